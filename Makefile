@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# One graph: this file holds the switches and the recipes, each folder's rules.mk says what is made of it,
+# and deps.mk which library may use which. `make help` lists the targets.
+
+MAKEFLAGS += --no-builtin-rules --warn-undefined-variables
+.DEFAULT_GOAL := all
+.SUFFIXES:
+.DELETE_ON_ERROR:
+SHELL := /bin/bash
+
+VERSION := 0.1.0
+PREFIX ?= /usr/local
+DESTDIR ?=
+V ?= 0
+CC := gcc
+ASAN ?= 0
+UBSAN ?= 0
+TSAN ?= 0
+COVERAGE ?= 0
+BENCH ?=
+JOBS ?=
+
+variant := $(if $(filter 1,$(ASAN)),asan-)$(if $(filter 1,$(UBSAN)),ubsan-)$(if $(filter 1,$(TSAN)),tsan-)$(if $(filter 1,$(COVERAGE)),coverage-)
+BUILD := build/$(if $(variant),$(variant:-=),release)
+Q := $(if $(filter 1,$(V)),,@)
+
+# DPDK's own flags inject -march=corei7 and so come first; what needs more than x86-64-v2 asks for it by function.
+DPDK_CFLAGS = $(shell pkg-config --cflags libdpdk)
+DPDK_LIBS = $(shell pkg-config --libs libdpdk)
+SANITIZE := $(if $(filter 1,$(ASAN)),-fsanitize=address) $(if $(filter 1,$(UBSAN)),-fsanitize=undefined -fno-sanitize-recover=undefined) \
+	$(if $(filter 1,$(TSAN)),-fsanitize=thread) $(if $(filter 1,$(COVERAGE)),--coverage)
+WARNINGS := -Wall -Wextra -Werror -Wundef -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes \
+	-Wold-style-definition -Wwrite-strings -Wvla -Wno-unused-parameter
+OPTIMIZE := $(if $(filter 1,$(COVERAGE)),-O0,-O2)
+CPPFLAGS := -D_GNU_SOURCE -DSTAR_VERSION='"$(VERSION)"' -I. -Ilib -Ilib/base -Ilib/client
+CFLAGS := -std=gnu11 -g $(OPTIMIZE) -fPIC -pthread -fvisibility=hidden -fno-strict-aliasing -ffp-contract=off \
+	-march=x86-64-v2 -mtune=generic $(WARNINGS) $(SANITIZE)
+LDFLAGS := -pthread -Wl,--as-needed $(SANITIZE)
+
+include deps.mk
+
+closure = $(sort $(1) $(foreach d,$(1),$(call closure,$(DEPS_$(d)))))
+# library: every .c of lib/NAME becomes lib/libNAME.a.
+define library
+LIBRARIES += $(1)
+OBJ_lib_$(1) := $$(patsubst %.c,$$(BUILD)/%.o,$$(wildcard lib/$(1)/*.c))
+$$(BUILD)/lib/lib$(1).a: $$(OBJ_lib_$(1))
+	@echo "  AR      $$@"
+	$$(Q)rm -f $$@ && ar rcs $$@ $$^
+OBJECTS += $$(OBJ_lib_$(1))
+$$(OBJ_lib_$(1)): EXTRA_CFLAGS = $$(foreach l,$$(call closure,$(1)),$$(EXT_CFLAGS_$$(l)))
+endef
+# binary: 1 kind (program, test, tool), 2 name, 3 its folder, 4 the libraries it uses, 5 further objects' sources.
+define binary
+$(1)S += $(2)
+OBJ_$(1)_$(2) := $$(patsubst %.c,$$(BUILD)/%.o,$$(wildcard $(3)/*.c) $(5))
+$$(BUILD)/$(3)/$(2): $$(OBJ_$(1)_$(2)) $$(foreach l,$$(call closure,$(4)),$$(BUILD)/lib/lib$$(l).a)
+	@echo "  LINK    $$@"
+	$$(Q)$$(CC) $$(LDFLAGS) -o $$@ $$(OBJ_$(1)_$(2)) -Wl,--start-group $$(foreach l,$$(call closure,$(4)),$$(BUILD)/lib/lib$$(l).a) \
+		-Wl,--end-group $$(sort $$(foreach l,$$(call closure,$(4)),$$(EXT_LIBS_$$(l)))) $$(if $$(filter test,$(1)),-lcunit) -lm
+OBJECTS += $$(OBJ_$(1)_$(2))
+$$(OBJ_$(1)_$(2)): EXTRA_CFLAGS = $$(foreach l,$$(call closure,$(4)),$$(EXT_CFLAGS_$$(l)))
+BIN_$(1)_$(2) := $$(BUILD)/$(3)/$(2)
+BINARIES_$(1) += $$(BUILD)/$(3)/$(2)
+endef
+program = $(call binary,program,$(1),app/$(1),$(2),)
+# test: tests/NAME/*.c, linked with the libraries named and the common main of tests/unit.c.
+test = $(call binary,test,test-$(1),tests/$(1),$(2),tests/unit.c)
+
+LIBRARIES :=
+OBJECTS :=
+programS :=
+testS :=
+toolS :=
+BINARIES_program :=
+BINARIES_test :=
+BINARIES_tool :=
+EXTRA_CFLAGS :=
+
+RULES := $(sort $(wildcard lib/*/rules.mk app/*/rules.mk tests/*/rules.mk)) $(wildcard bench/rules.mk docs/rules.mk tests/rules.mk scripts/rules.mk)
+include $(RULES)
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC      $<"
+	$(Q)$(CC) $(EXTRA_CFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+.PHONY: all tests help clean
+all: $(BINARIES_program) $(BUILD)/lib/libstar.so
+tests: all $(BINARIES_test) $(BINARIES_tool)
+
+help:
+	@sed -n 's/^#: //p' $(MAKEFILE_LIST)
+
+clean:
+	$(Q)rm -rf build
+
+-include $(sort $(OBJECTS:.o=.d))

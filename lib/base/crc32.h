@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * CRC-32 of the Ethernet FCS (reflected 0x04c11db7, the one of zlib), by ipsec-mb. Thread-safe: what it needs is set
+ * up before main and is constant afterwards.
+ */
+#ifndef BASE_CRC32_H
+#define BASE_CRC32_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint32_t crc32(const void *data, size_t bytes);
+
+/* The CRC of a||b from those of a and b and b's length: a reply in several segments needs no contiguous copy. */
+uint32_t crc32_combine(uint32_t crc_a, uint32_t crc_b, size_t bytes_b);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A hierarchical timer wheel: 4 levels of 256 slots, ticks of 2^16 ns (65.5 us), a reach of some 78 hours. Timers are
+ * embedded in what they time; arming and cancelling cost a few instructions and no memory. One thread a wheel.
+ * After Varghese and Lauck, SOSP 1987, scheme 7.
+ */
+#ifndef BASE_WHEEL_H
+#define BASE_WHEEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WHEEL_TICK_SHIFT 16
+#define WHEEL_LEVELS 4
+#define WHEEL_SLOTS 256
+
+struct wheel_timer {
+	struct wheel_timer *next;
+	struct wheel_timer **link; /* what points at this one; NULL while not armed */
+	uint64_t tick;
+	void (*fire)(struct wheel_timer *timer, uint64_t now_ns);
+};
+
+struct wheel {
+	uint64_t tick;	/* all timers of earlier ticks have fired */
+	uint32_t armed; /* timers in the wheel */
+	uint64_t occupied[WHEEL_LEVELS][WHEEL_SLOTS / 64];
+	struct wheel_timer *slots[WHEEL_LEVELS][WHEEL_SLOTS];
+};
+
+void wheel_init(struct wheel *w, uint64_t now_ns);
+
+/* Arms (or moves) a timer; it fires at the first advance at or after when_ns, never before it. */
+void wheel_arm(struct wheel *w, struct wheel_timer *timer, uint64_t when_ns);
+void wheel_cancel(struct wheel *w, struct wheel_timer *timer);
+
+static inline bool wheel_armed(const struct wheel_timer *timer)
+{
+	return timer->link != 0;
+}
+
+/* Fires what is due at now_ns, at most max timers a call (the rest at the next); returns how many fired. A timer may
+ * arm and cancel any timer, itself included, while it fires. */
+unsigned wheel_advance(struct wheel *w, uint64_t now_ns, unsigned max);
+
+/* A time before which no timer is due, or UINT64_MAX with none armed: how long a loop may sleep. */
+uint64_t wheel_next(const struct wheel *w);
+
+#endif

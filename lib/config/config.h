@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The configuration of a node: defaults, overlaid by a libconfig file, the environment (the seeds' names) and the command
+ * line, each stronger than the one before. One option table (options.c) yields parser, bounds, defaults, --help and the
+ * reference page in docs/. Read once, on one thread, before anything starts; constant afterwards.
+ */
+#ifndef CONFIG_CONFIG_H
+#define CONFIG_CONFIG_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "star_error.h"
+
+enum config_limits {
+	CONFIG_PORTS_MAX = 8,
+	CONFIG_ENDPOINTS_MAX = 4096,
+	CONFIG_CORES_MAX = 64,
+	CONFIG_TEXT_MAX = 255,
+	CONFIG_HOST_MAX = 63,
+};
+
+enum config_hugepages { CONFIG_HUGEPAGES_PREFERRED, CONFIG_HUGEPAGES_REQUIRED, CONFIG_HUGEPAGES_NONE };
+
+/* host:port; host is an IPv4 literal or, for control addresses, a name. */
+struct config_address {
+	char host[CONFIG_HOST_MAX + 1];
+	uint16_t port;
+};
+
+/* One entry of the endpoint map. */
+struct config_endpoint {
+	struct config_address control, data;
+};
+
+/* A network port of the appliance. */
+struct config_port {
+	char device[32];    /* DPDK's name of a virtual device driver (net_af_packet, net_memif, ...) or "pci" */
+	char interface[32]; /* the kernel's interface, for af_packet and af_xdp */
+	char pci[32];	    /* PCI address, for "pci" */
+	char options[CONFIG_TEXT_MAX + 1]; /* further device arguments, as DPDK takes them */
+	char address[32];		   /* IPv4 literal; the prefix length is apart */
+	uint32_t prefix;		   /* 0 to 32 */
+	char gateway[32];		   /* IPv4 literal, or "" */
+	uint32_t mtu;
+};
+
+struct config {
+	/* node */
+	char job_name[16]; /* "ps", "worker" or "chief" */
+	uint32_t task_index;
+	/* cluster: control addresses by task, in order */
+	struct config_address *ps;
+	uint32_t ps_count;
+	struct config_address *workers;
+	uint32_t workers_count;
+	/* endpoint map */
+	struct config_endpoint *endpoints;
+	uint32_t endpoints_count;
+	/* this node's own entry, found by ps[task_index] */
+	struct config_endpoint own;
+	/* ports */
+	struct config_port ports[CONFIG_PORTS_MAX];
+	uint32_t ports_count;
+	/* cores */
+	uint32_t
+		reactors; /* how many; with none given: min(8, tasks, usable cores) for a PS, min(2, the same) for a worker */
+	bool polling;
+	bool pin;
+	uint32_t cores[CONFIG_CORES_MAX]; /* which, when pinned; none given: the first usable ones */
+	uint32_t cores_count;
+	uint32_t spin_us; /* how long an idle reactor spins before it sleeps, without polling */
+	/* memory */
+	enum config_hugepages hugepages;
+	uint32_t parameter_mib; /* rows and index, of all reactors together */
+	uint32_t mbufs;		/* of each reactor */
+	/* limits, of each reactor */
+	uint32_t connections_max;
+	uint32_t receive_window_kib;
+	uint32_t send_queue_kib;
+	/* tcp */
+	uint32_t rto_min_us;
+	uint32_t rto_max_us;
+	uint32_t time_wait_ms;
+	uint32_t user_timeout_ms;
+	/* cluster-wide; must be the same on all nodes */
+	uint32_t partitions;
+	/* control plane */
+	char control_socket[108];    /* path of the administrator's Unix socket */
+	uint32_t connect_timeout_ms; /* NETWORK_MAX_CONNECTION_TIMEOUT */
+	uint32_t log_level;	     /* enum log_level */
+};
+
+/* A command line's --set name=value, in order. */
+struct config_override {
+	const char *name, *value;
+};
+
+/*
+ * Reads the whole configuration. file may be NULL. Returns NULL with one sentence in *err: for a file, "file:line: what is
+ * wrong, and the allowed range or the nearest known key". Nothing is repaired silently.
+ */
+struct config *config_load(const char *file, const struct config_override *overrides, unsigned overrides_count,
+			   struct star_error *err);
+void config_free(struct config *config);
+
+/* Reads an endpoint map in the seeds' form: "control=data" a line, blank lines and # comments, spaces and CR LF allowed.
+ * 0, or -EINVAL with file and line. The caller frees *endpoints. */
+int config_read_endpoint_map(const char *path, struct config_endpoint **endpoints, uint32_t *count,
+			     struct star_error *err);
+
+/* "host:port" to an address; 0 or -EINVAL with a sentence that shows an example. */
+int config_parse_address(const char *text, struct config_address *address, struct star_error *err);
+
+/* Writes the option table: for --help, and for docs/ as reStructuredText. */
+void config_print_help(FILE *out);
+void config_print_rst(FILE *out);
+
+/* Writes every option's value as a libconfig file that reads back the same. */
+void config_print(const struct config *config, FILE *out);
+
+/* What libstar needs of the environment: WORKER_* and NETWORK_*. 0, or -EINVAL with a sentence that names the variable. */
+struct config_worker {
+	uint32_t io_threads; /* NETWORK_WORKER_CORE_NUMBER; 0 when not given */
+	bool polling;	     /* WORKER_ENABLE_POLLING */
+	bool pin;	     /* WORKER_DISABLE_PIN_CORES */
+	uint32_t connect_timeout_ms;
+};
+int config_worker_environment(struct config_worker *worker, struct star_error *err);
+
+/* Cores this process may run on. */
+uint32_t config_usable_cores(void);
+
+#endif

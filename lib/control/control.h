@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A node's control plane: JSON-RPC 2.0, one object a line, on the administrator's Unix socket and on the control address
+ * (kernel TCP). It runs on threads of its own and never touches a reactor's memory: what it wants of the data plane it
+ * asks through struct control_data_plane, whose functions the appliance provides.
+ *
+ * PS task 0 owns the catalogue and the layout; the others join it, and get both from it. Methods, with their parameters
+ * and results, are described in docs/control.rst.
+ */
+#ifndef CONTROL_CONTROL_H
+#define CONTROL_CONTROL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/config.h"
+#include "star_error.h"
+#include "wire/object.h"
+
+/* Called on control threads, one at a time (install, epoch) or at any time (status). */
+struct control_data_plane {
+	void *ctx;
+	/* Makes the object known to every reactor, and returns when all have it. 0 or a negative errno with a sentence. */
+	int (*install)(void *ctx, const struct object_spec *spec, struct star_error *err);
+	/*
+	 * Tells every reactor the layout that this node is to serve: epoch, reactors of the whole cluster, and the index of this
+	 * node's first one.
+	 */
+	int (*set_layout)(void *ctx, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
+			  struct star_error *err);
+	/* The node's figures; a new reference. */
+	json_t *(*status)(void *ctx);
+	/* Asks the appliance to stop; returns at once. */
+	void (*shutdown)(void *ctx);
+};
+
+struct control_options {
+	const struct config *config;
+	uint32_t incarnation; /* not 0 */
+	struct control_data_plane data_plane;
+};
+
+struct control;
+
+/* Opens both sockets and starts serving. NULL with err (address in use: which one, and what to do). */
+struct control *control_create(const struct control_options *options, struct star_error *err);
+
+/* Stops serving, joins the threads, removes the Unix socket. */
+void control_destroy(struct control *control);
+
+#endif

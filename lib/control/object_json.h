@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The catalogue's entries and the layout as JSON, for both ends of the control plane. Pure functions. */
+#ifndef CONTROL_OBJECT_JSON_H
+#define CONTROL_OBJECT_JSON_H
+
+#include <jansson.h>
+
+#include "star_error.h"
+#include "wire/layout.h"
+#include "wire/object.h"
+
+/* A new reference. */
+json_t *object_to_json(const struct object_spec *spec);
+
+/* Checks every field (object_spec_check included). 0 or -EINVAL with the member's name. */
+int object_from_json(const json_t *json, struct object_spec *spec, struct star_error *err);
+
+/* The layout as workers get it. */
+struct layout_node {
+	uint32_t incarnation;
+	char data_host[64];
+	uint16_t data_port; /* of its reactor 0; reactor r has data_port + r */
+	uint32_t reactors;
+};
+
+struct layout {
+	uint32_t epoch;
+	uint32_t partitions;
+	uint32_t nodes_count;
+	uint32_t reactors; /* of all nodes */
+	struct layout_node nodes[];
+};
+
+json_t *layout_to_json(const struct layout *layout);
+
+/* NULL with err; the caller frees it with free(). */
+struct layout *layout_from_json(const json_t *json, struct star_error *err);
+
+#endif

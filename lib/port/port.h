@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * DPDK's side of the appliance: the EAL, network ports, their queues and mempools, and how an idle reactor waits for
+ * them. The only library that knows NICs and hugepages. Set up and torn down on the control path; port_receive and
+ * port_send belong to the reactor that owns the queue.
+ */
+#ifndef PORT_PORT_H
+#define PORT_PORT_H
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <stdint.h>
+
+#include "config/config.h"
+#include "star_error.h"
+
+enum { PORT_BURST = 32, PORT_QUEUES_MAX = 64, PORT_PRIV_BYTES = 64 };
+
+/*
+ * Starts the EAL as the configuration says: hugepages or none, no PCI unless a port asks for it, no telemetry socket
+ * unless configured. memory_bytes: what mempools and parameters will take together. Refuses, with what there is and what
+ * was asked and the command that mends it, when hugepages are required and missing, or when it is not root. When hugepages
+ * are preferred and missing it says so in one line of the log and goes on without.
+ */
+int port_eal_start(const struct config *config, uint64_t memory_bytes, struct star_error *err);
+void port_eal_stop(void);
+
+/* Whether the EAL runs on hugepages. */
+bool port_eal_hugepages(void);
+
+/* Memory for a reactor's parameters, from hugepages where there are any; page-aligned. port_memory_free gives it back. */
+void *port_memory_alloc(const char *name, size_t bytes, unsigned reactor, struct star_error *err);
+void port_memory_free(void *memory, size_t bytes);
+
+/*
+ * A reactor's mbufs: one producer and one consumer (the reactor's own thread), PORT_PRIV_BYTES of private area each, and
+ * room for a full frame of the mtu behind the headroom.
+ */
+struct rte_mempool *port_mempool_create(unsigned reactor, uint32_t mbufs, uint32_t mtu, struct star_error *err);
+
+struct port {
+	uint16_t id; /* DPDK's */
+	uint16_t queues;
+	uint16_t mtu;
+	struct rte_ether_addr mac;
+	char name[RTE_ETH_NAME_MAX_LEN];
+	int wait_fds[PORT_QUEUES_MAX]; /* readable when the queue has packets; -1 where the driver cannot tell */
+};
+
+/* Opens a port with a queue pair for each of `queues` mempools (one a reactor), starts it, and finds what its queues can
+ * be waited on with. NULL with a sentence and the command that mends it (interface missing, busy, no root). */
+struct port *port_open(const struct config_port *config, unsigned index, struct rte_mempool *const *pools,
+		       uint16_t queues, struct star_error *err);
+void port_close(struct port *port);
+
+static inline uint16_t port_receive(const struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+{
+	return rte_eth_rx_burst(port->id, queue, mbufs, n);
+}
+
+/* Sends what it can; the rest is freed by the caller, and counted. */
+static inline uint16_t port_send(const struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+{
+	return rte_eth_tx_burst(port->id, queue, mbufs, n);
+}
+
+/* Before a sleep: 0 when the queue's wait_fd will ring (rx interrupt armed where the driver has one). After it: disarm. */
+int port_wait_arm(const struct port *port, uint16_t queue);
+void port_wait_disarm(const struct port *port, uint16_t queue);
+
+#endif

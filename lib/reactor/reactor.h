@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A reactor: one thread that owns a queue pair of every port, and what is built on it (its stack, its shard), and runs
+ * them in turns: receive, hand-over, work, timers, mailbox, transmit. It knows neither TCP nor parameters: those are
+ * behind struct reactor_ops.
+ *
+ * Threads: everything but reactor_post, reactor_stats and the calls of the control path (create, start, stop, destroy)
+ * belongs to the reactor's own thread. Between reactors there are single-producer single-consumer rings only.
+ */
+#ifndef REACTOR_REACTOR_H
+#define REACTOR_REACTOR_H
+
+#include <rte_mbuf.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/wheel.h"
+#include "port/port.h"
+#include "star_error.h"
+
+enum { REACTOR_MAX = 64, REACTOR_HERE = 0xfffe, REACTOR_ALL = 0xffff };
+
+/* A message from the control path; the sender owns it, and waits for done with reactor_wait. */
+struct reactor_message {
+	void (*run)(void *ctx, struct reactor_message *message); /* on the reactor's thread; ctx is reactor_ops' */
+	uint32_t done;						 /* set by the reactor after run, with release */
+};
+
+struct reactor_ops {
+	void *ctx;
+	/* Which reactor a received frame belongs to: its index, REACTOR_HERE, or REACTOR_ALL (a copy for each: ARP). Reads the
+	 * frame only; it may be damaged or hostile. */
+	unsigned (*steer)(void *ctx, const struct rte_mbuf *frame);
+	/* Takes n <= PORT_BURST frames, and owns them. frame->port is DPDK's id of the port that they came in by. */
+	void (*receive)(void *ctx, struct rte_mbuf **frames, unsigned n, uint64_t now_ns);
+	/* One slice of pending work (requests); returns how much it did, 0 when there is none: the reactor may sleep. */
+	unsigned (*work)(void *ctx, uint64_t now_ns);
+	/* Gives up to max frames to send, each with ->port set; called until it returns 0. */
+	unsigned (*transmit)(void *ctx, struct rte_mbuf **frames, unsigned max);
+	/* The stack's timers. */
+	struct wheel *wheel;
+};
+
+/* Plain counters with one writer, the reactor; any thread may read them. */
+struct reactor_stats {
+	uint64_t turns, busy_turns;
+	uint64_t busy_cycles, idle_cycles;
+	uint64_t sleeps;
+	uint64_t received, sent;
+	uint64_t handed_over;	   /* frames given to another reactor */
+	uint64_t handed_in;	   /* frames taken from another one */
+	uint64_t hand_over_full;   /* frames dropped: the other's ring, or the own mempool, was full */
+	uint64_t transmit_dropped; /* frames that the driver did not take after some tries */
+};
+
+struct reactor_options {
+	unsigned index;
+	bool polling;	  /* never sleep */
+	int core;	  /* pin the thread there; -1: do not */
+	uint32_t spin_us; /* without polling: how long to spin before a sleep */
+	struct port *const *ports;
+	unsigned ports_count;
+	struct rte_mempool *pool; /* for copies of handed-over frames */
+	struct reactor_ops ops;
+};
+
+struct reactor;
+
+/* Reactors are created first, all of them, then joined (which makes the hand-over rings between each two), then started. */
+struct reactor *reactor_create(const struct reactor_options *options, struct star_error *err);
+int reactor_join(struct reactor *const *reactors, unsigned count, struct star_error *err);
+int reactor_start(struct reactor *reactor, struct star_error *err);
+void reactor_stop(struct reactor *reactor); /* asks, and waits for the thread */
+void reactor_destroy(struct reactor *reactor);
+
+/* Puts a message into the mailbox (from any control thread) and wakes the reactor. -EAGAIN when the mailbox is full. */
+int reactor_post(struct reactor *reactor, struct reactor_message *message);
+
+/* Waits until the message was run; -ETIMEDOUT after timeout_us (the message must then stay alive until it was). */
+int reactor_wait(const struct reactor_message *message, uint64_t timeout_us);
+
+const struct reactor_stats *reactor_stats(const struct reactor *reactor);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/crc32.h"
+#include "base/hash.h"
+#include "base/prng.h"
+#include "base/star_error.h"
+#include "base/wheel.h"
+#include "tests/unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static void crc_is_the_ethernet_fcs(void)
+{
+	CHECK_UINT(crc32("123456789", 9), 0xcbf43926);
+	CHECK_UINT(crc32("", 0), 0);
+}
+
+static void crc_of_parts_is_the_crc_of_the_whole(void)
+{
+	uint8_t bytes[4096];
+	struct prng p;
+
+	prng_seed(&p, 1);
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)prng_next(&p);
+	for (size_t cut = 0; cut <= sizeof(bytes); cut += 1 + prng_below(&p, 70))
+		CHECK_UINT(crc32_combine(crc32(bytes, cut), crc32(bytes + cut, sizeof(bytes) - cut),
+					 sizeof(bytes) - cut),
+			   crc32(bytes, sizeof(bytes)));
+}
+
+static void error_text_is_cut_and_code_returned(void)
+{
+	struct star_error err = { 0 };
+	char longer[2048];
+
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = 0;
+	CHECK_INT(star_error_set(&err, -EINVAL, "%s", longer), -EINVAL);
+	CHECK_INT(err.code, -EINVAL);
+	CHECK_UINT(strlen(err.text), sizeof(err.text) - 1);
+	CHECK_INT(star_error_set(NULL, -ENOMEM, "nobody reads this"), -ENOMEM);
+}
+
+static void small_consecutive_keys_spread_evenly(void)
+{
+	unsigned counts[64] = { 0 };
+
+	for (uint64_t key = 0; key < 64000; key++)
+		counts[hash_key(hash_name("words"), key) >> 58]++;
+	for (int i = 0; i < 64; i++)
+		CHECK_NEAR(counts[i], 1000, 160); /* five standard deviations of a fair throw */
+}
+
+struct probe {
+	struct wheel_timer timer;
+	uint64_t when, fired_at;
+	unsigned times;
+	struct wheel *wheel;
+};
+
+static void probe_fire(struct wheel_timer *timer, uint64_t now)
+{
+	struct probe *p = (struct probe *)timer;
+
+	p->fired_at = now;
+	p->times++;
+}
+
+#define TICK_NS (UINT64_C(1) << WHEEL_TICK_SHIFT)
+
+static void wheel_fires_each_once_and_on_time(void)
+{
+	enum { COUNT = 2000 };
+	static struct probe probes[COUNT];
+	static struct wheel w;
+	uint64_t now = 12345678901u, start = now;
+	struct prng p;
+
+	prng_seed(&p, 7);
+	memset(probes, 0, sizeof(probes));
+	wheel_init(&w, now);
+	for (int i = 0; i < COUNT; i++) {
+		/* spread over all four levels: from now to some 20 hours */
+		probes[i].when = start + (prng_next(&p) >> (18 + prng_below(&p, 40)));
+		probes[i].timer.fire = probe_fire;
+		wheel_arm(&w, &probes[i].timer, probes[i].when);
+	}
+	for (int i = 0; i < COUNT; i += 5)
+		wheel_cancel(&w, &probes[i].timer);
+	while (w.armed) {
+		uint64_t next = wheel_next(&w);
+
+		for (int i = 0; i < COUNT; i++)
+			if (wheel_armed(&probes[i].timer) && !CHECK(next <= probes[i].when + TICK_NS))
+				return;
+		now = next > now ? next : now + TICK_NS;
+		wheel_advance(&w, now, 1000000);
+	}
+	for (int i = 0; i < COUNT; i++) {
+		CHECK_UINT(probes[i].times, i % 5 ? 1 : 0);
+		if (i % 5) {
+			CHECK(probes[i].fired_at >= probes[i].when);
+			CHECK(probes[i].fired_at <= probes[i].when + 2 * TICK_NS);
+		}
+	}
+}
+
+static void rearm_fire(struct wheel_timer *timer, uint64_t now)
+{
+	struct probe *p = (struct probe *)timer;
+
+	if (++p->times < 100)
+		wheel_arm(p->wheel, timer, now); /* "now" must not be lost behind the wheel */
+}
+
+static void wheel_timer_may_arm_itself_for_now(void)
+{
+	static struct wheel w;
+	struct probe p = { .timer.fire = rearm_fire, .wheel = &w };
+	uint64_t now = 0;
+
+	wheel_init(&w, now);
+	wheel_arm(&w, &p.timer, 1);
+	for (int i = 0; i < 400; i++)
+		wheel_advance(&w, now += TICK_NS, 16);
+	CHECK_UINT(p.times, 100);
+	CHECK_UINT(w.armed, 0);
+}
+
+static void wheel_fires_at_most_max_a_call(void)
+{
+	static struct wheel w;
+	static struct probe probes[100];
+	unsigned fired = 0, calls = 0;
+
+	memset(probes, 0, sizeof(probes));
+	wheel_init(&w, 0);
+	for (int i = 0; i < 100; i++) {
+		probes[i].timer.fire = probe_fire;
+		wheel_arm(&w, &probes[i].timer, 5 * TICK_NS);
+	}
+	for (uint64_t now = 5 * TICK_NS; fired < 100 && calls < 100; now += TICK_NS, calls++) {
+		unsigned n = wheel_advance(&w, now, 7);
+
+		CHECK(n <= 7);
+		fired += n;
+	}
+	CHECK_UINT(fired, 100);
+	for (int i = 0; i < 100; i++)
+		CHECK_UINT(probes[i].times, 1);
+}
+
+const char *const unit_suite = "base";
+const struct unit_case unit_cases[] = {
+	{ "crc_is_the_ethernet_fcs", crc_is_the_ethernet_fcs },
+	{ "crc_of_parts_is_the_crc_of_the_whole", crc_of_parts_is_the_crc_of_the_whole },
+	{ "error_text_is_cut_and_code_returned", error_text_is_cut_and_code_returned },
+	{ "small_consecutive_keys_spread_evenly", small_consecutive_keys_spread_evenly },
+	{ "wheel_fires_each_once_and_on_time", wheel_fires_each_once_and_on_time },
+	{ "wheel_timer_may_arm_itself_for_now", wheel_timer_may_arm_itself_for_now },
+	{ "wheel_fires_at_most_max_a_call", wheel_fires_at_most_max_a_call },
+	{ NULL, NULL },
+};

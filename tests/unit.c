@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/unit.h"
+
+#include <CUnit/CUnit.h>
+#include <CUnit/TestRun.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+bool unit_fail(const char *file, int line, const char *format, ...)
+{
+	char text[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	printf("# %s:%d: %s\n", file, line, text);
+	CU_assertImplementation(CU_FALSE, (unsigned)line, text, file, "", CU_FALSE);
+	return false;
+}
+
+bool unit_check_int(const char *file, int line, const char *what, long long actual, long long expected)
+{
+	return actual == expected || unit_fail(file, line, "%s is %lld, not %lld", what, actual, expected);
+}
+
+bool unit_check_uint(const char *file, int line, const char *what, unsigned long long actual,
+		     unsigned long long expected)
+{
+	return actual == expected ||
+	       unit_fail(file, line, "%s is %llu (%#llx), not %llu (%#llx)", what, actual, actual, expected, expected);
+}
+
+bool unit_check_near(const char *file, int line, const char *what, double actual, double expected, double tolerance)
+{
+	return fabs(actual - expected) <= tolerance ||
+	       unit_fail(file, line, "%s is %.9g, not %.9g +- %.3g", what, actual, expected, tolerance);
+}
+
+bool unit_check_str(const char *file, int line, const char *what, const char *actual, const char *expected)
+{
+	return strcmp(actual, expected) == 0 ||
+	       unit_fail(file, line, "%s is \"%s\", not \"%s\"", what, actual, expected);
+}
+
+bool unit_check_has(const char *file, int line, const char *what, const char *text, const char *part)
+{
+	return strstr(text, part) || unit_fail(file, line, "%s is \"%s\", without \"%s\"", what, text, part);
+}
+
+bool unit_check_mem(const char *file, int line, const char *what, const void *actual, const void *expected,
+		    size_t bytes)
+{
+	const uint8_t *a = actual, *b = expected;
+
+	for (size_t i = 0; i < bytes; i++)
+		if (a[i] != b[i])
+			return unit_fail(file, line, "%s differs from byte %zu of %zu: %#x, not %#x", what, i, bytes,
+					 a[i], b[i]);
+	return true;
+}
+
+static void report(const CU_pTest test, const CU_pSuite suite, const CU_pFailureRecord failure)
+{
+	printf("%s %s/%s\n", failure ? "not ok" : "ok", suite->pName, test->pName);
+	fflush(stdout);
+}
+
+static bool wanted(const char *name, int argc, char **argv)
+{
+	for (int i = 1; i < argc; i++)
+		if (strstr(name, argv[i]))
+			return true;
+	return argc < 2;
+}
+
+int main(int argc, char **argv)
+{
+	CU_pSuite suite;
+	unsigned failed;
+
+	if (CU_initialize_registry() != CUE_SUCCESS)
+		return EXIT_FAILURE;
+	suite = CU_add_suite(unit_suite, NULL, NULL);
+	for (const struct unit_case *c = unit_cases; c->name; c++)
+		if (wanted(c->name, argc, argv))
+			CU_add_test(suite, c->name, c->run);
+	CU_set_test_complete_handler(report);
+	CU_run_all_tests();
+	failed = CU_get_number_of_tests_failed();
+	CU_cleanup_registry();
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What every unit test program shares: a table of cases run by CUnit, one "ok" or "not ok" line a case on standard
+ * output (scripts/run-tests counts them), and asserts that print both values. A test program defines `unit_suite` and
+ * `unit_cases` (ended by an entry without a name); main is in tests/unit.c. Arguments pick cases by part of a name.
+ */
+#ifndef TESTS_UNIT_H
+#define TESTS_UNIT_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+struct unit_case {
+	const char *name;
+	void (*run)(void);
+};
+
+extern const char *const unit_suite;
+extern const struct unit_case unit_cases[];
+
+/* Records a failure at file:line with a sentence; returns false so that macros can be conditions. */
+bool unit_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#define CHECK(condition) ((condition) ? true : unit_fail(__FILE__, __LINE__, "not so: %s", #condition))
+#define CHECK_INT(actual, expected) \
+	unit_check_int(__FILE__, __LINE__, #actual, (long long)(actual), (long long)(expected))
+#define CHECK_UINT(actual, expected) \
+	unit_check_uint(__FILE__, __LINE__, #actual, (unsigned long long)(actual), (unsigned long long)(expected))
+#define CHECK_NEAR(actual, expected, tolerance) \
+	unit_check_near(__FILE__, __LINE__, #actual, (actual), (expected), (tolerance))
+#define CHECK_STR(actual, expected) unit_check_str(__FILE__, __LINE__, #actual, (actual), (expected))
+/* The text contains the part: for error sentences. */
+#define CHECK_HAS(text, part) unit_check_has(__FILE__, __LINE__, #text, (text), (part))
+#define CHECK_MEM(actual, expected, bytes) unit_check_mem(__FILE__, __LINE__, #actual, (actual), (expected), (bytes))
+
+bool unit_check_int(const char *file, int line, const char *what, long long actual, long long expected);
+bool unit_check_uint(const char *file, int line, const char *what, unsigned long long actual,
+		     unsigned long long expected);
+bool unit_check_near(const char *file, int line, const char *what, double actual, double expected, double tolerance);
+bool unit_check_str(const char *file, int line, const char *what, const char *actual, const char *expected);
+bool unit_check_has(const char *file, int line, const char *what, const char *text, const char *part);
+bool unit_check_mem(const char *file, int line, const char *what, const void *actual, const void *expected,
+		    size_t bytes);
+
+#endif
