@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The configuration of a node: defaults, overlaid by a libconfig file, the environment (the seeds' names) and the command
- * line, each stronger than the one before. One option table (options.c) yields parser, bounds, defaults, --help and the
- * reference page in docs/. Read once, on one thread, before anything starts; constant afterwards.
+ * The configuration of a node: defaults, overlaid by a libconfig file, the environment (the seeds' names) and the
+ * command line, each stronger than the one before. One option table (options.c) yields parser, bounds, defaults, --help
+ * and the reference page in docs/. Read once, on one thread, before anything starts; constant afterwards.
  */
 #ifndef CONFIG_CONFIG_H
 #define CONFIG_CONFIG_H
@@ -42,7 +42,7 @@ struct config_port {
 	char pci[32];	    /* PCI address, for "pci" */
 	char options[CONFIG_TEXT_MAX + 1]; /* further device arguments, as DPDK takes them */
 	char address[32];		   /* IPv4 literal; the prefix length is apart */
-	uint32_t prefix;		   /* 0 to 32 */
+	uint32_t prefix;		   /* 1 to 32 */
 	char gateway[32];		   /* IPv4 literal, or "" */
 	uint32_t mtu;
 };
@@ -69,7 +69,7 @@ struct config {
 		reactors; /* how many; with none given: min(8, tasks, usable cores) for a PS, min(2, the same) for a worker */
 	bool polling;
 	bool pin;
-	uint32_t cores[CONFIG_CORES_MAX]; /* which, when pinned; none given: the first usable ones */
+	uint32_t cores[CONFIG_CORES_MAX]; /* which, one a reactor, when pinned: as given, or the first usable ones */
 	uint32_t cores_count;
 	uint32_t spin_us; /* how long an idle reactor spins before it sleeps, without polling */
 	/* memory */
@@ -99,15 +99,17 @@ struct config_override {
 };
 
 /*
- * Reads the whole configuration. file may be NULL. Returns NULL with one sentence in *err: for a file, "file:line: what is
- * wrong, and the allowed range or the nearest known key". Nothing is repaired silently.
+ * Reads the whole configuration. file may be NULL. Returns NULL with one sentence in *err: for a file, "file:line: what
+ * is wrong, and the allowed range or the nearest known key". Nothing is repaired silently.
  */
 struct config *config_load(const char *file, const struct config_override *overrides, unsigned overrides_count,
 			   struct star_error *err);
 void config_free(struct config *config);
 
-/* Reads an endpoint map in the seeds' form: "control=data" a line, blank lines and # comments, spaces and CR LF allowed.
- * 0, or -EINVAL with file and line. The caller frees *endpoints. */
+/*
+ * Reads an endpoint map in the seeds' form: "control=data" a line; blank lines, # comments, spaces and CR LF are fine.
+ * 0, or -EINVAL with file and line. The caller frees *endpoints (NULL when there are none).
+ */
 int config_read_endpoint_map(const char *path, struct config_endpoint **endpoints, uint32_t *count,
 			     struct star_error *err);
 
@@ -121,7 +123,7 @@ void config_print_rst(FILE *out);
 /* Writes every option's value as a libconfig file that reads back the same. */
 void config_print(const struct config *config, FILE *out);
 
-/* What libstar needs of the environment: WORKER_* and NETWORK_*. 0, or -EINVAL with a sentence that names the variable. */
+/* What libstar needs of the environment: WORKER_* and NETWORK_*. 0, or -EINVAL with a sentence naming the variable. */
 struct config_worker {
 	uint32_t io_threads; /* NETWORK_WORKER_CORE_NUMBER; 0 when not given */
 	bool polling;	     /* WORKER_ENABLE_POLLING */

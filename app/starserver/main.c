@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* starserver: options, start, wait, stop. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "node.h"
+
+enum { EXIT_CONFIG = 2, OVERRIDES_MAX = 64 };
+
+struct options {
+	const char *file;
+	bool check, print, print_rst;
+	struct config_override overrides[OVERRIDES_MAX];
+	unsigned overrides_count;
+};
+
+static void help(void)
+{
+	puts("starserver - the parameter-server appliance\n"
+	     "\n"
+	     "usage: starserver -c FILE [--set NAME=VALUE ...]\n"
+	     "       starserver --check -c FILE\n"
+	     "\n"
+	     "  -c, --config FILE      the configuration (libconfig); drivers-config/ has one for each kind of port\n"
+	     "      --set NAME=VALUE   an option of the configuration, stronger than file and environment\n"
+	     "      --check            validate the configuration, and start nothing\n"
+	     "      --print            print the whole configuration as it is in force, and start nothing\n"
+	     "      --print-options-rst  print the reference of all options, for docs/\n"
+	     "      --version, --help\n"
+	     "\n"
+	     "SIGTERM and SIGINT end it; a second one ends it at once. `starctl status` shows its figures.\n"
+	     "Exit status: 0 after an orderly end, 1 when it could not start, 2 for a wrong option or configuration.\n"
+	     "\n"
+	     "Options of the configuration:\n");
+	config_print_help(stdout);
+}
+
+static int usage(const char *what, const char *arg)
+{
+	fprintf(stderr, "starserver: %s%s; see starserver --help\n", what, arg);
+	return EXIT_CONFIG;
+}
+
+static int add_override(struct options *o, char *text)
+{
+	char *equals = strchr(text, '=');
+
+	if (!equals || equals == text)
+		return usage("--set needs NAME=VALUE, not ", text);
+	if (o->overrides_count == OVERRIDES_MAX)
+		return usage("too many --set options", "");
+	*equals = 0;
+	o->overrides[o->overrides_count++] = (struct config_override){ text, equals + 1 };
+	return 0;
+}
+
+/* -1 to go on, else the exit status. */
+static int parse(int argc, char **argv, struct options *o)
+{
+	enum { OPT_SET = 256, OPT_CHECK, OPT_PRINT, OPT_RST, OPT_VERSION };
+	static const struct option longs[] = {
+		{ "config", required_argument, NULL, 'c' },
+		{ "set", required_argument, NULL, OPT_SET },
+		{ "check", no_argument, NULL, OPT_CHECK },
+		{ "print", no_argument, NULL, OPT_PRINT },
+		{ "print-options-rst", no_argument, NULL, OPT_RST },
+		{ "version", no_argument, NULL, OPT_VERSION },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "c:h", longs, NULL)) != -1) {
+		switch (option) {
+		case 'c':
+			o->file = optarg;
+			break;
+		case OPT_SET:
+			if (add_override(o, optarg))
+				return EXIT_CONFIG;
+			break;
+		case OPT_CHECK:
+			o->check = true;
+			break;
+		case OPT_PRINT:
+			o->print = true;
+			break;
+		case OPT_RST:
+			config_print_rst(stdout);
+			return EXIT_SUCCESS;
+		case OPT_VERSION:
+			puts("starserver " STAR_VERSION);
+			return EXIT_SUCCESS;
+		case 'h':
+			help();
+			return EXIT_SUCCESS;
+		default:
+			return EXIT_CONFIG; /* getopt has said why */
+		}
+	}
+	if (optind < argc)
+		return usage("unexpected argument ", argv[optind]);
+	if (!o->file)
+		return usage("which configuration? Give one with -c FILE, e.g. -c drivers-config/af_packet.conf", "");
+	return -1;
+}
+
+/* Serves until a signal. */
+static int serve(const struct config *config, const sigset_t *signals)
+{
+	static struct node node;
+	struct star_error err = { 0 };
+	struct control *control = NULL;
+	int status = EXIT_FAILURE, signal;
+
+	if (node_start(&node, config, &err) == 0) {
+		const struct control_options options = { .config = config,
+							 .incarnation = node.incarnation,
+							 .data_plane = node_data_plane(&node) };
+
+		control = control_create(&options, &err);
+	}
+	if (control) {
+		log_info("ready: %s task %u, control %s:%u, data %s:%u, %u reactor%s", config->job_name,
+			 config->task_index, config->own.control.host, config->own.control.port, config->own.data.host,
+			 config->own.data.port, config->reactors, config->reactors == 1 ? "" : "s");
+		sigwait(signals, &signal);
+		pthread_sigmask(SIG_UNBLOCK, signals, NULL); /* a second one ends it at once */
+		log_info("%s: stopping", strsignal(signal));
+		status = EXIT_SUCCESS;
+		control_destroy(control);
+	} else {
+		fprintf(stderr, "starserver: %s\n", err.text);
+	}
+	node_stop(&node);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = { 0 };
+	struct star_error err = { 0 };
+	struct config *config;
+	sigset_t signals;
+	int status = parse(argc, argv, &options);
+
+	if (status >= 0)
+		return status;
+	config = config_load(options.file, options.overrides, options.overrides_count, &err);
+	if (!config) {
+		fprintf(stderr, "starserver: %s\n", err.text);
+		return EXIT_CONFIG;
+	}
+	log_set_level((enum log_level)config->log_level);
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	signal(SIGPIPE, SIG_IGN);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
+	if (options.print)
+		config_print(config, stdout);
+	else if (options.check)
+		printf("%s: ok\n", options.file);
+	else
+		status = serve(config, &signals);
+	if (options.print || options.check)
+		status = EXIT_SUCCESS;
+	config_free(config);
+	return status;
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "node.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "wire/layout.h"
+
+enum { RPC_SLICES_A_TURN = 8, STALL_S = 30, DELAYED_ACK_US = 1000 };
+
+/* ---- what a reactor runs ---- */
+
+static unsigned shard_steer(void *ctx, const struct rte_mbuf *frame)
+{
+	const struct shard *shard = ctx;
+	const struct node *node = shard->node;
+	const struct net_flow flow = net_flow(frame);
+	const unsigned index = (unsigned)flow.port - node->config->own.data.port;
+
+	if (flow.kind == NET_FLOW_ARP)
+		return REACTOR_ALL;
+	if ((flow.kind == NET_FLOW_TCP || flow.kind == NET_FLOW_UDP) && index < node->shards_count)
+		return index;
+	return REACTOR_HERE;
+}
+
+static void shard_receive(void *ctx, struct rte_mbuf **frames, unsigned n, uint64_t now_ns)
+{
+	struct shard *shard = ctx;
+
+	net_input(shard->net, frames, n, now_ns);
+}
+
+static unsigned shard_work(void *ctx, uint64_t now_ns)
+{
+	struct shard *shard = ctx;
+
+	net_turn(shard->net, now_ns);
+	return rpc_run(shard->rpc, RPC_SLICES_A_TURN, now_ns);
+}
+
+static unsigned shard_transmit(void *ctx, struct rte_mbuf **frames, unsigned max)
+{
+	struct shard *shard = ctx;
+
+	return net_output(shard->net, frames, max);
+}
+
+/* ---- start and stop ---- */
+
+static void fill_net_options(const struct node *node, const struct shard *shard, const uint64_t secret[2],
+			     struct net_options *o)
+{
+	const struct config *config = node->config;
+
+	*o = (struct net_options){
+		.pool = shard->pool,
+		.interfaces_count = node->ports_count,
+		.arp_silent = shard->index != 0,
+		.connections_max = config->connections_max,
+		.receive_window_bytes = config->receive_window_kib << 10,
+		.rto_min_us = config->rto_min_us,
+		.rto_max_us = config->rto_max_us,
+		.delayed_ack_us = DELAYED_ACK_US,
+		.time_wait_ms = config->time_wait_ms,
+		.user_timeout_ms = config->user_timeout_ms,
+		.secret = { secret[0], secret[1] },
+		.now_ns = clock_ns(),
+	};
+	for (unsigned i = 0; i < node->ports_count; i++) {
+		struct net_interface_options *interface = &o->interfaces[i];
+		const struct config_port *port = &config->ports[i];
+
+		interface->port = node->ports[i]->id;
+		interface->mtu = node->ports[i]->mtu;
+		interface->mac = node->ports[i]->mac;
+		interface->address = inet_addr(port->address);
+		interface->gateway = port->gateway[0] ? inet_addr(port->gateway) : 0;
+		interface->prefix = port->prefix;
+	}
+}
+
+/* The stack and the shard of one reactor; its mempool is there. */
+static int shard_build(struct shard *shard, const uint64_t secret[2], struct star_error *err)
+{
+	struct node *node = shard->node;
+	const struct config *config = node->config;
+	struct net_options net_options;
+	struct rpc_server_options rpc = {
+		.port = (uint16_t)(config->own.data.port + shard->index),
+		.streams_max = config->connections_max,
+		.send_queue_bytes = config->send_queue_kib << 10,
+		.held_mbufs_max = config->mbufs / 2,
+		.stall_ns = STALL_S * UINT64_C(1000000000),
+	};
+
+	shard->arena = port_memory_alloc("parameters", node->arena_bytes, shard->index, err);
+	if (!shard->arena)
+		return err->code;
+	shard->store = store_create(shard->arena, node->arena_bytes, err);
+	if (!shard->store)
+		return err->code;
+	shard->service = service_create(&(struct service_options){ .incarnation = node->incarnation,
+								   .partitions = config->partitions,
+								   .store = shard->store },
+					err);
+	if (!shard->service)
+		return err->code;
+	fill_net_options(node, shard, secret, &net_options);
+	shard->net = net_create(&net_options, err);
+	if (!shard->net)
+		return err->code;
+	rpc.net = shard->net;
+	rpc.service = service_rpc(shard->service);
+	shard->rpc = rpc_server_create(&rpc, err);
+	return shard->rpc ? 0 : err->code;
+}
+
+static int shard_make_reactor(struct shard *shard, struct star_error *err)
+{
+	const struct node *node = shard->node;
+	const struct config *config = node->config;
+	const struct reactor_options options = {
+		.index = shard->index,
+		.polling = config->polling,
+		.core = config->pin ? (int)config->cores[shard->index] : -1,
+		.spin_us = config->spin_us,
+		.ports = node->ports,
+		.ports_count = node->ports_count,
+		.pool = shard->pool,
+		.ops = { .ctx = shard,
+			 .steer = shard_steer,
+			 .receive = shard_receive,
+			 .work = shard_work,
+			 .transmit = shard_transmit,
+			 .wheel = net_wheel(shard->net) },
+	};
+
+	shard->reactor = reactor_create(&options, err);
+	return shard->reactor ? 0 : err->code;
+}
+
+static uint32_t largest_mtu(const struct config *config)
+{
+	uint32_t mtu = 0;
+
+	for (unsigned i = 0; i < config->ports_count; i++)
+		mtu = RTE_MAX(mtu, config->ports[i].mtu);
+	return mtu;
+}
+
+static int open_ports(struct node *node, struct star_error *err)
+{
+	const struct config *config = node->config;
+	struct rte_mempool *pools[WIRE_REACTORS_MAX];
+
+	for (unsigned i = 0; i < node->shards_count; i++) {
+		struct shard *shard = &node->shards[i];
+
+		*shard = (struct shard){ .node = node, .index = i };
+		shard->pool = port_mempool_create(i, config->mbufs, largest_mtu(config), err);
+		if (!shard->pool)
+			return err->code;
+		pools[i] = shard->pool;
+	}
+	for (; node->ports_count < config->ports_count; node->ports_count++) {
+		struct port *port = port_open(&config->ports[node->ports_count], node->ports_count, pools,
+					      (uint16_t)node->shards_count, err);
+
+		if (!port)
+			return err->code;
+		node->ports[node->ports_count] = port;
+	}
+	return 0;
+}
+
+static int start_reactors(struct node *node, struct star_error *err)
+{
+	struct reactor *reactors[WIRE_REACTORS_MAX];
+	int status;
+
+	for (unsigned i = 0; i < node->shards_count; i++) {
+		status = shard_make_reactor(&node->shards[i], err);
+		if (status < 0)
+			return status;
+		reactors[i] = node->shards[i].reactor;
+	}
+	status = reactor_join(reactors, node->shards_count, err);
+	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
+		status = reactor_start(reactors[i], err);
+	return status;
+}
+
+int node_start(struct node *node, const struct config *config, struct star_error *err)
+{
+	const uint64_t mempools = config->reactors * port_mempool_bytes(config->mbufs, largest_mtu(config));
+	uint64_t random[3];
+	int status;
+
+	*node = (struct node){ .config = config };
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return star_error_set(err, -EIO, "the kernel gives no random numbers");
+	node->incarnation = (uint32_t)random[2] | 1;
+	node->arena_bytes = ((size_t)config->parameter_mib << 20) / config->reactors & ~(size_t)4095;
+	status = port_eal_start(config, mempools + ((uint64_t)config->parameter_mib << 20), err);
+	if (status < 0)
+		return status;
+	node->shards_count = config->reactors;
+	status = open_ports(node, err);
+	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
+		status = shard_build(&node->shards[i], random, err);
+	return status < 0 ? status : start_reactors(node, err);
+}
+
+void node_stop(struct node *node)
+{
+	for (unsigned i = 0; i < node->shards_count; i++)
+		if (node->shards[i].reactor)
+			reactor_stop(node->shards[i].reactor);
+	for (unsigned i = 0; i < node->shards_count; i++) {
+		struct shard *shard = &node->shards[i];
+
+		if (shard->reactor)
+			reactor_destroy(shard->reactor);
+		rpc_server_destroy(shard->rpc);
+		net_destroy(shard->net);
+		service_destroy(shard->service);
+		if (shard->store)
+			store_destroy(shard->store);
+		if (shard->arena)
+			port_memory_free(shard->arena, node->arena_bytes);
+	}
+	for (unsigned i = 0; i < node->ports_count; i++)
+		port_close(node->ports[i]);
+	for (unsigned i = 0; i < node->shards_count; i++)
+		rte_mempool_free(node->shards[i].pool);
+	port_eal_stop();
+}
+
+/* ---- what the control plane asks ---- */
+
+/* A question to one reactor. It outlives a wait that timed out: the reactor may still come to it. */
+struct question {
+	struct reactor_message message;
+	struct object_spec spec;
+	uint32_t epoch, first_partition, end_partition;
+	int status;
+	struct star_error err;
+};
+
+enum { ANSWER_TIMEOUT_US = 10000000 };
+
+static void install_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+	struct question *question = (struct question *)message;
+
+	question->status = service_install(shard->service, &question->spec, &question->err);
+}
+
+static void set_layout_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+	const struct question *question = (const struct question *)message;
+
+	service_set_layout(shard->service, question->epoch, question->first_partition, question->end_partition);
+	rpc_server_set_layout(shard->rpc, question->epoch, shard->node->incarnation);
+}
+
+/* Asks one reactor, and waits for it. */
+static int ask(struct shard *shard, const struct question *draft, struct star_error *err)
+{
+	struct question *question = malloc(sizeof(*question));
+	int status;
+
+	if (!question)
+		return star_error_set(err, -ENOMEM, "no memory for a message to reactor %u", shard->index);
+	*question = *draft;
+	status = reactor_post(shard->reactor, &question->message);
+	if (status < 0) {
+		free(question);
+		return star_error_set(err, status, "reactor %u takes no messages: it is overloaded or stopping",
+				      shard->index);
+	}
+	if (reactor_wait(&question->message, ANSWER_TIMEOUT_US) < 0)
+		return star_error_set(err, -ETIMEDOUT, "reactor %u did not answer within %d s", shard->index,
+				      ANSWER_TIMEOUT_US / 1000000);
+	status = question->status;
+	if (status < 0)
+		star_error_set(err, status, "reactor %u: %s", shard->index, question->err.text);
+	free(question);
+	return status;
+}
+
+static int node_install(void *ctx, const struct object_spec *spec, struct star_error *err)
+{
+	struct node *node = ctx;
+	const struct question question = { .message.run = install_on_reactor, .spec = *spec };
+	int status = 0;
+
+	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
+		status = ask(&node->shards[i], &question, err);
+	return status;
+}
+
+static int node_set_layout(void *ctx, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
+			   struct star_error *err)
+{
+	struct node *node = ctx;
+	const uint32_t partitions = node->config->partitions;
+	int status = 0;
+
+	for (unsigned i = 0; status == 0 && i < node->shards_count; i++) {
+		const struct question question = {
+			.message.run = set_layout_on_reactor,
+			.epoch = epoch,
+			.first_partition = layout_first(partitions, cluster_reactors, first_reactor + i),
+			.end_partition = layout_first(partitions, cluster_reactors, first_reactor + i + 1),
+		};
+
+		status = ask(&node->shards[i], &question, err);
+	}
+	return status;
+}
+
+static json_t *node_figures(void *ctx)
+{
+	return node_status(ctx);
+}
+
+static void node_shutdown(void *ctx)
+{
+	kill(getpid(), SIGTERM); /* main waits for it */
+}
+
+struct control_data_plane node_data_plane(struct node *node)
+{
+	return (struct control_data_plane){
+		.ctx = node,
+		.install = node_install,
+		.set_layout = node_set_layout,
+		.status = node_figures,
+		.shutdown = node_shutdown,
+	};
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A node: its ports, and for each reactor a mempool, a stack, a shard and the service between them. Everything here is the
+ * control path; what the reactors run is in lib/.
+ */
+#ifndef STARSERVER_NODE_H
+#define STARSERVER_NODE_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "config/config.h"
+#include "control/control.h"
+#include "net/net.h"
+#include "port/port.h"
+#include "reactor/reactor.h"
+#include "rpc/rpc.h"
+#include "service/service.h"
+#include "store/store.h"
+
+/* One reactor's own; only its thread touches it while it runs, counters apart. */
+struct shard {
+	struct node *node;
+	unsigned index;
+	struct rte_mempool *pool;
+	void *arena;
+	struct store *store;
+	struct service *service;
+	struct net *net;
+	struct rpc_server *rpc;
+	struct reactor *reactor;
+};
+
+struct node {
+	const struct config *config;
+	uint32_t incarnation;
+	size_t arena_bytes; /* of each shard */
+	struct port *ports[CONFIG_PORTS_MAX];
+	unsigned ports_count, shards_count;
+	struct shard shards[WIRE_REACTORS_MAX];
+};
+
+/* Starts the EAL, opens the ports, and starts the reactors. 0 or a negative errno; node_stop after both. */
+int node_start(struct node *node, const struct config *config, struct star_error *err);
+void node_stop(struct node *node);
+
+/* What the control plane asks of this node. */
+struct control_data_plane node_data_plane(struct node *node);
+
+/* status.c: the node's figures; a new reference. */
+json_t *node_status(const struct node *node);
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The node's figures as JSON. Counters are read while their reactors write them: each is one aligned word. */
+#include "node.h"
+
+#define READ(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
+
+static json_t *ports_json(const struct node *node)
+{
+	json_t *ports = json_array();
+
+	for (unsigned i = 0; i < node->ports_count; i++) {
+		const struct port *port = node->ports[i];
+		char mac[RTE_ETHER_ADDR_FMT_SIZE];
+
+		rte_ether_format_addr(mac, sizeof(mac), &port->mac);
+		json_array_append_new(ports, json_pack("{s:s, s:s, s:s, s:s, s:i}", "name", port->name, "interface",
+						       node->config->ports[i].interface, "mac", mac, "address",
+						       node->config->ports[i].address, "mtu", (int)port->mtu));
+	}
+	return ports;
+}
+
+static void put(json_t *object, const char *name, uint64_t value)
+{
+	json_object_set_new(object, name, json_integer((json_int_t)value));
+}
+
+/* Everything that went wrong, by reason; reasons that never happened are left out. */
+static json_t *errors_json(const struct shard *shard)
+{
+	const struct net_counters *net = net_counters(shard->net);
+	const struct rpc_counters *rpc = rpc_counters(shard->rpc);
+	const struct reactor_stats *stats = reactor_stats(shard->reactor);
+	const struct {
+		const char *name;
+		uint64_t value;
+	} reasons[] = {
+		{ "hand_over_full", READ(stats->hand_over_full) },
+		{ "transmit_dropped", READ(stats->transmit_dropped) },
+		{ "request_errors", READ(rpc->errors) },
+		{ "bad_frames", READ(rpc->bad_frames) },
+		{ "bad_checksums", READ(rpc->bad_checksums) },
+		{ "late", READ(rpc->late) },
+		{ "no_buffers", READ(rpc->no_buffers) },
+		{ "stalled", READ(rpc->stalled) },
+		{ "no_stream", READ(rpc->no_stream) },
+		{ "abandoned", READ(rpc->abandoned) },
+		{ "out_no_mbuf", READ(net->out_no_mbuf) },
+		{ "out_queue_full", READ(net->out_queue_full) },
+		{ "eth_short", READ(net->eth_short) },
+		{ "ip_bad_header", READ(net->ip_bad_header) },
+		{ "ip_bad_checksum", READ(net->ip_bad_checksum) },
+		{ "ip_fragment", READ(net->ip_fragment) },
+		{ "tcp_bad_checksum", READ(net->tcp_bad_checksum) },
+		{ "tcp_bad_header", READ(net->tcp_bad_header) },
+		{ "tcp_bad_option", READ(net->tcp_bad_option) },
+		{ "tcp_no_port", READ(net->tcp_no_port) },
+		{ "tcp_listen_overflow", READ(net->tcp_listen_overflow) },
+		{ "tcp_estab_resets", READ(net->tcp_estab_resets) },
+		{ "tcp_timeouts", READ(net->tcp_timeouts) },
+		{ "tcp_retrans_segs", READ(net->tcp_retrans_segs) },
+		{ "tcp_outside_window", READ(net->tcp_outside_window) },
+		{ "tcp_out_of_order_dropped", READ(net->tcp_out_of_order_dropped) },
+	};
+	json_t *errors = json_object();
+
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+		if (reasons[i].value)
+			put(errors, reasons[i].name, reasons[i].value);
+	return errors;
+}
+
+static json_t *shard_json(const struct shard *shard)
+{
+	const struct reactor_stats *stats = reactor_stats(shard->reactor);
+	const struct service_counters *service = service_counters(shard->service);
+	const struct store_stats store = service_store_stats(shard->service);
+	const uint64_t busy = READ(stats->busy_cycles), cycles = busy + READ(stats->idle_cycles);
+	json_t *json = json_object();
+
+	put(json, "index", shard->index);
+	if (shard->node->config->pin)
+		put(json, "core", shard->node->config->cores[shard->index]);
+	put(json, "connections", net_connections(shard->net));
+	put(json, "requests", READ(rpc_counters(shard->rpc)->requests));
+	put(json, "pulls", READ(service->pulls));
+	put(json, "pushes", READ(service->pushes));
+	put(json, "rows_pulled", READ(service->rows_pulled));
+	put(json, "rows_pushed", READ(service->rows_pushed));
+	put(json, "rows", store.rows);
+	put(json, "rows_refused", store.refused);
+	put(json, "memory_bytes", store.memory_bytes);
+	put(json, "memory_limit_bytes", shard->node->arena_bytes);
+	json_object_set_new(json, "busy_percent", json_real(cycles ? 100.0 * (double)busy / (double)cycles : 0));
+	put(json, "sleeps", READ(stats->sleeps));
+	put(json, "received", READ(stats->received));
+	put(json, "sent", READ(stats->sent));
+	put(json, "handed_over", READ(stats->handed_over));
+	put(json, "handed_in", READ(stats->handed_in));
+	json_object_set_new(json, "errors", errors_json(shard));
+	return json;
+}
+
+json_t *node_status(const struct node *node)
+{
+	json_t *reactors = json_array(), *json = json_object();
+
+	for (unsigned i = 0; i < node->shards_count; i++)
+		json_array_append_new(reactors, shard_json(&node->shards[i]));
+	json_object_set_new(json, "hugepages", json_boolean(port_eal_hugepages()));
+	json_object_set_new(json, "polling", json_boolean(node->config->polling));
+	json_object_set_new(json, "ports", ports_json(node));
+	json_object_set_new(json, "reactors", reactors);
+	return json;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/load.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define EXAMPLE "write host:port, as in 198.18.1.1:3333"
+
+static int parse_port(const char *text, const char *whole, uint16_t *port, struct star_error *err)
+{
+	size_t digits = strspn(text, "0123456789");
+	long value;
+
+	if (!digits || text[digits])
+		return star_error_set(err, -EINVAL, "\"%.80s\": the port \"%.20s\" is not a number; " EXAMPLE, whole,
+				      text);
+	value = digits > 5 ? 65536 : strtol(text, NULL, 10);
+	if (value < 1 || value > 65535)
+		return star_error_set(err, -EINVAL, "\"%.80s\": the port %.20s is out of range; allowed: 1 to 65535",
+				      whole, text);
+	*port = (uint16_t)value;
+	return 0;
+}
+
+/* Digits and dots alone are meant as an IPv4 literal: no name looks like one. */
+static int check_host(const char *host, const char *whole, struct star_error *err)
+{
+	struct in_addr literal;
+
+	if (!host[strspn(host, "0123456789.")])
+		return inet_pton(AF_INET, host, &literal) == 1
+			       ? 0
+			       : star_error_set(err, -EINVAL, "\"%.80s\": %s is not an IPv4 address; " EXAMPLE, whole,
+						host);
+	for (const char *c = host; *c; c++)
+		if (!isalnum((unsigned char)*c) && !strchr("-._", *c))
+			return star_error_set(err, -EINVAL,
+					      "\"%.80s\": the host has a character that no name has; " EXAMPLE, whole);
+	return 0;
+}
+
+int config_parse_address(const char *text, struct config_address *address, struct star_error *err)
+{
+	struct config_address parsed = { 0 };
+	const char *colon = strchr(text, ':');
+	size_t length;
+	int rc;
+
+	if (!colon)
+		return star_error_set(err, -EINVAL, "\"%.80s\" has no port; " EXAMPLE, text);
+	if (strchr(colon + 1, ':'))
+		return star_error_set(err, -EINVAL, "\"%.80s\" has more than one ':' (IPv6 is not served); " EXAMPLE,
+				      text);
+	length = (size_t)(colon - text);
+	if (!length)
+		return star_error_set(err, -EINVAL, "\"%.80s\" has no host; " EXAMPLE, text);
+	if (length > CONFIG_HOST_MAX)
+		return star_error_set(err, -EINVAL,
+				      "\"%.80s...\": the host is longer than %d bytes; use its IPv4 address", text,
+				      CONFIG_HOST_MAX);
+	memcpy(parsed.host, text, length);
+	rc = check_host(parsed.host, text, err);
+	if (!rc)
+		rc = parse_port(colon + 1, text, &parsed.port, err);
+	if (!rc)
+		*address = parsed;
+	return rc;
+}
+
+bool config_address_equal(const struct config_address *a, const struct config_address *b)
+{
+	return a->port == b->port && !strcasecmp(a->host, b->host);
+}
+
+const char *config_address_kernel_owned(const char *host)
+{
+	struct in_addr literal;
+	uint32_t address;
+
+	if (!strcasecmp(host, "localhost"))
+		return "loopback";
+	if (inet_pton(AF_INET, host, &literal) != 1)
+		return NULL;
+	address = ntohl(literal.s_addr);
+	if (address >> 24 == 127)
+		return "loopback";
+	if (address >> 24 == 0)
+		return "\"any address\"";
+	if (address >> 28 == 14)
+		return "multicast";
+	if (address >> 28 == 15)
+		return "broadcast or reserved";
+	return NULL;
+}

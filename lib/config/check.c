@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/load.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "config/check.h"
+
+static bool is_ps(const struct config *c)
+{
+	return !strcmp(c->job_name, "ps");
+}
+
+static int check_node(struct config_load *load, struct star_error *err)
+{
+	const struct config *c = load->config;
+	const struct config_origin *origin = config_check_origin(load, "node.task_index");
+	bool chief = !strcmp(c->job_name, "chief");
+	uint32_t tasks = chief ? 1 : is_ps(c) ? c->ps_count : c->workers_count;
+
+	if (!c->ps_count)
+		return config_fail(
+			config_check_origin(load, "cluster.ps"), err,
+			"cluster.ps is empty; list the control address of each PS task, as in cluster = { ps = [ "
+			"\"198.18.1.1:3333\" ]; }; in a file passed with -c, or --set cluster.ps=198.18.1.1:3333");
+	if (c->task_index < tasks)
+		return 0;
+	if (!tasks)
+		return config_fail(origin, err,
+				   "this node is a worker, and cluster.worker is empty; list the workers' addresses");
+	return config_fail(origin, err,
+			   "node.task_index = %u is out of range: there are %u tasks of the job %s; allowed: 0 to %u",
+			   c->task_index, tasks, c->job_name, tasks - 1);
+}
+
+struct task {
+	const struct config_address *address;
+	const char *list;
+	uint32_t index;
+};
+
+static int compare_tasks(const void *a, const void *b)
+{
+	const struct config_address *x = ((const struct task *)a)->address, *y = ((const struct task *)b)->address;
+
+	return x->port != y->port ? (x->port > y->port) - (x->port < y->port) : strcasecmp(x->host, y->host);
+}
+
+static int check_cluster(struct config_load *load, struct star_error *err)
+{
+	const struct config *c = load->config;
+	uint32_t count = c->ps_count + c->workers_count;
+	struct task *tasks = malloc(count * sizeof(*tasks));
+	int rc = 0;
+
+	if (!tasks)
+		return star_error_set(err, -ENOMEM, "no memory to check the cluster");
+	for (uint32_t i = 0; i < count; i++)
+		tasks[i] = i < c->ps_count
+				   ? (struct task){ &c->ps[i], "cluster.ps", i }
+				   : (struct task){ &c->workers[i - c->ps_count], "cluster.worker", i - c->ps_count };
+	qsort(tasks, count, sizeof(*tasks), compare_tasks);
+	for (uint32_t i = 1; !rc && i < count; i++)
+		if (!compare_tasks(&tasks[i - 1], &tasks[i]))
+			rc = config_fail(config_check_origin(load, tasks[i].list), err,
+					 "%s:%u stands twice in the cluster, as %s[%u] and %s[%u]; each task has an "
+					 "address of its own",
+					 tasks[i].address->host, tasks[i].address->port, tasks[i - 1].list,
+					 tasks[i - 1].index, tasks[i].list, tasks[i].index);
+	free(tasks);
+	return rc;
+}
+
+static uint32_t min2(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static int check_core_list(struct config_load *load, const uint32_t *usable, uint32_t usable_count,
+			   struct star_error *err)
+{
+	struct config *c = load->config;
+	const struct config_origin *origin = config_check_origin(load, "cores.list");
+
+	for (uint32_t i = 0; i < c->cores_count; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (c->cores[i] == c->cores[j])
+				return config_fail(origin, err,
+						   "cores.list names core %u twice; each reactor has one of its own",
+						   c->cores[i]);
+	for (uint32_t i = 0; c->pin && i < c->cores_count; i++) {
+		uint32_t j = 0;
+
+		while (j < usable_count && usable[j] != c->cores[i])
+			j++;
+		if (j == usable_count)
+			return config_fail(origin, err,
+					   "cores.list names core %u, which this process may not use; it may use %u "
+					   "cores, from %u to %u",
+					   c->cores[i], usable_count, usable[0], usable[usable_count - 1]);
+	}
+	if (c->pin && c->cores_count && c->cores_count < c->reactors)
+		return config_fail(origin, err,
+				   "cores.list names %u cores, and cores.number asks for %u pinned reactors",
+				   c->cores_count, c->reactors);
+	return 0;
+}
+
+static int check_cores(struct config_load *load, struct star_error *err)
+{
+	struct config *c = load->config;
+	/* Of more cores than these no list can name all; 8192 is the largest kernel's number. */
+	static const uint32_t room = 8192;
+	uint32_t *usable = malloc(room * sizeof(*usable)), count, tasks = c->ps_count + c->workers_count;
+	int rc;
+
+	if (!usable)
+		return star_error_set(err, -ENOMEM, "no memory to check the cores");
+	count = config_cores(usable, room);
+	if (!count) {
+		free(usable);
+		return star_error_set(err, -ENOSYS, "the kernel does not say which cores this process may use");
+	}
+	if (!c->reactors && c->pin && c->cores_count)
+		c->reactors = c->cores_count;
+	else if (!c->reactors)
+		c->reactors = min2(is_ps(c) ? 8 : 2, min2(tasks, count));
+	if ((c->polling || c->pin) && c->reactors > count)
+		rc = config_fail(config_check_origin(load, "cores.number"), err,
+				 "cores.number asks for %u %s reactors, and this process may use %u cores; ask for at "
+				 "most %u, or for "
+				 "neither polling nor pinning",
+				 c->reactors, c->polling ? "polling" : "pinned", count, count);
+	else
+		rc = check_core_list(load, usable, count, err);
+	if (!rc && c->pin) {
+		if (!c->cores_count)
+			memcpy(c->cores, usable, c->reactors * sizeof(*usable));
+		c->cores_count = c->reactors;
+	}
+	free(usable);
+	return rc;
+}
+
+static int check_values(struct config_load *load, struct star_error *err)
+{
+	struct config *c = load->config;
+	uint64_t least = (uint64_t)c->reactors + (is_ps(c) ? c->ps_count - 1 : 0);
+
+	if (c->partitions & (c->partitions - 1))
+		return config_fail(config_check_origin(load, "cluster.partitions"), err,
+				   "cluster.partitions = %u is no power of two; allowed: 1, 2, 4 ... 1048576",
+				   c->partitions);
+	if (c->partitions < least)
+		return config_fail(config_check_origin(load, "cluster.partitions"), err,
+				   "cluster.partitions = %u is less than the reactors of the cluster, at least %llu "
+				   "(%u of this node, one "
+				   "of each other PS); allowed: a power of two from there to 1048576",
+				   c->partitions, (unsigned long long)least, c->reactors);
+	if (c->rto_max_us < c->rto_min_us)
+		return config_fail(config_check_origin(load, "tcp.rto_max_us"), err,
+				   "tcp.rto_max_us = %u is less than tcp.rto_min_us = %u", c->rto_max_us,
+				   c->rto_min_us);
+	if (!c->control_socket[0])
+		snprintf(c->control_socket, sizeof(c->control_socket), "/run/starserver/%s-%u.sock", c->job_name,
+			 c->task_index);
+	return 0;
+}
+
+int config_load_check(struct config_load *load, struct star_error *err)
+{
+	int rc = check_node(load, err);
+
+	if (!rc)
+		rc = check_cluster(load, err);
+	if (!rc)
+		rc = check_cores(load, err);
+	if (!rc)
+		rc = check_values(load, err);
+	if (!rc)
+		rc = config_check_ports(load, is_ps(load->config), err);
+	return rc ? rc : config_check_endpoints(load, is_ps(load->config), err);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Inside lib/config: the parts of config_load_check, in files of their own. */
+#ifndef CONFIG_CHECK_H
+#define CONFIG_CHECK_H
+
+#include "config/load.h"
+
+/* Where the value of an option (by name, which must be one) came from. */
+static inline struct config_origin *config_check_origin(struct config_load *load, const char *name)
+{
+	return config_load_origin(load, config_option_find(name));
+}
+
+/* A ps needs a port; every port that there is must make sense. */
+int config_check_ports(struct config_load *load, bool ps, struct star_error *err);
+
+/* Finds the node's own entry (a ps must have one), and refuses data addresses that cannot be a PS's. */
+int config_check_endpoints(struct config_load *load, bool ps, struct star_error *err);
+
+#endif

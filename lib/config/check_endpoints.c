@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/check.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An address for examples: one that would work on this node. */
+static const char *example_host(const struct config *c)
+{
+	return c->ports_count ? c->ports[0].address : "198.18.0.1";
+}
+
+static const struct config_endpoint *find(const struct config_map *map, const struct config_address *control,
+					  uint32_t *index)
+{
+	for (*index = 0; *index < map->count; ++*index)
+		if (config_address_equal(&map->entries[*index].control, control))
+			return &map->entries[*index];
+	return NULL;
+}
+
+static int fail_missing(struct config_load *load, const struct config_address *own, struct star_error *err)
+{
+	const struct config *c = load->config;
+	const struct config_map *map = &load->map;
+
+	if (!map->count && !load->map_file[0])
+		return config_fail(config_check_origin(load, "cluster.ps"), err,
+				   "no endpoint map says which data address this node, %s:%u (cluster.ps[%u]), has; "
+				   "write endpoint_map = ( "
+				   "{ control = \"%s:%u\"; data = \"%s:5555\"; } ); or give endpoint_map_file, or "
+				   "TF_SEASTAR_ENDPOINT_MAP_PATH with the folder of .endpoint_map",
+				   own->host, own->port, c->task_index, own->host, own->port, example_host(c));
+	return config_fail(
+		&map->origin, err,
+		"the endpoint map has no entry for this node's own control address %s:%u (cluster.ps[%u]); add a line "
+		"like %s:%u=%s:5555",
+		own->host, own->port, c->task_index, own->host, own->port, example_host(c));
+}
+
+/* A data address of a PS: one that the appliance can own. */
+static int check_ps_entry(const struct config_load *load, uint32_t index, struct star_error *err)
+{
+	const struct config_endpoint *e = &load->map.entries[index];
+	const struct config_origin origin = config_map_origin(&load->map, index);
+	const char *kernel = config_address_kernel_owned(e->data.host);
+	struct in_addr literal;
+
+	if (kernel)
+		return config_fail(&origin, err,
+				   "the data address %s:%u of the PS %s:%u is the kernel's (%s); a data address "
+				   "belongs to the appliance: "
+				   "give it the address of a port, as in %s:%u=%s:%u",
+				   e->data.host, e->data.port, e->control.host, e->control.port, kernel,
+				   e->control.host, e->control.port, example_host(load->config), e->data.port);
+	if (inet_pton(AF_INET, e->data.host, &literal) != 1)
+		return config_fail(&origin, err,
+				   "the data address %s:%u of the PS %s:%u is a name; a data address is an IPv4 "
+				   "address, as in %s:%u=%s:%u",
+				   e->data.host, e->data.port, e->control.host, e->control.port, e->control.host,
+				   e->control.port, example_host(load->config), e->data.port);
+	return 0;
+}
+
+/* Reactor r listens on data port + r. How many reactors the other node has is not known here: as many, it is taken. */
+static int check_overlap(const struct config_load *load, uint32_t own, uint32_t other, struct star_error *err)
+{
+	const struct config *c = load->config;
+	const struct config_endpoint *a = &load->map.entries[own], *b = &load->map.entries[other];
+	const struct config_origin origin = config_map_origin(&load->map, own);
+	int apart = abs(a->data.port - b->data.port);
+
+	if (own == other || strcmp(a->data.host, b->data.host) || apart >= (int)c->reactors)
+		return 0;
+	return config_fail(&origin, err,
+			   "the data ports %u to %u of this node's %u reactors overlap with those of the PS %s:%u, "
+			   "which start at %s:%u; "
+			   "keep them %u apart",
+			   a->data.port, a->data.port + c->reactors - 1, c->reactors, b->control.host, b->control.port,
+			   b->data.host, b->data.port, c->reactors);
+}
+
+static int check_own(const struct config_load *load, uint32_t index, struct star_error *err)
+{
+	const struct config *c = load->config;
+	const struct config_endpoint *e = &load->map.entries[index];
+	const struct config_origin origin = config_map_origin(&load->map, index);
+	char addresses[CONFIG_PORTS_MAX * sizeof("255.255.255.255/32, ")] = "";
+	bool found = false;
+	int used = 0;
+
+	for (uint32_t i = 0; i < c->ports_count; i++) {
+		found |= !strcmp(c->ports[i].address, e->data.host);
+		used += snprintf(addresses + used, sizeof(addresses) - (size_t)used, "%s%s/%u", i ? ", " : "",
+				 c->ports[i].address, c->ports[i].prefix);
+	}
+	if (!found)
+		return config_fail(
+			&origin, err,
+			"the data address %s:%u of this node is the address of none of its ports, which have %s; write "
+			"%s:%u=%s:%u, or give a port that address",
+			e->data.host, e->data.port, addresses, e->control.host, e->control.port, example_host(c),
+			e->data.port);
+	if (e->data.port + c->reactors - 1 > 65535)
+		return config_fail(&origin, err,
+				   "the data ports of this node's %u reactors start at %u and would end above 65535; "
+				   "allowed: at most %u",
+				   c->reactors, e->data.port, 65535 - c->reactors + 1);
+	return 0;
+}
+
+static int check_own_entry(struct config_load *load, struct star_error *err)
+{
+	const struct config *c = load->config;
+	uint32_t own, other;
+	int rc;
+
+	if (!find(&load->map, &c->ps[c->task_index], &own))
+		return fail_missing(load, &c->ps[c->task_index], err);
+	rc = check_own(load, own, err);
+	for (uint32_t i = 0; !rc && i < c->ps_count; i++)
+		if (find(&load->map, &c->ps[i], &other))
+			rc = check_overlap(load, own, other, err);
+	load->config->own = load->map.entries[own];
+	return rc;
+}
+
+int config_check_endpoints(struct config_load *load, bool ps, struct star_error *err)
+{
+	struct config *c = load->config;
+	const struct config_endpoint *own;
+	uint32_t index;
+	int rc = 0;
+
+	for (uint32_t i = 0; !rc && i < c->ps_count; i++)
+		if (find(&load->map, &c->ps[i], &index))
+			rc = check_ps_entry(load, index, err);
+	if (rc || ps)
+		return rc ? rc : check_own_entry(load, err);
+	/* A worker may have an entry (a DPDK worker's address), and so its own; it needs none. */
+	if (!strcmp(c->job_name, "worker")) {
+		own = find(&load->map, &c->workers[c->task_index], &index);
+		if (own)
+			c->own = *own;
+	}
+	return 0;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/load.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t config_cores(uint32_t *cores, uint32_t max)
+{
+	/* As large as the largest kernel's mask: a smaller one would be refused with EINVAL there. */
+	cpu_set_t sets[8];
+	uint32_t count = 0;
+
+	memset(sets, 0, sizeof(sets));
+	if (sched_getaffinity(0, sizeof(sets), sets) < 0)
+		return 0;
+	for (uint32_t core = 0; core < 8 * sizeof(sets); core++)
+		if (CPU_ISSET_S(core, sizeof(sets), sets)) {
+			if (count < max)
+				cores[count] = core;
+			count++;
+		}
+	return count;
+}
+
+uint32_t config_usable_cores(void)
+{
+	return config_cores(NULL, 0);
+}
+
+static int store_folder(struct config_load *load, const char *folder, const struct config_origin *origin,
+			struct star_error *err)
+{
+	int length = snprintf(load->map_file, sizeof(load->map_file), "%s/.endpoint_map", folder);
+
+	if (!*folder)
+		return config_fail(origin, err, "it is empty; give the folder that holds .endpoint_map, or unset it");
+	if (length >= (int)sizeof(load->map_file))
+		return config_fail(origin, err, "the path is longer than %d bytes", CONFIG_TEXT_MAX);
+	config_map_fini(&load->map); /* that of the file, which is weaker */
+	return 0;
+}
+
+static int store_variable(struct config_load *load, const struct config_target *target, const char *text,
+			  struct star_error *err)
+{
+	bool negated;
+
+	switch (target->option->variable_means) {
+	case ENVIRONMENT_FOLDER:
+		return store_folder(load, text, &target->origin, err);
+	case ENVIRONMENT_NEGATED:
+		if (config_value_bool(text, &negated, &target->origin, err))
+			return -EINVAL;
+		return config_value_store_text(target, negated ? "false" : "true", err);
+	default:
+		return config_value_store_text(target, text, err);
+	}
+}
+
+int config_load_environment(struct config_load *load, enum config_job job, struct star_error *err)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; !rc && i < config_options_count; i++) {
+		const struct config_option *option = &config_options[i];
+		const char *variable = option->variables[job], *text = variable ? getenv(variable) : NULL;
+		struct config_target target = {
+			.option = option,
+			.base = load->config,
+			.origin = { .source = SOURCE_ENVIRONMENT, .name = variable },
+		};
+
+		if (!text)
+			continue;
+		*config_load_origin(load, option) = target.origin;
+		rc = store_variable(load, &target, text, err);
+	}
+	return rc;
+}
+
+int config_worker_environment(struct config_worker *worker, struct star_error *err)
+{
+	const struct config_option *timeout = config_option_find("control.connect_timeout_ms");
+	struct config config = { 0 };
+	struct config_load load = { .config = &config };
+	struct config_target target = { .option = timeout, .base = &config };
+	uint32_t usable = config_usable_cores();
+	int rc = config_value_store_text(&target, timeout->fallback, err);
+
+	if (!rc)
+		rc = config_load_environment(&load, JOB_WORKER, err);
+	if (rc)
+		return rc;
+	if ((config.polling || config.pin) && config.reactors > usable)
+		return star_error_set(err, -EINVAL,
+				      "environment variable NETWORK_WORKER_CORE_NUMBER: %u %s I/O threads were asked "
+				      "for, and there are %u usable cores",
+				      config.reactors, config.polling ? "polling" : "pinned", usable);
+	*worker = (struct config_worker){ .io_threads = config.reactors,
+					  .polling = config.polling,
+					  .pin = config.pin,
+					  .connect_timeout_ms = config.connect_timeout_ms };
+	return 0;
+}

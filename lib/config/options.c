@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "config/config.h"
+#include "config/load.h"
+
+#define OF_CONFIG(member) .scope = SCOPE_CONFIG, .offset = offsetof(struct config, member)
+#define OF_PORT(member) .scope = SCOPE_PORT, .offset = offsetof(struct config_port, member)
+#define OF_ENDPOINT(member) .scope = SCOPE_ENDPOINT, .offset = offsetof(struct config_endpoint, member)
+#define OF_LOAD(member) .scope = SCOPE_LOAD, .offset = offsetof(struct config_load, member)
+
+const struct config_group config_groups[] = {
+	{ "node", false, "Which task of the cluster this process is." },
+	{ "cluster", false, "The cluster, the same on all its nodes." },
+	{ "endpoint_map", true, "The endpoint map: the data address of each control address." },
+	{ "ports", true, "The network ports that the appliance owns, at most 8." },
+	{ "cores", false, "The reactors and the cores that they run on." },
+	{ "memory", false, "Hugepages, and what is reserved at start." },
+	{ "limits", false, "Limits of each reactor and of its connections." },
+	{ "tcp", false, "Timers of the appliance's own TCP." },
+	{ "control", false, "The control plane." },
+	{ "log", false, "The log on standard error." },
+};
+const unsigned config_groups_count = sizeof(config_groups) / sizeof(config_groups[0]);
+
+/* The members of a group stand together, in the order in which help, the reference page and config_print show them. */
+const struct config_option config_options[] = {
+	{ "node.job_name", OF_CONFIG(job_name), .type = OPTION_WORD, .choices = "ps|worker|chief", .fallback = "ps",
+	  .help = "The job of this process. The environment variables of a PS govern a ps, those of a worker a worker "
+		  "and the chief." },
+	{ "node.task_index", OF_CONFIG(task_index), .type = OPTION_NUMBER, .max = CONFIG_ENDPOINTS_MAX - 1,
+	  .fallback = "0",
+	  .help = "The task's place in its job's list: cluster.ps[task_index] is this PS node's own control address." },
+
+	{ "cluster.ps", OF_CONFIG(ps), .offset2 = offsetof(struct config, ps_count), .type = OPTION_ADDRESSES,
+	  .max = CONFIG_ENDPOINTS_MAX, .required = true, .help = "Control addresses of the PS tasks, in task order." },
+	{ "cluster.worker", OF_CONFIG(workers), .offset2 = offsetof(struct config, workers_count),
+	  .type = OPTION_ADDRESSES, .max = CONFIG_ENDPOINTS_MAX, .fallback = "",
+	  .help = "Addresses of the worker tasks, in task order. A PS node does not call them: they count for the "
+		  "default of cores.number." },
+	{ "cluster.partitions", OF_CONFIG(partitions), .type = OPTION_NUMBER, .min = 1, .max = 1 << 20,
+	  .fallback = "16384",
+	  .help = "Hash buckets of the parameter space: a power of two, at least the reactors of the cluster, fixed "
+		  "when the cluster is created." },
+
+	{ "endpoint_map_file", OF_LOAD(map_file), .type = OPTION_TEXT, .min = 1, .max = CONFIG_TEXT_MAX,
+	  .fallback_how = "./.endpoint_map, where there is one",
+	  .variables = { "TF_SEASTAR_ENDPOINT_MAP_PATH", "TF_SEASTAR_ENDPOINT_MAP_PATH" },
+	  .variable_means = ENVIRONMENT_FOLDER,
+	  .help = "A file with the endpoint map, a line each: control address = data address. In a configuration file "
+		  "a "
+		  "relative path starts at that file's folder. Give this or endpoint_map, not both." },
+	{ "endpoint_map[].control", OF_ENDPOINT(control), .type = OPTION_ADDRESS, .required = true,
+	  .help = "A control address, as it stands in cluster.ps or cluster.worker." },
+	{ "endpoint_map[].data", OF_ENDPOINT(data), .type = OPTION_ADDRESS, .required = true,
+	  .help = "Its data address. That of a PS belongs to the appliance, not to the kernel: the address of one of "
+		  "the "
+		  "node's ports, and the TCP port of reactor 0 (reactor r has data port + r)." },
+
+	{ "ports[].device", OF_PORT(device), .type = OPTION_TEXT, .min = 1, .max = 31, .required = true,
+	  .help = "The DPDK driver of a virtual device (net_af_packet, net_af_xdp, ...), or pci." },
+	{ "ports[].interface", OF_PORT(interface), .type = OPTION_TEXT, .max = 15, .fallback = "",
+	  .help = "The kernel's interface; net_af_packet and net_af_xdp need it." },
+	{ "ports[].pci", OF_PORT(pci), .type = OPTION_TEXT, .max = 31, .fallback = "",
+	  .help = "The PCI address of the NIC, as in 0000:03:00.0; the device pci needs it." },
+	{ "ports[].address", OF_PORT(address), .offset2 = offsetof(struct config_port, prefix), .type = OPTION_NETWORK,
+	  .required = true, .help = "The appliance's own IPv4 address on this port. The kernel must not have it too." },
+	{ "ports[].gateway", OF_PORT(gateway), .type = OPTION_TEXT, .max = 15, .fallback = "",
+	  .help = "The IPv4 address of the router of this port's network, or nothing where all workers are on it." },
+	{ "ports[].mtu", OF_PORT(mtu), .type = OPTION_NUMBER, .min = 576, .max = 9000, .fallback = "1500",
+	  .unit = "bytes", .help = "The largest IP packet; the same as on the other end of the link." },
+	{ "ports[].options", OF_PORT(options), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
+	  .help = "Further device arguments, as DPDK takes them: key=value,key=value." },
+
+	{ "cores.number", OF_CONFIG(reactors), .type = OPTION_NUMBER, .min = 1, .max = CONFIG_CORES_MAX,
+	  .fallback_how = "min(8, tasks of the cluster, usable cores); of a worker min(2, the same); with pinning "
+			  "and cores.list, the length of the list",
+	  .variables = { "NETWORK_PS_CORE_NUMBER", "NETWORK_WORKER_CORE_NUMBER" },
+	  .help = "Reactors, or a worker's I/O threads. More than the usable cores are refused when they are pinned or "
+		  "polling." },
+	{ "cores.polling", OF_CONFIG(polling), .type = OPTION_BOOL, .fallback = "false",
+	  .variables = { "PS_ENABLE_POLLING", "WORKER_ENABLE_POLLING" },
+	  .help = "Never sleep: lowest latency, and each reactor takes a whole core." },
+	{ "cores.pin", OF_CONFIG(pin), .type = OPTION_BOOL, .fallback = "false",
+	  .variables = { "PS_DISABLE_PIN_CORES", "WORKER_DISABLE_PIN_CORES" }, .variable_means = ENVIRONMENT_NEGATED,
+	  .help = "Bind each reactor to a core of its own." },
+	{ "cores.list", OF_CONFIG(cores), .offset2 = offsetof(struct config, cores_count), .type = OPTION_NUMBERS,
+	  .max = 8191, .fallback = "",
+	  .help = "Which cores, when they are pinned: one for each reactor, all different. With none given, the first "
+		  "usable ones." },
+	{ "cores.spin_us", OF_CONFIG(spin_us), .type = OPTION_NUMBER, .max = 1000000, .fallback = "50",
+	  .unit = "microseconds", .help = "How long an idle reactor spins before it sleeps, without polling." },
+
+	{ "memory.hugepages", OF_CONFIG(hugepages), .type = OPTION_CHOICE, .choices = "preferred|required|none",
+	  .fallback = "preferred",
+	  .help = "Whether to run on hugepages: preferred goes on without where there are none, required refuses to "
+		  "start." },
+	{ "memory.parameter_mib", OF_CONFIG(parameter_mib), .type = OPTION_NUMBER, .min = 1, .max = 1 << 24,
+	  .fallback = "1024", .unit = "MiB", .help = "Memory for rows and their index, of all reactors together." },
+	{ "memory.mbufs", OF_CONFIG(mbufs), .type = OPTION_NUMBER, .min = 1023, .max = (1 << 20) - 1,
+	  .fallback = "8191", .help = "Packet buffers of each reactor; a power of two less one wastes no memory." },
+
+	{ "limits.connections", OF_CONFIG(connections_max), .type = OPTION_NUMBER, .min = 1, .max = 1 << 20,
+	  .fallback = "4096", .help = "Connections that a reactor holds; a further one is refused." },
+	{ "limits.receive_window_kib", OF_CONFIG(receive_window_kib), .type = OPTION_NUMBER, .min = 4, .max = 65536,
+	  .fallback = "256", .unit = "KiB", .help = "The largest TCP receive window of a connection." },
+	{ "limits.send_queue_kib", OF_CONFIG(send_queue_kib), .type = OPTION_NUMBER, .min = 4, .max = 65536,
+	  .fallback = "1024", .unit = "KiB",
+	  .help = "Bytes that a connection may have unacknowledged or unsent before its requests wait." },
+
+	{ "tcp.rto_min_us", OF_CONFIG(rto_min_us), .type = OPTION_NUMBER, .min = 1000, .max = 60000000,
+	  .fallback = "200000", .unit = "microseconds",
+	  .help = "Floor of the retransmission timeout. Kernel peers delay their ACKs by 40 ms: stay above that." },
+	{ "tcp.rto_max_us", OF_CONFIG(rto_max_us), .type = OPTION_NUMBER, .min = 100000, .max = 240000000,
+	  .fallback = "60000000", .unit = "microseconds", .help = "Ceiling of the retransmission timeout." },
+	{ "tcp.time_wait_ms", OF_CONFIG(time_wait_ms), .type = OPTION_NUMBER, .min = 100, .max = 240000,
+	  .fallback = "60000", .unit = "milliseconds", .help = "How long a closed connection stays in TIME_WAIT." },
+	{ "tcp.user_timeout_ms", OF_CONFIG(user_timeout_ms), .type = OPTION_NUMBER, .min = 1000, .max = 3600000,
+	  .fallback = "30000", .unit = "milliseconds",
+	  .help = "A connection whose data stays unacknowledged for so long is aborted (RFC 5482)." },
+
+	{ "control.socket", OF_CONFIG(control_socket), .type = OPTION_TEXT, .min = 1, .max = 107,
+	  .fallback_how = "/run/starserver/<job_name>-<task_index>.sock",
+	  .help = "Path of the administrator's Unix socket." },
+	{ "control.connect_timeout_ms", OF_CONFIG(connect_timeout_ms), .type = OPTION_NUMBER, .min = 1, .max = 3600000,
+	  .fallback = "120000", .unit = "milliseconds",
+	  .variables = { "NETWORK_MAX_CONNECTION_TIMEOUT", "NETWORK_MAX_CONNECTION_TIMEOUT" },
+	  .help = "How long to try to reach another node." },
+
+	{ "log.level", OF_CONFIG(log_level), .type = OPTION_CHOICE, .choices = "debug|info|warning|error",
+	  .fallback = "info", .help = "The least severe events that are logged." },
+};
+const unsigned config_options_count = sizeof(config_options) / sizeof(config_options[0]);
+
+_Static_assert(sizeof(config_options) / sizeof(config_options[0]) <= CONFIG_OPTIONS_MAX,
+	       "raise CONFIG_OPTIONS_MAX, which sizes the table of origins");
+_Static_assert(sizeof(enum config_hugepages) == sizeof(uint32_t), "OPTION_CHOICE stores 32 bits");
+
+const struct config_option *config_option_find(const char *name)
+{
+	for (unsigned i = 0; i < config_options_count; i++)
+		if (!strcmp(config_options[i].name, name))
+			return &config_options[i];
+	return NULL;
+}
+
+const struct config_group *config_group_find(const char *name)
+{
+	for (unsigned i = 0; i < config_groups_count; i++)
+		if (!strcmp(config_groups[i].name, name))
+			return &config_groups[i];
+	return NULL;
+}
+
+const char *config_option_leaf(const struct config_option *option)
+{
+	const char *dot = strchr(option->name, '.');
+
+	return dot ? dot + 1 : option->name;
+}
+
+const struct config_group *config_option_group(const struct config_option *option)
+{
+	char name[CONFIG_NAME_MAX + 1];
+	size_t length = strcspn(option->name, ".[");
+
+	if (!option->name[length])
+		return NULL;
+	snprintf(name, sizeof(name), "%.*s", (int)length, option->name);
+	return config_group_find(name);
+}
+
+static unsigned min3(unsigned a, unsigned b, unsigned c)
+{
+	a = a < b ? a : b;
+	return a < c ? a : c;
+}
+
+/* Edit distance with swaps of neighbours, the commonest slip in typing (optimal string alignment). */
+static unsigned distance(const char *a, const char *b)
+{
+	unsigned rows[3][CONFIG_NAME_MAX + 1], *before = rows[0], *above = rows[1], *row = rows[2];
+	size_t na = strnlen(a, CONFIG_NAME_MAX), nb = strnlen(b, CONFIG_NAME_MAX);
+
+	for (size_t j = 0; j <= nb; j++)
+		above[j] = (unsigned)j;
+	for (size_t i = 1; i <= na; i++) {
+		unsigned *oldest = before;
+
+		row[0] = (unsigned)i;
+		for (size_t j = 1; j <= nb; j++) {
+			row[j] = min3(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+			    before[j - 2] + 1 < row[j])
+				row[j] = before[j - 2] + 1;
+		}
+		before = above;
+		above = row;
+		row = oldest;
+	}
+	return above[nb];
+}
+
+const char *config_option_nearest(const char *name)
+{
+	const char *dot = strrchr(name, '.'), *leaf = dot ? dot + 1 : name, *nearest = NULL;
+	unsigned least = ~0u;
+
+	for (unsigned i = 0; i < config_groups_count; i++) {
+		unsigned d = distance(name, config_groups[i].name);
+
+		if (d < least) {
+			least = d;
+			nearest = config_groups[i].name;
+		}
+	}
+	for (unsigned i = 0; i < config_options_count; i++) {
+		const struct config_option *o = &config_options[i];
+		unsigned whole = distance(name, o->name), misplaced = distance(leaf, config_option_leaf(o)) + 1;
+		unsigned d = whole < misplaced ? whole : misplaced;
+
+		if (d < least) {
+			least = d;
+			nearest = o->name;
+		}
+	}
+	return nearest;
+}
+
+static void choices_in_words(const char *choices, char *text, size_t bytes)
+{
+	size_t used = (size_t)snprintf(text, bytes, "one of \"");
+
+	for (; *choices && used + 5 < bytes; choices++) {
+		if (*choices == '|') {
+			memcpy(text + used, "\", \"", 4);
+			used += 4;
+		} else {
+			text[used++] = *choices;
+		}
+	}
+	snprintf(text + used, bytes - used, "\"");
+}
+
+const char *config_option_takes(const struct config_option *o, char *text, size_t bytes)
+{
+	switch (o->type) {
+	case OPTION_NUMBER:
+		snprintf(text, bytes, "a whole number from %u to %u%s%s", o->min, o->max, o->unit ? " " : "",
+			 o->unit ? o->unit : "");
+		break;
+	case OPTION_BOOL:
+		snprintf(text, bytes, "true or false");
+		break;
+	case OPTION_TEXT:
+		snprintf(text, bytes, "a string of %u to %u bytes", o->min, o->max);
+		break;
+	case OPTION_WORD:
+	case OPTION_CHOICE:
+		choices_in_words(o->choices, text, bytes);
+		break;
+	case OPTION_ADDRESS:
+		snprintf(text, bytes, "an address and port, as in \"198.18.1.1:3333\"");
+		break;
+	case OPTION_NETWORK:
+		snprintf(text, bytes, "an IPv4 address and prefix length, as in \"198.18.0.1/24\"");
+		break;
+	case OPTION_NUMBERS:
+		snprintf(text, bytes, "a list of at most %u whole numbers from %u to %u, as in [ 2, 3 ]",
+			 CONFIG_CORES_MAX, o->min, o->max);
+		break;
+	case OPTION_ADDRESSES:
+		snprintf(text, bytes,
+			 "a list of at most %u addresses, as in [ \"198.18.1.1:3333\", \"198.18.1.2:3333\" ]", o->max);
+		break;
+	}
+	return text;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/load.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static unsigned line_of(const char *text, const char *place)
+{
+	unsigned line = 1;
+
+	for (; text < place; text++)
+		line += *text == '\n';
+	return line;
+}
+
+static int check_text(const char *path, char *text, size_t bytes, struct star_error *err)
+{
+	const char *nul = memchr(text, 0, bytes);
+
+	if (bytes > CONFIG_FILE_MAX)
+		return star_error_set(err, -EFBIG, "%s is larger than %d MiB: is it the right file?", path,
+				      CONFIG_FILE_MAX >> 20);
+	if (nul)
+		return star_error_set(err, -EINVAL, "%s:%u: a NUL byte: the file is not text in UTF-8", path,
+				      line_of(text, nul));
+	text[bytes] = 0;
+	if (!strncmp(text, "\xef\xbb\xbf", 3))
+		memmove(text, text + 3, bytes - 3 + 1);
+	return 0;
+}
+
+char *config_read_text(const char *path, struct star_error *err)
+{
+	FILE *file = fopen(path, "re");
+	char *text = NULL, *larger;
+	size_t bytes = 0, room = 4096;
+
+	if (!file) {
+		star_error_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
+		return NULL;
+	}
+	/* One byte more than is allowed is read, to know that there is more, and one is kept for the NUL. */
+	do {
+		room *= 2;
+		larger = realloc(text, room);
+		if (!larger) {
+			star_error_set(err, -ENOMEM, "no memory to read %s", path);
+			goto failed;
+		}
+		text = larger;
+		bytes += fread(text + bytes, 1, room - 1 - bytes, file);
+	} while (bytes == room - 1 && bytes <= CONFIG_FILE_MAX);
+	if (ferror(file)) {
+		star_error_set(err, -EIO, "cannot read %s: %s", path, strerror(errno));
+		goto failed;
+	}
+	if (check_text(path, text, bytes, err))
+		goto failed;
+	fclose(file);
+	return text;
+failed:
+	free(text);
+	fclose(file);
+	return NULL;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/load.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { TAKES_MAX = 200 };
+
+int config_fail(const struct config_origin *origin, struct star_error *err, const char *format, ...)
+{
+	char sentence[sizeof(err->text)];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(sentence, sizeof(sentence), format, args);
+	va_end(args);
+	switch (origin->source) {
+	case SOURCE_FILE:
+		return star_error_set(err, -EINVAL, "%s:%u: %s", origin->name, origin->line, sentence);
+	case SOURCE_ENVIRONMENT:
+		return star_error_set(err, -EINVAL, "environment variable %s: %s", origin->name, sentence);
+	case SOURCE_COMMAND_LINE:
+		return star_error_set(err, -EINVAL, "--set: %s", sentence);
+	default:
+		return star_error_set(err, -EINVAL, "%s", sentence);
+	}
+}
+
+/* The value as it was written, for messages. */
+static const char *show(const struct config_value *v, char *text, size_t bytes)
+{
+	switch (v->kind) {
+	case VALUE_NUMBER:
+		snprintf(text, bytes, "%lld", v->number);
+		break;
+	case VALUE_BOOL:
+		snprintf(text, bytes, "%s", v->number ? "true" : "false");
+		break;
+	case VALUE_TEXT:
+		snprintf(text, bytes, "\"%.80s\"", v->text);
+		break;
+	case VALUE_OTHER:
+		snprintf(text, bytes, "%s", v->text);
+		break;
+	}
+	return text;
+}
+
+static int fail_type(const struct config_target *t, const struct config_value *v, struct star_error *err)
+{
+	char takes[TAKES_MAX], shown[100];
+
+	return config_fail(&t->origin, err, "%s cannot be %s; it takes %s", t->option->name,
+			   show(v, shown, sizeof(shown)), config_option_takes(t->option, takes, sizeof(takes)));
+}
+
+static int fail_range(const struct config_target *t, const struct config_value *v, struct star_error *err)
+{
+	const struct config_option *o = t->option;
+
+	return config_fail(&t->origin, err, "%s = %lld is out of range; allowed: %u to %u%s%s", o->name, v->number,
+			   o->min, o->max, o->unit ? " " : "", o->unit ? o->unit : "");
+}
+
+static int store_text(const struct config_target *t, const struct config_value *v, struct star_error *err)
+{
+	const struct config_option *o = t->option;
+	size_t length = strlen(v->text);
+
+	for (const char *c = v->text; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 127)
+			return config_fail(&t->origin, err, "%s has a control character (code %d); take it out",
+					   o->name, *c);
+	if (length < o->min || length > o->max)
+		return config_fail(&t->origin, err, "%s = \"%.80s\" is %zu bytes long; allowed: %u to %u bytes",
+				   o->name, v->text, length, o->min, o->max);
+	memcpy((char *)t->base + o->offset, v->text, length + 1);
+	return 0;
+}
+
+static int store_choice(const struct config_target *t, const struct config_value *v, struct star_error *err)
+{
+	char *field = (char *)t->base + t->option->offset;
+	const char *choice = t->option->choices;
+	size_t length = strlen(v->text);
+
+	for (uint32_t index = 0; choice; index++) {
+		size_t n = strcspn(choice, "|");
+
+		if (n == length && !memcmp(choice, v->text, n)) {
+			if (t->option->type == OPTION_WORD)
+				memcpy(field, v->text, n + 1);
+			else
+				*(uint32_t *)field = index;
+			return 0;
+		}
+		choice = choice[n] ? choice + n + 1 : NULL;
+	}
+	return fail_type(t, v, err);
+}
+
+static int parse_address(const struct config_target *t, const struct config_value *v, struct config_address *address,
+			 struct star_error *err)
+{
+	struct star_error why = { 0 };
+
+	return config_parse_address(v->text, address, &why)
+		       ? config_fail(&t->origin, err, "%s: %s", t->option->name, why.text)
+		       : 0;
+}
+
+static int store_network(const struct config_target *t, const struct config_value *v, struct star_error *err)
+{
+	const char *slash = strchr(v->text, '/');
+	char host[INET_ADDRSTRLEN] = "";
+	struct in_addr literal;
+	size_t digits;
+	long prefix;
+
+	if (slash && slash - v->text < (long)sizeof(host))
+		memcpy(host, v->text, (size_t)(slash - v->text));
+	if (inet_pton(AF_INET, host, &literal) != 1)
+		return fail_type(t, v, err);
+	digits = strspn(slash + 1, "0123456789");
+	if (!digits || slash[1 + digits])
+		return fail_type(t, v, err);
+	prefix = digits > 2 ? 99 : strtol(slash + 1, NULL, 10);
+	if (prefix < 1 || prefix > 32)
+		return config_fail(&t->origin, err, "%s = \"%s\": the prefix length is out of range; allowed: 1 to 32",
+				   t->option->name, v->text);
+	memcpy((char *)t->base + t->option->offset, host, sizeof(host));
+	*(uint32_t *)((char *)t->base + t->option->offset2) = (uint32_t)prefix;
+	return 0;
+}
+
+static int append_number(const struct config_target *t, const struct config_value *v, struct star_error *err)
+{
+	uint32_t *numbers = (uint32_t *)((char *)t->base + t->option->offset);
+	uint32_t *count = (uint32_t *)((char *)t->base + t->option->offset2);
+
+	if (v->number < t->option->min || v->number > t->option->max)
+		return fail_range(t, v, err);
+	if (*count == CONFIG_CORES_MAX)
+		return config_fail(&t->origin, err, "%s has more than %u entries", t->option->name, CONFIG_CORES_MAX);
+	numbers[(*count)++] = (uint32_t)v->number;
+	return 0;
+}
+
+static int append_address(const struct config_target *t, const struct config_value *v, struct star_error *err)
+{
+	struct config_address **addresses = (struct config_address **)((char *)t->base + t->option->offset);
+	uint32_t *count = (uint32_t *)((char *)t->base + t->option->offset2);
+
+	if (*count == t->option->max)
+		return config_fail(&t->origin, err, "%s has more than %u entries", t->option->name, t->option->max);
+	if (!*addresses) {
+		*addresses = calloc(t->option->max, sizeof(**addresses));
+		if (!*addresses)
+			return star_error_set(err, -ENOMEM, "no memory for the addresses of %s", t->option->name);
+	}
+	if (parse_address(t, v, &(*addresses)[*count], err))
+		return -EINVAL;
+	(*count)++;
+	return 0;
+}
+
+int config_value_store(const struct config_target *t, const struct config_value *v, struct star_error *err)
+{
+	static const enum config_value_kind kinds[] = {
+		[OPTION_NUMBER] = VALUE_NUMBER, [OPTION_BOOL] = VALUE_BOOL,	 [OPTION_TEXT] = VALUE_TEXT,
+		[OPTION_WORD] = VALUE_TEXT,	[OPTION_CHOICE] = VALUE_TEXT,	 [OPTION_ADDRESS] = VALUE_TEXT,
+		[OPTION_NETWORK] = VALUE_TEXT,	[OPTION_NUMBERS] = VALUE_NUMBER, [OPTION_ADDRESSES] = VALUE_TEXT,
+	};
+	char *field = (char *)t->base + t->option->offset;
+
+	if (v->kind != kinds[t->option->type])
+		return fail_type(t, v, err);
+	switch (t->option->type) {
+	case OPTION_NUMBER:
+		if (v->number < t->option->min || v->number > t->option->max)
+			return fail_range(t, v, err);
+		*(uint32_t *)field = (uint32_t)v->number;
+		return 0;
+	case OPTION_BOOL:
+		*(bool *)field = v->number;
+		return 0;
+	case OPTION_TEXT:
+		return store_text(t, v, err);
+	case OPTION_WORD:
+	case OPTION_CHOICE:
+		return store_choice(t, v, err);
+	case OPTION_ADDRESS:
+		return parse_address(t, v, (struct config_address *)field, err);
+	case OPTION_NETWORK:
+		return store_network(t, v, err);
+	case OPTION_NUMBERS:
+		return append_number(t, v, err);
+	case OPTION_ADDRESSES:
+		return append_address(t, v, err);
+	}
+	return -EINVAL;
+}
+
+void config_value_clear(const struct config_target *t)
+{
+	*(uint32_t *)((char *)t->base + t->option->offset2) = 0;
+}
+
+int config_value_bool(const char *text, bool *value, const struct config_origin *origin, struct star_error *err)
+{
+	static const char *const words[] = { "false", "true", "0", "1", "no", "yes" };
+
+	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcasecmp(text, words[i])) {
+			*value = i & 1;
+			return 0;
+		}
+	return config_fail(origin, err, "\"%.80s\" is neither true nor false; allowed: True, False, 1, 0, yes, no",
+			   text);
+}
+
+static int store_scalar_text(const struct config_target *t, const char *text, struct star_error *err)
+{
+	struct config_value v = { .kind = VALUE_TEXT, .text = text };
+	bool flag = false;
+	char *end;
+
+	if (t->option->type == OPTION_BOOL) {
+		if (config_value_bool(text, &flag, &t->origin, err))
+			return -EINVAL;
+		v = (struct config_value){ .kind = VALUE_BOOL, .number = flag };
+	} else if (t->option->type == OPTION_NUMBER || t->option->type == OPTION_NUMBERS) {
+		/* strtoll skips spaces and saturates: the first is refused, the second is out of every range */
+		long long number = strtoll(text, &end, 10);
+
+		if (end != text && !*end && (strchr("0123456789-", *text)))
+			v = (struct config_value){ .kind = VALUE_NUMBER, .number = number };
+	}
+	return config_value_store(t, &v, err);
+}
+
+int config_value_store_text(const struct config_target *t, const char *text, struct star_error *err)
+{
+	char *copy, *rest, *part;
+	int rc = 0;
+
+	if (!config_option_is_list(t->option))
+		return store_scalar_text(t, text, err);
+	config_value_clear(t);
+	if (!*text)
+		return 0;
+	rest = copy = strdup(text);
+	if (!copy)
+		return star_error_set(err, -ENOMEM, "no memory for the value of %s", t->option->name);
+	while (!rc && (part = strsep(&rest, ",")))
+		rc = store_scalar_text(t, part, err);
+	free(copy);
+	return rc;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of lib/rpc share. */
+#ifndef RPC_INTERNAL_H
+#define RPC_INTERNAL_H
+
+#include "base/wheel.h"
+#include "rpc/rpc.h"
+
+enum rpc_stream_state {
+	STREAM_FREE,
+	STREAM_HEADER,	 /* waiting for a header */
+	STREAM_PAYLOAD,	 /* waiting for the rest of a request */
+	STREAM_READY,	 /* a request is being executed, or waits for its turn */
+	STREAM_BLOCKED,	 /* a request waits for the peer to read earlier replies */
+	STREAM_DRAINING, /* an error was answered: input is ignored until the peer closes */
+};
+
+struct rpc_stream {
+	struct rpc_server *server;
+	struct tcp_conn *conn;	 /* NULL once it is gone */
+	struct rpc_stream *next; /* in the ready or the free list */
+	uint8_t state;
+	uint8_t peer_finished;
+	uint8_t reply_due; /* the request is done, but there was no mbuf for its reply */
+	/* received: a chain of mbufs, in order; the first starts at the current frame */
+	struct rte_mbuf *head, *tail;
+	uint32_t have;	  /* bytes in the chain */
+	uint32_t granted; /* of them: given back to TCP's window, because the current frame needs them */
+	uint32_t mbufs;
+	/* the checksum of the current request's payload, as far as it has come */
+	struct rte_mbuf *crc_at;
+	uint32_t crc, crc_done;
+	/* the reply */
+	struct rte_mbuf *reply_head, *reply_tail;
+	uint32_t reply_bytes; /* of payload */
+	uint8_t reply_status;
+	struct wheel_timer timer; /* stall, or draining */
+	struct rpc_request request;
+};
+
+struct rpc_server {
+	struct rpc_server_options options;
+	uint32_t epoch, incarnation;
+	struct rpc_stream *streams, *free_list;
+	struct rpc_stream *ready_head, *ready_tail;
+	char *tasks;
+	uint32_t held_mbufs;
+	struct rpc_counters counters;
+};
+
+/* reply.c */
+void reply_drop(struct rpc_stream *s);
+bool reply_send(struct rpc_stream *s);
+
+#endif

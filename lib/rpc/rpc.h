@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests over TCP streams, the server's side: cuts a stream into frames, checks them whole (length, checksum), runs them
+ * one after the other for each stream and by turns between streams, and sends the replies. What a request means is the
+ * service's business. One thread, the stack's; it allocates at creation only.
+ *
+ * A request is executed in slices: rpc_run calls the service's execute again and again, in between those of other streams,
+ * until it says that the request is done. A request that was begun is always finished, even when its stream has died.
+ */
+#ifndef RPC_RPC_H
+#define RPC_RPC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/tcp.h"
+#include "rpc/cursor.h"
+#include "star_error.h"
+#include "wire/frame.h"
+
+/* X(name, what it counts). */
+#define RPC_COUNTERS(X) \
+	X(requests, "requests executed") \
+	X(replies, "replies sent") \
+	X(errors, "requests answered with an error status") \
+	X(bad_frames, "streams closed: malformed frame") \
+	X(bad_checksums, "streams closed: wrong checksum") \
+	X(late, "requests refused: their deadline had passed") \
+	X(no_buffers, "streams closed: their requests would take too many mbufs") \
+	X(stalled, "streams closed: a request came only in part") \
+	X(no_stream, "connections refused: no stream left") \
+	X(abandoned, "requests finished for a stream that had died")
+
+struct rpc_counters {
+#define X(name, text) uint64_t name;
+	RPC_COUNTERS(X)
+#undef X
+};
+
+struct rpc_stream;
+
+/* A whole, checked request. */
+struct rpc_request {
+	struct rpc_stream *stream;
+	struct wire_frame frame;
+	struct rpc_cursor payload; /* at its first byte */
+	uint64_t deadline_ns;	   /* UINT64_MAX: none */
+	bool begun;		   /* set by the service: from now on it is finished whatever happens */
+	void *task;		   /* task_bytes of memory for the service, zeroed before the first slice */
+};
+
+enum rpc_progress {
+	RPC_MORE, /* not done: call again, after other streams had their turn */
+	RPC_DONE, /* the reply is complete */
+};
+
+struct rpc_service {
+	void *ctx;
+	uint32_t task_bytes;
+	/* One slice of some tens of microseconds at most. Writes its results by rpc_reply_*. */
+	enum rpc_progress (*execute)(void *ctx, struct rpc_request *request, uint64_t now_ns);
+};
+
+struct rpc_server_options {
+	struct net *net;
+	uint16_t port;
+	uint32_t streams_max;
+	uint32_t send_queue_bytes; /* a stream with more unsent replies is not served until its peer has read */
+	uint32_t held_mbufs_max;   /* mbufs that requests may occupy, all streams together */
+	uint64_t stall_ns;	   /* a request must be whole within that time after its first byte */
+	struct rpc_service service;
+};
+
+struct rpc_server;
+
+struct rpc_server *rpc_server_create(const struct rpc_server_options *options, struct star_error *err);
+/* Before net_destroy. */
+void rpc_server_destroy(struct rpc_server *server);
+
+/* Executes slices, at most max; returns how many. 0: nothing to do. */
+unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns);
+
+const struct rpc_counters *rpc_counters(const struct rpc_server *server);
+/* The incarnation and epoch that replies carry. */
+void rpc_server_set_layout(struct rpc_server *server, uint32_t epoch, uint32_t incarnation);
+
+/*
+ * The reply to the request that is being executed. Bytes are written once, into the mbufs that leave; rpc_reply_room makes
+ * sure that the next n bytes can be written, and false means: return RPC_MORE and try again in the next slice. For a
+ * request whose stream has died, writing costs nothing and always succeeds.
+ */
+bool rpc_reply_room(struct rpc_request *request, uint32_t n);
+void rpc_reply_put(struct rpc_request *request, const void *data, uint32_t n);
+void rpc_reply_pad(struct rpc_request *request); /* zeros up to a multiple of 8 */
+
+/* Drops what was written, and answers with a status and a sentence instead (without the sentence when mbufs are short).
+ * Returns RPC_DONE. */
+enum rpc_progress rpc_reply_fail(struct rpc_request *request, enum wire_status status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#endif

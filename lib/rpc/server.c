@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Streams: from bytes to requests, and whose turn it is. */
+#include "rpc/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/crc32.h"
+
+enum { GOODBYE_MS = 1000 }; /* how long a stream that was answered an error may take to close */
+
+static void stream_free(struct rpc_stream *s)
+{
+	struct rpc_server *server = s->server;
+
+	wheel_cancel(net_wheel(server->options.net), &s->timer);
+	server->held_mbufs -= s->mbufs;
+	while (s->head) {
+		struct rte_mbuf *next = s->head->next;
+
+		s->head->next = NULL;
+		rte_pktmbuf_free(s->head);
+		s->head = next;
+	}
+	reply_drop(s);
+	s->state = STREAM_FREE;
+	s->next = server->free_list;
+	server->free_list = s;
+}
+
+static void make_ready(struct rpc_stream *s)
+{
+	struct rpc_server *server = s->server;
+
+	s->state = STREAM_READY;
+	s->next = NULL;
+	if (server->ready_tail)
+		server->ready_tail->next = s;
+	else
+		server->ready_head = s;
+	server->ready_tail = s;
+}
+
+static void append(struct rpc_stream *s, struct rte_mbuf *m)
+{
+	struct rte_mbuf *tail = s->tail;
+	const uint16_t bytes = m->data_len;
+
+	s->have += bytes;
+	/* Small pieces are put together: what a peer makes us hold is at most about twice what it sent. */
+	if (tail && bytes <= 512 && rte_pktmbuf_tailroom(tail) >= bytes && s->crc_at != tail) {
+		memcpy(rte_pktmbuf_mtod_offset(tail, char *, tail->data_len), rte_pktmbuf_mtod(m, void *), bytes);
+		tail->data_len += bytes;
+		rte_pktmbuf_free(m);
+		return;
+	}
+	m->next = NULL;
+	if (tail)
+		tail->next = m;
+	else
+		s->head = m;
+	s->tail = m;
+	s->mbufs++;
+	s->server->held_mbufs++;
+}
+
+static void pop(struct rpc_stream *s)
+{
+	struct rte_mbuf *m = s->head;
+
+	s->head = m->next;
+	if (!s->head)
+		s->tail = NULL;
+	m->next = NULL;
+	s->mbufs--;
+	s->server->held_mbufs--;
+	rte_pktmbuf_free(m);
+}
+
+/* Takes n bytes off the front. */
+static void consume(struct rpc_stream *s, uint32_t n)
+{
+	s->have -= n;
+	while (n) {
+		const uint32_t part = RTE_MIN(n, (uint32_t)s->head->data_len);
+
+		s->head->data_off += part;
+		s->head->data_len -= part;
+		n -= part;
+		if (s->head->data_len == 0)
+			pop(s);
+	}
+	while (s->head && s->head->data_len == 0)
+		pop(s);
+}
+
+/* Gives TCP's window back what belongs to the current frame, n bytes long: the rest waits, unread. */
+static void grant(struct rpc_stream *s, uint32_t n)
+{
+	const uint32_t due = RTE_MIN(s->have, n);
+
+	if (due > s->granted) {
+		tcp_consumed(s->conn, due - s->granted);
+		s->granted = due;
+	}
+}
+
+/* Answers that the stream is out of step or too greedy, and waits a moment for the peer to close. */
+static void refuse(struct rpc_stream *s, enum wire_status status, const char *why)
+{
+	s->request.stream = s;
+	rpc_reply_fail(&s->request, status, "%s", why);
+	reply_send(s);
+	if (s->have > s->granted)
+		tcp_consumed(s->conn, s->have - s->granted);
+	consume(s, s->have);
+	s->granted = 0;
+	s->state = STREAM_DRAINING;
+	wheel_arm(net_wheel(s->server->options.net), &s->timer,
+		  net_now_ns(s->server->options.net) + GOODBYE_MS * UINT64_C(1000000));
+}
+
+/* Adds to the payload's checksum what has come of it. The payload starts behind the header, at the chain's front. */
+static void checksum(struct rpc_stream *s)
+{
+	const uint32_t bytes = s->request.frame.payload_bytes;
+	struct rte_mbuf *m = s->crc_at ? s->crc_at->next : s->head;
+
+	/* Only whole mbufs, so that each is looked at once; the last one counts as far as the payload reaches. */
+	while (m && s->crc_done < bytes) {
+		const uint32_t left = bytes - s->crc_done, part = RTE_MIN(left, (uint32_t)m->data_len);
+
+		if (!m->next && part < left && rte_pktmbuf_tailroom(m) >= 64)
+			return; /* may still grow */
+		s->crc = crc32_combine(s->crc, crc32(rte_pktmbuf_mtod(m, const void *), part), part);
+		s->crc_done += part;
+		s->crc_at = m;
+		m = m->next;
+	}
+}
+
+/* The header is there: checks it, and takes it off the chain. */
+static bool begin_request(struct rpc_stream *s)
+{
+	struct rpc_server *server = s->server;
+	struct rpc_request *r = &s->request;
+	struct rpc_cursor at = { s->head, 0 };
+	const char *why;
+
+	rpc_cursor_copy(&at, &r->frame, sizeof(r->frame));
+	if (wire_frame_check(&r->frame, &why) != WIRE_OK || r->frame.opcode == WIRE_REPLY) {
+		server->counters.bad_frames++;
+		refuse(s, WIRE_BAD_FRAME, why ? why : "a reply was sent to a server");
+		return false;
+	}
+	grant(s, sizeof(r->frame));
+	consume(s, sizeof(r->frame));
+	s->granted -= sizeof(r->frame);
+	s->crc = wire_frame_crc(&r->frame);
+	s->crc_done = 0;
+	s->crc_at = NULL;
+	s->state = STREAM_PAYLOAD;
+	r->deadline_ns = r->frame.deadline_us ? net_now_ns(server->options.net) + r->frame.deadline_us * UINT64_C(1000)
+					      : UINT64_MAX;
+	return true;
+}
+
+/* As far as the bytes reach: header, payload, and when both are whole, the ready list. */
+static void parse_bytes(struct rpc_stream *s)
+{
+	struct rpc_server *server = s->server;
+	struct rpc_request *r = &s->request;
+
+	if (s->state == STREAM_HEADER) {
+		if (s->have < sizeof(struct wire_frame)) {
+			grant(s, sizeof(struct wire_frame));
+			return;
+		}
+		if (!begin_request(s))
+			return;
+	}
+	grant(s, r->frame.payload_bytes);
+	if (s->have < r->frame.payload_bytes) {
+		checksum(s);
+		return;
+	}
+	wheel_cancel(net_wheel(server->options.net), &s->timer);
+	checksum(s);
+	if (s->crc != r->frame.checksum) {
+		server->counters.bad_checksums++;
+		refuse(s, WIRE_BAD_CHECKSUM, "the frame's checksum does not match its bytes: the stream is closed");
+		return;
+	}
+	r->stream = s;
+	r->begun = false;
+	r->payload = (struct rpc_cursor){ s->head, 0 };
+	memset(r->task, 0, server->options.service.task_bytes);
+	if (tcp_queued(s->conn) > server->options.send_queue_bytes)
+		s->state = STREAM_BLOCKED;
+	else
+		make_ready(s);
+}
+
+static void parse(struct rpc_stream *s)
+{
+	struct net *net = s->server->options.net;
+
+	parse_bytes(s);
+	/* A request that came only in part must be whole soon. */
+	if ((s->state == STREAM_HEADER || s->state == STREAM_PAYLOAD) && s->have && !wheel_armed(&s->timer))
+		wheel_arm(net_wheel(net), &s->timer, net_now_ns(net) + s->server->options.stall_ns);
+}
+
+static void stream_timer(struct wheel_timer *timer, uint64_t now_ns)
+{
+	struct rpc_stream *s = (struct rpc_stream *)((char *)timer - offsetof(struct rpc_stream, timer));
+
+	if (s->state != STREAM_DRAINING)
+		s->server->counters.stalled++;
+	tcp_abort(s->conn);
+}
+
+static bool stream_opened(void *ctx, struct tcp_conn *conn, void **user)
+{
+	struct rpc_server *server = ctx;
+	struct rpc_stream *s = server->free_list;
+	void *task;
+
+	if (!s) {
+		server->counters.no_stream++;
+		return false;
+	}
+	server->free_list = s->next;
+	task = s->request.task;
+	*s = (struct rpc_stream){ .server = server, .conn = conn, .state = STREAM_HEADER, .timer.fire = stream_timer };
+	s->request.task = task;
+	*user = s;
+	return true;
+}
+
+static void stream_received(void *user, struct rte_mbuf *payload)
+{
+	struct rpc_stream *s = user;
+	struct rpc_server *server = s->server;
+
+	if (s->state == STREAM_DRAINING) {
+		tcp_consumed(s->conn, payload->data_len);
+		rte_pktmbuf_free(payload);
+		return;
+	}
+	append(s, payload);
+	if (server->held_mbufs > server->options.held_mbufs_max && s->state <= STREAM_PAYLOAD) {
+		server->counters.no_buffers++;
+		refuse(s, WIRE_BUSY, "the node has no buffers left for requests: retry, with smaller ones");
+		return;
+	}
+	if (s->state == STREAM_HEADER || s->state == STREAM_PAYLOAD)
+		parse(s);
+}
+
+static void stream_acknowledged(void *user)
+{
+	struct rpc_stream *s = user;
+
+	if (s->state == STREAM_BLOCKED && tcp_queued(s->conn) <= s->server->options.send_queue_bytes / 2)
+		make_ready(s);
+}
+
+static void stream_finished(void *user)
+{
+	struct rpc_stream *s = user;
+
+	/* What it asked is still answered; then both sides are done. */
+	s->peer_finished = 1;
+	if (s->state != STREAM_READY && s->state != STREAM_BLOCKED)
+		tcp_close(s->conn);
+}
+
+static void stream_closed(void *user, int reason)
+{
+	struct rpc_stream *s = user;
+
+	s->conn = NULL;
+	if (s->state == STREAM_READY)
+		return; /* in the ready list: rpc_run finishes the request if it was begun, and frees the stream */
+	stream_free(s);
+}
+
+static const struct tcp_handler handler = {
+	.opened = stream_opened,
+	.received = stream_received,
+	.acknowledged = stream_acknowledged,
+	.finished = stream_finished,
+	.closed = stream_closed,
+};
+
+/* The request is done: its bytes go, and the next one's turn comes. */
+static void finish_request(struct rpc_stream *s)
+{
+	struct rpc_server *server = s->server;
+	const uint32_t bytes = s->request.frame.payload_bytes;
+
+	if (!s->conn) {
+		server->counters.abandoned++;
+		stream_free(s);
+		return;
+	}
+	s->reply_due = !reply_send(s);
+	if (s->reply_due) {
+		make_ready(s);
+		return;
+	}
+	server->counters.requests++;
+	consume(s, bytes);
+	s->granted -= bytes;
+	s->state = STREAM_HEADER;
+	if (s->have)
+		parse(s);
+	if (s->peer_finished && s->state != STREAM_READY && s->state != STREAM_BLOCKED)
+		tcp_close(s->conn);
+}
+
+static enum rpc_progress run_slice(struct rpc_stream *s, uint64_t now_ns)
+{
+	struct rpc_server *server = s->server;
+	struct rpc_request *r = &s->request;
+
+	if (r->frame.opcode == WIRE_PING)
+		return RPC_DONE;
+	if (!r->begun && now_ns > r->deadline_ns) {
+		server->counters.late++;
+		return rpc_reply_fail(r, WIRE_DEADLINE, "the deadline passed before the request was executed");
+	}
+	return server->options.service.execute(server->options.service.ctx, r, now_ns);
+}
+
+unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns)
+{
+	unsigned slices = 0;
+
+	for (; slices < max && server->ready_head; slices++) {
+		struct rpc_stream *s = server->ready_head;
+
+		server->ready_head = s->next;
+		if (!server->ready_head)
+			server->ready_tail = NULL;
+		if (!s->conn && !s->request.begun)
+			stream_free(s); /* died before its turn came: nothing was changed */
+		else if (!s->reply_due && run_slice(s, now_ns) == RPC_MORE)
+			make_ready(s);
+		else
+			finish_request(s);
+	}
+	return slices;
+}
+
+struct rpc_server *rpc_server_create(const struct rpc_server_options *options, struct star_error *err)
+{
+	const uint32_t task_bytes = RTE_ALIGN_CEIL(options->service.task_bytes, RTE_CACHE_LINE_SIZE);
+	struct rpc_server *server = calloc(1, sizeof(*server));
+
+	if (!server)
+		goto fail;
+	server->options = *options;
+	server->streams = calloc(options->streams_max, sizeof(*server->streams));
+	server->tasks = calloc(options->streams_max, task_bytes);
+	if (!server->streams || !server->tasks)
+		goto fail;
+	for (uint32_t i = options->streams_max; i-- > 0;) {
+		server->streams[i].server = server;
+		server->streams[i].request.task = server->tasks + (size_t)i * task_bytes;
+		server->streams[i].next = server->free_list;
+		server->free_list = &server->streams[i];
+	}
+	if (tcp_listen(options->net, options->port, &handler, server) < 0) {
+		star_error_set(err, -EADDRINUSE, "data port %u is in use by another service of this stack",
+			       options->port);
+		rpc_server_destroy(server);
+		return NULL;
+	}
+	return server;
+
+fail:
+	star_error_set(err, -ENOMEM, "no memory for %u streams", options->streams_max);
+	rpc_server_destroy(server);
+	return NULL;
+}
+
+void rpc_server_destroy(struct rpc_server *server)
+{
+	if (!server)
+		return;
+	for (uint32_t i = 0; server->streams && i < server->options.streams_max; i++)
+		if (server->streams[i].state != STREAM_FREE)
+			stream_free(&server->streams[i]);
+	free(server->streams);
+	free(server->tasks);
+	free(server);
+}
+
+const struct rpc_counters *rpc_counters(const struct rpc_server *server)
+{
+	return &server->counters;
+}
+
+void rpc_server_set_layout(struct rpc_server *server, uint32_t epoch, uint32_t incarnation)
+{
+	server->epoch = epoch;
+	server->incarnation = incarnation;
+}

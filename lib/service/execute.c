@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Executes a validated request. Requests that only pull run at once. One with pushes is prepared first: all its rows are
+ * found or made, so that a shard without room refuses it before any value has changed; from then on it is finished
+ * whatever happens.
+ */
+#include "service/internal.h"
+
+#include "wire/layout.h"
+
+static bool owns(const struct service *service, const struct store_table *table, const uint64_t *keys, unsigned n)
+{
+	const uint64_t name = store_name_hash(table);
+	const uint32_t partitions = service->options.partitions,
+		       width = service->end_partition - service->first_partition;
+
+	for (unsigned i = 0; i < n; i++)
+		if (layout_partition(hash_key(name, keys[i]), partitions) - service->first_partition >= width)
+			return false;
+	return true;
+}
+
+static enum rpc_progress refuse_shard(struct rpc_request *request)
+{
+	return rpc_reply_fail(
+		request, WIRE_WRONG_SHARD,
+		"a key of the request belongs to another reactor: get the layout, and split by partition");
+}
+
+static enum rpc_progress refuse_room(struct rpc_request *request, const struct store_table *table)
+{
+	return rpc_reply_fail(
+		request, WIRE_NO_MEMORY,
+		"\"%.80s\" cannot get new rows: the reactor's parameter memory is full; raise memory.parameter_mib",
+		store_table_spec(table)->name);
+}
+
+/* Takes the next operation's header, and sets the cursors to its keys and gradients. */
+static void next_op(struct service *service, struct task *task)
+{
+	struct rpc_cursor body;
+
+	rpc_cursor_copy(&task->at, &task->op, sizeof(task->op));
+	body = task->at;
+	task->ops_left--;
+	if (task->ops_left)
+		rpc_cursor_skip(&task->at, wire_padded(task->op.body_bytes));
+	task->table = service->tables[task->op.object];
+	task->keys = task->values = body;
+	if (task->op.kind == WIRE_PUSH)
+		rpc_cursor_skip(&task->values, task->op.count * (uint32_t)sizeof(uint64_t));
+	task->done = 0;
+	task->in_op = 1;
+}
+
+static void rewind_ops(struct rpc_request *request)
+{
+	struct task *task = request->task;
+
+	task->at = request->payload;
+	task->ops_left = task->ops;
+	task->in_op = 0;
+}
+
+/* Keys of the operation's next batch, of at most max; reads them. */
+static unsigned read_keys(struct service *service, struct task *task, unsigned max)
+{
+	unsigned n = RTE_MIN(task->op.count - task->done, max);
+
+	n = RTE_MIN(n, (unsigned)STORE_BATCH);
+	rpc_cursor_copy(&task->keys, service->keys, n * (uint32_t)sizeof(uint64_t));
+	return n;
+}
+
+/* Finds or makes the rows of one batch. RPC_DONE: refused. */
+static enum rpc_progress prepare_batch(struct service *service, struct rpc_request *request, unsigned n)
+{
+	struct task *task = request->task;
+
+	if (!owns(service, task->table, service->keys, n))
+		return refuse_shard(request);
+	if (task->op.kind == WIRE_PUSH) {
+		if (store_push_keys(task->push, task->table, service->keys, n) < 0)
+			return refuse_room(request, task->table);
+	} else if (!(task->op.flags & WIRE_READ_ONLY)) {
+		if (store_find(task->table, service->keys, n, 1, service->rows))
+			return refuse_room(request, task->table);
+	}
+	return RPC_MORE;
+}
+
+/* One slice of preparation; *ready when all operations are prepared. */
+static enum rpc_progress prepare(struct service *service, struct rpc_request *request, bool *ready)
+{
+	struct task *task = request->task;
+	int budget = SLICE_KEYS;
+
+	while (budget > 0) {
+		unsigned n;
+
+		if (!task->in_op) {
+			if (task->ops_left == 0) {
+				*ready = true;
+				return RPC_MORE;
+			}
+			next_op(service, task);
+			if (task->op.kind == WIRE_PUSH)
+				store_push_op(task->push, task->table, task->op.count);
+		}
+		n = read_keys(service, task, STORE_BATCH);
+		if (prepare_batch(service, request, n) == RPC_DONE)
+			return RPC_DONE;
+		budget -= (int)n;
+		task->done += n;
+		task->in_op = task->done < task->op.count;
+	}
+	return RPC_MORE;
+}
+
+static void put_result(struct rpc_request *request, const struct wire_op *op)
+{
+	const uint32_t body = op->kind == WIRE_PULL ? op->count * op->dim * (uint32_t)sizeof(float) : 0;
+	const struct wire_result result = {
+		.object = op->object, .count = op->count, .dim = op->dim, .body_bytes = body
+	};
+
+	rpc_reply_put(request, &result, sizeof(result));
+}
+
+/* Copies the rows of n keys into the reply. */
+static enum rpc_progress pull_batch(struct service *service, struct rpc_request *request, unsigned n)
+{
+	struct task *task = request->task;
+	const uint32_t bytes = task->op.dim * (uint32_t)sizeof(float);
+	const bool create = !(task->op.flags & WIRE_READ_ONLY);
+
+	if (!owns(service, task->table, service->keys, n))
+		return refuse_shard(request);
+	if (store_find(task->table, service->keys, n, create, service->rows) && create)
+		return refuse_room(request, task->table);
+	for (unsigned i = 0; i < n; i++) {
+		if (likely(service->rows[i] != STORE_NO_ROW)) {
+			rpc_reply_put(request, store_values(task->table, service->rows[i]), bytes);
+		} else {
+			store_initial(task->table, service->keys[i], service->values);
+			rpc_reply_put(request, service->values, bytes);
+		}
+	}
+	service->counters.rows_pulled += n;
+	return RPC_MORE;
+}
+
+/* Applies the gradients of n keys, in place where they lie in one piece. */
+static void push_batch(struct service *service, struct task *task, unsigned n)
+{
+	const uint32_t dim = task->op.dim;
+
+	for (unsigned i = 0; i < n; i++)
+		service->gradients[i] = rpc_cursor_take(&task->values, dim * (uint32_t)sizeof(float), sizeof(float),
+							service->values + (size_t)i * dim);
+	store_push_rows(task->push, task->table, service->gradients, n, task->op.rate);
+	service->counters.rows_pushed += n;
+}
+
+/* One batch of the current operation. RPC_DONE: refused; *wait: no mbufs now. */
+static enum rpc_progress run_batch(struct service *service, struct rpc_request *request, int *budget, bool *wait)
+{
+	struct task *task = request->task;
+	const uint32_t row_bytes = task->op.dim * (uint32_t)sizeof(float);
+	const unsigned max = RTE_MIN((unsigned)STORE_BATCH, SLICE_BYTES / row_bytes);
+	unsigned n = RTE_MIN(task->op.count - task->done, max);
+
+	if (task->op.kind == WIRE_PULL) {
+		if (!rpc_reply_room(request, n * row_bytes + 8)) {
+			*wait = true;
+			return RPC_MORE;
+		}
+		n = read_keys(service, task, max);
+		if (pull_batch(service, request, n) == RPC_DONE)
+			return RPC_DONE;
+	} else {
+		push_batch(service, task, n);
+	}
+	*budget -= (int)RTE_MAX(n, n * row_bytes * SLICE_KEYS / SLICE_BYTES);
+	task->done += n;
+	if (task->done == task->op.count) {
+		task->in_op = 0;
+		if (task->op.kind == WIRE_PULL)
+			rpc_reply_pad(request);
+	}
+	return RPC_MORE;
+}
+
+static enum rpc_progress run(struct service *service, struct rpc_request *request)
+{
+	struct task *task = request->task;
+	int budget = SLICE_KEYS;
+	bool wait = false;
+
+	while (budget > 0 && !wait) {
+		if (!task->in_op) {
+			if (task->ops_left == 0)
+				return RPC_DONE;
+			if (!rpc_reply_room(request, sizeof(struct wire_result)))
+				return RPC_MORE;
+			next_op(service, task);
+			put_result(request, &task->op);
+			if (task->op.kind == WIRE_PULL)
+				service->counters.pulls++;
+			else
+				service->counters.pushes++;
+		}
+		if (run_batch(service, request, &budget, &wait) == RPC_DONE)
+			return RPC_DONE;
+	}
+	return task->in_op || task->ops_left ? RPC_MORE : RPC_DONE;
+}
+
+/* The scratch of the request's pushes; NULL while another large push has it. */
+static struct store_push *take_scratch(struct service *service, const struct task *task)
+{
+	if (!task->large)
+		return service->small_push;
+	if (service->large_owner && service->large_owner != task)
+		return NULL;
+	service->large_owner = task;
+	return service->large_push;
+}
+
+/* A small push is prepared and run in one slice, so that its scratch serves many streams. */
+static enum rpc_progress step(struct service *service, struct rpc_request *request)
+{
+	struct task *task = request->task;
+	enum rpc_progress progress;
+	bool ready = false;
+
+	if (task->phase == TASK_NEW) {
+		if (service_validate(service, request) == RPC_DONE)
+			return RPC_DONE;
+		rewind_ops(request);
+		task->phase = task->has_push ? TASK_PREPARE : TASK_RUN;
+	}
+	if (task->phase == TASK_PREPARE) {
+		if (!task->large && !rpc_reply_room(request, task->reply_bytes))
+			return RPC_MORE; /* so that run needs no second slice */
+		if (!task->push) {
+			task->push = take_scratch(service, task);
+			if (!task->push)
+				return RPC_MORE;
+			store_push_begin(task->push);
+			request->begun = true; /* it has the scratch now, and gives it back at its end */
+		}
+		progress = prepare(service, request, &ready);
+		if (progress == RPC_DONE || !ready)
+			return progress;
+		rewind_ops(request);
+		task->phase = TASK_RUN;
+		if (task->large)
+			return RPC_MORE;
+	}
+	do
+		progress = run(service, request);
+	while (progress == RPC_MORE && task->push && !task->large);
+	return progress;
+}
+
+enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64_t now_ns)
+{
+	struct service *service = ctx;
+	struct task *task = request->task;
+	const enum rpc_progress progress = step(service, request);
+
+	if (progress == RPC_DONE && service->large_owner == task)
+		service->large_owner = NULL;
+	return progress;
+}

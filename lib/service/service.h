@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The data plane's operations on a shard: validates a request whole, then executes pulls and pushes in batches and slices.
+ * One thread, the reactor's; it allocates at creation only. service_install and service_set_layout run on that thread
+ * too: the control plane sends them as messages.
+ */
+#ifndef SERVICE_SERVICE_H
+#define SERVICE_SERVICE_H
+
+#include <stdint.h>
+
+#include "rpc/rpc.h"
+#include "star_error.h"
+#include "store/store.h"
+
+/* Plain counters with one writer. */
+struct service_counters {
+	uint64_t pulls, pushes; /* operations */
+	uint64_t rows_pulled, rows_pushed;
+};
+
+struct service_options {
+	uint32_t incarnation;
+	uint32_t partitions;
+	struct store *store; /* the shard's */
+};
+
+struct service;
+
+struct service *service_create(const struct service_options *options, struct star_error *err);
+void service_destroy(struct service *service);
+
+/* What rpc_server_create is to be given. */
+struct rpc_service service_rpc(struct service *service);
+
+/* Makes a table, or does nothing when its id is there. 0 or a negative errno. */
+int service_install(struct service *service, const struct object_spec *spec, struct star_error *err);
+
+/* The layout that requests must carry, and the partitions [first, end) that this shard owns. */
+void service_set_layout(struct service *service, uint32_t epoch, uint32_t first_partition, uint32_t end_partition);
+
+const struct service_counters *service_counters(const struct service *service);
+
+/* Sums over the shard's tables; may be read by any thread. */
+struct store_stats service_store_stats(const struct service *service);
+
+#endif

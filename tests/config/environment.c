@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The environment, what is stronger and weaker than it, and cores. */
+#include "tests/config/support.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORKER_FILE "node = { job_name = \"worker\"; };\n" CLUSTER
+
+void precedence(void)
+{
+	static const char text[] = PS_FILE "cores = { number = 3; }; control = { connect_timeout_ms = 7; };";
+	struct star_error err;
+	struct config *c = support_load(text, NULL, &err);
+
+	if (!CHECK(c != NULL))
+		return;
+	CHECK_UINT(c->reactors, 3);
+	CHECK_UINT(c->connect_timeout_ms, 7);
+	config_free(c);
+	setenv("NETWORK_PS_CORE_NUMBER", "4", 1);
+	setenv("NETWORK_MAX_CONNECTION_TIMEOUT", "60000", 1);
+	c = support_load(text, NULL, &err);
+	if (!CHECK(c != NULL))
+		return;
+	CHECK_UINT(c->reactors, 4);
+	CHECK_UINT(c->connect_timeout_ms, 60000);
+	config_free(c);
+	c = support_load(text, "cores.number=5", &err);
+	if (!CHECK(c != NULL))
+		return;
+	CHECK_UINT(c->reactors, 5);
+	CHECK_UINT(c->connect_timeout_ms, 60000);
+	config_free(c);
+}
+
+void environment_governs_by_job(void)
+{
+	struct star_error err;
+	struct config *c;
+
+	setenv("NETWORK_WORKER_CORE_NUMBER", "6", 1);
+	setenv("WORKER_ENABLE_POLLING", "rubbish", 1); /* not this node's: not even read */
+	setenv("NETWORK_PS_CORE_NUMBER", "4", 1);
+	c = support_load(PS_FILE, NULL, &err);
+	if (CHECK(c != NULL))
+		CHECK_UINT(c->reactors, 4);
+	config_free(c);
+	support_refused(WORKER_FILE, NULL, "environment variable WORKER_ENABLE_POLLING: \"rubbish\"");
+	/* the job that --set gives decides, wherever it stands */
+	support_refused(PS_FILE, "node.job_name=worker", "environment variable WORKER_ENABLE_POLLING: \"rubbish\"");
+	unsetenv("WORKER_ENABLE_POLLING");
+	setenv("PS_ENABLE_POLLING", "rubbish", 1);
+	c = support_load(WORKER_FILE, NULL, &err);
+	if (CHECK(c != NULL))
+		CHECK_UINT(c->reactors, 6);
+	config_free(c);
+}
+
+void environment_switches(void)
+{
+	static const struct {
+		const char *text;
+		bool value;
+	} words[] = { { "True", true }, { "False", false }, { "true", true }, { "FALSE", false }, { "1", true },
+		      { "0", false },	{ "yes", true },    { "no", false },  { "YES", true },	  { "nO", false } };
+	struct star_error err;
+
+	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		struct config *c;
+
+		setenv("PS_ENABLE_POLLING", words[i].text, 1);
+		setenv("PS_DISABLE_PIN_CORES", words[i].text, 1);
+		c = support_load(PS_FILE, "cores.number=1", &err);
+		CHECK_STR(err.text, "");
+		if (CHECK(c != NULL)) {
+			CHECK_INT(c->polling, words[i].value);
+			CHECK_INT(c->pin, !words[i].value);
+		}
+		config_free(c);
+	}
+}
+
+void bad_environment(void)
+{
+	static const struct {
+		const char *name, *value, *parts;
+	} cases[] = {
+		{ "NETWORK_PS_CORE_NUMBER", "0", "cores.number = 0 is out of range; allowed: 1 to 64" },
+		{ "NETWORK_PS_CORE_NUMBER", "65", "cores.number = 65 is out of range; allowed: 1 to 64" },
+		{ "NETWORK_PS_CORE_NUMBER", "-1", "cores.number = -1 is out of range" },
+		{ "NETWORK_PS_CORE_NUMBER", "eight", "cores.number cannot be \"eight\"; it takes a whole number" },
+		{ "NETWORK_PS_CORE_NUMBER", "8 ", "cores.number cannot be \"8 \"" },
+		{ "NETWORK_PS_CORE_NUMBER", "", "cores.number cannot be \"\"" },
+		{ "PS_ENABLE_POLLING", "maybe",
+		  "\"maybe\" is neither true nor false; allowed: True, False, 1, 0, yes, no" },
+		{ "PS_ENABLE_POLLING", "", "\"\" is neither true nor false" },
+		{ "PS_DISABLE_PIN_CORES", "2", "\"2\" is neither true nor false" },
+		{ "NETWORK_MAX_CONNECTION_TIMEOUT", "0", "allowed: 1 to 3600000 milliseconds" },
+		{ "NETWORK_MAX_CONNECTION_TIMEOUT", "1e3", "it takes a whole number from 1 to 3600000 milliseconds" },
+		{ "TF_SEASTAR_ENDPOINT_MAP_PATH", "", "it is empty; give the folder that holds .endpoint_map" },
+		{ "TF_SEASTAR_ENDPOINT_MAP_PATH", "/nonexistent",
+		  "cannot read the endpoint map /nonexistent/.endpoint_map: No such file" },
+	};
+	char prefix[128], longer[400];
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		setenv(cases[i].name, cases[i].value, 1);
+		snprintf(prefix, sizeof(prefix), "environment variable %s: ", cases[i].name);
+		support_refused(PS_FILE, NULL, prefix);
+		support_refused(PS_FILE, NULL, cases[i].parts);
+		unsetenv(cases[i].name);
+	}
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = 0;
+	setenv("TF_SEASTAR_ENDPOINT_MAP_PATH", longer, 1);
+	support_refused(PS_FILE, NULL, "TF_SEASTAR_ENDPOINT_MAP_PATH: the path is longer than 255 bytes");
+}
+
+void environment_endpoint_map(void)
+{
+	static const char map[] = "198.18.1.1:3333=198.18.0.1:7777\n";
+	static const char other[] = "198.18.1.1:3333=198.18.0.1:9999\n";
+	struct star_error err;
+	struct config *c;
+
+	support_write(".endpoint_map", map, strlen(map));
+	setenv("TF_SEASTAR_ENDPOINT_MAP_PATH", support_folder(), 1);
+	c = support_load(PS_FILE, NULL, &err); /* stronger than the list in the file */
+	if (CHECK(c != NULL))
+		CHECK_UINT(c->own.data.port, 7777);
+	config_free(c);
+	c = support_load(NODE CLUSTER PORTS "endpoint_map_file = \"/nonexistent\";", NULL, &err);
+	if (CHECK(c != NULL))
+		CHECK_UINT(c->own.data.port, 7777);
+	config_free(c);
+	c = support_load(PS_FILE, "endpoint_map=198.18.1.1:3333=198.18.0.1:8888", &err);
+	if (CHECK(c != NULL))
+		CHECK_UINT(c->own.data.port, 8888);
+	config_free(c);
+	char override[200];
+
+	snprintf(override, sizeof(override), "endpoint_map_file=%s", support_write("other", other, strlen(other)));
+	c = support_load(PS_FILE, override, &err);
+	if (CHECK(c != NULL))
+		CHECK_UINT(c->own.data.port, 9999);
+	config_free(c);
+}
+
+void worker_environment(void)
+{
+	static const struct {
+		const char *name, *value, *parts;
+	} bad[] = {
+		{ "NETWORK_WORKER_CORE_NUMBER", "65",
+		  "NETWORK_WORKER_CORE_NUMBER|65 is out of range; allowed: 1 to 64" },
+		{ "WORKER_ENABLE_POLLING", "x", "environment variable WORKER_ENABLE_POLLING: \"x\"" },
+		{ "WORKER_DISABLE_PIN_CORES", "x", "environment variable WORKER_DISABLE_PIN_CORES: \"x\"" },
+		{ "NETWORK_MAX_CONNECTION_TIMEOUT", "-5", "NETWORK_MAX_CONNECTION_TIMEOUT" },
+	};
+	struct config_worker w = { .io_threads = 99 };
+	struct star_error err = { 0 };
+
+	setenv("NETWORK_PS_CORE_NUMBER", "rubbish", 1);
+	CHECK_INT(config_worker_environment(&w, &err), 0);
+	CHECK_UINT(w.io_threads, 0);
+	CHECK(!w.polling && !w.pin);
+	CHECK_UINT(w.connect_timeout_ms, 120000);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		setenv(bad[i].name, bad[i].value, 1);
+		CHECK_INT(config_worker_environment(&w, &err), -22);
+		support_has_parts(err.text, bad[i].parts);
+		unsetenv(bad[i].name);
+	}
+	/* The appliance's own map is none of a worker's concern. */
+	setenv("TF_SEASTAR_ENDPOINT_MAP_PATH", "/nonexistent", 1);
+	setenv("NETWORK_WORKER_CORE_NUMBER", "1", 1);
+	setenv("WORKER_ENABLE_POLLING", "True", 1);
+	setenv("WORKER_DISABLE_PIN_CORES", "False", 1);
+	setenv("NETWORK_MAX_CONNECTION_TIMEOUT", "250", 1);
+	CHECK_INT(config_worker_environment(&w, &err), 0);
+	CHECK_UINT(w.io_threads, 1);
+	CHECK(w.polling && w.pin);
+	CHECK_UINT(w.connect_timeout_ms, 250);
+	setenv("NETWORK_WORKER_CORE_NUMBER", "2", 1);
+	support_one_core(true);
+	CHECK_INT(config_worker_environment(&w, &err), -22);
+	support_one_core(false);
+	support_has_parts(err.text, "NETWORK_WORKER_CORE_NUMBER: 2 polling I/O threads were asked for|1 usable");
+}
+
+void cores_are_counted(void)
+{
+	struct star_error err;
+	struct config *c;
+
+	support_one_core(true);
+	CHECK_UINT(config_usable_cores(), 1);
+	support_refused(PS_FILE "cores = {\nnumber = 2; polling = true; };", NULL,
+			"t.conf:6: |cores.number asks for 2 polling reactors|may use 1 cores");
+	support_refused(PS_FILE "cores = {\nnumber = 16; pin = true; };", NULL,
+			"t.conf:6: |cores.number asks for 16 pinned reactors|may use 1 cores");
+	setenv("NETWORK_PS_CORE_NUMBER", "2", 1);
+	setenv("PS_DISABLE_PIN_CORES", "False", 1);
+	support_refused(PS_FILE, NULL, "environment variable NETWORK_PS_CORE_NUMBER: cores.number asks for 2 pinned");
+	support_clear_environment();
+	c = support_load(PS_FILE "cores = { number = 64; };", NULL, &err);
+	CHECK_STR(err.text, "");
+	if (CHECK(c != NULL))
+		CHECK_UINT(c->reactors, 64);
+	config_free(c);
+	support_one_core(false);
+}
+
+void pinned_cores(void)
+{
+	struct star_error err;
+	struct config *c;
+	cpu_set_t set;
+	char text[1024];
+	int core = 0;
+
+	support_one_core(true);
+	sched_getaffinity(0, sizeof(set), &set);
+	while (!CPU_ISSET(core, &set))
+		core++;
+	c = support_load(PS_FILE "cores = { pin = true; };", NULL, &err);
+	CHECK_STR(err.text, "");
+	if (CHECK(c != NULL)) {
+		CHECK_UINT(c->reactors, 1);
+		CHECK_UINT(c->cores_count, 1);
+		CHECK_UINT(c->cores[0], core);
+	}
+	config_free(c);
+	snprintf(text, sizeof(text), PS_FILE "cores = { pin = true; list = [ %d ]; };", core);
+	c = support_load(text, NULL, &err);
+	CHECK_STR(err.text, "");
+	if (CHECK(c != NULL))
+		CHECK_UINT(c->cores[0], core);
+	config_free(c);
+	snprintf(text, sizeof(text), PS_FILE "cores = { number = 1; pin = true;\nlist = [ %d ]; };", core + 1);
+	support_refused(text, NULL, "t.conf:6: |cores.list names core|may not use; it may use 1 cores");
+	/* the list gives the number, and the number is too much */
+	snprintf(text, sizeof(text), PS_FILE "cores = { pin = true;\nlist = [ %d, %d ]; };", core, core + 1);
+	support_refused(text, NULL, "asks for 2 pinned reactors");
+	support_one_core(false);
+	if (config_usable_cores() < 2)
+		printf("# one core: a list that is shorter than cores.number is not tried\n");
+	else
+		support_refused(PS_FILE "cores = { number = 2; pin = true;\nlist = [ 0 ]; };", NULL,
+				"t.conf:6: |cores.list names");
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What lib/config writes: a configuration, the help and the reference page; and the files of drivers-config. */
+#include "config/options.h"
+#include "tests/config/support.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *printed(const struct config *c)
+{
+	char *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	config_print(c, out);
+	fclose(out);
+	return text;
+}
+
+/* Prints, reads, prints: both texts must be the same. Returns the configuration that was read back. */
+static struct config *check_round_trip(const struct config *c)
+{
+	struct star_error err = { 0 };
+	char *first = printed(c), *second;
+	struct config *back = config_load(support_write("back.conf", first, strlen(first)), NULL, 0, &err);
+
+	CHECK_STR(err.text, "");
+	if (CHECK(back != NULL)) {
+		second = printed(back);
+		CHECK_STR(second, first);
+		free(second);
+	}
+	free(first);
+	return back;
+}
+
+void printed_configuration_reads_back_the_same(void)
+{
+	static const char text[] =
+		"node = { task_index = 1; };\n"
+		"cluster = { ps = [ \"a:1\", \"b:2\" ]; worker = ( \"w:1\", \"w:2\" ); partitions = 64; };\n"
+		"endpoint_map = ( { control = \"a:1\"; data = \"198.18.0.2:5555\"; },\n"
+		"  { control = \"b:2\"; data = \"198.18.0.1:5555\"; }, { control = \"w:1\"; data = \"127.0.0.1:7\"; } "
+		");\n"
+		"ports = ( { device = \"pci\"; pci = \"0000:03:00.0\"; address = \"198.18.0.1/24\"; gateway = "
+		"\"198.18.0.254\"; mtu = 9000; options = \"a=1,b=2\"; },\n"
+		"  { device = \"net_ring\"; address = \"198.18.5.1/31\"; } );\n"
+		"cores = { number = 7; list = [ 3, 4, 5 ]; spin_us = 0; };\n"
+		"memory = { hugepages = \"required\"; parameter_mib = 16777216; mbufs = 1023; };\n"
+		"limits = { connections = 1; receive_window_kib = 4; send_queue_kib = 65536; };\n"
+		"tcp = { rto_min_us = 1000; rto_max_us = 100000; time_wait_ms = 100; user_timeout_ms = 1000; };\n"
+		"control = { socket = \"/tmp/x\"; connect_timeout_ms = 1; };\nlog = { level = \"debug\"; };\n";
+	struct star_error err;
+	struct config *c = support_load(text, NULL, &err), *back;
+
+	CHECK_STR(err.text, "");
+	if (!CHECK(c != NULL))
+		return;
+	back = check_round_trip(c);
+	if (back) {
+		CHECK_UINT(back->task_index, 1);
+		CHECK_UINT(back->reactors, 7);
+		CHECK_UINT(back->cores_count, 3);
+		CHECK_UINT(back->parameter_mib, 16777216);
+		CHECK_UINT(back->endpoints_count, 3);
+		CHECK_MEM(&back->own, &c->own, sizeof(c->own));
+		CHECK_MEM(back->ports, c->ports, sizeof(c->ports));
+		CHECK_MEM(back->ps, c->ps, 2 * sizeof(c->ps[0]));
+		CHECK_MEM(back->workers, c->workers, 2 * sizeof(c->ps[0]));
+		CHECK_UINT(back->rto_max_us, 100000);
+		CHECK_UINT(back->log_level, 0);
+	}
+	config_free(back);
+	config_free(c);
+}
+
+void printed_strings_are_quoted(void)
+{
+	struct star_error err;
+	struct config *c = support_load(PS_FILE, "control.socket=/tmp/a\"b\\c\\n # @include 5", &err), *back;
+
+	CHECK_STR(err.text, "");
+	if (!CHECK(c != NULL))
+		return;
+	back = check_round_trip(c);
+	if (back)
+		CHECK_STR(back->control_socket, "/tmp/a\"b\\c\\n # @include 5");
+	config_free(back);
+	config_free(c);
+}
+
+void driver_files_load(void)
+{
+	struct star_error err;
+	glob_t files;
+
+	if (!CHECK_INT(glob("drivers-config/*.conf", 0, NULL, &files), 0))
+		return;
+	CHECK(files.gl_pathc >= 2);
+	for (size_t i = 0; i < files.gl_pathc; i++) {
+		struct config *c;
+
+		err = (struct star_error){ 0 };
+		c = config_load(files.gl_pathv[i], NULL, 0, &err);
+		CHECK_STR(err.text, "");
+		if (CHECK(c != NULL)) {
+			if (strstr(files.gl_pathv[i], "/af_"))
+				CHECK_STR(c->ports[0].interface, "star0");
+			CHECK_STR(c->ps[0].host, "198.18.1.1");
+			CHECK_UINT(c->ps[0].port, 3333);
+			CHECK_STR(c->own.data.host, "198.18.0.1");
+			CHECK_UINT(c->own.data.port, 5555);
+			CHECK_UINT(c->ports[0].prefix, 24);
+			CHECK_INT(c->hugepages, CONFIG_HUGEPAGES_PREFERRED);
+			config_free(check_round_trip(c));
+		}
+		config_free(c);
+	}
+	globfree(&files);
+}
+
+static void write_text(void (*print)(FILE *), char **text)
+{
+	size_t bytes;
+	FILE *out = open_memstream(text, &bytes);
+
+	print(out);
+	fclose(out);
+}
+
+void help_and_reference_name_every_option(void)
+{
+	char *help = NULL, *rst = NULL, quoted[128];
+
+	write_text(config_print_help, &help);
+	write_text(config_print_rst, &rst);
+	for (unsigned i = 0; i < config_options_count; i++) {
+		CHECK_HAS(help, config_options[i].name);
+		snprintf(quoted, sizeof(quoted), "   * - ``%s``\n", config_options[i].name);
+		CHECK_HAS(rst, quoted);
+		for (unsigned job = 0; job < JOBS; job++)
+			if (config_options[i].variables[job]) {
+				CHECK_HAS(help, config_options[i].variables[job]);
+				snprintf(quoted, sizeof(quoted), "   * - ``%s``\n", config_options[i].variables[job]);
+				CHECK_HAS(rst, quoted);
+			}
+	}
+	for (const char *line = help; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+		CHECK(strcspn(line, "\n") <= 120);
+	free(help);
+	free(rst);
+}
+
+void example_of_the_reference_loads(void)
+{
+	char *rst = NULL, *example;
+	struct star_error err;
+	struct config *c;
+
+	write_text(config_print_rst, &rst);
+	example = strstr(rst, "\nAn example\n");
+	if (CHECK(example != NULL) && CHECK((example = strstr(example, "::\n")) != NULL)) {
+		c = support_load(example + 3, NULL, &err);
+		CHECK_STR(err.text, "");
+		if (CHECK(c != NULL))
+			CHECK_UINT(c->reactors, 2);
+		config_free(c);
+	}
+	free(rst);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two stacks joined by a simulated link, with a virtual clock: delay, loss, duplication, reordering and corruption from a
+ * seed. Each stack has a mempool of its own, so that a test can count that every mbuf came back.
+ */
+#ifndef TESTS_NET_LINK_H
+#define TESTS_NET_LINK_H
+
+#include "base/prng.h"
+#include "net/net.h"
+#include "net/tcp.h"
+
+enum { LINK_QUEUE_MAX = 8192, LINK_MBUFS = 16384 };
+
+struct link_frame {
+	uint64_t at_ns;
+	struct rte_mbuf *m;
+	int to;
+};
+
+struct link {
+	struct net *net[2];
+	struct rte_mempool *pool[2];
+	uint64_t now_ns, delay_ns;
+	/* chances of 1000, for each frame */
+	unsigned loss, duplicate, reorder, corrupt;
+	struct prng prng;
+	struct link_frame queue[LINK_QUEUE_MAX];
+	unsigned queued;
+	uint64_t carried, lost;
+	/* sees every frame that is sent; may be NULL; true swallows it */
+	bool (*tap)(struct link *link, int from, struct rte_mbuf *m);
+	void *tap_ctx;
+};
+
+#define LINK_MS UINT64_C(1000000)
+
+void link_eal(void);
+/* Options of side 0 or 1, to be changed before link_up_with. */
+struct net_options link_options(struct link *link, int side);
+void link_init(struct link *link, uint64_t seed);
+void link_up(struct link *link);
+void link_up_with(struct link *link, const struct net_options *a, const struct net_options *b);
+/* Frees both stacks and what is on the link; checks that no mbuf is missing. */
+void link_down(struct link *link);
+/* Runs both stacks until until(ctx) or for so long, in virtual time; true when until was met. */
+bool link_run(struct link *link, uint64_t for_ns, bool (*until)(void *ctx), void *ctx);
+/* Gives a frame to a side as it is. */
+void link_inject(struct link *link, int to, const void *frame, unsigned bytes);
+
+rte_be32_t link_address(int side);
+
+#endif
