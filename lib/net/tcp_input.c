@@ -169,8 +169,10 @@ static bool establish(struct tcp_conn *conn)
 	}
 	conn->state = TCP_ESTABLISHED;
 	conn->deadline_ns = 0;
+	/* The handshake's round trip, if nothing of it was sent twice (Karn). */
+	if (conn->tries == 0)
+		tcp_measure_rtt(conn, conn->progress_ns);
 	conn->tries = 0;
-	conn->rto_us = RTE_MAX(net->options.rto_min_us, UINT32_C(200000)); /* until a round trip was measured */
 	conn->progress_ns = net->now_ns;
 	if (!conn->handler->opened(conn->ctx, conn, &conn->user)) {
 		if (conn->state != TCP_CLOSED)

@@ -106,6 +106,8 @@ void tcp_reset_peer(struct tcp_conn *conn);
 
 /* tcp_recovery.c: acknowledgements, round-trip time, congestion control, the retransmission timer */
 void tcp_recovery_init(struct tcp_conn *conn);
+/* A round trip that began at sent_ns ends now. */
+void tcp_measure_rtt(struct tcp_conn *conn, uint64_t sent_ns);
 void tcp_acked(struct tcp_conn *conn, uint32_t ack);
 void tcp_duplicate_ack(struct tcp_conn *conn);
 void tcp_timer_arm(struct tcp_conn *conn, uint64_t delay_us);

@@ -20,7 +20,6 @@ void tcp_recovery_init(struct tcp_conn *conn)
 	conn->cwnd = INITIAL_WINDOW_SEGMENTS * conn->mss;
 	conn->ssthresh = UINT32_MAX;
 	conn->recover = conn->iss;
-	conn->progress_ns = conn->net->now_ns;
 }
 
 uint32_t tcp_send_limit(const struct tcp_conn *conn)
@@ -36,11 +35,20 @@ static uint32_t halved_flight(const struct tcp_conn *conn)
 	return RTE_MAX((conn->snd_max - conn->snd_una) / 2, 2u * conn->mss);
 }
 
-static void measure_rtt(struct tcp_conn *conn, uint64_t sent_ns)
+/* The timeout that the measured round trips ask for. */
+static uint32_t measured_rto(const struct tcp_conn *conn)
+{
+	const uint32_t us = conn->srtt_us == 0 ? INITIAL_RTO_US
+					       : conn->srtt_us + RTE_MAX((uint32_t)GRANULARITY_US, 4 * conn->rttvar_us);
+	const struct net_options *o = &conn->net->options;
+
+	return us < o->rto_min_us ? o->rto_min_us : RTE_MIN(us, o->rto_max_us);
+}
+
+void tcp_measure_rtt(struct tcp_conn *conn, uint64_t sent_ns)
 {
 	const uint64_t ns = conn->net->now_ns - sent_ns;
 	const uint32_t rtt = (uint32_t)RTE_MIN(ns / NET_US, UINT64_C(60000000));
-	const struct net_options *o = &conn->net->options;
 	uint32_t off;
 
 	if (conn->srtt_us == 0) {
@@ -51,15 +59,15 @@ static void measure_rtt(struct tcp_conn *conn, uint64_t sent_ns)
 		conn->rttvar_us = conn->rttvar_us - conn->rttvar_us / 4 + off / 4;
 		conn->srtt_us = RTE_MAX(conn->srtt_us - conn->srtt_us / 8 + rtt / 8, 1u);
 	}
-	conn->rto_us = conn->srtt_us + RTE_MAX((uint32_t)GRANULARITY_US, 4 * conn->rttvar_us);
-	conn->rto_us = RTE_MAX(conn->rto_us, o->rto_min_us);
-	conn->rto_us = RTE_MIN(conn->rto_us, o->rto_max_us);
+	conn->rto_us = measured_rto(conn);
 }
 
-/* Takes acknowledged bytes off the send queue; returns when the last of them was sent, if only once (Karn), or 0. */
+/* Takes acknowledged bytes off the send queue; returns when the last of them was sent, or 0 if any of them was sent twice:
+ * then it is unknown which one this answers (Karn), and what lay behind a hole has waited for it to be filled. */
 static uint64_t release(struct tcp_conn *conn, uint32_t ack)
 {
 	uint64_t sent_ns = 0;
+	bool twice = false;
 
 	while (conn->send_head) {
 		struct rte_mbuf *m = conn->send_head;
@@ -74,7 +82,8 @@ static uint64_t release(struct tcp_conn *conn, uint32_t ack)
 			}
 			break;
 		}
-		sent_ns = p->transmissions == 1 ? p->sent_ns : 0;
+		sent_ns = p->sent_ns;
+		twice |= p->transmissions > 1;
 		conn->send_head = p->next;
 		if (conn->send_next == m)
 			conn->send_next = p->next;
@@ -82,7 +91,7 @@ static uint64_t release(struct tcp_conn *conn, uint32_t ack)
 	}
 	if (!conn->send_head)
 		conn->send_tail = NULL;
-	return sent_ns;
+	return twice ? 0 : sent_ns;
 }
 
 static void grow(struct tcp_conn *conn, uint32_t acked, uint32_t was_in_flight)
@@ -111,8 +120,15 @@ void tcp_acked(struct tcp_conn *conn, uint32_t ack)
 		conn->snd_nxt = ack;
 	conn->progress_ns = net->now_ns;
 	conn->tries = 0;
-	if (sent_ns)
-		measure_rtt(conn, sent_ns);
+	if (sent_ns) {
+		tcp_measure_rtt(conn, sent_ns);
+	} else {
+		/* Karn's rule gives no sample of what was sent twice; on a lossy path there might be none for long. So
+		 * progress ends the backoff, but for a factor of two: a path that has become slower gets a chance. */
+		const uint32_t measured = measured_rto(conn);
+
+		conn->rto_us = RTE_MIN(conn->rto_us, 2 * measured);
+	}
 	if (conn->flags & TCP_RECOVERY) {
 		if (seq_le(conn->recover, ack)) {
 			conn->flags &= (uint8_t)~TCP_RECOVERY;

@@ -155,6 +155,7 @@ struct tcp_conn *tcp_conn_make(struct net *net, const struct tcp_listener *liste
 		.mss = 536, /* RFC 9293, 3.7.1: until the peer says otherwise */
 		.timer.fire = tcp_timer_fire,
 		.ack_timer.fire = tcp_ack_timer_fire,
+		.progress_ns = net->now_ns,
 	};
 	conn->iss = initial_sequence(net, conn);
 	conn->snd_una = conn->snd_nxt = conn->snd_max = conn->iss;
