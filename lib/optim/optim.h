@@ -5,8 +5,10 @@
  * count). Pure functions.
  *
  * SGD:      w -= rate * g
- * Adagrad:  a += g * g;  w -= rate * g / (sqrt(a) + epsilon)
+ * Adagrad:  a += g * g;  w -= (rate * g) / (sqrt(a) + epsilon)
  *           (Duchi, Hazan, Singer, JMLR 12, 2011; epsilon outside the root, as PyTorch and ElasticDL have it)
+ *
+ * Every operation above rounds once to float32, in the order written. Pointers need the alignment of a float only.
  */
 #ifndef OPTIM_OPTIM_H
 #define OPTIM_OPTIM_H
@@ -23,12 +25,14 @@ struct optim {
 	float initial_slot; /* the slot's own first value */
 	/* Applies grad[n] to value[n] and slots[slots * n]. */
 	void (*apply)(const struct optim *o, float rate, float *value, float *slot, const float *grad, uint32_t n);
+	/* sum[i] += grad[i]; optim_accumulate at this optimizer's SIMD level. */
+	void (*accumulate)(float *sum, const float *grad, uint32_t n);
 };
 
 enum optim_simd { OPTIM_SCALAR, OPTIM_AVX2, OPTIM_AVX512, OPTIM_BEST };
 
-/* simd: OPTIM_BEST for what the machine has; tests name levels. Returns 0, -EINVAL for an unknown kind, or -ENOTSUP for
- * a level that this machine lacks. */
+/* simd: OPTIM_BEST for what the machine has; tests name levels. Returns 0, -EINVAL for an unknown kind or level, or
+ * -ENOTSUP for a level that this machine lacks. */
 int optim_init(struct optim *o, unsigned kind, float rate, float epsilon, float initial_slot, enum optim_simd simd);
 
 /* sum[i] += grad[i]: how the gradients of one id within a push are summed before they are applied. */

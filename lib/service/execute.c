@@ -62,12 +62,28 @@ static void rewind_ops(struct rpc_request *request)
 	task->in_op = 0;
 }
 
-/* Keys of the operation's next batch, of at most max; reads them. */
-static unsigned read_keys(struct service *service, struct task *task, unsigned max)
+/* Rows of the operation's next batch: as many as the store takes, and no more bytes than a slice may have. */
+static unsigned batch_rows(const struct task *task)
 {
-	unsigned n = RTE_MIN(task->op.count - task->done, max);
+	const unsigned fit = SLICE_BYTES / (task->op.dim * (unsigned)sizeof(float));
+	const unsigned most = RTE_MIN((unsigned)STORE_BATCH, fit);
 
-	n = RTE_MIN(n, (unsigned)STORE_BATCH);
+	return RTE_MIN(task->op.count - task->done, most);
+}
+
+/* What a batch costs of a slice's budget of SLICE_KEYS. */
+static int batch_cost(const struct task *task, unsigned n)
+{
+	const unsigned bytes = n * task->op.dim * (unsigned)sizeof(float);
+
+	return (int)RTE_MAX(n, bytes / (SLICE_BYTES / SLICE_KEYS));
+}
+
+/* Reads the keys of the next batch. */
+static unsigned read_keys(struct service *service, struct task *task)
+{
+	const unsigned n = batch_rows(task);
+
 	rpc_cursor_copy(&task->keys, service->keys, n * (uint32_t)sizeof(uint64_t));
 	return n;
 }
@@ -107,10 +123,10 @@ static enum rpc_progress prepare(struct service *service, struct rpc_request *re
 			if (task->op.kind == WIRE_PUSH)
 				store_push_op(task->push, task->table, task->op.count);
 		}
-		n = read_keys(service, task, STORE_BATCH);
+		n = read_keys(service, task);
 		if (prepare_batch(service, request, n) == RPC_DONE)
 			return RPC_DONE;
-		budget -= (int)n;
+		budget -= batch_cost(task, n);
 		task->done += n;
 		task->in_op = task->done < task->op.count;
 	}
@@ -167,21 +183,20 @@ static enum rpc_progress run_batch(struct service *service, struct rpc_request *
 {
 	struct task *task = request->task;
 	const uint32_t row_bytes = task->op.dim * (uint32_t)sizeof(float);
-	const unsigned max = RTE_MIN((unsigned)STORE_BATCH, SLICE_BYTES / row_bytes);
-	unsigned n = RTE_MIN(task->op.count - task->done, max);
+	const unsigned n = batch_rows(task);
 
 	if (task->op.kind == WIRE_PULL) {
 		if (!rpc_reply_room(request, n * row_bytes + 8)) {
 			*wait = true;
 			return RPC_MORE;
 		}
-		n = read_keys(service, task, max);
+		read_keys(service, task);
 		if (pull_batch(service, request, n) == RPC_DONE)
 			return RPC_DONE;
 	} else {
 		push_batch(service, task, n);
 	}
-	*budget -= (int)RTE_MAX(n, n * row_bytes * SLICE_KEYS / SLICE_BYTES);
+	*budget -= batch_cost(task, n);
 	task->done += n;
 	if (task->done == task->op.count) {
 		task->in_op = 0;

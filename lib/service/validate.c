@@ -3,6 +3,7 @@
 #include "service/internal.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #include "tensor/dtype.h"
 #include "wire/object.h"
@@ -49,6 +50,9 @@ static enum rpc_progress check_op(struct service *service, struct rpc_request *r
 	if (op->count > WIRE_KEYS_MAX)
 		return rpc_reply_fail(request, WIRE_OVER_LIMIT, "%u keys in one request: at most %d are possible",
 				      op->count, WIRE_KEYS_MAX);
+	if (!isfinite(op->rate))
+		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
+				      "the learning rate for \"%.80s\" is not a finite number", spec->name);
 	body = op->kind == WIRE_PULL ? wire_pull_request_bytes(op->count)
 				     : wire_push_request_bytes(op->count, op->dim, element);
 	if (op->body_bytes != body || wire_padded(op->body_bytes) > bytes_left)

@@ -129,6 +129,12 @@ int object_spec_check(struct object_spec *spec, struct star_error *err)
 			"\"%s\": scale, rate, epsilon and initial accumulator must be finite, the last two not "
 			"negative",
 			spec->name);
+	if (spec->optimizer == OBJECT_ADAGRAD && spec->epsilon == 0 && spec->initial_accumulator == 0)
+		return star_error_set(
+			err, -EINVAL,
+			"\"%s\": adagrad needs an epsilon or an initial accumulator: with neither, a gradient of 0 "
+			"divides 0 by 0",
+			spec->name);
 	if (spec->kind == OBJECT_VARIABLE)
 		return check_shape(spec, err);
 	if (spec->dim < 1 || spec->dim > WIRE_DIM_MAX)

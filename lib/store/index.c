@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "store/index.h"
+
+#include <string.h>
+
+enum {
+	/* A segment that can't place an entry while it is less than half full holds a crowd on purpose: random hashes
+	 * never fill a bucket pair there and all the buckets that could relieve it. */
+	SPLIT_MIN = INDEX_BUCKETS * INDEX_ENTRIES / 2,
+	/* Entries that each split copies to the next directory: under a microsecond, and so many that the copy is
+	 * complete long before all segments have split once, which is when it is needed. */
+	COPY_STEP = 1024,
+	/* With random hashes the directory has at most some four entries a segment. More are somebody's doing, and are
+	 * granted in small directories only; what is refused then is about as rare as the crowd's entries there. */
+	SPARSE_MAX = 8,
+	SPARSE_ENTRIES = 1024,
+	/* Buckets whose rows are being loaded while a split sorts an earlier one. */
+	SPLIT_AHEAD = 4,
+};
+
+static uint32_t *take_directory(struct store_index *ix, uint64_t entries)
+{
+	const uint64_t before = ix->arena->low;
+	uint32_t *directory = arena_take(ix->arena, entries * sizeof(*directory));
+
+	ix->stats->memory_bytes += ix->arena->low - before;
+	return directory;
+}
+
+static struct index_segment *take_segment(struct store_index *ix)
+{
+	struct index_segment *segment = arena_take_page(ix->arena);
+
+	if (!segment)
+		return NULL;
+	memset(segment, 0, sizeof(*segment));
+	ix->segments++;
+	ix->stats->memory_bytes += sizeof(*segment);
+	return segment;
+}
+
+static uint32_t page_number(const struct store_index *ix, const struct index_segment *segment)
+{
+	return (uint32_t)((uint64_t)((const uint8_t *)segment - ix->base) / ARENA_PAGE);
+}
+
+bool index_init(struct store_index *ix, struct arena *arena, unsigned row_shift, struct store_stats *stats)
+{
+	struct index_segment *segment;
+
+	*ix = (struct store_index){
+		.base = arena->base, .row_shift = (uint8_t)row_shift, .arena = arena, .stats = stats
+	};
+	ix->directory = take_directory(ix, 1);
+	if (!ix->directory)
+		return false;
+	segment = take_segment(ix);
+	if (!segment)
+		return false;
+	ix->directory[0] = page_number(ix, segment);
+	return true;
+}
+
+static store_row find_in(const struct store_index *ix, const struct index_bucket *bucket, uint64_t key, uint8_t tag)
+{
+	for (uint32_t mask = index_match(bucket, tag); mask; mask &= mask - 1) {
+		const store_row row = bucket->rows[__builtin_ctz(mask)];
+
+		if (index_key(ix, row) == key)
+			return row;
+	}
+	return STORE_NO_ROW;
+}
+
+store_row index_find(const struct store_index *ix, uint64_t key, uint64_t hash)
+{
+	const struct index_bucket *home = index_home(ix, hash);
+	const uint8_t tag = index_tag(hash);
+	store_row row = find_in(ix, home, key, tag);
+
+	if (row == STORE_NO_ROW && home->strayed)
+		row = find_in(ix, index_other(home, tag), key, tag);
+	return row;
+}
+
+static void put(struct index_bucket *bucket, unsigned i, uint8_t tag, store_row row, bool away)
+{
+	bucket->tags[i] = tag;
+	bucket->rows[i] = row;
+	bucket->away = (uint16_t)((bucket->away & ~(1u << i)) | (unsigned)away << i);
+}
+
+/* Moves entry i of a bucket to its other bucket if there is room, and room in the count of those who strayed. */
+static bool move_over(struct index_bucket *bucket, unsigned i)
+{
+	struct index_bucket *other = index_other(bucket, bucket->tags[i]);
+	const uint32_t room = index_match(other, 0);
+	const bool home_coming = bucket->away >> i & 1;
+
+	if (!room || (!home_coming && bucket->strayed == INDEX_AWAY_MAX))
+		return false;
+	put(other, (unsigned)__builtin_ctz(room), bucket->tags[i], bucket->rows[i], !home_coming);
+	if (home_coming)
+		other->strayed--;
+	else
+		bucket->strayed++;
+	bucket->tags[i] = 0;
+	bucket->away &= (uint16_t) ~(1u << i);
+	return true;
+}
+
+/* Makes room in a full bucket, by moving one entry over, or two where that takes another entry's moving first. */
+static bool relieve(struct index_bucket *bucket, bool twice)
+{
+	for (unsigned i = 0; i < INDEX_ENTRIES; i++)
+		if (move_over(bucket, i))
+			return true;
+	for (unsigned i = 0; twice && i < INDEX_ENTRIES; i++)
+		if (relieve(index_other(bucket, bucket->tags[i]), false) && move_over(bucket, i))
+			return true;
+	return false;
+}
+
+static bool put_into(struct index_bucket *bucket, uint8_t tag, store_row row, bool away, bool relieving)
+{
+	uint32_t room;
+
+	if (relieving && !relieve(bucket, true))
+		return false;
+	room = index_match(bucket, 0);
+	if (!room)
+		return false;
+	put(bucket, (unsigned)__builtin_ctz(room), tag, row, away);
+	return true;
+}
+
+/* At home, or in the other bucket, or in the place of an entry that can move to its own other one. */
+static bool place(struct store_index *ix, uint64_t hash, store_row row)
+{
+	struct index_bucket *home = index_home(ix, hash);
+	const uint8_t tag = index_tag(hash);
+	struct index_bucket *other = index_other(home, tag);
+
+	for (int relieving = 0; relieving < 2; relieving++) {
+		if (put_into(home, tag, row, false, relieving))
+			return true;
+		if (home->strayed < INDEX_AWAY_MAX && put_into(other, tag, row, true, relieving)) {
+			home->strayed++;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* One step towards the next directory; nothing once it is complete. */
+static void prepare_directory(struct store_index *ix)
+{
+	const uint32_t entries = 1u << ix->depth;
+	uint32_t step = entries - ix->copied;
+
+	if (!ix->next) {
+		if (ix->depth == INDEX_DEPTH_MAX || (entries > SPARSE_ENTRIES && entries > SPARSE_MAX * ix->segments))
+			return;
+		ix->next = take_directory(ix, 2 * (uint64_t)entries);
+		if (!ix->next)
+			return;
+	}
+	if (step > COPY_STEP)
+		step = COPY_STEP;
+	memcpy(ix->next + ix->copied, ix->directory + ix->copied, step * sizeof(*ix->next));
+	memcpy(ix->next + entries + ix->copied, ix->directory + ix->copied, step * sizeof(*ix->next));
+	ix->copied += step;
+}
+
+/* The old directory's memory is not used again: all of them together are smaller than the one in use. */
+static bool double_directory(struct store_index *ix)
+{
+	if (!ix->next || ix->copied < 1u << ix->depth)
+		return false;
+	ix->directory = ix->next;
+	ix->depth++;
+	ix->mask = (UINT64_C(1) << ix->depth) - 1;
+	ix->next = NULL;
+	ix->copied = 0;
+	return true;
+}
+
+/* From now on the hashes whose low `depth` bits are those of pattern belong to a segment. */
+static void enter_segment(struct store_index *ix, const struct index_segment *segment, uint64_t pattern, unsigned depth)
+{
+	const uint32_t number = page_number(ix, segment), entries = 1u << ix->depth;
+
+	for (uint32_t i = (uint32_t)pattern; i < entries; i += 1u << depth) {
+		ix->directory[i] = number;
+		if (i < ix->copied)
+			ix->next[i] = ix->next[entries + i] = number;
+	}
+}
+
+/* Of free entries too: their row numbers are old ones or 0, so what is read for them means nothing but is there. */
+static void prefetch_rows(const struct store_index *ix, const struct index_bucket *bucket)
+{
+	for (unsigned i = 0; i < INDEX_ENTRIES; i++)
+		__builtin_prefetch(index_record(ix, bucket->rows[i]));
+}
+
+/* Moves the entries whose hash has `bit` to the same places of an empty segment; returns how many. Half of them go, at
+ * random, so there is no branch on which. */
+static unsigned sort_out(const struct store_index *ix, struct index_segment *from, struct index_segment *to,
+			 unsigned bit)
+{
+	unsigned moved = 0;
+
+	for (unsigned b = 0; b < SPLIT_AHEAD; b++)
+		prefetch_rows(ix, &from->buckets[b]);
+	for (unsigned b = 0; b < INDEX_BUCKETS; b++) {
+		struct index_bucket *source = &from->buckets[b], *target = &to->buckets[b];
+		unsigned go, all = 0;
+
+		if (b + SPLIT_AHEAD < INDEX_BUCKETS)
+			prefetch_rows(ix, &from->buckets[b + SPLIT_AHEAD]);
+		memcpy(target->rows, source->rows, sizeof(target->rows));
+		for (unsigned i = 0; i < INDEX_ENTRIES; i++) {
+			go = index_hash(index_key(ix, source->rows[i])) >> bit & 1;
+			target->tags[i] = (uint8_t)(source->tags[i] & -go);
+			source->tags[i] = (uint8_t)(source->tags[i] & (go - 1));
+			all |= go << i;
+		}
+		target->away = (uint16_t)(source->away & all);
+		source->away = (uint16_t)(source->away & ~all);
+		for (uint32_t away = target->away; away; away &= away - 1) {
+			const uint8_t tag = target->tags[__builtin_ctz(away)];
+
+			index_other(source, tag)->strayed--;
+			index_other(target, tag)->strayed++;
+		}
+		moved += INDEX_ENTRIES - (unsigned)__builtin_popcount(index_match(target, 0));
+	}
+	return moved;
+}
+
+/* Brings entries home where there is room again; returns how many. */
+static unsigned settle(struct index_segment *segment)
+{
+	unsigned moved = 0;
+
+	for (unsigned b = 0; b < INDEX_BUCKETS; b++)
+		for (uint32_t away = segment->buckets[b].away; away; away &= away - 1)
+			moved += move_over(&segment->buckets[b], (unsigned)__builtin_ctz(away));
+	return moved;
+}
+
+static unsigned count_entries(const struct index_segment *segment)
+{
+	unsigned count = 0;
+
+	for (unsigned b = 0; b < INDEX_BUCKETS; b++)
+		count += INDEX_ENTRIES - (unsigned)__builtin_popcount(index_match(&segment->buckets[b], 0));
+	return count;
+}
+
+static bool split(struct store_index *ix, uint64_t hash)
+{
+	struct index_segment *old = index_segment_of(ix, hash), *new;
+	const unsigned depth = old->buckets[0].depth;
+	const uint64_t bit = UINT64_C(1) << depth;
+	unsigned moved;
+
+	if (count_entries(old) < SPLIT_MIN)
+		return false;
+	prepare_directory(ix);
+	if (depth == ix->depth && !double_directory(ix))
+		return false;
+	new = take_segment(ix);
+	if (!new)
+		return false;
+	moved = sort_out(ix, old, new, depth);
+	old->buckets[0].depth = new->buckets[0].depth = (uint8_t)(depth + 1);
+	enter_segment(ix, new, (hash & (bit - 1)) | bit, depth + 1);
+	moved += settle(old);
+	settle(new); /* these moved already */
+	if (ix->stats->moved_max < moved)
+		ix->stats->moved_max = moved;
+	return true;
+}
+
+bool index_insert(struct store_index *ix, uint64_t hash, store_row row)
+{
+	/* After a split by random hashes there is room; if not, somebody chose the keys, and one split is enough. */
+	return place(ix, hash, row) || (split(ix, hash) && place(ix, hash, row));
+}

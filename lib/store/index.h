@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A table's index: 64-bit key to row, by extendible hashing (Fagin, Nievergelt, Pippenger, Strong, TODS 4, 1979). The low
+ * bits of a key's hash pick a segment from the directory; a segment is a page of 128 buckets, a bucket a cache line of 12
+ * entries: an 8-bit tag of the hash and the row's number each. The key itself stands in the row. An entry lies in its
+ * home bucket or, when that was full, in one other bucket of the segment, which tag and home determine; so a look-up
+ * reads one line, seldom two, never more (cuckoo hashing with partial keys: Fan, Andersen, Kaminsky, NSDI 2013). A
+ * segment that can't place an entry, at some 99 % full, splits in two, which moves the entries of that segment only.
+ *
+ * The hash is not the one that partitions are cut by (base/hash.h: hash_key), so a shard's keys spread over the whole
+ * directory.
+ *
+ * More than 24 keys that share bucket, tag and all bits of the directory, which nobody meets who does not look for them,
+ * are refused instead of being split without end. One thread.
+ */
+#ifndef STORE_INDEX_H
+#define STORE_INDEX_H
+
+#include <emmintrin.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "store/arena.h"
+#include "store/store.h"
+
+enum index_shape {
+	INDEX_ENTRIES = 12,  /* of a bucket */
+	INDEX_BUCKETS = 128, /* of a segment */
+	INDEX_DEPTH_MAX = 26,
+	INDEX_AWAY_MAX = 255,
+};
+
+struct index_bucket {
+	uint8_t tags[INDEX_ENTRIES]; /* 0: free */
+	uint16_t away;		     /* bit i: entry i is at home in the other bucket */
+	uint8_t strayed;	     /* entries at home here that lie in another bucket */
+	uint8_t depth;		     /* bucket 0: low bits of the hash that all keys of this segment share */
+	store_row rows[INDEX_ENTRIES];
+};
+_Static_assert(sizeof(struct index_bucket) == 64, "a bucket is a cache line");
+_Static_assert(offsetof(struct index_bucket, rows) == 16, "the tags lie in one vector");
+
+struct index_segment {
+	struct index_bucket buckets[INDEX_BUCKETS];
+};
+_Static_assert(sizeof(struct index_segment) == ARENA_PAGE, "a bucket's address xor 64 i stays in its segment");
+
+struct store_index {
+	uint8_t *base;	     /* of the arena */
+	uint32_t *directory; /* 2^depth pages of the arena, by number */
+	uint64_t mask;	     /* 2^depth - 1 */
+	uint8_t depth;
+	uint8_t row_shift; /* log2 of the bytes that a row number counts */
+	uint32_t segments;
+	/* The directory of twice the size, made ready ahead of need in bounded steps. NULL: not begun. */
+	uint32_t *next;
+	uint32_t copied; /* entries of directory that stand in next, twice each */
+	struct arena *arena;
+	struct store_stats *stats;
+};
+
+/* Rows are numbered by their distance from the arena's base in units of 2^row_shift bytes, and begin with their key.
+ * false when the arena has no room. */
+bool index_init(struct store_index *ix, struct arena *arena, unsigned row_shift, struct store_stats *stats);
+
+/* The row of a key with this hash, or STORE_NO_ROW. */
+store_row index_find(const struct store_index *ix, uint64_t key, uint64_t hash);
+
+/* Adds an entry for a key that has none. false when there is no room for it. */
+bool index_insert(struct store_index *ix, uint64_t hash, store_row row);
+
+static inline uint64_t index_hash(uint64_t key)
+{
+	return hash_mix(key + 0x9e3779b97f4a7c15u);
+}
+
+/* Directory: bits 0 and up; bucket: bits 40 to 46; tag: bits 56 to 63. */
+static inline uint8_t index_tag(uint64_t hash)
+{
+	const uint8_t tag = (uint8_t)(hash >> 56);
+
+	return tag ? tag : 1;
+}
+
+static inline struct index_segment *index_segment_of(const struct store_index *ix, uint64_t hash)
+{
+	return (struct index_segment *)(ix->base + (uint64_t)ix->directory[hash & ix->mask] * ARENA_PAGE);
+}
+
+static inline struct index_bucket *index_home(const struct store_index *ix, uint64_t hash)
+{
+	return &index_segment_of(ix, hash)->buckets[(hash >> 40) % INDEX_BUCKETS];
+}
+
+/* The other bucket for a tag: its other's other is the bucket itself, and never the same. */
+static inline struct index_bucket *index_other(const struct index_bucket *bucket, uint8_t tag)
+{
+	const uintptr_t step = ((tag * (INDEX_BUCKETS - 1u)) >> 8) + 1;
+
+	return (struct index_bucket *)((uintptr_t)bucket ^ step * sizeof(*bucket));
+}
+
+/* A bit for each entry that has this tag; of tag 0: for each free entry. */
+static inline uint32_t index_match(const struct index_bucket *bucket, uint8_t tag)
+{
+	const __m128i tags = _mm_load_si128((const __m128i *)bucket);
+
+	return (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8((char)tag))) &
+	       ((1u << INDEX_ENTRIES) - 1);
+}
+
+static inline void *index_record(const struct store_index *ix, store_row row)
+{
+	return ix->base + ((uint64_t)row << ix->row_shift);
+}
+
+static inline uint64_t index_key(const struct store_index *ix, store_row row)
+{
+	return *(const uint64_t *)index_record(ix, row);
+}
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What growing costs, and what those get who choose their keys against it. */
+#include "tests/store/cases.h"
+
+#include "base/prng.h"
+#include "store/table.h"
+
+enum { SEGMENT = INDEX_BUCKETS * INDEX_ENTRIES };
+
+void growth_is_bounded_in_moves_and_memory(void)
+{
+	enum { ROWS = 2000000, DIM = 4 };
+	struct fixture f = fixture_open((size_t)100 << 20);
+	struct store_table *t = table_of(&f, "t", DIM, OBJECT_SGD);
+	const struct store_stats *stats = store_table_stats(t);
+	uint64_t keys[STORE_BATCH];
+	store_row rows[STORE_BATCH];
+	double most = 0, least = 1000;
+
+	for (uint64_t key = 0; key < ROWS; key += STORE_BATCH) {
+		for (unsigned i = 0; i < STORE_BATCH; i++)
+			keys[i] = key + i;
+		if (!CHECK_UINT(store_find(t, keys, STORE_BATCH, 1, rows), 0))
+			break;
+		if (stats->rows > 100000) {
+			const double extra = (double)stats->memory_bytes / (double)stats->rows - DIM * sizeof(float);
+
+			most = extra > most ? extra : most;
+			least = extra < least ? extra : least;
+		}
+	}
+	/* Key included: at any moment, and right before the segments split. */
+	CHECK_NEAR(most, 18.5, 1.5);
+	CHECK_NEAR(least, 13.5, 0.5);
+	CHECK_UINT(stats->rows, ROWS);
+	CHECK(stats->moved_max > SEGMENT / 3 && stats->moved_max <= SEGMENT);
+	for (uint64_t key = 0; key < ROWS; key += STORE_BATCH) {
+		for (unsigned i = 0; i < STORE_BATCH; i++)
+			keys[i] = key + i;
+		if (!CHECK_UINT(store_find(t, keys, STORE_BATCH, 0, rows), 0))
+			break;
+		for (unsigned i = 0; i < STORE_BATCH; i++)
+			keys[i] += ROWS;
+		if (!CHECK_UINT(store_find(t, keys, STORE_BATCH, 0, rows), STORE_BATCH))
+			break;
+	}
+	fixture_close(&f);
+}
+
+/* Every entry is where its hash wants it, and the marks and counts of those that strayed agree; returns the entries and
+ * adds up those that strayed. */
+static unsigned check_segment(const struct store_index *ix, uint64_t pattern, unsigned *away_all)
+{
+	struct index_segment *segment = index_segment_of(ix, pattern);
+	const uint64_t low_bits = (UINT64_C(1) << segment->buckets[0].depth) - 1;
+	unsigned strayed[INDEX_BUCKETS] = { 0 }, entries = 0;
+
+	for (unsigned b = 0; b < INDEX_BUCKETS; b++) {
+		const struct index_bucket *bucket = &segment->buckets[b];
+
+		for (unsigned i = 0; i < INDEX_ENTRIES; i++) {
+			const bool away = bucket->away >> i & 1;
+			const struct index_bucket *home = away ? index_other(bucket, bucket->tags[i]) : bucket;
+			uint64_t hash;
+
+			if (!bucket->tags[i]) {
+				CHECK(!away);
+				continue;
+			}
+			hash = index_hash(index_key(ix, bucket->rows[i]));
+			CHECK_UINT(index_tag(hash), bucket->tags[i]);
+			CHECK_UINT(hash & low_bits, pattern & low_bits);
+			CHECK(index_home(ix, hash) == home);
+			strayed[home - segment->buckets] += away;
+			*away_all += away;
+			entries++;
+		}
+	}
+	for (unsigned b = 0; b < INDEX_BUCKETS; b++)
+		CHECK_UINT(segment->buckets[b].strayed, strayed[b]);
+	return entries;
+}
+
+void index_counts_agree_at_any_fill(void)
+{
+	struct fixture f = fixture_open(8 << 20);
+	struct store_table *t = table_of(&f, "t", 1, OBJECT_SGD);
+	const struct store_index *ix = &t->index;
+	struct prng p;
+
+	prng_seed(&p, 11);
+	for (unsigned keys = 1; keys <= 40000; keys++) {
+		find_one(t, prng_next(&p), 1);
+		if (keys % 389 == 0 || keys % SEGMENT == SEGMENT - 5) {
+			unsigned entries = 0, segments = 0, away = 0;
+
+			for (uint64_t i = 0; i <= ix->mask; i++)
+				if (i >> index_segment_of(ix, i)->buckets[0].depth == 0) {
+					entries += check_segment(ix, i, &away);
+					segments++;
+				}
+			CHECK_UINT(entries, keys);
+			CHECK_UINT(segments, ix->segments);
+			/* Once all have split, nearly all entries are at home: the second line is seldom read. */
+			if (segments == ix->mask + 1 && entries < segments * SEGMENT * 6 / 10)
+				CHECK(away <= entries / 100);
+		}
+	}
+	fixture_close(&f);
+}
+
+void rows_stay_where_they_are(void)
+{
+	enum { KEYS = 1000 };
+	struct fixture f = fixture_open(8 << 20);
+	struct store_table *t = table_of(&f, "t", 3, OBJECT_ADAGRAD);
+	static const float *values[KEYS];
+	const float gradient[3] = { 1, 2, 3 };
+	float before[3];
+
+	for (uint64_t key = 0; key < KEYS; key++) {
+		values[key] = store_values(t, find_one(t, key, 1));
+		store_apply(t, find_one(t, key, 0), gradient, 0.5f);
+	}
+	memcpy(before, values[KEYS - 1], sizeof(before));
+	for (uint64_t key = KEYS; key < 100 * KEYS; key++)
+		CHECK(find_one(t, key, 1) != STORE_NO_ROW);
+	for (uint64_t key = 0; key < KEYS; key++)
+		CHECK(store_values(t, find_one(t, key, 0)) == values[key]);
+	CHECK_MEM(values[KEYS - 1], before, sizeof(before));
+	fixture_close(&f);
+}
+
+#define ONE_HASH UINT64_C(0x4200420000000042)
+
+/* Bits 26 to 39 and 47 to 55 of the hash pick nothing, so all these keys want the same two buckets for ever. */
+static uint64_t one_hash(uint64_t i)
+{
+	return key_of_hash((i & 0x3fff) << 26 | ONE_HASH);
+}
+
+/* How many of the keys below `keys` get a row. */
+static unsigned grow_calmly(struct store_table *t, uint64_t keys)
+{
+	unsigned made = 0;
+
+	for (uint64_t key = 0; key < keys; key++)
+		made += find_one(t, key, 1) != STORE_NO_ROW;
+	return made;
+}
+
+void crowd_with_one_hash_is_refused(void)
+{
+	enum { CROWD = 2000 };
+	struct fixture f = fixture_open(16 << 20);
+	struct store_table *t = table_of(&f, "t", 1, OBJECT_SGD);
+	unsigned found = 0;
+
+	CHECK_UINT(index_hash(one_hash(77)), UINT64_C(77) << 26 | ONE_HASH);
+	for (uint64_t i = 0; i < CROWD; i++)
+		find_one(t, one_hash(i), 1);
+	CHECK_UINT(store_table_stats(t)->rows, 2 * INDEX_ENTRIES);
+	CHECK_UINT(store_table_stats(t)->refused, CROWD - 2 * INDEX_ENTRIES);
+	/* All others are served, and the table grows as ever. */
+	CHECK_UINT(grow_calmly(t, 20000), 20000);
+	for (uint64_t i = 0; i < CROWD; i++)
+		found += find_one(t, one_hash(i), 1) != STORE_NO_ROW;
+	CHECK_UINT(found, 2 * INDEX_ENTRIES);
+	CHECK(store_table_stats(t)->moved_max <= SEGMENT);
+	CHECK(store_table_stats(t)->memory_bytes < 1 << 20);
+	fixture_close(&f);
+}
+
+/* Keys of one segment, however often it splits. */
+static uint64_t one_segment(uint64_t i)
+{
+	return key_of_hash(hash_mix(i + 1) << 26 | 0x155);
+}
+
+void crowd_in_one_segment_is_refused(void)
+{
+	enum { CROWD = 30000 };
+	struct fixture f = fixture_open(16 << 20);
+	struct store_table *t = table_of(&f, "t", 1, OBJECT_SGD);
+	unsigned found = 0, crowd, made;
+
+	for (uint64_t i = 0; i < CROWD; i++)
+		find_one(t, one_segment(i), 1);
+	crowd = (unsigned)store_table_stats(t)->rows;
+	CHECK(crowd <= SEGMENT && crowd > SEGMENT / 2);
+	CHECK(store_table_stats(t)->memory_bytes < 1 << 20);
+	/* Only those are refused that the crowd's segment would hold. */
+	made = grow_calmly(t, 20000);
+	CHECK(made >= 20000 - 20000 / 500);
+	for (uint64_t i = 0; i < CROWD; i++)
+		found += find_one(t, one_segment(i), 0) != STORE_NO_ROW;
+	CHECK_UINT(found, crowd);
+	CHECK_UINT(store_table_stats(t)->rows, crowd + made);
+	CHECK(store_table_stats(t)->moved_max <= SEGMENT);
+	fixture_close(&f);
+}
