@@ -18,6 +18,7 @@ UBSAN ?= 0
 TSAN ?= 0
 COVERAGE ?= 0
 BENCH ?=
+TESTS ?=
 JOBS ?=
 
 variant := $(if $(filter 1,$(ASAN)),asan-)$(if $(filter 1,$(UBSAN)),ubsan-)$(if $(filter 1,$(TSAN)),tsan-)$(if $(filter 1,$(COVERAGE)),coverage-)
@@ -25,8 +26,10 @@ BUILD := build/$(if $(variant),$(variant:-=),release)
 Q := $(if $(filter 1,$(V)),,@)
 
 # DPDK's own flags inject -march=corei7 and so come first; what needs more than x86-64-v2 asks for it by function.
-DPDK_CFLAGS = $(shell pkg-config --cflags libdpdk)
-DPDK_LIBS = $(shell pkg-config --libs libdpdk)
+# Asked for once, when first needed: `make test` installs the package before it builds.
+dpdk = $(or $(shell pkg-config $(1) libdpdk 2>/dev/null),$(error libdpdk is not installed: run scripts/install-packages build))
+DPDK_CFLAGS = $(eval DPDK_CFLAGS := $$(call dpdk,--cflags))$(DPDK_CFLAGS)
+DPDK_LIBS = $(eval DPDK_LIBS := $$(call dpdk,--libs))$(DPDK_LIBS)
 SANITIZE := $(if $(filter 1,$(ASAN)),-fsanitize=address) $(if $(filter 1,$(UBSAN)),-fsanitize=undefined -fno-sanitize-recover=undefined) \
 	$(if $(filter 1,$(TSAN)),-fsanitize=thread) $(if $(filter 1,$(COVERAGE)),--coverage)
 WARNINGS := -Wall -Wextra -Werror -Wundef -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes \
@@ -45,6 +48,7 @@ define library
 LIBRARIES += $(1)
 OBJ_lib_$(1) := $$(patsubst %.c,$$(BUILD)/%.o,$$(wildcard lib/$(1)/*.c))
 $$(BUILD)/lib/lib$(1).a: $$(OBJ_lib_$(1))
+	@mkdir -p $$(@D)
 	@echo "  AR      $$@"
 	$$(Q)rm -f $$@ && ar rcs $$@ $$^
 OBJECTS += $$(OBJ_lib_$(1))
@@ -55,6 +59,7 @@ define binary
 $(1)S += $(2)
 OBJ_$(1)_$(2) := $$(patsubst %.c,$$(BUILD)/%.o,$$(wildcard $(3)/*.c) $(5))
 $$(BUILD)/$(3)/$(2): $$(OBJ_$(1)_$(2)) $$(foreach l,$$(call closure,$(4)),$$(BUILD)/lib/lib$$(l).a)
+	@mkdir -p $$(@D)
 	@echo "  LINK    $$@"
 	$$(Q)$$(CC) $$(LDFLAGS) -o $$@ $$(OBJ_$(1)_$(2)) -Wl,--start-group $$(foreach l,$$(call closure,$(4)),$$(BUILD)/lib/lib$$(l).a) \
 		-Wl,--end-group $$(sort $$(foreach l,$$(call closure,$(4)),$$(EXT_LIBS_$$(l)))) $$(if $$(filter test,$(1)),-lcunit) -lm
@@ -85,13 +90,48 @@ $(BUILD)/%.o: %.c
 	@echo "  CC      $<"
 	$(Q)$(CC) $(EXTRA_CFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-.PHONY: all tests help clean
+.PHONY: all tests demo test bench lint format docs install uninstall help clean facts
+#: all        build the programs and libstar (the default)
 all: $(BINARIES_program) $(BUILD)/lib/libstar.so
+#: tests      build everything, the test programs included
 tests: all $(BINARIES_test) $(BINARIES_tool)
 
+# A second make, because pkg-config can answer only after the packages are there.
+packages = $(Q)scripts/install-packages $(1)
+build = +$(Q)$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(or $(JOBS),$(shell nproc))) $(1)
+
+#: demo       install what it needs, build, and train word vectors on a test network
+demo:
+	$(call packages,demo)
+	$(call build,all)
+	$(Q)STAR_BUILD=$(BUILD) scripts/demo
+#: test       install what it needs, build, and run all tests; TESTS="net config" runs some
+test:
+	$(call packages,test)
+	$(call build,tests)
+	$(Q)scripts/run-tests --build $(BUILD) $(addprefix --unit ,$(BINARIES_test)) $(TESTS)
+#: bench      install what it needs, build, and run all benchmarks; BENCH=name runs one
+bench:
+	$(call packages,bench)
+	$(call build,all $(BINARIES_tool))
+	$(Q)STAR_BUILD=$(BUILD) bench/run $(BENCH)
+#: lint       check the rules of the house; changes nothing
+lint:
+	$(Q)scripts/lint
+#: format     clang-format all C files
+format:
+	$(Q)git ls-files --cached --others --exclude-standard '*.c' '*.h' '*.inc' | xargs -r clang-format-14 -i
+
+# What scripts/lint wants to know: a line a library, "name | what it may use | its compiler flags".
+facts:
+	@true$(foreach l,$(LIBRARIES),$(info $(l) | $(call closure,$(l)) | $(foreach d,$(call closure,$(l)),$(EXT_CFLAGS_$(d))) \
+		$(CPPFLAGS) $(CFLAGS)))
+
+#: help       this list; switches: V=1 ASAN=1 UBSAN=1 TSAN=1 COVERAGE=1 JOBS=n PREFIX=dir DESTDIR=dir
 help:
 	@sed -n 's/^#: //p' $(MAKEFILE_LIST)
 
+#: clean      remove build/
 clean:
 	$(Q)rm -rf build
 

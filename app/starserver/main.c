@@ -157,6 +157,14 @@ int main(int argc, char **argv)
 		fprintf(stderr, "starserver: %s\n", err.text);
 		return EXIT_CONFIG;
 	}
+	if (strcmp(config->job_name, "ps") != 0) {
+		fprintf(stderr,
+			"starserver: node.job_name is \"%s\": the appliance is a PS task; workers are programs that "
+			"use libstar\n",
+			config->job_name);
+		config_free(config);
+		return EXIT_CONFIG;
+	}
 	log_set_level((enum log_level)config->log_level);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);

@@ -91,6 +91,8 @@ static json_t *shard_json(const struct shard *shard)
 	put(json, "rows_refused", store.refused);
 	put(json, "memory_bytes", store.memory_bytes);
 	put(json, "memory_limit_bytes", shard->node->arena_bytes);
+	put(json, "mbufs_used", rte_mempool_in_use_count(shard->pool)); /* a glimpse: its caches change meanwhile */
+	put(json, "mbufs", shard->pool->size);
 	json_object_set_new(json, "busy_percent", json_real(cycles ? 100.0 * (double)busy / (double)cycles : 0));
 	put(json, "sleeps", READ(stats->sleeps));
 	put(json, "received", READ(stats->received));

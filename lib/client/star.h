@@ -16,6 +16,10 @@
  *   -E2BIG      over a limit of the protocol     -ENOSPC      the parameter memory of a node is full
  *   -ETIMEDOUT  the deadline passed              -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH  the node cannot be reached,
  *   -ESTALE     a node was restarted and has lost what it held       or was lost while the call was in flight
+ *   -EBUSY      a node has no buffers for the request: try again later
+ *   -EPROTO, -EBADMSG  a node does not keep to the protocol, or a checksum does not match; its connection was closed
+ *   -ECANCELED  the cluster is being closed         -EDEADLK     a callback must not wait
+ *   -ENOMEM     this process is out of memory; other negative errno values come from connecting
  * After a failed push it is unknown which of its rows were applied (never half a row), except for -EINVAL.
  */
 #ifndef STAR_H
@@ -35,6 +39,8 @@ struct star_request; /* an asynchronous call in flight */
 
 #define STAR_DEADLINE_DEFAULT_US UINT64_C(30000000)
 
+enum { STAR_OPS_MAX = 4096 }; /* operations of one call */
+
 /*
  * Opens a cluster. ps: "tcp:host:port,host:port,..." (the prefix may be left out): the control addresses of the PS tasks in
  * task order. Waits until every PS task has joined the layout. I/O threads, polling and pinning come from the environment
@@ -42,7 +48,10 @@ struct star_request; /* an asynchronous call in flight */
  */
 STAR_API struct star_cluster *star_open(const char *ps, uint64_t deadline_us, struct star_error *err);
 
-/* Fails what is in flight with -ECANCELED, then frees the cluster and its tables. */
+/*
+ * Fails what is in flight with -ECANCELED (callbacks still run), then frees the cluster, its tables, and the requests that
+ * were not waited for. NULL is allowed. Not from a callback.
+ */
 STAR_API void star_close(struct star_cluster *cluster);
 
 /* What a table or variable is. Zero in a field means the default in brackets. */

@@ -21,7 +21,10 @@
 /* Called on control threads, one at a time (install, epoch) or at any time (status). */
 struct control_data_plane {
 	void *ctx;
-	/* Makes the object known to every reactor, and returns when all have it. 0 or a negative errno with a sentence. */
+	/*
+	 * Makes the object known to every reactor, and returns when all have it. 0 or a negative errno with a sentence; then
+	 * no reactor has it, and its id may come again with another object. The spec stays valid as long as the control plane.
+	 */
 	int (*install)(void *ctx, const struct object_spec *spec, struct star_error *err);
 	/*
 	 * Tells every reactor the layout that this node is to serve: epoch, reactors of the whole cluster, and the index of this
@@ -36,8 +39,8 @@ struct control_data_plane {
 };
 
 struct control_options {
-	const struct config *config;
-	uint32_t incarnation; /* not 0 */
+	const struct config *config; /* must outlive the control plane */
+	uint32_t incarnation;	     /* not 0 */
 	struct control_data_plane data_plane;
 };
 

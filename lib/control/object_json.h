@@ -9,10 +9,13 @@
 #include "wire/layout.h"
 #include "wire/object.h"
 
-/* A new reference. */
+/* A new reference; NULL when the name is not UTF-8, which JSON cannot carry. The id is left out while it is 0. */
 json_t *object_to_json(const struct object_spec *spec);
 
-/* Checks every field (object_spec_check included). 0 or -EINVAL with the member's name. */
+/*
+ * Checks every field (object_spec_check included). 0 or -EINVAL with the member's name. Without "id", spec->id is 0; a
+ * variable's "dim" follows from its shape and may be left out.
+ */
 int object_from_json(const json_t *json, struct object_spec *spec, struct star_error *err);
 
 /* The layout as workers get it. */
@@ -35,5 +38,8 @@ json_t *layout_to_json(const struct layout *layout);
 
 /* NULL with err; the caller frees it with free(). */
 struct layout *layout_from_json(const json_t *json, struct star_error *err);
+
+/* A node's own part of it, as in a layout's "nodes" and in a join. Checks everything. 0 or -EINVAL with the member's name. */
+int layout_node_from_json(const json_t *json, struct layout_node *node, struct star_error *err);
 
 #endif

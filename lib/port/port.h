@@ -9,6 +9,7 @@
 
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "config/config.h"
@@ -18,9 +19,10 @@ enum { PORT_BURST = 32, PORT_QUEUES_MAX = 64, PORT_PRIV_BYTES = 64 };
 
 /*
  * Starts the EAL as the configuration says: hugepages or none, no PCI unless a port asks for it, no telemetry socket
- * unless configured. memory_bytes: what mempools and parameters will take together. Refuses, with what there is and what
- * was asked and the command that mends it, when hugepages are required and missing, or when it is not root. When hugepages
- * are preferred and missing it says so in one line of the log and goes on without.
+ * unless configured. memory_bytes: what mempools (port_mempool_bytes) and parameters (config->parameter_mib) will take
+ * together. Once a process; the calling thread keeps its affinity. Refuses, with what there is and what was asked and the
+ * command that mends it, when hugepages are required and missing, or when it is not root. When hugepages are preferred and
+ * missing it says so in one line of the log and goes on without.
  */
 int port_eal_start(const struct config *config, uint64_t memory_bytes, struct star_error *err);
 void port_eal_stop(void);
@@ -31,6 +33,9 @@ bool port_eal_hugepages(void);
 /* Memory for a reactor's parameters, from hugepages where there are any; page-aligned. port_memory_free gives it back. */
 void *port_memory_alloc(const char *name, size_t bytes, unsigned reactor, struct star_error *err);
 void port_memory_free(void *memory, size_t bytes);
+
+/* What port_mempool_create takes, for the sum that port_eal_start is told. */
+uint64_t port_mempool_bytes(uint32_t mbufs, uint32_t mtu);
 
 /*
  * A reactor's mbufs: one producer and one consumer (the reactor's own thread), PORT_PRIV_BYTES of private area each, and
@@ -44,6 +49,7 @@ struct port {
 	uint16_t mtu;
 	struct rte_ether_addr mac;
 	char name[RTE_ETH_NAME_MAX_LEN];
+	bool rx_interrupts;	       /* wait_fds are the driver's interrupts, and not sockets */
 	int wait_fds[PORT_QUEUES_MAX]; /* readable when the queue has packets; -1 where the driver cannot tell */
 };
 
@@ -64,7 +70,8 @@ static inline uint16_t port_send(const struct port *port, uint16_t queue, struct
 	return rte_eth_tx_burst(port->id, queue, mbufs, n);
 }
 
-/* Before a sleep: 0 when the queue's wait_fd will ring (rx interrupt armed where the driver has one). After it: disarm. */
+/* Before a sleep: 0 when the queue's wait_fd will ring (rx interrupt armed where the driver has one); -EAGAIN when frames
+ * are there already; another negative errno when it may not ring: sleep shortly. After it, whatever it returned: disarm. */
 int port_wait_arm(const struct port *port, uint16_t queue);
 void port_wait_disarm(const struct port *port, uint16_t queue);
 

@@ -28,16 +28,17 @@ struct reactor_message {
 
 struct reactor_ops {
 	void *ctx;
-	/* Which reactor a received frame belongs to: its index, REACTOR_HERE, or REACTOR_ALL (a copy for each: ARP). Reads the
-	 * frame only; it may be damaged or hostile. */
+	/* Which reactor a received frame belongs to: its index, REACTOR_HERE, or REACTOR_ALL (a copy for each: ARP). An
+	 * index beyond the reactors is taken for REACTOR_HERE. Reads the frame only; it may be damaged or hostile. */
 	unsigned (*steer)(void *ctx, const struct rte_mbuf *frame);
-	/* Takes n <= PORT_BURST frames, and owns them. frame->port is DPDK's id of the port that they came in by. */
+	/* Takes n <= PORT_BURST frames, all of the own pool, and owns them. frame->port is DPDK's id of the port that they
+	 * came in by. */
 	void (*receive)(void *ctx, struct rte_mbuf **frames, unsigned n, uint64_t now_ns);
 	/* One slice of pending work (requests); returns how much it did, 0 when there is none: the reactor may sleep. */
 	unsigned (*work)(void *ctx, uint64_t now_ns);
 	/* Gives up to max frames to send, each with ->port set; called until it returns 0. */
 	unsigned (*transmit)(void *ctx, struct rte_mbuf **frames, unsigned max);
-	/* The stack's timers. */
+	/* The stack's timers. A reactor with nothing to do sleeps until the next is due. */
 	struct wheel *wheel;
 };
 
@@ -66,14 +67,21 @@ struct reactor_options {
 
 struct reactor;
 
-/* Reactors are created first, all of them, then joined (which makes the hand-over rings between each two), then started. */
+/*
+ * Reactors are created first, all of them, then joined, then started. The join makes the hand-over rings between each
+ * two (9 KiB a pair and direction), and refuses more polling reactors than there are usable cores, a core that is not
+ * usable, and one core for two. All are stopped before the first is destroyed: that frees what still lies in the rings,
+ * so that every mbuf that ops do not hold is back in its pool.
+ */
 struct reactor *reactor_create(const struct reactor_options *options, struct star_error *err);
 int reactor_join(struct reactor *const *reactors, unsigned count, struct star_error *err);
 int reactor_start(struct reactor *reactor, struct star_error *err);
-void reactor_stop(struct reactor *reactor); /* asks, and waits for the thread */
+/* Asks, and waits for the thread: its turn and the messages posted until now are run first. May be called twice. */
+void reactor_stop(struct reactor *reactor);
 void reactor_destroy(struct reactor *reactor);
 
-/* Puts a message into the mailbox (from any control thread) and wakes the reactor. -EAGAIN when the mailbox is full. */
+/* Puts a message into the mailbox (from any control thread) and wakes the reactor. A message that was accepted is run,
+ * unless the reactor is never started. -EAGAIN when the mailbox is full, -ESHUTDOWN once reactor_stop was called. */
 int reactor_post(struct reactor *reactor, struct reactor_message *message);
 
 /* Waits until the message was run; -ETIMEDOUT after timeout_us (the message must then stay alive until it was). */

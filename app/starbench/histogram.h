@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A log-linear histogram of nanoseconds, after HdrHistogram: each octave is cut in 256 equal buckets, so that a bucket
+ * is exact below 512 ns and at most 0.4 % wide above. Recording is one increment. One thread a histogram.
+ */
+#ifndef STARBENCH_HISTOGRAM_H
+#define STARBENCH_HISTOGRAM_H
+
+#include <stdint.h>
+
+enum {
+	HISTOGRAM_BITS = 8, /* log2 of the buckets of an octave */
+	HISTOGRAM_OCTAVES = 32,
+	HISTOGRAM_BUCKETS = (HISTOGRAM_OCTAVES + 1) << HISTOGRAM_BITS,
+};
+
+struct histogram {
+	uint64_t count;
+	uint64_t max_ns;
+	uint64_t buckets[HISTOGRAM_BUCKETS];
+};
+
+static inline unsigned histogram_bucket(uint64_t ns)
+{
+	unsigned shift;
+
+	if (ns < 1u << HISTOGRAM_BITS)
+		return (unsigned)ns;
+	shift = 63 - HISTOGRAM_BITS - (unsigned)__builtin_clzll(ns);
+	/* Over some 18 minutes everything falls into the last bucket; max_ns still tells. */
+	return shift < HISTOGRAM_OCTAVES ? (shift << HISTOGRAM_BITS) + (unsigned)(ns >> shift) : HISTOGRAM_BUCKETS - 1;
+}
+
+static inline void histogram_record(struct histogram *h, uint64_t ns)
+{
+	h->buckets[histogram_bucket(ns)]++;
+	h->count++;
+	if (ns > h->max_ns)
+		h->max_ns = ns;
+}
+
+/* What the given share (0 to 1) of all recorded values does not exceed: the middle of its bucket. 0 when empty. */
+double histogram_quantile(const struct histogram *h, double share);
+
+#endif

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "app/starctl/starctl.h"
+#include "base/clock.h"
+#include "config/config.h"
+#include "control/jsonrpc.h"
+
+enum { CALL_US = 10000000, WATCH_S = 1, GONE_POLL_US = 20000 };
+
+static void print_json(json_t *json, FILE *out)
+{
+	json_dumpf(json, out, JSON_INDENT(2) | JSON_ENCODE_ANY);
+	fputc('\n', out);
+	fflush(out);
+	json_decref(json);
+}
+
+static int fail(const struct invocation *invocation, const struct star_error *err, int status)
+{
+	if (invocation->json)
+		print_json(json_pack("{s:s, s:i}", "error", err->text, "errno", -err->code), invocation->out);
+	fprintf(invocation->errors, "starctl: ");
+	print_text(err->text, invocation->errors);
+	fprintf(invocation->errors, "\n");
+	return status;
+}
+
+static struct jsonrpc_client *open_node(const struct invocation *invocation, bool may_guess, struct star_error *err)
+{
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	const char *node = choose_node(invocation, may_guess, path, sizeof(path), err);
+
+	return node ? jsonrpc_connect(node, CALL_US, err) : NULL;
+}
+
+/* Asks a node for something, and shows it. */
+static int show(const struct invocation *invocation, const char *method, void (*render)(const json_t *, FILE *))
+{
+	struct star_error err = { 0 };
+	struct jsonrpc_client *client = open_node(invocation, true, &err);
+	json_t *result = client ? jsonrpc_call(client, method, NULL, CALL_US, &err) : NULL;
+
+	jsonrpc_close(client);
+	if (!result)
+		return fail(invocation, &err, STARCTL_FAILED);
+	if (invocation->json) {
+		print_json(result, invocation->out);
+		return STARCTL_OK;
+	}
+	render(result, invocation->out);
+	json_decref(result);
+	return STARCTL_OK;
+}
+
+/* Until Ctrl-C, or until the node is gone. */
+static int watch(const struct invocation *invocation)
+{
+	const bool terminal = isatty(fileno(invocation->out));
+	struct star_error err = { 0 };
+	struct jsonrpc_client *client = open_node(invocation, true, &err);
+	json_t *status = NULL;
+
+	while (client && (status = jsonrpc_call(client, "status", NULL, CALL_US, &err))) {
+		if (invocation->json) {
+			json_dumpf(status, invocation->out, JSON_COMPACT);
+		} else {
+			if (terminal)
+				fprintf(invocation->out, "\033[H\033[2J");
+			render_status(status, invocation->out);
+		}
+		fputc('\n', invocation->out);
+		json_decref(status);
+		if (fflush(invocation->out) != 0)
+			break;
+		sleep(WATCH_S);
+	}
+	jsonrpc_close(client);
+	if (client && status)
+		return STARCTL_FAILED; /* nobody reads on */
+	return fail(invocation, &err, STARCTL_FAILED);
+}
+
+int run_status(const struct invocation *invocation)
+{
+	return invocation->watch ? watch(invocation) : show(invocation, "status", render_status);
+}
+
+int run_tables(const struct invocation *invocation)
+{
+	return show(invocation, "tables", render_tables);
+}
+
+int run_endpoint_map(const struct invocation *invocation)
+{
+	return show(invocation, "endpoint_map", render_endpoints);
+}
+
+int run_endpoint_map_check(const struct invocation *invocation)
+{
+	const char *file = invocation->argv[0];
+	struct config_endpoint *endpoints = NULL;
+	struct star_error err = { 0 };
+	uint32_t count = 0;
+	json_t *list;
+
+	if (config_read_endpoint_map(file, &endpoints, &count, &err) < 0)
+		return fail(invocation, &err, STARCTL_USAGE);
+	list = json_array();
+	for (uint32_t i = 0; i < count; i++) {
+		char control[CONFIG_HOST_MAX + 8], data[CONFIG_HOST_MAX + 8];
+
+		snprintf(control, sizeof(control), "%s:%u", endpoints[i].control.host, endpoints[i].control.port);
+		snprintf(data, sizeof(data), "%s:%u", endpoints[i].data.host, endpoints[i].data.port);
+		json_array_append_new(list, json_pack("{s:s, s:s}", "control", control, "data", data));
+	}
+	free(endpoints);
+	if (invocation->json) {
+		print_json(json_pack("{s:s, s:b, s:o}", "file", file, "ok", true, "endpoints", list), invocation->out);
+		return STARCTL_OK;
+	}
+	render_endpoints(list, invocation->out);
+	json_decref(list);
+	fprintf(invocation->out, "%s is in order: %u endpoint%s\n", file, count, count == 1 ? "" : "s");
+	return STARCTL_OK;
+}
+
+int run_config_check(const struct invocation *invocation)
+{
+	const char *file = invocation->argv[0];
+	struct star_error err = { 0 };
+	struct config *config = config_load(file, NULL, 0, &err);
+
+	if (!config)
+		return fail(invocation, &err, STARCTL_USAGE);
+	config_free(config);
+	if (invocation->json)
+		print_json(json_pack("{s:s, s:b}", "file", file, "ok", true), invocation->out);
+	else
+		fprintf(invocation->out, "%s is in order\n", file);
+	return STARCTL_OK;
+}
+
+int run_config_print(const struct invocation *invocation)
+{
+	const char *file = invocation->argv[0];
+	struct star_error err = { 0 };
+	struct config *config = config_load(file, NULL, 0, &err);
+	char *text = NULL;
+	size_t bytes;
+	FILE *memory;
+
+	if (!config)
+		return fail(invocation, &err, STARCTL_USAGE);
+	memory = open_memstream(&text, &bytes);
+	if (memory) {
+		config_print(config, memory);
+		fclose(memory);
+	}
+	if (text && invocation->json)
+		print_json(json_pack("{s:s, s:s}", "file", file, "config", text), invocation->out);
+	else if (text)
+		fputs(text, invocation->out);
+	free(text);
+	config_free(config);
+	return text ? STARCTL_OK : STARCTL_FAILED;
+}
+
+/* Waits until the process is gone; or, where it cannot be seen (another namespace), until its socket is. */
+static bool wait_gone(int pid_fd, const char *node)
+{
+	const uint64_t until_us = clock_us() + STARCTL_WAIT_US;
+	struct pollfd process = { .fd = pid_fd, .events = POLLIN };
+
+	if (pid_fd >= 0)
+		return poll(&process, 1, STARCTL_WAIT_US / 1000) == 1;
+	while (clock_us() < until_us) {
+		struct jsonrpc_client *client = jsonrpc_connect(node, CALL_US, NULL);
+
+		if (!client)
+			return true;
+		jsonrpc_close(client);
+		usleep(GONE_POLL_US);
+	}
+	return false;
+}
+
+static int stop(const struct invocation *invocation, const char *node, struct jsonrpc_client *client)
+{
+	struct star_error err = { 0 };
+	const pid_t pid = jsonrpc_peer(client);
+	/* Held from before the shutdown: the number cannot go over to another process unseen. */
+	const int pid_fd = pid > 0 ? pidfd_open(pid, 0) : -1;
+	json_t *result = jsonrpc_call(client, "shutdown", NULL, CALL_US, &err);
+	int exit_status = STARCTL_OK;
+
+	if (!result) {
+		exit_status = fail(invocation, &err, STARCTL_FAILED);
+	} else if (!wait_gone(pid_fd, node)) {
+		star_error_set(
+			&err, -ETIMEDOUT,
+			"the node (process %d) is still there after %d s; `kill -9 %d` ends it, without a checkpoint",
+			pid, STARCTL_WAIT_US / 1000000, pid);
+		exit_status = fail(invocation, &err, STARCTL_FAILED);
+	} else if (invocation->json) {
+		print_json(json_pack("{s:b, s:I}", "stopped", true, "pid", (json_int_t)pid), invocation->out);
+	} else {
+		fprintf(invocation->out, "the node has stopped\n");
+	}
+	if (pid_fd >= 0)
+		close(pid_fd);
+	json_decref(result);
+	return exit_status;
+}
+
+int run_shutdown(const struct invocation *invocation)
+{
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	struct star_error err = { 0 };
+	const char *node = choose_node(invocation, false, path, sizeof(path), &err);
+	struct jsonrpc_client *client = node ? jsonrpc_connect(node, CALL_US, &err) : NULL;
+	int exit_status;
+
+	if (!client)
+		return fail(invocation, &err, node || err.code == -ENOENT ? STARCTL_FAILED : STARCTL_USAGE);
+	exit_status = stop(invocation, node, client);
+	jsonrpc_close(client);
+	return exit_status;
+}

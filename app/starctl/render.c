@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Replies for people. What a node tells may grow: members that are not known here are shown under their own names, and
+ * members that are missing leave no trace.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/starctl/starctl.h"
+
+enum value_kind { VALUE_TEXT, VALUE_COUNT, VALUE_BYTES, VALUE_PERCENT, VALUE_MILLISECONDS };
+
+struct column {
+	const char *key;
+	const char *title;
+	enum value_kind kind;
+};
+
+static const struct column reactor_columns[] = {
+	{ "index", "REACTOR", VALUE_COUNT },	       { "core", "CORE", VALUE_COUNT },
+	{ "busy_percent", "BUSY", VALUE_PERCENT },     { "connections", "CONNECTIONS", VALUE_COUNT },
+	{ "requests", "REQUESTS", VALUE_COUNT },       { "rows_pulled", "PULLED", VALUE_COUNT },
+	{ "rows_pushed", "PUSHED", VALUE_COUNT },      { "rows", "ROWS", VALUE_COUNT },
+	{ "memory_bytes", "MEMORY", VALUE_BYTES },     { "memory_limit_bytes", "OF", VALUE_BYTES },
+	{ "received", "RECEIVED", VALUE_COUNT },       { "sent", "SENT", VALUE_COUNT },
+	{ "handed_over", "HANDED OVER", VALUE_COUNT }, { NULL, NULL, VALUE_TEXT },
+};
+
+static const struct column port_columns[] = {
+	{ "name", "PORT", VALUE_TEXT }, { "mac", "MAC", VALUE_TEXT }, { "address", "ADDRESS", VALUE_TEXT },
+	{ "mtu", "MTU", VALUE_COUNT },	{ NULL, NULL, VALUE_TEXT },
+};
+
+static const struct column node_columns[] = {
+	{ "task", "TASK", VALUE_COUNT },
+	{ "control", "CONTROL", VALUE_TEXT },
+	{ "data", "DATA", VALUE_TEXT },
+	{ "joined", "JOINED", VALUE_TEXT },
+	{ "reactors", "REACTORS", VALUE_COUNT },
+	{ "incarnation", "INCARNATION", VALUE_TEXT },
+	{ "silent_ms", "SILENT", VALUE_MILLISECONDS },
+	{ NULL, NULL, VALUE_TEXT },
+};
+
+static const struct column endpoint_columns[] = {
+	{ "control", "CONTROL", VALUE_TEXT },
+	{ "data", "DATA", VALUE_TEXT },
+	{ NULL, NULL, VALUE_TEXT },
+};
+
+/* Top-level members of a status that the lines of render_status show. */
+static const char *const shown_members[] = { "name",	   "job",     "task",	   "version",	  "pid",
+					     "uptime_s",   "control", "data",	   "incarnation", "epoch",
+					     "partitions", "objects", "hugepages", "polling",	  "cluster_reactors",
+					     "nodes",	   "leader",  "ports",	   "reactors",	  "control_plane",
+					     NULL };
+
+static void scalar_text(const json_t *value, char *text, size_t size)
+{
+	if (json_is_string(value))
+		snprintf(text, size, "%s", json_string_value(value));
+	else if (json_is_boolean(value))
+		snprintf(text, size, "%s", json_is_true(value) ? "yes" : "no");
+	else if (json_is_integer(value))
+		snprintf(text, size, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+	else if (json_is_real(value))
+		snprintf(text, size, "%.6g", json_real_value(value));
+	else
+		snprintf(text, size, "-");
+}
+
+static void value_text(const json_t *value, enum value_kind kind, char *text, size_t size)
+{
+	const double number = json_number_value(value);
+	char human[24];
+
+	if (!json_is_number(value) || kind == VALUE_TEXT)
+		scalar_text(value, text, size);
+	else if (kind == VALUE_BYTES)
+		snprintf(text, size, "%s", human_bytes(number, human));
+	else if (kind == VALUE_PERCENT)
+		snprintf(text, size, "%.1f %%", number);
+	else if (kind == VALUE_MILLISECONDS)
+		snprintf(text, size, "%.1f s", number / 1000);
+	else
+		snprintf(text, size, "%s", human_count(number, human));
+}
+
+static bool any_has(const json_t *rows, const char *key)
+{
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(rows, i, row)
+	{
+		const json_t *value = json_object_get(row, key);
+
+		if (value && !json_is_object(value) && !json_is_array(value))
+			return true;
+	}
+	return false;
+}
+
+static bool is_column(const struct column *columns, unsigned count, const char *key)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (strcmp(columns[i].key, key) == 0)
+			return true;
+	return false;
+}
+
+/* The columns to show: the known ones that some row has, then those that only the rows know. */
+static unsigned choose_columns(const json_t *rows, const struct column *known, struct column *chosen)
+{
+	unsigned count = 0;
+	const char *key;
+	json_t *row, *value;
+	size_t i;
+
+	for (const struct column *c = known; c->key && count < TABLE_COLUMNS_MAX; c++)
+		if (any_has(rows, c->key))
+			chosen[count++] = *c;
+	json_array_foreach(rows, i, row)
+	{
+		json_object_foreach(row, key, value)
+		{
+			if (count < TABLE_COLUMNS_MAX && !json_is_object(value) && !json_is_array(value) &&
+			    !is_column(chosen, count, key))
+				chosen[count++] =
+					(struct column){ key, key, json_is_number(value) ? VALUE_COUNT : VALUE_TEXT };
+		}
+	}
+	return count;
+}
+
+/* Objects as rows. */
+static void render_rows(const json_t *rows, const struct column *known, FILE *out)
+{
+	struct column columns[TABLE_COLUMNS_MAX];
+	const unsigned count = choose_columns(rows, known, columns);
+	struct table table;
+	const json_t *row;
+	size_t i;
+
+	if (json_array_size(rows) == 0)
+		return;
+	table_init(&table);
+	for (unsigned c = 0; c < count; c++)
+		table_column(&table, columns[c].title, columns[c].kind != VALUE_TEXT);
+	json_array_foreach(rows, i, row)
+	{
+		table_row(&table);
+		for (unsigned c = 0; c < count; c++) {
+			char text[TABLE_CELL_MAX];
+
+			value_text(json_object_get(row, columns[c].key), columns[c].kind, text, sizeof(text));
+			table_set(&table, c, "%s", text);
+		}
+	}
+	table_print(&table, out);
+	table_fini(&table);
+}
+
+/* "  label value" when the member is there. */
+static void field(const json_t *object, const char *key, const char *label, FILE *out)
+{
+	const json_t *value = json_object_get(object, key);
+	char text[256];
+
+	if (!value)
+		return;
+	scalar_text(value, text, sizeof(text));
+	fprintf(out, "   %s ", label);
+	print_text(text, out);
+}
+
+static void render_head(const json_t *status, FILE *out)
+{
+	const char *name = json_string_value(json_object_get(status, "name"));
+	const json_t *uptime = json_object_get(status, "uptime_s");
+	char text[24];
+
+	print_text(name ? name : "(a node without a name)", out);
+	field(status, "version", "StarServer", out);
+	field(status, "pid", "process", out);
+	if (uptime)
+		fprintf(out, "   up %s", human_time(json_number_value(uptime), text));
+	fprintf(out, "\n");
+	field(status, "control", "control", out);
+	field(status, "data", "data", out);
+	field(status, "incarnation", "incarnation", out);
+	fprintf(out, "\n");
+	field(status, "epoch", "layout epoch", out);
+	field(status, "cluster_reactors", "reactors of the cluster", out);
+	field(status, "partitions", "partitions", out);
+	field(status, "objects", "tables and variables", out);
+	fprintf(out, "\n");
+	if (json_object_get(status, "hugepages") || json_object_get(status, "polling")) {
+		field(status, "hugepages", "hugepages", out);
+		field(status, "polling", "polling", out);
+		fprintf(out, "\n");
+	}
+}
+
+static void render_others(json_t *status, FILE *out)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach(status, key, value)
+	{
+		const char *const *shown = shown_members;
+
+		while (*shown && strcmp(*shown, key) != 0)
+			shown++;
+		if (*shown || json_is_object(value) || json_is_array(value))
+			continue;
+		field(status, key, key, out);
+		fprintf(out, "\n");
+	}
+}
+
+static void render_leader(const json_t *leader, FILE *out)
+{
+	const char *error = json_string_value(json_object_get(leader, "error"));
+
+	if (!leader)
+		return;
+	fprintf(out, "\nPS task 0:");
+	field(leader, "control", "control", out);
+	field(leader, "joined", "joined", out);
+	field(leader, "incarnation", "incarnation", out);
+	if (error) {
+		fprintf(out, "\n   not joined: ");
+		print_text(error, out);
+	}
+	fprintf(out, "\n");
+}
+
+/* What went wrong in a reactor, in one line; nothing when nothing did. */
+static void render_reasons(const json_t *reactor, size_t index, FILE *out)
+{
+	const char *reason;
+	json_t *count;
+	char text[24];
+	bool first = true;
+
+	json_object_foreach(json_object_get(reactor, "errors"), reason, count)
+	{
+		if (json_number_value(count) == 0)
+			continue;
+		if (first)
+			fprintf(out, "errors of reactor %zu:", index);
+		fprintf(out, "%s ", first ? "" : ",");
+		print_text(reason, out);
+		fprintf(out, " %s", human_count(json_number_value(count), text));
+		first = false;
+	}
+	if (!first)
+		fputc('\n', out);
+}
+
+static void render_errors(const json_t *reactors, FILE *out)
+{
+	const json_t *reactor;
+	size_t i;
+
+	if (json_array_size(reactors))
+		fputc('\n', out);
+	json_array_foreach(reactors, i, reactor)
+	{
+		render_reasons(reactor, i, out);
+	}
+}
+
+void render_status(const json_t *status, FILE *out)
+{
+	static const struct {
+		const char *key;
+		const struct column *columns;
+	} lists[] = { { "nodes", node_columns }, { "ports", port_columns }, { "reactors", reactor_columns } };
+
+	render_head(status, out);
+	render_others((json_t *)status, out);
+	render_leader(json_object_get(status, "leader"), out);
+	for (unsigned i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		const json_t *rows = json_object_get(status, lists[i].key);
+
+		if (json_array_size(rows)) {
+			fprintf(out, "\n");
+			render_rows(rows, lists[i].columns, out);
+		}
+	}
+	render_errors(json_object_get(status, "reactors"), out);
+	fflush(out);
+}
+
+static void shape_text(const json_t *object, char *text, size_t size)
+{
+	const json_t *shape = json_object_get(object, "shape"), *n;
+	size_t i, used = 0;
+
+	if (!shape)
+		scalar_text(json_object_get(object, "dim"), text, size);
+	json_array_foreach(shape, i, n)
+	{
+		if (used < size)
+			used += (size_t)snprintf(text + used, size - used, "%s%" JSON_INTEGER_FORMAT, i ? " x " : "",
+						 json_integer_value(n));
+	}
+}
+
+/* "uniform 0.5", "adagrad 0.1": a name and the number that goes with it. */
+static void named_number(const json_t *object, const char *name, const char *number, char *text, size_t size)
+{
+	const char *value = json_string_value(json_object_get(object, name));
+
+	if (value && strcmp(value, "zeros") == 0)
+		snprintf(text, size, "%s", value);
+	else
+		snprintf(text, size, "%s %.6g", value ? value : "-",
+			 json_number_value(json_object_get(object, number)));
+}
+
+void render_tables(const json_t *tables, FILE *out)
+{
+	static const struct {
+		const char *title;
+		bool right;
+	} columns[] = { { "ID", true },		  { "KIND", false },	    { "NAME", false },	   { "TYPE", false },
+			{ "DIM OR SHAPE", true }, { "INITIALIZER", false }, { "OPTIMIZER", false } };
+	static const char *const members[] = { "id", "kind", "name", "dtype" };
+	struct table table;
+	char text[TABLE_CELL_MAX];
+	const json_t *object;
+	size_t i;
+
+	if (json_array_size(tables) == 0) {
+		fprintf(out, "no tables and no variables\n");
+		return;
+	}
+	table_init(&table);
+	for (unsigned c = 0; c < sizeof(columns) / sizeof(columns[0]); c++)
+		table_column(&table, columns[c].title, columns[c].right);
+	json_array_foreach(tables, i, object)
+	{
+		table_row(&table);
+		for (unsigned c = 0; c < sizeof(members) / sizeof(members[0]); c++) {
+			scalar_text(json_object_get(object, members[c]), text, sizeof(text));
+			table_set(&table, c, "%s", text);
+		}
+		shape_text(object, text, sizeof(text));
+		table_set(&table, 4, "%s", text);
+		named_number(object, "initializer", "scale", text, sizeof(text));
+		table_set(&table, 5, "%s", text);
+		named_number(object, "optimizer", "rate", text, sizeof(text));
+		table_set(&table, 6, "%s", text);
+	}
+	table_print(&table, out);
+	table_fini(&table);
+}
+
+void render_endpoints(const json_t *endpoints, FILE *out)
+{
+	if (json_array_size(endpoints) == 0)
+		fprintf(out, "the endpoint map is empty\n");
+	render_rows(endpoints, endpoint_columns, out);
+}

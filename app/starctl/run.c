@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From a command line to the command that it names. */
+#include <errno.h>
+#include <string.h>
+
+#include "app/starctl/starctl.h"
+#include "config/config.h"
+
+/* What stands on the command line beside the command. */
+struct options {
+	bool help, version;
+	int words_count;
+	char *words[16];
+};
+
+static int too_many(struct star_error *err)
+{
+	return star_error_set(err, -EINVAL, "there are too many words");
+}
+
+/* "--name value" or "--name=value"; 1 when argv[*i] is that option. */
+static int take_value(char **argv, int argc, int *i, const char *name, const char **value, struct star_error *err)
+{
+	const size_t bytes = strlen(name);
+
+	if (strncmp(argv[*i], name, bytes) != 0 || (argv[*i][bytes] != 0 && argv[*i][bytes] != '='))
+		return 0;
+	*value = argv[*i][bytes] == '=' ? argv[*i] + bytes + 1 : *i + 1 < argc ? argv[++*i] : "";
+	return **value ? 1 : star_error_set(err, -EINVAL, "the option %s needs a value", name);
+}
+
+static int take_option(char **argv, int argc, int *i, struct invocation *invocation, struct options *options,
+		       struct star_error *err)
+{
+	const char *word = argv[*i];
+	int rc = take_value(argv, argc, i, "--socket", &invocation->socket, err);
+
+	if (rc == 0)
+		rc = take_value(argv, argc, i, "--address", &invocation->address, err);
+	if (rc)
+		return rc < 0 ? rc : 0;
+	if (strcmp(word, "--json") == 0)
+		invocation->json = true;
+	else if (strcmp(word, "--watch") == 0)
+		invocation->watch = true;
+	else if (strcmp(word, "--words") == 0)
+		invocation->words = true;
+	else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+		options->help = true;
+	else if (strcmp(word, "--version") == 0)
+		options->version = true;
+	else
+		return star_error_set(err, -EINVAL, "there is no option %s", word);
+	return 0;
+}
+
+static int read_command_line(int argc, char **argv, struct invocation *invocation, struct options *options,
+			     struct star_error *err)
+{
+	struct config_address address;
+	bool only_words = false;
+
+	for (int i = 1; i < argc; i++) {
+		if (!only_words && strcmp(argv[i], "--") == 0) {
+			only_words = true;
+		} else if (!only_words && argv[i][0] == '-' && argv[i][1]) {
+			int rc = take_option(argv, argc, &i, invocation, options, err);
+
+			if (rc < 0)
+				return rc;
+		} else if (options->words_count == (int)(sizeof(options->words) / sizeof(options->words[0]))) {
+			return too_many(err);
+		} else {
+			options->words[options->words_count++] = argv[i];
+		}
+	}
+	if (invocation->socket && invocation->address)
+		return star_error_set(err, -EINVAL, "give --socket or --address, not both");
+	if (invocation->socket && !strchr(invocation->socket, '/'))
+		return star_error_set(err, -EINVAL, "--socket needs a path with a slash, such as ./%s",
+				      invocation->socket);
+	return invocation->address ? config_parse_address(invocation->address, &address, err) : 0;
+}
+
+/* Does the command take what stands there? */
+static int check_command(const struct command *command, const struct invocation *invocation, struct star_error *err)
+{
+	if (invocation->argc < command->arguments_min || invocation->argc > command->arguments_max)
+		return star_error_set(err, -EINVAL, "usage: starctl %s%s%s", command->name,
+				      command->arguments[0] ? " " : "", command->arguments);
+	if (invocation->watch && !(command->flags & COMMAND_WATCH))
+		return star_error_set(err, -EINVAL, "\"%s\" does not take --watch", command->name);
+	if (invocation->words && !(command->flags & COMMAND_WORDS))
+		return star_error_set(err, -EINVAL, "\"%s\" does not take --words", command->name);
+	return 0;
+}
+
+int starctl_run(int argc, char **argv, const char *sockets, FILE *out, FILE *errors)
+{
+	struct invocation invocation = { .sockets = sockets, .out = out, .errors = errors };
+	struct options options = { 0 };
+	const struct command *command = NULL;
+	struct star_error err = { 0 };
+	int words = 0;
+	int rc = read_command_line(argc, argv, &invocation, &options, &err);
+
+	if (rc == 0 && options.version) {
+		fprintf(out, "starctl %s\n", STAR_VERSION);
+		return STARCTL_OK;
+	}
+	if (rc == 0 && options.words_count == 0) {
+		print_usage(options.help ? out : errors);
+		return options.help ? STARCTL_OK : STARCTL_USAGE;
+	}
+	if (rc == 0) {
+		command = find_command(options.words_count, options.words, &words, &err);
+		rc = command ? 0 : err.code;
+	}
+	if (rc == 0 && options.help) {
+		print_command_help(command, out);
+		return STARCTL_OK;
+	}
+	if (rc == 0) {
+		invocation.argc = options.words_count - words;
+		invocation.argv = options.words + words;
+		rc = check_command(command, &invocation, &err);
+	}
+	if (rc < 0) {
+		fprintf(errors, "starctl: %s\nstarctl: `starctl --help` shows what is possible\n", err.text);
+		return STARCTL_USAGE;
+	}
+	return command->run(&invocation);
+}

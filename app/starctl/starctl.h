@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * starctl: a thin client of a node's control plane. One table of commands yields what runs, the usage, the help and the
+ * words of the shell completion. Single-threaded.
+ */
+#ifndef STARCTL_H
+#define STARCTL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "star_error.h"
+
+enum starctl_exit {
+	STARCTL_OK = 0,
+	STARCTL_FAILED = 1, /* the node answered with an error, or cannot be reached */
+	STARCTL_USAGE = 2,  /* wrong usage or a wrong configuration */
+};
+
+enum { STARCTL_WAIT_US = 30000000 };
+
+/* One call of starctl. */
+struct invocation {
+	const char *socket;  /* --socket, or NULL */
+	const char *address; /* --address, or NULL */
+	bool json, watch, words;
+	int argc; /* what follows the command's own words */
+	char **argv;
+	const char *sockets; /* the folder to look for sockets in */
+	FILE *out, *errors;
+};
+
+struct command {
+	const char *name; /* one word, or two */
+	const char *arguments;
+	int arguments_min, arguments_max;
+	unsigned flags; /* enum command_flags */
+	const char *summary;
+	const char *details;
+	int (*run)(const struct invocation *invocation);
+};
+
+enum command_flags {
+	COMMAND_WATCH = 1 << 0, /* takes --watch */
+	COMMAND_WORDS = 1 << 1, /* takes --words */
+};
+
+/* Ended by an entry without a name. */
+extern const struct command starctl_commands[];
+
+/* main, with its streams and the folder of the sockets as parameters. */
+int starctl_run(int argc, char **argv, const char *sockets, FILE *out, FILE *errors);
+
+/* commands.c */
+int run_status(const struct invocation *invocation);
+int run_tables(const struct invocation *invocation);
+int run_endpoint_map(const struct invocation *invocation);
+int run_endpoint_map_check(const struct invocation *invocation);
+int run_config_check(const struct invocation *invocation);
+int run_config_print(const struct invocation *invocation);
+int run_shutdown(const struct invocation *invocation);
+
+/* usage.c */
+int run_help(const struct invocation *invocation);
+void print_usage(FILE *out);
+void print_command_help(const struct command *command, FILE *out);
+/* The command that argv begins with, and how many words it has; NULL with a sentence. */
+const struct command *find_command(int argc, char **argv, int *words, struct star_error *err);
+
+/* socket.c: the node's address as jsonrpc_connect takes it, or NULL with a sentence. A note goes to errors. */
+const char *choose_node(const struct invocation *invocation, bool may_guess, char *buffer, size_t size,
+			struct star_error *err);
+
+/* render.c: for people. */
+void render_status(const json_t *status, FILE *out);
+void render_tables(const json_t *tables, FILE *out);
+void render_endpoints(const json_t *endpoints, FILE *out);
+
+/* table.c: columns as wide as their widest cell. Cells are text; control characters in them are not printed. */
+enum { TABLE_COLUMNS_MAX = 24, TABLE_CELL_MAX = 64 };
+
+struct table {
+	unsigned columns, rows, rows_max;
+	bool right[TABLE_COLUMNS_MAX]; /* aligned to the right: numbers */
+	char (*cells)[TABLE_CELL_MAX];
+};
+
+void table_init(struct table *table);
+void table_fini(struct table *table);
+void table_column(struct table *table, const char *title, bool right);
+/* Adds a row; its cells are filled from left to right, or stay "-". */
+void table_row(struct table *table);
+void table_set(struct table *table, unsigned column, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void table_print(const struct table *table, FILE *out);
+
+/* Text of somebody else, safe for a terminal. */
+void print_text(const char *text, FILE *out);
+
+/* A number for people: 12345, 1.23 M; 512 KiB; 1 h 02 min. Returns text. */
+char *human_count(double number, char text[static 24]);
+char *human_bytes(double bytes, char text[static 24]);
+char *human_time(double seconds, char text[static 24]);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/starctl/starctl.h"
+
+static char *cell(const struct table *table, unsigned row, unsigned column)
+{
+	return table->cells[row * TABLE_COLUMNS_MAX + column];
+}
+
+/* Row 0 holds the titles. */
+void table_init(struct table *table)
+{
+	*table = (struct table){ 0 };
+	table_row(table);
+}
+
+void table_fini(struct table *table)
+{
+	free(table->cells);
+}
+
+void table_row(struct table *table)
+{
+	if (table->rows == table->rows_max) {
+		table->rows_max = table->rows_max ? table->rows_max * 2 : 16;
+		table->cells = reallocarray(table->cells, (size_t)table->rows_max * TABLE_COLUMNS_MAX, TABLE_CELL_MAX);
+		if (!table->cells) {
+			fprintf(stderr, "starctl: out of memory\n");
+			exit(STARCTL_FAILED);
+		}
+	}
+	for (unsigned column = 0; column < TABLE_COLUMNS_MAX; column++)
+		strcpy(cell(table, table->rows, column), "-");
+	table->rows++;
+}
+
+void table_column(struct table *table, const char *title, bool right)
+{
+	if (table->columns == TABLE_COLUMNS_MAX)
+		return;
+	table->right[table->columns] = right;
+	snprintf(cell(table, 0, table->columns++), TABLE_CELL_MAX, "%s", title);
+}
+
+void table_set(struct table *table, unsigned column, const char *format, ...)
+{
+	va_list args;
+
+	if (column >= table->columns)
+		return;
+	va_start(args, format);
+	vsnprintf(cell(table, table->rows - 1, column), TABLE_CELL_MAX, format, args);
+	va_end(args);
+}
+
+/* Characters, where bytes that continue one of UTF-8 do not count. */
+static int width(const char *text)
+{
+	int count = 0;
+
+	for (; *text; text++)
+		count += ((unsigned char)*text & 0xc0) != 0x80;
+	return count;
+}
+
+void print_text(const char *text, FILE *out)
+{
+	for (; *text; text++)
+		fputc((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text, out);
+}
+
+static void print_row(const struct table *table, unsigned row, const int *widths, FILE *out)
+{
+	for (unsigned column = 0; column < table->columns; column++) {
+		const char *text = cell(table, row, column);
+		const int padding = widths[column] - width(text);
+
+		fprintf(out, "%s%*s", column ? "  " : "", table->right[column] ? padding : 0, "");
+		print_text(text, out);
+		if (!table->right[column] && column + 1 < table->columns)
+			fprintf(out, "%*s", padding, "");
+	}
+	fputc('\n', out);
+}
+
+void table_print(const struct table *table, FILE *out)
+{
+	int widths[TABLE_COLUMNS_MAX] = { 0 };
+
+	for (unsigned row = 0; row < table->rows; row++)
+		for (unsigned column = 0; column < table->columns; column++)
+			if (width(cell(table, row, column)) > widths[column])
+				widths[column] = width(cell(table, row, column));
+	for (unsigned row = 0; row < table->rows; row++)
+		print_row(table, row, widths, out);
+}
+
+/* Three digits and the prefix that fits. */
+static char *scaled(double number, double step, const char *const *prefixes, unsigned last, char *text)
+{
+	unsigned i = 0;
+
+	while (i < last && number >= step) {
+		number /= step;
+		i++;
+	}
+	snprintf(text, 24, "%.*f %s", i == 0 || number >= 99.95 ? 0 : number >= 9.995 ? 1 : 2, number, prefixes[i]);
+	return text;
+}
+
+char *human_count(double number, char text[static 24])
+{
+	static const char *const prefixes[] = { "", "k", "M", "G", "T", "P", "E" };
+
+	if (number < 100000) {
+		snprintf(text, 24, "%.*f", number == floor(number) ? 0 : 1, number);
+		return text;
+	}
+	return scaled(number, 1000, prefixes, 6, text);
+}
+
+char *human_bytes(double bytes, char text[static 24])
+{
+	static const char *const prefixes[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+
+	return scaled(bytes, 1024, prefixes, 6, text);
+}
+
+char *human_time(double seconds, char text[static 24])
+{
+	const unsigned long whole = seconds > 0 && seconds < 1e15 ? (unsigned long)seconds : 0;
+	const unsigned long days = whole / 86400, hours = whole / 3600 % 24, minutes = whole / 60 % 60;
+
+	if (days)
+		snprintf(text, 24, "%lu d %02lu h", days, hours);
+	else if (hours)
+		snprintf(text, 24, "%lu h %02lu min", hours, minutes);
+	else if (minutes)
+		snprintf(text, 24, "%lu min %02lu s", minutes, whole % 60);
+	else
+		snprintf(text, 24, "%lu s", whole);
+	return text;
+}

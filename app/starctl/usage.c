@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of commands, and what is made of it. */
+#include <errno.h>
+#include <string.h>
+
+#include "app/starctl/starctl.h"
+#include "control/nearest.h"
+
+const struct command starctl_commands[] = {
+	{ "status", "[--watch]", 0, 0, COMMAND_WATCH, "show the node, its cluster and its reactors",
+	  "With --watch it is shown anew every second, until Ctrl-C; with --json as well, one object a line.",
+	  run_status },
+	{ "tables", "", 0, 0, 0, "list the tables and variables that the node holds",
+	  "Any node can be asked: all hold the same catalogue.", run_tables },
+	{ "endpoint-map", "", 0, 0, 0, "show the node's endpoint map",
+	  "Control address and data address of every node, as the node has read them.", run_endpoint_map },
+	{ "endpoint-map check", "FILE", 1, 1, 0, "check an endpoint map without a node",
+	  "Reads a file of `control address=data address` lines and says what is wrong, with file and line.",
+	  run_endpoint_map_check },
+	{ "config check", "FILE", 1, 1, 0, "check a configuration without starting anything",
+	  "The same checks as `starserver --check -c FILE`, environment included.", run_config_check },
+	{ "config print", "FILE", 1, 1, 0, "print a configuration with all its defaults",
+	  "What comes out is a configuration file that reads back the same.", run_config_print },
+	{ "shutdown", "", 0, 0, 0, "stop the node and wait until it is gone",
+	  "On the node's own machine only: through its Unix socket. Waits for at most 30 seconds.", run_shutdown },
+	{ "help", "[--words] [COMMAND]", 0, 15, COMMAND_WORDS, "explain a command",
+	  "With --words it lists the words that may follow, for the shell's completion.", run_help },
+	{ NULL, NULL, 0, 0, 0, NULL, NULL, NULL },
+};
+
+static const struct {
+	const char *text, *summary;
+} options[] = {
+	{ "--socket PATH", "the node's Unix socket [the newest one in /run/starserver]" },
+	{ "--address HOST:PORT", "the node's control address, from anywhere" },
+	{ "--json", "print JSON, for programs" },
+	{ "--help", "explain starctl, or the command" },
+	{ "--version", "print the version" },
+};
+
+enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
+
+static void print_options(FILE *out)
+{
+	fprintf(out, "\nOptions:\n");
+	for (unsigned i = 0; i < OPTIONS; i++)
+		fprintf(out, "  %-24s %s\n", options[i].text, options[i].summary);
+}
+
+void print_usage(FILE *out)
+{
+	fprintf(out, "starctl administers a StarServer node.\n\n"
+		     "Usage: starctl [--socket PATH | --address HOST:PORT] [--json] COMMAND\n\nCommands:\n");
+	for (const struct command *c = starctl_commands; c->name; c++) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "%s %s", c->name, c->arguments);
+		fprintf(out, "  %-24s %s\n", text, c->summary);
+	}
+	print_options(out);
+	fprintf(out, "\nExit status: 0 done; 1 the node cannot be reached or answered with an error; 2 wrong usage or "
+		     "a wrong\n"
+		     "configuration. More: man starctl\n");
+}
+
+void print_command_help(const struct command *command, FILE *out)
+{
+	fprintf(out, "Usage: starctl [OPTIONS] %s%s%s\n\n%c%s.\n%s\n", command->name, command->arguments[0] ? " " : "",
+		command->arguments, command->summary[0] - 'a' + 'A', command->summary + 1, command->details);
+	print_options(out);
+}
+
+/* The number of a command's words that argv begins with, or 0 when they are others. */
+static int match(const struct command *command, int argc, char **argv)
+{
+	const char *space = strchr(command->name, ' ');
+	const size_t first = space ? (size_t)(space - command->name) : strlen(command->name);
+
+	if (argc < 1 || strlen(argv[0]) != first || memcmp(argv[0], command->name, first) != 0)
+		return 0;
+	if (!space)
+		return 1;
+	return argc > 1 && strcmp(argv[1], space + 1) == 0 ? 2 : 0;
+}
+
+const struct command *find_command(int argc, char **argv, int *words, struct star_error *err)
+{
+	const struct command *best = NULL;
+	char given[128];
+
+	*words = 0;
+	for (const struct command *c = starctl_commands; c->name; c++) {
+		const int n = match(c, argc, argv);
+
+		if (n > *words) {
+			*words = n;
+			best = c;
+		}
+	}
+	if (best)
+		return best;
+	snprintf(given, sizeof(given), "%s%s%s", argc ? argv[0] : "", argc > 1 ? " " : "", argc > 1 ? argv[1] : "");
+	star_error_set(err, -EINVAL, "there is no command \"%.100s\"; did you mean \"%s\"?", given,
+		       nearest_name(given, starctl_commands, sizeof(starctl_commands[0])));
+	return NULL;
+}
+
+static bool printed_before(const struct command *command, size_t bytes)
+{
+	for (const struct command *c = starctl_commands; c < command; c++)
+		if (strncmp(c->name, command->name, bytes) == 0 && (c->name[bytes] == 0 || c->name[bytes] == ' '))
+			return true;
+	return false;
+}
+
+/* The words that may follow those given: the next word of each command that begins with them, then the options. */
+static void print_words(const struct invocation *invocation)
+{
+	const struct command *command;
+	struct star_error err;
+	char given[128] = "";
+	size_t bytes = 0;
+	int words;
+
+	for (int i = 0; i < invocation->argc && bytes + strlen(invocation->argv[i]) + 2 < sizeof(given); i++)
+		bytes += (size_t)snprintf(given + bytes, sizeof(given) - bytes, "%s ", invocation->argv[i]);
+	for (const struct command *c = starctl_commands; c->name; c++) {
+		const char *rest = c->name + bytes;
+		const size_t length = strncmp(c->name, given, bytes) == 0 ? strcspn(rest, " ") : 0;
+
+		if (length && !printed_before(c, bytes + length))
+			fprintf(invocation->out, "%.*s\n", (int)length, rest);
+	}
+	command = find_command(invocation->argc, invocation->argv, &words, &err);
+	if (command && command->flags & COMMAND_WATCH)
+		fprintf(invocation->out, "--watch\n");
+	for (unsigned i = 0; i < OPTIONS; i++)
+		fprintf(invocation->out, "%.*s\n", (int)strcspn(options[i].text, " "), options[i].text);
+}
+
+int run_help(const struct invocation *invocation)
+{
+	const struct command *command;
+	struct star_error err;
+	int words;
+
+	if (invocation->words) {
+		print_words(invocation);
+		return STARCTL_OK;
+	}
+	if (invocation->argc == 0) {
+		print_usage(invocation->out);
+		return STARCTL_OK;
+	}
+	command = find_command(invocation->argc, invocation->argv, &words, &err);
+	if (!command) {
+		fprintf(invocation->errors, "starctl: %s\n", err.text);
+		return STARCTL_USAGE;
+	}
+	print_command_help(command, invocation->out);
+	return STARCTL_OK;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "app/startrain/corpus.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int out_of_memory(struct star_error *err)
+{
+	return star_error_set(err, -ENOMEM, "not enough memory for the text");
+}
+
+/* Appends a word to the sentence that is being read: the one behind starts[count]. */
+static int sentences_add(struct sentences *s, uint64_t length, uint32_t word, struct star_error *err)
+{
+	const uint64_t at = s->starts[s->count] + length;
+
+	if (at == s->words_room) {
+		const uint64_t room = s->words_room * 2 + 4096;
+		uint32_t *words = realloc(s->words, room * sizeof(*words));
+
+		if (words == NULL)
+			return out_of_memory(err);
+		s->words = words;
+		s->words_room = room;
+	}
+	s->words[at] = word;
+	return 0;
+}
+
+/* Ends the sentence that is being read, and begins the next one. */
+static int sentences_end(struct sentences *s, uint64_t length, struct star_error *err)
+{
+	if (s->count + 2 > s->starts_room) {
+		const uint32_t room = s->starts_room * 2 + 1024;
+		uint64_t *starts = s->count < UINT32_MAX / 4 ? realloc(s->starts, room * sizeof(*starts)) : NULL;
+
+		if (starts == NULL)
+			return out_of_memory(err);
+		s->starts = starts;
+		s->starts_room = room;
+	}
+	s->starts[s->count + 1] = s->starts[s->count] + length;
+	s->count++;
+	return 0;
+}
+
+static int sentences_init(struct sentences *s, struct star_error *err)
+{
+	s->starts_room = 1024;
+	s->starts = calloc(s->starts_room, sizeof(*s->starts));
+	return s->starts != NULL ? 0 : out_of_memory(err);
+}
+
+static void sentences_free(struct sentences *s)
+{
+	free(s->words);
+	free(s->starts);
+}
+
+/* 'a' to 'z' for a letter in either case, else 0. Bytes beyond ASCII part words, whatever the locale. */
+static char letter(unsigned char byte)
+{
+	const unsigned char lower = byte | 0x20;
+
+	return lower >= 'a' && lower <= 'z' ? (char)lower : 0;
+}
+
+static int read_line(struct corpus *c, const char *line, size_t length, struct star_error *err)
+{
+	const int held_out = (c->training.count + c->held_out.count) % CORPUS_HELD_OUT == CORPUS_HELD_OUT - 1;
+	struct sentences *s = held_out ? &c->held_out : &c->training;
+	const char *bar = memmem(line, length, " | ", 3), *at = bar != NULL ? bar + 3 : line, *end = line + length;
+	char text[VOCABULARY_WORD_BYTES];
+	uint64_t words = 0;
+	uint32_t id;
+	int rc;
+
+	while (at < end) {
+		size_t n = 0;
+
+		for (; at < end && letter((unsigned char)*at) != 0; at++, n++)
+			if (n < sizeof(text))
+				text[n] = letter((unsigned char)*at);
+		at += n == 0;
+		if (n == 0 || n >= sizeof(text))
+			continue;
+		rc = vocabulary_add(&c->vocabulary, text, n, &id, err);
+		if (rc == 0)
+			rc = sentences_add(s, words, id, err);
+		if (rc != 0)
+			return rc;
+		c->vocabulary.words[id].count += !held_out;
+		words++;
+	}
+	c->words_read += words;
+	return words > 0 ? sentences_end(s, words, err) : 0;
+}
+
+static int read_file(struct corpus *c, const char *path, struct star_error *err)
+{
+	FILE *file = fopen(path, "re");
+	size_t room = 0;
+	char *line = NULL;
+	ssize_t length;
+	int rc = 0;
+
+	if (file == NULL)
+		return star_error_set(err, -errno, "cannot read the text %s: %s", path, strerror(errno));
+	while (rc == 0 && (length = getline(&line, &room, file)) >= 0)
+		if (length < 2 || memcmp(line, "  ", 2) != 0)
+			rc = read_line(c, line, (size_t)length, err);
+	if (rc == 0 && ferror(file))
+		rc = star_error_set(err, -EIO, "cannot read the text %s: %s", path, strerror(errno));
+	free(line);
+	fclose(file);
+	return rc;
+}
+
+/* Puts the final ids in place, and closes the gaps that rare words leave. */
+static void rename_words(struct sentences *s, const uint32_t *renamed)
+{
+	uint64_t kept = 0, at = 0;
+
+	for (uint32_t i = 0; i < s->count; i++) {
+		for (; at < s->starts[i + 1]; at++)
+			if (renamed[s->words[at]] != VOCABULARY_NONE)
+				s->words[kept++] = renamed[s->words[at]];
+		s->starts[i + 1] = kept;
+	}
+}
+
+int corpus_load(struct corpus *c, const char *const *paths, uint32_t paths_count, uint64_t min_count,
+		struct star_error *err)
+{
+	uint32_t *renamed = NULL;
+	int rc;
+
+	memset(c, 0, sizeof(*c));
+	rc = vocabulary_init(&c->vocabulary, err);
+	if (rc == 0)
+		rc = sentences_init(&c->training, err);
+	if (rc == 0)
+		rc = sentences_init(&c->held_out, err);
+	for (uint32_t i = 0; rc == 0 && i < paths_count; i++)
+		rc = read_file(c, paths[i], err);
+	if (rc == 0) {
+		renamed = malloc(((size_t)c->vocabulary.size + 1) * sizeof(*renamed));
+		rc = renamed != NULL ? vocabulary_rank(&c->vocabulary, min_count, renamed, err) : out_of_memory(err);
+	}
+	if (rc == 0) {
+		rename_words(&c->training, renamed);
+		rename_words(&c->held_out, renamed);
+		if (c->vocabulary.size < 2)
+			rc = star_error_set(err, -EINVAL,
+					    "the text has fewer than two words that occur %llu times or more: "
+					    "give more text with --text",
+					    (unsigned long long)min_count);
+	}
+	free(renamed);
+	if (rc != 0)
+		corpus_free(c);
+	return rc;
+}
+
+void corpus_free(struct corpus *c)
+{
+	vocabulary_fini(&c->vocabulary);
+	sentences_free(&c->training);
+	sentences_free(&c->held_out);
+	memset(c, 0, sizeof(*c));
+}

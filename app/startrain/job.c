@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "app/startrain/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "app/startrain/progress.h"
+
+enum { TICK_MS = 100 };
+
+/* Runs in a new process, and does not return. */
+static void child_main(struct job *job, job_task *task, uint32_t index, pid_t parent)
+{
+	struct figures *own = &job->shared->figures[index];
+	int rc;
+
+	/*
+	 * A group of its own: Ctrl-C reaches the parent alone, which then ends its children and says so once. Should the
+	 * parent die without doing so, the kernel does; unless it died before prctl, which getppid shows.
+	 */
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	sigprocmask(SIG_SETMASK, &job->inherited, NULL);
+	rc = task(job, job->options.first_worker + index, &own->err);
+	if (fflush(stdout) != 0 && rc == 0)
+		rc = star_error_set(&own->err, -errno, "cannot write the result: %s", strerror(errno));
+	_exit(rc != 0);
+}
+
+static int start(struct job *job, job_task *task, uint32_t count, struct star_error *err)
+{
+	const pid_t parent = getpid();
+
+	fflush(stdout); /* else each child would write what is left in the buffer */
+	for (uint32_t i = 0; i < count; i++) {
+		job->pids[i] = fork();
+		if (job->pids[i] < 0) {
+			job->pids[i] = 0;
+			return star_error_set(err, -errno, "cannot start a process: %s", strerror(errno));
+		}
+		if (job->pids[i] == 0)
+			child_main(job, task, i, parent);
+		job->running++;
+	}
+	return 0;
+}
+
+static int describe_end(const struct job *job, const char *name, uint32_t index, int status, struct star_error *err)
+{
+	const char *text = job->shared->figures[index].err.text;
+	char who[64] = "a process of this job";
+
+	if (name != NULL)
+		snprintf(who, sizeof(who), "%s %u", name, job->options.first_worker + index);
+	if (WIFSIGNALED(status))
+		return star_error_set(err, -ECHILD, "%s (process %d) was ended by signal %d (%s)", who,
+				      (int)job->pids[index], WTERMSIG(status), strsignal(WTERMSIG(status)));
+	if (name == NULL)
+		return star_error_set(err, -ECHILD, "%s", text);
+	return star_error_set(err, -ECHILD, "%s: %s", who, text);
+}
+
+/* Takes note of processes that have ended; the first failure is returned. */
+static int reap(struct job *job, const char *name, uint32_t count, struct star_error *err)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		int status, rc = 0;
+
+		if (job->pids[i] == 0 || waitpid(job->pids[i], &status, WNOHANG) != job->pids[i])
+			continue;
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+			rc = describe_end(job, name, i, status, err);
+		job->pids[i] = 0;
+		job->running--;
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* A child has nothing to put in order, and one that is stopped hears nothing but SIGKILL. */
+static void end_all(struct job *job, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (job->pids[i] != 0)
+			kill(job->pids[i], SIGKILL);
+	for (uint32_t i = 0; i < count; i++) {
+		while (job->pids[i] != 0 && waitpid(job->pids[i], NULL, 0) < 0 && errno == EINTR)
+			continue;
+		job->pids[i] = 0;
+	}
+	job->running = 0;
+}
+
+int job_run(struct job *job, const char *name, job_task *task, uint32_t count, struct star_error *err)
+{
+	const struct timespec tick = { .tv_nsec = TICK_MS * 1000000L };
+	int rc = start(job, task, count, err);
+
+	while (rc == 0 && job->running > 0) {
+		const int number = sigtimedwait(&job->watched, NULL, &tick);
+
+		if (number > 0 && number != SIGCHLD) {
+			star_error_set(err, number, "ended by signal %d (%s)", number, strsignal(number));
+			rc = -EINTR;
+			break;
+		}
+		rc = reap(job, name, count, err);
+		if (job->progress != NULL)
+			progress_tick(job->progress);
+	}
+	end_all(job, count);
+	return rc;
+}

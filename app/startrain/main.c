@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* startrain: the reference worker. Trains word vectors on a StarServer cluster; docs/man/startrain.1 says how. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "app/startrain/job.h"
+#include "app/startrain/progress.h"
+#include "base/clock.h"
+
+static int job_init(struct job *job, struct star_error *err)
+{
+	const struct options *o = &job->options;
+	const int watched[] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD };
+	void *shared;
+	int rc;
+
+	job->shared_bytes = sizeof(*job->shared) + o->local_workers * sizeof(job->shared->figures[0]);
+	shared = mmap(NULL, job->shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	job->pids = calloc(o->local_workers, sizeof(*job->pids));
+	job->shared = shared != MAP_FAILED ? shared : NULL;
+	if (job->shared == NULL || job->pids == NULL)
+		return star_error_set(err, -ENOMEM, "not enough memory for %u workers", o->local_workers);
+	signal(SIGCHLD, SIG_DFL);
+	sigemptyset(&job->watched);
+	for (size_t i = 0; i < sizeof(watched) / sizeof(watched[0]); i++)
+		sigaddset(&job->watched, watched[i]);
+	sigprocmask(SIG_BLOCK, &job->watched, &job->inherited);
+	rc = corpus_load(&job->corpus, o->texts, o->texts_count, o->training.min_count, err);
+	return rc == 0 ? sampler_init(&job->sampler, &job->corpus.vocabulary, o->training.subsampling, err) : rc;
+}
+
+static void job_fini(struct job *job)
+{
+	sampler_fini(&job->sampler);
+	corpus_free(&job->corpus);
+	free(job->pids);
+	if (job->shared != NULL)
+		munmap(job->shared, job->shared_bytes);
+}
+
+static int train(struct job *job, FILE *report, struct star_error *err)
+{
+	const uint64_t begin = clock_ns();
+	int rc;
+
+	job->progress = progress_create(job, report, err);
+	if (job->progress == NULL)
+		return err->code;
+	rc = job_run(job, "worker", worker_run, job->options.local_workers, err);
+	job->training_s = (double)(clock_ns() - begin) * 1e-9;
+	if (rc == 0)
+		progress_finish(job->progress);
+	progress_destroy(job->progress);
+	job->progress = NULL;
+	return rc;
+}
+
+/* The files are opened first: a name that cannot be written is better known before the training than after it. */
+static int open_output(const char *path, FILE **file, struct star_error *err)
+{
+	*file = path != NULL ? fopen(path, "we") : NULL;
+	if (path != NULL && *file == NULL)
+		return star_error_set(err, -errno, "cannot write %s: %s", path, strerror(errno));
+	return 0;
+}
+
+static int run(struct job *job, struct star_error *err)
+{
+	FILE *report = NULL;
+	int rc;
+
+	rc = open_output(job->options.report, &report, err);
+	if (rc == 0)
+		rc = open_output(job->options.dump, &job->dump, err);
+	if (rc == 0)
+		rc = job_init(job, err);
+	if (rc == 0)
+		rc = job_run(job, NULL, prepare_run, 1, err);
+	if (rc == 0)
+		rc = train(job, report, err);
+	if (rc == 0)
+		rc = job_run(job, NULL, finish_run, 1, err);
+	job_fini(job);
+	if (report != NULL)
+		fclose(report);
+	if (job->dump != NULL)
+		fclose(job->dump);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct star_error err = { 0 };
+	struct job job = { 0 };
+	int rc = options_parse(&job.options, argc, argv, &err), status = 2;
+
+	if (rc > 0)
+		return 0;
+	if (rc == 0) {
+		rc = run(&job, &err);
+		status = rc == -EINTR ? 128 + err.code : 1; /* as a shell has it for a process that a signal ended */
+	}
+	if (rc == 0)
+		return 0;
+	fprintf(stderr, "startrain: %s\n", err.text);
+	return status;
+}

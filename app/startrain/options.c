@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "app/startrain/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <string.h>
+
+#include "app/startrain/quality.h"
+
+static const char help[] =
+	"Usage: startrain --ps tcp:HOST:PORT,... [options] [--text FILE...]\n"
+	"Trains word vectors (skip-gram with negative sampling) on a StarServer cluster.\n"
+	"\n"
+	"  --ps ADDRESSES       control addresses of the PS tasks, in task order\n"
+	"  --workers N          worker processes of the job [1]; they all run here, but for:\n"
+	"  --worker I           run only worker I of them, counted from 0\n"
+	"  --text FILE...       the text [the glosses of WordNet: /usr/share/wordnet/data.*]\n"
+	"  --deadline S         seconds that a call to the parameter servers may take [30]\n"
+	"  --report FILE        write loss and throughput over time there: a JSON object a line\n"
+	"  --evaluate           measure the loss on held-out text before and after\n"
+	"  --neighbours N       print the N nearest neighbours of some words at the end\n"
+	"  --dump FILE          write all parameters there: words-in, then words-out, float32 by word id\n"
+	"  --json               print the result as one JSON object\n"
+	"  --help, --version\n"
+	"\n"
+	"The training:\n";
+
+enum { PS = 1, WORKERS, WORKER, TEXT, DEADLINE, REPORT, EVALUATE, NEIGHBOURS, DUMP, JSON, HELP, VERSION, TRAINING };
+
+static const struct option own_options[] = {
+	{ "ps", required_argument, NULL, PS },
+	{ "workers", required_argument, NULL, WORKERS },
+	{ "worker", required_argument, NULL, WORKER },
+	{ "text", required_argument, NULL, TEXT },
+	{ "deadline", required_argument, NULL, DEADLINE },
+	{ "report", required_argument, NULL, REPORT },
+	{ "evaluate", no_argument, NULL, EVALUATE },
+	{ "neighbours", required_argument, NULL, NEIGHBOURS },
+	{ "dump", required_argument, NULL, DUMP },
+	{ "json", no_argument, NULL, JSON },
+	{ "help", no_argument, NULL, HELP },
+	{ "version", no_argument, NULL, VERSION },
+};
+enum { OWN_OPTIONS = sizeof(own_options) / sizeof(own_options[0]) };
+
+static int add_text(struct options *o, const char *path, struct star_error *err)
+{
+	if (o->texts_count == OPTIONS_TEXTS_MAX)
+		return star_error_set(err, -EINVAL, "--text: more than %d files", OPTIONS_TEXTS_MAX);
+	o->texts[o->texts_count++] = path;
+	return 0;
+}
+
+static int parse_one(struct options *o, int option, const char *value, struct star_error *err)
+{
+	uint64_t number = 0;
+	int rc = 0;
+
+	switch (option) {
+	case PS:
+		o->ps = value;
+		break;
+	case WORKERS:
+		rc = training_parse_number("workers", value, 1, OPTIONS_WORKERS_MAX, &number, err);
+		o->workers = (uint32_t)number;
+		break;
+	case WORKER:
+		rc = training_parse_number("worker", value, 0, OPTIONS_WORKERS_MAX - 1, &number, err);
+		o->first_worker = (uint32_t)number;
+		o->local_workers = 1;
+		break;
+	case TEXT:
+		rc = add_text(o, value, err);
+		break;
+	case DEADLINE:
+		rc = training_parse_number("deadline", value, 1, 3600, &number, err);
+		o->deadline_us = number * 1000000;
+		break;
+	case REPORT:
+		o->report = value;
+		break;
+	case EVALUATE:
+		o->evaluate = true;
+		break;
+	case NEIGHBOURS:
+		rc = training_parse_number("neighbours", value, 0, NEIGHBOURS_MAX, &number, err);
+		o->neighbours = (uint32_t)number;
+		break;
+	case DUMP:
+		o->dump = value;
+		break;
+	case JSON:
+		o->json = true;
+		break;
+	}
+	return rc;
+}
+
+static int complete(struct options *o, struct star_error *err)
+{
+	if (o->ps == NULL)
+		return star_error_set(err, -EINVAL,
+				      "--ps is missing: the control addresses of the parameter servers, "
+				      "for example --ps tcp:198.18.1.1:3333");
+	if (o->first_worker >= o->workers)
+		return star_error_set(err, -EINVAL, "--worker %u: with --workers %u it is 0 to %u", o->first_worker,
+				      o->workers, o->workers - 1);
+	if (o->local_workers == 0)
+		o->local_workers = o->workers;
+	if (o->texts_count == 0) {
+		memcpy(o->texts, training_texts, sizeof(training_texts));
+		o->texts_count = TRAINING_TEXTS;
+	}
+	return 0;
+}
+
+int options_parse(struct options *o, int argc, char **argv, struct star_error *err)
+{
+	struct option options[OWN_OPTIONS + TRAINING_OPTIONS + 1] = { 0 };
+	int option, index = 0, rc = 0;
+
+	memset(o, 0, sizeof(*o));
+	training_default(&o->training);
+	o->workers = 1;
+	o->deadline_us = 30 * 1000000;
+	memcpy(options, own_options, sizeof(own_options));
+	for (int i = 0; i < TRAINING_OPTIONS; i++)
+		options[OWN_OPTIONS + i] =
+			(struct option){ training_options[i].name, required_argument, NULL, TRAINING };
+	while (rc == 0 && (option = getopt_long(argc, argv, "", options, &index)) != -1) {
+		if (option == '?')
+			return star_error_set(err, -EINVAL, "startrain --help shows the options");
+		if (option == HELP) {
+			fputs(help, stdout);
+			training_print_help(stdout);
+			return 1;
+		}
+		if (option == VERSION) {
+			puts("startrain " STAR_VERSION);
+			return 1;
+		}
+		rc = option == TRAINING
+			     ? training_set(&o->training, &training_options[index - OWN_OPTIONS], optarg, err)
+			     : parse_one(o, option, optarg, err);
+	}
+	for (; rc == 0 && optind < argc; optind++) /* --text takes all files that follow it */
+		rc = o->texts_count > 0
+			     ? add_text(o, argv[optind], err)
+			     : star_error_set(err, -EINVAL, "%s: an argument without an option; files follow --text",
+					      argv[optind]);
+	return rc == 0 ? complete(o, err) : rc;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* startrain's command line. */
+#ifndef STARTRAIN_OPTIONS_H
+#define STARTRAIN_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "app/startrain/training.h"
+
+enum { OPTIONS_WORKERS_MAX = 1024, OPTIONS_TEXTS_MAX = 64 };
+
+struct options {
+	struct training training;
+	const char *ps;
+	uint32_t workers;	/* of the whole job */
+	uint32_t first_worker;	/* of those that run here */
+	uint32_t local_workers; /* their number */
+	const char *texts[OPTIONS_TEXTS_MAX];
+	uint32_t texts_count;
+	const char *report;
+	const char *dump;
+	bool evaluate;
+	bool json;
+	uint32_t neighbours;
+	uint64_t deadline_us; /* of each call to the parameter servers */
+};
+
+/* 0; 1 when --help or --version was answered; -EINVAL with err. */
+int options_parse(struct options *o, int argc, char **argv, struct star_error *err);
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "app/startrain/progress.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { REPORT_S = 1, TERMINAL_S = 1, LINE_S = 5 };
+
+struct mark {
+	uint64_t at_ns;
+	struct totals totals;
+};
+
+struct progress {
+	const struct job *job;
+	FILE *report;
+	bool terminal;
+	uint64_t sentences;		 /* to be done */
+	struct mark begin, line, sample; /* at the start, the last line, the last sample of the report */
+};
+
+/* What happened between two marks, a second. */
+struct rates {
+	double examples, pulled, pushed, loss;
+};
+
+struct totals job_totals(const struct job *job)
+{
+	struct totals t = { 0 };
+
+	for (uint32_t i = 0; i < job->options.local_workers; i++) {
+		const struct figures *f = &job->shared->figures[i];
+
+		t.sentences += atomic_load_explicit(&f->sentences, memory_order_relaxed);
+		t.examples += atomic_load_explicit(&f->examples, memory_order_relaxed);
+		t.rows_pulled += atomic_load_explicit(&f->rows_pulled, memory_order_relaxed);
+		t.rows_pushed += atomic_load_explicit(&f->rows_pushed, memory_order_relaxed);
+		t.loss += atomic_load_explicit(&f->loss, memory_order_relaxed);
+	}
+	return t;
+}
+
+static struct mark mark_now(const struct progress *p)
+{
+	return (struct mark){ clock_ns(), job_totals(p->job) };
+}
+
+static struct rates rates_between(const struct mark *from, const struct mark *to)
+{
+	const double seconds = (double)(to->at_ns - from->at_ns) * 1e-9;
+	const double examples = (double)(to->totals.examples - from->totals.examples);
+
+	return (struct rates){
+		.examples = examples / seconds,
+		.pulled = (double)(to->totals.rows_pulled - from->totals.rows_pulled) / seconds,
+		.pushed = (double)(to->totals.rows_pushed - from->totals.rows_pushed) / seconds,
+		.loss = (to->totals.loss - from->totals.loss) / examples,
+	};
+}
+
+struct progress *progress_create(const struct job *job, FILE *report, struct star_error *err)
+{
+	struct progress *p = calloc(1, sizeof(*p));
+	const struct options *o = &job->options;
+
+	if (p == NULL) {
+		star_error_set(err, -ENOMEM, "not enough memory");
+		return NULL;
+	}
+	p->job = job;
+	p->report = report;
+	p->terminal = isatty(STDERR_FILENO);
+	for (uint64_t i = o->first_worker; i < (uint64_t)o->first_worker + o->local_workers; i++)
+		p->sentences += (job->corpus.training.count + o->workers - 1 - i) / o->workers;
+	p->sentences *= o->training.epochs;
+	p->begin = p->line = p->sample = mark_now(p);
+	return p;
+}
+
+static void show_line(struct progress *p, const struct mark *now)
+{
+	const struct rates r = rates_between(&p->line, now);
+	const double share = p->sentences > 0 ? (double)now->totals.sentences / (double)p->sentences : 1;
+	const double gone_s = (double)(now->at_ns - p->begin.at_ns) * 1e-9, left_s = gone_s / share - gone_s;
+	struct winsize window = { 0 };
+	char text[160];
+	int width;
+
+	width = snprintf(text, sizeof(text),
+			 "%3.0f %% done, %d:%02d left | %.0f k examples/s | rows: %.0f k pulled/s, %.0f k pushed/s | "
+			 "loss %.4f",
+			 share * 100, (int)left_s / 60, (int)left_s % 60, r.examples / 1e3, r.pulled / 1e3,
+			 r.pushed / 1e3, r.loss);
+	if (!p->terminal) {
+		fprintf(stderr, "%s\n", text);
+		return;
+	}
+	/* A line that wraps could not be drawn over: it is cut at the window's edge. */
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1 && width >= window.ws_col)
+		text[window.ws_col - 1] = 0;
+	fprintf(stderr, "\r%s\033[K", text);
+}
+
+static void write_sample(struct progress *p, const struct mark *now)
+{
+	const struct rates r = rates_between(&p->sample, now);
+
+	fprintf(p->report,
+		"{\"time_s\": %.3f, \"examples\": %llu, \"examples_per_s\": %.0f, \"rows_pulled_per_s\": %.0f, "
+		"\"rows_pushed_per_s\": %.0f, \"loss\": %.6f}\n",
+		(double)(now->at_ns - p->begin.at_ns) * 1e-9, (unsigned long long)now->totals.examples, r.examples,
+		r.pulled, r.pushed, r.loss);
+	fflush(p->report);
+}
+
+/* Without an example in between there is no loss to show. */
+static bool is_due(const struct mark *last, const struct mark *now, unsigned seconds)
+{
+	return now->at_ns - last->at_ns >= seconds * UINT64_C(1000000000) &&
+	       now->totals.examples > last->totals.examples;
+}
+
+void progress_tick(struct progress *p)
+{
+	const struct mark now = mark_now(p);
+
+	if (is_due(&p->line, &now, p->terminal ? TERMINAL_S : LINE_S)) {
+		show_line(p, &now);
+		p->line = now;
+	}
+	if (p->report != NULL && is_due(&p->sample, &now, REPORT_S)) {
+		write_sample(p, &now);
+		p->sample = now;
+	}
+}
+
+void progress_finish(struct progress *p)
+{
+	const struct mark now = mark_now(p);
+
+	if (is_due(&p->line, &now, 0))
+		show_line(p, &now);
+	if (p->report != NULL && is_due(&p->sample, &now, 0))
+		write_sample(p, &now);
+}
+
+void progress_destroy(struct progress *p)
+{
+	if (p == NULL)
+		return;
+	if (p->terminal && p->line.at_ns != p->begin.at_ns)
+		fputc('\n', stderr);
+	free(p);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a running job shows: one line for all workers on standard error, drawn again each second on a terminal and
+ * written every five seconds otherwise; and the report, a JSON object a second.
+ */
+#ifndef STARTRAIN_PROGRESS_H
+#define STARTRAIN_PROGRESS_H
+
+#include "app/startrain/job.h"
+
+struct progress *progress_create(const struct job *job, FILE *report, struct star_error *err);
+
+/* Ends the line; frees. */
+void progress_destroy(struct progress *p);
+
+/* Called often; shows what is due. */
+void progress_tick(struct progress *p);
+
+/* Writes what happened since the last line of the report. */
+void progress_finish(struct progress *p);
+
+/* Sums of all local workers. */
+struct totals {
+	uint64_t sentences, examples, rows_pulled, rows_pushed;
+	double loss;
+};
+struct totals job_totals(const struct job *job);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The model's parameters on a StarServer cluster: the tables words-in and words-out, with word ids as keys. */
+#ifndef STARTRAIN_TABLES_H
+#define STARTRAIN_TABLES_H
+
+#include "app/startrain/options.h"
+#include "app/startrain/quality.h"
+#include "star.h"
+
+struct tables {
+	struct star_cluster *cluster;
+	struct star_table *side[SIDES];
+	uint64_t deadline_us;
+};
+
+/* Opens the cluster, and creates the tables or finds them. 0 or a negative errno. */
+int tables_open(struct tables *t, const struct options *o, struct star_error *err);
+void tables_close(struct tables *t);
+
+/* Reads rows and creates none; the function of a struct reader, whose ctx is the struct tables. */
+int tables_read(void *ctx, enum side side, const uint64_t *keys, uint32_t count, float *rows, struct star_error *err);
+
+#endif

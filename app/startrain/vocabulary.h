@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Words and their ids. While a text is read, ids are given in the order of first sight; vocabulary_rank then gives the
+ * final ones: the most frequent word is 0, words of one count stand in alphabetical order, rare words are left out. So
+ * an id depends on the text alone. One thread.
+ */
+#ifndef STARTRAIN_VOCABULARY_H
+#define STARTRAIN_VOCABULARY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "star_error.h"
+
+enum {
+	VOCABULARY_WORD_BYTES = 32, /* with the terminating zero: no English word in letters comes near */
+	VOCABULARY_WORDS_MAX = 1 << 24,
+};
+
+#define VOCABULARY_NONE UINT32_MAX
+
+struct word {
+	char text[VOCABULARY_WORD_BYTES];
+	uint64_t count;
+};
+
+struct vocabulary {
+	struct word *words; /* by id */
+	uint32_t size;
+	uint32_t room;
+	uint32_t *index; /* open addressing, linear probing: word ids */
+	uint32_t index_size;
+	uint64_t count; /* sum of the words' counts */
+};
+
+int vocabulary_init(struct vocabulary *v, struct star_error *err);
+void vocabulary_fini(struct vocabulary *v);
+
+/* The id of text[length], 0 < length < VOCABULARY_WORD_BYTES, added with a count of 0 when it is new; *id is set. */
+int vocabulary_add(struct vocabulary *v, const char *text, size_t length, uint32_t *id, struct star_error *err);
+
+/* The id of a word, or VOCABULARY_NONE. */
+uint32_t vocabulary_find(const struct vocabulary *v, const char *text);
+
+/*
+ * Gives the final ids to the words with at least min_count occurrences, and forgets the others. renamed[old id] becomes
+ * the new id or VOCABULARY_NONE.
+ */
+int vocabulary_rank(struct vocabulary *v, uint64_t min_count, uint32_t *renamed, struct star_error *err);
+
+#endif

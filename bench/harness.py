@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the benches share: a test network, servers that run one at a time on one core, the client on another, rounds
+in turn, and the JSON object at the end. What a Stage starts or makes is gone when its `with` ends, also on a signal."""
+import contextlib
+import fcntl
+import json
+import os
+import pathlib
+import platform
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / os.environ.get("STAR_BUILD", "build/release")
+KEYS, DIM = 10000, 16
+# What star's frames take for one row of DIM elements; starbench's echo uses the same.
+REQUEST_BYTES, REPLY_BYTES = 104, 80 + 4 * DIM
+STAR_PORT, STAR_CONTROL_PORT, REDIS_PORT, ECHO_PORT = 5555, 3333, 6379, 7777
+START_S, STOP_S, SETTLE_S = 30, 5, 0.2
+NETWORK, LOCK = "bench", "/run/star-bench.lock"
+BUSY_LOAD = 0.5
+
+
+class Failure(Exception):
+    """A sentence for people; the bench ends with it."""
+
+
+def run(*command, **options):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False, **options)
+    if done.returncode:
+        raise Failure(f"{' '.join(map(str, command))}: {(done.stderr or done.stdout).strip()}")
+    return done.stdout
+
+
+def end_on_signals():
+    """Turns the first signal into an exit that runs every `with` to its end; further ones cannot disturb that."""
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def end(number, _):
+        for each in signals:
+            signal.signal(each, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    for number in signals:
+        signal.signal(number, end)
+
+
+def machine():
+    """What a figure depends on besides the code."""
+    cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="ascii")
+                if line.startswith("model name")), platform.machine())
+    return {"cpu": cpu, "cores": os.cpu_count(), "kernel": platform.release(), "host": platform.node(),
+            "load_before": os.getloadavg()[0]}
+
+
+def commit():
+    """The commit, with a + when the tree differs from it."""
+    try:
+        changed = run("git", "-C", ROOT, "status", "--porcelain").strip()
+        return run("git", "-C", ROOT, "rev-parse", "--short=12", "HEAD").strip() + ("+" if changed else "")
+    except (Failure, OSError):
+        return "unknown"
+
+
+class Server:
+    """A process that sleeps (SIGSTOP) whenever another server is measured, so that it takes nothing of their core."""
+
+    def __init__(self, name, command, address, log):
+        self.name, self.address = name, address
+        self.log = open(log, "w+", encoding="utf-8")
+        self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=self.log,
+                                        stderr=subprocess.STDOUT, start_new_session=True)
+
+    def wait_until_ready(self):
+        host, port = self.address.split(":")
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise Failure(f"{self.name} ended at start with status {self.process.returncode}: {self.said()}")
+            with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+                return
+            time.sleep(0.05)
+        raise Failure(f"{self.name} does not listen on {self.address} after {START_S} s: {self.said()}")
+
+    def said(self):
+        self.log.seek(0)
+        return self.log.read()[-2000:].strip() or "(it said nothing)"
+
+    def sleep(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    @contextlib.contextmanager
+    def awake(self):
+        if self.process.poll() is not None:
+            raise Failure(f"{self.name} has ended with status {self.process.returncode}: {self.said()}")
+        self.process.send_signal(signal.SIGCONT)
+        time.sleep(SETTLE_S)
+        try:
+            yield
+        finally:
+            time.sleep(SETTLE_S)  # for the last FINs
+            self.sleep()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.send_signal(signal.SIGCONT)
+            try:
+                self.process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.log.close()
+
+
+class Stage:
+    """The network and the servers of one bench."""
+
+    def __init__(self):
+        self.servers = []
+        self.work = self.net = self.lock = None
+
+    def __enter__(self):
+        end_on_signals()
+        if os.geteuid():
+            raise Failure("network namespaces need root; run: sudo make bench")
+        for tool, package in (("redis-server", "redis-server"), ("ip", "iproute2"), ("taskset", "util-linux")):
+            if not shutil.which(tool):
+                raise Failure(f"{tool} is missing (Debian package {package}); run: scripts/install-packages bench")
+        cores = sorted(os.sched_getaffinity(0))
+        if len(cores) < 2:
+            raise Failure("two cores are needed, one for the server and one for the client; this process may use one")
+        self.server_core, self.client_core = cores[:2]
+        # Two benches at once would measure each other, and take down each other's network.
+        self.lock = open(LOCK, "w", encoding="ascii")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Failure(f"another bench is running on this machine (it holds {LOCK}); wait for its end") from None
+        self.work = pathlib.Path(tempfile.mkdtemp(prefix="star-bench-"))
+        try:
+            self.make_network()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for server in reversed(self.servers):
+            server.stop()
+        run(ROOT / "scripts/testnet", "down", NETWORK)
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.lock.close()
+
+    def make_network(self):
+        """Two veth pairs alike: 0 for the appliance, 1, whose end here gets an address, for kernel servers."""
+        text = run(ROOT / "scripts/testnet", "up", NETWORK, "--index", "auto", "--data", 2)
+        net = self.net = dict(line.split("=", 1) for line in text.split())
+        here, address = net["DATA1_INTERFACE"], net["DATA1_APPLIANCE"]
+        run("ip", "address", "add", f"{address}/24", "dev", here)
+        run("sysctl", "-q", "-w", f"net.ipv4.conf.{here}.arp_ignore=1")
+        # Every kernel socket in the comparison uses the same congestion control, whatever the machine's default.
+        self.use_cubic([], here, address)
+        for pair in (0, 1):
+            self.use_cubic(["ip", "netns", "exec", net["NETNS"]], f"data{pair}", net[f"DATA{pair}_NAMESPACE"])
+
+    @staticmethod
+    def use_cubic(prefix, interface, address):
+        network = address.rsplit(".", 1)[0] + ".0/24"
+        run(*prefix, "ip", "route", "replace", network, "dev", interface, "src", address, "congctl", "cubic")
+
+    def start(self, name, command, address):
+        # A bench that is killed for good takes its servers along.
+        server = Server(name, ["setpriv", "--pdeathsig", "KILL", "taskset", "-c", self.server_core, *command], address,
+                        self.work / f"{name}.log")
+        self.servers.append(server)
+        server.wait_until_ready()
+        server.sleep()
+        return server
+
+    def start_star(self, polling):
+        net = self.net
+        control = f"{net['CONTROL_HOST']}:{STAR_CONTROL_PORT}"
+        config = self.work / "starserver.conf"
+        config.write_text(f"""# made by bench/harness.py
+node = {{ job_name = "ps"; task_index = 0; }};
+cluster = {{ ps = [ "{control}" ]; }};
+endpoint_map = ( {{ control = "{control}"; data = "{net['DATA0_APPLIANCE']}:{STAR_PORT}"; }} );
+ports = ( {{ device = "net_af_packet"; interface = "{net['DATA0_INTERFACE']}";
+            address = "{net['DATA0_APPLIANCE']}/{net['PREFIX']}"; }} );
+cores = {{ number = 1; polling = {str(polling).lower()}; pin = true; list = [ {self.server_core} ]; }};
+memory = {{ hugepages = "preferred"; parameter_mib = 64; }};
+control = {{ socket = "{self.work}/starserver.sock"; }};
+""", encoding="utf-8")
+        return self.start("star", [BUILD / "app/starserver/starserver", "-c", config], control)
+
+    def start_redis(self):
+        address = self.net["DATA1_APPLIANCE"]
+        return self.start("redis", ["redis-server", "--save", "", "--appendonly", "no", "--bind", address, "--port",
+                                    REDIS_PORT, "--protected-mode", "no", "--daemonize", "no", "--dir", self.work],
+                          f"{address}:{REDIS_PORT}")
+
+    def start_echo(self):
+        address = self.net["DATA1_APPLIANCE"]
+        return self.start("echo", [BUILD / "bench/epoll-echo", address, ECHO_PORT, REQUEST_BYTES, REPLY_BYTES],
+                          f"{address}:{ECHO_PORT}")
+
+    def pull(self, server, seconds, *options):
+        """One run of the client, as its JSON object."""
+        where = "--control" if server.name == "star" else "--address"
+        with server.awake():
+            text = run("ip", "netns", "exec", self.net["NETNS"], "taskset", "-c", self.client_core,
+                       BUILD / "app/starbench/starbench", "pull", "--json", "--protocol", server.name, where,
+                       server.address, "--keys", KEYS, "--dim", DIM, "--seconds", seconds, "--server-pid",
+                       server.process.pid, "--server-core", self.server_core, *options, timeout=seconds + 60)
+        return json.loads(text)
+
+    def rounds(self, count, seconds, *options):
+        """All servers in turn, count times; the order turns round each time, so that none always comes first."""
+        results = {server.name: [] for server in self.servers}
+        for number in range(count):
+            for server in self.servers if number % 2 == 0 else reversed(self.servers):
+                result = self.pull(server, seconds, *options)
+                results[server.name].append(result)
+                print(f"round {number + 1}/{count}  {server.name:<5}  {result['rate']:9.0f} requests/s  median "
+                      f"{result['p50_us']:7.2f} us  99 % {result['p99_us']:8.2f} us  CPU a request: server "
+                      f"{result['server_cpu_us']:6.2f} us, client {result['client_cpu_us']:6.2f} us", flush=True)
+        return results
+
+
+FIGURES = ("rate", "p50_us", "p90_us", "p99_us", "p999_us", "server_cpu_us", "server_core_us", "client_cpu_us")
+
+
+def summary(results):
+    """Median, spread and rounds of each figure of one server."""
+    figures = {}
+    for name in FIGURES:
+        values = [result[name] for result in results]
+        figures[name] = {"median": statistics.median(values), "min": min(values), "max": max(values), "rounds": values}
+    return figures
+
+
+def ratio(sides, figure, peer):
+    """The median over the rounds of star's figure by its peer's in the same round: a machine whose speed drifts, or
+    that others use for a while, shifts both sides of a round, but hardly their ratio."""
+    pairs = zip(sides["star"][figure]["rounds"], sides[peer][figure]["rounds"])
+    return statistics.median(mine / max(theirs, 1e-9) for mine, theirs in pairs)
+
+
+def median(sides, server, figure):
+    return sides[server][figure]["median"]
+
+
+def redis_version():
+    return "redis-server " + run("redis-server", "--version").split("v=", 1)[1].split()[0]
+
+
+SETUP = {
+    "ratios": "medians over the rounds of the ratio within a round",
+    "offload": "tx, tso, gso and gro off at both ends of both veth pairs",
+    "congestion_control": "cubic for every kernel socket",
+    "verified": "star: status, sequence, length, checksum, first 8 bytes of the value; redis: status, length, "
+                "first 8 bytes of the value; echo: length, sequence",
+    "server_cpu": "user and system time of the server's whole process; softirqs that run within its system calls, "
+                  "the client's receive path among them, count as its own for all servers",
+}
+
+
+def main(bench):
+    """Runs a bench's function and turns its result into the last line."""
+    try:
+        before = machine()
+        if before["load_before"] > BUSY_LOAD:
+            print(f"the machine is busy (load {before['load_before']:.1f}): these figures will be noisy")
+        result = bench()
+        result.update(setup=SETUP | result.get("setup", {}), commit=commit(), machine=before,
+                      time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+        print(json.dumps(result), flush=True)
+    except (Failure, OSError, subprocess.SubprocessError) as failure:
+        sys.exit(f"{pathlib.Path(sys.argv[0]).name}: {failure}")

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A call's life: checked and copied, split, given to channels, finished part by part. */
+#include "client/client.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+struct chunk {
+	struct chunk *next;
+	size_t used, size;
+	_Alignas(16) char bytes[];
+};
+
+/* Memory that lives as long as the call. */
+void *call_alloc(struct call *call, size_t bytes)
+{
+	struct chunk *chunk = call->chunks;
+	void *memory;
+
+	bytes = (bytes + 15) & ~(size_t)15;
+	if (!chunk || chunk->size - chunk->used < bytes) {
+		const size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
+
+		chunk = malloc(sizeof(*chunk) + size);
+		if (!chunk)
+			return NULL;
+		*chunk = (struct chunk){ .next = call->chunks, .size = size };
+		call->chunks = chunk;
+	}
+	memory = chunk->bytes + chunk->used;
+	chunk->used += bytes;
+	return memory;
+}
+
+void call_free(struct call *call)
+{
+	struct chunk *chunk = call->chunks;
+
+	while (chunk) {
+		struct chunk *next = chunk->next;
+
+		free(chunk);
+		chunk = next;
+	}
+	free(call);
+}
+
+static int check_keys(const struct star_op *op, uint32_t i, struct star_error *err)
+{
+	const char *name = op->table->spec.name;
+
+	if (op->table->blocks) {
+		if (op->count || op->keys)
+			return star_error_set(
+				err, -EINVAL,
+				"operation %u: \"%s\" is a variable, which is pulled and pushed whole: its "
+				"keys must be NULL and count 0",
+				i, name);
+		return 0;
+	}
+	if (!op->count)
+		return star_error_set(err, -EINVAL, "operation %u on table \"%s\" names no keys", i, name);
+	if (!op->keys)
+		return star_error_set(err, -EINVAL, "operation %u on table \"%s\": keys is NULL", i, name);
+	return 0;
+}
+
+static int check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i, struct star_error *err)
+{
+	if (op->kind != STAR_PULL && op->kind != STAR_PUSH)
+		return star_error_set(err, -EINVAL, "operation %u is neither STAR_PULL nor STAR_PUSH, but %d", i,
+				      (int)op->kind);
+	if (!op->table)
+		return star_error_set(err, -EINVAL, "operation %u: table is NULL", i);
+	if (op->table->cluster != cluster)
+		return star_error_set(err, -EINVAL, "operation %u: table \"%s\" belongs to another cluster handle", i,
+				      op->table->spec.name);
+	if (op->flags & ~(uint32_t)STAR_READ_ONLY || (op->flags && op->kind != STAR_PULL))
+		return star_error_set(err, -EINVAL, "operation %u: flags are %#x; a pull may have STAR_READ_ONLY", i,
+				      op->flags);
+	if (!op->values)
+		return star_error_set(err, -EINVAL, "operation %u on \"%s\": values is NULL", i, op->table->spec.name);
+	if (!isfinite(op->rate) || op->rate < 0)
+		return star_error_set(err, -EINVAL,
+				      "operation %u on \"%s\": the learning rate is %g; 0 or more is possible", i,
+				      op->table->spec.name, (double)op->rate);
+	return check_keys(op, i, err);
+}
+
+struct call *call_create(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
+			 uint64_t deadline_us, struct star_error *err)
+{
+	struct call *call;
+
+	if (!ops || !ops_count) {
+		star_error_set(err, -EINVAL, "a call needs at least one operation");
+		return NULL;
+	}
+	if (ops_count > STAR_OPS_MAX) {
+		star_error_set(err, -E2BIG, "a call of %u operations: at most %d are possible", ops_count,
+			       STAR_OPS_MAX);
+		return NULL;
+	}
+	for (uint32_t i = 0; i < ops_count; i++)
+		if (check_op(cluster, &ops[i], i, err) < 0)
+			return NULL;
+	call = calloc(1, sizeof(*call));
+	if (call)
+		call->ops = call_alloc(call, ops_count * sizeof(*call->ops));
+	if (!call || !call->ops) {
+		star_error_set(err, -ENOMEM, "out of memory for a call");
+		free(call);
+		return NULL;
+	}
+	call->cluster = cluster;
+	call->start_ns = clock_ns();
+	call->deadline_ns = deadline_from(call->start_ns, deadline_us);
+	call->ops_count = ops_count;
+	TAILQ_INIT(&call->parts);
+	TAILQ_INIT(&call->stale);
+	for (uint32_t i = 0; i < ops_count; i++)
+		call->ops[i] = (struct call_op){
+			.table = ops[i].table,
+			.keys = ops[i].keys,
+			.values = ops[i].values,
+			.count = ops[i].table->blocks ? ops[i].table->blocks : ops[i].count,
+			.step = ops[i].step,
+			.rate = ops[i].rate,
+			.kind = (uint8_t)ops[i].kind,
+			.flags = ops[i].flags & STAR_READ_ONLY ? WIRE_READ_ONLY : 0,
+		};
+	return call;
+}
+
+/* With the keeper's lock held. The call may be freed by its owner as soon as the lock is released. */
+static void drop(struct call *call, struct keeper *self)
+{
+	struct keeper *k = call->keeper;
+
+	if (--call->remaining)
+		return;
+	call->finished = true;
+	if (call->async)
+		TAILQ_INSERT_TAIL(&k->finished, call, link);
+	keeper_signal(k, self);
+}
+
+void part_finish(struct part *part, const struct star_error *err, struct keeper *self)
+{
+	struct call *call = part->call;
+	struct keeper *k = call->keeper;
+
+	pthread_mutex_lock(&k->lock);
+	if (err && !call->error.code)
+		call->error = *err;
+	drop(call, self);
+	pthread_mutex_unlock(&k->lock);
+}
+
+void part_finish_stale(struct part *part, struct keeper *self)
+{
+	struct call *call = part->call;
+	struct keeper *k = call->keeper;
+
+	pthread_mutex_lock(&k->lock);
+	TAILQ_INSERT_TAIL(&call->stale, part, link);
+	drop(call, self);
+	pthread_mutex_unlock(&k->lock);
+}
+
+void call_submit(struct call *call, struct keeper *self)
+{
+	struct keeper *k = call->keeper;
+	struct part *part;
+	uint32_t remaining = 1; /* one for this loop: the call is not finished before all parts were given away */
+
+	TAILQ_FOREACH(part, &call->parts, in_call)
+	remaining++;
+	pthread_mutex_lock(&k->lock);
+	call->remaining = remaining;
+	call->finished = false;
+	pthread_mutex_unlock(&k->lock);
+	TAILQ_FOREACH(part, &call->parts, in_call)
+	channel_submit(part->channel, part, self);
+	pthread_mutex_lock(&k->lock);
+	if (call->async) {
+		TAILQ_INSERT_TAIL(&k->incoming, call, running);
+		keeper_signal(k, self);
+	}
+	drop(call, self);
+	pthread_mutex_unlock(&k->lock);
+}
+
+void call_cancel(struct call *call, int code, struct keeper *self)
+{
+	struct part *part;
+
+	call->cancelled = true;
+	/* Our own thread frees the call, so the list stays even when the last part is finished in this loop. */
+	TAILQ_FOREACH(part, &call->parts, in_call)
+	{
+		struct star_error err;
+
+		if (channel_cancel(part->channel, part, code, call->start_ns, &err))
+			part_finish(part, &err, self);
+	}
+}
+
+int call_reroute(struct call *call)
+{
+	struct star_cluster *cluster = call->cluster;
+	struct star_error err = { 0 };
+	struct parts stale;
+	uint32_t epoch;
+	int rc;
+
+	TAILQ_INIT(&stale);
+	TAILQ_CONCAT(&stale, &call->stale, link); /* the call is finished for now: nobody else looks at it */
+	TAILQ_INIT(&call->parts);
+	epoch = TAILQ_FIRST(&stale)->epoch;
+	rc = route_refresh(cluster, epoch, call->deadline_ns, &err);
+	/* The node is ahead of the layout that is published, or behind it: a moment later they will agree. */
+	if (rc == 0 && (call->retries || atomic_load(&cluster->route)->epoch == epoch)) {
+		struct prng prng;
+		uint64_t now = clock_ns(), until;
+
+		prng_seed(&prng, now ^ (uintptr_t)call);
+		until = now + backoff_ns(&prng, call->retries);
+		if (until >= call->deadline_ns)
+			rc = star_error_set(
+				&err, -ETIMEDOUT,
+				"%s does not agree with the published layout (epoch %u), and the deadline is near",
+				TAILQ_FIRST(&stale)->channel->label, epoch);
+		else
+			rc = cluster_pause(cluster, until, &err);
+	}
+	call->retries++;
+	if (rc == 0)
+		rc = split_call(call, atomic_load(&cluster->route), &stale, &err);
+	if (rc < 0) {
+		TAILQ_INIT(&call->parts);
+		call->error = err;
+	}
+	return rc;
+}

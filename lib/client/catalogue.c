@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Questions to the control plane. PS task 0 owns the catalogue and the layout and is asked first; another task may
+ * answer in its place. As long as nobody can be reached, or the cluster is not complete (EAGAIN), the question is asked
+ * again.
+ */
+#include "client/client.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "control/jsonrpc.h"
+
+static bool worth_another_try(int code)
+{
+	switch (-code) {
+	case EAGAIN:
+	case ECONNREFUSED:
+	case ECONNRESET:
+	case ECONNABORTED:
+	case EPIPE:
+	case ETIMEDOUT:
+	case EHOSTUNREACH:
+	case EHOSTDOWN:
+	case ENETUNREACH:
+	case ENETDOWN:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static uint64_t left_us(uint64_t deadline_ns)
+{
+	const uint64_t now = clock_ns();
+
+	return deadline_ns > now ? (deadline_ns - now) / 1000 : 0;
+}
+
+/* One question to one task; connecting may take its share of the time only, so that the others get theirs. */
+static json_t *ask(struct star_cluster *cluster, uint32_t task, const char *method, json_t *params,
+		   uint64_t deadline_ns, struct star_error *err)
+{
+	uint64_t connect_us = left_us(deadline_ns) / (cluster->ps_count - task);
+	struct jsonrpc_client *client;
+	json_t *result;
+
+	if (connect_us > cluster->connect_timeout_ns / 1000)
+		connect_us = cluster->connect_timeout_ns / 1000;
+	client = jsonrpc_connect(cluster->ps[task], connect_us, err);
+	if (!client)
+		return NULL;
+	result = jsonrpc_call(client, method, json_incref(params), left_us(deadline_ns), err);
+	jsonrpc_close(client);
+	return result;
+}
+
+static json_t *ask_all(struct star_cluster *cluster, const char *method, json_t *params, uint64_t deadline_ns,
+		       struct star_error *err)
+{
+	struct star_error first = { 0 };
+
+	for (uint32_t task = 0; task < cluster->ps_count; task++) {
+		json_t *result = ask(cluster, task, method, params, deadline_ns, err);
+
+		if (result)
+			return result;
+		if (!worth_another_try(err->code) || err->code == -EAGAIN)
+			return NULL;
+		if (task == 0)
+			first = *err;
+	}
+	*err = first; /* what task 0 has to say is what a reader can act on */
+	return NULL;
+}
+
+/* params is borrowed. */
+json_t *catalogue_call(struct star_cluster *cluster, const char *method, json_t *params, uint64_t deadline_ns,
+		       struct star_error *err)
+{
+	struct star_error ignored;
+	struct prng prng;
+
+	if (!err)
+		err = &ignored;
+	prng_seed(&prng, clock_ns() ^ (uintptr_t)&prng);
+	for (uint32_t attempt = 0;; attempt++) {
+		json_t *result = ask_all(cluster, method, params, deadline_ns, err);
+		const uint64_t until = clock_ns() + backoff_ns(&prng, attempt);
+
+		if (result || !worth_another_try(err->code))
+			return result;
+		if (until >= deadline_ns) {
+			const struct star_error last = *err;
+
+			star_error_set(err, last.code == -EAGAIN ? -ETIMEDOUT : last.code,
+				       "\"%s\" failed until its deadline: %s", method, last.text);
+			return NULL;
+		}
+		if (cluster_pause(cluster, until, err) < 0)
+			return NULL;
+	}
+}
+
+struct layout *catalogue_layout(struct star_cluster *cluster, uint64_t deadline_ns, struct star_error *err)
+{
+	json_t *json = catalogue_call(cluster, "layout", NULL, deadline_ns, err);
+	struct layout *layout;
+
+	if (!json)
+		return NULL;
+	layout = layout_from_json(json, err);
+	json_decref(json);
+	return layout;
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The connection to one reactor: its queue, what is in flight on it, its death. Receiving is in receive.c. */
+#include "client/client.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/crc32.h"
+
+_Static_assert((IN_FLIGHT_MAX & (IN_FLIGHT_MAX - 1)) == 0, "the ring is indexed by a mask");
+
+static inline struct part **slot(struct channel *ch, uint64_t sequence)
+{
+	return &ch->ring[sequence & (IN_FLIGHT_MAX - 1)];
+}
+
+static inline uint64_t in_flight(const struct channel *ch)
+{
+	return ch->next_sequence - ch->first_sequence;
+}
+
+struct channel *channel_create(struct star_cluster *cluster, uint32_t task, uint32_t reactor, uint32_t incarnation,
+			       const char *host, uint16_t port, struct keeper *io, struct star_error *err)
+{
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
+	struct addrinfo *list;
+	struct channel *ch = calloc(1, sizeof(*ch));
+	char service[8];
+
+	if (!ch) {
+		star_error_set(err, -ENOMEM, "out of memory for a connection");
+		return NULL;
+	}
+	snprintf(service, sizeof(service), "%u", port);
+	if (getaddrinfo(host, service, &hints, &list) != 0) {
+		star_error_set(err, -EPROTO,
+			       "the layout names \"%.64s\" as the data address of PS task %u: not an IP address", host,
+			       task);
+		free(ch);
+		return NULL;
+	}
+	ch->address_bytes = list->ai_addrlen;
+	memcpy(&ch->address, list->ai_addr, list->ai_addrlen);
+	freeaddrinfo(list);
+	ch->cluster = cluster;
+	ch->io = io;
+	ch->task = task;
+	ch->reactor = reactor;
+	ch->incarnation = incarnation;
+	ch->fd = -1;
+	ch->first_sequence = ch->next_sequence = 1;
+	snprintf(ch->label, sizeof(ch->label), "PS task %u, reactor %u (%s:%u)", task, reactor, host, port);
+	prng_seed(&ch->prng, clock_ns() ^ (uintptr_t)ch);
+	TAILQ_INIT(&ch->queue);
+	pthread_mutex_init(&ch->lock, NULL);
+	return ch;
+}
+
+void channel_destroy(struct channel *ch)
+{
+	channel_close(ch);
+	pthread_mutex_destroy(&ch->lock);
+	free(ch->out);
+	free(ch->in);
+	free(ch);
+}
+
+void channel_close(struct channel *ch)
+{
+	if (ch->fd >= 0)
+		close(ch->fd);
+	ch->fd = -1;
+	ch->state = CHANNEL_CLOSED;
+	ch->broken = false;
+	ch->first_sequence = ch->next_sequence = 1;
+	memset(ch->ring, 0, sizeof(ch->ring));
+	ch->out_bytes = ch->out_sent = 0;
+	ch->in_bytes = 0;
+	ch->pause_until_ns = 0;
+}
+
+/* Writes the next request, whole, into the send buffer: one checksum over one piece, one system call. */
+static void build(struct channel *ch, struct part *part, uint64_t now_ns)
+{
+	const struct call *call = part->call;
+	const uint64_t left_us = call->deadline_ns > now_ns ? (call->deadline_ns - now_ns) / 1000 : 0;
+	struct wire_frame frame = {
+		.magic = WIRE_MAGIC,
+		.version = WIRE_VERSION,
+		.opcode = WIRE_EXECUTE,
+		.session = ch->session,
+		.sequence = ch->next_sequence++,
+		.epoch = part->epoch,
+		.incarnation = ch->incarnation,
+		.deadline_us = left_us > UINT32_MAX ? UINT32_MAX
+			       : left_us	    ? (uint32_t)left_us
+						    : 1,
+		.payload_bytes = part->request_bytes,
+	};
+
+	if (in_flight(ch) == 1)
+		ch->heard_ns = now_ns;
+	*slot(ch, frame.sequence) = part;
+	part->state = PART_SENT;
+	memcpy(ch->out, &frame, sizeof(frame));
+	codec_request(part, ch->out + sizeof(frame));
+	frame.checksum = crc32(ch->out, sizeof(frame) + part->request_bytes);
+	memcpy(ch->out + offsetof(struct wire_frame, checksum), &frame.checksum, sizeof(frame.checksum));
+	ch->out_bytes = sizeof(frame) + part->request_bytes;
+	ch->out_sent = 0;
+}
+
+static bool may_build(const struct channel *ch)
+{
+	return !TAILQ_EMPTY(&ch->queue) && in_flight(ch) < IN_FLIGHT_MAX;
+}
+
+void channel_pump(struct channel *ch, uint64_t now_ns)
+{
+	while (ch->state == CHANNEL_OPEN && !ch->broken) {
+		ssize_t n;
+
+		if (ch->out_sent == ch->out_bytes) {
+			struct part *part;
+
+			if (!may_build(ch) || now_ns < ch->pause_until_ns)
+				return;
+			part = TAILQ_FIRST(&ch->queue);
+			TAILQ_REMOVE(&ch->queue, part, link);
+			build(ch, part, now_ns);
+		}
+		n = send(ch->fd, ch->out + ch->out_sent, ch->out_bytes - ch->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n > 0) {
+			ch->out_sent += (size_t)n;
+		} else if (errno == EAGAIN) {
+			return;
+		} else if (errno != EINTR) {
+			/* The keeper takes what was answered before, then sees the end; shutdown wakes its poll. */
+			ch->broken = true;
+			shutdown(ch->fd, SHUT_RDWR);
+		}
+	}
+}
+
+/* Nobody looked at the connection while it was idle. If the node has closed it, that is no failure of this call. */
+static void check_idle(struct channel *ch, uint64_t now_ns)
+{
+	char byte;
+	ssize_t n;
+
+	if (ch->state != CHANNEL_OPEN || now_ns - ch->heard_ns < IDLE_CHECK_US * UINT64_C(1000))
+		return;
+	n = recv(ch->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		channel_close(ch);
+}
+
+static bool reserve(struct channel *ch, size_t bytes)
+{
+	char *out;
+
+	if (bytes <= ch->out_size)
+		return true;
+	out = realloc(ch->out, bytes);
+	if (!out)
+		return false;
+	ch->out = out;
+	ch->out_size = bytes;
+	return true;
+}
+
+void channel_submit(struct channel *ch, struct part *part, struct keeper *self)
+{
+	const uint64_t now = clock_ns();
+
+	pthread_mutex_lock(&ch->lock);
+	if (!reserve(ch, sizeof(struct wire_frame) + part->request_bytes)) {
+		struct star_error err;
+
+		part->state = PART_TAKEN;
+		pthread_mutex_unlock(&ch->lock);
+		star_error_set(&err, -ENOMEM, "out of memory for a request to %s", ch->label);
+		part_finish(part, &err, self);
+		return;
+	}
+	if (!ch->keeper)
+		check_idle(ch, now);
+	part->state = PART_QUEUED;
+	TAILQ_INSERT_TAIL(&ch->queue, part, link);
+	if (ch->live++ == 0) /* an attempt that goes on from an earlier call gets the full time too */
+		ch->give_up_ns = now + ch->cluster->connect_timeout_ns;
+	if (ch->state == CHANNEL_CLOSED)
+		ch->state = CHANNEL_WAITING;
+	if (ch->state == CHANNEL_WAITING && now >= ch->not_before_ns)
+		connect_start(ch, now);
+	channel_pump(ch, now);
+	if (!ch->keeper)
+		keeper_give(part->call->async ? ch->io : part->call->keeper, ch, self);
+	else if (ch->keeper != self && (ch->state != CHANNEL_OPEN || ch->out_sent < ch->out_bytes))
+		keeper_wake(ch->keeper); /* it polls for something else by now */
+	pthread_mutex_unlock(&ch->lock);
+}
+
+static int cancel_error(const struct channel *ch, int code, uint64_t start_ns, struct star_error *err)
+{
+	const double waited_s = (double)(clock_ns() - start_ns) * 1e-9;
+
+	if (code != -ETIMEDOUT)
+		return star_error_set(err, code, "the cluster was closed while a request to %s was in flight",
+				      ch->label);
+	if (ch->state == CHANNEL_OPEN)
+		return star_error_set(err, code, "%s did not answer within %.3f s", ch->label, waited_s);
+	if (ch->connect_error)
+		return star_error_set(err, -ch->connect_error,
+				      "cannot connect to %s within %.3f s: %s; is starserver running "
+				      "there, and its data address reachable from here?",
+				      ch->label, waited_s, strerrordesc_np(ch->connect_error));
+	return star_error_set(err, code, "no connection to %s within %.3f s; is its data address reachable from here?",
+			      ch->label, waited_s);
+}
+
+bool channel_cancel(struct channel *ch, struct part *part, int code, uint64_t start_ns, struct star_error *err)
+{
+	bool cancelled = false;
+
+	pthread_mutex_lock(&ch->lock);
+	if (part->state == PART_QUEUED) {
+		TAILQ_REMOVE(&ch->queue, part, link);
+		cancelled = true;
+	} else if (part->state == PART_SENT) {
+		for (uint64_t s = ch->first_sequence; s != ch->next_sequence; s++)
+			if (*slot(ch, s) == part)
+				*slot(ch, s) = NULL;
+		cancelled = true;
+	}
+	if (cancelled) {
+		part->state = PART_TAKEN;
+		ch->live--;
+		cancel_error(ch, code, start_ns, err);
+	}
+	pthread_mutex_unlock(&ch->lock);
+	return cancelled;
+}
+
+static void fail_all(struct channel *ch, const struct star_error *err, struct keeper *self)
+{
+	const uint64_t now = clock_ns();
+	struct parts taken;
+	struct part *part;
+
+	TAILQ_INIT(&taken);
+	pthread_mutex_lock(&ch->lock);
+	for (uint64_t s = ch->first_sequence; s != ch->next_sequence; s++)
+		if (*slot(ch, s))
+			TAILQ_INSERT_TAIL(&taken, *slot(ch, s), link);
+	TAILQ_CONCAT(&taken, &ch->queue, link);
+	TAILQ_FOREACH(part, &taken, link)
+	part->state = PART_TAKEN;
+	ch->live = 0;
+	if (ch->state == CHANNEL_OPEN && !ch->answered) /* connecting again at once would bring the same */
+		ch->not_before_ns = now + backoff_ns(&ch->prng, ch->attempts - 1);
+	channel_close(ch);
+	pthread_mutex_unlock(&ch->lock);
+	while ((part = TAILQ_FIRST(&taken))) {
+		TAILQ_REMOVE(&taken, part, link);
+		part_finish(part, err, self);
+	}
+}
+
+void channel_die(struct channel *ch, int code, const char *why, struct keeper *self)
+{
+	struct star_error err;
+
+	star_error_set(&err, code, "%s %s", ch->label, why);
+	fail_all(ch, &err, self);
+}
+
+int channel_interest(struct channel *ch, short *events, uint64_t *until_ns)
+{
+	int fd;
+
+	pthread_mutex_lock(&ch->lock);
+	fd = ch->fd;
+	switch (ch->state) {
+	case CHANNEL_OPEN:
+		*events = POLLIN;
+		if (ch->out_sent < ch->out_bytes && !ch->broken)
+			*events |= POLLOUT;
+		else if (may_build(ch) && !ch->broken)
+			*until_ns = ch->pause_until_ns;
+		break;
+	case CHANNEL_CONNECTING:
+		*events = POLLOUT;
+		*until_ns = ch->give_up_ns;
+		break;
+	case CHANNEL_WAITING:
+		*until_ns = ch->not_before_ns < ch->give_up_ns ? ch->not_before_ns : ch->give_up_ns;
+		break;
+	case CHANNEL_CLOSED:
+		break;
+	}
+	pthread_mutex_unlock(&ch->lock);
+	return fd;
+}
+
+void channel_serve(struct channel *ch, short revents, uint64_t now_ns, struct keeper *self)
+{
+	struct star_error err;
+	bool given_up = false, open;
+
+	pthread_mutex_lock(&ch->lock);
+	open = ch->state == CHANNEL_OPEN;
+	if (ch->state == CHANNEL_CONNECTING || ch->state == CHANNEL_WAITING)
+		given_up = !connect_continue(ch, revents, now_ns, &err);
+	channel_pump(ch, now_ns);
+	pthread_mutex_unlock(&ch->lock);
+	if (given_up)
+		fail_all(ch, &err, self);
+	else if (open && revents & (POLLIN | POLLERR | POLLHUP))
+		receive(ch, self);
+}
+
+bool channel_idle(struct channel *ch)
+{
+	bool idle;
+
+	pthread_mutex_lock(&ch->lock);
+	idle = ch->live == 0;
+	pthread_mutex_unlock(&ch->lock);
+	return idle;
+}
+
+static struct part *oldest_live(struct channel *ch)
+{
+	for (uint64_t s = ch->first_sequence; s != ch->next_sequence; s++)
+		if (*slot(ch, s))
+			return *slot(ch, s);
+	return TAILQ_FIRST(&ch->queue);
+}
+
+/*
+ * Whether a connection on which only cancelled requests are in flight is not worth keeping: if it has been silent for
+ * longer than connecting may take (after an outage a new connection works sooner than an old one, whose
+ * retransmissions have backed off), or if it can take no further request. One that is still being made is kept: a call
+ * whose deadline is shorter than that leaves the next one nearer to it.
+ */
+static bool hopeless(const struct channel *ch)
+{
+	if (ch->retired || ch->broken)
+		return true;
+	return in_flight(ch) == IN_FLIGHT_MAX ||
+	       (in_flight(ch) && clock_ns() - ch->heard_ns > ch->cluster->connect_timeout_ns);
+}
+
+void channel_release(struct channel *ch, struct keeper *self)
+{
+	pthread_mutex_lock(&ch->lock);
+	if (ch->live) {
+		const struct call *call = oldest_live(ch)->call;
+
+		keeper_give(call->async ? ch->io : call->keeper, ch, self);
+	} else {
+		if (hopeless(ch))
+			channel_close(ch);
+		ch->keeper = NULL;
+	}
+	pthread_mutex_unlock(&ch->lock);
+}
+
+void channel_retire(struct channel *ch)
+{
+	pthread_mutex_lock(&ch->lock);
+	ch->retired = true;
+	if (!ch->keeper)
+		channel_close(ch);
+	pthread_mutex_unlock(&ch->lock);
+}

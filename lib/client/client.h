@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libstar's inside. A call (star_execute, star_execute_async) is split into parts: one request frame each, for one
+ * reactor. A channel is the connection to one reactor. A keeper is a thread that looks after channels: the scheme, and
+ * the reasons why nothing is lost or written twice, stand at the top of keeper.c.
+ *
+ * Lock order: cluster, channel, keeper. No lock is held during a system call that can block, nor during a callback.
+ */
+#ifndef CLIENT_CLIENT_H
+#define CLIENT_CLIENT_H
+
+#include <jansson.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+#include "base/prng.h"
+#include "base/wheel.h"
+#include "config/config.h"
+#include "control/object_json.h"
+#include "star.h"
+#include "tensor/dtype.h"
+#include "wire/frame.h"
+#include "wire/object.h"
+
+enum client_limits {
+	IN_FLIGHT_MAX = 256,	     /* unanswered requests of a channel; a power of two */
+	BACKOFF_FIRST_US = 10000,    /* before the second attempt to connect, to ask for a layout, ... */
+	BACKOFF_MAX_US = 1000000,    /* it doubles up to this */
+	IDLE_CHECK_US = 1000,	     /* a channel idle for longer is looked at before it is used: is it still open? */
+	RECEIVE_BYTES = 16 << 10,    /* a channel's first receive buffer; it grows to the largest reply */
+	CHUNK_BYTES = 4000,	     /* of a call's memory */
+	TIMERS_A_TURN = 256,	     /* deadlines that fire in one turn of an I/O thread; the rest in the next */
+	DEADLINE_MAX_S = 365 * 86400 /* longer deadlines are cut to this */
+};
+
+/* One request: which keys of which operations. */
+struct slice {
+	struct slice *next;
+	uint32_t op;	       /* index in the call */
+	uint32_t count;	       /* keys */
+	const uint32_t *order; /* their positions in the operation; NULL: first, first + 1, ... */
+	uint64_t first;
+};
+
+enum part_state {
+	PART_NEW,    /* not given to its channel yet */
+	PART_QUEUED, /* in the channel's queue, not a byte sent */
+	PART_SENT,   /* in the channel's ring; at least partly sent */
+	PART_TAKEN,  /* whoever set this, under the channel's lock, finishes the part, and nobody else */
+};
+
+struct part {
+	TAILQ_ENTRY(part) link; /* the channel's queue; then the list of whoever took it */
+	TAILQ_ENTRY(part) in_call;
+	struct call *call;
+	struct channel *channel;
+	struct slice *slices, *last;
+	uint32_t slices_count;
+	uint32_t keys;
+	uint32_t request_bytes, reply_bytes; /* payloads */
+	uint32_t epoch;			     /* of the layout by which it was split */
+	uint32_t busy;			     /* how often the node had no buffers for it */
+	enum part_state state;		     /* under the channel's lock */
+};
+TAILQ_HEAD(parts, part);
+
+struct call_op {
+	struct star_table *table;
+	const uint64_t *keys; /* NULL for a variable: key == position */
+	char *values;
+	uint64_t count;
+	uint64_t step;
+	float rate;
+	uint8_t kind;
+	uint16_t flags;
+};
+
+struct chunk;
+
+/* Owned by its keeper's thread, but for what stands under the keeper's lock. */
+struct call {
+	struct star_cluster *cluster;
+	struct keeper *keeper;
+	uint64_t start_ns, deadline_ns;
+	struct call_op *ops;
+	uint32_t ops_count;
+	uint32_t retries; /* because of stale layouts */
+	bool cancelled;
+	struct parts parts;
+	struct chunk *chunks;
+	/* under the keeper's lock */
+	struct parts stale;	 /* parts that a node answered with STALE_LAYOUT */
+	uint32_t remaining;	 /* parts that are not finished, and one while parts are being given to channels */
+	bool finished;		 /* remaining is 0 */
+	struct star_error error; /* the first one */
+	/* asynchronous calls */
+	bool async;
+	bool done; /* under the keeper's lock: the callback has returned */
+	star_done *callback;
+	void *arg;
+	struct wheel_timer timer;
+	TAILQ_ENTRY(call) link;	   /* incoming, finished or the relay's queue */
+	TAILQ_ENTRY(call) running; /* the I/O thread's calls in flight */
+	TAILQ_ENTRY(call) request; /* under the keeper's lock: not given to star_request_wait yet */
+};
+TAILQ_HEAD(calls, call);
+
+struct keeper {
+	struct star_cluster *cluster;
+	bool io;
+	int event_fd;
+	struct keeper *next_free, *next_all; /* under the cluster's lock */
+
+	pthread_mutex_t lock;
+	atomic_bool signalled;			   /* written under the lock */
+	struct channel *inbox;			   /* under the lock: channels given to this keeper */
+	struct calls incoming, finished, requests; /* under the lock; I/O threads */
+	pthread_cond_t done;			   /* some call's done has become true */
+
+	/* the thread's own */
+	struct channel **kept;
+	struct pollfd *polls;
+	uint32_t kept_count, kept_size;
+};
+
+enum channel_state { CHANNEL_CLOSED, CHANNEL_WAITING, CHANNEL_CONNECTING, CHANNEL_OPEN };
+
+struct channel {
+	/* constant */
+	struct star_cluster *cluster;
+	struct channel *next_all;
+	struct keeper *io; /* keeps it for asynchronous calls */
+	uint32_t task, reactor, incarnation;
+	socklen_t address_bytes;
+	struct sockaddr_storage address;
+	char label[128]; /* "PS task 1, reactor 0 (198.18.0.2:7000)" */
+
+	pthread_mutex_t lock; /* of all that follows, up to the next comment */
+	enum channel_state state;
+	int fd;
+	bool retired;  /* the layout no longer names it */
+	bool broken;   /* a send failed; the keeper will see the reason when it receives */
+	bool answered; /* since it was connected */
+	struct keeper *keeper;
+	uint32_t live; /* parts queued or sent that nobody cancelled */
+	struct parts queue;
+	struct part *ring[IN_FLIGHT_MAX]; /* by sequence; NULL: cancelled, its reply is dropped */
+	uint64_t session, first_sequence, next_sequence;
+	char *out;
+	size_t out_size, out_bytes, out_sent;
+	uint64_t heard_ns;	 /* when it last answered; or was connected, or first asked after a silence */
+	uint64_t pause_until_ns; /* nothing is sent before: the node was busy */
+	uint64_t give_up_ns;	 /* when connecting is given up */
+	uint64_t not_before_ns;	 /* the next attempt to connect */
+	uint32_t attempts;	 /* to connect, since it last answered */
+	int connect_error;
+	struct prng prng;
+
+	struct channel *inbox_next; /* under the lock of the keeper in whose inbox it is */
+
+	/* the keeper's */
+	char *in;
+	size_t in_size, in_bytes;
+};
+
+/* A layout in use. Constant; kept until the cluster is closed, since calls hold no reference. */
+struct route {
+	struct route *next;
+	uint32_t epoch, partitions, reactors;
+	struct channel *channels[];
+};
+
+struct star_table {
+	struct star_table *next;
+	struct star_cluster *cluster;
+	struct object_spec spec;
+	uint64_t name_hash;
+	uint64_t elements; /* of a row, or of the whole variable */
+	uint64_t blocks;   /* of a variable */
+	uint32_t row_bytes;
+};
+
+struct io {
+	struct keeper keeper;
+	pthread_t thread;
+	int core; /* -1: not pinned */
+	struct wheel wheel;
+	struct calls running;
+};
+
+struct star_cluster {
+	char **ps;
+	uint32_t ps_count;
+	uint64_t connect_timeout_ns;
+	bool polling;
+	uint32_t io_count;
+	struct io *io;
+	pthread_t relay;
+	_Atomic(struct route *) route;
+	atomic_bool closing; /* written under the lock */
+	atomic_bool stop;    /* the I/O threads may end */
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* active, refreshing, closing, relay_queue */
+	uint32_t active;	/* threads inside a public call */
+	bool refreshing;	/* somebody asks for the layout */
+	bool relay_stop;
+	struct calls relay_queue;
+	struct keeper *waiters_free, *waiters;
+	struct star_table *tables;
+	struct route *routes;
+	struct channel *channels;
+	uint32_t channels_count;
+};
+
+/* cluster.c: every public call is between enter and leave; enter refuses I/O threads and closed clusters. */
+int cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err);
+void cluster_leave(struct star_cluster *cluster);
+/* Sleeps until then; -ECANCELED as soon as the cluster is being closed. */
+int cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct star_error *err);
+uint64_t deadline_from(uint64_t start_ns, uint64_t deadline_us);
+/* Half of min(first * 2^attempt, max), and as much again at random. */
+uint64_t backoff_ns(struct prng *prng, uint32_t attempt);
+
+/* catalogue.c: the control plane; params is borrowed, the result a new reference */
+json_t *catalogue_call(struct star_cluster *cluster, const char *method, json_t *params, uint64_t deadline_ns,
+		       struct star_error *err);
+/* The caller frees it with free(). */
+struct layout *catalogue_layout(struct star_cluster *cluster, uint64_t deadline_ns, struct star_error *err);
+
+/* route.c */
+int route_install(struct star_cluster *cluster, const struct layout *layout, struct star_error *err);
+/* After a node said that `epoch` is stale: makes sure that the layout was fetched since. */
+int route_refresh(struct star_cluster *cluster, uint32_t epoch, uint64_t deadline_ns, struct star_error *err);
+
+/* io.c */
+int io_init(struct io *io, struct star_cluster *cluster, int core, struct star_error *err);
+int io_start(struct io *io, struct star_error *err);
+void io_stop(struct io *io);
+void io_fini(struct io *io);
+int relay_start(struct star_cluster *cluster, struct star_error *err);
+void relay_stop(struct star_cluster *cluster);
+
+/* call.c */
+struct call *call_create(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
+			 uint64_t deadline_us, struct star_error *err);
+void *call_alloc(struct call *call, size_t bytes);
+void call_free(struct call *call);
+void call_submit(struct call *call, struct keeper *self);
+/* Fails what is not finished, with -ETIMEDOUT or -ECANCELED. Its owner only. */
+void call_cancel(struct call *call, int code, struct keeper *self);
+/* Splits the stale parts anew, by a newer layout; 0, or a negative errno, which is in call->error too. */
+int call_reroute(struct call *call);
+/* err NULL: it went well. self: the calling thread's keeper or NULL. The call may be gone when it returns. */
+void part_finish(struct part *part, const struct star_error *err, struct keeper *self);
+void part_finish_stale(struct part *part, struct keeper *self);
+
+/* split.c: cuts operations into parts; from NULL: all keys, else those of these parts. */
+int split_call(struct call *call, const struct route *route, const struct parts *from, struct star_error *err);
+
+/* codec.c: pure functions of a part's bytes */
+static inline uint32_t op_request_key_bytes(const struct call_op *op)
+{
+	return (uint32_t)sizeof(uint64_t) + (op->kind == STAR_PUSH ? op->table->row_bytes : 0);
+}
+static inline uint32_t op_reply_key_bytes(const struct call_op *op)
+{
+	return op->kind == STAR_PULL ? op->table->row_bytes : 0;
+}
+/* Writes the payload, request_bytes long. */
+void codec_request(const struct part *part, char *payload);
+/* NULL if the payload is what was asked for, else what is wrong with it. Nothing is written anywhere. */
+const char *codec_check(const struct part *part, const char *payload, uint32_t bytes);
+/* Copies the rows of a checked payload to the caller's memory. */
+void codec_scatter(const struct part *part, const char *payload);
+/* A reply's status as an errno. */
+int codec_errno(unsigned status);
+
+/* keeper.c */
+int keeper_init(struct keeper *k, struct star_cluster *cluster, bool io, struct star_error *err);
+void keeper_fini(struct keeper *k);
+void keeper_wake(struct keeper *k);
+/* With k's lock held. */
+void keeper_signal(struct keeper *k, struct keeper *self);
+/* With the channel's lock held. */
+void keeper_give(struct keeper *k, struct channel *ch, struct keeper *self);
+/* Takes over what is in the inbox. */
+void keeper_collect(struct keeper *k);
+/* Waits for something to happen to a kept channel or the keeper, at most until then, and handles it. */
+void keeper_turn(struct keeper *k, uint64_t until_ns);
+/* Gives up all channels (or those without work). */
+void keeper_release(struct keeper *k, bool all);
+/* Waits until the call is finished, or fails it when its time has come. */
+void keeper_wait(struct keeper *k, struct call *call);
+struct keeper *waiter_get(struct star_cluster *cluster, struct star_error *err);
+void waiter_put(struct keeper *k);
+
+/* channel.c */
+struct channel *channel_create(struct star_cluster *cluster, uint32_t task, uint32_t reactor, uint32_t incarnation,
+			       const char *host, uint16_t port, struct keeper *io, struct star_error *err);
+void channel_destroy(struct channel *ch);
+void channel_submit(struct channel *ch, struct part *part, struct keeper *self);
+/* Takes the part off, if it is not taken yet, and fills err. */
+bool channel_cancel(struct channel *ch, struct part *part, int code, uint64_t start_ns, struct star_error *err);
+/* What to poll for; until: when to look again. -1: nothing to poll. */
+int channel_interest(struct channel *ch, short *events, uint64_t *until_ns);
+void channel_serve(struct channel *ch, short revents, uint64_t now_ns, struct keeper *self);
+/* Fails all that is on the channel, and closes it. Its keeper only. */
+void channel_die(struct channel *ch, int code, const char *why, struct keeper *self);
+/* The keeper gives it up. */
+void channel_release(struct channel *ch, struct keeper *self);
+bool channel_idle(struct channel *ch);
+void channel_retire(struct channel *ch);
+/* With the lock held: sends what can be sent now. */
+void channel_pump(struct channel *ch, uint64_t now_ns);
+/* With the lock held, by the keeper, or while there is none: closes and forgets the connection. */
+void channel_close(struct channel *ch);
+
+/* connect.c: with the lock held */
+void connect_start(struct channel *ch, uint64_t now_ns);
+/* false: given up; err says why. */
+bool connect_continue(struct channel *ch, short revents, uint64_t now_ns, struct star_error *err);
+
+/* receive.c: by the keeper, without the lock; false: the channel has died. */
+bool receive(struct channel *ch, struct keeper *self);
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A cluster handle: opened, entered by every call, closed. */
+#include "client/client.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum { IO_THREADS_DEFAULT_MAX = 2, CONNECT_TIMEOUT_DEFAULT_MS = 10000 };
+
+uint64_t deadline_from(uint64_t start_ns, uint64_t deadline_us)
+{
+	if (!deadline_us)
+		deadline_us = STAR_DEADLINE_DEFAULT_US;
+	if (deadline_us > DEADLINE_MAX_S * UINT64_C(1000000))
+		deadline_us = DEADLINE_MAX_S * UINT64_C(1000000);
+	return start_ns + deadline_us * 1000;
+}
+
+uint64_t backoff_ns(struct prng *prng, uint32_t attempt)
+{
+	uint32_t us = attempt < 10 ? (uint32_t)BACKOFF_FIRST_US << attempt : BACKOFF_MAX_US;
+
+	if (us > BACKOFF_MAX_US)
+		us = BACKOFF_MAX_US;
+	return (us / 2 + prng_below(prng, us / 2)) * UINT64_C(1000);
+}
+
+int cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err)
+{
+	bool closing;
+
+	if (!cluster)
+		return star_error_set(err, -EINVAL, "the cluster handle is NULL");
+	for (uint32_t i = 0; waits && i < cluster->io_count; i++)
+		if (pthread_equal(cluster->io[i].thread, pthread_self()))
+			return star_error_set(
+				err, -EDEADLK,
+				"a callback must not wait: use the _async calls there, or another thread");
+	pthread_mutex_lock(&cluster->lock);
+	closing = atomic_load(&cluster->closing);
+	if (!closing)
+		cluster->active++;
+	pthread_mutex_unlock(&cluster->lock);
+	return closing ? star_error_set(err, -ECANCELED, "the cluster is being closed") : 0;
+}
+
+void cluster_leave(struct star_cluster *cluster)
+{
+	pthread_mutex_lock(&cluster->lock);
+	if (--cluster->active == 0 && atomic_load(&cluster->closing))
+		pthread_cond_broadcast(&cluster->changed);
+	pthread_mutex_unlock(&cluster->lock);
+}
+
+int cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct star_error *err)
+{
+	const struct timespec until = { (time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000) };
+	int rc = 0;
+
+	pthread_mutex_lock(&cluster->lock);
+	while (!atomic_load(&cluster->closing) && rc == 0)
+		rc = pthread_cond_timedwait(&cluster->changed, &cluster->lock, &until);
+	pthread_mutex_unlock(&cluster->lock);
+	return rc ? 0 : star_error_set(err, -ECANCELED, "the cluster is being closed");
+}
+
+/* "tcp:host:port,host:port,..." */
+static int parse_ps(struct star_cluster *cluster, const char *ps, struct star_error *err)
+{
+	struct config_address address;
+	uint32_t count = 1;
+
+	/* "tcp:3333" is a host called tcp. */
+	if (strncmp(ps, "tcp:", 4) == 0 && strchr(ps + 4, ':'))
+		ps += 4;
+	for (const char *c = ps; *c; c++)
+		count += *c == ',';
+	if (count > WIRE_NODES_MAX)
+		return star_error_set(err, -E2BIG, "%u addresses of PS tasks: at most %d are possible", count,
+				      WIRE_NODES_MAX);
+	cluster->ps = calloc(count, sizeof(*cluster->ps));
+	if (!cluster->ps)
+		return star_error_set(err, -ENOMEM, "out of memory for a cluster");
+	while (cluster->ps_count < count) {
+		const size_t length = strcspn(ps, ",");
+		char *one = strndup(ps, length);
+
+		if (!one)
+			return star_error_set(err, -ENOMEM, "out of memory for a cluster");
+		cluster->ps[cluster->ps_count++] = one;
+		if (config_parse_address(one, &address, err) < 0)
+			return -EINVAL;
+		ps += length + 1;
+	}
+	return 0;
+}
+
+static uint32_t io_threads(const struct config_worker *worker, uint32_t reactors)
+{
+	uint32_t count = reactors < IO_THREADS_DEFAULT_MAX ? reactors : IO_THREADS_DEFAULT_MAX;
+
+	if (worker->io_threads)
+		return worker->io_threads; /* config has seen to it that pinned or polling ones are not too many */
+	return count < config_usable_cores() ? count : config_usable_cores();
+}
+
+/* The n-th core this process may use; -1 if that cannot be told. */
+static int usable_core(uint32_t n)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		return -1;
+	for (int core = 0; core < CPU_SETSIZE; core++)
+		if (CPU_ISSET(core, &set) && n-- == 0)
+			return core;
+	return -1;
+}
+
+static void stop_io(struct star_cluster *cluster, uint32_t started)
+{
+	atomic_store(&cluster->stop, true);
+	for (uint32_t i = 0; i < started; i++)
+		io_stop(&cluster->io[i]);
+}
+
+/* All I/O states first, then the threads: channels point at them. */
+static int start_threads(struct star_cluster *cluster, const struct config_worker *worker, const struct layout *layout,
+			 struct star_error *err)
+{
+	const uint32_t count = io_threads(worker, layout->reactors);
+	uint32_t started = 0;
+	int rc = 0;
+
+	cluster->io = calloc(count, sizeof(*cluster->io));
+	if (!cluster->io)
+		return star_error_set(err, -ENOMEM, "out of memory for the I/O threads");
+	while (rc == 0 && cluster->io_count < count) {
+		rc = io_init(&cluster->io[cluster->io_count], cluster,
+			     worker->pin ? usable_core(cluster->io_count) : -1, err);
+		if (rc == 0)
+			cluster->io_count++;
+	}
+	if (rc == 0)
+		rc = route_install(cluster, layout, err);
+	while (rc == 0 && started < count) {
+		rc = io_start(&cluster->io[started], err);
+		if (rc == 0)
+			started++;
+	}
+	if (rc == 0)
+		rc = relay_start(cluster, err);
+	if (rc < 0)
+		stop_io(cluster, started);
+	return rc;
+}
+
+/* No thread uses it any more. */
+static void destroy(struct star_cluster *cluster)
+{
+	struct keeper *waiter;
+	struct channel *ch;
+	struct star_table *table;
+	struct route *route;
+
+	while ((ch = cluster->channels)) {
+		cluster->channels = ch->next_all;
+		channel_destroy(ch);
+	}
+	while ((waiter = cluster->waiters)) {
+		cluster->waiters = waiter->next_all;
+		keeper_fini(waiter);
+		free(waiter);
+	}
+	for (uint32_t i = 0; i < cluster->io_count; i++)
+		io_fini(&cluster->io[i]);
+	free(cluster->io);
+	while ((table = cluster->tables)) {
+		cluster->tables = table->next;
+		free(table);
+	}
+	while ((route = cluster->routes)) {
+		cluster->routes = route->next;
+		free(route);
+	}
+	for (uint32_t i = 0; i < cluster->ps_count; i++)
+		free(cluster->ps[i]);
+	free(cluster->ps);
+	pthread_cond_destroy(&cluster->changed);
+	pthread_mutex_destroy(&cluster->lock);
+	free(cluster);
+}
+
+static struct star_cluster *allocate(struct star_error *err)
+{
+	struct star_cluster *cluster = calloc(1, sizeof(*cluster));
+	pthread_condattr_t monotonic;
+
+	if (!cluster) {
+		star_error_set(err, -ENOMEM, "out of memory for a cluster");
+		return NULL;
+	}
+	TAILQ_INIT(&cluster->relay_queue);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&cluster->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	pthread_mutex_init(&cluster->lock, NULL);
+	return cluster;
+}
+
+static int open_cluster(struct star_cluster *cluster, const char *ps, uint64_t deadline_ns, struct star_error *err)
+{
+	struct config_worker worker;
+	struct layout *layout;
+	int rc = parse_ps(cluster, ps, err);
+
+	if (rc == 0)
+		rc = config_worker_environment(&worker, err);
+	if (rc < 0)
+		return rc;
+	cluster->polling = worker.polling;
+	cluster->connect_timeout_ns =
+		(worker.connect_timeout_ms ? worker.connect_timeout_ms : CONNECT_TIMEOUT_DEFAULT_MS) *
+		UINT64_C(1000000);
+	layout = catalogue_layout(cluster, deadline_ns, err);
+	if (!layout)
+		return err->code;
+	rc = start_threads(cluster, &worker, layout, err);
+	free(layout);
+	return rc;
+}
+
+struct star_cluster *star_open(const char *ps, uint64_t deadline_us, struct star_error *err)
+{
+	const uint64_t deadline_ns = deadline_from(clock_ns(), deadline_us);
+	struct star_cluster *cluster;
+	struct star_error ignored;
+
+	if (!err)
+		err = &ignored;
+	if (!ps || !*ps) {
+		star_error_set(err, -EINVAL,
+			       "no addresses: give those of the PS tasks, as in \"198.18.0.1:3333,198.18.0.2:3333\"");
+		return NULL;
+	}
+	cluster = allocate(err);
+	if (!cluster)
+		return NULL;
+	if (open_cluster(cluster, ps, deadline_ns, err) < 0) {
+		destroy(cluster);
+		return NULL;
+	}
+	return cluster;
+}
+
+void star_close(struct star_cluster *cluster)
+{
+	if (!cluster)
+		return;
+	pthread_mutex_lock(&cluster->lock);
+	atomic_store(&cluster->closing, true);
+	pthread_cond_broadcast(&cluster->changed);
+	for (struct keeper *k = cluster->waiters; k; k = k->next_all)
+		keeper_wake(k);
+	for (uint32_t i = 0; i < cluster->io_count; i++)
+		keeper_wake(&cluster->io[i].keeper);
+	/* Each of them fails its own call and leaves; callbacks still run. */
+	while (cluster->active)
+		pthread_cond_wait(&cluster->changed, &cluster->lock);
+	pthread_mutex_unlock(&cluster->lock);
+	relay_stop(cluster);
+	stop_io(cluster, cluster->io_count);
+	destroy(cluster);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a channel gets its connection. Attempts follow each other with exponential backoff and jitter until the time for
+ * connecting (NETWORK_MAX_CONNECTION_TIMEOUT) is over; each call that waits has its own deadline beside that. The
+ * backoff outlives a failure, so a node that is down is not hammered by call after call.
+ */
+#include "client/client.h"
+
+#include <errno.h>
+#include <string.h>
+#include <netinet/tcp.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static void failed(struct channel *ch, int error, uint64_t now_ns)
+{
+	if (ch->fd >= 0)
+		close(ch->fd);
+	ch->fd = -1;
+	ch->connect_error = error;
+	ch->not_before_ns = now_ns + backoff_ns(&ch->prng, ch->attempts - 1);
+	ch->state = CHANNEL_WAITING;
+}
+
+static void connected(struct channel *ch, uint64_t now_ns)
+{
+	ch->state = CHANNEL_OPEN;
+	ch->connect_error = 0;
+	ch->answered = false;
+	ch->heard_ns = now_ns;
+}
+
+void connect_start(struct channel *ch, uint64_t now_ns)
+{
+	const int one = 1;
+
+	ch->attempts++;
+	ch->fd = socket(ch->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (ch->fd < 0) {
+		failed(ch, errno, now_ns);
+		return;
+	}
+	setsockopt(ch->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (getrandom(&ch->session, sizeof(ch->session), GRND_NONBLOCK) != (ssize_t)sizeof(ch->session))
+		ch->session = prng_next(&ch->prng); /* early in the boot; it need not be a secret */
+	if (connect(ch->fd, (const struct sockaddr *)&ch->address, ch->address_bytes) == 0)
+		connected(ch, now_ns);
+	else if (errno == EINPROGRESS)
+		ch->state = CHANNEL_CONNECTING;
+	else
+		failed(ch, errno, now_ns);
+}
+
+static bool give_up(struct channel *ch, struct star_error *err)
+{
+	const int error = ch->connect_error ? ch->connect_error : ETIMEDOUT;
+
+	star_error_set(
+		err, -error,
+		"cannot connect to %s: %s (%u attempts, the last ones within %.1f s); is starserver running there, "
+		"and its data address reachable from here?",
+		ch->label, strerrordesc_np(error), ch->attempts, (double)ch->cluster->connect_timeout_ns * 1e-9);
+	return false;
+}
+
+bool connect_continue(struct channel *ch, short revents, uint64_t now_ns, struct star_error *err)
+{
+	if (ch->state == CHANNEL_CONNECTING && revents) {
+		int error = 0;
+		socklen_t bytes = sizeof(error);
+
+		if (getsockopt(ch->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0)
+			error = errno;
+		if (error == 0) {
+			connected(ch, now_ns);
+			return true;
+		}
+		failed(ch, error, now_ns);
+	}
+	if (now_ns >= ch->give_up_ns)
+		return give_up(ch, err);
+	if (ch->state == CHANNEL_WAITING && now_ns >= ch->not_before_ns)
+		connect_start(ch, now_ns);
+	return true;
+}

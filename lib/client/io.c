@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The I/O threads: keepers of channels for asynchronous calls, and the place where those calls' deadlines fire and
+ * their callbacks run. And the relay: a thread that asks the control plane for the layout on behalf of asynchronous
+ * calls, since that takes longer than an I/O thread may be away.
+ */
+#include "client/client.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sched.h>
+#include <signal.h>
+
+#include "base/clock.h"
+
+#define CALL_OF(t) ((struct call *)((char *)(t)-offsetof(struct call, timer)))
+
+static void deadline_passed(struct wheel_timer *timer, uint64_t now_ns)
+{
+	struct call *call = CALL_OF(timer);
+
+	call_cancel(call, -ETIMEDOUT, call->keeper);
+}
+
+static void start(struct io *io, struct calls *incoming)
+{
+	struct call *call;
+
+	while ((call = TAILQ_FIRST(incoming))) {
+		TAILQ_REMOVE(incoming, call, running);
+		TAILQ_INSERT_TAIL(&io->running, call, running);
+		call->timer.fire = deadline_passed;
+		wheel_arm(&io->wheel, &call->timer, call->deadline_ns);
+	}
+}
+
+static bool to_relay(struct io *io, struct call *call)
+{
+	struct star_cluster *cluster = io->keeper.cluster;
+
+	if (TAILQ_EMPTY(&call->stale) || call->error.code || call->cancelled)
+		return false;
+	pthread_mutex_lock(&cluster->lock);
+	TAILQ_INSERT_TAIL(&cluster->relay_queue, call, link);
+	pthread_cond_broadcast(&cluster->changed);
+	pthread_mutex_unlock(&cluster->lock);
+	return true;
+}
+
+static void end(struct io *io, struct calls *finished)
+{
+	struct keeper *k = &io->keeper;
+	struct call *call;
+
+	while ((call = TAILQ_FIRST(finished))) {
+		TAILQ_REMOVE(finished, call, link);
+		TAILQ_REMOVE(&io->running, call, running);
+		wheel_cancel(&io->wheel, &call->timer);
+		if (to_relay(io, call))
+			continue;
+		if (call->callback)
+			call->callback(call->arg, call->error.code, &call->error);
+		pthread_mutex_lock(&k->lock);
+		call->done = true; /* from here on star_request_wait may free it */
+		pthread_cond_broadcast(&k->done);
+		pthread_mutex_unlock(&k->lock);
+	}
+}
+
+static void cancel_all(struct io *io)
+{
+	struct call *call;
+
+	TAILQ_FOREACH(call, &io->running, running)
+	if (!call->cancelled)
+		call_cancel(call, -ECANCELED, &io->keeper);
+}
+
+/* What other threads left here. */
+static void take(struct io *io, struct calls *incoming, struct calls *finished)
+{
+	struct keeper *k = &io->keeper;
+
+	TAILQ_INIT(incoming);
+	TAILQ_INIT(finished);
+	keeper_collect(k);
+	pthread_mutex_lock(&k->lock);
+	TAILQ_CONCAT(incoming, &k->incoming, running);
+	TAILQ_CONCAT(finished, &k->finished, link);
+	pthread_mutex_unlock(&k->lock);
+}
+
+static bool something_finished(struct keeper *k)
+{
+	bool some;
+
+	pthread_mutex_lock(&k->lock);
+	some = !TAILQ_EMPTY(&k->finished) || k->inbox || !TAILQ_EMPTY(&k->incoming);
+	pthread_mutex_unlock(&k->lock);
+	return some;
+}
+
+static void *run(void *arg)
+{
+	struct io *io = arg;
+	struct keeper *k = &io->keeper;
+	struct star_cluster *cluster = k->cluster;
+
+	for (;;) {
+		struct calls incoming, finished;
+
+		take(io, &incoming, &finished);
+		start(io, &incoming);
+		end(io, &finished);
+		if (atomic_load(&cluster->closing))
+			cancel_all(io);
+		wheel_advance(&io->wheel, clock_ns(), TIMERS_A_TURN);
+		keeper_release(k, false);
+		/* Our own doing (a cancelled call, a channel handed to ourselves) is not signalled to us. */
+		if (something_finished(k))
+			continue;
+		if (atomic_load(&cluster->stop) && TAILQ_EMPTY(&io->running))
+			break;
+		keeper_turn(k, wheel_next(&io->wheel));
+	}
+	keeper_release(k, true);
+	return NULL;
+}
+
+int io_init(struct io *io, struct star_cluster *cluster, int core, struct star_error *err)
+{
+	io->core = core;
+	TAILQ_INIT(&io->running);
+	wheel_init(&io->wheel, clock_ns());
+	return keeper_init(&io->keeper, cluster, true, err);
+}
+
+int io_start(struct io *io, struct star_error *err)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	int rc;
+
+	pthread_attr_init(&attributes);
+	if (io->core >= 0) {
+		cpu_set_t set;
+
+		CPU_ZERO(&set);
+		CPU_SET(io->core, &set);
+		pthread_attr_setaffinity_np(&attributes, sizeof(set), &set);
+	}
+	sigfillset(&all); /* the program's signals are for its own threads */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&io->thread, &attributes, run, io);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	return rc ? star_error_set(err, -rc, "cannot start an I/O thread: %s; see ulimit -u", strerrordesc_np(rc)) : 0;
+}
+
+/* The cluster's `stop` is set. */
+void io_stop(struct io *io)
+{
+	keeper_wake(&io->keeper);
+	pthread_join(io->thread, NULL);
+}
+
+void io_fini(struct io *io)
+{
+	struct call *call;
+
+	/* Requests that nobody waited for. */
+	while ((call = TAILQ_FIRST(&io->keeper.requests))) {
+		TAILQ_REMOVE(&io->keeper.requests, call, request);
+		call_free(call);
+	}
+	keeper_fini(&io->keeper);
+}
+
+static void *relay(void *arg)
+{
+	struct star_cluster *cluster = arg;
+	struct call *call;
+
+	pthread_mutex_lock(&cluster->lock);
+	for (;;) {
+		call = TAILQ_FIRST(&cluster->relay_queue);
+		if (!call && cluster->relay_stop)
+			break;
+		if (!call) {
+			pthread_cond_wait(&cluster->changed, &cluster->lock);
+			continue;
+		}
+		TAILQ_REMOVE(&cluster->relay_queue, call, link);
+		pthread_mutex_unlock(&cluster->lock);
+		call_reroute(call);
+		call_submit(call, NULL); /* without parts, if that failed: it then goes to its I/O thread to be ended */
+		pthread_mutex_lock(&cluster->lock);
+	}
+	pthread_mutex_unlock(&cluster->lock);
+	return NULL;
+}
+
+int relay_start(struct star_cluster *cluster, struct star_error *err)
+{
+	sigset_t all, before;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&cluster->relay, NULL, relay, cluster);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return rc ? star_error_set(err, -rc, "cannot start a thread: %s; see ulimit -u", strerrordesc_np(rc)) : 0;
+}
+
+void relay_stop(struct star_cluster *cluster)
+{
+	pthread_mutex_lock(&cluster->lock);
+	cluster->relay_stop = true;
+	pthread_cond_broadcast(&cluster->changed);
+	pthread_mutex_unlock(&cluster->lock);
+	pthread_join(cluster->relay, NULL);
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who receives.
+ *
+ * Any thread may put parts on a channel and send them, under the channel's lock. All the rest of a channel's work
+ * (connecting, sending what the socket did not take at once, receiving, noticing its death) is done by one thread at a
+ * time: its keeper. A keeper is either a thread inside star_execute, which so receives its own reply without a
+ * hand-over between threads, or one of the I/O threads. The rules:
+ *
+ *  1. While a channel has live parts (queued or sent, and not cancelled) it has a keeper. Whoever puts the first one
+ *     there names it, under the same hold of the channel's lock: itself for a synchronous call, else the channel's I/O
+ *     thread.
+ *  2. A keeper stays until it gives the channel up (keeper_release): a synchronous caller when its own call is
+ *     finished, an I/O thread when the channel has no live part. If there are live parts then, the keeper becomes that
+ *     of the oldest one, again under the channel's lock; a signal on its event fd tells it.
+ *  3. A synchronous caller does not leave before its call is finished, which needs all its parts finished, and each
+ *     part is taken off its channel under the channel's lock. So a caller that is named keeper by rule 2 is still
+ *     there; and as it empties its inbox before it leaves, no channel is forgotten.
+ *  4. Each part is finished once: by whoever marks it PART_TAKEN under the channel's lock (the keeper that received its
+ *     reply or saw the channel die; the owner of the call when the deadline has passed or the cluster is closed).
+ *  5. A reply is received into memory of the channel, and copied to the caller's rows only after its part was taken. A
+ *     deadline that passes later finds the part taken and waits for that copy; a reply that comes later finds no part
+ *     under its sequence number and is dropped. So nothing is ever written to memory that the caller has got back.
+ *
+ * From 1 and 2: every live part has a thread that polls its channel. That thread's poll wakes at the latest at its own
+ * call's deadline; every other call's owner wakes at its own. So no call outlives its deadline by more than a copy.
+ */
+#include "client/client.h"
+
+#include <errno.h>
+#include <string.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+int keeper_init(struct keeper *k, struct star_cluster *cluster, bool io, struct star_error *err)
+{
+	pthread_condattr_t monotonic;
+
+	k->cluster = cluster;
+	k->io = io;
+	TAILQ_INIT(&k->incoming);
+	TAILQ_INIT(&k->finished);
+	TAILQ_INIT(&k->requests);
+	k->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	if (k->event_fd < 0)
+		return star_error_set(err, -errno, "cannot make an event fd: %s; see ulimit -n",
+				      strerrordesc_np(errno));
+	k->polls = malloc(sizeof(*k->polls));
+	if (!k->polls) {
+		close(k->event_fd);
+		return star_error_set(err, -ENOMEM, "out of memory for a thread's state");
+	}
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&k->done, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	pthread_mutex_init(&k->lock, NULL);
+	return 0;
+}
+
+void keeper_fini(struct keeper *k)
+{
+	pthread_mutex_destroy(&k->lock);
+	pthread_cond_destroy(&k->done);
+	free(k->polls);
+	free(k->kept);
+	close(k->event_fd);
+}
+
+void keeper_signal(struct keeper *k, struct keeper *self)
+{
+	const uint64_t one = 1;
+
+	if (k == self || k->signalled)
+		return;
+	k->signalled = true;
+	/* Cannot fail: the counter is 0 or 1. */
+	while (write(k->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+void keeper_wake(struct keeper *k)
+{
+	pthread_mutex_lock(&k->lock);
+	keeper_signal(k, NULL);
+	pthread_mutex_unlock(&k->lock);
+}
+
+void keeper_give(struct keeper *k, struct channel *ch, struct keeper *self)
+{
+	ch->keeper = k;
+	pthread_mutex_lock(&k->lock);
+	ch->inbox_next = k->inbox;
+	k->inbox = ch;
+	keeper_signal(k, self);
+	pthread_mutex_unlock(&k->lock);
+}
+
+/* Room for one more channel in both arrays; polls has one more, for the event fd. */
+static bool grow(struct keeper *k)
+{
+	const uint32_t size = k->kept_size ? k->kept_size * 2 : 8;
+	struct channel **kept;
+	struct pollfd *polls;
+
+	if (k->kept_count < k->kept_size)
+		return true;
+	kept = realloc(k->kept, size * sizeof(*kept));
+	if (!kept)
+		return false;
+	k->kept = kept;
+	polls = realloc(k->polls, (size + 1) * sizeof(*polls));
+	if (!polls)
+		return false;
+	k->polls = polls;
+	k->kept_size = size;
+	return true;
+}
+
+void keeper_collect(struct keeper *k)
+{
+	struct channel *ch;
+	uint64_t count;
+
+	pthread_mutex_lock(&k->lock);
+	if (k->signalled) {
+		k->signalled = false;
+		while (read(k->event_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+			;
+	}
+	ch = k->inbox;
+	k->inbox = NULL;
+	pthread_mutex_unlock(&k->lock);
+	while (ch) {
+		struct channel *next = ch->inbox_next;
+
+		if (grow(k)) {
+			k->kept[k->kept_count++] = ch;
+		} else {
+			channel_die(ch, -ENOMEM, "cannot be served: out of memory", k);
+			channel_release(ch, k);
+		}
+		ch = next;
+	}
+}
+
+/* Fills the poll array; returns the earliest time at which a channel wants to be looked at again. */
+static uint64_t prepare(struct keeper *k, uint64_t until_ns, bool *all_open)
+{
+	*all_open = true;
+	k->polls[0] = (struct pollfd){ .fd = k->event_fd, .events = POLLIN };
+	for (uint32_t i = 0; i < k->kept_count; i++) {
+		struct pollfd *p = &k->polls[i + 1];
+		uint64_t when = UINT64_MAX;
+
+		*p = (struct pollfd){ 0 };
+		p->fd = channel_interest(k->kept[i], &p->events, &when);
+		if (!(p->events & POLLIN))
+			*all_open = false;
+		if (when < until_ns)
+			until_ns = when;
+	}
+	return until_ns;
+}
+
+static void wait_for_events(struct keeper *k, uint64_t until_ns)
+{
+	const uint64_t now = clock_ns();
+	const uint64_t left = until_ns > now ? until_ns - now : 0;
+	const struct timespec timeout = { (time_t)(left / 1000000000), (long)(left % 1000000000) };
+
+	/* An error (EINTR) is like nothing: the caller looks at the clock and comes again. */
+	if (ppoll(k->polls, k->kept_count + 1, until_ns == UINT64_MAX ? NULL : &timeout, NULL) < 0)
+		for (uint32_t i = 0; i <= k->kept_count; i++)
+			k->polls[i].revents = 0;
+}
+
+void keeper_turn(struct keeper *k, uint64_t until_ns)
+{
+	/* An idle I/O thread sleeps even with polling on: it has nothing to poll. */
+	const bool spin = k->cluster->polling && (k->kept_count || !k->io);
+	bool all_open;
+	uint64_t now;
+
+	until_ns = prepare(k, until_ns, &all_open);
+	if (!spin) {
+		wait_for_events(k, until_ns);
+	} else if (all_open) {
+		/* Asking each socket for data is one system call, asking poll first would be two. */
+		for (uint32_t i = 1; i <= k->kept_count; i++)
+			k->polls[i].revents = k->polls[i].events;
+		__builtin_ia32_pause();
+	} else {
+		wait_for_events(k, 0);
+	}
+	now = clock_ns();
+	for (uint32_t i = 0; i < k->kept_count; i++)
+		channel_serve(k->kept[i], k->polls[i + 1].revents, now, k);
+}
+
+void keeper_release(struct keeper *k, bool all)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < k->kept_count; i++) {
+		if (all || channel_idle(k->kept[i]))
+			channel_release(k->kept[i], k);
+		else
+			k->kept[kept++] = k->kept[i];
+	}
+	k->kept_count = kept;
+}
+
+static bool is_finished(struct keeper *k, const struct call *call)
+{
+	bool finished;
+
+	pthread_mutex_lock(&k->lock);
+	finished = call->finished;
+	pthread_mutex_unlock(&k->lock);
+	return finished;
+}
+
+void keeper_wait(struct keeper *k, struct call *call)
+{
+	for (;;) {
+		keeper_collect(k);
+		if (is_finished(k, call))
+			break;
+		if (!call->cancelled && atomic_load(&k->cluster->closing))
+			call_cancel(call, -ECANCELED, k);
+		else if (!call->cancelled && clock_ns() >= call->deadline_ns)
+			call_cancel(call, -ETIMEDOUT, k);
+		else /* a cancelled call waits for copies that have begun; their end is signalled */
+			keeper_turn(k, call->cancelled ? UINT64_MAX : call->deadline_ns);
+	}
+	/* Between collect and the last part's end a channel may have come in: rule 3. */
+	keeper_collect(k);
+	keeper_release(k, true);
+}
+
+struct keeper *waiter_get(struct star_cluster *cluster, struct star_error *err)
+{
+	struct keeper *k;
+
+	pthread_mutex_lock(&cluster->lock);
+	k = cluster->waiters_free;
+	if (k)
+		cluster->waiters_free = k->next_free;
+	pthread_mutex_unlock(&cluster->lock);
+	if (k)
+		return k;
+	k = calloc(1, sizeof(*k));
+	if (!k) {
+		star_error_set(err, -ENOMEM, "out of memory for a thread's state");
+		return NULL;
+	}
+	if (keeper_init(k, cluster, false, err) < 0) {
+		free(k);
+		return NULL;
+	}
+	pthread_mutex_lock(&cluster->lock);
+	k->next_all = cluster->waiters;
+	cluster->waiters = k;
+	pthread_mutex_unlock(&cluster->lock);
+	return k;
+}
+
+void waiter_put(struct keeper *k)
+{
+	struct star_cluster *cluster = k->cluster;
+
+	pthread_mutex_lock(&cluster->lock);
+	k->next_free = cluster->waiters_free;
+	cluster->waiters_free = k;
+	pthread_mutex_unlock(&cluster->lock);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Layouts: from what the control plane published to the channels that calls are split over. */
+#include "client/client.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The control plane is believed as little as a reactor: nothing here may lead out of an array. */
+static int check(const struct layout *layout, struct star_error *err)
+{
+	uint64_t reactors = 0;
+
+	for (uint32_t i = 0; i < layout->nodes_count; i++) {
+		const struct layout_node *node = &layout->nodes[i];
+
+		if (node->reactors < 1 || node->reactors > WIRE_REACTORS_MAX || node->data_port < 1 ||
+		    node->data_port + node->reactors - 1 > UINT16_MAX)
+			return star_error_set(err, -EPROTO,
+					      "the layout gives PS task %u %u reactors from data port %u on", i,
+					      node->reactors, node->data_port);
+		reactors += node->reactors;
+	}
+	if (layout->nodes_count < 1 || layout->nodes_count > WIRE_NODES_MAX || reactors != layout->reactors)
+		return star_error_set(err, -EPROTO, "the layout has %u nodes and %u reactors, which do not agree",
+				      layout->nodes_count, layout->reactors);
+	if (layout->partitions < 1 || layout->partitions > WIRE_PARTITIONS_MAX ||
+	    layout->partitions & (layout->partitions - 1) || layout->partitions < reactors)
+		return star_error_set(err, -EPROTO, "the layout has %u partitions for %u reactors", layout->partitions,
+				      layout->reactors);
+	return 0;
+}
+
+/* A node that was restarted has lost what the handle's tables stand for: that must never go unnoticed. */
+static int check_restarts(const struct route *old, const struct layout *layout, struct star_error *err)
+{
+	for (uint32_t i = 0; old && i < old->reactors; i++) {
+		const struct channel *ch = old->channels[i];
+
+		if (ch->task < layout->nodes_count && layout->nodes[ch->task].incarnation != ch->incarnation)
+			return star_error_set(
+				err, -ESTALE,
+				"PS task %u (%s:%u) was restarted since this cluster was opened, and what it held "
+				"then is lost: open the cluster again, and restore or create its tables anew",
+				ch->task, layout->nodes[ch->task].data_host, layout->nodes[ch->task].data_port);
+	}
+	if (old && old->partitions != layout->partitions)
+		return star_error_set(
+			err, -ESTALE,
+			"the cluster has %u partitions now, it had %u when it was opened: it is another one; "
+			"open it again",
+			layout->partitions, old->partitions);
+	return 0;
+}
+
+static struct channel *add_channel(struct star_cluster *cluster, const struct layout_node *node, uint32_t task,
+				   uint32_t reactor, struct star_error *err)
+{
+	struct keeper *io = &cluster->io[cluster->channels_count % cluster->io_count].keeper;
+	struct channel *ch = channel_create(cluster, task, reactor, node->incarnation, node->data_host,
+					    (uint16_t)(node->data_port + reactor), io, err);
+
+	if (!ch)
+		return NULL;
+	ch->next_all = cluster->channels;
+	cluster->channels = ch;
+	cluster->channels_count++;
+	return ch;
+}
+
+/* Both lists are in the order of tasks and reactors; *at moves over the old one. NULL: there is none. */
+static struct channel *find(const struct route *old, uint32_t *at, uint32_t task, uint32_t reactor)
+{
+	for (; old && *at < old->reactors; ++*at) {
+		struct channel *ch = old->channels[*at];
+
+		if (ch->task == task && ch->reactor == reactor)
+			return old->channels[(*at)++];
+		if (ch->task > task || (ch->task == task && ch->reactor > reactor))
+			break;
+	}
+	return NULL;
+}
+
+static bool same_place(const struct channel *ch, const char *host, uint16_t port)
+{
+	struct in_addr v4;
+	struct in6_addr v6;
+
+	if (ch->address.ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const struct sockaddr_in *)&ch->address;
+
+		return inet_pton(AF_INET, host, &v4) == 1 && v4.s_addr == in->sin_addr.s_addr &&
+		       in->sin_port == htons(port);
+	}
+	return inet_pton(AF_INET6, host, &v6) == 1 &&
+	       memcmp(&v6, &((const struct sockaddr_in6 *)&ch->address)->sin6_addr, sizeof(v6)) == 0 &&
+	       ((const struct sockaddr_in6 *)&ch->address)->sin6_port == htons(port);
+}
+
+static void retire_others(const struct route *old, const struct route *route)
+{
+	uint32_t at = 0;
+
+	for (uint32_t i = 0; old && i < old->reactors; i++) {
+		struct channel *ch = old->channels[i];
+
+		if (find(route, &at, ch->task, ch->reactor) != ch)
+			channel_retire(ch);
+	}
+}
+
+int route_install(struct star_cluster *cluster, const struct layout *layout, struct star_error *err)
+{
+	struct route *old = atomic_load(&cluster->route), *route;
+	uint32_t at = 0, n = 0;
+
+	if (check(layout, err) < 0 || check_restarts(old, layout, err) < 0)
+		return err->code;
+	if (old && layout->epoch <= old->epoch)
+		return 0;
+	route = calloc(1, sizeof(*route) + layout->reactors * sizeof(*route->channels));
+	if (!route)
+		return star_error_set(err, -ENOMEM, "out of memory for the layout");
+	route->epoch = layout->epoch;
+	route->partitions = layout->partitions;
+	route->reactors = layout->reactors;
+	for (uint32_t task = 0; task < layout->nodes_count; task++) {
+		const struct layout_node *node = &layout->nodes[task];
+
+		for (uint32_t r = 0; r < node->reactors; r++) {
+			struct channel *ch = find(old, &at, task, r);
+
+			if (!ch || !same_place(ch, node->data_host, (uint16_t)(node->data_port + r)))
+				ch = add_channel(cluster, node, task, r, err);
+			if (!ch) {
+				free(route);
+				return err->code;
+			}
+			route->channels[n++] = ch;
+		}
+	}
+	route->next = cluster->routes;
+	cluster->routes = route;
+	atomic_store(&cluster->route, route);
+	retire_others(old, route);
+	return 0;
+}
+
+int route_refresh(struct star_cluster *cluster, uint32_t epoch, uint64_t deadline_ns, struct star_error *err)
+{
+	const struct timespec until = { (time_t)(deadline_ns / 1000000000), (long)(deadline_ns % 1000000000) };
+	struct layout *layout;
+	int rc = 0;
+
+	pthread_mutex_lock(&cluster->lock);
+	while (cluster->refreshing && rc == 0)
+		rc = pthread_cond_timedwait(&cluster->changed, &cluster->lock, &until);
+	if (rc || atomic_load(&cluster->route)->epoch != epoch) {
+		pthread_mutex_unlock(&cluster->lock);
+		return rc ? star_error_set(err, -ETIMEDOUT, "the layout has changed, and fetching it took too long")
+			  : 0;
+	}
+	cluster->refreshing = true; /* one thread at a time fetches and installs */
+	pthread_mutex_unlock(&cluster->lock);
+	layout = catalogue_layout(cluster, deadline_ns, err);
+	rc = layout ? route_install(cluster, layout, err) : err->code;
+	free(layout);
+	pthread_mutex_lock(&cluster->lock);
+	cluster->refreshing = false;
+	pthread_cond_broadcast(&cluster->changed);
+	pthread_mutex_unlock(&cluster->lock);
+	return rc;
+}

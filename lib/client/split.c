@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Cuts a call's operations into parts: by the reactor that owns each key, keeping the keys' order, and by what one
+ * frame may hold.
+ *
+ * A push promises that the gradients of duplicate keys are summed before they are applied. The node keeps that promise
+ * within one request; so a reactor's share of a push that needs several requests is ordered by key first (stably: the
+ * order in which gradients of one key are summed stays), and never cut between duplicates.
+ */
+#include "client/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/layout.h"
+
+struct split {
+	struct call *call;
+	const struct route *route;
+	struct part **open; /* by reactor: its last part, still with room */
+	uint32_t *counts;   /* by reactor */
+	struct star_error *err;
+};
+
+static int no_memory(struct split *s)
+{
+	return star_error_set(s->err, -ENOMEM, "out of memory for a call");
+}
+
+static struct part *open_part(struct split *s, uint32_t reactor)
+{
+	struct part *part = call_alloc(s->call, sizeof(*part));
+
+	if (!part)
+		return NULL;
+	*part = (struct part){
+		.call = s->call,
+		.channel = s->route->channels[reactor],
+		.epoch = s->route->epoch,
+		.state = PART_NEW,
+	};
+	TAILQ_INSERT_TAIL(&s->call->parts, part, in_call);
+	return s->open[reactor] = part;
+}
+
+/* How many more keys of this operation the part can take. */
+static uint32_t room(const struct part *part, const struct call_op *op)
+{
+	const uint32_t request_used = part->request_bytes + (uint32_t)sizeof(struct wire_op) + 7;
+	const uint32_t reply_used = part->reply_bytes + (uint32_t)sizeof(struct wire_result) + 7;
+	uint32_t keys = WIRE_KEYS_MAX - part->keys, by_bytes;
+
+	if (part->slices_count == WIRE_OPS_MAX || request_used > WIRE_PAYLOAD_MAX || reply_used > WIRE_PAYLOAD_MAX)
+		return 0;
+	by_bytes = (WIRE_PAYLOAD_MAX - request_used) / op_request_key_bytes(op);
+	if (by_bytes < keys)
+		keys = by_bytes;
+	if (op_reply_key_bytes(op)) {
+		by_bytes = (WIRE_PAYLOAD_MAX - reply_used) / op_reply_key_bytes(op);
+		if (by_bytes < keys)
+			keys = by_bytes;
+	}
+	return keys;
+}
+
+static int add_slice(struct split *s, struct part *part, uint32_t op, const uint32_t *order, uint64_t first,
+		     uint32_t count)
+{
+	const struct call_op *o = &s->call->ops[op];
+	struct slice *slice = call_alloc(s->call, sizeof(*slice));
+
+	if (!slice)
+		return no_memory(s);
+	*slice = (struct slice){ .op = op, .count = count, .order = order, .first = first };
+	if (part->last)
+		part->last->next = slice;
+	else
+		part->slices = slice;
+	part->last = slice;
+	part->slices_count++;
+	part->keys += count;
+	part->request_bytes += (uint32_t)sizeof(struct wire_op) + wire_padded(count * op_request_key_bytes(o));
+	part->reply_bytes += (uint32_t)sizeof(struct wire_result) + wire_padded(count * op_reply_key_bytes(o));
+	return 0;
+}
+
+static int by_key_then_position(const void *a, const void *b, void *keys_of)
+{
+	const uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+	const uint64_t *keys = keys_of;
+
+	if (keys[i] != keys[j])
+		return keys[i] < keys[j] ? -1 : 1;
+	return i < j ? -1 : i > j;
+}
+
+static const uint32_t *order_by_key(struct split *s, const struct call_op *op, const uint32_t *order, uint32_t n)
+{
+	uint32_t *sorted = call_alloc(s->call, (size_t)n * sizeof(*sorted));
+
+	if (!sorted)
+		return NULL;
+	for (uint32_t i = 0; i < n; i++)
+		sorted[i] = order ? order[i] : i;
+	qsort_r(sorted, n, sizeof(*sorted), by_key_then_position, (void *)(uintptr_t)op->keys);
+	return sorted;
+}
+
+/* Gives a reactor its n keys of an operation: order, or the positions 0 to n - 1. */
+static int emit(struct split *s, uint32_t reactor, uint32_t op, const uint32_t *order, uint32_t n)
+{
+	const struct call_op *o = &s->call->ops[op];
+	const bool together = o->kind == STAR_PUSH && o->keys;
+	bool sorted = false;
+	uint32_t at = 0;
+
+	while (at < n) {
+		struct part *part = s->open[reactor];
+		uint32_t fit = part ? room(part, o) : 0, take;
+		int rc;
+
+		if (fit == 0 || (together && fit < n - at && part->slices_count)) {
+			part = open_part(s, reactor);
+			if (!part)
+				return no_memory(s);
+			fit = room(part, o);
+		}
+		take = fit < n - at ? fit : n - at;
+		if (together && take < n - at && !sorted) {
+			order = order_by_key(s, o, order, n);
+			if (!order)
+				return no_memory(s);
+			sorted = true;
+		}
+		if (together && take < n - at)
+			while (take && o->keys[order[at + take - 1]] == o->keys[order[at + take]])
+				take--;
+		if (!take)
+			return star_error_set(s->err, -E2BIG,
+					      "key %llu occurs more than %u times in one push to \"%s\", and all its "
+					      "gradients must fit "
+					      "into one request: sum them first, or make several pushes",
+					      (unsigned long long)o->keys[order[at]], fit, o->table->spec.name);
+		rc = add_slice(s, part, op, order ? order + at : NULL, at, take);
+		if (rc < 0)
+			return rc;
+		at += take;
+	}
+	return 0;
+}
+
+/* Positions of an operation: the n given, or all. */
+static int split_op(struct split *s, uint32_t op, const uint32_t *positions, uint32_t n)
+{
+	const struct call_op *o = &s->call->ops[op];
+	const struct route *route = s->route;
+	uint32_t *owners, *order, begin = 0, next = 0;
+
+	if (route->reactors == 1)
+		return emit(s, 0, op, positions, n);
+	owners = call_alloc(s->call, (size_t)n * sizeof(*owners));
+	order = call_alloc(s->call, (size_t)n * sizeof(*order));
+	if (!owners || !order)
+		return no_memory(s);
+	memset(s->counts, 0, route->reactors * sizeof(*s->counts));
+	for (uint32_t i = 0; i < n; i++) {
+		const uint64_t at = positions ? positions[i] : i, key = o->keys ? o->keys[at] : at;
+		const uint64_t hash = hash_key(o->table->name_hash, key);
+
+		owners[i] = layout_owner(route->partitions, route->reactors, layout_partition(hash, route->partitions));
+		s->counts[owners[i]]++;
+	}
+	for (uint32_t r = 0; r < route->reactors; r++) {
+		const uint32_t count = s->counts[r];
+
+		s->counts[r] = next;
+		next += count;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		order[s->counts[owners[i]]++] = positions ? positions[i] : i;
+	for (uint32_t r = 0; r < route->reactors; r++) {
+		const uint32_t end = s->counts[r]; /* the fill has moved each start to its end */
+
+		if (end > begin) {
+			const int rc = emit(s, r, op, order + begin, end - begin);
+
+			if (rc < 0)
+				return rc;
+		}
+		begin = end;
+	}
+	return 0;
+}
+
+/* The keys of an operation that are in these parts. */
+static int split_again(struct split *s, uint32_t op, const struct parts *from)
+{
+	const struct part *part;
+	uint32_t *positions, n = 0, at = 0;
+
+	TAILQ_FOREACH(part, from, link)
+	for (const struct slice *slice = part->slices; slice; slice = slice->next)
+		n += slice->op == op ? slice->count : 0;
+	if (!n)
+		return 0;
+	positions = call_alloc(s->call, (size_t)n * sizeof(*positions));
+	if (!positions)
+		return no_memory(s);
+	TAILQ_FOREACH(part, from, link)
+	for (const struct slice *slice = part->slices; slice; slice = slice->next)
+		for (uint32_t i = 0; slice->op == op && i < slice->count; i++)
+			positions[at++] = slice->order ? slice->order[i] : (uint32_t)(slice->first + i);
+	return split_op(s, op, positions, n);
+}
+
+int split_call(struct call *call, const struct route *route, const struct parts *from, struct star_error *err)
+{
+	struct split s = { .call = call, .route = route, .err = err };
+	int rc = 0;
+
+	s.open = call_alloc(call, route->reactors * sizeof(*s.open));
+	s.counts = call_alloc(call, route->reactors * sizeof(*s.counts));
+	if (!s.open || !s.counts)
+		return no_memory(&s);
+	memset(s.open, 0, route->reactors * sizeof(*s.open));
+	for (uint32_t op = 0; op < call->ops_count && rc == 0; op++)
+		rc = from ? split_again(&s, op, from) : split_op(&s, op, NULL, (uint32_t)call->ops[op].count);
+	return rc;
+}

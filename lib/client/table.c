@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tables and variables: created, looked up, remembered by the cluster. */
+#include "client/client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+
+/* The handle of that object, made if it is not there yet. */
+static struct star_table *remember(struct star_cluster *cluster, const struct object_spec *spec, struct star_error *err)
+{
+	struct star_table *table, *made = calloc(1, sizeof(*made));
+
+	if (!made) {
+		star_error_set(err, -ENOMEM, "out of memory for table \"%s\"", spec->name);
+		return NULL;
+	}
+	made->cluster = cluster;
+	made->spec = *spec;
+	made->name_hash = hash_name(spec->name);
+	made->row_bytes = spec->dim * dtype_bytes(spec->dtype);
+	made->elements = spec->kind == OBJECT_VARIABLE ? object_elements(spec) : spec->dim;
+	made->blocks = spec->kind == OBJECT_VARIABLE ? object_blocks(spec) : 0;
+	pthread_mutex_lock(&cluster->lock);
+	for (table = cluster->tables; table; table = table->next)
+		if (table->spec.id == spec->id && object_spec_same(&table->spec, spec, NULL) == 0 &&
+		    strcmp(table->spec.name, spec->name) == 0)
+			break;
+	if (!table) {
+		made->next = cluster->tables;
+		cluster->tables = table = made;
+		made = NULL;
+	}
+	pthread_mutex_unlock(&cluster->lock);
+	free(made);
+	return table;
+}
+
+/* params is stolen. */
+static struct star_table *ask(struct star_cluster *cluster, const char *method, json_t *params,
+			      const struct object_spec *wanted, uint64_t deadline_us, struct star_error *err)
+{
+	const uint64_t deadline_ns = deadline_from(clock_ns(), deadline_us);
+	struct star_table *table = NULL;
+	struct object_spec spec = { 0 };
+	json_t *json;
+
+	if (!params) {
+		star_error_set(err, -EINVAL, "the name \"%s\" is not UTF-8", wanted->name);
+		return NULL;
+	}
+	json = catalogue_call(cluster, method, params, deadline_ns, err);
+	json_decref(params);
+	if (!json)
+		return NULL;
+	if (object_from_json(json, &spec, err) == 0) {
+		if (strcmp(spec.name, wanted->name) != 0 || spec.id == 0)
+			star_error_set(err, -EPROTO, "the control plane answered \"%s\" of \"%s\" with another object",
+				       method, wanted->name);
+		else if (!wanted->kind || object_spec_same(&spec, wanted, err) == 0)
+			table = remember(cluster, &spec, err);
+	}
+	json_decref(json);
+	return table;
+}
+
+static int copy_name(struct object_spec *spec, const char *name, struct star_error *err)
+{
+	if (!name || strnlen(name, WIRE_NAME_MAX + 1) > WIRE_NAME_MAX)
+		return star_error_set(err, -EINVAL, "a table's or variable's name must have 1 to %d bytes",
+				      WIRE_NAME_MAX);
+	strcpy(spec->name, name);
+	return 0;
+}
+
+static int fill(struct object_spec *spec, const struct star_spec *from, unsigned kind, struct star_error *err)
+{
+	if (!from)
+		return star_error_set(err, -EINVAL, "the definition (struct star_spec) is NULL");
+	*spec = (struct object_spec){
+		.kind = (uint8_t)kind,
+		.dtype = (uint8_t)(from->dtype ? dtype_parse(from->dtype) : STAR_FLOAT32),
+		.initializer =
+			(uint8_t)(from->initializer ? object_initializer_parse(from->initializer) : OBJECT_ZEROS),
+		.optimizer = (uint8_t)(from->optimizer ? object_optimizer_parse(from->optimizer) : OBJECT_SGD),
+		.seed = from->seed,
+		.scale = from->scale,
+		.rate = from->rate != 0 ? from->rate : 0.01f,
+		.epsilon = from->epsilon != 0 ? from->epsilon : 1e-10f,
+		.initial_accumulator = from->initial_accumulator,
+	};
+	if (copy_name(spec, from->name, err) < 0)
+		return -EINVAL;
+	if (kind == OBJECT_TABLE) {
+		spec->dim = from->dim;
+		return object_spec_check(spec, err);
+	}
+	spec->ndim = from->ndim;
+	if (from->ndim && !from->shape)
+		return star_error_set(err, -EINVAL, "variable \"%s\" has %u dimensions, but its shape is NULL",
+				      spec->name, from->ndim);
+	for (uint32_t i = 0; i < from->ndim && i < OBJECT_NDIM_MAX; i++)
+		spec->shape[i] = from->shape[i];
+	return object_spec_check(spec, err);
+}
+
+static struct star_table *create(struct star_cluster *cluster, const struct star_spec *from, unsigned kind,
+				 uint64_t deadline_us, struct star_error *err)
+{
+	struct star_table *table = NULL;
+	struct star_error ignored;
+	struct object_spec spec;
+
+	if (!err)
+		err = &ignored;
+	if (cluster_enter(cluster, true, err) < 0)
+		return NULL;
+	if (fill(&spec, from, kind, err) == 0)
+		table = ask(cluster, "create", object_to_json(&spec), &spec, deadline_us, err);
+	cluster_leave(cluster);
+	return table;
+}
+
+struct star_table *star_table_create(struct star_cluster *cluster, const struct star_spec *spec, uint64_t deadline_us,
+				     struct star_error *err)
+{
+	return create(cluster, spec, OBJECT_TABLE, deadline_us, err);
+}
+
+struct star_table *star_variable_create(struct star_cluster *cluster, const struct star_spec *spec,
+					uint64_t deadline_us, struct star_error *err)
+{
+	return create(cluster, spec, OBJECT_VARIABLE, deadline_us, err);
+}
+
+struct star_table *star_lookup(struct star_cluster *cluster, const char *name, uint64_t deadline_us,
+			       struct star_error *err)
+{
+	struct object_spec wanted = { 0 };
+	struct star_table *table = NULL;
+	struct star_error ignored;
+
+	if (!err)
+		err = &ignored;
+	if (cluster_enter(cluster, true, err) < 0)
+		return NULL;
+	if (copy_name(&wanted, name, err) == 0)
+		table = ask(cluster, "lookup", json_pack("{s:s}", "name", name), &wanted, deadline_us, err);
+	cluster_leave(cluster);
+	return table;
+}
+
+uint64_t star_elements(const struct star_table *table)
+{
+	return table ? table->elements : 0;
+}

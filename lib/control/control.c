@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/control.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "control/listen.h"
+#include "control/node.h"
+
+static int check_options(const struct control_options *options, struct star_error *err)
+{
+	const struct config *config = options->config;
+
+	if (strcmp(config->job_name, "ps") != 0)
+		return star_error_set(err, -EINVAL, "only a PS task has a control plane, not job \"%s\"",
+				      config->job_name);
+	if (config->ps_count < 1 || config->ps_count > WIRE_NODES_MAX || config->task_index >= config->ps_count)
+		return star_error_set(err, -EINVAL, "PS task %u of %u: 1 to %d PS tasks are possible, counted from 0",
+				      config->task_index, config->ps_count, WIRE_NODES_MAX);
+	if (options->incarnation == 0)
+		return star_error_set(err, -EINVAL, "a node's incarnation must not be 0");
+	return 0;
+}
+
+static void init_sync(struct control *control)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&control->wake, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	pthread_mutex_init(&control->lock, NULL);
+	pthread_mutex_init(&control->plane, NULL);
+}
+
+/* PS task 0 is the first node of its own cluster, and a cluster of one node has its layout at once. */
+static int start_leading(struct control *control, struct star_error *err)
+{
+	const struct config *config = control->config;
+	struct cluster_node *own;
+
+	control->nodes = calloc(config->ps_count, sizeof(control->nodes[0]));
+	if (!control->nodes)
+		return star_error_set(err, -ENOMEM, "out of memory");
+	own = &control->nodes[0];
+	own->layout.incarnation = control->incarnation;
+	own->layout.data_port = config->own.data.port;
+	own->layout.reactors = config->reactors;
+	strcpy(own->layout.data_host, config->own.data.host);
+	own->joined = true;
+	control->layout_due = true;
+	return leader_lay_out(control, 0, err);
+}
+
+/* The TCP socket first: of two nodes started with one configuration, the second one fails before it touches the path. */
+static int start_serving(struct control *control, struct star_error *err)
+{
+	struct line_server_options options = {
+		.line_max = JSONRPC_REQUEST_MAX,
+		.stall_timeout_us = CONTROL_STALL_US,
+		.ctx = control,
+		.serve = methods_serve,
+		.too_long = methods_too_long,
+		.too_many = methods_too_many,
+	};
+	const struct config_address *own = &control->config->own.control;
+	char address[CONTROL_ADDRESS_MAX];
+	struct stat socket;
+
+	snprintf(address, sizeof(address), "%s:%u", own->host, own->port);
+	options.peer_fd = listen_tcp(address, err);
+	if (options.peer_fd < 0)
+		return options.peer_fd;
+	options.admin_fd = listen_unix(control->config->control_socket, err);
+	if (options.admin_fd < 0)
+		goto close_peer;
+	strcpy(control->socket_path, control->config->control_socket);
+	if (stat(control->socket_path, &socket) == 0)
+		control->socket_inode = socket.st_ino;
+	control->server = line_server_create(&options, err);
+	if (control->server)
+		return 0;
+	close(options.admin_fd);
+close_peer:
+	close(options.peer_fd);
+	return err->code;
+}
+
+struct control *control_create(const struct control_options *options, struct star_error *err)
+{
+	struct control *control;
+	struct star_error local;
+
+	if (!err)
+		err = &local;
+	if (check_options(options, err) < 0)
+		return NULL;
+	control = calloc(1, sizeof(*control));
+	if (!control) {
+		star_error_set(err, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	control->config = options->config;
+	control->data_plane = options->data_plane;
+	control->incarnation = options->incarnation;
+	control->task = options->config->task_index;
+	control->started_us = clock_us();
+	init_sync(control);
+	control->executor = executor_create("control-exec", err);
+	control->forwarder = control->executor ? executor_create("control-fwd", err) : NULL;
+	if (!control->forwarder || (control->task == 0 && start_leading(control, err) < 0) ||
+	    start_serving(control, err) < 0 || (control->task != 0 && follower_start(control, err) < 0)) {
+		control_destroy(control);
+		return NULL;
+	}
+	return control;
+}
+
+/* Only the socket that this node made: another one may have taken the path since. */
+static void remove_socket(const struct control *control)
+{
+	struct stat socket;
+
+	if (control->socket_path[0] && lstat(control->socket_path, &socket) == 0 && S_ISSOCK(socket.st_mode) &&
+	    socket.st_ino == control->socket_inode)
+		unlink(control->socket_path);
+}
+
+void control_destroy(struct control *control)
+{
+	if (!control)
+		return;
+	control_stop(control);
+	follower_join(control);
+	/* The server posts to the executors until it stops, and they answer on its connections until they are gone. */
+	line_server_stop(control->server);
+	executor_destroy(control->forwarder);
+	executor_destroy(control->executor);
+	remove_socket(control);
+	line_server_destroy(control->server);
+	for (uint32_t id = 1; id <= control->objects_last; id++)
+		free(control->objects[id]);
+	free(control->nodes);
+	pthread_cond_destroy(&control->wake);
+	pthread_mutex_destroy(&control->lock);
+	pthread_mutex_destroy(&control->plane);
+	free(control);
+}

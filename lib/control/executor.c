@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/executor.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "control/thread.h"
+
+struct executor {
+	pthread_t thread;
+	pthread_mutex_t lock; /* protects all that follows */
+	pthread_cond_t posted;
+	struct executor_job *first, **last;
+	bool stopping;
+};
+
+static void *loop(void *arg)
+{
+	struct executor *executor = arg;
+
+	pthread_mutex_lock(&executor->lock);
+	for (;;) {
+		struct executor_job *job = executor->first;
+		const bool stopping = executor->stopping;
+
+		if (job) {
+			executor->first = job->next;
+			if (!executor->first)
+				executor->last = &executor->first;
+			pthread_mutex_unlock(&executor->lock);
+			job->run(job, stopping);
+			pthread_mutex_lock(&executor->lock);
+		} else if (stopping) {
+			break;
+		} else {
+			pthread_cond_wait(&executor->posted, &executor->lock);
+		}
+	}
+	pthread_mutex_unlock(&executor->lock);
+	return NULL;
+}
+
+struct executor *executor_create(const char *name, struct star_error *err)
+{
+	struct executor *executor = calloc(1, sizeof(*executor));
+
+	if (!executor) {
+		star_error_set(err, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	pthread_mutex_init(&executor->lock, NULL);
+	pthread_cond_init(&executor->posted, NULL);
+	executor->last = &executor->first;
+	if (thread_start(&executor->thread, name, loop, executor, err) < 0) {
+		pthread_cond_destroy(&executor->posted);
+		pthread_mutex_destroy(&executor->lock);
+		free(executor);
+		return NULL;
+	}
+	return executor;
+}
+
+void executor_post(struct executor *executor, struct executor_job *job)
+{
+	job->next = NULL;
+	pthread_mutex_lock(&executor->lock);
+	*executor->last = job;
+	executor->last = &job->next;
+	pthread_cond_signal(&executor->posted);
+	pthread_mutex_unlock(&executor->lock);
+}
+
+void executor_destroy(struct executor *executor)
+{
+	if (!executor)
+		return;
+	pthread_mutex_lock(&executor->lock);
+	executor->stopping = true;
+	pthread_cond_signal(&executor->posted);
+	pthread_mutex_unlock(&executor->lock);
+	pthread_join(executor->thread, NULL);
+	pthread_cond_destroy(&executor->posted);
+	pthread_mutex_destroy(&executor->lock);
+	free(executor);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One thread that runs jobs one after the other, so that what takes long keeps nobody else waiting. */
+#ifndef CONTROL_EXECUTOR_H
+#define CONTROL_EXECUTOR_H
+
+#include <stdbool.h>
+
+#include "star_error.h"
+
+/* Embedded in what is to be done; run owns it from then on. cancelled: the executor stops, do nothing but clean up. */
+struct executor_job {
+	struct executor_job *next;
+	void (*run)(struct executor_job *job, bool cancelled);
+};
+
+struct executor;
+
+/* name: the thread's, at most 15 bytes. The thread blocks all signals. */
+struct executor *executor_create(const char *name, struct star_error *err);
+
+/* From any thread. Who posts bounds how many jobs there are. */
+void executor_post(struct executor *executor, struct executor_job *job);
+
+/* Waits for the job that runs, cancels the others. executor may be NULL. */
+void executor_destroy(struct executor *executor);
+
+#endif

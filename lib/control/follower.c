@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * PS tasks other than 0: a thread that joins PS task 0 and then sends it a heartbeat every second. By these the node
+ * notices a restart of PS task 0, and PS task 0 one of the node; what PS task 0 could not deliver by itself, an object or
+ * a new layout, comes with the replies.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "control/jsonrpc_message.h"
+#include "control/member.h"
+#include "control/node.h"
+#include "control/thread.h"
+
+struct leader_link {
+	struct jsonrpc_client *client;
+	/* The catalogue goes with the first join of a connection: only a connection that broke can hide another PS task 0. */
+	bool introduced;
+	uint32_t retry_ms;
+};
+
+static json_t *join_params(struct control *control, bool with_objects)
+{
+	const struct config *config = control->config;
+	json_t *params = json_pack("{s:i, s:I, s:s, s:i, s:i, s:i, s:i}", "task", (int)control->task, "incarnation",
+				   (json_int_t)control->incarnation, "data_host", config->own.data.host, "data_port",
+				   config->own.data.port, "reactors", (int)config->reactors, "partitions",
+				   (int)config->partitions, "ps_count", (int)config->ps_count);
+	json_t *objects = control_objects_json(control);
+
+	pthread_mutex_lock(&control->lock);
+	json_object_set_new(params, "epoch", json_integer(control->epoch));
+	pthread_mutex_unlock(&control->lock);
+	json_object_set_new(params, "objects_count", json_integer((json_int_t)json_array_size(objects)));
+	if (with_objects)
+		json_object_set(params, "objects", objects);
+	json_decref(objects);
+	return params;
+}
+
+static json_t *heartbeat_params(struct control *control)
+{
+	json_t *params =
+		json_pack("{s:i, s:I}", "task", (int)control->task, "incarnation", (json_int_t)control->incarnation);
+
+	pthread_mutex_lock(&control->lock);
+	json_object_set_new(params, "objects_count", json_integer(control->objects_count));
+	pthread_mutex_unlock(&control->lock);
+	return params;
+}
+
+static int take_layout(struct control *control, const json_t *json, struct star_error *err)
+{
+	static const char *const members[] = { "epoch", "cluster_reactors", "first_reactor", NULL };
+	uint32_t epoch, reactors, first;
+
+	if (member_only(json, members, err) < 0 || member_u32(json, "epoch", 1, UINT32_MAX, &epoch, err) < 0 ||
+	    member_u32(json, "cluster_reactors", 1, WIRE_NODES_MAX * WIRE_REACTORS_MAX, &reactors, err) < 0 ||
+	    member_u32(json, "first_reactor", 0, reactors - 1, &first, err) < 0)
+		return control_invalid(err);
+	return control_set_layout(control, epoch, reactors, first, err);
+}
+
+static int take_objects(struct control *control, const json_t *objects, struct star_error *err)
+{
+	const json_t *json;
+	size_t i;
+	int rc = 0;
+
+	json_array_foreach(objects, i, json)
+	{
+		struct object_spec spec;
+
+		rc = object_from_json(json, &spec, err);
+		if (rc == 0 && spec.id == 0)
+			rc = star_error_set(err, -EPROTO, "PS task 0 sent \"%s\" without its id", spec.name);
+		if (rc == 0)
+			rc = control_install(control, &spec, err);
+		if (rc < 0)
+			break;
+	}
+	return rc;
+}
+
+static void note_leader(struct control *control, uint32_t incarnation, bool joined)
+{
+	uint32_t before;
+	bool was_joined;
+
+	pthread_mutex_lock(&control->lock);
+	before = control->leader_incarnation;
+	was_joined = control->joined;
+	control->leader_incarnation = incarnation;
+	control->joined = joined;
+	if (joined)
+		control->follower_error[0] = 0;
+	pthread_mutex_unlock(&control->lock);
+	if (before && before != incarnation)
+		log_warn("PS task 0 was restarted: its rows are lost");
+	if (joined && !was_joined)
+		log_info("joined PS task 0, incarnation %u", incarnation);
+}
+
+/* Acts on a reply. 1: there is something to say at once, 0: the next heartbeat will do, or a negative errno. */
+static int take_reply(struct control *control, const json_t *reply, struct star_error *err)
+{
+	const json_t *objects = json_object_get(reply, "objects"), *layout = json_object_get(reply, "layout");
+	const bool joined = json_is_true(json_object_get(reply, "joined"));
+	uint32_t incarnation;
+	int rc = member_u32(reply, "incarnation", 1, UINT32_MAX, &incarnation, err);
+
+	if (rc == 0)
+		rc = take_objects(control, objects, err);
+	if (rc == 0 && layout)
+		rc = take_layout(control, layout, err);
+	if (rc < 0)
+		return rc;
+	note_leader(control, incarnation, joined);
+	return !joined;
+}
+
+static int beat(struct control *control, struct leader_link *link, struct star_error *err)
+{
+	char address[CONTROL_ADDRESS_MAX];
+	json_t *reply;
+	bool joined;
+	int rc;
+
+	control_ps_address(control, 0, address);
+	if (!link->client) {
+		link->client = jsonrpc_connect(address, CONTROL_HEARTBEAT_US, err);
+		link->introduced = false;
+	}
+	if (!link->client)
+		return err->code;
+	pthread_mutex_lock(&control->lock);
+	joined = control->joined;
+	pthread_mutex_unlock(&control->lock);
+	if (joined && link->introduced)
+		reply = control_call(control, CALLER_FOLLOWER, link->client, "heartbeat", heartbeat_params(control),
+				     CONTROL_HEARTBEAT_US, err);
+	else
+		reply = control_call(control, CALLER_FOLLOWER, link->client, "join",
+				     join_params(control, !link->introduced), CONTROL_FORWARD_US, err);
+	if (!reply)
+		return err->code;
+	link->introduced = true;
+	rc = take_reply(control, reply, err);
+	json_decref(reply);
+	return rc;
+}
+
+/* Logs a reason once, not every time that it holds. */
+static void note_failure(struct control *control, const struct star_error *err)
+{
+	bool news;
+
+	pthread_mutex_lock(&control->lock);
+	news = strcmp(control->follower_error, err->text) != 0;
+	strcpy(control->follower_error, err->text);
+	control->joined = false;
+	pthread_mutex_unlock(&control->lock);
+	if (news)
+		log_warn("not joined to PS task 0, trying on: %s", err->text);
+}
+
+/* false when it is time to stop. */
+static bool pause_ms(struct control *control, uint32_t ms)
+{
+	struct timespec until;
+	bool stopping;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += ms / 1000;
+	until.tv_nsec += (long)(ms % 1000) * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	pthread_mutex_lock(&control->lock);
+	while (!control->stopping && pthread_cond_timedwait(&control->wake, &control->lock, &until) != ETIMEDOUT)
+		;
+	stopping = control->stopping;
+	pthread_mutex_unlock(&control->lock);
+	return !stopping;
+}
+
+static void *loop(void *arg)
+{
+	struct control *control = arg;
+	struct leader_link link = { .retry_ms = CONTROL_RETRY_MIN_MS };
+	struct star_error err;
+	uint32_t wait_ms;
+
+	do {
+		const int rc = beat(control, &link, &err);
+
+		if (rc < 0) {
+			note_failure(control, &err);
+			jsonrpc_close(link.client);
+			link.client = NULL;
+		}
+		if (rc == 0) {
+			link.retry_ms = CONTROL_RETRY_MIN_MS;
+			wait_ms = CONTROL_BEAT_MS;
+			continue;
+		}
+		/* More to say is said quickly, but never in a tight loop. */
+		wait_ms = link.retry_ms;
+		link.retry_ms = link.retry_ms * 2 < CONTROL_RETRY_MAX_MS ? link.retry_ms * 2 : CONTROL_RETRY_MAX_MS;
+	} while (pause_ms(control, wait_ms));
+	jsonrpc_close(link.client);
+	return NULL;
+}
+
+int follower_start(struct control *control, struct star_error *err)
+{
+	int rc = thread_start(&control->follower, "control-join", loop, control, err);
+
+	control->following = rc == 0;
+	return rc;
+}
+
+void follower_join(struct control *control)
+{
+	if (!control->following)
+		return;
+	pthread_join(control->follower, NULL);
+	control->following = false;
+}
+
+int follower_install(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+{
+	static const char *const members[] = { "object", "layout", NULL };
+	const json_t *object = json_object_get(params, "object"), *layout = json_object_get(params, "layout");
+	struct object_spec spec;
+	int rc;
+
+	if (member_only(params, members, err) < 0)
+		return control_invalid(err);
+	if (!object == !layout) {
+		star_error_set(err, -EINVAL, "one of \"object\" and \"layout\" is needed");
+		return control_invalid(err);
+	}
+	if (layout) {
+		rc = take_layout(control, layout, err);
+	} else {
+		if (object_from_json(object, &spec, err) < 0)
+			return control_invalid(err);
+		if (spec.id == 0) {
+			star_error_set(err, -EINVAL, "member \"id\" is missing");
+			return control_invalid(err);
+		}
+		rc = control_install(control, &spec, err);
+	}
+	if (rc == 0)
+		*result = json_true();
+	return rc;
+}

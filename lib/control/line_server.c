@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/line_server.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "control/thread.h"
+
+enum {
+	EVENTS_MAX = 64,
+	ACCEPTS_MAX = 64,      /* a turn: accepting must not starve those who are there */
+	READ_BYTES = 16 << 10, /* a turn: bounds the lines that one connection may have served in it */
+	KEPT_BYTES = 64 << 10, /* an empty input buffer above this is given back */
+	TICK_MS = 1000,
+};
+
+enum source_kind { SOURCE_WAKE, SOURCE_LISTENER, SOURCE_CONNECTION };
+
+struct source {
+	enum source_kind kind;
+	int fd;
+	uint32_t events; /* registered with epoll */
+};
+
+struct listener {
+	struct source source;
+	bool admin;
+	uint32_t count, max;
+};
+
+struct line_connection {
+	struct source source;
+	struct line_server *server;
+	struct listener *listener;
+	struct line_connection *next, **link;
+	char *in, *out;
+	size_t in_used, in_size;
+	size_t scanned; /* bytes of in that are known to have no newline */
+	size_t out_bytes, out_sent;
+	uint64_t progress_us; /* when the reader last took something */
+	bool eof;
+	bool waiting;  /* an answer is to come from another thread */
+	bool skipping; /* inside a line that was too long */
+	bool closed;   /* freed at the end of the turn, or with its answer */
+	char *answer;  /* protected by server->lock, as is: */
+	struct line_connection *next_answered;
+};
+
+struct line_server {
+	struct line_server_options options;
+	pthread_t thread;
+	int epoll_fd;
+	struct source wake;
+	struct listener admin, peer;
+	struct line_connection *connections, *closed;
+	size_t buffered_bytes;
+	struct line_server_counts counts;
+	pthread_mutex_t lock; /* protects what follows */
+	struct line_connection *answered;
+	bool stopping;
+};
+
+static void watch(struct line_server *server, struct source *source, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.ptr = source };
+
+	if (source->events == events)
+		return;
+	source->events = events;
+	epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, source->fd, &event);
+}
+
+static int add(struct line_server *server, struct source *source, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.ptr = source };
+
+	source->events = events;
+	return epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, source->fd, &event) < 0 ? -errno : 0;
+}
+
+static void drop_output(struct line_connection *c)
+{
+	c->server->buffered_bytes -= c->out_bytes;
+	free(c->out);
+	c->out = NULL;
+	c->out_bytes = c->out_sent = 0;
+}
+
+static void drop_input(struct line_connection *c)
+{
+	c->server->buffered_bytes -= c->in_size;
+	free(c->in);
+	c->in = NULL;
+	c->in_size = c->in_used = c->scanned = 0;
+}
+
+/* The memory stays until the end of the turn: epoll may have handed out an event for it, another thread an answer. */
+static void close_connection(struct line_connection *c)
+{
+	if (c->closed)
+		return;
+	c->closed = true;
+	close(c->source.fd);
+	drop_output(c);
+	drop_input(c);
+	c->listener->count--;
+	*c->link = c->next;
+	if (c->next)
+		c->next->link = c->link;
+	if (!c->waiting) {
+		c->next = c->server->closed;
+		c->server->closed = c;
+	}
+}
+
+static void flush(struct line_connection *c)
+{
+	while (c->out) {
+		ssize_t n = send(c->source.fd, c->out + c->out_sent, c->out_bytes - c->out_sent, MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			if (errno != EAGAIN)
+				close_connection(c);
+			return;
+		}
+		c->out_sent += (size_t)n;
+		c->progress_us = clock_us();
+		if (c->out_sent == c->out_bytes)
+			drop_output(c);
+	}
+}
+
+/* Takes over a reply. */
+static void reply(struct line_connection *c, char *text)
+{
+	struct line_server *server = c->server;
+
+	if (!text)
+		return;
+	c->out = text;
+	c->out_bytes = strlen(text);
+	c->out_sent = 0;
+	c->progress_us = clock_us();
+	server->buffered_bytes += c->out_bytes;
+	flush(c);
+	if (!c->closed && server->buffered_bytes > LINE_SERVER_BUFFERED_MAX) {
+		server->counts.refused++;
+		log_warn("a control connection is closed: replies that nobody reads take too much memory");
+		close_connection(c);
+	}
+}
+
+static void serve_line(struct line_connection *c, const char *line, size_t bytes)
+{
+	struct line_server *server = c->server;
+	char *text = NULL;
+
+	if (c->skipping) {
+		c->skipping = false;
+		return;
+	}
+	if (bytes > server->options.line_max) {
+		server->counts.refused++;
+		reply(c, server->options.too_long(server->options.ctx));
+		return;
+	}
+	server->counts.requests++;
+	/* Set before the call: an executor may answer before serve returns. */
+	c->waiting = true;
+	switch (server->options.serve(server->options.ctx, c, c->listener->admin, line, bytes, &text)) {
+	case LINE_ANSWERED:
+		c->waiting = false;
+		reply(c, text);
+		break;
+	case LINE_LATER:
+		break;
+	case LINE_CLOSE:
+		c->waiting = false;
+		close_connection(c);
+		break;
+	}
+}
+
+static void refuse_long_line(struct line_connection *c)
+{
+	struct line_server *server = c->server;
+
+	c->in_used = c->scanned = 0;
+	if (c->skipping)
+		return;
+	c->skipping = true;
+	server->counts.refused++;
+	reply(c, server->options.too_long(server->options.ctx));
+}
+
+/* Serves the whole lines of the input as long as nothing is in the works; then the connection waits for what it needs. */
+static void serve_input(struct line_connection *c)
+{
+	size_t start = 0;
+
+	while (!c->closed && !c->waiting && !c->out) {
+		const size_t from = start + c->scanned;
+		const char *end = c->in_used > from ? memchr(c->in + from, '\n', c->in_used - from) : NULL;
+		size_t bytes;
+
+		if (!end && !(c->eof && c->in_used > start)) {
+			c->scanned = c->in_used - start;
+			break;
+		}
+		bytes = end ? (size_t)(end - c->in) - start : c->in_used - start;
+		c->scanned = 0;
+		serve_line(c, c->in + start, bytes);
+		start += bytes + (end ? 1 : 0);
+	}
+	if (c->closed)
+		return;
+	if (start) {
+		memmove(c->in, c->in + start, c->in_used - start);
+		c->in_used -= start;
+	}
+	if (!c->waiting && !c->out && c->scanned > c->server->options.line_max)
+		refuse_long_line(c);
+	if (c->in_used == 0 && c->in_size > KEPT_BYTES)
+		drop_input(c);
+	if (!c->closed && c->eof && !c->waiting && !c->out && c->in_used == 0)
+		close_connection(c);
+	if (!c->closed)
+		watch(c->server, &c->source, c->out ? EPOLLOUT : c->waiting || c->eof ? 0 : EPOLLIN);
+}
+
+static bool make_room(struct line_connection *c)
+{
+	struct line_server *server = c->server;
+	const size_t size = c->in_size ? c->in_size * 2 : READ_BYTES;
+	char *in;
+
+	if (c->in_size > c->in_used)
+		return true;
+	if (server->buffered_bytes + size - c->in_size > LINE_SERVER_BUFFERED_MAX)
+		return false;
+	in = realloc(c->in, size);
+	if (!in)
+		return false;
+	server->buffered_bytes += size - c->in_size;
+	c->in = in;
+	c->in_size = size;
+	return true;
+}
+
+static void read_input(struct line_connection *c)
+{
+	size_t room;
+	ssize_t n;
+
+	if (!make_room(c)) {
+		c->server->counts.refused++;
+		close_connection(c);
+		return;
+	}
+	room = c->in_size - c->in_used;
+	n = recv(c->source.fd, c->in + c->in_used, room < READ_BYTES ? room : READ_BYTES, 0);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n < 0) {
+		close_connection(c);
+		return;
+	}
+	if (n == 0)
+		c->eof = true;
+	c->in_used += (size_t)n;
+	serve_input(c);
+}
+
+static void on_connection(struct line_connection *c, uint32_t events)
+{
+	if (c->closed)
+		return;
+	if (c->source.events & EPOLLIN) {
+		read_input(c);
+		return;
+	}
+	/* The peer is gone in both directions while a reply was in the works: nobody is there to read it. */
+	if (events & (EPOLLHUP | EPOLLERR)) {
+		close_connection(c);
+		return;
+	}
+	flush(c);
+	if (!c->closed)
+		serve_input(c);
+}
+
+static void refuse_connection(struct line_server *server, int fd)
+{
+	char *text = server->options.too_many(server->options.ctx);
+
+	server->counts.refused++;
+	/* One try: whoever opens thousands of connections is owed no patience. */
+	if (text && send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		log_debug("a control connection over the limit was closed without a word");
+	free(text);
+	close(fd);
+}
+
+static void admit(struct line_server *server, struct listener *listener, int fd)
+{
+	const int on = 1, idle_s = 60, interval_s = 10, probes = 3;
+	struct line_connection *c = listener->count < listener->max ? calloc(1, sizeof(*c)) : NULL;
+
+	if (!c) {
+		refuse_connection(server, fd);
+		return;
+	}
+	if (!listener->admin) {
+		/* A worker's host that vanished must not hold its connection for ever. */
+		setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+		setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+		setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
+		setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	}
+	c->source = (struct source){ .kind = SOURCE_CONNECTION, .fd = fd };
+	c->server = server;
+	c->listener = listener;
+	if (add(server, &c->source, EPOLLIN) < 0) {
+		free(c);
+		refuse_connection(server, fd);
+		return;
+	}
+	listener->count++;
+	c->next = server->connections;
+	c->link = &server->connections;
+	if (c->next)
+		c->next->link = &c->next;
+	server->connections = c;
+}
+
+static void on_listener(struct line_server *server, struct listener *listener)
+{
+	for (int i = 0; i < ACCEPTS_MAX; i++) {
+		int fd = accept4(listener->source.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			admit(server, listener, fd);
+			continue;
+		}
+		/* Out of descriptors or memory: level-triggered, the listener would ring without end. The tick listens again. */
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+			log_warn("no control connection can be accepted for a while: %s", strerrordesc_np(errno));
+			watch(server, &listener->source, 0);
+		}
+		if (errno != EINTR && errno != ECONNABORTED)
+			break;
+	}
+}
+
+/* Delivers what other threads have answered, and goes on serving those connections; false when the server is to stop. */
+static bool deliver(struct line_server *server, bool serve_on)
+{
+	struct line_connection *c, *next;
+	bool stopping;
+
+	pthread_mutex_lock(&server->lock);
+	c = server->answered;
+	server->answered = NULL;
+	stopping = server->stopping;
+	pthread_mutex_unlock(&server->lock);
+	for (; c; c = next) {
+		char *text = c->answer;
+
+		next = c->next_answered;
+		c->answer = NULL;
+		c->waiting = false;
+		if (c->closed) {
+			free(text);
+			c->next = server->closed;
+			server->closed = c;
+			continue;
+		}
+		reply(c, text);
+		if (serve_on && !c->closed)
+			serve_input(c);
+	}
+	return !stopping;
+}
+
+static bool on_wake(struct line_server *server)
+{
+	uint64_t rings;
+
+	if (read(server->wake.fd, &rings, sizeof(rings)) < 0 && errno != EAGAIN)
+		log_error("the control plane's eventfd cannot be read: %s", strerrordesc_np(errno));
+	return deliver(server, true);
+}
+
+static void on_tick(struct line_server *server, uint64_t now_us)
+{
+	struct line_connection *c, *next;
+
+	for (c = server->connections; c; c = next) {
+		next = c->next;
+		if (c->out && now_us - c->progress_us > server->options.stall_timeout_us) {
+			server->counts.stalled++;
+			close_connection(c);
+		}
+	}
+	watch(server, &server->admin.source, EPOLLIN);
+	watch(server, &server->peer.source, EPOLLIN);
+}
+
+static void bury(struct line_server *server)
+{
+	struct line_connection *c;
+
+	while ((c = server->closed)) {
+		server->closed = c->next;
+		free(c);
+	}
+}
+
+static void *loop(void *arg)
+{
+	struct line_server *server = arg;
+	const uint64_t stall_ms = server->options.stall_timeout_us / 2000;
+	const uint64_t tick_ms = stall_ms < 1 ? 1 : stall_ms < TICK_MS ? stall_ms : TICK_MS;
+	uint64_t tick_us = clock_us();
+	bool running = true;
+
+	while (running) {
+		struct epoll_event events[EVENTS_MAX];
+		const int n = epoll_wait(server->epoll_fd, events, EVENTS_MAX, (int)tick_ms);
+		const uint64_t now_us = clock_us();
+
+		for (int i = 0; i < n; i++) {
+			struct source *source = events[i].data.ptr;
+
+			if (source->kind == SOURCE_CONNECTION)
+				on_connection((struct line_connection *)source, events[i].events);
+			else if (source->kind == SOURCE_LISTENER)
+				on_listener(server, (struct listener *)source);
+			else
+				running = on_wake(server);
+		}
+		if (now_us - tick_us >= tick_ms * 1000) {
+			tick_us = now_us;
+			on_tick(server, now_us);
+		}
+		bury(server);
+	}
+	return NULL;
+}
+
+static void ring(struct line_server *server)
+{
+	const uint64_t one = 1;
+
+	/* It can only fail when the counter is full, and then the thread is woken anyway. */
+	if (write(server->wake.fd, &one, sizeof(one)) < 0)
+		log_debug("the control plane's eventfd is full");
+}
+
+void line_server_answer(struct line_connection *connection, char *text)
+{
+	struct line_server *server = connection->server;
+
+	pthread_mutex_lock(&server->lock);
+	connection->answer = text;
+	connection->next_answered = server->answered;
+	server->answered = connection;
+	/* Under the lock, so that the server cannot be gone before the ring. */
+	ring(server);
+	pthread_mutex_unlock(&server->lock);
+}
+
+struct line_server_counts line_server_count(const struct line_connection *connection)
+{
+	const struct line_server *server = connection->server;
+	struct line_server_counts counts = server->counts;
+
+	counts.admins = server->admin.count;
+	counts.peers = server->peer.count;
+	return counts;
+}
+
+struct line_server *line_server_create(const struct line_server_options *options, struct star_error *err)
+{
+	struct line_server *server = calloc(1, sizeof(*server));
+
+	if (!server) {
+		star_error_set(err, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	server->options = *options;
+	server->admin = (struct listener){ { SOURCE_LISTENER, options->admin_fd, 0 }, true, 0, LINE_SERVER_ADMINS_MAX };
+	server->peer = (struct listener){ { SOURCE_LISTENER, options->peer_fd, 0 }, false, 0, LINE_SERVER_PEERS_MAX };
+	pthread_mutex_init(&server->lock, NULL);
+	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	server->wake = (struct source){ SOURCE_WAKE, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), 0 };
+	if (server->epoll_fd < 0 || server->wake.fd < 0 || add(server, &server->wake, EPOLLIN) < 0 ||
+	    add(server, &server->admin.source, EPOLLIN) < 0 || add(server, &server->peer.source, EPOLLIN) < 0) {
+		star_error_set(err, -errno, "cannot watch the control sockets: %s", strerrordesc_np(errno));
+		goto fail;
+	}
+	if (thread_start(&server->thread, "control-io", loop, server, err) < 0)
+		goto fail;
+	return server;
+fail:
+	if (server->epoll_fd >= 0)
+		close(server->epoll_fd);
+	if (server->wake.fd >= 0)
+		close(server->wake.fd);
+	pthread_mutex_destroy(&server->lock);
+	free(server);
+	return NULL;
+}
+
+void line_server_stop(struct line_server *server)
+{
+	if (!server)
+		return;
+	pthread_mutex_lock(&server->lock);
+	server->stopping = true;
+	ring(server);
+	pthread_mutex_unlock(&server->lock);
+	pthread_join(server->thread, NULL);
+}
+
+void line_server_destroy(struct line_server *server)
+{
+	if (!server)
+		return;
+	deliver(server, false);
+	while (server->connections)
+		close_connection(server->connections);
+	bury(server);
+	close(server->admin.source.fd);
+	close(server->peer.source.fd);
+	close(server->wake.fd);
+	close(server->epoll_fd);
+	pthread_mutex_destroy(&server->lock);
+	free(server);
+}

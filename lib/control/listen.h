@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The control plane's listening sockets, non-blocking. */
+#ifndef CONTROL_LISTEN_H
+#define CONTROL_LISTEN_H
+
+#include "star_error.h"
+
+/* address: "host:port". A descriptor, or a negative errno with a sentence that says what to do. */
+int listen_tcp(const char *address, struct star_error *err);
+
+/*
+ * Mode 0600 from its first moment. The folder is made when it is missing, but not its parents; the socket of a process
+ * that is gone is removed, that of a living one is an error (-EADDRINUSE).
+ */
+int listen_unix(const char *path, struct star_error *err);
+
+#endif

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The methods, in one table: who may call them, on which thread they run, and what they do. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "control/jsonrpc_message.h"
+#include "control/member.h"
+#include "control/nearest.h"
+#include "control/node.h"
+
+struct call;
+
+enum method_flags {
+	METHOD_ADMIN = 1 << 0,	   /* on the Unix socket only */
+	METHOD_SLOW = 1 << 1,	   /* on the executor's thread */
+	METHOD_LEADER = 1 << 2,	   /* answered by PS task 0: another node passes it on */
+	METHOD_AT_LEADER = 1 << 3, /* from node to PS task 0: another node refuses it */
+	METHOD_AT_OTHERS = 1 << 4, /* from PS task 0 to a node: PS task 0 refuses it */
+};
+
+struct method {
+	const char *name;
+	unsigned flags;
+	/* 0 with *result (which may be left NULL for true), or a code of star_error. */
+	int (*run)(const struct call *call, json_t **result, struct star_error *err);
+};
+
+/* A request on its way. */
+struct call {
+	struct executor_job job;
+	struct control *control;
+	struct line_connection *connection;
+	const struct method *method;
+	struct jsonrpc_request request;
+};
+
+static int no_params(const struct call *call, struct star_error *err)
+{
+	static const char *const none[] = { NULL };
+
+	return member_only(call->request.params, none, err) < 0 ? control_invalid(err) : 0;
+}
+
+static int run_layout(const struct call *call, json_t **result, struct star_error *err)
+{
+	const int rc = no_params(call, err);
+
+	return rc ? rc : leader_layout(call->control, result, err);
+}
+
+static int run_create(const struct call *call, json_t **result, struct star_error *err)
+{
+	return leader_create(call->control, call->request.params, result, err);
+}
+
+static int run_lookup(const struct call *call, json_t **result, struct star_error *err)
+{
+	static const char *const members[] = { "name", NULL };
+	const char *name;
+
+	if (member_only(call->request.params, members, err) < 0 ||
+	    member_string(call->request.params, "name", WIRE_NAME_MAX, &name, err) < 0)
+		return control_invalid(err);
+	return leader_lookup(call->control, name, result, err);
+}
+
+static int run_tables(const struct call *call, json_t **result, struct star_error *err)
+{
+	const int rc = no_params(call, err);
+
+	if (rc == 0)
+		*result = control_objects_json(call->control);
+	return rc;
+}
+
+static int run_join(const struct call *call, json_t **result, struct star_error *err)
+{
+	return leader_join(call->control, call->request.params, result, err);
+}
+
+static int run_heartbeat(const struct call *call, json_t **result, struct star_error *err)
+{
+	return leader_heartbeat(call->control, call->request.params, result, err);
+}
+
+static int run_install(const struct call *call, json_t **result, struct star_error *err)
+{
+	return follower_install(call->control, call->request.params, result, err);
+}
+
+static json_t *endpoint_json(const struct config_endpoint *endpoint)
+{
+	char control[CONTROL_ADDRESS_MAX], data[CONTROL_ADDRESS_MAX];
+
+	snprintf(control, sizeof(control), "%s:%u", endpoint->control.host, endpoint->control.port);
+	snprintf(data, sizeof(data), "%s:%u", endpoint->data.host, endpoint->data.port);
+	return json_pack("{s:s, s:s}", "control", control, "data", data);
+}
+
+static int run_endpoint_map(const struct call *call, json_t **result, struct star_error *err)
+{
+	const struct config *config = call->control->config;
+	const int rc = no_params(call, err);
+
+	if (rc)
+		return rc;
+	*result = json_array();
+	for (uint32_t i = 0; i < config->endpoints_count; i++)
+		json_array_append_new(*result, endpoint_json(&config->endpoints[i]));
+	return 0;
+}
+
+/* What a node other than PS task 0 says of its membership. */
+static json_t *membership_json(struct control *control)
+{
+	char address[CONTROL_ADDRESS_MAX];
+	json_t *json;
+
+	control_ps_address(control, 0, address);
+	pthread_mutex_lock(&control->lock);
+	json = json_pack("{s:s, s:b}", "control", address, "joined", control->joined);
+	if (control->leader_incarnation)
+		json_object_set_new(json, "incarnation", json_integer(control->leader_incarnation));
+	if (control->follower_error[0])
+		json_object_set_new(json, "error", json_string(control->follower_error));
+	pthread_mutex_unlock(&control->lock);
+	return json;
+}
+
+static json_t *node_json(const struct call *call)
+{
+	struct control *control = call->control;
+	const struct config *config = control->config;
+	const struct line_server_counts counts = line_server_count(call->connection);
+	json_t *status = endpoint_json(&config->own);
+	char name[32];
+
+	snprintf(name, sizeof(name), "%s:%u", config->job_name, control->task);
+	json_object_set_new(status, "name", json_string(name));
+	json_object_set_new(status, "job", json_string(config->job_name));
+	json_object_set_new(status, "task", json_integer(control->task));
+	json_object_set_new(status, "version", json_string(STAR_VERSION));
+	json_object_set_new(status, "pid", json_integer(getpid()));
+	json_object_set_new(status, "incarnation", json_integer(control->incarnation));
+	json_object_set_new(status, "uptime_s", json_real((double)((clock_us() - control->started_us) / 1000) / 1000));
+	json_object_set_new(status, "partitions", json_integer(config->partitions));
+	json_object_set_new(status, "control_plane",
+			    json_pack("{s:I, s:I, s:I, s:I, s:I}", "admins", (json_int_t)counts.admins, "peers",
+				      (json_int_t)counts.peers, "requests", (json_int_t)counts.requests, "refused",
+				      (json_int_t)counts.refused, "stalled", (json_int_t)counts.stalled));
+	pthread_mutex_lock(&control->lock);
+	json_object_set_new(status, "epoch", json_integer(control->epoch));
+	json_object_set_new(status, "cluster_reactors", json_integer(control->cluster_reactors));
+	json_object_set_new(status, "objects", json_integer(control->objects_count));
+	pthread_mutex_unlock(&control->lock);
+	if (control->task == 0)
+		json_object_set_new(status, "nodes", leader_nodes_json(control));
+	else
+		json_object_set_new(status, "leader", membership_json(control));
+	return status;
+}
+
+static int run_status(const struct call *call, json_t **result, struct star_error *err)
+{
+	const struct control_data_plane *data_plane = &call->control->data_plane;
+	json_t *figures;
+	int rc = no_params(call, err);
+
+	if (rc)
+		return rc;
+	*result = node_json(call);
+	figures = data_plane->status(data_plane->ctx);
+	json_object_update_missing(*result, figures);
+	json_decref(figures);
+	return 0;
+}
+
+static int run_shutdown(const struct call *call, json_t **result, struct star_error *err)
+{
+	const struct control_data_plane *data_plane = &call->control->data_plane;
+	const int rc = no_params(call, err);
+
+	if (rc == 0)
+		data_plane->shutdown(data_plane->ctx);
+	return rc;
+}
+
+static const struct method methods[] = {
+	{ "layout", METHOD_LEADER, run_layout },
+	{ "create", METHOD_LEADER, run_create },
+	{ "lookup", METHOD_LEADER, run_lookup },
+	{ "tables", 0, run_tables },
+	{ "status", 0, run_status },
+	{ "endpoint_map", 0, run_endpoint_map },
+	{ "join", METHOD_AT_LEADER | METHOD_SLOW, run_join },
+	{ "heartbeat", METHOD_AT_LEADER, run_heartbeat },
+	{ "install", METHOD_AT_OTHERS | METHOD_SLOW, run_install },
+	{ "shutdown", METHOD_ADMIN, run_shutdown },
+	{ NULL, 0, NULL },
+};
+
+static const struct method *find(const char *name)
+{
+	for (const struct method *m = methods; m->name; m++)
+		if (strcmp(m->name, name) == 0)
+			return m;
+	return NULL;
+}
+
+/* Is this the node, and the socket, for that method? */
+static int check_place(const struct call *call, bool admin, struct star_error *err)
+{
+	const unsigned flags = call->method->flags;
+	char address[CONTROL_ADDRESS_MAX];
+
+	if ((flags & METHOD_ADMIN) && !admin)
+		return star_error_set(err, -EPERM, "\"%s\" is for the administrator's socket %s only",
+				      call->method->name, call->control->socket_path);
+	if ((flags & METHOD_AT_LEADER) && call->control->task != 0) {
+		control_ps_address(call->control, 0, address);
+		return star_error_set(err, -EPERM, "this is PS task %u: \"%s\" is for PS task 0, at %s",
+				      call->control->task, call->method->name, address);
+	}
+	if ((flags & METHOD_AT_OTHERS) && call->control->task == 0)
+		return star_error_set(err, -EPERM, "this is PS task 0: \"%s\" is what it tells the others",
+				      call->method->name);
+	return 0;
+}
+
+static bool passed_on(const struct call *call)
+{
+	return (call->method->flags & METHOD_LEADER) && call->control->task != 0;
+}
+
+/* Asks PS task 0, and hands its answer on. */
+static int forward(const struct call *call, json_t **result, struct star_error *err)
+{
+	struct control *control = call->control;
+	const json_t *params = call->request.params;
+	char address[CONTROL_ADDRESS_MAX];
+	struct jsonrpc_client *client;
+
+	control_ps_address(control, 0, address);
+	client = jsonrpc_connect(address, CONTROL_HEARTBEAT_US, err);
+	if (!client)
+		return err->code;
+	*result = control_call(control, CALLER_FORWARDER, client, call->method->name,
+			       params ? json_deep_copy(params) : NULL, CONTROL_FORWARD_US, err);
+	jsonrpc_close(client);
+	return *result ? 0 : err->code;
+}
+
+/* Runs the method; the reply's line, or NULL for a notification. */
+static char *perform(const struct call *call)
+{
+	struct star_error err = { 0 };
+	json_t *result = NULL;
+	const int rc = passed_on(call) ? forward(call, &result, &err) : call->method->run(call, &result, &err);
+
+	if (!call->request.id) {
+		json_decref(result);
+		return NULL;
+	}
+	if (rc < 0) {
+		err.code = rc;
+		return jsonrpc_error_line(call->request.id, &err);
+	}
+	return jsonrpc_result_line(call->request.id, result ? result : json_true());
+}
+
+static void perform_job(struct executor_job *job, bool cancelled)
+{
+	struct call *call = (struct call *)job;
+	struct star_error err = { 0 };
+	char *reply = NULL;
+
+	if (!cancelled) {
+		reply = perform(call);
+	} else if (call->request.id) {
+		star_error_set(&err, -ECANCELED, "PS task %u is shutting down", call->control->task);
+		reply = jsonrpc_error_line(call->request.id, &err);
+	}
+	json_decref(call->request.root);
+	line_server_answer(call->connection, reply);
+	free(call);
+}
+
+/* Hands a slow call to its thread; it takes the request over. */
+static enum line_outcome put_off(const struct call *call)
+{
+	struct control *control = call->control;
+	struct call *later = malloc(sizeof(*later));
+
+	if (!later) {
+		json_decref(call->request.root);
+		return LINE_CLOSE;
+	}
+	*later = *call;
+	later->job.run = perform_job;
+	executor_post(passed_on(later) ? control->forwarder : control->executor, &later->job);
+	return LINE_LATER;
+}
+
+enum line_outcome methods_serve(void *ctx, struct line_connection *connection, bool admin, const char *line,
+				size_t bytes, char **reply)
+{
+	struct call call = { .control = ctx, .connection = connection };
+	struct star_error err = { 0 };
+	int rc = jsonrpc_request_parse(line, bytes, &call.request, &err);
+	/* A request that is malformed is answered in any case: whether it was meant as a notification, nobody knows. */
+	bool answer = rc < 0 || call.request.id;
+
+	if (rc == 0) {
+		call.method = find(call.request.method);
+		if (call.method)
+			rc = check_place(&call, admin, &err);
+		else
+			rc = star_error_set(&err, JSONRPC_UNKNOWN_METHOD,
+					    "there is no method \"%.64s\"; did you mean \"%s\"?", call.request.method,
+					    nearest_name(call.request.method, methods, sizeof(methods[0])));
+	}
+	if (rc == 0 && ((call.method->flags & METHOD_SLOW) || passed_on(&call)))
+		return put_off(&call);
+	if (rc == 0)
+		*reply = perform(&call);
+	else if (answer)
+		*reply = jsonrpc_error_line(call.request.id, &err);
+	json_decref(call.request.root);
+	return answer && !*reply ? LINE_CLOSE : LINE_ANSWERED;
+}
+
+char *methods_too_long(void *ctx)
+{
+	struct star_error err;
+
+	star_error_set(&err, JSONRPC_INVALID_REQUEST, "a request may have %d bytes; the line was skipped",
+		       JSONRPC_REQUEST_MAX);
+	return jsonrpc_error_line(NULL, &err);
+}
+
+char *methods_too_many(void *ctx)
+{
+	struct star_error err;
+
+	star_error_set(&err, -EBUSY, "this node has too many control connections (%d, and %d of administrators)",
+		       LINE_SERVER_PEERS_MAX, LINE_SERVER_ADMINS_MAX);
+	return jsonrpc_error_line(NULL, &err);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/node.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "control/jsonrpc_message.h"
+
+int control_invalid(struct star_error *err)
+{
+	return err->code = JSONRPC_INVALID_PARAMS;
+}
+
+void control_ps_address(const struct control *control, uint32_t task, char text[static CONTROL_ADDRESS_MAX])
+{
+	const struct config_address *address = &control->config->ps[task];
+
+	snprintf(text, CONTROL_ADDRESS_MAX, "%s:%u", address->host, address->port);
+}
+
+bool control_is_stopping(struct control *control)
+{
+	bool stopping;
+
+	pthread_mutex_lock(&control->lock);
+	stopping = control->stopping;
+	pthread_mutex_unlock(&control->lock);
+	return stopping;
+}
+
+json_t *control_call(struct control *control, enum control_caller caller, struct jsonrpc_client *client,
+		     const char *method, json_t *params, uint64_t deadline_us, struct star_error *err)
+{
+	json_t *result = NULL;
+	bool stopping;
+
+	pthread_mutex_lock(&control->lock);
+	stopping = control->stopping;
+	if (!stopping)
+		control->calling[caller] = client;
+	pthread_mutex_unlock(&control->lock);
+	if (stopping) {
+		json_decref(params);
+		star_error_set(err, -ECANCELED, "PS task %u is shutting down", control->task);
+		return NULL;
+	}
+	result = jsonrpc_call(client, method, params, deadline_us, err);
+	pthread_mutex_lock(&control->lock);
+	control->calling[caller] = NULL;
+	pthread_mutex_unlock(&control->lock);
+	return result;
+}
+
+void control_stop(struct control *control)
+{
+	pthread_mutex_lock(&control->lock);
+	control->stopping = true;
+	for (unsigned i = 0; i < CALLERS; i++)
+		if (control->calling[i])
+			jsonrpc_interrupt(control->calling[i]);
+	pthread_cond_broadcast(&control->wake);
+	pthread_mutex_unlock(&control->lock);
+}
+
+const struct object_spec *control_find(const struct control *control, const char *name)
+{
+	for (uint32_t id = 1; id <= control->objects_last; id++)
+		if (control->objects[id] && strcmp(control->objects[id]->name, name) == 0)
+			return control->objects[id];
+	return NULL;
+}
+
+static int compare(const struct control *control, const struct object_spec *spec, struct star_error *err)
+{
+	const struct object_spec *by_id = control->objects[spec->id], *by_name = control_find(control, spec->name);
+
+	if (by_name && by_name->id != spec->id)
+		return star_error_set(err, -EEXIST, "\"%s\" is object %u on PS task %u, not %u", spec->name,
+				      by_name->id, control->task, spec->id);
+	if (!by_id)
+		return 0;
+	if (strcmp(by_id->name, spec->name) != 0)
+		return star_error_set(err, -EEXIST, "object %u is \"%s\" on PS task %u, not \"%s\"", spec->id,
+				      by_id->name, control->task, spec->name);
+	return object_spec_same(by_id, spec, err) < 0 ? -EEXIST : 1;
+}
+
+int control_compare(struct control *control, const struct object_spec *spec, struct star_error *err)
+{
+	int rc;
+
+	pthread_mutex_lock(&control->lock);
+	rc = compare(control, spec, err);
+	pthread_mutex_unlock(&control->lock);
+	return rc;
+}
+
+static int install(struct control *control, const struct object_spec *spec, struct star_error *err)
+{
+	struct object_spec *copy;
+	int rc = control_compare(control, spec, err);
+
+	if (rc)
+		return rc < 0 ? rc : 0;
+	copy = malloc(sizeof(*copy));
+	if (!copy)
+		return star_error_set(err, -ENOMEM, "out of memory");
+	*copy = *spec;
+	rc = control->data_plane.install(control->data_plane.ctx, copy, err);
+	if (rc < 0) {
+		free(copy);
+		return rc;
+	}
+	pthread_mutex_lock(&control->lock);
+	control->objects[copy->id] = copy;
+	control->objects_count++;
+	if (copy->id > control->objects_last)
+		control->objects_last = copy->id;
+	pthread_mutex_unlock(&control->lock);
+	log_info("%s \"%s\" is installed as object %u", object_kind_name(copy->kind), copy->name, copy->id);
+	return 0;
+}
+
+int control_install(struct control *control, const struct object_spec *spec, struct star_error *err)
+{
+	int rc;
+
+	pthread_mutex_lock(&control->plane);
+	rc = install(control, spec, err);
+	pthread_mutex_unlock(&control->plane);
+	return rc;
+}
+
+int control_set_layout(struct control *control, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
+		       struct star_error *err)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&control->plane);
+	/* A heartbeat's reply may come after the newer layout that PS task 0 sent by itself. Only holders of plane write it. */
+	if (epoch > control->epoch) {
+		rc = control->data_plane.set_layout(control->data_plane.ctx, epoch, cluster_reactors, first_reactor,
+						    err);
+		if (rc == 0) {
+			pthread_mutex_lock(&control->lock);
+			control->epoch = epoch;
+			control->cluster_reactors = cluster_reactors;
+			control->first_reactor = first_reactor;
+			pthread_mutex_unlock(&control->lock);
+			log_info("layout epoch %u: %u reactors in the cluster, this node's from %u on", epoch,
+				 cluster_reactors, first_reactor);
+		}
+	}
+	pthread_mutex_unlock(&control->plane);
+	return rc;
+}
+
+json_t *control_objects_json(struct control *control)
+{
+	json_t *objects = json_array();
+
+	pthread_mutex_lock(&control->lock);
+	for (uint32_t id = 1; id <= control->objects_last; id++)
+		if (control->objects[id])
+			json_array_append_new(objects, object_to_json(control->objects[id]));
+	pthread_mutex_unlock(&control->lock);
+	return objects;
+}

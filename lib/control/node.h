@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The state of a node's control plane, shared by the sources of lib/control alone.
+ *
+ * Threads: the server's ("control-io": every cheap method), the executor's (create, join, install), the forwarder's (what
+ * a node passes on to PS task 0; of its own, because the answer may need an install here first) and, on PS tasks other
+ * than 0, the follower's. Locks: `plane` is held while the data plane is changed, which may take long; `lock` protects the
+ * fields below it and is never held during a call that waits. Order: plane, then lock.
+ */
+#ifndef CONTROL_NODE_H
+#define CONTROL_NODE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "control/control.h"
+#include "control/executor.h"
+#include "control/jsonrpc.h"
+#include "control/line_server.h"
+#include "control/object_json.h"
+
+enum control_times {
+	CONTROL_PEER_US = 5000000,	/* a call to another node that changes something */
+	CONTROL_HEARTBEAT_US = 3000000, /* a heartbeat's reply */
+	CONTROL_BEAT_MS = 1000,		/* between heartbeats */
+	CONTROL_RETRY_MIN_MS = 50,	/* between tries to join: doubled each time ... */
+	CONTROL_RETRY_MAX_MS = 1000,	/* ... up to here */
+	CONTROL_PUSH_US = 2000000,	/* telling all nodes a new layout; who misses it learns it by its heartbeat */
+	CONTROL_FORWARD_US = 25000000,	/* a request passed on to PS task 0 */
+	CONTROL_STALL_US = 30000000,	/* a reader that takes nothing */
+};
+
+enum { CONTROL_ADDRESS_MAX = CONFIG_HOST_MAX + 8 };
+
+/* The threads that call other nodes. */
+enum control_caller { CALLER_EXECUTOR, CALLER_FORWARDER, CALLER_FOLLOWER, CALLERS };
+
+/* What PS task 0 knows of a node. */
+struct cluster_node {
+	struct layout_node layout; /* incarnation 0: never heard of */
+	bool joined;		   /* it holds the whole catalogue in this incarnation */
+	uint64_t seen_us;
+	uint64_t holds[WIRE_OBJECTS_MAX / 64 + 1]; /* bit i: it has installed object i */
+};
+
+struct control {
+	const struct config *config;
+	struct control_data_plane data_plane;
+	uint32_t incarnation;
+	uint32_t task;
+	uint64_t started_us;
+	char socket_path[sizeof(((struct config *)0)->control_socket)];
+	uint64_t socket_inode;
+	struct line_server *server;
+	struct executor *executor, *forwarder;
+	pthread_t follower;
+	bool following;
+
+	pthread_mutex_t plane;
+	pthread_mutex_t lock;
+	pthread_cond_t wake; /* of the follower */
+	bool stopping;
+	struct jsonrpc_client *calling[CALLERS];	   /* calls in progress, to be interrupted by a stop */
+	struct object_spec *objects[WIRE_OBJECTS_MAX + 1]; /* by id; never changed or freed while the node runs */
+	uint32_t objects_count, objects_last;		   /* last: the highest id */
+	/* the layout that the data plane serves; epoch 0: none yet */
+	uint32_t epoch, cluster_reactors, first_reactor;
+	/* PS task 0 */
+	struct cluster_node *nodes; /* ps_count */
+	uint32_t epoch_floor;	    /* the highest epoch that a node brought along from an earlier PS task 0 */
+	bool layout_due;	    /* nodes have changed since the epoch was given */
+	/* the others */
+	bool joined;
+	uint32_t leader_incarnation;
+	char follower_error[sizeof(((struct star_error *)0)->text)]; /* why it has not joined; "" when it has */
+};
+
+/* node.c: what every node does. */
+void control_ps_address(const struct control *control, uint32_t task, char text[static CONTROL_ADDRESS_MAX]);
+bool control_is_stopping(struct control *control);
+
+/* jsonrpc_call, which a stop of the node interrupts. */
+json_t *control_call(struct control *control, enum control_caller caller, struct jsonrpc_client *client,
+		     const char *method, json_t *params, uint64_t deadline_us, struct star_error *err);
+
+/* Sets stopping, and ends every call and pause of the other threads. */
+void control_stop(struct control *control);
+
+/* Under lock. NULL when there is none. */
+const struct object_spec *control_find(const struct control *control, const char *name);
+
+/* 1 when the node has this very object, 0 when it could be added, -EEXIST when name or id are taken. Takes lock. */
+int control_compare(struct control *control, const struct object_spec *spec, struct star_error *err);
+
+/* Installs an object with an id and adds it to the catalogue; 0 as well when it is there already. Takes both locks. */
+int control_install(struct control *control, const struct object_spec *spec, struct star_error *err);
+
+/* Serves a layout, unless the one served is as new. Takes both locks. */
+int control_set_layout(struct control *control, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
+		       struct star_error *err);
+
+/* All objects, in the order of their ids. Takes lock. */
+json_t *control_objects_json(struct control *control);
+
+/*
+ * leader.c: PS task 0. On the executor's thread: create, join, lay_out. On any: the others. Parameters are checked;
+ * a wrong one is JSONRPC_INVALID_PARAMS.
+ */
+int leader_create(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int leader_join(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int leader_heartbeat(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int leader_layout(struct control *control, json_t **result, struct star_error *err);
+int leader_lookup(struct control *control, const char *name, json_t **result, struct star_error *err);
+int leader_lay_out(struct control *control, uint32_t except, struct star_error *err);
+json_t *leader_nodes_json(struct control *control);
+
+/* follower.c: the other PS tasks. */
+int follower_start(struct control *control, struct star_error *err);
+void follower_join(struct control *control); /* after control_stop */
+int follower_install(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+
+/* methods.c: the table of methods; serve is the line server's. */
+enum line_outcome methods_serve(void *ctx, struct line_connection *connection, bool admin, const char *line,
+				size_t bytes, char **reply);
+char *methods_too_long(void *ctx);
+char *methods_too_many(void *ctx);
+
+/* Sets err's code to JSONRPC_INVALID_PARAMS and returns that. */
+int control_invalid(struct star_error *err);
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "port/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_log.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+/* What the EAL needs for itself, beside mempools and parameters; seen: 3 MiB with two ports. */
+static const uint64_t eal_bytes = 16 << 20;
+
+enum { ARGUMENTS_MAX = 16 + 2 * CONFIG_PORTS_MAX, ARGUMENT_BYTES = CONFIG_TEXT_MAX + 64 };
+
+struct arguments {
+	int count;
+	char *vector[ARGUMENTS_MAX + 1];
+	char text[ARGUMENTS_MAX][ARGUMENT_BYTES];
+};
+
+void port_chatter_begin(struct port_chatter *chatter)
+{
+	const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	*chatter = (struct port_chatter){ .stderr_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0) };
+	if (nowhere >= 0) {
+		if (chatter->stderr_fd >= 0)
+			dup2(nowhere, STDERR_FILENO);
+		close(nowhere);
+	}
+	chatter->stream = open_memstream(&chatter->text, &chatter->bytes);
+	if (chatter->stream)
+		rte_openlog_stream(chatter->stream);
+}
+
+void port_chatter_end(struct port_chatter *chatter, char *cause, size_t bytes)
+{
+	if (chatter->stderr_fd >= 0) {
+		dup2(chatter->stderr_fd, STDERR_FILENO);
+		close(chatter->stderr_fd);
+	}
+	cause[0] = '\0';
+	if (!chatter->stream)
+		return;
+	rte_openlog_stream(NULL);
+	fclose(chatter->stream);
+	if (chatter->text)
+		snprintf(cause, bytes, "%.*s", (int)strcspn(chatter->text, "\n"), chatter->text);
+	free(chatter->text);
+}
+
+static void __attribute__((format(printf, 2, 3))) add(struct arguments *args, const char *format, ...)
+{
+	char *text = args->text[args->count];
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(text, ARGUMENT_BYTES, format, list);
+	va_end(list);
+	args->vector[args->count++] = text;
+}
+
+static uint64_t mib(uint64_t bytes)
+{
+	return (bytes + (1 << 20) - 1) >> 20;
+}
+
+/* Decides on hugepages before the EAL is started, because the EAL's own complaint would name neither number. */
+static int choose_memory(const struct config *config, uint64_t memory_bytes, bool *hugepages, struct star_error *err)
+{
+	const unsigned long long asked = mib(memory_bytes + eal_bytes);
+	struct port_hugepages pages;
+	char there[160];
+
+	*hugepages = false;
+	if (config->hugepages == CONFIG_HUGEPAGES_NONE)
+		return 0;
+	port_hugepages_read(&pages);
+	*hugepages = pages.free_bytes >= asked << 20;
+	if (*hugepages)
+		return 0;
+	snprintf(there, sizeof(there), "%llu MiB are free (%llu of %llu pages of 2 MiB, %llu of %llu of 1 GiB)",
+		 (unsigned long long)pages.free_bytes >> 20, (unsigned long long)pages.free_2m,
+		 (unsigned long long)pages.total_2m, (unsigned long long)pages.free_1g,
+		 (unsigned long long)pages.total_1g);
+	if (config->hugepages == CONFIG_HUGEPAGES_REQUIRED)
+		return star_error_set(err, -ENOMEM,
+				      "hugepages are required: %llu MiB asked, but %s; run `scripts/hugepages reserve "
+				      "%lluM`, or set memory.hugepages to \"preferred\"",
+				      asked, there, asked);
+	log_warn("no hugepages: %llu MiB asked, but %s; going on without (`scripts/hugepages reserve %lluM` helps)",
+		 asked, there, asked);
+	return 0;
+}
+
+static void add_memory(struct arguments *args, const struct config *config, uint64_t memory_bytes, bool hugepages)
+{
+	const uint64_t parameters = (uint64_t)config->parameter_mib << 20;
+	const uint64_t mempools = memory_bytes > parameters ? memory_bytes - parameters : 0;
+
+	if (hugepages) {
+		/* Pages are taken one by one as mempools need them, without files and without a mount. */
+		add(args, "--in-memory");
+		return;
+	}
+	add(args, "--no-huge");
+	add(args, "--no-shconf");
+	/* Parameters live outside the EAL. An mbuf does not cross a 4 KiB page here, and so takes up to twice its
+	 * size. Nothing of it is touched before it is used. */
+	add(args, "-m");
+	add(args, "%llu", (unsigned long long)mib(2 * mempools + eal_bytes));
+}
+
+static void add_devices(struct arguments *args, const struct config *config)
+{
+	unsigned pci = 0;
+
+	for (uint32_t i = 0; i < config->ports_count; i++) {
+		const struct config_port *port = &config->ports[i];
+
+		if (!port_is_pci(port))
+			continue;
+		add(args, "-a");
+		add(args, "%s%s%s", port->pci, port->options[0] ? "," : "", port->options);
+		pci++;
+	}
+	if (pci)
+		return;
+	add(args, "--no-pci");
+	add(args, "--iova-mode=va");
+}
+
+static int first_core(const cpu_set_t *cores)
+{
+	for (int core = 0; core < CPU_SETSIZE; core++)
+		if (CPU_ISSET(core, cores))
+			return core;
+	return 0;
+}
+
+int port_eal_start(const struct config *config, uint64_t memory_bytes, struct star_error *err)
+{
+	struct port_chatter chatter;
+	struct arguments args;
+	char cause[256];
+	cpu_set_t cores;
+	bool hugepages;
+	int ret;
+
+	if (geteuid() != 0)
+		return star_error_set(err, -EPERM,
+				      "starserver drives network queues itself and needs root: run it with sudo");
+	ret = choose_memory(config, memory_bytes, &hugepages, err);
+	if (ret)
+		return ret;
+	if (sched_getaffinity(0, sizeof(cores), &cores) != 0)
+		return star_error_set(err, -errno, "cannot read the cores that this process may use: %m");
+
+	args.count = 0;
+	add(&args, "starserver");
+	add(&args, "--file-prefix=star-%d", (int)getpid());
+	add(&args, "--no-telemetry");
+	add(&args, "--log-level=error");
+	/* One lcore, for the calling thread; reactors register themselves. */
+	add(&args, "--lcores=0@%d", first_core(&cores));
+	add_memory(&args, config, memory_bytes, hugepages);
+	add_devices(&args, config);
+	args.vector[args.count] = NULL;
+
+	port_chatter_begin(&chatter);
+	ret = rte_eal_init(args.count, args.vector) < 0 ? -rte_errno : 0;
+	port_chatter_end(&chatter, cause, sizeof(cause));
+	/* The EAL has pinned the calling thread to its lcore. */
+	sched_setaffinity(0, sizeof(cores), &cores);
+	if (ret)
+		return star_error_set(err, ret, "DPDK does not start: %s", cause[0] ? cause : rte_strerror(-ret));
+	/* Nothing is kept there without shared files; a killed process would leave the folder behind. */
+	rmdir(rte_eal_get_runtime_dir());
+	return 0;
+}
+
+void port_eal_stop(void)
+{
+	rte_eal_cleanup();
+}
+
+bool port_eal_hugepages(void)
+{
+	return rte_eal_has_hugepages() != 0;
+}

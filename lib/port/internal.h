@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of lib/port share. Control path only. */
+#ifndef PORT_INTERNAL_H
+#define PORT_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "port/port.h"
+
+/* What DPDK and its drivers say while they work on a call of ours: none of it reaches the terminal, and when the call
+ * fails, the first line (the cause; the others are its consequences) goes into our sentence. libxdp and libbpf, and the
+ * EAL when it gives up, write to standard error past DPDK's log: until the end it goes nowhere, for the whole process. */
+struct port_chatter {
+	int stderr_fd; /* the real one, meanwhile; -1: there is none */
+	FILE *stream;
+	char *text;
+	size_t bytes;
+};
+
+void port_chatter_begin(struct port_chatter *chatter);
+/* Stops listening, and puts the first line into cause ("" when nothing was said). */
+void port_chatter_end(struct port_chatter *chatter, char *cause, size_t bytes);
+
+/* Hugepages that nobody uses and nobody has reserved. */
+struct port_hugepages {
+	uint64_t free_2m, total_2m, free_1g, total_1g; /* pages */
+	uint64_t free_bytes;
+};
+
+void port_hugepages_read(struct port_hugepages *pages);
+
+/* Room that a mbuf or a packet socket's ring gives to a frame: the packet, its Ethernet header and VLAN tag, and what the
+ * kernel puts before a frame in a packet socket's ring. A multiple of 1024, so that four of them fill whole pages. */
+uint32_t port_frame_bytes(uint32_t mtu);
+
+/* A kernel interface that carries a port: it exists, is up, and has the MTU. Warns of offloads that spoil its frames. */
+int port_interface_check(const struct config_port *config, unsigned index, struct star_error *err);
+
+/* The sockets of this process that can be waited on for an interface: packet sockets bound to it, and AF_XDP sockets. */
+enum { PORT_SOCKETS_MAX = 1024 };
+struct port_sockets {
+	unsigned count;
+	int fds[PORT_SOCKETS_MAX]; /* ascending */
+};
+
+void port_sockets_find(const struct config_port *config, struct port_sockets *sockets);
+/* Fills port->wait_fds, from what the driver offers or from the sockets that it opened since `before`. */
+void port_wait_init(struct port *port, const struct config_port *config, const struct port_sockets *before);
+
+/* Drivers that carry a kernel interface, and whose sockets can be waited on. */
+bool port_is_af_packet(const struct config_port *config);
+bool port_is_af_xdp(const struct config_port *config);
+bool port_is_pci(const struct config_port *config);
+
+#endif

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "port/internal.h"
+
+#include <errno.h>
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+enum {
+	DESCRIPTORS = 1024,
+	AF_PACKET_FRAMES = 1024, /* of each queue and direction */
+	AF_XDP_MBUFS_MIN = 4096, /* the driver keeps 2048 in its fill ring */
+	ARGUMENT_BYTES = CONFIG_TEXT_MAX + 160,
+};
+
+static bool is_driver(const struct config_port *config, const char *driver)
+{
+	return strcmp(config->device, driver) == 0;
+}
+
+bool port_is_af_packet(const struct config_port *config)
+{
+	return is_driver(config, "net_af_packet");
+}
+
+bool port_is_af_xdp(const struct config_port *config)
+{
+	return is_driver(config, "net_af_xdp");
+}
+
+bool port_is_pci(const struct config_port *config)
+{
+	return is_driver(config, "pci");
+}
+
+/* Whether the configuration's options set a device argument themselves; ours is left out then. */
+static bool has_option(const char *options, const char *key)
+{
+	const size_t bytes = strlen(key);
+
+	for (const char *p = options; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+		if (strncmp(p, key, bytes) == 0 && p[bytes] == '=')
+			return true;
+	return false;
+}
+
+static void __attribute__((format(printf, 4, 5)))
+argument(char *text, const char *options, const char *key, const char *format, ...)
+{
+	const size_t used = strlen(text);
+	int bytes;
+	va_list list;
+
+	if (has_option(options, key))
+		return;
+	bytes = snprintf(text + used, ARGUMENT_BYTES - used, "%s%s=", used ? "," : "", key);
+	va_start(list, format);
+	vsnprintf(text + used + bytes, ARGUMENT_BYTES - used - (size_t)bytes, format, list);
+	va_end(list);
+}
+
+static void device_arguments(const struct config_port *config, uint16_t queues, char *text)
+{
+	const char *options = config->options;
+	size_t used;
+
+	text[0] = '\0';
+	if (config->interface[0])
+		argument(text, options, "iface", "%s", config->interface);
+	if (port_is_af_packet(config)) {
+		const uint32_t frame = port_frame_bytes(config->mtu);
+
+		argument(text, options, "qpairs", "%u", queues);
+		/* The driver takes the frames of all blocks as one array: a block must hold a whole number of them. */
+		argument(text, options, "framesz", "%u", frame);
+		argument(text, options, "blocksz", "%u", 4 * frame);
+		argument(text, options, "framecnt", "%u", AF_PACKET_FRAMES);
+	}
+	if (port_is_af_xdp(config)) {
+		argument(text, options, "start_queue", "0");
+		argument(text, options, "queue_count", "%u", queues);
+	}
+	used = strlen(text);
+	snprintf(text + used, ARGUMENT_BYTES - used, "%s%s", used && options[0] ? "," : "", options);
+}
+
+/* Makes the device known to DPDK. A PCI device was probed when the EAL started. */
+static int attach(struct port *port, const struct config_port *config, unsigned index)
+{
+	char arguments[ARGUMENT_BYTES];
+	int ret;
+
+	if (port_is_pci(config)) {
+		snprintf(port->name, sizeof(port->name), "%s", config->pci);
+	} else {
+		snprintf(port->name, sizeof(port->name), "%s%u", config->device, index);
+		device_arguments(config, port->queues, arguments);
+		ret = rte_eal_hotplug_add("vdev", port->name, arguments);
+		if (ret)
+			return ret;
+	}
+	return rte_eth_dev_get_port_by_name(port->name, &port->id);
+}
+
+static void detach(struct port *port)
+{
+	struct rte_eth_dev_info info;
+
+	if (rte_eth_dev_info_get(port->id, &info) != 0)
+		return;
+	rte_eth_dev_close(port->id);
+	rte_dev_remove(info.device);
+}
+
+static void fill_conf(struct rte_eth_conf *conf, const struct rte_eth_dev_info *info, const struct port *port,
+		      const struct config_port *config)
+{
+	/* A kernel interface has its mtu already, and the drivers know less of it than the kernel. */
+	const bool kernel = port_is_af_packet(config) || port_is_af_xdp(config);
+
+	memset(conf, 0, sizeof(*conf));
+	conf->rxmode.mtu = kernel && config->mtu > RTE_ETHER_MTU ? RTE_ETHER_MTU : config->mtu;
+	conf->intr_conf.rxq = port_is_pci(config);
+	if (port->queues > 1 && info->flow_type_rss_offloads) {
+		conf->rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf->rx_adv_conf.rss_conf.rss_hf =
+			info->flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP);
+	}
+}
+
+/* Configures and starts the port; on failure *step says what could not be done. */
+static int start(struct port *port, const struct config_port *config, struct rte_mempool *const *pools,
+		 const char **step)
+{
+	uint16_t rx = DESCRIPTORS, tx = DESCRIPTORS;
+	struct rte_eth_dev_info info;
+	struct rte_eth_conf conf;
+	int ret;
+
+	*step = "describe itself";
+	ret = rte_eth_dev_info_get(port->id, &info);
+	if (ret)
+		return ret;
+	*step = "offer a queue pair for each reactor";
+	if (info.max_rx_queues < port->queues || info.max_tx_queues < port->queues)
+		return -ERANGE;
+	fill_conf(&conf, &info, port, config);
+	*step = "be configured";
+	ret = rte_eth_dev_configure(port->id, port->queues, port->queues, &conf);
+	if (!ret)
+		ret = rte_eth_dev_adjust_nb_rx_tx_desc(port->id, &rx, &tx);
+	if (ret)
+		return ret;
+	*step = "set up its queues";
+	for (uint16_t queue = 0; queue < port->queues; queue++) {
+		ret = rte_eth_rx_queue_setup(port->id, queue, rx, rte_eth_dev_socket_id(port->id), NULL, pools[queue]);
+		if (!ret)
+			ret = rte_eth_tx_queue_setup(port->id, queue, tx, rte_eth_dev_socket_id(port->id), NULL);
+		if (ret)
+			return ret;
+	}
+	*step = "start";
+	ret = rte_eth_dev_start(port->id);
+	if (ret)
+		return ret;
+	*step = "tell its address";
+	ret = rte_eth_macaddr_get(port->id, &port->mac);
+	if (ret)
+		rte_eth_dev_stop(port->id);
+	return ret;
+}
+
+static int check(const struct config_port *config, unsigned index, struct rte_mempool *const *pools, uint16_t queues,
+		 struct star_error *err)
+{
+	if (queues == 0 || queues > PORT_QUEUES_MAX)
+		return star_error_set(err, -EINVAL, "port %u: %u queues asked; 1 to %u are possible", index, queues,
+				      PORT_QUEUES_MAX);
+	if (config->mtu > UINT16_MAX)
+		return star_error_set(err, -EINVAL, "port %u: an mtu of %u is beyond %u", index, config->mtu,
+				      UINT16_MAX);
+	for (uint16_t queue = 0; port_is_af_xdp(config) && queue < queues; queue++)
+		if (pools[queue]->size < AF_XDP_MBUFS_MIN)
+			return star_error_set(
+				err, -EINVAL,
+				"port %u: net_af_xdp keeps 2048 packet buffers of each reactor for itself, "
+				"and there are %u: set memory.mbufs to %u or more",
+				index, pools[queue]->size, AF_XDP_MBUFS_MIN);
+	if (!port_is_af_packet(config) && !port_is_af_xdp(config))
+		return 0;
+	return port_interface_check(config, index, err);
+}
+
+static int refuse(const struct config_port *config, unsigned index, const char *step, const char *cause, int code,
+		  struct star_error *err)
+{
+	const char *what = port_is_pci(config) ? config->pci : config->interface, *hint = "";
+
+	if (port_is_pci(config) && code == -ENODEV)
+		hint = ": bind it to a DPDK driver with `scripts/bind-nic`";
+	if (port_is_af_xdp(config))
+		hint = ": the interface needs a queue for each reactor (`ethtool -L`), and may carry no other XDP "
+		       "program (`ip link show`)";
+	return star_error_set(err, code, "port %u: %s%s%s cannot %s (%s)%s", index, config->device,
+			      what[0] ? " on " : "", what, step, cause[0] ? cause : rte_strerror(-code), hint);
+}
+
+struct port *port_open(const struct config_port *config, unsigned index, struct rte_mempool *const *pools,
+		       uint16_t queues, struct star_error *err)
+{
+	const char *step = "be opened";
+	struct port_chatter chatter;
+	struct port_sockets before;
+	bool attached;
+	struct port *port;
+	char cause[256];
+	int ret;
+
+	if (check(config, index, pools, queues, err) != 0)
+		return NULL;
+	port = calloc(1, sizeof(*port));
+	if (!port) {
+		star_error_set(err, -ENOMEM, "port %u: no memory", index);
+		return NULL;
+	}
+	port->queues = queues;
+	port->mtu = (uint16_t)config->mtu;
+	port_sockets_find(config, &before);
+	port_chatter_begin(&chatter);
+	ret = attach(port, config, index);
+	attached = ret == 0;
+	if (attached)
+		ret = start(port, config, pools, &step);
+	if (attached && ret)
+		detach(port);
+	port_chatter_end(&chatter, cause, sizeof(cause));
+	if (ret) {
+		refuse(config, index, step, cause, ret, err);
+		free(port);
+		return NULL;
+	}
+	port_wait_init(port, config, &before);
+	return port;
+}
+
+void port_close(struct port *port)
+{
+	struct port_chatter chatter;
+	char cause[256];
+
+	if (!port)
+		return;
+	port_chatter_begin(&chatter);
+	rte_eth_dev_stop(port->id);
+	detach(port);
+	port_chatter_end(&chatter, cause, sizeof(cause));
+	if (cause[0])
+		log_debug("port %s: %s", port->name, cause);
+	free(port);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of lib/reactor share. */
+#ifndef REACTOR_INTERNAL_H
+#define REACTOR_INTERNAL_H
+
+#include <pthread.h>
+#include <rte_ring.h>
+#include <semaphore.h>
+
+#include "reactor/reactor.h"
+
+enum {
+	HAND_OVER_RING = 512, /* frames under way from one reactor to another: 511 */
+	MAILBOX_RING = 256,
+};
+
+/*
+ * Frames from one reactor, the owner of their pool, to another one, the taker. A pool has one producer and one consumer, so
+ * the taker may not free a frame: it copies it, and puts the original on the way back. The owner counts what is under way
+ * (`lent`) and stops at the rings' capacity; so neither can overflow.
+ */
+struct link {
+	struct rte_ring *there, *back; /* SP/SC both */
+};
+
+struct reactor {
+	/* Constant while the thread runs. */
+	unsigned index, count;
+	bool polling;
+	int core;
+	uint64_t spin_ns;
+	struct reactor_ops ops;
+	struct rte_mempool *pool;
+	struct port *ports[CONFIG_PORTS_MAX];
+	unsigned ports_count;
+	const struct port *port_of[RTE_MAX_ETHPORTS]; /* by DPDK's id */
+	int event_fd;
+	struct rte_ring *mailbox;
+	struct reactor *peers[REACTOR_MAX];
+	struct link out[REACTOR_MAX]; /* our frames; made and freed by us */
+	struct link in[REACTOR_MAX];  /* theirs */
+	pthread_t thread;
+	bool running;
+	sem_t registered; /* posted by the thread when start_result holds */
+	int start_result;
+
+	/* Written by the reactor's thread alone. */
+	struct reactor_stats stats __rte_cache_aligned;
+	uint32_t lent[REACTOR_MAX]; /* frames on the way to each other reactor, or back */
+	unsigned next_peer;	    /* whose frames are taken first */
+	uint64_t busy_ns;	    /* when there was work last */
+
+	/* Written by the reactor's thread, read by all that could wake it. */
+	uint32_t sleeping __rte_cache_aligned;
+
+	/* Written by the control path. */
+	uint32_t stop __rte_cache_aligned;
+	pthread_mutex_t mailbox_lock; /* protects mailbox's producer side, and closed */
+	bool closed;
+};
+
+/* The thread's main function; takes a struct reactor. */
+void *reactor_loop(void *argument);
+
+/* handover.c: the rings between two reactors, and their use by owner and taker. */
+int hand_over_create(struct reactor *owner, struct reactor *taker);
+void hand_over_destroy(struct reactor *owner, unsigned taker);
+/* Gives a frame to another reactor, or drops and counts it. */
+void hand_over_give(struct reactor *r, unsigned taker, struct rte_mbuf *frame);
+/* Gives a copy to each other reactor; the frame stays. */
+void hand_over_give_all(struct reactor *r, struct rte_mbuf *frame);
+/* Takes what others gave, and passes it to ops.receive; returns how many. */
+unsigned hand_over_take(struct reactor *r, uint64_t now_ns);
+/* Frees the own frames that came back. */
+void hand_over_reclaim(struct reactor *r);
+bool hand_over_waiting(const struct reactor *r);
+
+/* idle.c: sleeping, and waking the sleeper. */
+void idle_sleep(struct reactor *r);
+/* After something was put where r finds it. From any thread. */
+void idle_wake(struct reactor *r);
+
+#endif

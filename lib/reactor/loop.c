@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The reactor's turn. */
+#include "reactor/internal.h"
+
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <rte_prefetch.h>
+#include <sys/prctl.h>
+
+#include "base/clock.h"
+
+/* Bounds of a turn, so that no stage keeps the others waiting: what is left is done in the next turn. */
+enum {
+	TIMERS_MAX = 64,
+	MESSAGES_MAX = 16,
+	TRANSMIT_BURSTS_MAX = 16,
+	SEND_TRIES = 3,
+};
+
+/* Sorts a burst by whose frames they are: others' go to the rings, ours to the stack in one call. */
+static void distribute(struct reactor *r, struct rte_mbuf **frames, unsigned n, uint64_t now_ns)
+{
+	uint64_t given = 0; /* one bit a reactor */
+	unsigned mine = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		rte_prefetch0(rte_pktmbuf_mtod(frames[i], void *));
+	for (unsigned i = 0; i < n; i++) {
+		struct rte_mbuf *frame = frames[i];
+		const unsigned to = r->ops.steer(r->ops.ctx, frame);
+
+		if (to < r->count && to != r->index) {
+			hand_over_give(r, to, frame);
+			given |= UINT64_C(1) << to;
+			continue;
+		}
+		if (to == REACTOR_ALL) {
+			hand_over_give_all(r, frame);
+			given |= UINT64_MAX;
+		}
+		frames[mine++] = frame;
+	}
+	for (unsigned to = 0; given && to < r->count; to++)
+		if (to != r->index && given >> to & 1)
+			idle_wake(r->peers[to]);
+	if (mine)
+		r->ops.receive(r->ops.ctx, frames, mine, now_ns);
+}
+
+static unsigned receive(struct reactor *r, uint64_t now_ns)
+{
+	struct rte_mbuf *frames[PORT_BURST];
+	unsigned received = 0;
+
+	for (unsigned i = 0; i < r->ports_count; i++) {
+		const unsigned n = port_receive(r->ports[i], (uint16_t)r->index, frames, PORT_BURST);
+
+		if (n)
+			distribute(r, frames, n, now_ns);
+		received += n;
+	}
+	r->stats.received += received;
+	return received;
+}
+
+static void send_run(struct reactor *r, struct rte_mbuf **frames, unsigned n)
+{
+	const uint16_t id = frames[0]->port;
+	const struct port *port = id < RTE_MAX_ETHPORTS ? r->port_of[id] : NULL;
+	unsigned sent = 0;
+
+	for (unsigned try = 0; port && sent < n && try < SEND_TRIES; try++)
+		sent += port_send(port, (uint16_t)r->index, frames + sent, (uint16_t)(n - sent));
+	r->stats.sent += sent;
+	r->stats.transmit_dropped += n - sent;
+	if (sent < n)
+		rte_pktmbuf_free_bulk(frames + sent, n - sent);
+}
+
+static unsigned transmit(struct reactor *r)
+{
+	struct rte_mbuf *frames[PORT_BURST];
+	unsigned total = 0;
+
+	for (unsigned burst = 0; burst < TRANSMIT_BURSTS_MAX; burst++) {
+		const unsigned n = r->ops.transmit(r->ops.ctx, frames, PORT_BURST);
+
+		if (n == 0)
+			break;
+		total += n;
+		/* Runs of the same port: nearly always the whole burst. */
+		for (unsigned from = 0, to; from < n; from = to) {
+			for (to = from + 1; to < n && frames[to]->port == frames[from]->port; to++)
+				;
+			send_run(r, frames + from, to - from);
+		}
+	}
+	return total;
+}
+
+static unsigned run_messages(struct reactor *r, unsigned max)
+{
+	unsigned n;
+
+	for (n = 0; n < max; n++) {
+		struct reactor_message *message;
+
+		if (rte_ring_sc_dequeue(r->mailbox, (void **)&message) != 0)
+			break;
+		message->run(r->ops.ctx, message);
+		/* The last touch: its sender may free it now. */
+		__atomic_store_n(&message->done, 1, __ATOMIC_RELEASE);
+	}
+	return n;
+}
+
+/* Returns whether there was something to do. */
+static bool turn(struct reactor *r, uint64_t now_ns)
+{
+	unsigned work;
+
+	hand_over_reclaim(r);
+	work = receive(r, now_ns);
+	work += hand_over_take(r, now_ns);
+	work += r->ops.work(r->ops.ctx, now_ns);
+	/* A timer alone is not work: it would make an idle reactor spin. What it brings about is. */
+	wheel_advance(r->ops.wheel, now_ns, TIMERS_MAX);
+	work += run_messages(r, MESSAGES_MAX);
+	work += transmit(r);
+	return work != 0;
+}
+
+static void account(struct reactor_stats *stats, bool busy, uint64_t cycles)
+{
+	stats->turns++;
+	if (busy) {
+		stats->busy_turns++;
+		stats->busy_cycles += cycles;
+	} else {
+		stats->idle_cycles += cycles;
+	}
+}
+
+static void run(struct reactor *r)
+{
+	uint64_t cycles = clock_cycles();
+
+	while (!__atomic_load_n(&r->stop, __ATOMIC_ACQUIRE)) {
+		const uint64_t now_ns = clock_ns();
+		const bool busy = turn(r, now_ns);
+		uint64_t end;
+
+		if (busy)
+			r->busy_ns = now_ns;
+		else if (!r->polling && now_ns - r->busy_ns >= r->spin_ns)
+			idle_sleep(r); /* counted as idle, as it belongs to this turn */
+		end = clock_cycles();
+		account(&r->stats, busy, end - cycles);
+		cycles = end;
+	}
+	/* Nothing is posted after the stop; what was before is run. */
+	run_messages(r, MAILBOX_RING);
+	transmit(r);
+	hand_over_reclaim(r);
+}
+
+void *reactor_loop(void *argument)
+{
+	struct reactor *r = argument;
+
+	/* An lcore id of our own, for the mempool's caches. */
+	r->start_result = rte_thread_register() == 0 ? 0 : -rte_errno;
+	/* The kernel rounds sleeps up by 50 us otherwise; the stack's timers are as short as that. */
+	prctl(PR_SET_TIMERSLACK, 1);
+	sem_post(&r->registered);
+	if (r->start_result == 0) {
+		run(r);
+		rte_thread_unregister();
+	}
+	return NULL;
+}

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Installation. What is installed stands once, in INSTALL_FILES (source:destination below PREFIX), and `uninstall` takes
+# away the same. Man pages and completions are whatever docs/man and scripts/completion hold.
+INSTALL_FILES = \
+	$(foreach b,$(BINARIES_program),$(b):bin/$(notdir $(b))) \
+	lib/client/star.h:include/star.h lib/base/star_error.h:include/star_error.h \
+	$(foreach m,$(wildcard docs/man/*.1),$(m):share/man/man1/$(notdir $(m))) \
+	$(foreach m,$(wildcard docs/man/*.8),$(m):share/man/man8/$(notdir $(m))) \
+	$(foreach c,$(wildcard scripts/completion/*.bash),$(c):share/bash-completion/completions/$(basename $(notdir $(c)))) \
+	$(foreach d,$(wildcard drivers-config/*),$(d):share/starserver/drivers-config/$(notdir $(d))) \
+	$(foreach s,hugepages bind-nic,scripts/$(s):share/starserver/scripts/$(s))
+to = $(DESTDIR)$(PREFIX)/$(lastword $(subst :, ,$(1)))
+from = $(firstword $(subst :, ,$(1)))
+# A program and a script are executable, a page is not.
+mode = $(if $(filter $(BINARIES_program) scripts/hugepages scripts/bind-nic,$(1)),755,644)
+
+#: install    into DESTDIR/PREFIX (/usr/local)
+install: all
+	$(Q)set -e; $(foreach f,$(INSTALL_FILES),install -D -m $(call mode,$(call from,$(f))) $(call from,$(f)) $(call to,$(f));)
+	$(Q)install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	$(Q)cp -P $(BUILD)/lib/libstar.so* $(DESTDIR)$(PREFIX)/lib/
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' scripts/star.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/star.pc
+	@echo "  INSTALL $(DESTDIR)$(PREFIX)"
+
+#: uninstall  takes away what install put there
+uninstall:
+	$(Q)rm -f $(foreach f,$(INSTALL_FILES),$(call to,$(f))) $(DESTDIR)$(PREFIX)/lib/libstar.so* \
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig/star.pc
+	$(Q)for d in /drivers-config /scripts ''; do rmdir $(DESTDIR)$(PREFIX)/share/starserver$$d 2>/dev/null || true; done
+	@echo "  REMOVED $(DESTDIR)$(PREFIX)"

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a call sends and returns while all nodes are well. */
+#include "tests/client/cases.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/prng.h"
+
+static void check_rows(const uint64_t *keys, uint32_t count, uint32_t dim, const float *rows, const float *minus)
+{
+	for (uint32_t i = 0; i < count; i++)
+		for (uint32_t e = 0; e < dim; e++) {
+			const float expected = peer_initial(1, keys[i], e) - (minus ? minus[i] : 0);
+
+			if (!CHECK_NEAR(rows[i * dim + e], expected, 1e-3))
+				return;
+		}
+}
+
+static void over_reactors(uint32_t nodes, uint32_t reactors, uint32_t dim)
+{
+	enum { KEYS = 1000 };
+	struct bench b = bench_start(nodes, reactors, dim);
+	uint64_t keys[KEYS] = { 0, UINT64_MAX, 1, (uint64_t)INT64_MIN };
+	float *rows = calloc(KEYS * dim, sizeof(*rows)), minus[KEYS], applied_value;
+	struct star_error err = { 0 };
+	uint32_t applied;
+	struct prng p;
+
+	prng_seed(&p, 5);
+	for (uint32_t i = 4; i < KEYS; i++)
+		keys[i] = i % 3 ? i : prng_next(&p);
+	keys[KEYS - 1] = keys[10]; /* duplicates, far apart */
+	keys[KEYS - 2] = keys[11];
+	CHECK_INT(star_pull(b.table, keys, KEYS, rows, 0, LONG_US, &err), 0);
+	check_rows(keys, KEYS, dim, rows, NULL);
+	CHECK_UINT(peer_requests(b.peer), nodes * reactors);
+	for (uint32_t i = 0; i < KEYS; i++) {
+		minus[i] = (float)(i % 7);
+		for (uint32_t e = 0; e < dim; e++)
+			rows[i * dim + e] = minus[i];
+	}
+	minus[10] = minus[KEYS - 1] = minus[10] + minus[KEYS - 1];
+	minus[11] = minus[KEYS - 2] = minus[11] + minus[KEYS - 2];
+	CHECK_INT(star_push(b.table, keys, KEYS, rows, LONG_US, &err), 0);
+	CHECK_INT(star_pull(b.table, keys, KEYS, rows, STAR_READ_ONLY, LONG_US, &err), 0);
+	check_rows(keys, KEYS, dim, rows, minus);
+	if (CHECK(peer_find(b.peer, 1, keys[10], &applied, &applied_value)))
+		CHECK_UINT(applied, 1);
+	CHECK_UINT(peer_connections(b.peer), nodes * reactors);
+	CHECK_UINT(star_elements(b.table), dim);
+	free(rows);
+	bench_stop(&b);
+}
+
+void pull_and_push_over_reactors(void)
+{
+	over_reactors(1, 1, 4);
+	over_reactors(1, 2, 3);
+	over_reactors(1, 7, 1);
+	over_reactors(2, 3, 16);
+	over_reactors(4, 1, 5);
+}
+
+void one_frame_a_reactor_carries_all_operations(void)
+{
+	struct bench b = bench_start(2, 1, 4);
+	struct star_table *other = bench_table(&b, "contexts", 3);
+	uint64_t keys[200];
+	float gradients[200 * 4], rows[200 * 4], others[200 * 3];
+	struct star_op ops[] = {
+		{ .kind = STAR_PUSH, .table = b.table, .keys = keys, .count = 200, .values = gradients },
+		{ .kind = STAR_PULL, .table = b.table, .keys = keys, .count = 200, .values = rows },
+		{ .kind = STAR_PULL, .table = other, .keys = keys, .count = 100, .values = others },
+	};
+	struct star_error err = { 0 };
+
+	for (uint32_t i = 0; i < 200; i++)
+		keys[i] = 1000 + i;
+	for (uint32_t i = 0; i < 200 * 4; i++)
+		gradients[i] = 2;
+	CHECK_INT(star_execute(b.cluster, ops, 3, LONG_US, &err), 0);
+	CHECK_UINT(peer_requests(b.peer), 2);
+	for (uint32_t i = 0; i < 200; i++)
+		CHECK_NEAR(rows[i * 4], peer_initial(1, keys[i], 0) - 2, 1e-3);
+	for (uint32_t i = 0; i < 100; i++)
+		CHECK_NEAR(others[i * 3 + 2], peer_initial(2, keys[i], 2), 0);
+	bench_stop(&b);
+}
+
+void fields_of_an_operation_arrive(void)
+{
+	struct bench b = bench_start(1, 1, 2);
+	uint64_t key = 5;
+	float row[2] = { 1, 1 };
+	struct star_op push = {
+		.kind = STAR_PUSH, .table = b.table, .keys = &key, .count = 1, .values = row, .rate = 0.25f, .step = 77
+	};
+	struct star_error err = { 0 };
+
+	CHECK_INT(star_execute(b.cluster, &push, 1, LONG_US, &err), 0);
+	CHECK_NEAR(b.peer->last_op.rate, 0.25, 0);
+	CHECK_UINT(b.peer->last_op.step, 77);
+	CHECK_UINT(b.peer->last_op.flags, 0);
+	CHECK_INT(star_pull(b.table, &key, 1, row, STAR_READ_ONLY, UINT64_MAX, &err), 0);
+	CHECK_UINT(b.peer->last_op.flags, WIRE_READ_ONLY);
+	CHECK_INT(star_pull(b.table, &key, 1, row, 0, 0, NULL), 0);
+	CHECK_UINT(b.peer->last_op.flags, 0);
+	bench_stop(&b);
+}
+
+void large_pulls_are_split(void)
+{
+	enum { KEYS = 200000, DIM = 2 };
+	struct bench b = bench_start(1, 2, DIM);
+	uint64_t *keys = calloc(KEYS, sizeof(*keys));
+	float *rows = calloc(KEYS * DIM, sizeof(*rows));
+	struct star_error err = { 0 };
+
+	for (uint64_t i = 0; i < KEYS; i++)
+		keys[i] = i % 70000; /* a pull may name a key twice, and be cut between */
+	CHECK_INT(star_pull(b.table, keys, KEYS, rows, 0, LONG_US, &err), 0);
+	check_rows(keys, KEYS, DIM, rows, NULL);
+	CHECK_UINT(peer_requests(b.peer), 4); /* 100000 keys a reactor, 65536 a request */
+	bench_stop(&b);
+	/* and by the size of the reply */
+	b = bench_start(1, 1, 4096);
+	free(rows);
+	rows = calloc(600 * 4096, sizeof(*rows));
+	CHECK_INT(star_pull(b.table, keys, 600, rows, 0, LONG_US, &err), 0);
+	check_rows(keys, 600, 4096, rows, NULL);
+	CHECK_UINT(peer_requests(b.peer), 3); /* 255 rows fit */
+	bench_stop(&b);
+	free(keys);
+	free(rows);
+}
+
+void many_operations_are_split(void)
+{
+	enum { OPS = 150 };
+	struct bench b = bench_start(1, 1, 1);
+	struct star_op ops[OPS];
+	uint64_t keys[OPS];
+	float values[OPS];
+	struct star_error err = { 0 };
+
+	for (uint32_t i = 0; i < OPS; i++) {
+		keys[i] = i;
+		ops[i] = (struct star_op){
+			.kind = STAR_PULL, .table = b.table, .keys = &keys[i], .count = 1, .values = &values[i]
+		};
+	}
+	CHECK_INT(star_execute(b.cluster, ops, OPS, LONG_US, &err), 0);
+	CHECK_UINT(peer_requests(b.peer), 3); /* 64 a request */
+	check_rows(keys, OPS, 1, values, NULL);
+	bench_stop(&b);
+}
+
+void duplicates_are_summed_in_large_pushes(void)
+{
+	enum { UNIQUE = 9000, EACH = 4, KEYS = UNIQUE * EACH, DIM = 64 };
+
+	for (uint32_t reactors = 1; reactors <= 2; reactors++) {
+		struct bench b = bench_start(1, reactors, DIM);
+		uint64_t *keys = calloc(KEYS, sizeof(*keys));
+		float *rows = malloc(sizeof(float) * KEYS * DIM), first;
+		struct star_error err = { 0 };
+		uint32_t applied, wrong = 0;
+
+		for (uint32_t i = 0; i < KEYS; i++)
+			keys[i] = i % UNIQUE; /* the four are far apart: a plain cut would part them */
+		for (uint32_t i = 0; i < KEYS * DIM; i++)
+			rows[i] = 0.5f;
+		CHECK_INT(star_push(b.table, keys, KEYS, rows, LONG_US, &err), 0);
+		CHECK(peer_requests(b.peer) > reactors); /* it was cut */
+		CHECK(b.peer->largest_request <= WIRE_PAYLOAD_MAX);
+		for (uint64_t key = 0; key < UNIQUE; key += 7) {
+			if (!CHECK(peer_find(b.peer, 1, key, &applied, &first)))
+				break;
+			wrong += applied != 1 || first != peer_initial(1, key, 0) - 0.5f - 0.5f - 0.5f - 0.5f;
+		}
+		CHECK_UINT(wrong, 0);
+		free(keys);
+		free(rows);
+		bench_stop(&b);
+	}
+}
+
+void too_many_duplicates_are_refused(void)
+{
+	enum { KEYS = 300, DIM = 4096 };
+	struct bench b = bench_start(1, 1, DIM);
+	uint64_t *keys = calloc(KEYS, sizeof(*keys));
+	float *rows = calloc(KEYS * DIM, sizeof(*rows));
+	struct star_error err = { 0 };
+
+	CHECK_INT(star_push(b.table, keys, KEYS, rows, LONG_US, &err), -E2BIG);
+	CHECK_HAS(err.text, "key 0 occurs more than 255 times");
+	CHECK_UINT(peer_requests(b.peer), 0);
+	keys[200] = 1; /* no group is too large now: a request ends between them */
+	for (uint32_t i = 201; i < KEYS; i++)
+		keys[i] = 1;
+	CHECK_INT(star_push(b.table, keys, KEYS, rows, LONG_US, &err), 0);
+	CHECK_UINT(peer_requests(b.peer), 2);
+	free(keys);
+	free(rows);
+	bench_stop(&b);
+}
+
+void nonsense_is_refused_before_it_is_sent(void)
+{
+	struct bench b = bench_start(1, 2, 2), other = bench_start(1, 1, 2);
+	const uint64_t shape[] = { 10 };
+	const struct star_spec spec = { .name = "bias", .ndim = 1, .shape = shape };
+	struct star_error err = { 0 };
+	struct star_table *variable = star_variable_create(b.cluster, &spec, LONG_US, &err);
+	uint64_t keys[2] = { 1, 2 };
+	float v[20] = { 0 };
+	const struct {
+		struct star_op op;
+		const char *says;
+	} cases[] = {
+		{ { 0, 0, b.table, keys, 2, 0, v, 0 }, "neither STAR_PULL nor STAR_PUSH" },
+		{ { STAR_PULL, 0, NULL, keys, 2, 0, v, 0 }, "table is NULL" },
+		{ { STAR_PULL, 0, other.table, keys, 2, 0, v, 0 }, "another cluster" },
+		{ { STAR_PULL, 0, b.table, keys, 0, 0, v, 0 }, "names no keys" },
+		{ { STAR_PUSH, 0, b.table, NULL, 0, 0, v, 0 }, "names no keys" },
+		{ { STAR_PULL, 0, b.table, NULL, 2, 0, v, 0 }, "keys is NULL" },
+		{ { STAR_PULL, 0, b.table, keys, 2, 0, NULL, 0 }, "values is NULL" },
+		{ { STAR_PULL, 2, b.table, keys, 2, 0, v, 0 }, "flags are 0x2" },
+		{ { STAR_PUSH, STAR_READ_ONLY, b.table, keys, 2, 0, v, 0 }, "a pull may have STAR_READ_ONLY" },
+		{ { STAR_PUSH, 0, b.table, keys, 2, -1, v, 0 }, "learning rate is -1" },
+		{ { STAR_PUSH, 0, b.table, keys, 2, NAN, v, 0 }, "learning rate is nan" },
+		{ { STAR_PULL, 0, variable, keys, 2, 0, v, 0 }, "is a variable" },
+	};
+	struct star_op op, *ops = calloc(STAR_OPS_MAX + 1, sizeof(*ops));
+
+	if (!CHECK(variable != NULL))
+		return;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		op = cases[i].op;
+		CHECK_INT(star_execute(b.cluster, &op, 1, LONG_US, &err), -EINVAL);
+		CHECK_HAS(err.text, cases[i].says);
+		CHECK(!star_execute_async(b.cluster, &op, 1, LONG_US, NULL, NULL, &err));
+		CHECK_HAS(err.text, cases[i].says);
+		CHECK_INT(star_execute(b.cluster, &op, 1, LONG_US, NULL), -EINVAL);
+	}
+	CHECK_INT(star_execute(b.cluster, NULL, 1, LONG_US, &err), -EINVAL);
+	CHECK_INT(star_execute(b.cluster, &op, 0, LONG_US, &err), -EINVAL);
+	CHECK_HAS(err.text, "at least one operation");
+	CHECK_INT(star_execute(NULL, &op, 1, LONG_US, &err), -EINVAL);
+	CHECK_INT(star_execute(b.cluster, ops, STAR_OPS_MAX + 1, LONG_US, &err), -E2BIG);
+	CHECK_HAS(err.text, "at most 4096");
+	CHECK_INT(star_pull(NULL, keys, 2, v, 0, LONG_US, &err), -EINVAL);
+	CHECK_INT(star_push(NULL, keys, 2, v, LONG_US, &err), -EINVAL);
+	CHECK_INT(star_variable_pull(b.table, v, LONG_US, &err), -EINVAL);
+	CHECK_INT(star_request_wait(NULL, &err), -EINVAL);
+	CHECK_UINT(star_elements(NULL), 0);
+	star_close(NULL);
+	CHECK_UINT(peer_requests(b.peer), 0);
+	free(ops);
+	bench_stop(&other);
+	bench_stop(&b);
+}
+
+static void one_shape(struct bench *b, const char *name, uint32_t ndim, const uint64_t *shape)
+{
+	const struct star_spec spec = { .name = name, .ndim = ndim, .shape = shape };
+	struct star_error err = { 0 };
+	struct star_table *v = star_variable_create(b->cluster, &spec, LONG_US, &err);
+	const struct object_spec *object = &b->peer->objects[b->peer->objects_count - 1];
+	uint64_t elements = 1;
+	float *values;
+
+	for (uint32_t i = 0; i < ndim; i++)
+		elements *= shape[i];
+	if (!v) {
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+		return;
+	}
+	CHECK_UINT(star_elements(v), elements);
+	values = malloc((elements + 1) * sizeof(*values)); /* exact but for one guard: ASan sees the rest */
+	values[elements] = -77;
+	CHECK_INT(star_variable_pull(v, values, LONG_US, &err), 0);
+	for (uint64_t i = 0; i < elements; i++)
+		if (!CHECK_NEAR(values[i], peer_initial(object->id, i / object->dim, (uint32_t)(i % object->dim)), 0))
+			break;
+	for (uint64_t i = 0; i < elements; i++)
+		values[i] = (float)(i % 13);
+	CHECK_INT(star_variable_push(v, values, LONG_US, &err), 0);
+	CHECK_INT(star_variable_pull(v, values, LONG_US, &err), 0);
+	for (uint64_t i = 0; i < elements; i++)
+		if (!CHECK_NEAR(values[i],
+				peer_initial(object->id, i / object->dim, (uint32_t)(i % object->dim)) -
+					(float)(i % 13),
+				0))
+			break;
+	CHECK_NEAR(values[elements], -77, 0);
+	free(values);
+}
+
+void variables_of_odd_shapes(void)
+{
+	static const struct {
+		uint32_t ndim;
+		uint64_t shape[8];
+	} shapes[] = {
+		{ 1, { 1 } },
+		{ 1, { 5 } },
+		{ 1, { 1024 } },
+		{ 1, { 1025 } },
+		{ 1, { 2047 } },
+		{ 2, { 3, 700 } },
+		{ 2, { 2, 1500 } },
+		{ 3, { 7, 13, 11 } },
+		{ 2, { 9, 1 } },
+		{ 1, { 100003 } },
+		{ 8, { 2, 1, 3, 1, 2, 1, 5, 17 } },
+	};
+
+	for (uint32_t reactors = 1; reactors <= 3; reactors += 2) {
+		struct bench b = bench_start(1, reactors, 1);
+
+		for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+			char name[32];
+
+			snprintf(name, sizeof(name), "variable %zu", i);
+			one_shape(&b, name, shapes[i].ndim, shapes[i].shape);
+		}
+		bench_stop(&b);
+	}
+}
+
+void tables_are_created_and_found(void)
+{
+	struct bench b = bench_start(2, 1, 8);
+	struct star_spec spec = { .name = "words", .dim = 8 };
+	struct star_error err = { 0 };
+
+	CHECK(star_table_create(b.cluster, &spec, LONG_US, &err) == b.table);
+	CHECK(star_lookup(b.cluster, "words", LONG_US, &err) == b.table);
+	CHECK(star_lookup(b.cluster, "words", 0, NULL) == b.table);
+	spec.dim = 9;
+	CHECK(!star_table_create(b.cluster, &spec, LONG_US, &err));
+	CHECK_INT(err.code, -EEXIST);
+	CHECK_HAS(err.text, "\"words\" exists with another dim");
+	CHECK(!star_lookup(b.cluster, "sentences", LONG_US, &err));
+	CHECK_INT(err.code, -ENOENT);
+	CHECK_HAS(err.text, "sentences");
+	CHECK_UINT(b.peer->objects_count, 1);
+	CHECK_NEAR(b.peer->objects[0].rate, 0.01f, 0);
+	CHECK_NEAR(b.peer->objects[0].epsilon, 1e-10f, 0);
+	bench_stop(&b);
+}
+
+void bad_definitions_are_refused(void)
+{
+	struct bench b = bench_start(1, 1, 1);
+	char longer[200];
+	const uint64_t shape[9] = { 1, 0, 1, 1, 1, 1, 1, 1, 1 };
+	const struct {
+		struct star_spec spec;
+		bool variable;
+		const char *says;
+	} cases[] = {
+		{ { .name = NULL, .dim = 1 }, false, "1 to 127 bytes" },
+		{ { .name = "", .dim = 1 }, false, "1 to 127 bytes" },
+		{ { .name = longer, .dim = 1 }, false, "1 to 127 bytes" },
+		{ { .name = "a\nb", .dim = 1 }, false, "control character" },
+		{ { .name = "t\xff", .dim = 1 }, false, "UTF-8" },
+		{ { .name = "t" }, false, "dim is 0" },
+		{ { .name = "t", .dim = 4097 }, false, "dim is 4097" },
+		{ { .name = "t", .dim = 1, .dtype = "int7" }, false, "element type" },
+		{ { .name = "t", .dim = 1, .initializer = "ones" }, false, "initializer" },
+		{ { .name = "t", .dim = 1, .optimizer = "magic" }, false, "optimizer" },
+		{ { .name = "t", .dim = 1, .rate = INFINITY }, false, "finite" },
+		{ { .name = "v" }, true, "0 dimensions" },
+		{ { .name = "v", .ndim = 1 }, true, "shape is NULL" },
+		{ { .name = "v", .ndim = 2, .shape = shape }, true, "dimension 1" },
+		{ { .name = "v", .ndim = 9, .shape = shape }, true, "9 dimensions" },
+	};
+	struct star_error err;
+
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = 0;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		err = (struct star_error){ 0 };
+		CHECK(!(cases[i].variable ? star_variable_create : star_table_create)(b.cluster, &cases[i].spec,
+										      LONG_US, &err));
+		CHECK_INT(err.code, -EINVAL);
+		CHECK_HAS(err.text, cases[i].says);
+	}
+	CHECK(!star_table_create(b.cluster, NULL, LONG_US, &err));
+	CHECK_INT(err.code, -EINVAL);
+	CHECK(!star_table_create(NULL, &cases[0].spec, LONG_US, NULL));
+	CHECK(!star_lookup(b.cluster, NULL, LONG_US, &err));
+	CHECK(!star_lookup(b.cluster, longer, LONG_US, &err));
+	CHECK_INT(err.code, -EINVAL);
+	bench_stop(&b);
+}
+
+void open_waits_for_all_tasks(void)
+{
+	struct peer *p = peer_start(2, 2);
+	struct star_error err = { 0 };
+	struct star_cluster *cluster;
+	char list[256];
+
+	peer_refuse_layout(p, 3);
+	cluster = star_open(p->address, LONG_US, &err);
+	CHECK(cluster != NULL);
+	star_close(cluster);
+	/* A deadline that is too short for them. */
+	peer_refuse_layout(p, UINT32_MAX);
+	CHECK(!star_open(p->address, 200000, &err));
+	CHECK_INT(err.code, -ETIMEDOUT);
+	CHECK_HAS(err.text, "PS task 1 has not joined yet");
+	/* The first address is dead: the second one answers. */
+	peer_refuse_layout(p, 0);
+	snprintf(list, sizeof(list), "tcp:127.0.0.1:1,%s", p->address + 4);
+	cluster = star_open(list, LONG_US, &err);
+	CHECK(cluster != NULL);
+	star_close(cluster);
+	peer_stop(p);
+}
+
+void open_says_what_is_wrong(void)
+{
+	static const char *const bad[] = {
+		"",	"nowhere", "tcp:nowhere", "127.0.0.1:0", "127.0.0.1:70000", "127.0.0.1:x", "127.0.0.1:4444,",
+		",a:1", "a:1,,b:2"
+	};
+	struct star_error err;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		err = (struct star_error){ 0 };
+		CHECK(!star_open(bad[i], LONG_US, &err));
+		CHECK_INT(err.code, -EINVAL);
+	}
+	CHECK(!star_open(NULL, LONG_US, &err));
+	CHECK_HAS(err.text, "198.18.0.1:3333");
+	CHECK(!star_open(NULL, LONG_US, NULL));
+	CHECK(!star_open("127.0.0.1:1", 100000, &err)); /* nobody listens at port 1 */
+	CHECK_INT(err.code, -ECONNREFUSED);
+	CHECK_HAS(err.text, "127.0.0.1:1");
+}
+
+void environment_is_read(void)
+{
+	struct peer *p = peer_start(1, 3);
+	struct star_error err = { 0 };
+
+	setenv("NETWORK_WORKER_CORE_NUMBER", "many", 1);
+	CHECK(!star_open(p->address, LONG_US, &err));
+	CHECK_INT(err.code, -EINVAL);
+	CHECK_HAS(err.text, "NETWORK_WORKER_CORE_NUMBER");
+	setenv("NETWORK_WORKER_CORE_NUMBER", "1", 1);
+	setenv("WORKER_DISABLE_PIN_CORES", "False", 1);
+	struct star_cluster *cluster = star_open(p->address, LONG_US, &err);
+	CHECK(cluster != NULL);
+	star_close(cluster);
+	unsetenv("NETWORK_WORKER_CORE_NUMBER");
+	unsetenv("WORKER_DISABLE_PIN_CORES");
+	peer_stop(p);
+}
+
+void shared_library_exports_the_api_only(void)
+{
+	static const char *const api[] = {
+		"star_open",	 "star_close",	       "star_table_create",  "star_variable_create", "star_lookup",
+		"star_elements", "star_execute",       "star_execute_async", "star_request_wait",    "star_pull",
+		"star_push",	 "star_variable_pull", "star_variable_push", "star_error_set",
+	};
+	static const char *const inside[] = { "channel_submit", "keeper_turn", "jsonrpc_call", "crc32", "config_load" };
+	char path[4096];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	void *library;
+
+	path[n < 0 ? 0 : n] = 0;
+	for (int up = 0; up < 3 && strrchr(path, '/'); up++)
+		*strrchr(path, '/') = 0;
+	strncat(path, "/lib/libstar.so", sizeof(path) - strlen(path) - 1);
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		unit_fail(__FILE__, __LINE__, "%s", dlerror());
+		return;
+	}
+	for (size_t i = 0; i < sizeof(api) / sizeof(api[0]); i++)
+		if (!dlsym(library, api[i]))
+			unit_fail(__FILE__, __LINE__, "libstar.so does not export %s", api[i]);
+	for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++)
+		if (dlsym(library, inside[i]))
+			unit_fail(__FILE__, __LINE__, "libstar.so exports %s", inside[i]);
+	dlclose(library);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The cases of tests/client, by file, and what they share. */
+#ifndef TESTS_CLIENT_CASES_H
+#define TESTS_CLIENT_CASES_H
+
+#include "tests/client/peer.h"
+#include "tests/unit.h"
+
+/* A peer, a cluster opened on it, and a table of that dim (created first: object 1). */
+struct bench {
+	struct peer *peer;
+	struct star_cluster *cluster;
+	struct star_table *table;
+	uint32_t dim;
+};
+
+/* A minute: no test waits that long, unless the client hangs. */
+#define LONG_US UINT64_C(60000000)
+
+struct bench bench_start(uint32_t nodes, uint32_t reactors, uint32_t dim);
+void bench_stop(struct bench *b);
+struct star_table *bench_table(struct bench *b, const char *name, uint32_t dim);
+uint64_t now_us(void);
+void sleep_ms(unsigned ms);
+/* Pulls keys 0 to 9 and compares with the initial values. */
+bool pull_works(struct bench *b);
+
+/* calls.c */
+void pull_and_push_over_reactors(void);
+void one_frame_a_reactor_carries_all_operations(void);
+void fields_of_an_operation_arrive(void);
+void large_pulls_are_split(void);
+void many_operations_are_split(void);
+void duplicates_are_summed_in_large_pushes(void);
+void too_many_duplicates_are_refused(void);
+void nonsense_is_refused_before_it_is_sent(void);
+void variables_of_odd_shapes(void);
+void tables_are_created_and_found(void);
+void bad_definitions_are_refused(void);
+void open_waits_for_all_tasks(void);
+void open_says_what_is_wrong(void);
+void environment_is_read(void);
+void shared_library_exports_the_api_only(void);
+
+/* async.c */
+void callbacks_run_once_elsewhere(void);
+void pushes_and_pulls_of_a_channel_keep_their_order(void);
+void callbacks_may_start_calls_but_not_wait(void);
+void many_threads_share_the_channels(void);
+void many_threads_share_the_channels_polling(void);
+void close_fails_what_is_in_flight(void);
+
+/* faults.c */
+void a_bad_node_fails_the_call_and_is_reconnected(void);
+void a_dying_channel_fails_all_in_flight_at_once(void);
+void other_reactors_go_on(void);
+void deadlines_fire(void);
+void late_replies_are_dropped(void);
+void a_request_half_sent_is_completed(void);
+void silent_requests_do_not_pile_up(void);
+void a_connection_closed_while_idle_is_replaced(void);
+void slow_bytes_are_put_together(void);
+void a_refusing_node_is_named(void);
+void connecting_gives_up_in_time(void);
+void statuses_become_errno(void);
+void a_busy_node_is_asked_again(void);
+void stale_layouts_are_fetched_again(void);
+void an_unpublished_layout_ends_at_the_deadline(void);
+void restarts_never_go_unnoticed(void);
+
+#endif

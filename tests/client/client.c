@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/client/cases.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+uint64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+void sleep_ms(unsigned ms)
+{
+	const struct timespec time = { ms / 1000, (long)(ms % 1000) * 1000000 };
+
+	nanosleep(&time, NULL);
+}
+
+struct star_table *bench_table(struct bench *b, const char *name, uint32_t dim)
+{
+	const struct star_spec spec = { .name = name, .dim = dim };
+	struct star_error err = { 0 };
+	struct star_table *table = star_table_create(b->cluster, &spec, LONG_US, &err);
+
+	if (!table)
+		unit_fail(__FILE__, __LINE__, "table \"%s\": %s", name, err.text);
+	return table;
+}
+
+struct bench bench_start(uint32_t nodes, uint32_t reactors, uint32_t dim)
+{
+	struct bench b = { .peer = peer_start(nodes, reactors), .dim = dim };
+	struct star_error err = { 0 };
+
+	b.cluster = star_open(b.peer->address, LONG_US, &err);
+	if (!b.cluster)
+		unit_fail(__FILE__, __LINE__, "star_open: %s", err.text);
+	else
+		b.table = bench_table(&b, "words", dim);
+	if (!b.table)
+		exit(EXIT_FAILURE); /* every case would fail for this one reason */
+	return b;
+}
+
+void bench_stop(struct bench *b)
+{
+	star_close(b->cluster);
+	peer_stop(b->peer);
+}
+
+bool pull_works(struct bench *b)
+{
+	uint64_t keys[10];
+	float *rows = calloc(10 * b->dim, sizeof(*rows));
+	struct star_error err = { 0 };
+	bool good;
+
+	for (uint64_t i = 0; i < 10; i++)
+		keys[i] = i;
+	good = CHECK_INT(star_pull(b->table, keys, 10, rows, 0, LONG_US, &err), 0) &&
+	       CHECK_NEAR(rows[9 * b->dim], peer_initial(1, 9, 0), 0);
+	if (err.code)
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	free(rows);
+	return good;
+}
+
+#define CASE(name) \
+	{ \
+#name, name \
+	}
+
+const char *const unit_suite = "client";
+const struct unit_case unit_cases[] = {
+	CASE(pull_and_push_over_reactors),
+	CASE(one_frame_a_reactor_carries_all_operations),
+	CASE(fields_of_an_operation_arrive),
+	CASE(large_pulls_are_split),
+	CASE(many_operations_are_split),
+	CASE(duplicates_are_summed_in_large_pushes),
+	CASE(too_many_duplicates_are_refused),
+	CASE(nonsense_is_refused_before_it_is_sent),
+	CASE(variables_of_odd_shapes),
+	CASE(tables_are_created_and_found),
+	CASE(bad_definitions_are_refused),
+	CASE(open_waits_for_all_tasks),
+	CASE(open_says_what_is_wrong),
+	CASE(environment_is_read),
+	CASE(shared_library_exports_the_api_only),
+	CASE(callbacks_run_once_elsewhere),
+	CASE(pushes_and_pulls_of_a_channel_keep_their_order),
+	CASE(callbacks_may_start_calls_but_not_wait),
+	CASE(many_threads_share_the_channels),
+	CASE(many_threads_share_the_channels_polling),
+	CASE(close_fails_what_is_in_flight),
+	CASE(a_bad_node_fails_the_call_and_is_reconnected),
+	CASE(a_dying_channel_fails_all_in_flight_at_once),
+	CASE(other_reactors_go_on),
+	CASE(deadlines_fire),
+	CASE(late_replies_are_dropped),
+	CASE(a_request_half_sent_is_completed),
+	CASE(silent_requests_do_not_pile_up),
+	CASE(a_connection_closed_while_idle_is_replaced),
+	CASE(slow_bytes_are_put_together),
+	CASE(a_refusing_node_is_named),
+	CASE(connecting_gives_up_in_time),
+	CASE(statuses_become_errno),
+	CASE(a_busy_node_is_asked_again),
+	CASE(stale_layouts_are_fetched_again),
+	CASE(an_unpublished_layout_ends_at_the_deadline),
+	CASE(restarts_never_go_unnoticed),
+	{ NULL, NULL },
+};

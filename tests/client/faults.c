@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a call does when a node fails, lies, or is late. */
+#include "tests/client/cases.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { DIM = 4, KEYS = 64 };
+
+static uint64_t keys[KEYS];
+static float pulled[KEYS * DIM];
+
+static int pull(struct bench *b, float *rows, uint64_t deadline_us, struct star_error *err)
+{
+	for (uint64_t i = 0; i < KEYS; i++)
+		keys[i] = i;
+	err->text[0] = 0;
+	return star_pull(b->table, keys, KEYS, rows, 0, deadline_us, err);
+}
+
+static struct star_request *pull_async(struct bench *b, float *rows, uint64_t deadline_us)
+{
+	const struct star_op op = { .kind = STAR_PULL, .table = b->table, .keys = keys, .count = KEYS, .values = rows };
+	struct star_error err = { 0 };
+	struct star_request *request;
+
+	for (uint64_t i = 0; i < KEYS; i++)
+		keys[i] = i;
+	request = star_execute_async(b->cluster, &op, 1, deadline_us, NULL, NULL, &err);
+	if (!request)
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	return request;
+}
+
+void a_bad_node_fails_the_call_and_is_reconnected(void)
+{
+	static const struct {
+		enum peer_fault fault;
+		int code;
+		const char *says;
+	} cases[] = {
+		{ FAULT_CLOSE, -ECONNRESET, "closed the connection" },
+		{ FAULT_CLOSE_IN_REPLY, -ECONNRESET, "closed the connection" },
+		{ FAULT_RESET, -ECONNRESET, "was lost while this call was in flight" },
+		{ FAULT_CHECKSUM, -EBADMSG, "checksum does not match" },
+		{ FAULT_SEQUENCE, -EPROTO, "out of sequence" },
+		{ FAULT_SESSION, -EPROTO, "session that is not this one" },
+		{ FAULT_MAGIC, -EPROTO, "not a reply frame" },
+		{ FAULT_OPCODE, -EPROTO, "not a reply frame" },
+		{ FAULT_HUGE_LENGTH, -EPROTO, "not a reply frame" },
+		{ FAULT_SHORT_PAYLOAD, -EPROTO, "payload of the wrong length" },
+		{ FAULT_WRONG_COUNT, -EPROTO, "not those of the request" },
+		{ FAULT_WRONG_OBJECT, -EPROTO, "not those of the request" },
+		{ FAULT_GARBAGE, -EPROTO, "not a reply frame" },
+		{ FAULT_LONG_SENTENCE, -EPROTO, "sentence over the limit" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (uint32_t skip = 0; skip < 2; skip++) {
+			struct bench b = bench_start(1, 1, DIM);
+			struct star_error err = { 0 };
+
+			for (int j = 0; j < KEYS * DIM; j++)
+				pulled[j] = -5;
+			if (skip) /* on a connection that has worked */
+				pull_works(&b);
+			peer_misbehave(b.peer, cases[i].fault, 0, 1);
+			CHECK_INT(pull(&b, pulled, LONG_US, &err), cases[i].code);
+			CHECK_HAS(err.text, "PS task 0, reactor 0 (127.0.0.1:");
+			CHECK_HAS(err.text, cases[i].says);
+			for (int j = 0; j < KEYS * DIM; j++)
+				if (!CHECK_NEAR(pulled[j], -5, 0))
+					break;
+			pull_works(&b);
+			CHECK_UINT(peer_connections(b.peer), 2);
+			bench_stop(&b);
+		}
+}
+
+void a_dying_channel_fails_all_in_flight_at_once(void)
+{
+	enum { CALLS = 20 };
+	struct bench b = bench_start(1, 1, DIM);
+	struct star_request *requests[CALLS];
+	static float rows[CALLS][KEYS * DIM];
+	struct star_error err = { 0 };
+	const uint64_t begun = now_us();
+
+	peer_misbehave(b.peer, FAULT_HOLD, 0, 1);
+	for (int i = 0; i < CALLS; i++)
+		requests[i] = pull_async(&b, rows[i], LONG_US);
+	peer_wait_held(b.peer, 1);
+	pthread_mutex_lock(&b.peer->lock);
+	b.peer->fault = FAULT_TWICE; /* the first is answered, the second lies, and takes the rest with it */
+	b.peer->fault_skip = 3;
+	b.peer->fault_count = 1;
+	pthread_mutex_unlock(&b.peer->lock);
+	peer_open_gate(b.peer);
+	for (int i = 0; i < CALLS; i++) {
+		const int rc = star_request_wait(requests[i], &err);
+
+		CHECK_INT(rc, i <= 4 ? 0 : -EPROTO);
+		if (rc)
+			CHECK_HAS(err.text, "PS task 0, reactor 0 (127.0.0.1:");
+	}
+	CHECK(now_us() - begun < LONG_US / 2);
+	pull_works(&b);
+	bench_stop(&b);
+}
+
+void other_reactors_go_on(void)
+{
+	struct bench b = bench_start(2, 1, DIM);
+	struct star_error err = { 0 };
+	uint64_t good[KEYS];
+	uint32_t n = 0;
+
+	b.peer->fault_reactor = 1;
+	peer_misbehave(b.peer, FAULT_CLOSE, 0, UINT32_MAX);
+	CHECK_INT(pull(&b, pulled, LONG_US, &err), -ECONNRESET);
+	CHECK_HAS(err.text, "PS task 1, reactor 0");
+	for (uint64_t key = 0; n < 10; key++)
+		if (peer_owner(b.peer, &b.peer->objects[0], key) == 0)
+			good[n++] = key;
+	CHECK_INT(star_pull(b.table, good, n, pulled, 0, LONG_US, &err), 0);
+	CHECK_NEAR(pulled[9 * DIM], peer_initial(1, good[9], 0), 0);
+	bench_stop(&b);
+}
+
+void deadlines_fire(void)
+{
+	struct bench b = bench_start(1, 1, DIM);
+	struct star_request *requests[3];
+	struct star_error err = { 0 };
+	static float rows[3][KEYS * DIM];
+	uint64_t begun;
+
+	pull_works(&b);
+	begun = now_us();
+	peer_misbehave(b.peer, FAULT_NO_ANSWER, 0, UINT32_MAX);
+	CHECK_INT(pull(&b, pulled, 60000, &err), -ETIMEDOUT);
+	CHECK(now_us() - begun >= 60000);
+	CHECK_HAS(err.text, "PS task 0, reactor 0 (127.0.0.1:");
+	CHECK_HAS(err.text, "did not answer within");
+	begun = now_us();
+	for (int i = 0; i < 3; i++)
+		requests[i] = pull_async(&b, rows[i], 40000 * (uint64_t)(3 - i));
+	for (int i = 2; i >= 0; i--) {
+		CHECK_INT(star_request_wait(requests[i], &err), -ETIMEDOUT);
+		CHECK(now_us() - begun >= 40000 * (uint64_t)(3 - i));
+		CHECK_HAS(err.text, "did not answer");
+	}
+	bench_stop(&b);
+}
+
+/* One call's reply is held back, wholly or in its middle, until its deadline is over; a second call waits behind it. */
+static void late(enum peer_fault fault)
+{
+	struct bench b = bench_start(1, 1, DIM);
+	static float first[KEYS * DIM], second[KEYS * DIM];
+	struct star_request *request;
+	struct star_error err = { 0 };
+
+	peer_misbehave(b.peer, fault, 0, 1);
+	for (int i = 0; i < KEYS * DIM; i++)
+		first[i] = second[i] = -5;
+	request = pull_async(&b, second, LONG_US); /* the I/O thread keeps the channel */
+	peer_wait_held(b.peer, 1);
+	CHECK_INT(pull(&b, first, 200000, &err), -ETIMEDOUT);
+	peer_open_gate(b.peer);
+	CHECK_INT(star_request_wait(request, &err), 0);
+	CHECK_NEAR(second[KEYS * DIM - 1], peer_initial(1, KEYS - 1, DIM - 1), 0);
+
+	/* And the other way round: the late one is first. */
+	peer_misbehave(b.peer, fault, 0, 1);
+	request = pull_async(&b, first, 200000);
+	peer_wait_held(b.peer, 1);
+	CHECK_INT(star_request_wait(request, &err), -ETIMEDOUT);
+	for (int i = 0; i < KEYS * DIM; i++)
+		first[i] = -5;
+	request = pull_async(&b, second, LONG_US);
+	peer_open_gate(b.peer);
+	CHECK_INT(star_request_wait(request, &err), 0);
+	pull_works(&b); /* and once more, behind all that was late */
+	for (int i = 0; i < KEYS * DIM; i++)
+		if (!CHECK_NEAR(first[i], -5, 0))
+			break;
+	CHECK_UINT(peer_connections(b.peer), 1);
+	bench_stop(&b);
+}
+
+void late_replies_are_dropped(void)
+{
+	late(FAULT_HOLD);
+	late(FAULT_HOLD_IN_REPLY);
+}
+
+void a_request_half_sent_is_completed(void)
+{
+	enum { ROWS = 250, WIDE = 4096, CALLS = 6 };
+	struct bench b = bench_start(1, 1, WIDE);
+	struct star_request *requests[CALLS];
+	static uint64_t rows_keys[ROWS];
+	float *gradients = calloc(ROWS * WIDE, sizeof(*gradients));
+	struct star_op op = {
+		.kind = STAR_PUSH, .table = b.table, .keys = rows_keys, .count = ROWS, .values = gradients
+	};
+	struct star_error err = { 0 };
+
+	for (uint64_t i = 0; i < ROWS; i++)
+		rows_keys[i] = i;
+	peer_misbehave(b.peer, FAULT_HOLD, 0,
+		       1); /* it reads no further: the socket's buffers fill in a request's middle */
+	for (int i = 0; i < CALLS; i++)
+		requests[i] = star_execute_async(b.cluster, &op, 1, 500000, NULL, NULL, &err);
+	peer_wait_held(b.peer, 1);
+	for (int i = 0; i < CALLS; i++)
+		CHECK_INT(star_request_wait(requests[i], &err), -ETIMEDOUT);
+	for (int i = 0; i < ROWS * WIDE; i++)
+		gradients[i] = 1e9f; /* the memory is ours again: what was cut off must not see this */
+	peer_open_gate(b.peer);
+	pull_works(&b);
+	CHECK_UINT(peer_connections(b.peer), 1);
+	free(gradients);
+	bench_stop(&b);
+}
+
+void silent_requests_do_not_pile_up(void)
+{
+	enum { CALLS = 300 }; /* more than may be in flight */
+	struct bench b = bench_start(1, 1, DIM);
+	struct star_error err = { 0 };
+
+	pull_works(&b);
+	peer_misbehave(b.peer, FAULT_NO_ANSWER, 0, CALLS);
+	for (int i = 0; i < CALLS; i++)
+		CHECK_INT(pull(&b, pulled, 1000, &err), -ETIMEDOUT);
+	CHECK(peer_connections(b.peer) >= 2); /* the first one was given up when it was full */
+	peer_misbehave(b.peer, FAULT_NONE, 0, 0);
+	/* Behind swallowed requests an answer is out of sequence; that ends the second connection, at the latest. */
+	if (pull(&b, pulled, LONG_US, &err) < 0)
+		CHECK_HAS(err.text, "out of sequence");
+	pull_works(&b);
+	bench_stop(&b);
+}
+
+void a_connection_closed_while_idle_is_replaced(void)
+{
+	struct bench b = bench_start(1, 2, DIM);
+
+	for (int i = 0; i < 3; i++) {
+		peer_misbehave(b.peer, FAULT_CLOSE_AFTER, 0, 2);
+		pull_works(&b);
+		sleep_ms(50); /* the FIN arrives, and the channel counts as idle */
+		pull_works(&b);
+	}
+	CHECK_UINT(peer_connections(b.peer), 8);
+	bench_stop(&b);
+}
+
+void slow_bytes_are_put_together(void)
+{
+	struct bench b = bench_start(1, 1, DIM);
+	struct star_error err = { 0 };
+
+	peer_misbehave(b.peer, FAULT_DRIBBLE, 0, 3);
+	for (int i = 0; i < 3; i++) {
+		CHECK_INT(pull(&b, pulled, LONG_US, &err), 0);
+		CHECK_NEAR(pulled[KEYS * DIM - 1], peer_initial(1, KEYS - 1, DIM - 1), 0);
+	}
+	bench_stop(&b);
+}
+
+void a_refusing_node_is_named(void)
+{
+	struct bench b = bench_start(1, 1, DIM);
+	struct star_error err = { 0 };
+	struct star_request *request;
+	uint64_t begun;
+
+	pull_works(&b);
+	peer_unplug(b.peer);
+	sleep_ms(50);
+	for (int i = 0; i < 2; i++) {
+		begun = now_us();
+		CHECK_INT(pull(&b, pulled, 150000, &err), -ECONNREFUSED);
+		CHECK(now_us() - begun >= 150000); /* it tried until then */
+		CHECK_HAS(err.text, "cannot connect to PS task 0, reactor 0 (127.0.0.1:");
+		CHECK_HAS(err.text, "refused");
+	}
+	request = pull_async(&b, pulled, 150000);
+	CHECK_INT(star_request_wait(request, &err), -ECONNREFUSED);
+	bench_stop(&b);
+}
+
+void connecting_gives_up_in_time(void)
+{
+	struct star_error err = { 0 };
+	struct bench b;
+	uint64_t begun;
+
+	setenv("NETWORK_MAX_CONNECTION_TIMEOUT", "300", 1);
+	b = bench_start(1, 1, DIM);
+	unsetenv("NETWORK_MAX_CONNECTION_TIMEOUT");
+	peer_unplug(b.peer);
+	begun = now_us();
+	CHECK_INT(pull(&b, pulled, LONG_US, &err), -ECONNREFUSED);
+	CHECK(now_us() - begun >= 300000);
+	CHECK(now_us() - begun < LONG_US / 2);
+	CHECK_HAS(err.text, "within 0.3 s");
+	CHECK_INT(star_request_wait(pull_async(&b, pulled, LONG_US), &err), -ECONNREFUSED);
+	bench_stop(&b);
+}
+
+void statuses_become_errno(void)
+{
+	static const struct {
+		unsigned status;
+		int code;
+	} cases[] = {
+		{ WIRE_BAD_FRAME, -EPROTO },
+		{ WIRE_BAD_CHECKSUM, -EBADMSG },
+		{ WIRE_BAD_REQUEST, -EPROTO },
+		{ WIRE_WRONG_SHARD, -EPROTO },
+		{ WIRE_UNKNOWN_OBJECT, -ENOENT },
+		{ WIRE_WRONG_DIM, -EINVAL },
+		{ WIRE_WRONG_TYPE, -EINVAL },
+		{ WIRE_NO_KEYS, -EINVAL },
+		{ WIRE_OVER_LIMIT, -E2BIG },
+		{ WIRE_NO_MEMORY, -ENOSPC },
+		{ WIRE_DEADLINE, -ETIMEDOUT },
+		{ WIRE_SHUTTING_DOWN, -ECONNRESET },
+		{ 200, -EPROTO },
+	};
+	struct bench b = bench_start(1, 1, DIM);
+	struct star_error err = { 0 };
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		peer_answer(b.peer, cases[i].status, "what the node\nhas to say", 1);
+		CHECK_INT(pull(&b, pulled, LONG_US, &err), cases[i].code);
+		CHECK_HAS(err.text, "PS task 0, reactor 0 (127.0.0.1:");
+		CHECK_HAS(err.text, "what the node?has to say");
+		peer_answer(b.peer, cases[i].status, "", 1);
+		CHECK_INT(pull(&b, pulled, LONG_US, &err), cases[i].code);
+		CHECK_HAS(err.text, wire_status_text(cases[i].status));
+		pull_works(&b);
+	}
+	bench_stop(&b);
+}
+
+void a_busy_node_is_asked_again(void)
+{
+	struct bench b = bench_start(1, 1, DIM);
+	static float rows[3][KEYS * DIM];
+	struct star_request *requests[3];
+	struct star_error err = { 0 };
+
+	peer_answer(b.peer, WIRE_BUSY, "no buffers", 3);
+	CHECK_INT(pull(&b, pulled, LONG_US, &err), 0);
+	CHECK_UINT(peer_requests(b.peer), 4);
+	peer_answer(b.peer, WIRE_BUSY, "no buffers", 2);
+	CHECK_INT(star_request_wait(pull_async(&b, pulled, LONG_US), &err), 0);
+	peer_answer(b.peer, WIRE_BUSY, "no buffers", UINT32_MAX);
+	CHECK_INT(pull(&b, pulled, 100000, &err), -ETIMEDOUT);
+	/* With another request behind it, asking again would turn the order round: it fails instead. */
+	peer_misbehave(b.peer, FAULT_HOLD, 0, 1);
+	for (int i = 0; i < 3; i++) {
+		requests[i] = pull_async(&b, rows[i], LONG_US);
+		if (i == 0)
+			peer_wait_held(b.peer, 1);
+	}
+	pthread_mutex_lock(&b.peer->lock);
+	b.peer->fault = FAULT_STATUS;
+	b.peer->fault_count = 1;
+	pthread_mutex_unlock(&b.peer->lock);
+	peer_open_gate(b.peer);
+	CHECK_INT(star_request_wait(requests[0], &err), 0);
+	CHECK_INT(star_request_wait(requests[1], &err), -EBUSY);
+	CHECK_HAS(err.text, "no buffers");
+	CHECK_INT(star_request_wait(requests[2], &err), 0);
+	CHECK_UINT(peer_connections(b.peer), 1);
+	bench_stop(&b);
+}
+
+void stale_layouts_are_fetched_again(void)
+{
+	struct bench b = bench_start(2, 2, DIM);
+	static float rows[3][KEYS * DIM];
+	struct star_request *requests[3];
+	struct star_error err = { 0 };
+
+	for (uint32_t active = 1; active <= 2; active++) {
+		CHECK_INT(pull(&b, pulled, LONG_US, &err), 0);
+		peer_relayout(b.peer, active, true);
+		CHECK_INT(pull(&b, pulled, LONG_US, &err), 0);
+		CHECK_NEAR(pulled[KEYS * DIM - 1], peer_initial(1, KEYS - 1, DIM - 1), 0);
+	}
+	for (uint32_t active = 1; active <= 2; active++) {
+		peer_relayout(b.peer, active, true);
+		for (int i = 0; i < 3; i++) {
+			memset(rows[i], 0, sizeof(rows[i]));
+			requests[i] = pull_async(&b, rows[i], LONG_US);
+		}
+		for (int i = 0; i < 3; i++) {
+			CHECK_INT(star_request_wait(requests[i], &err), 0);
+			for (uint32_t k = 0; k < KEYS; k++)
+				if (!CHECK_NEAR(rows[i][k * DIM], peer_initial(1, k, 0), 0))
+					break;
+		}
+	}
+	if (err.code)
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	bench_stop(&b);
+}
+
+void an_unpublished_layout_ends_at_the_deadline(void)
+{
+	struct bench b = bench_start(1, 1, DIM);
+	struct star_error err = { 0 };
+
+	pull_works(&b);
+	peer_relayout(b.peer, 1, false);
+	CHECK_INT(pull(&b, pulled, 200000, &err), -ETIMEDOUT);
+	CHECK_HAS(err.text, "published layout (epoch 7)");
+	CHECK_INT(star_request_wait(pull_async(&b, pulled, 200000), &err), -ETIMEDOUT);
+	peer_relayout(b.peer, 1, true);
+	pull_works(&b);
+	bench_stop(&b);
+}
+
+void restarts_never_go_unnoticed(void)
+{
+	struct bench b = bench_start(2, 1, DIM);
+	struct star_error err = { 0 };
+	struct star_cluster *again;
+
+	pull_works(&b);
+	peer_restart_node(b.peer, 1);
+	CHECK_INT(pull(&b, pulled, LONG_US, &err), -ESTALE);
+	CHECK_HAS(err.text, "PS task 1, reactor 0");
+	CHECK_HAS(err.text, "was restarted");
+	CHECK_HAS(err.text, "is lost");
+	/* The new layout names the new incarnation: taking it over silently would hide the loss. */
+	peer_relayout(b.peer, 2, true);
+	for (int i = 0; i < 2; i++) {
+		CHECK_INT(pull(&b, pulled, LONG_US, &err), -ESTALE);
+		CHECK_HAS(err.text, "PS task 1 (127.0.0.1:");
+	}
+	CHECK_INT(star_request_wait(pull_async(&b, pulled, LONG_US), &err), -ESTALE);
+	again = star_open(b.peer->address, LONG_US, &err);
+	if (CHECK(again != NULL))
+		CHECK_INT(star_pull(star_lookup(again, "words", LONG_US, &err), keys, KEYS, pulled, 0, LONG_US, &err),
+			  0);
+	star_close(again);
+	bench_stop(&b);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The other end of libstar in these tests: a cluster of PS nodes on loopback whose reactors keep rows in an array and
+ * speak the wire protocol honestly, checking all that a client sends, until they are told to misbehave; and the answers
+ * of a control plane. A thread for each connection. This is a double of the peer, for injecting faults: the appliance
+ * itself is tested by the system tests.
+ */
+#ifndef TESTS_CLIENT_PEER_H
+#define TESTS_CLIENT_PEER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "control/object_json.h"
+#include "star.h"
+
+enum peer_limits { PEER_NODES_MAX = 4, PEER_REACTORS_MAX = 16, PEER_OBJECTS_MAX = 16, PEER_CONNECTIONS_MAX = 256 };
+
+enum peer_fault {
+	FAULT_NONE,
+	FAULT_NO_ANSWER,      /* the request is read and forgotten */
+	FAULT_CLOSE,	      /* the connection is closed instead of an answer */
+	FAULT_CLOSE_IN_REPLY, /* after half of the answer */
+	FAULT_RESET,	      /* RST instead of an answer */
+	FAULT_CLOSE_AFTER,    /* after an honest answer */
+	FAULT_HOLD,	      /* the answer comes when the test opens the gate */
+	FAULT_HOLD_IN_REPLY,  /* half of the answer comes, the rest when the test opens the gate */
+	FAULT_DRIBBLE,	      /* the answer comes in pieces of 7 bytes */
+	FAULT_CHECKSUM,
+	FAULT_SEQUENCE,
+	FAULT_SESSION,
+	FAULT_MAGIC,
+	FAULT_OPCODE,
+	FAULT_HUGE_LENGTH,   /* payload_bytes 0xffffffff */
+	FAULT_SHORT_PAYLOAD, /* well-formed, but 8 bytes shorter than the results */
+	FAULT_WRONG_COUNT,   /* a result of one row more than asked for */
+	FAULT_WRONG_OBJECT,
+	FAULT_TWICE, /* the answer comes twice */
+	FAULT_GARBAGE,
+	FAULT_STATUS,	     /* peer.status with peer.sentence */
+	FAULT_LONG_SENTENCE, /* an error with 4000 bytes of text */
+};
+
+struct peer_row {
+	bool used;
+	uint32_t object;
+	uint64_t key;
+	uint32_t applied; /* pushes; duplicates in one push count once */
+	float *values;
+};
+
+struct peer_reactor {
+	struct peer *peer;
+	uint32_t index; /* in the cluster */
+	uint32_t node;
+	int listener;
+	pthread_t thread;
+	struct peer_row *rows;
+	uint32_t rows_size;
+};
+
+struct peer_connection {
+	struct peer_reactor *reactor;
+	int fd;
+	pthread_t thread;
+};
+
+struct peer {
+	uint32_t nodes, reactors_per_node, partitions;
+
+	char address[64];     /* the control addresses for star_open */
+	pthread_mutex_t lock; /* of all that follows */
+	pthread_cond_t changed;
+	bool stop, gate;
+	/* misbehaviour: requests skip to skip + count - 1 (counted over all reactors, or those of one) get it */
+	enum peer_fault fault;
+	uint32_t fault_skip, fault_count;
+	int fault_reactor; /* -1: any */
+	unsigned status;
+	const char *sentence;
+	/* layout */
+	uint32_t epoch, published_epoch;
+	uint32_t incarnation[PEER_NODES_MAX];
+	uint32_t active_nodes; /* that the layout names, and by which keys belong to reactors */
+	uint32_t layout_again; /* so many layout questions are answered with EAGAIN */
+	struct layout *layout;
+	/* what was seen */
+	uint32_t requests, keys, held, connections_made;
+	struct wire_op last_op;
+	uint32_t violations;
+	char violation[256];
+	uint64_t largest_request;
+
+	struct object_spec objects[PEER_OBJECTS_MAX];
+	uint32_t objects_count;
+	struct peer_reactor reactors[PEER_REACTORS_MAX];
+	uint32_t reactors_count;
+	struct peer_connection connections[PEER_CONNECTIONS_MAX];
+	uint32_t connections_count;
+	int control_listener;
+	pthread_t control_thread;
+};
+
+/* Starts all threads. */
+struct peer *peer_start(uint32_t nodes, uint32_t reactors_per_node);
+/* Ends all, and checks that the client kept to the protocol. */
+void peer_stop(struct peer *p);
+
+/* From the request after `skip` more on, `count` requests are treated so. */
+void peer_misbehave(struct peer *p, enum peer_fault fault, uint32_t skip, uint32_t count);
+void peer_answer(struct peer *p, unsigned status, const char *sentence, uint32_t count);
+void peer_open_gate(struct peer *p);
+/* Waits until at least n requests are held back, or were seen. Fails the test after 20 s. */
+bool peer_wait_held(struct peer *p, uint32_t n);
+bool peer_wait_requests(struct peer *p, uint32_t n);
+uint32_t peer_requests(struct peer *p);
+uint32_t peer_connections(struct peer *p);
+/* Stops accepting on, and closes the connections of, all reactors; the data ports stay refused. */
+void peer_unplug(struct peer *p);
+/* A new layout: so many nodes are active, in a new epoch; published or only in force on the nodes. */
+void peer_relayout(struct peer *p, uint32_t active_nodes, bool publish);
+void peer_refuse_layout(struct peer *p, uint32_t times);
+void peer_restart_node(struct peer *p, uint32_t node);
+
+/* The first value of a row, and what a push leaves: initial - the sum of all gradients. */
+float peer_initial(uint32_t object, uint64_t key, uint32_t element);
+/* A copy of the row's state; false if no request made it. */
+bool peer_find(struct peer *p, uint32_t object, uint64_t key, uint32_t *applied, float *first);
+
+/* peer_control.c */
+void *peer_control_main(void *arg);
+/* peer_serve.c: one connection */
+void *peer_serve_main(void *arg);
+void peer_violation(struct peer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+uint32_t peer_owner(const struct peer *p, const struct object_spec *spec, uint64_t key);
+
+#endif

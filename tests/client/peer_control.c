@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The double's control plane: layout, create, lookup; one connection at a time. */
+#include "tests/client/peer.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "control/jsonrpc_message.h"
+
+static json_t *layout(struct peer *p, struct star_error *err)
+{
+	if (p->layout_again) {
+		p->layout_again--;
+		star_error_set(err, -EAGAIN, "PS task 1 has not joined yet");
+		return NULL;
+	}
+	p->layout->epoch = p->published_epoch;
+	p->layout->partitions = p->partitions;
+	p->layout->nodes_count = p->active_nodes;
+	p->layout->reactors = p->active_nodes * p->reactors_per_node;
+	for (uint32_t n = 0; n < p->active_nodes; n++) {
+		p->layout->nodes[n].reactors = p->reactors_per_node;
+		p->layout->nodes[n].incarnation = p->incarnation[n];
+		strcpy(p->layout->nodes[n].data_host, "127.0.0.1");
+	}
+	return layout_to_json(p->layout);
+}
+
+static const struct object_spec *find(const struct peer *p, const char *name)
+{
+	for (uint32_t i = 0; i < p->objects_count; i++)
+		if (strcmp(p->objects[i].name, name) == 0)
+			return &p->objects[i];
+	return NULL;
+}
+
+static json_t *create(struct peer *p, const json_t *params, struct star_error *err)
+{
+	const struct object_spec *have;
+	struct object_spec spec = { 0 };
+
+	if (object_from_json(params, &spec, err) < 0)
+		return NULL;
+	have = find(p, spec.name);
+	if (have && object_spec_same(have, &spec, err) < 0)
+		return NULL;
+	if (!have) {
+		spec.id = p->objects_count + 1;
+		p->objects[p->objects_count++] = spec;
+		have = &p->objects[p->objects_count - 1];
+	}
+	return object_to_json(have);
+}
+
+static json_t *lookup(struct peer *p, const json_t *params, struct star_error *err)
+{
+	const char *name = json_string_value(json_object_get(params, "name"));
+	const struct object_spec *have = name ? find(p, name) : NULL;
+
+	if (have)
+		return object_to_json(have);
+	star_error_set(err, -ENOENT, "there is no table or variable \"%s\"", name ? name : "?");
+	return NULL;
+}
+
+static char *answer(struct peer *p, const char *line, size_t bytes)
+{
+	struct jsonrpc_request request;
+	struct star_error err = { 0 };
+	json_t *result = NULL;
+	char *reply;
+
+	if (jsonrpc_request_parse(line, bytes, &request, &err) == 0) {
+		pthread_mutex_lock(&p->lock);
+		if (strcmp(request.method, "layout") == 0)
+			result = layout(p, &err);
+		else if (strcmp(request.method, "create") == 0)
+			result = create(p, request.params, &err);
+		else if (strcmp(request.method, "lookup") == 0)
+			result = lookup(p, request.params, &err);
+		else
+			star_error_set(&err, JSONRPC_UNKNOWN_METHOD, "no method \"%s\"", request.method);
+		pthread_mutex_unlock(&p->lock);
+	}
+	reply = result ? jsonrpc_result_line(request.id, result) : jsonrpc_error_line(request.id, &err);
+	json_decref(request.root);
+	return reply;
+}
+
+static void serve(struct peer *p, int fd)
+{
+	struct pollfd poller = { .fd = fd, .events = POLLIN };
+	char line[16384];
+	size_t bytes = 0;
+
+	while (bytes < sizeof(line) && poll(&poller, 1, 20000) > 0) {
+		ssize_t n = recv(fd, line + bytes, sizeof(line) - bytes, 0);
+		char *reply;
+
+		if (n <= 0)
+			return;
+		bytes += (size_t)n;
+		if (line[bytes - 1] != '\n')
+			continue;
+		reply = answer(p, line, bytes - 1);
+		n = send(fd, reply, strlen(reply), MSG_NOSIGNAL);
+		free(reply);
+		bytes = 0;
+		if (n < 0)
+			return;
+	}
+}
+
+void *peer_control_main(void *arg)
+{
+	struct peer *p = arg;
+
+	for (;;) {
+		int fd = accept4(p->control_listener, NULL, NULL, SOCK_CLOEXEC);
+
+		if (fd < 0)
+			return NULL;
+		serve(p, fd);
+		close(fd);
+	}
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The reactors of the double: one connection, one request after the other, checked, executed, then answered or not. */
+#include "tests/client/peer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/crc32.h"
+#include "wire/layout.h"
+
+struct reply {
+	char bytes[sizeof(struct wire_frame) + WIRE_PAYLOAD_MAX + 4096];
+	size_t used;
+};
+
+uint32_t peer_owner(const struct peer *p, const struct object_spec *spec, uint64_t key)
+{
+	return layout_owner(p->partitions, p->active_nodes * p->reactors_per_node,
+			    layout_partition(hash_key(hash_name(spec->name), key), p->partitions));
+}
+
+static bool read_all(int fd, void *to, size_t bytes)
+{
+	for (size_t got = 0; got < bytes;) {
+		ssize_t n = recv(fd, (char *)to + got, bytes - got, 0);
+
+		if (n <= 0)
+			return false;
+		got += (size_t)n;
+	}
+	return true;
+}
+
+static bool write_all(int fd, const void *from, size_t bytes)
+{
+	for (size_t sent = 0; sent < bytes;) {
+		ssize_t n = send(fd, (const char *)from + sent, bytes - sent, MSG_NOSIGNAL);
+
+		if (n <= 0)
+			return false;
+		sent += (size_t)n;
+	}
+	return true;
+}
+
+static struct peer_row *row_of(struct peer_reactor *r, const struct object_spec *spec, uint64_t key)
+{
+	uint32_t at = (uint32_t)(hash_key(spec->id, key) % r->rows_size);
+
+	while (r->rows[at].used && (r->rows[at].object != spec->id || r->rows[at].key != key))
+		at = (at + 1) % r->rows_size;
+	if (!r->rows[at].used) {
+		r->rows[at] = (struct peer_row){ .used = true, .object = spec->id, .key = key };
+		r->rows[at].values = malloc(spec->dim * sizeof(float));
+		for (uint32_t e = 0; e < spec->dim; e++)
+			r->rows[at].values[e] = peer_initial(spec->id, key, e);
+	}
+	return &r->rows[at];
+}
+
+/* Sums the gradients of duplicates first, as the store does: `applied` counts keys, not gradients. */
+static void push(struct peer_reactor *r, const struct object_spec *spec, const struct wire_op *op, const char *body)
+{
+	const char *gradients = body + op->count * sizeof(uint64_t);
+	struct peer_row **seen = calloc(op->count, sizeof(*seen));
+	uint32_t *before = calloc(op->count, sizeof(*before));
+
+	for (uint32_t i = 0; i < op->count; i++) {
+		struct peer_row *row;
+		uint64_t key;
+
+		memcpy(&key, body + i * sizeof(key), sizeof(key));
+		row = row_of(r, spec, key);
+		seen[i] = row;
+		before[i] = row->applied;
+		for (uint32_t e = 0; e < spec->dim; e++) {
+			float g;
+
+			memcpy(&g, gradients + (i * (size_t)spec->dim + e) * sizeof(g), sizeof(g));
+			row->values[e] -= g;
+		}
+	}
+	for (uint32_t i = 0; i < op->count; i++)
+		seen[i]->applied = before[i] + 1;
+	free(before);
+	free(seen);
+}
+
+static void put(struct reply *reply, const void *from, size_t bytes)
+{
+	memcpy(reply->bytes + reply->used, from, bytes);
+	reply->used += bytes;
+}
+
+static void pull(struct peer_reactor *r, const struct object_spec *spec, const struct wire_op *op, const char *body,
+		 struct reply *reply)
+{
+	for (uint32_t i = 0; i < op->count; i++) {
+		uint64_t key;
+
+		memcpy(&key, body + i * sizeof(key), sizeof(key));
+		put(reply, row_of(r, spec, key)->values, spec->dim * sizeof(float));
+	}
+}
+
+/* Checks one operation; returns the object, or NULL after *status was set. Never trusts: this is a test of a client. */
+static const struct object_spec *check_op(struct peer_reactor *r, const struct wire_op *op, size_t left,
+					  const char *body, enum wire_status *status)
+{
+	struct peer *p = r->peer;
+	const struct object_spec *spec;
+	uint64_t expected;
+
+	if (op->object < 1 || op->object > p->objects_count) {
+		*status = WIRE_UNKNOWN_OBJECT;
+		return NULL;
+	}
+	spec = &p->objects[op->object - 1];
+	expected = op->kind == WIRE_PULL ? wire_pull_request_bytes(op->count)
+					 : wire_push_request_bytes(op->count, op->dim, 4);
+	if (op->count < 1 || op->dim != spec->dim || op->dtype != spec->dtype || op->body_bytes != expected ||
+	    wire_padded(op->body_bytes) > left || (op->kind != WIRE_PULL && op->kind != WIRE_PUSH)) {
+		*status = WIRE_BAD_REQUEST;
+		return NULL;
+	}
+	for (uint32_t i = op->body_bytes; i < wire_padded(op->body_bytes); i++)
+		if (body[i])
+			*status = WIRE_BAD_REQUEST;
+	for (uint32_t i = 0; i < op->count; i++) {
+		uint64_t key;
+
+		memcpy(&key, body + i * sizeof(key), sizeof(key));
+		if (peer_owner(p, spec, key) != r->index)
+			*status = WIRE_WRONG_SHARD;
+	}
+	return *status == WIRE_OK ? spec : NULL;
+}
+
+/* With the peer's lock. */
+static enum wire_status execute(struct peer_reactor *r, const struct wire_frame *frame, const char *payload,
+				struct reply *reply)
+{
+	enum wire_status status = WIRE_OK;
+	uint32_t keys = 0, ops = 0;
+	static const char zeros[8];
+
+	if (frame->epoch != r->peer->epoch)
+		return WIRE_STALE_LAYOUT;
+	if (frame->incarnation != r->peer->incarnation[r->node])
+		return WIRE_STALE_INCARNATION;
+	reply->used = sizeof(struct wire_frame);
+	for (size_t at = 0; at < frame->payload_bytes;) {
+		const struct object_spec *spec;
+		struct wire_result result;
+		struct wire_op op;
+
+		if (frame->payload_bytes - at < sizeof(op))
+			return WIRE_BAD_REQUEST;
+		memcpy(&op, payload + at, sizeof(op));
+		at += sizeof(op);
+		spec = check_op(r, &op, frame->payload_bytes - at, payload + at, &status);
+		if (!spec)
+			return status;
+		result = (struct wire_result){ .object = op.object, .count = op.count, .dim = op.dim };
+		if (op.kind == WIRE_PULL)
+			result.body_bytes = (uint32_t)wire_pull_result_bytes(op.count, op.dim, 4);
+		put(reply, &result, sizeof(result));
+		r->peer->last_op = op;
+		if (op.kind == WIRE_PULL)
+			pull(r, spec, &op, payload + at, reply);
+		else
+			push(r, spec, &op, payload + at);
+		put(reply, zeros, wire_padded(result.body_bytes) - result.body_bytes);
+		at += wire_padded(op.body_bytes);
+		keys += op.count;
+		ops++;
+	}
+	r->peer->keys += keys;
+	if (keys > WIRE_KEYS_MAX || ops > WIRE_OPS_MAX || ops < 1 || reply->used - sizeof(*frame) > WIRE_PAYLOAD_MAX)
+		return WIRE_OVER_LIMIT;
+	return WIRE_OK;
+}
+
+static void seal(struct reply *reply, const struct wire_frame *request, enum wire_status status)
+{
+	struct wire_frame frame = *request;
+
+	frame.opcode = WIRE_REPLY;
+	frame.status = (uint8_t)status;
+	frame.payload_bytes = (uint32_t)(reply->used - sizeof(frame));
+	frame.checksum = 0;
+	memcpy(reply->bytes, &frame, sizeof(frame));
+	frame.checksum = crc32(reply->bytes, reply->used);
+	memcpy(reply->bytes, &frame, sizeof(frame));
+}
+
+static void sentence(struct reply *reply, const char *text)
+{
+	reply->used = sizeof(struct wire_frame);
+	put(reply, text, strlen(text));
+}
+
+/* A well-formed frame that lies. */
+static void falsify(struct reply *reply, enum peer_fault fault)
+{
+	struct wire_result *result = (struct wire_result *)(reply->bytes + sizeof(struct wire_frame));
+	struct wire_frame frame;
+
+	memcpy(&frame, reply->bytes, sizeof(frame));
+	if (fault == FAULT_SEQUENCE)
+		frame.sequence += 1;
+	else if (fault == FAULT_SESSION)
+		frame.session ^= 1;
+	else if (fault == FAULT_MAGIC)
+		frame.magic ^= 1;
+	else if (fault == FAULT_OPCODE)
+		frame.opcode = WIRE_EXECUTE;
+	else if (fault == FAULT_SHORT_PAYLOAD)
+		reply->used -= 8;
+	else if (fault == FAULT_WRONG_COUNT)
+		result->count++;
+	else if (fault == FAULT_WRONG_OBJECT)
+		result->object++;
+	frame.payload_bytes = (uint32_t)(reply->used - sizeof(frame));
+	if (fault == FAULT_HUGE_LENGTH)
+		frame.payload_bytes = UINT32_MAX;
+	frame.checksum = 0;
+	memcpy(reply->bytes, &frame, sizeof(frame));
+	frame.checksum = crc32(reply->bytes, reply->used) ^ (fault == FAULT_CHECKSUM);
+	memcpy(reply->bytes, &frame, sizeof(frame));
+}
+
+static void hold(struct peer *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->held++;
+	pthread_cond_broadcast(&p->changed);
+	while (!p->gate)
+		pthread_cond_wait(&p->changed, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static bool dribble(int fd, const struct reply *reply)
+{
+	for (size_t at = 0; at < reply->used; at += 7)
+		if (!write_all(fd, reply->bytes + at, reply->used - at < 7 ? reply->used - at : 7))
+			return false;
+	return true;
+}
+
+static bool close_with_reset(int fd)
+{
+	const struct linger at_once = { .l_onoff = 1 };
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	return false; /* shutdown alone would send a FIN: the caller closes */
+}
+
+/* Answers, or misbehaves; false: the connection ends. */
+static bool answer(struct peer *p, int fd, struct reply *reply, enum peer_fault fault)
+{
+	const size_t half = reply->used / 2;
+
+	switch (fault) {
+	case FAULT_NONE:
+	case FAULT_STATUS:
+	case FAULT_LONG_SENTENCE:
+		break;
+	case FAULT_NO_ANSWER:
+		return true;
+	case FAULT_CLOSE:
+		return false;
+	case FAULT_CLOSE_IN_REPLY:
+		write_all(fd, reply->bytes, half);
+		return false;
+	case FAULT_RESET:
+		return close_with_reset(fd);
+	case FAULT_CLOSE_AFTER:
+		write_all(fd, reply->bytes, reply->used);
+		return false;
+	case FAULT_HOLD:
+		hold(p);
+		break;
+	case FAULT_HOLD_IN_REPLY:
+		write_all(fd, reply->bytes, half);
+		hold(p);
+		return write_all(fd, reply->bytes + half, reply->used - half);
+	case FAULT_DRIBBLE:
+		return dribble(fd, reply);
+	case FAULT_TWICE:
+		write_all(fd, reply->bytes, reply->used);
+		break;
+	case FAULT_GARBAGE:
+		memset(reply->bytes, 0xa5, reply->used);
+		break;
+	default:
+		falsify(reply, fault);
+		break;
+	}
+	return write_all(fd, reply->bytes, reply->used);
+}
+
+static enum peer_fault choose(struct peer *p, const struct peer_reactor *r)
+{
+	if (p->fault_reactor >= 0 && (uint32_t)p->fault_reactor != r->index)
+		return FAULT_NONE;
+	if (p->fault_skip) {
+		p->fault_skip--;
+		return FAULT_NONE;
+	}
+	if (!p->fault_count)
+		return FAULT_NONE;
+	p->fault_count--;
+	return p->fault;
+}
+
+static bool serve_one(struct peer_connection *c, struct wire_frame *frame, char *payload, struct reply *reply)
+{
+	struct peer *p = c->reactor->peer;
+	enum wire_status status;
+	enum peer_fault fault;
+
+	pthread_mutex_lock(&p->lock);
+	fault = choose(p, c->reactor);
+	p->requests++;
+	if (frame->payload_bytes > p->largest_request)
+		p->largest_request = frame->payload_bytes;
+	/* Refusals change nothing; everything else is executed, answered or not, as a node does. */
+	if (fault == FAULT_STATUS)
+		status = (enum wire_status)p->status;
+	else
+		status = execute(c->reactor, frame, payload, reply);
+	if (status != WIRE_OK)
+		sentence(reply, fault == FAULT_STATUS ? p->sentence : wire_status_text(status));
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	if (status == WIRE_BAD_REQUEST || status == WIRE_WRONG_SHARD || status == WIRE_OVER_LIMIT)
+		if (fault != FAULT_STATUS)
+			peer_violation(p, "a request got: %s", wire_status_text(status));
+	if (fault == FAULT_LONG_SENTENCE) {
+		reply->used = sizeof(*frame) + 4000;
+		memset(reply->bytes + sizeof(*frame), 'x', 4000);
+		status = WIRE_NO_MEMORY;
+	}
+	seal(reply, frame, status);
+	return answer(p, c->fd, reply, fault);
+}
+
+static bool check_frame(struct peer *p, const struct wire_frame *frame, const char *payload, uint64_t session,
+			uint64_t sequence)
+{
+	struct wire_frame copy = *frame;
+
+	if (frame->sequence != sequence || (sequence > 1 && frame->session != session) || frame->flags ||
+	    frame->status || frame->reserved || frame->opcode != WIRE_EXECUTE || !frame->deadline_us) {
+		peer_violation(p, "a header is wrong: sequence %llu, not %llu", (unsigned long long)frame->sequence,
+			       (unsigned long long)sequence);
+		return false;
+	}
+	if (wire_checksum(&copy, payload, frame->payload_bytes) != frame->checksum) {
+		peer_violation(p, "a request's checksum does not match");
+		return false;
+	}
+	return true;
+}
+
+void *peer_serve_main(void *arg)
+{
+	struct peer_connection *c = arg;
+	struct peer *p = c->reactor->peer;
+	struct reply *reply = malloc(sizeof(*reply));
+	char *payload = malloc(WIRE_PAYLOAD_MAX);
+	uint64_t session = 0, sequence = 0;
+	struct wire_frame frame;
+	struct linger linger;
+	socklen_t bytes = sizeof(linger);
+
+	while (read_all(c->fd, &frame, sizeof(frame))) {
+		if (wire_frame_check(&frame, NULL) != WIRE_OK) {
+			peer_violation(p, "a request's frame is malformed");
+			break;
+		}
+		if (!read_all(c->fd, payload, frame.payload_bytes))
+			break;
+		if (!check_frame(p, &frame, payload, session, ++sequence))
+			break;
+		session = frame.session;
+		if (!serve_one(c, &frame, payload, reply))
+			break;
+	}
+	getsockopt(c->fd, SOL_SOCKET, SO_LINGER, &linger, &bytes);
+	if (linger.l_onoff) {
+		/* The number stays ours until peer_stop closes it: dup2 closes the connection behind it. */
+		int other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		dup2(other, c->fd);
+		close(other);
+	} else {
+		shutdown(c->fd, SHUT_RDWR);
+	}
+	free(payload);
+	free(reply);
+	return NULL;
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/control/harness.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "control/object_json.h"
+
+enum { WAIT_US = 10000000, NAP_US = 2000 };
+
+static int fake_install(void *ctx, const struct object_spec *spec, struct star_error *err)
+{
+	struct fake_plane *p = ctx;
+	int rc = 0;
+
+	pthread_mutex_lock(&p->lock);
+	p->collided |= p->inside++ > 0;
+	p->holding++;
+	pthread_cond_broadcast(&p->changed);
+	while (p->hold)
+		pthread_cond_wait(&p->changed, &p->lock);
+	p->holding--;
+	if (p->fail)
+		rc = star_error_set(err, p->fail, "the parameter memory is full");
+	else if (p->installed_count < INSTALLED_MAX)
+		p->installed[p->installed_count++] = *spec;
+	p->inside--;
+	pthread_mutex_unlock(&p->lock);
+	return rc;
+}
+
+static int fake_set_layout(void *ctx, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
+			   struct star_error *err)
+{
+	struct fake_plane *p = ctx;
+	int rc = 0;
+
+	pthread_mutex_lock(&p->lock);
+	p->collided |= p->inside > 0;
+	if (p->fail_layout) {
+		rc = star_error_set(err, p->fail_layout, "a reactor does not answer");
+	} else {
+		p->epoch = epoch;
+		p->cluster_reactors = cluster_reactors;
+		p->first_reactor = first_reactor;
+		p->layouts++;
+	}
+	pthread_mutex_unlock(&p->lock);
+	return rc;
+}
+
+static json_t *fake_status(void *ctx)
+{
+	return json_pack("{s:b, s:[{s:i, s:i}], s:s}", "polling", false, "reactors", "index", 0, "requests", 42, "name",
+			 "must not replace the node's name");
+}
+
+static void fake_shutdown(void *ctx)
+{
+	struct fake_plane *p = ctx;
+
+	pthread_mutex_lock(&p->lock);
+	p->shutdowns++;
+	pthread_mutex_unlock(&p->lock);
+}
+
+uint16_t free_port(void)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t bytes = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&address, &bytes) < 0)
+		unit_fail(__FILE__, __LINE__, "no free port: %s", strerror(errno));
+	close(fd);
+	return ntohs(address.sin_port);
+}
+
+void cluster_init(struct cluster *cluster, unsigned count)
+{
+	memset(cluster, 0, sizeof(*cluster));
+	cluster->count = count;
+	strcpy(cluster->folder, "/tmp/test-control.XXXXXX");
+	if (!mkdtemp(cluster->folder))
+		unit_fail(__FILE__, __LINE__, "mkdtemp: %s", strerror(errno));
+	for (unsigned i = 0; i < count; i++) {
+		struct config_endpoint *endpoint = &cluster->endpoints[i];
+		struct node *node = &cluster->nodes[i];
+
+		strcpy(cluster->ps[i].host, "127.0.0.1");
+		cluster->ps[i].port = free_port();
+		snprintf(node->address, sizeof(node->address), "127.0.0.1:%u", cluster->ps[i].port);
+		endpoint->control = cluster->ps[i];
+		snprintf(endpoint->data.host, sizeof(endpoint->data.host), "198.18.0.%u", i + 1);
+		endpoint->data.port = 5555;
+	}
+	for (unsigned i = 0; i < count; i++) {
+		struct config *config = &cluster->nodes[i].config;
+
+		strcpy(config->job_name, "ps");
+		config->task_index = i;
+		config->ps = cluster->ps;
+		config->ps_count = count;
+		config->endpoints = cluster->endpoints;
+		config->endpoints_count = count;
+		config->own = cluster->endpoints[i];
+		config->reactors = i + 1;
+		config->partitions = 16384;
+		config->connect_timeout_ms = 3000;
+		snprintf(config->control_socket, sizeof(config->control_socket), "%s/ps-%u.sock", cluster->folder, i);
+	}
+}
+
+bool node_start(struct cluster *cluster, unsigned task, uint32_t incarnation)
+{
+	struct node *node = &cluster->nodes[task];
+	struct star_error err = { 0 };
+	const struct control_options options = {
+		.config = &node->config,
+		.incarnation = incarnation,
+		.data_plane = { &node->plane, fake_install, fake_set_layout, fake_status, fake_shutdown },
+	};
+
+	memset(&node->plane, 0, sizeof(node->plane));
+	pthread_mutex_init(&node->plane.lock, NULL);
+	pthread_cond_init(&node->plane.changed, NULL);
+	node->control = control_create(&options, &err);
+	return node->control || unit_fail(__FILE__, __LINE__, "node %u does not start: %s", task, err.text);
+}
+
+void node_stop(struct cluster *cluster, unsigned task)
+{
+	struct node *node = &cluster->nodes[task];
+
+	if (!node->control)
+		return;
+	control_destroy(node->control);
+	node->control = NULL;
+	CHECK(!node->plane.collided);
+	pthread_cond_destroy(&node->plane.changed);
+	pthread_mutex_destroy(&node->plane.lock);
+}
+
+bool cluster_start(struct cluster *cluster)
+{
+	struct layout *layout;
+
+	for (unsigned i = 0; i < cluster->count; i++)
+		if (!node_start(cluster, i, 100 + i))
+			return false;
+	layout = wait_layout(cluster, 1);
+	free(layout);
+	return layout;
+}
+
+void cluster_fini(struct cluster *cluster)
+{
+	for (unsigned i = 0; i < cluster->count; i++)
+		node_stop(cluster, i);
+	if (rmdir(cluster->folder) < 0)
+		unit_fail(__FILE__, __LINE__, "%s is not empty: a node left its socket", cluster->folder);
+}
+
+json_t *call(const char *address, const char *method, json_t *params, struct star_error *err)
+{
+	struct jsonrpc_client *client = jsonrpc_connect(address, CALL_US, err);
+	json_t *result;
+
+	if (!client) {
+		json_decref(params);
+		return NULL;
+	}
+	result = jsonrpc_call(client, method, params, CALL_US, err);
+	jsonrpc_close(client);
+	return result;
+}
+
+struct layout *wait_layout(const struct cluster *cluster, uint32_t epoch)
+{
+	const uint64_t until_us = clock_us() + WAIT_US;
+	struct star_error err = { 0 };
+
+	for (;;) {
+		json_t *json = call(cluster->nodes[0].address, "layout", NULL, &err);
+		struct layout *layout = json ? layout_from_json(json, &err) : NULL;
+
+		json_decref(json);
+		if (layout && layout->epoch >= epoch)
+			return layout;
+		free(layout);
+		if (clock_us() > until_us) {
+			unit_fail(__FILE__, __LINE__, "no layout of epoch %u within ten seconds: %s", epoch, err.text);
+			return NULL;
+		}
+		usleep(NAP_US);
+	}
+}
+
+/* Waits until a figure of the data plane is at least so much. */
+static bool wait_for(struct node *node, const uint32_t *figure, uint32_t least, const char *what)
+{
+	const uint64_t until_us = clock_us() + WAIT_US;
+
+	for (;;) {
+		uint32_t now;
+
+		pthread_mutex_lock(&node->plane.lock);
+		now = *figure;
+		pthread_mutex_unlock(&node->plane.lock);
+		if (now >= least)
+			return true;
+		if (clock_us() > until_us)
+			return unit_fail(__FILE__, __LINE__, "%s is %u, not %u within ten seconds", what, now, least);
+		usleep(NAP_US);
+	}
+}
+
+bool wait_epoch(struct node *node, uint32_t epoch)
+{
+	return wait_for(node, &node->plane.epoch, epoch, "the epoch that the data plane serves");
+}
+
+bool wait_installed(struct node *node, unsigned count)
+{
+	return wait_for(node, &node->plane.installed_count, count, "the number of installed objects");
+}
+
+bool wait_holding(struct node *node, unsigned count)
+{
+	return wait_for(node, &node->plane.holding, count, "the number of installs in progress");
+}
+
+void set_hold(struct node *node, bool hold)
+{
+	pthread_mutex_lock(&node->plane.lock);
+	node->plane.hold = hold;
+	pthread_cond_broadcast(&node->plane.changed);
+	pthread_mutex_unlock(&node->plane.lock);
+}
+
+void set_fail(struct node *node, int fail)
+{
+	pthread_mutex_lock(&node->plane.lock);
+	node->plane.fail = fail;
+	pthread_mutex_unlock(&node->plane.lock);
+}
+
+unsigned installed_count(struct node *node)
+{
+	unsigned count;
+
+	pthread_mutex_lock(&node->plane.lock);
+	count = node->plane.installed_count;
+	pthread_mutex_unlock(&node->plane.lock);
+	return count;
+}
+
+bool has_installed(struct node *node, uint32_t id, const char *name)
+{
+	bool has = false;
+
+	pthread_mutex_lock(&node->plane.lock);
+	for (unsigned i = 0; i < node->plane.installed_count; i++)
+		has |= node->plane.installed[i].id == id && strcmp(node->plane.installed[i].name, name) == 0;
+	pthread_mutex_unlock(&node->plane.lock);
+	return has;
+}
+
+json_t *table_json(const char *name, uint32_t dim)
+{
+	return json_pack("{s:s, s:s, s:s, s:i, s:s, s:f, s:i, s:s, s:f, s:f, s:f}", "name", name, "kind", "table",
+			 "dtype", "float32", "dim", (int)dim, "initializer", "uniform", "scale", 0.5, "seed", 7,
+			 "optimizer", "adagrad", "rate", 0.1, "epsilon", 1e-10, "initial_accumulator", 0.1);
+}
+
+static int connect_raw(const struct sockaddr *address, socklen_t bytes)
+{
+	const struct timeval wait = { .tv_sec = WAIT_US / 1000000 };
+	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
+	if (connect(fd, address, bytes) < 0)
+		unit_fail(__FILE__, __LINE__, "cannot connect: %s", strerror(errno));
+	return fd;
+}
+
+int raw_connect(const char *address)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+
+	if (address[0] != '/') {
+		in.sin_port = htons((uint16_t)atoi(strchr(address, ':') + 1));
+		return connect_raw((struct sockaddr *)&in, sizeof(in));
+	}
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s", address);
+	return connect_raw((struct sockaddr *)&un, sizeof(un));
+}
+
+bool raw_send(int fd, const void *bytes, size_t count)
+{
+	for (const char *at = bytes; count;) {
+		ssize_t n = send(fd, at, count, MSG_NOSIGNAL);
+
+		if (n <= 0)
+			return false;
+		at += n;
+		count -= (size_t)n;
+	}
+	return true;
+}
+
+char *raw_line(int fd)
+{
+	size_t used = 0, size = 4096;
+	char *line = malloc(size);
+
+	for (;;) {
+		ssize_t n = recv(fd, line + used, 1, 0);
+
+		if (n != 1) {
+			free(line);
+			return NULL;
+		}
+		if (line[used] == '\n') {
+			line[used] = 0;
+			return line;
+		}
+		if (++used == size)
+			line = realloc(line, size *= 2);
+	}
+}
+
+int raw_code(int fd, const char *line)
+{
+	json_t *reply, *error;
+	char *text;
+	int code = 1;
+
+	if (!raw_send(fd, line, strlen(line)) || !raw_send(fd, "\n", 1))
+		return 1;
+	text = raw_line(fd);
+	reply = text ? json_loads(text, 0, NULL) : NULL;
+	error = json_object_get(reply, "error");
+	if (error && CHECK(json_string_length(json_object_get(error, "message")) > 10))
+		code = (int)json_integer_value(json_object_get(error, "code"));
+	else if (json_object_get(reply, "result"))
+		code = 0;
+	json_decref(reply);
+	free(text);
+	return code;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Control planes inside the test's process, on loopback ports that the kernel picked, over a data plane that only notes
+ * what it is told. Every wait is bounded.
+ */
+#ifndef TESTS_CONTROL_HARNESS_H
+#define TESTS_CONTROL_HARNESS_H
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "control/control.h"
+#include "control/jsonrpc.h"
+#include "tests/unit.h"
+
+enum { NODES_MAX = 4, CALL_US = 20000000, INSTALLED_MAX = 64 };
+
+/* The data plane of a node under test. */
+struct fake_plane {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct object_spec installed[INSTALLED_MAX];
+	unsigned installed_count;
+	uint32_t epoch, cluster_reactors, first_reactor;
+	unsigned layouts; /* calls of set_layout */
+	unsigned inside;  /* calls in progress: installs and layouts come one at a time */
+	bool collided;	  /* and when they did not */
+	bool hold;	  /* installs wait until it is false */
+	unsigned holding; /* installs that wait */
+	int fail;	  /* what installs return, when not 0 */
+	int fail_layout;  /* the same for set_layout */
+	unsigned shutdowns;
+};
+
+struct node {
+	struct config config;
+	struct fake_plane plane;
+	struct control *control;
+	char address[32]; /* control address */
+};
+
+struct cluster {
+	char folder[64];
+	unsigned count;
+	struct config_address ps[NODES_MAX];
+	struct config_endpoint endpoints[NODES_MAX];
+	struct node nodes[NODES_MAX];
+};
+
+/* Configures count nodes with reactors 1, 2, 3 ...; starts none. */
+void cluster_init(struct cluster *cluster, unsigned count);
+/* Stops what runs and removes the folder. */
+void cluster_fini(struct cluster *cluster);
+/* A node with fresh memory, as after a start of its process. */
+bool node_start(struct cluster *cluster, unsigned task, uint32_t incarnation);
+void node_stop(struct cluster *cluster, unsigned task);
+/* Starts all, with incarnation 100 + task, and waits for the layout. */
+bool cluster_start(struct cluster *cluster);
+
+uint16_t free_port(void);
+
+/* One call on a connection of its own. */
+json_t *call(const char *address, const char *method, json_t *params, struct star_error *err);
+/* The layout as task 0 gives it, waiting until it has that epoch at least. */
+struct layout *wait_layout(const struct cluster *cluster, uint32_t epoch);
+/* Waits until the data plane of a node serves that epoch. */
+bool wait_epoch(struct node *node, uint32_t epoch);
+bool wait_installed(struct node *node, unsigned count);
+bool wait_holding(struct node *node, unsigned count);
+void set_hold(struct node *node, bool hold);
+void set_fail(struct node *node, int fail);
+unsigned installed_count(struct node *node);
+bool has_installed(struct node *node, uint32_t id, const char *name);
+
+json_t *table_json(const char *name, uint32_t dim);
+
+/* Raw connections. Received lines are without their newline; NULL at the end of the stream or after ten seconds. */
+int raw_connect(const char *address);
+bool raw_send(int fd, const void *bytes, size_t count);
+char *raw_line(int fd);
+/* Sends a line and returns the error code of the reply, 0 for a result, 1 for no reply at all. */
+int raw_code(int fd, const char *line);
+
+#endif

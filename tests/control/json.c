@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Objects and layouts to JSON and back, and each way in which they can be malformed. */
+#include "tests/control/cases.h"
+#include "tests/control/harness.h"
+
+#include <errno.h>
+#include <float.h>
+#include <stdlib.h>
+
+#include "control/nearest.h"
+#include "control/object_json.h"
+#include "tensor/dtype.h"
+
+static struct object_spec table_spec(void)
+{
+	struct object_spec spec = {
+		.kind = OBJECT_TABLE,
+		.dtype = STAR_FLOAT32,
+		.initializer = OBJECT_UNIFORM,
+		.optimizer = OBJECT_ADAGRAD,
+		.dim = 64,
+		.seed = 42,
+		.scale = 0.1f,
+		.rate = 0.025f,
+		.epsilon = 1e-10f,
+		.initial_accumulator = 0.1f,
+		.name = "words",
+	};
+
+	return spec;
+}
+
+static void round_trip(const struct object_spec *spec)
+{
+	struct star_error err = { 0 };
+	struct object_spec back;
+	json_t *json = object_to_json(spec), *parsed;
+	char *text;
+
+	if (!CHECK(json != NULL))
+		return;
+	text = json_dumps(json, 0);
+	parsed = json_loads(text, 0, NULL);
+	if (object_from_json(parsed, &back, &err) < 0)
+		unit_fail(__FILE__, __LINE__, "%s of %s", err.text, text);
+	else if (!CHECK_INT(object_spec_same(spec, &back, &err), 0))
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	CHECK_STR(back.name, spec->name);
+	CHECK_UINT(back.id, spec->id);
+	CHECK_UINT(back.seed, spec->seed);
+	free(text);
+	json_decref(parsed);
+	json_decref(json);
+}
+
+void object_round_trips(void)
+{
+	static const float numbers[] = { 0, 1, -1, 0.1f, FLT_MAX, FLT_MIN, 1e-45f, 3.14159274f };
+	static const uint64_t seeds[] = { 0, 1, INT64_MAX, UINT64_C(1) << 63, UINT64_MAX };
+	struct object_spec spec = table_spec();
+	struct star_error err;
+
+	for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		spec.scale = numbers[i];
+		spec.rate = -numbers[i];
+		round_trip(&spec);
+	}
+	for (unsigned i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
+		spec.seed = seeds[i];
+		round_trip(&spec);
+	}
+	spec.id = WIRE_OBJECTS_MAX;
+	spec.dim = WIRE_DIM_MAX;
+	memset(spec.name, '"', WIRE_NAME_MAX);
+	round_trip(&spec);
+	strcpy(spec.name, "gr\303\274n /\\ \360\237\214\237");
+	round_trip(&spec);
+	spec.kind = OBJECT_VARIABLE;
+	spec.dim = 0;
+	spec.ndim = 3;
+	memcpy(spec.shape, ((uint64_t[]){ 1000, 3, 7 }), 3 * sizeof(uint64_t));
+	CHECK_INT(object_spec_check(&spec, &err), 0);
+	round_trip(&spec);
+	strcpy(spec.name, "not UTF-8: \377");
+	CHECK(object_to_json(&spec) == NULL);
+}
+
+struct bad_member {
+	const char *member;
+	const char *json; /* NULL: left out */
+	const char *says;
+};
+
+static json_t *spoiled(json_t *json, const struct bad_member *bad)
+{
+	if (bad->json)
+		json_object_set_new(json, bad->member, json_loads(bad->json, JSON_DECODE_ANY, NULL));
+	else
+		json_object_del(json, bad->member);
+	return json;
+}
+
+void each_malformed_member_of_an_object_is_named(void)
+{
+	static const struct bad_member bad[] = {
+		{ "name", NULL, "\"name\" is missing" },
+		{ "name", "\"\"", "1 to 127 bytes" },
+		{ "name", "3", "\"name\" must be a string of 1 to 127 bytes, not 3" },
+		{ "name", "\"a\\nb\"", "control character" },
+		{ "kind", NULL, "\"kind\" is missing" },
+		{ "kind", "\"tabel\"", "\"kind\" is \"tabel\"; possible: table, variable" },
+		{ "dtype", NULL, "\"dtype\" is missing" },
+		{ "dtype", "\"float99\"", "possible: float32" },
+		{ "dim", NULL, "\"dim\" is missing: it must be an integer from 1 to 4096" },
+		{ "dim", "0", "not 0" },
+		{ "dim", "-1", "not -1" },
+		{ "dim", "4097", "1 to 4096, not 4097" },
+		{ "dim", "64.0", "not 64.0" },
+		{ "dim", "\"64\"", "not \"64\"" },
+		{ "dim", "[64]", "not [64]" },
+		{ "dim", "9223372036854775807", "not 9223372036854775807" },
+		{ "initializer", NULL, "\"initializer\" is missing" },
+		{ "initializer", "\"xavier\"", "possible: zeros, constant, uniform, normal" },
+		{ "optimizer", NULL, "\"optimizer\" is missing" },
+		{ "optimizer", "\"adam\"", "possible: sgd, adagrad" },
+		{ "scale", NULL, "\"scale\" is missing" },
+		{ "scale", "1e39", "fits into 32 bits" },
+		{ "scale", "-1e39", "fits into 32 bits" },
+		{ "rate", NULL, "\"rate\" is missing" },
+		{ "rate", "null", "not null" },
+		{ "epsilon", NULL, "\"epsilon\" is missing" },
+		{ "epsilon", "-1", "epsilon" },
+		{ "initial_accumulator", NULL, "\"initial_accumulator\" is missing" },
+		{ "initial_accumulator", "-0.5", "accumulator" },
+		{ "seed", NULL, "\"seed\" is missing" },
+		{ "seed", "-1", "not -1" },
+		{ "seed", "\"18446744073709551616\"", "not \"18446744073709551616\"" },
+		{ "seed", "\"12x\"", "not \"12x\"" },
+		{ "seed", "\"-1\"", "not \"-1\"" },
+		{ "seed", "\"\"", "not \"\"" },
+		{ "seed", "1.5", "not 1.5" },
+		{ "id", "0", "1 to 1024, not 0" },
+		{ "id", "1025", "1 to 1024, not 1025" },
+		{ "shape", "[3]", "belongs to variables" },
+		{ "dims", "3", "no member \"dims\" here; did you mean \"dim\"?" },
+	};
+	struct star_error err = { 0 };
+	struct object_spec spec;
+
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		json_t *json = spoiled(table_json("words", 64), &bad[i]);
+
+		if (CHECK_INT(object_from_json(json, &spec, &err), -EINVAL))
+			CHECK_HAS(err.text, bad[i].says);
+		else
+			unit_fail(__FILE__, __LINE__, "case %u: %s = %s", i, bad[i].member,
+				  bad[i].json ? bad[i].json : "(none)");
+		json_decref(json);
+	}
+	CHECK_INT(object_from_json(NULL, &spec, &err), -EINVAL);
+	CHECK_HAS(err.text, "must be a JSON object");
+}
+
+void each_malformed_shape_of_a_variable_is_refused(void)
+{
+	static const struct bad_member bad[] = {
+		{ "shape", NULL, "array of 1 to 8 sizes" },
+		{ "shape", "[]", "array of 1 to 8 sizes" },
+		{ "shape", "[1,1,1,1,1,1,1,1,1]", "array of 1 to 8 sizes" },
+		{ "shape", "7", "array of 1 to 8 sizes" },
+		{ "shape", "[4, 0]", "size 1 must be a positive integer" },
+		{ "shape", "[4, \"4\"]", "size 1 must be a positive integer" },
+		{ "shape", "[4294967296, 4294967296]", "at most 2^38" },
+		{ "dim", "3", "leave it out" },
+	};
+	struct star_error err = { 0 };
+	struct object_spec spec;
+
+	for (unsigned i = 0; i <= sizeof(bad) / sizeof(bad[0]); i++) {
+		json_t *json = table_json("matrix", 1);
+
+		json_object_set_new(json, "kind", json_string("variable"));
+		json_object_set_new(json, "shape", json_pack("[i, i]", 10, 20));
+		json_object_del(json, "dim");
+		if (i < sizeof(bad) / sizeof(bad[0])) {
+			spoiled(json, &bad[i]);
+			if (CHECK_INT(object_from_json(json, &spec, &err), -EINVAL))
+				CHECK_HAS(err.text, bad[i].says);
+		} else {
+			CHECK_INT(object_from_json(json, &spec, &err), 0);
+			CHECK_UINT(spec.dim, 200);
+		}
+		json_decref(json);
+	}
+}
+
+static struct layout *example_layout(void)
+{
+	struct layout *layout = calloc(1, sizeof(*layout) + 2 * sizeof(layout->nodes[0]));
+
+	layout->epoch = 3;
+	layout->partitions = 16384;
+	layout->nodes_count = 2;
+	layout->reactors = 5;
+	layout->nodes[0] = (struct layout_node){ UINT32_MAX, "198.18.0.1", 5555, 2 };
+	layout->nodes[1] = (struct layout_node){ 7, "198.18.0.2", 65533, 3 };
+	return layout;
+}
+
+void layout_round_trips(void)
+{
+	struct layout *layout = example_layout(), *back;
+	struct star_error err = { 0 };
+	json_t *json = layout_to_json(layout);
+
+	back = layout_from_json(json, &err);
+	if (!back)
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	else
+		CHECK_MEM(back, layout, sizeof(*layout) + 2 * sizeof(layout->nodes[0]));
+	free(back);
+	free(layout);
+	json_decref(json);
+}
+
+void each_malformed_member_of_a_layout_is_named(void)
+{
+	static const struct bad_member of_layout[] = {
+		{ "epoch", NULL, "\"epoch\" is missing" },
+		{ "epoch", "0", "\"epoch\"" },
+		{ "epoch", "4294967296", "not 4294967296" },
+		{ "partitions", "0", "\"partitions\"" },
+		{ "partitions", "16383", "power of two" },
+		{ "partitions", "2097152", "1 to 1048576" },
+		{ "reactors", "4", "\"reactors\" is 4, but the nodes have 5" },
+		{ "nodes", NULL, "1 to 1024 nodes" },
+		{ "nodes", "[]", "1 to 1024 nodes" },
+		{ "nodes", "{}", "1 to 1024 nodes" },
+		{ "nodes", "[3]", "a node must be a JSON object" },
+	};
+	static const struct bad_member of_node[] = {
+		{ "task", "0", "task 0 stands in place 1" },
+		{ "task", NULL, "\"task\" is missing" },
+		{ "incarnation", "0", "\"incarnation\"" },
+		{ "data_host", "\"\"", "1 to 63 bytes" },
+		{ "data_host", "\"a b\"", "no address" },
+		{ "data_host", "\"0123456789012345678901234567890123456789012345678901234567890123\"",
+		  "1 to 63 bytes" },
+		{ "data_port", "0", "1 to 65535" },
+		{ "data_port", "65534", "over 65535" },
+		{ "reactors", "65", "1 to 64" },
+		{ "reactors", "0", "1 to 64" },
+	};
+	const unsigned tops = sizeof(of_layout) / sizeof(of_layout[0]),
+		       all = tops + sizeof(of_node) / sizeof(of_node[0]);
+	struct layout *layout = example_layout(), *back;
+	struct star_error err = { 0 };
+
+	for (unsigned i = 0; i < all; i++) {
+		const struct bad_member *bad = i < tops ? &of_layout[i] : &of_node[i - tops];
+		json_t *json = layout_to_json(layout);
+
+		spoiled(i < tops ? json : json_array_get(json_object_get(json, "nodes"), 1), bad);
+		back = layout_from_json(json, &err);
+		if (CHECK(back == NULL))
+			CHECK_HAS(err.text, bad->says);
+		else
+			unit_fail(__FILE__, __LINE__, "case %u: %s", i, bad->member);
+		free(back);
+		json_decref(json);
+	}
+	CHECK(layout_from_json(NULL, &err) == NULL);
+	free(layout);
+}
+
+void nearest_name_is_found(void)
+{
+	static const char *const names[] = { "layout", "lookup", "status", "tables", NULL };
+	static const char *const none[] = { NULL };
+	char longer[4096];
+
+	memset(longer, 's', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = 0;
+	CHECK_STR(nearest_name("statsu", names, sizeof(names[0])), "status");
+	CHECK_STR(nearest_name("lokup", names, sizeof(names[0])), "lookup");
+	CHECK_STR(nearest_name("table", names, sizeof(names[0])), "tables");
+	CHECK_STR(nearest_name(longer, names, sizeof(names[0])), "status");
+	CHECK(nearest_name("", names, sizeof(names[0])) != NULL);
+	CHECK(nearest_name("x", none, sizeof(none[0])) == NULL);
+}

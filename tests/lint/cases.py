@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Snippets that scripts/lint must refuse, and near misses that it must not: (name, {file: text}, check, what it says).
+
+Each is laid over the sound little tree of tests/system/lint.test: libraries base, optim and net, program tool. Where the
+last member is None, the tree must pass.
+"""
+
+C = "/* SPDX-License-Identifier: BSD-3-Clause */\n"
+S = "# SPDX-License-Identifier: BSD-3-Clause\n"
+
+
+def function(body, name="optim_run"):
+    return C + f"void {name}(void);\n\nvoid {name}(void)\n{{\n{body}}}\n"
+
+
+BANNED_CALLS = """
+malloc calloc realloc free printf fprintf puts abort exit log_info log_error rte_panic rte_exit rte_malloc
+pthread_mutex_lock pthread_mutex_init __sync_fetch_and_add __atomic_fetch_add __atomic_compare_exchange_n
+__atomic_exchange_n usleep nanosleep sleep read write
+""".split()
+FAST_LIBRARIES = "net rpc service store optim tensor wire reactor".split()
+
+CASES = [
+    # layout of the text
+    ("bad_format", {"lib/optim/a.c": C + "int  x ( void ) ;\n"}, "format", "make format"),
+    ("no_licence_c", {"lib/optim/a.c": "int x;\n"}, "text", "first line"),
+    ("no_licence_header", {"lib/optim/a.h": "#ifndef A\n#define A\n#endif\n"}, "text", "first line"),
+    ("no_licence_script", {"scripts/x": "#!/bin/bash\nset -euo pipefail\n: --help\n"}, "text", "first line"),
+    ("no_licence_conf", {"drivers-config/x.conf": "x = 1;\n"}, "text", "first line"),
+    ("no_licence_makefile", {"lib/optim/rules.mk": "$(eval $(call library,optim))\n"}, "text", "first line"),
+    ("licence_after_the_shebang", {"scripts/x": "#!/bin/bash\n" + S + "set -euo pipefail\n: --help\n"}, "text", None),
+    ("licence_too_late", {"lib/optim/a.c": "\n\n" + C}, "text", "first line"),
+    ("space_at_the_end", {"docs/x.rst": "text \n"}, "text", "white space"),
+    ("tab_at_the_end", {"lib/optim/a.c": C + "int x;\t\n"}, "text", "white space"),
+    ("no_newline_at_the_end", {"docs/x.rst": "text"}, "text", "no newline"),
+    ("unfinished", {"lib/optim/a.c": C + "/* TO" "DO: all of it */\n"}, "text", "unfinished"),
+    ("unfinished_script", {"scripts/x": "#!/bin/bash\n" + S + "# FIX" "ME\n"}, "text", "unfinished"),
+    ("part_of_a_word", {"lib/optim/a.c": C + "/* mktemp X" "XXXXX */\n"}, "text", None),
+    # sizes
+    ("file_too_long", {"lib/optim/a.c": C + "int x;\n" * 700}, "text", "error: the file has 701 lines"),
+    ("file_long", {"lib/optim/a.c": C + "int x;\n" * 600}, "text", "warning: the file has 601 lines"),
+    ("file_not_long", {"lib/optim/a.c": C + "int x;\n" * 599}, "text", None),
+    ("function_too_long", {"lib/optim/a.c": function("\t;\n" * 89)}, "functions", "error: function optim_run has 91 lines"),
+    ("function_long", {"lib/optim/a.c": function("\t;\n" * 69)}, "functions", "warning: function optim_run has 71 lines"),
+    ("function_not_long", {"lib/optim/a.c": function("\t;\n" * 68)}, "functions", None),
+    ("function_with_braces_in_strings", {"lib/optim/a.c": function('\tg("\\\n}\\\n");\n' + "\t;\n" * 89)}, "functions",
+     "error: function optim_run"),
+    # headers
+    ("header_needs_another", {"lib/optim/a.h": C + "static inline uint32_t f(void)\n{\n\treturn 0;\n}\n"}, "headers",
+     "compile by itself"),
+    ("header_alone", {"lib/optim/a.h": C + "#include <stdint.h>\nstatic inline uint32_t f(void)\n{\n\treturn 0;\n}\n"},
+     "headers", None),
+    ("test_header_needs_another", {"tests/a.h": C + "extern size_t n;\n"}, "headers", "compile by itself"),
+    # edges
+    ("edge_upwards", {"lib/base/a.c": C + '#include "net/net.h"\n'}, "edges", "base may use nothing"),
+    ("edge_sideways", {"lib/optim/a.c": C + '#include "net/net.h"\n'}, "edges", "optim may use base"),
+    ("edge_in_a_header", {"lib/optim/a.h": C + '# include "net/net.h"\n'}, "edges", "optim may use base"),
+    ("edge_by_a_longer_path", {"lib/optim/a.c": C + '#include "lib/net/net.h"\n'}, "edges", "optim may use base"),
+    ("edge_to_a_program", {"lib/net/a.c": C + '#include "app/tool/tool.h"\n'}, "edges", "not app"),
+    ("edge_to_the_tests", {"lib/net/a.c": C + '#include "tests/unit.h"\n'}, "edges", "not tests"),
+    ("edge_of_deps", {"lib/optim/a.c": C + '#include "base/base.h"\n#include "optim/optim.h"\n#include <stdio.h>\n'},
+     "edges", None),
+    ("edge_of_a_program", {"app/tool/a.c": C + '#include "net/net.h"\n#include "optim/optim.h"\n'}, "edges", None),
+    ("dpdk_where_it_belongs", {"lib/net/a.c": C + "#include <rte_mbuf.h>\n"}, "edges", None),
+    ("dpdk_elsewhere", {"lib/optim/a.c": C + "#include <rte_mbuf.h>\n"}, "edges", "DPDK is for"),
+    ("dpdk_in_quotes", {"lib/optim/a.c": C + '#include "rte_ring.h"\n'}, "edges", "DPDK is for"),
+    ("library_without_a_line", {"lib/stray/a.c": C}, "edges", "no rules.mk"),
+    ("page_of_edges_lacks_one", {"docs/architecture.rst": ".. edges begin\n\n    base ->\n\n.. edges end\n"}, "page",
+     "library net"),
+    ("page_of_edges_has_another",
+     {"docs/architecture.rst": ".. edges begin\n\n    base -> \n    optim -> base net\n    net -> base\n\n.. edges end\n"}, "page",
+     "library optim"),
+    # the fast path
+    *[(f"calls_{name}", {"lib/optim/a.c": function(f"\tx = {name}(1);\n")}, "fast-path", f"{name}: ")
+      for name in BANNED_CALLS],
+    *[(f"calls_malloc_in_{name}", {f"lib/{name}/a.c": function("\tx = malloc (1);\n")}, "fast-path", "malloc: take memory")
+      for name in FAST_LIBRARIES],
+    ("calls_malloc_in_a_header", {"lib/optim/a.h": function("\tx = malloc(1);\n")}, "fast-path", "malloc: take memory"),
+    ("volatile", {"lib/optim/a.c": C + "static volatile int shared;\n"}, "fast-path", "volatile: "),
+    ("asm_volatile", {"lib/optim/a.c": function('\tasm volatile("" ::: "memory");\n')}, "fast-path", None),
+    ("in_a_comment", {"lib/optim/a.c": function("\t/* malloc(1) would be\n\t * printf(2) */\n\tx = 1; // free(x)\n")},
+     "fast-path", None),
+    ("in_a_string", {"lib/optim/a.c": function('\tx = "a \\" malloc(1)";\n')}, "fast-path", None),
+    ("after_a_string", {"lib/optim/a.c": function("\tx = '\"', y = malloc(1), z = '\"';\n")}, "fast-path", "malloc: "),
+    ("a_longer_name", {"lib/optim/a.c": function("\toptim_free(x);\n\tprintf_count++;\n\tread_only(1);\n")}, "fast-path", None),
+    ("a_member", {"lib/optim/a.c": function("\to->free(x);\n\to.write(x);\n")}, "fast-path", None),
+    ("no_call", {"lib/optim/a.c": function("\tfree = read + write;\n")}, "fast-path", None),
+    ("on_the_control_path", {"lib/base/a.c": function("\tx = malloc(1);\n\tprintf(x);\n")}, "fast-path", None),
+    ("excepted", {"lib/optim/a.c": function("\tx = malloc(1);\n"),
+                  "lint/fast-path-exceptions": S + "lib/optim/a.c malloc optim_create, once and at start\n"}, "fast-path", None),
+    ("excepted_elsewhere", {"lib/optim/a.c": function("\tx = malloc(1);\n"), "lib/optim/b.c": function("\tx = malloc(1);\n"),
+                            "lint/fast-path-exceptions": S + "lib/optim/b.c malloc optim_create, once and at start\n"},
+     "fast-path", "lib/optim/a.c:6: error: malloc"),
+    ("unused_exception", {"lint/fast-path-exceptions": S + "lib/optim/a.c malloc optim_create, once and at start\n"},
+     "fast-path", "remove the exception"),
+    ("exception_without_a_reason", {"lib/optim/a.c": function("\tx = malloc(1);\n"),
+                                    "lint/fast-path-exceptions": S + "lib/optim/a.c malloc\n"}, "fast-path", "REASON"),
+    ("exception_twice", {"lib/optim/a.c": function("\tx = malloc(1);\n"),
+                         "lint/fast-path-exceptions": S + 2 * "lib/optim/a.c malloc optim_create, at start\n"}, "fast-path",
+     "twice"),
+    # programs and scripts
+    ("program_without_a_page", {"app/other/rules.mk": S, "app/other/main.c": C + '/* --help */\n'}, "programs", "no man page"),
+    ("program_without_help", {"app/other/rules.mk": S, "app/other/main.c": C, "docs/man/other.1": "text\n"}, "programs",
+     "--help"),
+    ("script_does_not_parse", {"scripts/x": "#!/bin/bash\n" + S + "set -euo pipefail # --help\nif true; then\n"}, "scripts",
+     "does not parse"),
+    ("script_goes_on_after_errors", {"scripts/x": "#!/bin/bash\n" + S + ": --help\n"}, "scripts", "set -euo pipefail"),
+    ("script_without_help", {"scripts/x": "#!/bin/bash\n" + S + "set -euo pipefail\n"}, "scripts", "--help"),
+    ("script_that_shellcheck_dislikes",
+     {"scripts/x": "#!/bin/bash\n" + S + "set -euo pipefail # --help\nx=1\n"}, "scripts", "SC2034"),
+    ("python_does_not_parse", {"scripts/x": "#!/usr/bin/python3\n" + S + "# --help\ndef f(:\n"}, "scripts", "does not parse"),
+]

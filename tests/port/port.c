@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ports on a veth pair; the table of all cases. */
+#include "port/port.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <rte_lcore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "reactor/reactor.h"
+#include "tests/port/cases.h"
+#include "tests/port/child.h"
+#include "tests/unit.h"
+
+const char *const unit_suite = "port";
+
+struct opened {
+	struct config config;
+	struct rte_mempool *pools[4];
+	struct port *port;
+	int peer;
+};
+
+/* The EAL, pools and a port of a driver on star0. */
+static bool open_port(struct opened *o, const char *device, unsigned mtu, uint16_t queues)
+{
+	struct star_error err = { 0 };
+
+	child_config(&o->config, device, mtu);
+	if (!child_eal(&o->config))
+		return false;
+	for (uint16_t queue = 0; queue < queues; queue++)
+		o->pools[queue] = port_mempool_create(queue, CHILD_MBUFS + 1, mtu, &err);
+	o->port = port_open(&o->config.ports[0], 0, o->pools, queues, &err);
+	if (!o->port)
+		return unit_fail(__FILE__, __LINE__, "%s", err.text);
+	o->peer = child_peer();
+	return true;
+}
+
+static void close_port(struct opened *o)
+{
+	/* net_af_xdp keeps what is in its rings; the pool goes with the EAL. */
+	const bool keeps = strcmp(o->config.ports[0].device, "net_af_xdp") == 0;
+
+	port_close(o->port);
+	for (unsigned i = 0; i < 4 && o->pools[i] && !keeps; i++)
+		CHECK_UINT(rte_mempool_in_use_count(o->pools[i]), 0);
+	port_eal_stop();
+	CHECK_STR(child_captured(), "");
+}
+
+/* A frame there and the same one back. */
+static void echo(struct opened *o, uint16_t queue, unsigned bytes)
+{
+	uint8_t sent[CHILD_FRAME_MAX], back[CHILD_FRAME_MAX];
+	struct rte_mbuf *mbuf;
+
+	child_frame(sent, o->port, 1000, bytes);
+	CHECK_INT(send(o->peer, sent, bytes, 0), bytes);
+	mbuf = child_receive(o->port, queue);
+	if (!CHECK(mbuf))
+		return;
+	CHECK_UINT(mbuf->pkt_len, bytes);
+	CHECK_UINT(mbuf->data_len, bytes);
+	CHECK_UINT(mbuf->port, o->port->id);
+	CHECK(rte_pktmbuf_headroom(mbuf) >= RTE_PKTMBUF_HEADROOM);
+	CHECK_UINT(rte_pktmbuf_priv_size(mbuf->pool), PORT_PRIV_BYTES);
+	CHECK_MEM(rte_pktmbuf_mtod(mbuf, uint8_t *), sent, bytes);
+	CHECK_UINT(port_send(o->port, queue, &mbuf, 1), 1);
+	CHECK_INT(recv(o->peer, back, sizeof(back), 0), bytes);
+	CHECK_MEM(back, sent, bytes);
+}
+
+static void carry_frames(const char *device, unsigned mtu)
+{
+	struct ifreq request = { .ifr_name = "star0" };
+	struct opened o = { 0 };
+
+	child_veth(mtu, 1, false);
+	child_capture();
+	if (!open_port(&o, device, mtu, 1))
+		return;
+	CHECK_INT(ioctl(o.peer, SIOCGIFHWADDR, &request), 0);
+	CHECK_MEM(o.port->mac.addr_bytes, request.ifr_hwaddr.sa_data, 6);
+	CHECK_UINT(o.port->queues, 1);
+	CHECK_UINT(o.port->mtu, mtu);
+	echo(&o, 0, 60);
+	echo(&o, 0, mtu + 14);
+	for (int i = 0; i < 3000; i++) /* more than any ring holds */
+		echo(&o, 0, 100);
+	close_port(&o);
+}
+
+static void ring_for_frames(const char *device)
+{
+	uint8_t frame[CHILD_FRAME_MAX];
+	struct opened o = { 0 };
+	struct rte_mbuf *mbuf;
+
+	child_veth(1500, 1, false);
+	child_capture();
+	if (!open_port(&o, device, 1500, 1) || !CHECK(o.port->wait_fds[0] >= 0))
+		return;
+	for (int i = 0; i < 1500; i++) { /* around the driver's ring */
+		CHECK_INT(port_wait_arm(o.port, 0), 0);
+		if (!CHECK(!child_rings(o.port, 0, i == 0 ? 50 : 0)))
+			break;
+		CHECK_INT(send(o.peer, frame, child_frame(frame, o.port, 1, 100), 0), 100);
+		CHECK_INT(send(o.peer, frame, child_frame(frame, o.port, 2, 100), 0), 100);
+		if (!CHECK(child_rings(o.port, 0, 5000)))
+			break;
+		port_wait_disarm(o.port, 0);
+		for (int n = 0; n < 2; n++) {
+			mbuf = child_receive(o.port, 0);
+			CHECK(mbuf);
+			rte_pktmbuf_free(mbuf);
+		}
+	}
+	close_port(&o);
+}
+
+static void af_packet_carries(void)
+{
+	carry_frames("net_af_packet", 1500);
+}
+
+static void af_packet_carries_large(void)
+{
+	carry_frames("net_af_packet", 3900);
+}
+
+static void af_packet_rings(void)
+{
+	ring_for_frames("net_af_packet");
+}
+
+static void af_xdp_carries(void)
+{
+	carry_frames("net_af_xdp", 1500);
+}
+
+static void af_xdp_rings(void)
+{
+	ring_for_frames("net_af_xdp");
+}
+
+/* Each of four queues' wait fds must be the one of that queue. */
+static void af_packet_rings_by_queue(void)
+{
+	unsigned received[4] = { 0 };
+	uint8_t frame[CHILD_FRAME_MAX];
+	struct opened o = { 0 };
+
+	child_veth(1500, 1, false);
+	child_capture();
+	if (!open_port(&o, "net_af_packet", 1500, 4))
+		return;
+	for (uint16_t flow = 1000; flow < 1200; flow++) {
+		CHECK_INT(send(o.peer, frame, child_frame(frame, o.port, flow, 100), 0), 100);
+		for (uint16_t queue = 0; queue < 4; queue++) {
+			const bool rings = child_rings(o.port, queue, 0);
+			struct rte_mbuf *mbuf = NULL;
+
+			CHECK_UINT(port_receive(o.port, queue, &mbuf, 1), rings);
+			received[queue] += rings;
+			rte_pktmbuf_free(mbuf);
+		}
+	}
+	CHECK_UINT(received[0] + received[1] + received[2] + received[3], 200);
+	for (unsigned queue = 0; queue < 4; queue++)
+		CHECK(received[queue] > 0);
+	close_port(&o);
+}
+
+static void driver_without_interface(void)
+{
+	struct star_error err = { 0 };
+	struct opened o = { 0 };
+	struct rte_mbuf *mbuf;
+
+	child_capture();
+	child_config(&o.config, "net_null", 1500);
+	o.config.ports[0].interface[0] = '\0';
+	strcpy(o.config.ports[0].options, "size=80");
+	if (!child_eal(&o.config))
+		return;
+	o.pools[0] = port_mempool_create(0, CHILD_MBUFS, 1500, &err);
+	for (int life = 0; life < 3; life++) {
+		o.port = port_open(&o.config.ports[0], 0, o.pools, 1, &err);
+		if (!CHECK(o.port))
+			break;
+		CHECK_INT(o.port->wait_fds[0], -1);
+		CHECK_INT(port_wait_arm(o.port, 0), -ENOTSUP);
+		port_wait_disarm(o.port, 0);
+		CHECK_UINT(port_receive(o.port, 0, &mbuf, 1), 1);
+		CHECK_UINT(mbuf->pkt_len, 80);
+		CHECK_UINT(port_send(o.port, 0, &mbuf, 1), 1);
+		if (life < 2)
+			port_close(o.port);
+	}
+	close_port(&o);
+}
+
+/* Some drivers return -1 for all that goes wrong, and some whatever errno was. */
+enum { DRIVERS_OWN = 0 };
+
+static void refused(struct opened *o, uint16_t queues, int code, const char *part)
+{
+	struct star_error err = { 0 };
+
+	CHECK(!port_open(&o->config.ports[0], 3, o->pools, queues, &err));
+	if (code == DRIVERS_OWN)
+		CHECK(err.code < 0);
+	else
+		CHECK_INT(err.code, code);
+	CHECK_HAS(err.text, "port 3: ");
+	CHECK_HAS(err.text, part);
+}
+
+static void bad_interfaces(void)
+{
+	struct opened o = { 0 };
+
+	child_veth(1400, 1, false);
+	child_config(&o.config, "net_af_packet", 1500);
+	refused(&o, 0, -EINVAL, "0 queues asked");
+	refused(&o, PORT_QUEUES_MAX + 1, -EINVAL, "1 to 64 are possible");
+	refused(&o, 1, -EINVAL,
+		"has an mtu of 1400, and the configuration asks for 1500: run `ip link set star0 mtu 1500`");
+	child_command("ip link set star0 down");
+	refused(&o, 1, -ENETDOWN, "interface star0 is down: run `ip link set star0 up`");
+	strcpy(o.config.ports[0].interface, "star7");
+	refused(&o, 1, -ENODEV, "there is no interface \"star7\"");
+	strcpy(o.config.ports[0].interface, "an-interface-name");
+	refused(&o, 1, -EINVAL, "longer than an interface's name");
+	o.config.ports[0].interface[0] = '\0';
+	refused(&o, 1, -EINVAL, "net_af_packet needs the name of a kernel interface");
+	o.config.ports[0].mtu = 70000;
+	refused(&o, 1, -EINVAL, "mtu of 70000");
+}
+
+static void bad_devices(void)
+{
+	struct star_error err = { 0 };
+	struct opened o = { 0 };
+
+	child_veth(1500, 1, false);
+	child_capture();
+	child_config(&o.config, "net_nonsense", 1500);
+	if (!child_eal(&o.config))
+		return;
+	o.pools[0] = port_mempool_create(0, CHILD_MBUFS + 1, 1500, &err);
+	o.pools[1] = port_mempool_create(1, 2047, 1500, &err);
+	refused(&o, 1, DRIVERS_OWN, "net_nonsense on star0 cannot be opened");
+	strcpy(o.config.ports[0].device, "net_af_packet");
+	strcpy(o.config.ports[0].options, "qpairs=1");
+	refused(&o, 2, -ERANGE, "cannot offer a queue pair for each reactor");
+	strcpy(o.config.ports[0].options, "framesz=100");
+	refused(&o, 1, DRIVERS_OWN, "net_af_packet on star0 cannot be opened");
+	strcpy(o.config.ports[0].options, "colour=red");
+	refused(&o, 1, DRIVERS_OWN, "net_af_packet on star0 cannot be opened");
+	o.config.ports[0].options[0] = '\0';
+	strcpy(o.config.ports[0].device, "net_af_xdp");
+	refused(&o, 2, -EINVAL, "and there are 2047: set memory.mbufs to 4096 or more");
+	o.pools[1] = port_mempool_create(2, CHILD_MBUFS + 1, 1500, &err);
+	refused(&o, 2, DRIVERS_OWN, "needs a queue for each reactor");
+	strcpy(o.config.ports[0].device, "pci");
+	strcpy(o.config.ports[0].pci, "0000:7f:00.0");
+	refused(&o, 1, -ENODEV, "pci on 0000:7f:00.0 cannot be opened");
+	/* And none of that spoils what is asked rightly then. */
+	strcpy(o.config.ports[0].device, "net_af_packet");
+	o.port = port_open(&o.config.ports[0], 0, o.pools, 2, &err);
+	CHECK(o.port);
+	port_close(o.port);
+	port_eal_stop();
+}
+
+static void offloads_are_told(void)
+{
+	struct star_error err = { 0 };
+	struct opened o = { 0 };
+
+	child_veth(1500, 1, true);
+	child_config(&o.config, "net_af_packet", 1500);
+	if (!child_eal(&o.config))
+		return;
+	o.pools[0] = port_mempool_create(0, CHILD_MBUFS, 1500, &err);
+	child_capture();
+	o.port = port_open(&o.config.ports[0], 0, o.pools, 1, &err);
+	CHECK(o.port);
+	CHECK_HAS(child_captured(), "star0 has the offloads tx, tso, gso");
+	CHECK_HAS(child_captured(), "run `ethtool -K star0 tx off tso off gso off");
+	CHECK(strchr(child_captured(), '\n') == strrchr(child_captured(), '\n'));
+	port_close(o.port);
+	port_eal_stop();
+}
+
+struct node {
+	struct wheel wheel;
+	uint64_t received;
+};
+
+static unsigned here(void *ctx, const struct rte_mbuf *frame)
+{
+	return REACTOR_HERE;
+}
+
+static void count_frames(void *ctx, struct rte_mbuf **frames, unsigned n, uint64_t now_ns)
+{
+	struct node *node = ctx;
+
+	rte_pktmbuf_free_bulk(frames, n);
+	__atomic_store_n(&node->received, node->received + n, __ATOMIC_RELEASE);
+}
+
+static unsigned no_work(void *ctx, uint64_t now_ns)
+{
+	return 0;
+}
+
+static unsigned no_frames(void *ctx, struct rte_mbuf **frames, unsigned max)
+{
+	return 0;
+}
+
+/* Sends a frame to a sleeping reactor; it must come long before the second after which it would look by itself. */
+static void wakes(struct opened *o, struct node *node)
+{
+	const uint64_t before = __atomic_load_n(&node->received, __ATOMIC_ACQUIRE), begin_us = clock_us();
+	uint8_t frame[CHILD_FRAME_MAX];
+
+	CHECK_INT(send(o->peer, frame, child_frame(frame, o->port, 1, 100), 0), 100);
+	while (__atomic_load_n(&node->received, __ATOMIC_ACQUIRE) == before && clock_us() - begin_us < 500000)
+		usleep(100);
+	CHECK_UINT(node->received, before + 1);
+}
+
+static uint64_t turns_in_half_a_second(const struct reactor *reactor)
+{
+	const uint64_t *turns = &reactor_stats(reactor)->turns, before = __atomic_load_n(turns, __ATOMIC_ACQUIRE);
+
+	usleep(500000);
+	return __atomic_load_n(turns, __ATOMIC_ACQUIRE) - before;
+}
+
+static void sleeping_reactor_hears_its_port(void)
+{
+	struct reactor_options options = { .core = -1, .spin_us = 50, .ports_count = 1 };
+	struct star_error err = { 0 };
+	struct reactor *reactor;
+	struct opened o = { 0 };
+	struct node node = { 0 };
+
+	child_veth(1500, 1, false);
+	child_capture();
+	if (!open_port(&o, "net_af_packet", 1500, 1))
+		return;
+	wheel_init(&node.wheel, clock_ns());
+	options.ports = &o.port;
+	options.pool = o.pools[0];
+	options.ops = (struct reactor_ops){ .ctx = &node,
+					    .steer = here,
+					    .receive = count_frames,
+					    .work = no_work,
+					    .transmit = no_frames,
+					    .wheel = &node.wheel };
+	reactor = reactor_create(&options, &err);
+	if (!CHECK(reactor))
+		return;
+	CHECK_INT(reactor_join(&reactor, 1, &err), 0);
+	CHECK_INT(reactor_start(reactor, &err), 0);
+	CHECK(turns_in_half_a_second(reactor) < 50);
+	for (int i = 0; i < 50; i++) {
+		usleep(1000);
+		wakes(&o, &node);
+	}
+	CHECK(reactor_stats(reactor)->sleeps >= 25);
+	/* An interface that goes down leaves an error on the socket, which must not keep the reactor awake. */
+	child_command("ip link set star0 down");
+	CHECK(turns_in_half_a_second(reactor) < 100);
+	child_command("ip link set star0 up");
+	CHECK(turns_in_half_a_second(reactor) < 100);
+	wakes(&o, &node);
+	reactor_stop(reactor);
+	reactor_destroy(reactor);
+	close_port(&o);
+}
+
+#define CASE(name, run) \
+	static void name(void) \
+	{ \
+		child_run(run); \
+	}
+
+CASE(af_packet_sends_and_receives, af_packet_carries)
+CASE(af_packet_carries_large_frames, af_packet_carries_large)
+CASE(af_packet_can_be_waited_on, af_packet_rings)
+CASE(af_packet_queues_have_their_own_wait_fds, af_packet_rings_by_queue)
+CASE(af_xdp_sends_and_receives, af_xdp_carries)
+CASE(af_xdp_can_be_waited_on, af_xdp_rings)
+CASE(drivers_without_interface_open, driver_without_interface)
+CASE(bad_interfaces_are_refused, bad_interfaces)
+CASE(bad_devices_are_refused, bad_devices)
+CASE(offloads_are_warned_of, offloads_are_told)
+CASE(sleeping_reactor_is_woken_by_af_packet, sleeping_reactor_hears_its_port)
+CASE(start_is_quiet_and_leaves_no_trace, quiet_start)
+CASE(second_start_is_refused, second_start)
+CASE(start_without_root_is_refused, start_without_root)
+CASE(required_hugepages_are_refused_when_missing, required_and_missing)
+CASE(preferred_hugepages_are_done_without, preferred_and_missing)
+CASE(memory_is_not_touched_before_its_use, two_gib)
+CASE(parameter_memory_without_hugepages, ordinary_memory)
+
+const struct unit_case unit_cases[] = {
+	{ "start_is_quiet_and_leaves_no_trace", start_is_quiet_and_leaves_no_trace },
+	{ "second_start_is_refused", second_start_is_refused },
+	{ "start_without_root_is_refused", start_without_root_is_refused },
+	{ "required_hugepages_are_refused_when_missing", required_hugepages_are_refused_when_missing },
+	{ "preferred_hugepages_are_done_without", preferred_hugepages_are_done_without },
+	{ "hugepages_are_used_when_there", hugepages_are_used_when_there },
+	{ "memory_is_not_touched_before_its_use", memory_is_not_touched_before_its_use },
+	{ "parameter_memory_without_hugepages", parameter_memory_without_hugepages },
+	{ "af_packet_sends_and_receives", af_packet_sends_and_receives },
+	{ "af_packet_carries_large_frames", af_packet_carries_large_frames },
+	{ "af_packet_can_be_waited_on", af_packet_can_be_waited_on },
+	{ "af_packet_queues_have_their_own_wait_fds", af_packet_queues_have_their_own_wait_fds },
+	{ "af_xdp_sends_and_receives", af_xdp_sends_and_receives },
+	{ "af_xdp_can_be_waited_on", af_xdp_can_be_waited_on },
+	{ "drivers_without_interface_open", drivers_without_interface_open },
+	{ "bad_interfaces_are_refused", bad_interfaces_are_refused },
+	{ "bad_devices_are_refused", bad_devices_are_refused },
+	{ "offloads_are_warned_of", offloads_are_warned_of },
+	{ "sleeping_reactor_is_woken_by_af_packet", sleeping_reactor_is_woken_by_af_packet },
+	{ NULL, NULL },
+};
