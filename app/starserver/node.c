@@ -208,6 +208,9 @@ int node_start(struct node *node, const struct config *config, struct star_error
 	node->incarnation = (uint32_t)random[2] | 1;
 	node->arena_bytes = ((size_t)config->parameter_mib << 20) / config->reactors & ~(size_t)4095;
 	status = port_eal_start(config, mempools + ((uint64_t)config->parameter_mib << 20), err);
+	node->eal_started = status == 0;
+	if (status == 0)
+		status = node_claim(node, err);
 	if (status < 0)
 		return status;
 	node->shards_count = config->reactors;
@@ -239,7 +242,9 @@ void node_stop(struct node *node)
 		port_close(node->ports[i]);
 	for (unsigned i = 0; i < node->shards_count; i++)
 		rte_mempool_free(node->shards[i].pool);
-	port_eal_stop();
+	node_disclaim(node);
+	if (node->eal_started)
+		port_eal_stop();
 }
 
 /* ---- what the control plane asks ---- */

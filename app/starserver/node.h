@@ -34,15 +34,22 @@ struct shard {
 struct node {
 	const struct config *config;
 	uint32_t incarnation;
+	bool eal_started;
 	size_t arena_bytes; /* of each shard */
 	struct port *ports[CONFIG_PORTS_MAX];
 	unsigned ports_count, shards_count;
+	int claims[CONFIG_PORTS_MAX]; /* sockets that hold this node's data addresses */
+	unsigned claims_count;
 	struct shard shards[WIRE_REACTORS_MAX];
 };
 
 /* Starts the EAL, opens the ports, and starts the reactors. 0 or a negative errno; node_stop after both. */
 int node_start(struct node *node, const struct config *config, struct star_error *err);
 void node_stop(struct node *node);
+
+/* claim.c: makes the data addresses this node's own, or says whose they are. node_disclaim after both. */
+int node_claim(struct node *node, struct star_error *err);
+void node_disclaim(struct node *node);
 
 /* What the control plane asks of this node. */
 struct control_data_plane node_data_plane(struct node *node);

@@ -191,7 +191,7 @@ static int run_shutdown(const struct call *call, json_t **result, struct star_er
 
 static const struct method methods[] = {
 	{ "layout", METHOD_LEADER, run_layout },
-	{ "create", METHOD_LEADER, run_create },
+	{ "create", METHOD_LEADER | METHOD_SLOW, run_create },
 	{ "lookup", METHOD_LEADER, run_lookup },
 	{ "tables", 0, run_tables },
 	{ "status", 0, run_status },
@@ -301,7 +301,7 @@ static enum line_outcome put_off(const struct call *call)
 	}
 	*later = *call;
 	later->job.run = perform_job;
-	executor_post(passed_on(later) ? control->forwarder : control->executor, &later->job);
+	executor_post(control->executor, &later->job);
 	return LINE_LATER;
 }
 

@@ -68,6 +68,7 @@ enum net_limits {
 	X(tcp_zero_window_probes, "probes of a closed window") \
 	X(tcp_out_of_order, "segments queued out of order") \
 	X(tcp_out_of_order_dropped, "out-of-order segments dropped: over the budget") \
+	X(tcp_old_segs, "segments that had been received before") \
 	X(tcp_outside_window, "dropped: outside the receive window") \
 	X(tcp_challenge_acks, "challenge ACKs sent (RFC 5961)") \
 	X(tcp_delayed_acks, "ACKs sent by the delayed-ACK timer") \

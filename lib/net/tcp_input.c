@@ -365,9 +365,13 @@ static void take_data(struct tcp_conn *conn, const struct segment *s)
 static bool outside_window(struct tcp_conn *conn, const struct segment *s)
 {
 	const bool data = s->space && !(s->flags & RTE_TCP_SYN_FLAG);
+	const bool old = data && seq_le(s->seq + s->space, conn->rcv_nxt);
 	const uint64_t now_ns = conn->net->now_ns;
 
-	conn->net->counters.tcp_outside_window++;
+	if (old)
+		conn->net->counters.tcp_old_segs++;
+	else
+		conn->net->counters.tcp_outside_window++;
 	if (s->flags & RTE_TCP_RST_FLAG)
 		return false;
 	if (conn->state == TCP_SYN_RECEIVED && s->flags & RTE_TCP_SYN_FLAG && s->seq == conn->rcv_nxt - 1) {
@@ -380,8 +384,7 @@ static bool outside_window(struct tcp_conn *conn, const struct segment *s)
 		tcp_list(conn, TCP_ACK_NOW);
 	}
 	/* Data that was sent again because our ACK was lost brings an ACK that may be news. */
-	return data && seq_le(s->seq + s->space, conn->rcv_nxt) && s->flags & RTE_TCP_ACK_FLAG &&
-	       conn->state != TCP_SYN_RECEIVED;
+	return old && s->flags & RTE_TCP_ACK_FLAG && conn->state != TCP_SYN_RECEIVED;
 }
 
 /* The checks before a segment's ACK and data count; false when it is to be dropped. */

@@ -61,7 +61,7 @@ static int check(int fd, const struct config_port *config, unsigned index, struc
 	if (ioctl(fd, SIOCGIFFLAGS, &request) != 0)
 		return star_error_set(err, -errno,
 				      "port %u: there is no interface \"%s\": `ip link` shows those that there are, "
-				      "`scripts/testnet up` makes a pair for tests",
+				      "`scripts/testnet up NAME` makes a pair for tests",
 				      index, config->interface);
 	if (!(request.ifr_flags & IFF_UP))
 		return star_error_set(err, -ENETDOWN, "port %u: interface %s is down: run `ip link set %s up`", index,

@@ -11,7 +11,8 @@
 
 /* What DPDK and its drivers say while they work on a call of ours: none of it reaches the terminal, and when the call
  * fails, the first line (the cause; the others are its consequences) goes into our sentence. libxdp and libbpf, and the
- * EAL when it gives up, write to standard error past DPDK's log: until the end it goes nowhere, for the whole process. */
+ * EAL when it gives up, write to standard error past DPDK's log: until the end it goes nowhere, for the whole process.
+ */
 struct port_chatter {
 	int stderr_fd; /* the real one, meanwhile; -1: there is none */
 	FILE *stream;
@@ -31,14 +32,15 @@ struct port_hugepages {
 
 void port_hugepages_read(struct port_hugepages *pages);
 
-/* Room that a mbuf or a packet socket's ring gives to a frame: the packet, its Ethernet header and VLAN tag, and what the
- * kernel puts before a frame in a packet socket's ring. A multiple of 1024, so that four of them fill whole pages. */
+/* Room that a mbuf or a packet socket's ring gives to a frame: the packet, its Ethernet header and VLAN tag, and what
+ * the kernel puts before a frame in a packet socket's ring. A multiple of 1024, so that four of them fill whole pages.
+ */
 uint32_t port_frame_bytes(uint32_t mtu);
 
-/* A kernel interface that carries a port: it exists, is up, and has the MTU. Warns of offloads that spoil its frames. */
+/* A kernel interface that carries a port: it exists, is up, has the MTU. Warns of offloads that spoil its frames. */
 int port_interface_check(const struct config_port *config, unsigned index, struct star_error *err);
 
-/* The sockets of this process that can be waited on for an interface: packet sockets bound to it, and AF_XDP sockets. */
+/* This process's sockets that can be waited on for an interface: packet sockets bound to it, and AF_XDP sockets. */
 enum { PORT_SOCKETS_MAX = 1024 };
 struct port_sockets {
 	unsigned count;

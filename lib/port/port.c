@@ -13,7 +13,7 @@
 enum {
 	DESCRIPTORS = 1024,
 	AF_PACKET_FRAMES = 1024, /* of each queue and direction */
-	AF_XDP_MBUFS_MIN = 4096, /* the driver keeps 2048 in its fill ring */
+	AF_XDP_MBUFS_MIN = 4095, /* the driver keeps 2048 in its fill ring */
 	ARGUMENT_BYTES = CONFIG_TEXT_MAX + 160,
 };
 
@@ -200,6 +200,8 @@ static int refuse(const struct config_port *config, unsigned index, const char *
 {
 	const char *what = port_is_pci(config) ? config->pci : config->interface, *hint = "";
 
+	if (code == -ERANGE && !cause[0])
+		cause = "its driver has fewer; lower cores.number";
 	if (port_is_pci(config) && code == -ENODEV)
 		hint = ": bind it to a DPDK driver with `scripts/bind-nic`";
 	if (port_is_af_xdp(config))

@@ -20,9 +20,9 @@ enum { PORT_BURST = 32, PORT_QUEUES_MAX = 64, PORT_PRIV_BYTES = 64 };
 /*
  * Starts the EAL as the configuration says: hugepages or none, no PCI unless a port asks for it, no telemetry socket
  * unless configured. memory_bytes: what mempools (port_mempool_bytes) and parameters (config->parameter_mib) will take
- * together. Once a process; the calling thread keeps its affinity. Refuses, with what there is and what was asked and the
- * command that mends it, when hugepages are required and missing, or when it is not root. When hugepages are preferred and
- * missing it says so in one line of the log and goes on without.
+ * together. Once a process; the calling thread keeps its affinity. Refuses, with what there is and what was asked and
+ * the command that mends it, when hugepages are required and missing, or when it is not root. When hugepages are
+ * preferred and missing it says so in one line of the log and goes on without.
  */
 int port_eal_start(const struct config *config, uint64_t memory_bytes, struct star_error *err);
 void port_eal_stop(void);
@@ -30,7 +30,8 @@ void port_eal_stop(void);
 /* Whether the EAL runs on hugepages. */
 bool port_eal_hugepages(void);
 
-/* Memory for a reactor's parameters, from hugepages where there are any; page-aligned. port_memory_free gives it back. */
+/* Zeroed memory for a reactor's parameters, from hugepages where there are any; aligned to 2 MiB. port_memory_free
+ * gives it back, and wants the same number of bytes. */
 void *port_memory_alloc(const char *name, size_t bytes, unsigned reactor, struct star_error *err);
 void port_memory_free(void *memory, size_t bytes);
 
@@ -38,8 +39,8 @@ void port_memory_free(void *memory, size_t bytes);
 uint64_t port_mempool_bytes(uint32_t mbufs, uint32_t mtu);
 
 /*
- * A reactor's mbufs: one producer and one consumer (the reactor's own thread), PORT_PRIV_BYTES of private area each, and
- * room for a full frame of the mtu behind the headroom.
+ * A reactor's mbufs: one producer and one consumer (the reactor's own thread), PORT_PRIV_BYTES of private area each,
+ * and room for a full frame of the mtu behind the headroom.
  */
 struct rte_mempool *port_mempool_create(unsigned reactor, uint32_t mbufs, uint32_t mtu, struct star_error *err);
 
@@ -53,8 +54,8 @@ struct port {
 	int wait_fds[PORT_QUEUES_MAX]; /* readable when the queue has packets; -1 where the driver cannot tell */
 };
 
-/* Opens a port with a queue pair for each of `queues` mempools (one a reactor), starts it, and finds what its queues can
- * be waited on with. NULL with a sentence and the command that mends it (interface missing, busy, no root). */
+/* Opens a port with a queue pair for each of `queues` mempools (one a reactor), starts it, and finds what its queues
+ * can be waited on with. NULL with a sentence and the command that mends it (interface missing, busy, no root). */
 struct port *port_open(const struct config_port *config, unsigned index, struct rte_mempool *const *pools,
 		       uint16_t queues, struct star_error *err);
 void port_close(struct port *port);
@@ -70,8 +71,9 @@ static inline uint16_t port_send(const struct port *port, uint16_t queue, struct
 	return rte_eth_tx_burst(port->id, queue, mbufs, n);
 }
 
-/* Before a sleep: 0 when the queue's wait_fd will ring (rx interrupt armed where the driver has one); -EAGAIN when frames
- * are there already; another negative errno when it may not ring: sleep shortly. After it, whatever it returned: disarm. */
+/* Before a sleep: 0 when the queue's wait_fd will ring (rx interrupt armed where the driver has one); -EAGAIN when
+ * frames are there already; another negative errno when it may not ring: sleep shortly. After it, whatever it returned:
+ * disarm. */
 int port_wait_arm(const struct port *port, uint16_t queue);
 void port_wait_disarm(const struct port *port, uint16_t queue);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an idle reactor waits on. net_af_packet and net_af_xdp offer DPDK no receive interrupt, but each of their queues is a
- * socket of this process, and its file descriptor is readable while the queue holds frames: an AF_PACKET ring's when the
- * frame before the kernel's next one is still ours (packet_poll), an AF_XDP socket's when its receive ring is not empty
- * (xsk_poll). The drivers do not tell the descriptor, so it is looked for: both open one socket a queue, in the order of
- * the queues, and the kernel gives the lowest free number each time, so ascending numbers are ascending queues.
+ * What an idle reactor waits on. net_af_packet and net_af_xdp offer DPDK no receive interrupt, but each of their queues
+ * is a socket of this process, and its file descriptor is readable while the queue holds frames: an AF_PACKET ring's
+ * when the frame before the kernel's next one is still ours (packet_poll), an AF_XDP socket's when its receive ring is
+ * not empty (xsk_poll). The drivers do not tell the descriptor, so it is looked for: both open one socket a queue, in
+ * the order of the queues, and the kernel gives the lowest free number each time, so ascending numbers are ascending
+ * queues.
  */
 #include "port/internal.h"
 

@@ -5,7 +5,7 @@
 #include <rte_prefetch.h>
 #include <stdlib.h>
 
-/* Frames taken from others in a turn: as many as four ports could bring, so that 63 others cannot starve the own ports. */
+/* Frames taken from others in a turn: as many as four ports could bring, so that 63 others cannot starve one's own. */
 enum { TAKE_MAX = 4 * PORT_BURST };
 
 int hand_over_create(struct reactor *owner, struct reactor *taker)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How a reactor without work sleeps. The one file of the loop that makes system calls: a sleep is one, and so is waking a
- * sleeper. A reactor that has work, and one that polls, never comes here; who gives work to it does not either.
+ * How a reactor without work sleeps. The one file of the loop that makes system calls: a sleep is one, and so is waking
+ * a sleeper. A reactor that has work, or polls, makes none, and nor does who gives work to one that is awake.
  *
  * No wake-up is lost. The sleeper and who wakes it each write one place and then read the other's (Dekker's pattern):
  *
  *	sleeper: sleeping = 1;          full barrier;  look at rings, mailbox and stop;  ppoll
  *	waker:   enqueue (or stop = 1); full barrier;  if (sleeping) write the event fd
  *
- * With both barriers at least one of the two reads sees the other's write: either the sleeper finds the work and does not
- * sleep, or the waker finds it sleeping and writes. An event fd keeps its count, so a write between the look and ppoll ends
- * ppoll at once. A waker that reads an old `sleeping` of 1 writes in vain: that costs one short sleep more, no more.
- * Ports need no flag: their descriptors are readable as long as frames wait (or port_wait_arm says that frames are there).
+ * With both barriers at least one of the two reads sees the other's write: either the sleeper finds the work and does
+ * not sleep, or the waker finds it sleeping and writes. An event fd keeps its count, so a write between the look and
+ * ppoll ends ppoll at once. A waker that reads an old `sleeping` of 1 writes in vain: that costs one short sleep more,
+ * no more. Ports need no flag: their descriptors are readable as long as frames wait (or port_wait_arm says that frames
+ * are there).
  */
 #include "reactor/internal.h"
 

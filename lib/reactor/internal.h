@@ -15,9 +15,9 @@ enum {
 };
 
 /*
- * Frames from one reactor, the owner of their pool, to another one, the taker. A pool has one producer and one consumer, so
- * the taker may not free a frame: it copies it, and puts the original on the way back. The owner counts what is under way
- * (`lent`) and stops at the rings' capacity; so neither can overflow.
+ * Frames from one reactor, the owner of their pool, to another one, the taker. A pool has one producer and one
+ * consumer, so the taker may not free a frame: it copies it, and puts the original on the way back. The owner counts
+ * what is under way (`lent`) and stops at the rings' capacity; so neither can overflow.
  */
 struct link {
 	struct rte_ring *there, *back; /* SP/SC both */

@@ -31,10 +31,10 @@ struct reactor_ops {
 	/* Which reactor a received frame belongs to: its index, REACTOR_HERE, or REACTOR_ALL (a copy for each: ARP). An
 	 * index beyond the reactors is taken for REACTOR_HERE. Reads the frame only; it may be damaged or hostile. */
 	unsigned (*steer)(void *ctx, const struct rte_mbuf *frame);
-	/* Takes n <= PORT_BURST frames, all of the own pool, and owns them. frame->port is DPDK's id of the port that they
-	 * came in by. */
+	/* Takes n <= PORT_BURST frames, all of the own pool, and owns them. frame->port is DPDK's id of the port that
+	 * they came in by. */
 	void (*receive)(void *ctx, struct rte_mbuf **frames, unsigned n, uint64_t now_ns);
-	/* One slice of pending work (requests); returns how much it did, 0 when there is none: the reactor may sleep. */
+	/* One slice of pending work (requests); returns how much it did, 0 when there is none: it may sleep then. */
 	unsigned (*work)(void *ctx, uint64_t now_ns);
 	/* Gives up to max frames to send, each with ->port set; called until it returns 0. */
 	unsigned (*transmit)(void *ctx, struct rte_mbuf **frames, unsigned max);

@@ -21,6 +21,23 @@
 
 #include "tests/unit.h"
 
+/* Made before the fork, so that the parent can read it when the child ended badly. */
+static int captured = -1;
+
+const char *child_captured(void)
+{
+	static char text[8192];
+	ssize_t bytes = pread(captured, text, sizeof(text) - 1, 0);
+
+	text[bytes > 0 ? bytes : 0] = '\0';
+	return text;
+}
+
+void child_capture(void)
+{
+	CHECK_INT(dup2(captured, STDERR_FILENO), STDERR_FILENO);
+}
+
 void child_run(void (*run)(void))
 {
 	const unsigned before = CU_get_number_of_failure_records();
@@ -28,6 +45,7 @@ void child_run(void (*run)(void))
 	pid_t pid;
 
 	fflush(stdout);
+	captured = memfd_create("stderr", MFD_CLOEXEC);
 	pid = fork();
 	if (!CHECK(pid >= 0))
 		return;
@@ -39,7 +57,10 @@ void child_run(void (*run)(void))
 		_exit(CU_get_number_of_failure_records() > before ? EXIT_FAILURE : EXIT_SUCCESS);
 	}
 	CHECK_INT(waitpid(pid, &status, 0), pid);
-	CHECK_INT(status, 0);
+	if (status != 0)
+		unit_fail(__FILE__, __LINE__, "the child ended with status %#x; on standard error: %s", status,
+			  child_captured());
+	close(captured);
 }
 
 void child_command(const char *command)
@@ -85,23 +106,6 @@ bool child_eal(const struct config *config)
 	return port_eal_start(config, bytes, &err) == 0 || unit_fail(__FILE__, __LINE__, "%s", err.text);
 }
 
-void child_capture(void)
-{
-	const int fd = memfd_create("stderr", 0);
-
-	CHECK(fd >= 0 && dup2(fd, STDERR_FILENO) == STDERR_FILENO);
-	close(fd);
-}
-
-const char *child_captured(void)
-{
-	static char text[8192];
-	ssize_t bytes = pread(STDERR_FILENO, text, sizeof(text) - 1, 0);
-
-	text[bytes > 0 ? bytes : 0] = '\0';
-	return text;
-}
-
 int child_peer(void)
 {
 	const struct sockaddr_ll address = { .sll_family = AF_PACKET,
@@ -133,8 +137,8 @@ unsigned child_frame(uint8_t *frame, const struct port *port, uint16_t flow, uns
 	ip->total_length = htons((uint16_t)(bytes - sizeof(*ethernet)));
 	ip->time_to_live = 64;
 	ip->next_proto_id = IPPROTO_UDP;
-	ip->src_addr = htonl(RTE_IPV4(198, 18, 0, 2));
-	ip->dst_addr = htonl(RTE_IPV4(198, 18, 0, 1));
+	ip->src_addr = htonl(0xc6120002);
+	ip->dst_addr = htonl(0xc6120001);
 	ip->hdr_checksum = rte_ipv4_cksum(ip);
 	udp->src_port = htons(flow);
 	udp->dst_port = htons(5555);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The EAL starts once a process, so each case that needs one runs in a child, in a network namespace of its own: nothing of
- * it can stay behind. There a veth pair on which the kernel says nothing by itself: star0 is the port's, star1 the peer's.
+ * The EAL starts once a process, so each case that needs one runs in a child, in a network namespace of its own:
+ * nothing of it can stay behind. There a veth pair on which the kernel says nothing by itself: star0 is the port's,
+ * star1 the peer's.
  */
 #ifndef TESTS_PORT_CHILD_H
 #define TESTS_PORT_CHILD_H

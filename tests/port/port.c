@@ -35,7 +35,7 @@ static bool open_port(struct opened *o, const char *device, unsigned mtu, uint16
 	if (!child_eal(&o->config))
 		return false;
 	for (uint16_t queue = 0; queue < queues; queue++)
-		o->pools[queue] = port_mempool_create(queue, CHILD_MBUFS + 1, mtu, &err);
+		o->pools[queue] = port_mempool_create(queue, CHILD_MBUFS, mtu, &err);
 	o->port = port_open(&o->config.ports[0], 0, o->pools, queues, &err);
 	if (!o->port)
 		return unit_fail(__FILE__, __LINE__, "%s", err.text);
@@ -255,20 +255,21 @@ static void bad_devices(void)
 	child_config(&o.config, "net_nonsense", 1500);
 	if (!child_eal(&o.config))
 		return;
-	o.pools[0] = port_mempool_create(0, CHILD_MBUFS + 1, 1500, &err);
+	o.pools[0] = port_mempool_create(0, CHILD_MBUFS, 1500, &err);
 	o.pools[1] = port_mempool_create(1, 2047, 1500, &err);
 	refused(&o, 1, DRIVERS_OWN, "net_nonsense on star0 cannot be opened");
 	strcpy(o.config.ports[0].device, "net_af_packet");
 	strcpy(o.config.ports[0].options, "qpairs=1");
-	refused(&o, 2, -ERANGE, "cannot offer a queue pair for each reactor");
+	refused(&o, 2, -ERANGE,
+		"cannot offer a queue pair for each reactor (its driver has fewer; lower cores.number)");
 	strcpy(o.config.ports[0].options, "framesz=100");
 	refused(&o, 1, DRIVERS_OWN, "net_af_packet on star0 cannot be opened");
 	strcpy(o.config.ports[0].options, "colour=red");
 	refused(&o, 1, DRIVERS_OWN, "net_af_packet on star0 cannot be opened");
 	o.config.ports[0].options[0] = '\0';
 	strcpy(o.config.ports[0].device, "net_af_xdp");
-	refused(&o, 2, -EINVAL, "and there are 2047: set memory.mbufs to 4096 or more");
-	o.pools[1] = port_mempool_create(2, CHILD_MBUFS + 1, 1500, &err);
+	refused(&o, 2, -EINVAL, "and there are 2047: set memory.mbufs to 4095 or more");
+	o.pools[1] = port_mempool_create(2, CHILD_MBUFS, 1500, &err);
 	refused(&o, 2, DRIVERS_OWN, "needs a queue for each reactor");
 	strcpy(o.config.ports[0].device, "pci");
 	strcpy(o.config.ports[0].pci, "0000:7f:00.0");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Mailboxes, sleeping and waking. A sleeper that nobody wakes sleeps for a second: what is done in half of one was woken. */
+/* Mailboxes, sleeping and waking. A sleeper that nobody wakes sleeps for a second: what it does in half of one shows
+ * that it was woken. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -200,8 +201,8 @@ void idle_reactor_on_a_silent_port_costs_little(void)
 
 	printf("# idle, with a port that does not ring: %.3f %% of a core, %llu turns\n", share * 100,
 	       (unsigned long long)turns);
-	/* The turns are what the reactor decides. What one costs depends on the build and on the neighbours: 10 to 20 us
-	 * here, and four times that with sanitizers. */
+	/* The turns are what the reactor decides. What one costs depends on the build and on the neighbours: 10 to 20
+	 * us here, and four times that with sanitizers. */
 	CHECK(turns < 1200);
 	CHECK(share < 0.10);
 }
@@ -344,8 +345,8 @@ void no_wake_up_is_lost(void)
 	struct rig *rig = rig_create(&options);
 	struct prng prng;
 
-	/* Without spinning, the next message meets a reactor that is just falling asleep after the one before; a turn that
-	 * dawdles behind its look at the mailbox makes that moment long enough to be met often. */
+	/* Without spinning, the next message meets a reactor that is just falling asleep after the one before; a turn
+	 * that dawdles behind its look at the mailbox makes that moment long enough to be met often. */
 	prng_seed(&prng, 1);
 	rig->nodes[0]->dawdle = 400;
 	rig_start(rig);

@@ -23,17 +23,19 @@ struct content {
 void rig_eal(void)
 {
 	static bool started;
-	static char text[][24] = { "test",  "--no-huge",	 "--no-shconf",	 "--no-pci",	  "--no-telemetry",
-				   "-m512", "--log-level=error", "--lcores=0@0", "--iova-mode=va" };
-	char *arguments[sizeof(text) / sizeof(text[0]) + 1] = { 0 };
+	static char line[] = "test --no-huge --no-shconf --no-pci --no-telemetry -m 512 --log-level=error --lcores=0@0 "
+			     "--iova-mode=va";
+	char *arguments[16], *next = NULL;
+	int arguments_count = 0;
 	cpu_set_t cores;
 
 	if (started)
 		return;
-	for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++)
-		arguments[i] = text[i];
+	for (char *word = strtok_r(line, " ", &next); word; word = strtok_r(NULL, " ", &next))
+		arguments[arguments_count++] = word;
+	arguments[arguments_count] = NULL;
 	sched_getaffinity(0, sizeof(cores), &cores);
-	if (rte_eal_init(sizeof(text) / sizeof(text[0]), arguments) < 0) {
+	if (rte_eal_init(arguments_count, arguments) < 0) {
 		printf("Bail out! the EAL does not start\n");
 		exit(EXIT_FAILURE);
 	}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A test rig: reactors on ports that are made of rings in this process, so that neither root nor an interface is needed.
- * What is put into a queue is a number; the port's receive function makes a frame of it, in the reactor's thread and from
- * its pool, as a driver does. Queues are chosen by the test: it plays the driver that spreads flows wrongly.
+ * A test rig: reactors on ports that are made of rings in this process, so that neither root nor an interface is
+ * needed. What is put into a queue is a number; the port's receive function makes a frame of it, in the reactor's
+ * thread and from its pool, as a driver does. Queues are chosen by the test: it plays the driver that spreads flows
+ * wrongly.
  */
 #ifndef TESTS_REACTOR_RIG_H
 #define TESTS_REACTOR_RIG_H
