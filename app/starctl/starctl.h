@@ -77,8 +77,8 @@ void render_status(const json_t *status, FILE *out);
 void render_tables(const json_t *tables, FILE *out);
 void render_endpoints(const json_t *endpoints, FILE *out);
 
-/* table.c: columns as wide as their widest cell. Cells are text; control characters in them are not printed. */
-enum { TABLE_COLUMNS_MAX = 24, TABLE_CELL_MAX = 64 };
+/* table.c: columns as wide as their widest cell; what is wider than a terminal continues below. Cells are text; control characters in them are not printed. */
+enum { TABLE_COLUMNS_MAX = 24, TABLE_CELL_MAX = 64, TABLE_WIDTH = 100 };
 
 struct table {
 	unsigned columns, rows, rows_max;

@@ -73,30 +73,49 @@ void print_text(const char *text, FILE *out)
 		fputc((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text, out);
 }
 
-static void print_row(const struct table *table, unsigned row, const int *widths, FILE *out)
+/* The first column, which says whose row it is, and those from `from` to before `to`. */
+static void print_row(const struct table *table, unsigned row, const int *widths, unsigned from, unsigned to, FILE *out)
 {
-	for (unsigned column = 0; column < table->columns; column++) {
+	for (unsigned column = 0; column < to; column = column ? column + 1 : from) {
 		const char *text = cell(table, row, column);
 		const int padding = widths[column] - width(text);
 
 		fprintf(out, "%s%*s", column ? "  " : "", table->right[column] ? padding : 0, "");
 		print_text(text, out);
-		if (!table->right[column] && column + 1 < table->columns)
+		if (!table->right[column] && column + 1 < to)
 			fprintf(out, "%*s", padding, "");
 	}
 	fputc('\n', out);
 }
 
+/* The end of the columns from `from` on that fit beside the first one; at least one does. */
+static unsigned fitting(const struct table *table, const int *widths, unsigned from)
+{
+	int used = widths[0];
+	unsigned to = from;
+
+	while (to < table->columns && (to == from || used + 2 + widths[to] <= TABLE_WIDTH))
+		used += 2 + widths[to++];
+	return to;
+}
+
 void table_print(const struct table *table, FILE *out)
 {
 	int widths[TABLE_COLUMNS_MAX] = { 0 };
+	unsigned from = 1, to;
 
 	for (unsigned row = 0; row < table->rows; row++)
 		for (unsigned column = 0; column < table->columns; column++)
 			if (width(cell(table, row, column)) > widths[column])
 				widths[column] = width(cell(table, row, column));
-	for (unsigned row = 0; row < table->rows; row++)
-		print_row(table, row, widths, out);
+	do {
+		to = table->columns > 1 ? fitting(table, widths, from) : table->columns;
+		if (from > 1)
+			fputc('\n', out);
+		for (unsigned row = 0; row < table->rows && table->columns; row++)
+			print_row(table, row, widths, from, to, out);
+		from = to;
+	} while (to < table->columns);
 }
 
 /* Three digits and the prefix that fits. */

@@ -101,14 +101,14 @@ const struct config_option config_options[] = {
 	{ "memory.parameter_mib", OF_CONFIG(parameter_mib), .type = OPTION_NUMBER, .min = 1, .max = 1 << 24,
 	  .fallback = "1024", .unit = "MiB", .help = "Memory for rows and their index, of all reactors together." },
 	{ "memory.mbufs", OF_CONFIG(mbufs), .type = OPTION_NUMBER, .min = 1023, .max = (1 << 20) - 1,
-	  .fallback = "8191", .help = "Packet buffers of each reactor; a power of two less one wastes no memory." },
+	  .fallback = "16383", .help = "Packet buffers of each reactor; a power of two less one wastes no memory." },
 
 	{ "limits.connections", OF_CONFIG(connections_max), .type = OPTION_NUMBER, .min = 1, .max = 1 << 20,
 	  .fallback = "4096", .help = "Connections that a reactor holds; a further one is refused." },
 	{ "limits.receive_window_kib", OF_CONFIG(receive_window_kib), .type = OPTION_NUMBER, .min = 4, .max = 65536,
 	  .fallback = "256", .unit = "KiB", .help = "The largest TCP receive window of a connection." },
 	{ "limits.send_queue_kib", OF_CONFIG(send_queue_kib), .type = OPTION_NUMBER, .min = 4, .max = 65536,
-	  .fallback = "1024", .unit = "KiB",
+	  .fallback = "256", .unit = "KiB",
 	  .help = "Bytes that a connection may have unacknowledged or unsent before its requests wait." },
 
 	{ "tcp.rto_min_us", OF_CONFIG(rto_min_us), .type = OPTION_NUMBER, .min = 1000, .max = 60000000,

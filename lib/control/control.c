@@ -58,7 +58,7 @@ static int start_leading(struct control *control, struct star_error *err)
 	return leader_lay_out(control, 0, err);
 }
 
-/* The TCP socket first: of two nodes started with one configuration, the second one fails before it touches the path. */
+/* TCP first: of two nodes started with one configuration, the second one fails before it touches the path. */
 static int start_serving(struct control *control, struct star_error *err)
 {
 	struct line_server_options options = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * PS tasks other than 0: a thread that joins PS task 0 and then sends it a heartbeat every second. By these the node
- * notices a restart of PS task 0, and PS task 0 one of the node; what PS task 0 could not deliver by itself, an object or
- * a new layout, comes with the replies.
+ * notices a restart of PS task 0, and PS task 0 one of the node; an object or a layout that PS task 0 could not deliver
+ * by itself comes with the replies.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 struct leader_link {
 	struct jsonrpc_client *client;
-	/* The catalogue goes with the first join of a connection: only a connection that broke can hide another PS task 0. */
+	/* The catalogue goes with a connection's first join: only a broken connection can hide another PS task 0. */
 	bool introduced;
 	uint32_t retry_ms;
 };

@@ -2,8 +2,8 @@
 /*
  * PS task 0: the catalogue and the layout.
  *
- * A node counts as joined once it holds the whole catalogue. So a node that was restarted is given the catalogue first, and
- * only when it has installed it do workers get a layout with its new incarnation. A node that comes with objects is
+ * A node counts as joined once it holds the whole catalogue. So a node that was restarted is given the catalogue first,
+ * and only when it has installed it do workers get a layout with its new incarnation. A node that comes with objects is
  * believed: they can only stem from an earlier incarnation of PS task 0, whose catalogue is restored in this way.
  */
 #include <errno.h>
@@ -344,7 +344,7 @@ static int check_join(struct control *control, const struct join *join, struct s
 	return rc;
 }
 
-/* A node that joined before another one brought the objects has to join again: it does not hold all any more. Under lock. */
+/* A node that joined before another one brought the objects has to join again: it lacks some now. Under lock. */
 static void rejudge(struct control *control)
 {
 	for (uint32_t task = 1; task < control->config->ps_count; task++)

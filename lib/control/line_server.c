@@ -205,7 +205,7 @@ static void refuse_long_line(struct line_connection *c)
 	reply(c, server->options.too_long(server->options.ctx));
 }
 
-/* Serves the whole lines of the input as long as nothing is in the works; then the connection waits for what it needs. */
+/* Serves whole lines of the input while nothing is in the works; then the connection waits for what it needs. */
 static void serve_input(struct line_connection *c)
 {
 	size_t start = 0;
@@ -355,7 +355,7 @@ static void on_listener(struct line_server *server, struct listener *listener)
 			admit(server, listener, fd);
 			continue;
 		}
-		/* Out of descriptors or memory: level-triggered, the listener would ring without end. The tick listens again. */
+		/* Out of descriptors or memory: the listener would ring without end. The tick listens again. */
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			log_warn("no control connection can be accepted for a while: %s", strerrordesc_np(errno));
 			watch(server, &listener->source, 0);
@@ -365,7 +365,7 @@ static void on_listener(struct line_server *server, struct listener *listener)
 	}
 }
 
-/* Delivers what other threads have answered, and goes on serving those connections; false when the server is to stop. */
+/* Delivers what other threads have answered, and serves those connections on; false when the server is to stop. */
 static bool deliver(struct line_server *server, bool serve_on)
 {
 	struct line_connection *c, *next;

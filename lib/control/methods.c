@@ -301,7 +301,7 @@ static enum line_outcome put_off(const struct call *call)
 	}
 	*later = *call;
 	later->job.run = perform_job;
-	executor_post(control->executor, &later->job);
+	executor_post(passed_on(later) ? control->forwarder : control->executor, &later->job);
 	return LINE_LATER;
 }
 

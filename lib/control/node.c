@@ -140,7 +140,7 @@ int control_set_layout(struct control *control, uint32_t epoch, uint32_t cluster
 	int rc = 0;
 
 	pthread_mutex_lock(&control->plane);
-	/* A heartbeat's reply may come after the newer layout that PS task 0 sent by itself. Only holders of plane write it. */
+	/* A heartbeat's reply may come after a newer layout that PS task 0 sent by itself. Holders of plane write it. */
 	if (epoch > control->epoch) {
 		rc = control->data_plane.set_layout(control->data_plane.ctx, epoch, cluster_reactors, first_reactor,
 						    err);

@@ -52,6 +52,9 @@ bool tcp_send(struct tcp_conn *conn, struct rte_mbuf *payload);
 /* Bytes queued and not yet acknowledged. */
 uint32_t tcp_queued(const struct tcp_conn *conn);
 
+/* How long the peer has taken none of what is queued; 0 when nothing is. */
+uint64_t tcp_stalled_ns(const struct tcp_conn *conn);
+
 /* The reader has done with so many bytes: the window may open again. */
 void tcp_consumed(struct tcp_conn *conn, uint32_t bytes);
 

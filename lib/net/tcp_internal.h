@@ -72,6 +72,7 @@ struct tcp_conn {
 	uint32_t srtt_us, rttvar_us, rto_us;
 	uint64_t deadline_ns; /* of the retransmission timer; 0: off. The wheel's timer may fire earlier. */
 	uint64_t answered_ns; /* when a segment outside the window was last answered */
+	uint64_t moved_ns;    /* when snd_una last moved, or the queue was last empty */
 	uint64_t progress_ns; /* when the peer last took data, or said that it is alive with a closed window */
 	struct wheel_timer timer, ack_timer;
 	/* TIME_WAIT's list, by age */

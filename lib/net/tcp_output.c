@@ -283,7 +283,12 @@ struct rte_mbuf *tcp_alloc(struct tcp_conn *conn)
 
 uint32_t tcp_queued(const struct tcp_conn *conn)
 {
-	return conn->snd_end - conn->snd_una;
+	return seq_lt(conn->snd_una, conn->snd_end) ? conn->snd_end - conn->snd_una : 0;
+}
+
+uint64_t tcp_stalled_ns(const struct tcp_conn *conn)
+{
+	return tcp_queued(conn) == 0 ? 0 : conn->net->now_ns - conn->moved_ns;
 }
 
 bool tcp_send(struct tcp_conn *conn, struct rte_mbuf *payload)
@@ -298,6 +303,8 @@ bool tcp_send(struct tcp_conn *conn, struct rte_mbuf *payload)
 	*p = (struct net_priv){ .seq = conn->snd_end,
 				.payload_off = payload->data_off,
 				.payload_len = payload->data_len };
+	if (tcp_queued(conn) == 0)
+		conn->moved_ns = conn->net->now_ns;
 	conn->snd_end += payload->data_len;
 	if (conn->send_tail && conn->send_head)
 		net_priv(conn->send_tail)->next = payload;

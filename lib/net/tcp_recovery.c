@@ -118,7 +118,7 @@ void tcp_acked(struct tcp_conn *conn, uint32_t ack)
 	conn->snd_una = ack;
 	if (seq_lt(conn->snd_nxt, ack))
 		conn->snd_nxt = ack;
-	conn->progress_ns = net->now_ns;
+	conn->progress_ns = conn->moved_ns = net->now_ns;
 	conn->tries = 0;
 	if (sent_ns) {
 		tcp_measure_rtt(conn, sent_ns);

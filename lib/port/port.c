@@ -12,7 +12,7 @@
 
 enum {
 	DESCRIPTORS = 1024,
-	AF_PACKET_FRAMES = 1024, /* of each queue and direction */
+	AF_PACKET_FRAMES = 2048, /* of each queue and direction */
 	AF_XDP_MBUFS_MIN = 4095, /* the driver keeps 2048 in its fill ring */
 	ARGUMENT_BYTES = CONFIG_TEXT_MAX + 160,
 };

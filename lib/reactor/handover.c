@@ -10,7 +10,8 @@ enum { TAKE_MAX = 4 * PORT_BURST };
 
 int hand_over_create(struct reactor *owner, struct reactor *taker)
 {
-	const size_t bytes = (size_t)rte_ring_get_memsize(HAND_OVER_RING);
+	const unsigned size = owner->count > HAND_OVER_FEW ? HAND_OVER_RING_MANY : HAND_OVER_RING;
+	const size_t bytes = (size_t)rte_ring_get_memsize(size);
 	struct link *link = &owner->out[taker->index];
 	/* From the heap, and not by rte_ring_create: 64 reactors need more rings than the EAL has memory zones. */
 	uint8_t *memory = aligned_alloc(RTE_CACHE_LINE_SIZE, 2 * bytes);
@@ -20,8 +21,8 @@ int hand_over_create(struct reactor *owner, struct reactor *taker)
 		return -ENOMEM;
 	link->there = (struct rte_ring *)memory;
 	link->back = (struct rte_ring *)(memory + bytes);
-	rte_ring_init(link->there, "there", HAND_OVER_RING, flags);
-	rte_ring_init(link->back, "back", HAND_OVER_RING, flags);
+	rte_ring_init(link->there, "there", size, flags);
+	rte_ring_init(link->back, "back", size, flags);
 	taker->in[owner->index] = *link;
 	return 0;
 }

@@ -10,7 +10,11 @@
 #include "reactor/reactor.h"
 
 enum {
-	HAND_OVER_RING = 512, /* frames under way from one reactor to another: 511 */
+	/* Frames under way from one reactor to another, less one. A reactor that has lost its core for some milliseconds
+	 * must find them all when it comes back: senders pay a lost one with a retransmission timeout. */
+	HAND_OVER_RING = 2048,
+	HAND_OVER_RING_MANY = 512, /* with more than HAND_OVER_FEW reactors, whose pairs are many */
+	HAND_OVER_FEW = 16,
 	MAILBOX_RING = 256,
 };
 

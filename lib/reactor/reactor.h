@@ -69,7 +69,7 @@ struct reactor;
 
 /*
  * Reactors are created first, all of them, then joined, then started. The join makes the hand-over rings between each
- * two (9 KiB a pair and direction), and refuses more polling reactors than there are usable cores, a core that is not
+ * two (33 KiB a pair and direction, 9 KiB with more than 16 reactors), and refuses more polling reactors than there are usable cores, a core that is not
  * usable, and one core for two. All are stopped before the first is destroyed: that frees what still lies in the rings,
  * so that every mbuf that ops do not hold is back in its pool.
  */

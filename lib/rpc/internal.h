@@ -3,6 +3,8 @@
 #ifndef RPC_INTERNAL_H
 #define RPC_INTERNAL_H
 
+#include <sys/queue.h>
+
 #include "base/wheel.h"
 #include "rpc/rpc.h"
 
@@ -21,6 +23,7 @@ struct rpc_stream {
 	struct rpc_stream *next; /* in the ready or the free list */
 	uint8_t state;
 	uint8_t peer_finished;
+	uint8_t waiting;   /* for the budget */
 	uint8_t reply_due; /* the request is done, but there was no mbuf for its reply */
 	/* received: a chain of mbufs, in order; the first starts at the current frame */
 	struct rte_mbuf *head, *tail;
@@ -35,6 +38,7 @@ struct rpc_stream {
 	uint32_t reply_bytes; /* of payload */
 	uint8_t reply_status;
 	struct wheel_timer timer; /* stall, or draining */
+	TAILQ_ENTRY(rpc_stream) wait_link;
 	struct rpc_request request;
 };
 
@@ -45,8 +49,23 @@ struct rpc_server {
 	struct rpc_stream *ready_head, *ready_tail;
 	char *tasks;
 	uint32_t held_mbufs;
+	/* budget.c */
+	struct rpc_stream *favoured; /* whose window is opened while mbufs are short */
+	TAILQ_HEAD(, rpc_stream) waiting;
+	uint8_t short_of_mbufs; /* a reply found none */
+	uint64_t relieved_ns;
 	struct rpc_counters counters;
 };
+
+/* budget.c */
+/* Gives TCP's window back what belongs to the current frame, n bytes long; what follows it waits, unread. */
+void budget_grant(struct rpc_stream *s, uint32_t n);
+/* The request is whole, or the stream has ended. */
+void budget_leave(struct rpc_stream *s);
+/* Mbufs have become free: streams that wait go on. */
+void budget_resume(struct rpc_server *server);
+/* A reply found no mbuf: closes a stream whose peer does not read. */
+void budget_relieve(struct rpc_server *server);
 
 /* reply.c */
 void reply_drop(struct rpc_stream *s);

@@ -17,8 +17,10 @@ static bool add_mbuf(struct rpc_stream *s)
 {
 	struct rte_mbuf *m = tcp_alloc(s->conn);
 
-	if (!m)
+	if (!m) {
+		s->server->short_of_mbufs = 1;
 		return false;
+	}
 	if (s->reply_tail)
 		s->reply_tail->next = m;
 	else
@@ -49,8 +51,10 @@ bool rpc_reply_room(struct rpc_request *request, uint32_t n)
 	for (m = s->reply_tail; room < n; m = m->next) {
 		if (!m->next) {
 			m->next = tcp_alloc(s->conn);
-			if (!m->next)
+			if (!m->next) {
+				s->server->short_of_mbufs = 1;
 				return false;
+			}
 		}
 		room += tcp_mss(s->conn);
 	}

@@ -29,6 +29,7 @@
 	X(no_buffers, "streams closed: their requests would take too many mbufs") \
 	X(stalled, "streams closed: a request came only in part") \
 	X(no_stream, "connections refused: no stream left") \
+	X(unread, "streams closed: mbufs were short, and the peer did not read") \
 	X(abandoned, "requests finished for a stream that had died")
 
 struct rpc_counters {

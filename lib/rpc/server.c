@@ -14,6 +14,7 @@ static void stream_free(struct rpc_stream *s)
 	struct rpc_server *server = s->server;
 
 	wheel_cancel(net_wheel(server->options.net), &s->timer);
+	budget_leave(s);
 	server->held_mbufs -= s->mbufs;
 	while (s->head) {
 		struct rte_mbuf *next = s->head->next;
@@ -26,6 +27,7 @@ static void stream_free(struct rpc_stream *s)
 	s->state = STREAM_FREE;
 	s->next = server->free_list;
 	server->free_list = s;
+	budget_resume(server);
 }
 
 static void make_ready(struct rpc_stream *s)
@@ -94,17 +96,6 @@ static void consume(struct rpc_stream *s, uint32_t n)
 		pop(s);
 }
 
-/* Gives TCP's window back what belongs to the current frame, n bytes long: the rest waits, unread. */
-static void grant(struct rpc_stream *s, uint32_t n)
-{
-	const uint32_t due = RTE_MIN(s->have, n);
-
-	if (due > s->granted) {
-		tcp_consumed(s->conn, due - s->granted);
-		s->granted = due;
-	}
-}
-
 /* Answers that the stream is out of step or too greedy, and waits a moment for the peer to close. */
 static void refuse(struct rpc_stream *s, enum wire_status status, const char *why)
 {
@@ -116,6 +107,8 @@ static void refuse(struct rpc_stream *s, enum wire_status status, const char *wh
 	consume(s, s->have);
 	s->granted = 0;
 	s->state = STREAM_DRAINING;
+	budget_leave(s);
+	budget_resume(s->server);
 	wheel_arm(net_wheel(s->server->options.net), &s->timer,
 		  net_now_ns(s->server->options.net) + GOODBYE_MS * UINT64_C(1000000));
 }
@@ -153,7 +146,7 @@ static bool begin_request(struct rpc_stream *s)
 		refuse(s, WIRE_BAD_FRAME, why ? why : "a reply was sent to a server");
 		return false;
 	}
-	grant(s, sizeof(r->frame));
+	budget_grant(s, sizeof(r->frame));
 	consume(s, sizeof(r->frame));
 	s->granted -= sizeof(r->frame);
 	s->crc = wire_frame_crc(&r->frame);
@@ -173,18 +166,19 @@ static void parse_bytes(struct rpc_stream *s)
 
 	if (s->state == STREAM_HEADER) {
 		if (s->have < sizeof(struct wire_frame)) {
-			grant(s, sizeof(struct wire_frame));
+			budget_grant(s, sizeof(struct wire_frame));
 			return;
 		}
 		if (!begin_request(s))
 			return;
 	}
-	grant(s, r->frame.payload_bytes);
+	budget_grant(s, r->frame.payload_bytes);
 	if (s->have < r->frame.payload_bytes) {
 		checksum(s);
 		return;
 	}
 	wheel_cancel(net_wheel(server->options.net), &s->timer);
+	budget_leave(s);
 	checksum(s);
 	if (s->crc != r->frame.checksum) {
 		server->counters.bad_checksums++;
@@ -207,7 +201,8 @@ static void parse(struct rpc_stream *s)
 
 	parse_bytes(s);
 	/* A request that came only in part must be whole soon. */
-	if ((s->state == STREAM_HEADER || s->state == STREAM_PAYLOAD) && s->have && !wheel_armed(&s->timer))
+	if ((s->state == STREAM_HEADER || s->state == STREAM_PAYLOAD) && s->have && !s->waiting &&
+	    !wheel_armed(&s->timer))
 		wheel_arm(net_wheel(net), &s->timer, net_now_ns(net) + s->server->options.stall_ns);
 }
 
@@ -249,7 +244,8 @@ static void stream_received(void *user, struct rte_mbuf *payload)
 		return;
 	}
 	append(s, payload);
-	if (server->held_mbufs > server->options.held_mbufs_max && s->state <= STREAM_PAYLOAD) {
+	if (server->held_mbufs > server->options.held_mbufs_max && s->state <= STREAM_PAYLOAD &&
+	    server->favoured != s) {
 		server->counters.no_buffers++;
 		refuse(s, WIRE_BUSY, "the node has no buffers left for requests: retry, with smaller ones");
 		return;
@@ -314,6 +310,7 @@ static void finish_request(struct rpc_stream *s)
 	consume(s, bytes);
 	s->granted -= bytes;
 	s->state = STREAM_HEADER;
+	budget_resume(server);
 	if (s->have)
 		parse(s);
 	if (s->peer_finished && s->state != STREAM_READY && s->state != STREAM_BLOCKED)
@@ -351,6 +348,8 @@ unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns)
 		else
 			finish_request(s);
 	}
+	if (server->short_of_mbufs)
+		budget_relieve(server);
 	return slices;
 }
 
@@ -362,6 +361,7 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	if (!server)
 		goto fail;
 	server->options = *options;
+	TAILQ_INIT(&server->waiting);
 	server->streams = calloc(options->streams_max, sizeof(*server->streams));
 	server->tasks = calloc(options->streams_max, task_bytes);
 	if (!server->streams || !server->tasks)

@@ -10,7 +10,7 @@
 void link_eal(void)
 {
 	static bool done;
-	static const char *const args[] = { "test", "--no-huge", "--no-pci", "--no-telemetry", "-m",
+	static const char *const args[] = { "test", "--no-huge", "--no-pci", "--no-telemetry", "--no-shconf", "-m",
 					    "256",  "--lcores",	 "0@(0-1)",  "--log-level",    "error" };
 	static char *argv[RTE_DIM(args) + 1];
 

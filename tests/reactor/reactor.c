@@ -16,7 +16,7 @@
 
 const char *const unit_suite = "reactor";
 
-enum { RING_CAPACITY = 511 };
+enum { RING_CAPACITY = 2047 };
 
 static const struct reactor_stats *stats(const struct rig *rig, unsigned index)
 {
@@ -117,8 +117,8 @@ static void frames_for_all_are_copied(void)
 
 static void full_ring_drops_and_counts(void)
 {
-	const struct rig_options options = { .reactors = 2, .ports = 1, .mbufs = 1023 };
-	enum { FRAMES = 600 };
+	const struct rig_options options = { .reactors = 2, .ports = 1, .mbufs = 4095 };
+	enum { FRAMES = 2200 };
 	struct rig *rig = rig_create(&options);
 	struct rig_block block;
 

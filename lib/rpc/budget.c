@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The mbufs of a stack are few beside what its peers may send and not read. Two rules keep one peer from taking them all:
+ *
+ * - Requests that are under way may hold held_mbufs_max. From half of it on, TCP's window is opened to one stream at a time,
+ *   until its request is whole; the others wait, in the order in which they came, and their peers with them.
+ * - When there are no mbufs for replies, the stream whose peer has not read for longest is closed.
+ */
+#include "rpc/internal.h"
+
+#define UNREAD_NS UINT64_C(2000000000) /* a peer that has taken nothing for so long is not reading */
+#define RELIEVE_NS UINT64_C(100000000) /* between two looks at all streams */
+
+static bool tight(const struct rpc_server *server)
+{
+	return server->held_mbufs > server->options.held_mbufs_max / 2;
+}
+
+static void wait(struct rpc_stream *s)
+{
+	struct rpc_server *server = s->server;
+
+	if (s->waiting)
+		return;
+	s->waiting = 1;
+	TAILQ_INSERT_TAIL(&server->waiting, s, wait_link);
+	wheel_cancel(net_wheel(server->options.net), &s->timer); /* it is we who make it wait */
+}
+
+void budget_grant(struct rpc_stream *s, uint32_t n)
+{
+	struct rpc_server *server = s->server;
+	const uint32_t due = RTE_MIN(s->have, n);
+
+	if (due <= s->granted)
+		return;
+	if (tight(server)) {
+		if (server->favoured && server->favoured != s) {
+			wait(s);
+			return;
+		}
+		server->favoured = s;
+	}
+	tcp_consumed(s->conn, due - s->granted);
+	s->granted = due;
+}
+
+void budget_leave(struct rpc_stream *s)
+{
+	struct rpc_server *server = s->server;
+
+	if (server->favoured == s)
+		server->favoured = NULL;
+	if (s->waiting) {
+		s->waiting = 0;
+		TAILQ_REMOVE(&server->waiting, s, wait_link);
+	}
+}
+
+void budget_resume(struct rpc_server *server)
+{
+	struct net *net = server->options.net;
+
+	while (!TAILQ_EMPTY(&server->waiting) && (!tight(server) || !server->favoured)) {
+		struct rpc_stream *s = TAILQ_FIRST(&server->waiting);
+
+		budget_leave(s);
+		wheel_arm(net_wheel(net), &s->timer, net_now_ns(net) + server->options.stall_ns);
+		budget_grant(s, s->state == STREAM_HEADER ? sizeof(struct wire_frame) : s->request.frame.payload_bytes);
+	}
+}
+
+void budget_relieve(struct rpc_server *server)
+{
+	const uint64_t now_ns = net_now_ns(server->options.net);
+	struct rpc_stream *worst = NULL;
+	uint64_t longest = UNREAD_NS;
+
+	server->short_of_mbufs = 0;
+	if (now_ns - server->relieved_ns < RELIEVE_NS)
+		return;
+	server->relieved_ns = now_ns;
+	for (uint32_t i = 0; i < server->options.streams_max; i++) {
+		struct rpc_stream *s = &server->streams[i];
+
+		if (s->state != STREAM_FREE && s->conn && tcp_stalled_ns(s->conn) > longest) {
+			longest = tcp_stalled_ns(s->conn);
+			worst = s;
+		}
+	}
+	if (worst) {
+		server->counters.unread++;
+		tcp_abort(worst->conn);
+	}
+}
