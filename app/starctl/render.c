@@ -18,17 +18,32 @@ struct column {
 };
 
 static const struct column reactor_columns[] = {
-	{ "index", "REACTOR", VALUE_COUNT },	       { "core", "CORE", VALUE_COUNT },
-	{ "busy_percent", "BUSY", VALUE_PERCENT },     { "connections", "CONNECTIONS", VALUE_COUNT },
-	{ "requests", "REQUESTS", VALUE_COUNT },       { "rows_pulled", "PULLED", VALUE_COUNT },
-	{ "rows_pushed", "PUSHED", VALUE_COUNT },      { "rows", "ROWS", VALUE_COUNT },
-	{ "memory_bytes", "MEMORY", VALUE_BYTES },     { "memory_limit_bytes", "OF", VALUE_BYTES },
-	{ "received", "RECEIVED", VALUE_COUNT },       { "sent", "SENT", VALUE_COUNT },
-	{ "handed_over", "HANDED OVER", VALUE_COUNT }, { NULL, NULL, VALUE_TEXT },
+	{ "index", "REACTOR", VALUE_COUNT },
+	{ "core", "CORE", VALUE_COUNT },
+	{ "busy_percent", "BUSY", VALUE_PERCENT },
+	{ "sleeps", "SLEEPS", VALUE_COUNT },
+	{ "connections", "CONNECTIONS", VALUE_COUNT },
+	{ "requests", "REQUESTS", VALUE_COUNT },
+	{ "pulls", "PULLS", VALUE_COUNT },
+	{ "rows_pulled", "ROWS PULLED", VALUE_COUNT },
+	{ "pushes", "PUSHES", VALUE_COUNT },
+	{ "rows_pushed", "ROWS PUSHED", VALUE_COUNT },
+	{ "rows", "ROWS", VALUE_COUNT },
+	{ "rows_refused", "REFUSED", VALUE_COUNT },
+	{ "memory_bytes", "MEMORY", VALUE_BYTES },
+	{ "memory_limit_bytes", "OF", VALUE_BYTES },
+	{ "mbufs_used", "MBUFS USED", VALUE_COUNT },
+	{ "mbufs", "OF", VALUE_COUNT },
+	{ "received", "RECEIVED", VALUE_COUNT },
+	{ "sent", "SENT", VALUE_COUNT },
+	{ "handed_over", "HANDED OVER", VALUE_COUNT },
+	{ "handed_in", "HANDED IN", VALUE_COUNT },
+	{ NULL, NULL, VALUE_TEXT },
 };
 
 static const struct column port_columns[] = {
-	{ "name", "PORT", VALUE_TEXT }, { "mac", "MAC", VALUE_TEXT }, { "address", "ADDRESS", VALUE_TEXT },
+	{ "name", "PORT", VALUE_TEXT }, { "interface", "INTERFACE", VALUE_TEXT },
+	{ "mac", "MAC", VALUE_TEXT },	{ "address", "ADDRESS", VALUE_TEXT },
 	{ "mtu", "MTU", VALUE_COUNT },	{ NULL, NULL, VALUE_TEXT },
 };
 

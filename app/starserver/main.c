@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -111,6 +112,17 @@ static int parse(int argc, char **argv, struct options *o)
 	return -1;
 }
 
+/* The control plane serves thousands of workers, each on a connection of its own. */
+static void raise_file_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
 /* Serves until a signal. */
 static int serve(const struct config *config, const sigset_t *signals)
 {
@@ -170,6 +182,7 @@ int main(int argc, char **argv)
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	signal(SIGPIPE, SIG_IGN);
+	raise_file_limit();
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	if (options.print)
 		config_print(config, stdout);

@@ -45,7 +45,11 @@ int service_install(struct service *service, const struct object_spec *spec, str
 	if (spec->id < 1 || spec->id > WIRE_OBJECTS_MAX)
 		return star_error_set(err, -EINVAL, "\"%.80s\" has the id %u: 1 to %d are possible", spec->name,
 				      spec->id, WIRE_OBJECTS_MAX);
-	if (service->tables[spec->id])
+	/* An id whose installation failed on another reactor was never told to workers, and may come again for something
+	 * else: what was made here for it then stays behind, empty. */
+	if (service->tables[spec->id] &&
+	    object_spec_same(store_table_spec(service->tables[spec->id]), spec, NULL) == 0 &&
+	    strcmp(store_table_spec(service->tables[spec->id])->name, spec->name) == 0)
 		return 0;
 	service->tables[spec->id] = store_table_create(service->options.store, spec, err);
 	return service->tables[spec->id] ? 0 : err->code;

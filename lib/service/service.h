@@ -33,7 +33,7 @@ void service_destroy(struct service *service);
 /* What rpc_server_create is to be given. */
 struct rpc_service service_rpc(struct service *service);
 
-/* Makes a table, or does nothing when its id is there. 0 or a negative errno. */
+/* Makes a table, or does nothing when it is there. 0 or a negative errno. */
 int service_install(struct service *service, const struct object_spec *spec, struct star_error *err);
 
 /* The layout that requests must carry, and the partitions [first, end) that this shard owns. */

@@ -67,14 +67,38 @@ uint64_t object_blocks(const struct object_spec *spec)
 	return (object_elements(spec) + spec->dim - 1) / spec->dim;
 }
 
+/* Bytes of the UTF-8 sequence (RFC 3629) at s, or 0 when it is none. Reads no further than a zero byte. */
+static unsigned utf8_bytes(const unsigned char *s)
+{
+	unsigned n = 0;
+
+	if (s[0] < 0x80)
+		n = 1;
+	else if (s[0] >= 0xc2 && s[0] < 0xe0)
+		n = 2;
+	else if (s[0] >= 0xe0 && s[0] < 0xf0)
+		n = 3;
+	else if (s[0] >= 0xf0 && s[0] < 0xf5)
+		n = 4;
+	for (unsigned i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+	    (s[0] == 0xf4 && s[1] > 0x8f))
+		return 0; /* overlong, a surrogate, or beyond U+10FFFF */
+	return n;
+}
+
 static int check_name(const char *name, struct star_error *err)
 {
 	const size_t length = strnlen(name, WIRE_NAME_MAX + 1);
 
 	if (length == 0 || length > WIRE_NAME_MAX)
 		return star_error_set(err, -EINVAL, "a name must have 1 to %d bytes", WIRE_NAME_MAX);
-	for (size_t i = 0; i < length; i++)
-		if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
+	for (size_t i = 0; i < length; i += utf8_bytes((const unsigned char *)name + i))
+		if (utf8_bytes((const unsigned char *)name + i) == 0)
+			return star_error_set(err, -EINVAL, "the name is not UTF-8 from its byte %zu on", i);
+		else if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
 			return star_error_set(err, -EINVAL, "the name has a control character (byte %zu, %#x)", i,
 					      (unsigned char)name[i]);
 	return 0;

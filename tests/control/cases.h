@@ -61,6 +61,7 @@
 	X(a_node_that_is_not_there_is_status_1) \
 	X(nodes_are_shown) \
 	X(a_full_status_is_laid_out) \
+	X(a_wide_table_continues_below) \
 	X(a_strange_status_is_no_harm) \
 	X(numbers_are_for_people) \
 	X(files_are_checked_without_a_node) \

@@ -222,7 +222,7 @@ static void *create_all(void *arg)
 	return NULL;
 }
 
-/* Eight threads create the same eight tables at both nodes; of the last one, each half of them wants another definition. */
+/* Eight threads create the same eight tables at both nodes; half of them want another definition of the last one. */
 void creators_at_the_same_moment_agree(void)
 {
 	struct creator creators[8] = { 0 };

@@ -14,6 +14,9 @@
 #include "control/jsonrpc.h"
 #include "tests/unit.h"
 
+/* A request that any node answers at once. */
+#define STATUS "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\"}"
+
 enum { NODES_MAX = 4, CALL_US = 20000000, INSTALLED_MAX = 64 };
 
 /* The data plane of a node under test. */

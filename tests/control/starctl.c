@@ -229,6 +229,31 @@ void a_full_status_is_laid_out(void)
 	free(text);
 }
 
+void a_wide_table_continues_below(void)
+{
+	struct table table;
+	char *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	table_init(&table);
+	table_column(&table, "WHO", false);
+	for (int i = 0; i < 3; i++)
+		table_column(&table, "0123456789012345678901234567890123456789", true);
+	table_row(&table);
+	table_set(&table, 0, "me");
+	table_set(&table, 3, "7");
+	table_print(&table, out);
+	table_fini(&table);
+	fclose(out);
+	CHECK_STR(text, "WHO  0123456789012345678901234567890123456789  0123456789012345678901234567890123456789\n"
+			"me                                          -                                         -\n"
+			"\n"
+			"WHO  0123456789012345678901234567890123456789\n"
+			"me                                          7\n");
+	free(text);
+}
+
 void a_strange_status_is_no_harm(void)
 {
 	char *text = rendered(render_status, "{}");
