@@ -86,7 +86,8 @@ struct net {
 	uint32_t half_open_max;
 	/* the turn */
 	uint64_t now_ns;
-	struct tcp_conn *ack_list; /* connections that owe an ACK, or have output to try */
+	struct tcp_conn *ack_list,
+		**ack_tail; /* connections that owe an ACK, or have output to try; first come, first served */
 	uint32_t output_head, output_tail;
 	uint16_t ip_id;
 	/* connections */
@@ -129,6 +130,11 @@ static inline bool net_checksum_holds(const struct rte_ipv4_hdr *ip, const void 
 /* output.c */
 struct net_interface *net_route(struct net *net, rte_be32_t to, rte_be32_t *next_hop);
 void net_transmit(struct net *net, struct rte_mbuf *frame);
+/* Frames that net_transmit can still take. */
+static inline uint32_t net_room(const struct net *net)
+{
+	return NET_OUTPUT_MAX - (net->output_tail - net->output_head);
+}
 /* Puts an Ethernet header before an IPv4 packet and sends it, when the next hop's address is known. */
 void net_send_ip(struct net *net, struct net_interface *interface, struct rte_mbuf *packet, rte_be32_t next_hop);
 /* Fills an IPv4 header, checksum included, for a packet whose data starts with it. */

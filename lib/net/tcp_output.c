@@ -251,6 +251,11 @@ void tcp_output(struct tcp_conn *conn)
 		const uint32_t limit = RTE_MIN(tcp_send_limit(conn), conn->snd_wnd);
 		const uint32_t usable = limit > in_flight ? limit - in_flight : 0;
 
+		if (net_room(conn->net) == 0) {
+			conn->flags |= TCP_OUTPUT; /* goes on when net_output has made room */
+			break;
+		}
+
 		if (net_priv(m)->payload_len > usable) {
 			/* A receiver whose whole window is smaller than our segment gets what fits, if nothing else is
 			 * on its way; else waiting avoids the silly window. */

@@ -18,6 +18,7 @@ int tcp_table_init(struct net *net)
 		free(net->hash);
 		return -ENOMEM;
 	}
+	net->ack_tail = &net->ack_list;
 	net->hash_mask = buckets - 1;
 	net->hash_seed = (uint32_t)net->options.secret[0];
 	net->half_open_max = count / TCP_HALF_OPEN_SHARE + 1;
@@ -224,32 +225,54 @@ void tcp_list(struct tcp_conn *conn, uint8_t why)
 	if (conn->flags & TCP_LISTED)
 		return;
 	conn->flags |= TCP_LISTED;
-	conn->list_next = conn->net->ack_list;
-	conn->net->ack_list = conn;
+	conn->list_next = NULL;
+	*conn->net->ack_tail = conn;
+	conn->net->ack_tail = &conn->list_next;
 }
 
-/* The end of a turn: sends what became possible, then the ACKs that no data has carried. */
+/* What one connection has to send at the end of a turn. */
+static void flush_conn(struct tcp_conn *conn)
+{
+	struct net *net = conn->net;
+
+	if (conn->flags & TCP_OUTPUT) {
+		conn->flags &= (uint8_t)~TCP_OUTPUT;
+		tcp_output(conn);
+	}
+	if (conn->flags & TCP_ACK_NOW || conn->owed >= 2)
+		tcp_send_ack(conn);
+	else if (conn->owed && !wheel_armed(&conn->ack_timer))
+		wheel_arm(&net->wheel, &conn->ack_timer, net->now_ns + net->options.delayed_ack_us * NET_US);
+}
+
+/* The end of a turn: sends what became possible, then the ACKs that no data has carried. What finds the output queue full
+ * comes in the next call, behind those that had no turn yet. */
 void tcp_flush(struct net *net)
 {
-	while (net->ack_list) {
-		struct tcp_conn *conn = net->ack_list;
+	struct tcp_conn *list = net->ack_list, **end = net->ack_tail;
 
-		net->ack_list = conn->list_next;
+	net->ack_list = NULL;
+	net->ack_tail = &net->ack_list;
+	while (list && net_room(net)) {
+		struct tcp_conn *conn = list;
+
+		list = conn->list_next;
 		conn->flags &= (uint8_t)~TCP_LISTED;
 		if (conn->state == TCP_CLOSED) {
 			conn->list_next = net->free_list;
 			net->free_list = conn;
 			continue;
 		}
-		if (conn->flags & TCP_OUTPUT) {
-			conn->flags &= (uint8_t)~TCP_OUTPUT;
-			tcp_output(conn);
-		}
-		if (conn->flags & TCP_ACK_NOW || conn->owed >= 2)
-			tcp_send_ack(conn);
-		else if (conn->owed && !wheel_armed(&conn->ack_timer))
-			wheel_arm(&net->wheel, &conn->ack_timer, net->now_ns + net->options.delayed_ack_us * NET_US);
+		flush_conn(conn);
+		if (conn->flags & TCP_OUTPUT)
+			tcp_list(conn, 0);
 	}
+	if (!list)
+		return;
+	*end = net->ack_list;
+	if (net->ack_list == NULL)
+		net->ack_tail = end;
+	net->ack_list = list;
 }
 
 int tcp_listen(struct net *net, uint16_t port, const struct tcp_handler *handler, void *ctx)

@@ -12,15 +12,27 @@
 #include "base/crc32.h"
 #include "net/tcp.h"
 
+enum {
+	LARGE_MBUFS = 32,  /* a reply of more mbufs than these ... */
+	RECEIVE_SHARE = 8, /* ... leaves one in so many to what comes in */
+};
+
+/* A reply found no mbufs. */
+static bool starve(struct rpc_stream *s)
+{
+	s->server->short_of_mbufs = 1;
+	if (s->starved_ns == 0)
+		s->starved_ns = net_now_ns(s->server->options.net);
+	return false;
+}
+
 /* The list of a reply goes by mbuf->next until TCP takes each mbuf for itself. */
 static bool add_mbuf(struct rpc_stream *s)
 {
 	struct rte_mbuf *m = tcp_alloc(s->conn);
 
-	if (!m) {
-		s->server->short_of_mbufs = 1;
-		return false;
-	}
+	if (!m)
+		return starve(s);
 	if (s->reply_tail)
 		s->reply_tail->next = m;
 	else
@@ -36,29 +48,62 @@ static uint32_t room_in(const struct rpc_stream *s, const struct rte_mbuf *m)
 	return tcp_mss(s->conn) - m->data_len;
 }
 
-/* Mbufs after reply_tail were made ahead by rpc_reply_room and are still empty; writing moves reply_tail on. */
+/* Whether a reply may take n mbufs more. A large one leaves a share of the pool to what comes in: without mbufs no
+ * acknowledgement is received, and none becomes free again. */
+static bool spared(struct rpc_stream *s, uint32_t n)
+{
+	const struct rte_mempool *pool = s->reply_head->pool;
+	const uint32_t share = pool->size / RECEIVE_SHARE;
+
+	if (n <= LARGE_MBUFS)
+		return true;
+	s->hopeless = n > pool->size - share;
+	return !s->hopeless && rte_mempool_avail_count(pool) >= n + share;
+}
+
+/* Makes n empty mbufs behind the last one, or none at all: requests that each hold a part of what they need would wait for
+ * one another for ever. */
+static bool add_empty(struct rpc_stream *s, struct rte_mbuf *last, uint32_t n)
+{
+	struct rte_mbuf *m = last, *next;
+
+	for (; n && (m->next = tcp_alloc(s->conn)); n--)
+		m = m->next;
+	if (n == 0)
+		return true;
+	for (m = last->next; m; m = next) {
+		next = m->next;
+		m->next = NULL;
+		rte_pktmbuf_free(m);
+	}
+	last->next = NULL;
+	return false;
+}
+
+/* Mbufs after reply_tail are still empty; writing moves reply_tail on. */
 bool rpc_reply_room(struct rpc_request *request, uint32_t n)
 {
 	struct rpc_stream *s = request->stream;
-	struct rte_mbuf *m;
-	uint32_t room;
+	struct rte_mbuf *last;
+	uint32_t room, more;
 
 	if (!s->conn)
 		return true;
 	if (!s->reply_head && !add_mbuf(s))
 		return false;
 	room = room_in(s, s->reply_tail);
-	for (m = s->reply_tail; room < n; m = m->next) {
-		if (!m->next) {
-			m->next = tcp_alloc(s->conn);
-			if (!m->next) {
-				s->server->short_of_mbufs = 1;
-				return false;
-			}
-		}
+	for (last = s->reply_tail; last->next; last = last->next)
 		room += tcp_mss(s->conn);
+	if (room >= n)
+		return true;
+	more = (n - room + tcp_mss(s->conn) - 1) / tcp_mss(s->conn);
+	if (spared(s, more) && add_empty(s, last, more))
+		return true;
+	if (s->reply_bytes == 0) {
+		rte_pktmbuf_free(s->reply_head);
+		s->reply_head = s->reply_tail = NULL;
 	}
-	return true;
+	return starve(s);
 }
 
 static void put(struct rte_mbuf *m, const void *data, uint32_t n)

@@ -29,6 +29,7 @@
 	X(no_buffers, "streams closed: their requests would take too many mbufs") \
 	X(stalled, "streams closed: a request came only in part") \
 	X(no_stream, "connections refused: no stream left") \
+	X(starved, "requests refused: no mbufs for their replies") \
 	X(unread, "streams closed: mbufs were short, and the peer did not read") \
 	X(abandoned, "requests finished for a stream that had died")
 
@@ -87,8 +88,10 @@ void rpc_server_set_layout(struct rpc_server *server, uint32_t epoch, uint32_t i
 
 /*
  * The reply to the request that is being executed. Bytes are written once, into the mbufs that leave; rpc_reply_room makes
- * sure that the next n bytes can be written, and false means: return RPC_MORE and try again in the next slice. For a
- * request whose stream has died, writing costs nothing and always succeeds.
+ * sure that the next n bytes can be written, and false means: nothing was taken, return RPC_MORE and try again in the next
+ * slice. Ask for all of a reply at once, before its first byte and before the request is begun: the answer is given by
+ * turning the request away when there are no mbufs for stall_ns, or never enough. For a request whose stream has died,
+ * writing costs nothing and always succeeds.
  */
 bool rpc_reply_room(struct rpc_request *request, uint32_t n);
 void rpc_reply_put(struct rpc_request *request, const void *data, uint32_t n);

@@ -203,12 +203,16 @@ static void parse_bytes(struct rpc_stream *s)
 	}
 	r->stream = s;
 	r->begun = false;
+	s->hopeless = 0;
+	s->starved_ns = 0;
 	r->payload = (struct rpc_cursor){ s->head, 0 };
 	memset(r->task, 0, server->options.service.task_bytes);
-	if (tcp_queued(s->conn) > server->options.send_queue_bytes)
+	if (tcp_queued(s->conn) > server->options.send_queue_bytes) {
 		s->state = STREAM_BLOCKED;
-	else
+		budget_resume(server); /* that peer may not read for long: nobody waits for it */
+	} else {
 		make_ready(s);
+	}
 }
 
 static void parse(struct rpc_stream *s)
@@ -217,7 +221,7 @@ static void parse(struct rpc_stream *s)
 
 	parse_bytes(s);
 	/* A request that came only in part must be whole soon. */
-	if ((s->state == STREAM_HEADER || s->state == STREAM_PAYLOAD) && s->have && !s->waiting &&
+	if ((s->state == STREAM_PAYLOAD || (s->state == STREAM_HEADER && s->have)) && !s->waiting &&
 	    !wheel_armed(&s->timer))
 		wheel_arm(net_wheel(net), &s->timer, net_now_ns(net) + s->server->options.stall_ns);
 }
@@ -260,14 +264,14 @@ static void stream_received(void *user, struct rte_mbuf *payload)
 		return;
 	}
 	append(s, payload);
-	if (server->held_mbufs > server->options.held_mbufs_max && s->state <= STREAM_PAYLOAD &&
+	if (s->state == STREAM_HEADER || s->state == STREAM_PAYLOAD)
+		parse(s);
+	/* A request that is whole takes no more, and gives back soon what it has. */
+	if (server->held_mbufs > server->options.held_mbufs_max && s->state == STREAM_PAYLOAD &&
 	    server->favoured != s) {
 		server->counters.no_buffers++;
 		refuse(s, WIRE_BUSY, "the node has no buffers left for requests: retry, with smaller ones");
-		return;
 	}
-	if (s->state == STREAM_HEADER || s->state == STREAM_PAYLOAD)
-		parse(s);
 }
 
 static void stream_acknowledged(void *user)
@@ -333,6 +337,16 @@ static void finish_request(struct rpc_stream *s)
 		tcp_close(s->conn);
 }
 
+static enum rpc_progress starved(struct rpc_stream *s)
+{
+	s->server->counters.starved++;
+	if (s->hopeless)
+		return rpc_reply_fail(&s->request, WIRE_OVER_LIMIT,
+				      "the reply needs more packet buffers than the node has: ask for fewer rows at once");
+	return rpc_reply_fail(&s->request, WIRE_BUSY,
+			      "the node has no buffers left for the reply: retry later, or ask for fewer rows at once");
+}
+
 static enum rpc_progress run_slice(struct rpc_stream *s, uint64_t now_ns)
 {
 	struct rpc_server *server = s->server;
@@ -343,6 +357,10 @@ static enum rpc_progress run_slice(struct rpc_stream *s, uint64_t now_ns)
 	if (!r->begun && now_ns > r->deadline_ns) {
 		server->counters.late++;
 		return rpc_reply_fail(r, WIRE_DEADLINE, "the deadline passed before the request was executed");
+	}
+	if (!r->begun && s->starved_ns) {
+		if (s->hopeless || now_ns - s->starved_ns > server->options.stall_ns)
+			return starved(s);
 	}
 	return server->options.service.execute(server->options.service.ctx, r, now_ns);
 }

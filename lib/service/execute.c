@@ -105,13 +105,13 @@ static enum rpc_progress prepare_batch(struct service *service, struct rpc_reque
 	return RPC_MORE;
 }
 
-/* One slice of preparation; *ready when all operations are prepared. */
+/* One slice of preparation, or all of it if the request is small; *ready when all operations are prepared. */
 static enum rpc_progress prepare(struct service *service, struct rpc_request *request, bool *ready)
 {
 	struct task *task = request->task;
 	int budget = SLICE_KEYS;
 
-	while (budget > 0) {
+	while (budget > 0 || !task->large) {
 		unsigned n;
 
 		if (!task->in_op) {
@@ -150,7 +150,8 @@ static enum rpc_progress pull_batch(struct service *service, struct rpc_request 
 	const uint32_t bytes = task->op.dim * (uint32_t)sizeof(float);
 	const bool create = !(task->op.flags & WIRE_READ_ONLY);
 
-	if (!owns(service, task->table, service->keys, n))
+	/* What was prepared is finished, even if the layout has changed meanwhile. */
+	if (!task->has_push && !owns(service, task->table, service->keys, n))
 		return refuse_shard(request);
 	if (store_find(task->table, service->keys, n, create, service->rows) && create)
 		return refuse_room(request, task->table);
@@ -178,18 +179,13 @@ static void push_batch(struct service *service, struct task *task, unsigned n)
 	service->counters.rows_pushed += n;
 }
 
-/* One batch of the current operation. RPC_DONE: refused; *wait: no mbufs now. */
-static enum rpc_progress run_batch(struct service *service, struct rpc_request *request, int *budget, bool *wait)
+/* One batch of the current operation. RPC_DONE: refused. */
+static enum rpc_progress run_batch(struct service *service, struct rpc_request *request, int *budget)
 {
 	struct task *task = request->task;
-	const uint32_t row_bytes = task->op.dim * (uint32_t)sizeof(float);
 	const unsigned n = batch_rows(task);
 
 	if (task->op.kind == WIRE_PULL) {
-		if (!rpc_reply_room(request, n * row_bytes + 8)) {
-			*wait = true;
-			return RPC_MORE;
-		}
 		read_keys(service, task);
 		if (pull_batch(service, request, n) == RPC_DONE)
 			return RPC_DONE;
@@ -210,14 +206,11 @@ static enum rpc_progress run(struct service *service, struct rpc_request *reques
 {
 	struct task *task = request->task;
 	int budget = SLICE_KEYS;
-	bool wait = false;
 
-	while (budget > 0 && !wait) {
+	while (budget > 0) {
 		if (!task->in_op) {
 			if (task->ops_left == 0)
 				return RPC_DONE;
-			if (!rpc_reply_room(request, sizeof(struct wire_result)))
-				return RPC_MORE;
 			next_op(service, task);
 			put_result(request, &task->op);
 			if (task->op.kind == WIRE_PULL)
@@ -225,21 +218,34 @@ static enum rpc_progress run(struct service *service, struct rpc_request *reques
 			else
 				service->counters.pushes++;
 		}
-		if (run_batch(service, request, &budget, &wait) == RPC_DONE)
+		if (run_batch(service, request, &budget) == RPC_DONE)
 			return RPC_DONE;
 	}
 	return task->in_op || task->ops_left ? RPC_MORE : RPC_DONE;
 }
 
-/* The scratch of the request's pushes; NULL while another large push has it. */
-static struct store_push *take_scratch(struct service *service, const struct task *task)
+/*
+ * Takes what the request needs to be finished: room for its whole reply and, for pushes, the scratch, which a large push has
+ * to itself. Nothing is held while anything is missing.
+ */
+static bool start(struct service *service, struct rpc_request *request)
 {
-	if (!task->large)
-		return service->small_push;
-	if (service->large_owner && service->large_owner != task)
-		return NULL;
-	service->large_owner = task;
-	return service->large_push;
+	struct task *task = request->task;
+
+	if (task->has_push && task->large && service->large_owner)
+		return false;
+	if (!rpc_reply_room(request, task->reply_bytes))
+		return false;
+	task->phase = TASK_RUN;
+	if (task->has_push) {
+		task->phase = TASK_PREPARE;
+		task->push = task->large ? service->large_push : service->small_push;
+		if (task->large)
+			service->large_owner = task;
+		store_push_begin(task->push);
+		request->begun = true; /* it has the scratch now, and gives it back at its end */
+	}
+	return true;
 }
 
 /* A small push is prepared and run in one slice, so that its scratch serves many streams. */
@@ -253,18 +259,11 @@ static enum rpc_progress step(struct service *service, struct rpc_request *reque
 		if (service_validate(service, request) == RPC_DONE)
 			return RPC_DONE;
 		rewind_ops(request);
-		task->phase = task->has_push ? TASK_PREPARE : TASK_RUN;
+		task->phase = TASK_WAIT;
 	}
+	if (task->phase == TASK_WAIT && !start(service, request))
+		return RPC_MORE;
 	if (task->phase == TASK_PREPARE) {
-		if (!task->large && !rpc_reply_room(request, task->reply_bytes))
-			return RPC_MORE; /* so that run needs no second slice */
-		if (!task->push) {
-			task->push = take_scratch(service, task);
-			if (!task->push)
-				return RPC_MORE;
-			store_push_begin(task->push);
-			request->begun = true; /* it has the scratch now, and gives it back at its end */
-		}
 		progress = prepare(service, request, &ready);
 		if (progress == RPC_DONE || !ready)
 			return progress;

@@ -14,6 +14,7 @@ enum {
 
 enum task_phase {
 	TASK_NEW,
+	TASK_WAIT,    /* for what it needs to be finished */
 	TASK_PREPARE, /* rows are found or made, so that nothing can fail once a value has changed */
 	TASK_RUN,
 };
@@ -26,7 +27,7 @@ struct task {
 	uint8_t in_op; /* op is being executed */
 	uint32_t ops, ops_left;
 	uint32_t reply_bytes;
-	struct store_push *push; /* NULL until TASK_PREPARE, and without pushes */
+	struct store_push *push; /* from TASK_PREPARE on; NULL without pushes */
 	struct rpc_cursor at;	 /* the next operation */
 	/* the current operation */
 	struct wire_op op;
