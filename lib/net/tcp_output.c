@@ -146,7 +146,7 @@ void tcp_refuse(struct net *net, const struct rte_ipv4_hdr *ip, const struct rte
 	finish(net, interface, packet, ip->dst_addr, to, next_hop);
 }
 
-/* A copy for a transmission while the driver still holds the payload's mbuf from the one before. */
+/* A copy of a payload in an mbuf of its own, e.g. for a transmission while the driver still holds the one before. */
 static struct rte_mbuf *copy_payload(struct net *net, struct rte_mbuf *m)
 {
 	const struct net_priv *p = net_priv(m);
@@ -172,7 +172,8 @@ static void send_payload(struct tcp_conn *conn, struct rte_mbuf *m)
 		p->transmissions++;
 	if (p->transmissions > 1)
 		conn->net->counters.tcp_retrans_segs++;
-	if (rte_mbuf_refcnt_read(m) == 1) {
+	/* After a partial ACK the payload may begin anywhere: headers before it need their alignment. */
+	if (rte_mbuf_refcnt_read(m) == 1 && p->payload_off % sizeof(uint32_t) == 0) {
 		tcp_send_segment(conn, flags, p->seq, m);
 	} else {
 		struct rte_mbuf *copy = copy_payload(conn->net, m);

@@ -94,11 +94,15 @@ bool rpc_reply_room(struct rpc_request *request, uint32_t n)
 	room = room_in(s, s->reply_tail);
 	for (last = s->reply_tail; last->next; last = last->next)
 		room += tcp_mss(s->conn);
-	if (room >= n)
+	if (room >= n) {
+		s->starved_ns = 0;
 		return true;
+	}
 	more = (n - room + tcp_mss(s->conn) - 1) / tcp_mss(s->conn);
-	if (spared(s, more) && add_empty(s, last, more))
+	if (spared(s, more) && add_empty(s, last, more)) {
+		s->starved_ns = 0;
 		return true;
+	}
 	if (s->reply_bytes == 0) {
 		rte_pktmbuf_free(s->reply_head);
 		s->reply_head = s->reply_tail = NULL;

@@ -131,6 +131,19 @@ static void begin_checksum(struct rpc_stream *s)
 	}
 }
 
+static bool over_budget(const struct rpc_stream *s)
+{
+	const struct rpc_server *server = s->server;
+
+	return server->held_mbufs > server->options.held_mbufs_max && server->favoured != s;
+}
+
+static void refuse_greedy(struct rpc_stream *s)
+{
+	s->server->counters.no_buffers++;
+	refuse(s, WIRE_BUSY, "the node has no buffers left for requests: retry, with smaller ones");
+}
+
 /* Adds to the payload's checksum what has come of it. The payload starts behind the header, at the chain's front. */
 static void checksum(struct rpc_stream *s)
 {
@@ -174,6 +187,13 @@ static bool begin_request(struct rpc_stream *s)
 	return true;
 }
 
+/* The peer may not read for long: no other stream waits for it. */
+static void block(struct rpc_stream *s)
+{
+	s->state = STREAM_BLOCKED;
+	budget_resume(s->server);
+}
+
 /* As far as the bytes reach: header, payload, and when both are whole, the ready list. */
 static void parse_bytes(struct rpc_stream *s)
 {
@@ -207,12 +227,12 @@ static void parse_bytes(struct rpc_stream *s)
 	s->starved_ns = 0;
 	r->payload = (struct rpc_cursor){ s->head, 0 };
 	memset(r->task, 0, server->options.service.task_bytes);
-	if (tcp_queued(s->conn) > server->options.send_queue_bytes) {
-		s->state = STREAM_BLOCKED;
-		budget_resume(server); /* that peer may not read for long: nobody waits for it */
-	} else {
+	if (tcp_queued(s->conn) <= server->options.send_queue_bytes)
 		make_ready(s);
-	}
+	else if (over_budget(s))
+		refuse_greedy(s); /* it would keep what it holds until its peer reads */
+	else
+		block(s);
 }
 
 static void parse(struct rpc_stream *s)
@@ -256,7 +276,7 @@ static bool stream_opened(void *ctx, struct tcp_conn *conn, void **user)
 static void stream_received(void *user, struct rte_mbuf *payload)
 {
 	struct rpc_stream *s = user;
-	struct rpc_server *server = s->server;
+	bool over;
 
 	if (s->state == STREAM_DRAINING) {
 		tcp_consumed(s->conn, payload->data_len);
@@ -264,14 +284,12 @@ static void stream_received(void *user, struct rte_mbuf *payload)
 		return;
 	}
 	append(s, payload);
+	over = over_budget(s);
 	if (s->state == STREAM_HEADER || s->state == STREAM_PAYLOAD)
 		parse(s);
 	/* A request that is whole takes no more, and gives back soon what it has. */
-	if (server->held_mbufs > server->options.held_mbufs_max && s->state == STREAM_PAYLOAD &&
-	    server->favoured != s) {
-		server->counters.no_buffers++;
-		refuse(s, WIRE_BUSY, "the node has no buffers left for requests: retry, with smaller ones");
-	}
+	if (over && s->state == STREAM_PAYLOAD)
+		refuse_greedy(s);
 }
 
 static void stream_acknowledged(void *user)
@@ -358,10 +376,8 @@ static enum rpc_progress run_slice(struct rpc_stream *s, uint64_t now_ns)
 		server->counters.late++;
 		return rpc_reply_fail(r, WIRE_DEADLINE, "the deadline passed before the request was executed");
 	}
-	if (!r->begun && s->starved_ns) {
-		if (s->hopeless || now_ns - s->starved_ns > server->options.stall_ns)
-			return starved(s);
-	}
+	if (!r->begun && s->starved_ns && (s->hopeless || now_ns - s->starved_ns > server->options.stall_ns))
+		return starved(s);
 	return server->options.service.execute(server->options.service.ctx, r, now_ns);
 }
 

@@ -261,8 +261,10 @@ static enum rpc_progress step(struct service *service, struct rpc_request *reque
 		rewind_ops(request);
 		task->phase = TASK_WAIT;
 	}
-	if (task->phase == TASK_WAIT && !start(service, request))
-		return RPC_MORE;
+	if (task->phase == TASK_WAIT) {
+		if (!start(service, request) || task->reply_bytes > SLICE_BYTES)
+			return RPC_MORE; /* making so many mbufs was a slice's work */
+	}
 	if (task->phase == TASK_PREPARE) {
 		progress = prepare(service, request, &ready);
 		if (progress == RPC_DONE || !ready)
