@@ -12,12 +12,12 @@ void link_eal(void)
 	static bool done;
 	static const char *const args[] = { "test", "--no-huge", "--no-pci", "--no-telemetry", "--no-shconf", "-m",
 					    "256",  "--lcores",	 "0@(0-1)",  "--log-level",    "error" };
-	static char *argv[RTE_DIM(args) + 1];
+	static char text[RTE_DIM(args)][32], *argv[RTE_DIM(args) + 1]; /* the EAL moves them about */
 
 	if (done)
 		return;
 	for (unsigned i = 0; i < RTE_DIM(args); i++)
-		argv[i] = strdup(args[i]); /* the EAL moves them about */
+		argv[i] = strcpy(text[i], args[i]);
 
 	if (rte_eal_init(RTE_DIM(args), argv) < 0)
 		exit(EXIT_FAILURE);
