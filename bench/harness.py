@@ -71,8 +71,8 @@ def commit():
 class Server:
     """A process that sleeps (SIGSTOP) whenever another server is measured, so that it takes nothing of their core."""
 
-    def __init__(self, name, command, address, log):
-        self.name, self.address = name, address
+    def __init__(self, name, protocol, command, address, log):
+        self.name, self.protocol, self.address = name, protocol, address
         self.log = open(log, "w+", encoding="utf-8")
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=self.log,
                                         stderr=subprocess.STDOUT, start_new_session=True)
@@ -159,15 +159,15 @@ class Stage:
         self.lock.close()
 
     def make_network(self):
-        """Two veth pairs alike: 0 for the appliance, 1, whose end here gets an address, for kernel servers."""
-        text = run(ROOT / "scripts/testnet", "up", NETWORK, "--index", "auto", "--data", 2)
+        """Three veth pairs alike: 0 and 2 for the appliance, 1, whose end here gets an address, for kernel servers."""
+        text = run(ROOT / "scripts/testnet", "up", NETWORK, "--index", "auto", "--data", 3)
         net = self.net = dict(line.split("=", 1) for line in text.split())
         here, address = net["DATA1_INTERFACE"], net["DATA1_APPLIANCE"]
         run("ip", "address", "add", f"{address}/24", "dev", here)
         run("sysctl", "-q", "-w", f"net.ipv4.conf.{here}.arp_ignore=1")
         # Every kernel socket in the comparison uses the same congestion control, whatever the machine's default.
         self.use_cubic([], here, address)
-        for pair in (0, 1):
+        for pair in (0, 1, 2):
             self.use_cubic(["ip", "netns", "exec", net["NETNS"]], f"data{pair}", net[f"DATA{pair}_NAMESPACE"])
 
     @staticmethod
@@ -175,48 +175,49 @@ class Stage:
         network = address.rsplit(".", 1)[0] + ".0/24"
         run(*prefix, "ip", "route", "replace", network, "dev", interface, "src", address, "congctl", "cubic")
 
-    def start(self, name, command, address):
+    def start(self, name, protocol, command, address):
         # A bench that is killed for good takes its servers along.
-        server = Server(name, ["setpriv", "--pdeathsig", "KILL", "taskset", "-c", self.server_core, *command], address,
+        server = Server(name, protocol, ["setpriv", "--pdeathsig", "KILL", "taskset", "-c", self.server_core, *command], address,
                         self.work / f"{name}.log")
         self.servers.append(server)
         server.wait_until_ready()
         server.sleep()
         return server
 
-    def start_star(self, polling):
-        net = self.net
-        control = f"{net['CONTROL_HOST']}:{STAR_CONTROL_PORT}"
-        config = self.work / "starserver.conf"
+    def start_star(self, polling, device="net_af_packet", pair=0):
+        """The appliance on one of its two devices; its name in the results is star, or star-xdp on net_af_xdp."""
+        net, name = self.net, "star-xdp" if device == "net_af_xdp" else "star"
+        control = f"{net['CONTROL_HOST']}:{STAR_CONTROL_PORT + pair}"
+        data, interface = net[f"DATA{pair}_APPLIANCE"], net[f"DATA{pair}_INTERFACE"]
+        config = self.work / f"{name}.conf"
         config.write_text(f"""# made by bench/harness.py
 node = {{ job_name = "ps"; task_index = 0; }};
 cluster = {{ ps = [ "{control}" ]; }};
-endpoint_map = ( {{ control = "{control}"; data = "{net['DATA0_APPLIANCE']}:{STAR_PORT}"; }} );
-ports = ( {{ device = "net_af_packet"; interface = "{net['DATA0_INTERFACE']}";
-            address = "{net['DATA0_APPLIANCE']}/{net['PREFIX']}"; }} );
-cores = {{ number = 1; polling = {str(polling).lower()}; pin = true; list = [ {self.server_core} ]; }};
+endpoint_map = ( {{ control = "{control}"; data = "{data}:{STAR_PORT}"; }} );
+ports = ( {{ device = "{device}"; interface = "{interface}"; address = "{data}/{net['PREFIX']}"; }} );
+cores = {{ number = 1; polling = {str(polling).lower()}; spin_us = 0; pin = true; list = [ {self.server_core} ]; }};
 memory = {{ hugepages = "preferred"; parameter_mib = 64; }};
-control = {{ socket = "{self.work}/starserver.sock"; }};
+control = {{ socket = "{self.work}/{name}.sock"; }};
 """, encoding="utf-8")
-        return self.start("star", [BUILD / "app/starserver/starserver", "-c", config], control)
+        return self.start(name, "star", [BUILD / "app/starserver/starserver", "-c", config], control)
 
     def start_redis(self):
         address = self.net["DATA1_APPLIANCE"]
-        return self.start("redis", ["redis-server", "--save", "", "--appendonly", "no", "--bind", address, "--port",
+        return self.start("redis", "redis", ["redis-server", "--save", "", "--appendonly", "no", "--bind", address, "--port",
                                     REDIS_PORT, "--protected-mode", "no", "--daemonize", "no", "--dir", self.work],
                           f"{address}:{REDIS_PORT}")
 
     def start_echo(self):
         address = self.net["DATA1_APPLIANCE"]
-        return self.start("echo", [BUILD / "bench/epoll-echo", address, ECHO_PORT, REQUEST_BYTES, REPLY_BYTES],
+        return self.start("echo", "echo", [BUILD / "bench/epoll-echo", address, ECHO_PORT, REQUEST_BYTES, REPLY_BYTES],
                           f"{address}:{ECHO_PORT}")
 
     def pull(self, server, seconds, *options):
         """One run of the client, as its JSON object."""
-        where = "--control" if server.name == "star" else "--address"
+        where = "--control" if server.protocol == "star" else "--address"
         with server.awake():
             text = run("ip", "netns", "exec", self.net["NETNS"], "taskset", "-c", self.client_core,
-                       BUILD / "app/starbench/starbench", "pull", "--json", "--protocol", server.name, where,
+                       BUILD / "app/starbench/starbench", "pull", "--json", "--protocol", server.protocol, where,
                        server.address, "--keys", KEYS, "--dim", DIM, "--seconds", seconds, "--server-pid",
                        server.process.pid, "--server-core", self.server_core, *options, timeout=seconds + 60)
         return json.loads(text)
@@ -228,7 +229,7 @@ control = {{ socket = "{self.work}/starserver.sock"; }};
             for server in self.servers if number % 2 == 0 else reversed(self.servers):
                 result = self.pull(server, seconds, *options)
                 results[server.name].append(result)
-                print(f"round {number + 1}/{count}  {server.name:<5}  {result['rate']:9.0f} requests/s  median "
+                print(f"round {number + 1}/{count}  {server.name:<8}  {result['rate']:9.0f} requests/s  median "
                       f"{result['p50_us']:7.2f} us  99 % {result['p99_us']:8.2f} us  CPU a request: server "
                       f"{result['server_cpu_us']:6.2f} us, client {result['client_cpu_us']:6.2f} us", flush=True)
         return results
@@ -246,11 +247,11 @@ def summary(results):
     return figures
 
 
-def ratio(sides, figure, peer):
-    """The median over the rounds of star's figure by its peer's in the same round: a machine whose speed drifts, or
+def ratio(sides, figure, peer, mine="star"):
+    """The median over the rounds of our figure by its peer's in the same round: a machine whose speed drifts, or
     that others use for a while, shifts both sides of a round, but hardly their ratio."""
-    pairs = zip(sides["star"][figure]["rounds"], sides[peer][figure]["rounds"])
-    return statistics.median(mine / max(theirs, 1e-9) for mine, theirs in pairs)
+    pairs = zip(sides[mine][figure]["rounds"], sides[peer][figure]["rounds"])
+    return statistics.median(ours / max(theirs, 1e-9) for ours, theirs in pairs)
 
 
 def median(sides, server, figure):

@@ -11,7 +11,7 @@ void icmp_input(struct net *net, struct net_interface *interface, struct rte_mbu
 	struct rte_ipv4_hdr *out;
 	rte_be32_t next_hop;
 
-	if (bytes < sizeof(*icmp) || rte_raw_cksum(icmp, bytes) != 0xffff ||
+	if (bytes < sizeof(*icmp) || checksum_fold(checksum_add(0, icmp, bytes)) != 0xffff ||
 	    icmp->icmp_type != RTE_IP_ICMP_ECHO_REQUEST || icmp->icmp_code != 0) {
 		NET_DROP(net, packet, icmp_ignored);
 		return;
@@ -24,7 +24,7 @@ void icmp_input(struct net *net, struct net_interface *interface, struct rte_mbu
 	net->counters.icmp_echos++;
 	icmp->icmp_type = RTE_IP_ICMP_ECHO_REPLY;
 	icmp->icmp_cksum = 0;
-	icmp->icmp_cksum = (uint16_t)~rte_raw_cksum(icmp, bytes);
+	icmp->icmp_cksum = (uint16_t)~checksum_fold(checksum_add(0, icmp, bytes));
 	/* The reply goes back in the request's mbuf: the place of the old headers is free. */
 	out = (struct rte_ipv4_hdr *)rte_pktmbuf_prepend(packet, sizeof(*out));
 	net_fill_ip(net, out, IPPROTO_ICMP, interface->options.address, peer, bytes + sizeof(*out));

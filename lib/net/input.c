@@ -27,7 +27,7 @@ static void ip_input(struct net *net, struct net_interface *interface, struct rt
 		NET_DROP(net, packet, ip_bad_header);
 		return;
 	}
-	if (rte_raw_cksum(ip, header) != 0xffff) {
+	if (checksum_fold(checksum_add(0, ip, header)) != 0xffff) {
 		NET_DROP(net, packet, ip_bad_checksum);
 		return;
 	}

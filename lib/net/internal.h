@@ -11,6 +11,7 @@
 #include <rte_tcp.h>
 #include <rte_udp.h>
 
+#include "net/checksum.h"
 #include "net/net.h"
 #include "net/tcp.h"
 
@@ -114,17 +115,10 @@ struct net {
 		rte_pktmbuf_free(m); \
 	} while (0)
 
-/* Whether a TCP or UDP checksum holds: one's complement sum of pseudo header and data is all ones. */
+/* Whether a TCP or UDP checksum holds. */
 static inline bool net_checksum_holds(const struct rte_ipv4_hdr *ip, const void *data, uint16_t bytes)
 {
-	const struct {
-		rte_be32_t from, to;
-		uint8_t zero, protocol;
-		rte_be16_t bytes;
-	} pseudo = { ip->src_addr, ip->dst_addr, 0, ip->next_proto_id, rte_cpu_to_be_16(bytes) };
-	const uint32_t sum = (uint32_t)rte_raw_cksum(&pseudo, sizeof(pseudo)) + rte_raw_cksum(data, bytes);
-
-	return ((sum & 0xffff) + (sum >> 16)) == 0xffff;
+	return checksum_transport(ip->src_addr, ip->dst_addr, ip->next_proto_id, data, bytes) == 0xffff;
 }
 
 /* output.c */

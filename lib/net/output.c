@@ -51,7 +51,7 @@ void net_fill_ip(struct net *net, struct rte_ipv4_hdr *ip, uint8_t protocol, rte
 	ip->hdr_checksum = 0;
 	ip->src_addr = from;
 	ip->dst_addr = to;
-	ip->hdr_checksum = rte_ipv4_cksum(ip);
+	ip->hdr_checksum = (uint16_t)~checksum_fold(checksum_add(0, ip, sizeof(*ip)));
 }
 
 void net_send_ip(struct net *net, struct net_interface *interface, struct rte_mbuf *packet, rte_be32_t next_hop)

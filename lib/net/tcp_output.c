@@ -48,7 +48,8 @@ static void finish(struct net *net, struct net_interface *interface, struct rte_
 
 	net_fill_ip(net, ip, IPPROTO_TCP, from, to, rte_pktmbuf_data_len(packet));
 	tcp->cksum = 0;
-	tcp->cksum = rte_ipv4_udptcp_cksum(ip, tcp);
+	tcp->cksum =
+		(uint16_t)~checksum_transport(from, to, IPPROTO_TCP, tcp, rte_pktmbuf_data_len(packet) - sizeof(*ip));
 	net->counters.tcp_out++;
 	net_send_ip(net, interface, packet, next_hop);
 }

@@ -71,7 +71,9 @@ int net_udp_send(struct net *net, uint16_t from_port, rte_be32_t address, rte_be
 	udp->dst_port = port;
 	udp->dgram_len = rte_cpu_to_be_16(bytes + sizeof(*udp));
 	udp->dgram_cksum = 0;
-	udp->dgram_cksum = rte_ipv4_udptcp_cksum(ip, udp);
+	udp->dgram_cksum = (uint16_t)~checksum_transport(ip->src_addr, address, IPPROTO_UDP, udp, bytes + sizeof(*udp));
+	if (udp->dgram_cksum == 0)
+		udp->dgram_cksum = 0xffff; /* 0 means none (RFC 768) */
 	net->counters.udp_out++;
 	net_send_ip(net, interface, packet, next_hop);
 	return 0;

@@ -96,6 +96,17 @@ static void consume(struct rpc_stream *s, uint32_t n)
 		pop(s);
 }
 
+/* Takes off n bytes that are done with; their part of TCP's window goes back even where the budget has not opened it yet. */
+static void take_off(struct rpc_stream *s, uint32_t n)
+{
+	if (s->granted < n) {
+		tcp_consumed(s->conn, n - s->granted);
+		s->granted = n;
+	}
+	consume(s, n);
+	s->granted -= n;
+}
+
 /* Answers that the stream is out of step or too greedy, and waits a moment for the peer to close. */
 static void refuse(struct rpc_stream *s, enum wire_status status, const char *why)
 {
@@ -124,7 +135,6 @@ static void begin_checksum(struct rpc_stream *s)
 		memset(at + offsetof(struct wire_frame, checksum), 0, sizeof(frame->checksum));
 		s->crc = crc32(at, sizeof(*frame) + frame->payload_bytes);
 		s->crc_done = frame->payload_bytes;
-		s->crc_at = s->head;
 	} else {
 		s->crc = wire_frame_crc(frame);
 		s->crc_done = 0;
@@ -178,9 +188,7 @@ static bool begin_request(struct rpc_stream *s)
 		return false;
 	}
 	begin_checksum(s);
-	budget_grant(s, sizeof(r->frame));
-	consume(s, sizeof(r->frame));
-	s->granted -= sizeof(r->frame);
+	take_off(s, sizeof(r->frame));
 	s->state = STREAM_PAYLOAD;
 	r->deadline_ns = r->frame.deadline_us ? net_now_ns(server->options.net) + r->frame.deadline_us * UINT64_C(1000)
 					      : UINT64_MAX;
@@ -345,8 +353,7 @@ static void finish_request(struct rpc_stream *s)
 		return;
 	}
 	server->counters.requests++;
-	consume(s, bytes);
-	s->granted -= bytes;
+	take_off(s, bytes);
 	s->state = STREAM_HEADER;
 	budget_resume(server);
 	if (s->have)

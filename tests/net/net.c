@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "net/checksum.h"
 #include "tests/net/stream.h"
 #include "tests/unit.h"
 
@@ -572,6 +573,21 @@ static void random_frames_change_nothing(void)
 	link_down(&link);
 }
 
+static void checksums_equal_those_of_dpdk(void)
+{
+	uint8_t bytes[1600];
+	struct prng prng;
+
+	prng_seed(&prng, 16);
+	for (int round = 0; round < 5000; round++) {
+		const unsigned from = prng_below(&prng, 16), length = prng_below(&prng, 1500);
+
+		for (unsigned i = 0; i < length; i++)
+			bytes[from + i] = round % 3 ? (uint8_t)prng_next(&prng) : 0xff;
+		CHECK_UINT(checksum_fold(checksum_add(0, bytes + from, length)), rte_raw_cksum(bytes + from, length));
+	}
+}
+
 static void flows_are_read_without_trust(void)
 {
 	const struct segment_spec s = {
@@ -616,5 +632,6 @@ const struct unit_case unit_cases[] = {
 	{ "arp_table_is_bounded_and_survives_nonsense", arp_table_is_bounded_and_survives_nonsense },
 	{ "random_frames_change_nothing", random_frames_change_nothing },
 	{ "flows_are_read_without_trust", flows_are_read_without_trust },
+	{ "checksums_equal_those_of_dpdk", checksums_equal_those_of_dpdk },
 	{ NULL, NULL },
 };

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The Internet checksum (RFC 1071), eight bytes at a time: one's complement sums are the same in any word size that is folded
+ * in the end. DPDK's rte_raw_cksum takes two at a time. Pure functions.
+ */
+#ifndef NET_CHECKSUM_H
+#define NET_CHECKSUM_H
+
+#include <rte_byteorder.h>
+#include <rte_ip.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Adds data to a sum that has not been folded; at most 64 KiB together, so that 64 bits never overflow. */
+static inline uint64_t checksum_add(uint64_t sum, const void *data, size_t bytes)
+{
+	const uint8_t *at = data;
+	uint64_t word;
+
+	for (; bytes >= sizeof(word); bytes -= sizeof(word), at += sizeof(word)) {
+		memcpy(&word, at, sizeof(word));
+		sum += (word & UINT32_MAX) + (word >> 32);
+	}
+	word = 0;
+	memcpy(&word, at, bytes);
+	return sum + (word & UINT32_MAX) + (word >> 32);
+}
+
+static inline uint16_t checksum_fold(uint64_t sum)
+{
+	sum = (sum & UINT32_MAX) + (sum >> 32);
+	sum = (sum & UINT32_MAX) + (sum >> 32);
+	sum = (sum & UINT16_MAX) + (sum >> 16);
+	sum = (sum & UINT16_MAX) + (sum >> 16);
+	return (uint16_t)sum;
+}
+
+/* The sum of the pseudo header (RFC 9293, 3.1) and of a TCP segment or UDP datagram; 0xffff where its checksum holds. */
+static inline uint16_t checksum_transport(rte_be32_t from, rte_be32_t to, uint8_t protocol, const void *data,
+					  uint16_t bytes)
+{
+	const uint64_t pseudo = (uint64_t)from + to + rte_cpu_to_be_16(protocol) + rte_cpu_to_be_16(bytes);
+
+	return checksum_fold(checksum_add(pseudo, data, bytes));
+}
+
+#endif
