@@ -124,9 +124,11 @@ static void take_syn_options(struct tcp_conn *conn, const struct segment *s)
 	tcp_recovery_init(conn);
 }
 
-static void take_window(struct tcp_conn *conn, const struct segment *s)
+/* news: it acknowledges something for the first time, and so is no older than what was heard before. By the numbers alone one
+ * segment from further on would hide all windows up to there. */
+static void take_window(struct tcp_conn *conn, const struct segment *s, bool news)
 {
-	if (seq_lt(conn->snd_wl1, s->seq) || (conn->snd_wl1 == s->seq && seq_le(conn->snd_wl2, s->ack))) {
+	if (news || seq_lt(conn->snd_wl1, s->seq) || (conn->snd_wl1 == s->seq && seq_le(conn->snd_wl2, s->ack))) {
 		const uint32_t window = s->window << (s->flags & RTE_TCP_SYN_FLAG ? 0 : conn->snd_scale);
 
 		if (window > conn->snd_wnd && conn->send_next)
@@ -240,7 +242,7 @@ static bool take_ack(struct tcp_conn *conn, const struct segment *s)
 		const bool had_payload = conn->send_head;
 
 		tcp_acked(conn, s->ack);
-		take_window(conn, s);
+		take_window(conn, s, true);
 		if (had_payload && conn->flags & TCP_TOLD)
 			conn->handler->acknowledged(conn->user);
 		return conn->state != TCP_CLOSED;
@@ -250,7 +252,7 @@ static bool take_ack(struct tcp_conn *conn, const struct segment *s)
 		tcp_duplicate_ack(conn);
 	else if (conn->snd_wnd == 0 || s->window == 0)
 		conn->progress_ns = conn->net->now_ns; /* alive, and only not reading */
-	take_window(conn, s);
+	take_window(conn, s, false);
 	return true;
 }
 
@@ -333,6 +335,7 @@ static void take_data(struct tcp_conn *conn, const struct segment *s)
 		rte_pktmbuf_adj(m, old);
 		seq += old;
 		bytes -= old;
+		fin = fin && seq == conn->rcv_nxt; /* else it is old, too */
 		tcp_list(conn, TCP_ACK_NOW);
 	}
 	if (bytes && seq_lt(conn->rcv_adv, seq + bytes)) { /* the part beyond the window */
@@ -424,7 +427,7 @@ static bool conn_input(struct tcp_conn *conn, const struct segment *s)
 			return false;
 		}
 		conn->snd_una = s->ack;
-		take_window(conn, s);
+		take_window(conn, s, true);
 		if (!establish(conn))
 			return false;
 	} else if (!take_ack(conn, s)) {

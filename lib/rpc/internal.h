@@ -37,8 +37,8 @@ struct rpc_stream {
 	struct rte_mbuf *reply_head, *reply_tail;
 	uint32_t reply_bytes; /* of payload */
 	uint8_t reply_status;
-	uint8_t hopeless;    /* it needs more mbufs than there are */
-	uint64_t starved_ns; /* since when it has found none; 0: it has not waited */
+	uint8_t hopeless;	  /* it needs more mbufs than there are */
+	uint64_t starved_ns;	  /* since when it has found none; 0: it has not waited */
 	struct wheel_timer timer; /* stall, or draining */
 	TAILQ_ENTRY(rpc_stream) wait_link;
 	struct rpc_request request;

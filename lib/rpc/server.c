@@ -366,8 +366,9 @@ static enum rpc_progress starved(struct rpc_stream *s)
 {
 	s->server->counters.starved++;
 	if (s->hopeless)
-		return rpc_reply_fail(&s->request, WIRE_OVER_LIMIT,
-				      "the reply needs more packet buffers than the node has: ask for fewer rows at once");
+		return rpc_reply_fail(
+			&s->request, WIRE_OVER_LIMIT,
+			"the reply needs more packet buffers than the node has: ask for fewer rows at once");
 	return rpc_reply_fail(&s->request, WIRE_BUSY,
 			      "the node has no buffers left for the reply: retry later, or ask for fewer rows at once");
 }

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The cases of this test program, by file; a shard behind a simulated link, and requests for it. */
+#ifndef TESTS_SERVICE_CASES_H
+#define TESTS_SERVICE_CASES_H
+
+#include "service/service.h"
+#include "tests/rpc/rig.h"
+#include "tests/unit.h"
+
+#define SERVICE_CASES(X) \
+	/* operations.c */ \
+	X(pull_reads_initial_values) \
+	X(push_is_seen_by_the_next_pull) \
+	X(one_request_holds_many_operations) \
+	X(duplicate_keys_are_summed_first) \
+	X(read_only_pulls_create_nothing) \
+	X(results_are_padded) \
+	X(many_pipelined_requests) \
+	X(requests_cut_anywhere) \
+	X(variables_are_tables_of_blocks) \
+	X(objects_are_installed_once) \
+	/* refusals.c */ \
+	X(each_bad_request_is_refused_and_changes_nothing) \
+	X(operations_and_keys_have_limits) \
+	X(stale_layouts_are_refused) \
+	X(keys_of_other_shards_are_refused) \
+	X(full_memory_refuses_a_request_as_a_whole) \
+	/* large.c */ \
+	X(largest_requests_over_a_bad_link) \
+	X(slices_are_bounded) \
+	X(small_requests_are_answered_in_between) \
+	X(large_pushes_at_once_all_finish) \
+	X(wide_small_pushes_at_once_all_finish) \
+	X(dead_streams_finish_what_was_begun) \
+	X(deadline_passes_while_another_push_has_the_scratch) \
+	X(layout_changes_in_the_middle) \
+	X(large_pulls_share_a_small_pool) \
+	/* model.c */ \
+	X(random_requests_follow_the_model)
+
+#define X(name) void name(void);
+SERVICE_CASES(X)
+#undef X
+
+/* The tables of a shard; all have a rate of 0.5. */
+enum {
+	WORDS = 1,    /* dim 16, SGD, uniform */
+	COUNTS = 2,   /* dim 1, SGD, zeros */
+	WIDE = 3,     /* dim 4096, SGD, normal */
+	ADAGRAD = 4,  /* dim 7, Adagrad, uniform */
+	EIGHTS = 5,   /* dim 8, SGD, zeros */
+	VARIABLE = 7, /* of 100 x 64: blocks of 16 rows */
+	PARTITIONS = 1024,
+};
+
+struct shard {
+	struct rig rig;
+	void *arena;
+	struct store *store, *twin_store;
+	struct service *service;
+	struct store_table *twins[VARIABLE + 1]; /* the same tables in another store */
+};
+
+extern struct shard shard;
+extern const struct object_spec *const specs[VARIABLE + 1]; /* by id; NULL where there is none */
+
+/* rig_init; then the shard with its tables and all partitions. arena_bytes 0: plenty. */
+void shard_init(uint64_t seed, unsigned server_mbufs);
+void shard_start(size_t arena_bytes);
+void shard_stop(void);
+/* init, start, and peer 0. */
+struct peer *shard_simple(uint64_t seed);
+uint64_t shard_rows(void);
+
+/* A request's payload. */
+struct request {
+	uint8_t *bytes;
+	uint32_t n, room;
+};
+
+void request_free(struct request *r);
+/* Appends an operation as it is, then its body, padded. */
+void request_op(struct request *r, struct wire_op op, const void *keys, const void *gradients);
+void request_zeros(struct request *r, uint32_t n); /* at most 512 */
+/* A good header of an operation. */
+struct wire_op pull_op(unsigned object, uint32_t count, unsigned flags);
+struct wire_op push_op(unsigned object, uint32_t count, float rate);
+void request_pull(struct request *r, unsigned object, const uint64_t *keys, uint32_t count, unsigned flags);
+void request_push(struct request *r, unsigned object, const uint64_t *keys, const float *gradients, uint32_t count,
+		  float rate);
+/* Sends it as the peer's next request, and empties it. */
+void request_send(struct request *r, struct peer *peer);
+/* Sends it, and awaits its reply. */
+struct reply request_run(struct request *r, struct peer *peer);
+/* Runs it, and expects a refusal. */
+void request_refused(struct request *r, struct peer *peer, enum wire_status status, const char *part);
+/* Runs it, and expects no refusal. */
+void request_good(struct request *r, struct peer *peer);
+
+/* The body of the i-th result of a good reply, checked against what was asked. */
+const float *result_rows(const struct reply *reply, unsigned i, unsigned object, uint32_t count);
+
+void pull(struct peer *peer, unsigned object, const uint64_t *keys, uint32_t count, unsigned flags, float *rows);
+void push(struct peer *peer, unsigned object, const uint64_t *keys, const float *gradients, uint32_t count);
+float pull_one(struct peer *peer, unsigned object, uint64_t key);
+/* What a row begins with, by the twin. */
+void initial(unsigned object, uint64_t key, float *row);
+
+/* keys[i] = first + i; gradients all the same. */
+void fill_keys(uint64_t *keys, uint32_t count, uint64_t first);
+void fill_floats(float *to, size_t n, float value);
+
+#endif

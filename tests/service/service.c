@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/service/cases.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tensor/dtype.h"
+
+struct shard shard;
+
+#define SPEC(number, what, kinds, init, optim, size) \
+	{ \
+		.id = number, .kind = kinds, .dtype = STAR_FLOAT32, .initializer = init, .optimizer = optim, \
+		.dim = size, .seed = 42, .scale = 1, .rate = 0.5f, .epsilon = 1e-6f, .initial_accumulator = 0.25f, \
+		.name = what \
+	}
+static const struct object_spec spec_list[] = {
+	SPEC(WORDS, "words", OBJECT_TABLE, OBJECT_UNIFORM, OBJECT_SGD, 16),
+	SPEC(COUNTS, "counts", OBJECT_TABLE, OBJECT_ZEROS, OBJECT_SGD, 1),
+	SPEC(WIDE, "wide", OBJECT_TABLE, OBJECT_NORMAL, OBJECT_SGD, WIRE_DIM_MAX),
+	SPEC(ADAGRAD, "adagrad", OBJECT_TABLE, OBJECT_UNIFORM, OBJECT_ADAGRAD, 7),
+	SPEC(EIGHTS, "eights", OBJECT_TABLE, OBJECT_ZEROS, OBJECT_SGD, 8),
+	{ .id = VARIABLE,
+	  .kind = OBJECT_VARIABLE,
+	  .dtype = STAR_FLOAT32,
+	  .initializer = OBJECT_CONSTANT,
+	  .optimizer = OBJECT_SGD,
+	  .dim = 1024,
+	  .ndim = 2,
+	  .shape = { 100, 64 },
+	  .scale = 3,
+	  .rate = 0.5f,
+	  .name = "weights" },
+};
+const struct object_spec *const specs[VARIABLE + 1] = {
+	[WORDS] = &spec_list[0],   [COUNTS] = &spec_list[1], [WIDE] = &spec_list[2],
+	[ADAGRAD] = &spec_list[3], [EIGHTS] = &spec_list[4], [VARIABLE] = &spec_list[5],
+};
+
+enum { TWIN_BYTES = 4 << 20, ARENA_BYTES = 64 << 20 };
+
+void shard_init(uint64_t seed, unsigned server_mbufs)
+{
+	memset(&shard, 0, sizeof(shard));
+	rig_init(&shard.rig, seed, server_mbufs);
+}
+
+void shard_start(size_t arena_bytes)
+{
+	struct star_error err = { 0 };
+	struct rpc_service rpc;
+
+	arena_bytes = arena_bytes ? arena_bytes : ARENA_BYTES;
+	shard.arena = malloc(arena_bytes + TWIN_BYTES);
+	if (!shard.arena)
+		exit(EXIT_FAILURE);
+	shard.store = store_create(shard.arena, arena_bytes, &err);
+	shard.twin_store = store_create((char *)shard.arena + arena_bytes, TWIN_BYTES, &err);
+	shard.service = service_create(&(struct service_options){ .incarnation = RIG_INCARNATION,
+								  .partitions = PARTITIONS,
+								  .store = shard.store },
+				       &err);
+	if (!shard.store || !shard.twin_store || !shard.service) {
+		unit_fail(__FILE__, __LINE__, "no shard: %s", err.text);
+		exit(EXIT_FAILURE);
+	}
+	for (unsigned i = 0; i < RTE_DIM(spec_list); i++) {
+		if (!CHECK_INT(service_install(shard.service, &spec_list[i], &err), 0))
+			printf("# %s\n", err.text);
+		shard.twins[spec_list[i].id] = store_table_create(shard.twin_store, &spec_list[i], &err);
+	}
+	service_set_layout(shard.service, RIG_EPOCH, 0, PARTITIONS);
+	rpc = service_rpc(shard.service);
+	rig_start(&shard.rig, &rpc);
+}
+
+void shard_stop(void)
+{
+	rig_stop(&shard.rig);
+	service_destroy(shard.service);
+	store_destroy(shard.store);
+	store_destroy(shard.twin_store);
+	free(shard.arena);
+}
+
+struct peer *shard_simple(uint64_t seed)
+{
+	shard_init(seed, 0);
+	shard_start(0);
+	return rig_peer(&shard.rig, 0);
+}
+
+uint64_t shard_rows(void)
+{
+	return service_store_stats(shard.service).rows;
+}
+
+void request_free(struct request *r)
+{
+	free(r->bytes);
+	*r = (struct request){ 0 };
+}
+
+static void append(struct request *r, const void *bytes, size_t n)
+{
+	if (r->n + n > r->room) {
+		r->room = (uint32_t)(2 * (r->n + n));
+		r->bytes = realloc(r->bytes, r->room);
+		if (!r->bytes)
+			exit(EXIT_FAILURE);
+	}
+	if (n)
+		memcpy(r->bytes + r->n, bytes, n);
+	r->n += (uint32_t)n;
+}
+
+void request_op(struct request *r, struct wire_op op, const void *keys, const void *gradients)
+{
+	static const char zeros[8];
+
+	append(r, &op, sizeof(op));
+	append(r, keys, keys ? op.count * sizeof(uint64_t) : 0);
+	append(r, gradients, gradients ? (size_t)op.count * op.dim * sizeof(float) : 0);
+	append(r, zeros, wire_padded(r->n) - r->n);
+}
+
+void request_zeros(struct request *r, uint32_t n)
+{
+	static const uint8_t zeros[512];
+
+	append(r, zeros, RTE_MIN(n, (uint32_t)sizeof(zeros)));
+}
+
+struct wire_op pull_op(unsigned object, uint32_t count, unsigned flags)
+{
+	return (struct wire_op){ .kind = WIRE_PULL,
+				 .dtype = STAR_FLOAT32,
+				 .flags = (uint16_t)flags,
+				 .object = object,
+				 .count = count,
+				 .dim = specs[object]->dim,
+				 .body_bytes = (uint32_t)wire_pull_request_bytes(count),
+				 .step = 1 };
+}
+
+struct wire_op push_op(unsigned object, uint32_t count, float rate)
+{
+	return (struct wire_op){ .kind = WIRE_PUSH,
+				 .dtype = STAR_FLOAT32,
+				 .object = object,
+				 .count = count,
+				 .dim = specs[object]->dim,
+				 .body_bytes = (uint32_t)wire_push_request_bytes(count, specs[object]->dim, 4),
+				 .rate = rate,
+				 .step = 1 };
+}
+
+void request_pull(struct request *r, unsigned object, const uint64_t *keys, uint32_t count, unsigned flags)
+{
+	request_op(r, pull_op(object, count, flags), keys, NULL);
+}
+
+void request_push(struct request *r, unsigned object, const uint64_t *keys, const float *gradients, uint32_t count,
+		  float rate)
+{
+	request_op(r, push_op(object, count, rate), keys, gradients);
+}
+
+void request_send(struct request *r, struct peer *peer)
+{
+	peer_send(peer, peer_frame(peer, WIRE_EXECUTE), r->bytes, r->n);
+	request_free(r);
+}
+
+struct reply request_run(struct request *r, struct peer *peer)
+{
+	struct reply reply;
+
+	request_send(r, peer);
+	peer_await(peer, &reply);
+	CHECK_UINT(reply.frame.sequence, peer->sequence);
+	return reply;
+}
+
+void request_refused(struct request *r, struct peer *peer, enum wire_status status, const char *part)
+{
+	const struct reply reply = request_run(r, peer);
+
+	CHECK_STATUS(reply, status, part);
+}
+
+void request_good(struct request *r, struct peer *peer)
+{
+	const struct reply reply = request_run(r, peer);
+
+	if (!CHECK_UINT(reply.frame.status, WIRE_OK))
+		printf("# %s\n", reply.text);
+}
+
+const float *result_rows(const struct reply *reply, unsigned i, unsigned object, uint32_t count)
+{
+	static float rows[WIRE_PAYLOAD_MAX / sizeof(float)];
+	const uint8_t *at = reply->payload, *end = at + reply->frame.payload_bytes;
+	struct wire_result result = { 0 };
+
+	if (!CHECK_UINT(reply->frame.status, WIRE_OK)) {
+		printf("# %s\n", reply->text);
+		return rows;
+	}
+	for (unsigned skip = 0;; skip++) {
+		if (!CHECK(end - at >= (ptrdiff_t)sizeof(result)))
+			return rows;
+		memcpy(&result, at, sizeof(result));
+		at += sizeof(result);
+		if (!CHECK(end - at >= (ptrdiff_t)wire_padded(result.body_bytes)))
+			return rows;
+		if (skip == i)
+			break;
+		at += wire_padded(result.body_bytes);
+	}
+	CHECK_UINT(result.object, object);
+	CHECK_UINT(result.count, count);
+	CHECK_UINT(result.dim, specs[object]->dim);
+	memcpy(rows, at, result.body_bytes);
+	return rows;
+}
+
+void pull(struct peer *peer, unsigned object, const uint64_t *keys, uint32_t count, unsigned flags, float *rows)
+{
+	struct request r = { 0 };
+	struct reply reply;
+
+	request_pull(&r, object, keys, count, flags);
+	reply = request_run(&r, peer);
+	memcpy(rows, result_rows(&reply, 0, object, count), (size_t)count * specs[object]->dim * sizeof(float));
+	CHECK_UINT(reply.frame.payload_bytes,
+		   wire_padded((uint32_t)sizeof(struct wire_result) + count * specs[object]->dim * 4));
+}
+
+void push(struct peer *peer, unsigned object, const uint64_t *keys, const float *gradients, uint32_t count)
+{
+	struct request r = { 0 };
+
+	request_push(&r, object, keys, gradients, count, 0);
+	request_good(&r, peer);
+}
+
+float pull_one(struct peer *peer, unsigned object, uint64_t key)
+{
+	float row[WIRE_DIM_MAX];
+
+	pull(peer, object, &key, 1, WIRE_READ_ONLY, row);
+	return row[0];
+}
+
+void initial(unsigned object, uint64_t key, float *row)
+{
+	store_initial(shard.twins[object], key, row);
+}
+
+void fill_keys(uint64_t *keys, uint32_t count, uint64_t first)
+{
+	for (uint32_t i = 0; i < count; i++)
+		keys[i] = first + i;
+}
+
+void fill_floats(float *to, size_t n, float value)
+{
+	for (size_t i = 0; i < n; i++)
+		to[i] = value;
+}
+
+#define X(name) { #name, name },
+const char *const unit_suite = "service";
+const struct unit_case unit_cases[] = { SERVICE_CASES(X){ NULL, NULL } };

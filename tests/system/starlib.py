@@ -1,0 +1,536 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the system tests share: cases, test networks, appliances. Standard library only.
+
+A test is a file NAME.test, executable, that registers cases and runs them:
+
+    #!/usr/bin/python3
+    from starlib import *
+
+    @case
+    def a_worker_pulls_what_it_pushed():
+        with Net() as net, Server(net, reactors=2) as server:
+            run_in(net, program("startrain"), "--ps", server.control)
+            equal(server.starctl("status")["job_name"], "ps")
+
+    main()
+
+Whatever a case starts (Net, Server, spawn, scratch) is ended when the case ends, in reverse order, however it ends, and
+also when this program is told to stop; what a function marked @shared starts lives until the last case. The build folder
+is that of the environment's STAR_BUILD, or build/release. Everything has a timeout.
+"""
+import contextlib
+import ctypes
+import functools
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+__all__ = ["ROOT", "BUILD", "SLOW", "Failure", "Skip", "Net", "Process", "Server", "Cluster", "RpcError", "call",
+           "case", "shared", "main", "program", "tool", "run", "run_in", "spawn", "starctl", "scratch", "wait_until",
+           "check", "equal", "has", "libconfig"]
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.join(ROOT, os.environ.get("STAR_BUILD", "build/release"))
+CONTROL_PORT, DATA_PORT = 3333, 5555
+# A sanitized build is some times slower.
+SLOW = 1 if os.path.basename(BUILD) in ("release", "coverage") else 3
+PR_SET_PDEATHSIG = 1
+CLONE_NEWNET = 0x40000000
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Failure(AssertionError):
+    """What a case found wrong."""
+
+
+class Skip(Exception):
+    """Raised with the reason why a case cannot be run on this machine."""
+
+
+def check(condition, what):
+    if not condition:
+        raise Failure(what)
+
+
+def equal(actual, expected, what="value"):
+    check(actual == expected, f"{what} is {actual!r}, not {expected!r}")
+
+
+def has(text, part):
+    check(part in text, f"no {part!r} in:\n{text}")
+
+
+def wait_until(condition, timeout_s=10, what="the condition"):
+    """Returns the first true value of condition()."""
+    end = time.monotonic() + timeout_s * SLOW
+    while True:
+        value = condition()
+        if value:
+            return value
+        check(time.monotonic() < end, f"{what} did not come about within {timeout_s * SLOW} s")
+        time.sleep(0.02)
+
+
+# Cases and what they own
+
+_cases = []
+_program_owns = contextlib.ExitStack()
+_owner = _program_owns
+
+
+def case(function=None, *, timeout_s=120):
+    """Registers a case; its name is the function's."""
+    if function is None:
+        return functools.partial(case, timeout_s=timeout_s)
+    _cases.append((function.__name__, function, timeout_s * SLOW))
+    return function
+
+
+def shared(function):
+    """Calls the function at most once; what it starts lives until the program ends."""
+    @functools.lru_cache(None)
+    def once():
+        global _owner
+        case_owner, _owner = _owner, _program_owns
+        try:
+            return function()
+        finally:
+            _owner = case_owner
+    return once
+
+
+def _on_alarm(number, frame):
+    raise Failure("the case took too long")
+
+
+def _on_stop(number, frame):
+    # Once is enough: what follows is the taking down, and that shall not be interrupted.
+    for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(other, signal.SIG_IGN)
+    raise SystemExit(f"stopped by {signal.Signals(number).name}")
+
+
+def _run_case(name, function, timeout_s):
+    global _owner
+    outcome = "ok " + name
+    try:
+        with contextlib.ExitStack() as _owner:
+            signal.alarm(int(timeout_s))
+            try:
+                function()
+            except Exception as reason:
+                if not isinstance(reason, Skip):
+                    for process in Process.living:
+                        process.show()
+                raise
+            finally:
+                signal.alarm(0)
+    except Skip as reason:
+        outcome = f"skip {name}: {reason}"
+    except Exception:
+        outcome = "not ok " + name
+        traceback.print_exc()
+    finally:
+        _owner = _program_owns
+    print(outcome, flush=True)
+    return not outcome.startswith("not")
+
+
+def main():
+    """Runs the cases in their order, or those with one of the arguments in their name."""
+    suite = os.path.basename(sys.argv[0]).removesuffix(".test")
+    os.chdir(ROOT)
+    signal.signal(signal.SIGALRM, _on_alarm)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _on_stop)
+    good = True
+    with _program_owns:
+        for name, function, timeout_s in _cases:
+            if len(sys.argv) < 2 or any(part in name for part in sys.argv[1:]):
+                good = _run_case(f"{suite}/{name}", function, timeout_s) and good
+    sys.exit(0 if good else 1)
+
+
+# Programs
+
+def program(name):
+    """Path of one of the project's programs."""
+    return os.path.join(BUILD, "app", name, name)
+
+
+def tool(name):
+    """Path of one of the programs in tests/system/tools."""
+    return os.path.join(BUILD, "tests/system/tools", name)
+
+
+@functools.lru_cache(None)
+def scratch():
+    """A folder that is removed when the program ends."""
+    folder = tempfile.mkdtemp(prefix="star-test-")
+    _program_owns.callback(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _environment(changes):
+    """This process's, without what governs StarServer or make there, with the changes; None removes a variable."""
+    governing = re.compile(r"(NETWORK_|PS_|WORKER_|TF_SEASTAR_|MAKEFLAGS$|MAKELEVEL$|MFLAGS$)")
+    environment = {name: value for name, value in os.environ.items() if not governing.match(name)}
+    environment.update(changes or {})
+    return {name: value for name, value in environment.items() if value is not None}
+
+
+def _in(net, argv):
+    return ["ip", "netns", "exec", net.netns, *argv] if net else list(argv)
+
+
+def run(*argv, expect=0, timeout_s=60, env=None, net=None, text=None, cwd=ROOT):
+    """Runs a program to its end. expect: the exit status that is right, or None for any. text: its standard input."""
+    argv = [str(word) for word in argv]
+    process = subprocess.Popen(_in(net, argv), cwd=cwd, env=_environment(env), text=True, errors="replace",
+                               stdin=subprocess.PIPE if text is not None else subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_die_with_parent)
+    try:
+        out, err = process.communicate(text, timeout=timeout_s * SLOW)
+    except BaseException as error:
+        process.kill()
+        out, err = process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise Failure(f"{' '.join(argv)}: not done after {timeout_s * SLOW} s\n{out}{err}") from None
+        raise
+    if expect is not None and process.returncode != expect:
+        raise Failure(f"{' '.join(argv)}: exit status {process.returncode}, not {expect}\n{out}{err}")
+    return subprocess.CompletedProcess(argv, process.returncode, out, err)
+
+
+def run_in(net, *argv, **options):
+    """Runs a program in a test network's namespace, as `run` does."""
+    return run(*argv, net=net, **options)
+
+
+def _die_with_parent():
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+class Process:
+    """A program that runs beside the test. Its output goes to a file: .text()."""
+    living = []
+    numbers = 0
+
+    def __init__(self, argv, net=None, env=None, cwd=ROOT):
+        Process.numbers += 1
+        self.argv = [str(word) for word in argv]
+        self.name = os.path.basename(self.argv[0])
+        self.log = os.path.join(scratch(), f"{self.name}-{Process.numbers}.log")
+        with open(self.log, "wb") as log:
+            self.popen = subprocess.Popen(_in(net, self.argv), cwd=cwd, env=_environment(env), stdin=subprocess.DEVNULL,
+                                          stdout=log, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent)
+        Process.living.append(self)
+        _owner.callback(self.end)
+
+    @property
+    def pid(self):
+        return self.popen.pid
+
+    def text(self):
+        with open(self.log, errors="replace") as file:
+            return file.read()
+
+    def show(self):
+        """What it said last, as a diagnostic of a failed case."""
+        lines = self.text().splitlines()
+        print(f"# {self.name} (pid {self.pid}) said" + (", at last:" if len(lines) > 60 else ":"), file=sys.stderr)
+        for line in lines[-60:]:
+            print("#   " + line, file=sys.stderr)
+
+    def running(self):
+        return self.popen.poll() is None
+
+    def wait(self, timeout_s=30):
+        """Its exit status."""
+        try:
+            return self.popen.wait(timeout_s * SLOW)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"{self.name} (pid {self.pid}) still runs after {timeout_s * SLOW} s\n{self.text()}") from None
+
+    def signal(self, number):
+        self.popen.send_signal(number)
+
+    def stop(self, timeout_s=10):
+        """Asks it to end, and sees that it does; returns its exit status."""
+        self.signal(signal.SIGTERM)
+        return self.wait(timeout_s)
+
+    def kill(self):
+        self.popen.kill()
+        self.popen.wait()
+
+    def end(self):
+        """Whatever state it is in. No failure: a case that minds how it ends says stop()."""
+        if self in Process.living:
+            Process.living.remove(self)
+        if self.running():
+            self.popen.terminate()
+            try:
+                self.popen.wait(5 * SLOW)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if sys.exc_info()[0]:
+            self.show()
+        self.end()
+
+
+def spawn(*argv, net=None, env=None, cwd=ROOT):
+    """Starts a program and goes on; a Process."""
+    return Process(argv, net=net, env=env, cwd=cwd)
+
+
+# Networks
+
+class Net:
+    """A test network of its own (scripts/testnet). data[i] has .interface, .appliance and .namespace of a data pair."""
+    numbers = 0
+
+    def __init__(self, data=1):
+        if os.geteuid():
+            raise Skip("network namespaces need root")
+        self._remove_orphans()
+        Net.numbers += 1
+        self.name = f"t{os.getpid()}-{Net.numbers}"
+        self.appliances = []  # Processes
+        _owner.callback(self.down)
+        shown = run("scripts/testnet", "up", self.name, "--index", "auto", "--data", data).stdout
+        self.values = dict(line.split("=", 1) for line in shown.splitlines())
+        self.netns = self.values["NETNS"]
+        self.control_host, self.control_namespace = self.values["CONTROL_HOST"], self.values["CONTROL_NAMESPACE"]
+        self.data = [DataPair(*(self.values[f"DATA{i}_{part}"] for part in ("INTERFACE", "APPLIANCE", "NAMESPACE")))
+                     for i in range(data)]
+
+    @staticmethod
+    def _remove_orphans():
+        """Networks of tests that were killed."""
+        for name in run("scripts/testnet", "list").stdout.split():
+            owner = re.fullmatch(r"t(\d+)-\d+", name)
+            if owner and not os.path.exists(f"/proc/{owner[1]}"):
+                run("scripts/testnet", "down", name)
+
+    def down(self):
+        # The appliances first: the control address of another node must not be looked for beyond this machine.
+        while self.appliances:
+            self.appliances.pop().end()
+        run("scripts/testnet", "down", self.name)
+
+    @contextlib.contextmanager
+    def inside(self):
+        """The calling thread is in the namespace meanwhile. A socket belongs for ever to where it was made."""
+        with open("/proc/thread-self/ns/net") as here, open(f"/run/netns/{self.netns}") as there:
+            _set_namespace(there)
+            try:
+                yield
+            finally:
+                _set_namespace(here)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.down()
+
+
+def _set_namespace(file):
+    if LIBC.setns(file.fileno(), CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+class DataPair:
+    def __init__(self, interface, appliance, namespace):
+        self.interface, self.appliance, self.namespace = interface, appliance, namespace
+
+
+# Appliances
+
+def libconfig(value, indent=0):
+    """A dict as the text of a libconfig file."""
+    pad = "\t" * indent
+    if isinstance(value, dict):
+        text = "".join(f"{pad}{name} = {_libconfig_value(member, indent)};\n" for name, member in value.items()
+                       if member is not None)
+        return text
+    return _libconfig_value(value, indent)
+
+
+def _libconfig_value(value, indent):
+    if isinstance(value, dict):
+        return "{\n" + libconfig(value, indent + 1) + "\t" * indent + "}"
+    if isinstance(value, (list, tuple)):
+        brackets = "()" if any(isinstance(member, (dict, list, tuple)) for member in value) else "[]"
+        return brackets[0] + " " + ", ".join(_libconfig_value(member, indent) for member in value) + " " + brackets[1]
+    return json.dumps(value)
+
+
+def _merge(base, changes):
+    for name, value in changes.items():
+        if isinstance(value, dict) and isinstance(base.get(name), dict):
+            _merge(base[name], value)
+        else:
+            base[name] = value
+    return base
+
+
+def starctl(socket, *words, expect=0, timeout_s=20):
+    """Runs `starctl --socket SOCKET WORDS... --json` and returns what it printed, read as JSON."""
+    done = run(program("starctl"), "--socket", socket, *words, "--json", expect=expect, timeout_s=timeout_s)
+    try:
+        return json.loads(done.stdout)
+    except ValueError:
+        raise Failure(f"starctl {' '.join(words)} printed no JSON:\n{done.stdout}{done.stderr}") from None
+
+
+class RpcError(Failure):
+    """The control plane answered with an error."""
+    def __init__(self, error):
+        self.code, self.text = error["code"], error["message"]
+        super().__init__(f"{self.text} ({self.code})")
+
+
+def call(address, method, timeout_s=20, **params):
+    """Calls a method at a control address, from this machine's side of the network."""
+    host, port = address.rsplit(":", 1)
+    request = {"jsonrpc": "2.0", "id": 1, "method": method, **({"params": params} if params else {})}
+    with socket.create_connection((host, int(port)), timeout_s * SLOW) as connection:
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        with connection.makefile() as lines:
+            line = lines.readline()
+    check(line, f"{address} closed the connection without an answer to {method}")
+    answer = json.loads(line)
+    if "error" in answer:
+        raise RpcError(answer["error"])
+    return answer["result"]
+
+
+class Server:
+    """
+    A starserver: PS task `task` of a cluster of `nodes` on data pair `task` of the network. config: changes to the
+    generated file, by group ({"tcp": {"time_wait_ms": 1000}}). env: environment variables. Waits until it answers.
+    """
+
+    def __init__(self, net, task=0, nodes=1, reactors=1, config=None, env=None, arguments=(), wait=True):
+        pair = net.data[task]
+        folder = tempfile.mkdtemp(dir=scratch())
+        self.net, self.task, self.env, self.arguments = net, task, env, arguments
+        controls = [f"{net.control_host}:{CONTROL_PORT + i}" for i in range(nodes)]
+        self.control, self.data_host, self.data_port = controls[task], pair.appliance, DATA_PORT
+        self.socket, self.file = os.path.join(folder, "control.sock"), os.path.join(folder, "starserver.conf")
+        self.config = _merge({
+            "node": {"job_name": "ps", "task_index": task},
+            "cluster": {"ps": controls},
+            "endpoint_map": [{"control": control, "data": f"{net.data[i].appliance}:{DATA_PORT}"}
+                             for i, control in enumerate(controls)],
+            "ports": [{"device": "net_af_packet", "interface": pair.interface, "address": f"{pair.appliance}/24"}],
+            "cores": {"number": reactors},
+            "memory": {"hugepages": "none", "parameter_mib": 64},
+            "control": {"socket": self.socket},
+        }, config or {})
+        self.socket = self.config["control"]["socket"]
+        with open(self.file, "w") as file:
+            file.write(libconfig(self.config))
+        self.start(wait)
+
+    def start(self, wait=True):
+        """Starts it (again, after stop or kill), with the same file."""
+        self.process = spawn(program("starserver"), "-c", self.file, *self.arguments, env=self.env,
+                             cwd=os.path.dirname(self.file))
+        self.net.appliances.append(self.process)
+        if wait:
+            self.wait_ready()
+
+    def wait_ready(self, timeout_s=30):
+        def answers():
+            check(self.process.running(),
+                  f"starserver ended with status {self.process.popen.returncode}:\n{self.text()}")
+            return run(program("starctl"), "--socket", self.socket, "status", "--json", expect=None).returncode == 0
+        try:
+            wait_until(answers, timeout_s, "an answer of starctl status")
+        except Failure as failure:
+            raise Failure(f"{failure}\n{self.text()}") from None
+
+    def starctl(self, *words, **options):
+        return starctl(self.socket, *words, **options)
+
+    def call(self, method, timeout_s=20, **params):
+        """Calls a method of the control plane at the node's control address; an error is an RpcError."""
+        return call(self.control, method, timeout_s, **params)
+
+    def layout(self, timeout_s=30):
+        """The cluster's layout, as soon as there is one."""
+        def laid_out():
+            try:
+                return self.call("layout")
+            except RpcError as error:
+                check(error.text.startswith("waiting for"), f"no layout, but: {error.text}")
+        return wait_until(laid_out, timeout_s, "a layout")
+
+    def sums(self):
+        """The status's figures, summed over the reactors; .get("errors") is a dict."""
+        total = {}
+        for reactor in self.call("status")["reactors"]:
+            for name, value in reactor.pop("errors").items():
+                total.setdefault("errors", {}).setdefault(name, 0)
+                total["errors"][name] += value
+            for name, value in reactor.items():
+                total[name] = total.get(name, 0) + value
+        total.setdefault("errors", {})
+        return total
+
+    def text(self):
+        return self.process.text()
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def stop(self, timeout_s=15):
+        return self.process.stop(timeout_s)
+
+    def kill(self):
+        self.process.kill()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if sys.exc_info()[0]:
+            self.process.show()
+        self.process.end()
+
+
+class Cluster:
+    """A cluster of `nodes` servers; .ps is what startrain's --ps and star_open take. The options are Server's."""
+
+    def __init__(self, net, nodes, **options):
+        self.servers = [Server(net, task, nodes, wait=False, **options) for task in range(nodes)]
+        for server in self.servers:
+            server.wait_ready()
+        self.ps = "tcp:" + ",".join(server.control for server in self.servers)
+
+    def layout(self, timeout_s=30):
+        return self.servers[0].layout(timeout_s)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for server in reversed(self.servers):
+            server.__exit__()

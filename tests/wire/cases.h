@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The cases of this test program, by file. */
+#ifndef TESTS_WIRE_CASES_H
+#define TESTS_WIRE_CASES_H
+
+#include "tests/unit.h"
+
+#define WIRE_CASES(X) \
+	/* frame.c */ \
+	X(good_headers_pass) \
+	X(each_bad_field_is_refused) \
+	X(checksum_is_the_crc_of_the_frame) \
+	X(checksum_covers_every_bit) \
+	X(body_sizes_do_not_overflow) \
+	X(every_status_has_a_sentence) \
+	/* layout.c */ \
+	X(owner_is_the_inverse_of_first) \
+	X(hashes_fall_into_partitions_by_their_upper_bits) \
+	X(small_consecutive_ids_spread_evenly) \
+	/* object.c */ \
+	X(names_have_limits) \
+	X(names_are_utf8) \
+	X(each_bad_spec_is_refused) \
+	X(table_dims_have_limits) \
+	X(variable_shapes_have_limits) \
+	X(blocks_hold_whole_rows) \
+	X(equal_specs_are_the_same) \
+	X(each_difference_names_both_sides) \
+	X(names_of_kinds_parse_back)
+
+#define X(name) void name(void);
+WIRE_CASES(X)
+#undef X
+
+#endif

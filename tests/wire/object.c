@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "wire/object.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "tensor/dtype.h"
+#include "tests/wire/cases.h"
+
+static struct object_spec table(void)
+{
+	return (struct object_spec){ .kind = OBJECT_TABLE,
+				     .dtype = STAR_FLOAT32,
+				     .initializer = OBJECT_UNIFORM,
+				     .optimizer = OBJECT_ADAGRAD,
+				     .dim = 64,
+				     .seed = 1,
+				     .scale = 0.5f,
+				     .rate = 0.1f,
+				     .epsilon = 1e-8f,
+				     .initial_accumulator = 0.125f,
+				     .name = "words" };
+}
+
+static struct object_spec variable(uint32_t ndim, const uint64_t *shape)
+{
+	struct object_spec spec = table();
+
+	spec.kind = OBJECT_VARIABLE;
+	spec.dim = 0;
+	spec.ndim = ndim;
+	for (uint32_t i = 0; i < ndim && i < OBJECT_NDIM_MAX; i++)
+		spec.shape[i] = shape[i];
+	return spec;
+}
+
+static void check_good(struct object_spec spec)
+{
+	struct star_error err = { 0 };
+
+	if (!CHECK_INT(object_spec_check(&spec, &err), 0))
+		printf("# %s\n", err.text);
+}
+
+static void check_bad(struct object_spec spec, const char *part)
+{
+	struct star_error err = { 0 };
+
+	CHECK_INT(object_spec_check(&spec, &err), -EINVAL);
+	CHECK_INT(err.code, -EINVAL);
+	CHECK_HAS(err.text, part);
+}
+
+void names_have_limits(void)
+{
+	struct object_spec spec = table();
+
+	memset(spec.name, 0, sizeof(spec.name));
+	check_bad(spec, "a name must have 1 to 127 bytes");
+	memset(spec.name, 'n', WIRE_NAME_MAX);
+	check_good(spec);
+	spec.name[WIRE_NAME_MAX] = 'n'; /* 128 bytes, and no end */
+	check_bad(spec, "a name must have 1 to 127 bytes");
+	for (int c = 1; c < 256; c++) {
+		char part[64];
+
+		memset(spec.name, 0, sizeof(spec.name));
+		memcpy(spec.name, "ab", 2);
+		spec.name[1] = (char)c;
+		snprintf(part, sizeof(part), "a control character (byte 1, %#x)", c);
+		if (c < 0x20 || c == 0x7f)
+			check_bad(spec, part);
+		else if (c >= 0x80)
+			check_bad(spec, "the name is not UTF-8 from its byte 1 on");
+		else
+			check_good(spec);
+	}
+}
+
+/* The limits of RFC 3629: shortest forms, no surrogates, nothing beyond U+10FFFF, nothing cut. */
+void names_are_utf8(void)
+{
+	static const char *const good[] = { "\xc2\x80",		"\xdf\xbf",	    "\xe0\xa0\x80",
+					    "\xed\x9f\xbf",	"\xee\x80\x80",	    "\xef\xbf\xbf",
+					    "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "W\xc3\xb6rter/\xe8\xaf\x8d" };
+	static const char *const bad[] = { "\xc0\x80",
+					   "\xc1\xbf",
+					   "\xe0\x9f\xbf",
+					   "\xed\xa0\x80",
+					   "\xf0\x8f\xbf\xbf",
+					   "\xf4\x90\x80\x80",
+					   "\xf5\x80\x80\x80",
+					   "\xc3",
+					   "\xe8\xaf",
+					   "\xf0\x90\x80",
+					   "\xc3(",
+					   "\xff" };
+	struct object_spec spec = table();
+
+	for (unsigned i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		snprintf(spec.name, sizeof(spec.name), "%s", good[i]);
+		check_good(spec);
+	}
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(spec.name, sizeof(spec.name), "abc%s", bad[i]);
+		check_bad(spec, "the name is not UTF-8 from its byte 3 on");
+	}
+	/* Cut by the end of the field. */
+	memset(spec.name, 'n', sizeof(spec.name));
+	memcpy(spec.name + WIRE_NAME_MAX - 1, "\xc3", 2);
+	check_bad(spec, "the name is not UTF-8 from its byte 126 on");
+}
+
+void each_bad_spec_is_refused(void)
+{
+	enum { CASES = 20 };
+	struct object_spec s[CASES];
+	const char *part[CASES];
+	unsigned n = 0;
+
+#define CASE(change, sentence) \
+	do { \
+		struct object_spec *c = &s[n]; \
+		*c = table(); \
+		change; \
+		part[n++] = sentence; \
+	} while (0)
+	CASE(c->kind = 0, "neither a table nor a variable");
+	CASE(c->kind = 3, "neither a table nor a variable");
+	CASE(c->dtype = 0, "unknown element type 0");
+	CASE(c->dtype = 255, "unknown element type 255");
+	CASE(c->initializer = 0, "zeros, constant, uniform and normal are possible");
+	CASE(c->initializer = 5, "unknown initializer");
+	CASE(c->optimizer = 0, "sgd and adagrad are possible");
+	CASE(c->optimizer = 3, "unknown optimizer");
+	CASE(c->scale = NAN, "must be finite");
+	CASE(c->scale = INFINITY, "must be finite");
+	CASE(c->rate = -INFINITY, "must be finite");
+	CASE(c->rate = NAN, "must be finite");
+	CASE(c->epsilon = -1e-9f, "the last two not negative");
+	CASE(c->epsilon = NAN, "must be finite");
+	CASE(c->epsilon = INFINITY, "must be finite");
+	CASE(c->initial_accumulator = -1, "the last two not negative");
+	CASE(c->initial_accumulator = NAN, "must be finite");
+	CASE(c->initial_accumulator = INFINITY, "must be finite");
+	CASE(c->epsilon = c->initial_accumulator = 0, "adagrad needs an epsilon or an initial accumulator");
+#undef CASE
+	for (unsigned i = 0; i < n; i++) {
+		check_bad(s[i], part[i]);
+		check_bad(s[i], "\"words\"");
+	}
+	/* What is not bad: SGD has no use for either, and a rate may be 0 or negative. */
+	s[0] = table();
+	s[0].optimizer = OBJECT_SGD;
+	s[0].epsilon = s[0].initial_accumulator = 0;
+	s[0].rate = -1;
+	check_good(s[0]);
+	s[0] = table();
+	s[0].epsilon = 0;
+	check_good(s[0]);
+	CHECK_INT(object_spec_check(&(struct object_spec){ .name = "" }, NULL), -EINVAL);
+}
+
+void table_dims_have_limits(void)
+{
+	struct object_spec spec = table();
+
+	spec.dim = 0;
+	check_bad(spec, "table \"words\": dim is 0; 1 to 4096 is possible");
+	spec.dim = WIRE_DIM_MAX + 1;
+	check_bad(spec, "dim is 4097");
+	spec.dim = UINT32_MAX;
+	check_bad(spec, "dim is 4294967295");
+	spec.dim = 1;
+	check_good(spec);
+	spec.dim = WIRE_DIM_MAX;
+	check_good(spec);
+}
+
+#define SHAPE(...) \
+	(const uint64_t[]) \
+	{ \
+		__VA_ARGS__ \
+	}
+
+void variable_shapes_have_limits(void)
+{
+	check_bad(variable(0, NULL), "has 0 dimensions: 1 to 8 are possible");
+	check_bad(variable(9, SHAPE(1, 1, 1, 1, 1, 1, 1, 1)), "has 9 dimensions");
+	check_bad(variable(UINT32_MAX, SHAPE(1, 1, 1, 1, 1, 1, 1, 1)), "has 4294967295 dimensions");
+	check_good(variable(8, SHAPE(2, 2, 2, 2, 2, 2, 2, 2)));
+	check_bad(variable(1, SHAPE(0)), "dimension 0 of variable \"words\" is 0");
+	check_bad(variable(3, SHAPE(4, 5, 0)), "dimension 2 of variable \"words\" is 0");
+	check_good(variable(1, SHAPE(UINT64_C(1) << 38)));
+	check_bad(variable(1, SHAPE((UINT64_C(1) << 38) + 1)), "has 274877906945 elements: at most 2^38");
+	check_good(variable(2, SHAPE(1 << 19, 1 << 19)));
+	check_bad(variable(2, SHAPE(1 << 20, 1 << 19)), "at most 2^38");
+	/* Products that wrap around 2^64 are not believed. */
+	check_bad(variable(2, SHAPE(UINT64_C(1) << 32, UINT64_C(1) << 32)), "at most 2^38");
+	check_bad(variable(4, SHAPE(UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX)), "at most 2^38");
+}
+
+void blocks_hold_whole_rows(void)
+{
+	static const struct {
+		uint32_t ndim;
+		uint64_t shape[3];
+		uint32_t dim;
+		uint64_t elements, blocks;
+	} cases[] = {
+		{ 1, { 1 }, 1, 1, 1 },
+		{ 1, { 10 }, 10, 10, 1 },
+		{ 1, { 1024 }, 1024, 1024, 1 },
+		{ 1, { 1025 }, 1024, 1025, 2 },
+		{ 2, { 100, 64 }, 1024, 6400, 7 },	/* 16 rows a block */
+		{ 2, { 1000, 300 }, 900, 300000, 334 }, /* 3 rows a block; the last holds one */
+		{ 2, { 3, 600 }, 600, 1800, 3 },	/* one row a block: two would be more than 1024 */
+		{ 2, { 2, 300 }, 600, 600, 1 },		/* all of it is less than a block */
+		{ 2, { 5, 1024 }, 1024, 5120, 5 },
+		{ 2, { 2, 5000 }, 1024, 10000, 10 }, /* a row that is longer than a block is cut */
+		{ 3, { 7, 10, 20 }, 1000, 1400, 2 }, /* a row is 10 x 20 */
+		{ 2, { 1, 1 }, 1, 1, 1 },
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct object_spec spec = variable(cases[i].ndim, cases[i].shape);
+		const uint64_t row = cases[i].elements / cases[i].shape[0];
+
+		CHECK_INT(object_spec_check(&spec, NULL), 0);
+		CHECK_UINT(spec.dim, cases[i].dim);
+		CHECK_UINT(object_elements(&spec), cases[i].elements);
+		if (!CHECK_UINT(object_blocks(&spec), cases[i].blocks) ||
+		    !CHECK(row > 1024 || spec.dim % row == 0 || spec.dim == cases[i].elements))
+			printf("# case %u\n", i);
+		CHECK(spec.dim <= WIRE_DIM_MAX);
+	}
+}
+
+void equal_specs_are_the_same(void)
+{
+	struct object_spec a = table(), b = table();
+	struct star_error err = { 0 };
+
+	a.id = 1;
+	b.id = 2;
+	CHECK_INT(object_spec_same(&a, &b, &err), 0);
+	a = b = variable(2, SHAPE(10, 20));
+	CHECK_INT(object_spec_check(&a, &err), 0);
+	CHECK_INT(object_spec_check(&b, &err), 0);
+	b.shape[2] = 5; /* beyond ndim: not part of it */
+	CHECK_INT(object_spec_same(&a, &b, &err), 0);
+}
+
+static void check_differ(const struct object_spec *have, const struct object_spec *want, const char *sentence)
+{
+	struct star_error err = { 0 };
+
+	CHECK_INT(object_spec_same(have, want, &err), -EEXIST);
+	CHECK_STR(err.text, sentence);
+	CHECK_INT(object_spec_same(want, have, &err), -EEXIST);
+}
+
+void each_difference_names_both_sides(void)
+{
+	const struct object_spec have = table();
+	struct object_spec want, v = variable(2, SHAPE(10, 20)), w;
+
+#define DIFFERS(change, sentence) \
+	do { \
+		want = have; \
+		change; \
+		check_differ(&have, &want, "\"words\" exists " sentence); \
+	} while (0)
+	DIFFERS(want.kind = OBJECT_VARIABLE, "as a table, a variable was asked for");
+	DIFFERS(want.dim = 65, "with another dim: 64 there, 65 asked for");
+	DIFFERS(want.initializer = OBJECT_NORMAL, "with initializer uniform, normal was asked for");
+	DIFFERS(want.optimizer = OBJECT_SGD, "with optimizer adagrad, sgd was asked for");
+	DIFFERS(want.seed = 2, "with another seed: 1 there, 2 asked for");
+	DIFFERS(want.scale = 0.25f, "with another initializer scale: 0.5 there, 0.25 asked for");
+	DIFFERS(want.rate = 0.5f, "with another learning rate: 0.100000001 there, 0.5 asked for");
+	DIFFERS(want.epsilon = 0, "with another epsilon: 9.99999994e-09 there, 0 asked for");
+	DIFFERS(want.initial_accumulator = 1, "with another initial accumulator: 0.125 there, 1 asked for");
+#undef DIFFERS
+	object_spec_check(&v, NULL);
+	w = variable(2, SHAPE(20, 20));
+	object_spec_check(&w, NULL);
+	check_differ(&v, &w, "\"words\" exists with another block size: 200 there, 400 asked for");
+	w = variable(2, SHAPE(20, 10));
+	object_spec_check(&w, NULL);
+	check_differ(&v, &w, "\"words\" exists with another shape: 10 there, 20 asked for");
+	w = variable(1, SHAPE(200));
+	object_spec_check(&w, NULL);
+	check_differ(&v, &w, "\"words\" exists with another number of dimensions: 2 there, 1 asked for");
+}
+
+void names_of_kinds_parse_back(void)
+{
+	CHECK_STR(object_kind_name(OBJECT_TABLE), "table");
+	CHECK_STR(object_kind_name(OBJECT_VARIABLE), "variable");
+	CHECK(!object_kind_name(0) && !object_kind_name(3) && !object_kind_name(UINT32_MAX));
+	CHECK(!object_initializer_name(0) && !object_initializer_name(5));
+	CHECK(!object_optimizer_name(0) && !object_optimizer_name(3));
+	for (unsigned i = OBJECT_ZEROS; i <= OBJECT_NORMAL; i++)
+		CHECK_UINT(object_initializer_parse(object_initializer_name(i)), i);
+	for (unsigned i = OBJECT_SGD; i <= OBJECT_ADAGRAD; i++)
+		CHECK_UINT(object_optimizer_parse(object_optimizer_name(i)), i);
+	CHECK_UINT(object_initializer_parse("Zeros"), 0);
+	CHECK_UINT(object_initializer_parse(""), 0);
+	CHECK_UINT(object_optimizer_parse("adam"), 0);
+}
