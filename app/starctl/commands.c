@@ -102,6 +102,37 @@ int run_endpoint_map(const struct invocation *invocation)
 	return show(invocation, "endpoint_map", render_endpoints);
 }
 
+/* A map has no roles. A data address that only the kernel can own is good for a worker, and wrong for a PS task: it is pointed
+ * out, and a map without any other cannot serve a cluster. */
+static int check_owners(const struct config_endpoint *endpoints, uint32_t count, const char *file, FILE *out,
+			struct star_error *err)
+{
+	uint32_t kernels = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct config_endpoint *e = &endpoints[i];
+		const char *why = config_address_kernel_owned(e->data.host);
+
+		if (!why)
+			continue;
+		kernels++;
+		if (out)
+			fprintf(out,
+				"note: the data address %s:%u of %s:%u is the kernel's (%s): good for a worker, "
+				"refused for a PS "
+				"task, which needs one of its own, as in %s:%u=198.18.0.1:%u\n",
+				e->data.host, e->data.port, e->control.host, e->control.port, why, e->control.host,
+				e->control.port, e->data.port);
+	}
+	if (count && kernels == count)
+		return star_error_set(
+			err, -EINVAL,
+			"%s: every data address is the kernel's, so no entry can be that of a PS task; a data "
+			"address belongs to the appliance, as in %s:%u=198.18.0.1:%u",
+			file, endpoints[0].control.host, endpoints[0].control.port, endpoints[0].data.port);
+	return 0;
+}
+
 int run_endpoint_map_check(const struct invocation *invocation)
 {
 	const char *file = invocation->argv[0];
@@ -112,6 +143,10 @@ int run_endpoint_map_check(const struct invocation *invocation)
 
 	if (config_read_endpoint_map(file, &endpoints, &count, &err) < 0)
 		return fail(invocation, &err, STARCTL_USAGE);
+	if (check_owners(endpoints, count, file, invocation->json ? NULL : invocation->out, &err) < 0) {
+		free(endpoints);
+		return fail(invocation, &err, STARCTL_USAGE);
+	}
 	list = json_array();
 	for (uint32_t i = 0; i < count; i++) {
 		char control[CONFIG_HOST_MAX + 8], data[CONFIG_HOST_MAX + 8];

@@ -45,6 +45,7 @@ static json_t *errors_json(const struct shard *shard)
 		{ "stalled", READ(rpc->stalled) },
 		{ "no_stream", READ(rpc->no_stream) },
 		{ "unread", READ(rpc->unread) },
+		{ "starved", READ(rpc->starved) },
 		{ "abandoned", READ(rpc->abandoned) },
 		{ "out_no_mbuf", READ(net->out_no_mbuf) },
 		{ "out_queue_full", READ(net->out_queue_full) },

@@ -132,6 +132,9 @@ struct config_worker {
 };
 int config_worker_environment(struct config_worker *worker, struct star_error *err);
 
+/* Why an IPv4 literal (or "localhost") cannot be a PS's data address: "loopback", ...; NULL when it can. */
+const char *config_address_kernel_owned(const char *host);
+
 /* Cores this process may run on. */
 uint32_t config_usable_cores(void);
 

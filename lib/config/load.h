@@ -94,9 +94,6 @@ char *config_read_text(const char *path, struct star_error *err);
 
 bool config_address_equal(const struct config_address *a, const struct config_address *b);
 
-/* Why an IPv4 literal (or "localhost") cannot be the appliance's: "loopback", ...; NULL when it can. */
-const char *config_address_kernel_owned(const char *host);
-
 /* The cores that this process may run on, at most max of them; returns how many there are. */
 uint32_t config_cores(uint32_t *cores, uint32_t max);
 

@@ -48,6 +48,7 @@ struct line_connection {
 	size_t scanned; /* bytes of in that are known to have no newline */
 	size_t out_bytes, out_sent;
 	uint64_t progress_us; /* when the reader last took something */
+	uint64_t line_us;     /* since when a part of a line waits for its rest; 0: none does */
 	bool eof;
 	bool waiting;  /* an answer is to come from another thread */
 	bool skipping; /* inside a line that was too long */
@@ -155,7 +156,7 @@ static void reply(struct line_connection *c, char *text)
 	c->progress_us = clock_us();
 	server->buffered_bytes += c->out_bytes;
 	flush(c);
-	if (!c->closed && server->buffered_bytes > LINE_SERVER_BUFFERED_MAX) {
+	if (!c->closed && !c->listener->admin && server->buffered_bytes > LINE_SERVER_BUFFERED_MAX) {
 		server->counts.refused++;
 		log_warn("a control connection is closed: replies that nobody reads take too much memory");
 		close_connection(c);
@@ -232,6 +233,10 @@ static void serve_input(struct line_connection *c)
 	}
 	if (!c->waiting && !c->out && c->scanned > c->server->options.line_max)
 		refuse_long_line(c);
+	if (start || c->waiting || c->out || c->in_used == 0)
+		c->line_us = 0;
+	if (!c->waiting && !c->out && c->in_used && c->line_us == 0)
+		c->line_us = clock_us();
 	if (c->in_used == 0 && c->in_size > KEPT_BYTES)
 		drop_input(c);
 	if (!c->closed && c->eof && !c->waiting && !c->out && c->in_used == 0)
@@ -248,7 +253,7 @@ static bool make_room(struct line_connection *c)
 
 	if (c->in_size > c->in_used)
 		return true;
-	if (server->buffered_bytes + size - c->in_size > LINE_SERVER_BUFFERED_MAX)
+	if (!c->listener->admin && server->buffered_bytes + size - c->in_size > LINE_SERVER_BUFFERED_MAX)
 		return false;
 	in = realloc(c->in, size);
 	if (!in)
@@ -410,7 +415,8 @@ static void on_tick(struct line_server *server, uint64_t now_us)
 
 	for (c = server->connections; c; c = next) {
 		next = c->next;
-		if (c->out && now_us - c->progress_us > server->options.stall_timeout_us) {
+		if ((c->out && now_us - c->progress_us > server->options.stall_timeout_us) ||
+		    (c->line_us && now_us - c->line_us > server->options.stall_timeout_us)) {
 			server->counts.stalled++;
 			close_connection(c);
 		}

@@ -4,7 +4,7 @@
  * writes replies in their order. It knows nothing of what is in a line.
  *
  * Bounds: LINE_SERVER_* below; a connection has at most one request or reply in the works, and is not read meanwhile; a
- * reader that takes nothing of a reply for stall_timeout_us is closed.
+ * peer that takes nothing of a reply for stall_timeout_us, or leaves a line unfinished for so long, is closed.
  */
 #ifndef CONTROL_LINE_SERVER_H
 #define CONTROL_LINE_SERVER_H
@@ -18,7 +18,8 @@
 enum line_server_limits {
 	LINE_SERVER_ADMINS_MAX = 64, /* connections of their own, so that peers cannot lock the administrator out */
 	LINE_SERVER_PEERS_MAX = 4096 - LINE_SERVER_ADMINS_MAX,
-	LINE_SERVER_BUFFERED_MAX = 256 << 20, /* bytes of all connections' buffers together */
+	LINE_SERVER_BUFFERED_MAX =
+		256 << 20, /* bytes of all connections' buffers together; administrators' always fit */
 };
 
 struct line_server;

@@ -36,6 +36,7 @@ struct call {
 	struct line_connection *connection;
 	const struct method *method;
 	struct jsonrpc_request request;
+	size_t bytes; /* of its line */
 };
 
 static int no_params(const struct call *call, struct star_error *err)
@@ -272,6 +273,15 @@ static char *perform(const struct call *call)
 	return jsonrpc_result_line(call->request.id, result ? result : json_true());
 }
 
+static void leave_queue(const struct call *call)
+{
+	struct control *control = call->control;
+
+	pthread_mutex_lock(&control->lock);
+	control->queued_bytes -= call->bytes;
+	pthread_mutex_unlock(&control->lock);
+}
+
 static void perform_job(struct executor_job *job, bool cancelled)
 {
 	struct call *call = (struct call *)job;
@@ -285,8 +295,25 @@ static void perform_job(struct executor_job *job, bool cancelled)
 		reply = jsonrpc_error_line(call->request.id, &err);
 	}
 	json_decref(call->request.root);
+	leave_queue(call);
 	line_server_answer(call->connection, reply);
 	free(call);
+}
+
+/* Whether a slow call may wait for its thread with those that do already. */
+static int join_queue(const struct call *call, struct star_error *err)
+{
+	struct control *control = call->control;
+	bool room;
+
+	pthread_mutex_lock(&control->lock);
+	room = control->queued_bytes + call->bytes <= CONTROL_QUEUED_MAX;
+	if (room)
+		control->queued_bytes += call->bytes;
+	pthread_mutex_unlock(&control->lock);
+	return room ? 0
+		    : star_error_set(err, -EAGAIN, "PS task %u has too many requests in the works: try again",
+				     control->task);
 }
 
 /* Hands a slow call to its thread; it takes the request over. */
@@ -296,6 +323,7 @@ static enum line_outcome put_off(const struct call *call)
 	struct call *later = malloc(sizeof(*later));
 
 	if (!later) {
+		leave_queue(call);
 		json_decref(call->request.root);
 		return LINE_CLOSE;
 	}
@@ -308,11 +336,11 @@ static enum line_outcome put_off(const struct call *call)
 enum line_outcome methods_serve(void *ctx, struct line_connection *connection, bool admin, const char *line,
 				size_t bytes, char **reply)
 {
-	struct call call = { .control = ctx, .connection = connection };
+	struct call call = { .control = ctx, .connection = connection, .bytes = bytes };
 	struct star_error err = { 0 };
 	int rc = jsonrpc_request_parse(line, bytes, &call.request, &err);
 	/* A request that is malformed is answered in any case: whether it was meant as a notification, nobody knows. */
-	bool answer = rc < 0 || call.request.id;
+	bool answer = rc < 0 || call.request.id, slow;
 
 	if (rc == 0) {
 		call.method = find(call.request.method);
@@ -323,7 +351,10 @@ enum line_outcome methods_serve(void *ctx, struct line_connection *connection, b
 					    "there is no method \"%.64s\"; did you mean \"%s\"?", call.request.method,
 					    nearest_name(call.request.method, methods, sizeof(methods[0])));
 	}
-	if (rc == 0 && ((call.method->flags & METHOD_SLOW) || passed_on(&call)))
+	slow = rc == 0 && ((call.method->flags & METHOD_SLOW) || passed_on(&call));
+	if (slow)
+		rc = join_queue(&call, &err);
+	if (slow && rc == 0)
 		return put_off(&call);
 	if (rc == 0)
 		*reply = perform(&call);

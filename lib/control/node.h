@@ -30,7 +30,11 @@ enum control_times {
 	CONTROL_STALL_US = 30000000,	/* a reader that takes nothing */
 };
 
-enum { CONTROL_ADDRESS_MAX = CONFIG_HOST_MAX + 8 };
+enum {
+	CONTROL_ADDRESS_MAX = CONFIG_HOST_MAX + 8,
+	CONTROL_QUEUED_MAX =
+		16 << 20, /* bytes of requests that wait for a thread; parsed they take many times as much */
+};
 
 /* The threads that call other nodes. */
 enum control_caller { CALLER_EXECUTOR, CALLER_FORWARDER, CALLER_FOLLOWER, CALLERS };
@@ -60,6 +64,7 @@ struct control {
 	pthread_mutex_t lock;
 	pthread_cond_t wake; /* of the follower */
 	bool stopping;
+	size_t queued_bytes;				   /* of requests that were put off */
 	struct jsonrpc_client *calling[CALLERS];	   /* calls in progress, to be interrupted by a stop */
 	struct object_spec *objects[WIRE_OBJECTS_MAX + 1]; /* by id; never changed or freed while the node runs */
 	uint32_t objects_count, objects_last;		   /* last: the highest id */

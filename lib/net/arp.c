@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ARP (RFC 826): a bounded, set-associative table for each interface. An entry is made for an address that was asked for,
- * or for a neighbour that asks for us; anything else only refreshes what is there. Entries age when they are used, so no
- * timer is needed.
+ * or for a neighbour that asks for us; anything else only refreshes what is there. Entries age when they are used; only the
+ * frames that wait for an answer need a timer.
  */
 #include "net/internal.h"
 
@@ -10,6 +10,7 @@
 
 enum { ARP_TRIES = 5 };
 #define ARP_RETRY_NS (1000 * NET_MS)  /* between two requests for one address */
+#define ARP_WAIT_NS (3000 * NET_MS)   /* how long a frame waits for an answer */
 #define ARP_FRESH_NS (60000 * NET_MS) /* after which a used entry is asked for again */
 
 static struct arp_entry *arp_find(struct net_interface *interface, rte_be32_t address)
@@ -24,9 +25,44 @@ static struct arp_entry *arp_find(struct net_interface *interface, rte_be32_t ad
 
 static void drop_pending(struct net *net, struct arp_entry *entry)
 {
+	net->arp_pending -= entry->pending_count;
 	for (int i = 0; i < entry->pending_count; i++)
 		NET_DROP(net, entry->pending[i], arp_unresolved);
 	entry->pending_count = 0;
+}
+
+/* Frames wait a few seconds only: answers to forged addresses would stay for ever. */
+static void arm_timer(struct net *net)
+{
+	if (net->arp_pending && !wheel_armed(&net->arp_timer))
+		wheel_arm(&net->wheel, &net->arp_timer, net->now_ns + ARP_WAIT_NS);
+}
+
+void arp_timer_fire(struct wheel_timer *timer, uint64_t now_ns)
+{
+	struct net *net = (struct net *)((char *)timer - offsetof(struct net, arp_timer));
+
+	net->now_ns = now_ns;
+	for (unsigned i = 0; i < net->interfaces_count; i++)
+		for (unsigned j = 0; j < ARP_SETS * ARP_WAYS; j++) {
+			struct arp_entry *entry = &net->interfaces[i].arp[j / ARP_WAYS][j % ARP_WAYS];
+
+			if (entry->pending_count && now_ns - entry->queued_ns >= ARP_WAIT_NS)
+				drop_pending(net, entry);
+		}
+	arm_timer(net);
+}
+
+static void queue(struct net *net, struct arp_entry *entry, struct rte_mbuf *frame)
+{
+	if (entry->pending_count == ARP_PENDING_MAX || net->arp_pending >= net->pool->size / ARP_PENDING_SHARE) {
+		NET_DROP(net, frame, arp_unresolved);
+		return;
+	}
+	entry->pending[entry->pending_count++] = frame;
+	entry->queued_ns = net->now_ns;
+	net->arp_pending++;
+	arm_timer(net);
 }
 
 /* The entry of an address, made if need be in place of the set's oldest one. */
@@ -98,6 +134,7 @@ static void arp_learn(struct net *net, struct arp_entry *entry, const struct rte
 		rte_pktmbuf_mtod(entry->pending[i], struct rte_ether_hdr *)->dst_addr = *mac;
 		net_transmit(net, entry->pending[i]);
 	}
+	net->arp_pending -= entry->pending_count;
 	entry->pending_count = 0;
 }
 
@@ -146,11 +183,7 @@ const struct rte_ether_addr *arp_resolve(struct net *net, struct net_interface *
 	}
 	if (!entry)
 		entry = arp_make(net, interface, address);
-	if (entry->pending_count < ARP_PENDING_MAX) {
-		entry->pending[entry->pending_count++] = frame;
-	} else {
-		NET_DROP(net, frame, arp_unresolved);
-	}
+	queue(net, entry, frame);
 	if (entry->tries == 0 || net->now_ns - entry->asked_ns >= ARP_RETRY_NS) {
 		if (entry->tries >= ARP_TRIES) {
 			drop_pending(net, entry);

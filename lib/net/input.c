@@ -10,6 +10,14 @@ static struct net_interface *interface_of(struct net *net, const struct rte_mbuf
 	return &net->interfaces[0];
 }
 
+/* Not "this network", loopback, multicast, reserved or broadcast (RFC 1122, 3.2.1.3): what is answered must be a host. */
+static bool is_host(rte_be32_t address)
+{
+	const uint8_t first = rte_be_to_cpu_32(address) >> 24;
+
+	return first != 0 && first != 127 && first < 224;
+}
+
 /* Hands an IPv4 packet, whose data starts at its header, to its protocol. */
 static void ip_input(struct net *net, struct net_interface *interface, struct rte_mbuf *packet)
 {
@@ -33,6 +41,10 @@ static void ip_input(struct net *net, struct net_interface *interface, struct rt
 	}
 	if (ip->dst_addr != interface->options.address) {
 		NET_DROP(net, packet, ip_not_mine);
+		return;
+	}
+	if (!is_host(ip->src_addr) || ip->src_addr == ip->dst_addr) {
+		NET_DROP(net, packet, ip_bad_source);
 		return;
 	}
 	if (ip->fragment_offset & RTE_BE16(RTE_IPV4_HDR_OFFSET_MASK | RTE_IPV4_HDR_MF_FLAG)) {

@@ -16,11 +16,13 @@
 #include "net/tcp.h"
 
 enum net_internal {
-	ARP_SETS = 64,
+	ARP_SETS = 256,
 	ARP_WAYS = 4,
-	ARP_PENDING_MAX = 4, /* frames that wait for one answer */
+	ARP_PENDING_MAX = 4,	/* frames that wait for one answer */
+	ARP_PENDING_SHARE = 16, /* at most 1/16 of the pool may wait for answers */
 	TCP_OPTIONS_MAX = 40,
 	TCP_REORDER_MAX = 256, /* out-of-order segments of a connection */
+	TCP_REORDER_SHARE = 4, /* of all connections: by default 1/4 of the pool */
 	TCP_SYN_TRIES = 5,
 	TCP_HALF_OPEN_SHARE = 4, /* at most 1/4 of the connections may be half open */
 	NET_TTL = 64,
@@ -57,6 +59,7 @@ struct arp_entry {
 	uint8_t pending_count;
 	uint64_t updated_ns; /* of the last answer */
 	uint64_t asked_ns;   /* of the last request */
+	uint64_t queued_ns;  /* of the last frame that waits */
 	struct rte_mbuf *pending[ARP_PENDING_MAX];
 };
 
@@ -91,8 +94,13 @@ struct net {
 		**ack_tail; /* connections that owe an ACK, or have output to try; first come, first served */
 	uint32_t output_head, output_tail;
 	uint16_t ip_id;
+	/* ARP: frames that wait for an answer, and what ends their waiting when none comes */
+	uint32_t arp_pending;
+	struct wheel_timer arp_timer;
 	/* connections */
 	uint32_t connections, half_open;
+	uint32_t reorder_mbufs;
+	uint32_t reorder_hand; /* where the search for a queue to give up goes on */
 	struct tcp_conn *free_list;
 	struct tcp_conn *time_wait_oldest, *time_wait_newest;
 	struct tcp_conn **hash;
@@ -104,7 +112,7 @@ struct net {
 	struct net_counters counters;
 	struct tcp_listener listeners[NET_LISTENERS_MAX];
 	struct udp_port udp_ports[NET_UDP_PORTS_MAX];
-	struct net_interface interfaces[NET_INTERFACES_MAX];
+	struct net_interface *interfaces;
 	struct rte_mbuf *output[NET_OUTPUT_MAX];
 };
 
@@ -142,6 +150,7 @@ void arp_input(struct net *net, struct net_interface *interface, struct rte_mbuf
 /* The address of a neighbour, or NULL: then frame was queued (or dropped), and a request sent. */
 const struct rte_ether_addr *arp_resolve(struct net *net, struct net_interface *interface, rte_be32_t address,
 					 struct rte_mbuf *frame);
+void arp_timer_fire(struct wheel_timer *timer, uint64_t now_ns);
 void arp_fini(struct net *net, struct net_interface *interface);
 
 /* The inputs own packet, whose data starts at the layer's own header; ip is still readable before it. */

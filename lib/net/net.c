@@ -34,7 +34,12 @@ struct net *net_create(const struct net_options *options, struct star_error *err
 	if (!net)
 		goto fail;
 	memset(net, 0, sizeof(*net));
+	net->interfaces = calloc(options->interfaces_count, sizeof(*net->interfaces));
+	if (!net->interfaces)
+		goto free_net;
 	net->options = *options;
+	if (options->reorder_mbufs_max == 0)
+		net->options.reorder_mbufs_max = options->pool->size / TCP_REORDER_SHARE;
 	net->pool = options->pool;
 	net->now_ns = options->now_ns;
 	net->interfaces_count = options->interfaces_count;
@@ -47,10 +52,13 @@ struct net *net_create(const struct net_options *options, struct star_error *err
 					  : 0;
 	}
 	wheel_init(&net->wheel, options->now_ns);
+	net->arp_timer.fire = arp_timer_fire;
 	if (tcp_table_init(net) < 0)
-		goto free_net;
+		goto free_interfaces;
 	return net;
 
+free_interfaces:
+	free(net->interfaces);
 free_net:
 	free(net);
 fail:
@@ -67,6 +75,7 @@ void net_destroy(struct net *net)
 		arp_fini(net, &net->interfaces[i]);
 	while (net->output_head != net->output_tail)
 		rte_pktmbuf_free(net->output[net->output_head++ % NET_OUTPUT_MAX]);
+	free(net->interfaces);
 	free(net);
 }
 

@@ -40,6 +40,7 @@ enum net_limits {
 	X(ip_bad_header, "dropped: malformed IPv4 header") \
 	X(ip_bad_checksum, "dropped: IPv4 header checksum") \
 	X(ip_not_mine, "dropped: another host's IPv4 address") \
+	X(ip_bad_source, "dropped: from an address that no host has, or from our own") \
 	X(ip_fragment, "dropped: a fragment") \
 	X(ip_unknown_protocol, "dropped: protocol other than ICMP, UDP and TCP") \
 	X(ip_no_route, "not sent: no route") \
@@ -96,6 +97,7 @@ struct net_options {
 	bool arp_silent; /* learns from ARP, but leaves the answers to another stack with the same address */
 	uint32_t connections_max;
 	uint32_t receive_window_bytes; /* a connection's most unread and out-of-order bytes */
+	uint32_t reorder_mbufs_max;    /* out-of-order segments of all connections; 0: a quarter of the pool */
 	uint32_t rto_min_us, rto_max_us;
 	uint32_t delayed_ack_us;
 	uint32_t time_wait_ms;

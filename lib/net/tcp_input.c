@@ -11,7 +11,8 @@ enum {
 	OPTION_SCALE = 3,
 	SCALE_MAX = 14,
 	CHALLENGE_ACKS_A_SECOND = 100,
-	MSS_MIN = 64
+	MSS_MIN = 64,
+	WINDOW_MAX = 1 << 30, /* RFC 7323, 2.3 */
 };
 
 #define INVALID_ANSWER_NS (500 * NET_MS)
@@ -124,6 +125,12 @@ static void take_syn_options(struct tcp_conn *conn, const struct segment *s)
 	tcp_recovery_init(conn);
 }
 
+static void set_window(struct tcp_conn *conn, uint32_t window)
+{
+	conn->snd_wnd = window;
+	conn->snd_wnd_max = RTE_MAX(conn->snd_wnd_max, window);
+}
+
 /* news: it acknowledges something for the first time, and so is no older than what was heard before. By the numbers alone one
  * segment from further on would hide all windows up to there. */
 static void take_window(struct tcp_conn *conn, const struct segment *s, bool news)
@@ -131,9 +138,11 @@ static void take_window(struct tcp_conn *conn, const struct segment *s, bool new
 	if (news || seq_lt(conn->snd_wl1, s->seq) || (conn->snd_wl1 == s->seq && seq_le(conn->snd_wl2, s->ack))) {
 		const uint32_t window = s->window << (s->flags & RTE_TCP_SYN_FLAG ? 0 : conn->snd_scale);
 
-		if (window > conn->snd_wnd && conn->send_next)
+		if (window && conn->snd_wnd == 0)
+			tcp_window_opened(conn);
+		else if (window > conn->snd_wnd && conn->send_next)
 			tcp_list(conn, TCP_OUTPUT);
-		conn->snd_wnd = window;
+		set_window(conn, window);
 		conn->snd_wl1 = s->seq;
 		conn->snd_wl2 = s->ack;
 	}
@@ -156,7 +165,7 @@ static void passive_open(struct net *net, const struct tcp_listener *listener, c
 	take_syn_options(conn, s);
 	conn->snd_wl1 = s->seq;
 	conn->snd_wl2 = conn->iss;
-	conn->snd_wnd = s->window;
+	set_window(conn, s->window);
 	tcp_send_syn(conn);
 	tcp_timer_arm(conn, conn->rto_us);
 }
@@ -206,7 +215,7 @@ static void syn_sent_input(struct tcp_conn *conn, const struct segment *s)
 	take_syn_options(conn, s);
 	conn->snd_wl1 = s->seq;
 	conn->snd_wl2 = s->ack;
-	conn->snd_wnd = s->window;
+	set_window(conn, s->window);
 	if (acks) {
 		conn->snd_una = s->ack;
 		tcp_list(conn, TCP_ACK_NOW);
@@ -225,7 +234,7 @@ static bool acceptable(struct tcp_conn *conn, const struct segment *s)
 	const uint32_t last = s->seq + s->space - 1;
 
 	if (s->space == 0)
-		return s->seq == conn->rcv_nxt || s->seq - conn->rcv_nxt < window;
+		return s->seq - conn->rcv_nxt <= window; /* at the edge: sent with the window full */
 	if (window == 0)
 		return s->seq == conn->rcv_nxt; /* its data is cut off later, its ACK counts */
 	return s->seq - conn->rcv_nxt < window || last - conn->rcv_nxt < window;
@@ -234,8 +243,10 @@ static bool acceptable(struct tcp_conn *conn, const struct segment *s)
 /* false when the segment is to be dropped. */
 static bool take_ack(struct tcp_conn *conn, const struct segment *s)
 {
-	if (seq_lt(conn->snd_max, s->ack)) {
-		challenge(conn); /* acknowledges what was never sent */
+	/* It acknowledges what was never sent, or what nobody can be in doubt about any more (RFC 5961, 5.2). */
+	if (seq_lt(conn->snd_max, s->ack) ||
+	    (seq_lt(s->ack, conn->snd_una) && conn->snd_una - s->ack > conn->snd_wnd_max)) {
+		challenge(conn);
 		return false;
 	}
 	if (seq_lt(conn->snd_una, s->ack)) {
@@ -368,7 +379,8 @@ static void take_data(struct tcp_conn *conn, const struct segment *s)
 static bool outside_window(struct tcp_conn *conn, const struct segment *s)
 {
 	const bool data = s->space && !(s->flags & RTE_TCP_SYN_FLAG);
-	const bool old = data && seq_le(s->seq + s->space, conn->rcv_nxt);
+	/* No further back than the largest window: what is nearly half the numbers away might be either old or new. */
+	const bool old = data && conn->rcv_nxt - (s->seq + s->space) < WINDOW_MAX;
 	const uint64_t now_ns = conn->net->now_ns;
 
 	if (old)

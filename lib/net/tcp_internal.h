@@ -58,7 +58,7 @@ struct tcp_conn {
 	struct tcp_conn *list_next;
 	/* send: una <= nxt <= max; end is that of the queued data, a FIN apart */
 	uint32_t snd_una, snd_nxt, snd_max, snd_end, iss;
-	uint32_t snd_wnd, snd_wl1, snd_wl2;
+	uint32_t snd_wnd, snd_wl1, snd_wl2, snd_wnd_max;
 	struct rte_mbuf *send_head, *send_next, *send_tail; /* first unacknowledged, first to send, last */
 	/* receive */
 	uint32_t rcv_nxt, rcv_adv; /* next expected; right edge of the window as advertised */
@@ -66,6 +66,7 @@ struct tcp_conn {
 	uint32_t owed; /* segments not acknowledged yet */
 	struct rte_mbuf *reorder;
 	uint32_t reorder_count;
+	uint64_t reorder_ns; /* when the first of them came, or one was taken */
 	/* congestion control */
 	uint32_t cwnd, ssthresh, recover;
 	/* retransmission (RFC 6298), microseconds */
@@ -111,6 +112,8 @@ void tcp_recovery_init(struct tcp_conn *conn);
 void tcp_measure_rtt(struct tcp_conn *conn, uint64_t sent_ns);
 void tcp_acked(struct tcp_conn *conn, uint32_t ack);
 void tcp_duplicate_ack(struct tcp_conn *conn);
+/* The peer's window was closed, and is not any more. */
+void tcp_window_opened(struct tcp_conn *conn);
 void tcp_timer_arm(struct tcp_conn *conn, uint64_t delay_us);
 void tcp_timer_fire(struct wheel_timer *timer, uint64_t now_ns);
 void tcp_ack_timer_fire(struct wheel_timer *timer, uint64_t now_ns);

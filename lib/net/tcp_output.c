@@ -97,10 +97,20 @@ void tcp_send_segment(struct tcp_conn *conn, uint8_t flags, uint32_t seq, struct
 	finish(net, conn->interface, packet, conn->local, conn->remote, conn->next_hop);
 }
 
-/* With the highest number sent, not the next one: after a timeout that one is old, and the peer would not look at the ACK. */
+/*
+ * The number of a segment without data: the highest sent, not the next one (after a timeout that is old, and the peer would
+ * not look at the ACK); but not beyond the peer's window, where a probe's byte lies, for it would not look there either.
+ */
+static uint32_t bare_seq(const struct tcp_conn *conn)
+{
+	const uint32_t edge = conn->snd_una + conn->snd_wnd;
+
+	return seq_lt(edge, conn->snd_max) ? edge : conn->snd_max;
+}
+
 void tcp_send_ack(struct tcp_conn *conn)
 {
-	tcp_send_segment(conn, RTE_TCP_ACK_FLAG, conn->snd_max, NULL);
+	tcp_send_segment(conn, RTE_TCP_ACK_FLAG, bare_seq(conn), NULL);
 }
 
 void tcp_send_syn(struct tcp_conn *conn)
@@ -114,7 +124,7 @@ void tcp_send_syn(struct tcp_conn *conn)
 void tcp_reset_peer(struct tcp_conn *conn)
 {
 	conn->net->counters.tcp_out_rsts++;
-	tcp_send_segment(conn, RTE_TCP_RST_FLAG | RTE_TCP_ACK_FLAG, conn->snd_max, NULL);
+	tcp_send_segment(conn, RTE_TCP_RST_FLAG | RTE_TCP_ACK_FLAG, bare_seq(conn), NULL);
 }
 
 /* RFC 9293, 3.10.7.1. */
@@ -327,14 +337,15 @@ bool tcp_send(struct tcp_conn *conn, struct rte_mbuf *payload)
 void tcp_consumed(struct tcp_conn *conn, uint32_t bytes)
 {
 	const uint32_t room = conn->net->options.receive_window_bytes;
+	const uint32_t step = RTE_MIN(2u * conn->mss, room / 2);
 	uint32_t edge;
 
 	conn->unread -= RTE_MIN(bytes, conn->unread);
 	if (conn->state == TCP_CLOSED)
 		return;
-	/* The edge is announced when it has moved by two segments or half the window (RFC 9293, 3.8.6.2.2). */
+	/* The edge is announced when it has moved by two segments or half the window (RFC 9293, 3.8.6.2.2), and the peer may
+	 * soon be at the old one. */
 	edge = conn->rcv_nxt + (conn->unread < room ? room - conn->unread : 0);
-	if (seq_le(conn->rcv_adv + RTE_MIN(2u * conn->mss, room / 2), edge) &&
-	    seq_lt(conn->rcv_adv, conn->rcv_nxt + room / 4))
+	if (seq_le(conn->rcv_adv + step, edge) && seq_lt(conn->rcv_adv, conn->rcv_nxt + RTE_MAX(room / 4, step)))
 		tcp_list(conn, TCP_ACK_NOW);
 }

@@ -193,9 +193,30 @@ static void syn_timeout(struct tcp_conn *conn)
 	back_off(conn);
 }
 
+void tcp_window_opened(struct tcp_conn *conn)
+{
+	conn->rto_us = measured_rto(conn);
+	if (conn->snd_una == conn->snd_max && !conn->send_next)
+		return;
+	/* What is in flight is a probe, which the receiver has dropped. It goes again at once, with what follows it: by the
+	 * timer, which has backed off all the while, it might take a minute. */
+	if (conn->snd_max - conn->snd_una <= 1) {
+		conn->snd_nxt = conn->snd_una;
+		conn->send_next = conn->send_head;
+	}
+	tcp_timer_arm(conn, conn->rto_us);
+	tcp_list(conn, TCP_OUTPUT);
+}
+
 /* Everything unacknowledged is sent again, from the first byte, as slow start lets it. */
 static void retransmission_timeout(struct tcp_conn *conn)
 {
+	if (conn->snd_wnd == 0 && conn->send_head) { /* a probe again: nothing was lost on the way */
+		conn->net->counters.tcp_zero_window_probes++;
+		tcp_retransmit_head(conn);
+		back_off(conn);
+		return;
+	}
 	conn->net->counters.tcp_rtos++;
 	if (conn->tries++ == 0)
 		conn->ssthresh = halved_flight(conn);

@@ -37,6 +37,9 @@ void port_hugepages_read(struct port_hugepages *pages);
  */
 uint32_t port_frame_bytes(uint32_t mtu);
 
+/* Adds a virtual device; DPDK's return value. */
+int port_hotplug(const char *name, const char *arguments);
+
 /* A kernel interface that carries a port: it exists, is up, has the MTU. Warns of offloads that spoil its frames. */
 int port_interface_check(const struct config_port *config, unsigned index, struct star_error *err);
 

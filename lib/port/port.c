@@ -99,7 +99,7 @@ static int attach(struct port *port, const struct config_port *config, unsigned 
 	} else {
 		snprintf(port->name, sizeof(port->name), "%s%u", config->device, index);
 		device_arguments(config, port->queues, arguments);
-		ret = rte_eal_hotplug_add("vdev", port->name, arguments);
+		ret = port_hotplug(port->name, arguments);
 		if (ret)
 			return ret;
 	}

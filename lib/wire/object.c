@@ -2,6 +2,7 @@
 #include "wire/object.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -173,6 +174,12 @@ static int differs(struct star_error *err, const char *name, const char *what, d
 			      have, want);
 }
 
+static int differs_whole(struct star_error *err, const char *name, const char *what, uint64_t have, uint64_t want)
+{
+	return star_error_set(err, -EEXIST, "\"%s\" exists with another %s: %" PRIu64 " there, %" PRIu64 " asked for",
+			      name, what, have, want);
+}
+
 int object_spec_same(const struct object_spec *have, const struct object_spec *want, struct star_error *err)
 {
 	const char *name = want->name;
@@ -189,7 +196,7 @@ int object_spec_same(const struct object_spec *have, const struct object_spec *w
 		return differs(err, name, "number of dimensions", have->ndim, want->ndim);
 	for (unsigned i = 0; i < have->ndim; i++)
 		if (have->shape[i] != want->shape[i])
-			return differs(err, name, "shape", (double)have->shape[i], (double)want->shape[i]);
+			return differs_whole(err, name, "shape", have->shape[i], want->shape[i]);
 	if (have->initializer != want->initializer)
 		return star_error_set(err, -EEXIST, "\"%s\" exists with initializer %s, %s was asked for", name,
 				      object_initializer_name(have->initializer),
@@ -198,7 +205,7 @@ int object_spec_same(const struct object_spec *have, const struct object_spec *w
 		return star_error_set(err, -EEXIST, "\"%s\" exists with optimizer %s, %s was asked for", name,
 				      object_optimizer_name(have->optimizer), object_optimizer_name(want->optimizer));
 	if (have->seed != want->seed)
-		return differs(err, name, "seed", (double)have->seed, (double)want->seed);
+		return differs_whole(err, name, "seed", have->seed, want->seed);
 	if (have->scale != want->scale)
 		return differs(err, name, "initializer scale", (double)have->scale, (double)want->scale);
 	if (have->rate != want->rate)

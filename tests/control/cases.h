@@ -26,6 +26,7 @@
 	X(administrators_have_connections_of_their_own) \
 	X(long_replies_go_out_in_pieces) \
 	X(a_reader_that_takes_nothing_is_closed) \
+	X(who_does_not_finish_a_line_is_closed) \
 	X(the_admin_socket_is_for_its_owner) \
 	X(a_stale_socket_is_replaced) \
 	X(what_lives_at_the_path_is_left_alone) \

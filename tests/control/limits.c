@@ -139,3 +139,18 @@ void a_reader_that_takes_nothing_is_closed(void)
 	}
 	stop_much(&much);
 }
+
+void who_does_not_finish_a_line_is_closed(void)
+{
+	struct much much;
+
+	if (start_much(&much, 50000)) {
+		struct pollfd gone = { .fd = much.fd, .events = POLLIN };
+
+		CHECK(raw_send(much.fd, "a\nb", 3));
+		CHECK_UINT(receive_all(much.fd, MUCH_BYTES + 1), MUCH_BYTES + 1);
+		CHECK_INT(poll(&gone, 1, 10000), 1);
+		CHECK_UINT(receive_all(much.fd, 1), 0);
+	}
+	stop_much(&much);
+}

@@ -189,6 +189,7 @@ static void check_turn_that_ends(unsigned kind)
 {
 	enum { BIG = 120000, PART = 100000 };
 	struct peer *first, *second;
+	uint64_t since;
 	uint16_t port;
 
 	toy_init(10 + kind, 0);
@@ -216,7 +217,8 @@ static void check_turn_that_ends(unsigned kind)
 	if (kind == 2)
 		peer_write(first, (const uint8_t *)toy_payload(first->session, 2, echo, BIG) + PART,
 			   BIG + sizeof(echo) - PART);
-	if (!toy_await(second, 1, echo, BIG))
+	since = rig.link.now_ns;
+	if (!toy_await(second, 1, echo, BIG) || !CHECK(rig.link.now_ns - since < 10 * RIG_S))
 		printf("# kind %u\n", kind);
 	CHECK_UINT(rpc_counters(rig.server)->no_buffers, 0);
 	CHECK_UINT(rpc_counters(rig.server)->stalled, kind == 0);
@@ -229,14 +231,23 @@ void turns_to_receive_end_with_their_streams(void)
 		check_turn_that_ends(kind);
 }
 
+static bool watch_pool(void *ctx)
+{
+	unsigned *most = ctx;
+
+	*most = RTE_MAX(*most, rte_mempool_in_use_count(rig.link.pool[0]));
+	return false;
+}
+
 /* A whole request of a peer that does not read waits with all it holds, but not over the limit. */
 void blocked_requests_hold_no_more_than_the_limit(void)
 {
-	enum { HOGS = 12, BIG = 60000 };
+	enum { HOGS = 12, BIG = 60000, BIG_MBUFS = 42, LIMIT = 200, WINDOW_MBUFS = 12 };
 	struct peer *hogs[HOGS], *other;
+	unsigned before, most = 0;
 
 	toy_init(14, 0);
-	rig.options.held_mbufs_max = 100;
+	rig.options.held_mbufs_max = LIMIT;
 	rig.options.send_queue_bytes = 4096;
 	rig.net_options[0].receive_window_bytes = 16 * 1024;
 	toy_start();
@@ -247,12 +258,14 @@ void blocked_requests_hold_no_more_than_the_limit(void)
 		toy_send(hogs[i], (struct order){ .reply_bytes = 270000 }, 0);
 	}
 	rig_wait(&rig, RIG_S);
-	for (unsigned i = 0; i < HOGS; i++) {
+	before = rte_mempool_in_use_count(rig.link.pool[0]);
+	for (unsigned i = 0; i < HOGS; i++)
 		toy_send(hogs[i], echo, BIG);
-		rig_wait(&rig, 100 * LINK_MS);
-	}
-	rig_wait(&rig, 10 * RIG_S);
-	CHECK(rpc_counters(rig.server)->no_buffers >= HOGS - 4);
+	rig_run(&rig, 60 * RIG_S, watch_pool, &most);
+	/* The limit, the one that has its turn, and what others' windows held open. */
+	CHECK(most - before <= LIMIT + BIG_MBUFS + WINDOW_MBUFS);
+	CHECK(most - before > LIMIT / 2);
+	CHECK(rpc_counters(rig.server)->no_buffers > 0);
 	CHECK_UINT(rpc_counters(rig.server)->requests, HOGS);
 	toy_send(other, echo, 1000);
 	toy_await(other, 1, echo, 1000);
@@ -422,6 +435,17 @@ void empty_pool_delays_replies_only(void)
 	toy_await(peer, 3, echo, 0);
 	peer_await(peer, &reply);
 	CHECK_UINT(reply.frame.sequence, 4);
+	/* What waits holds nothing of what it would need: a reply of 14 mbufs, and 10 there. */
+	toy.drain = true;
+	toy.leave = 10;
+	toy_send(peer, (struct order){ .reply_bytes = 20000 }, 0);
+	rig_wait(&rig, 100 * LINK_MS);
+	CHECK(toy.refused_room > 0);
+	CHECK_UINT(rte_mempool_avail_count(rig.link.pool[0]), toy.leave);
+	toy_refill();
+	toy.drain = false;
+	toy_await(peer, 5, (struct order){ .reply_bytes = 20000 }, 0);
+	toy.leave = 0;
 	/* A stream may die while it waits. */
 	toy.drain = true;
 	toy_send(peer, fail, 0);

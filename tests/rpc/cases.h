@@ -59,7 +59,8 @@ struct toy {
 	uint64_t last_session;
 	unsigned started, finished, refused_room;
 	uint64_t slices;
-	bool drain; /* takes all mbufs of the server's pool before it answers */
+	bool drain;	/* takes the mbufs of the server's pool before it answers ... */
+	unsigned leave; /* ... but for so many */
 	struct rte_mbuf *drained[2048];
 	unsigned drained_count;
 	/* the sessions in the order of their slices */

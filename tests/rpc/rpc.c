@@ -65,7 +65,8 @@ static void drain(void)
 {
 	struct rte_mbuf *m;
 
-	while (toy.drained_count < RTE_DIM(toy.drained) && (m = rte_pktmbuf_alloc(rig.link.pool[0])))
+	while (rte_mempool_avail_count(rig.link.pool[0]) > toy.leave && toy.drained_count < RTE_DIM(toy.drained) &&
+	       (m = rte_pktmbuf_alloc(rig.link.pool[0])))
 		toy.drained[toy.drained_count++] = m;
 }
 
