@@ -101,7 +101,10 @@ const struct config_option config_options[] = {
 	{ "memory.parameter_mib", OF_CONFIG(parameter_mib), .type = OPTION_NUMBER, .min = 1, .max = 1 << 24,
 	  .fallback = "1024", .unit = "MiB", .help = "Memory for rows and their index, of all reactors together." },
 	{ "memory.mbufs", OF_CONFIG(mbufs), .type = OPTION_NUMBER, .min = 1023, .max = (1 << 20) - 1,
-	  .fallback = "16383", .help = "Packet buffers of each reactor; a power of two less one wastes no memory." },
+	  .fallback = "16383",
+	  .help = "Packet buffers of each reactor; a power of two less one wastes no memory. Half of them may be held "
+		  "by "
+		  "requests that come in: one of 4 MiB takes some 3000." },
 
 	{ "limits.connections", OF_CONFIG(connections_max), .type = OPTION_NUMBER, .min = 1, .max = 1 << 20,
 	  .fallback = "4096", .help = "Connections that a reactor holds; a further one is refused." },
