@@ -33,6 +33,7 @@ CASES = [
     ("space_at_the_end", {"docs/x.rst": "text \n"}, "text", "white space"),
     ("tab_at_the_end", {"lib/optim/a.c": C + "int x;\t\n"}, "text", "white space"),
     ("no_newline_at_the_end", {"docs/x.rst": "text"}, "text", "no newline"),
+    ("bytes_for_a_fuzzer", {"tests/fuzz/corpus/x/y": "text ", "tests/fuzz/regress/x/z": "text "}, "text", None),
     ("unfinished", {"lib/optim/a.c": C + "/* TO" "DO: all of it */\n"}, "text", "unfinished"),
     ("unfinished_script", {"scripts/x": "#!/bin/bash\n" + S + "# FIX" "ME\n"}, "text", "unfinished"),
     ("part_of_a_word", {"lib/optim/a.c": C + "/* mktemp X" "XXXXX */\n"}, "text", None),

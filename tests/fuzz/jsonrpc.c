@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The control plane's messages, without its sockets and threads, for which this file stands in. The first byte says whose
+ * ear it is: PS task 0 alone, PS task 0 of three, PS task 1, or a client and a follower that read replies; the rest are
+ * lines. Every request gets one line that is a JSON-RPC reply with its id.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "control/control.h"
+#include "control/follower.c"
+#include "control/jsonrpc_message.h"
+#include "control/node.h"
+
+enum { LINES_MAX = 64, PS_MAX = 3 };
+
+enum ways {
+	WAY_ROLE = 3,
+	WAY_ADMIN = 4,
+	WAY_INSTALL_FAILS = 8,
+	WAY_PEERS_FAIL = 16,
+};
+
+enum roles { ROLE_ALONE, ROLE_LEADER, ROLE_FOLLOWER, ROLE_READER };
+
+static uint8_t way;
+static char *answered; /* what was put off and has come */
+static bool was_answered;
+
+/* ---- what stands in for sockets and threads ---- */
+
+void executor_post(struct executor *executor, struct executor_job *job)
+{
+	job->run(job, false);
+}
+
+void line_server_answer(struct line_connection *connection, char *reply)
+{
+	FUZZ_CHECK(!was_answered, "answered twice");
+	was_answered = true;
+	answered = reply;
+}
+
+struct line_server_counts line_server_count(const struct line_connection *connection)
+{
+	return (struct line_server_counts){ 1, 2, 3, 4, 5 };
+}
+
+struct jsonrpc_client *jsonrpc_connect(const char *address, uint64_t deadline_us, struct star_error *err)
+{
+	if (!(way & WAY_PEERS_FAIL))
+		return (struct jsonrpc_client *)&way; /* never looked into */
+	star_error_set(err, -ECONNREFUSED, "cannot reach %s", address);
+	return NULL;
+}
+
+void jsonrpc_close(struct jsonrpc_client *client)
+{
+}
+
+void jsonrpc_interrupt(struct jsonrpc_client *client)
+{
+}
+
+json_t *jsonrpc_call(struct jsonrpc_client *client, const char *method, json_t *params, uint64_t deadline_us,
+		     struct star_error *err)
+{
+	size_t bytes;
+	char *line = jsonrpc_request_line(1, method, params, &bytes);
+
+	FUZZ_CHECK(line && bytes == strlen(line) && line[bytes - 1] == '\n', "a request that cannot be written");
+	free(line);
+	return json_true();
+}
+
+/* ---- a data plane ---- */
+
+static int install(void *ctx, const struct object_spec *spec, struct star_error *err)
+{
+	struct object_spec copy = *spec;
+
+	FUZZ_CHECK(spec->id >= 1 && spec->id <= WIRE_OBJECTS_MAX && object_spec_check(&copy, err) == 0,
+		   "a bad object is installed: %s", err->text);
+	return way & WAY_INSTALL_FAILS ? star_error_set(err, -ENOSPC, "no room") : 0;
+}
+
+static int set_layout(void *ctx, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
+		      struct star_error *err)
+{
+	FUZZ_CHECK(epoch && first_reactor < cluster_reactors, "layout %u: %u of %u", epoch, first_reactor,
+		   cluster_reactors);
+	return 0;
+}
+
+static json_t *status(void *ctx)
+{
+	return json_pack("{s:i}", "reactors", 2);
+}
+
+static void stop(void *ctx)
+{
+}
+
+static const struct control_data_plane data_plane = { NULL, install, set_layout, status, stop };
+
+/* ---- a node ---- */
+
+static struct config_address ps[PS_MAX] = { { "198.18.1.1", 3333 }, { "198.18.1.2", 3333 }, { "198.18.1.3", 3333 } };
+static struct config_endpoint endpoints[PS_MAX] = {
+	{ { "198.18.1.1", 3333 }, { "198.18.0.1", 5555 } },
+	{ { "198.18.1.2", 3333 }, { "198.18.0.2", 5555 } },
+	{ { "198.18.1.3", 3333 }, { "198.18.0.3", 5555 } },
+};
+
+static void control_begin(struct control *control, struct config *config)
+{
+	const unsigned role = way & WAY_ROLE;
+	struct star_error err = { 0 };
+
+	*config = (struct config){ .job_name = "ps",
+				   .task_index = role == ROLE_FOLLOWER || role == ROLE_READER,
+				   .ps = ps,
+				   .ps_count = role == ROLE_ALONE ? 1 : PS_MAX,
+				   .endpoints = endpoints,
+				   .endpoints_count = PS_MAX,
+				   .reactors = 2,
+				   .partitions = 16384,
+				   .connect_timeout_ms = 1 };
+	config->own = endpoints[config->task_index];
+	*control = (struct control){ .config = config,
+				     .data_plane = data_plane,
+				     .incarnation = 7,
+				     .task = config->task_index,
+				     .socket_path = "/run/starserver/ps.sock" };
+	pthread_mutex_init(&control->lock, NULL);
+	pthread_mutex_init(&control->plane, NULL);
+	if (control->task)
+		return;
+	control->nodes = calloc(config->ps_count, sizeof(control->nodes[0]));
+	FUZZ_CHECK(control->nodes, "no memory");
+	control->nodes[0].layout = (struct layout_node){ 7, "198.18.0.1", 5555, 2 };
+	control->nodes[0].joined = true;
+	control->layout_due = true;
+	FUZZ_CHECK(leader_lay_out(control, 0, &err) == 0, "no layout: %s", err.text);
+}
+
+static void control_end(struct control *control)
+{
+	for (uint32_t id = 1; id <= control->objects_last; id++)
+		free(control->objects[id]);
+	free(control->nodes);
+}
+
+/* ---- lines ---- */
+
+/* One line, JSON, with the id of the request as far as it has one. */
+static void check_reply(const char *reply, const json_t *request)
+{
+	const size_t bytes = strlen(reply);
+	const json_t *id = json_object_get(request, "id"), *got;
+	json_t *json = json_loadb(reply, bytes, JSON_REJECT_DUPLICATES, NULL);
+
+	FUZZ_CHECK(bytes && strchr(reply, '\n') == reply + bytes - 1, "a reply that is not one line: %s", reply);
+	FUZZ_CHECK(json_is_object(json), "a reply that is no JSON object: %s", reply);
+	FUZZ_CHECK(!json_object_get(json, "result") != !json_object_get(json, "error"), "a reply like %s", reply);
+	got = json_object_get(json, "id");
+	FUZZ_CHECK(got && (json_is_null(got) || json_equal(got, id)), "a reply to another request: %s", reply);
+	json_decref(json);
+}
+
+static void serve(struct control *control, const char *line, size_t bytes)
+{
+	struct line_connection *connection = (struct line_connection *)&way; /* never looked into */
+	json_t *request = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, NULL);
+	char *reply = NULL;
+	enum line_outcome outcome;
+
+	was_answered = false;
+	answered = NULL;
+	outcome = methods_serve(control, connection, way & WAY_ADMIN, line, bytes, &reply);
+	FUZZ_CHECK(was_answered == (outcome == LINE_LATER), "put off and not answered, or the other way round");
+	FUZZ_CHECK(outcome != LINE_CLOSE, "a connection closed without a reason");
+	reply = was_answered ? answered : reply;
+	if (reply)
+		check_reply(reply, request);
+	else
+		FUZZ_CHECK(json_is_object(request) && !json_object_get(request, "id"), "no reply to %.*s", (int)bytes,
+			   line);
+	free(reply);
+	json_decref(request);
+}
+
+/* What a client, a worker and a follower make of a server's line. */
+static void read_reply(struct control *control, const char *line, size_t bytes)
+{
+	struct star_error err = { 0 };
+	json_t *result = jsonrpc_reply_parse(line, bytes, 1, "198.18.1.1:3333", &err);
+	struct object_spec spec;
+	struct layout *layout;
+
+	FUZZ_CHECK(!result == !!err.code && !result == !!err.text[0], "an outcome of %d, \"%s\"", err.code, err.text);
+	if (!result)
+		return;
+	layout = layout_from_json(result, &err);
+	if (layout)
+		json_decref(layout_to_json(layout));
+	free(layout);
+	if (object_from_json(result, &spec, &err) == 0)
+		json_decref(object_to_json(&spec));
+	take_reply(control, result, &err);
+	json_decref(result);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	log_set_level(LOG_ERROR + 1);
+	return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	struct input in = { data, data + bytes };
+	struct control control;
+	struct config config;
+
+	way = take8(&in);
+	control_begin(&control, &config);
+	for (unsigned i = 0; i < LINES_MAX && input_left(&in); i++) {
+		const uint8_t *newline = memchr(in.at, '\n', input_left(&in));
+		const size_t n = newline ? (size_t)(newline - in.at) : input_left(&in);
+		/* A copy of its own, so that what is read behind its end is seen. */
+		char *line = memcpy(malloc(n ? n : 1), in.at, n);
+
+		if ((way & WAY_ROLE) == ROLE_READER)
+			read_reply(&control, line, n);
+		else
+			serve(&control, line, n);
+		free(line);
+		in.at += n + !!newline;
+	}
+	control_end(&control);
+	return 0;
+}

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Fuzz targets: libFuzzer with the address and undefined-behaviour sanitizers. They need clang, so they are no part of
+# `all`, and what they are built from lies in a folder of its own: the libraries' sources, compiled anew.
+FUZZ ?=
+SECONDS ?= 60
+FUZZ_BUILD := build/fuzz
+FUZZ_CC := clang-14
+# DPDK's headers and its macros inside each other trip two warnings that gcc does not give.
+FUZZ_CFLAGS := -std=gnu11 -g -O1 -fno-omit-frame-pointer -pthread -fno-strict-aliasing -ffp-contract=off \
+	-march=x86-64-v2 -mtune=generic $(filter-out -Wshadow -Wundef,$(WARNINGS)) -Wno-unknown-pragmas -fno-sanitize-recover=undefined
+FUZZERS :=
+
+# fuzzer: 1 name, 2 the libraries it uses, 3 further objects' sources, 4 those that its stubs stand in for.
+define fuzzer
+FUZZERS += $(1)
+FUZZ_OBJ_$(1) := $$(patsubst %.c,$$(FUZZ_BUILD)/%.o,tests/fuzz/$(1).c $(3) \
+	$$(filter-out $(4),$$(foreach l,$$(call closure,$(2)),$$(wildcard lib/$$(l)/*.c))))
+$$(FUZZ_BUILD)/fuzz-$(1): $$(FUZZ_OBJ_$(1))
+	@echo "  LINK    $$@"
+	$$(Q)$$(FUZZ_CC) -fsanitize=fuzzer,address,undefined -pthread -Wl,--as-needed -o $$@ $$(FUZZ_OBJ_$(1)) \
+		$$(sort $$(foreach l,$$(call closure,$(2)),$$(EXT_LIBS_$$(l)))) -lm
+$$(patsubst %.c,$$(FUZZ_BUILD)/%.o,tests/fuzz/$(1).c $(3)): EXTRA_CFLAGS = $$(foreach l,$$(call closure,$(2)),$$(EXT_CFLAGS_$$(l)))
+endef
+
+$(eval $(call fuzzer,net,net,$(addprefix tests/fuzz/,net_frames.c net_check.c pool.c),))
+# Streams without the segments under them: rpc_tcp.c stands in for lib/net.
+$(eval $(call fuzzer,rpc,service,$(addprefix tests/fuzz/,rpc_tcp.c pool.c),lib/net/%))
+# Methods without sockets and threads: jsonrpc.c stands in for who has them.
+$(eval $(call fuzzer,jsonrpc,control,,$(addprefix lib/control/,control.c executor.c follower.c jsonrpc.c line_server.c listen.c)))
+$(eval $(call fuzzer,config,config,,))
+$(eval $(call fuzzer,endpoint-map,config,,))
+$(eval $(call fuzzer,client,client,,))
+
+define fuzz_library
+$$(patsubst %.c,$$(FUZZ_BUILD)/%.o,$$(wildcard lib/$(1)/*.c)): EXTRA_CFLAGS = $$(foreach l,$$(call closure,$(1)),$$(EXT_CFLAGS_$$(l)))
+endef
+$(foreach l,$(patsubst lib/%/rules.mk,%,$(wildcard lib/*/rules.mk)),$(eval $(call fuzz_library,$(l))))
+# clang does not know the pragmas by which these two ask for their instructions.
+$(FUZZ_BUILD)/lib/optim/avx2.o: EXTRA_CFLAGS = -mavx2
+$(FUZZ_BUILD)/lib/optim/avx512.o: EXTRA_CFLAGS = -mavx512f
+
+$(FUZZ_BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  FUZZ-CC $<"
+	$(Q)$(FUZZ_CC) $(EXTRA_CFLAGS) $(CPPFLAGS) $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link,address,undefined -MMD -MP -c -o $@ $<
+
+.PHONY: fuzz fuzz-build
+#: fuzz       build the fuzz targets with clang and run them; FUZZ="net rpc" runs some, SECONDS=60 each
+fuzz:
+	$(call packages,test)
+	$(call build,fuzz-build)
+	$(Q)tests/fuzz/run --build $(FUZZ_BUILD) --seconds $(SECONDS) $(or $(FUZZ),$(FUZZERS))
+fuzz-build: $(addprefix $(FUZZ_BUILD)/fuzz-,$(FUZZERS))
+
+-include $(sort $(foreach f,$(FUZZERS),$(FUZZ_OBJ_$(f):.o=.d)))
