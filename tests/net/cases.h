@@ -31,4 +31,11 @@ void random_frames_change_nothing(void);
 void flows_are_read_without_trust(void);
 void checksums_equal_those_of_dpdk(void);
 
+/* hostile.c */
+void holes_take_a_bounded_share_of_the_mbufs(void);
+void frames_do_not_wait_for_arp_for_ever(void);
+void a_window_that_was_closed_for_long_goes_on_at_once(void);
+void data_with_an_acknowledgement_of_long_ago_is_refused(void);
+void addresses_that_no_host_has_are_not_answered(void);
+
 #endif

@@ -11,22 +11,12 @@
 
 #include "net/checksum.h"
 #include "tests/net/cases.h"
+#include "tests/net/frame.h"
 #include "tests/unit.h"
 
 struct frame {
 	uint8_t bytes[256];
 	unsigned length;
-};
-
-struct segment_spec {
-	rte_be32_t from;
-	uint16_t from_port, to_port;
-	uint32_t seq, ack;
-	uint8_t flags;
-	uint8_t data_off; /* 0: as it should be */
-	const uint8_t *options;
-	unsigned options_bytes, payload;
-	bool bad_checksum;
 };
 
 static void put_eth(struct frame *f, uint16_t type)
@@ -74,7 +64,7 @@ static void put_segment(struct frame *f, const struct segment_spec *s)
 	tcp->cksum = rte_ipv4_udptcp_cksum(ip, tcp) ^ (s->bad_checksum ? 0x5555 : 0);
 }
 
-static void inject(const struct segment_spec *s)
+void inject(const struct segment_spec *s)
 {
 	struct frame f;
 
@@ -126,7 +116,7 @@ void damaged_segments_are_dropped_and_counted(void)
 }
 
 /* RFC 5961: an established connection survives RSTs and SYNs of somebody who does not know its exact numbers. */
-static bool last_ack(struct link *l, int from, struct rte_mbuf *m)
+bool last_ack(struct link *l, int from, struct rte_mbuf *m)
 {
 	const struct rte_tcp_hdr *tcp = rte_pktmbuf_mtod_offset(m, const struct rte_tcp_hdr *, 34);
 	struct segment_spec *next = l->tap_ctx;

@@ -233,5 +233,10 @@ const struct unit_case unit_cases[] = {
 	{ "random_frames_change_nothing", random_frames_change_nothing },
 	{ "flows_are_read_without_trust", flows_are_read_without_trust },
 	{ "checksums_equal_those_of_dpdk", checksums_equal_those_of_dpdk },
+	{ "holes_take_a_bounded_share_of_the_mbufs", holes_take_a_bounded_share_of_the_mbufs },
+	{ "frames_do_not_wait_for_arp_for_ever", frames_do_not_wait_for_arp_for_ever },
+	{ "a_window_that_was_closed_for_long_goes_on_at_once", a_window_that_was_closed_for_long_goes_on_at_once },
+	{ "data_with_an_acknowledgement_of_long_ago_is_refused", data_with_an_acknowledgement_of_long_ago_is_refused },
+	{ "addresses_that_no_host_has_are_not_answered", addresses_that_no_host_has_are_not_answered },
 	{ NULL, NULL },
 };
