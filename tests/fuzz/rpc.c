@@ -222,13 +222,13 @@ static void write_request(struct tcp_conn *c, struct input *in)
 	put(c, &frame, sizeof(frame));
 	for (unsigned i = 0; i < how % (OPS_MAX + 1u); i++)
 		put_op(c, in, sent);
-	if (frame.opcode == WIRE_PING)
-		sent->pushes = 0;
 	frame.payload_bytes = c->out_to - from - (uint32_t)sizeof(frame);
 	if (wrong >= 0x80 && wrong < 0xa0)
 		frame.deadline_us = 1u << wrong % 32;
 	else if (wrong >= 0xf8) /* seen by the service, or at once, by what it changes */
 		((uint8_t *)&frame)[take8(in) % sizeof(frame)] ^= (uint8_t)(1 + take8(in) % 255);
+	if (frame.opcode != WIRE_EXECUTE)
+		sent->pushes = 0;
 	frame.checksum = wire_checksum(&frame, c->out + from + sizeof(frame), c->out_to - from - sizeof(frame));
 	if (wrong >= 0xf0 && wrong < 0xf8)
 		frame.checksum ^= 1u << take8(in) % 32;
