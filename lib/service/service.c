@@ -42,6 +42,8 @@ struct rpc_service service_rpc(struct service *service)
 
 int service_install(struct service *service, const struct object_spec *spec, struct star_error *err)
 {
+	struct store_table *table;
+
 	if (spec->id < 1 || spec->id > WIRE_OBJECTS_MAX)
 		return star_error_set(err, -EINVAL, "\"%.80s\" has the id %u: 1 to %d are possible", spec->name,
 				      spec->id, WIRE_OBJECTS_MAX);
@@ -51,8 +53,12 @@ int service_install(struct service *service, const struct object_spec *spec, str
 	    object_spec_same(store_table_spec(service->tables[spec->id]), spec, NULL) == 0 &&
 	    strcmp(store_table_spec(service->tables[spec->id])->name, spec->name) == 0)
 		return 0;
-	service->tables[spec->id] = store_table_create(service->options.store, spec, err);
-	return service->tables[spec->id] ? 0 : err->code;
+	table = store_table_create(service->options.store, spec, err);
+	if (!table)
+		return err->code;
+	/* With release, for service_store_stats on another thread: it must find the table finished. */
+	__atomic_store_n(&service->tables[spec->id], table, __ATOMIC_RELEASE);
+	return 0;
 }
 
 void service_set_layout(struct service *service, uint32_t epoch, uint32_t first_partition, uint32_t end_partition)
