@@ -79,9 +79,11 @@ static void fill_net_options(const struct node *node, const struct shard *shard,
 		interface->port = node->ports[i]->id;
 		interface->mtu = node->ports[i]->mtu;
 		interface->mac = node->ports[i]->mac;
-		interface->address = inet_addr(port->address);
-		interface->gateway = port->gateway[0] ? inet_addr(port->gateway) : 0;
-		interface->prefix = port->prefix;
+		interface->addresses_count = 1;
+		interface->addresses[0].address = net_address_v4(inet_addr(port->address));
+		interface->addresses[0].prefix = port->prefix;
+		if (port->gateway[0])
+			interface->gateway4 = net_address_v4(inet_addr(port->gateway));
 	}
 }
 
