@@ -135,6 +135,42 @@ static void af_packet_carries_large(void)
 	carry_frames("net_af_packet", 3900);
 }
 
+/* Wherever in the pool an mbuf lies, it can be sent. */
+static void send_every_mbuf(const char *device)
+{
+	uint8_t sent[CHILD_FRAME_MAX], got[CHILD_FRAME_MAX];
+	static struct rte_mbuf *mbufs[CHILD_MBUFS];
+	struct opened o = { 0 };
+	unsigned n = 0;
+
+	child_veth(1500, 1, false);
+	child_capture();
+	if (!open_port(&o, device, 1500, 1))
+		return;
+	while (n < CHILD_MBUFS && (mbufs[n] = rte_pktmbuf_alloc(o.pools[0])))
+		n++;
+	CHECK(n >= CHILD_MBUFS / 4); /* the driver has some */
+	for (unsigned i = 0; i < n; i++) {
+		child_frame(sent, o.port, (uint16_t)i, 200);
+		memcpy(rte_pktmbuf_append(mbufs[i], 200), sent, 200);
+		if (!CHECK_UINT(port_send(o.port, 0, &mbufs[i], 1), 1) ||
+		    !CHECK_INT(recv(o.peer, got, sizeof(got), 0), 200))
+			return;
+		CHECK_MEM(got, sent, 200);
+	}
+	close_port(&o);
+}
+
+static void af_packet_sends_all(void)
+{
+	send_every_mbuf("net_af_packet");
+}
+
+static void af_xdp_sends_all(void)
+{
+	send_every_mbuf("net_af_xdp");
+}
+
 static void af_packet_rings(void)
 {
 	ring_for_frames("net_af_packet");
@@ -437,6 +473,8 @@ CASE(af_packet_can_be_waited_on, af_packet_rings)
 CASE(af_packet_queues_have_their_own_wait_fds, af_packet_rings_by_queue)
 CASE(af_xdp_sends_and_receives, af_xdp_carries)
 CASE(af_xdp_can_be_waited_on, af_xdp_rings)
+CASE(af_packet_sends_every_mbuf, af_packet_sends_all)
+CASE(af_xdp_sends_every_mbuf, af_xdp_sends_all)
 CASE(drivers_without_interface_open, driver_without_interface)
 CASE(hash_of_a_nic_is_published, rss_is_read)
 CASE(bad_interfaces_are_refused, bad_interfaces)
@@ -466,6 +504,8 @@ const struct unit_case unit_cases[] = {
 	{ "af_packet_queues_have_their_own_wait_fds", af_packet_queues_have_their_own_wait_fds },
 	{ "af_xdp_sends_and_receives", af_xdp_sends_and_receives },
 	{ "af_xdp_can_be_waited_on", af_xdp_can_be_waited_on },
+	{ "af_packet_sends_every_mbuf", af_packet_sends_every_mbuf },
+	{ "af_xdp_sends_every_mbuf", af_xdp_sends_every_mbuf },
 	{ "drivers_without_interface_open", drivers_without_interface_open },
 	{ "hash_of_a_nic_is_published", hash_of_a_nic_is_published },
 	{ "bad_interfaces_are_refused", bad_interfaces_are_refused },
