@@ -21,7 +21,7 @@ BUILD = ROOT / os.environ.get("STAR_BUILD", "build/release")
 KEYS, DIM = 10000, 16
 # What star's frames take for one row of DIM elements; starbench's echo uses the same.
 REQUEST_BYTES, REPLY_BYTES = 104, 80 + 4 * DIM
-STAR_PORT, STAR_CONTROL_PORT, REDIS_PORT, ECHO_PORT = 5555, 3333, 6379, 7777
+STAR_PORT, STAR_CONTROL_PORT, REDIS_PORT, ECHO_PORT, BULK_PORT = 5555, 3333, 6379, 7777, 7778
 START_S, STOP_S, SETTLE_S = 30, 5, 0.2
 NETWORK, LOCK = "bench", "/run/star-bench.lock"
 BUSY_LOAD = 0.5
@@ -77,16 +77,21 @@ class Server:
         self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=self.log,
                                         stderr=subprocess.STDOUT, start_new_session=True)
 
-    def wait_until_ready(self):
+    def listens(self):
         host, port = self.address.split(":")
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+            return True
+        return False
+
+    def wait_until(self, ready):
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise Failure(f"{self.name} ended at start with status {self.process.returncode}: {self.said()}")
-            with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+            if ready():
                 return
             time.sleep(0.05)
-        raise Failure(f"{self.name} does not listen on {self.address} after {START_S} s: {self.said()}")
+        raise Failure(f"{self.name} is not ready on {self.address} after {START_S} s: {self.said()}")
 
     def said(self):
         self.log.seek(0)
@@ -120,9 +125,11 @@ class Server:
 
 
 class Stage:
-    """The network and the servers of one bench."""
+    """The network and the servers of one bench. The end of a data pair that stays here is an appliance's, or, where
+    `kernel` names the pair, has an address of the kernel's."""
 
-    def __init__(self):
+    def __init__(self, pairs=3, kernel=1, needs=()):
+        self.pairs, self.kernel, self.needs = pairs, kernel, needs
         self.servers = []
         self.work = self.net = self.lock = None
 
@@ -130,7 +137,8 @@ class Stage:
         end_on_signals()
         if os.geteuid():
             raise Failure("network namespaces need root; run: sudo make bench")
-        for tool, package in (("redis-server", "redis-server"), ("ip", "iproute2"), ("taskset", "util-linux")):
+        for tool, package in (("redis-server", "redis-server"), ("ip", "iproute2"), ("taskset", "util-linux"),
+                              *self.needs):
             if not shutil.which(tool):
                 raise Failure(f"{tool} is missing (Debian package {package}); run: scripts/install-packages bench")
         cores = sorted(os.sched_getaffinity(0))
@@ -159,15 +167,15 @@ class Stage:
         self.lock.close()
 
     def make_network(self):
-        """Three veth pairs alike: 0 and 2 for the appliance, 1, whose end here gets an address, for kernel servers."""
-        text = run(ROOT / "scripts/testnet", "up", NETWORK, "--index", "auto", "--data", 3)
+        """Veth pairs alike: one, whose end here gets an address, for kernel servers, the others for appliances."""
+        text = run(ROOT / "scripts/testnet", "up", NETWORK, "--index", "auto", "--data", self.pairs)
         net = self.net = dict(line.split("=", 1) for line in text.split())
-        here, address = net["DATA1_INTERFACE"], net["DATA1_APPLIANCE"]
+        here, address = net[f"DATA{self.kernel}_INTERFACE"], net[f"DATA{self.kernel}_APPLIANCE"]
         run("ip", "address", "add", f"{address}/24", "dev", here)
         run("sysctl", "-q", "-w", f"net.ipv4.conf.{here}.arp_ignore=1")
         # Every kernel socket in the comparison uses the same congestion control, whatever the machine's default.
         self.use_cubic([], here, address)
-        for pair in (0, 1, 2):
+        for pair in range(self.pairs):
             self.use_cubic(["ip", "netns", "exec", net["NETNS"]], f"data{pair}", net[f"DATA{pair}_NAMESPACE"])
 
     @staticmethod
@@ -175,18 +183,20 @@ class Stage:
         network = address.rsplit(".", 1)[0] + ".0/24"
         run(*prefix, "ip", "route", "replace", network, "dev", interface, "src", address, "congctl", "cubic")
 
-    def start(self, name, protocol, command, address):
+    def start(self, name, protocol, command, address, ready=None):
+        """A server, asleep; ready: what says that it is up, where a connection to its address does not."""
         # A bench that is killed for good takes its servers along.
         server = Server(name, protocol, ["setpriv", "--pdeathsig", "KILL", "taskset", "-c", self.server_core, *command], address,
                         self.work / f"{name}.log")
         self.servers.append(server)
-        server.wait_until_ready()
+        server.wait_until(ready or server.listens)
         server.sleep()
         return server
 
-    def start_star(self, polling, device="net_af_packet", pair=0):
-        """The appliance on one of its two devices; its name in the results is star, or star-xdp on net_af_xdp."""
-        net, name = self.net, "star-xdp" if device == "net_af_xdp" else "star"
+    def start_star(self, polling, device="net_af_packet", pair=0, changes="", port="", name=None):
+        """The appliance on one of its two devices; its name in the results is star, or star-xdp on net_af_xdp. changes
+        and port: further lines of its configuration, and of its port's."""
+        net, name = self.net, name or ("star-xdp" if device == "net_af_xdp" else "star")
         control = f"{net['CONTROL_HOST']}:{STAR_CONTROL_PORT + pair}"
         data, interface = net[f"DATA{pair}_APPLIANCE"], net[f"DATA{pair}_INTERFACE"]
         config = self.work / f"{name}.conf"
@@ -194,10 +204,11 @@ class Stage:
 node = {{ job_name = "ps"; task_index = 0; }};
 cluster = {{ ps = [ "{control}" ]; }};
 endpoint_map = ( {{ control = "{control}"; data = "{data}:{STAR_PORT}"; }} );
-ports = ( {{ device = "{device}"; interface = "{interface}"; address = "{data}/{net['PREFIX']}"; }} );
+ports = ( {{ device = "{device}"; interface = "{interface}"; address = "{data}/{net['PREFIX']}"; {port} }} );
 cores = {{ number = 1; polling = {str(polling).lower()}; spin_us = 0; pin = true; list = [ {self.server_core} ]; }};
 memory = {{ hugepages = "preferred"; parameter_mib = 64; }};
 control = {{ socket = "{self.work}/{name}.sock"; }};
+{changes}
 """, encoding="utf-8")
         return self.start(name, "star", [BUILD / "app/starserver/starserver", "-c", config], control)
 
@@ -211,6 +222,26 @@ control = {{ socket = "{self.work}/{name}.sock"; }};
         address = self.net["DATA1_APPLIANCE"]
         return self.start("echo", "echo", [BUILD / "bench/epoll-echo", address, ECHO_PORT, REQUEST_BYTES, REPLY_BYTES],
                           f"{address}:{ECHO_PORT}")
+
+    def start_bulk(self):
+        address = self.net[f"DATA{self.kernel}_APPLIANCE"]
+        return self.start("kernel", "bulk", [BUILD / "bench/epoll-bulk", address, BULK_PORT], f"{address}:{BULK_PORT}")
+
+    def inside(self, *command):
+        """A command in the namespace, on the client's core."""
+        return ["ip", "netns", "exec", self.net["NETNS"], "taskset", "-c", str(self.client_core), *map(str, command)]
+
+    @contextlib.contextmanager
+    def loss(self, of_thousand):
+        """Frames that the namespace gets are lost at random, on all data pairs alike."""
+        interfaces = ", ".join(f"data{pair}" for pair in range(self.pairs))
+        run("ip", "netns", "exec", self.net["NETNS"], "nft", "-f", "-", input=f"""
+table netdev loss {{ chain in {{ type filter hook ingress devices = {{ {interfaces} }} priority 0;
+numgen random mod 1000 < {of_thousand} counter drop; }}; }}""")
+        try:
+            yield
+        finally:
+            run("ip", "netns", "exec", self.net["NETNS"], "nft", "delete", "table", "netdev", "loss")
 
     def pull(self, server, seconds, *options):
         """One run of the client, as its JSON object."""
@@ -235,13 +266,35 @@ control = {{ socket = "{self.work}/{name}.sock"; }};
         return results
 
 
+def in_turn(count, sides, say):
+    """Sides (functions by name) in turn, count times, the order turned round each time; a list of results each."""
+    results = {name: [] for name in sides}
+    for number in range(count):
+        for name in sides if number % 2 == 0 else reversed(sides):
+            results[name].append(sides[name]())
+            print(f"round {number + 1}/{count}  {name:<16}  {say(results[name][-1])}", flush=True)
+    return results
+
+
+def call(address, method, **params):
+    """The result of a method of an appliance's control plane."""
+    host, port = address.rsplit(":", 1)
+    request = {"jsonrpc": "2.0", "id": 1, "method": method, **({"params": params} if params else {})}
+    with socket.create_connection((host, int(port)), START_S) as connection, connection.makefile() as lines:
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        answer = json.loads(lines.readline() or "{}")
+    if "result" not in answer:
+        raise Failure(f"{address} answered {method} with {answer}")
+    return answer["result"]
+
+
 FIGURES = ("rate", "p50_us", "p90_us", "p99_us", "p999_us", "server_cpu_us", "server_core_us", "client_cpu_us")
 
 
-def summary(results):
+def summary(results, names=FIGURES):
     """Median, spread and rounds of each figure of one server."""
     figures = {}
-    for name in FIGURES:
+    for name in names:
         values = [result[name] for result in results]
         figures[name] = {"median": statistics.median(values), "min": min(values), "max": max(values), "rounds": values}
     return figures

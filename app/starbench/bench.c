@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -198,6 +199,48 @@ static int open_connections(struct bench *b, struct star_error *err)
 	return 0;
 }
 
+/* Each takes a file; the limit is raised as far as it goes. */
+static void allow_files(uint64_t files)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= files)
+		return;
+	limit.rlim_cur = limit.rlim_max < files ? limit.rlim_max : files;
+	setrlimit(RLIMIT_NOFILE, &limit); /* what is still missing, socket() says */
+}
+
+/* They end by a RST: thousands in TIME_WAIT would leave the next run without ports. */
+static int open_idle(struct bench *b, struct star_error *err)
+{
+	const struct linger reset = { .l_onoff = 1 };
+
+	b->idle = calloc(b->options->idle + 1, sizeof(*b->idle));
+	if (!b->idle)
+		return star_error_set(err, -ENOMEM, "out of memory for %u idle connections", b->options->idle);
+	for (; b->idle_count < b->options->idle; b->idle_count++) {
+		const int fd = dial(&b->targets[b->idle_count % b->targets_count].address, err);
+
+		if (fd < 0)
+			return fd;
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+		b->idle[b->idle_count] = fd;
+	}
+	return 0;
+}
+
+/* One that was not there to the end was not idle, but lost. */
+void bench_check_idle(struct bench *b)
+{
+	char byte;
+
+	for (uint32_t i = 0; i < b->idle_count; i++)
+		if (recv(b->idle[i], &byte, 1, MSG_DONTWAIT | MSG_PEEK) >= 0 || errno != EAGAIN) {
+			bench_wrong(b, "an idle connection was lost");
+			b->errors++;
+		}
+}
+
 struct bench *bench_create(const struct options *options, struct star_error *err)
 {
 	struct bench *b = calloc(1, sizeof(*b));
@@ -209,6 +252,7 @@ struct bench *bench_create(const struct options *options, struct star_error *err
 		return NULL;
 	}
 	b->options = options;
+	allow_files((uint64_t)options->connections + options->idle + BENCH_FILES);
 	b->protocol = options->protocol;
 	b->epoll_fd = -1;
 	b->keys = calloc(options->keys, sizeof(*b->keys));
@@ -229,7 +273,7 @@ struct bench *bench_create(const struct options *options, struct star_error *err
 	code = b->protocol->open(b, err);
 	for (uint32_t t = 0; b->protocol->fill && t < b->targets_count && !code; t++)
 		code = fill_target(b, &b->targets[t], err);
-	if (!code && !open_connections(b, err))
+	if (!code && !open_idle(b, err) && !open_connections(b, err))
 		return b;
 destroy:
 	bench_destroy(b);
@@ -247,6 +291,9 @@ void bench_destroy(struct bench *b)
 		free(c->in);
 		free(c->out);
 	}
+	for (uint32_t i = 0; i < b->idle_count; i++)
+		close(b->idle[i]);
+	free(b->idle);
 	if (b->epoll_fd >= 0)
 		close(b->epoll_fd);
 	if (b->protocol->close)

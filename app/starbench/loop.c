@@ -179,4 +179,5 @@ void bench_run(struct bench *b)
 	}
 	if (b->phase != BENCH_DRAIN) /* no connection is left to end the phase */
 		cpu_read(b->options, &b->end);
+	bench_check_idle(b);
 }

@@ -20,6 +20,7 @@ static const char usage[] =
 	"  --control H:P      star: control address of PS task 0; the table is created if need be\n"
 	"  --address H:P      redis, echo: address of the server\n"
 	"  --connections N    1 to 4096 [1]\n"
+	"  --idle N           further connections that stay open and silent, up to 1048576 [0]\n"
 	"  --depth N          requests in flight on each connection, 1 to 64 [1]\n"
 	"  --keys N           keys to draw from, all filled beforehand, 1 to 10000000 [10000]\n"
 	"  --dim N            elements (float32) of a row, 2 to 4096 [16]\n"
@@ -40,6 +41,7 @@ enum option_id {
 	OPTION_CONTROL,
 	OPTION_ADDRESS,
 	OPTION_CONNECTIONS,
+	OPTION_IDLE,
 	OPTION_DEPTH,
 	OPTION_KEYS,
 	OPTION_DIM,
@@ -58,6 +60,7 @@ static const struct option long_options[] = {
 	{ "control", required_argument, NULL, OPTION_CONTROL },
 	{ "address", required_argument, NULL, OPTION_ADDRESS },
 	{ "connections", required_argument, NULL, OPTION_CONNECTIONS },
+	{ "idle", required_argument, NULL, OPTION_IDLE },
 	{ "depth", required_argument, NULL, OPTION_DEPTH },
 	{ "keys", required_argument, NULL, OPTION_KEYS },
 	{ "dim", required_argument, NULL, OPTION_DIM },
@@ -104,6 +107,7 @@ static const struct {
 	bool whole;
 } bounds[] = {
 	[OPTION_CONNECTIONS] = { 1, BENCH_CONNECTIONS_MAX, true },
+	[OPTION_IDLE] = { 0, BENCH_IDLE_MAX, true },
 	[OPTION_DEPTH] = { 1, BENCH_DEPTH_MAX, true },
 	[OPTION_KEYS] = { 1, BENCH_KEYS_MAX, true },
 	[OPTION_DIM] = { 2, WIRE_DIM_MAX, true },
@@ -119,6 +123,9 @@ static void set_number(struct options *o, int id, double value)
 	switch (id) {
 	case OPTION_CONNECTIONS:
 		o->connections = (uint32_t)value;
+		break;
+	case OPTION_IDLE:
+		o->idle = (uint32_t)value;
 		break;
 	case OPTION_DEPTH:
 		o->depth = (uint32_t)value;
@@ -226,9 +233,9 @@ static void print_json(const struct bench *b, const struct summary *s)
 {
 	const struct options *o = b->options;
 	json_t *object =
-		json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:b, s:f, s:I, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f}",
-			  "protocol", o->protocol->name, "connections", (int)o->connections, "depth", (int)o->depth,
-			  "keys", (int)o->keys, "dim", (int)o->dim, "spin", o->spin, "checksum",
+		json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:f, s:I, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f}",
+			  "protocol", o->protocol->name, "connections", (int)o->connections, "idle", (int)o->idle,
+			  "depth", (int)o->depth, "keys", (int)o->keys, "dim", (int)o->dim, "spin", o->spin, "checksum",
 			  o->protocol == &protocol_star && o->checksum, "seconds", s->seconds, "requests",
 			  (json_int_t)b->latency.count, "rate", s->rate, "errors", (json_int_t)b->errors, "p50_us",
 			  s->p50_us, "p90_us", s->p90_us, "p99_us", s->p99_us, "p999_us", s->p999_us, "max_us",

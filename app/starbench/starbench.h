@@ -17,12 +17,14 @@
 
 enum bench_limits {
 	BENCH_CONNECTIONS_MAX = 4096,
+	BENCH_IDLE_MAX = 1 << 20,
 	BENCH_DEPTH_MAX = 64,
 	BENCH_KEYS_MAX = 10 * 1000 * 1000,
 	BENCH_SECONDS_MAX = 86400,
 	BENCH_ROOM_BYTES = 512, /* for an error reply: a header and its sentence */
 	BENCH_FILL_BATCH = 64,	/* requests in flight while filling */
 	BENCH_FILL_BYTES = 256, /* of a filling request, beside the row */
+	BENCH_FILES = 64,	/* that are open besides the connections */
 	BENCH_TIMEOUT_S = 5,	/* of connecting, filling, and waiting for the last replies */
 };
 
@@ -32,7 +34,7 @@ struct options {
 	const struct protocol *protocol;
 	const char *control; /* star: control address of PS task 0 */
 	const char *address; /* others: of the server */
-	uint32_t connections, depth, keys, dim;
+	uint32_t connections, idle, depth, keys, dim;
 	double seconds, warmup_s;
 	uint64_t seed;
 	bool spin; /* read the sockets in turn instead of waiting for them */
@@ -89,6 +91,8 @@ struct bench {
 
 	struct connection *connections;
 	uint32_t live;
+	int *idle; /* connections that are open and say nothing */
+	uint32_t idle_count;
 	uint64_t in_flight;
 	enum bench_phase phase;
 	int epoll_fd;
@@ -134,6 +138,8 @@ int bench_wrong(struct bench *b, const char *format, ...) __attribute__((format(
 /* Makes keys, asks the protocol for addresses, connects and fills. NULL with err. */
 struct bench *bench_create(const struct options *options, struct star_error *err);
 void bench_destroy(struct bench *b);
+/* The idle connections that are gone count as errors. */
+void bench_check_idle(struct bench *b);
 /* Runs the phases. Failures are in errors and why. */
 void bench_run(struct bench *b);
 

@@ -282,19 +282,31 @@ static void redis_replies(void)
 	free(b.targets);
 }
 
-/* An echo on loopback that takes one connection, and hangs up after so many replies. */
+enum { IDLE_MAX = 8 };
+
+/* An echo on loopback that takes some idle connections and then one that is not, and hangs up after so many replies. */
 struct echo_server {
 	int listener;
 	char address[32];
 	uint32_t replies_max;
+	uint32_t idle;	       /* connections that are taken before */
+	uint32_t idle_dropped; /* of which so many are closed before the first reply */
+	uint32_t idle_silent;  /* out: so many had said nothing when they ended, */
+	uint32_t idle_reset;   /* and so many ended by a reset */
 };
 
 static void *echo_serve(void *arg)
 {
 	struct echo_server *s = arg;
 	uint8_t in[104], out[80 + 4 * DIM] = { 0 };
-	const int fd = accept(s->listener, NULL, NULL);
+	int idle[IDLE_MAX], fd;
 
+	for (uint32_t i = 0; i < s->idle; i++) {
+		idle[i] = accept(s->listener, NULL, NULL);
+		if (i < s->idle_dropped)
+			close(idle[i]);
+	}
+	fd = accept(s->listener, NULL, NULL);
 	for (uint32_t i = 0; i < s->replies_max; i++) {
 		if (recv(fd, in, sizeof(in), MSG_WAITALL) != sizeof(in))
 			break;
@@ -305,6 +317,13 @@ static void *echo_serve(void *arg)
 			break;
 	}
 	close(fd);
+	for (uint32_t i = s->idle_dropped; i < s->idle; i++) {
+		const ssize_t got = recv(idle[i], in, sizeof(in), 0);
+
+		s->idle_silent += got <= 0;
+		s->idle_reset += got < 0 && errno == ECONNRESET;
+		close(idle[i]);
+	}
 	return NULL;
 }
 
@@ -315,7 +334,7 @@ static void echo_listen(struct echo_server *s)
 
 	s->listener = socket(AF_INET, SOCK_STREAM, 0);
 	bind(s->listener, (struct sockaddr *)&at, sizeof(at));
-	listen(s->listener, 1);
+	listen(s->listener, IDLE_MAX + 1);
 	getsockname(s->listener, (struct sockaddr *)&at, &bytes);
 	snprintf(s->address, sizeof(s->address), "127.0.0.1:%u", ntohs(at.sin_port));
 }
@@ -385,6 +404,53 @@ static void loop_ends_when_the_server_hangs_up(void)
 	CHECK_HAS(why.text, "a connection was lost");
 }
 
+/* They are opened beside the others, say nothing, and end by a reset. */
+static void idle_connections_are_silent(void)
+{
+	struct echo_server server = { .replies_max = UINT32_MAX, .idle = 5 };
+	uint64_t requests = 0, errors = 1;
+	struct star_error why;
+	struct options o = { .protocol = &protocol_echo,
+			     .address = server.address,
+			     .connections = 1,
+			     .idle = 5,
+			     .depth = 1,
+			     .keys = 10,
+			     .dim = DIM,
+			     .seconds = 0.05,
+			     .server_core = -1 };
+
+	echo_listen(&server);
+	run_against_echo(&server, &o, &requests, &errors, &why);
+	CHECK(requests > 0);
+	CHECK_UINT(errors, 0);
+	CHECK_UINT(server.idle_silent, 5);
+	CHECK_UINT(server.idle_reset, 5);
+}
+
+/* A server that gives up the idle ones to serve the busy ones shall not look good. */
+static void lost_idle_connections_are_errors(void)
+{
+	struct echo_server server = { .replies_max = UINT32_MAX, .idle = 5, .idle_dropped = 2 };
+	uint64_t requests = 0, errors = 0;
+	struct star_error why;
+	struct options o = { .protocol = &protocol_echo,
+			     .address = server.address,
+			     .connections = 1,
+			     .idle = 5,
+			     .depth = 1,
+			     .keys = 10,
+			     .dim = DIM,
+			     .seconds = 0.05,
+			     .server_core = -1 };
+
+	echo_listen(&server);
+	run_against_echo(&server, &o, &requests, &errors, &why);
+	CHECK(requests > 0);
+	CHECK_UINT(errors, 2);
+	CHECK_HAS(why.text, "an idle connection was lost");
+}
+
 static void addresses(void)
 {
 	static const char *const wrong[] = { "",
@@ -420,6 +486,8 @@ const struct unit_case unit_cases[] = {
 	{ "redis_replies", redis_replies },
 	{ "loop_counts_every_reply", loop_counts_every_reply },
 	{ "loop_ends_when_the_server_hangs_up", loop_ends_when_the_server_hangs_up },
+	{ "idle_connections_are_silent", idle_connections_are_silent },
+	{ "lost_idle_connections_are_errors", lost_idle_connections_are_errors },
 	{ "addresses", addresses },
 	{ NULL, NULL },
 };
