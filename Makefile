@@ -90,7 +90,7 @@ $(BUILD)/%.o: %.c
 	@echo "  CC      $<"
 	$(Q)$(CC) $(EXTRA_CFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-.PHONY: all tests demo test bench lint format docs install uninstall help clean facts
+.PHONY: all tests demo test soak bench lint format docs install uninstall help clean facts
 #: all        build the programs and libstar (the default)
 all: $(BINARIES_program) $(BUILD)/lib/libstar.so
 #: tests      build everything, the test programs included
@@ -110,6 +110,9 @@ test:
 	$(call packages,test)
 	$(call build,tests)
 	$(Q)scripts/run-tests --build $(BUILD) $(addprefix --unit ,$(BINARIES_test)) $(TESTS)
+#: soak       the same with as much of everything as the issues ask for: hours; TESTS="net kernel-peer" runs some
+soak: export STAR_SOAK := 1
+soak: test
 #: bench      install what it needs, build, and run all benchmarks; BENCH=name runs one
 bench:
 	$(call packages,bench)

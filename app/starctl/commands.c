@@ -40,16 +40,23 @@ static struct jsonrpc_client *open_node(const struct invocation *invocation, boo
 	return node ? jsonrpc_connect(node, CALL_US, err) : NULL;
 }
 
-/* Asks a node for something, and shows it. */
-static int show(const struct invocation *invocation, const char *method, void (*render)(const json_t *, FILE *))
+/* Asks a node for something; the result, or NULL with a sentence. Takes params. */
+static json_t *ask(const struct invocation *invocation, const char *method, json_t *params, struct star_error *err)
 {
-	struct star_error err = { 0 };
-	struct jsonrpc_client *client = open_node(invocation, true, &err);
-	json_t *result = client ? jsonrpc_call(client, method, NULL, CALL_US, &err) : NULL;
+	struct jsonrpc_client *client = open_node(invocation, true, err);
+	json_t *result = NULL;
 
+	if (client)
+		result = jsonrpc_call(client, method, params, CALL_US, err);
+	else
+		json_decref(params);
 	jsonrpc_close(client);
-	if (!result)
-		return fail(invocation, &err, STARCTL_FAILED);
+	return result;
+}
+
+/* For people, or as it is. Takes result. */
+static int print(const struct invocation *invocation, json_t *result, void (*render)(const json_t *, FILE *))
+{
 	if (invocation->json) {
 		print_json(result, invocation->out);
 		return STARCTL_OK;
@@ -57,6 +64,16 @@ static int show(const struct invocation *invocation, const char *method, void (*
 	render(result, invocation->out);
 	json_decref(result);
 	return STARCTL_OK;
+}
+
+/* Asks a node for something, and shows it. Takes params. */
+static int show(const struct invocation *invocation, const char *method, json_t *params,
+		void (*render)(const json_t *, FILE *))
+{
+	struct star_error err = { 0 };
+	json_t *result = ask(invocation, method, params, &err);
+
+	return result ? print(invocation, result, render) : fail(invocation, &err, STARCTL_FAILED);
 }
 
 /* Until Ctrl-C, or until the node is gone. */
@@ -89,17 +106,43 @@ static int watch(const struct invocation *invocation)
 
 int run_status(const struct invocation *invocation)
 {
-	return invocation->watch ? watch(invocation) : show(invocation, "status", render_status);
+	return invocation->watch ? watch(invocation) : show(invocation, "status", NULL, render_status);
 }
 
 int run_tables(const struct invocation *invocation)
 {
-	return show(invocation, "tables", render_tables);
+	return show(invocation, "tables", NULL, render_tables);
+}
+
+int run_connections(const struct invocation *invocation)
+{
+	struct star_error err = { 0 };
+	json_t *params = connection_filters(invocation->argc, invocation->argv, &err);
+
+	return params ? show(invocation, "connections", params, render_connections)
+		      : fail(invocation, &err, STARCTL_USAGE);
+}
+
+int run_counters(const struct invocation *invocation)
+{
+	struct star_error err = { 0 };
+	json_t *status = ask(invocation, "status", NULL, &err), *sums;
+
+	if (!status)
+		return fail(invocation, &err, STARCTL_FAILED);
+	sums = sum_counters(status);
+	json_decref(status);
+	return print(invocation, sums, render_counters);
 }
 
 int run_endpoint_map(const struct invocation *invocation)
 {
-	return show(invocation, "endpoint_map", render_endpoints);
+	return show(invocation, "endpoint_map", NULL, render_endpoints);
+}
+
+static struct config_address_text address_text(const struct config_address *address)
+{
+	return config_show(address->host, address->port);
 }
 
 /* A map has no roles. A data address that only the kernel can own is good for a worker, and wrong for a PS task: it is pointed
@@ -118,18 +161,18 @@ static int check_owners(const struct config_endpoint *endpoints, uint32_t count,
 		kernels++;
 		if (out)
 			fprintf(out,
-				"note: the data address %s:%u of %s:%u is the kernel's (%s): good for a worker, "
-				"refused for a PS "
-				"task, which needs one of its own, as in %s:%u=198.18.0.1:%u\n",
-				e->data.host, e->data.port, e->control.host, e->control.port, why, e->control.host,
-				e->control.port, e->data.port);
+				"note: the data address %s of %s is the kernel's (%s): good for a worker, refused for "
+				"a "
+				"PS task, which needs one of its own, as in %s=198.18.0.1:%u\n",
+				address_text(&e->data).text, address_text(&e->control).text, why,
+				address_text(&e->control).text, e->data.port);
 	}
 	if (count && kernels == count)
 		return star_error_set(
 			err, -EINVAL,
 			"%s: every data address is the kernel's, so no entry can be that of a PS task; a data "
-			"address belongs to the appliance, as in %s:%u=198.18.0.1:%u",
-			file, endpoints[0].control.host, endpoints[0].control.port, endpoints[0].data.port);
+			"address belongs to the appliance, as in %s=198.18.0.1:%u",
+			file, address_text(&endpoints[0].control).text, endpoints[0].data.port);
 	return 0;
 }
 
@@ -148,13 +191,9 @@ int run_endpoint_map_check(const struct invocation *invocation)
 		return fail(invocation, &err, STARCTL_USAGE);
 	}
 	list = json_array();
-	for (uint32_t i = 0; i < count; i++) {
-		char control[CONFIG_HOST_MAX + 8], data[CONFIG_HOST_MAX + 8];
-
-		snprintf(control, sizeof(control), "%s:%u", endpoints[i].control.host, endpoints[i].control.port);
-		snprintf(data, sizeof(data), "%s:%u", endpoints[i].data.host, endpoints[i].data.port);
-		json_array_append_new(list, json_pack("{s:s, s:s}", "control", control, "data", data));
-	}
+	for (uint32_t i = 0; i < count; i++)
+		json_array_append_new(list, json_pack("{s:s, s:s}", "control", address_text(&endpoints[i].control).text,
+						      "data", address_text(&endpoints[i].data).text));
 	free(endpoints);
 	if (invocation->json) {
 		print_json(json_pack("{s:s, s:b, s:o}", "file", file, "ok", true, "endpoints", list), invocation->out);

@@ -42,9 +42,10 @@ static const struct column reactor_columns[] = {
 };
 
 static const struct column port_columns[] = {
-	{ "name", "PORT", VALUE_TEXT }, { "interface", "INTERFACE", VALUE_TEXT },
-	{ "mac", "MAC", VALUE_TEXT },	{ "address", "ADDRESS", VALUE_TEXT },
-	{ "mtu", "MTU", VALUE_COUNT },	{ NULL, NULL, VALUE_TEXT },
+	{ "name", "PORT", VALUE_TEXT },	 { "interface", "INTERFACE", VALUE_TEXT },
+	{ "mac", "MAC", VALUE_TEXT },	 { "addresses", "ADDRESSES", VALUE_TEXT },
+	{ "vlan", "VLAN", VALUE_COUNT }, { "mtu", "MTU", VALUE_COUNT },
+	{ NULL, NULL, VALUE_TEXT },
 };
 
 static const struct column node_columns[] = {
@@ -71,9 +72,31 @@ static const char *const shown_members[] = { "name",	   "job",     "task",	   "v
 					     "nodes",	   "leader",  "ports",	   "reactors",	  "control_plane",
 					     NULL };
 
+/* An array of plain values can stand in one place, parted by commas. */
+static bool is_plain_list(const json_t *value)
+{
+	const json_t *member;
+	size_t i;
+
+	json_array_foreach(value, i, member) if (json_is_object(member) || json_is_array(member)) return false;
+	return json_array_size(value) > 0;
+}
+
 static void scalar_text(const json_t *value, char *text, size_t size)
 {
-	if (json_is_string(value))
+	const json_t *member;
+	size_t i, used = 0;
+
+	if (is_plain_list(value)) {
+		json_array_foreach(value, i, member)
+		{
+			if (used + 2 < size)
+				used += (size_t)snprintf(text + used, size - used, "%s", i ? ", " : "");
+			if (used + 1 < size)
+				scalar_text(member, text + used, size - used);
+			used += strlen(text + used);
+		}
+	} else if (json_is_string(value))
 		snprintf(text, size, "%s", json_string_value(value));
 	else if (json_is_boolean(value))
 		snprintf(text, size, "%s", json_is_true(value) ? "yes" : "no");
@@ -111,7 +134,7 @@ static bool any_has(const json_t *rows, const char *key)
 	{
 		const json_t *value = json_object_get(row, key);
 
-		if (value && !json_is_object(value) && !json_is_array(value))
+		if (value && !json_is_object(value) && (!json_is_array(value) || is_plain_list(value)))
 			return true;
 	}
 	return false;

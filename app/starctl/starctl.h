@@ -42,8 +42,9 @@ struct command {
 };
 
 enum command_flags {
-	COMMAND_WATCH = 1 << 0, /* takes --watch */
-	COMMAND_WORDS = 1 << 1, /* takes --words */
+	COMMAND_WATCH = 1 << 0,	  /* takes --watch */
+	COMMAND_WORDS = 1 << 1,	  /* takes --words */
+	COMMAND_FILTERS = 1 << 2, /* takes filters of connections */
 };
 
 /* Ended by an entry without a name. */
@@ -55,6 +56,8 @@ int starctl_run(int argc, char **argv, const char *sockets, FILE *out, FILE *err
 /* commands.c */
 int run_status(const struct invocation *invocation);
 int run_tables(const struct invocation *invocation);
+int run_connections(const struct invocation *invocation);
+int run_counters(const struct invocation *invocation);
 int run_endpoint_map(const struct invocation *invocation);
 int run_endpoint_map_check(const struct invocation *invocation);
 int run_config_check(const struct invocation *invocation);
@@ -76,6 +79,15 @@ const char *choose_node(const struct invocation *invocation, bool may_guess, cha
 void render_status(const json_t *status, FILE *out);
 void render_tables(const json_t *tables, FILE *out);
 void render_endpoints(const json_t *endpoints, FILE *out);
+
+/* connections.c: a node's TCP, in the shapes of `ss -ti` and `nstat` */
+/* "name=value" words as parameters of the method; NULL with a sentence. */
+json_t *connection_filters(int argc, char **argv, struct star_error *err);
+void print_connection_filters(FILE *out);
+void render_connections(const json_t *reply, FILE *out);
+/* The counters of all reactors of a status, added up; a new reference. */
+json_t *sum_counters(const json_t *status);
+void render_counters(const json_t *sums, FILE *out);
 
 /* table.c: columns as wide as their widest cell; what is wider than a terminal continues below. Cells are text; control characters in them are not printed. */
 enum { TABLE_COLUMNS_MAX = 24, TABLE_CELL_MAX = 64, TABLE_WIDTH = 100 };

@@ -12,6 +12,13 @@ const struct command starctl_commands[] = {
 	  run_status },
 	{ "tables", "", 0, 0, 0, "list the tables and variables that the node holds",
 	  "Any node can be asked: all hold the same catalogue.", run_tables },
+	{ "connections", "[FILTER...]", 0, 4, COMMAND_FILTERS, "show the connections of the node's TCP",
+	  "As `ss -ti` does. Filters: reactor=N, state=established (or another of TCP's), peer=ADDRESS[:PORT],\n"
+	  "limit=N (1000 unless it says otherwise, at most 10000).",
+	  run_connections },
+	{ "counters", "", 0, 0, 0, "show what the node's network stack has counted",
+	  "As `nstat -a` does, under the kernel's names where it has them; of all reactors together, zeros left out.",
+	  run_counters },
 	{ "endpoint-map", "", 0, 0, 0, "show the node's endpoint map",
 	  "Control address and data address of every node, as the node has read them.", run_endpoint_map },
 	{ "endpoint-map check", "FILE", 1, 1, 0, "check an endpoint map without a node",
@@ -134,6 +141,8 @@ static void print_words(const struct invocation *invocation)
 	command = find_command(invocation->argc, invocation->argv, &words, &err);
 	if (command && command->flags & COMMAND_WATCH)
 		fprintf(invocation->out, "--watch\n");
+	if (command && command->flags & COMMAND_FILTERS)
+		print_connection_filters(invocation->out);
 	for (unsigned i = 0; i < OPTIONS; i++)
 		fprintf(invocation->out, "%.*s\n", (int)strcspn(options[i].text, " "), options[i].text);
 }

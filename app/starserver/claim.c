@@ -16,37 +16,57 @@
 
 #include "node.h"
 
-static int refuse_kernel(const struct config_port *port, const struct ifaddrs *at, struct star_error *err)
+static unsigned prefix_of(const struct sockaddr *mask)
 {
-	const in_addr_t mask = at->ifa_netmask ? ((const struct sockaddr_in *)at->ifa_netmask)->sin_addr.s_addr : ~0u;
+	const uint8_t *bytes = NULL;
+	unsigned count = 0, prefix = 0;
 
-	return star_error_set(err, -EADDRINUSE,
-			      "the data address %s is the kernel's too, on %s, and both would answer: run "
-			      "`ip address delete %s/%d dev %s`, or give the port another address",
-			      port->address, at->ifa_name, port->address, __builtin_popcount(mask), at->ifa_name);
+	if (mask && mask->sa_family == AF_INET) {
+		bytes = (const uint8_t *)&((const struct sockaddr_in *)mask)->sin_addr;
+		count = sizeof(struct in_addr);
+	} else if (mask && mask->sa_family == AF_INET6) {
+		bytes = (const uint8_t *)&((const struct sockaddr_in6 *)mask)->sin6_addr;
+		count = sizeof(struct in6_addr);
+	}
+	for (unsigned i = 0; i < count; i++)
+		prefix += (unsigned)__builtin_popcount(bytes[i]);
+	return prefix;
 }
 
-static int check_kernel(const struct config_port *port, struct star_error *err)
+static bool is_address(const struct sockaddr *at, const char *host)
 {
-	const in_addr_t address = inet_addr(port->address);
+	char text[INET6_ADDRSTRLEN] = "";
+
+	if (at && at->sa_family == AF_INET)
+		inet_ntop(AF_INET, &((const struct sockaddr_in *)at)->sin_addr, text, sizeof(text));
+	else if (at && at->sa_family == AF_INET6)
+		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)at)->sin6_addr, text, sizeof(text));
+	return strcmp(text, host) == 0;
+}
+
+static int check_kernel(const char *host, struct star_error *err)
+{
 	struct ifaddrs *list;
 	int status = 0;
 
 	if (getifaddrs(&list) < 0)
 		return star_error_set(err, -errno, "the addresses of this machine cannot be read: %m");
 	for (const struct ifaddrs *at = list; at && status == 0; at = at->ifa_next)
-		if (at->ifa_addr && at->ifa_addr->sa_family == AF_INET &&
-		    ((const struct sockaddr_in *)at->ifa_addr)->sin_addr.s_addr == address)
-			status = refuse_kernel(port, at, err);
+		if (is_address(at->ifa_addr, host))
+			status = star_error_set(
+				err, -EADDRINUSE,
+				"the data address %s is the kernel's too, on %s, and both would answer: run "
+				"`ip address delete %s/%u dev %s`, or give the port another address",
+				host, at->ifa_name, host, prefix_of(at->ifa_netmask), at->ifa_name);
 	freeifaddrs(list);
 	return status;
 }
 
-static int claim(const struct config_port *port, int *fd, struct star_error *err)
+static int claim(const struct config_port *port, const char *host, int *fd, struct star_error *err)
 {
 	struct sockaddr_un name = { .sun_family = AF_UNIX };
 	const int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "starserver/%s/%s",
-				    port->interface[0] ? port->interface : port->pci, port->address);
+				    port->interface[0] ? port->interface : port->pci, host);
 	const socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 
 	*fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -56,20 +76,28 @@ static int claim(const struct config_port *port, int *fd, struct star_error *err
 		return star_error_set(err, -EADDRINUSE,
 				      "the data ports of %s are taken by another appliance: `ss -xap | grep @%s` shows "
 				      "by which process; stop it, or give the port another address",
-				      port->address, name.sun_path + 1);
-	return star_error_set(err, -errno, "the data address %s cannot be claimed: %m", port->address);
+				      host, name.sun_path + 1);
+	return star_error_set(err, -errno, "the data address %s cannot be claimed: %m", host);
+}
+
+static int claim_port(struct node *node, const struct config_port *port, struct star_error *err)
+{
+	int status = 0;
+
+	for (unsigned i = 0; i < port->addresses_count && status == 0; i++) {
+		status = check_kernel(port->addresses[i].host, err);
+		if (status == 0)
+			status = claim(port, port->addresses[i].host, &node->claims[node->claims_count++], err);
+	}
+	return status;
 }
 
 int node_claim(struct node *node, struct star_error *err)
 {
-	const struct config *config = node->config;
 	int status = 0;
 
-	for (unsigned i = 0; i < config->ports_count && status == 0; i++) {
-		status = check_kernel(&config->ports[i], err);
-		if (status == 0)
-			status = claim(&config->ports[i], &node->claims[node->claims_count++], err);
-	}
+	for (unsigned i = 0; i < node->config->ports_count && status == 0; i++)
+		status = claim_port(node, &node->config->ports[i], err);
 	return status;
 }
 

@@ -140,9 +140,10 @@ static int serve(const struct config *config, const sigset_t *signals)
 		control = control_create(&options, &err);
 	}
 	if (control) {
-		log_info("ready: %s task %u, control %s:%u, data %s:%u, %u reactor%s", config->job_name,
-			 config->task_index, config->own.control.host, config->own.control.port, config->own.data.host,
-			 config->own.data.port, config->reactors, config->reactors == 1 ? "" : "s");
+		log_info("ready: %s task %u, control %s, data %s, %u reactor%s", config->job_name, config->task_index,
+			 config_show(config->own.control.host, config->own.control.port).text,
+			 config_show(config->own.data.host, config->own.data.port).text, config->reactors,
+			 config->reactors == 1 ? "" : "s");
 		sigwait(signals, &signal);
 		pthread_sigmask(SIG_UNBLOCK, signals, NULL); /* a second one ends it at once */
 		log_info("%s: stopping", strsignal(signal));

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "wire/layout.h"
 
-enum { RPC_SLICES_A_TURN = 8, STALL_S = 30, DELAYED_ACK_US = 1000 };
+enum { RPC_SLICES_A_TURN = 8, STALL_S = 30, DELAYED_ACK_US = 1000, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_PROBES = 6 };
 
 /* ---- what a reactor runs ---- */
 
@@ -23,11 +23,28 @@ static unsigned shard_steer(void *ctx, const struct rte_mbuf *frame)
 	const struct net_flow flow = net_flow(frame);
 	const unsigned index = (unsigned)flow.port - node->config->own.data.port;
 
-	if (flow.kind == NET_FLOW_ARP)
+	switch (flow.kind) {
+	case NET_FLOW_NEIGHBOUR:
 		return REACTOR_ALL;
-	if ((flow.kind == NET_FLOW_TCP || flow.kind == NET_FLOW_UDP) && index < node->shards_count)
-		return index;
-	return REACTOR_HERE;
+	case NET_FLOW_FRAGMENT:
+		return 0; /* only the first of a packet shows a port: one reactor puts all together */
+	case NET_FLOW_OTHER:
+		return REACTOR_HERE;
+	default:
+		return index < node->shards_count ? index : REACTOR_HERE;
+	}
+}
+
+/* What reactor 0 has put together goes on to the one that it is for. */
+static bool shard_reassembled(void *ctx, struct rte_mbuf *frame)
+{
+	struct shard *shard = ctx;
+	const unsigned to = shard_steer(shard, frame);
+
+	if (to >= shard->node->shards_count || to == shard->index)
+		return false;
+	reactor_give(shard->reactor, to, frame);
+	return true;
 }
 
 static void shard_receive(void *ctx, struct rte_mbuf **frames, unsigned n, uint64_t now_ns)
@@ -54,7 +71,28 @@ static unsigned shard_transmit(void *ctx, struct rte_mbuf **frames, unsigned max
 
 /* ---- start and stop ---- */
 
-static void fill_net_options(const struct node *node, const struct shard *shard, const uint64_t secret[2],
+/* A literal that lib/config has checked; "": none. */
+static struct net_address parse_address(const char *host)
+{
+	struct in6_addr v6;
+	struct in_addr v4;
+
+	if (inet_pton(AF_INET, host, &v4) == 1)
+		return net_address_v4(v4.s_addr);
+	if (inet_pton(AF_INET6, host, &v6) == 1)
+		return net_address_v6(&v6);
+	return (struct net_address){ .halves = { 0, 0 } };
+}
+
+static bool has_address(const struct config_port *port, const char *host)
+{
+	for (unsigned i = 0; i < port->addresses_count; i++)
+		if (strcmp(port->addresses[i].host, host) == 0)
+			return true;
+	return false;
+}
+
+static void fill_net_options(const struct node *node, struct shard *shard, const uint64_t secret[2],
 			     struct net_options *o)
 {
 	const struct config *config = node->config;
@@ -62,7 +100,10 @@ static void fill_net_options(const struct node *node, const struct shard *shard,
 	*o = (struct net_options){
 		.pool = shard->pool,
 		.interfaces_count = node->ports_count,
-		.arp_silent = shard->index != 0,
+		.neighbours_silent = shard->index != 0,
+		.mld = shard->index == 0,
+		.reassembled = shard_reassembled,
+		.reassembled_ctx = shard,
 		.connections_max = config->connections_max,
 		.receive_window_bytes = config->receive_window_kib << 10,
 		.rto_min_us = config->rto_min_us,
@@ -70,6 +111,9 @@ static void fill_net_options(const struct node *node, const struct shard *shard,
 		.delayed_ack_us = DELAYED_ACK_US,
 		.time_wait_ms = config->time_wait_ms,
 		.user_timeout_ms = config->user_timeout_ms,
+		.keepalive_idle_s = config->keepalive_s,
+		.keepalive_interval_s = KEEPALIVE_INTERVAL_S,
+		.keepalive_probes = KEEPALIVE_PROBES,
 		.secret = { secret[0], secret[1] },
 		.now_ns = clock_ns(),
 	};
@@ -80,11 +124,15 @@ static void fill_net_options(const struct node *node, const struct shard *shard,
 		interface->port = node->ports[i]->id;
 		interface->mtu = node->ports[i]->mtu;
 		interface->mac = node->ports[i]->mac;
-		interface->addresses_count = 1;
-		interface->addresses[0].address = net_address_v4(inet_addr(port->address));
-		interface->addresses[0].prefix = port->prefix;
-		if (port->gateway[0])
-			interface->gateway4 = net_address_v4(inet_addr(port->gateway));
+		interface->vlan = (uint16_t)port->vlan;
+		interface->vlan_insert = node->ports[i]->vlan_insert;
+		interface->addresses_count = port->addresses_count;
+		for (unsigned j = 0; j < port->addresses_count; j++) {
+			interface->addresses[j].address = parse_address(port->addresses[j].host);
+			interface->addresses[j].prefix = port->addresses[j].prefix;
+		}
+		interface->gateway4 = parse_address(port->gateway);
+		interface->gateway6 = parse_address(port->gateway6);
 	}
 }
 
@@ -282,7 +330,20 @@ static void set_layout_on_reactor(void *ctx, struct reactor_message *message)
 	rpc_server_set_layout(shard->rpc, question->epoch, shard->node->incarnation);
 }
 
-/* Asks one reactor, and waits for it. */
+int node_ask(struct shard *shard, struct reactor_message *message, struct star_error *err)
+{
+	const int status = reactor_post(shard->reactor, message);
+
+	if (status < 0)
+		return star_error_set(err, status, "reactor %u takes no messages: it is overloaded or stopping",
+				      shard->index);
+	if (reactor_wait(message, ANSWER_TIMEOUT_US) < 0)
+		return star_error_set(err, -ETIMEDOUT, "reactor %u did not answer within %d s", shard->index,
+				      ANSWER_TIMEOUT_US / 1000000);
+	return 0;
+}
+
+/* Asks one reactor. */
 static int ask(struct shard *shard, const struct question *draft, struct star_error *err)
 {
 	struct question *question = malloc(sizeof(*question));
@@ -291,18 +352,11 @@ static int ask(struct shard *shard, const struct question *draft, struct star_er
 	if (!question)
 		return star_error_set(err, -ENOMEM, "no memory for a message to reactor %u", shard->index);
 	*question = *draft;
-	status = reactor_post(shard->reactor, &question->message);
-	if (status < 0) {
-		free(question);
-		return star_error_set(err, status, "reactor %u takes no messages: it is overloaded or stopping",
-				      shard->index);
-	}
-	if (reactor_wait(&question->message, ANSWER_TIMEOUT_US) < 0)
-		return star_error_set(err, -ETIMEDOUT, "reactor %u did not answer within %d s", shard->index,
-				      ANSWER_TIMEOUT_US / 1000000);
-	status = question->status;
-	if (status < 0)
-		star_error_set(err, status, "reactor %u: %s", shard->index, question->err.text);
+	status = node_ask(shard, &question->message, err);
+	if (status == -ETIMEDOUT)
+		return status;
+	if (status == 0 && question->status < 0)
+		status = star_error_set(err, question->status, "reactor %u: %s", shard->index, question->err.text);
 	free(question);
 	return status;
 }
@@ -343,6 +397,11 @@ static json_t *node_figures(void *ctx)
 	return node_status(ctx);
 }
 
+static int list_connections(void *ctx, const struct control_connections *which, json_t **result, struct star_error *err)
+{
+	return node_connections(ctx, which, result, err);
+}
+
 static void node_shutdown(void *ctx)
 {
 	kill(getpid(), SIGTERM); /* main waits for it */
@@ -351,7 +410,7 @@ static void node_shutdown(void *ctx)
 struct steering node_steering(const struct node *node)
 {
 	for (unsigned i = 0; i < node->ports_count; i++)
-		if (strcmp(node->config->ports[i].address, node->config->own.data.host) == 0)
+		if (has_address(&node->config->ports[i], node->config->own.data.host))
 			return node->ports[i]->steering;
 	return (struct steering){ 0 };
 }
@@ -363,6 +422,7 @@ struct control_data_plane node_data_plane(struct node *node)
 		.install = node_install,
 		.set_layout = node_set_layout,
 		.status = node_figures,
+		.connections = list_connections,
 		.shutdown = node_shutdown,
 	};
 }

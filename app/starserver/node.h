@@ -38,7 +38,7 @@ struct node {
 	size_t arena_bytes; /* of each shard */
 	struct port *ports[CONFIG_PORTS_MAX];
 	unsigned ports_count, shards_count;
-	int claims[CONFIG_PORTS_MAX]; /* sockets that hold this node's data addresses */
+	int claims[CONFIG_PORTS_MAX * CONFIG_ADDRESSES_MAX]; /* sockets that hold this node's addresses */
 	unsigned claims_count;
 	struct shard shards[WIRE_REACTORS_MAX];
 };
@@ -55,6 +55,13 @@ void node_disclaim(struct node *node);
 struct control_data_plane node_data_plane(struct node *node);
 /* What clients need to choose their source ports for the data address; entries 0: nothing. */
 struct steering node_steering(const struct node *node);
+
+/* Gives a reactor a message, and waits until it was run. -ETIMEDOUT: it may still be, and must live on. */
+int node_ask(struct shard *shard, struct reactor_message *message, struct star_error *err);
+
+/* connections.c: what the reactors' stacks know of their connections; a new reference in *result. */
+int node_connections(struct node *node, const struct control_connections *which, json_t **result,
+		     struct star_error *err);
 
 /* status.c: the node's figures; a new reference. */
 json_t *node_status(const struct node *node);

@@ -4,6 +4,16 @@
 
 #define READ(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
+static json_t *addresses_json(const struct config_port *port)
+{
+	json_t *addresses = json_array();
+
+	for (unsigned i = 0; i < port->addresses_count; i++)
+		json_array_append_new(addresses,
+				      json_sprintf("%s/%u", port->addresses[i].host, port->addresses[i].prefix));
+	return addresses;
+}
+
 static json_t *ports_json(const struct node *node)
 {
 	json_t *ports = json_array();
@@ -13,10 +23,11 @@ static json_t *ports_json(const struct node *node)
 		char mac[RTE_ETHER_ADDR_FMT_SIZE];
 
 		rte_ether_format_addr(mac, sizeof(mac), &port->mac);
-		json_array_append_new(ports, json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "name", port->name, "steering",
-						       port_steers_text(port->steers), "interface",
-						       node->config->ports[i].interface, "mac", mac, "address",
-						       node->config->ports[i].address, "mtu", (int)port->mtu));
+		json_array_append_new(ports, json_pack("{s:s, s:s, s:s, s:s, s:o, s:i, s:i}", "name", port->name,
+						       "steering", port_steers_text(port->steers), "interface",
+						       node->config->ports[i].interface, "mac", mac, "addresses",
+						       addresses_json(&node->config->ports[i]), "vlan",
+						       (int)node->config->ports[i].vlan, "mtu", (int)port->mtu));
 	}
 	return ports;
 }
@@ -53,12 +64,19 @@ static json_t *errors_json(const struct shard *shard)
 		{ "eth_short", READ(net->eth_short) },
 		{ "ip_bad_header", READ(net->ip_bad_header) },
 		{ "ip_bad_checksum", READ(net->ip_bad_checksum) },
-		{ "ip_fragment", READ(net->ip_fragment) },
+		{ "ip_bad_extension", READ(net->ip_bad_extension) },
+		{ "ip_reasm_fails", READ(net->ip_reasm_fails) },
+		{ "address_conflicts", READ(net->address_conflicts) },
 		{ "tcp_bad_checksum", READ(net->tcp_bad_checksum) },
 		{ "tcp_bad_header", READ(net->tcp_bad_header) },
 		{ "tcp_bad_option", READ(net->tcp_bad_option) },
 		{ "tcp_no_port", READ(net->tcp_no_port) },
 		{ "tcp_listen_overflow", READ(net->tcp_listen_overflow) },
+		{ "tcp_listen_drops", READ(net->tcp_listen_drops) },
+		{ "tcp_cookies_sent", READ(net->tcp_cookies_sent) },
+		{ "tcp_cookies_failed", READ(net->tcp_cookies_failed) },
+		{ "tcp_idle_closed", READ(net->tcp_idle_closed) },
+		{ "tcp_paws", READ(net->tcp_paws) },
 		{ "tcp_estab_resets", READ(net->tcp_estab_resets) },
 		{ "tcp_timeouts", READ(net->tcp_timeouts) },
 		{ "tcp_retrans_segs", READ(net->tcp_retrans_segs) },
@@ -71,6 +89,25 @@ static json_t *errors_json(const struct shard *shard)
 		if (reasons[i].value)
 			put(errors, reasons[i].name, reasons[i].value);
 	return errors;
+}
+
+/* The stack's counters under the names that the kernel's have in nstat; those that stand at 0 are left out. */
+static json_t *counters_json(const struct net_counters *net)
+{
+	const struct {
+		const char *name;
+		uint64_t value;
+	} counters[] = {
+#define X(name, kernel, text) { kernel, READ(net->name) },
+		NET_COUNTERS(X)
+#undef X
+	};
+	json_t *json = json_object();
+
+	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+		if (counters[i].value)
+			put(json, counters[i].name, counters[i].value);
+	return json;
 }
 
 static json_t *shard_json(const struct shard *shard)
@@ -103,6 +140,7 @@ static json_t *shard_json(const struct shard *shard)
 	put(json, "handed_over", READ(stats->handed_over));
 	put(json, "handed_in", READ(stats->handed_in));
 	json_object_set_new(json, "errors", errors_json(shard));
+	json_object_set_new(json, "counters", counters_json(net_counters(shard->net)));
 	return json;
 }
 

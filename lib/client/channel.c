@@ -55,7 +55,8 @@ struct channel *channel_create(struct star_cluster *cluster, uint32_t task, uint
 	ch->incarnation = incarnation;
 	ch->fd = -1;
 	ch->first_sequence = ch->next_sequence = 1;
-	snprintf(ch->label, sizeof(ch->label), "PS task %u, reactor %u (%s:%u)", task, reactor, host, port);
+	snprintf(ch->label, sizeof(ch->label), "PS task %u, reactor %u (%s)", task, reactor,
+		 config_show(host, port).text);
 	prng_seed(&ch->prng, clock_ns() ^ (uintptr_t)ch);
 	TAILQ_INIT(&ch->queue);
 	pthread_mutex_init(&ch->lock, NULL);

@@ -41,9 +41,10 @@ static int check_restarts(const struct route *old, const struct layout *layout, 
 		if (ch->task < layout->nodes_count && layout->nodes[ch->task].incarnation != ch->incarnation)
 			return star_error_set(
 				err, -ESTALE,
-				"PS task %u (%s:%u) was restarted since this cluster was opened, and what it held "
+				"PS task %u (%s) was restarted since this cluster was opened, and what it held "
 				"then is lost: open the cluster again, and restore or create its tables anew",
-				ch->task, layout->nodes[ch->task].data_host, layout->nodes[ch->task].data_port);
+				ch->task,
+				config_show(layout->nodes[ch->task].data_host, layout->nodes[ch->task].data_port).text);
 	}
 	if (old && old->partitions != layout->partitions)
 		return star_error_set(

@@ -4,11 +4,13 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #define EXAMPLE "write host:port, as in 198.18.1.1:3333"
+#define EXAMPLE6 "write [address]:port, as in [2001:2::1]:3333"
 
 static int parse_port(const char *text, const char *whole, uint16_t *port, struct star_error *err)
 {
@@ -43,6 +45,26 @@ static int check_host(const char *host, const char *whole, struct star_error *er
 	return 0;
 }
 
+/* "[address]:port"; host gets the address in its usual form, so that equal ones are equal texts. */
+static int parse_ipv6(const char *text, struct config_address *parsed, struct star_error *err)
+{
+	const char *close = strchr(text, ']');
+	char host[INET6_ADDRSTRLEN] = "";
+	struct in6_addr literal;
+
+	if (!close || close[1] != ':')
+		return star_error_set(err, -EINVAL, "\"%.80s\" has no port behind a closing bracket; " EXAMPLE6, text);
+	if (close - text <= INET6_ADDRSTRLEN)
+		memcpy(host, text + 1, (size_t)(close - text - 1));
+	if (inet_pton(AF_INET6, host, &literal) != 1)
+		return star_error_set(err, -EINVAL,
+				      "\"%.80s\": what stands in brackets is not an IPv6 address; " EXAMPLE6, text);
+	if (IN6_IS_ADDR_V4MAPPED(&literal) || IN6_IS_ADDR_V4COMPAT(&literal))
+		return star_error_set(err, -EINVAL, "\"%.80s\" is an IPv4 address in IPv6's clothes; " EXAMPLE, text);
+	inet_ntop(AF_INET6, &literal, parsed->host, sizeof(parsed->host));
+	return parse_port(close + 2, text, &parsed->port, err);
+}
+
 int config_parse_address(const char *text, struct config_address *address, struct star_error *err)
 {
 	struct config_address parsed = { 0 };
@@ -50,17 +72,25 @@ int config_parse_address(const char *text, struct config_address *address, struc
 	size_t length;
 	int rc;
 
+	if (*text == '[') {
+		rc = parse_ipv6(text, &parsed, err);
+		if (!rc)
+			*address = parsed;
+		return rc;
+	}
 	if (!colon)
 		return star_error_set(err, -EINVAL, "\"%.80s\" has no port; " EXAMPLE, text);
 	if (strchr(colon + 1, ':'))
-		return star_error_set(err, -EINVAL, "\"%.80s\" has more than one ':' (IPv6 is not served); " EXAMPLE,
+		return star_error_set(err, -EINVAL,
+				      "\"%.80s\" has more than one ':'; " EXAMPLE
+				      ", and an IPv6 address in brackets, as in [2001:2::1]:3333",
 				      text);
 	length = (size_t)(colon - text);
 	if (!length)
 		return star_error_set(err, -EINVAL, "\"%.80s\" has no host; " EXAMPLE, text);
 	if (length > CONFIG_HOST_MAX)
 		return star_error_set(err, -EINVAL,
-				      "\"%.80s...\": the host is longer than %d bytes; use its IPv4 address", text,
+				      "\"%.80s...\": the host is longer than %d bytes; use its IP address", text,
 				      CONFIG_HOST_MAX);
 	memcpy(parsed.host, text, length);
 	rc = check_host(parsed.host, text, err);
@@ -76,13 +106,43 @@ bool config_address_equal(const struct config_address *a, const struct config_ad
 	return a->port == b->port && !strcasecmp(a->host, b->host);
 }
 
+bool config_is_ipv6(const char *host)
+{
+	return strchr(host, ':') != NULL; /* which neither a name nor an IPv4 address has */
+}
+
+struct config_address_text config_show(const char *host, uint16_t port)
+{
+	struct config_address_text shown;
+
+	snprintf(shown.text, sizeof(shown.text), config_is_ipv6(host) ? "[%s]:%u" : "%s:%u", host, port);
+	return shown;
+}
+
+static const char *kernel_owned6(const struct in6_addr *address)
+{
+	if (IN6_IS_ADDR_LOOPBACK(address))
+		return "loopback";
+	if (IN6_IS_ADDR_UNSPECIFIED(address))
+		return "\"any address\"";
+	if (IN6_IS_ADDR_MULTICAST(address))
+		return "multicast";
+	if (IN6_IS_ADDR_LINKLOCAL(address))
+		return "of the link only";
+	return IN6_IS_ADDR_V4MAPPED(address) || IN6_IS_ADDR_V4COMPAT(address) ? "an IPv4 address in IPv6's clothes"
+									      : NULL;
+}
+
 const char *config_address_kernel_owned(const char *host)
 {
+	struct in6_addr literal6;
 	struct in_addr literal;
 	uint32_t address;
 
 	if (!strcasecmp(host, "localhost"))
 		return "loopback";
+	if (inet_pton(AF_INET6, host, &literal6) == 1)
+		return kernel_owned6(&literal6);
 	if (inet_pton(AF_INET, host, &literal) != 1)
 		return NULL;
 	address = ntohl(literal.s_addr);

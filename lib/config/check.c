@@ -67,10 +67,10 @@ static int check_cluster(struct config_load *load, struct star_error *err)
 	for (uint32_t i = 1; !rc && i < count; i++)
 		if (!compare_tasks(&tasks[i - 1], &tasks[i]))
 			rc = config_fail(config_check_origin(load, tasks[i].list), err,
-					 "%s:%u stands twice in the cluster, as %s[%u] and %s[%u]; each task has an "
+					 "%s stands twice in the cluster, as %s[%u] and %s[%u]; each task has an "
 					 "address of its own",
-					 tasks[i].address->host, tasks[i].address->port, tasks[i - 1].list,
-					 tasks[i - 1].index, tasks[i].list, tasks[i].index);
+					 config_show(tasks[i].address->host, tasks[i].address->port).text,
+					 tasks[i - 1].list, tasks[i - 1].index, tasks[i].list, tasks[i].index);
 	free(tasks);
 	return rc;
 }

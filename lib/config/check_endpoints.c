@@ -6,10 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An address for examples: one that would work on this node. */
-static const char *example_host(const struct config *c)
+static struct config_address_text show(const struct config_address *address)
 {
-	return c->ports_count ? c->ports[0].address : "198.18.0.1";
+	return config_show(address->host, address->port);
+}
+
+/* A data address for examples: one that would work on this node. */
+static struct config_address_text example(const struct config *c, uint16_t port)
+{
+	return config_show(c->ports_count && c->ports[0].addresses_count ? c->ports[0].addresses[0].host : "198.18.0.1",
+			   port);
 }
 
 static const struct config_endpoint *find(const struct config_map *map, const struct config_address *control,
@@ -27,17 +33,24 @@ static int fail_missing(struct config_load *load, const struct config_address *o
 	const struct config_map *map = &load->map;
 
 	if (!map->count && !load->map_file[0])
-		return config_fail(config_check_origin(load, "cluster.ps"), err,
-				   "no endpoint map says which data address this node, %s:%u (cluster.ps[%u]), has; "
-				   "write endpoint_map = ( "
-				   "{ control = \"%s:%u\"; data = \"%s:5555\"; } ); or give endpoint_map_file, or "
-				   "TF_SEASTAR_ENDPOINT_MAP_PATH with the folder of .endpoint_map",
-				   own->host, own->port, c->task_index, own->host, own->port, example_host(c));
+		return config_fail(
+			config_check_origin(load, "cluster.ps"), err,
+			"no endpoint map says which data address this node, %s (cluster.ps[%u]), has; "
+			"write endpoint_map = ( { control = \"%s\"; data = \"%s\"; } ); or give "
+			"endpoint_map_file, or TF_SEASTAR_ENDPOINT_MAP_PATH with the folder of .endpoint_map",
+			show(own).text, c->task_index, show(own).text, example(c, 5555).text);
 	return config_fail(
 		&map->origin, err,
-		"the endpoint map has no entry for this node's own control address %s:%u (cluster.ps[%u]); add a line "
-		"like %s:%u=%s:5555",
-		own->host, own->port, c->task_index, own->host, own->port, example_host(c));
+		"the endpoint map has no entry for this node's own control address %s (cluster.ps[%u]); add a "
+		"line like %s=%s",
+		show(own).text, c->task_index, show(own).text, example(c, 5555).text);
+}
+
+static bool is_literal(const char *host)
+{
+	struct in_addr literal;
+
+	return config_is_ipv6(host) || inet_pton(AF_INET, host, &literal) == 1;
 }
 
 /* A data address of a PS: one that the appliance can own. */
@@ -46,21 +59,20 @@ static int check_ps_entry(const struct config_load *load, uint32_t index, struct
 	const struct config_endpoint *e = &load->map.entries[index];
 	const struct config_origin origin = config_map_origin(&load->map, index);
 	const char *kernel = config_address_kernel_owned(e->data.host);
-	struct in_addr literal;
 
 	if (kernel)
+		return config_fail(
+			&origin, err,
+			"the data address %s of the PS %s is the kernel's (%s); a data address belongs to the "
+			"appliance: give it the address of a port, as in %s=%s",
+			show(&e->data).text, show(&e->control).text, kernel, show(&e->control).text,
+			example(load->config, e->data.port).text);
+	if (!is_literal(e->data.host))
 		return config_fail(&origin, err,
-				   "the data address %s:%u of the PS %s:%u is the kernel's (%s); a data address "
-				   "belongs to the appliance: "
-				   "give it the address of a port, as in %s:%u=%s:%u",
-				   e->data.host, e->data.port, e->control.host, e->control.port, kernel,
-				   e->control.host, e->control.port, example_host(load->config), e->data.port);
-	if (inet_pton(AF_INET, e->data.host, &literal) != 1)
-		return config_fail(&origin, err,
-				   "the data address %s:%u of the PS %s:%u is a name; a data address is an IPv4 "
-				   "address, as in %s:%u=%s:%u",
-				   e->data.host, e->data.port, e->control.host, e->control.port, e->control.host,
-				   e->control.port, example_host(load->config), e->data.port);
+				   "the data address %s of the PS %s is a name; a data address is an IP address, as in "
+				   "%s=%s",
+				   show(&e->data).text, show(&e->control).text, show(&e->control).text,
+				   example(load->config, e->data.port).text);
 	return 0;
 }
 
@@ -75,11 +87,29 @@ static int check_overlap(const struct config_load *load, uint32_t own, uint32_t 
 	if (own == other || strcmp(a->data.host, b->data.host) || apart >= (int)c->reactors)
 		return 0;
 	return config_fail(&origin, err,
-			   "the data ports %u to %u of this node's %u reactors overlap with those of the PS %s:%u, "
-			   "which start at %s:%u; "
-			   "keep them %u apart",
-			   a->data.port, a->data.port + c->reactors - 1, c->reactors, b->control.host, b->control.port,
-			   b->data.host, b->data.port, c->reactors);
+			   "the data ports %u to %u of this node's %u reactors overlap with those of the PS %s, which "
+			   "start at %s; keep them %u apart",
+			   a->data.port, a->data.port + c->reactors - 1, c->reactors, show(&b->control).text,
+			   show(&b->data).text, c->reactors);
+}
+
+/* Whether a port has the address; all that there are, for people. */
+static bool find_address(const struct config *c, const char *host, char *text, size_t bytes)
+{
+	bool found = false;
+	size_t used = 0;
+
+	text[0] = 0;
+	for (uint32_t i = 0; i < c->ports_count; i++)
+		for (uint32_t j = 0; j < c->ports[i].addresses_count; j++) {
+			const struct config_network *n = &c->ports[i].addresses[j];
+
+			found |= !strcmp(n->host, host);
+			if (used < bytes)
+				used += (size_t)snprintf(text + used, bytes - used, "%s%s/%u", used ? ", " : "",
+							 n->host, n->prefix);
+		}
+	return found;
 }
 
 static int check_own(const struct config_load *load, uint32_t index, struct star_error *err)
@@ -87,22 +117,14 @@ static int check_own(const struct config_load *load, uint32_t index, struct star
 	const struct config *c = load->config;
 	const struct config_endpoint *e = &load->map.entries[index];
 	const struct config_origin origin = config_map_origin(&load->map, index);
-	char addresses[CONFIG_PORTS_MAX * sizeof("255.255.255.255/32, ")] = "";
-	bool found = false;
-	int used = 0;
+	char addresses[160];
 
-	for (uint32_t i = 0; i < c->ports_count; i++) {
-		found |= !strcmp(c->ports[i].address, e->data.host);
-		used += snprintf(addresses + used, sizeof(addresses) - (size_t)used, "%s%s/%u", i ? ", " : "",
-				 c->ports[i].address, c->ports[i].prefix);
-	}
-	if (!found)
+	if (!find_address(c, e->data.host, addresses, sizeof(addresses)))
 		return config_fail(
 			&origin, err,
-			"the data address %s:%u of this node is the address of none of its ports, which have %s; write "
-			"%s:%u=%s:%u, or give a port that address",
-			e->data.host, e->data.port, addresses, e->control.host, e->control.port, example_host(c),
-			e->data.port);
+			"the data address %s of this node is the address of none of its ports, which have %s; "
+			"write %s=%s, or give a port that address",
+			show(&e->data).text, addresses, show(&e->control).text, example(c, e->data.port).text);
 	if (e->data.port + c->reactors - 1 > 65535)
 		return config_fail(&origin, err,
 				   "the data ports of this node's %u reactors start at %u and would end above 65535; "

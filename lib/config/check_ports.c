@@ -9,6 +9,8 @@
 
 #define EXAMPLE "ports = ( { device = \"net_af_packet\"; interface = \"star0\"; address = \"198.18.0.1/24\"; } );"
 
+enum { IPV6_MTU_MIN = 1280 }; /* RFC 8200, 5 */
+
 /* One port while it is checked. */
 struct checked {
 	const struct config_port *port;
@@ -17,17 +19,40 @@ struct checked {
 	struct star_error *err;
 };
 
-static uint32_t ipv4(const char *text)
-{
-	struct in_addr address = { 0 };
+/* An address of either family, as bits from the front. */
+struct bits {
+	uint8_t bytes[16];
+	unsigned count; /* 32 or 128; 0: it is none */
+};
 
-	inet_pton(AF_INET, text, &address);
-	return ntohl(address.s_addr);
+static struct bits bits_of(const char *host)
+{
+	struct bits b = { .count = 0 };
+
+	if (inet_pton(AF_INET, host, b.bytes) == 1)
+		b.count = 32;
+	else if (inet_pton(AF_INET6, host, b.bytes) == 1)
+		b.count = 128;
+	return b;
 }
 
-static uint32_t mask_of(uint32_t prefix)
+/* Whether all bits from the given one on are 0, or all are 1. */
+static bool rest_is(const struct bits *b, unsigned from, bool one)
 {
-	return prefix ? ~0u << (32 - prefix) : 0;
+	for (unsigned i = from; i < b->count; i++)
+		if ((b->bytes[i / 8] >> (7 - i % 8) & 1) != one)
+			return false;
+	return true;
+}
+
+static bool same_network(const struct bits *a, const struct bits *b, unsigned prefix)
+{
+	if (a->count != b->count)
+		return false;
+	for (unsigned i = 0; i < prefix; i++)
+		if ((a->bytes[i / 8] ^ b->bytes[i / 8]) >> (7 - i % 8) & 1)
+			return false;
+	return true;
 }
 
 /* domain:bus:device.function in hexadecimal, whole: DPDK names its ports so */
@@ -74,35 +99,79 @@ static int check_device(const struct checked *k)
 	return 0;
 }
 
-static int check_address(const struct checked *k)
+static int check_address(const struct checked *k, const struct config_network *n)
 {
-	const struct config_port *p = k->port;
-	const char *kernel = config_address_kernel_owned(p->address);
-	uint32_t mask = mask_of(p->prefix), host = ipv4(p->address) & ~mask, gateway;
+	const char *kernel = config_address_kernel_owned(n->host);
+	const struct bits host = bits_of(n->host);
 
-	if (!p->address[0])
-		return config_fail(k->origin, k->err, "ports[%u] has no address; write " EXAMPLE, k->index);
 	if (kernel)
 		return config_fail(k->origin, k->err,
 				   "ports[%u].address = \"%s/%u\" is %s; write one of your network's, as in "
-				   "\"198.18.0.1/24\"",
-				   k->index, p->address, p->prefix, kernel);
-	if (p->prefix < 31 && (!host || host == ~mask))
+				   "\"198.18.0.1/24\" or \"2001:2::1/64\"",
+				   k->index, n->host, n->prefix, kernel);
+	if (n->prefix < host.count - 1 && rest_is(&host, n->prefix, false))
 		return config_fail(k->origin, k->err,
-				   "ports[%u].address = \"%s/%u\" is its network's %s address; write a host's",
-				   k->index, p->address, p->prefix, host ? "broadcast" : "own");
-	if (!p->gateway[0])
-		return 0;
-	gateway = ipv4(p->gateway);
-	if (!gateway)
+				   "ports[%u].address = \"%s/%u\" is its network's own address; write a host's",
+				   k->index, n->host, n->prefix);
+	if (host.count == 32 && n->prefix < 31 && rest_is(&host, n->prefix, true))
 		return config_fail(k->origin, k->err,
-				   "ports[%u].gateway = \"%s\" is no IPv4 address; write one, as in 198.18.0.254",
-				   k->index, p->gateway);
-	if ((gateway & mask) != (ipv4(p->address) & mask) || !strcmp(p->gateway, p->address))
+				   "ports[%u].address = \"%s/%u\" is its network's broadcast address; write a host's",
+				   k->index, n->host, n->prefix);
+	if (host.count == 128 && k->port->mtu < IPV6_MTU_MIN)
 		return config_fail(k->origin, k->err,
-				   "ports[%u].gateway = \"%s\" is no neighbour of the port's address %s/%u", k->index,
-				   p->gateway, p->address, p->prefix);
+				   "ports[%u] has the IPv6 address %s and an mtu of %u; IPv6 needs at least %d",
+				   k->index, n->host, k->port->mtu, IPV6_MTU_MIN);
 	return 0;
+}
+
+static int check_addresses(const struct checked *k)
+{
+	const struct config_port *p = k->port;
+	int rc = 0;
+
+	if (!p->addresses_count)
+		return config_fail(k->origin, k->err, "ports[%u] has no address; write " EXAMPLE, k->index);
+	for (unsigned i = 0; !rc && i < p->addresses_count; i++) {
+		rc = check_address(k, &p->addresses[i]);
+		for (unsigned j = 0; !rc && j < i; j++)
+			if (!strcmp(p->addresses[i].host, p->addresses[j].host))
+				rc = config_fail(k->origin, k->err, "ports[%u] has the address %s twice", k->index,
+						 p->addresses[i].host);
+	}
+	return rc;
+}
+
+/* A gateway is a neighbour, and of IPv6 may be known by its address of the link only. */
+static int check_gateway(const struct checked *k, const char *name, const char *gateway, unsigned bits)
+{
+	const struct bits router = bits_of(gateway);
+	const struct config_port *p = k->port;
+	bool neighbour = router.count == 128 && router.bytes[0] == 0xfe && (router.bytes[1] & 0xc0) == 0x80;
+
+	if (!gateway[0])
+		return 0;
+	if (router.count != bits)
+		return config_fail(k->origin, k->err, "ports[%u].%s = \"%s\" is no %s address; write one, as in %s",
+				   k->index, name, gateway, bits == 32 ? "IPv4" : "IPv6",
+				   bits == 32 ? "198.18.0.254" : "2001:2::fe or fe80::1");
+	for (unsigned i = 0; i < p->addresses_count; i++) {
+		const struct bits own = bits_of(p->addresses[i].host);
+
+		if (!same_network(&own, &router, p->addresses[i].prefix))
+			continue;
+		neighbour = !same_network(&own, &router, own.count);
+		if (!neighbour)
+			break;
+	}
+	if (!neighbour)
+		return config_fail(k->origin, k->err,
+				   "ports[%u].%s = \"%s\" is no neighbour of the port's addresses (%s/%u is the first)",
+				   k->index, name, gateway, p->addresses[0].host, p->addresses[0].prefix);
+	for (unsigned i = 0; i < p->addresses_count; i++)
+		if (bits_of(p->addresses[i].host).count == bits)
+			return 0;
+	return config_fail(k->origin, k->err, "ports[%u].%s = \"%s\" is of no use: the port has no %s address",
+			   k->index, name, gateway, bits == 32 ? "IPv4" : "IPv6");
 }
 
 static int check_pair(const struct checked *k, const struct config_port *other, unsigned other_index)
@@ -110,11 +179,13 @@ static int check_pair(const struct checked *k, const struct config_port *other, 
 	const struct config_port *p = k->port;
 	const char *same = NULL;
 
-	if (!strcmp(p->address, other->address))
-		same = p->address;
-	else if (p->interface[0] && !strcmp(p->interface, other->interface))
+	for (unsigned i = 0; i < p->addresses_count; i++)
+		for (unsigned j = 0; j < other->addresses_count; j++)
+			if (!strcmp(p->addresses[i].host, other->addresses[j].host))
+				same = p->addresses[i].host;
+	if (!same && p->interface[0] && !strcmp(p->interface, other->interface))
 		same = p->interface;
-	else if (p->pci[0] && !strcasecmp(p->pci, other->pci))
+	else if (!same && p->pci[0] && !strcasecmp(p->pci, other->pci))
 		same = p->pci;
 	return same ? config_fail(k->origin, k->err, "ports[%u] and ports[%u] both have %s; each port has its own",
 				  other_index, k->index, same)
@@ -133,7 +204,11 @@ int config_check_ports(struct config_load *load, bool ps, struct star_error *err
 
 		rc = check_device(&k);
 		if (!rc)
-			rc = check_address(&k);
+			rc = check_addresses(&k);
+		if (!rc)
+			rc = check_gateway(&k, "gateway", c->ports[i].gateway, 32);
+		if (!rc)
+			rc = check_gateway(&k, "gateway6", c->ports[i].gateway6, 128);
 		for (unsigned j = 0; !rc && j < i; j++)
 			rc = check_pair(&k, &c->ports[j], j);
 	}

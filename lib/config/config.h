@@ -20,11 +20,12 @@ enum config_limits {
 	CONFIG_CORES_MAX = 64,
 	CONFIG_TEXT_MAX = 255,
 	CONFIG_HOST_MAX = 63,
+	CONFIG_ADDRESSES_MAX = 8, /* of a port */
 };
 
 enum config_hugepages { CONFIG_HUGEPAGES_PREFERRED, CONFIG_HUGEPAGES_REQUIRED, CONFIG_HUGEPAGES_NONE };
 
-/* host:port; host is an IPv4 literal or, for control addresses, a name. */
+/* host:port; host is an IPv4 or IPv6 literal in its usual form, without brackets, or, for control addresses, a name. */
 struct config_address {
 	char host[CONFIG_HOST_MAX + 1];
 	uint16_t port;
@@ -35,15 +36,23 @@ struct config_endpoint {
 	struct config_address control, data;
 };
 
+/* An address of a port, and its network. */
+struct config_network {
+	char host[INET6_ADDRSTRLEN]; /* IPv4 or IPv6 literal in its usual form */
+	uint32_t prefix;	     /* 1 to 32 or 128 */
+};
+
 /* A network port of the appliance. */
 struct config_port {
 	char device[32];    /* DPDK's name of a virtual device driver (net_af_packet, net_memif, ...) or "pci" */
 	char interface[32]; /* the kernel's interface, for af_packet and af_xdp */
 	char pci[32];	    /* PCI address, for "pci" */
 	char options[CONFIG_TEXT_MAX + 1]; /* further device arguments, as DPDK takes them */
-	char address[32];		   /* IPv4 literal; the prefix length is apart */
-	uint32_t prefix;		   /* 1 to 32 */
-	char gateway[32];		   /* IPv4 literal, or "" */
+	struct config_network addresses[CONFIG_ADDRESSES_MAX];
+	uint32_t addresses_count;
+	char gateway[32];		 /* IPv4 literal, or "" */
+	char gateway6[INET6_ADDRSTRLEN]; /* IPv6 literal, or "" */
+	uint32_t vlan;			 /* 0: untagged */
 	uint32_t mtu;
 };
 
@@ -85,6 +94,7 @@ struct config {
 	uint32_t rto_max_us;
 	uint32_t time_wait_ms;
 	uint32_t user_timeout_ms;
+	uint32_t keepalive_s;
 	/* cluster-wide; must be the same on all nodes */
 	uint32_t partitions;
 	/* control plane */
@@ -113,8 +123,17 @@ void config_free(struct config *config);
 int config_read_endpoint_map(const char *path, struct config_endpoint **endpoints, uint32_t *count,
 			     struct star_error *err);
 
-/* "host:port" to an address; 0 or -EINVAL with a sentence that shows an example. */
+/* "host:port" or "[IPv6]:port" to an address; 0 or -EINVAL with a sentence that shows an example. */
 int config_parse_address(const char *text, struct config_address *address, struct star_error *err);
+
+/* The same the other way: with brackets where the host needs them. */
+struct config_address_text {
+	char text[CONFIG_HOST_MAX + sizeof("[]:65535")];
+};
+struct config_address_text config_show(const char *host, uint16_t port);
+
+/* Whether a host is an IPv6 literal. */
+bool config_is_ipv6(const char *host);
 
 /* Writes the option table: for --help, and for docs/ as reStructuredText. */
 void config_print_help(FILE *out);
@@ -132,7 +151,7 @@ struct config_worker {
 };
 int config_worker_environment(struct config_worker *worker, struct star_error *err);
 
-/* Why an IPv4 literal (or "localhost") cannot be a PS's data address: "loopback", ...; NULL when it can. */
+/* Why a literal (or "localhost") cannot be a PS's data address: "loopback", ...; NULL when it can. */
 const char *config_address_kernel_owned(const char *host);
 
 /* Cores this process may run on. */

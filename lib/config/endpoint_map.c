@@ -47,8 +47,9 @@ static int fail_duplicate(const struct config_map *map, uint32_t first, unsigned
 	origin.line = line;
 	if (map->lines[first]) /* on a command line there are no lines */
 		snprintf(where, sizeof(where), " in line %u", map->lines[first]);
-	return config_fail(&origin, err, "the control address %s:%u has an entry already%s, %s:%u; keep one of them",
-			   e->control.host, e->control.port, where, e->data.host, e->data.port);
+	return config_fail(&origin, err, "the control address %s has an entry already%s, %s; keep one of them",
+			   config_show(e->control.host, e->control.port).text, where,
+			   config_show(e->data.host, e->data.port).text);
 }
 
 int config_map_add(struct config_map *map, const struct config_endpoint *entry, unsigned line, struct star_error *err)

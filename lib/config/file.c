@@ -71,8 +71,12 @@ static int store_list(const struct walk *w, struct config_target *target, const 
 	int rc = 0;
 
 	target->origin = origin_of(w, setting);
-	if (!config_setting_is_array(setting) && !config_setting_is_list(setting))
-		return config_value_store(target, &lone, w->err);
+	if (!config_setting_is_array(setting) && !config_setting_is_list(setting)) {
+		if (target->option->type != OPTION_NETWORKS)
+			return config_value_store(target, &lone, w->err);
+		config_value_clear(target); /* nearly every port has one address: it may stand alone */
+		return store(w, target, setting);
+	}
 	config_value_clear(target);
 	for (int i = 0; !rc && i < config_setting_length(setting); i++)
 		rc = store(w, target, config_setting_get_elem(setting, (unsigned)i));

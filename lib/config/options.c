@@ -66,12 +66,21 @@ const struct config_option config_options[] = {
 	  .help = "The kernel's interface; net_af_packet and net_af_xdp need it." },
 	{ "ports[].pci", OF_PORT(pci), .type = OPTION_TEXT, .max = 31, .fallback = "",
 	  .help = "The PCI address of the NIC, as in 0000:03:00.0; the device pci needs it." },
-	{ "ports[].address", OF_PORT(address), .offset2 = offsetof(struct config_port, prefix), .type = OPTION_NETWORK,
-	  .required = true, .help = "The appliance's own IPv4 address on this port. The kernel must not have it too." },
+	{ "ports[].address", OF_PORT(addresses), .offset2 = offsetof(struct config_port, addresses_count),
+	  .type = OPTION_NETWORKS, .max = CONFIG_ADDRESSES_MAX, .required = true,
+	  .help = "The appliance's own addresses on this port, IPv4 and IPv6, each with the length of its network's "
+		  "prefix. The kernel must not have them too." },
 	{ "ports[].gateway", OF_PORT(gateway), .type = OPTION_TEXT, .max = 15, .fallback = "",
-	  .help = "The IPv4 address of the router of this port's network, or nothing where all workers are on it." },
+	  .help = "The IPv4 address of the router by which other networks are reached, or nothing where all workers "
+		  "are "
+		  "on this port's. Routers are never taken from what arrives." },
+	{ "ports[].gateway6", OF_PORT(gateway6), .type = OPTION_TEXT, .max = INET6_ADDRSTRLEN - 1, .fallback = "",
+	  .help = "The same for IPv6; the router's address may be one of the link only (fe80::1)." },
+	{ "ports[].vlan", OF_PORT(vlan), .type = OPTION_NUMBER, .max = 4094, .fallback = "0",
+	  .help = "The 802.1Q VLAN that this port's frames are tagged with; 0: frames have no tag." },
 	{ "ports[].mtu", OF_PORT(mtu), .type = OPTION_NUMBER, .min = 576, .max = 9000, .fallback = "1500",
-	  .unit = "bytes", .help = "The largest IP packet; the same as on the other end of the link." },
+	  .unit = "bytes",
+	  .help = "The largest IP packet; the same as on the other end of the link. IPv6 needs at least 1280." },
 	{ "ports[].options", OF_PORT(options), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
 	  .help = "Further device arguments, as DPDK takes them: key=value,key=value." },
 
@@ -124,6 +133,11 @@ const struct config_option config_options[] = {
 	{ "tcp.user_timeout_ms", OF_CONFIG(user_timeout_ms), .type = OPTION_NUMBER, .min = 1000, .max = 3600000,
 	  .fallback = "30000", .unit = "milliseconds",
 	  .help = "A connection whose data stays unacknowledged for so long is aborted (RFC 5482)." },
+	{ "tcp.keepalive_s", OF_CONFIG(keepalive_s), .type = OPTION_NUMBER, .min = 0, .max = 86400, .fallback = "60",
+	  .unit = "seconds",
+	  .help = "A peer that is silent for so long is asked whether it is there, and given up after six questions, "
+		  "ten "
+		  "seconds apart, without an answer; 0: never." },
 
 	{ "control.socket", OF_CONFIG(control_socket), .type = OPTION_TEXT, .min = 1, .max = 107,
 	  .fallback_how = "/run/starserver/<job_name>-<task_index>.sock",
@@ -266,10 +280,13 @@ const char *config_option_takes(const struct config_option *o, char *text, size_
 		choices_in_words(o->choices, text, bytes);
 		break;
 	case OPTION_ADDRESS:
-		snprintf(text, bytes, "an address and port, as in \"198.18.1.1:3333\"");
+		snprintf(text, bytes, "an address and port, as in \"198.18.1.1:3333\" or \"[2001:2::1]:3333\"");
 		break;
-	case OPTION_NETWORK:
-		snprintf(text, bytes, "an IPv4 address and prefix length, as in \"198.18.0.1/24\"");
+	case OPTION_NETWORKS:
+		snprintf(text, bytes,
+			 "an address and prefix length, as in \"198.18.0.1/24\", or a list of at most %u, as in "
+			 "[ \"198.18.0.1/24\", \"2001:2::1/64\" ]",
+			 o->max);
 		break;
 	case OPTION_NUMBERS:
 		snprintf(text, bytes, "a list of at most %u whole numbers from %u to %u, as in [ 2, 3 ]",

@@ -11,14 +11,14 @@
 #include <stdint.h>
 
 enum config_option_type {
-	OPTION_NUMBER,	  /* uint32_t, from min to max */
-	OPTION_BOOL,	  /* bool */
-	OPTION_TEXT,	  /* char[], of min to max bytes */
-	OPTION_WORD,	  /* char[], one of choices */
-	OPTION_CHOICE,	  /* uint32_t or an enum, the index of one of choices */
-	OPTION_ADDRESS,	  /* struct config_address */
-	OPTION_NETWORK,	  /* "address/prefix": char[] at offset, uint32_t at offset2 */
-	OPTION_NUMBERS,	  /* uint32_t[CONFIG_CORES_MAX] at offset, their number at offset2; each from min to max */
+	OPTION_NUMBER,	 /* uint32_t, from min to max */
+	OPTION_BOOL,	 /* bool */
+	OPTION_TEXT,	 /* char[], of min to max bytes */
+	OPTION_WORD,	 /* char[], one of choices */
+	OPTION_CHOICE,	 /* uint32_t or an enum, the index of one of choices */
+	OPTION_ADDRESS,	 /* struct config_address */
+	OPTION_NETWORKS, /* "address/prefix": struct config_network[] at offset, their number at offset2; at most max */
+	OPTION_NUMBERS,	 /* uint32_t[CONFIG_CORES_MAX] at offset, their number at offset2; each from min to max */
 	OPTION_ADDRESSES, /* struct config_address * at offset, their number at offset2; at most max of them */
 };
 
@@ -81,7 +81,7 @@ const char *config_option_takes(const struct config_option *option, char *text, 
 
 static inline bool config_option_is_list(const struct config_option *option)
 {
-	return option->type == OPTION_NUMBERS || option->type == OPTION_ADDRESSES;
+	return option->type == OPTION_NUMBERS || option->type == OPTION_ADDRESSES || option->type == OPTION_NETWORKS;
 }
 
 #endif

@@ -25,7 +25,15 @@ static void print_addresses(const struct config_address *addresses, uint32_t cou
 {
 	putc('[', out);
 	for (uint32_t i = 0; i < count; i++)
-		fprintf(out, "%s\"%s:%u\"", i ? ", " : " ", addresses[i].host, addresses[i].port);
+		fprintf(out, "%s\"%s\"", i ? ", " : " ", config_show(addresses[i].host, addresses[i].port).text);
+	fputs(" ]", out);
+}
+
+static void print_networks(const struct config_network *networks, uint32_t count, FILE *out)
+{
+	putc('[', out);
+	for (uint32_t i = 0; i < count; i++)
+		fprintf(out, "%s\"%s/%u\"", i ? ", " : " ", networks[i].host, networks[i].prefix);
 	fputs(" ]", out);
 }
 
@@ -57,10 +65,10 @@ static void print_value(const struct config_option *o, const void *base, FILE *o
 		print_choice(o->choices, *(const uint32_t *)field, out);
 		break;
 	case OPTION_ADDRESS:
-		fprintf(out, "\"%s:%u\"", address->host, address->port);
+		fprintf(out, "\"%s\"", config_show(address->host, address->port).text);
 		break;
-	case OPTION_NETWORK:
-		fprintf(out, "\"%s/%u\"", (const char *)field, *(const uint32_t *)second);
+	case OPTION_NETWORKS:
+		print_networks(field, *(const uint32_t *)second, out);
 		break;
 	case OPTION_NUMBERS:
 		print_numbers(field, *(const uint32_t *)second, out);

@@ -114,27 +114,45 @@ static int parse_address(const struct config_target *t, const struct config_valu
 		       : 0;
 }
 
-static int store_network(const struct config_target *t, const struct config_value *v, struct star_error *err)
+/* An address in its usual form, so that equal ones are equal texts; the longest prefix of its family, 0 when it is none. */
+static unsigned long canonical(const char *text, char *host)
 {
-	const char *slash = strchr(v->text, '/');
-	char host[INET_ADDRSTRLEN] = "";
+	struct in6_addr literal6;
 	struct in_addr literal;
-	size_t digits;
-	long prefix;
 
-	if (slash && slash - v->text < (long)sizeof(host))
-		memcpy(host, v->text, (size_t)(slash - v->text));
-	if (inet_pton(AF_INET, host, &literal) != 1)
+	if (inet_pton(AF_INET, text, &literal) == 1)
+		return inet_ntop(AF_INET, &literal, host, INET6_ADDRSTRLEN) ? 32 : 0;
+	if (inet_pton(AF_INET6, text, &literal6) == 1)
+		return inet_ntop(AF_INET6, &literal6, host, INET6_ADDRSTRLEN) ? 128 : 0;
+	return 0;
+}
+
+static int append_network(const struct config_target *t, const struct config_value *v, struct star_error *err)
+{
+	struct config_network *networks = (struct config_network *)((char *)t->base + t->option->offset);
+	uint32_t *count = (uint32_t *)((char *)t->base + t->option->offset2);
+	const char *slash = strchr(v->text, '/');
+	char text[INET6_ADDRSTRLEN] = "";
+	struct config_network network = { .host = "" };
+	unsigned long longest, prefix;
+	size_t digits;
+
+	if (slash && slash - v->text < (long)sizeof(text))
+		memcpy(text, v->text, (size_t)(slash - v->text));
+	longest = canonical(text, network.host);
+	if (!longest)
 		return fail_type(t, v, err);
 	digits = strspn(slash + 1, "0123456789");
 	if (!digits || slash[1 + digits])
 		return fail_type(t, v, err);
-	prefix = digits > 2 ? 99 : strtol(slash + 1, NULL, 10);
-	if (prefix < 1 || prefix > 32)
-		return config_fail(&t->origin, err, "%s = \"%s\": the prefix length is out of range; allowed: 1 to 32",
-				   t->option->name, v->text);
-	memcpy((char *)t->base + t->option->offset, host, sizeof(host));
-	*(uint32_t *)((char *)t->base + t->option->offset2) = (uint32_t)prefix;
+	prefix = digits > 3 ? 999 : strtoul(slash + 1, NULL, 10);
+	if (prefix < 1 || prefix > longest)
+		return config_fail(&t->origin, err, "%s = \"%s\": the prefix length is out of range; allowed: 1 to %lu",
+				   t->option->name, v->text, longest);
+	if (*count == t->option->max)
+		return config_fail(&t->origin, err, "%s has more than %u entries", t->option->name, t->option->max);
+	network.prefix = (uint32_t)prefix;
+	networks[(*count)++] = network;
 	return 0;
 }
 
@@ -174,7 +192,7 @@ int config_value_store(const struct config_target *t, const struct config_value 
 	static const enum config_value_kind kinds[] = {
 		[OPTION_NUMBER] = VALUE_NUMBER, [OPTION_BOOL] = VALUE_BOOL,	 [OPTION_TEXT] = VALUE_TEXT,
 		[OPTION_WORD] = VALUE_TEXT,	[OPTION_CHOICE] = VALUE_TEXT,	 [OPTION_ADDRESS] = VALUE_TEXT,
-		[OPTION_NETWORK] = VALUE_TEXT,	[OPTION_NUMBERS] = VALUE_NUMBER, [OPTION_ADDRESSES] = VALUE_TEXT,
+		[OPTION_NETWORKS] = VALUE_TEXT, [OPTION_NUMBERS] = VALUE_NUMBER, [OPTION_ADDRESSES] = VALUE_TEXT,
 	};
 	char *field = (char *)t->base + t->option->offset;
 
@@ -196,8 +214,8 @@ int config_value_store(const struct config_target *t, const struct config_value 
 		return store_choice(t, v, err);
 	case OPTION_ADDRESS:
 		return parse_address(t, v, (struct config_address *)field, err);
-	case OPTION_NETWORK:
-		return store_network(t, v, err);
+	case OPTION_NETWORKS:
+		return append_network(t, v, err);
 	case OPTION_NUMBERS:
 		return append_number(t, v, err);
 	case OPTION_ADDRESSES:

@@ -71,11 +71,9 @@ static int start_serving(struct control *control, struct star_error *err)
 		.too_many = methods_too_many,
 	};
 	const struct config_address *own = &control->config->own.control;
-	char address[CONTROL_ADDRESS_MAX];
 	struct stat socket;
 
-	snprintf(address, sizeof(address), "%s:%u", own->host, own->port);
-	options.peer_fd = listen_tcp(address, err);
+	options.peer_fd = listen_tcp(config_show(own->host, own->port).text, err);
 	if (options.peer_fd < 0)
 		return options.peer_fd;
 	options.admin_fd = listen_unix(control->config->control_socket, err);

@@ -19,7 +19,17 @@
 #include "star_error.h"
 #include "wire/object.h"
 
-/* Called on control threads, one at a time (install, epoch) or at any time (status). */
+/* Which connections of the data plane an administrator asks for. */
+struct control_connections {
+	int reactor;	   /* -1: of all */
+	const char *state; /* as `ss` writes it; NULL: in all */
+	const char *peer;  /* "address" or "address:port"; NULL: of all */
+	uint32_t limit;	   /* of how many it is told */
+};
+
+enum { CONTROL_CONNECTIONS_MAX = 10000, CONTROL_CONNECTIONS_USUAL = 1000 };
+
+/* Called on control threads, one at a time (install, epoch, connections) or at any time (status). */
 struct control_data_plane {
 	void *ctx;
 	/*
@@ -35,6 +45,9 @@ struct control_data_plane {
 			  struct star_error *err);
 	/* The node's figures; a new reference. */
 	json_t *(*status)(void *ctx);
+	/* {"connections": [...], "more": whether there are more than limit}; a new reference. 0 or a negative errno with a
+	 * sentence. */
+	int (*connections)(void *ctx, const struct control_connections *which, json_t **result, struct star_error *err);
 	/* Asks the appliance to stop; returns at once. */
 	void (*shutdown)(void *ctx);
 };

@@ -399,10 +399,10 @@ static int note(struct control *control, const struct join *join, struct star_er
 	if (had->incarnation == has->incarnation) {
 		if (strcmp(had->data_host, has->data_host) != 0 || had->data_port != has->data_port ||
 		    had->reactors != has->reactors)
-			return star_error_set(
-				err, -EINVAL,
-				"PS task %u has changed its data address without a restart: %s:%u, now %s:%u",
-				join->task, had->data_host, had->data_port, has->data_host, has->data_port);
+			return star_error_set(err, -EINVAL,
+					      "PS task %u has changed its data address without a restart: %s, now %s",
+					      join->task, config_show(had->data_host, had->data_port).text,
+					      config_show(has->data_host, has->data_port).text);
 		return 0;
 	}
 	if (had->incarnation)
@@ -440,8 +440,8 @@ static void judge(struct control *control, const struct join *join)
 		if (control->objects[id])
 			set_holds(node, id);
 	if (!node->joined)
-		log_info("PS task %u has joined: %u reactors at %s:%u", join->task, join->node.reactors,
-			 join->node.data_host, join->node.data_port);
+		log_info("PS task %u has joined: %u reactors at %s", join->task, join->node.reactors,
+			 config_show(join->node.data_host, join->node.data_port).text);
 	node->joined = true;
 }
 
@@ -521,10 +521,10 @@ json_t *leader_nodes_json(struct control *control)
 		control_ps_address(control, task, address);
 		json = json_pack("{s:i, s:s, s:b}", "task", (int)task, "control", address, "joined", node->joined);
 		if (node->layout.incarnation) {
-			char data[sizeof(node->layout.data_host) + 8];
+			const struct config_address_text data =
+				config_show(node->layout.data_host, node->layout.data_port);
 
-			snprintf(data, sizeof(data), "%s:%u", node->layout.data_host, node->layout.data_port);
-			json_object_set_new(json, "data", json_string(data));
+			json_object_set_new(json, "data", json_string(data.text));
 			json_object_set_new(json, "reactors", json_integer(node->layout.reactors));
 			json_object_set_new(json, "incarnation", json_integer(node->layout.incarnation));
 		}

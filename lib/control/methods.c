@@ -95,11 +95,8 @@ static int run_install(const struct call *call, json_t **result, struct star_err
 
 static json_t *endpoint_json(const struct config_endpoint *endpoint)
 {
-	char control[CONTROL_ADDRESS_MAX], data[CONTROL_ADDRESS_MAX];
-
-	snprintf(control, sizeof(control), "%s:%u", endpoint->control.host, endpoint->control.port);
-	snprintf(data, sizeof(data), "%s:%u", endpoint->data.host, endpoint->data.port);
-	return json_pack("{s:s, s:s}", "control", control, "data", data);
+	return json_pack("{s:s, s:s}", "control", config_show(endpoint->control.host, endpoint->control.port).text,
+			 "data", config_show(endpoint->data.host, endpoint->data.port).text);
 }
 
 static int run_endpoint_map(const struct call *call, json_t **result, struct star_error *err)
@@ -180,6 +177,29 @@ static int run_status(const struct call *call, json_t **result, struct star_erro
 	return 0;
 }
 
+static int run_connections(const struct call *call, json_t **result, struct star_error *err)
+{
+	static const char *const members[] = { "reactor", "state", "peer", "limit", NULL };
+	const struct control_data_plane *data_plane = &call->control->data_plane;
+	struct control_connections which = { .reactor = -1, .limit = CONTROL_CONNECTIONS_USUAL };
+	const json_t *params = call->request.params;
+	uint32_t reactor;
+
+	if (member_only(params, members, err) < 0)
+		return control_invalid(err);
+	if (json_object_get(params, "reactor")) {
+		if (member_u32(params, "reactor", 0, WIRE_REACTORS_MAX - 1, &reactor, err) < 0)
+			return control_invalid(err);
+		which.reactor = (int)reactor;
+	}
+	if ((json_object_get(params, "state") && member_string(params, "state", 32, &which.state, err) < 0) ||
+	    (json_object_get(params, "peer") && member_string(params, "peer", 80, &which.peer, err) < 0) ||
+	    (json_object_get(params, "limit") &&
+	     member_u32(params, "limit", 1, CONTROL_CONNECTIONS_MAX, &which.limit, err) < 0))
+		return control_invalid(err);
+	return data_plane->connections(data_plane->ctx, &which, result, err);
+}
+
 static int run_shutdown(const struct call *call, json_t **result, struct star_error *err)
 {
 	const struct control_data_plane *data_plane = &call->control->data_plane;
@@ -197,6 +217,7 @@ static const struct method methods[] = {
 	{ "tables", 0, run_tables },
 	{ "status", 0, run_status },
 	{ "endpoint_map", 0, run_endpoint_map },
+	{ "connections", METHOD_SLOW, run_connections },
 	{ "join", METHOD_AT_LEADER | METHOD_SLOW, run_join },
 	{ "heartbeat", METHOD_AT_LEADER, run_heartbeat },
 	{ "install", METHOD_AT_OTHERS | METHOD_SLOW, run_install },

@@ -18,7 +18,7 @@ void control_ps_address(const struct control *control, uint32_t task, char text[
 {
 	const struct config_address *address = &control->config->ps[task];
 
-	snprintf(text, CONTROL_ADDRESS_MAX, "%s:%u", address->host, address->port);
+	snprintf(text, CONTROL_ADDRESS_MAX, "%s", config_show(address->host, address->port).text);
 }
 
 bool control_is_stopping(struct control *control)

@@ -31,7 +31,7 @@ enum control_times {
 };
 
 enum {
-	CONTROL_ADDRESS_MAX = CONFIG_HOST_MAX + 8,
+	CONTROL_ADDRESS_MAX = sizeof(struct config_address_text),
 	CONTROL_QUEUED_MAX =
 		16 << 20, /* bytes of requests that wait for a thread; parsed they take many times as much */
 };

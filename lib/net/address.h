@@ -53,6 +53,41 @@ static inline bool net_address_is_none(const struct net_address *a)
 	return (a->halves[0] | a->halves[1]) == 0;
 }
 
+/* Not "this network", loopback, multicast, reserved or broadcast (RFC 1122, 3.2.1.3); nor, of IPv6, what begins with 64 zeros:
+ * unspecified, loopback, and the forms that carry an IPv4 address. What is answered must be a host. */
+static inline bool net_address_is_host(const struct net_address *a)
+{
+	if (net_address_is_v4(a))
+		return a->bytes[12] != 0 && a->bytes[12] != 127 && a->bytes[12] < 224;
+	return a->halves[0] != 0 && a->bytes[0] != 0xff;
+}
+
+static inline bool net_address_is_multicast6(const struct net_address *a)
+{
+	return a->bytes[0] == 0xff;
+}
+
+/* fe80::/10 */
+static inline bool net_address_is_link_local(const struct net_address *a)
+{
+	return a->bytes[0] == 0xfe && (a->bytes[1] & 0xc0) == 0x80;
+}
+
+/* ff02::1 */
+static inline struct net_address net_address_all_nodes(void)
+{
+	return (struct net_address){ .bytes = { 0xff, 2, [15] = 1 } };
+}
+
+/* The multicast group in which a neighbour is asked for (RFC 4291, 2.7.1): ff02::1:ff and its last three bytes. */
+static inline struct net_address net_address_solicited_node(const struct net_address *a)
+{
+	return (struct net_address){
+		.bytes = { 0xff,
+			   2, [11] = 1, [12] = 0xff, [13] = a->bytes[13], [14] = a->bytes[14], [15] = a->bytes[15] }
+	};
+}
+
 /* Whether the first `prefix` bits are the same; of IPv4 addresses count 96 more. */
 static inline bool net_address_same_prefix(const struct net_address *a, const struct net_address *b, unsigned prefix)
 {

@@ -8,6 +8,7 @@
 #include <rte_ether.h>
 #include <rte_icmp.h>
 #include <rte_ip.h>
+#include <rte_ip_frag.h>
 #include <rte_tcp.h>
 #include <rte_udp.h>
 
@@ -16,33 +17,44 @@
 #include "net/tcp.h"
 
 enum net_internal {
-	ARP_SETS = 256,
-	ARP_WAYS = 4,
-	ARP_PENDING_MAX = 4,	/* frames that wait for one answer */
-	ARP_PENDING_SHARE = 16, /* at most 1/16 of the pool may wait for answers */
+	NEIGHBOUR_SETS = 1024,
+	NEIGHBOUR_WAYS = 4,
+	NEIGHBOUR_PENDING_MAX = 3,    /* frames that wait for one answer */
+	NEIGHBOUR_PENDING_SHARE = 16, /* at most 1/16 of the pool may wait for answers */
+	REASSEMBLY_SHARE = 32,	      /* fragments may hold 1/32 of the pool by default */
+	PMTU_SETS = 64,
+	PMTU_WAYS = 4,
+	NET_MTU4_MIN = 552, /* a router that asks for less is not believed: as Linux's min_pmtu */
+	NET_MTU6_MIN = 1280,
+	NET_LINK_HOP_LIMIT = 255, /* of what must not have passed a router */
 	TCP_OPTIONS_MAX = 40,
-	TCP_REORDER_MAX = 256, /* out-of-order segments of a connection */
-	TCP_REORDER_SHARE = 4, /* of all connections: by default 1/4 of the pool */
+	TCP_REORDER_SHARE = 4,	   /* out-of-order segments of all connections: by default 1/4 of the pool */
+	TCP_REORDER_RUNS_MAX = 64, /* gaps in the data of a connection */
 	TCP_SYN_TRIES = 5,
-	TCP_HALF_OPEN_SHARE = 4, /* at most 1/4 of the connections may be half open */
+	TCP_HALF_OPEN_SHARE = 4, /* by default 1/4 of the connections may be half open */
+	TCP_RECEIVE_INITIAL = 64 * 1024,
+	TCP_IDLE_MS = 300000,
 	NET_TTL = 64,
-	NET_HEADROOM = sizeof(struct rte_ether_hdr) + sizeof(struct rte_ipv4_hdr) + sizeof(struct rte_tcp_hdr) +
-		       TCP_OPTIONS_MAX,
+	NET_HEADROOM = sizeof(struct rte_ether_hdr) + sizeof(struct rte_vlan_hdr) + sizeof(struct rte_ipv6_hdr) +
+		       sizeof(struct rte_tcp_hdr) + TCP_OPTIONS_MAX,
 };
 _Static_assert(NET_HEADROOM <= RTE_PKTMBUF_HEADROOM, "headers fit before a payload");
 
 #define NET_MS UINT64_C(1000000)
 #define NET_US UINT64_C(1000)
 
-/* The private area of an mbuf: how TCP and ARP keep it in their queues. */
+/* The private area of an mbuf in TCP's send queue (tcp_sender.h). */
 struct net_priv {
 	struct rte_mbuf *next;
-	uint64_t sent_ns;
+	struct rte_mbuf *newer,
+		*older; /* by the time of sending, or of loss; newer of a SACKed one: see tcp_scoreboard.c */
+	struct rte_mbuf *skip;
+	uint64_t sent_ns;     /* the last time */
 	uint32_t seq;	      /* of the first payload byte */
 	uint16_t payload_off; /* from buf_addr: headers are put before it, again for each transmission */
 	uint16_t payload_len;
 	uint8_t transmissions;
-	uint8_t fin; /* received: the segment carried a FIN */
+	uint8_t segment; /* enum tcp_segment_state */
 };
 _Static_assert(sizeof(struct net_priv) <= NET_PRIV_BYTES, "net_priv");
 
@@ -51,21 +63,73 @@ static inline struct net_priv *net_priv(struct rte_mbuf *m)
 	return rte_mbuf_to_priv(m);
 }
 
-struct arp_entry {
-	rte_be32_t address; /* 0: free */
-	struct rte_ether_addr mac;
-	uint8_t resolved;
-	uint8_t tries; /* requests since the last answer */
-	uint8_t pending_count;
-	uint64_t updated_ns; /* of the last answer */
-	uint64_t asked_ns;   /* of the last request */
-	uint64_t queued_ns;  /* of the last frame that waits */
-	struct rte_mbuf *pending[ARP_PENDING_MAX];
+/* So many of something in a second, and at most a burst of them at once. */
+struct net_bucket {
+	uint64_t filled_ns;
+	uint32_t left;
 };
+
+static inline bool net_bucket_take(struct net_bucket *b, uint64_t now_ns, uint32_t a_second, uint32_t burst)
+{
+	const uint64_t each_ns = UINT64_C(1000000000) / a_second, come = (now_ns - b->filled_ns) / each_ns;
+
+	if (b->left + come >= burst) {
+		b->left = burst;
+		b->filled_ns = now_ns;
+	} else {
+		b->left += (uint32_t)come;
+		b->filled_ns += come * each_ns;
+	}
+	if (b->left == 0)
+		return false;
+	b->left--;
+	return true;
+}
+
+/* A neighbour on the link (neighbour.c). Times are in units of 2^20 ns. */
+struct neighbour {
+	struct net_address address; /* none: free */
+	struct rte_ether_addr mac;
+	uint8_t known;	   /* mac is in use, if perhaps in doubt */
+	uint8_t confirmed; /* it has answered us with this mac */
+	uint8_t tries;	   /* questions since the last answer */
+	uint8_t pending_count;
+	uint32_t heard;	 /* when it was confirmed, or the entry made */
+	uint32_t asked;	 /* the last question */
+	uint32_t queued; /* the last frame that waits */
+	struct rte_mbuf *pending[NEIGHBOUR_PENDING_MAX];
+} __rte_cache_aligned;
+_Static_assert(sizeof(struct neighbour) == RTE_CACHE_LINE_SIZE, "a neighbour is a cache line");
 
 struct net_interface {
 	struct net_interface_options options;
-	struct arp_entry arp[ARP_SETS][ARP_WAYS];
+	/* all addresses: those of the options, then that of the link, where there is IPv6 */
+	struct net_interface_address addresses[NET_ADDRESSES_MAX + 1];
+	unsigned addresses_count, addresses6_count;
+	struct net_address link_local;
+	struct neighbour *last_neighbour; /* that was asked for */
+	struct neighbour neighbours[NEIGHBOUR_SETS][NEIGHBOUR_WAYS];
+};
+
+struct pmtu_entry {
+	struct net_address to;
+	uint64_t until_ns;
+	uint16_t mtu;
+};
+
+struct reassembly {
+	struct rte_ip_frag_tbl *table;
+	uint32_t packets_max;
+	uint32_t mbufs; /* that the table holds */
+	struct wheel_timer timer;
+	struct rte_ip_frag_death_row row;
+};
+
+/* How short mbufs are: what is refused first is what costs established work least. */
+enum net_pressure {
+	NET_PRESSURE_NONE,
+	NET_PRESSURE_LOW,  /* under 1/16 of the pool is free: no new connections, and windows are held small */
+	NET_PRESSURE_HIGH, /* under 1/32: out-of-order segments are dropped, too */
 };
 
 struct tcp_listener {
@@ -86,33 +150,43 @@ struct net {
 	struct rte_mempool *pool;
 	uint32_t hash_mask, hash_seed;
 	unsigned interfaces_count, listeners_count, udp_ports_count;
-	uint32_t half_open_max;
 	/* the turn */
 	uint64_t now_ns;
+	enum net_pressure pressure; /* when frames came in last */
 	struct tcp_conn *ack_list,
 		**ack_tail; /* connections that owe an ACK, or have output to try; first come, first served */
 	uint32_t output_head, output_tail;
-	uint16_t ip_id;
-	/* ARP: frames that wait for an answer, and what ends their waiting when none comes */
-	uint32_t arp_pending;
-	struct wheel_timer arp_timer;
+	uint32_t fragment_id;
+	/* neighbours: frames that wait for an answer, and what ends their waiting when none comes */
+	uint32_t neighbour_pending;
+	struct wheel_timer neighbour_timer;
+	struct net_bucket neighbour_asks, icmp_errors;
+	struct wheel_timer mld_timer;
+	uint32_t mld_news; /* times that our groups are to be told still */
 	/* connections */
 	uint32_t connections, half_open;
 	uint32_t reorder_mbufs;
 	uint32_t reorder_hand; /* where the search for a queue to give up goes on */
 	struct tcp_conn *free_list;
 	struct tcp_conn *time_wait_oldest, *time_wait_newest;
-	struct tcp_conn **hash;
+	uint32_t *hash; /* of its connection's number; 0: none */
 	struct tcp_conn *conns;
+	uint64_t unread_bytes;	 /* of all connections */
+	uint64_t grown_bytes;	 /* by which their windows have grown */
+	uint32_t grown_hand;	 /* where the search for windows that nobody uses goes on */
+	uint32_t idle_hand;	 /* where the search for an idle connection goes on */
 	uint16_t next_port;	 /* of active opens */
 	uint32_t challenge_acks; /* left in this second */
 	uint64_t challenge_second;
+	uint64_t cookie_ns; /* when the last cookie was sent; 0: never */
 	struct wheel wheel;
 	struct net_counters counters;
 	struct tcp_listener listeners[NET_LISTENERS_MAX];
 	struct udp_port udp_ports[NET_UDP_PORTS_MAX];
 	struct net_interface *interfaces;
 	struct rte_mbuf *output[NET_OUTPUT_MAX];
+	struct pmtu_entry pmtus[PMTU_SETS][PMTU_WAYS];
+	struct reassembly reassembly;
 };
 
 /* Frees and counts. */
@@ -133,8 +207,8 @@ struct net_packet {
 
 static inline bool net_is_own(const struct net_interface *interface, const struct net_address *address)
 {
-	for (unsigned i = 0; i < interface->options.addresses_count; i++)
-		if (net_address_equal(&interface->options.addresses[i].address, address))
+	for (unsigned i = 0; i < interface->addresses_count; i++)
+		if (net_address_equal(&interface->addresses[i].address, address))
 			return true;
 	return false;
 }
@@ -153,14 +227,18 @@ const struct net_interface_address *net_on_link(const struct net_interface *inte
 bool net_path_find(struct net *net, const struct net_address *to, const struct net_address *from,
 		   struct net_path *path);
 
+/* What the path to an address carries now: the interface's MTU, or what routers on the way have said (pmtu.c). path->mtu is
+ * that when the path is found; a connection that keeps its path asks again when it likes: the knowledge ages (RFC 8201, 4). */
+uint16_t net_path_mtu(struct net *net, const struct net_path *path);
+
 /* Bytes of an IP header on this path. */
 static inline uint16_t net_path_header(const struct net_path *path)
 {
 	return net_address_is_v4(&path->remote) ? sizeof(struct rte_ipv4_hdr) : sizeof(struct rte_ipv6_hdr);
 }
 
-/* Puts IP and Ethernet headers before a packet of that protocol and sends it, as soon as the next hop's address is known. Owns
- * it. tos: as in net_packet. */
+/* Puts IP and Ethernet headers before a packet of that protocol and sends it, as soon as the next hop's address is known; in
+ * fragments if it is larger than path->mtu. Owns it. tos: as in net_packet. */
 void net_send(struct net *net, const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol, uint8_t tos);
 
 /* Whether a TCP or UDP checksum holds. */
@@ -168,6 +246,9 @@ static inline bool net_checksum_holds(const struct net_packet *p, const void *da
 {
 	return checksum_transport(&p->from, &p->to, p->protocol, data, bytes) == 0xffff;
 }
+
+/* pressure.c: looks how many mbufs are left */
+void net_watch_pool(struct net *net);
 
 /* output.c */
 void net_transmit(struct net *net, struct rte_mbuf *frame);
@@ -179,15 +260,103 @@ static inline uint32_t net_room(const struct net *net)
 /* An mbuf for a packet made here; counted when there is none. */
 struct rte_mbuf *net_alloc(struct net *net);
 
-/* arp.c */
-void arp_input(struct net *net, struct net_interface *interface, struct rte_mbuf *frame);
-/* The address of a neighbour, or NULL: then frame was queued (or dropped), and a request sent. */
-const struct rte_ether_addr *arp_resolve(struct net *net, struct net_interface *interface, rte_be32_t address,
-					 struct rte_mbuf *frame);
-void arp_timer_fire(struct wheel_timer *timer, uint64_t now_ns);
-void arp_fini(struct net *net, struct net_interface *interface);
+/* Puts an Ethernet header, and the interface's VLAN tag, before a packet; the destination is for the caller to fill in. */
+struct rte_ether_hdr *net_put_ethernet(struct net_interface *interface, struct rte_mbuf *packet, rte_be16_t type);
+/* Sends an IPv6 packet that stays on the link to a link address. */
+void net_send_link(struct net *net, const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol,
+		   uint8_t hop_limit, const struct rte_ether_addr *mac);
 
-/* The inputs own m, whose data starts at the layer's own header. */
+/* input.c: one frame */
+void net_frame_input(struct net *net, struct rte_mbuf *frame);
+
+/* neighbour.c */
+enum neighbour_news {
+	NEIGHBOUR_ASKS,	     /* for one of our addresses */
+	NEIGHBOUR_ANSWERS,   /* to us */
+	NEIGHBOUR_ANNOUNCES, /* itself, to all or to others */
+};
+/* A neighbour has said what its link address is. */
+void neighbour_heard(struct net *net, struct net_interface *interface, const struct net_address *address,
+		     const struct rte_ether_addr *mac, enum neighbour_news news);
+/* The link address of a neighbour, or NULL: then frame was queued (or dropped), and the neighbour asked for. */
+const struct rte_ether_addr *neighbour_resolve(struct net *net, struct net_interface *interface,
+					       const struct net_address *address, struct rte_mbuf *frame);
+/* What the table has, or NULL. */
+const struct rte_ether_addr *neighbour_known(const struct net *net, struct net_interface *interface,
+					     const struct net_address *address);
+void neighbour_timer_fire(struct wheel_timer *timer, uint64_t now_ns);
+void neighbour_fini(struct net *net, struct net_interface *interface);
+
+/* arp.c, nd.c: ask for an address; mac: of the station that had it, NULL: everybody. nd_input: a message whose checksum holds. */
+enum { ND_SOLICITATION = 135, ND_ADVERTISEMENT = 136 };
+void arp_input(struct net *net, struct net_interface *interface, struct rte_mbuf *m);
+void arp_ask(struct net *net, struct net_interface *interface, const struct net_address *address,
+	     const struct rte_ether_addr *mac);
+void nd_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet);
+void nd_ask(struct net *net, struct net_interface *interface, const struct net_address *address,
+	    const struct rte_ether_addr *mac);
+
+/* mld.c; a query whose checksum holds: false when it is malformed, or from beyond the link. */
+void mld_init(struct net *net);
+void mld_timer_fire(struct wheel_timer *timer, uint64_t now_ns);
+bool mld_query(struct net *net, const struct net_packet *packet, const void *message, uint16_t bytes);
+
+/* reassembly.c: m's data starts at the IP header, and ends with the packet. */
+struct ip6_walk;
+int reassembly_init(struct net *net);
+void reassembly_fini(struct net *net);
+void reassembly_put4(struct net *net, struct rte_mbuf *m, const struct net_packet *packet);
+void reassembly_put6(struct net *net, struct rte_mbuf *m, const struct net_packet *packet,
+		     const struct ip6_walk *at_fragment);
+void reassembly_timer_fire(struct wheel_timer *timer, uint64_t now_ns);
+
+/* pmtu.c: no more than mtu gets through to an address. */
+void pmtu_learn(struct net *net, const struct net_address *to, uint16_t mtu);
+
+static inline uint16_t net_mtu_min(const struct net_address *to)
+{
+	return net_address_is_v4(to) ? NET_MTU4_MIN : NET_MTU6_MIN;
+}
+
+/* Errors that we send (icmp_error.c). */
+enum icmp_error_out {
+	ICMP_PROTOCOL_UNREACHABLE,
+	ICMP_PORT_UNREACHABLE,
+	ICMP_REASSEMBLY_TIME,
+	ICMP6_BAD_FIELD,
+	ICMP6_UNKNOWN_HEADER,
+	ICMP6_UNKNOWN_OPTION,
+};
+/* Tells a packet's sender what is wrong with it, if that is allowed and not too often. The packet is what stands from its header
+ * to m's end; the caller keeps it. word: the place of what is wrong, for the kinds that have one. */
+void icmp_send_error(struct net *net, const struct rte_mbuf *m, const struct net_packet *packet,
+		     enum icmp_error_out what, uint32_t word);
+
+/* What an ICMP or ICMPv6 error says of a packet that we have sent. */
+enum net_icmp_error {
+	NET_ICMP_NET_UNREACHABLE,
+	NET_ICMP_HOST_UNREACHABLE,
+	NET_ICMP_PROTOCOL_UNREACHABLE,
+	NET_ICMP_PORT_UNREACHABLE,
+	NET_ICMP_PROHIBITED, /* by an administrator or a policy */
+	NET_ICMP_TOO_BIG,    /* mtu: of IP packets, within what is possible, and less than the packet had */
+	NET_ICMP_TIME_EXCEEDED,
+	NET_ICMP_PARAMETER_PROBLEM,
+};
+
+/*
+ * An error about a segment that was sent from local to remote, both as they stand in what the error quotes; its checksum and
+ * lengths are right, and local is ours. Anybody can forge it: true only when seq, the segment's first number, is that of data
+ * in flight on such a connection (RFC 5927, 4); then what it says of the path's MTU counts for others, too.
+ */
+bool tcp_icmp_error(struct net *net, const struct net_address *local, rte_be16_t local_port,
+		    const struct net_address *remote, rte_be16_t remote_port, uint32_t seq, enum net_icmp_error kind,
+		    uint16_t mtu);
+
+/* The inputs own m, whose data starts at the layer's own header. multicast: the frame went to a group. */
+void ip4_input(struct net *net, struct net_interface *interface, struct rte_mbuf *m);
+void ip6_input(struct net *net, struct net_interface *interface, struct rte_mbuf *m, bool multicast);
+void icmp6_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet);
 void icmp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet);
 void udp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet);
 void tcp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A network stack over mbufs: Ethernet, ARP, IPv4, ICMP echo, UDP and TCP. It knows neither NICs nor reactors: frames come in
- * by net_input, go out by net_output, and time is what it is handed. One stack belongs to one thread; nothing is shared
- * between stacks. It allocates at creation only.
+ * A network stack over mbufs: Ethernet and VLANs, ARP and neighbour discovery, IPv4 and IPv6, ICMP, UDP and TCP. It knows
+ * neither NICs nor reactors: frames come in by net_input, go out by net_output, and time is what it is handed. One stack
+ * belongs to one thread; nothing is shared between stacks. It allocates at creation only.
  *
  * What is refused is dropped, freed and counted under a reason of NET_COUNTERS.
  */
@@ -25,67 +25,113 @@ enum net_limits {
 	NET_OUTPUT_MAX = 1024, /* frames waiting for net_output */
 	NET_LISTENERS_MAX = 16,
 	NET_UDP_PORTS_MAX = 16,
+	NET_VLAN_MAX = 4095, /* 4095 is reserved, 0 is none */
 };
 
-/* X(name, what it counts). Names follow the kernel's (nstat) where there is one. */
+/* X(name, its name for people, what it counts): the kernel's name, as nstat prints it, where there is one. */
 #define NET_COUNTERS(X) \
-	X(in_frames, "frames received") \
-	X(out_frames, "frames sent") \
-	X(out_no_mbuf, "not sent: no mbuf left") \
-	X(out_queue_full, "not sent: the output queue was full") \
-	X(eth_short, "dropped: shorter than its headers") \
-	X(eth_not_mine, "dropped: another station's address") \
-	X(eth_unknown_type, "dropped: neither IPv4 nor ARP") \
-	X(arp_bad, "dropped: malformed ARP") \
-	X(arp_unresolved, "dropped: no answer to ARP") \
-	X(arp_requests, "ARP requests sent") \
-	X(ip_bad_header, "dropped: malformed IPv4 header") \
-	X(ip_bad_checksum, "dropped: IPv4 header checksum") \
-	X(ip_not_mine, "dropped: another host's IPv4 address") \
-	X(ip_bad_source, "dropped: from an address that no host has, or from our own") \
-	X(ip_fragment, "dropped: a fragment") \
-	X(ip_unknown_protocol, "dropped: protocol other than ICMP, UDP and TCP") \
-	X(ip_no_route, "not sent: no route") \
-	X(icmp_echos, "echo requests answered") \
-	X(icmp_ignored, "ICMP messages of other kinds, or damaged") \
-	X(udp_in, "datagrams delivered") \
-	X(udp_out, "datagrams sent") \
-	X(udp_bad, "dropped: UDP length or checksum") \
-	X(udp_no_port, "dropped: no such UDP port") \
-	X(tcp_in, "TCP segments received") \
-	X(tcp_out, "TCP segments sent") \
-	X(tcp_bad_checksum, "dropped: TCP checksum") \
-	X(tcp_bad_header, "dropped: TCP header length") \
-	X(tcp_bad_option, "dropped: malformed TCP options") \
-	X(tcp_no_port, "segments to a closed port, answered by RST") \
-	X(tcp_listen_overflow, "SYNs dropped: no free connection or too many half open") \
-	X(tcp_passive_opens, "connections accepted") \
-	X(tcp_active_opens, "connections opened") \
-	X(tcp_attempt_fails, "connections that never were established") \
-	X(tcp_estab_resets, "established connections reset by the peer") \
-	X(tcp_out_rsts, "RSTs sent") \
-	X(tcp_timeouts, "established connections given up") \
-	X(tcp_rtos, "retransmission timeouts") \
-	X(tcp_retrans_segs, "segments retransmitted") \
-	X(tcp_fast_retrans, "fast retransmissions") \
-	X(tcp_zero_window_probes, "probes of a closed window") \
-	X(tcp_out_of_order, "segments queued out of order") \
-	X(tcp_out_of_order_dropped, "out-of-order segments dropped: over the budget") \
-	X(tcp_old_segs, "segments that had been received before") \
-	X(tcp_outside_window, "dropped: outside the receive window") \
-	X(tcp_challenge_acks, "challenge ACKs sent (RFC 5961)") \
-	X(tcp_delayed_acks, "ACKs sent by the delayed-ACK timer") \
-	X(tcp_time_wait_reused, "TIME_WAIT connections given up for a new one")
+	X(in_frames, "NetInFrames", "frames received") \
+	X(out_frames, "NetOutFrames", "frames sent") \
+	X(out_no_mbuf, "NetOutNoBuffer", "not sent: no mbuf left") \
+	X(out_queue_full, "NetOutQueueFull", "not sent: the output queue was full") \
+	X(eth_short, "NetEthShort", "dropped: shorter than its headers") \
+	X(eth_not_mine, "NetEthNotMine", "dropped: another station's address") \
+	X(eth_unknown_type, "NetEthUnknownType", "dropped: neither IPv4 nor IPv6 nor ARP") \
+	X(eth_other_vlan, "NetEthOtherVlan", "dropped: of a VLAN that is not ours") \
+	X(arp_bad, "NetArpBad", "dropped: malformed ARP") \
+	X(nd_bad, "NetNdBad", "dropped: malformed neighbour discovery, or from beyond the link") \
+	X(neighbour_solicits, "NetNeighbourSolicits", "questions for a neighbour's link address sent") \
+	X(neighbour_unresolved, "NetNeighbourUnresolved", "dropped: no answer with the neighbour's link address") \
+	X(neighbour_limited, "NetNeighbourLimited", "dropped: too many neighbours to ask for at once") \
+	X(neighbour_conflicts, "NetNeighbourConflicts", \
+	  "claims that a neighbour's link address has changed: verified first") \
+	X(address_conflicts, "NetAddressConflicts", "another station claims one of our addresses") \
+	X(ip_bad_header, "IpInHdrErrors", "dropped: malformed IP header") \
+	X(ip_bad_checksum, "IpExtInCsumErrors", "dropped: IPv4 header checksum") \
+	X(ip_not_mine, "IpInAddrErrors", "dropped: another host's IP address") \
+	X(ip_bad_source, "NetIpBadSource", "dropped: from an address that no host has, or from our own") \
+	X(ip_bad_extension, "NetIp6BadExtension", "dropped: IPv6 extension headers malformed, or refused") \
+	X(ip_reasm_reqds, "IpReasmReqds", "fragments received") \
+	X(ip_reasm_oks, "IpReasmOKs", "packets put together") \
+	X(ip_reasm_fails, "IpReasmFails", "fragments dropped: malformed, overlapping, too many, or too late") \
+	X(ip_reasm_timeouts, "IpReasmTimeout", "of these, too late") \
+	X(ip_frag_creates, "IpFragCreates", "fragments sent") \
+	X(ip_unknown_protocol, "IpInUnknownProtos", "dropped: protocol other than ICMP, UDP and TCP") \
+	X(ip_no_route, "IpOutNoRoutes", "not sent: no route") \
+	X(icmp_echos, "IcmpOutEchoReps", "echo requests answered") \
+	X(icmp_bad, "IcmpInErrors", "dropped: ICMP length or checksum") \
+	X(icmp_in_errors, "NetIcmpErrorsIn", "ICMP errors about what we had just sent") \
+	X(icmp_ignored, "NetIcmpIgnored", "ICMP messages of other kinds, and errors about nothing of ours") \
+	X(icmp_out_errors, "NetIcmpErrorsOut", "ICMP errors sent") \
+	X(icmp_limited, "IcmpOutRateLimitGlobal", "ICMP errors not sent: too many") \
+	X(pmtu_updates, "NetPmtuUpdates", "path MTUs learnt") \
+	X(pmtu_refused, "NetPmtuRefused", "path MTUs not believed: too small, or too large to be a reason") \
+	X(udp_in, "UdpInDatagrams", "datagrams delivered") \
+	X(udp_out, "UdpOutDatagrams", "datagrams sent") \
+	X(udp_bad, "UdpInErrors", "dropped: UDP length or checksum") \
+	X(udp_no_port, "UdpNoPorts", "dropped: no such UDP port") \
+	X(tcp_in, "TcpInSegs", "TCP segments received") \
+	X(tcp_out, "TcpOutSegs", "TCP segments sent") \
+	X(tcp_bad_checksum, "TcpInCsumErrors", "dropped: TCP checksum") \
+	X(tcp_bad_header, "TcpInErrs", "dropped: TCP header length") \
+	X(tcp_bad_option, "NetTcpBadOption", "dropped: malformed TCP options") \
+	X(tcp_no_port, "NetTcpNoPort", "segments to a closed port, answered by RST") \
+	X(tcp_listen_overflow, "TcpExtListenOverflows", "SYNs dropped: no free connection or too many half open") \
+	X(tcp_passive_opens, "TcpPassiveOpens", "connections accepted") \
+	X(tcp_active_opens, "TcpActiveOpens", "connections opened") \
+	X(tcp_attempt_fails, "TcpAttemptFails", "connections that never were established") \
+	X(tcp_estab_resets, "TcpEstabResets", "established connections reset by the peer") \
+	X(tcp_out_rsts, "TcpOutRsts", "RSTs sent") \
+	X(tcp_timeouts, "TcpExtTCPAbortOnTimeout", "established connections given up") \
+	X(tcp_rtos, "TcpExtTCPTimeouts", "retransmission timeouts") \
+	X(tcp_retrans_segs, "TcpRetransSegs", "segments retransmitted") \
+	X(tcp_fast_retrans, "NetTcpFastRecoveries", "fast recoveries begun") \
+	X(tcp_loss_probes, "TcpExtTCPLossProbes", "tail-loss probes sent (RFC 8985)") \
+	X(tcp_loss_probe_recoveries, "TcpExtTCPLossProbeRecovery", "losses that such a probe repaired") \
+	X(tcp_timeout_undos, "TcpExtTCPSpuriousRTOs", "timeouts found to be mistakes, and undone") \
+	X(tcp_recovery_undos, "NetTcpRecoveryUndos", "fast recoveries found to be mistakes, and undone") \
+	X(tcp_dsacks_in, "TcpExtTCPDSACKRecv", "duplicates that peers have reported (RFC 2883)") \
+	X(tcp_sack_steps, "NetTcpSackSteps", "segments looked at for SACK blocks") \
+	X(tcp_sack_reneged, "TcpExtTCPSACKReneging", "peers that took back what they had SACKed") \
+	X(tcp_ecn_reductions, "NetTcpEcnReductions", "windows reduced for a congestion mark") \
+	X(tcp_mtu_fails, "TcpExtTCPMTUPFail", "segment sizes lowered because large segments vanish (RFC 4821)") \
+	X(tcp_zero_window_probes, "TcpExtTCPWinProbe", "probes of a closed window") \
+	X(tcp_out_of_order, "TcpExtTCPOFOQueue", "segments queued out of order") \
+	X(tcp_out_of_order_dropped, "TcpExtTCPOFODrop", "out-of-order segments dropped: over the budget") \
+	X(tcp_old_segs, "NetTcpOldSegs", "segments that had been received before") \
+	X(tcp_outside_window, "NetTcpOutsideWindow", "dropped: outside the receive window") \
+	X(tcp_challenge_acks, "TcpExtTCPChallengeACK", "challenge ACKs sent (RFC 5961)") \
+	X(tcp_delayed_acks, "TcpExtDelayedACKs", "ACKs sent by the delayed-ACK timer") \
+	X(tcp_time_wait_reused, "TcpExtTWRecycled", "TIME_WAIT connections given up for a new one") \
+	X(tcp_idle_closed, "NetTcpIdleClosed", "idle connections closed for a new one: the table was full") \
+	X(tcp_listen_drops, "TcpExtListenDrops", "SYNs dropped: mbufs were short, or it was a FIN, too") \
+	X(tcp_cookies_sent, "TcpExtSyncookiesSent", "SYNs answered by a cookie: too many half open") \
+	X(tcp_cookies_received, "TcpExtSyncookiesRecv", "connections opened by a cookie that came back") \
+	X(tcp_cookies_failed, "TcpExtSyncookiesFailed", "ACKs whose cookie was none of ours, or too old") \
+	X(tcp_paws, "TcpExtPAWSEstab", "dropped: an old timestamp (RFC 7323, PAWS)") \
+	X(tcp_paws_active, "TcpExtPAWSActive", "answers to our SYN refused: they echo no timestamp of ours") \
+	X(tcp_no_timestamp, "NetTcpNoTimestamp", "dropped: without the timestamp that was agreed on (RFC 7323, 3.2)") \
+	X(tcp_acks_skipped, "NetTcpAcksSkipped", "answers to unacceptable segments that were not sent: too many") \
+	X(tcp_dsack_old_sent, "TcpExtTCPDSACKOldSent", "duplicates reported: received before (RFC 2883)") \
+	X(tcp_dsack_ofo_sent, "TcpExtTCPDSACKOfoSent", "duplicates reported: received out of order before (RFC 2883)") \
+	X(tcp_keepalives, "TcpExtTCPKeepAlive", "keepalive probes sent") \
+	X(tcp_abort_on_data, "TcpExtTCPAbortOnData", "connections reset: data came that nobody would read") \
+	X(tcp_window_tight, "NetTcpWindowTight", "windows held small: unread data over its budget, or mbufs short") \
+	X(tcp_ce_segs, "NetTcpCeSegs", "segments received with a congestion mark (RFC 3168)") \
+	X(tcp_icmp_stale, "TcpExtOutOfWindowIcmps", "ICMP errors ignored: about no segment in flight") \
+	X(tcp_urgent, "NetTcpUrgent", "segments with urgent data, taken as any other")
 
 struct net_counters {
-#define X(name, text) uint64_t name;
+#define X(name, kernel, text) uint64_t name;
 	NET_COUNTERS(X)
 #undef X
 };
 
 struct net_interface_options {
-	uint16_t port; /* DPDK's id: frames come in and go out with mbuf->port set to it */
-	uint16_t mtu;
+	uint16_t port;	  /* DPDK's id: frames come in and go out with mbuf->port set to it */
+	uint16_t mtu;	  /* of IP packets; with IPv6 at least 1280 */
+	uint16_t vlan;	  /* 802.1Q id of all its frames; 0: untagged */
+	bool vlan_insert; /* the port puts the tag in, by mbuf->vlan_tci. One that strips it says so in the mbuf. */
 	struct rte_ether_addr mac;
 	unsigned addresses_count;
 	struct net_interface_address {
@@ -95,19 +141,56 @@ struct net_interface_options {
 	struct net_address gateway4, gateway6; /* none: all zero */
 };
 
+enum net_without {
+	NET_WITHOUT_SACK = 1 << 0,
+	NET_WITHOUT_TIMESTAMPS = 1 << 1,
+	NET_WITHOUT_SCALE = 1 << 2,
+};
+
+/* Explicit congestion notification (RFC 3168). */
+enum net_ecn {
+	NET_ECN_ACCEPT, /* where the peer asks for it */
+	NET_ECN_OFF,
+	NET_ECN_ASK, /* and our own SYNs ask */
+};
+
+enum net_congestion { NET_CUBIC, NET_NEWRENO, NET_DCTCP };
+
 struct net_options {
 	struct rte_mempool *pool; /* all mbufs that the stack makes; private area of NET_PRIV_BYTES */
 	struct net_interface_options interfaces[NET_INTERFACES_MAX];
 	unsigned interfaces_count;
-	bool arp_silent; /* learns from ARP, but leaves the answers to another stack with the same address */
+	bool neighbours_silent; /* learns from ARP and ND, but leaves the answers to another stack with the same addresses */
+	bool mld; /* tells switches and routers of its IPv6 groups (RFC 3810); one stack of an interface */
+	uint32_t reassembly_mbufs_max; /* fragments that wait for others; 0: 1/32 of the pool */
+	/* A packet was put together from fragments, and made a frame again: true takes it, for another stack (steering sends
+	 * all fragments to one, because only the first shows a port). NULL: all are ours. */
+	bool (*reassembled)(void *ctx, struct rte_mbuf *frame);
+	void *reassembled_ctx;
+	/* TCP. What is 0 has the value that stands behind. */
 	uint32_t connections_max;
-	uint32_t receive_window_bytes; /* a connection's most unread and out-of-order bytes */
-	uint32_t reorder_mbufs_max;    /* out-of-order segments of all connections; 0: a quarter of the pool */
+	uint32_t half_open_max;		/* from there on SYNs are answered by cookies; 1/4 of the connections */
+	bool cookies_always;		/* every SYN is answered by a cookie */
+	uint32_t receive_window_bytes;	/* a connection's most unread and out-of-order bytes */
+	uint32_t receive_initial_bytes; /* the same before its reader has taken much; 64 KiB */
+	uint64_t
+		receive_grown_bytes; /* by which the windows of all connections may have grown together; half of the pool */
+	uint64_t unread_bytes;	     /* of all connections: beyond, windows are held small; half of the pool */
+	uint32_t reorder_mbufs_max; /* out-of-order segments of all connections; 1/4 of the pool */
+	uint32_t without;	    /* enum net_without: what is neither offered nor accepted */
+	uint32_t ecn;		    /* enum net_ecn */
+	uint32_t fin_wait_ms;	    /* in FIN_WAIT_2, once the user has closed; user_timeout_ms */
+	uint32_t idle_ms;	    /* a connection without a segment for so long may be closed for a new one; 300 s */
+	uint32_t keepalive_idle_s, keepalive_interval_s,
+		keepalive_probes; /* of new connections; no keepalive, 75 s, 9 */
 	uint32_t rto_min_us, rto_max_us;
+	uint32_t congestion;	/* enum net_congestion, of new connections; CUBIC */
+	bool idle_keeps_window; /* a congestion window does not decay while nothing is sent */
 	uint32_t delayed_ack_us;
 	uint32_t time_wait_ms;
-	uint32_t user_timeout_ms; /* unacknowledged data for that long ends a connection */
-	uint64_t secret[2];	  /* random */
+	uint32_t
+		user_timeout_ms; /* unacknowledged data for that long ends a connection, unless its user says otherwise */
+	uint64_t secret[2];	 /* random */
 	uint64_t now_ns;
 };
 
@@ -136,19 +219,31 @@ unsigned net_connections(const struct net *net);
 uint64_t net_now_ns(const struct net *net);
 
 /* Where a frame is headed: for steering. Reads it only. */
-enum net_flow_kind { NET_FLOW_ARP, NET_FLOW_TCP, NET_FLOW_UDP, NET_FLOW_OTHER };
+enum net_flow_kind {
+	NET_FLOW_NEIGHBOUR, /* ARP and neighbour discovery: every stack learns from it */
+	NET_FLOW_TCP,
+	NET_FLOW_UDP,
+	NET_FLOW_ERROR,	   /* an ICMP error; port is the one that its cause came from */
+	NET_FLOW_FRAGMENT, /* belongs with the others of its packet */
+	NET_FLOW_OTHER,
+};
 struct net_flow {
 	enum net_flow_kind kind;
-	uint16_t port; /* destination, host order */
+	uint16_t port; /* ours, host order */
 };
 struct net_flow net_flow(const struct rte_mbuf *frame);
 
-/* UDP. payload is the callee's to read during the call; addresses and ports are the peer's. */
-typedef void net_udp_receive(void *ctx, struct net *net, const struct net_address *address, rte_be16_t port,
-			     const void *payload, uint16_t bytes);
+/* UDP. Ports are in host order. */
+struct net_udp_address {
+	struct net_address local, remote; /* to send, local may be none: the one that fits */
+	uint16_t local_port, remote_port;
+};
+
+/* payload is the callee's to read during the call; address is where an answer goes from and to. */
+typedef void net_udp_receive(void *ctx, struct net *net, const struct net_udp_address *address, const void *payload,
+			     uint16_t bytes);
 int net_udp_bind(struct net *net, uint16_t port, net_udp_receive *receive, void *ctx);
-/* 0, or -ENOMEM, -EHOSTUNREACH, -EMSGSIZE. */
-int net_udp_send(struct net *net, uint16_t from_port, const struct net_address *address, rte_be16_t port,
-		 const void *payload, uint16_t bytes);
+/* 0, or -ENOMEM, -EHOSTUNREACH, -EMSGSIZE (it would have to be fragmented). */
+int net_udp_send(struct net *net, const struct net_udp_address *address, const void *payload, uint16_t bytes);
 
 #endif

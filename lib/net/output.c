@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The way out: routes, IP and Ethernet headers, the queue that net_output empties. */
+/* The way out: routes, IP and Ethernet headers, fragments where a packet is too large, the queue that net_output empties. */
 #include "net/internal.h"
+
+enum { FRAGMENT_UNIT = 8 };
 
 struct rte_mbuf *net_alloc(struct net *net)
 {
@@ -13,8 +15,8 @@ struct rte_mbuf *net_alloc(struct net *net)
 
 const struct net_interface_address *net_on_link(const struct net_interface *interface, const struct net_address *to)
 {
-	for (unsigned i = 0; i < interface->options.addresses_count; i++) {
-		const struct net_interface_address *a = &interface->options.addresses[i];
+	for (unsigned i = 0; i < interface->addresses_count; i++) {
+		const struct net_interface_address *a = &interface->addresses[i];
 		const bool v4 = net_address_is_v4(&a->address);
 
 		if (v4 == net_address_is_v4(to) && net_address_same_prefix(&a->address, to, a->prefix + (v4 ? 96 : 0)))
@@ -23,37 +25,80 @@ const struct net_interface_address *net_on_link(const struct net_interface *inte
 	return NULL;
 }
 
-static const struct net_interface_address *first_of_family(const struct net_interface *interface, bool v4)
+/* The address that speaks to hosts elsewhere: one of the gateway's network, else the first that is not of the link only. */
+static const struct net_interface_address *source_for(const struct net_interface *interface,
+						      const struct net_address *gateway)
 {
-	for (unsigned i = 0; i < interface->options.addresses_count; i++)
-		if (net_address_is_v4(&interface->options.addresses[i].address) == v4)
-			return &interface->options.addresses[i];
+	const bool v4 = net_address_is_v4(gateway);
+	const struct net_interface_address *a = net_on_link(interface, gateway);
+
+	if (a && !net_address_is_link_local(&a->address))
+		return a;
+	for (unsigned i = 0; i < interface->addresses_count; i++) {
+		a = &interface->addresses[i];
+		if (net_address_is_v4(&a->address) == v4 && !net_address_is_link_local(&a->address))
+			return a;
+	}
 	return NULL;
+}
+
+static bool is_broadcast(const struct net_address *to, unsigned prefix)
+{
+	const uint32_t host_bits = prefix < 31 ? UINT32_MAX >> prefix : 0;
+
+	return net_address_is_v4(to) && host_bits && (rte_be_to_cpu_32(net_address_to_v4(to)) & host_bits) == host_bits;
+}
+
+static const struct net_interface_address *route_on_link(const struct net_interface *interface, struct net_path *path)
+{
+	const struct net_interface_address *own = net_on_link(interface, &path->remote);
+
+	path->next_hop = path->remote;
+	return own && !is_broadcast(&path->remote, own->prefix) ? own : NULL;
+}
+
+static const struct net_interface_address *route_by_gateway(const struct net_interface *interface,
+							    struct net_path *path)
+{
+	const struct net_interface_options *o = &interface->options;
+
+	path->next_hop = net_address_is_v4(&path->remote) ? o->gateway4 : o->gateway6;
+	if (net_address_is_none(&path->next_hop) || net_address_is_link_local(&path->remote) ||
+	    net_on_link(interface, &path->remote))
+		return NULL;
+	return source_for(interface, &path->next_hop);
+}
+
+/* The interface that has the address `from` comes first: an answer leaves where the question came in, where it can. */
+static const struct net_interface_address *route(struct net *net, const struct net_address *from, struct net_path *path,
+						 const struct net_interface_address *(*by)(const struct net_interface *,
+											   struct net_path *))
+{
+	const struct net_interface_address *own = NULL;
+
+	for (unsigned pass = from ? 0 : 1; pass < 2 && !own; pass++)
+		for (unsigned i = 0; i < net->interfaces_count && !own; i++) {
+			path->interface = &net->interfaces[i];
+			if (pass == 1 || net_is_own(path->interface, from))
+				own = by(path->interface, path);
+		}
+	return own;
 }
 
 bool net_path_find(struct net *net, const struct net_address *to, const struct net_address *from, struct net_path *path)
 {
-	const bool v4 = net_address_is_v4(to);
-	const struct net_interface_address *own = NULL;
-	struct net_interface *interface = NULL;
+	const struct net_interface_address *own;
 
-	path->next_hop = *to;
-	for (unsigned i = 0; i < net->interfaces_count && !own; i++) {
-		interface = &net->interfaces[i];
-		own = net_on_link(interface, to);
-	}
-	for (unsigned i = 0; i < net->interfaces_count && !own; i++) {
-		interface = &net->interfaces[i];
-		path->next_hop = v4 ? interface->options.gateway4 : interface->options.gateway6;
-		if (!net_address_is_none(&path->next_hop))
-			own = first_of_family(interface, v4);
-	}
+	if (!net_address_is_host(to))
+		return false;
+	path->remote = *to;
+	own = route(net, from, path, route_on_link);
+	if (!own)
+		own = route(net, from, path, route_by_gateway);
 	if (!own)
 		return false;
-	path->interface = interface;
 	path->local = from ? *from : own->address;
-	path->remote = *to;
-	path->mtu = interface->options.mtu;
+	path->mtu = net_path_mtu(net, path);
 	return true;
 }
 
@@ -66,16 +111,37 @@ void net_transmit(struct net *net, struct rte_mbuf *frame)
 	net->output[net->output_tail++ % NET_OUTPUT_MAX] = frame;
 }
 
-static void put_ipv4(struct net *net, const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol,
-		     uint8_t tos)
+struct rte_ether_hdr *net_put_ethernet(struct net_interface *interface, struct rte_mbuf *packet, rte_be16_t type)
+{
+	struct rte_ether_hdr *eth;
+
+	if (unlikely(interface->options.vlan && !interface->options.vlan_insert)) {
+		struct rte_vlan_hdr *tag = (struct rte_vlan_hdr *)rte_pktmbuf_prepend(packet, sizeof(*tag));
+
+		tag->vlan_tci = rte_cpu_to_be_16(interface->options.vlan);
+		tag->eth_proto = type;
+		type = RTE_BE16(RTE_ETHER_TYPE_VLAN);
+	} else if (unlikely(interface->options.vlan)) {
+		packet->vlan_tci = interface->options.vlan;
+		packet->ol_flags |= RTE_MBUF_F_TX_VLAN;
+	}
+	eth = (struct rte_ether_hdr *)rte_pktmbuf_prepend(packet, sizeof(*eth));
+	eth->src_addr = interface->options.mac;
+	eth->ether_type = type;
+	packet->port = interface->options.port;
+	return eth;
+}
+
+static void put_ipv4(const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol, uint8_t tos, uint16_t id,
+		     uint16_t fragment)
 {
 	struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)rte_pktmbuf_prepend(packet, sizeof(*ip));
 
 	ip->version_ihl = RTE_IPV4_VHL_DEF;
 	ip->type_of_service = tos;
-	ip->total_length = rte_cpu_to_be_16(rte_pktmbuf_data_len(packet));
-	ip->packet_id = rte_cpu_to_be_16(net->ip_id++);
-	ip->fragment_offset = RTE_BE16(RTE_IPV4_HDR_DF_FLAG);
+	ip->total_length = rte_cpu_to_be_16((uint16_t)rte_pktmbuf_pkt_len(packet));
+	ip->packet_id = rte_cpu_to_be_16(id);
+	ip->fragment_offset = rte_cpu_to_be_16(fragment);
 	ip->time_to_live = NET_TTL;
 	ip->next_proto_id = protocol;
 	ip->hdr_checksum = 0;
@@ -84,20 +150,93 @@ static void put_ipv4(struct net *net, const struct net_path *path, struct rte_mb
 	ip->hdr_checksum = (uint16_t)~checksum_fold(checksum_add(0, ip, sizeof(*ip)));
 }
 
-void net_send(struct net *net, const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol, uint8_t tos)
+static void put_ipv6(const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol, uint8_t tos,
+		     uint8_t hop_limit)
 {
-	struct net_interface *interface = path->interface;
-	const struct rte_ether_addr *mac;
-	struct rte_ether_hdr *eth;
+	const uint32_t payload = rte_pktmbuf_pkt_len(packet);
+	struct rte_ipv6_hdr *ip = (struct rte_ipv6_hdr *)rte_pktmbuf_prepend(packet, sizeof(*ip));
 
-	put_ipv4(net, path, packet, protocol, tos);
-	eth = (struct rte_ether_hdr *)rte_pktmbuf_prepend(packet, sizeof(*eth));
-	eth->src_addr = interface->options.mac;
-	eth->ether_type = RTE_BE16(RTE_ETHER_TYPE_IPV4);
-	packet->port = interface->options.port;
-	mac = arp_resolve(net, interface, net_address_to_v4(&path->next_hop), packet);
+	ip->vtc_flow = rte_cpu_to_be_32(UINT32_C(6) << 28 | (uint32_t)tos << 20);
+	ip->payload_len = rte_cpu_to_be_16((uint16_t)payload);
+	ip->proto = protocol;
+	ip->hop_limits = hop_limit;
+	memcpy(ip->src_addr, path->local.bytes, sizeof(ip->src_addr));
+	memcpy(ip->dst_addr, path->remote.bytes, sizeof(ip->dst_addr));
+}
+
+/* packet's data starts with the IP header. */
+static void send_packet(struct net *net, const struct net_path *path, struct rte_mbuf *packet)
+{
+	const bool v4 = net_address_is_v4(&path->remote);
+	struct rte_ether_hdr *eth =
+		net_put_ethernet(path->interface, packet,
+				 v4 ? RTE_BE16(RTE_ETHER_TYPE_IPV4) : RTE_BE16(RTE_ETHER_TYPE_IPV6));
+	const struct rte_ether_addr *mac = neighbour_resolve(net, path->interface, &path->next_hop, packet);
+
 	if (likely(mac)) {
 		eth->dst_addr = *mac;
 		net_transmit(net, packet);
 	}
+}
+
+void net_send_link(struct net *net, const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol,
+		   uint8_t hop_limit, const struct rte_ether_addr *mac)
+{
+	put_ipv6(path, packet, protocol, 0, hop_limit);
+	net_put_ethernet(path->interface, packet, RTE_BE16(RTE_ETHER_TYPE_IPV6))->dst_addr = *mac;
+	net_transmit(net, packet);
+}
+
+/* A packet that the path does not carry whole: copied into fragments, which alone may need an identification (RFC 6864). */
+static void send_fragments(struct net *net, const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol,
+			   uint8_t tos)
+{
+	const bool v4 = net_address_is_v4(&path->remote);
+	const uint32_t bytes = rte_pktmbuf_pkt_len(packet), id = net->fragment_id++;
+	const uint32_t headers =
+		v4 ? sizeof(struct rte_ipv4_hdr) : sizeof(struct rte_ipv6_hdr) + sizeof(struct rte_ipv6_fragment_ext);
+	const uint32_t step = (path->mtu - headers) / FRAGMENT_UNIT * FRAGMENT_UNIT;
+
+	for (uint32_t offset = 0; offset < bytes; offset += step) {
+		const uint32_t n = RTE_MIN(step, bytes - offset);
+		const bool more = offset + n < bytes;
+		struct rte_mbuf *m = net_alloc(net);
+		const void *part;
+		void *at;
+
+		if (!m)
+			break; /* the others are of no use any more */
+		at = rte_pktmbuf_append(m, (uint16_t)n);
+		part = rte_pktmbuf_read(packet, offset, n, at);
+		if (part != at)
+			memcpy(at, part, n);
+		net->counters.ip_frag_creates++;
+		if (v4) {
+			put_ipv4(path, m, protocol, tos, (uint16_t)id,
+				 (uint16_t)(offset / FRAGMENT_UNIT | (more ? RTE_IPV4_HDR_MF_FLAG : 0)));
+		} else {
+			struct rte_ipv6_fragment_ext *f =
+				(struct rte_ipv6_fragment_ext *)rte_pktmbuf_prepend(m, sizeof(*f));
+
+			*f = (struct rte_ipv6_fragment_ext){ .next_header = protocol,
+							     .frag_data = rte_cpu_to_be_16((uint16_t)(offset | more)),
+							     .id = rte_cpu_to_be_32(id) };
+			put_ipv6(path, m, IPPROTO_FRAGMENT, tos, NET_TTL);
+		}
+		send_packet(net, path, m);
+	}
+	rte_pktmbuf_free(packet);
+}
+
+void net_send(struct net *net, const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol, uint8_t tos)
+{
+	if (unlikely(rte_pktmbuf_pkt_len(packet) + net_path_header(path) > path->mtu)) {
+		send_fragments(net, path, packet, protocol, tos);
+		return;
+	}
+	if (net_address_is_v4(&path->remote))
+		put_ipv4(path, packet, protocol, tos, 0, RTE_IPV4_HDR_DF_FLAG);
+	else
+		put_ipv6(path, packet, protocol, tos, NET_TTL);
+	send_packet(net, path, packet);
 }

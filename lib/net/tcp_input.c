@@ -1,47 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Segments on their way in: RFC 9293, 3.10.7, with the checks of RFC 5961. */
+/* Segments on their way in: RFC 9293, 3.10.7, with the checks of RFC 5961 and RFC 7323. */
 #include "net/tcp_internal.h"
 
 #include <errno.h>
 
+#include "net/siphash.h"
+
 enum {
-	OPTION_END = 0,
-	OPTION_NOP = 1,
-	OPTION_MSS = 2,
-	OPTION_SCALE = 3,
-	SCALE_MAX = 14,
-	CHALLENGE_ACKS_A_SECOND = 100,
-	MSS_MIN = 64,
-	WINDOW_MAX = 1 << 30, /* RFC 7323, 2.3 */
+	CHALLENGE_ACKS_A_SECOND = 1000,
+	INVALID_ANSWER_MS = 500,
+	TIMESTAMP_OLD_S = 24 * 86400, /* RFC 7323, 5.5 */
+	WINDOW_MAX = 1 << 30,	      /* RFC 7323, 2.3 */
 };
 
-#define INVALID_ANSWER_NS (500 * NET_MS)
-
-/* false for a list that does not parse: a length of 0 or 1, or past the end. */
-static bool parse_options(struct tcp_segment *s, const uint8_t *option, unsigned bytes)
-{
-	s->mss = 536;
-	s->scale = -1;
-	while (bytes && *option != OPTION_END) {
-		unsigned length;
-
-		if (*option == OPTION_NOP) {
-			option++;
-			bytes--;
-			continue;
-		}
-		if (bytes < 2 || option[1] < 2 || option[1] > bytes)
-			return false;
-		length = option[1];
-		if (*option == OPTION_MSS && length == 4)
-			s->mss = (uint16_t)(option[2] << 8 | option[3]);
-		else if (*option == OPTION_SCALE && length == 3)
-			s->scale = (int8_t)RTE_MIN(option[2], (uint8_t)SCALE_MAX);
-		option += length;
-		bytes -= length;
-	}
-	return true;
-}
+#define SECOND_NS (1000 * NET_MS)
 
 /* Owns the payload on success only. */
 static bool parse(struct net *net, struct rte_mbuf *m, const struct net_packet *packet, struct tcp_segment *s)
@@ -74,53 +46,61 @@ static bool parse(struct net *net, struct rte_mbuf *m, const struct net_packet *
 		.flags = tcp->tcp_flags,
 	};
 	s->space = s->bytes + !!(s->flags & RTE_TCP_SYN_FLAG) + !!(s->flags & RTE_TCP_FIN_FLAG);
-	if (!parse_options(s, (const uint8_t *)(tcp + 1), header - sizeof(*tcp))) {
+	if (!tcp_options_parse(s, (const uint8_t *)(tcp + 1), header - sizeof(*tcp))) {
 		net->counters.tcp_bad_option++;
 		return false;
 	}
+	/* Urgent data is data: the pointer moves nothing, so that nobody can make two readers of a stream disagree (RFC 6093). */
+	net->counters.tcp_urgent += !!(s->flags & RTE_TCP_URG_FLAG);
 	rte_pktmbuf_adj(m, header);
 	return true;
 }
 
-/* At most so many a second: what a forger learns or causes by them is bounded (RFC 5961, 7). */
-static void challenge(struct tcp_conn *conn)
+/* Answers to what may be forged: twice a second for a connection, which is all that its peer needs, and so many a second for
+ * the stack. That number changes at random every second: who counts them from outside learns nothing of connections that are
+ * not his (CVE-2016-5696). */
+static bool may_answer(struct tcp_conn *conn)
 {
 	struct net *net = conn->net;
-	const uint64_t second = net->now_ns / (1000 * NET_MS);
+	const uint64_t second = net->now_ns / SECOND_NS;
 
+	if (conn->answered_ms && net_ms(net) - conn->answered_ms < INVALID_ANSWER_MS) {
+		net->counters.tcp_acks_skipped++;
+		return false;
+	}
 	if (net->challenge_second != second) {
 		net->challenge_second = second;
-		net->challenge_acks = CHALLENGE_ACKS_A_SECOND;
+		net->challenge_acks = CHALLENGE_ACKS_A_SECOND / 2 +
+				      (uint32_t)siphash(net->options.secret, &second, 1) % CHALLENGE_ACKS_A_SECOND;
 	}
-	if (net->challenge_acks == 0)
-		return;
+	if (net->challenge_acks == 0) {
+		net->counters.tcp_acks_skipped++;
+		return false;
+	}
 	net->challenge_acks--;
-	net->counters.tcp_challenge_acks++;
+	conn->answered_ms = RTE_MAX(net_ms(net), 1u);
+	return true;
+}
+
+void tcp_challenge(struct tcp_conn *conn)
+{
+	if (!may_answer(conn))
+		return;
+	conn->net->counters.tcp_challenge_acks++;
 	tcp_list(conn, TCP_ACK_NOW);
 }
 
-static void take_syn_options(struct tcp_conn *conn, const struct tcp_segment *s)
+/* Answers a segment that is not acceptable. One without data only now and then: two ends that find each other's ACKs old would
+ * never stop. */
+static void answer(struct tcp_conn *conn, const struct tcp_segment *s)
 {
-	const uint16_t own = conn->path.mtu - net_path_header(&conn->path) - sizeof(struct rte_tcp_hdr);
-
-	conn->mss = s->mss < MSS_MIN ? MSS_MIN : RTE_MIN(s->mss, own);
-	if (s->scale >= 0)
-		conn->snd_scale = (uint8_t)s->scale;
-	else
-		conn->rcv_scale = 0; /* both or none */
-	conn->rcv_nxt = conn->rcv_adv = s->seq + 1;
-	tcp_recovery_init(conn);
-}
-
-static void set_window(struct tcp_conn *conn, uint32_t window)
-{
-	conn->snd_wnd = window;
-	conn->snd_wnd_max = RTE_MAX(conn->snd_wnd_max, window);
+	if ((s->space && !(s->flags & RTE_TCP_SYN_FLAG)) || may_answer(conn))
+		tcp_list(conn, TCP_ACK_NOW);
 }
 
 /* news: it acknowledges something for the first time, and so is no older than what was heard before. By the numbers alone one
  * segment from further on would hide all windows up to there. */
-static void take_window(struct tcp_conn *conn, const struct tcp_segment *s, bool news)
+void tcp_take_window(struct tcp_conn *conn, const struct tcp_segment *s, bool news)
 {
 	if (news || seq_lt(conn->snd_wl1, s->seq) || (conn->snd_wl1 == s->seq && seq_le(conn->snd_wl2, s->ack))) {
 		const uint32_t window = s->window << (s->flags & RTE_TCP_SYN_FLAG ? 0 : conn->snd_scale);
@@ -129,97 +109,15 @@ static void take_window(struct tcp_conn *conn, const struct tcp_segment *s, bool
 			tcp_window_opened(conn);
 		else if (window > conn->snd_wnd && conn->send_next)
 			tcp_list(conn, TCP_OUTPUT);
-		set_window(conn, window);
+		conn->snd_wnd = window;
+		conn->snd_wnd_max = RTE_MAX(conn->snd_wnd_max, window);
 		conn->snd_wl1 = s->seq;
 		conn->snd_wl2 = s->ack;
 	}
 }
 
-static void passive_open(struct net *net, const struct tcp_listener *listener, const struct tcp_segment *s)
-{
-	struct tcp_conn *conn = NULL;
-	struct net_path path;
-
-	if (!net_path_find(net, &s->packet->from, &s->packet->to, &path)) {
-		net->counters.ip_no_route++;
-		return;
-	}
-	if (net->half_open < net->half_open_max)
-		conn = tcp_conn_make(net, listener, &path, s->tcp->dst_port, s->tcp->src_port);
-	if (!conn) {
-		net->counters.tcp_listen_overflow++;
-		return;
-	}
-	net->half_open++;
-	conn->flags |= TCP_PASSIVE;
-	conn->state = TCP_SYN_RECEIVED;
-	take_syn_options(conn, s);
-	conn->snd_wl1 = s->seq;
-	conn->snd_wl2 = conn->iss;
-	set_window(conn, s->window);
-	tcp_send_syn(conn);
-	tcp_timer_arm(conn, conn->rto_us);
-}
-
-static bool establish(struct tcp_conn *conn)
-{
-	struct net *net = conn->net;
-
-	if (conn->state == TCP_SYN_RECEIVED && conn->flags & TCP_PASSIVE) {
-		net->half_open--;
-		net->counters.tcp_passive_opens++;
-	}
-	conn->state = TCP_ESTABLISHED;
-	conn->deadline_ns = 0;
-	/* The handshake's round trip, if nothing of it was sent twice (Karn). */
-	if (conn->tries == 0)
-		tcp_measure_rtt(conn, conn->progress_ns);
-	conn->tries = 0;
-	conn->progress_ns = net->now_ns;
-	if (!conn->handler->opened(conn->ctx, conn, &conn->user)) {
-		if (conn->state != TCP_CLOSED)
-			tcp_abort(conn);
-		return false;
-	}
-	conn->flags |= TCP_TOLD;
-	return conn->state != TCP_CLOSED;
-}
-
-/* RFC 9293, 3.10.7.3. */
-static void syn_sent_input(struct tcp_conn *conn, const struct tcp_segment *s)
-{
-	const bool acks = s->flags & RTE_TCP_ACK_FLAG;
-
-	if (acks && s->ack != conn->iss + 1) {
-		tcp_refuse(conn->net, s->packet, s->tcp, s->space);
-		return;
-	}
-	if (s->flags & RTE_TCP_RST_FLAG) {
-		if (acks) {
-			conn->net->counters.tcp_attempt_fails++;
-			tcp_conn_end(conn, ECONNREFUSED);
-		}
-		return;
-	}
-	if (!(s->flags & RTE_TCP_SYN_FLAG))
-		return;
-	take_syn_options(conn, s);
-	conn->snd_wl1 = s->seq;
-	conn->snd_wl2 = s->ack;
-	set_window(conn, s->window);
-	if (acks) {
-		conn->snd_una = s->ack;
-		tcp_list(conn, TCP_ACK_NOW);
-		establish(conn);
-	} else { /* simultaneous open */
-		conn->state = TCP_SYN_RECEIVED;
-		tcp_send_syn(conn);
-		tcp_timer_arm(conn, conn->rto_us);
-	}
-}
-
 /* The sequence number, against the advertised window. A segment that is wholly old or beyond it is answered by an ACK. */
-static bool acceptable(struct tcp_conn *conn, const struct tcp_segment *s)
+static bool acceptable(const struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	const uint32_t window = conn->rcv_adv - conn->rcv_nxt;
 	const uint32_t last = s->seq + s->space - 1;
@@ -234,28 +132,27 @@ static bool acceptable(struct tcp_conn *conn, const struct tcp_segment *s)
 /* false when the segment is to be dropped. */
 static bool take_ack(struct tcp_conn *conn, const struct tcp_segment *s)
 {
+	const uint32_t una = conn->snd_una;
+	bool had_payload, news;
+
 	/* It acknowledges what was never sent, or what nobody can be in doubt about any more (RFC 5961, 5.2). */
-	if (seq_lt(conn->snd_max, s->ack) ||
+	if (seq_lt(conn->snd_nxt, s->ack) ||
 	    (seq_lt(s->ack, conn->snd_una) && conn->snd_una - s->ack > conn->snd_wnd_max)) {
-		challenge(conn);
+		tcp_challenge(conn);
 		return false;
 	}
-	if (seq_lt(conn->snd_una, s->ack)) {
-		const bool had_payload = conn->send_head;
-
-		tcp_acked(conn, s->ack);
-		take_window(conn, s, true);
-		if (had_payload && conn->flags & TCP_TOLD)
-			conn->handler->acknowledged(conn->user);
-		return conn->state != TCP_CLOSED;
-	}
-	if (s->ack == conn->snd_una && s->space == 0 && conn->snd_una != conn->snd_max &&
-	    s->window << conn->snd_scale == conn->snd_wnd && conn->snd_wnd)
-		tcp_duplicate_ack(conn);
-	else if (conn->snd_wnd == 0 || s->window == 0)
-		conn->progress_ns = conn->net->now_ns; /* alive, and only not reading */
-	take_window(conn, s, false);
-	return true;
+	had_payload = conn->send_head;
+	news = tcp_sender_ack(conn, s);
+	/* Alive, and only not reading. */
+	if (!news && (conn->snd_wnd == 0 || s->window == 0))
+		conn->progress_ns = conn->net->now_ns;
+	tcp_take_window(conn, s, news);
+	conn->bytes_acked += conn->snd_una - una;
+	if (news)
+		conn->soft_error = 0;
+	if (news && had_payload && conn->flags & TCP_TOLD)
+		conn->handler->acknowledged(conn->user);
+	return conn->state != TCP_CLOSED;
 }
 
 /* What the acknowledgement of our FIN leads to. */
@@ -264,7 +161,8 @@ static void fin_acked(struct tcp_conn *conn)
 	switch (conn->state) {
 	case TCP_FIN_WAIT_1:
 		conn->state = TCP_FIN_WAIT_2;
-		tcp_timer_arm(conn, conn->net->options.user_timeout_ms * 1000ul); /* the peer may never close */
+		tcp_timer_stop(conn, TCP_TIMER_RETRANSMIT);
+		tcp_timer_idle(conn);
 		break;
 	case TCP_CLOSING:
 		tcp_enter_time_wait(conn);
@@ -277,143 +175,95 @@ static void fin_acked(struct tcp_conn *conn)
 	}
 }
 
-static void take_fin(struct tcp_conn *conn)
-{
-	conn->rcv_nxt++;
-	if (seq_lt(conn->rcv_adv, conn->rcv_nxt))
-		conn->rcv_adv = conn->rcv_nxt;
-	tcp_list(conn, TCP_ACK_NOW);
-	tcp_reorder_clear(conn);
-	switch (conn->state) {
-	case TCP_ESTABLISHED:
-		conn->state = TCP_CLOSE_WAIT;
-		if (conn->flags & TCP_TOLD)
-			conn->handler->finished(conn->user);
-		break;
-	case TCP_FIN_WAIT_1:
-		conn->state = TCP_CLOSING;
-		break;
-	case TCP_FIN_WAIT_2:
-		tcp_enter_time_wait(conn);
-		break;
-	default:
-		break;
-	}
-}
-
-/* Data that is due; owns it. */
-static void deliver(struct tcp_conn *conn, struct rte_mbuf *payload)
-{
-	const uint32_t bytes = payload->data_len;
-	const bool fin = net_priv(payload)->fin;
-
-	conn->rcv_nxt += bytes;
-	if (bytes == 0) {
-		rte_pktmbuf_free(payload);
-	} else if (conn->flags & TCP_READ_CLOSED) {
-		rte_pktmbuf_free(payload);
-		tcp_abort(conn); /* data that nobody will read: the peer must know (RFC 9293, 3.6.1) */
-		return;
-	} else {
-		conn->owed++;
-		conn->unread += bytes;
-		tcp_list(conn, 0);
-		conn->handler->received(conn->user, payload);
-	}
-	if (fin && conn->state != TCP_CLOSED)
-		take_fin(conn);
-}
-
-/* Cuts the payload to the window, and delivers it or keeps it for later; owns it. */
-static void take_data(struct tcp_conn *conn, const struct tcp_segment *s)
-{
-	struct rte_mbuf *m = s->payload;
-	uint32_t seq = s->seq, bytes = s->bytes;
-	bool fin = s->flags & RTE_TCP_FIN_FLAG;
-
-	if (seq_lt(seq, conn->rcv_nxt)) { /* the old part */
-		const uint32_t old = RTE_MIN(conn->rcv_nxt - seq, bytes);
-
-		rte_pktmbuf_adj(m, old);
-		seq += old;
-		bytes -= old;
-		fin = fin && seq == conn->rcv_nxt; /* else it is old, too */
-		tcp_list(conn, TCP_ACK_NOW);
-	}
-	if (bytes && seq_lt(conn->rcv_adv, seq + bytes)) { /* the part beyond the window */
-		const uint32_t fits = seq_lt(seq, conn->rcv_adv) ? conn->rcv_adv - seq : 0;
-
-		rte_pktmbuf_trim(m, bytes - fits);
-		bytes = fits;
-		fin = false;
-		tcp_list(conn, TCP_ACK_NOW);
-	}
-	if (bytes == 0 && !fin) {
-		rte_pktmbuf_free(m);
-		return;
-	}
-	net_priv(m)->seq = seq;
-	net_priv(m)->fin = fin;
-	if (seq != conn->rcv_nxt) {
-		tcp_list(conn, TCP_ACK_NOW); /* a duplicate ACK tells the sender at once */
-		tcp_reorder_put(conn, m);
-		return;
-	}
-	if (conn->reorder)
-		tcp_list(conn, TCP_ACK_NOW);
-	do
-		deliver(conn, m);
-	while (conn->state >= TCP_ESTABLISHED && conn->reorder && (m = tcp_reorder_take(conn)));
-}
-
 /* A segment that is not acceptable; true when its ACK counts all the same. */
 static bool outside_window(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	const bool data = s->space && !(s->flags & RTE_TCP_SYN_FLAG);
 	/* No further back than the largest window: what is nearly half the numbers away might be either old or new. */
 	const bool old = data && conn->rcv_nxt - (s->seq + s->space) < WINDOW_MAX;
-	const uint64_t now_ns = conn->net->now_ns;
+	struct net *net = conn->net;
 
 	if (old)
-		conn->net->counters.tcp_old_segs++;
+		net->counters.tcp_old_segs++;
 	else
-		conn->net->counters.tcp_outside_window++;
+		net->counters.tcp_outside_window++;
 	if (s->flags & RTE_TCP_RST_FLAG)
 		return false;
 	if (conn->state == TCP_SYN_RECEIVED && s->flags & RTE_TCP_SYN_FLAG && s->seq == conn->rcv_nxt - 1) {
-		tcp_send_syn(conn); /* our answer was lost */
+		if (may_answer(conn))
+			tcp_send_syn(conn); /* our answer was lost */
 		return false;
 	}
-	/* A pure ACK is answered now and then only: two ends that find each other's ACKs old would never stop. */
-	if (data || now_ns - conn->answered_ns >= INVALID_ANSWER_NS) {
-		conn->answered_ns = now_ns;
-		tcp_list(conn, TCP_ACK_NOW);
-	}
+	/* The peer has not heard that we have its FIN: the time in which it may repeat it begins again (RFC 9293, 3.10.7.4). */
+	if (old && s->flags & RTE_TCP_FIN_FLAG && conn->state == TCP_TIME_WAIT)
+		tcp_timer_start(conn, TCP_TIMER_STATE, net->options.time_wait_ms * 1000ul);
+	answer(conn, s);
 	/* Data that was sent again because our ACK was lost brings an ACK that may be news. */
 	return old && s->flags & RTE_TCP_ACK_FLAG && conn->state != TCP_SYN_RECEIVED;
+}
+
+/* Timestamps (RFC 7323, 5.3): false when the segment is an old one, or bears none. A RST may be as old as it likes. */
+static bool timestamp_holds(struct tcp_conn *conn, const struct tcp_segment *s)
+{
+	struct net *net = conn->net;
+
+	if (s->flags & RTE_TCP_RST_FLAG)
+		return true;
+	if (!s->has_timestamp) {
+		net->counters.tcp_no_timestamp++;
+		if (s->flags & RTE_TCP_SYN_FLAG)
+			tcp_challenge(conn);
+		return false;
+	}
+	if ((int32_t)(s->ts_value - conn->ts_recent) < 0 && net_s(net) - conn->ts_heard_s < TIMESTAMP_OLD_S) {
+		net->counters.tcp_paws++;
+		if (s->flags & RTE_TCP_SYN_FLAG)
+			tcp_challenge(conn);
+		else
+			answer(conn, s);
+		return false;
+	}
+	return true;
+}
+
+/* The end of the connection by a RST in the window (RFC 5961, 3.2). */
+static void take_reset(struct tcp_conn *conn, const struct tcp_segment *s)
+{
+	if (conn->state == TCP_TIME_WAIT)
+		return; /* RFC 1337 */
+	if (s->seq != conn->rcv_nxt) {
+		tcp_challenge(conn);
+		return;
+	}
+	if (conn->state == TCP_SYN_RECEIVED)
+		conn->net->counters.tcp_attempt_fails++;
+	else
+		conn->net->counters.tcp_estab_resets++;
+	tcp_conn_end(conn, conn->state == TCP_SYN_RECEIVED ? ECONNREFUSED : ECONNRESET);
+}
+
+/* The other side's SYN and ACK, in an open from both sides: its number is one below the window (RFC 9293, figure 8). */
+static bool is_simultaneous(const struct tcp_conn *conn, const struct tcp_segment *s)
+{
+	const uint8_t both = RTE_TCP_SYN_FLAG | RTE_TCP_ACK_FLAG;
+
+	return conn->state == TCP_SYN_RECEIVED && (s->flags & (both | RTE_TCP_RST_FLAG)) == both && s->space == 1 &&
+	       s->seq == conn->rcv_nxt - 1 && s->ack == conn->iss + 1;
 }
 
 /* The checks before a segment's ACK and data count; false when it is to be dropped. */
 static bool check(struct tcp_conn *conn, const struct tcp_segment *s)
 {
-	if (!acceptable(conn, s))
-		return outside_window(conn, s);
-	if (s->flags & RTE_TCP_RST_FLAG) {
-		if (conn->state == TCP_TIME_WAIT)
-			return false; /* RFC 1337 */
-		if (s->seq != conn->rcv_nxt) {
-			challenge(conn);
-			return false;
-		}
-		if (conn->state == TCP_SYN_RECEIVED)
-			conn->net->counters.tcp_attempt_fails++;
-		else
-			conn->net->counters.tcp_estab_resets++;
-		tcp_conn_end(conn, ECONNRESET);
+	if (conn->features & TCP_FEATURE_TIMESTAMP && !timestamp_holds(conn, s))
+		return false;
+	if (unlikely(!acceptable(conn, s)))
+		return is_simultaneous(conn, s) || outside_window(conn, s);
+	if (unlikely(s->flags & RTE_TCP_RST_FLAG)) {
+		take_reset(conn, s);
 		return false;
 	}
-	if (s->flags & RTE_TCP_SYN_FLAG) {
-		challenge(conn);
+	if (unlikely(s->flags & RTE_TCP_SYN_FLAG)) {
+		tcp_challenge(conn);
 		return false;
 	}
 	return s->flags & RTE_TCP_ACK_FLAG;
@@ -422,19 +272,28 @@ static bool check(struct tcp_conn *conn, const struct tcp_segment *s)
 /* true when the payload was taken over. */
 static bool conn_input(struct tcp_conn *conn, const struct tcp_segment *s)
 {
+	conn->heard_ms = net_ms(conn->net);
+	conn->segs_in++;
+	conn->keep_sent = 0;
 	if (!check(conn, s))
 		return false;
-	if (conn->state == TCP_SYN_RECEIVED) {
+	if (unlikely(conn->state == TCP_SYN_RECEIVED)) {
 		if (s->ack != conn->iss + 1) {
 			tcp_refuse(conn->net, s->packet, s->tcp, s->space);
 			return false;
 		}
 		conn->snd_una = s->ack;
-		take_window(conn, s, true);
-		if (!establish(conn))
+		tcp_take_window(conn, s, true);
+		if (!tcp_establish(conn))
 			return false;
 	} else if (!take_ack(conn, s)) {
 		return false;
+	}
+	/* What spans our last ACK says what time it is there now (RFC 7323, 4.3). */
+	if (conn->features & TCP_FEATURE_TIMESTAMP && seq_le(s->seq, conn->ack_sent) &&
+	    seq_le(conn->ack_sent, s->seq + s->space)) {
+		conn->ts_recent = s->ts_value;
+		conn->ts_heard_s = net_s(conn->net);
 	}
 	if (conn->flags & TCP_FIN_QUEUED && conn->snd_una == conn->snd_end + 1)
 		fin_acked(conn);
@@ -444,7 +303,7 @@ static bool conn_input(struct tcp_conn *conn, const struct tcp_segment *s)
 	case TCP_ESTABLISHED:
 	case TCP_FIN_WAIT_1:
 	case TCP_FIN_WAIT_2:
-		take_data(conn, s);
+		tcp_take_data(conn, s);
 		return true;
 	case TCP_CLOSED:
 		return false;
@@ -462,18 +321,49 @@ static const struct tcp_listener *find_listener(const struct net *net, rte_be16_
 	return NULL;
 }
 
-static bool may_reuse_time_wait(const struct tcp_conn *conn, const struct tcp_segment *s)
+static bool is_syn(const struct tcp_segment *s)
 {
-	return conn->state == TCP_TIME_WAIT &&
-	       (s->flags & (RTE_TCP_SYN_FLAG | RTE_TCP_ACK_FLAG | RTE_TCP_RST_FLAG)) == RTE_TCP_SYN_FLAG &&
-	       seq_lt(conn->rcv_nxt, s->seq);
+	return (s->flags & (RTE_TCP_SYN_FLAG | RTE_TCP_ACK_FLAG | RTE_TCP_RST_FLAG)) == RTE_TCP_SYN_FLAG;
+}
+
+static bool is_ack(const struct tcp_segment *s)
+{
+	return (s->flags & (RTE_TCP_SYN_FLAG | RTE_TCP_ACK_FLAG | RTE_TCP_RST_FLAG)) == RTE_TCP_ACK_FLAG;
+}
+
+/* A SYN that cannot be an old one may follow a connection in TIME_WAIT: a number or a timestamp above all that was heard
+ * (RFC 9293, 3.6.1; RFC 6191). */
+static bool may_follow(const struct tcp_conn *former, const struct tcp_segment *s)
+{
+	if (former->state != TCP_TIME_WAIT || !is_syn(s))
+		return false;
+	if (former->features & TCP_FEATURE_TIMESTAMP && s->has_timestamp && s->ts_value != former->ts_recent)
+		return (int32_t)(s->ts_value - former->ts_recent) > 0;
+	return seq_lt(former->rcv_nxt, s->seq);
+}
+
+/* A segment that belongs to no connection; true when its payload was taken over. */
+static bool listen_input(struct net *net, const struct tcp_segment *s, struct tcp_conn *former)
+{
+	const struct tcp_listener *listener = find_listener(net, s->tcp->dst_port);
+	struct tcp_conn *conn;
+
+	if (listener && is_syn(s)) {
+		tcp_passive_open(net, listener, s, former);
+		return false;
+	}
+	if (listener && is_ack(s) && (conn = tcp_cookie_open(net, listener, s)))
+		return conn_input(conn, s);
+	net->counters.tcp_no_port++;
+	tcp_refuse(net, s->packet, s->tcp, s->space);
+	return false;
 }
 
 void tcp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet)
 {
 	struct tcp_conn *conn;
 	struct tcp_segment s;
-	bool taken = false;
+	bool taken;
 
 	net->counters.tcp_in++;
 	if (!parse(net, m, packet, &s)) {
@@ -481,26 +371,12 @@ void tcp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *pac
 		return;
 	}
 	conn = tcp_find(net, &packet->to, s.tcp->dst_port, &packet->from, s.tcp->src_port);
-	if (conn && may_reuse_time_wait(conn, &s)) {
-		net->counters.tcp_time_wait_reused++;
-		tcp_conn_end(conn, 0);
-		conn = NULL;
-	}
-	if (conn && conn->state == TCP_SYN_SENT) {
-		syn_sent_input(conn, &s);
-	} else if (conn) {
+	if (unlikely(!conn) || unlikely(may_follow(conn, &s)))
+		taken = listen_input(net, &s, conn);
+	else if (unlikely(conn->state == TCP_SYN_SENT))
+		taken = tcp_syn_sent_input(conn, &s);
+	else
 		taken = conn_input(conn, &s);
-	} else {
-		const struct tcp_listener *listener = find_listener(net, s.tcp->dst_port);
-
-		if (listener &&
-		    (s.flags & (RTE_TCP_SYN_FLAG | RTE_TCP_ACK_FLAG | RTE_TCP_RST_FLAG)) == RTE_TCP_SYN_FLAG) {
-			passive_open(net, listener, &s);
-		} else {
-			net->counters.tcp_no_port++;
-			tcp_refuse(net, packet, s.tcp, s.space);
-		}
-	}
 	if (!taken)
 		rte_pktmbuf_free(m);
 }

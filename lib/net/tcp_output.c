@@ -1,46 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Segments on their way out. */
-#include "net/tcp_internal.h"
+/* Segments on their way out: how they are made, and when they may go. */
+#include "net/tcp_sender.h"
 
-/* SYN options: MSS (RFC 9293) and window scale (RFC 7323), with a NOP between them for alignment. */
-enum { OPTION_MSS = 2, OPTION_SCALE = 3, OPTION_NOP = 1, SYN_OPTIONS_BYTES = 8 };
-
-/* The window field; moves the advertised edge, which never goes back (RFC 9293, 3.8.6.2.1). */
-static uint16_t window_field(struct tcp_conn *conn, unsigned scale)
-{
-	const uint32_t room = conn->net->options.receive_window_bytes;
-	const uint32_t edge = conn->rcv_nxt + (conn->unread < room ? room - conn->unread : 0);
-	uint32_t window;
-
-	if (seq_lt(conn->rcv_adv, edge))
-		window = (edge - conn->rcv_nxt) >> scale;
-	else
-		window = (conn->rcv_adv - conn->rcv_nxt + (1u << scale) - 1) >> scale;
-	window = RTE_MIN(window, (uint32_t)UINT16_MAX);
-	if (seq_lt(conn->rcv_adv, conn->rcv_nxt + (window << scale)))
-		conn->rcv_adv = conn->rcv_nxt + (window << scale);
-	return (uint16_t)window;
-}
-
-static unsigned put_syn_options(const struct tcp_conn *conn, uint8_t *option, bool scale)
-{
-	const uint16_t mss = conn->path.mtu - net_path_header(&conn->path) - sizeof(struct rte_tcp_hdr);
-
-	option[0] = OPTION_MSS;
-	option[1] = 4;
-	option[2] = mss >> 8;
-	option[3] = mss & 0xff;
-	if (!scale)
-		return 4;
-	option[4] = OPTION_NOP;
-	option[5] = OPTION_SCALE;
-	option[6] = 3;
-	option[7] = conn->rcv_scale;
-	return SYN_OPTIONS_BYTES;
-}
+enum {
+	ECT_0 = 2,	  /* RFC 3168, 5 */
+	JOIN_BYTES = 512, /* a payload up to that is copied behind one that waits: fewer segments, and mbufs */
+};
 
 /* The last steps of every segment: TCP's checksum, IP, Ethernet. segment's data starts with the TCP header. */
-static void finish(struct net *net, const struct net_path *path, struct rte_mbuf *segment)
+static void finish(struct net *net, const struct net_path *path, struct rte_mbuf *segment, uint8_t tos)
 {
 	struct rte_tcp_hdr *tcp = rte_pktmbuf_mtod(segment, struct rte_tcp_hdr *);
 
@@ -48,78 +16,82 @@ static void finish(struct net *net, const struct net_path *path, struct rte_mbuf
 	tcp->cksum = (uint16_t)~checksum_transport(&path->local, &path->remote, IPPROTO_TCP, tcp,
 						   rte_pktmbuf_data_len(segment));
 	net->counters.tcp_out++;
-	net_send(net, path, segment, IPPROTO_TCP, 0);
+	net_send(net, path, segment, IPPROTO_TCP, tos);
 }
 
-/* payload, if there is one, is in the send queue: the reference that goes out is a second one. */
-void tcp_send_segment(struct tcp_conn *conn, uint8_t flags, uint32_t seq, struct rte_mbuf *payload)
+/* Bytes of options that a payload leaves room for. */
+static unsigned options_room(const struct tcp_conn *conn, uint32_t payload)
 {
-	struct net *net = conn->net;
-	struct rte_mbuf *packet = payload;
-	struct rte_tcp_hdr *tcp;
-	unsigned options = 0;
+	const unsigned most = conn->path.mtu - net_path_header(&conn->path) - (unsigned)sizeof(struct rte_tcp_hdr);
 
-	if (payload) {
-		const struct net_priv *p = net_priv(payload);
+	return RTE_MIN(most - payload, (unsigned)TCP_OPTIONS_MAX);
+}
 
-		rte_mbuf_refcnt_update(payload, 1);
-		payload->data_off = p->payload_off;
-		payload->data_len = p->payload_len;
-		payload->pkt_len = p->payload_len;
-	} else {
-		packet = net_alloc(net);
-		if (!packet)
-			return; /* counted; the timers try again */
-		if (flags & RTE_TCP_SYN_FLAG)
-			options = put_syn_options(conn, (uint8_t *)rte_pktmbuf_append(packet, SYN_OPTIONS_BYTES),
-						  conn->rcv_scale != 0 || !(flags & RTE_TCP_ACK_FLAG));
-		if (options)
-			rte_pktmbuf_trim(packet, SYN_OPTIONS_BYTES - options);
-	}
-	tcp = (struct rte_tcp_hdr *)rte_pktmbuf_prepend(packet, sizeof(*tcp));
+/* Puts a header before packet's data, which is the segment's payload, and sends it; owns it. */
+static void send_segment(struct tcp_conn *conn, struct rte_mbuf *packet, uint8_t flags, uint32_t seq, uint8_t tos)
+{
+	uint8_t options[TCP_OPTIONS_MAX];
+	const uint32_t payload = rte_pktmbuf_pkt_len(packet);
+	const unsigned options_bytes = tcp_options_put(conn, flags, options_room(conn, payload), options);
+	struct rte_tcp_hdr *tcp =
+		(struct rte_tcp_hdr *)rte_pktmbuf_prepend(packet, (uint16_t)(sizeof(*tcp) + options_bytes));
+
+	memcpy(tcp + 1, options, options_bytes);
 	tcp->src_port = conn->local_port;
 	tcp->dst_port = conn->remote_port;
 	tcp->sent_seq = rte_cpu_to_be_32(seq);
 	tcp->recv_ack = flags & RTE_TCP_ACK_FLAG ? rte_cpu_to_be_32(conn->rcv_nxt) : 0;
-	tcp->data_off = (uint8_t)((sizeof(*tcp) + options) / 4 << 4);
-	tcp->tcp_flags = flags;
-	tcp->rx_win = rte_cpu_to_be_16(window_field(conn, flags & RTE_TCP_SYN_FLAG ? 0 : conn->rcv_scale));
+	tcp->data_off = (uint8_t)((sizeof(*tcp) + options_bytes) / 4 << 4);
+	tcp->tcp_flags = flags | tcp_ecn_flags(conn, flags);
+	tcp->rx_win = rte_cpu_to_be_16(tcp_window_field(conn, flags));
 	tcp->tcp_urp = 0;
-	if (flags & RTE_TCP_ACK_FLAG) {
-		conn->owed = 0;
-		conn->flags &= (uint8_t)~TCP_ACK_NOW;
-	}
-	finish(net, &conn->path, packet);
+	if (flags & RTE_TCP_ACK_FLAG)
+		tcp_ack_sent(conn, payload);
+	finish(conn->net, &conn->path, packet, tos);
 }
 
-/*
- * The number of a segment without data: the highest sent, not the next one (after a timeout that is old, and the peer would
- * not look at the ACK); but not beyond the peer's window, where a probe's byte lies, for it would not look there either.
- */
+/* A segment without payload; false: there is no mbuf for it, which is counted. The timers try again. */
+static bool send_bare(struct tcp_conn *conn, uint8_t flags, uint32_t seq)
+{
+	struct rte_mbuf *packet = net_alloc(conn->net);
+
+	if (packet)
+		send_segment(conn, packet, flags, seq, 0);
+	return packet;
+}
+
+/* The number of a segment without data: the next one, but not beyond a window that the peer took back, where it would not look
+ * at the ACK. */
 static uint32_t bare_seq(const struct tcp_conn *conn)
 {
 	const uint32_t edge = conn->snd_una + conn->snd_wnd;
 
-	return seq_lt(edge, conn->snd_max) ? edge : conn->snd_max;
+	return seq_lt(edge, conn->snd_nxt) ? edge : conn->snd_nxt;
 }
 
 void tcp_send_ack(struct tcp_conn *conn)
 {
-	tcp_send_segment(conn, RTE_TCP_ACK_FLAG, bare_seq(conn), NULL);
+	send_bare(conn, RTE_TCP_ACK_FLAG, bare_seq(conn));
 }
 
 void tcp_send_syn(struct tcp_conn *conn)
 {
 	const bool answer = conn->state == TCP_SYN_RECEIVED;
 
-	tcp_send_segment(conn, RTE_TCP_SYN_FLAG | (answer ? RTE_TCP_ACK_FLAG : 0), conn->iss, NULL);
-	conn->snd_nxt = conn->snd_max = conn->iss + 1;
+	send_bare(conn, RTE_TCP_SYN_FLAG | (answer ? RTE_TCP_ACK_FLAG : 0), conn->iss);
+	conn->snd_nxt = conn->iss + 1;
 }
 
 void tcp_reset_peer(struct tcp_conn *conn)
 {
 	conn->net->counters.tcp_out_rsts++;
-	tcp_send_segment(conn, RTE_TCP_RST_FLAG | RTE_TCP_ACK_FLAG, bare_seq(conn), NULL);
+	send_bare(conn, RTE_TCP_RST_FLAG | RTE_TCP_ACK_FLAG, bare_seq(conn));
+}
+
+/* A number that the peer has acknowledged: it answers with what it expects, and its window. */
+void tcp_send_probe(struct tcp_conn *conn)
+{
+	send_bare(conn, RTE_TCP_ACK_FLAG, conn->snd_una - 1);
 }
 
 /* RFC 9293, 3.10.7.1. */
@@ -147,11 +119,10 @@ void tcp_refuse(struct net *net, const struct net_packet *packet, const struct r
 		tcp->tcp_flags = RTE_TCP_RST_FLAG | RTE_TCP_ACK_FLAG;
 	}
 	net->counters.tcp_out_rsts++;
-	finish(net, &path, segment);
+	finish(net, &path, segment, 0);
 }
 
-/* A copy of a payload in an mbuf of its own, e.g. for a transmission while the driver still holds the one before. */
-static struct rte_mbuf *copy_payload(struct net *net, struct rte_mbuf *m)
+struct rte_mbuf *tcp_copy_payload(struct net *net, struct rte_mbuf *m)
 {
 	const struct net_priv *p = net_priv(m);
 	struct rte_mbuf *copy = net_alloc(net);
@@ -164,126 +135,202 @@ static struct rte_mbuf *copy_payload(struct net *net, struct rte_mbuf *m)
 	return copy;
 }
 
-/* Sends an mbuf of the send queue, the first time or again. */
-static void send_payload(struct tcp_conn *conn, struct rte_mbuf *m)
+/* The packet that a segment of the queue leaves in: a second reference to its mbuf, or a copy while the driver still holds the
+ * one before. After a partial ACK the payload may begin anywhere: headers before it need their alignment. */
+static struct rte_mbuf *packet_of(struct tcp_conn *conn, struct rte_mbuf *m)
 {
-	struct net_priv *p = net_priv(m);
-	const bool last = seq_le(conn->snd_end, p->seq + p->payload_len);
-	const uint8_t flags = RTE_TCP_ACK_FLAG | (last ? RTE_TCP_PSH_FLAG : 0);
+	const struct net_priv *p = net_priv(m);
 
-	p->sent_ns = conn->net->now_ns;
-	if (p->transmissions < UINT8_MAX)
-		p->transmissions++;
-	if (p->transmissions > 1)
-		conn->net->counters.tcp_retrans_segs++;
-	/* After a partial ACK the payload may begin anywhere: headers before it need their alignment. */
-	if (rte_mbuf_refcnt_read(m) == 1 && p->payload_off % sizeof(uint32_t) == 0) {
-		tcp_send_segment(conn, flags, p->seq, m);
-	} else {
-		struct rte_mbuf *copy = copy_payload(conn->net, m);
-
-		if (copy) {
-			tcp_send_segment(conn, flags, p->seq, copy);
-			rte_pktmbuf_free(copy); /* the segment's own reference stays */
-		}
-	}
+	if (unlikely(rte_mbuf_refcnt_read(m) != 1 || p->payload_off % sizeof(uint32_t)))
+		return tcp_copy_payload(conn->net, m);
+	rte_mbuf_refcnt_update(m, 1);
+	m->data_off = p->payload_off;
+	m->data_len = p->payload_len;
+	m->pkt_len = p->payload_len;
+	return m;
 }
 
-static void note_sent(struct tcp_conn *conn, uint32_t end)
+/* What a retransmission adds to the accounts of recovery. */
+static void note_again(struct tcp_conn *conn)
 {
-	conn->snd_nxt = end;
-	if (seq_lt(conn->snd_max, end))
-		conn->snd_max = end;
+	conn->net->counters.tcp_retrans_segs++;
+	conn->total_retrans++;
+	conn->undo_left = RTE_MAX(conn->undo_left, 0) + 1;
+	if (!conn->retrans_ts)
+		conn->retrans_ts = tcp_timestamp(conn);
 }
 
-void tcp_retransmit_head(struct tcp_conn *conn)
+/* Whether this new segment follows another of this turn, and the windows let nothing go behind it. A PSH there, where there is
+ * more in the queue, makes a receiver that joins segments hand them up without waiting. */
+static bool ends_burst(const struct tcp_conn *conn, const struct net_priv *p)
 {
-	struct rte_mbuf *m = conn->send_head;
+	const struct net_priv *next = net_priv(p->next), *before;
+	const uint32_t bytes = RTE_MIN(next->payload_len, conn->mss);
 
-	if (m) {
-		send_payload(conn, m);
-		if (conn->send_next == m) {
-			conn->send_next = net_priv(m)->next;
-			note_sent(conn, net_priv(m)->seq + net_priv(m)->payload_len);
-		}
-	} else if (conn->flags & TCP_FIN_QUEUED) {
-		tcp_send_segment(conn, RTE_TCP_FIN_FLAG | RTE_TCP_ACK_FLAG, conn->snd_end, NULL);
-		note_sent(conn, conn->snd_end + 1);
-	}
-}
-
-/* Cuts the first mbuf to send after so many bytes, because the window ends there. */
-static bool split(struct tcp_conn *conn, uint32_t bytes)
-{
-	struct rte_mbuf *m = conn->send_next, *rest = copy_payload(conn->net, m);
-	struct net_priv *p = net_priv(m), *r;
-
-	if (!rest)
+	if (!conn->flying.last)
 		return false;
-	r = net_priv(rest);
-	r->seq += bytes;
-	r->payload_off += bytes;
-	r->payload_len -= bytes;
-	r->transmissions = 0;
-	p->payload_len = bytes;
-	p->next = rest;
-	if (conn->send_tail == m)
-		conn->send_tail = rest;
+	before = net_priv(conn->flying.last);
+	return before->sent_ns == conn->net->now_ns && tcp_end(before) == p->seq &&
+	       (tcp_pipe(conn) + p->payload_len + bytes > conn->cwnd ||
+		seq_lt(conn->snd_una + conn->snd_wnd, next->seq + bytes));
+}
+
+bool tcp_transmit(struct tcp_conn *conn, struct rte_mbuf *m)
+{
+	const bool news = m == conn->send_next;
+	struct net_priv *p = net_priv(m);
+	uint8_t flags = RTE_TCP_ACK_FLAG, tos = 0;
+	struct rte_mbuf *packet;
+
+	if (unlikely(p->payload_len > conn->mss) && !tcp_queue_split(conn, m, conn->mss))
+		return false;
+	packet = packet_of(conn, m);
+	if (!packet)
+		return false;
+	if (tcp_end(p) == conn->snd_end) {
+		flags |= RTE_TCP_PSH_FLAG;
+		if (conn->flags & TCP_FIN_QUEUED)
+			flags |= RTE_TCP_FIN_FLAG;
+	} else if (news && ends_burst(conn, p)) {
+		flags |= RTE_TCP_PSH_FLAG;
+	}
+	if (!news) {
+		note_again(conn);
+	} else if (conn->features & TCP_FEATURE_ECN) { /* RFC 3168, 6.1.5: new data only */
+		tos = ECT_0;
+		if (conn->sender & TCP_SENDER_CWR)
+			flags |= RTE_TCP_CWR_FLAG;
+		conn->sender &= ~(uint32_t)TCP_SENDER_CWR;
+	}
+	conn->sent_ns = conn->net->now_ns;
+	conn->prr_out += p->payload_len;
+	tcp_queue_sent(conn, m);
+	if (flags & RTE_TCP_FIN_FLAG)
+		conn->snd_nxt = conn->snd_end + 1;
+	send_segment(conn, packet, flags, p->seq, tos);
 	return true;
 }
 
-/* One byte beyond a closed window (RFC 9293, 3.8.6.1): it stays in flight, and the timer sends it again. */
-void tcp_probe_window(struct tcp_conn *conn)
+bool tcp_transmit_fin(struct tcp_conn *conn)
 {
-	struct rte_mbuf *m = conn->send_next;
-
-	conn->net->counters.tcp_zero_window_probes++;
-	if (net_priv(m)->payload_len > 1 && !split(conn, 1))
-		return;
-	send_payload(conn, m);
-	conn->send_next = net_priv(m)->next;
-	note_sent(conn, net_priv(m)->seq + 1);
+	if (!(conn->flags & TCP_FIN_QUEUED) || conn->send_next)
+		return false;
+	if (conn->snd_nxt != conn->snd_end)
+		note_again(conn);
+	conn->snd_nxt = conn->snd_end + 1;
+	conn->sent_ns = conn->net->now_ns;
+	return send_bare(conn, RTE_TCP_FIN_FLAG | RTE_TCP_ACK_FLAG, conn->snd_end);
 }
 
-/* Sends what windows allow, then the FIN; arms the timer for what is in flight or cannot go. */
+void tcp_transmit_head(struct tcp_conn *conn)
+{
+	if (conn->send_head)
+		tcp_transmit(conn, conn->send_head);
+	else
+		tcp_transmit_fin(conn);
+}
+
+static bool fits(const struct tcp_conn *conn, uint32_t bytes)
+{
+	const uint32_t pipe = tcp_pipe(conn);
+
+	return pipe + bytes <= conn->cwnd || pipe == 0;
+}
+
+/* The next segment that was lost, if it may go; the first one whatever the window is now. */
+static struct rte_mbuf *next_lost(struct tcp_conn *conn, bool *limited)
+{
+	struct rte_mbuf *m = conn->lost.first;
+	const struct net_priv *p = net_priv(m);
+
+	if (!fits(conn, RTE_MIN(p->payload_len, conn->mss))) {
+		*limited = true;
+		return NULL;
+	}
+	if (m != conn->send_head && seq_lt(conn->snd_una + conn->snd_wnd, tcp_end(p)))
+		return NULL;
+	return m;
+}
+
+/*
+ * The next new segment, if it may go. A part of it goes where the whole does not fit into the peer's window but half of the
+ * largest window is open; else waiting avoids the silly window (RFC 9293, 3.8.6.2.1), and a timer ends that.
+ */
+static struct rte_mbuf *next_new(struct tcp_conn *conn, bool *limited)
+{
+	struct rte_mbuf *m = conn->send_next;
+	const struct net_priv *p = net_priv(m);
+	const uint32_t bytes = RTE_MIN(p->payload_len, conn->mss);
+	const uint32_t edge = conn->snd_una + conn->snd_wnd;
+	const uint32_t usable = seq_lt(conn->snd_nxt, edge) ? edge - conn->snd_nxt : 0;
+
+	if (!fits(conn, bytes)) {
+		*limited = true;
+		return NULL;
+	}
+	if (bytes > usable && (usable == 0 || usable < conn->snd_wnd_max / 2 || !tcp_queue_split(conn, m, usable)))
+		return NULL;
+	if (conn->sender & TCP_SENDER_NAGLE && bytes < conn->mss && !p->next && conn->snd_una != conn->snd_nxt &&
+	    !(conn->flags & TCP_FIN_QUEUED))
+		return NULL; /* RFC 9293, 3.7.4 */
+	return m;
+}
+
+static struct rte_mbuf *next_segment(struct tcp_conn *conn, bool *limited)
+{
+	if (conn->lost.first && !(conn->sender & TCP_SENDER_FRTO_NEW))
+		return next_lost(conn, limited);
+	return conn->send_next ? next_new(conn, limited) : NULL;
+}
+
 void tcp_output(struct tcp_conn *conn)
 {
+	const uint32_t nxt = conn->snd_nxt;
+	bool limited = false, restart = false;
+	struct rte_mbuf *m;
+
 	if (conn->state < TCP_ESTABLISHED || conn->state == TCP_TIME_WAIT)
 		return;
-	while (conn->send_next) {
-		struct rte_mbuf *m = conn->send_next;
-		const uint32_t in_flight = conn->snd_nxt - conn->snd_una;
-		const uint32_t limit = RTE_MIN(tcp_send_limit(conn), conn->snd_wnd);
-		const uint32_t usable = limit > in_flight ? limit - in_flight : 0;
-
+	if (conn->send_next && conn->snd_una == nxt)
+		tcp_congestion_restart(conn);
+	if (unlikely(conn->mss < conn->mss_max))
+		tcp_mtu_return(conn);
+	while ((m = next_segment(conn, &limited))) {
 		if (net_room(conn->net) == 0) {
 			conn->flags |= TCP_OUTPUT; /* goes on when net_output has made room */
 			break;
 		}
+		restart |= m == conn->send_head && m != conn->send_next;
+		if (!tcp_transmit(conn, m))
+			break;
+	}
+	if (!conn->send_next && conn->flags & TCP_FIN_QUEUED && conn->snd_nxt == conn->snd_end)
+		tcp_transmit_fin(conn);
+	if (conn->snd_nxt != nxt || limited)
+		tcp_congestion_sent(conn, limited);
+	if (restart || !tcp_timer_runs(conn, TCP_TIMER_RETRANSMIT)) {
+		if (conn->snd_una == nxt)
+			conn->progress_ns = conn->net->now_ns;
+		tcp_sender_arm(conn, true);
+	} else if (conn->snd_nxt != nxt) {
+		tcp_sender_arm(conn, conn->snd_una == nxt);
+	}
+}
 
-		if (net_priv(m)->payload_len > usable) {
-			/* A receiver whose whole window is smaller than our segment gets what fits, if nothing else is
-			 * on its way; else waiting avoids the silly window. */
-			if (in_flight || usable == 0 || !split(conn, usable))
-				break;
-		}
-		send_payload(conn, m);
-		conn->send_next = net_priv(m)->next;
-		note_sent(conn, net_priv(m)->seq + net_priv(m)->payload_len);
-	}
-	if (!conn->send_next && conn->flags & TCP_FIN_QUEUED && conn->snd_nxt == conn->snd_end) {
-		tcp_send_segment(conn, RTE_TCP_FIN_FLAG | RTE_TCP_ACK_FLAG, conn->snd_end, NULL);
-		note_sent(conn, conn->snd_end + 1);
-	}
-	if (!conn->deadline_ns && (conn->snd_nxt != conn->snd_una || conn->send_next)) {
-		conn->progress_ns = conn->net->now_ns;
-		tcp_timer_arm(conn, conn->rto_us);
-	}
+void tcp_probe(struct tcp_conn *conn)
+{
+	struct rte_mbuf *m = conn->send_next;
+
+	conn->net->counters.tcp_zero_window_probes++;
+	if (!m || conn->snd_wnd == 0)
+		tcp_send_probe(conn);
+	else if (net_priv(m)->payload_len <= conn->snd_wnd || tcp_queue_split(conn, m, conn->snd_wnd))
+		tcp_transmit(conn, m);
 }
 
 uint32_t tcp_mss(const struct tcp_conn *conn)
 {
-	return conn->mss;
+	return conn->mss_max;
 }
 
 struct rte_mbuf *tcp_alloc(struct tcp_conn *conn)
@@ -301,44 +348,54 @@ uint64_t tcp_stalled_ns(const struct tcp_conn *conn)
 	return tcp_queued(conn) == 0 ? 0 : conn->net->now_ns - conn->moved_ns;
 }
 
+/* Copies payload behind the last one, if that waits and has room: a small one as a whole, with Nagle's rule also the first
+ * part of a larger one, which fills the segment up. */
+static void join(struct tcp_conn *conn, struct rte_mbuf *payload)
+{
+	struct net_priv *p = conn->send_next ? net_priv(conn->send_tail) : NULL;
+	uint32_t room, part;
+	char *end;
+
+	if (!p || p->payload_len >= conn->mss)
+		return;
+	room = conn->send_tail->buf_len - p->payload_off - p->payload_len;
+	room = RTE_MIN(room, (uint32_t)conn->mss - p->payload_len);
+	part = RTE_MIN(room, (uint32_t)payload->data_len);
+	if (!(conn->sender & TCP_SENDER_NAGLE) && (part < payload->data_len || part > JOIN_BYTES))
+		return;
+	end = (char *)conn->send_tail->buf_addr + p->payload_off + p->payload_len;
+	memcpy(end, rte_pktmbuf_mtod(payload, const char *), part);
+	p->payload_len += part;
+	payload->data_off += part;
+	payload->data_len -= part;
+	conn->snd_end += part;
+}
+
 bool tcp_send(struct tcp_conn *conn, struct rte_mbuf *payload)
 {
-	struct net_priv *p = net_priv(payload);
-
 	if ((conn->state != TCP_ESTABLISHED && conn->state != TCP_CLOSE_WAIT) || payload->data_len == 0 ||
-	    payload->data_len > conn->mss) {
+	    payload->data_len > conn->mss_max) {
 		rte_pktmbuf_free(payload);
 		return false;
 	}
-	*p = (struct net_priv){ .seq = conn->snd_end,
-				.payload_off = payload->data_off,
-				.payload_len = payload->data_len };
 	if (tcp_queued(conn) == 0)
 		conn->moved_ns = conn->net->now_ns;
-	conn->snd_end += payload->data_len;
-	if (conn->send_tail && conn->send_head)
-		net_priv(conn->send_tail)->next = payload;
-	else
-		conn->send_head = payload;
-	conn->send_tail = payload;
-	if (!conn->send_next)
-		conn->send_next = payload;
+	join(conn, payload);
+	if (payload->data_len == 0) {
+		rte_pktmbuf_free(payload);
+	} else {
+		*net_priv(payload) = (struct net_priv){ .seq = conn->snd_end,
+							.payload_off = payload->data_off,
+							.payload_len = payload->data_len };
+		tcp_queue_append(conn, payload);
+		conn->snd_end += payload->data_len;
+	}
 	tcp_list(conn, TCP_OUTPUT);
 	return true;
 }
 
-void tcp_consumed(struct tcp_conn *conn, uint32_t bytes)
+void tcp_set_nagle(struct tcp_conn *conn, bool on)
 {
-	const uint32_t room = conn->net->options.receive_window_bytes;
-	const uint32_t step = RTE_MIN(2u * conn->mss, room / 2);
-	uint32_t edge;
-
-	conn->unread -= RTE_MIN(bytes, conn->unread);
-	if (conn->state == TCP_CLOSED)
-		return;
-	/* The edge is announced when it has moved by two segments or half the window (RFC 9293, 3.8.6.2.2), and the peer may
-	 * soon be at the old one. */
-	edge = conn->rcv_nxt + (conn->unread < room ? room - conn->unread : 0);
-	if (seq_le(conn->rcv_adv + step, edge) && seq_lt(conn->rcv_adv, conn->rcv_nxt + RTE_MAX(room / 4, step)))
-		tcp_list(conn, TCP_ACK_NOW);
+	conn->sender = on ? conn->sender | TCP_SENDER_NAGLE : conn->sender & ~(uint32_t)TCP_SENDER_NAGLE;
+	tcp_list(conn, TCP_OUTPUT);
 }

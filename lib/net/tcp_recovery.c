@@ -1,279 +1,426 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Acknowledgements: round-trip times and the retransmission timer (RFC 6298, Karn's rule), slow start, congestion avoidance
- * and limited transmit (RFC 5681, 3042), fast retransmit and fast recovery (NewReno, RFC 6582).
+ * What an acknowledgement means to the sender, and what the lack of one does: fast recovery by SACK and RACK (RFC 6675, 8985)
+ * or, where the peer has no SACK, by duplicates (NewReno, RFC 6582), timeouts (RFC 6298), and the ways back from a recovery
+ * that was a mistake: timestamps (Eifel, RFC 3522 and 4015), D-SACK (RFC 3708's idea) and F-RTO (RFC 5682). Rule (4) of RFC
+ * 6675's NextSeg, the rescue retransmission, is left out: RACK finds the same loss one round trip later, and never sends in
+ * vain. Limited transmit (RFC 3042) needs no code: a duplicate takes a segment out of the pipe, and so lets one go.
  */
-#include "net/tcp_internal.h"
+#include "net/tcp_sender.h"
 
-#include <errno.h>
+enum { PROBES = 4 };
 
-enum {
-	INITIAL_RTO_US = 1000000,
-	GRANULARITY_US = 1000,
-	INITIAL_WINDOW_SEGMENTS = 10, /* RFC 6928 */
-	DUPACKS = 3,
-};
-
-void tcp_recovery_init(struct tcp_conn *conn)
+void tcp_sender_init(struct tcp_conn *conn)
 {
-	conn->rto_us = INITIAL_RTO_US;
-	conn->cwnd = INITIAL_WINDOW_SEGMENTS * conn->mss;
-	conn->ssthresh = UINT32_MAX;
 	conn->recover = conn->iss;
+	conn->rack_end = conn->fack = conn->iss + 1;
+	conn->mss_max = conn->mss;
+	conn->undo_left = -1;
+	tcp_rtt_init(conn);
+	tcp_congestion_init(conn);
 }
 
-uint32_t tcp_send_limit(const struct tcp_conn *conn)
+/* A retransmission may be undone as long as all of it may prove to have been in vain. */
+static void undo_begin(struct tcp_conn *conn)
 {
-	/* Limited transmit: each of the first two duplicate ACKs lets one more segment go. */
-	if (!(conn->flags & TCP_RECOVERY) && conn->dupacks < DUPACKS)
-		return conn->cwnd + (uint32_t)conn->dupacks * conn->mss;
-	return conn->cwnd;
+	conn->sender |= TCP_SENDER_UNDO;
+	conn->undo_from = conn->snd_una;
+	conn->undo_left = conn->retrans_segs ? (int32_t)conn->retrans_segs : -1;
+	conn->retrans_ts = 0;
 }
 
-static uint32_t halved_flight(const struct tcp_conn *conn)
+static void set_state(struct tcp_conn *conn, enum tcp_recovery state)
 {
-	return RTE_MAX((conn->snd_max - conn->snd_una) / 2, 2u * conn->mss);
+	conn->recovery = state;
+	if (state == TCP_RECOVERY_NONE || state == TCP_RECOVERY_DISORDER)
+		conn->sender &= ~(uint32_t)(TCP_SENDER_FRTO | TCP_SENDER_FRTO_NEW);
 }
 
-/* The timeout that the measured round trips ask for. */
-static uint32_t measured_rto(const struct tcp_conn *conn)
+/* Open, or with something out of order. */
+static void settle(struct tcp_conn *conn)
 {
-	const uint32_t us = conn->srtt_us == 0 ? INITIAL_RTO_US
-					       : conn->srtt_us + RTE_MAX((uint32_t)GRANULARITY_US, 4 * conn->rttvar_us);
-	const struct net_options *o = &conn->net->options;
-
-	return us < o->rto_min_us ? o->rto_min_us : RTE_MIN(us, o->rto_max_us);
+	set_state(conn, conn->sacked_segs || conn->dupacks || conn->lost.first || conn->retrans_segs
+				? TCP_RECOVERY_DISORDER
+				: TCP_RECOVERY_NONE);
 }
 
-void tcp_measure_rtt(struct tcp_conn *conn, uint64_t sent_ns)
+static void forget_duplicates(struct tcp_conn *conn)
 {
-	const uint64_t ns = conn->net->now_ns - sent_ns;
-	const uint32_t rtt = (uint32_t)RTE_MIN(ns / NET_US, UINT64_C(60000000));
-	uint32_t off;
-
-	if (conn->srtt_us == 0) {
-		conn->srtt_us = RTE_MAX(rtt, 1u);
-		conn->rttvar_us = rtt / 2;
-	} else {
-		off = rtt > conn->srtt_us ? rtt - conn->srtt_us : conn->srtt_us - rtt;
-		conn->rttvar_us = conn->rttvar_us - conn->rttvar_us / 4 + off / 4;
-		conn->srtt_us = RTE_MAX(conn->srtt_us - conn->srtt_us / 8 + rtt / 8, 1u);
-	}
-	conn->rto_us = measured_rto(conn);
-}
-
-/* Takes acknowledged bytes off the send queue; returns when the last of them was sent, or 0 if any of them was sent twice:
- * then it is unknown which one this answers (Karn), and what lay behind a hole has waited for it to be filled. */
-static uint64_t release(struct tcp_conn *conn, uint32_t ack)
-{
-	uint64_t sent_ns = 0;
-	bool twice = false;
-
-	while (conn->send_head) {
-		struct rte_mbuf *m = conn->send_head;
-		struct net_priv *p = net_priv(m);
-		const uint32_t end = p->seq + p->payload_len;
-
-		if (seq_lt(ack, end)) {
-			if (seq_lt(p->seq, ack)) {
-				p->payload_off += ack - p->seq;
-				p->payload_len = end - ack;
-				p->seq = ack;
-			}
-			break;
-		}
-		sent_ns = p->sent_ns;
-		twice |= p->transmissions > 1;
-		conn->send_head = p->next;
-		if (conn->send_next == m)
-			conn->send_next = p->next;
-		rte_pktmbuf_free(m);
-	}
-	if (!conn->send_head)
-		conn->send_tail = NULL;
-	return twice ? 0 : sent_ns;
-}
-
-static void grow(struct tcp_conn *conn, uint32_t acked, uint32_t was_in_flight)
-{
-	const uint32_t mss = conn->mss;
-
-	/* Only a window that was used tells something about the path (RFC 7661's reason). */
-	if (was_in_flight + mss < conn->cwnd / 2)
-		return;
-	if (conn->cwnd < conn->ssthresh)
-		conn->cwnd += RTE_MIN(acked, 2 * mss);
-	else
-		conn->cwnd += (uint32_t)((uint64_t)mss * RTE_MIN(acked, mss) / conn->cwnd) + 1;
-	conn->cwnd = RTE_MIN(conn->cwnd, UINT32_C(1) << 30);
-}
-
-/* ack is in (snd_una, snd_max]. */
-void tcp_acked(struct tcp_conn *conn, uint32_t ack)
-{
-	struct net *net = conn->net;
-	const uint32_t acked = ack - conn->snd_una, was_in_flight = conn->snd_nxt - conn->snd_una;
-	const uint64_t sent_ns = release(conn, ack);
-
-	conn->snd_una = ack;
-	if (seq_lt(conn->snd_nxt, ack))
-		conn->snd_nxt = ack;
-	conn->progress_ns = conn->moved_ns = net->now_ns;
-	conn->tries = 0;
-	if (sent_ns) {
-		tcp_measure_rtt(conn, sent_ns);
-	} else {
-		/* Karn's rule gives no sample of what was sent twice; on a lossy path there might be none for long. So
-		 * progress ends the backoff, but for a factor of two: a path that has become slower gets a chance. */
-		const uint32_t measured = measured_rto(conn);
-
-		conn->rto_us = RTE_MIN(conn->rto_us, 2 * measured);
-	}
-	if (conn->flags & TCP_RECOVERY) {
-		if (seq_le(conn->recover, ack)) {
-			conn->flags &= (uint8_t)~TCP_RECOVERY;
-			conn->cwnd = RTE_MAX(conn->snd_max - ack, (uint32_t)conn->mss) + conn->mss;
-			conn->cwnd = RTE_MIN(conn->ssthresh, conn->cwnd);
-		} else { /* a partial ACK: the next hole */
-			tcp_retransmit_head(conn);
-			conn->cwnd -= RTE_MIN(acked, conn->cwnd);
-			conn->cwnd += conn->mss;
-		}
-	} else {
-		grow(conn, acked, was_in_flight);
-	}
 	conn->dupacks = 0;
-	if (conn->snd_una == conn->snd_max && !conn->send_next)
-		conn->deadline_ns = 0;
-	else
-		tcp_timer_arm(conn, conn->rto_us);
-	if (conn->send_next || conn->flags & TCP_FIN_QUEUED)
-		tcp_list(conn, TCP_OUTPUT);
+	conn->reno_sacked = 0;
 }
 
-void tcp_duplicate_ack(struct tcp_conn *conn)
+void tcp_enter_recovery(struct tcp_conn *conn)
 {
-	if (conn->dupacks < UINT8_MAX)
-		conn->dupacks++;
-	if (conn->flags & TCP_RECOVERY) {
-		conn->cwnd += conn->mss;
-	} else if (conn->dupacks == DUPACKS && seq_lt(conn->recover, conn->snd_una)) {
-		conn->ssthresh = halved_flight(conn);
-		conn->cwnd = conn->ssthresh + DUPACKS * conn->mss;
-		conn->recover = conn->snd_max;
-		conn->flags |= TCP_RECOVERY;
-		conn->net->counters.tcp_fast_retrans++;
-		tcp_retransmit_head(conn);
+	conn->net->counters.tcp_fast_retrans++;
+	undo_begin(conn);
+	if (conn->recovery != TCP_RECOVERY_REDUCING)
+		tcp_congestion_reduce(conn, TCP_BY_LOSS);
+	conn->recover = conn->snd_nxt;
+	set_state(conn, TCP_RECOVERY_FAST);
+}
+
+/* Without a change of the window; its end is that of a timeout's recovery. */
+void tcp_recover_smaller(struct tcp_conn *conn)
+{
+	if (conn->recovery != TCP_RECOVERY_TIMEOUT) {
+		conn->sender &= ~(uint32_t)TCP_SENDER_UNDO;
+		conn->recover = conn->snd_nxt;
+		set_state(conn, TCP_RECOVERY_TIMEOUT);
 	}
 	tcp_list(conn, TCP_OUTPUT);
 }
 
-/* A wheel's timer that is armed for an earlier time stays there: when it fires, it is moved to the deadline. */
-void tcp_timer_arm(struct tcp_conn *conn, uint64_t delay_us)
+/* RFC 3168, 6.1.2: as a loss, at most once a window; nothing is sent again. */
+static void enter_reducing(struct tcp_conn *conn)
 {
-	conn->deadline_ns = conn->net->now_ns + delay_us * NET_US;
-	if (!wheel_armed(&conn->timer) || conn->timer.tick << WHEEL_TICK_SHIFT > conn->deadline_ns)
-		wheel_arm(&conn->net->wheel, &conn->timer, conn->deadline_ns);
+	conn->net->counters.tcp_ecn_reductions++;
+	conn->sender &= ~(uint32_t)TCP_SENDER_UNDO;
+	tcp_congestion_reduce(conn, TCP_BY_ECN);
+	conn->recover = conn->snd_nxt;
+	set_state(conn, TCP_RECOVERY_REDUCING);
 }
 
-static void back_off(struct tcp_conn *conn)
+/* Eifel: the first retransmission cannot have been what this ACK answers. */
+static bool echoes_original(const struct tcp_conn *conn, const struct tcp_ack *a)
 {
-	conn->rto_us = RTE_MIN(conn->rto_us * 2, conn->net->options.rto_max_us);
-	tcp_timer_arm(conn, conn->rto_us);
+	return conn->retrans_ts && a->segment->has_timestamp && conn->features & TCP_FEATURE_TIMESTAMP &&
+	       a->segment->ts_echo && seq_lt(a->segment->ts_echo, conn->retrans_ts);
 }
 
-static void syn_timeout(struct tcp_conn *conn)
+static bool was_in_vain(const struct tcp_conn *conn, const struct tcp_ack *a)
 {
-	if (++conn->tries > TCP_SYN_TRIES) {
-		conn->net->counters.tcp_attempt_fails++;
-		tcp_conn_end(conn, ETIMEDOUT);
+	return conn->sender & TCP_SENDER_UNDO && (conn->undo_left == 0 || echoes_original(conn, a));
+}
+
+static void undo(struct tcp_conn *conn)
+{
+	tcp_congestion_undo(conn);
+	conn->sender &= ~(uint32_t)TCP_SENDER_UNDO;
+	conn->undo_left = -1;
+	conn->retrans_ts = 0;
+}
+
+static bool undo_recovery(struct tcp_conn *conn, const struct tcp_ack *a)
+{
+	if (!was_in_vain(conn, a))
+		return false;
+	if (conn->recovery == TCP_RECOVERY_TIMEOUT)
+		conn->net->counters.tcp_timeout_undos++;
+	else
+		conn->net->counters.tcp_recovery_undos++;
+	undo(conn);
+	return true;
+}
+
+/* Each duplicate that the peer reports is a retransmission that was in vain. */
+static void count_dsack(struct tcp_conn *conn, const struct tcp_ack *a)
+{
+	const struct tcp_sack_block *b = a->segment->sacks;
+	int32_t segments;
+
+	if (!a->dsack)
+		return;
+	conn->net->counters.tcp_dsacks_in++;
+	if (conn->undo_left <= 0 || !seq_lt(conn->undo_from, b->end))
+		return;
+	segments = (int32_t)RTE_MIN((a->dsack_bytes + conn->mss - 1) / conn->mss, (uint32_t)INT16_MAX);
+	conn->undo_left = RTE_MAX(conn->undo_left - segments, 0);
+}
+
+/* Without SACK: what a duplicate stands for has left the network; all but the head may have. */
+static void count_duplicate(struct tcp_conn *conn, struct tcp_ack *a)
+{
+	const uint32_t flight = conn->snd_nxt - conn->snd_una;
+
+	if (conn->recovery == TCP_RECOVERY_TIMEOUT && !seq_lt(conn->recover, conn->snd_nxt))
+		return; /* of what was sent before the timeout */
+	if (conn->dupacks < UINT8_MAX)
+		conn->dupacks++;
+	if (conn->reno_sacked + conn->mss < flight) {
+		conn->reno_sacked += conn->mss;
+		a->delivered += conn->mss;
+	}
+}
+
+/* A cumulative ACK of a peer without SACK covers what duplicates stood for, and one segment that they did not. */
+static void settle_duplicates(struct tcp_conn *conn, struct tcp_ack *a)
+{
+	const uint32_t covered = a->acked > conn->mss ? a->acked - conn->mss : 0;
+	const uint32_t part = RTE_MIN(covered, conn->reno_sacked);
+
+	conn->reno_sacked -= part;
+	a->delivered -= RTE_MIN(part, a->delivered);
+	if (conn->recovery != TCP_RECOVERY_FAST)
+		forget_duplicates(conn);
+}
+
+static bool find_losses(struct tcp_conn *conn, const struct tcp_ack *a)
+{
+	if (conn->features & TCP_FEATURE_SACK)
+		return a->rack && tcp_rack_detect(conn);
+	if (conn->recovery == TCP_RECOVERY_FAST || conn->dupacks < TCP_DUPACKS || conn->send_head == conn->send_next ||
+	    !seq_lt(conn->recover, conn->snd_una) || net_priv(conn->send_head)->segment & TCP_SEG_LOST)
+		return false;
+	tcp_scoreboard_lose(conn, conn->send_head);
+	return true;
+}
+
+/* Fast recovery goes on: a partial ACK tells a peer without SACK's next hole (RFC 6582, 3.2 step 3). */
+static void in_recovery(struct tcp_conn *conn, struct tcp_ack *a)
+{
+	if (conn->features & TCP_FEATURE_SACK)
+		return;
+	if (a->advanced && conn->send_head && conn->send_head != conn->send_next) {
+		tcp_scoreboard_lose(conn, conn->send_head);
+		a->lost = true;
+	}
+}
+
+/* F-RTO (RFC 5682, 3.1): new data is sent after the first ACK that follows a timeout; what the next ACK says of it tells
+ * whether the timeout was right. */
+static void after_timeout(struct tcp_conn *conn, struct tcp_ack *a)
+{
+	const bool recovered = !seq_lt(conn->snd_una, conn->recover);
+
+	conn->sender &= ~(uint32_t)TCP_SENDER_FRTO_NEW;
+	if (a->advanced && undo_recovery(conn, a)) {
+		tcp_scoreboard_undo(conn);
+		settle(conn);
 		return;
 	}
-	tcp_send_syn(conn);
-	back_off(conn);
+	if (conn->sender & TCP_SENDER_FRTO) {
+		/* A cumulative ACK alone might cover what came before the timeout and was not acknowledged for a hole. */
+		const bool tells = conn->features & TCP_FEATURE_SACK || seq_lt(conn->recover, conn->snd_nxt);
+
+		if (a->original && tells && conn->sender & TCP_SENDER_UNDO) {
+			conn->net->counters.tcp_timeout_undos++;
+			undo(conn);
+			tcp_scoreboard_undo(conn);
+			settle(conn);
+			return;
+		}
+		if (seq_lt(conn->recover, conn->snd_nxt)) {
+			if (a->sacked || a->duplicate)
+				conn->sender &= ~(uint32_t)TCP_SENDER_FRTO;
+		} else if (a->advanced && !recovered) {
+			conn->recover = conn->snd_nxt;
+			if (conn->send_next &&
+			    seq_le(tcp_end(net_priv(conn->send_next)), conn->snd_una + conn->snd_wnd))
+				conn->sender |= TCP_SENDER_FRTO_NEW;
+			else
+				conn->sender &= ~(uint32_t)TCP_SENDER_FRTO;
+		}
+	}
+	if (recovered)
+		settle(conn);
+}
+
+/* What is flying when a reduction or recovery began has been acknowledged. */
+static void finish_recovery(struct tcp_conn *conn, const struct tcp_ack *a)
+{
+	const bool fast = conn->recovery == TCP_RECOVERY_FAST;
+
+	if (fast) {
+		forget_duplicates(conn);
+		tcp_rack_recovered(conn);
+		if (undo_recovery(conn, a)) {
+			settle(conn);
+			return;
+		}
+	}
+	tcp_congestion_reduced(conn);
+	settle(conn);
+}
+
+/* The states, and the ways between them. */
+static void advance(struct tcp_conn *conn, struct tcp_ack *a)
+{
+	const bool fast = conn->recovery == TCP_RECOVERY_FAST;
+
+	if (conn->recovery == TCP_RECOVERY_TIMEOUT)
+		after_timeout(conn, a);
+	else if (fast && !seq_lt(conn->snd_una, conn->recover))
+		finish_recovery(conn, a);
+	else if (conn->recovery == TCP_RECOVERY_REDUCING && seq_lt(conn->recover, conn->snd_una))
+		finish_recovery(conn, a);
+	else if (fast && a->advanced && echoes_original(conn, a) && undo_recovery(conn, a))
+		tcp_scoreboard_undo(conn), settle(conn);
+	else if (a->dsack && undo_recovery(conn, a)) /* perhaps long after the recovery */
+		settle(conn);
+	else if (fast)
+		in_recovery(conn, a);
+	a->lost |= find_losses(conn, a);
+	if (conn->recovery >= TCP_RECOVERY_FAST)
+		return;
+	if (a->marked && conn->recovery < TCP_RECOVERY_REDUCING)
+		enter_reducing(conn);
+	if (conn->lost.first)
+		tcp_enter_recovery(conn);
+	else if (conn->recovery < TCP_RECOVERY_REDUCING)
+		settle(conn);
+}
+
+static void take_news(struct tcp_conn *conn, uint32_t ack, struct tcp_ack *a)
+{
+	a->advanced = true;
+	a->acked = ack - conn->snd_una;
+	tcp_queue_release(conn, ack, a);
+	if (conn->recovery == TCP_RECOVERY_NONE)
+		conn->recover = conn->snd_una; /* not so far behind that it seems to be ahead */
+	conn->snd_una = ack;
+	conn->progress_ns = conn->moved_ns = conn->net->now_ns;
+	conn->tries = 0;
+}
+
+/* RFC 5681, 2. */
+static bool is_duplicate(const struct tcp_conn *conn, const struct tcp_segment *s)
+{
+	return s->ack == conn->snd_una && s->space == 0 && conn->snd_una != conn->snd_nxt &&
+	       s->window << conn->snd_scale == conn->snd_wnd && conn->snd_wnd;
+}
+
+bool tcp_sender_ack(struct tcp_conn *conn, const struct tcp_segment *s)
+{
+	const enum tcp_recovery before = conn->recovery;
+	const uint32_t una = conn->snd_una;
+	struct tcp_ack a = { .segment = s };
+
+	if (conn->snd_una == conn->snd_nxt && !s->sack_count)
+		return false;
+	a.marked = conn->features & TCP_FEATURE_ECN && s->flags & RTE_TCP_ECE_FLAG;
+	if (seq_lt(una, s->ack))
+		take_news(conn, s->ack, &a);
+	if (conn->features & TCP_FEATURE_SACK) {
+		if (s->sack_count)
+			tcp_scoreboard_sack(conn, s, una, &a);
+	} else if (a.advanced) {
+		settle_duplicates(conn, &a);
+	} else if (is_duplicate(conn, s)) {
+		a.duplicate = true;
+		count_duplicate(conn, &a);
+	}
+	tcp_rtt_ack(conn, &a);
+	tcp_rack_adapt(conn, &a);
+	count_dsack(conn, &a);
+	tcp_tlp_ack(conn, &a);
+	if (conn->congestion->heard)
+		conn->congestion->heard(conn, &a);
+	advance(conn, &a);
+	/* A reduction that has just ended leaves the window at what it led to; the slow start after a timeout goes on. */
+	if (conn->recovery == before || (before != TCP_RECOVERY_REDUCING && before != TCP_RECOVERY_FAST))
+		tcp_congestion_ack(conn, &a);
+	if (a.advanced || a.sacked || a.lost)
+		tcp_sender_arm(conn, true);
+	if (conn->send_next || conn->lost.first || conn->flags & TCP_FIN_QUEUED)
+		tcp_list(conn, TCP_OUTPUT);
+	return a.advanced;
+}
+
+void tcp_back_off(struct tcp_conn *conn)
+{
+	conn->rto_us = RTE_MIN(conn->rto_us * 2, conn->net->options.rto_max_us);
+	conn->rto_ns = conn->net->now_ns + conn->rto_us * NET_US;
+	tcp_timer_start(conn, TCP_TIMER_RETRANSMIT, conn->rto_us);
 }
 
 void tcp_window_opened(struct tcp_conn *conn)
 {
-	conn->rto_us = measured_rto(conn);
-	if (conn->snd_una == conn->snd_max && !conn->send_next)
-		return;
-	/* What is in flight is a probe, which the receiver has dropped. It goes again at once, with what follows it: by the
-	 * timer, which has backed off all the while, it might take a minute. */
-	if (conn->snd_max - conn->snd_una <= 1) {
-		conn->snd_nxt = conn->snd_una;
-		conn->send_next = conn->send_head;
-	}
-	tcp_timer_arm(conn, conn->rto_us);
+	tcp_rto_reset(conn);
+	tcp_sender_arm(conn, true);
 	tcp_list(conn, TCP_OUTPUT);
 }
 
-/* Everything unacknowledged is sent again, from the first byte, as slow start lets it. */
+void tcp_sender_arm(struct tcp_conn *conn, bool restart)
+{
+	const uint64_t now_ns = conn->net->now_ns;
+	uint64_t when_ns, probe_us;
+
+	conn->sender &= ~(uint32_t)TCP_SENDER_TLP_TIMER;
+	if (restart || !tcp_timer_runs(conn, TCP_TIMER_RETRANSMIT))
+		conn->rto_ns = now_ns + conn->rto_us * NET_US;
+	if (conn->snd_nxt == conn->snd_una) {
+		tcp_timer_stop(conn, TCP_TIMER_REORDER);
+		if (conn->send_next || (conn->flags & TCP_FIN_QUEUED && conn->snd_nxt == conn->snd_end))
+			tcp_timer_start(conn, TCP_TIMER_RETRANSMIT, conn->rto_us);
+		else
+			tcp_timer_stop(conn, TCP_TIMER_RETRANSMIT);
+		return;
+	}
+	when_ns = conn->rto_ns;
+	probe_us = tcp_tlp_delay_us(conn);
+	if (probe_us) { /* not later than the timeout, of which it takes the place */
+		conn->sender |= TCP_SENDER_TLP_TIMER;
+		when_ns = RTE_MIN(when_ns, now_ns + probe_us * NET_US);
+	}
+	tcp_timer_start(conn, TCP_TIMER_RETRANSMIT, when_ns > now_ns ? (when_ns - now_ns) / NET_US : 0);
+}
+
+/* Whether a timeout is a new sign of congestion: one reduction for each flight is enough. */
+static bool reduces(const struct tcp_conn *conn)
+{
+	return conn->recovery <= TCP_RECOVERY_DISORDER || !seq_lt(conn->snd_una, conn->recover) ||
+	       (conn->recovery == TCP_RECOVERY_TIMEOUT && conn->tries == 0);
+}
+
+/* RFC 6298, 5. What was sent too recently for RACK stays in flight (RFC 8985, 6.3). */
 static void retransmission_timeout(struct tcp_conn *conn)
 {
-	if (conn->snd_wnd == 0 && conn->send_head) { /* a probe again: nothing was lost on the way */
-		conn->net->counters.tcp_zero_window_probes++;
-		tcp_retransmit_head(conn);
-		back_off(conn);
-		return;
-	}
+	const bool reneged = conn->send_head && net_priv(conn->send_head)->segment & TCP_SEG_SACKED;
+	const bool doubtful = conn->recovery < TCP_RECOVERY_FAST || conn->tries;
+
 	conn->net->counters.tcp_rtos++;
-	if (conn->tries++ == 0)
-		conn->ssthresh = halved_flight(conn);
-	conn->cwnd = conn->mss;
-	conn->recover = conn->snd_max;
-	conn->dupacks = 0;
-	conn->flags &= (uint8_t)~TCP_RECOVERY;
-	conn->snd_nxt = conn->snd_una;
-	conn->send_next = conn->send_head;
-	tcp_retransmit_head(conn); /* whatever the window: a closed one is probed so */
-	back_off(conn);
+	conn->net->counters.tcp_sack_reneged += reneged;
+	if (reduces(conn)) {
+		tcp_congestion_reduce(conn, TCP_BY_TIMEOUT);
+		undo_begin(conn);
+	}
+	if (conn->tries < UINT8_MAX)
+		conn->tries++;
+	tcp_mtu_timeout(conn);
+	forget_duplicates(conn);
+	tcp_timer_stop(conn, TCP_TIMER_REORDER);
+	tcp_scoreboard_timeout(conn, reneged);
+	conn->cwnd = conn->pipe + conn->mss;
+	conn->recover = conn->snd_nxt;
+	set_state(conn, TCP_RECOVERY_TIMEOUT);
+	conn->sender &= ~(uint32_t)(TCP_SENDER_TLP | TCP_SENDER_TLP_AGAIN | TCP_SENDER_FRTO | TCP_SENDER_FRTO_NEW);
+	if (doubtful)
+		conn->sender |= TCP_SENDER_FRTO;
+	tcp_transmit_head(conn);
+	tcp_back_off(conn);
 }
 
-void tcp_timer_fire(struct wheel_timer *timer, uint64_t now_ns)
+/* Nothing is in flight, and the peer's window holds back what waits: a probe, or what fits in a small window. */
+static void window_timeout(struct tcp_conn *conn)
 {
-	struct tcp_conn *conn = (struct tcp_conn *)((char *)timer - offsetof(struct tcp_conn, timer));
-	struct net *net = conn->net;
+	if (conn->tries < UINT8_MAX)
+		conn->tries++;
+	tcp_probe(conn);
+	/* Several of them in the time after which a peer that says nothing is given up. */
+	conn->rto_us = RTE_MIN(conn->rto_us, conn->user_timeout_ms * 1000 / PROBES / 2);
+	tcp_back_off(conn);
+}
 
-	net->now_ns = now_ns;
-	if (conn->deadline_ns == 0)
-		return;
-	if (conn->deadline_ns > now_ns) {
-		wheel_arm(&net->wheel, timer, conn->deadline_ns);
-		return;
-	}
-	conn->deadline_ns = 0;
-	switch (conn->state) {
-	case TCP_SYN_SENT:
-	case TCP_SYN_RECEIVED:
-		syn_timeout(conn);
-		return;
-	case TCP_TIME_WAIT:
-	case TCP_FIN_WAIT_2:
-		tcp_conn_end(conn, 0);
-		return;
-	default:
-		break;
-	}
-	if (now_ns - conn->progress_ns >= net->options.user_timeout_ms * NET_MS) {
-		net->counters.tcp_timeouts++;
-		tcp_reset_peer(conn);
-		tcp_conn_end(conn, ETIMEDOUT);
-	} else if (conn->snd_una != conn->snd_max) {
+void tcp_sender_timer(struct tcp_conn *conn, enum tcp_timer which)
+{
+	if (which == TCP_TIMER_REORDER) {
+		if (tcp_rack_detect(conn) && conn->recovery < TCP_RECOVERY_FAST) {
+			tcp_enter_recovery(conn);
+			tcp_congestion_step(conn, conn->mss, false, false);
+		}
+		tcp_list(conn, TCP_OUTPUT);
+	} else if (conn->snd_una == conn->snd_nxt) {
+		if (conn->send_next || conn->flags & TCP_FIN_QUEUED)
+			window_timeout(conn);
+	} else if (conn->sender & TCP_SENDER_TLP_TIMER) {
+		tcp_tlp_send(conn);
+		tcp_sender_arm(conn, true);
+	} else if (conn->snd_wnd == 0) { /* the peer took its window back: nothing was lost on the way */
+		conn->net->counters.tcp_zero_window_probes++;
+		tcp_transmit_head(conn);
+		tcp_back_off(conn);
+	} else {
 		retransmission_timeout(conn);
-	} else if (conn->send_next) {
-		tcp_probe_window(conn);
-		back_off(conn);
-	}
-}
-
-void tcp_ack_timer_fire(struct wheel_timer *timer, uint64_t now_ns)
-{
-	struct tcp_conn *conn = (struct tcp_conn *)((char *)timer - offsetof(struct tcp_conn, ack_timer));
-
-	conn->net->now_ns = now_ns;
-	if (conn->owed) {
-		conn->net->counters.tcp_delayed_acks++;
-		tcp_send_ack(conn);
 	}
 }

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Out-of-order segments: a list sorted by sequence number, bounded in length and, by the receive window, in bytes. All lists
- * of a stack together are bounded too: a few hundred peers that leave a hole for ever would take all its mbufs.
+ * Out-of-order segments: a sorted list of runs, each a chain of mbufs without a gap. What a sender has in flight behind a hole
+ * comes in order, so nearly every segment is the last run's next one, which needs no search; else the runs are searched from
+ * the front, where a retransmission belongs. Their number is bounded, so a search is. The segments of a connection and those
+ * of the whole stack are bounded too: a few hundred peers that leave a hole for ever would take all its mbufs.
  */
 #include "net/tcp_internal.h"
 
-enum { LOOKS_MAX = 16 }; /* connections looked at for each segment that finds the stack's share used up */
-
-#define STUCK_NS (1000 * NET_MS) /* a list whose hole is not filled for so long may be given up */
+enum {
+	LOOKS_MAX = 16,	     /* connections looked at for each segment that finds the stack's share used up */
+	STUCK_MS = 1000,     /* a list whose hole is not filled for so long may be given up */
+	CONNECTION_PART = 2, /* a connection may have 1/2 of the stack's share */
+};
 
 /* The share is used up: gives up the list of a connection that makes no progress, so that nobody can sit on it. Its peer has
  * no acknowledgement of it, and sends it again. */
@@ -16,7 +20,7 @@ static void give_up_one(struct net *net)
 	for (unsigned i = 0; i < LOOKS_MAX; i++) {
 		struct tcp_conn *conn = &net->conns[net->reorder_hand++ % net->options.connections_max];
 
-		if (conn->reorder && net->now_ns - conn->reorder_ns > STUCK_NS) {
+		if (conn->reorder && net_ms(net) - conn->reorder_ms > STUCK_MS) {
 			net->counters.tcp_out_of_order_dropped += conn->reorder_count;
 			tcp_reorder_clear(conn);
 			return;
@@ -24,67 +28,301 @@ static void give_up_one(struct net *net)
 	}
 }
 
-void tcp_reorder_put(struct tcp_conn *conn, struct rte_mbuf *payload)
+static bool over_budget(struct tcp_conn *conn)
 {
-	const uint32_t seq = net_priv(payload)->seq;
 	struct net *net = conn->net;
-	struct rte_mbuf *after = NULL, *m;
+	const uint32_t max = net->options.reorder_mbufs_max;
 
-	if (net->reorder_mbufs >= net->options.reorder_mbufs_max)
+	if (net->pressure >= NET_PRESSURE_HIGH)
+		return true;
+	if (net->reorder_mbufs >= max)
 		give_up_one(net);
-	if (conn->reorder_count >= TCP_REORDER_MAX || net->reorder_mbufs >= net->options.reorder_mbufs_max) {
-		NET_DROP(net, payload, tcp_out_of_order_dropped);
-		return;
+	return net->reorder_mbufs >= max || conn->reorder_count >= RTE_MAX(max / CONNECTION_PART, 1u);
+}
+
+static void count_in(struct tcp_conn *conn)
+{
+	conn->net->counters.tcp_out_of_order++;
+	if (conn->reorder_count++ == 0)
+		conn->reorder_ms = net_ms(conn->net);
+	conn->net->reorder_mbufs++;
+}
+
+static void count_out(struct tcp_conn *conn)
+{
+	conn->reorder_count--;
+	conn->net->reorder_mbufs--;
+}
+
+/* Frees a whole run that is in the list no more. */
+static void free_run(struct tcp_conn *conn, struct rte_mbuf *m)
+{
+	while (m) {
+		struct rte_mbuf *next = tcp_reorder_priv(m)->next;
+
+		count_out(conn);
+		rte_pktmbuf_free(m);
+		m = next;
 	}
-	for (m = conn->reorder; m && seq_le(net_priv(m)->seq, seq); m = net_priv(m)->next) {
-		/* Wholly covered by one that is there: nothing new. */
-		if (seq_le(seq + payload->data_len, net_priv(m)->seq + m->data_len) && !net_priv(payload)->fin) {
+}
+
+/* ---- what the peer is told (RFC 2018, 4) ---- */
+
+static bool set_duplicate(struct tcp_conn *conn, uint32_t begin, uint32_t end)
+{
+	/* One block an ACK: a segment that repeats several runs reports the first. */
+	if (!(conn->features & TCP_FEATURE_SACK) || conn->flags & TCP_DSACK_DUE)
+		return false;
+	conn->dsack = (struct tcp_sack_block){ begin, end };
+	conn->flags |= TCP_DSACK_DUE;
+	return true;
+}
+
+void tcp_note_duplicate(struct tcp_conn *conn, uint32_t begin, uint32_t end)
+{
+	if (conn->flags & TCP_DSACK_DUE)
+		tcp_send_ack(conn); /* an earlier segment's goes first */
+	conn->net->counters.tcp_dsack_old_sent += set_duplicate(conn, begin, end);
+}
+
+static void note_repeated(struct tcp_conn *conn, uint32_t begin, uint32_t end)
+{
+	conn->net->counters.tcp_dsack_ofo_sent += set_duplicate(conn, begin, end);
+}
+
+/* The run that was touched last comes first; those that it has swallowed go. */
+static void note_run(struct tcp_conn *conn, uint32_t begin, uint32_t end)
+{
+	struct tcp_sack_block kept[TCP_SACK_BLOCKS_MAX];
+	unsigned count = 0;
+
+	if (!(conn->features & TCP_FEATURE_SACK))
+		return;
+	kept[count++] = (struct tcp_sack_block){ begin, end };
+	for (unsigned i = 0; i < conn->sacks_count && count < TCP_SACK_BLOCKS_MAX; i++)
+		if (seq_lt(conn->sacks[i].begin, begin) || seq_lt(end, conn->sacks[i].end))
+			kept[count++] = conn->sacks[i];
+	memcpy(conn->sacks, kept, count * sizeof(kept[0]));
+	conn->sacks_count = (uint8_t)count;
+}
+
+/* Blocks that have become part of the stream go. */
+static void forget_runs(struct tcp_conn *conn)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < conn->sacks_count; i++)
+		if (seq_lt(conn->rcv_nxt, conn->sacks[i].begin))
+			conn->sacks[count++] = conn->sacks[i];
+	conn->sacks_count = (uint8_t)count;
+}
+
+/* ---- the list ---- */
+
+/* A segment on its way in: begin and end are sequence numbers, a FIN's one included. */
+struct arrival {
+	struct rte_mbuf *m;
+	uint32_t begin, end;
+	bool fin;
+};
+
+static void trim_front(struct arrival *a, uint32_t begin)
+{
+	rte_pktmbuf_adj(a->m, (uint16_t)RTE_MIN(begin - a->begin, (uint32_t)a->m->data_len));
+	a->begin = begin;
+}
+
+static void trim_end(struct arrival *a, uint32_t end)
+{
+	rte_pktmbuf_trim(a->m, (uint16_t)(a->end - end - a->fin));
+	a->end = end;
+	a->fin = false;
+}
+
+/* The last run that begins at or before seq, or NULL. */
+static struct rte_mbuf *run_before(const struct tcp_conn *conn, uint32_t seq)
+{
+	struct rte_mbuf *before = NULL;
+
+	if (conn->reorder_last && seq_le(tcp_reorder_priv(conn->reorder_last)->seq, seq))
+		return conn->reorder_last;
+	for (struct rte_mbuf *m = conn->reorder; m && seq_le(tcp_reorder_priv(m)->seq, seq);
+	     m = tcp_reorder_priv(m)->next_run)
+		before = m;
+	return before;
+}
+
+static struct rte_mbuf *next_run(const struct tcp_conn *conn, struct rte_mbuf *run)
+{
+	return run ? tcp_reorder_priv(run)->next_run : conn->reorder;
+}
+
+/* Unlinks the run behind `before`. */
+static void unlink_next(struct tcp_conn *conn, struct rte_mbuf *before)
+{
+	struct rte_mbuf *run = next_run(conn, before), *after = tcp_reorder_priv(run)->next_run;
+
+	if (before)
+		tcp_reorder_priv(before)->next_run = after;
+	else
+		conn->reorder = after;
+	if (conn->reorder_last == run)
+		conn->reorder_last = before;
+	conn->reorder_runs--;
+}
+
+/* Runs behind `before` that lie in the new segment go; of one that it only reaches into, it loses its own part. */
+static void clear_way(struct tcp_conn *conn, struct rte_mbuf *before, struct arrival *a)
+{
+	struct rte_mbuf *run;
+
+	while ((run = next_run(conn, before)) && seq_lt(tcp_reorder_priv(run)->seq, a->end)) {
+		const struct tcp_reorder_priv *p = tcp_reorder_priv(run);
+
+		note_repeated(conn, p->seq, seq_lt(p->end, a->end) ? p->end : a->end);
+		if (seq_lt(a->end, p->end)) {
+			trim_end(a, p->seq);
+			return;
+		}
+		unlink_next(conn, before);
+		free_run(conn, run);
+	}
+}
+
+/* The segment goes on where the run ends. */
+static void extend(struct tcp_conn *conn, struct rte_mbuf *run, struct arrival *a)
+{
+	struct tcp_reorder_priv *p = tcp_reorder_priv(run);
+
+	count_in(conn);
+	p->end = a->end;
+	*tcp_reorder_priv(a->m) = (struct tcp_reorder_priv){ .seq = a->begin, .fin = a->fin };
+	tcp_reorder_priv(p->tail)->next = a->m;
+	p->tail = a->m;
+}
+
+static void insert_run(struct tcp_conn *conn, struct rte_mbuf *before, const struct arrival *a)
+{
+	count_in(conn);
+	*tcp_reorder_priv(a->m) = (struct tcp_reorder_priv){
+		.seq = a->begin, .fin = a->fin, .end = a->end, .tail = a->m, .next_run = next_run(conn, before)
+	};
+	if (before)
+		tcp_reorder_priv(before)->next_run = a->m;
+	else
+		conn->reorder = a->m;
+	if (conn->reorder_last == before)
+		conn->reorder_last = a->m;
+	conn->reorder_runs++;
+}
+
+/* Joins the run behind this one to it, if there is no gap left between them. */
+static void join(struct tcp_conn *conn, struct rte_mbuf *run)
+{
+	struct tcp_reorder_priv *p = tcp_reorder_priv(run);
+	struct rte_mbuf *next = p->next_run;
+
+	if (!next || tcp_reorder_priv(next)->seq != p->end)
+		return;
+	unlink_next(conn, run);
+	tcp_reorder_priv(p->tail)->next = next;
+	p->tail = tcp_reorder_priv(next)->tail;
+	p->end = tcp_reorder_priv(next)->end;
+}
+
+static void drop(struct tcp_conn *conn, struct rte_mbuf *m)
+{
+	NET_DROP(conn->net, m, tcp_out_of_order_dropped);
+}
+
+void tcp_reorder_put(struct tcp_conn *conn, struct rte_mbuf *payload, uint32_t seq, bool fin)
+{
+	struct arrival a = { payload, seq, seq + payload->data_len + fin, fin };
+	const bool refuse = over_budget(conn); /* first: it may give up this very list */
+	struct rte_mbuf *run = run_before(conn, seq);
+	const struct tcp_reorder_priv *p = run ? tcp_reorder_priv(run) : NULL;
+
+	if (p && seq_lt(a.begin, p->end)) { /* its front is there */
+		if (conn->flags & TCP_DSACK_DUE)
+			tcp_send_ack(conn); /* an earlier segment's goes first */
+		note_repeated(conn, a.begin, seq_lt(p->end, a.end) ? p->end : a.end);
+		if (seq_le(a.end, p->end)) {
+			note_run(conn, p->seq, p->end);
 			rte_pktmbuf_free(payload);
 			return;
 		}
-		after = m;
+		trim_front(&a, p->end);
 	}
-	net->counters.tcp_out_of_order++;
-	if (conn->reorder_count++ == 0)
-		conn->reorder_ns = net->now_ns;
-	net->reorder_mbufs++;
-	net_priv(payload)->next = m;
-	if (after)
-		net_priv(after)->next = payload;
-	else
-		conn->reorder = payload;
+	if (refuse || (p && p->end == a.begin && tcp_reorder_priv(p->tail)->fin)) {
+		drop(conn, payload);
+		return;
+	}
+	clear_way(conn, run, &a);
+	if (p && p->end == a.begin) {
+		extend(conn, run, &a);
+	} else if (conn->reorder_runs < TCP_REORDER_RUNS_MAX) {
+		insert_run(conn, run, &a);
+		run = a.m;
+	} else {
+		drop(conn, payload);
+		return;
+	}
+	join(conn, run);
+	note_run(conn, tcp_reorder_priv(run)->seq, tcp_reorder_priv(run)->end);
 }
 
+/* The first mbuf of the first run leaves; the run's own figures move on to its next one. */
 static struct rte_mbuf *pop(struct tcp_conn *conn)
 {
 	struct rte_mbuf *m = conn->reorder;
+	const struct tcp_reorder_priv *p = tcp_reorder_priv(m);
 
-	conn->reorder = net_priv(m)->next;
-	conn->reorder_count--;
-	conn->reorder_ns = conn->net->now_ns;
-	conn->net->reorder_mbufs--;
+	if (p->next) {
+		struct tcp_reorder_priv *n = tcp_reorder_priv(p->next);
+
+		n->next_run = p->next_run;
+		n->tail = p->tail;
+		n->end = p->end;
+		conn->reorder = p->next;
+		if (conn->reorder_last == m)
+			conn->reorder_last = p->next;
+	} else {
+		unlink_next(conn, NULL);
+	}
+	count_out(conn);
+	conn->reorder_ms = net_ms(conn->net);
 	return m;
 }
 
-struct rte_mbuf *tcp_reorder_take(struct tcp_conn *conn)
+struct rte_mbuf *tcp_reorder_take(struct tcp_conn *conn, bool *fin)
 {
-	while (conn->reorder && seq_le(net_priv(conn->reorder)->seq, conn->rcv_nxt)) {
+	while (conn->reorder && seq_le(tcp_reorder_priv(conn->reorder)->seq, conn->rcv_nxt)) {
 		struct rte_mbuf *m = pop(conn);
-		struct net_priv *p = net_priv(m);
+		const struct tcp_reorder_priv *p = tcp_reorder_priv(m);
 		const uint32_t old = conn->rcv_nxt - p->seq;
 
 		if (old < m->data_len || (old == m->data_len && p->fin)) {
-			rte_pktmbuf_adj(m, old);
-			p->seq = conn->rcv_nxt;
+			if (old)
+				note_repeated(conn, p->seq, conn->rcv_nxt);
+			rte_pktmbuf_adj(m, (uint16_t)old);
+			*fin = p->fin;
 			return m;
 		}
-		rte_pktmbuf_free(m); /* came meanwhile by another way */
+		note_repeated(conn, p->seq, p->seq + m->data_len); /* came meanwhile by another way */
+		rte_pktmbuf_free(m);
 	}
+	if (conn->sacks_count)
+		forget_runs(conn);
 	return NULL;
 }
 
 void tcp_reorder_clear(struct tcp_conn *conn)
 {
-	while (conn->reorder)
-		rte_pktmbuf_free(pop(conn));
+	while (conn->reorder) {
+		struct rte_mbuf *run = conn->reorder;
+
+		unlink_next(conn, NULL);
+		free_run(conn, run);
+	}
+	conn->sacks_count = 0;
 }

@@ -4,7 +4,39 @@
 #include <rte_jhash.h>
 #include <stdlib.h>
 
+#include "net/siphash.h"
 #include "net/tcp_internal.h"
+
+enum {
+	IDLE_LOOKS_MAX = 64,  /* connections looked at for an idle one, each time that none is free */
+	KEEP_INTERVAL_S = 75, /* RFC 9293, 3.8.4 leaves them open; these are the kernel's */
+	KEEP_PROBES = 9,
+	QUICK_ACKS = 16,
+};
+
+void tcp_defaults(struct net_options *o)
+{
+	const uint64_t pool_bytes = (uint64_t)o->pool->size * rte_pktmbuf_data_room_size(o->pool);
+
+	if (o->half_open_max == 0)
+		o->half_open_max = o->connections_max / TCP_HALF_OPEN_SHARE + 1;
+	if (o->receive_initial_bytes == 0 || o->receive_initial_bytes > o->receive_window_bytes)
+		o->receive_initial_bytes = RTE_MIN((uint32_t)TCP_RECEIVE_INITIAL, o->receive_window_bytes);
+	if (o->receive_grown_bytes == 0)
+		o->receive_grown_bytes = pool_bytes / 2;
+	if (o->unread_bytes == 0)
+		o->unread_bytes = pool_bytes / 2;
+	if (o->reorder_mbufs_max == 0)
+		o->reorder_mbufs_max = o->pool->size / TCP_REORDER_SHARE;
+	if (o->fin_wait_ms == 0)
+		o->fin_wait_ms = o->user_timeout_ms;
+	if (o->idle_ms == 0)
+		o->idle_ms = TCP_IDLE_MS;
+	if (o->keepalive_interval_s == 0)
+		o->keepalive_interval_s = KEEP_INTERVAL_S;
+	if (o->keepalive_probes == 0)
+		o->keepalive_probes = KEEP_PROBES;
+}
 
 int tcp_table_init(struct net *net)
 {
@@ -21,8 +53,6 @@ int tcp_table_init(struct net *net)
 	net->ack_tail = &net->ack_list;
 	net->hash_mask = buckets - 1;
 	net->hash_seed = (uint32_t)net->options.secret[0];
-	net->half_open_max = count / TCP_HALF_OPEN_SHARE + 1;
-	net->next_port = (uint16_t)(net->options.secret[1] % 16384);
 	for (uint32_t i = count; i-- > 0;) {
 		net->conns[i].net = net;
 		net->conns[i].list_next = net->free_list;
@@ -33,15 +63,7 @@ int tcp_table_init(struct net *net)
 
 static void free_payloads(struct tcp_conn *conn)
 {
-	struct rte_mbuf *m = conn->send_head;
-
-	while (m) {
-		struct rte_mbuf *next = net_priv(m)->next;
-
-		rte_pktmbuf_free(m);
-		m = next;
-	}
-	conn->send_head = conn->send_next = conn->send_tail = NULL;
+	tcp_queue_clear(conn);
 	tcp_reorder_clear(conn);
 }
 
@@ -53,10 +75,21 @@ void tcp_table_fini(struct net *net)
 	free(net->hash);
 }
 
-static struct tcp_conn **bucket(struct net *net, const struct net_address *local, rte_be16_t local_port,
-				const struct net_address *remote, rte_be16_t remote_port)
+/* Numbers of connections begin at 1. */
+static struct tcp_conn *at(const struct net *net, uint32_t number)
 {
-	const uint32_t ports = (uint32_t)local_port << 16 | remote_port;
+	return number ? &net->conns[number - 1] : NULL;
+}
+
+static uint32_t number_of(const struct tcp_conn *conn)
+{
+	return (uint32_t)(conn - conn->net->conns) + 1;
+}
+
+static uint32_t *bucket(struct net *net, const struct net_address *local, rte_be16_t local_port,
+			const struct net_address *remote, rte_be16_t remote_port)
+{
+	const uint32_t ports = tcp_ports(local_port, remote_port);
 	uint32_t hash;
 
 	if (net_address_is_v4(remote)) {
@@ -75,51 +108,73 @@ static struct tcp_conn **bucket(struct net *net, const struct net_address *local
 struct tcp_conn *tcp_find(struct net *net, const struct net_address *local, rte_be16_t local_port,
 			  const struct net_address *remote, rte_be16_t remote_port)
 {
-	struct tcp_conn *conn = *bucket(net, local, local_port, remote, remote_port);
+	struct tcp_conn *conn = at(net, *bucket(net, local, local_port, remote, remote_port));
 
 	while (conn && (conn->remote_port != remote_port || conn->local_port != local_port ||
 			!net_address_equal(&conn->path.remote, remote) || !net_address_equal(&conn->path.local, local)))
-		conn = conn->hash_next;
+		conn = at(net, conn->hash_next);
 	return conn;
 }
 
-static uint64_t rotate(uint64_t x, int by)
+uint64_t tcp_secret(const struct net *net, enum tcp_secret_purpose purpose, const struct net_address *local,
+		    const struct net_address *remote, uint32_t ports, uint64_t more)
 {
-	return x << by | x >> (64 - by);
-}
-
-static void sip_round(uint64_t v[4])
-{
-	v[0] += v[1], v[2] += v[3];
-	v[1] = rotate(v[1], 13) ^ v[0], v[3] = rotate(v[3], 16) ^ v[2];
-	v[0] = rotate(v[0], 32);
-	v[2] += v[1], v[0] += v[3];
-	v[1] = rotate(v[1], 17) ^ v[2], v[3] = rotate(v[3], 21) ^ v[0];
-	v[2] = rotate(v[2], 32);
-}
-
-/* Initial sequence number by RFC 6528: a clock of 4 us plus SipHash-2-4 (Aumasson, Bernstein, 2012) of the four-tuple
- * under the stack's secret. */
-static uint32_t initial_sequence(const struct net *net, const struct tcp_conn *conn)
-{
-	const uint64_t *key = net->options.secret;
-	const uint64_t *local = conn->path.local.halves, *remote = conn->path.remote.halves;
 	const uint64_t words[] = {
-		local[0],	   local[1], remote[0], remote[1], (uint64_t)conn->local_port << 16 | conn->remote_port,
-		UINT64_C(40) << 56
+		local->halves[0], local->halves[1], remote->halves[0], remote->halves[1], ports, (uint64_t)purpose, more
 	};
-	uint64_t v[4] = { key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du, key[0] ^ 0x6c7967656e657261u,
-			  key[1] ^ 0x7465646279746573u };
 
-	for (unsigned i = 0; i < RTE_DIM(words); i++) {
-		v[3] ^= words[i];
-		sip_round(v), sip_round(v);
-		v[0] ^= words[i];
-	}
-	v[2] ^= 0xff;
-	for (int i = 0; i < 4; i++)
-		sip_round(v);
-	return (uint32_t)(net->now_ns / 4000) + (uint32_t)(v[0] ^ v[1] ^ v[2] ^ v[3]);
+	return siphash(net->options.secret, words, RTE_DIM(words));
+}
+
+void tcp_set_iss(struct tcp_conn *conn, uint32_t iss)
+{
+	conn->iss = iss;
+	conn->snd_una = conn->snd_nxt = iss;
+	conn->snd_end = iss + 1;
+}
+
+static uint8_t offered_features(const struct net_options *o)
+{
+	return (o->without & NET_WITHOUT_SACK ? 0 : TCP_FEATURE_SACK) |
+	       (o->without & NET_WITHOUT_TIMESTAMPS ? 0 : TCP_FEATURE_TIMESTAMP) |
+	       (o->without & NET_WITHOUT_SCALE ? 0 : TCP_FEATURE_SCALE) | (o->ecn == NET_ECN_OFF ? 0 : TCP_FEATURE_ECN);
+}
+
+void tcp_conn_init(struct tcp_conn *conn, struct net *net, const struct tcp_listener *listener,
+		   const struct net_path *path, rte_be16_t local_port, rte_be16_t remote_port)
+{
+	const struct net_options *o = &net->options;
+	const uint32_t ports = tcp_ports(local_port, remote_port);
+	const uint8_t features = offered_features(o);
+	uint8_t scale = 0;
+
+	while (features & TCP_FEATURE_SCALE && scale < TCP_SCALE_MAX && o->receive_window_bytes >> scale > UINT16_MAX)
+		scale++;
+	*conn = (struct tcp_conn){
+		.net = net,
+		.path = *path,
+		.local_port = local_port,
+		.remote_port = remote_port,
+		.handler = listener->handler,
+		.ctx = listener->ctx,
+		.features = features,
+		.rcv_scale = scale,
+		.mss = 536, /* RFC 9293, 3.7.1: until the peer says otherwise */
+		.timer.fire = tcp_timer_fire,
+		.progress_ns = net->now_ns,
+		.heard_ms = net_ms(net),
+		.rcv_buf = o->receive_initial_bytes,
+		.taken_us = net_us(net),
+		.quick = QUICK_ACKS,
+		.ts_offset = (uint32_t)tcp_secret(net, TCP_SECRET_TIMESTAMP, &path->local, &path->remote, ports, 0),
+		.keep_idle_s = o->keepalive_idle_s,
+		.keep_interval_s = o->keepalive_interval_s,
+		.keep_probes = (uint8_t)RTE_MIN(o->keepalive_probes, (uint32_t)UINT8_MAX),
+		.user_timeout_ms = o->user_timeout_ms,
+	};
+	/* RFC 6528: a clock of 4 us plus the four-tuple's secret. */
+	tcp_set_iss(conn, (uint32_t)(net->now_ns / 4000) +
+				  (uint32_t)tcp_secret(net, TCP_SECRET_ISS, &path->local, &path->remote, ports, 0));
 }
 
 static void time_wait_unlink(struct tcp_conn *conn)
@@ -131,54 +186,77 @@ static void time_wait_unlink(struct tcp_conn *conn)
 	conn->older = conn->newer = NULL;
 }
 
+/* Nothing is under way on it, in either direction. */
+static bool is_idle(const struct tcp_conn *conn)
+{
+	return (conn->state == TCP_ESTABLISHED || conn->state == TCP_CLOSE_WAIT || conn->state == TCP_FIN_WAIT_2) &&
+	       conn->snd_una == conn->snd_nxt && !conn->send_head && conn->unread == 0 && !conn->reorder;
+}
+
+/* The connection, of those looked at, that has been idle for longest, and for long enough; NULL when there is none. */
+static struct tcp_conn *find_idle(struct net *net)
+{
+	struct tcp_conn *idlest = NULL;
+	uint32_t longest_ms = net->options.idle_ms;
+
+	for (unsigned i = 0; i < IDLE_LOOKS_MAX; i++) {
+		struct tcp_conn *conn = &net->conns[net->idle_hand++ % net->options.connections_max];
+		const uint32_t idle_ms = net_ms(net) - conn->heard_ms;
+
+		if (is_idle(conn) && idle_ms >= longest_ms) {
+			longest_ms = idle_ms;
+			idlest = conn;
+		}
+	}
+	return idlest;
+}
+
+/* All connections are in use: one that is over, or that nobody has used for long, gives way. */
+static void make_room(struct net *net)
+{
+	struct tcp_conn *idle;
+
+	if (net->time_wait_oldest) {
+		net->counters.tcp_time_wait_reused++;
+		tcp_conn_end(net->time_wait_oldest, 0);
+	} else {
+		idle = find_idle(net);
+		if (!idle)
+			return;
+		net->counters.tcp_idle_closed++;
+		tcp_reset_peer(idle);
+		tcp_conn_end(idle, ETIMEDOUT);
+	}
+	tcp_flush(net); /* brings its memory to the free list now */
+}
+
 struct tcp_conn *tcp_conn_make(struct net *net, const struct tcp_listener *listener, const struct net_path *path,
 			       rte_be16_t local_port, rte_be16_t remote_port)
 {
-	struct tcp_conn *conn, **chain;
-	uint8_t scale = 0;
+	struct tcp_conn *conn;
+	uint32_t *chain;
 
-	if (!net->free_list && net->time_wait_oldest) {
-		net->counters.tcp_time_wait_reused++;
-		tcp_conn_end(net->time_wait_oldest, 0);
-		tcp_flush(net); /* brings its memory to the free list now */
-	}
+	if (!net->free_list)
+		make_room(net);
 	conn = net->free_list;
 	if (!conn)
 		return NULL;
 	net->free_list = conn->list_next;
 	net->connections++;
-	while (scale < 14 && net->options.receive_window_bytes >> scale > UINT16_MAX)
-		scale++;
-	*conn = (struct tcp_conn){
-		.net = net,
-		.path = *path,
-		.local_port = local_port,
-		.remote_port = remote_port,
-		.handler = listener->handler,
-		.ctx = listener->ctx,
-		.rcv_scale = scale,
-		.mss = 536, /* RFC 9293, 3.7.1: until the peer says otherwise */
-		.timer.fire = tcp_timer_fire,
-		.ack_timer.fire = tcp_ack_timer_fire,
-		.progress_ns = net->now_ns,
-	};
-	conn->iss = initial_sequence(net, conn);
-	conn->snd_una = conn->snd_nxt = conn->snd_max = conn->iss;
-	conn->snd_end = conn->iss + 1;
-	tcp_recovery_init(conn);
+	tcp_conn_init(conn, net, listener, path, local_port, remote_port);
+	tcp_sender_init(conn);
 	chain = bucket(net, &path->local, local_port, &path->remote, remote_port);
 	conn->hash_next = *chain;
-	*chain = conn;
+	*chain = number_of(conn);
 	return conn;
 }
 
 static void unhash(struct tcp_conn *conn)
 {
-	struct tcp_conn **link =
-		bucket(conn->net, &conn->path.local, conn->local_port, &conn->path.remote, conn->remote_port);
+	uint32_t *link = bucket(conn->net, &conn->path.local, conn->local_port, &conn->path.remote, conn->remote_port);
 
-	while (*link != conn)
-		link = &(*link)->hash_next;
+	while (*link != number_of(conn))
+		link = &at(conn->net, *link)->hash_next;
 	*link = conn->hash_next;
 }
 
@@ -187,7 +265,7 @@ static void tell_closed(struct tcp_conn *conn, int reason)
 {
 	if (!(conn->flags & TCP_TOLD))
 		return;
-	conn->flags &= (uint8_t)~TCP_TOLD;
+	conn->flags &= ~(uint32_t)TCP_TOLD;
 	conn->handler->closed(conn->user, reason);
 }
 
@@ -205,8 +283,8 @@ void tcp_conn_end(struct tcp_conn *conn, int reason)
 	net->connections--;
 	unhash(conn);
 	free_payloads(conn);
+	tcp_window_release(conn);
 	wheel_cancel(&net->wheel, &conn->timer);
-	wheel_cancel(&net->wheel, &conn->ack_timer);
 	tell_closed(conn, reason);
 	tcp_list(conn, 0); /* tcp_flush puts it on the free list: pointers stay good for the rest of the turn */
 }
@@ -216,15 +294,23 @@ void tcp_enter_time_wait(struct tcp_conn *conn)
 	struct net *net = conn->net;
 
 	free_payloads(conn);
+	tcp_window_release(conn);
 	conn->state = TCP_TIME_WAIT;
 	conn->older = net->time_wait_newest;
 	*(conn->older ? &conn->older->newer : &net->time_wait_oldest) = conn;
 	net->time_wait_newest = conn;
-	tcp_timer_arm(conn, net->options.time_wait_ms * 1000ul);
+	memset(conn->deadlines, 0, sizeof(conn->deadlines));
+	tcp_timer_start(conn, TCP_TIMER_STATE, net->options.time_wait_ms * 1000ul);
 	tell_closed(conn, 0);
 }
 
-void tcp_list(struct tcp_conn *conn, uint8_t why)
+void tcp_leave_time_wait(struct tcp_conn *conn)
+{
+	conn->net->counters.tcp_time_wait_reused++;
+	tcp_conn_end(conn, 0);
+}
+
+void tcp_list(struct tcp_conn *conn, uint32_t why)
 {
 	conn->flags |= why;
 	if (conn->flags & TCP_LISTED)
@@ -238,16 +324,11 @@ void tcp_list(struct tcp_conn *conn, uint8_t why)
 /* What one connection has to send at the end of a turn. */
 static void flush_conn(struct tcp_conn *conn)
 {
-	struct net *net = conn->net;
-
 	if (conn->flags & TCP_OUTPUT) {
-		conn->flags &= (uint8_t)~TCP_OUTPUT;
+		conn->flags &= ~(uint32_t)TCP_OUTPUT;
 		tcp_output(conn);
 	}
-	if (conn->flags & TCP_ACK_NOW || conn->owed >= 2)
-		tcp_send_ack(conn);
-	else if (conn->owed && !wheel_armed(&conn->ack_timer))
-		wheel_arm(&net->wheel, &conn->ack_timer, net->now_ns + net->options.delayed_ack_us * NET_US);
+	tcp_ack_due(conn);
 }
 
 /* The end of a turn: sends what became possible, then the ACKs that no data has carried. What finds the output queue full
@@ -262,7 +343,7 @@ void tcp_flush(struct net *net)
 		struct tcp_conn *conn = list;
 
 		list = conn->list_next;
-		conn->flags &= (uint8_t)~TCP_LISTED;
+		conn->flags &= ~(uint32_t)TCP_LISTED;
 		if (conn->state == TCP_CLOSED) {
 			conn->list_next = net->free_list;
 			net->free_list = conn;
@@ -278,90 +359,4 @@ void tcp_flush(struct net *net)
 	if (net->ack_list == NULL)
 		net->ack_tail = end;
 	net->ack_list = list;
-}
-
-int tcp_listen(struct net *net, uint16_t port, const struct tcp_handler *handler, void *ctx)
-{
-	for (unsigned i = 0; i < net->listeners_count; i++)
-		if (net->listeners[i].port == port)
-			return -EADDRINUSE;
-	if (net->listeners_count == NET_LISTENERS_MAX)
-		return -ENOSPC;
-	net->listeners[net->listeners_count++] = (struct tcp_listener){ port, handler, ctx };
-	return 0;
-}
-
-struct tcp_conn *tcp_connect(struct net *net, const struct net_address *address, uint16_t port,
-			     const struct tcp_handler *handler, void *ctx, void *user, struct star_error *err)
-{
-	const struct tcp_listener by = { 0, handler, ctx };
-	struct tcp_conn *conn;
-	struct net_path path;
-	rte_be16_t local_port;
-	int tries = 0;
-
-	if (!net_path_find(net, address, NULL, &path)) {
-		star_error_set(err, -EHOSTUNREACH, "no route to the address: give the port a gateway");
-		return NULL;
-	}
-	do {
-		local_port = rte_cpu_to_be_16(49152 + net->next_port++ % 16384);
-		if (++tries > 16384) {
-			star_error_set(err, -EADDRNOTAVAIL, "all local ports to that address are in use");
-			return NULL;
-		}
-	} while (tcp_find(net, &path.local, local_port, address, rte_cpu_to_be_16(port)));
-	conn = tcp_conn_make(net, &by, &path, local_port, rte_cpu_to_be_16(port));
-	if (!conn) {
-		star_error_set(err, -ENOBUFS, "all %u connections are in use", net->options.connections_max);
-		return NULL;
-	}
-	conn->user = user;
-	conn->flags |= TCP_TOLD;
-	conn->state = TCP_SYN_SENT;
-	net->counters.tcp_active_opens++;
-	tcp_send_syn(conn);
-	tcp_timer_arm(conn, conn->rto_us);
-	return conn;
-}
-
-void tcp_close(struct tcp_conn *conn)
-{
-	conn->flags |= TCP_READ_CLOSED;
-	switch (conn->state) {
-	case TCP_SYN_SENT:
-		tcp_conn_end(conn, 0);
-		return;
-	case TCP_SYN_RECEIVED: /* of a simultaneous open: the user of a passive one is not told before it is established */
-	case TCP_ESTABLISHED:
-		conn->state = TCP_FIN_WAIT_1;
-		break;
-	case TCP_CLOSE_WAIT:
-		conn->state = TCP_LAST_ACK;
-		break;
-	default:
-		return; /* closed already, or closing */
-	}
-	conn->flags |= TCP_FIN_QUEUED;
-	tcp_list(conn, TCP_OUTPUT);
-}
-
-void tcp_abort(struct tcp_conn *conn)
-{
-	if (conn->state == TCP_CLOSED)
-		return;
-	if (conn->state != TCP_SYN_SENT && conn->state != TCP_TIME_WAIT)
-		tcp_reset_peer(conn);
-	tcp_conn_end(conn, ECONNABORTED);
-}
-
-struct net *tcp_net(const struct tcp_conn *conn)
-{
-	return conn->net;
-}
-
-struct tcp_address tcp_address(const struct tcp_conn *conn)
-{
-	return (struct tcp_address){ conn->path.local, conn->path.remote, rte_be_to_cpu_16(conn->local_port),
-				     rte_be_to_cpu_16(conn->remote_port) };
 }

@@ -1,38 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* UDP (RFC 768). */
+/* UDP (RFC 768), over both families (RFC 8200, 8.1). */
 #include "net/internal.h"
 
 #include <errno.h>
 
-void udp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet)
+/* The datagram's length; 0: it is malformed, or damaged. */
+static uint16_t check(const struct rte_mbuf *m, const struct net_packet *packet)
 {
 	const struct rte_udp_hdr *udp = rte_pktmbuf_mtod(m, const struct rte_udp_hdr *);
 	const uint16_t have = rte_pktmbuf_data_len(m);
 	uint16_t bytes;
 
-	if (have < sizeof(*udp)) {
-		NET_DROP(net, m, udp_bad);
-		return;
-	}
+	if (have < sizeof(*udp))
+		return 0;
 	bytes = rte_be_to_cpu_16(udp->dgram_len);
-	if (bytes < sizeof(*udp) || bytes > have) {
+	if (bytes < sizeof(*udp) || bytes > have)
+		return 0;
+	if (udp->dgram_cksum == 0) /* only IPv4 may go without */
+		return net_address_is_v4(&packet->from) ? bytes : 0;
+	return net_checksum_holds(packet, udp, bytes) ? bytes : 0;
+}
+
+void udp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet)
+{
+	const struct rte_udp_hdr *udp = rte_pktmbuf_mtod(m, const struct rte_udp_hdr *);
+	const uint16_t bytes = check(m, packet);
+
+	if (bytes == 0) {
 		NET_DROP(net, m, udp_bad);
 		return;
 	}
-	if (udp->dgram_cksum && !net_checksum_holds(packet, udp, bytes)) {
-		NET_DROP(net, m, udp_bad);
+	if (net_address_is_multicast6(&packet->to)) {
+		NET_DROP(net, m, udp_no_port);
 		return;
 	}
 	for (unsigned i = 0; i < net->udp_ports_count; i++) {
 		const struct udp_port *p = &net->udp_ports[i];
+		const struct net_udp_address address = { packet->to, packet->from, rte_be_to_cpu_16(udp->dst_port),
+							 rte_be_to_cpu_16(udp->src_port) };
 
-		if (p->port != rte_be_to_cpu_16(udp->dst_port))
+		if (p->port != address.local_port)
 			continue;
 		net->counters.udp_in++;
-		p->receive(p->ctx, net, &packet->from, udp->src_port, udp + 1, bytes - sizeof(*udp));
+		p->receive(p->ctx, net, &address, udp + 1, bytes - sizeof(*udp));
 		rte_pktmbuf_free(m);
 		return;
 	}
+	icmp_send_error(net, m, packet, ICMP_PORT_UNREACHABLE, 0);
 	NET_DROP(net, m, udp_no_port);
 }
 
@@ -47,14 +61,14 @@ int net_udp_bind(struct net *net, uint16_t port, net_udp_receive *receive, void 
 	return 0;
 }
 
-int net_udp_send(struct net *net, uint16_t from_port, const struct net_address *address, rte_be16_t port,
-		 const void *payload, uint16_t bytes)
+int net_udp_send(struct net *net, const struct net_udp_address *address, const void *payload, uint16_t bytes)
 {
+	const struct net_address *from = net_address_is_none(&address->local) ? NULL : &address->local;
 	struct rte_udp_hdr *udp;
 	struct rte_mbuf *m;
 	struct net_path path;
 
-	if (!net_path_find(net, address, NULL, &path))
+	if (!net_path_find(net, &address->remote, from, &path))
 		return -EHOSTUNREACH;
 	if (bytes + net_path_header(&path) + sizeof(*udp) > path.mtu)
 		return -EMSGSIZE;
@@ -63,8 +77,8 @@ int net_udp_send(struct net *net, uint16_t from_port, const struct net_address *
 		return -ENOMEM;
 	udp = (struct rte_udp_hdr *)rte_pktmbuf_append(m, sizeof(*udp) + bytes);
 	memcpy(udp + 1, payload, bytes);
-	udp->src_port = rte_cpu_to_be_16(from_port);
-	udp->dst_port = port;
+	udp->src_port = rte_cpu_to_be_16(address->local_port);
+	udp->dst_port = rte_cpu_to_be_16(address->remote_port);
 	udp->dgram_len = rte_cpu_to_be_16(bytes + sizeof(*udp));
 	udp->dgram_cksum = 0;
 	udp->dgram_cksum =

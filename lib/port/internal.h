@@ -40,6 +40,10 @@ uint32_t port_frame_bytes(uint32_t mtu);
 /* Fills port->steers and ->steering: of a port that has been started. */
 void port_steer(struct port *port, uint16_t data_port);
 
+/* Has the frames of IPv6's multicast groups let through, as long as the port is open; a port that has been started. */
+void port_join_groups(struct port *port, const struct config_port *config);
+void port_leave_groups(struct port *port);
+
 /* Adds a virtual device; DPDK's return value. */
 int port_hotplug(const char *name, const char *arguments);
 

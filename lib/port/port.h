@@ -61,6 +61,8 @@ struct port {
 	struct rte_ether_addr mac;
 	char name[RTE_ETH_NAME_MAX_LEN];
 	bool rx_interrupts; /* wait_fds are the driver's interrupts, and not sockets */
+	bool vlan_insert;   /* puts the tag of mbuf->vlan_tci in; one that takes tags off says so in the mbuf */
+	int groups_fd;	    /* the member of IPv6's multicast groups, or -1 */
 	enum port_steers steers;
 	struct steering steering;      /* of PORT_SOURCE_PORTS */
 	int wait_fds[PORT_QUEUES_MAX]; /* readable when the queue has packets; -1 where the driver cannot tell */

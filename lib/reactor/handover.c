@@ -62,6 +62,12 @@ void hand_over_give(struct reactor *r, unsigned taker, struct rte_mbuf *frame)
 	r->stats.handed_over++;
 }
 
+void reactor_give(struct reactor *r, unsigned to, struct rte_mbuf *frame)
+{
+	hand_over_give(r, to, frame);
+	idle_wake(r->peers[to]);
+}
+
 void hand_over_give_all(struct reactor *r, struct rte_mbuf *frame)
 {
 	for (unsigned taker = 0; taker < r->count; taker++) {

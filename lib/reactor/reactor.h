@@ -28,7 +28,7 @@ struct reactor_message {
 
 struct reactor_ops {
 	void *ctx;
-	/* Which reactor a received frame belongs to: its index, REACTOR_HERE, or REACTOR_ALL (a copy for each: ARP). An
+	/* Which reactor a received frame belongs to: its index, REACTOR_HERE, or REACTOR_ALL (a copy for each: ARP and ND). An
 	 * index beyond the reactors is taken for REACTOR_HERE. Reads the frame only; it may be damaged or hostile. */
 	unsigned (*steer)(void *ctx, const struct rte_mbuf *frame);
 	/* Takes n <= PORT_BURST frames, all of the own pool, and owns them. frame->port is DPDK's id of the port that
@@ -79,6 +79,9 @@ int reactor_start(struct reactor *reactor, struct star_error *err);
 /* Asks, and waits for the thread: its turn and the messages posted until now are run first. May be called twice. */
 void reactor_stop(struct reactor *reactor);
 void reactor_destroy(struct reactor *reactor);
+
+/* From ops, on the reactor's own thread: gives a frame of the own pool to another reactor, as if steer had said so. */
+void reactor_give(struct reactor *reactor, unsigned to, struct rte_mbuf *frame);
 
 /* Puts a message into the mailbox (from any control thread) and wakes the reactor. A message that was accepted is run,
  * unless the reactor is never started. -EAGAIN when the mailbox is full, -ESHUTDOWN once reactor_stop was called. */

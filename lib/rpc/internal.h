@@ -25,11 +25,11 @@ struct rpc_stream {
 	uint8_t peer_finished;
 	uint8_t waiting;   /* for the budget */
 	uint8_t reply_due; /* the request is done, but there was no mbuf for its reply */
+	uint32_t mbufs;	   /* in the chain */
 	/* received: a chain of mbufs, in order; the first starts at the current frame */
 	struct rte_mbuf *head, *tail;
 	uint32_t have;	  /* bytes in the chain */
 	uint32_t granted; /* of them: given back to TCP's window, because the current frame needs them */
-	uint32_t mbufs;
 	/* the checksum of the current request's payload, as far as it has come */
 	struct rte_mbuf *crc_at;
 	uint32_t crc, crc_done;
@@ -44,12 +44,17 @@ struct rpc_stream {
 	struct rpc_request request;
 };
 
+/* An idle established connection is a TCP connection, at most twice four bytes of its table, and a stream; mbufs, and a task for
+ * what is executed, it has only while there is something to do. */
+_Static_assert(TCP_CONN_BYTES + 8 + sizeof(struct rpc_stream) <= 1024, "memory of an idle connection");
+
 struct rpc_server {
 	struct rpc_server_options options;
 	uint32_t epoch, incarnation;
 	struct rpc_stream *streams, *free_list;
 	struct rpc_stream *ready_head, *ready_tail;
 	char *tasks;
+	void *free_tasks; /* each begins with a pointer to the next */
 	uint32_t held_mbufs;
 	/* budget.c */
 	struct rpc_stream *favoured; /* whose window is opened while mbufs are short */

@@ -9,12 +9,40 @@
 
 enum { GOODBYE_MS = 1000 }; /* how long a stream that was answered an error may take to close */
 
+/* What a request needs while it is executed; false: all are in use by others. */
+static bool task_take(struct rpc_stream *s)
+{
+	struct rpc_server *server = s->server;
+	void *task = server->free_tasks;
+
+	if (!task)
+		return false;
+	memcpy(&server->free_tasks, task, sizeof(void *));
+	memset(task, 0, server->options.service.task_bytes);
+	s->request.task = task;
+	return true;
+}
+
+static void task_give(struct rpc_server *server, void *task)
+{
+	memcpy(task, &server->free_tasks, sizeof(void *));
+	server->free_tasks = task;
+}
+
+static void task_end(struct rpc_stream *s)
+{
+	if (s->request.task)
+		task_give(s->server, s->request.task);
+	s->request.task = NULL;
+}
+
 static void stream_free(struct rpc_stream *s)
 {
 	struct rpc_server *server = s->server;
 
 	wheel_cancel(net_wheel(server->options.net), &s->timer);
 	budget_leave(s);
+	task_end(s);
 	server->held_mbufs -= s->mbufs;
 	while (s->head) {
 		struct rte_mbuf *next = s->head->next;
@@ -234,7 +262,6 @@ static void parse_bytes(struct rpc_stream *s)
 	s->hopeless = 0;
 	s->starved_ns = 0;
 	r->payload = (struct rpc_cursor){ s->head, 0 };
-	memset(r->task, 0, server->options.service.task_bytes);
 	if (tcp_queued(s->conn) <= server->options.send_queue_bytes)
 		make_ready(s);
 	else if (over_budget(s))
@@ -267,16 +294,13 @@ static bool stream_opened(void *ctx, struct tcp_conn *conn, void **user)
 {
 	struct rpc_server *server = ctx;
 	struct rpc_stream *s = server->free_list;
-	void *task;
 
 	if (!s) {
 		server->counters.no_stream++;
 		return false;
 	}
 	server->free_list = s->next;
-	task = s->request.task;
 	*s = (struct rpc_stream){ .server = server, .conn = conn, .state = STREAM_HEADER, .timer.fire = stream_timer };
-	s->request.task = task;
 	*user = s;
 	return true;
 }
@@ -342,6 +366,7 @@ static void finish_request(struct rpc_stream *s)
 	struct rpc_server *server = s->server;
 	const uint32_t bytes = s->request.frame.payload_bytes;
 
+	task_end(s);
 	if (!s->conn) {
 		server->counters.abandoned++;
 		stream_free(s);
@@ -386,6 +411,8 @@ static enum rpc_progress run_slice(struct rpc_stream *s, uint64_t now_ns)
 	}
 	if (!r->begun && s->starved_ns && (s->hopeless || now_ns - s->starved_ns > server->options.stall_ns))
 		return starved(s);
+	if (!r->task && !task_take(s))
+		return RPC_MORE;
 	return server->options.service.execute(server->options.service.ctx, r, now_ns);
 }
 
@@ -413,7 +440,9 @@ unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns)
 
 struct rpc_server *rpc_server_create(const struct rpc_server_options *options, struct star_error *err)
 {
-	const uint32_t task_bytes = RTE_ALIGN_CEIL(options->service.task_bytes, RTE_CACHE_LINE_SIZE);
+	const uint32_t task_bytes = RTE_ALIGN_CEIL(options->service.task_bytes + 1, RTE_CACHE_LINE_SIZE);
+	/* What is executed holds a buffer at least: there are no more requests at once. */
+	const uint32_t tasks = RTE_MIN(options->streams_max, options->held_mbufs_max + 1);
 	struct rpc_server *server = calloc(1, sizeof(*server));
 
 	if (!server)
@@ -421,15 +450,16 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	server->options = *options;
 	TAILQ_INIT(&server->waiting);
 	server->streams = calloc(options->streams_max, sizeof(*server->streams));
-	server->tasks = calloc(options->streams_max, task_bytes);
+	server->tasks = calloc(tasks, task_bytes);
 	if (!server->streams || !server->tasks)
 		goto fail;
 	for (uint32_t i = options->streams_max; i-- > 0;) {
 		server->streams[i].server = server;
-		server->streams[i].request.task = server->tasks + (size_t)i * task_bytes;
 		server->streams[i].next = server->free_list;
 		server->free_list = &server->streams[i];
 	}
+	for (uint32_t i = tasks; i-- > 0;)
+		task_give(server, server->tasks + (size_t)i * task_bytes);
 	if (tcp_listen(options->net, options->port, &handler, server) < 0) {
 		star_error_set(err, -EADDRINUSE, "data port %u is in use by another service of this stack",
 			       options->port);

@@ -112,6 +112,37 @@ static const struct bad_file bad_files[] = {
 	BAD_PORT("device = \"net_ring\"; address = \"224.0.0.1/24\";", "is multicast"),
 	BAD_PORT("device = \"net_ring\"; address = \"198.18.0.0/24\";", "is its network's own address"),
 	BAD_PORT("device = \"net_ring\"; address = \"198.18.0.255/24\";", "is its network's broadcast address"),
+	BAD_PORT("device = \"net_ring\"; address = [ ];", "ports[0] has no address"),
+	BAD_PORT("device = \"net_ring\"; address = 5;",
+		 "ports[].address cannot be 5; it takes an address|2001:2::1/64"),
+	BAD_PORT("device = \"net_ring\"; address = [ \"198.18.0.1/24\", \"\" ];", "ports[].address cannot be \"\""),
+	BAD_PORT("device = \"net_ring\"; address = [ \"198.18.0.1/24\", \"198.18.0.1/16\" ];",
+		 "ports[0] has the address 198.18.0.1 twice"),
+	BAD_PORT("device = \"net_ring\"; address = [ \"2001:2::1/64\", \"2001:2:0::1/64\" ];",
+		 "ports[0] has the address 2001:2::1 twice"),
+	BAD_PORT("device = \"net_ring\"; address = [ \"198.18.0.1/24\", \"198.18.0.2/24\", \"198.18.0.3/24\", "
+		 "\"198.18.0.4/24\", \"198.18.0.5/24\", \"198.18.0.6/24\", \"198.18.0.7/24\", \"198.18.0.8/24\", "
+		 "\"198.18.0.9/24\" ];",
+		 "ports[].address has more than 8 entries"),
+	BAD_PORT("device = \"net_ring\"; address = \"2001:2::1\";", "ports[].address cannot be"),
+	BAD_PORT("device = \"net_ring\"; address = \"2001:2::1/129\";", "allowed: 1 to 128"),
+	BAD_PORT("device = \"net_ring\"; address = \"2001:2::1/0\";", "allowed: 1 to 128"),
+	BAD_PORT("device = \"net_ring\"; address = \"2001:2:::1/64\";", "ports[].address cannot be"),
+	BAD_PORT("device = \"net_ring\"; address = \"2001:2::1%eth0/64\";", "ports[].address cannot be"),
+	BAD_PORT("device = \"net_ring\"; address = \"::1/128\";", "is loopback"),
+	BAD_PORT("device = \"net_ring\"; address = \"ff02::1/64\";", "is multicast"),
+	BAD_PORT("device = \"net_ring\"; address = \"fe80::1/64\";", "is of the link only"),
+	BAD_PORT("device = \"net_ring\"; address = \"::ffff:198.18.0.1/128\";", "IPv4 address in IPv6's clothes"),
+	BAD_PORT("device = \"net_ring\"; address = \"2001:2::/64\";", "is its network's own address"),
+	BAD_PORT("device = \"net_ring\"; address = \"2001:2::1/64\"; mtu = 1279;",
+		 "an mtu of 1279; IPv6 needs at least 1280"),
+	BAD_PORT("device = \"net_ring\"; address = \"2001:2::1/64\"; gateway6 = \"198.18.0.2\";", "is no IPv6 address"),
+	BAD_PORT("device = \"net_ring\"; address = \"2001:2::1/64\"; gateway6 = \"2001:2:1::2\";", "is no neighbour"),
+	BAD_PORT("device = \"net_ring\"; address = \"2001:2::1/64\"; gateway6 = \"2001:2::1\";", "is no neighbour"),
+	BAD_PORT("device = \"net_ring\"; address = \"198.18.0.1/24\"; gateway6 = \"fe80::1\";",
+		 "is of no use: the port has no IPv6 address"),
+	BAD_PORT("device = \"net_ring\"; address = \"2001:2::1/64\"; gateway = \"198.18.0.2\";", "is no neighbour"),
+	BAD_PORT("device = \"net_ring\"; vlan = 4095;", "ports[].vlan = 4095 is out of range; allowed: 0 to 4094"),
 	BAD_PORT("device = \"net_ring\"; address = \"198.18.0.1/24\"; gateway = \"x\";", "is no IPv4 address"),
 	BAD_PORT("device = \"net_ring\"; address = \"198.18.0.1/24\"; gateway = \"198.18.1.1\";", "is no neighbour"),
 	BAD_PORT("device = \"net_ring\"; address = \"198.18.0.1/24\"; gateway = \"198.18.0.1\";", "is no neighbour"),
@@ -248,9 +279,12 @@ void defaults(void)
 	CHECK_UINT(c->endpoints_count, 1);
 	CHECK_UINT(c->ports_count, 1);
 	CHECK_STR(c->ports[0].device, "net_af_packet");
-	CHECK_STR(c->ports[0].address, "198.18.0.1");
-	CHECK_UINT(c->ports[0].prefix, 24);
+	CHECK_UINT(c->ports[0].addresses_count, 1);
+	CHECK_STR(c->ports[0].addresses[0].host, "198.18.0.1");
+	CHECK_UINT(c->ports[0].addresses[0].prefix, 24);
 	CHECK_STR(c->ports[0].gateway, "");
+	CHECK_STR(c->ports[0].gateway6, "");
+	CHECK_UINT(c->ports[0].vlan, 0);
 	CHECK_UINT(c->ports[0].mtu, 1500);
 	CHECK(!c->polling && !c->pin);
 	CHECK_UINT(c->cores_count, 0);
@@ -259,6 +293,7 @@ void defaults(void)
 	CHECK_STR(c->control_socket, "/run/starserver/ps-0.sock");
 	CHECK_UINT(c->connect_timeout_ms, 120000);
 	CHECK_UINT(c->rto_min_us, 200000);
+	CHECK_UINT(c->keepalive_s, 60);
 	CHECK_UINT(c->log_level, 1);
 	config_free(c);
 }
@@ -300,7 +335,7 @@ void command_line_overrides(void)
 		{ "cores.polling", "No" },
 		{ "ports[0].interface", "eth7" },
 		{ "ports[1].device", "net_ring" },
-		{ "ports[1].address", "198.18.2.1/24" },
+		{ "ports[1].address", "198.18.2.1/24,2001:02:0::21/64" },
 		{ "ports[1].mtu", "9000" },
 		{ "log.level", "error" },
 		{ "memory.hugepages", "none" },
@@ -317,7 +352,10 @@ void command_line_overrides(void)
 	CHECK_STR(c->ports[0].interface, "eth7");
 	CHECK_UINT(c->ports_count, 2);
 	CHECK_UINT(c->ports[1].mtu, 9000);
-	CHECK_UINT(c->ports[1].prefix, 24);
+	CHECK_UINT(c->ports[1].addresses_count, 2);
+	CHECK_UINT(c->ports[1].addresses[0].prefix, 24);
+	CHECK_STR(c->ports[1].addresses[1].host, "2001:2::21");
+	CHECK_UINT(c->ports[1].addresses[1].prefix, 64);
 	CHECK_UINT(c->log_level, 3);
 	CHECK_INT(c->hugepages, CONFIG_HUGEPAGES_NONE);
 	CHECK_STR(c->control_socket, "/tmp/a b");

@@ -77,7 +77,20 @@ void bad_map_lines(void)
 		{ "a:1=b c:2\n", "a character that no name has" },
 		{ "a:1=198.18.0.256:2\n", "198.18.0.256 is not an IPv4 address" },
 		{ "a:1=198.18.0:2\n", "198.18.0 is not an IPv4 address" },
-		{ "a:1=[2001:2::1]:2\n", "more than one ':' (IPv6 is not served)" },
+		{ "a:1=2001:2::1:2\n", "more than one ':'|an IPv6 address in brackets, as in [2001:2::1]:3333" },
+		{ "a:1=[2001:2::1\n", "data address|no port behind a closing bracket|[2001:2::1]:3333" },
+		{ "a:1=[2001:2::1]\n", "no port behind a closing bracket" },
+		{ "a:1=[2001:2::1]2\n", "no port behind a closing bracket" },
+		{ "a:1=[2001:2::1]:x\n", "the port \"x\" is not a number" },
+		{ "a:1=[2001:2::1]:0\n", "the port 0 is out of range" },
+		{ "a:1=[2001:2:::1]:2\n", "what stands in brackets is not an IPv6 address" },
+		{ "a:1=[fe80::1%eth0]:2\n", "is not an IPv6 address" },
+		{ "a:1=[]:2\n", "is not an IPv6 address" },
+		{ "a:1=[198.18.0.1]:2\n", "is not an IPv6 address" },
+		{ "a:1=[0123:4567:89ab:cdef:0123:4567:89ab:cdef:0123]:2\n", "is not an IPv6 address" },
+		{ "a:1=[::ffff:198.18.0.1]:2\n", "IPv4 address in IPv6's clothes" },
+		{ "[2001:2:1::1]:1=[2001:2::1]:5555\n[2001:02:01:0::1]:1=b:2\n",
+		  ".endpoint_map:2: |[2001:2:1::1]:1 has an entry already in line 1, [2001:2::1]:5555" },
 		{ "a:1=b:2\r\nrubbish\r\n", ".endpoint_map:2: |\"rubbish\" has no '='" },
 	};
 
@@ -160,10 +173,18 @@ void kernel_owned_data_addresses(void)
 {
 	static const struct {
 		const char *host, *why;
-	} hosts[] = { { "127.0.0.1", "loopback" },	  { "127.255.0.9", "loopback" },
-		      { "localhost", "loopback" },	  { "LocalHost", "loopback" },
-		      { "0.0.0.0", "any address" },	  { "224.0.0.1", "multicast" },
-		      { "239.255.255.255", "multicast" }, { "255.255.255.255", "broadcast" } };
+	} hosts[] = { { "127.0.0.1", "loopback" },
+		      { "127.255.0.9", "loopback" },
+		      { "localhost", "loopback" },
+		      { "LocalHost", "loopback" },
+		      { "0.0.0.0", "any address" },
+		      { "224.0.0.1", "multicast" },
+		      { "239.255.255.255", "multicast" },
+		      { "255.255.255.255", "broadcast" },
+		      { "[::1]", "loopback" },
+		      { "[::]", "any address" },
+		      { "[ff02::1]", "multicast" },
+		      { "[fe80::1]", "of the link only" } };
 	char map[200];
 
 	for (unsigned i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
@@ -174,7 +195,31 @@ void kernel_owned_data_addresses(void)
 		snprintf(map, sizeof(map), "198.18.1.1:3333=198.18.0.1:5555\n198.18.1.2:3333=%s:5555\n", hosts[i].host);
 		map_refused(map, ".endpoint_map:2: |belongs to the appliance|198.18.1.2:3333=");
 	}
-	map_refused("198.18.1.1:3333=star0:5555\n", ".endpoint_map:1: |is a name; a data address is an IPv4 address");
+	map_refused("198.18.1.1:3333=star0:5555\n", ".endpoint_map:1: |is a name; a data address is an IP address");
+}
+
+/* A node whose data address is its port's second one, in another spelling. */
+void ipv6_data_addresses(void)
+{
+	static const char text[] =
+		"cluster = { ps = [ \"[2001:2:1::1]:3333\", \"[2001:2:1::2]:3333\" ]; };\n"
+		"endpoint_map = ( { control = \"[2001:2:1:0::1]:3333\"; data = \"[2001:2:0::1]:5555\"; },\n"
+		"  { control = \"[2001:2:1::2]:3333\"; data = \"[2001:2::2]:5555\"; } );\n"
+		"ports = ( { device = \"net_ring\"; address = [ \"198.18.0.1/24\", \"2001:2::1/64\" ]; gateway6 = "
+		"\"2001:2::fe\"; } );\n";
+	struct star_error err;
+	struct config *c = support_load(text, NULL, &err);
+
+	CHECK_STR(err.text, "");
+	if (!CHECK(c != NULL))
+		return;
+	CHECK_STR(c->own.data.host, "2001:2::1");
+	CHECK_STR(c->own.control.host, "2001:2:1::1");
+	config_free(c);
+	support_refused(
+		text, "endpoint_map=[2001:2:1::1]:3333=[2001:2::9]:5555",
+		"the data address [2001:2::9]:5555 of this node is the address of none of its ports, which have "
+		"198.18.0.1/24, 2001:2::1/64; write [2001:2:1::1]:3333=198.18.0.1:5555");
 }
 
 void workers_lines_are_kept(void)
@@ -286,6 +331,11 @@ void addresses(void)
 	CHECK_UINT(address.port, 1);
 	CHECK_INT(config_parse_address("198.18.0.1:65535", &address, &err), 0);
 	CHECK_UINT(address.port, 65535);
+	CHECK_INT(config_parse_address("[2001:02:0:0::A]:5555", &address, &err), 0);
+	CHECK_STR(address.host, "2001:2::a");
+	CHECK_UINT(address.port, 5555);
+	CHECK_STR(config_show(address.host, address.port).text, "[2001:2::a]:5555");
+	CHECK_STR(config_show("198.18.0.1", 65535).text, "198.18.0.1:65535");
 	kept = address;
 	CHECK_INT(config_parse_address("198.18.0.1", &address, &err), -EINVAL);
 	support_has_parts(err.text, "\"198.18.0.1\" has no port; write host:port, as in 198.18.1.1:3333");

@@ -42,15 +42,17 @@ void printed_configuration_reads_back_the_same(void)
 		"node = { task_index = 1; };\n"
 		"cluster = { ps = [ \"a:1\", \"b:2\" ]; worker = ( \"w:1\", \"w:2\" ); partitions = 64; };\n"
 		"endpoint_map = ( { control = \"a:1\"; data = \"198.18.0.2:5555\"; },\n"
-		"  { control = \"b:2\"; data = \"198.18.0.1:5555\"; }, { control = \"w:1\"; data = \"127.0.0.1:7\"; } "
+		"  { control = \"b:2\"; data = \"198.18.0.1:5555\"; }, { control = \"[2001:2:1::1]:1\"; data = "
+		"\"[2001:2::7]:7\"; } "
 		");\n"
 		"ports = ( { device = \"pci\"; pci = \"0000:03:00.0\"; address = \"198.18.0.1/24\"; gateway = "
 		"\"198.18.0.254\"; mtu = 9000; options = \"a=1,b=2\"; },\n"
-		"  { device = \"net_ring\"; address = \"198.18.5.1/31\"; } );\n"
+		"  { device = \"net_ring\"; address = [ \"198.18.5.1/31\", \"2001:2::5:1/127\" ]; vlan = 7; gateway6 = "
+		"\"fe80::1\"; } );\n"
 		"cores = { number = 7; list = [ 3, 4, 5 ]; spin_us = 0; };\n"
 		"memory = { hugepages = \"required\"; parameter_mib = 16777216; mbufs = 1023; };\n"
 		"limits = { connections = 1; receive_window_kib = 4; send_queue_kib = 65536; };\n"
-		"tcp = { rto_min_us = 1000; rto_max_us = 100000; time_wait_ms = 100; user_timeout_ms = 1000; };\n"
+		"tcp = { rto_min_us = 1000; rto_max_us = 100000; time_wait_ms = 100; user_timeout_ms = 1000; keepalive_s = 0; };\n"
 		"control = { socket = \"/tmp/x\"; connect_timeout_ms = 1; };\nlog = { level = \"debug\"; };\n";
 	struct star_error err;
 	struct config *c = support_load(text, NULL, &err), *back;
@@ -70,6 +72,7 @@ void printed_configuration_reads_back_the_same(void)
 		CHECK_MEM(back->ps, c->ps, 2 * sizeof(c->ps[0]));
 		CHECK_MEM(back->workers, c->workers, 2 * sizeof(c->ps[0]));
 		CHECK_UINT(back->rto_max_us, 100000);
+		CHECK_UINT(back->keepalive_s, 0);
 		CHECK_UINT(back->log_level, 0);
 	}
 	config_free(back);
@@ -112,7 +115,7 @@ void driver_files_load(void)
 			CHECK_UINT(c->ps[0].port, 3333);
 			CHECK_STR(c->own.data.host, "198.18.0.1");
 			CHECK_UINT(c->own.data.port, 5555);
-			CHECK_UINT(c->ports[0].prefix, 24);
+			CHECK_UINT(c->ports[0].addresses[0].prefix, 24);
 			CHECK_INT(c->hugepages, CONFIG_HUGEPAGES_PREFERRED);
 			config_free(check_round_trip(c));
 		}

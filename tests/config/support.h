@@ -61,6 +61,7 @@ void support_one_core(bool one);
 	X(map_limits) \
 	X(own_entry) \
 	X(kernel_owned_data_addresses) \
+	X(ipv6_data_addresses) \
 	X(workers_lines_are_kept) \
 	X(data_ports_that_overlap) \
 	X(map_file_in_configuration) \

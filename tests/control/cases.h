@@ -62,6 +62,9 @@
 	X(a_node_that_is_not_there_is_status_1) \
 	X(nodes_are_shown) \
 	X(a_full_status_is_laid_out) \
+	X(connections_are_shown_as_ss_does) \
+	X(filters_of_connections_are_checked) \
+	X(counters_are_shown_as_nstat_does) \
 	X(a_wide_table_continues_below) \
 	X(a_strange_status_is_no_harm) \
 	X(numbers_are_for_people) \

@@ -58,8 +58,30 @@ static int fake_set_layout(void *ctx, uint32_t epoch, uint32_t cluster_reactors,
 
 static json_t *fake_status(void *ctx)
 {
-	return json_pack("{s:b, s:[{s:i, s:i}], s:s}", "polling", false, "reactors", "index", 0, "requests", 42, "name",
+	return json_pack("{s:b, s:[{s:i, s:i, s:{s:i, s:i}}], s:s}", "polling", false, "reactors", "index", 0,
+			 "requests", 42, "counters", "TcpInSegs", 5, "TcpExtTCPSackRecovery", 1, "name",
 			 "must not replace the node's name");
+}
+
+/* A connection with everything that there may be, or none for who asks for another reactor than 0. */
+static int fake_connections(void *ctx, const struct control_connections *which, json_t **result, struct star_error *err)
+{
+	struct fake_plane *p = ctx;
+
+	pthread_mutex_lock(&p->lock);
+	snprintf(p->asked, sizeof(p->asked), "%d %s %s %u", which->reactor, which->state ? which->state : "-",
+		 which->peer ? which->peer : "-", which->limit);
+	pthread_mutex_unlock(&p->lock);
+	if (which->state && strcmp(which->state, "nonsense") == 0)
+		return star_error_set(err, -EINVAL, "there is no state \"nonsense\"");
+	*result = json_pack(
+		"{s:b, s:[{s:i, s:s, s:s, s:s, s:i, s:i, s:[s, s], s:[i, i], s:s, s:s, s:i, s:i, s:i, s:i, s:i, "
+		"s:{s:s, s:i}}]}",
+		"more", true, "connections", "reactor", 1, "state", "ESTAB", "local", "198.18.0.2:5555", "peer",
+		"[2001:2::1]:40000\033", "receive_queue", 3, "send_queue", 4, "options", "ts", "sack", "wscale", 7, 5,
+		"congestion", "cubic", "recovery", "loss", "rto_us", 204000, "rtt_us", 51, "rttvar_us", 12, "cwnd",
+		14480, "retransmitted_total", 2, "timer", "name", "retransmit", "us", 1500);
+	return 0;
 }
 
 static void fake_shutdown(void *ctx)
@@ -126,7 +148,8 @@ bool node_start(struct cluster *cluster, unsigned task, uint32_t incarnation)
 	const struct control_options options = {
 		.config = &node->config,
 		.incarnation = incarnation,
-		.data_plane = { &node->plane, fake_install, fake_set_layout, fake_status, fake_shutdown },
+		.data_plane = { &node->plane, fake_install, fake_set_layout, fake_status, fake_connections,
+				fake_shutdown },
 	};
 
 	memset(&node->plane, 0, sizeof(node->plane));

@@ -34,6 +34,7 @@ struct fake_plane {
 	int fail;	  /* what installs return, when not 0 */
 	int fail_layout;  /* the same for set_layout */
 	unsigned shutdowns;
+	char asked[128]; /* of connections: reactor, state, peer, limit */
 };
 
 struct node {

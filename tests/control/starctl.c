@@ -95,11 +95,15 @@ void every_command_has_its_help_and_words(void)
 	}
 	release(&usage);
 	o = starctl("/nonexistent", "help --words", "");
-	CHECK_STR(o.out, "status\ntables\nendpoint-map\nconfig\nshutdown\nhelp\n--socket\n--address\n--json\n--help\n--"
+	CHECK_STR(o.out, "status\ntables\nconnections\ncounters\nendpoint-map\nconfig\nshutdown\nhelp\n--socket\n--"
+			 "address\n--json\n--help\n--"
 			 "version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words config", "");
 	CHECK_STR(o.out, "check\nprint\n--socket\n--address\n--json\n--help\n--version\n");
+	release(&o);
+	o = starctl("/nonexistent", "help --words connections", "");
+	CHECK_STR(o.out, "reactor=\nstate=\npeer=\nlimit=\n--socket\n--address\n--json\n--help\n--version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words status", "");
 	CHECK_STR(o.out, "--watch\n--socket\n--address\n--json\n--help\n--version\n");
@@ -184,6 +188,95 @@ void nodes_are_shown(void)
 	cluster_fini(&cluster);
 }
 
+void connections_are_shown_as_ss_does(void)
+{
+	struct cluster cluster;
+	struct outcome o;
+	json_t *json;
+
+	cluster_init(&cluster, 1);
+	cluster_start(&cluster);
+	o = starctl(cluster.folder, "connections", "");
+	CHECK_INT(o.status, STARCTL_OK);
+	CHECK_STR(o.out, "State         Recv-Q   Send-Q           Local Address:Port            Peer Address:Port\n"
+			 "ESTAB              3        4              198.18.0.2:5555           [2001:2::1]:40000?\n"
+			 "\treactor:1 ts sack cubic wscale:7,5 rto:204 rtt:0.051/0.012 cwnd:14480 retrans_total:2 "
+			 "ca_state:loss timer:(retransmit,1.5ms)\n"
+			 "there are more: limit=N shows up to 10000\n");
+	CHECK_STR(cluster.nodes[0].plane.asked, "-1 - - 1000");
+	release(&o);
+	o = starctl(cluster.folder, "--json connections reactor=1 state=established peer=198.18.0.1:40000 limit=7", "");
+	json = json_loads(o.out, 0, NULL);
+	CHECK_STR(json_string_value(
+			  json_object_get(json_array_get(json_object_get(json, "connections"), 0), "congestion")),
+		  "cubic");
+	CHECK_STR(cluster.nodes[0].plane.asked, "1 established 198.18.0.1:40000 7");
+	json_decref(json);
+	release(&o);
+	o = starctl(cluster.folder, "connections state=nonsense", "");
+	CHECK_INT(o.status, STARCTL_FAILED);
+	CHECK_HAS(o.errors, "there is no state");
+	release(&o);
+	cluster_fini(&cluster);
+}
+
+void filters_of_connections_are_checked(void)
+{
+	static const struct {
+		const char *words, *says;
+	} cases[] = {
+		{ "connections nonsense", "is no filter; there are reactor=N" },
+		{ "connections reactor", "is no filter" },
+		{ "connections limit=many", "limit needs a number" },
+		{ "connections limit=-1", "limit needs a number" },
+		{ "connections reactor=", "reactor needs a number" },
+		{ "connections a=1 b=2 c=3 d=4 e=5", "usage: starctl connections" },
+	};
+	static const char *const calls[] = {
+		"{\"reactor\": 64}", "{\"reactor\": \"0\"}", "{\"limit\": 0}",	  "{\"limit\": 10001}",
+		"{\"state\": 1}",    "{\"peer\": []}",	     "{\"nonsense\": 1}",
+	};
+	struct cluster cluster;
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct outcome o = starctl("/nonexistent", cases[i].words, "");
+
+		if (!CHECK_INT(o.status, STARCTL_USAGE) || !CHECK_HAS(o.errors, cases[i].says))
+			unit_fail(__FILE__, __LINE__, "starctl %s", cases[i].words);
+		release(&o);
+	}
+	cluster_init(&cluster, 1);
+	cluster_start(&cluster);
+	for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		struct star_error err = { 0 };
+		json_t *result = call(cluster.nodes[0].address, "connections", json_loads(calls[i], 0, NULL), &err);
+
+		if (!CHECK(!result) || !CHECK_HAS(err.text, "member \""))
+			unit_fail(__FILE__, __LINE__, "%s", calls[i]);
+		json_decref(result);
+	}
+	cluster_fini(&cluster);
+}
+
+void counters_are_shown_as_nstat_does(void)
+{
+	struct cluster cluster;
+	struct outcome o;
+
+	cluster_init(&cluster, 1);
+	cluster_start(&cluster);
+	o = starctl(cluster.folder, "counters", "");
+	CHECK_INT(o.status, STARCTL_OK);
+	CHECK_STR(o.out, "#starserver\n"
+			 "TcpInSegs                       5               \n"
+			 "TcpExtTCPSackRecovery           1               \n");
+	release(&o);
+	o = starctl(cluster.folder, "--json counters", "");
+	CHECK_HAS(o.out, "\"TcpExtTCPSackRecovery\": 1");
+	release(&o);
+	cluster_fini(&cluster);
+}
+
 static char *rendered(void (*render)(const json_t *, FILE *), const char *json)
 {
 	json_t *value = json_loads(json, 0, NULL);
@@ -205,8 +298,8 @@ void a_full_status_is_laid_out(void)
 		"{\"name\":\"ps:0\",\"version\":\"9\",\"pid\":77,\"uptime_s\":3725.5,\"control\":\"c:1\",\"data\":\"d:"
 		"2\","
 		"\"epoch\":3,\"objects\":2,\"hugepages\":true,\"polling\":false,\"idle_percent\":12.5,"
-		"\"ports\":[{\"name\":\"net_af_packet0\",\"mac\":\"02:00:00:00:00:01\",\"address\":\"198.18.0.2/"
-		"24\",\"mtu\":1500}],"
+		"\"ports\":[{\"name\":\"net_af_packet0\",\"mac\":\"02:00:00:00:00:01\",\"addresses\":[\"198.18.0.2/"
+		"24\",\"2001:2::2/64\"],\"vlan\":7,\"mtu\":1500}],"
 		"\"reactors\":[{\"index\":0,\"core\":2,\"requests\":1234567,\"memory_bytes\":1572864,\"memory_limit_"
 		"bytes\":"
 		"1073741824,\"busy_percent\":37.26,\"naps\":4,\"errors\":{\"BAD_FRAME\":3,\"DEADLINE\":0,\"BUSY\":1}},"
@@ -218,8 +311,8 @@ void a_full_status_is_laid_out(void)
 			"   hugepages yes   polling no\n"
 			"   idle_percent 12.5\n"
 			"\n"
-			"PORT            MAC                ADDRESS         MTU\n"
-			"net_af_packet0  02:00:00:00:00:01  198.18.0.2/24  1500\n"
+			"PORT            MAC                ADDRESSES                    VLAN   MTU\n"
+			"net_af_packet0  02:00:00:00:00:01  198.18.0.2/24, 2001:2::2/64     7  1500\n"
 			"\n"
 			"REACTOR  CORE    BUSY  REQUESTS    MEMORY        OF  naps\n"
 			"      0     2  37.3 %    1.23 M  1.50 MiB  1.00 GiB     4\n"
@@ -260,9 +353,9 @@ void a_strange_status_is_no_harm(void)
 
 	CHECK_HAS(text, "a node without a name");
 	free(text);
-	text = rendered(render_status,
-			"{\"name\":3,\"reactors\":7,\"ports\":[1,[],{}],\"nodes\":{},\"leader\":[],\"uptime_s\":\"x\","
-			"\"evil\":\"\\u001b[2J\\u0007\",\"errors\":1,\"deep\":{\"a\":[{}]}}");
+	text = rendered(render_status, "{\"name\":3,\"reactors\":7,\"ports\":[1,[],{\"addresses\":[[],{}],\"name\":[1,"
+				       "\"x\",[]]}],\"nodes\":{},\"leader\":[],\"uptime_s\":\"x\","
+				       "\"evil\":\"\\u001b[2J\\u0007\",\"errors\":1,\"deep\":{\"a\":[{}]}}");
 	CHECK_HAS(text, "evil ?[2J?");
 	CHECK(strchr(text, 27) == NULL);
 	free(text);

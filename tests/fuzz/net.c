@@ -129,10 +129,10 @@ static void on_closed(void *user, int reason)
 
 static const struct tcp_handler handler = { on_opened, on_received, on_acknowledged, on_finished, on_closed };
 
-static void on_datagram(void *ctx, struct net *net, const struct net_address *address, rte_be16_t port,
-			const void *payload, uint16_t bytes)
+static void on_datagram(void *ctx, struct net *net, const struct net_udp_address *address, const void *payload,
+			uint16_t bytes)
 {
-	net_udp_send(net, PORT, address, port, payload, bytes);
+	net_udp_send(net, address, payload, bytes);
 }
 
 /* ---- turns ---- */
@@ -209,7 +209,8 @@ static void connect_out(struct input *in)
 	if (w.users_count == USERS)
 		return;
 	w.users_count++;
-	to = net_address_v4(PEER_ADDRESS ^ rte_cpu_to_be_32(take8(in) & 3));
+	to = w.v6 ? peer_address6 : net_address_v4(PEER_ADDRESS);
+	to.words[3] ^= rte_cpu_to_be_32(take8(in) & 3);
 	u->conn = tcp_connect(w.net, &to, PEER_PORT + take8(in) % PEERS, &handler, NULL, u, &err);
 }
 
@@ -257,7 +258,7 @@ static void step(struct input *in)
 		inject_raw(in);
 		break;
 	case 6:
-		inject_arp(in);
+		inject_neighbour(in);
 		break;
 	case 7:
 	case 8:
@@ -294,8 +295,10 @@ static void step(struct input *in)
 static unsigned peer_of(const struct tcp_conn *c)
 {
 	const unsigned peer = c ? rte_be_to_cpu_16(c->remote_port) - PEER_PORT : PEERS;
+	const struct net_address v4 = net_address_v4(PEER_ADDRESS);
 
-	return peer < PEERS && c->state >= TCP_ESTABLISHED && net_address_to_v4(&c->path.remote) == PEER_ADDRESS &&
+	return peer < PEERS && c->state >= TCP_ESTABLISHED &&
+			       net_address_equal(&c->path.remote, w.v6 ? &peer_address6 : &v4) &&
 			       w.peers[peer].port == rte_be_to_cpu_16(c->local_port)
 		       ? peer
 		       : PEERS;
@@ -306,6 +309,7 @@ static void be_honest(void)
 {
 	w.habits = 0;
 	w.honest = true;
+	introduce_peer();
 	for (unsigned i = 0; i < w.users_count; i++) {
 		const struct tcp_conn *c = w.users[i].conn;
 		const unsigned peer = peer_of(c);
@@ -352,25 +356,35 @@ static void close_all(void)
 
 static void begin(struct input *in)
 {
+	const uint8_t first = take8(in);
 	struct net_options options = { .pool = w.pool,
 				       .interfaces_count = 1,
 				       .connections_max = 8,
-				       .receive_window_bytes = 4096u << take8(in) % 7,
+				       .receive_window_bytes = 4096u << (first & 0x7f) % 7,
 				       .reorder_mbufs_max = 24,
 				       .rto_min_us = 200000,
 				       .rto_max_us = 4000000,
 				       .delayed_ack_us = 1000,
 				       .time_wait_ms = 1000,
 				       .user_timeout_ms = 20000,
+				       .half_open_max = 3,
+				       .unread_bytes = 16384,
+				       .receive_grown_bytes = 65536,
+				       .keepalive_idle_s = 60,
+				       .keepalive_interval_s = 5,
+				       .keepalive_probes = 2,
 				       .secret = { 1, 2 },
 				       .now_ns = 1000 * NET_MS };
 	struct star_error err;
 
-	w = (struct world){ .pool = w.pool, .now_ns = options.now_ns };
+	w = (struct world){ .pool = w.pool, .now_ns = options.now_ns, .v6 = first & 0x80 };
 	for (unsigned i = 0; i < PEERS; i++)
 		w.peers[i] = (struct peer){ .port = PORT, .seq = 0xffffff00u + i };
 	options.interfaces[0] = (struct net_interface_options){
-		.mtu = MTU, .mac = own_mac, .addresses_count = 1, .addresses = { { net_address_v4(OWN_ADDRESS), 24 } }
+		.mtu = MTU,
+		.mac = own_mac,
+		.addresses_count = 2,
+		.addresses = { { net_address_v4(OWN_ADDRESS), 24 }, { own_address6, 64 } },
 	};
 	w.net = net_create(&options, &err);
 	FUZZ_CHECK(w.net && tcp_listen(w.net, PORT, &handler, NULL) == 0 &&
@@ -378,18 +392,15 @@ static void begin(struct input *in)
 		   "no stack");
 }
 
-/* Peer 0 is known to ARP, and connected, by the usual exchange. */
+/* The peers are known, and peer 0 is connected, by the usual exchange. */
 static void open_first(struct input *in)
 {
-	const uint8_t options[8] = { 2, 4, 5, take8(in), 1, 3, 3, take8(in) & 15 };
-	struct input arp = { NULL, NULL };
+	uint8_t options[TCP_OPTIONS_MAX], flags = RTE_TCP_SYN_FLAG;
+	const uint8_t mss = take8(in), bytes = syn_options(mss, take8(in), options, &flags);
 
-	inject_arp(&arp);
-	inject_segment(&(struct made_segment){ .flags = RTE_TCP_SYN_FLAG,
-					       .seq = w.peers[0].seq,
-					       .window = 0xffff,
-					       .options = options,
-					       .options_bytes = 8 });
+	introduce_peer();
+	inject_segment(&(struct made_segment){
+		.flags = flags, .seq = w.peers[0].seq, .window = 0xffff, .options = options, .options_bytes = bytes });
 	send_frames();
 	inject_segment(&(struct made_segment){
 		.flags = RTE_TCP_ACK_FLAG, .seq = w.peers[0].seq, .ack = w.peers[0].ack, .window = take16(in) });

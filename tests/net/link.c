@@ -2,6 +2,7 @@
 #include "tests/net/link.h"
 
 #include <rte_eal.h>
+#include <rte_ip.h>
 #include <rte_mempool.h>
 #include <stdlib.h>
 
@@ -26,7 +27,7 @@ void link_eal(void)
 
 rte_be32_t link_address(int side)
 {
-	return rte_cpu_to_be_32(0xc6120001u + (unsigned)side); /* 198.18.0.1 and .2 */
+	return rte_cpu_to_be_32(0xc6120001u + (unsigned)side);
 }
 
 const struct net_address *link_ip(int side)
@@ -35,6 +36,31 @@ const struct net_address *link_ip(int side)
 
 	addresses[side] = net_address_v4(link_address(side));
 	return &addresses[side];
+}
+
+const struct net_address *link_ip6(int side)
+{
+	static const struct net_address addresses[2] = { { .bytes = { 0x20, 1, 0, 2, [15] = 1 } },
+							 { .bytes = { 0x20, 1, 0, 2, [15] = 2 } } };
+
+	return &addresses[side];
+}
+
+const struct net_address *link_local(int side)
+{
+	static const struct net_address addresses[2] = {
+		{ .bytes = { 0xfe, 0x80, [11] = 0xff, [12] = 0xfe, [15] = 1 } },
+		{ .bytes = { 0xfe, 0x80, [11] = 0xff, [12] = 0xfe, [15] = 2 } }
+	};
+
+	return &addresses[side];
+}
+
+const struct rte_ether_addr *link_mac(int side)
+{
+	static const struct rte_ether_addr macs[2] = { { { 2, 0, 0, 0, 0, 1 } }, { { 2, 0, 0, 0, 0, 2 } } };
+
+	return &macs[side];
 }
 
 struct net_options link_options(struct link *link, int side)
@@ -53,11 +79,11 @@ struct net_options link_options(struct link *link, int side)
 		.now_ns = link->now_ns,
 	};
 
-	o.interfaces[0] = (struct net_interface_options){ .mtu = 1500,
-							  .addresses_count = 1,
-							  .addresses = { { *link_ip(side), 24 } } };
-	o.interfaces[0].mac.addr_bytes[0] = 2;
-	o.interfaces[0].mac.addr_bytes[5] = (uint8_t)(side + 1);
+	o.interfaces[0] =
+		(struct net_interface_options){ .mtu = 1500,
+						.mac = *link_mac(side),
+						.addresses_count = 2,
+						.addresses = { { *link_ip(side), 24 }, { *link_ip6(side), 64 } } };
 	return o;
 }
 
@@ -78,14 +104,27 @@ void link_init(struct link *link, uint64_t seed)
 	}
 }
 
+static struct net *create(const struct net_options *options)
+{
+	struct net_options o = *options;
+	struct star_error err = { 0 };
+	struct net *net;
+
+	/* IPv6 needs a link of 1280 bytes: a smaller one has IPv4 only. */
+	if (o.interfaces[0].mtu < 1280)
+		o.interfaces[0].addresses_count = 1;
+	net = net_create(&o, &err);
+	if (!net) {
+		unit_fail(__FILE__, __LINE__, "no stack: %s", err.text);
+		exit(EXIT_FAILURE);
+	}
+	return net;
+}
+
 void link_up_with(struct link *link, const struct net_options *a, const struct net_options *b)
 {
-	struct star_error err = { 0 };
-
-	link->net[0] = net_create(a, &err);
-	link->net[1] = net_create(b, &err);
-	if (!link->net[0] || !link->net[1])
-		exit(EXIT_FAILURE);
+	link->net[0] = create(a);
+	link->net[1] = create(b);
 }
 
 void link_up(struct link *link)
@@ -106,18 +145,84 @@ void link_down(struct link *link)
 	}
 }
 
+static bool earlier(const struct link_frame *a, const struct link_frame *b)
+{
+	return a->at_ns < b->at_ns || (a->at_ns == b->at_ns && a->order < b->order);
+}
+
+static void heap_put(struct link *link, const struct link_frame *f)
+{
+	unsigned at = link->queued++;
+
+	for (unsigned up; at && earlier(f, &link->queue[up = (at - 1) / 2]); at = up)
+		link->queue[at] = link->queue[up];
+	link->queue[at] = *f;
+}
+
+static struct link_frame heap_take(struct link *link)
+{
+	const struct link_frame first = link->queue[0], last = link->queue[--link->queued];
+	unsigned at = 0, down;
+
+	while ((down = 2 * at + 1) < link->queued) {
+		if (down + 1 < link->queued && earlier(&link->queue[down + 1], &link->queue[down]))
+			down++;
+		if (!earlier(&link->queue[down], &last))
+			break;
+		link->queue[at] = link->queue[down];
+		at = down;
+	}
+	link->queue[at] = last;
+	return first;
+}
+
 /* A frame reaches the other side in an mbuf of that side's pool, as over a wire. */
-static void enqueue(struct link *link, int to, const struct rte_mbuf *m, uint64_t at_ns)
+static struct rte_mbuf *enqueue(struct link *link, int to, const struct rte_mbuf *m, uint64_t at_ns)
 {
 	struct rte_mbuf *copy = rte_pktmbuf_alloc(link->pool[to]);
 
 	if (!copy || link->queued == LINK_QUEUE_MAX) {
 		rte_pktmbuf_free(copy);
 		link->lost++;
-		return;
+		return NULL;
 	}
 	memcpy(rte_pktmbuf_append(copy, m->data_len), rte_pktmbuf_mtod(m, void *), m->data_len);
-	link->queue[link->queued++] = (struct link_frame){ at_ns, copy, to };
+	heap_put(link, &(struct link_frame){ at_ns, link->order++, copy, to });
+	return copy;
+}
+
+/* Sets CE in an IPv4 header that says it can be marked. */
+static void mark(struct link_bottleneck *b, struct rte_mbuf *m)
+{
+	struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod_offset(m, struct rte_ipv4_hdr *, sizeof(struct rte_ether_hdr));
+
+	if (ip->version != 4 || !(ip->type_of_service & 3))
+		return;
+	ip->type_of_service |= 3;
+	ip->hdr_checksum = 0;
+	ip->hdr_checksum = rte_ipv4_cksum(ip);
+	b->marked++;
+}
+
+/* When the frame has passed the bottleneck; 0: it was dropped there. */
+static uint64_t pass(struct link *link, int from, struct rte_mbuf *m)
+{
+	struct link_bottleneck *b = &link->bottleneck[from];
+	uint64_t queued;
+
+	if (b->bytes_s == 0)
+		return link->now_ns;
+	b->free_ns = RTE_MAX(b->free_ns, link->now_ns);
+	queued = (b->free_ns - link->now_ns) * b->bytes_s / 1000000000;
+	if (queued + m->pkt_len > b->queue_bytes) {
+		b->dropped++;
+		return 0;
+	}
+	if (b->mark_bytes && queued >= b->mark_bytes)
+		mark(b, m);
+	b->longest_bytes = RTE_MAX(b->longest_bytes, (uint32_t)queued);
+	b->free_ns += m->pkt_len * UINT64_C(1000000000) / b->bytes_s;
+	return b->free_ns;
 }
 
 static bool chance(struct link *link, unsigned of_1000)
@@ -127,7 +232,8 @@ static bool chance(struct link *link, unsigned of_1000)
 
 static void carry(struct link *link, int from, struct rte_mbuf *m)
 {
-	uint64_t at = link->now_ns + link->delay_ns;
+	uint64_t at;
+	struct rte_mbuf *sent;
 
 	link->carried++;
 	if (m->nb_segs != 1)
@@ -136,43 +242,31 @@ static void carry(struct link *link, int from, struct rte_mbuf *m)
 		rte_pktmbuf_free(m);
 		return;
 	}
-	if (chance(link, link->loss)) {
+	at = chance(link, link->loss) ? 0 : pass(link, from, m);
+	if (at == 0) {
 		link->lost++;
 		rte_pktmbuf_free(m);
 		return;
 	}
+	at += link->delay_ns;
 	if (chance(link, link->reorder))
 		at += prng_below(&link->prng, 20) * link->delay_ns / 4;
-	enqueue(link, !from, m, at);
+	sent = enqueue(link, !from, m, at);
 	if (chance(link, link->duplicate))
 		enqueue(link, !from, m, at + prng_below(&link->prng, 10) * link->delay_ns / 4);
 	/* ARP has no checksum of its own: what a wire corrupts there, the Ethernet's catches. */
-	if (chance(link, link->corrupt) && link->queued &&
-	    net_flow(link->queue[link->queued - 1].m).kind != NET_FLOW_ARP) {
-		struct rte_mbuf *victim = link->queue[link->queued - 1].m;
-
-		rte_pktmbuf_mtod(victim, uint8_t *)[prng_below(&link->prng, victim->data_len)] ^=
+	if (chance(link, link->corrupt) && sent && net_flow(sent).kind != NET_FLOW_NEIGHBOUR)
+		rte_pktmbuf_mtod(sent, uint8_t *)[prng_below(&link->prng, sent->data_len)] ^=
 			(uint8_t)(1 + prng_below(&link->prng, 255));
-	}
 	rte_pktmbuf_free(m);
 }
 
 /* What is due at now goes in, in the order of its time and then of its sending. */
 static void deliver(struct link *link)
 {
-	for (;;) {
-		unsigned first = link->queued;
+	while (link->queued && link->queue[0].at_ns <= link->now_ns) {
+		struct link_frame f = heap_take(link);
 
-		for (unsigned i = 0; i < link->queued; i++)
-			if (link->queue[i].at_ns <= link->now_ns &&
-			    (first == link->queued || link->queue[i].at_ns < link->queue[first].at_ns))
-				first = i;
-		if (first == link->queued)
-			return;
-		struct link_frame f = link->queue[first];
-
-		link->queued--;
-		memmove(&link->queue[first], &link->queue[first + 1], (link->queued - first) * sizeof(f));
 		net_input(link->net[f.to], &f.m, 1, link->now_ns);
 	}
 }
@@ -192,10 +286,8 @@ static void transmit(struct link *link)
 
 static uint64_t next_event(const struct link *link)
 {
-	uint64_t next = UINT64_MAX;
+	uint64_t next = link->queued ? link->queue[0].at_ns : UINT64_MAX;
 
-	for (unsigned i = 0; i < link->queued; i++)
-		next = RTE_MIN(next, link->queue[i].at_ns);
 	for (int side = 0; side < 2; side++)
 		next = RTE_MIN(next, wheel_next(net_wheel(link->net[side])));
 	return next;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Two stacks joined by a simulated link, with a virtual clock: delay, loss, duplication, reordering and corruption from a
- * seed. Each stack has a mempool of its own, so that a test can count that every mbuf came back.
+ * seed; on request a bottleneck, with a queue that drops or marks. Each stack has a mempool of its own, so that a test can
+ * count that every mbuf came back.
  */
 #ifndef TESTS_NET_LINK_H
 #define TESTS_NET_LINK_H
@@ -13,7 +14,7 @@
 enum { LINK_QUEUE_MAX = 8192, LINK_MBUFS = 16384 };
 
 struct link_frame {
-	uint64_t at_ns;
+	uint64_t at_ns, order;
 	struct rte_mbuf *m;
 	int to;
 };
@@ -25,9 +26,18 @@ struct link {
 	/* chances of 1000, for each frame */
 	unsigned loss, duplicate, reorder, corrupt;
 	struct prng prng;
-	struct link_frame queue[LINK_QUEUE_MAX];
+	struct link_frame queue[LINK_QUEUE_MAX]; /* a heap: the next to arrive first */
 	unsigned queued;
-	uint64_t carried, lost;
+	uint64_t carried, lost, order;
+	/* the bottleneck of each side's frames; none with bytes_s 0 */
+	struct link_bottleneck {
+		uint64_t bytes_s;
+		uint32_t queue_bytes; /* more are dropped */
+		uint32_t mark_bytes;  /* from there on frames that can be marked are; 0: never */
+		uint64_t free_ns;     /* when what is in the queue has left */
+		uint32_t longest_bytes;
+		uint64_t dropped, marked;
+	} bottleneck[2];
 	/* sees every frame that is sent; may be NULL; true swallows it */
 	bool (*tap)(struct link *link, int from, struct rte_mbuf *m);
 	void *tap_ctx;
@@ -48,7 +58,12 @@ bool link_run(struct link *link, uint64_t for_ns, bool (*until)(void *ctx), void
 /* Gives a frame to a side as it is. */
 void link_inject(struct link *link, int to, const void *frame, unsigned bytes);
 
+/* 198.18.0.1 and .2, 2001:2::1 and ::2: both sides have both. */
 rte_be32_t link_address(int side);
 const struct net_address *link_ip(int side);
+const struct net_address *link_ip6(int side);
+/* What the station's own address of the link must be: fe80::ff:fe00:1 and 2. */
+const struct net_address *link_local(int side);
+const struct rte_ether_addr *link_mac(int side);
 
 #endif

@@ -76,36 +76,6 @@ static void streams_arrive_and_close_in_order(void)
 	link_down(&net_link);
 }
 
-/* Every byte stream intact, whatever the link does: loss, reordering, duplication, corruption, odd windows. */
-static void random_schedules_keep_streams_intact(void)
-{
-	for (uint64_t seed = 1; seed <= 400; seed++) {
-		struct net_options a, b;
-		struct pair p;
-
-		link_init(&net_link, seed);
-		net_link.loss = prng_below(&net_link.prng, 4) ? prng_below(&net_link.prng, 60) : 0;
-		net_link.duplicate = prng_below(&net_link.prng, 50);
-		net_link.reorder = prng_below(&net_link.prng, 200);
-		net_link.corrupt = prng_below(&net_link.prng, 30);
-		net_link.delay_ns = LINK_MS / 100 * (1 + prng_below(&net_link.prng, 500));
-		a = link_options(&net_link, 0);
-		b = link_options(&net_link, 1);
-		a.receive_window_bytes = 3000u << prng_below(&net_link.prng, 8);
-		b.receive_window_bytes = 3000u << prng_below(&net_link.prng, 8);
-		b.interfaces[0].mtu = (uint16_t)(576 + prng_below(&net_link.prng, 925));
-		link_up_with(&net_link, &a, &b);
-		pair_init(&p, seed, prng_below(&net_link.prng, 100000), prng_below(&net_link.prng, 100000));
-		pair_connect(&p);
-		link_run(&net_link, 3600000 * LINK_MS, both_received, &p);
-		check_streams(&p, seed);
-		if (p.client.conn)
-			tcp_close(p.client.conn);
-		link_run(&net_link, 300000 * LINK_MS, both_closed, &p);
-		link_down(&net_link);
-	}
-}
-
 static bool stalled(void *ctx)
 {
 	const struct pair *p = ctx;
@@ -238,5 +208,89 @@ const struct unit_case unit_cases[] = {
 	{ "a_window_that_was_closed_for_long_goes_on_at_once", a_window_that_was_closed_for_long_goes_on_at_once },
 	{ "data_with_an_acknowledgement_of_long_ago_is_refused", data_with_an_acknowledgement_of_long_ago_is_refused },
 	{ "addresses_that_no_host_has_are_not_answered", addresses_that_no_host_has_are_not_answered },
+	{ "many_connections_come_work_idle_and_go", many_connections_come_work_idle_and_go },
+	{ "an_idle_connection_takes_a_bounded_memory", an_idle_connection_takes_a_bounded_memory },
+#define X(name) { #name, name },
+	IP_CASES(X) SENDER_CASES(X)
+#undef X
+		{ "a_syn_is_answered_by_the_options_that_it_offers", a_syn_is_answered_by_the_options_that_it_offers },
+	{ "options_stand_where_everybody_has_them", options_stand_where_everybody_has_them },
+	{ "a_burst_ends_in_a_push", a_burst_ends_in_a_push },
+	{ "acks_are_quick_until_a_reply_carries_one", acks_are_quick_until_a_reply_carries_one },
+	{ "data_for_nobody_is_answered_by_what_it_acknowledges", data_for_nobody_is_answered_by_what_it_acknowledges },
+	{ "slow_start_goes_on_after_a_timeout", slow_start_goes_on_after_a_timeout },
+	{ "segments_keep_to_the_size_that_was_agreed_on", segments_keep_to_the_size_that_was_agreed_on },
+	{ "a_window_scale_is_clamped", a_window_scale_is_clamped },
+	{ "hostile_option_lists_are_dropped_and_counted", hostile_option_lists_are_dropped_and_counted },
+	{ "sack_blocks_tell_of_the_newest_first", sack_blocks_tell_of_the_newest_first },
+	{ "sack_blocks_share_the_room_with_timestamps", sack_blocks_share_the_room_with_timestamps },
+	{ "duplicates_are_reported_first", duplicates_are_reported_first },
+	{ "blocks_that_data_cannot_carry_go_alone", blocks_that_data_cannot_carry_go_alone },
+	{ "the_number_of_gaps_is_bounded", the_number_of_gaps_is_bounded },
+	{ "an_old_timestamp_is_dropped_and_answered", an_old_timestamp_is_dropped_and_answered },
+	{ "timestamps_wrap", timestamps_wrap },
+	{ "resets_may_be_old", resets_may_be_old },
+	{ "a_segment_without_its_timestamp_is_dropped", a_segment_without_its_timestamp_is_dropped },
+	{ "after_24_days_any_timestamp_will_do", after_24_days_any_timestamp_will_do },
+	{ "the_echo_is_that_of_the_segment_that_is_answered", the_echo_is_that_of_the_segment_that_is_answered },
+	{ "a_wrong_ack_does_not_set_the_clock", a_wrong_ack_does_not_set_the_clock },
+	{ "timestamps_begin_anywhere", timestamps_begin_anywhere },
+	{ "an_answer_that_echoes_another_syn_is_refused", an_answer_that_echoes_another_syn_is_refused },
+	{ "a_syn_is_answered_again_and_then_given_up", a_syn_is_answered_again_and_then_given_up },
+	{ "data_with_a_syn_is_not_taken_before_the_handshake", data_with_a_syn_is_not_taken_before_the_handshake },
+	{ "an_active_open_takes_what_comes_with_the_answer", an_active_open_takes_what_comes_with_the_answer },
+	{ "a_refused_open_ends", a_refused_open_ends },
+	{ "both_sides_may_open", both_sides_may_open },
+	{ "a_connection_that_was_shut_down_goes_on_receiving", a_connection_that_was_shut_down_goes_on_receiving },
+	{ "a_closed_connection_waits_for_a_fin_only", a_closed_connection_waits_for_a_fin_only },
+	{ "both_sides_may_close", both_sides_may_close },
+	{ "the_peer_may_close_first", the_peer_may_close_first },
+	{ "a_fin_waits_for_its_turn", a_fin_waits_for_its_turn },
+	{ "time_wait_hears_the_last_fin_again", time_wait_hears_the_last_fin_again },
+	{ "time_wait_is_reused_safely", time_wait_is_reused_safely },
+	{ "time_wait_is_reused_by_timestamps", time_wait_is_reused_by_timestamps },
+	{ "an_active_open_follows_time_wait", an_active_open_follows_time_wait },
+	{ "initial_numbers_are_no_ones_guess", initial_numbers_are_no_ones_guess },
+	{ "urgent_data_is_data", urgent_data_is_data },
+	{ "nobody_listens_any_more", nobody_listens_any_more },
+	{ "a_user_may_refuse", a_user_may_refuse },
+	{ "only_the_exact_reset_counts", only_the_exact_reset_counts },
+	{ "a_syn_in_the_window_is_challenged", a_syn_in_the_window_is_challenged },
+	{ "an_acknowledgement_must_be_likely", an_acknowledgement_must_be_likely },
+	{ "challenges_are_rare_and_tell_nothing", challenges_are_rare_and_tell_nothing },
+	{ "icmp_ends_opens_only", icmp_ends_opens_only },
+	{ "a_flood_does_not_keep_others_out", a_flood_does_not_keep_others_out },
+	{ "a_cookie_keeps_the_options", a_cookie_keeps_the_options },
+	{ "a_forged_cookie_opens_nothing", a_forged_cookie_opens_nothing },
+	{ "a_cookie_grows_old", a_cookie_grows_old },
+	{ "without_a_flood_there_are_no_cookies", without_a_flood_there_are_no_cookies },
+	{ "a_cookies_timestamp_is_looked_at", a_cookies_timestamp_is_looked_at },
+	{ "a_cookie_may_follow_time_wait", a_cookie_may_follow_time_wait },
+	{ "nothing_is_delivered_after_a_close", nothing_is_delivered_after_a_close },
+	{ "the_first_segments_are_acknowledged_at_once", the_first_segments_are_acknowledged_at_once },
+	{ "acknowledgements_are_delayed", acknowledgements_are_delayed },
+	{ "a_hole_is_told_of_at_once", a_hole_is_told_of_at_once },
+	{ "the_window_closes_and_opens_in_big_steps", the_window_closes_and_opens_in_big_steps },
+	{ "data_beyond_the_window_is_cut_off", data_beyond_the_window_is_cut_off },
+	{ "a_window_that_cannot_be_said_is_no_news", a_window_that_cannot_be_said_is_no_news },
+	{ "the_window_follows_the_reader", the_window_follows_the_reader },
+	{ "the_window_does_not_grow_for_who_does_not_read", the_window_does_not_grow_for_who_does_not_read },
+	{ "windows_share_a_budget", windows_share_a_budget },
+	{ "unread_data_has_a_budget", unread_data_has_a_budget },
+	{ "ecn_is_agreed_on_by_both", ecn_is_agreed_on_by_both },
+	{ "our_own_opens_may_ask_for_ecn", our_own_opens_may_ask_for_ecn },
+	{ "a_syn_that_was_lost_asks_no_more", a_syn_that_was_lost_asks_no_more },
+	{ "a_mark_is_echoed_until_it_was_heard", a_mark_is_echoed_until_it_was_heard },
+	{ "dctcp_hears_of_every_mark", dctcp_hears_of_every_mark },
+	{ "a_silent_peer_is_asked_and_given_up", a_silent_peer_is_asked_and_given_up },
+	{ "an_answer_begins_the_silence_anew", an_answer_begins_the_silence_anew },
+	{ "data_in_flight_needs_no_keepalive", data_in_flight_needs_no_keepalive },
+	{ "a_user_sets_his_own_keepalive", a_user_sets_his_own_keepalive },
+	{ "a_user_timeout_is_kept_to", a_user_timeout_is_kept_to },
+	{ "a_closed_window_may_time_out", a_closed_window_may_time_out },
+	{ "progress_begins_the_user_timeout_anew", progress_begins_the_user_timeout_anew },
+	{ "idle_connections_give_way", idle_connections_give_way },
+	{ "time_wait_gives_way_first", time_wait_gives_way_first },
+	{ "who_is_there_goes_before_who_comes", who_is_there_goes_before_who_comes },
 	{ NULL, NULL },
 };

@@ -10,7 +10,8 @@ static uint8_t byte_at(uint64_t seed, uint64_t position)
 
 void stream_pump(struct stream *s)
 {
-	while (s->conn && s->sent < s->send_total && tcp_queued(s->conn) < 64 * 1024) {
+	while (s->conn && s->sent < s->send_total &&
+	       tcp_queued(s->conn) < (s->queue_bytes ? s->queue_bytes : 64 * 1024)) {
 		struct rte_mbuf *m = tcp_alloc(s->conn);
 		uint32_t n = RTE_MIN(tcp_mss(s->conn), (uint32_t)(1 + hash_mix(s->sent) % 3000));
 		uint8_t *to;
@@ -27,7 +28,10 @@ void stream_pump(struct stream *s)
 	}
 	if (s->conn && s->close_at_end && s->sent == s->send_total) {
 		s->close_at_end = false;
-		tcp_close(s->conn);
+		if (s->shut && !s->finished)
+			tcp_shutdown(s->conn);
+		else
+			tcp_close(s->conn);
 	}
 }
 
@@ -38,6 +42,7 @@ static bool on_opened(void *ctx, struct tcp_conn *conn, void **user)
 	s->conn = conn;
 	s->opened = true;
 	*user = s;
+	tcp_set_nagle(conn, s->nagle);
 	stream_pump(s);
 	return true;
 }

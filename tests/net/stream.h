@@ -13,6 +13,9 @@ struct stream {
 	bool hold;
 	bool opened, finished, closed, wrong;
 	bool close_at_end; /* closes when all is sent */
+	bool shut;	   /* its own direction only, if the peer may still send */
+	bool nagle;
+	uint32_t queue_bytes; /* that it keeps unacknowledged; 0: 64 KiB */
 	int reason;
 };
 

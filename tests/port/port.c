@@ -243,6 +243,50 @@ static void driver_without_interface(void)
 	close_port(&o);
 }
 
+static bool is_member(const char *interface, const char *group)
+{
+	char line[128], name[32], address[32];
+	FILE *file = fopen("/proc/net/dev_mcast", "r");
+	bool found = false;
+
+	while (file && fgets(line, sizeof(line), file))
+		found |= sscanf(line, "%*d %31s %*d %*d %31s", name, address) == 2 && !strcmp(name, interface) &&
+			 !strcmp(address, group);
+	if (file)
+		fclose(file);
+	return found;
+}
+
+/* The kernel lets the groups through in which IPv6 addresses are asked for, for as long as the port is open. */
+static void ipv6_groups(void)
+{
+	static const char *const groups[] = { "3333ff000a01", "3333ff00beef", "333300000001" };
+	struct star_error err = { 0 };
+	struct opened o = { 0 };
+	char own[16];
+
+	child_veth(1500, 1, false);
+	child_capture();
+	child_config(&o.config, "net_af_packet", 1500);
+	o.config.ports[0].addresses[1] = (struct config_network){ "2001:2::a01", 64 };
+	o.config.ports[0].addresses[2] = (struct config_network){ "2001:2:0:1::beef", 64 };
+	o.config.ports[0].addresses_count = 3;
+	if (!child_eal(&o.config))
+		return;
+	o.pools[0] = port_mempool_create(0, CHILD_MBUFS, 1500, &err);
+	o.port = port_open(&o.config.ports[0], 0, o.pools, 1, 7000, &err);
+	if (!CHECK(o.port))
+		return;
+	for (unsigned i = 0; i < 3; i++)
+		CHECK(is_member("star0", groups[i]));
+	snprintf(own, sizeof(own), "3333ff%02x%02x%02x", o.port->mac.addr_bytes[3], o.port->mac.addr_bytes[4],
+		 o.port->mac.addr_bytes[5]);
+	CHECK(is_member("star0", own));
+	CHECK(!is_member("star0", "3333ff000a02"));
+	close_port(&o);
+	CHECK(!is_member("star0", groups[0]));
+}
+
 /* What a NIC without flow rules tells of its hash, so that clients can choose their ports. */
 static void rss_is_read(void)
 {
@@ -477,6 +521,7 @@ CASE(af_packet_sends_every_mbuf, af_packet_sends_all)
 CASE(af_xdp_sends_every_mbuf, af_xdp_sends_all)
 CASE(drivers_without_interface_open, driver_without_interface)
 CASE(hash_of_a_nic_is_published, rss_is_read)
+CASE(ipv6_groups_are_joined_while_a_port_is_open, ipv6_groups)
 CASE(bad_interfaces_are_refused, bad_interfaces)
 CASE(bad_devices_are_refused, bad_devices)
 CASE(offloads_are_warned_of, offloads_are_told)
@@ -508,6 +553,7 @@ const struct unit_case unit_cases[] = {
 	{ "af_xdp_sends_every_mbuf", af_xdp_sends_every_mbuf },
 	{ "drivers_without_interface_open", drivers_without_interface_open },
 	{ "hash_of_a_nic_is_published", hash_of_a_nic_is_published },
+	{ "ipv6_groups_are_joined_while_a_port_is_open", ipv6_groups_are_joined_while_a_port_is_open },
 	{ "bad_interfaces_are_refused", bad_interfaces_are_refused },
 	{ "bad_devices_are_refused", bad_devices_are_refused },
 	{ "offloads_are_warned_of", offloads_are_warned_of },

@@ -115,6 +115,25 @@ static void frames_for_all_are_copied(void)
 	rig_destroy(rig);
 }
 
+/* What reactor 0's stack finds to be another's, such as a packet put together from fragments. */
+static void a_stack_gives_frames_to_another(void)
+{
+	const struct rig_options options = {
+		.reactors = 2, .ports = 1, .mbufs = 1023, .rings = true, .mode = RIG_GIVE
+	};
+	enum { FRAMES = 500 };
+	struct rig *rig = rig_create(&options);
+
+	rig_start(rig);
+	for (uint32_t number = 0; number < FRAMES; number++)
+		rig_inject(rig, 0, 0, REACTOR_HERE, number);
+	CHECK(rig_await_received(rig, 2 * FRAMES));
+	for (uint32_t number = 0; number < FRAMES; number++)
+		CHECK_UINT(rig->nodes[1]->seen[number], 1);
+	CHECK_UINT(stats(rig, 1)->handed_in, FRAMES);
+	rig_destroy(rig);
+}
+
 static void full_ring_drops_and_counts(void)
 {
 	const struct rig_options options = { .reactors = 2, .ports = 1, .mbufs = 4095 };
@@ -412,6 +431,7 @@ const struct unit_case unit_cases[] = {
 	{ "all_64_reactors_reach_each_other", all_64_reactors_reach_each_other },
 	{ "frames_for_here_and_beyond_stay", frames_for_here_and_beyond_stay },
 	{ "frames_for_all_are_copied", frames_for_all_are_copied },
+	{ "a_stack_gives_frames_to_another", a_stack_gives_frames_to_another },
 	{ "full_ring_drops_and_counts", full_ring_drops_and_counts },
 	{ "taker_without_mbufs_gives_the_frames_back", taker_without_mbufs_gives_the_frames_back },
 	{ "frames_under_way_at_the_stop_return", frames_under_way_at_the_stop_return },

@@ -145,7 +145,9 @@ static void node_receive(void *ctx, struct rte_mbuf **frames, unsigned n, uint64
 			count(&node->wrong);
 		else
 			node->seen[number]++;
-		if (node->mode == RIG_FREE)
+		if (node->mode == RIG_GIVE && node->index == 0)
+			reactor_give(node->reactor, 1, frames[i]);
+		else if (node->mode == RIG_FREE || node->mode == RIG_GIVE)
 			rte_pktmbuf_free(frames[i]);
 		else
 			node->held[node->held_count++] = frames[i];

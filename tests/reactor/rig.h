@@ -16,7 +16,7 @@
 enum { RIG_FRAMES_MAX = 1 << 16, RIG_PORTS_MAX = 2, RIG_PORT_ID = 20 };
 
 /* What a node does with a frame that it receives. */
-enum rig_mode { RIG_FREE, RIG_HOLD, RIG_ECHO };
+enum rig_mode { RIG_FREE, RIG_HOLD, RIG_ECHO, RIG_GIVE /* the first gives to the second, which frees */ };
 
 /* The owner of a reactor's ops. */
 struct rig_node {

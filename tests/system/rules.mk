@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: BSD-3-Clause
-$(eval $(call binary,tool,star-watch,tests/system/tools,client,))
+$(eval $(call binary,tool,star-watch,tests/system,client,tests/system/tools/star-watch.c))
+$(eval $(call binary,tool,star-shuffle,tests/system,,tests/system/tools/star-shuffle.c))

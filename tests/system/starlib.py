@@ -16,7 +16,8 @@ A test is a file NAME.test, executable, that registers cases and runs them:
 
 Whatever a case starts (Net, Server, spawn, scratch) is ended when the case ends, in reverse order, however it ends, and
 also when this program is told to stop; what a function marked @shared starts lives until the last case. The build folder
-is that of the environment's STAR_BUILD, or build/release. Everything has a timeout.
+is that of the environment's STAR_BUILD, or build/release. Everything has a timeout. Where STAR_SOAK is 1, a case does as
+much as its issue asks for, else as much as shows that it works.
 """
 import contextlib
 import ctypes
@@ -30,18 +31,22 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
-__all__ = ["ROOT", "BUILD", "SLOW", "Failure", "Skip", "Net", "Process", "Server", "Cluster", "RpcError", "call",
+__all__ = ["ROOT", "BUILD", "SLOW", "SOAK", "Failure", "Skip", "Net", "Process", "Server", "Cluster", "RpcError", "call",
            "case", "shared", "main", "program", "tool", "run", "run_in", "spawn", "starctl", "scratch", "wait_until",
-           "check", "equal", "has", "libconfig"]
+           "all_together", "check", "equal", "has", "libconfig"]
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, os.environ.get("STAR_BUILD", "build/release"))
 CONTROL_PORT, DATA_PORT = 3333, 5555
 # A sanitized build is some times slower.
 SLOW = 1 if os.path.basename(BUILD) in ("release", "coverage") else 3
+# `make soak`: the same cases, with as much as the issues ask for.
+SOAK = os.environ.get("STAR_SOAK") == "1"
+SOAK_SLOW = 20
 PR_SET_PDEATHSIG = 1
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -79,6 +84,25 @@ def wait_until(condition, timeout_s=10, what="the condition"):
         time.sleep(0.02)
 
 
+def all_together(functions):
+    """Runs functions, each on a thread; the first failure is the case's."""
+    wrong = []
+
+    def run_one(function):
+        try:
+            function()
+        except Exception as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=run_one, args=(function,)) for function in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if wrong:
+        raise wrong[0]
+
+
 # Cases and what they own
 
 _cases = []
@@ -90,7 +114,7 @@ def case(function=None, *, timeout_s=120):
     """Registers a case; its name is the function's."""
     if function is None:
         return functools.partial(case, timeout_s=timeout_s)
-    _cases.append((function.__name__, function, timeout_s * SLOW))
+    _cases.append((function.__name__, function, timeout_s * SLOW * (SOAK_SLOW if SOAK else 1)))
     return function
 
 
@@ -168,7 +192,7 @@ def program(name):
 
 def tool(name):
     """Path of one of the programs in tests/system/tools."""
-    return os.path.join(BUILD, "tests/system/tools", name)
+    return os.path.join(BUILD, "tests/system", name)
 
 
 @functools.lru_cache(None)
@@ -300,7 +324,8 @@ def spawn(*argv, net=None, env=None, cwd=ROOT):
 # Networks
 
 class Net:
-    """A test network of its own (scripts/testnet). data[i] has .interface, .appliance and .namespace of a data pair."""
+    """A test network of its own (scripts/testnet). data[i] has .interface, .appliance and .namespace of a data pair, and
+    .appliance6 and .namespace6, which are None on a machine without IPv6; so is .control_host6."""
     numbers = 0
 
     def __init__(self, data=1):
@@ -315,7 +340,9 @@ class Net:
         self.values = dict(line.split("=", 1) for line in shown.splitlines())
         self.netns = self.values["NETNS"]
         self.control_host, self.control_namespace = self.values["CONTROL_HOST"], self.values["CONTROL_NAMESPACE"]
-        self.data = [DataPair(*(self.values[f"DATA{i}_{part}"] for part in ("INTERFACE", "APPLIANCE", "NAMESPACE")))
+        self.control_host6 = self.values.get("CONTROL_HOST6")
+        self.data = [DataPair(*(self.values.get(f"DATA{i}_{part}") for part in
+                                ("INTERFACE", "APPLIANCE", "NAMESPACE", "APPLIANCE6", "NAMESPACE6")))
                      for i in range(data)]
 
     @staticmethod
@@ -355,8 +382,13 @@ def _set_namespace(file):
 
 
 class DataPair:
-    def __init__(self, interface, appliance, namespace):
+    def __init__(self, interface, appliance, namespace, appliance6, namespace6):
         self.interface, self.appliance, self.namespace = interface, appliance, namespace
+        self.appliance6, self.namespace6 = appliance6, namespace6
+
+    def addresses(self):
+        """The appliance's, as a port's address option takes them."""
+        return [f"{self.appliance}/24"] + ([f"{self.appliance6}/64"] if self.appliance6 else [])
 
 
 # Appliances
@@ -409,7 +441,7 @@ def call(address, method, timeout_s=20, **params):
     """Calls a method at a control address, from this machine's side of the network."""
     host, port = address.rsplit(":", 1)
     request = {"jsonrpc": "2.0", "id": 1, "method": method, **({"params": params} if params else {})}
-    with socket.create_connection((host, int(port)), timeout_s * SLOW) as connection:
+    with socket.create_connection((host.strip("[]"), int(port)), timeout_s * SLOW) as connection:
         connection.sendall(json.dumps(request).encode() + b"\n")
         with connection.makefile() as lines:
             line = lines.readline()
@@ -424,21 +456,26 @@ class Server:
     """
     A starserver: PS task `task` of a cluster of `nodes` on data pair `task` of the network. config: changes to the
     generated file, by group ({"tcp": {"time_wait_ms": 1000}}). env: environment variables. Waits until it answers.
+    ipv6: control and data addresses are IPv6; the appliance has and answers at both of its addresses in any case.
     """
 
-    def __init__(self, net, task=0, nodes=1, reactors=1, config=None, env=None, arguments=(), wait=True):
+    def __init__(self, net, task=0, nodes=1, reactors=1, config=None, env=None, arguments=(), wait=True, ipv6=False):
         pair = net.data[task]
         folder = tempfile.mkdtemp(dir=scratch())
         self.net, self.task, self.env, self.arguments = net, task, env, arguments
-        controls = [f"{net.control_host}:{CONTROL_PORT + i}" for i in range(nodes)]
-        self.control, self.data_host, self.data_port = controls[task], pair.appliance, DATA_PORT
+        if ipv6 and not pair.appliance6:
+            raise Skip("this machine has no IPv6")
+        control_host = f"[{net.control_host6}]" if ipv6 else net.control_host
+        controls = [f"{control_host}:{CONTROL_PORT + i}" for i in range(nodes)]
+        hosts = [f"[{data.appliance6}]" if ipv6 else data.appliance for data in net.data]
+        self.control, self.data_host, self.data_port = controls[task], hosts[task].strip("[]"), DATA_PORT
         self.socket, self.file = os.path.join(folder, "control.sock"), os.path.join(folder, "starserver.conf")
         self.config = _merge({
             "node": {"job_name": "ps", "task_index": task},
             "cluster": {"ps": controls},
-            "endpoint_map": [{"control": control, "data": f"{net.data[i].appliance}:{DATA_PORT}"}
+            "endpoint_map": [{"control": control, "data": f"{hosts[i]}:{DATA_PORT}"}
                              for i, control in enumerate(controls)],
-            "ports": [{"device": "net_af_packet", "interface": pair.interface, "address": f"{pair.appliance}/24"}],
+            "ports": [{"device": "net_af_packet", "interface": pair.interface, "address": pair.addresses()}],
             "cores": {"number": reactors},
             "memory": {"hugepages": "none", "parameter_mib": 64},
             "control": {"socket": self.socket},
@@ -493,6 +530,16 @@ class Server:
                 total[name] = total.get(name, 0) + value
         total.setdefault("errors", {})
         return total
+
+    def nothing_left(self, timeout_s=10):
+        """Waits until the last connection and the last packet buffer are gone, as when all clients have ended."""
+        def left():
+            sums = self.sums()
+            return sums["connections"], sums["mbufs_used"]
+        try:
+            wait_until(lambda: left() == (0, 0), timeout_s)
+        except Failure:
+            raise Failure(f"left: {left()} connections and packet buffers; {self.sums()['errors']}") from None
 
     def text(self):
         return self.process.text()

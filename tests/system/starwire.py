@@ -176,23 +176,24 @@ class Table:
 
 class Stream:
     """
-    A connection from the namespace to the data port of a reactor. receive_buffer: SO_RCVBUF. Layout and incarnation are
-    those of the time when it was made.
+    A connection from the namespace to the data port of a reactor, at the node's data address or at another one of the
+    appliance's. receive_buffer: SO_RCVBUF. Layout and incarnation are those of the time when it was made.
     """
 
-    def __init__(self, server, reactor=0, receive_buffer=None, timeout_s=20):
+    def __init__(self, server, reactor=0, receive_buffer=None, timeout_s=20, host=None):
         layout = server.layout()
         node = layout["nodes"][server.task]
+        host = host or node["data_host"]
         self.epoch, self.incarnation = layout["epoch"], node["incarnation"]
         self.session, self.sequence = random.getrandbits(64), 0
         with server.net.inside():
-            self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            self.socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
         self.socket.settimeout(timeout_s * SLOW)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         try:
-            self.socket.connect((node["data_host"], node["data_port"] + reactor))
+            self.socket.connect((host, node["data_port"] + reactor))
         except BaseException:
             self.socket.close()
             raise

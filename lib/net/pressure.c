@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How short mbufs are. */
+#include "net/internal.h"
+
+enum {
+	LOW_PART = 16, /* parts of the pool that must be free */
+	HIGH_PART = 32,
+};
+
+void net_watch_pool(struct net *net)
+{
+	const struct rte_mempool_cache *cache = rte_mempool_default_cache(net->pool, rte_lcore_id());
+	/* What rte_mempool_avail_count says, without a look at all the machine's cores: only this one has a cache. */
+	const uint32_t avail =
+		rte_mempool_get_ops(net->pool->ops_index)->get_count(net->pool) + (cache ? cache->len : 0);
+
+	if (likely(avail >= net->pool->size / LOW_PART))
+		net->pressure = NET_PRESSURE_NONE;
+	else
+		net->pressure = avail >= net->pool->size / HIGH_PART ? NET_PRESSURE_LOW : NET_PRESSURE_HIGH;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Congestion control: how large a connection's window is, behind one small interface. An algorithm decides two things: how the
+ * window grows on an acknowledgement, and how far it falls on a loss, a timeout or an ECN mark. What all share is in
+ * tcp_congestion.c: initial window, what counts as a window that is used, proportional rate reduction (RFC 6937), undo, idle
+ * restart. Windows are bytes. All on the stack's thread.
+ */
+#ifndef NET_TCP_CONGESTION_H
+#define NET_TCP_CONGESTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tcp_conn;
+struct tcp_ack;
+
+enum tcp_reduction { TCP_BY_LOSS, TCP_BY_ECN, TCP_BY_TIMEOUT };
+
+struct tcp_congestion {
+	const char *name;
+	/* A connection begins, or changes its algorithm: cwnd and ssthresh stand, the state is zero. */
+	void (*init)(struct tcp_conn *conn);
+	/* Every ACK of an established connection, before anything else is made of it. May be NULL. */
+	void (*heard)(struct tcp_conn *conn, const struct tcp_ack *ack);
+	/* Data was acknowledged, the window is used and not being reduced: cwnd may grow. */
+	void (*acked)(struct tcp_conn *conn, const struct tcp_ack *ack);
+	/* A reduction begins: the new ssthresh. */
+	uint32_t (*reduced)(struct tcp_conn *conn, enum tcp_reduction why);
+	/* The last reduction was a mistake; cwnd and ssthresh are what they were before it. May be NULL. */
+	void (*undone)(struct tcp_conn *conn);
+	/* Nothing was in flight for so long, and something will be now. May be NULL. */
+	void (*idle)(struct tcp_conn *conn, uint64_t ns);
+};
+
+extern const struct tcp_congestion tcp_newreno, tcp_cubic, tcp_dctcp;
+
+/* An algorithm's own state: part of struct tcp_conn. */
+union tcp_congestion_state {
+	struct tcp_newreno_state {
+		uint32_t acked; /* bytes, not yet credited in congestion avoidance */
+	} newreno;
+	struct tcp_hystart_state { /* RFC 9406: CUBIC's, as long as ssthresh is infinite */
+		uint32_t round_end, last_min_us, min_us, css_base_us;
+		uint8_t samples, css_rounds; /* css_rounds: 0 in standard slow start, else 1 and on */
+	} hystart;
+	struct tcp_cubic_state { /* RFC 9438; windows in bytes */
+		double w_max, w_est;
+		float k_s, fraction; /* fraction: of cwnd, below one byte */
+		uint64_t epoch_ns;   /* 0: the next ACK in congestion avoidance begins one */
+		uint32_t cwnd_prior;
+		float w_max_before; /* of the last reduction: for undo */
+	} cubic;
+	struct tcp_dctcp_state {
+		struct tcp_newreno_state newreno;
+		uint32_t window_end;
+		uint64_t delivered, marked; /* bytes, in this window */
+		uint32_t alpha;		    /* the marked share, of TCP_DCTCP_ONE */
+	} dctcp;
+};
+enum { TCP_DCTCP_ONE = 1 << 20 };
+
+/* Slow start by appropriate byte counting (RFC 3465): grows cwnd by what was delivered, up to ssthresh; returns what is left. */
+uint32_t tcp_slow_start(struct tcp_conn *conn, uint32_t delivered);
+/* Congestion avoidance of RFC 5681, 3.1: one segment a window. */
+void tcp_newreno_avoid(struct tcp_conn *conn, struct tcp_newreno_state *state, uint32_t delivered);
+
+/* The part that is common to all. */
+void tcp_congestion_init(struct tcp_conn *conn);
+void tcp_congestion_use(struct tcp_conn *conn, const struct tcp_congestion *algorithm);
+/* Something is about to be sent, and nothing is in flight. */
+void tcp_congestion_restart(struct tcp_conn *conn);
+/* Sending has come to an end for now; limited: by cwnd. */
+void tcp_congestion_sent(struct tcp_conn *conn, bool limited);
+/* Begins a reduction, which ends when what is in flight now is acknowledged. */
+void tcp_congestion_reduce(struct tcp_conn *conn, enum tcp_reduction why);
+/* The reduction is over: cwnd is ssthresh. */
+void tcp_congestion_reduced(struct tcp_conn *conn);
+/* It was a mistake. */
+void tcp_congestion_undo(struct tcp_conn *conn);
+/* An ACK: grows cwnd, or goes on with its reduction. */
+void tcp_congestion_ack(struct tcp_conn *conn, const struct tcp_ack *ack);
+/* One step of a reduction: delivered bytes have left the network. */
+void tcp_congestion_step(struct tcp_conn *conn, uint32_t delivered, bool lost, bool advanced);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * When the path's MTU falls under a connection: what an ICMP error told (RFC 1191, RFC 8201), or what timeouts tell where
+ * errors are dropped on the way (packetization layer path MTU discovery, RFC 4821). Segments that are too large are cut when
+ * they are sent the next time. The user's segment size stays: he may be filling an mbuf.
+ *
+ * There is no probing upwards: RFC 4821 sends larger segments at the risk of losing them, for a gain that a connection whose
+ * path carries what its interface does cannot have. A size that was brought down returns after ten minutes, in one step, to
+ * what the path is known to carry (RFC 8201, 4).
+ */
+#include "net/tcp_sender.h"
+
+enum {
+	BASE_MTU = 1024 + 40, /* RFC 4821, 7.2 */
+	FLOOR_V4 = 576,	      /* RFC 1191, 3: every host must take that */
+	FLOOR_V6 = 1280,      /* RFC 8200, 5 */
+	TIMEOUTS = 3,	      /* in a row, of a larger segment */
+	RETURNS_S = 600,
+};
+
+static uint32_t now_s(const struct tcp_conn *conn)
+{
+	return (uint32_t)(conn->net->now_ns / (1000 * NET_MS));
+}
+
+static void set_mtu(struct tcp_conn *conn, uint16_t mtu)
+{
+	const uint32_t headers = net_path_header(&conn->path) + (uint32_t)sizeof(struct rte_tcp_hdr) +
+				 (conn->features & TCP_FEATURE_TIMESTAMP ? TCP_TIMESTAMPS_BYTES : 0);
+
+	conn->path.mtu = mtu;
+	conn->mss = RTE_MIN(conn->mss_max, (uint16_t)(mtu - headers));
+	conn->mtu_s = now_s(conn);
+}
+
+static uint16_t at_least(const struct tcp_conn *conn, uint16_t mtu)
+{
+	return RTE_MAX(mtu, (uint16_t)(net_address_is_v4(&conn->path.remote) ? FLOOR_V4 : FLOOR_V6));
+}
+
+/* What was too large was not lost by congestion: it goes again at the same window (RFC 1191, 6.5). */
+void tcp_path_mtu(struct tcp_conn *conn, uint16_t mtu)
+{
+	mtu = at_least(conn, mtu);
+	if (mtu >= conn->path.mtu)
+		return;
+	set_mtu(conn, mtu);
+	if (!tcp_scoreboard_lose_larger(conn, conn->mss))
+		return;
+	tcp_recover_smaller(conn);
+}
+
+/* RFC 4821, 7.7: it may be size that is lost. First to the base, then to what everybody must take. */
+void tcp_mtu_timeout(struct tcp_conn *conn)
+{
+	const uint16_t mtu = at_least(conn, conn->path.mtu > BASE_MTU ? BASE_MTU : 0);
+
+	if (conn->tries % TIMEOUTS || mtu >= conn->path.mtu || !conn->send_head ||
+	    net_priv(conn->send_head)->payload_len <= conn->mss - (conn->path.mtu - mtu))
+		return;
+	conn->net->counters.tcp_mtu_fails++;
+	set_mtu(conn, mtu);
+}
+
+void tcp_mtu_return(struct tcp_conn *conn)
+{
+	uint16_t mtu;
+
+	if (now_s(conn) - conn->mtu_s < RETURNS_S)
+		return;
+	mtu = net_path_mtu(conn->net, &conn->path);
+	if (mtu > conn->path.mtu)
+		set_mtu(conn, mtu);
+	conn->mtu_s = now_s(conn);
+}

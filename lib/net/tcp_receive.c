@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Data on its way up: RFC 9293, 3.10.7.4, the seventh and eighth step. */
+#include <errno.h>
+
+#include "net/tcp_internal.h"
+
+static void take_fin(struct tcp_conn *conn)
+{
+	conn->rcv_nxt++;
+	if (seq_lt(conn->rcv_adv, conn->rcv_nxt))
+		conn->rcv_adv = conn->rcv_nxt;
+	tcp_list(conn, TCP_ACK_NOW);
+	tcp_reorder_clear(conn);
+	switch (conn->state) {
+	case TCP_ESTABLISHED:
+		conn->state = TCP_CLOSE_WAIT;
+		break;
+	case TCP_FIN_WAIT_1:
+		conn->state = TCP_CLOSING;
+		break;
+	case TCP_FIN_WAIT_2:
+		conn->state = TCP_CLOSING; /* for as long as the user is told */
+		if (!(conn->flags & TCP_READ_CLOSED) && conn->flags & TCP_TOLD)
+			conn->handler->finished(conn->user);
+		if (conn->state != TCP_CLOSED)
+			tcp_enter_time_wait(conn);
+		return;
+	default:
+		return;
+	}
+	if (!(conn->flags & TCP_READ_CLOSED) && conn->flags & TCP_TOLD)
+		conn->handler->finished(conn->user);
+}
+
+/* Data that nobody will read: the peer must know (RFC 9293, 3.6.1). The number that it has acknowledged is the one that it takes
+ * a RST with at once; ours may be further on by what was lost (RFC 5961, 3.2). */
+static void refuse_data(struct tcp_conn *conn, const struct tcp_segment *s)
+{
+	conn->net->counters.tcp_abort_on_data++;
+	tcp_refuse(conn->net, s->packet, s->tcp, s->space);
+	tcp_conn_end(conn, ECONNABORTED);
+}
+
+/* Data that is due; owns it. */
+static void deliver(struct tcp_conn *conn, struct rte_mbuf *payload, bool fin)
+{
+	const uint32_t bytes = payload->data_len;
+
+	conn->rcv_nxt += bytes;
+	if (bytes == 0) {
+		rte_pktmbuf_free(payload);
+	} else if (unlikely(conn->flags &
+			    TCP_READ_CLOSED)) { /* the user has closed over what was delivered before it */
+		rte_pktmbuf_free(payload);
+		conn->net->counters.tcp_abort_on_data++;
+		tcp_abort(conn);
+		return;
+	} else {
+		conn->owed += bytes;
+		conn->unread += bytes;
+		conn->net->unread_bytes += bytes;
+		conn->bytes_received += bytes;
+		conn->rcv_mss = (uint16_t)RTE_MAX(conn->rcv_mss, bytes);
+		tcp_list(conn, 0);
+		conn->handler->received(conn->user, payload);
+	}
+	if (fin && conn->state != TCP_CLOSED)
+		take_fin(conn);
+}
+
+/* What waited for these bytes follows them. */
+static void deliver_queued(struct tcp_conn *conn)
+{
+	struct rte_mbuf *m;
+	bool fin;
+
+	tcp_list(conn, TCP_ACK_NOW); /* a gap was filled, if only in part (RFC 5681, 4.2) */
+	while (conn->state >= TCP_ESTABLISHED && (m = tcp_reorder_take(conn, &fin)))
+		deliver(conn, m, fin);
+}
+
+/* Data before its turn. A duplicate ACK says so at once; a peer without SACK counts them, one for each segment. */
+static void put_aside(struct tcp_conn *conn, struct rte_mbuf *m, uint32_t seq, bool fin)
+{
+	tcp_reorder_put(conn, m, seq, fin);
+	tcp_list(conn, TCP_ACK_NOW);
+	if (!(conn->features & TCP_FEATURE_SACK))
+		tcp_send_ack(conn);
+}
+
+void tcp_take_data(struct tcp_conn *conn, const struct tcp_segment *s)
+{
+	struct rte_mbuf *m = s->payload;
+	uint32_t seq = s->seq, bytes = s->bytes;
+	bool fin = s->flags & RTE_TCP_FIN_FLAG;
+
+	if (conn->features & TCP_FEATURE_ECN)
+		tcp_ecn_received(conn, s);
+	if (unlikely(seq_lt(seq, conn->rcv_nxt))) { /* the old part */
+		const uint32_t old = RTE_MIN(conn->rcv_nxt - seq, bytes);
+
+		if (old)
+			tcp_note_duplicate(conn, seq, seq + old);
+		rte_pktmbuf_adj(m, (uint16_t)old);
+		seq += old;
+		bytes -= old;
+		fin = fin && seq == conn->rcv_nxt; /* else it is old, too */
+		tcp_list(conn, TCP_ACK_NOW);
+	}
+	if (unlikely(bytes && seq_lt(conn->rcv_adv, seq + bytes))) { /* the part beyond the window */
+		const uint32_t fits = seq_lt(seq, conn->rcv_adv) ? conn->rcv_adv - seq : 0;
+
+		rte_pktmbuf_trim(m, (uint16_t)(bytes - fits));
+		bytes = fits;
+		fin = false;
+		tcp_list(conn, TCP_ACK_NOW);
+	}
+	if (unlikely(bytes == 0 && !fin)) {
+		rte_pktmbuf_free(m);
+		return;
+	}
+	if (unlikely(bytes && conn->flags & TCP_READ_CLOSED)) {
+		refuse_data(conn, s); /* reads the segment's header, which is in the mbuf */
+		rte_pktmbuf_free(m);
+		return;
+	}
+	if (unlikely(seq != conn->rcv_nxt)) {
+		put_aside(conn, m, seq, fin);
+		return;
+	}
+	deliver(conn, m, fin);
+	if (unlikely(conn->reorder) && conn->state >= TCP_ESTABLISHED)
+		deliver_queued(conn);
+}

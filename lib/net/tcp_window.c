@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The receive window, and when it is told: acknowledgements are delayed (RFC 9293, 3.8.6.3), small steps of the window are not
+ * announced (3.8.6.2.2), and its size follows what the reader takes in a round trip (dynamic right-sizing: Fisk, Feng, LACSI
+ * 2001), out of a budget that all connections of the stack share.
+ */
+#include "net/tcp_internal.h"
+
+enum {
+	LOOKS_MAX = 8,	     /* connections looked at when the budget is used up */
+	SLACK_SEGMENTS = 16, /* beyond twice what was taken: for losses, and for slow start's next step */
+	UNKNOWN_RTT_US = 1000000,
+	UNUSED_MS = 10000,  /* a window that has grown, and was not used for so long, may be taken back */
+	TIGHT_SEGMENTS = 2, /* what a reader that has nothing unread may always be sent */
+};
+
+/* The right edge that the reader's room allows. While buffers are short, everybody has room for the next few segments only. */
+static uint32_t room_edge(struct tcp_conn *conn)
+{
+	const struct net *net = conn->net;
+	uint32_t room = conn->rcv_buf;
+
+	if (unlikely(net->pressure != NET_PRESSURE_NONE || net->unread_bytes > net->options.unread_bytes)) {
+		room = RTE_MIN(room, (uint32_t)TIGHT_SEGMENTS * conn->path.interface->options.mtu);
+		conn->net->counters.tcp_window_tight++;
+	}
+	room = conn->unread < room ? room - conn->unread : 0;
+	return conn->rcv_nxt + RTE_MIN(room, (uint32_t)UINT16_MAX << conn->rcv_scale); /* what the field can say */
+}
+
+/* The advertised edge never goes back (RFC 9293, 3.8.6.2.1), and does not creep forward. */
+uint16_t tcp_window_field(struct tcp_conn *conn, uint8_t flags)
+{
+	const unsigned scale = flags & RTE_TCP_SYN_FLAG ? 0 : conn->rcv_scale;
+	const uint32_t edge = room_edge(conn), step = RTE_MIN((uint32_t)conn->mss, conn->rcv_buf / 2);
+	uint32_t window;
+
+	if (seq_le(conn->rcv_adv + step, edge))
+		window = (edge - conn->rcv_nxt) >> scale;
+	else
+		window = (conn->rcv_adv - conn->rcv_nxt + (1u << scale) - 1) >> scale;
+	window = RTE_MIN(window, (uint32_t)UINT16_MAX);
+	if (seq_lt(conn->rcv_adv, conn->rcv_nxt + (window << scale)))
+		conn->rcv_adv = conn->rcv_nxt + (window << scale);
+	return (uint16_t)window;
+}
+
+void tcp_ack_sent(struct tcp_conn *conn, uint32_t payload)
+{
+	if (conn->owed && payload)
+		conn->quick = 0;
+	conn->owed = 0;
+	conn->segs_out++;
+	conn->ack_sent = conn->rcv_nxt;
+	tcp_timer_stop(conn, TCP_TIMER_ACK);
+	if (!(conn->flags & TCP_SACKS_LEFT))
+		conn->flags &= ~(uint32_t)TCP_ACK_NOW;
+}
+
+/* At the beginning a sender's slow start waits for every ACK, until one was carried by data: where requests and replies go to
+ * and fro, the next reply carries the next one. */
+static bool is_quick(struct tcp_conn *conn)
+{
+	if (conn->quick == 0)
+		return false;
+	conn->quick--;
+	return true;
+}
+
+void tcp_ack_due(struct tcp_conn *conn)
+{
+	if (conn->flags & TCP_ACK_NOW || conn->owed > conn->rcv_mss || (conn->owed && is_quick(conn)))
+		tcp_send_ack(conn);
+	else if (conn->owed && !tcp_timer_runs(conn, TCP_TIMER_ACK))
+		tcp_timer_start(conn, TCP_TIMER_ACK, conn->net->options.delayed_ack_us);
+}
+
+/* ---- its size ---- */
+
+static void shrink(struct tcp_conn *conn)
+{
+	struct net *net = conn->net;
+
+	if (conn->rcv_buf <= net->options.receive_initial_bytes)
+		return;
+	net->grown_bytes -= conn->rcv_buf - net->options.receive_initial_bytes;
+	conn->rcv_buf = net->options.receive_initial_bytes;
+}
+
+/* The budget is used up: windows that nobody uses go back to where they began. */
+static void take_back(struct net *net)
+{
+	for (unsigned i = 0; i < LOOKS_MAX; i++) {
+		struct tcp_conn *conn = &net->conns[net->grown_hand++ % net->options.connections_max];
+
+		if (conn->state != TCP_CLOSED && net_ms(net) - conn->heard_ms > UNUSED_MS)
+			shrink(conn);
+	}
+}
+
+static void grow(struct tcp_conn *conn, uint32_t want)
+{
+	struct net *net = conn->net;
+	const uint64_t budget = net->options.receive_grown_bytes;
+	uint32_t more;
+
+	want = RTE_MIN(want, net->options.receive_window_bytes);
+	if (want <= conn->rcv_buf)
+		return;
+	if (net->grown_bytes + (want - conn->rcv_buf) > budget)
+		take_back(net);
+	more = (uint32_t)RTE_MIN((uint64_t)(want - conn->rcv_buf),
+				 budget > net->grown_bytes ? budget - net->grown_bytes : 0);
+	conn->rcv_buf += more;
+	net->grown_bytes += more;
+}
+
+/* Each round trip: room for twice what the reader has taken in it. */
+static void measure(struct tcp_conn *conn, uint32_t bytes)
+{
+	const uint32_t now_us = net_us(conn->net), elapsed_us = now_us - conn->taken_us;
+	const uint32_t srtt_us = tcp_srtt_us(conn), rtt_us = srtt_us ? srtt_us : UNKNOWN_RTT_US;
+
+	conn->taken += bytes;
+	if (elapsed_us < rtt_us && (srtt_us || conn->taken < conn->rcv_buf))
+		return;
+	if (elapsed_us < 2 * rtt_us || !srtt_us)
+		grow(conn, 2 * RTE_MIN(conn->taken, (uint32_t)1 << 29) + SLACK_SEGMENTS * conn->mss);
+	conn->taken = 0;
+	conn->taken_us = now_us;
+}
+
+void tcp_consumed(struct tcp_conn *conn, uint32_t bytes)
+{
+	uint32_t step;
+
+	bytes = RTE_MIN(bytes, conn->unread);
+	conn->unread -= bytes;
+	conn->net->unread_bytes -= bytes;
+	if (conn->state == TCP_CLOSED)
+		return;
+	measure(conn, bytes);
+	/* The edge is announced when it has moved by two segments or half the window (RFC 9293, 3.8.6.2.2), and the peer may
+	 * soon be at the old one. */
+	step = RTE_MIN(2u * conn->mss, conn->rcv_buf / 2);
+	if (seq_lt(conn->rcv_adv, conn->rcv_nxt + RTE_MAX(conn->rcv_buf / 4, step)) &&
+	    seq_le(conn->rcv_adv + step, room_edge(conn)))
+		tcp_list(conn, TCP_ACK_NOW);
+}
+
+void tcp_window_release(struct tcp_conn *conn)
+{
+	conn->net->unread_bytes -= conn->unread;
+	conn->unread = 0;
+	shrink(conn);
+}

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* IPv6 and its extension headers, several addresses, routes, VLANs. */
+#include <errno.h>
+#include <rte_ip.h>
+#include <rte_tcp.h>
+#include <stdio.h>
+
+#include "net/internal.h"
+#include "tests/net/cases.h"
+#include "tests/net/packet.h"
+#include "tests/unit.h"
+
+static const struct net_address elsewhere = { .bytes = { 0x20, 1, 0, 2, 0xff, [15] = 9 } };
+
+static void connect_over_ipv6(struct pair *p, uint64_t seed, uint64_t bytes)
+{
+	pair_init(p, seed, bytes, bytes);
+	CHECK_INT(tcp_listen(net_link.net[0], PORT, &stream_handler, &p->server), 0);
+	p->client.conn = tcp_connect(net_link.net[1], link_ip6(0), PORT, &stream_handler, &p->client, &p->client, NULL);
+	CHECK(p->client.conn);
+}
+
+void streams_arrive_over_ipv6(void)
+{
+	struct pair p;
+
+	link_init(&net_link, 60);
+	link_up(&net_link);
+	connect_over_ipv6(&p, 60, 500000);
+	CHECK(link_run(&net_link, 60000 * LINK_MS, both_received, &p));
+	check_streams(&p, 60);
+	CHECK_UINT(tcp_address(p.client.conn).remote.bytes[15], 1);
+	/* A segment is as large as the link carries, but for options. */
+	CHECK(tcp_mss(p.client.conn) > 1500 - 60 - 40);
+	CHECK(tcp_mss(p.client.conn) <= 1500 - 60);
+	CHECK_UINT(net_counters(net_link.net[0])->ip_frag_creates, 0);
+	link_down(&net_link);
+}
+
+void random_schedules_over_ipv6(void)
+{
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		struct pair p;
+
+		link_init(&net_link, seed);
+		net_link.loss = prng_below(&net_link.prng, 60);
+		net_link.duplicate = prng_below(&net_link.prng, 50);
+		net_link.reorder = prng_below(&net_link.prng, 200);
+		net_link.corrupt = prng_below(&net_link.prng, 30);
+		link_up(&net_link);
+		connect_over_ipv6(&p, seed, prng_below(&net_link.prng, 100000));
+		link_run(&net_link, 3600000 * LINK_MS, both_received, &p);
+		check_streams(&p, seed);
+		link_down(&net_link);
+	}
+}
+
+void every_truncated_ipv6_packet_is_dropped(void)
+{
+	static const uint8_t options[14] = { 1, 12 };
+	struct packet p;
+
+	packets_alone(61, NULL);
+	packet_begin(&p, link_ip6(1), link_ip6(0));
+	packet_extension(&p, IPPROTO_HOPOPTS, options, 14);
+	packet_extension(&p, IPPROTO_DSTOPTS, options, 14);
+	packet_upper(&p, IPPROTO_UDP);
+	packet_append(&p, "\0\1\0\65\0\20\0\0xxxxxxxx", 16);
+	packet_end(&p);
+	for (unsigned length = 1; length < p.length; length++) {
+		link_inject(&net_link, 0, p.bytes, length); /* the frame is cut */
+		if (length >= PACKET_ETHERNET + 40) {	    /* the packet is cut, and says so */
+			struct packet cut = p;
+
+			cut.length = length;
+			packet_end(&cut);
+			packet_give(&cut);
+		}
+	}
+	CHECK_UINT(packets_received, 0);
+	packet_give(&p);
+	CHECK_UINT(packets_received, 1);
+	packet_append(&p, NULL, 20); /* Ethernet's padding is none of the packet's */
+	packet_give(&p);
+	CHECK_UINT(packets_received, 2);
+	p.bytes[PACKET_ETHERNET + 5] += 30; /* longer than the frame */
+	packet_give(&p);
+	CHECK_UINT(packets_received, 2);
+	p.bytes[PACKET_ETHERNET] = 0x40; /* no IPv6 */
+	packet_give(&p);
+	CHECK_UINT(packets_received, 2);
+	link_down(&net_link);
+}
+
+/* A chain of extension headers before a datagram to port 53. */
+struct chain {
+	const char *what;
+	struct {
+		uint8_t type, bytes; /* of body: 6, 14 ... */
+		uint8_t body[22];
+	} headers[10];
+	uint8_t repeat; /* the first one, so often more */
+	bool taken;
+	uint8_t told; /* 1 + the code of the parameter problem that is sent back */
+	unsigned pointer;
+};
+
+static const struct chain chains[] = {
+	{ "options for every hop", { { IPPROTO_HOPOPTS, 6, { 1, 4 } } }, 0, true, 0, 0 },
+	{ "a router alert", { { IPPROTO_HOPOPTS, 6, { 5, 2, 0, 0, 1, 0 } } }, 0, true, 0, 0 },
+	{ "padding by ones", { { IPPROTO_DSTOPTS, 6, { 0 } } }, 0, true, 0, 0 },
+	{ "a route that is done", { { IPPROTO_ROUTING, 6, { 0, 0 } } }, 0, true, 0, 0 },
+	{ "an atomic fragment", { { IPPROTO_FRAGMENT, 6, { 0, 0, 1, 2, 3, 4 } } }, 0, true, 0, 0 },
+	{ "several",
+	  { { IPPROTO_HOPOPTS, 6, { 1, 4 } },
+	    { IPPROTO_DSTOPTS, 14, { 1, 12 } },
+	    { IPPROTO_ROUTING, 6, { 4, 0 } },
+	    { IPPROTO_DSTOPTS, 6, { 0x1e, 4 } } }, /* an option that may be skipped */
+	  0,
+	  true,
+	  0,
+	  0 },
+	{ "eight", { { IPPROTO_DSTOPTS, 6, { 1, 4 } } }, 7, true, 0, 0 },
+	{ "nine", { { IPPROTO_DSTOPTS, 6, { 1, 4 } } }, 8, false, 0, 0 },
+	{ "options for every hop twice", { { IPPROTO_HOPOPTS, 6, { 1, 4 } } }, 1, false, 0, 0 },
+	{ "options for every hop later",
+	  { { IPPROTO_DSTOPTS, 6, { 1, 4 } }, { IPPROTO_HOPOPTS, 6, { 1, 4 } } },
+	  0,
+	  false,
+	  0,
+	  0 },
+	{ "an option past the end", { { IPPROTO_DSTOPTS, 6, { 1, 5 } } }, 0, false, 0, 0 },
+	{ "an option without a length", { { IPPROTO_DSTOPTS, 6, { 1, 3, 0, 0, 0, 1 } } }, 0, false, 0, 0 },
+	{ "an option to drop for", { { IPPROTO_DSTOPTS, 6, { 0x5e, 4 } } }, 0, false, 0, 0 },
+	{ "an option to complain about", { { IPPROTO_DSTOPTS, 6, { 0x9e, 4 } } }, 0, false, 3, 42 },
+	{ "the same, not for groups", { { IPPROTO_DSTOPTS, 14, { 1, 1, 0, 0xde, 9 } } }, 0, false, 3, 45 },
+	{ "a jumbogram", { { IPPROTO_HOPOPTS, 6, { 0xc2, 4, 0, 1, 0, 0 } } }, 0, false, 3, 42 },
+	{ "a route that goes on", { { IPPROTO_ROUTING, 22, { 0, 1 } } }, 0, false, 1, 42 },
+	{ "another kind of route",
+	  { { IPPROTO_DSTOPTS, 6, { 1, 4 } }, { IPPROTO_ROUTING, 6, { 77, 3 } } },
+	  0,
+	  false,
+	  1,
+	  50 },
+	{ "an unknown header", { { IPPROTO_DSTOPTS, 6, { 1, 4 } }, { IPPROTO_ESP, 6, { 0 } } }, 0, false, 2, 40 },
+	{ "authentication", { { IPPROTO_AH, 6, { 0 } } }, 0, false, 2, 6 },
+	{ "nothing", { { IPPROTO_NONE, 6, { 0 } } }, 0, false, 0, 0 },
+};
+
+static void give_chain(const struct chain *c)
+{
+	struct packet p;
+
+	packet_begin(&p, link_ip6(1), link_ip6(0));
+	for (unsigned i = 0; i < RTE_DIM(c->headers) && c->headers[i].bytes; i++)
+		for (unsigned k = 0; k <= (i == 0 ? c->repeat : 0u); k++)
+			packet_extension(&p, c->headers[i].type, c->headers[i].body, c->headers[i].bytes);
+	packet_upper(&p, IPPROTO_UDP);
+	packet_append(&p, "\0\1\0\65\0\10\0", 8);
+	packet_end(&p);
+	packet_give(&p);
+}
+
+void extension_headers_are_walked_with_bounds(void)
+{
+	unsigned last = 0;
+
+	packets_alone(62, NULL);
+	packets_introduce();
+	for (size_t i = 0; i < RTE_DIM(chains); i++) {
+		const struct chain *c = &chains[i];
+		const unsigned before = packets_received;
+		unsigned told;
+
+		net_link.now_ns += 1000 * LINK_MS; /* the errors' rate is another case's */
+		net_turn(net_link.net[0], net_link.now_ns);
+		give_chain(c);
+		packets_turn();
+		told = packets_count(IPPROTO_ICMPV6, &last);
+		if (!CHECK_UINT(packets_received - before, c->taken) || !CHECK_UINT(told, !!c->told))
+			printf("# %s\n", c->what);
+		if (told && c->told) {
+			const uint8_t *icmp = packets_upper(last);
+
+			CHECK_UINT(icmp[0], 4);
+			CHECK_UINT(icmp[1], c->told - 1u);
+			if (!CHECK_UINT(icmp[7], c->pointer))
+				printf("# %s\n", c->what);
+		}
+	}
+	/* A header that says that it is longer than the packet, and chains with bytes at random. */
+	for (unsigned round = 0; round < 20000; round++) {
+		struct packet p;
+
+		packet_begin(&p, link_ip6(1), link_ip6(0));
+		for (unsigned k = prng_below(&net_link.prng, 4) + 1; k; k--)
+			packet_extension(&p, (uint8_t[]){ 0, 43, 44, 60 }[prng_below(&net_link.prng, 4)], NULL,
+					 6 + 8 * prng_below(&net_link.prng, 3));
+		packet_upper(&p, (uint8_t)prng_next(&net_link.prng));
+		packet_append(&p, NULL, prng_below(&net_link.prng, 30));
+		packet_end(&p);
+		for (unsigned k = prng_below(&net_link.prng, 8); k; k--)
+			p.bytes[PACKET_ETHERNET + 40 + prng_below(&net_link.prng, p.length - PACKET_ETHERNET - 40)] =
+				(uint8_t)prng_next(&net_link.prng);
+		packet_give(&p);
+		if (round % 20 == 0)
+			packets_turn();
+	}
+	link_run(&net_link, 60000 * LINK_MS, NULL, NULL);
+	link_down(&net_link);
+}
+
+void ipv6_addresses_that_no_host_has_are_refused(void)
+{
+	static const struct net_address from[] = {
+		{ .bytes = { [15] = 0 } },			   /* none */
+		{ .bytes = { [15] = 1 } },			   /* loopback */
+		{ .bytes = { [10] = 0xff, 0xff, 198, 18, 0, 2 } }, /* what stands for IPv4 here */
+		{ .bytes = { [12] = 198, 18, 0, 2 } },
+		{ .bytes = { 0xff, 2, [15] = 1 } },
+		{ .bytes = { 0x20, 1, 0, 2, [15] = 1 } }, /* our own */
+	};
+	static const struct net_address to[] = {
+		{ .bytes = { 0x20, 1, 0, 2, [15] = 3 } },
+		{ .bytes = { 0xff, 2, [15] = 2 } },		    /* all routers */
+		{ .bytes = { 0xff, 2, [11] = 1, 0xff, [15] = 9 } }, /* another solicited node */
+		{ .bytes = { 0xff, 5, [15] = 1 } },		    /* of the site */
+		{ .bytes = { [10] = 0xff, 0xff, 198, 18, 0, 1 } },
+	};
+	struct packet p;
+
+	packets_alone(63, NULL);
+	packets_introduce();
+	for (size_t i = 0; i < RTE_DIM(from); i++) {
+		packet_udp(&p, &from[i], link_ip6(0), 1, 53, 8);
+		packet_give(&p);
+		packet_tcp(&p, &from[i], link_ip6(0), 1, 7, RTE_TCP_SYN_FLAG, 1);
+		packet_give(&p);
+	}
+	CHECK_UINT(COUNTER(ip_bad_source), 2 * RTE_DIM(from));
+	for (size_t i = 0; i < RTE_DIM(to); i++) {
+		packet_begin(&p, link_ip6(1), link_ip6(0));
+		memcpy(p.bytes + PACKET_ETHERNET + 24, &to[i], 16);
+		if (to[i].bytes[0] == 0xff)
+			memcpy(p.bytes, (uint8_t[]){ 0x33, 0x33, 0, 0, 0, 2 }, 6);
+		packet_give(&p);
+	}
+	CHECK_UINT(COUNTER(ip_not_mine), RTE_DIM(to));
+	/* To us, but in a frame to all; and to a group of ours, but in a frame to us. */
+	packet_udp(&p, link_ip6(1), link_ip6(0), 1, 53, 8);
+	p.bytes[0] = p.bytes[1] = 0x33;
+	packet_give(&p);
+	packet_udp(&p, link_ip6(1), &(struct net_address){ .bytes = { 0xff, 2, [15] = 1 } }, 1, 53, 8);
+	memcpy(p.bytes, link_mac(0), 6);
+	packet_give(&p);
+	CHECK_UINT(COUNTER(ip_not_mine), RTE_DIM(to) + 2);
+	packet_udp(&p, link_ip(1), link_ip(0), 1, 53, 8);
+	memset(p.bytes, 0xff, 6);
+	packet_give(&p);
+	CHECK_UINT(COUNTER(eth_not_mine), 1);
+	CHECK_UINT(packets_received, 0);
+	packets_turn();
+	CHECK_UINT(packets_sent.count, 0);
+	link_down(&net_link);
+}
+
+void datagrams_go_both_ways_over_ipv6(void)
+{
+	struct net_udp_address to = { .remote = *link_ip6(1), .local_port = 53, .remote_port = 1053 };
+	unsigned last = 0;
+	struct packet p;
+
+	packets_alone(64, NULL);
+	packets_introduce();
+	packet_udp(&p, link_ip6(1), link_ip6(0), 1053, 53, 100);
+	packet_give(&p);
+	CHECK_UINT(packets_received, 1);
+	CHECK(net_address_equal(&packets_received_by.local, link_ip6(0)));
+	CHECK(net_address_equal(&packets_received_by.remote, link_ip6(1)));
+	CHECK_UINT(packets_received_by.remote_port, 1053);
+	CHECK_INT(net_udp_send(net_link.net[0], &to, "hello", 5), 0);
+	packets_turn();
+	if (CHECK_UINT(packets_count(IPPROTO_UDP, &last), 1)) {
+		CHECK_MEM(packets_upper(last), "\0\65\4\35\0\15", 6);
+		CHECK_MEM(packets_upper(last) + 8, "hello", 5);
+		CHECK_UINT(checksum_transport(link_ip6(0), link_ip6(1), IPPROTO_UDP, packets_upper(last), 13), 0xffff);
+		CHECK_UINT(packets_ip(last)[7], 64);
+	}
+	CHECK_INT(net_udp_send(net_link.net[0], &to, "", 1453), -EMSGSIZE);
+	/* Without a checksum only over IPv4 (RFC 8200, 8.1). */
+	packet_udp(&p, link_ip6(1), link_ip6(0), 1053, 53, 100);
+	memset(p.bytes + p.upper + 6, 0, 2);
+	packet_give(&p);
+	CHECK_UINT(packets_received, 1);
+	CHECK_UINT(COUNTER(udp_bad), 1);
+	packet_udp(&p, link_ip(1), link_ip(0), 1053, 53, 100);
+	memset(p.bytes + p.upper + 6, 0, 2);
+	packet_give(&p);
+	CHECK_UINT(packets_received, 2);
+	link_down(&net_link);
+}
+
+void each_address_answers_for_itself(void)
+{
+	const struct net_address second4 = net_address_v4(RTE_BE32(0xc6120501)),
+				 peer4 = net_address_v4(RTE_BE32(0xc6120502));
+	const struct net_address second6 = { .bytes = { 0x20, 1, 0, 2, 0, 5, [15] = 1 } };
+	const struct net_address gateway6 = { .bytes = { 0xfe, 0x80, [15] = 0x99 } };
+	const struct net_address far4 = net_address_v4(RTE_BE32(0xc6130001));
+	const struct {
+		const struct net_address *from, *to;
+	} cases[] = {
+		{ link_ip(1), link_ip(0) },	  { &peer4, &second4 },
+		{ link_ip6(1), link_ip6(0) },	  { link_ip6(1), &second6 },
+		{ link_local(1), link_local(0) },
+	};
+	struct net_options o;
+	struct packet p;
+	unsigned last = 0;
+
+	link_init(&net_link, 65);
+	o = link_options(&net_link, 0);
+	link_down(&net_link);
+	o.interfaces[0].addresses[2] = (struct net_interface_address){ second4, 24 };
+	o.interfaces[0].addresses[3] = (struct net_interface_address){ second6, 64 };
+	o.interfaces[0].addresses_count = 4;
+	o.interfaces[0].gateway4 = *link_ip(1);
+	o.interfaces[0].gateway6 = gateway6;
+	packets_alone(65, &o);
+	packets_introduce();
+	for (size_t i = 0; i < RTE_DIM(cases); i++) {
+		const bool v4 = net_address_is_v4(cases[i].to);
+
+		packet_icmp(&p, cases[i].from, cases[i].to, v4 ? 8 : 128, 0, 7, "abc", 3);
+		packet_give(&p);
+	}
+	CHECK_UINT(COUNTER(icmp_echos), RTE_DIM(cases));
+	/* What is elsewhere is reached by the gateway of its family, from an address that is not of the link only. */
+	packets_turn();
+	CHECK_INT(net_udp_send(net_link.net[0], &(struct net_udp_address){ .remote = elsewhere }, "x", 1), 0);
+	CHECK_INT(net_udp_send(net_link.net[0], &(struct net_udp_address){ .remote = far4 }, "x", 1), 0);
+	packets_turn();
+	CHECK_UINT(packets_count(IPPROTO_UDP, &last), 1);
+	CHECK_MEM(packets_ip(last) + 12, &link_ip(0)->words[3], 4);
+	CHECK_MEM(packets_sent.sent[last].bytes, link_mac(1), 6);
+	/* fe80::99 is asked for */
+	packet_icmp(&p, &gateway6, link_local(0), 136, 0, 0x60000000, NULL, 24);
+	memcpy(p.bytes + p.upper + 8, &gateway6, 16);
+	memcpy(p.bytes + p.upper + 24, (uint8_t[]){ 2, 1, 2, 0, 0, 0, 0, 0x99 }, 8);
+	p.bytes[PACKET_ETHERNET + 7] = 255;
+	packet_mend(&p);
+	packet_give(&p);
+	packets_turn();
+	if (CHECK_UINT(packets_count(IPPROTO_UDP, &last), 1)) {
+		CHECK_MEM(packets_ip(last) + 8, link_ip6(0), 16);
+		CHECK_UINT(packets_sent.sent[last].bytes[5], 0x99);
+	}
+	link_down(&net_link);
+}
+
+void addresses_without_a_route_are_not_sent_to(void)
+{
+	const struct net_address to[] = {
+		elsewhere,
+		net_address_v4(RTE_BE32(0xc6120101)),
+		net_address_v4(RTE_BE32(0xc61200ff)), /* broadcast */
+		net_address_v4(0),
+		net_address_v4(RTE_BE32(0x7f000001)),
+		net_address_v4(RTE_BE32(0xe0000001)),
+		{ .bytes = { [15] = 1 } },
+		{ .bytes = { 0xff, 2, [15] = 1 } },
+		{ .bytes = { 0xfe, 0xc0, [15] = 1 } },
+	};
+
+	packets_alone(66, NULL);
+	for (size_t i = 0; i < RTE_DIM(to); i++)
+		CHECK_INT(net_udp_send(net_link.net[0], &(struct net_udp_address){ .remote = to[i] }, "x", 1),
+			  -EHOSTUNREACH);
+	packets_turn();
+	CHECK_UINT(packets_sent.count, 0);
+	link_down(&net_link);
+}
+
+/* ---- VLANs ---- */
+
+static void tag(struct packet *p, unsigned tci)
+{
+	memmove(p->bytes + 16, p->bytes + 12, p->length - 12);
+	memcpy(p->bytes + 12, (uint8_t[]){ 0x81, 0, (uint8_t)(tci >> 8), (uint8_t)tci }, 4);
+	p->length += 4;
+}
+
+static void give_stripped(const struct packet *p, uint16_t tci)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(net_link.pool[0]);
+
+	memcpy(rte_pktmbuf_append(m, (uint16_t)p->length), p->bytes, p->length);
+	m->ol_flags |= RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
+	m->vlan_tci = tci;
+	net_input(net_link.net[0], &m, 1, net_link.now_ns);
+}
+
+void tagged_frames_are_of_their_vlan_only(void)
+{
+	const struct {
+		int tci;
+		bool taken;
+	} cases[] = { { 7, true }, { 0xa007, true }, { 8, false }, { 0, false }, { -1, false } };
+
+	for (int insert = 0; insert < 2; insert++) {
+		struct net_options o;
+		struct packet p;
+
+		link_init(&net_link, 67);
+		o = link_options(&net_link, 0);
+		link_down(&net_link);
+		o.interfaces[0].vlan = 7;
+		o.interfaces[0].vlan_insert = insert;
+		packets_alone(67, &o);
+		for (size_t i = 0; i < RTE_DIM(cases); i++) {
+			const unsigned before = packets_received;
+
+			packet_udp(&p, link_ip(1), link_ip(0), 1, 53, 8);
+			if (cases[i].tci >= 0)
+				give_stripped(&p, (uint16_t)cases[i].tci);
+			CHECK_UINT(packets_received - before, cases[i].taken && cases[i].tci >= 0);
+			if (cases[i].tci >= 0)
+				tag(&p, (unsigned)cases[i].tci);
+			packet_give(&p);
+			CHECK_UINT(packets_received - before, cases[i].taken ? 2 : 0);
+		}
+		CHECK_UINT(COUNTER(eth_other_vlan), 5);
+		packet_udp(&p, link_ip(1), link_ip(0), 1, 53, 8);
+		tag(&p, 7);
+		for (unsigned length = 1; length < 18; length++)
+			link_inject(&net_link, 0, p.bytes, length);
+		tag(&p, 7); /* a tag behind the tag */
+		packet_give(&p);
+		CHECK_UINT(COUNTER(eth_unknown_type), 1);
+		/* ARP, ND and what goes out are tagged too. */
+		net_udp_send(net_link.net[0], &(struct net_udp_address){ .remote = *link_ip6(1) }, "x", 1);
+		net_udp_send(net_link.net[0], &(struct net_udp_address){ .remote = *link_ip(1) }, "x", 1);
+		packets_turn();
+		CHECK_UINT(packets_sent.count, 2);
+		for (unsigned i = 0; i < packets_sent.count; i++) {
+			const uint8_t *type = packets_sent.sent[i].bytes + 12;
+
+			if (insert) {
+				CHECK(packets_sent.sent[i].flags & RTE_MBUF_F_TX_VLAN);
+				CHECK_UINT(packets_sent.sent[i].vlan_tci, 7);
+				CHECK_MEM(type, i ? "\x08\x06" : "\x86\xdd", 2);
+			} else {
+				CHECK_MEM(type, i ? "\x81\x00\x00\x07\x08\x06" : "\x81\x00\x00\x07\x86\xdd", 6);
+			}
+		}
+		link_down(&net_link);
+	}
+}
+
+void streams_arrive_in_a_vlan(void)
+{
+	struct net_options a, b;
+	struct pair p;
+
+	link_init(&net_link, 68);
+	a = link_options(&net_link, 0);
+	b = link_options(&net_link, 1);
+	a.interfaces[0].vlan = b.interfaces[0].vlan = 4094;
+	link_up_with(&net_link, &a, &b);
+	net_link.loss = 10;
+	connect_over_ipv6(&p, 68, 200000);
+	CHECK(link_run(&net_link, 60000 * LINK_MS, both_received, &p));
+	check_streams(&p, 68);
+	link_down(&net_link);
+}
+
+void flows_of_every_kind_are_read_without_trust(void)
+{
+	struct packet p, inner, fragment;
+	struct {
+		struct packet *p;
+		enum net_flow_kind kind;
+		uint16_t port;
+	} cases[8];
+	static struct packet made[8];
+	unsigned n = 0;
+
+	link_init(&net_link, 69);
+	link_up(&net_link);
+	for (int v6 = 0; v6 < 2; v6++) {
+		const struct net_address *from = v6 ? link_ip6(1) : link_ip(1), *to = v6 ? link_ip6(0) : link_ip(0);
+
+		packet_tcp(&p, from, to, 1, 5556, RTE_TCP_SYN_FLAG, 0);
+		made[n] = p, cases[n].kind = NET_FLOW_TCP, cases[n++].port = 5556;
+		packet_tcp(&inner, to, from, 5557, 1, 0, 0);
+		packet_icmp(&p, from, to, v6 ? 1 : 3, 1, 0, inner.bytes + PACKET_ETHERNET,
+			    inner.length - PACKET_ETHERNET);
+		made[n] = p, cases[n].kind = NET_FLOW_ERROR, cases[n++].port = 5557;
+		packet_udp(&p, from, to, 1, 5555, 100);
+		packet_cut(&p, 48, 1, 1, &fragment);
+		made[n] = fragment, cases[n].kind = NET_FLOW_FRAGMENT, cases[n++].port = 0;
+	}
+	packet_icmp(&p, link_ip6(1), link_ip6(0), 135, 0, 0, NULL, 24);
+	made[n] = p, cases[n].kind = NET_FLOW_NEIGHBOUR, cases[n++].port = 0;
+	packet_begin(&p, link_ip6(1), link_ip6(0));
+	packet_extension(&p, IPPROTO_DSTOPTS, "\1\4\0\0\0\0", 6);
+	packet_upper(&p, IPPROTO_UDP);
+	packet_append(&p, "\0\1\x15\xb3\0\10\0", 8);
+	packet_end(&p);
+	made[n] = p, cases[n].kind = NET_FLOW_UDP, cases[n++].port = 5555;
+	for (unsigned i = 0; i < n; i++)
+		for (int tagged = 0; tagged < 2; tagged++) {
+			if (tagged)
+				tag(&made[i], 5);
+			for (unsigned length = 1; length <= made[i].length; length++) {
+				struct rte_mbuf *m = rte_pktmbuf_alloc(net_link.pool[0]);
+				struct net_flow flow;
+
+				memcpy(rte_pktmbuf_append(m, (uint16_t)length), made[i].bytes, length);
+				flow = net_flow(m);
+				if (length == made[i].length) {
+					CHECK_INT(flow.kind, cases[i].kind);
+					CHECK_UINT(flow.port, cases[i].port);
+				} else if (flow.kind != NET_FLOW_OTHER) { /* enough of it is there */
+					CHECK_INT(flow.kind, cases[i].kind);
+					CHECK_UINT(flow.port, cases[i].port);
+				}
+				rte_pktmbuf_free(m);
+			}
+		}
+	link_down(&net_link);
+}
