@@ -54,7 +54,8 @@ void node_disclaim(struct node *node);
 /* What the control plane asks of this node. */
 struct control_data_plane node_data_plane(struct node *node);
 
-/* status.c: the node's figures; a new reference. */
+/* status.c: the node's figures, and those of one table or variable; new references. */
 json_t *node_status(const struct node *node);
+json_t *node_object_status(const struct node *node, const struct object_spec *spec);
 
 #endif

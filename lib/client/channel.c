@@ -68,6 +68,7 @@ void channel_destroy(struct channel *ch)
 	pthread_mutex_destroy(&ch->lock);
 	free(ch->out);
 	free(ch->in);
+	free(ch->seen);
 	free(ch);
 }
 

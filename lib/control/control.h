@@ -18,7 +18,7 @@
 #include "star_error.h"
 #include "wire/object.h"
 
-/* Called on control threads, one at a time (install, epoch) or at any time (status). */
+/* Called on control threads, one at a time (install, set_layout, sweep) or at any time (the others). */
 struct control_data_plane {
 	void *ctx;
 	/*
@@ -32,7 +32,10 @@ struct control_data_plane {
 	 */
 	int (*set_layout)(void *ctx, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
 			  struct star_error *err);
-	/* The node's figures; a new reference. */
+	/* Begins a full pass of eviction over a table of the catalogue, on every reactor. 0 or a negative errno with a sentence. */
+	int (*sweep)(void *ctx, const struct object_spec *spec, struct star_error *err);
+	/* The figures of one table or variable of the catalogue, over the node's reactors, and the node's; new references. */
+	json_t *(*object_status)(void *ctx, const struct object_spec *spec);
 	json_t *(*status)(void *ctx);
 	/* Asks the appliance to stop; returns at once. */
 	void (*shutdown)(void *ctx);

@@ -211,6 +211,12 @@ void too_many_duplicates_are_refused(void)
 	bench_stop(&b);
 }
 
+#define OP(what, flag, of, which, n, speed, memory, ...) \
+	{ \
+		.kind = what, .flags = flag, .table = of, .keys = which, .count = n, .rate = speed, .values = memory, \
+		__VA_ARGS__ \
+	}
+
 void nonsense_is_refused_before_it_is_sent(void)
 {
 	struct bench b = bench_start(1, 2, 2), other = bench_start(1, 1, 2);
@@ -218,28 +224,62 @@ void nonsense_is_refused_before_it_is_sent(void)
 	const struct star_spec spec = { .name = "bias", .ndim = 1, .shape = shape };
 	struct star_error err = { 0 };
 	struct star_table *variable = star_variable_create(b.cluster, &spec, LONG_US, &err);
-	uint64_t keys[2] = { 1, 2 };
+	const uint64_t odd_shape[] = { 2, 1500 };
+	const struct star_spec number_spec = { .name = "numbers", .dim = 2, .dtype = "int32" },
+			       odd_spec = { .name = "odd", .ndim = 2, .shape = odd_shape },
+			       lamb_spec = { .name = "lamb",
+					     .ndim = 1,
+					     .shape = shape,
+					     .optimizer = "lamb",
+					     .options = "whole=1" };
+	struct star_table *numbers = star_table_create(b.cluster, &number_spec, LONG_US, &err);
+	struct star_table *odd = star_variable_create(b.cluster, &odd_spec, LONG_US, &err);
+	struct star_table *lamb = star_variable_create(b.cluster, &lamb_spec, LONG_US, &err);
+	uint64_t keys[2] = { 1, 2 }, far[2] = { 9, 10 };
+	uint32_t versions[2] = { 0 };
 	float v[20] = { 0 };
 	const struct {
 		struct star_op op;
 		const char *says;
 	} cases[] = {
-		{ { 0, 0, b.table, keys, 2, 0, v, 0 }, "neither STAR_PULL nor STAR_PUSH" },
-		{ { STAR_PULL, 0, NULL, keys, 2, 0, v, 0 }, "table is NULL" },
-		{ { STAR_PULL, 0, other.table, keys, 2, 0, v, 0 }, "another cluster" },
-		{ { STAR_PULL, 0, b.table, keys, 0, 0, v, 0 }, "names no keys" },
-		{ { STAR_PUSH, 0, b.table, NULL, 0, 0, v, 0 }, "names no keys" },
-		{ { STAR_PULL, 0, b.table, NULL, 2, 0, v, 0 }, "keys is NULL" },
-		{ { STAR_PULL, 0, b.table, keys, 2, 0, NULL, 0 }, "values is NULL" },
-		{ { STAR_PULL, 2, b.table, keys, 2, 0, v, 0 }, "flags are 0x2" },
-		{ { STAR_PUSH, STAR_READ_ONLY, b.table, keys, 2, 0, v, 0 }, "a pull may have STAR_READ_ONLY" },
-		{ { STAR_PUSH, 0, b.table, keys, 2, -1, v, 0 }, "learning rate is -1" },
-		{ { STAR_PUSH, 0, b.table, keys, 2, NAN, v, 0 }, "learning rate is nan" },
-		{ { STAR_PULL, 0, variable, keys, 2, 0, v, 0 }, "is a variable" },
+		{ OP(0, 0, b.table, keys, 2, 0, v), "none of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL and STAR_DELETE" },
+		{ OP(5, 0, b.table, keys, 2, 0, v), "but 5" },
+		{ OP(STAR_PULL, 0, NULL, keys, 2, 0, v), "table is NULL" },
+		{ OP(STAR_PULL, 0, other.table, keys, 2, 0, v), "another cluster" },
+		{ OP(STAR_PULL, 0, b.table, keys, 0, 0, v), "names no keys" },
+		{ OP(STAR_PUSH, 0, b.table, NULL, 0, 0, v), "names no keys" },
+		{ OP(STAR_PULL, 0, b.table, NULL, 2, 0, v), "has a count, but its keys are NULL" },
+		{ OP(STAR_PULL, 0, b.table, keys, 0, 0, v), "its count is 0" },
+		{ OP(STAR_PULL, 0, b.table, keys, 2, 0, NULL), "values is NULL" },
+		{ OP(STAR_PULL, 2, b.table, keys, 2, 0, v), "flags are 0x2" },
+		{ OP(STAR_PUSH, STAR_READ_ONLY, b.table, keys, 2, 0, v), "a pull may have STAR_READ_ONLY" },
+		{ OP(STAR_PUSH, 0, b.table, keys, 2, -1, v), "learning rate is -1" },
+		{ OP(STAR_PUSH, 0, b.table, keys, 2, NAN, v), "learning rate is nan" },
+		{ OP(STAR_PULL, 0, variable, far, 2, 0, v),
+		  "variable \"bias\" has 10 rows in its first dimension, the operation names row 10" },
+		{ OP(STAR_PULL, 0, variable, keys, 2, 0, v, .versions = versions),
+		  "are those of its blocks, not of rows" },
+		{ OP(STAR_PULL, 0, b.table, keys, 2, 0, v, .versions = versions), "have no versions: create it with" },
+		{ OP(STAR_PUSH, 0, variable, NULL, 0, 0, v, .versions = versions), "has versions: only a pull may" },
+		{ OP(STAR_DELETE, 0, variable, keys, 2, 0, NULL), "is a variable: its rows cannot be deleted" },
+		{ OP(STAR_DELETE, 0, b.table, keys, 2, 0, v), "values is not NULL, and a delete has none" },
+		{ OP(STAR_PUSH_PULL, 0, b.table, keys, 2, 0, v), "results is NULL" },
+		{ OP(STAR_PULL, 0, b.table, keys, 2, 0, v, .results = v), "results is not NULL, and only a push_pull" },
+		{ OP(STAR_PULL, 0, b.table, keys, 2, 0, v, .dtype = "float"), "there is no element type \"float\"" },
+		{ OP(STAR_PULL, 0, b.table, keys, 2, 0, v, .dtype = "int8"),
+		  "float32, which is not converted to int8" },
+		{ OP(STAR_PUSH, 0, b.table, keys, 2, 0, v, .dtype = "int64"), "is not converted from int64" },
+		{ OP(STAR_PUSH, 0, b.table, keys, 2, 0, v, .scale = INFINITY), "the scale is inf" },
+		{ OP(STAR_PULL, 0, b.table, keys, 2, 0, v, .scale = 2), "has a rate or a scale, and is no push" },
+		{ OP(STAR_PUSH, 0, numbers, keys, 2, 0, v),
+		  "has no optimizer (element type int32), and takes no pushes" },
+		{ OP(STAR_PUSH, 0, lamb, keys, 2, 0, v), "works on the whole tensor: push all of it, not rows" },
+		{ OP(STAR_PULL, 0, odd, keys, 1, 0, v),
+		  "has rows of 1500 elements, which are cut across its blocks of 1024" },
 	};
 	struct star_op op, *ops = calloc(STAR_OPS_MAX + 1, sizeof(*ops));
 
-	if (!CHECK(variable != NULL))
+	if (!CHECK(variable && numbers && odd && lamb))
 		return;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		op = cases[i].op;
@@ -352,8 +392,7 @@ void tables_are_created_and_found(void)
 	CHECK_INT(err.code, -ENOENT);
 	CHECK_HAS(err.text, "sentences");
 	CHECK_UINT(b.peer->objects_count, 1);
-	CHECK_NEAR(b.peer->objects[0].rate, 0.01f, 0);
-	CHECK_NEAR(b.peer->objects[0].epsilon, 1e-10f, 0);
+	CHECK_NEAR(b.peer->objects[0].optim.rate, 0.01f, 0);
 	bench_stop(&b);
 }
 
@@ -361,7 +400,7 @@ void bad_definitions_are_refused(void)
 {
 	struct bench b = bench_start(1, 1, 1);
 	char longer[200];
-	const uint64_t shape[9] = { 1, 0, 1, 1, 1, 1, 1, 1, 1 };
+	const uint64_t shape[9] = { 1, 0, 1, 1, 1, 1, 1, 1, 1 }, huge[] = { UINT64_C(1) << 40 };
 	const struct {
 		struct star_spec spec;
 		bool variable;
@@ -374,10 +413,29 @@ void bad_definitions_are_refused(void)
 		{ { .name = "t\xff", .dim = 1 }, false, "UTF-8" },
 		{ { .name = "t" }, false, "dim is 0" },
 		{ { .name = "t", .dim = 4097 }, false, "dim is 4097" },
-		{ { .name = "t", .dim = 1, .dtype = "int7" }, false, "element type" },
-		{ { .name = "t", .dim = 1, .initializer = "ones" }, false, "initializer" },
-		{ { .name = "t", .dim = 1, .optimizer = "magic" }, false, "optimizer" },
-		{ { .name = "t", .dim = 1, .rate = INFINITY }, false, "finite" },
+		{ { .name = "t", .dim = 1, .dtype = "int7" },
+		  false,
+		  "\"t\": there is no element type \"int7\"; possible are float32, " },
+		{ { .name = "t", .dim = 1, .initializer = "twos" },
+		  false,
+		  "\"t\": there is no initializer \"twos\"; possible are zeros, " },
+		{ { .name = "t", .dim = 1, .optimizer = "magic" },
+		  false,
+		  "\"t\": there is no optimizer \"magic\"; possible are sgd, " },
+		{ { .name = "t", .dim = 1, .rate = INFINITY }, false, "rate of optimizer sgd is inf" },
+		{ { .name = "t", .dim = 1, .scale = 1 }, false, "scale=1 needs initializer" },
+		{ { .name = "t", .dim = 1, .dtype = "int8", .optimizer = "adam" },
+		  false,
+		  "optimizer adam cannot work on element type int8" },
+		{ { .name = "t", .dim = 1, .options = "beta1=0.5" },
+		  false,
+		  "beta1 is 0.5, but optimizer sgd has no use" },
+		{ { .name = "t", .dim = 1, .options = "filtr=bloom" },
+		  false,
+		  "\"t\": there is no option \"filtr\"; did you mean \"filter\"?" },
+		{ { .name = "v", .ndim = 1, .shape = huge },
+		  true,
+		  "1099511627776 elements: at most 2^38 are possible" },
 		{ { .name = "v" }, true, "0 dimensions" },
 		{ { .name = "v", .ndim = 1 }, true, "shape is NULL" },
 		{ { .name = "v", .ndim = 2, .shape = shape }, true, "dimension 1" },
@@ -471,9 +529,23 @@ void environment_is_read(void)
 void shared_library_exports_the_api_only(void)
 {
 	static const char *const api[] = {
-		"star_open",	 "star_close",	       "star_table_create",  "star_variable_create", "star_lookup",
-		"star_elements", "star_execute",       "star_execute_async", "star_request_wait",    "star_pull",
-		"star_push",	 "star_variable_pull", "star_variable_push", "star_error_set",
+		"star_open",
+		"star_close",
+		"star_table_create",
+		"star_variable_create",
+		"star_lookup",
+		"star_elements",
+		"star_execute",
+		"star_execute_async",
+		"star_request_wait",
+		"star_pull",
+		"star_push",
+		"star_variable_pull",
+		"star_variable_push",
+		"star_error_set",
+		"star_blocks",
+		"star_bytes",
+		"star_clip_global_norm",
 	};
 	static const char *const inside[] = { "channel_submit", "keeper_turn", "jsonrpc_call", "crc32", "config_load" };
 	char path[4096];

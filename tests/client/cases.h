@@ -42,6 +42,17 @@ void open_says_what_is_wrong(void);
 void environment_is_read(void);
 void shared_library_exports_the_api_only(void);
 
+/* tables.c */
+void values_have_the_type_that_is_asked_for(void);
+void push_pull_is_one_trip(void);
+void deletes_and_conditional_pulls_go_apart(void);
+void only_what_is_new_is_written(void);
+void rows_of_variables_are_gathered_and_scattered(void);
+void whole_variables_go_to_one_reactor(void);
+void pulled_versions_go_with_pushes(void);
+void gradients_are_clipped_by_their_norm(void);
+void sizes_are_told(void);
+
 /* async.c */
 void callbacks_run_once_elsewhere(void);
 void pushes_and_pulls_of_a_channel_keep_their_order(void);
