@@ -134,6 +134,7 @@ static int serve(const struct config *config, const sigset_t *signals)
 	if (node_start(&node, config, &err) == 0) {
 		const struct control_options options = { .config = config,
 							 .incarnation = node.incarnation,
+							 .steering = node_steering(&node),
 							 .data_plane = node_data_plane(&node) };
 
 		control = control_create(&options, &err);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "wire/layout.h"
 
 enum { RPC_SLICES_A_TURN = 8, STALL_S = 30, DELAYED_ACK_US = 1000 };
@@ -82,9 +83,11 @@ static void fill_net_options(const struct node *node, const struct shard *shard,
 		interface->port = node->ports[i]->id;
 		interface->mtu = node->ports[i]->mtu;
 		interface->mac = node->ports[i]->mac;
-		interface->address = inet_addr(port->address);
-		interface->gateway = port->gateway[0] ? inet_addr(port->gateway) : 0;
-		interface->prefix = port->prefix;
+		interface->addresses_count = 1;
+		interface->addresses[0].address = net_address_v4(inet_addr(port->address));
+		interface->addresses[0].prefix = port->prefix;
+		if (port->gateway[0])
+			interface->gateway4 = net_address_v4(inet_addr(port->gateway));
 	}
 }
 
@@ -174,11 +177,13 @@ static int open_ports(struct node *node, struct star_error *err)
 		pools[i] = shard->pool;
 	}
 	for (; node->ports_count < config->ports_count; node->ports_count++) {
-		struct port *port = port_open(&config->ports[node->ports_count], node->ports_count, pools,
-					      (uint16_t)node->shards_count, err);
+		const struct config_port *options = &config->ports[node->ports_count];
+		struct port *port = port_open(options, node->ports_count, pools, (uint16_t)node->shards_count,
+					      config->own.data.port, err);
 
 		if (!port)
 			return err->code;
+		log_info("port %s: flows reach their reactors by %s", port->name, port_steers_text(port->steers));
 		node->ports[node->ports_count] = port;
 	}
 	return 0;
@@ -372,6 +377,14 @@ static json_t *node_figures(void *ctx)
 static void node_shutdown(void *ctx)
 {
 	kill(getpid(), SIGTERM); /* main waits for it */
+}
+
+struct steering node_steering(const struct node *node)
+{
+	for (unsigned i = 0; i < node->ports_count; i++)
+		if (strcmp(node->config->ports[i].address, node->config->own.data.host) == 0)
+			return node->ports[i]->steering;
+	return (struct steering){ 0 };
 }
 
 struct control_data_plane node_data_plane(struct node *node)

@@ -53,6 +53,8 @@ void node_disclaim(struct node *node);
 
 /* What the control plane asks of this node. */
 struct control_data_plane node_data_plane(struct node *node);
+/* What clients need to choose their source ports for the data address; entries 0: nothing. */
+struct steering node_steering(const struct node *node);
 
 /* status.c: the node's figures, and those of one table or variable; new references. */
 json_t *node_status(const struct node *node);

@@ -13,7 +13,8 @@ static json_t *ports_json(const struct node *node)
 		char mac[RTE_ETHER_ADDR_FMT_SIZE];
 
 		rte_ether_format_addr(mac, sizeof(mac), &port->mac);
-		json_array_append_new(ports, json_pack("{s:s, s:s, s:s, s:s, s:i}", "name", port->name, "interface",
+		json_array_append_new(ports, json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "name", port->name, "steering",
+						       port_steers_text(port->steers), "interface",
 						       node->config->ports[i].interface, "mac", mac, "address",
 						       node->config->ports[i].address, "mtu", (int)port->mtu));
 	}

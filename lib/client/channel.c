@@ -66,6 +66,7 @@ void channel_destroy(struct channel *ch)
 {
 	channel_close(ch);
 	pthread_mutex_destroy(&ch->lock);
+	free(ch->steering);
 	free(ch->out);
 	free(ch->in);
 	free(ch->seen);

@@ -170,7 +170,8 @@ struct channel {
 	uint32_t task, reactor, incarnation;
 	socklen_t address_bytes;
 	struct sockaddr_storage address;
-	char label[128]; /* "PS task 1, reactor 0 (198.18.0.2:7000)" */
+	struct steering *steering; /* NULL: any source port will do */
+	char label[128];	   /* "PS task 1, reactor 0 (198.18.0.2:7000)" */
 
 	pthread_mutex_t lock; /* of all that follows, up to the next comment */
 	enum channel_state state;
@@ -377,6 +378,8 @@ void channel_pump(struct channel *ch, uint64_t now_ns);
 void channel_close(struct channel *ch);
 
 /* connect.c: with the lock held */
+/* Binds a socket that is to be connected to a source port whose flow reaches the channel's reactor, where that matters. */
+void steer_bind(struct channel *ch);
 void connect_start(struct channel *ch, uint64_t now_ns);
 /* false: given up; err says why. */
 bool connect_continue(struct channel *ch, short revents, uint64_t now_ns, struct star_error *err);

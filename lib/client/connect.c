@@ -42,6 +42,7 @@ void connect_start(struct channel *ch, uint64_t now_ns)
 		failed(ch, errno, now_ns);
 		return;
 	}
+	steer_bind(ch);
 	setsockopt(ch->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	if (getrandom(&ch->session, sizeof(ch->session), GRND_NONBLOCK) != (ssize_t)sizeof(ch->session))
 		ch->session = prng_next(&ch->prng); /* early in the boot; it need not be a secret */

@@ -63,6 +63,11 @@ static struct channel *add_channel(struct star_cluster *cluster, const struct la
 
 	if (!ch)
 		return NULL;
+	if (node->steering.entries) {
+		ch->steering = malloc(sizeof(*ch->steering));
+		if (ch->steering) /* without it the node hands over */
+			*ch->steering = node->steering;
+	}
 	ch->next_all = cluster->channels;
 	cluster->channels = ch;
 	cluster->channels_count++;

@@ -53,6 +53,7 @@ static int start_leading(struct control *control, struct star_error *err)
 	own->layout.data_port = config->own.data.port;
 	own->layout.reactors = config->reactors;
 	strcpy(own->layout.data_host, config->own.data.host);
+	own->layout.steering = control->steering;
 	own->joined = true;
 	control->layout_due = true;
 	return leader_lay_out(control, 0, err);
@@ -109,6 +110,7 @@ struct control *control_create(const struct control_options *options, struct sta
 	control->config = options->config;
 	control->data_plane = options->data_plane;
 	control->incarnation = options->incarnation;
+	control->steering = options->steering;
 	control->task = options->config->task_index;
 	control->started_us = clock_us();
 	init_sync(control);

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/steering.h"
 #include "config/config.h"
 #include "star_error.h"
 #include "wire/object.h"
@@ -44,6 +45,7 @@ struct control_data_plane {
 struct control_options {
 	const struct config *config; /* must outlive the control plane */
 	uint32_t incarnation;	     /* not 0 */
+	struct steering steering;    /* of its data address; entries 0: none */
 	struct control_data_plane data_plane;
 };
 

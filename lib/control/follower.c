@@ -37,6 +37,8 @@ static json_t *join_params(struct control *control, bool with_objects)
 	json_object_set_new(params, "objects_count", json_integer((json_int_t)json_array_size(objects)));
 	if (with_objects)
 		json_object_set(params, "objects", objects);
+	if (control->steering.entries)
+		json_object_set_new(params, "steering", steering_to_json(&control->steering));
 	json_decref(objects);
 	return params;
 }

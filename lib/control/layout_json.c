@@ -14,9 +14,13 @@ json_t *layout_to_json(const struct layout *layout)
 	for (uint32_t i = 0; i < layout->nodes_count; i++) {
 		const struct layout_node *node = &layout->nodes[i];
 
-		json_array_append_new(nodes, json_pack("{s:i, s:I, s:s, s:i, s:i}", "task", (int)i, "incarnation",
-						       (json_int_t)node->incarnation, "data_host", node->data_host,
-						       "data_port", node->data_port, "reactors", (int)node->reactors));
+		json_t *json = json_pack("{s:i, s:I, s:s, s:i, s:i}", "task", (int)i, "incarnation",
+					 (json_int_t)node->incarnation, "data_host", node->data_host, "data_port",
+					 node->data_port, "reactors", (int)node->reactors);
+
+		if (node->steering.entries)
+			json_object_set_new(json, "steering", steering_to_json(&node->steering));
+		json_array_append_new(nodes, json);
 	}
 	return json_pack("{s:I, s:i, s:i, s:o}", "epoch", (json_int_t)layout->epoch, "partitions",
 			 (int)layout->partitions, "reactors", (int)layout->reactors, "nodes", nodes);
@@ -44,7 +48,7 @@ int layout_node_from_json(const json_t *json, struct layout_node *node, struct s
 			node->reactors);
 	strcpy(node->data_host, host);
 	node->data_port = (uint16_t)port;
-	return 0;
+	return steering_from_json(json_object_get(json, "steering"), node->reactors, &node->steering, err);
 }
 
 static int read_nodes(const json_t *nodes, struct layout *layout, struct star_error *err)

@@ -306,7 +306,7 @@ static int read_join(const struct control *control, const json_t *params, struct
 {
 	static const char *const members[] = { "task",		"incarnation", "data_host", "data_port",
 					       "reactors",	"partitions",  "ps_count",  "epoch",
-					       "objects_count", "objects",     NULL };
+					       "objects_count", "objects",     "steering",  NULL };
 	const uint32_t last = control->config->ps_count - 1;
 
 	*join = (struct join){ 0 };

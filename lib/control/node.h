@@ -50,6 +50,7 @@ struct cluster_node {
 struct control {
 	const struct config *config;
 	struct control_data_plane data_plane;
+	struct steering steering;
 	uint32_t incarnation;
 	uint32_t task;
 	uint64_t started_us;

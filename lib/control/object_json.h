@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "base/steering.h"
 #include "star_error.h"
 #include "wire/layout.h"
 #include "wire/object.h"
@@ -26,6 +27,7 @@ struct layout_node {
 	char data_host[64];
 	uint16_t data_port; /* of its reactor 0; reactor r has data_port + r */
 	uint32_t reactors;
+	struct steering steering; /* entries 0: source ports do not matter */
 };
 
 struct layout {
@@ -43,5 +45,9 @@ struct layout *layout_from_json(const json_t *json, struct star_error *err);
 
 /* A node's own part of it, as in a layout's "nodes" and in a join. Checks everything. 0 or -EINVAL with the member's name. */
 int layout_node_from_json(const json_t *json, struct layout_node *node, struct star_error *err);
+
+/* A node's "steering": {"key": hexadecimal digits, "queues": [...]}; from_json takes NULL for none. */
+json_t *steering_to_json(const struct steering *steering);
+int steering_from_json(const json_t *json, uint32_t queues, struct steering *steering, struct star_error *err);
 
 #endif

@@ -86,7 +86,7 @@ static struct arp_entry *arp_make(struct net *net, struct net_interface *interfa
 	return victim;
 }
 
-static void arp_send(struct net *net, struct net_interface *interface, uint16_t opcode,
+static void arp_send(struct net *net, struct net_interface *interface, uint16_t opcode, rte_be32_t from,
 		     const struct rte_ether_addr *to_mac, rte_be32_t to)
 {
 	static const struct rte_ether_addr broadcast = { { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff } };
@@ -107,7 +107,7 @@ static void arp_send(struct net *net, struct net_interface *interface, uint16_t 
 	arp->arp_plen = sizeof(rte_be32_t);
 	arp->arp_opcode = rte_cpu_to_be_16(opcode);
 	arp->arp_data.arp_sha = interface->options.mac;
-	arp->arp_data.arp_sip = interface->options.address;
+	arp->arp_data.arp_sip = from;
 	memset(&arp->arp_data.arp_tha, 0, sizeof(arp->arp_data.arp_tha));
 	if (to_mac)
 		arp->arp_data.arp_tha = *to_mac;
@@ -118,10 +118,14 @@ static void arp_send(struct net *net, struct net_interface *interface, uint16_t 
 
 static void arp_ask(struct net *net, struct net_interface *interface, struct arp_entry *entry)
 {
+	const struct net_address to = net_address_v4(entry->address);
+	const struct net_interface_address *own = net_on_link(interface, &to);
+
 	entry->asked_ns = net->now_ns;
 	entry->tries++;
 	net->counters.arp_requests++;
-	arp_send(net, interface, RTE_ARP_OP_REQUEST, entry->resolved ? &entry->mac : NULL, entry->address);
+	arp_send(net, interface, RTE_ARP_OP_REQUEST, own ? net_address_to_v4(&own->address) : 0,
+		 entry->resolved ? &entry->mac : NULL, entry->address);
 }
 
 static void arp_learn(struct net *net, struct arp_entry *entry, const struct rte_ether_addr *mac)
@@ -143,25 +147,31 @@ void arp_input(struct net *net, struct net_interface *interface, struct rte_mbuf
 	const struct rte_arp_hdr *arp =
 		(const struct rte_arp_hdr *)(rte_pktmbuf_mtod(frame, const struct rte_ether_hdr *) + 1);
 	const struct rte_arp_ipv4 *data = &arp->arp_data;
+	struct net_address from, to;
 	struct arp_entry *entry;
 	bool for_us;
 
 	if (rte_pktmbuf_data_len(frame) < sizeof(struct rte_ether_hdr) + sizeof(*arp) ||
 	    arp->arp_hardware != RTE_BE16(RTE_ARP_HRD_ETHER) || arp->arp_protocol != RTE_BE16(RTE_ETHER_TYPE_IPV4) ||
 	    arp->arp_hlen != RTE_ETHER_ADDR_LEN || arp->arp_plen != sizeof(rte_be32_t) ||
-	    !rte_is_valid_assigned_ether_addr(&data->arp_sha) || data->arp_sip == interface->options.address ||
-	    ((data->arp_sip ^ interface->options.address) & interface->mask)) {
+	    !rte_is_valid_assigned_ether_addr(&data->arp_sha)) {
 		NET_DROP(net, frame, arp_bad);
 		return;
 	}
-	for_us = data->arp_tip == interface->options.address;
+	from = net_address_v4(data->arp_sip);
+	to = net_address_v4(data->arp_tip);
+	if (net_is_own(interface, &from) || !net_on_link(interface, &from)) {
+		NET_DROP(net, frame, arp_bad);
+		return;
+	}
+	for_us = net_is_own(interface, &to);
 	entry = arp_find(interface, data->arp_sip);
 	if (!entry && for_us && arp->arp_opcode == RTE_BE16(RTE_ARP_OP_REQUEST) && data->arp_sip)
 		entry = arp_make(net, interface, data->arp_sip); /* who asks for us will be answered by more than ARP */
 	if (entry && for_us)
 		arp_learn(net, entry, &data->arp_sha);
 	if (for_us && arp->arp_opcode == RTE_BE16(RTE_ARP_OP_REQUEST) && !net->options.arp_silent)
-		arp_send(net, interface, RTE_ARP_OP_REPLY, &data->arp_sha, data->arp_sip);
+		arp_send(net, interface, RTE_ARP_OP_REPLY, data->arp_tip, &data->arp_sha, data->arp_sip);
 	rte_pktmbuf_free(frame);
 }
 

@@ -7,10 +7,11 @@
 #define NET_CHECKSUM_H
 
 #include <rte_byteorder.h>
-#include <rte_ip.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "net/address.h"
 
 /* Adds data to a sum that has not been folded; at most 64 KiB together, so that 64 bits never overflow. */
 static inline uint64_t checksum_add(uint64_t sum, const void *data, size_t bytes)
@@ -36,13 +37,18 @@ static inline uint16_t checksum_fold(uint64_t sum)
 	return (uint16_t)sum;
 }
 
-/* The sum of the pseudo header (RFC 9293, 3.1) and of a TCP segment or UDP datagram; 0xffff where its checksum holds. */
-static inline uint16_t checksum_transport(rte_be32_t from, rte_be32_t to, uint8_t protocol, const void *data,
-					  uint16_t bytes)
+/* The sum of the pseudo header (RFC 9293, 3.1; RFC 8200, 8.1) and of a TCP segment or UDP datagram; 0xffff where its checksum holds. */
+static inline uint16_t checksum_transport(const struct net_address *from, const struct net_address *to,
+					  uint8_t protocol, const void *data, uint16_t bytes)
 {
-	const uint64_t pseudo = (uint64_t)from + to + rte_cpu_to_be_16(protocol) + rte_cpu_to_be_16(bytes);
+	uint64_t sum = (uint64_t)rte_cpu_to_be_16(protocol) + rte_cpu_to_be_16(bytes);
 
-	return checksum_fold(checksum_add(pseudo, data, bytes));
+	if (net_address_is_v4(from))
+		sum += (uint64_t)net_address_to_v4(from) + net_address_to_v4(to);
+	else
+		for (int i = 0; i < 4; i++)
+			sum += (uint64_t)from->words[i] + to->words[i];
+	return checksum_fold(checksum_add(sum, data, bytes));
 }
 
 #endif

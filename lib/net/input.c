@@ -23,6 +23,7 @@ static void ip_input(struct net *net, struct net_interface *interface, struct rt
 {
 	const struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod(packet, const struct rte_ipv4_hdr *);
 	const uint16_t have = rte_pktmbuf_data_len(packet);
+	struct net_packet p;
 	uint16_t header, total;
 
 	if (have < sizeof(*ip)) {
@@ -39,7 +40,13 @@ static void ip_input(struct net *net, struct net_interface *interface, struct rt
 		NET_DROP(net, packet, ip_bad_checksum);
 		return;
 	}
-	if (ip->dst_addr != interface->options.address) {
+	p = (struct net_packet){ .interface = interface,
+				 .header = ip,
+				 .from = net_address_v4(ip->src_addr),
+				 .to = net_address_v4(ip->dst_addr),
+				 .protocol = ip->next_proto_id,
+				 .tos = ip->type_of_service };
+	if (!net_is_own(interface, &p.to)) {
 		NET_DROP(net, packet, ip_not_mine);
 		return;
 	}
@@ -55,13 +62,13 @@ static void ip_input(struct net *net, struct net_interface *interface, struct rt
 	rte_pktmbuf_adj(packet, header);
 	switch (ip->next_proto_id) {
 	case IPPROTO_TCP:
-		tcp_input(net, interface, packet, ip);
+		tcp_input(net, packet, &p);
 		break;
 	case IPPROTO_UDP:
-		udp_input(net, packet, ip);
+		udp_input(net, packet, &p);
 		break;
 	case IPPROTO_ICMP:
-		icmp_input(net, interface, packet, ip);
+		icmp_input(net, packet, &p);
 		break;
 	default:
 		NET_DROP(net, packet, ip_unknown_protocol);

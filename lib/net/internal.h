@@ -65,7 +65,6 @@ struct arp_entry {
 
 struct net_interface {
 	struct net_interface_options options;
-	rte_be32_t mask;
 	struct arp_entry arp[ARP_SETS][ARP_WAYS];
 };
 
@@ -123,25 +122,60 @@ struct net {
 		rte_pktmbuf_free(m); \
 	} while (0)
 
-/* Whether a TCP or UDP checksum holds. */
-static inline bool net_checksum_holds(const struct rte_ipv4_hdr *ip, const void *data, uint16_t bytes)
+/* A received IP packet of either family, for what is above IP. */
+struct net_packet {
+	struct net_interface *interface;
+	const void *header; /* the IP header: still readable before the mbuf's data */
+	struct net_address from, to;
+	uint8_t protocol;
+	uint8_t tos; /* traffic class; its low two bits are ECN's (RFC 3168) */
+};
+
+static inline bool net_is_own(const struct net_interface *interface, const struct net_address *address)
 {
-	return checksum_transport(ip->src_addr, ip->dst_addr, ip->next_proto_id, data, bytes) == 0xffff;
+	for (unsigned i = 0; i < interface->options.addresses_count; i++)
+		if (net_address_equal(&interface->options.addresses[i].address, address))
+			return true;
+	return false;
+}
+
+/* Where packets to an address go. */
+struct net_path {
+	struct net_interface *interface;
+	struct net_address local, remote, next_hop;
+	uint16_t mtu; /* of IP packets */
+};
+
+/* The address of the interface that has `to` on its own network, or NULL. */
+const struct net_interface_address *net_on_link(const struct net_interface *interface, const struct net_address *to);
+
+/* The path to `to`, from one of our addresses (NULL: the one that fits); false: there is none. */
+bool net_path_find(struct net *net, const struct net_address *to, const struct net_address *from,
+		   struct net_path *path);
+
+/* Bytes of an IP header on this path. */
+static inline uint16_t net_path_header(const struct net_path *path)
+{
+	return net_address_is_v4(&path->remote) ? sizeof(struct rte_ipv4_hdr) : sizeof(struct rte_ipv6_hdr);
+}
+
+/* Puts IP and Ethernet headers before a packet of that protocol and sends it, as soon as the next hop's address is known. Owns
+ * it. tos: as in net_packet. */
+void net_send(struct net *net, const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol, uint8_t tos);
+
+/* Whether a TCP or UDP checksum holds. */
+static inline bool net_checksum_holds(const struct net_packet *p, const void *data, uint16_t bytes)
+{
+	return checksum_transport(&p->from, &p->to, p->protocol, data, bytes) == 0xffff;
 }
 
 /* output.c */
-struct net_interface *net_route(struct net *net, rte_be32_t to, rte_be32_t *next_hop);
 void net_transmit(struct net *net, struct rte_mbuf *frame);
 /* Frames that net_transmit can still take. */
 static inline uint32_t net_room(const struct net *net)
 {
 	return NET_OUTPUT_MAX - (net->output_tail - net->output_head);
 }
-/* Puts an Ethernet header before an IPv4 packet and sends it, when the next hop's address is known. */
-void net_send_ip(struct net *net, struct net_interface *interface, struct rte_mbuf *packet, rte_be32_t next_hop);
-/* Fills an IPv4 header, checksum included, for a packet whose data starts with it. */
-void net_fill_ip(struct net *net, struct rte_ipv4_hdr *ip, uint8_t protocol, rte_be32_t from, rte_be32_t to,
-		 uint16_t bytes);
 /* An mbuf for a packet made here; counted when there is none. */
 struct rte_mbuf *net_alloc(struct net *net);
 
@@ -153,11 +187,9 @@ const struct rte_ether_addr *arp_resolve(struct net *net, struct net_interface *
 void arp_timer_fire(struct wheel_timer *timer, uint64_t now_ns);
 void arp_fini(struct net *net, struct net_interface *interface);
 
-/* The inputs own packet, whose data starts at the layer's own header; ip is still readable before it. */
-void icmp_input(struct net *net, struct net_interface *interface, struct rte_mbuf *packet,
-		const struct rte_ipv4_hdr *ip);
-void udp_input(struct net *net, struct rte_mbuf *packet, const struct rte_ipv4_hdr *ip);
-void tcp_input(struct net *net, struct net_interface *interface, struct rte_mbuf *packet,
-	       const struct rte_ipv4_hdr *ip);
+/* The inputs own m, whose data starts at the layer's own header. */
+void icmp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet);
+void udp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet);
+void tcp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet);
 
 #endif

@@ -17,10 +17,11 @@ static int check(const struct net_options *o, struct star_error *err)
 	if (o->connections_max < 1 || o->rto_min_us < 1 || o->rto_max_us < o->rto_min_us)
 		return star_error_set(err, -EINVAL, "connections and retransmission timeouts must be positive");
 	for (unsigned i = 0; i < o->interfaces_count; i++)
-		if (o->interfaces[i].prefix > 32 || o->interfaces[i].mtu < 576 ||
+		if (o->interfaces[i].addresses_count < 1 || o->interfaces[i].addresses_count > NET_ADDRESSES_MAX ||
+		    o->interfaces[i].mtu < 576 ||
 		    o->interfaces[i].mtu > rte_pktmbuf_data_room_size(o->pool) - RTE_PKTMBUF_HEADROOM)
-			return star_error_set(err, -EINVAL, "interface %u: prefix %u or mtu %u is out of range", i,
-					      o->interfaces[i].prefix, o->interfaces[i].mtu);
+			return star_error_set(err, -EINVAL, "interface %u: %u addresses or mtu %u is out of range", i,
+					      o->interfaces[i].addresses_count, o->interfaces[i].mtu);
 	return 0;
 }
 
@@ -43,14 +44,8 @@ struct net *net_create(const struct net_options *options, struct star_error *err
 	net->pool = options->pool;
 	net->now_ns = options->now_ns;
 	net->interfaces_count = options->interfaces_count;
-	for (unsigned i = 0; i < options->interfaces_count; i++) {
-		struct net_interface *interface = &net->interfaces[i];
-
-		interface->options = options->interfaces[i];
-		interface->mask = interface->options.prefix
-					  ? rte_cpu_to_be_32(UINT32_MAX << (32 - interface->options.prefix))
-					  : 0;
-	}
+	for (unsigned i = 0; i < options->interfaces_count; i++)
+		net->interfaces[i].options = options->interfaces[i];
 	wheel_init(&net->wheel, options->now_ns);
 	net->arp_timer.fire = arp_timer_fire;
 	if (tcp_table_init(net) < 0)

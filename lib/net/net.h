@@ -15,10 +15,12 @@
 #include <stdint.h>
 
 #include "base/wheel.h"
+#include "net/address.h"
 #include "star_error.h"
 
 enum net_limits {
 	NET_INTERFACES_MAX = 8,
+	NET_ADDRESSES_MAX = 8, /* of an interface */
 	NET_PRIV_BYTES = 64,   /* private area that each mbuf of the pool must have */
 	NET_OUTPUT_MAX = 1024, /* frames waiting for net_output */
 	NET_LISTENERS_MAX = 16,
@@ -85,9 +87,12 @@ struct net_interface_options {
 	uint16_t port; /* DPDK's id: frames come in and go out with mbuf->port set to it */
 	uint16_t mtu;
 	struct rte_ether_addr mac;
-	rte_be32_t address;
-	rte_be32_t gateway; /* 0: none */
-	unsigned prefix;
+	unsigned addresses_count;
+	struct net_interface_address {
+		struct net_address address;
+		unsigned prefix; /* up to 32 or 128 */
+	} addresses[NET_ADDRESSES_MAX];
+	struct net_address gateway4, gateway6; /* none: all zero */
 };
 
 struct net_options {
@@ -139,11 +144,11 @@ struct net_flow {
 struct net_flow net_flow(const struct rte_mbuf *frame);
 
 /* UDP. payload is the callee's to read during the call; addresses and ports are the peer's. */
-typedef void net_udp_receive(void *ctx, struct net *net, rte_be32_t address, rte_be16_t port, const void *payload,
-			     uint16_t bytes);
+typedef void net_udp_receive(void *ctx, struct net *net, const struct net_address *address, rte_be16_t port,
+			     const void *payload, uint16_t bytes);
 int net_udp_bind(struct net *net, uint16_t port, net_udp_receive *receive, void *ctx);
 /* 0, or -ENOMEM, -EHOSTUNREACH, -EMSGSIZE. */
-int net_udp_send(struct net *net, uint16_t from_port, rte_be32_t address, rte_be16_t port, const void *payload,
-		 uint16_t bytes);
+int net_udp_send(struct net *net, uint16_t from_port, const struct net_address *address, rte_be16_t port,
+		 const void *payload, uint16_t bytes);
 
 #endif

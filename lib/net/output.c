@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The way out: routes, IPv4 and Ethernet headers, the queue that net_output empties. */
+/* The way out: routes, IP and Ethernet headers, the queue that net_output empties. */
 #include "net/internal.h"
 
 struct rte_mbuf *net_alloc(struct net *net)
@@ -11,22 +11,50 @@ struct rte_mbuf *net_alloc(struct net *net)
 	return m;
 }
 
-struct net_interface *net_route(struct net *net, rte_be32_t to, rte_be32_t *next_hop)
+const struct net_interface_address *net_on_link(const struct net_interface *interface, const struct net_address *to)
 {
-	for (unsigned i = 0; i < net->interfaces_count; i++) {
-		struct net_interface *interface = &net->interfaces[i];
+	for (unsigned i = 0; i < interface->options.addresses_count; i++) {
+		const struct net_interface_address *a = &interface->options.addresses[i];
+		const bool v4 = net_address_is_v4(&a->address);
 
-		if (((to ^ interface->options.address) & interface->mask) == 0) {
-			*next_hop = to;
-			return interface;
-		}
+		if (v4 == net_address_is_v4(to) && net_address_same_prefix(&a->address, to, a->prefix + (v4 ? 96 : 0)))
+			return a;
 	}
-	for (unsigned i = 0; i < net->interfaces_count; i++)
-		if (net->interfaces[i].options.gateway) {
-			*next_hop = net->interfaces[i].options.gateway;
-			return &net->interfaces[i];
-		}
 	return NULL;
+}
+
+static const struct net_interface_address *first_of_family(const struct net_interface *interface, bool v4)
+{
+	for (unsigned i = 0; i < interface->options.addresses_count; i++)
+		if (net_address_is_v4(&interface->options.addresses[i].address) == v4)
+			return &interface->options.addresses[i];
+	return NULL;
+}
+
+bool net_path_find(struct net *net, const struct net_address *to, const struct net_address *from, struct net_path *path)
+{
+	const bool v4 = net_address_is_v4(to);
+	const struct net_interface_address *own = NULL;
+	struct net_interface *interface = NULL;
+
+	path->next_hop = *to;
+	for (unsigned i = 0; i < net->interfaces_count && !own; i++) {
+		interface = &net->interfaces[i];
+		own = net_on_link(interface, to);
+	}
+	for (unsigned i = 0; i < net->interfaces_count && !own; i++) {
+		interface = &net->interfaces[i];
+		path->next_hop = v4 ? interface->options.gateway4 : interface->options.gateway6;
+		if (!net_address_is_none(&path->next_hop))
+			own = first_of_family(interface, v4);
+	}
+	if (!own)
+		return false;
+	path->interface = interface;
+	path->local = from ? *from : own->address;
+	path->remote = *to;
+	path->mtu = interface->options.mtu;
+	return true;
 }
 
 void net_transmit(struct net *net, struct rte_mbuf *frame)
@@ -38,31 +66,36 @@ void net_transmit(struct net *net, struct rte_mbuf *frame)
 	net->output[net->output_tail++ % NET_OUTPUT_MAX] = frame;
 }
 
-void net_fill_ip(struct net *net, struct rte_ipv4_hdr *ip, uint8_t protocol, rte_be32_t from, rte_be32_t to,
-		 uint16_t bytes)
+static void put_ipv4(struct net *net, const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol,
+		     uint8_t tos)
 {
+	struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)rte_pktmbuf_prepend(packet, sizeof(*ip));
+
 	ip->version_ihl = RTE_IPV4_VHL_DEF;
-	ip->type_of_service = 0;
-	ip->total_length = rte_cpu_to_be_16(bytes);
+	ip->type_of_service = tos;
+	ip->total_length = rte_cpu_to_be_16(rte_pktmbuf_data_len(packet));
 	ip->packet_id = rte_cpu_to_be_16(net->ip_id++);
 	ip->fragment_offset = RTE_BE16(RTE_IPV4_HDR_DF_FLAG);
 	ip->time_to_live = NET_TTL;
 	ip->next_proto_id = protocol;
 	ip->hdr_checksum = 0;
-	ip->src_addr = from;
-	ip->dst_addr = to;
+	ip->src_addr = net_address_to_v4(&path->local);
+	ip->dst_addr = net_address_to_v4(&path->remote);
 	ip->hdr_checksum = (uint16_t)~checksum_fold(checksum_add(0, ip, sizeof(*ip)));
 }
 
-void net_send_ip(struct net *net, struct net_interface *interface, struct rte_mbuf *packet, rte_be32_t next_hop)
+void net_send(struct net *net, const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol, uint8_t tos)
 {
-	struct rte_ether_hdr *eth = (struct rte_ether_hdr *)rte_pktmbuf_prepend(packet, sizeof(*eth));
+	struct net_interface *interface = path->interface;
 	const struct rte_ether_addr *mac;
+	struct rte_ether_hdr *eth;
 
+	put_ipv4(net, path, packet, protocol, tos);
+	eth = (struct rte_ether_hdr *)rte_pktmbuf_prepend(packet, sizeof(*eth));
 	eth->src_addr = interface->options.mac;
 	eth->ether_type = RTE_BE16(RTE_ETHER_TYPE_IPV4);
 	packet->port = interface->options.port;
-	mac = arp_resolve(net, interface, next_hop, packet);
+	mac = arp_resolve(net, interface, net_address_to_v4(&path->next_hop), packet);
 	if (likely(mac)) {
 		eth->dst_addr = *mac;
 		net_transmit(net, packet);

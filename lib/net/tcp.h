@@ -36,8 +36,8 @@ struct tcp_handler {
 int tcp_listen(struct net *net, uint16_t port, const struct tcp_handler *handler, void *ctx);
 
 /* Starts an active open; user is the connection's from the start. NULL with err. */
-struct tcp_conn *tcp_connect(struct net *net, rte_be32_t address, uint16_t port, const struct tcp_handler *handler,
-			     void *ctx, void *user, struct star_error *err);
+struct tcp_conn *tcp_connect(struct net *net, const struct net_address *address, uint16_t port,
+			     const struct tcp_handler *handler, void *ctx, void *user, struct star_error *err);
 
 /* Payload bytes that a segment of this connection can carry. */
 uint32_t tcp_mss(const struct tcp_conn *conn);
@@ -67,7 +67,7 @@ void tcp_abort(struct tcp_conn *conn);
 struct net *tcp_net(const struct tcp_conn *conn);
 
 struct tcp_address {
-	rte_be32_t local, remote;
+	struct net_address local, remote;
 	uint16_t local_port, remote_port;
 };
 struct tcp_address tcp_address(const struct tcp_conn *conn);

@@ -17,21 +17,8 @@ enum {
 
 #define INVALID_ANSWER_NS (500 * NET_MS)
 
-/* A received segment. tcp points into the packet's memory before its payload, and stays readable. */
-struct segment {
-	const struct rte_ipv4_hdr *ip;
-	const struct rte_tcp_hdr *tcp;
-	struct rte_mbuf *payload; /* data only */
-	uint32_t seq, ack, window;
-	uint32_t bytes; /* of payload */
-	uint32_t space; /* of sequence: payload, SYN and FIN */
-	uint16_t mss;
-	int8_t scale; /* -1: no such option */
-	uint8_t flags;
-};
-
 /* false for a list that does not parse: a length of 0 or 1, or past the end. */
-static bool parse_options(struct segment *s, const uint8_t *option, unsigned bytes)
+static bool parse_options(struct tcp_segment *s, const uint8_t *option, unsigned bytes)
 {
 	s->mss = 536;
 	s->scale = -1;
@@ -57,10 +44,10 @@ static bool parse_options(struct segment *s, const uint8_t *option, unsigned byt
 }
 
 /* Owns the payload on success only. */
-static bool parse(struct net *net, struct rte_mbuf *packet, const struct rte_ipv4_hdr *ip, struct segment *s)
+static bool parse(struct net *net, struct rte_mbuf *m, const struct net_packet *packet, struct tcp_segment *s)
 {
-	const struct rte_tcp_hdr *tcp = rte_pktmbuf_mtod(packet, const struct rte_tcp_hdr *);
-	const uint16_t have = rte_pktmbuf_data_len(packet);
+	const struct rte_tcp_hdr *tcp = rte_pktmbuf_mtod(m, const struct rte_tcp_hdr *);
+	const uint16_t have = rte_pktmbuf_data_len(m);
 	uint16_t header;
 
 	if (have < sizeof(*tcp)) {
@@ -72,14 +59,14 @@ static bool parse(struct net *net, struct rte_mbuf *packet, const struct rte_ipv
 		net->counters.tcp_bad_header++;
 		return false;
 	}
-	if (!net_checksum_holds(ip, tcp, have)) {
+	if (!net_checksum_holds(packet, tcp, have)) {
 		net->counters.tcp_bad_checksum++;
 		return false;
 	}
-	*s = (struct segment){
-		.ip = ip,
+	*s = (struct tcp_segment){
+		.packet = packet,
 		.tcp = tcp,
-		.payload = packet,
+		.payload = m,
 		.seq = rte_be_to_cpu_32(tcp->sent_seq),
 		.ack = rte_be_to_cpu_32(tcp->recv_ack),
 		.window = rte_be_to_cpu_16(tcp->rx_win),
@@ -91,7 +78,7 @@ static bool parse(struct net *net, struct rte_mbuf *packet, const struct rte_ipv
 		net->counters.tcp_bad_option++;
 		return false;
 	}
-	rte_pktmbuf_adj(packet, header);
+	rte_pktmbuf_adj(m, header);
 	return true;
 }
 
@@ -112,9 +99,9 @@ static void challenge(struct tcp_conn *conn)
 	tcp_list(conn, TCP_ACK_NOW);
 }
 
-static void take_syn_options(struct tcp_conn *conn, const struct segment *s)
+static void take_syn_options(struct tcp_conn *conn, const struct tcp_segment *s)
 {
-	const uint16_t own = conn->interface->options.mtu - sizeof(struct rte_ipv4_hdr) - sizeof(struct rte_tcp_hdr);
+	const uint16_t own = conn->path.mtu - net_path_header(&conn->path) - sizeof(struct rte_tcp_hdr);
 
 	conn->mss = s->mss < MSS_MIN ? MSS_MIN : RTE_MIN(s->mss, own);
 	if (s->scale >= 0)
@@ -133,7 +120,7 @@ static void set_window(struct tcp_conn *conn, uint32_t window)
 
 /* news: it acknowledges something for the first time, and so is no older than what was heard before. By the numbers alone one
  * segment from further on would hide all windows up to there. */
-static void take_window(struct tcp_conn *conn, const struct segment *s, bool news)
+static void take_window(struct tcp_conn *conn, const struct tcp_segment *s, bool news)
 {
 	if (news || seq_lt(conn->snd_wl1, s->seq) || (conn->snd_wl1 == s->seq && seq_le(conn->snd_wl2, s->ack))) {
 		const uint32_t window = s->window << (s->flags & RTE_TCP_SYN_FLAG ? 0 : conn->snd_scale);
@@ -148,13 +135,17 @@ static void take_window(struct tcp_conn *conn, const struct segment *s, bool new
 	}
 }
 
-static void passive_open(struct net *net, const struct tcp_listener *listener, const struct segment *s)
+static void passive_open(struct net *net, const struct tcp_listener *listener, const struct tcp_segment *s)
 {
 	struct tcp_conn *conn = NULL;
+	struct net_path path;
 
+	if (!net_path_find(net, &s->packet->from, &s->packet->to, &path)) {
+		net->counters.ip_no_route++;
+		return;
+	}
 	if (net->half_open < net->half_open_max)
-		conn = tcp_conn_make(net, listener, s->ip->dst_addr, s->tcp->dst_port, s->ip->src_addr,
-				     s->tcp->src_port);
+		conn = tcp_conn_make(net, listener, &path, s->tcp->dst_port, s->tcp->src_port);
 	if (!conn) {
 		net->counters.tcp_listen_overflow++;
 		return;
@@ -195,12 +186,12 @@ static bool establish(struct tcp_conn *conn)
 }
 
 /* RFC 9293, 3.10.7.3. */
-static void syn_sent_input(struct tcp_conn *conn, const struct segment *s)
+static void syn_sent_input(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	const bool acks = s->flags & RTE_TCP_ACK_FLAG;
 
 	if (acks && s->ack != conn->iss + 1) {
-		tcp_refuse(conn->net, s->ip, s->tcp, s->space);
+		tcp_refuse(conn->net, s->packet, s->tcp, s->space);
 		return;
 	}
 	if (s->flags & RTE_TCP_RST_FLAG) {
@@ -228,7 +219,7 @@ static void syn_sent_input(struct tcp_conn *conn, const struct segment *s)
 }
 
 /* The sequence number, against the advertised window. A segment that is wholly old or beyond it is answered by an ACK. */
-static bool acceptable(struct tcp_conn *conn, const struct segment *s)
+static bool acceptable(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	const uint32_t window = conn->rcv_adv - conn->rcv_nxt;
 	const uint32_t last = s->seq + s->space - 1;
@@ -241,7 +232,7 @@ static bool acceptable(struct tcp_conn *conn, const struct segment *s)
 }
 
 /* false when the segment is to be dropped. */
-static bool take_ack(struct tcp_conn *conn, const struct segment *s)
+static bool take_ack(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	/* It acknowledges what was never sent, or what nobody can be in doubt about any more (RFC 5961, 5.2). */
 	if (seq_lt(conn->snd_max, s->ack) ||
@@ -334,7 +325,7 @@ static void deliver(struct tcp_conn *conn, struct rte_mbuf *payload)
 }
 
 /* Cuts the payload to the window, and delivers it or keeps it for later; owns it. */
-static void take_data(struct tcp_conn *conn, const struct segment *s)
+static void take_data(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	struct rte_mbuf *m = s->payload;
 	uint32_t seq = s->seq, bytes = s->bytes;
@@ -376,7 +367,7 @@ static void take_data(struct tcp_conn *conn, const struct segment *s)
 }
 
 /* A segment that is not acceptable; true when its ACK counts all the same. */
-static bool outside_window(struct tcp_conn *conn, const struct segment *s)
+static bool outside_window(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	const bool data = s->space && !(s->flags & RTE_TCP_SYN_FLAG);
 	/* No further back than the largest window: what is nearly half the numbers away might be either old or new. */
@@ -403,7 +394,7 @@ static bool outside_window(struct tcp_conn *conn, const struct segment *s)
 }
 
 /* The checks before a segment's ACK and data count; false when it is to be dropped. */
-static bool check(struct tcp_conn *conn, const struct segment *s)
+static bool check(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	if (!acceptable(conn, s))
 		return outside_window(conn, s);
@@ -429,13 +420,13 @@ static bool check(struct tcp_conn *conn, const struct segment *s)
 }
 
 /* true when the payload was taken over. */
-static bool conn_input(struct tcp_conn *conn, const struct segment *s)
+static bool conn_input(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	if (!check(conn, s))
 		return false;
 	if (conn->state == TCP_SYN_RECEIVED) {
 		if (s->ack != conn->iss + 1) {
-			tcp_refuse(conn->net, s->ip, s->tcp, s->space);
+			tcp_refuse(conn->net, s->packet, s->tcp, s->space);
 			return false;
 		}
 		conn->snd_una = s->ack;
@@ -471,25 +462,25 @@ static const struct tcp_listener *find_listener(const struct net *net, rte_be16_
 	return NULL;
 }
 
-static bool may_reuse_time_wait(const struct tcp_conn *conn, const struct segment *s)
+static bool may_reuse_time_wait(const struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	return conn->state == TCP_TIME_WAIT &&
 	       (s->flags & (RTE_TCP_SYN_FLAG | RTE_TCP_ACK_FLAG | RTE_TCP_RST_FLAG)) == RTE_TCP_SYN_FLAG &&
 	       seq_lt(conn->rcv_nxt, s->seq);
 }
 
-void tcp_input(struct net *net, struct net_interface *interface, struct rte_mbuf *packet, const struct rte_ipv4_hdr *ip)
+void tcp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet)
 {
 	struct tcp_conn *conn;
-	struct segment s;
+	struct tcp_segment s;
 	bool taken = false;
 
 	net->counters.tcp_in++;
-	if (!parse(net, packet, ip, &s)) {
-		rte_pktmbuf_free(packet);
+	if (!parse(net, m, packet, &s)) {
+		rte_pktmbuf_free(m);
 		return;
 	}
-	conn = tcp_find(net, ip->dst_addr, s.tcp->dst_port, ip->src_addr, s.tcp->src_port);
+	conn = tcp_find(net, &packet->to, s.tcp->dst_port, &packet->from, s.tcp->src_port);
 	if (conn && may_reuse_time_wait(conn, &s)) {
 		net->counters.tcp_time_wait_reused++;
 		tcp_conn_end(conn, 0);
@@ -507,9 +498,9 @@ void tcp_input(struct net *net, struct net_interface *interface, struct rte_mbuf
 			passive_open(net, listener, &s);
 		} else {
 			net->counters.tcp_no_port++;
-			tcp_refuse(net, ip, s.tcp, s.space);
+			tcp_refuse(net, packet, s.tcp, s.space);
 		}
 	}
 	if (!taken)
-		rte_pktmbuf_free(packet);
+		rte_pktmbuf_free(m);
 }

@@ -40,13 +40,34 @@ static inline bool seq_le(uint32_t a, uint32_t b)
 	return (int32_t)(a - b) <= 0;
 }
 
+enum { TCP_SACK_BLOCKS_MAX = 4 };
+
+/* A received segment. tcp points into the mbuf's memory before its payload, and stays readable. */
+struct tcp_segment {
+	const struct net_packet *packet;
+	const struct rte_tcp_hdr *tcp;
+	struct rte_mbuf *payload; /* data only */
+	uint32_t seq, ack, window;
+	uint32_t bytes; /* of payload */
+	uint32_t space; /* of sequence: payload, SYN and FIN */
+	uint8_t flags;
+	/* options */
+	int8_t scale; /* -1: no such option */
+	uint16_t mss;
+	bool sack_permitted, has_timestamp;
+	uint32_t ts_value, ts_echo;
+	uint8_t sack_count;
+	struct tcp_sack_block {
+		uint32_t begin, end; /* end is not in it */
+	} sacks[TCP_SACK_BLOCKS_MAX];
+};
+
 struct tcp_conn {
 	/* who */
 	struct net *net;
 	struct tcp_conn *hash_next;
-	rte_be32_t local, remote, next_hop;
+	struct net_path path;
 	rte_be16_t local_port, remote_port;
-	struct net_interface *interface;
 	const struct tcp_handler *handler;
 	void *ctx, *user;
 	uint8_t state;
@@ -83,11 +104,11 @@ struct tcp_conn {
 /* tcp_table.c */
 int tcp_table_init(struct net *net);
 void tcp_table_fini(struct net *net);
-struct tcp_conn *tcp_find(struct net *net, rte_be32_t local, rte_be16_t local_port, rte_be32_t remote,
-			  rte_be16_t remote_port);
+struct tcp_conn *tcp_find(struct net *net, const struct net_address *local, rte_be16_t local_port,
+			  const struct net_address *remote, rte_be16_t remote_port);
 /* A connection in the table, with what both opens share; NULL when there is none left. */
-struct tcp_conn *tcp_conn_make(struct net *net, const struct tcp_listener *listener, rte_be32_t local,
-			       rte_be16_t local_port, rte_be32_t remote, rte_be16_t remote_port);
+struct tcp_conn *tcp_conn_make(struct net *net, const struct tcp_listener *listener, const struct net_path *path,
+			       rte_be16_t local_port, rte_be16_t remote_port);
 /* Takes it from the table, frees what it holds, tells the user; its memory is reused from the turn's end on. */
 void tcp_conn_end(struct tcp_conn *conn, int reason);
 void tcp_enter_time_wait(struct tcp_conn *conn);
@@ -103,7 +124,7 @@ void tcp_retransmit_head(struct tcp_conn *conn);
 void tcp_probe_window(struct tcp_conn *conn);
 void tcp_output(struct tcp_conn *conn);
 /* Answers a segment that belongs to no connection. */
-void tcp_refuse(struct net *net, const struct rte_ipv4_hdr *ip, const struct rte_tcp_hdr *tcp, uint32_t seg_len);
+void tcp_refuse(struct net *net, const struct net_packet *packet, const struct rte_tcp_hdr *tcp, uint32_t seg_len);
 void tcp_reset_peer(struct tcp_conn *conn);
 
 /* tcp_recovery.c: acknowledgements, round-trip time, congestion control, the retransmission timer */

@@ -24,7 +24,7 @@ static uint16_t window_field(struct tcp_conn *conn, unsigned scale)
 
 static unsigned put_syn_options(const struct tcp_conn *conn, uint8_t *option, bool scale)
 {
-	const uint16_t mss = conn->interface->options.mtu - sizeof(struct rte_ipv4_hdr) - sizeof(struct rte_tcp_hdr);
+	const uint16_t mss = conn->path.mtu - net_path_header(&conn->path) - sizeof(struct rte_tcp_hdr);
 
 	option[0] = OPTION_MSS;
 	option[1] = 4;
@@ -39,19 +39,16 @@ static unsigned put_syn_options(const struct tcp_conn *conn, uint8_t *option, bo
 	return SYN_OPTIONS_BYTES;
 }
 
-/* The last steps of every segment: TCP's ports and checksum, IP, Ethernet. packet's data starts with the IP header. */
-static void finish(struct net *net, struct net_interface *interface, struct rte_mbuf *packet, rte_be32_t from,
-		   rte_be32_t to, rte_be32_t next_hop)
+/* The last steps of every segment: TCP's checksum, IP, Ethernet. segment's data starts with the TCP header. */
+static void finish(struct net *net, const struct net_path *path, struct rte_mbuf *segment)
 {
-	struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod(packet, struct rte_ipv4_hdr *);
-	struct rte_tcp_hdr *tcp = (struct rte_tcp_hdr *)(ip + 1);
+	struct rte_tcp_hdr *tcp = rte_pktmbuf_mtod(segment, struct rte_tcp_hdr *);
 
-	net_fill_ip(net, ip, IPPROTO_TCP, from, to, rte_pktmbuf_data_len(packet));
 	tcp->cksum = 0;
-	tcp->cksum =
-		(uint16_t)~checksum_transport(from, to, IPPROTO_TCP, tcp, rte_pktmbuf_data_len(packet) - sizeof(*ip));
+	tcp->cksum = (uint16_t)~checksum_transport(&path->local, &path->remote, IPPROTO_TCP, tcp,
+						   rte_pktmbuf_data_len(segment));
 	net->counters.tcp_out++;
-	net_send_ip(net, interface, packet, next_hop);
+	net_send(net, path, segment, IPPROTO_TCP, 0);
 }
 
 /* payload, if there is one, is in the send queue: the reference that goes out is a second one. */
@@ -59,7 +56,6 @@ void tcp_send_segment(struct tcp_conn *conn, uint8_t flags, uint32_t seq, struct
 {
 	struct net *net = conn->net;
 	struct rte_mbuf *packet = payload;
-	struct rte_ipv4_hdr *ip;
 	struct rte_tcp_hdr *tcp;
 	unsigned options = 0;
 
@@ -80,8 +76,7 @@ void tcp_send_segment(struct tcp_conn *conn, uint8_t flags, uint32_t seq, struct
 		if (options)
 			rte_pktmbuf_trim(packet, SYN_OPTIONS_BYTES - options);
 	}
-	ip = (struct rte_ipv4_hdr *)rte_pktmbuf_prepend(packet, sizeof(*ip) + sizeof(*tcp));
-	tcp = (struct rte_tcp_hdr *)(ip + 1);
+	tcp = (struct rte_tcp_hdr *)rte_pktmbuf_prepend(packet, sizeof(*tcp));
 	tcp->src_port = conn->local_port;
 	tcp->dst_port = conn->remote_port;
 	tcp->sent_seq = rte_cpu_to_be_32(seq);
@@ -94,7 +89,7 @@ void tcp_send_segment(struct tcp_conn *conn, uint8_t flags, uint32_t seq, struct
 		conn->owed = 0;
 		conn->flags &= (uint8_t)~TCP_ACK_NOW;
 	}
-	finish(net, conn->interface, packet, conn->local, conn->remote, conn->next_hop);
+	finish(net, &conn->path, packet);
 }
 
 /*
@@ -128,20 +123,18 @@ void tcp_reset_peer(struct tcp_conn *conn)
 }
 
 /* RFC 9293, 3.10.7.1. */
-void tcp_refuse(struct net *net, const struct rte_ipv4_hdr *ip, const struct rte_tcp_hdr *in, uint32_t seg_len)
+void tcp_refuse(struct net *net, const struct net_packet *packet, const struct rte_tcp_hdr *in, uint32_t seg_len)
 {
-	rte_be32_t next_hop, to = ip->src_addr;
-	struct net_interface *interface = net_route(net, to, &next_hop);
-	struct rte_mbuf *packet;
+	struct net_path path;
+	struct rte_mbuf *segment;
 	struct rte_tcp_hdr *tcp;
 
-	if (in->tcp_flags & RTE_TCP_RST_FLAG || !interface)
+	if (in->tcp_flags & RTE_TCP_RST_FLAG || !net_path_find(net, &packet->from, &packet->to, &path))
 		return;
-	packet = net_alloc(net);
-	if (!packet)
+	segment = net_alloc(net);
+	if (!segment)
 		return;
-	rte_pktmbuf_append(packet, sizeof(*ip) + sizeof(*tcp));
-	tcp = rte_pktmbuf_mtod_offset(packet, struct rte_tcp_hdr *, sizeof(*ip));
+	tcp = (struct rte_tcp_hdr *)rte_pktmbuf_append(segment, sizeof(*tcp));
 	memset(tcp, 0, sizeof(*tcp));
 	tcp->src_port = in->dst_port;
 	tcp->dst_port = in->src_port;
@@ -154,7 +147,7 @@ void tcp_refuse(struct net *net, const struct rte_ipv4_hdr *ip, const struct rte
 		tcp->tcp_flags = RTE_TCP_RST_FLAG | RTE_TCP_ACK_FLAG;
 	}
 	net->counters.tcp_out_rsts++;
-	finish(net, interface, packet, ip->dst_addr, to, next_hop);
+	finish(net, &path, segment);
 }
 
 /* A copy of a payload in an mbuf of its own, e.g. for a transmission while the driver still holds the one before. */

@@ -53,21 +53,32 @@ void tcp_table_fini(struct net *net)
 	free(net->hash);
 }
 
-static struct tcp_conn **bucket(struct net *net, rte_be32_t local, rte_be16_t local_port, rte_be32_t remote,
-				rte_be16_t remote_port)
+static struct tcp_conn **bucket(struct net *net, const struct net_address *local, rte_be16_t local_port,
+				const struct net_address *remote, rte_be16_t remote_port)
 {
 	const uint32_t ports = (uint32_t)local_port << 16 | remote_port;
+	uint32_t hash;
 
-	return &net->hash[rte_jhash_3words(local, remote, ports, net->hash_seed) & net->hash_mask];
+	if (net_address_is_v4(remote)) {
+		hash = rte_jhash_3words(local->words[3], remote->words[3], ports, net->hash_seed);
+	} else {
+		uint32_t words[9];
+
+		memcpy(words, local, sizeof(*local));
+		memcpy(words + 4, remote, sizeof(*remote));
+		words[8] = ports;
+		hash = rte_jhash_32b(words, RTE_DIM(words), net->hash_seed);
+	}
+	return &net->hash[hash & net->hash_mask];
 }
 
-struct tcp_conn *tcp_find(struct net *net, rte_be32_t local, rte_be16_t local_port, rte_be32_t remote,
-			  rte_be16_t remote_port)
+struct tcp_conn *tcp_find(struct net *net, const struct net_address *local, rte_be16_t local_port,
+			  const struct net_address *remote, rte_be16_t remote_port)
 {
 	struct tcp_conn *conn = *bucket(net, local, local_port, remote, remote_port);
 
-	while (conn && (conn->remote != remote || conn->remote_port != remote_port || conn->local_port != local_port ||
-			conn->local != local))
+	while (conn && (conn->remote_port != remote_port || conn->local_port != local_port ||
+			!net_address_equal(&conn->path.remote, remote) || !net_address_equal(&conn->path.local, local)))
 		conn = conn->hash_next;
 	return conn;
 }
@@ -92,12 +103,15 @@ static void sip_round(uint64_t v[4])
 static uint32_t initial_sequence(const struct net *net, const struct tcp_conn *conn)
 {
 	const uint64_t *key = net->options.secret;
-	const uint64_t words[3] = { (uint64_t)conn->local << 32 | conn->remote,
-				    (uint64_t)conn->local_port << 16 | conn->remote_port, UINT64_C(16) << 56 };
+	const uint64_t *local = conn->path.local.halves, *remote = conn->path.remote.halves;
+	const uint64_t words[] = {
+		local[0],	   local[1], remote[0], remote[1], (uint64_t)conn->local_port << 16 | conn->remote_port,
+		UINT64_C(40) << 56
+	};
 	uint64_t v[4] = { key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du, key[0] ^ 0x6c7967656e657261u,
 			  key[1] ^ 0x7465646279746573u };
 
-	for (int i = 0; i < 3; i++) {
+	for (unsigned i = 0; i < RTE_DIM(words); i++) {
 		v[3] ^= words[i];
 		sip_round(v), sip_round(v);
 		v[0] ^= words[i];
@@ -117,19 +131,12 @@ static void time_wait_unlink(struct tcp_conn *conn)
 	conn->older = conn->newer = NULL;
 }
 
-struct tcp_conn *tcp_conn_make(struct net *net, const struct tcp_listener *listener, rte_be32_t local,
-			       rte_be16_t local_port, rte_be32_t remote, rte_be16_t remote_port)
+struct tcp_conn *tcp_conn_make(struct net *net, const struct tcp_listener *listener, const struct net_path *path,
+			       rte_be16_t local_port, rte_be16_t remote_port)
 {
 	struct tcp_conn *conn, **chain;
-	struct net_interface *interface;
-	rte_be32_t next_hop;
 	uint8_t scale = 0;
 
-	interface = net_route(net, remote, &next_hop);
-	if (!interface) {
-		net->counters.ip_no_route++;
-		return NULL;
-	}
 	if (!net->free_list && net->time_wait_oldest) {
 		net->counters.tcp_time_wait_reused++;
 		tcp_conn_end(net->time_wait_oldest, 0);
@@ -144,12 +151,9 @@ struct tcp_conn *tcp_conn_make(struct net *net, const struct tcp_listener *liste
 		scale++;
 	*conn = (struct tcp_conn){
 		.net = net,
-		.local = local,
-		.remote = remote,
+		.path = *path,
 		.local_port = local_port,
 		.remote_port = remote_port,
-		.next_hop = next_hop,
-		.interface = interface,
 		.handler = listener->handler,
 		.ctx = listener->ctx,
 		.rcv_scale = scale,
@@ -162,7 +166,7 @@ struct tcp_conn *tcp_conn_make(struct net *net, const struct tcp_listener *liste
 	conn->snd_una = conn->snd_nxt = conn->snd_max = conn->iss;
 	conn->snd_end = conn->iss + 1;
 	tcp_recovery_init(conn);
-	chain = bucket(net, local, local_port, remote, remote_port);
+	chain = bucket(net, &path->local, local_port, &path->remote, remote_port);
 	conn->hash_next = *chain;
 	*chain = conn;
 	return conn;
@@ -170,7 +174,8 @@ struct tcp_conn *tcp_conn_make(struct net *net, const struct tcp_listener *liste
 
 static void unhash(struct tcp_conn *conn)
 {
-	struct tcp_conn **link = bucket(conn->net, conn->local, conn->local_port, conn->remote, conn->remote_port);
+	struct tcp_conn **link =
+		bucket(conn->net, &conn->path.local, conn->local_port, &conn->path.remote, conn->remote_port);
 
 	while (*link != conn)
 		link = &(*link)->hash_next;
@@ -286,17 +291,16 @@ int tcp_listen(struct net *net, uint16_t port, const struct tcp_handler *handler
 	return 0;
 }
 
-struct tcp_conn *tcp_connect(struct net *net, rte_be32_t address, uint16_t port, const struct tcp_handler *handler,
-			     void *ctx, void *user, struct star_error *err)
+struct tcp_conn *tcp_connect(struct net *net, const struct net_address *address, uint16_t port,
+			     const struct tcp_handler *handler, void *ctx, void *user, struct star_error *err)
 {
 	const struct tcp_listener by = { 0, handler, ctx };
-	rte_be32_t next_hop;
-	struct net_interface *interface = net_route(net, address, &next_hop);
 	struct tcp_conn *conn;
+	struct net_path path;
 	rte_be16_t local_port;
 	int tries = 0;
 
-	if (!interface) {
+	if (!net_path_find(net, address, NULL, &path)) {
 		star_error_set(err, -EHOSTUNREACH, "no route to the address: give the port a gateway");
 		return NULL;
 	}
@@ -306,8 +310,8 @@ struct tcp_conn *tcp_connect(struct net *net, rte_be32_t address, uint16_t port,
 			star_error_set(err, -EADDRNOTAVAIL, "all local ports to that address are in use");
 			return NULL;
 		}
-	} while (tcp_find(net, interface->options.address, local_port, address, rte_cpu_to_be_16(port)));
-	conn = tcp_conn_make(net, &by, interface->options.address, local_port, address, rte_cpu_to_be_16(port));
+	} while (tcp_find(net, &path.local, local_port, address, rte_cpu_to_be_16(port)));
+	conn = tcp_conn_make(net, &by, &path, local_port, rte_cpu_to_be_16(port));
 	if (!conn) {
 		star_error_set(err, -ENOBUFS, "all %u connections are in use", net->options.connections_max);
 		return NULL;
@@ -358,6 +362,6 @@ struct net *tcp_net(const struct tcp_conn *conn)
 
 struct tcp_address tcp_address(const struct tcp_conn *conn)
 {
-	return (struct tcp_address){ conn->local, conn->remote, rte_be_to_cpu_16(conn->local_port),
+	return (struct tcp_address){ conn->path.local, conn->path.remote, rte_be_to_cpu_16(conn->local_port),
 				     rte_be_to_cpu_16(conn->remote_port) };
 }

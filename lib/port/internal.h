@@ -37,6 +37,9 @@ void port_hugepages_read(struct port_hugepages *pages);
  */
 uint32_t port_frame_bytes(uint32_t mtu);
 
+/* Fills port->steers and ->steering: of a port that has been started. */
+void port_steer(struct port *port, uint16_t data_port);
+
 /* Adds a virtual device; DPDK's return value. */
 int port_hotplug(const char *name, const char *arguments);
 

@@ -131,6 +131,35 @@ uint64_t port_mempool_bytes(uint32_t mbufs, uint32_t mtu)
 	return (uint64_t)mbufs * rte_mempool_calc_obj_size(element, 0, NULL) + MEMPOOL_FIXED_BYTES;
 }
 
+/*
+ * As rte_pktmbuf_pool_create_by_ops does; but where addresses are virtual, one piece without gaps at the ends of pages:
+ * net_af_xdp gives the kernel a piece of memory as long as the mbufs together, and an mbuf behind its end is never sent.
+ */
+static struct rte_mempool *make_pool(const char *name, uint32_t mbufs, uint32_t cache, uint16_t room)
+{
+	const unsigned flags = rte_eal_iova_mode() == RTE_IOVA_VA ? RTE_MEMPOOL_F_NO_IOVA_CONTIG : 0;
+	const unsigned element = (unsigned)sizeof(struct rte_mbuf) + PORT_PRIV_BYTES + room;
+	struct rte_pktmbuf_pool_private private = { .mbuf_data_room_size = room, .mbuf_priv_size = PORT_PRIV_BYTES };
+	struct rte_mempool *pool =
+		rte_mempool_create_empty(name, mbufs, element, cache, sizeof(private), SOCKET_ID_ANY, flags);
+	int ret;
+
+	if (!pool)
+		return NULL;
+	ret = rte_mempool_set_ops_byname(pool, "ring_sp_sc", NULL);
+	if (ret == 0) {
+		rte_pktmbuf_pool_init(pool, &private);
+		ret = rte_mempool_populate_default(pool);
+	}
+	if (ret < 0) {
+		rte_mempool_free(pool);
+		rte_errno = -ret;
+		return NULL;
+	}
+	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+	return pool;
+}
+
 struct rte_mempool *port_mempool_create(unsigned reactor, uint32_t mbufs, uint32_t mtu, struct star_error *err)
 {
 	/* The cache may be at most two thirds of the pool; a small pool would sit in it altogether. */
@@ -144,8 +173,7 @@ struct rte_mempool *port_mempool_create(unsigned reactor, uint32_t mbufs, uint32
 		return NULL;
 	}
 	snprintf(name, sizeof(name), "mbufs-%u", reactor);
-	pool = rte_pktmbuf_pool_create_by_ops(name, mbufs, cache, PORT_PRIV_BYTES, (uint16_t)room, SOCKET_ID_ANY,
-					      "ring_sp_sc");
+	pool = make_pool(name, mbufs, cache, (uint16_t)room);
 	if (!pool)
 		star_error_set(err, -rte_errno,
 			       "%u packet buffers of %u bytes for reactor %u (%llu MiB) cannot be allocated: %s; lower "

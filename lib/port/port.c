@@ -212,7 +212,7 @@ static int refuse(const struct config_port *config, unsigned index, const char *
 }
 
 struct port *port_open(const struct config_port *config, unsigned index, struct rte_mempool *const *pools,
-		       uint16_t queues, struct star_error *err)
+		       uint16_t queues, uint16_t data_port, struct star_error *err)
 {
 	const char *step = "be opened";
 	struct port_chatter chatter;
@@ -239,6 +239,8 @@ struct port *port_open(const struct config_port *config, unsigned index, struct 
 		ret = start(port, config, pools, &step);
 	if (attached && ret)
 		detach(port);
+	else if (attached)
+		port_steer(port, data_port);
 	port_chatter_end(&chatter, cause, sizeof(cause));
 	if (ret) {
 		refuse(config, index, step, cause, ret, err);

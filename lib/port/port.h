@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/steering.h"
 #include "config/config.h"
 #include "star_error.h"
 
@@ -44,20 +45,31 @@ uint64_t port_mempool_bytes(uint32_t mbufs, uint32_t mtu);
  */
 struct rte_mempool *port_mempool_create(unsigned reactor, uint32_t mbufs, uint32_t mtu, struct star_error *err);
 
+/* How flows reach the reactor whose data port they name. */
+enum port_steers {
+	PORT_ONE_QUEUE,
+	PORT_RULES,	   /* a rule of the NIC a data port */
+	PORT_SOURCE_PORTS, /* clients choose them by `steering` */
+	PORT_HANDS_OVER,   /* in software */
+};
+const char *port_steers_text(enum port_steers how);
+
 struct port {
 	uint16_t id; /* DPDK's */
 	uint16_t queues;
 	uint16_t mtu;
 	struct rte_ether_addr mac;
 	char name[RTE_ETH_NAME_MAX_LEN];
-	bool rx_interrupts;	       /* wait_fds are the driver's interrupts, and not sockets */
+	bool rx_interrupts; /* wait_fds are the driver's interrupts, and not sockets */
+	enum port_steers steers;
+	struct steering steering;      /* of PORT_SOURCE_PORTS */
 	int wait_fds[PORT_QUEUES_MAX]; /* readable when the queue has packets; -1 where the driver cannot tell */
 };
 
-/* Opens a port with a queue pair for each of `queues` mempools (one a reactor), starts it, and finds what its queues
- * can be waited on with. NULL with a sentence and the command that mends it (interface missing, busy, no root). */
+/* Opens a port with a queue pair for each of `queues` mempools (one a reactor), starts it, finds what its queues can be
+ * waited on with, and steers flows to data_port + queue (0: the port has no data ports) as well as the NIC can. NULL with a sentence and the command that mends it (interface missing, busy, no root). */
 struct port *port_open(const struct config_port *config, unsigned index, struct rte_mempool *const *pools,
-		       uint16_t queues, struct star_error *err);
+		       uint16_t queues, uint16_t data_port, struct star_error *err);
 void port_close(struct port *port);
 
 static inline uint16_t port_receive(const struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)

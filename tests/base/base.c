@@ -4,6 +4,7 @@
 #include "base/prng.h"
 #include "base/star_error.h"
 #include "base/wheel.h"
+#include "tests/base/cases.h"
 #include "tests/unit.h"
 
 #include <errno.h>
@@ -160,5 +161,7 @@ const struct unit_case unit_cases[] = {
 	{ "wheel_fires_each_once_and_on_time", wheel_fires_each_once_and_on_time },
 	{ "wheel_timer_may_arm_itself_for_now", wheel_timer_may_arm_itself_for_now },
 	{ "wheel_fires_at_most_max_a_call", wheel_fires_at_most_max_a_call },
+	{ "steering_hash_is_the_published_one", steering_hash_is_the_published_one },
+	{ "steering_ports_lead_to_their_queue", steering_ports_lead_to_their_queue },
 	{ NULL, NULL },
 };

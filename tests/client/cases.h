@@ -25,6 +25,9 @@ void sleep_ms(unsigned ms);
 /* Pulls keys 0 to 9 and compares with the initial values. */
 bool pull_works(struct bench *b);
 
+/* steering.c */
+void source_ports_lead_to_the_reactor(void);
+
 /* calls.c */
 void pull_and_push_over_reactors(void);
 void one_frame_a_reactor_carries_all_operations(void);

@@ -121,5 +121,6 @@ const struct unit_case unit_cases[] = {
 	CASE(stale_layouts_are_fetched_again),
 	CASE(an_unpublished_layout_ends_at_the_deadline),
 	CASE(restarts_never_go_unnoticed),
+	CASE(source_ports_lead_to_the_reactor),
 	{ NULL, NULL },
 };

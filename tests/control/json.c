@@ -238,6 +238,9 @@ void each_malformed_shape_of_a_variable_is_refused(void)
 	}
 }
 
+#define KEY10 "00112233445566778899"
+#define KEY40 KEY10 KEY10 KEY10 KEY10
+
 static struct layout *example_layout(void)
 {
 	struct layout *layout = calloc(1, sizeof(*layout) + 2 * sizeof(layout->nodes[0]));
@@ -246,8 +249,14 @@ static struct layout *example_layout(void)
 	layout->partitions = 16384;
 	layout->nodes_count = 2;
 	layout->reactors = 5;
-	layout->nodes[0] = (struct layout_node){ UINT32_MAX, "198.18.0.1", 5555, 2 };
-	layout->nodes[1] = (struct layout_node){ 7, "198.18.0.2", 65533, 3 };
+	layout->nodes[0] = (struct layout_node){ UINT32_MAX, "198.18.0.1", 5555, 2, { 0 } };
+	layout->nodes[1] = (struct layout_node){ 7, "198.18.0.2", 65533, 3, { 0 } };
+	layout->nodes[1].steering.entries = 128;
+	layout->nodes[1].steering.key_bytes = STEERING_KEY_MAX;
+	for (unsigned i = 0; i < STEERING_KEY_MAX; i++)
+		layout->nodes[1].steering.key[i] = (uint8_t)(5 * i);
+	for (unsigned i = 0; i < 128; i++)
+		layout->nodes[1].steering.table[i] = (uint8_t)(i % 3);
 	return layout;
 }
 
@@ -293,6 +302,16 @@ void each_malformed_member_of_a_layout_is_named(void)
 		{ "data_port", "0", "1 to 65535" },
 		{ "data_port", "65534", "over 65535" },
 		{ "reactors", "65", "1 to 64" },
+		{ "steering", "3", "must be an object" },
+		{ "steering", "{}", "\"key\" is missing" },
+		{ "steering", "{\"key\": \"00\", \"queues\": [0]}", "40 to 52 bytes" },
+		{ "steering", "{\"key\": \"" KEY40 "0\", \"queues\": [0]}", "hexadecimal" },
+		{ "steering", "{\"key\": \"" KEY40 "zz\", \"queues\": [0]}", "hexadecimal" },
+		{ "steering", "{\"key\": \"" KEY40 "\", \"queues\": [0, 1, 2]}", "power of two" },
+		{ "steering", "{\"key\": \"" KEY40 "\", \"queues\": []}", "power of two" },
+		{ "steering", "{\"key\": \"" KEY40 "\", \"queues\": [3]}", "entry 0 is no reactor" },
+		{ "steering", "{\"key\": \"" KEY40 "\", \"queues\": [0, -1]}", "entry 1 is no reactor" },
+		{ "steering", "{\"key\": \"" KEY40 "\", \"queues\": [0], \"x\": 1}", "x" },
 		{ "reactors", "0", "1 to 64" },
 	};
 	const unsigned tops = sizeof(of_layout) / sizeof(of_layout[0]),

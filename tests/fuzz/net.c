@@ -129,8 +129,8 @@ static void on_closed(void *user, int reason)
 
 static const struct tcp_handler handler = { on_opened, on_received, on_acknowledged, on_finished, on_closed };
 
-static void on_datagram(void *ctx, struct net *net, rte_be32_t address, rte_be16_t port, const void *payload,
-			uint16_t bytes)
+static void on_datagram(void *ctx, struct net *net, const struct net_address *address, rte_be16_t port,
+			const void *payload, uint16_t bytes)
 {
 	net_udp_send(net, PORT, address, port, payload, bytes);
 }
@@ -204,12 +204,13 @@ static void connect_out(struct input *in)
 {
 	struct star_error err;
 	struct user *u = &w.users[w.users_count];
+	struct net_address to;
 
 	if (w.users_count == USERS)
 		return;
 	w.users_count++;
-	u->conn = tcp_connect(w.net, PEER_ADDRESS ^ rte_cpu_to_be_32(take8(in) & 3), PEER_PORT + take8(in) % PEERS,
-			      &handler, NULL, u, &err);
+	to = net_address_v4(PEER_ADDRESS ^ rte_cpu_to_be_32(take8(in) & 3));
+	u->conn = tcp_connect(w.net, &to, PEER_PORT + take8(in) % PEERS, &handler, NULL, u, &err);
 }
 
 static void step_user(struct input *in, unsigned what)
@@ -294,7 +295,7 @@ static unsigned peer_of(const struct tcp_conn *c)
 {
 	const unsigned peer = c ? rte_be_to_cpu_16(c->remote_port) - PEER_PORT : PEERS;
 
-	return peer < PEERS && c->state >= TCP_ESTABLISHED && c->remote == PEER_ADDRESS &&
+	return peer < PEERS && c->state >= TCP_ESTABLISHED && net_address_to_v4(&c->path.remote) == PEER_ADDRESS &&
 			       w.peers[peer].port == rte_be_to_cpu_16(c->local_port)
 		       ? peer
 		       : PEERS;
@@ -368,8 +369,9 @@ static void begin(struct input *in)
 	w = (struct world){ .pool = w.pool, .now_ns = options.now_ns };
 	for (unsigned i = 0; i < PEERS; i++)
 		w.peers[i] = (struct peer){ .port = PORT, .seq = 0xffffff00u + i };
-	options.interfaces[0] =
-		(struct net_interface_options){ .mtu = MTU, .mac = own_mac, .address = OWN_ADDRESS, .prefix = 24 };
+	options.interfaces[0] = (struct net_interface_options){
+		.mtu = MTU, .mac = own_mac, .addresses_count = 1, .addresses = { { net_address_v4(OWN_ADDRESS), 24 } }
+	};
 	w.net = net_create(&options, &err);
 	FUZZ_CHECK(w.net && tcp_listen(w.net, PORT, &handler, NULL) == 0 &&
 			   net_udp_bind(w.net, PORT, on_datagram, NULL) == 0,

@@ -189,8 +189,7 @@ void half_open_connections_are_bounded_and_reclaimed(void)
 	CHECK(net_counters(net_link.net[0])->tcp_listen_overflow >= 900);
 	link_run(&net_link, 200000 * LINK_MS, NULL, NULL);
 	CHECK_UINT(net_connections(net_link.net[0]), 0);
-	p.client.conn =
-		tcp_connect(net_link.net[1], link_address(0), PORT, &stream_handler, &p.client, &p.client, NULL);
+	p.client.conn = tcp_connect(net_link.net[1], link_ip(0), PORT, &stream_handler, &p.client, &p.client, NULL);
 	CHECK(link_run(&net_link, 10000 * LINK_MS, both_received, &p));
 	check_streams(&p, 9);
 	link_down(&net_link);
@@ -252,8 +251,8 @@ void icmp_echo_is_answered(void)
 	link_down(&net_link);
 }
 
-static void udp_pong(void *ctx, struct net *net, rte_be32_t address, rte_be16_t port, const void *payload,
-		     uint16_t bytes)
+static void udp_pong(void *ctx, struct net *net, const struct net_address *address, rte_be16_t port,
+		     const void *payload, uint16_t bytes)
 {
 	++*(int *)ctx;
 	if (net == net_link.net[0])
@@ -272,8 +271,8 @@ void udp_goes_both_ways_and_bad_lengths_are_dropped(void)
 	CHECK_INT(net_udp_bind(net_link.net[0], 53, udp_pong, &calls), 0);
 	CHECK_INT(net_udp_bind(net_link.net[1], 1053, udp_pong, &calls), 0);
 	CHECK_INT(net_udp_bind(net_link.net[1], 1053, udp_pong, &calls), -EADDRINUSE);
-	CHECK_INT(net_udp_send(net_link.net[1], 1053, link_address(0), RTE_BE16(53), "hello", 5), 0);
-	CHECK_INT(net_udp_send(net_link.net[1], 1053, link_address(0), RTE_BE16(53), "", 1473), -EMSGSIZE);
+	CHECK_INT(net_udp_send(net_link.net[1], 1053, link_ip(0), RTE_BE16(53), "hello", 5), 0);
+	CHECK_INT(net_udp_send(net_link.net[1], 1053, link_ip(0), RTE_BE16(53), "", 1473), -EMSGSIZE);
 	link_run(&net_link, 10 * LINK_MS, NULL, NULL);
 	CHECK_INT(calls, 2);
 	for (unsigned length = 0; length < 16; length++) { /* the length field lies */

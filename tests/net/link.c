@@ -29,6 +29,14 @@ rte_be32_t link_address(int side)
 	return rte_cpu_to_be_32(0xc6120001u + (unsigned)side); /* 198.18.0.1 and .2 */
 }
 
+const struct net_address *link_ip(int side)
+{
+	static struct net_address addresses[2];
+
+	addresses[side] = net_address_v4(link_address(side));
+	return &addresses[side];
+}
+
 struct net_options link_options(struct link *link, int side)
 {
 	struct net_options o = {
@@ -45,7 +53,9 @@ struct net_options link_options(struct link *link, int side)
 		.now_ns = link->now_ns,
 	};
 
-	o.interfaces[0] = (struct net_interface_options){ .mtu = 1500, .address = link_address(side), .prefix = 24 };
+	o.interfaces[0] = (struct net_interface_options){ .mtu = 1500,
+							  .addresses_count = 1,
+							  .addresses = { { *link_ip(side), 24 } } };
 	o.interfaces[0].mac.addr_bytes[0] = 2;
 	o.interfaces[0].mac.addr_bytes[5] = (uint8_t)(side + 1);
 	return o;

@@ -49,5 +49,6 @@ bool link_run(struct link *link, uint64_t for_ns, bool (*until)(void *ctx), void
 void link_inject(struct link *link, int to, const void *frame, unsigned bytes);
 
 rte_be32_t link_address(int side);
+const struct net_address *link_ip(int side);
 
 #endif

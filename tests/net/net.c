@@ -21,8 +21,7 @@ void pair_connect(struct pair *p)
 	struct star_error err = { 0 };
 
 	CHECK_INT(tcp_listen(net_link.net[0], PORT, &stream_handler, &p->server), 0);
-	p->client.conn =
-		tcp_connect(net_link.net[1], link_address(0), PORT, &stream_handler, &p->client, &p->client, &err);
+	p->client.conn = tcp_connect(net_link.net[1], link_ip(0), PORT, &stream_handler, &p->client, &p->client, &err);
 	CHECK(p->client.conn);
 }
 
@@ -178,22 +177,23 @@ static void sequence_numbers_wrap(void)
 
 static void refused_and_unanswered_connects_end(void)
 {
+	const struct net_address nowhere = net_address_v4(RTE_BE32(0x08080808));
 	struct stream s = { 0 };
 	struct star_error err = { 0 };
 
 	link_init(&net_link, 5);
 	link_up(&net_link);
-	s.conn = tcp_connect(net_link.net[1], link_address(0), 7, &stream_handler, &s, &s, &err);
+	s.conn = tcp_connect(net_link.net[1], link_ip(0), 7, &stream_handler, &s, &s, &err);
 	link_run(&net_link, 1000 * LINK_MS, NULL, NULL);
 	CHECK_INT(s.reason, ECONNREFUSED);
 	net_link.loss = 1000;
 	s = (struct stream){ 0 };
-	s.conn = tcp_connect(net_link.net[1], link_address(0), PORT, &stream_handler, &s, &s, &err);
+	s.conn = tcp_connect(net_link.net[1], link_ip(0), PORT, &stream_handler, &s, &s, &err);
 	link_run(&net_link, 200000 * LINK_MS, NULL, NULL);
 	CHECK(s.closed);
 	CHECK_INT(s.reason, ETIMEDOUT);
 	CHECK_UINT(net_connections(net_link.net[1]), 0);
-	CHECK(!tcp_connect(net_link.net[1], rte_cpu_to_be_32(0x08080808), PORT, &stream_handler, &s, &s, &err));
+	CHECK(!tcp_connect(net_link.net[1], &nowhere, PORT, &stream_handler, &s, &s, &err));
 	CHECK_HAS(err.text, "no route");
 	link_down(&net_link);
 }

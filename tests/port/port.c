@@ -36,7 +36,7 @@ static bool open_port(struct opened *o, const char *device, unsigned mtu, uint16
 		return false;
 	for (uint16_t queue = 0; queue < queues; queue++)
 		o->pools[queue] = port_mempool_create(queue, CHILD_MBUFS, mtu, &err);
-	o->port = port_open(&o->config.ports[0], 0, o->pools, queues, &err);
+	o->port = port_open(&o->config.ports[0], 0, o->pools, queues, 7000, &err);
 	if (!o->port)
 		return unit_fail(__FILE__, __LINE__, "%s", err.text);
 	o->peer = child_peer();
@@ -135,6 +135,42 @@ static void af_packet_carries_large(void)
 	carry_frames("net_af_packet", 3900);
 }
 
+/* Wherever in the pool an mbuf lies, it can be sent. */
+static void send_every_mbuf(const char *device)
+{
+	uint8_t sent[CHILD_FRAME_MAX], got[CHILD_FRAME_MAX];
+	static struct rte_mbuf *mbufs[CHILD_MBUFS];
+	struct opened o = { 0 };
+	unsigned n = 0;
+
+	child_veth(1500, 1, false);
+	child_capture();
+	if (!open_port(&o, device, 1500, 1))
+		return;
+	while (n < CHILD_MBUFS && (mbufs[n] = rte_pktmbuf_alloc(o.pools[0])))
+		n++;
+	CHECK(n >= CHILD_MBUFS / 4); /* the driver has some */
+	for (unsigned i = 0; i < n; i++) {
+		child_frame(sent, o.port, (uint16_t)i, 200);
+		memcpy(rte_pktmbuf_append(mbufs[i], 200), sent, 200);
+		if (!CHECK_UINT(port_send(o.port, 0, &mbufs[i], 1), 1) ||
+		    !CHECK_INT(recv(o.peer, got, sizeof(got), 0), 200))
+			return;
+		CHECK_MEM(got, sent, 200);
+	}
+	close_port(&o);
+}
+
+static void af_packet_sends_all(void)
+{
+	send_every_mbuf("net_af_packet");
+}
+
+static void af_xdp_sends_all(void)
+{
+	send_every_mbuf("net_af_xdp");
+}
+
 static void af_packet_rings(void)
 {
 	ring_for_frames("net_af_packet");
@@ -192,7 +228,7 @@ static void driver_without_interface(void)
 		return;
 	o.pools[0] = port_mempool_create(0, CHILD_MBUFS, 1500, &err);
 	for (int life = 0; life < 3; life++) {
-		o.port = port_open(&o.config.ports[0], 0, o.pools, 1, &err);
+		o.port = port_open(&o.config.ports[0], 0, o.pools, 1, 7000, &err);
 		if (!CHECK(o.port))
 			break;
 		CHECK_INT(o.port->wait_fds[0], -1);
@@ -207,6 +243,38 @@ static void driver_without_interface(void)
 	close_port(&o);
 }
 
+/* What a NIC without flow rules tells of its hash, so that clients can choose their ports. */
+static void rss_is_read(void)
+{
+	struct star_error err = { 0 };
+	struct opened o = { 0 };
+	bool seen[2] = { false };
+
+	child_capture();
+	child_config(&o.config, "net_null", 1500);
+	o.config.ports[0].interface[0] = '\0';
+	if (!child_eal(&o.config))
+		return;
+	for (unsigned i = 0; i < 2; i++)
+		o.pools[i] = port_mempool_create(i, CHILD_MBUFS, 1500, &err);
+	o.port = port_open(&o.config.ports[0], 0, o.pools, 1, 7000, &err);
+	if (!CHECK(o.port))
+		return;
+	CHECK_INT(o.port->steers, PORT_ONE_QUEUE);
+	port_close(o.port);
+	o.port = port_open(&o.config.ports[0], 0, o.pools, 2, 7000, &err);
+	if (!CHECK(o.port))
+		return;
+	CHECK_INT(o.port->steers, PORT_SOURCE_PORTS);
+	CHECK_UINT(o.port->steering.key_bytes, 40);
+	CHECK(o.port->steering.entries > 0);
+	for (unsigned i = 0; i < o.port->steering.entries; i++)
+		if (CHECK(o.port->steering.table[i] < 2))
+			seen[o.port->steering.table[i]] = true;
+	CHECK(seen[0] && seen[1]);
+	close_port(&o);
+}
+
 /* Some drivers return -1 for all that goes wrong, and some whatever errno was. */
 enum { DRIVERS_OWN = 0 };
 
@@ -214,7 +282,7 @@ static void refused(struct opened *o, uint16_t queues, int code, const char *par
 {
 	struct star_error err = { 0 };
 
-	CHECK(!port_open(&o->config.ports[0], 3, o->pools, queues, &err));
+	CHECK(!port_open(&o->config.ports[0], 3, o->pools, queues, 7000, &err));
 	if (code == DRIVERS_OWN)
 		CHECK(err.code < 0);
 	else
@@ -276,7 +344,7 @@ static void bad_devices(void)
 	refused(&o, 1, -ENODEV, "pci on 0000:7f:00.0 cannot be opened");
 	/* And none of that spoils what is asked rightly then. */
 	strcpy(o.config.ports[0].device, "net_af_packet");
-	o.port = port_open(&o.config.ports[0], 0, o.pools, 2, &err);
+	o.port = port_open(&o.config.ports[0], 0, o.pools, 2, 7000, &err);
 	CHECK(o.port);
 	port_close(o.port);
 	port_eal_stop();
@@ -293,7 +361,7 @@ static void offloads_are_told(void)
 		return;
 	o.pools[0] = port_mempool_create(0, CHILD_MBUFS, 1500, &err);
 	child_capture();
-	o.port = port_open(&o.config.ports[0], 0, o.pools, 1, &err);
+	o.port = port_open(&o.config.ports[0], 0, o.pools, 1, 7000, &err);
 	CHECK(o.port);
 	CHECK_HAS(child_captured(), "star0 has the offloads tx, tso, gso");
 	CHECK_HAS(child_captured(), "run `ethtool -K star0 tx off tso off gso off");
@@ -405,7 +473,10 @@ CASE(af_packet_can_be_waited_on, af_packet_rings)
 CASE(af_packet_queues_have_their_own_wait_fds, af_packet_rings_by_queue)
 CASE(af_xdp_sends_and_receives, af_xdp_carries)
 CASE(af_xdp_can_be_waited_on, af_xdp_rings)
+CASE(af_packet_sends_every_mbuf, af_packet_sends_all)
+CASE(af_xdp_sends_every_mbuf, af_xdp_sends_all)
 CASE(drivers_without_interface_open, driver_without_interface)
+CASE(hash_of_a_nic_is_published, rss_is_read)
 CASE(bad_interfaces_are_refused, bad_interfaces)
 CASE(bad_devices_are_refused, bad_devices)
 CASE(offloads_are_warned_of, offloads_are_told)
@@ -433,7 +504,10 @@ const struct unit_case unit_cases[] = {
 	{ "af_packet_queues_have_their_own_wait_fds", af_packet_queues_have_their_own_wait_fds },
 	{ "af_xdp_sends_and_receives", af_xdp_sends_and_receives },
 	{ "af_xdp_can_be_waited_on", af_xdp_can_be_waited_on },
+	{ "af_packet_sends_every_mbuf", af_packet_sends_every_mbuf },
+	{ "af_xdp_sends_every_mbuf", af_xdp_sends_every_mbuf },
 	{ "drivers_without_interface_open", drivers_without_interface_open },
+	{ "hash_of_a_nic_is_published", hash_of_a_nic_is_published },
 	{ "bad_interfaces_are_refused", bad_interfaces_are_refused },
 	{ "bad_devices_are_refused", bad_devices_are_refused },
 	{ "offloads_are_warned_of", offloads_are_warned_of },

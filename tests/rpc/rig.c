@@ -185,7 +185,7 @@ struct peer *rig_peer(struct rig *rig, unsigned i)
 	free(peer->in);
 	free(peer->out);
 	*peer = (struct peer){ .rig = rig, .session = hash_mix(i + 1) };
-	peer->conn = tcp_connect(rig->link.net[1], link_address(0), RIG_PORT, &handler, NULL, peer, &err);
+	peer->conn = tcp_connect(rig->link.net[1], link_ip(0), RIG_PORT, &handler, NULL, peer, &err);
 	if (!peer->conn)
 		unit_fail(__FILE__, __LINE__, "peer %u: %s", i, err.text);
 	rig_run(rig, 60 * RIG_S, is_opened, peer);
