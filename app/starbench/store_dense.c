@@ -49,6 +49,14 @@ static unsigned next_keys(uint64_t keys[SLICE], uint32_t at, uint32_t end)
 	return n;
 }
 
+/* As the service copies rows into a reply: forwards, 16 bytes at a time (rte_memcpy on x86-64-v2). The C library's own begins
+ * with the end of what it copies, which is not there yet. */
+static void copy_block(float *to, const float *from)
+{
+	for (unsigned i = 0; i < BLOCK; i += 4)
+		_mm_storeu_ps(to + i, _mm_loadu_ps(from + i));
+}
+
 static uint64_t time_pull(struct dense *d)
 {
 	const uint64_t begin = clock_ns();
@@ -59,9 +67,12 @@ static uint64_t time_pull(struct dense *d)
 	for (uint32_t at = 0; at < d->blocks; at += n) {
 		n = next_keys(keys, at, d->blocks);
 		store_find(d->b.table, keys, n, STORE_PULL, 0, rows);
-		for (unsigned i = 0; i < n; i++)
-			memcpy(d->out + (size_t)((at + i) % REQUEST) * BLOCK,
-			       store_values(d->b.table, rows[i], STAR_FLOAT32), BLOCK * sizeof(float));
+		store_prefetch(d->b.table, rows[0]);
+		for (unsigned i = 0; i < n; i++) {
+			store_prefetch(d->b.table, i + 1 < n ? rows[i + 1] : STORE_NO_ROW);
+			copy_block(d->out + (size_t)((at + i) % REQUEST) * BLOCK,
+				   store_values(d->b.table, rows[i], STAR_FLOAT32));
+		}
 	}
 	return clock_ns() - begin;
 }

@@ -34,44 +34,59 @@ static uint64_t time_pull(struct pull *p)
 	return clock_ns() - begin;
 }
 
-static uint64_t time_gather(struct pull *p, uint32_t ahead)
+/* How the limit loads rows: how many ahead, and to which cache. */
+struct ahead {
+	uint32_t rows;
+	bool far; /* the second level */
+};
+
+static inline __attribute__((always_inline)) void gather(struct pull *p, uint32_t ahead, const int level)
 {
 	const uint32_t count = p->b.options->keys, bytes = p->b.row_bytes;
 	const struct store_table *t = p->b.table;
-	uint64_t begin;
 
-	for (uint32_t i = 0; i < count; i++)
-		p->rows[i] = p->b.handles[store_bench_draw(&p->b)];
-	begin = clock_ns();
 	for (uint32_t i = 0; i < count; i++) {
-		const uint32_t next = i + ahead < count ? i + ahead : count - 1;
-		const char *row = store_values(t, p->rows[next], STAR_FLOAT32);
+		const char *row = store_values(t, p->rows[i + ahead < count ? i + ahead : count - 1], STAR_FLOAT32);
 
 		for (uint32_t at = 0; at < bytes; at += LINE)
-			__builtin_prefetch(row + at);
-		__builtin_prefetch(row + bytes - 1);
+			__builtin_prefetch(row + at, 0, level);
+		__builtin_prefetch(row + bytes - 1, 0, level);
 		store_bench_copy(p->out + (size_t)i * bytes, store_values(t, p->rows[i], STAR_FLOAT32), bytes);
 	}
+}
+
+static uint64_t time_gather(struct pull *p, struct ahead ahead)
+{
+	uint64_t begin;
+
+	for (uint32_t i = 0; i < p->b.options->keys; i++)
+		p->rows[i] = p->b.handles[store_bench_draw(&p->b)];
+	begin = clock_ns();
+	if (ahead.far)
+		gather(p, ahead.rows, 2);
+	else
+		gather(p, ahead.rows, 3);
 	return clock_ns() - begin;
 }
 
-/* The distance at which prefetching gathers fastest: it is the limit's to choose. */
-static uint32_t find_distance(struct pull *p)
+/* What gathers fastest: it is the limit's to choose. */
+static struct ahead calibrate(struct pull *p)
 {
-	static const uint32_t distances[] = { 4, 8, 12, 16, 24, 32, 48, 64 };
 	uint64_t least = UINT64_MAX;
-	uint32_t best = 0;
+	struct ahead best = { 0 };
 
-	for (unsigned d = 0; d < sizeof(distances) / sizeof(distances[0]); d++) {
-		uint64_t time = 0;
+	for (uint32_t rows = 4; rows <= 64; rows += rows / 2)
+		for (int far = 0; far < 2; far++) {
+			const struct ahead ahead = { .rows = rows, .far = far };
+			uint64_t time = 0;
 
-		for (unsigned i = 0; i < CALIBRATION; i++)
-			time += time_gather(p, distances[d]);
-		if (time < least) {
-			least = time;
-			best = distances[d];
+			for (unsigned i = 0; i < CALIBRATION; i++)
+				time += time_gather(p, ahead);
+			if (time < least) {
+				least = time;
+				best = ahead;
+			}
 		}
-	}
 	return best;
 }
 
@@ -79,7 +94,7 @@ static void measure(struct pull *p, json_t *result)
 {
 	const struct store_options *o = p->b.options;
 	double *pull = calloc(o->rounds, sizeof(double)), *gather = calloc(o->rounds, sizeof(double));
-	const uint32_t distance = find_distance(p);
+	const struct ahead ahead = calibrate(p);
 
 	for (uint32_t round = 0; pull && gather && round < o->rounds; round++) {
 		const uint64_t ends = clock_ns() + (uint64_t)(o->round_s * 1e9);
@@ -87,7 +102,7 @@ static void measure(struct pull *p, json_t *result)
 
 		while (clock_ns() < ends) {
 			pull[round] += (double)time_pull(p);
-			gather[round] += (double)time_gather(p, distance);
+			gather[round] += (double)time_gather(p, ahead);
 			items += o->keys;
 		}
 		pull[round] /= items;
@@ -95,7 +110,8 @@ static void measure(struct pull *p, json_t *result)
 	}
 	store_bench_side(result, "pull", pull, o->rounds);
 	store_bench_side(result, "gather", gather, o->rounds);
-	json_object_set_new(result, "prefetch_distance", json_integer(distance));
+	json_object_set_new(result, "prefetch_rows", json_integer(ahead.rows));
+	json_object_set_new(result, "prefetch_level", json_integer(ahead.far ? 2 : 1));
 	free(pull);
 	free(gather);
 }

@@ -59,46 +59,64 @@ static float *plain_row(const struct push *p, uint32_t i)
 	return (float *)(uintptr_t)store_values(p->b.table, p->rows[i], STAR_FLOAT32);
 }
 
-__attribute__((target("avx2"))) static uint64_t time_plain(struct push *p, uint32_t ahead)
+/* How the limit loads rows: how many ahead, and to which cache. */
+struct ahead {
+	uint32_t rows;
+	bool far; /* the second level */
+};
+
+__attribute__((target("avx2"), always_inline)) static inline void update(struct push *p, uint32_t ahead,
+									 const int level)
 {
 	const uint32_t count = p->b.options->keys, dim = p->b.options->dim;
-	uint64_t begin;
 
-	for (uint32_t i = 0; i < count; i++)
-		p->rows[i] = p->b.handles[store_bench_draw(&p->b)];
-	begin = clock_ns();
 	for (uint32_t i = 0; i < count; i++) {
 		const char *next = (const char *)plain_row(p, i + ahead < count ? i + ahead : count - 1);
 		const float *gradient = p->gradients + (size_t)i * dim;
 		float *row = plain_row(p, i);
 
 		for (uint32_t at = 0; at < p->update_bytes; at += LINE)
-			__builtin_prefetch(next + at, 1);
-		__builtin_prefetch(next + p->update_bytes - 1, 1);
+			__builtin_prefetch(next + at, 0, level);
+		__builtin_prefetch(next + p->update_bytes - 1, 0, level);
 		if (p->adam)
 			plain_adam(row, row + dim, row + 2 * dim, gradient, dim);
 		else
 			plain_adagrad(row, row + dim, gradient, dim);
 	}
+}
+
+__attribute__((target("avx2"))) static uint64_t time_plain(struct push *p, struct ahead ahead)
+{
+	uint64_t begin;
+
+	for (uint32_t i = 0; i < p->b.options->keys; i++)
+		p->rows[i] = p->b.handles[store_bench_draw(&p->b)];
+	begin = clock_ns();
+	if (ahead.far)
+		update(p, ahead.rows, 2);
+	else
+		update(p, ahead.rows, 3);
 	return clock_ns() - begin;
 }
 
-static uint32_t find_distance(struct push *p)
+/* What updates fastest: it is the limit's to choose. */
+static struct ahead calibrate(struct push *p)
 {
-	static const uint32_t distances[] = { 2, 4, 8, 12, 16, 24, 32 };
 	uint64_t least = UINT64_MAX;
-	uint32_t best = 0;
+	struct ahead best = { 0 };
 
-	for (unsigned d = 0; d < sizeof(distances) / sizeof(distances[0]); d++) {
-		uint64_t time = 0;
+	for (uint32_t rows = 4; rows <= 64; rows += rows / 2)
+		for (int far = 0; far < 2; far++) {
+			const struct ahead ahead = { .rows = rows, .far = far };
+			uint64_t time = 0;
 
-		for (unsigned i = 0; i < CALIBRATION; i++)
-			time += time_plain(p, distances[d]);
-		if (time < least) {
-			least = time;
-			best = distances[d];
+			for (unsigned i = 0; i < CALIBRATION; i++)
+				time += time_plain(p, ahead);
+			if (time < least) {
+				least = time;
+				best = ahead;
+			}
 		}
-	}
 	return best;
 }
 
@@ -106,7 +124,7 @@ static void measure(struct push *p, json_t *result)
 {
 	const struct store_options *o = p->b.options;
 	double *push = calloc(o->rounds, sizeof(double)), *plain = calloc(o->rounds, sizeof(double));
-	const uint32_t distance = find_distance(p);
+	const struct ahead ahead = calibrate(p);
 
 	for (uint32_t round = 0; push && plain && round < o->rounds; round++) {
 		const uint64_t ends = clock_ns() + (uint64_t)(o->round_s * 1e9);
@@ -114,7 +132,7 @@ static void measure(struct push *p, json_t *result)
 
 		while (clock_ns() < ends) {
 			push[round] += (double)time_push(p);
-			plain[round] += (double)time_plain(p, distance);
+			plain[round] += (double)time_plain(p, ahead);
 			items += o->keys;
 		}
 		push[round] /= items;
@@ -122,7 +140,8 @@ static void measure(struct push *p, json_t *result)
 	}
 	store_bench_side(result, "push", push, o->rounds);
 	store_bench_side(result, "plain", plain, o->rounds);
-	json_object_set_new(result, "prefetch_distance", json_integer(distance));
+	json_object_set_new(result, "prefetch_rows", json_integer(ahead.rows));
+	json_object_set_new(result, "prefetch_level", json_integer(ahead.far ? 2 : 1));
 	free(push);
 	free(plain);
 }

@@ -39,9 +39,9 @@ enum optim_formula {
 
 /* Of one row and one push: what its count, the push and the options come to. */
 struct optim_terms {
-	double rate;		      /* what the update's direction is multiplied by, bias correction included */
-	double epsilon;		      /* the same in Adam's family */
-	double keep;		      /* adamw: share of the weight that its decay leaves; ftrl: 1 / rate */
+	double rate;	/* what the update's direction is multiplied by, bias correction included */
+	double epsilon; /* the same in Adam's family */
+	double keep; /* adamw: share of the weight that its decay leaves; ftrl: 1 / rate; lamb: rate times trust ratio */
 	double scale, factor, l1, l2; /* what prepares the gradient; factor is that of the clip by the row's norm */
 };
 

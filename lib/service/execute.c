@@ -28,16 +28,12 @@ static void put_rows(struct service *service, struct rpc_request *request, unsig
 	const struct task *task = request->task;
 	const unsigned dtype = task->op.result_dtype;
 	const uint32_t bytes = task->pull_bytes;
-	const bool as_stored = dtype == task->spec->dtype;
 
 	for (unsigned i = 0; i < n; i++) {
-		const store_row row = service->rows[i];
-		const void *values = NULL;
+		const void *values = store_values(task->table, service->rows[i], dtype);
 
-		if (as_stored && row < STORE_UNADMITTED)
-			values = store_values(task->table, row, dtype);
 		if (!values) {
-			store_read(task->table, row, service->keys[i], dtype, service->values);
+			store_read(task->table, service->rows[i], service->keys[i], dtype, service->values);
 			values = service->values;
 		}
 		rpc_reply_put(request, values, bytes);

@@ -71,6 +71,8 @@ struct service {
 	struct store_table *tables[WIRE_OBJECTS_MAX + 1]; /* by id */
 	/* Scratch of requests that are prepared. A large one goes over several slices, and has its scratch to itself meanwhile. */
 	struct prepared small, large;
+	uint32_t small_versions[SMALL_KEYS], large_versions[WIRE_KEYS_MAX];
+	uint8_t small_sent[SMALL_KEYS], large_sent[WIRE_KEYS_MAX];
 	const struct task *large_owner;
 	struct service_counters counters;
 	/* eviction: sweep.c */

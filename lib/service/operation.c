@@ -58,20 +58,14 @@ void operation_gradients(struct service *service, struct task *task, unsigned n)
 			rpc_cursor_take(&task->values, bytes, alignment, service->values + (size_t)i * bytes);
 }
 
-static bool owns(const struct service *service, const struct task *task, unsigned n)
+static bool owns(const struct service *service, uint64_t name, const uint64_t *keys, unsigned n)
 {
-	const uint64_t name = store_name_hash(task->table);
 	const uint32_t partitions = service->options.partitions,
 		       width = service->end_partition - service->first_partition;
 
-	if (task->spec->whole)
-		n = 1; /* all its blocks are where its first one is */
-	for (unsigned i = 0; i < n; i++) {
-		const uint64_t key = task->spec->whole ? 0 : service->keys[i];
-
-		if (layout_partition(hash_key(name, key), partitions) - service->first_partition >= width)
+	for (unsigned i = 0; i < n; i++)
+		if (layout_partition(hash_key(name, keys[i]), partitions) - service->first_partition >= width)
 			return false;
-	}
 	return true;
 }
 
@@ -86,12 +80,15 @@ static enum rpc_progress refuse_block(struct rpc_request *request, uint64_t key)
 
 enum rpc_progress operation_check_keys(struct service *service, struct rpc_request *request, unsigned n)
 {
+	static const uint64_t home =
+		0; /* object_partition_key: all blocks of a whole variable are where its first one is */
 	const struct task *task = request->task;
+	const uint64_t name = store_name_hash(task->table);
 
 	for (unsigned i = 0; task->blocks && i < n; i++)
 		if (service->keys[i] >= task->blocks)
 			return refuse_block(request, service->keys[i]);
-	if (owns(service, task, n))
+	if (task->spec->whole ? owns(service, name, &home, 1) : owns(service, name, service->keys, n))
 		return RPC_MORE;
 	return rpc_reply_fail(
 		request, WIRE_WRONG_SHARD,

@@ -6,23 +6,6 @@
 
 #include "wire/layout.h"
 
-static bool create_prepared(struct prepared *prepared, uint32_t keys, uint32_t gradient_bytes, struct star_error *err)
-{
-	prepared->push = store_push_create(keys, gradient_bytes, err);
-	prepared->versions = malloc(keys * sizeof(*prepared->versions));
-	prepared->sent = malloc(keys);
-	if (prepared->push && (!prepared->versions || !prepared->sent))
-		star_error_set(err, -ENOMEM, "no memory for a shard's service");
-	return prepared->push && prepared->versions && prepared->sent;
-}
-
-static void destroy_prepared(struct prepared *prepared)
-{
-	store_push_destroy(prepared->push);
-	free(prepared->versions);
-	free(prepared->sent);
-}
-
 struct service *service_create(const struct service_options *options, struct star_error *err)
 {
 	struct service *service =
@@ -34,8 +17,13 @@ struct service *service_create(const struct service_options *options, struct sta
 	}
 	memset(service, 0, sizeof(*service));
 	service->options = *options;
-	if (!create_prepared(&service->small, SMALL_KEYS, SLICE_BYTES, err) ||
-	    !create_prepared(&service->large, WIRE_KEYS_MAX, WIRE_PAYLOAD_MAX, err)) {
+	service->small = (struct prepared){ .push = store_push_create(SMALL_KEYS, SLICE_BYTES, err),
+					    .versions = service->small_versions,
+					    .sent = service->small_sent };
+	service->large = (struct prepared){ .push = store_push_create(WIRE_KEYS_MAX, WIRE_PAYLOAD_MAX, err),
+					    .versions = service->large_versions,
+					    .sent = service->large_sent };
+	if (!service->small.push || !service->large.push) {
 		service_destroy(service);
 		return NULL;
 	}
@@ -46,8 +34,8 @@ void service_destroy(struct service *service)
 {
 	if (!service)
 		return;
-	destroy_prepared(&service->small);
-	destroy_prepared(&service->large);
+	store_push_destroy(service->small.push);
+	store_push_destroy(service->large.push);
 	free(service);
 }
 

@@ -8,11 +8,10 @@
 #include "store/push_internal.h"
 #include "tensor/dtype.h"
 
-enum { ROWS_AHEAD = 8 };
-
-static bool is_finite(const struct store_table *t, const void *gradient)
+/* The type that a table's values, gradients and slots are worked on in. */
+static unsigned work_type(const struct store_table *t)
 {
-	return t->wide ? optim_finite64(&t->optim, gradient, t->dim) : optim_finite(&t->optim, gradient, t->dim);
+	return t->wide ? STAR_FLOAT64 : STAR_FLOAT32;
 }
 
 static size_t work_bytes(const struct store_table *t)
@@ -20,18 +19,27 @@ static size_t work_bytes(const struct store_table *t)
 	return t->dim * (t->wide ? sizeof(double) : sizeof(float));
 }
 
+/* Of so many gradients one after the other. */
+enum { ROWS_AHEAD = 16 }; /* loaded before their turn */
+
+static bool is_finite(const struct store_table *t, const void *gradients, uint32_t count)
+{
+	return t->wide ? optim_finite64(&t->optim, gradients, count * t->dim)
+		       : optim_finite(&t->optim, gradients, count * t->dim);
+}
+
 /* A gradient in the type that the table is worked on in, in scratch[0] if not where it lies. What the table says about
  * non-finite ones is done to it. */
 static const void *take_in(struct store_table *t, const void *gradient, unsigned dtype, bool count)
 {
-	const unsigned type = t->wide ? STAR_FLOAT64 : STAR_FLOAT32;
+	const unsigned type = work_type(t);
 	void *copy = t->store->scratch[0];
 
 	if (dtype != type) {
 		convert_row(copy, type, gradient, dtype, t->dim, (float *)t->store->scratch[2]);
 		gradient = copy;
 	}
-	if (t->spec.nonfinite == NONFINITE_REFUSE || is_finite(t, gradient))
+	if (t->spec.nonfinite == NONFINITE_REFUSE || is_finite(t, gradient, 1))
 		return gradient;
 	t->stats.nonfinite += count;
 	if (t->spec.nonfinite == NONFINITE_PASS)
@@ -146,12 +154,41 @@ static void measure(struct store_push *p, struct push_op *op, const struct push_
 		op->squares += square_sum(op->table, push_sum(p, first));
 }
 
+/* One of the operation's gradients; -EDOM when it is refused. */
+static int look_at(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient,
+		   unsigned dtype)
+{
+	struct store_table *t = op->table;
+
+	if (e->row == STORE_UNADMITTED)
+		return 0;
+	gradient = take_in(t, gradient, dtype, true);
+	if (t->spec.nonfinite == NONFINITE_REFUSE && !is_finite(t, gradient, 1)) {
+		t->stats.nonfinite++;
+		return -EDOM;
+	}
+	if (op->summed)
+		measure(p, op, e, gradient);
+	return 0;
+}
+
+/* How many of the gradients lie one after the other. */
+static unsigned run_length(const void *const *gradients, size_t bytes, unsigned n)
+{
+	unsigned run = 1;
+
+	while (run < n && (const char *)gradients[run] == (const char *)gradients[0] + run * bytes)
+		run++;
+	return run;
+}
+
 int store_push_look(struct store_push *p, struct store_table *table, const void *const *gradients, unsigned dtype,
 		    unsigned n)
 {
-	const unsigned type = table->wide ? STAR_FLOAT64 : STAR_FLOAT32;
-	const bool measured = table->spec.clip_global_norm > 0, refuses = table->spec.nonfinite == NONFINITE_REFUSE;
+	const size_t bytes = work_bytes(table);
+	const struct push_entry *entries;
 	struct push_op *op;
+	unsigned run;
 
 	while (p->look < p->ops_count &&
 	       (p->ops[p->look].table != table || p->ops[p->look].looked == p->ops[p->look].keys))
@@ -159,23 +196,18 @@ int store_push_look(struct store_push *p, struct store_table *table, const void 
 	assert(p->look < p->ops_count && n <= STORE_BATCH);
 	op = &p->ops[p->look];
 	assert(n <= op->keys - op->looked);
-	op->summed = measured;
-	for (unsigned i = 0; i < n && (measured || refuses); i++) {
-		const struct push_entry *e = &p->entries[op->first + op->looked + i];
-		const void *gradient = gradients[i];
-
-		if (e->row == STORE_UNADMITTED)
-			continue;
-		if (measured || dtype != type)
-			gradient = take_in(table, gradient, dtype, true);
-		if (refuses && !is_finite(table, gradient)) {
-			table->stats.nonfinite++;
-			return -EDOM;
-		}
-		if (measured)
-			measure(p, op, e, gradient);
-	}
+	entries = &p->entries[op->first + op->looked];
 	op->looked += n;
+	op->summed = table->spec.clip_global_norm > 0;
+	for (unsigned i = 0; store_push_needs_look(table) && i < n; i += run) {
+		run = run_length(gradients + i, bytes, n - i);
+		/* Mostly all is well with all of them. */
+		if (!op->summed && dtype == work_type(table) && is_finite(table, gradients[i], run))
+			continue;
+		for (unsigned r = i; r < i + run; r++)
+			if (look_at(p, op, &entries[r], gradients[r], dtype) < 0)
+				return -EDOM;
+	}
 	return 0;
 }
 
@@ -224,27 +256,60 @@ static void take_gradient(struct store_push *p, struct push_op *op, const struct
 }
 
 /* Rows are loaded while those before them are worked on, from one slice into the next. */
-static inline void load_ahead(const struct store_push *p, const struct push_op *op, uint32_t number)
+static inline __attribute__((always_inline)) void load_ahead(const struct store_push *p, const struct push_op *op,
+							     uint32_t number)
 {
 	const store_row row = number < op->keys ? p->entries[op->first + number].row : STORE_UNADMITTED;
 
 	if (row != STORE_UNADMITTED)
-		store_prefetch(op->table, row);
+		table_load(op->table, row, op->table->row_lines);
+}
+
+/* Most pushes: gradients of float32 for rows that are worked on where they lie. */
+static bool is_plain(const struct push_op *op, unsigned dtype)
+{
+	const struct store_table *t = op->table;
+
+	return t->plain && dtype == STAR_FLOAT32 && t->spec.nonfinite == NONFINITE_REFUSE && !op->summed;
+}
+
+static inline void take_plain(struct store_push *p, struct push_op *op, const struct push_entry *e,
+			      const void *gradient)
+{
+	struct store_table *t = op->table;
+	uint8_t *row;
+
+	if (e->row == STORE_UNADMITTED)
+		return;
+	if (p->entries[e->first].sum != PUSH_NO_SUM) {
+		take_gradient(p, op, e, gradient, STAR_FLOAT32);
+		return;
+	}
+	row = table_row(t, e->row);
+	optim_apply(&t->optim, &op->step, (float *)(row + t->at.values), (float *)(row + t->at.slots),
+		    row_word(row, t->at.words), gradient, t->dim);
 }
 
 void store_push_rows(struct store_push *p, struct store_table *table, const void *const *gradients, unsigned dtype,
 		     unsigned n)
 {
 	struct push_op *op = &p->ops[p->run];
+	bool plain;
 
 	assert(p->run < p->ops_count && op->table == table && n <= STORE_BATCH && n <= op->keys - op->taken);
 	if (!op->begun)
 		store_push_step(p, table, &(struct store_push_step){ 0 });
 	for (uint32_t i = 0; op->taken == 0 && i < ROWS_AHEAD; i++)
 		load_ahead(p, op, i);
+	plain = is_plain(op, dtype);
 	for (unsigned i = 0; i < n; i++, op->taken++) {
+		const struct push_entry *e = &p->entries[op->first + op->taken];
+
 		load_ahead(p, op, op->taken + ROWS_AHEAD);
-		take_gradient(p, op, &p->entries[op->first + op->taken], gradients[i], dtype);
+		if (plain)
+			take_plain(p, op, e, gradients[i]);
+		else
+			take_gradient(p, op, e, gradients[i], dtype);
 	}
 }
 

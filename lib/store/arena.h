@@ -15,11 +15,17 @@ enum { ARENA_ALIGN = 64, ARENA_PAGE = 8192 };
 #define ARENA_NO_PAGE UINT32_MAX
 
 struct arena {
-	uint8_t *base; /* aligned to ARENA_PAGE */
-	uint64_t low;  /* bytes taken from the bottom */
-	uint64_t high; /* where the pages taken from the top begin */
-	uint32_t
-		free; /* the first page given back, by number; each begins with the number of the next; or ARENA_NO_PAGE */
+	uint8_t *base;		     /* aligned to ARENA_PAGE */
+	uint64_t low;		     /* bytes taken from the bottom */
+	uint64_t high;		     /* where the pages taken from the top begin */
+	uint32_t free;		     /* the first page given back, by number; or ARENA_NO_PAGE */
+	uint64_t nobodys_free_bytes; /* of pages given back by tables that came to nothing */
+};
+
+/* What a page that was given back begins with. */
+struct arena_free_page {
+	uint32_t next;
+	uint64_t *free_bytes; /* where it is counted until somebody takes it */
 };
 
 static inline uint64_t arena_left(const struct arena *a)
@@ -43,9 +49,10 @@ static inline void *arena_take(struct arena *a, uint64_t bytes)
 static inline void *arena_take_page(struct arena *a)
 {
 	if (a->free != ARENA_NO_PAGE) {
-		uint32_t *page = (uint32_t *)(a->base + (uint64_t)a->free * ARENA_PAGE);
+		struct arena_free_page *page = (struct arena_free_page *)(a->base + (uint64_t)a->free * ARENA_PAGE);
 
-		a->free = *page;
+		a->free = page->next;
+		*page->free_bytes -= ARENA_PAGE;
 		return page;
 	}
 	if (arena_left(a) < ARENA_PAGE)
@@ -54,9 +61,10 @@ static inline void *arena_take_page(struct arena *a)
 	return a->base + a->high;
 }
 
-static inline void arena_give_page(struct arena *a, void *page)
+static inline void arena_give_page(struct arena *a, void *page, uint64_t *free_bytes)
 {
-	*(uint32_t *)page = a->free;
+	*(struct arena_free_page *)page = (struct arena_free_page){ .next = a->free, .free_bytes = free_bytes };
+	*free_bytes += ARENA_PAGE;
 	a->free = (uint32_t)((uint64_t)((uint8_t *)page - a->base) / ARENA_PAGE);
 }
 

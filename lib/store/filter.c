@@ -10,6 +10,8 @@
 #define LN2 0.69314718055994531
 #define BLOCKS_MAX (UINT64_C(1) << 31)
 
+enum { SPARE_BITS = 47 }; /* of a hash: those from here to the tag pick nothing else */
+
 static struct filter_count *count_of(const struct filter *f, store_row row)
 {
 	return index_record(&f->index, row);
@@ -148,15 +150,19 @@ void filter_prefetch(const struct filter *f, uint64_t hash)
 		__builtin_prefetch(p.block + p.at[i]);
 }
 
-/* Memory for a new key's count is gone: that of the least counted key of its bucket, or STORE_NO_ROW. */
+/* Memory for a new key's count is gone: that of the least counted key of its bucket, or STORE_NO_ROW. Of equals any, as the
+ * new key's hash has it, so that those that come again soon have a chance. */
 static store_row replace_least(struct filter *f, uint64_t hash)
 {
 	const struct index_bucket *home = index_home(&f->index, hash);
+	const unsigned first = (unsigned)((hash >> SPARE_BITS) % INDEX_ENTRIES);
 	store_row least = STORE_NO_ROW;
 
-	for (uint32_t mask = index_used(home); mask; mask &= mask - 1) {
-		const store_row row = home->rows[__builtin_ctz(mask)];
+	for (unsigned i = first; i < first + INDEX_ENTRIES; i++) {
+		const store_row row = home->rows[i % INDEX_ENTRIES];
 
+		if (home->tags[i % INDEX_ENTRIES] == 0)
+			continue;
 		if (least == STORE_NO_ROW || count_of(f, row)->count < count_of(f, least)->count)
 			least = row;
 	}

@@ -4,19 +4,10 @@
 
 #include "store/table.h"
 
-enum { LINE_BYTES = 64 };
-
-static inline void prefetch(const struct store_table *t, store_row row, unsigned count)
-{
-	const char *record = index_record(&t->index, row);
-
-	for (unsigned i = 0; i < count; i++)
-		__builtin_prefetch(record + (size_t)i * LINE_BYTES);
-}
-
 void store_prefetch(const struct store_table *table, store_row row)
 {
-	prefetch(table, row, table->row_lines);
+	if (table->value_lines > table->find_lines && row < STORE_UNADMITTED)
+		table_load(table, row, table->value_lines);
 }
 
 /* Above all versions that an earlier row of its key can have had, which no push has raised twice. */
@@ -112,9 +103,9 @@ static inline store_row candidate(const struct store_table *t, const struct inde
 	if (!mask)
 		return STORE_NO_ROW;
 	row = bucket->rows[__builtin_ctz(mask)];
-	prefetch(t, row, row_lines);
+	table_load(t, row, row_lines);
 	while (mask &= mask - 1)
-		prefetch(t, bucket->rows[__builtin_ctz(mask)], row_lines);
+		table_load(t, bucket->rows[__builtin_ctz(mask)], row_lines);
 	return row;
 }
 
@@ -129,7 +120,7 @@ static inline void guess(const struct store_table *t, const uint64_t *keys, unsi
 	for (unsigned i = 0; i < n; i++) {
 		hashes[i] = index_hash(keys[i]);
 		homes[i] = index_home(&t->index, hashes[i]);
-		__builtin_prefetch(homes[i]);
+		table_prefetch(homes[i]);
 	}
 	for (unsigned i = 0; i < n; i++) {
 		const uint8_t tag = index_tag(hashes[i]);
@@ -137,7 +128,7 @@ static inline void guess(const struct store_table *t, const uint64_t *keys, unsi
 		rows[i] = candidate(t, homes[i], tag, row_lines);
 		if (rows[i] == STORE_NO_ROW && homes[i]->strayed) {
 			others[aways] = index_other(homes[i], tag);
-			__builtin_prefetch(others[aways]);
+			table_prefetch(others[aways]);
 			away[aways++] = (uint8_t)i;
 		}
 	}
@@ -239,7 +230,7 @@ unsigned store_find(struct store_table *table, const uint64_t *keys, unsigned n,
 	unsigned missing = 0;
 
 	assert(n <= STORE_BATCH);
-	guess(table, keys, n, mode == STORE_PUSH ? 1 : table->find_lines, hashes, rows);
+	guess(table, keys, n, table->find_lines, hashes, rows);
 	if (table->policies)
 		return find_by_policy(table, keys, hashes, n, mode, step, rows);
 	for (unsigned i = 0; i < n; i++) {

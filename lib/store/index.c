@@ -381,7 +381,7 @@ static bool join(struct store_index *ix, uint64_t hash)
 	}
 	to->buckets[0].depth = (uint8_t)(depth - 1);
 	enter_segment(ix, to, hash & (bit - 1), depth - 1);
-	arena_give_page(ix->arena, from);
+	arena_give_page(ix->arena, from, &ix->stats->free_bytes);
 	ix->segments--;
 	ix->stats->memory_bytes -= sizeof(*from);
 	if (ix->stats->moved_max < moved)
@@ -402,7 +402,7 @@ void index_erase(struct store_index *ix, uint64_t hash, store_row row)
 void index_undo(struct store_index *ix)
 {
 	if (ix->segments)
-		arena_give_page(ix->arena, index_segment_of(ix, 0));
+		arena_give_page(ix->arena, index_segment_of(ix, 0), &ix->arena->nobodys_free_bytes);
 	ix->segments = 0;
 }
 

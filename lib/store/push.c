@@ -9,22 +9,28 @@
 #include "store/push_internal.h"
 
 enum {
-	KEYS_MAX = 1 << 30,
+	KEYS_MAX = 1 << 29,
 	ALIGN = 64,
 	/* A sum stands for at least two gradients of the request. In float64 it takes less than four times as many bytes as
 	 * they do in scaled_int8, the widest and the narrowest type there are; other pairs take less. */
 	SUMS_SHARE = 4,
 };
 
-/* The least power of two that leaves half of the cells free. */
+/* The least power of two that leaves three quarters of the cells free: a search that goes on is a branch mispredicted. */
 static uint32_t cells_for(uint32_t keys)
 {
-	return 1u << (32 - __builtin_clz(2 * keys - 1));
+	return 2u << (32 - __builtin_clz(2 * keys - 1));
 }
 
 static uint64_t aligned(uint64_t bytes)
 {
 	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static void forget_positions(struct store_push *p)
+{
+	memset(p->cells, 0, p->cells_count * sizeof(*p->cells));
+	p->origin = 1;
 }
 
 struct store_push *store_push_create(uint32_t max_keys, uint32_t max_bytes, struct star_error *err)
@@ -39,7 +45,7 @@ struct store_push *store_push_create(uint32_t max_keys, uint32_t max_bytes, stru
 		return NULL;
 	}
 	head_bytes = aligned(sizeof(*p));
-	cells_bytes = (uint64_t)cells_for(max_keys) * sizeof(uint64_t);
+	cells_bytes = aligned((uint64_t)cells_for(max_keys) * sizeof(*p->cells));
 	entries_bytes = aligned((uint64_t)max_keys * sizeof(struct push_entry));
 	sums_bytes = aligned((uint64_t)max_bytes * SUMS_SHARE);
 	bytes = aligned(head_bytes + cells_bytes + entries_bytes + sums_bytes);
@@ -49,12 +55,13 @@ struct store_push *store_push_create(uint32_t max_keys, uint32_t max_bytes, stru
 		return NULL;
 	}
 	p = (struct store_push *)memory;
-	*p = (struct store_push){ .max_keys = max_keys, .sums_bytes = sums_bytes, .origin = 1 };
-	p->cells = (uint64_t *)(memory + head_bytes);
+	*p = (struct store_push){ .max_keys = max_keys, .sums_bytes = sums_bytes };
+	p->cells = (uint32_t *)(memory + head_bytes);
+	p->cells_count = cells_for(max_keys);
 	p->entries = (struct push_entry *)(memory + head_bytes + cells_bytes);
 	p->sums = memory + head_bytes + cells_bytes + entries_bytes;
 	p->salt = hash_mix((uintptr_t)memory ^ clock_cycles());
-	memset(p->cells, 0, cells_bytes);
+	forget_positions(p);
 	return p;
 }
 
@@ -87,6 +94,8 @@ void store_push_begin(struct store_push *p)
 	for (uint32_t i = 0; i < p->ops_count; i++)
 		push_close(&p->ops[i]);
 	p->origin += p->keys;
+	if (p->origin > UINT32_MAX - p->max_keys)
+		forget_positions(p);
 	p->keys = 0;
 	p->sums_used = 0;
 	p->ops_count = p->look = p->run = 0;
@@ -108,11 +117,6 @@ void store_push_op(struct store_push *p, struct store_table *table, uint32_t cou
 	open_op(op);
 }
 
-static uint32_t cell_of(const struct store_push *p, store_row row)
-{
-	return (uint32_t)hash_mix(row ^ p->salt) & p->op_mask;
-}
-
 /* Memory for the sum of one row's gradients. */
 static bool take_sum(struct store_push *p, struct push_entry *first, const struct store_table *t)
 {
@@ -126,38 +130,45 @@ static bool take_sum(struct store_push *p, struct push_entry *first, const struc
 	return true;
 }
 
-/* Appends an entry, joined to the first one of its row; false when there is no memory for sums. Ends, since at least half of
- * the operation's cells are free; and soon, since the salt spreads the rows. */
-static bool enter(struct store_push *p, const struct push_op *op, store_row row, uint32_t cell)
+/*
+ * Appends an entry for each row, joined to the first one of its row; false when there is no memory for sums. The search for a
+ * row's cell ends, since most of the operation's cells are free; and soon, since the salt spreads the rows.
+ */
+static bool enter(struct store_push *p, const struct push_op *op, const store_row *rows, unsigned n)
 {
-	const uint64_t op_origin = p->origin + op->first;
-	const uint32_t self = p->keys++;
+	const uint32_t origin = p->origin, op_origin = origin + op->first, mask = p->op_mask;
+	struct push_entry *const entries = p->entries;
+	uint32_t *const cells = p->cells;
+	const uint64_t salt = p->salt;
+	uint32_t self = p->keys;
+	bool summable = true;
 
-	p->entries[self] = (struct push_entry){ .row = row, .first = self, .left = 1, .sum = PUSH_NO_SUM };
-	if (row == STORE_UNADMITTED)
-		return true;
-	for (;; cell = (cell + 1) & p->op_mask) {
-		const uint64_t position = p->cells[cell];
-		struct push_entry *first;
+	for (unsigned i = 0; i < n; i++, self++) {
+		const store_row row = rows[i];
+		uint32_t cell, position;
 
+		entries[self] = (struct push_entry){ .row = row, .first = self, .left = 1, .sum = PUSH_NO_SUM };
+		if (row == STORE_UNADMITTED)
+			continue;
+		cell = (uint32_t)hash_mix(row ^ salt) & mask;
+		while ((position = cells[cell]) >= op_origin && entries[position - origin].row != row)
+			cell = (cell + 1) & mask;
 		if (position < op_origin) {
-			p->cells[cell] = p->origin + self;
-			return true;
-		}
-		first = &p->entries[position - p->origin];
-		if (first->row == row) {
-			p->entries[self].first = (uint32_t)(position - p->origin);
-			return first->left++ > 1 || take_sum(p, first, op->table);
+			cells[cell] = origin + self;
+		} else {
+			entries[self].first = position - origin;
+			if (entries[position - origin].left++ == 1)
+				summable &= take_sum(p, &entries[position - origin], op->table);
 		}
 	}
+	p->keys = self;
+	return summable;
 }
 
 int store_push_keys(struct store_push *p, struct store_table *table, const uint64_t *keys, unsigned n, uint64_t step)
 {
 	struct push_op *op = p->ops_count ? &p->ops[p->ops_count - 1] : NULL;
-	uint32_t cells[STORE_BATCH];
 	store_row rows[STORE_BATCH];
-	bool summable = true;
 
 	assert(n <= STORE_BATCH);
 	if (table->optim.options.kind == OPTIM_NONE)
@@ -170,12 +181,6 @@ int store_push_keys(struct store_push *p, struct store_table *table, const uint6
 		return -EOVERFLOW;
 	if (store_find(table, keys, n, STORE_PUSH, step, rows))
 		return -ENOSPC;
-	for (unsigned i = 0; i < n; i++) {
-		cells[i] = cell_of(p, rows[i]);
-		__builtin_prefetch(&p->cells[cells[i]]);
-	}
-	for (unsigned i = 0; i < n; i++)
-		summable &= enter(p, op, rows[i], cells[i]);
 	op->keys += n;
-	return summable ? 0 : -EOVERFLOW;
+	return enter(p, op, rows, n) ? 0 : -EOVERFLOW;
 }

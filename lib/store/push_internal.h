@@ -35,18 +35,19 @@ struct push_op {
 /*
  * Entries of one row are found through a hash table of open addressing, whose cells hold positions: the number of keys
  * that all requests so far had before this one. Positions only grow, so those of earlier operations are known by being
- * smaller than the first of this one, and nothing is ever cleared. An operation uses as many cells as it needs for a load of
- * at most one half: those of a small one stay in the cache.
+ * smaller than the first of this one, and nothing is cleared but once in some four billion keys. An operation uses as many
+ * cells as it needs for a load of at most one quarter: those of a small one stay in the cache.
  */
 struct store_push {
 	uint32_t max_keys;
 	uint64_t sums_bytes;
 	struct push_entry *entries; /* max_keys */
-	uint64_t *cells;	    /* a power of two, at least 2 max_keys */
-	uint8_t *sums;		    /* sums_bytes */
-	uint64_t salt;		    /* so that nobody can choose ids whose rows collide */
+	uint32_t *cells;	    /* a power of two, at least 4 max_keys */
+	uint32_t cells_count;
+	uint8_t *sums; /* sums_bytes */
+	uint64_t salt; /* so that nobody can choose ids whose rows collide */
 
-	uint64_t origin; /* the position of entry 0; from 1 */
+	uint32_t origin; /* the position of entry 0; from 1 */
 	uint32_t keys;	 /* entries in use */
 	uint64_t sums_used;
 	uint32_t op_mask; /* cells that the operation whose keys come in uses, less one */

@@ -27,7 +27,7 @@
 #include "star_error.h"
 #include "wire/object.h"
 
-enum { STORE_BATCH = 64 }; /* keys of one call */
+enum { STORE_BATCH = 128 }; /* keys of one call: the more, the less each waits for memory */
 
 /* A row: where it lies in the arena, in units of its alignment; what the index holds in 4 bytes. */
 typedef uint32_t store_row;
@@ -102,7 +102,8 @@ const void *store_slots(const struct store_table *table, store_row row);
 /* Copies the initial value that the row of a key has or would have, in float32. */
 void store_initial(const struct store_table *table, uint64_t key, float *values);
 
-/* Starts loading a row, slots included, into the cache for a push. */
+/* Starts loading the values of a row into the cache, if store_find has not done so: it does for rows of some hundred bytes. To be
+ * called for the next row before one is read. Any row. */
 void store_prefetch(const struct store_table *table, store_row row);
 
 /* Deletes the rows of n <= STORE_BATCH keys; returns how many there were. Handles of them are stale from then on; a push in

@@ -10,18 +10,22 @@
 #include "tensor/dtype.h"
 
 enum {
-	/* Beyond so many lines of a row the hardware's own stream prefetcher does better. */
-	PREFETCH_LINES_MAX = 8,
-	LINE_BYTES = 64,
+	/* Rows of so many lines are loaded whole before their turn. Of longer ones only the first lines: the rest is better
+	 * loaded along the way. */
+	LOAD_LINES_MAX = 8,
+	LONG_LOAD_LINES = 2,
 	ROW_ALIGN = 8,
 };
 
 /* The cache lines that the first bytes of a row may touch, wherever it begins. */
-static uint16_t lines(uint32_t bytes)
+static uint32_t lines(uint32_t bytes)
 {
-	const uint32_t touched = (LINE_BYTES - ROW_ALIGN + bytes - 1) / LINE_BYTES + 1;
+	return (TABLE_LINE - ROW_ALIGN + bytes - 1) / TABLE_LINE + 1;
+}
 
-	return (uint16_t)(touched < PREFETCH_LINES_MAX ? touched : PREFETCH_LINES_MAX);
+static uint16_t lines_to_load(uint32_t bytes)
+{
+	return (uint16_t)(lines(bytes) > LOAD_LINES_MAX ? LONG_LOAD_LINES : lines(bytes));
 }
 
 static uint16_t take_word(uint32_t *end, bool wanted)
@@ -38,7 +42,7 @@ static void lay_out(struct store_table *t)
 {
 	const struct object_spec *spec = &t->spec;
 	const uint32_t width = t->wide ? sizeof(double) : sizeof(float);
-	uint32_t end = sizeof(uint64_t), align = dtype_alignment(spec->dtype);
+	uint32_t end = sizeof(uint64_t), align = dtype_alignment(spec->dtype), values_end;
 
 	t->at.version = take_word(&end, spec->versions || spec->kind == OBJECT_VARIABLE);
 	t->at.rounds = take_word(&end, spec->stochastic);
@@ -50,7 +54,7 @@ static void lay_out(struct store_table *t)
 	end = (end + align - 1) / align * align;
 	t->at.values = (uint16_t)end;
 	end += (uint32_t)dtype_row_bytes(spec->dtype, spec->dim);
-	t->find_lines = lines(end);
+	values_end = end;
 	end = (end + width - 1) / width * width;
 	if (spec->master) {
 		t->at.master = end;
@@ -58,8 +62,10 @@ static void lay_out(struct store_table *t)
 	}
 	t->at.slots = end;
 	end += t->optim.slots * spec->dim * width;
-	t->row_lines = lines(end);
 	t->at.bytes = end;
+	t->value_lines = (uint16_t)lines(values_end);
+	t->find_lines = lines_to_load(values_end);
+	t->row_lines = lines_to_load(end);
 }
 
 /* Everything that follows from the spec alone. */
@@ -81,7 +87,7 @@ static void settle_kind(struct store_table *t, double share)
 	t->rounding_key[1] = (uint32_t)(rounding >> 32);
 	t->rows_max = spec->rows_max ? (uint64_t)ceil((double)spec->rows_max * share) : UINT64_MAX;
 	lay_out(t);
-	t->plain = spec->dtype == STAR_FLOAT32 && !t->at.version;
+	t->plain = spec->dtype == STAR_FLOAT32 && !t->at.version && !t->optim.whole;
 	initial_init(&t->initial, spec);
 }
 
@@ -95,18 +101,18 @@ static bool settle_memory(struct store_table *t, double share)
 	       index_init(&t->index, &store->arena, store->row_shift, &t->stats);
 }
 
-static void undo_memory(struct store_table *t, const struct arena *before)
+static void undo_memory(struct store_table *t, uint64_t before)
 {
 	index_undo(&t->index);
 	index_undo(&t->filter.index);
-	t->store->arena.low = before->low;
+	t->store->arena.low = before;
 }
 
 struct store_table *store_table_create(struct store *store, const struct object_spec *spec, double share,
 				       struct star_error *err)
 {
 	struct object_spec checked = *spec;
-	const struct arena before = store->arena;
+	const uint64_t before = store->arena.low;
 	struct store_table *t;
 
 	if (object_spec_check(&checked, err) < 0)
@@ -119,15 +125,15 @@ struct store_table *store_table_create(struct store *store, const struct object_
 	if (!t)
 		goto full;
 	*t = (struct store_table){ .spec = checked, .store = store };
-	t->stats.memory_bytes = store->arena.low - before.low;
+	t->stats.memory_bytes = store->arena.low - before;
 	if (optim_init(&t->optim, &checked.optim, OPTIM_BEST) < 0) {
 		star_error_set(err, -EINVAL, "\"%s\": the store has no optimizer %u", checked.name, checked.optim.kind);
-		store->arena = before;
+		store->arena.low = before;
 		return NULL;
 	}
 	settle_kind(t, share);
 	if (!settle_memory(t, share)) {
-		undo_memory(t, &before);
+		undo_memory(t, before);
 		goto full;
 	}
 	t->next = store->tables;

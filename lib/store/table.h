@@ -45,9 +45,10 @@ struct store_table {
 	struct store_index index;
 	struct table_layout at;
 	uint32_t dim;
-	uint16_t find_lines; /* cache lines to prefetch for the values of a row */
-	uint16_t row_lines;  /* and with its slots */
-	bool policies;	     /* a look-up has more to do than to find or make a row */
+	uint16_t find_lines;  /* cache lines of a row that a look-up loads */
+	uint16_t value_lines; /* that have its values */
+	uint16_t row_lines;   /* that a push loads before the row's turn */
+	bool policies;	      /* a look-up has more to do than to find or make a row */
 	/* What pushes need. */
 	bool wide;     /* float64: worked on as such; all other types as float32 */
 	bool narrow;   /* values are converted for the optimizer, and back unless a master is there */
@@ -86,9 +87,27 @@ struct store_table {
 	struct object_spec spec;
 };
 
+enum { TABLE_LINE = 64 };
+
 static inline uint8_t *table_row(const struct store_table *t, store_row row)
 {
 	return index_record(&t->index, row);
+}
+
+/* To the second-level cache: it has three times as many misses under way as the first, and the first would not hold a batch's
+ * rows anyway. Measured: a third less time a row. Inlined always, since gcc drops calls of functions that do nothing else. */
+static inline __attribute__((always_inline)) void table_prefetch(const void *address)
+{
+	__builtin_prefetch(address, 0, 2);
+}
+
+/* The first lines of a row, in ascending order. */
+static inline __attribute__((always_inline)) void table_load(const struct store_table *t, store_row row, unsigned lines)
+{
+	const uint8_t *record = table_row(t, row);
+
+	for (unsigned i = 0; i < lines; i++)
+		table_prefetch(record + (size_t)i * TABLE_LINE);
 }
 
 /* One of a row's uint32_t, by its place in table_layout. */

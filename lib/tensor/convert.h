@@ -18,9 +18,14 @@ struct converter {
 	/* n elements each; from and to do not overlap; both aligned as dtype_alignment says. */
 	void (*to_float)(float *to, const void *from, uint32_t n);
 	void (*from_float)(void *to, const float *from, uint32_t n);
-	/* Stochastic rounding (Gupta, Agrawal, Gopalakrishnan, Narayanan, ICML 2015): up or down at random, so that the
-	 * expected value is the number itself. The random bits of element i are Philox4x32-10's (tensor/philox.h) word i % 4 for
-	 * counter (counter's low half, its high half, i / 4, 0) under key. float16, bfloat16 and scaled_int8 only; NULL else. */
+	/*
+	 * Stochastic rounding (Gupta, Agrawal, Gopalakrishnan, Narayanan, ICML 2015): up or down at random, so that the
+	 * expected value is the number itself, to 2^-24 of a step. The random bits of element i are Philox4x32-10's
+	 * (tensor/philox.h) word i % 4 for counter (counter's low half, its high half, i / 4, 0) under key, from the upper end:
+	 * 13 for a normal float16 and 16 for a bfloat16, which are added to the bits that are cut off; else 24, which make a
+	 * number in [0, 1) that is compared with the fraction. Beyond the greatest finite number "up" is infinity.
+	 * float16, bfloat16 and scaled_int8 only; NULL else.
+	 */
 	void (*from_float_stochastic)(void *to, const float *from, uint32_t n, const uint32_t key[2], uint64_t counter);
 };
 

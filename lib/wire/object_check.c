@@ -216,6 +216,13 @@ static int check_options(const struct object_spec *spec, struct star_error *err)
 	return 0;
 }
 
+/* Whether a gradient of 0 would divide 0 by 0. */
+static bool divides_by_zero(const struct optim_options *o)
+{
+	return optim_uses(o->kind, "epsilon") && o->epsilon == 0 &&
+	       !(optim_uses(o->kind, "initial_accumulator") && o->initial_accumulator > 0);
+}
+
 /* What an option that is there needs another one for. */
 static int check_missing(const struct object_spec *spec, struct star_error *err)
 {
@@ -229,6 +236,8 @@ static int check_missing(const struct object_spec *spec, struct star_error *err)
 		{ is_filtered(spec) && !spec->filter_frequency, "a filter needs filter_frequency, 1 or more" },
 		{ is_bloom(spec) && !spec->filter_keys,
 		  "filter=bloom needs filter_keys, the distinct keys that are to be expected" },
+		{ divides_by_zero(&spec->optim), "an epsilon of 0 needs an initial_accumulator above 0: with neither, "
+						 "a gradient of 0 divides 0 by 0" },
 	};
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)

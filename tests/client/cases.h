@@ -28,6 +28,16 @@ bool pull_works(struct bench *b);
 /* steering.c */
 void source_ports_lead_to_the_reactor(void);
 
+/* An operation as a line. */
+#define OP(what, flag, of, which, n, speed, memory, ...) \
+	{ \
+		.kind = what, .flags = flag, .table = of, .keys = which, .count = n, .rate = speed, .values = memory, \
+		__VA_ARGS__ \
+	}
+
+/* Refused with -EINVAL and that sentence, by each way to start it. */
+void refuse_op(struct bench *b, struct star_op op, const char *says);
+
 /* calls.c */
 void pull_and_push_over_reactors(void);
 void one_frame_a_reactor_carries_all_operations(void);
@@ -55,6 +65,7 @@ void whole_variables_go_to_one_reactor(void);
 void pulled_versions_go_with_pushes(void);
 void gradients_are_clipped_by_their_norm(void);
 void sizes_are_told(void);
+void nonsense_about_types_and_variables_is_refused(void);
 
 /* async.c */
 void callbacks_run_once_elsewhere(void);

@@ -99,6 +99,7 @@ const struct unit_case unit_cases[] = {
 	CASE(pulled_versions_go_with_pushes),
 	CASE(gradients_are_clipped_by_their_norm),
 	CASE(sizes_are_told),
+	CASE(nonsense_about_types_and_variables_is_refused),
 	CASE(callbacks_run_once_elsewhere),
 	CASE(pushes_and_pulls_of_a_channel_keep_their_order),
 	CASE(callbacks_may_start_calls_but_not_wait),

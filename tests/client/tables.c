@@ -382,3 +382,52 @@ void sizes_are_told(void)
 	free(values);
 	bench_stop(&b);
 }
+
+void nonsense_about_types_and_variables_is_refused(void)
+{
+	const uint64_t shape[] = { 10 }, odd_shape[] = { 2, 1500 };
+	struct bench b = bench_start(1, 2, 2);
+	struct star_table *variable = make(&b, (struct star_spec){ .name = "bias", .ndim = 1, .shape = shape }, true);
+	struct star_table *numbers =
+		make(&b, (struct star_spec){ .name = "numbers", .dim = 2, .dtype = "int32" }, false);
+	struct star_table *odd = make(&b, (struct star_spec){ .name = "odd", .ndim = 2, .shape = odd_shape }, true);
+	struct star_table *lamb =
+		make(&b,
+		     (struct star_spec){
+			     .name = "lamb", .ndim = 1, .shape = shape, .optimizer = "lamb", .options = "whole=1" },
+		     true);
+	uint64_t keys[2] = { 1, 2 }, far[2] = { 9, 10 };
+	uint32_t versions[2] = { 0 };
+	float v[20] = { 0 };
+	const struct {
+		struct star_op op;
+		const char *says;
+	} cases[] = {
+		{ OP(STAR_PULL, 0, variable, far, 2, 0, v),
+		  "variable \"bias\" has 10 rows in its first dimension, the operation names row 10" },
+		{ OP(STAR_PULL, 0, variable, keys, 2, 0, v, .versions = versions),
+		  "are those of its blocks, not of rows" },
+		{ OP(STAR_PULL, 0, b.table, keys, 2, 0, v, .versions = versions), "have no versions: create it with" },
+		{ OP(STAR_PUSH, 0, variable, NULL, 0, 0, v, .versions = versions), "has versions: only a pull may" },
+		{ OP(STAR_DELETE, 0, variable, keys, 2, 0, NULL), "is a variable: its rows cannot be deleted" },
+		{ OP(STAR_DELETE, 0, b.table, keys, 2, 0, v), "values is not NULL, and a delete has none" },
+		{ OP(STAR_PUSH_PULL, 0, b.table, keys, 2, 0, v), "results is NULL" },
+		{ OP(STAR_PULL, 0, b.table, keys, 2, 0, v, .results = v), "results is not NULL, and only a push_pull" },
+		{ OP(STAR_PULL, 0, b.table, keys, 2, 0, v, .dtype = "float"), "there is no element type \"float\"" },
+		{ OP(STAR_PULL, 0, b.table, keys, 2, 0, v, .dtype = "int8"),
+		  "float32, which is not converted to int8" },
+		{ OP(STAR_PUSH, 0, b.table, keys, 2, 0, v, .dtype = "int64"), "is not converted from int64" },
+		{ OP(STAR_PUSH, 0, b.table, keys, 2, 0, v, .scale = INFINITY), "the scale is inf" },
+		{ OP(STAR_PULL, 0, b.table, keys, 2, 0, v, .scale = 2), "has a rate or a scale, and is no push" },
+		{ OP(STAR_PUSH, 0, numbers, keys, 2, 0, v),
+		  "has no optimizer (element type int32), and takes no pushes" },
+		{ OP(STAR_PUSH, 0, lamb, keys, 2, 0, v), "works on the whole tensor: push all of it, not rows" },
+		{ OP(STAR_PULL, 0, odd, keys, 1, 0, v),
+		  "has rows of 1500 elements, which are cut across its blocks of 1024" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		refuse_op(&b, cases[i].op, cases[i].says);
+	CHECK_UINT(peer_requests(b.peer), 0);
+	bench_stop(&b);
+}

@@ -35,6 +35,7 @@
 	X(old_rows_are_swept_in_slices) \
 	/* refusals.c */ \
 	X(each_bad_request_is_refused_and_changes_nothing) \
+	X(what_is_left_over_or_missing_is_refused) \
 	X(operations_and_keys_have_limits) \
 	X(stale_layouts_are_refused) \
 	X(keys_of_other_shards_are_refused) \

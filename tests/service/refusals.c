@@ -126,21 +126,29 @@ void each_bad_request_is_refused_and_changes_nothing(void)
 		{ pull_op(WORDS, 1, 0), 8 + sizeof(struct wire_op), WIRE_BAD_REQUEST, "unknown operation 0" },
 	};
 	struct peer *peer = shard_simple(1);
-	struct request r = { 0 };
 
 	for (unsigned i = 0; i < RTE_DIM(cases); i++)
 		check_bad(peer, &cases[i]);
 	CHECK_UINT(rpc_counters(shard.rig.server)->errors, RTE_DIM(cases));
 	CHECK_UINT(service_counters(shard.service)->pushes, 0);
 	CHECK_UINT(shard_rows(), 0);
+	/* Still the same stream. */
+	push(peer, WORDS, &key, gradient, 1);
+	CHECK_UINT(shard_rows(), 1);
+	shard_stop();
+}
+
+void what_is_left_over_or_missing_is_refused(void)
+{
+	struct peer *peer = shard_simple(1);
+	struct request r = { 0 };
+
 	/* Padding counts: an odd operation without it is one that is too long. */
 	request_push(&r, COUNTS, &key, gradient, 1, 0);
 	r.n -= 4;
 	request_refused(&r, peer, WIRE_BAD_REQUEST, "has a body of 12 bytes: 12 are needed, 12 are left");
 	request_refused(&r, peer, WIRE_BAD_REQUEST, "the request has no operations");
-	/* Still the same stream. */
-	push(peer, WORDS, &key, gradient, 1);
-	CHECK_UINT(shard_rows(), 1);
+	CHECK_UINT(shard_rows(), 0);
 	shard_stop();
 }
 

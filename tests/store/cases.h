@@ -23,6 +23,7 @@
 	/* growth.c */ \
 	X(growth_is_bounded_in_moves_and_memory) \
 	X(index_counts_agree_at_any_fill) \
+	X(index_counts_agree_under_deletion) \
 	X(rows_stay_where_they_are) \
 	X(crowd_with_one_hash_is_refused) \
 	X(crowd_in_one_segment_is_refused) \
@@ -40,6 +41,7 @@
 	X(filling_and_emptying_leaks_nothing) \
 	X(given_back_pages_serve_rows) \
 	X(walk_meets_what_stays) \
+	X(quiet_walk_meets_each_once) \
 	X(versions_rise_over_deletion) \
 	X(push_holds_the_memory_of_deleted_rows) \
 	/* types.c */ \
@@ -51,7 +53,9 @@
 	/* policy.c */ \
 	X(counter_admits_at_its_frequency) \
 	X(counter_in_a_full_arena_still_counts) \
+	X(frequency_goes_on_from_the_filter) \
 	X(bloom_errs_as_it_is_laid_out) \
+	X(bloom_updates_conservatively) \
 	X(bloom_counts_as_far_as_needed) \
 	X(bloom_that_does_not_fit_is_refused) \
 	X(rows_max_refuses_and_serves_the_rest) \
@@ -62,6 +66,7 @@
 	X(old_rows_are_swept_away) \
 	X(keys_that_wait_too_long_are_forgotten) \
 	X(light_rows_are_swept_when_asked) \
+	X(masters_are_weighed) \
 	X(sweep_goes_on_while_rows_come_and_go) \
 	X(sweep_under_a_push_in_flight) \
 	/* whole.c */ \
@@ -69,12 +74,16 @@
 	X(non_finite_gradients_are_clipped_or_passed) \
 	X(rates_follow_step_and_staleness) \
 	X(gradients_are_clipped_by_their_norm) \
+	X(clipped_gradients_count_once) \
 	X(lamb_in_slices_is_lamb) \
+	/* soak.c */ \
+	X(large_table_takes_the_memory_it_says) \
 	/* model.c */ \
 	X(random_operations_follow_the_model) \
 	/* push.c */ \
 	X(push_sums_duplicates_in_order) \
 	X(push_of_one_key_many_times) \
+	X(push_after_four_billion_keys) \
 	X(push_of_all_keys_twice_fills_the_sums) \
 	X(operations_are_separate_pushes) \
 	X(push_without_op_begins_one) \

@@ -81,6 +81,20 @@ static unsigned check_segment(const struct store_index *ix, uint64_t pattern, un
 	return entries;
 }
 
+/* Of the whole index; adds up segments and those that strayed, returns the entries. */
+static unsigned check_index(const struct store_index *ix, unsigned *segments, unsigned *away)
+{
+	unsigned entries = 0;
+
+	*segments = *away = 0;
+	for (uint64_t i = 0; i <= ix->mask; i++)
+		if (i >> index_segment_of(ix, i)->buckets[0].depth == 0) {
+			entries += check_segment(ix, i, away);
+			++*segments;
+		}
+	return entries;
+}
+
 void index_counts_agree_at_any_fill(void)
 {
 	struct fixture f = fixture_open(8 << 20);
@@ -92,13 +106,9 @@ void index_counts_agree_at_any_fill(void)
 	for (unsigned keys = 1; keys <= 40000; keys++) {
 		find_one(t, prng_next(&p), STORE_PULL);
 		if (keys % 389 == 0 || keys % SEGMENT == SEGMENT - 5) {
-			unsigned entries = 0, segments = 0, away = 0;
+			unsigned segments, away;
+			const unsigned entries = check_index(ix, &segments, &away);
 
-			for (uint64_t i = 0; i <= ix->mask; i++)
-				if (i >> index_segment_of(ix, i)->buckets[0].depth == 0) {
-					entries += check_segment(ix, i, &away);
-					segments++;
-				}
 			CHECK_UINT(entries, keys);
 			CHECK_UINT(segments, ix->segments);
 			/* Once all have split, nearly all entries are at home: the second line is seldom read. */
@@ -106,6 +116,45 @@ void index_counts_agree_at_any_fill(void)
 				CHECK(away <= entries / 100);
 		}
 	}
+	fixture_close(&f);
+}
+
+/* Full to the brim, so that many stray, and emptied again, some times over. */
+void index_counts_agree_under_deletion(void)
+{
+	enum { KEYS = 30000 };
+	struct fixture f = fixture_open(8 << 20);
+	struct store_table *t = table_of(&f, "t", 1, OPTIM_SGD);
+	static bool there[KEYS];
+	unsigned keys = 0, most_away = 0;
+	struct prng p;
+
+	prng_seed(&p, 12);
+	memset(there, 0, sizeof(there));
+	for (unsigned i = 1; i <= 400000; i++) {
+		const uint64_t key = prng_below(&p, KEYS);
+		const bool fall = i / 50000 % 2;
+
+		if (!fall && !there[key]) {
+			find_one(t, key, STORE_PULL);
+			there[key] = true;
+			keys++;
+		} else if (fall && there[key]) {
+			CHECK_UINT(store_delete(t, &key, 1), 1);
+			there[key] = false;
+			keys--;
+		}
+		if (i % 1999 == 0) {
+			unsigned segments, away;
+
+			if (!CHECK_UINT(check_index(&t->index, &segments, &away), keys) ||
+			    !CHECK_UINT(segments, t->index.segments))
+				break;
+			most_away = away > most_away ? away : most_away;
+		}
+	}
+	CHECK(most_away > 500);
+	CHECK(store_table_stats(t)->moved_max <= SEGMENT);
 	fixture_close(&f);
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/prng.h"
 #include "optim/optim.h"
-#include "store/push.h"
+#include "store/push_internal.h"
 
 enum { DIM = 3 };
 
@@ -77,6 +77,29 @@ void push_of_one_key_many_times(void)
 	CHECK_UINT(store_table_stats(t)->rows, 1);
 	free(keys);
 	free(gradients);
+	store_push_destroy(p);
+	fixture_close(&f);
+}
+
+/* Positions are counted in 32 bits, and begin anew in time. */
+void push_after_four_billion_keys(void)
+{
+	struct fixture f = fixture_open(1 << 20);
+	struct store_table *t = table_of(&f, "t", 1, OPTIM_ADAGRAD);
+	struct store_push *p = open_push(64, 256);
+	const uint64_t keys[] = { 1, 2, 1, 3 };
+	const float gradients[] = { 1, 2, 4, 8 };
+
+	p->origin = UINT32_MAX - 1000;
+	for (unsigned i = 0; i < 600; i++) {
+		store_push_begin(p);
+		store_push_op(p, t, 4);
+		CHECK_INT(add_keys(p, t, keys, 4, 4), 0);
+		add_floats(p, t, gradients, 1, 4, 4, 0);
+	}
+	CHECK(p->origin < 3000);
+	CHECK_NEAR(*slots_of(t, find_one(t, 1, STORE_LOOK)), 0.125 + 600 * 25, 0);
+	CHECK_NEAR(*slots_of(t, find_one(t, 3, STORE_LOOK)), 0.125 + 600 * 64, 0);
 	store_push_destroy(p);
 	fixture_close(&f);
 }

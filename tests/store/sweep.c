@@ -130,6 +130,24 @@ void light_rows_are_swept_when_asked(void)
 	}
 }
 
+/* What a row weighs is what its master does, not what was rounded from it. */
+void masters_are_weighed(void)
+{
+	struct fixture f = fixture_open(1 << 20);
+	struct store_table *t = table_with(&f, "t", 8, OPTIM_SGD, STAR_FLOAT16,
+					   "initializer=ones, scale=0, master=1, l2_threshold=3.9999");
+	const float gradient[8] = { 0x1p-13f, 0x1p-13f, 0x1p-13f, 0x1p-13f, 0x1p-13f, 0x1p-13f, 0x1p-13f, 0x1p-13f };
+
+	use(t, 1, 2, 1);
+	push_one(t, 1, gradient, 1);
+	CHECK_UINT(*(const uint16_t *)store_values(t, find_one(t, 1, STORE_LOOK), STAR_FLOAT16), 0x3c00);
+	store_sweep_begin(t);
+	CHECK_UINT(sweep_all(&f, 100), 1);
+	CHECK_UINT(find_one(t, 1, STORE_LOOK), STORE_NO_ROW);
+	CHECK(find_one(t, 2, STORE_LOOK) != STORE_NO_ROW);
+	fixture_close(&f);
+}
+
 /* Deletions, new rows and a sweep all at once, in slices. */
 void sweep_goes_on_while_rows_come_and_go(void)
 {
@@ -150,6 +168,11 @@ void sweep_goes_on_while_rows_come_and_go(void)
 		if (key >= 100)
 			store_delete(t, &key, 1);
 		use(t, KEYS + key, 1, 100);
+		/* More go than come, so that memory of the segment that is being looked at stays free. */
+		for (unsigned i = 0; i < 4; i++) {
+			key = 100 + prng_below(&p, KEYS - 100);
+			store_delete(t, &key, 1);
+		}
 	}
 	for (uint64_t key = 0; key < KEYS; key++)
 		if (!CHECK_INT(find_one(t, key, STORE_LOOK) != STORE_NO_ROW, key < 100))

@@ -199,6 +199,28 @@ void gradients_are_clipped_by_their_norm(void)
 	}
 }
 
+/* A gradient that is looked at and then applied counts once. */
+void clipped_gradients_count_once(void)
+{
+	struct fixture f = fixture_open(1 << 20);
+	struct object_spec spec = variable_spec(OPTIM_SGD, STAR_FLOAT32, "clip_global_norm=2, nonfinite=clip");
+	struct store_table *t = table_from(&f, &spec);
+	struct store_push *p = open_push(4, 4 * COLUMNS * 4);
+	const uint64_t keys[4] = { 0, 1, 2, 1 };
+	static float rows[4][COLUMNS];
+
+	memset(rows, 0, sizeof(rows));
+	rows[0][5] = rows[1][6] = rows[3][7] = NAN;
+	store_push_begin(p);
+	store_push_op(p, t, 4);
+	CHECK_INT(add_keys(p, t, keys, 4, 4), 0);
+	CHECK_INT(look_at(p, t, rows, STAR_FLOAT32, sizeof(rows[0]), 4, 3), 0);
+	add_rows(p, t, rows, STAR_FLOAT32, sizeof(rows[0]), 4, 4, NULL);
+	CHECK_UINT(store_table_stats(t)->nonfinite, 3);
+	store_push_destroy(p);
+	fixture_close(&f);
+}
+
 /* A variable worked on by the scalar kernels in plain arrays: of double, or of float. */
 struct plain {
 	struct optim optim;

@@ -1,6 +1,3 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# A program of one file: tools/NAME.c.
-define system_tool
-toolS += $(1)
-OBJ_tool_$(1) := $$(BUILD)/tests/system/tools/$(1).o
-endef
+$(eval $(call binary,tool,star-watch,tests/system/tools,client,))
+$(eval $(call binary,tool,star-do,tests/system/star-do,client,))

@@ -295,7 +295,10 @@ void each_option_is_compared(void)
 		struct star_error err = { 0 };
 		char part[64];
 
-		object_option_set(o, &want, object_option_whole(o, &have) + 1, object_option_float(o, &have) + 1);
+		if (o->type == OPTION_FLOAT)
+			object_option_set(o, &want, 0, object_option_float(o, &have) + 1);
+		else
+			object_option_set(o, &want, object_option_whole(o, &have) + 1, 0);
 		CHECK_INT(object_spec_same(&have, &want, &err), -EEXIST);
 		snprintf(part, sizeof(part), "with another %s: ", o->name);
 		CHECK_HAS(err.text, part);

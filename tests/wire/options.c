@@ -141,6 +141,8 @@ void options_that_do_not_go_together_are_refused(void)
 		{ variable(1 << 23, STAR_FLOAT32, OPTIM_SGD), "whole=1, clip_global_norm=1",
 		  "clip_global_norm needs the gradient in one request" },
 		{ table(STAR_FLOAT32, OPTIM_SGD), "whole=1", "whole=1 needs a variable" },
+		{ table(STAR_FLOAT32, OPTIM_ADAGRAD), "epsilon=0", "a gradient of 0 divides 0 by 0" },
+		{ table(STAR_FLOAT32, OPTIM_ADAM), "epsilon=0", "a gradient of 0 divides 0 by 0" },
 		{ table(STAR_FLOAT32, OPTIM_SGD), "clip_global_norm=1", "clip_global_norm=1 needs whole=1" },
 		{ variable(100, STAR_FLOAT32, OPTIM_SGD), "clip_global_norm=1", "clip_global_norm=1 needs whole=1" },
 		{ table(STAR_FLOAT32, OPTIM_SGD), "master=1", "master=1 needs element type float16, bfloat16 or" },
@@ -177,6 +179,7 @@ void options_that_go_together_pass(void)
 	} cases[] = {
 		{ table(STAR_INT32, OPTIM_NONE), "initializer=constant, scale=-7, filter=counter, filter_frequency=2" },
 		{ table(STAR_FLOAT16, OPTIM_ADAM), "master=1, count_per_table=1, clip_norm=1, l1=0.1, l2=0.1" },
+		{ table(STAR_FLOAT32, OPTIM_ADAGRAD), "epsilon=0, initial_accumulator=0.1" },
 		{ table(STAR_SCALED_INT8, OPTIM_SGD), "stochastic=1, nonfinite=clip, versions=1, staleness=1" },
 		{ table(STAR_FLOAT64, OPTIM_FTRL), "initializer=normal, mean=1, scale=1, l2_shrinkage=0.1" },
 		{ table(STAR_FLOAT32, OPTIM_SGD),
