@@ -4,7 +4,7 @@
 DEPS_base :=
 DEPS_config := base
 DEPS_tensor := base
-DEPS_wire := base tensor
+DEPS_wire := base tensor optim
 DEPS_optim := base tensor
 DEPS_store := base tensor optim wire
 DEPS_net := base

@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / os.environ.get("STAR_BUILD", "build/release")
 KEYS, DIM = 10000, 16
 # What star's frames take for one row of DIM elements; starbench's echo uses the same.
-REQUEST_BYTES, REPLY_BYTES = 104, 80 + 4 * DIM
+REQUEST_BYTES, REPLY_BYTES = 120, 88 + 4 * DIM
 STAR_PORT, STAR_CONTROL_PORT, REDIS_PORT, ECHO_PORT, BULK_PORT = 5555, 3333, 6379, 7777, 7778
 START_S, STOP_S, SETTLE_S = 30, 5, 0.2
 NETWORK, LOCK = "bench", "/run/star-bench.lock"

@@ -8,3 +8,5 @@ html_theme = "alabaster"
 html_theme_options = {"page_width": "1100px", "sidebar_width": "240px"}
 highlight_language = "none"
 nitpicky = True
+# Debian's libjs-mathjax: formulas without a network.
+mathjax_path = "file:///usr/share/javascript/mathjax/MathJax.js?config=TeX-AMS_HTML"

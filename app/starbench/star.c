@@ -27,14 +27,14 @@ struct pull_request {
 	struct wire_op op;
 	uint64_t key;
 };
-_Static_assert(sizeof(struct pull_request) == 104, "pull_request");
+_Static_assert(sizeof(struct pull_request) == 120, "pull_request");
 
 struct pull_reply {
 	struct wire_frame frame;
 	struct wire_result result;
 	uint8_t row[];
 };
-_Static_assert(sizeof(struct pull_reply) == 80, "pull_reply");
+_Static_assert(sizeof(struct pull_reply) == 88, "pull_reply");
 
 struct star {
 	struct object_spec spec;
@@ -143,16 +143,11 @@ static int star_bench_open(struct bench *b, struct star_error *err)
 	if (!star)
 		return star_error_set(err, -ENOMEM, "out of memory");
 	b->state = star;
-	star->spec = (struct object_spec){
-		.kind = OBJECT_TABLE,
-		.dtype = STAR_FLOAT32,
-		.initializer = OBJECT_UNIFORM,
-		.optimizer = OBJECT_SGD,
-		.dim = b->options->dim,
-		.seed = 1,
-		.scale = 0.5f,
-		.rate = 0.01f,
-	};
+	star->spec = (struct object_spec){ .kind = OBJECT_TABLE, .dtype = STAR_FLOAT32, .dim = b->options->dim };
+	object_spec_defaults(&star->spec, OPTIM_SGD);
+	star->spec.initializer = OBJECT_UNIFORM;
+	star->spec.scale = 0.5f;
+	star->spec.seed = 1;
 	snprintf(star->spec.name, sizeof(star->spec.name), "starbench-%u", b->options->dim);
 	outcome = object_spec_check(&star->spec, err);
 	if (!outcome)
@@ -193,7 +188,7 @@ static void star_prepare(struct bench *b, struct connection *c, uint8_t *out)
 		},
 		.op = {
 			.kind = WIRE_PULL,
-			.dtype = STAR_FLOAT32,
+			.result_dtype = STAR_FLOAT32,
 			.object = star->spec.id,
 			.count = 1,
 			.dim = star->spec.dim,

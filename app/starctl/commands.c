@@ -12,17 +12,17 @@
 #include "config/config.h"
 #include "control/jsonrpc.h"
 
-enum { CALL_US = 10000000, WATCH_S = 1, GONE_POLL_US = 20000 };
+enum { WATCH_S = 1, GONE_POLL_US = 20000 };
 
-static void print_json(json_t *json, FILE *out)
+void print_json(json_t *json, FILE *out)
 {
-	json_dumpf(json, out, JSON_INDENT(2) | JSON_ENCODE_ANY);
+	json_dumpf(json, out, JSON_INDENT(2) | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
 	fputc('\n', out);
 	fflush(out);
 	json_decref(json);
 }
 
-static int fail(const struct invocation *invocation, const struct star_error *err, int status)
+int fail(const struct invocation *invocation, const struct star_error *err, int status)
 {
 	if (invocation->json)
 		print_json(json_pack("{s:s, s:i}", "error", err->text, "errno", -err->code), invocation->out);
@@ -32,12 +32,12 @@ static int fail(const struct invocation *invocation, const struct star_error *er
 	return status;
 }
 
-static struct jsonrpc_client *open_node(const struct invocation *invocation, bool may_guess, struct star_error *err)
+struct jsonrpc_client *open_node(const struct invocation *invocation, bool may_guess, struct star_error *err)
 {
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	const char *node = choose_node(invocation, may_guess, path, sizeof(path), err);
 
-	return node ? jsonrpc_connect(node, CALL_US, err) : NULL;
+	return node ? jsonrpc_connect(node, STARCTL_CALL_US, err) : NULL;
 }
 
 /* Asks a node for something; the result, or NULL with a sentence. Takes params. */
@@ -47,7 +47,7 @@ static json_t *ask(const struct invocation *invocation, const char *method, json
 	json_t *result = NULL;
 
 	if (client)
-		result = jsonrpc_call(client, method, params, CALL_US, err);
+		result = jsonrpc_call(client, method, params, STARCTL_CALL_US, err);
 	else
 		json_decref(params);
 	jsonrpc_close(client);
@@ -84,7 +84,7 @@ static int watch(const struct invocation *invocation)
 	struct jsonrpc_client *client = open_node(invocation, true, &err);
 	json_t *status = NULL;
 
-	while (client && (status = jsonrpc_call(client, "status", NULL, CALL_US, &err))) {
+	while (client && (status = jsonrpc_call(client, "status", NULL, STARCTL_CALL_US, &err))) {
 		if (invocation->json) {
 			json_dumpf(status, invocation->out, JSON_COMPACT);
 		} else {
@@ -255,7 +255,7 @@ static bool wait_gone(int pid_fd, const char *node)
 	if (pid_fd >= 0)
 		return poll(&process, 1, STARCTL_WAIT_US / 1000) == 1;
 	while (clock_us() < until_us) {
-		struct jsonrpc_client *client = jsonrpc_connect(node, CALL_US, NULL);
+		struct jsonrpc_client *client = jsonrpc_connect(node, STARCTL_CALL_US, NULL);
 
 		if (!client)
 			return true;
@@ -271,7 +271,7 @@ static int stop(const struct invocation *invocation, const char *node, struct js
 	const pid_t pid = jsonrpc_peer(client);
 	/* Held from before the shutdown: the number cannot go over to another process unseen. */
 	const int pid_fd = pid > 0 ? pidfd_open(pid, 0) : -1;
-	json_t *result = jsonrpc_call(client, "shutdown", NULL, CALL_US, &err);
+	json_t *result = jsonrpc_call(client, "shutdown", NULL, STARCTL_CALL_US, &err);
 	int exit_status = STARCTL_OK;
 
 	if (!result) {
@@ -298,7 +298,7 @@ int run_shutdown(const struct invocation *invocation)
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	struct star_error err = { 0 };
 	const char *node = choose_node(invocation, false, path, sizeof(path), &err);
-	struct jsonrpc_client *client = node ? jsonrpc_connect(node, CALL_US, &err) : NULL;
+	struct jsonrpc_client *client = node ? jsonrpc_connect(node, STARCTL_CALL_US, &err) : NULL;
 	int exit_status;
 
 	if (!client)

@@ -30,6 +30,7 @@ static const struct column reactor_columns[] = {
 	{ "rows_pushed", "ROWS PUSHED", VALUE_COUNT },
 	{ "rows", "ROWS", VALUE_COUNT },
 	{ "rows_refused", "REFUSED", VALUE_COUNT },
+	{ "rows_evicted", "EVICTED", VALUE_COUNT },
 	{ "memory_bytes", "MEMORY", VALUE_BYTES },
 	{ "memory_limit_bytes", "OF", VALUE_BYTES },
 	{ "mbufs_used", "MBUFS USED", VALUE_COUNT },
@@ -349,26 +350,46 @@ static void shape_text(const json_t *object, char *text, size_t size)
 	}
 }
 
-/* "uniform 0.5", "adagrad 0.1": a name and the number that goes with it. */
-static void named_number(const json_t *object, const char *name, const char *number, char *text, size_t size)
-{
-	const char *value = json_string_value(json_object_get(object, name));
+/* What a node holds of a table. Zeros are left out where no table has more. */
+static const struct column stats_columns[] = {
+	{ "rows", "ROWS", VALUE_COUNT },
+	{ "memory_bytes", "MEMORY", VALUE_BYTES },
+	{ "pushes", "PUSHES", VALUE_COUNT },
+	{ "evicted", "EVICTED", VALUE_COUNT },
+	{ "deleted", "DELETED", VALUE_COUNT },
+	{ "refused", "REFUSED", VALUE_COUNT },
+	{ "unadmitted", "UNADMITTED", VALUE_COUNT },
+	{ "nonfinite", "NOT FINITE", VALUE_COUNT },
+	{ "sweep_left", "TO SWEEP", VALUE_COUNT },
+};
+enum { STATS_ALWAYS = 3 };
 
-	if (value && strcmp(value, "zeros") == 0)
-		snprintf(text, size, "%s", value);
-	else
-		snprintf(text, size, "%s %.6g", value ? value : "-",
-			 json_number_value(json_object_get(object, number)));
+static bool any_counts(const json_t *tables, const char *key)
+{
+	const json_t *object;
+	size_t i;
+
+	json_array_foreach(tables, i, object)
+	{
+		if (json_number_value(json_object_get(json_object_get(object, "stats"), key)) != 0)
+			return true;
+	}
+	return false;
 }
 
 void render_tables(const json_t *tables, FILE *out)
 {
 	static const struct {
-		const char *title;
+		const char *title, *member;
 		bool right;
-	} columns[] = { { "ID", true },		  { "KIND", false },	    { "NAME", false },	   { "TYPE", false },
-			{ "DIM OR SHAPE", true }, { "INITIALIZER", false }, { "OPTIMIZER", false } };
-	static const char *const members[] = { "id", "kind", "name", "dtype" };
+	} columns[] = { { "NAME", "name", false },
+			{ "KIND", "kind", false },
+			{ "TYPE", "dtype", false },
+			{ "DIM OR SHAPE", NULL, true },
+			{ "OPTIMIZER", "optimizer", false } };
+	enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
+	const struct column *stats[sizeof(stats_columns) / sizeof(stats_columns[0])];
+	unsigned stats_count = 0;
 	struct table table;
 	char text[TABLE_CELL_MAX];
 	const json_t *object;
@@ -379,24 +400,70 @@ void render_tables(const json_t *tables, FILE *out)
 		return;
 	}
 	table_init(&table);
-	for (unsigned c = 0; c < sizeof(columns) / sizeof(columns[0]); c++)
+	for (unsigned c = 0; c < COLUMNS; c++)
 		table_column(&table, columns[c].title, columns[c].right);
+	for (unsigned c = 0; c < sizeof(stats) / sizeof(stats[0]); c++)
+		if (c < STATS_ALWAYS || any_counts(tables, stats_columns[c].key)) {
+			table_column(&table, stats_columns[c].title, true);
+			stats[stats_count++] = &stats_columns[c];
+		}
 	json_array_foreach(tables, i, object)
 	{
 		table_row(&table);
-		for (unsigned c = 0; c < sizeof(members) / sizeof(members[0]); c++) {
-			scalar_text(json_object_get(object, members[c]), text, sizeof(text));
+		for (unsigned c = 0; c < COLUMNS; c++) {
+			if (columns[c].member)
+				scalar_text(json_object_get(object, columns[c].member), text, sizeof(text));
+			else
+				shape_text(object, text, sizeof(text));
 			table_set(&table, c, "%s", text);
 		}
-		shape_text(object, text, sizeof(text));
-		table_set(&table, 4, "%s", text);
-		named_number(object, "initializer", "scale", text, sizeof(text));
-		table_set(&table, 5, "%s", text);
-		named_number(object, "optimizer", "rate", text, sizeof(text));
-		table_set(&table, 6, "%s", text);
+		for (unsigned c = 0; c < stats_count; c++) {
+			value_text(json_object_get(json_object_get(object, "stats"), stats[c]->key), stats[c]->kind,
+				   text, sizeof(text));
+			table_set(&table, COLUMNS + c, "%s", text);
+		}
 	}
 	table_print(&table, out);
 	table_fini(&table);
+}
+
+static void render_members(const json_t *object, bool figures, FILE *out)
+{
+	const char *key;
+	json_t *value;
+	char text[256], human[24];
+
+	json_object_foreach((json_t *)object, key, value)
+	{
+		const char *meaning = figures ? NULL : option_text(key);
+
+		if (json_is_object(value) || (!figures && !meaning))
+			continue;
+		scalar_text(value, text, sizeof(text));
+		if (figures && strstr(key, "_bytes"))
+			meaning = human_bytes(json_number_value(value), human);
+		fprintf(out, "  %-20s ", key);
+		print_text(text, out);
+		if (meaning)
+			fprintf(out, "%*s%s", (int)(18 - strlen(text) % 18), "", meaning);
+		fputc('\n', out);
+	}
+}
+
+void render_table(const json_t *object, FILE *out)
+{
+	char text[TABLE_CELL_MAX];
+
+	field(object, "kind", "kind", out);
+	field(object, "id", "object", out);
+	field(object, "dtype", "type", out);
+	shape_text(object, text, sizeof(text));
+	fprintf(out, "   %s %s", json_object_get(object, "shape") ? "shape" : "dim", text);
+	field(object, "optimizer", "optimizer", out);
+	fprintf(out, "\n\nOptions:\n");
+	render_members(object, false, out);
+	fprintf(out, "\nOn this node:\n");
+	render_members(json_object_get(object, "stats"), true, out);
 }
 
 void render_endpoints(const json_t *endpoints, FILE *out)

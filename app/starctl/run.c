@@ -10,7 +10,7 @@
 struct options {
 	bool help, version;
 	int words_count;
-	char *words[16];
+	char *words[64];
 };
 
 static int too_many(struct star_error *err)

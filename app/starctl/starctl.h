@@ -18,7 +18,7 @@ enum starctl_exit {
 	STARCTL_USAGE = 2,  /* wrong usage or a wrong configuration */
 };
 
-enum { STARCTL_WAIT_US = 30000000 };
+enum { STARCTL_WAIT_US = 30000000, STARCTL_CALL_US = 10000000 };
 
 /* One call of starctl. */
 struct invocation {
@@ -53,7 +53,11 @@ extern const struct command starctl_commands[];
 /* main, with its streams and the folder of the sockets as parameters. */
 int starctl_run(int argc, char **argv, const char *sockets, FILE *out, FILE *errors);
 
-/* commands.c */
+/* commands.c. print_json steals json; fail says what is wrong, and returns status. */
+struct jsonrpc_client;
+struct jsonrpc_client *open_node(const struct invocation *invocation, bool may_guess, struct star_error *err);
+void print_json(json_t *json, FILE *out);
+int fail(const struct invocation *invocation, const struct star_error *err, int status);
 int run_status(const struct invocation *invocation);
 int run_tables(const struct invocation *invocation);
 int run_connections(const struct invocation *invocation);
@@ -63,6 +67,14 @@ int run_endpoint_map_check(const struct invocation *invocation);
 int run_config_check(const struct invocation *invocation);
 int run_config_print(const struct invocation *invocation);
 int run_shutdown(const struct invocation *invocation);
+
+/* tables.c */
+int run_tables_show(const struct invocation *invocation);
+int run_tables_options(const struct invocation *invocation);
+int run_tables_create(const struct invocation *invocation);
+int run_tables_sweep(const struct invocation *invocation);
+/* What an option of tables means; NULL when there is none of that name. */
+const char *option_text(const char *name);
 
 /* usage.c */
 int run_help(const struct invocation *invocation);
@@ -78,6 +90,7 @@ const char *choose_node(const struct invocation *invocation, bool may_guess, cha
 /* render.c: for people. */
 void render_status(const json_t *status, FILE *out);
 void render_tables(const json_t *tables, FILE *out);
+void render_table(const json_t *object, FILE *out);
 void render_endpoints(const json_t *endpoints, FILE *out);
 
 /* connections.c: a node's TCP, in the shapes of `ss -ti` and `nstat` */

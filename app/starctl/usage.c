@@ -4,14 +4,27 @@
 #include <string.h>
 
 #include "app/starctl/starctl.h"
-#include "control/nearest.h"
+#include "base/nearest.h"
 
 const struct command starctl_commands[] = {
 	{ "status", "[--watch]", 0, 0, COMMAND_WATCH, "show the node, its cluster and its reactors",
 	  "With --watch it is shown anew every second, until Ctrl-C; with --json as well, one object a line.",
 	  run_status },
-	{ "tables", "", 0, 0, 0, "list the tables and variables that the node holds",
-	  "Any node can be asked: all hold the same catalogue.", run_tables },
+	{ "tables", "", 0, 0, 0, "list the tables and variables, and what the node holds of them",
+	  "Any node can be asked: all hold the same catalogue, and each its own rows.", run_tables },
+	{ "tables show", "NAME", 1, 1, 0, "show a table's definition and figures",
+	  "The figures are those of the node's own rows.", run_tables_show },
+	{ "tables options", "[OPTIMIZER]", 0, 1, 0, "list what a table can be told, without a node",
+	  "Names, defaults and bounds of all options; with an optimizer's name those that it has a use for.",
+	  run_tables_options },
+	{ "tables create", "NAME OPTION=VALUE...", 2, 62, 0, "create a table or a variable",
+	  "dim=16 makes a table, shape=100x64 a variable; dtype=, optimizer= and all that `starctl tables options` "
+	  "lists "
+	  "follow.\nOne that exists with the same definition is found.",
+	  run_tables_create },
+	{ "tables sweep", "NAME", 1, 1, 0, "evict a table's old and light rows now, on all nodes",
+	  "By its steps_to_live and l2_threshold. Waits until the node that is asked has looked at all its rows.",
+	  run_tables_sweep },
 	{ "connections", "[FILTER...]", 0, 4, COMMAND_FILTERS, "show the connections of the node's TCP",
 	  "As `ss -ti` does. Filters: reactor=N, state=established (or another of TCP's), peer=ADDRESS[:PORT],\n"
 	  "limit=N (1000 unless it says otherwise, at most 10000).",
@@ -62,7 +75,7 @@ void print_usage(FILE *out)
 		char text[64];
 
 		snprintf(text, sizeof(text), "%s %s", c->name, c->arguments);
-		fprintf(out, "  %-24s %s\n", text, c->summary);
+		fprintf(out, "  %-35s %s\n", text, c->summary);
 	}
 	print_options(out);
 	fprintf(out, "\nExit status: 0 done; 1 the node cannot be reached or answered with an error; 2 wrong usage or "

@@ -58,8 +58,11 @@ static unsigned shard_work(void *ctx, uint64_t now_ns)
 {
 	struct shard *shard = ctx;
 
+	unsigned work;
+
 	net_turn(shard->net, now_ns);
-	return rpc_run(shard->rpc, RPC_SLICES_A_TURN, now_ns);
+	work = rpc_run(shard->rpc, RPC_SLICES_A_TURN, now_ns);
+	return work + service_sweep(shard->service, now_ns);
 }
 
 static unsigned shard_transmit(void *ctx, struct rte_mbuf **frames, unsigned max)
@@ -156,10 +159,12 @@ static int shard_build(struct shard *shard, const uint64_t secret[2], struct sta
 	shard->store = store_create(shard->arena, node->arena_bytes, err);
 	if (!shard->store)
 		return err->code;
-	shard->service = service_create(&(struct service_options){ .incarnation = node->incarnation,
-								   .partitions = config->partitions,
-								   .store = shard->store },
-					err);
+	shard->service =
+		service_create(&(struct service_options){ .incarnation = node->incarnation,
+							  .partitions = config->partitions,
+							  .store = shard->store,
+							  .share = 1.0 / (config->ps_count * config->reactors) },
+			       err);
 	if (!shard->service)
 		return err->code;
 	fill_net_options(node, shard, secret, &net_options);
@@ -343,7 +348,17 @@ int node_ask(struct shard *shard, struct reactor_message *message, struct star_e
 	return 0;
 }
 
-/* Asks one reactor. */
+static void sweep_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+	struct question *question = (struct question *)message;
+
+	question->status = service_sweep_begin(shard->service, question->spec.id);
+	if (question->status < 0)
+		star_error_set(&question->err, question->status, "it has no object %u", question->spec.id);
+}
+
+/* Asks one reactor, and waits for it. */
 static int ask(struct shard *shard, const struct question *draft, struct star_error *err)
 {
 	struct question *question = malloc(sizeof(*question));
@@ -392,6 +407,22 @@ static int node_set_layout(void *ctx, uint32_t epoch, uint32_t cluster_reactors,
 	return status;
 }
 
+static int node_sweep(void *ctx, const struct object_spec *spec, struct star_error *err)
+{
+	struct node *node = ctx;
+	const struct question question = { .message.run = sweep_on_reactor, .spec = *spec };
+	int status = 0;
+
+	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
+		status = ask(&node->shards[i], &question, err);
+	return status;
+}
+
+static json_t *node_object_figures(void *ctx, const struct object_spec *spec)
+{
+	return node_object_status(ctx, spec);
+}
+
 static json_t *node_figures(void *ctx)
 {
 	return node_status(ctx);
@@ -421,6 +452,8 @@ struct control_data_plane node_data_plane(struct node *node)
 		.ctx = node,
 		.install = node_install,
 		.set_layout = node_set_layout,
+		.sweep = node_sweep,
+		.object_status = node_object_figures,
 		.status = node_figures,
 		.connections = list_connections,
 		.shutdown = node_shutdown,

@@ -63,7 +63,8 @@ int node_ask(struct shard *shard, struct reactor_message *message, struct star_e
 int node_connections(struct node *node, const struct control_connections *which, json_t **result,
 		     struct star_error *err);
 
-/* status.c: the node's figures; a new reference. */
+/* status.c: the node's figures, and those of one table or variable; new references. */
 json_t *node_status(const struct node *node);
+json_t *node_object_status(const struct node *node, const struct object_spec *spec);
 
 #endif

@@ -129,6 +129,7 @@ static json_t *shard_json(const struct shard *shard)
 	put(json, "rows_pushed", READ(service->rows_pushed));
 	put(json, "rows", store.rows);
 	put(json, "rows_refused", store.refused);
+	put(json, "rows_evicted", store.evicted);
 	put(json, "memory_bytes", store.memory_bytes);
 	put(json, "memory_limit_bytes", shard->node->arena_bytes);
 	put(json, "mbufs_used", rte_mempool_in_use_count(shard->pool)); /* a glimpse: its caches change meanwhile */
@@ -141,6 +142,23 @@ static json_t *shard_json(const struct shard *shard)
 	put(json, "handed_in", READ(stats->handed_in));
 	json_object_set_new(json, "errors", errors_json(shard));
 	json_object_set_new(json, "counters", counters_json(net_counters(shard->net)));
+	return json;
+}
+
+json_t *node_object_status(const struct node *node, const struct object_spec *spec)
+{
+	struct store_stats sum = { 0 };
+	json_t *json = json_object();
+	uint64_t left = 0;
+
+	for (unsigned i = 0; i < node->shards_count; i++) {
+		service_table_stats(node->shards[i].service, spec->id, &sum);
+		left += service_sweep_left(node->shards[i].service, spec->id);
+	}
+#define X(name, text) put(json, #name, sum.name);
+	STORE_STATS(X)
+#undef X
+	put(json, "sweep_left", left);
 	return json;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "app/startrain/tables.h"
 
+#include <stdio.h>
 #include <string.h>
 
 int tables_open(struct tables *t, const struct options *o, struct star_error *err)
@@ -10,7 +11,10 @@ int tables_open(struct tables *t, const struct options *o, struct star_error *er
 		[WORDS_OUT] = { .name = "words-out", .initializer = "zeros" },
 	};
 
+	char options[64];
+
 	memset(t, 0, sizeof(*t));
+	snprintf(options, sizeof(options), "initial_accumulator=%.9g", (double)o->training.initial_accumulator);
 	t->deadline_us = o->deadline_us;
 	t->cluster = star_open(o->ps, o->deadline_us, err);
 	if (t->cluster == NULL)
@@ -20,7 +24,7 @@ int tables_open(struct tables *t, const struct options *o, struct star_error *er
 		specs[side].seed = o->training.seed;
 		specs[side].optimizer = "adagrad";
 		specs[side].rate = o->training.rate;
-		specs[side].initial_accumulator = o->training.initial_accumulator;
+		specs[side].options = options;
 		t->side[side] = star_table_create(t->cluster, &specs[side], o->deadline_us, err);
 		if (t->side[side] == NULL) {
 			tables_close(t);

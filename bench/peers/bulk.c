@@ -38,13 +38,13 @@ struct request {
 	struct wire_op op;
 	uint64_t keys[BULK_ROWS];
 };
-_Static_assert(sizeof(struct request) == 608, "request");
+_Static_assert(sizeof(struct request) == 624, "request");
 
 struct head {
 	struct wire_frame frame;
 	struct wire_result result;
 };
-_Static_assert(sizeof(struct head) == 80, "head");
+_Static_assert(sizeof(struct head) == 88, "head");
 
 struct bulk {
 	/* what was asked */
@@ -150,6 +150,7 @@ static void prepare(struct bulk *b, uint8_t kind, uint32_t body_bytes)
 		.op = {
 			.kind = kind,
 			.dtype = 1, /* STAR_FLOAT32 */
+			.result_dtype = 1,
 			.object = b->object,
 			.count = BULK_ROWS,
 			.dim = BULK_DIM,

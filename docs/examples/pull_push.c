@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The example of docs/libstar.rst: one table, one pull, one push. Usage: pull_push HOST:PORT[,HOST:PORT...] */
+/* The example of docs/libstar.rst: one table, some steps of training, one look. Usage: pull_push HOST:PORT[,HOST:PORT...] */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,18 +7,21 @@
 
 int main(int argc, char **argv)
 {
-	enum { COUNT = 3, DIM = 4 };
+	enum { COUNT = 3, DIM = 4, STEPS = 10 };
 	const uint64_t keys[COUNT] = { 7, 42, 7000000000 };
 	const struct star_spec spec = { .name = "example",
 					.dim = DIM,
+					.dtype = "float16",
 					.initializer = "uniform",
 					.scale = 0.1f,
-					.optimizer = "adagrad",
-					.rate = 0.05f };
+					.optimizer = "adam",
+					.rate = 0.05f,
+					.options = "master=1, beta2=0.99, warmup_steps=5, steps_to_live=100000" };
 	const uint64_t deadline_us = 5000000;
 	struct star_error err = { 0 };
 	struct star_cluster *cluster;
 	struct star_table *table;
+	struct star_op op;
 	float rows[COUNT * DIM], gradients[COUNT * DIM];
 
 	if (argc != 2) {
@@ -32,15 +35,33 @@ int main(int argc, char **argv)
 	table = star_table_create(cluster, &spec, deadline_us, &err);
 	if (!table)
 		goto fail;
-	/* train */
-	if (star_pull(table, keys, COUNT, rows, 0, deadline_us, &err) < 0)
+	op = (struct star_op){
+		.kind = STAR_PULL, .table = table, .keys = keys, .count = COUNT, .values = rows, .dtype = "float32"
+	};
+	if (star_execute(cluster, &op, 1, deadline_us, &err) < 0)
 		goto fail;
-	for (int i = 0; i < COUNT * DIM; i++)
-		gradients[i] = rows[i]; /* of the loss |rows|^2 / 2 */
-	if (star_push(table, keys, COUNT, gradients, deadline_us, &err) < 0)
-		goto fail;
+	/* train: each push brings the rows of the next step back */
+	op.kind = STAR_PUSH_PULL;
+	op.values = gradients;
+	op.results = rows;
+	for (op.step = 1; op.step <= STEPS; op.step++) {
+		for (int i = 0; i < COUNT * DIM; i++)
+			gradients[i] = rows[i]; /* of the loss |rows|^2 / 2 */
+		if (star_clip_global_norm(&op, 1, 0.1f, NULL, &err) < 0)
+			goto fail;
+		if (star_execute(cluster, &op, 1, deadline_us, &err) < 0)
+			goto fail;
+		op.scale = 0;
+	}
 	/* evaluate */
-	if (star_pull(table, keys, COUNT, rows, STAR_READ_ONLY, deadline_us, &err) < 0)
+	op = (struct star_op){ .kind = STAR_PULL,
+			       .flags = STAR_READ_ONLY,
+			       .table = table,
+			       .keys = keys,
+			       .count = COUNT,
+			       .values = rows,
+			       .dtype = "float32" };
+	if (star_execute(cluster, &op, 1, deadline_us, &err) < 0)
 		goto fail;
 	/* end */
 	for (int i = 0; i < COUNT; i++)

@@ -3,7 +3,6 @@
 #include "client/client.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,46 +48,36 @@ void call_free(struct call *call)
 	free(call);
 }
 
-static int check_keys(const struct star_op *op, uint32_t i, struct star_error *err)
+static int fill_op(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err)
 {
-	const char *name = op->table->spec.name;
+	struct star_table *table = from->table;
+	const struct object_spec *spec = &table->spec;
+	const unsigned dtype = from->dtype ? dtype_parse(from->dtype) : spec->dtype;
 
-	if (op->table->blocks) {
-		if (op->count || op->keys)
-			return star_error_set(
-				err, -EINVAL,
-				"operation %u: \"%s\" is a variable, which is pulled and pushed whole: its "
-				"keys must be NULL and count 0",
-				i, name);
+	*op = (struct call_op){
+		.table = table,
+		.keys = from->keys,
+		.gradients = from->values,
+		.results = from->kind == STAR_PUSH_PULL ? from->results : from->values,
+		.versions = from->versions,
+		.count = from->count ? from->count : table->blocks,
+		.step = from->step,
+		.rate = from->rate,
+		.scale = from->scale,
+		.row_bytes = (uint32_t)dtype_row_bytes(dtype, spec->dim),
+		.kind = (uint8_t)from->kind,
+		.dtype = (uint8_t)dtype,
+		.flags = (uint8_t)((from->flags & STAR_READ_ONLY ? WIRE_READ_ONLY : 0) |
+				   (from->versions ? WIRE_VERSIONS : 0)),
+	};
+	op->last_bytes = op->row_bytes;
+	op->undivided = op_pushes(op) && (spec->optim.kind == OPTIM_LAMB || spec->clip_global_norm > 0);
+	if (!table->blocks)
 		return 0;
-	}
-	if (!op->count)
-		return star_error_set(err, -EINVAL, "operation %u on table \"%s\" names no keys", i, name);
-	if (!op->keys)
-		return star_error_set(err, -EINVAL, "operation %u on table \"%s\": keys is NULL", i, name);
+	if (from->count)
+		return rows_of_variable(call, op, from, err);
+	op->last_bytes = (uint32_t)dtype_row_bytes(dtype, table->elements - (table->blocks - 1) * spec->dim);
 	return 0;
-}
-
-static int check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i, struct star_error *err)
-{
-	if (op->kind != STAR_PULL && op->kind != STAR_PUSH)
-		return star_error_set(err, -EINVAL, "operation %u is neither STAR_PULL nor STAR_PUSH, but %d", i,
-				      (int)op->kind);
-	if (!op->table)
-		return star_error_set(err, -EINVAL, "operation %u: table is NULL", i);
-	if (op->table->cluster != cluster)
-		return star_error_set(err, -EINVAL, "operation %u: table \"%s\" belongs to another cluster handle", i,
-				      op->table->spec.name);
-	if (op->flags & ~(uint32_t)STAR_READ_ONLY || (op->flags && op->kind != STAR_PULL))
-		return star_error_set(err, -EINVAL, "operation %u: flags are %#x; a pull may have STAR_READ_ONLY", i,
-				      op->flags);
-	if (!op->values)
-		return star_error_set(err, -EINVAL, "operation %u on \"%s\": values is NULL", i, op->table->spec.name);
-	if (!isfinite(op->rate) || op->rate < 0)
-		return star_error_set(err, -EINVAL,
-				      "operation %u on \"%s\": the learning rate is %g; 0 or more is possible", i,
-				      op->table->spec.name, (double)op->rate);
-	return check_keys(op, i, err);
 }
 
 struct call *call_create(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
@@ -123,16 +112,10 @@ struct call *call_create(struct star_cluster *cluster, const struct star_op *ops
 	TAILQ_INIT(&call->parts);
 	TAILQ_INIT(&call->stale);
 	for (uint32_t i = 0; i < ops_count; i++)
-		call->ops[i] = (struct call_op){
-			.table = ops[i].table,
-			.keys = ops[i].keys,
-			.values = ops[i].values,
-			.count = ops[i].table->blocks ? ops[i].table->blocks : ops[i].count,
-			.step = ops[i].step,
-			.rate = ops[i].rate,
-			.kind = (uint8_t)ops[i].kind,
-			.flags = ops[i].flags & STAR_READ_ONLY ? WIRE_READ_ONLY : 0,
-		};
+		if (fill_op(call, &call->ops[i], &ops[i], err) < 0) {
+			call_free(call);
+			return NULL;
+		}
 	return call;
 }
 

@@ -70,6 +70,7 @@ void channel_destroy(struct channel *ch)
 	free(ch->steering);
 	free(ch->out);
 	free(ch->in);
+	free(ch->seen);
 	free(ch);
 }
 

@@ -63,23 +63,54 @@ struct part {
 	struct slice *slices, *last;
 	uint32_t slices_count;
 	uint32_t keys;
-	uint32_t request_bytes, reply_bytes; /* payloads */
+	uint32_t request_bytes, reply_bytes; /* payloads; of the reply the most that it may have */
+	bool pushes, apart;		     /* has such an operation; one that must not be in a request with pushes */
 	uint32_t epoch;			     /* of the layout by which it was split */
 	uint32_t busy;			     /* how often the node had no buffers for it */
 	enum part_state state;		     /* under the channel's lock */
 };
 TAILQ_HEAD(parts, part);
 
+/* Rows of a variable that lie inside its blocks: which rows each block of an operation stands for. */
+struct piece {
+	uint32_t position; /* of the row in the caller's memory */
+	uint32_t offset;   /* of its first element in the block */
+};
+struct pieces {
+	const uint32_t *first; /* by block of the operation, and the end: the first of its pieces */
+	const struct piece *of;
+	uint32_t elements; /* of a row */
+	uint32_t bytes;	   /* of a row in the caller's memory */
+};
+
+/* An operation as it is sent: rows of keys. What a caller calls a row may be several of them, or a part of one (rows.c). */
 struct call_op {
 	struct star_table *table;
-	const uint64_t *keys; /* NULL for a variable: key == position */
-	char *values;
+	const uint64_t *keys;	     /* NULL for a whole variable: key == position */
+	const struct pieces *pieces; /* NULL: the row of a position is that of its key */
+	const char *gradients;
+	char *results;
+	uint32_t *versions;
 	uint64_t count;
 	uint64_t step;
-	float rate;
-	uint8_t kind;
-	uint16_t flags;
+	float rate, scale;
+	uint32_t row_bytes; /* in a frame */
+	uint32_t
+		last_bytes; /* of a whole variable's last block in the caller's memory; of another row as of row_bytes */
+	uint8_t kind, dtype;
+	uint8_t flags;
+	bool undivided; /* a push that the node needs in one request */
 };
+
+static inline bool op_pushes(const struct call_op *op)
+{
+	return op->kind == STAR_PUSH || op->kind == STAR_PUSH_PULL;
+}
+
+static inline bool op_pulls(const struct call_op *op)
+{
+	return op->kind == STAR_PULL || op->kind == STAR_PUSH_PULL;
+}
 
 struct chunk;
 
@@ -162,6 +193,7 @@ struct channel {
 	uint32_t attempts;	 /* to connect, since it last answered */
 	int connect_error;
 	struct prng prng;
+	uint64_t *seen; /* by object: wire_result.version of the last pull, for tables with staleness; NULL: none yet */
 
 	struct channel *inbox_next; /* under the lock of the keeper in whose inbox it is */
 
@@ -184,7 +216,6 @@ struct star_table {
 	uint64_t name_hash;
 	uint64_t elements; /* of a row, or of the whole variable */
 	uint64_t blocks;   /* of a variable */
-	uint32_t row_bytes;
 };
 
 struct io {
@@ -262,22 +293,45 @@ int call_reroute(struct call *call);
 void part_finish(struct part *part, const struct star_error *err, struct keeper *self);
 void part_finish_stale(struct part *part, struct keeper *self);
 
+/* check.c: an operation as its caller gave it. 0, or -EINVAL with a sentence. */
+int check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i, struct star_error *err);
+
+/* rows.c: fills op's keys, count, gradients and results, and pieces, for rows of a variable; memory is the call's. */
+int rows_of_variable(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err);
+
 /* split.c: cuts operations into parts; from NULL: all keys, else those of these parts. */
 int split_call(struct call *call, const struct route *route, const struct parts *from, struct star_error *err);
+/* For qsort_r over positions: by their keys, then by themselves. */
+int split_by_key(const void *a, const void *b, void *keys);
 
-/* codec.c: pure functions of a part's bytes */
+/* codec.c: pure functions of a part's bytes, but for what a channel has seen of its objects' versions, with its lock held */
 static inline uint32_t op_request_key_bytes(const struct call_op *op)
 {
-	return (uint32_t)sizeof(uint64_t) + (op->kind == STAR_PUSH ? op->table->row_bytes : 0);
+	return (uint32_t)sizeof(uint64_t) + (op_pushes(op) ? op->row_bytes : 0) +
+	       (op->versions ? (uint32_t)sizeof(uint32_t) : 0);
 }
+/* At most. */
 static inline uint32_t op_reply_key_bytes(const struct call_op *op)
 {
-	return op->kind == STAR_PULL ? op->table->row_bytes : 0;
+	return (op_pulls(op) ? op->row_bytes : 0) + (op->versions ? (uint32_t)sizeof(uint32_t) : 0);
+}
+/* Bodies without their padding; of a reply the most that it may have. */
+static inline uint32_t op_request_bytes(const struct call_op *op, uint32_t count)
+{
+	const uint32_t row = (uint32_t)sizeof(uint64_t) + (op_pushes(op) ? op->row_bytes : 0);
+
+	return count * row + (op->versions ? (uint32_t)wire_versions_bytes(count) : 0);
+}
+static inline uint32_t op_reply_bytes(const struct call_op *op, uint32_t count)
+{
+	return (op_pulls(op) ? count * op->row_bytes : 0) + (op->versions ? (uint32_t)wire_versions_bytes(count) : 0);
 }
 /* Writes the payload, request_bytes long. */
 void codec_request(const struct part *part, char *payload);
 /* NULL if the payload is what was asked for, else what is wrong with it. Nothing is written anywhere. */
 const char *codec_check(const struct part *part, const char *payload, uint32_t bytes);
+/* Remembers what versions the objects had when these results were made; with the channel's lock held. */
+void codec_remember(const struct part *part, const char *payload);
 /* Copies the rows of a checked payload to the caller's memory. */
 void codec_scatter(const struct part *part, const char *payload);
 /* A reply's status as an errno. */

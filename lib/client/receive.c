@@ -110,6 +110,9 @@ static bool handle(struct channel *ch, const struct wire_frame *frame, const cha
 		part_finish(part, &err, self);
 		return die(ch, -EPROTO, wrong, self);
 	}
+	pthread_mutex_lock(&ch->lock);
+	codec_remember(part, payload);
+	pthread_mutex_unlock(&ch->lock);
 	codec_scatter(part, payload);
 	part_finish(part, NULL, self);
 	return true;

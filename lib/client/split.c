@@ -44,24 +44,30 @@ static struct part *open_part(struct split *s, uint32_t reactor)
 	return s->open[reactor] = part;
 }
 
+/* What must not be in a request with pushes (wire/frame.h). */
+static bool goes_apart(const struct call_op *op)
+{
+	return op->versions || op->kind == STAR_DELETE;
+}
+
+static uint32_t fewer(uint32_t keys, uint32_t bytes, uint32_t key_bytes)
+{
+	return key_bytes && bytes / key_bytes < keys ? bytes / key_bytes : keys;
+}
+
 /* How many more keys of this operation the part can take. */
 static uint32_t room(const struct part *part, const struct call_op *op)
 {
-	const uint32_t request_used = part->request_bytes + (uint32_t)sizeof(struct wire_op) + 7;
-	const uint32_t reply_used = part->reply_bytes + (uint32_t)sizeof(struct wire_result) + 7;
-	uint32_t keys = WIRE_KEYS_MAX - part->keys, by_bytes;
+	/* 14: versions are padded, and the body is. */
+	const uint32_t request_used = part->request_bytes + (uint32_t)sizeof(struct wire_op) + 14;
+	const uint32_t reply_used = part->reply_bytes + (uint32_t)sizeof(struct wire_result) + 14;
+	uint32_t keys = WIRE_KEYS_MAX - part->keys;
 
-	if (part->slices_count == WIRE_OPS_MAX || request_used > WIRE_PAYLOAD_MAX || reply_used > WIRE_PAYLOAD_MAX)
+	if (part->slices_count == WIRE_OPS_MAX || request_used > WIRE_PAYLOAD_MAX || reply_used > WIRE_PAYLOAD_MAX ||
+	    (part->pushes && goes_apart(op)) || (part->apart && op_pushes(op)))
 		return 0;
-	by_bytes = (WIRE_PAYLOAD_MAX - request_used) / op_request_key_bytes(op);
-	if (by_bytes < keys)
-		keys = by_bytes;
-	if (op_reply_key_bytes(op)) {
-		by_bytes = (WIRE_PAYLOAD_MAX - reply_used) / op_reply_key_bytes(op);
-		if (by_bytes < keys)
-			keys = by_bytes;
-	}
-	return keys;
+	keys = fewer(keys, WIRE_PAYLOAD_MAX - request_used, op_request_key_bytes(op));
+	return fewer(keys, WIRE_PAYLOAD_MAX - reply_used, op_reply_key_bytes(op));
 }
 
 static int add_slice(struct split *s, struct part *part, uint32_t op, const uint32_t *order, uint64_t first,
@@ -80,12 +86,14 @@ static int add_slice(struct split *s, struct part *part, uint32_t op, const uint
 	part->last = slice;
 	part->slices_count++;
 	part->keys += count;
-	part->request_bytes += (uint32_t)sizeof(struct wire_op) + wire_padded(count * op_request_key_bytes(o));
-	part->reply_bytes += (uint32_t)sizeof(struct wire_result) + wire_padded(count * op_reply_key_bytes(o));
+	part->request_bytes += (uint32_t)sizeof(struct wire_op) + wire_padded(op_request_bytes(o, count));
+	part->reply_bytes += (uint32_t)sizeof(struct wire_result) + wire_padded(op_reply_bytes(o, count));
+	part->pushes |= op_pushes(o);
+	part->apart |= goes_apart(o);
 	return 0;
 }
 
-static int by_key_then_position(const void *a, const void *b, void *keys_of)
+int split_by_key(const void *a, const void *b, void *keys_of)
 {
 	const uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
 	const uint64_t *keys = keys_of;
@@ -103,15 +111,41 @@ static const uint32_t *order_by_key(struct split *s, const struct call_op *op, c
 		return NULL;
 	for (uint32_t i = 0; i < n; i++)
 		sorted[i] = order ? order[i] : i;
-	qsort_r(sorted, n, sizeof(*sorted), by_key_then_position, (void *)(uintptr_t)op->keys);
+	qsort_r(sorted, n, sizeof(*sorted), split_by_key, (void *)(uintptr_t)op->keys);
 	return sorted;
+}
+
+/* Fewer than `take` keys, so that none of those that are left is one of them. 0: they are all the same. */
+static uint32_t uncut(const uint64_t *keys, const uint32_t *order, uint32_t take)
+{
+	while (take && keys[order[take - 1]] == keys[order[take]])
+		take--;
+	return take;
+}
+
+static int too_many(struct split *s, const struct call_op *o, uint64_t key, uint32_t fit)
+{
+	return star_error_set(
+		s->err, -E2BIG,
+		"key %llu occurs more than %u times in one push to \"%s\", and all its gradients must fit "
+		"into one request: sum them first, or make several pushes",
+		(unsigned long long)key, fit, o->table->spec.name);
+}
+
+static int too_large(struct split *s, const struct call_op *o)
+{
+	return star_error_set(s->err, -E2BIG,
+			      "a push to \"%s\" must go in one request of %d MiB, for its %s: push it as another type "
+			      "(bfloat16, scaled_int8)",
+			      o->table->spec.name, WIRE_PAYLOAD_MAX >> 20,
+			      o->table->spec.optim.kind == OPTIM_LAMB ? "optimizer lamb" : "clip_global_norm");
 }
 
 /* Gives a reactor its n keys of an operation: order, or the positions 0 to n - 1. */
 static int emit(struct split *s, uint32_t reactor, uint32_t op, const uint32_t *order, uint32_t n)
 {
 	const struct call_op *o = &s->call->ops[op];
-	const bool together = o->kind == STAR_PUSH && o->keys;
+	const bool together = op_pushes(o) && (o->keys || o->undivided);
 	bool sorted = false;
 	uint32_t at = 0;
 
@@ -127,6 +161,8 @@ static int emit(struct split *s, uint32_t reactor, uint32_t op, const uint32_t *
 			fit = room(part, o);
 		}
 		take = fit < n - at ? fit : n - at;
+		if (take < n - at && o->undivided)
+			return too_large(s, o);
 		if (together && take < n - at && !sorted) {
 			order = order_by_key(s, o, order, n);
 			if (!order)
@@ -134,20 +170,22 @@ static int emit(struct split *s, uint32_t reactor, uint32_t op, const uint32_t *
 			sorted = true;
 		}
 		if (together && take < n - at)
-			while (take && o->keys[order[at + take - 1]] == o->keys[order[at + take]])
-				take--;
+			take = uncut(o->keys, order + at, take);
 		if (!take)
-			return star_error_set(s->err, -E2BIG,
-					      "key %llu occurs more than %u times in one push to \"%s\", and all its "
-					      "gradients must fit "
-					      "into one request: sum them first, or make several pushes",
-					      (unsigned long long)o->keys[order[at]], fit, o->table->spec.name);
+			return too_many(s, o, o->keys[order[at]], fit);
 		rc = add_slice(s, part, op, order ? order + at : NULL, at, take);
 		if (rc < 0)
 			return rc;
 		at += take;
 	}
 	return 0;
+}
+
+static uint32_t owner(const struct split *s, const struct call_op *o, uint64_t key)
+{
+	const uint64_t hash = hash_key(o->table->name_hash, object_partition_key(&o->table->spec, key));
+
+	return layout_owner(s->route->partitions, s->route->reactors, layout_partition(hash, s->route->partitions));
 }
 
 /* Positions of an operation: the n given, or all. */
@@ -157,18 +195,17 @@ static int split_op(struct split *s, uint32_t op, const uint32_t *positions, uin
 	const struct route *route = s->route;
 	uint32_t *owners, *order, begin = 0, next = 0;
 
-	if (route->reactors == 1)
-		return emit(s, 0, op, positions, n);
+	if (route->reactors == 1 || o->table->spec.whole)
+		return emit(s, owner(s, o, 0), op, positions, n);
 	owners = call_alloc(s->call, (size_t)n * sizeof(*owners));
 	order = call_alloc(s->call, (size_t)n * sizeof(*order));
 	if (!owners || !order)
 		return no_memory(s);
 	memset(s->counts, 0, route->reactors * sizeof(*s->counts));
 	for (uint32_t i = 0; i < n; i++) {
-		const uint64_t at = positions ? positions[i] : i, key = o->keys ? o->keys[at] : at;
-		const uint64_t hash = hash_key(o->table->name_hash, key);
+		const uint64_t at = positions ? positions[i] : i;
 
-		owners[i] = layout_owner(route->partitions, route->reactors, layout_partition(hash, route->partitions));
+		owners[i] = owner(s, o, o->keys ? o->keys[at] : at);
 		s->counts[owners[i]]++;
 	}
 	for (uint32_t r = 0; r < route->reactors; r++) {

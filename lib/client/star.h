@@ -13,6 +13,7 @@
  * fails with -ETIMEDOUT; nothing waits for ever. Errors are negative errno values, with a sentence that names the node:
  *   -EINVAL     the call makes no sense (sizes, types, zero keys); nothing was sent
  *   -ENOENT     no such table or variable        -EEXIST      it exists with another definition
+ *   -EDOM       a gradient has NaN or infinities, which its table refuses
  *   -E2BIG      over a limit of the protocol     -ENOSPC      the parameter memory of a node is full
  *   -ETIMEDOUT  the deadline passed              -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH  the node cannot be reached,
  *   -ESTALE     a node was restarted and has lost what it held       or was lost while the call was in flight
@@ -56,18 +57,21 @@ STAR_API void star_close(struct star_cluster *cluster);
 
 /* What a table or variable is. Zero in a field means the default in brackets. */
 struct star_spec {
-	const char *name;	   /* 1 to 127 bytes, no control characters */
-	const char *dtype;	   /* "float32" [float32] */
-	uint32_t dim;		   /* tables: elements of a row, 1 to 4096 */
-	uint32_t ndim;		   /* variables: dimensions, 1 to 8 */
-	const uint64_t *shape;	   /* variables: ndim sizes */
-	const char *initializer;   /* "zeros", "constant", "uniform", "normal" [zeros] */
-	float scale;		   /* constant: the value; uniform: [-scale, scale); normal: standard deviation */
-	uint64_t seed;		   /* of the initializer */
-	const char *optimizer;	   /* "sgd", "adagrad" [sgd] */
-	float rate;		   /* learning rate [0.01] */
-	float epsilon;		   /* adagrad [1e-10] */
-	float initial_accumulator; /* adagrad: the accumulator's first value [0] */
+	const char *name;	 /* 1 to 127 bytes, no control characters */
+	const char *dtype;	 /* as stored: "float32", "float16", "bfloat16", "float64", "scaled_int8"; without
+				    optimizer also "int8", "int32", "int64" [float32] */
+	uint32_t dim;		 /* tables: elements of a row, 1 to 4096 */
+	uint32_t ndim;		 /* variables: dimensions, 1 to 8 */
+	const uint64_t *shape;	 /* variables: ndim sizes */
+	const char *initializer; /* "zeros", "ones", "constant", "uniform", "normal", "truncated_normal",
+				    "glorot_uniform", "glorot_normal", "he_uniform", "he_normal" [zeros] */
+	float scale;		 /* constant: the value; uniform: [-scale, scale); normal: standard deviation */
+	uint64_t seed;		 /* of the initializer */
+	const char *optimizer;	 /* "sgd", "adagrad", "adam", ...: docs/optimizers.rst [sgd] */
+	float rate;		 /* learning rate [0.01; adam's family 0.001] */
+	/* Everything else by name: "beta1=0.8, schedule=cosine, schedule_steps=100000, filter=counter, filter_frequency=3".
+	 * `starctl tables options` lists names, bounds and defaults; so does docs/optimizers.rst. NULL: all defaults. */
+	const char *options;
 };
 
 /*
@@ -86,16 +90,28 @@ STAR_API struct star_table *star_lookup(struct star_cluster *cluster, const char
 /* Elements of a table's row, or of a whole variable. */
 STAR_API uint64_t star_elements(const struct star_table *table);
 
+/* Keys of the operations on it that name none: a variable's blocks; 0 for a table. */
+STAR_API uint64_t star_blocks(const struct star_table *table);
+
+/* Bytes of a row (of a whole variable) as elements of dtype, NULL for the stored type; 0 for an unknown type. A scaled_int8 row
+ * is a float32 scale and its int8s, padded with zeros to 4 bytes; a variable of them is such a row for each block. */
+STAR_API uint64_t star_bytes(const struct star_table *table, const char *dtype);
+
 enum star_flags {
-	STAR_READ_ONLY = 1 << 0, /* pull: create nothing; a row that is not there reads as its initial value */
+	/* pull: create nothing, count nothing; a row that is not there reads as its initial value */
+	STAR_READ_ONLY = 1 << 0,
 };
 
-enum star_op_kind { STAR_PULL = 1, STAR_PUSH = 2 };
+enum star_op_kind { STAR_PULL = 1, STAR_PUSH = 2, STAR_PUSH_PULL = 3, STAR_DELETE = 4 };
 
 /*
- * One operation: on a table with count keys (any 64-bit values; duplicates are allowed: a pull returns the row for each, a
- * push sums their gradients before it applies them), on a variable with count 0 and keys NULL: the whole of it.
- * values: pull: count rows of dim elements are written there, in the keys' order; push: as many gradients are read.
+ * One operation. On a table: with count keys (any 64-bit values; duplicates are allowed: a pull returns the row for each, a push
+ * sums their gradients before it applies them). On a variable: all of it, with count 0 and keys NULL; or, with count and keys,
+ * those rows of its first dimension (pull: as a gather; push: as indexed slices), if rows are whole numbers of blocks or blocks
+ * hold whole rows. Then a block is pushed as one: its other rows get gradients of 0, which most optimizers make nothing of,
+ * but momentum, Adam and the like do (docs/libstar.rst).
+ * values: pull: count rows are written there, in the keys' order; push: as many gradients are read; delete: NULL. push_pull
+ * reads gradients from values and writes the rows, after the push, to results.
  * The memory must stay as it is until the call has completed.
  */
 struct star_op {
@@ -106,7 +122,13 @@ struct star_op {
 	uint32_t count;
 	float rate; /* push: learning rate, 0 for the table's own */
 	void *values;
-	uint64_t step; /* the worker's training step, 0 when it does not count them */
+	uint64_t step;	   /* the worker's training step, from 1; 0 when it does not count them */
+	const char *dtype; /* of values: NULL for the stored type */
+	void *results;	   /* push_pull: as values, of the same type */
+	/* pull of a table with versions=1, or of all of a variable: count (star_blocks) versions. Only rows (blocks) that have
+	 * another version now are written, and their new versions here: begin with zeros. NULL: all rows. */
+	uint32_t *versions;
+	float scale; /* push: on each gradient; 0: 1 */
 };
 
 /* Executes operations of one call: one round trip to each reactor concerned, in parallel. 0 or a negative errno. */
@@ -133,6 +155,15 @@ STAR_API int star_variable_pull(struct star_table *variable, void *values, uint6
 				struct star_error *err);
 STAR_API int star_variable_push(struct star_table *variable, const void *gradients, uint64_t deadline_us,
 				struct star_error *err);
+
+/*
+ * The L2 norm of the gradients of all push operations together, those of one id summed first and each with its operation's scale,
+ * into *norm (which may be NULL); and, if it is above max_norm, the operations' scales multiplied by max_norm / norm: clipping by
+ * the whole gradient's norm, before star_execute. The push operations must have float32 values; others are left alone, and so
+ * are all when the norm is not finite. Allocates for operations with keys. 0, -EINVAL or -ENOMEM.
+ */
+STAR_API int star_clip_global_norm(struct star_op *ops, uint32_t ops_count, float max_norm, double *norm,
+				   struct star_error *err);
 
 #ifdef __cplusplus
 }

@@ -21,7 +21,6 @@ static struct star_table *remember(struct star_cluster *cluster, const struct ob
 	made->cluster = cluster;
 	made->spec = *spec;
 	made->name_hash = hash_name(spec->name);
-	made->row_bytes = spec->dim * dtype_bytes(spec->dtype);
 	made->elements = spec->kind == OBJECT_VARIABLE ? object_elements(spec) : spec->dim;
 	made->blocks = spec->kind == OBJECT_VARIABLE ? object_blocks(spec) : 0;
 	pthread_mutex_lock(&cluster->lock);
@@ -76,27 +75,21 @@ static int copy_name(struct object_spec *spec, const char *name, struct star_err
 	return 0;
 }
 
-static int fill(struct object_spec *spec, const struct star_spec *from, unsigned kind, struct star_error *err)
+/* A name among those of a list; NULL is the default. */
+static int parse_name(const struct object_spec *spec, const char *what, const char *name, unsigned standard,
+		      unsigned (*parse)(const char *), const char *possible, unsigned *number, struct star_error *err)
 {
-	if (!from)
-		return star_error_set(err, -EINVAL, "the definition (struct star_spec) is NULL");
-	*spec = (struct object_spec){
-		.kind = (uint8_t)kind,
-		.dtype = (uint8_t)(from->dtype ? dtype_parse(from->dtype) : STAR_FLOAT32),
-		.initializer =
-			(uint8_t)(from->initializer ? object_initializer_parse(from->initializer) : OBJECT_ZEROS),
-		.optimizer = (uint8_t)(from->optimizer ? object_optimizer_parse(from->optimizer) : OBJECT_SGD),
-		.seed = from->seed,
-		.scale = from->scale,
-		.rate = from->rate != 0 ? from->rate : 0.01f,
-		.epsilon = from->epsilon != 0 ? from->epsilon : 1e-10f,
-		.initial_accumulator = from->initial_accumulator,
-	};
-	if (copy_name(spec, from->name, err) < 0)
-		return -EINVAL;
-	if (kind == OBJECT_TABLE) {
+	*number = name ? parse(name) : standard;
+	return *number ? 0
+		       : star_error_set(err, -EINVAL, "\"%s\": there is no %s \"%.40s\"; possible are %s", spec->name,
+					what, name, possible);
+}
+
+static int fill_shape(struct object_spec *spec, const struct star_spec *from, struct star_error *err)
+{
+	if (spec->kind == OBJECT_TABLE) {
 		spec->dim = from->dim;
-		return object_spec_check(spec, err);
+		return 0;
 	}
 	spec->ndim = from->ndim;
 	if (from->ndim && !from->shape)
@@ -104,6 +97,42 @@ static int fill(struct object_spec *spec, const struct star_spec *from, unsigned
 				      spec->name, from->ndim);
 	for (uint32_t i = 0; i < from->ndim && i < OBJECT_NDIM_MAX; i++)
 		spec->shape[i] = from->shape[i];
+	return 0;
+}
+
+static int fill_names(struct object_spec *spec, const struct star_spec *from, struct star_error *err)
+{
+	char possible[OBJECT_OPTION_TEXT];
+	unsigned dtype, initializer, optimizer;
+
+	/* The first option is the initializer. */
+	if (parse_name(spec, "element type", from->dtype, STAR_FLOAT32, dtype_parse, dtype_names(), &dtype, err) < 0 ||
+	    parse_name(spec, "optimizer", from->optimizer, dtype_is_real(dtype) ? OPTIM_SGD : OPTIM_NONE,
+		       optim_kind_parse, optim_kind_names(), &optimizer, err) < 0 ||
+	    parse_name(spec, "initializer", from->initializer, OBJECT_ZEROS, object_initializer_parse,
+		       object_option_possible(&object_options[0], possible), &initializer, err) < 0)
+		return -EINVAL;
+	object_spec_defaults(spec, optimizer);
+	spec->dtype = (uint8_t)dtype;
+	spec->initializer = (uint8_t)initializer;
+	return 0;
+}
+
+static int fill(struct object_spec *spec, const struct star_spec *from, unsigned kind, struct star_error *err)
+{
+	struct star_error why;
+
+	if (!from)
+		return star_error_set(err, -EINVAL, "the definition (struct star_spec) is NULL");
+	*spec = (struct object_spec){ .kind = (uint8_t)kind };
+	if (copy_name(spec, from->name, err) < 0 || fill_names(spec, from, err) < 0 || fill_shape(spec, from, err) < 0)
+		return -EINVAL;
+	spec->seed = from->seed;
+	spec->scale = from->scale;
+	if (from->rate != 0)
+		spec->optim.rate = from->rate;
+	if (object_spec_options(spec, from->options, &why) < 0)
+		return star_error_set(err, -EINVAL, "\"%s\": %s", spec->name, why.text);
 	return object_spec_check(spec, err);
 }
 
@@ -156,4 +185,24 @@ struct star_table *star_lookup(struct star_cluster *cluster, const char *name, u
 uint64_t star_elements(const struct star_table *table)
 {
 	return table ? table->elements : 0;
+}
+
+uint64_t star_blocks(const struct star_table *table)
+{
+	return table ? table->blocks : 0;
+}
+
+uint64_t star_bytes(const struct star_table *table, const char *dtype)
+{
+	unsigned type;
+
+	if (!table)
+		return 0;
+	type = dtype ? dtype_parse(dtype) : table->spec.dtype;
+	if (!type)
+		return 0;
+	if (!table->blocks)
+		return dtype_row_bytes(type, table->elements);
+	return (table->blocks - 1) * dtype_row_bytes(type, table->spec.dim) +
+	       dtype_row_bytes(type, table->elements - (table->blocks - 1) * table->spec.dim);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "config/config.h"
 #include "config/load.h"
 
@@ -190,44 +191,13 @@ const struct config_group *config_option_group(const struct config_option *optio
 	return config_group_find(name);
 }
 
-static unsigned min3(unsigned a, unsigned b, unsigned c)
-{
-	a = a < b ? a : b;
-	return a < c ? a : c;
-}
-
-/* Edit distance with swaps of neighbours, the commonest slip in typing (optimal string alignment). */
-static unsigned distance(const char *a, const char *b)
-{
-	unsigned rows[3][CONFIG_NAME_MAX + 1], *before = rows[0], *above = rows[1], *row = rows[2];
-	size_t na = strnlen(a, CONFIG_NAME_MAX), nb = strnlen(b, CONFIG_NAME_MAX);
-
-	for (size_t j = 0; j <= nb; j++)
-		above[j] = (unsigned)j;
-	for (size_t i = 1; i <= na; i++) {
-		unsigned *oldest = before;
-
-		row[0] = (unsigned)i;
-		for (size_t j = 1; j <= nb; j++) {
-			row[j] = min3(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-			    before[j - 2] + 1 < row[j])
-				row[j] = before[j - 2] + 1;
-		}
-		before = above;
-		above = row;
-		row = oldest;
-	}
-	return above[nb];
-}
-
 const char *config_option_nearest(const char *name)
 {
 	const char *dot = strrchr(name, '.'), *leaf = dot ? dot + 1 : name, *nearest = NULL;
 	unsigned least = ~0u;
 
 	for (unsigned i = 0; i < config_groups_count; i++) {
-		unsigned d = distance(name, config_groups[i].name);
+		unsigned d = nearest_distance(name, config_groups[i].name);
 
 		if (d < least) {
 			least = d;
@@ -236,7 +206,8 @@ const char *config_option_nearest(const char *name)
 	}
 	for (unsigned i = 0; i < config_options_count; i++) {
 		const struct config_option *o = &config_options[i];
-		unsigned whole = distance(name, o->name), misplaced = distance(leaf, config_option_leaf(o)) + 1;
+		unsigned whole = nearest_distance(name, o->name),
+			 misplaced = nearest_distance(leaf, config_option_leaf(o)) + 1;
 		unsigned d = whole < misplaced ? whole : misplaced;
 
 		if (d < least) {

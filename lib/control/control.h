@@ -29,7 +29,7 @@ struct control_connections {
 
 enum { CONTROL_CONNECTIONS_MAX = 10000, CONTROL_CONNECTIONS_USUAL = 1000 };
 
-/* Called on control threads, one at a time (install, epoch, connections) or at any time (status). */
+/* Called on control threads, one at a time (install, set_layout, sweep, connections) or at any time (the others). */
 struct control_data_plane {
 	void *ctx;
 	/*
@@ -43,7 +43,10 @@ struct control_data_plane {
 	 */
 	int (*set_layout)(void *ctx, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
 			  struct star_error *err);
-	/* The node's figures; a new reference. */
+	/* Begins a full pass of eviction over a table of the catalogue, on every reactor. 0 or a negative errno with a sentence. */
+	int (*sweep)(void *ctx, const struct object_spec *spec, struct star_error *err);
+	/* The figures of one table or variable of the catalogue, over the node's reactors, and the node's; new references. */
+	json_t *(*object_status)(void *ctx, const struct object_spec *spec);
 	json_t *(*status)(void *ctx);
 	/* {"connections": [...], "more": whether there are more than limit}; a new reference. 0 or a negative errno with a
 	 * sentence. */

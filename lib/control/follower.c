@@ -29,7 +29,7 @@ static json_t *join_params(struct control *control, bool with_objects)
 				   (json_int_t)control->incarnation, "data_host", config->own.data.host, "data_port",
 				   config->own.data.port, "reactors", (int)config->reactors, "partitions",
 				   (int)config->partitions, "ps_count", (int)config->ps_count);
-	json_t *objects = control_objects_json(control);
+	json_t *objects = control_objects_json(control, false);
 
 	pthread_mutex_lock(&control->lock);
 	json_object_set_new(params, "epoch", json_integer(control->epoch));
@@ -234,30 +234,41 @@ void follower_join(struct control *control)
 	control->following = false;
 }
 
+static int take_object(struct control *control, const json_t *object, struct star_error *err)
+{
+	struct object_spec spec;
+
+	if (object_from_json(object, &spec, err) < 0)
+		return control_invalid(err);
+	if (spec.id == 0) {
+		star_error_set(err, -EINVAL, "member \"id\" is missing");
+		return control_invalid(err);
+	}
+	return control_install(control, &spec, err);
+}
+
 int follower_install(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
-	static const char *const members[] = { "object", "layout", NULL };
+	static const char *const members[] = { "object", "layout", "sweep", NULL };
 	const json_t *object = json_object_get(params, "object"), *layout = json_object_get(params, "layout");
-	struct object_spec spec;
+	const json_t *sweep = json_object_get(params, "sweep");
+	const char *name;
 	int rc;
 
 	if (member_only(params, members, err) < 0)
 		return control_invalid(err);
-	if (!object == !layout) {
-		star_error_set(err, -EINVAL, "one of \"object\" and \"layout\" is needed");
+	if (!!object + !!layout + !!sweep != 1) {
+		star_error_set(err, -EINVAL, "one of \"object\", \"layout\" and \"sweep\" is needed");
 		return control_invalid(err);
 	}
-	if (layout) {
+	if (layout)
 		rc = take_layout(control, layout, err);
-	} else {
-		if (object_from_json(object, &spec, err) < 0)
-			return control_invalid(err);
-		if (spec.id == 0) {
-			star_error_set(err, -EINVAL, "member \"id\" is missing");
-			return control_invalid(err);
-		}
-		rc = control_install(control, &spec, err);
-	}
+	else if (object)
+		rc = take_object(control, object, err);
+	else if (member_string(params, "sweep", WIRE_NAME_MAX, &name, err) < 0)
+		rc = control_invalid(err);
+	else
+		rc = control_sweep(control, name, err);
 	if (rc == 0)
 		*result = json_true();
 	return rc;

@@ -12,7 +12,7 @@
 
 #include "star_error.h"
 
-enum { JSONRPC_LINE_MAX = 16 << 20, JSONRPC_REQUEST_MAX = 1 << 20 };
+enum { JSONRPC_LINE_MAX = 16 << 20, JSONRPC_REQUEST_MAX = 2 << 20 };
 
 struct jsonrpc_client;
 

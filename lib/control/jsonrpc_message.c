@@ -53,7 +53,7 @@ int jsonrpc_request_parse(const char *line, size_t bytes, struct jsonrpc_request
 
 static char *to_line(json_t *message, size_t *bytes)
 {
-	char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
+	char *text = message ? json_dumps(message, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
 	const size_t length = text ? strlen(text) : 0;
 	char *line = text ? realloc(text, length + 2) : NULL;
 

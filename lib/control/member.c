@@ -2,14 +2,13 @@
 #include "control/member.h"
 
 #include <errno.h>
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/nearest.h"
+#include "base/nearest.h"
 
 /* What stands there, short enough for a sentence. */
 static const char *shown(const json_t *value, char *text, size_t size)
@@ -91,9 +90,19 @@ int member_float(const json_t *json, const char *name, float *value, struct star
 	const json_t *given = json_object_get(json, name);
 	const double number = json_number_value(given);
 
-	if (!json_is_number(given) || !(fabs(number) <= (double)FLT_MAX))
+	if (!json_is_number(given) || !isfinite((float)number))
 		return refuse(json, name, err, "a number that fits into 32 bits");
 	*value = (float)number;
+	return 0;
+}
+
+int member_bool(const json_t *json, const char *name, bool *value, struct star_error *err)
+{
+	const json_t *given = json_object_get(json, name);
+
+	if (!json_is_boolean(given))
+		return refuse(json, name, err, "true or false");
+	*value = json_is_true(given);
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #define CONTROL_MEMBER_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "star_error.h"
@@ -19,6 +20,7 @@ int member_uint(const json_t *json, const char *name, uint64_t min, uint64_t max
 int member_u32(const json_t *json, const char *name, uint32_t min, uint32_t max, uint32_t *value,
 	       struct star_error *err);
 int member_float(const json_t *json, const char *name, float *value, struct star_error *err);
+int member_bool(const json_t *json, const char *name, bool *value, struct star_error *err);
 
 /* A borrowed string of 1 to max bytes without NUL. */
 int member_string(const json_t *json, const char *name, size_t max, const char **value, struct star_error *err);

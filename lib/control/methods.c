@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/nearest.h"
 #include "control/jsonrpc_message.h"
 #include "control/member.h"
-#include "control/nearest.h"
 #include "control/node.h"
 
 struct call;
@@ -58,15 +58,30 @@ static int run_create(const struct call *call, json_t **result, struct star_erro
 	return leader_create(call->control, call->request.params, result, err);
 }
 
-static int run_lookup(const struct call *call, json_t **result, struct star_error *err)
+static int take_name(const struct call *call, const char **name, struct star_error *err)
 {
 	static const char *const members[] = { "name", NULL };
-	const char *name;
 
 	if (member_only(call->request.params, members, err) < 0 ||
-	    member_string(call->request.params, "name", WIRE_NAME_MAX, &name, err) < 0)
+	    member_string(call->request.params, "name", WIRE_NAME_MAX, name, err) < 0)
 		return control_invalid(err);
-	return leader_lookup(call->control, name, result, err);
+	return 0;
+}
+
+static int run_lookup(const struct call *call, json_t **result, struct star_error *err)
+{
+	const char *name;
+	const int rc = take_name(call, &name, err);
+
+	return rc ? rc : leader_lookup(call->control, name, result, err);
+}
+
+static int run_sweep(const struct call *call, json_t **result, struct star_error *err)
+{
+	const char *name;
+	const int rc = take_name(call, &name, err);
+
+	return rc ? rc : leader_sweep(call->control, name, result, err);
 }
 
 static int run_tables(const struct call *call, json_t **result, struct star_error *err)
@@ -74,7 +89,7 @@ static int run_tables(const struct call *call, json_t **result, struct star_erro
 	const int rc = no_params(call, err);
 
 	if (rc == 0)
-		*result = control_objects_json(call->control);
+		*result = control_objects_json(call->control, true);
 	return rc;
 }
 
@@ -215,6 +230,7 @@ static const struct method methods[] = {
 	{ "create", METHOD_LEADER | METHOD_SLOW, run_create },
 	{ "lookup", METHOD_LEADER, run_lookup },
 	{ "tables", 0, run_tables },
+	{ "sweep", METHOD_LEADER | METHOD_SLOW, run_sweep },
 	{ "status", 0, run_status },
 	{ "endpoint_map", 0, run_endpoint_map },
 	{ "connections", METHOD_SLOW, run_connections },

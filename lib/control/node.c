@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/nearest.h"
 #include "control/jsonrpc_message.h"
 
 int control_invalid(struct star_error *err)
@@ -158,14 +159,56 @@ int control_set_layout(struct control *control, uint32_t epoch, uint32_t cluster
 	return rc;
 }
 
-json_t *control_objects_json(struct control *control)
+json_t *control_objects_json(struct control *control, bool with_stats)
 {
+	const struct control_data_plane *data_plane = &control->data_plane;
 	json_t *objects = json_array();
 
 	pthread_mutex_lock(&control->lock);
-	for (uint32_t id = 1; id <= control->objects_last; id++)
-		if (control->objects[id])
-			json_array_append_new(objects, object_to_json(control->objects[id]));
+	for (uint32_t id = 1; id <= control->objects_last; id++) {
+		json_t *json = control->objects[id] ? object_to_json(control->objects[id]) : NULL;
+
+		if (json && with_stats)
+			json_object_set_new(json, "stats",
+					    data_plane->object_status(data_plane->ctx, control->objects[id]));
+		if (json)
+			json_array_append_new(objects, json);
+	}
 	pthread_mutex_unlock(&control->lock);
 	return objects;
+}
+
+static int unknown_table(const struct control *control, const char *name, struct star_error *err)
+{
+	const char *names[WIRE_OBJECTS_MAX + 1];
+	uint32_t count = 0;
+
+	for (uint32_t id = 1; id <= control->objects_last; id++)
+		if (control->objects[id])
+			names[count++] = control->objects[id]->name;
+	names[count] = NULL;
+	return count ? star_error_set(err, -ENOENT, "there is no table \"%s\"; did you mean \"%s\"?", name,
+				      nearest_name(name, names, sizeof(names[0])))
+		     : star_error_set(err, -ENOENT, "there is no table \"%s\", nor any other", name);
+}
+
+int control_sweep(struct control *control, const char *name, struct star_error *err)
+{
+	const struct object_spec *spec;
+	int rc = 0;
+
+	pthread_mutex_lock(&control->lock);
+	spec = control_find(control, name);
+	if (!spec)
+		rc = unknown_table(control, name, err);
+	else if (!spec->steps_to_live && spec->l2_threshold == 0)
+		rc = star_error_set(err, -EINVAL,
+				    "\"%s\" has nothing to evict by: neither steps_to_live nor l2_threshold", name);
+	pthread_mutex_unlock(&control->lock);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&control->plane);
+	rc = control->data_plane.sweep(control->data_plane.ctx, spec, err);
+	pthread_mutex_unlock(&control->plane);
+	return rc;
 }

@@ -2,7 +2,7 @@
 /*
  * The state of a node's control plane, shared by the sources of lib/control alone.
  *
- * Threads: the server's ("control-io": every cheap method), the executor's (create, join, install), the forwarder's (what
+ * Threads: the server's ("control-io": every cheap method), the executor's (create, sweep, join, install), the forwarder's (what
  * a node passes on to PS task 0; of its own, because the answer may need an install here first) and, on PS tasks other
  * than 0, the follower's. Locks: `plane` is held while the data plane is changed, which may take long; `lock` protects the
  * fields below it and is never held during a call that waits. Order: plane, then lock.
@@ -105,11 +105,14 @@ int control_install(struct control *control, const struct object_spec *spec, str
 int control_set_layout(struct control *control, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
 		       struct star_error *err);
 
-/* All objects, in the order of their ids. Takes lock. */
-json_t *control_objects_json(struct control *control);
+/* All objects, in the order of their ids; with their figures on this node as "stats" or without. Takes lock. */
+json_t *control_objects_json(struct control *control, bool with_stats);
+
+/* Begins a full pass of eviction on this node. Takes both locks. */
+int control_sweep(struct control *control, const char *name, struct star_error *err);
 
 /*
- * leader.c: PS task 0. On the executor's thread: create, join, lay_out. On any: the others. Parameters are checked;
+ * leader.c: PS task 0. On the executor's thread: create, sweep, join, lay_out. On any: the others. Parameters are checked;
  * a wrong one is JSONRPC_INVALID_PARAMS.
  */
 int leader_create(struct control *control, const json_t *params, json_t **result, struct star_error *err);
@@ -117,6 +120,7 @@ int leader_join(struct control *control, const json_t *params, json_t **result, 
 int leader_heartbeat(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int leader_layout(struct control *control, json_t **result, struct star_error *err);
 int leader_lookup(struct control *control, const char *name, json_t **result, struct star_error *err);
+int leader_sweep(struct control *control, const char *name, json_t **result, struct star_error *err);
 int leader_lay_out(struct control *control, uint32_t except, struct star_error *err);
 json_t *leader_nodes_json(struct control *control);
 

@@ -2,11 +2,40 @@
 #include "control/object_json.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "control/member.h"
 #include "tensor/dtype.h"
+
+/* The members that stand in no table: what a definition begins with. */
+static const char *const first_members[] = { "name", "kind", "id", "dtype", "dim", "shape", "optimizer" };
+enum { FIRST_MEMBERS = sizeof(first_members) / sizeof(first_members[0]), OPTIONS_MAX = 64 };
+
+/* The float's shortest decimal number: 0.1, which is not what 0.1f is as a double. */
+static json_t *from_float(float number)
+{
+	char text[OBJECT_OPTION_TEXT];
+
+	return json_loads(object_float_text(number, text), JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
+}
+
+static json_t *option_to_json(const struct object_option *option, const struct object_spec *spec)
+{
+	const uint64_t whole = object_option_whole(option, spec);
+
+	switch (option->type) {
+	case OPTION_FLOAT:
+		return from_float(object_option_float(option, spec));
+	case OPTION_SWITCH:
+		return json_boolean(whole);
+	case OPTION_NAME:
+		return json_string(option->name_of((unsigned)whole));
+	default:
+		return member_from_u64(whole);
+	}
+}
 
 json_t *object_to_json(const struct object_spec *spec)
 {
@@ -24,13 +53,10 @@ json_t *object_to_json(const struct object_spec *spec)
 			json_array_append_new(shape, member_from_u64(spec->shape[i]));
 		json_object_set_new(json, "shape", shape);
 	}
-	json_object_set_new(json, "initializer", json_string(object_initializer_name(spec->initializer)));
-	json_object_set_new(json, "scale", json_real(spec->scale));
-	json_object_set_new(json, "seed", member_from_u64(spec->seed));
-	json_object_set_new(json, "optimizer", json_string(object_optimizer_name(spec->optimizer)));
-	json_object_set_new(json, "rate", json_real(spec->rate));
-	json_object_set_new(json, "epsilon", json_real(spec->epsilon));
-	json_object_set_new(json, "initial_accumulator", json_real(spec->initial_accumulator));
+	json_object_set_new(json, "optimizer", json_string(optim_kind_name(spec->optim.kind)));
+	for (const struct object_option *o = object_options; o->name; o++)
+		if (object_option_used(o, spec->optim.kind))
+			json_object_set_new(json, o->name, option_to_json(o, spec));
 	return json;
 }
 
@@ -79,13 +105,57 @@ static int read_shape(const json_t *json, struct object_spec *spec, struct star_
 	return 0;
 }
 
-static int read_numbers(const json_t *json, struct object_spec *spec, struct star_error *err)
+static int read_option_name(const json_t *json, const struct object_option *option, uint64_t *number,
+			    struct star_error *err)
 {
-	if (member_u64(json, "seed", &spec->seed, err) < 0 || member_float(json, "scale", &spec->scale, err) < 0 ||
-	    member_float(json, "rate", &spec->rate, err) < 0 ||
-	    member_float(json, "epsilon", &spec->epsilon, err) < 0 ||
-	    member_float(json, "initial_accumulator", &spec->initial_accumulator, err) < 0)
-		return -EINVAL;
+	char possible[OBJECT_OPTION_TEXT];
+	const char *name;
+	int rc = member_string(json, option->name, WIRE_NAME_MAX, &name, err);
+
+	if (rc < 0)
+		return rc;
+	*number = object_option_parse(option, name);
+	return *number ? 0
+		       : star_error_set(err, -EINVAL, "member \"%s\" is \"%.40s\"; possible: %s", option->name, name,
+					object_option_possible(option, possible));
+}
+
+/* A member that is there. Its bounds are object_spec_check's to know, but that it fits into its place. */
+static int read_option(const json_t *json, const struct object_option *option, struct object_spec *spec,
+		       struct star_error *err)
+{
+	uint64_t whole = 0;
+	float number = 0;
+	bool on = false;
+	int rc;
+
+	switch (option->type) {
+	case OPTION_FLOAT:
+		rc = member_float(json, option->name, &number, err);
+		break;
+	case OPTION_SWITCH:
+		rc = member_bool(json, option->name, &on, err);
+		whole = on;
+		break;
+	case OPTION_NAME:
+		rc = read_option_name(json, option, &whole, err);
+		break;
+	case OPTION_U32:
+		rc = member_uint(json, option->name, 0, UINT32_MAX, &whole, err);
+		break;
+	default:
+		rc = member_u64(json, option->name, &whole, err);
+	}
+	if (rc == 0)
+		object_option_set(option, spec, whole, number);
+	return rc;
+}
+
+static int read_options(const json_t *json, struct object_spec *spec, struct star_error *err)
+{
+	for (const struct object_option *o = object_options; o->name; o++)
+		if (json_object_get(json, o->name) && read_option(json, o, spec, err) < 0)
+			return -EINVAL;
 	if (json_object_get(json, "id") && member_u32(json, "id", 1, WIRE_OBJECTS_MAX, &spec->id, err) < 0)
 		return -EINVAL;
 	if ((spec->kind == OBJECT_TABLE || json_object_get(json, "dim")) &&
@@ -94,37 +164,41 @@ static int read_numbers(const json_t *json, struct object_spec *spec, struct sta
 	return 0;
 }
 
+static int check_members(const json_t *json, struct star_error *err)
+{
+	const char *members[FIRST_MEMBERS + OPTIONS_MAX + 1];
+	unsigned count = 0;
+
+	for (; count < FIRST_MEMBERS; count++)
+		members[count] = first_members[count];
+	for (const struct object_option *o = object_options; o->name && count < FIRST_MEMBERS + OPTIONS_MAX; o++)
+		members[count++] = o->name;
+	members[count] = NULL;
+	return member_only(json, members, err);
+}
+
 int object_from_json(const json_t *json, struct object_spec *spec, struct star_error *err)
 {
-	static const char *const members[] = { "name",
-					       "kind",
-					       "id",
-					       "dtype",
-					       "dim",
-					       "shape",
-					       "initializer",
-					       "scale",
-					       "seed",
-					       "optimizer",
-					       "rate",
-					       "epsilon",
-					       "initial_accumulator",
-					       NULL };
+	uint8_t optimizer = OPTIM_SGD;
 	const char *name;
 	uint32_t dim;
 
-	*spec = (struct object_spec){ 0 };
+	*spec = (struct object_spec){ .dtype = STAR_FLOAT32 };
 	if (!json_is_object(json))
 		return star_error_set(err, -EINVAL, "a table or variable must be a JSON object");
-	if (member_only(json, members, err) < 0 || member_string(json, "name", WIRE_NAME_MAX, &name, err) < 0)
+	if (check_members(json, err) < 0 || member_string(json, "name", WIRE_NAME_MAX, &name, err) < 0)
 		return -EINVAL;
 	strcpy(spec->name, name);
-	if (read_name(json, "kind", kind_parse, "table, variable", &spec->kind, err) < 0 ||
-	    read_name(json, "dtype", dtype_parse, "float32", &spec->dtype, err) < 0 ||
-	    read_name(json, "initializer", object_initializer_parse, "zeros, constant, uniform, normal",
-		      &spec->initializer, err) < 0 ||
-	    read_name(json, "optimizer", object_optimizer_parse, "sgd, adagrad", &spec->optimizer, err) < 0 ||
-	    read_numbers(json, spec, err) < 0 || read_shape(json, spec, err) < 0)
+	if (read_name(json, "kind", kind_parse, "table, variable", &spec->kind, err) < 0)
+		return -EINVAL;
+	if (json_object_get(json, "dtype") &&
+	    read_name(json, "dtype", dtype_parse, dtype_names(), &spec->dtype, err) < 0)
+		return -EINVAL;
+	if (json_object_get(json, "optimizer") &&
+	    read_name(json, "optimizer", optim_kind_parse, optim_kind_names(), &optimizer, err) < 0)
+		return -EINVAL;
+	object_spec_defaults(spec, optimizer);
+	if (read_options(json, spec, err) < 0 || read_shape(json, spec, err) < 0)
 		return -EINVAL;
 	dim = spec->dim;
 	if (object_spec_check(spec, err) < 0)

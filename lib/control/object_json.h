@@ -10,12 +10,14 @@
 #include "wire/layout.h"
 #include "wire/object.h"
 
-/* A new reference; NULL when the name is not UTF-8, which JSON cannot carry. The id is left out while it is 0. */
+/* A new reference; NULL when the name is not UTF-8, which JSON cannot carry. The id is left out while it is 0, and so are options
+ * that the optimizer has no use for. */
 json_t *object_to_json(const struct object_spec *spec);
 
 /*
  * Checks every field (object_spec_check included). 0 or -EINVAL with the member's name. Without "id", spec->id is 0; a
- * variable's "dim" follows from its shape and may be left out.
+ * variable's "dim" follows from its shape and may be left out. "dtype" is float32 and "optimizer" sgd when they are left out,
+ * options their defaults.
  */
 int object_from_json(const json_t *json, struct object_spec *spec, struct star_error *err);
 

@@ -1,19 +1,66 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The row kernels of one SIMD level. Each level is a file of its own that says what a vector is and takes the formulas
- * from kernels.inc, where each stands once. */
+/* The row kernels of one SIMD level and one element width. Each such pair is a file of its own that says what a vector is
+ * and takes the formulas from kernels.inc, where each stands once. "real" below is float or double, as the file has it. */
 #ifndef OPTIM_KERNELS_H
 #define OPTIM_KERNELS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "optim/optim.h"
 
-struct optim_kernels {
-	void (*sgd)(const struct optim *o, float rate, float *value, float *slot, const float *grad, uint32_t n);
-	void (*adagrad)(const struct optim *o, float rate, float *value, float *slot, const float *grad, uint32_t n);
-	void (*accumulate)(float *sum, const float *grad, uint32_t n);
+/* What a kernel computes; several kinds share one, and a kind may have several. X(name, arrays of slots) */
+#define OPTIM_FORMULAS(X) \
+	X(sgd, 0) \
+	X(adagrad, 1) \
+	X(adagrad_decayed, 1) /* with the decay of the accumulator that is due */ \
+	X(momentum, 1) \
+	X(nesterov, 1) \
+	X(rmsprop, 1) \
+	X(rmsprop_momentum, 2) \
+	X(rmsprop_centered, 2) \
+	X(rmsprop_centered_momentum, 3) \
+	X(adadelta, 2) \
+	X(adam, 2) \
+	X(amsgrad, 3) \
+	X(adamw, 2) \
+	X(sparse_rmsprop, 2) \
+	X(ftrl, 2)	 /* power -1/2 */ \
+	X(ftrl_power, 2) /* any other */ \
+	X(lamb_moments, 2) \
+	X(lamb_apply, 2)
+
+enum optim_formula {
+#define X(name, slots) FORMULA_##name,
+	OPTIM_FORMULAS(X)
+#undef X
+		OPTIM_FORMULA_COUNT
 };
 
-extern const struct optim_kernels optim_kernels_scalar;
-extern const struct optim_kernels optim_kernels_avx2;
-extern const struct optim_kernels optim_kernels_avx512;
+/* Of one row and one push: what its count, the push and the options come to. */
+struct optim_terms {
+	double rate;	/* what the update's direction is multiplied by, bias correction included */
+	double epsilon; /* the same in Adam's family */
+	double keep; /* adamw: share of the weight that its decay leaves; ftrl: 1 / rate; lamb: rate times trust ratio */
+	double scale, factor, l1, l2; /* what prepares the gradient; factor is that of the clip by the row's norm */
+};
+
+struct optim_kernels {
+	/* [formula][0]: the gradient as it is; [formula][1]: prepared first. slots: arrays of n reals one after the other. */
+	void (*rows[OPTIM_FORMULA_COUNT][2])(const struct optim *o, const struct optim_terms *t, void *value,
+					     void *slots, const void *grad, uint32_t n);
+	/* Of scaled gradients, each cut to [-clip, clip] (0: not). */
+	double (*square_sum)(const void *grad, uint32_t n, double scale, double clip);
+	/* LAMB: adds the squares of weights and of update directions. */
+	void (*lamb_norms)(const struct optim *o, const struct optim_terms *t, const void *value, const void *slots,
+			   uint32_t n, double norms[2]);
+	void (*accumulate)(void *sum, const void *grad, uint32_t n);
+	bool (*finite)(const void *grad, uint32_t n);
+	void (*make_finite)(void *grad, uint32_t n);
+};
+
+extern const struct optim_kernels optim_kernels_scalar, optim_kernels_scalar64;
+extern const struct optim_kernels optim_kernels_avx2, optim_kernels_avx2_64;
+extern const struct optim_kernels optim_kernels_avx512, optim_kernels_avx512_64;
 
 #endif

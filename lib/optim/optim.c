@@ -1,56 +1,334 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "optim/optim.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stddef.h>
 
 #include "optim/kernels.h"
 
-/* NULL where the machine lacks the level. The answers of __builtin_cpu_supports were found before main. */
-static const struct optim_kernels *kernels_of(enum optim_simd simd)
+static const uint8_t formula_slots[] = {
+#define X(name, slots) [FORMULA_##name] = slots,
+	OPTIM_FORMULAS(X)
+#undef X
+};
+
+/* The kernels of a level for both widths; false where the machine lacks it. The answers of __builtin_cpu_supports were
+ * found before main. */
+static bool find_kernels(struct optim *o, enum optim_simd simd)
 {
+	if (simd == OPTIM_BEST)
+		return find_kernels(o, OPTIM_AVX512) || find_kernels(o, OPTIM_AVX2) || find_kernels(o, OPTIM_SCALAR);
 	switch (simd) {
-	case OPTIM_SCALAR:
-		return &optim_kernels_scalar;
-	case OPTIM_AVX2:
-		return __builtin_cpu_supports("avx2") ? &optim_kernels_avx2 : NULL;
 	case OPTIM_AVX512:
-		return __builtin_cpu_supports("avx512f") ? &optim_kernels_avx512 : NULL;
-	case OPTIM_BEST:
-		break;
+		o->kernels = &optim_kernels_avx512;
+		o->kernels64 = &optim_kernels_avx512_64;
+		return __builtin_cpu_supports("avx512f");
+	case OPTIM_AVX2:
+		o->kernels = &optim_kernels_avx2;
+		o->kernels64 = &optim_kernels_avx2_64;
+		return __builtin_cpu_supports("avx2");
+	default:
+		o->kernels = &optim_kernels_scalar;
+		o->kernels64 = &optim_kernels_scalar64;
+		return true;
 	}
-	if (__builtin_cpu_supports("avx512f"))
-		return &optim_kernels_avx512;
-	return __builtin_cpu_supports("avx2") ? &optim_kernels_avx2 : &optim_kernels_scalar;
 }
 
-int optim_init(struct optim *o, unsigned kind, float rate, float epsilon, float initial_slot, enum optim_simd simd)
+static unsigned find_formula(const struct optim_options *p)
 {
-	const struct optim_kernels *kernels;
-
-	if (simd > OPTIM_BEST)
-		return -EINVAL;
-	kernels = kernels_of(simd);
-	if (!kernels)
-		return -ENOTSUP;
-	*o = (struct optim){ .kind = (uint8_t)kind,
-			     .rate = rate,
-			     .epsilon = epsilon,
-			     .initial_slot = initial_slot,
-			     .accumulate = kernels->accumulate };
-	switch (kind) {
-	case OPTIM_SGD:
-		o->apply = kernels->sgd;
-		return 0;
+	switch (p->kind) {
 	case OPTIM_ADAGRAD:
-		o->slots = 1;
-		o->apply = kernels->adagrad;
-		return 0;
+	case OPTIM_ADAGRAD_DECAY:
+		return FORMULA_adagrad;
+	case OPTIM_MOMENTUM:
+		return FORMULA_momentum;
+	case OPTIM_NESTEROV:
+		return FORMULA_nesterov;
+	case OPTIM_RMSPROP:
+		if (p->centered)
+			return p->momentum > 0 ? FORMULA_rmsprop_centered_momentum : FORMULA_rmsprop_centered;
+		return p->momentum > 0 ? FORMULA_rmsprop_momentum : FORMULA_rmsprop;
+	case OPTIM_ADADELTA:
+		return FORMULA_adadelta;
+	case OPTIM_ADAM:
+		return FORMULA_adam;
+	case OPTIM_AMSGRAD:
+		return FORMULA_amsgrad;
+	case OPTIM_ADAMW:
+		return FORMULA_adamw;
+	case OPTIM_ADAM_ASYNC:
+		return p->sparse_rmsprop ? FORMULA_sparse_rmsprop : FORMULA_adam;
+	case OPTIM_FTRL:
+		return p->power == -0.5f ? FORMULA_ftrl : FORMULA_ftrl_power;
+	case OPTIM_LAMB:
+		return FORMULA_lamb_moments;
+	default:
+		return FORMULA_sgd; /* OPTIM_NONE: never applied, and has no slots */
 	}
-	return -EINVAL;
 }
 
-void optim_accumulate(float *sum, const float *grad, uint32_t n)
+/* powers[0][i] = beta^i, powers[1][i] = beta^(64 i), each by one product from the one before. */
+static void find_powers(double powers[2][OPTIM_POWERS], double beta)
 {
-	kernels_of(OPTIM_BEST)->accumulate(sum, grad, n);
+	for (unsigned level = 0; level < 2; level++) {
+		double power = 1;
+
+		for (unsigned i = 0; i < OPTIM_POWERS; i++) {
+			powers[level][i] = power;
+			power *= beta;
+		}
+		beta = power;
+	}
+}
+
+int optim_init(struct optim *o, const struct optim_options *options, enum optim_simd simd)
+{
+	const unsigned kind = options->kind;
+
+	if ((unsigned)simd > OPTIM_BEST || optim_options_check(options, NULL) < 0)
+		return -EINVAL;
+	*o = (struct optim){ .options = *options };
+	if (!find_kernels(o, simd))
+		return -ENOTSUP;
+	o->formula = (uint8_t)find_formula(options);
+	o->slots = formula_slots[o->formula];
+	o->whole = kind == OPTIM_LAMB;
+	if (kind == OPTIM_ADAM || kind == OPTIM_AMSGRAD || kind == OPTIM_ADAMW || kind == OPTIM_ADAM_ASYNC)
+		o->words = !options->count_per_table && o->formula != FORMULA_sparse_rmsprop;
+	else
+		o->words = kind == OPTIM_LAMB || kind == OPTIM_ADAGRAD_DECAY;
+	o->prepares = options->clip_value > 0 || options->clip_norm > 0 ||
+		      (kind != OPTIM_FTRL && (options->l1 > 0 || options->l2 > 0));
+	o->initial_slots[0] = options->initial_accumulator;
+	find_powers(o->powers[0], options->beta1);
+	find_powers(o->powers[1], options->beta2);
+	return 0;
+}
+
+/* A beta to the power of a count: beyond the tables by squaring, 52 times at most. */
+static double power_of(const double powers[2][OPTIM_POWERS], uint64_t count)
+{
+	double power = powers[0][count % OPTIM_POWERS] * powers[1][count / OPTIM_POWERS % OPTIM_POWERS];
+	double square = powers[1][OPTIM_POWERS - 1] * powers[1][1];
+
+	for (count /= (uint64_t)OPTIM_POWERS * OPTIM_POWERS; count; count /= 2) {
+		if (count % 2)
+			power *= square;
+		square *= square;
+	}
+	return power;
+}
+
+/* Bias correction put into rate and epsilon: a m' / (sqrt(v') + e), m' = m / (1 - beta1^t) and v' = v / (1 - beta2^t), is
+ * a sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + e sqrt(1 - beta2^t)). */
+static void correct_bias(const struct optim *o, struct optim_terms *t, double rate, uint64_t count)
+{
+	const double root = sqrt(1 - power_of(o->powers[1], count));
+
+	t->rate = rate * root / (1 - power_of(o->powers[0], count));
+	t->epsilon = o->options.epsilon;
+	if (o->options.kind != OPTIM_ADAM_ASYNC) /* its epsilon is the paper's "epsilon hat" */
+		t->epsilon *= root;
+}
+
+static void count_up(uint32_t *word)
+{
+	*word += *word != UINT32_MAX;
+}
+
+/* The count that a bias correction goes by, this update counted. */
+static uint64_t count_of(const struct optim *o, const struct optim_step *step, uint32_t *words)
+{
+	uint64_t count;
+
+	if (!o->options.count_per_table) {
+		count_up(words);
+		return *words;
+	}
+	count = step->step ? step->step : step->count;
+	return count ? count : 1;
+}
+
+/* DeepRec's: an update decays the accumulator once when the row has had fewer decays than the training has periods. */
+static bool decay_is_due(const struct optim *o, const struct optim_step *step, uint32_t *words)
+{
+	const uint64_t now = step->step ? step->step : step->count;
+
+	if (!(floor((double)now / (double)o->options.decay_steps) > *words))
+		return false;
+	count_up(words);
+	return true;
+}
+
+/* Fills terms, and returns the formula of this row's update, or OPTIM_FORMULA_COUNT for none. */
+static unsigned begin(const struct optim *o, const struct optim_step *step, uint32_t *words, struct optim_terms *t)
+{
+	t->rate = step->rate;
+	t->epsilon = o->options.epsilon;
+	switch (o->options.kind) {
+	case OPTIM_ADAGRAD_DECAY:
+		return decay_is_due(o, step, words) ? FORMULA_adagrad_decayed : FORMULA_adagrad;
+	case OPTIM_ADAMW:
+		t->keep = 1 - (double)step->rate * (double)o->options.weight_decay;
+		/* fall through */
+	case OPTIM_ADAM:
+	case OPTIM_AMSGRAD:
+		correct_bias(o, t, step->rate, count_of(o, step, words));
+		break;
+	case OPTIM_ADAM_ASYNC:
+		if (o->formula == FORMULA_adam)
+			correct_bias(o, t, step->rate, count_of(o, step, words));
+		break;
+	case OPTIM_FTRL:
+		if (!(step->rate > 0))
+			return OPTIM_FORMULA_COUNT; /* the limit: the weight stays */
+		t->keep = 1 / (double)step->rate;
+		break;
+	case OPTIM_NONE:
+		return OPTIM_FORMULA_COUNT;
+	}
+	return o->formula;
+}
+
+/* Whether the gradient needs to be prepared; if so, with what. */
+static bool prepares(const struct optim *o, const struct optim_step *step, const struct optim_kernels *kernels,
+		     const void *grad, uint32_t n, struct optim_terms *t)
+{
+	const struct optim_options *p = &o->options;
+	double norm;
+
+	if (!o->prepares && step->scale == 1)
+		return false;
+	t->scale = step->scale;
+	t->factor = 1;
+	t->l1 = p->kind == OPTIM_FTRL ? 0 : p->l1;
+	t->l2 = p->kind == OPTIM_FTRL ? 0 : p->l2;
+	if (p->clip_norm > 0) {
+		norm = sqrt(kernels->square_sum(grad, n, step->scale, p->clip_value));
+		if (norm > p->clip_norm)
+			t->factor = p->clip_norm / norm;
+	}
+	return true;
+}
+
+static void apply(const struct optim *o, const struct optim_kernels *kernels, const struct optim_step *step,
+		  void *value, void *slots, uint32_t *words, const void *grad, uint32_t n)
+{
+	struct optim_terms t = { 0 };
+	const unsigned formula = begin(o, step, words, &t);
+
+	assert(!o->whole);
+	if (formula != OPTIM_FORMULA_COUNT)
+		kernels->rows[formula][prepares(o, step, kernels, grad, n, &t)](o, &t, value, slots, grad, n);
+}
+
+void optim_apply(const struct optim *o, const struct optim_step *step, float *value, float *slots, uint32_t *words,
+		 const float *grad, uint32_t n)
+{
+	apply(o, o->kernels, step, value, slots, words, grad, n);
+}
+
+void optim_apply64(const struct optim *o, const struct optim_step *step, double *value, double *slots, uint32_t *words,
+		   const double *grad, uint32_t n)
+{
+	apply(o, o->kernels64, step, value, slots, words, grad, n);
+}
+
+static void lamb_moments(const struct optim *o, const struct optim_kernels *kernels, const struct optim_step *step,
+			 const void *value, void *slots, const void *grad, uint32_t n, uint32_t updates,
+			 double norms[2])
+{
+	struct optim_terms t = { 0 };
+	const bool prepare = prepares(o, step, kernels, grad, n, &t);
+
+	correct_bias(o, &t, 1, updates ? updates : 1);
+	/* The formula leaves the value alone. */
+	kernels->rows[FORMULA_lamb_moments][prepare](o, &t, (void *)(uintptr_t)value, slots, grad, n);
+	kernels->lamb_norms(o, &t, value, slots, n, norms);
+}
+
+/* The trust ratio |w| / |u|, or 1 where one of them is 0 (You et al., ICLR 2020, algorithm 2, with phi(z) = z). */
+static double trust(const struct optim *o, const double norms[2])
+{
+	const double most = o->options.trust_max;
+	const double ratio = norms[0] > 0 && norms[1] > 0 ? sqrt(norms[0]) / sqrt(norms[1]) : 1;
+
+	return most > 0 && ratio > most ? most : ratio;
+}
+
+static void lamb_apply(const struct optim *o, const struct optim_kernels *kernels, const struct optim_step *step,
+		       void *value, const void *slots, uint32_t n, uint32_t updates, const double norms[2])
+{
+	struct optim_terms t = { 0 };
+
+	correct_bias(o, &t, 1, updates ? updates : 1);
+	t.keep = step->rate * trust(o, norms);
+	/* The formula only reads the slots. */
+	kernels->rows[FORMULA_lamb_apply][0](o, &t, value, (void *)(uintptr_t)slots, NULL, n);
+}
+
+void optim_lamb_moments(const struct optim *o, const struct optim_step *step, const float *value, float *slots,
+			const float *grad, uint32_t n, uint32_t updates, double norms[2])
+{
+	lamb_moments(o, o->kernels, step, value, slots, grad, n, updates, norms);
+}
+
+void optim_lamb_moments64(const struct optim *o, const struct optim_step *step, const double *value, double *slots,
+			  const double *grad, uint32_t n, uint32_t updates, double norms[2])
+{
+	lamb_moments(o, o->kernels64, step, value, slots, grad, n, updates, norms);
+}
+
+void optim_lamb_apply(const struct optim *o, const struct optim_step *step, float *value, const float *slots,
+		      uint32_t n, uint32_t updates, const double norms[2])
+{
+	lamb_apply(o, o->kernels, step, value, slots, n, updates, norms);
+}
+
+void optim_lamb_apply64(const struct optim *o, const struct optim_step *step, double *value, const double *slots,
+			uint32_t n, uint32_t updates, const double norms[2])
+{
+	lamb_apply(o, o->kernels64, step, value, slots, n, updates, norms);
+}
+
+void optim_accumulate(const struct optim *o, float *sum, const float *grad, uint32_t n)
+{
+	o->kernels->accumulate(sum, grad, n);
+}
+
+void optim_accumulate64(const struct optim *o, double *sum, const double *grad, uint32_t n)
+{
+	o->kernels64->accumulate(sum, grad, n);
+}
+
+double optim_square_sum(const struct optim *o, const float *grad, uint32_t n)
+{
+	return o->kernels->square_sum(grad, n, 1, 0);
+}
+
+double optim_square_sum64(const struct optim *o, const double *grad, uint32_t n)
+{
+	return o->kernels64->square_sum(grad, n, 1, 0);
+}
+
+bool optim_finite(const struct optim *o, const float *grad, uint32_t n)
+{
+	return o->kernels->finite(grad, n);
+}
+
+bool optim_finite64(const struct optim *o, const double *grad, uint32_t n)
+{
+	return o->kernels64->finite(grad, n);
+}
+
+void optim_make_finite(const struct optim *o, float *grad, uint32_t n)
+{
+	o->kernels->make_finite(grad, n);
+}
+
+void optim_make_finite64(const struct optim *o, double *grad, uint32_t n)
+{
+	o->kernels64->make_finite(grad, n);
 }

@@ -1,254 +1,243 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Executes a validated request. Requests that only pull run at once. One with pushes is prepared first: all its rows are
- * found or made, so that a shard without room refuses it before any value has changed; from then on it is finished
+ * Executes a validated request. Most pulls and deletes run at once. A request with pushes, or with pulls that ask for what is
+ * new, is prepared first (prepare.c), so that it can be refused before any value has changed; from then on it is finished
  * whatever happens.
  */
 #include "service/internal.h"
 
-#include "wire/layout.h"
+enum { FINISH_PARTS = 3 }; /* of a row, that store_push_finish may go through: value, first and second moment */
 
-static bool owns(const struct service *service, const struct store_table *table, const uint64_t *keys, unsigned n)
+static void put_result(struct service *service, struct rpc_request *request, uint32_t count, uint64_t body)
 {
-	const uint64_t name = store_name_hash(table);
-	const uint32_t partitions = service->options.partitions,
-		       width = service->end_partition - service->first_partition;
-
-	for (unsigned i = 0; i < n; i++)
-		if (layout_partition(hash_key(name, keys[i]), partitions) - service->first_partition >= width)
-			return false;
-	return true;
-}
-
-static enum rpc_progress refuse_shard(struct rpc_request *request)
-{
-	return rpc_reply_fail(
-		request, WIRE_WRONG_SHARD,
-		"a key of the request belongs to another reactor: get the layout, and split by partition");
-}
-
-static enum rpc_progress refuse_room(struct rpc_request *request, const struct store_table *table)
-{
-	return rpc_reply_fail(
-		request, WIRE_NO_MEMORY,
-		"\"%.80s\" cannot get new rows: the reactor's parameter memory is full; raise memory.parameter_mib",
-		store_table_spec(table)->name);
-}
-
-/* Takes the next operation's header, and sets the cursors to its keys and gradients. */
-static void next_op(struct service *service, struct task *task)
-{
-	struct rpc_cursor body;
-
-	rpc_cursor_copy(&task->at, &task->op, sizeof(task->op));
-	body = task->at;
-	task->ops_left--;
-	if (task->ops_left)
-		rpc_cursor_skip(&task->at, wire_padded(task->op.body_bytes));
-	task->table = service->tables[task->op.object];
-	task->keys = task->values = body;
-	if (task->op.kind == WIRE_PUSH)
-		rpc_cursor_skip(&task->values, task->op.count * (uint32_t)sizeof(uint64_t));
-	task->done = 0;
-	task->in_op = 1;
-}
-
-static void rewind_ops(struct rpc_request *request)
-{
-	struct task *task = request->task;
-
-	task->at = request->payload;
-	task->ops_left = task->ops;
-	task->in_op = 0;
-}
-
-/* Rows of the operation's next batch: as many as the store takes, and no more bytes than a slice may have. */
-static unsigned batch_rows(const struct task *task)
-{
-	const unsigned fit = SLICE_BYTES / (task->op.dim * (unsigned)sizeof(float));
-	const unsigned most = RTE_MIN((unsigned)STORE_BATCH, fit);
-
-	return RTE_MIN(task->op.count - task->done, most);
-}
-
-/* What a batch costs of a slice's budget of SLICE_KEYS. */
-static int batch_cost(const struct task *task, unsigned n)
-{
-	const unsigned bytes = n * task->op.dim * (unsigned)sizeof(float);
-
-	return (int)RTE_MAX(n, bytes / (SLICE_BYTES / SLICE_KEYS));
-}
-
-/* Reads the keys of the next batch. */
-static unsigned read_keys(struct service *service, struct task *task)
-{
-	const unsigned n = batch_rows(task);
-
-	rpc_cursor_copy(&task->keys, service->keys, n * (uint32_t)sizeof(uint64_t));
-	return n;
-}
-
-/* Finds or makes the rows of one batch. RPC_DONE: refused. */
-static enum rpc_progress prepare_batch(struct service *service, struct rpc_request *request, unsigned n)
-{
-	struct task *task = request->task;
-
-	if (!owns(service, task->table, service->keys, n))
-		return refuse_shard(request);
-	if (task->op.kind == WIRE_PUSH) {
-		if (store_push_keys(task->push, task->table, service->keys, n) < 0)
-			return refuse_room(request, task->table);
-	} else if (!(task->op.flags & WIRE_READ_ONLY)) {
-		if (store_find(task->table, service->keys, n, 1, service->rows))
-			return refuse_room(request, task->table);
-	}
-	return RPC_MORE;
-}
-
-/* One slice of preparation, or all of it if the request is small; *ready when all operations are prepared. */
-static enum rpc_progress prepare(struct service *service, struct rpc_request *request, bool *ready)
-{
-	struct task *task = request->task;
-	int budget = SLICE_KEYS;
-
-	while (budget > 0 || !task->large) {
-		unsigned n;
-
-		if (!task->in_op) {
-			if (task->ops_left == 0) {
-				*ready = true;
-				return RPC_MORE;
-			}
-			next_op(service, task);
-			if (task->op.kind == WIRE_PUSH)
-				store_push_op(task->push, task->table, task->op.count);
-		}
-		n = read_keys(service, task);
-		if (prepare_batch(service, request, n) == RPC_DONE)
-			return RPC_DONE;
-		budget -= batch_cost(task, n);
-		task->done += n;
-		task->in_op = task->done < task->op.count;
-	}
-	return RPC_MORE;
-}
-
-static void put_result(struct rpc_request *request, const struct wire_op *op)
-{
-	const uint32_t body = op->kind == WIRE_PULL ? op->count * op->dim * (uint32_t)sizeof(float) : 0;
+	const struct task *task = request->task;
 	const struct wire_result result = {
-		.object = op->object, .count = op->count, .dim = op->dim, .body_bytes = body
+		.object = task->op.object,
+		.count = count,
+		.dim = task->op.dim,
+		.body_bytes = (uint32_t)body,
+		.version = store_table_stats(task->table)->pushes,
 	};
 
 	rpc_reply_put(request, &result, sizeof(result));
 }
 
-/* Copies the rows of n keys into the reply. */
+/* Copies rows that store_find found into the reply: as they lie where they have the type that is asked for. */
+static void put_rows(struct service *service, struct rpc_request *request, unsigned n)
+{
+	const struct task *task = request->task;
+	const unsigned dtype = task->op.result_dtype;
+	const uint32_t bytes = task->pull_bytes;
+
+	for (unsigned i = 0; i < n; i++) {
+		const void *values = store_values(task->table, service->rows[i], dtype);
+
+		if (!values) {
+			store_read(task->table, service->rows[i], service->keys[i], dtype, service->values);
+			values = service->values;
+		}
+		rpc_reply_put(request, values, bytes);
+	}
+	service->counters.rows_pulled += n;
+}
+
+/* Of the n keys of a batch, those whose rows are sent come first. */
+static unsigned choose_sent(struct service *service, const struct task *task, unsigned n)
+{
+	const uint8_t *sent = task->scratch->sent + task->versions_used + task->done;
+	unsigned chosen = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		if (sent[i])
+			service->keys[chosen++] = service->keys[i];
+	return chosen;
+}
+
 static enum rpc_progress pull_batch(struct service *service, struct rpc_request *request, unsigned n)
 {
 	struct task *task = request->task;
-	const uint32_t bytes = task->op.dim * (uint32_t)sizeof(float);
-	const bool create = !(task->op.flags & WIRE_READ_ONLY);
+	/* What was prepared was found or made, and counted, then; it is finished even if the layout has changed meanwhile. */
+	const bool look = task->prepared || (task->op.flags & WIRE_READ_ONLY);
 
-	/* What was prepared is finished, even if the layout has changed meanwhile. */
-	if (!task->has_push && !owns(service, task->table, service->keys, n))
-		return refuse_shard(request);
-	if (store_find(task->table, service->keys, n, create, service->rows) && create)
-		return refuse_room(request, task->table);
-	for (unsigned i = 0; i < n; i++) {
-		if (likely(service->rows[i] != STORE_NO_ROW)) {
-			rpc_reply_put(request, store_values(task->table, service->rows[i]), bytes);
-		} else {
-			store_initial(task->table, service->keys[i], service->values);
-			rpc_reply_put(request, service->values, bytes);
-		}
-	}
-	service->counters.rows_pulled += n;
+	if (!task->prepared && operation_check_keys(service, request, n) == RPC_DONE)
+		return RPC_DONE;
+	if (task->op.flags & WIRE_VERSIONS)
+		n = choose_sent(service, task, n);
+	if (store_find(task->table, service->keys, n, look ? STORE_LOOK : STORE_PULL, task->op.step, service->rows))
+		return operation_refuse_room(request, task->table);
+	put_rows(service, request, n);
 	return RPC_MORE;
 }
 
-/* Applies the gradients of n keys, in place where they lie in one piece. */
+/* Applies the gradients of n keys. */
 static void push_batch(struct service *service, struct task *task, unsigned n)
 {
-	const uint32_t dim = task->op.dim;
-
-	for (unsigned i = 0; i < n; i++)
-		service->gradients[i] = rpc_cursor_take(&task->values, dim * (uint32_t)sizeof(float), sizeof(float),
-							service->values + (size_t)i * dim);
-	store_push_rows(task->push, task->table, service->gradients, n, task->op.rate);
+	operation_gradients(service, task, n);
+	store_push_rows(task->scratch->push, task->table, service->gradients, task->op.dtype, n);
 	service->counters.rows_pushed += n;
 }
 
-/* One batch of the current operation. RPC_DONE: refused. */
-static enum rpc_progress run_batch(struct service *service, struct rpc_request *request, int *budget)
+static void begin_push(struct service *service, struct task *task)
+{
+	const struct wire_op *op = &task->op;
+	const struct store_push_step step = {
+		.rate = op->rate,
+		.scale = op->scale != 0 ? op->scale : 1,
+		.step = op->step,
+		.version = op->version,
+	};
+
+	store_push_step(task->scratch->push, task->table, &step);
+	service->counters.pushes++;
+	task->stage = STAGE_PUSH;
+}
+
+static void begin_pull(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
-	const unsigned n = batch_rows(task);
+	const struct wire_op *op = &task->op;
+	const bool versions = op->flags & WIRE_VERSIONS;
+	const uint32_t rows = versions ? task->scratch->sent_count[task->ops - 1 - task->ops_left] : op->count;
 
-	if (task->op.kind == WIRE_PULL) {
-		read_keys(service, task);
+	put_result(service, request, op->count,
+		   (uint64_t)rows * task->pull_bytes + (versions ? wire_versions_bytes(op->count) : 0));
+	service->counters.pulls++;
+	task->keys = task->keys_begin;
+	task->done = 0;
+	task->stage = versions ? STAGE_VERSIONS : STAGE_PULL;
+}
+
+static void begin(struct service *service, struct rpc_request *request)
+{
+	struct task *task = request->task;
+
+	operation_next(service, task);
+	if (op_pushes(&task->op))
+		begin_push(service, task);
+	else if (op_pulls(&task->op))
+		begin_pull(service, request);
+	else
+		task->stage = STAGE_DELETE;
+}
+
+/* All keys of the current stage are done. */
+static void end_stage(struct service *service, struct rpc_request *request)
+{
+	struct task *task = request->task;
+	const uint8_t stage = task->stage;
+
+	task->stage = STAGE_NEXT;
+	if (stage == STAGE_PUSH) {
+		task->stage = STAGE_FINISH;
+	} else if (stage == STAGE_FINISH) {
+		if (task->op.kind == WIRE_PUSH_PULL)
+			begin_pull(service, request);
+		else
+			put_result(service, request, task->op.count, 0);
+	} else if (stage == STAGE_VERSIONS) {
+		rpc_reply_pad(request);
+		task->done = 0;
+		task->stage = STAGE_PULL;
+	} else if (stage == STAGE_PULL) {
+		rpc_reply_pad(request);
+		if (task->op.flags & WIRE_VERSIONS)
+			task->versions_used += task->op.count;
+	} else {
+		put_result(service, request, task->deleted, 0);
+	}
+}
+
+static void finish_push(struct service *service, struct rpc_request *request, int64_t *budget)
+{
+	const struct task *task = request->task;
+	const uint32_t rows = SLICE_BYTES / (FINISH_PARTS * task->row_cost) + 1;
+
+	if (store_push_finish(task->scratch->push, task->table, rows))
+		end_stage(service, request);
+	else
+		*budget -= SLICE_BYTES;
+}
+
+/* One batch of the current operation. RPC_DONE: refused. */
+static enum rpc_progress run_batch(struct service *service, struct rpc_request *request, int64_t *budget)
+{
+	struct task *task = request->task;
+	unsigned n;
+
+	switch (task->stage) {
+	case STAGE_FINISH:
+		finish_push(service, request, budget);
+		return RPC_MORE;
+	case STAGE_VERSIONS:
+		n = RTE_MIN(task->op.count - task->done, (uint32_t)STORE_BATCH);
+		rpc_reply_put(request, task->scratch->versions + task->versions_used + task->done,
+			      n * (uint32_t)sizeof(uint32_t));
+		break;
+	case STAGE_PUSH:
+		n = RTE_MIN(task->op.count - task->done, task->batch);
+		push_batch(service, task, n);
+		break;
+	case STAGE_PULL:
+		n = operation_keys(service, task);
 		if (pull_batch(service, request, n) == RPC_DONE)
 			return RPC_DONE;
-	} else {
-		push_batch(service, task, n);
+		break;
+	default:
+		n = operation_keys(service, task);
+		if (operation_check_keys(service, request, n) == RPC_DONE)
+			return RPC_DONE;
+		task->deleted += store_delete(task->table, service->keys, n);
 	}
-	*budget -= batch_cost(task, n);
+	*budget -= operation_cost(task, n);
 	task->done += n;
-	if (task->done == task->op.count) {
-		task->in_op = 0;
-		if (task->op.kind == WIRE_PULL)
-			rpc_reply_pad(request);
-	}
+	if (task->done == task->op.count)
+		end_stage(service, request);
 	return RPC_MORE;
 }
 
 static enum rpc_progress run(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
-	int budget = SLICE_KEYS;
+	int64_t budget = SLICE_BYTES;
 
 	while (budget > 0) {
-		if (!task->in_op) {
+		if (task->stage == STAGE_NEXT) {
 			if (task->ops_left == 0)
 				return RPC_DONE;
-			next_op(service, task);
-			put_result(request, &task->op);
-			if (task->op.kind == WIRE_PULL)
-				service->counters.pulls++;
-			else
-				service->counters.pushes++;
+			begin(service, request);
 		}
 		if (run_batch(service, request, &budget) == RPC_DONE)
 			return RPC_DONE;
 	}
-	return task->in_op || task->ops_left ? RPC_MORE : RPC_DONE;
+	return task->stage != STAGE_NEXT || task->ops_left ? RPC_MORE : RPC_DONE;
 }
 
 /*
- * Takes what the request needs to be finished: room for its whole reply and, for pushes, the scratch, which a large push has
- * to itself. Nothing is held while anything is missing.
+ * Takes what the request needs to be finished: room for its whole reply and, if it is prepared first, the scratch, which a large
+ * one has to itself. Nothing is held while anything is missing.
  */
 static bool start(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
 
-	if (task->has_push && task->large && service->large_owner)
+	if (task->prepared && task->large && service->large_owner)
 		return false;
 	if (!rpc_reply_room(request, task->reply_bytes))
 		return false;
 	task->phase = TASK_RUN;
-	if (task->has_push) {
+	if (task->prepared) {
 		task->phase = TASK_PREPARE;
-		task->push = task->large ? service->large_push : service->small_push;
+		task->scratch = task->large ? &service->large : &service->small;
 		if (task->large)
 			service->large_owner = task;
-		store_push_begin(task->push);
+		if (task->has_push)
+			store_push_begin(task->scratch->push);
 		request->begun = true; /* it has the scratch now, and gives it back at its end */
 	}
 	return true;
 }
 
-/* A small push is prepared and run in one slice, so that its scratch serves many streams. */
+/* A small request that is prepared is prepared and run in one slice, so that its scratch serves many streams. */
 static enum rpc_progress step(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
@@ -258,7 +247,7 @@ static enum rpc_progress step(struct service *service, struct rpc_request *reque
 	if (task->phase == TASK_NEW) {
 		if (service_validate(service, request) == RPC_DONE)
 			return RPC_DONE;
-		rewind_ops(request);
+		operation_rewind(request);
 		task->phase = TASK_WAIT;
 	}
 	if (task->phase == TASK_WAIT) {
@@ -266,17 +255,17 @@ static enum rpc_progress step(struct service *service, struct rpc_request *reque
 			return RPC_MORE; /* making so many mbufs was a slice's work */
 	}
 	if (task->phase == TASK_PREPARE) {
-		progress = prepare(service, request, &ready);
+		progress = prepare_slice(service, request, &ready);
 		if (progress == RPC_DONE || !ready)
 			return progress;
-		rewind_ops(request);
+		operation_rewind(request);
 		task->phase = TASK_RUN;
 		if (task->large)
 			return RPC_MORE;
 	}
 	do
 		progress = run(service, request);
-	while (progress == RPC_MORE && task->push && !task->large);
+	while (progress == RPC_MORE && task->prepared && !task->large);
 	return progress;
 }
 
@@ -286,7 +275,11 @@ enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64
 	struct task *task = request->task;
 	const enum rpc_progress progress = step(service, request);
 
-	if (progress == RPC_DONE && service->large_owner == task)
+	if (progress != RPC_DONE)
+		return progress;
+	if (task->phase == TASK_PREPARE && task->has_push)
+		store_push_begin(task->scratch->push); /* refused: it holds no rows any more */
+	if (service->large_owner == task)
 		service->large_owner = NULL;
 	return progress;
 }

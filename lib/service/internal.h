@@ -9,54 +9,126 @@
 enum {
 	SLICE_KEYS = 256,	 /* keys of one slice, and ... */
 	SLICE_BYTES = 64 * 1024, /* ... bytes of their rows: some tens of microseconds */
-	SMALL_PUSH_KEYS = 64,	 /* requests with pushes, up to so many keys, are executed in one slice */
+	SMALL_KEYS = 64,	 /* requests that are prepared first, up to so many keys, are executed in one slice */
 };
 
 enum task_phase {
 	TASK_NEW,
-	TASK_WAIT,    /* for what it needs to be finished */
-	TASK_PREPARE, /* rows are found or made, so that nothing can fail once a value has changed */
+	TASK_WAIT, /* for what it needs to be finished */
+	TASK_PREPARE, /* rows are found or made, and gradients looked at, so that nothing can fail once a value has changed */
 	TASK_RUN,
+};
+
+/* Where the current operation is. */
+enum task_stage {
+	STAGE_NEXT, /* there is none: the next one is taken */
+	STAGE_PUSH,
+	STAGE_FINISH, /* all gradients were taken */
+	STAGE_VERSIONS,
+	STAGE_PULL,
+	STAGE_DELETE,
 };
 
 /* A request's progress; lies in rpc_request->task. */
 struct task {
 	uint8_t phase;
+	uint8_t stage;
+	uint8_t prepared; /* it has pushes or pulls with versions, and so a phase TASK_PREPARE */
 	uint8_t has_push;
-	uint8_t large; /* its pushes go over several slices */
-	uint8_t in_op; /* op is being executed */
+	uint8_t large; /* it goes over several slices, with the large scratch to itself if it is a prepared one */
 	uint32_t ops, ops_left;
-	uint32_t reply_bytes;
-	struct store_push *push; /* from TASK_PREPARE on; NULL without pushes */
-	struct rpc_cursor at;	 /* the next operation */
+	uint32_t reply_bytes;	  /* at most */
+	uint32_t versions_used;	  /* of the scratch, by the operations so far */
+	struct prepared *scratch; /* from TASK_PREPARE on */
+	struct rpc_cursor at;	  /* the next operation */
 	/* the current operation */
 	struct wire_op op;
 	struct store_table *table;
-	uint32_t done;		  /* keys */
-	struct rpc_cursor keys;	  /* at the first key not done */
-	struct rpc_cursor values; /* at its gradient */
+	const struct object_spec *spec;
+	uint32_t batch;			    /* rows of a batch */
+	uint32_t push_bytes, pull_bytes;    /* of a row in the request and in the reply */
+	uint32_t row_cost;		    /* what a row costs of a slice's budget, in bytes */
+	uint32_t blocks;		    /* of a variable; 0: a table */
+	uint32_t done;			    /* keys */
+	uint32_t deleted;		    /* rows */
+	uint8_t look;			    /* its gradients are to be looked at before anything changes */
+	struct rpc_cursor keys_begin, keys; /* at the first key, and at the first not done */
+	struct rpc_cursor values;	    /* at its gradient, or the version that it was given */
+};
+
+/* What the preparation of a request leaves behind for its run. */
+struct prepared {
+	struct store_push *push;
+	/* of pulls with versions: for each key its version, and whether its row is sent; for each operation how many are */
+	uint32_t *versions;
+	uint8_t *sent;
+	uint32_t sent_count[WIRE_OPS_MAX];
 };
 
 struct service {
 	struct service_options options;
 	uint32_t epoch, first_partition, end_partition;
 	struct store_table *tables[WIRE_OBJECTS_MAX + 1]; /* by id */
-	/* Scratch of pushes. A large push goes over several slices, and has its scratch to itself meanwhile. */
-	struct store_push *small_push, *large_push;
+	/* Scratch of requests that are prepared. A large one goes over several slices, and has its scratch to itself meanwhile. */
+	struct prepared small, large;
+	uint32_t small_versions[SMALL_KEYS], large_versions[WIRE_KEYS_MAX];
+	uint8_t small_sent[SMALL_KEYS], large_sent[WIRE_KEYS_MAX];
 	const struct task *large_owner;
 	struct service_counters counters;
+	/* eviction: sweep.c */
+	uint16_t evicting[WIRE_OBJECTS_MAX]; /* ids of tables whose rows have steps to live */
+	uint32_t evicting_count, evicting_at;
+	uint16_t asked[WIRE_OBJECTS_MAX]; /* ids of tables of which a pass was asked for */
+	uint32_t asked_count;
+	uint64_t asked_left[WIRE_OBJECTS_MAX +
+			    1]; /* by id: rows that such a pass has still to look at; read by any thread */
+	uint64_t swept_ns;	/* up to when time was given to sweeping */
 	/* scratch of one slice */
 	uint64_t keys[STORE_BATCH];
 	store_row rows[STORE_BATCH];
-	const float *gradients[STORE_BATCH];
-	float values[SLICE_BYTES / sizeof(float)] __attribute__((aligned(RTE_CACHE_LINE_SIZE)));
+	const void *gradients[STORE_BATCH];
+	uint8_t values[SLICE_BYTES] __attribute__((aligned(RTE_CACHE_LINE_SIZE)));
 };
-_Static_assert(SLICE_BYTES >= WIRE_DIM_MAX * sizeof(float), "a slice holds at least one row");
+_Static_assert(SLICE_BYTES >= WIRE_DIM_MAX * sizeof(double), "a slice holds at least one row");
+
+static inline bool op_pushes(const struct wire_op *op)
+{
+	return op->kind == WIRE_PUSH || op->kind == WIRE_PUSH_PULL;
+}
+
+static inline bool op_pulls(const struct wire_op *op)
+{
+	return op->kind == WIRE_PULL || op->kind == WIRE_PUSH_PULL;
+}
+
+/* What n rows cost of a slice's budget of SLICE_BYTES. */
+static inline int64_t operation_cost(const struct task *task, unsigned n)
+{
+	return (int64_t)n * RTE_MAX(task->row_cost, (uint32_t)(SLICE_BYTES / SLICE_KEYS));
+}
 
 /* validate.c: checks a new request whole, and fills its task. RPC_MORE: it may run; RPC_DONE: it was answered by an error. */
 enum rpc_progress service_validate(struct service *service, struct rpc_request *request);
 
 /* execute.c */
 enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64_t now_ns);
+
+/* operation.c: the operations of a request, one after the other. */
+void operation_rewind(struct rpc_request *request);
+/* Takes the next operation's header, and sets the cursors to its keys and to what follows them. */
+void operation_next(struct service *service, struct task *task);
+/* Reads the keys of the operation's next batch; returns how many. */
+unsigned operation_keys(struct service *service, struct task *task);
+/* Their gradients, in place where they lie in one piece. */
+void operation_gradients(struct service *service, struct task *task, unsigned n);
+/* Whether the n keys are this shard's, and a variable's are keys of its blocks. RPC_DONE: refused. */
+enum rpc_progress operation_check_keys(struct service *service, struct rpc_request *request, unsigned n);
+enum rpc_progress operation_refuse_room(struct rpc_request *request, const struct store_table *table);
+
+/* sweep.c: a table was installed. */
+void sweep_note(struct service *service, uint32_t id);
+
+/* prepare.c: one slice of preparation, or all of it if the request is small; *ready when all operations are prepared. */
+enum rpc_progress prepare_slice(struct service *service, struct rpc_request *request, bool *ready);
 
 #endif

@@ -17,9 +17,13 @@ struct service *service_create(const struct service_options *options, struct sta
 	}
 	memset(service, 0, sizeof(*service));
 	service->options = *options;
-	service->small_push = store_push_create(SMALL_PUSH_KEYS, SLICE_BYTES, err);
-	service->large_push = store_push_create(WIRE_KEYS_MAX, WIRE_PAYLOAD_MAX, err);
-	if (!service->small_push || !service->large_push) {
+	service->small = (struct prepared){ .push = store_push_create(SMALL_KEYS, SLICE_BYTES, err),
+					    .versions = service->small_versions,
+					    .sent = service->small_sent };
+	service->large = (struct prepared){ .push = store_push_create(WIRE_KEYS_MAX, WIRE_PAYLOAD_MAX, err),
+					    .versions = service->large_versions,
+					    .sent = service->large_sent };
+	if (!service->small.push || !service->large.push) {
 		service_destroy(service);
 		return NULL;
 	}
@@ -30,14 +34,22 @@ void service_destroy(struct service *service)
 {
 	if (!service)
 		return;
-	store_push_destroy(service->small_push);
-	store_push_destroy(service->large_push);
+	store_push_destroy(service->small.push);
+	store_push_destroy(service->large.push);
 	free(service);
 }
 
 struct rpc_service service_rpc(struct service *service)
 {
 	return (struct rpc_service){ .ctx = service, .task_bytes = sizeof(struct task), .execute = service_execute };
+}
+
+/* Until there is a layout, all nodes are taken to have as many reactors as this one. */
+static double share(const struct service *service)
+{
+	return service->epoch ? (double)(service->end_partition - service->first_partition) /
+					(double)service->options.partitions
+			      : service->options.share;
 }
 
 int service_install(struct service *service, const struct object_spec *spec, struct star_error *err)
@@ -53,11 +65,12 @@ int service_install(struct service *service, const struct object_spec *spec, str
 	    object_spec_same(store_table_spec(service->tables[spec->id]), spec, NULL) == 0 &&
 	    strcmp(store_table_spec(service->tables[spec->id])->name, spec->name) == 0)
 		return 0;
-	table = store_table_create(service->options.store, spec, err);
+	table = store_table_create(service->options.store, spec, share(service), err);
 	if (!table)
 		return err->code;
 	/* With release, for service_store_stats on another thread: it must find the table finished. */
 	__atomic_store_n(&service->tables[spec->id], table, __ATOMIC_RELEASE);
+	sweep_note(service, spec->id);
 	return 0;
 }
 
@@ -73,21 +86,29 @@ const struct service_counters *service_counters(const struct service *service)
 	return &service->counters;
 }
 
+static void add(struct store_stats *sum, const struct store_stats *stats)
+{
+	const uint64_t moved_max = sum->moved_max, moved = __atomic_load_n(&stats->moved_max, __ATOMIC_RELAXED);
+
+#define X(name, text) sum->name += __atomic_load_n(&stats->name, __ATOMIC_RELAXED);
+	STORE_STATS(X)
+#undef X
+	sum->moved_max = RTE_MAX(moved, moved_max);
+}
+
 struct store_stats service_store_stats(const struct service *service)
 {
 	struct store_stats sum = { 0 };
 
-	for (unsigned id = 1; id <= WIRE_OBJECTS_MAX; id++) {
-		const struct store_table *table = __atomic_load_n(&service->tables[id], __ATOMIC_ACQUIRE);
-		const struct store_stats *stats;
-
-		if (!table)
-			continue;
-		stats = store_table_stats(table);
-		sum.rows += stats->rows;
-		sum.memory_bytes += stats->memory_bytes;
-		sum.created += stats->created;
-		sum.refused += stats->refused;
-	}
+	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
+		service_table_stats(service, id, &sum);
 	return sum;
+}
+
+void service_table_stats(const struct service *service, uint32_t id, struct store_stats *sum)
+{
+	const struct store_table *table = __atomic_load_n(&service->tables[id], __ATOMIC_ACQUIRE);
+
+	if (table)
+		add(sum, store_table_stats(table));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The data plane's operations on a shard: validates a request whole, then executes pulls and pushes in batches and slices.
- * One thread, the reactor's; it allocates at creation only. service_install and service_set_layout run on that thread
- * too: the control plane sends them as messages.
+ * The data plane's operations on a shard: validates a request whole, then executes its operations in batches and slices.
+ * One thread, the reactor's; it allocates at creation only. service_install, service_set_layout and service_sweep_begin run on
+ * that thread too: the control plane sends them as messages.
  */
 #ifndef SERVICE_SERVICE_H
 #define SERVICE_SERVICE_H
@@ -23,6 +23,7 @@ struct service_options {
 	uint32_t incarnation;
 	uint32_t partitions;
 	struct store *store; /* the shard's */
+	double share;	     /* of all partitions, that the shard may be expected to have before there is a layout */
 };
 
 struct service;
@@ -39,9 +40,19 @@ int service_install(struct service *service, const struct object_spec *spec, str
 /* The layout that requests must carry, and the partitions [first, end) that this shard owns. */
 void service_set_layout(struct service *service, uint32_t epoch, uint32_t first_partition, uint32_t end_partition);
 
+/* A slice of eviction, if it is time for one: called once a turn, when requests were served. 0: no hurry for the next. */
+unsigned service_sweep(struct service *service, uint64_t now_ns);
+
+/* Asks for a full pass of eviction over a table, which goes on in service_sweep. 0, or -ENOENT. */
+int service_sweep_begin(struct service *service, uint32_t id);
+
 const struct service_counters *service_counters(const struct service *service);
 
-/* Sums over the shard's tables; may be read by any thread. */
+/* The figures of all the shard's tables together; and those of one table, added to *sum, nothing without one. May be read by
+ * any thread. */
 struct store_stats service_store_stats(const struct service *service);
+void service_table_stats(const struct service *service, uint32_t id, struct store_stats *sum);
+/* Rows that the passes of eviction which were asked for have still to look at: by any thread, about. */
+uint64_t service_sweep_left(const struct service *service, uint32_t id);
 
 #endif

@@ -24,24 +24,85 @@ static enum rpc_progress check_layout(struct service *service, struct rpc_reques
 	return RPC_MORE;
 }
 
+/* A type that is converted from or to the table's. */
+static enum rpc_progress check_dtype(struct rpc_request *request, const struct object_spec *spec, unsigned dtype,
+				     bool needed)
+{
+	if (needed ? dtype_converts(dtype, spec->dtype) : dtype == 0)
+		return RPC_MORE;
+	if (!needed)
+		return rpc_reply_fail(
+			request, WIRE_BAD_REQUEST,
+			"the operation on \"%.80s\" names an element type that it has no use for: it must be 0",
+			spec->name);
+	return rpc_reply_fail(request, WIRE_WRONG_TYPE,
+			      "\"%.80s\" has elements of type %s, the request has %s: not the "
+			      "same, and not converted",
+			      spec->name, dtype_name(spec->dtype),
+			      dtype_name(dtype) ? dtype_name(dtype) : "an unknown one");
+}
+
+/* What a push must be to be applied to this object. */
+static enum rpc_progress check_push(struct rpc_request *request, const struct object_spec *spec,
+				    const struct wire_op *op)
+{
+	if (!op_pushes(op)) {
+		if (op->rate == 0 && op->scale == 0 && op->version == 0)
+			return RPC_MORE;
+		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
+				      "the operation on \"%.80s\" is no push: its rate, scale and version must be 0",
+				      spec->name);
+	}
+	if (spec->optim.kind == OPTIM_NONE)
+		return rpc_reply_fail(request, WIRE_WRONG_TYPE,
+				      "\"%.80s\" has no optimizer (element type %s): it takes no pushes", spec->name,
+				      dtype_name(spec->dtype));
+	if (!isfinite(op->rate) || op->rate < 0 || !isfinite(op->scale) || op->scale < 0)
+		return rpc_reply_fail(
+			request, WIRE_BAD_REQUEST,
+			"the learning rate or the scale of a push to \"%.80s\" is not a finite number of 0 or "
+			"more",
+			spec->name);
+	if (spec->optim.kind == OPTIM_LAMB && op->count != object_blocks(spec))
+		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
+				      "a push to \"%.80s\" must have all its %" PRIu64
+				      " blocks, it has %u: lamb works on the whole tensor",
+				      spec->name, object_blocks(spec), op->count);
+	return RPC_MORE;
+}
+
+static enum rpc_progress check_flags(struct rpc_request *request, const struct object_spec *spec,
+				     const struct wire_op *op)
+{
+	if (op->reserved)
+		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
+				      "a reserved field of the operation on \"%.80s\" is not 0", spec->name);
+	if (op->flags & ~(WIRE_READ_ONLY | WIRE_VERSIONS) || (op->flags && op->kind != WIRE_PULL))
+		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
+				      "the operation on \"%.80s\" has flags that it cannot have (%#x)", spec->name,
+				      op->flags);
+	if (op->flags & WIRE_VERSIONS && !spec->versions)
+		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
+				      "the rows of \"%.80s\" have no versions: create it with versions=1", spec->name);
+	return RPC_MORE;
+}
+
 /* One operation's header against its table and the limits. bytes_left: of the payload, after the header. */
 static enum rpc_progress check_op(struct service *service, struct rpc_request *request, const struct wire_op *op,
 				  uint32_t bytes_left)
 {
 	const struct object_spec *spec;
-	const unsigned element = dtype_bytes(op->dtype);
 	uint64_t body;
 
-	if (op->kind != WIRE_PULL && op->kind != WIRE_PUSH)
+	if (op->kind < WIRE_PULL || op->kind > WIRE_DELETE)
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST, "unknown operation %u", op->kind);
 	if (op->object > WIRE_OBJECTS_MAX || !service->tables[op->object])
 		return rpc_reply_fail(request, WIRE_UNKNOWN_OBJECT,
 				      "no table or variable has the id %u: create it first", op->object);
 	spec = store_table_spec(service->tables[op->object]);
-	if (op->dtype != spec->dtype)
-		return rpc_reply_fail(request, WIRE_WRONG_TYPE, "\"%.80s\" has elements of type %s, the request has %s",
-				      spec->name, dtype_name(spec->dtype),
-				      dtype_name(op->dtype) ? dtype_name(op->dtype) : "an unknown one");
+	if (check_dtype(request, spec, op->dtype, op_pushes(op)) == RPC_DONE ||
+	    check_dtype(request, spec, op->result_dtype, op_pulls(op)) == RPC_DONE)
+		return RPC_DONE;
 	if (op->dim != spec->dim)
 		return rpc_reply_fail(request, WIRE_WRONG_DIM, "\"%.80s\" has rows of %u elements, the request has %u",
 				      spec->name, spec->dim, op->dim);
@@ -50,11 +111,12 @@ static enum rpc_progress check_op(struct service *service, struct rpc_request *r
 	if (op->count > WIRE_KEYS_MAX)
 		return rpc_reply_fail(request, WIRE_OVER_LIMIT, "%u keys in one request: at most %d are possible",
 				      op->count, WIRE_KEYS_MAX);
-	if (!isfinite(op->rate))
+	if (op->kind == WIRE_DELETE && spec->kind == OBJECT_VARIABLE)
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
-				      "the learning rate for \"%.80s\" is not a finite number", spec->name);
-	body = op->kind == WIRE_PULL ? wire_pull_request_bytes(op->count)
-				     : wire_push_request_bytes(op->count, op->dim, element);
+				      "\"%.80s\" is a variable: its blocks cannot be deleted", spec->name);
+	if (check_flags(request, spec, op) == RPC_DONE || check_push(request, spec, op) == RPC_DONE)
+		return RPC_DONE;
+	body = wire_op_bytes(op);
 	if (op->body_bytes != body || wire_padded(op->body_bytes) > bytes_left)
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
 				      "the operation on \"%.80s\" has a body of %u bytes: %" PRIu64
@@ -65,21 +127,41 @@ static enum rpc_progress check_op(struct service *service, struct rpc_request *r
 
 /* Sums over the operations of a request. */
 struct sums {
-	uint64_t keys, push_keys, push_bytes, reply_bytes;
+	uint64_t keys, push_keys, gradient_bytes, reply_bytes;
+	uint32_t version_ops, deletes;
 };
 
-static void add(struct sums *sums, const struct wire_op *op)
+static void add(struct sums *sums, const struct wire_op *op, unsigned stored)
 {
-	const unsigned element = dtype_bytes(op->dtype);
-
 	sums->keys += op->count;
-	sums->reply_bytes += sizeof(struct wire_result);
-	if (op->kind == WIRE_PULL) {
-		sums->reply_bytes += (wire_pull_result_bytes(op->count, op->dim, element) + 7) & ~UINT64_C(7);
-	} else {
-		sums->push_keys += op->count;
-		sums->push_bytes += (uint64_t)op->count * op->dim * element;
-	}
+	sums->reply_bytes += sizeof(struct wire_result) + ((wire_op_result_bytes(op) + 7) & ~UINT64_C(7));
+	sums->version_ops += op->flags & WIRE_VERSIONS ? 1 : 0;
+	sums->deletes += op->kind == WIRE_DELETE;
+	if (!op_pushes(op))
+		return;
+	sums->push_keys += op->count;
+	sums->gradient_bytes +=
+		(uint64_t)op->count * op->dim * (stored == STAR_FLOAT64 ? sizeof(double) : sizeof(float));
+}
+
+static enum rpc_progress check_sums(struct rpc_request *request, const struct sums *sums, uint32_t ops)
+{
+	if (ops == 0)
+		return rpc_reply_fail(request, WIRE_BAD_REQUEST, "the request has no operations");
+	if (sums->keys > WIRE_KEYS_MAX)
+		return rpc_reply_fail(request, WIRE_OVER_LIMIT,
+				      "%" PRIu64 " keys in one request: at most %d are possible", sums->keys,
+				      WIRE_KEYS_MAX);
+	if (sums->reply_bytes > WIRE_PAYLOAD_MAX)
+		return rpc_reply_fail(request, WIRE_OVER_LIMIT,
+				      "the reply would have %" PRIu64
+				      " bytes: at most %d are possible; split the request",
+				      sums->reply_bytes, WIRE_PAYLOAD_MAX);
+	if (sums->push_keys && (sums->version_ops || sums->deletes))
+		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
+				      "a request with pushes has %s as well: they must go apart",
+				      sums->deletes ? "deletes" : "pulls with versions");
+	return RPC_MORE;
 }
 
 enum rpc_progress service_validate(struct service *service, struct rpc_request *request)
@@ -106,21 +188,13 @@ enum rpc_progress service_validate(struct service *service, struct rpc_request *
 			return RPC_DONE;
 		rpc_cursor_skip(&at, wire_padded(op.body_bytes));
 		left -= wire_padded(op.body_bytes);
-		add(&sums, &op);
+		add(&sums, &op, store_table_spec(service->tables[op.object])->dtype);
 	}
-	if (task->ops == 0)
-		return rpc_reply_fail(request, WIRE_BAD_REQUEST, "the request has no operations");
-	if (sums.keys > WIRE_KEYS_MAX)
-		return rpc_reply_fail(request, WIRE_OVER_LIMIT,
-				      "%" PRIu64 " keys in one request: at most %d are possible", sums.keys,
-				      WIRE_KEYS_MAX);
-	if (sums.reply_bytes > WIRE_PAYLOAD_MAX)
-		return rpc_reply_fail(request, WIRE_OVER_LIMIT,
-				      "the reply would have %" PRIu64
-				      " bytes: at most %d are possible; split the request",
-				      sums.reply_bytes, WIRE_PAYLOAD_MAX);
+	if (check_sums(request, &sums, task->ops) == RPC_DONE)
+		return RPC_DONE;
 	task->has_push = sums.push_keys > 0;
-	task->large = sums.keys > SMALL_PUSH_KEYS || sums.push_bytes > SLICE_BYTES || sums.reply_bytes > SLICE_BYTES;
+	task->prepared = task->has_push || sums.version_ops > 0;
+	task->large = sums.keys > SMALL_KEYS || sums.gradient_bytes > SLICE_BYTES || sums.reply_bytes > SLICE_BYTES;
 	task->reply_bytes = (uint32_t)sums.reply_bytes;
 	return RPC_MORE;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory of a store, handed out once and for good: rows, directories and tables from the bottom, index pages from
- * the top, so that the index lies together and costs few TLB entries. It is full when the two meet. One thread.
+ * The memory of a store: rows, directories, filters and tables are taken from the bottom and for good (pool.h keeps the rows
+ * that are given back), index pages from the top, so that the index lies together and costs few TLB entries. It is full when
+ * the two meet. Pages that the index gives back are kept in a list, for any index, and for rows once all else is gone. One
+ * thread.
  */
 #ifndef STORE_ARENA_H
 #define STORE_ARENA_H
@@ -10,11 +12,20 @@
 #include <stdint.h>
 
 enum { ARENA_ALIGN = 64, ARENA_PAGE = 8192 };
+#define ARENA_NO_PAGE UINT32_MAX
 
 struct arena {
-	uint8_t *base; /* aligned to ARENA_PAGE */
-	uint64_t low;  /* bytes taken from the bottom */
-	uint64_t high; /* where the pages taken from the top begin */
+	uint8_t *base;		     /* aligned to ARENA_PAGE */
+	uint64_t low;		     /* bytes taken from the bottom */
+	uint64_t high;		     /* where the pages taken from the top begin */
+	uint32_t free;		     /* the first page given back, by number; or ARENA_NO_PAGE */
+	uint64_t nobodys_free_bytes; /* of pages given back by tables that came to nothing */
+};
+
+/* What a page that was given back begins with. */
+struct arena_free_page {
+	uint32_t next;
+	uint64_t *free_bytes; /* where it is counted until somebody takes it */
 };
 
 static inline uint64_t arena_left(const struct arena *a)
@@ -37,10 +48,24 @@ static inline void *arena_take(struct arena *a, uint64_t bytes)
 /* A page, aligned to its size; NULL when there is no room. Not zeroed. */
 static inline void *arena_take_page(struct arena *a)
 {
+	if (a->free != ARENA_NO_PAGE) {
+		struct arena_free_page *page = (struct arena_free_page *)(a->base + (uint64_t)a->free * ARENA_PAGE);
+
+		a->free = page->next;
+		*page->free_bytes -= ARENA_PAGE;
+		return page;
+	}
 	if (arena_left(a) < ARENA_PAGE)
 		return NULL;
 	a->high -= ARENA_PAGE;
 	return a->base + a->high;
+}
+
+static inline void arena_give_page(struct arena *a, void *page, uint64_t *free_bytes)
+{
+	*(struct arena_free_page *)page = (struct arena_free_page){ .next = a->free, .free_bytes = free_bytes };
+	*free_bytes += ARENA_PAGE;
+	a->free = (uint32_t)((uint64_t)((uint8_t *)page - a->base) / ARENA_PAGE);
 }
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "store/index.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
 	/* A segment that can't place an entry while it is less than half full holds a crowd on purpose: random hashes
 	 * never fill a bucket pair there and all the buckets that could relieve it. */
-	SPLIT_MIN = INDEX_BUCKETS * INDEX_ENTRIES / 2,
+	SPLIT_MIN = INDEX_SEGMENT_ENTRIES / 2,
 	/* Entries that each split copies to the next directory: under a microsecond, and so many that the copy is
 	 * complete long before all segments have split once, which is when it is needed. */
 	COPY_STEP = 1024,
@@ -16,6 +17,15 @@ enum {
 	SPARSE_ENTRIES = 1024,
 	/* Buckets whose rows are being loaded while a split sorts an earlier one. */
 	SPLIT_AHEAD = 4,
+	/* Two segments are joined when they have no more entries together: far enough from full that the next few rows do
+	 * not split them again. */
+	JOIN_MAX = INDEX_SEGMENT_ENTRIES * 3 / 4,
+	/* Directory entries that one join may write: so an index that was large once keeps some pages. */
+	JOIN_ENTRIES_MAX = 1024,
+	/* To look whether segments can be joined reads both; so an erased entry asks for it only if it leaves so few in its
+	 * bucket, and has one tag in so many. */
+	JOIN_BUCKET_MAX = 4,
+	JOIN_TAGS = 8,
 };
 
 static uint32_t *take_directory(struct store_index *ix, uint64_t entries)
@@ -135,10 +145,8 @@ static bool put_into(struct index_bucket *bucket, uint8_t tag, store_row row, bo
 }
 
 /* At home, or in the other bucket, or in the place of an entry that can move to its own other one. */
-static bool place(struct store_index *ix, uint64_t hash, store_row row)
+static bool place(struct index_bucket *home, uint8_t tag, store_row row)
 {
-	struct index_bucket *home = index_home(ix, hash);
-	const uint8_t tag = index_tag(hash);
 	struct index_bucket *other = index_other(home, tag);
 
 	for (int relieving = 0; relieving < 2; relieving++) {
@@ -286,6 +294,153 @@ static bool split(struct store_index *ix, uint64_t hash)
 
 bool index_insert(struct store_index *ix, uint64_t hash, store_row row)
 {
+	const uint8_t tag = index_tag(hash);
+
 	/* After a split by random hashes there is room; if not, somebody chose the keys, and one split is enough. */
-	return place(ix, hash, row) || (split(ix, hash) && place(ix, hash, row));
+	return place(index_home(ix, hash), tag, row) || (split(ix, hash) && place(index_home(ix, hash), tag, row));
+}
+
+static bool take_from(struct index_bucket *bucket, uint8_t tag, store_row row)
+{
+	for (uint32_t mask = index_match(bucket, tag); mask; mask &= mask - 1) {
+		const unsigned i = (unsigned)__builtin_ctz(mask);
+
+		if (bucket->rows[i] == row) {
+			bucket->tags[i] = 0;
+			bucket->away &= (uint16_t) ~(1u << i);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void take_out(struct index_bucket *home, uint8_t tag, store_row row)
+{
+	if (!take_from(home, tag, row)) {
+		const bool taken = take_from(index_other(home, tag), tag, row);
+
+		assert(taken && home->strayed > 0);
+		home->strayed -= taken;
+	}
+}
+
+/* Places the entries of one segment in another as well, whose keys have the same homes there; stops before `limit` of them.
+ * Returns how many found a place. */
+static unsigned pour(const struct index_segment *from, struct index_segment *to, unsigned limit, bool back)
+{
+	unsigned moved = 0;
+
+	for (unsigned b = 0; b < INDEX_BUCKETS; b++) {
+		const struct index_bucket *bucket = &from->buckets[b];
+
+		for (uint32_t mask = index_used(bucket); mask; mask &= mask - 1) {
+			const unsigned i = (unsigned)__builtin_ctz(mask);
+			const uint8_t tag = bucket->tags[i];
+			const struct index_bucket *home = bucket->away >> i & 1 ? index_other(bucket, tag) : bucket;
+			struct index_bucket *new_home = &to->buckets[home - from->buckets];
+
+			if (moved == limit)
+				return moved;
+			if (back)
+				take_out(new_home, tag, bucket->rows[i]);
+			else if (!place(new_home, tag, bucket->rows[i]))
+				return moved;
+			moved++;
+		}
+	}
+	return moved;
+}
+
+/* Joins the segment of a hash with the one that differs in its last bit. */
+static bool join(struct store_index *ix, uint64_t hash)
+{
+	struct index_segment *to = index_segment_of(ix, hash), *from, *swap;
+	const unsigned depth = to->buckets[0].depth;
+	const uint64_t bit = depth ? UINT64_C(1) << (depth - 1) : 0;
+	unsigned count, moved;
+
+	if (depth == 0 || 1u << (ix->depth - depth + 1) > JOIN_ENTRIES_MAX)
+		return false;
+	from = index_segment_of(ix, hash ^ bit);
+	if (from->buckets[0].depth != depth)
+		return false;
+	count = count_entries(from);
+	moved = count_entries(to);
+	if (count + moved > JOIN_MAX)
+		return false;
+	if (moved < count) {
+		swap = from;
+		from = to;
+		to = swap;
+		count = moved;
+	}
+	moved = pour(from, to, count, false);
+	if (moved < count) { /* which random hashes never see: back as it was */
+		pour(from, to, moved, true);
+		return false;
+	}
+	to->buckets[0].depth = (uint8_t)(depth - 1);
+	enter_segment(ix, to, hash & (bit - 1), depth - 1);
+	arena_give_page(ix->arena, from, &ix->stats->free_bytes);
+	ix->segments--;
+	ix->stats->memory_bytes -= sizeof(*from);
+	if (ix->stats->moved_max < moved)
+		ix->stats->moved_max = moved;
+	return true;
+}
+
+void index_erase(struct store_index *ix, uint64_t hash, store_row row)
+{
+	struct index_bucket *home = index_home(ix, hash);
+	const uint8_t tag = index_tag(hash);
+
+	take_out(home, tag, row);
+	if (tag % JOIN_TAGS == 0 && INDEX_ENTRIES - __builtin_popcount(index_match(home, 0)) <= JOIN_BUCKET_MAX)
+		join(ix, hash);
+}
+
+void index_undo(struct store_index *ix)
+{
+	if (ix->segments)
+		arena_give_page(ix->arena, index_segment_of(ix, 0), &ix->arena->nobodys_free_bytes);
+	ix->segments = 0;
+}
+
+static uint64_t reverse(uint64_t x)
+{
+	x = __builtin_bswap64(x);
+	x = (x >> 4 & 0x0f0f0f0f0f0f0f0fu) | (x & 0x0f0f0f0f0f0f0f0fu) << 4;
+	x = (x >> 2 & 0x3333333333333333u) | (x & 0x3333333333333333u) << 2;
+	return (x >> 1 & 0x5555555555555555u) | (x & 0x5555555555555555u) << 1;
+}
+
+/* The end of the segment at a reversed hash: 0 after the last. */
+static uint64_t segment_end(uint64_t at, unsigned depth)
+{
+	const uint64_t span = depth ? UINT64_C(1) << (64 - depth) : 0;
+
+	return (at & ~(span - 1)) + span;
+}
+
+unsigned index_walk(struct store_index *ix, struct index_walk *w, store_row rows[INDEX_SEGMENT_ENTRIES])
+{
+	const struct index_segment *segment;
+	unsigned n = 0;
+
+	if (w->joining) {
+		/* Only the later half of two is joined, so that the walk has met both. */
+		const uint64_t last = reverse(w->at - 1);
+		const unsigned depth = index_segment_of(ix, last)->buckets[0].depth;
+
+		w->joining = depth && last >> (depth - 1) & 1 && join(ix, last);
+		w->over = !w->joining && w->at == 0;
+		return 0;
+	}
+	segment = index_segment_of(ix, reverse(w->at));
+	for (unsigned b = 0; b < INDEX_BUCKETS; b++)
+		for (uint32_t mask = index_used(&segment->buckets[b]); mask; mask &= mask - 1)
+			rows[n++] = segment->buckets[b].rows[__builtin_ctz(mask)];
+	w->at = segment_end(w->at, segment->buckets[0].depth);
+	w->joining = true;
+	return n;
 }

@@ -5,7 +5,8 @@
  * entries: an 8-bit tag of the hash and the row's number each. The key itself stands in the row. An entry lies in its
  * home bucket or, when that was full, in one other bucket of the segment, which tag and home determine; so a look-up
  * reads one line, seldom two, never more (cuckoo hashing with partial keys: Fan, Andersen, Kaminsky, NSDI 2013). A
- * segment that can't place an entry, at some 99 % full, splits in two, which moves the entries of that segment only.
+ * segment that can't place an entry, at some 99 % full, splits in two, which moves the entries of that segment only; two
+ * that deletions have left with less than three quarters of a segment together are joined again, and a page comes back.
  *
  * The hash is not the one that partitions are cut by (base/hash.h: hash_key), so a shard's keys spread over the whole
  * directory.
@@ -28,6 +29,7 @@
 enum index_shape {
 	INDEX_ENTRIES = 12,  /* of a bucket */
 	INDEX_BUCKETS = 128, /* of a segment */
+	INDEX_SEGMENT_ENTRIES = INDEX_BUCKETS * INDEX_ENTRIES,
 	INDEX_DEPTH_MAX = 26,
 	INDEX_AWAY_MAX = 255,
 };
@@ -71,6 +73,26 @@ store_row index_find(const struct store_index *ix, uint64_t key, uint64_t hash);
 /* Adds an entry for a key that has none. false when there is no room for it. */
 bool index_insert(struct store_index *ix, uint64_t hash, store_row row);
 
+/* Takes an entry out, which must be there. */
+void index_erase(struct store_index *ix, uint64_t hash, store_row row);
+
+/* Gives the pages of an index back that has only just been made. */
+void index_undo(struct store_index *ix);
+
+/*
+ * A walk over all entries, a segment at a time, in the order of the segments' reversed hash bits (as Redis's SCAN does): in it a
+ * split or a join changes nothing before or after itself, so an entry that stays is met, whatever happens between two calls.
+ * Joins segments as it goes. Begins as { 0 }.
+ */
+struct index_walk {
+	uint64_t at;  /* reversed hash where the next segment begins */
+	bool joining; /* the segment before may be joined */
+	bool over;
+};
+
+/* The rows of one segment, or a join; returns how many rows, perhaps 0. Not to be called when walk->over is set. */
+unsigned index_walk(struct store_index *ix, struct index_walk *walk, store_row rows[INDEX_SEGMENT_ENTRIES]);
+
 static inline uint64_t index_hash(uint64_t key)
 {
 	return hash_mix(key + 0x9e3779b97f4a7c15u);
@@ -109,6 +131,12 @@ static inline uint32_t index_match(const struct index_bucket *bucket, uint8_t ta
 
 	return (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8((char)tag))) &
 	       ((1u << INDEX_ENTRIES) - 1);
+}
+
+/* A bit for each entry that is not free. */
+static inline uint32_t index_used(const struct index_bucket *bucket)
+{
+	return ~index_match(bucket, 0) & ((1u << INDEX_ENTRIES) - 1);
 }
 
 static inline void *index_record(const struct store_index *ix, store_row row)

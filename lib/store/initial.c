@@ -5,94 +5,59 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "tensor/elementary.h"
+#include "tensor/philox.h"
+
+enum { ATTEMPTS_MAX = 64 }; /* one in 22 is drawn again: all of so many never are */
+
+/* Standard deviation of a normal that is cut at two of them. */
+#define TRUNCATED_DEVIATION 0.87962566103423978
+
+/* Inputs and outputs of a layer with these weights. */
+static void fans(const struct object_spec *spec, double *in, double *out)
+{
+	double others = 1;
+
+	if (spec->kind == OBJECT_TABLE) {
+		*in = 1;
+		*out = spec->dim;
+		return;
+	}
+	for (unsigned i = 0; i + 2 < spec->ndim; i++)
+		others *= (double)spec->shape[i];
+	*out = (double)spec->shape[spec->ndim - 1] * others;
+	*in = spec->ndim > 1 ? (double)spec->shape[spec->ndim - 2] * others : *out;
+}
 
 void initial_init(struct initial *in, const struct object_spec *spec)
 {
 	const uint64_t key = hash_mix(spec->seed ^ hash_name(spec->name));
+	double fan_in, fan_out;
 
 	*in = (struct initial){ .kind = spec->initializer,
 				.scale = spec->scale,
-				.key = { (uint32_t)key, (uint32_t)(key >> 32) } };
-}
-
-void initial_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t words[4])
-{
-	uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
-	uint32_t k0 = key[0], k1 = key[1];
-
-	for (int round = 0; round < 10; round++) {
-		const uint64_t p0 = UINT64_C(0xd2511f53) * c0, p1 = UINT64_C(0xcd9e8d57) * c2;
-
-		c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-		c1 = (uint32_t)p1;
-		c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-		c3 = (uint32_t)p0;
-		k0 += 0x9e3779b9;
-		k1 += 0xbb67ae85;
-	}
-	words[0] = c0;
-	words[1] = c1;
-	words[2] = c2;
-	words[3] = c3;
-}
-
-/*
- * x = m 2^e with m in [sqrt(1/2), sqrt(2)), and ln m by the series of Abramowitz and Stegun, 4.1.27:
- * 2 (s + s^3/3 + s^5/5 + ...), s = (m - 1) / (m + 1), |s| < 0.172. Ends at s^15: the rest is below 2e-14.
- */
-double initial_log(double x)
-{
-	uint64_t bits;
-	double m, s, z, sum = 1.0 / 15;
-	int e;
-
-	memcpy(&bits, &x, sizeof(bits));
-	e = (int)(bits >> 52) - 1023;
-	bits = (bits & UINT64_C(0x000fffffffffffff)) | UINT64_C(0x3ff0000000000000);
-	memcpy(&m, &bits, sizeof(m));
-	if (m > 1.4142135623730951) {
-		m *= 0.5;
-		e++;
-	}
-	s = (m - 1) / (m + 1);
-	z = s * s;
-	for (int k = 13; k >= 1; k -= 2)
-		sum = sum * z + 1.0 / k;
-	return 2 * s * sum + e * 0.69314718055994531;
-}
-
-/*
- * The nearest quarter turn is taken off exactly, in integers; what is left, |x| <= pi/4, goes through the power series of
- * Abramowitz and Stegun, 4.3.65 and 4.3.66, to x^13 and x^14: the rest is below 3e-14.
- */
-void initial_sincos(uint32_t turn, double *sine, double *cosine)
-{
-	const uint32_t quarter = (turn + (1u << 29)) >> 30;
-	const double x = (int32_t)(turn - (quarter << 30)) * (6.283185307179586 * 0x1p-32), z = x * x;
-	double s = 1, c = 1;
-
-	for (int k = 12; k >= 2; k -= 2) {
-		s = 1 - s * z / (k * (k + 1));
-		c = 1 - c * z / ((k + 1) * (k + 2));
-	}
-	s *= x;
-	c = 1 - c * z / 2;
-	switch (quarter & 3) {
-	case 0:
-		*sine = s;
-		*cosine = c;
+				.mean = spec->mean,
+				.key = { (uint32_t)key, (uint32_t)(key >> 32) },
+				.elements = spec->kind == OBJECT_VARIABLE ? object_elements(spec) : 0 };
+	fans(spec, &fan_in, &fan_out);
+	switch (spec->initializer) {
+	case OBJECT_ZEROS:
+	case OBJECT_ONES:
+		in->kind = OBJECT_CONSTANT;
+		in->scale = spec->initializer == OBJECT_ONES;
 		break;
-	case 1:
-		*sine = c;
-		*cosine = -s;
+	case OBJECT_GLOROT_UNIFORM:
+	case OBJECT_HE_UNIFORM:
+		in->kind = OBJECT_UNIFORM;
+		in->scale = (float)sqrt(6 / (spec->initializer == OBJECT_HE_UNIFORM ? fan_in : fan_in + fan_out));
+		in->mean = 0;
 		break;
-	case 2:
-		*sine = -s;
-		*cosine = -c;
-		break;
-	default:
-		*sine = -c;
-		*cosine = s;
+	case OBJECT_GLOROT_NORMAL:
+	case OBJECT_HE_NORMAL:
+		in->kind = OBJECT_TRUNCATED_NORMAL;
+		in->scale = (float)(sqrt(2 / (spec->initializer == OBJECT_HE_NORMAL ? fan_in : fan_in + fan_out)) /
+				    TRUNCATED_DEVIATION);
+		in->mean = 0;
 		break;
 	}
 }
@@ -100,40 +65,79 @@ void initial_sincos(uint32_t turn, double *sine, double *cosine)
 static void uniform(const struct initial *in, const uint32_t words[4], float values[4])
 {
 	for (int i = 0; i < 4; i++)
-		values[i] = in->scale * ((float)(words[i] >> 8) * 0x1p-23f - 1.0f);
+		values[i] = in->mean + in->scale * ((float)(words[i] >> 8) * 0x1p-23f - 1.0f);
 }
 
-static void normal(const struct initial *in, const uint32_t words[4], float values[4])
+/* Four of mean 0 and deviation 1. */
+static void normal(const uint32_t words[4], double values[4])
 {
 	double radius, sine, cosine;
 
 	for (int i = 0; i < 4; i += 2) {
-		radius = sqrt(-2 * initial_log(((double)words[i] + 1) * 0x1p-32));
-		initial_sincos(words[i + 1], &sine, &cosine);
-		values[i] = (float)(radius * cosine) * in->scale;
-		values[i + 1] = (float)(radius * sine) * in->scale;
+		radius = sqrt(-2 * elementary_log(((double)words[i] + 1) * 0x1p-32));
+		elementary_sincos(words[i + 1], &sine, &cosine);
+		values[i] = radius * cosine;
+		values[i + 1] = radius * sine;
 	}
+}
+
+/* Puts numbers within two deviations in the place of those that are not, from the following attempts. */
+static void truncate_normal(const struct initial *in, uint32_t counter[4], double values[4])
+{
+	uint32_t words[4];
+	double again[4];
+
+	for (counter[3] = 1; counter[3] < ATTEMPTS_MAX; counter[3]++) {
+		bool all = true;
+
+		for (int i = 0; i < 4; i++)
+			all &= fabs(values[i]) <= 2;
+		if (all)
+			break;
+		philox(counter, in->key, words);
+		normal(words, again);
+		for (int i = 0; i < 4; i++)
+			values[i] = fabs(values[i]) <= 2 ? values[i] : again[i];
+	}
+	counter[3] = 0;
+}
+
+static void draw(const struct initial *in, uint32_t counter[4], float values[4])
+{
+	uint32_t words[4];
+	double normals[4];
+
+	philox(counter, in->key, words);
+	if (in->kind == OBJECT_UNIFORM) {
+		uniform(in, words, values);
+		return;
+	}
+	normal(words, normals);
+	if (in->kind == OBJECT_TRUNCATED_NORMAL)
+		truncate_normal(in, counter, normals);
+	for (int i = 0; i < 4; i++)
+		values[i] = in->mean + (float)normals[i] * in->scale;
 }
 
 void initial_values(const struct initial *in, uint64_t key, float *values, uint32_t dim)
 {
-	uint32_t counter[4] = { (uint32_t)key, (uint32_t)(key >> 32), 0, 0 }, words[4];
+	uint32_t counter[4] = { (uint32_t)key, (uint32_t)(key >> 32), 0, 0 };
 	float four[4];
 
-	if (in->kind != OBJECT_UNIFORM && in->kind != OBJECT_NORMAL) {
+	if (in->kind == OBJECT_CONSTANT)
 		for (uint32_t i = 0; i < dim; i++)
-			values[i] = in->kind == OBJECT_CONSTANT ? in->scale : 0;
-		return;
-	}
-	for (uint32_t i = 0; i < dim; i += 4) {
-		const uint32_t n = dim - i < 4 ? dim - i : 4;
+			values[i] = in->scale;
+	else
+		for (uint32_t i = 0; i < dim; i += 4) {
+			const uint32_t n = dim - i < 4 ? dim - i : 4;
 
-		counter[2] = i / 4;
-		initial_philox(counter, in->key, words);
-		if (in->kind == OBJECT_UNIFORM)
-			uniform(in, words, four);
-		else
-			normal(in, words, four);
-		memcpy(values + i, four, n * sizeof(*four));
+			counter[2] = i / 4;
+			draw(in, counter, four);
+			memcpy(values + i, four, n * sizeof(*four));
+		}
+	if (in->elements && key >= in->elements / dim) {
+		const uint32_t own = key == in->elements / dim ? (uint32_t)(in->elements % dim) : 0;
+
+		memset(values + own, 0, (dim - own) * sizeof(*values));
 	}
 }

@@ -1,60 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "store/push.h"
-
+/* The keys of pushes: rows found or made, and those of one id joined. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "store/table.h"
+#include "store/push_internal.h"
 
-enum { KEYS_MAX = 1 << 30, ALIGN = 64 };
-
-/* One key of the request. */
-struct push_entry {
-	store_row row;
-	uint32_t first; /* the entry of the same row that came first in this operation; perhaps this one */
-	/* Of a first entry: */
-	uint32_t left; /* gradients to come for the row; 1 when the next step is to apply */
-	uint32_t sum;  /* where in sums they are added up, if there are several */
+enum {
+	KEYS_MAX = 1 << 29,
+	ALIGN = 64,
+	/* A sum stands for at least two gradients of the request. In float64 it takes less than four times as many bytes as
+	 * they do in scaled_int8, the widest and the narrowest type there are; other pairs take less. */
+	SUMS_SHARE = 4,
 };
 
-/*
- * Entries of one row are found through a hash table of open addressing, whose cells hold positions: the number of keys
- * that all requests so far had before this one. Positions only grow, so those of earlier operations are known by being
- * smaller than the first of this one, and nothing is ever cleared. An operation uses as many cells as it needs for a load of
- * at most one half: those of a small one stay in the cache.
- */
-struct store_push {
-	uint32_t max_keys;
-	uint32_t max_bytes;
-	struct push_entry *entries; /* max_keys */
-	uint64_t *cells;	    /* a power of two, at least 2 max_keys */
-	float *sums;		    /* max_bytes / 2 */
-	uint64_t salt;		    /* so that nobody can choose ids whose rows collide */
-
-	uint64_t origin; /* the position of entry 0; from 1 */
-	uint32_t keys;	 /* entries in use */
-	uint32_t taken;	 /* entries whose gradients have come */
-	uint32_t sums_used;
-	uint64_t bytes; /* the gradients of all operations so far */
-
-	struct store_table *table; /* of the operation whose keys come in */
-	uint32_t op_first;
-	uint32_t op_end;
-	uint32_t op_mask; /* cells it uses, less one */
-};
-
-/* The least power of two that leaves half of the cells free. */
+/* The least power of two that leaves three quarters of the cells free: a search that goes on is a branch mispredicted. */
 static uint32_t cells_for(uint32_t keys)
 {
-	return 1u << (32 - __builtin_clz(2 * keys - 1));
+	return 2u << (32 - __builtin_clz(2 * keys - 1));
+}
+
+static uint64_t aligned(uint64_t bytes)
+{
+	return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static void forget_positions(struct store_push *p)
+{
+	memset(p->cells, 0, p->cells_count * sizeof(*p->cells));
+	p->origin = 1;
 }
 
 struct store_push *store_push_create(uint32_t max_keys, uint32_t max_bytes, struct star_error *err)
 {
-	uint64_t entries_bytes, cells_bytes, bytes;
+	uint64_t head_bytes, entries_bytes, cells_bytes, sums_bytes, bytes;
 	struct store_push *p;
 	uint8_t *memory;
 
@@ -63,21 +44,24 @@ struct store_push *store_push_create(uint32_t max_keys, uint32_t max_bytes, stru
 			       KEYS_MAX);
 		return NULL;
 	}
-	entries_bytes = (uint64_t)max_keys * sizeof(struct push_entry);
-	cells_bytes = (uint64_t)cells_for(max_keys) * sizeof(uint64_t);
-	bytes = sizeof(*p) + cells_bytes + entries_bytes + max_bytes / 2;
-	memory = aligned_alloc(ALIGN, (bytes + ALIGN - 1) / ALIGN * ALIGN);
+	head_bytes = aligned(sizeof(*p));
+	cells_bytes = aligned((uint64_t)cells_for(max_keys) * sizeof(*p->cells));
+	entries_bytes = aligned((uint64_t)max_keys * sizeof(struct push_entry));
+	sums_bytes = aligned((uint64_t)max_bytes * SUMS_SHARE);
+	bytes = aligned(head_bytes + cells_bytes + entries_bytes + sums_bytes);
+	memory = aligned_alloc(ALIGN, bytes);
 	if (!memory) {
 		star_error_set(err, -ENOMEM, "no memory for pushes: %llu bytes", (unsigned long long)bytes);
 		return NULL;
 	}
 	p = (struct store_push *)memory;
-	*p = (struct store_push){ .max_keys = max_keys, .max_bytes = max_bytes, .origin = 1 };
-	p->cells = (uint64_t *)(memory + sizeof(*p));
-	p->entries = (struct push_entry *)(memory + sizeof(*p) + cells_bytes);
-	p->sums = (float *)(memory + sizeof(*p) + cells_bytes + entries_bytes);
+	*p = (struct store_push){ .max_keys = max_keys, .sums_bytes = sums_bytes };
+	p->cells = (uint32_t *)(memory + head_bytes);
+	p->cells_count = cells_for(max_keys);
+	p->entries = (struct push_entry *)(memory + head_bytes + cells_bytes);
+	p->sums = memory + head_bytes + cells_bytes + entries_bytes;
 	p->salt = hash_mix((uintptr_t)memory ^ clock_cycles());
-	memset(p->cells, 0, cells_bytes);
+	forget_positions(p);
 	return p;
 }
 
@@ -86,122 +70,117 @@ void store_push_destroy(struct store_push *p)
 	free(p);
 }
 
+static void open_op(struct push_op *op)
+{
+	struct store_table *t = op->table;
+
+	/* The next look-up's rows, and all later ones'. */
+	if (t->pushes_open++ == 0)
+		t->pinned = t->tick + TABLE_TICK;
+	op->open = true;
+}
+
+void push_close(struct push_op *op)
+{
+	if (!op->open)
+		return;
+	op->open = false;
+	if (--op->table->pushes_open == 0)
+		pool_settle(&op->table->pool);
+}
+
 void store_push_begin(struct store_push *p)
 {
+	for (uint32_t i = 0; i < p->ops_count; i++)
+		push_close(&p->ops[i]);
 	p->origin += p->keys;
+	if (p->origin > UINT32_MAX - p->max_keys)
+		forget_positions(p);
 	p->keys = 0;
-	p->taken = 0;
 	p->sums_used = 0;
-	p->bytes = 0;
-	p->table = NULL;
-	p->op_end = 0;
+	p->ops_count = p->look = p->run = 0;
 }
 
 void store_push_op(struct store_push *p, struct store_table *table, uint32_t count)
 {
 	const uint32_t room = p->max_keys - p->keys;
+	struct push_op *op;
 
+	if (p->ops_count == WIRE_OPS_MAX)
+		return;
 	/* What is over the limit is refused with the first keys over it. */
 	if (count > room)
 		count = room;
-	p->table = table;
-	p->op_first = p->keys;
-	p->op_end = p->keys + count;
+	op = &p->ops[p->ops_count++];
+	*op = (struct push_op){ .table = table, .first = p->keys, .end = p->keys + count };
 	p->op_mask = count ? cells_for(count) - 1 : 0;
+	open_op(op);
 }
 
-static uint32_t cell_of(const struct store_push *p, store_row row)
+/* Memory for the sum of one row's gradients. */
+static bool take_sum(struct store_push *p, struct push_entry *first, const struct store_table *t)
 {
-	return (uint32_t)hash_mix(row ^ p->salt) & p->op_mask;
-}
+	const uint64_t bytes = (t->dim * (t->wide ? sizeof(double) : sizeof(float)) + PUSH_SUM_ALIGN - 1) &
+			       ~(uint64_t)(PUSH_SUM_ALIGN - 1);
 
-/* Appends an entry, joined to the first one of its row. Ends, since at least half of the operation's cells are free;
- * and soon, since the salt spreads the rows. */
-static void enter(struct store_push *p, store_row row, uint32_t cell)
-{
-	const uint64_t op_origin = p->origin + p->op_first;
-	const uint32_t self = p->keys++;
-
-	p->entries[self] = (struct push_entry){ .row = row, .first = self, .left = 1 };
-	for (;; cell = (cell + 1) & p->op_mask) {
-		const uint64_t position = p->cells[cell];
-		struct push_entry *first;
-
-		if (position < op_origin) {
-			p->cells[cell] = p->origin + self;
-			return;
-		}
-		first = &p->entries[position - p->origin];
-		if (first->row == row) {
-			first->left++;
-			p->entries[self].first = (uint32_t)(position - p->origin);
-			return;
-		}
-	}
-}
-
-int store_push_keys(struct store_push *p, struct store_table *table, const uint64_t *keys, unsigned n)
-{
-	const uint64_t bytes = (uint64_t)n * table->dim * sizeof(float);
-	uint32_t cells[STORE_BATCH];
-	store_row rows[STORE_BATCH];
-
-	assert(n <= STORE_BATCH);
-	if (p->table != table)
-		store_push_op(p, table, p->max_keys);
-	if (n > p->op_end - p->keys || bytes > p->max_bytes - p->bytes)
-		return -EOVERFLOW;
-	if (store_find(table, keys, n, 1, rows))
-		return -ENOSPC;
-	p->bytes += bytes;
-	for (unsigned i = 0; i < n; i++) {
-		cells[i] = cell_of(p, rows[i]);
-		__builtin_prefetch(&p->cells[cells[i]]);
-	}
-	for (unsigned i = 0; i < n; i++)
-		enter(p, rows[i], cells[i]);
-	return 0;
+	if (bytes > p->sums_bytes - p->sums_used)
+		return false;
+	first->sum = (uint32_t)(p->sums_used / PUSH_SUM_ALIGN);
+	p->sums_used += bytes;
+	return true;
 }
 
 /*
- * Memory for the sum of one row's gradients. It always suffices: each sum stands for at least two gradients of its size
- * in the request, no gradient belongs to two sums, and the request's gradients take at most max_bytes together; so all
- * its sums take at most max_bytes / 2.
+ * Appends an entry for each row, joined to the first one of its row; false when there is no memory for sums. The search for a
+ * row's cell ends, since most of the operation's cells are free; and soon, since the salt spreads the rows.
  */
-static float *take_sum(struct store_push *p, struct push_entry *first, uint32_t dim)
+static bool enter(struct store_push *p, const struct push_op *op, const store_row *rows, unsigned n)
 {
-	first->sum = p->sums_used;
-	p->sums_used += dim;
-	assert((uint64_t)p->sums_used * sizeof(float) <= p->max_bytes / 2);
-	return p->sums + first->sum;
-}
+	const uint32_t origin = p->origin, op_origin = origin + op->first, mask = p->op_mask;
+	struct push_entry *const entries = p->entries;
+	uint32_t *const cells = p->cells;
+	const uint64_t salt = p->salt;
+	uint32_t self = p->keys;
+	bool summable = true;
 
-static void take_gradient(struct store_push *p, struct store_table *table, const struct push_entry *e,
-			  const float *gradient, float rate)
-{
-	struct push_entry *first = &p->entries[e->first];
+	for (unsigned i = 0; i < n; i++, self++) {
+		const store_row row = rows[i];
+		uint32_t cell, position;
 
-	if (first == e) {
-		if (first->left == 1)
-			store_apply(table, first->row, gradient, rate);
-		else
-			memcpy(take_sum(p, first, table->dim), gradient, table->dim * sizeof(float));
-		return;
+		entries[self] = (struct push_entry){ .row = row, .first = self, .left = 1, .sum = PUSH_NO_SUM };
+		if (row == STORE_UNADMITTED)
+			continue;
+		cell = (uint32_t)hash_mix(row ^ salt) & mask;
+		while ((position = cells[cell]) >= op_origin && entries[position - origin].row != row)
+			cell = (cell + 1) & mask;
+		if (position < op_origin) {
+			cells[cell] = origin + self;
+		} else {
+			entries[self].first = position - origin;
+			if (entries[position - origin].left++ == 1)
+				summable &= take_sum(p, &entries[position - origin], op->table);
+		}
 	}
-	table->optim.accumulate(p->sums + first->sum, gradient, table->dim);
-	if (--first->left == 1)
-		store_apply(table, first->row, p->sums + first->sum, rate);
+	p->keys = self;
+	return summable;
 }
 
-void store_push_rows(struct store_push *p, struct store_table *table, const float *const *gradients, unsigned n,
-		     float rate)
+int store_push_keys(struct store_push *p, struct store_table *table, const uint64_t *keys, unsigned n, uint64_t step)
 {
-	const struct push_entry *entries = &p->entries[p->taken];
+	struct push_op *op = p->ops_count ? &p->ops[p->ops_count - 1] : NULL;
+	store_row rows[STORE_BATCH];
 
-	assert(n <= STORE_BATCH && n <= p->keys - p->taken);
-	for (unsigned i = 0; i < n; i++)
-		store_prefetch(table, entries[i].row);
-	for (unsigned i = 0; i < n; i++)
-		take_gradient(p, table, &entries[i], gradients[i], rate);
-	p->taken += n;
+	assert(n <= STORE_BATCH);
+	if (table->optim.options.kind == OPTIM_NONE)
+		return -EOPNOTSUPP;
+	if (!op || op->table != table) {
+		store_push_op(p, table, p->max_keys);
+		op = &p->ops[p->ops_count - 1];
+	}
+	if (op->table != table || n > op->end - op->first - op->keys)
+		return -EOVERFLOW;
+	if (store_find(table, keys, n, STORE_PUSH, step, rows))
+		return -ENOSPC;
+	op->keys += n;
+	return enter(p, op, rows, n) ? 0 : -EOVERFLOW;
 }

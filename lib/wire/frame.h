@@ -12,14 +12,17 @@
 #ifndef WIRE_FRAME_H
 #define WIRE_FRAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "tensor/dtype.h"
 
 #define WIRE_MAGIC 0x52415453u /* "STAR" */
 
 /* Every protocol limit. */
 enum wire_limits {
-	WIRE_VERSION = 1,
+	WIRE_VERSION = 2,
 	WIRE_PAYLOAD_MAX = 4 << 20, /* bytes of one request's or reply's payload */
 	WIRE_OPS_MAX = 64,	    /* operations in one request */
 	WIRE_KEYS_MAX = 65536,	    /* keys in one request, all operations together */
@@ -55,7 +58,8 @@ enum wire_opcode {
 	X(NO_MEMORY, 12, "the parameter memory is full") \
 	X(DEADLINE, 13, "the deadline passed before the request was executed") \
 	X(BUSY, 14, "the node has no buffers left for this request") /* retry later */ \
-	X(SHUTTING_DOWN, 15, "the node is shutting down")
+	X(SHUTTING_DOWN, 15, "the node is shutting down") \
+	X(NOT_FINITE, 16, "a gradient is not finite")
 
 enum wire_status {
 #define X(name, code, text) WIRE_##name = code,
@@ -82,55 +86,78 @@ struct wire_frame {
 _Static_assert(sizeof(struct wire_frame) == 64, "wire_frame");
 _Static_assert(offsetof(struct wire_frame, checksum) == 60, "wire_frame.checksum");
 
+/* "rows" are count rows of dim elements of a type, in the keys' order, each dtype_row_bytes long. Deletes, and pulls with
+ * versions, stand in requests without pushes: what a request's pushes will work on is looked up before its first operation. */
 enum wire_op_kind {
-	WIRE_PULL = 1, /* body: count keys (uint64). Result body: count rows of dim elements, in the keys' order */
-	WIRE_PUSH = 2, /* body: count keys, then count gradient rows of dim elements (float32). Result body: empty */
+	WIRE_PULL = 1, /* body: count keys (uint64). Result body: rows of result_dtype */
+	WIRE_PUSH = 2, /* body: count keys, then gradient rows of dtype. Result body: empty */
+	/* Both in one trip: body as of a push; result body as of a pull, after the push was applied. */
+	WIRE_PUSH_PULL = 3,
+	WIRE_DELETE = 4, /* body: count keys. Result: count is that of the rows there were; body: empty */
 };
 
 enum wire_op_flags {
-	WIRE_READ_ONLY = 1 << 0, /* pull: creates nothing; a row that is not there reads as its initial value */
+	/* pull: creates nothing and counts nothing; a row that is not there reads as its initial value */
+	WIRE_READ_ONLY = 1 << 0,
+	/* pull of rows with versions: the keys are followed by count versions (uint32, padded to 8 bytes in all). Result body: count
+	 * versions as they are now (padded alike), then only those rows, in the keys' order, whose version differs from the one
+	 * given, or for which 0 was given. A row's version goes up by one with each push that is applied to it; 0: no such row. */
+	WIRE_VERSIONS = 1 << 1,
 };
 
 struct wire_op {
 	uint8_t kind;
-	uint8_t dtype; /* enum star_dtype of the rows or gradients in this request; must be the object's */
-	uint16_t flags;
+	uint8_t dtype;	      /* enum star_dtype of the gradients in this request; 0 without */
+	uint8_t result_dtype; /* of the rows in its result; 0 without */
+	uint8_t flags;
 	uint32_t object;     /* id in the catalogue */
 	uint32_t count;	     /* keys, 1 to WIRE_KEYS_MAX */
 	uint32_t dim;	     /* elements a row; must be the object's */
 	uint32_t body_bytes; /* without the padding */
 	float rate;	     /* push: learning rate, or 0 for the object's own */
-	uint64_t step;	     /* the worker's training step */
+	uint64_t step;	     /* the worker's training step, from 1; 0: it does not count them */
+	uint64_t version;    /* push: wire_result.version of the last pull that the gradient comes from; 0: unknown */
+	float scale;	     /* push: on each gradient; 0: 1 */
+	uint32_t reserved;   /* 0 */
 };
-_Static_assert(sizeof(struct wire_op) == 32, "wire_op");
+_Static_assert(sizeof(struct wire_op) == 48, "wire_op");
 
 struct wire_result {
 	uint32_t object;
 	uint32_t count;
 	uint32_t dim;
 	uint32_t body_bytes; /* without the padding */
+	uint64_t version;    /* push operations that this shard has applied to the object so far */
 };
-_Static_assert(sizeof(struct wire_result) == 16, "wire_result");
+_Static_assert(sizeof(struct wire_result) == 24, "wire_result");
 
 static inline uint32_t wire_padded(uint32_t bytes)
 {
 	return (bytes + 7) & ~UINT32_C(7);
 }
 
-/* Body sizes of an operation's request and result; 64 bits, since count and dim may still be unchecked. */
-static inline uint64_t wire_pull_request_bytes(uint64_t count)
+/* Bytes of count versions in a body. */
+static inline uint64_t wire_versions_bytes(uint64_t count)
 {
-	return count * sizeof(uint64_t);
+	return (count * sizeof(uint32_t) + 7) & ~UINT64_C(7);
 }
 
-static inline uint64_t wire_push_request_bytes(uint64_t count, uint64_t dim, unsigned element_bytes)
+/* The size of an operation's body, and the most that its result's may have (what is not all of it: a pull with versions). count is
+ * up to WIRE_KEYS_MAX and dim to WIRE_DIM_MAX: check them first. */
+static inline uint64_t wire_op_bytes(const struct wire_op *op)
 {
-	return count * sizeof(uint64_t) + count * dim * element_bytes;
+	const bool push = op->kind == WIRE_PUSH || op->kind == WIRE_PUSH_PULL;
+
+	return op->count * (uint64_t)sizeof(uint64_t) + (push ? op->count * dtype_row_bytes(op->dtype, op->dim) : 0) +
+	       (op->flags & WIRE_VERSIONS ? wire_versions_bytes(op->count) : 0);
 }
 
-static inline uint64_t wire_pull_result_bytes(uint64_t count, uint64_t dim, unsigned element_bytes)
+static inline uint64_t wire_op_result_bytes(const struct wire_op *op)
 {
-	return count * dim * element_bytes;
+	const bool pull = op->kind == WIRE_PULL || op->kind == WIRE_PUSH_PULL;
+
+	return (pull ? op->count * dtype_row_bytes(op->result_dtype, op->dim) : 0) +
+	       (op->flags & WIRE_VERSIONS ? wire_versions_bytes(op->count) : 0);
 }
 
 /* Checks magic, version, opcode and payload_bytes. Returns WIRE_OK or WIRE_BAD_FRAME; *why, if given, gets a sentence. */

@@ -4,47 +4,159 @@
  *
  * A variable is kept as a table: its elements, in row-major order, are cut into blocks of block_elements (the last one
  * padded with elements that nobody reads), and block b is the row of key b. So a variable is spread over the
- * partitions like any table, and the store knows rows only.
+ * partitions like any table, and the store knows rows only. A `whole` variable has all its blocks in one home partition, that of
+ * its name and key 0.
  */
 #ifndef WIRE_OBJECT_H
 #define WIRE_OBJECT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "optim/options.h"
 #include "star_error.h"
 #include "wire/frame.h"
 
 enum object_kind { OBJECT_TABLE = 1, OBJECT_VARIABLE = 2 };
 
+/* X(NAME, number, "name", text). fan_in and fan_out of glorot and he are those of the table: 1 and dim; of a variable: of its
+ * last two dimensions, times the product of the others (docs/libstar.rst). */
+#define OBJECT_INITIALIZERS(X) \
+	X(ZEROS, 1, "zeros", "0") \
+	X(CONSTANT, 2, "constant", "scale") \
+	X(UNIFORM, 3, "uniform", "mean + [-scale, scale)") \
+	X(NORMAL, 4, "normal", "mean and standard deviation scale") \
+	X(ONES, 5, "ones", "1") \
+	X(TRUNCATED_NORMAL, 6, "truncated_normal", "normal, drawn again beyond two standard deviations") \
+	X(GLOROT_UNIFORM, 7, "glorot_uniform", "uniform, sqrt(6 / (fan_in + fan_out))") \
+	X(GLOROT_NORMAL, 8, "glorot_normal", "truncated normal of variance 2 / (fan_in + fan_out)") \
+	X(HE_UNIFORM, 9, "he_uniform", "uniform, sqrt(6 / fan_in)") \
+	X(HE_NORMAL, 10, "he_normal", "truncated normal of variance 2 / fan_in")
+
 enum object_initializer {
-	OBJECT_ZEROS = 1,
-	OBJECT_CONSTANT = 2, /* scale everywhere */
-	OBJECT_UNIFORM = 3,  /* uniform in [-scale, scale) */
-	OBJECT_NORMAL = 4,   /* mean 0, standard deviation scale */
+#define X(NAME, number, name, text) OBJECT_##NAME = number,
+	OBJECT_INITIALIZERS(X)
+#undef X
 };
 
-enum object_optimizer { OBJECT_SGD = 1, OBJECT_ADAGRAD = 2 };
+/* X(NAME, number, "name", text): the learning rate at a push's step t (from 0), as a factor on rate. Warm-up: first
+ * (t + 1) / warmup_steps, then the schedule with t - warmup_steps. Cosine: Loshchilov, Hutter, ICLR 2017. */
+#define OBJECT_SCHEDULES(X) \
+	X(CONSTANT, 1, "constant", "1") \
+	X(EXPONENTIAL, 2, "exponential", "schedule_rate ^ (t / schedule_steps)") \
+	X(COSINE, 3, "cosine", "half a cosine from 1 to schedule_rate in schedule_steps, and stays there")
+
+#define OBJECT_FILTERS(X) \
+	X(NONE, 1, "none", "every key has a row from the first") \
+	X(COUNTER, 2, "counter", "a counter for each key: DeepRec's CounterFilter") \
+	X(BLOOM, 3, "bloom", "a counting Bloom filter: DeepRec's CBFFilter")
+
+/* What happens when a new row has no room. */
+#define OBJECT_FULLS(X) \
+	X(REFUSE, 1, "refuse", "the request is refused") \
+	X(EVICT_LRU, 2, "evict_lru", "a row that was long not used goes") \
+	X(EVICT_LFU, 3, "evict_lfu", "a row that was seldom used goes")
+
+/* What becomes of a gradient with NaN or infinities; each is counted. */
+#define OBJECT_NONFINITES(X) \
+	X(REFUSE, 1, "refuse", "the request is refused whole") \
+	X(CLIP, 2, "clip", "NaN counts as 0, an infinity as the greatest finite number") \
+	X(PASS, 3, "pass", "it is applied")
+
+#define X(NAME, number, name, text) SCHEDULE_##NAME = number,
+enum object_schedule { OBJECT_SCHEDULES(X) };
+#undef X
+#define X(NAME, number, name, text) FILTER_##NAME = number,
+enum object_filter { OBJECT_FILTERS(X) };
+#undef X
+#define X(NAME, number, name, text) FULL_##NAME = number,
+enum object_full { OBJECT_FULLS(X) };
+#undef X
+#define X(NAME, number, name, text) NONFINITE_##NAME = number,
+enum object_nonfinite { OBJECT_NONFINITES(X) };
+#undef X
 
 enum { OBJECT_NDIM_MAX = 8 };
 
 struct object_spec {
 	uint32_t id; /* given by the catalogue, from 1 */
 	uint8_t kind;
-	uint8_t dtype;
+	uint8_t dtype; /* as stored */
 	uint8_t initializer;
-	uint8_t optimizer;
-	uint32_t dim; /* elements of a row; of a variable: of a block */
+	uint8_t schedule;
+	uint8_t filter;
+	uint8_t full;
+	uint8_t nonfinite;
+	uint8_t whole;	    /* variables: all blocks in one home partition */
+	uint8_t master;	    /* narrow types: float32 values beside them, which the optimizer works on */
+	uint8_t stochastic; /* narrow types: stochastic rounding instead of to nearest */
+	uint8_t versions;   /* rows count their pushes; variables always do */
+	uint8_t staleness; /* rate / max(1, pushes that the shard's table had since the worker last pulled): ElasticDL's */
+	uint32_t dim;	   /* elements of a row; of a variable: of a block */
 	uint32_t ndim;
 	uint64_t shape[OBJECT_NDIM_MAX]; /* variables */
 	uint64_t seed;
-	float scale;		   /* of the initializer */
-	float rate;		   /* learning rate */
-	float epsilon;		   /* Adagrad: stands outside the square root */
-	float initial_accumulator; /* Adagrad: the slot's first value */
+	float scale, mean; /* of the initializer */
+	struct optim_options optim;
+	uint64_t warmup_steps, schedule_steps;
+	float schedule_rate;
+	float clip_global_norm; /* whole variables: of the gradient of the whole; 0: not */
+	/* Admission: a key has a row from its filter_frequency-th pull or push on; before, it reads filter_value. */
+	uint32_t filter_frequency;
+	float filter_value;
+	uint64_t filter_keys; /* Bloom: distinct keys that it is laid out for, in all, and ... */
+	float filter_error;   /* ... its share of keys admitted early at that number */
+	/* Eviction. */
+	uint64_t steps_to_live; /* rows not pushed or pulled for so many training steps; 0: for ever */
+	float l2_threshold;	/* rows whose half sum of squares is below; 0: none (DeepRec's l2_weight_threshold) */
+	uint64_t rows_max;	/* of the table, over all shards; 0: as the memory has */
 	char name[WIRE_NAME_MAX + 1];
 };
 
-/* Checks names, types, sizes and numbers; fills in a variable's dim. 0, or -EINVAL with a sentence. */
+/* One member of a spec for JSON, star_spec.options, help and comparison: every one after `dim` and `shape`, the optimizer's kind
+ * apart, which the optimizer's own members follow from. */
+enum object_option_type { OPTION_FLOAT, OPTION_U32, OPTION_U64, OPTION_SWITCH, OPTION_NAME };
+struct object_option {
+	const char *name;
+	uint8_t type;
+	uint8_t of_optimizer; /* its default is the optimizer's, and so is whether it has any use */
+	uint16_t offset;      /* in object_spec */
+	double least, most, standard;
+	const char *(*name_of)(unsigned number); /* OPTION_NAME: numbers from 1 on; NULL beyond the last */
+	const char *text;
+};
+extern const struct object_option object_options[]; /* ended by one without a name */
+extern const unsigned object_options_count;
+
+/* Its value: of all types but OPTION_FLOAT, which is a number. */
+uint64_t object_option_whole(const struct object_option *option, const struct object_spec *spec);
+float object_option_float(const struct object_option *option, const struct object_spec *spec);
+void object_option_set(const struct object_option *option, struct object_spec *spec, uint64_t whole, float number);
+
+/* Whether the member has any use for a spec with this optimizer. */
+bool object_option_used(const struct object_option *option, unsigned optimizer);
+
+/* The number of a name of an OPTION_NAME; 0 for none. */
+unsigned object_option_parse(const struct object_option *option, const char *name);
+
+/* Writes its value as object_spec_options takes it ("0.1", "cosine"), its default, or what is possible ("0 to 1",
+ * "constant, cosine"). Returns text. */
+enum { OBJECT_OPTION_TEXT = 160 };
+const char *object_option_text(const struct object_option *option, const struct object_spec *spec,
+			       char text[static OBJECT_OPTION_TEXT]);
+const char *object_option_possible(const struct object_option *option, char text[static OBJECT_OPTION_TEXT]);
+
+/* The shortest decimal number that reads back as this float: "0.1", not "0.100000001". */
+const char *object_float_text(float number, char text[static OBJECT_OPTION_TEXT]);
+
+/* Sets the optimizer's kind, and all options at their defaults. */
+void object_spec_defaults(struct object_spec *spec, unsigned optimizer);
+
+/* "beta1=0.8, filter=counter" into spec; an unknown name is answered by the nearest one. NULL: nothing. */
+int object_spec_options(struct object_spec *spec, const char *text, struct star_error *err);
+
+/* Checks names, types, sizes, numbers, and what goes with what; fills in what follows from it: a variable's dim, and that its rows
+ * have versions. 0, or -EINVAL with a sentence. */
 int object_spec_check(struct object_spec *spec, struct star_error *err);
 
 /* Equal but for the id? If not, a sentence with both sides, and -EEXIST. */
@@ -54,10 +166,17 @@ int object_spec_same(const struct object_spec *have, const struct object_spec *w
 uint64_t object_elements(const struct object_spec *spec);
 uint64_t object_blocks(const struct object_spec *spec);
 
+/* The learning rate of a push at that step, from 1 as pushes carry it: schedule and warm-up on rate. The same bits everywhere. */
+float object_rate(const struct object_spec *spec, float rate, uint64_t step);
+
+/* The key that a row's partition follows from. */
+static inline uint64_t object_partition_key(const struct object_spec *spec, uint64_t key)
+{
+	return spec->whole ? 0 : key;
+}
+
 const char *object_kind_name(unsigned kind);
 const char *object_initializer_name(unsigned initializer);
-const char *object_optimizer_name(unsigned optimizer);
 unsigned object_initializer_parse(const char *name);
-unsigned object_optimizer_parse(const char *name);
 
 #endif

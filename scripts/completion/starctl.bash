@@ -4,7 +4,7 @@
 _starctl()
 {
 	local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" word
-	local -a given=()
+	local -a given=() node=()
 	local -i i
 
 	case "$previous" in
@@ -21,7 +21,10 @@ _starctl()
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		word="${COMP_WORDS[i]}"
 		case "$word" in
-		--socket | --address) ((i++)) ;;
+		--socket | --address)
+			node=("$word" "${COMP_WORDS[i + 1]}")
+			((i++))
+			;;
 		-*) ;;
 		*) given+=("$word") ;;
 		esac
@@ -30,6 +33,24 @@ _starctl()
 	"config check" | "config print" | "endpoint-map check")
 		mapfile -t COMPREPLY < <(compgen -f -- "$current")
 		compopt -o filenames 2>/dev/null
+		return
+		;;
+	esac
+	case "${given[*]}" in
+	"tables show" | "tables sweep") # the names of the node that would be asked
+		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" "${node[@]}" --json tables 2>/dev/null |
+			sed -n 's/^    "name": "\([^" ]*\)",$/\1/p')" -- "$current")
+		return
+		;;
+	"tables options")
+		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" tables options 2>/dev/null |
+			sed -n 's/^optimizer: //p' | tr -d ,)" -- "$current")
+		return
+		;;
+	"tables create "*)
+		mapfile -t COMPREPLY < <(compgen -S = -W "dim shape dtype optimizer $("${COMP_WORDS[0]}" tables options \
+			2>/dev/null | sed -n 's/^\([a-z0-9_]*\) = .*/\1/p')" -- "$current")
+		compopt -o nospace 2>/dev/null
 		return
 		;;
 	esac

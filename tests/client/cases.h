@@ -28,6 +28,16 @@ bool pull_works(struct bench *b);
 /* steering.c */
 void source_ports_lead_to_the_reactor(void);
 
+/* An operation as a line. */
+#define OP(what, flag, of, which, n, speed, memory, ...) \
+	{ \
+		.kind = what, .flags = flag, .table = of, .keys = which, .count = n, .rate = speed, .values = memory, \
+		__VA_ARGS__ \
+	}
+
+/* Refused with -EINVAL and that sentence, by each way to start it. */
+void refuse_op(struct bench *b, struct star_op op, const char *says);
+
 /* calls.c */
 void pull_and_push_over_reactors(void);
 void one_frame_a_reactor_carries_all_operations(void);
@@ -44,6 +54,18 @@ void open_waits_for_all_tasks(void);
 void open_says_what_is_wrong(void);
 void environment_is_read(void);
 void shared_library_exports_the_api_only(void);
+
+/* tables.c */
+void values_have_the_type_that_is_asked_for(void);
+void push_pull_is_one_trip(void);
+void deletes_and_conditional_pulls_go_apart(void);
+void only_what_is_new_is_written(void);
+void rows_of_variables_are_gathered_and_scattered(void);
+void whole_variables_go_to_one_reactor(void);
+void pulled_versions_go_with_pushes(void);
+void gradients_are_clipped_by_their_norm(void);
+void sizes_are_told(void);
+void nonsense_about_types_and_variables_is_refused(void);
 
 /* async.c */
 void callbacks_run_once_elsewhere(void);

@@ -52,6 +52,7 @@ void a_bad_node_fails_the_call_and_is_reconnected(void)
 		{ FAULT_SHORT_PAYLOAD, -EPROTO, "payload of the wrong length" },
 		{ FAULT_WRONG_COUNT, -EPROTO, "not those of the request" },
 		{ FAULT_WRONG_OBJECT, -EPROTO, "not those of the request" },
+		{ FAULT_WRONG_BODY, -EPROTO, "not those of the request" },
 		{ FAULT_GARBAGE, -EPROTO, "not a reply frame" },
 		{ FAULT_LONG_SENTENCE, -EPROTO, "sentence over the limit" },
 	};
@@ -319,19 +320,13 @@ void statuses_become_errno(void)
 		unsigned status;
 		int code;
 	} cases[] = {
-		{ WIRE_BAD_FRAME, -EPROTO },
-		{ WIRE_BAD_CHECKSUM, -EBADMSG },
-		{ WIRE_BAD_REQUEST, -EPROTO },
-		{ WIRE_WRONG_SHARD, -EPROTO },
-		{ WIRE_UNKNOWN_OBJECT, -ENOENT },
-		{ WIRE_WRONG_DIM, -EINVAL },
-		{ WIRE_WRONG_TYPE, -EINVAL },
-		{ WIRE_NO_KEYS, -EINVAL },
-		{ WIRE_OVER_LIMIT, -E2BIG },
-		{ WIRE_NO_MEMORY, -ENOSPC },
-		{ WIRE_DEADLINE, -ETIMEDOUT },
-		{ WIRE_SHUTTING_DOWN, -ECONNRESET },
-		{ 200, -EPROTO },
+		{ WIRE_BAD_FRAME, -EPROTO },	  { WIRE_BAD_CHECKSUM, -EBADMSG },
+		{ WIRE_BAD_REQUEST, -EPROTO },	  { WIRE_WRONG_SHARD, -EPROTO },
+		{ WIRE_UNKNOWN_OBJECT, -ENOENT }, { WIRE_WRONG_DIM, -EINVAL },
+		{ WIRE_WRONG_TYPE, -EINVAL },	  { WIRE_NO_KEYS, -EINVAL },
+		{ WIRE_OVER_LIMIT, -E2BIG },	  { WIRE_NO_MEMORY, -ENOSPC },
+		{ WIRE_DEADLINE, -ETIMEDOUT },	  { WIRE_SHUTTING_DOWN, -ECONNRESET },
+		{ WIRE_NOT_FINITE, -EDOM },	  { 200, -EPROTO },
 	};
 	struct bench b = bench_start(1, 1, DIM);
 	struct star_error err = { 0 };

@@ -36,7 +36,8 @@ enum peer_fault {
 	FAULT_SHORT_PAYLOAD, /* well-formed, but 8 bytes shorter than the results */
 	FAULT_WRONG_COUNT,   /* a result of one row more than asked for */
 	FAULT_WRONG_OBJECT,
-	FAULT_TWICE, /* the answer comes twice */
+	FAULT_WRONG_BODY, /* a result's body is one row longer */
+	FAULT_TWICE,	  /* the answer comes twice */
 	FAULT_GARBAGE,
 	FAULT_STATUS,	     /* peer.status with peer.sentence */
 	FAULT_LONG_SENTENCE, /* an error with 4000 bytes of text */
@@ -46,7 +47,8 @@ struct peer_row {
 	bool used;
 	uint32_t object;
 	uint64_t key;
-	uint32_t applied; /* pushes; duplicates in one push count once */
+	uint32_t applied; /* pushes; duplicates in one push count once. Its version is one more */
+	bool deleted;	  /* begins anew when it is asked for again */
 	float *values;
 };
 
@@ -58,6 +60,7 @@ struct peer_reactor {
 	pthread_t thread;
 	struct peer_row *rows;
 	uint32_t rows_size;
+	uint64_t pushes[PEER_OBJECTS_MAX + 1]; /* by object */
 };
 
 struct peer_connection {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/crc32.h"
+#include "tensor/convert.h"
 #include "wire/layout.h"
 
 struct reply {
@@ -20,7 +21,8 @@ struct reply {
 uint32_t peer_owner(const struct peer *p, const struct object_spec *spec, uint64_t key)
 {
 	return layout_owner(p->partitions, p->active_nodes * p->reactors_per_node,
-			    layout_partition(hash_key(hash_name(spec->name), key), p->partitions));
+			    layout_partition(hash_key(hash_name(spec->name), object_partition_key(spec, key)),
+					     p->partitions));
 }
 
 static bool read_all(int fd, void *to, size_t bytes)
@@ -53,7 +55,8 @@ static struct peer_row *row_of(struct peer_reactor *r, const struct object_spec 
 
 	while (r->rows[at].used && (r->rows[at].object != spec->id || r->rows[at].key != key))
 		at = (at + 1) % r->rows_size;
-	if (!r->rows[at].used) {
+	if (!r->rows[at].used || r->rows[at].deleted) {
+		free(r->rows[at].values);
 		r->rows[at] = (struct peer_row){ .used = true, .object = spec->id, .key = key };
 		r->rows[at].values = malloc(spec->dim * sizeof(float));
 		for (uint32_t e = 0; e < spec->dim; e++)
@@ -66,8 +69,11 @@ static struct peer_row *row_of(struct peer_reactor *r, const struct object_spec 
 static void push(struct peer_reactor *r, const struct object_spec *spec, const struct wire_op *op, const char *body)
 {
 	const char *gradients = body + op->count * sizeof(uint64_t);
+	const size_t row_bytes = dtype_row_bytes(op->dtype, spec->dim);
 	struct peer_row **seen = calloc(op->count, sizeof(*seen));
 	uint32_t *before = calloc(op->count, sizeof(*before));
+	static float floats[WIRE_DIM_MAX], scratch[WIRE_DIM_MAX];
+	static double aligned[WIRE_DIM_MAX];
 
 	for (uint32_t i = 0; i < op->count; i++) {
 		struct peer_row *row;
@@ -77,15 +83,14 @@ static void push(struct peer_reactor *r, const struct object_spec *spec, const s
 		row = row_of(r, spec, key);
 		seen[i] = row;
 		before[i] = row->applied;
-		for (uint32_t e = 0; e < spec->dim; e++) {
-			float g;
-
-			memcpy(&g, gradients + (i * (size_t)spec->dim + e) * sizeof(g), sizeof(g));
-			row->values[e] -= g;
-		}
+		memcpy(aligned, gradients + i * row_bytes, row_bytes);
+		convert_row(floats, STAR_FLOAT32, aligned, op->dtype, spec->dim, scratch);
+		for (uint32_t e = 0; e < spec->dim; e++)
+			row->values[e] -= floats[e] * (op->scale != 0 ? op->scale : 1);
 	}
 	for (uint32_t i = 0; i < op->count; i++)
 		seen[i]->applied = before[i] + 1;
+	r->pushes[spec->id]++;
 	free(before);
 	free(seen);
 }
@@ -96,14 +101,55 @@ static void put(struct reply *reply, const void *from, size_t bytes)
 	reply->used += bytes;
 }
 
-static void pull(struct peer_reactor *r, const struct object_spec *spec, const struct wire_op *op, const char *body,
-		 struct reply *reply)
+static uint32_t erase(struct peer_reactor *r, const struct object_spec *spec, const struct wire_op *op,
+		      const char *body)
 {
+	uint32_t deleted = 0;
+
 	for (uint32_t i = 0; i < op->count; i++) {
+		struct peer_row *row;
 		uint64_t key;
 
 		memcpy(&key, body + i * sizeof(key), sizeof(key));
-		put(reply, row_of(r, spec, key)->values, spec->dim * sizeof(float));
+		row = row_of(r, spec, key);
+		deleted += !row->deleted;
+		row->deleted = true;
+	}
+	return deleted;
+}
+
+/* The rows, or with versions only those that are not as given. */
+static void pull(struct peer_reactor *r, const struct object_spec *spec, const struct wire_op *op, const char *body,
+		 struct reply *reply)
+{
+	const bool conditional = op->flags & WIRE_VERSIONS;
+	const char *given = body + op->count * sizeof(uint64_t);
+	static const char zeros[8];
+	static float scratch[WIRE_DIM_MAX];
+	static double to[WIRE_DIM_MAX];
+	uint64_t key;
+
+	for (uint32_t i = 0; i < op->count && conditional; i++) {
+		uint32_t version;
+
+		memcpy(&key, body + i * sizeof(key), sizeof(key));
+		version = row_of(r, spec, key)->applied + 1;
+		put(reply, &version, sizeof(version));
+	}
+	if (conditional)
+		put(reply, zeros, wire_versions_bytes(op->count) - op->count * sizeof(uint32_t));
+	for (uint32_t i = 0; i < op->count; i++) {
+		const struct peer_row *row;
+		uint32_t version = 0;
+
+		memcpy(&key, body + i * sizeof(key), sizeof(key));
+		row = row_of(r, spec, key);
+		if (conditional)
+			memcpy(&version, given + i * sizeof(version), sizeof(version));
+		if (version == row->applied + 1)
+			continue;
+		convert_row(to, op->result_dtype, row->values, STAR_FLOAT32, spec->dim, scratch);
+		put(reply, to, dtype_row_bytes(op->result_dtype, spec->dim));
 	}
 }
 
@@ -113,17 +159,18 @@ static const struct object_spec *check_op(struct peer_reactor *r, const struct w
 {
 	struct peer *p = r->peer;
 	const struct object_spec *spec;
-	uint64_t expected;
+	const bool pushes = op->kind == WIRE_PUSH || op->kind == WIRE_PUSH_PULL;
+	const bool pulls = op->kind == WIRE_PULL || op->kind == WIRE_PUSH_PULL;
 
 	if (op->object < 1 || op->object > p->objects_count) {
 		*status = WIRE_UNKNOWN_OBJECT;
 		return NULL;
 	}
 	spec = &p->objects[op->object - 1];
-	expected = op->kind == WIRE_PULL ? wire_pull_request_bytes(op->count)
-					 : wire_push_request_bytes(op->count, op->dim, 4);
-	if (op->count < 1 || op->dim != spec->dim || op->dtype != spec->dtype || op->body_bytes != expected ||
-	    wire_padded(op->body_bytes) > left || (op->kind != WIRE_PULL && op->kind != WIRE_PUSH)) {
+	if (op->count < 1 || op->count > WIRE_KEYS_MAX || op->dim != spec->dim || op->kind < WIRE_PULL ||
+	    op->kind > WIRE_DELETE || (pushes ? !dtype_is_real(op->dtype) : op->dtype) || op->reserved ||
+	    (pulls ? !dtype_is_real(op->result_dtype) : op->result_dtype) || (!pushes && op->version) ||
+	    op->body_bytes != wire_op_bytes(op) || wire_padded(op->body_bytes) > left) {
 		*status = WIRE_BAD_REQUEST;
 		return NULL;
 	}
@@ -140,13 +187,34 @@ static const struct object_spec *check_op(struct peer_reactor *r, const struct w
 	return *status == WIRE_OK ? spec : NULL;
 }
 
+/* Executes an operation, and puts its result. */
+static void run(struct peer_reactor *r, const struct object_spec *spec, const struct wire_op *op, const char *body,
+		struct reply *reply)
+{
+	struct wire_result result = { .object = op->object, .count = op->count, .dim = op->dim };
+	const size_t at = reply->used;
+	static const char zeros[8];
+
+	put(reply, &result, sizeof(result));
+	if (op->kind == WIRE_PUSH || op->kind == WIRE_PUSH_PULL)
+		push(r, spec, op, body);
+	if (op->kind == WIRE_PULL || op->kind == WIRE_PUSH_PULL)
+		pull(r, spec, op, body, reply);
+	if (op->kind == WIRE_DELETE)
+		result.count = erase(r, spec, op, body);
+	result.version = r->pushes[spec->id];
+	result.body_bytes = (uint32_t)(reply->used - at - sizeof(result));
+	memcpy(reply->bytes + at, &result, sizeof(result));
+	put(reply, zeros, wire_padded(result.body_bytes) - result.body_bytes);
+}
+
 /* With the peer's lock. */
 static enum wire_status execute(struct peer_reactor *r, const struct wire_frame *frame, const char *payload,
 				struct reply *reply)
 {
 	enum wire_status status = WIRE_OK;
 	uint32_t keys = 0, ops = 0;
-	static const char zeros[8];
+	bool pushes = false, apart = false;
 
 	if (frame->epoch != r->peer->epoch)
 		return WIRE_STALE_LAYOUT;
@@ -155,7 +223,6 @@ static enum wire_status execute(struct peer_reactor *r, const struct wire_frame 
 	reply->used = sizeof(struct wire_frame);
 	for (size_t at = 0; at < frame->payload_bytes;) {
 		const struct object_spec *spec;
-		struct wire_result result;
 		struct wire_op op;
 
 		if (frame->payload_bytes - at < sizeof(op))
@@ -165,24 +232,18 @@ static enum wire_status execute(struct peer_reactor *r, const struct wire_frame 
 		spec = check_op(r, &op, frame->payload_bytes - at, payload + at, &status);
 		if (!spec)
 			return status;
-		result = (struct wire_result){ .object = op.object, .count = op.count, .dim = op.dim };
-		if (op.kind == WIRE_PULL)
-			result.body_bytes = (uint32_t)wire_pull_result_bytes(op.count, op.dim, 4);
-		put(reply, &result, sizeof(result));
 		r->peer->last_op = op;
-		if (op.kind == WIRE_PULL)
-			pull(r, spec, &op, payload + at, reply);
-		else
-			push(r, spec, &op, payload + at);
-		put(reply, zeros, wire_padded(result.body_bytes) - result.body_bytes);
+		run(r, spec, &op, payload + at, reply);
 		at += wire_padded(op.body_bytes);
 		keys += op.count;
 		ops++;
+		pushes |= op.kind == WIRE_PUSH || op.kind == WIRE_PUSH_PULL;
+		apart |= op.kind == WIRE_DELETE || op.flags & WIRE_VERSIONS;
 	}
 	r->peer->keys += keys;
 	if (keys > WIRE_KEYS_MAX || ops > WIRE_OPS_MAX || ops < 1 || reply->used - sizeof(*frame) > WIRE_PAYLOAD_MAX)
 		return WIRE_OVER_LIMIT;
-	return WIRE_OK;
+	return pushes && apart ? WIRE_BAD_REQUEST : WIRE_OK;
 }
 
 static void seal(struct reply *reply, const struct wire_frame *request, enum wire_status status)
@@ -225,6 +286,8 @@ static void falsify(struct reply *reply, enum peer_fault fault)
 		result->count++;
 	else if (fault == FAULT_WRONG_OBJECT)
 		result->object++;
+	else if (fault == FAULT_WRONG_BODY)
+		result->body_bytes += 8;
 	frame.payload_bytes = (uint32_t)(reply->used - sizeof(frame));
 	if (fault == FAULT_HUGE_LENGTH)
 		frame.payload_bytes = UINT32_MAX;

@@ -5,6 +5,8 @@
 
 #define CONTROL_CASES(X) \
 	X(object_round_trips) \
+	X(options_round_trip) \
+	X(the_longest_catalogue_fits_in_a_request) \
 	X(each_malformed_member_of_an_object_is_named) \
 	X(each_malformed_shape_of_a_variable_is_refused) \
 	X(layout_round_trips) \
@@ -49,6 +51,7 @@
 	X(a_node_that_does_not_fit_is_refused_with_the_reason) \
 	X(malformed_joins_are_refused) \
 	X(malformed_installs_are_refused) \
+	X(sweeps_go_to_every_node) \
 	X(a_restarted_node_gets_the_catalogue_and_all_a_new_layout) \
 	X(a_node_may_come_back_with_other_reactors) \
 	X(a_restarted_task_0_gets_its_catalogue_from_the_others) \
@@ -61,6 +64,7 @@
 	X(every_command_has_its_help_and_words) \
 	X(a_node_that_is_not_there_is_status_1) \
 	X(nodes_are_shown) \
+	X(tables_are_made_shown_and_swept) \
 	X(a_full_status_is_laid_out) \
 	X(connections_are_shown_as_ss_does) \
 	X(filters_of_connections_are_checked) \

@@ -446,6 +446,8 @@ void malformed_installs_are_refused(void)
 		{ "{\"layout\": {}}", "\"epoch\" is missing" },
 		{ "{\"layout\": {\"epoch\": 1, \"cluster_reactors\": 2, \"first_reactor\": 2}}", "0 to 1, not 2" },
 		{ "{\"tables\": 1}", "no member" },
+		{ "{\"sweep\": 1}", "\"sweep\" must be a string" },
+		{ "{\"sweep\": \"words\"}", "\"words\" has nothing to evict by" },
 	};
 	struct cluster cluster;
 	struct star_error err = { 0 };
@@ -469,5 +471,34 @@ void malformed_installs_are_refused(void)
 	json_object_set_new(params, "id", json_integer(1));
 	CHECK(call(cluster.nodes[1].address, "install", json_pack("{s:o}", "object", params), &err) == NULL);
 	CHECK_HAS(err.text, "object 1 is \"words\" on PS task 1, not \"others\"");
+	cluster_fini(&cluster);
+}
+
+void sweeps_go_to_every_node(void)
+{
+	struct cluster cluster;
+	struct star_error err = { 0 };
+	json_t *params = table_json("words", 8), *result;
+
+	cluster_init(&cluster, 2);
+	cluster_start(&cluster);
+	json_object_set_new(params, "l2_threshold", json_real(0.5));
+	json_decref(call(cluster.nodes[0].address, "create", params, &err));
+	CHECK(call(cluster.nodes[0].address, "sweep", json_pack("{s:s}", "name", "word"), &err) == NULL);
+	CHECK_INT(err.code, -ENOENT);
+	CHECK_HAS(err.text, "there is no table \"word\"; did you mean \"words\"?");
+	/* Whoever is asked: it is passed on to PS task 0. */
+	result = call(cluster.nodes[1].address, "sweep", json_pack("{s:s}", "name", "words"), &err);
+	CHECK_INT(json_integer_value(json_object_get(result, "nodes")), 2);
+	json_decref(result);
+	CHECK_UINT(cluster.nodes[0].plane.swept, 1);
+	CHECK_UINT(cluster.nodes[1].plane.swept, 1);
+	set_fail(&cluster.nodes[1], -ETIMEDOUT);
+	CHECK(call(cluster.nodes[0].address, "sweep", json_pack("{s:s}", "name", "words"), &err) == NULL);
+	CHECK_INT(err.code, -ETIMEDOUT);
+	CHECK_HAS(err.text, "\"words\" is not swept on PS task 1 and those after it: reactor 0 does not answer");
+	CHECK(call(cluster.nodes[0].address, "sweep", NULL, &err) == NULL);
+	CHECK_HAS(err.text, "\"name\" is missing");
+	CHECK(!cluster.nodes[0].plane.collided && !cluster.nodes[1].plane.collided);
 	cluster_fini(&cluster);
 }

@@ -56,6 +56,37 @@ static int fake_set_layout(void *ctx, uint32_t epoch, uint32_t cluster_reactors,
 	return rc;
 }
 
+static int fake_sweep(void *ctx, const struct object_spec *spec, struct star_error *err)
+{
+	struct fake_plane *p = ctx;
+	int rc = 0;
+
+	pthread_mutex_lock(&p->lock);
+	p->collided |= p->inside > 0;
+	if (p->fail) {
+		rc = star_error_set(err, p->fail, "reactor 0 does not answer");
+	} else {
+		p->swept = spec->id;
+		p->sweep_left = 3;
+	}
+	pthread_mutex_unlock(&p->lock);
+	return rc;
+}
+
+/* A sweep takes three looks. */
+static json_t *fake_object_status(void *ctx, const struct object_spec *spec)
+{
+	struct fake_plane *p = ctx;
+	unsigned left = 0;
+
+	pthread_mutex_lock(&p->lock);
+	if (p->swept == spec->id && p->sweep_left)
+		left = --p->sweep_left;
+	pthread_mutex_unlock(&p->lock);
+	return json_pack("{s:i, s:i, s:i, s:i, s:i}", "rows", 7 * (int)spec->id, "memory_bytes", 65536, "pushes", 3,
+			 "evicted", p->swept == spec->id ? 4 : 0, "sweep_left", (int)left);
+}
+
 static json_t *fake_status(void *ctx)
 {
 	return json_pack("{s:b, s:[{s:i, s:i, s:{s:i, s:i}}], s:s}", "polling", false, "reactors", "index", 0,
@@ -148,8 +179,8 @@ bool node_start(struct cluster *cluster, unsigned task, uint32_t incarnation)
 	const struct control_options options = {
 		.config = &node->config,
 		.incarnation = incarnation,
-		.data_plane = { &node->plane, fake_install, fake_set_layout, fake_status, fake_connections,
-				fake_shutdown },
+		.data_plane = { &node->plane, fake_install, fake_set_layout, fake_sweep, fake_object_status,
+				fake_status, fake_connections, fake_shutdown },
 	};
 
 	memset(&node->plane, 0, sizeof(node->plane));

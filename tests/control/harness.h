@@ -34,7 +34,9 @@ struct fake_plane {
 	int fail;	  /* what installs return, when not 0 */
 	int fail_layout;  /* the same for set_layout */
 	unsigned shutdowns;
-	char asked[128]; /* of connections: reactor, state, peer, limit */
+	char asked[128];     /* of connections: reactor, state, peer, limit */
+	uint32_t swept;	     /* the object that was asked for last */
+	unsigned sweep_left; /* looks that its sweep still takes */
 };
 
 struct node {

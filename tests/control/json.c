@@ -7,26 +7,17 @@
 #include <float.h>
 #include <stdlib.h>
 
-#include "control/nearest.h"
+#include "base/nearest.h"
+#include "control/jsonrpc.h"
 #include "control/object_json.h"
 #include "tensor/dtype.h"
 
 static struct object_spec table_spec(void)
 {
-	struct object_spec spec = {
-		.kind = OBJECT_TABLE,
-		.dtype = STAR_FLOAT32,
-		.initializer = OBJECT_UNIFORM,
-		.optimizer = OBJECT_ADAGRAD,
-		.dim = 64,
-		.seed = 42,
-		.scale = 0.1f,
-		.rate = 0.025f,
-		.epsilon = 1e-10f,
-		.initial_accumulator = 0.1f,
-		.name = "words",
-	};
+	struct object_spec spec = { .kind = OBJECT_TABLE, .dtype = STAR_FLOAT32, .dim = 64, .name = "words" };
 
+	object_spec_defaults(&spec, OPTIM_ADAGRAD);
+	spec.initializer = OBJECT_UNIFORM;
 	return spec;
 }
 
@@ -62,7 +53,7 @@ void object_round_trips(void)
 
 	for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		spec.scale = numbers[i];
-		spec.rate = -numbers[i];
+		spec.mean = -numbers[i];
 		round_trip(&spec);
 	}
 	for (unsigned i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
@@ -83,6 +74,60 @@ void object_round_trips(void)
 	round_trip(&spec);
 	strcpy(spec.name, "not UTF-8: \377");
 	CHECK(object_to_json(&spec) == NULL);
+}
+
+/* Each option away from its default, in every type of value; and all of them left out. */
+void options_round_trip(void)
+{
+	struct object_spec spec = { .kind = OBJECT_TABLE, .dtype = STAR_SCALED_INT8, .dim = 3, .name = "o" }, back;
+	struct star_error err = { 0 };
+	json_t *json;
+
+	object_spec_defaults(&spec, OPTIM_ADAMW);
+	if (!CHECK_INT(object_spec_options(
+			       &spec,
+			       "initializer=truncated_normal, scale=0.1, mean=-0.3, seed=18446744073709551615, "
+			       "rate=0.3, beta1=0.7, weight_decay=1e-6, clip_norm=3.3, count_per_table=1, "
+			       "schedule=exponential, schedule_steps=7, schedule_rate=0.9, warmup_steps=1000000, "
+			       "staleness=1, nonfinite=clip, versions=1, master=1, stochastic=1, filter=bloom, "
+			       "filter_frequency=4294967295, filter_value=0.7, filter_keys=12345678901, "
+			       "filter_error=0.003, steps_to_live=77, l2_threshold=1e-9, rows_max=1000000, "
+			       "full=evict_lfu",
+			       &err),
+		       0))
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	round_trip(&spec);
+	json = json_pack("{s:s, s:s, s:i}", "name", "plain", "kind", "table", "dim", 4);
+	CHECK_INT(object_from_json(json, &back, &err), 0);
+	json_decref(json);
+	spec = (struct object_spec){ .kind = OBJECT_TABLE, .dtype = STAR_FLOAT32, .dim = 4, .name = "plain" };
+	object_spec_defaults(&spec, OPTIM_SGD);
+	CHECK_INT(object_spec_same(&spec, &back, &err), 0);
+}
+
+/* A node brings all its objects when it joins: in one request. */
+void the_longest_catalogue_fits_in_a_request(void)
+{
+	struct object_spec spec = { .kind = OBJECT_VARIABLE, .dtype = STAR_SCALED_INT8, .id = WIRE_OBJECTS_MAX };
+	size_t longest = 0;
+
+	memset(spec.name, '"', WIRE_NAME_MAX);
+	spec.ndim = OBJECT_NDIM_MAX;
+	for (unsigned i = 0; i < OBJECT_NDIM_MAX; i++)
+		spec.shape[i] = UINT64_MAX; /* longer than any that passes */
+	for (unsigned kind = 1; optim_kind_name(kind); kind++) {
+		json_t *json;
+		size_t bytes;
+
+		object_spec_defaults(&spec, kind);
+		for (const struct object_option *o = object_options; o->name; o++)
+			object_option_set(o, &spec, o->type == OPTION_NAME ? 1 : (uint64_t)o->most, -1.23456789e-38f);
+		json = object_to_json(&spec);
+		bytes = json_dumpb(json, NULL, 0, JSON_COMPACT | JSON_REAL_PRECISION(15));
+		longest = bytes > longest ? bytes : longest;
+		json_decref(json);
+	}
+	CHECK(longest > 1000 && WIRE_OBJECTS_MAX * (longest + 1) + 1000 < JSONRPC_REQUEST_MAX);
 }
 
 struct bad_member {
@@ -109,7 +154,6 @@ void each_malformed_member_of_an_object_is_named(void)
 		{ "name", "\"a\\nb\"", "control character" },
 		{ "kind", NULL, "\"kind\" is missing" },
 		{ "kind", "\"tabel\"", "\"kind\" is \"tabel\"; possible: table, variable" },
-		{ "dtype", NULL, "\"dtype\" is missing" },
 		{ "dtype", "\"float99\"", "possible: float32" },
 		{ "dim", NULL, "\"dim\" is missing: it must be an integer from 1 to 4096" },
 		{ "dim", "0", "not 0" },
@@ -119,20 +163,20 @@ void each_malformed_member_of_an_object_is_named(void)
 		{ "dim", "\"64\"", "not \"64\"" },
 		{ "dim", "[64]", "not [64]" },
 		{ "dim", "9223372036854775807", "not 9223372036854775807" },
-		{ "initializer", NULL, "\"initializer\" is missing" },
 		{ "initializer", "\"xavier\"", "possible: zeros, constant, uniform, normal" },
-		{ "optimizer", NULL, "\"optimizer\" is missing" },
-		{ "optimizer", "\"adam\"", "possible: sgd, adagrad" },
-		{ "scale", NULL, "\"scale\" is missing" },
+		{ "initializer", "3", "\"initializer\" must be a string of 1 to 127 bytes, not 3" },
+		{ "optimizer", "\"adagard\"", "\"optimizer\" is \"adagard\"; possible: sgd, adagrad" },
+		{ "optimizer", "\"adam\"", "initial_accumulator is 0.1, but optimizer adam has no use for it" },
+		{ "filter", "\"count\"", "possible: none, counter, bloom" },
+		{ "filter_frequency", "4294967296", "0 to 4294967295, not 4294967296" },
+		{ "filter_frequency", "5", "filter_frequency=5 needs filter=counter" },
+		{ "versions", "1", "\"versions\" must be true or false, not 1" },
+		{ "rows_max", "2000000000000000", "rows_max is 2000000000000000: possible is 0 to 1000000000000000" },
 		{ "scale", "1e39", "fits into 32 bits" },
 		{ "scale", "-1e39", "fits into 32 bits" },
-		{ "rate", NULL, "\"rate\" is missing" },
 		{ "rate", "null", "not null" },
-		{ "epsilon", NULL, "\"epsilon\" is missing" },
 		{ "epsilon", "-1", "epsilon" },
-		{ "initial_accumulator", NULL, "\"initial_accumulator\" is missing" },
 		{ "initial_accumulator", "-0.5", "accumulator" },
-		{ "seed", NULL, "\"seed\" is missing" },
 		{ "seed", "-1", "not -1" },
 		{ "seed", "\"18446744073709551616\"", "not \"18446744073709551616\"" },
 		{ "seed", "\"12x\"", "not \"12x\"" },

@@ -318,7 +318,7 @@ void a_line_over_the_limit_is_skipped(void)
 	CHECK(raw_send(fd, line, 3 * JSONRPC_REQUEST_MAX));
 	CHECK(raw_send(fd, "\n", 1));
 	text = raw_line(fd);
-	CHECK_HAS(text ? text : "", "1048576 bytes");
+	CHECK_HAS(text ? text : "", "2097152 bytes");
 	free(text);
 	CHECK_INT(raw_code(fd, STATUS), 0);
 	close(fd);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "app/starctl/starctl.h"
+#include "wire/object.h"
 
 /* What one call printed. */
 struct outcome {
@@ -65,6 +66,21 @@ void wrong_usage_is_explained(void)
 		{ "--socket /x --address 127.0.0.1:1 status", "not both" },
 		{ "--address nowhere status", "nowhere" },
 		{ "help nonsense", "no command \"nonsense\"" },
+		{ "tables show", "usage: starctl tables show NAME" },
+		{ "tables create", "usage: starctl tables create NAME OPTION=VALUE..." },
+		{ "tables create x rate=1", "one of dim= (a table) and shape= (a variable) is needed" },
+		{ "tables create x dim=4 shape=4", "one of dim= (a table) and shape= (a variable) is needed" },
+		{ "tables create x dim=4x", "dim is \"4x\": a number from 1 to 4096 is needed" },
+		{ "tables create x dim=4097", "table \"x\": dim is 4097; 1 to 4096 is possible" },
+		{ "tables create x shape=4xx4", "shape is \"4xx4\": 1 to 8 sizes are needed, as in shape=100x64" },
+		{ "tables create x shape=1x1x1x1x1x1x1x1x1", "1 to 8 sizes are needed" },
+		{ "tables create x shape=1048576x1048576", "has 1099511627776 elements: at most 2^38 are possible" },
+		{ "tables create x dim=4 dtype=float", "there is no element type \"float\"; possible are float32, " },
+		{ "tables create x dim=4 optimizer=amad", "there is no optimizer \"amad\"; possible are sgd, " },
+		{ "tables create x dim=4 ratte=1", "there is no option \"ratte\"; did you mean \"rate\"?" },
+		{ "tables create x dim=4 dtype=int32 optimizer=sgd",
+		  "optimizer sgd cannot work on element type int32" },
+		{ "tables options amad", "there is no optimizer \"amad\"; possible are sgd, " },
 		{ "-- --json", "no command \"--json\"" },
 	};
 
@@ -98,6 +114,9 @@ void every_command_has_its_help_and_words(void)
 	CHECK_STR(o.out, "status\ntables\nconnections\ncounters\nendpoint-map\nconfig\nshutdown\nhelp\n--socket\n--"
 			 "address\n--json\n--help\n--"
 			 "version\n");
+	release(&o);
+	o = starctl("/nonexistent", "help --words tables", "");
+	CHECK_STR(o.out, "show\noptions\ncreate\nsweep\n--socket\n--address\n--json\n--help\n--version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words config", "");
 	CHECK_STR(o.out, "check\nprint\n--socket\n--address\n--json\n--help\n--version\n");
@@ -160,9 +179,9 @@ void nodes_are_shown(void)
 	o = starctl(cluster.folder, "--socket @ tables", cluster.nodes[0].config.control_socket);
 	CHECK_INT(o.status, STARCTL_OK);
 	CHECK_STR(o.errors, "");
-	CHECK_STR(o.out, "ID  KIND      NAME    TYPE     DIM OR SHAPE  INITIALIZER  OPTIMIZER\n"
-			 " 1  table     words\xc3\xa4  float32            64  uniform 0.5  adagrad 0.1\n"
-			 " 2  variable  matrix  float32       10 x 20  uniform 0.5  adagrad 0.1\n");
+	CHECK_STR(o.out, "NAME    KIND      TYPE     DIM OR SHAPE  OPTIMIZER  ROWS    MEMORY  PUSHES\n"
+			 "words\xc3\xa4  table     float32            64  adagrad       7  64.0 KiB       3\n"
+			 "matrix  variable  float32       10 x 20  adagrad      14  64.0 KiB       3\n");
 	release(&o);
 	o = starctl(cluster.folder, "--json --address @ status", cluster.nodes[0].address);
 	json = json_loads(o.out, 0, NULL);
@@ -277,6 +296,69 @@ void counters_are_shown_as_nstat_does(void)
 	cluster_fini(&cluster);
 }
 
+void tables_are_made_shown_and_swept(void)
+{
+	struct cluster cluster;
+	struct outcome o;
+	json_t *json;
+
+	cluster_init(&cluster, 1);
+	cluster_start(&cluster);
+	o = starctl(cluster.folder, "tables create emb dim=16 dtype=float16 optimizer=adam beta1=0.8 steps_to_live=9",
+		    "");
+	CHECK_INT(o.status, STARCTL_OK);
+	CHECK_STR(o.out, "table \"emb\" is object 1\n");
+	release(&o);
+	o = starctl(cluster.folder, "--json tables create dense shape=10x20 rate=0.1,seed=7 whole=1", "");
+	json = json_loads(o.out, 0, NULL);
+	CHECK_INT(json_integer_value(json_object_get(json, "id")), 2);
+	CHECK_NEAR(json_number_value(json_object_get(json, "rate")), 0.1, 0); /* as short as it was written */
+	CHECK(json_is_true(json_object_get(json, "whole")));
+	json_decref(json);
+	release(&o);
+	o = starctl(cluster.folder, "tables create emb dim=17", "");
+	CHECK_INT(o.status, STARCTL_FAILED);
+	CHECK_HAS(o.errors, "\"emb\" exists with another element type: float16 there, float32 asked for");
+	release(&o);
+	o = starctl(cluster.folder, "tables show emb", "");
+	CHECK_INT(o.status, STARCTL_OK);
+	CHECK_HAS(o.out, "   kind table   object 1   type float16   dim 16   optimizer adam\n");
+	CHECK_HAS(o.out, "\n  beta1                0.8               decay of the mean of gradients");
+	CHECK_HAS(o.out, "\n  rows                 7\n");
+	CHECK_HAS(o.out, "\n  memory_bytes         65536             64.0 KiB\n");
+	release(&o);
+	o = starctl(cluster.folder, "--json tables show dense", "");
+	json = json_loads(o.out, 0, NULL);
+	CHECK_INT(json_integer_value(json_object_get(json_object_get(json, "stats"), "rows")), 14);
+	json_decref(json);
+	release(&o);
+	o = starctl(cluster.folder, "tables show ebm", "");
+	CHECK_INT(o.status, STARCTL_FAILED);
+	CHECK_HAS(o.errors, "there is no table or variable \"ebm\"; did you mean \"emb\"?");
+	release(&o);
+	o = starctl(cluster.folder, "tables sweep emb", "");
+	CHECK_INT(o.status, STARCTL_OK);
+	CHECK_STR(o.out, "4 rows of this node were evicted, 7 are left\n");
+	CHECK_UINT(cluster.nodes[0].plane.swept, 1);
+	CHECK_UINT(cluster.nodes[0].plane.sweep_left, 0); /* it was waited for */
+	release(&o);
+	o = starctl(cluster.folder, "--json tables sweep dense", "");
+	CHECK_INT(o.status, STARCTL_FAILED);
+	CHECK_HAS(o.out, "nothing to evict by: neither steps_to_live nor l2_threshold");
+	release(&o);
+	o = starctl("/nonexistent", "tables options ftrl", "");
+	CHECK_INT(o.status, STARCTL_OK);
+	CHECK_HAS(o.out, "power = -0.5\n    -1 to 0\n    ftrl: power of the accumulator");
+	CHECK(strstr(o.out, "beta1") == NULL);
+	release(&o);
+	o = starctl("/nonexistent", "--json tables options", "");
+	json = json_loads(o.out, 0, NULL);
+	CHECK_UINT(json_array_size(json), object_options_count);
+	json_decref(json);
+	release(&o);
+	cluster_fini(&cluster);
+}
+
 static char *rendered(void (*render)(const json_t *, FILE *), const char *json)
 {
 	json_t *value = json_loads(json, 0, NULL);
@@ -360,7 +442,10 @@ void a_strange_status_is_no_harm(void)
 	CHECK(strchr(text, 27) == NULL);
 	free(text);
 	text = rendered(render_tables, "[1,{},{\"id\":\"x\",\"shape\":[\"a\"]}]");
-	CHECK_HAS(text, "ID");
+	CHECK_HAS(text, "NAME");
+	free(text);
+	text = rendered(render_table, "{\"stats\":[],\"beta1\":\"\\u001b[2J\",\"shape\":3}");
+	CHECK(strchr(text, 27) == NULL);
 	free(text);
 	text = rendered(render_tables, "{}");
 	free(text);

@@ -12,7 +12,16 @@
 #include "base/crc32.h"
 #include "client/client.h"
 
-enum { STEPS_MAX = 200, CALLS_MAX = 32, OPS_MAX = 3, KEYS_MAX = 40, DIM = 4, REQUESTS_MAX = 64, BYTES_MAX = 64 << 10 };
+enum {
+	STEPS_MAX = 200,
+	CALLS_MAX = 32,
+	OPS_MAX = 3,
+	KEYS_MAX = 40,
+	DIM = 4,
+	REQUESTS_MAX = 64,
+	BYTES_MAX = 64 << 10,
+	NOW = 3
+};
 
 /* A call and its caller's memory. */
 struct asked {
@@ -26,6 +35,8 @@ struct asked {
 struct request {
 	struct wire_frame frame;
 	struct wire_op ops[OPS_MAX];
+	uint64_t first[OPS_MAX];	   /* keys: they go up from it */
+	uint32_t given[OPS_MAX][KEYS_MAX]; /* versions */
 	unsigned ops_count;
 };
 
@@ -58,6 +69,13 @@ static float value_of(uint64_t key, uint32_t i)
 
 /* ---- the caller ---- */
 
+static enum star_op_kind kind_of(uint8_t how, unsigned i)
+{
+	if (!(how >> i & 8))
+		return STAR_PULL;
+	return how & 0x80 ? (i ? STAR_PUSH_PULL : STAR_DELETE) : STAR_PUSH;
+}
+
 static void ask(struct input *in)
 {
 	struct asked *a = &w.calls[w.calls_count];
@@ -75,11 +93,17 @@ static void ask(struct input *in)
 
 		for (uint32_t k = 0; k < count; k++)
 			keys[k] = (uint8_t)(first + k % 16);
-		a->ops[i] = (struct star_op){ .kind = how >> i & 8 ? STAR_PUSH : STAR_PULL,
-					      .table = &w.table,
-					      .keys = keys,
-					      .count = count,
-					      .values = calloc(count * DIM, sizeof(float)) };
+		a->ops[i] =
+			(struct star_op){ .kind = kind_of(how, i), .table = &w.table, .keys = keys, .count = count };
+		if (a->ops[i].kind != STAR_DELETE)
+			a->ops[i].values = calloc(count * DIM, sizeof(float));
+		if (a->ops[i].kind == STAR_PUSH_PULL)
+			a->ops[i].results = calloc(count * DIM, sizeof(float));
+		if (a->ops[i].kind == STAR_PULL && how & 0x40) {
+			a->ops[i].versions = calloc(count, sizeof(uint32_t));
+			for (uint32_t k = 1; k < count; k += 2) /* these are known already */
+				a->ops[i].versions[k] = NOW;
+		}
 	}
 	w.calls_count++;
 	a->call = call_create(&w.cluster, a->ops, a->ops_count, STAR_DEADLINE_DEFAULT_US, &err);
@@ -96,10 +120,20 @@ static void check_call(struct asked *a)
 	a->seen = true;
 	if (a->call->error.code || !TAILQ_EMPTY(&a->call->stale) || w.wrong)
 		return;
-	for (unsigned i = 0; i < a->ops_count; i++)
-		for (uint32_t k = 0; a->ops[i].kind == STAR_PULL && k < a->ops[i].count * DIM; k++)
-			FUZZ_CHECK(((float *)a->ops[i].values)[k] == value_of(a->ops[i].keys[k / DIM], k % DIM),
+	for (unsigned i = 0; i < a->ops_count; i++) {
+		const struct star_op *op = &a->ops[i];
+		const float *rows = op->kind == STAR_PUSH_PULL ? op->results : op->values;
+		const bool pulls = op->kind == STAR_PULL || op->kind == STAR_PUSH_PULL;
+
+		for (uint32_t k = 0; pulls && k < op->count * DIM; k++) {
+			const bool known = op->versions && k / DIM % 2;
+
+			FUZZ_CHECK(rows[k] == (known ? 0 : value_of(op->keys[k / DIM], k % DIM)),
 				   "element %u of operation %u", k, i);
+			FUZZ_CHECK(!op->versions || op->versions[k / DIM] == NOW, "version %u of operation %u", k / DIM,
+				   i);
+		}
+	}
 }
 
 /* ---- the node ---- */
@@ -125,9 +159,11 @@ static size_t take_request(const uint8_t *at, size_t bytes)
 
 		FUZZ_CHECK(r->ops_count < OPS_MAX && left >= sizeof(*o), "%zu bytes behind the last operation", left);
 		memcpy(o, op, sizeof(*o));
+		FUZZ_CHECK(o->body_bytes == wire_op_bytes(o), "a body of %u bytes", o->body_bytes);
 		FUZZ_CHECK(sizeof(*o) + wire_padded(o->body_bytes) <= left, "a body of %u bytes", o->body_bytes);
-		/* The first key stands for all: they go up from it. */
-		memcpy(&o->step, op + sizeof(*o), sizeof(o->step));
+		memcpy(&r->first[r->ops_count], op + sizeof(*o), sizeof(r->first[0]));
+		if (o->flags & WIRE_VERSIONS)
+			memcpy(r->given[r->ops_count], op + sizeof(*o) + o->count * 8, o->count * sizeof(uint32_t));
 		op += sizeof(*o) + wire_padded(o->body_bytes);
 		left -= sizeof(*o) + wire_padded(o->body_bytes);
 	}
@@ -149,6 +185,28 @@ static void read_requests(void)
 	memmove(w.bytes, w.bytes + at, w.bytes_count);
 }
 
+static uint32_t make_result(const struct request *r, unsigned i, uint8_t *to)
+{
+	const struct wire_op *op = &r->ops[i];
+	const bool pulls = op->kind == WIRE_PULL || op->kind == WIRE_PUSH_PULL, versions = op->flags & WIRE_VERSIONS;
+	struct wire_result result = { .object = op->object, .count = op->count, .dim = op->dim };
+	uint8_t *at = to + sizeof(result);
+
+	for (uint32_t k = 0; k < op->count && versions; k++, at += sizeof(uint32_t))
+		memcpy(at, &(uint32_t){ NOW }, sizeof(uint32_t));
+	if (versions && op->count % 2)
+		at = (uint8_t *)memset(at, 0, sizeof(uint32_t)) + sizeof(uint32_t);
+	for (uint32_t k = 0; k < op->count * op->dim && pulls; k++) {
+		if (versions && r->given[i][k / op->dim] == NOW)
+			continue;
+		memcpy(at, &(float){ value_of((uint8_t)(r->first[i] + k / op->dim % 16), k % op->dim) }, sizeof(float));
+		at += sizeof(float);
+	}
+	result.body_bytes = (uint32_t)(at - to) - (uint32_t)sizeof(result);
+	memcpy(to, &result, sizeof(result));
+	return (uint32_t)(at - to);
+}
+
 /* The right reply to a request; returns its bytes. */
 static uint32_t make_reply(const struct request *r, uint8_t *reply)
 {
@@ -161,17 +219,8 @@ static uint32_t make_reply(const struct request *r, uint8_t *reply)
 				    .incarnation = r->frame.incarnation };
 	uint8_t *at = reply + sizeof(frame);
 
-	for (unsigned i = 0; i < r->ops_count; i++) {
-		const struct wire_op *op = &r->ops[i];
-		const uint32_t elements = op->kind == WIRE_PULL ? op->count * op->dim : 0;
-		const struct wire_result result = { op->object, op->count, op->dim, elements * 4 };
-
-		memcpy(at, &result, sizeof(result));
-		at += sizeof(result);
-		for (uint32_t k = 0; k < elements; k++, at += sizeof(float))
-			memcpy(at, &(float){ value_of((uint8_t)(op->step + k / op->dim % 16), k % op->dim) },
-			       sizeof(float));
-	}
+	for (unsigned i = 0; i < r->ops_count; i++)
+		at += make_result(r, i, at);
 	frame.payload_bytes = (uint32_t)(at - reply) - (uint32_t)sizeof(frame);
 	memcpy(reply, &frame, sizeof(frame));
 	return sizeof(frame) + frame.payload_bytes;
@@ -214,7 +263,8 @@ static void send_bytes(struct input *in, const uint8_t *bytes, uint32_t n, bool 
 
 static void reply(struct input *in)
 {
-	static uint8_t bytes[sizeof(struct wire_frame) + OPS_MAX * (sizeof(struct wire_result) + KEYS_MAX * DIM * 4)];
+	static uint8_t bytes[sizeof(struct wire_frame) +
+			     OPS_MAX * (sizeof(struct wire_result) + 8 + KEYS_MAX * (4 + DIM * 4))];
 	const uint8_t how = take8(in), wrong = take8(in);
 	struct wire_frame frame;
 	uint32_t n;
@@ -302,6 +352,8 @@ static void end(void)
 		for (unsigned j = 0; j < a->ops_count; j++) {
 			free((void *)(uintptr_t)a->ops[j].keys);
 			free(a->ops[j].values);
+			free(a->ops[j].results);
+			free(a->ops[j].versions);
 		}
 	}
 	FUZZ_CHECK(w.ch->live == 0, "%u parts live on", w.ch->live);
@@ -318,8 +370,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	w.table = (struct star_table){ .cluster = &w.cluster,
 				       .spec = { .id = 1, .kind = OBJECT_TABLE, .dtype = 1, .dim = DIM, .name = "t" },
 				       .name_hash = hash_name("t"),
-				       .elements = DIM,
-				       .row_bytes = DIM * sizeof(float) };
+				       .elements = DIM };
+	object_spec_defaults(&w.table.spec, OPTIM_SGD);
+	w.table.spec.versions = w.table.spec.staleness = 1;
 	route = calloc(1, sizeof(*route) + sizeof(route->channels[0]));
 	FUZZ_CHECK(route, "no memory");
 	route->epoch = 3;

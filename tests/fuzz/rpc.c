@@ -5,7 +5,8 @@
  * replies, close, reset, take mbufs away, let time pass.
  *
  * Besides memory errors it finds: an mbuf or a stream that is missing in the end, a stream in which nothing can make progress
- * though its peer reads, a row that is seen half-updated, and a push that was applied not at all, twice or to other rows.
+ * though its peer reads, a row that is seen half-updated, and a push that was applied not at all, twice or to other rows. One
+ * more table has all policies at once; what becomes of its rows is not followed.
  */
 #include <errno.h>
 #include <string.h>
@@ -64,7 +65,8 @@ static void check_rows(const uint8_t *payload, uint32_t bytes)
 {
 	while (bytes) {
 		struct wire_result result;
-		float first, value;
+		float first = 0, value;
+		bool floats;
 
 		FUZZ_CHECK(bytes >= sizeof(result), "%u bytes behind the last result", bytes);
 		memcpy(&result, payload, sizeof(result));
@@ -72,7 +74,8 @@ static void check_rows(const uint8_t *payload, uint32_t bytes)
 		bytes -= (uint32_t)sizeof(result);
 		FUZZ_CHECK(wire_padded(result.body_bytes) <= bytes, "a result of %u bytes in %u", result.body_bytes,
 			   bytes);
-		for (uint32_t i = 0; i * sizeof(float) < result.body_bytes; i++) {
+		floats = result.object <= TABLES && result.body_bytes == result.count * result.dim * sizeof(float);
+		for (uint32_t i = 0; floats && i * sizeof(float) < result.body_bytes; i++) {
 			memcpy(&value, payload + i * sizeof(float), sizeof(value));
 			if (i % result.dim == 0)
 				first = value;
@@ -170,6 +173,31 @@ static void put(struct tcp_conn *c, const void *bytes, uint32_t n)
 	c->out_to += n;
 }
 
+/* Any operation on the table with all policies, of any type, its gradients any bytes. */
+static void put_wild_op(struct tcp_conn *c, struct input *in)
+{
+	const uint8_t kind = take8(in), dtype = take8(in), flags = take8(in), key = take8(in);
+	struct wire_op op = { .kind = (uint8_t)(1 + kind % 4),
+			      .flags = (uint8_t)(flags % 4),
+			      .object = WILD,
+			      .count = 1 + (flags >> 2) % 64,
+			      .dim = WILD_DIM,
+			      .step = take8(in) };
+	uint64_t body;
+
+	if (op.kind == WIRE_PUSH || op.kind == WIRE_PUSH_PULL)
+		op.dtype = (uint8_t)(dtype % 9);
+	if (op.kind == WIRE_PULL || op.kind == WIRE_PUSH_PULL)
+		op.result_dtype = (uint8_t)((dtype >> 4) % 9);
+	body = RTE_MIN(wire_op_bytes(&op), (uint64_t)64 * (8 + 8 * WILD_DIM));
+	op.body_bytes = (uint32_t)body;
+	put(c, &op, sizeof(op));
+	for (uint32_t i = 0; i < wire_padded(op.body_bytes); i += 8)
+		put(c,
+		    &(uint64_t){ i < 8 * op.count ? (uint64_t)(key + i / 8 % 16) : key * UINT64_C(0x0101010101010101) },
+		    8);
+}
+
 /* An operation, mostly a right one; what it pushes is noted. */
 static void put_op(struct tcp_conn *c, struct input *in, struct sent *sent)
 {
@@ -182,7 +210,8 @@ static void put_op(struct tcp_conn *c, struct input *in, struct sent *sent)
 	const uint32_t body = count * (uint32_t)(sizeof(uint64_t) + (pull ? 0 : sizeof(float) * dims[t]));
 	const float gradient = (float)(1 + key % 7);
 	struct wire_op op = { .kind = pull ? WIRE_PULL : WIRE_PUSH,
-			      .dtype = 1,
+			      .dtype = pull ? 0 : STAR_FLOAT32,
+			      .result_dtype = pull ? STAR_FLOAT32 : 0,
 			      .flags = pull && how & 0x40 ? WIRE_READ_ONLY : 0,
 			      .object = t + 1,
 			      .count = count,
@@ -190,9 +219,17 @@ static void put_op(struct tcp_conn *c, struct input *in, struct sent *sent)
 			      .body_bytes = body,
 			      .rate = 1 };
 
+	if (how == 0x3f) {
+		put_wild_op(c, in);
+		return;
+	}
 	if (!pull)
 		sent->push[sent->pushes++] = (struct push){ t, key, mask, count, gradient };
-	if (wrong >= 0xf0) /* no other header that could be executed is one byte away */
+	if (!pull && wrong >= 0xd0 && wrong < 0xf0) { /* the rows in the same trip */
+		op.kind = WIRE_PUSH_PULL;
+		op.result_dtype = STAR_FLOAT32;
+	}
+	if (wrong >= 0xf0) /* no other header that could be executed is one byte away, but a pull to delete by */
 		((uint8_t *)&op)[take8(in) % offsetof(struct wire_op, rate)] ^= (uint8_t)(1 + take8(in) % 255);
 	put(c, &op, sizeof(op));
 	for (uint32_t i = 0; i < count; i++)
@@ -325,6 +362,7 @@ static void step(struct input *in)
 	case 7:
 	case 8:
 		rpc_run(w.server, 1 + take8(in) % 64, w.now_ns);
+		service_sweep(w.service, w.now_ns);
 		break;
 	case 9:
 		pass_time(UINT64_C(1000) << take8(in) % 24);
@@ -343,6 +381,7 @@ static void step(struct input *in)
 		take_mbufs(take16(in) % MBUFS);
 		break;
 	case 14:
+		service_sweep_begin(w.service, WILD);
 		give_mbufs(take16(in));
 		break;
 	case 15: /* damage on the way, which checksums of TCP did not find */
@@ -394,44 +433,52 @@ static void check_values(void)
 	for (unsigned t = 0; t < TABLES; t++)
 		for (uint64_t k = 0; k < KEYS; k++) {
 			store_row row;
+			float value;
 
 			if (w.unknown[t][k])
 				continue;
-			if (store_find(w.tables[t], &k, 1, 0, &row)) {
+			store_find(w.tables[t], &k, 1, STORE_LOOK, 0, &row);
+			if (row == STORE_NO_ROW) {
 				FUZZ_CHECK(w.sum[t][k] == 0, "table %u has no row %u", t, (unsigned)k);
 				continue;
 			}
-			FUZZ_CHECK(store_values(w.tables[t], row)[0] == -w.sum[t][k],
-				   "row %u of table %u is %g, not %g", (unsigned)k, t,
-				   store_values(w.tables[t], row)[0], -w.sum[t][k]);
+			value = *(const float *)store_values(w.tables[t], row, STAR_FLOAT32);
+			FUZZ_CHECK(value == -w.sum[t][k], "row %u of table %u is %g, not %g", (unsigned)k, t,
+				   (double)value, (double)-w.sum[t][k]);
 		}
+}
+
+static void install(uint32_t id, unsigned dtype, uint32_t dim, const char *options)
+{
+	struct object_spec spec = { .id = id, .kind = OBJECT_TABLE, .dtype = (uint8_t)dtype, .dim = dim };
+	struct star_error err = { 0 };
+
+	snprintf(spec.name, sizeof(spec.name), "t%u", id);
+	object_spec_defaults(&spec, OPTIM_SGD);
+	FUZZ_CHECK(object_spec_options(&spec, options, &err) == 0 && service_install(w.service, &spec, &err) == 0,
+		   "no table: %s", err.text);
 }
 
 /* A shard as after its start, but for the scratch of pushes: to make that anew would take most of the time. */
 static void make_service(void)
 {
-	struct store_push *small = w.service->small_push, *large = w.service->large_push;
+	const struct prepared small = w.service->small, large = w.service->large;
 	struct star_error err = { 0 };
 
 	w.store = store_create(arena, ARENA_BYTES, &err);
 	FUZZ_CHECK(w.store, "no store: %s", err.text);
 	memset(w.service, 0, sizeof(*w.service));
-	w.service->options = (struct service_options){ INCARNATION, 16, w.store };
-	w.service->small_push = small;
-	w.service->large_push = large;
+	w.service->options = (struct service_options){ INCARNATION, 16, w.store, 1 };
+	w.service->small = small;
+	w.service->large = large;
 	for (uint32_t t = 0; t < TABLES; t++) {
-		struct object_spec spec = { .id = t + 1,
-					    .kind = OBJECT_TABLE,
-					    .dtype = 1,
-					    .initializer = OBJECT_ZEROS,
-					    .optimizer = OBJECT_SGD,
-					    .dim = dims[t],
-					    .rate = 1 };
-
-		snprintf(spec.name, sizeof(spec.name), "t%u", t);
-		FUZZ_CHECK(service_install(w.service, &spec, &err) == 0, "no table: %s", err.text);
+		install(t + 1, STAR_FLOAT32, dims[t], "rate=1");
 		w.tables[t] = w.service->tables[t + 1];
 	}
+	install(WILD, STAR_FLOAT16, WILD_DIM,
+		"versions=1, filter=counter, filter_frequency=2, steps_to_live=3, l2_threshold=1, rows_max=30, "
+		"full=evict_lru, "
+		"nonfinite=clip, stochastic=1, staleness=1, schedule=cosine, schedule_steps=9");
 	service_set_layout(w.service, EPOCH, 0, 16);
 }
 

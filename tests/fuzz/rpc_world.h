@@ -22,6 +22,8 @@ enum {
 	OPS_MAX = 4,
 	OUTSTANDING_MAX = 16,
 	TABLES = 3,
+	WILD = TABLES + 1, /* the table with all policies */
+	WILD_DIM = 8,
 	KEYS = 256,
 	EPOCH = 3,
 	INCARNATION = 77,

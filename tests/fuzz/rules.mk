@@ -35,9 +35,9 @@ define fuzz_library
 $$(patsubst %.c,$$(FUZZ_BUILD)/%.o,$$(wildcard lib/$(1)/*.c)): EXTRA_CFLAGS = $$(foreach l,$$(call closure,$(1)),$$(EXT_CFLAGS_$$(l)))
 endef
 $(foreach l,$(patsubst lib/%/rules.mk,%,$(wildcard lib/*/rules.mk)),$(eval $(call fuzz_library,$(l))))
-# clang does not know the pragmas by which these two ask for their instructions.
-$(FUZZ_BUILD)/lib/optim/avx2.o: EXTRA_CFLAGS = -mavx2
-$(FUZZ_BUILD)/lib/optim/avx512.o: EXTRA_CFLAGS = -mavx512f
+# clang does not know the pragmas by which these ask for their instructions.
+$(addprefix $(FUZZ_BUILD)/lib/,optim/avx2.o optim/avx2_64.o tensor/convert_avx2.o): EXTRA_CFLAGS = -mavx2 -mf16c
+$(addprefix $(FUZZ_BUILD)/lib/,optim/avx512.o optim/avx512_64.o tensor/convert_avx512.o): EXTRA_CFLAGS = -mavx512f
 
 $(FUZZ_BUILD)/%.o: %.c
 	@mkdir -p $(@D)

@@ -19,8 +19,23 @@
 	X(requests_cut_anywhere) \
 	X(variables_are_tables_of_blocks) \
 	X(objects_are_installed_once) \
+	/* tables.c */ \
+	X(rows_are_converted_on_their_way) \
+	X(push_and_pull_in_one_trip) \
+	X(deleted_rows_begin_anew) \
+	X(only_new_rows_are_sent) \
+	X(large_conditional_pulls_keep_their_word) \
+	X(results_count_the_pushes) \
+	X(unadmitted_keys_read_the_filter_value) \
+	X(nonfinite_gradients_change_nothing) \
+	X(lamb_takes_the_whole_tensor) \
+	X(gradients_of_whole_variables_are_clipped) \
+	X(whole_variables_have_one_home) \
+	X(integers_take_no_gradients) \
+	X(old_rows_are_swept_in_slices) \
 	/* refusals.c */ \
 	X(each_bad_request_is_refused_and_changes_nothing) \
+	X(what_is_left_over_or_missing_is_refused) \
 	X(operations_and_keys_have_limits) \
 	X(stale_layouts_are_refused) \
 	X(keys_of_other_shards_are_refused) \
@@ -42,14 +57,21 @@
 SERVICE_CASES(X)
 #undef X
 
-/* The tables of a shard; all have a rate of 0.5. */
+/* The tables of a shard; the first ones have a rate of 0.5. */
 enum {
-	WORDS = 1,    /* dim 16, SGD, uniform */
-	COUNTS = 2,   /* dim 1, SGD, zeros */
-	WIDE = 3,     /* dim 4096, SGD, normal */
-	ADAGRAD = 4,  /* dim 7, Adagrad, uniform */
-	EIGHTS = 5,   /* dim 8, SGD, zeros */
-	VARIABLE = 7, /* of 100 x 64: blocks of 16 rows */
+	WORDS = 1,     /* dim 16, SGD, uniform */
+	COUNTS = 2,    /* dim 1, SGD, zeros */
+	WIDE = 3,      /* dim 4096, SGD, normal */
+	ADAGRAD = 4,   /* dim 7, Adagrad, uniform */
+	EIGHTS = 5,    /* dim 8, SGD, zeros */
+	VARIABLE = 7,  /* of 100 x 64: blocks of 16 rows, 7 of them */
+	HALVES = 8,    /* dim 4, float16, SGD, uniform, versions */
+	LAMB = 9,      /* variable of 100 x 64, whole */
+	CLIPPED = 10,  /* the same, SGD with a rate of 1, gradients clipped to a norm of 2 */
+	FILTERED = 11, /* dim 2, a row from the third time on, before it reads 0.5; first value 1 */
+	LIVING = 12,   /* dim 2, SGD, rows live for 10 steps */
+	NUMBERS = 13,  /* dim 2, int32, -7 */
+	OBJECTS = NUMBERS,
 	PARTITIONS = 1024,
 };
 
@@ -58,11 +80,11 @@ struct shard {
 	void *arena;
 	struct store *store, *twin_store;
 	struct service *service;
-	struct store_table *twins[VARIABLE + 1]; /* the same tables in another store */
+	struct store_table *twins[OBJECTS + 1]; /* the same tables in another store */
 };
 
 extern struct shard shard;
-extern const struct object_spec *const specs[VARIABLE + 1]; /* by id; NULL where there is none */
+extern const struct object_spec *specs[OBJECTS + 1]; /* by id; NULL where there is none */
 
 /* rig_init; then the shard with its tables and all partitions. arena_bytes 0: plenty. */
 void shard_init(uint64_t seed, unsigned server_mbufs);
@@ -80,7 +102,8 @@ struct request {
 
 void request_free(struct request *r);
 /* Appends an operation as it is, then its body, padded. */
-void request_op(struct request *r, struct wire_op op, const void *keys, const void *gradients);
+void request_op(struct request *r, struct wire_op op, const void *keys, const void *rest);
+void request_append(struct request *r, const void *bytes, size_t n);
 void request_zeros(struct request *r, uint32_t n); /* at most 512 */
 /* A good header of an operation. */
 struct wire_op pull_op(unsigned object, uint32_t count, unsigned flags);
@@ -97,7 +120,9 @@ void request_refused(struct request *r, struct peer *peer, enum wire_status stat
 /* Runs it, and expects no refusal. */
 void request_good(struct request *r, struct peer *peer);
 
-/* The body of the i-th result of a good reply, checked against what was asked. */
+/* The i-th result of a good reply and its body; NULL when there is none. */
+const uint8_t *result_of(const struct reply *reply, unsigned i, struct wire_result *result);
+/* Its rows, checked against what was asked. */
 const float *result_rows(const struct reply *reply, unsigned i, unsigned object, uint32_t count);
 
 void pull(struct peer *peer, unsigned object, const uint64_t *keys, uint32_t count, unsigned flags, float *rows);

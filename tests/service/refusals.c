@@ -26,7 +26,7 @@ static struct wire_op changed(unsigned field, uint32_t value)
 		op.kind = (uint8_t)value;
 		break;
 	case 1:
-		op.dtype = (uint8_t)value;
+		*(field >= 10 ? &op.dtype : &op.result_dtype) = (uint8_t)value;
 		break;
 	case 2:
 		op.object = value;
@@ -42,6 +42,15 @@ static struct wire_op changed(unsigned field, uint32_t value)
 		break;
 	case 6:
 		memcpy(&op.rate, &value, sizeof(value));
+		break;
+	case 7:
+		memcpy(&op.scale, &value, sizeof(value));
+		break;
+	case 8:
+		op.flags = (uint8_t)value;
+		break;
+	case 9:
+		op.reserved = value;
 		break;
 	}
 	return op;
@@ -64,14 +73,15 @@ static void check_bad(struct peer *peer, const struct bad_op *bad)
 
 void each_bad_request_is_refused_and_changes_nothing(void)
 {
-	enum { KIND, DTYPE, OBJECT, COUNT, DIM, BODY, RATE, OF_PUSH = 10 };
+	enum { KIND, DTYPE, OBJECT, COUNT, DIM, BODY, RATE, SCALE, FLAGS, RESERVED, OF_PUSH = 10 };
 	const struct bad_op cases[] = {
 		{ changed(KIND, 0), 8, WIRE_BAD_REQUEST, "unknown operation 0" },
-		{ changed(KIND, 3), 8, WIRE_BAD_REQUEST, "unknown operation 3" },
+		{ changed(KIND, 5), 8, WIRE_BAD_REQUEST, "unknown operation 5" },
 		{ changed(KIND, 255), 8, WIRE_BAD_REQUEST, "unknown operation 255" },
 		{ changed(DTYPE, 0), 8, WIRE_WRONG_TYPE,
 		  "has elements of type float32, the request has an unknown one" },
-		{ changed(DTYPE, 2), 8, WIRE_WRONG_TYPE, "\"words\" has elements of type float32" },
+		{ changed(DTYPE, STAR_INT8), 8, WIRE_WRONG_TYPE,
+		  "\"words\" has elements of type float32, the request has int8: not the same, and not converted" },
 		{ changed(OF_PUSH + DTYPE, 255), 72, WIRE_WRONG_TYPE, "an unknown one" },
 		{ changed(OBJECT, 0), 8, WIRE_UNKNOWN_OBJECT, "no table or variable has the id 0: create it first" },
 		{ changed(OBJECT, 6), 8, WIRE_UNKNOWN_OBJECT, "has the id 6" },
@@ -87,10 +97,22 @@ void each_bad_request_is_refused_and_changes_nothing(void)
 		{ changed(COUNT, WIRE_KEYS_MAX + 1), 8, WIRE_OVER_LIMIT, "65537 keys in one request: at most 65536" },
 		{ changed(OF_PUSH + COUNT, UINT32_MAX), 8, WIRE_OVER_LIMIT, "4294967295 keys in one request" },
 		{ changed(OF_PUSH + RATE, 0x7f800000), 72, WIRE_BAD_REQUEST,
-		  "the learning rate for \"words\" is not a finite number" },
+		  "the learning rate or the scale of a push to \"words\" is not a finite number of 0 or more" },
+		{ changed(OF_PUSH + RATE, 0xbf800000), 72, WIRE_BAD_REQUEST, "is not a finite number of 0 or more" },
+		{ changed(OF_PUSH + SCALE, 0x7fc00000), 72, WIRE_BAD_REQUEST, "is not a finite number" },
+		{ changed(OF_PUSH + SCALE, 0xbf800000), 72, WIRE_BAD_REQUEST, "is not a finite number" },
+		{ changed(SCALE, 0x3f800000), 8, WIRE_BAD_REQUEST,
+		  "is no push: its rate, scale and version must be 0" },
+		{ changed(OF_PUSH + FLAGS, WIRE_READ_ONLY), 72, WIRE_BAD_REQUEST,
+		  "has flags that it cannot have (0x1)" },
+		{ changed(FLAGS, 4), 8, WIRE_BAD_REQUEST, "has flags that it cannot have (0x4)" },
+		{ changed(FLAGS, WIRE_VERSIONS), 8, WIRE_BAD_REQUEST,
+		  "the rows of \"words\" have no versions: create it with versions=1" },
+		{ changed(RESERVED, 1), 8, WIRE_BAD_REQUEST,
+		  "a reserved field of the operation on \"words\" is not 0" },
 		{ changed(OF_PUSH + RATE, 0xff800000), 72, WIRE_BAD_REQUEST, "is not a finite number" },
 		{ changed(OF_PUSH + RATE, 0x7fc00000), 72, WIRE_BAD_REQUEST, "is not a finite number" },
-		{ changed(RATE, 0x7fc00000), 8, WIRE_BAD_REQUEST, "is not a finite number" },
+		{ changed(RATE, 0x3f800000), 8, WIRE_BAD_REQUEST, "is no push" },
 		{ changed(BODY, 0), 0, WIRE_BAD_REQUEST, "has a body of 0 bytes: 8 are needed, 0 are left" },
 		{ changed(BODY, 7), 8, WIRE_BAD_REQUEST, "has a body of 7 bytes: 8 are needed, 8 are left" },
 		{ changed(BODY, 9), 16, WIRE_BAD_REQUEST, "has a body of 9 bytes: 8 are needed, 16 are left" },
@@ -101,24 +123,32 @@ void each_bad_request_is_refused_and_changes_nothing(void)
 		{ changed(OF_PUSH + BODY, 8), 8, WIRE_BAD_REQUEST, "has a body of 8 bytes: 72 are needed" },
 		{ pull_op(WORDS, 1, 0), 16, WIRE_BAD_REQUEST, "8 bytes are left over after 2 operations" },
 		{ pull_op(WORDS, 1, 0), 32, WIRE_BAD_REQUEST, "24 bytes are left over after 2 operations" },
-		{ pull_op(WORDS, 1, 0), 40, WIRE_BAD_REQUEST, "unknown operation 0" },
+		{ pull_op(WORDS, 1, 0), 8 + sizeof(struct wire_op), WIRE_BAD_REQUEST, "unknown operation 0" },
 	};
 	struct peer *peer = shard_simple(1);
-	struct request r = { 0 };
 
 	for (unsigned i = 0; i < RTE_DIM(cases); i++)
 		check_bad(peer, &cases[i]);
 	CHECK_UINT(rpc_counters(shard.rig.server)->errors, RTE_DIM(cases));
 	CHECK_UINT(service_counters(shard.service)->pushes, 0);
 	CHECK_UINT(shard_rows(), 0);
+	/* Still the same stream. */
+	push(peer, WORDS, &key, gradient, 1);
+	CHECK_UINT(shard_rows(), 1);
+	shard_stop();
+}
+
+void what_is_left_over_or_missing_is_refused(void)
+{
+	struct peer *peer = shard_simple(1);
+	struct request r = { 0 };
+
 	/* Padding counts: an odd operation without it is one that is too long. */
 	request_push(&r, COUNTS, &key, gradient, 1, 0);
 	r.n -= 4;
 	request_refused(&r, peer, WIRE_BAD_REQUEST, "has a body of 12 bytes: 12 are needed, 12 are left");
 	request_refused(&r, peer, WIRE_BAD_REQUEST, "the request has no operations");
-	/* Still the same stream. */
-	push(peer, WORDS, &key, gradient, 1);
-	CHECK_UINT(shard_rows(), 1);
+	CHECK_UINT(shard_rows(), 0);
 	shard_stop();
 }
 
@@ -144,7 +174,7 @@ void operations_and_keys_have_limits(void)
 	CHECK_UINT(shard_rows(), 40000);
 	/* 4 MiB of reply hold 255 rows of 16 KiB and their header, not 256. */
 	request_pull(&r, WIDE, keys, 256, 0);
-	request_refused(&r, peer, WIRE_OVER_LIMIT, "the reply would have 4194320 bytes: at most 4194304 are possible");
+	request_refused(&r, peer, WIRE_OVER_LIMIT, "the reply would have 4194328 bytes: at most 4194304 are possible");
 	request_pull(&r, WORDS, keys, 65536, 0);
 	request_refused(&r, peer, WIRE_OVER_LIMIT, "split the request");
 	request_pull(&r, WIDE, keys, 255, WIRE_READ_ONLY);

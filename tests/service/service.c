@@ -8,40 +8,61 @@
 
 struct shard shard;
 
-#define SPEC(number, what, kinds, init, optim, size) \
-	{ \
-		.id = number, .kind = kinds, .dtype = STAR_FLOAT32, .initializer = init, .optimizer = optim, \
-		.dim = size, .seed = 42, .scale = 1, .rate = 0.5f, .epsilon = 1e-6f, .initial_accumulator = 0.25f, \
-		.name = what \
+#define SGD "rate=0.5, nonfinite=pass"
+static const struct {
+	uint32_t id;
+	const char *name;
+	uint32_t dim; /* 0: a variable of 100 x 64 */
+	unsigned dtype, optimizer;
+	const char *options;
+} list[] = {
+	{ WORDS, "words", 16, STAR_FLOAT32, OPTIM_SGD, SGD ", initializer=uniform, scale=1" },
+	{ COUNTS, "counts", 1, STAR_FLOAT32, OPTIM_SGD, SGD },
+	{ WIDE, "wide", WIRE_DIM_MAX, STAR_FLOAT32, OPTIM_SGD, SGD ", initializer=normal, scale=1" },
+	{ ADAGRAD, "adagrad", 7, STAR_FLOAT32, OPTIM_ADAGRAD,
+	  "rate=0.5, epsilon=1e-6, initial_accumulator=0.25, initializer=uniform, scale=1" },
+	{ EIGHTS, "eights", 8, STAR_FLOAT32, OPTIM_SGD, SGD },
+	{ VARIABLE, "weights", 0, STAR_FLOAT32, OPTIM_SGD, SGD ", initializer=constant, scale=3" },
+	{ HALVES, "halves", 4, STAR_FLOAT16, OPTIM_SGD, "rate=0.5, initializer=uniform, scale=1, versions=1" },
+	{ LAMB, "lamb", 0, STAR_FLOAT32, OPTIM_LAMB, "whole=1, initializer=constant, scale=2" },
+	{ CLIPPED, "clipped", 0, STAR_FLOAT32, OPTIM_SGD, "rate=1, whole=1, clip_global_norm=2" },
+	{ FILTERED, "filtered", 2, STAR_FLOAT32, OPTIM_SGD,
+	  "rate=1, filter=counter, filter_frequency=3, filter_value=0.5, initializer=ones" },
+	{ LIVING, "living", 2, STAR_FLOAT32, OPTIM_SGD, "rate=1, steps_to_live=10" },
+	{ NUMBERS, "numbers", 2, STAR_INT32, OPTIM_NONE, "initializer=constant, scale=-7" },
+};
+static struct object_spec spec_list[RTE_DIM(list)];
+const struct object_spec *specs[OBJECTS + 1];
+
+static void make_specs(void)
+{
+	struct star_error err = { 0 };
+
+	for (unsigned i = 0; i < RTE_DIM(list); i++) {
+		struct object_spec *spec = &spec_list[i];
+
+		*spec = (struct object_spec){ .id = list[i].id,
+					      .kind = list[i].dim ? OBJECT_TABLE : OBJECT_VARIABLE,
+					      .dtype = (uint8_t)list[i].dtype,
+					      .dim = list[i].dim,
+					      .ndim = list[i].dim ? 0 : 2 };
+		if (!list[i].dim)
+			memcpy(spec->shape, (uint64_t[]){ 100, 64 }, 2 * sizeof(uint64_t));
+		snprintf(spec->name, sizeof(spec->name), "%s", list[i].name);
+		object_spec_defaults(spec, list[i].optimizer);
+		spec->seed = 42;
+		if (object_spec_options(spec, list[i].options, &err) < 0 || object_spec_check(spec, &err) < 0)
+			unit_fail(__FILE__, __LINE__, "%s", err.text);
+		specs[spec->id] = spec;
 	}
-static const struct object_spec spec_list[] = {
-	SPEC(WORDS, "words", OBJECT_TABLE, OBJECT_UNIFORM, OBJECT_SGD, 16),
-	SPEC(COUNTS, "counts", OBJECT_TABLE, OBJECT_ZEROS, OBJECT_SGD, 1),
-	SPEC(WIDE, "wide", OBJECT_TABLE, OBJECT_NORMAL, OBJECT_SGD, WIRE_DIM_MAX),
-	SPEC(ADAGRAD, "adagrad", OBJECT_TABLE, OBJECT_UNIFORM, OBJECT_ADAGRAD, 7),
-	SPEC(EIGHTS, "eights", OBJECT_TABLE, OBJECT_ZEROS, OBJECT_SGD, 8),
-	{ .id = VARIABLE,
-	  .kind = OBJECT_VARIABLE,
-	  .dtype = STAR_FLOAT32,
-	  .initializer = OBJECT_CONSTANT,
-	  .optimizer = OBJECT_SGD,
-	  .dim = 1024,
-	  .ndim = 2,
-	  .shape = { 100, 64 },
-	  .scale = 3,
-	  .rate = 0.5f,
-	  .name = "weights" },
-};
-const struct object_spec *const specs[VARIABLE + 1] = {
-	[WORDS] = &spec_list[0],   [COUNTS] = &spec_list[1], [WIDE] = &spec_list[2],
-	[ADAGRAD] = &spec_list[3], [EIGHTS] = &spec_list[4], [VARIABLE] = &spec_list[5],
-};
+}
 
 enum { TWIN_BYTES = 4 << 20, ARENA_BYTES = 64 << 20 };
 
 void shard_init(uint64_t seed, unsigned server_mbufs)
 {
 	memset(&shard, 0, sizeof(shard));
+	make_specs();
 	rig_init(&shard.rig, seed, server_mbufs);
 }
 
@@ -58,7 +79,8 @@ void shard_start(size_t arena_bytes)
 	shard.twin_store = store_create((char *)shard.arena + arena_bytes, TWIN_BYTES, &err);
 	shard.service = service_create(&(struct service_options){ .incarnation = RIG_INCARNATION,
 								  .partitions = PARTITIONS,
-								  .store = shard.store },
+								  .store = shard.store,
+								  .share = 1 },
 				       &err);
 	if (!shard.store || !shard.twin_store || !shard.service) {
 		unit_fail(__FILE__, __LINE__, "no shard: %s", err.text);
@@ -67,7 +89,7 @@ void shard_start(size_t arena_bytes)
 	for (unsigned i = 0; i < RTE_DIM(spec_list); i++) {
 		if (!CHECK_INT(service_install(shard.service, &spec_list[i], &err), 0))
 			printf("# %s\n", err.text);
-		shard.twins[spec_list[i].id] = store_table_create(shard.twin_store, &spec_list[i], &err);
+		shard.twins[spec_list[i].id] = store_table_create(shard.twin_store, &spec_list[i], 1, &err);
 	}
 	service_set_layout(shard.service, RIG_EPOCH, 0, PARTITIONS);
 	rpc = service_rpc(shard.service);
@@ -101,7 +123,7 @@ void request_free(struct request *r)
 	*r = (struct request){ 0 };
 }
 
-static void append(struct request *r, const void *bytes, size_t n)
+void request_append(struct request *r, const void *bytes, size_t n)
 {
 	if (r->n + n > r->room) {
 		r->room = (uint32_t)(2 * (r->n + n));
@@ -114,45 +136,49 @@ static void append(struct request *r, const void *bytes, size_t n)
 	r->n += (uint32_t)n;
 }
 
-void request_op(struct request *r, struct wire_op op, const void *keys, const void *gradients)
+void request_op(struct request *r, struct wire_op op, const void *keys, const void *rest)
 {
 	static const char zeros[8];
 
-	append(r, &op, sizeof(op));
-	append(r, keys, keys ? op.count * sizeof(uint64_t) : 0);
-	append(r, gradients, gradients ? (size_t)op.count * op.dim * sizeof(float) : 0);
-	append(r, zeros, wire_padded(r->n) - r->n);
+	request_append(r, &op, sizeof(op));
+	request_append(r, keys, keys ? op.count * sizeof(uint64_t) : 0);
+	request_append(r, rest, rest ? op.body_bytes - op.count * sizeof(uint64_t) : 0);
+	request_append(r, zeros, wire_padded(r->n) - r->n);
 }
 
 void request_zeros(struct request *r, uint32_t n)
 {
 	static const uint8_t zeros[512];
 
-	append(r, zeros, RTE_MIN(n, (uint32_t)sizeof(zeros)));
+	request_append(r, zeros, RTE_MIN(n, (uint32_t)sizeof(zeros)));
 }
 
 struct wire_op pull_op(unsigned object, uint32_t count, unsigned flags)
 {
-	return (struct wire_op){ .kind = WIRE_PULL,
-				 .dtype = STAR_FLOAT32,
-				 .flags = (uint16_t)flags,
-				 .object = object,
-				 .count = count,
-				 .dim = specs[object]->dim,
-				 .body_bytes = (uint32_t)wire_pull_request_bytes(count),
-				 .step = 1 };
+	struct wire_op op = { .kind = WIRE_PULL,
+			      .result_dtype = STAR_FLOAT32,
+			      .flags = (uint8_t)flags,
+			      .object = object,
+			      .count = count,
+			      .dim = specs[object]->dim,
+			      .step = 1 };
+
+	op.body_bytes = (uint32_t)wire_op_bytes(&op);
+	return op;
 }
 
 struct wire_op push_op(unsigned object, uint32_t count, float rate)
 {
-	return (struct wire_op){ .kind = WIRE_PUSH,
-				 .dtype = STAR_FLOAT32,
-				 .object = object,
-				 .count = count,
-				 .dim = specs[object]->dim,
-				 .body_bytes = (uint32_t)wire_push_request_bytes(count, specs[object]->dim, 4),
-				 .rate = rate,
-				 .step = 1 };
+	struct wire_op op = { .kind = WIRE_PUSH,
+			      .dtype = STAR_FLOAT32,
+			      .object = object,
+			      .count = count,
+			      .dim = specs[object]->dim,
+			      .rate = rate,
+			      .step = 1 };
+
+	op.body_bytes = (uint32_t)wire_op_bytes(&op);
+	return op;
 }
 
 void request_pull(struct request *r, unsigned object, const uint64_t *keys, uint32_t count, unsigned flags)
@@ -197,27 +223,36 @@ void request_good(struct request *r, struct peer *peer)
 		printf("# %s\n", reply.text);
 }
 
+const uint8_t *result_of(const struct reply *reply, unsigned i, struct wire_result *result)
+{
+	const uint8_t *at = reply->payload, *end = at + reply->frame.payload_bytes;
+
+	*result = (struct wire_result){ 0 };
+	if (!CHECK_UINT(reply->frame.status, WIRE_OK)) {
+		printf("# %s\n", reply->text);
+		return NULL;
+	}
+	for (;; i--) {
+		if (!CHECK(end - at >= (ptrdiff_t)sizeof(*result)))
+			return NULL;
+		memcpy(result, at, sizeof(*result));
+		at += sizeof(*result);
+		if (!CHECK(end - at >= (ptrdiff_t)wire_padded(result->body_bytes)))
+			return NULL;
+		if (i == 0)
+			return at;
+		at += wire_padded(result->body_bytes);
+	}
+}
+
 const float *result_rows(const struct reply *reply, unsigned i, unsigned object, uint32_t count)
 {
 	static float rows[WIRE_PAYLOAD_MAX / sizeof(float)];
-	const uint8_t *at = reply->payload, *end = at + reply->frame.payload_bytes;
-	struct wire_result result = { 0 };
+	struct wire_result result;
+	const uint8_t *at = result_of(reply, i, &result);
 
-	if (!CHECK_UINT(reply->frame.status, WIRE_OK)) {
-		printf("# %s\n", reply->text);
+	if (!at)
 		return rows;
-	}
-	for (unsigned skip = 0;; skip++) {
-		if (!CHECK(end - at >= (ptrdiff_t)sizeof(result)))
-			return rows;
-		memcpy(&result, at, sizeof(result));
-		at += sizeof(result);
-		if (!CHECK(end - at >= (ptrdiff_t)wire_padded(result.body_bytes)))
-			return rows;
-		if (skip == i)
-			break;
-		at += wire_padded(result.body_bytes);
-	}
 	CHECK_UINT(result.object, object);
 	CHECK_UINT(result.count, count);
 	CHECK_UINT(result.dim, specs[object]->dim);

@@ -3,7 +3,10 @@
 #ifndef TESTS_STORE_CASES_H
 #define TESTS_STORE_CASES_H
 
+#include "store/push.h"
 #include "store/store.h"
+#include "tensor/convert.h"
+#include "tensor/dtype.h"
 #include "tests/unit.h"
 
 #define STORE_CASES(X) \
@@ -20,22 +23,67 @@
 	/* growth.c */ \
 	X(growth_is_bounded_in_moves_and_memory) \
 	X(index_counts_agree_at_any_fill) \
+	X(index_counts_agree_under_deletion) \
 	X(rows_stay_where_they_are) \
 	X(crowd_with_one_hash_is_refused) \
 	X(crowd_in_one_segment_is_refused) \
 	/* initial.c */ \
-	X(philox_known_answers) \
-	X(log_and_sine_are_near_the_libraries) \
 	X(initial_values_are_golden) \
 	X(initial_values_do_not_depend_on_order) \
 	X(initial_values_differ_by_everything) \
 	X(moments_of_uniform_and_normal) \
 	X(slots_have_their_own_first_value) \
+	X(truncated_and_scaled_initializers) \
+	X(variables_end_with_zeros) \
+	/* removal.c */ \
+	X(deleted_rows_are_gone) \
+	X(deleted_rows_memory_comes_back) \
+	X(filling_and_emptying_leaks_nothing) \
+	X(given_back_pages_serve_rows) \
+	X(walk_meets_what_stays) \
+	X(quiet_walk_meets_each_once) \
+	X(versions_rise_over_deletion) \
+	X(push_holds_the_memory_of_deleted_rows) \
+	/* types.c */ \
+	X(random_pushes_of_all_types_have_the_scalar_bits) \
+	X(rows_are_read_as_any_type) \
+	X(master_keeps_small_updates) \
+	X(integers_are_held) \
+	X(rows_of_all_sizes) \
+	/* policy.c */ \
+	X(counter_admits_at_its_frequency) \
+	X(counter_in_a_full_arena_still_counts) \
+	X(frequency_goes_on_from_the_filter) \
+	X(bloom_errs_as_it_is_laid_out) \
+	X(bloom_updates_conservatively) \
+	X(bloom_counts_as_far_as_needed) \
+	X(bloom_that_does_not_fit_is_refused) \
+	X(rows_max_refuses_and_serves_the_rest) \
+	X(sampled_eviction_is_near_the_exact) \
+	X(full_arena_evicts) \
+	X(push_in_flight_is_not_evicted) \
+	/* sweep.c */ \
+	X(old_rows_are_swept_away) \
+	X(keys_that_wait_too_long_are_forgotten) \
+	X(light_rows_are_swept_when_asked) \
+	X(masters_are_weighed) \
+	X(sweep_goes_on_while_rows_come_and_go) \
+	X(sweep_under_a_push_in_flight) \
+	/* whole.c */ \
+	X(non_finite_gradients_are_refused) \
+	X(non_finite_gradients_are_clipped_or_passed) \
+	X(rates_follow_step_and_staleness) \
+	X(gradients_are_clipped_by_their_norm) \
+	X(clipped_gradients_count_once) \
+	X(lamb_in_slices_is_lamb) \
+	/* soak.c */ \
+	X(large_table_takes_the_memory_it_says) \
 	/* model.c */ \
 	X(random_operations_follow_the_model) \
 	/* push.c */ \
 	X(push_sums_duplicates_in_order) \
 	X(push_of_one_key_many_times) \
+	X(push_after_four_billion_keys) \
 	X(push_of_all_keys_twice_fills_the_sums) \
 	X(operations_are_separate_pushes) \
 	X(push_without_op_begins_one) \
@@ -57,12 +105,36 @@ struct fixture {
 struct fixture fixture_open(size_t arena_bytes);
 void fixture_close(struct fixture *f);
 
-/* float32, uniform in [-1, 1), rate 0.1, epsilon 1e-8, initial accumulator 0.125. */
+/* float32, uniform in [-1, 1), rate 0.1; adagrad with epsilon 1e-8 and initial accumulator 0.125. */
 struct object_spec spec_of(const char *name, uint32_t dim, unsigned optimizer);
 struct store_table *table_of(struct fixture *f, const char *name, uint32_t dim, unsigned optimizer);
+struct store_table *table_from(struct fixture *f, const struct object_spec *spec);
+/* The same with options as object_spec_options takes them, on another element type. */
+struct store_table *table_with(struct fixture *f, const char *name, uint32_t dim, unsigned optimizer, unsigned dtype,
+			       const char *options);
 
 /* One key. */
-store_row find_one(struct store_table *table, uint64_t key, int create);
+store_row find_one(struct store_table *table, uint64_t key, enum store_find_mode mode);
+
+/* A read-only look-up; returns how many keys have no row. */
+unsigned look_up(struct store_table *table, const uint64_t *keys, unsigned n, store_row *rows);
+
+/* A row's values and its slots, of a table of float32. */
+const float *values_of(const struct store_table *table, store_row row);
+const float *slots_of(const struct store_table *table, store_row row);
+
+/* A push as the service makes it. */
+struct store_push *open_push(uint32_t max_keys, uint32_t max_bytes);
+
+/* All keys of an operation, in slices of `slice`; all its gradients, rows of dtype that lie `stride` bytes apart. */
+int add_keys(struct store_push *p, struct store_table *t, const uint64_t *keys, unsigned n, unsigned slice);
+int look_at(struct store_push *p, struct store_table *t, const void *gradients, unsigned dtype, size_t stride,
+	    unsigned n, unsigned slice);
+void add_rows(struct store_push *p, struct store_table *t, const void *gradients, unsigned dtype, size_t stride,
+	      unsigned n, unsigned slice, const struct store_push_step *step);
+
+/* One gradient for one key, all at once. */
+void push_one(struct store_table *t, uint64_t key, const float *gradient, float rate);
 
 /* The inverse of the index's hash: the key that has it. */
 uint64_t key_of_hash(uint64_t hash);

@@ -11,7 +11,7 @@ void growth_is_bounded_in_moves_and_memory(void)
 {
 	enum { ROWS = 2000000, DIM = 4 };
 	struct fixture f = fixture_open((size_t)100 << 20);
-	struct store_table *t = table_of(&f, "t", DIM, OBJECT_SGD);
+	struct store_table *t = table_of(&f, "t", DIM, OPTIM_SGD);
 	const struct store_stats *stats = store_table_stats(t);
 	uint64_t keys[STORE_BATCH];
 	store_row rows[STORE_BATCH];
@@ -20,7 +20,7 @@ void growth_is_bounded_in_moves_and_memory(void)
 	for (uint64_t key = 0; key < ROWS; key += STORE_BATCH) {
 		for (unsigned i = 0; i < STORE_BATCH; i++)
 			keys[i] = key + i;
-		if (!CHECK_UINT(store_find(t, keys, STORE_BATCH, 1, rows), 0))
+		if (!CHECK_UINT(store_find(t, keys, STORE_BATCH, STORE_PULL, 0, rows), 0))
 			break;
 		if (stats->rows > 100000) {
 			const double extra = (double)stats->memory_bytes / (double)stats->rows - DIM * sizeof(float);
@@ -37,11 +37,11 @@ void growth_is_bounded_in_moves_and_memory(void)
 	for (uint64_t key = 0; key < ROWS; key += STORE_BATCH) {
 		for (unsigned i = 0; i < STORE_BATCH; i++)
 			keys[i] = key + i;
-		if (!CHECK_UINT(store_find(t, keys, STORE_BATCH, 0, rows), 0))
+		if (!CHECK_UINT(look_up(t, keys, STORE_BATCH, rows), 0))
 			break;
 		for (unsigned i = 0; i < STORE_BATCH; i++)
 			keys[i] += ROWS;
-		if (!CHECK_UINT(store_find(t, keys, STORE_BATCH, 0, rows), STORE_BATCH))
+		if (!CHECK_UINT(look_up(t, keys, STORE_BATCH, rows), STORE_BATCH))
 			break;
 	}
 	fixture_close(&f);
@@ -81,24 +81,34 @@ static unsigned check_segment(const struct store_index *ix, uint64_t pattern, un
 	return entries;
 }
 
+/* Of the whole index; adds up segments and those that strayed, returns the entries. */
+static unsigned check_index(const struct store_index *ix, unsigned *segments, unsigned *away)
+{
+	unsigned entries = 0;
+
+	*segments = *away = 0;
+	for (uint64_t i = 0; i <= ix->mask; i++)
+		if (i >> index_segment_of(ix, i)->buckets[0].depth == 0) {
+			entries += check_segment(ix, i, away);
+			++*segments;
+		}
+	return entries;
+}
+
 void index_counts_agree_at_any_fill(void)
 {
 	struct fixture f = fixture_open(8 << 20);
-	struct store_table *t = table_of(&f, "t", 1, OBJECT_SGD);
+	struct store_table *t = table_of(&f, "t", 1, OPTIM_SGD);
 	const struct store_index *ix = &t->index;
 	struct prng p;
 
 	prng_seed(&p, 11);
 	for (unsigned keys = 1; keys <= 40000; keys++) {
-		find_one(t, prng_next(&p), 1);
+		find_one(t, prng_next(&p), STORE_PULL);
 		if (keys % 389 == 0 || keys % SEGMENT == SEGMENT - 5) {
-			unsigned entries = 0, segments = 0, away = 0;
+			unsigned segments, away;
+			const unsigned entries = check_index(ix, &segments, &away);
 
-			for (uint64_t i = 0; i <= ix->mask; i++)
-				if (i >> index_segment_of(ix, i)->buckets[0].depth == 0) {
-					entries += check_segment(ix, i, &away);
-					segments++;
-				}
 			CHECK_UINT(entries, keys);
 			CHECK_UINT(segments, ix->segments);
 			/* Once all have split, nearly all entries are at home: the second line is seldom read. */
@@ -109,24 +119,63 @@ void index_counts_agree_at_any_fill(void)
 	fixture_close(&f);
 }
 
+/* Full to the brim, so that many stray, and emptied again, some times over. */
+void index_counts_agree_under_deletion(void)
+{
+	enum { KEYS = 30000 };
+	struct fixture f = fixture_open(8 << 20);
+	struct store_table *t = table_of(&f, "t", 1, OPTIM_SGD);
+	static bool there[KEYS];
+	unsigned keys = 0, most_away = 0;
+	struct prng p;
+
+	prng_seed(&p, 12);
+	memset(there, 0, sizeof(there));
+	for (unsigned i = 1; i <= 400000; i++) {
+		const uint64_t key = prng_below(&p, KEYS);
+		const bool fall = i / 50000 % 2;
+
+		if (!fall && !there[key]) {
+			find_one(t, key, STORE_PULL);
+			there[key] = true;
+			keys++;
+		} else if (fall && there[key]) {
+			CHECK_UINT(store_delete(t, &key, 1), 1);
+			there[key] = false;
+			keys--;
+		}
+		if (i % 1999 == 0) {
+			unsigned segments, away;
+
+			if (!CHECK_UINT(check_index(&t->index, &segments, &away), keys) ||
+			    !CHECK_UINT(segments, t->index.segments))
+				break;
+			most_away = away > most_away ? away : most_away;
+		}
+	}
+	CHECK(most_away > 500);
+	CHECK(store_table_stats(t)->moved_max <= SEGMENT);
+	fixture_close(&f);
+}
+
 void rows_stay_where_they_are(void)
 {
 	enum { KEYS = 1000 };
 	struct fixture f = fixture_open(8 << 20);
-	struct store_table *t = table_of(&f, "t", 3, OBJECT_ADAGRAD);
+	struct store_table *t = table_of(&f, "t", 3, OPTIM_ADAGRAD);
 	static const float *values[KEYS];
 	const float gradient[3] = { 1, 2, 3 };
 	float before[3];
 
 	for (uint64_t key = 0; key < KEYS; key++) {
-		values[key] = store_values(t, find_one(t, key, 1));
-		store_apply(t, find_one(t, key, 0), gradient, 0.5f);
+		values[key] = values_of(t, find_one(t, key, STORE_PULL));
+		push_one(t, key, gradient, 0.5f);
 	}
 	memcpy(before, values[KEYS - 1], sizeof(before));
 	for (uint64_t key = KEYS; key < 100 * KEYS; key++)
-		CHECK(find_one(t, key, 1) != STORE_NO_ROW);
+		CHECK(find_one(t, key, STORE_PULL) != STORE_NO_ROW);
 	for (uint64_t key = 0; key < KEYS; key++)
-		CHECK(store_values(t, find_one(t, key, 0)) == values[key]);
+		CHECK(values_of(t, find_one(t, key, STORE_LOOK)) == values[key]);
 	CHECK_MEM(values[KEYS - 1], before, sizeof(before));
 	fixture_close(&f);
 }
@@ -145,7 +194,7 @@ static unsigned grow_calmly(struct store_table *t, uint64_t keys)
 	unsigned made = 0;
 
 	for (uint64_t key = 0; key < keys; key++)
-		made += find_one(t, key, 1) != STORE_NO_ROW;
+		made += find_one(t, key, STORE_PULL) != STORE_NO_ROW;
 	return made;
 }
 
@@ -153,18 +202,18 @@ void crowd_with_one_hash_is_refused(void)
 {
 	enum { CROWD = 2000 };
 	struct fixture f = fixture_open(16 << 20);
-	struct store_table *t = table_of(&f, "t", 1, OBJECT_SGD);
+	struct store_table *t = table_of(&f, "t", 1, OPTIM_SGD);
 	unsigned found = 0;
 
 	CHECK_UINT(index_hash(one_hash(77)), UINT64_C(77) << 26 | ONE_HASH);
 	for (uint64_t i = 0; i < CROWD; i++)
-		find_one(t, one_hash(i), 1);
+		find_one(t, one_hash(i), STORE_PULL);
 	CHECK_UINT(store_table_stats(t)->rows, 2 * INDEX_ENTRIES);
 	CHECK_UINT(store_table_stats(t)->refused, CROWD - 2 * INDEX_ENTRIES);
 	/* All others are served, and the table grows as ever. */
 	CHECK_UINT(grow_calmly(t, 20000), 20000);
 	for (uint64_t i = 0; i < CROWD; i++)
-		found += find_one(t, one_hash(i), 1) != STORE_NO_ROW;
+		found += find_one(t, one_hash(i), STORE_PULL) != STORE_NO_ROW;
 	CHECK_UINT(found, 2 * INDEX_ENTRIES);
 	CHECK(store_table_stats(t)->moved_max <= SEGMENT);
 	CHECK(store_table_stats(t)->memory_bytes < 1 << 20);
@@ -181,11 +230,11 @@ void crowd_in_one_segment_is_refused(void)
 {
 	enum { CROWD = 30000 };
 	struct fixture f = fixture_open(16 << 20);
-	struct store_table *t = table_of(&f, "t", 1, OBJECT_SGD);
+	struct store_table *t = table_of(&f, "t", 1, OPTIM_SGD);
 	unsigned found = 0, crowd, made;
 
 	for (uint64_t i = 0; i < CROWD; i++)
-		find_one(t, one_segment(i), 1);
+		find_one(t, one_segment(i), STORE_PULL);
 	crowd = (unsigned)store_table_stats(t)->rows;
 	CHECK(crowd <= SEGMENT && crowd > SEGMENT / 2);
 	CHECK(store_table_stats(t)->memory_bytes < 1 << 20);
@@ -193,7 +242,7 @@ void crowd_in_one_segment_is_refused(void)
 	made = grow_calmly(t, 20000);
 	CHECK(made >= 20000 - 20000 / 500);
 	for (uint64_t i = 0; i < CROWD; i++)
-		found += find_one(t, one_segment(i), 0) != STORE_NO_ROW;
+		found += find_one(t, one_segment(i), STORE_LOOK) != STORE_NO_ROW;
 	CHECK_UINT(found, crowd);
 	CHECK_UINT(store_table_stats(t)->rows, crowd + made);
 	CHECK(store_table_stats(t)->moved_max <= SEGMENT);

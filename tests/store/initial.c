@@ -4,66 +4,17 @@
 
 #include <stdlib.h>
 
-#include "base/prng.h"
 #include "store/initial.h"
-
-/* From the authors' Random123 library, kat_vectors. */
-void philox_known_answers(void)
-{
-	const struct {
-		uint32_t counter[4], key[2], words[4];
-	} cases[] = {
-		{ { 0, 0, 0, 0 }, { 0, 0 }, { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } },
-		{ { 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff },
-		  { 0xffffffff, 0xffffffff },
-		  { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } },
-		{ { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 },
-		  { 0xa4093822, 0x299f31d0 },
-		  { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
-	};
-	uint32_t words[4];
-
-	for (unsigned i = 0; i < 3; i++) {
-		initial_philox(cases[i].counter, cases[i].key, words);
-		CHECK_MEM(words, cases[i].words, sizeof(words));
-	}
-}
-
-void log_and_sine_are_near_the_libraries(void)
-{
-	const uint32_t corners[] = {
-		0, 1, 1u << 29, (1u << 29) - 1, 1u << 30, 3u << 29, 1u << 31, 7u << 29, UINT32_MAX
-	};
-	double sine, cosine;
-	struct prng p;
-
-	prng_seed(&p, 5);
-	for (unsigned i = 0; i < 200000; i++) {
-		const uint32_t turn = i < 9 ? corners[i] : (uint32_t)prng_next(&p);
-		const double x = ((double)(i % 2 ? turn : turn >> (i % 32)) + 1) * 0x1p-32;
-
-		CHECK_NEAR(initial_log(x), log(x), 1e-13);
-		initial_sincos(turn, &sine, &cosine);
-		CHECK_NEAR(sine, sin(turn * 0x1p-32 * 2 * M_PI), 1e-13);
-		CHECK_NEAR(cosine, cos(turn * 0x1p-32 * 2 * M_PI), 1e-13);
-	}
-	CHECK_NEAR(initial_log(1), 0, 0);
-}
 
 static struct store_table *initialized(struct fixture *f, const char *name, uint32_t dim, unsigned initializer,
 				       float scale, uint64_t seed)
 {
-	struct object_spec spec = spec_of(name, dim, OBJECT_ADAGRAD);
-	struct star_error err = { 0 };
-	struct store_table *t;
+	struct object_spec spec = spec_of(name, dim, OPTIM_ADAGRAD);
 
 	spec.initializer = (uint8_t)initializer;
 	spec.scale = scale;
 	spec.seed = seed;
-	t = store_table_create(f->store, &spec, &err);
-	if (!t)
-		unit_fail(__FILE__, __LINE__, "no table: %s", err.text);
-	return t;
+	return table_from(f, &spec);
 }
 
 /* Frozen: a later version that computes others would mix two initializations in one model. */
@@ -105,7 +56,7 @@ void initial_values_are_golden(void)
 			if (values[e] != cases[i].values[e])
 				unit_fail(__FILE__, __LINE__, "case %u: element %u is %a, not %a", i, e, values[e],
 					  cases[i].values[e]);
-		CHECK_MEM(store_values(t, find_one(t, cases[i].key, 1)), values, sizeof(values));
+		CHECK_MEM(values_of(t, find_one(t, cases[i].key, STORE_PULL)), values, sizeof(values));
 		fixture_close(&f);
 	}
 }
@@ -122,15 +73,15 @@ void initial_values_do_not_depend_on_order(void)
 	other = initialized(&b, "other", DIM, OBJECT_NORMAL, 1, 9);
 	tb = initialized(&b, "t", DIM, OBJECT_NORMAL, 1, 9);
 	for (uint64_t key = 0; key < KEYS; key++)
-		find_one(ta, key, 1);
+		find_one(ta, key, STORE_PULL);
 	for (uint64_t key = 0; key < KEYS; key += 60) {
 		for (unsigned i = 0; i < 60; i++)
 			keys[i] = KEYS - 1 - key - i;
-		store_find(other, keys, 60, 1, rows);
-		store_find(tb, keys, 60, 1, rows);
+		store_find(other, keys, 60, STORE_PULL, 0, rows);
+		store_find(tb, keys, 60, STORE_PULL, 0, rows);
 	}
 	for (uint64_t key = 0; key < KEYS; key++)
-		CHECK_MEM(store_values(ta, find_one(ta, key, 0)), store_values(tb, find_one(tb, key, 0)),
+		CHECK_MEM(values_of(ta, find_one(ta, key, STORE_LOOK)), values_of(tb, find_one(tb, key, STORE_LOOK)),
 			  DIM * sizeof(float));
 	fixture_close(&a);
 	fixture_close(&b);
@@ -200,15 +151,96 @@ void slots_have_their_own_first_value(void)
 
 	for (unsigned k = 0; k < 4; k++) {
 		struct fixture f = fixture_open(1 << 20);
-		struct store_table *t = initialized(&f, "t", 5, kinds[k], -3, 0);
-		const store_row row = find_one(t, 42, 1);
+		struct store_table *t = initialized(&f, "t", 5, kinds[k], k ? -3 : 0, 0);
+		const store_row row = find_one(t, 42, STORE_PULL);
 
 		for (unsigned e = 0; e < 5; e++) {
-			CHECK_NEAR(store_slots(t, row)[e], 0.125, 0);
+			CHECK_NEAR(slots_of(t, row)[e], 0.125, 0);
 			if (k < 2)
-				CHECK_NEAR(store_values(t, row)[e], k ? -3 : 0, 0);
+				CHECK_NEAR(values_of(t, row)[e], k ? -3 : 0, 0);
 		}
-		CHECK(store_slots(table_of(&f, "plain", 5, OBJECT_SGD), 0) == NULL);
+		CHECK(slots_of(table_of(&f, "plain", 5, OPTIM_SGD), 0) == NULL);
 		fixture_close(&f);
 	}
+}
+
+/* The moments of each kind, as its name has them. */
+void truncated_and_scaled_initializers(void)
+{
+	enum { KEYS = 4000, DIM = 30 };
+	static const struct {
+		unsigned initializer;
+		double scale, mean, deviation, most;
+	} kinds[] = {
+		{ OBJECT_ONES, 0, 1, 0, 0 },
+		{ OBJECT_UNIFORM, 0.5, 2, 0.288675, 0.5 },
+		{ OBJECT_NORMAL, 0.5, -2, 0.5, 3 },
+		{ OBJECT_TRUNCATED_NORMAL, 0.5, 0.25, 0.439813, 1 },
+		{ OBJECT_GLOROT_UNIFORM, 0, 0, 0.254000, 0.439941 }, /* sqrt(6 / 31) */
+		{ OBJECT_GLOROT_NORMAL, 0, 0, 0.254000, 0.577520 },  /* two of sqrt(2 / 31) / 0.87963 */
+		{ OBJECT_HE_UNIFORM, 0, 0, 1.414214, 2.449490 },
+		{ OBJECT_HE_NORMAL, 0, 0, 1.414214, 3.215489 },
+	};
+	const double n = (double)KEYS * DIM;
+
+	for (unsigned k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+		struct fixture f = fixture_open(1 << 20);
+		struct object_spec spec = spec_of("t", DIM, OPTIM_SGD);
+		double sum = 0, squares = 0, most = 0;
+		struct store_table *t;
+
+		spec.initializer = (uint8_t)kinds[k].initializer;
+		spec.scale = (float)kinds[k].scale;
+		spec.mean = kinds[k].scale > 0 ? (float)kinds[k].mean : 0;
+		t = table_from(&f, &spec);
+		for (uint64_t key = 0; key < KEYS; key++) {
+			float values[DIM];
+
+			store_initial(t, key, values);
+			for (unsigned e = 0; e < DIM; e++) {
+				const double x = (double)values[e] - kinds[k].mean;
+
+				sum += x / n;
+				squares += x * x / n;
+				most = fmax(most, fabs(x));
+			}
+		}
+		CHECK_NEAR(sum, 0, 5 * kinds[k].deviation / sqrt(n));
+		CHECK_NEAR(sqrt(squares), kinds[k].deviation, 0.01 * kinds[k].deviation);
+		CHECK(most <= kinds[k].most * 1.000001);
+		CHECK(kinds[k].initializer == OBJECT_NORMAL || most >= 0.999 * kinds[k].most);
+		fixture_close(&f);
+	}
+}
+
+/* Fans of variables, and elements beyond the last. */
+void variables_end_with_zeros(void)
+{
+	struct fixture f = fixture_open(1 << 20);
+	struct object_spec spec = spec_of("v", 0, OPTIM_SGD);
+	float values[WIRE_DIM_MAX];
+	struct store_table *t;
+	double most = 0;
+
+	spec.kind = OBJECT_VARIABLE;
+	spec.ndim = 3;
+	spec.shape[0] = 5;
+	spec.shape[1] = 30;
+	spec.shape[2] = 70;
+	spec.initializer = OBJECT_GLOROT_UNIFORM;
+	spec.scale = 0;
+	t = table_from(&f, &spec);
+	for (uint64_t block = 0; block < object_blocks(store_table_spec(t)) + 2; block++) {
+		const uint32_t dim = store_table_spec(t)->dim;
+		const store_row row = find_one(t, block, STORE_PULL);
+
+		store_read(t, row, block, STAR_FLOAT32, values);
+		CHECK_UINT(store_version(t, row), 1);
+		for (uint32_t e = 0; e < dim; e++) {
+			CHECK((values[e] == 0) == (block * dim + e >= 5 * 30 * 70));
+			most = fmax(most, fabs((double)values[e]));
+		}
+	}
+	CHECK_NEAR(most, sqrt(6.0 / (5 * 30 + 5 * 70)), 1e-4);
+	fixture_close(&f);
 }

@@ -14,7 +14,7 @@ static void refuse_table(struct store *store, const struct object_spec *spec, in
 {
 	struct star_error err = { 0 };
 
-	CHECK(!store_table_create(store, spec, &err));
+	CHECK(!store_table_create(store, spec, 1, &err));
 	CHECK_INT(err.code, code);
 	CHECK_HAS(err.text, part);
 }
@@ -22,7 +22,7 @@ static void refuse_table(struct store *store, const struct object_spec *spec, in
 void creation_refuses_what_it_must(void)
 {
 	struct fixture f = fixture_open(1 << 20);
-	struct object_spec spec = spec_of("t", 0, OBJECT_SGD);
+	struct object_spec spec = spec_of("t", 0, OPTIM_SGD);
 	struct star_error err = { 0 };
 
 	CHECK(!store_create(f.memory, (1 << 20) - 1, &err));
@@ -37,11 +37,11 @@ void creation_refuses_what_it_must(void)
 	spec.dim = WIRE_DIM_MAX + 1;
 	refuse_table(f.store, &spec, -EINVAL, "dim is 4097");
 	spec = spec_of("t", 4, 99);
-	refuse_table(f.store, &spec, -EINVAL, "unknown optimizer");
-	spec = spec_of("t", 4, OBJECT_SGD);
+	refuse_table(f.store, &spec, -EINVAL, "no optimizer number 99");
+	spec = spec_of("t", 4, OPTIM_SGD);
 	spec.initializer = 99;
-	refuse_table(f.store, &spec, -EINVAL, "unknown initializer");
-	spec = spec_of("", 4, OBJECT_SGD);
+	refuse_table(f.store, &spec, -EINVAL, "initializer is unknown");
+	spec = spec_of("", 4, OPTIM_SGD);
 	refuse_table(f.store, &spec, -EINVAL, "a name must have");
 	fixture_close(&f);
 }
@@ -50,21 +50,21 @@ void rows_are_made_once_and_found(void)
 {
 	enum { KEYS = 20000 };
 	struct fixture f = fixture_open(8 << 20);
-	struct store_table *t = table_of(&f, "words", 5, OBJECT_ADAGRAD);
+	struct store_table *t = table_of(&f, "words", 5, OPTIM_ADAGRAD);
 	static store_row rows[KEYS];
 	float initial[5];
 
 	CHECK_STR(store_table_spec(t)->name, "words");
 	CHECK_UINT(store_name_hash(t), hash_name("words"));
 	for (uint64_t key = 0; key < KEYS; key++) {
-		CHECK_UINT(find_one(t, key, 0), STORE_NO_ROW);
-		rows[key] = find_one(t, key, 1);
+		CHECK_UINT(find_one(t, key, STORE_LOOK), STORE_NO_ROW);
+		rows[key] = find_one(t, key, STORE_PULL);
 		CHECK(rows[key] != STORE_NO_ROW);
 	}
 	for (uint64_t key = 0; key < KEYS; key++) {
-		CHECK_UINT(find_one(t, key, key & 1), rows[key]);
+		CHECK_UINT(find_one(t, key, key & 1 ? STORE_PULL : STORE_LOOK), rows[key]);
 		store_initial(t, key, initial);
-		CHECK_MEM(store_values(t, rows[key]), initial, sizeof(initial));
+		CHECK_MEM(values_of(t, rows[key]), initial, sizeof(initial));
 	}
 	CHECK_UINT(store_table_stats(t)->rows, KEYS);
 	CHECK_UINT(store_table_stats(t)->created, KEYS);
@@ -75,7 +75,7 @@ void rows_are_made_once_and_found(void)
 void reading_makes_nothing(void)
 {
 	struct fixture f = fixture_open(1 << 20);
-	struct store_table *t = table_of(&f, "t", 4, OBJECT_SGD);
+	struct store_table *t = table_of(&f, "t", 4, OPTIM_SGD);
 	const struct store_stats before = *store_table_stats(t);
 	uint64_t keys[STORE_BATCH];
 	store_row rows[STORE_BATCH];
@@ -83,7 +83,7 @@ void reading_makes_nothing(void)
 	for (unsigned n = 0; n <= STORE_BATCH; n++) {
 		for (unsigned i = 0; i < n; i++)
 			keys[i] = i * n;
-		CHECK_UINT(store_find(t, keys, n, 0, rows), n);
+		CHECK_UINT(look_up(t, keys, n, rows), n);
 		for (unsigned i = 0; i < n; i++)
 			CHECK_UINT(rows[i], STORE_NO_ROW);
 	}
@@ -126,14 +126,15 @@ void keys_of_every_kind(void)
 
 	for (unsigned k = 0; k < sizeof(families) / sizeof(families[0]); k++) {
 		struct fixture f = fixture_open(4 << 20);
-		struct store_table *t = table_of(&f, "t", 1, OBJECT_SGD);
+		struct store_table *t = table_of(&f, "t", 1, OPTIM_SGD);
 
 		for (uint64_t i = 0; i < KEYS; i++)
-			rows[i] = find_one(t, families[k](i), 1);
+			rows[i] = find_one(t, families[k](i), STORE_PULL);
 		for (uint64_t i = 0; i < KEYS; i++) {
-			if (!CHECK(rows[i] != STORE_NO_ROW) || !CHECK_UINT(find_one(t, families[k](i), 0), rows[i]))
+			if (!CHECK(rows[i] != STORE_NO_ROW) ||
+			    !CHECK_UINT(find_one(t, families[k](i), STORE_LOOK), rows[i]))
 				break;
-			find_one(t, families[k](i) ^ UINT64_C(1) << 48, 0);
+			find_one(t, families[k](i) ^ UINT64_C(1) << 48, STORE_LOOK);
 		}
 		CHECK_UINT(store_table_stats(t)->rows, KEYS);
 		fixture_close(&f);
@@ -143,13 +144,13 @@ void keys_of_every_kind(void)
 void one_batch_with_duplicates_makes_one_row(void)
 {
 	struct fixture f = fixture_open(1 << 20);
-	struct store_table *t = table_of(&f, "t", 4, OBJECT_SGD);
+	struct store_table *t = table_of(&f, "t", 4, OPTIM_SGD);
 	uint64_t keys[STORE_BATCH];
 	store_row rows[STORE_BATCH];
 
 	for (unsigned i = 0; i < STORE_BATCH; i++)
 		keys[i] = i % 3;
-	CHECK_UINT(store_find(t, keys, STORE_BATCH, 1, rows), 0);
+	CHECK_UINT(store_find(t, keys, STORE_BATCH, STORE_PULL, 0, rows), 0);
 	for (unsigned i = 3; i < STORE_BATCH; i++)
 		CHECK_UINT(rows[i], rows[i % 3]);
 	CHECK(rows[0] != rows[1] && rows[1] != rows[2] && rows[0] != rows[2]);
@@ -161,21 +162,21 @@ void full_arena_refuses_and_serves_the_rest(void)
 {
 	enum { ARENA = 2 << 20, KEYS = 100000 };
 	struct fixture f = fixture_open(ARENA);
-	struct store_table *t = table_of(&f, "t", 14, OBJECT_SGD), *other = table_of(&f, "other", 3, OBJECT_SGD);
-	struct object_spec third = spec_of("third", 3, OBJECT_SGD);
+	struct store_table *t = table_of(&f, "t", 14, OPTIM_SGD), *other = table_of(&f, "other", 3, OPTIM_SGD);
+	struct object_spec third = spec_of("third", 3, OPTIM_SGD);
 	static store_row rows[KEYS];
 	uint64_t keys[STORE_BATCH];
 	unsigned made = 0, missing = 0;
 
-	find_one(other, 7, 1);
+	find_one(other, 7, STORE_PULL);
 	for (uint64_t key = 0; key < KEYS; key += 50) {
 		for (unsigned i = 0; i < 50; i++)
 			keys[i] = key + i;
-		missing += store_find(t, keys, 50, 1, rows + key);
+		missing += store_find(t, keys, 50, STORE_PULL, 0, rows + key);
 	}
 	for (uint64_t key = 0; key < KEYS; key++) {
 		made += rows[key] != STORE_NO_ROW;
-		CHECK_UINT(find_one(t, key, 0), rows[key]);
+		CHECK_UINT(find_one(t, key, STORE_LOOK), rows[key]);
 	}
 	CHECK_UINT(made + missing, KEYS);
 	CHECK_UINT(store_table_stats(t)->rows, made);
@@ -186,15 +187,15 @@ void full_arena_refuses_and_serves_the_rest(void)
 	keys[0] = 0;
 	keys[1] = KEYS - 1;
 	keys[2] = 1;
-	CHECK_UINT(store_find(t, keys, 3, 1, rows), 1);
+	CHECK_UINT(store_find(t, keys, 3, STORE_PULL, 0, rows), 1);
 	CHECK_UINT(rows[1], STORE_NO_ROW);
-	CHECK_UINT(find_one(t, 0, 0), rows[0]);
+	CHECK_UINT(find_one(t, 0, STORE_LOOK), rows[0]);
 	CHECK_UINT(store_table_stats(t)->refused, missing + 1);
 	/* The other table uses up its slab, then is refused as well. */
 	for (uint64_t key = 0; key < 2000; key++)
-		find_one(other, key, 1);
+		find_one(other, key, STORE_PULL);
 	CHECK(store_table_stats(other)->refused > 0);
-	CHECK(find_one(other, 7, 0) != STORE_NO_ROW);
+	CHECK(find_one(other, 7, STORE_LOOK) != STORE_NO_ROW);
 	refuse_table(f.store, &third, -ENOMEM, "no parameter memory left for \"third\"");
 	fixture_close(&f);
 }
@@ -209,14 +210,14 @@ void many_tables_share_an_arena(void)
 
 	for (unsigned i = 0; i < TABLES; i++) {
 		snprintf(name, sizeof(name), "table %u", i);
-		tables[i] = table_of(&f, name, 1 + i % 64, i % 2 ? OBJECT_SGD : OBJECT_ADAGRAD);
+		tables[i] = table_of(&f, name, 1 + i % 64, i % 2 ? OPTIM_SGD : OPTIM_ADAGRAD);
 	}
 	for (uint64_t key = 0; key < KEYS; key++)
 		for (unsigned i = 0; i < TABLES; i++)
-			CHECK(find_one(tables[i], key * i, 1) != STORE_NO_ROW);
+			CHECK(find_one(tables[i], key * i, STORE_PULL) != STORE_NO_ROW);
 	for (unsigned i = 0; i < TABLES; i++)
 		for (uint64_t key = 0; key < KEYS; key++) {
-			const float *values = store_values(tables[i], find_one(tables[i], key * i, 0));
+			const float *values = values_of(tables[i], find_one(tables[i], key * i, STORE_LOOK));
 
 			store_initial(tables[i], key * i, initial);
 			CHECK_MEM(values, initial, (1 + i % 64) * sizeof(float));
@@ -230,10 +231,10 @@ void small_tables_are_small(void)
 
 	for (unsigned i = 0; i < sizeof(dims) / sizeof(dims[0]); i++) {
 		struct fixture f = fixture_open(4 << 20);
-		struct store_table *t = table_of(&f, "t", dims[i], OBJECT_ADAGRAD);
+		struct store_table *t = table_of(&f, "t", dims[i], OPTIM_ADAGRAD);
 
 		for (uint64_t key = 0; key < 10; key++)
-			CHECK(find_one(t, key, 1) != STORE_NO_ROW);
+			CHECK(find_one(t, key, STORE_PULL) != STORE_NO_ROW);
 		CHECK(store_table_stats(t)->memory_bytes <= 32768 + 10 * (16 + 8 * dims[i]));
 		fixture_close(&f);
 	}
@@ -255,12 +256,12 @@ void rows_in_a_huge_arena(void)
 	}
 	f.store = store_create(f.memory, bytes, &err);
 	if (CHECK(f.store != NULL)) {
-		t = table_of(&f, "t", 3, OBJECT_SGD);
+		t = table_of(&f, "t", 3, OPTIM_SGD);
 		for (uint64_t key = 0; key < 5000; key++)
-			CHECK_UINT((uintptr_t)store_values(t, find_one(t, key, 1)) % 16, 8);
+			CHECK_UINT((uintptr_t)values_of(t, find_one(t, key, STORE_PULL)) % 16, 8);
 		for (uint64_t key = 0; key < 5000; key++) {
 			store_initial(t, key, initial);
-			CHECK_MEM(store_values(t, find_one(t, key, 0)), initial, sizeof(initial));
+			CHECK_MEM(values_of(t, find_one(t, key, STORE_LOOK)), initial, sizeof(initial));
 		}
 		CHECK(store_table_stats(t)->memory_bytes >= 5000 * 32);
 	}

@@ -1,3 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
 $(eval $(call binary,tool,star-watch,tests/system,client,tests/system/tools/star-watch.c))
 $(eval $(call binary,tool,star-shuffle,tests/system,,tests/system/tools/star-shuffle.c))
+$(eval $(call binary,tool,star-do,tests/system/star-do,client,))

@@ -23,18 +23,18 @@ __all__ = ["READ_ONLY", "REPLY", "PING", "PAYLOAD_MAX", "KEYS_MAX", "OPS_MAX", "
            "Table", "Stream", "definition", "pull_op", "push_op", "own_keys", "rows_of"]
 
 FRAME = struct.Struct("<IBBBBQQIIII16sII")
-OP = struct.Struct("<BBHIIIIfQ")
-RESULT = struct.Struct("<IIII")
-assert (FRAME.size, OP.size, RESULT.size, sys.byteorder) == (64, 32, 16, "little")
+OP = struct.Struct("<BBBBIIIIfQQfI")
+RESULT = struct.Struct("<IIIIQ")
+assert (FRAME.size, OP.size, RESULT.size, sys.byteorder) == (64, 48, 24, "little")
 
-MAGIC, VERSION = 0x52415453, 1
+MAGIC, VERSION = 0x52415453, 2
 EXECUTE, REPLY, PING = 1, 2, 3
-PULL, PUSH = 1, 2
+PULL, PUSH, PUSH_PULL, DELETE = 1, 2, 3, 4
 READ_ONLY = 1
 FLOAT32 = 1
 PAYLOAD_MAX, OPS_MAX, KEYS_MAX = 4 << 20, 64, 65536
 STATUS = ("OK BAD_FRAME BAD_CHECKSUM BAD_REQUEST STALE_LAYOUT STALE_INCARNATION WRONG_SHARD UNKNOWN_OBJECT WRONG_DIM "
-          "WRONG_TYPE NO_KEYS OVER_LIMIT NO_MEMORY DEADLINE BUSY SHUTTING_DOWN").split()
+          "WRONG_TYPE NO_KEYS OVER_LIMIT NO_MEMORY DEADLINE BUSY SHUTTING_DOWN NOT_FINITE").split()
 U64 = (1 << 64) - 1
 
 
@@ -107,15 +107,18 @@ class Op:
     """An operation of a request; a test may spoil any field."""
 
     def __init__(self, of_kind, table, body, of_keys, **fields):
-        self.kind, self.dtype, self.flags, self.object, self.count = of_kind, FLOAT32, 0, table.id, of_keys
+        self.kind, self.flags, self.object, self.count = of_kind, 0, table.id, of_keys
+        self.dtype = FLOAT32 if of_kind in (PUSH, PUSH_PULL) else 0
+        self.result_dtype = FLOAT32 if of_kind in (PULL, PUSH_PULL) else 0
         self.dim, self.body_bytes, self.rate, self.step, self.body = table.dim, len(body), 0.0, 0, body
+        self.version, self.scale, self.reserved = 0, 0.0, 0
         for name, value in fields.items():
             check(hasattr(self, name), f"an operation has no field {name}")
             setattr(self, name, value)
 
     def bytes(self):
-        return OP.pack(self.kind, self.dtype, self.flags, self.object, self.count, self.dim, self.body_bytes, self.rate,
-                       self.step) + _padded(self.body)
+        return OP.pack(self.kind, self.dtype, self.result_dtype, self.flags, self.object, self.count, self.dim,
+                       self.body_bytes, self.rate, self.step, self.version, self.scale, self.reserved) + _padded(self.body)
 
 
 def pull_op(table, keys, **fields):
@@ -151,7 +154,7 @@ class Reply:
     def _read_results(payload):
         at = 0
         while at < len(payload):
-            number, count, dim, size = RESULT.unpack_from(payload, at)
+            number, count, dim, size, _ = RESULT.unpack_from(payload, at)
             check(size in (0, count * dim * 4) and at + RESULT.size + size <= len(payload),
                   f"a result of {count} rows of {dim} elements with {size} bytes")
             values = array.array("f")
@@ -163,7 +166,7 @@ class Reply:
 def definition(name, dim, **changes):
     """A table's definition, as `create` takes it."""
     return {"name": name, "kind": "table", "dtype": "float32", "dim": dim, "initializer": "zeros", "scale": 0,
-            "seed": 1, "optimizer": "sgd", "rate": 1, "epsilon": 0, "initial_accumulator": 0, **changes}
+            "seed": 1, "optimizer": "sgd", "rate": 1, **changes}
 
 
 class Table:

@@ -26,7 +26,16 @@
 	X(blocks_hold_whole_rows) \
 	X(equal_specs_are_the_same) \
 	X(each_difference_names_both_sides) \
-	X(names_of_kinds_parse_back)
+	X(each_option_is_compared) \
+	X(names_of_kinds_parse_back) \
+	/* options.c */ \
+	X(options_are_read) \
+	X(bad_options_say_what_is_meant) \
+	X(texts_of_numbers_are_short) \
+	X(options_that_do_not_go_together_are_refused) \
+	X(options_that_go_together_pass) \
+	X(texts_of_options_read_back) \
+	X(rates_follow_their_schedule)
 
 #define X(name) void name(void);
 WIRE_CASES(X)

@@ -113,10 +113,26 @@ void checksum_covers_every_bit(void)
 
 void body_sizes_do_not_overflow(void)
 {
-	CHECK_UINT(wire_pull_request_bytes(UINT32_MAX), 8 * (uint64_t)UINT32_MAX);
-	CHECK_UINT(wire_pull_result_bytes(WIRE_KEYS_MAX, WIRE_DIM_MAX, 4), UINT64_C(1) << 30);
-	CHECK_UINT(wire_push_request_bytes(WIRE_KEYS_MAX, WIRE_DIM_MAX, 4), (UINT64_C(1) << 30) + (1 << 19));
-	CHECK_UINT(wire_push_request_bytes(UINT32_MAX, 1, 4), 12 * (uint64_t)UINT32_MAX);
+	struct wire_op op = { .kind = WIRE_PUSH, .dtype = STAR_FLOAT64, .count = WIRE_KEYS_MAX, .dim = WIRE_DIM_MAX };
+
+	CHECK_UINT(wire_op_bytes(&op), (UINT64_C(1) << 31) + (1 << 19));
+	CHECK_UINT(wire_op_result_bytes(&op), 0);
+	op.kind = WIRE_PUSH_PULL;
+	op.dtype = STAR_SCALED_INT8;
+	op.result_dtype = STAR_FLOAT16;
+	op.dim = 5;
+	op.count = 3;
+	CHECK_UINT(wire_op_bytes(&op), 3 * 8 + 3 * (4 + 8));
+	CHECK_UINT(wire_op_result_bytes(&op), 3 * 5 * 2);
+	op.kind = WIRE_PULL;
+	CHECK_UINT(wire_op_bytes(&op), 3 * 8);
+	op.flags = WIRE_VERSIONS;
+	CHECK_UINT(wire_op_bytes(&op), 3 * 8 + 16);
+	CHECK_UINT(wire_op_result_bytes(&op), 16 + 3 * 5 * 2);
+	op.kind = WIRE_DELETE;
+	op.flags = 0;
+	CHECK_UINT(wire_op_bytes(&op), 3 * 8);
+	CHECK_UINT(wire_op_result_bytes(&op), 0);
 	for (uint32_t n = 0; n < 64; n++) {
 		CHECK_UINT(wire_padded(n) % 8, 0);
 		CHECK(wire_padded(n) >= n && wire_padded(n) < n + 8);
@@ -125,9 +141,9 @@ void body_sizes_do_not_overflow(void)
 
 void every_status_has_a_sentence(void)
 {
-	for (unsigned status = WIRE_OK; status <= WIRE_SHUTTING_DOWN; status++)
+	for (unsigned status = WIRE_OK; status <= WIRE_NOT_FINITE; status++)
 		CHECK(strcmp(wire_status_text(status), "unknown status") != 0);
 	CHECK_STR(wire_status_text(WIRE_WRONG_DIM), "the row size does not match the table's");
-	CHECK_STR(wire_status_text(WIRE_SHUTTING_DOWN + 1), "unknown status");
+	CHECK_STR(wire_status_text(WIRE_NOT_FINITE + 1), "unknown status");
 	CHECK_STR(wire_status_text(UINT32_MAX), "unknown status");
 }

@@ -56,7 +56,7 @@ struct fixture {
 	struct pull_request request;
 	union {
 		struct pull_reply reply;
-		uint8_t in[80 + 4 * DIM + BENCH_ROOM_BYTES];
+		uint8_t in[88 + 4 * DIM + BENCH_ROOM_BYTES];
 	};
 };
 
@@ -86,7 +86,7 @@ static void setup(struct fixture *f)
 					      .opcode = WIRE_REPLY,
 					      .session = 1234,
 					      .sequence = 5,
-					      .payload_bytes = 16 + 4 * DIM };
+					      .payload_bytes = sizeof(struct wire_result) + 4 * DIM };
 	f->reply.result = (struct wire_result){ .object = 7, .count = 1, .dim = DIM, .body_bytes = 4 * DIM };
 	memset(f->reply.row, 0x5a, 4 * DIM);
 	memset(&stamps[KEY], 0x5a, sizeof(stamps[KEY]));
@@ -109,11 +109,12 @@ static void star_request_is_a_valid_frame(void)
 	CHECK_UINT(f.request.frame.sequence, 5);
 	CHECK_UINT(f.request.frame.epoch, 3);
 	CHECK_UINT(f.request.frame.incarnation, 99);
-	CHECK_UINT(f.request.frame.payload_bytes, 40);
+	CHECK_UINT(f.request.frame.payload_bytes, sizeof(struct wire_op) + 8);
 	CHECK_UINT(f.request.op.object, 7);
-	CHECK_UINT(f.request.op.body_bytes, wire_pull_request_bytes(1));
+	CHECK_UINT(f.request.op.body_bytes, wire_op_bytes(&f.request.op));
 	CHECK_UINT(f.request.key, 22);
-	CHECK_UINT(f.request.frame.checksum, wire_checksum(&f.request.frame, &f.request.op, 40));
+	CHECK_UINT(f.request.frame.checksum,
+		   wire_checksum(&f.request.frame, &f.request.op, sizeof(struct wire_op) + 8));
 	free(f.layout);
 }
 
@@ -188,7 +189,7 @@ static void star_names_what_is_wrong_with_a_reply(void)
 		{ wrong_magic, "bad magic" },
 		{ wrong_opcode, "opcode 1 where a reply is due" },
 		{ wrong_sequence, "a reply to request 6 where 5 is due" },
-		{ wrong_length, "a reply of 72 bytes where 80 are due" },
+		{ wrong_length, "a reply of 80 bytes where 88 are due" },
 		{ wrong_object, "a result of object 8" },
 		{ wrong_checksum, "checksum" },
 		{ wrong_value, "the row of key 0x16 is not what it was" },
@@ -298,7 +299,7 @@ struct echo_server {
 static void *echo_serve(void *arg)
 {
 	struct echo_server *s = arg;
-	uint8_t in[104], out[80 + 4 * DIM] = { 0 };
+	uint8_t in[120], out[88 + 4 * DIM] = { 0 };
 	int idle[IDLE_MAX], fd;
 
 	for (uint32_t i = 0; i < s->idle; i++) {

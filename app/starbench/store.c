@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the benches of the store share: memory, a table, keys. */
+#include "app/starbench/store.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "optim/optim.h"
+
+enum { HUGEPAGE = 2 << 20, PAGE = 4096 };
+
+static int map_memory(struct store_bench *b, uint64_t bytes, struct star_error *err)
+{
+	const int protection = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+
+	b->memory_bytes = (bytes + HUGEPAGE - 1) / HUGEPAGE * HUGEPAGE;
+	b->memory_kind = "2 MiB hugepages";
+	b->memory = mmap(NULL, b->memory_bytes, protection, flags | MAP_HUGETLB, -1, 0);
+	if (b->memory == MAP_FAILED) {
+		b->memory_kind = "transparent hugepages (madvise)";
+		b->memory = mmap(NULL, b->memory_bytes, protection, flags, -1, 0);
+		if (b->memory == MAP_FAILED) {
+			b->memory = NULL;
+			return star_error_set(err, -ENOMEM, "no %zu MiB of memory", b->memory_bytes >> 20);
+		}
+		if (madvise(b->memory, b->memory_bytes, MADV_HUGEPAGE))
+			b->memory_kind = "4 KiB pages";
+	}
+	/* There from the beginning, as a reactor's memory is: page faults are not what is measured. */
+	for (size_t at = 0; at < b->memory_bytes; at += PAGE)
+		((volatile uint8_t *)b->memory)[at] = 0;
+	return 0;
+}
+
+int store_bench_open(struct store_bench *b, const struct store_options *options, uint64_t bytes, struct star_error *err)
+{
+	*b = (struct store_bench){ .options = options, .row_bytes = options->dim * (uint32_t)sizeof(float) };
+	prng_seed(&b->prng, options->seed);
+	if (map_memory(b, bytes, err) < 0)
+		return err->code;
+	b->store = store_create(b->memory, b->memory_bytes, err);
+	return b->store ? 0 : err->code;
+}
+
+void store_bench_close(struct store_bench *b)
+{
+	store_destroy(b->store);
+	if (b->memory)
+		munmap(b->memory, b->memory_bytes);
+	free(b->handles);
+}
+
+struct store_table *store_bench_table(struct store_bench *b, const char *name, struct star_error *err)
+{
+	struct object_spec spec = { .kind = OBJECT_TABLE, .dtype = STAR_FLOAT32, .dim = b->options->dim };
+
+	object_spec_defaults(&spec, optim_kind_parse(b->options->optimizer));
+	spec.initializer = OBJECT_UNIFORM;
+	spec.scale = 0.05f;
+	snprintf(spec.name, sizeof(spec.name), "%s", name);
+	return store_table_create(b->store, &spec, 1, err);
+}
+
+uint64_t store_bench_bytes(const struct store_options *o)
+{
+	struct optim_options options;
+	struct optim optim;
+	uint64_t row_bytes;
+
+	if (optim_defaults(&options, optim_kind_parse(o->optimizer)) < 0 ||
+	    optim_init(&optim, &options, OPTIM_BEST) < 0)
+		return 0;
+	row_bytes = sizeof(uint64_t) + 8 + (uint64_t)o->dim * sizeof(float) * (1u + optim.slots);
+	return o->rows * (row_bytes + 12) + (64 << 20);
+}
+
+int store_bench_fill(struct store_bench *b, struct store_table *table, uint64_t first, uint64_t count,
+		     struct star_error *err)
+{
+	uint64_t keys[STORE_BATCH];
+	store_row rows[STORE_BATCH];
+
+	for (uint64_t at = first; at < first + count; at += STORE_BATCH) {
+		const unsigned n = first + count - at < STORE_BATCH ? (unsigned)(first + count - at) : STORE_BATCH;
+
+		for (unsigned i = 0; i < n; i++)
+			keys[i] = store_bench_key(at + i);
+		if (store_find(table, keys, n, STORE_PULL, 0, rows))
+			return star_error_set(err, -ENOMEM, "the store is full with %llu rows",
+					      (unsigned long long)store_table_stats(table)->rows);
+		if (b->handles)
+			memcpy(b->handles + at, rows, n * sizeof(*rows));
+	}
+	return 0;
+}
+
+/*
+ * Ranks by a power law with exponent s: rejection-inversion (Hoermann, Derflinger, "Rejection-inversion to generate variates
+ * from monotone discrete distributions", ACM TOMACS 6, 1996). h is the density, its integral's inverse gives candidates.
+ */
+static double integral(double x, double s)
+{
+	return (pow(x, 1 - s) - 1) / (1 - s);
+}
+
+static double integral_inverse(double y, double s)
+{
+	return pow(1 + y * (1 - s), 1 / (1 - s));
+}
+
+static uint32_t draw_power(struct store_bench *b)
+{
+	const double s = b->options->power;
+
+	if (b->high == 0) {
+		b->low = integral(1.5, s) - 1;
+		b->high = integral(b->options->rows + 0.5, s);
+		b->cut = 2 - integral_inverse(integral(2.5, s) - pow(2, -s), s);
+	}
+	for (;;) {
+		const double u = b->high + prng_unit(&b->prng) * (b->low - b->high), x = integral_inverse(u, s);
+		const double k = fmin(fmax(floor(x + 0.5), 1), b->options->rows);
+
+		if (k - x <= b->cut || u >= integral(k + 0.5, s) - pow(k, -s))
+			return (uint32_t)k - 1;
+	}
+}
+
+uint32_t store_bench_draw(struct store_bench *b)
+{
+	return b->options->power > 0 ? draw_power(b) : prng_below(&b->prng, b->options->rows);
+}
+
+void store_bench_side(json_t *result, const char *side, const double *ns, uint32_t rounds)
+{
+	json_t *sides = json_object_get(result, "sides"), *list = json_array();
+
+	if (!sides) {
+		sides = json_object();
+		json_object_set_new(result, "sides", sides);
+	}
+	for (uint32_t i = 0; i < rounds; i++)
+		json_array_append_new(list, json_real(ns[i]));
+	json_object_set_new(sides, side, json_pack("{s:o}", "ns", list));
+}

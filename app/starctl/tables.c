@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One table or variable: shown, created, swept; and what there is to say of it. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "app/starctl/starctl.h"
+#include "base/clock.h"
+#include "base/nearest.h"
+#include "control/jsonrpc.h"
+#include "control/object_json.h"
+#include "tensor/dtype.h"
+
+enum { SWEEP_WAIT_US = 600000000, SWEEP_POLL_US = 20000, OPTIONS_BYTES = 4096 };
+
+const char *option_text(const char *name)
+{
+	for (const struct object_option *o = object_options; o->name; o++)
+		if (strcmp(o->name, name) == 0)
+			return o->text;
+	return NULL;
+}
+
+/* The table of that name from the list; a new reference, or NULL with the nearest name. */
+static json_t *choose(const json_t *list, const char *name, struct star_error *err)
+{
+	const char **names = calloc(json_array_size(list) + 1, sizeof(*names)), *nearest;
+	json_t *found = NULL, *object;
+	size_t i;
+
+	json_array_foreach(list, i, object)
+	{
+		const char *has = json_string_value(json_object_get(object, "name"));
+
+		if (names)
+			names[i] = has ? has : "";
+		if (!found && has && strcmp(has, name) == 0)
+			found = json_incref(object);
+	}
+	nearest = names ? nearest_name(name, names, sizeof(*names)) : NULL;
+	if (!found && nearest)
+		star_error_set(err, -ENOENT, "there is no table or variable \"%s\"; did you mean \"%s\"?", name,
+			       nearest);
+	else if (!found)
+		star_error_set(err, -ENOENT, "there is no table or variable \"%s\", nor any other", name);
+	free(names);
+	return found;
+}
+
+static json_t *ask_table(struct jsonrpc_client *client, const char *name, struct star_error *err)
+{
+	json_t *list = jsonrpc_call(client, "tables", NULL, STARCTL_CALL_US, err);
+	json_t *found = list ? choose(list, name, err) : NULL;
+
+	json_decref(list);
+	return found;
+}
+
+int run_tables_show(const struct invocation *invocation)
+{
+	struct star_error err = { 0 };
+	struct jsonrpc_client *client = open_node(invocation, true, &err);
+	json_t *object = client ? ask_table(client, invocation->argv[0], &err) : NULL;
+
+	jsonrpc_close(client);
+	if (!object)
+		return fail(invocation, &err, STARCTL_FAILED);
+	if (invocation->json) {
+		print_json(object, invocation->out);
+		return STARCTL_OK;
+	}
+	render_table(object, invocation->out);
+	json_decref(object);
+	return STARCTL_OK;
+}
+
+static const char *default_text(const struct object_option *option, unsigned optimizer, const struct object_spec *spec,
+				char text[static OBJECT_OPTION_TEXT])
+{
+	return option->of_optimizer && !optimizer ? "the optimizer's" : object_option_text(option, spec, text);
+}
+
+int run_tables_options(const struct invocation *invocation)
+{
+	const char *name = invocation->argc ? invocation->argv[0] : NULL;
+	const unsigned optimizer = name ? optim_kind_parse(name) : 0;
+	json_t *list = json_array();
+	struct object_spec spec = { 0 };
+	struct star_error err;
+
+	if (name && !optimizer) {
+		json_decref(list);
+		star_error_set(&err, -EINVAL, "there is no optimizer \"%s\"; possible are %s", name,
+			       optim_kind_names());
+		return fail(invocation, &err, STARCTL_USAGE);
+	}
+	object_spec_defaults(&spec, optimizer ? optimizer : OPTIM_SGD);
+	for (const struct object_option *o = object_options; o->name; o++) {
+		char standard[OBJECT_OPTION_TEXT], possible[OBJECT_OPTION_TEXT];
+
+		if (optimizer && !object_option_used(o, optimizer))
+			continue;
+		default_text(o, optimizer, &spec, standard);
+		object_option_possible(o, possible);
+		if (invocation->json)
+			json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "name", o->name, "default",
+							      default_text(o, optimizer, &spec, standard), "possible",
+							      possible, "text", o->text));
+		else
+			fprintf(invocation->out, "%s = %s\n    %s\n    %s\n", o->name,
+				default_text(o, optimizer, &spec, standard), possible, o->text);
+	}
+	if (invocation->json) {
+		print_json(list, invocation->out);
+		return STARCTL_OK;
+	}
+	json_decref(list);
+	if (!optimizer)
+		fprintf(invocation->out, "\ndtype: %s\noptimizer: %s\n", dtype_names(), optim_kind_names());
+	return STARCTL_OK;
+}
+
+/* "100x64" */
+static int read_shape(struct object_spec *spec, const char *text, struct star_error *err)
+{
+	const char *at = text;
+
+	spec->kind = OBJECT_VARIABLE;
+	do {
+		char *end;
+
+		errno = 0;
+		if (*at < '0' || *at > '9' || spec->ndim == OBJECT_NDIM_MAX)
+			break;
+		spec->shape[spec->ndim++] = strtoull(at, &end, 10);
+		if (errno || (*end && *end != 'x'))
+			break;
+		if (!*end)
+			return 0;
+		at = end + 1;
+	} while (true);
+	return star_error_set(err, -EINVAL, "shape is \"%s\": 1 to %d sizes are needed, as in shape=100x64", text,
+			      OBJECT_NDIM_MAX);
+}
+
+static int read_dim(struct object_spec *spec, const char *text, struct star_error *err)
+{
+	char *end;
+	unsigned long dim;
+
+	errno = 0;
+	dim = strtoul(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || errno || dim > UINT32_MAX)
+		return star_error_set(err, -EINVAL, "dim is \"%s\": a number from 1 to %d is needed", text,
+				      WIRE_DIM_MAX);
+	spec->kind = OBJECT_TABLE;
+	spec->dim = (uint32_t)dim;
+	return 0;
+}
+
+/* The value of "name=value"; NULL for another word. */
+static const char *value_of(const char *word, const char *name)
+{
+	const size_t bytes = strlen(name);
+
+	return strncmp(word, name, bytes) == 0 && word[bytes] == '=' ? word + bytes + 1 : NULL;
+}
+
+/* A word of the command line; what is an option goes to options, OPTIONS_BYTES long. */
+static int read_word(const char *word, struct object_spec *spec, unsigned *optimizer, char *options,
+		     struct star_error *err)
+{
+	const size_t used = strlen(options);
+	const char *value;
+
+	if ((value = value_of(word, "dim")))
+		return read_dim(spec, value, err);
+	if ((value = value_of(word, "shape")))
+		return read_shape(spec, value, err);
+	if ((value = value_of(word, "dtype"))) {
+		spec->dtype = (uint8_t)dtype_parse(value);
+		return spec->dtype ? 0
+				   : star_error_set(err, -EINVAL, "there is no element type \"%s\"; possible are %s",
+						    value, dtype_names());
+	}
+	if ((value = value_of(word, "optimizer"))) {
+		*optimizer = optim_kind_parse(value);
+		return *optimizer ? 0
+				  : star_error_set(err, -EINVAL, "there is no optimizer \"%s\"; possible are %s", value,
+						   optim_kind_names());
+	}
+	if (used + strlen(word) + 2 > OPTIONS_BYTES)
+		return star_error_set(err, -EINVAL, "the options have more than %d bytes", OPTIONS_BYTES);
+	sprintf(options + used, "%s,", word);
+	return 0;
+}
+
+static int read_spec(const struct invocation *invocation, struct object_spec *spec, struct star_error *err)
+{
+	const char *name = invocation->argv[0];
+	char options[OPTIONS_BYTES] = "";
+	unsigned optimizer = 0;
+
+	*spec = (struct object_spec){ .dtype = STAR_FLOAT32 };
+	if (strlen(name) > WIRE_NAME_MAX)
+		return star_error_set(err, -EINVAL, "the name has %zu bytes: 1 to %d are possible", strlen(name),
+				      WIRE_NAME_MAX);
+	strcpy(spec->name, name);
+	for (int i = 1; i < invocation->argc; i++)
+		if (read_word(invocation->argv[i], spec, &optimizer, options, err) < 0)
+			return -EINVAL;
+	if (!spec->kind || (spec->dim && spec->ndim))
+		return star_error_set(err, -EINVAL, "one of dim= (a table) and shape= (a variable) is needed");
+	if (!optimizer)
+		optimizer = dtype_is_real(spec->dtype) ? OPTIM_SGD : OPTIM_NONE;
+	object_spec_defaults(spec, optimizer);
+	return object_spec_options(spec, options, err) < 0 ? -EINVAL : object_spec_check(spec, err);
+}
+
+int run_tables_create(const struct invocation *invocation)
+{
+	struct star_error err = { 0 };
+	struct jsonrpc_client *client;
+	struct object_spec spec;
+	json_t *result;
+
+	if (read_spec(invocation, &spec, &err) < 0)
+		return fail(invocation, &err, STARCTL_USAGE);
+	client = open_node(invocation, true, &err);
+	result = client ? jsonrpc_call(client, "create", object_to_json(&spec), STARCTL_CALL_US, &err) : NULL;
+	jsonrpc_close(client);
+	if (!result)
+		return fail(invocation, &err, STARCTL_FAILED);
+	if (invocation->json) {
+		print_json(result, invocation->out);
+		return STARCTL_OK;
+	}
+	fprintf(invocation->out, "%s \"%s\" is object %" JSON_INTEGER_FORMAT "\n", object_kind_name(spec.kind),
+		spec.name, json_integer_value(json_object_get(result, "id")));
+	json_decref(result);
+	return STARCTL_OK;
+}
+
+static json_int_t stat_of(const json_t *object, const char *name)
+{
+	return json_integer_value(json_object_get(json_object_get(object, "stats"), name));
+}
+
+/* Until the node's own reactors have looked at all rows. The table as it is then, or NULL. */
+static json_t *wait_swept(struct jsonrpc_client *client, const char *name, struct star_error *err)
+{
+	const uint64_t until_us = clock_us() + SWEEP_WAIT_US;
+	json_t *object;
+
+	while ((object = ask_table(client, name, err)) && stat_of(object, "sweep_left")) {
+		const json_int_t left = stat_of(object, "sweep_left");
+
+		json_decref(object);
+		object = NULL;
+		if (clock_us() > until_us) {
+			star_error_set(err, -ETIMEDOUT,
+				       "%" JSON_INTEGER_FORMAT " rows are still to be looked at after %d s", left,
+				       SWEEP_WAIT_US / 1000000);
+			break;
+		}
+		usleep(SWEEP_POLL_US);
+	}
+	return object;
+}
+
+int run_tables_sweep(const struct invocation *invocation)
+{
+	const char *name = invocation->argv[0];
+	struct star_error err = { 0 };
+	struct jsonrpc_client *client = open_node(invocation, true, &err);
+	json_t *before = client ? ask_table(client, name, &err) : NULL, *after = NULL, *swept = NULL;
+	int status = STARCTL_OK;
+
+	if (before)
+		swept = jsonrpc_call(client, "sweep", json_pack("{s:s}", "name", name), STARCTL_CALL_US, &err);
+	if (swept)
+		after = wait_swept(client, name, &err);
+	jsonrpc_close(client);
+	if (!after)
+		status = fail(invocation, &err, STARCTL_FAILED);
+	else if (invocation->json)
+		print_json(json_pack("{s:s, s:I, s:I}", "name", name, "evicted",
+				     stat_of(after, "evicted") - stat_of(before, "evicted"), "rows",
+				     stat_of(after, "rows")),
+			   invocation->out);
+	else
+		fprintf(invocation->out,
+			"%" JSON_INTEGER_FORMAT " rows of this node were evicted, %" JSON_INTEGER_FORMAT " are left\n",
+			stat_of(after, "evicted") - stat_of(before, "evicted"), stat_of(after, "rows"));
+	json_decref(before);
+	json_decref(after);
+	json_decref(swept);
+	return status;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What an operation may be, before anything is sent. */
+#include "client/client.h"
+
+#include <errno.h>
+#include <math.h>
+
+static bool pushes(const struct star_op *op)
+{
+	return op->kind == STAR_PUSH || op->kind == STAR_PUSH_PULL;
+}
+
+static int check_keys(const struct star_op *op, uint32_t i, struct star_error *err)
+{
+	const struct object_spec *spec = &op->table->spec;
+
+	if (!op->count != !op->keys || (!op->count && spec->kind == OBJECT_TABLE))
+		return star_error_set(err, -EINVAL, "operation %u on %s \"%s\" %s", i, object_kind_name(spec->kind),
+				      spec->name,
+				      op->count ? "has a count, but its keys are NULL"
+						: "names no keys: its count is 0");
+	if (spec->kind == OBJECT_TABLE || !op->count)
+		return 0;
+	for (uint32_t k = 0; k < op->count; k++)
+		if (op->keys[k] >= spec->shape[0])
+			return star_error_set(err, -EINVAL,
+					      "operation %u: variable \"%s\" has %llu rows in its first dimension, the "
+					      "operation names row %llu",
+					      i, spec->name, (unsigned long long)spec->shape[0],
+					      (unsigned long long)op->keys[k]);
+	if (op->versions)
+		return star_error_set(
+			err, -EINVAL,
+			"operation %u: the versions of variable \"%s\" are those of its blocks, not of rows: "
+			"pull all of it",
+			i, spec->name);
+	return 0;
+}
+
+static int check_memory(const struct star_op *op, uint32_t i, struct star_error *err)
+{
+	const char *name = op->table->spec.name;
+
+	if (op->kind == STAR_DELETE ? op->values != NULL : !op->values)
+		return star_error_set(err, -EINVAL, "operation %u on \"%s\": values is %s", i, name,
+				      op->values ? "not NULL, and a delete has none" : "NULL");
+	if (op->kind == STAR_PUSH_PULL ? !op->results : op->results != NULL)
+		return star_error_set(err, -EINVAL, "operation %u on \"%s\": results is %s", i, name,
+				      op->results ? "not NULL, and only a push_pull has them" : "NULL");
+	return 0;
+}
+
+static int check_type(const struct star_op *op, uint32_t i, struct star_error *err)
+{
+	const struct object_spec *spec = &op->table->spec;
+	const unsigned dtype = op->dtype ? dtype_parse(op->dtype) : spec->dtype;
+
+	if (!dtype)
+		return star_error_set(err, -EINVAL,
+				      "operation %u on \"%s\": there is no element type \"%.40s\"; possible are %s", i,
+				      spec->name, op->dtype, dtype_names());
+	if (!dtype_converts(dtype, spec->dtype))
+		return star_error_set(
+			err, -EINVAL,
+			"operation %u on \"%s\": its elements are of type %s, which is not converted %s %s", i,
+			spec->name, dtype_name(spec->dtype), pushes(op) ? "from" : "to", op->dtype);
+	return 0;
+}
+
+static int check_push(const struct star_op *op, uint32_t i, struct star_error *err)
+{
+	const struct object_spec *spec = &op->table->spec;
+
+	if (!pushes(op))
+		return op->rate == 0 && op->scale == 0
+			       ? 0
+			       : star_error_set(err, -EINVAL,
+						"operation %u on \"%s\" has a rate or a scale, and is no push", i,
+						spec->name);
+	if (spec->optim.kind == OPTIM_NONE)
+		return star_error_set(err, -EINVAL,
+				      "operation %u: \"%s\" has no optimizer (element type %s), and takes no pushes", i,
+				      spec->name, dtype_name(spec->dtype));
+	if (spec->optim.kind == OPTIM_LAMB && op->count)
+		return star_error_set(
+			err, -EINVAL,
+			"operation %u: variable \"%s\" has optimizer lamb, which works on the whole tensor: "
+			"push all of it, not rows",
+			i, spec->name);
+	if (!isfinite(op->rate) || op->rate < 0)
+		return star_error_set(err, -EINVAL,
+				      "operation %u on \"%s\": the learning rate is %g; 0 or more is possible", i,
+				      spec->name, (double)op->rate);
+	if (!isfinite(op->scale) || op->scale < 0)
+		return star_error_set(err, -EINVAL, "operation %u on \"%s\": the scale is %g; 0 or more is possible", i,
+				      spec->name, (double)op->scale);
+	return 0;
+}
+
+static int check_pull(const struct star_op *op, uint32_t i, struct star_error *err)
+{
+	const struct object_spec *spec = &op->table->spec;
+
+	if (op->flags & ~(uint32_t)STAR_READ_ONLY || (op->flags && op->kind != STAR_PULL))
+		return star_error_set(err, -EINVAL, "operation %u: flags are %#x; a pull may have STAR_READ_ONLY", i,
+				      op->flags);
+	if (op->versions && op->kind != STAR_PULL)
+		return star_error_set(err, -EINVAL, "operation %u on \"%s\" has versions: only a pull may", i,
+				      spec->name);
+	if (op->versions && !spec->versions)
+		return star_error_set(err, -EINVAL,
+				      "operation %u: the rows of \"%s\" have no versions: create it with versions=1", i,
+				      spec->name);
+	return 0;
+}
+
+int check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i, struct star_error *err)
+{
+	if (op->kind < STAR_PULL || op->kind > STAR_DELETE)
+		return star_error_set(
+			err, -EINVAL,
+			"operation %u is none of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL and STAR_DELETE, but "
+			"%d",
+			i, (int)op->kind);
+	if (!op->table)
+		return star_error_set(err, -EINVAL, "operation %u: table is NULL", i);
+	if (op->table->cluster != cluster)
+		return star_error_set(err, -EINVAL, "operation %u: table \"%s\" belongs to another cluster handle", i,
+				      op->table->spec.name);
+	if (op->kind == STAR_DELETE && op->table->blocks)
+		return star_error_set(err, -EINVAL, "operation %u: \"%s\" is a variable: its rows cannot be deleted", i,
+				      op->table->spec.name);
+	if (check_pull(op, i, err) < 0 || check_push(op, i, err) < 0 || check_memory(op, i, err) < 0 ||
+	    check_type(op, i, err) < 0)
+		return -EINVAL;
+	return check_keys(op, i, err);
+}

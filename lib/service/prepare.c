@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The preparation of requests with pushes or with conditional pulls. All rows of pushes are found or made, and their gradients
+ * looked at where the table wants it, so that what can be refused is refused before any value has changed. Of conditional
+ * pulls it is noted which rows are to be sent: the reply says so before its first row, and other requests may change rows
+ * while it is written. A row that changes meanwhile is sent as it is then, under the version noted: the next pull brings it again.
+ */
+#include "service/internal.h"
+
+#include <errno.h>
+
+/* LAMB works on a tensor: a push brings all of it. */
+static enum rpc_progress check_dense(const struct service *service, struct rpc_request *request, unsigned n)
+{
+	const struct task *task = request->task;
+
+	for (unsigned i = 0; i < n; i++)
+		if (service->keys[i] != task->done + i)
+			return rpc_reply_fail(request, WIRE_BAD_REQUEST,
+					      "a push to \"%.80s\" must name all its %u blocks in order: lamb works on "
+					      "the whole tensor",
+					      task->spec->name, task->blocks);
+	return RPC_MORE;
+}
+
+static enum rpc_progress prepare_push(struct service *service, struct rpc_request *request, unsigned n)
+{
+	struct task *task = request->task;
+	struct store_push *push = task->scratch->push;
+	int rc;
+
+	if (task->spec->optim.kind == OPTIM_LAMB && check_dense(service, request, n) == RPC_DONE)
+		return RPC_DONE;
+	rc = store_push_keys(push, task->table, service->keys, n, task->op.step);
+	if (rc == -ENOSPC)
+		return operation_refuse_room(request, task->table);
+	if (rc < 0)
+		return rpc_reply_fail(request, WIRE_OVER_LIMIT,
+				      "the request has more gradients than a shard takes at once");
+	if (!task->look)
+		return RPC_MORE;
+	operation_gradients(service, task, n);
+	if (store_push_look(push, task->table, service->gradients, task->op.dtype, n) < 0)
+		return rpc_reply_fail(request, WIRE_NOT_FINITE,
+				      "a gradient for \"%.80s\" has NaN or infinities: nothing was applied; with "
+				      "nonfinite=clip or pass it "
+				      "would be",
+				      task->spec->name);
+	return RPC_MORE;
+}
+
+/* The versions that the worker has, against those of the rows now. */
+static void note_versions(struct service *service, struct task *task, unsigned n)
+{
+	struct prepared *scratch = task->scratch;
+	uint32_t given[STORE_BATCH], *versions = scratch->versions + task->versions_used + task->done;
+	uint8_t *sent = scratch->sent + task->versions_used + task->done;
+	uint32_t *count = &scratch->sent_count[task->ops - 1 - task->ops_left];
+
+	if (task->done == 0)
+		*count = 0;
+	rpc_cursor_copy(&task->values, given, n * (uint32_t)sizeof(*given));
+	for (unsigned i = 0; i < n; i++) {
+		versions[i] = service->rows[i] < STORE_UNADMITTED ? store_version(task->table, service->rows[i]) : 0;
+		sent[i] = given[i] == 0 || given[i] != versions[i];
+		*count += sent[i];
+	}
+}
+
+static enum rpc_progress prepare_pull(struct service *service, struct rpc_request *request, unsigned n)
+{
+	struct task *task = request->task;
+	const bool make = !(task->op.flags & WIRE_READ_ONLY), versions = task->op.flags & WIRE_VERSIONS;
+
+	if ((make || versions) &&
+	    store_find(task->table, service->keys, n, make ? STORE_PULL : STORE_LOOK, task->op.step, service->rows))
+		return operation_refuse_room(request, task->table);
+	if (versions)
+		note_versions(service, task, n);
+	return RPC_MORE;
+}
+
+/* Of one batch. RPC_DONE: refused. */
+static enum rpc_progress prepare_batch(struct service *service, struct rpc_request *request, unsigned n)
+{
+	struct task *task = request->task;
+
+	if (operation_check_keys(service, request, n) == RPC_DONE)
+		return RPC_DONE;
+	return op_pushes(&task->op) ? prepare_push(service, request, n) : prepare_pull(service, request, n);
+}
+
+enum rpc_progress prepare_slice(struct service *service, struct rpc_request *request, bool *ready)
+{
+	struct task *task = request->task;
+	int64_t budget = SLICE_BYTES;
+
+	while (budget > 0 || !task->large) {
+		unsigned n;
+
+		if (task->stage == STAGE_NEXT) {
+			if (task->ops_left == 0) {
+				*ready = true;
+				return RPC_MORE;
+			}
+			operation_next(service, task);
+			task->stage = op_pushes(&task->op) ? STAGE_PUSH : STAGE_PULL;
+			if (task->stage == STAGE_PUSH)
+				store_push_op(task->scratch->push, task->table, task->op.count);
+		}
+		n = operation_keys(service, task);
+		if (prepare_batch(service, request, n) == RPC_DONE)
+			return RPC_DONE;
+		budget -= operation_cost(task, n);
+		task->done += n;
+		if (task->done < task->op.count)
+			continue;
+		task->stage = STAGE_NEXT;
+		if (task->op.flags & WIRE_VERSIONS)
+			task->versions_used += task->op.count;
+	}
+	return RPC_MORE;
+}

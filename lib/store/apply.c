@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The gradients of pushes: looked at, summed, applied. */
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "store/push_internal.h"
+#include "tensor/dtype.h"
+
+/* The type that a table's values, gradients and slots are worked on in. */
+static unsigned work_type(const struct store_table *t)
+{
+	return t->wide ? STAR_FLOAT64 : STAR_FLOAT32;
+}
+
+static size_t work_bytes(const struct store_table *t)
+{
+	return t->dim * (t->wide ? sizeof(double) : sizeof(float));
+}
+
+/* Of so many gradients one after the other. */
+enum { ROWS_AHEAD = 16 }; /* loaded before their turn */
+
+static bool is_finite(const struct store_table *t, const void *gradients, uint32_t count)
+{
+	return t->wide ? optim_finite64(&t->optim, gradients, count * t->dim)
+		       : optim_finite(&t->optim, gradients, count * t->dim);
+}
+
+/* A gradient in the type that the table is worked on in, in scratch[0] if not where it lies. What the table says about
+ * non-finite ones is done to it. */
+static const void *take_in(struct store_table *t, const void *gradient, unsigned dtype, bool count)
+{
+	const unsigned type = work_type(t);
+	void *copy = t->store->scratch[0];
+
+	if (dtype != type) {
+		convert_row(copy, type, gradient, dtype, t->dim, (float *)t->store->scratch[2]);
+		gradient = copy;
+	}
+	if (t->spec.nonfinite == NONFINITE_REFUSE || is_finite(t, gradient, 1))
+		return gradient;
+	t->stats.nonfinite += count;
+	if (t->spec.nonfinite == NONFINITE_PASS)
+		return gradient;
+	if (gradient != copy)
+		memcpy(copy, gradient, work_bytes(t));
+	if (t->wide)
+		optim_make_finite64(&t->optim, copy, t->dim);
+	else
+		optim_make_finite(&t->optim, copy, t->dim);
+	return copy;
+}
+
+/* The first gradient of several, or a further one. */
+static void add(const struct store_push *p, const struct store_table *t, const struct push_entry *e,
+		const void *gradient)
+{
+	const struct push_entry *first = &p->entries[e->first];
+	void *sum = push_sum(p, first);
+
+	if (first == e)
+		memcpy(sum, gradient, work_bytes(t));
+	else if (t->wide)
+		optim_accumulate64(&t->optim, sum, gradient, t->dim);
+	else
+		optim_accumulate(&t->optim, sum, gradient, t->dim);
+}
+
+/* What a row's values are worked on as: where they lie, or float32 made from them in scratch[1]. */
+static void *open_values(const struct store_table *t, uint8_t *row)
+{
+	if (!t->narrow)
+		return row + t->at.values;
+	if (t->at.master)
+		return row + t->at.master;
+	t->converter->to_float((float *)t->store->scratch[1], row + t->at.values, t->dim);
+	return t->store->scratch[1];
+}
+
+/* Rounding is random by row and update, so it is the same whatever the order and the number of shards. */
+static void close_values(const struct store_table *t, uint8_t *row, const void *values)
+{
+	uint64_t key;
+
+	if (!t->narrow)
+		return;
+	if (!t->at.rounds) {
+		t->converter->from_float(row + t->at.values, values, t->dim);
+		return;
+	}
+	key = hash_mix(row_key(row) ^ ((uint64_t)t->rounding_key[1] << 32 | t->rounding_key[0]));
+	t->converter->from_float_stochastic(row + t->at.values, values, t->dim,
+					    (uint32_t[2]){ (uint32_t)key, (uint32_t)(key >> 32) },
+					    (*row_word(row, t->at.rounds))++);
+}
+
+static void count_version(const struct store_table *t, uint8_t *row)
+{
+	uint32_t *version;
+
+	if (!t->at.version)
+		return;
+	version = row_word(row, t->at.version);
+	*version += 1 + (*version == UINT32_MAX); /* 0 is that of no row */
+}
+
+static void apply(struct store_table *t, struct push_op *op, store_row handle, const void *gradient)
+{
+	uint8_t *row = table_row(t, handle);
+	uint32_t *words = row_word(row, t->at.words);
+	void *values = open_values(t, row), *slots = row + t->at.slots;
+
+	if (t->optim.whole) {
+		if (t->wide)
+			optim_lamb_moments64(&t->optim, &op->step, values, slots, gradient, t->dim, *words + 1,
+					     op->norms);
+		else
+			optim_lamb_moments(&t->optim, &op->step, values, slots, gradient, t->dim, *words + 1,
+					   op->norms);
+		return;
+	}
+	if (t->wide)
+		optim_apply64(&t->optim, &op->step, values, slots, words, gradient, t->dim);
+	else
+		optim_apply(&t->optim, &op->step, values, slots, words, gradient, t->dim);
+	close_values(t, row, values);
+	count_version(t, row);
+}
+
+bool store_push_needs_look(const struct store_table *table)
+{
+	return table->spec.nonfinite == NONFINITE_REFUSE || table->spec.clip_global_norm > 0;
+}
+
+static double square_sum(const struct store_table *t, const void *gradient)
+{
+	return t->wide ? optim_square_sum64(&t->optim, gradient, t->dim)
+		       : optim_square_sum(&t->optim, gradient, t->dim);
+}
+
+/* The squares of the operation's gradient: of rows' sums, so these are made now. */
+static void measure(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient)
+{
+	struct push_entry *first = &p->entries[e->first];
+
+	if (first->sum == PUSH_NO_SUM) {
+		op->squares += square_sum(op->table, gradient);
+		return;
+	}
+	add(p, op->table, e, gradient);
+	if (first != e && --first->left == 1)
+		op->squares += square_sum(op->table, push_sum(p, first));
+}
+
+/* One of the operation's gradients; -EDOM when it is refused. */
+static int look_at(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient,
+		   unsigned dtype)
+{
+	struct store_table *t = op->table;
+
+	if (e->row == STORE_UNADMITTED)
+		return 0;
+	gradient = take_in(t, gradient, dtype, true);
+	if (t->spec.nonfinite == NONFINITE_REFUSE && !is_finite(t, gradient, 1)) {
+		t->stats.nonfinite++;
+		return -EDOM;
+	}
+	if (op->summed)
+		measure(p, op, e, gradient);
+	return 0;
+}
+
+/* How many of the gradients lie one after the other. */
+static unsigned run_length(const void *const *gradients, size_t bytes, unsigned n)
+{
+	unsigned run = 1;
+
+	while (run < n && (const char *)gradients[run] == (const char *)gradients[0] + run * bytes)
+		run++;
+	return run;
+}
+
+int store_push_look(struct store_push *p, struct store_table *table, const void *const *gradients, unsigned dtype,
+		    unsigned n)
+{
+	const size_t bytes = work_bytes(table);
+	const struct push_entry *entries;
+	struct push_op *op;
+	unsigned run;
+
+	while (p->look < p->ops_count &&
+	       (p->ops[p->look].table != table || p->ops[p->look].looked == p->ops[p->look].keys))
+		p->look++;
+	assert(p->look < p->ops_count && n <= STORE_BATCH);
+	op = &p->ops[p->look];
+	assert(n <= op->keys - op->looked);
+	entries = &p->entries[op->first + op->looked];
+	op->looked += n;
+	op->summed = table->spec.clip_global_norm > 0;
+	for (unsigned i = 0; store_push_needs_look(table) && i < n; i += run) {
+		run = run_length(gradients + i, bytes, n - i);
+		/* Mostly all is well with all of them. */
+		if (!op->summed && dtype == work_type(table) && is_finite(table, gradients[i], run))
+			continue;
+		for (unsigned r = i; r < i + run; r++)
+			if (look_at(p, op, &entries[r], gradients[r], dtype) < 0)
+				return -EDOM;
+	}
+	return 0;
+}
+
+void store_push_step(struct store_push *p, struct store_table *table, const struct store_push_step *step)
+{
+	const struct object_spec *spec = &table->spec;
+	const uint64_t pushes = table->stats.pushes, count = step->step ? step->step : pushes + 1;
+	struct push_op *op = &p->ops[p->run];
+	float rate = step->rate != 0 ? step->rate : spec->optim.rate, scale = step->scale != 0 ? step->scale : 1;
+
+	assert(p->run < p->ops_count && op->table == table && op->taken == 0);
+	rate = object_rate(spec, rate, count);
+	if (spec->staleness && step->version && pushes > step->version)
+		rate /= (float)(pushes - step->version);
+	if (spec->clip_global_norm > 0) {
+		const double norm = sqrt(op->squares) * fabs((double)scale);
+
+		if (!(norm <= (double)spec->clip_global_norm))
+			scale = (float)((double)scale * ((double)spec->clip_global_norm / norm));
+	}
+	op->step = (struct optim_step){ .rate = rate, .scale = scale, .step = step->step, .count = count };
+	op->begun = true;
+}
+
+static void take_gradient(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient,
+			  unsigned dtype)
+{
+	struct store_table *t = op->table;
+	struct push_entry *first = &p->entries[e->first];
+
+	if (e->row == STORE_UNADMITTED)
+		return;
+	if (op->summed && first->sum != PUSH_NO_SUM) {
+		if (first == e)
+			apply(t, op, first->row, push_sum(p, first));
+		return;
+	}
+	gradient = take_in(t, gradient, dtype, !op->summed); /* the look has counted it */
+	if (first->sum == PUSH_NO_SUM) {
+		apply(t, op, first->row, gradient);
+		return;
+	}
+	add(p, t, e, gradient);
+	if (first != e && --first->left == 1)
+		apply(t, op, first->row, push_sum(p, first));
+}
+
+/* Rows are loaded while those before them are worked on, from one slice into the next. */
+static inline __attribute__((always_inline)) void load_ahead(const struct store_push *p, const struct push_op *op,
+							     uint32_t number)
+{
+	const store_row row = number < op->keys ? p->entries[op->first + number].row : STORE_UNADMITTED;
+
+	if (row != STORE_UNADMITTED)
+		table_load(op->table, row, op->table->row_lines);
+}
+
+/* Most pushes: gradients of float32 for rows that are worked on where they lie. */
+static bool is_plain(const struct push_op *op, unsigned dtype)
+{
+	const struct store_table *t = op->table;
+
+	return t->plain && dtype == STAR_FLOAT32 && t->spec.nonfinite == NONFINITE_REFUSE && !op->summed;
+}
+
+static inline void take_plain(struct store_push *p, struct push_op *op, const struct push_entry *e,
+			      const void *gradient)
+{
+	struct store_table *t = op->table;
+	uint8_t *row;
+
+	if (e->row == STORE_UNADMITTED)
+		return;
+	if (p->entries[e->first].sum != PUSH_NO_SUM) {
+		take_gradient(p, op, e, gradient, STAR_FLOAT32);
+		return;
+	}
+	row = table_row(t, e->row);
+	optim_apply(&t->optim, &op->step, (float *)(row + t->at.values), (float *)(row + t->at.slots),
+		    row_word(row, t->at.words), gradient, t->dim);
+}
+
+void store_push_rows(struct store_push *p, struct store_table *table, const void *const *gradients, unsigned dtype,
+		     unsigned n)
+{
+	struct push_op *op = &p->ops[p->run];
+	bool plain;
+
+	assert(p->run < p->ops_count && op->table == table && n <= STORE_BATCH && n <= op->keys - op->taken);
+	if (!op->begun)
+		store_push_step(p, table, &(struct store_push_step){ 0 });
+	for (uint32_t i = 0; op->taken == 0 && i < ROWS_AHEAD; i++)
+		load_ahead(p, op, i);
+	plain = is_plain(op, dtype);
+	for (unsigned i = 0; i < n; i++, op->taken++) {
+		const struct push_entry *e = &p->entries[op->first + op->taken];
+
+		load_ahead(p, op, op->taken + ROWS_AHEAD);
+		if (plain)
+			take_plain(p, op, e, gradients[i]);
+		else
+			take_gradient(p, op, e, gradients[i], dtype);
+	}
+}
+
+static void apply_whole(struct store_table *t, struct push_op *op, store_row handle)
+{
+	uint8_t *row = table_row(t, handle);
+	uint32_t *words = row_word(row, t->at.words);
+	void *values = open_values(t, row), *slots = row + t->at.slots;
+
+	++*words;
+	if (t->wide)
+		optim_lamb_apply64(&t->optim, &op->step, values, slots, t->dim, *words, op->norms);
+	else
+		optim_lamb_apply(&t->optim, &op->step, values, slots, t->dim, *words, op->norms);
+	close_values(t, row, values);
+	count_version(t, row);
+}
+
+bool store_push_finish(struct store_push *p, struct store_table *table, unsigned budget)
+{
+	struct push_op *op = &p->ops[p->run];
+
+	assert(p->run < p->ops_count && op->table == table && op->taken == op->keys);
+	for (; table->optim.whole && op->finished < op->keys; op->finished++, budget--) {
+		const uint32_t at = op->first + op->finished;
+
+		if (budget == 0)
+			return false;
+		if (p->entries[at].first == at && p->entries[at].row != STORE_UNADMITTED)
+			apply_whole(table, op, p->entries[at].row);
+	}
+	table->stats.pushes++;
+	push_close(op);
+	p->run++;
+	return true;
+}

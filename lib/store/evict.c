@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Room for a new row at the cost of an old one, in the buckets around the new one's place in the index: of the first dozen
+ * rows or so that stand there, a random sample since the hash is random, the one goes that was used longest ago (LRU) or
+ * least often (LFU; of equals the one used longest ago). Redis's sampled LRU comes near to an exact one with ten samples. No
+ * list is kept, the work is bounded, and the index need not grow for the new row.
+ */
+#include "store/table.h"
+
+enum {
+	SAMPLE = 8, /* buckets are added until there are so many rows ... */
+	SAMPLE_MAX = SAMPLE + INDEX_ENTRIES,
+	BUCKETS_MAX = 2 * INDEX_BUCKETS, /* ... or so many were looked at: a table of some size needs two or three */
+	BUCKET_BIT = 40,		 /* of a hash */
+};
+
+static uint32_t used(const struct store_table *t, store_row row)
+{
+	return *row_word(table_row(t, row), t->at.used);
+}
+
+static uint32_t age(const struct store_table *t, store_row row)
+{
+	return t->tick + 1 - used(t, row);
+}
+
+/* A row of a push in flight, or of the look-up that needs room. */
+static bool is_pinned(const struct store_table *t, store_row row)
+{
+	return age(t, row) < TABLE_TICK || table_holds(t, used(t, row));
+}
+
+static bool worth_less(const struct store_table *t, store_row a, store_row b)
+{
+	if (t->at.frequency) {
+		const uint32_t count_a = *row_word(table_row(t, a), t->at.frequency);
+		const uint32_t count_b = *row_word(table_row(t, b), t->at.frequency);
+
+		if (count_a != count_b)
+			return count_a < count_b;
+	}
+	return age(t, a) > age(t, b);
+}
+
+static unsigned take_bucket(const struct store_table *t, const struct index_bucket *bucket, store_row *rows)
+{
+	unsigned n = 0;
+
+	for (uint32_t mask = index_used(bucket); mask; mask &= mask - 1) {
+		rows[n] = bucket->rows[__builtin_ctz(mask)];
+		__builtin_prefetch(table_row(t, rows[n++]));
+	}
+	return n;
+}
+
+/* The least worthy of n rows that is not pinned; STORE_NO_ROW: all are. */
+static store_row choose(const struct store_table *t, const store_row *rows, unsigned n)
+{
+	store_row least = STORE_NO_ROW;
+
+	for (unsigned i = 0; i < n; i++)
+		if (!is_pinned(t, rows[i]) && (least == STORE_NO_ROW || worth_less(t, rows[i], least)))
+			least = rows[i];
+	return least;
+}
+
+/* When both buckets of the new key are full, only a row of theirs makes a place for it. */
+static store_row choose_at_place(const struct store_table *t, uint64_t hash)
+{
+	const struct index_bucket *home = index_home(&t->index, hash), *other = index_other(home, index_tag(hash));
+	store_row rows[INDEX_ENTRIES], least;
+
+	if (index_match(home, 0) || index_match(other, 0))
+		return STORE_NO_ROW;
+	least = choose(t, rows, take_bucket(t, home, rows));
+	return least != STORE_NO_ROW ? least : choose(t, rows, take_bucket(t, other, rows));
+}
+
+static store_row choose_near(const struct store_table *t, uint64_t hash)
+{
+	store_row rows[SAMPLE_MAX], least = STORE_NO_ROW;
+	unsigned n = 0;
+
+	/* The buckets of the segment, then those of the next one: the hash's low bits pick it. */
+	for (unsigned i = 0; i < BUCKETS_MAX && least == STORE_NO_ROW; i++) {
+		const uint64_t near = hash + i / INDEX_BUCKETS + ((uint64_t)(i % INDEX_BUCKETS) << BUCKET_BIT);
+
+		n += take_bucket(t, index_home(&t->index, near), rows + n);
+		if (n >= SAMPLE) {
+			least = choose(t, rows, n);
+			n = 0;
+		}
+	}
+	return least != STORE_NO_ROW ? least : choose(t, rows, n);
+}
+
+bool evict_one(struct store_table *t, uint64_t hash)
+{
+	store_row least = choose_at_place(t, hash);
+
+	if (least == STORE_NO_ROW)
+		least = choose_near(t, hash);
+	if (least == STORE_NO_ROW)
+		return false;
+	/* Free at once, in spite of pushes in flight: none of them has it. */
+	index_erase(&t->index, index_hash(index_key(&t->index, least)), least);
+	pool_give(&t->pool, least, false);
+	t->stats.rows--;
+	t->stats.evicted++;
+	return true;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Admission: which keys may have rows. Every pull and push of a key without a row counts; at the filter's frequency the key
+ * is admitted. As DeepRec has it, there are two kinds:
+ *
+ * counter: a record of 16 bytes for each key that waits, found by an index of its own and given back when the key gets its
+ *   row. When there is no memory for another one, the least counted of a bucket makes room.
+ * Bloom: a counting Bloom filter (Fan, Cao, Almeida, Broder, IEEE/ACM ToN 8, 2000) with conservative update (Estan, Varghese,
+ *   SIGCOMM 2002): of a key's k counters only the smallest go up. Laid out for n keys and a share p of keys admitted early:
+ *   n ln(1/p) / ln(2)^2 counters, k = ln(2) counters / n. All counters of a key lie in one block of 4 KiB, that is in one
+ *   page, which is zeroed when it is first touched; its counters never go down. Counters have 1, 2 or 4 bytes, as the
+ *   frequency needs.
+ *
+ * One thread.
+ */
+#ifndef STORE_FILTER_H
+#define STORE_FILTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "store/index.h"
+#include "store/pool.h"
+#include "wire/object.h"
+
+enum { FILTER_BLOCK = 4096, FILTER_HASHES_MAX = 32 };
+
+struct filter_count {
+	uint64_t key;
+	uint32_t count;
+	uint32_t seen; /* as in a row */
+};
+_Static_assert(sizeof(struct filter_count) == 16, "filter_count");
+
+struct filter {
+	uint8_t kind; /* enum object_filter */
+	uint8_t hashes;
+	uint8_t width; /* bytes of a Bloom counter */
+	uint32_t frequency;
+	/* counter */
+	struct store_index index;
+	struct pool pool;
+	uint64_t keys; /* that wait */
+	/* Bloom */
+	uint8_t *blocks;
+	uint64_t *touched; /* a bit for each block */
+	uint32_t blocks_count;
+};
+
+/* share: the part of the keys that this store gets. false when the arena has no room. */
+bool filter_init(struct filter *f, const struct object_spec *spec, double share, struct arena *arena,
+		 unsigned row_shift, struct store_stats *stats);
+
+/* Starts loading what filter_count will read. hash is index_hash's. */
+void filter_prefetch(const struct filter *f, uint64_t hash);
+
+/* Counts a key once; returns its count, which is the frequency at most for a Bloom filter. stamp: step_stamp, or 0. */
+uint32_t filter_count(struct filter *f, uint64_t key, uint64_t hash, uint32_t stamp);
+
+/* An admitted key has its row. */
+void filter_forget(struct filter *f, uint64_t key, uint64_t hash);
+
+/* Forgets one that waits. */
+void filter_drop(struct filter *f, store_row count);
+
+#endif

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Finding, making and removing rows. */
+#include <assert.h>
+
+#include "store/table.h"
+
+void store_prefetch(const struct store_table *table, store_row row)
+{
+	if (table->value_lines > table->find_lines && row < STORE_UNADMITTED)
+		table_load(table, row, table->value_lines);
+}
+
+/* Above all versions that an earlier row of its key can have had, which no push has raised twice. */
+static uint32_t first_version(const struct store_table *t)
+{
+	const uint64_t removed = t->stats.deleted + t->stats.evicted;
+
+	return removed ? (uint32_t)(1 + removed + t->stats.pushes + t->pushes_open) : 1;
+}
+
+/* What a row begins with. frequency: how often its key was asked for before it was admitted. */
+static void fill_row(struct store_table *t, store_row row, uint64_t key, uint32_t frequency)
+{
+	uint8_t *record = table_row(t, row);
+	float *values = t->spec.dtype == STAR_FLOAT32 ? (float *)(record + t->at.values)
+			: t->at.master		      ? (float *)(record + t->at.master)
+						      : (float *)t->store->scratch[0];
+
+	*(uint64_t *)record = key;
+	initial_values(&t->initial, key, values, t->dim);
+	if (t->spec.dtype != STAR_FLOAT32)
+		table_store_floats(t, record + t->at.values, values);
+	/* Not the initializer's values: Adagrad's root of a negative sum is no number. */
+	for (unsigned s = 0; s < t->optim.slots; s++) {
+		const float first = t->optim.initial_slots[s];
+
+		for (uint32_t i = s * t->dim; i < (s + 1) * t->dim; i++)
+			if (t->wide)
+				((double *)(record + t->at.slots))[i] = (double)first;
+			else
+				((float *)(record + t->at.slots))[i] = first;
+	}
+	for (unsigned w = 0; w < t->optim.words; w++)
+		row_word(record, t->at.words)[w] = 0;
+	if (t->at.version)
+		*row_word(record, t->at.version) = first_version(t);
+	if (t->at.rounds)
+		*row_word(record, t->at.rounds) = 0;
+	if (t->at.frequency)
+		*row_word(record, t->at.frequency) = frequency;
+	if (t->at.used)
+		*row_word(record, t->at.used) = 0;
+	if (t->at.seen)
+		*row_word(record, t->at.seen) = 0;
+}
+
+/* Memory and a place in the index, at the cost of other rows if need be. */
+static store_row place_row(struct store_table *t, uint64_t hash)
+{
+	store_row row = STORE_NO_ROW;
+
+	if (t->stats.rows < t->rows_max)
+		row = pool_take(&t->pool, t->stats.rows);
+	if (row == STORE_NO_ROW && t->evicts && evict_one(t, hash))
+		row = pool_take(&t->pool, t->stats.rows);
+	if (row == STORE_NO_ROW)
+		return row;
+	if (index_insert(&t->index, hash, row) ||
+	    (t->evicts && evict_one(t, hash) && index_insert(&t->index, hash, row)))
+		return row;
+	pool_give(&t->pool, row, false);
+	return STORE_NO_ROW;
+}
+
+static store_row make_row(struct store_table *t, uint64_t key, uint64_t hash, uint32_t frequency)
+{
+	const store_row row = place_row(t, hash);
+
+	if (row == STORE_NO_ROW) {
+		t->stats.refused++;
+		return row;
+	}
+	fill_row(t, row, key, frequency);
+	t->stats.rows++;
+	t->stats.created++;
+	return row;
+}
+
+void table_remove(struct store_table *t, uint64_t hash, store_row row)
+{
+	index_erase(&t->index, hash, row);
+	pool_give(&t->pool, row, t->pushes_open != 0);
+	t->stats.rows--;
+}
+
+/* The first row in the bucket that may be the key's, or STORE_NO_ROW. All that may be are loaded: two are rare. */
+static inline store_row candidate(const struct store_table *t, const struct index_bucket *bucket, uint8_t tag,
+				  unsigned row_lines)
+{
+	uint32_t mask = index_match(bucket, tag);
+	store_row row;
+
+	if (!mask)
+		return STORE_NO_ROW;
+	row = bucket->rows[__builtin_ctz(mask)];
+	table_load(t, row, row_lines);
+	while (mask &= mask - 1)
+		table_load(t, bucket->rows[__builtin_ctz(mask)], row_lines);
+	return row;
+}
+
+/* For each key a row that may be its own, being loaded, or STORE_NO_ROW: in passes, so that all keys' misses overlap. */
+static inline void guess(const struct store_table *t, const uint64_t *keys, unsigned n, unsigned row_lines,
+			 uint64_t *hashes, store_row *rows)
+{
+	const struct index_bucket *homes[STORE_BATCH], *others[STORE_BATCH];
+	uint8_t away[STORE_BATCH];
+	unsigned aways = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		hashes[i] = index_hash(keys[i]);
+		homes[i] = index_home(&t->index, hashes[i]);
+		table_prefetch(homes[i]);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		const uint8_t tag = index_tag(hashes[i]);
+
+		rows[i] = candidate(t, homes[i], tag, row_lines);
+		if (rows[i] == STORE_NO_ROW && homes[i]->strayed) {
+			others[aways] = index_other(homes[i], tag);
+			table_prefetch(others[aways]);
+			away[aways++] = (uint8_t)i;
+		}
+	}
+	for (unsigned i = 0; i < aways; i++)
+		rows[away[i]] = candidate(t, others[i], index_tag(hashes[away[i]]), row_lines);
+}
+
+/* The rare cases: the candidate was another key's, or there was none. */
+static store_row find_or_make(struct store_table *t, uint64_t key, uint64_t hash, enum store_find_mode mode)
+{
+	/* The same key may have been made by an earlier place of this batch. */
+	store_row row = index_find(&t->index, key, hash);
+
+	if (row == STORE_NO_ROW && mode != STORE_LOOK)
+		row = make_row(t, key, hash, 0);
+	return row;
+}
+
+static void touch(struct store_table *t, store_row row, enum store_find_mode mode, uint32_t stamp)
+{
+	uint8_t *record = table_row(t, row);
+	uint32_t *used = row_word(record, t->at.used);
+
+	if (t->at.frequency && *row_word(record, t->at.frequency) < UINT32_MAX)
+		++*row_word(record, t->at.frequency);
+	if (t->at.used)
+		*used = t->tick | (mode == STORE_PUSH || table_holds(t, *used));
+	if (t->at.seen && stamp)
+		*row_word(record, t->at.seen) = stamp;
+}
+
+/* A key that has no row: counted, admitted, made. */
+static store_row admit(struct store_table *t, uint64_t key, uint64_t hash, uint32_t stamp)
+{
+	store_row row;
+	uint32_t count = 1;
+
+	if (t->filtered) {
+		count = filter_count(&t->filter, key, hash, stamp);
+		if (count < t->filter.frequency) {
+			t->stats.unadmitted++;
+			return STORE_UNADMITTED;
+		}
+	}
+	row = make_row(t, key, hash, count - 1);
+	if (row != STORE_NO_ROW)
+		filter_forget(&t->filter, key, hash);
+	return row;
+}
+
+/* What remains of a look-up in a table with policies. Rows that are there are touched before any is made, so that none of
+ * this batch makes room for another. */
+static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, const uint64_t *hashes, unsigned n,
+			       enum store_find_mode mode, uint64_t step, store_row *rows)
+{
+	const bool look = mode == STORE_LOOK;
+	uint8_t missing[STORE_BATCH];
+	unsigned missings = 0, refused = 0;
+	uint32_t stamp;
+
+	if (!look) {
+		t->tick += TABLE_TICK;
+		if (step > t->step)
+			t->step = step;
+	}
+	/* The latest step of all workers: one that lags behind, or counts none, uses its rows now all the same. */
+	stamp = t->step ? step_stamp(t->step) : 0;
+	for (unsigned i = 0; i < n; i++) {
+		if (rows[i] != STORE_NO_ROW && index_key(&t->index, rows[i]) != keys[i])
+			rows[i] = index_find(&t->index, keys[i], hashes[i]);
+		if (rows[i] != STORE_NO_ROW) {
+			if (!look)
+				touch(t, rows[i], mode, stamp);
+		} else if (look) {
+			rows[i] = t->filtered ? STORE_UNADMITTED : STORE_NO_ROW;
+		} else {
+			missing[missings++] = (uint8_t)i;
+			if (t->filtered)
+				filter_prefetch(&t->filter, hashes[i]);
+		}
+	}
+	for (unsigned m = 0; m < missings; m++) {
+		const unsigned i = missing[m];
+
+		rows[i] = index_find(&t->index, keys[i], hashes[i]);
+		if (rows[i] == STORE_NO_ROW)
+			rows[i] = admit(t, keys[i], hashes[i], stamp);
+		refused += rows[i] == STORE_NO_ROW;
+		if (rows[i] < STORE_UNADMITTED)
+			touch(t, rows[i], mode, stamp);
+	}
+	return refused;
+}
+
+unsigned store_find(struct store_table *table, const uint64_t *keys, unsigned n, enum store_find_mode mode,
+		    uint64_t step, store_row *rows)
+{
+	uint64_t hashes[STORE_BATCH];
+	unsigned missing = 0;
+
+	assert(n <= STORE_BATCH);
+	guess(table, keys, n, table->find_lines, hashes, rows);
+	if (table->policies)
+		return find_by_policy(table, keys, hashes, n, mode, step, rows);
+	for (unsigned i = 0; i < n; i++) {
+		if (rows[i] == STORE_NO_ROW || index_key(&table->index, rows[i]) != keys[i])
+			rows[i] = find_or_make(table, keys[i], hashes[i], mode);
+		missing += rows[i] == STORE_NO_ROW;
+	}
+	return mode == STORE_LOOK ? 0 : missing;
+}
+
+unsigned store_delete(struct store_table *table, const uint64_t *keys, unsigned n)
+{
+	uint64_t hashes[STORE_BATCH];
+	store_row rows[STORE_BATCH];
+	unsigned deleted = 0;
+
+	assert(n <= STORE_BATCH);
+	guess(table, keys, n, 1, hashes, rows);
+	for (unsigned i = 0; i < n; i++) {
+		/* Looked up again: an earlier place may have deleted it, and the row's key may be a link of the free list. */
+		const store_row row = index_find(&table->index, keys[i], hashes[i]);
+
+		if (row == STORE_NO_ROW)
+			continue;
+		table_remove(table, hashes[i], row);
+		deleted++;
+	}
+	table->stats.deleted += deleted;
+	return deleted;
+}

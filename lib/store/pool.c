@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "store/pool.h"
+
+enum {
+	/* Small slabs first, so that a small table stays small, and never so big that a slab not yet used up counts. */
+	SLAB_BYTES_MIN = 4096,
+	SLAB_BYTES_MAX = 32768,
+	SLAB_SHARE = 64, /* of the rows there are */
+};
+
+static store_row *link_of(const struct pool *pool, store_row row)
+{
+	return (store_row *)(pool->arena->base + ((uint64_t)row << pool->row_shift));
+}
+
+void pool_init(struct pool *pool, struct arena *arena, struct store_stats *stats, unsigned row_shift,
+	       uint32_t row_bytes)
+{
+	const uint32_t unit = 1u << row_shift;
+
+	*pool = (struct pool){
+		.arena = arena,
+		.stats = stats,
+		.row_bytes = (row_bytes + unit - 1) & ~(unit - 1),
+		.row_shift = (uint8_t)row_shift,
+		.free = STORE_NO_ROW,
+		.waiting = STORE_NO_ROW,
+	};
+}
+
+/* From the arena, or, when that is used up, from a page that an index gave back. */
+static bool take_slab(struct pool *pool, uint64_t rows)
+{
+	struct arena *arena = pool->arena;
+	uint64_t bytes = rows / SLAB_SHARE * pool->row_bytes;
+	uint8_t *slab;
+
+	if (bytes < SLAB_BYTES_MIN)
+		bytes = SLAB_BYTES_MIN;
+	if (bytes > SLAB_BYTES_MAX)
+		bytes = SLAB_BYTES_MAX;
+	if (bytes > arena_left(arena))
+		bytes = arena_left(arena);
+	if (bytes < pool->row_bytes)
+		bytes = pool->row_bytes;
+	bytes -= bytes % pool->row_bytes;
+	slab = arena_take(arena, bytes);
+	if (!slab && pool->row_bytes <= ARENA_PAGE) {
+		slab = arena_take_page(arena);
+		bytes = ARENA_PAGE;
+	}
+	if (!slab)
+		return false;
+	pool->stats->memory_bytes += (bytes + ARENA_ALIGN - 1) & ~(uint64_t)(ARENA_ALIGN - 1);
+	pool->slab_next = (store_row)((uint64_t)(slab - arena->base) >> pool->row_shift);
+	pool->slab_rows = (uint32_t)(bytes / pool->row_bytes);
+	return true;
+}
+
+store_row pool_take(struct pool *pool, uint64_t rows)
+{
+	store_row row = pool->free;
+
+	if (row != STORE_NO_ROW) {
+		pool->free = *link_of(pool, row);
+		if (pool->free != STORE_NO_ROW)
+			__builtin_prefetch(link_of(pool, pool->free));
+		pool->stats->free_bytes -= pool->row_bytes;
+		pool->stats->memory_bytes += pool->row_bytes;
+		return row;
+	}
+	if (!pool->slab_rows && !take_slab(pool, rows))
+		return STORE_NO_ROW;
+	row = pool->slab_next;
+	pool->slab_next += pool->row_bytes >> pool->row_shift;
+	pool->slab_rows--;
+	return row;
+}
+
+void pool_give(struct pool *pool, store_row row, bool wait)
+{
+	store_row *list = wait ? &pool->waiting : &pool->free;
+
+	if (wait && *list == STORE_NO_ROW)
+		pool->waiting_last = row;
+	*link_of(pool, row) = *list;
+	*list = row;
+	pool->stats->free_bytes += pool->row_bytes;
+	pool->stats->memory_bytes -= pool->row_bytes;
+}
+
+void pool_settle(struct pool *pool)
+{
+	if (pool->waiting == STORE_NO_ROW)
+		return;
+	*link_of(pool, pool->waiting_last) = pool->free;
+	pool->free = pool->waiting;
+	pool->waiting = STORE_NO_ROW;
+}

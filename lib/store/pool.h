@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rows of one size: taken from the arena by slabs, given back to a list, and taken from there first. While a push is in
+ * flight that may still hold a row's handle, a row given back waits aside, so that it is nobody else's when the push writes
+ * to it. One thread.
+ */
+#ifndef STORE_POOL_H
+#define STORE_POOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "store/arena.h"
+#include "store/store.h"
+
+struct pool {
+	struct arena *arena;
+	struct store_stats *stats; /* memory_bytes, free_bytes */
+	uint32_t row_bytes;	   /* a multiple of 2^row_shift */
+	uint8_t row_shift;
+	uint32_t slab_rows;  /* left in the slab that new rows are taken from */
+	store_row slab_next; /* the first of them */
+	store_row free;	     /* the first row given back; each begins with the next one's handle; or STORE_NO_ROW */
+	store_row waiting, waiting_last;
+};
+
+/* row_bytes is rounded up to 2^row_shift. */
+void pool_init(struct pool *pool, struct arena *arena, struct store_stats *stats, unsigned row_shift,
+	       uint32_t row_bytes);
+
+/* A row, not zeroed; STORE_NO_ROW when there is no room. rows: how many the pool's owner has, which is what slabs grow by. */
+store_row pool_take(struct pool *pool, uint64_t rows);
+
+/* Gives a row back; with wait only after the next pool_settle. */
+void pool_give(struct pool *pool, store_row row, bool wait);
+void pool_settle(struct pool *pool);
+
+#endif

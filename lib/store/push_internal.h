@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of a push share: push.c gathers keys, apply.c takes gradients. */
+#ifndef STORE_PUSH_INTERNAL_H
+#define STORE_PUSH_INTERNAL_H
+
+#include "store/push.h"
+#include "store/table.h"
+
+#define PUSH_NO_SUM UINT32_MAX
+enum { PUSH_SUM_ALIGN = 8 };
+
+/* One key of the request. */
+struct push_entry {
+	store_row row;	/* STORE_UNADMITTED: its gradient is dropped */
+	uint32_t first; /* the entry of the same row that came first in this operation; perhaps this one */
+	/* Of a first entry: */
+	uint32_t left; /* gradients to come for the row; 1 when the next step is to apply */
+	uint32_t sum;  /* where in sums they are added up, in units of PUSH_SUM_ALIGN; PUSH_NO_SUM: there is one only */
+};
+
+struct push_op {
+	struct store_table *table;
+	uint32_t first; /* entry */
+	uint32_t end;	/* of the entries that it may have */
+	uint32_t keys;	/* entries that it has */
+	uint32_t looked, taken, finished;
+	bool open;   /* the table knows of it: its rows are kept */
+	bool summed; /* store_push_look has added up the gradients of one row */
+	bool begun;  /* step is there */
+	struct optim_step step;
+	double squares;	 /* of its gradients */
+	double norms[2]; /* LAMB's, of the variable */
+};
+
+/*
+ * Entries of one row are found through a hash table of open addressing, whose cells hold positions: the number of keys
+ * that all requests so far had before this one. Positions only grow, so those of earlier operations are known by being
+ * smaller than the first of this one, and nothing is cleared but once in some four billion keys. An operation uses as many
+ * cells as it needs for a load of at most one quarter: those of a small one stay in the cache.
+ */
+struct store_push {
+	uint32_t max_keys;
+	uint64_t sums_bytes;
+	struct push_entry *entries; /* max_keys */
+	uint32_t *cells;	    /* a power of two, at least 4 max_keys */
+	uint32_t cells_count;
+	uint8_t *sums; /* sums_bytes */
+	uint64_t salt; /* so that nobody can choose ids whose rows collide */
+
+	uint32_t origin; /* the position of entry 0; from 1 */
+	uint32_t keys;	 /* entries in use */
+	uint64_t sums_used;
+	uint32_t op_mask; /* cells that the operation whose keys come in uses, less one */
+
+	uint32_t ops_count, look, run; /* the operations there are, and those whose gradients come in */
+	struct push_op ops[WIRE_OPS_MAX];
+};
+
+/* push.c: the operation is over, or given up. */
+void push_close(struct push_op *op);
+
+static inline void *push_sum(const struct store_push *p, const struct push_entry *first)
+{
+	return p->sums + (uint64_t)first->sum * PUSH_SUM_ALIGN;
+}
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Eviction by age and by weight: walks over a table's index, in slices. Walks by age begin by themselves; rows are weighed when
+ * somebody asks for it, as DeepRec does it at a checkpoint: a row that is still learning weighs little. A row that a push in
+ * flight holds may go; its memory then waits for the push's end, which updates what nobody reads.
+ */
+#include "store/table.h"
+
+enum {
+	AGAIN_SHARE = 16,  /* a walk by age begins anew after this part of the steps to live */
+	TABLES_MAX = 16,   /* looked at in a slice for one that has work */
+	SOME = 16,	   /* rows that are loaded together */
+	SEGMENT_COST = 64, /* what reading or joining a segment of the index counts as, in rows */
+};
+
+/* No stamp is later than the table's step. A row whose last step is unknown is as good as used at the first that is known. */
+static bool is_expired(const struct store_table *t, uint32_t *seen)
+{
+	if (*seen == 0)
+		*seen = t->step ? step_stamp(t->step) : 0;
+	return *seen && (uint32_t)t->step - *seen > t->spec.steps_to_live;
+}
+
+/* Half the sum of squares is below the threshold. */
+static bool is_light(const struct store_table *t, const uint8_t *row)
+{
+	double *doubles = t->store->scratch[0], half = 0;
+	const float *floats = (const float *)doubles;
+	const void *values = row + t->at.values;
+
+	if (t->wide)
+		doubles = (double *)values;
+	else if (t->at.master)
+		floats = (const float *)(row + t->at.master);
+	else if (t->narrow)
+		t->converter->to_float((float *)doubles, values, t->dim);
+	else
+		floats = values;
+	for (uint32_t i = 0; i < t->dim; i++) {
+		const double x = t->wide ? doubles[i] : (double)floats[i];
+
+		half += x * x / 2;
+	}
+	return half < (double)t->spec.l2_threshold;
+}
+
+/* Rows of a segment that was read in an earlier slice may be gone by now, or be another key's: the index knows. Only those that
+ * are to go are asked about. */
+static bool is_there(const struct store_index *ix, store_row row)
+{
+	const uint64_t key = index_key(ix, row);
+
+	return index_find(ix, key, index_hash(key)) == row;
+}
+
+static unsigned sweep_rows(struct store_table *t, const store_row *rows, unsigned n)
+{
+	const bool weigh = t->sweep.weigh && t->spec.l2_threshold > 0;
+	unsigned evicted = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		__builtin_prefetch(table_row(t, rows[i]));
+	for (unsigned i = 0; i < n; i++) {
+		uint8_t *row = table_row(t, rows[i]);
+
+		if (!(t->at.seen && is_expired(t, row_word(row, t->at.seen))) && !(weigh && is_light(t, row)))
+			continue;
+		if (!is_there(&t->index, rows[i]))
+			continue;
+		table_remove(t, index_hash(row_key(row)), rows[i]);
+		evicted++;
+	}
+	t->stats.evicted += evicted;
+	return evicted;
+}
+
+/* Keys that have waited too long for their admission. */
+static void sweep_counts(struct store_table *t, const store_row *rows, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct filter_count *count = index_record(&t->filter.index, rows[i]);
+
+		if (is_expired(t, &count->seen) && is_there(&t->filter.index, rows[i]))
+			filter_drop(&t->filter, rows[i]);
+	}
+}
+
+static bool begin_pass(struct store_table *t, bool weigh)
+{
+	const bool counts = t->spec.filter == FILTER_COUNTER && t->spec.steps_to_live;
+
+	if (t->store->sweeping == t)
+		t->store->sweep_rows_count = 0;
+	t->sweep =
+		(struct table_sweep){ .running = true, .weigh = weigh, .step = t->step, .counts = { .over = !counts } };
+	return true;
+}
+
+static bool has_work(struct store_table *t)
+{
+	const uint64_t passed = t->step - t->sweep.step, wanted = t->spec.steps_to_live / AGAIN_SHARE + 1;
+
+	return t->sweep.running || (t->spec.steps_to_live && passed >= wanted && begin_pass(t, false));
+}
+
+/* Some of the segment that was read last. */
+static unsigned sweep_some(struct store_table *t, unsigned *evicted)
+{
+	struct store *store = t->store;
+	const unsigned n = store->sweep_rows_count < SOME ? store->sweep_rows_count : SOME;
+	const store_row *rows = store->sweep_rows + store->sweep_rows_count - n;
+
+	if (t->sweep.counting)
+		sweep_counts(t, rows, n);
+	else
+		*evicted += sweep_rows(t, rows, n);
+	store->sweep_rows_count -= n;
+	return n;
+}
+
+/* Reads the next segment, joins the last one, or ends the pass. */
+static void sweep_on(struct store_table *t)
+{
+	struct store *store = t->store;
+
+	t->sweep.counting = t->sweep.rows.over;
+	if (!t->sweep.rows.over)
+		store->sweep_rows_count = index_walk(&t->index, &t->sweep.rows, store->sweep_rows);
+	else if (!t->sweep.counts.over)
+		store->sweep_rows_count = index_walk(&t->filter.index, &t->sweep.counts, store->sweep_rows);
+	else
+		t->sweep.running = t->sweep.weigh = false;
+}
+
+unsigned store_sweep(struct store *store, unsigned budget)
+{
+	unsigned evicted = 0, spent = 0;
+
+	for (unsigned tables = 0; tables < TABLES_MAX && spent < budget; tables++) {
+		struct store_table *t = store->sweeping ? store->sweeping : store->tables;
+
+		if (!t)
+			break;
+		store->sweeping = t;
+		while (spent < budget && has_work(t)) {
+			if (store->sweep_rows_count) {
+				spent += sweep_some(t, &evicted);
+			} else {
+				sweep_on(t);
+				spent += SEGMENT_COST;
+			}
+		}
+		if (!has_work(t))
+			store->sweeping = t->next;
+	}
+	return evicted;
+}
+
+void store_sweep_begin(struct store_table *table)
+{
+	begin_pass(table, true);
+}
+
+uint64_t store_sweep_left(const struct store_table *table)
+{
+	const struct index_walk *walk = &table->sweep.rows;
+	const bool behind = walk->over || (walk->joining && walk->at == 0);
+	uint64_t left;
+
+	if (!table->sweep.running)
+		return 0;
+	left = behind ? 0 : (uint64_t)((double)table->stats.rows * (1 - (double)walk->at * 0x1p-64));
+	return left ? left : 1;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Making tables, and reading what they are. */
+#include "store/table.h"
+
+#include <errno.h>
+#include <math.h>
+
+#include "base/hash.h"
+#include "store/push.h"
+#include "tensor/dtype.h"
+
+enum {
+	/* Rows of so many lines are loaded whole before their turn. Of longer ones only the first lines: the rest is better
+	 * loaded along the way. */
+	LOAD_LINES_MAX = 8,
+	LONG_LOAD_LINES = 2,
+	ROW_ALIGN = 8,
+};
+
+/* The cache lines that the first bytes of a row may touch, wherever it begins. */
+static uint32_t lines(uint32_t bytes)
+{
+	return (TABLE_LINE - ROW_ALIGN + bytes - 1) / TABLE_LINE + 1;
+}
+
+static uint16_t lines_to_load(uint32_t bytes)
+{
+	return (uint16_t)(lines(bytes) > LOAD_LINES_MAX ? LONG_LOAD_LINES : lines(bytes));
+}
+
+static uint16_t take_word(uint32_t *end, bool wanted)
+{
+	const uint32_t at = *end;
+
+	if (!wanted)
+		return 0;
+	*end += sizeof(uint32_t);
+	return (uint16_t)at;
+}
+
+static void lay_out(struct store_table *t)
+{
+	const struct object_spec *spec = &t->spec;
+	const uint32_t width = t->wide ? sizeof(double) : sizeof(float);
+	uint32_t end = sizeof(uint64_t), align = dtype_alignment(spec->dtype), values_end;
+
+	t->at.version = take_word(&end, spec->versions || spec->kind == OBJECT_VARIABLE);
+	t->at.rounds = take_word(&end, spec->stochastic);
+	t->at.frequency = take_word(&end, spec->full == FULL_EVICT_LFU);
+	t->at.used = take_word(&end, t->evicts);
+	t->at.seen = take_word(&end, spec->steps_to_live != 0);
+	t->at.words = (uint16_t)end;
+	end += t->optim.words * (uint32_t)sizeof(uint32_t);
+	end = (end + align - 1) / align * align;
+	t->at.values = (uint16_t)end;
+	end += (uint32_t)dtype_row_bytes(spec->dtype, spec->dim);
+	values_end = end;
+	end = (end + width - 1) / width * width;
+	if (spec->master) {
+		t->at.master = end;
+		end += spec->dim * (uint32_t)sizeof(float);
+	}
+	t->at.slots = end;
+	end += t->optim.slots * spec->dim * width;
+	t->at.bytes = end;
+	t->value_lines = (uint16_t)lines(values_end);
+	t->find_lines = lines_to_load(values_end);
+	t->row_lines = lines_to_load(end);
+}
+
+/* Everything that follows from the spec alone. */
+static void settle_kind(struct store_table *t, double share)
+{
+	const struct object_spec *spec = &t->spec;
+	uint64_t rounding;
+
+	t->dim = spec->dim;
+	t->name_hash = hash_name(spec->name);
+	t->wide = spec->dtype == STAR_FLOAT64;
+	t->narrow = dtype_is_real(spec->dtype) && !t->wide && spec->dtype != STAR_FLOAT32;
+	t->evicts = spec->full != FULL_REFUSE;
+	t->filtered = spec->filter != FILTER_NONE;
+	t->policies = t->filtered || t->evicts || spec->steps_to_live;
+	t->converter = convert_find(spec->dtype, CONVERT_BEST);
+	rounding = hash_mix(hash_mix(spec->seed ^ t->name_hash) + 1);
+	t->rounding_key[0] = (uint32_t)rounding;
+	t->rounding_key[1] = (uint32_t)(rounding >> 32);
+	t->rows_max = spec->rows_max ? (uint64_t)ceil((double)spec->rows_max * share) : UINT64_MAX;
+	lay_out(t);
+	t->plain = spec->dtype == STAR_FLOAT32 && !t->at.version && !t->optim.whole;
+	initial_init(&t->initial, spec);
+}
+
+/* Index, rows and filter in the arena. */
+static bool settle_memory(struct store_table *t, double share)
+{
+	struct store *store = t->store;
+
+	pool_init(&t->pool, &store->arena, &t->stats, store->row_shift, t->at.bytes);
+	return filter_init(&t->filter, &t->spec, share, &store->arena, store->row_shift, &t->stats) &&
+	       index_init(&t->index, &store->arena, store->row_shift, &t->stats);
+}
+
+static void undo_memory(struct store_table *t, uint64_t before)
+{
+	index_undo(&t->index);
+	index_undo(&t->filter.index);
+	t->store->arena.low = before;
+}
+
+struct store_table *store_table_create(struct store *store, const struct object_spec *spec, double share,
+				       struct star_error *err)
+{
+	struct object_spec checked = *spec;
+	const uint64_t before = store->arena.low;
+	struct store_table *t;
+
+	if (object_spec_check(&checked, err) < 0)
+		return NULL;
+	if (!(share > 0 && share <= 1)) {
+		star_error_set(err, -EINVAL, "\"%s\": a share of %g of the partitions", checked.name, share);
+		return NULL;
+	}
+	t = arena_take(&store->arena, sizeof(*t));
+	if (!t)
+		goto full;
+	*t = (struct store_table){ .spec = checked, .store = store };
+	t->stats.memory_bytes = store->arena.low - before;
+	if (optim_init(&t->optim, &checked.optim, OPTIM_BEST) < 0) {
+		star_error_set(err, -EINVAL, "\"%s\": the store has no optimizer %u", checked.name, checked.optim.kind);
+		store->arena.low = before;
+		return NULL;
+	}
+	settle_kind(t, share);
+	if (!settle_memory(t, share)) {
+		undo_memory(t, before);
+		goto full;
+	}
+	t->next = store->tables;
+	store->tables = t;
+	return t;
+full:
+	star_error_set(err, -ENOMEM,
+		       "no parameter memory left for \"%s\": %llu bytes of this shard's are free; give it more memory",
+		       checked.name, (unsigned long long)arena_left(&store->arena));
+	return NULL;
+}
+
+const struct object_spec *store_table_spec(const struct store_table *table)
+{
+	return &table->spec;
+}
+
+const struct store_stats *store_table_stats(const struct store_table *table)
+{
+	return &table->stats;
+}
+
+uint64_t store_name_hash(const struct store_table *table)
+{
+	return table->name_hash;
+}

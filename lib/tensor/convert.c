@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tensor/convert.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "tensor/convert_levels.h"
+
+/* F16C came before AVX2, so only a virtual machine could lack it beside that. clang 14 can't ask. */
+static bool has_avx2(void)
+{
+#ifdef __clang__
+	return __builtin_cpu_supports("avx2");
+#else
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+#endif
+}
+
+/* NULL where the machine lacks the level. The answers of __builtin_cpu_supports were found before main. */
+static const struct converter *level_of(enum convert_simd simd)
+{
+	switch (simd) {
+	case CONVERT_SCALAR:
+		return convert_scalar;
+	case CONVERT_AVX2:
+		return has_avx2() ? convert_avx2 : NULL;
+	case CONVERT_AVX512:
+		return __builtin_cpu_supports("avx512f") ? convert_avx512 : NULL;
+	case CONVERT_BEST:
+		break;
+	}
+	if (__builtin_cpu_supports("avx512f"))
+		return convert_avx512;
+	return has_avx2() ? convert_avx2 : convert_scalar;
+}
+
+const struct converter *convert_find(unsigned dtype, enum convert_simd simd)
+{
+	const struct converter *level = level_of(simd);
+
+	return level && dtype_is_real(dtype) ? &level[dtype] : NULL;
+}
+
+void convert_row(void *to, unsigned to_dtype, const void *from, unsigned from_dtype, uint32_t n, float *scratch)
+{
+	assert(dtype_converts(from_dtype, to_dtype));
+	if (to_dtype == from_dtype) {
+		memcpy(to, from, dtype_row_bytes(to_dtype, n));
+		return;
+	}
+	if (from_dtype == STAR_FLOAT32) {
+		convert_find(to_dtype, CONVERT_BEST)->from_float(to, from, n);
+		return;
+	}
+	if (to_dtype == STAR_FLOAT32) {
+		convert_find(from_dtype, CONVERT_BEST)->to_float(to, from, n);
+		return;
+	}
+	convert_find(from_dtype, CONVERT_BEST)->to_float(scratch, from, n);
+	convert_find(to_dtype, CONVERT_BEST)->from_float(to, scratch, n);
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A worker that does what it is told: star-do PS reads JSON objects, one a line, and answers each by one, {"error": ..., "code":
+ * ...} if libstar refuses.
+ *
+ *   {"do": "create", "name": "t", "dim": 4 or "shape": [10, 4], "dtype", "optimizer", "initializer", "options", "scale", "rate",
+ *    "seed"}
+ *   {"do": "pull", "push", "push_pull" or "delete", "table": "t", "keys": [1, 2] or {"from": 0, "count": 9, "repeat": 1},
+ *    "values": [...] or a number for all, "dtype", "step", "rate", "scale", "read_only", "versions": [...], "hash": true,
+ *    "clip": 1.5}
+ *
+ * Rows come back as "values", or as the CRC-32 of their bytes. Numbers are what they are as the type on the wire. clip: by
+ * star_clip_global_norm, whose norm comes back.
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/crc32.h"
+#include "star.h"
+#include "tensor/convert.h"
+#include "tensor/dtype.h"
+
+enum { TABLES_MAX = 64, LINE_MAX = 64 << 20 };
+static const uint64_t deadline_us = 60000000;
+
+static struct star_cluster *cluster;
+static struct {
+	const char *name;
+	struct star_table *table;
+	uint64_t row; /* elements that a key stands for */
+	unsigned dtype;
+} tables[TABLES_MAX];
+static unsigned tables_count;
+
+static void *memory(size_t bytes)
+{
+	void *p = aligned_alloc(64, (bytes + 64) / 64 * 64);
+
+	if (!p)
+		exit(EXIT_FAILURE);
+	memset(p, 0, (bytes + 64) / 64 * 64);
+	return p;
+}
+
+static json_t *failed(const struct star_error *err)
+{
+	return json_pack("{s:s, s:i}", "error", err->text, "code", err->code);
+}
+
+static json_t *create(const json_t *line)
+{
+	const json_t *sizes = json_object_get(line, "shape");
+	uint64_t shape[16] = { 0 };
+	struct star_spec spec = {
+		.name = json_string_value(json_object_get(line, "name")),
+		.dtype = json_string_value(json_object_get(line, "dtype")),
+		.dim = (uint32_t)json_integer_value(json_object_get(line, "dim")),
+		.ndim = (uint32_t)json_array_size(sizes),
+		.shape = shape,
+		.initializer = json_string_value(json_object_get(line, "initializer")),
+		.scale = (float)json_number_value(json_object_get(line, "scale")),
+		.seed = (uint64_t)json_integer_value(json_object_get(line, "seed")),
+		.optimizer = json_string_value(json_object_get(line, "optimizer")),
+		.rate = (float)json_number_value(json_object_get(line, "rate")),
+		.options = json_string_value(json_object_get(line, "options")),
+	};
+	struct star_error err = { 0 };
+	struct star_table *table;
+
+	for (size_t i = 0; i < json_array_size(sizes) && i < 16; i++)
+		shape[i] = (uint64_t)json_integer_value(json_array_get(sizes, i));
+	table = (sizes ? star_variable_create : star_table_create)(cluster, &spec, deadline_us, &err);
+	if (!table)
+		return failed(&err);
+	if (tables_count == TABLES_MAX)
+		exit(EXIT_FAILURE);
+	tables[tables_count].name = strdup(spec.name);
+	tables[tables_count].table = table;
+	tables[tables_count].row = sizes ? star_elements(table) / shape[0] : star_elements(table);
+	tables[tables_count++].dtype = spec.dtype ? dtype_parse(spec.dtype) : STAR_FLOAT32;
+	return json_pack("{s:I, s:I, s:I}", "elements", (json_int_t)star_elements(table), "blocks",
+			 (json_int_t)star_blocks(table), "bytes", (json_int_t)star_bytes(table, NULL));
+}
+
+static uint64_t *keys_of(const json_t *keys, uint32_t *count)
+{
+	const json_int_t from = json_integer_value(json_object_get(keys, "from"));
+	const json_int_t repeat = json_integer_value(json_object_get(keys, "repeat"));
+	uint64_t *list;
+
+	*count = (uint32_t)(json_is_array(keys) ? (json_int_t)json_array_size(keys)
+						: json_integer_value(json_object_get(keys, "count")));
+	if (!keys || (json_is_array(keys) && !*count))
+		return NULL;
+	list = memory(*count * sizeof(*list));
+	for (uint32_t i = 0; i < *count; i++)
+		list[i] = json_is_array(keys) ? (uint64_t)json_integer_value(json_array_get(keys, i))
+					      : (uint64_t)(from + (repeat ? i / repeat : i));
+	return list;
+}
+
+/* One number of a row of that type. */
+static double number_at(const void *row, unsigned dtype, uint64_t i)
+{
+	switch (dtype) {
+	case STAR_INT8:
+		return ((const int8_t *)row)[i];
+	case STAR_INT32:
+		return ((const int32_t *)row)[i];
+	default:
+		return (double)((const int64_t *)row)[i];
+	}
+}
+
+/* `rows` rows of n numbers each, from bytes of that type. */
+static json_t *numbers_of(const uint8_t *bytes, unsigned dtype, uint64_t rows, uint64_t n)
+{
+	json_t *list = json_array();
+	double *doubles = memory(n * sizeof(*doubles));
+	float *scratch = memory(n * sizeof(*scratch));
+
+	for (uint64_t r = 0; r < rows; r++) {
+		const uint8_t *row = bytes + r * dtype_row_bytes(dtype, n);
+
+		if (dtype_is_real(dtype))
+			convert_row(doubles, STAR_FLOAT64, row, dtype, (uint32_t)n, scratch);
+		for (uint64_t i = 0; i < n; i++) {
+			const double x = dtype_is_real(dtype) ? doubles[i] : number_at(row, dtype, i);
+
+			json_array_append_new(list, x - x == 0 ? json_real(x) : json_string("not finite"));
+		}
+	}
+	free(doubles);
+	free(scratch);
+	return list;
+}
+
+/* A number that JSON has none for is given as a string. */
+static float float_of(const json_t *value)
+{
+	return json_is_string(value) ? strtof(json_string_value(value), NULL) : (float)json_number_value(value);
+}
+
+static void fill(uint8_t *bytes, unsigned dtype, uint64_t rows, uint64_t n, const json_t *values)
+{
+	float *floats = memory(n * sizeof(*floats)), *scratch = memory(n * sizeof(*scratch));
+
+	for (uint64_t r = 0; r < rows && dtype_is_real(dtype); r++) {
+		for (uint64_t i = 0; i < n; i++)
+			floats[i] = float_of(json_is_array(values) ? json_array_get(values, r * n + i) : values);
+		convert_row(bytes + r * dtype_row_bytes(dtype, n), dtype, floats, STAR_FLOAT32, (uint32_t)n, scratch);
+	}
+	free(floats);
+	free(scratch);
+}
+
+static json_t *outcome(const struct star_op *op, unsigned dtype, uint64_t rows, uint64_t n, bool hash, double norm)
+{
+	json_t *result = json_object();
+	const void *bytes = op->kind == STAR_PULL ? op->values : op->results;
+	json_t *versions = op->versions ? json_array() : NULL;
+	char text[16];
+
+	if (bytes && hash) {
+		snprintf(text, sizeof(text), "%08x", crc32(bytes, rows * dtype_row_bytes(dtype, n)));
+		json_object_set_new(result, "hash", json_string(text));
+	} else if (bytes) {
+		json_object_set_new(result, "values", numbers_of(bytes, dtype, rows, n));
+	}
+	for (uint64_t i = 0; versions && i < (op->count ? op->count : star_blocks(op->table)); i++)
+		json_array_append_new(versions, json_integer(op->versions[i]));
+	if (versions)
+		json_object_set_new(result, "versions", versions);
+	if (norm >= 0)
+		json_object_set_new(result, "norm", json_real(norm));
+	return result;
+}
+
+static json_t *operate(const json_t *line, enum star_op_kind kind)
+{
+	const char *name = json_string_value(json_object_get(line, "table"));
+	const json_t *given = json_object_get(line, "versions"), *clip = json_object_get(line, "clip");
+	struct star_op op = {
+		.kind = kind,
+		.flags = json_is_true(json_object_get(line, "read_only")) ? STAR_READ_ONLY : 0,
+		.rate = float_of(json_object_get(line, "rate")),
+		.scale = float_of(json_object_get(line, "scale")),
+		.step = (uint64_t)json_integer_value(json_object_get(line, "step")),
+		.dtype = json_string_value(json_object_get(line, "dtype")),
+	};
+	struct star_error err = { 0 };
+	uint64_t rows, n, *keys;
+	double norm = -1;
+	unsigned t = 0, dtype;
+	json_t *result;
+
+	while (t < tables_count && (!name || strcmp(tables[t].name, name) != 0))
+		t++;
+	if (t == tables_count)
+		exit(EXIT_FAILURE);
+	op.table = tables[t].table;
+	op.keys = keys = keys_of(json_object_get(line, "keys"), &op.count);
+	dtype = op.dtype ? dtype_parse(op.dtype) : tables[t].dtype;
+	/* A whole variable is one row of all; in scaled_int8 it is not read here as numbers. */
+	rows = op.count ? op.count : 1;
+	n = op.count ? tables[t].row : star_elements(op.table);
+	if (kind != STAR_DELETE) {
+		op.values = memory(rows * dtype_row_bytes(dtype, n) + star_bytes(op.table, op.dtype));
+		fill(op.values, dtype, rows, n, json_object_get(line, "values"));
+	}
+	if (kind == STAR_PUSH_PULL)
+		op.results = memory(rows * dtype_row_bytes(dtype, n));
+	if (given) {
+		op.versions = memory((json_array_size(given) + rows + star_blocks(op.table)) * sizeof(uint32_t));
+		for (size_t i = 0; i < json_array_size(given); i++)
+			op.versions[i] = (uint32_t)json_integer_value(json_array_get(given, i));
+	}
+	if ((clip && star_clip_global_norm(&op, 1, float_of(clip), &norm, &err) < 0) ||
+	    star_execute(cluster, &op, 1, deadline_us, &err) < 0)
+		result = failed(&err);
+	else
+		result = outcome(&op, dtype, rows, n, json_is_true(json_object_get(line, "hash")), norm);
+	free(keys);
+	free(op.values);
+	free(op.results);
+	free(op.versions);
+	return result;
+}
+
+static json_t *perform(const json_t *line)
+{
+	static const char *const kinds[] = {
+		[STAR_PULL] = "pull", [STAR_PUSH] = "push", [STAR_PUSH_PULL] = "push_pull", [STAR_DELETE] = "delete"
+	};
+	const char *what = json_string_value(json_object_get(line, "do"));
+
+	for (unsigned kind = STAR_PULL; what && kind <= STAR_DELETE; kind++)
+		if (strcmp(what, kinds[kind]) == 0)
+			return operate(line, (enum star_op_kind)kind);
+	return what && strcmp(what, "create") == 0 ? create(line) : json_pack("{s:s}", "error", "what is to be done?");
+}
+
+int main(int argc, char **argv)
+{
+	struct star_error err = { 0 };
+	char *line = memory(LINE_MAX);
+
+	cluster = argc == 2 ? star_open(argv[1], deadline_us, &err) : NULL;
+	if (!cluster) {
+		fprintf(stderr, "star-do: %s\n", argc == 2 ? err.text : "usage: star-do PS");
+		return EXIT_FAILURE;
+	}
+	while (fgets(line, LINE_MAX, stdin)) {
+		json_t *json = json_loads(line, 0, NULL), *result = perform(json);
+		char *text = json_dumps(result, JSON_COMPACT);
+
+		puts(text);
+		fflush(stdout);
+		free(text);
+		json_decref(result);
+		json_decref(json);
+	}
+	star_close(cluster);
+	for (unsigned t = 0; t < tables_count; t++)
+		free((void *)(uintptr_t)tables[t].name);
+	free(line);
+	return EXIT_SUCCESS;
+}
