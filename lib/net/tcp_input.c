@@ -98,8 +98,8 @@ static void answer(struct tcp_conn *conn, const struct tcp_segment *s)
 		tcp_list(conn, TCP_ACK_NOW);
 }
 
-/* news: it acknowledges something for the first time, and so is no older than what was heard before. By the numbers alone one
- * segment from further on would hide all windows up to there. */
+/* news: it acknowledges something for the first time, and so is no older than what was heard before. A segment from behind a hole
+ * counts as one that stands before it: by its own number it would hide all windows until that is reached. */
 void tcp_take_window(struct tcp_conn *conn, const struct tcp_segment *s, bool news)
 {
 	if (news || seq_lt(conn->snd_wl1, s->seq) || (conn->snd_wl1 == s->seq && seq_le(conn->snd_wl2, s->ack))) {
@@ -111,7 +111,7 @@ void tcp_take_window(struct tcp_conn *conn, const struct tcp_segment *s, bool ne
 			tcp_list(conn, TCP_OUTPUT);
 		conn->snd_wnd = window;
 		conn->snd_wnd_max = RTE_MAX(conn->snd_wnd_max, window);
-		conn->snd_wl1 = s->seq;
+		conn->snd_wl1 = seq_lt(conn->rcv_nxt, s->seq) ? conn->rcv_nxt : s->seq;
 		conn->snd_wl2 = s->ack;
 	}
 }

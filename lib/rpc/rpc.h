@@ -48,7 +48,7 @@ struct rpc_request {
 	struct rpc_cursor payload; /* at its first byte */
 	uint64_t deadline_ns;	   /* UINT64_MAX: none */
 	bool begun;		   /* set by the service: from now on it is finished whatever happens */
-	void *task;		   /* task_bytes of memory for the service, zeroed before the first slice; NULL before */
+	void *task; /* task_bytes of memory for the service, zeroed before the first slice; NULL before */
 };
 
 enum rpc_progress {

@@ -52,7 +52,8 @@ void printed_configuration_reads_back_the_same(void)
 		"cores = { number = 7; list = [ 3, 4, 5 ]; spin_us = 0; };\n"
 		"memory = { hugepages = \"required\"; parameter_mib = 16777216; mbufs = 1023; };\n"
 		"limits = { connections = 1; receive_window_kib = 4; send_queue_kib = 65536; };\n"
-		"tcp = { rto_min_us = 1000; rto_max_us = 100000; time_wait_ms = 100; user_timeout_ms = 1000; keepalive_s = 0; };\n"
+		"tcp = { rto_min_us = 1000; rto_max_us = 100000; time_wait_ms = 100; user_timeout_ms = 1000; "
+		"keepalive_s = 0; };\n"
 		"control = { socket = \"/tmp/x\"; connect_timeout_ms = 1; };\nlog = { level = \"debug\"; };\n";
 	struct star_error err;
 	struct config *c = support_load(text, NULL, &err), *back;

@@ -101,10 +101,20 @@ static json_t *status(void *ctx)
 	return json_pack("{s:i}", "reactors", 2);
 }
 
+static int connections(void *ctx, const struct control_connections *which, json_t **result, struct star_error *err)
+{
+	FUZZ_CHECK(which->reactor >= -1 && which->reactor < WIRE_REACTORS_MAX && which->limit >= 1 &&
+			   which->limit <= CONTROL_CONNECTIONS_MAX,
+		   "%u connections of reactor %d", which->limit, which->reactor);
+	*result = json_pack("{s:b, s:[]}", "more", false, "connections");
+	return 0;
+}
+
 static void stop(void *ctx)
 {
 }
 
+<<<<<<< HEAD
 static int sweep(void *ctx, const struct object_spec *spec, struct star_error *err)
 {
 	FUZZ_CHECK(spec->steps_to_live || spec->l2_threshold > 0, "a sweep of \"%s\", which has nothing to evict by",
@@ -118,6 +128,9 @@ static json_t *object_status(void *ctx, const struct object_spec *spec)
 }
 
 static const struct control_data_plane data_plane = { NULL, install, set_layout, sweep, object_status, status, stop };
+=======
+static const struct control_data_plane data_plane = { NULL, install, set_layout, status, connections, stop };
+>>>>>>> main
 
 /* ---- a node ---- */
 

@@ -79,7 +79,7 @@ uint8_t made_options(struct input *in, unsigned peer, uint8_t how, uint8_t *to)
 	if (p->stamped && !(how & MADE_UNSTAMPED))
 		at = put_stamps(at,
 				peers_clock() +
-					(how & MADE_STAMP ? (uint32_t)((int16_t)take16(in) << take8(in) % 16) : 0),
+					(how & MADE_STAMP ? (uint32_t)(int16_t)take16(in) << take8(in) % 16 : 0),
 				p->stamp + (how & MADE_STAMP ? (uint32_t)(int8_t)take8(in) : 0));
 	if (how & MADE_SACKS)
 		at = put_sacks(in, p, at);

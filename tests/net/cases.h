@@ -140,6 +140,7 @@ void nobody_listens_any_more(void);
 void a_user_may_refuse(void);
 
 /* forged.c */
+void a_window_behind_a_hole_hides_none(void);
 void only_the_exact_reset_counts(void);
 void a_syn_in_the_window_is_challenged(void);
 void an_acknowledgement_must_be_likely(void);

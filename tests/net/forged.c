@@ -105,6 +105,20 @@ void challenges_are_rare_and_tell_nothing(void)
 	script_end();
 }
 
+/* A window that comes from behind a hole is no later than what fills the hole. */
+void a_window_behind_a_hole_hides_none(void)
+{
+	script_begin(NULL);
+	script_connect(SEGMENT(.mss = 1000, .sack_permitted = true));
+	script_in(SEGMENT(.flags = A, .seq = 30001, .ack = 1, .bytes = 10, .closed = true));
+	script_drop();
+	script_write(1000);
+	script_quiet();
+	script_in(SEGMENT(.flags = A, .seq = 1, .ack = 1));
+	script_out(A | P, 1, 1, 1000);
+	script_end();
+}
+
 static bool icmp(uint32_t seq, enum net_icmp_error kind)
 {
 	const struct tcp_address a = tcp_address(script.conn);

@@ -292,5 +292,6 @@ const struct unit_case unit_cases[] = {
 	{ "idle_connections_give_way", idle_connections_give_way },
 	{ "time_wait_gives_way_first", time_wait_gives_way_first },
 	{ "who_is_there_goes_before_who_comes", who_is_there_goes_before_who_comes },
+	{ "a_window_behind_a_hole_hides_none", a_window_behind_a_hole_hides_none },
 	{ NULL, NULL },
 };
