@@ -64,18 +64,7 @@ static store_row choose(const struct store_table *t, const store_row *rows, unsi
 	return least;
 }
 
-/* When both buckets of the new key are full, only a row of theirs makes a place for it. */
-static store_row choose_at_place(const struct store_table *t, uint64_t hash)
-{
-	const struct index_bucket *home = index_home(&t->index, hash), *other = index_other(home, index_tag(hash));
-	store_row rows[INDEX_ENTRIES], least;
-
-	if (index_match(home, 0) || index_match(other, 0))
-		return STORE_NO_ROW;
-	least = choose(t, rows, take_bucket(t, home, rows));
-	return least != STORE_NO_ROW ? least : choose(t, rows, take_bucket(t, other, rows));
-}
-
+/* From the new key's bucket on: when that is full, its rows alone are enough, so that one of them makes a place. */
 static store_row choose_near(const struct store_table *t, uint64_t hash)
 {
 	store_row rows[SAMPLE_MAX], least = STORE_NO_ROW;
@@ -96,10 +85,8 @@ static store_row choose_near(const struct store_table *t, uint64_t hash)
 
 bool evict_one(struct store_table *t, uint64_t hash)
 {
-	store_row least = choose_at_place(t, hash);
+	const store_row least = choose_near(t, hash);
 
-	if (least == STORE_NO_ROW)
-		least = choose_near(t, hash);
 	if (least == STORE_NO_ROW)
 		return false;
 	/* Free at once, in spite of pushes in flight: none of them has it. */

@@ -10,7 +10,10 @@
 #define LN2 0.69314718055994531
 #define BLOCKS_MAX (UINT64_C(1) << 31)
 
-enum { SPARE_BITS = 47 }; /* of a hash: those from here to the tag pick nothing else */
+enum {
+	SPARE_BITS = 47,   /* of a hash: those from here to the tag pick nothing else */
+	RESERVE_SHARE = 8, /* of the arena, left to the rows of keys that are admitted */
+};
 
 static struct filter_count *count_of(const struct filter *f, store_row row)
 {
@@ -51,6 +54,7 @@ bool filter_init(struct filter *f, const struct object_spec *spec, double share,
 	*f = (struct filter){ .kind = spec->filter, .frequency = spec->filter_frequency };
 	if (spec->filter == FILTER_COUNTER) {
 		pool_init(&f->pool, arena, stats, row_shift, sizeof(struct filter_count));
+		f->pool.reserve = arena->high / RESERVE_SHARE;
 		return index_init(&f->index, arena, row_shift, stats);
 	}
 	if (spec->filter != FILTER_BLOOM)

@@ -4,7 +4,8 @@
  * is admitted. As DeepRec has it, there are two kinds:
  *
  * counter: a record of 16 bytes for each key that waits, found by an index of its own and given back when the key gets its
- *   row. When there is no memory for another one, the least counted of a bucket makes room.
+ *   row. When there is no memory for another one (an eighth of the arena is left for rows), the least counted of a bucket
+ *   makes room.
  * Bloom: a counting Bloom filter (Fan, Cao, Almeida, Broder, IEEE/ACM ToN 8, 2000) with conservative update (Estan, Varghese,
  *   SIGCOMM 2002): of a key's k counters only the smallest go up. Laid out for n keys and a share p of keys admitted early:
  *   n ln(1/p) / ln(2)^2 counters, k = ln(2) counters / n. All counters of a key lie in one block of 4 KiB, that is in one

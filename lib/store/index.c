@@ -424,23 +424,13 @@ static uint64_t segment_end(uint64_t at, unsigned depth)
 
 unsigned index_walk(struct store_index *ix, struct index_walk *w, store_row rows[INDEX_SEGMENT_ENTRIES])
 {
-	const struct index_segment *segment;
+	const struct index_segment *segment = index_segment_of(ix, reverse(w->at));
 	unsigned n = 0;
 
-	if (w->joining) {
-		/* Only the later half of two is joined, so that the walk has met both. */
-		const uint64_t last = reverse(w->at - 1);
-		const unsigned depth = index_segment_of(ix, last)->buckets[0].depth;
-
-		w->joining = depth && last >> (depth - 1) & 1 && join(ix, last);
-		w->over = !w->joining && w->at == 0;
-		return 0;
-	}
-	segment = index_segment_of(ix, reverse(w->at));
 	for (unsigned b = 0; b < INDEX_BUCKETS; b++)
 		for (uint32_t mask = index_used(&segment->buckets[b]); mask; mask &= mask - 1)
 			rows[n++] = segment->buckets[b].rows[__builtin_ctz(mask)];
 	w->at = segment_end(w->at, segment->buckets[0].depth);
-	w->joining = true;
+	w->over = w->at == 0;
 	return n;
 }

@@ -82,15 +82,14 @@ void index_undo(struct store_index *ix);
 /*
  * A walk over all entries, a segment at a time, in the order of the segments' reversed hash bits (as Redis's SCAN does): in it a
  * split or a join changes nothing before or after itself, so an entry that stays is met, whatever happens between two calls.
- * Joins segments as it goes. Begins as { 0 }.
+ * Begins as { 0 }.
  */
 struct index_walk {
-	uint64_t at;  /* reversed hash where the next segment begins */
-	bool joining; /* the segment before may be joined */
+	uint64_t at; /* reversed hash where the next segment begins */
 	bool over;
 };
 
-/* The rows of one segment, or a join; returns how many rows, perhaps 0. Not to be called when walk->over is set. */
+/* The rows of the next segment; returns how many, perhaps 0. Not to be called when walk->over is set. */
 unsigned index_walk(struct store_index *ix, struct index_walk *walk, store_row rows[INDEX_SEGMENT_ENTRIES]);
 
 static inline uint64_t index_hash(uint64_t key)

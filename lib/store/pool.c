@@ -35,6 +35,8 @@ static bool take_slab(struct pool *pool, uint64_t rows)
 	uint64_t bytes = rows / SLAB_SHARE * pool->row_bytes;
 	uint8_t *slab;
 
+	if (arena_left(arena) < pool->reserve)
+		return false;
 	if (bytes < SLAB_BYTES_MIN)
 		bytes = SLAB_BYTES_MIN;
 	if (bytes > SLAB_BYTES_MAX)

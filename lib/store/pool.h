@@ -18,13 +18,14 @@ struct pool {
 	struct store_stats *stats; /* memory_bytes, free_bytes */
 	uint32_t row_bytes;	   /* a multiple of 2^row_shift */
 	uint8_t row_shift;
+	uint64_t reserve;    /* bytes of the arena that this pool leaves to others */
 	uint32_t slab_rows;  /* left in the slab that new rows are taken from */
 	store_row slab_next; /* the first of them */
 	store_row free;	     /* the first row given back; each begins with the next one's handle; or STORE_NO_ROW */
 	store_row waiting, waiting_last;
 };
 
-/* row_bytes is rounded up to 2^row_shift. */
+/* row_bytes is rounded up to 2^row_shift. reserve is 0. */
 void pool_init(struct pool *pool, struct arena *arena, struct store_stats *stats, unsigned row_shift,
 	       uint32_t row_bytes);
 

@@ -10,7 +10,7 @@ enum {
 	AGAIN_SHARE = 16,  /* a walk by age begins anew after this part of the steps to live */
 	TABLES_MAX = 16,   /* looked at in a slice for one that has work */
 	SOME = 16,	   /* rows that are loaded together */
-	SEGMENT_COST = 64, /* what reading or joining a segment of the index counts as, in rows */
+	SEGMENT_COST = 64, /* what reading a segment of the index counts as, in rows */
 };
 
 /* No stamp is later than the table's step. A row whose last step is unknown is as good as used at the first that is known. */
@@ -118,7 +118,7 @@ static unsigned sweep_some(struct store_table *t, unsigned *evicted)
 	return n;
 }
 
-/* Reads the next segment, joins the last one, or ends the pass. */
+/* Reads the next segment, or ends the pass. */
 static void sweep_on(struct store_table *t)
 {
 	struct store *store = t->store;
@@ -164,11 +164,10 @@ void store_sweep_begin(struct store_table *table)
 uint64_t store_sweep_left(const struct store_table *table)
 {
 	const struct index_walk *walk = &table->sweep.rows;
-	const bool behind = walk->over || (walk->joining && walk->at == 0);
-	uint64_t left;
+	const double share = walk->over ? 0 : 1 - (double)walk->at * 0x1p-64;
+	const uint64_t left = (uint64_t)(share * (double)table->stats.rows);
 
 	if (!table->sweep.running)
 		return 0;
-	left = behind ? 0 : (uint64_t)((double)table->stats.rows * (1 - (double)walk->at * 0x1p-64));
 	return left ? left : 1;
 }

@@ -190,28 +190,34 @@ void walk_meets_what_stays(void)
 	fixture_close(&f);
 }
 
-/* When nothing happens meanwhile, each entry once. */
+/* When nothing happens meanwhile, each entry once, also of segments of different depth. */
 void quiet_walk_meets_each_once(void)
 {
-	enum { KEYS = 30000 };
+	enum { KEYS = 26000 };
 	struct fixture f = fixture_open(8 << 20);
 	struct store_table *t = table_of(&f, "t", 1, OPTIM_SGD);
 	static unsigned char met[KEYS];
-	struct index_walk walk = { 0 };
-	unsigned wrong = 0;
+	unsigned mixed = 0;
 
-	fill(t, 0, KEYS);
-	memset(met, 0, sizeof(met));
-	while (!walk.over) {
-		store_row rows[INDEX_SEGMENT_ENTRIES];
-		const unsigned n = index_walk(&t->index, &walk, rows);
+	for (uint64_t keys = 100; keys <= KEYS; keys += 100) {
+		struct index_walk walk = { 0 };
+		unsigned wrong = 0;
 
-		for (unsigned i = 0; i < n; i++)
-			met[index_key(&t->index, rows[i])]++;
+		fill(t, keys - 100, 100);
+		memset(met, 0, sizeof(met));
+		while (!walk.over) {
+			store_row rows[INDEX_SEGMENT_ENTRIES];
+			const unsigned n = index_walk(&t->index, &walk, rows);
+
+			for (unsigned i = 0; i < n; i++)
+				met[index_key(&t->index, rows[i])]++;
+		}
+		for (uint64_t key = 0; key < KEYS; key++)
+			wrong += met[key] != (key < keys);
+		CHECK_UINT(wrong, 0);
+		mixed += t->index.segments != t->index.mask + 1;
 	}
-	for (uint64_t key = 0; key < KEYS; key++)
-		wrong += met[key] != 1;
-	CHECK_UINT(wrong, 0);
+	CHECK(mixed > 5);
 	fixture_close(&f);
 }
 
