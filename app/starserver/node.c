@@ -231,7 +231,6 @@ static int open_ports(struct node *node, struct star_error *err)
 
 		if (!port)
 			return err->code;
-		log_info("port %s: flows reach their reactors by %s", port->name, port_steers_text(port->steers));
 		node->ports[node->ports_count] = port;
 	}
 	return 0;
@@ -275,7 +274,12 @@ int node_start(struct node *node, const struct config *config, struct star_error
 	status = open_ports(node, err);
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
 		status = shard_build(&node->shards[i], random, err);
-	return status < 0 ? status : start_reactors(node, err);
+	if (status == 0)
+		status = start_reactors(node, err);
+	for (unsigned i = 0; status == 0 && i < node->ports_count; i++)
+		log_info("port %s: flows reach their reactors by %s", node->ports[i]->name,
+			 port_steers_text(node->ports[i]->steers));
+	return status;
 }
 
 void node_stop(struct node *node)

@@ -2,6 +2,7 @@
 /* starctl inside the test, against nodes inside the test; only its shutdown needs a process of its own. */
 #include "tests/control/cases.h"
 #include "tests/control/harness.h"
+#include "tests/control/starctl.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,14 +15,7 @@
 #include "app/starctl/starctl.h"
 #include "wire/object.h"
 
-/* What one call printed. */
-struct outcome {
-	int status;
-	char *out, *errors;
-};
-
-/* Words are separated by single blanks; "@" stands for the path. */
-static struct outcome starctl(const char *sockets, const char *words, const char *path)
+struct outcome starctl(const char *sockets, const char *words, const char *path)
 {
 	struct outcome outcome;
 	size_t out_bytes, error_bytes;
@@ -39,7 +33,7 @@ static struct outcome starctl(const char *sockets, const char *words, const char
 	return outcome;
 }
 
-static void release(struct outcome *outcome)
+void release(struct outcome *outcome)
 {
 	free(outcome->out);
 	free(outcome->errors);
@@ -203,158 +197,6 @@ void nodes_are_shown(void)
 	o = starctl(cluster.folder, "shutdown --address @", cluster.nodes[0].address);
 	CHECK_INT(o.status, STARCTL_FAILED);
 	CHECK_HAS(o.errors, "for the administrator's socket");
-	release(&o);
-	cluster_fini(&cluster);
-}
-
-void connections_are_shown_as_ss_does(void)
-{
-	struct cluster cluster;
-	struct outcome o;
-	json_t *json;
-
-	cluster_init(&cluster, 1);
-	cluster_start(&cluster);
-	o = starctl(cluster.folder, "connections", "");
-	CHECK_INT(o.status, STARCTL_OK);
-	CHECK_STR(o.out, "State         Recv-Q   Send-Q           Local Address:Port            Peer Address:Port\n"
-			 "ESTAB              3        4              198.18.0.2:5555           [2001:2::1]:40000?\n"
-			 "\treactor:1 ts sack cubic wscale:7,5 rto:204 rtt:0.051/0.012 cwnd:14480 retrans_total:2 "
-			 "ca_state:loss timer:(retransmit,1.5ms)\n"
-			 "there are more: limit=N shows up to 10000\n");
-	CHECK_STR(cluster.nodes[0].plane.asked, "-1 - - 1000");
-	release(&o);
-	o = starctl(cluster.folder, "--json connections reactor=1 state=established peer=198.18.0.1:40000 limit=7", "");
-	json = json_loads(o.out, 0, NULL);
-	CHECK_STR(json_string_value(
-			  json_object_get(json_array_get(json_object_get(json, "connections"), 0), "congestion")),
-		  "cubic");
-	CHECK_STR(cluster.nodes[0].plane.asked, "1 established 198.18.0.1:40000 7");
-	json_decref(json);
-	release(&o);
-	o = starctl(cluster.folder, "connections state=nonsense", "");
-	CHECK_INT(o.status, STARCTL_FAILED);
-	CHECK_HAS(o.errors, "there is no state");
-	release(&o);
-	cluster_fini(&cluster);
-}
-
-void filters_of_connections_are_checked(void)
-{
-	static const struct {
-		const char *words, *says;
-	} cases[] = {
-		{ "connections nonsense", "is no filter; there are reactor=N" },
-		{ "connections reactor", "is no filter" },
-		{ "connections limit=many", "limit needs a number" },
-		{ "connections limit=-1", "limit needs a number" },
-		{ "connections reactor=", "reactor needs a number" },
-		{ "connections a=1 b=2 c=3 d=4 e=5", "usage: starctl connections" },
-	};
-	static const char *const calls[] = {
-		"{\"reactor\": 64}", "{\"reactor\": \"0\"}", "{\"limit\": 0}",	  "{\"limit\": 10001}",
-		"{\"state\": 1}",    "{\"peer\": []}",	     "{\"nonsense\": 1}",
-	};
-	struct cluster cluster;
-
-	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct outcome o = starctl("/nonexistent", cases[i].words, "");
-
-		if (!CHECK_INT(o.status, STARCTL_USAGE) || !CHECK_HAS(o.errors, cases[i].says))
-			unit_fail(__FILE__, __LINE__, "starctl %s", cases[i].words);
-		release(&o);
-	}
-	cluster_init(&cluster, 1);
-	cluster_start(&cluster);
-	for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-		struct star_error err = { 0 };
-		json_t *result = call(cluster.nodes[0].address, "connections", json_loads(calls[i], 0, NULL), &err);
-
-		if (!CHECK(!result) || !CHECK_HAS(err.text, "member \""))
-			unit_fail(__FILE__, __LINE__, "%s", calls[i]);
-		json_decref(result);
-	}
-	cluster_fini(&cluster);
-}
-
-void counters_are_shown_as_nstat_does(void)
-{
-	struct cluster cluster;
-	struct outcome o;
-
-	cluster_init(&cluster, 1);
-	cluster_start(&cluster);
-	o = starctl(cluster.folder, "counters", "");
-	CHECK_INT(o.status, STARCTL_OK);
-	CHECK_STR(o.out, "#starserver\n"
-			 "TcpInSegs                       5               \n"
-			 "TcpExtTCPSackRecovery           1               \n");
-	release(&o);
-	o = starctl(cluster.folder, "--json counters", "");
-	CHECK_HAS(o.out, "\"TcpExtTCPSackRecovery\": 1");
-	release(&o);
-	cluster_fini(&cluster);
-}
-
-void tables_are_made_shown_and_swept(void)
-{
-	struct cluster cluster;
-	struct outcome o;
-	json_t *json;
-
-	cluster_init(&cluster, 1);
-	cluster_start(&cluster);
-	o = starctl(cluster.folder, "tables create emb dim=16 dtype=float16 optimizer=adam beta1=0.8 steps_to_live=9",
-		    "");
-	CHECK_INT(o.status, STARCTL_OK);
-	CHECK_STR(o.out, "table \"emb\" is object 1\n");
-	release(&o);
-	o = starctl(cluster.folder, "--json tables create dense shape=10x20 rate=0.1,seed=7 whole=1", "");
-	json = json_loads(o.out, 0, NULL);
-	CHECK_INT(json_integer_value(json_object_get(json, "id")), 2);
-	CHECK_NEAR(json_number_value(json_object_get(json, "rate")), 0.1, 0); /* as short as it was written */
-	CHECK(json_is_true(json_object_get(json, "whole")));
-	json_decref(json);
-	release(&o);
-	o = starctl(cluster.folder, "tables create emb dim=17", "");
-	CHECK_INT(o.status, STARCTL_FAILED);
-	CHECK_HAS(o.errors, "\"emb\" exists with another element type: float16 there, float32 asked for");
-	release(&o);
-	o = starctl(cluster.folder, "tables show emb", "");
-	CHECK_INT(o.status, STARCTL_OK);
-	CHECK_HAS(o.out, "   kind table   object 1   type float16   dim 16   optimizer adam\n");
-	CHECK_HAS(o.out, "\n  beta1                0.8               decay of the mean of gradients");
-	CHECK_HAS(o.out, "\n  rows                 7\n");
-	CHECK_HAS(o.out, "\n  memory_bytes         65536             64.0 KiB\n");
-	release(&o);
-	o = starctl(cluster.folder, "--json tables show dense", "");
-	json = json_loads(o.out, 0, NULL);
-	CHECK_INT(json_integer_value(json_object_get(json_object_get(json, "stats"), "rows")), 14);
-	json_decref(json);
-	release(&o);
-	o = starctl(cluster.folder, "tables show ebm", "");
-	CHECK_INT(o.status, STARCTL_FAILED);
-	CHECK_HAS(o.errors, "there is no table or variable \"ebm\"; did you mean \"emb\"?");
-	release(&o);
-	o = starctl(cluster.folder, "tables sweep emb", "");
-	CHECK_INT(o.status, STARCTL_OK);
-	CHECK_STR(o.out, "4 rows of this node were evicted, 7 are left\n");
-	CHECK_UINT(cluster.nodes[0].plane.swept, 1);
-	CHECK_UINT(cluster.nodes[0].plane.sweep_left, 0); /* it was waited for */
-	release(&o);
-	o = starctl(cluster.folder, "--json tables sweep dense", "");
-	CHECK_INT(o.status, STARCTL_FAILED);
-	CHECK_HAS(o.out, "nothing to evict by: neither steps_to_live nor l2_threshold");
-	release(&o);
-	o = starctl("/nonexistent", "tables options ftrl", "");
-	CHECK_INT(o.status, STARCTL_OK);
-	CHECK_HAS(o.out, "power = -0.5\n    -1 to 0\n    ftrl: power of the accumulator");
-	CHECK(strstr(o.out, "beta1") == NULL);
-	release(&o);
-	o = starctl("/nonexistent", "--json tables options", "");
-	json = json_loads(o.out, 0, NULL);
-	CHECK_UINT(json_array_size(json), object_options_count);
-	json_decref(json);
 	release(&o);
 	cluster_fini(&cluster);
 }

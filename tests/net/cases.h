@@ -191,6 +191,7 @@ void icmp_ends_opens_only(void);
 	X(segments_are_cut_when_the_path_says_so) \
 	X(a_smaller_segment_size_is_not_for_ever) \
 	X(a_black_hole_is_found) \
+	X(a_narrow_black_hole_is_found) \
 	X(losses_of_small_segments_change_no_size) \
 	X(slow_start_doubles_ten_segments) \
 	X(a_window_that_is_not_used_does_not_grow) \

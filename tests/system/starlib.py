@@ -526,6 +526,7 @@ class Server:
             for name, value in reactor.pop("errors").items():
                 total.setdefault("errors", {}).setdefault(name, 0)
                 total["errors"][name] += value
+            reactor.pop("counters", None)  # nstat's names: `starctl counters`
             for name, value in reactor.items():
                 total[name] = total.get(name, 0) + value
         total.setdefault("errors", {})
