@@ -114,6 +114,8 @@ static void fill_net_options(const struct node *node, struct shard *shard, const
 		.delayed_ack_us = DELAYED_ACK_US,
 		.time_wait_ms = config->time_wait_ms,
 		.user_timeout_ms = config->user_timeout_ms,
+		.congestion = config->congestion,
+		.ecn = config->ecn,
 		.keepalive_idle_s = config->keepalive_s,
 		.keepalive_interval_s = KEEPALIVE_INTERVAL_S,
 		.keepalive_probes = KEEPALIVE_PROBES,

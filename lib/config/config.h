@@ -95,6 +95,8 @@ struct config {
 	uint32_t time_wait_ms;
 	uint32_t user_timeout_ms;
 	uint32_t keepalive_s;
+	uint32_t congestion; /* as net/net.h numbers them: cubic, newreno, dctcp */
+	uint32_t ecn;	     /* accept, off, ask */
 	/* cluster-wide; must be the same on all nodes */
 	uint32_t partitions;
 	/* control plane */

@@ -140,6 +140,15 @@ const struct config_option config_options[] = {
 		  "ten "
 		  "seconds apart, without an answer; 0: never." },
 
+	{ "tcp.congestion", OF_CONFIG(congestion), .type = OPTION_CHOICE, .choices = "cubic|newreno|dctcp",
+	  .fallback = "cubic",
+	  .help = "Congestion control. dctcp is for a closed network whose switches mark early, and needs tcp.ecn = "
+		  "ask "
+		  "or peers that ask." },
+	{ "tcp.ecn", OF_CONFIG(ecn), .type = OPTION_CHOICE, .choices = "accept|off|ask", .fallback = "accept",
+	  .help = "Explicit congestion notification: where the peer asks for it, never, or asked for by our own "
+		  "connections too." },
+
 	{ "control.socket", OF_CONFIG(control_socket), .type = OPTION_TEXT, .min = 1, .max = 107,
 	  .fallback_how = "/run/starserver/<job_name>-<task_index>.sock",
 	  .help = "Path of the administrator's Unix socket." },

@@ -114,7 +114,6 @@ static void stop(void *ctx)
 {
 }
 
-<<<<<<< HEAD
 static int sweep(void *ctx, const struct object_spec *spec, struct star_error *err)
 {
 	FUZZ_CHECK(spec->steps_to_live || spec->l2_threshold > 0, "a sweep of \"%s\", which has nothing to evict by",
@@ -127,10 +126,8 @@ static json_t *object_status(void *ctx, const struct object_spec *spec)
 	return json_pack("{s:i}", "rows", (int)spec->id);
 }
 
-static const struct control_data_plane data_plane = { NULL, install, set_layout, sweep, object_status, status, stop };
-=======
-static const struct control_data_plane data_plane = { NULL, install, set_layout, status, connections, stop };
->>>>>>> main
+static const struct control_data_plane data_plane = { NULL,	     install, set_layout,  sweep,
+						      object_status, status,  connections, stop };
 
 /* ---- a node ---- */
 

@@ -418,7 +418,7 @@ static void idle_connections_are_silent(void)
 			     .depth = 1,
 			     .keys = 10,
 			     .dim = DIM,
-			     .seconds = 0.05,
+			     .seconds = 1,
 			     .server_core = -1 };
 
 	echo_listen(&server);
