@@ -50,16 +50,23 @@ void tcp_path_mtu(struct tcp_conn *conn, uint16_t mtu)
 	tcp_recover_smaller(conn);
 }
 
-/* RFC 4821, 7.7: it may be size that is lost. First to the base, then to what everybody must take. */
+/* RFC 4821, 7.7: it may be size that is lost. To the base if that makes the segment smaller, else to what everybody must take. */
 void tcp_mtu_timeout(struct tcp_conn *conn)
 {
-	const uint16_t mtu = at_least(conn, conn->path.mtu > BASE_MTU ? BASE_MTU : 0);
+	static const uint16_t sizes[] = { BASE_MTU, 0 };
 
-	if (conn->tries % TIMEOUTS || mtu >= conn->path.mtu || !conn->send_head ||
-	    net_priv(conn->send_head)->payload_len <= conn->mss - (conn->path.mtu - mtu))
+	if (conn->tries % TIMEOUTS || !conn->send_head)
 		return;
-	conn->net->counters.tcp_mtu_fails++;
-	set_mtu(conn, mtu);
+	for (unsigned i = 0; i < RTE_DIM(sizes); i++) {
+		const uint16_t mtu = at_least(conn, sizes[i]);
+
+		if (mtu < conn->path.mtu &&
+		    net_priv(conn->send_head)->payload_len > conn->mss - (conn->path.mtu - mtu)) {
+			conn->net->counters.tcp_mtu_fails++;
+			set_mtu(conn, mtu);
+			return;
+		}
+	}
 }
 
 void tcp_mtu_return(struct tcp_conn *conn)

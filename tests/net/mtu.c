@@ -85,6 +85,21 @@ void a_black_hole_is_found(void)
 	sender_end();
 }
 
+/* The same where the segment is smaller than the first size that is tried: it is cut for the next one. */
+void a_narrow_black_hole_is_found(void)
+{
+	begin();
+	write_large(700);
+	script_wait(5000);
+	CHECK_UINT(script.conn->mss, 536);
+	CHECK_UINT(script_counters()->tcp_mtu_fails, 1);
+	script_drop();
+	sender_ack(1 + 536);
+	sender_sent(1 + 536, 700 - 536);
+	script_drop();
+	sender_end();
+}
+
 /* Small segments that are lost say nothing of the path's size. */
 void losses_of_small_segments_change_no_size(void)
 {

@@ -527,7 +527,8 @@ class Server:
                 total.setdefault("errors", {}).setdefault(name, 0)
                 total["errors"][name] += value
             for name, value in reactor.items():
-                total[name] = total.get(name, 0) + value
+                if not isinstance(value, dict):
+                    total[name] = total.get(name, 0) + value
         total.setdefault("errors", {})
         return total
 
