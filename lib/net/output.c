@@ -36,7 +36,7 @@ static const struct net_interface_address *source_for(const struct net_interface
 		return a;
 	for (unsigned i = 0; i < interface->addresses_count; i++) {
 		a = &interface->addresses[i];
-		if (net_address_is_v4(&a->address) == v4 && !net_address_is_link_local(&a->address))
+		if (net_address_is_v4(&a->address) == v4) /* that of the link stands last */
 			return a;
 	}
 	return NULL;

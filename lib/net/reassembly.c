@@ -109,7 +109,7 @@ static bool fits(const struct net *net, uint32_t offset, uint32_t bytes, bool mo
 {
 	const uint32_t room = rte_pktmbuf_data_room_size(net->pool) - RTE_PKTMBUF_HEADROOM;
 
-	return bytes && (!more || bytes % UNIT == 0) && headers + offset + bytes <= RTE_MIN(room, (uint32_t)UINT16_MAX);
+	return (!more || bytes % UNIT == 0) && headers + offset + bytes <= RTE_MIN(room, (uint32_t)UINT16_MAX);
 }
 
 /* Room for one more; true: it is held from now on, by the table. */

@@ -55,6 +55,8 @@ void an_idle_connection_takes_a_bounded_memory(void);
 	X(datagrams_go_both_ways_over_ipv6) \
 	X(each_address_answers_for_itself) \
 	X(addresses_without_a_route_are_not_sent_to) \
+	X(answers_leave_by_the_interface_of_their_source) \
+	X(ipv4_options_are_skipped_or_refused) \
 	X(tagged_frames_are_of_their_vlan_only) \
 	X(streams_arrive_in_a_vlan) \
 	X(flows_of_every_kind_are_read_without_trust) \
@@ -68,6 +70,7 @@ void an_idle_connection_takes_a_bounded_memory(void);
 	X(a_silent_stack_learns_and_leaves_the_answers) \
 	X(routers_advertisements_and_redirects_are_ignored) \
 	X(a_flood_of_neighbours_takes_nobodys_place) \
+	X(confirmed_neighbours_keep_their_places_in_a_full_table) \
 	X(groups_are_reported_at_the_start_and_when_asked_for) \
 	X(echo_is_answered_in_both_families) \
 	X(closed_udp_ports_are_unreachable) \
@@ -81,6 +84,7 @@ void an_idle_connection_takes_a_bounded_memory(void);
 	X(overlapping_fragments_are_given_up) \
 	X(fragments_wait_for_a_bounded_time) \
 	X(a_flood_of_fragments_holds_a_bounded_share) \
+	X(fragments_have_a_budget_of_their_own) \
 	X(streams_arrive_through_a_path_that_fragments) \
 	X(a_whole_packet_goes_to_the_stack_it_belongs_to) \
 	X(random_fragments_change_nothing)

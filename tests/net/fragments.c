@@ -164,10 +164,10 @@ void fragments_that_cannot_be_are_refused(void)
 /* RFC 7112: what follows the extension headers stands in the first fragment; and no fragment is in a fragment. */
 void fragments_that_hide_headers_are_refused(void)
 {
-	static const uint8_t bodies[][16] = {
-		{ IPPROTO_UDP, 2, 1, 12 },     /* options of 24 bytes, of which 16 are there */
-		{ IPPROTO_FRAGMENT, 0, 1, 4 }, /* then a fragment's header */
-		{ IPPROTO_ROUTING, 0, 1, 4, [8] = IPPROTO_TCP, 0, 0, 0 }, /* then a route, then nothing of TCP */
+	static const uint8_t bodies[][24] = {
+		{ IPPROTO_UDP, 3, 1, 12, [16] = 1, 14 }, /* options of 32 bytes, of which 24 are there */
+		{ IPPROTO_FRAGMENT, 0, 1, 4, [8] = IPPROTO_UDP, 0, 0, 1 }, /* then a fragment's header, then UDP's */
+		{ IPPROTO_ROUTING, 0, 1, 4, [8] = IPPROTO_TCP, 0, 0, 0 },  /* then a route, then 8 bytes of TCP */
 	};
 
 	packets_alone(102, NULL);
@@ -178,7 +178,7 @@ void fragments_that_hide_headers_are_refused(void)
 		packet_begin(&p, peer(false), own(false));
 		header = packet_extension(&p, IPPROTO_FRAGMENT, "\0\1\0\0\0\1", 6);
 		header[0] = IPPROTO_DSTOPTS;
-		packet_append(&p, bodies[i], 16);
+		packet_append(&p, bodies[i], 24);
 		packet_end(&p);
 		packet_give(&p);
 		CHECK_UINT(COUNTER(ip_reasm_fails), i + 1);
@@ -292,6 +292,22 @@ void a_flood_of_fragments_holds_a_bounded_share(void)
 		CHECK_UINT(packets_received, 2);
 		link_down(&net_link);
 	}
+}
+
+void fragments_have_a_budget_of_their_own(void)
+{
+	struct net_options o;
+
+	link_init(&net_link, 109);
+	o = link_options(&net_link, 0);
+	link_down(&net_link);
+	o.reassembly_mbufs_max = 10;
+	packets_alone(109, &o);
+	for (unsigned i = 0; i < 100; i++)
+		give_piece(i & 1, IPPROTO_UDP, 800 + 8 * i, 8, true, i % 5);
+	CHECK_UINT(held(), 10);
+	CHECK_UINT(COUNTER(ip_reasm_fails), 90);
+	link_down(&net_link);
 }
 
 /* A router in the middle cuts every packet of side 1 in two. */

@@ -133,7 +133,7 @@ static const struct chain chains[] = {
 	{ "an option without a length", { { IPPROTO_DSTOPTS, 6, { 1, 3, 0, 0, 0, 1 } } }, 0, false, 0, 0 },
 	{ "an option to drop for", { { IPPROTO_DSTOPTS, 6, { 0x5e, 4 } } }, 0, false, 0, 0 },
 	{ "an option to complain about", { { IPPROTO_DSTOPTS, 6, { 0x9e, 4 } } }, 0, false, 3, 42 },
-	{ "the same, not for groups", { { IPPROTO_DSTOPTS, 14, { 1, 1, 0, 0xde, 9 } } }, 0, false, 3, 45 },
+	{ "a worse one, behind padding", { { IPPROTO_DSTOPTS, 14, { 1, 1, 0, 0xde, 9 } } }, 0, false, 3, 45 },
 	{ "a jumbogram", { { IPPROTO_HOPOPTS, 6, { 0xc2, 4, 0, 1, 0, 0 } } }, 0, false, 3, 42 },
 	{ "a route that goes on", { { IPPROTO_ROUTING, 22, { 0, 1 } } }, 0, false, 1, 42 },
 	{ "another kind of route",
@@ -187,6 +187,20 @@ void extension_headers_are_walked_with_bounds(void)
 			if (!CHECK_UINT(icmp[7], c->pointer))
 				printf("# %s\n", c->what);
 		}
+	}
+	/* What comes with an error, or to a group, is not answered by one, whatever is wrong with it. */
+	for (int group = 0; group < 2; group++) {
+		const struct net_address all = { .bytes = { 0xff, 2, [15] = 1 } };
+		struct packet p;
+
+		packet_begin(&p, link_ip6(1), group ? &all : link_ip6(0));
+		packet_extension(&p, IPPROTO_DSTOPTS, "\x9e\4\0\0\0\0", 6);
+		packet_upper(&p, group ? IPPROTO_UDP : IPPROTO_ICMPV6);
+		packet_append(&p, "\1\4\0\0\0\0\0\0", 8);
+		packet_end(&p);
+		packet_give(&p);
+		packets_turn();
+		CHECK_UINT(packets_count(IPPROTO_ICMPV6, &last), 0);
 	}
 	/* A header that says that it is longer than the packet, and chains with bytes at random. */
 	for (unsigned round = 0; round < 20000; round++) {
@@ -328,6 +342,8 @@ void each_address_answers_for_itself(void)
 	o.interfaces[0].gateway6 = gateway6;
 	packets_alone(65, &o);
 	packets_introduce();
+	packet_arp(&p, 1, net_address_to_v4(&peer4), link_mac(1), net_address_to_v4(&second4));
+	packet_give(&p);
 	for (size_t i = 0; i < RTE_DIM(cases); i++) {
 		const bool v4 = net_address_is_v4(cases[i].to);
 
@@ -335,6 +351,18 @@ void each_address_answers_for_itself(void)
 		packet_give(&p);
 	}
 	CHECK_UINT(COUNTER(icmp_echos), RTE_DIM(cases));
+	packets_turn();
+	for (unsigned i = 0, k = 0; i < packets_sent.count; i++) {
+		const uint8_t *ip = packets_ip(i);
+		const bool v4 = ip[0] >> 4 == 4;
+
+		if (packets_protocol(i) != (v4 ? IPPROTO_ICMP : IPPROTO_ICMPV6) || packets_upper(i)[0] > 129)
+			continue; /* a question */
+		CHECK_MEM(ip + (v4 ? 12 : 8), v4 ? (const void *)&cases[k].to->words[3] : cases[k].to, v4 ? 4 : 16);
+		CHECK_MEM(ip + (v4 ? 16 : 24), v4 ? (const void *)&cases[k].from->words[3] : cases[k].from,
+			  v4 ? 4 : 16);
+		k++;
+	}
 	/* What is elsewhere is reached by the gateway of its family, from an address that is not of the link only. */
 	packets_turn();
 	CHECK_INT(net_udp_send(net_link.net[0], &(struct net_udp_address){ .remote = elsewhere }, "x", 1), 0);
@@ -361,23 +389,118 @@ void each_address_answers_for_itself(void)
 void addresses_without_a_route_are_not_sent_to(void)
 {
 	const struct net_address to[] = {
+		/* Three that a router might know. */
 		elsewhere,
 		net_address_v4(RTE_BE32(0xc6120101)),
+		{ .bytes = { 0xfe, 0xc0, [15] = 1 } },
 		net_address_v4(RTE_BE32(0xc61200ff)), /* broadcast */
 		net_address_v4(0),
 		net_address_v4(RTE_BE32(0x7f000001)),
 		net_address_v4(RTE_BE32(0xe0000001)),
 		{ .bytes = { [15] = 1 } },
 		{ .bytes = { 0xff, 2, [15] = 1 } },
-		{ .bytes = { 0xfe, 0xc0, [15] = 1 } },
+		{ .bytes = { [15] = 0 } },
 	};
 
-	packets_alone(66, NULL);
-	for (size_t i = 0; i < RTE_DIM(to); i++)
-		CHECK_INT(net_udp_send(net_link.net[0], &(struct net_udp_address){ .remote = to[i] }, "x", 1),
-			  -EHOSTUNREACH);
-	packets_turn();
-	CHECK_UINT(packets_sent.count, 0);
+	for (int gateway = 0; gateway < 2; gateway++) {
+		struct net_options o;
+
+		link_init(&net_link, 66);
+		o = link_options(&net_link, 0);
+		link_down(&net_link);
+		o.interfaces[0].gateway4 = gateway ? *link_ip(1) : (struct net_address){ .halves = { 0, 0 } };
+		o.interfaces[0].gateway6 = gateway ? *link_ip6(1) : (struct net_address){ .halves = { 0, 0 } };
+		packets_alone(66, &o);
+		for (size_t i = gateway ? 3 : 0; i < RTE_DIM(to); i++)
+			CHECK_INT(net_udp_send(net_link.net[0], &(struct net_udp_address){ .remote = to[i] }, "x", 1),
+				  -EHOSTUNREACH);
+		packets_turn();
+		CHECK_UINT(packets_sent.count, 0);
+		link_down(&net_link);
+	}
+}
+
+/* Two interfaces, each with a gateway: an answer leaves where the question has come in. */
+void answers_leave_by_the_interface_of_their_source(void)
+{
+	const struct net_address far = net_address_v4(RTE_BE32(0xc6130001)), far6 = elsewhere;
+	const struct net_address second4 = net_address_v4(RTE_BE32(0xc6120901)),
+				 gate4 = net_address_v4(RTE_BE32(0xc61209fe));
+	const struct net_address second6 = { .bytes = { 0x20, 1, 0, 2, 0, 9, [15] = 1 } };
+	const struct net_address gate6 = { .bytes = { 0x20, 1, 0, 2, 0, 9, [15] = 0xfe } };
+	const struct net_address none = { .halves = { 0, 0 } };
+
+	for (int gateways = 0; gateways < 2; gateways++) {
+		struct net_options o;
+		unsigned last = 0;
+		struct packet p;
+
+		link_init(&net_link, 70);
+		o = link_options(&net_link, 0);
+		link_down(&net_link);
+		o.interfaces[0].gateway4 = *link_ip(1);
+		o.interfaces[0].gateway6 = *link_ip6(1);
+		o.interfaces[1] = o.interfaces[0];
+		o.interfaces[1].port = 1;
+		o.interfaces[1].mac.addr_bytes[4] = 1;
+		o.interfaces[1].addresses[0].address = second4;
+		o.interfaces[1].addresses[1].address = second6;
+		o.interfaces[1].gateway4 = gateways ? gate4 : none;
+		o.interfaces[1].gateway6 = gateways ? gate6 : none;
+		o.interfaces_count = 2;
+		packets_alone(70, &o);
+		for (int v4 = 0; v4 < 2; v4++) {
+			struct rte_mbuf *m = rte_pktmbuf_alloc(net_link.pool[0]);
+
+			packet_icmp(&p, v4 ? &far : &far6, v4 ? &second4 : &second6, v4 ? 8 : 128, 0, 0, NULL, 8);
+			p.bytes[4] = 1;
+			memcpy(rte_pktmbuf_append(m, (uint16_t)p.length), p.bytes, p.length);
+			m->port = 1;
+			net_input(net_link.net[0], &m, 1, net_link.now_ns);
+			packets_turn();
+			/* The gateway is asked for: by which interface? Without one there, the other's has to do. */
+			if (CHECK_UINT(packets_questions(&last), 1))
+				CHECK_UINT(packets_sent.sent[last].bytes[10], gateways);
+		}
+		link_down(&net_link);
+	}
+}
+
+/* RFC 7126, 4.3 and 4.4; RFC 1122, 3.2.1.8. */
+void ipv4_options_are_skipped_or_refused(void)
+{
+	static const struct {
+		uint8_t options[12];
+		bool taken;
+	} cases[] = {
+		{ { 1, 1, 1, 0 }, true },
+		{ { 0x94, 4, 0, 0, 1, 1, 1, 1, 0, 9, 9, 9 },
+		  true },			      /* a router alert, an end, and what stands behind it */
+		{ { 7, 7, 4, 0, 0, 0, 0, 0 }, true }, /* a record of the route */
+		{ { 131, 7, 4, 198, 18, 0, 9, 0 }, false },
+		{ { 1, 137, 7, 4, 198, 18, 0, 9 }, false },
+		{ { 7, 0, 0, 0 }, false },
+		{ { 7, 1, 0, 0 }, false },
+		{ { 1, 1, 1, 7, 1, 1, 1, 1, 1, 1, 1, 7 }, false },
+		{ { 7, 13, 4, 0 }, false },
+	};
+
+	packets_alone(71, NULL);
+	for (size_t i = 0; i < RTE_DIM(cases); i++) {
+		struct packet p;
+
+		packet_begin(&p, link_ip(1), link_ip(0));
+		p.bytes[PACKET_ETHERNET] = 0x48;
+		packet_append(&p, cases[i].options, 12);
+		packet_upper(&p, IPPROTO_UDP);
+		packet_append(&p, "\0\1\0\65\0\10\0", 8);
+		packet_end(&p);
+		packets_received = 0;
+		packet_give(&p);
+		if (!CHECK_UINT(packets_received, cases[i].taken))
+			printf("# case %zu\n", i);
+	}
+	CHECK_UINT(COUNTER(ip_bad_header), 6);
 	link_down(&net_link);
 }
 
@@ -397,6 +520,7 @@ static void give_stripped(const struct packet *p, uint16_t tci)
 	memcpy(rte_pktmbuf_append(m, (uint16_t)p->length), p->bytes, p->length);
 	m->ol_flags |= RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
 	m->vlan_tci = tci;
+	m->port = 0; /* the interface's own */
 	net_input(net_link.net[0], &m, 1, net_link.now_ns);
 }
 

@@ -5,7 +5,7 @@
 #include <rte_tcp.h>
 #include <stdio.h>
 
-#include "net/checksum.h"
+#include "net/internal.h"
 #include "tests/net/cases.h"
 #include "tests/net/packet.h"
 #include "tests/unit.h"
@@ -346,11 +346,65 @@ void a_flood_of_neighbours_takes_nobodys_place(void)
 	}
 	CHECK(asked <= 1000 + 100);
 	CHECK(COUNTER(neighbour_limited) >= 90000);
-	CHECK(rte_mempool_in_use_count(net_link.pool[0]) <= LINK_MBUFS / 16 + 64);
+	packets_pass(1000);
+	for (unsigned i = 0; i < 3000; i++) { /* several frames for each */
+		to.remote = forged(i / 3 + 2000000);
+		net_udp_send(net_link.net[0], &to, "x", 1);
+		if (i % 50 == 0)
+			packets_turn();
+	}
+	packets_turn();
+	CHECK(rte_mempool_in_use_count(net_link.pool[0]) <= LINK_MBUFS / 16);
 	CHECK_UINT(destination(true), 2);
 	CHECK_UINT(destination(false), 2);
 	packets_pass(10000);
 	CHECK_UINT(rte_mempool_in_use_count(net_link.pool[0]), 0);
+	link_down(&net_link);
+}
+
+/* How many of the first n forged neighbours the table has. */
+static unsigned known(unsigned n)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct net_address address = forged(i);
+
+		count += neighbour_known(net_link.net[0], &net_link.net[0]->interfaces[0], &address) != NULL;
+	}
+	return count;
+}
+
+void confirmed_neighbours_keep_their_places_in_a_full_table(void)
+{
+	enum { NEIGHBOURS = 6000 };
+	struct packet p;
+	unsigned before;
+
+	packets_alone(92, NULL);
+	for (unsigned i = 0; i < NEIGHBOURS; i++) {
+		const struct net_address from = forged(i);
+		const struct net_udp_address to = { .remote = from, .remote_port = 9 };
+
+		packet_solicitation(&p, &from, link_ip6(0), link_ip6(0), &thief);
+		packet_give(&p);
+		net_udp_send(net_link.net[0], &to, "x", 1);
+		packets_turn();
+		packet_advertisement(&p, &from, link_ip6(0), &from, 0x60, &thief);
+		packet_give(&p);
+		net_turn(net_link.net[0], net_link.now_ns += LINK_MS);
+	}
+	before = known(NEIGHBOURS);
+	CHECK(before > NEIGHBOUR_SETS * NEIGHBOUR_WAYS * 3 / 4);
+	for (unsigned i = 0; i < 50000; i++) {
+		const struct net_address from = forged(i + 1000000);
+
+		packet_solicitation(&p, &from, link_ip6(0), link_ip6(0), &thief);
+		packet_give(&p);
+		if (i % 50 == 0)
+			packets_turn();
+	}
+	CHECK_UINT(known(NEIGHBOURS), before);
 	link_down(&net_link);
 }
 

@@ -528,7 +528,8 @@ class Server:
                 total["errors"][name] += value
             reactor.pop("counters", None)  # nstat's names: `starctl counters`
             for name, value in reactor.items():
-                total[name] = total.get(name, 0) + value
+                if not isinstance(value, dict):
+                    total[name] = total.get(name, 0) + value
         total.setdefault("errors", {})
         return total
 
