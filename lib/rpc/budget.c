@@ -3,12 +3,14 @@
  * The mbufs of a stack are few beside what its peers may send and not read. Two rules keep one peer from taking them all:
  *
  * - Requests that are under way may hold held_mbufs_max. From half of it on, TCP's window is opened to one stream at a time,
- *   until its request is whole; the others wait, in the order in which they came, and their peers with them.
+ *   until its request is whole, or nothing of it has come for a while; the others wait, in the order in which they came, and
+ *   their peers with them.
  * - When there are no mbufs for replies, the stream whose peer has not read for longest is closed.
  */
 #include "rpc/internal.h"
 
 #define UNREAD_NS UINT64_C(2000000000) /* a peer that has taken nothing for so long is not reading */
+#define FAVOUR_NS UINT64_C(200000000)  /* a stream that sends nothing for so long lets another one go on */
 #define RELIEVE_NS UINT64_C(100000000) /* between two looks at all streams */
 
 static bool tight(const struct rpc_server *server)
@@ -25,6 +27,9 @@ static void wait(struct rpc_stream *s)
 	s->waiting = 1;
 	TAILQ_INSERT_TAIL(&server->waiting, s, wait_link);
 	wheel_cancel(net_wheel(server->options.net), &s->timer); /* it is we who make it wait */
+	if (!wheel_armed(&server->favour_timer))
+		wheel_arm(net_wheel(server->options.net), &server->favour_timer,
+			  net_now_ns(server->options.net) + FAVOUR_NS);
 }
 
 void budget_grant(struct rpc_stream *s, uint32_t n)
@@ -40,6 +45,7 @@ void budget_grant(struct rpc_stream *s, uint32_t n)
 			return;
 		}
 		server->favoured = s;
+		server->favoured_ns = net_now_ns(server->options.net);
 	}
 	tcp_consumed(s->conn, due - s->granted);
 	s->granted = due;
@@ -54,6 +60,8 @@ void budget_leave(struct rpc_stream *s)
 	if (s->waiting) {
 		s->waiting = 0;
 		TAILQ_REMOVE(&server->waiting, s, wait_link);
+		if (TAILQ_EMPTY(&server->waiting))
+			wheel_cancel(net_wheel(server->options.net), &server->favour_timer);
 	}
 }
 
@@ -68,6 +76,18 @@ void budget_resume(struct rpc_server *server)
 		wheel_arm(net_wheel(net), &s->timer, net_now_ns(net) + server->options.stall_ns);
 		budget_grant(s, s->state == STREAM_HEADER ? sizeof(struct wire_frame) : s->request.frame.payload_bytes);
 	}
+}
+
+/* Looks, as long as streams wait, whether the one that they wait for goes on. */
+void budget_timer(struct wheel_timer *timer, uint64_t now_ns)
+{
+	struct rpc_server *server = (struct rpc_server *)((char *)timer - offsetof(struct rpc_server, favour_timer));
+
+	if (server->favoured && now_ns - server->favoured_ns >= FAVOUR_NS)
+		server->favoured = NULL;
+	budget_resume(server);
+	if (!TAILQ_EMPTY(&server->waiting) && !wheel_armed(timer))
+		wheel_arm(net_wheel(server->options.net), timer, now_ns + FAVOUR_NS);
 }
 
 void budget_relieve(struct rpc_server *server)

@@ -58,6 +58,8 @@ struct rpc_server {
 	uint32_t held_mbufs;
 	/* budget.c */
 	struct rpc_stream *favoured; /* whose window is opened while mbufs are short */
+	uint64_t favoured_ns;	     /* when it was last given something */
+	struct wheel_timer favour_timer;
 	TAILQ_HEAD(, rpc_stream) waiting;
 	uint8_t short_of_mbufs; /* a reply found none */
 	uint64_t relieved_ns;
@@ -69,6 +71,8 @@ struct rpc_server {
 void budget_grant(struct rpc_stream *s, uint32_t n);
 /* The request is whole, or the stream has ended. */
 void budget_leave(struct rpc_stream *s);
+/* Fires while streams wait. */
+void budget_timer(struct wheel_timer *timer, uint64_t now_ns);
 /* Mbufs have become free: streams that wait go on. */
 void budget_resume(struct rpc_server *server);
 /* A reply found no mbuf: closes a stream whose peer does not read. */

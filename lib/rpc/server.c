@@ -449,6 +449,7 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 		goto fail;
 	server->options = *options;
 	TAILQ_INIT(&server->waiting);
+	server->favour_timer.fire = budget_timer;
 	server->streams = calloc(options->streams_max, sizeof(*server->streams));
 	server->tasks = calloc(tasks, task_bytes);
 	if (!server->streams || !server->tasks)
@@ -478,6 +479,8 @@ void rpc_server_destroy(struct rpc_server *server)
 {
 	if (!server)
 		return;
+	if (server->options.net)
+		wheel_cancel(net_wheel(server->options.net), &server->favour_timer);
 	for (uint32_t i = 0; server->streams && i < server->options.streams_max; i++)
 		if (server->streams[i].state != STREAM_FREE)
 			stream_free(&server->streams[i]);

@@ -184,7 +184,7 @@ static bool swallow(struct link *link, int from, struct rte_mbuf *m)
 	return from == 0 && m->data_len > 200 && net_flow(m).port == *(const uint16_t *)link->tap_ctx;
 }
 
-/* A request that has its turn, and then does not go on, does not keep the others waiting for ever. */
+/* A request that has its turn, and then does not go on, does not keep the others waiting until it is given up. */
 static void check_turn_that_ends(unsigned kind)
 {
 	enum { BIG = 120000, PART = 100000 };
@@ -210,7 +210,7 @@ static void check_turn_that_ends(unsigned kind)
 	send_part(first, BIG, PART);
 	rig_wait(&rig, 100 * LINK_MS);
 	toy_send(second, echo, BIG);
-	rig_wait(&rig, 1000 * LINK_MS);
+	rig_wait(&rig, 50 * LINK_MS);
 	CHECK(tcp_queued(second->conn) > BIG / 2); /* it waits */
 	if (kind == 1)				   /* dies; in kind 0 it stops in the middle */
 		tcp_abort(first->conn);
@@ -218,10 +218,10 @@ static void check_turn_that_ends(unsigned kind)
 		peer_write(first, (const uint8_t *)toy_payload(first->session, 2, echo, BIG) + PART,
 			   BIG + sizeof(echo) - PART);
 	since = rig.link.now_ns;
-	if (!toy_await(second, 1, echo, BIG) || !CHECK(rig.link.now_ns - since < 10 * RIG_S))
+	if (!toy_await(second, 1, echo, BIG) || !CHECK(rig.link.now_ns - since < 2 * RIG_S))
 		printf("# kind %u\n", kind);
 	CHECK_UINT(rpc_counters(rig.server)->no_buffers, 0);
-	CHECK_UINT(rpc_counters(rig.server)->stalled, kind == 0);
+	CHECK_UINT(rpc_counters(rig.server)->stalled, 0); /* long before the first is given up */
 	rig_stop(&rig);
 }
 

@@ -526,7 +526,6 @@ class Server:
             for name, value in reactor.pop("errors").items():
                 total.setdefault("errors", {}).setdefault(name, 0)
                 total["errors"][name] += value
-            reactor.pop("counters", None)  # nstat's names: `starctl counters`
             for name, value in reactor.items():
                 if not isinstance(value, dict):
                     total[name] = total.get(name, 0) + value
