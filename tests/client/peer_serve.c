@@ -118,6 +118,12 @@ static uint32_t erase(struct peer_reactor *r, const struct object_spec *spec, co
 	return deleted;
 }
 
+/* Of a row that nothing was pushed to a look says that there is none. */
+static uint32_t version_of(const struct peer_row *row, const struct wire_op *op)
+{
+	return op->flags & WIRE_READ_ONLY && !row->applied ? 0 : row->applied + 1;
+}
+
 /* The rows, or with versions only those that are not as given. */
 static void pull(struct peer_reactor *r, const struct object_spec *spec, const struct wire_op *op, const char *body,
 		 struct reply *reply)
@@ -133,7 +139,7 @@ static void pull(struct peer_reactor *r, const struct object_spec *spec, const s
 		uint32_t version;
 
 		memcpy(&key, body + i * sizeof(key), sizeof(key));
-		version = row_of(r, spec, key)->applied + 1;
+		version = version_of(row_of(r, spec, key), op);
 		put(reply, &version, sizeof(version));
 	}
 	if (conditional)
@@ -146,7 +152,7 @@ static void pull(struct peer_reactor *r, const struct object_spec *spec, const s
 		row = row_of(r, spec, key);
 		if (conditional)
 			memcpy(&version, given + i * sizeof(version), sizeof(version));
-		if (version == row->applied + 1)
+		if (version && version == version_of(row, op))
 			continue;
 		convert_row(to, op->result_dtype, row->values, STAR_FLOAT32, spec->dim, scratch);
 		put(reply, to, dtype_row_bytes(op->result_dtype, spec->dim));

@@ -151,8 +151,17 @@ void only_what_is_new_is_written(void)
 
 	for (uint64_t i = 0; i < KEYS; i++)
 		keys[i] = i;
+	/* What is not there has version 0, and comes all the same: so it stays while nothing is made. */
+	op.flags = STAR_READ_ONLY;
 	run(&b, op);
-	CHECK_UINT(peer_requests(b.peer), 2);
+	CHECK_NEAR(rows[777 * DIM], peer_initial(2, 777, 0), 0);
+	CHECK_UINT(versions[777], 0);
+	rows[777 * DIM] = -1;
+	run(&b, op);
+	CHECK_NEAR(rows[777 * DIM], peer_initial(2, 777, 0), 0);
+	op.flags = 0;
+	run(&b, op);
+	CHECK_UINT(peer_requests(b.peer), 6);
 	for (uint32_t i = 0; i < KEYS; i += 777) {
 		CHECK_NEAR(rows[i * DIM], peer_initial(2, i, 0), 0);
 		CHECK_UINT(versions[i], 1);
@@ -359,7 +368,7 @@ void gradients_are_clipped_by_their_norm(void)
 
 void sizes_are_told(void)
 {
-	const uint64_t shape[] = { 2500 };
+	const uint64_t shape[] = { 2501 };
 	struct bench b = bench_start(1, 1, 7);
 	struct star_table *v =
 		make(&b, (struct star_spec){ .name = "v", .ndim = 1, .shape = shape, .dtype = "float16" }, true);
@@ -371,14 +380,17 @@ void sizes_are_told(void)
 	CHECK_UINT(star_bytes(b.table, NULL), 28);
 	CHECK_UINT(star_bytes(b.table, "scaled_int8"), 12);
 	CHECK_UINT(star_bytes(b.table, "int7"), 0);
-	CHECK_UINT(star_bytes(v, NULL), 5000);
-	CHECK_UINT(star_bytes(v, "float64"), 20000);
-	CHECK_UINT(star_bytes(v, "scaled_int8"), 2 * 1028 + 4 + 452);
+	CHECK_UINT(star_bytes(v, NULL), 5002);
+	CHECK_UINT(star_bytes(v, "float64"), 20008);
+	CHECK_UINT(star_bytes(v, "scaled_int8"), 2 * 1028 + 4 + 456);
 	CHECK_UINT(star_bytes(NULL, NULL), 0);
 	/* That is what is written, and no more. */
+	memset(values, 0x55, star_bytes(v, "scaled_int8"));
 	values[star_bytes(v, "scaled_int8")] = 0x77;
 	run(&b, (struct star_op){ .kind = STAR_PULL, .table = v, .values = values, .dtype = "scaled_int8" });
 	CHECK_INT(values[star_bytes(v, "scaled_int8")], 0x77);
+	CHECK_MEM(values + 2 * 1028 + 4 + 453, "\0\0\0",
+		  3); /* the padding of 453 elements, whatever the block has there */
 	free(values);
 	bench_stop(&b);
 }

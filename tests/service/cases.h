@@ -27,7 +27,9 @@
 	X(large_conditional_pulls_keep_their_word) \
 	X(results_count_the_pushes) \
 	X(unadmitted_keys_read_the_filter_value) \
+	X(each_operation_counts_once) \
 	X(nonfinite_gradients_change_nothing) \
+	X(refused_pushes_hold_no_rows) \
 	X(lamb_takes_the_whole_tensor) \
 	X(gradients_of_whole_variables_are_clipped) \
 	X(whole_variables_have_one_home) \

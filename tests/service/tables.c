@@ -307,6 +307,31 @@ void unadmitted_keys_read_the_filter_value(void)
 	shard_stop();
 }
 
+/* Though a request with pushes looks its rows up twice, and a push_pull a third time. */
+void each_operation_counts_once(void)
+{
+	static const uint64_t pulled[] = { 1 }, both[] = { 2 };
+	static const float gradient[2] = { 1, 1 };
+	struct peer *peer = shard_simple(14);
+	struct wire_op op = push_op(FILTERED, 1, 0);
+
+	op.kind = WIRE_PUSH_PULL;
+	op.result_dtype = STAR_FLOAT32;
+	for (unsigned time = 1; time <= 3; time++) {
+		struct request r = { 0 };
+		struct reply reply;
+
+		request_push(&r, COUNTS, pulled, gradient, 1, 0);
+		request_pull(&r, FILTERED, pulled, 1, 0);
+		add(&r, op, both, gradient);
+		reply = request_run(&r, peer);
+		CHECK_NEAR(result_rows(&reply, 1, FILTERED, 1)[0], time < 3 ? 0.5 : 1, 0);
+		CHECK_NEAR(result_rows(&reply, 2, FILTERED, 1)[0], time < 3 ? 0.5 : 0, 0);
+		CHECK_UINT(shard_rows(), time < 3 ? 1 : 3);
+	}
+	shard_stop();
+}
+
 /* Small and large, behind operations that are good. */
 void nonfinite_gradients_change_nothing(void)
 {
@@ -345,6 +370,36 @@ void nonfinite_gradients_change_nothing(void)
 	gradients[0] = NAN;
 	push(peer, COUNTS, keys, gradients, 1);
 	CHECK(isnan(pull_one(peer, COUNTS, 0)));
+	shard_stop();
+}
+
+/* What a push held lets go of its rows when it is refused: their memory serves others at once. */
+void refused_pushes_hold_no_rows(void)
+{
+	enum { N = 2000 };
+	static uint64_t keys[N];
+	static float gradients[N * 2], rows[N * 2];
+	struct store_stats before = { 0 }, after = { 0 };
+	struct peer *peer = shard_simple(15);
+
+	for (uint32_t count = 10; count <= N; count += N - 10) {
+		struct request r = { 0 };
+
+		fill_keys(keys, N, 10000 * count);
+		push(peer, LIVING, keys, gradients, count);
+		gradients[count * 2 - 1] = NAN;
+		request_push(&r, LIVING, keys, gradients, count, 0);
+		request_refused(&r, peer, WIRE_NOT_FINITE, "\"living\"");
+		gradients[count * 2 - 1] = 0;
+		add(&r, delete_op(LIVING, count), keys, NULL);
+		request_good(&r, peer);
+		before = after = (struct store_stats){ 0 };
+		service_table_stats(shard.service, LIVING, &before);
+		fill_keys(keys, N, 10000 * count + N);
+		pull(peer, LIVING, keys, count, 0, rows);
+		service_table_stats(shard.service, LIVING, &after);
+		CHECK(after.free_bytes < before.free_bytes);
+	}
 	shard_stop();
 }
 
