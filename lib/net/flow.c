@@ -67,7 +67,7 @@ static struct net_flow of_ip6(const uint8_t *at, const uint8_t *end)
 	at += w.at;
 	if (w.next != IPPROTO_ICMPV6 || at == end)
 		return of_ports(w.next, at, end);
-	if (*at == ND_SOLICITATION || *at == ND_ADVERTISEMENT)
+	if (*at == ND_SOLICITATION || *at == ND_ADVERTISEMENT || *at == MLD_QUERY)
 		return (struct net_flow){ NET_FLOW_NEIGHBOUR, 0 };
 	return *at < 128 ? of_error(at, end, false) : (struct net_flow){ NET_FLOW_OTHER, 0 };
 }

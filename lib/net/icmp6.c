@@ -9,7 +9,6 @@ enum {
 	PARAMETER_PROBLEM = 4,
 	ECHO_REQUEST = 128,
 	ECHO_REPLY = 129,
-	LISTENER_QUERY = 130,
 };
 
 static bool error_kind(const struct icmp_message *icmp, enum net_icmp_error *kind)
@@ -53,7 +52,7 @@ void icmp6_input(struct net *net, struct rte_mbuf *m, const struct net_packet *p
 		nd_input(net, m, packet);
 		return;
 	}
-	if (icmp->type == LISTENER_QUERY) {
+	if (icmp->type == MLD_QUERY) {
 		if (mld_query(net, packet, icmp, bytes))
 			rte_pktmbuf_free(m);
 		else

@@ -296,7 +296,8 @@ void nd_input(struct net *net, struct rte_mbuf *m, const struct net_packet *pack
 void nd_ask(struct net *net, struct net_interface *interface, const struct net_address *address,
 	    const struct rte_ether_addr *mac);
 
-/* mld.c; a query whose checksum holds: false when it is malformed, or from beyond the link. */
+/* mld.c; of a query whose checksum holds: false when it is malformed, or from beyond the link. */
+enum { MLD_QUERY = 130 };
 void mld_init(struct net *net);
 void mld_timer_fire(struct wheel_timer *timer, uint64_t now_ns);
 bool mld_query(struct net *net, const struct net_packet *packet, const void *message, uint16_t bytes);

@@ -220,7 +220,7 @@ uint64_t net_now_ns(const struct net *net);
 
 /* Where a frame is headed: for steering. Reads it only. */
 enum net_flow_kind {
-	NET_FLOW_NEIGHBOUR, /* ARP and neighbour discovery: every stack learns from it */
+	NET_FLOW_NEIGHBOUR, /* ARP, neighbour and listener discovery: every stack hears it */
 	NET_FLOW_TCP,
 	NET_FLOW_UDP,
 	NET_FLOW_ERROR,	   /* an ICMP error; port is the one that its cause came from */

@@ -41,7 +41,8 @@ void tcp_defaults(struct net_options *o)
 int tcp_table_init(struct net *net)
 {
 	const uint32_t count = net->options.connections_max;
-	const uint32_t buckets = rte_align32pow2(count); /* at most one connection a bucket: memory of idle ones counts */
+	const uint32_t buckets =
+		rte_align32pow2(count); /* at most one connection a bucket: memory of idle ones counts */
 
 	net->conns = calloc(count, sizeof(*net->conns));
 	net->hash = calloc(buckets, sizeof(*net->hash));

@@ -45,7 +45,7 @@ void random_schedules_keep_streams_intact(void);
 void many_connections_come_work_idle_and_go(void);
 void an_idle_connection_takes_a_bounded_memory(void);
 
-/* ipv6.c, neighbours.c, icmp.c, fragments.c */
+/* ipv6.c, vlan.c, neighbours.c, icmp.c, fragments.c */
 #define IP_CASES(X) \
 	X(streams_arrive_over_ipv6) \
 	X(random_schedules_over_ipv6) \
