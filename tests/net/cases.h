@@ -166,6 +166,7 @@ void icmp_ends_opens_only(void);
 	X(reordering_is_not_taken_for_loss) \
 	X(duplicates_widen_the_reordering_window) \
 	X(a_lost_retransmission_is_sent_again) \
+	X(what_is_as_old_as_the_timeout_is_lost_with_the_head) \
 	X(a_probe_repairs_a_lost_tail) \
 	X(a_probe_that_repairs_a_loss_slows_down) \
 	X(a_probe_in_vain_changes_nothing) \
