@@ -218,7 +218,8 @@ struct tcp_conn {
 	/* congestion control (tcp_congestion.h) */
 	const struct tcp_congestion *congestion;
 	uint32_t cwnd, ssthresh, cwnd_prior, ssthresh_prior;
-	uint32_t prr_flight, prr_delivered, prr_out;
+	uint32_t prr_flight, prr_out;
+	uint32_t prr_delivered;		 /* in this reduction; without one, since sending was last tried */
 	uint32_t flight_max, cwnd_round; /* the most in flight in this round trip, and its end */
 	uint64_t cwnd_used_ns;
 	union tcp_congestion_state cc;
