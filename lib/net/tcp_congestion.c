@@ -181,7 +181,7 @@ void tcp_congestion_step(struct tcp_conn *conn, uint32_t delivered, bool lost, b
 		may = (int64_t)whole_segments(conn, (uint64_t)conn->prr_delivered * conn->ssthresh / conn->prr_flight) -
 		      conn->prr_out;
 	} else {
-		may = RTE_MAX((int64_t)conn->prr_delivered - conn->prr_out, (int64_t)delivered);
+		may = RTE_MAX((int64_t)whole_segments(conn, conn->prr_delivered) - conn->prr_out, (int64_t)delivered);
 		if (advanced && !lost)
 			may += conn->mss;
 		may = RTE_MIN(may, (int64_t)whole_segments(conn, conn->ssthresh - pipe));
