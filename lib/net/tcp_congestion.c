@@ -15,6 +15,11 @@ static const struct tcp_congestion *const algorithms[] = {
 	[NET_DCTCP] = &tcp_dctcp,
 };
 
+static bool is_reducing(const struct tcp_conn *conn)
+{
+	return conn->recovery == TCP_RECOVERY_REDUCING || conn->recovery == TCP_RECOVERY_FAST;
+}
+
 static uint32_t initial_window(const struct tcp_conn *conn)
 {
 	return INITIAL_SEGMENTS * (uint32_t)conn->mss;
@@ -105,6 +110,12 @@ static void application_limited(struct tcp_conn *conn)
 	conn->cwnd_used_ns = conn->net->now_ns;
 }
 
+void tcp_congestion_tried(struct tcp_conn *conn)
+{
+	if (!is_reducing(conn))
+		conn->prr_delivered = 0;
+}
+
 void tcp_congestion_sent(struct tcp_conn *conn, bool limited)
 {
 	const uint32_t flight = conn->snd_nxt - conn->snd_una;
@@ -128,8 +139,11 @@ void tcp_congestion_reduce(struct tcp_conn *conn, enum tcp_reduction why)
 	conn->cwnd_prior = conn->cwnd;
 	conn->ssthresh_prior = conn->ssthresh;
 	conn->ssthresh = RTE_MAX(conn->congestion->reduced(conn, why), 2u * conn->mss);
-	conn->prr_flight = RTE_MAX(conn->snd_nxt - conn->snd_una, 1u);
-	conn->prr_delivered = conn->prr_out = 0;
+	if (why == TCP_BY_TIMEOUT)
+		conn->prr_delivered = 0;
+	/* What this turn's ACKs have taken out of the network before the one that told of the loss has not been replaced yet. */
+	conn->prr_flight = RTE_MAX(conn->snd_nxt - conn->snd_una + conn->prr_delivered, 1u);
+	conn->prr_out = 0;
 	if (why != TCP_BY_TIMEOUT && conn->features & TCP_FEATURE_ECN)
 		conn->sender |= TCP_SENDER_CWR;
 }
@@ -137,6 +151,7 @@ void tcp_congestion_reduce(struct tcp_conn *conn, enum tcp_reduction why)
 void tcp_congestion_reduced(struct tcp_conn *conn)
 {
 	conn->cwnd = conn->ssthresh;
+	conn->prr_delivered = 0;
 	conn->cwnd_used_ns = conn->net->now_ns;
 }
 
@@ -144,6 +159,7 @@ void tcp_congestion_undo(struct tcp_conn *conn)
 {
 	conn->cwnd = RTE_MAX(conn->cwnd, conn->cwnd_prior);
 	conn->ssthresh = RTE_MAX(conn->ssthresh, conn->ssthresh_prior);
+	conn->prr_delivered = 0;
 	conn->sender &= ~(uint32_t)TCP_SENDER_CWR;
 	if (conn->congestion->undone)
 		conn->congestion->undone(conn);
@@ -165,7 +181,7 @@ void tcp_congestion_step(struct tcp_conn *conn, uint32_t delivered, bool lost, b
 		may = (int64_t)whole_segments(conn, (uint64_t)conn->prr_delivered * conn->ssthresh / conn->prr_flight) -
 		      conn->prr_out;
 	} else {
-		may = RTE_MAX((int64_t)conn->prr_delivered - conn->prr_out, (int64_t)delivered);
+		may = RTE_MAX((int64_t)whole_segments(conn, conn->prr_delivered) - conn->prr_out, (int64_t)delivered);
 		if (advanced && !lost)
 			may += conn->mss;
 		may = RTE_MIN(may, (int64_t)whole_segments(conn, conn->ssthresh - pipe));
@@ -177,10 +193,13 @@ void tcp_congestion_step(struct tcp_conn *conn, uint32_t delivered, bool lost, b
 
 void tcp_congestion_ack(struct tcp_conn *conn, const struct tcp_ack *a)
 {
-	if (conn->recovery == TCP_RECOVERY_REDUCING || conn->recovery == TCP_RECOVERY_FAST) {
+	if (is_reducing(conn)) {
 		if (a->delivered)
 			tcp_congestion_step(conn, a->delivered, a->lost, a->advanced);
-	} else if (a->advanced && a->delivered && window_used(conn)) {
+		return;
+	}
+	conn->prr_delivered += a->delivered;
+	if (a->advanced && a->delivered && window_used(conn)) {
 		conn->congestion->acked(conn, a);
 		conn->cwnd = RTE_MIN(conn->cwnd, (uint32_t)CWND_MAX);
 	}

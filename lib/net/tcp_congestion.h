@@ -69,6 +69,8 @@ void tcp_congestion_init(struct tcp_conn *conn);
 void tcp_congestion_use(struct tcp_conn *conn, const struct tcp_congestion *algorithm);
 /* Something is about to be sent, and nothing is in flight. */
 void tcp_congestion_restart(struct tcp_conn *conn);
+/* All that there is and the windows let go has been sent: what is delivered from now on counts for a reduction that may begin. */
+void tcp_congestion_tried(struct tcp_conn *conn);
 /* Sending has come to an end for now; limited: by cwnd. */
 void tcp_congestion_sent(struct tcp_conn *conn, bool limited);
 /* Begins a reduction, which ends when what is in flight now is acknowledged. */

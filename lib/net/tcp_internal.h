@@ -164,11 +164,12 @@ struct tcp_conn {
 	uint32_t rcv_buf;	   /* room for unread and out-of-order bytes: grows with what the reader takes */
 	uint32_t taken;		   /* by the reader since taken_us: what rcv_buf is measured by */
 	uint32_t taken_us;
-	uint32_t owed;	     /* bytes not acknowledged yet */
-	uint32_t ack_sent;   /* the last ACK that went out */
-	uint16_t rcv_mss;    /* the largest payload that has come */
-	uint8_t quick;	     /* so many ACKs are not delayed */
-	uint8_t sacks_count; /* in sacks */
+	uint32_t owed;		 /* bytes not acknowledged yet */
+	uint32_t ack_sent;	 /* the last ACK that went out */
+	uint16_t rcv_mss;	 /* the largest payload that has come */
+	uint8_t quick;		 /* so many ACKs are not delayed */
+	uint8_t sacks_count : 4; /* in sacks */
+	uint8_t sacks_fresh : 4; /* of them, the first ones: not told yet */
 	uint16_t reorder_runs;
 	uint8_t keep_probes, keep_sent;
 	uint32_t heard_ms;			 /* when the last segment came */
@@ -218,7 +219,8 @@ struct tcp_conn {
 	/* congestion control (tcp_congestion.h) */
 	const struct tcp_congestion *congestion;
 	uint32_t cwnd, ssthresh, cwnd_prior, ssthresh_prior;
-	uint32_t prr_flight, prr_delivered, prr_out;
+	uint32_t prr_flight, prr_out;
+	uint32_t prr_delivered;		 /* in this reduction; without one, since sending was last tried */
 	uint32_t flight_max, cwnd_round; /* the most in flight in this round trip, and its end */
 	uint64_t cwnd_used_ns;
 	union tcp_congestion_state cc;

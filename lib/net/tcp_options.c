@@ -181,6 +181,7 @@ static uint8_t *put_sacks(struct tcp_conn *conn, unsigned room, uint8_t *at)
 	}
 	for (unsigned i = 0; i < count - dsack; i++)
 		at = put_block(at, &conn->sacks[i]);
+	conn->sacks_fresh = 0;
 	return at;
 }
 

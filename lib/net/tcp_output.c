@@ -306,6 +306,8 @@ void tcp_output(struct tcp_conn *conn)
 	}
 	if (!conn->send_next && conn->flags & TCP_FIN_QUEUED && conn->snd_nxt == conn->snd_end)
 		tcp_transmit_fin(conn);
+	if (!(conn->flags & TCP_OUTPUT))
+		tcp_congestion_tried(conn);
 	if (conn->snd_nxt != nxt || limited)
 		tcp_congestion_sent(conn, limited);
 	if (restart || !tcp_timer_runs(conn, TCP_TIMER_RETRANSMIT)) {

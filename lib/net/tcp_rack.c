@@ -82,9 +82,11 @@ static int64_t left_us(const struct tcp_conn *conn, const struct net_priv *p, ui
 	return (int64_t)conn->rack_rtt_us + window_us - age_us(conn, p->sent_ns);
 }
 
+/* RFC 8985, 6.3. The round trip that RACK knows may be longer than the timeout, where that is bounded or the path has become
+ * shorter since: what has been out for a timeout is as late as the head. */
 bool tcp_rack_recent(const struct tcp_conn *conn, const struct net_priv *p)
 {
-	return conn->features & TCP_FEATURE_SACK && conn->rack_rtt_us && left_us(conn, p, 0) > 0;
+	return conn->features & TCP_FEATURE_SACK && age_us(conn, p->sent_ns) < RTE_MIN(conn->rack_rtt_us, conn->rto_us);
 }
 
 bool tcp_rack_detect(struct tcp_conn *conn)

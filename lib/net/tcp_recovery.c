@@ -314,6 +314,8 @@ bool tcp_sender_ack(struct tcp_conn *conn, const struct tcp_segment *s)
 		tcp_sender_arm(conn, true);
 	if (conn->send_next || conn->lost.first || conn->flags & TCP_FIN_QUEUED)
 		tcp_list(conn, TCP_OUTPUT);
+	else
+		tcp_congestion_tried(conn);
 	return a.advanced;
 }
 

@@ -11,6 +11,7 @@ enum {
 	LOOKS_MAX = 16,	     /* connections looked at for each segment that finds the stack's share used up */
 	STUCK_MS = 1000,     /* a list whose hole is not filled for so long may be given up */
 	CONNECTION_PART = 2, /* a connection may have 1/2 of the stack's share */
+	SACKS_AN_ACK = 3,    /* blocks beside timestamps (RFC 2018, 3) */
 };
 
 /* The share is used up: gives up the list of a connection that makes no progress, so that nobody can sit on it. Its peer has
@@ -90,20 +91,42 @@ static void note_repeated(struct tcp_conn *conn, uint32_t begin, uint32_t end)
 	conn->net->counters.tcp_dsack_ofo_sent += set_duplicate(conn, begin, end);
 }
 
+static bool is_apart(const struct tcp_sack_block *b, uint32_t begin, uint32_t end)
+{
+	return seq_lt(b->begin, begin) || seq_lt(end, b->end);
+}
+
+/* How many blocks the peer has not been told of, the one from begin to end apart. One ACK goes out at the end of a turn: what it has
+ * no room for goes now, or a peer whose losses are many would take what came between them for lost, too. */
+static unsigned count_fresh(struct tcp_conn *conn, uint32_t begin, uint32_t end)
+{
+	const unsigned room = SACKS_AN_ACK - !!(conn->flags & TCP_DSACK_DUE);
+	unsigned fresh = 0;
+
+	for (unsigned i = 0; i < conn->sacks_fresh; i++)
+		fresh += is_apart(&conn->sacks[i], begin, end);
+	if (fresh < room)
+		return fresh;
+	tcp_send_ack(conn);
+	return 0;
+}
+
 /* The run that was touched last comes first; those that it has swallowed go. */
 static void note_run(struct tcp_conn *conn, uint32_t begin, uint32_t end)
 {
 	struct tcp_sack_block kept[TCP_SACK_BLOCKS_MAX];
-	unsigned count = 0;
+	unsigned count = 0, fresh;
 
 	if (!(conn->features & TCP_FEATURE_SACK))
 		return;
+	fresh = count_fresh(conn, begin, end);
 	kept[count++] = (struct tcp_sack_block){ begin, end };
 	for (unsigned i = 0; i < conn->sacks_count && count < TCP_SACK_BLOCKS_MAX; i++)
-		if (seq_lt(conn->sacks[i].begin, begin) || seq_lt(end, conn->sacks[i].end))
+		if (is_apart(&conn->sacks[i], begin, end))
 			kept[count++] = conn->sacks[i];
 	memcpy(conn->sacks, kept, count * sizeof(kept[0]));
 	conn->sacks_count = (uint8_t)count;
+	conn->sacks_fresh = (uint8_t)(fresh + 1);
 }
 
 /* Blocks that have become part of the stream go. */
@@ -115,6 +138,7 @@ static void forget_runs(struct tcp_conn *conn)
 		if (seq_lt(conn->rcv_nxt, conn->sacks[i].begin))
 			conn->sacks[count++] = conn->sacks[i];
 	conn->sacks_count = (uint8_t)count;
+	conn->sacks_fresh = (uint8_t)RTE_MIN(count, (unsigned)conn->sacks_fresh);
 }
 
 /* ---- the list ---- */
@@ -324,5 +348,5 @@ void tcp_reorder_clear(struct tcp_conn *conn)
 		unlink_next(conn, NULL);
 		free_run(conn, run);
 	}
-	conn->sacks_count = 0;
+	conn->sacks_count = conn->sacks_fresh = 0;
 }

@@ -106,6 +106,7 @@ void segments_keep_to_the_size_that_was_agreed_on(void);
 void a_window_scale_is_clamped(void);
 void hostile_option_lists_are_dropped_and_counted(void);
 void sack_blocks_tell_of_the_newest_first(void);
+void sack_blocks_of_one_turn_are_all_told(void);
 void sack_blocks_share_the_room_with_timestamps(void);
 void duplicates_are_reported_first(void);
 void blocks_that_data_cannot_carry_go_alone(void);
@@ -154,6 +155,7 @@ void icmp_ends_opens_only(void);
 /* sack.c, rack.c, recovery.c, undo.c, mtu.c, congestion.c */
 #define SENDER_CASES(X) \
 	X(losses_in_a_data_centre_cost_little) \
+	X(losses_to_a_near_peer_take_no_timeouts) \
 	X(dctcp_keeps_the_queue_short) \
 	X(only_the_holes_are_sent_again) \
 	X(a_recovery_sends_in_proportion) \
@@ -166,6 +168,7 @@ void icmp_ends_opens_only(void);
 	X(reordering_is_not_taken_for_loss) \
 	X(duplicates_widen_the_reordering_window) \
 	X(a_lost_retransmission_is_sent_again) \
+	X(what_is_as_old_as_the_timeout_is_lost_with_the_head) \
 	X(a_probe_repairs_a_lost_tail) \
 	X(a_probe_that_repairs_a_loss_slows_down) \
 	X(a_probe_in_vain_changes_nothing) \
@@ -202,6 +205,7 @@ void icmp_ends_opens_only(void);
 	X(an_idle_window_decays) \
 	X(a_window_used_in_part_decays) \
 	X(newreno_adds_a_segment_a_round_trip_and_halves) \
+	X(a_loss_at_the_end_of_a_turn_leaves_the_window_in_use) \
 	X(cubic_follows_its_curve) \
 	X(cubic_is_not_slower_than_reno) \
 	X(slow_start_ends_when_round_trips_grow) \

@@ -142,6 +142,41 @@ void newreno_adds_a_segment_a_round_trip_and_halves(void)
 	sender_end();
 }
 
+/* The ACKs of a whole flight come in one turn, as they do from a near peer, and tell of the loss at its end only. What they took out
+ * of the network is replaced up to the new window: the retransmission is not alone, where a second loss would take a timeout
+ * to be found. */
+void a_loss_at_the_end_of_a_turn_leaves_the_window_in_use(void)
+{
+	struct script_segment s = { .flags = A, .seq = 1, .ack = 1 };
+
+	sender_begin(NULL, PEER_SACK, 100);
+	script_write(60 * MSS);
+	sender_sent_run(1, 10);
+	script_wait(100);
+	for (s.ack = 1001; s.ack <= 6001; s.ack += MSS)
+		script_put(&s);
+	s.ack = 6001;
+	s.sacks_count = 1;
+	s.sacks[0].begin = 7001;
+	for (s.sacks[0].end = 8001; s.sacks[0].end <= 10001; s.sacks[0].end += MSS)
+		script_put(&s);
+	script_turn();
+	CHECK_INT(script.conn->recovery, TCP_RECOVERY_FAST);
+	CHECK_UINT(script.conn->ssthresh, script.conn->cwnd_prior * 7 / 10);
+	sender_sent(6001, MSS);
+	CHECK_UINT(sender_sent_bytes(), 8 * MSS); /* nine have arrived */
+	CHECK(script.conn->pipe <= script.conn->ssthresh);
+	/* The retransmission is lost, too, and found by what went with it. */
+	script_wait(100);
+	s.sacks[0].end = 13001;
+	script_put(&s);
+	script_turn();
+	sender_sent(6001, MSS);
+	CHECK_UINT(script_counters()->tcp_rtos, 0);
+	script_drop();
+	sender_end();
+}
+
 /* RFC 9438, 4.2: cwnd(t) = C (t - K)^3 + W_max, with K = cbrt((W_max - cwnd_epoch) / C). */
 void cubic_follows_its_curve(void)
 {

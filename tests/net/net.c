@@ -223,6 +223,7 @@ const struct unit_case unit_cases[] = {
 	{ "a_window_scale_is_clamped", a_window_scale_is_clamped },
 	{ "hostile_option_lists_are_dropped_and_counted", hostile_option_lists_are_dropped_and_counted },
 	{ "sack_blocks_tell_of_the_newest_first", sack_blocks_tell_of_the_newest_first },
+	{ "sack_blocks_of_one_turn_are_all_told", sack_blocks_of_one_turn_are_all_told },
 	{ "sack_blocks_share_the_room_with_timestamps", sack_blocks_share_the_room_with_timestamps },
 	{ "duplicates_are_reported_first", duplicates_are_reported_first },
 	{ "blocks_that_data_cannot_carry_go_alone", blocks_that_data_cannot_carry_go_alone },

@@ -170,6 +170,32 @@ void sack_blocks_tell_of_the_newest_first(void)
 }
 
 /* With timestamps there is room for three. */
+/* Many gaps in one turn: no block is left out because there is one ACK a turn. */
+void sack_blocks_of_one_turn_are_all_told(void)
+{
+	const struct script_segment *s;
+
+	script_begin(NULL);
+	script_connect(&(struct script_segment){ .mss = 1000, .sack_permitted = true, .stamped = true, .ts_value = 1 });
+	for (uint32_t i = 0; i < 8; i++)
+		script_put(&(struct script_segment){
+			.flags = A, .seq = 1001 + 2000 * i, .ack = 1, .bytes = 500, .stamped = true, .ts_value = 1 });
+	script_put(&(struct script_segment){
+		.flags = A, .seq = 15501, .ack = 1, .bytes = 500, .stamped = true, .ts_value = 1 }); /* no other one */
+	script_turn();
+	for (uint32_t told = 3; told <= 9; told += 3) {
+		s = script_out(A, 1, 1, 0);
+		CHECK_UINT(s->sacks_count, 3);
+		for (unsigned k = 0; k < 3; k++) {
+			const uint32_t i = RTE_MIN(told, 8u) - 1 - k;
+
+			check_block(s, k, 1001 + 2000 * i, 1501 + 2000 * i + (i == 7 ? 500 : 0));
+		}
+	}
+	script_quiet();
+	script_end();
+}
+
 void sack_blocks_share_the_room_with_timestamps(void)
 {
 	const struct script_segment *s;
@@ -184,6 +210,7 @@ void sack_blocks_share_the_room_with_timestamps(void)
 						     .stamped = true,
 						     .ts_value = 7001 });
 	script_turn();
+	script_out(A, 1, 1, 0); /* the first three, before the fourth */
 	s = script_out(A, 1, 1, 0);
 	CHECK(s->stamped);
 	CHECK_UINT(s->sacks_count, 3);

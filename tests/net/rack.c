@@ -106,6 +106,39 @@ void a_lost_retransmission_is_sent_again(void)
 	sender_end();
 }
 
+/* A timeout shorter than the round trip that RACK knows, where it is bounded so: all that is as old as the timeout is lost with the
+ * head, or each timeout would tell of one segment only. */
+void what_is_as_old_as_the_timeout_is_lost_with_the_head(void)
+{
+	struct net_options o = sender_options();
+
+	o.rto_max_us = 300000;
+	sender_begin(&o, PEER_SACK | PEER_STAMPS, 100);
+	script_write(20 * MSS);
+	sender_sent_run(1, 10);
+	script_wait(1000);
+	sender_stamped_ack(2001, 1000, 0); /* late, but there: the timeouts were mistakes */
+	CHECK(script.conn->rack_rtt_us >= 1000000);
+	CHECK_INT(script.conn->recovery <= TCP_RECOVERY_DISORDER, 1);
+	script_drop();
+	sender_stamped_ack(10001, 1000, 0);
+	script_drop();
+	CHECK_UINT(script.conn->snd_nxt - script.conn->snd_una, 10 * MSS); /* sent just now, and lost */
+	script_wait(310);
+	sender_sent(19001, MSS); /* the probe */
+	script_wait(310);
+	sender_sent(10001, MSS);
+	sender_quiet();
+	CHECK_UINT(script.conn->lost_segs, 10);
+	for (uint32_t ack = 11001; ack <= 20001; ack += MSS) {
+		script_wait(10);
+		sender_stamped_ack(ack, 10, 0);
+	}
+	CHECK_UINT(tcp_queued(script.conn), 0);
+	script_drop();
+	sender_end();
+}
+
 /* The last segment of a flight is lost: a probe sends it again long before the timeout. */
 void a_probe_repairs_a_lost_tail(void)
 {
