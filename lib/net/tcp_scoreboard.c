@@ -188,19 +188,6 @@ static void release_one(struct tcp_conn *conn, struct rte_mbuf *m, struct tcp_ac
 	rte_pktmbuf_free_seg(m);
 }
 
-/* Many segments are freed at once, and the caches have forgotten them: the one behind the next, whose link was fetched a step
- * before. */
-static void prefetch_behind(struct rte_mbuf *next)
-{
-	struct rte_mbuf *m = next ? net_priv(next)->next : NULL;
-
-	if (m) {
-		rte_prefetch0(m);
-		rte_prefetch0(&m->next);
-		rte_prefetch0(net_priv(m));
-	}
-}
-
 void tcp_queue_release(struct tcp_conn *conn, uint32_t ack, struct tcp_ack *a)
 {
 	struct rte_mbuf *m;
@@ -208,8 +195,6 @@ void tcp_queue_release(struct tcp_conn *conn, uint32_t ack, struct tcp_ack *a)
 	while ((m = conn->send_head) && m != conn->send_next) {
 		struct net_priv *p = net_priv(m);
 		const uint32_t part = ack - p->seq;
-
-		prefetch_behind(p->next);
 
 		if (seq_lt(ack, tcp_end(p))) {
 			if (!seq_lt(p->seq, ack))
