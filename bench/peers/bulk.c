@@ -149,8 +149,8 @@ static void prepare(struct bulk *b, uint8_t kind, uint32_t body_bytes)
 		},
 		.op = {
 			.kind = kind,
-			.dtype = 1, /* STAR_FLOAT32 */
-			.result_dtype = 1,
+			.dtype = kind == WIRE_PUSH ? STAR_FLOAT32 : 0,
+			.result_dtype = kind == WIRE_PULL ? STAR_FLOAT32 : 0,
 			.object = b->object,
 			.count = BULK_ROWS,
 			.dim = BULK_DIM,

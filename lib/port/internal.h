@@ -3,6 +3,7 @@
 #ifndef PORT_INTERNAL_H
 #define PORT_INTERNAL_H
 
+#include <rte_mempool.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -36,6 +37,9 @@ void port_hugepages_read(struct port_hugepages *pages);
  * the kernel puts before a frame in a packet socket's ring. A multiple of 1024, so that four of them fill whole pages.
  */
 uint32_t port_frame_bytes(uint32_t mtu);
+
+/* Has an empty mempool keep what is free in a LIFO (lifo.c); DPDK's return value. */
+int port_lifo(struct rte_mempool *pool);
 
 /* Fills port->steers and ->steering: of a port that has been started. */
 void port_steer(struct port *port, uint16_t data_port);

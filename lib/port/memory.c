@@ -146,7 +146,7 @@ static struct rte_mempool *make_pool(const char *name, uint32_t mbufs, uint32_t 
 
 	if (!pool)
 		return NULL;
-	ret = rte_mempool_set_ops_byname(pool, "ring_sp_sc", NULL);
+	ret = port_lifo(pool);
 	if (ret == 0) {
 		rte_pktmbuf_pool_init(pool, &private);
 		ret = rte_mempool_populate_default(pool);

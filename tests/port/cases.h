@@ -10,6 +10,7 @@ void required_and_missing(void);
 void preferred_and_missing(void);
 void two_gib(void);
 void ordinary_memory(void);
+void last_freed_comes_first(void);
 void hugepages_are_used_when_there(void);
 
 #endif

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -160,6 +161,57 @@ void ordinary_memory(void)
 	CHECK(!port_memory_alloc("parameters", 0, 7, &err));
 	CHECK(!port_memory_alloc("parameters", SIZE_MAX, 7, &err));
 	CHECK_INT(err.code, -EINVAL);
+	port_eal_stop();
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const uintptr_t x = (uintptr_t) * (void *const *)a, y = (uintptr_t) * (void *const *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* What is in use stays the same memory, however often it is freed: it is not to go round the whole pool. */
+void last_freed_comes_first(void)
+{
+	enum {
+		BATCH = 1000,
+		BATCHES = 2 * CHILD_MBUFS / BATCH,
+		OTHERS_MAX = 600 /* the pool's cache holds some, too */
+	};
+	static struct rte_mbuf *first[BATCH], *now[BATCH], *all[CHILD_MBUFS + 1];
+	struct star_error err = { 0 };
+	struct rte_mempool *pool;
+	struct config config;
+
+	child_config(&config, "net_af_packet", 1500);
+	CHECK(child_eal(&config));
+	pool = port_mempool_create(0, CHILD_MBUFS, 1500, &err);
+	if (!CHECK(pool))
+		return;
+	CHECK_UINT(rte_mempool_avail_count(pool), CHILD_MBUFS);
+	CHECK_INT(rte_pktmbuf_alloc_bulk(pool, first, BATCH), 0);
+	qsort(first, BATCH, sizeof(first[0]), by_address);
+	memcpy(now, first, sizeof(now));
+	for (unsigned batch = 0; batch < BATCHES; batch++) {
+		unsigned others = 0;
+
+		rte_pktmbuf_free_bulk(now, BATCH);
+		CHECK_UINT(rte_mempool_avail_count(pool), CHILD_MBUFS);
+		CHECK_INT(rte_pktmbuf_alloc_bulk(pool, now, BATCH), 0);
+		for (unsigned i = 0; i < BATCH; i++)
+			others += !bsearch(&now[i], first, BATCH, sizeof(first[0]), by_address);
+		CHECK(others < OTHERS_MAX);
+	}
+	rte_pktmbuf_free_bulk(now, BATCH);
+	/* Each is there once, and no more than there are. */
+	for (unsigned i = 0; i < CHILD_MBUFS; i++)
+		all[i] = rte_pktmbuf_alloc(pool);
+	CHECK(!rte_pktmbuf_alloc(pool));
+	qsort(all, CHILD_MBUFS, sizeof(all[0]), by_address);
+	for (unsigned i = 0; i < CHILD_MBUFS; i++)
+		CHECK(all[i] && all[i] != all[i + 1]);
+	CHECK_UINT(rte_mempool_avail_count(pool), 0);
 	port_eal_stop();
 }
 

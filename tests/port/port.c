@@ -533,6 +533,7 @@ CASE(required_hugepages_are_refused_when_missing, required_and_missing)
 CASE(preferred_hugepages_are_done_without, preferred_and_missing)
 CASE(memory_is_not_touched_before_its_use, two_gib)
 CASE(parameter_memory_without_hugepages, ordinary_memory)
+CASE(last_freed_packet_buffer_comes_first, last_freed_comes_first)
 
 const struct unit_case unit_cases[] = {
 	{ "start_is_quiet_and_leaves_no_trace", start_is_quiet_and_leaves_no_trace },
@@ -543,6 +544,7 @@ const struct unit_case unit_cases[] = {
 	{ "hugepages_are_used_when_there", hugepages_are_used_when_there },
 	{ "memory_is_not_touched_before_its_use", memory_is_not_touched_before_its_use },
 	{ "parameter_memory_without_hugepages", parameter_memory_without_hugepages },
+	{ "last_freed_packet_buffer_comes_first", last_freed_packet_buffer_comes_first },
 	{ "af_packet_sends_and_receives", af_packet_sends_and_receives },
 	{ "af_packet_carries_large_frames", af_packet_carries_large_frames },
 	{ "af_packet_can_be_waited_on", af_packet_can_be_waited_on },
