@@ -16,6 +16,8 @@ static const char help[] =
 	"  --worker I           run only worker I of them, counted from 0\n"
 	"  --text FILE...       the text [the glosses of WordNet: /usr/share/wordnet/data.*]\n"
 	"  --deadline S         seconds that a call to the parameter servers may take [30]\n"
+	"  --dtype NAME         type in which the tables are stored: float16, scaled_int8, ... [float32]\n"
+	"  --table OPTIONS      further options of the tables, as \"stochastic=1\" or \"master=1\"\n"
 	"  --report FILE        write loss and throughput over time there: a JSON object a line\n"
 	"  --evaluate           measure the loss on held-out text before and after\n"
 	"  --neighbours N       print the N nearest neighbours of some words at the end\n"
@@ -25,7 +27,23 @@ static const char help[] =
 	"\n"
 	"The training:\n";
 
-enum { PS = 1, WORKERS, WORKER, TEXT, DEADLINE, REPORT, EVALUATE, NEIGHBOURS, DUMP, JSON, HELP, VERSION, TRAINING };
+enum {
+	PS = 1,
+	WORKERS,
+	WORKER,
+	TEXT,
+	DEADLINE,
+	DTYPE,
+	TABLE,
+	REPORT,
+	EVALUATE,
+	NEIGHBOURS,
+	DUMP,
+	JSON,
+	HELP,
+	VERSION,
+	TRAINING
+};
 
 static const struct option own_options[] = {
 	{ "ps", required_argument, NULL, PS },
@@ -33,6 +51,8 @@ static const struct option own_options[] = {
 	{ "worker", required_argument, NULL, WORKER },
 	{ "text", required_argument, NULL, TEXT },
 	{ "deadline", required_argument, NULL, DEADLINE },
+	{ "dtype", required_argument, NULL, DTYPE },
+	{ "table", required_argument, NULL, TABLE },
 	{ "report", required_argument, NULL, REPORT },
 	{ "evaluate", no_argument, NULL, EVALUATE },
 	{ "neighbours", required_argument, NULL, NEIGHBOURS },
@@ -75,6 +95,12 @@ static int parse_one(struct options *o, int option, const char *value, struct st
 	case DEADLINE:
 		rc = training_parse_number("deadline", value, 1, 3600, &number, err);
 		o->deadline_us = number * 1000000;
+		break;
+	case DTYPE:
+		o->dtype = value;
+		break;
+	case TABLE:
+		o->table = value;
 		break;
 	case REPORT:
 		o->report = value;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "app/startrain/tables.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,15 +12,20 @@ int tables_open(struct tables *t, const struct options *o, struct star_error *er
 		[WORDS_OUT] = { .name = "words-out", .initializer = "zeros" },
 	};
 
-	char options[64];
+	char options[512];
+	int bytes;
 
 	memset(t, 0, sizeof(*t));
-	snprintf(options, sizeof(options), "initial_accumulator=%.9g", (double)o->training.initial_accumulator);
+	bytes = snprintf(options, sizeof(options), "initial_accumulator=%.9g%s%s",
+			 (double)o->training.initial_accumulator, o->table ? ", " : "", o->table ? o->table : "");
+	if (bytes >= (int)sizeof(options))
+		return star_error_set(err, -EINVAL, "--table: the options are too long");
 	t->deadline_us = o->deadline_us;
 	t->cluster = star_open(o->ps, o->deadline_us, err);
 	if (t->cluster == NULL)
 		return err->code;
 	for (int side = 0; side < SIDES; side++) {
+		specs[side].dtype = o->dtype;
 		specs[side].dim = o->training.dim;
 		specs[side].seed = o->training.seed;
 		specs[side].optimizer = "adagrad";
@@ -45,5 +51,15 @@ int tables_read(void *ctx, enum side side, const uint64_t *keys, uint32_t count,
 {
 	struct tables *t = ctx;
 
-	return star_pull(t->side[side], keys, count, rows, STAR_READ_ONLY, t->deadline_us, err);
+	struct star_op op = {
+		.kind = STAR_PULL,
+		.flags = STAR_READ_ONLY,
+		.table = t->side[side],
+		.keys = keys,
+		.count = count,
+		.values = rows,
+		.dtype = "float32",
+	};
+
+	return star_execute(t->cluster, &op, 1, t->deadline_us, err);
 }

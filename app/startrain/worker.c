@@ -98,6 +98,7 @@ static void describe(struct worker *w, const struct batch *b, enum star_op_kind 
 			.count = sets[side]->count,
 			.values = values[side],
 			.step = w->step,
+			.dtype = "float32",
 		};
 }
 
