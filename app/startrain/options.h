@@ -25,6 +25,7 @@ struct options {
 	uint32_t neighbours;
 	uint64_t deadline_us; /* of each call to the parameter servers */
 	const char *dtype;    /* in which the tables are stored; NULL: float32 */
+	const char *wire;     /* the type of rows and gradients on their way */
 	const char *table;    /* further options of the tables, as star_spec.options; NULL: none */
 };
 

@@ -3,7 +3,11 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "app/startrain/model.h"
+#include "tensor/convert.h"
 
 int tables_open(struct tables *t, const struct options *o, struct star_error *err)
 {
@@ -21,6 +25,9 @@ int tables_open(struct tables *t, const struct options *o, struct star_error *er
 	if (bytes >= (int)sizeof(options))
 		return star_error_set(err, -EINVAL, "--table: the options are too long");
 	t->deadline_us = o->deadline_us;
+	t->wire = o->wire;
+	t->wire_dtype = dtype_parse(o->wire);
+	t->dim = o->training.dim;
 	t->cluster = star_open(o->ps, o->deadline_us, err);
 	if (t->cluster == NULL)
 		return err->code;
@@ -47,19 +54,53 @@ void tables_close(struct tables *t)
 	t->cluster = NULL;
 }
 
+size_t tables_wire_bytes(const struct tables *t, uint32_t count)
+{
+	return t->wire_dtype == STAR_FLOAT32 ? 0 : (size_t)count * dtype_row_bytes(t->wire_dtype, t->dim);
+}
+
+void tables_unpack(const struct tables *t, float *rows, const void *wire, uint32_t count)
+{
+	float scratch[MODEL_DIM_MAX];
+
+	for (uint32_t i = 0; t->wire_dtype != STAR_FLOAT32 && i < count; i++)
+		convert_row(rows + (size_t)i * t->dim, STAR_FLOAT32, (const char *)wire + tables_wire_bytes(t, i),
+			    t->wire_dtype, t->dim, scratch);
+}
+
+void tables_pack(const struct tables *t, void *wire, const float *rows, uint32_t count)
+{
+	float scratch[MODEL_DIM_MAX];
+
+	for (uint32_t i = 0; t->wire_dtype != STAR_FLOAT32 && i < count; i++)
+		convert_row((char *)wire + tables_wire_bytes(t, i), t->wire_dtype, rows + (size_t)i * t->dim,
+			    STAR_FLOAT32, t->dim, scratch);
+}
+
 int tables_read(void *ctx, enum side side, const uint64_t *keys, uint32_t count, float *rows, struct star_error *err)
 {
 	struct tables *t = ctx;
-
+	const size_t bytes = tables_wire_bytes(t, count);
+	void *wire = bytes ? malloc(bytes) : rows;
 	struct star_op op = {
 		.kind = STAR_PULL,
 		.flags = STAR_READ_ONLY,
 		.table = t->side[side],
 		.keys = keys,
 		.count = count,
-		.values = rows,
-		.dtype = "float32",
+		.values = wire,
+		.dtype = t->wire,
 	};
 
-	return star_execute(t->cluster, &op, 1, t->deadline_us, err);
+	int rc;
+
+	if (!wire)
+		return star_error_set(err, -ENOMEM, "not enough memory for %u rows", count);
+	rc = star_execute(t->cluster, &op, 1, t->deadline_us, err);
+	if (bytes) {
+		if (rc == 0)
+			tables_unpack(t, rows, wire, count);
+		free(wire);
+	}
+	return rc;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/power_law.h"
@@ -124,13 +125,25 @@ static void check_sum(const struct worker *w, uint32_t set, const struct batch_r
 		die("batch %u has a sum of %.10g, not %.10g", set, sum, w->expected[set]);
 }
 
+/* CPU time of this program, its libraries' threads included. */
+static double cpu_s(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+}
+
 static void run(struct worker *w, bool push, uint32_t depth)
 {
 	struct batch in_flight[DEPTH_MAX];
 	uint64_t stamps[DEPTH_MAX], began, total_ns = 0, end;
 	uint32_t begun = 0;
+	double cpu;
 
 	memset(&w->latency, 0, sizeof(w->latency));
+	cpu = cpu_s();
 	began = end = clock_ns();
 	for (uint32_t ended = 0; ended < w->sets; ended++) {
 		struct batch *b;
@@ -156,10 +169,11 @@ static void run(struct worker *w, bool push, uint32_t depth)
 		if (!push)
 			check_sum(w, ended, b->results);
 	}
-	printf("{\"seconds\": %.9f, \"rows_s\": %.1f, \"mean_us\": %.3f, \"p50_us\": %.3f, \"p99_us\": %.3f}\n",
+	printf("{\"seconds\": %.9f, \"rows_s\": %.1f, \"mean_us\": %.3f, \"p50_us\": %.3f, \"p99_us\": %.3f, "
+	       "\"client_cpu_us\": %.3f}\n",
 	       (double)(end - began) * 1e-9, (double)w->sets * w->keys * 1e9 / (double)(end - began),
 	       (double)total_ns / w->sets * 1e-3, histogram_quantile(&w->latency, 0.5) * 1e-3,
-	       histogram_quantile(&w->latency, 0.99) * 1e-3);
+	       histogram_quantile(&w->latency, 0.99) * 1e-3, (cpu_s() - cpu) * 1e6 / w->sets);
 }
 
 /* One batch of all rows after the other, one at a time. */
