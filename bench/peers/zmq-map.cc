@@ -131,6 +131,7 @@ void serve(void *socket, row_map &map)
 int main(int argc, char **argv)
 {
 	void *context = zmq_ctx_new(), *socket = context ? zmq_socket(context, ZMQ_ROUTER) : nullptr;
+	const int64_t part_max = BATCH_KEYS_MAX * sizeof(batch_row);
 	row_map map;
 	char endpoint[128];
 
@@ -139,7 +140,8 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	std::snprintf(endpoint, sizeof(endpoint), "tcp://%s:%s", argv[1], argv[2]);
-	if (!socket || zmq_bind(socket, endpoint) < 0) {
+	if (!socket || zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &part_max, sizeof(part_max)) < 0 ||
+	    zmq_bind(socket, endpoint) < 0) {
 		std::fprintf(stderr, "zmq-map: cannot listen on %s: %s\n", endpoint, zmq_strerror(zmq_errno()));
 		return EXIT_FAILURE;
 	}
