@@ -13,6 +13,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 V ?= 0
 CC := gcc
+CXX := g++
 ASAN ?= 0
 UBSAN ?= 0
 TSAN ?= 0
@@ -38,6 +39,7 @@ OPTIMIZE := $(if $(filter 1,$(COVERAGE)),-O0,-O2)
 CPPFLAGS := -D_GNU_SOURCE -DSTAR_VERSION='"$(VERSION)"' -I. -Ilib -Ilib/base -Ilib/client
 CFLAGS := -std=gnu11 -g $(OPTIMIZE) -fPIC -pthread -fvisibility=hidden -fno-strict-aliasing -ffp-contract=off \
 	-march=x86-64-v2 -mtune=generic $(WARNINGS) $(SANITIZE)
+CXXFLAGS := -std=gnu++17 $(filter-out -std=% -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition,$(CFLAGS))
 LDFLAGS := -pthread -Wl,--as-needed $(SANITIZE)
 
 include deps.mk
@@ -57,12 +59,12 @@ endef
 # binary: 1 kind (program, test, tool), 2 name, 3 its folder, 4 the libraries it uses, 5 further objects' sources.
 define binary
 $(1)S += $(2)
-OBJ_$(1)_$(2) := $$(patsubst %.c,$$(BUILD)/%.o,$$(wildcard $(3)/*.c) $(5))
+OBJ_$(1)_$(2) := $$(patsubst %,$$(BUILD)/%.o,$$(basename $$(wildcard $(3)/*.c) $(5)))
 $$(BUILD)/$(3)/$(2): $$(OBJ_$(1)_$(2)) $$(foreach l,$$(call closure,$(4)),$$(BUILD)/lib/lib$$(l).a)
 	@mkdir -p $$(@D)
 	@echo "  LINK    $$@"
 	$$(Q)$$(CC) $$(LDFLAGS) -o $$@ $$(OBJ_$(1)_$(2)) -Wl,--start-group $$(foreach l,$$(call closure,$(4)),$$(BUILD)/lib/lib$$(l).a) \
-		-Wl,--end-group $$(sort $$(foreach l,$$(call closure,$(4)),$$(EXT_LIBS_$$(l)))) $$(if $$(filter test,$(1)),-lcunit) -lm
+		-Wl,--end-group $$(sort $$(foreach l,$$(call closure,$(4)),$$(EXT_LIBS_$$(l)))) $$(if $$(filter test,$(1)),-lcunit) $$(EXTRA_LIBS) -lm
 OBJECTS += $$(OBJ_$(1)_$(2))
 $$(OBJ_$(1)_$(2)): EXTRA_CFLAGS = $$(foreach l,$$(call closure,$(4)),$$(EXT_CFLAGS_$$(l)))
 BIN_$(1)_$(2) := $$(BUILD)/$(3)/$(2)
@@ -81,6 +83,7 @@ BINARIES_program :=
 BINARIES_test :=
 BINARIES_tool :=
 EXTRA_CFLAGS :=
+EXTRA_LIBS :=
 
 RULES := $(sort $(wildcard lib/*/rules.mk app/*/rules.mk tests/*/rules.mk)) $(wildcard bench/rules.mk docs/rules.mk tests/rules.mk scripts/rules.mk)
 include $(RULES)
@@ -89,6 +92,12 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
 	$(Q)$(CC) $(EXTRA_CFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# For what the benches compare with: the project itself is C.
+$(BUILD)/%.o: %.cc
+	@mkdir -p $(@D)
+	@echo "  CXX     $<"
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
 
 .PHONY: all tests demo test soak bench lint format docs install uninstall help clean facts
 #: all        build the programs and libstar (the default)

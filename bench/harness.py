@@ -193,7 +193,7 @@ class Stage:
         server.sleep()
         return server
 
-    def start_star(self, polling, device="net_af_packet", pair=0, changes="", port="", name=None):
+    def start_star(self, polling, device="net_af_packet", pair=0, changes="", port="", name=None, parameter_mib=64):
         """The appliance on one of its two devices; its name in the results is star, or star-xdp on net_af_xdp. changes
         and port: further lines of its configuration, and of its port's."""
         net, name = self.net, name or ("star-xdp" if device == "net_af_xdp" else "star")
@@ -206,7 +206,7 @@ cluster = {{ ps = [ "{control}" ]; }};
 endpoint_map = ( {{ control = "{control}"; data = "{data}:{STAR_PORT}"; }} );
 ports = ( {{ device = "{device}"; interface = "{interface}"; address = "{data}/{net['PREFIX']}"; {port} }} );
 cores = {{ number = 1; polling = {str(polling).lower()}; spin_us = 0; pin = true; list = [ {self.server_core} ]; }};
-memory = {{ hugepages = "preferred"; parameter_mib = 64; }};
+memory = {{ hugepages = "preferred"; parameter_mib = {parameter_mib}; }};
 control = {{ socket = "{self.work}/{name}.sock"; }};
 {changes}
 """, encoding="utf-8")

@@ -6,3 +6,9 @@ $(eval $(call binary,tool,bulk,bench,wire,bench/peers/bulk.c))
 $(eval $(call binary,tool,syn-flood,bench,,bench/peers/syn-flood.c))
 $(eval $(call binary,tool,bare-send,bench,port,bench/peers/bare-send.c))
 $(eval $(call binary,tool,udp-count,bench,,bench/peers/udp-count.c))
+$(eval $(call binary,tool,epoll-batch,bench,,bench/peers/epoll-batch.c))
+$(eval $(call binary,tool,zmq-map,bench,,bench/peers/zmq-map.cc))
+$(BUILD)/bench/zmq-map: EXTRA_LIBS = -lzmq -lstdc++
+# The worker of store-end-to-end; star_'s and ZeroMQ's client are libraries.
+$(eval $(call binary,tool,batches,bench/peers/batches,client,app/starbench/histogram.c))
+$(BUILD)/bench/peers/batches/batches: EXTRA_LIBS = -lzmq

@@ -3,7 +3,6 @@
 #include "app/starbench/store.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +39,8 @@ int store_bench_open(struct store_bench *b, const struct store_options *options,
 {
 	*b = (struct store_bench){ .options = options, .row_bytes = options->dim * (uint32_t)sizeof(float) };
 	prng_seed(&b->prng, options->seed);
+	if (options->power > 0)
+		power_law_init(&b->law, options->power, options->rows);
 	if (map_memory(b, bytes, err) < 0)
 		return err->code;
 	b->store = store_create(b->memory, b->memory_bytes, err);
@@ -98,41 +99,9 @@ int store_bench_fill(struct store_bench *b, struct store_table *table, uint64_t 
 	return 0;
 }
 
-/*
- * Ranks by a power law with exponent s: rejection-inversion (Hoermann, Derflinger, "Rejection-inversion to generate variates
- * from monotone discrete distributions", ACM TOMACS 6, 1996). h is the density, its integral's inverse gives candidates.
- */
-static double integral(double x, double s)
-{
-	return (pow(x, 1 - s) - 1) / (1 - s);
-}
-
-static double integral_inverse(double y, double s)
-{
-	return pow(1 + y * (1 - s), 1 / (1 - s));
-}
-
-static uint32_t draw_power(struct store_bench *b)
-{
-	const double s = b->options->power;
-
-	if (b->high == 0) {
-		b->low = integral(1.5, s) - 1;
-		b->high = integral(b->options->rows + 0.5, s);
-		b->cut = 2 - integral_inverse(integral(2.5, s) - pow(2, -s), s);
-	}
-	for (;;) {
-		const double u = b->high + prng_unit(&b->prng) * (b->low - b->high), x = integral_inverse(u, s);
-		const double k = fmin(fmax(floor(x + 0.5), 1), b->options->rows);
-
-		if (k - x <= b->cut || u >= integral(k + 0.5, s) - pow(k, -s))
-			return (uint32_t)k - 1;
-	}
-}
-
 uint32_t store_bench_draw(struct store_bench *b)
 {
-	return b->options->power > 0 ? draw_power(b) : prng_below(&b->prng, b->options->rows);
+	return b->options->power > 0 ? power_law_draw(&b->law, &b->prng) : prng_below(&b->prng, b->options->rows);
 }
 
 void store_bench_side(json_t *result, const char *side, const double *ns, uint32_t rounds)

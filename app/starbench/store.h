@@ -12,6 +12,7 @@
 
 #include "app/starbench/histogram.h"
 #include "base/clock.h"
+#include "base/power_law.h"
 #include "base/prng.h"
 #include "store/push.h"
 #include "store/store.h"
@@ -43,8 +44,7 @@ struct store_bench {
 	uint32_t row_bytes; /* of values */
 	store_row *handles; /* of the rows of keys 0, 1, ...: what the limits know */
 	struct prng prng;
-	/* the power law's */
-	double low, high, cut;
+	struct power_law law; /* if the options want one */
 };
 
 /* Memory for so many bytes of rows and what goes with them: of 2 MiB hugepages if there are any, else transparent ones. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/startrain/quality.h"
+#include "tensor/dtype.h"
 
 static const char help[] =
 	"Usage: startrain --ps tcp:HOST:PORT,... [options] [--text FILE...]\n"
@@ -16,6 +17,9 @@ static const char help[] =
 	"  --worker I           run only worker I of them, counted from 0\n"
 	"  --text FILE...       the text [the glosses of WordNet: /usr/share/wordnet/data.*]\n"
 	"  --deadline S         seconds that a call to the parameter servers may take [30]\n"
+	"  --dtype NAME         type in which the tables are stored: float16, scaled_int8, ... [float32]\n"
+	"  --wire NAME          type in which rows and gradients travel [float32]\n"
+	"  --table OPTIONS      further options of the tables, as \"stochastic=1\" or \"master=1\"\n"
 	"  --report FILE        write loss and throughput over time there: a JSON object a line\n"
 	"  --evaluate           measure the loss on held-out text before and after\n"
 	"  --neighbours N       print the N nearest neighbours of some words at the end\n"
@@ -25,7 +29,24 @@ static const char help[] =
 	"\n"
 	"The training:\n";
 
-enum { PS = 1, WORKERS, WORKER, TEXT, DEADLINE, REPORT, EVALUATE, NEIGHBOURS, DUMP, JSON, HELP, VERSION, TRAINING };
+enum {
+	PS = 1,
+	WORKERS,
+	WORKER,
+	TEXT,
+	DEADLINE,
+	DTYPE,
+	TABLE,
+	WIRE,
+	REPORT,
+	EVALUATE,
+	NEIGHBOURS,
+	DUMP,
+	JSON,
+	HELP,
+	VERSION,
+	TRAINING
+};
 
 static const struct option own_options[] = {
 	{ "ps", required_argument, NULL, PS },
@@ -33,6 +54,9 @@ static const struct option own_options[] = {
 	{ "worker", required_argument, NULL, WORKER },
 	{ "text", required_argument, NULL, TEXT },
 	{ "deadline", required_argument, NULL, DEADLINE },
+	{ "dtype", required_argument, NULL, DTYPE },
+	{ "wire", required_argument, NULL, WIRE },
+	{ "table", required_argument, NULL, TABLE },
 	{ "report", required_argument, NULL, REPORT },
 	{ "evaluate", no_argument, NULL, EVALUATE },
 	{ "neighbours", required_argument, NULL, NEIGHBOURS },
@@ -76,6 +100,15 @@ static int parse_one(struct options *o, int option, const char *value, struct st
 		rc = training_parse_number("deadline", value, 1, 3600, &number, err);
 		o->deadline_us = number * 1000000;
 		break;
+	case DTYPE:
+		o->dtype = value;
+		break;
+	case WIRE:
+		o->wire = value;
+		break;
+	case TABLE:
+		o->table = value;
+		break;
 	case REPORT:
 		o->report = value;
 		break;
@@ -105,6 +138,8 @@ static int complete(struct options *o, struct star_error *err)
 	if (o->first_worker >= o->workers)
 		return star_error_set(err, -EINVAL, "--worker %u: with --workers %u it is 0 to %u", o->first_worker,
 				      o->workers, o->workers - 1);
+	if (!dtype_is_real(dtype_parse(o->wire)))
+		return star_error_set(err, -EINVAL, "--wire %s: a type for gradients is needed, as float16", o->wire);
 	if (o->local_workers == 0)
 		o->local_workers = o->workers;
 	if (o->texts_count == 0) {
@@ -122,6 +157,7 @@ int options_parse(struct options *o, int argc, char **argv, struct star_error *e
 	memset(o, 0, sizeof(*o));
 	training_default(&o->training);
 	o->workers = 1;
+	o->wire = "float32";
 	o->deadline_us = 30 * 1000000;
 	memcpy(options, own_options, sizeof(own_options));
 	for (int i = 0; i < TRAINING_OPTIONS; i++)

@@ -24,6 +24,9 @@ struct options {
 	bool json;
 	uint32_t neighbours;
 	uint64_t deadline_us; /* of each call to the parameter servers */
+	const char *dtype;    /* in which the tables are stored; NULL: float32 */
+	const char *wire;     /* the type of rows and gradients on their way */
+	const char *table;    /* further options of the tables, as star_spec.options; NULL: none */
 };
 
 /* 0; 1 when --help or --version was answered; -EINVAL with err. */

@@ -24,6 +24,7 @@ struct worker {
 	uint64_t step;
 	float *rows[SIDES];
 	float *gradients[SIDES];
+	void *pulled[SIDES], *pushed[SIDES]; /* the same as they travel: where that is float32, the same memory */
 	struct star_request *push;
 };
 
@@ -33,6 +34,19 @@ static int open_epoch(struct worker *w, struct star_error *err)
 
 	return stream_init(&w->stream, &w->job->sampler, &w->job->corpus.training, o->training.window, w->index,
 			   o->workers, o->training.seed, w->epoch, err);
+}
+
+static int make_wire(struct worker *w, uint32_t rows, struct star_error *err)
+{
+	const size_t bytes = tables_wire_bytes(&w->tables, rows);
+
+	for (int side = 0; side < SIDES; side++) {
+		w->pulled[side] = bytes ? malloc(bytes) : w->rows[side];
+		w->pushed[side] = bytes ? malloc(bytes) : w->gradients[side];
+		if (w->pulled[side] == NULL || w->pushed[side] == NULL)
+			return star_error_set(err, -ENOMEM, "not enough memory for a batch");
+	}
+	return 0;
 }
 
 static int worker_init(struct worker *w, struct star_error *err)
@@ -54,7 +68,9 @@ static int worker_init(struct worker *w, struct star_error *err)
 			return star_error_set(err, -ENOMEM, "not enough memory for a batch");
 	}
 	rc = open_epoch(w, err);
-	return rc == 0 ? tables_open(&w->tables, &w->job->options, err) : rc;
+	if (rc == 0)
+		rc = tables_open(&w->tables, &w->job->options, err);
+	return rc == 0 ? make_wire(w, batch_rows_max(&w->batches[0]), err) : rc;
 }
 
 static void worker_fini(struct worker *w)
@@ -62,6 +78,10 @@ static void worker_fini(struct worker *w)
 	tables_close(&w->tables);
 	stream_fini(&w->stream);
 	for (int side = 0; side < SIDES; side++) {
+		if (w->pulled[side] != w->rows[side])
+			free(w->pulled[side]);
+		if (w->pushed[side] != w->gradients[side])
+			free(w->pushed[side]);
 		free(w->rows[side]);
 		free(w->gradients[side]);
 	}
@@ -85,7 +105,7 @@ static int next_batch(struct worker *w, struct batch *b, struct star_error *err)
 	return 0;
 }
 
-static void describe(struct worker *w, const struct batch *b, enum star_op_kind kind, float *const *values,
+static void describe(struct worker *w, const struct batch *b, enum star_op_kind kind, void *const *values,
 		     struct star_op *ops)
 {
 	const struct row_set *sets[SIDES] = { [WORDS_IN] = &b->in, [WORDS_OUT] = &b->out };
@@ -98,6 +118,7 @@ static void describe(struct worker *w, const struct batch *b, enum star_op_kind 
 			.count = sets[side]->count,
 			.values = values[side],
 			.step = w->step,
+			.dtype = w->tables.wire,
 		};
 }
 
@@ -124,15 +145,19 @@ static int run_batch(struct worker *w, const struct batch *b, struct star_error 
 	int rc;
 
 	w->step++;
-	describe(w, b, STAR_PULL, w->rows, ops);
+	describe(w, b, STAR_PULL, w->pulled, ops);
 	rc = star_execute(w->tables.cluster, ops, SIDES, deadline_us, err);
 	if (rc == 0)
 		rc = wait_for_push(w, err); /* it reads the gradients until it has completed */
 	if (rc != 0)
 		return rc;
+	tables_unpack(&w->tables, w->rows[WORDS_IN], w->pulled[WORDS_IN], b->in.count);
+	tables_unpack(&w->tables, w->rows[WORDS_OUT], w->pulled[WORDS_OUT], b->out.count);
 	loss = model_loss(b, w->job->options.training.dim, w->rows[WORDS_IN], w->rows[WORDS_OUT],
 			  w->gradients[WORDS_IN], w->gradients[WORDS_OUT]);
-	describe(w, b, STAR_PUSH, w->gradients, ops);
+	tables_pack(&w->tables, w->pushed[WORDS_IN], w->gradients[WORDS_IN], b->in.count);
+	tables_pack(&w->tables, w->pushed[WORDS_OUT], w->gradients[WORDS_OUT], b->out.count);
+	describe(w, b, STAR_PUSH, w->pushed, ops);
 	w->push = star_execute_async(w->tables.cluster, ops, SIDES, deadline_us, NULL, NULL, err);
 	if (w->push == NULL)
 		return err->code;

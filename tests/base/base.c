@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/crc32.h"
 #include "base/hash.h"
+#include "base/power_law.h"
 #include "base/prng.h"
 #include "base/star_error.h"
 #include "base/wheel.h"
@@ -8,6 +9,7 @@
 #include "tests/unit.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 static void crc_is_the_ethernet_fcs(void)
@@ -152,6 +154,55 @@ static void wheel_fires_at_most_max_a_call(void)
 		CHECK_UINT(probes[i].times, 1);
 }
 
+/* Against the law's own probabilities: each rank's count within five standard deviations, the tail's too. */
+static void power_law_draws_as_the_law_says(void)
+{
+	enum { N = 1000, DRAWS = 200000, HEAD = 50 };
+	static unsigned counts[N];
+
+	for (int turn = 0; turn < 2; turn++) {
+		const double s = turn ? 2.5 : 1.2;
+		struct power_law law;
+		struct prng p;
+		double total = 0, tail = 0;
+		unsigned in_tail = 0;
+
+		memset(counts, 0, sizeof(counts));
+		power_law_init(&law, s, N);
+		prng_seed(&p, 3);
+		for (int i = 0; i < DRAWS; i++) {
+			const uint32_t rank = power_law_draw(&law, &p);
+
+			if (!CHECK(rank < N))
+				return;
+			counts[rank]++;
+		}
+		for (int k = 1; k <= N; k++)
+			total += pow(k, -s);
+		for (int k = 1; k <= N; k++) {
+			const double expected = DRAWS * pow(k, -s) / total;
+
+			if (k <= HEAD)
+				CHECK_NEAR(counts[k - 1], expected, 5 * sqrt(expected) + 1);
+			else
+				tail += expected;
+			in_tail += k > HEAD ? counts[k - 1] : 0;
+		}
+		CHECK_NEAR(in_tail, tail, 5 * sqrt(tail));
+	}
+}
+
+static void power_law_over_one_rank_draws_it(void)
+{
+	struct power_law law;
+	struct prng p;
+
+	power_law_init(&law, 1.2, 1);
+	prng_seed(&p, 1);
+	for (int i = 0; i < 1000; i++)
+		CHECK_UINT(power_law_draw(&law, &p), 0);
+}
+
 const char *const unit_suite = "base";
 const struct unit_case unit_cases[] = {
 	{ "crc_is_the_ethernet_fcs", crc_is_the_ethernet_fcs },
@@ -163,5 +214,7 @@ const struct unit_case unit_cases[] = {
 	{ "wheel_fires_at_most_max_a_call", wheel_fires_at_most_max_a_call },
 	{ "steering_hash_is_the_published_one", steering_hash_is_the_published_one },
 	{ "steering_ports_lead_to_their_queue", steering_ports_lead_to_their_queue },
+	{ "power_law_draws_as_the_law_says", power_law_draws_as_the_law_says },
+	{ "power_law_over_one_rank_draws_it", power_law_over_one_rank_draws_it },
 	{ NULL, NULL },
 };

@@ -130,7 +130,9 @@ void large_table_takes_the_memory_it_says(void)
 	pull(t, 0, rows, 1, 1);
 	check_memory(t, memory, bytes, row_bytes);
 	check_values(t, rows, 1, 0);
+	pull(t, 0, rows, 7, 1);
 	push_all(t, rows);
+	check_memory(t, memory, bytes, row_bytes);
 	check_values(t, rows, 1, 0.1f / sqrtf(1.125f));
 	taken = stats->memory_bytes + stats->free_bytes;
 	CHECK_UINT(stats->rows, rows);
