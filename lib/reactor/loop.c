@@ -13,6 +13,7 @@
 enum {
 	TIMERS_MAX = 64,
 	MESSAGES_MAX = 16,
+	RECEIVE_BURSTS_MAX = 4, /* of a port: the ACKs of what a turn sends, one for some segments, fit into it */
 	TRANSMIT_BURSTS_MAX = 16,
 	SEND_TRIES = 3,
 };
@@ -47,18 +48,26 @@ static void distribute(struct reactor *r, struct rte_mbuf **frames, unsigned n, 
 		r->ops.receive(r->ops.ctx, frames, mine, now_ns);
 }
 
-static unsigned receive(struct reactor *r, uint64_t now_ns)
+static unsigned receive_port(struct reactor *r, const struct port *port, uint64_t now_ns)
 {
 	struct rte_mbuf *frames[PORT_BURST];
-	unsigned received = 0;
+	unsigned received = 0, n = PORT_BURST;
 
-	for (unsigned i = 0; i < r->ports_count; i++) {
-		const unsigned n = port_receive(r->ports[i], (uint16_t)r->index, frames, PORT_BURST);
-
+	for (unsigned burst = 0; n == PORT_BURST && burst < RECEIVE_BURSTS_MAX; burst++) {
+		n = port_receive(port, (uint16_t)r->index, frames, PORT_BURST);
 		if (n)
 			distribute(r, frames, n, now_ns);
 		received += n;
 	}
+	return received;
+}
+
+static unsigned receive(struct reactor *r, uint64_t now_ns)
+{
+	unsigned received = 0;
+
+	for (unsigned i = 0; i < r->ports_count; i++)
+		received += receive_port(r, r->ports[i], now_ns);
 	r->stats.received += received;
 	return received;
 }

@@ -219,6 +219,24 @@ static void frames_given_back_after_the_stop_return(void)
 	rig_destroy(rig);
 }
 
+/* A turn takes more than a burst of what waits, and yet no more than four. */
+static void some_bursts_are_received_in_a_turn(void)
+{
+	const struct rig_options options = { .reactors = 1, .ports = 1, .mbufs = 1023 };
+	struct rig *rig = rig_create(&options);
+	struct rig_block block;
+
+	rig_start(rig);
+	rig_block(rig->nodes[0]->reactor, &block);
+	for (uint32_t number = 0; number < 400; number++)
+		rig_inject(rig, 0, 0, REACTOR_HERE, number);
+	rig_release(&block);
+	CHECK(rig_await(&rig->nodes[0]->turn_max, 1));
+	CHECK(rig_await(&rig->nodes[0]->received, 400));
+	CHECK_UINT(rig->nodes[0]->turn_max, 4 * PORT_BURST);
+	rig_destroy(rig);
+}
+
 static void transmit_keeps_order_and_ports(void)
 {
 	const struct rig_options options = { .reactors = 1, .ports = 2, .mbufs = 1023, .mode = RIG_ECHO };
@@ -436,6 +454,7 @@ const struct unit_case unit_cases[] = {
 	{ "taker_without_mbufs_gives_the_frames_back", taker_without_mbufs_gives_the_frames_back },
 	{ "frames_under_way_at_the_stop_return", frames_under_way_at_the_stop_return },
 	{ "frames_given_back_after_the_stop_return", frames_given_back_after_the_stop_return },
+	{ "some_bursts_are_received_in_a_turn", some_bursts_are_received_in_a_turn },
 	{ "transmit_keeps_order_and_ports", transmit_keeps_order_and_ports },
 	{ "what_a_driver_does_not_take_is_freed_and_counted", what_a_driver_does_not_take_is_freed_and_counted },
 	{ "frames_for_unknown_ports_are_freed_and_counted", frames_for_unknown_ports_are_freed_and_counted },

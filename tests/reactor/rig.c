@@ -159,6 +159,9 @@ static unsigned node_work(void *ctx, uint64_t now_ns)
 {
 	struct rig_node *node = ctx;
 
+	if (node->turn_max < node->received - node->before)
+		__atomic_store_n(&node->turn_max, node->received - node->before, __ATOMIC_RELEASE);
+	node->before = node->received;
 	if (node->work == 0)
 		return 0;
 	__atomic_store_n(&node->work, node->work - 1, __ATOMIC_RELEASE);
