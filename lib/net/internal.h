@@ -247,6 +247,39 @@ static inline bool net_checksum_holds(const struct net_packet *p, const void *da
 	return checksum_transport(&p->from, &p->to, p->protocol, data, bytes) == 0xffff;
 }
 
+/* The same of what came in m, for whose checksum the port may have looked. RTE_MBUF_F_RX_L4_CKSUM_NONE says that the data is
+ * whole and the checksum was never filled in: between guests of one machine. */
+static inline bool net_checksum_seen_holds(const struct net_packet *p, const struct rte_mbuf *m, const void *data,
+					   uint16_t bytes)
+{
+	const uint64_t seen = m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
+
+	if (seen != RTE_MBUF_F_RX_L4_CKSUM_UNKNOWN && p->interface->options.offloads & OFFLOAD_RX_CHECKSUM)
+		return seen != RTE_MBUF_F_RX_L4_CKSUM_BAD;
+	return net_checksum_holds(p, data, bytes);
+}
+
+/* What to write into the checksum, which is 0, of m's data, a TCP segment or UDP datagram: it, or where a port that fills it in
+ * goes on. header: bytes of TCP's or UDP's own. */
+static inline uint16_t net_checksum_to_send(const struct net_path *path, struct rte_mbuf *m, uint8_t protocol,
+					    uint8_t header)
+{
+	const bool tcp = protocol == IPPROTO_TCP;
+	const uint16_t bytes = m->ol_flags & RTE_MBUF_F_TX_TCP_SEG ? 0 : (uint16_t)rte_pktmbuf_pkt_len(m);
+	uint64_t sum = checksum_pseudo(&path->local, &path->remote, protocol, bytes);
+
+	if (path->interface->options.offloads & (tcp ? OFFLOAD_TX_TCP_CHECKSUM : OFFLOAD_TX_UDP_CHECKSUM)) {
+		m->ol_flags |= tcp ? RTE_MBUF_F_TX_TCP_CKSUM : RTE_MBUF_F_TX_UDP_CKSUM;
+		m->l4_len = header;
+		return checksum_fold(sum);
+	}
+	sum = checksum_add(sum, rte_pktmbuf_mtod(m, const void *), rte_pktmbuf_data_len(m));
+	for (unsigned left = m->nb_segs; unlikely(--left);
+	     sum = checksum_add(sum, rte_pktmbuf_mtod(m, const void *), rte_pktmbuf_data_len(m)))
+		m = m->next; /* what stands before is of even length */
+	return (uint16_t)~checksum_fold(sum);
+}
+
 /* pressure.c: looks how many mbufs are left */
 void net_watch_pool(struct net *net);
 

@@ -4,6 +4,9 @@
 
 enum { FRAGMENT_UNIT = 8 };
 
+/* Flags by which a port is to work on a packet, and has to know its headers' lengths. */
+#define LEFT_TO_PORT (RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_TCP_SEG)
+
 struct rte_mbuf *net_alloc(struct net *net)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(net->pool);
@@ -115,7 +118,9 @@ struct rte_ether_hdr *net_put_ethernet(struct net_interface *interface, struct r
 {
 	struct rte_ether_hdr *eth;
 
-	if (unlikely(interface->options.vlan && !interface->options.vlan_insert)) {
+	const uint32_t before = rte_pktmbuf_pkt_len(packet);
+
+	if (unlikely(interface->options.vlan && !(interface->options.offloads & OFFLOAD_TX_VLAN))) {
 		struct rte_vlan_hdr *tag = (struct rte_vlan_hdr *)rte_pktmbuf_prepend(packet, sizeof(*tag));
 
 		tag->vlan_tci = rte_cpu_to_be_16(interface->options.vlan);
@@ -128,6 +133,8 @@ struct rte_ether_hdr *net_put_ethernet(struct net_interface *interface, struct r
 	eth = (struct rte_ether_hdr *)rte_pktmbuf_prepend(packet, sizeof(*eth));
 	eth->src_addr = interface->options.mac;
 	eth->ether_type = type;
+	if (packet->ol_flags & LEFT_TO_PORT)
+		packet->l2_len = (rte_pktmbuf_pkt_len(packet) - before) & 0x7f;
 	packet->port = interface->options.port;
 	return eth;
 }
@@ -147,7 +154,14 @@ static void put_ipv4(const struct net_path *path, struct rte_mbuf *packet, uint8
 	ip->hdr_checksum = 0;
 	ip->src_addr = net_address_to_v4(&path->local);
 	ip->dst_addr = net_address_to_v4(&path->remote);
-	ip->hdr_checksum = (uint16_t)~checksum_fold(checksum_add(0, ip, sizeof(*ip)));
+	if (path->interface->options.offloads & OFFLOAD_TX_IP4_CHECKSUM || packet->ol_flags & RTE_MBUF_F_TX_TCP_SEG)
+		packet->ol_flags |= RTE_MBUF_F_TX_IP_CKSUM;
+	else
+		ip->hdr_checksum = (uint16_t)~checksum_fold(checksum_add(0, ip, sizeof(*ip)));
+	if (packet->ol_flags & LEFT_TO_PORT) {
+		packet->ol_flags |= RTE_MBUF_F_TX_IPV4;
+		packet->l3_len = sizeof(*ip);
+	}
 }
 
 static void put_ipv6(const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol, uint8_t tos,
@@ -162,6 +176,10 @@ static void put_ipv6(const struct net_path *path, struct rte_mbuf *packet, uint8
 	ip->hop_limits = hop_limit;
 	memcpy(ip->src_addr, path->local.bytes, sizeof(ip->src_addr));
 	memcpy(ip->dst_addr, path->remote.bytes, sizeof(ip->dst_addr));
+	if (packet->ol_flags & LEFT_TO_PORT) {
+		packet->ol_flags |= RTE_MBUF_F_TX_IPV6;
+		packet->l3_len = sizeof(*ip);
+	}
 }
 
 /* packet's data starts with the IP header. */

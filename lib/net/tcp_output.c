@@ -13,8 +13,7 @@ static void finish(struct net *net, const struct net_path *path, struct rte_mbuf
 	struct rte_tcp_hdr *tcp = rte_pktmbuf_mtod(segment, struct rte_tcp_hdr *);
 
 	tcp->cksum = 0;
-	tcp->cksum = (uint16_t)~checksum_transport(&path->local, &path->remote, IPPROTO_TCP, tcp,
-						   rte_pktmbuf_data_len(segment));
+	tcp->cksum = net_checksum_to_send(path, segment, IPPROTO_TCP, (uint8_t)(tcp->data_off >> 4 << 2));
 	net->counters.tcp_out++;
 	net_send(net, path, segment, IPPROTO_TCP, tos);
 }

@@ -37,6 +37,10 @@ void port_hugepages_read(struct port_hugepages *pages);
  */
 uint32_t port_frame_bytes(uint32_t mtu);
 
+/* Fills port->offloads and their limits, and what conf says of them; of a port that has none yet. */
+void port_choose_offloads(struct port *port, const struct config_port *config, const struct rte_eth_dev_info *info,
+			  struct rte_eth_conf *conf);
+
 /* Fills port->steers and ->steering: of a port that has been started. */
 void port_steer(struct port *port, uint16_t data_port);
 
