@@ -73,6 +73,7 @@ enum net_limits {
 	X(udp_no_port, "UdpNoPorts", "dropped: no such UDP port") \
 	X(tcp_in, "TcpInSegs", "TCP segments received") \
 	X(tcp_out, "TcpOutSegs", "TCP segments sent") \
+	X(tcp_cut, "NetTcpOutCut", "of these, left to the port to cut from a larger frame") \
 	X(tcp_bad_checksum, "TcpInCsumErrors", "dropped: TCP checksum") \
 	X(tcp_bad_header, "TcpInErrs", "dropped: TCP header length") \
 	X(tcp_bad_option, "NetTcpBadOption", "dropped: malformed TCP options") \

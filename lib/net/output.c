@@ -248,7 +248,8 @@ static void send_fragments(struct net *net, const struct net_path *path, struct 
 
 void net_send(struct net *net, const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol, uint8_t tos)
 {
-	if (unlikely(rte_pktmbuf_pkt_len(packet) + net_path_header(path) > path->mtu)) {
+	if (unlikely(rte_pktmbuf_pkt_len(packet) + net_path_header(path) > path->mtu) &&
+	    !(packet->ol_flags & RTE_MBUF_F_TX_TCP_SEG)) {
 		send_fragments(net, path, packet, protocol, tos);
 		return;
 	}

@@ -164,6 +164,8 @@ void the_same_bytes_with_offloads_as_without(void)
 		CHECK_UINT(did(OFFLOAD_TX_UDP_CHECKSUM), 1);
 		CHECK(did(OFFLOAD_RX_CHECKSUM) > 50);
 		CHECK(!c->vlan || did(OFFLOAD_TX_VLAN) > 50);
+		CHECK(did(OFFLOAD_TX_TSO) > 5);
+		CHECK(c->loss < 10 || c->keeps < LINK_KEPT_MAX || did(OFFLOAD_TX_SEGMENTS) > 0);
 		free(a.records);
 		free(b.records);
 	}
@@ -172,26 +174,25 @@ void the_same_bytes_with_offloads_as_without(void)
 /* One offload at a time: it is used, and nothing else is asked for (emulate.c). */
 void each_offload_stands_alone(void)
 {
-	static const struct {
-		uint32_t offloads;
-		enum offload used;
-	} cases[] = {
-		{ OFFLOAD_TX_IP4_CHECKSUM, OFFLOAD_TX_IP4_CHECKSUM },
-		{ OFFLOAD_TX_TCP_CHECKSUM, OFFLOAD_TX_TCP_CHECKSUM },
-		{ OFFLOAD_TX_UDP_CHECKSUM, OFFLOAD_TX_UDP_CHECKSUM },
-		{ OFFLOAD_TX_VLAN, OFFLOAD_TX_VLAN },
-		{ OFFLOAD_RX_CHECKSUM, OFFLOAD_RX_CHECKSUM },
+	static const uint32_t cases[] = {
+		OFFLOAD_TX_IP4_CHECKSUM,
+		OFFLOAD_TX_TCP_CHECKSUM,
+		OFFLOAD_TX_UDP_CHECKSUM,
+		OFFLOAD_TX_SEGMENTS,
+		OFFLOAD_TX_SEGMENTS | OFFLOAD_TX_TCP_CHECKSUM | OFFLOAD_TX_TSO | OFFLOAD_TX_IP4_CHECKSUM,
+		OFFLOAD_TX_VLAN,
+		OFFLOAD_RX_CHECKSUM,
 	};
-	const struct course c = { .loss = 20, .keeps = 8, .vlan = 9, .bytes = 100000 };
+	const struct course c = { .loss = 20, .keeps = LINK_KEPT_MAX, .vlan = 9, .full = true, .bytes = 200000 };
 	struct recording a = { 0 }, b = { 0 };
 
 	converse(&c, 0, &a);
 	for (size_t i = 0; i < RTE_DIM(cases); i++) {
 		b.count = 0;
-		converse(&c, cases[i].offloads, &b);
+		converse(&c, cases[i], &b);
 		compare(&c, &a, &b);
 		for (unsigned bit = 0; bit < RTE_DIM(net_link.did); bit++)
-			CHECK_INT(net_link.did[bit] > 0, 1 << bit == (int)cases[i].used);
+			CHECK_INT(net_link.did[bit] > 0, cases[i] >> bit & 1);
 	}
 	free(a.records);
 	free(b.records);
