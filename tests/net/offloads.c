@@ -304,3 +304,97 @@ void checksums_that_were_never_filled_in_do_no_harm(void)
 	CHECK(did(OFFLOAD_TX_TCP_CHECKSUM) > 100);
 	link_down(&net_link);
 }
+
+enum { TAIL = 101 };
+
+struct tail {
+	uint8_t bytes[TAIL];
+	unsigned cut, again;
+};
+
+/* Lowers the first acknowledgement of side 1's data, so that it ends within the segment. */
+static bool acknowledge_in_part(struct link *l, int from, struct rte_mbuf *m)
+{
+	struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod_offset(m, struct rte_ipv4_hdr *, PACKET_ETHERNET);
+	struct rte_tcp_hdr *tcp = (struct rte_tcp_hdr *)(ip + 1);
+	struct tail *t = l->tap_ctx;
+	unsigned payload;
+
+	if (net_flow(m).kind != NET_FLOW_TCP)
+		return false;
+	payload = rte_be_to_cpu_16(ip->total_length) - (unsigned)sizeof(*ip) - tcp->data_off / 16 * 4u;
+	if (from == 1 && payload > TAIL) {
+		memcpy(t->bytes, rte_pktmbuf_mtod_offset(m, void *, m->data_len - TAIL), TAIL);
+	} else if (from == 1 && payload == TAIL) {
+		CHECK_MEM(rte_pktmbuf_mtod_offset(m, uint8_t *, m->data_len - TAIL), t->bytes, TAIL);
+		t->again++;
+	} else if (from == 0 && t->cut == 0 && tcp->tcp_flags == RTE_TCP_ACK_FLAG && t->bytes[0]) {
+		tcp->recv_ack = rte_cpu_to_be_32(rte_be_to_cpu_32(tcp->recv_ack) - TAIL);
+		tcp->cksum = 0;
+		tcp->cksum = rte_ipv4_udptcp_cksum(ip, tcp);
+		t->cut++;
+	}
+	return false;
+}
+
+/* What a partial ACK leaves has no room for aligned headers before it: it goes by reference, or as a copy. */
+void an_odd_rest_is_sent_again_by_reference(void)
+{
+	for (int chains = 0; chains < 2; chains++) {
+		struct tail t = { .cut = 0 };
+		struct net_options a, b;
+		struct pair p;
+
+		link_init(&net_link, 94);
+		net_link.offloads[1] = chains ? OFFLOAD_TX_SEGMENTS : 0;
+		a = link_options(&net_link, 0);
+		b = link_options(&net_link, 1);
+		link_up_with(&net_link, &a, &b);
+		net_link.tap = acknowledge_in_part;
+		net_link.tap_ctx = &t;
+		pair_init(&p, 94, 1000, 0);
+		p.client.full = true;
+		pair_connect(&p);
+		link_run(&net_link, 10000 * LINK_MS, NULL, NULL);
+		check_streams(&p, 94);
+		CHECK_UINT(t.cut, 1);
+		CHECK_UINT(t.again, 1);
+		CHECK_UINT(tcp_queued(p.client.conn), 0);
+		CHECK_UINT(did(OFFLOAD_TX_SEGMENTS), chains);
+		link_down(&net_link);
+	}
+}
+
+/* Chains need mbufs, too: where there are none, what is sent again has to wait, and nothing is lost. */
+void a_chain_without_an_mbuf_waits(void)
+{
+	struct net_options a, b;
+	struct rte_mbuf *all[LINK_MBUFS];
+	unsigned n = 0;
+	struct pair p;
+
+	link_init(&net_link, 95);
+	net_link.offloads[1] = ALL;
+	net_link.keeps[1] = LINK_KEPT_MAX;
+	a = link_options(&net_link, 0);
+	b = link_options(&net_link, 1);
+	link_up_with(&net_link, &a, &b);
+	pair_init(&p, 95, 30000, 0);
+	p.client.full = true;
+	pair_connect(&p);
+	link_run(&net_link, LINK_MS / 2, NULL, NULL);
+	net_link.loss = 1000; /* all that is sent from here on */
+	stream_pump(&p.client);
+	link_run(&net_link, LINK_MS, NULL, NULL);
+	while (n < LINK_MBUFS && (all[n] = rte_pktmbuf_alloc(net_link.pool[1])))
+		n++;
+	rte_pktmbuf_free(all[--n]); /* one: for the headers, but not for the reference */
+	link_run(&net_link, 1000 * LINK_MS, NULL, NULL);
+	CHECK(net_counters(net_link.net[1])->out_no_mbuf > 0);
+	while (n)
+		rte_pktmbuf_free(all[--n]);
+	net_link.loss = 0;
+	CHECK(link_run(&net_link, 60000 * LINK_MS, both_received, &p));
+	check_streams(&p, 95);
+	link_down(&net_link);
+}
