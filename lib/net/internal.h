@@ -259,20 +259,20 @@ static inline bool net_checksum_seen_holds(const struct net_packet *p, const str
 	return net_checksum_holds(p, data, bytes);
 }
 
+/* output.c: where a port that fills in a checksum goes on. */
+uint16_t net_leave_checksum(const struct net_path *path, struct rte_mbuf *m, uint8_t protocol, uint8_t header);
+
 /* What to write into the checksum, which is 0, of m's data, a TCP segment or UDP datagram: it, or where a port that fills it in
  * goes on. header: bytes of TCP's or UDP's own. */
 static inline uint16_t net_checksum_to_send(const struct net_path *path, struct rte_mbuf *m, uint8_t protocol,
 					    uint8_t header)
 {
-	const bool tcp = protocol == IPPROTO_TCP;
-	const uint16_t bytes = m->ol_flags & RTE_MBUF_F_TX_TCP_SEG ? 0 : (uint16_t)rte_pktmbuf_pkt_len(m);
-	uint64_t sum = checksum_pseudo(&path->local, &path->remote, protocol, bytes);
+	const uint32_t whose = protocol == IPPROTO_TCP ? OFFLOAD_TX_TCP_CHECKSUM : OFFLOAD_TX_UDP_CHECKSUM;
+	uint64_t sum;
 
-	if (path->interface->options.offloads & (tcp ? OFFLOAD_TX_TCP_CHECKSUM : OFFLOAD_TX_UDP_CHECKSUM)) {
-		m->ol_flags |= tcp ? RTE_MBUF_F_TX_TCP_CKSUM : RTE_MBUF_F_TX_UDP_CKSUM;
-		m->l4_len = header;
-		return checksum_fold(sum);
-	}
+	if (path->interface->options.offloads & whose)
+		return net_leave_checksum(path, m, protocol, header);
+	sum = checksum_pseudo(&path->local, &path->remote, protocol, (uint16_t)rte_pktmbuf_pkt_len(m));
 	sum = checksum_add(sum, rte_pktmbuf_mtod(m, const void *), rte_pktmbuf_data_len(m));
 	for (unsigned left = m->nb_segs; unlikely(--left);
 	     sum = checksum_add(sum, rte_pktmbuf_mtod(m, const void *), rte_pktmbuf_data_len(m)))

@@ -105,6 +105,16 @@ bool net_path_find(struct net *net, const struct net_address *to, const struct n
 	return true;
 }
 
+/* The sum of the pseudo header; without the length, which is not yet known, of segments to be cut (rte_ipv4_phdr_cksum). */
+uint16_t net_leave_checksum(const struct net_path *path, struct rte_mbuf *m, uint8_t protocol, uint8_t header)
+{
+	const uint16_t bytes = m->ol_flags & RTE_MBUF_F_TX_TCP_SEG ? 0 : (uint16_t)rte_pktmbuf_pkt_len(m);
+
+	m->ol_flags |= protocol == IPPROTO_TCP ? RTE_MBUF_F_TX_TCP_CKSUM : RTE_MBUF_F_TX_UDP_CKSUM;
+	m->l4_len = header;
+	return checksum_fold(checksum_pseudo(&path->local, &path->remote, protocol, bytes));
+}
+
 void net_transmit(struct net *net, struct rte_mbuf *frame)
 {
 	if (unlikely(net->output_tail - net->output_head == NET_OUTPUT_MAX)) {
@@ -117,8 +127,6 @@ void net_transmit(struct net *net, struct rte_mbuf *frame)
 struct rte_ether_hdr *net_put_ethernet(struct net_interface *interface, struct rte_mbuf *packet, rte_be16_t type)
 {
 	struct rte_ether_hdr *eth;
-
-	const uint32_t before = rte_pktmbuf_pkt_len(packet);
 
 	if (unlikely(interface->options.vlan && !(interface->options.offloads & OFFLOAD_TX_VLAN))) {
 		struct rte_vlan_hdr *tag = (struct rte_vlan_hdr *)rte_pktmbuf_prepend(packet, sizeof(*tag));
@@ -133,10 +141,29 @@ struct rte_ether_hdr *net_put_ethernet(struct net_interface *interface, struct r
 	eth = (struct rte_ether_hdr *)rte_pktmbuf_prepend(packet, sizeof(*eth));
 	eth->src_addr = interface->options.mac;
 	eth->ether_type = type;
-	if (packet->ol_flags & LEFT_TO_PORT)
-		packet->l2_len = (rte_pktmbuf_pkt_len(packet) - before) & 0x7f;
+	if (unlikely(packet->ol_flags & LEFT_TO_PORT))
+		packet->l2_len =
+			sizeof(*eth) + (type == RTE_BE16(RTE_ETHER_TYPE_VLAN) ? sizeof(struct rte_vlan_hdr) : 0);
 	packet->port = interface->options.port;
 	return eth;
+}
+
+static uint16_t ipv4_checksum(const struct rte_ipv4_hdr *ip)
+{
+	return (uint16_t)~checksum_fold(checksum_add(0, ip, sizeof(*ip)));
+}
+
+/* The same for a port that fills in some checksum. */
+static void leave_ipv4(const struct net_path *path, struct rte_mbuf *packet, struct rte_ipv4_hdr *ip)
+{
+	if (path->interface->options.offloads & OFFLOAD_TX_IP4_CHECKSUM || packet->ol_flags & RTE_MBUF_F_TX_TCP_SEG)
+		packet->ol_flags |= RTE_MBUF_F_TX_IP_CKSUM;
+	else
+		ip->hdr_checksum = ipv4_checksum(ip);
+	if (packet->ol_flags & LEFT_TO_PORT) {
+		packet->ol_flags |= RTE_MBUF_F_TX_IPV4;
+		packet->l3_len = sizeof(*ip);
+	}
 }
 
 static void put_ipv4(const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol, uint8_t tos, uint16_t id,
@@ -154,14 +181,10 @@ static void put_ipv4(const struct net_path *path, struct rte_mbuf *packet, uint8
 	ip->hdr_checksum = 0;
 	ip->src_addr = net_address_to_v4(&path->local);
 	ip->dst_addr = net_address_to_v4(&path->remote);
-	if (path->interface->options.offloads & OFFLOAD_TX_IP4_CHECKSUM || packet->ol_flags & RTE_MBUF_F_TX_TCP_SEG)
-		packet->ol_flags |= RTE_MBUF_F_TX_IP_CKSUM;
+	if (path->interface->options.offloads & OFFLOAD_TX_CHECKSUMS)
+		leave_ipv4(path, packet, ip);
 	else
-		ip->hdr_checksum = (uint16_t)~checksum_fold(checksum_add(0, ip, sizeof(*ip)));
-	if (packet->ol_flags & LEFT_TO_PORT) {
-		packet->ol_flags |= RTE_MBUF_F_TX_IPV4;
-		packet->l3_len = sizeof(*ip);
-	}
+		ip->hdr_checksum = ipv4_checksum(ip);
 }
 
 static void put_ipv6(const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol, uint8_t tos,

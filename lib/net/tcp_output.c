@@ -396,13 +396,14 @@ static struct rte_mbuf *next_segment(struct tcp_conn *conn, bool *limited)
 void tcp_output(struct tcp_conn *conn)
 {
 	const uint32_t nxt = conn->snd_nxt;
-	struct tcp_run cut = { .packet = NULL },
-		       *run = conn->path.interface->options.offloads & OFFLOAD_TX_TSO ? &cut : NULL;
+	struct tcp_run cut = { .packet = NULL }, *run = NULL;
 	bool limited = false, restart = false;
 	struct rte_mbuf *m;
 
 	if (conn->state < TCP_ESTABLISHED || conn->state == TCP_TIME_WAIT)
 		return;
+	if (conn->path.interface->options.offloads & OFFLOAD_TX_TSO)
+		run = &cut;
 	if (conn->send_next && conn->snd_una == nxt)
 		tcp_congestion_restart(conn);
 	if (unlikely(conn->mss < conn->mss_max))
