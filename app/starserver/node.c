@@ -130,7 +130,9 @@ static void fill_net_options(const struct node *node, struct shard *shard, const
 		interface->mtu = node->ports[i]->mtu;
 		interface->mac = node->ports[i]->mac;
 		interface->vlan = (uint16_t)port->vlan;
-		interface->vlan_insert = node->ports[i]->vlan_insert;
+		interface->offloads = node->ports[i]->offloads;
+		interface->tso_bytes = node->ports[i]->tso_bytes;
+		interface->tso_segments = node->ports[i]->tso_segments;
 		interface->addresses_count = port->addresses_count;
 		for (unsigned j = 0; j < port->addresses_count; j++) {
 			interface->addresses[j].address = parse_address(port->addresses[j].host);
@@ -255,6 +257,19 @@ static int start_reactors(struct node *node, struct star_error *err)
 	return status;
 }
 
+static void tell_port(const struct port *port)
+{
+	char offloads[256] = "";
+	size_t used = 0;
+
+	for (unsigned i = 0; port_offload_text(i) && used < sizeof(offloads); i++)
+		if (port->offloads >> i & 1)
+			used += (size_t)snprintf(offloads + used, sizeof(offloads) - used, "%s%s", used ? ", " : "",
+						 port_offload_text(i));
+	log_info("port %s: flows reach their reactors by %s; offloads: %s", port->name, port_steers_text(port->steers),
+		 used ? offloads : "none");
+}
+
 int node_start(struct node *node, const struct config *config, struct star_error *err)
 {
 	const uint64_t mempools = config->reactors * port_mempool_bytes(config->mbufs, largest_mtu(config));
@@ -279,8 +294,7 @@ int node_start(struct node *node, const struct config *config, struct star_error
 	if (status == 0)
 		status = start_reactors(node, err);
 	for (unsigned i = 0; status == 0 && i < node->ports_count; i++)
-		log_info("port %s: flows reach their reactors by %s", node->ports[i]->name,
-			 port_steers_text(node->ports[i]->steers));
+		tell_port(node->ports[i]);
 	return status;
 }
 

@@ -14,6 +14,16 @@ static json_t *addresses_json(const struct config_port *port)
 	return addresses;
 }
 
+static json_t *offloads_json(const struct port *port)
+{
+	json_t *offloads = json_array();
+
+	for (unsigned i = 0; port_offload_text(i); i++)
+		if (port->offloads >> i & 1)
+			json_array_append_new(offloads, json_string(port_offload_text(i)));
+	return offloads;
+}
+
 static json_t *ports_json(const struct node *node)
 {
 	json_t *ports = json_array();
@@ -23,11 +33,12 @@ static json_t *ports_json(const struct node *node)
 		char mac[RTE_ETHER_ADDR_FMT_SIZE];
 
 		rte_ether_format_addr(mac, sizeof(mac), &port->mac);
-		json_array_append_new(ports, json_pack("{s:s, s:s, s:s, s:s, s:o, s:i, s:i}", "name", port->name,
+		json_array_append_new(ports, json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:i}", "name", port->name,
 						       "steering", port_steers_text(port->steers), "interface",
 						       node->config->ports[i].interface, "mac", mac, "addresses",
-						       addresses_json(&node->config->ports[i]), "vlan",
-						       (int)node->config->ports[i].vlan, "mtu", (int)port->mtu));
+						       addresses_json(&node->config->ports[i]), "offloads",
+						       offloads_json(port), "vlan", (int)node->config->ports[i].vlan,
+						       "mtu", (int)port->mtu));
 	}
 	return ports;
 }

@@ -47,9 +47,9 @@ static inline uint16_t checksum_fold(uint64_t sum)
 	return (uint16_t)sum;
 }
 
-/* The sum of the pseudo header (RFC 9293, 3.1; RFC 8200, 8.1) and of a TCP segment or UDP datagram; 0xffff where its checksum holds. */
-static inline uint16_t checksum_transport(const struct net_address *from, const struct net_address *to,
-					  uint8_t protocol, const void *data, uint16_t bytes)
+/* The sum, not folded, of the pseudo header (RFC 9293, 3.1; RFC 8200, 8.1) of so many bytes. */
+static inline uint64_t checksum_pseudo(const struct net_address *from, const struct net_address *to, uint8_t protocol,
+				       uint16_t bytes)
 {
 	uint64_t sum = (uint64_t)rte_cpu_to_be_16(protocol) + rte_cpu_to_be_16(bytes);
 
@@ -58,7 +58,14 @@ static inline uint16_t checksum_transport(const struct net_address *from, const 
 	else
 		for (int i = 0; i < 4; i++)
 			sum += (uint64_t)from->words[i] + to->words[i];
-	return checksum_fold(checksum_add(sum, data, bytes));
+	return sum;
+}
+
+/* The sum of the pseudo header and of a TCP segment or UDP datagram; 0xffff where its checksum holds. */
+static inline uint16_t checksum_transport(const struct net_address *from, const struct net_address *to,
+					  uint8_t protocol, const void *data, uint16_t bytes)
+{
+	return checksum_fold(checksum_add(checksum_pseudo(from, to, protocol, bytes), data, bytes));
 }
 
 #endif

@@ -247,6 +247,39 @@ static inline bool net_checksum_holds(const struct net_packet *p, const void *da
 	return checksum_transport(&p->from, &p->to, p->protocol, data, bytes) == 0xffff;
 }
 
+/* The same of what came in m, for whose checksum the port may have looked. RTE_MBUF_F_RX_L4_CKSUM_NONE says that the data is
+ * whole and the checksum was never filled in: between guests of one machine. */
+static inline bool net_checksum_seen_holds(const struct net_packet *p, const struct rte_mbuf *m, const void *data,
+					   uint16_t bytes)
+{
+	const uint64_t seen = m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
+
+	if (seen != RTE_MBUF_F_RX_L4_CKSUM_UNKNOWN && p->interface->options.offloads & OFFLOAD_RX_CHECKSUM)
+		return seen != RTE_MBUF_F_RX_L4_CKSUM_BAD;
+	return net_checksum_holds(p, data, bytes);
+}
+
+/* output.c: where a port that fills in a checksum goes on. */
+uint16_t net_leave_checksum(const struct net_path *path, struct rte_mbuf *m, uint8_t protocol, uint8_t header);
+
+/* What to write into the checksum, which is 0, of m's data, a TCP segment or UDP datagram: it, or where a port that fills it in
+ * goes on. header: bytes of TCP's or UDP's own. */
+static inline uint16_t net_checksum_to_send(const struct net_path *path, struct rte_mbuf *m, uint8_t protocol,
+					    uint8_t header)
+{
+	const uint32_t whose = protocol == IPPROTO_TCP ? OFFLOAD_TX_TCP_CHECKSUM : OFFLOAD_TX_UDP_CHECKSUM;
+	uint64_t sum;
+
+	if (path->interface->options.offloads & whose)
+		return net_leave_checksum(path, m, protocol, header);
+	sum = checksum_pseudo(&path->local, &path->remote, protocol, (uint16_t)rte_pktmbuf_pkt_len(m));
+	sum = checksum_add(sum, rte_pktmbuf_mtod(m, const void *), rte_pktmbuf_data_len(m));
+	for (unsigned left = m->nb_segs; unlikely(--left);
+	     sum = checksum_add(sum, rte_pktmbuf_mtod(m, const void *), rte_pktmbuf_data_len(m)))
+		m = m->next; /* what stands before is of even length */
+	return (uint16_t)~checksum_fold(sum);
+}
+
 /* pressure.c: looks how many mbufs are left */
 void net_watch_pool(struct net *net);
 

@@ -18,8 +18,18 @@ static bool options_fine(const uint8_t *option, unsigned bytes)
 	return true;
 }
 
+static bool checksum_holds(const struct net_interface *interface, const struct rte_mbuf *m,
+			   const struct rte_ipv4_hdr *ip, uint16_t header)
+{
+	const uint64_t seen = m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK;
+
+	if (seen != RTE_MBUF_F_RX_IP_CKSUM_UNKNOWN && interface->options.offloads & OFFLOAD_RX_CHECKSUM)
+		return seen != RTE_MBUF_F_RX_IP_CKSUM_BAD;
+	return checksum_fold(checksum_add(0, ip, header)) == 0xffff;
+}
+
 /* Checks the header and cuts off Ethernet's padding; false: it is counted. */
-static bool check(struct net *net, struct rte_mbuf *m)
+static bool check(struct net *net, const struct net_interface *interface, struct rte_mbuf *m)
 {
 	const struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod(m, const struct rte_ipv4_hdr *);
 	const uint16_t have = rte_pktmbuf_data_len(m);
@@ -35,7 +45,7 @@ static bool check(struct net *net, struct rte_mbuf *m)
 		net->counters.ip_bad_header++;
 		return false;
 	}
-	if (checksum_fold(checksum_add(0, ip, header)) != 0xffff) {
+	if (!checksum_holds(interface, m, ip, header)) {
 		net->counters.ip_bad_checksum++;
 		return false;
 	}
@@ -52,7 +62,7 @@ void ip4_input(struct net *net, struct net_interface *interface, struct rte_mbuf
 	const struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod(m, const struct rte_ipv4_hdr *);
 	struct net_packet p;
 
-	if (!check(net, m)) {
+	if (!check(net, interface, m)) {
 		rte_pktmbuf_free(m);
 		return;
 	}

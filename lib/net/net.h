@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/offload.h"
 #include "base/wheel.h"
 #include "net/address.h"
 #include "star_error.h"
@@ -72,6 +73,7 @@ enum net_limits {
 	X(udp_no_port, "UdpNoPorts", "dropped: no such UDP port") \
 	X(tcp_in, "TcpInSegs", "TCP segments received") \
 	X(tcp_out, "TcpOutSegs", "TCP segments sent") \
+	X(tcp_cut, "NetTcpOutCut", "of these, left to the port to cut from a larger frame") \
 	X(tcp_bad_checksum, "TcpInCsumErrors", "dropped: TCP checksum") \
 	X(tcp_bad_header, "TcpInErrs", "dropped: TCP header length") \
 	X(tcp_bad_option, "NetTcpBadOption", "dropped: malformed TCP options") \
@@ -128,10 +130,12 @@ struct net_counters {
 };
 
 struct net_interface_options {
-	uint16_t port;	  /* DPDK's id: frames come in and go out with mbuf->port set to it */
-	uint16_t mtu;	  /* of IP packets; with IPv6 at least 1280 */
-	uint16_t vlan;	  /* 802.1Q id of all its frames; 0: untagged */
-	bool vlan_insert; /* the port puts the tag in, by mbuf->vlan_tci. One that strips it says so in the mbuf. */
+	uint16_t port;	       /* DPDK's id: frames come in and go out with mbuf->port set to it */
+	uint16_t mtu;	       /* of IP packets; with IPv6 at least 1280 */
+	uint16_t vlan;	       /* 802.1Q id of all its frames; 0: untagged */
+	uint32_t offloads;     /* enum offload: what the port does, asked by the mbuf's flags as DPDK defines them */
+	uint16_t tso_bytes;    /* with OFFLOAD_TX_TSO: of the longest frame that the port cuts, */
+	uint16_t tso_segments; /* and the most mbufs of its chain */
 	struct rte_ether_addr mac;
 	unsigned addresses_count;
 	struct net_interface_address {

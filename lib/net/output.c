@@ -4,6 +4,9 @@
 
 enum { FRAGMENT_UNIT = 8 };
 
+/* Flags by which a port is to work on a packet, and has to know its headers' lengths. */
+#define LEFT_TO_PORT (RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_TCP_SEG)
+
 struct rte_mbuf *net_alloc(struct net *net)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(net->pool);
@@ -102,6 +105,16 @@ bool net_path_find(struct net *net, const struct net_address *to, const struct n
 	return true;
 }
 
+/* The sum of the pseudo header; without the length, which is not yet known, of segments to be cut (rte_ipv4_phdr_cksum). */
+uint16_t net_leave_checksum(const struct net_path *path, struct rte_mbuf *m, uint8_t protocol, uint8_t header)
+{
+	const uint16_t bytes = m->ol_flags & RTE_MBUF_F_TX_TCP_SEG ? 0 : (uint16_t)rte_pktmbuf_pkt_len(m);
+
+	m->ol_flags |= protocol == IPPROTO_TCP ? RTE_MBUF_F_TX_TCP_CKSUM : RTE_MBUF_F_TX_UDP_CKSUM;
+	m->l4_len = header;
+	return checksum_fold(checksum_pseudo(&path->local, &path->remote, protocol, bytes));
+}
+
 void net_transmit(struct net *net, struct rte_mbuf *frame)
 {
 	if (unlikely(net->output_tail - net->output_head == NET_OUTPUT_MAX)) {
@@ -115,7 +128,7 @@ struct rte_ether_hdr *net_put_ethernet(struct net_interface *interface, struct r
 {
 	struct rte_ether_hdr *eth;
 
-	if (unlikely(interface->options.vlan && !interface->options.vlan_insert)) {
+	if (unlikely(interface->options.vlan && !(interface->options.offloads & OFFLOAD_TX_VLAN))) {
 		struct rte_vlan_hdr *tag = (struct rte_vlan_hdr *)rte_pktmbuf_prepend(packet, sizeof(*tag));
 
 		tag->vlan_tci = rte_cpu_to_be_16(interface->options.vlan);
@@ -128,8 +141,29 @@ struct rte_ether_hdr *net_put_ethernet(struct net_interface *interface, struct r
 	eth = (struct rte_ether_hdr *)rte_pktmbuf_prepend(packet, sizeof(*eth));
 	eth->src_addr = interface->options.mac;
 	eth->ether_type = type;
+	if (unlikely(packet->ol_flags & LEFT_TO_PORT))
+		packet->l2_len =
+			sizeof(*eth) + (type == RTE_BE16(RTE_ETHER_TYPE_VLAN) ? sizeof(struct rte_vlan_hdr) : 0);
 	packet->port = interface->options.port;
 	return eth;
+}
+
+static uint16_t ipv4_checksum(const struct rte_ipv4_hdr *ip)
+{
+	return (uint16_t)~checksum_fold(checksum_add(0, ip, sizeof(*ip)));
+}
+
+/* The same for a port that fills in some checksum. */
+static void leave_ipv4(const struct net_path *path, struct rte_mbuf *packet, struct rte_ipv4_hdr *ip)
+{
+	if (path->interface->options.offloads & OFFLOAD_TX_IP4_CHECKSUM || packet->ol_flags & RTE_MBUF_F_TX_TCP_SEG)
+		packet->ol_flags |= RTE_MBUF_F_TX_IP_CKSUM;
+	else
+		ip->hdr_checksum = ipv4_checksum(ip);
+	if (packet->ol_flags & LEFT_TO_PORT) {
+		packet->ol_flags |= RTE_MBUF_F_TX_IPV4;
+		packet->l3_len = sizeof(*ip);
+	}
 }
 
 static void put_ipv4(const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol, uint8_t tos, uint16_t id,
@@ -147,7 +181,10 @@ static void put_ipv4(const struct net_path *path, struct rte_mbuf *packet, uint8
 	ip->hdr_checksum = 0;
 	ip->src_addr = net_address_to_v4(&path->local);
 	ip->dst_addr = net_address_to_v4(&path->remote);
-	ip->hdr_checksum = (uint16_t)~checksum_fold(checksum_add(0, ip, sizeof(*ip)));
+	if (path->interface->options.offloads & OFFLOAD_TX_CHECKSUMS)
+		leave_ipv4(path, packet, ip);
+	else
+		ip->hdr_checksum = ipv4_checksum(ip);
 }
 
 static void put_ipv6(const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol, uint8_t tos,
@@ -162,6 +199,10 @@ static void put_ipv6(const struct net_path *path, struct rte_mbuf *packet, uint8
 	ip->hop_limits = hop_limit;
 	memcpy(ip->src_addr, path->local.bytes, sizeof(ip->src_addr));
 	memcpy(ip->dst_addr, path->remote.bytes, sizeof(ip->dst_addr));
+	if (packet->ol_flags & LEFT_TO_PORT) {
+		packet->ol_flags |= RTE_MBUF_F_TX_IPV6;
+		packet->l3_len = sizeof(*ip);
+	}
 }
 
 /* packet's data starts with the IP header. */
@@ -230,7 +271,8 @@ static void send_fragments(struct net *net, const struct net_path *path, struct 
 
 void net_send(struct net *net, const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol, uint8_t tos)
 {
-	if (unlikely(rte_pktmbuf_pkt_len(packet) + net_path_header(path) > path->mtu)) {
+	if (unlikely(rte_pktmbuf_pkt_len(packet) + net_path_header(path) > path->mtu) &&
+	    !(packet->ol_flags & RTE_MBUF_F_TX_TCP_SEG)) {
 		send_fragments(net, path, packet, protocol, tos);
 		return;
 	}

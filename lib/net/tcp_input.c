@@ -31,7 +31,7 @@ static bool parse(struct net *net, struct rte_mbuf *m, const struct net_packet *
 		net->counters.tcp_bad_header++;
 		return false;
 	}
-	if (!net_checksum_holds(packet, tcp, have)) {
+	if (!net_checksum_seen_holds(packet, m, tcp, have)) {
 		net->counters.tcp_bad_checksum++;
 		return false;
 	}

@@ -13,8 +13,7 @@ static void finish(struct net *net, const struct net_path *path, struct rte_mbuf
 	struct rte_tcp_hdr *tcp = rte_pktmbuf_mtod(segment, struct rte_tcp_hdr *);
 
 	tcp->cksum = 0;
-	tcp->cksum = (uint16_t)~checksum_transport(&path->local, &path->remote, IPPROTO_TCP, tcp,
-						   rte_pktmbuf_data_len(segment));
+	tcp->cksum = net_checksum_to_send(path, segment, IPPROTO_TCP, (uint8_t)(tcp->data_off >> 4 << 2));
 	net->counters.tcp_out++;
 	net_send(net, path, segment, IPPROTO_TCP, tos);
 }
@@ -27,12 +26,14 @@ static unsigned options_room(const struct tcp_conn *conn, uint32_t payload)
 	return RTE_MIN(most - payload, (unsigned)TCP_OPTIONS_MAX);
 }
 
-/* Puts a header before packet's data, which is the segment's payload, and sends it; owns it. */
-static void send_segment(struct tcp_conn *conn, struct rte_mbuf *packet, uint8_t flags, uint32_t seq, uint8_t tos)
+/* Puts a header before packet's data, which is the payload of one segment, or of several that the port cuts: then of step bytes
+ * each but for the last. Sends it, and owns it. */
+static void send_segments(struct tcp_conn *conn, struct rte_mbuf *packet, uint32_t step, uint8_t flags, uint32_t seq,
+			  uint8_t tos)
 {
 	uint8_t options[TCP_OPTIONS_MAX];
 	const uint32_t payload = rte_pktmbuf_pkt_len(packet);
-	const unsigned options_bytes = tcp_options_put(conn, flags, options_room(conn, payload), options);
+	const unsigned options_bytes = tcp_options_put(conn, flags, options_room(conn, step), options);
 	struct rte_tcp_hdr *tcp =
 		(struct rte_tcp_hdr *)rte_pktmbuf_prepend(packet, (uint16_t)(sizeof(*tcp) + options_bytes));
 
@@ -48,6 +49,11 @@ static void send_segment(struct tcp_conn *conn, struct rte_mbuf *packet, uint8_t
 	if (flags & RTE_TCP_ACK_FLAG)
 		tcp_ack_sent(conn, payload);
 	finish(conn->net, &conn->path, packet, tos);
+}
+
+static void send_segment(struct tcp_conn *conn, struct rte_mbuf *packet, uint8_t flags, uint32_t seq, uint8_t tos)
+{
+	send_segments(conn, packet, rte_pktmbuf_pkt_len(packet), flags, seq, tos);
 }
 
 /* A segment without payload; false: there is no mbuf for it, which is counted. The timers try again. */
@@ -135,15 +141,43 @@ struct rte_mbuf *tcp_copy_payload(struct net *net, struct rte_mbuf *m)
 	return copy;
 }
 
-/* The packet that a segment of the queue leaves in: a second reference to its mbuf, or a copy while the driver still holds the
- * one before. After a partial ACK the payload may begin anywhere: headers before it need their alignment. */
+/* An mbuf for the headers, and behind it one that refers to m's payload: whoever holds m goes on reading it as it is. */
+static struct rte_mbuf *refer_to_payload(struct net *net, struct rte_mbuf *m)
+{
+	const struct net_priv *p = net_priv(m);
+	struct rte_mbuf *packet = net_alloc(net), *part = packet ? net_alloc(net) : NULL;
+
+	if (!part) {
+		rte_pktmbuf_free(packet);
+		return NULL;
+	}
+	rte_pktmbuf_attach(part, m);
+	part->ol_flags = RTE_MBUF_F_INDIRECT;
+	part->data_off = p->payload_off;
+	part->data_len = p->payload_len;
+	part->pkt_len = p->payload_len;
+	packet->next = part;
+	packet->nb_segs = 2;
+	packet->pkt_len = p->payload_len;
+	return packet;
+}
+
+/* The packet that a segment of the queue leaves in: a second reference to its mbuf, with the headers before the payload. Not
+ * while the driver still holds the one before; and after a partial ACK the payload may begin anywhere, but headers need their
+ * alignment: then the headers have an mbuf of their own, or where the port takes no chains, the payload is copied. */
 static struct rte_mbuf *packet_of(struct tcp_conn *conn, struct rte_mbuf *m)
 {
+	const uint32_t offloads = conn->path.interface->options.offloads;
 	const struct net_priv *p = net_priv(m);
 
 	if (unlikely(rte_mbuf_refcnt_read(m) != 1 || p->payload_off % sizeof(uint32_t)))
-		return tcp_copy_payload(conn->net, m);
+		return offloads & OFFLOAD_TX_SEGMENTS ? refer_to_payload(conn->net, m) : tcp_copy_payload(conn->net, m);
 	rte_mbuf_refcnt_update(m, 1);
+	if (offloads) { /* what the time before has left: who frees a chain does not undo it where we hold a reference */
+		m->ol_flags = 0;
+		m->next = NULL;
+		m->nb_segs = 1;
+	}
 	m->data_off = p->payload_off;
 	m->data_len = p->payload_len;
 	m->pkt_len = p->payload_len;
@@ -175,7 +209,75 @@ static bool ends_burst(const struct tcp_conn *conn, const struct net_priv *p)
 		seq_lt(conn->snd_una + conn->snd_wnd, next->seq + bytes));
 }
 
-bool tcp_transmit(struct tcp_conn *conn, struct rte_mbuf *m)
+/*
+ * New segments that leave as one frame, for the port to cut apart: all of step bytes but for the last. Their headers are made
+ * from that of the first: numbers count up, PSH and FIN stand in the last alone. What else may differ from one to the next
+ * (CWR, SACK blocks as they fit beside the payload) keeps them apart.
+ */
+struct tcp_run {
+	struct rte_mbuf *packet, *last; /* NULL: none has begun */
+	uint32_t seq, step;
+	uint8_t flags, tos;
+};
+
+static void run_send(struct tcp_conn *conn, struct tcp_run *run)
+{
+	struct rte_mbuf *packet = run->packet;
+	const uint32_t more = packet ? packet->nb_segs - 1u : 0;
+
+	if (!packet)
+		return;
+	if (more) {
+		packet->ol_flags |= RTE_MBUF_F_TX_TCP_SEG;
+		packet->tso_segsz = (uint16_t)run->step;
+		conn->net->counters.tcp_out += more;
+		conn->net->counters.tcp_cut += more + 1;
+		conn->segs_out += more;
+	}
+	send_segments(conn, packet, run->step, run->flags, run->seq, run->tos);
+	run->packet = NULL;
+}
+
+/* packet: of new data, with flags; false: it does not go with what has begun. */
+static bool run_join(const struct tcp_conn *conn, struct tcp_run *run, struct rte_mbuf *packet, uint32_t seq,
+		     uint8_t flags, uint8_t tos)
+{
+	const struct net_interface_options *o = &conn->path.interface->options;
+	struct rte_mbuf *first = run->packet;
+
+	if (!first || run->flags != RTE_TCP_ACK_FLAG || flags & RTE_TCP_CWR_FLAG || tos != run->tos ||
+	    run->seq + first->pkt_len != seq || run->last->data_len != run->step || packet->nb_segs != 1 ||
+	    packet->data_len > run->step || first->nb_segs >= o->tso_segments ||
+	    NET_HEADROOM + first->pkt_len + packet->data_len > o->tso_bytes || conn->sacks_count ||
+	    conn->flags & TCP_DSACK_DUE)
+		return false;
+	run->last->next = packet;
+	run->last = packet;
+	first->nb_segs++;
+	first->pkt_len += packet->data_len;
+	run->flags = flags;
+	return true;
+}
+
+/* The same as send_segment, sooner or later: run_send must follow. */
+static void run_put(struct tcp_conn *conn, struct tcp_run *run, struct rte_mbuf *packet, uint8_t flags, uint32_t seq,
+		    uint8_t tos, bool news)
+{
+	if (news && run_join(conn, run, packet, seq, flags, tos))
+		return;
+	run_send(conn, run);
+	*run = (struct tcp_run){ .packet = packet,
+				 .last = packet,
+				 .seq = seq,
+				 .step = rte_pktmbuf_pkt_len(packet),
+				 .flags = flags,
+				 .tos = tos };
+	if (!news || packet->nb_segs != 1)
+		run_send(conn, run);
+}
+
+/* run: of a port that cuts; NULL: it goes at once. */
+static bool transmit(struct tcp_conn *conn, struct rte_mbuf *m, struct tcp_run *run)
 {
 	const bool news = m == conn->send_next;
 	struct net_priv *p = net_priv(m);
@@ -207,8 +309,16 @@ bool tcp_transmit(struct tcp_conn *conn, struct rte_mbuf *m)
 	tcp_queue_sent(conn, m);
 	if (flags & RTE_TCP_FIN_FLAG)
 		conn->snd_nxt = conn->snd_end + 1;
-	send_segment(conn, packet, flags, p->seq, tos);
+	if (run)
+		run_put(conn, run, packet, flags, p->seq, tos, news);
+	else
+		send_segment(conn, packet, flags, p->seq, tos);
 	return true;
+}
+
+bool tcp_transmit(struct tcp_conn *conn, struct rte_mbuf *m)
+{
+	return transmit(conn, m, NULL);
 }
 
 bool tcp_transmit_fin(struct tcp_conn *conn)
@@ -286,24 +396,28 @@ static struct rte_mbuf *next_segment(struct tcp_conn *conn, bool *limited)
 void tcp_output(struct tcp_conn *conn)
 {
 	const uint32_t nxt = conn->snd_nxt;
+	struct tcp_run cut = { .packet = NULL }, *run = NULL;
 	bool limited = false, restart = false;
 	struct rte_mbuf *m;
 
 	if (conn->state < TCP_ESTABLISHED || conn->state == TCP_TIME_WAIT)
 		return;
+	if (conn->path.interface->options.offloads & OFFLOAD_TX_TSO)
+		run = &cut;
 	if (conn->send_next && conn->snd_una == nxt)
 		tcp_congestion_restart(conn);
 	if (unlikely(conn->mss < conn->mss_max))
 		tcp_mtu_return(conn);
 	while ((m = next_segment(conn, &limited))) {
-		if (net_room(conn->net) == 0) {
+		if (net_room(conn->net) <= (cut.packet ? 1 : 0)) {
 			conn->flags |= TCP_OUTPUT; /* goes on when net_output has made room */
 			break;
 		}
 		restart |= m == conn->send_head && m != conn->send_next;
-		if (!tcp_transmit(conn, m))
+		if (!transmit(conn, m, run))
 			break;
 	}
+	run_send(conn, &cut);
 	if (!conn->send_next && conn->flags & TCP_FIN_QUEUED && conn->snd_nxt == conn->snd_end)
 		tcp_transmit_fin(conn);
 	if (!(conn->flags & TCP_OUTPUT))

@@ -18,7 +18,7 @@ static uint16_t check(const struct rte_mbuf *m, const struct net_packet *packet)
 		return 0;
 	if (udp->dgram_cksum == 0) /* only IPv4 may go without */
 		return net_address_is_v4(&packet->from) ? bytes : 0;
-	return net_checksum_holds(packet, udp, bytes) ? bytes : 0;
+	return net_checksum_seen_holds(packet, m, udp, bytes) ? bytes : 0;
 }
 
 void udp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet)
@@ -81,8 +81,7 @@ int net_udp_send(struct net *net, const struct net_udp_address *address, const v
 	udp->dst_port = rte_cpu_to_be_16(address->remote_port);
 	udp->dgram_len = rte_cpu_to_be_16(bytes + sizeof(*udp));
 	udp->dgram_cksum = 0;
-	udp->dgram_cksum =
-		(uint16_t)~checksum_transport(&path.local, &path.remote, IPPROTO_UDP, udp, bytes + sizeof(*udp));
+	udp->dgram_cksum = net_checksum_to_send(&path, m, IPPROTO_UDP, sizeof(*udp));
 	if (udp->dgram_cksum == 0)
 		udp->dgram_cksum = 0xffff; /* 0 means none (RFC 768) */
 	net->counters.udp_out++;

@@ -40,6 +40,9 @@ uint32_t port_frame_bytes(uint32_t mtu);
 
 /* Has an empty mempool keep what is free in a LIFO (lifo.c); DPDK's return value. */
 int port_lifo(struct rte_mempool *pool);
+/* Fills port->offloads and their limits, and what conf says of them; of a port that has none yet. */
+void port_choose_offloads(struct port *port, const struct config_port *config, const struct rte_eth_dev_info *info,
+			  struct rte_eth_conf *conf);
 
 /* Fills port->steers and ->steering: of a port that has been started. */
 void port_steer(struct port *port, uint16_t data_port);

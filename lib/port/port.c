@@ -125,11 +125,6 @@ static void fill_conf(struct rte_eth_conf *conf, const struct rte_eth_dev_info *
 	memset(conf, 0, sizeof(*conf));
 	conf->rxmode.mtu = kernel && config->mtu > RTE_ETHER_MTU ? RTE_ETHER_MTU : config->mtu;
 	conf->intr_conf.rxq = port_is_pci(config);
-	if (config->vlan)
-		conf->rxmode.offloads |= info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
-	/* The virtual drivers put the tag in by software, and refuse mbufs that TCP keeps for retransmission. */
-	if (config->vlan && port_is_pci(config))
-		conf->txmode.offloads |= info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_VLAN_INSERT;
 	if (port->queues > 1 && info->flow_type_rss_offloads) {
 		conf->rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 		conf->rx_adv_conf.rss_conf.rss_hf =
@@ -154,7 +149,7 @@ static int start(struct port *port, const struct config_port *config, struct rte
 	if (info.max_rx_queues < port->queues || info.max_tx_queues < port->queues)
 		return -ERANGE;
 	fill_conf(&conf, &info, port, config);
-	port->vlan_insert = conf.txmode.offloads & RTE_ETH_TX_OFFLOAD_VLAN_INSERT;
+	port_choose_offloads(port, config, &info, &conf);
 	*step = "be configured";
 	ret = rte_eth_dev_configure(port->id, port->queues, port->queues, &conf);
 	if (!ret)

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/offload.h"
 #include "base/steering.h"
 #include "config/config.h"
 #include "star_error.h"
@@ -60,13 +61,18 @@ struct port {
 	uint16_t mtu;
 	struct rte_ether_addr mac;
 	char name[RTE_ETH_NAME_MAX_LEN];
-	bool rx_interrupts; /* wait_fds are the driver's interrupts, and not sockets */
-	bool vlan_insert;   /* puts the tag of mbuf->vlan_tci in; one that takes tags off says so in the mbuf */
-	int groups_fd;	    /* the member of IPv6's multicast groups, or -1 */
+	bool rx_interrupts;    /* wait_fds are the driver's interrupts, and not sockets */
+	uint32_t offloads;     /* enum offload: those that are on */
+	uint16_t tso_bytes;    /* of TX_TSO: the longest frame to be cut, */
+	uint16_t tso_segments; /* and the most mbufs of its chain */
+	int groups_fd;	       /* the member of IPv6's multicast groups, or -1 */
 	enum port_steers steers;
 	struct steering steering;      /* of PORT_SOURCE_PORTS */
 	int wait_fds[PORT_QUEUES_MAX]; /* readable when the queue has packets; -1 where the driver cannot tell */
 };
+
+/* The name of the offload of bit i; NULL: there is none. */
+const char *port_offload_text(unsigned i);
 
 /* Opens a port with a queue pair for each of `queues` mempools (one a reactor), starts it, finds what its queues can be
  * waited on with, and steers flows to data_port + queue (0: the port has no data ports) as well as the NIC can. NULL with a sentence and the command that mends it (interface missing, busy, no root). */
@@ -79,9 +85,12 @@ static inline uint16_t port_receive(const struct port *port, uint16_t queue, str
 	return rte_eth_rx_burst(port->id, queue, mbufs, n);
 }
 
-/* Sends what it can; the rest is freed by the caller, and counted. */
+/* Sends what it can; the rest is freed by the caller, and counted. A driver may want to look at frames first that leave it
+ * something to do (rte_eth_tx_prepare: each its own way to begin a checksum). */
 static inline uint16_t port_send(const struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
 {
+	if (port->offloads & (OFFLOAD_TX_CHECKSUMS | OFFLOAD_TX_VLAN))
+		n = rte_eth_tx_prepare(port->id, queue, mbufs, n);
 	return rte_eth_tx_burst(port->id, queue, mbufs, n);
 }
 

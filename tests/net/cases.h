@@ -214,8 +214,19 @@ void icmp_ends_opens_only(void);
 	X(dctcp_reduces_by_the_share_of_marks) \
 	X(the_algorithm_is_a_choice_of_the_stack_and_of_the_connection)
 
+/* offloads.c */
+#define OFFLOAD_CASES(X) \
+	X(the_same_bytes_with_offloads_as_without) \
+	X(each_offload_stands_alone) \
+	X(checksums_are_looked_at_once) \
+	X(an_odd_rest_is_sent_again_by_reference) \
+	X(a_chain_without_an_mbuf_waits) \
+	X(fragments_are_looked_at_together) \
+	X(checksums_that_were_never_filled_in_do_no_harm)
+
 #define X(name) void name(void);
 SENDER_CASES(X)
+OFFLOAD_CASES(X)
 #undef X
 
 /* cookies.c */

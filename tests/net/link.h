@@ -11,7 +11,7 @@
 #include "net/net.h"
 #include "net/tcp.h"
 
-enum { LINK_QUEUE_MAX = 8192, LINK_MBUFS = 16384 };
+enum { LINK_QUEUE_MAX = 8192, LINK_MBUFS = 16384, LINK_KEPT_MAX = 64 };
 
 struct link_frame {
 	uint64_t at_ns, order;
@@ -38,6 +38,14 @@ struct link {
 		uint32_t longest_bytes;
 		uint64_t dropped, marked;
 	} bottleneck[2];
+	/* the ports (emulate.h): enum offload, and how many frames one keeps before it frees them, as a NIC's ring does */
+	uint32_t offloads[2];
+	unsigned keeps[2];
+	bool partial; /* checksums that the sender leaves to its port are never filled in, as between guests of one machine */
+	struct rte_mbuf *kept[2][LINK_KEPT_MAX];
+	uint64_t kept_count[2];
+	uint64_t
+		did[8]; /* how often, by enum offload's bits; TX_SEGMENTS: payloads by reference behind their headers */
 	/* sees every frame that is sent; may be NULL; true swallows it */
 	bool (*tap)(struct link *link, int from, struct rte_mbuf *m);
 	void *tap_ctx;

@@ -211,7 +211,7 @@ const struct unit_case unit_cases[] = {
 	{ "many_connections_come_work_idle_and_go", many_connections_come_work_idle_and_go },
 	{ "an_idle_connection_takes_a_bounded_memory", an_idle_connection_takes_a_bounded_memory },
 #define X(name) { #name, name },
-	IP_CASES(X) SENDER_CASES(X)
+	IP_CASES(X) SENDER_CASES(X) OFFLOAD_CASES(X)
 #undef X
 		{ "a_syn_is_answered_by_the_options_that_it_offers", a_syn_is_answered_by_the_options_that_it_offers },
 	{ "options_stand_where_everybody_has_them", options_stand_where_everybody_has_them },

@@ -151,6 +151,19 @@ static void choose_link(struct schedule *s)
 	net_link.tap_ctx = s;
 }
 
+/* Half of the ports have offloads, each others. */
+static void choose_ports(const struct schedule *s)
+{
+	for (int side = 0; side < 2; side++) {
+		const uint64_t chosen = hash_mix(2 * s->seed + (uint64_t)side);
+
+		if (chosen & 1)
+			continue;
+		net_link.offloads[side] = chosen >> 1 & UINT8_MAX & ~(uint32_t)(OFFLOAD_TX_VLAN | OFFLOAD_RX_VLAN);
+		net_link.keeps[side] = chosen >> 16 & 1 ? chosen >> 17 & (LINK_KEPT_MAX - 1) : 0;
+	}
+}
+
 static void choose_users(struct schedule *s)
 {
 	struct pair *p = &s->pair;
@@ -159,6 +172,7 @@ static void choose_users(struct schedule *s)
 	pair_init(p, s->seed, prng_below(&s->prng, small ? 3000 : 100000), prng_below(&s->prng, small ? 3000 : 100000));
 	p->client.close_at_end = p->client.shut = !one_in(s, 3);
 	p->server.close_at_end = p->server.shut = !one_in(s, 3);
+	p->client.full = p->server.full = net_link.keeps[0] & 1;
 	p->client.nagle = one_in(s, 4);
 	p->server.nagle = one_in(s, 4);
 	s->lazy = one_in(s, 5);
@@ -190,6 +204,7 @@ static bool run_schedule(uint64_t seed)
 	link_init(&net_link, seed);
 	prng_seed(&s.prng, ~seed);
 	choose_link(&s);
+	choose_ports(&s);
 	a = link_options(&net_link, 0);
 	b = link_options(&net_link, 1);
 	choose_options(&s, &a);

@@ -13,11 +13,12 @@ void stream_pump(struct stream *s)
 	while (s->conn && s->sent < s->send_total &&
 	       tcp_queued(s->conn) < (s->queue_bytes ? s->queue_bytes : 64 * 1024)) {
 		struct rte_mbuf *m = tcp_alloc(s->conn);
-		uint32_t n = RTE_MIN(tcp_mss(s->conn), (uint32_t)(1 + hash_mix(s->sent) % 3000));
+		uint32_t n = s->full ? UINT32_MAX : (uint32_t)(1 + hash_mix(s->sent) % 3000);
 		uint8_t *to;
 
 		if (!m)
 			return;
+		n = RTE_MIN(n, tcp_mss(s->conn));
 		n = (uint32_t)RTE_MIN((uint64_t)n, s->send_total - s->sent);
 		to = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)n);
 		for (uint32_t i = 0; i < n; i++)

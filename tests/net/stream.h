@@ -15,6 +15,7 @@ struct stream {
 	bool close_at_end; /* closes when all is sent */
 	bool shut;	   /* its own direction only, if the peer may still send */
 	bool nagle;
+	bool full;	      /* sends segments of the largest size only */
 	uint32_t queue_bytes; /* that it keeps unacknowledged; 0: 64 KiB */
 	int reason;
 };

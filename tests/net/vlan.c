@@ -40,7 +40,7 @@ void tagged_frames_are_of_their_vlan_only(void)
 		o = link_options(&net_link, 0);
 		link_down(&net_link);
 		o.interfaces[0].vlan = 7;
-		o.interfaces[0].vlan_insert = insert;
+		o.interfaces[0].offloads = insert ? OFFLOAD_TX_VLAN : 0;
 		packets_alone(67, &o);
 		for (size_t i = 0; i < RTE_DIM(cases); i++) {
 			const unsigned before = packets_received;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cases of eal.c. All but the last run in a child. */
+/* The cases of eal.c and virtio.c. All but hugepages_are_used_when_there run in a child. */
 #ifndef TESTS_PORT_CASES_H
 #define TESTS_PORT_CASES_H
 
@@ -12,5 +12,7 @@ void two_gib(void);
 void ordinary_memory(void);
 void last_freed_comes_first(void);
 void hugepages_are_used_when_there(void);
+
+void virtio_offloads(void);
 
 #endif

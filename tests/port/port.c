@@ -534,6 +534,7 @@ CASE(preferred_hugepages_are_done_without, preferred_and_missing)
 CASE(memory_is_not_touched_before_its_use, two_gib)
 CASE(parameter_memory_without_hugepages, ordinary_memory)
 CASE(last_freed_packet_buffer_comes_first, last_freed_comes_first)
+CASE(offloads_of_virtio_are_used, virtio_offloads)
 
 const struct unit_case unit_cases[] = {
 	{ "start_is_quiet_and_leaves_no_trace", start_is_quiet_and_leaves_no_trace },
@@ -559,6 +560,7 @@ const struct unit_case unit_cases[] = {
 	{ "bad_interfaces_are_refused", bad_interfaces_are_refused },
 	{ "bad_devices_are_refused", bad_devices_are_refused },
 	{ "offloads_are_warned_of", offloads_are_warned_of },
+	{ "offloads_of_virtio_are_used", offloads_of_virtio_are_used },
 	{ "sleeping_reactor_is_woken_by_af_packet", sleeping_reactor_is_woken_by_af_packet },
 	{ NULL, NULL },
 };

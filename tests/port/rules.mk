@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-$(eval $(call test,port,port reactor))
+$(eval $(call binary,test,test-port,tests/port,port reactor net,tests/unit.c tests/net/stream.c))

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a network port does in a stack's stead. The stack makes use of what its port has and does the rest by software: the same
+ * bytes on the wire. Pure data.
+ */
+#ifndef BASE_OFFLOAD_H
+#define BASE_OFFLOAD_H
+
+/* X(bit, NAME, its name for people, what the port does) */
+#define OFFLOADS(X) \
+	X(0, TX_IP4_CHECKSUM, "tx-ip4-checksum", "fills in the checksum of IPv4 headers") \
+	X(1, TX_TCP_CHECKSUM, "tx-tcp-checksum", "fills in TCP's checksum") \
+	X(2, TX_UDP_CHECKSUM, "tx-udp-checksum", "fills in UDP's checksum") \
+	X(3, TX_SEGMENTS, "tx-scatter-gather", "takes a frame as a chain of mbufs, some of them by reference") \
+	X(4, TX_TSO, "tx-tcp-segmentation", "cuts a chain of TCP payloads into segments; has the three for TCP, too") \
+	X(5, TX_VLAN, "tx-vlan-insert", "puts the tag of mbuf->vlan_tci in") \
+	X(6, RX_CHECKSUM, "rx-checksum", "says in the mbuf what it found of a frame's checksums, where it looked") \
+	X(7, RX_VLAN, "rx-vlan-strip", "takes the tag off, and says so in the mbuf")
+
+enum offload {
+#define X(bit, NAME, name, text) OFFLOAD_##NAME = 1 << (bit),
+	OFFLOADS(X)
+#undef X
+		OFFLOAD_TX_CHECKSUMS = OFFLOAD_TX_IP4_CHECKSUM | OFFLOAD_TX_TCP_CHECKSUM | OFFLOAD_TX_UDP_CHECKSUM,
+};
+
+#endif
