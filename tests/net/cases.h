@@ -209,6 +209,7 @@ void icmp_ends_opens_only(void);
 	X(a_window_used_in_part_decays) \
 	X(newreno_adds_a_segment_a_round_trip_and_halves) \
 	X(a_loss_at_the_end_of_a_turn_leaves_the_window_in_use) \
+	X(a_recovery_counts_whole_segments) \
 	X(cubic_follows_its_curve) \
 	X(cubic_is_not_slower_than_reno) \
 	X(slow_start_ends_when_round_trips_grow) \

@@ -177,6 +177,29 @@ void a_loss_at_the_end_of_a_turn_leaves_the_window_in_use(void)
 	sender_end();
 }
 
+/* Three segments have arrived, the last of them a short one: three go. */
+void a_recovery_counts_whole_segments(void)
+{
+	const struct script_segment s = {
+		.flags = A, .seq = 1, .ack = 1, .sacks_count = 1, .sacks = { { 1001, 3501 } }
+	};
+
+	sender_begin(NULL, PEER_SACK, 100);
+	script.conn->cwnd = 3 * MSS + 500;
+	script_write(3 * MSS + 500);
+	script_write(10 * MSS);
+	sender_sent_run(1, 3);
+	sender_sent(3001, 500);
+	sender_quiet();
+	script_wait(100);
+	script_in(&s);
+	sender_sent(1, MSS);
+	sender_sent_run(3501, 2);
+	sender_quiet();
+	script_drop();
+	sender_end();
+}
+
 /* RFC 9438, 4.2: cwnd(t) = C (t - K)^3 + W_max, with K = cbrt((W_max - cwnd_epoch) / C). */
 void cubic_follows_its_curve(void)
 {
