@@ -265,6 +265,16 @@ static inline __attribute__((always_inline)) void load_ahead(const struct store_
 		table_load(op->table, row, op->table->row_lines);
 }
 
+/* From an entry's row to the next one's. */
+static int64_t way_to_next(const struct store_push *p, const struct push_op *op, uint32_t number)
+{
+	const struct push_entry *e = &p->entries[op->first + number];
+
+	if (number + 1 == op->keys || e->row == STORE_UNADMITTED || e[1].row == STORE_UNADMITTED)
+		return 0;
+	return table_row(op->table, e[1].row) - table_row(op->table, e->row);
+}
+
 /* Most pushes: gradients of float32 for rows that are worked on where they lie. */
 static bool is_plain(const struct push_op *op, unsigned dtype)
 {
@@ -306,6 +316,7 @@ void store_push_rows(struct store_push *p, struct store_table *table, const void
 		const struct push_entry *e = &p->entries[op->first + op->taken];
 
 		load_ahead(p, op, op->taken + ROWS_AHEAD);
+		op->step.next = way_to_next(p, op, op->taken);
 		if (plain)
 			take_plain(p, op, e, gradients[i]);
 		else
