@@ -46,9 +46,11 @@ static void lay_out(struct store_table *t)
 	const struct object_spec *spec = &t->spec;
 	const uint32_t width = t->wide ? sizeof(double) : sizeof(float);
 	const bool is_long = (uint64_t)spec->dim * width * (1u + t->optim.slots) >= LONG_ROW_BYTES;
-	const uint32_t align = is_long ? TABLE_LINE : dtype_alignment(spec->dtype), slots_align = is_long ? TABLE_LINE : width;
+	const uint32_t align = is_long ? TABLE_LINE : dtype_alignment(spec->dtype),
+		       slots_align = is_long ? TABLE_LINE : width;
 	uint32_t end = sizeof(uint64_t), values_end;
 
+	t->is_long = is_long;
 	t->at.version = take_word(&end, spec->versions || spec->kind == OBJECT_VARIABLE);
 	t->at.rounds = take_word(&end, spec->stochastic);
 	t->at.frequency = take_word(&end, spec->full == FULL_EVICT_LFU);
