@@ -43,6 +43,7 @@ struct optim_terms {
 	double epsilon; /* the same in Adam's family */
 	double keep; /* adamw: share of the weight that its decay leaves; ftrl: 1 / rate; lamb: rate times trust ratio */
 	double scale, factor, l1, l2; /* what prepares the gradient; factor is that of the clip by the row's norm */
+	int64_t next;		      /* optim_step's */
 };
 
 struct optim_kernels {

@@ -167,6 +167,7 @@ static unsigned begin(const struct optim *o, const struct optim_step *step, uint
 {
 	t->rate = step->rate;
 	t->epsilon = o->options.epsilon;
+	t->next = step->next;
 	switch (o->options.kind) {
 	case OPTIM_ADAGRAD_DECAY:
 		return decay_is_due(o, step, words) ? FORMULA_adagrad_decayed : FORMULA_adagrad;

@@ -26,6 +26,7 @@ struct optim_step {
 	float scale;	/* on each gradient: that of a clip by the whole gradient's norm; else 1 */
 	uint64_t step;	/* the worker's training step, from 1; 0: it does not count */
 	uint64_t count; /* of the table, with this push, from 1: for count_per_table */
+	int64_t next; /* bytes from this row to the next one's, whose beginning is then loaded along with this one's end; 0: none */
 };
 
 struct optim_kernels; /* of one SIMD level and one element width */

@@ -19,9 +19,12 @@ static size_t work_bytes(const struct store_table *t)
 	return t->dim * (t->wide ? sizeof(double) : sizeof(float));
 }
 
-/* Of so many gradients one after the other. */
-enum { ROWS_AHEAD = 16 }; /* loaded before their turn */
+enum {
+	ROWS_AHEAD = 16,	/* loaded before their turn */
+	LOOK_BYTES_MAX = 16384, /* of gradients looked at before the first of them is applied */
+};
 
+/* Of so many gradients one after the other. */
 static bool is_finite(const struct store_table *t, const void *gradients, uint32_t count)
 {
 	return t->wide ? optim_finite64(&t->optim, gradients, count * t->dim)
@@ -265,12 +268,39 @@ static inline __attribute__((always_inline)) void load_ahead(const struct store_
 		table_load(op->table, row, op->table->row_lines);
 }
 
-/* Most pushes: gradients of float32 for rows that are worked on where they lie. */
-static bool is_plain(const struct push_op *op, unsigned dtype)
+/* From an entry's row to the next one's. */
+static int64_t way_to_next(const struct store_push *p, const struct push_op *op, uint32_t number)
+{
+	const struct push_entry *e = &p->entries[op->first + number];
+
+	if (number + 1 == op->keys || e->row == STORE_UNADMITTED || e[1].row == STORE_UNADMITTED)
+		return 0;
+	return table_row(op->table, e[1].row) - table_row(op->table, e->row);
+}
+
+/* Of n gradients in the type that is worked in. */
+static bool all_finite(const struct store_table *t, const void *const *gradients, unsigned n)
+{
+	unsigned run;
+
+	for (unsigned i = 0; i < n; i += run) {
+		run = run_length(gradients + i, work_bytes(t), n - i);
+		if (!is_finite(t, gradients[i], run))
+			return false;
+	}
+	return true;
+}
+
+/* Most pushes: finite gradients of float32 for rows that are worked on where they lie. Those that nobody has looked at are
+ * looked at together, if the first-level cache holds them until they are applied. */
+static bool is_plain(const struct push_op *op, const void *const *gradients, unsigned dtype, unsigned n)
 {
 	const struct store_table *t = op->table;
 
-	return t->plain && dtype == STAR_FLOAT32 && t->spec.nonfinite == NONFINITE_REFUSE && !op->summed;
+	if (!t->plain || dtype != STAR_FLOAT32 || op->summed)
+		return false;
+	return t->spec.nonfinite == NONFINITE_REFUSE ||
+	       (n * work_bytes(t) <= LOOK_BYTES_MAX && all_finite(t, gradients, n));
 }
 
 static inline void take_plain(struct store_push *p, struct push_op *op, const struct push_entry *e,
@@ -301,11 +331,12 @@ void store_push_rows(struct store_push *p, struct store_table *table, const void
 		store_push_step(p, table, &(struct store_push_step){ 0 });
 	for (uint32_t i = 0; op->taken == 0 && i < ROWS_AHEAD; i++)
 		load_ahead(p, op, i);
-	plain = is_plain(op, dtype);
+	plain = is_plain(op, gradients, dtype, n);
 	for (unsigned i = 0; i < n; i++, op->taken++) {
 		const struct push_entry *e = &p->entries[op->first + op->taken];
 
 		load_ahead(p, op, op->taken + ROWS_AHEAD);
+		op->step.next = table->is_long ? way_to_next(p, op, op->taken) : 0;
 		if (plain)
 			take_plain(p, op, e, gradients[i]);
 		else

@@ -109,8 +109,9 @@ static inline store_row candidate(const struct store_table *t, const struct inde
 	return row;
 }
 
-/* For each key a row that may be its own, being loaded, or STORE_NO_ROW: in passes, so that all keys' misses overlap. */
-static inline void guess(const struct store_table *t, const uint64_t *keys, unsigned n, unsigned row_lines,
+/* For each key a row that may be its own, being loaded, or STORE_NO_ROW: in passes, so that all keys' misses overlap. making:
+ * those without one will get rows. */
+static inline void guess(const struct store_table *t, const uint64_t *keys, unsigned n, unsigned row_lines, bool making,
 			 uint64_t *hashes, store_row *rows)
 {
 	const struct index_bucket *homes[STORE_BATCH], *others[STORE_BATCH];
@@ -126,7 +127,11 @@ static inline void guess(const struct store_table *t, const uint64_t *keys, unsi
 		const uint8_t tag = index_tag(hashes[i]);
 
 		rows[i] = candidate(t, homes[i], tag, row_lines);
-		if (rows[i] == STORE_NO_ROW && homes[i]->strayed) {
+		if (rows[i] != STORE_NO_ROW)
+			continue;
+		if (making)
+			index_load_to_learn(&t->index, homes[i]);
+		if (homes[i]->strayed) {
 			others[aways] = index_other(homes[i], tag);
 			table_prefetch(others[aways]);
 			away[aways++] = (uint8_t)i;
@@ -230,7 +235,7 @@ unsigned store_find(struct store_table *table, const uint64_t *keys, unsigned n,
 	unsigned missing = 0;
 
 	assert(n <= STORE_BATCH);
-	guess(table, keys, n, table->find_lines, hashes, rows);
+	guess(table, keys, n, table->find_lines, mode != STORE_LOOK && !table->filtered, hashes, rows);
 	if (table->policies)
 		return find_by_policy(table, keys, hashes, n, mode, step, rows);
 	for (unsigned i = 0; i < n; i++) {
@@ -248,7 +253,7 @@ unsigned store_delete(struct store_table *table, const uint64_t *keys, unsigned 
 	unsigned deleted = 0;
 
 	assert(n <= STORE_BATCH);
-	guess(table, keys, n, 1, hashes, rows);
+	guess(table, keys, n, 1, false, hashes, rows);
 	for (unsigned i = 0; i < n; i++) {
 		/* Looked up again: an earlier place may have deleted it, and the row's key may be a link of the free list. */
 		const store_row row = index_find(&table->index, keys[i], hashes[i]);

@@ -15,7 +15,7 @@ enum {
 	 * granted in small directories only; what is refused then is about as rare as the crowd's entries there. */
 	SPARSE_MAX = 8,
 	SPARSE_ENTRIES = 1024,
-	/* Buckets whose rows are being loaded while a split sorts an earlier one. */
+	/* Buckets whose rows are being loaded, if they are needed, while a split sorts an earlier one. */
 	SPLIT_AHEAD = 4,
 	/* Two segments are joined when they have no more entries together: far enough from full that the next few rows do
 	 * not split them again. */
@@ -93,29 +93,49 @@ store_row index_find(const struct store_index *ix, uint64_t key, uint64_t hash)
 	return row;
 }
 
-static void put(struct index_bucket *bucket, unsigned i, uint8_t tag, store_row row, bool away)
+/* What a bucket holds, on its way into another. */
+struct entry {
+	store_row row;
+	uint8_t tag;
+	bool side;
+};
+
+static uint32_t with_bit(uint32_t mask, unsigned i, bool set)
 {
-	bucket->tags[i] = tag;
-	bucket->rows[i] = row;
-	bucket->away = (uint16_t)((bucket->away & ~(1u << i)) | (unsigned)away << i);
+	return ((mask & ~(1u << i)) | (uint32_t)set << i) & INDEX_ALL;
+}
+
+static void put(struct index_bucket *bucket, unsigned i, struct entry e, bool away)
+{
+	bucket->tags[i] = e.tag;
+	bucket->rows[i] = e.row;
+	bucket->away = with_bit(bucket->away, i, away);
+	bucket->side = with_bit(bucket->side, i, e.side);
+}
+
+static void clear(struct index_bucket *bucket, unsigned i)
+{
+	bucket->tags[i] = 0;
+	bucket->away = with_bit(bucket->away, i, false);
 }
 
 /* Moves entry i of a bucket to its other bucket if there is room, and room in the count of those who strayed. */
 static bool move_over(struct index_bucket *bucket, unsigned i)
 {
-	struct index_bucket *other = index_other(bucket, bucket->tags[i]);
+	const struct entry e = { bucket->rows[i], bucket->tags[i], bucket->side >> i & 1 };
+	struct index_bucket *other = index_other(bucket, e.tag);
 	const uint32_t room = index_match(other, 0);
 	const bool home_coming = bucket->away >> i & 1;
 
 	if (!room || (!home_coming && bucket->strayed == INDEX_AWAY_MAX))
 		return false;
-	put(other, (unsigned)__builtin_ctz(room), bucket->tags[i], bucket->rows[i], !home_coming);
+	put(other, (unsigned)__builtin_ctz(room), e, !home_coming);
+	other->known &= bucket->known;
 	if (home_coming)
 		other->strayed--;
 	else
 		bucket->strayed++;
-	bucket->tags[i] = 0;
-	bucket->away &= (uint16_t) ~(1u << i);
+	clear(bucket, i);
 	return true;
 }
 
@@ -131,7 +151,7 @@ static bool relieve(struct index_bucket *bucket, bool twice)
 	return false;
 }
 
-static bool put_into(struct index_bucket *bucket, uint8_t tag, store_row row, bool away, bool relieving)
+static bool put_into(struct index_bucket *bucket, struct entry e, bool away, bool relieving)
 {
 	uint32_t room;
 
@@ -140,19 +160,20 @@ static bool put_into(struct index_bucket *bucket, uint8_t tag, store_row row, bo
 	room = index_match(bucket, 0);
 	if (!room)
 		return false;
-	put(bucket, (unsigned)__builtin_ctz(room), tag, row, away);
+	put(bucket, (unsigned)__builtin_ctz(room), e, away);
 	return true;
 }
 
 /* At home, or in the other bucket, or in the place of an entry that can move to its own other one. */
-static bool place(struct index_bucket *home, uint8_t tag, store_row row)
+static bool place(struct index_bucket *home, struct entry e)
 {
-	struct index_bucket *other = index_other(home, tag);
+	struct index_bucket *other = index_other(home, e.tag);
 
 	for (int relieving = 0; relieving < 2; relieving++) {
-		if (put_into(home, tag, row, false, relieving))
+		if (put_into(home, e, false, relieving))
 			return true;
-		if (home->strayed < INDEX_AWAY_MAX && put_into(other, tag, row, true, relieving)) {
+		/* Relieving may let some more of home's entries stray. */
+		if (home->strayed + INDEX_ENTRIES < INDEX_AWAY_MAX && put_into(other, e, true, relieving)) {
 			home->strayed++;
 			return true;
 		}
@@ -196,7 +217,7 @@ static bool double_directory(struct store_index *ix)
 /* From now on the hashes whose low `depth` bits are those of pattern belong to a segment. */
 static void enter_segment(struct store_index *ix, const struct index_segment *segment, uint64_t pattern, unsigned depth)
 {
-	const uint32_t number = page_number(ix, segment), entries = 1u << ix->depth;
+	const uint32_t number = page_number(ix, segment) | depth << INDEX_PAGE_BITS, entries = 1u << ix->depth;
 
 	for (uint32_t i = (uint32_t)pattern; i < entries; i += 1u << depth) {
 		ix->directory[i] = number;
@@ -205,11 +226,17 @@ static void enter_segment(struct store_index *ix, const struct index_segment *se
 	}
 }
 
-/* Of free entries too: their row numbers are old ones or 0, so what is read for them means nothing but is there. */
-static void prefetch_rows(const struct store_index *ix, const struct index_bucket *bucket)
+/* The sides of a bucket's entries, by their keys. */
+static uint32_t sides_of(const struct store_index *ix, const struct index_bucket *bucket, unsigned depth)
 {
-	for (unsigned i = 0; i < INDEX_ENTRIES; i++)
-		__builtin_prefetch(index_record(ix, bucket->rows[i]));
+	uint32_t side = 0;
+
+	for (uint32_t mask = index_used(bucket); mask; mask &= mask - 1) {
+		const unsigned i = (unsigned)__builtin_ctz(mask);
+
+		side |= (uint32_t)(index_hash(index_key(ix, bucket->rows[i])) >> depth & 1) << i;
+	}
+	return side & INDEX_ALL;
 }
 
 /* Moves the entries whose hash has `bit` to the same places of an empty segment; returns how many. Half of them go, at
@@ -220,22 +247,23 @@ static unsigned sort_out(const struct store_index *ix, struct index_segment *fro
 	unsigned moved = 0;
 
 	for (unsigned b = 0; b < SPLIT_AHEAD; b++)
-		prefetch_rows(ix, &from->buckets[b]);
+		index_load_to_learn(ix, &from->buckets[b]);
 	for (unsigned b = 0; b < INDEX_BUCKETS; b++) {
 		struct index_bucket *source = &from->buckets[b], *target = &to->buckets[b];
-		unsigned go, all = 0;
+		const uint32_t side = source->known ? source->side : sides_of(ix, source, bit);
 
 		if (b + SPLIT_AHEAD < INDEX_BUCKETS)
-			prefetch_rows(ix, &from->buckets[b + SPLIT_AHEAD]);
+			index_load_to_learn(ix, &from->buckets[b + SPLIT_AHEAD]);
 		memcpy(target->rows, source->rows, sizeof(target->rows));
 		for (unsigned i = 0; i < INDEX_ENTRIES; i++) {
-			go = index_hash(index_key(ix, source->rows[i])) >> bit & 1;
+			const unsigned go = side >> i & 1;
+
 			target->tags[i] = (uint8_t)(source->tags[i] & -go);
 			source->tags[i] = (uint8_t)(source->tags[i] & (go - 1));
-			all |= go << i;
 		}
-		target->away = (uint16_t)(source->away & all);
-		source->away = (uint16_t)(source->away & ~all);
+		source->known = 0;
+		target->away = source->away & side;
+		source->away = source->away & ~side & INDEX_ALL;
 		for (uint32_t away = target->away; away; away &= away - 1) {
 			const uint8_t tag = target->tags[__builtin_ctz(away)];
 
@@ -270,7 +298,7 @@ static unsigned count_entries(const struct index_segment *segment)
 static bool split(struct store_index *ix, uint64_t hash)
 {
 	struct index_segment *old = index_segment_of(ix, hash), *new;
-	const unsigned depth = old->buckets[0].depth;
+	const unsigned depth = index_depth(ix, hash);
 	const uint64_t bit = UINT64_C(1) << depth;
 	unsigned moved;
 
@@ -283,7 +311,7 @@ static bool split(struct store_index *ix, uint64_t hash)
 	if (!new)
 		return false;
 	moved = sort_out(ix, old, new, depth);
-	old->buckets[0].depth = new->buckets[0].depth = (uint8_t)(depth + 1);
+	enter_segment(ix, old, hash & (bit - 1), depth + 1);
 	enter_segment(ix, new, (hash & (bit - 1)) | bit, depth + 1);
 	moved += settle(old);
 	settle(new); /* these moved already */
@@ -292,12 +320,23 @@ static bool split(struct store_index *ix, uint64_t hash)
 	return true;
 }
 
+/* At home or elsewhere in its segment; its home learns. */
+static bool enter(const struct store_index *ix, uint64_t hash, store_row row)
+{
+	struct index_bucket *home = index_home(ix, hash);
+	const unsigned depth = index_depth(ix, hash);
+
+	if (!home->known) {
+		home->side = sides_of(ix, home, depth) & INDEX_ALL;
+		home->known = 1;
+	}
+	return place(home, (struct entry){ row, index_tag(hash), hash >> depth & 1 });
+}
+
 bool index_insert(struct store_index *ix, uint64_t hash, store_row row)
 {
-	const uint8_t tag = index_tag(hash);
-
 	/* After a split by random hashes there is room; if not, somebody chose the keys, and one split is enough. */
-	return place(index_home(ix, hash), tag, row) || (split(ix, hash) && place(index_home(ix, hash), tag, row));
+	return enter(ix, hash, row) || (split(ix, hash) && enter(ix, hash, row));
 }
 
 static bool take_from(struct index_bucket *bucket, uint8_t tag, store_row row)
@@ -306,8 +345,7 @@ static bool take_from(struct index_bucket *bucket, uint8_t tag, store_row row)
 		const unsigned i = (unsigned)__builtin_ctz(mask);
 
 		if (bucket->rows[i] == row) {
-			bucket->tags[i] = 0;
-			bucket->away &= (uint16_t) ~(1u << i);
+			clear(bucket, i);
 			return true;
 		}
 	}
@@ -320,13 +358,14 @@ static void take_out(struct index_bucket *home, uint8_t tag, store_row row)
 		const bool taken = take_from(index_other(home, tag), tag, row);
 
 		assert(taken && home->strayed > 0);
-		home->strayed -= taken;
+		if (taken)
+			home->strayed--;
 	}
 }
 
-/* Places the entries of one segment in another as well, whose keys have the same homes there; stops before `limit` of them.
- * Returns how many found a place. */
-static unsigned pour(const struct index_segment *from, struct index_segment *to, unsigned limit, bool back)
+/* Places the entries of one segment, which are of one side, in another as well, whose keys have the same homes there; stops
+ * before `limit` of them. Returns how many found a place. */
+static unsigned pour(const struct index_segment *from, struct index_segment *to, unsigned limit, bool side, bool back)
 {
 	unsigned moved = 0;
 
@@ -343,7 +382,7 @@ static unsigned pour(const struct index_segment *from, struct index_segment *to,
 				return moved;
 			if (back)
 				take_out(new_home, tag, bucket->rows[i]);
-			else if (!place(new_home, tag, bucket->rows[i]))
+			else if (!place(new_home, (struct entry){ bucket->rows[i], tag, side }))
 				return moved;
 			moved++;
 		}
@@ -351,18 +390,28 @@ static unsigned pour(const struct index_segment *from, struct index_segment *to,
 	return moved;
 }
 
+/* All of a segment's entries are of one side, or of sides not known. */
+static void set_sides(struct index_segment *segment, bool known, bool side)
+{
+	for (unsigned b = 0; b < INDEX_BUCKETS; b++) {
+		segment->buckets[b].known = known;
+		segment->buckets[b].side = side ? INDEX_ALL : 0;
+	}
+}
+
 /* Joins the segment of a hash with the one that differs in its last bit. */
 static bool join(struct store_index *ix, uint64_t hash)
 {
 	struct index_segment *to = index_segment_of(ix, hash), *from, *swap;
-	const unsigned depth = to->buckets[0].depth;
+	const unsigned depth = index_depth(ix, hash);
 	const uint64_t bit = depth ? UINT64_C(1) << (depth - 1) : 0;
+	bool side = !(hash & bit); /* of those that are poured */
 	unsigned count, moved;
 
 	if (depth == 0 || 1u << (ix->depth - depth + 1) > JOIN_ENTRIES_MAX)
 		return false;
 	from = index_segment_of(ix, hash ^ bit);
-	if (from->buckets[0].depth != depth)
+	if (index_depth(ix, hash ^ bit) != depth)
 		return false;
 	count = count_entries(from);
 	moved = count_entries(to);
@@ -373,13 +422,15 @@ static bool join(struct store_index *ix, uint64_t hash)
 		from = to;
 		to = swap;
 		count = moved;
+		side = !side;
 	}
-	moved = pour(from, to, count, false);
+	set_sides(to, true, !side);
+	moved = pour(from, to, count, side, false);
 	if (moved < count) { /* which random hashes never see: back as it was */
-		pour(from, to, moved, true);
+		pour(from, to, moved, side, true);
+		set_sides(to, false, false);
 		return false;
 	}
-	to->buckets[0].depth = (uint8_t)(depth - 1);
 	enter_segment(ix, to, hash & (bit - 1), depth - 1);
 	arena_give_page(ix->arena, from, &ix->stats->free_bytes);
 	ix->segments--;
@@ -430,7 +481,7 @@ unsigned index_walk(struct store_index *ix, struct index_walk *w, store_row rows
 	for (unsigned b = 0; b < INDEX_BUCKETS; b++)
 		for (uint32_t mask = index_used(&segment->buckets[b]); mask; mask &= mask - 1)
 			rows[n++] = segment->buckets[b].rows[__builtin_ctz(mask)];
-	w->at = segment_end(w->at, segment->buckets[0].depth);
+	w->at = segment_end(w->at, index_depth(ix, reverse(w->at)));
 	w->over = w->at == 0;
 	return n;
 }

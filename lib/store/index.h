@@ -8,6 +8,10 @@
  * segment that can't place an entry, at some 99 % full, splits in two, which moves the entries of that segment only; two
  * that deletions have left with less than three quarters of a segment together are joined again, and a page comes back.
  *
+ * All segments fill up, and so split, at about the same time. So that this is no pause, a split reads no keys: each entry has
+ * the bit that tells its side. A bucket learns those of the entries that the last split left in it when the next entry comes:
+ * so keys are read again evenly over the time from one wave of splits to the next, and a split only moves entries.
+ *
  * The hash is not the one that partitions are cut by (base/hash.h: hash_key), so a shard's keys spread over the whole
  * directory.
  *
@@ -31,14 +35,17 @@ enum index_shape {
 	INDEX_BUCKETS = 128, /* of a segment */
 	INDEX_SEGMENT_ENTRIES = INDEX_BUCKETS * INDEX_ENTRIES,
 	INDEX_DEPTH_MAX = 26,
-	INDEX_AWAY_MAX = 255,
+	INDEX_AWAY_MAX = 127,
+	INDEX_ALL = (1 << INDEX_ENTRIES) - 1, /* a bit for each entry of a bucket */
+	INDEX_PAGE_BITS = 25,		      /* of a directory's entry: 256 GiB */
 };
 
 struct index_bucket {
-	uint8_t tags[INDEX_ENTRIES]; /* 0: free */
-	uint16_t away;		     /* bit i: entry i is at home in the other bucket */
-	uint8_t strayed;	     /* entries at home here that lie in another bucket */
-	uint8_t depth;		     /* bucket 0: low bits of the hash that all keys of this segment share */
+	uint8_t tags[INDEX_ENTRIES];   /* 0: free */
+	uint32_t away : INDEX_ENTRIES; /* bit i: entry i is at home in the other bucket */
+	uint32_t side : INDEX_ENTRIES; /* bit i: if known, the bit of its hash by which the next split goes */
+	uint32_t strayed : 7;	       /* entries at home here that lie in another bucket */
+	uint32_t known : 1;	       /* that of all entries in it */
 	store_row rows[INDEX_ENTRIES];
 };
 _Static_assert(sizeof(struct index_bucket) == 64, "a bucket is a cache line");
@@ -50,9 +57,10 @@ struct index_segment {
 _Static_assert(sizeof(struct index_segment) == ARENA_PAGE, "a bucket's address xor 64 i stays in its segment");
 
 struct store_index {
-	uint8_t *base;	     /* of the arena */
-	uint32_t *directory; /* 2^depth pages of the arena, by number */
-	uint64_t mask;	     /* 2^depth - 1 */
+	uint8_t *base; /* of the arena */
+	uint32_t *
+		directory; /* 2^depth segments: page of the arena, and the low bits of the hash that all its keys share */
+	uint64_t mask;	   /* 2^depth - 1 */
 	uint8_t depth;
 	uint8_t row_shift; /* log2 of the bytes that a row number counts */
 	uint32_t segments;
@@ -107,7 +115,15 @@ static inline uint8_t index_tag(uint64_t hash)
 
 static inline struct index_segment *index_segment_of(const struct store_index *ix, uint64_t hash)
 {
-	return (struct index_segment *)(ix->base + (uint64_t)ix->directory[hash & ix->mask] * ARENA_PAGE);
+	const uint32_t page = ix->directory[hash & ix->mask] & ((1u << INDEX_PAGE_BITS) - 1);
+
+	return (struct index_segment *)(ix->base + (uint64_t)page * ARENA_PAGE);
+}
+
+/* How many low bits of their hash all keys of a segment share. */
+static inline unsigned index_depth(const struct store_index *ix, uint64_t hash)
+{
+	return ix->directory[hash & ix->mask] >> INDEX_PAGE_BITS;
 }
 
 static inline struct index_bucket *index_home(const struct store_index *ix, uint64_t hash)
@@ -128,14 +144,13 @@ static inline uint32_t index_match(const struct index_bucket *bucket, uint8_t ta
 {
 	const __m128i tags = _mm_load_si128((const __m128i *)bucket);
 
-	return (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8((char)tag))) &
-	       ((1u << INDEX_ENTRIES) - 1);
+	return (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8((char)tag))) & INDEX_ALL;
 }
 
 /* A bit for each entry that is not free. */
 static inline uint32_t index_used(const struct index_bucket *bucket)
 {
-	return ~index_match(bucket, 0) & ((1u << INDEX_ENTRIES) - 1);
+	return ~index_match(bucket, 0) & INDEX_ALL;
 }
 
 static inline void *index_record(const struct store_index *ix, store_row row)
@@ -146,6 +161,14 @@ static inline void *index_record(const struct store_index *ix, store_row row)
 static inline uint64_t index_key(const struct store_index *ix, store_row row)
 {
 	return *(const uint64_t *)index_record(ix, row);
+}
+
+/* Before an entry is added: loads the rows of a bucket that has to learn its entries' sides. Inlined always, as table_prefetch. */
+static inline __attribute__((always_inline)) void index_load_to_learn(const struct store_index *ix,
+								      const struct index_bucket *bucket)
+{
+	for (uint32_t mask = bucket->known ? 0 : index_used(bucket); mask; mask &= mask - 1)
+		__builtin_prefetch(index_record(ix, bucket->rows[__builtin_ctz(mask)]), 0, 2);
 }
 
 #endif

@@ -12,8 +12,9 @@
  *
  * A row lies in one piece: key, what the table's policies keep for it (uint32 each: version, frequency, last use, last step,
  * the optimizer's count), values in the stored type, float32 masters, slots; padded to 8 bytes (to 16, 32 or 64 in an arena
- * over 32, 64 or 128 GiB). Beyond that the index takes 6 to 10.5 bytes a row while a table of more than some ten segments
- * grows. Memory of removed rows is kept for new rows of the same table, pages of the index for anything.
+ * over 32, 64 or 128 GiB). Of rows of 4 KiB and more, values, masters and slots begin cache lines. Beyond that the index takes 6
+ * to 10.5 bytes a row while a table of more than some ten segments grows. Memory of removed rows is kept for new rows of the
+ * same table, pages of the index for anything.
  *
  * A row's first value depends on (seed, table name, key, element) alone (store/initial.h), so neither order nor core count
  * changes it.

@@ -15,6 +15,9 @@ enum {
 	LOAD_LINES_MAX = 8,
 	LONG_LOAD_LINES = 2,
 	ROW_ALIGN = 8,
+	/* Values and slots of rows of so many bytes begin cache lines, which costs few bytes of theirs: a vector that lies in two
+	 * lines costs twice. */
+	LONG_ROW_BYTES = 4096,
 };
 
 /* The cache lines that the first bytes of a row may touch, wherever it begins. */
@@ -42,8 +45,12 @@ static void lay_out(struct store_table *t)
 {
 	const struct object_spec *spec = &t->spec;
 	const uint32_t width = t->wide ? sizeof(double) : sizeof(float);
-	uint32_t end = sizeof(uint64_t), align = dtype_alignment(spec->dtype), values_end;
+	const bool is_long = (uint64_t)spec->dim * width * (1u + t->optim.slots) >= LONG_ROW_BYTES;
+	const uint32_t align = is_long ? TABLE_LINE : dtype_alignment(spec->dtype),
+		       slots_align = is_long ? TABLE_LINE : width;
+	uint32_t end = sizeof(uint64_t), values_end;
 
+	t->is_long = is_long;
 	t->at.version = take_word(&end, spec->versions || spec->kind == OBJECT_VARIABLE);
 	t->at.rounds = take_word(&end, spec->stochastic);
 	t->at.frequency = take_word(&end, spec->full == FULL_EVICT_LFU);
@@ -55,14 +62,14 @@ static void lay_out(struct store_table *t)
 	t->at.values = (uint16_t)end;
 	end += (uint32_t)dtype_row_bytes(spec->dtype, spec->dim);
 	values_end = end;
-	end = (end + width - 1) / width * width;
+	end = (end + slots_align - 1) / slots_align * slots_align;
 	if (spec->master) {
 		t->at.master = end;
-		end += spec->dim * (uint32_t)sizeof(float);
+		end += (spec->dim * (uint32_t)sizeof(float) + slots_align - 1) / slots_align * slots_align;
 	}
 	t->at.slots = end;
 	end += t->optim.slots * spec->dim * width;
-	t->at.bytes = end;
+	t->at.bytes = is_long ? (end + TABLE_LINE - 1) / TABLE_LINE * TABLE_LINE : end;
 	t->value_lines = (uint16_t)lines(values_end);
 	t->find_lines = lines_to_load(values_end);
 	t->row_lines = lines_to_load(end);

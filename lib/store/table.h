@@ -53,6 +53,7 @@ struct store_table {
 	bool wide;     /* float64: worked on as such; all other types as float32 */
 	bool narrow;   /* values are converted for the optimizer, and back unless a master is there */
 	bool plain;    /* float32 values as they lie, without versions */
+	bool is_long;  /* values and slots begin cache lines, and the next row is loaded while one is worked on */
 	bool filtered; /* keys need admission */
 	bool evicts;   /* makes room for new rows by evicting old ones */
 	struct optim optim;

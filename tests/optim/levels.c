@@ -146,7 +146,8 @@ static void compare_levels(unsigned kind, unsigned n, bool wide, bool tame, stru
 	const struct optim_step step = { .rate = tame ? between(p, 0, 0.1) : awkward(p),
 					 .scale = prng_below(p, 2) ? 1 : between(p, 0, 1),
 					 .step = prng_below(p, 2) ? prng_below(p, 300) : prng_next(p),
-					 .count = prng_below(p, 100000) };
+					 .count = prng_below(p, 100000),
+					 .next = prng_below(p, 8192) };
 	struct optim o[2];
 
 	fill(&before, wide, tame, p);
@@ -221,7 +222,7 @@ void levels_give_the_same_bits_for_lamb(void)
 	for (unsigned n = 1; n <= 1029; n += n < 70 ? 1 : 137)
 		for (unsigned round = 0; round < 8; round++) {
 			const struct optim_options options = random_options(OPTIM_LAMB, &p);
-			const struct optim_step step = { between(&p, 0, 0.1), between(&p, 0, 1), 0, 0 };
+			const struct optim_step step = { .rate = between(&p, 0, 0.1), .scale = between(&p, 0, 1) };
 			const bool wide = round % 2;
 			double norms[2][2] = { { 0 } };
 

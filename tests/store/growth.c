@@ -52,7 +52,8 @@ void growth_is_bounded_in_moves_and_memory(void)
 static unsigned check_segment(const struct store_index *ix, uint64_t pattern, unsigned *away_all)
 {
 	struct index_segment *segment = index_segment_of(ix, pattern);
-	const uint64_t low_bits = (UINT64_C(1) << segment->buckets[0].depth) - 1;
+	const unsigned depth = index_depth(ix, pattern);
+	const uint64_t low_bits = (UINT64_C(1) << depth) - 1;
 	unsigned strayed[INDEX_BUCKETS] = { 0 }, entries = 0;
 
 	for (unsigned b = 0; b < INDEX_BUCKETS; b++) {
@@ -70,6 +71,8 @@ static unsigned check_segment(const struct store_index *ix, uint64_t pattern, un
 			hash = index_hash(index_key(ix, bucket->rows[i]));
 			CHECK_UINT(index_tag(hash), bucket->tags[i]);
 			CHECK_UINT(hash & low_bits, pattern & low_bits);
+			if (bucket->known)
+				CHECK_UINT(bucket->side >> i & 1, hash >> depth & 1);
 			CHECK(index_home(ix, hash) == home);
 			strayed[home - segment->buckets] += away;
 			*away_all += away;
@@ -88,7 +91,7 @@ static unsigned check_index(const struct store_index *ix, unsigned *segments, un
 
 	*segments = *away = 0;
 	for (uint64_t i = 0; i <= ix->mask; i++)
-		if (i >> index_segment_of(ix, i)->buckets[0].depth == 0) {
+		if (i >> index_depth(ix, i) == 0) {
 			entries += check_segment(ix, i, away);
 			++*segments;
 		}
