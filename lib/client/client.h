@@ -33,6 +33,7 @@ enum client_limits {
 	BACKOFF_FIRST_US = 10000,    /* before the second attempt to connect, to ask for a layout, ... */
 	BACKOFF_MAX_US = 1000000,    /* it doubles up to this */
 	IDLE_CHECK_US = 1000,	     /* a channel idle for longer is looked at before it is used: is it still open? */
+	PULL_BYTES = 64 << 10,	     /* of the rows that one request of pulls asks for: see split.c */
 	RECEIVE_BYTES = 16 << 10,    /* a channel's first receive buffer; it grows to the largest reply */
 	CHUNK_BYTES = 4000,	     /* of a call's memory */
 	TIMERS_A_TURN = 256,	     /* deadlines that fire in one turn of an I/O thread; the rest in the next */

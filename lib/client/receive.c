@@ -49,10 +49,22 @@ static void refused(const struct channel *ch, const struct wire_frame *frame, co
 		       sentence[0] ? sentence : wire_status_text(frame->status));
 }
 
-/* The node was too busy. Asking again keeps the order only if nothing was sent behind the request. */
+/* Whether a request can be sent again without changing what anybody sees: nothing but pulls of the same call went behind it. */
+static bool overtakes_nobody(const struct channel *ch, const struct part *part)
+{
+	for (uint64_t s = ch->first_sequence; s != ch->next_sequence; s++) {
+		const struct part *behind = ch->ring[s & (IN_FLIGHT_MAX - 1)];
+
+		if (!behind || behind->call != part->call || behind->pushes || part->pushes)
+			return false;
+	}
+	return true;
+}
+
+/* The node was too busy. */
 static bool ask_again(struct channel *ch, struct part *part, uint64_t now_ns)
 {
-	if (ch->next_sequence != ch->first_sequence)
+	if (!overtakes_nobody(ch, part))
 		return false;
 	ch->pause_until_ns = now_ns + backoff_ns(&ch->prng, part->busy++);
 	part->state = PART_QUEUED;

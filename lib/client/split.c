@@ -6,6 +6,9 @@
  * A push promises that the gradients of duplicate keys are summed before they are applied. The node keeps that promise
  * within one request; so a reactor's share of a push that needs several requests is ordered by key first (stably: the
  * order in which gradients of one key are summed stays), and never cut between duplicates.
+ *
+ * A pull needs no such care, and goes in requests of PULL_BYTES of rows: the first ones are on their way, and copied by this
+ * side, while the node looks for the next. Not so one with versions, of which most rows may stay behind.
  */
 #include "client/client.h"
 
@@ -67,7 +70,15 @@ static uint32_t room(const struct part *part, const struct call_op *op)
 	    (part->pushes && goes_apart(op)) || (part->apart && op_pushes(op)))
 		return 0;
 	keys = fewer(keys, WIRE_PAYLOAD_MAX - request_used, op_request_key_bytes(op));
-	return fewer(keys, WIRE_PAYLOAD_MAX - reply_used, op_reply_key_bytes(op));
+	keys = fewer(keys, WIRE_PAYLOAD_MAX - reply_used, op_reply_key_bytes(op));
+	if (op->kind != STAR_PULL || op->versions || part->pushes)
+		return keys;
+	/* A row may be longer: it then has a request to itself. */
+	if (part->reply_bytes < PULL_BYTES)
+		keys = fewer(keys, PULL_BYTES - part->reply_bytes, op_reply_key_bytes(op));
+	else
+		keys = 0;
+	return keys == 0 && part->slices_count == 0 ? 1 : keys;
 }
 
 static int add_slice(struct split *s, struct part *part, uint32_t op, const uint32_t *order, uint64_t first,

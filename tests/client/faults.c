@@ -344,6 +344,27 @@ void statuses_become_errno(void)
 	bench_stop(&b);
 }
 
+/* Its requests go one behind the other; the first one is refused, and asked again behind the others. */
+static void large_pull_of_a_busy_node(struct bench *b)
+{
+	enum { ROWS = 3 * 4096 };
+	uint64_t *many = calloc(ROWS, sizeof(*many));
+	float *rows = calloc((size_t)ROWS * DIM, sizeof(*rows));
+	const uint32_t before = peer_requests(b->peer);
+	struct star_error err = { 0 };
+
+	for (uint64_t i = 0; i < ROWS; i++)
+		many[i] = i;
+	peer_answer(b->peer, WIRE_BUSY, "no buffers", 1);
+	CHECK_INT(star_pull(b->table, many, ROWS, rows, 0, LONG_US, &err), 0);
+	CHECK_UINT(peer_requests(b->peer) - before, 4);
+	for (uint64_t i = 0; i < ROWS; i++)
+		if (!CHECK_NEAR(rows[i * DIM], peer_initial(1, i, 0), 0))
+			break;
+	free(many);
+	free(rows);
+}
+
 void a_busy_node_is_asked_again(void)
 {
 	struct bench b = bench_start(1, 1, DIM);
@@ -358,6 +379,7 @@ void a_busy_node_is_asked_again(void)
 	CHECK_INT(star_request_wait(pull_async(&b, pulled, LONG_US), &err), 0);
 	peer_answer(b.peer, WIRE_BUSY, "no buffers", UINT32_MAX);
 	CHECK_INT(pull(&b, pulled, 100000, &err), -ETIMEDOUT);
+	large_pull_of_a_busy_node(&b);
 	/* With another request behind it, asking again would turn the order round: it fails instead. */
 	peer_misbehave(b.peer, FAULT_HOLD, 0, 1);
 	for (int i = 0; i < 3; i++) {
