@@ -119,14 +119,13 @@ struct call *call_create(struct star_cluster *cluster, const struct star_op *ops
 	return call;
 }
 
-/* With the keeper's lock held. The call may be freed by its owner as soon as the lock is released. */
-static void drop(struct call *call, struct keeper *self)
+void call_drop(struct call *call, struct keeper *self)
 {
 	struct keeper *k = call->keeper;
 
 	if (--call->remaining)
 		return;
-	call->finished = true;
+	atomic_store(&call->finished, true);
 	if (call->async)
 		TAILQ_INSERT_TAIL(&k->finished, call, link);
 	keeper_signal(k, self);
@@ -140,7 +139,7 @@ void part_finish(struct part *part, const struct star_error *err, struct keeper 
 	pthread_mutex_lock(&k->lock);
 	if (err && !call->error.code)
 		call->error = *err;
-	drop(call, self);
+	call_drop(call, self);
 	pthread_mutex_unlock(&k->lock);
 }
 
@@ -151,46 +150,8 @@ void part_finish_stale(struct part *part, struct keeper *self)
 
 	pthread_mutex_lock(&k->lock);
 	TAILQ_INSERT_TAIL(&call->stale, part, link);
-	drop(call, self);
+	call_drop(call, self);
 	pthread_mutex_unlock(&k->lock);
-}
-
-void call_submit(struct call *call, struct keeper *self)
-{
-	struct keeper *k = call->keeper;
-	struct part *part;
-	uint32_t remaining = 1; /* one for this loop: the call is not finished before all parts were given away */
-
-	TAILQ_FOREACH(part, &call->parts, in_call)
-	remaining++;
-	pthread_mutex_lock(&k->lock);
-	call->remaining = remaining;
-	call->finished = false;
-	pthread_mutex_unlock(&k->lock);
-	TAILQ_FOREACH(part, &call->parts, in_call)
-	channel_submit(part->channel, part, self);
-	pthread_mutex_lock(&k->lock);
-	if (call->async) {
-		TAILQ_INSERT_TAIL(&k->incoming, call, running);
-		keeper_signal(k, self);
-	}
-	drop(call, self);
-	pthread_mutex_unlock(&k->lock);
-}
-
-void call_cancel(struct call *call, int code, struct keeper *self)
-{
-	struct part *part;
-
-	call->cancelled = true;
-	/* Our own thread frees the call, so the list stays even when the last part is finished in this loop. */
-	TAILQ_FOREACH(part, &call->parts, in_call)
-	{
-		struct star_error err;
-
-		if (channel_cancel(part->channel, part, code, call->start_ns, &err))
-			part_finish(part, &err, self);
-	}
 }
 
 int call_reroute(struct call *call)

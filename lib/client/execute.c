@@ -13,7 +13,7 @@ static int run(struct keeper *k, struct call *call, struct star_error *err)
 	call->keeper = k;
 	for (;;) {
 		call_submit(call, k);
-		keeper_wait(k, call);
+		call->cluster->transport->wait(k, call);
 		if (TAILQ_EMPTY(&call->stale) || call->error.code || call->cancelled || call_reroute(call) < 0)
 			break;
 	}

@@ -185,3 +185,30 @@ int config_load_check(struct config_load *load, struct star_error *err)
 		rc = config_check_ports(load, is_ps(load->config), err);
 	return rc ? rc : config_check_endpoints(load, is_ps(load->config), err);
 }
+
+int config_load_check_worker(struct config_load *load, struct star_error *err)
+{
+	struct config *c = load->config;
+	int rc;
+
+	if (is_ps(c))
+		return config_fail(
+			config_check_origin(load, "node.job_name"), err,
+			"node.job_name is \"ps\", and this is a worker's file; write \"worker\", or take it out");
+	if (!c->ps_count)
+		return star_error_set(
+			err, -EINVAL,
+			"cluster.ps is empty; list the control address of each PS task, as in cluster = { ps "
+			"= [ \"198.18.1.1:3333\" ]; };");
+	if (c->ports_count != 1)
+		return star_error_set(
+			err, -EINVAL,
+			"a worker has one port, and %u are given; write ports = ( { device = \"net_memif\"; "
+			"options = \"socket=/run/starserver/memif.sock\"; address = \"198.18.0.9/24\"; } );",
+			c->ports_count);
+	c->reactors = 1; /* one thread drives the port */
+	rc = check_cluster(load, err);
+	if (!rc)
+		rc = check_cores(load, err);
+	return rc ? rc : config_check_ports(load, false, err);
+}

@@ -332,6 +332,7 @@ static void begin(void)
 	memset(w.calls, 0, sizeof(w.calls));
 	FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0, "no socket pair");
 	w.fd = pair[1];
+	w.cluster.transport = &transport_tcp;
 	w.ch = route->channels[0] = channel_create(&w.cluster, 0, 0, 7, "127.0.0.1", 1, &w.keeper, &err);
 	FUZZ_CHECK(w.ch, "no channel: %s", err.text);
 	w.ch->fd = pair[0];
