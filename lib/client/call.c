@@ -35,17 +35,52 @@ void *call_alloc(struct call *call, size_t bytes)
 	return memory;
 }
 
-void call_free(struct call *call)
+/* All but the last of the list, which was the first to be made. */
+static struct chunk *free_chunks(struct chunk *chunk)
 {
-	struct chunk *chunk = call->chunks;
-
-	while (chunk) {
+	while (chunk && chunk->next) {
 		struct chunk *next = chunk->next;
 
 		free(chunk);
 		chunk = next;
 	}
+	return chunk;
+}
+
+void call_free(struct call *call)
+{
+	if (!call)
+		return;
+	free(free_chunks(call->chunks));
 	free(call);
+}
+
+void call_recycle(struct call *call, struct call **spare)
+{
+	struct chunk *chunk = free_chunks(call->chunks);
+
+	call->chunks = chunk;
+	if (*spare || !chunk || chunk->size > CHUNK_BYTES) {
+		call_free(call);
+		return;
+	}
+	chunk->used = 0;
+	*spare = call;
+}
+
+/* A call without operations; of a used one its memory stays. */
+static struct call *take_call(struct call **spare)
+{
+	struct call *call = spare ? *spare : NULL;
+
+	if (!call)
+		return calloc(1, sizeof(*call));
+	*spare = NULL;
+	call->retries = 0;
+	call->cancelled = false;
+	call->error.code = 0;
+	call->error.text[0] = 0;
+	return call;
 }
 
 static int fill_op(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err)
@@ -81,7 +116,7 @@ static int fill_op(struct call *call, struct call_op *op, const struct star_op *
 }
 
 struct call *call_create(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
-			 uint64_t deadline_us, struct star_error *err)
+			 uint64_t deadline_us, struct call **spare, struct star_error *err)
 {
 	struct call *call;
 
@@ -97,12 +132,12 @@ struct call *call_create(struct star_cluster *cluster, const struct star_op *ops
 	for (uint32_t i = 0; i < ops_count; i++)
 		if (check_op(cluster, &ops[i], i, err) < 0)
 			return NULL;
-	call = calloc(1, sizeof(*call));
+	call = take_call(spare);
 	if (call)
 		call->ops = call_alloc(call, ops_count * sizeof(*call->ops));
 	if (!call || !call->ops) {
 		star_error_set(err, -ENOMEM, "out of memory for a call");
-		free(call);
+		call_free(call);
 		return NULL;
 	}
 	call->cluster = cluster;

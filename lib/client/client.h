@@ -11,6 +11,7 @@
 #ifndef CLIENT_CLIENT_H
 #define CLIENT_CLIENT_H
 
+#include <errno.h>
 #include <jansson.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -20,6 +21,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/prng.h"
 #include "base/wheel.h"
@@ -162,9 +164,11 @@ struct keeper {
 	struct channel **kept;
 	struct pollfd *polls;
 	uint32_t kept_count, kept_size;
+	struct call *spare; /* memory of its last call */
 
+	bool drives; /* of datagrams: it has the poller's lock, from submit to wait */
 	/* of datagrams: the thread sleeps (1) until its call is finished */
-	_Alignas(64) _Atomic(uint32_t) asleep;
+	_Atomic(uint32_t) asleep;
 };
 
 enum channel_state { CHANNEL_CLOSED, CHANNEL_WAITING, CHANNEL_CONNECTING, CHANNEL_OPEN };
@@ -306,6 +310,7 @@ struct star_cluster {
 
 /* cluster.c: every public call is between enter and leave; enter refuses I/O threads and closed clusters. */
 int cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err);
+int cluster_may_wait(struct star_cluster *cluster, struct star_error *err);
 void cluster_leave(struct star_cluster *cluster);
 /* Sleeps until then; -ECANCELED as soon as the cluster is being closed. */
 int cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct star_error *err);
@@ -334,7 +339,9 @@ void relay_stop(struct star_cluster *cluster);
 
 /* call.c */
 struct call *call_create(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
-			 uint64_t deadline_us, struct star_error *err);
+			 uint64_t deadline_us, struct call **spare, struct star_error *err);
+/* Frees a call, or keeps it with its memory for the next one of a thread: spare, which call_create may be given. */
+void call_recycle(struct call *call, struct call **spare);
 void *call_alloc(struct call *call, size_t bytes);
 void call_free(struct call *call);
 static inline void call_submit(struct call *call, struct keeper *self)
@@ -414,9 +421,26 @@ int codec_errno(unsigned status);
 /* keeper.c */
 int keeper_init(struct keeper *k, struct star_cluster *cluster, bool io, struct star_error *err);
 void keeper_fini(struct keeper *k);
-void keeper_wake(struct keeper *k);
 /* With k's lock held. */
-void keeper_signal(struct keeper *k, struct keeper *self);
+static inline void keeper_signal(struct keeper *k, struct keeper *self)
+{
+	const uint64_t one = 1;
+
+	if (k == self || k->signalled)
+		return;
+	k->signalled = true;
+	/* Cannot fail: the counter is 0 or 1. */
+	while (write(k->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+static inline void keeper_wake(struct keeper *k)
+{
+	pthread_mutex_lock(&k->lock);
+	keeper_signal(k, NULL);
+	pthread_mutex_unlock(&k->lock);
+}
+
 /* With the channel's lock held. */
 void keeper_give(struct keeper *k, struct channel *ch, struct keeper *self);
 /* Takes over what is in the inbox. */
@@ -427,8 +451,9 @@ void keeper_turn(struct keeper *k, uint64_t until_ns);
 void keeper_release(struct keeper *k, bool all);
 /* Waits until the call is finished, or fails it when its time has come. */
 void keeper_wait(struct keeper *k, struct call *call);
-struct keeper *waiter_get(struct star_cluster *cluster, struct star_error *err);
-void waiter_put(struct keeper *k);
+/* cluster_enter and cluster_leave of a thread that waits for a call: with a keeper of its own. NULL with err. */
+struct keeper *waiter_enter(struct star_cluster *cluster, struct star_error *err);
+void waiter_leave(struct keeper *k);
 
 /* backend.c: the transport that lies in another library; NULL with err. */
 const struct transport *backend_load(struct star_error *err);

@@ -20,17 +20,25 @@ uint64_t deadline_from(uint64_t start_ns, uint64_t deadline_us)
 	return start_ns + deadline_us * 1000;
 }
 
-int cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err)
+int cluster_may_wait(struct star_cluster *cluster, struct star_error *err)
 {
-	bool closing;
-
 	if (!cluster)
 		return star_error_set(err, -EINVAL, "the cluster handle is NULL");
-	for (uint32_t i = 0; waits && i < cluster->io_count; i++)
+	for (uint32_t i = 0; i < cluster->io_count; i++)
 		if (pthread_equal(cluster->io[i].thread, pthread_self()))
 			return star_error_set(
 				err, -EDEADLK,
 				"a callback must not wait: use the _async calls there, or another thread");
+	return 0;
+}
+
+int cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err)
+{
+	const int rc = waits || !cluster ? cluster_may_wait(cluster, err) : 0;
+	bool closing;
+
+	if (rc < 0)
+		return rc;
 	pthread_mutex_lock(&cluster->lock);
 	closing = atomic_load(&cluster->closing);
 	if (!closing)

@@ -32,17 +32,14 @@ int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops
 
 	if (!err)
 		err = &ignored;
-	rc = cluster_enter(cluster, true, err);
-	if (rc < 0)
-		return rc;
-	k = waiter_get(cluster, err);
-	call = k ? call_create(cluster, ops, ops_count, deadline_us, err) : NULL;
+	k = waiter_enter(cluster, err);
+	if (!k)
+		return err->code;
+	call = call_create(cluster, ops, ops_count, deadline_us, &k->spare, err);
 	rc = call ? run(k, call, err) : err->code;
 	if (call)
-		call_free(call);
-	if (k)
-		waiter_put(k);
-	cluster_leave(cluster);
+		call_recycle(call, &k->spare);
+	waiter_leave(k);
 	return rc;
 }
 
@@ -54,7 +51,7 @@ struct star_request *star_execute_async(struct star_cluster *cluster, const stru
 
 	if (cluster_enter(cluster, false, err) < 0)
 		return NULL;
-	call = call_create(cluster, ops, ops_count, deadline_us, err);
+	call = call_create(cluster, ops, ops_count, deadline_us, NULL, err);
 	if (call && split_call(call, atomic_load(&cluster->route), NULL, err) < 0) {
 		call_free(call);
 		call = NULL;

@@ -106,7 +106,7 @@ static void ask(struct input *in)
 		}
 	}
 	w.calls_count++;
-	a->call = call_create(&w.cluster, a->ops, a->ops_count, STAR_DEADLINE_DEFAULT_US, &err);
+	a->call = call_create(&w.cluster, a->ops, a->ops_count, STAR_DEADLINE_DEFAULT_US, NULL, &err);
 	FUZZ_CHECK(a->call && split_call(a->call, route, NULL, &err) == 0, "no call: %s", err.text);
 	a->call->keeper = &w.keeper;
 	call_submit(a->call, &w.keeper);
