@@ -186,6 +186,31 @@ int config_load_check(struct config_load *load, struct star_error *err)
 	return rc ? rc : config_check_endpoints(load, is_ps(load->config), err);
 }
 
+/* Of a memif the appliance is the server: it maps the memory of its workers, and never the other way round. */
+static int complete_memif(struct config_load *load, struct star_error *err)
+{
+	struct config_port *port = &load->config->ports[0];
+	const char *role = strstr(port->options, "role="), *client = "role=client";
+	const size_t used = strlen(port->options);
+
+	if (strcmp(port->device, "net_memif") != 0)
+		return 0;
+	if (!strstr(port->options, "socket="))
+		return config_fail(
+			&load->ports[0], err,
+			"ports[0].options has no socket; write the path that the appliance's port has, as in "
+			"options = \"socket=/run/starserver/memif.sock\"");
+	if (role)
+		return strncmp(role, client, strlen(client)) == 0
+			       ? 0
+			       : config_fail(&load->ports[0], err,
+					     "ports[0].options: a worker is a memif's client; take role= out");
+	if (used + strlen(client) + 2 > sizeof(port->options))
+		return config_fail(&load->ports[0], err, "ports[0].options is too long to add %s", client);
+	snprintf(port->options + used, sizeof(port->options) - used, "%s%s", used ? "," : "", client);
+	return 0;
+}
+
 int config_load_check_worker(struct config_load *load, struct star_error *err)
 {
 	struct config *c = load->config;
@@ -207,6 +232,9 @@ int config_load_check_worker(struct config_load *load, struct star_error *err)
 			"options = \"socket=/run/starserver/memif.sock\"; address = \"198.18.0.9/24\"; } );",
 			c->ports_count);
 	c->reactors = 1; /* one thread drives the port */
+	rc = complete_memif(load, err);
+	if (rc)
+		return rc;
 	rc = check_cluster(load, err);
 	if (!rc)
 		rc = check_cores(load, err);
