@@ -56,10 +56,26 @@ static bool shard_reassembled(void *ctx, struct rte_mbuf *frame)
 	return true;
 }
 
+/* tests.loss_ppm: frees some of n frames; returns how many are left. */
+static unsigned lose(struct shard *shard, struct rte_mbuf **frames, unsigned n)
+{
+	unsigned left = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (prng_below(&shard->losses, 1000000) < shard->node->config->loss_ppm)
+			rte_pktmbuf_free(frames[i]);
+		else
+			frames[left++] = frames[i];
+	}
+	return left;
+}
+
 static void shard_receive(void *ctx, struct rte_mbuf **frames, unsigned n, uint64_t now_ns)
 {
 	struct shard *shard = ctx;
 
+	if (unlikely(shard->node->config->loss_ppm))
+		n = lose(shard, frames, n);
 	net_input(shard->net, frames, n, now_ns);
 }
 
@@ -78,8 +94,16 @@ static unsigned shard_transmit(void *ctx, struct rte_mbuf **frames, unsigned max
 {
 	struct shard *shard = ctx;
 
-	rpc_transmit(shard->rpc, net_now_ns(shard->net));
-	return net_output(shard->net, frames, max);
+	unsigned n;
+
+	do {
+		rpc_transmit(shard->rpc, net_now_ns(shard->net));
+		n = net_output(shard->net, frames, max);
+		if (likely(!shard->node->config->loss_ppm || n == 0))
+			return n;
+		n = lose(shard, frames, n);
+	} while (n == 0);
+	return n;
 }
 
 /* ---- start and stop ---- */
@@ -200,6 +224,7 @@ static int shard_build(struct shard *shard, const uint64_t secret[2], struct sta
 			       err);
 	if (!shard->service)
 		return err->code;
+	prng_seed(&shard->losses, secret[0] + shard->index);
 	fill_net_options(node, shard, secret, &net_options);
 	shard->net = net_create(&net_options, err);
 	if (!shard->net)

@@ -101,6 +101,7 @@ struct config {
 	/* datagrams, of each reactor */
 	uint32_t credits; /* packets */
 	uint32_t target_delay_us;
+	uint32_t loss_ppm; /* frames that are lost on purpose, each way */
 	/* cluster-wide; must be the same on all nodes */
 	uint32_t partitions;
 	/* control plane */

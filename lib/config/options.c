@@ -160,6 +160,11 @@ const struct config_option config_options[] = {
 	  .fallback = "50", .unit = "microseconds",
 	  .help = "A round trip that takes longer is congestion: the sender slows down." },
 
+	{ "tests.loss_ppm", OF_CONFIG(loss_ppm), .type = OPTION_NUMBER, .max = 1000000, .fallback = "0",
+	  .unit = "of a million",
+	  .help = "Loses so many of the frames that come in, and of those that leave, at random: to see what loss "
+		  "does." },
+
 	{ "control.socket", OF_CONFIG(control_socket), .type = OPTION_TEXT, .min = 1, .max = 107,
 	  .fallback_how = "/run/starserver/<job_name>-<task_index>.sock",
 	  .help = "Path of the administrator's Unix socket." },
