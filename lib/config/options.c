@@ -22,6 +22,8 @@ const struct config_group config_groups[] = {
 	{ "memory", false, "Hugepages, and what is reserved at start." },
 	{ "limits", false, "Limits of each reactor and of its connections." },
 	{ "tcp", false, "Timers of the appliance's own TCP." },
+	{ "datagrams", false, "Sessions of workers with DPDK." },
+	{ "tests", false, "Faults on purpose." },
 	{ "control", false, "The control plane." },
 	{ "log", false, "The log on standard error." },
 };
