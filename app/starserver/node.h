@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#include "base/prng.h"
 #include "config/config.h"
 #include "control/control.h"
 #include "net/net.h"
@@ -29,6 +30,7 @@ struct shard {
 	struct net *net;
 	struct rpc_server *rpc;
 	struct reactor *reactor;
+	struct prng losses; /* which frames are lost on purpose */
 };
 
 struct node {

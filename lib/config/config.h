@@ -87,6 +87,7 @@ struct config {
 	uint32_t mbufs;		/* of each reactor */
 	/* limits, of each reactor */
 	uint32_t connections_max;
+	uint32_t sessions_max;
 	uint32_t receive_window_kib;
 	uint32_t send_queue_kib;
 	/* tcp */
@@ -97,6 +98,10 @@ struct config {
 	uint32_t keepalive_s;
 	uint32_t congestion; /* as net/net.h numbers them: cubic, newreno, dctcp */
 	uint32_t ecn;	     /* accept, off, ask */
+	/* datagrams, of each reactor */
+	uint32_t credits; /* packets */
+	uint32_t target_delay_us;
+	uint32_t loss_ppm; /* frames that are lost on purpose, each way */
 	/* cluster-wide; must be the same on all nodes */
 	uint32_t partitions;
 	/* control plane */

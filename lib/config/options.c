@@ -22,6 +22,8 @@ const struct config_group config_groups[] = {
 	{ "memory", false, "Hugepages, and what is reserved at start." },
 	{ "limits", false, "Limits of each reactor and of its connections." },
 	{ "tcp", false, "Timers of the appliance's own TCP." },
+	{ "datagrams", false, "Sessions of workers with DPDK." },
+	{ "tests", false, "Faults on purpose." },
 	{ "control", false, "The control plane." },
 	{ "log", false, "The log on standard error." },
 };
@@ -120,6 +122,9 @@ const struct config_option config_options[] = {
 
 	{ "limits.connections", OF_CONFIG(connections_max), .type = OPTION_NUMBER, .min = 1, .max = 1 << 20,
 	  .fallback = "4096", .help = "Connections that a reactor holds; a further one is refused." },
+	{ "limits.sessions", OF_CONFIG(sessions_max), .type = OPTION_NUMBER, .max = 1 << 16, .fallback = "1024",
+	  .help = "Sessions of workers with DPDK that a reactor holds, over UDP at its data port; a further one is "
+		  "refused. 0: none at all." },
 	{ "limits.receive_window_kib", OF_CONFIG(receive_window_kib), .type = OPTION_NUMBER, .min = 4, .max = 65536,
 	  .fallback = "256", .unit = "KiB", .help = "The largest TCP receive window of a connection." },
 	{ "limits.send_queue_kib", OF_CONFIG(send_queue_kib), .type = OPTION_NUMBER, .min = 4, .max = 65536,
@@ -150,6 +155,19 @@ const struct config_option config_options[] = {
 	{ "tcp.ecn", OF_CONFIG(ecn), .type = OPTION_CHOICE, .choices = "accept|off|ask", .fallback = "accept",
 	  .help = "Explicit congestion notification: where the peer asks for it, never, or asked for by our own "
 		  "connections too." },
+
+	{ "datagrams.credits", OF_CONFIG(credits), .type = OPTION_NUMBER, .min = 16, .max = 65536, .fallback = "512",
+	  .unit = "packets",
+	  .help = "Packets that all sessions of a reactor together may have under way to it: what its receive ring "
+		  "holds." },
+	{ "datagrams.target_delay_us", OF_CONFIG(target_delay_us), .type = OPTION_NUMBER, .min = 5, .max = 100000,
+	  .fallback = "50", .unit = "microseconds",
+	  .help = "A round trip that takes longer is congestion: the sender slows down." },
+
+	{ "tests.loss_ppm", OF_CONFIG(loss_ppm), .type = OPTION_NUMBER, .max = 1000000, .fallback = "0",
+	  .unit = "of a million",
+	  .help = "Loses so many of the frames that come in, and of those that leave, at random: to see what loss "
+		  "does." },
 
 	{ "control.socket", OF_CONFIG(control_socket), .type = OPTION_TEXT, .min = 1, .max = 107,
 	  .fallback_how = "/run/starserver/<job_name>-<task_index>.sock",
