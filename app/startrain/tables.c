@@ -4,7 +4,22 @@
 #include <stdio.h>
 #include <string.h>
 
-int tables_open(struct tables *t, const struct options *o, struct star_error *err)
+/* Each worker that uses DPDK has a port of its own, and so a file. */
+static struct star_cluster *open_cluster(const struct options *o, uint32_t worker, struct star_error *err)
+{
+	const char *sign = strchr(o->ps, '%');
+	char address[4096];
+
+	if (!o->dpdk)
+		return star_open(o->ps, o->deadline_us, err);
+	if (sign)
+		snprintf(address, sizeof(address), "dpdk:%.*s%u%s", (int)(sign - o->ps), o->ps, worker, sign + 1);
+	else
+		snprintf(address, sizeof(address), "dpdk:%s", o->ps);
+	return star_open(address, o->deadline_us, err);
+}
+
+int tables_open(struct tables *t, const struct options *o, uint32_t worker, struct star_error *err)
 {
 	struct star_spec specs[SIDES] = {
 		[WORDS_IN] = { .name = "words-in", .initializer = "uniform", .scale = 0.5f / (float)o->training.dim },
@@ -16,7 +31,7 @@ int tables_open(struct tables *t, const struct options *o, struct star_error *er
 	memset(t, 0, sizeof(*t));
 	snprintf(options, sizeof(options), "initial_accumulator=%.9g", (double)o->training.initial_accumulator);
 	t->deadline_us = o->deadline_us;
-	t->cluster = star_open(o->ps, o->deadline_us, err);
+	t->cluster = open_cluster(o, worker, err);
 	if (t->cluster == NULL)
 		return err->code;
 	for (int side = 0; side < SIDES; side++) {

@@ -13,8 +13,8 @@ struct tables {
 	uint64_t deadline_us;
 };
 
-/* Opens the cluster, and creates the tables or finds them. 0 or a negative errno. */
-int tables_open(struct tables *t, const struct options *o, struct star_error *err);
+/* Opens the cluster, as this worker of the job, and creates the tables or finds them. 0 or a negative errno. */
+int tables_open(struct tables *t, const struct options *o, uint32_t worker, struct star_error *err);
 void tables_close(struct tables *t);
 
 /* Reads rows and creates none; the function of a struct reader, whose ctx is the struct tables. */

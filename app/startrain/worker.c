@@ -54,7 +54,7 @@ static int worker_init(struct worker *w, struct star_error *err)
 			return star_error_set(err, -ENOMEM, "not enough memory for a batch");
 	}
 	rc = open_epoch(w, err);
-	return rc == 0 ? tables_open(&w->tables, &w->job->options, err) : rc;
+	return rc == 0 ? tables_open(&w->tables, &w->job->options, w->index, err) : rc;
 }
 
 static void worker_fini(struct worker *w)

@@ -160,7 +160,7 @@ void call_drop(struct call *call, struct keeper *self)
 
 	if (--call->remaining)
 		return;
-	atomic_store(&call->finished, true);
+	atomic_store(&call->finished, CALL_FINISHED);
 	if (call->async)
 		TAILQ_INSERT_TAIL(&k->finished, call, link);
 	keeper_signal(k, self);

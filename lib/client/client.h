@@ -119,6 +119,12 @@ static inline bool op_pulls(const struct call_op *op)
 struct chunk;
 struct transport;
 
+enum call_state {
+	CALL_RUNS,
+	CALL_ASLEEP, /* of datagrams: its thread sleeps on this word until it changes */
+	CALL_FINISHED,
+};
+
 /* Owned by its keeper's thread, but for what stands under the keeper's lock. */
 struct call {
 	struct star_cluster *cluster;
@@ -131,14 +137,16 @@ struct call {
 	struct parts parts;
 	struct chunk *chunks;
 	/* under the keeper's lock; of datagrams the driver's until it is finished */
-	struct parts stale;	 /* parts that a node answered with STALE_LAYOUT */
-	uint32_t remaining;	 /* parts that are not finished, and one while parts are being given to channels */
-	atomic_bool finished;	 /* remaining is 0 */
-	struct star_error error; /* the first one */
-	struct call *inbox_next; /* of datagrams: submitted while another thread drives */
+	struct parts stale;	    /* parts that a node answered with STALE_LAYOUT */
+	uint32_t remaining;	    /* parts that are not finished, and one while parts are being given to channels */
+	_Atomic(uint32_t) finished; /* enum call_state */
+	struct star_error error;    /* the first one */
+	/* of datagrams */
+	struct call *inbox_next; /* submitted while another thread drives */
+	bool driven;		 /* its thread has the poller's lock, from submit to wait */
 	/* asynchronous calls */
-	bool async;
-	bool done; /* under the keeper's lock: the callback has returned */
+	bool async; /* an I/O thread ends it, and has its callback run */
+	bool done;  /* under the keeper's lock: the callback has returned */
 	star_done *callback;
 	void *arg;
 	struct wheel_timer timer;
@@ -165,10 +173,6 @@ struct keeper {
 	struct pollfd *polls;
 	uint32_t kept_count, kept_size;
 	struct call *spare; /* memory of its last call */
-
-	bool drives; /* of datagrams: it has the poller's lock, from submit to wait */
-	/* of datagrams: the thread sleeps (1) until its call is finished */
-	_Atomic(uint32_t) asleep;
 };
 
 enum channel_state { CHANNEL_CLOSED, CHANNEL_WAITING, CHANNEL_CONNECTING, CHANNEL_OPEN };
@@ -231,6 +235,8 @@ static inline uint64_t channel_in_flight(const struct channel *ch)
 struct transport {
 	uint32_t abi; /* TRANSPORT_ABI, of the library that it is in */
 	const char *release;
+	/* Who waits for an asynchronous call without a callback ends it by itself; no I/O thread has to. */
+	bool unattended;
 	/* Makes it ready for a cluster: transport_state, polling and io's cores. 0 or a negative errno. */
 	int (*attach)(struct star_cluster *cluster, const struct config *config, struct star_error *err);
 	/* No thread uses the cluster any more. */
@@ -240,11 +246,12 @@ struct transport {
 	void (*close)(struct channel *ch);
 	/* The layout no longer names it. */
 	void (*retire)(struct channel *ch);
-	/* Sends all parts of a call. self: the calling thread's keeper or NULL. Asynchronous calls may be gone when it returns. */
+	/* Sends all parts of a call. self: the keeper of a thread that will wait for the call at once, or NULL. Calls of others may be
+	 * gone when it returns. */
 	void (*submit)(struct call *call, struct keeper *self);
 	/* Takes off what is not finished, and fails it. The call's owner only. */
 	void (*cancel)(struct call *call, int code, struct keeper *self);
-	/* Waits until the call is finished, or fails it when its time has come. */
+	/* Waits until the call is finished, or fails it when its time has come. Unattended calls: k is NULL. */
 	void (*wait)(struct keeper *k, struct call *call);
 	/* A turn of an I/O thread: works, or waits for something to do, at most until then. */
 	void (*turn)(struct keeper *k, uint64_t until_ns);

@@ -4,6 +4,20 @@
 
 #include <errno.h>
 
+/* Of a call that was submitted. */
+static int finish(struct keeper *k, struct call *call, struct star_error *err)
+{
+	for (;;) {
+		call->cluster->transport->wait(k, call);
+		if (TAILQ_EMPTY(&call->stale) || call->error.code || call->cancelled || call_reroute(call) < 0)
+			break;
+		call_submit(call, k);
+	}
+	if (call->error.code && err)
+		*err = call->error;
+	return call->error.code;
+}
+
 static int run(struct keeper *k, struct call *call, struct star_error *err)
 {
 	int rc = split_call(call, atomic_load(&call->cluster->route), NULL, err);
@@ -11,15 +25,8 @@ static int run(struct keeper *k, struct call *call, struct star_error *err)
 	if (rc < 0)
 		return rc;
 	call->keeper = k;
-	for (;;) {
-		call_submit(call, k);
-		call->cluster->transport->wait(k, call);
-		if (TAILQ_EMPTY(&call->stale) || call->error.code || call->cancelled || call_reroute(call) < 0)
-			break;
-	}
-	if (call->error.code && err)
-		*err = call->error;
-	return call->error.code;
+	call_submit(call, k);
+	return finish(k, call, err);
 }
 
 int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops_count, uint64_t deadline_us,
@@ -57,7 +64,7 @@ struct star_request *star_execute_async(struct star_cluster *cluster, const stru
 		call = NULL;
 	}
 	if (call) {
-		call->async = true;
+		call->async = done || !cluster->transport->unattended;
 		call->callback = done;
 		call->arg = arg;
 		call->keeper = k = TAILQ_FIRST(&call->parts)->channel->io;
@@ -84,8 +91,10 @@ int star_request_wait(struct star_request *request, struct star_error *err)
 	rc = cluster_enter(cluster, true, err);
 	if (rc < 0)
 		return rc;
+	if (!call->async)
+		finish(NULL, call, NULL);
 	pthread_mutex_lock(&k->lock);
-	while (!call->done) /* it has a deadline, and its I/O thread ends it then at the latest */
+	while (call->async && !call->done) /* it has a deadline, and its I/O thread ends it then at the latest */
 		pthread_cond_wait(&k->done, &k->lock);
 	TAILQ_REMOVE(&k->requests, call, request);
 	pthread_mutex_unlock(&k->lock);

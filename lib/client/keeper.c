@@ -201,7 +201,7 @@ static bool is_finished(struct keeper *k, const struct call *call)
 	bool finished;
 
 	pthread_mutex_lock(&k->lock);
-	finished = call->finished;
+	finished = call->finished == CALL_FINISHED;
 	pthread_mutex_unlock(&k->lock);
 	return finished;
 }

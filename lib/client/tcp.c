@@ -29,7 +29,7 @@ static void submit(struct call *call, struct keeper *self)
 	remaining++;
 	pthread_mutex_lock(&k->lock);
 	call->remaining = remaining;
-	atomic_store(&call->finished, false);
+	atomic_store(&call->finished, CALL_RUNS);
 	pthread_mutex_unlock(&k->lock);
 	TAILQ_FOREACH(part, &call->parts, in_call)
 	channel_submit(part->channel, part, self);

@@ -6,31 +6,23 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void wake(struct keeper *k)
-{
-	atomic_store(&k->asleep, 0);
-	syscall(SYS_futex, &k->asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
 static void finish(struct poller *p, struct call *call)
 {
 	struct keeper *k = call->keeper;
 
-	if (k == p->driver)
+	if (call == p->awaited || k == p->driver)
 		p->done = true;
 	if (call->async) {
 		pthread_mutex_lock(&k->lock);
-		atomic_store(&call->finished, true);
+		atomic_store(&call->finished, CALL_FINISHED);
 		TAILQ_INSERT_TAIL(&k->finished, call, link);
 		keeper_signal(k, p->driver);
 		pthread_mutex_unlock(&k->lock);
-	} else if (k == p->driver) {
-		atomic_store_explicit(&call->finished, true, memory_order_relaxed);
-	} else {
-		/* From here on its owner may free it. This store and the load behind it pair with those in poller.c's doze. */
-		atomic_store(&call->finished, true);
-		if (atomic_load(&k->asleep))
-			wake(k);
+	} else if (call == p->awaited) {
+		atomic_store_explicit(&call->finished, CALL_FINISHED, memory_order_relaxed);
+	} else if (atomic_exchange(&call->finished, CALL_FINISHED) == CALL_ASLEEP) {
+		/* Its owner may have freed it: then this wakes nobody. */
+		syscall(SYS_futex, &call->finished, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 	}
 }
 
@@ -71,7 +63,7 @@ void call_abort(struct poller *p, struct call *call, int code)
 {
 	struct part *part;
 
-	if (atomic_load(&call->finished))
+	if (atomic_load(&call->finished) == CALL_FINISHED)
 		return;
 	call->remaining++; /* the loop's: the call stays until it is over */
 	TAILQ_FOREACH(part, &call->parts, in_call)

@@ -44,11 +44,12 @@ static inline bool take(struct poller *p)
 	return true;
 }
 
-bool poller_try(struct poller *p, struct keeper *k)
+bool poller_try(struct poller *p, struct keeper *k, const struct call *call)
 {
 	if (!take(p))
 		return false;
 	p->driver = k;
+	p->awaited = call;
 	return true;
 }
 
@@ -65,22 +66,22 @@ void poller_lock(struct poller *p)
 	}
 	atomic_fetch_sub(&p->wanted, 1);
 	p->driver = NULL;
+	p->awaited = NULL;
 	p->now_ns = clock_ns();
 	poller_drain(p);
-}
-
-static void wake(struct keeper *k)
-{
-	atomic_store(&k->asleep, 0);
-	syscall(SYS_futex, &k->asleep, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 /* One of those who sleep shall drive now. */
 static void wake_sleeper(struct poller *p)
 {
 	pthread_mutex_lock(&p->sleepers_lock);
-	if (p->sleepers)
-		wake(p->sleepers->keeper);
+	if (p->sleepers) {
+		struct call *call = p->sleepers->call;
+		uint32_t asleep = CALL_ASLEEP;
+
+		if (atomic_compare_exchange_strong(&call->finished, &asleep, CALL_RUNS))
+			syscall(SYS_futex, &call->finished, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	}
 	pthread_mutex_unlock(&p->sleepers_lock);
 }
 
@@ -184,6 +185,7 @@ static bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
 {
 	unsigned work = n;
 
+	p->turned_ns = p->now_ns;
 	if (n)
 		net_input(p->net, frames, n, p->now_ns);
 	else
@@ -199,12 +201,24 @@ static bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
 	return work;
 }
 
+void poller_catch_up(struct poller *p)
+{
+	struct rte_mbuf *frames[PORT_BURST];
+	unsigned n;
+
+	do {
+		n = port_receive(p->port, 0, frames, PORT_BURST);
+		turn(p, frames, n);
+	} while (n == PORT_BURST);
+}
+
 /*
  * Until something of the driver's has finished; until that time; until there was nothing to do for a while (unless it polls); or
  * until somebody else wants the lock, or, of an I/O thread, has signalled.
  */
-static void drive(struct poller *p, struct keeper *k, uint64_t until_ns, bool polls)
+static void drive(struct poller *p, const struct star_cluster *cluster, const struct keeper *io, uint64_t until_ns)
 {
+	const bool polls = io && cluster->polling;
 	unsigned empty = EMPTY_POLLS - 1; /* the first look may find the inbox full */
 
 	while (!p->done) {
@@ -221,8 +235,8 @@ static void drive(struct poller *p, struct keeper *k, uint64_t until_ns, bool po
 			continue;
 		if ((p->now_ns - p->busy_ns >= SPIN_NS && !polls) || p->now_ns >= until_ns ||
 		    atomic_load_explicit(&p->wanted, memory_order_relaxed) ||
-		    (k->io && atomic_load_explicit(&k->signalled, memory_order_relaxed)) ||
-		    atomic_load_explicit(&k->cluster->closing, memory_order_relaxed))
+		    (io && atomic_load_explicit(&io->signalled, memory_order_relaxed)) ||
+		    atomic_load_explicit(&cluster->closing, memory_order_relaxed))
 			return;
 	}
 }
@@ -265,13 +279,15 @@ static uint64_t doze_ns(uint64_t silent_ns)
 	return ns < DOZE_MIN_NS ? DOZE_MIN_NS : ns > DOZE_MAX_NS ? DOZE_MAX_NS : ns;
 }
 
-static void doze(struct poller *p, struct keeper *k, const struct call *call)
+static void doze(struct poller *p, struct call *call)
 {
-	struct sleeper sleeper = { .keeper = k };
+	const bool driven = atomic_load_explicit(&p->locked, memory_order_relaxed);
+	struct sleeper sleeper = { .call = call };
+	uint32_t runs = CALL_RUNS;
 	uint64_t now, ns;
 
 	for (int i = 0; i < LOOKS_MAX && atomic_load_explicit(&p->locked, memory_order_relaxed); i++) {
-		if (atomic_load_explicit(&call->finished, memory_order_acquire))
+		if (atomic_load_explicit(&call->finished, memory_order_acquire) == CALL_FINISHED)
 			return;
 		rte_pause();
 	}
@@ -279,50 +295,57 @@ static void doze(struct poller *p, struct keeper *k, const struct call *call)
 	ns = doze_ns(now - call->start_ns);
 	if (call->deadline_ns > now && call->deadline_ns - now < ns)
 		ns = call->deadline_ns - now;
-	atomic_store(&k->asleep, 1);
 	enlist(p, &sleeper);
-	/* Pairs with finish (calls.c) and poller_leave: who finishes the call sees us asleep, or we see it finished; the same with
-	 * the lock. When nobody drives, nothing has happened for a while, and we look again after our nap. */
-	if (!atomic_load(&call->finished)) {
+	/*
+	 * Who finishes the call (calls.c) changes this word, and sees that we sleep. Who leaves the lock sees us in the list, or we
+	 * see the lock free. If nobody drove when we came, nothing had happened for a while, and we look again after our nap.
+	 */
+	if ((!driven || atomic_load(&p->locked)) &&
+	    atomic_compare_exchange_strong(&call->finished, &runs, CALL_ASLEEP)) {
 		const struct timespec time = { .tv_nsec = (long)ns };
+		uint32_t asleep = CALL_ASLEEP;
 
-		syscall(SYS_futex, &k->asleep, FUTEX_WAIT_PRIVATE, 1, &time, NULL, 0);
+		syscall(SYS_futex, &call->finished, FUTEX_WAIT_PRIVATE, CALL_ASLEEP, &time, NULL, 0);
+		atomic_compare_exchange_strong(&call->finished, &asleep, CALL_RUNS);
 	}
 	delist(p, &sleeper);
-	atomic_store(&k->asleep, 0);
 }
 
-/* An I/O thread that sleeps for long must know that there was something to do. */
-static void tell_watcher(struct poller *p, struct star_cluster *cluster)
+void poller_tell_watcher(struct poller *p, struct star_cluster *cluster)
 {
 	if (atomic_load_explicit(&p->watch_ns, memory_order_relaxed) > p->now_ns + 2 * DOZE_MAX_NS)
 		keeper_wake(&cluster->io[0].keeper);
+}
+
+static bool is_finished(const struct call *call)
+{
+	return atomic_load_explicit(&call->finished, memory_order_acquire) == CALL_FINISHED;
 }
 
 void poller_wait(struct keeper *k, struct call *call)
 {
 	struct star_cluster *cluster = call->cluster;
 	struct poller *p = cluster->transport_state;
-	bool mine = k->drives;
+	bool mine = call->driven;
 
-	k->drives = false;
-	while (mine || !atomic_load_explicit(&call->finished, memory_order_acquire)) {
-		if (mine || poller_try(p, k)) {
-			if (!atomic_load_explicit(&call->finished, memory_order_relaxed))
-				drive(p, k, call->deadline_ns, false);
-			tell_watcher(p, cluster);
+	call->driven = false;
+	while (mine || !is_finished(call)) {
+		if (mine || poller_try(p, NULL, call)) {
+			if (!is_finished(call))
+				drive(p, cluster, NULL, call->deadline_ns);
+			poller_tell_watcher(p, cluster);
 			poller_leave(p);
 			let_in(p);
 			mine = false;
 		}
-		if (atomic_load_explicit(&call->finished, memory_order_acquire))
+		if (is_finished(call))
 			return;
 		if (atomic_load_explicit(&cluster->closing, memory_order_relaxed))
-			call_cancel(call, -ECANCELED, k);
+			call_cancel(call, -ECANCELED, NULL);
 		else if (clock_ns() >= call->deadline_ns)
-			call_cancel(call, -ETIMEDOUT, k);
+			call_cancel(call, -ETIMEDOUT, NULL);
 		else
-			doze(p, k, call);
+			doze(p, call);
 	}
 }
 
@@ -355,10 +378,10 @@ void poller_turn(struct keeper *k, uint64_t until_ns)
 	uint64_t due = clock_ns() + DOZE_MAX_NS, when;
 	struct pollfd fd = { .fd = k->event_fd, .events = POLLIN };
 
-	if (poller_try(p, k)) {
+	if (poller_try(p, k, NULL)) {
 		uint64_t next;
 
-		drive(p, k, until_ns, cluster->polling);
+		drive(p, cluster, k, until_ns);
 		due = wheel_next(net_wheel(p->net));
 		next = dgram_next_ns(p->dgram);
 		due = next < due ? next : due;

@@ -67,12 +67,14 @@ struct poller {
 	struct sleeper *sleepers;
 
 	/* the driver's */
-	_Alignas(64) struct keeper *driver; /* NULL: a thread without one */
+	_Alignas(64) struct keeper *driver; /* of an I/O thread; else NULL */
+	const struct call *awaited;	    /* by the driver; NULL: none */
 	bool done;			    /* a call of the driver's has finished */
 	bool starved;			    /* mbufs were short: streams wait for them in `dirty` */
 	int lcore;			    /* of the mempool's cache, which goes with the lock */
 	struct streams dirty;
 	uint64_t now_ns, busy_ns; /* of the turn; of the last one that had something to do */
+	uint64_t turned_ns;	  /* the last turn */
 	uint64_t link_ns;	  /* the next look at the link */
 	uint64_t link_down_ns;	  /* since when it is down, or was last tried; 0: it is up */
 	struct port *port;
@@ -89,7 +91,7 @@ struct poller {
 /* A thread that sleeps until it is woken, or its time has come. */
 struct sleeper {
 	struct sleeper *next;
-	struct keeper *keeper;
+	struct call *call;
 };
 
 /* setup.c: the process's one poller. With a worker's file; NULL with err. */
@@ -99,14 +101,19 @@ void poller_put(struct poller *p);
 void poller_link(struct poller *p);
 
 /* poller.c */
-bool poller_try(struct poller *p, struct keeper *k);
+/* k: of an I/O thread, or NULL; call: what the thread waits for, or NULL. */
+bool poller_try(struct poller *p, struct keeper *k, const struct call *call);
 /* For short work that cannot wait. */
 void poller_lock(struct poller *p);
 void poller_leave(struct poller *p);
 /* The driver's: sends what can be sent. */
 void poller_flush(struct poller *p);
+/* The same, before a call: takes what has come while nobody looked. A session that was closed meanwhile is no failure of it. */
+void poller_catch_up(struct poller *p);
 /* Gives a call to whoever drives. */
 void poller_post(struct poller *p, struct call *call);
+/* The driver's, before it leaves: I/O threads that sleep for long must know that there was something to do. */
+void poller_tell_watcher(struct poller *p, struct star_cluster *cluster);
 /* Takes over what was posted. */
 void poller_drain(struct poller *p);
 void poller_wait(struct keeper *k, struct call *call);

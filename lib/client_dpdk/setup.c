@@ -15,11 +15,9 @@ enum {
 	SESSIONS_MAX = 4096,
 	ACTIVE_MAX = 512,
 	WINDOW_MAX = 512,
-	CREDITS = 768, /* of a ring of 1024 */
 	RTO_MIN_NS = 50000,
 	RTO_MAX_NS = 1000000000,
 	ACK_DELAY_NS = 100000,
-	TARGET_DELAY_NS = 100000,
 };
 static const uint64_t lease_ns = UINT64_C(10000000000), heartbeat_ns = 1000000000;
 
@@ -81,7 +79,7 @@ static int make_dgram(struct poller *p, const struct config *config, struct star
 		.sessions_max = SESSIONS_MAX,
 		.active_max = ACTIVE_MAX,
 		.window_max = WINDOW_MAX,
-		.credits = CREDITS,
+		.credits = config->credits,
 		.held_mbufs_max = config->mbufs / 2,
 		.message_max = sizeof(struct wire_frame) + WIRE_PAYLOAD_MAX,
 		.rto_min_ns = RTO_MIN_NS,
@@ -89,7 +87,7 @@ static int make_dgram(struct poller *p, const struct config *config, struct star
 		.lease_ns = lease_ns,
 		.heartbeat_ns = heartbeat_ns,
 		.ack_delay_ns = ACK_DELAY_NS,
-		.target_delay_ns = TARGET_DELAY_NS,
+		.target_delay_ns = config->target_delay_us * UINT64_C(1000),
 		.handler = &stream_handler,
 	};
 

@@ -284,7 +284,7 @@ static void closed(void *user, int reason)
 	snprintf(s->why, sizeof(s->why), "%s",
 		 reason == ETIMEDOUT ? "has gone silent while this call was in flight"
 		 : reason == EPROTO  ? "does not keep to the protocol; its session was closed"
-				     : "closed the session while this call was in flight; its log may say why");
+				     : "closed the connection while this call was in flight; its log may say why");
 	stream_touch(s);
 }
 

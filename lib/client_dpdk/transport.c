@@ -79,30 +79,35 @@ static void retire(struct channel *ch)
 /* A caller that waits keeps the lock until it has its answer. */
 static void submit(struct call *call, struct keeper *self)
 {
-	struct poller *p = poller_of(call->cluster);
+	struct star_cluster *cluster = call->cluster;
+	struct poller *p = poller_of(cluster);
 	struct keeper *k = call->keeper;
 	const bool async = call->async;
 
-	atomic_store_explicit(&call->finished, false, memory_order_relaxed);
-	if (async) {
+	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);
+	if (async) { /* before it can be finished */
 		pthread_mutex_lock(&k->lock);
 		TAILQ_INSERT_TAIL(&k->incoming, call, running);
 		pthread_mutex_unlock(&k->lock);
 	}
-	if (poller_try(p, self ? self : k)) {
+	if (poller_try(p, NULL, self ? call : NULL)) {
 		const uint64_t now = call->retries ? clock_ns() : call->start_ns;
 
 		if (now > p->now_ns) /* another driver's may be later */
 			p->now_ns = now;
-		net_turn(p->net, p->now_ns);
+		if (now - p->turned_ns < IDLE_CHECK_US * UINT64_C(1000)) /* or it has just been turned */
+			net_turn(p->net, p->now_ns);
+		else
+			poller_catch_up(p);
 		poller_drain(p);
 		call_start(p, call);
 		poller_flush(p);
 		p->busy_ns = p->now_ns;
-		if (!async) {
-			self->drives = true;
+		if (self) {
+			call->driven = true;
 			return;
 		}
+		poller_tell_watcher(p, cluster);
 		poller_leave(p);
 	} else {
 		poller_post(p, call);
@@ -126,6 +131,7 @@ __attribute__((visibility("default"))) extern const struct transport star_transp
 const struct transport star_transport_dpdk = {
 	.abi = TRANSPORT_ABI,
 	.release = STAR_VERSION,
+	.unattended = true,
 	.attach = attach,
 	.detach = detach,
 	.open = open_channel,

@@ -157,11 +157,11 @@ const struct config_option config_options[] = {
 		  "connections too." },
 
 	{ "datagrams.credits", OF_CONFIG(credits), .type = OPTION_NUMBER, .min = 16, .max = 65536, .fallback = "512",
-	  .unit = "packets",
+	  .unit = "packets", .worker = true,
 	  .help = "Packets that all sessions of a reactor together may have under way to it: what its receive ring "
 		  "holds." },
 	{ "datagrams.target_delay_us", OF_CONFIG(target_delay_us), .type = OPTION_NUMBER, .min = 5, .max = 100000,
-	  .fallback = "50", .unit = "microseconds",
+	  .fallback = "50", .unit = "microseconds", .worker = true,
 	  .help = "A round trip that takes longer is congestion: the sender slows down." },
 
 	{ "tests.loss_ppm", OF_CONFIG(loss_ppm), .type = OPTION_NUMBER, .max = 1000000, .fallback = "0",

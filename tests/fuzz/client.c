@@ -115,7 +115,7 @@ static void ask(struct input *in)
 /* A call that has ended well has what it asked for. */
 static void check_call(struct asked *a)
 {
-	if (!a->call->finished || a->seen)
+	if (a->call->finished != CALL_FINISHED || a->seen)
 		return;
 	a->seen = true;
 	if (a->call->error.code || !TAILQ_EMPTY(&a->call->stale) || w.wrong)
@@ -347,7 +347,7 @@ static void end(void)
 	for (unsigned i = 0; i < w.calls_count; i++) {
 		struct asked *a = &w.calls[i];
 
-		FUZZ_CHECK(a->call->finished && a->call->remaining == 0, "a call has %u parts left",
+		FUZZ_CHECK(a->call->finished == CALL_FINISHED && a->call->remaining == 0, "a call has %u parts left",
 			   a->call->remaining);
 		call_free(a->call);
 		for (unsigned j = 0; j < a->ops_count; j++) {
