@@ -215,6 +215,9 @@ struct wheel *net_wheel(struct net *net);
 const struct net_counters *net_counters(const struct net *net);
 unsigned net_connections(const struct net *net);
 
+/* The mempool of what the stack makes. */
+struct rte_mempool *net_pool(const struct net *net);
+
 /* The time that the stack was handed last. */
 uint64_t net_now_ns(const struct net *net);
 
