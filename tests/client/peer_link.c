@@ -32,7 +32,7 @@ struct bridge {
 	size_t out_bytes, out_size;
 };
 
-static struct link {
+static struct wire_end {
 	pthread_mutex_t lock; /* of all that follows; the thread's while it works */
 	bool started;
 	pthread_t thread;
@@ -43,7 +43,7 @@ static struct link {
 	unsigned endpoints_count;
 	struct bridge *bridges;
 	char socket[64];
-} link = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} wire_end = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void add(char **to, size_t *bytes, size_t *size, const void *from, size_t n)
 {
@@ -74,8 +74,8 @@ static bool opened(void *ctx, struct dgram_session *session, void **user)
 	}
 	b->session = session;
 	b->fd = pair[0];
-	b->next = link.bridges;
-	link.bridges = b;
+	b->next = wire_end.bridges;
+	wire_end.bridges = b;
 	*user = b;
 	return true;
 }
@@ -179,7 +179,7 @@ static bool serve(struct bridge *b)
 
 static void serve_all(void)
 {
-	struct bridge **at = &link.bridges;
+	struct bridge **at = &wire_end.bridges;
 
 	while (*at) {
 		struct bridge *b = *at;
@@ -202,26 +202,26 @@ static bool turn(void)
 {
 	struct rte_mbuf *frames[PORT_BURST];
 	const uint64_t now = clock_ns();
-	unsigned n = port_receive(link.port, 0, frames, PORT_BURST), work = n;
+	unsigned n = port_receive(wire_end.port, 0, frames, PORT_BURST), work = n;
 	bool more;
 
 	if (n)
-		net_input(link.net, frames, n, now);
+		net_input(wire_end.net, frames, n, now);
 	else
-		net_turn(link.net, now);
+		net_turn(wire_end.net, now);
 	serve_all();
 	do {
 		more = false;
-		for (unsigned i = 0; i < link.endpoints_count; i++)
-			more |= link.endpoints[i] && dgram_turn(link.endpoints[i], now);
-		while ((n = net_output(link.net, frames, PORT_BURST))) {
-			const unsigned sent = port_send(link.port, 0, frames, (uint16_t)n);
+		for (unsigned i = 0; i < wire_end.endpoints_count; i++)
+			more |= wire_end.endpoints[i] && dgram_turn(wire_end.endpoints[i], now);
+		while ((n = net_output(wire_end.net, frames, PORT_BURST))) {
+			const unsigned sent = port_send(wire_end.port, 0, frames, (uint16_t)n);
 
 			rte_pktmbuf_free_bulk(frames + sent, n - sent);
 			work += n;
 		}
 	} while (more);
-	wheel_advance(net_wheel(link.net), now, 64);
+	wheel_advance(net_wheel(wire_end.net), now, 64);
 	return work;
 }
 
@@ -231,9 +231,9 @@ static void *link_main(void *arg)
 		const struct timespec nap = { 0, NAP_NS };
 		bool worked;
 
-		pthread_mutex_lock(&link.lock);
+		pthread_mutex_lock(&wire_end.lock);
 		worked = turn();
-		pthread_mutex_unlock(&link.lock);
+		pthread_mutex_unlock(&wire_end.lock);
 		if (!worked)
 			nanosleep(&nap, NULL);
 	}
@@ -256,30 +256,30 @@ static void start(void)
 	struct star_error err = { 0 };
 	struct in_addr own;
 
-	snprintf(link.socket, sizeof(link.socket), "/tmp/star-test-client-%d.sock", (int)getpid());
+	snprintf(wire_end.socket, sizeof(wire_end.socket), "/tmp/star-test-client-%d.sock", (int)getpid());
 	strcpy(port->device, "net_memif");
 	port->mtu = MTU;
 	/* DPDK takes one path for one role: the client's has a dot more. */
-	snprintf(port->options, sizeof(port->options), "role=server,socket=%s", link.socket);
+	snprintf(port->options, sizeof(port->options), "role=server,socket=%s", wire_end.socket);
 	inet_pton(AF_INET, PEER_DATA_HOST, &own);
 	if (port_eal_start(&config, 3 * port_mempool_bytes(MBUFS, MTU), &err) < 0 ||
-	    !(link.pool = port_mempool_create(7, MBUFS, MTU, &err)) ||
-	    !(link.port = port_open(port, 7, &link.pool, 1, 0, &err))) {
+	    !(wire_end.pool = port_mempool_create(7, MBUFS, MTU, &err)) ||
+	    !(wire_end.port = port_open(port, 7, &wire_end.pool, 1, 0, &err))) {
 		fprintf(stderr, "the double has no port: %s\n", err.text);
 		exit(EXIT_FAILURE);
 	}
-	o.pool = link.pool;
-	o.interfaces[0] = (struct net_interface_options){ .port = link.port->id,
+	o.pool = wire_end.pool;
+	o.interfaces[0] = (struct net_interface_options){ .port = wire_end.port->id,
 							  .mtu = MTU,
-							  .mac = link.port->mac,
+							  .mac = wire_end.port->mac,
 							  .addresses_count = 1,
 							  .addresses = { { net_address_v4(own.s_addr), 24 } } };
-	link.net = net_create(&o, &err);
-	if (!link.net || pthread_create(&link.thread, NULL, link_main, NULL) != 0) {
+	wire_end.net = net_create(&o, &err);
+	if (!wire_end.net || pthread_create(&wire_end.thread, NULL, link_main, NULL) != 0) {
 		fprintf(stderr, "the double has no stack: %s\n", err.text);
 		exit(EXIT_FAILURE);
 	}
-	link.started = true;
+	wire_end.started = true;
 }
 
 void *peer_link_listen(struct peer_reactor *r, uint16_t port, uint32_t incarnation)
@@ -305,41 +305,41 @@ void *peer_link_listen(struct peer_reactor *r, uint16_t port, uint32_t incarnati
 	struct star_error err = { 0 };
 	struct dgram *dgram;
 
-	pthread_mutex_lock(&link.lock);
-	if (!link.started)
+	pthread_mutex_lock(&wire_end.lock);
+	if (!wire_end.started)
 		start();
-	o.net = link.net;
+	o.net = wire_end.net;
 	dgram = dgram_create(&o, &err);
 	if (!dgram) {
 		fprintf(stderr, "the double has no endpoint: %s\n", err.text);
 		exit(EXIT_FAILURE);
 	}
 	for (unsigned i = 0;; i++) {
-		if (i == link.endpoints_count)
-			link.endpoints_count++;
-		if (link.endpoints[i])
+		if (i == wire_end.endpoints_count)
+			wire_end.endpoints_count++;
+		if (wire_end.endpoints[i])
 			continue;
-		link.endpoints[i] = dgram;
+		wire_end.endpoints[i] = dgram;
 		break;
 	}
-	pthread_mutex_unlock(&link.lock);
+	pthread_mutex_unlock(&wire_end.lock);
 	return dgram;
 }
 
 void peer_link_close(struct peer_reactor *r, void *endpoint)
 {
-	pthread_mutex_lock(&link.lock);
-	for (struct bridge *b = link.bridges; b; b = b->next)
+	pthread_mutex_lock(&wire_end.lock);
+	for (struct bridge *b = wire_end.bridges; b; b = b->next)
 		if (b->reactor == r && b->session) {
 			dgram_close(b->session);
 			b->session = NULL;
 		}
 	turn(); /* tells the client */
-	for (unsigned i = 0; i < link.endpoints_count; i++)
-		if (link.endpoints[i] == endpoint)
-			link.endpoints[i] = NULL;
+	for (unsigned i = 0; i < wire_end.endpoints_count; i++)
+		if (wire_end.endpoints[i] == endpoint)
+			wire_end.endpoints[i] = NULL;
 	dgram_destroy(endpoint);
-	pthread_mutex_unlock(&link.lock);
+	pthread_mutex_unlock(&wire_end.lock);
 }
 
 void peer_link_worker_file(struct peer *p, const char *control, char *address, size_t bytes)
@@ -355,7 +355,7 @@ void peer_link_worker_file(struct peer *p, const char *control, char *address, s
 		"ports = ( { device = \"net_memif\"; options = \"socket=/tmp/.%s\"; address = \"198.18.251.2/24\"; "
 		"mtu = %d; } );\n"
 		"memory = { hugepages = \"none\"; mbufs = 16383; };\n",
-		control, link.socket + strlen("/tmp"), MTU);
+		control, wire_end.socket + strlen("/tmp"), MTU);
 	fclose(file);
 	snprintf(address, bytes, "dpdk:%s", p->worker_file);
 }
