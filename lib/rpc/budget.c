@@ -138,7 +138,7 @@ void budget_relieve(struct rpc_server *server)
 		return;
 	server->counters.unread++;
 	if (session)
-		session_give_up(session_of(session));
+		rpc_session_give_up(session_of(session));
 	else
 		tcp_abort(stream->conn);
 }

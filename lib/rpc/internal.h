@@ -124,11 +124,11 @@ void stream_next(struct rpc_stream *s);
 void stream_free(struct rpc_stream *s);
 
 /* session.c */
-extern const struct dgram_handler session_handler;
-void session_next(struct rpc_session *s);
-void session_free(struct rpc_session *s);
+extern const struct dgram_handler rpc_session_handler;
+void rpc_session_next(struct rpc_session *s);
+void rpc_session_free(struct rpc_session *s);
 /* Ends it: its peer does not read. */
-void session_give_up(struct rpc_session *s);
+void rpc_session_give_up(struct rpc_session *s);
 
 /* budget.c */
 /* Gives TCP's window back what belongs to the current frame, n bytes long; what follows it waits, unread. */

@@ -53,7 +53,7 @@ void work_ready(struct rpc_work *w)
 static void work_free(struct rpc_work *w)
 {
 	if (w->is_session)
-		session_free(session_of(w));
+		rpc_session_free(session_of(w));
 	else
 		stream_free(stream_of(w));
 }
@@ -76,7 +76,7 @@ static void finish(struct rpc_work *w)
 	}
 	server->counters.requests++;
 	if (w->is_session)
-		session_next(session_of(w));
+		rpc_session_next(session_of(w));
 	else
 		stream_next(stream_of(w));
 }
@@ -166,7 +166,7 @@ static int open_datagrams(struct rpc_server *server, struct star_error *err)
 	o.accepts = true;
 	o.held_mbufs_max = server->options.held_mbufs_max;
 	o.message_max = sizeof(struct wire_frame) + WIRE_PAYLOAD_MAX;
-	o.handler = &session_handler;
+	o.handler = &rpc_session_handler;
 	o.ctx = server;
 	server->dgram = dgram_create(&o, err);
 	return server->dgram ? 0 : err->code;
@@ -221,7 +221,7 @@ void rpc_server_destroy(struct rpc_server *server)
 			stream_free(&server->streams[i]);
 	for (uint32_t i = 0; server->sessions && i < server->options.datagrams.sessions_max; i++)
 		if (server->sessions[i].state != SESSION_FREE)
-			session_free(&server->sessions[i]);
+			rpc_session_free(&server->sessions[i]);
 	dgram_destroy(server->dgram);
 	free(server->sessions);
 	free(server->streams);

@@ -109,7 +109,7 @@ static void start(struct rpc_session *s)
 		s->state = SESSION_BLOCKED; /* until its peer has read earlier replies */
 }
 
-void session_next(struct rpc_session *s)
+void rpc_session_next(struct rpc_session *s)
 {
 	const uint32_t mbufs = message_free(pop(s));
 
@@ -117,7 +117,7 @@ void session_next(struct rpc_session *s)
 	start(s);
 }
 
-void session_free(struct rpc_session *s)
+void rpc_session_free(struct rpc_session *s)
 {
 	struct rpc_server *server = s->work.server;
 
@@ -177,16 +177,16 @@ static void session_closed(void *user, int reason)
 	s->work.session = NULL;
 	if (s->state == SESSION_READY)
 		return; /* in the ready list: rpc_run finishes the request if it was begun, and frees the session */
-	session_free(s);
+	rpc_session_free(s);
 }
 
-void session_give_up(struct rpc_session *s)
+void rpc_session_give_up(struct rpc_session *s)
 {
 	dgram_close(s->work.session);
 	session_closed(s, 0);
 }
 
-const struct dgram_handler session_handler = {
+const struct dgram_handler rpc_session_handler = {
 	.opened = session_opened,
 	.received = session_received,
 	.acknowledged = session_acknowledged,
