@@ -313,7 +313,8 @@ static void doze(struct poller *p, struct call *call)
 
 void poller_tell_watcher(struct poller *p, struct star_cluster *cluster)
 {
-	if (atomic_load_explicit(&p->watch_ns, memory_order_relaxed) > p->now_ns + 2 * DOZE_MAX_NS)
+	if (atomic_load_explicit(&p->watch_ns, memory_order_relaxed) > p->now_ns + 2 * DOZE_MAX_NS &&
+	    p->now_ns - p->busy_ns < WATCH_NS)
 		keeper_wake(&cluster->io[0].keeper);
 }
 

@@ -260,7 +260,7 @@ static void start(void)
 	strcpy(port->device, "net_memif");
 	port->mtu = MTU;
 	/* DPDK takes one path for one role: the client's has a dot more. */
-	snprintf(port->options, sizeof(port->options), "role=server,socket=%s", wire_end.socket);
+	snprintf(port->options, sizeof(port->options), "role=server,socket-abstract=no,socket=%s", wire_end.socket);
 	inet_pton(AF_INET, PEER_DATA_HOST, &own);
 	if (port_eal_start(&config, 3 * port_mempool_bytes(MBUFS, MTU), &err) < 0 ||
 	    !(wire_end.pool = port_mempool_create(7, MBUFS, MTU, &err)) ||

@@ -24,7 +24,7 @@ void worker_files(void)
 		return;
 	CHECK_UINT(c->ps_count, 2);
 	CHECK_UINT(c->ports_count, 1);
-	CHECK_STR(c->ports[0].options, "socket=/run/s.sock,role=client");
+	CHECK_STR(c->ports[0].options, "socket=/run/s.sock,role=client,socket-abstract=no,mac=02:73:c6:12:00:09");
 	CHECK_STR(c->job_name, "worker");
 	CHECK_UINT(c->mbufs, 16383);
 	config_worker_from(c, &w);
