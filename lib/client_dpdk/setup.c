@@ -152,30 +152,31 @@ static struct poller *create(const struct config *config, struct star_error *err
 struct poller *poller_get(const struct config *config, struct star_error *err)
 {
 	struct poller *p;
+	bool same;
 
 	pthread_mutex_lock(&setup_lock);
-	if (!the_poller)
-		the_poller = create(config, err);
-	else if (memcmp(&the_poller->config, &config->ports[0], sizeof(config->ports[0])) != 0)
+	p = the_poller;
+	same = p && memcmp(&p->config, &config->ports[0], sizeof(p->config)) == 0;
+	if (p && !same && p->users) {
 		star_error_set(err, -EBUSY,
 			       "this process has a cluster open by another port: all that it has open share one port");
-	p = the_poller && memcmp(&the_poller->config, &config->ports[0], sizeof(config->ports[0])) == 0 ? the_poller
-													: NULL;
+		p = NULL;
+	} else if (!same) {
+		if (p)
+			destroy(p);
+		p = the_poller = create(config, err);
+	}
 	if (p)
 		p->users++;
 	pthread_mutex_unlock(&setup_lock);
 	return p;
 }
 
+/* The port stays open: closing and opening it is what net_memif and the EAL's interrupt thread are worst at. */
 void poller_put(struct poller *p)
 {
 	pthread_mutex_lock(&setup_lock);
-	if (--p->users == 0) {
-		the_poller = NULL;
-		poller_lock(p);
-		poller_leave(p);
-		destroy(p);
-	}
+	p->users--;
 	pthread_mutex_unlock(&setup_lock);
 }
 

@@ -26,6 +26,7 @@ struct bridge {
 	struct dgram_session *session; /* NULL: closed */
 	struct peer_reactor *reactor;
 	int fd;
+	bool ended;
 	char *in; /* for the double */
 	size_t in_bytes, in_size;
 	char *out; /* from it: messages, the last one perhaps in part */
@@ -174,7 +175,8 @@ static bool serve(struct bridge *b)
 		b->out_bytes -= bytes;
 		memmove(b->out, b->out + bytes, b->out_bytes);
 	}
-	return b->session && n != 0;
+	b->ended |= n == 0;
+	return b->session && (!b->ended || dgram_queued(b->session)); /* what was said before the end is heard */
 }
 
 static void serve_all(void)
