@@ -84,11 +84,12 @@ void reorder_release(struct dgram_session *s)
 	if (!r)
 		return;
 	for (uint32_t n = s->rx_next; r->count && !number_before(r->highest, n); n++)
-		if (r->present[(n & d->window_mask) / 64] >> n % 64 & 1) {
+		if (r->present[(n & d->window_mask) / 64] >> (n & d->window_mask) % 64 & 1) {
 			rte_pktmbuf_free(r->packets[n & d->window_mask]);
 			r->count--;
 			d->held--;
 		}
+	memset(r->present, 0, sizeof(r->present));
 	r->next = d->reorders;
 	d->reorders = r;
 	s->reorder = NULL;

@@ -97,13 +97,14 @@ void congestion_ack(struct dgram_congestion *c, const struct congestion_limits *
 		if ((int32_t)(ack->una - c->round_end) >= 0)
 			end_round(c, limits, ack);
 	}
-	if (ack->acked)
-		c->timeouts = 0;
+	if (ack->acked == 0)
+		return; /* a heartbeat: nothing of ours was on the way that could have been too much */
+	c->timeouts = 0;
 	aim = target(c, limits);
 	if (ack->rtt_ns && delay > aim) {
 		if (ack->now_ns - c->decreased_ns >= ack->srtt_ns)
 			decrease(c, limits, BETA * (delay - aim) / delay, ack->now_ns, ack->srtt_ns);
-	} else if (ack->acked && !ack->marked) {
+	} else if (!ack->marked) {
 		const float acked = (float)ack->acked;
 
 		set(c, limits,

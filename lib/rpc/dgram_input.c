@@ -113,6 +113,14 @@ static inline bool is_present(const struct dgram_session *s, uint32_t number)
 	return s->reorder->present[at / 64] >> at % 64 & 1;
 }
 
+/* What comes may have had credit that has lapsed by now. */
+static inline void advance(struct dgram_session *s)
+{
+	s->rx_next++;
+	if (unlikely(number_before(s->rx_edge, s->rx_next)))
+		s->rx_edge = s->rx_next;
+}
+
 /* Those that came too early, as far as they are due now. */
 static void take_early(struct dgram_session *s)
 {
@@ -121,14 +129,13 @@ static void take_early(struct dgram_session *s)
 	while (s->reorder->count && is_present(s, s->rx_next)) {
 		const uint32_t at = s->rx_next & mask;
 		struct rte_mbuf *m = s->reorder->packets[at];
-		const struct wire_packet *header =
-			rte_pktmbuf_mtod_offset(m, const struct wire_packet *, -(int)sizeof(*header));
+		const int before = (int)offsetof(struct wire_packet, flags) - (int)sizeof(struct wire_packet);
 		uint16_t flags;
 
-		memcpy(&flags, &header->flags, sizeof(flags));
+		memcpy(&flags, rte_pktmbuf_mtod_offset(m, const uint8_t *, before), sizeof(flags));
 		s->reorder->present[at / 64] &= ~(UINT64_C(1) << at % 64);
 		s->reorder->count--;
-		s->rx_next++;
+		advance(s);
 		if (!message_take(s, m, flags))
 			return;
 	}
@@ -198,7 +205,7 @@ static void take_data(struct dgram_session *s, struct rte_mbuf *m, const struct 
 		return;
 	}
 	d->held++;
-	s->rx_next++;
+	advance(s);
 	s->rx_unacked++;
 	if (unlikely(p->flags & WIRE_PACKET_ACK_NOW || s->reorder ||
 		     s->rx_unacked >= RTE_MIN((uint32_t)DGRAM_ACK_EVERY, (s->rx_edge - s->rx_next) / 2 + 2)))

@@ -73,8 +73,9 @@ _Static_assert(sizeof(struct wire_packet) == 64, "wire_packet");
 _Static_assert(offsetof(struct wire_packet, tag) == 48, "wire_packet.tag");
 
 struct wire_packet_open {
-	uint64_t client;  /* random: whose session; the same for as long as it is to be resumed */
-	uint64_t token;	  /* of the client, for what the server sends from now on: a new one each time that it opens anew */
+	uint64_t client; /* random: whose session; the same for as long as it is to be resumed */
+	uint64_t
+		token; /* of the client, for what the server sends from now on: a new one each time that it opens anew */
 	uint64_t cookie;  /* 0 at first */
 	uint32_t session; /* the client's number */
 	uint32_t edge;	  /* credit for the server's first packets, if the session is new to it */

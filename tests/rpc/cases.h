@@ -50,7 +50,9 @@
 	X(dgram_refused_sessions_are_told) \
 	X(dgram_silent_peers_are_given_up) \
 	X(dgram_sessions_resume_after_a_partition) \
-	X(dgram_restarted_servers_are_noticed)
+	X(dgram_restarted_servers_are_noticed) \
+	/* dgram_schedules.c */ \
+	X(dgram_random_schedules_keep_messages_whole)
 
 #define X(name) void name(void);
 RPC_CASES(X)

@@ -156,6 +156,8 @@ static void on_connected(void *user, bool resumed, uint32_t incarnation)
 	end->connects++;
 	end->resumes += resumed;
 	end->incarnation = incarnation;
+	if (dg.resend && !resumed && end->connects > 1)
+		end->sent = end->received;
 }
 
 static void on_acknowledged(void *user)

@@ -41,6 +41,7 @@ struct dg_rig {
 	struct dgram *dgram[2];
 	bool down[2]; /* the side does nothing */
 	bool refuse;
+	bool resend;	/* what a session has lost is sent anew, in numbers that begin behind what was answered */
 	bool unchecked; /* messages' bytes: where time counts */
 	struct dg_end servers[DG_ENDS_MAX], clients[DG_ENDS_MAX];
 	unsigned servers_count;
