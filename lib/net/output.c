@@ -102,6 +102,11 @@ bool net_path_find(struct net *net, const struct net_address *to, const struct n
 	return true;
 }
 
+uint32_t net_room(const struct net *net)
+{
+	return NET_OUTPUT_MAX - (net->output_tail - net->output_head);
+}
+
 void net_transmit(struct net *net, struct rte_mbuf *frame)
 {
 	if (unlikely(net->output_tail - net->output_head == NET_OUTPUT_MAX)) {

@@ -38,6 +38,8 @@
 	X(unknown, "dropped: of no session") \
 	X(bad_cookies, "dropped: opened with a wrong or an old cookie") \
 	X(outside, "dropped: beyond the credit that was granted") \
+	X(crowded, "dropped: messages hold too many mbufs") \
+	X(broken, "sessions ended: the peer broke the protocol") \
 	X(refused, "sessions refused: there are too many") \
 	X(over_limit, "messages refused: over a limit, or over the buffers there are") \
 	X(starved, "packets not sent for lack of mbufs")
@@ -55,7 +57,8 @@ struct dgram_handler {
 	/* Server: a client has opened a session. *user is the session's, to be set. False refuses. */
 	bool (*opened)(void *ctx, struct dgram_session *session, void **user);
 	/* Client: it is open, or was resumed, with what it had in flight (resumed), or is a new one at a server that has forgotten
-	 * the old: what was sent and not answered is lost (!resumed; the first time too). */
+	 * the old: all that was given to dgram_send before this call is dropped, sent or not (!resumed). The first time it is
+	 * !resumed too, but what was queued is sent. */
 	void (*connected)(void *user, bool resumed, uint32_t incarnation);
 	/*
 	 * The next message, bytes long, as a chain of mbufs by ->next, of which data_off and data_len show the message's bytes, the
@@ -67,8 +70,8 @@ struct dgram_handler {
 	void (*received)(void *user, struct rte_mbuf *message, uint32_t bytes, enum wire_status status);
 	/* Some of what was sent has been acknowledged: dgram_queued has fallen. */
 	void (*acknowledged)(void *user);
-	/* It is gone: 0 when either side closed it; ETIMEDOUT: the peer is silent; ECONNREFUSED: it could not be opened;
-	 * EHOSTUNREACH and the like. Called once for each session; what was queued is freed. */
+	/* It is gone: 0 when the peer closed it; ETIMEDOUT: the peer is silent; ECONNREFUSED: it would not open it; EPROTO: it sent
+	 * what is no message. Called once for each session; what was queued is freed. */
 	void (*closed)(void *user, int reason);
 };
 
@@ -116,13 +119,13 @@ void dgram_send(struct dgram_session *session, struct rte_mbuf *message);
 uint32_t dgram_queued(const struct dgram_session *session);
 /* For how long the peer has acknowledged nothing of what is queued; 0 when nothing is. */
 uint64_t dgram_stalled_ns(const struct dgram_session *session);
-/* Messages of so many mbufs were freed by their reader. */
+/* Messages of so many mbufs were freed by their reader; the session may be gone by then. */
 void dgram_taken(struct dgram_session *session, uint32_t mbufs);
 
 /* Sends what may be sent, and the acknowledgements that are due: after the turn's work, before net_output, and again after it
  * while it returns true (there was more than the output queue took). */
 bool dgram_turn(struct dgram *dgram, uint64_t now_ns);
-/* When dgram_turn wants to be called at the latest for pacing; UINT64_MAX: the wheel will do. */
+/* When dgram_turn wants to be called at the latest, for pacing, acknowledgements and losses; UINT64_MAX: the wheel will do. */
 uint64_t dgram_next_ns(const struct dgram *dgram);
 
 struct net *dgram_net(const struct dgram_session *session);

@@ -18,22 +18,29 @@ enum wire_packet_constants {
 	WIRE_PACKET_VERSION = 1,
 	WIRE_STAMP_NS = 16,		 /* a unit of stamp and echo */
 	WIRE_PACKET_SACK_WORDS_MAX = 16, /* of the body of a WIRE_PACKET_ACK */
+	/* Credit beyond one packet lapses when a sender has had nothing in flight for so long; a receiver counts on it after
+	 * three times that. */
+	WIRE_CREDIT_LAPSE_MS = 10,
+	WIRE_ACK_DELAY_US = 100, /* an acknowledgement waits no longer for data to ride on */
+	/* Bytes of body of a packet that does not end its message, at least; all such packets of a message are of one size. */
+	WIRE_PACKET_BODY_MIN = 400,
 };
 
 enum wire_packet_kind {
 	/* Client to server, body wire_packet_open, session and token 0. Answered by a COOKIE, which is no longer than it and costs the
-	 * server nothing to remember, then, when the cookie comes back, by OPENED. Sent again until one comes; and on a session
-	 * that has gone silent: it is then resumed, where the server still has it. */
+	 * server nothing to remember, then, when the cookie comes back, by OPENED, or by CLOSE: refused. Sent again until one
+	 * comes; and on a session that has gone silent: it is then resumed, where the server still has it. */
 	WIRE_PACKET_OPEN = 1,
-	WIRE_PACKET_COOKIE = 2, /* body: the wire_packet_open with its cookie */
+	WIRE_PACKET_COOKIE = 2, /* body: the wire_packet_open with its cookie; session and token are the client's */
 	WIRE_PACKET_OPENED = 3, /* body wire_packet_opened; session and token are the client's */
 	WIRE_PACKET_DATA = 4,
 	/* No data: acknowledges, grants credit. Body: further words of the SACK bitmap: bit i of word w: number ack + 65 + 64 w + i. */
 	WIRE_PACKET_ACK = 5,
 	WIRE_PACKET_PING = 6, /* answered at once by an ACK */
-	WIRE_PACKET_CLOSE =
-		7, /* the sender has forgotten the session, or will; answered by a CLOSE where there is one */
-	/* There is no such session here. Anybody could say so: it makes the client send an OPEN, and ends nothing. */
+	/* The sender has forgotten the session. It is not answered: where it is lost, the lease ends the session. */
+	WIRE_PACKET_CLOSE = 7,
+	/* There is no such session here: session and token are those of the packet that named it, the rest is 0. It makes the
+	 * client whose server's they are send an OPEN, and ends nothing. */
 	WIRE_PACKET_UNKNOWN = 8,
 };
 
@@ -55,9 +62,9 @@ struct wire_packet {
 		number; /* DATA: of this packet in its direction, from 1, wrapping; else the next one that will be sent */
 	uint32_t ack;	/* all numbers before this one have come */
 	uint64_t sack;	/* bit i: number ack + 1 + i has come */
-	uint32_t edge;	/* credit: numbers before this one may be sent. It is never taken back. */
+	uint32_t edge;	/* credit: numbers before this one may be sent. It is not taken back, but lapses (above). */
 	uint32_t stamp; /* the sender's clock when this packet left, in WIRE_STAMP_NS, wrapping */
-	uint32_t echo;	/* the stamp of the packet that came last, and the time since then added; 0: nothing has come */
+	uint32_t echo;	/* the newest stamp that has come, and the time since then added; 0: nothing has come */
 	uint16_t flags;
 	uint16_t wants;	 /* packets that wait for credit: 65535 is so many or more */
 	uint8_t tag[16]; /* 0; room for an authentication tag */
@@ -67,10 +74,10 @@ _Static_assert(offsetof(struct wire_packet, tag) == 48, "wire_packet.tag");
 
 struct wire_packet_open {
 	uint64_t client;  /* random: whose session; the same for as long as it is to be resumed */
-	uint64_t token;	  /* of the client, for what the server sends */
+	uint64_t token;	  /* of the client, for what the server sends from now on: a new one each time that it opens anew */
 	uint64_t cookie;  /* 0 at first */
 	uint32_t session; /* the client's number */
-	uint32_t edge;	  /* credit for the server's first packets */
+	uint32_t edge;	  /* credit for the server's first packets, if the session is new to it */
 };
 _Static_assert(sizeof(struct wire_packet_open) == 32, "wire_packet_open");
 
@@ -80,7 +87,9 @@ struct wire_packet_opened {
 	uint32_t session;     /* the server's number */
 	uint32_t incarnation; /* of the node */
 	uint32_t lease_ms;    /* the server forgets a session that is silent for so long */
-	uint32_t resumed;     /* 1: it was there, with all it had received; 0: it is new */
+	/* 1: the server had a session of this client. It is the one that the client knows if token and session are the same: then
+	 * both go on where they were; else everything begins with number 1. */
+	uint32_t resumed;
 	uint32_t message_max; /* bytes of the largest message that it takes */
 	uint32_t reserved;
 };

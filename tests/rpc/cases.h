@@ -40,7 +40,17 @@
 	X(replies_larger_than_the_pool_are_refused) \
 	X(replies_without_room_wait_and_give_up) \
 	X(receiving_keeps_a_share_of_the_pool) \
-	X(empty_pool_delays_replies_only)
+	X(empty_pool_delays_replies_only) \
+	/* dgram_basic.c */ \
+	X(dgram_small_messages_go_both_ways) \
+	X(dgram_messages_of_all_sizes_arrive) \
+	X(dgram_queued_before_opening_is_sent) \
+	X(dgram_close_reaches_the_peer) \
+	X(dgram_closed_while_receiving) \
+	X(dgram_refused_sessions_are_told) \
+	X(dgram_silent_peers_are_given_up) \
+	X(dgram_sessions_resume_after_a_partition) \
+	X(dgram_restarted_servers_are_noticed)
 
 #define X(name) void name(void);
 RPC_CASES(X)
