@@ -29,7 +29,7 @@ enum {
 	PARTITIONS = 16384,
 	DIM = 16,
 	TABLE = 1,
-	ROWS = 1 << 20,
+	ROWS_MAX = 1 << 20,
 	FRAMES = 64,
 	WARM_UP = 20000,
 	GAP_CYCLES = 4000, /* longer between two reads of the clock of an idle spin is the machine's doing */
@@ -51,6 +51,7 @@ static struct {
 	struct rpc_server *rpc;
 	struct dgram *dgram;
 	struct dgram_session *session;
+	uint64_t rows;
 	uint64_t sequence, answered, bad;
 	struct prng prng;
 	struct histogram cycles[STAGES];
@@ -179,6 +180,10 @@ static void worker_received(void *user, struct rte_mbuf *m, uint32_t bytes, enum
 	dgram_taken(b.session, mbufs);
 }
 
+static void worker_acknowledged(void *user)
+{
+}
+
 static void worker_closed(void *user, int reason)
 {
 	fail("the session has ended");
@@ -187,6 +192,7 @@ static void worker_closed(void *user, int reason)
 static const struct dgram_handler worker_handler = {
 	.connected = worker_connected,
 	.received = worker_received,
+	.acknowledged = worker_acknowledged,
 	.closed = worker_closed,
 };
 
@@ -303,17 +309,23 @@ static void exchange(bool count)
 	}
 }
 
+static void request(bool push, uint64_t key, bool count)
+{
+	const uint64_t until = clock_ns() + UINT64_C(5000000000);
+
+	ask(push, key);
+	exchange(count);
+	while (b.answered != b.sequence) {
+		if (clock_ns() > until)
+			fail("a request was not answered");
+		exchange(false);
+	}
+}
+
 static void measure(bool push, uint64_t requests, bool count)
 {
-	for (uint64_t i = 0; i < requests; i++) {
-		ask(push, prng_below(&b.prng, ROWS));
-		exchange(count);
-		for (unsigned tries = 0; b.answered != b.sequence; tries++) {
-			if (tries == 1000000)
-				fail("a request was not answered");
-			exchange(false);
-		}
-	}
+	for (uint64_t i = 0; i < requests; i++)
+		request(push, prng_below(&b.prng, b.rows), count);
 }
 
 /* The longest 1 % of what an idle spin of this core sees between two reads of the clock, beyond the usual. */
@@ -352,12 +364,14 @@ int main(int argc, char **argv)
 	const char *arguments[] = { "reactor-cost", "--no-huge",      "-m",
 				    "256",	    "--no-pci",	      "--no-telemetry",
 				    "--no-shconf",  "--iova-mode=va", "--log-level=4" };
-	const uint64_t requests = argc == 2 ? strtoull(argv[1], NULL, 10) : 0;
+	const uint64_t requests = argc == 3 ? strtoull(argv[1], NULL, 10) : 0;
 	json_t *pull, *push, *json;
 	double ns;
 
-	if (requests == 0) {
-		fprintf(stderr, "usage: reactor-cost REQUESTS\n");
+	b.rows = argc == 3 ? strtoull(argv[2], NULL, 10) : 0;
+	if (requests == 0 || b.rows == 0 || b.rows > ROWS_MAX) {
+		fprintf(stderr, "usage: reactor-cost REQUESTS ROWS\n"
+				"of each kind, at random rows of a table; at most 1048576\n");
 		return 2;
 	}
 	if (rte_eal_init(sizeof(arguments) / sizeof(arguments[0]), (char **)arguments) < 0)
@@ -368,10 +382,8 @@ int main(int argc, char **argv)
 	make_net(&b.worker, 1);
 	make_server();
 	make_worker();
-	for (uint64_t key = 0; key < ROWS; key++) { /* every row is there */
-		ask(false, key);
-		exchange(false);
-	}
+	for (uint64_t key = 0; key < b.rows; key++) /* every row is there */
+		request(false, key, false);
 	measure(false, WARM_UP, false);
 	measure(false, requests, true);
 	pull = results(ns);
