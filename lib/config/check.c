@@ -250,6 +250,7 @@ int config_load_check_worker(struct config_load *load, struct star_error *err)
 			"options = \"socket=/run/starserver/memif.sock\"; address = \"198.18.0.9/24\"; } );",
 			c->ports_count);
 	c->reactors = 1; /* one thread drives the port */
+	c->parameter_mib = 0;
 	rc = complete_memif(load, err);
 	if (rc)
 		return rc;
