@@ -9,7 +9,8 @@
  *
  * - The mbufs that messages hold until they are whole and taken. From half of held_mbufs_max on, the edge moves for one favoured
  *   session only, until its message is whole, or nothing of it has come for a while; the others wait in the order in which they
- *   came. The favoured one always finds room: no message is begun that needs more than the other half.
+ *   came, and all do while a quarter is held by messages that are whole and not taken. The favoured one always finds room: no
+ *   message is begun that needs more than half. So held_mbufs_max, and half as many again, are the most that is ever held.
  */
 #include "rpc/dgram_internal.h"
 
@@ -38,7 +39,7 @@ static bool may_grow(struct dgram_session *s, uint64_t now_ns)
 
 	if (likely(!credit_tight(d)))
 		return true;
-	if (!d->favoured && (s->message_need || s->peer_wants)) {
+	if (credit_may_favour(d) && (s->message_need || s->peer_wants)) {
 		d->favoured = s;
 		d->favoured_ns = now_ns;
 	}
@@ -152,7 +153,7 @@ static void serve(struct dgram *d, enum dgram_list list, uint64_t now_ns)
 
 static bool waits_end(const struct dgram *d)
 {
-	return d->lists[DGRAM_WAITS].first && (!credit_tight(d) || !d->favoured);
+	return d->lists[DGRAM_WAITS].first && (!credit_tight(d) || credit_may_favour(d));
 }
 
 void credit_turn(struct dgram *d, uint64_t now_ns)

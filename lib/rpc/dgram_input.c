@@ -60,6 +60,7 @@ static void deliver(struct dgram_session *s)
 	struct rte_mbuf *first = s->message.first;
 	const uint32_t bytes = s->message_status == WIRE_OK ? s->message_have : (uint32_t)sizeof(struct wire_frame);
 
+	d->held_whole += s->message_mbufs;
 	s->message = (struct dgram_chain){ NULL, NULL };
 	s->message_need = s->message_have = s->message_mbufs = 0;
 	if (unlikely(d->favoured == s))
