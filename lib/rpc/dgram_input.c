@@ -192,7 +192,8 @@ static void take_data(struct dgram_session *s, struct rte_mbuf *m, const struct 
 		output_urgent(s);
 		return;
 	}
-	if (unlikely(d->held >= d->options.held_mbufs_max && d->favoured != s)) {
+	if (unlikely(d->held >= d->options.held_mbufs_max && d->favoured != s) &&
+	    !credit_admit(s, ahead == 0, from->now_ns)) {
 		d->counters.crowded++;
 		rte_pktmbuf_free(m);
 		return;

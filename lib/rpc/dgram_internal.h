@@ -339,6 +339,8 @@ uint64_t pace_next_ns(const struct dgram *d);
 void credit_update(struct dgram_session *s, uint64_t now_ns);
 /* The peer has told how many packets wait for credit. */
 void credit_wanted(struct dgram_session *s, uint16_t wants, uint64_t now_ns);
+/* Whether a packet is taken though messages hold as many mbufs as they may. */
+bool credit_admit(struct dgram_session *s, bool in_order, uint64_t now_ns);
 void credit_leave(struct dgram_session *s);
 void credit_turn(struct dgram *d, uint64_t now_ns);
 void credit_timer(struct wheel_timer *timer, uint64_t now_ns);

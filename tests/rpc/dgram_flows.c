@@ -78,6 +78,7 @@ void dgram_incast_is_shared(void)
 	double part, sum = 0, squares = 0, jain;
 
 	begin(81, 128, 1 << 20);
+	dg_run(10 * LINK_MS, fill_all, NULL);
 	part = goodput(30000);
 	for (unsigned i = 0; i < flows; i++) {
 		const double bytes = (double)dg_server_of(&dg.clients[i])->bytes;
