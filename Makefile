@@ -101,7 +101,7 @@ $(BUILD)/%.o: %.cc
 
 .PHONY: all tests demo test soak bench lint format docs install uninstall help clean facts
 #: all        build the programs and libstar (the default)
-all: $(BINARIES_program) $(BUILD)/lib/libstar.so
+all: $(BINARIES_program) $(BUILD)/lib/libstar.so $(BUILD)/lib/libstar-dpdk.so
 #: tests      build everything, the test programs included
 tests: all $(BINARIES_test) $(BINARIES_tool)
 

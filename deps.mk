@@ -14,6 +14,7 @@ DEPS_reactor := base config port
 DEPS_service := base tensor optim store wire net rpc
 DEPS_control := base config tensor optim wire
 DEPS_client := base config tensor optim wire control
+DEPS_client_dpdk := base config wire net rpc port client
 
 # What each library takes from outside.
 EXT_CFLAGS_base :=
@@ -42,3 +43,5 @@ EXT_CFLAGS_control :=
 EXT_LIBS_control := -ljansson
 EXT_CFLAGS_client :=
 EXT_LIBS_client :=
+EXT_CFLAGS_client_dpdk = $(DPDK_CFLAGS)
+EXT_LIBS_client_dpdk = $(DPDK_LIBS)

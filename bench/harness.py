@@ -125,7 +125,7 @@ class Server:
 
 
 class Stage:
-    """The network and the servers of one bench. The end of a data pair that stays here is an appliance's, or, where
+    """The network (none with pairs=0) and the servers of one bench. The end of a data pair that stays here is an appliance's, or, where
     `kernel` names the pair, has an address of the kernel's."""
 
     def __init__(self, pairs=3, kernel=1, needs=()):
@@ -153,7 +153,8 @@ class Stage:
             raise Failure(f"another bench is running on this machine (it holds {LOCK}); wait for its end") from None
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="star-bench-"))
         try:
-            self.make_network()
+            if self.pairs:
+                self.make_network()
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -192,6 +193,10 @@ class Stage:
         server.wait_until(ready or server.listens)
         server.sleep()
         return server
+
+    def end(self, server):
+        self.servers.remove(server)
+        server.stop()
 
     def start_star(self, polling, device="net_af_packet", pair=0, changes="", port="", name=None, parameter_mib=64):
         """The appliance on one of its two devices; its name in the results is star, or star-xdp on net_af_xdp. changes

@@ -12,3 +12,5 @@ $(BUILD)/bench/zmq-map: EXTRA_LIBS = -lzmq -lstdc++
 # The worker of store-end-to-end; star_'s and ZeroMQ's client are libraries.
 $(eval $(call binary,tool,batches,bench/peers/batches,client,app/starbench/histogram.c))
 $(BUILD)/bench/peers/batches/batches: EXTRA_LIBS = -lzmq
+$(eval $(call binary,tool,memif-bare,bench,port,bench/peers/memif-bare.c app/starbench/histogram.c))
+$(eval $(call binary,tool,reactor-cost,bench,port service control,bench/peers/reactor-cost.c app/starbench/histogram.c))

@@ -18,13 +18,13 @@ mode = $(if $(filter $(BINARIES_program) scripts/hugepages scripts/bind-nic,$(1)
 install: all
 	$(Q)set -e; $(foreach f,$(INSTALL_FILES),install -D -m $(call mode,$(call from,$(f))) $(call from,$(f)) $(call to,$(f));)
 	$(Q)install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	$(Q)cp -P $(BUILD)/lib/libstar.so* $(DESTDIR)$(PREFIX)/lib/
+	$(Q)cp -P $(BUILD)/lib/libstar.so* $(BUILD)/lib/libstar-dpdk.so $(DESTDIR)$(PREFIX)/lib/
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' scripts/star.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/star.pc
 	@echo "  INSTALL $(DESTDIR)$(PREFIX)"
 
 #: uninstall  takes away what install put there
 uninstall:
-	$(Q)rm -f $(foreach f,$(INSTALL_FILES),$(call to,$(f))) $(DESTDIR)$(PREFIX)/lib/libstar.so* \
+	$(Q)rm -f $(foreach f,$(INSTALL_FILES),$(call to,$(f))) $(DESTDIR)$(PREFIX)/lib/libstar.so* $(DESTDIR)$(PREFIX)/lib/libstar-dpdk.so \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig/star.pc
 	$(Q)for d in /drivers-config /scripts ''; do rmdir $(DESTDIR)$(PREFIX)/share/starserver$$d 2>/dev/null || true; done
 	@echo "  REMOVED $(DESTDIR)$(PREFIX)"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "app/starbench/starbench.h"
 #include "app/starbench/store.h"
+#include "app/starbench/worker.h"
 #include "wire/frame.h"
 
 #include <errno.h>
@@ -16,6 +17,7 @@ enum { EXIT_USAGE = 2 };
 static const char usage[] =
 	"usage: starbench pull [OPTION]...\n"
 	"       starbench store MODE [OPTION]...   (see starbench store --help)\n"
+	"       starbench worker [OPTION]...       (see starbench worker --help)\n"
 	"Pulls random rows, one a request, in a closed loop over kernel TCP, and prints rate and latency.\n"
 	"\n"
 	"  --protocol NAME    star, redis (GET) or echo (bench/peers/epoll-echo) [star]\n"
@@ -291,13 +293,15 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[1], "store") == 0)
 		return store_main(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "worker") == 0)
+		return worker_main(argc - 1, argv + 1);
 	for (int i = 1; i < argc; i++)
 		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "--version") == 0) {
 			fputs(strcmp(argv[i], "--help") ? "starbench " STAR_VERSION "\n" : usage, stdout);
 			return EXIT_SUCCESS;
 		}
 	if (argc < 2 || strcmp(argv[1], "pull") != 0) {
-		fprintf(stderr, "starbench: \"pull\" or \"store\" is needed: see starbench --help\n");
+		fprintf(stderr, "starbench: \"pull\", \"store\" or \"worker\" is needed: see starbench --help\n");
 		return EXIT_USAGE;
 	}
 	argv[1] = argv[0]; /* the name that getopt complains under */

@@ -14,6 +14,15 @@
 
 enum { RPC_SLICES_A_TURN = 8, STALL_S = 30, DELAYED_ACK_US = 1000, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_PROBES = 6 };
 
+enum {
+	DATAGRAM_WINDOW = 256,	    /* packets of a session */
+	DATAGRAM_ACTIVE_MAX = 1024, /* sessions with something under way */
+	DATAGRAM_RTO_MIN_NS = 50000,
+	DATAGRAM_RTO_MIN_ASLEEP_NS = 1000000, /* a reactor may have to wake up first */
+	DATAGRAM_ACK_DELAY_NS = 100000,
+};
+#define DATAGRAM_LEASE_NS UINT64_C(10000000000)
+
 /* ---- what a reactor runs ---- */
 
 static unsigned shard_steer(void *ctx, const struct rte_mbuf *frame)
@@ -47,10 +56,26 @@ static bool shard_reassembled(void *ctx, struct rte_mbuf *frame)
 	return true;
 }
 
+/* tests.loss_ppm: frees some of n frames; returns how many are left. */
+static unsigned lose(struct shard *shard, struct rte_mbuf **frames, unsigned n)
+{
+	unsigned left = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (prng_below(&shard->losses, 1000000) < shard->node->config->loss_ppm)
+			rte_pktmbuf_free(frames[i]);
+		else
+			frames[left++] = frames[i];
+	}
+	return left;
+}
+
 static void shard_receive(void *ctx, struct rte_mbuf **frames, unsigned n, uint64_t now_ns)
 {
 	struct shard *shard = ctx;
 
+	if (unlikely(shard->node->config->loss_ppm))
+		n = lose(shard, frames, n);
 	net_input(shard->net, frames, n, now_ns);
 }
 
@@ -69,7 +94,16 @@ static unsigned shard_transmit(void *ctx, struct rte_mbuf **frames, unsigned max
 {
 	struct shard *shard = ctx;
 
-	return net_output(shard->net, frames, max);
+	unsigned n;
+
+	do {
+		rpc_transmit(shard->rpc, net_now_ns(shard->net));
+		n = net_output(shard->net, frames, max);
+		if (likely(!shard->node->config->loss_ppm || n == 0))
+			return n;
+		n = lose(shard, frames, n);
+	} while (n == 0);
+	return n;
 }
 
 /* ---- start and stop ---- */
@@ -149,6 +183,27 @@ static void fill_net_options(const struct node *node, struct shard *shard, const
 		o->interfaces[i] = node_interface(&node->ports[i]);
 }
 
+static void fill_datagram_options(const struct node *node, const struct shard *shard, const uint64_t secret[2],
+				  struct dgram_options *o)
+{
+	const struct config *config = node->config;
+
+	*o = (struct dgram_options){
+		.incarnation = node->incarnation,
+		.sessions_max = config->sessions_max,
+		.active_max = RTE_MIN(config->sessions_max, (uint32_t)DATAGRAM_ACTIVE_MAX),
+		.window_max = DATAGRAM_WINDOW,
+		.credits = config->credits,
+		.rto_min_ns = config->polling ? DATAGRAM_RTO_MIN_NS : DATAGRAM_RTO_MIN_ASLEEP_NS,
+		.rto_max_ns = UINT64_C(1000000000),
+		.lease_ns = DATAGRAM_LEASE_NS,
+		.heartbeat_ns = DATAGRAM_LEASE_NS / 10,
+		.ack_delay_ns = DATAGRAM_ACK_DELAY_NS,
+		.target_delay_ns = config->target_delay_us * UINT64_C(1000),
+		.secret = { secret[0], ~secret[1] },
+	};
+}
+
 /* The stack and the shard of one reactor; its mempool is there. */
 static int shard_build(struct shard *shard, const uint64_t secret[2], struct star_error *err)
 {
@@ -177,12 +232,14 @@ static int shard_build(struct shard *shard, const uint64_t secret[2], struct sta
 			       err);
 	if (!shard->service)
 		return err->code;
+	prng_seed(&shard->losses, secret[0] + shard->index);
 	fill_net_options(node, shard, secret, &net_options);
 	shard->net = net_create(&net_options, err);
 	if (!shard->net)
 		return err->code;
 	rpc.net = shard->net;
 	rpc.service = service_rpc(shard->service);
+	fill_datagram_options(node, shard, secret, &rpc.datagrams);
 	shard->rpc = rpc_server_create(&rpc, err);
 	return shard->rpc ? 0 : err->code;
 }

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "base/prng.h"
 #include "config/config.h"
 #include "control/control.h"
 #include "net/net.h"
@@ -30,6 +31,7 @@ struct shard {
 	struct net *net;
 	struct rpc_server *rpc;
 	struct reactor *reactor;
+	struct prng losses; /* which frames are lost on purpose */
 };
 
 /* A port, and what it was made from. */

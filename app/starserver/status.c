@@ -111,15 +111,20 @@ static json_t *errors_json(const struct shard *shard)
 	return errors;
 }
 
-/* The stack's counters under the names that the kernel's have in nstat; those that stand at 0 are left out. */
-static json_t *counters_json(const struct net_counters *net)
+/* The stack's counters under the names that the kernel's have in nstat, and those of sessions; what stands at 0 is left out. */
+static json_t *counters_json(const struct net_counters *net, const struct dgram *dgram)
 {
+	static const struct dgram_counters none;
+	const struct dgram_counters *sessions = dgram ? dgram_counters(dgram) : &none;
 	const struct {
 		const char *name;
 		uint64_t value;
 	} counters[] = {
 #define X(name, kernel, text) { kernel, READ(net->name) },
 		NET_COUNTERS(X)
+#undef X
+#define X(name, text) { "Dgram." #name, READ(sessions->name) },
+			DGRAM_COUNTERS(X)
 #undef X
 	};
 	json_t *json = json_object();
@@ -142,6 +147,7 @@ static json_t *shard_json(const struct shard *shard)
 	if (shard->node->config->pin)
 		put(json, "core", shard->node->config->cores[shard->index]);
 	put(json, "connections", net_connections(shard->net));
+	put(json, "sessions", rpc_datagrams(shard->rpc) ? dgram_sessions(rpc_datagrams(shard->rpc)) : 0);
 	put(json, "requests", READ(rpc_counters(shard->rpc)->requests));
 	put(json, "pulls", READ(service->pulls));
 	put(json, "pushes", READ(service->pushes));
@@ -161,7 +167,7 @@ static json_t *shard_json(const struct shard *shard)
 	put(json, "handed_over", READ(stats->handed_over));
 	put(json, "handed_in", READ(stats->handed_in));
 	json_object_set_new(json, "errors", errors_json(shard));
-	json_object_set_new(json, "counters", counters_json(net_counters(shard->net)));
+	json_object_set_new(json, "counters", counters_json(net_counters(shard->net), rpc_datagrams(shard->rpc)));
 	return json;
 }
 

@@ -13,6 +13,7 @@ static const char help[] =
 	"Trains word vectors (skip-gram with negative sampling) on a StarServer cluster.\n"
 	"\n"
 	"  --ps ADDRESSES       control addresses of the PS tasks, in task order\n"
+	"  --transport NAME     tcp, or dpdk: then --ps names a worker's file, where % is the worker's number [tcp]\n"
 	"  --workers N          worker processes of the job [1]; they all run here, but for:\n"
 	"  --worker I           run only worker I of them, counted from 0\n"
 	"  --text FILE...       the text [the glosses of WordNet: /usr/share/wordnet/data.*]\n"
@@ -31,6 +32,7 @@ static const char help[] =
 
 enum {
 	PS = 1,
+	TRANSPORT,
 	WORKERS,
 	WORKER,
 	TEXT,
@@ -50,6 +52,7 @@ enum {
 
 static const struct option own_options[] = {
 	{ "ps", required_argument, NULL, PS },
+	{ "transport", required_argument, NULL, TRANSPORT },
 	{ "workers", required_argument, NULL, WORKERS },
 	{ "worker", required_argument, NULL, WORKER },
 	{ "text", required_argument, NULL, TEXT },
@@ -83,6 +86,11 @@ static int parse_one(struct options *o, int option, const char *value, struct st
 	switch (option) {
 	case PS:
 		o->ps = value;
+		break;
+	case TRANSPORT:
+		o->dpdk = strcmp(value, "dpdk") == 0;
+		if (!o->dpdk && strcmp(value, "tcp") != 0)
+			rc = star_error_set(err, -EINVAL, "--transport %s: it is tcp or dpdk", value);
 		break;
 	case WORKERS:
 		rc = training_parse_number("workers", value, 1, OPTIONS_WORKERS_MAX, &number, err);

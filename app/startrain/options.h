@@ -13,6 +13,7 @@ enum { OPTIONS_WORKERS_MAX = 1024, OPTIONS_TEXTS_MAX = 64 };
 struct options {
 	struct training training;
 	const char *ps;
+	bool dpdk;		/* ps is a worker's file, where % stands for the worker's number */
 	uint32_t workers;	/* of the whole job */
 	uint32_t first_worker;	/* of those that run here */
 	uint32_t local_workers; /* their number */

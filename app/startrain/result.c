@@ -17,7 +17,7 @@ static int held_out(struct job *job, struct tables *tables, double *loss, struct
 int prepare_run(struct job *job, uint32_t worker, struct star_error *err)
 {
 	struct tables tables;
-	int rc = tables_open(&tables, &job->options, err);
+	int rc = tables_open(&tables, &job->options, job->options.first_worker, err);
 
 	if (rc != 0)
 		return rc;
@@ -103,7 +103,7 @@ free_rows:
 int finish_run(struct job *job, uint32_t worker, struct star_error *err)
 {
 	struct tables tables;
-	int rc = tables_open(&tables, &job->options, err);
+	int rc = tables_open(&tables, &job->options, job->options.first_worker, err);
 
 	if (rc != 0)
 		return rc;

@@ -9,7 +9,22 @@
 #include "app/startrain/model.h"
 #include "tensor/convert.h"
 
-int tables_open(struct tables *t, const struct options *o, struct star_error *err)
+/* Each worker that uses DPDK has a port of its own, and so a file. */
+static struct star_cluster *open_cluster(const struct options *o, uint32_t worker, struct star_error *err)
+{
+	const char *sign = strchr(o->ps, '%');
+	char address[4096];
+
+	if (!o->dpdk)
+		return star_open(o->ps, o->deadline_us, err);
+	if (sign)
+		snprintf(address, sizeof(address), "dpdk:%.*s%u%s", (int)(sign - o->ps), o->ps, worker, sign + 1);
+	else
+		snprintf(address, sizeof(address), "dpdk:%s", o->ps);
+	return star_open(address, o->deadline_us, err);
+}
+
+int tables_open(struct tables *t, const struct options *o, uint32_t worker, struct star_error *err)
 {
 	struct star_spec specs[SIDES] = {
 		[WORDS_IN] = { .name = "words-in", .initializer = "uniform", .scale = 0.5f / (float)o->training.dim },
@@ -28,7 +43,7 @@ int tables_open(struct tables *t, const struct options *o, struct star_error *er
 	t->wire = o->wire;
 	t->wire_dtype = dtype_parse(o->wire);
 	t->dim = o->training.dim;
-	t->cluster = star_open(o->ps, o->deadline_us, err);
+	t->cluster = open_cluster(o, worker, err);
 	if (t->cluster == NULL)
 		return err->code;
 	for (int side = 0; side < SIDES; side++) {

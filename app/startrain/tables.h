@@ -16,8 +16,8 @@ struct tables {
 	uint32_t dim;
 };
 
-/* Opens the cluster, and creates the tables or finds them. 0 or a negative errno. */
-int tables_open(struct tables *t, const struct options *o, struct star_error *err);
+/* Opens the cluster, as this worker of the job, and creates the tables or finds them. 0 or a negative errno. */
+int tables_open(struct tables *t, const struct options *o, uint32_t worker, struct star_error *err);
 void tables_close(struct tables *t);
 
 /* Bytes of count rows on their way; 0: they travel as float32, and need no other memory than that. */

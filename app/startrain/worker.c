@@ -69,7 +69,7 @@ static int worker_init(struct worker *w, struct star_error *err)
 	}
 	rc = open_epoch(w, err);
 	if (rc == 0)
-		rc = tables_open(&w->tables, &w->job->options, err);
+		rc = tables_open(&w->tables, &w->job->options, w->index, err);
 	return rc == 0 ? make_wire(w, batch_rows_max(&w->batches[0]), err) : rc;
 }
 

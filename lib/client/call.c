@@ -35,17 +35,52 @@ void *call_alloc(struct call *call, size_t bytes)
 	return memory;
 }
 
-void call_free(struct call *call)
+/* All but the last of the list, which was the first to be made. */
+static struct chunk *free_chunks(struct chunk *chunk)
 {
-	struct chunk *chunk = call->chunks;
-
-	while (chunk) {
+	while (chunk && chunk->next) {
 		struct chunk *next = chunk->next;
 
 		free(chunk);
 		chunk = next;
 	}
+	return chunk;
+}
+
+void call_free(struct call *call)
+{
+	if (!call)
+		return;
+	free(free_chunks(call->chunks));
 	free(call);
+}
+
+void call_recycle(struct call *call, struct call **spare)
+{
+	struct chunk *chunk = free_chunks(call->chunks);
+
+	call->chunks = chunk;
+	if (*spare || !chunk || chunk->size > CHUNK_BYTES) {
+		call_free(call);
+		return;
+	}
+	chunk->used = 0;
+	*spare = call;
+}
+
+/* A call without operations; of a used one its memory stays. */
+static struct call *take_call(struct call **spare)
+{
+	struct call *call = spare ? *spare : NULL;
+
+	if (!call)
+		return calloc(1, sizeof(*call));
+	*spare = NULL;
+	call->retries = 0;
+	call->cancelled = false;
+	call->error.code = 0;
+	call->error.text[0] = 0;
+	return call;
 }
 
 static int fill_op(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err)
@@ -81,7 +116,7 @@ static int fill_op(struct call *call, struct call_op *op, const struct star_op *
 }
 
 struct call *call_create(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
-			 uint64_t deadline_us, struct star_error *err)
+			 uint64_t deadline_us, struct call **spare, struct star_error *err)
 {
 	struct call *call;
 
@@ -97,12 +132,12 @@ struct call *call_create(struct star_cluster *cluster, const struct star_op *ops
 	for (uint32_t i = 0; i < ops_count; i++)
 		if (check_op(cluster, &ops[i], i, err) < 0)
 			return NULL;
-	call = calloc(1, sizeof(*call));
+	call = take_call(spare);
 	if (call)
 		call->ops = call_alloc(call, ops_count * sizeof(*call->ops));
 	if (!call || !call->ops) {
 		star_error_set(err, -ENOMEM, "out of memory for a call");
-		free(call);
+		call_free(call);
 		return NULL;
 	}
 	call->cluster = cluster;
@@ -119,14 +154,13 @@ struct call *call_create(struct star_cluster *cluster, const struct star_op *ops
 	return call;
 }
 
-/* With the keeper's lock held. The call may be freed by its owner as soon as the lock is released. */
-static void drop(struct call *call, struct keeper *self)
+void call_drop(struct call *call, struct keeper *self)
 {
 	struct keeper *k = call->keeper;
 
 	if (--call->remaining)
 		return;
-	call->finished = true;
+	atomic_store(&call->finished, CALL_FINISHED);
 	if (call->async)
 		TAILQ_INSERT_TAIL(&k->finished, call, link);
 	keeper_signal(k, self);
@@ -140,7 +174,7 @@ void part_finish(struct part *part, const struct star_error *err, struct keeper 
 	pthread_mutex_lock(&k->lock);
 	if (err && !call->error.code)
 		call->error = *err;
-	drop(call, self);
+	call_drop(call, self);
 	pthread_mutex_unlock(&k->lock);
 }
 
@@ -151,46 +185,8 @@ void part_finish_stale(struct part *part, struct keeper *self)
 
 	pthread_mutex_lock(&k->lock);
 	TAILQ_INSERT_TAIL(&call->stale, part, link);
-	drop(call, self);
+	call_drop(call, self);
 	pthread_mutex_unlock(&k->lock);
-}
-
-void call_submit(struct call *call, struct keeper *self)
-{
-	struct keeper *k = call->keeper;
-	struct part *part;
-	uint32_t remaining = 1; /* one for this loop: the call is not finished before all parts were given away */
-
-	TAILQ_FOREACH(part, &call->parts, in_call)
-	remaining++;
-	pthread_mutex_lock(&k->lock);
-	call->remaining = remaining;
-	call->finished = false;
-	pthread_mutex_unlock(&k->lock);
-	TAILQ_FOREACH(part, &call->parts, in_call)
-	channel_submit(part->channel, part, self);
-	pthread_mutex_lock(&k->lock);
-	if (call->async) {
-		TAILQ_INSERT_TAIL(&k->incoming, call, running);
-		keeper_signal(k, self);
-	}
-	drop(call, self);
-	pthread_mutex_unlock(&k->lock);
-}
-
-void call_cancel(struct call *call, int code, struct keeper *self)
-{
-	struct part *part;
-
-	call->cancelled = true;
-	/* Our own thread frees the call, so the list stays even when the last part is finished in this loop. */
-	TAILQ_FOREACH(part, &call->parts, in_call)
-	{
-		struct star_error err;
-
-		if (channel_cancel(part->channel, part, code, call->start_ns, &err))
-			part_finish(part, &err, self);
-	}
 }
 
 int call_reroute(struct call *call)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The connection to one reactor: its queue, what is in flight on it, its death. Receiving is in receive.c. */
+/* The TCP connection to one reactor: its queue, what is in flight on it, its death. Receiving is in receive.c. */
 #include "client/client.h"
 
 #include <arpa/inet.h>
@@ -12,18 +12,6 @@
 
 #include "base/clock.h"
 #include "base/crc32.h"
-
-_Static_assert((IN_FLIGHT_MAX & (IN_FLIGHT_MAX - 1)) == 0, "the ring is indexed by a mask");
-
-static inline struct part **slot(struct channel *ch, uint64_t sequence)
-{
-	return &ch->ring[sequence & (IN_FLIGHT_MAX - 1)];
-}
-
-static inline uint64_t in_flight(const struct channel *ch)
-{
-	return ch->next_sequence - ch->first_sequence;
-}
 
 struct channel *channel_create(struct star_cluster *cluster, uint32_t task, uint32_t reactor, uint32_t incarnation,
 			       const char *host, uint16_t port, struct keeper *io, struct star_error *err)
@@ -53,23 +41,24 @@ struct channel *channel_create(struct star_cluster *cluster, uint32_t task, uint
 	ch->task = task;
 	ch->reactor = reactor;
 	ch->incarnation = incarnation;
-	ch->fd = -1;
 	ch->first_sequence = ch->next_sequence = 1;
 	snprintf(ch->label, sizeof(ch->label), "PS task %u, reactor %u (%s)", task, reactor,
 		 config_show(host, port).text);
 	prng_seed(&ch->prng, clock_ns() ^ (uintptr_t)ch);
 	TAILQ_INIT(&ch->queue);
 	pthread_mutex_init(&ch->lock, NULL);
-	return ch;
+	if (cluster->transport->open(ch, err) == 0)
+		return ch;
+	pthread_mutex_destroy(&ch->lock);
+	free(ch);
+	return NULL;
 }
 
 void channel_destroy(struct channel *ch)
 {
-	channel_close(ch);
+	ch->cluster->transport->close(ch);
 	pthread_mutex_destroy(&ch->lock);
 	free(ch->steering);
-	free(ch->out);
-	free(ch->in);
 	free(ch->seen);
 	free(ch);
 }
@@ -88,31 +77,22 @@ void channel_close(struct channel *ch)
 	ch->pause_until_ns = 0;
 }
 
+/* Cannot happen: the buffer was made for the whole request. */
+static void past_the_end(struct codec_out *out)
+{
+	abort();
+}
+
 /* Writes the next request, whole, into the send buffer: one checksum over one piece, one system call. */
 static void build(struct channel *ch, struct part *part, uint64_t now_ns)
 {
-	const struct call *call = part->call;
-	const uint64_t left_us = call->deadline_ns > now_ns ? (call->deadline_ns - now_ns) / 1000 : 0;
-	struct wire_frame frame = {
-		.magic = WIRE_MAGIC,
-		.version = WIRE_VERSION,
-		.opcode = WIRE_EXECUTE,
-		.session = ch->session,
-		.sequence = ch->next_sequence++,
-		.epoch = part->epoch,
-		.incarnation = ch->incarnation,
-		.deadline_us = left_us > UINT32_MAX ? UINT32_MAX
-			       : left_us	    ? (uint32_t)left_us
-						    : 1,
-		.payload_bytes = part->request_bytes,
-	};
+	struct wire_frame frame = request_frame(ch, part, now_ns);
+	struct codec_out payload = { .at = ch->out + sizeof(frame),
+				     .end = ch->out + sizeof(frame) + part->request_bytes,
+				     .next = past_the_end };
 
-	if (in_flight(ch) == 1)
-		ch->heard_ns = now_ns;
-	*slot(ch, frame.sequence) = part;
-	part->state = PART_SENT;
 	memcpy(ch->out, &frame, sizeof(frame));
-	codec_request(part, ch->out + sizeof(frame));
+	codec_request(part, &payload);
 	frame.checksum = crc32(ch->out, sizeof(frame) + part->request_bytes);
 	memcpy(ch->out + offsetof(struct wire_frame, checksum), &frame.checksum, sizeof(frame.checksum));
 	ch->out_bytes = sizeof(frame) + part->request_bytes;
@@ -121,7 +101,7 @@ static void build(struct channel *ch, struct part *part, uint64_t now_ns)
 
 static bool may_build(const struct channel *ch)
 {
-	return !TAILQ_EMPTY(&ch->queue) && in_flight(ch) < IN_FLIGHT_MAX;
+	return !TAILQ_EMPTY(&ch->queue) && channel_in_flight(ch) < IN_FLIGHT_MAX;
 }
 
 void channel_pump(struct channel *ch, uint64_t now_ns)
@@ -210,24 +190,6 @@ void channel_submit(struct channel *ch, struct part *part, struct keeper *self)
 	pthread_mutex_unlock(&ch->lock);
 }
 
-static int cancel_error(const struct channel *ch, int code, uint64_t start_ns, struct star_error *err)
-{
-	const double waited_s = (double)(clock_ns() - start_ns) * 1e-9;
-
-	if (code != -ETIMEDOUT)
-		return star_error_set(err, code, "the cluster was closed while a request to %s was in flight",
-				      ch->label);
-	if (ch->state == CHANNEL_OPEN)
-		return star_error_set(err, code, "%s did not answer within %.3f s", ch->label, waited_s);
-	if (ch->connect_error)
-		return star_error_set(err, -ch->connect_error,
-				      "cannot connect to %s within %.3f s: %s; is starserver running "
-				      "there, and its data address reachable from here?",
-				      ch->label, waited_s, strerrordesc_np(ch->connect_error));
-	return star_error_set(err, code, "no connection to %s within %.3f s; is its data address reachable from here?",
-			      ch->label, waited_s);
-}
-
 bool channel_cancel(struct channel *ch, struct part *part, int code, uint64_t start_ns, struct star_error *err)
 {
 	bool cancelled = false;
@@ -238,8 +200,8 @@ bool channel_cancel(struct channel *ch, struct part *part, int code, uint64_t st
 		cancelled = true;
 	} else if (part->state == PART_SENT) {
 		for (uint64_t s = ch->first_sequence; s != ch->next_sequence; s++)
-			if (*slot(ch, s) == part)
-				*slot(ch, s) = NULL;
+			if (*channel_slot(ch, s) == part)
+				*channel_slot(ch, s) = NULL;
 		cancelled = true;
 	}
 	if (cancelled) {
@@ -260,8 +222,8 @@ static void fail_all(struct channel *ch, const struct star_error *err, struct ke
 	TAILQ_INIT(&taken);
 	pthread_mutex_lock(&ch->lock);
 	for (uint64_t s = ch->first_sequence; s != ch->next_sequence; s++)
-		if (*slot(ch, s))
-			TAILQ_INSERT_TAIL(&taken, *slot(ch, s), link);
+		if (*channel_slot(ch, s))
+			TAILQ_INSERT_TAIL(&taken, *channel_slot(ch, s), link);
 	TAILQ_CONCAT(&taken, &ch->queue, link);
 	TAILQ_FOREACH(part, &taken, link)
 	part->state = PART_TAKEN;
@@ -339,14 +301,6 @@ bool channel_idle(struct channel *ch)
 	return idle;
 }
 
-static struct part *oldest_live(struct channel *ch)
-{
-	for (uint64_t s = ch->first_sequence; s != ch->next_sequence; s++)
-		if (*slot(ch, s))
-			return *slot(ch, s);
-	return TAILQ_FIRST(&ch->queue);
-}
-
 /*
  * Whether a connection on which only cancelled requests are in flight is not worth keeping: if it has been silent for
  * longer than connecting may take (after an outage a new connection works sooner than an old one, whose
@@ -357,8 +311,8 @@ static bool hopeless(const struct channel *ch)
 {
 	if (ch->retired || ch->broken)
 		return true;
-	return in_flight(ch) == IN_FLIGHT_MAX ||
-	       (in_flight(ch) && clock_ns() - ch->heard_ns > ch->cluster->connect_timeout_ns);
+	return channel_in_flight(ch) == IN_FLIGHT_MAX ||
+	       (channel_in_flight(ch) && clock_ns() - ch->heard_ns > ch->cluster->connect_timeout_ns);
 }
 
 void channel_release(struct channel *ch, struct keeper *self)

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * libstar's inside. A call (star_execute, star_execute_async) is split into parts: one request frame each, for one
- * reactor. A channel is the connection to one reactor. A keeper is a thread that looks after channels: the scheme, and
- * the reasons why nothing is lost or written twice, stand at the top of keeper.c.
+ * reactor. A channel is the way to one reactor. How requests and replies travel is a transport's business; there are two:
+ * - TCP (channel.c, connect.c, receive.c, steer.c, keeper.c). A keeper is a thread that looks after channels: the scheme, and
+ *   the reasons why nothing is lost or written twice, stand at the top of keeper.c.
+ * - datagrams by DPDK: lib/client_dpdk, a shared library of its own that backend.c loads. Whoever waits drives it: poller.h there.
  *
  * Lock order: cluster, channel, keeper. No lock is held during a system call that can block, nor during a callback.
  */
 #ifndef CLIENT_CLIENT_H
 #define CLIENT_CLIENT_H
 
+#include <errno.h>
 #include <jansson.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -18,6 +21,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/prng.h"
 #include "base/wheel.h"
@@ -114,6 +118,13 @@ static inline bool op_pulls(const struct call_op *op)
 }
 
 struct chunk;
+struct transport;
+
+enum call_state {
+	CALL_RUNS,
+	CALL_ASLEEP, /* of datagrams: its thread sleeps on this word until it changes */
+	CALL_FINISHED,
+};
 
 /* Owned by its keeper's thread, but for what stands under the keeper's lock. */
 struct call {
@@ -126,14 +137,17 @@ struct call {
 	bool cancelled;
 	struct parts parts;
 	struct chunk *chunks;
-	/* under the keeper's lock */
-	struct parts stale;	 /* parts that a node answered with STALE_LAYOUT */
-	uint32_t remaining;	 /* parts that are not finished, and one while parts are being given to channels */
-	bool finished;		 /* remaining is 0 */
-	struct star_error error; /* the first one */
+	/* under the keeper's lock; of datagrams the driver's until it is finished */
+	struct parts stale;	    /* parts that a node answered with STALE_LAYOUT */
+	uint32_t remaining;	    /* parts that are not finished, and one while parts are being given to channels */
+	_Atomic(uint32_t) finished; /* enum call_state */
+	struct star_error error;    /* the first one */
+	/* of datagrams */
+	struct call *inbox_next; /* submitted while another thread drives */
+	bool driven;		 /* its thread has the poller's lock, from submit to wait */
 	/* asynchronous calls */
-	bool async;
-	bool done; /* under the keeper's lock: the callback has returned */
+	bool async; /* an I/O thread ends it, and has its callback run */
+	bool done;  /* under the keeper's lock: the callback has returned */
 	star_done *callback;
 	void *arg;
 	struct wheel_timer timer;
@@ -159,6 +173,7 @@ struct keeper {
 	struct channel **kept;
 	struct pollfd *polls;
 	uint32_t kept_count, kept_size;
+	struct call *spare; /* memory of its last call */
 };
 
 enum channel_state { CHANNEL_CLOSED, CHANNEL_WAITING, CHANNEL_CONNECTING, CHANNEL_OPEN };
@@ -174,19 +189,14 @@ struct channel {
 	struct steering *steering; /* NULL: any source port will do */
 	char label[128];	   /* "PS task 1, reactor 0 (198.18.0.2:7000)" */
 
-	pthread_mutex_t lock; /* of all that follows, up to the next comment */
+	pthread_mutex_t lock; /* TCP: of all that follows, up to the next comment. Of datagrams this is the driver's. */
 	enum channel_state state;
-	int fd;
 	bool retired;  /* the layout no longer names it */
-	bool broken;   /* a send failed; the keeper will see the reason when it receives */
 	bool answered; /* since it was connected */
-	struct keeper *keeper;
 	uint32_t live; /* parts queued or sent that nobody cancelled */
 	struct parts queue;
 	struct part *ring[IN_FLIGHT_MAX]; /* by sequence; NULL: cancelled, its reply is dropped */
 	uint64_t session, first_sequence, next_sequence;
-	char *out;
-	size_t out_size, out_bytes, out_sent;
 	uint64_t heard_ns;	 /* when it last answered; or was connected, or first asked after a silence */
 	uint64_t pause_until_ns; /* nothing is sent before: the node was busy */
 	uint64_t give_up_ns;	 /* when connecting is given up */
@@ -195,13 +205,65 @@ struct channel {
 	int connect_error;
 	struct prng prng;
 	uint64_t *seen; /* by object: wire_result.version of the last pull, for tables with staleness; NULL: none yet */
+	/* and of TCP */
+	int fd;
+	bool broken; /* a send failed; the keeper will see the reason when it receives */
+	struct keeper *keeper;
+	char *out;
+	size_t out_size, out_bytes, out_sent;
 
 	struct channel *inbox_next; /* under the lock of the keeper in whose inbox it is */
 
 	/* the keeper's */
 	char *in;
 	size_t in_size, in_bytes;
+
+	/* of datagrams */
+	void *datagrams;
 };
+
+static inline struct part **channel_slot(struct channel *ch, uint64_t sequence)
+{
+	return &ch->ring[sequence & (IN_FLIGHT_MAX - 1)];
+}
+
+static inline uint64_t channel_in_flight(const struct channel *ch)
+{
+	return ch->next_sequence - ch->first_sequence;
+}
+
+/* A transport. What it is told to do, it does for channels and calls of clusters that are attached to it. */
+struct transport {
+	uint32_t abi; /* TRANSPORT_ABI, of the library that it is in */
+	const char *release;
+	/* Who waits for an asynchronous call without a callback ends it by itself; no I/O thread has to. */
+	bool unattended;
+	/* Makes it ready for a cluster: transport_state, polling and io's cores. 0 or a negative errno. */
+	int (*attach)(struct star_cluster *cluster, const struct config *config, struct star_error *err);
+	/* No thread uses the cluster any more. */
+	void (*detach)(struct star_cluster *cluster);
+	/* A new channel, whose constant fields are set. */
+	int (*open)(struct channel *ch, struct star_error *err);
+	void (*close)(struct channel *ch);
+	/* The layout no longer names it. */
+	void (*retire)(struct channel *ch);
+	/* Sends all parts of a call. self: the keeper of a thread that will wait for the call at once, or NULL. Calls of others may be
+	 * gone when it returns. */
+	void (*submit)(struct call *call, struct keeper *self);
+	/* Takes off what is not finished, and fails it. The call's owner only. */
+	void (*cancel)(struct call *call, int code, struct keeper *self);
+	/* Waits until the call is finished, or fails it when its time has come. Unattended calls: k is NULL. */
+	void (*wait)(struct keeper *k, struct call *call);
+	/* A turn of an I/O thread: works, or waits for something to do, at most until then. */
+	void (*turn)(struct keeper *k, uint64_t until_ns);
+};
+
+/* What a library of another build would see differently, as far as a number can tell. */
+#define TRANSPORT_ABI \
+	((uint32_t)(sizeof(struct call) + 31 * sizeof(struct channel) + 961 * sizeof(struct part) + \
+		    29791 * sizeof(struct star_cluster) + 923521 * sizeof(struct star_error)))
+/* What the library of datagrams exports: its struct transport. */
+#define TRANSPORT_SYMBOL "star_transport_dpdk"
 
 /* A layout in use. Constant; kept until the cluster is closed, since calls hold no reference. */
 struct route {
@@ -228,6 +290,8 @@ struct io {
 };
 
 struct star_cluster {
+	const struct transport *transport;
+	void *transport_state;
 	char **ps;
 	uint32_t ps_count;
 	uint64_t connect_timeout_ns;
@@ -254,6 +318,7 @@ struct star_cluster {
 
 /* cluster.c: every public call is between enter and leave; enter refuses I/O threads and closed clusters. */
 int cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err);
+int cluster_may_wait(struct star_cluster *cluster, struct star_error *err);
 void cluster_leave(struct star_cluster *cluster);
 /* Sleeps until then; -ECANCELED as soon as the cluster is being closed. */
 int cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct star_error *err);
@@ -282,14 +347,25 @@ void relay_stop(struct star_cluster *cluster);
 
 /* call.c */
 struct call *call_create(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
-			 uint64_t deadline_us, struct star_error *err);
+			 uint64_t deadline_us, struct call **spare, struct star_error *err);
+/* Frees a call, or keeps it with its memory for the next one of a thread: spare, which call_create may be given. */
+void call_recycle(struct call *call, struct call **spare);
 void *call_alloc(struct call *call, size_t bytes);
 void call_free(struct call *call);
-void call_submit(struct call *call, struct keeper *self);
+static inline void call_submit(struct call *call, struct keeper *self)
+{
+	call->cluster->transport->submit(call, self);
+}
 /* Fails what is not finished, with -ETIMEDOUT or -ECANCELED. Its owner only. */
-void call_cancel(struct call *call, int code, struct keeper *self);
+static inline void call_cancel(struct call *call, int code, struct keeper *self)
+{
+	call->cancelled = true;
+	call->cluster->transport->cancel(call, code, self);
+}
 /* Splits the stale parts anew, by a newer layout; 0, or a negative errno, which is in call->error too. */
 int call_reroute(struct call *call);
+/* One part fewer remains. With the keeper's lock held: the call may be freed by its owner as soon as it is released. */
+void call_drop(struct call *call, struct keeper *self);
 /* err NULL: it went well. self: the calling thread's keeper or NULL. The call may be gone when it returns. */
 void part_finish(struct part *part, const struct star_error *err, struct keeper *self);
 void part_finish_stale(struct part *part, struct keeper *self);
@@ -327,23 +403,52 @@ static inline uint32_t op_reply_bytes(const struct call_op *op, uint32_t count)
 {
 	return (op_pulls(op) ? count * op->row_bytes : 0) + (op->versions ? (uint32_t)wire_versions_bytes(count) : 0);
 }
-/* Writes the payload, request_bytes long. */
-void codec_request(const struct part *part, char *payload);
+/* Memory of a transport, a piece at a time. next makes at and end those of the next piece; it is called when a piece is used up
+ * and there is more to come. A copy of a codec_in reads on from the same place by itself. */
+struct codec_out {
+	char *at, *end;
+	void (*next)(struct codec_out *out);
+	void *piece; /* the transport's */
+};
+struct codec_in {
+	const char *at, *end;
+	void (*next)(struct codec_in *in);
+	const void *piece;
+};
+/* Writes the payload, request_bytes long: the pieces have room for it. */
+void codec_request(const struct part *part, struct codec_out *out);
 /* NULL if the payload is what was asked for, else what is wrong with it. Nothing is written anywhere. */
-const char *codec_check(const struct part *part, const char *payload, uint32_t bytes);
+const char *codec_check(const struct part *part, struct codec_in in, uint32_t bytes);
 /* Remembers what versions the objects had when these results were made; with the channel's lock held. */
-void codec_remember(const struct part *part, const char *payload);
+void codec_remember(const struct part *part, struct codec_in in);
 /* Copies the rows of a checked payload to the caller's memory. */
-void codec_scatter(const struct part *part, const char *payload);
+void codec_scatter(const struct part *part, struct codec_in in);
 /* A reply's status as an errno. */
 int codec_errno(unsigned status);
 
 /* keeper.c */
 int keeper_init(struct keeper *k, struct star_cluster *cluster, bool io, struct star_error *err);
 void keeper_fini(struct keeper *k);
-void keeper_wake(struct keeper *k);
 /* With k's lock held. */
-void keeper_signal(struct keeper *k, struct keeper *self);
+static inline void keeper_signal(struct keeper *k, struct keeper *self)
+{
+	const uint64_t one = 1;
+
+	if (k == self || k->signalled)
+		return;
+	k->signalled = true;
+	/* Cannot fail: the counter is 0 or 1. */
+	while (write(k->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+static inline void keeper_wake(struct keeper *k)
+{
+	pthread_mutex_lock(&k->lock);
+	keeper_signal(k, NULL);
+	pthread_mutex_unlock(&k->lock);
+}
+
 /* With the channel's lock held. */
 void keeper_give(struct keeper *k, struct channel *ch, struct keeper *self);
 /* Takes over what is in the inbox. */
@@ -354,8 +459,31 @@ void keeper_turn(struct keeper *k, uint64_t until_ns);
 void keeper_release(struct keeper *k, bool all);
 /* Waits until the call is finished, or fails it when its time has come. */
 void keeper_wait(struct keeper *k, struct call *call);
-struct keeper *waiter_get(struct star_cluster *cluster, struct star_error *err);
-void waiter_put(struct keeper *k);
+/* cluster_enter and cluster_leave of a thread that waits for a call: with a keeper of its own. NULL with err. */
+struct keeper *waiter_enter(struct star_cluster *cluster, struct star_error *err);
+void waiter_leave(struct keeper *k);
+
+/* backend.c: the transport that lies in another library; NULL with err. */
+const struct transport *backend_load(struct star_error *err);
+
+/* reply.c: what every transport does with a request's and a reply's header */
+/* The header of the next request; its part is in the channel's ring then, and counts as sent. */
+struct wire_frame request_frame(struct channel *ch, struct part *part, uint64_t now_ns);
+/* What can be said of a reply's frame by its header; NULL if it is good. With the channel's lock held. */
+const char *reply_check(const struct channel *ch, const struct wire_frame *frame);
+/* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. With the lock. */
+struct part *reply_take(struct channel *ch, const struct wire_frame *frame, uint64_t now_ns);
+/* Why a node refused a request: text is what it says, bytes long. */
+void reply_refused(const struct channel *ch, const struct wire_frame *frame, const char *text, struct star_error *err);
+/* The same for a frame that it could not read. */
+void reply_refused_frame(const struct wire_frame *frame, const char *text, char *why, size_t size);
+/* Why a part was cancelled. With the channel's lock held. */
+int cancel_error(const struct channel *ch, int code, uint64_t start_ns, struct star_error *err);
+/* The part that waits longest; NULL: there is none. With the lock. */
+struct part *oldest_live(struct channel *ch);
+
+/* tcp.c */
+extern const struct transport transport_tcp;
 
 /* channel.c */
 struct channel *channel_create(struct star_cluster *cluster, uint32_t task, uint32_t reactor, uint32_t incarnation,

@@ -20,26 +20,25 @@ uint64_t deadline_from(uint64_t start_ns, uint64_t deadline_us)
 	return start_ns + deadline_us * 1000;
 }
 
-uint64_t backoff_ns(struct prng *prng, uint32_t attempt)
+int cluster_may_wait(struct star_cluster *cluster, struct star_error *err)
 {
-	uint32_t us = attempt < 10 ? (uint32_t)BACKOFF_FIRST_US << attempt : BACKOFF_MAX_US;
-
-	if (us > BACKOFF_MAX_US)
-		us = BACKOFF_MAX_US;
-	return (us / 2 + prng_below(prng, us / 2)) * UINT64_C(1000);
-}
-
-int cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err)
-{
-	bool closing;
-
 	if (!cluster)
 		return star_error_set(err, -EINVAL, "the cluster handle is NULL");
-	for (uint32_t i = 0; waits && i < cluster->io_count; i++)
+	for (uint32_t i = 0; i < cluster->io_count; i++)
 		if (pthread_equal(cluster->io[i].thread, pthread_self()))
 			return star_error_set(
 				err, -EDEADLK,
 				"a callback must not wait: use the _async calls there, or another thread");
+	return 0;
+}
+
+int cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err)
+{
+	const int rc = waits || !cluster ? cluster_may_wait(cluster, err) : 0;
+	bool closing;
+
+	if (rc < 0)
+		return rc;
 	pthread_mutex_lock(&cluster->lock);
 	closing = atomic_load(&cluster->closing);
 	if (!closing)
@@ -68,15 +67,12 @@ int cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct star_e
 	return rc ? 0 : star_error_set(err, -ECANCELED, "the cluster is being closed");
 }
 
-/* "tcp:host:port,host:port,..." */
+/* "host:port,host:port,..." */
 static int parse_ps(struct star_cluster *cluster, const char *ps, struct star_error *err)
 {
 	struct config_address address;
 	uint32_t count = 1;
 
-	/* "tcp:3333" is a host called tcp. */
-	if (strncmp(ps, "tcp:", 4) == 0 && strchr(ps + 4, ':'))
-		ps += 4;
 	for (const char *c = ps; *c; c++)
 		count += *c == ',';
 	if (count > WIRE_NODES_MAX)
@@ -97,6 +93,24 @@ static int parse_ps(struct star_cluster *cluster, const char *ps, struct star_er
 		ps += length + 1;
 	}
 	return 0;
+}
+
+/* The control addresses of a worker's file. */
+static int copy_ps(struct star_cluster *cluster, const struct config *config, struct star_error *err)
+{
+	if (config->ps_count > WIRE_NODES_MAX)
+		return star_error_set(err, -E2BIG, "%u addresses of PS tasks: at most %d are possible",
+				      config->ps_count, WIRE_NODES_MAX);
+	cluster->ps = calloc(config->ps_count, sizeof(*cluster->ps));
+	while (cluster->ps && cluster->ps_count < config->ps_count) {
+		const struct config_address *a = &config->ps[cluster->ps_count];
+		char *one = strdup(config_show(a->host, a->port).text);
+
+		if (!one)
+			break;
+		cluster->ps[cluster->ps_count++] = one;
+	}
+	return cluster->ps_count == config->ps_count ? 0 : star_error_set(err, -ENOMEM, "out of memory for a cluster");
 }
 
 static uint32_t io_threads(const struct config_worker *worker, uint32_t reactors)
@@ -141,7 +155,10 @@ static int start_threads(struct star_cluster *cluster, const struct config_worke
 		return star_error_set(err, -ENOMEM, "out of memory for the I/O threads");
 	while (rc == 0 && cluster->io_count < count) {
 		rc = io_init(&cluster->io[cluster->io_count], cluster,
-			     worker->pin ? usable_core(cluster->io_count) : -1, err);
+			     !worker->pin	   ? -1
+			     : worker->cores_count ? (int)worker->cores[cluster->io_count]
+						   : usable_core(cluster->io_count),
+			     err);
 		if (rc == 0)
 			cluster->io_count++;
 	}
@@ -190,6 +207,8 @@ static void destroy(struct star_cluster *cluster)
 	for (uint32_t i = 0; i < cluster->ps_count; i++)
 		free(cluster->ps[i]);
 	free(cluster->ps);
+	if (cluster->transport_state)
+		cluster->transport->detach(cluster);
 	pthread_cond_destroy(&cluster->changed);
 	pthread_mutex_destroy(&cluster->lock);
 	free(cluster);
@@ -213,20 +232,40 @@ static struct star_cluster *allocate(struct star_error *err)
 	return cluster;
 }
 
-static int open_cluster(struct star_cluster *cluster, const char *ps, uint64_t deadline_ns, struct star_error *err)
+/* "tcp:host:port,..." (the prefix may be left out), or "dpdk:" and a worker's file. */
+static int read_address(struct star_cluster *cluster, const char *address, struct config **config,
+			struct star_error *err)
+{
+	*config = NULL;
+	cluster->transport = &transport_tcp;
+	if (strncmp(address, "dpdk:", 5) == 0) {
+		*config = config_load_worker(address + 5, err);
+		cluster->transport = *config ? backend_load(err) : NULL;
+		return cluster->transport ? copy_ps(cluster, *config, err) : err->code;
+	}
+	/* "tcp:3333" is a host called tcp. */
+	return parse_ps(cluster, strncmp(address, "tcp:", 4) == 0 && strchr(address + 4, ':') ? address + 4 : address,
+			err);
+}
+
+static int open_cluster(struct star_cluster *cluster, const struct config *config, uint64_t deadline_ns,
+			struct star_error *err)
 {
 	struct config_worker worker;
 	struct layout *layout;
-	int rc = parse_ps(cluster, ps, err);
+	int rc = config ? 0 : config_worker_environment(&worker, err);
 
-	if (rc == 0)
-		rc = config_worker_environment(&worker, err);
+	if (config)
+		config_worker_from(config, &worker);
+	if (rc == 0) {
+		cluster->polling = worker.polling;
+		cluster->connect_timeout_ns =
+			(worker.connect_timeout_ms ? worker.connect_timeout_ms : CONNECT_TIMEOUT_DEFAULT_MS) *
+			UINT64_C(1000000);
+		rc = cluster->transport->attach(cluster, config, err);
+	}
 	if (rc < 0)
 		return rc;
-	cluster->polling = worker.polling;
-	cluster->connect_timeout_ns =
-		(worker.connect_timeout_ms ? worker.connect_timeout_ms : CONNECT_TIMEOUT_DEFAULT_MS) *
-		UINT64_C(1000000);
 	layout = catalogue_layout(cluster, deadline_ns, err);
 	if (!layout)
 		return err->code;
@@ -239,7 +278,9 @@ struct star_cluster *star_open(const char *ps, uint64_t deadline_us, struct star
 {
 	const uint64_t deadline_ns = deadline_from(clock_ns(), deadline_us);
 	struct star_cluster *cluster;
+	struct config *config;
 	struct star_error ignored;
+	int rc;
 
 	if (!err)
 		err = &ignored;
@@ -251,11 +292,14 @@ struct star_cluster *star_open(const char *ps, uint64_t deadline_us, struct star
 	cluster = allocate(err);
 	if (!cluster)
 		return NULL;
-	if (open_cluster(cluster, ps, deadline_ns, err) < 0) {
-		destroy(cluster);
-		return NULL;
-	}
-	return cluster;
+	rc = read_address(cluster, ps, &config, err);
+	if (rc == 0)
+		rc = open_cluster(cluster, config, deadline_ns, err);
+	config_free(config);
+	if (rc == 0)
+		return cluster;
+	destroy(cluster);
+	return NULL;
 }
 
 void star_close(struct star_cluster *cluster)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A part's bytes: its request's payload from the caller's memory, and a reply's payload back into it. */
+/*
+ * A part's bytes: its request's payload from the caller's memory, and a reply's payload back into it, piece by piece of the
+ * transport's memory, whose boundaries fall anywhere.
+ */
 #include "client/client.h"
 
 #include <errno.h>
@@ -23,25 +26,104 @@ static inline bool contiguous(const struct call_op *op, const struct slice *s)
 	return !s->order && !op->pieces && real_bytes(op, s->first + s->count - 1) == op->row_bytes;
 }
 
-static char *put_keys(const struct call_op *op, const struct slice *s, char *to)
+static void put_spanning(struct codec_out *out, const char *from, size_t bytes)
 {
-	if (!s->order && op->keys) {
-		memcpy(to, op->keys + s->first, s->count * sizeof(uint64_t));
-		return to + s->count * sizeof(uint64_t);
-	}
-	for (uint32_t i = 0; i < s->count; i++, to += sizeof(uint64_t)) {
-		const uint64_t at = position(s, i), key = op->keys ? op->keys[at] : at;
+	while (bytes) {
+		size_t n = (size_t)(out->end - out->at);
 
-		memcpy(to, &key, sizeof(key));
+		if (!n) {
+			out->next(out);
+			continue;
+		}
+		n = n < bytes ? n : bytes;
+		memcpy(out->at, from, n);
+		out->at += n;
+		from += n;
+		bytes -= n;
 	}
-	return to;
 }
 
-static char *put_versions(const struct call_op *op, const struct slice *s, char *to)
+static inline void put(struct codec_out *out, const void *from, size_t bytes)
+{
+	if (bytes <= (size_t)(out->end - out->at)) {
+		memcpy(out->at, from, bytes);
+		out->at += bytes;
+	} else {
+		put_spanning(out, from, bytes);
+	}
+}
+
+static void put_zeros(struct codec_out *out, size_t bytes)
+{
+	while (bytes) {
+		size_t n = (size_t)(out->end - out->at);
+
+		if (!n) {
+			out->next(out);
+			continue;
+		}
+		n = n < bytes ? n : bytes;
+		memset(out->at, 0, n);
+		out->at += n;
+		bytes -= n;
+	}
+}
+
+static void get_spanning(struct codec_in *in, char *to, size_t bytes)
+{
+	while (bytes) {
+		size_t n = (size_t)(in->end - in->at);
+
+		if (!n) {
+			in->next(in);
+			continue;
+		}
+		n = n < bytes ? n : bytes;
+		if (to) {
+			memcpy(to, in->at, n);
+			to += n;
+		}
+		in->at += n;
+		bytes -= n;
+	}
+}
+
+static inline void get(struct codec_in *in, void *to, size_t bytes)
+{
+	if (bytes <= (size_t)(in->end - in->at)) {
+		memcpy(to, in->at, bytes);
+		in->at += bytes;
+	} else {
+		get_spanning(in, to, bytes);
+	}
+}
+
+static inline void skip(struct codec_in *in, size_t bytes)
+{
+	if (bytes <= (size_t)(in->end - in->at))
+		in->at += bytes;
+	else
+		get_spanning(in, NULL, bytes);
+}
+
+static void put_keys(const struct call_op *op, const struct slice *s, struct codec_out *out)
+{
+	if (!s->order && op->keys) {
+		put(out, op->keys + s->first, s->count * sizeof(uint64_t));
+		return;
+	}
+	for (uint32_t i = 0; i < s->count; i++) {
+		const uint64_t at = position(s, i), key = op->keys ? op->keys[at] : at;
+
+		put(out, &key, sizeof(key));
+	}
+}
+
+static void put_versions(const struct call_op *op, const struct slice *s, struct codec_out *out)
 {
 	for (uint32_t i = 0; i < s->count; i++)
-		memcpy(to + i * sizeof(uint32_t), &op->versions[position(s, i)], sizeof(uint32_t));
-	return to + s->count * sizeof(uint32_t); /* a body's padding is theirs too: no rows follow */
+		put(out, &op->versions[position(s, i)],
+		    sizeof(uint32_t)); /* a body's padding is theirs too: no rows follow */
 }
 
 /* Where the elements of a row begin, and what one takes: of a scaled row the scale comes first. */
@@ -50,48 +132,56 @@ static inline size_t elements_at(const struct call_op *op, uint32_t element)
 	return (op->dtype == STAR_SCALED_INT8 ? sizeof(float) : 0) + (size_t)element * dtype_bytes(op->dtype);
 }
 
-/* The rows of a variable that lie in block `at`, and zeros. */
-static void put_pieces(const struct call_op *op, uint64_t at, char *to)
+/*
+ * The rows of a variable that lie in block `at`, and zeros. Of a push they are all different and in the order of their places, and
+ * a row with a scale is alone.
+ */
+static void put_pieces(const struct call_op *op, uint64_t at, struct codec_out *out)
 {
 	const struct pieces *pieces = op->pieces;
+	const size_t scale = elements_at(op, 0), bytes = elements_at(op, pieces->elements) - scale;
+	size_t used = scale;
 
-	memset(to, 0, op->row_bytes);
+	put(out, op->gradients + (size_t)pieces->of[pieces->first[at]].position * pieces->bytes, scale);
 	for (uint32_t i = pieces->first[at]; i < pieces->first[at + 1]; i++) {
 		const struct piece *piece = &pieces->of[i];
-		const char *row = op->gradients + (size_t)piece->position * pieces->bytes;
+		const size_t place = elements_at(op, piece->offset);
 
-		memcpy(to, row, elements_at(op, 0));
-		memcpy(to + elements_at(op, piece->offset), row + elements_at(op, 0),
-		       pieces->elements * dtype_bytes(op->dtype));
+		put_zeros(out, place - used);
+		put(out, op->gradients + (size_t)piece->position * pieces->bytes + scale, bytes);
+		used = place + bytes;
 	}
+	put_zeros(out, op->row_bytes - used);
 }
 
-static void take_pieces(const struct call_op *op, uint64_t at, const char *from)
+static void take_pieces(const struct call_op *op, uint64_t at, struct codec_in *in)
 {
 	const struct pieces *pieces = op->pieces;
 
 	for (uint32_t i = pieces->first[at]; i < pieces->first[at + 1]; i++) {
 		const struct piece *piece = &pieces->of[i];
 		char *row = op->results + (size_t)piece->position * pieces->bytes;
-		const size_t bytes = elements_at(op, pieces->elements);
+		const size_t scale = elements_at(op, 0), bytes = elements_at(op, pieces->elements);
+		struct codec_in from = *in; /* a pull may name a row twice */
 
-		memcpy(row, from, elements_at(op, 0));
-		memcpy(row + elements_at(op, 0), from + elements_at(op, piece->offset),
-		       pieces->elements * dtype_bytes(op->dtype));
+		get(&from, row, scale);
+		skip(&from, elements_at(op, piece->offset) - scale);
+		get(&from, row + scale, bytes - scale);
 		memset(row + bytes, 0, pieces->bytes - bytes);
 	}
+	skip(in, op->row_bytes);
 }
 
 /* Between the elements of a variable's last block, which may be fewer, and its row in a frame: the rest is zero. */
-static void put_row(const struct call_op *op, uint64_t at, char *to)
+static void put_row(const struct call_op *op, uint64_t at, struct codec_out *out)
 {
 	const size_t real = real_bytes(op, at);
 
-	memcpy(to, op->gradients + at * op->row_bytes, real);
-	memset(to + real, 0, op->row_bytes - real);
+	put(out, op->gradients + at * op->row_bytes, real);
+	put_zeros(out, op->row_bytes - real);
 }
 
-static void take_row(const struct call_op *op, uint64_t at, const char *from)
+static void take_row(const struct call_op *op, uint64_t at, struct codec_in *in)
 {
 	const size_t real = real_bytes(op, at);
 	const struct star_table *t = op->table;
@@ -100,25 +190,23 @@ static void take_row(const struct call_op *op, uint64_t at, const char *from)
 	/* What pads a short block's int8s to 4 bytes are elements that nobody reads. */
 	if (real != op->row_bytes && op->dtype == STAR_SCALED_INT8)
 		used = elements_at(op, (uint32_t)(t->elements - (t->blocks - 1) * t->spec.dim));
-	memcpy(op->results + at * op->row_bytes, from, used);
+	get(in, op->results + at * op->row_bytes, used);
+	skip(in, op->row_bytes - used);
 	memset(op->results + at * op->row_bytes + used, 0, real - used);
 }
 
-static char *put_rows(const struct call_op *op, const struct slice *s, char *to)
+static void put_rows(const struct call_op *op, const struct slice *s, struct codec_out *out)
 {
-	const size_t row_bytes = op->row_bytes;
-
 	if (contiguous(op, s)) {
-		memcpy(to, op->gradients + s->first * row_bytes, s->count * row_bytes);
-		return to + s->count * row_bytes;
+		put(out, op->gradients + s->first * op->row_bytes, s->count * (size_t)op->row_bytes);
+		return;
 	}
-	for (uint32_t i = 0; i < s->count; i++, to += row_bytes) {
+	for (uint32_t i = 0; i < s->count; i++) {
 		if (op->pieces)
-			put_pieces(op, position(s, i), to);
+			put_pieces(op, position(s, i), out);
 		else
-			put_row(op, position(s, i), to);
+			put_row(op, position(s, i), out);
 	}
-	return to;
 }
 
 /* What the node is to know about the pull that a gradient comes from. */
@@ -129,7 +217,7 @@ static uint64_t pulled_version(const struct part *part, const struct call_op *op
 	return op_pushes(op) && op->table->spec.staleness && seen ? seen[op->table->spec.id] : 0;
 }
 
-void codec_request(const struct part *part, char *payload)
+void codec_request(const struct part *part, struct codec_out *out)
 {
 	for (const struct slice *s = part->slices; s; s = s->next) {
 		const struct call_op *op = &part->call->ops[s->op];
@@ -147,41 +235,42 @@ void codec_request(const struct part *part, char *payload)
 			.version = pulled_version(part, op),
 			.scale = op->scale,
 		};
-		char *end;
+		uint32_t unpadded = head.body_bytes;
 
-		memcpy(payload, &head, sizeof(head));
-		end = put_keys(op, s, payload + sizeof(head));
+		put(out, &head, sizeof(head));
+		put_keys(op, s, out);
 		if (op_pushes(op))
-			end = put_rows(op, s, end);
-		if (op->versions)
-			end = put_versions(op, s, end);
-		payload += sizeof(head) + wire_padded(head.body_bytes);
-		memset(end, 0, (size_t)(payload - end));
+			put_rows(op, s, out);
+		if (op->versions) {
+			put_versions(op, s, out);
+			unpadded -= (uint32_t)wire_versions_bytes(s->count) - s->count * (uint32_t)sizeof(uint32_t);
+		}
+		put_zeros(out, wire_padded(head.body_bytes) - unpadded);
 	}
 }
 
 /* The version of position i as it was asked for, and as it came; whether its row came too. */
-static inline bool row_came(const struct call_op *op, const struct slice *s, uint32_t i, const char *versions,
+static inline bool row_came(const struct call_op *op, const struct slice *s, uint32_t i, struct codec_in *versions,
 			    uint32_t *now)
 {
 	const uint32_t had = op->versions[position(s, i)];
 
-	memcpy(now, versions + i * sizeof(*now), sizeof(*now));
+	get(versions, now, sizeof(*now));
 	return had == 0 || had != *now;
 }
 
-static uint32_t rows_that_came(const struct call_op *op, const struct slice *s, const char *versions)
+static uint32_t rows_that_came(const struct call_op *op, const struct slice *s, struct codec_in versions)
 {
 	uint32_t rows = 0, now;
 
 	for (uint32_t i = 0; i < s->count; i++)
-		rows += row_came(op, s, i, versions, &now);
+		rows += row_came(op, s, i, &versions, &now);
 	return rows;
 }
 
 /* left: bytes from the result's body on; that they hold all of it is still to be seen. */
 static bool check_result(const struct call_op *op, const struct slice *s, const struct wire_result *result,
-			 const char *body, uint32_t left)
+			 const struct codec_in *body, uint32_t left)
 {
 	const uint32_t versions = op->versions ? (uint32_t)wire_versions_bytes(s->count) : 0;
 	uint32_t rows = op_pulls(op) ? s->count : 0;
@@ -190,11 +279,11 @@ static bool check_result(const struct call_op *op, const struct slice *s, const 
 	    (op->kind == STAR_DELETE ? result->count > s->count : result->count != s->count) || left < versions)
 		return false;
 	if (op->versions)
-		rows = rows_that_came(op, s, body);
+		rows = rows_that_came(op, s, *body);
 	return result->body_bytes == versions + rows * op->row_bytes;
 }
 
-const char *codec_check(const struct part *part, const char *payload, uint32_t bytes)
+const char *codec_check(const struct part *part, struct codec_in in, uint32_t bytes)
 {
 	if (bytes > part->reply_bytes)
 		return "answered with a payload of the wrong length";
@@ -204,20 +293,19 @@ const char *codec_check(const struct part *part, const char *payload, uint32_t b
 
 		if (bytes < sizeof(result))
 			return "answered with a payload of the wrong length";
-		memcpy(&result, payload, sizeof(result));
-		payload += sizeof(result);
+		get(&in, &result, sizeof(result));
 		bytes -= (uint32_t)sizeof(result);
-		if (!check_result(op, s, &result, payload, bytes))
+		if (!check_result(op, s, &result, &in, bytes))
 			return "answered with results that are not those of the request";
 		if (wire_padded(result.body_bytes) > bytes)
 			return "answered with a payload of the wrong length";
-		payload += wire_padded(result.body_bytes);
+		skip(&in, wire_padded(result.body_bytes));
 		bytes -= wire_padded(result.body_bytes);
 	}
 	return bytes ? "answered with a payload of the wrong length" : NULL;
 }
 
-void codec_remember(const struct part *part, const char *payload)
+void codec_remember(const struct part *part, struct codec_in in)
 {
 	struct channel *ch = part->channel;
 
@@ -225,8 +313,8 @@ void codec_remember(const struct part *part, const char *payload)
 		const struct call_op *op = &part->call->ops[s->op];
 		struct wire_result result;
 
-		memcpy(&result, payload, sizeof(result));
-		payload += sizeof(result) + wire_padded(result.body_bytes);
+		get(&in, &result, sizeof(result));
+		skip(&in, wire_padded(result.body_bytes));
 		if (!op_pulls(op) || !op->table->spec.staleness)
 			continue;
 		if (!ch->seen)
@@ -237,51 +325,50 @@ void codec_remember(const struct part *part, const char *payload)
 }
 
 /* Only what is new. The caller's versions are read again: whatever became of them, no more rows are taken than came. */
-static void scatter_new(const struct call_op *op, const struct slice *s, const char *body, uint32_t bytes)
+static void scatter_new(const struct call_op *op, const struct slice *s, struct codec_in versions, uint32_t bytes)
 {
-	const char *row = body + wire_versions_bytes(s->count), *end = body + bytes;
+	struct codec_in rows = versions;
 
+	bytes -= (uint32_t)wire_versions_bytes(s->count);
+	skip(&rows, wire_versions_bytes(s->count));
 	for (uint32_t i = 0; i < s->count; i++) {
 		const uint64_t at = position(s, i);
 		uint32_t now;
 
-		if (!row_came(op, s, i, body, &now) || row + op->row_bytes > end)
+		if (!row_came(op, s, i, &versions, &now) || bytes < op->row_bytes)
 			continue;
-		take_row(op, at, row);
+		take_row(op, at, &rows);
 		op->versions[at] = now;
-		row += op->row_bytes;
+		bytes -= op->row_bytes;
 	}
 }
 
-static void scatter(const struct call_op *op, const struct slice *s, const char *row)
+static void scatter(const struct call_op *op, const struct slice *s, struct codec_in in)
 {
-	const size_t row_bytes = op->row_bytes;
-
 	if (contiguous(op, s)) {
-		memcpy(op->results + s->first * row_bytes, row, s->count * row_bytes);
+		get(&in, op->results + s->first * op->row_bytes, s->count * (size_t)op->row_bytes);
 		return;
 	}
-	for (uint32_t i = 0; i < s->count; i++, row += row_bytes) {
+	for (uint32_t i = 0; i < s->count; i++) {
 		if (op->pieces)
-			take_pieces(op, position(s, i), row);
+			take_pieces(op, position(s, i), &in);
 		else
-			take_row(op, position(s, i), row);
+			take_row(op, position(s, i), &in);
 	}
 }
 
-void codec_scatter(const struct part *part, const char *payload)
+void codec_scatter(const struct part *part, struct codec_in in)
 {
 	for (const struct slice *s = part->slices; s; s = s->next) {
 		const struct call_op *op = &part->call->ops[s->op];
-		const char *body = payload + sizeof(struct wire_result);
 		struct wire_result result;
 
-		memcpy(&result, payload, sizeof(result));
-		payload = body + wire_padded(result.body_bytes);
+		get(&in, &result, sizeof(result));
 		if (op->versions)
-			scatter_new(op, s, body, result.body_bytes);
+			scatter_new(op, s, in, result.body_bytes);
 		else if (op_pulls(op))
-			scatter(op, s, body);
+			scatter(op, s, in);
+		skip(&in, wire_padded(result.body_bytes));
 	}
 }
 

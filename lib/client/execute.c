@@ -4,6 +4,20 @@
 
 #include <errno.h>
 
+/* Of a call that was submitted. */
+static int finish(struct keeper *k, struct call *call, struct star_error *err)
+{
+	for (;;) {
+		call->cluster->transport->wait(k, call);
+		if (TAILQ_EMPTY(&call->stale) || call->error.code || call->cancelled || call_reroute(call) < 0)
+			break;
+		call_submit(call, k);
+	}
+	if (call->error.code && err)
+		*err = call->error;
+	return call->error.code;
+}
+
 static int run(struct keeper *k, struct call *call, struct star_error *err)
 {
 	int rc = split_call(call, atomic_load(&call->cluster->route), NULL, err);
@@ -11,15 +25,8 @@ static int run(struct keeper *k, struct call *call, struct star_error *err)
 	if (rc < 0)
 		return rc;
 	call->keeper = k;
-	for (;;) {
-		call_submit(call, k);
-		keeper_wait(k, call);
-		if (TAILQ_EMPTY(&call->stale) || call->error.code || call->cancelled || call_reroute(call) < 0)
-			break;
-	}
-	if (call->error.code && err)
-		*err = call->error;
-	return call->error.code;
+	call_submit(call, k);
+	return finish(k, call, err);
 }
 
 int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops_count, uint64_t deadline_us,
@@ -32,17 +39,14 @@ int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops
 
 	if (!err)
 		err = &ignored;
-	rc = cluster_enter(cluster, true, err);
-	if (rc < 0)
-		return rc;
-	k = waiter_get(cluster, err);
-	call = k ? call_create(cluster, ops, ops_count, deadline_us, err) : NULL;
+	k = waiter_enter(cluster, err);
+	if (!k)
+		return err->code;
+	call = call_create(cluster, ops, ops_count, deadline_us, &k->spare, err);
 	rc = call ? run(k, call, err) : err->code;
 	if (call)
-		call_free(call);
-	if (k)
-		waiter_put(k);
-	cluster_leave(cluster);
+		call_recycle(call, &k->spare);
+	waiter_leave(k);
 	return rc;
 }
 
@@ -54,13 +58,13 @@ struct star_request *star_execute_async(struct star_cluster *cluster, const stru
 
 	if (cluster_enter(cluster, false, err) < 0)
 		return NULL;
-	call = call_create(cluster, ops, ops_count, deadline_us, err);
+	call = call_create(cluster, ops, ops_count, deadline_us, NULL, err);
 	if (call && split_call(call, atomic_load(&cluster->route), NULL, err) < 0) {
 		call_free(call);
 		call = NULL;
 	}
 	if (call) {
-		call->async = true;
+		call->async = done || !cluster->transport->unattended;
 		call->callback = done;
 		call->arg = arg;
 		call->keeper = k = TAILQ_FIRST(&call->parts)->channel->io;
@@ -87,8 +91,10 @@ int star_request_wait(struct star_request *request, struct star_error *err)
 	rc = cluster_enter(cluster, true, err);
 	if (rc < 0)
 		return rc;
+	if (!call->async)
+		finish(NULL, call, NULL);
 	pthread_mutex_lock(&k->lock);
-	while (!call->done) /* it has a deadline, and its I/O thread ends it then at the latest */
+	while (call->async && !call->done) /* it has a deadline, and its I/O thread ends it then at the latest */
 		pthread_cond_wait(&k->done, &k->lock);
 	TAILQ_REMOVE(&k->requests, call, request);
 	pthread_mutex_unlock(&k->lock);

@@ -121,7 +121,7 @@ static void *run(void *arg)
 			continue;
 		if (atomic_load(&cluster->stop) && TAILQ_EMPTY(&io->running))
 			break;
-		keeper_turn(k, wheel_next(&io->wheel));
+		cluster->transport->turn(k, wheel_next(&io->wheel));
 	}
 	keeper_release(k, true);
 	return NULL;

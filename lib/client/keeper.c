@@ -65,28 +65,10 @@ void keeper_fini(struct keeper *k)
 {
 	pthread_mutex_destroy(&k->lock);
 	pthread_cond_destroy(&k->done);
+	call_free(k->spare);
 	free(k->polls);
 	free(k->kept);
 	close(k->event_fd);
-}
-
-void keeper_signal(struct keeper *k, struct keeper *self)
-{
-	const uint64_t one = 1;
-
-	if (k == self || k->signalled)
-		return;
-	k->signalled = true;
-	/* Cannot fail: the counter is 0 or 1. */
-	while (write(k->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
-}
-
-void keeper_wake(struct keeper *k)
-{
-	pthread_mutex_lock(&k->lock);
-	keeper_signal(k, NULL);
-	pthread_mutex_unlock(&k->lock);
 }
 
 void keeper_give(struct keeper *k, struct channel *ch, struct keeper *self)
@@ -219,7 +201,7 @@ static bool is_finished(struct keeper *k, const struct call *call)
 	bool finished;
 
 	pthread_mutex_lock(&k->lock);
-	finished = call->finished;
+	finished = call->finished == CALL_FINISHED;
 	pthread_mutex_unlock(&k->lock);
 	return finished;
 }
@@ -242,18 +224,10 @@ void keeper_wait(struct keeper *k, struct call *call)
 	keeper_release(k, true);
 }
 
-struct keeper *waiter_get(struct star_cluster *cluster, struct star_error *err)
+static struct keeper *waiter_create(struct star_cluster *cluster, struct star_error *err)
 {
-	struct keeper *k;
+	struct keeper *k = calloc(1, sizeof(*k));
 
-	pthread_mutex_lock(&cluster->lock);
-	k = cluster->waiters_free;
-	if (k)
-		cluster->waiters_free = k->next_free;
-	pthread_mutex_unlock(&cluster->lock);
-	if (k)
-		return k;
-	k = calloc(1, sizeof(*k));
 	if (!k) {
 		star_error_set(err, -ENOMEM, "out of memory for a thread's state");
 		return NULL;
@@ -269,12 +243,41 @@ struct keeper *waiter_get(struct star_cluster *cluster, struct star_error *err)
 	return k;
 }
 
-void waiter_put(struct keeper *k)
+struct keeper *waiter_enter(struct star_cluster *cluster, struct star_error *err)
+{
+	struct keeper *k = NULL;
+	bool closing;
+
+	if (cluster_may_wait(cluster, err) < 0)
+		return NULL;
+	pthread_mutex_lock(&cluster->lock);
+	closing = atomic_load_explicit(&cluster->closing, memory_order_relaxed);
+	if (!closing) {
+		cluster->active++;
+		k = cluster->waiters_free;
+		if (k)
+			cluster->waiters_free = k->next_free;
+	}
+	pthread_mutex_unlock(&cluster->lock);
+	if (closing) {
+		star_error_set(err, -ECANCELED, "the cluster is being closed");
+		return NULL;
+	}
+	if (!k)
+		k = waiter_create(cluster, err);
+	if (!k)
+		cluster_leave(cluster);
+	return k;
+}
+
+void waiter_leave(struct keeper *k)
 {
 	struct star_cluster *cluster = k->cluster;
 
 	pthread_mutex_lock(&cluster->lock);
 	k->next_free = cluster->waiters_free;
 	cluster->waiters_free = k;
+	if (--cluster->active == 0 && atomic_load_explicit(&cluster->closing, memory_order_relaxed))
+		pthread_cond_broadcast(&cluster->changed);
 	pthread_mutex_unlock(&cluster->lock);
 }

@@ -21,87 +21,29 @@ static bool die(struct channel *ch, int code, const char *why, struct keeper *se
 	return false;
 }
 
-/* A node's sentence, fit to be printed. */
-static void copy_sentence(char *to, size_t size, const char *text, size_t bytes)
-{
-	size_t n = bytes < size - 1 ? bytes : size - 1;
-
-	for (size_t i = 0; i < n; i++)
-		to[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
-	to[n] = 0;
-}
-
-static void refused(const struct channel *ch, const struct wire_frame *frame, const char *payload,
-		    struct star_error *err)
-{
-	char sentence[WIRE_ERROR_TEXT_MAX + 1];
-
-	if (frame->status == WIRE_STALE_INCARNATION) {
-		star_error_set(
-			err, -ESTALE,
-			"%s was restarted since this cluster was opened, and what it held then is lost: open the "
-			"cluster again, and restore or create its tables anew",
-			ch->label);
-		return;
-	}
-	copy_sentence(sentence, sizeof(sentence), payload, frame->payload_bytes);
-	star_error_set(err, codec_errno(frame->status), "%s: %s", ch->label,
-		       sentence[0] ? sentence : wire_status_text(frame->status));
-}
-
-/* Whether a request can be sent again without changing what anybody sees: nothing but pulls of the same call went behind it. */
-static bool overtakes_nobody(const struct channel *ch, const struct part *part)
-{
-	for (uint64_t s = ch->first_sequence; s != ch->next_sequence; s++) {
-		const struct part *behind = ch->ring[s & (IN_FLIGHT_MAX - 1)];
-
-		if (!behind || behind->call != part->call || behind->pushes || part->pushes)
-			return false;
-	}
-	return true;
-}
-
-/* The node was too busy. */
-static bool ask_again(struct channel *ch, struct part *part, uint64_t now_ns)
-{
-	if (!overtakes_nobody(ch, part))
-		return false;
-	ch->pause_until_ns = now_ns + backoff_ns(&ch->prng, part->busy++);
-	part->state = PART_QUEUED;
-	TAILQ_INSERT_HEAD(&ch->queue, part, link);
-	ch->live++;
-	return true;
-}
-
 /* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. */
 static struct part *take(struct channel *ch, const struct wire_frame *frame)
 {
-	struct part **slot = &ch->ring[frame->sequence & (IN_FLIGHT_MAX - 1)];
 	const uint64_t now = clock_ns();
 	struct part *part;
 
 	pthread_mutex_lock(&ch->lock);
-	part = *slot;
-	*slot = NULL;
-	ch->first_sequence++;
-	ch->heard_ns = now;
-	ch->answered = true;
-	ch->attempts = 0;
-	if (part) {
-		part->state = PART_TAKEN;
-		ch->live--;
-		if (frame->status == WIRE_BUSY && ask_again(ch, part, now))
-			part = NULL;
-	}
+	part = reply_take(ch, frame, now);
 	channel_pump(ch, now);
 	pthread_mutex_unlock(&ch->lock);
 	return part;
+}
+
+static void past_the_end(struct codec_in *in)
+{
+	abort(); /* cannot happen: what is read was measured first */
 }
 
 /* A whole frame with a good checksum. */
 static bool handle(struct channel *ch, const struct wire_frame *frame, const char *payload, struct keeper *self)
 {
 	struct part *part = take(ch, frame);
+	const struct codec_in in = { .at = payload, .end = payload + frame->payload_bytes, .next = past_the_end };
 	struct star_error err;
 	const char *wrong;
 
@@ -112,56 +54,40 @@ static bool handle(struct channel *ch, const struct wire_frame *frame, const cha
 		return true;
 	}
 	if (frame->status != WIRE_OK) {
-		refused(ch, frame, payload, &err);
+		reply_refused(ch, frame, payload, &err);
 		part_finish(part, &err, self);
 		return true;
 	}
-	wrong = codec_check(part, payload, frame->payload_bytes);
+	wrong = codec_check(part, in, frame->payload_bytes);
 	if (wrong) {
 		star_error_set(&err, -EPROTO, "%s %s", ch->label, wrong);
 		part_finish(part, &err, self);
 		return die(ch, -EPROTO, wrong, self);
 	}
 	pthread_mutex_lock(&ch->lock);
-	codec_remember(part, payload);
+	codec_remember(part, in);
 	pthread_mutex_unlock(&ch->lock);
-	codec_scatter(part, payload);
+	codec_scatter(part, in);
 	part_finish(part, NULL, self);
 	return true;
 }
 
-/* What can be said of a frame by its header; NULL if it is good. */
 static const char *check_header(struct channel *ch, const struct wire_frame *frame)
 {
-	uint64_t expected, next;
+	const char *wrong;
 
-	if (wire_frame_check(frame, NULL) != WIRE_OK || frame->opcode != WIRE_REPLY)
-		return "sent something that is not a reply frame; is that address StarServer's?";
-	/* About a frame that it could not read a node cannot say which one it was. */
-	if (frame->status == WIRE_BAD_FRAME || frame->status == WIRE_BAD_CHECKSUM)
-		return frame->payload_bytes <= WIRE_ERROR_TEXT_MAX ? NULL : "sent an error sentence over the limit";
-	if (frame->session != ch->session)
-		return "answered a session that is not this one";
 	pthread_mutex_lock(&ch->lock);
-	expected = ch->first_sequence;
-	next = ch->next_sequence;
+	wrong = reply_check(ch, frame);
 	pthread_mutex_unlock(&ch->lock);
-	if (expected == next)
-		return "sent a reply that nobody asked for";
-	if (frame->sequence != expected)
-		return "answered out of sequence";
-	if (frame->status != WIRE_OK && frame->payload_bytes > WIRE_ERROR_TEXT_MAX)
-		return "sent an error sentence over the limit";
-	return NULL;
+	return wrong;
 }
 
 static bool died_of_our_frame(struct channel *ch, const struct wire_frame *frame, const char *payload,
 			      struct keeper *self)
 {
-	char sentence[WIRE_ERROR_TEXT_MAX + 1], why[WIRE_ERROR_TEXT_MAX + 64];
+	char why[WIRE_ERROR_TEXT_MAX + 64];
 
-	copy_sentence(sentence, sizeof(sentence), payload, frame->payload_bytes);
-	snprintf(why, sizeof(why), "refused a frame: %s", sentence[0] ? sentence : wire_status_text(frame->status));
+	reply_refused_frame(frame, payload, why, sizeof(why));
 	return die(ch, frame->status == WIRE_BAD_CHECKSUM ? -EBADMSG : -EPROTO, why, self);
 }
 

@@ -113,7 +113,7 @@ static void retire_others(const struct route *old, const struct route *route)
 		struct channel *ch = old->channels[i];
 
 		if (find(route, &at, ch->task, ch->reactor) != ch)
-			channel_retire(ch);
+			ch->cluster->transport->retire(ch);
 	}
 }
 

@@ -7,7 +7,7 @@ $(eval $(call library,client))
 STAR_LIBRARIES := $(foreach l,$(filter-out client,$(call closure,client)),$(BUILD)/lib/lib$(l).a)
 $(BUILD)/lib/libstar.so: $(OBJ_lib_client) $(STAR_LIBRARIES)
 	@echo "  LINK    $@"
-	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,libstar.so.0 -Wl,-z,nodelete $(if $(SANITIZE),,-Wl,-z,defs) \
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,libstar.so.0 -Wl,-z,nodelete $(if $(strip $(SANITIZE)),,-Wl,-z,defs) \
 		-o $@ $(OBJ_lib_client) \
 		-Wl,--start-group $(STAR_LIBRARIES) -Wl,--end-group \
 		$(sort $(foreach l,$(call closure,client),$(EXT_LIBS_$(l)))) -lm

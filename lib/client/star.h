@@ -43,9 +43,11 @@ struct star_request; /* an asynchronous call in flight */
 enum { STAR_OPS_MAX = 4096 }; /* operations of one call */
 
 /*
- * Opens a cluster. ps: "tcp:host:port,host:port,..." (the prefix may be left out): the control addresses of the PS tasks in
- * task order. Waits until every PS task has joined the layout. I/O threads, polling and pinning come from the environment
- * (NETWORK_WORKER_CORE_NUMBER, WORKER_ENABLE_POLLING, WORKER_DISABLE_PIN_CORES, NETWORK_MAX_CONNECTION_TIMEOUT).
+ * Opens a cluster. Waits until every PS task has joined the layout. ps:
+ *   "tcp:host:port,host:port,..." (the prefix may be left out): the control addresses of the PS tasks in task order. I/O threads,
+ *     polling and pinning come from the environment (NETWORK_WORKER_CORE_NUMBER, WORKER_ENABLE_POLLING,
+ *     WORKER_DISABLE_PIN_CORES, NETWORK_MAX_CONNECTION_TIMEOUT).
+ *   "dpdk:FILE": a worker's file (docs/libstar.rst), with those addresses and a network port of the worker's own.
  */
 STAR_API struct star_cluster *star_open(const char *ps, uint64_t deadline_us, struct star_error *err);
 

@@ -185,3 +185,77 @@ int config_load_check(struct config_load *load, struct star_error *err)
 		rc = config_check_ports(load, is_ps(load->config), err);
 	return rc ? rc : config_check_endpoints(load, is_ps(load->config), err);
 }
+
+/*
+ * A link address that follows from the IP address: DPDK's is another one each time, and after a worker was restarted its
+ * neighbours would send to the one they know.
+ */
+static void link_address(const struct config_port *port, char *text, size_t bytes)
+{
+	struct in6_addr v6 = { 0 };
+	const uint8_t *last = &v6.s6_addr[12];
+	struct in_addr v4;
+
+	if (port->addresses_count && inet_pton(AF_INET, port->addresses[0].host, &v4) == 1)
+		last = (const uint8_t *)&v4;
+	else if (port->addresses_count)
+		inet_pton(AF_INET6, port->addresses[0].host, &v6);
+	snprintf(text, bytes, ",mac=02:73:%02x:%02x:%02x:%02x", last[0], last[1], last[2], last[3]);
+}
+
+/* Of a memif the appliance is the server: it maps the memory of its workers, and never the other way round. */
+static int complete_memif(struct config_load *load, struct star_error *err)
+{
+	struct config_port *port = &load->config->ports[0];
+	const char *role = strstr(port->options, "role="), *client = "role=client";
+	const char *abstract = strstr(port->options, "socket-abstract=") ? "" : ",socket-abstract=no";
+	const size_t used = strlen(port->options);
+	char mac[32];
+
+	if (strcmp(port->device, "net_memif") != 0)
+		return 0;
+	if (!strstr(port->options, "socket="))
+		return config_fail(
+			&load->ports[0], err,
+			"ports[0].options has no socket; write the path that the appliance's port has, as in "
+			"options = \"socket=/run/starserver/memif.sock\"");
+	if (role && strncmp(role, client, strlen(client)) != 0)
+		return config_fail(&load->ports[0], err,
+				   "ports[0].options: a worker is a memif's client; take role= out");
+	link_address(port, mac, sizeof(mac));
+	if ((size_t)snprintf(port->options + used, sizeof(port->options) - used, "%s%s%s", role ? "" : ",role=client",
+			     abstract, strstr(port->options, "mac=") ? "" : mac) >= sizeof(port->options) - used)
+		return config_fail(&load->ports[0], err, "ports[0].options is too long by some bytes");
+	return 0;
+}
+
+int config_load_check_worker(struct config_load *load, struct star_error *err)
+{
+	struct config *c = load->config;
+	int rc;
+
+	if (is_ps(c))
+		return config_fail(
+			config_check_origin(load, "node.job_name"), err,
+			"node.job_name is \"ps\", and this is a worker's file; write \"worker\", or take it out");
+	if (!c->ps_count)
+		return star_error_set(
+			err, -EINVAL,
+			"cluster.ps is empty; list the control address of each PS task, as in cluster = { ps "
+			"= [ \"198.18.1.1:3333\" ]; };");
+	if (c->ports_count != 1)
+		return star_error_set(
+			err, -EINVAL,
+			"a worker has one port, and %u are given; write ports = ( { device = \"net_memif\"; "
+			"options = \"socket=/run/starserver/memif.sock\"; address = \"198.18.0.9/24\"; } );",
+			c->ports_count);
+	c->reactors = 1; /* one thread drives the port */
+	c->parameter_mib = 0;
+	rc = complete_memif(load, err);
+	if (rc)
+		return rc;
+	rc = check_cluster(load, err);
+	if (!rc)
+		rc = check_cores(load, err);
+	return rc ? rc : config_check_ports(load, false, err);
+}

@@ -87,6 +87,7 @@ struct config {
 	uint32_t mbufs;		/* of each reactor */
 	/* limits, of each reactor */
 	uint32_t connections_max;
+	uint32_t sessions_max;
 	uint32_t receive_window_kib;
 	uint32_t send_queue_kib;
 	/* tcp */
@@ -97,6 +98,10 @@ struct config {
 	uint32_t keepalive_s;
 	uint32_t congestion; /* as net/net.h numbers them: cubic, newreno, dctcp */
 	uint32_t ecn;	     /* accept, off, ask */
+	/* datagrams, of each reactor */
+	uint32_t credits; /* packets */
+	uint32_t target_delay_us;
+	uint32_t loss_ppm; /* frames that are lost on purpose, each way */
 	/* cluster-wide; must be the same on all nodes */
 	uint32_t partitions;
 	/* control plane */
@@ -173,8 +178,19 @@ struct config_worker {
 	bool polling;	     /* WORKER_ENABLE_POLLING */
 	bool pin;	     /* WORKER_DISABLE_PIN_CORES */
 	uint32_t connect_timeout_ms;
+	uint32_t cores
+		[CONFIG_CORES_MAX]; /* which, when they are pinned: as given by a file; none: the first usable ones */
+	uint32_t cores_count;
 };
 int config_worker_environment(struct config_worker *worker, struct star_error *err);
+
+/*
+ * Reads a worker's file, for libstar's transport by DPDK: as config_load, of a job that is no PS. It has cluster.ps and exactly one
+ * port, which is the worker's own; options that mean nothing to a worker are refused. NULL with one sentence in *err.
+ */
+struct config *config_load_worker(const char *file, struct star_error *err);
+/* What such a file says of libstar's threads: one, which polls and is pinned as cores says. */
+void config_worker_from(const struct config *config, struct config_worker *worker);
 
 /* Why a literal (or "localhost") cannot be a PS's data address: "loopback", ...; NULL when it can. */
 const char *config_address_kernel_owned(const char *host);

@@ -192,6 +192,63 @@ static int load_all(struct config_load *load, const char *file, const struct con
 	return rc ? rc : config_load_check(load, err);
 }
 
+/* What only a PS, or a worker without a file, has a use for. */
+static int refuse_foreign(struct config_load *load, struct star_error *err)
+{
+	for (unsigned i = 0; i < config_options_count; i++) {
+		const struct config_option *option = &config_options[i];
+		const struct config_origin *origin = config_load_origin(load, option);
+
+		if (!option->worker && origin->source == SOURCE_FILE)
+			return config_fail(origin, err, "%s means nothing to a worker; take it out", option->name);
+	}
+	return load->map.count ? config_fail(&load->map.origin, err,
+					     "endpoint_map means nothing to a worker: nodes tell their data addresses")
+			       : 0;
+}
+
+static int load_worker(struct config_load *load, const char *file, struct star_error *err)
+{
+	int rc = apply_defaults(SCOPE_CONFIG, load->config, err);
+
+	snprintf(load->config->job_name, sizeof(load->config->job_name), "worker");
+	if (!rc)
+		rc = config_load_file(load, file, err);
+	if (!rc)
+		rc = refuse_foreign(load, err);
+	if (!rc)
+		rc = config_load_environment(load, JOB_WORKER, err);
+	return rc ? rc : config_load_check_worker(load, err);
+}
+
+struct config *config_load_worker(const char *file, struct star_error *err)
+{
+	struct config *config = calloc(1, sizeof(*config));
+	struct config_load load = { .config = config };
+	int rc;
+
+	if (!config) {
+		star_error_set(err, -ENOMEM, "no memory for the configuration");
+		return NULL;
+	}
+	rc = load_worker(&load, file, err);
+	config_map_fini(&load.map);
+	if (!rc)
+		return config;
+	config_free(config);
+	return NULL;
+}
+
+void config_worker_from(const struct config *config, struct config_worker *worker)
+{
+	*worker = (struct config_worker){ .io_threads = 1,
+					  .polling = config->polling,
+					  .pin = config->pin,
+					  .connect_timeout_ms = config->connect_timeout_ms,
+					  .cores_count = config->cores_count };
+	memcpy(worker->cores, config->cores, sizeof(worker->cores));
+}
+
 struct config *config_load(const char *file, const struct config_override *overrides, unsigned overrides_count,
 			   struct star_error *err)
 {

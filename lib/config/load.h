@@ -90,6 +90,8 @@ int config_load_override(struct config_load *load, const struct config_override 
 
 /* Computes what was not given, and refuses values that do not fit together. */
 int config_load_check(struct config_load *load, struct star_error *err);
+/* The same for a worker's file. */
+int config_load_check_worker(struct config_load *load, struct star_error *err);
 
 /* A file's text with a NUL behind it, without a UTF-8 byte order mark; at most CONFIG_FILE_MAX bytes. To be freed. */
 enum { CONFIG_FILE_MAX = 4 << 20 };

@@ -22,6 +22,8 @@ const struct config_group config_groups[] = {
 	{ "memory", false, "Hugepages, and what is reserved at start." },
 	{ "limits", false, "Limits of each reactor and of its connections." },
 	{ "tcp", false, "Timers of the appliance's own TCP." },
+	{ "datagrams", false, "Sessions of workers with DPDK." },
+	{ "tests", false, "Faults on purpose." },
 	{ "control", false, "The control plane." },
 	{ "log", false, "The log on standard error." },
 };
@@ -30,6 +32,7 @@ const unsigned config_groups_count = sizeof(config_groups) / sizeof(config_group
 /* The members of a group stand together, in the order in which help, the reference page and config_print show them. */
 const struct config_option config_options[] = {
 	{ "node.job_name", OF_CONFIG(job_name), .type = OPTION_WORD, .choices = "ps|worker|chief", .fallback = "ps",
+	  .worker = true,
 	  .help = "The job of this process. The environment variables of a PS govern a ps, those of a worker a worker "
 		  "and the chief." },
 	{ "node.task_index", OF_CONFIG(task_index), .type = OPTION_NUMBER, .max = CONFIG_ENDPOINTS_MAX - 1,
@@ -37,9 +40,10 @@ const struct config_option config_options[] = {
 	  .help = "The task's place in its job's list: cluster.ps[task_index] is this PS node's own control address." },
 
 	{ "cluster.ps", OF_CONFIG(ps), .offset2 = offsetof(struct config, ps_count), .type = OPTION_ADDRESSES,
-	  .max = CONFIG_ENDPOINTS_MAX, .required = true, .help = "Control addresses of the PS tasks, in task order." },
+	  .max = CONFIG_ENDPOINTS_MAX, .required = true, .worker = true,
+	  .help = "Control addresses of the PS tasks, in task order." },
 	{ "cluster.worker", OF_CONFIG(workers), .offset2 = offsetof(struct config, workers_count),
-	  .type = OPTION_ADDRESSES, .max = CONFIG_ENDPOINTS_MAX, .fallback = "",
+	  .type = OPTION_ADDRESSES, .max = CONFIG_ENDPOINTS_MAX, .fallback = "", .worker = true,
 	  .help = "Addresses of the worker tasks, in task order. A PS node does not call them: they count for the "
 		  "default of cores.number." },
 	{ "cluster.partitions", OF_CONFIG(partitions), .type = OPTION_NUMBER, .min = 1, .max = 1 << 20,
@@ -92,32 +96,35 @@ const struct config_option config_options[] = {
 	  .help = "Reactors, or a worker's I/O threads. More than the usable cores are refused when they are pinned or "
 		  "polling." },
 	{ "cores.polling", OF_CONFIG(polling), .type = OPTION_BOOL, .fallback = "false",
-	  .variables = { "PS_ENABLE_POLLING", "WORKER_ENABLE_POLLING" },
+	  .variables = { "PS_ENABLE_POLLING", "WORKER_ENABLE_POLLING" }, .worker = true,
 	  .help = "Never sleep: lowest latency, and each reactor takes a whole core." },
 	{ "cores.pin", OF_CONFIG(pin), .type = OPTION_BOOL, .fallback = "false",
 	  .variables = { "PS_DISABLE_PIN_CORES", "WORKER_DISABLE_PIN_CORES" }, .variable_means = ENVIRONMENT_NEGATED,
-	  .help = "Bind each reactor to a core of its own." },
+	  .worker = true, .help = "Bind each reactor to a core of its own." },
 	{ "cores.list", OF_CONFIG(cores), .offset2 = offsetof(struct config, cores_count), .type = OPTION_NUMBERS,
-	  .max = 8191, .fallback = "",
+	  .max = 8191, .fallback = "", .worker = true,
 	  .help = "Which cores, when they are pinned: one for each reactor, all different. With none given, the first "
 		  "usable ones." },
 	{ "cores.spin_us", OF_CONFIG(spin_us), .type = OPTION_NUMBER, .max = 1000000, .fallback = "50",
 	  .unit = "microseconds", .help = "How long an idle reactor spins before it sleeps, without polling." },
 
 	{ "memory.hugepages", OF_CONFIG(hugepages), .type = OPTION_CHOICE, .choices = "preferred|required|none",
-	  .fallback = "preferred",
+	  .fallback = "preferred", .worker = true,
 	  .help = "Whether to run on hugepages: preferred goes on without where there are none, required refuses to "
 		  "start." },
 	{ "memory.parameter_mib", OF_CONFIG(parameter_mib), .type = OPTION_NUMBER, .min = 1, .max = 1 << 24,
 	  .fallback = "1024", .unit = "MiB", .help = "Memory for rows and their index, of all reactors together." },
 	{ "memory.mbufs", OF_CONFIG(mbufs), .type = OPTION_NUMBER, .min = 1023, .max = (1 << 20) - 1,
-	  .fallback = "16383",
+	  .fallback = "16383", .worker = true,
 	  .help = "Packet buffers of each reactor; a power of two less one wastes no memory. Half of them may be held "
 		  "by "
 		  "requests that come in: one of 4 MiB takes some 3000." },
 
 	{ "limits.connections", OF_CONFIG(connections_max), .type = OPTION_NUMBER, .min = 1, .max = 1 << 20,
 	  .fallback = "4096", .help = "Connections that a reactor holds; a further one is refused." },
+	{ "limits.sessions", OF_CONFIG(sessions_max), .type = OPTION_NUMBER, .max = 1 << 16, .fallback = "1024",
+	  .help = "Sessions of workers with DPDK that a reactor holds, over UDP at its data port; a further one is "
+		  "refused. 0: none at all." },
 	{ "limits.receive_window_kib", OF_CONFIG(receive_window_kib), .type = OPTION_NUMBER, .min = 4, .max = 65536,
 	  .fallback = "256", .unit = "KiB", .help = "The largest TCP receive window of a connection." },
 	{ "limits.send_queue_kib", OF_CONFIG(send_queue_kib), .type = OPTION_NUMBER, .min = 4, .max = 65536,
@@ -149,16 +156,29 @@ const struct config_option config_options[] = {
 	  .help = "Explicit congestion notification: where the peer asks for it, never, or asked for by our own "
 		  "connections too." },
 
+	{ "datagrams.credits", OF_CONFIG(credits), .type = OPTION_NUMBER, .min = 16, .max = 65536, .fallback = "512",
+	  .unit = "packets", .worker = true,
+	  .help = "Packets that all sessions of a reactor together may have under way to it: what its receive ring "
+		  "holds." },
+	{ "datagrams.target_delay_us", OF_CONFIG(target_delay_us), .type = OPTION_NUMBER, .min = 5, .max = 100000,
+	  .fallback = "50", .unit = "microseconds", .worker = true,
+	  .help = "A round trip that takes longer is congestion: the sender slows down." },
+
+	{ "tests.loss_ppm", OF_CONFIG(loss_ppm), .type = OPTION_NUMBER, .max = 1000000, .fallback = "0",
+	  .unit = "of a million",
+	  .help = "Loses so many of the frames that come in, and of those that leave, at random: to see what loss "
+		  "does." },
+
 	{ "control.socket", OF_CONFIG(control_socket), .type = OPTION_TEXT, .min = 1, .max = 107,
 	  .fallback_how = "/run/starserver/<job_name>-<task_index>.sock",
 	  .help = "Path of the administrator's Unix socket." },
 	{ "control.connect_timeout_ms", OF_CONFIG(connect_timeout_ms), .type = OPTION_NUMBER, .min = 1, .max = 3600000,
 	  .fallback = "120000", .unit = "milliseconds",
-	  .variables = { "NETWORK_MAX_CONNECTION_TIMEOUT", "NETWORK_MAX_CONNECTION_TIMEOUT" },
+	  .variables = { "NETWORK_MAX_CONNECTION_TIMEOUT", "NETWORK_MAX_CONNECTION_TIMEOUT" }, .worker = true,
 	  .help = "How long to try to reach another node." },
 
 	{ "log.level", OF_CONFIG(log_level), .type = OPTION_CHOICE, .choices = "debug|info|warning|error",
-	  .fallback = "info", .help = "The least severe events that are logged." },
+	  .fallback = "info", .worker = true, .help = "The least severe events that are logged." },
 };
 const unsigned config_options_count = sizeof(config_options) / sizeof(config_options[0]);
 

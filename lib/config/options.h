@@ -43,6 +43,7 @@ struct config_option {
 	const char *fallback;	  /* the default, as --set takes it; NULL when there is none or it is computed */
 	const char *fallback_how; /* the default in words, where fallback is NULL */
 	bool required;		  /* it has no default */
+	bool worker;		  /* a worker's file may have it: config_load_worker */
 	const char *unit;
 	const char *variables[JOBS]; /* environment variables, by the job that they govern */
 	enum config_option_environment variable_means;

@@ -112,6 +112,7 @@ void net_interface_free(struct net_interface *interface)
 void net_interface_add(struct net *net, struct net_interface *interface)
 {
 	net->interfaces[net->interfaces_count++] = interface;
+	net->path_news++;
 	mld_news(net);
 }
 
@@ -130,6 +131,7 @@ struct net_interface *net_interface_remove(struct net *net, uint16_t port)
 
 		if (interface->options.port != port)
 			continue;
+		net->path_news++;
 		/* In their order: paths are looked for in it. */
 		net->interfaces_count--;
 		for (; i < net->interfaces_count; i++)

@@ -185,6 +185,7 @@ struct net {
 	struct udp_port udp_ports[NET_UDP_PORTS_MAX];
 	struct net_interface *interfaces[NET_INTERFACES_MAX];
 	struct rte_mbuf *output[NET_OUTPUT_MAX];
+	uint32_t path_news; /* times that a path's MTU was learnt, or an interface came or went */
 	struct pmtu_entry pmtus[PMTU_SETS][PMTU_WAYS];
 	struct reassembly reassembly;
 };
@@ -212,13 +213,6 @@ static inline bool net_is_own(const struct net_interface *interface, const struc
 			return true;
 	return false;
 }
-
-/* Where packets to an address go. */
-struct net_path {
-	struct net_interface *interface;
-	struct net_address local, remote, next_hop;
-	uint16_t mtu; /* of IP packets */
-};
 
 /* interface.c: whether an interface of the stack has the address. A packet is for us whichever of our interfaces it came in by
  * (RFC 1122, 3.3.4.2): workers behind an added port reach the node's data address by it. */
@@ -289,13 +283,6 @@ void net_watch_pool(struct net *net);
 
 /* output.c */
 void net_transmit(struct net *net, struct rte_mbuf *frame);
-/* Frames that net_transmit can still take. */
-static inline uint32_t net_room(const struct net *net)
-{
-	return NET_OUTPUT_MAX - (net->output_tail - net->output_head);
-}
-/* An mbuf for a packet made here; counted when there is none. */
-struct rte_mbuf *net_alloc(struct net *net);
 
 /* Puts an Ethernet header, and the interface's VLAN tag, before a packet; the destination is for the caller to fill in. */
 struct rte_ether_hdr *net_put_ethernet(struct net_interface *interface, struct rte_mbuf *packet, rte_be16_t type);

@@ -109,6 +109,11 @@ unsigned net_connections(const struct net *net)
 	return net->connections;
 }
 
+struct rte_mempool *net_pool(const struct net *net)
+{
+	return net->pool;
+}
+
 uint64_t net_now_ns(const struct net *net)
 {
 	return net->now_ns;

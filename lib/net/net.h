@@ -239,6 +239,9 @@ struct wheel *net_wheel(struct net *net);
 const struct net_counters *net_counters(const struct net *net);
 unsigned net_connections(const struct net *net);
 
+/* The mempool of what the stack makes. */
+struct rte_mempool *net_pool(const struct net *net);
+
 /* The time that the stack was handed last. */
 uint64_t net_now_ns(const struct net *net);
 
@@ -263,11 +266,43 @@ struct net_udp_address {
 	uint16_t local_port, remote_port;
 };
 
-/* payload is the callee's to read during the call; address is where an answer goes from and to. */
-typedef void net_udp_receive(void *ctx, struct net *net, const struct net_udp_address *address, const void *payload,
-			     uint16_t bytes);
+/* payload's data is the datagram's; the callee owns it. address is where an answer goes from and to; tos as the IP header had
+ * it: its low two bits are ECN's (RFC 3168). */
+typedef void net_udp_receive(void *ctx, struct net *net, const struct net_udp_address *address,
+			     struct rte_mbuf *payload, uint8_t tos);
 int net_udp_bind(struct net *net, uint16_t port, net_udp_receive *receive, void *ctx);
+void net_udp_unbind(struct net *net, uint16_t port);
 /* 0, or -ENOMEM, -EHOSTUNREACH, -EMSGSIZE (it would have to be fragmented). */
 int net_udp_send(struct net *net, const struct net_udp_address *address, const void *payload, uint16_t bytes);
+
+/* Where packets to an address go. */
+struct net_interface;
+struct net_path {
+	struct net_interface *interface;
+	struct net_address local, remote, next_hop;
+	uint16_t mtu; /* of IP packets */
+};
+
+/* Datagrams to one peer, many of them: the path is looked up once, and again when there is news of one. */
+struct net_udp_flow {
+	struct net_path path;
+	uint16_t local_port, remote_port;
+	uint32_t path_news; /* of the stack, when the path was looked up */
+};
+/* 0, or -EHOSTUNREACH. */
+int net_udp_flow_init(struct net *net, struct net_udp_flow *flow, const struct net_udp_address *address);
+/* Bytes of a datagram that the path carries whole, as far as is known now; a larger one goes in fragments. */
+uint16_t net_udp_flow_payload(struct net *net, struct net_udp_flow *flow);
+/* payload's data is the datagram's, in one segment, with room before it for the headers (NET_UDP_HEADERS). Owns it. */
+void net_udp_flow_send(struct net *net, struct net_udp_flow *flow, struct rte_mbuf *payload, uint8_t tos);
+
+enum {
+	NET_UDP_HEADERS = sizeof(struct rte_ether_hdr) + 4 + 40 + 8, /* at most: Ethernet, VLAN, IPv6, UDP */
+};
+
+/* An mbuf for a packet to be sent; NULL, and counted, when the pool is empty. */
+struct rte_mbuf *net_alloc(struct net *net);
+/* Frames that can be sent still before net_output must take some. */
+uint32_t net_room(const struct net *net);
 
 #endif

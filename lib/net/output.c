@@ -115,6 +115,11 @@ uint16_t net_leave_checksum(const struct net_path *path, struct rte_mbuf *m, uin
 	return checksum_fold(checksum_pseudo(&path->local, &path->remote, protocol, bytes));
 }
 
+uint32_t net_room(const struct net *net)
+{
+	return NET_OUTPUT_MAX - (net->output_tail - net->output_head);
+}
+
 void net_transmit(struct net *net, struct rte_mbuf *frame)
 {
 	if (unlikely(net->output_tail - net->output_head == NET_OUTPUT_MAX)) {

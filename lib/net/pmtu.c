@@ -42,5 +42,6 @@ void pmtu_learn(struct net *net, const struct net_address *to, uint16_t mtu)
 			entry = &set[i];
 	}
 	net->counters.pmtu_updates++;
+	net->path_news++;
 	*entry = (struct pmtu_entry){ .to = *to, .mtu = mtu, .until_ns = net->now_ns + KEPT_NS };
 }

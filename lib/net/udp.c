@@ -42,12 +42,31 @@ void udp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *pac
 		if (p->port != address.local_port)
 			continue;
 		net->counters.udp_in++;
-		p->receive(p->ctx, net, &address, udp + 1, bytes - sizeof(*udp));
-		rte_pktmbuf_free(m);
+		rte_pktmbuf_adj(m, sizeof(*udp));
+		m->data_len = (uint16_t)(bytes - sizeof(*udp));
+		m->pkt_len = m->data_len;
+		p->receive(p->ctx, net, &address, m, packet->tos);
 		return;
 	}
 	icmp_send_error(net, m, packet, ICMP_PORT_UNREACHABLE, 0);
 	NET_DROP(net, m, udp_no_port);
+}
+
+/* udp is the first of m's data, its payload the rest. */
+static inline void send_datagram(struct net *net, const struct net_path *path, uint16_t from_port, uint16_t to_port,
+				 struct rte_mbuf *m, struct rte_udp_hdr *udp, uint8_t tos)
+{
+	const uint16_t bytes = rte_pktmbuf_data_len(m);
+
+	udp->src_port = rte_cpu_to_be_16(from_port);
+	udp->dst_port = rte_cpu_to_be_16(to_port);
+	udp->dgram_len = rte_cpu_to_be_16(bytes);
+	udp->dgram_cksum = 0;
+	udp->dgram_cksum = net_checksum_to_send(path, m, IPPROTO_UDP, sizeof(*udp));
+	if (udp->dgram_cksum == 0)
+		udp->dgram_cksum = 0xffff; /* 0 means none (RFC 768) */
+	net->counters.udp_out++;
+	net_send(net, path, m, IPPROTO_UDP, tos);
 }
 
 int net_udp_bind(struct net *net, uint16_t port, net_udp_receive *receive, void *ctx)
@@ -59,6 +78,66 @@ int net_udp_bind(struct net *net, uint16_t port, net_udp_receive *receive, void 
 		return -ENOSPC;
 	net->udp_ports[net->udp_ports_count++] = (struct udp_port){ port, receive, ctx };
 	return 0;
+}
+
+void net_udp_unbind(struct net *net, uint16_t port)
+{
+	for (unsigned i = 0; i < net->udp_ports_count; i++)
+		if (net->udp_ports[i].port == port) {
+			net->udp_ports[i] = net->udp_ports[--net->udp_ports_count];
+			return;
+		}
+}
+
+int net_udp_flow_init(struct net *net, struct net_udp_flow *flow, const struct net_udp_address *address)
+{
+	const struct net_address *from = net_address_is_none(&address->local) ? NULL : &address->local;
+
+	if (!net_path_find(net, &address->remote, from, &flow->path))
+		return -EHOSTUNREACH;
+	flow->local_port = address->local_port;
+	flow->remote_port = address->remote_port;
+	flow->path_news = net->path_news;
+	return 0;
+}
+
+/* The path as it is now; false: there is none any more. What was learnt of an MTU is forgotten after a while: a path that is
+ * narrower than its link is asked for each time. */
+static bool watch_path(struct net *net, struct net_udp_flow *flow)
+{
+	struct net_path *path = &flow->path;
+
+	if (flow->path_news != net->path_news) {
+		const struct net_address remote = path->remote, local = path->local;
+		const uint16_t mtu = path->mtu;
+
+		flow->path_news = net->path_news;
+		if (net_path_find(net, &remote, &local, path))
+			return true;
+		*path = (struct net_path){ .local = local, .remote = remote, .mtu = mtu };
+	}
+	if (unlikely(!path->interface))
+		return false;
+	if (unlikely(path->mtu != path->interface->options.mtu))
+		path->mtu = net_path_mtu(net, path);
+	return true;
+}
+
+uint16_t net_udp_flow_payload(struct net *net, struct net_udp_flow *flow)
+{
+	watch_path(net, flow);
+	return flow->path.mtu - net_path_header(&flow->path) - (uint16_t)sizeof(struct rte_udp_hdr);
+}
+
+void net_udp_flow_send(struct net *net, struct net_udp_flow *flow, struct rte_mbuf *payload, uint8_t tos)
+{
+	struct rte_udp_hdr *udp = (struct rte_udp_hdr *)rte_pktmbuf_prepend(payload, sizeof(*udp));
+
+	if (unlikely(!watch_path(net, flow))) {
+		NET_DROP(net, payload, ip_no_route);
+		return;
+	}
+	send_datagram(net, &flow->path, flow->local_port, flow->remote_port, payload, udp, tos);
 }
 
 int net_udp_send(struct net *net, const struct net_udp_address *address, const void *payload, uint16_t bytes)
@@ -77,14 +156,6 @@ int net_udp_send(struct net *net, const struct net_udp_address *address, const v
 		return -ENOMEM;
 	udp = (struct rte_udp_hdr *)rte_pktmbuf_append(m, sizeof(*udp) + bytes);
 	memcpy(udp + 1, payload, bytes);
-	udp->src_port = rte_cpu_to_be_16(address->local_port);
-	udp->dst_port = rte_cpu_to_be_16(address->remote_port);
-	udp->dgram_len = rte_cpu_to_be_16(bytes + sizeof(*udp));
-	udp->dgram_cksum = 0;
-	udp->dgram_cksum = net_checksum_to_send(&path, m, IPPROTO_UDP, sizeof(*udp));
-	if (udp->dgram_cksum == 0)
-		udp->dgram_cksum = 0xffff; /* 0 means none (RFC 768) */
-	net->counters.udp_out++;
-	net_send(net, &path, m, IPPROTO_UDP, 0);
+	send_datagram(net, &path, address->local_port, address->remote_port, m, udp, 0);
 	return 0;
 }

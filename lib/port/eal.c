@@ -131,6 +131,13 @@ static void add_devices(struct arguments *args, const struct config *config)
 		add(args, "%s%s%s", port->pci, port->options[0] ? "," : "", port->options);
 		pci++;
 	}
+	/* The peer of a memif that does not copy gets descriptors of our memory: one for each mbuf pool, not one a page. */
+	for (uint32_t i = 0; i < config->ports_count; i++)
+		if (strcmp(config->ports[i].device, "net_memif") == 0 &&
+		    strstr(config->ports[i].options, "zero-copy=yes")) {
+			add(args, "--single-file-segments");
+			break;
+		}
 	if (pci)
 		return;
 	add(args, "--no-pci");
@@ -145,6 +152,16 @@ static int first_core(const cpu_set_t *cores)
 	return 0;
 }
 
+/* A worker's memif is a socket and shared memory. */
+static bool needs_root(const struct config *config)
+{
+	bool memif = true;
+
+	for (uint32_t i = 0; i < config->ports_count; i++)
+		memif &= strcmp(config->ports[i].device, "net_memif") == 0;
+	return !memif || strcmp(config->job_name, "ps") == 0;
+}
+
 int port_eal_start(const struct config *config, uint64_t memory_bytes, struct star_error *err)
 {
 	struct port_chatter chatter;
@@ -154,9 +171,9 @@ int port_eal_start(const struct config *config, uint64_t memory_bytes, struct st
 	bool hugepages;
 	int ret;
 
-	if (geteuid() != 0)
-		return star_error_set(err, -EPERM,
-				      "starserver drives network queues itself and needs root: run it with sudo");
+	if (geteuid() != 0 && needs_root(config))
+		return star_error_set(err, -EPERM, "%s drives network queues itself and needs root: run it with sudo",
+				      strcmp(config->job_name, "ps") ? "a worker with such a port" : "starserver");
 	ret = choose_memory(config, memory_bytes, &hugepages, err);
 	if (ret)
 		return ret;
@@ -176,6 +193,8 @@ int port_eal_start(const struct config *config, uint64_t memory_bytes, struct st
 
 	port_chatter_begin(&chatter);
 	ret = rte_eal_init(args.count, args.vector) < 0 ? -rte_errno : 0;
+	if (ret == -EALREADY) /* by the worker's own program: its is as good */
+		ret = 0;
 	port_chatter_end(&chatter, cause, sizeof(cause));
 	/* The EAL has pinned the calling thread to its lcore. */
 	sched_setaffinity(0, sizeof(cores), &cores);

@@ -5,7 +5,7 @@
  * - Requests that are under way may hold held_mbufs_max. From half of it on, TCP's window is opened to one stream at a time,
  *   until its request is whole, or nothing of it has come for a while; the others wait, in the order in which they came, and
  *   their peers with them.
- * - When there are no mbufs for replies, the stream whose peer has not read for longest is closed.
+ * - When there are no mbufs for replies, the peer that has not read for longest is given up.
  */
 #include "rpc/internal.h"
 
@@ -20,7 +20,7 @@ static bool tight(const struct rpc_server *server)
 
 static void wait(struct rpc_stream *s)
 {
-	struct rpc_server *server = s->server;
+	struct rpc_server *server = s->work.server;
 
 	if (s->waiting)
 		return;
@@ -34,7 +34,7 @@ static void wait(struct rpc_stream *s)
 
 void budget_grant(struct rpc_stream *s, uint32_t n)
 {
-	struct rpc_server *server = s->server;
+	struct rpc_server *server = s->work.server;
 	const uint32_t due = RTE_MIN(s->have, n);
 
 	if (due <= s->granted)
@@ -47,13 +47,13 @@ void budget_grant(struct rpc_stream *s, uint32_t n)
 		server->favoured = s;
 		server->favoured_ns = net_now_ns(server->options.net);
 	}
-	tcp_consumed(s->conn, due - s->granted);
+	tcp_consumed(s->work.conn, due - s->granted);
 	s->granted = due;
 }
 
 void budget_leave(struct rpc_stream *s)
 {
-	struct rpc_server *server = s->server;
+	struct rpc_server *server = s->work.server;
 
 	if (server->favoured == s)
 		server->favoured = NULL;
@@ -74,7 +74,8 @@ void budget_resume(struct rpc_server *server)
 
 		budget_leave(s);
 		wheel_arm(net_wheel(net), &s->timer, net_now_ns(net) + server->options.stall_ns);
-		budget_grant(s, s->state == STREAM_HEADER ? sizeof(struct wire_frame) : s->request.frame.payload_bytes);
+		budget_grant(s, s->state == STREAM_HEADER ? sizeof(struct wire_frame)
+							  : s->work.request.frame.payload_bytes);
 	}
 }
 
@@ -90,26 +91,54 @@ void budget_timer(struct wheel_timer *timer, uint64_t now_ns)
 		wheel_arm(net_wheel(server->options.net), timer, now_ns + FAVOUR_NS);
 }
 
+/* The one whose peer has taken nothing for longest, if it is longer than *longest. */
+static struct rpc_work *slowest_stream(const struct rpc_server *server, uint64_t *longest)
+{
+	struct rpc_work *worst = NULL;
+
+	for (uint32_t i = 0; i < server->options.streams_max; i++) {
+		struct rpc_stream *s = &server->streams[i];
+
+		if (s->state != STREAM_FREE && s->work.conn && tcp_stalled_ns(s->work.conn) > *longest) {
+			*longest = tcp_stalled_ns(s->work.conn);
+			worst = &s->work;
+		}
+	}
+	return worst;
+}
+
+static struct rpc_work *slowest_session(const struct rpc_server *server, uint64_t *longest)
+{
+	struct rpc_work *worst = NULL;
+
+	for (uint32_t i = 0; i < server->options.datagrams.sessions_max; i++) {
+		struct rpc_session *s = &server->sessions[i];
+
+		if (s->state != SESSION_FREE && s->work.session && dgram_stalled_ns(s->work.session) > *longest) {
+			*longest = dgram_stalled_ns(s->work.session);
+			worst = &s->work;
+		}
+	}
+	return worst;
+}
+
 void budget_relieve(struct rpc_server *server)
 {
 	const uint64_t now_ns = net_now_ns(server->options.net);
-	struct rpc_stream *worst = NULL;
 	uint64_t longest = UNREAD_NS;
+	struct rpc_work *stream, *session;
 
 	server->short_of_mbufs = 0;
 	if (now_ns - server->relieved_ns < RELIEVE_NS)
 		return;
 	server->relieved_ns = now_ns;
-	for (uint32_t i = 0; i < server->options.streams_max; i++) {
-		struct rpc_stream *s = &server->streams[i];
-
-		if (s->state != STREAM_FREE && s->conn && tcp_stalled_ns(s->conn) > longest) {
-			longest = tcp_stalled_ns(s->conn);
-			worst = s;
-		}
-	}
-	if (worst) {
-		server->counters.unread++;
-		tcp_abort(worst->conn);
-	}
+	stream = slowest_stream(server, &longest);
+	session = slowest_session(server, &longest);
+	if (!stream && !session)
+		return;
+	server->counters.unread++;
+	if (session)
+		rpc_session_give_up(session_of(session));
+	else
+		tcp_abort(stream->conn);
 }

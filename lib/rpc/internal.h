@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of lib/rpc share. */
+/* What the files of lib/rpc share, those of dgram_*.c apart. */
 #ifndef RPC_INTERNAL_H
 #define RPC_INTERNAL_H
 
@@ -7,6 +7,30 @@
 
 #include "base/wheel.h"
 #include "rpc/rpc.h"
+
+/* A request that is executed, or waits for its turn, and its reply: what streams and sessions have in common. */
+struct rpc_work {
+	struct rpc_server *server;
+	union { /* NULL once it is gone */
+		void *peer;
+		struct tcp_conn *conn;	       /* of a stream */
+		struct dgram_session *session; /* of a session */
+	};
+	struct rpc_work *next; /* in the ready or a free list */
+	struct rte_mbuf *reply_head, *reply_tail;
+	uint64_t starved_ns;  /* since when the reply has found no mbufs; 0: it has not waited */
+	uint32_t reply_bytes; /* of payload */
+	uint8_t reply_status;
+	uint8_t reply_due; /* the request is done, but there was no mbuf for its reply */
+	uint8_t hopeless;  /* it needs more mbufs than there are */
+	uint8_t is_session;
+	struct rpc_request request;
+};
+
+static inline struct rpc_work *work_of(struct rpc_request *request)
+{
+	return (struct rpc_work *)((char *)request - offsetof(struct rpc_work, request));
+}
 
 enum rpc_stream_state {
 	STREAM_FREE,
@@ -17,15 +41,13 @@ enum rpc_stream_state {
 	STREAM_DRAINING, /* an error was answered: input is ignored until the peer closes */
 };
 
+/* Over TCP. */
 struct rpc_stream {
-	struct rpc_server *server;
-	struct tcp_conn *conn;	 /* NULL once it is gone */
-	struct rpc_stream *next; /* in the ready or the free list */
+	struct rpc_work work;
 	uint8_t state;
 	uint8_t peer_finished;
-	uint8_t waiting;   /* for the budget */
-	uint8_t reply_due; /* the request is done, but there was no mbuf for its reply */
-	uint32_t mbufs;	   /* in the chain */
+	uint8_t waiting; /* for the budget */
+	uint32_t mbufs;	 /* in the chain */
 	/* received: a chain of mbufs, in order; the first starts at the current frame */
 	struct rte_mbuf *head, *tail;
 	uint32_t have;	  /* bytes in the chain */
@@ -33,26 +55,47 @@ struct rpc_stream {
 	/* the checksum of the current request's payload, as far as it has come */
 	struct rte_mbuf *crc_at;
 	uint32_t crc, crc_done;
-	/* the reply */
-	struct rte_mbuf *reply_head, *reply_tail;
-	uint32_t reply_bytes; /* of payload */
-	uint8_t reply_status;
-	uint8_t hopeless;	  /* it needs more mbufs than there are */
-	uint64_t starved_ns;	  /* since when it has found none; 0: it has not waited */
 	struct wheel_timer timer; /* stall, or draining */
 	TAILQ_ENTRY(rpc_stream) wait_link;
-	struct rpc_request request;
 };
 
 /* An idle established connection is a TCP connection, at most twice four bytes of its table, and a stream; mbufs, and a task for
  * what is executed, it has only while there is something to do. */
 _Static_assert(TCP_CONN_BYTES + 8 + sizeof(struct rpc_stream) <= 1024, "memory of an idle connection");
 
+enum rpc_session_state {
+	SESSION_FREE,
+	SESSION_IDLE,
+	SESSION_READY, /* as of a stream */
+	SESSION_BLOCKED,
+};
+
+/* Over datagrams. */
+struct rpc_session {
+	struct rpc_work work;
+	uint8_t state;
+	/* whole requests, the first one being executed: session.c keeps what it knows of them in the private area of their first mbuf */
+	struct rte_mbuf *head, *tail;
+};
+
+static inline struct rpc_stream *stream_of(struct rpc_work *work)
+{
+	return (struct rpc_stream *)work;
+}
+
+static inline struct rpc_session *session_of(struct rpc_work *work)
+{
+	return (struct rpc_session *)work;
+}
+
 struct rpc_server {
 	struct rpc_server_options options;
 	uint32_t epoch, incarnation;
-	struct rpc_stream *streams, *free_list;
-	struct rpc_stream *ready_head, *ready_tail;
+	struct rpc_stream *streams;
+	struct rpc_session *sessions;
+	struct rpc_work *free_streams, *free_sessions;
+	struct rpc_work *ready_head, *ready_tail;
+	struct dgram *dgram; /* NULL: there are no sessions */
 	char *tasks;
 	void *free_tasks; /* each begins with a pointer to the next */
 	uint32_t held_mbufs;
@@ -66,6 +109,27 @@ struct rpc_server {
 	struct rpc_counters counters;
 };
 
+/* server.c */
+/* Waits for its turn from now on. */
+void work_ready(struct rpc_work *work);
+/* Drops the reply, and gives back what the execution of a request needs. */
+void work_end(struct rpc_work *work);
+/* Makes a free list of n structs of so many bytes that begin with a work; they are zeroed. */
+struct rpc_work *work_list(struct rpc_server *server, void *structs, uint32_t n, size_t bytes);
+
+/* stream.c */
+extern const struct tcp_handler stream_handler;
+/* The reply was sent, or will be by the next call: the next request's turn comes. */
+void stream_next(struct rpc_stream *s);
+void stream_free(struct rpc_stream *s);
+
+/* session.c */
+extern const struct dgram_handler rpc_session_handler;
+void rpc_session_next(struct rpc_session *s);
+void rpc_session_free(struct rpc_session *s);
+/* Ends it: its peer does not read. */
+void rpc_session_give_up(struct rpc_session *s);
+
 /* budget.c */
 /* Gives TCP's window back what belongs to the current frame, n bytes long; what follows it waits, unread. */
 void budget_grant(struct rpc_stream *s, uint32_t n);
@@ -75,11 +139,11 @@ void budget_leave(struct rpc_stream *s);
 void budget_timer(struct wheel_timer *timer, uint64_t now_ns);
 /* Mbufs have become free: streams that wait go on. */
 void budget_resume(struct rpc_server *server);
-/* A reply found no mbuf: closes a stream whose peer does not read. */
+/* A reply found no mbuf: ends a stream or session whose peer does not read. */
 void budget_relieve(struct rpc_server *server);
 
 /* reply.c */
-void reply_drop(struct rpc_stream *s);
-bool reply_send(struct rpc_stream *s);
+void reply_drop(struct rpc_work *work);
+bool reply_send(struct rpc_work *work);
 
 #endif

@@ -17,97 +17,116 @@ enum {
 	RECEIVE_SHARE = 8, /* ... leaves one in so many to what comes in */
 };
 
-/* A reply found no mbufs. */
-static bool starve(struct rpc_stream *s)
+static struct rte_mbuf *alloc(const struct rpc_work *w)
 {
-	s->server->short_of_mbufs = 1;
-	if (s->starved_ns == 0)
-		s->starved_ns = net_now_ns(s->server->options.net);
+	return w->is_session ? dgram_alloc(w->session) : tcp_alloc(w->conn);
+}
+
+/* Bytes of a reply that an mbuf takes. */
+static uint32_t mbuf_room(const struct rpc_work *w)
+{
+	return w->is_session ? dgram_payload(w->session) : tcp_mss(w->conn);
+}
+
+/* A reply found no mbufs. */
+static bool starve(struct rpc_work *w)
+{
+	w->server->short_of_mbufs = 1;
+	if (w->starved_ns == 0)
+		w->starved_ns = net_now_ns(w->server->options.net);
 	return false;
 }
 
 /* The list of a reply goes by mbuf->next until TCP takes each mbuf for itself. */
-static bool add_mbuf(struct rpc_stream *s)
+static bool add_mbuf(struct rpc_work *w)
 {
-	struct rte_mbuf *m = tcp_alloc(s->conn);
+	struct rte_mbuf *m = alloc(w);
 
 	if (!m)
-		return starve(s);
-	if (s->reply_tail)
-		s->reply_tail->next = m;
+		return starve(w);
+	if (w->reply_tail)
+		w->reply_tail->next = m;
 	else
-		s->reply_head = m;
-	s->reply_tail = m;
-	if (s->reply_head == m)
+		w->reply_head = m;
+	w->reply_tail = m;
+	if (w->reply_head == m)
 		rte_pktmbuf_append(m, sizeof(struct wire_frame));
 	return true;
 }
 
-static uint32_t room_in(const struct rpc_stream *s, const struct rte_mbuf *m)
+static uint32_t room_in(const struct rpc_work *w, const struct rte_mbuf *m)
 {
-	return tcp_mss(s->conn) - m->data_len;
+	return mbuf_room(w) - m->data_len;
 }
 
 /* Whether a reply may take n mbufs more. A large one leaves a share of the pool to what comes in: without mbufs no
  * acknowledgement is received, and none becomes free again. */
-static bool spared(struct rpc_stream *s, uint32_t n)
+static bool spared(struct rpc_work *w, uint32_t n)
 {
-	const struct rte_mempool *pool = s->reply_head->pool;
+	const struct rte_mempool *pool = w->reply_head->pool;
 	const uint32_t share = pool->size / RECEIVE_SHARE;
 
 	if (n <= LARGE_MBUFS)
 		return true;
-	s->hopeless = n > pool->size - share;
-	return !s->hopeless && rte_mempool_avail_count(pool) >= n + share;
+	w->hopeless = n > pool->size - share;
+	return !w->hopeless && rte_mempool_avail_count(pool) >= n + share;
 }
 
-/* Makes n empty mbufs behind the last one, or none at all: requests that each hold a part of what they need would wait for
- * one another for ever. */
-static bool add_empty(struct rpc_stream *s, struct rte_mbuf *last, uint32_t n)
+/* Mbufs behind this one, which were made ahead, are not needed. */
+static void give_back_empty(struct rte_mbuf *last)
 {
-	struct rte_mbuf *m = last, *next;
+	struct rte_mbuf *m = last->next, *next;
 
-	for (; n && (m->next = tcp_alloc(s->conn)); n--)
-		m = m->next;
-	if (n == 0)
-		return true;
-	for (m = last->next; m; m = next) {
+	last->next = NULL;
+	for (; m; m = next) {
 		next = m->next;
 		m->next = NULL;
 		rte_pktmbuf_free(m);
 	}
-	last->next = NULL;
+}
+
+/* Makes n empty mbufs behind the last one, or none at all: requests that each hold a part of what they need would wait for
+ * one another for ever. */
+static bool add_empty(struct rpc_work *w, struct rte_mbuf *last, uint32_t n)
+{
+	struct rte_mbuf *m = last;
+
+	for (; n && (m->next = alloc(w)); n--)
+		m = m->next;
+	if (n == 0)
+		return true;
+	give_back_empty(last);
 	return false;
 }
 
 /* Mbufs after reply_tail are still empty; writing moves reply_tail on. */
 bool rpc_reply_room(struct rpc_request *request, uint32_t n)
 {
-	struct rpc_stream *s = request->stream;
+	struct rpc_work *w = work_of(request);
 	struct rte_mbuf *last;
 	uint32_t room, more;
 
-	if (!s->conn)
+	if (!w->peer)
 		return true;
-	if (!s->reply_head && !add_mbuf(s))
+	if (!w->reply_head && !add_mbuf(w))
 		return false;
-	room = room_in(s, s->reply_tail);
-	for (last = s->reply_tail; last->next; last = last->next)
-		room += tcp_mss(s->conn);
+	room = room_in(w, w->reply_tail);
+	for (last = w->reply_tail; last->next; last = last->next)
+		room += mbuf_room(w);
 	if (room >= n) {
-		s->starved_ns = 0;
+		w->starved_ns = 0;
 		return true;
 	}
-	more = (n - room + tcp_mss(s->conn) - 1) / tcp_mss(s->conn);
-	if (spared(s, more) && add_empty(s, last, more)) {
-		s->starved_ns = 0;
+	more = (n - room + mbuf_room(w) - 1) / mbuf_room(w);
+	if (spared(w, more) && add_empty(w, last, more)) {
+		w->starved_ns = 0;
 		return true;
 	}
-	if (s->reply_bytes == 0) {
-		rte_pktmbuf_free(s->reply_head);
-		s->reply_head = s->reply_tail = NULL;
+	if (w->reply_bytes == 0) {
+		rte_pktmbuf_free(w->reply_head);
+		w->reply_head = w->reply_tail = NULL;
 	}
-	return starve(s);
+	return starve(w);
 }
 
 static void put(struct rte_mbuf *m, const void *data, uint32_t n)
@@ -119,20 +138,20 @@ static void put(struct rte_mbuf *m, const void *data, uint32_t n)
 
 void rpc_reply_put(struct rpc_request *request, const void *data, uint32_t n)
 {
-	struct rpc_stream *s = request->stream;
+	struct rpc_work *w = work_of(request);
 	const char *from = data;
 
-	s->reply_bytes += n;
-	if (!s->conn)
+	w->reply_bytes += n;
+	if (!w->peer)
 		return;
 	while (n) {
-		const uint32_t room = room_in(s, s->reply_tail), part = RTE_MIN(room, n);
+		const uint32_t room = room_in(w, w->reply_tail), part = RTE_MIN(room, n);
 
-		put(s->reply_tail, from, part);
+		put(w->reply_tail, from, part);
 		from += part;
 		n -= part;
 		if (n)
-			s->reply_tail = s->reply_tail->next;
+			w->reply_tail = w->reply_tail->next;
 	}
 }
 
@@ -140,26 +159,26 @@ void rpc_reply_pad(struct rpc_request *request)
 {
 	static const char zeros[8];
 
-	rpc_reply_put(request, zeros, wire_padded(request->stream->reply_bytes) - request->stream->reply_bytes);
+	rpc_reply_put(request, zeros, wire_padded(work_of(request)->reply_bytes) - work_of(request)->reply_bytes);
 }
 
-void reply_drop(struct rpc_stream *s)
+void reply_drop(struct rpc_work *w)
 {
-	while (s->reply_head) {
-		struct rte_mbuf *next = s->reply_head->next;
+	while (w->reply_head) {
+		struct rte_mbuf *next = w->reply_head->next;
 
-		s->reply_head->next = NULL;
-		rte_pktmbuf_free(s->reply_head);
-		s->reply_head = next;
+		w->reply_head->next = NULL;
+		rte_pktmbuf_free(w->reply_head);
+		w->reply_head = next;
 	}
-	s->reply_tail = NULL;
-	s->reply_bytes = 0;
-	s->reply_status = WIRE_OK;
+	w->reply_tail = NULL;
+	w->reply_bytes = 0;
+	w->reply_status = WIRE_OK;
 }
 
 enum rpc_progress rpc_reply_fail(struct rpc_request *request, enum wire_status status, const char *format, ...)
 {
-	struct rpc_stream *s = request->stream;
+	struct rpc_work *w = work_of(request);
 	char text[WIRE_ERROR_TEXT_MAX];
 	va_list args;
 	int n;
@@ -168,56 +187,63 @@ enum rpc_progress rpc_reply_fail(struct rpc_request *request, enum wire_status s
 	n = vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	n = n < (int)sizeof(text) ? n : (int)sizeof(text) - 1;
-	reply_drop(s);
-	s->reply_status = status;
+	reply_drop(w);
+	w->reply_status = status;
 	if (rpc_reply_room(request, (uint32_t)n))
 		rpc_reply_put(request, text, (uint32_t)n);
-	s->server->counters.errors++;
+	w->server->counters.errors++;
 	return RPC_DONE;
 }
 
-/* Completes the header and gives the mbufs to TCP. false: there is no mbuf for it now. */
-bool reply_send(struct rpc_stream *s)
+static void send_segments(struct tcp_conn *conn, struct rte_mbuf *m)
 {
-	struct rte_mbuf *m = s->reply_head;
+	struct rte_mbuf *next;
+
+	for (; m; m = next) {
+		next = m->next;
+		m->next = NULL;
+		tcp_send(conn, m); /* a connection that is closing frees it: its peer is gone */
+	}
+}
+
+/* Completes the header and gives the mbufs to the transport. false: there is no mbuf for it now. */
+bool reply_send(struct rpc_work *w)
+{
+	struct rte_mbuf *m = w->reply_head;
 	struct wire_frame *frame;
 	uint32_t crc;
 
-	if (!s->conn) {
-		reply_drop(s);
+	if (!w->peer) {
+		reply_drop(w);
 		return true;
 	}
-	if (!m && !add_mbuf(s))
+	if (!m && !add_mbuf(w))
 		return false;
-	m = s->reply_head;
+	m = w->reply_head;
 	frame = rte_pktmbuf_mtod(m, struct wire_frame *);
 	*frame = (struct wire_frame){
 		.magic = WIRE_MAGIC,
 		.version = WIRE_VERSION,
 		.opcode = WIRE_REPLY,
-		.status = s->reply_status,
-		.session = s->request.frame.session,
-		.sequence = s->request.frame.sequence,
-		.epoch = s->server->epoch,
-		.incarnation = s->server->incarnation,
-		.payload_bytes = s->reply_bytes,
+		.status = w->reply_status,
+		.session = w->request.frame.session,
+		.sequence = w->request.frame.sequence,
+		.epoch = w->server->epoch,
+		.incarnation = w->server->incarnation,
+		.payload_bytes = w->reply_bytes,
 	};
 	crc = crc32(frame, m->data_len);
 	for (m = m->next; m && m->data_len; m = m->next)
 		crc = crc32_combine(crc, crc32(rte_pktmbuf_mtod(m, const void *), m->data_len), m->data_len);
 	frame->checksum = crc;
-	s->server->counters.replies++;
-	while (s->reply_head) {
-		m = s->reply_head;
-		s->reply_head = m->next;
-		m->next = NULL;
-		if (m->data_len == 0)
-			rte_pktmbuf_free(m); /* made ahead, and not needed */
-		else
-			tcp_send(s->conn, m); /* a connection that is closing frees it: its peer is gone */
-	}
-	s->reply_tail = NULL;
-	s->reply_bytes = 0;
-	s->reply_status = WIRE_OK;
+	w->server->counters.replies++;
+	give_back_empty(w->reply_tail);
+	if (w->is_session)
+		dgram_send(w->session, w->reply_head);
+	else
+		send_segments(w->conn, w->reply_head);
+	w->reply_head = w->reply_tail = NULL;
+	w->reply_bytes = 0;
+	w->reply_status = WIRE_OK;
 	return true;
 }

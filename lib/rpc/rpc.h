@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests over TCP streams, the server's side: cuts a stream into frames, checks them whole (length, checksum), runs them
- * one after the other for each stream and by turns between streams, and sends the replies. What a request means is the
+ * Requests, the server's side, over TCP streams and over sessions of datagrams: checks frames whole (length, checksum), runs
+ * them one after the other for each peer and by turns between peers, and sends the replies. What a request means is the
  * service's business. One thread, the stack's; it allocates at creation only.
  *
- * A request is executed in slices: rpc_run calls the service's execute again and again, in between those of other streams,
- * until it says that the request is done. A request that was begun is always finished, even when its stream has died.
+ * A request is executed in slices: rpc_run calls the service's execute again and again, in between those of other peers,
+ * until it says that the request is done. A request that was begun is always finished, even when its peer has died.
  */
 #ifndef RPC_RPC_H
 #define RPC_RPC_H
@@ -15,6 +15,7 @@
 
 #include "net/tcp.h"
 #include "rpc/cursor.h"
+#include "rpc/datagram.h"
 #include "star_error.h"
 #include "wire/frame.h"
 
@@ -24,14 +25,14 @@
 	X(replies, "replies sent") \
 	X(errors, "requests answered with an error status") \
 	X(bad_frames, "streams closed: malformed frame") \
-	X(bad_checksums, "streams closed: wrong checksum") \
+	X(bad_checksums, "streams closed, or requests of sessions refused: wrong checksum") \
 	X(late, "requests refused: their deadline had passed") \
 	X(no_buffers, "streams closed: their requests would take too many mbufs") \
 	X(stalled, "streams closed: a request came only in part") \
-	X(no_stream, "connections refused: no stream left") \
+	X(no_stream, "connections or sessions refused: there are too many") \
 	X(starved, "requests refused: no mbufs for their replies") \
-	X(unread, "streams closed: mbufs were short, and the peer did not read") \
-	X(abandoned, "requests finished for a stream that had died")
+	X(unread, "peers given up: mbufs were short, and they did not read") \
+	X(abandoned, "requests finished for a peer that had gone")
 
 struct rpc_counters {
 #define X(name, text) uint64_t name;
@@ -39,11 +40,8 @@ struct rpc_counters {
 #undef X
 };
 
-struct rpc_stream;
-
 /* A whole, checked request. */
 struct rpc_request {
-	struct rpc_stream *stream;
 	struct wire_frame frame;
 	struct rpc_cursor payload; /* at its first byte */
 	uint64_t deadline_ns;	   /* UINT64_MAX: none */
@@ -52,7 +50,7 @@ struct rpc_request {
 };
 
 enum rpc_progress {
-	RPC_MORE, /* not done: call again, after other streams had their turn */
+	RPC_MORE, /* not done: call again, after other peers had their turn */
 	RPC_DONE, /* the reply is complete */
 };
 
@@ -67,9 +65,11 @@ struct rpc_server_options {
 	struct net *net;
 	uint16_t port;
 	uint32_t streams_max;
-	uint32_t send_queue_bytes; /* a stream with more unsent replies is not served until its peer has read */
-	uint32_t held_mbufs_max;   /* mbufs that requests may occupy, all streams together */
-	uint64_t stall_ns;	   /* a request must be whole within that time after its first byte */
+	struct dgram_options
+		datagrams; /* sessions_max 0: none. The server fills in net, port, what it accepts and its handler. */
+	uint32_t send_queue_bytes; /* a peer with more unsent replies is not served until it has read */
+	uint32_t held_mbufs_max;   /* mbufs that requests may occupy, all streams together, and as many all sessions */
+	uint64_t stall_ns;	   /* over TCP a request must be whole within that time after its first byte */
 	struct rpc_service service;
 };
 
@@ -82,7 +82,12 @@ void rpc_server_destroy(struct rpc_server *server);
 /* Executes slices, at most max; returns how many. 0: nothing to do. */
 unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns);
 
+/* Sends what datagrams are due: before each net_output of a turn. */
+void rpc_transmit(struct rpc_server *server, uint64_t now_ns);
+
 const struct rpc_counters *rpc_counters(const struct rpc_server *server);
+/* NULL: it takes no datagrams. */
+const struct dgram *rpc_datagrams(const struct rpc_server *server);
 /* The incarnation and epoch that replies carry. */
 void rpc_server_set_layout(struct rpc_server *server, uint32_t epoch, uint32_t incarnation);
 
@@ -90,7 +95,7 @@ void rpc_server_set_layout(struct rpc_server *server, uint32_t epoch, uint32_t i
  * The reply to the request that is being executed. Bytes are written once, into the mbufs that leave; rpc_reply_room makes
  * sure that the next n bytes can be written, and false means: nothing was taken, return RPC_MORE and try again in the next
  * slice. Ask for all of a reply at once, before its first byte and before the request is begun: the answer is given by
- * turning the request away when there are no mbufs for stall_ns, or never enough. For a request whose stream has died,
+ * turning the request away when there are no mbufs for stall_ns, or never enough. For a request whose peer has gone,
  * writing costs nothing and always succeeds.
  */
 bool rpc_reply_room(struct rpc_request *request, uint32_t n);

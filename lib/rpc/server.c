@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Streams: from bytes to requests, and whose turn it is. */
+/* Whose turn it is. */
 #include "rpc/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/crc32.h"
-
-enum { GOODBYE_MS = 1000 }; /* how long a stream that was answered an error may take to close */
-
 /* What a request needs while it is executed; false: all are in use by others. */
-static bool task_take(struct rpc_stream *s)
+static bool task_take(struct rpc_work *w)
 {
-	struct rpc_server *server = s->server;
+	struct rpc_server *server = w->server;
 	void *task = server->free_tasks;
 
 	if (!task)
 		return false;
 	memcpy(&server->free_tasks, task, sizeof(void *));
 	memset(task, 0, server->options.service.task_bytes);
-	s->request.task = task;
+	w->request.task = task;
 	return true;
 }
 
@@ -29,379 +25,77 @@ static void task_give(struct rpc_server *server, void *task)
 	server->free_tasks = task;
 }
 
-static void task_end(struct rpc_stream *s)
+static void task_end(struct rpc_work *w)
 {
-	if (s->request.task)
-		task_give(s->server, s->request.task);
-	s->request.task = NULL;
+	if (w->request.task)
+		task_give(w->server, w->request.task);
+	w->request.task = NULL;
 }
 
-static void stream_free(struct rpc_stream *s)
+void work_end(struct rpc_work *w)
 {
-	struct rpc_server *server = s->server;
-
-	wheel_cancel(net_wheel(server->options.net), &s->timer);
-	budget_leave(s);
-	task_end(s);
-	server->held_mbufs -= s->mbufs;
-	while (s->head) {
-		struct rte_mbuf *next = s->head->next;
-
-		s->head->next = NULL;
-		rte_pktmbuf_free(s->head);
-		s->head = next;
-	}
-	reply_drop(s);
-	s->state = STREAM_FREE;
-	s->next = server->free_list;
-	server->free_list = s;
-	budget_resume(server);
+	task_end(w);
+	reply_drop(w);
 }
 
-static void make_ready(struct rpc_stream *s)
+void work_ready(struct rpc_work *w)
 {
-	struct rpc_server *server = s->server;
+	struct rpc_server *server = w->server;
 
-	s->state = STREAM_READY;
-	s->next = NULL;
+	w->next = NULL;
 	if (server->ready_tail)
-		server->ready_tail->next = s;
+		server->ready_tail->next = w;
 	else
-		server->ready_head = s;
-	server->ready_tail = s;
+		server->ready_head = w;
+	server->ready_tail = w;
 }
 
-static void append(struct rpc_stream *s, struct rte_mbuf *m)
+static void work_free(struct rpc_work *w)
 {
-	struct rte_mbuf *tail = s->tail;
-	const uint16_t bytes = m->data_len;
-
-	s->have += bytes;
-	/* Small pieces are put together: what a peer makes us hold is at most about twice what it sent. */
-	if (tail && bytes <= 512 && rte_pktmbuf_tailroom(tail) >= bytes && s->crc_at != tail) {
-		memcpy(rte_pktmbuf_mtod_offset(tail, char *, tail->data_len), rte_pktmbuf_mtod(m, void *), bytes);
-		tail->data_len += bytes;
-		rte_pktmbuf_free(m);
-		return;
-	}
-	m->next = NULL;
-	if (tail)
-		tail->next = m;
+	if (w->is_session)
+		rpc_session_free(session_of(w));
 	else
-		s->head = m;
-	s->tail = m;
-	s->mbufs++;
-	s->server->held_mbufs++;
+		stream_free(stream_of(w));
 }
 
-static void pop(struct rpc_stream *s)
+/* The request is done: its reply goes, and the next one's turn comes. */
+static void finish(struct rpc_work *w)
 {
-	struct rte_mbuf *m = s->head;
+	struct rpc_server *server = w->server;
 
-	s->head = m->next;
-	if (!s->head)
-		s->tail = NULL;
-	m->next = NULL;
-	s->mbufs--;
-	s->server->held_mbufs--;
-	rte_pktmbuf_free(m);
-}
-
-/* Takes n bytes off the front. */
-static void consume(struct rpc_stream *s, uint32_t n)
-{
-	s->have -= n;
-	while (n) {
-		const uint32_t part = RTE_MIN(n, (uint32_t)s->head->data_len);
-
-		s->head->data_off += part;
-		s->head->data_len -= part;
-		n -= part;
-		if (s->head->data_len == 0)
-			pop(s);
-	}
-	while (s->head && s->head->data_len == 0)
-		pop(s);
-}
-
-/* Takes off n bytes that are done with; their part of TCP's window goes back even where the budget has not opened it yet. */
-static void take_off(struct rpc_stream *s, uint32_t n)
-{
-	if (s->granted < n) {
-		tcp_consumed(s->conn, n - s->granted);
-		s->granted = n;
-	}
-	consume(s, n);
-	s->granted -= n;
-}
-
-/* Answers that the stream is out of step or too greedy, and waits a moment for the peer to close. */
-static void refuse(struct rpc_stream *s, enum wire_status status, const char *why)
-{
-	s->request.stream = s;
-	rpc_reply_fail(&s->request, status, "%s", why);
-	reply_send(s);
-	if (s->have > s->granted)
-		tcp_consumed(s->conn, s->have - s->granted);
-	consume(s, s->have);
-	s->granted = 0;
-	s->state = STREAM_DRAINING;
-	budget_leave(s);
-	budget_resume(s->server);
-	wheel_arm(net_wheel(s->server->options.net), &s->timer,
-		  net_now_ns(s->server->options.net) + GOODBYE_MS * UINT64_C(1000000));
-}
-
-/* The header's part of the checksum; a small request, which lies in one mbuf with its header, is done in one go. */
-static void begin_checksum(struct rpc_stream *s)
-{
-	const struct wire_frame *frame = &s->request.frame;
-	uint8_t *at = rte_pktmbuf_mtod(s->head, uint8_t *);
-
-	s->crc_at = NULL;
-	if (s->head->data_len >= sizeof(*frame) + frame->payload_bytes) {
-		memset(at + offsetof(struct wire_frame, checksum), 0, sizeof(frame->checksum));
-		s->crc = crc32(at, sizeof(*frame) + frame->payload_bytes);
-		s->crc_done = frame->payload_bytes;
-	} else {
-		s->crc = wire_frame_crc(frame);
-		s->crc_done = 0;
-	}
-}
-
-static bool over_budget(const struct rpc_stream *s)
-{
-	const struct rpc_server *server = s->server;
-
-	return server->held_mbufs > server->options.held_mbufs_max && server->favoured != s;
-}
-
-static void refuse_greedy(struct rpc_stream *s)
-{
-	s->server->counters.no_buffers++;
-	refuse(s, WIRE_BUSY, "the node has no buffers left for requests: retry, with smaller ones");
-}
-
-/* Adds to the payload's checksum what has come of it. The payload starts behind the header, at the chain's front. */
-static void checksum(struct rpc_stream *s)
-{
-	const uint32_t bytes = s->request.frame.payload_bytes;
-	struct rte_mbuf *m = s->crc_at ? s->crc_at->next : s->head;
-
-	/* Only whole mbufs, so that each is looked at once; the last one counts as far as the payload reaches. */
-	while (m && s->crc_done < bytes) {
-		const uint32_t left = bytes - s->crc_done, part = RTE_MIN(left, (uint32_t)m->data_len);
-
-		if (!m->next && part < left && rte_pktmbuf_tailroom(m) >= 64)
-			return; /* may still grow */
-		s->crc = crc32_combine(s->crc, crc32(rte_pktmbuf_mtod(m, const void *), part), part);
-		s->crc_done += part;
-		s->crc_at = m;
-		m = m->next;
-	}
-}
-
-/* The header is there: checks it, and takes it off the chain. */
-static bool begin_request(struct rpc_stream *s)
-{
-	struct rpc_server *server = s->server;
-	struct rpc_request *r = &s->request;
-	struct rpc_cursor at = { s->head, 0 };
-	const char *why;
-
-	rpc_cursor_copy(&at, &r->frame, sizeof(r->frame));
-	if (wire_frame_check(&r->frame, &why) != WIRE_OK || r->frame.opcode == WIRE_REPLY) {
-		server->counters.bad_frames++;
-		refuse(s, WIRE_BAD_FRAME, why ? why : "a reply was sent to a server");
-		return false;
-	}
-	begin_checksum(s);
-	take_off(s, sizeof(r->frame));
-	s->state = STREAM_PAYLOAD;
-	r->deadline_ns = r->frame.deadline_us ? net_now_ns(server->options.net) + r->frame.deadline_us * UINT64_C(1000)
-					      : UINT64_MAX;
-	return true;
-}
-
-/* The peer may not read for long: no other stream waits for it. */
-static void block(struct rpc_stream *s)
-{
-	s->state = STREAM_BLOCKED;
-	budget_resume(s->server);
-}
-
-/* As far as the bytes reach: header, payload, and when both are whole, the ready list. */
-static void parse_bytes(struct rpc_stream *s)
-{
-	struct rpc_server *server = s->server;
-	struct rpc_request *r = &s->request;
-
-	if (s->state == STREAM_HEADER) {
-		if (s->have < sizeof(struct wire_frame)) {
-			budget_grant(s, sizeof(struct wire_frame));
-			return;
-		}
-		if (!begin_request(s))
-			return;
-	}
-	budget_grant(s, r->frame.payload_bytes);
-	if (s->have < r->frame.payload_bytes) {
-		checksum(s);
-		return;
-	}
-	wheel_cancel(net_wheel(server->options.net), &s->timer);
-	budget_leave(s);
-	checksum(s);
-	if (s->crc != r->frame.checksum) {
-		server->counters.bad_checksums++;
-		refuse(s, WIRE_BAD_CHECKSUM, "the frame's checksum does not match its bytes: the stream is closed");
-		return;
-	}
-	r->stream = s;
-	r->begun = false;
-	s->hopeless = 0;
-	s->starved_ns = 0;
-	r->payload = (struct rpc_cursor){ s->head, 0 };
-	if (tcp_queued(s->conn) <= server->options.send_queue_bytes)
-		make_ready(s);
-	else if (over_budget(s))
-		refuse_greedy(s); /* it would keep what it holds until its peer reads */
-	else
-		block(s);
-}
-
-static void parse(struct rpc_stream *s)
-{
-	struct net *net = s->server->options.net;
-
-	parse_bytes(s);
-	/* A request that came only in part must be whole soon. */
-	if ((s->state == STREAM_PAYLOAD || (s->state == STREAM_HEADER && s->have)) && !s->waiting &&
-	    !wheel_armed(&s->timer))
-		wheel_arm(net_wheel(net), &s->timer, net_now_ns(net) + s->server->options.stall_ns);
-}
-
-static void stream_timer(struct wheel_timer *timer, uint64_t now_ns)
-{
-	struct rpc_stream *s = (struct rpc_stream *)((char *)timer - offsetof(struct rpc_stream, timer));
-
-	if (s->state != STREAM_DRAINING)
-		s->server->counters.stalled++;
-	tcp_abort(s->conn);
-}
-
-static bool stream_opened(void *ctx, struct tcp_conn *conn, void **user)
-{
-	struct rpc_server *server = ctx;
-	struct rpc_stream *s = server->free_list;
-
-	if (!s) {
-		server->counters.no_stream++;
-		return false;
-	}
-	server->free_list = s->next;
-	*s = (struct rpc_stream){ .server = server, .conn = conn, .state = STREAM_HEADER, .timer.fire = stream_timer };
-	*user = s;
-	return true;
-}
-
-static void stream_received(void *user, struct rte_mbuf *payload)
-{
-	struct rpc_stream *s = user;
-	bool over;
-
-	if (s->state == STREAM_DRAINING) {
-		tcp_consumed(s->conn, payload->data_len);
-		rte_pktmbuf_free(payload);
-		return;
-	}
-	append(s, payload);
-	over = over_budget(s);
-	if (s->state == STREAM_HEADER || s->state == STREAM_PAYLOAD)
-		parse(s);
-	/* A request that is whole takes no more, and gives back soon what it has. */
-	if (over && s->state == STREAM_PAYLOAD)
-		refuse_greedy(s);
-}
-
-static void stream_acknowledged(void *user)
-{
-	struct rpc_stream *s = user;
-
-	if (s->state == STREAM_BLOCKED && tcp_queued(s->conn) <= s->server->options.send_queue_bytes / 2)
-		make_ready(s);
-}
-
-static void stream_finished(void *user)
-{
-	struct rpc_stream *s = user;
-
-	/* What it asked is still answered; then both sides are done. */
-	s->peer_finished = 1;
-	if (s->state != STREAM_READY && s->state != STREAM_BLOCKED)
-		tcp_close(s->conn);
-}
-
-static void stream_closed(void *user, int reason)
-{
-	struct rpc_stream *s = user;
-
-	s->conn = NULL;
-	if (s->state == STREAM_READY)
-		return; /* in the ready list: rpc_run finishes the request if it was begun, and frees the stream */
-	stream_free(s);
-}
-
-static const struct tcp_handler handler = {
-	.opened = stream_opened,
-	.received = stream_received,
-	.acknowledged = stream_acknowledged,
-	.finished = stream_finished,
-	.closed = stream_closed,
-};
-
-/* The request is done: its bytes go, and the next one's turn comes. */
-static void finish_request(struct rpc_stream *s)
-{
-	struct rpc_server *server = s->server;
-	const uint32_t bytes = s->request.frame.payload_bytes;
-
-	task_end(s);
-	if (!s->conn) {
+	task_end(w);
+	if (!w->peer) {
 		server->counters.abandoned++;
-		stream_free(s);
+		work_free(w);
 		return;
 	}
-	s->reply_due = !reply_send(s);
-	if (s->reply_due) {
-		make_ready(s);
+	w->reply_due = !reply_send(w);
+	if (w->reply_due) {
+		work_ready(w);
 		return;
 	}
 	server->counters.requests++;
-	take_off(s, bytes);
-	s->state = STREAM_HEADER;
-	budget_resume(server);
-	if (s->have)
-		parse(s);
-	if (s->peer_finished && s->state != STREAM_READY && s->state != STREAM_BLOCKED)
-		tcp_close(s->conn);
+	if (w->is_session)
+		rpc_session_next(session_of(w));
+	else
+		stream_next(stream_of(w));
 }
 
-static enum rpc_progress starved(struct rpc_stream *s)
+static enum rpc_progress starved(struct rpc_work *w)
 {
-	s->server->counters.starved++;
-	if (s->hopeless)
+	w->server->counters.starved++;
+	if (w->hopeless)
 		return rpc_reply_fail(
-			&s->request, WIRE_OVER_LIMIT,
+			&w->request, WIRE_OVER_LIMIT,
 			"the reply needs more packet buffers than the node has: ask for fewer rows at once");
-	return rpc_reply_fail(&s->request, WIRE_BUSY,
+	return rpc_reply_fail(&w->request, WIRE_BUSY,
 			      "the node has no buffers left for the reply: retry later, or ask for fewer rows at once");
 }
 
-static enum rpc_progress run_slice(struct rpc_stream *s, uint64_t now_ns)
+static enum rpc_progress run_slice(struct rpc_work *w, uint64_t now_ns)
 {
-	struct rpc_server *server = s->server;
-	struct rpc_request *r = &s->request;
+	struct rpc_server *server = w->server;
+	struct rpc_request *r = &w->request;
 
 	if (r->frame.opcode == WIRE_PING)
 		return RPC_DONE;
@@ -409,9 +103,9 @@ static enum rpc_progress run_slice(struct rpc_stream *s, uint64_t now_ns)
 		server->counters.late++;
 		return rpc_reply_fail(r, WIRE_DEADLINE, "the deadline passed before the request was executed");
 	}
-	if (!r->begun && s->starved_ns && (s->hopeless || now_ns - s->starved_ns > server->options.stall_ns))
-		return starved(s);
-	if (!r->task && !task_take(s))
+	if (!r->begun && w->starved_ns && (w->hopeless || now_ns - w->starved_ns > server->options.stall_ns))
+		return starved(w);
+	if (!r->task && !task_take(w))
 		return RPC_MORE;
 	return server->options.service.execute(server->options.service.ctx, r, now_ns);
 }
@@ -421,28 +115,69 @@ unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns)
 	unsigned slices = 0;
 
 	for (; slices < max && server->ready_head; slices++) {
-		struct rpc_stream *s = server->ready_head;
+		struct rpc_work *w = server->ready_head;
 
-		server->ready_head = s->next;
+		server->ready_head = w->next;
 		if (!server->ready_head)
 			server->ready_tail = NULL;
-		if (!s->conn && !s->request.begun)
-			stream_free(s); /* died before its turn came: nothing was changed */
-		else if (!s->reply_due && run_slice(s, now_ns) == RPC_MORE)
-			make_ready(s);
+		if (!w->peer && !w->request.begun)
+			work_free(w); /* died before its turn came: nothing was changed */
+		else if (!w->reply_due && run_slice(w, now_ns) == RPC_MORE)
+			work_ready(w);
 		else
-			finish_request(s);
+			finish(w);
 	}
 	if (server->short_of_mbufs)
 		budget_relieve(server);
 	return slices;
 }
 
+void rpc_transmit(struct rpc_server *server, uint64_t now_ns)
+{
+	if (server->dgram)
+		dgram_turn(server->dgram, now_ns);
+}
+
+struct rpc_work *work_list(struct rpc_server *server, void *structs, uint32_t n, size_t bytes)
+{
+	struct rpc_work *list = NULL;
+
+	for (uint32_t i = n; i-- > 0;) {
+		struct rpc_work *w = (struct rpc_work *)((char *)structs + i * bytes);
+
+		w->server = server;
+		w->next = list;
+		list = w;
+	}
+	return list;
+}
+
+/* Sessions of datagrams at the same port. */
+static int open_datagrams(struct rpc_server *server, struct star_error *err)
+{
+	struct dgram_options o = server->options.datagrams;
+
+	server->sessions = calloc(o.sessions_max, sizeof(*server->sessions));
+	if (!server->sessions)
+		return star_error_set(err, -ENOMEM, "no memory for %u sessions", o.sessions_max);
+	server->free_sessions = work_list(server, server->sessions, o.sessions_max, sizeof(*server->sessions));
+	o.net = server->options.net;
+	o.port = server->options.port;
+	o.accepts = true;
+	o.held_mbufs_max = server->options.held_mbufs_max;
+	o.message_max = sizeof(struct wire_frame) + WIRE_PAYLOAD_MAX;
+	o.handler = &rpc_session_handler;
+	o.ctx = server;
+	server->dgram = dgram_create(&o, err);
+	return server->dgram ? 0 : err->code;
+}
+
 struct rpc_server *rpc_server_create(const struct rpc_server_options *options, struct star_error *err)
 {
 	const uint32_t task_bytes = RTE_ALIGN_CEIL(options->service.task_bytes + 1, RTE_CACHE_LINE_SIZE);
 	/* What is executed holds a buffer at least: there are no more requests at once. */
-	const uint32_t tasks = RTE_MIN(options->streams_max, options->held_mbufs_max + 1);
+	const uint32_t tasks =
+		RTE_MIN(options->streams_max + options->datagrams.sessions_max, options->held_mbufs_max + 1);
 	struct rpc_server *server = calloc(1, sizeof(*server));
 
 	if (!server)
@@ -454,16 +189,16 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	server->tasks = calloc(tasks, task_bytes);
 	if (!server->streams || !server->tasks)
 		goto fail;
-	for (uint32_t i = options->streams_max; i-- > 0;) {
-		server->streams[i].server = server;
-		server->streams[i].next = server->free_list;
-		server->free_list = &server->streams[i];
-	}
+	server->free_streams = work_list(server, server->streams, options->streams_max, sizeof(*server->streams));
 	for (uint32_t i = tasks; i-- > 0;)
 		task_give(server, server->tasks + (size_t)i * task_bytes);
-	if (tcp_listen(options->net, options->port, &handler, server) < 0) {
+	if (tcp_listen(options->net, options->port, &stream_handler, server) < 0) {
 		star_error_set(err, -EADDRINUSE, "data port %u is in use by another service of this stack",
 			       options->port);
+		rpc_server_destroy(server);
+		return NULL;
+	}
+	if (options->datagrams.sessions_max && open_datagrams(server, err) < 0) {
 		rpc_server_destroy(server);
 		return NULL;
 	}
@@ -484,6 +219,11 @@ void rpc_server_destroy(struct rpc_server *server)
 	for (uint32_t i = 0; server->streams && i < server->options.streams_max; i++)
 		if (server->streams[i].state != STREAM_FREE)
 			stream_free(&server->streams[i]);
+	for (uint32_t i = 0; server->sessions && i < server->options.datagrams.sessions_max; i++)
+		if (server->sessions[i].state != SESSION_FREE)
+			rpc_session_free(&server->sessions[i]);
+	dgram_destroy(server->dgram);
+	free(server->sessions);
 	free(server->streams);
 	free(server->tasks);
 	free(server);
@@ -492,6 +232,11 @@ void rpc_server_destroy(struct rpc_server *server)
 const struct rpc_counters *rpc_counters(const struct rpc_server *server)
 {
 	return &server->counters;
+}
+
+const struct dgram *rpc_datagrams(const struct rpc_server *server)
+{
+	return server->dgram;
 }
 
 void rpc_server_set_layout(struct rpc_server *server, uint32_t epoch, uint32_t incarnation)

@@ -68,60 +68,73 @@ bool pull_works(struct bench *b)
 	return good;
 }
 
+/* Those in which a node's reactors have a part: over TCP, and over datagrams. */
+#define OVER_BOTH(X) \
+	X(pull_and_push_over_reactors) \
+	X(one_frame_a_reactor_carries_all_operations) \
+	X(fields_of_an_operation_arrive) \
+	X(large_pulls_are_split) \
+	X(many_operations_are_split) \
+	X(duplicates_are_summed_in_large_pushes) \
+	X(too_many_duplicates_are_refused) \
+	X(variables_of_odd_shapes) \
+	X(values_have_the_type_that_is_asked_for) \
+	X(push_pull_is_one_trip) \
+	X(deletes_and_conditional_pulls_go_apart) \
+	X(only_what_is_new_is_written) \
+	X(rows_of_variables_are_gathered_and_scattered) \
+	X(whole_variables_go_to_one_reactor) \
+	X(pulled_versions_go_with_pushes) \
+	X(callbacks_run_once_elsewhere) \
+	X(pushes_and_pulls_of_a_channel_keep_their_order) \
+	X(callbacks_may_start_calls_but_not_wait) \
+	X(many_threads_share_the_channels) \
+	X(many_threads_share_the_channels_polling) \
+	X(close_fails_what_is_in_flight) \
+	X(a_bad_node_fails_the_call_and_is_reconnected) \
+	X(a_dying_channel_fails_all_in_flight_at_once) \
+	X(other_reactors_go_on) \
+	X(deadlines_fire) \
+	X(late_replies_are_dropped) \
+	X(silent_requests_do_not_pile_up) \
+	X(a_connection_closed_while_idle_is_replaced) \
+	X(slow_bytes_are_put_together) \
+	X(a_refusing_node_is_named) \
+	X(connecting_gives_up_in_time) \
+	X(statuses_become_errno) \
+	X(a_busy_node_is_asked_again) \
+	X(stale_layouts_are_fetched_again) \
+	X(an_unpublished_layout_ends_at_the_deadline) \
+	X(restarts_never_go_unnoticed)
+
+#define DATAGRAMS(name) \
+	static void name##_by_dpdk(void) \
+	{ \
+		peer_datagrams = true; \
+		name(); \
+		peer_datagrams = false; \
+	}
+OVER_BOTH(DATAGRAMS)
+
 #define CASE(name) \
 	{ \
 #name, name \
 	}
+#define BOTH(name) CASE(name), CASE(name##_by_dpdk),
 
 const char *const unit_suite = "client";
 const struct unit_case unit_cases[] = {
-	CASE(pull_and_push_over_reactors),
-	CASE(one_frame_a_reactor_carries_all_operations),
-	CASE(fields_of_an_operation_arrive),
-	CASE(large_pulls_are_split),
-	CASE(many_operations_are_split),
-	CASE(duplicates_are_summed_in_large_pushes),
-	CASE(too_many_duplicates_are_refused),
-	CASE(nonsense_is_refused_before_it_is_sent),
-	CASE(variables_of_odd_shapes),
+	OVER_BOTH(BOTH) CASE(nonsense_is_refused_before_it_is_sent),
 	CASE(tables_are_created_and_found),
 	CASE(bad_definitions_are_refused),
 	CASE(open_waits_for_all_tasks),
 	CASE(open_says_what_is_wrong),
 	CASE(environment_is_read),
 	CASE(shared_library_exports_the_api_only),
-	CASE(values_have_the_type_that_is_asked_for),
-	CASE(push_pull_is_one_trip),
-	CASE(deletes_and_conditional_pulls_go_apart),
-	CASE(only_what_is_new_is_written),
-	CASE(rows_of_variables_are_gathered_and_scattered),
-	CASE(whole_variables_go_to_one_reactor),
-	CASE(pulled_versions_go_with_pushes),
 	CASE(gradients_are_clipped_by_their_norm),
 	CASE(sizes_are_told),
 	CASE(nonsense_about_types_and_variables_is_refused),
-	CASE(callbacks_run_once_elsewhere),
-	CASE(pushes_and_pulls_of_a_channel_keep_their_order),
-	CASE(callbacks_may_start_calls_but_not_wait),
-	CASE(many_threads_share_the_channels),
-	CASE(many_threads_share_the_channels_polling),
-	CASE(close_fails_what_is_in_flight),
-	CASE(a_bad_node_fails_the_call_and_is_reconnected),
-	CASE(a_dying_channel_fails_all_in_flight_at_once),
-	CASE(other_reactors_go_on),
-	CASE(deadlines_fire),
-	CASE(late_replies_are_dropped),
 	CASE(a_request_half_sent_is_completed),
-	CASE(silent_requests_do_not_pile_up),
-	CASE(a_connection_closed_while_idle_is_replaced),
-	CASE(slow_bytes_are_put_together),
-	CASE(a_refusing_node_is_named),
-	CASE(connecting_gives_up_in_time),
-	CASE(statuses_become_errno),
-	CASE(a_busy_node_is_asked_again),
-	CASE(stale_layouts_are_fetched_again),
-	CASE(an_unpublished_layout_ends_at_the_deadline),
-	CASE(restarts_never_go_unnoticed),
 	CASE(source_ports_lead_to_the_reactor),
 	{ NULL, NULL },
 };

@@ -14,6 +14,8 @@
 
 #include "tests/unit.h"
 
+bool peer_datagrams;
+
 void peer_violation(struct peer *p, const char *format, ...)
 {
 	va_list args;
@@ -73,27 +75,33 @@ static bool listen_in_a_row(struct peer *p, uint32_t node)
 	return unit_fail(__FILE__, __LINE__, "no %u free ports in a row on loopback", p->reactors_per_node);
 }
 
+struct peer_connection *peer_accept(struct peer_reactor *r, int fd)
+{
+	struct peer_connection *c = NULL;
+	struct peer *p = r->peer;
+
+	pthread_mutex_lock(&p->lock);
+	if (!p->stop && p->connections_count < PEER_CONNECTIONS_MAX) {
+		c = &p->connections[p->connections_count++];
+		*c = (struct peer_connection){ .reactor = r, .fd = fd };
+		p->connections_made++;
+		if (pthread_create(&c->thread, NULL, peer_serve_main, c) != 0)
+			abort();
+	}
+	pthread_mutex_unlock(&p->lock);
+	return c;
+}
+
 static void *accept_main(void *arg)
 {
 	struct peer_reactor *r = arg;
-	struct peer *p = r->peer;
 
 	for (;;) {
-		struct peer_connection *c = NULL;
 		int fd = accept4(r->listener, NULL, NULL, SOCK_CLOEXEC);
 
 		if (fd < 0)
 			return NULL; /* shut down */
-		pthread_mutex_lock(&p->lock);
-		if (!p->stop && p->connections_count < PEER_CONNECTIONS_MAX) {
-			c = &p->connections[p->connections_count++];
-			*c = (struct peer_connection){ .reactor = r, .fd = fd };
-			p->connections_made++;
-			if (pthread_create(&c->thread, NULL, peer_serve_main, c) != 0)
-				abort();
-		}
-		pthread_mutex_unlock(&p->lock);
-		if (!c)
+		if (!peer_accept(r, fd))
 			close(fd);
 	}
 }
@@ -108,6 +116,7 @@ struct peer *peer_start(uint32_t nodes, uint32_t reactors_per_node)
 	p->reactors_per_node = reactors_per_node;
 	p->reactors_count = nodes * reactors_per_node;
 	p->partitions = 1024;
+	p->datagrams = peer_datagrams;
 	p->fault_reactor = -1;
 	p->epoch = p->published_epoch = 7;
 	pthread_mutex_init(&p->lock, NULL);
@@ -127,9 +136,16 @@ struct peer *peer_start(uint32_t nodes, uint32_t reactors_per_node)
 		r->rows = calloc(r->rows_size, sizeof(*r->rows));
 		if (pthread_create(&r->thread, NULL, accept_main, r) != 0)
 			abort();
+		if (p->datagrams)
+			r->endpoint = peer_link_listen(r,
+						       (uint16_t)(p->layout->nodes[r->node].data_port +
+								  i % reactors_per_node),
+						       p->incarnation[r->node]);
 	}
 	p->control_listener = listen_at(0, &port);
 	snprintf(p->address, sizeof(p->address), "tcp:127.0.0.1:%u", port);
+	if (p->datagrams)
+		peer_link_worker_file(p, p->address + strlen("tcp:"), p->address, sizeof(p->address));
 	if (pthread_create(&p->control_thread, NULL, peer_control_main, p) != 0)
 		abort();
 	return p;
@@ -142,6 +158,9 @@ void peer_unplug(struct peer *p)
 
 		if (r->listener < 0)
 			continue;
+		if (r->endpoint)
+			peer_link_close(r, r->endpoint);
+		r->endpoint = NULL;
 		shutdown(r->listener, SHUT_RDWR);
 		pthread_join(r->thread, NULL);
 		close(r->listener);
@@ -177,6 +196,8 @@ void peer_stop(struct peer *p)
 	}
 	pthread_cond_destroy(&p->changed);
 	pthread_mutex_destroy(&p->lock);
+	if (p->datagrams)
+		unlink(p->worker_file);
 	free(p->layout);
 	free(p);
 }

@@ -2,7 +2,7 @@
 /*
  * The other end of libstar in these tests: a cluster of PS nodes on loopback whose reactors keep rows in an array and
  * speak the wire protocol honestly, checking all that a client sends, until they are told to misbehave; and the answers
- * of a control plane. A thread for each connection. This is a double of the peer, for injecting faults: the appliance
+ * of a control plane. A thread for each connection; over datagrams too (peer_link.c). This is a double of the peer, for injecting faults: the appliance
  * itself is tested by the system tests.
  */
 #ifndef TESTS_CLIENT_PEER_H
@@ -58,6 +58,7 @@ struct peer_reactor {
 	uint32_t node;
 	int listener;
 	pthread_t thread;
+	void *endpoint; /* of datagrams; NULL: none */
 	struct peer_row *rows;
 	uint32_t rows_size;
 	uint64_t pushes[PEER_OBJECTS_MAX + 1]; /* by object */
@@ -72,7 +73,9 @@ struct peer_connection {
 struct peer {
 	uint32_t nodes, reactors_per_node, partitions;
 
-	char address[64];     /* the control addresses for star_open */
+	bool datagrams;	      /* its reactors are reached over a memif, and not over loopback */
+	char address[128];    /* for star_open */
+	char worker_file[96]; /* of datagrams */
 	pthread_mutex_t lock; /* of all that follows */
 	pthread_cond_t changed;
 	bool stop, gate;
@@ -105,6 +108,10 @@ struct peer {
 	pthread_t control_thread;
 };
 
+/* Over what the peers that are started from now on speak. */
+extern bool peer_datagrams;
+/* The data address of their nodes. */
+#define PEER_DATA_HOST "198.18.251.1"
 /* Starts all threads. */
 struct peer *peer_start(uint32_t nodes, uint32_t reactors_per_node);
 /* Ends all, and checks that the client kept to the protocol. */
@@ -135,6 +142,13 @@ bool peer_find(struct peer *p, uint32_t object, uint64_t key, uint32_t *applied,
 void *peer_control_main(void *arg);
 /* peer_serve.c: one connection */
 void *peer_serve_main(void *arg);
+/* Serves a connection in a thread of its own; NULL: not any more. */
+struct peer_connection *peer_accept(struct peer_reactor *r, int fd);
+/* peer_link.c */
+void *peer_link_listen(struct peer_reactor *r, uint16_t port, uint32_t incarnation);
+void peer_link_close(struct peer_reactor *r, void *endpoint);
+/* Writes the file of a worker that reaches this cluster. */
+void peer_link_worker_file(struct peer *p, const char *control, char *address, size_t bytes);
 void peer_violation(struct peer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 uint32_t peer_owner(const struct peer *p, const struct object_spec *spec, uint64_t key);
 

@@ -311,6 +311,9 @@ void defaults(void)
 	CHECK_UINT(c->connect_timeout_ms, 120000);
 	CHECK_UINT(c->rto_min_us, 200000);
 	CHECK_UINT(c->keepalive_s, 60);
+	CHECK_UINT(c->sessions_max, 1024);
+	CHECK_UINT(c->credits, 512);
+	CHECK_UINT(c->target_delay_us, 50);
 	CHECK_UINT(c->congestion, 0);
 	CHECK_UINT(c->ecn, 0);
 	CHECK_UINT(c->log_level, 1);

@@ -55,6 +55,8 @@ void support_one_core(bool one);
 	X(bad_environment) \
 	X(environment_endpoint_map) \
 	X(worker_environment) \
+	X(worker_files) \
+	X(bad_worker_files) \
 	X(cores_are_counted) \
 	X(pinned_cores) \
 	X(map_forms_that_are_fine) \

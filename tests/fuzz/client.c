@@ -106,7 +106,7 @@ static void ask(struct input *in)
 		}
 	}
 	w.calls_count++;
-	a->call = call_create(&w.cluster, a->ops, a->ops_count, STAR_DEADLINE_DEFAULT_US, &err);
+	a->call = call_create(&w.cluster, a->ops, a->ops_count, STAR_DEADLINE_DEFAULT_US, NULL, &err);
 	FUZZ_CHECK(a->call && split_call(a->call, route, NULL, &err) == 0, "no call: %s", err.text);
 	a->call->keeper = &w.keeper;
 	call_submit(a->call, &w.keeper);
@@ -115,7 +115,7 @@ static void ask(struct input *in)
 /* A call that has ended well has what it asked for. */
 static void check_call(struct asked *a)
 {
-	if (!a->call->finished || a->seen)
+	if (a->call->finished != CALL_FINISHED || a->seen)
 		return;
 	a->seen = true;
 	if (a->call->error.code || !TAILQ_EMPTY(&a->call->stale) || w.wrong)
@@ -332,6 +332,7 @@ static void begin(void)
 	memset(w.calls, 0, sizeof(w.calls));
 	FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0, "no socket pair");
 	w.fd = pair[1];
+	w.cluster.transport = &transport_tcp;
 	w.ch = route->channels[0] = channel_create(&w.cluster, 0, 0, 7, "127.0.0.1", 1, &w.keeper, &err);
 	FUZZ_CHECK(w.ch, "no channel: %s", err.text);
 	w.ch->fd = pair[0];
@@ -346,7 +347,7 @@ static void end(void)
 	for (unsigned i = 0; i < w.calls_count; i++) {
 		struct asked *a = &w.calls[i];
 
-		FUZZ_CHECK(a->call->finished && a->call->remaining == 0, "a call has %u parts left",
+		FUZZ_CHECK(a->call->finished == CALL_FINISHED && a->call->remaining == 0, "a call has %u parts left",
 			   a->call->remaining);
 		call_free(a->call);
 		for (unsigned j = 0; j < a->ops_count; j++) {

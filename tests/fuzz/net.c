@@ -129,10 +129,11 @@ static void on_closed(void *user, int reason)
 
 static const struct tcp_handler handler = { on_opened, on_received, on_acknowledged, on_finished, on_closed };
 
-static void on_datagram(void *ctx, struct net *net, const struct net_udp_address *address, const void *payload,
-			uint16_t bytes)
+static void on_datagram(void *ctx, struct net *net, const struct net_udp_address *address, struct rte_mbuf *payload,
+			uint8_t tos)
 {
-	net_udp_send(net, address, payload, bytes);
+	net_udp_send(net, address, rte_pktmbuf_mtod(payload, void *), payload->data_len);
+	rte_pktmbuf_free(payload);
 }
 
 /* ---- turns ---- */

@@ -328,8 +328,8 @@ static void check_server(void)
 		FUZZ_CHECK(have == s->have && mbufs == s->mbufs, "a stream has %u bytes in %u mbufs, not %u in %u",
 			   have, mbufs, s->have, s->mbufs);
 		FUZZ_CHECK(s->granted <= s->have, "%u bytes granted of %u", s->granted, s->have);
-		FUZZ_CHECK(!s->conn || s->conn->unread == s->have - s->granted, "%u unread, not %u", s->conn->unread,
-			   s->have - s->granted);
+		FUZZ_CHECK(!s->work.conn || s->work.conn->unread == s->have - s->granted, "%u unread, not %u",
+			   s->work.conn->unread, s->have - s->granted);
 		held += mbufs;
 	}
 	FUZZ_CHECK(held == w.server->held_mbufs, "%u mbufs are held, not %u", held, w.server->held_mbufs);

@@ -251,14 +251,15 @@ void icmp_echo_is_answered(void)
 	link_down(&net_link);
 }
 
-static void udp_pong(void *ctx, struct net *net, const struct net_udp_address *address, const void *payload,
-		     uint16_t bytes)
+static void udp_pong(void *ctx, struct net *net, const struct net_udp_address *address, struct rte_mbuf *payload,
+		     uint8_t tos)
 {
 	++*(int *)ctx;
 	if (net == net_link.net[0])
-		CHECK_INT(net_udp_send(net, address, payload, bytes), 0);
+		CHECK_INT(net_udp_send(net, address, rte_pktmbuf_mtod(payload, void *), payload->data_len), 0);
 	else
-		CHECK_MEM(payload, "hello", 5);
+		CHECK_MEM(rte_pktmbuf_mtod(payload, void *), "hello", 5);
+	rte_pktmbuf_free(payload);
 }
 
 void udp_goes_both_ways_and_bad_lengths_are_dropped(void)

@@ -277,13 +277,17 @@ static void deliver(struct link *link)
 static void transmit(struct link *link)
 {
 	struct rte_mbuf *frames[32];
+	bool more;
 	unsigned n;
 
 	for (int side = 0; side < 2; side++) {
 		net_turn(link->net[side], link->now_ns);
-		while ((n = net_output(link->net[side], frames, 32)) > 0)
-			for (unsigned i = 0; i < n; i++)
-				emulate_send(link, side, frames[i], carry);
+		do {
+			more = link->turn && link->turn(link, side);
+			while ((n = net_output(link->net[side], frames, 32)) > 0)
+				for (unsigned i = 0; i < n; i++)
+					emulate_send(link, side, frames[i], carry);
+		} while (more);
 	}
 }
 
@@ -293,6 +297,8 @@ static uint64_t next_event(const struct link *link)
 
 	for (int side = 0; side < 2; side++)
 		next = RTE_MIN(next, wheel_next(net_wheel(link->net[side])));
+	if (link->next_ns)
+		next = RTE_MIN(next, link->next_ns(link));
 	return next;
 }
 

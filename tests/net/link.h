@@ -49,6 +49,9 @@ struct link {
 	/* sees every frame that is sent; may be NULL; true swallows it */
 	bool (*tap)(struct link *link, int from, struct rte_mbuf *m);
 	void *tap_ctx;
+	/* what runs above a stack: before its output is taken, again after it while true; and when it wants to be called next */
+	bool (*turn)(struct link *link, int side);
+	uint64_t (*next_ns)(const struct link *link);
 };
 
 #define LINK_MS UINT64_C(1000000)

@@ -281,12 +281,13 @@ static bool catch_sent(struct link *l, int from, struct rte_mbuf *m)
 	return true;
 }
 
-static void receive(void *ctx, struct net *net, const struct net_udp_address *address, const void *payload,
-		    uint16_t bytes)
+static void receive(void *ctx, struct net *net, const struct net_udp_address *address, struct rte_mbuf *payload,
+		    uint8_t tos)
 {
 	packets_received++;
 	packets_received_by = *address;
-	memcpy(packets_received_bytes, payload, bytes);
+	memcpy(packets_received_bytes, rte_pktmbuf_mtod(payload, void *), payload->data_len);
+	rte_pktmbuf_free(payload);
 }
 
 void packets_alone(uint64_t seed, const struct net_options *options)

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The transport by DPDK, in a library of its own, so that libstar needs none of DPDK's. It is looked for where this library is,
+ * then in ../lib and ../../lib from there (programs that libstar is linked into; a build folder), then where the loader looks.
+ * It stays once it is loaded: it has threads, and DPDK's state is made once a process.
+ */
+#include "client/client.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIBRARY "libstar-dpdk.so"
+
+static void *open_library(char *why, size_t bytes)
+{
+	static const char *const places[] = { "", "../lib/", "../../lib/" };
+	char path[PATH_MAX];
+	Dl_info own;
+	void *handle;
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		const char *slash = dladdr((void *)(uintptr_t)&backend_load, &own) ? strrchr(own.dli_fname, '/') : NULL;
+		const int folder = slash ? (int)(slash - own.dli_fname) + 1 : 0;
+		const int length =
+			snprintf(path, sizeof(path), "%.*s%s" LIBRARY, folder, folder ? own.dli_fname : "", places[i]);
+
+		if (!folder || length >= (int)sizeof(path) || access(path, F_OK) != 0)
+			continue;
+		handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+		if (!handle)
+			snprintf(why, bytes, "%s", dlerror());
+		return handle;
+	}
+	handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		snprintf(why, bytes, "%s", dlerror());
+	return handle;
+}
+
+const struct transport *backend_load(struct star_error *err)
+{
+	const struct transport *transport;
+	char why[256];
+	void *handle = open_library(why, sizeof(why));
+
+	if (!handle) {
+		star_error_set(err, -ENOENT,
+			       "\"dpdk:\" needs " LIBRARY
+			       ", which is installed beside libstar and needs DPDK's libraries: %s",
+			       why);
+		return NULL;
+	}
+	transport = dlsym(handle, TRANSPORT_SYMBOL);
+	if (transport && transport->abi == TRANSPORT_ABI && strcmp(transport->release, STAR_VERSION) == 0)
+		return transport;
+	star_error_set(err, -EPROTO,
+		       LIBRARY " is of release %.32s, and libstar of another build, " STAR_VERSION
+			       ": install both from one",
+		       transport ? transport->release : "unknown");
+	return NULL;
+}

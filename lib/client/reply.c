@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Frames, as far as they are the same for every transport: a request's header, and what a reply's header says. Pure, but for
+ * the channel that they are given; its lock is held.
+ */
+#include "client/client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+_Static_assert((IN_FLIGHT_MAX & (IN_FLIGHT_MAX - 1)) == 0, "the ring is indexed by a mask");
+
+struct wire_frame request_frame(struct channel *ch, struct part *part, uint64_t now_ns)
+{
+	const struct call *call = part->call;
+	const uint64_t left_us = call->deadline_ns > now_ns ? (call->deadline_ns - now_ns) / 1000 : 0;
+	const struct wire_frame frame = {
+		.magic = WIRE_MAGIC,
+		.version = WIRE_VERSION,
+		.opcode = WIRE_EXECUTE,
+		.session = ch->session,
+		.sequence = ch->next_sequence++,
+		.epoch = part->epoch,
+		.incarnation = ch->incarnation,
+		.deadline_us = left_us > UINT32_MAX ? UINT32_MAX
+			       : left_us	    ? (uint32_t)left_us
+						    : 1,
+		.payload_bytes = part->request_bytes,
+	};
+
+	if (channel_in_flight(ch) == 1)
+		ch->heard_ns = now_ns;
+	*channel_slot(ch, frame.sequence) = part;
+	part->state = PART_SENT;
+	return frame;
+}
+
+/* A node's sentence, fit to be printed. */
+static void copy_sentence(char *to, size_t size, const char *text, size_t bytes)
+{
+	size_t n = bytes < size - 1 ? bytes : size - 1;
+
+	for (size_t i = 0; i < n; i++)
+		to[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
+	to[n] = 0;
+}
+
+void reply_refused(const struct channel *ch, const struct wire_frame *frame, const char *text, struct star_error *err)
+{
+	char sentence[WIRE_ERROR_TEXT_MAX + 1];
+
+	if (frame->status == WIRE_STALE_INCARNATION) {
+		star_error_set(
+			err, -ESTALE,
+			"%s was restarted since this cluster was opened, and what it held then is lost: open the "
+			"cluster again, and restore or create its tables anew",
+			ch->label);
+		return;
+	}
+	copy_sentence(sentence, sizeof(sentence), text, frame->payload_bytes);
+	star_error_set(err, codec_errno(frame->status), "%s: %s", ch->label,
+		       sentence[0] ? sentence : wire_status_text(frame->status));
+}
+
+void reply_refused_frame(const struct wire_frame *frame, const char *text, char *why, size_t size)
+{
+	char sentence[WIRE_ERROR_TEXT_MAX + 1];
+
+	copy_sentence(sentence, sizeof(sentence), text, frame->payload_bytes);
+	snprintf(why, size, "refused a frame: %s", sentence[0] ? sentence : wire_status_text(frame->status));
+}
+
+/* Whether a request can be sent again without changing what anybody sees: nothing but pulls of the same call went behind it. */
+static bool overtakes_nobody(struct channel *ch, const struct part *part)
+{
+	for (uint64_t s = ch->first_sequence; s != ch->next_sequence; s++) {
+		const struct part *behind = *channel_slot(ch, s);
+
+		if (!behind || behind->call != part->call || behind->pushes || part->pushes)
+			return false;
+	}
+	return true;
+}
+
+/* The node was too busy. */
+static bool ask_again(struct channel *ch, struct part *part, uint64_t now_ns)
+{
+	if (!overtakes_nobody(ch, part))
+		return false;
+	ch->pause_until_ns = now_ns + backoff_ns(&ch->prng, part->busy++);
+	part->state = PART_QUEUED;
+	TAILQ_INSERT_HEAD(&ch->queue, part, link);
+	ch->live++;
+	return true;
+}
+
+struct part *reply_take(struct channel *ch, const struct wire_frame *frame, uint64_t now_ns)
+{
+	struct part **slot = channel_slot(ch, frame->sequence), *part = *slot;
+
+	*slot = NULL;
+	ch->first_sequence++;
+	ch->heard_ns = now_ns;
+	ch->answered = true;
+	ch->attempts = 0;
+	if (!part)
+		return NULL;
+	part->state = PART_TAKEN;
+	ch->live--;
+	return frame->status == WIRE_BUSY && ask_again(ch, part, now_ns) ? NULL : part;
+}
+
+const char *reply_check(const struct channel *ch, const struct wire_frame *frame)
+{
+	if (wire_frame_check(frame, NULL) != WIRE_OK || frame->opcode != WIRE_REPLY)
+		return "sent something that is not a reply frame; is that address StarServer's?";
+	/* About a frame that it could not read a node cannot say which one it was. */
+	if (frame->status == WIRE_BAD_FRAME || frame->status == WIRE_BAD_CHECKSUM)
+		return frame->payload_bytes <= WIRE_ERROR_TEXT_MAX ? NULL : "sent an error sentence over the limit";
+	if (frame->session != ch->session)
+		return "answered a session that is not this one";
+	if (ch->first_sequence == ch->next_sequence)
+		return "sent a reply that nobody asked for";
+	if (frame->sequence != ch->first_sequence)
+		return "answered out of sequence";
+	if (frame->status != WIRE_OK && frame->payload_bytes > WIRE_ERROR_TEXT_MAX)
+		return "sent an error sentence over the limit";
+	return NULL;
+}
+
+int cancel_error(const struct channel *ch, int code, uint64_t start_ns, struct star_error *err)
+{
+	const double waited_s = (double)(clock_ns() - start_ns) * 1e-9;
+
+	if (code != -ETIMEDOUT)
+		return star_error_set(err, code, "the cluster was closed while a request to %s was in flight",
+				      ch->label);
+	if (ch->state == CHANNEL_OPEN)
+		return star_error_set(err, code, "%s did not answer within %.3f s", ch->label, waited_s);
+	if (ch->connect_error)
+		return star_error_set(err, -ch->connect_error,
+				      "cannot connect to %s within %.3f s: %s; is starserver running "
+				      "there, and its data address reachable from here?",
+				      ch->label, waited_s, strerrordesc_np(ch->connect_error));
+	return star_error_set(err, code, "no connection to %s within %.3f s; is its data address reachable from here?",
+			      ch->label, waited_s);
+}
+
+struct part *oldest_live(struct channel *ch)
+{
+	for (uint64_t s = ch->first_sequence; s != ch->next_sequence; s++)
+		if (*channel_slot(ch, s))
+			return *channel_slot(ch, s);
+	return TAILQ_FIRST(&ch->queue);
+}
+
+uint64_t backoff_ns(struct prng *prng, uint32_t attempt)
+{
+	uint32_t us = attempt < 10 ? (uint32_t)BACKOFF_FIRST_US << attempt : BACKOFF_MAX_US;
+
+	if (us > BACKOFF_MAX_US)
+		us = BACKOFF_MAX_US;
+	return (us / 2 + prng_below(prng, us / 2)) * UINT64_C(1000);
+}

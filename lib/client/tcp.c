@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The transport that comes with the kernel: a TCP connection to each reactor. */
+#include "client/client.h"
+
+#include <stdlib.h>
+
+static int attach(struct star_cluster *cluster, const struct config *config, struct star_error *err)
+{
+	return 0;
+}
+
+static void detach(struct star_cluster *cluster)
+{
+}
+
+static int open_channel(struct channel *ch, struct star_error *err)
+{
+	ch->fd = -1;
+	return 0;
+}
+
+static void submit(struct call *call, struct keeper *self)
+{
+	struct keeper *k = call->keeper;
+	struct part *part;
+	uint32_t remaining = 1; /* one for this loop: the call is not finished before all parts were given away */
+
+	TAILQ_FOREACH(part, &call->parts, in_call)
+	remaining++;
+	pthread_mutex_lock(&k->lock);
+	call->remaining = remaining;
+	atomic_store(&call->finished, CALL_RUNS);
+	pthread_mutex_unlock(&k->lock);
+	TAILQ_FOREACH(part, &call->parts, in_call)
+	channel_submit(part->channel, part, self);
+	pthread_mutex_lock(&k->lock);
+	if (call->async) {
+		TAILQ_INSERT_TAIL(&k->incoming, call, running);
+		keeper_signal(k, self);
+	}
+	call_drop(call, self);
+	pthread_mutex_unlock(&k->lock);
+}
+
+static void cancel(struct call *call, int code, struct keeper *self)
+{
+	struct part *part;
+
+	/* Our own thread frees the call, so the list stays even when the last part is finished in this loop. */
+	TAILQ_FOREACH(part, &call->parts, in_call)
+	{
+		struct star_error err;
+
+		if (channel_cancel(part->channel, part, code, call->start_ns, &err))
+			part_finish(part, &err, self);
+	}
+}
+
+static void close_channel(struct channel *ch)
+{
+	channel_close(ch);
+	free(ch->out);
+	free(ch->in);
+}
+
+const struct transport transport_tcp = {
+	.abi = TRANSPORT_ABI,
+	.release = STAR_VERSION,
+	.attach = attach,
+	.detach = detach,
+	.open = open_channel,
+	.close = close_channel,
+	.retire = channel_retire,
+	.submit = submit,
+	.cancel = cancel,
+	.wait = keeper_wait,
+	.turn = keeper_turn,
+};

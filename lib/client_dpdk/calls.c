@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Calls, from the driver's side: begun, finished part by part, aborted. */
+#include "client_dpdk/poller.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void finish(struct poller *p, struct call *call)
+{
+	struct keeper *k = call->keeper;
+
+	if (call == p->awaited || k == p->driver)
+		p->done = true;
+	if (call->async) {
+		pthread_mutex_lock(&k->lock);
+		atomic_store(&call->finished, CALL_FINISHED);
+		TAILQ_INSERT_TAIL(&k->finished, call, link);
+		keeper_signal(k, p->driver);
+		pthread_mutex_unlock(&k->lock);
+	} else if (call == p->awaited) {
+		atomic_store_explicit(&call->finished, CALL_FINISHED, memory_order_relaxed);
+	} else if (atomic_exchange(&call->finished, CALL_FINISHED) == CALL_ASLEEP) {
+		/* Its owner may have freed it: then this wakes nobody. */
+		syscall(SYS_futex, &call->finished, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	}
+}
+
+void part_end(struct poller *p, struct part *part, const struct star_error *err)
+{
+	struct call *call = part->call;
+
+	if (err && !call->error.code)
+		call->error = *err;
+	if (--call->remaining == 0)
+		finish(p, call);
+}
+
+void part_end_stale(struct poller *p, struct part *part)
+{
+	struct call *call = part->call;
+
+	TAILQ_INSERT_TAIL(&call->stale, part, link);
+	if (--call->remaining == 0)
+		finish(p, call);
+}
+
+void call_start(struct poller *p, struct call *call)
+{
+	struct part *part;
+	uint32_t remaining = 1; /* one for the second loop */
+
+	TAILQ_FOREACH(part, &call->parts, in_call)
+	remaining++;
+	call->remaining = remaining;
+	TAILQ_FOREACH(part, &call->parts, in_call)
+	stream_enqueue(part->channel->datagrams, part);
+	if (--call->remaining == 0)
+		finish(p, call);
+}
+
+void call_abort(struct poller *p, struct call *call, int code)
+{
+	struct part *part;
+
+	if (atomic_load(&call->finished) == CALL_FINISHED)
+		return;
+	call->remaining++; /* the loop's: the call stays until it is over */
+	TAILQ_FOREACH(part, &call->parts, in_call)
+	{
+		struct star_error err;
+
+		if (stream_cancel(part->channel->datagrams, part, code, &err))
+			part_end(p, part, &err);
+	}
+	if (--call->remaining == 0)
+		finish(p, call);
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The driver: its lock, its turns, and how those wait who do not drive. The rules stand in poller.h. */
+#include "client_dpdk/poller.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <rte_lcore.h>
+#include <rte_pause.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum {
+	TIMERS_MAX = 64,      /* of a turn */
+	BURSTS_MAX = 64,      /* sent in a turn */
+	SEND_TRIES = 16,      /* of a burst: the peer may be a core that empties the ring just now */
+	EMPTY_POLLS = 16,     /* between looks at the clock */
+	LOOKS_MAX = 2000,     /* at a finished flag before a thread sleeps: some microseconds */
+	WANTED_PAUSES = 1000, /* for which a driver that was asked to leaves the lock alone */
+};
+
+/* ---- the lock ---- */
+
+/*
+ * The mempool keeps a cache for each lcore. The driver is one at a time, whichever thread it is: it borrows the lcore's number,
+ * and with it the cache, for as long as it has the lock.
+ */
+static inline void borrow_lcore(struct poller *p)
+{
+	p->lcore = (int)RTE_PER_LCORE(_lcore_id);
+	RTE_PER_LCORE(_lcore_id) = 0;
+}
+
+static inline bool take(struct poller *p)
+{
+	if (atomic_load_explicit(&p->locked, memory_order_relaxed) ||
+	    atomic_exchange_explicit(&p->locked, 1, memory_order_acquire))
+		return false;
+	borrow_lcore(p);
+	p->done = false;
+	return true;
+}
+
+bool poller_try(struct poller *p, struct keeper *k, const struct call *call)
+{
+	if (!take(p))
+		return false;
+	p->driver = k;
+	p->awaited = call;
+	return true;
+}
+
+void poller_lock(struct poller *p)
+{
+	atomic_fetch_add(&p->wanted, 1);
+	while (!take(p)) {
+		const struct timespec moment = { 0, DOZE_MIN_NS };
+
+		for (int i = 0; i < LOOKS_MAX && atomic_load_explicit(&p->locked, memory_order_relaxed); i++)
+			rte_pause();
+		if (atomic_load_explicit(&p->locked, memory_order_relaxed))
+			nanosleep(&moment, NULL);
+	}
+	atomic_fetch_sub(&p->wanted, 1);
+	p->driver = NULL;
+	p->awaited = NULL;
+	p->now_ns = clock_ns();
+	poller_drain(p);
+}
+
+/* One of those who sleep shall drive now. */
+static void wake_sleeper(struct poller *p)
+{
+	pthread_mutex_lock(&p->sleepers_lock);
+	if (p->sleepers) {
+		struct call *call = p->sleepers->call;
+		uint32_t asleep = CALL_ASLEEP;
+
+		if (atomic_compare_exchange_strong(&call->finished, &asleep, CALL_RUNS))
+			syscall(SYS_futex, &call->finished, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	}
+	pthread_mutex_unlock(&p->sleepers_lock);
+}
+
+void poller_leave(struct poller *p)
+{
+	RTE_PER_LCORE(_lcore_id) = (unsigned)p->lcore;
+	/* Pairs with doze: either it sees the lock free, or we see that it sleeps. */
+	atomic_exchange(&p->locked, 0);
+	if (atomic_load_explicit(&p->sleepers_count, memory_order_relaxed))
+		wake_sleeper(p);
+}
+
+/* ---- a turn ---- */
+
+void poller_post(struct poller *p, struct call *call)
+{
+	call->inbox_next = atomic_load_explicit(&p->inbox, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&p->inbox, &call->inbox_next, call, memory_order_release,
+						      memory_order_relaxed))
+		;
+}
+
+void poller_drain(struct poller *p)
+{
+	struct call *newest, *oldest = NULL;
+
+	if (!atomic_load_explicit(&p->inbox, memory_order_relaxed))
+		return;
+	newest = atomic_exchange_explicit(&p->inbox, NULL, memory_order_acquire);
+	while (newest) {
+		struct call *next = newest->inbox_next;
+
+		newest->inbox_next = oldest;
+		oldest = newest;
+		newest = next;
+	}
+	while (oldest) {
+		struct call *next = oldest->inbox_next;
+
+		call_start(p, oldest);
+		oldest = next;
+	}
+}
+
+/* Each stream once: one that wants to be looked at again is in the next turn. */
+static void pump_dirty(struct poller *p)
+{
+	struct streams dirty;
+	struct stream *s;
+
+	if (TAILQ_EMPTY(&p->dirty))
+		return;
+	TAILQ_INIT(&dirty);
+	TAILQ_CONCAT(&dirty, &p->dirty, link);
+	p->starved = false;
+	while ((s = TAILQ_FIRST(&dirty))) {
+		TAILQ_REMOVE(&dirty, s, link);
+		s->dirty = false;
+		stream_pump(s);
+	}
+}
+
+static void send_burst(struct poller *p, struct rte_mbuf **frames, unsigned n)
+{
+	unsigned sent = 0;
+
+	for (unsigned try = 0; sent < n && try < SEND_TRIES; try++)
+		sent += port_send(p->port, 0, frames + sent, (uint16_t)(n - sent));
+	p->sent += sent;
+	p->dropped += n - sent;
+	if (sent < n)
+		rte_pktmbuf_free_bulk(frames + sent, n - sent);
+}
+
+static unsigned output(struct poller *p)
+{
+	struct rte_mbuf *frames[PORT_BURST];
+	unsigned total = 0, bursts = 0;
+	bool more;
+
+	do {
+		unsigned n;
+
+		more = dgram_turn(p->dgram, p->now_ns);
+		while (bursts++ < BURSTS_MAX && (n = net_output(p->net, frames, PORT_BURST))) {
+			send_burst(p, frames, n);
+			total += n;
+		}
+	} while (more && bursts < BURSTS_MAX);
+	return total;
+}
+
+void poller_flush(struct poller *p)
+{
+	pump_dirty(p);
+	output(p);
+}
+
+/* What is there to do at p->now_ns, with n frames that have come. Returns whether there was something. */
+static bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
+{
+	unsigned work = n;
+
+	p->turned_ns = p->now_ns;
+	if (n)
+		net_input(p->net, frames, n, p->now_ns);
+	else
+		net_turn(p->net, p->now_ns);
+	poller_drain(p);
+	wheel_advance(net_wheel(p->net), p->now_ns, TIMERS_MAX);
+	pump_dirty(p);
+	work += output(p);
+	if (p->now_ns >= p->link_ns)
+		poller_link(p);
+	if (work)
+		p->busy_ns = p->now_ns;
+	return work;
+}
+
+void poller_catch_up(struct poller *p)
+{
+	struct rte_mbuf *frames[PORT_BURST];
+	unsigned n;
+
+	do {
+		n = port_receive(p->port, 0, frames, PORT_BURST);
+		turn(p, frames, n);
+	} while (n == PORT_BURST);
+}
+
+/*
+ * Until something of the driver's has finished; until that time; until there was nothing to do for a while (unless it polls); or
+ * until somebody else wants the lock, or, of an I/O thread, has signalled.
+ */
+static void drive(struct poller *p, const struct star_cluster *cluster, const struct keeper *io, uint64_t until_ns)
+{
+	const bool polls = io && cluster->polling;
+	unsigned empty = EMPTY_POLLS - 1; /* the first look may find the inbox full */
+
+	while (!p->done) {
+		struct rte_mbuf *frames[PORT_BURST];
+		const unsigned n = port_receive(p->port, 0, frames, PORT_BURST);
+
+		if (n == 0 && ++empty < EMPTY_POLLS && !atomic_load_explicit(&p->inbox, memory_order_relaxed)) {
+			rte_pause();
+			continue;
+		}
+		empty = 0;
+		p->now_ns = clock_ns();
+		if (turn(p, frames, n))
+			continue;
+		if ((p->now_ns - p->busy_ns >= SPIN_NS && !polls) || p->now_ns >= until_ns ||
+		    atomic_load_explicit(&p->wanted, memory_order_relaxed) ||
+		    (io && atomic_load_explicit(&io->signalled, memory_order_relaxed)) ||
+		    atomic_load_explicit(&cluster->closing, memory_order_relaxed))
+			return;
+	}
+}
+
+/* Who wants the lock gets it before we try again. */
+static void let_in(struct poller *p)
+{
+	for (int i = 0; i < WANTED_PAUSES && atomic_load_explicit(&p->wanted, memory_order_relaxed); i++)
+		rte_pause();
+}
+
+/* ---- those who wait ---- */
+
+static void enlist(struct poller *p, struct sleeper *s)
+{
+	pthread_mutex_lock(&p->sleepers_lock);
+	s->next = p->sleepers;
+	p->sleepers = s;
+	atomic_fetch_add(&p->sleepers_count, 1);
+	pthread_mutex_unlock(&p->sleepers_lock);
+}
+
+static void delist(struct poller *p, struct sleeper *s)
+{
+	struct sleeper **link = &p->sleepers;
+
+	pthread_mutex_lock(&p->sleepers_lock);
+	while (*link != s)
+		link = &(*link)->next;
+	*link = s->next;
+	atomic_fetch_sub(&p->sleepers_count, 1);
+	pthread_mutex_unlock(&p->sleepers_lock);
+}
+
+/* How long nobody needs to look, after so long a silence. */
+static uint64_t doze_ns(uint64_t silent_ns)
+{
+	const uint64_t ns = silent_ns / 4;
+
+	return ns < DOZE_MIN_NS ? DOZE_MIN_NS : ns > DOZE_MAX_NS ? DOZE_MAX_NS : ns;
+}
+
+static void doze(struct poller *p, struct call *call)
+{
+	const bool driven = atomic_load_explicit(&p->locked, memory_order_relaxed);
+	struct sleeper sleeper = { .call = call };
+	uint32_t runs = CALL_RUNS;
+	uint64_t now, ns;
+
+	for (int i = 0; i < LOOKS_MAX && atomic_load_explicit(&p->locked, memory_order_relaxed); i++) {
+		if (atomic_load_explicit(&call->finished, memory_order_acquire) == CALL_FINISHED)
+			return;
+		rte_pause();
+	}
+	now = clock_ns();
+	ns = doze_ns(now - call->start_ns);
+	if (call->deadline_ns > now && call->deadline_ns - now < ns)
+		ns = call->deadline_ns - now;
+	enlist(p, &sleeper);
+	/*
+	 * Who finishes the call (calls.c) changes this word, and sees that we sleep. Who leaves the lock sees us in the list, or we
+	 * see the lock free. If nobody drove when we came, nothing had happened for a while, and we look again after our nap.
+	 */
+	if ((!driven || atomic_load(&p->locked)) &&
+	    atomic_compare_exchange_strong(&call->finished, &runs, CALL_ASLEEP)) {
+		const struct timespec time = { .tv_nsec = (long)ns };
+		uint32_t asleep = CALL_ASLEEP;
+
+		syscall(SYS_futex, &call->finished, FUTEX_WAIT_PRIVATE, CALL_ASLEEP, &time, NULL, 0);
+		atomic_compare_exchange_strong(&call->finished, &asleep, CALL_RUNS);
+	}
+	delist(p, &sleeper);
+}
+
+void poller_tell_watcher(struct poller *p, struct star_cluster *cluster)
+{
+	if (atomic_load_explicit(&p->watch_ns, memory_order_relaxed) > p->now_ns + 2 * DOZE_MAX_NS &&
+	    p->now_ns - p->busy_ns < WATCH_NS)
+		keeper_wake(&cluster->io[0].keeper);
+}
+
+static bool is_finished(const struct call *call)
+{
+	return atomic_load_explicit(&call->finished, memory_order_acquire) == CALL_FINISHED;
+}
+
+void poller_wait(struct keeper *k, struct call *call)
+{
+	struct star_cluster *cluster = call->cluster;
+	struct poller *p = cluster->transport_state;
+	bool mine = call->driven;
+
+	call->driven = false;
+	while (mine || !is_finished(call)) {
+		if (mine || poller_try(p, NULL, call)) {
+			if (!is_finished(call))
+				drive(p, cluster, NULL, call->deadline_ns);
+			poller_tell_watcher(p, cluster);
+			poller_leave(p);
+			let_in(p);
+			mine = false;
+		}
+		if (is_finished(call))
+			return;
+		if (atomic_load_explicit(&cluster->closing, memory_order_relaxed))
+			call_cancel(call, -ECANCELED, NULL);
+		else if (clock_ns() >= call->deadline_ns)
+			call_cancel(call, -ETIMEDOUT, NULL);
+		else
+			doze(p, call);
+	}
+}
+
+static bool has_news(struct keeper *k)
+{
+	bool news;
+
+	pthread_mutex_lock(&k->lock);
+	news = k->signalled || !TAILQ_EMPTY(&k->finished) || !TAILQ_EMPTY(&k->incoming);
+	pthread_mutex_unlock(&k->lock);
+	return news;
+}
+
+/* When an I/O thread is to look again. */
+static uint64_t next_look(struct poller *p, const struct keeper *k, uint64_t due_ns)
+{
+	const uint64_t now = clock_ns(), silent = now - p->busy_ns;
+	const bool waits = !TAILQ_EMPTY(&((const struct io *)k)->running);
+	uint64_t ns = due_ns > now ? due_ns - now : 0;
+
+	if (waits || silent < WATCH_NS)
+		ns = ns < DOZE_MAX_NS && !waits ? ns : doze_ns(waits ? silent : DOZE_MAX_NS * 4);
+	return now + (ns < DOZE_MIN_NS ? DOZE_MIN_NS : ns > IDLE_MAX_NS ? IDLE_MAX_NS : ns);
+}
+
+void poller_turn(struct keeper *k, uint64_t until_ns)
+{
+	struct star_cluster *cluster = k->cluster;
+	struct poller *p = cluster->transport_state;
+	uint64_t due = clock_ns() + DOZE_MAX_NS, when;
+	struct pollfd fd = { .fd = k->event_fd, .events = POLLIN };
+
+	if (poller_try(p, k, NULL)) {
+		uint64_t next;
+
+		drive(p, cluster, k, until_ns);
+		due = wheel_next(net_wheel(p->net));
+		next = dgram_next_ns(p->dgram);
+		due = next < due ? next : due;
+		poller_leave(p);
+		let_in(p);
+		if (cluster->polling)
+			return;
+	}
+	if (has_news(k))
+		return;
+	when = next_look(p, k, due);
+	when = when < until_ns ? when : until_ns;
+	atomic_store(&p->watch_ns, when);
+	{
+		const uint64_t now = clock_ns(), left = when > now ? when - now : 0;
+		const struct timespec timeout = { (time_t)(left / 1000000000), (long)(left % 1000000000) };
+
+		ppoll(&fd, 1, &timeout, NULL); /* an error is like nothing: the caller comes again */
+	}
+	atomic_store(&p->watch_ns, 0);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The transport by DPDK: one port, one stack, one endpoint of datagrams in a process, which all its cluster handles share.
+ *
+ * Who drives. All of it belongs to one thread at a time, the driver: whoever holds the poller's lock. It is taken by a thread
+ * that waits in star_execute, which so sends its own request and receives its own reply without a hand-over or a system call;
+ * else by an I/O thread. The rules:
+ *
+ *  1. Nobody sleeps with the lock, and nobody waits for it for long: a driver lets go when its own call is finished, when
+ *     nothing has happened for SPIN_NS, or when somebody wants the lock (poller_lock). With `polling` the I/O thread drives as
+ *     long as it lets nobody else in.
+ *  2. A call that is made while another thread drives goes to the inbox, which the driver empties in each turn, and before it
+ *     takes a call of its own: so calls keep the order in which they were made.
+ *  3. Who has a call in flight and does not drive sleeps, DOZE_MAX_NS at most, and then tries to drive. A driver that leaves
+ *     wakes one of the sleepers; the driver that finishes a call wakes its thread.
+ *  4. An I/O thread sleeps until the next thing is due (a heartbeat, a retransmission); for WATCH_NS after there was something
+ *     to do it looks every DOZE_MAX_NS, so that what the last caller left (an acknowledgement that waits for company) is sent.
+ *  5. A reply is copied to the caller's rows by the driver, after its part was taken off the channel. A deadline is kept by
+ *     the call's owner, who needs the lock to take its parts off: so nothing is written to memory that the caller has back.
+ */
+#ifndef CLIENT_DPDK_POLLER_H
+#define CLIENT_DPDK_POLLER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/client.h"
+#include "net/net.h"
+#include "port/port.h"
+#include "rpc/datagram.h"
+
+enum poller_times {
+	SPIN_NS = 50000,	   /* a driver without anything to do leaves after so long */
+	DOZE_MIN_NS = 20000,	   /* a sleep grows with the time in which nothing has come, from this */
+	DOZE_MAX_NS = 1000000,	   /* to this */
+	WATCH_NS = 10000000,	   /* after something happened an I/O thread looks often for so long */
+	LINK_CHECK_NS = 10000000,  /* between looks whether the port has its link */
+	LINK_RETRY_NS = 100000000, /* between attempts to get it again */
+	IDLE_MAX_NS = 1000000000,
+};
+
+/* A channel's part of this transport. The driver's. */
+struct stream {
+	struct channel *ch;
+	struct poller *poller;
+	struct dgram_session *session; /* NULL: none */
+	struct net_address address;
+	uint16_t port;
+	bool was_open; /* since the session was made */
+	bool dirty;    /* in the poller's list: there may be something to do */
+	int doom;      /* it must be closed, for this errno */
+	char why[WIRE_ERROR_TEXT_MAX + 64];
+	struct wheel_timer timer; /* of what the channel waits for */
+	TAILQ_ENTRY(stream) link;
+};
+TAILQ_HEAD(streams, stream);
+
+struct poller {
+	/* anybody's */
+	_Atomic(uint32_t) locked;
+	_Alignas(64) _Atomic(struct call *) inbox; /* the newest first */
+	_Atomic(uint32_t) wanted;		   /* threads in poller_lock */
+	_Atomic(uint64_t) watch_ns;		   /* an I/O thread will look by then */
+	_Atomic(uint32_t) sleepers_count;
+	pthread_mutex_t sleepers_lock;
+	struct sleeper *sleepers;
+
+	/* the driver's */
+	_Alignas(64) struct keeper *driver; /* of an I/O thread; else NULL */
+	const struct call *awaited;	    /* by the driver; NULL: none */
+	bool done;			    /* a call of the driver's has finished */
+	bool starved;			    /* mbufs were short: streams wait for them in `dirty` */
+	int lcore;			    /* of the mempool's cache, which goes with the lock */
+	struct streams dirty;
+	uint64_t now_ns, busy_ns; /* of the turn; of the last one that had something to do */
+	uint64_t turned_ns;	  /* the last turn */
+	uint64_t link_ns;	  /* the next look at the link */
+	uint64_t link_down_ns;	  /* since when it is down, or was last tried; 0: it is up */
+	struct port *port;
+	struct net *net;
+	struct dgram *dgram;
+	struct rte_mempool *pool;
+	uint64_t sent, dropped;
+
+	/* under the lock of setup.c */
+	unsigned users;
+	struct config_port config;
+};
+
+/* A thread that sleeps until it is woken, or its time has come. */
+struct sleeper {
+	struct sleeper *next;
+	struct call *call;
+};
+
+/* setup.c: the process's one poller. With a worker's file; NULL with err. */
+struct poller *poller_get(const struct config *config, struct star_error *err);
+void poller_put(struct poller *p);
+/* The driver's: brings the link up again, where the device leaves that to us. */
+void poller_link(struct poller *p);
+
+/* poller.c */
+/* k: of an I/O thread, or NULL; call: what the thread waits for, or NULL. */
+bool poller_try(struct poller *p, struct keeper *k, const struct call *call);
+/* For short work that cannot wait. */
+void poller_lock(struct poller *p);
+void poller_leave(struct poller *p);
+/* The driver's: sends what can be sent. */
+void poller_flush(struct poller *p);
+/* The same, before a call: takes what has come while nobody looked. A session that was closed meanwhile is no failure of it. */
+void poller_catch_up(struct poller *p);
+/* Gives a call to whoever drives. */
+void poller_post(struct poller *p, struct call *call);
+/* The driver's, before it leaves: I/O threads that sleep for long must know that there was something to do. */
+void poller_tell_watcher(struct poller *p, struct star_cluster *cluster);
+/* Takes over what was posted. */
+void poller_drain(struct poller *p);
+void poller_wait(struct keeper *k, struct call *call);
+void poller_turn(struct keeper *k, uint64_t until_ns);
+
+/* calls.c: the driver's */
+void call_start(struct poller *p, struct call *call);
+/* Fails what is left of it. */
+void call_abort(struct poller *p, struct call *call, int code);
+void part_end(struct poller *p, struct part *part, const struct star_error *err);
+void part_end_stale(struct poller *p, struct part *part);
+
+/* stream.c: the driver's */
+extern const struct dgram_handler stream_handler;
+void stream_enqueue(struct stream *s, struct part *part);
+/* Takes a part off, if it is not taken yet, and fills err. */
+bool stream_cancel(struct stream *s, struct part *part, int code, struct star_error *err);
+/* Does what can be done now. */
+void stream_pump(struct stream *s);
+void stream_touch(struct stream *s);
+/* Closes the session, forgets what was in flight. */
+void stream_close(struct stream *s);
+
+/* message.c: requests into mbufs, replies out of them */
+/* False: there are not enough mbufs now. */
+bool message_send(struct stream *s, struct part *part);
+/* Handles a reply, and frees it. */
+void message_received(struct stream *s, struct rte_mbuf *message, uint32_t bytes, enum wire_status status);
+
+#endif

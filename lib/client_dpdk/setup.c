@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The process's one poller: DPDK, the port, the stack and the endpoint. Control path. */
+#include "client_dpdk/poller.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+
+/* Of the worker's endpoint of datagrams. */
+enum {
+	SESSIONS_MAX = 4096,
+	ACTIVE_MAX = 512,
+	WINDOW_MAX = 512,
+	RTO_MIN_NS = 50000,
+	RTO_MAX_NS = 1000000000,
+	ACK_DELAY_NS = 100000,
+};
+static const uint64_t lease_ns = UINT64_C(10000000000), heartbeat_ns = 1000000000;
+
+static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct poller *the_poller;
+static bool eal_started; /* once a process: DPDK cannot be started again after its end */
+
+static struct net_address parse_address(const char *host)
+{
+	struct in6_addr v6;
+	struct in_addr v4;
+
+	if (inet_pton(AF_INET, host, &v4) == 1)
+		return net_address_v4(v4.s_addr);
+	if (inet_pton(AF_INET6, host, &v6) == 1)
+		return net_address_v6(&v6);
+	return (struct net_address){ .halves = { 0, 0 } };
+}
+
+static int make_net(struct poller *p, const struct config_port *config, struct star_error *err)
+{
+	struct net_options o = {
+		.pool = p->pool,
+		.interfaces_count = 1,
+		.mld = true,
+		.connections_max = 1,
+		.receive_window_bytes = 1 << 16,
+		.rto_min_us = 200000,
+		.rto_max_us = 60000000,
+		.delayed_ack_us = 1000,
+		.time_wait_ms = 1000,
+		.user_timeout_ms = 30000,
+		.now_ns = clock_ns(),
+	};
+	struct net_interface_options *interface = &o.interfaces[0];
+
+	interface->port = p->port->id;
+	interface->mtu = p->port->mtu;
+	interface->mac = p->port->mac;
+	interface->vlan = (uint16_t)config->vlan;
+	interface->offloads = p->port->offloads;
+	interface->tso_bytes = p->port->tso_bytes;
+	interface->tso_segments = p->port->tso_segments;
+	interface->addresses_count = config->addresses_count;
+	for (unsigned i = 0; i < config->addresses_count; i++) {
+		interface->addresses[i].address = parse_address(config->addresses[i].host);
+		interface->addresses[i].prefix = config->addresses[i].prefix;
+	}
+	interface->gateway4 = parse_address(config->gateway);
+	interface->gateway6 = parse_address(config->gateway6);
+	if (getrandom(o.secret, sizeof(o.secret), 0) != sizeof(o.secret))
+		return star_error_set(err, -EIO, "the kernel gives no random numbers");
+	p->net = net_create(&o, err);
+	return p->net ? 0 : err->code;
+}
+
+static int make_dgram(struct poller *p, const struct config *config, struct star_error *err)
+{
+	struct dgram_options o = {
+		.net = p->net,
+		.sessions_max = SESSIONS_MAX,
+		.active_max = ACTIVE_MAX,
+		.window_max = WINDOW_MAX,
+		.credits = config->credits,
+		.held_mbufs_max = config->mbufs / 2,
+		.message_max = sizeof(struct wire_frame) + WIRE_PAYLOAD_MAX,
+		.rto_min_ns = RTO_MIN_NS,
+		.rto_max_ns = RTO_MAX_NS,
+		.lease_ns = lease_ns,
+		.heartbeat_ns = heartbeat_ns,
+		.ack_delay_ns = ACK_DELAY_NS,
+		.target_delay_ns = config->target_delay_us * UINT64_C(1000),
+		.handler = &stream_handler,
+	};
+
+	if (getrandom(o.secret, sizeof(o.secret), 0) != sizeof(o.secret))
+		return star_error_set(err, -EIO, "the kernel gives no random numbers");
+	p->dgram = dgram_create(&o, err);
+	return p->dgram ? 0 : err->code;
+}
+
+static void destroy(struct poller *p)
+{
+	if (p->dgram)
+		dgram_destroy(p->dgram);
+	if (p->net) {
+		struct rte_mbuf *frames[PORT_BURST];
+		unsigned n;
+
+		/* What tells the peers that we go. */
+		while ((n = net_output(p->net, frames, PORT_BURST))) {
+			const unsigned sent = port_send(p->port, 0, frames, (uint16_t)n);
+
+			rte_pktmbuf_free_bulk(frames + sent, n - sent);
+		}
+		net_destroy(p->net);
+	}
+	port_close(p->port);
+	rte_mempool_free(p->pool);
+	pthread_mutex_destroy(&p->sleepers_lock);
+	free(p);
+}
+
+static struct poller *create(const struct config *config, struct star_error *err)
+{
+	struct poller *p = aligned_alloc(64, (sizeof(*p) + 63) & ~(size_t)63);
+	int rc = 0;
+
+	if (!p) {
+		star_error_set(err, -ENOMEM, "out of memory for the network port");
+		return NULL;
+	}
+	memset(p, 0, sizeof(*p));
+	TAILQ_INIT(&p->dirty);
+	pthread_mutex_init(&p->sleepers_lock, NULL);
+	p->config = config->ports[0];
+	p->now_ns = p->busy_ns = clock_ns();
+	if (!eal_started)
+		rc = port_eal_start(config, port_mempool_bytes(config->mbufs, config->ports[0].mtu), err);
+	eal_started = rc == 0;
+	if (rc == 0) {
+		p->pool = port_mempool_create(0, config->mbufs, config->ports[0].mtu, err);
+		p->port = p->pool ? port_open(&config->ports[0], 0, &p->pool, 1, 0, err) : NULL;
+		rc = p->port ? make_net(p, &config->ports[0], err) : err->code;
+	}
+	if (rc == 0)
+		rc = make_dgram(p, config, err);
+	if (rc == 0)
+		return p;
+	destroy(p);
+	return NULL;
+}
+
+struct poller *poller_get(const struct config *config, struct star_error *err)
+{
+	struct poller *p;
+	bool same;
+
+	pthread_mutex_lock(&setup_lock);
+	p = the_poller;
+	same = p && memcmp(&p->config, &config->ports[0], sizeof(p->config)) == 0;
+	if (p && !same && p->users) {
+		star_error_set(err, -EBUSY,
+			       "this process has a cluster open by another port: all that it has open share one port");
+		p = NULL;
+	} else if (!same) {
+		if (p)
+			destroy(p);
+		p = the_poller = create(config, err);
+	}
+	if (p)
+		p->users++;
+	pthread_mutex_unlock(&setup_lock);
+	return p;
+}
+
+/* The port stays open: closing and opening it is what net_memif and the EAL's interrupt thread are worst at. */
+void poller_put(struct poller *p)
+{
+	pthread_mutex_lock(&setup_lock);
+	p->users--;
+	pthread_mutex_unlock(&setup_lock);
+}
+
+/*
+ * net_memif's client connects when the port is started, and never again: after the appliance was restarted that is ours to do. A
+ * start that fails (nobody listens) costs a system call or two.
+ */
+void poller_link(struct poller *p)
+{
+	struct rte_eth_link link = { 0 };
+
+	p->link_ns = p->now_ns + LINK_CHECK_NS;
+	if (strcmp(p->config.device, "net_memif") != 0 || rte_eth_link_get_nowait(p->port->id, &link) != 0 ||
+	    link.link_status) {
+		p->link_down_ns = 0;
+		return;
+	}
+	if (p->link_down_ns == 0) { /* it may be connecting still */
+		p->link_down_ns = p->now_ns;
+		return;
+	}
+	if (p->now_ns - p->link_down_ns < LINK_RETRY_NS)
+		return;
+	p->link_down_ns = p->now_ns;
+	rte_eth_dev_stop(p->port->id);
+	rte_eth_dev_start(p->port->id);
+}

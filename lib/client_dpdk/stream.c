@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The way to one reactor: a session of datagrams, opened when it is first needed, and again after it was lost. Opening is tried
+ * again with exponential backoff and jitter until the time for connecting (control.connect_timeout_ms) is over, as a TCP
+ * connection's is.
+ */
+#include "client_dpdk/poller.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* Packets that may be queued in a session before further requests wait: enough to fill any path, and few enough for the pool. */
+enum { QUEUED_MAX = 2048 };
+
+#define STREAM_OF(t) ((struct stream *)((char *)(t)-offsetof(struct stream, timer)))
+
+void stream_touch(struct stream *s)
+{
+	if (s->dirty)
+		return;
+	s->dirty = true;
+	TAILQ_INSERT_TAIL(&s->poller->dirty, s, link);
+}
+
+static void fire(struct wheel_timer *timer, uint64_t now_ns)
+{
+	stream_touch(STREAM_OF(timer));
+}
+
+static void wake_at(struct stream *s, uint64_t when_ns)
+{
+	s->timer.fire = fire;
+	wheel_arm(net_wheel(s->poller->net), &s->timer, when_ns);
+}
+
+/* Takes everything off, and fails it. */
+static void fail_all(struct stream *s, const struct star_error *err, bool queued_too)
+{
+	struct channel *ch = s->ch;
+	struct parts taken;
+	struct part *part;
+
+	TAILQ_INIT(&taken);
+	for (uint64_t q = ch->first_sequence; q != ch->next_sequence; q++)
+		if (*channel_slot(ch, q))
+			TAILQ_INSERT_TAIL(&taken, *channel_slot(ch, q), link);
+	if (queued_too)
+		TAILQ_CONCAT(&taken, &ch->queue, link);
+	ch->first_sequence = ch->next_sequence = 1;
+	memset(ch->ring, 0, sizeof(ch->ring));
+	TAILQ_FOREACH(part, &taken, link)
+	{
+		part->state = PART_TAKEN;
+		ch->live--;
+	}
+	while ((part = TAILQ_FIRST(&taken))) {
+		TAILQ_REMOVE(&taken, part, link);
+		part_end(s->poller, part, err);
+	}
+}
+
+/* Its messages begin anew. */
+static void begin(struct stream *s)
+{
+	struct channel *ch = s->ch;
+
+	ch->first_sequence = ch->next_sequence = 1;
+	memset(ch->ring, 0, sizeof(ch->ring));
+	if (getrandom(&ch->session, sizeof(ch->session), GRND_NONBLOCK) != (ssize_t)sizeof(ch->session))
+		ch->session = prng_next(&ch->prng); /* early in the boot; it need not be a secret */
+}
+
+void stream_close(struct stream *s)
+{
+	if (s->session)
+		dgram_close(s->session);
+	s->session = NULL;
+	s->was_open = false;
+	s->doom = 0;
+	s->ch->state = CHANNEL_CLOSED;
+	s->ch->pause_until_ns = 0;
+	wheel_cancel(net_wheel(s->poller->net), &s->timer);
+	begin(s);
+}
+
+static void die(struct stream *s, int code, const char *why)
+{
+	struct channel *ch = s->ch;
+	const bool answered = ch->answered || ch->state != CHANNEL_OPEN;
+	struct star_error err;
+
+	star_error_set(&err, code, "%s %s", ch->label, why);
+	if (!answered) /* opening again at once would bring the same */
+		ch->not_before_ns = s->poller->now_ns + backoff_ns(&ch->prng, ch->attempts - 1);
+	/* The session first: who is told of a failure may ask again at once. */
+	if (s->session)
+		dgram_close(s->session);
+	s->session = NULL;
+	fail_all(s, &err, true);
+	stream_close(s);
+}
+
+static void failed(struct stream *s, int error)
+{
+	struct channel *ch = s->ch;
+
+	s->session = NULL;
+	ch->connect_error = error;
+	ch->not_before_ns = s->poller->now_ns + backoff_ns(&ch->prng, ch->attempts - 1);
+	ch->state = CHANNEL_WAITING;
+	stream_touch(s);
+}
+
+static void give_up(struct stream *s)
+{
+	struct channel *ch = s->ch;
+	const int error = ch->connect_error ? ch->connect_error : ETIMEDOUT;
+	struct star_error err;
+
+	star_error_set(
+		&err, -error,
+		"cannot connect to %s: %s (%u attempts, the last ones within %.1f s); is starserver running there, "
+		"and its data address reachable from this worker's port?",
+		ch->label, strerrordesc_np(error), ch->attempts, (double)ch->cluster->connect_timeout_ns * 1e-9);
+	fail_all(s, &err, true);
+	stream_close(s);
+}
+
+static void start(struct stream *s)
+{
+	struct channel *ch = s->ch;
+	struct star_error err;
+
+	ch->attempts++;
+	s->session = dgram_open(s->poller->dgram, &s->address, s->port, s, &err);
+	if (!s->session) {
+		failed(s, -err.code);
+		return;
+	}
+	begin(s);
+	s->was_open = false;
+	ch->state = CHANNEL_CONNECTING;
+}
+
+static void send_queue(struct stream *s)
+{
+	struct channel *ch = s->ch;
+	struct part *part;
+
+	while ((part = TAILQ_FIRST(&ch->queue)) && channel_in_flight(ch) < IN_FLIGHT_MAX &&
+	       dgram_queued(s->session) < QUEUED_MAX) {
+		TAILQ_REMOVE(&ch->queue, part, link);
+		if (message_send(s, part))
+			continue;
+		TAILQ_INSERT_HEAD(&ch->queue, part, link);
+		s->poller->starved = true;
+		stream_touch(s);
+		return;
+	}
+}
+
+void stream_pump(struct stream *s)
+{
+	struct channel *ch = s->ch;
+	const uint64_t now = s->poller->now_ns;
+
+	if (s->doom)
+		die(s, s->doom, s->why);
+	if (ch->live == 0) {
+		if (ch->retired)
+			stream_close(s);
+		return;
+	}
+	if (ch->state == CHANNEL_CLOSED)
+		ch->state = CHANNEL_WAITING;
+	if ((ch->state == CHANNEL_WAITING || ch->state == CHANNEL_CONNECTING) && now >= ch->give_up_ns) {
+		give_up(s);
+		return;
+	}
+	if (ch->state == CHANNEL_WAITING && now >= ch->not_before_ns)
+		start(s);
+	if (ch->state == CHANNEL_WAITING && ch->not_before_ns < ch->give_up_ns)
+		wake_at(s, ch->not_before_ns);
+	else if (ch->state != CHANNEL_OPEN)
+		wake_at(s, ch->give_up_ns);
+	else if (now < ch->pause_until_ns)
+		wake_at(s, ch->pause_until_ns);
+	else
+		send_queue(s);
+}
+
+void stream_enqueue(struct stream *s, struct part *part)
+{
+	struct channel *ch = s->ch;
+
+	part->state = PART_QUEUED;
+	TAILQ_INSERT_TAIL(&ch->queue, part, link);
+	if (ch->live++ == 0) /* an attempt that goes on from an earlier call gets the full time too */
+		ch->give_up_ns = s->poller->now_ns + ch->cluster->connect_timeout_ns;
+	if (!s->dirty) /* else it waits for mbufs, or is to be closed */
+		stream_pump(s);
+}
+
+bool stream_cancel(struct stream *s, struct part *part, int code, struct star_error *err)
+{
+	struct channel *ch = s->ch;
+
+	if (part->state == PART_QUEUED) {
+		TAILQ_REMOVE(&ch->queue, part, link);
+	} else if (part->state == PART_SENT) {
+		for (uint64_t q = ch->first_sequence; q != ch->next_sequence; q++)
+			if (*channel_slot(ch, q) == part)
+				*channel_slot(ch, q) = NULL;
+	} else {
+		return false;
+	}
+	part->state = PART_TAKEN;
+	ch->live--;
+	cancel_error(ch, code, part->call->start_ns, err);
+	/* A session on which only cancelled requests are in flight, and that can take no more, is not worth keeping. */
+	if (ch->live == 0 && ch->state == CHANNEL_OPEN && channel_in_flight(ch) == IN_FLIGHT_MAX)
+		stream_close(s);
+	else if (ch->live == 0 && ch->retired)
+		stream_touch(s);
+	return true;
+}
+
+/* ---- what the session says ---- */
+
+static void connected(void *user, bool resumed, uint32_t incarnation)
+{
+	struct stream *s = user;
+	struct channel *ch = s->ch;
+
+	if (s->was_open && !resumed) {
+		struct star_error err;
+
+		if (incarnation != ch->incarnation)
+			reply_refused(ch, &(struct wire_frame){ .status = WIRE_STALE_INCARNATION }, "", &err);
+		else
+			star_error_set(
+				&err, -ECONNRESET,
+				"%s has forgotten the session while this call was in flight; its log may say why",
+				ch->label);
+		fail_all(s, &err, false);
+		begin(s);
+	}
+	if (!s->was_open) {
+		ch->answered = false;
+		ch->heard_ns = s->poller->now_ns;
+	}
+	s->was_open = true;
+	ch->state = CHANNEL_OPEN;
+	ch->connect_error = 0;
+	wheel_cancel(net_wheel(s->poller->net), &s->timer);
+	stream_touch(s);
+}
+
+static void received(void *user, struct rte_mbuf *message, uint32_t bytes, enum wire_status status)
+{
+	message_received(user, message, bytes, status);
+}
+
+static void acknowledged(void *user)
+{
+	struct stream *s = user;
+
+	if (!TAILQ_EMPTY(&s->ch->queue))
+		stream_touch(s);
+}
+
+static void closed(void *user, int reason)
+{
+	struct stream *s = user;
+
+	s->session = NULL;
+	if (s->ch->state == CHANNEL_CONNECTING) {
+		failed(s, reason ? reason : ECONNREFUSED);
+		return;
+	}
+	s->doom = reason == ETIMEDOUT ? -ETIMEDOUT : reason == EPROTO ? -EPROTO : -ECONNRESET;
+	snprintf(s->why, sizeof(s->why), "%s",
+		 reason == ETIMEDOUT ? "has gone silent while this call was in flight"
+		 : reason == EPROTO  ? "does not keep to the protocol; its session was closed"
+				     : "closed the connection while this call was in flight; its log may say why");
+	stream_touch(s);
+}
+
+const struct dgram_handler stream_handler = {
+	.connected = connected,
+	.received = received,
+	.acknowledged = acknowledged,
+	.closed = closed,
+};

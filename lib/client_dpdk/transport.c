@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What libstar sees of this library. */
+#include "client_dpdk/poller.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+static struct poller *poller_of(const struct star_cluster *cluster)
+{
+	return cluster->transport_state;
+}
+
+static int attach(struct star_cluster *cluster, const struct config *config, struct star_error *err)
+{
+	struct poller *p = poller_get(config, err);
+
+	if (!p)
+		return err->code;
+	cluster->transport_state = p;
+	return 0;
+}
+
+static void detach(struct star_cluster *cluster)
+{
+	poller_put(cluster->transport_state);
+}
+
+static int open_channel(struct channel *ch, struct star_error *err)
+{
+	struct stream *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return star_error_set(err, -ENOMEM, "out of memory for a connection");
+	s->ch = ch;
+	s->poller = poller_of(ch->cluster);
+	if (ch->address.ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const struct sockaddr_in *)&ch->address;
+
+		s->address = net_address_v4(in->sin_addr.s_addr);
+		s->port = ntohs(in->sin_port);
+	} else {
+		const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)&ch->address;
+
+		s->address = net_address_v6(&in->sin6_addr);
+		s->port = ntohs(in->sin6_port);
+	}
+	ch->datagrams = s;
+	return 0;
+}
+
+static void close_channel(struct channel *ch)
+{
+	struct stream *s = ch->datagrams;
+	struct poller *p = s->poller;
+
+	poller_lock(p);
+	stream_close(s);
+	if (s->dirty)
+		TAILQ_REMOVE(&p->dirty, s, link);
+	poller_flush(p);
+	poller_leave(p);
+	free(s);
+}
+
+static void retire(struct channel *ch)
+{
+	struct stream *s = ch->datagrams;
+
+	poller_lock(s->poller);
+	ch->retired = true;
+	stream_touch(s);
+	poller_flush(s->poller);
+	poller_leave(s->poller);
+}
+
+/* A caller that waits keeps the lock until it has its answer. */
+static void submit(struct call *call, struct keeper *self)
+{
+	struct star_cluster *cluster = call->cluster;
+	struct poller *p = poller_of(cluster);
+	struct keeper *k = call->keeper;
+	const bool async = call->async;
+
+	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);
+	if (async) { /* before it can be finished */
+		pthread_mutex_lock(&k->lock);
+		TAILQ_INSERT_TAIL(&k->incoming, call, running);
+		pthread_mutex_unlock(&k->lock);
+	}
+	if (poller_try(p, NULL, self ? call : NULL)) {
+		const uint64_t now = call->retries ? clock_ns() : call->start_ns;
+
+		if (now > p->now_ns) /* another driver's may be later */
+			p->now_ns = now;
+		if (now - p->turned_ns < IDLE_CHECK_US * UINT64_C(1000)) /* or it has just been turned */
+			net_turn(p->net, p->now_ns);
+		else
+			poller_catch_up(p);
+		poller_drain(p);
+		call_start(p, call);
+		poller_flush(p);
+		p->busy_ns = p->now_ns;
+		if (self) {
+			call->driven = true;
+			return;
+		}
+		poller_tell_watcher(p, cluster);
+		poller_leave(p);
+	} else {
+		poller_post(p, call);
+	}
+	if (async)
+		keeper_wake(k);
+}
+
+static void cancel(struct call *call, int code, struct keeper *self)
+{
+	struct poller *p = poller_of(call->cluster);
+
+	poller_lock(p);
+	call_abort(p, call, code);
+	poller_flush(p);
+	poller_leave(p);
+}
+
+__attribute__((visibility("default"))) extern const struct transport star_transport_dpdk;
+
+const struct transport star_transport_dpdk = {
+	.abi = TRANSPORT_ABI,
+	.release = STAR_VERSION,
+	.unattended = true,
+	.attach = attach,
+	.detach = detach,
+	.open = open_channel,
+	.close = close_channel,
+	.retire = retire,
+	.submit = submit,
+	.cancel = cancel,
+	.wait = poller_wait,
+	.turn = poller_turn,
+};

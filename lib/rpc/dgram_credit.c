@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Credit: how far a peer may send. Two things are few beside what all peers together would send:
+ *
+ * - The places of the receive ring. Each session has credit for one packet; a session whose peer wants more is active, and gets
+ *   edges up to a share of the endpoint's credits beyond. A share is what each would have if there was one session more: so the
+ *   next one that becomes active finds some. A session that was not sent data for a while is active no more, and its credit has
+ *   lapsed on both sides (wire/packet.h).
+ *
+ * - The mbufs that messages hold until they are whole and taken. From half of held_mbufs_max on, the edge moves for one favoured
+ *   session only, until its message is whole, or nothing of it has come for a while; the others wait in the order in which they
+ *   came, and all do while a quarter is held by messages that are whole and not taken. The favoured one always finds room: no
+ *   message is begun that needs more than half. Twice held_mbufs_max is the most that is ever held.
+ */
+#include <errno.h>
+
+#include "rpc/dgram_internal.h"
+
+#define FAVOUR_NS (200 * DGRAM_MS)
+#define LAPSE_NS (3 * WIRE_CREDIT_LAPSE_MS * DGRAM_MS)
+#define LOOK_NS (100 * DGRAM_US) /* between two looks for lapsed credit */
+enum { LOOKS = 8, WAKES = 64 };
+
+static void share(struct dgram *d)
+{
+	d->share = d->options.credits / (d->actives + 1);
+}
+
+/* What the session's credit costs: what is beyond one packet. */
+static void charge(struct dgram_session *s, uint32_t credit)
+{
+	s->dgram->credits_out -= s->rx_charge;
+	s->rx_charge = s->flags & DGRAM_ACTIVE && credit > 1 ? credit - 1 : 0;
+	s->dgram->credits_out += s->rx_charge;
+}
+
+static void watch_favoured(struct dgram *d, uint64_t now_ns)
+{
+	if (!wheel_armed(&d->favour_timer))
+		wheel_arm(net_wheel(d->net), &d->favour_timer, now_ns + FAVOUR_NS);
+}
+
+static void favour(struct dgram_session *s, uint64_t now_ns)
+{
+	s->dgram->favoured = s;
+	s->dgram->favoured_ns = now_ns;
+	watch_favoured(s->dgram, now_ns);
+}
+
+/* False: others are before it. */
+static bool may_grow(struct dgram_session *s, uint64_t now_ns)
+{
+	struct dgram *d = s->dgram;
+
+	if (likely(!credit_tight(d)))
+		return true;
+	if (credit_may_favour(d) && (s->message_need || s->peer_wants))
+		favour(s, now_ns);
+	if (d->favoured == s)
+		return true;
+	list_put(s, DGRAM_WAITS);
+	watch_favoured(d, now_ns);
+	return false;
+}
+
+bool credit_admit(struct dgram_session *s, bool in_order, uint64_t now_ns)
+{
+	if (!in_order || !credit_may_favour(s->dgram))
+		return false;
+	favour(s, now_ns);
+	return true;
+}
+
+void credit_update(struct dgram_session *s, uint64_t now_ns)
+{
+	const struct dgram *d = s->dgram;
+	const uint32_t credit = s->rx_edge - s->rx_next;
+	uint32_t more, left;
+
+	if (likely(!(s->flags & DGRAM_ACTIVE))) {
+		if (credit == 0 && may_grow(s, now_ns))
+			s->rx_edge = s->rx_next + 1;
+	} else {
+		charge(s, credit);
+		more = RTE_MAX(d->share, 1u);
+		more = RTE_MIN(more, d->options.window_max);
+		if (credit < more && may_grow(s, now_ns)) {
+			left = d->options.credits > d->credits_out ? d->options.credits - d->credits_out : 0;
+			more = RTE_MIN(more, credit + left);
+			more = RTE_MAX(more, 1u); /* which costs nothing */
+			more = RTE_MAX(more, credit);
+			s->rx_edge = s->rx_next + more;
+			charge(s, s->rx_edge - s->rx_next);
+		}
+	}
+	if (number_before(s->rx_limit, s->rx_edge))
+		s->rx_limit = s->rx_edge;
+}
+
+void credit_wanted(struct dgram_session *s, uint16_t wants, uint64_t now_ns)
+{
+	struct dgram *d = s->dgram;
+	const uint32_t edge = s->rx_edge;
+	const bool one = edge - s->rx_next <= 1;
+
+	s->peer_wants = wants;
+	if (wants == 0)
+		return;
+	if (!(s->flags & DGRAM_ACTIVE)) {
+		s->flags |= DGRAM_ACTIVE;
+		s->data_ns = now_ns;
+		d->actives++;
+		share(d);
+		list_put(s, DGRAM_ACTIVES);
+	}
+	credit_update(s, now_ns);
+	if (s->rx_edge - s->rx_next <= 1)
+		list_put(s, DGRAM_WANTS);
+	if (one && s->rx_edge != edge)
+		output_urgent(s); /* else it says itself when it can go no further */
+}
+
+static void deactivate(struct dgram_session *s)
+{
+	s->flags &= (uint16_t)~DGRAM_ACTIVE;
+	charge(s, 0);
+	s->dgram->actives--;
+	share(s->dgram);
+}
+
+void credit_leave(struct dgram_session *s)
+{
+	if (s->flags & DGRAM_ACTIVE)
+		deactivate(s);
+	if (s->dgram->favoured == s)
+		s->dgram->favoured = NULL;
+}
+
+/* Sessions that were not sent data for long; a few of them at a time. */
+static void look_for_lapsed(struct dgram *d, uint64_t now_ns)
+{
+	d->lapse_ns = now_ns + LOOK_NS;
+	for (unsigned i = 0; i < LOOKS; i++) {
+		struct dgram_session *s = list_take(d, DGRAM_ACTIVES);
+
+		if (!s)
+			break;
+		if (!(s->flags & DGRAM_ACTIVE))
+			continue;
+		if (now_ns - s->data_ns < LAPSE_NS || s->message_need || s->reorder) {
+			list_put(s, DGRAM_ACTIVES);
+			continue;
+		}
+		deactivate(s);
+		if (number_before(s->rx_next + 1, s->rx_edge))
+			s->rx_edge = s->rx_next + 1;
+	}
+}
+
+/* Moves the edges of sessions that could not have more before. */
+static void serve(struct dgram *d, enum dgram_list list, uint64_t now_ns)
+{
+	struct dgram_session *s = list_take(d, list);
+	uint32_t edge;
+
+	if (s->state == DGRAM_FREE)
+		return;
+	edge = s->rx_edge;
+	credit_update(s, now_ns);
+	if (s->rx_edge != edge)
+		output_urgent(s);
+}
+
+static bool waits_end(const struct dgram *d)
+{
+	return d->lists[DGRAM_WAITS].first && (!credit_tight(d) || credit_may_favour(d));
+}
+
+void credit_turn(struct dgram *d, uint64_t now_ns)
+{
+	if (d->actives && now_ns >= d->lapse_ns)
+		look_for_lapsed(d, now_ns);
+	for (unsigned i = 0; i < WAKES && waits_end(d); i++)
+		serve(d, DGRAM_WAITS, now_ns);
+	for (unsigned i = 0; i < WAKES && d->lists[DGRAM_WANTS].first && d->credits_out < d->options.credits; i++)
+		serve(d, DGRAM_WANTS, now_ns);
+}
+
+/* Looks whether the session that others wait for goes on. When it does not, and such as it hold too much already, it ends: else
+ * peers that begin messages and never end them would take all mbufs one after the other. */
+void credit_timer(struct wheel_timer *timer, uint64_t now_ns)
+{
+	struct dgram *d = (struct dgram *)((char *)timer - offsetof(struct dgram, favour_timer));
+	struct dgram_session *s = d->favoured;
+
+	net_turn(d->net, now_ns);
+	if (s && now_ns - d->favoured_ns >= FAVOUR_NS) {
+		d->favoured = NULL;
+		if (d->held > d->options.held_mbufs_max + d->options.held_mbufs_max / 2) {
+			d->counters.expired++;
+			open_send_close(s);
+			session_end(s, ETIMEDOUT);
+		}
+	}
+	credit_turn(d, now_ns);
+	if (d->favoured || d->lists[DGRAM_WAITS].first)
+		watch_favoured(d, now_ns);
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Packets on their way in: whose they are, in what order, and the messages that they make up. */
+#include <errno.h>
+
+#include "rpc/dgram_internal.h"
+
+enum { ECN_CE = 3 };
+
+/* ---- messages ---- */
+
+void message_drop(struct dgram_session *s)
+{
+	rte_pktmbuf_free(s->message.first);
+	s->dgram->held -= s->message_mbufs;
+	s->message = (struct dgram_chain){ NULL, NULL };
+	s->message_mbufs = s->message_have = s->message_need = 0;
+}
+
+static bool broken(struct dgram_session *s, struct rte_mbuf *m)
+{
+	rte_pktmbuf_free(m);
+	s->dgram->held--;
+	s->dgram->counters.broken++;
+	open_send_close(s);
+	session_end(s, EPROTO);
+	return false;
+}
+
+/* Whether a message may come whose first packet this is; 0: it is none. */
+static uint32_t begin_message(struct dgram_session *s, const struct rte_mbuf *m, uint16_t flags)
+{
+	struct dgram *d = s->dgram;
+	struct wire_frame frame;
+	uint64_t bytes;
+
+	if (m->data_len < sizeof(frame) || (!(flags & WIRE_PACKET_LAST) && m->data_len < WIRE_PACKET_BODY_MIN))
+		return 0;
+	memcpy(&frame, rte_pktmbuf_mtod(m, const void *), sizeof(frame));
+	bytes = sizeof(frame) + (uint64_t)frame.payload_bytes;
+	s->message_status = WIRE_OK;
+	if (unlikely(bytes > d->options.message_max || frame.payload_bytes > WIRE_PAYLOAD_MAX)) {
+		s->message_status = WIRE_OVER_LIMIT;
+		frame.payload_bytes = 0;
+	} else if (unlikely(bytes > m->data_len &&
+			    (bytes + m->data_len - 1) / m->data_len > d->options.held_mbufs_max / 2)) {
+		s->message_status = WIRE_BUSY;
+	}
+	if (wire_frame_check(&frame, NULL) != WIRE_OK || bytes > UINT32_MAX)
+		return 0;
+	if (unlikely(s->message_status != WIRE_OK))
+		d->counters.over_limit++;
+	s->message_packet = m->data_len;
+	return (uint32_t)bytes;
+}
+
+/* The message is whole. */
+static void deliver(struct dgram_session *s)
+{
+	struct dgram *d = s->dgram;
+	struct rte_mbuf *first = s->message.first;
+	const uint32_t bytes = s->message_status == WIRE_OK ? s->message_have : (uint32_t)sizeof(struct wire_frame);
+
+	d->held_whole += s->message_mbufs;
+	s->message = (struct dgram_chain){ NULL, NULL };
+	s->message_need = s->message_have = s->message_mbufs = 0;
+	if (unlikely(d->favoured == s))
+		d->favoured = NULL;
+	d->counters.messages_in++;
+	d->options.handler->received(s->user, first, bytes, s->message_status);
+}
+
+bool message_take(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags)
+{
+	const uint32_t bytes = m->data_len;
+	const uint32_t number = s->number;
+
+	if (likely(flags & WIRE_PACKET_FIRST)) {
+		uint32_t need;
+
+		if (s->message_need || !(need = begin_message(s, m, flags)))
+			return broken(s, m);
+		s->message_need = need;
+	} else if (!s->message_need || bytes == 0 || bytes > s->message_packet ||
+		   (bytes < s->message_packet && !(flags & WIRE_PACKET_LAST))) {
+		return broken(s, m);
+	}
+	s->message_have += bytes;
+	if (s->message_have > s->message_need || (flags & WIRE_PACKET_LAST && s->message_have != s->message_need))
+		return broken(s, m);
+	if (unlikely(s->message_status != WIRE_OK && s->message.first)) {
+		rte_pktmbuf_free(m);
+		s->dgram->held--;
+	} else {
+		if (s->message_status != WIRE_OK)
+			m->data_len = m->pkt_len = sizeof(struct wire_frame);
+		if (s->message.last)
+			s->message.last->next = m;
+		else
+			s->message.first = m;
+		s->message.last = m;
+		s->message_mbufs++;
+	}
+	if (flags & WIRE_PACKET_LAST)
+		deliver(s);
+	return s->number == number && s->state != DGRAM_FREE; /* its user may have closed it */
+}
+
+/* ---- packets in their order ---- */
+
+static inline bool is_present(const struct dgram_session *s, uint32_t number)
+{
+	const uint32_t at = number & s->dgram->window_mask;
+
+	return s->reorder->present[at / 64] >> at % 64 & 1;
+}
+
+/* What comes may have had credit that has lapsed by now. */
+static inline void advance(struct dgram_session *s)
+{
+	s->rx_next++;
+	if (unlikely(number_before(s->rx_edge, s->rx_next)))
+		s->rx_edge = s->rx_next;
+}
+
+/* Those that came too early, as far as they are due now. */
+static void take_early(struct dgram_session *s)
+{
+	const uint32_t mask = s->dgram->window_mask;
+
+	while (s->reorder->count && is_present(s, s->rx_next)) {
+		const uint32_t at = s->rx_next & mask;
+		struct rte_mbuf *m = s->reorder->packets[at];
+		const int before = (int)offsetof(struct wire_packet, flags) - (int)sizeof(struct wire_packet);
+		uint16_t flags;
+
+		memcpy(&flags, rte_pktmbuf_mtod_offset(m, const uint8_t *, before), sizeof(flags));
+		s->reorder->present[at / 64] &= ~(UINT64_C(1) << at % 64);
+		s->reorder->count--;
+		advance(s);
+		if (!message_take(s, m, flags))
+			return;
+	}
+	if (s->reorder->count == 0)
+		reorder_release(s);
+}
+
+/* A packet that comes too early waits, if there is a place. */
+static void put_early(struct dgram_session *s, struct rte_mbuf *m, uint32_t number)
+{
+	struct dgram *d = s->dgram;
+	const uint32_t at = number & d->window_mask;
+
+	if (!s->reorder) {
+		if (!d->reorders) {
+			d->counters.crowded++;
+			rte_pktmbuf_free(m);
+			return;
+		}
+		s->reorder = d->reorders;
+		d->reorders = s->reorder->next;
+		s->reorder->highest = number;
+	}
+	if (is_present(s, number)) {
+		d->counters.duplicates++;
+		rte_pktmbuf_free(m);
+		return;
+	}
+	s->reorder->present[at / 64] |= UINT64_C(1) << at % 64;
+	s->reorder->packets[at] = m;
+	s->reorder->count++;
+	d->held++;
+	if (number_before(s->reorder->highest, number))
+		s->reorder->highest = number;
+}
+
+static void take_data(struct dgram_session *s, struct rte_mbuf *m, const struct dgram_from *from)
+{
+	struct dgram *d = s->dgram;
+	const struct wire_packet *p = from->packet;
+	const uint32_t ahead = p->number - s->rx_next;
+
+	s->data_ns = from->now_ns;
+	if (unlikely((int32_t)ahead < 0)) {
+		d->counters.duplicates++;
+		rte_pktmbuf_free(m);
+		output_urgent(s);
+		return;
+	}
+	if (unlikely(ahead >= s->rx_limit - s->rx_next)) {
+		d->counters.outside++;
+		rte_pktmbuf_free(m);
+		output_urgent(s);
+		return;
+	}
+	if (unlikely(d->held >= d->options.held_mbufs_max && d->favoured != s) &&
+	    !credit_admit(s, ahead == 0, from->now_ns)) {
+		d->counters.crowded++;
+		rte_pktmbuf_free(m);
+		return;
+	}
+	rte_pktmbuf_adj(m, sizeof(*p));
+	if (unlikely(d->favoured == s))
+		d->favoured_ns = from->now_ns;
+	if (unlikely(ahead)) {
+		put_early(s, m, p->number);
+		output_urgent(s);
+		return;
+	}
+	d->held++;
+	advance(s);
+	s->rx_unacked++;
+	if (unlikely(p->flags & WIRE_PACKET_ACK_NOW || s->reorder ||
+		     s->rx_unacked >= RTE_MIN((uint32_t)DGRAM_ACK_EVERY, (s->rx_edge - s->rx_next) / 2 + 2)))
+		output_urgent(s);
+	else
+		output_owe(s, from->now_ns);
+	if (message_take(s, m, p->flags) && unlikely(s->reorder))
+		take_early(s);
+}
+
+/* ---- packets of a session ---- */
+
+/* The peer speaks from another address now. */
+static void move(struct dgram_session *s, const struct dgram_from *from)
+{
+	struct net_udp_flow flow;
+
+	if (net_udp_flow_init(s->dgram->net, &flow, from->address) == 0) {
+		s->flow = flow;
+		congestion_init(&s->congestion);
+	}
+}
+
+static inline bool is_from(const struct dgram_session *s, const struct net_udp_address *address)
+{
+	return s->flow.remote_port == address->remote_port &&
+	       net_address_equal(&s->flow.path.remote, &address->remote) &&
+	       net_address_equal(&s->flow.path.local, &address->local);
+}
+
+/* What every packet of a session says. What is said of the present is believed of packets only that are no older than any that
+ * has come. False: the session's user has closed it. */
+static bool take_header(struct dgram_session *s, const struct dgram_from *from)
+{
+	const struct wire_packet *p = from->packet;
+	const bool first = !(s->flags & DGRAM_HEARD), news = first || number_before(s->peer_stamp, p->stamp);
+
+	if (likely(news)) {
+		if (unlikely(s->flags & DGRAM_ACCEPTED && !is_from(s, from->address)))
+			move(s, from);
+		s->peer_stamp = p->stamp;
+		s->heard_ns = from->now_ns;
+		s->flags |= DGRAM_HEARD;
+	}
+	if (unlikely((p->wants || s->peer_wants) && (news || p->stamp == s->peer_stamp)))
+		credit_wanted(s, p->wants, from->now_ns);
+	if (number_before(s->tx_edge, p->edge)) {
+		s->tx_edge = p->edge;
+		s->sent_ns = from->now_ns; /* from now on it lapses */
+		s->flags &= (uint16_t)~DGRAM_ASKED;
+		if (s->tx_queued)
+			list_put(s, DGRAM_DUE);
+	}
+	return recovery_ack(s, from, news);
+}
+
+/* The session that a packet is of, by its number and token. */
+static struct dgram_session *find(struct dgram *d, const struct wire_packet *p)
+{
+	const uint32_t index = p->session & (DGRAM_SESSIONS_MAX - 1);
+	struct dgram_session *s = &d->all[index];
+
+	if (unlikely(index >= d->sessions_made || s->state == DGRAM_FREE || s->number != p->session)) {
+		d->counters.unknown++;
+		return NULL;
+	}
+	if (likely(p->token == s->token && s->state != DGRAM_OPENING))
+		return s;
+	/* One that is being opened is told so under its new token. */
+	if ((s->state == DGRAM_OPENING || s->state == DGRAM_REOPENING) && p->token == s->open_token &&
+	    (p->kind == WIRE_PACKET_COOKIE || p->kind == WIRE_PACKET_OPENED || p->kind == WIRE_PACKET_CLOSE))
+		return s;
+	d->counters.bad_tokens++;
+	return NULL;
+}
+
+static void take_other(struct dgram_session *s, const struct dgram_from *from)
+{
+	const bool opening = s->state != DGRAM_OPEN && from->packet->token == s->open_token;
+
+	switch (from->packet->kind) {
+	case WIRE_PACKET_COOKIE:
+		if (opening)
+			open_cookie(s, from);
+		break;
+	case WIRE_PACKET_OPENED:
+		if (opening)
+			open_opened(s, from);
+		break;
+	case WIRE_PACKET_CLOSE:
+		session_end(s, opening ? ECONNREFUSED : 0);
+		break;
+	case WIRE_PACKET_PING:
+		if (take_header(s, from))
+			output_urgent(s);
+		break;
+	case WIRE_PACKET_ACK:
+		take_header(s, from);
+		break;
+	default:
+		s->dgram->counters.bad_packets++;
+	}
+}
+
+static bool well_formed(const struct wire_packet *p, uint32_t bytes)
+{
+	return p->magic == WIRE_PACKET_MAGIC && p->version == WIRE_PACKET_VERSION && p->kind >= WIRE_PACKET_OPEN &&
+	       p->kind <= WIRE_PACKET_UNKNOWN &&
+	       (p->kind == WIRE_PACKET_DATA || p->kind == WIRE_PACKET_ACK ||
+		bytes <= sizeof(struct wire_packet_opened));
+}
+
+/* A packet that is of no session, or about none. */
+static void take_outside(struct dgram *d, const struct dgram_from *from)
+{
+	if (from->packet->kind == WIRE_PACKET_OPEN)
+		open_asked(d, from);
+	else if (from->packet->kind == WIRE_PACKET_UNKNOWN)
+		open_unknown(d, from);
+	else
+		open_stranger(d, from);
+}
+
+void dgram_receive(void *ctx, struct net *net, const struct net_udp_address *address, struct rte_mbuf *m, uint8_t tos)
+{
+	struct dgram *d = ctx;
+	struct dgram_session *s;
+	struct wire_packet p;
+	const struct dgram_from from = { address, &p, rte_pktmbuf_mtod(m, const uint8_t *) + sizeof(p),
+					 m->data_len - (uint32_t)sizeof(p), net_now_ns(net) };
+
+	d->counters.packets_in++;
+	if (unlikely(m->data_len < sizeof(p)))
+		goto bad;
+	memcpy(&p, rte_pktmbuf_mtod(m, const void *), sizeof(p));
+	if (unlikely(!well_formed(&p, from.bytes)))
+		goto bad;
+	s = p.kind == WIRE_PACKET_OPEN || p.kind == WIRE_PACKET_UNKNOWN ? NULL : find(d, &p);
+	if (unlikely(!s)) {
+		take_outside(d, &from);
+		rte_pktmbuf_free(m);
+		return;
+	}
+	if (unlikely((tos & ECN_CE) == ECN_CE)) {
+		d->counters.marked++;
+		s->flags |= DGRAM_MARKED;
+	}
+	if (likely(p.kind == WIRE_PACKET_DATA)) {
+		if (likely(take_header(s, &from)))
+			take_data(s, m, &from);
+		else
+			rte_pktmbuf_free(m);
+		return;
+	}
+	take_other(s, &from);
+	rte_pktmbuf_free(m);
+	return;
+bad:
+	d->counters.bad_packets++;
+	rte_pktmbuf_free(m);
+}

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the sessions over UDP share. */
+#ifndef RPC_DGRAM_INTERNAL_H
+#define RPC_DGRAM_INTERNAL_H
+
+#include <string.h>
+#include <sys/queue.h>
+
+#include "base/wheel.h"
+#include "net/net.h"
+#include "rpc/datagram.h"
+#include "rpc/dgram_congestion.h"
+#include "wire/packet.h"
+
+#define DGRAM_US UINT64_C(1000)
+#define DGRAM_MS UINT64_C(1000000)
+
+enum dgram_internal {
+	DGRAM_BODY_OFF =
+		192, /* of a body in its mbuf: NET_UDP_HEADERS and the packet's own before it, a multiple of 64 */
+	DGRAM_INDEX_BITS = 20,
+	DGRAM_SESSIONS_MAX = 1 << DGRAM_INDEX_BITS,
+	DGRAM_WINDOW_MAX = 1024,
+	DGRAM_ACK_EVERY = 16,	       /* packets, or half of the credit where that is less */
+	DGRAM_TURN_PACKETS = 32,       /* of a session, before others have their turn */
+	DGRAM_PACE_SLOTS = 1024,       /* of DGRAM_PACE_NS */
+	DGRAM_PACE_SHIFT = 10,	       /* ns */
+	DGRAM_COOKIE_SHIFT = 32,       /* a cookie's time slot: 4.3 s. It is good in its own and the next one. */
+	DGRAM_ANSWERS_A_SECOND = 1000, /* to packets of no session */
+	DGRAM_ANSWERS_BURST = 100,
+};
+_Static_assert(DGRAM_BODY_OFF >= NET_UDP_HEADERS + sizeof(struct wire_packet), "headers fit before a body");
+_Static_assert(DGRAM_BODY_OFF % 64 == 0, "headers are aligned");
+
+/* The private area of an mbuf that is to be sent. */
+struct dgram_priv {
+	struct rte_mbuf *next;		/* of the queue, before its first transmission */
+	struct rte_mbuf *newer, *older; /* of the packets in the network, by time of sending; or of the lost ones */
+	uint64_t sent_ns;		/* the last time */
+	uint32_t number;
+	uint16_t body_off; /* from buf_addr: headers are put before it, again for each transmission */
+	uint16_t body_len;
+	uint16_t flags; /* enum wire_packet_flags: FIRST, LAST */
+	uint8_t lost;
+	uint8_t transmissions; /* 2: or more */
+};
+_Static_assert(sizeof(struct dgram_priv) <= NET_PRIV_BYTES, "dgram_priv");
+
+static inline struct dgram_priv *dgram_priv(struct rte_mbuf *m)
+{
+	return rte_mbuf_to_priv(m);
+}
+
+/* Packets that came out of order. */
+struct dgram_reorder {
+	struct dgram_reorder *next; /* in the pool */
+	uint32_t highest;	    /* number */
+	uint32_t count;
+	uint64_t present[DGRAM_WINDOW_MAX / 64]; /* by number */
+	struct rte_mbuf *packets[];		 /* by number */
+};
+
+/* Packets that have been sent and not acknowledged, by number; NULL: acknowledged out of order. */
+struct dgram_window {
+	struct dgram_window *next; /* in the pool */
+	struct rte_mbuf *packets[];
+};
+
+struct dgram_chain {
+	struct rte_mbuf *first, *last;
+};
+
+enum dgram_state {
+	DGRAM_FREE,
+	DGRAM_OPENING,
+	DGRAM_OPEN,
+	DGRAM_REOPENING, /* of a client: what it knows of the session holds still; sends nothing but OPEN */
+};
+
+enum dgram_flags {
+	DGRAM_ACCEPTED = 1 << 0, /* by us: we are the server */
+	DGRAM_HEARD = 1 << 1,	 /* peer_stamp is set */
+	DGRAM_ACK_OWED = 1 << 2,
+	DGRAM_ACK_URGENT = 1 << 3,
+	DGRAM_MARKED = 1 << 4, /* a mark has come since the last acknowledgement */
+	DGRAM_ACTIVE = 1 << 5, /* has credit for more than one packet */
+	DGRAM_PING = 1 << 6,   /* one is due */
+	DGRAM_PROBED = 1 << 7, /* the tail was sent again; what comes next is a timeout */
+	DGRAM_ASKED = 1 << 8,  /* for credit, since there was some */
+	DGRAM_KNOWN = 1 << 9,  /* of a client: it was open */
+};
+
+/* Lists that a session may be in, each first in, first out. What is in one stays until it is taken, though the reason be gone. */
+enum dgram_list {
+	DGRAM_DUE,     /* has something to send */
+	DGRAM_ACKS,    /* owes an acknowledgement, at ack_ns */
+	DGRAM_ACTIVES, /* has credit for more than one packet */
+	DGRAM_WANTS,   /* wants more credit than there was */
+	DGRAM_WAITS,   /* gets no credit, because messages hold many mbufs */
+	DGRAM_WINDOWS, /* waits for a window to send from */
+	DGRAM_PACED,   /* in a slot of the pacer: not a list of its own */
+	DGRAM_LISTS,
+};
+
+struct dgram_queue {
+	struct dgram_session *first, *last;
+};
+
+struct dgram_session {
+	/* constant while it is open */
+	struct dgram *dgram;
+	void *user;
+	uint64_t token, peer_token;
+	uint32_t number, peer_number; /* index in the low DGRAM_INDEX_BITS, a generation above */
+	uint32_t payload;
+	uint8_t state;	/* enum dgram_state */
+	uint8_t listed; /* 1 << enum dgram_list */
+	uint16_t flags; /* enum dgram_flags */
+	/* receiving */
+	uint32_t rx_next;    /* the number expected */
+	uint32_t rx_edge;    /* granted */
+	uint32_t rx_limit;   /* what was granted ever: credit lapses */
+	uint32_t rx_charge;  /* of the endpoint's credits */
+	uint32_t rx_unacked; /* packets since the last acknowledgement */
+	uint32_t peer_stamp; /* the newest */
+	uint32_t peer_wants;
+	uint64_t heard_ns; /* when it came */
+	uint64_t data_ns;
+	uint64_t ack_ns; /* when an acknowledgement is due, if it is owed */
+	struct dgram_reorder *reorder;
+	/* the message that comes */
+	struct dgram_chain message;
+	uint32_t message_need; /* bytes; 0: none */
+	uint32_t message_have, message_mbufs;
+	uint16_t message_packet; /* bytes of a packet that does not end it */
+	uint16_t message_status; /* not WIRE_OK: it is dropped, but for its frame */
+	/* sending */
+	uint32_t tx_una, tx_next; /* the first number not acknowledged, the next one */
+	uint32_t tx_edge;
+	uint32_t tx_queued; /* not sent yet */
+	uint32_t tx_held;   /* sent and not acknowledged */
+	uint32_t tx_flying; /* of these, not known to be lost */
+	struct dgram_chain queue, flying, lost;
+	struct dgram_window *window;
+	uint64_t newest_ns; /* the packet sent last of those acknowledged (RFC 8985, RACK.xmit_ts), */
+	uint32_t newest_number, newest_rtt_ns;
+	uint32_t sacked_edge; /* the highest number acknowledged out of order, and one */
+	uint32_t srtt_ns, rttvar_ns;
+	uint64_t progress_ns, due_ns, pace_ns;
+	uint64_t sent_ns; /* data, or when credit came: lapses some time after */
+	uint8_t backoff;
+	uint8_t reordering;	  /* recoveries for which the path is taken to reorder */
+	struct wheel_timer timer; /* retransmission, probes, OPEN */
+	struct wheel_timer life;  /* lease, heartbeat */
+	struct dgram_congestion congestion;
+	struct net_udp_flow flow;
+	/* opening */
+	uint64_t client;     /* whose it is: wire_packet_open.client */
+	uint64_t open_token; /* of a session that we open: the token in its OPENs */
+	uint64_t cookie;
+	uint64_t opening_ns; /* since when */
+	uint32_t hash_next;
+	struct dgram_session *next[DGRAM_LISTS];
+};
+_Static_assert(sizeof(struct dgram_session) <= 640, "memory of an idle session");
+
+struct dgram {
+	struct dgram_options options;
+	struct net *net;
+	uint16_t port;
+	uint32_t window_mask;
+	uint32_t sessions, sessions_made; /* in use; ever used */
+	uint64_t random;		  /* how often a number was drawn */
+	struct dgram_session *all, *free_first, *free_last;
+	uint32_t *hash, hash_mask; /* index and one: accepted sessions by client, others by the peer's token */
+	struct dgram_window *windows;
+	struct dgram_reorder *reorders;
+	void *windows_memory, *reorders_memory;
+	struct dgram_queue lists[DGRAM_LISTS];
+	/* the pacer: a wheel of slots */
+	struct dgram_session *slots[DGRAM_PACE_SLOTS];
+	uint64_t slots_used[DGRAM_PACE_SLOTS / 64];
+	uint64_t pace_slot; /* all before it are empty */
+	uint32_t paced;
+	/* credit */
+	uint32_t actives, share, credits_out;
+	uint64_t lapse_ns;   /* when the actives are looked at next */
+	uint32_t held;	     /* mbufs of messages */
+	uint32_t held_whole; /* of these, of messages that their users have not taken */
+	struct dgram_session *favoured;
+	uint64_t favoured_ns;
+	struct wheel_timer favour_timer;
+	uint64_t answers_ns; /* the bucket of answers to strangers */
+	uint32_t answers;
+	struct dgram_counters counters;
+};
+
+static inline bool number_before(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0;
+}
+
+static inline uint32_t dgram_stamp(uint64_t now_ns)
+{
+	return (uint32_t)(now_ns / WIRE_STAMP_NS);
+}
+
+static inline uint64_t dgram_now(const struct dgram *d)
+{
+	return net_now_ns(d->net);
+}
+
+/* Lists. */
+static inline void list_put(struct dgram_session *s, enum dgram_list list)
+{
+	struct dgram_queue *q = &s->dgram->lists[list];
+
+	if (s->listed & 1 << list)
+		return;
+	s->listed |= (uint8_t)(1 << list);
+	s->next[list] = NULL;
+	if (q->last)
+		q->last->next[list] = s;
+	else
+		q->first = s;
+	q->last = s;
+}
+
+static inline struct dgram_session *list_take(struct dgram *d, enum dgram_list list)
+{
+	struct dgram_queue *q = &d->lists[list];
+	struct dgram_session *s = q->first;
+
+	if (!s)
+		return NULL;
+	q->first = s->next[list];
+	if (!q->first)
+		q->last = NULL;
+	s->listed &= (uint8_t) ~(1 << list);
+	return s;
+}
+
+/* Chains of mbufs by dgram_priv: of those in the network, and of the lost ones. */
+static inline void chain_append(struct dgram_chain *c, struct rte_mbuf *m)
+{
+	struct dgram_priv *p = dgram_priv(m);
+
+	p->older = c->last;
+	p->newer = NULL;
+	if (c->last)
+		dgram_priv(c->last)->newer = m;
+	else
+		c->first = m;
+	c->last = m;
+}
+
+static inline void chain_remove(struct dgram_chain *c, struct rte_mbuf *m)
+{
+	const struct dgram_priv *p = dgram_priv(m);
+
+	if (p->older)
+		dgram_priv(p->older)->newer = p->newer;
+	else
+		c->first = p->newer;
+	if (p->newer)
+		dgram_priv(p->newer)->older = p->older;
+	else
+		c->last = p->older;
+}
+
+/* dgram.c */
+uint64_t dgram_draw(struct dgram *d);
+struct dgram_session *session_make(struct dgram *d, const struct net_udp_address *address);
+/* Drops all it has; its place is free. */
+void session_free(struct dgram_session *s);
+/* The same, after its user was told. */
+void session_end(struct dgram_session *s, int reason);
+/* Drops what is queued and in flight, and what has come of a message; numbers begin anew. */
+void session_reset(struct dgram_session *s);
+/* By client, or by the peer's token. */
+void session_hash(struct dgram_session *s);
+void session_unhash(struct dgram_session *s);
+struct dgram_session *session_find(struct dgram *d, uint64_t key, bool accepted);
+void window_release(struct dgram_session *s);
+void reorder_release(struct dgram_session *s);
+
+/* dgram_open.c */
+struct dgram_from {
+	const struct net_udp_address *address;
+	const struct wire_packet *packet;
+	const uint8_t *body;
+	uint32_t bytes; /* of the body */
+	uint64_t now_ns;
+};
+void open_begin(struct dgram_session *s);
+void open_timer(struct dgram_session *s, uint64_t now_ns);
+void open_asked(struct dgram *d, const struct dgram_from *from);
+void open_cookie(struct dgram_session *s, const struct dgram_from *from);
+void open_opened(struct dgram_session *s, const struct dgram_from *from);
+void open_stranger(struct dgram *d, const struct dgram_from *from);
+void open_unknown(struct dgram *d, const struct dgram_from *from);
+/* Closes the peer's end. */
+void open_send_close(struct dgram_session *s);
+
+/* dgram_input.c */
+net_udp_receive dgram_receive;
+/* The packet behind those that have come: m's data is its body. False: s has ended. */
+bool message_take(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags);
+void message_drop(struct dgram_session *s);
+
+/* dgram_recovery.c: what a packet acknowledges; news: and says of the present. False: the session's user has closed it. */
+bool recovery_ack(struct dgram_session *s, const struct dgram_from *from, bool news);
+/* Of packets sent before what was acknowledged, those are lost that had time enough. */
+void recovery_detect(struct dgram_session *s, uint64_t now_ns);
+void recovery_arm(struct dgram_session *s, uint64_t now_ns, bool restart);
+void recovery_timer(struct wheel_timer *timer, uint64_t now_ns);
+void recovery_life(struct wheel_timer *timer, uint64_t now_ns);
+
+/* dgram_output.c */
+/* Sends what may be sent; false: the output queue is full. */
+bool output_session(struct dgram_session *s, uint64_t now_ns);
+bool output_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags, uint64_t now_ns);
+/* A packet without data. */
+bool output_bare(struct dgram_session *s, enum wire_packet_kind kind, uint16_t flags, uint64_t now_ns);
+void output_owe(struct dgram_session *s, uint64_t now_ns);
+static inline void output_urgent(struct dgram_session *s)
+{
+	s->flags |= DGRAM_ACK_URGENT | DGRAM_ACK_OWED;
+	list_put(s, DGRAM_DUE);
+}
+
+/* dgram_pace.c: calls a session back at a time, to within a slot. */
+void pace_at(struct dgram_session *s, uint64_t when_ns);
+void pace_turn(struct dgram *d, uint64_t now_ns);
+uint64_t pace_next_ns(const struct dgram *d);
+
+/* dgram_credit.c */
+/* Moves the edge as far as it may go. */
+void credit_update(struct dgram_session *s, uint64_t now_ns);
+/* The peer has told how many packets wait for credit. */
+void credit_wanted(struct dgram_session *s, uint16_t wants, uint64_t now_ns);
+/* Whether a packet is taken though messages hold as many mbufs as they may. */
+bool credit_admit(struct dgram_session *s, bool in_order, uint64_t now_ns);
+void credit_leave(struct dgram_session *s);
+void credit_turn(struct dgram *d, uint64_t now_ns);
+void credit_timer(struct wheel_timer *timer, uint64_t now_ns);
+/* Messages hold so many mbufs that only one more is let in, */
+static inline bool credit_tight(const struct dgram *d)
+{
+	return d->held > d->options.held_mbufs_max / 2;
+}
+/* and that one only when most of them are not waiting for their users. */
+static inline bool credit_may_favour(const struct dgram *d)
+{
+	return !d->favoured && d->held_whole <= d->options.held_mbufs_max / 4;
+}
+
+#endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How sessions are opened, resumed and refused. Nothing is kept of a stranger before it has shown, by a cookie, that it hears
+ * what is sent to its address; and it is never sent more than it has sent itself.
+ */
+#include <errno.h>
+
+#include "net/siphash.h"
+#include "rpc/dgram_internal.h"
+
+#define RETRY_FIRST_NS (2 * DGRAM_MS) /* then twice as long, up to RETRY_SHIFT_MAX times */
+enum { RETRY_SHIFT_MAX = 7 };
+
+/* ---- packets outside of sessions ---- */
+
+static uint64_t cookie_of(const struct dgram *d, const struct net_udp_address *address, uint64_t client, uint64_t slot)
+{
+	const uint64_t words[7] = { address->remote.halves[0],
+				    address->remote.halves[1],
+				    address->local.halves[0],
+				    address->local.halves[1],
+				    (uint64_t)address->remote_port << 16 | address->local_port,
+				    client,
+				    slot };
+	const uint64_t cookie = siphash(d->options.secret, words, 7);
+
+	return cookie ? cookie : 1; /* 0 is none */
+}
+
+/* Answers to strangers have a rate. */
+static bool may_answer(struct dgram *d, uint64_t now_ns)
+{
+	const uint64_t each_ns = 1000 * DGRAM_MS / DGRAM_ANSWERS_A_SECOND, come = (now_ns - d->answers_ns) / each_ns;
+
+	if (d->answers + come >= DGRAM_ANSWERS_BURST) {
+		d->answers = DGRAM_ANSWERS_BURST;
+		d->answers_ns = now_ns;
+	} else {
+		d->answers += (uint32_t)come;
+		d->answers_ns += come * each_ns;
+	}
+	if (d->answers == 0)
+		return false;
+	d->answers--;
+	return true;
+}
+
+/* A packet to an address with which there is no session. */
+static void send_to(struct dgram *d, const struct net_udp_address *address, const struct wire_packet *header,
+		    const void *body, uint16_t bytes)
+{
+	struct net_udp_flow flow;
+	struct rte_mbuf *m;
+
+	if (net_room(d->net) == 0 || net_udp_flow_init(d->net, &flow, address) < 0)
+		return;
+	m = net_alloc(d->net);
+	if (!m)
+		return;
+	m->data_off = DGRAM_BODY_OFF - sizeof(*header);
+	memcpy(rte_pktmbuf_append(m, sizeof(*header)), header, sizeof(*header));
+	if (bytes)
+		memcpy(rte_pktmbuf_append(m, bytes), body, bytes);
+	d->counters.packets_out++;
+	net_udp_flow_send(d->net, &flow, m, 0);
+}
+
+static struct wire_packet header_of(enum wire_packet_kind kind, uint32_t session, uint64_t token)
+{
+	return (struct wire_packet){ .magic = WIRE_PACKET_MAGIC,
+				     .version = WIRE_PACKET_VERSION,
+				     .kind = (uint8_t)kind,
+				     .session = session,
+				     .token = token };
+}
+
+/* ---- the client ---- */
+
+static void send_open(struct dgram_session *s, uint64_t now_ns)
+{
+	const struct wire_packet_open body = {
+		.client = s->client, .token = s->open_token, .cookie = s->cookie, .session = s->number, .edge = 2
+	};
+	const struct net_udp_address to = dgram_address(s);
+	struct wire_packet header = header_of(WIRE_PACKET_OPEN, 0, 0);
+
+	header.stamp = dgram_stamp(now_ns);
+	send_to(s->dgram, &to, &header, &body, sizeof(body));
+}
+
+static void try_open(struct dgram_session *s, uint64_t now_ns)
+{
+	const uint64_t wait = RETRY_FIRST_NS << RTE_MIN(s->backoff, (uint8_t)RETRY_SHIFT_MAX);
+
+	send_open(s, now_ns);
+	s->backoff++;
+	wheel_arm(net_wheel(s->dgram->net), &s->timer, now_ns + wait);
+}
+
+void open_begin(struct dgram_session *s)
+{
+	const uint64_t now_ns = dgram_now(s->dgram);
+
+	if (s->state == DGRAM_FREE) {
+		s->client = dgram_draw(s->dgram);
+		s->open_token = s->token;
+		s->state = DGRAM_OPENING;
+	} else {
+		s->open_token = dgram_draw(s->dgram); /* so that nothing of before passes for what comes after */
+		s->state = DGRAM_REOPENING;
+	}
+	s->cookie = 0;
+	s->backoff = 0;
+	s->opening_ns = now_ns;
+	wheel_cancel(net_wheel(s->dgram->net), &s->life);
+	try_open(s, now_ns);
+}
+
+void open_timer(struct dgram_session *s, uint64_t now_ns)
+{
+	const uint64_t since_ns = s->state == DGRAM_OPENING ? s->opening_ns : s->heard_ns;
+
+	if (now_ns - since_ns >= s->dgram->options.lease_ns) {
+		s->dgram->counters.expired++;
+		session_end(s, ETIMEDOUT);
+		return;
+	}
+	try_open(s, now_ns);
+}
+
+void open_cookie(struct dgram_session *s, const struct dgram_from *from)
+{
+	struct wire_packet_open body;
+
+	if (from->bytes != sizeof(body)) {
+		s->dgram->counters.bad_packets++;
+		return;
+	}
+	memcpy(&body, from->body, sizeof(body));
+	if (body.client != s->client || body.cookie == 0 || body.cookie == s->cookie)
+		return;
+	s->cookie = body.cookie;
+	send_open(s, from->now_ns);
+}
+
+void open_opened(struct dgram_session *s, const struct dgram_from *from)
+{
+	struct dgram *d = s->dgram;
+	struct wire_packet_opened body;
+	bool same;
+
+	if (from->bytes != sizeof(body)) {
+		d->counters.bad_packets++;
+		return;
+	}
+	memcpy(&body, from->body, sizeof(body));
+	if (body.client != s->client || body.session == 0)
+		return;
+	same = s->flags & DGRAM_KNOWN && body.token == s->peer_token && body.session == s->peer_number;
+	if (!same) {
+		if (s->flags & DGRAM_KNOWN) {
+			session_unhash(s);
+			session_reset(s);
+		}
+		s->peer_token = body.token;
+		s->peer_number = body.session;
+		s->tx_edge = s->tx_next;
+		session_hash(s);
+	}
+	if (number_before(s->tx_edge, from->packet->edge))
+		s->tx_edge = from->packet->edge;
+	s->token = s->open_token;
+	s->state = DGRAM_OPEN;
+	s->backoff = 0;
+	s->flags = (s->flags & (uint16_t)~DGRAM_HEARD) | DGRAM_KNOWN;
+	wheel_cancel(net_wheel(d->net), &s->timer);
+	wheel_arm(net_wheel(d->net), &s->life, from->now_ns + d->options.heartbeat_ns);
+	*(same ? &d->counters.resumed : &d->counters.opened) += 1;
+	if (same)
+		output_urgent(s); /* tells the server our edge */
+	if (s->tx_queued + s->tx_held) {
+		recovery_arm(s, from->now_ns, true);
+		list_put(s, DGRAM_DUE);
+	}
+	d->options.handler->connected(s->user, same, body.incarnation);
+}
+
+void open_unknown(struct dgram *d, const struct dgram_from *from)
+{
+	struct dgram_session *s = session_find(d, from->packet->token, false);
+
+	if (!s || s->peer_number != from->packet->session || s->state != DGRAM_OPEN) {
+		d->counters.unknown++;
+		return;
+	}
+	open_begin(s);
+}
+
+/* ---- the server ---- */
+
+static void send_opened(struct dgram_session *s, bool resumed, const struct dgram_from *from)
+{
+	struct dgram *d = s->dgram;
+	const struct wire_packet_opened body = { .client = s->client,
+						 .token = s->token,
+						 .session = s->number,
+						 .incarnation = d->options.incarnation,
+						 .lease_ms = (uint32_t)(d->options.lease_ns / DGRAM_MS),
+						 .resumed = resumed,
+						 .message_max = d->options.message_max };
+	struct wire_packet header = header_of(WIRE_PACKET_OPENED, s->peer_number, s->peer_token);
+
+	credit_update(s, from->now_ns);
+	header.number = s->tx_next;
+	header.ack = s->rx_next;
+	header.edge = s->rx_edge;
+	header.stamp = dgram_stamp(from->now_ns);
+	header.echo = from->packet->stamp;
+	send_to(d, from->address, &header, &body, sizeof(body));
+}
+
+static void refuse(struct dgram *d, const struct wire_packet_open *open, const struct dgram_from *from)
+{
+	const struct wire_packet header = header_of(WIRE_PACKET_CLOSE, open->session, open->token);
+
+	d->counters.refused++;
+	send_to(d, from->address, &header, NULL, 0);
+}
+
+static struct dgram_session *accept(struct dgram *d, const struct wire_packet_open *open, const struct dgram_from *from)
+{
+	struct dgram_session *s = session_make(d, from->address);
+
+	if (!s)
+		return NULL;
+	s->flags |= DGRAM_ACCEPTED;
+	s->client = open->client;
+	s->state = DGRAM_OPEN;
+	s->peer_token = open->token;
+	s->peer_number = open->session;
+	s->tx_edge = RTE_MIN(open->edge, d->options.window_max);
+	session_hash(s);
+	wheel_arm(net_wheel(d->net), &s->life, from->now_ns + d->options.lease_ns);
+	if (!d->options.handler->opened(d->options.ctx, s, &s->user)) {
+		session_free(s);
+		return NULL;
+	}
+	d->counters.opened++;
+	return s;
+}
+
+/* Its client asks for a session that is there: after a silence, or because our answer was lost. */
+static bool resume(struct dgram_session *s, const struct wire_packet_open *open, const struct dgram_from *from)
+{
+	struct net_udp_flow flow;
+
+	if (net_udp_flow_init(s->dgram->net, &flow, from->address) < 0)
+		return false;
+	s->flow = flow;
+	s->dgram->counters.resumed += open->token != s->peer_token;
+	s->peer_token = open->token;
+	s->peer_number = open->session;
+	s->heard_ns = from->now_ns;
+	s->flags &= (uint16_t)~DGRAM_HEARD;
+	return true;
+}
+
+void open_asked(struct dgram *d, const struct dgram_from *from)
+{
+	struct wire_packet_open open;
+	struct wire_packet header;
+	struct dgram_session *s;
+	uint64_t slot = from->now_ns >> DGRAM_COOKIE_SHIFT;
+	bool resumed;
+
+	if (from->bytes != sizeof(open) || !d->options.accepts) {
+		d->counters.bad_packets++;
+		return;
+	}
+	memcpy(&open, from->body, sizeof(open));
+	if (open.cookie == 0 || (open.cookie != cookie_of(d, from->address, open.client, slot) &&
+				 open.cookie != cookie_of(d, from->address, open.client, slot - 1))) {
+		d->counters.bad_cookies += open.cookie != 0;
+		open.cookie = cookie_of(d, from->address, open.client, slot);
+		header = header_of(WIRE_PACKET_COOKIE, open.session, open.token);
+		header.echo = from->packet->stamp;
+		send_to(d, from->address, &header, &open, sizeof(open));
+		return;
+	}
+	s = session_find(d, open.client, true);
+	resumed = s;
+	if (s ? !resume(s, &open, from) : !(s = accept(d, &open, from))) {
+		refuse(d, &open, from);
+		return;
+	}
+	send_opened(s, resumed, from);
+}
+
+/* A packet of no session that we have: its sender may be a client of ours from before we were started anew. */
+void open_stranger(struct dgram *d, const struct dgram_from *from)
+{
+	const struct wire_packet *p = from->packet;
+	const struct wire_packet header = header_of(WIRE_PACKET_UNKNOWN, p->session, p->token);
+
+	if (d->options.accepts && p->kind >= WIRE_PACKET_DATA && p->kind <= WIRE_PACKET_PING &&
+	    may_answer(d, from->now_ns))
+		send_to(d, from->address, &header, NULL, 0);
+}
+
+void open_send_close(struct dgram_session *s)
+{
+	const struct wire_packet header = header_of(WIRE_PACKET_CLOSE, s->peer_number, s->peer_token);
+	const struct net_udp_address to = dgram_address(s);
+
+	if (s->flags & (DGRAM_ACCEPTED | DGRAM_KNOWN))
+		send_to(s->dgram, &to, &header, NULL, 0);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Requests over sessions of datagrams, which bring whole messages in order. */
+#include "rpc/internal.h"
+
+#include "base/crc32.h"
+
+/* A message that waits for its turn, in the private area of its first mbuf. */
+struct message {
+	struct rte_mbuf *next;
+	uint64_t arrived_ns;
+	uint8_t status; /* enum wire_status, as dgram_handler's received says */
+};
+
+static struct message *message_of(struct rte_mbuf *m)
+{
+	return rte_mbuf_to_priv(m);
+}
+
+static struct rte_mbuf *pop(struct rpc_session *s)
+{
+	struct rte_mbuf *m = s->head;
+
+	s->head = message_of(m)->next;
+	return m;
+}
+
+/* Returns how many mbufs a message had. */
+static uint32_t message_free(struct rte_mbuf *m)
+{
+	uint32_t mbufs = 0;
+
+	for (struct rte_mbuf *next; m; m = next, mbufs++) {
+		next = m->next;
+		m->next = NULL;
+		rte_pktmbuf_free(m);
+	}
+	return mbufs;
+}
+
+/* CRC of the frame in which the message's checksum field counts as zero; it is set to that. */
+static uint32_t checksum(struct rte_mbuf *m)
+{
+	uint8_t *at = rte_pktmbuf_mtod(m, uint8_t *);
+	uint32_t crc;
+
+	memset(at + offsetof(struct wire_frame, checksum), 0, sizeof(uint32_t));
+	crc = crc32(at, m->data_len);
+	for (m = m->next; m; m = m->next)
+		crc = crc32_combine(crc, crc32(rte_pktmbuf_mtod(m, const void *), m->data_len), m->data_len);
+	return crc;
+}
+
+/* The request is answered without being executed. A damaged one ends nothing: whose it was, the session has seen to. */
+static void refuse(struct rpc_work *w, enum wire_status status, const char *why)
+{
+	rpc_reply_fail(&w->request, status, "%s", why);
+	w->reply_due = 1;
+}
+
+static void check(struct rpc_work *w, struct rte_mbuf *m)
+{
+	struct rpc_server *server = w->server;
+	struct rpc_request *r = &w->request;
+	const uint8_t status = message_of(m)->status;
+
+	if (status == WIRE_BUSY) {
+		server->counters.no_buffers++;
+		refuse(w, WIRE_BUSY, "the node has no buffers left for requests: retry, with smaller ones");
+	} else if (status != WIRE_OK) {
+		refuse(w, WIRE_OVER_LIMIT, "the request is larger than this node takes: cut it");
+	} else if (checksum(m) != r->frame.checksum) {
+		server->counters.bad_checksums++;
+		refuse(w, WIRE_BAD_CHECKSUM, "the frame's checksum does not match its bytes");
+	} else if (r->frame.opcode == WIRE_REPLY) {
+		server->counters.bad_frames++;
+		refuse(w, WIRE_BAD_FRAME, "a reply was sent to a server");
+	}
+}
+
+static void make_ready(struct rpc_session *s)
+{
+	s->state = SESSION_READY;
+	work_ready(&s->work);
+}
+
+/* Begins with the first message, where there is one. */
+static void start(struct rpc_session *s)
+{
+	struct rpc_work *w = &s->work;
+	struct rpc_request *r = &w->request;
+	struct rte_mbuf *m = s->head;
+
+	if (!m) {
+		s->state = SESSION_IDLE;
+		return;
+	}
+	memcpy(&r->frame, rte_pktmbuf_mtod(m, const void *), sizeof(r->frame));
+	r->begun = false;
+	r->payload = (struct rpc_cursor){ m, sizeof(r->frame) };
+	r->deadline_ns =
+		r->frame.deadline_us ? message_of(m)->arrived_ns + r->frame.deadline_us * UINT64_C(1000) : UINT64_MAX;
+	w->hopeless = 0;
+	w->starved_ns = 0;
+	w->reply_due = 0;
+	check(w, m);
+	if ((uint64_t)dgram_queued(w->session) * dgram_payload(w->session) <= w->server->options.send_queue_bytes)
+		make_ready(s);
+	else
+		s->state = SESSION_BLOCKED; /* until its peer has read earlier replies */
+}
+
+void rpc_session_next(struct rpc_session *s)
+{
+	const uint32_t mbufs = message_free(pop(s));
+
+	dgram_taken(s->work.session, mbufs);
+	start(s);
+}
+
+void rpc_session_free(struct rpc_session *s)
+{
+	struct rpc_server *server = s->work.server;
+
+	work_end(&s->work);
+	while (s->head)
+		message_free(pop(s));
+	s->state = SESSION_FREE;
+	s->work.next = server->free_sessions;
+	server->free_sessions = &s->work;
+}
+
+static bool session_opened(void *ctx, struct dgram_session *session, void **user)
+{
+	struct rpc_server *server = ctx;
+	struct rpc_session *s = session_of(server->free_sessions);
+
+	if (!s) {
+		server->counters.no_stream++;
+		return false;
+	}
+	server->free_sessions = s->work.next;
+	*s = (struct rpc_session){ .work = { .server = server, .session = session, .is_session = 1 },
+				   .state = SESSION_IDLE };
+	*user = s;
+	return true;
+}
+
+static void session_received(void *user, struct rte_mbuf *m, uint32_t bytes, enum wire_status status)
+{
+	struct rpc_session *s = user;
+	struct net *net = s->work.server->options.net;
+
+	*message_of(m) = (struct message){ .arrived_ns = net_now_ns(net), .status = (uint8_t)status };
+	if (s->head) {
+		message_of(s->tail)->next = m;
+		s->tail = m;
+		return;
+	}
+	s->head = s->tail = m;
+	start(s);
+}
+
+static void session_acknowledged(void *user)
+{
+	struct rpc_session *s = user;
+	const struct rpc_work *w = &s->work;
+
+	if (s->state == SESSION_BLOCKED &&
+	    (uint64_t)dgram_queued(w->session) * dgram_payload(w->session) <= w->server->options.send_queue_bytes / 2)
+		make_ready(s);
+}
+
+static void session_closed(void *user, int reason)
+{
+	struct rpc_session *s = user;
+
+	s->work.session = NULL;
+	if (s->state == SESSION_READY)
+		return; /* in the ready list: rpc_run finishes the request if it was begun, and frees the session */
+	rpc_session_free(s);
+}
+
+void rpc_session_give_up(struct rpc_session *s)
+{
+	dgram_close(s->work.session);
+	session_closed(s, 0);
+}
+
+const struct dgram_handler rpc_session_handler = {
+	.opened = session_opened,
+	.received = session_received,
+	.acknowledged = session_acknowledged,
+	.closed = session_closed,
+};

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Requests over TCP: a stream's bytes are cut into frames. */
+#include "rpc/internal.h"
+
+#include "base/crc32.h"
+
+enum { GOODBYE_MS = 1000 }; /* how long a stream that was answered an error may take to close */
+
+void stream_free(struct rpc_stream *s)
+{
+	struct rpc_server *server = s->work.server;
+
+	wheel_cancel(net_wheel(server->options.net), &s->timer);
+	budget_leave(s);
+	work_end(&s->work);
+	server->held_mbufs -= s->mbufs;
+	while (s->head) {
+		struct rte_mbuf *next = s->head->next;
+
+		s->head->next = NULL;
+		rte_pktmbuf_free(s->head);
+		s->head = next;
+	}
+	s->state = STREAM_FREE;
+	s->work.next = server->free_streams;
+	server->free_streams = &s->work;
+	budget_resume(server);
+}
+
+static void make_ready(struct rpc_stream *s)
+{
+	s->state = STREAM_READY;
+	work_ready(&s->work);
+}
+
+static void append(struct rpc_stream *s, struct rte_mbuf *m)
+{
+	struct rte_mbuf *tail = s->tail;
+	const uint16_t bytes = m->data_len;
+
+	s->have += bytes;
+	/* Small pieces are put together: what a peer makes us hold is at most about twice what it sent. */
+	if (tail && bytes <= 512 && rte_pktmbuf_tailroom(tail) >= bytes && s->crc_at != tail) {
+		memcpy(rte_pktmbuf_mtod_offset(tail, char *, tail->data_len), rte_pktmbuf_mtod(m, void *), bytes);
+		tail->data_len += bytes;
+		rte_pktmbuf_free(m);
+		return;
+	}
+	m->next = NULL;
+	if (tail)
+		tail->next = m;
+	else
+		s->head = m;
+	s->tail = m;
+	s->mbufs++;
+	s->work.server->held_mbufs++;
+}
+
+static void pop(struct rpc_stream *s)
+{
+	struct rte_mbuf *m = s->head;
+
+	s->head = m->next;
+	if (!s->head)
+		s->tail = NULL;
+	m->next = NULL;
+	s->mbufs--;
+	s->work.server->held_mbufs--;
+	rte_pktmbuf_free(m);
+}
+
+/* Takes n bytes off the front. */
+static void consume(struct rpc_stream *s, uint32_t n)
+{
+	s->have -= n;
+	while (n) {
+		const uint32_t part = RTE_MIN(n, (uint32_t)s->head->data_len);
+
+		s->head->data_off += part;
+		s->head->data_len -= part;
+		n -= part;
+		if (s->head->data_len == 0)
+			pop(s);
+	}
+	while (s->head && s->head->data_len == 0)
+		pop(s);
+}
+
+/* Takes off n bytes that are done with; their part of TCP's window goes back even where the budget has not opened it yet. */
+static void take_off(struct rpc_stream *s, uint32_t n)
+{
+	if (s->granted < n) {
+		tcp_consumed(s->work.conn, n - s->granted);
+		s->granted = n;
+	}
+	consume(s, n);
+	s->granted -= n;
+}
+
+/* Answers that the stream is out of step or too greedy, and waits a moment for the peer to close. */
+static void refuse(struct rpc_stream *s, enum wire_status status, const char *why)
+{
+	rpc_reply_fail(&s->work.request, status, "%s", why);
+	reply_send(&s->work);
+	if (s->have > s->granted)
+		tcp_consumed(s->work.conn, s->have - s->granted);
+	consume(s, s->have);
+	s->granted = 0;
+	s->state = STREAM_DRAINING;
+	budget_leave(s);
+	budget_resume(s->work.server);
+	wheel_arm(net_wheel(s->work.server->options.net), &s->timer,
+		  net_now_ns(s->work.server->options.net) + GOODBYE_MS * UINT64_C(1000000));
+}
+
+/* The header's part of the checksum; a small request, which lies in one mbuf with its header, is done in one go. */
+static void begin_checksum(struct rpc_stream *s)
+{
+	const struct wire_frame *frame = &s->work.request.frame;
+	uint8_t *at = rte_pktmbuf_mtod(s->head, uint8_t *);
+
+	s->crc_at = NULL;
+	if (s->head->data_len >= sizeof(*frame) + frame->payload_bytes) {
+		memset(at + offsetof(struct wire_frame, checksum), 0, sizeof(frame->checksum));
+		s->crc = crc32(at, sizeof(*frame) + frame->payload_bytes);
+		s->crc_done = frame->payload_bytes;
+	} else {
+		s->crc = wire_frame_crc(frame);
+		s->crc_done = 0;
+	}
+}
+
+static bool over_budget(const struct rpc_stream *s)
+{
+	const struct rpc_server *server = s->work.server;
+
+	return server->held_mbufs > server->options.held_mbufs_max && server->favoured != s;
+}
+
+static void refuse_greedy(struct rpc_stream *s)
+{
+	s->work.server->counters.no_buffers++;
+	refuse(s, WIRE_BUSY, "the node has no buffers left for requests: retry, with smaller ones");
+}
+
+/* Adds to the payload's checksum what has come of it. The payload starts behind the header, at the chain's front. */
+static void checksum(struct rpc_stream *s)
+{
+	const uint32_t bytes = s->work.request.frame.payload_bytes;
+	struct rte_mbuf *m = s->crc_at ? s->crc_at->next : s->head;
+
+	/* Only whole mbufs, so that each is looked at once; the last one counts as far as the payload reaches. */
+	while (m && s->crc_done < bytes) {
+		const uint32_t left = bytes - s->crc_done, part = RTE_MIN(left, (uint32_t)m->data_len);
+
+		if (!m->next && part < left && rte_pktmbuf_tailroom(m) >= 64)
+			return; /* may still grow */
+		s->crc = crc32_combine(s->crc, crc32(rte_pktmbuf_mtod(m, const void *), part), part);
+		s->crc_done += part;
+		s->crc_at = m;
+		m = m->next;
+	}
+}
+
+/* The header is there: checks it, and takes it off the chain. */
+static bool begin_request(struct rpc_stream *s)
+{
+	struct rpc_server *server = s->work.server;
+	struct rpc_request *r = &s->work.request;
+	struct rpc_cursor at = { s->head, 0 };
+	const char *why;
+
+	rpc_cursor_copy(&at, &r->frame, sizeof(r->frame));
+	if (wire_frame_check(&r->frame, &why) != WIRE_OK || r->frame.opcode == WIRE_REPLY) {
+		server->counters.bad_frames++;
+		refuse(s, WIRE_BAD_FRAME, why ? why : "a reply was sent to a server");
+		return false;
+	}
+	begin_checksum(s);
+	take_off(s, sizeof(r->frame));
+	s->state = STREAM_PAYLOAD;
+	r->deadline_ns = r->frame.deadline_us ? net_now_ns(server->options.net) + r->frame.deadline_us * UINT64_C(1000)
+					      : UINT64_MAX;
+	return true;
+}
+
+/* The peer may not read for long: no other stream waits for it. */
+static void block(struct rpc_stream *s)
+{
+	s->state = STREAM_BLOCKED;
+	budget_resume(s->work.server);
+}
+
+/* As far as the bytes reach: header, payload, and when both are whole, the ready list. */
+static void parse_bytes(struct rpc_stream *s)
+{
+	struct rpc_server *server = s->work.server;
+	struct rpc_request *r = &s->work.request;
+
+	if (s->state == STREAM_HEADER) {
+		if (s->have < sizeof(struct wire_frame)) {
+			budget_grant(s, sizeof(struct wire_frame));
+			return;
+		}
+		if (!begin_request(s))
+			return;
+	}
+	budget_grant(s, r->frame.payload_bytes);
+	if (s->have < r->frame.payload_bytes) {
+		checksum(s);
+		return;
+	}
+	wheel_cancel(net_wheel(server->options.net), &s->timer);
+	budget_leave(s);
+	checksum(s);
+	if (s->crc != r->frame.checksum) {
+		server->counters.bad_checksums++;
+		refuse(s, WIRE_BAD_CHECKSUM, "the frame's checksum does not match its bytes: the stream is closed");
+		return;
+	}
+	r->begun = false;
+	s->work.hopeless = 0;
+	s->work.starved_ns = 0;
+	r->payload = (struct rpc_cursor){ s->head, 0 };
+	if (tcp_queued(s->work.conn) <= server->options.send_queue_bytes)
+		make_ready(s);
+	else if (over_budget(s))
+		refuse_greedy(s); /* it would keep what it holds until its peer reads */
+	else
+		block(s);
+}
+
+static void parse(struct rpc_stream *s)
+{
+	struct net *net = s->work.server->options.net;
+
+	parse_bytes(s);
+	/* A request that came only in part must be whole soon. */
+	if ((s->state == STREAM_PAYLOAD || (s->state == STREAM_HEADER && s->have)) && !s->waiting &&
+	    !wheel_armed(&s->timer))
+		wheel_arm(net_wheel(net), &s->timer, net_now_ns(net) + s->work.server->options.stall_ns);
+}
+
+static void stream_timer(struct wheel_timer *timer, uint64_t now_ns)
+{
+	struct rpc_stream *s = (struct rpc_stream *)((char *)timer - offsetof(struct rpc_stream, timer));
+
+	if (s->state != STREAM_DRAINING)
+		s->work.server->counters.stalled++;
+	tcp_abort(s->work.conn);
+}
+
+static bool stream_opened(void *ctx, struct tcp_conn *conn, void **user)
+{
+	struct rpc_server *server = ctx;
+	struct rpc_stream *s = stream_of(server->free_streams);
+
+	if (!s) {
+		server->counters.no_stream++;
+		return false;
+	}
+	server->free_streams = s->work.next;
+	*s = (struct rpc_stream){ .work = { .server = server, .conn = conn },
+				  .state = STREAM_HEADER,
+				  .timer.fire = stream_timer };
+	*user = s;
+	return true;
+}
+
+static void stream_received(void *user, struct rte_mbuf *payload)
+{
+	struct rpc_stream *s = user;
+	bool over;
+
+	if (s->state == STREAM_DRAINING) {
+		tcp_consumed(s->work.conn, payload->data_len);
+		rte_pktmbuf_free(payload);
+		return;
+	}
+	append(s, payload);
+	over = over_budget(s);
+	if (s->state == STREAM_HEADER || s->state == STREAM_PAYLOAD)
+		parse(s);
+	/* A request that is whole takes no more, and gives back soon what it has. */
+	if (over && s->state == STREAM_PAYLOAD)
+		refuse_greedy(s);
+}
+
+static void stream_acknowledged(void *user)
+{
+	struct rpc_stream *s = user;
+
+	if (s->state == STREAM_BLOCKED && tcp_queued(s->work.conn) <= s->work.server->options.send_queue_bytes / 2)
+		make_ready(s);
+}
+
+static void stream_finished(void *user)
+{
+	struct rpc_stream *s = user;
+
+	/* What it asked is still answered; then both sides are done. */
+	s->peer_finished = 1;
+	if (s->state != STREAM_READY && s->state != STREAM_BLOCKED)
+		tcp_close(s->work.conn);
+}
+
+static void stream_closed(void *user, int reason)
+{
+	struct rpc_stream *s = user;
+
+	s->work.conn = NULL;
+	if (s->state == STREAM_READY)
+		return; /* in the ready list: rpc_run finishes the request if it was begun, and frees the stream */
+	stream_free(s);
+}
+
+const struct tcp_handler stream_handler = {
+	.opened = stream_opened,
+	.received = stream_received,
+	.acknowledged = stream_acknowledged,
+	.finished = stream_finished,
+	.closed = stream_closed,
+};
+
+void stream_next(struct rpc_stream *s)
+{
+	take_off(s, s->work.request.frame.payload_bytes);
+	s->state = STREAM_HEADER;
+	budget_resume(s->work.server);
+	if (s->have)
+		parse(s);
+	if (s->peer_finished && s->state != STREAM_READY && s->state != STREAM_BLOCKED)
+		tcp_close(s->work.conn);
+}
