@@ -197,7 +197,7 @@ static bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
 	if (p->now_ns >= p->link_ns)
 		poller_link(p);
 	if (work)
-		p->busy_ns = p->now_ns;
+		atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
 	return work;
 }
 
@@ -219,6 +219,7 @@ void poller_catch_up(struct poller *p)
 static void drive(struct poller *p, const struct star_cluster *cluster, const struct keeper *io, uint64_t until_ns)
 {
 	const bool polls = io && cluster->polling;
+	const bool waits = io && !TAILQ_EMPTY(&((const struct io *)io)->running);
 	unsigned empty = EMPTY_POLLS - 1; /* the first look may find the inbox full */
 
 	while (!p->done) {
@@ -233,8 +234,8 @@ static void drive(struct poller *p, const struct star_cluster *cluster, const st
 		p->now_ns = clock_ns();
 		if (turn(p, frames, n))
 			continue;
-		if ((p->now_ns - p->busy_ns >= SPIN_NS && !polls) || p->now_ns >= until_ns ||
-		    atomic_load_explicit(&p->wanted, memory_order_relaxed) ||
+		if ((p->now_ns - p->busy_ns >= (io && !waits ? SPIN_NS : SPIN_WAITING_NS) && !polls) ||
+		    p->now_ns >= until_ns || atomic_load_explicit(&p->wanted, memory_order_relaxed) ||
 		    (io && atomic_load_explicit(&io->signalled, memory_order_relaxed)) ||
 		    atomic_load_explicit(&cluster->closing, memory_order_relaxed))
 			return;
@@ -292,7 +293,7 @@ static void doze(struct poller *p, struct call *call)
 		rte_pause();
 	}
 	now = clock_ns();
-	ns = doze_ns(now - call->start_ns);
+	ns = doze_ns(now - atomic_load_explicit(&p->busy_ns, memory_order_relaxed));
 	if (call->deadline_ns > now && call->deadline_ns - now < ns)
 		ns = call->deadline_ns - now;
 	enlist(p, &sleeper);

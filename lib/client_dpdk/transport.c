@@ -102,7 +102,7 @@ static void submit(struct call *call, struct keeper *self)
 		poller_drain(p);
 		call_start(p, call);
 		poller_flush(p);
-		p->busy_ns = p->now_ns;
+		atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
 		if (self) {
 			call->driven = true;
 			return;

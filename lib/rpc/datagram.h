@@ -86,9 +86,11 @@ struct dgram_options {
 	uint32_t window_max; /* packets of a session in flight, each way; a power of two, at most 1024 */
 	uint32_t
 		credits; /* packets that all sessions together may be allowed to send us: of the size of the receive ring */
-	uint32_t held_mbufs_max; /* that messages which are not taken yet, or not whole, may occupy together */
-	uint32_t message_max;	 /* bytes */
-	uint64_t rto_min_ns;	 /* 50 us with polling */
+	uint32_t
+		held_mbufs_max; /* that messages which are not taken yet, or not whole, may occupy together; for a while
+				  * twice as many when one of them must be finished first */
+	uint32_t message_max;	/* bytes */
+	uint64_t rto_min_ns;	/* 50 us with polling */
 	uint64_t rto_max_ns;
 	uint64_t lease_ns;	  /* 10 s: a session that is silent for so long ends */
 	uint64_t heartbeat_ns;	  /* of a client: after so much silence it asks; it gives up after lease_ns. 1 s */

@@ -14,7 +14,9 @@
 /* DCTCP's g. */
 #define MARKS_GAIN (1.0f / 16)
 #define LOST_SHARE 32 /* one of so many is no congestion; nor are two */
-#define PACE 0.8f     /* gaps are a little shorter than the window asks for: it is acknowledgements that hold back */
+#define PACE_ALL \
+	16.0f /* smaller windows are told apart by gaps; of larger ones these are shorter: acknowledgements hold back */
+#define PACE 0.8f
 
 void congestion_init(struct dgram_congestion *c)
 {
@@ -41,11 +43,11 @@ static void set(struct dgram_congestion *c, const struct congestion_limits *limi
 	const float most = (float)limits->window_max;
 
 	c->window = fminf(fmaxf(window, CONGESTION_MIN), most);
-	c->packets = c->window < 1 ? 1 : (uint32_t)c->window;
+	c->packets = (uint32_t)ceilf(c->window);
 	c->max = c->window >= most && c->round_end == 0;
-	c->gap_ns = c->window >= most || c->starting ? 0 : (uint32_t)fminf(PACE * (float)srtt_ns / c->window, 1e9f);
-	if (c->window < 1)
-		c->gap_ns = (uint32_t)fminf((float)srtt_ns / c->window, 1e9f);
+	c->gap_ns = c->window >= most || c->starting
+			    ? 0
+			    : (uint32_t)fminf((c->window < PACE_ALL ? 1 : PACE) * (float)srtt_ns / c->window, 1e9f);
 }
 
 static void decrease(struct dgram_congestion *c, const struct congestion_limits *limits, float by, uint64_t now_ns,

@@ -9,8 +9,11 @@
  *
  * - The mbufs that messages hold until they are whole and taken. From half of held_mbufs_max on, the edge moves for one favoured
  *   session only, until its message is whole, or nothing of it has come for a while; the others wait in the order in which they
- *   came. The favoured one always finds room: no message is begun that needs more than the other half.
+ *   came, and all do while a quarter is held by messages that are whole and not taken. The favoured one always finds room: no
+ *   message is begun that needs more than half. Twice held_mbufs_max is the most that is ever held.
  */
+#include <errno.h>
+
 #include "rpc/dgram_internal.h"
 
 #define FAVOUR_NS (200 * DGRAM_MS)
@@ -31,6 +34,19 @@ static void charge(struct dgram_session *s, uint32_t credit)
 	s->dgram->credits_out += s->rx_charge;
 }
 
+static void watch_favoured(struct dgram *d, uint64_t now_ns)
+{
+	if (!wheel_armed(&d->favour_timer))
+		wheel_arm(net_wheel(d->net), &d->favour_timer, now_ns + FAVOUR_NS);
+}
+
+static void favour(struct dgram_session *s, uint64_t now_ns)
+{
+	s->dgram->favoured = s;
+	s->dgram->favoured_ns = now_ns;
+	watch_favoured(s->dgram, now_ns);
+}
+
 /* False: others are before it. */
 static bool may_grow(struct dgram_session *s, uint64_t now_ns)
 {
@@ -38,16 +54,21 @@ static bool may_grow(struct dgram_session *s, uint64_t now_ns)
 
 	if (likely(!credit_tight(d)))
 		return true;
-	if (!d->favoured && (s->message_need || s->peer_wants)) {
-		d->favoured = s;
-		d->favoured_ns = now_ns;
-	}
+	if (credit_may_favour(d) && (s->message_need || s->peer_wants))
+		favour(s, now_ns);
 	if (d->favoured == s)
 		return true;
 	list_put(s, DGRAM_WAITS);
-	if (!wheel_armed(&d->favour_timer))
-		wheel_arm(net_wheel(d->net), &d->favour_timer, now_ns + FAVOUR_NS);
+	watch_favoured(d, now_ns);
 	return false;
+}
+
+bool credit_admit(struct dgram_session *s, bool in_order, uint64_t now_ns)
+{
+	if (!in_order || !credit_may_favour(s->dgram))
+		return false;
+	favour(s, now_ns);
+	return true;
 }
 
 void credit_update(struct dgram_session *s, uint64_t now_ns)
@@ -152,7 +173,7 @@ static void serve(struct dgram *d, enum dgram_list list, uint64_t now_ns)
 
 static bool waits_end(const struct dgram *d)
 {
-	return d->lists[DGRAM_WAITS].first && (!credit_tight(d) || !d->favoured);
+	return d->lists[DGRAM_WAITS].first && (!credit_tight(d) || credit_may_favour(d));
 }
 
 void credit_turn(struct dgram *d, uint64_t now_ns)
@@ -165,15 +186,23 @@ void credit_turn(struct dgram *d, uint64_t now_ns)
 		serve(d, DGRAM_WANTS, now_ns);
 }
 
-/* Looks, as long as sessions wait, whether the one that they wait for goes on. */
+/* Looks whether the session that others wait for goes on. When it does not, and such as it hold too much already, it ends: else
+ * peers that begin messages and never end them would take all mbufs one after the other. */
 void credit_timer(struct wheel_timer *timer, uint64_t now_ns)
 {
 	struct dgram *d = (struct dgram *)((char *)timer - offsetof(struct dgram, favour_timer));
+	struct dgram_session *s = d->favoured;
 
 	net_turn(d->net, now_ns);
-	if (d->favoured && now_ns - d->favoured_ns >= FAVOUR_NS)
+	if (s && now_ns - d->favoured_ns >= FAVOUR_NS) {
 		d->favoured = NULL;
+		if (d->held > d->options.held_mbufs_max + d->options.held_mbufs_max / 2) {
+			d->counters.expired++;
+			open_send_close(s);
+			session_end(s, ETIMEDOUT);
+		}
+	}
 	credit_turn(d, now_ns);
-	if (d->lists[DGRAM_WAITS].first && !wheel_armed(timer))
-		wheel_arm(net_wheel(d->net), timer, now_ns + FAVOUR_NS);
+	if (d->favoured || d->lists[DGRAM_WAITS].first)
+		watch_favoured(d, now_ns);
 }

@@ -60,6 +60,7 @@ static void deliver(struct dgram_session *s)
 	struct rte_mbuf *first = s->message.first;
 	const uint32_t bytes = s->message_status == WIRE_OK ? s->message_have : (uint32_t)sizeof(struct wire_frame);
 
+	d->held_whole += s->message_mbufs;
 	s->message = (struct dgram_chain){ NULL, NULL };
 	s->message_need = s->message_have = s->message_mbufs = 0;
 	if (unlikely(d->favoured == s))
@@ -191,7 +192,8 @@ static void take_data(struct dgram_session *s, struct rte_mbuf *m, const struct 
 		output_urgent(s);
 		return;
 	}
-	if (unlikely(d->held >= d->options.held_mbufs_max && d->favoured != s)) {
+	if (unlikely(d->held >= d->options.held_mbufs_max && d->favoured != s) &&
+	    !credit_admit(s, ahead == 0, from->now_ns)) {
 		d->counters.crowded++;
 		rte_pktmbuf_free(m);
 		return;

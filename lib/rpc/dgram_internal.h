@@ -184,8 +184,9 @@ struct dgram {
 	uint32_t paced;
 	/* credit */
 	uint32_t actives, share, credits_out;
-	uint64_t lapse_ns; /* when the actives are looked at next */
-	uint32_t held;	   /* mbufs of messages */
+	uint64_t lapse_ns;   /* when the actives are looked at next */
+	uint32_t held;	     /* mbufs of messages */
+	uint32_t held_whole; /* of these, of messages that their users have not taken */
 	struct dgram_session *favoured;
 	uint64_t favoured_ns;
 	struct wheel_timer favour_timer;
@@ -338,13 +339,20 @@ uint64_t pace_next_ns(const struct dgram *d);
 void credit_update(struct dgram_session *s, uint64_t now_ns);
 /* The peer has told how many packets wait for credit. */
 void credit_wanted(struct dgram_session *s, uint16_t wants, uint64_t now_ns);
+/* Whether a packet is taken though messages hold as many mbufs as they may. */
+bool credit_admit(struct dgram_session *s, bool in_order, uint64_t now_ns);
 void credit_leave(struct dgram_session *s);
 void credit_turn(struct dgram *d, uint64_t now_ns);
 void credit_timer(struct wheel_timer *timer, uint64_t now_ns);
-/* Messages hold so many mbufs that only one more is let in. */
+/* Messages hold so many mbufs that only one more is let in, */
 static inline bool credit_tight(const struct dgram *d)
 {
 	return d->held > d->options.held_mbufs_max / 2;
+}
+/* and that one only when most of them are not waiting for their users. */
+static inline bool credit_may_favour(const struct dgram *d)
+{
+	return !d->favoured && d->held_whole <= d->options.held_mbufs_max / 4;
 }
 
 #endif

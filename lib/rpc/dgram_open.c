@@ -167,6 +167,8 @@ void open_opened(struct dgram_session *s, const struct dgram_from *from)
 		s->tx_edge = s->tx_next;
 		session_hash(s);
 	}
+	if (number_before(s->tx_edge, from->packet->edge))
+		s->tx_edge = from->packet->edge;
 	s->token = s->open_token;
 	s->state = DGRAM_OPEN;
 	s->backoff = 0;

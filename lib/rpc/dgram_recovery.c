@@ -52,7 +52,8 @@ void recovery_arm(struct dgram_session *s, uint64_t now_ns, bool restart)
 {
 	if (restart)
 		s->due_ns = now_ns + (s->flags & DGRAM_PROBED || s->backoff ? rto_ns(s) : probe_ns(s));
-	if (!wheel_armed(&s->timer))
+	/* One that is armed for earlier looks again when it fires: hardly a packet moves a timer. */
+	if (!wheel_armed(&s->timer) || s->timer.tick > (s->due_ns >> WHEEL_TICK_SHIFT) + 1)
 		wheel_arm(net_wheel(s->dgram->net), &s->timer, s->due_ns);
 }
 
@@ -178,7 +179,7 @@ bool recovery_ack(struct dgram_session *s, const struct dgram_from *from, bool n
 	s->backoff = 0;
 	s->flags &= (uint16_t)~DGRAM_PROBED;
 	if (s->tx_held) {
-		s->due_ns = from->now_ns + probe_ns(s);
+		recovery_arm(s, from->now_ns, true);
 		recovery_detect(s, from->now_ns);
 	} else {
 		s->sacked_edge = s->tx_una;
@@ -201,13 +202,13 @@ static void lose(struct dgram_session *s, struct rte_mbuf *m)
 }
 
 /* RFC 8985, 6.2, step 5, and its reordering window (step 4): none where packets behind a gap show it and the path has kept
- * the order so far. */
+ * the order so far; the largest that it allows where the path has not. */
 void recovery_detect(struct dgram_session *s, uint64_t now_ns)
 {
 	const uint32_t sacked = s->tx_next - s->tx_una - s->tx_held;
-	const uint64_t reorder = !s->reordering && sacked >= SACKED_ENOUGH
-					 ? 0
-					 : RTE_MAX((uint64_t)s->srtt_ns / 4, (uint64_t)REORDER_MIN_NS);
+	const uint64_t reorder = s->reordering		   ? s->srtt_ns
+				 : sacked >= SACKED_ENOUGH ? 0
+							   : RTE_MAX((uint64_t)s->srtt_ns / 4, REORDER_MIN_NS);
 	struct rte_mbuf *m;
 	uint32_t n = 0;
 

@@ -23,6 +23,7 @@ $$(patsubst %.c,$$(FUZZ_BUILD)/%.o,tests/fuzz/$(1).c $(3)): EXTRA_CFLAGS = $$(fo
 endef
 
 $(eval $(call fuzzer,net,net,$(addprefix tests/fuzz/,net_frames.c net_options.c net_check.c pool.c),))
+$(eval $(call fuzzer,dgram,rpc,tests/fuzz/pool.c,))
 # Streams without the segments under them: rpc_tcp.c stands in for lib/net.
 $(eval $(call fuzzer,rpc,service,$(addprefix tests/fuzz/,rpc_tcp.c pool.c),lib/net/%))
 # Methods without sockets and threads: jsonrpc.c stands in for who has them.

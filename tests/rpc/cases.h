@@ -51,6 +51,38 @@
 	X(dgram_silent_peers_are_given_up) \
 	X(dgram_sessions_resume_after_a_partition) \
 	X(dgram_restarted_servers_are_noticed) \
+	/* dgram_rules.c */ \
+	X(dgram_losses_are_found_by_what_follows) \
+	X(dgram_losses_far_behind_are_told_in_words) \
+	X(dgram_lost_tails_are_probed) \
+	X(dgram_lost_retransmissions_time_out) \
+	X(dgram_lost_acknowledgements_do_no_harm) \
+	X(dgram_repeated_packets_count_once) \
+	X(dgram_disorder_is_not_loss) \
+	X(dgram_credit_comes_when_wanted_and_lapses) \
+	X(dgram_messages_behind_one_in_flight_ask_for_credit) \
+	X(dgram_credits_are_shared) \
+	X(dgram_lost_credit_is_asked_for_again) \
+	X(dgram_messages_are_held_within_a_budget) \
+	X(dgram_messages_that_cannot_fit_are_refused) \
+	X(dgram_silent_favourites_let_others_go_on) \
+	X(dgram_windows_are_shared_in_turn) \
+	X(dgram_empty_pool_delays_only) \
+	/* dgram_hostile.c */ \
+	X(dgram_packets_without_the_token_change_nothing) \
+	X(dgram_malformed_packets_are_dropped) \
+	X(dgram_broken_protocol_ends_the_session) \
+	X(dgram_far_packets_are_dropped) \
+	X(dgram_strangers_are_not_sent_more_than_they_send) \
+	X(dgram_cookies_are_of_one_address_and_time) \
+	X(dgram_unknown_only_makes_clients_ask) \
+	X(dgram_sessions_follow_the_newest_packet) \
+	X(dgram_options_are_checked) \
+	/* dgram_flows.c */ \
+	X(dgram_one_flow_fills_the_link) \
+	X(dgram_incast_is_shared) \
+	X(dgram_losses_cost_little) \
+	X(dgram_marks_hold_the_queue) \
 	/* dgram_schedules.c */ \
 	X(dgram_random_schedules_keep_messages_whole)
 

@@ -122,7 +122,7 @@ static void on_received(void *user, struct rte_mbuf *m, uint32_t bytes, enum wir
 	} else if (end >= dg.clients && end < dg.clients + DG_ENDS_MAX) {
 		if (dg.on_reply)
 			dg.on_reply(end);
-	} else if (frame.deadline_us) {
+	} else if (frame.deadline_us && !end->quiet) {
 		frame.payload_bytes = frame.deadline_us - 1;
 		frame.opcode = WIRE_REPLY;
 		if (send_frame(end, frame))
@@ -327,6 +327,7 @@ struct dg_end *dg_server_of(const struct dg_end *client)
 
 void dg_check_quiet(void)
 {
+	dg_wait(LINK_MS); /* the last acknowledgements */
 	for (int side = 0; side < 2; side++) {
 		const struct dgram *d = dg.dgram[side];
 		uint32_t windows = 0, reorders = 0;

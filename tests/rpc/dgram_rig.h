@@ -31,6 +31,7 @@ struct dg_end {
 	bool any_number; /* the next one may begin anywhere */
 	bool hold;	 /* keeps what it receives */
 	bool shut;	 /* closes its session when it receives */
+	bool quiet;	 /* does not answer */
 };
 
 struct dg_rig {
