@@ -194,6 +194,10 @@ class Stage:
         server.sleep()
         return server
 
+    def end(self, server):
+        self.servers.remove(server)
+        server.stop()
+
     def start_star(self, polling, device="net_af_packet", pair=0, changes="", port="", name=None):
         """The appliance on one of its two devices; its name in the results is star, or star-xdp on net_af_xdp. changes
         and port: further lines of its configuration, and of its port's."""

@@ -6,7 +6,7 @@ import json
 import harness
 
 CONTROL, DATA, WORKER = "127.0.0.1:3377", "198.18.250.1", "198.18.250.2"
-MEMIF_PORT = "device = \"net_memif\"; options = \"socket={socket}\"; address = \"{address}/24\"; mtu = {mtu};"
+MEMIF_PORT = "device = \"net_memif\"; options = \"socket={socket},role={role},socket-abstract=no\"; address = \"{address}/24\"; mtu = {mtu};"
 # Frames of a pull of one row of 16 float32, from Ethernet to the last byte, and of its reply: 106 bytes of headers down to
 # the packet's, then what star's frames take.
 REQUEST_BYTES, REPLY_BYTES = 106 + harness.REQUEST_BYTES, 106 + harness.REPLY_BYTES
@@ -23,7 +23,7 @@ class Memif:
         socket = work / f"{name}.memif"
         config = work / f"{name}.conf"
         core = self.stage.server_core
-        port = MEMIF_PORT.format(socket=socket, address=DATA, mtu=mtu)
+        port = MEMIF_PORT.format(socket=socket, role="server", address=DATA, mtu=mtu)
         config.write_text(f"""# made by bench/memif.py
 node = {{ job_name = "ps"; task_index = 0; }};
 cluster = {{ ps = [ "{CONTROL}" ]; }};
@@ -35,7 +35,7 @@ control = {{ socket = "{work}/{name}.sock"; }};
 {changes}
 """, encoding="utf-8")
         server = self.stage.start(name, "dpdk", [harness.BUILD / "app/starserver/starserver", "-c", config], CONTROL)
-        port = MEMIF_PORT.format(socket=socket, address=WORKER, mtu=mtu)
+        port = MEMIF_PORT.format(socket=socket, role="client", address=WORKER, mtu=mtu)
         server.worker = work / f"{name}.worker"
         server.worker.write_text(f"""# made by bench/memif.py
 cluster = {{ ps = [ "{CONTROL}" ]; }};
@@ -52,16 +52,17 @@ memory = {{ mbufs = {mbufs}; }};
         with server.awake():
             return json.loads(harness.run(*command, timeout=seconds + 60))
 
-    def bare(self, mode, *arguments):
-        """A bare server at one end; what its client takes comes from bare_client."""
-        socket = self.stage.work / f"bare-{mode}.memif"
-        server = self.stage.start(f"bare-{mode}", "memif", [harness.BUILD / "bench/memif-bare", mode, socket, *arguments], "",
+    def bare(self, mode, arguments, client_mode, *client_arguments):
+        """One run of a bare client and its server, as the client's JSON object. Each run has a server of its own: DPDK's memif
+        may fall over a client that ends."""
+        socket = self.stage.work / f"{mode}.memif"
+        socket.unlink(missing_ok=True)
+        server = self.stage.start(mode, "memif", [harness.BUILD / "bench/memif-bare", mode, socket, *arguments], "",
                                   ready=socket.exists)
-        server.socket = socket
-        return server
-
-    def bare_client(self, server, mode, *arguments):
-        command = ["taskset", "-c", self.stage.client_core, harness.BUILD / "bench/memif-bare", mode, server.socket,
-                   *arguments]
-        with server.awake():
-            return json.loads(harness.run(*command, timeout=60))
+        command = ["taskset", "-c", self.stage.client_core, harness.BUILD / "bench/memif-bare", client_mode, socket,
+                   *client_arguments]
+        try:
+            with server.awake():
+                return json.loads(harness.run(*command, timeout=60))
+        finally:
+            self.stage.end(server)
