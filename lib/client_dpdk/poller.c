@@ -144,11 +144,16 @@ static void pump_dirty(struct poller *p)
 	}
 }
 
+static inline unsigned receive(struct poller *p, struct rte_mbuf **frames)
+{
+	return unlikely(p->stopped) ? 0 : port_receive(p->port, 0, frames, PORT_BURST);
+}
+
 static void send_burst(struct poller *p, struct rte_mbuf **frames, unsigned n)
 {
 	unsigned sent = 0;
 
-	for (unsigned try = 0; sent < n && try < SEND_TRIES; try++)
+	for (unsigned try = 0; sent < n && try < SEND_TRIES && !p->stopped; try++)
 		sent += port_send(p->port, 0, frames + sent, (uint16_t)(n - sent));
 	p->sent += sent;
 	p->dropped += n - sent;
@@ -207,7 +212,7 @@ void poller_catch_up(struct poller *p)
 	unsigned n;
 
 	do {
-		n = port_receive(p->port, 0, frames, PORT_BURST);
+		n = receive(p, frames);
 		turn(p, frames, n);
 	} while (n == PORT_BURST);
 }
@@ -224,7 +229,7 @@ static void drive(struct poller *p, const struct star_cluster *cluster, const st
 
 	while (!p->done) {
 		struct rte_mbuf *frames[PORT_BURST];
-		const unsigned n = port_receive(p->port, 0, frames, PORT_BURST);
+		const unsigned n = receive(p, frames);
 
 		if (n == 0 && ++empty < EMPTY_POLLS && !atomic_load_explicit(&p->inbox, memory_order_relaxed)) {
 			rte_pause();

@@ -79,6 +79,7 @@ struct poller {
 	uint64_t now_ns;       /* of the turn */
 	uint64_t turned_ns;    /* the last turn */
 	uint64_t link_ns;      /* the next look at the link */
+	bool stopped;	       /* the port: it could not be started again yet */
 	uint64_t link_down_ns; /* since when it is down, or was last tried; 0: it is up */
 	struct port *port;
 	struct net *net;

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <rte_log.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -142,6 +143,8 @@ static struct poller *create(const struct config *config, struct star_error *err
 	if (rc == 0) {
 		p->pool = port_mempool_create(0, config->mbufs, config->ports[0].mtu, err);
 		p->port = p->pool ? port_open(&config->ports[0], 0, &p->pool, 1, 0, err) : NULL;
+		/* What it says about each attempt to connect again, an error of ours says when it matters. */
+		rte_log_set_level_pattern("pmd.net.memif*", RTE_LOG_CRIT);
 		rc = p->port ? make_net(p, &config->ports[0], err) : err->code;
 	}
 	if (rc == 0)
@@ -192,8 +195,8 @@ void poller_link(struct poller *p)
 	struct rte_eth_link link = { 0 };
 
 	p->link_ns = p->now_ns + LINK_CHECK_NS;
-	if (strcmp(p->config.device, "net_memif") != 0 || rte_eth_link_get_nowait(p->port->id, &link) != 0 ||
-	    link.link_status) {
+	if (strcmp(p->config.device, "net_memif") != 0 ||
+	    (!p->stopped && (rte_eth_link_get_nowait(p->port->id, &link) != 0 || link.link_status))) {
 		p->link_down_ns = 0;
 		return;
 	}
@@ -205,5 +208,5 @@ void poller_link(struct poller *p)
 		return;
 	p->link_down_ns = p->now_ns;
 	rte_eth_dev_stop(p->port->id);
-	rte_eth_dev_start(p->port->id);
+	p->stopped = rte_eth_dev_start(p->port->id) != 0;
 }
