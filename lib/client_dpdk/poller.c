@@ -144,7 +144,7 @@ static void pump_dirty(struct poller *p)
 	}
 }
 
-static inline unsigned receive(struct poller *p, struct rte_mbuf **frames)
+static inline unsigned take_frames(struct poller *p, struct rte_mbuf **frames)
 {
 	return unlikely(p->stopped) ? 0 : port_receive(p->port, 0, frames, PORT_BURST);
 }
@@ -212,7 +212,7 @@ void poller_catch_up(struct poller *p)
 	unsigned n;
 
 	do {
-		n = receive(p, frames);
+		n = take_frames(p, frames);
 		turn(p, frames, n);
 	} while (n == PORT_BURST);
 }
@@ -229,7 +229,7 @@ static void drive(struct poller *p, const struct star_cluster *cluster, const st
 
 	while (!p->done) {
 		struct rte_mbuf *frames[PORT_BURST];
-		const unsigned n = receive(p, frames);
+		const unsigned n = take_frames(p, frames);
 
 		if (n == 0 && ++empty < EMPTY_POLLS && !atomic_load_explicit(&p->inbox, memory_order_relaxed)) {
 			rte_pause();
