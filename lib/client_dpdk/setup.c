@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "base/clock.h"
 
@@ -19,6 +20,7 @@ enum {
 	RTO_MIN_NS = 50000,
 	RTO_MAX_NS = 1000000000,
 	ACK_DELAY_NS = 100000,
+	LINK_WAIT_MS = 500,
 	TARGET_ASLEEP_US = 2 * DOZE_MAX_NS / 1000,
 };
 static const uint64_t lease_ns = UINT64_C(10000000000), heartbeat_ns = 1000000000;
@@ -123,6 +125,19 @@ static void destroy(struct poller *p)
 	free(p);
 }
 
+/* A memif is connected by DPDK's interrupt thread a moment later; the first frame, a question for a neighbour, would be lost. */
+static void await_link(const struct poller *p)
+{
+	const struct timespec moment = { 0, 1000000 };
+	struct rte_eth_link link = { 0 };
+
+	for (int i = 0; i < LINK_WAIT_MS; i++) {
+		if (rte_eth_link_get_nowait(p->port->id, &link) != 0 || link.link_status)
+			return;
+		nanosleep(&moment, NULL);
+	}
+}
+
 static struct poller *create(const struct config *config, struct star_error *err)
 {
 	struct poller *p = aligned_alloc(64, (sizeof(*p) + 63) & ~(size_t)63);
@@ -149,8 +164,10 @@ static struct poller *create(const struct config *config, struct star_error *err
 	}
 	if (rc == 0)
 		rc = make_dgram(p, config, err);
-	if (rc == 0)
+	if (rc == 0) {
+		await_link(p);
 		return p;
+	}
 	destroy(p);
 	return NULL;
 }
