@@ -14,12 +14,15 @@
 #include "base/clock.h"
 
 enum {
-	TIMERS_MAX = 64,      /* of a turn */
-	BURSTS_MAX = 64,      /* sent in a turn */
-	SEND_TRIES = 16,      /* of a burst: the peer may be a core that empties the ring just now */
-	EMPTY_POLLS = 16,     /* between looks at the clock */
-	LOOKS_MAX = 2000,     /* at a finished flag before a thread sleeps: some microseconds */
-	WANTED_PAUSES = 1000, /* for which a driver that was asked to leaves the lock alone */
+	TIMERS_MAX = 64,  /* of a turn */
+	BURSTS_MAX = 64,  /* sent in a turn */
+	SEND_TRIES = 16,  /* of a burst: the peer may be a core that empties the ring just now */
+	EMPTY_POLLS = 64, /* between looks at the clock */
+	LOOKS_MAX = 2000, /* at a finished flag before a thread sleeps: some microseconds */
+	SETTLE_TRIES = 200,
+	IN_A_ROW_NS = 20000,
+	FULL_TURN_NS = 100000, /* at least one turn in so long does all there is to do */
+	WANTED_PAUSES = 1000,  /* for which a driver that was asked to leaves the lock alone */
 };
 
 /* ---- the lock ---- */
@@ -190,11 +193,16 @@ static bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
 {
 	unsigned work = n;
 
-	p->turned_ns = p->now_ns;
 	if (n)
 		net_input(p->net, frames, n, p->now_ns);
 	else
 		net_turn(p->net, p->now_ns);
+	/* The driver has what it waited for, and goes: who drives next sends what is left, very soon (settle). */
+	if (p->done && p->awaited && p->now_ns - p->turned_ns < FULL_TURN_NS) {
+		atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
+		return true;
+	}
+	p->turned_ns = p->now_ns;
 	poller_drain(p);
 	wheel_advance(net_wheel(p->net), p->now_ns, TIMERS_MAX);
 	pump_dirty(p);
@@ -204,6 +212,23 @@ static bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
 	if (work)
 		atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
 	return work;
+}
+
+/*
+ * Calls in a row: what one leaves, an acknowledgement above all, goes with the next one's request. A call after a pause may be
+ * followed by another pause, in which the peer would wonder what has become of its reply.
+ */
+static void settle(struct poller *p)
+{
+	const uint64_t before_ns = p->left_ns;
+
+	p->left_ns = p->now_ns;
+	if (p->entered_ns - before_ns < IN_A_ROW_NS)
+		return;
+	for (int i = 0; i < SETTLE_TRIES && dgram_next_ns(p->dgram) <= p->now_ns + ACK_DELAY_NS; i++) {
+		p->now_ns = clock_ns();
+		output(p);
+	}
 }
 
 void poller_catch_up(struct poller *p)
@@ -340,6 +365,7 @@ void poller_wait(struct keeper *k, struct call *call)
 		if (mine || poller_try(p, NULL, call)) {
 			if (!is_finished(call))
 				drive(p, cluster, NULL, call->deadline_ns);
+			settle(p);
 			poller_tell_watcher(p, cluster);
 			poller_leave(p);
 			let_in(p);

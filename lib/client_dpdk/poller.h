@@ -40,6 +40,7 @@ enum poller_times {
 	LINK_CHECK_NS = 10000000,  /* between looks whether the port has its link */
 	LINK_RETRY_NS = 100000000, /* between attempts to get it again */
 	IDLE_MAX_NS = 1000000000,
+	ACK_DELAY_NS = 2000, /* for which an acknowledgement waits for data to ride on */
 };
 
 /* A channel's part of this transport. The driver's. */
@@ -76,11 +77,12 @@ struct poller {
 	bool starved;			    /* mbufs were short: streams wait for them in `dirty` */
 	int lcore;			    /* of the mempool's cache, which goes with the lock */
 	struct streams dirty;
-	uint64_t now_ns;       /* of the turn */
-	uint64_t turned_ns;    /* the last turn */
-	uint64_t link_ns;      /* the next look at the link */
-	bool stopped;	       /* the port: it could not be started again yet */
-	uint64_t link_down_ns; /* since when it is down, or was last tried; 0: it is up */
+	uint64_t now_ns;	      /* of the turn */
+	uint64_t turned_ns;	      /* the last turn that did all there was to do */
+	uint64_t entered_ns, left_ns; /* when the last call was made, and the last driver left */
+	uint64_t link_ns;	      /* the next look at the link */
+	bool stopped;		      /* the port: it could not be started again yet */
+	uint64_t link_down_ns;	      /* since when it is down, or was last tried; 0: it is up */
 	struct port *port;
 	struct net *net;
 	struct dgram *dgram;

@@ -93,6 +93,7 @@ static void submit(struct call *call, struct keeper *self)
 	if (poller_try(p, NULL, self ? call : NULL)) {
 		const uint64_t now = call->retries ? clock_ns() : call->start_ns;
 
+		p->entered_ns = now;
 		if (now > p->now_ns) /* another driver's may be later */
 			p->now_ns = now;
 		if (now - p->turned_ns < IDLE_CHECK_US * UINT64_C(1000)) /* or it has just been turned */
