@@ -107,30 +107,8 @@ void poller_post(struct poller *p, struct call *call)
 		;
 }
 
-void poller_drain(struct poller *p)
-{
-	struct call *newest, *oldest = NULL;
-
-	if (!atomic_load_explicit(&p->inbox, memory_order_relaxed))
-		return;
-	newest = atomic_exchange_explicit(&p->inbox, NULL, memory_order_acquire);
-	while (newest) {
-		struct call *next = newest->inbox_next;
-
-		newest->inbox_next = oldest;
-		oldest = newest;
-		newest = next;
-	}
-	while (oldest) {
-		struct call *next = oldest->inbox_next;
-
-		call_start(p, oldest);
-		oldest = next;
-	}
-}
-
 /* Each stream once: one that wants to be looked at again is in the next turn. */
-static void pump_dirty(struct poller *p)
+void poller_pump(struct poller *p)
 {
 	struct streams dirty;
 	struct stream *s;
@@ -144,6 +122,29 @@ static void pump_dirty(struct poller *p)
 		TAILQ_REMOVE(&dirty, s, link);
 		s->dirty = false;
 		stream_pump(s);
+	}
+}
+
+void poller_drain(struct poller *p)
+{
+	struct call *newest, *oldest = NULL;
+
+	if (!atomic_load_explicit(&p->inbox, memory_order_relaxed))
+		return;
+	poller_pump(p); /* a session that is to be closed is closed before anything new is put on it */
+	newest = atomic_exchange_explicit(&p->inbox, NULL, memory_order_acquire);
+	while (newest) {
+		struct call *next = newest->inbox_next;
+
+		newest->inbox_next = oldest;
+		oldest = newest;
+		newest = next;
+	}
+	while (oldest) {
+		struct call *next = oldest->inbox_next;
+
+		call_start(p, oldest);
+		oldest = next;
 	}
 }
 
@@ -184,7 +185,7 @@ static unsigned output(struct poller *p)
 
 void poller_flush(struct poller *p)
 {
-	pump_dirty(p);
+	poller_pump(p);
 	output(p);
 }
 
@@ -198,14 +199,14 @@ static bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
 	else
 		net_turn(p->net, p->now_ns);
 	/* The driver has what it waited for, and goes: who drives next sends what is left, very soon (settle). */
-	if (p->done && p->awaited && p->now_ns - p->turned_ns < FULL_TURN_NS) {
+	if (p->done && p->awaited && TAILQ_EMPTY(&p->dirty) && p->now_ns - p->turned_ns < FULL_TURN_NS) {
 		atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
 		return true;
 	}
 	p->turned_ns = p->now_ns;
 	poller_drain(p);
 	wheel_advance(net_wheel(p->net), p->now_ns, TIMERS_MAX);
-	pump_dirty(p);
+	poller_pump(p);
 	work += output(p);
 	if (p->now_ns >= p->link_ns)
 		poller_link(p);

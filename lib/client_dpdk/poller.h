@@ -120,6 +120,8 @@ void poller_catch_up(struct poller *p);
 void poller_post(struct poller *p, struct call *call);
 /* The driver's, before it leaves: I/O threads that sleep for long must know that there was something to do. */
 void poller_tell_watcher(struct poller *p, struct star_cluster *cluster);
+/* The driver's: does what streams have to do. */
+void poller_pump(struct poller *p);
 /* Takes over what was posted. */
 void poller_drain(struct poller *p);
 void poller_wait(struct keeper *k, struct call *call);

@@ -100,6 +100,7 @@ static void submit(struct call *call, struct keeper *self)
 			net_turn(p->net, p->now_ns);
 		else
 			poller_catch_up(p);
+		poller_pump(p);
 		poller_drain(p);
 		call_start(p, call);
 		poller_flush(p);
