@@ -423,8 +423,10 @@ bool dgram_turn(struct dgram *d, uint64_t now_ns)
 {
 	struct dgram_session *s;
 
-	credit_turn(d, now_ns);
-	pace_turn(d, now_ns);
+	if (d->actives || d->lists[DGRAM_WAITS].first || d->lists[DGRAM_WANTS].first)
+		credit_turn(d, now_ns);
+	if (d->paced)
+		pace_turn(d, now_ns);
 	while ((s = d->lists[DGRAM_ACKS].first) && s->ack_ns <= now_ns) {
 		list_take(d, DGRAM_ACKS);
 		if (s->state != DGRAM_OPEN || !(s->flags & DGRAM_ACK_OWED))

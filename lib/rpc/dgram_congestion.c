@@ -17,6 +17,7 @@
 #define PACE_ALL \
 	16.0f /* smaller windows are told apart by gaps; of larger ones these are shorter: acknowledgements hold back */
 #define PACE 0.8f
+#define GAP_MAX_NS 1e7f /* no session is slower than a packet in that time, or in two round trips */
 
 void congestion_init(struct dgram_congestion *c)
 {
@@ -40,14 +41,15 @@ static float target(const struct dgram_congestion *c, const struct congestion_li
 
 static void set(struct dgram_congestion *c, const struct congestion_limits *limits, float window, uint32_t srtt_ns)
 {
-	const float most = (float)limits->window_max;
+	const float most = (float)limits->window_max, slowest = fmaxf(GAP_MAX_NS, 2 * (float)srtt_ns);
+	const float least = fmaxf((float)srtt_ns / slowest, CONGESTION_MIN);
 
-	c->window = fminf(fmaxf(window, CONGESTION_MIN), most);
+	c->window = fminf(fmaxf(window, least), most);
 	c->packets = (uint32_t)ceilf(c->window);
 	c->max = c->window >= most && c->round_end == 0;
 	c->gap_ns = c->window >= most || c->starting
 			    ? 0
-			    : (uint32_t)fminf((c->window < PACE_ALL ? 1 : PACE) * (float)srtt_ns / c->window, 1e9f);
+			    : (uint32_t)fminf((c->window < PACE_ALL ? 1 : PACE) * (float)srtt_ns / c->window, slowest);
 }
 
 static void decrease(struct dgram_congestion *c, const struct congestion_limits *limits, float by, uint64_t now_ns,

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #define CONGESTION_START 16.0f
-#define CONGESTION_MIN 0.01f /* of the window: 100 round trips between two packets */
+#define CONGESTION_MIN 0.001f /* of the window */
 
 struct dgram_congestion {
 	float window;	     /* packets */

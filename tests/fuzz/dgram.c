@@ -439,6 +439,8 @@ static void step(struct input *in)
 /* The link loses nothing any more: what honest sessions have queued gets through. */
 static void be_good(void)
 {
+	const uint64_t end_ns = w.now_ns + 60000 * DGRAM_MS;
+
 	w.hold = false;
 	while (w.taken_count)
 		rte_pktmbuf_free(w.taken[--w.taken_count]);
@@ -446,13 +448,19 @@ static void be_good(void)
 		take(&w.servers[i]);
 	for (unsigned i = 0; i < SESSIONS; i++)
 		take(&w.clients[i]);
-	for (unsigned turn = 0; turn < 12000; turn++) {
+	while (w.now_ns < end_ns) {
+		uint64_t next = end_ns;
+
 		for (int side = 0; side < 2; side++) {
 			collect(side);
 			while (w.count[side])
 				deliver(side, 0);
 		}
-		pass_time(turn < 2000 ? 100 * DGRAM_US : 5 * DGRAM_MS);
+		for (int side = 0; side < 2; side++) {
+			next = RTE_MIN(next, wheel_next(net_wheel(w.net[side])));
+			next = RTE_MIN(next, dgram_next_ns(w.dgram[side]));
+		}
+		pass_time(next > w.now_ns + 20 * DGRAM_US ? next - w.now_ns : 20 * DGRAM_US);
 	}
 	check_books();
 	for (unsigned i = 0; i < HONEST; i++)

@@ -79,6 +79,7 @@ void an_idle_connection_takes_a_bounded_memory(void);
 	X(closed_udp_ports_are_unreachable) \
 	X(errors_are_sent_at_a_rate) \
 	X(path_mtus_are_learnt_and_forgotten) \
+	X(flows_of_datagrams_follow_their_path) \
 	X(errors_about_nothing_of_ours_are_ignored) \
 	X(too_big_about_tcp_must_know_the_numbers) \
 	X(fragments_are_put_together_in_any_order) \

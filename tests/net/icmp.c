@@ -200,6 +200,48 @@ void path_mtus_are_learnt_and_forgotten(void)
 	link_down(&net_link);
 }
 
+void flows_of_datagrams_follow_their_path(void)
+{
+	enum { BODY = 192, BYTES = 1400 };
+	const struct net_udp_address to = { .remote = *peer(true), .local_port = 53, .remote_port = 999 };
+	struct net_udp_flow flow;
+	unsigned last = 0;
+
+	packets_alone(94, NULL);
+	packets_introduce();
+	CHECK_INT(net_udp_flow_init(net_link.net[0], &flow, &to), 0);
+	CHECK_UINT(net_udp_flow_payload(net_link.net[0], &flow), 1472);
+	for (unsigned times = 0; times < 3; times++) {
+		struct rte_mbuf *m = net_alloc(net_link.net[0]);
+
+		m->data_off = BODY;
+		memset(rte_pktmbuf_append(m, BYTES), 'x', BYTES);
+		rte_mbuf_refcnt_update(m, 1); /* as whoever may have to send it again */
+		net_udp_flow_send(net_link.net[0], &flow, m, 2);
+		packets_turn();
+		if (CHECK_UINT(packets_count(IPPROTO_UDP, &last), times == 1 ? 2 : 1) && times != 1) {
+			CHECK_UINT(packets_ip(last)[1], 2);
+			CHECK_MEM(packets_upper(last), "\0\65\3\347\5\200", 6);
+			CHECK_UINT(checksum_transport(own(true), peer(true), IPPROTO_UDP, packets_upper(last),
+						      BYTES + 8),
+				   0xffff);
+		}
+		CHECK_MEM((char *)m->buf_addr + BODY, "xxxx", 4);
+		CHECK_UINT(rte_mbuf_refcnt_read(m), 1);
+		rte_pktmbuf_free(m);
+		if (times == 0)
+			too_big(true, 1000, 1400);
+		CHECK_UINT(net_udp_flow_payload(net_link.net[0], &flow), times == 0 ? 972 : times == 1 ? 972 : 1472);
+		if (times == 1)
+			packets_pass(601000);
+	}
+	net_udp_unbind(net_link.net[0], 53);
+	net_udp_unbind(net_link.net[0], 53);
+	too_big(true, 1000, 1400); /* about a port that is nobody's any more */
+	CHECK_UINT(net_udp_flow_payload(net_link.net[0], &flow), 1472);
+	link_down(&net_link);
+}
+
 void errors_about_nothing_of_ours_are_ignored(void)
 {
 	struct packet p, whole;
