@@ -40,8 +40,7 @@ struct jsonrpc_client *open_node(const struct invocation *invocation, bool may_g
 	return node ? jsonrpc_connect(node, STARCTL_CALL_US, err) : NULL;
 }
 
-/* Asks a node for something; the result, or NULL with a sentence. Takes params. */
-static json_t *ask(const struct invocation *invocation, const char *method, json_t *params, struct star_error *err)
+json_t *ask(const struct invocation *invocation, const char *method, json_t *params, struct star_error *err)
 {
 	struct jsonrpc_client *client = open_node(invocation, true, err);
 	json_t *result = NULL;
@@ -54,8 +53,7 @@ static json_t *ask(const struct invocation *invocation, const char *method, json
 	return result;
 }
 
-/* For people, or as it is. Takes result. */
-static int print(const struct invocation *invocation, json_t *result, void (*render)(const json_t *, FILE *))
+int print(const struct invocation *invocation, json_t *result, void (*render)(const json_t *, FILE *))
 {
 	if (invocation->json) {
 		print_json(result, invocation->out);

@@ -43,9 +43,10 @@ static const struct column reactor_columns[] = {
 };
 
 static const struct column port_columns[] = {
-	{ "name", "PORT", VALUE_TEXT },	 { "interface", "INTERFACE", VALUE_TEXT },
-	{ "mac", "MAC", VALUE_TEXT },	 { "addresses", "ADDRESSES", VALUE_TEXT },
-	{ "vlan", "VLAN", VALUE_COUNT }, { "mtu", "MTU", VALUE_COUNT },
+	{ "name", "PORT", VALUE_TEXT },	    { "interface", "INTERFACE", VALUE_TEXT },
+	{ "mac", "MAC", VALUE_TEXT },	    { "addresses", "ADDRESSES", VALUE_TEXT },
+	{ "vlan", "VLAN", VALUE_COUNT },    { "mtu", "MTU", VALUE_COUNT },
+	{ "client", "CLIENT", VALUE_TEXT }, { "options", "OPTIONS", VALUE_TEXT },
 	{ NULL, NULL, VALUE_TEXT },
 };
 
@@ -464,6 +465,11 @@ void render_table(const json_t *object, FILE *out)
 	render_members(object, false, out);
 	fprintf(out, "\nOn this node:\n");
 	render_members(json_object_get(object, "stats"), true, out);
+}
+
+void render_ports(const json_t *ports, FILE *out)
+{
+	render_rows(ports, port_columns, out);
 }
 
 void render_endpoints(const json_t *endpoints, FILE *out)

@@ -20,11 +20,17 @@ enum starctl_exit {
 
 enum { STARCTL_WAIT_US = 30000000, STARCTL_CALL_US = 10000000 };
 
+enum { OPTION_WORDS_MAX = 16 };
+
 /* One call of starctl. */
 struct invocation {
 	const char *socket;  /* --socket, or NULL */
 	const char *address; /* --address, or NULL */
 	bool json, watch, words;
+	struct option_word {
+		const char *name, *value;
+	} options[OPTION_WORDS_MAX]; /* "--name value" behind a command that takes any */
+	unsigned options_count;
 	int argc; /* what follows the command's own words */
 	char **argv;
 	const char *sockets; /* the folder to look for sockets in */
@@ -45,6 +51,7 @@ enum command_flags {
 	COMMAND_WATCH = 1 << 0,	  /* takes --watch */
 	COMMAND_WORDS = 1 << 1,	  /* takes --words */
 	COMMAND_FILTERS = 1 << 2, /* takes filters of connections */
+	COMMAND_OPTIONS = 1 << 3, /* takes options of its own, behind its words: --address is one of them then */
 };
 
 /* Ended by an entry without a name. */
@@ -67,6 +74,16 @@ int run_endpoint_map_check(const struct invocation *invocation);
 int run_config_check(const struct invocation *invocation);
 int run_config_print(const struct invocation *invocation);
 int run_shutdown(const struct invocation *invocation);
+/* Asks a node for something; the result, or NULL with a sentence. Takes params. */
+json_t *ask(const struct invocation *invocation, const char *method, json_t *params, struct star_error *err);
+/* For people, or as it is. Takes result. */
+int print(const struct invocation *invocation, json_t *result, void (*render)(const json_t *, FILE *));
+
+/* ports.c */
+int run_port_add(const struct invocation *invocation);
+int run_port_remove(const struct invocation *invocation);
+int run_port_list(const struct invocation *invocation);
+void print_port_options(FILE *out);
 
 /* tables.c */
 int run_tables_show(const struct invocation *invocation);
@@ -91,6 +108,7 @@ const char *choose_node(const struct invocation *invocation, bool may_guess, cha
 void render_status(const json_t *status, FILE *out);
 void render_tables(const json_t *tables, FILE *out);
 void render_table(const json_t *object, FILE *out);
+void render_ports(const json_t *ports, FILE *out);
 void render_endpoints(const json_t *endpoints, FILE *out);
 
 /* connections.c: a node's TCP, in the shapes of `ss -ti` and `nstat` */

@@ -32,6 +32,20 @@ const struct command starctl_commands[] = {
 	{ "counters", "", 0, 0, 0, "show what the node's network stack has counted",
 	  "As `nstat -a` does, under the kernel's names where it has them; of all reactors together, zeros left out.",
 	  run_counters },
+	{ "port list", "", 0, 0, 0, "list the node's network ports",
+	  "CLIENT says of a memif port whether its worker is connected.", run_port_list },
+	{ "port add", "DEVICE OPTION...", 1, 1, COMMAND_OPTIONS, "give the running node another port",
+	  "DEVICE is a DPDK driver's name, with a number or the lowest free one, and its arguments:\n"
+	  "net_memif0,socket=/run/starserver/w0.sock, or net_af_packet with --interface star1. The options are those "
+	  "of "
+	  "a\nconfiguration's port: --address 198.18.4.1/24 (several with commas), --interface, --gateway, --gateway6, "
+	  "--vlan, --mtu,\n--options. The port is gone when the node ends. On the node's own machine only.",
+	  run_port_add },
+	{ "port remove", "NAME", 1, 1, 0, "take a port from the running node",
+	  "Its connections are ended, and their peers told. One of the configuration's ports comes back with the "
+	  "node.\n"
+	  "The last port stays. On the node's own machine only.",
+	  run_port_remove },
 	{ "endpoint-map", "", 0, 0, 0, "show the node's endpoint map",
 	  "Control address and data address of every node, as the node has read them.", run_endpoint_map },
 	{ "endpoint-map check", "FILE", 1, 1, 0, "check an endpoint map without a node",
@@ -156,6 +170,8 @@ static void print_words(const struct invocation *invocation)
 		fprintf(invocation->out, "--watch\n");
 	if (command && command->flags & COMMAND_FILTERS)
 		print_connection_filters(invocation->out);
+	if (command && command->flags & COMMAND_OPTIONS)
+		print_port_options(invocation->out);
 	for (unsigned i = 0; i < OPTIONS; i++)
 		fprintf(invocation->out, "%.*s\n", (int)strcspn(options[i].text, " "), options[i].text);
 }

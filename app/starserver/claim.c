@@ -80,31 +80,26 @@ static int claim(const struct config_port *port, const char *host, int *fd, stru
 	return star_error_set(err, -errno, "the data address %s cannot be claimed: %m", host);
 }
 
-static int claim_port(struct node *node, const struct config_port *port, struct star_error *err)
+int node_claim(struct node_port *port, struct star_error *err)
 {
+	const struct config_port *config = &port->config;
 	int status = 0;
 
-	for (unsigned i = 0; i < port->addresses_count && status == 0; i++) {
-		status = check_kernel(port->addresses[i].host, err);
+	/* Nobody but its client sees a memif port's frames, and no two clients have the same one. */
+	if (strcmp(config->device, "net_memif") == 0)
+		return 0;
+	for (unsigned i = 0; i < config->addresses_count && status == 0; i++) {
+		status = check_kernel(config->addresses[i].host, err);
 		if (status == 0)
-			status = claim(port, port->addresses[i].host, &node->claims[node->claims_count++], err);
+			status = claim(config, config->addresses[i].host, &port->claims[port->claims_count++], err);
 	}
 	return status;
 }
 
-int node_claim(struct node *node, struct star_error *err)
+void node_disclaim(struct node_port *port)
 {
-	int status = 0;
-
-	for (unsigned i = 0; i < node->config->ports_count && status == 0; i++)
-		status = claim_port(node, &node->config->ports[i], err);
-	return status;
-}
-
-void node_disclaim(struct node *node)
-{
-	while (node->claims_count > 0) {
-		const int fd = node->claims[--node->claims_count];
+	while (port->claims_count > 0) {
+		const int fd = port->claims[--port->claims_count];
 
 		if (fd >= 0)
 			close(fd);

@@ -18,6 +18,7 @@ enum {
 	DATAGRAM_WINDOW = 256,	    /* packets of a session */
 	DATAGRAM_ACTIVE_MAX = 1024, /* sessions with something under way */
 	DATAGRAM_RTO_MIN_NS = 50000,
+	DATAGRAM_TARGET_ASLEEP_US = 2000,
 	DATAGRAM_RTO_MIN_ASLEEP_NS = 1000000, /* a reactor may have to wake up first */
 	DATAGRAM_ACK_DELAY_NS = 100000,
 };
@@ -121,12 +122,33 @@ static struct net_address parse_address(const char *host)
 	return (struct net_address){ .halves = { 0, 0 } };
 }
 
-static bool has_address(const struct config_port *port, const char *host)
+bool node_port_has(const struct node_port *port, const char *host)
 {
-	for (unsigned i = 0; i < port->addresses_count; i++)
-		if (strcmp(port->addresses[i].host, host) == 0)
+	for (unsigned i = 0; i < port->config.addresses_count; i++)
+		if (strcmp(port->config.addresses[i].host, host) == 0)
 			return true;
 	return false;
+}
+
+struct net_interface_options node_interface(const struct node_port *p)
+{
+	const struct config_port *config = &p->config;
+	struct net_interface_options o = {
+		.port = p->port->id,
+		.mtu = p->port->mtu,
+		.mac = p->port->mac,
+		.vlan = (uint16_t)config->vlan,
+		.vlan_insert = p->port->vlan_insert,
+		.addresses_count = config->addresses_count,
+		.gateway4 = parse_address(config->gateway),
+		.gateway6 = parse_address(config->gateway6),
+	};
+
+	for (unsigned i = 0; i < config->addresses_count; i++) {
+		o.addresses[i].address = parse_address(config->addresses[i].host);
+		o.addresses[i].prefix = config->addresses[i].prefix;
+	}
+	return o;
 }
 
 static void fill_net_options(const struct node *node, struct shard *shard, const uint64_t secret[2],
@@ -156,23 +178,8 @@ static void fill_net_options(const struct node *node, struct shard *shard, const
 		.secret = { secret[0], secret[1] },
 		.now_ns = clock_ns(),
 	};
-	for (unsigned i = 0; i < node->ports_count; i++) {
-		struct net_interface_options *interface = &o->interfaces[i];
-		const struct config_port *port = &config->ports[i];
-
-		interface->port = node->ports[i]->id;
-		interface->mtu = node->ports[i]->mtu;
-		interface->mac = node->ports[i]->mac;
-		interface->vlan = (uint16_t)port->vlan;
-		interface->vlan_insert = node->ports[i]->vlan_insert;
-		interface->addresses_count = port->addresses_count;
-		for (unsigned j = 0; j < port->addresses_count; j++) {
-			interface->addresses[j].address = parse_address(port->addresses[j].host);
-			interface->addresses[j].prefix = port->addresses[j].prefix;
-		}
-		interface->gateway4 = parse_address(port->gateway);
-		interface->gateway6 = parse_address(port->gateway6);
-	}
+	for (unsigned i = 0; i < node->ports_count; i++)
+		o->interfaces[i] = node_interface(&node->ports[i]);
 }
 
 static void fill_datagram_options(const struct node *node, const struct shard *shard, const uint64_t secret[2],
@@ -191,7 +198,8 @@ static void fill_datagram_options(const struct node *node, const struct shard *s
 		.lease_ns = DATAGRAM_LEASE_NS,
 		.heartbeat_ns = DATAGRAM_LEASE_NS / 10,
 		.ack_delay_ns = DATAGRAM_ACK_DELAY_NS,
-		.target_delay_ns = config->target_delay_us * UINT64_C(1000),
+		.target_delay_ns = RTE_MAX(config->target_delay_us, config->polling ? 0u : DATAGRAM_TARGET_ASLEEP_US) *
+				   UINT64_C(1000),
 		.secret = { secret[0], ~secret[1] },
 	};
 }
@@ -240,12 +248,13 @@ static int shard_make_reactor(struct shard *shard, struct star_error *err)
 {
 	const struct node *node = shard->node;
 	const struct config *config = node->config;
+	struct port *ports[CONFIG_PORTS_MAX];
 	const struct reactor_options options = {
 		.index = shard->index,
 		.polling = config->polling,
 		.core = config->pin ? (int)config->cores[shard->index] : -1,
 		.spin_us = config->spin_us,
-		.ports = node->ports,
+		.ports = ports,
 		.ports_count = node->ports_count,
 		.pool = shard->pool,
 		.ops = { .ctx = shard,
@@ -256,6 +265,8 @@ static int shard_make_reactor(struct shard *shard, struct star_error *err)
 			 .wheel = net_wheel(shard->net) },
 	};
 
+	for (unsigned i = 0; i < node->ports_count; i++)
+		ports[i] = node->ports[i].port;
 	shard->reactor = reactor_create(&options, err);
 	return shard->reactor ? 0 : err->code;
 }
@@ -284,13 +295,12 @@ static int open_ports(struct node *node, struct star_error *err)
 		pools[i] = shard->pool;
 	}
 	for (; node->ports_count < config->ports_count; node->ports_count++) {
-		const struct config_port *options = &config->ports[node->ports_count];
-		struct port *port = port_open(options, node->ports_count, pools, (uint16_t)node->shards_count,
-					      config->own.data.port, err);
+		struct node_port *port = &node->ports[node->ports_count];
 
-		if (!port)
+		port->port = port_open(&port->config, node->ports_count, pools, (uint16_t)node->shards_count,
+				       config->own.data.port, err);
+		if (!port->port)
 			return err->code;
-		node->ports[node->ports_count] = port;
 	}
 	return 0;
 }
@@ -319,14 +329,17 @@ int node_start(struct node *node, const struct config *config, struct star_error
 	int status;
 
 	*node = (struct node){ .config = config };
+	pthread_mutex_init(&node->ports_lock, NULL);
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return star_error_set(err, -EIO, "the kernel gives no random numbers");
 	node->incarnation = (uint32_t)random[2] | 1;
 	node->arena_bytes = ((size_t)config->parameter_mib << 20) / config->reactors & ~(size_t)4095;
 	status = port_eal_start(config, mempools + ((uint64_t)config->parameter_mib << 20), err);
 	node->eal_started = status == 0;
-	if (status == 0)
-		status = node_claim(node, err);
+	for (unsigned i = 0; status == 0 && i < config->ports_count; i++) {
+		node->ports[i].config = config->ports[i];
+		status = node_claim(&node->ports[i], err);
+	}
 	if (status < 0)
 		return status;
 	node->shards_count = config->reactors;
@@ -336,8 +349,10 @@ int node_start(struct node *node, const struct config *config, struct star_error
 	if (status == 0)
 		status = start_reactors(node, err);
 	for (unsigned i = 0; status == 0 && i < node->ports_count; i++)
-		log_info("port %s: flows reach their reactors by %s", node->ports[i]->name,
-			 port_steers_text(node->ports[i]->steers));
+		port_on_gone(node->ports[i].port, node_port_gone, node);
+	for (unsigned i = 0; status == 0 && i < node->ports_count; i++)
+		log_info("port %s: flows reach their reactors by %s", node->ports[i].port->name,
+			 port_steers_text(node->ports[i].port->steers));
 	return status;
 }
 
@@ -346,6 +361,9 @@ void node_stop(struct node *node)
 	for (unsigned i = 0; i < node->shards_count; i++)
 		if (node->shards[i].reactor)
 			reactor_stop(node->shards[i].reactor);
+	/* A port's thread may still ask a reactor that has stopped. */
+	for (unsigned i = 0; i < node->ports_count; i++)
+		port_close(node->ports[i].port);
 	for (unsigned i = 0; i < node->shards_count; i++) {
 		struct shard *shard = &node->shards[i];
 
@@ -359,11 +377,10 @@ void node_stop(struct node *node)
 		if (shard->arena)
 			port_memory_free(shard->arena, node->arena_bytes);
 	}
-	for (unsigned i = 0; i < node->ports_count; i++)
-		port_close(node->ports[i]);
 	for (unsigned i = 0; i < node->shards_count; i++)
 		rte_mempool_free(node->shards[i].pool);
-	node_disclaim(node);
+	for (unsigned i = 0; i < CONFIG_PORTS_MAX; i++)
+		node_disclaim(&node->ports[i]);
 	if (node->eal_started)
 		port_eal_stop();
 }
@@ -496,6 +513,21 @@ static int list_connections(void *ctx, const struct control_connections *which, 
 	return node_connections(ctx, which, result, err);
 }
 
+static int add_port(void *ctx, const struct config_port *port, int number, json_t **result, struct star_error *err)
+{
+	return node_port_add(ctx, port, number, result, err);
+}
+
+static int remove_port(void *ctx, const char *name, json_t **result, struct star_error *err)
+{
+	return node_port_remove(ctx, name, result, err);
+}
+
+static json_t *list_ports(void *ctx)
+{
+	return node_ports(ctx);
+}
+
 static void node_shutdown(void *ctx)
 {
 	kill(getpid(), SIGTERM); /* main waits for it */
@@ -504,8 +536,8 @@ static void node_shutdown(void *ctx)
 struct steering node_steering(const struct node *node)
 {
 	for (unsigned i = 0; i < node->ports_count; i++)
-		if (has_address(&node->config->ports[i], node->config->own.data.host))
-			return node->ports[i]->steering;
+		if (node_port_has(&node->ports[i], node->config->own.data.host))
+			return node->ports[i].port->steering;
 	return (struct steering){ 0 };
 }
 
@@ -519,6 +551,9 @@ struct control_data_plane node_data_plane(struct node *node)
 		.object_status = node_object_figures,
 		.status = node_figures,
 		.connections = list_connections,
+		.port_add = add_port,
+		.port_remove = remove_port,
+		.ports = list_ports,
 		.shutdown = node_shutdown,
 	};
 }

@@ -7,6 +7,7 @@
 #define STARSERVER_NODE_H
 
 #include <jansson.h>
+#include <pthread.h>
 #include <stdint.h>
 
 #include "base/prng.h"
@@ -33,15 +34,22 @@ struct shard {
 	struct prng losses; /* which frames are lost on purpose */
 };
 
+/* A port, and what it was made from. */
+struct node_port {
+	struct port *port;
+	struct config_port config;
+	int claims[CONFIG_ADDRESSES_MAX]; /* sockets that hold its addresses */
+	unsigned claims_count;
+};
+
 struct node {
 	const struct config *config;
 	uint32_t incarnation;
 	bool eal_started;
-	size_t arena_bytes; /* of each shard */
-	struct port *ports[CONFIG_PORTS_MAX];
+	size_t arena_bytes;	    /* of each shard */
+	pthread_mutex_t ports_lock; /* protects ports from ports.c, where other threads look at them */
+	struct node_port ports[CONFIG_PORTS_MAX];
 	unsigned ports_count, shards_count;
-	int claims[CONFIG_PORTS_MAX * CONFIG_ADDRESSES_MAX]; /* sockets that hold this node's addresses */
-	unsigned claims_count;
 	struct shard shards[WIRE_REACTORS_MAX];
 };
 
@@ -49,9 +57,20 @@ struct node {
 int node_start(struct node *node, const struct config *config, struct star_error *err);
 void node_stop(struct node *node);
 
-/* claim.c: makes the data addresses this node's own, or says whose they are. node_disclaim after both. */
-int node_claim(struct node *node, struct star_error *err);
-void node_disclaim(struct node *node);
+/* claim.c: makes a port's addresses this node's own, or says whose they are. node_disclaim after both. */
+int node_claim(struct node_port *port, struct star_error *err);
+void node_disclaim(struct node_port *port);
+
+/* What a stack is told of a port. */
+struct net_interface_options node_interface(const struct node_port *port);
+bool node_port_has(const struct node_port *port, const char *host);
+
+/* ports.c: ports that come and go while the node runs. Results are new references. */
+int node_port_add(struct node *node, const struct config_port *port, int number, json_t **result,
+		  struct star_error *err);
+/* For port_on_gone: ends the connections of a port whose client is gone; ctx is the node. */
+void node_port_gone(void *ctx, uint16_t id);
+int node_port_remove(struct node *node, const char *name, json_t **result, struct star_error *err);
 
 /* What the control plane asks of this node. */
 struct control_data_plane node_data_plane(struct node *node);
@@ -66,7 +85,8 @@ int node_connections(struct node *node, const struct control_connections *which,
 		     struct star_error *err);
 
 /* status.c: the node's figures, and those of one table or variable; new references. */
-json_t *node_status(const struct node *node);
+json_t *node_status(struct node *node);
+json_t *node_ports(struct node *node);
 json_t *node_object_status(const struct node *node, const struct object_spec *spec);
 
 #endif

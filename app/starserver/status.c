@@ -14,21 +14,30 @@ static json_t *addresses_json(const struct config_port *port)
 	return addresses;
 }
 
-static json_t *ports_json(const struct node *node)
+static json_t *port_json(const struct node_port *p)
+{
+	char mac[RTE_ETHER_ADDR_FMT_SIZE];
+	json_t *json;
+
+	rte_ether_format_addr(mac, sizeof(mac), &p->port->mac);
+	json = json_pack("{s:s, s:s, s:s, s:s, s:o, s:i, s:i}", "name", p->port->name, "steering",
+			 port_steers_text(p->port->steers), "interface", p->config.interface, "mac", mac, "addresses",
+			 addresses_json(&p->config), "vlan", (int)p->config.vlan, "mtu", (int)p->port->mtu);
+	if (p->config.options[0])
+		json_object_set_new(json, "options", json_string(p->config.options));
+	if (p->port->memif)
+		json_object_set_new(json, "client", json_boolean(memif_connected(p->port->memif)));
+	return json;
+}
+
+json_t *node_ports(struct node *node)
 {
 	json_t *ports = json_array();
 
-	for (unsigned i = 0; i < node->ports_count; i++) {
-		const struct port *port = node->ports[i];
-		char mac[RTE_ETHER_ADDR_FMT_SIZE];
-
-		rte_ether_format_addr(mac, sizeof(mac), &port->mac);
-		json_array_append_new(ports, json_pack("{s:s, s:s, s:s, s:s, s:o, s:i, s:i}", "name", port->name,
-						       "steering", port_steers_text(port->steers), "interface",
-						       node->config->ports[i].interface, "mac", mac, "addresses",
-						       addresses_json(&node->config->ports[i]), "vlan",
-						       (int)node->config->ports[i].vlan, "mtu", (int)port->mtu));
-	}
+	pthread_mutex_lock(&node->ports_lock);
+	for (unsigned i = 0; i < node->ports_count; i++)
+		json_array_append_new(ports, port_json(&node->ports[i]));
+	pthread_mutex_unlock(&node->ports_lock);
 	return ports;
 }
 
@@ -168,7 +177,7 @@ json_t *node_object_status(const struct node *node, const struct object_spec *sp
 	return json;
 }
 
-json_t *node_status(const struct node *node)
+json_t *node_status(struct node *node)
 {
 	json_t *reactors = json_array(), *json = json_object();
 
@@ -176,7 +185,7 @@ json_t *node_status(const struct node *node)
 		json_array_append_new(reactors, shard_json(&node->shards[i]));
 	json_object_set_new(json, "hugepages", json_boolean(port_eal_hugepages()));
 	json_object_set_new(json, "polling", json_boolean(node->config->polling));
-	json_object_set_new(json, "ports", ports_json(node));
+	json_object_set_new(json, "ports", node_ports(node));
 	json_object_set_new(json, "reactors", reactors);
 	return json;
 }

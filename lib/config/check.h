@@ -14,6 +14,10 @@ static inline struct config_origin *config_check_origin(struct config_load *load
 /* A ps needs a port; every port that there is must make sense. */
 int config_check_ports(struct config_load *load, bool ps, struct star_error *err);
 
+/* What net_memif takes: the appliance is the server, and copies (check_memif.c). name: of the port, for messages. */
+int config_check_memif(const struct config_port *port, const char *name, const struct config_origin *origin,
+		       struct star_error *err);
+
 /* Finds the node's own entry (a ps must have one), and refuses data addresses that cannot be a PS's. */
 int config_check_endpoints(struct config_load *load, bool ps, struct star_error *err);
 

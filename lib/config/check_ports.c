@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #define EXAMPLE "ports = ( { device = \"net_af_packet\"; interface = \"star0\"; address = \"198.18.0.1/24\"; } );"
+#define EXAMPLE_ADDED "`starctl port add net_af_packet --interface star0 --address 198.18.0.1/24`"
 
 enum { IPV6_MTU_MIN = 1280 }; /* RFC 8200, 5 */
 
@@ -15,7 +16,8 @@ enum { IPV6_MTU_MIN = 1280 }; /* RFC 8200, 5 */
 struct checked {
 	const struct config_port *port;
 	const struct config_origin *origin;
-	unsigned index;
+	const char *name, *example;
+	bool ps; /* of an appliance */
 	struct star_error *err;
 };
 
@@ -73,29 +75,29 @@ static int check_device(const struct checked *k)
 	bool pci = !strcmp(p->device, "pci");
 
 	if (!p->device[0])
-		return config_fail(k->origin, k->err, "ports[%u] has no device; write " EXAMPLE, k->index);
+		return config_fail(k->origin, k->err, "%s has no device; write %s", k->name, k->example);
 	if (!pci && (strncmp(p->device, "net_", 4) || strlen(p->device) == 4 || strpbrk(p->device, ", \t")))
 		return config_fail(k->origin, k->err,
-				   "ports[%u].device = \"%s\" is no DPDK device; it takes pci, or a driver's name that "
+				   "%s.device = \"%s\" is no DPDK device; it takes pci, or a driver's name that "
 				   "starts with "
 				   "net_, as in net_af_packet",
-				   k->index, p->device);
+				   k->name, p->device);
 	if (af && !p->interface[0])
-		return config_fail(k->origin, k->err, "ports[%u] has no interface, which %s needs; write " EXAMPLE,
-				   k->index, p->device);
+		return config_fail(k->origin, k->err, "%s has no interface, which %s needs; write %s", k->name,
+				   p->device, k->example);
 	if (strpbrk(p->interface, "/, \t"))
 		return config_fail(k->origin, k->err,
-				   "ports[%u].interface = \"%s\" is no interface's name (`ip link` lists them)",
-				   k->index, p->interface);
+				   "%s.interface = \"%s\" is no interface's name (`ip link` lists them)", k->name,
+				   p->interface);
 	if (pci && !is_pci_address(p->pci))
 		return config_fail(k->origin, k->err,
-				   "ports[%u].pci = \"%s\" is no PCI address; write pci = \"0000:03:00.0\" (`lspci -D` "
+				   "%s.pci = \"%s\" is no PCI address; write pci = \"0000:03:00.0\" (`lspci -D` "
 				   "lists them)",
-				   k->index, p->pci);
+				   k->name, p->pci);
 	if (!pci && p->pci[0])
 		return config_fail(k->origin, k->err,
-				   "ports[%u] has a PCI address, and its device is %s; write device = \"pci\"",
-				   k->index, p->device);
+				   "%s has a PCI address, and its device is %s; write device = \"pci\"", k->name,
+				   p->device);
 	return 0;
 }
 
@@ -106,21 +108,21 @@ static int check_address(const struct checked *k, const struct config_network *n
 
 	if (kernel)
 		return config_fail(k->origin, k->err,
-				   "ports[%u].address = \"%s/%u\" is %s; write one of your network's, as in "
+				   "%s.address = \"%s/%u\" is %s; write one of your network's, as in "
 				   "\"198.18.0.1/24\" or \"2001:2::1/64\"",
-				   k->index, n->host, n->prefix, kernel);
+				   k->name, n->host, n->prefix, kernel);
 	if (n->prefix < host.count - 1 && rest_is(&host, n->prefix, false))
 		return config_fail(k->origin, k->err,
-				   "ports[%u].address = \"%s/%u\" is its network's own address; write a host's",
-				   k->index, n->host, n->prefix);
+				   "%s.address = \"%s/%u\" is its network's own address; write a host's", k->name,
+				   n->host, n->prefix);
 	if (host.count == 32 && n->prefix < 31 && rest_is(&host, n->prefix, true))
 		return config_fail(k->origin, k->err,
-				   "ports[%u].address = \"%s/%u\" is its network's broadcast address; write a host's",
-				   k->index, n->host, n->prefix);
+				   "%s.address = \"%s/%u\" is its network's broadcast address; write a host's", k->name,
+				   n->host, n->prefix);
 	if (host.count == 128 && k->port->mtu < IPV6_MTU_MIN)
 		return config_fail(k->origin, k->err,
-				   "ports[%u] has the IPv6 address %s and an mtu of %u; IPv6 needs at least %d",
-				   k->index, n->host, k->port->mtu, IPV6_MTU_MIN);
+				   "%s has the IPv6 address %s and an mtu of %u; IPv6 needs at least %d", k->name,
+				   n->host, k->port->mtu, IPV6_MTU_MIN);
 	return 0;
 }
 
@@ -130,12 +132,12 @@ static int check_addresses(const struct checked *k)
 	int rc = 0;
 
 	if (!p->addresses_count)
-		return config_fail(k->origin, k->err, "ports[%u] has no address; write " EXAMPLE, k->index);
+		return config_fail(k->origin, k->err, "%s has no address; write %s", k->name, k->example);
 	for (unsigned i = 0; !rc && i < p->addresses_count; i++) {
 		rc = check_address(k, &p->addresses[i]);
 		for (unsigned j = 0; !rc && j < i; j++)
 			if (!strcmp(p->addresses[i].host, p->addresses[j].host))
-				rc = config_fail(k->origin, k->err, "ports[%u] has the address %s twice", k->index,
+				rc = config_fail(k->origin, k->err, "%s has the address %s twice", k->name,
 						 p->addresses[i].host);
 	}
 	return rc;
@@ -151,8 +153,8 @@ static int check_gateway(const struct checked *k, const char *name, const char *
 	if (!gateway[0])
 		return 0;
 	if (router.count != bits)
-		return config_fail(k->origin, k->err, "ports[%u].%s = \"%s\" is no %s address; write one, as in %s",
-				   k->index, name, gateway, bits == 32 ? "IPv4" : "IPv6",
+		return config_fail(k->origin, k->err, "%s.%s = \"%s\" is no %s address; write one, as in %s", k->name,
+				   name, gateway, bits == 32 ? "IPv4" : "IPv6",
 				   bits == 32 ? "198.18.0.254" : "2001:2::fe or fe80::1");
 	for (unsigned i = 0; i < p->addresses_count; i++) {
 		const struct bits own = bits_of(p->addresses[i].host);
@@ -165,18 +167,26 @@ static int check_gateway(const struct checked *k, const char *name, const char *
 	}
 	if (!neighbour)
 		return config_fail(k->origin, k->err,
-				   "ports[%u].%s = \"%s\" is no neighbour of the port's addresses (%s/%u is the first)",
-				   k->index, name, gateway, p->addresses[0].host, p->addresses[0].prefix);
+				   "%s.%s = \"%s\" is no neighbour of the port's addresses (%s/%u is the first)",
+				   k->name, name, gateway, p->addresses[0].host, p->addresses[0].prefix);
 	for (unsigned i = 0; i < p->addresses_count; i++)
 		if (bits_of(p->addresses[i].host).count == bits)
 			return 0;
-	return config_fail(k->origin, k->err, "ports[%u].%s = \"%s\" is of no use: the port has no %s address",
-			   k->index, name, gateway, bits == 32 ? "IPv4" : "IPv6");
+	return config_fail(k->origin, k->err, "%s.%s = \"%s\" is of no use: the port has no %s address", k->name, name,
+			   gateway, bits == 32 ? "IPv4" : "IPv6");
 }
 
-static int check_pair(const struct checked *k, const struct config_port *other, unsigned other_index)
+static bool is_memif(const struct config_port *port, struct config_memif *memif)
+{
+	struct star_error err;
+
+	return !strcmp(port->device, "net_memif") && config_memif_read(port, memif, &err) == 0;
+}
+
+static int check_pair(const struct checked *k, const struct config_port *other, const char *other_name)
 {
 	const struct config_port *p = k->port;
+	struct config_memif own, theirs;
 	const char *same = NULL;
 
 	for (unsigned i = 0; i < p->addresses_count; i++)
@@ -187,9 +197,25 @@ static int check_pair(const struct checked *k, const struct config_port *other, 
 		same = p->interface;
 	else if (!same && p->pci[0] && !strcasecmp(p->pci, other->pci))
 		same = p->pci;
-	return same ? config_fail(k->origin, k->err, "ports[%u] and ports[%u] both have %s; each port has its own",
-				  other_index, k->index, same)
+	else if (!same && is_memif(p, &own) && is_memif(other, &theirs) && own.abstract == theirs.abstract &&
+		 !strcmp(own.socket, theirs.socket))
+		same = own.socket;
+	return same ? config_fail(k->origin, k->err, "%s and %s both have %s; each port has its own", other_name,
+				  k->name, same)
 		    : 0;
+}
+
+static int check_port(const struct checked *k)
+{
+	int rc = check_device(k);
+
+	if (!rc && k->ps)
+		rc = config_check_memif(k->port, k->name, k->origin, k->err);
+	if (!rc)
+		rc = check_addresses(k);
+	if (!rc)
+		rc = check_gateway(k, "gateway", k->port->gateway, 32);
+	return rc ? rc : check_gateway(k, "gateway6", k->port->gateway6, 128);
 }
 
 int config_check_ports(struct config_load *load, bool ps, struct star_error *err)
@@ -200,17 +226,46 @@ int config_check_ports(struct config_load *load, bool ps, struct star_error *err
 	if (ps && !c->ports_count)
 		return star_error_set(err, -EINVAL, "there is no port for the data plane; write " EXAMPLE);
 	for (unsigned i = 0; !rc && i < c->ports_count; i++) {
-		struct checked k = { .port = &c->ports[i], .origin = &load->ports[i], .index = i, .err = err };
+		char name[24], other[24];
+		const struct checked k = { &c->ports[i], &load->ports[i], name, EXAMPLE, ps, err };
 
-		rc = check_device(&k);
-		if (!rc)
-			rc = check_addresses(&k);
-		if (!rc)
-			rc = check_gateway(&k, "gateway", c->ports[i].gateway, 32);
-		if (!rc)
-			rc = check_gateway(&k, "gateway6", c->ports[i].gateway6, 128);
-		for (unsigned j = 0; !rc && j < i; j++)
-			rc = check_pair(&k, &c->ports[j], j);
+		snprintf(name, sizeof(name), "ports[%u]", i);
+		rc = check_port(&k);
+		for (unsigned j = 0; !rc && j < i; j++) {
+			snprintf(other, sizeof(other), "ports[%u]", j);
+			rc = check_pair(&k, &c->ports[j], other);
+		}
 	}
 	return rc;
+}
+
+int config_port_read(const struct config_override *options, unsigned count, struct config_port *port,
+		     struct star_error *err)
+{
+	const struct config_origin nowhere = { .source = SOURCE_DEFAULT };
+	const struct checked k = { port, &nowhere, "the port", EXAMPLE_ADDED, true, err };
+	int rc = config_load_port_defaults(port, err);
+
+	for (unsigned i = 0; !rc && i < count; i++) {
+		char name[CONFIG_NAME_MAX + 1];
+		struct config_target target = { .base = port };
+
+		snprintf(name, sizeof(name), "ports[].%s", options[i].name);
+		target.option = config_option_find(name);
+		rc = target.option
+			     ? config_value_store_text(&target, options[i].value, err)
+			     : star_error_set(err, -EINVAL, "a port has no option `%.64s`; did you mean `%s`?",
+					      options[i].name,
+					      config_option_leaf(config_option_find(config_option_nearest(name))));
+	}
+	return rc ? rc : check_port(&k);
+}
+
+int config_port_check_pair(const struct config_port *port, const char *name, const struct config_port *other,
+			   const char *other_name, struct star_error *err)
+{
+	const struct config_origin nowhere = { .source = SOURCE_DEFAULT };
+	const struct checked k = { port, &nowhere, name, EXAMPLE_ADDED, true, err };
+
+	return check_pair(&k, other, other_name);
 }

@@ -124,6 +124,29 @@ struct config *config_load(const char *file, const struct config_override *overr
 void config_free(struct config *config);
 
 /*
+ * A port that is not the configuration's, from the texts of its options, named as in a configuration's list of ports: with the
+ * same defaults, bounds and checks. 0, or -EINVAL with a sentence.
+ */
+int config_port_read(const struct config_override *options, unsigned count, struct config_port *port,
+		     struct star_error *err);
+/* Whether two ports get along: each has addresses, and an interface or a NIC, of its own. The names are for the sentence. */
+int config_port_check_pair(const struct config_port *port, const char *name, const struct config_port *other,
+			   const char *other_name, struct star_error *err);
+
+/* What a port of the device net_memif says in its options,
+ * with the values that stand for what it does not say. */
+struct config_memif {
+	uint32_t id;
+	bool abstract; /* socket is a name of this network namespace's, and no file */
+	char socket[108];
+	char secret[25];
+	bool has_mac;
+	uint8_t mac[6];
+};
+/* 0, or -EINVAL with a sentence behind which "of the port" is understood. */
+int config_memif_read(const struct config_port *port, struct config_memif *memif, struct star_error *err);
+
+/*
  * Reads an endpoint map in the seeds' form: "control=data" a line; blank lines, # comments, spaces and CR LF are fine.
  * 0, or -EINVAL with file and line. The caller frees *endpoints (NULL when there are none).
  */

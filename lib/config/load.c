@@ -25,6 +25,12 @@ static int apply_defaults(enum config_option_scope scope, void *base, struct sta
 	return rc;
 }
 
+int config_load_port_defaults(struct config_port *port, struct star_error *err)
+{
+	*port = (struct config_port){ .mtu = 0 };
+	return apply_defaults(SCOPE_PORT, port, err);
+}
+
 struct config_port *config_load_add_port(struct config_load *load, const struct config_origin *origin,
 					 struct star_error *err)
 {
@@ -35,7 +41,7 @@ struct config_port *config_load_add_port(struct config_load *load, const struct 
 		return NULL;
 	}
 	load->ports[config->ports_count] = *origin;
-	if (apply_defaults(SCOPE_PORT, &config->ports[config->ports_count], err))
+	if (config_load_port_defaults(&config->ports[config->ports_count], err))
 		return NULL;
 	return &config->ports[config->ports_count++];
 }
@@ -206,6 +212,8 @@ static int load_worker(struct config_load *load, const char *file, struct star_e
 	int rc = apply_defaults(SCOPE_CONFIG, load->config, err);
 
 	snprintf(load->config->job_name, sizeof(load->config->job_name), "worker");
+	if (!rc && access(file, F_OK) != 0)
+		rc = star_error_set(err, -errno, "there is no worker's file %s: docs/libstar.rst shows one", file);
 	if (!rc)
 		rc = config_load_file(load, file, err);
 	if (!rc)

@@ -81,6 +81,9 @@ struct config_origin *config_load_origin(struct config_load *load, const struct 
 struct config_port *config_load_add_port(struct config_load *load, const struct config_origin *origin,
 					 struct star_error *err);
 
+/* The defaults of a port's options. */
+int config_load_port_defaults(struct config_port *port, struct star_error *err);
+
 int config_load_file(struct config_load *load, const char *file, struct star_error *err);
 int config_load_environment(struct config_load *load, enum config_job job, struct star_error *err);
 int config_load_override(struct config_load *load, const struct config_override *override, struct star_error *err);

@@ -29,7 +29,8 @@ struct control_connections {
 
 enum { CONTROL_CONNECTIONS_MAX = 10000, CONTROL_CONNECTIONS_USUAL = 1000 };
 
-/* Called on control threads, one at a time (install, set_layout, sweep, connections) or at any time (the others). */
+/* Called on control threads, one at a time (install, set_layout, sweep, connections, port_add,
+ * port_remove) or at any time (the others). */
 struct control_data_plane {
 	void *ctx;
 	/*
@@ -51,6 +52,13 @@ struct control_data_plane {
 	/* {"connections": [...], "more": whether there are more than limit}; a new reference. 0 or a negative errno with a
 	 * sentence. */
 	int (*connections)(void *ctx, const struct control_connections *which, json_t **result, struct star_error *err);
+	/* Opens a port on every reactor. number: of its name, -1: the lowest that is free. 0 with {"name": ...}, or a negative errno
+	 * with a sentence; then there is no trace of it. */
+	int (*port_add)(void *ctx, const struct config_port *port, int number, json_t **result, struct star_error *err);
+	/* Takes a port away: {"name": ..., "connections": how many were ended}. */
+	int (*port_remove)(void *ctx, const char *name, json_t **result, struct star_error *err);
+	/* All ports, as in status; at any time. */
+	json_t *(*ports)(void *ctx);
 	/* Asks the appliance to stop; returns at once. */
 	void (*shutdown)(void *ctx);
 };

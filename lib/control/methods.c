@@ -215,6 +215,26 @@ static int run_connections(const struct call *call, json_t **result, struct star
 	return data_plane->connections(data_plane->ctx, &which, result, err);
 }
 
+static int run_ports(const struct call *call, json_t **result, struct star_error *err)
+{
+	const struct control_data_plane *data_plane = &call->control->data_plane;
+	const int rc = no_params(call, err);
+
+	if (rc == 0)
+		*result = data_plane->ports(data_plane->ctx);
+	return rc;
+}
+
+static int run_port_add(const struct call *call, json_t **result, struct star_error *err)
+{
+	return ports_add(call->control, call->request.params, result, err);
+}
+
+static int run_port_remove(const struct call *call, json_t **result, struct star_error *err)
+{
+	return ports_remove(call->control, call->request.params, result, err);
+}
+
 static int run_shutdown(const struct call *call, json_t **result, struct star_error *err)
 {
 	const struct control_data_plane *data_plane = &call->control->data_plane;
@@ -234,6 +254,9 @@ static const struct method methods[] = {
 	{ "status", 0, run_status },
 	{ "endpoint_map", 0, run_endpoint_map },
 	{ "connections", METHOD_SLOW, run_connections },
+	{ "ports", 0, run_ports },
+	{ "port_add", METHOD_ADMIN | METHOD_SLOW, run_port_add },
+	{ "port_remove", METHOD_ADMIN | METHOD_SLOW, run_port_remove },
 	{ "join", METHOD_AT_LEADER | METHOD_SLOW, run_join },
 	{ "heartbeat", METHOD_AT_LEADER, run_heartbeat },
 	{ "install", METHOD_AT_OTHERS | METHOD_SLOW, run_install },

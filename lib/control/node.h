@@ -129,6 +129,10 @@ int follower_start(struct control *control, struct star_error *err);
 void follower_join(struct control *control); /* after control_stop */
 int follower_install(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
+/* ports.c: the node's own ports. */
+int ports_add(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int ports_remove(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+
 /* methods.c: the table of methods; serve is the line server's. */
 enum line_outcome methods_serve(void *ctx, struct line_connection *connection, bool admin, const char *line,
 				size_t bytes, char **reply);

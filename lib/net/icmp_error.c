@@ -73,7 +73,7 @@ void icmp_act(struct net *net, const struct net_packet *packet, const struct icm
 
 	memcpy(&upper, q->upper, sizeof(upper));
 	/* An error goes to whom its cause came from. */
-	if (!net_address_equal(&q->from, &packet->to) || !net_is_own(packet->interface, &q->from)) {
+	if (!net_address_equal(&q->from, &packet->to) || !net_is_ours(net, &q->from)) {
 		net->counters.icmp_ignored++;
 		return;
 	}

@@ -2,20 +2,19 @@
 /* The way in: Ethernet and 802.1Q. */
 #include "net/internal.h"
 
-/* The interface of a port and VLAN; NULL: we have none in that VLAN. */
+/* The interface of a port and VLAN; NULL: we have none in that VLAN, or have it no more. */
 static struct net_interface *interface_of(struct net *net, uint16_t port, uint16_t vlan)
 {
-	bool known = false;
-
 	for (unsigned i = 0; i < net->interfaces_count; i++) {
-		if (net->interfaces[i].options.port != port)
-			continue;
-		if (net->interfaces[i].options.vlan == vlan)
-			return &net->interfaces[i];
-		known = true;
+		struct net_interface *interface = net->interfaces[i];
+
+		if (interface->options.port == port && interface->options.vlan == vlan)
+			return interface;
 	}
-	/* What no port of ours has brought is the first interface's. */
-	return !known && net->interfaces[0].options.vlan == vlan ? &net->interfaces[0] : NULL;
+	/* What no port has brought is the first interface's. */
+	if (port == RTE_MBUF_PORT_INVALID && net->interfaces_count > 0 && net->interfaces[0]->options.vlan == vlan)
+		return net->interfaces[0];
+	return NULL;
 }
 
 /* Which VLAN a frame is of (0: none, or only a priority), and where its contents begin; false when it is too short. */

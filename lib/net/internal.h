@@ -183,7 +183,7 @@ struct net {
 	struct net_counters counters;
 	struct tcp_listener listeners[NET_LISTENERS_MAX];
 	struct udp_port udp_ports[NET_UDP_PORTS_MAX];
-	struct net_interface *interfaces;
+	struct net_interface *interfaces[NET_INTERFACES_MAX];
 	struct rte_mbuf *output[NET_OUTPUT_MAX];
 	uint32_t pmtu_news; /* times that something was learnt */
 	struct pmtu_entry pmtus[PMTU_SETS][PMTU_WAYS];
@@ -213,6 +213,10 @@ static inline bool net_is_own(const struct net_interface *interface, const struc
 			return true;
 	return false;
 }
+
+/* interface.c: whether an interface of the stack has the address. A packet is for us whichever of our interfaces it came in by
+ * (RFC 1122, 3.3.4.2): workers behind an added port reach the node's data address by it. */
+bool net_is_ours(const struct net *net, const struct net_address *address);
 
 /* The address of the interface that has `to` on its own network, or NULL. */
 const struct net_interface_address *net_on_link(const struct net_interface *interface, const struct net_address *to);
@@ -285,7 +289,8 @@ void nd_ask(struct net *net, struct net_interface *interface, const struct net_a
 
 /* mld.c; of a query whose checksum holds: false when it is malformed, or from beyond the link. */
 enum { MLD_QUERY = 130 };
-void mld_init(struct net *net);
+/* Tells the groups of all interfaces, at once. */
+void mld_news(struct net *net);
 void mld_timer_fire(struct wheel_timer *timer, uint64_t now_ns);
 bool mld_query(struct net *net, const struct net_packet *packet, const void *message, uint16_t bytes);
 

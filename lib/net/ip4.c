@@ -62,7 +62,7 @@ void ip4_input(struct net *net, struct net_interface *interface, struct rte_mbuf
 				 .to = net_address_v4(ip->dst_addr),
 				 .protocol = ip->next_proto_id,
 				 .tos = ip->type_of_service };
-	if (!net_is_own(interface, &p.to)) {
+	if (unlikely(!net_is_own(interface, &p.to)) && !net_is_ours(net, &p.to)) {
 		NET_DROP(net, m, ip_not_mine);
 		return;
 	}

@@ -79,9 +79,13 @@ static bool is_our_group(const struct net_interface *interface, const struct net
 }
 
 /* ::ffff:a.b.c.d stands for IPv4 here, and never on a wire. */
-static bool is_for_us(const struct net_interface *interface, const struct net_address *to, bool multicast)
+static bool is_for_us(const struct net *net, const struct net_interface *interface, const struct net_address *to,
+		      bool multicast)
 {
-	return multicast ? is_our_group(interface, to) : !net_address_is_v4(to) && net_is_own(interface, to);
+	if (multicast)
+		return is_our_group(interface, to);
+	return !net_address_is_v4(to) &&
+	       (net_is_own(interface, to) || (!net_address_is_link_local(to) && net_is_ours(net, to)));
 }
 
 /* Only who looks for an address of its own may speak from none: nd.c sees to that. */
@@ -192,7 +196,7 @@ void ip6_input(struct net *net, struct net_interface *interface, struct rte_mbuf
 				 .from = net_address_v6(ip->src_addr),
 				 .to = net_address_v6(ip->dst_addr),
 				 .tos = (uint8_t)(rte_be_to_cpu_32(ip->vtc_flow) >> 20) };
-	if (!is_for_us(interface, &p.to, multicast)) {
+	if (!is_for_us(net, interface, &p.to, multicast)) {
 		NET_DROP(net, m, ip_not_mine);
 		return;
 	}

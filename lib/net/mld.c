@@ -83,16 +83,16 @@ void mld_timer_fire(struct wheel_timer *timer, uint64_t now_ns)
 
 	net->now_ns = now_ns;
 	for (unsigned i = 0; i < net->interfaces_count; i++)
-		report(net, &net->interfaces[i], news ? RECORD_CHANGES_EXCLUDE : RECORD_IS_EXCLUDE);
+		report(net, net->interfaces[i], news ? RECORD_CHANGES_EXCLUDE : RECORD_IS_EXCLUDE);
 	if (news && --net->mld_news)
 		wheel_arm(&net->wheel, timer, now_ns + NEWS_NS);
 }
 
-void mld_init(struct net *net)
+void mld_news(struct net *net)
 {
-	net->mld_timer.fire = mld_timer_fire;
 	if (!net->options.mld)
 		return;
+	net->mld_timer.fire = mld_timer_fire;
 	net->mld_news = ROBUSTNESS;
 	wheel_arm(&net->wheel, &net->mld_timer, net->now_ns);
 }

@@ -72,7 +72,7 @@ void neighbour_timer_fire(struct wheel_timer *timer, uint64_t now_ns)
 	net->now_ns = now_ns;
 	for (unsigned i = 0; i < net->interfaces_count; i++)
 		for (unsigned j = 0; j < NEIGHBOUR_SETS * NEIGHBOUR_WAYS && net->neighbour_pending; j++) {
-			struct neighbour *n = &net->interfaces[i].neighbours[j / NEIGHBOUR_WAYS][j % NEIGHBOUR_WAYS];
+			struct neighbour *n = &net->interfaces[i]->neighbours[j / NEIGHBOUR_WAYS][j % NEIGHBOUR_WAYS];
 
 			if (n->pending_count && ticks(net) - n->queued >= (uint32_t)(WAIT_NS >> 20))
 				drop_pending(net, n);

@@ -37,7 +37,7 @@ enum net_limits {
 	X(eth_short, "NetEthShort", "dropped: shorter than its headers") \
 	X(eth_not_mine, "NetEthNotMine", "dropped: another station's address") \
 	X(eth_unknown_type, "NetEthUnknownType", "dropped: neither IPv4 nor IPv6 nor ARP") \
-	X(eth_other_vlan, "NetEthOtherVlan", "dropped: of a VLAN that is not ours") \
+	X(eth_other_vlan, "NetEthOtherVlan", "dropped: of a VLAN that is not ours, or of a port that was removed") \
 	X(arp_bad, "NetArpBad", "dropped: malformed ARP") \
 	X(nd_bad, "NetNdBad", "dropped: malformed neighbour discovery, or from beyond the link") \
 	X(neighbour_solicits, "NetNeighbourSolicits", "questions for a neighbour's link address sent") \
@@ -199,6 +199,26 @@ struct net;
 struct net *net_create(const struct net_options *options, struct star_error *err);
 /* Connections end without a word to their peers or handlers. */
 void net_destroy(struct net *net);
+
+/*
+ * Interfaces of a running stack. They are made and freed on any thread (a table of neighbours takes 256 KiB), and used by the
+ * stack's own. net_interface_create checks the options against those of the stack: -EADDRINUSE when an address is another
+ * interface's; -ENOSPC when there are NET_INTERFACES_MAX.
+ */
+struct net_interface;
+struct net_interface *net_interface_create(const struct net *net, const struct net_interface_options *options,
+					   struct star_error *err);
+void net_interface_add(struct net *net, struct net_interface *interface);
+/* Takes the interface of a port away: it receives no more, and no path leads there. NULL: there is none. Then
+ * net_interface_end, again and again until it returns true: each call ends some of its connections (ENETDOWN; their peers
+ * hear of it by RST), and the last drops the frames that wait for its neighbours. RSTs leave by net_output. Fragments that
+ * have come by it expire. */
+struct net_interface *net_interface_remove(struct net *net, uint16_t port);
+bool net_interface_end(struct net *net, struct net_interface *interface, uint32_t *cursor, unsigned *ended);
+/* That of a port, to be ended without being taken away: all that lived behind it is gone, and others come. NULL: none. */
+struct net_interface *net_interface_find(const struct net *net, uint16_t port);
+/* Of one that was never added, or has ended. */
+void net_interface_free(struct net_interface *interface);
 
 /* Takes n frames, and owns them. */
 void net_input(struct net *net, struct rte_mbuf **frames, unsigned n, uint64_t now_ns);

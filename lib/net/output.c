@@ -78,7 +78,7 @@ static const struct net_interface_address *route(struct net *net, const struct n
 
 	for (unsigned pass = from ? 0 : 1; pass < 2 && !own; pass++)
 		for (unsigned i = 0; i < net->interfaces_count && !own; i++) {
-			path->interface = &net->interfaces[i];
+			path->interface = net->interfaces[i];
 			if (pass == 1 || net_is_own(path->interface, from))
 				own = by(path->interface, path);
 		}

@@ -73,7 +73,8 @@ static void tell_expired(struct net *net, struct rte_mbuf *m)
 		    RTE_BE16(UINT16_MAX << 3 & UINT16_MAX))
 			return;
 	}
-	icmp_send_error(net, m, &p, ICMP_REASSEMBLY_TIME, 0);
+	if (net_is_ours(net, &p.to)) /* still */
+		icmp_send_error(net, m, &p, ICMP_REASSEMBLY_TIME, 0);
 }
 
 void reassembly_timer_fire(struct wheel_timer *timer, uint64_t now_ns)

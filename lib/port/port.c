@@ -32,6 +32,23 @@ bool port_is_af_xdp(const struct config_port *config)
 	return is_driver(config, "net_af_xdp");
 }
 
+bool port_can_close(const struct config_port *config)
+{
+	return !port_is_af_xdp(config);
+}
+
+bool port_needs_rest(const struct config_port *config)
+{
+	/* These two copy, in their bursts alone. Other drivers fill their rings when they start, and empty them at the end. */
+	return !port_is_af_packet(config) && !is_driver(config, "net_memif");
+}
+
+/* One that is a worker's is DPDK's: the client's side. */
+static bool is_memif(const struct config_port *config)
+{
+	return is_driver(config, "net_memif") && !strstr(config->options, "role=client");
+}
+
 bool port_is_pci(const struct config_port *config)
 {
 	return is_driver(config, "pci");
@@ -189,6 +206,9 @@ static int check(const struct config_port *config, unsigned index, struct rte_me
 	if (config->mtu > UINT16_MAX)
 		return star_error_set(err, -EINVAL, "port %u: an mtu of %u is beyond %u", index, config->mtu,
 				      UINT16_MAX);
+	if (index >= PORT_NUMBERS_MAX)
+		return star_error_set(err, -EINVAL, "port %u: the number is out of range; allowed: 0 to %u", index,
+				      PORT_NUMBERS_MAX - 1);
 	for (uint16_t queue = 0; port_is_af_xdp(config) && queue < queues; queue++)
 		if (pools[queue]->size < AF_XDP_MBUFS_MIN)
 			return star_error_set(
@@ -196,9 +216,20 @@ static int check(const struct config_port *config, unsigned index, struct rte_me
 				"port %u: net_af_xdp keeps 2048 packet buffers of each reactor for itself, "
 				"and there are %u: set memory.mbufs to %u or more",
 				index, pools[queue]->size, AF_XDP_MBUFS_MIN);
-	if (!port_is_af_packet(config) && !port_is_af_xdp(config))
-		return 0;
-	return port_interface_check(config, index, err);
+	if (port_is_af_packet(config) || port_is_af_xdp(config)) {
+		const int ret = port_interface_check(config, index, err);
+
+		if (ret)
+			return ret;
+	}
+	if (port_frame_bytes(config->mtu) + RTE_PKTMBUF_HEADROOM > rte_pktmbuf_data_room_size(pools[0]))
+		return star_error_set(
+			err, -EINVAL,
+			"port %u: an mtu of %u is beyond what this node's packet buffers hold: they are made "
+			"for the largest mtu of the configuration's ports; lower it, or start the node with "
+			"such a port",
+			index, config->mtu);
+	return 0;
 }
 
 static int refuse(const struct config_port *config, unsigned index, const char *step, const char *cause, int code,
@@ -217,29 +248,20 @@ static int refuse(const struct config_port *config, unsigned index, const char *
 			      what[0] ? " on " : "", what, step, cause[0] ? cause : rte_strerror(-code), hint);
 }
 
-struct port *port_open(const struct config_port *config, unsigned index, struct rte_mempool *const *pools,
-		       uint16_t queues, uint16_t data_port, struct star_error *err)
+/* By DPDK; 0, or a negative errno with a sentence. */
+static int open_device(struct port *port, const struct config_port *config, unsigned number,
+		       struct rte_mempool *const *pools, uint16_t data_port, struct star_error *err)
 {
 	const char *step = "be opened";
 	struct port_chatter chatter;
 	struct port_sockets before;
 	bool attached;
-	struct port *port;
 	char cause[256];
 	int ret;
 
-	if (check(config, index, pools, queues, err) != 0)
-		return NULL;
-	port = calloc(1, sizeof(*port));
-	if (!port) {
-		star_error_set(err, -ENOMEM, "port %u: no memory", index);
-		return NULL;
-	}
-	port->queues = queues;
-	port->mtu = (uint16_t)config->mtu;
 	port_sockets_find(config, &before);
 	port_chatter_begin(&chatter);
-	ret = attach(port, config, index);
+	ret = attach(port, config, number);
 	attached = ret == 0;
 	if (attached)
 		ret = start(port, config, pools, &step);
@@ -248,14 +270,53 @@ struct port *port_open(const struct config_port *config, unsigned index, struct 
 	else if (attached)
 		port_steer(port, data_port);
 	port_chatter_end(&chatter, cause, sizeof(cause));
-	if (ret) {
-		refuse(config, index, step, cause, ret, err);
-		free(port);
-		return NULL;
-	}
+	if (ret)
+		return refuse(config, number, step, cause, ret, err);
 	port_wait_init(port, config, &before);
 	port_join_groups(port, config);
-	return port;
+	return 0;
+}
+
+/* Ours. A worker that sends to the queue of the reactor that it means spares the node the handing over. */
+static int open_memif(struct port *port, const struct config_port *config, unsigned number,
+		      struct rte_mempool *const *pools, struct star_error *err)
+{
+	struct star_error why = { 0 };
+
+	snprintf(port->name, sizeof(port->name), "%s%u", config->device, number);
+	port->id = (uint16_t)(RTE_MAX_ETHPORTS + number);
+	port->memif = memif_open(config, port->name, port->id, pools, port->queues, &why);
+	if (!port->memif)
+		return star_error_set(err, why.code, "port %s: %s", port->name, why.text);
+	memif_mac(port->memif, &port->mac);
+	port->groups_fd = -1;
+	port->steers = port->queues == 1 ? PORT_ONE_QUEUE : PORT_HANDS_OVER;
+	for (uint16_t queue = 0; queue < port->queues; queue++)
+		port->wait_fds[queue] = memif_wait_fd(port->memif, queue);
+	return 0;
+}
+
+struct port *port_open(const struct config_port *config, unsigned number, struct rte_mempool *const *pools,
+		       uint16_t queues, uint16_t data_port, struct star_error *err)
+{
+	struct port *port;
+	int ret;
+
+	if (check(config, number, pools, queues, err) != 0)
+		return NULL;
+	port = calloc(1, sizeof(*port));
+	if (!port) {
+		star_error_set(err, -ENOMEM, "port %u: no memory", number);
+		return NULL;
+	}
+	port->queues = queues;
+	port->mtu = (uint16_t)config->mtu;
+	ret = is_memif(config) ? open_memif(port, config, number, pools, err)
+			       : open_device(port, config, number, pools, data_port, err);
+	if (ret == 0)
+		return port;
+	free(port);
+	return NULL;
 }
 
 void port_close(struct port *port)
@@ -265,6 +326,11 @@ void port_close(struct port *port)
 
 	if (!port)
 		return;
+	if (port->memif) {
+		memif_close(port->memif);
+		free(port);
+		return;
+	}
 	port_leave_groups(port);
 	port_chatter_begin(&chatter);
 	rte_eth_dev_stop(port->id);
@@ -273,4 +339,10 @@ void port_close(struct port *port)
 	if (cause[0])
 		log_debug("port %s: %s", port->name, cause);
 	free(port);
+}
+
+void port_on_gone(struct port *port, void (*gone)(void *ctx, uint16_t id), void *ctx)
+{
+	if (port->memif)
+		memif_on_gone(port->memif, gone, ctx);
 }

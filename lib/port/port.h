@@ -14,9 +14,16 @@
 
 #include "base/steering.h"
 #include "config/config.h"
+#include "port/memif.h"
 #include "star_error.h"
 
-enum { PORT_BURST = 32, PORT_QUEUES_MAX = 64, PORT_PRIV_BYTES = 64 };
+enum {
+	PORT_BURST = 32,
+	PORT_QUEUES_MAX = 64,
+	PORT_PRIV_BYTES = 64,
+	PORT_NUMBERS_MAX = 64, /* a port's name ends with one: less than that */
+	PORT_IDS_MAX = RTE_MAX_ETHPORTS + PORT_NUMBERS_MAX,
+};
 
 /*
  * Starts the EAL as the configuration says: hugepages or none, no PCI unless a port asks for it, no telemetry socket
@@ -55,7 +62,8 @@ enum port_steers {
 const char *port_steers_text(enum port_steers how);
 
 struct port {
-	uint16_t id; /* DPDK's */
+	uint16_t id;	     /* DPDK's; of a memif port one from RTE_MAX_ETHPORTS on */
+	struct memif *memif; /* NULL: DPDK drives it */
 	uint16_t queues;
 	uint16_t mtu;
 	struct rte_ether_addr mac;
@@ -69,19 +77,34 @@ struct port {
 };
 
 /* Opens a port with a queue pair for each of `queues` mempools (one a reactor), starts it, finds what its queues can be
- * waited on with, and steers flows to data_port + queue (0: the port has no data ports) as well as the NIC can. NULL with a sentence and the command that mends it (interface missing, busy, no root). */
-struct port *port_open(const struct config_port *config, unsigned index, struct rte_mempool *const *pools,
+ * waited on with, and steers flows to data_port + queue (0: the port has no data ports) as well as the NIC can. Its name is the
+ * device's and the number, or the PCI address. A NIC must have been known when the EAL was started.
+ * NULL with a sentence and the command that mends it (interface missing, busy, no root). */
+struct port *port_open(const struct config_port *config, unsigned number, struct rte_mempool *const *pools,
 		       uint16_t queues, uint16_t data_port, struct star_error *err);
+/* No reactor uses it any more. */
 void port_close(struct port *port);
+/* Whether port_open and port_close may take mbufs from the pools, or give some back: then no reactor may run meanwhile. */
+bool port_needs_rest(const struct config_port *config);
+/* Whether port_close gives back all that the port took. net_af_xdp's driver keeps the mbufs of its rings. */
+bool port_can_close(const struct config_port *config);
+
+/* Calls gone with the port's id whenever its client has gone, on a thread of the port's own, until port_close: which waits for a
+ * call that is in progress. Of a port without clients: never. */
+void port_on_gone(struct port *port, void (*gone)(void *ctx, uint16_t id), void *ctx);
 
 static inline uint16_t port_receive(const struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
 {
+	if (unlikely(port->memif))
+		return memif_receive(port->memif, queue, mbufs, n);
 	return rte_eth_rx_burst(port->id, queue, mbufs, n);
 }
 
 /* Sends what it can; the rest is freed by the caller, and counted. */
 static inline uint16_t port_send(const struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
 {
+	if (unlikely(port->memif))
+		return memif_send(port->memif, queue, mbufs, n);
 	return rte_eth_tx_burst(port->id, queue, mbufs, n);
 }
 

@@ -117,6 +117,8 @@ int port_wait_arm(const struct port *port, uint16_t queue)
 {
 	int ret;
 
+	if (port->memif)
+		return memif_arm(port->memif, queue);
 	if (port->wait_fds[queue] < 0)
 		return -ENOTSUP;
 	if (!port->rx_interrupts)
@@ -133,6 +135,8 @@ void port_wait_disarm(const struct port *port, uint16_t queue)
 {
 	uint64_t events;
 
+	if (port->memif)
+		memif_disarm(port->memif, queue);
 	if (!port->rx_interrupts)
 		return;
 	rte_eth_dev_rx_intr_disable(port->id, queue);

@@ -35,9 +35,6 @@ struct reactor {
 	uint64_t spin_ns;
 	struct reactor_ops ops;
 	struct rte_mempool *pool;
-	struct port *ports[CONFIG_PORTS_MAX];
-	unsigned ports_count;
-	const struct port *port_of[RTE_MAX_ETHPORTS]; /* by DPDK's id */
 	int event_fd;
 	struct rte_ring *mailbox;
 	struct reactor *peers[REACTOR_MAX];
@@ -48,11 +45,14 @@ struct reactor {
 	sem_t registered; /* posted by the thread when start_result holds */
 	int start_result;
 
-	/* Written by the reactor's thread alone. */
+	/* Written by the reactor's thread alone, once it runs. Ports change between turns (ports.c). */
 	struct reactor_stats stats __rte_cache_aligned;
-	uint32_t lent[REACTOR_MAX]; /* frames on the way to each other reactor, or back */
-	unsigned next_peer;	    /* whose frames are taken first */
-	uint64_t busy_ns;	    /* when there was work last */
+	struct port *ports[CONFIG_PORTS_MAX];
+	unsigned ports_count;
+	const struct port *port_of[PORT_IDS_MAX]; /* by id */
+	uint32_t lent[REACTOR_MAX];		  /* frames on the way to each other reactor, or back */
+	unsigned next_peer;			  /* whose frames are taken first */
+	uint64_t busy_ns;			  /* when there was work last */
 
 	/* Written by the reactor's thread, read by all that could wake it. */
 	uint32_t sleeping __rte_cache_aligned;
@@ -65,6 +65,9 @@ struct reactor {
 
 /* The thread's main function; takes a struct reactor. */
 void *reactor_loop(void *argument);
+
+/* loop.c: gives what ops have to send to the ports; returns how many. */
+unsigned reactor_transmit(struct reactor *r);
 
 /* handover.c: the rings between two reactors, and their use by owner and taker. */
 int hand_over_create(struct reactor *owner, struct reactor *taker);

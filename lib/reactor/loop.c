@@ -66,7 +66,7 @@ static unsigned receive(struct reactor *r, uint64_t now_ns)
 static void send_run(struct reactor *r, struct rte_mbuf **frames, unsigned n)
 {
 	const uint16_t id = frames[0]->port;
-	const struct port *port = id < RTE_MAX_ETHPORTS ? r->port_of[id] : NULL;
+	const struct port *port = id < PORT_IDS_MAX ? r->port_of[id] : NULL;
 	unsigned sent = 0;
 
 	for (unsigned try = 0; port && sent < n && try < SEND_TRIES; try++)
@@ -77,7 +77,7 @@ static void send_run(struct reactor *r, struct rte_mbuf **frames, unsigned n)
 		rte_pktmbuf_free_bulk(frames + sent, n - sent);
 }
 
-static unsigned transmit(struct reactor *r)
+unsigned reactor_transmit(struct reactor *r)
 {
 	struct rte_mbuf *frames[PORT_BURST];
 	unsigned total = 0;
@@ -126,7 +126,7 @@ static bool turn(struct reactor *r, uint64_t now_ns)
 	/* A timer alone is not work: it would make an idle reactor spin. What it brings about is. */
 	wheel_advance(r->ops.wheel, now_ns, TIMERS_MAX);
 	work += run_messages(r, MESSAGES_MAX);
-	work += transmit(r);
+	work += reactor_transmit(r);
 	return work != 0;
 }
 
@@ -160,7 +160,7 @@ static void run(struct reactor *r)
 	}
 	/* Nothing is posted after the stop; what was before is run. */
 	run_messages(r, MAILBOX_RING);
-	transmit(r);
+	reactor_transmit(r);
 	hand_over_reclaim(r);
 }
 

@@ -83,6 +83,14 @@ void reactor_destroy(struct reactor *reactor);
 /* From ops, on the reactor's own thread: gives a frame of the own pool to another reactor, as if steer had said so. */
 void reactor_give(struct reactor *reactor, unsigned to, struct rte_mbuf *frame);
 
+/*
+ * From a message's run, on the reactor's own thread: the set of its ports changes between turns, and costs the turn nothing.
+ * Before a port is removed, what ops have to send is sent; what they still send to it later is dropped and counted. -ENOSPC when
+ * there are CONFIG_PORTS_MAX already.
+ */
+int reactor_add_port(struct reactor *reactor, struct port *port);
+void reactor_remove_port(struct reactor *reactor, const struct port *port);
+
 /* Puts a message into the mailbox (from any control thread) and wakes the reactor. A message that was accepted is run,
  * unless the reactor is never started. -EAGAIN when the mailbox is full, -ESHUTDOWN once reactor_stop was called. */
 int reactor_post(struct reactor *reactor, struct reactor_message *message);

@@ -42,6 +42,11 @@ _starctl()
 			sed -n 's/^    "name": "\([^" ]*\)",$/\1/p')" -- "$current")
 		return
 		;;
+	"port remove")
+		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" "${node[@]}" --json port list 2>/dev/null |
+			sed -n 's/^    "name": "\([^" ]*\)",$/\1/p')" -- "$current")
+		return
+		;;
 	"tables options")
 		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" tables options 2>/dev/null |
 			sed -n 's/^optimizer: //p' | tr -d ,)" -- "$current")

@@ -156,6 +156,23 @@ static const struct bad_file bad_files[] = {
 		 "\"net_af_packet\"; "
 		 "interface = \"s\"; address = \"198.18.1.1/24\"; ",
 		 "both have s"),
+#define BAD_MEMIF(options, says) \
+	BAD_PORT("device = \"net_memif\"; address = \"198.18.0.1/24\"; options = \"" options "\";", says)
+	BAD_MEMIF("role=client", "ports[0].options: role=client is refused: the appliance is always the server"),
+	BAD_MEMIF("id=0,zero-copy=yes", "zero-copy=yes is refused: the appliance copies"),
+	BAD_MEMIF("id=-1", "id=-1 is no number from 0 to 4294967295"),
+	BAD_MEMIF("id=4294967296", "is no number"),
+	BAD_MEMIF("id=", "is no number"),
+	BAD_MEMIF("socket=", "socket has 0 bytes; allowed: 1 to 107"),
+	BAD_MEMIF("socket=run/x.sock", "is no path from the root"),
+	BAD_MEMIF("secret=0123456789012345678901234", "secret has 25 bytes; allowed: 1 to 24"),
+	BAD_MEMIF("mac=1:2:3", "is no station's address"),
+	BAD_MEMIF("mac=01:00:00:00:00:01", "is no station's address"),
+	BAD_MEMIF("bsize=4096", "bsize is the client's to choose"),
+	BAD_MEMIF("socket-abstract=maybe", "possible are id=N, socket=PATH"),
+	BAD_PORT("device = \"net_memif\"; address = \"198.18.0.1/24\"; options = \"socket=/run/a\"; }, { device = "
+		 "\"net_memif\"; address = \"198.18.1.1/24\"; options = \"id=1,socket=/run/a\"; ",
+		 "ports[0] and ports[1] both have /run/a"),
 	{ NODE CLUSTER MAP, "there is no port|ports = ( {" },
 	{ NODE CLUSTER MAP "ports = (\n{},{},{},{},{},{},{},{},{});", "t.conf:5: |ports has more than 8 entries" },
 	/* the cluster */

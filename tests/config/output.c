@@ -3,6 +3,7 @@
 #include "config/options.h"
 #include "tests/config/support.h"
 
+#include <errno.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,14 +103,55 @@ void printed_strings_are_quoted(void)
 	config_free(c);
 }
 
+void ports_are_read_one_by_one(void)
+{
+	const struct config_override good[] = { { "device", "net_memif" },
+						{ "address", "198.18.4.1/24,2001:2:4::1/64" },
+						{ "mtu", "9000" },
+						{ "options",
+						  "id=7,mac=02:00:00:00:00:09,secret=psst,role=server,zero-copy=no" } };
+	const struct config_override bad[] = { { "device", "net_memif" }, { "adress", "198.18.4.1/24" } };
+	struct config_port port, other;
+	struct config_memif memif;
+	struct star_error err = { 0 };
+
+	CHECK_INT(config_port_read(good, 4, &port, &err), 0);
+	CHECK_UINT(port.mtu, 9000);
+	CHECK_UINT(port.addresses_count, 2);
+	CHECK_INT(config_memif_read(&port, &memif, &err), 0);
+	CHECK_UINT(memif.id, 7);
+	CHECK_STR(memif.socket, "/run/starserver/memif-7.sock");
+	CHECK_STR(memif.secret, "psst");
+	CHECK(memif.has_mac && memif.mac[5] == 9 && !memif.abstract);
+	CHECK_INT(config_port_read(good, 2, &other, &err), 0);
+	CHECK_UINT(other.mtu, 1500);
+	CHECK_INT(config_port_check_pair(&other, "the new one", &port, "net_memif0", &err), -EINVAL);
+	CHECK_HAS(err.text, "net_memif0 and the new one both have ");
+	CHECK_INT(config_port_read(bad, 1, &other, &err), -EINVAL);
+	CHECK_HAS(err.text, "the port has no address; write `starctl port add");
+	CHECK_INT(config_port_read(bad, 2, &other, &err), -EINVAL);
+	CHECK_STR(err.text, "a port has no option `adress`; did you mean `address`?");
+}
+
 void driver_files_load(void)
 {
+	static const char *const names[] = {
+		"af_packet.conf", "af_xdp.conf", "ena.conf",  "i40e.conf",   "ice.conf",
+		"ixgbe.conf",	  "memif.conf",	 "mlx5.conf", "virtio.conf", "vmxnet3.conf"
+	};
 	struct star_error err;
 	glob_t files;
 
 	if (!CHECK_INT(glob("drivers-config/*.conf", 0, NULL, &files), 0))
 		return;
-	CHECK(files.gl_pathc >= 2);
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		bool there = false;
+
+		for (size_t j = 0; j < files.gl_pathc; j++)
+			there |= strcmp(files.gl_pathv[j] + strlen("drivers-config/"), names[i]) == 0;
+		if (!there)
+			unit_fail(__FILE__, __LINE__, "there is no drivers-config/%s", names[i]);
+	}
 	for (size_t i = 0; i < files.gl_pathc; i++) {
 		struct config *c;
 
@@ -124,7 +166,8 @@ void driver_files_load(void)
 			CHECK_STR(c->own.data.host, "198.18.0.1");
 			CHECK_UINT(c->own.data.port, 5555);
 			CHECK_UINT(c->ports[0].addresses[0].prefix, 24);
-			CHECK_INT(c->hugepages, CONFIG_HUGEPAGES_PREFERRED);
+			CHECK_INT(c->hugepages, strcmp(c->ports[0].device, "pci") ? CONFIG_HUGEPAGES_PREFERRED
+										  : CONFIG_HUGEPAGES_REQUIRED);
 			config_free(check_round_trip(c));
 		}
 		config_free(c);

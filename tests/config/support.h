@@ -46,6 +46,7 @@ void support_one_core(bool one);
 	X(printed_configuration_reads_back_the_same) \
 	X(printed_strings_are_quoted) \
 	X(driver_files_load) \
+	X(ports_are_read_one_by_one) \
 	X(help_and_reference_name_every_option) \
 	X(example_of_the_reference_loads) \
 	X(precedence) \

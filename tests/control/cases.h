@@ -72,6 +72,7 @@
 	X(a_wide_table_continues_below) \
 	X(a_strange_status_is_no_harm) \
 	X(numbers_are_for_people) \
+	X(ports_are_added_listed_and_removed) \
 	X(files_are_checked_without_a_node) \
 	X(shutdown_waits_until_the_node_is_gone)
 

@@ -115,6 +115,40 @@ static int fake_connections(void *ctx, const struct control_connections *which, 
 	return 0;
 }
 
+static int fake_port_add(void *ctx, const struct config_port *port, int number, json_t **result, struct star_error *err)
+{
+	struct fake_plane *p = ctx;
+
+	pthread_mutex_lock(&p->lock);
+	p->port = *port;
+	p->port_number = number;
+	p->ports++;
+	pthread_mutex_unlock(&p->lock);
+	*result = json_pack("{s:s}", "name", port->device);
+	return 0;
+}
+
+static int fake_port_remove(void *ctx, const char *name, json_t **result, struct star_error *err)
+{
+	struct fake_plane *p = ctx;
+	bool last;
+
+	pthread_mutex_lock(&p->lock);
+	last = p->ports == 0;
+	p->ports -= !last;
+	pthread_mutex_unlock(&p->lock);
+	if (last)
+		return star_error_set(err, -EBUSY, "%s is the last port", name);
+	*result = json_pack("{s:s, s:i}", "name", name, "connections", 3);
+	return 0;
+}
+
+static json_t *fake_ports(void *ctx)
+{
+	return json_pack("[{s:s, s:[s, s], s:i, s:b}]", "name", "net_memif0", "addresses", "198.18.4.1/24",
+			 "2001:2::4/64", "mtu", 1500, "client", true);
+}
+
 static void fake_shutdown(void *ctx)
 {
 	struct fake_plane *p = ctx;
@@ -179,8 +213,17 @@ bool node_start(struct cluster *cluster, unsigned task, uint32_t incarnation)
 	const struct control_options options = {
 		.config = &node->config,
 		.incarnation = incarnation,
-		.data_plane = { &node->plane, fake_install, fake_set_layout, fake_sweep, fake_object_status,
-				fake_status, fake_connections, fake_shutdown },
+		.data_plane = { .ctx = &node->plane,
+				.install = fake_install,
+				.set_layout = fake_set_layout,
+				.sweep = fake_sweep,
+				.object_status = fake_object_status,
+				.status = fake_status,
+				.connections = fake_connections,
+				.port_add = fake_port_add,
+				.port_remove = fake_port_remove,
+				.ports = fake_ports,
+				.shutdown = fake_shutdown },
 	};
 
 	memset(&node->plane, 0, sizeof(node->plane));

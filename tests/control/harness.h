@@ -34,9 +34,12 @@ struct fake_plane {
 	int fail;	  /* what installs return, when not 0 */
 	int fail_layout;  /* the same for set_layout */
 	unsigned shutdowns;
-	char asked[128];     /* of connections: reactor, state, peer, limit */
-	uint32_t swept;	     /* the object that was asked for last */
-	unsigned sweep_left; /* looks that its sweep still takes */
+	char asked[128];	 /* of connections: reactor, state, peer, limit */
+	uint32_t swept;		 /* the object that was asked for last */
+	unsigned sweep_left;	 /* looks that its sweep still takes */
+	struct config_port port; /* the last that was added */
+	int port_number;
+	unsigned ports; /* that were added, and not removed */
 };
 
 struct node {

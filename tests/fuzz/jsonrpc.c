@@ -126,8 +126,39 @@ static json_t *object_status(void *ctx, const struct object_spec *spec)
 	return json_pack("{s:i}", "rows", (int)spec->id);
 }
 
-static const struct control_data_plane data_plane = { NULL,	     install, set_layout,  sweep,
-						      object_status, status,  connections, stop };
+static int port_add(void *ctx, const struct config_port *port, int number, json_t **result, struct star_error *err)
+{
+	struct config_memif memif;
+
+	FUZZ_CHECK(number >= -1 && number < 1000 && port->addresses_count >= 1 &&
+			   port->addresses_count <= CONFIG_ADDRESSES_MAX && port->mtu >= 576 && port->mtu <= 9000,
+		   "a bad port is added");
+	FUZZ_CHECK(strcmp(port->device, "net_memif") != 0 || config_memif_read(port, &memif, err) == 0, "%s",
+		   err->text);
+	*result = json_pack("{s:s}", "name", port->device);
+	return 0;
+}
+
+static int port_remove(void *ctx, const char *name, json_t **result, struct star_error *err)
+{
+	return star_error_set(err, -ENOENT, "there is no port %s", name);
+}
+
+static json_t *list_ports(void *ctx)
+{
+	return json_array();
+}
+
+static const struct control_data_plane data_plane = { .install = install,
+						      .set_layout = set_layout,
+						      .sweep = sweep,
+						      .object_status = object_status,
+						      .status = status,
+						      .connections = connections,
+						      .port_add = port_add,
+						      .port_remove = port_remove,
+						      .ports = list_ports,
+						      .shutdown = stop };
 
 /* ---- a node ---- */
 

@@ -90,7 +90,7 @@ void check_stack(void)
 		reorder += c->reorder_count;
 	}
 	for (unsigned i = 0; i < NEIGHBOUR_SETS * NEIGHBOUR_WAYS; i++)
-		pending += w.net->interfaces[0].neighbours[i / NEIGHBOUR_WAYS][i % NEIGHBOUR_WAYS].pending_count;
+		pending += w.net->interfaces[0]->neighbours[i / NEIGHBOUR_WAYS][i % NEIGHBOUR_WAYS].pending_count;
 	FUZZ_CHECK(reorder == w.net->reorder_mbufs && reorder <= w.net->options.reorder_mbufs_max,
 		   "%u out-of-order segments, not %u", reorder, w.net->reorder_mbufs);
 	FUZZ_CHECK(pending == w.net->neighbour_pending && pending <= MBUFS / NEIGHBOUR_PENDING_SHARE,

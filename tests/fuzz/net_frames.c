@@ -470,7 +470,7 @@ static void check_packet(const struct rte_ether_hdr *eth, uint32_t have)
 	else
 		FUZZ_CHECK(eth->ether_type == RTE_BE16(RTE_ETHER_TYPE_IPV6) &&
 				   (packet[4] << 8 | packet[5]) + 40 == (int)have &&
-				   net_is_own(&w.net->interfaces[0], &from),
+				   net_is_own(w.net->interfaces[0], &from),
 			   "an IPv6 packet of %u bytes", have);
 	upper = find_upper(packet, (uint16_t)have, &protocol, &end);
 	if (upper && protocol == IPPROTO_TCP)

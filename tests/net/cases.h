@@ -45,7 +45,7 @@ void random_schedules_keep_streams_intact(void);
 void many_connections_come_work_idle_and_go(void);
 void an_idle_connection_takes_a_bounded_memory(void);
 
-/* ipv6.c, vlan.c, neighbours.c, icmp.c, fragments.c */
+/* ipv6.c, vlan.c, interfaces.c, neighbours.c, icmp.c, fragments.c */
 #define IP_CASES(X) \
 	X(streams_arrive_over_ipv6) \
 	X(random_schedules_over_ipv6) \
@@ -59,6 +59,9 @@ void an_idle_connection_takes_a_bounded_memory(void);
 	X(ipv4_options_are_skipped_or_refused) \
 	X(tagged_frames_are_of_their_vlan_only) \
 	X(streams_arrive_in_a_vlan) \
+	X(interfaces_come_and_go) \
+	X(interfaces_that_do_not_fit_are_refused) \
+	X(a_packet_for_us_may_come_by_any_interface) \
 	X(flows_of_every_kind_are_read_without_trust) \
 	X(nobody_is_learnt_unasked) \
 	X(who_asks_for_us_is_learnt_and_answered) \

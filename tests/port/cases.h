@@ -12,4 +12,10 @@ void two_gib(void);
 void ordinary_memory(void);
 void hugepages_are_used_when_there(void);
 
+/* Those of memif.c: all run in a child. */
+void memif_carries_frames(void);
+void memif_wakes_the_sleeper(void);
+void memif_refuses_wrong_clients(void);
+void memif_survives_nonsense(void);
+
 #endif

@@ -517,6 +517,10 @@ CASE(af_packet_can_be_waited_on, af_packet_rings)
 CASE(af_packet_queues_have_their_own_wait_fds, af_packet_rings_by_queue)
 CASE(af_xdp_sends_and_receives, af_xdp_carries)
 CASE(af_xdp_can_be_waited_on, af_xdp_rings)
+CASE(memif_carries_frames_both_ways, memif_carries_frames)
+CASE(memif_wakes_a_sleeping_reactor, memif_wakes_the_sleeper)
+CASE(memif_refuses_clients_that_are_wrong, memif_refuses_wrong_clients)
+CASE(memif_survives_what_clients_write, memif_survives_nonsense)
 CASE(af_packet_sends_every_mbuf, af_packet_sends_all)
 CASE(af_xdp_sends_every_mbuf, af_xdp_sends_all)
 CASE(drivers_without_interface_open, driver_without_interface)
@@ -551,6 +555,10 @@ const struct unit_case unit_cases[] = {
 	{ "af_xdp_can_be_waited_on", af_xdp_can_be_waited_on },
 	{ "af_packet_sends_every_mbuf", af_packet_sends_every_mbuf },
 	{ "af_xdp_sends_every_mbuf", af_xdp_sends_every_mbuf },
+	{ "memif_carries_frames_both_ways", memif_carries_frames_both_ways },
+	{ "memif_wakes_a_sleeping_reactor", memif_wakes_a_sleeping_reactor },
+	{ "memif_refuses_clients_that_are_wrong", memif_refuses_clients_that_are_wrong },
+	{ "memif_survives_what_clients_write", memif_survives_what_clients_write },
 	{ "drivers_without_interface_open", drivers_without_interface_open },
 	{ "hash_of_a_nic_is_published", hash_of_a_nic_is_published },
 	{ "ipv6_groups_are_joined_while_a_port_is_open", ipv6_groups_are_joined_while_a_port_is_open },

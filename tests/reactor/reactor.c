@@ -282,6 +282,65 @@ static void frames_for_unknown_ports_are_freed_and_counted(void)
 	rig_destroy(rig);
 }
 
+struct port_change {
+	struct reactor_message message;
+	struct port *port;
+	bool add;
+	int result;
+};
+
+static void change_ports(void *ctx, struct reactor_message *message)
+{
+	struct rig_node *node = ctx;
+	struct port_change *change = (struct port_change *)message;
+
+	if (change->add)
+		change->result = reactor_add_port(node->reactor, change->port);
+	else
+		reactor_remove_port(node->reactor, change->port);
+}
+
+static int change(struct rig *rig, struct port *port, bool add)
+{
+	struct port_change change = { .message.run = change_ports, .port = port, .add = add };
+
+	CHECK_INT(reactor_post(rig->nodes[0]->reactor, &change.message), 0);
+	CHECK_INT(reactor_wait(&change.message, 5000000), 0);
+	return change.result;
+}
+
+/* What is echoed to a port is sent before the port is gone, and what comes back later finds it again. */
+static void ports_come_and_go(void)
+{
+	const struct rig_options options = {
+		.reactors = 1, .ports = 2, .mbufs = 1023, .spin_us = 20, .mode = RIG_ECHO
+	};
+	struct rig *rig = rig_create(&options);
+	uint32_t number = 0;
+
+	rig_start(rig);
+	for (int life = 0; life < 20; life++) {
+		for (unsigned i = 0; i < 40; i++)
+			rig_inject(rig, i % 2, 0, REACTOR_HERE, number++);
+		CHECK(rig_await_received(rig, number));
+		CHECK_INT(change(rig, &rig->ports[1], false), 0);
+		CHECK_UINT(stats(rig, 0)->sent, number);
+		CHECK_UINT(stats(rig, 0)->transmit_dropped, 0);
+		/* It is not looked at any more; the other one is. */
+		rig_inject(rig, 1, 0, REACTOR_HERE, number);
+		rig_inject(rig, 0, 0, REACTOR_HERE, number + 1);
+		CHECK(rig_await_received(rig, number + 1));
+		CHECK_UINT(rig->nodes[0]->seen[number], 0);
+		CHECK_INT(change(rig, &rig->ports[1], true), 0);
+		number += 2;
+		CHECK(rig_await_received(rig, number));
+	}
+	for (unsigned i = 2; i < CONFIG_PORTS_MAX; i++)
+		CHECK_INT(change(rig, &rig->ports[1], true), 0);
+	CHECK_INT(change(rig, &rig->ports[1], true), -ENOSPC);
+	rig_destroy(rig);
+}
+
 static unsigned entries(const char *folder)
 {
 	DIR *dir = opendir(folder);
@@ -439,6 +498,7 @@ const struct unit_case unit_cases[] = {
 	{ "transmit_keeps_order_and_ports", transmit_keeps_order_and_ports },
 	{ "what_a_driver_does_not_take_is_freed_and_counted", what_a_driver_does_not_take_is_freed_and_counted },
 	{ "frames_for_unknown_ports_are_freed_and_counted", frames_for_unknown_ports_are_freed_and_counted },
+	{ "ports_come_and_go", ports_come_and_go },
 	{ "nothing_stays_behind", nothing_stays_behind },
 	{ "pinned_thread_stays_on_its_core", pinned_thread_stays_on_its_core },
 	{ "more_than_the_cores_can_do_is_refused", more_than_the_cores_can_do_is_refused },

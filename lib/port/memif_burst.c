@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Frames from and to a client's memory. The rings' cursors go round in 16 bits; a ring's producer moves head, its consumer tail, in
+ * the direction to us; in the direction to the client it offers empty buffers up to head, and we fill them up to tail.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "port/memif_internal.h"
+
+enum { LOCK_LOOKS = 2000 };
+
+/* What the client has written, once: the compiler must not look again behind a check. */
+#define ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+
+/* A new client, or none any more. The thread waits for `taken`. */
+static void __attribute__((noinline)) take_offer(struct memif_queue *q, uint16_t queue, struct memif_link *link)
+{
+	q->in = link && queue < link->in_count ? &link->in[queue] : NULL;
+	q->out = link ? &link->out[queue % link->out_count] : NULL;
+	q->shared = link && link->shared;
+	q->broken = false;
+	__atomic_store_n(&q->taken, link, __ATOMIC_RELEASE);
+}
+
+static struct memif_link *current(struct memif *memif, uint16_t queue)
+{
+	struct memif_queue *q = &memif->queue[queue];
+	struct memif_link *link = __atomic_load_n(&q->offered, __ATOMIC_ACQUIRE);
+
+	if (unlikely(link != q->taken))
+		take_offer(q, queue, link);
+	return unlikely(q->broken) ? NULL : link;
+}
+
+/* The bytes that a descriptor names; NULL: they lie outside of its region. */
+static uint8_t *resolve(const struct memif_link *link, uint16_t region, uint32_t offset, uint32_t bytes)
+{
+	const struct memif_region *r = region < link->regions_count ? &link->regions[region] : NULL;
+
+	if (unlikely(!r || offset > r->bytes || bytes > r->bytes - offset))
+		return NULL;
+	return r->memory + offset;
+}
+
+/* One frame of at most `ready` descriptors from *at on, to an mbuf. 0: it is whole; -EMSGSIZE: it does not fit, and is passed over;
+ * -EAGAIN: its rest has not come; -EBADMSG: it is nonsense. *at goes behind it. */
+static int copy_in(const struct memif_link *link, const struct memif_end *end, uint16_t *at, uint16_t ready,
+		   struct rte_mbuf *m)
+{
+	uint32_t room = rte_pktmbuf_tailroom(m), used = 0;
+	bool fits = true, more = true;
+
+	for (unsigned segment = 0; more; segment++) {
+		const struct memif_descriptor *d = &end->ring->descriptors[*at & end->mask];
+		const uint32_t bytes = ONCE(d->bytes);
+		const uint8_t *from = resolve(link, ONCE(d->region), ONCE(d->offset), bytes);
+
+		if (unlikely(ready-- == 0))
+			return -EAGAIN;
+		if (unlikely(!from || segment == MEMIF_SEGMENTS_MAX))
+			return -EBADMSG;
+		more = ONCE(d->flags) & MEMIF_DESCRIPTOR_NEXT;
+		++*at;
+		fits = fits && bytes <= room - used;
+		if (likely(fits)) {
+			memcpy(rte_pktmbuf_mtod_offset(m, uint8_t *, used), from, bytes);
+			used += bytes;
+		}
+	}
+	m->data_len = (uint16_t)used;
+	m->pkt_len = used;
+	return fits && used ? 0 : -EMSGSIZE;
+}
+
+uint16_t memif_receive(struct memif *memif, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+{
+	struct memif_queue *q = &memif->queue[queue];
+	const struct memif_link *link = current(memif, queue);
+	uint16_t taken = 0, ready, at, begin;
+	struct memif_end *end;
+
+	if (!link || !q->in)
+		return 0;
+	end = q->in;
+	ready = (uint16_t)(__atomic_load_n(&end->ring->head, __ATOMIC_ACQUIRE) - end->at);
+	if (ready == 0)
+		return 0;
+	if (unlikely(ready > end->mask + 1)) {
+		q->broken = true;
+		return 0;
+	}
+	n = RTE_MIN(n, ready);
+	if (unlikely(rte_pktmbuf_alloc_bulk(q->pool, mbufs, n) != 0))
+		return 0;
+	at = begin = end->at;
+	while (taken < n && (uint16_t)(at - begin) < ready) {
+		uint16_t next = at;
+		const int status = copy_in(link, end, &next, (uint16_t)(ready - (uint16_t)(at - begin)), mbufs[taken]);
+
+		if (unlikely(status == -EAGAIN || status == -EBADMSG)) {
+			q->broken = true; /* a client shows whole frames */
+			break;
+		}
+		at = next;
+		if (likely(status == 0))
+			mbufs[taken++]->port = memif->id;
+	}
+	if (unlikely(taken < n))
+		rte_pktmbuf_free_bulk(mbufs + taken, n - taken);
+	end->at = at;
+	__atomic_store_n(&end->ring->tail, at, __ATOMIC_RELEASE);
+	return taken;
+}
+
+/* Copies a frame into the buffers from *at on; 0, -EAGAIN: there is not enough room yet, -EBADMSG: a buffer is nonsense. */
+static int copy_out(const struct memif_link *link, const struct memif_end *end, uint16_t *at, uint16_t ready,
+		    const struct rte_mbuf *m)
+{
+	uint32_t left = rte_pktmbuf_pkt_len(m), from = 0;
+
+	while (left) {
+		struct memif_descriptor *d = &end->ring->descriptors[*at & end->mask];
+		const uint32_t room = ONCE(d->bytes), bytes = RTE_MIN(room, left);
+		uint8_t *to = resolve(link, ONCE(d->region), ONCE(d->offset), room);
+		const void *part;
+
+		if (ready-- == 0)
+			return -EAGAIN;
+		if (unlikely(!to || room == 0))
+			return -EBADMSG;
+		part = rte_pktmbuf_read(m, from, bytes, to);
+		if (part != to)
+			memcpy(to, part, bytes);
+		from += bytes;
+		left -= bytes;
+		d->bytes = bytes;
+		d->flags = left ? MEMIF_DESCRIPTOR_NEXT : 0;
+		++*at;
+	}
+	return 0;
+}
+
+/* A failed one is no loss: the client looks at its ring when it is woken for the next frame, or by itself. */
+static void wake(const struct memif_end *end)
+{
+	const uint64_t one = 1;
+
+	rte_smp_mb(); /* between tail and the look at flags; pairs with the client's between flags and its look at tail */
+	if (ONCE(end->ring->flags) & MEMIF_RING_MASKED)
+		return;
+	if (write(end->fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+/* Only a client with fewer rings than there are reactors costs this. Who holds a ring copies a burst: some microseconds; one that
+ * has lost its core meanwhile is not waited for. */
+static bool lock(struct memif_end *end)
+{
+	for (unsigned i = 0; i < LOCK_LOOKS; i++) {
+		uint32_t unlocked = 0;
+
+		if (__atomic_compare_exchange_n(&end->locked, &unlocked, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return true;
+		rte_pause();
+	}
+	return false;
+}
+
+static uint16_t send_burst(const struct memif_link *link, struct memif_queue *q, struct rte_mbuf **mbufs, uint16_t n)
+{
+	struct memif_end *end = q->out;
+	uint16_t sent = 0, ready, at, begin;
+	int status = 0;
+
+	ready = (uint16_t)(__atomic_load_n(&end->ring->head, __ATOMIC_ACQUIRE) - end->at);
+	if (unlikely(ready > end->mask + 1)) {
+		q->broken = true;
+		return 0;
+	}
+	at = begin = end->at;
+	for (; sent < n; sent++) {
+		uint16_t next = at;
+
+		status = copy_out(link, end, &next, (uint16_t)(ready - (uint16_t)(at - begin)), mbufs[sent]);
+		if (status != 0)
+			break;
+		at = next;
+	}
+	if (unlikely(status == -EBADMSG))
+		q->broken = true;
+	if (sent == 0)
+		return 0;
+	end->at = at;
+	__atomic_store_n(&end->ring->tail, at, __ATOMIC_RELEASE);
+	wake(end);
+	return sent;
+}
+
+uint16_t memif_send(struct memif *memif, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+{
+	struct memif_queue *q = &memif->queue[queue];
+	const struct memif_link *link = current(memif, queue);
+	uint16_t sent;
+
+	if (!link || (unlikely(q->shared) && !lock(q->out)))
+		return 0;
+	sent = send_burst(link, q, mbufs, n);
+	if (unlikely(q->shared))
+		__atomic_store_n(&q->out->locked, 0, __ATOMIC_RELEASE);
+	if (sent)
+		rte_pktmbuf_free_bulk(mbufs, sent);
+	return sent;
+}
+
+int memif_arm(struct memif *memif, uint16_t queue)
+{
+	struct memif_queue *q = &memif->queue[queue];
+	const struct memif_link *link = current(memif, queue);
+
+	if (!link || !q->in)
+		return 0; /* the bell rings when one comes */
+	__atomic_store_n(&q->in->ring->flags, 0, __ATOMIC_RELAXED);
+	rte_smp_mb(); /* pairs with the client's between head and its look at flags */
+	return __atomic_load_n(&q->in->ring->head, __ATOMIC_ACQUIRE) == q->in->at ? 0 : -EAGAIN;
+}
+
+void memif_disarm(struct memif *memif, uint16_t queue)
+{
+	struct memif_queue *q = &memif->queue[queue];
+	const struct memif_link *link = current(memif, queue);
+	uint64_t rings;
+	const struct iovec to = { &rings, sizeof(rings) };
+
+	/* Not to wait for either: the client's event fd may be set to block. */
+	if (preadv2(q->bell, &to, 1, -1, RWF_NOWAIT) < 0)
+		rings = 0;
+	if (!link || !q->in)
+		return;
+	__atomic_store_n(&q->in->ring->flags, MEMIF_RING_MASKED, __ATOMIC_RELAXED);
+	if (preadv2(q->in->fd, &to, 1, -1, RWF_NOWAIT) < 0)
+		rings = 0;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the memif server share: the layout of messages and rings, and a connection. */
+#ifndef PORT_MEMIF_INTERNAL_H
+#define PORT_MEMIF_INTERNAL_H
+
+#include <pthread.h>
+
+#include "port/memif.h"
+#include "port/port.h"
+
+enum {
+	MEMIF_VERSION = 2 << 8,
+	MEMIF_COOKIE = 0x3e31f20,
+	MEMIF_MESSAGE_BYTES = 128,
+	MEMIF_REGIONS_MAX = 256,
+	MEMIF_RING_LOG2_MAX = 14,
+	MEMIF_SEGMENTS_MAX = 32, /* of a frame */
+};
+
+enum memif_message_type {
+	MEMIF_ACK = 1,
+	MEMIF_HELLO,
+	MEMIF_INIT,
+	MEMIF_ADD_REGION,
+	MEMIF_ADD_RING,
+	MEMIF_CONNECT,
+	MEMIF_CONNECTED,
+	MEMIF_DISCONNECT,
+};
+
+struct memif_message {
+	uint16_t type; /* enum memif_message_type */
+	union {
+		struct {
+			char name[32];
+			uint16_t version_min, version_max, region_max, s2c_ring_max, c2s_ring_max;
+			uint8_t ring_log2_max;
+		} __rte_packed hello;
+		struct {
+			uint16_t version;
+			uint32_t id;
+			uint8_t mode; /* 0: Ethernet */
+			char secret[24], name[32];
+		} __rte_packed init;
+		struct {
+			uint16_t index;
+			uint64_t bytes;
+		} __rte_packed add_region;
+		struct {
+			uint16_t flags, index, region;
+			uint32_t offset;
+			uint8_t log2;
+			uint16_t private_bytes;
+		} __rte_packed add_ring;
+		struct {
+			char name[32];
+		} __rte_packed connect;
+		struct {
+			uint32_t code;
+			char text[96];
+		} __rte_packed disconnect;
+		uint8_t bytes[MEMIF_MESSAGE_BYTES - sizeof(uint16_t)];
+	} __rte_packed;
+} __rte_packed;
+_Static_assert(sizeof(struct memif_message) == MEMIF_MESSAGE_BYTES, "memif_message");
+
+enum { MEMIF_RING_TO_SERVER = 1 }; /* flags of ADD_RING */
+
+enum { MEMIF_DESCRIPTOR_NEXT = 1 };
+
+/* In the client's memory, which it may write at any time: each field is read once, and bounded then. */
+struct memif_descriptor {
+	uint16_t flags, region;
+	uint32_t bytes, offset, metadata;
+};
+_Static_assert(sizeof(struct memif_descriptor) == 16, "memif_descriptor");
+
+enum { MEMIF_RING_MASKED = 1 }; /* flags of a ring: its consumer looks by itself, and need not be woken */
+
+struct memif_ring {
+	uint32_t cookie;
+	uint16_t flags, head __attribute__((aligned(2)));
+	uint8_t to_cacheline1[RTE_CACHE_LINE_SIZE - 8];
+	uint16_t tail;
+	uint8_t to_cacheline2[RTE_CACHE_LINE_SIZE - 2];
+	struct memif_descriptor descriptors[];
+};
+_Static_assert(sizeof(struct memif_ring) == 128, "memif_ring");
+
+struct memif_region {
+	uint8_t *memory;
+	uint64_t bytes;
+};
+
+/* A ring as we use it. */
+struct memif_end {
+	struct memif_ring *ring; /* NULL: not there */
+	uint16_t mask;
+	uint16_t at;	 /* what we have consumed, or produced, last */
+	int fd;		 /* the event fd that wakes its consumer */
+	uint32_t locked; /* of one that several reactors send to */
+};
+
+/* A client. Constant while reactors have it, but for the ends' `at`, each its own reactor's. */
+struct memif_link {
+	unsigned regions_count;
+	struct memif_region regions[MEMIF_REGIONS_MAX];
+	bool shared; /* there are fewer rings to the client than reactors */
+	unsigned in_count,
+		out_count; /* from the first on; a reactor beyond them receives nothing, and shares a ring to send to */
+	struct memif_end in[PORT_QUEUES_MAX], out[PORT_QUEUES_MAX];
+};
+
+struct memif_queue {
+	struct memif_link *offered; /* by the port's thread */
+	int bell;		    /* event fd: something is offered */
+	int wait_fd;		    /* epoll fd of bell and of the ring's event fd */
+	struct rte_mempool *pool;
+	/* the reactor's */
+	struct memif_link *taken __rte_cache_aligned;
+	struct memif_end *in, *out; /* of taken; in: NULL beyond the client's rings */
+	bool shared;		    /* out is other reactors', too */
+	bool broken;		    /* the client has written nonsense into a ring: it is not looked at again */
+} __rte_cache_aligned;
+
+struct memif {
+	struct config_memif options;
+	char name[RTE_ETH_NAME_MAX_LEN];
+	uint16_t id, queues;
+	struct rte_ether_addr mac;
+	int listen_fd, stop_fd;
+	bool connected, stopping;
+	void (*gone)(void *ctx, uint16_t id);
+	void *gone_ctx;
+	pthread_t thread;
+	/* the thread's: the client that it speaks with, -1: none; until when it must have introduced itself */
+	int client_fd;
+	bool introduced;
+	uint64_t patience_us;
+	struct memif_link *link;
+	struct memif_queue queue[];
+};
+
+/* memif_client.c: from the thread. */
+void memif_client_accept(struct memif *memif);
+/* Takes a message of the client's. */
+void memif_client_serve(struct memif *memif);
+void memif_client_end(struct memif *memif, const char *why);
+
+#endif
