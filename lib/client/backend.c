@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The transport by DPDK, in a library of its own, so that libstar needs none of DPDK's. It is looked for where this library is,
- * then in ../lib and ../../lib from there (programs that libstar is linked into; a build folder), then where the loader looks.
+ * then in ../lib, ../../lib and ../../../lib from there (programs that libstar is linked into; a build folder), then where the loader looks.
  * It stays once it is loaded: it has threads, and DPDK's state is made once a process.
  */
 #include "client/client.h"
@@ -17,7 +17,7 @@
 
 static void *open_library(char *why, size_t bytes)
 {
-	static const char *const places[] = { "", "../lib/", "../../lib/" };
+	static const char *const places[] = { "", "../lib/", "../../lib/", "../../../lib/" };
 	char path[PATH_MAX];
 	Dl_info own;
 	void *handle;

@@ -14,12 +14,15 @@
 #include "base/clock.h"
 
 enum {
-	TIMERS_MAX = 64,      /* of a turn */
-	BURSTS_MAX = 64,      /* sent in a turn */
-	SEND_TRIES = 16,      /* of a burst: the peer may be a core that empties the ring just now */
-	EMPTY_POLLS = 16,     /* between looks at the clock */
-	LOOKS_MAX = 2000,     /* at a finished flag before a thread sleeps: some microseconds */
-	WANTED_PAUSES = 1000, /* for which a driver that was asked to leaves the lock alone */
+	TIMERS_MAX = 64,  /* of a turn */
+	BURSTS_MAX = 64,  /* sent in a turn */
+	SEND_TRIES = 16,  /* of a burst: the peer may be a core that empties the ring just now */
+	EMPTY_POLLS = 64, /* between looks at the clock */
+	LOOKS_MAX = 2000, /* at a finished flag before a thread sleeps: some microseconds */
+	SETTLE_TRIES = 200,
+	IN_A_ROW_NS = 20000,
+	FULL_TURN_NS = 100000, /* at least one turn in so long does all there is to do */
+	WANTED_PAUSES = 1000,  /* for which a driver that was asked to leaves the lock alone */
 };
 
 /* ---- the lock ---- */
@@ -104,30 +107,8 @@ void poller_post(struct poller *p, struct call *call)
 		;
 }
 
-void poller_drain(struct poller *p)
-{
-	struct call *newest, *oldest = NULL;
-
-	if (!atomic_load_explicit(&p->inbox, memory_order_relaxed))
-		return;
-	newest = atomic_exchange_explicit(&p->inbox, NULL, memory_order_acquire);
-	while (newest) {
-		struct call *next = newest->inbox_next;
-
-		newest->inbox_next = oldest;
-		oldest = newest;
-		newest = next;
-	}
-	while (oldest) {
-		struct call *next = oldest->inbox_next;
-
-		call_start(p, oldest);
-		oldest = next;
-	}
-}
-
 /* Each stream once: one that wants to be looked at again is in the next turn. */
-static void pump_dirty(struct poller *p)
+void poller_pump(struct poller *p)
 {
 	struct streams dirty;
 	struct stream *s;
@@ -144,11 +125,39 @@ static void pump_dirty(struct poller *p)
 	}
 }
 
+void poller_drain(struct poller *p)
+{
+	struct call *newest, *oldest = NULL;
+
+	if (!atomic_load_explicit(&p->inbox, memory_order_relaxed))
+		return;
+	poller_pump(p); /* a session that is to be closed is closed before anything new is put on it */
+	newest = atomic_exchange_explicit(&p->inbox, NULL, memory_order_acquire);
+	while (newest) {
+		struct call *next = newest->inbox_next;
+
+		newest->inbox_next = oldest;
+		oldest = newest;
+		newest = next;
+	}
+	while (oldest) {
+		struct call *next = oldest->inbox_next;
+
+		call_start(p, oldest);
+		oldest = next;
+	}
+}
+
+static inline unsigned take_frames(struct poller *p, struct rte_mbuf **frames)
+{
+	return unlikely(p->stopped) ? 0 : port_receive(p->port, 0, frames, PORT_BURST);
+}
+
 static void send_burst(struct poller *p, struct rte_mbuf **frames, unsigned n)
 {
 	unsigned sent = 0;
 
-	for (unsigned try = 0; sent < n && try < SEND_TRIES; try++)
+	for (unsigned try = 0; sent < n && try < SEND_TRIES && !p->stopped; try++)
 		sent += port_send(p->port, 0, frames + sent, (uint16_t)(n - sent));
 	p->sent += sent;
 	p->dropped += n - sent;
@@ -176,7 +185,7 @@ static unsigned output(struct poller *p)
 
 void poller_flush(struct poller *p)
 {
-	pump_dirty(p);
+	poller_pump(p);
 	output(p);
 }
 
@@ -185,20 +194,42 @@ static bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
 {
 	unsigned work = n;
 
-	p->turned_ns = p->now_ns;
 	if (n)
 		net_input(p->net, frames, n, p->now_ns);
 	else
 		net_turn(p->net, p->now_ns);
+	/* The driver has what it waited for, and goes: who drives next sends what is left, very soon (settle). */
+	if (p->done && p->awaited && TAILQ_EMPTY(&p->dirty) && p->now_ns - p->turned_ns < FULL_TURN_NS) {
+		atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
+		return true;
+	}
+	p->turned_ns = p->now_ns;
 	poller_drain(p);
 	wheel_advance(net_wheel(p->net), p->now_ns, TIMERS_MAX);
-	pump_dirty(p);
+	poller_pump(p);
 	work += output(p);
 	if (p->now_ns >= p->link_ns)
 		poller_link(p);
 	if (work)
-		p->busy_ns = p->now_ns;
+		atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
 	return work;
+}
+
+/*
+ * Calls in a row: what one leaves, an acknowledgement above all, goes with the next one's request. A call after a pause may be
+ * followed by another pause, in which the peer would wonder what has become of its reply.
+ */
+static void settle(struct poller *p)
+{
+	const uint64_t before_ns = p->left_ns;
+
+	p->left_ns = p->now_ns;
+	if (p->entered_ns - before_ns < IN_A_ROW_NS)
+		return;
+	for (int i = 0; i < SETTLE_TRIES && dgram_next_ns(p->dgram) <= p->now_ns + ACK_DELAY_NS; i++) {
+		p->now_ns = clock_ns();
+		output(p);
+	}
 }
 
 void poller_catch_up(struct poller *p)
@@ -207,7 +238,7 @@ void poller_catch_up(struct poller *p)
 	unsigned n;
 
 	do {
-		n = port_receive(p->port, 0, frames, PORT_BURST);
+		n = take_frames(p, frames);
 		turn(p, frames, n);
 	} while (n == PORT_BURST);
 }
@@ -219,22 +250,22 @@ void poller_catch_up(struct poller *p)
 static void drive(struct poller *p, const struct star_cluster *cluster, const struct keeper *io, uint64_t until_ns)
 {
 	const bool polls = io && cluster->polling;
+	const bool waits = io && !TAILQ_EMPTY(&((const struct io *)io)->running);
 	unsigned empty = EMPTY_POLLS - 1; /* the first look may find the inbox full */
 
 	while (!p->done) {
 		struct rte_mbuf *frames[PORT_BURST];
-		const unsigned n = port_receive(p->port, 0, frames, PORT_BURST);
+		const unsigned n = take_frames(p, frames);
 
 		if (n == 0 && ++empty < EMPTY_POLLS && !atomic_load_explicit(&p->inbox, memory_order_relaxed)) {
-			rte_pause();
-			continue;
+			continue; /* without a pause, which takes as long as the look */
 		}
 		empty = 0;
 		p->now_ns = clock_ns();
 		if (turn(p, frames, n))
 			continue;
-		if ((p->now_ns - p->busy_ns >= SPIN_NS && !polls) || p->now_ns >= until_ns ||
-		    atomic_load_explicit(&p->wanted, memory_order_relaxed) ||
+		if ((p->now_ns - p->busy_ns >= (io && !waits ? SPIN_NS : SPIN_WAITING_NS) && !polls) ||
+		    p->now_ns >= until_ns || atomic_load_explicit(&p->wanted, memory_order_relaxed) ||
 		    (io && atomic_load_explicit(&io->signalled, memory_order_relaxed)) ||
 		    atomic_load_explicit(&cluster->closing, memory_order_relaxed))
 			return;
@@ -292,7 +323,7 @@ static void doze(struct poller *p, struct call *call)
 		rte_pause();
 	}
 	now = clock_ns();
-	ns = doze_ns(now - call->start_ns);
+	ns = doze_ns(now - atomic_load_explicit(&p->busy_ns, memory_order_relaxed));
 	if (call->deadline_ns > now && call->deadline_ns - now < ns)
 		ns = call->deadline_ns - now;
 	enlist(p, &sleeper);
@@ -334,6 +365,7 @@ void poller_wait(struct keeper *k, struct call *call)
 		if (mine || poller_try(p, NULL, call)) {
 			if (!is_finished(call))
 				drive(p, cluster, NULL, call->deadline_ns);
+			settle(p);
 			poller_tell_watcher(p, cluster);
 			poller_leave(p);
 			let_in(p);

@@ -31,13 +31,16 @@
 #include "rpc/datagram.h"
 
 enum poller_times {
-	SPIN_NS = 50000,	   /* a driver without anything to do leaves after so long */
-	DOZE_MIN_NS = 20000,	   /* a sleep grows with the time in which nothing has come, from this */
+	SPIN_NS = 50000, /* an I/O thread without anything to do leaves after so long */
+	SPIN_WAITING_NS =
+		2000000,     /* and one that waits for a call: a peer that finds us asleep takes that for congestion */
+	DOZE_MIN_NS = 20000, /* a sleep grows with the time in which nothing has come, from this */
 	DOZE_MAX_NS = 1000000,	   /* to this */
 	WATCH_NS = 10000000,	   /* after something happened an I/O thread looks often for so long */
 	LINK_CHECK_NS = 10000000,  /* between looks whether the port has its link */
 	LINK_RETRY_NS = 100000000, /* between attempts to get it again */
 	IDLE_MAX_NS = 1000000000,
+	ACK_DELAY_NS = 2000, /* for which an acknowledgement waits for data to ride on */
 };
 
 /* A channel's part of this transport. The driver's. */
@@ -63,6 +66,7 @@ struct poller {
 	_Atomic(uint32_t) wanted;		   /* threads in poller_lock */
 	_Atomic(uint64_t) watch_ns;		   /* an I/O thread will look by then */
 	_Atomic(uint32_t) sleepers_count;
+	_Atomic(uint64_t) busy_ns; /* the last turn that had something to do */
 	pthread_mutex_t sleepers_lock;
 	struct sleeper *sleepers;
 
@@ -73,10 +77,12 @@ struct poller {
 	bool starved;			    /* mbufs were short: streams wait for them in `dirty` */
 	int lcore;			    /* of the mempool's cache, which goes with the lock */
 	struct streams dirty;
-	uint64_t now_ns, busy_ns; /* of the turn; of the last one that had something to do */
-	uint64_t turned_ns;	  /* the last turn */
-	uint64_t link_ns;	  /* the next look at the link */
-	uint64_t link_down_ns;	  /* since when it is down, or was last tried; 0: it is up */
+	uint64_t now_ns;	      /* of the turn */
+	uint64_t turned_ns;	      /* the last turn that did all there was to do */
+	uint64_t entered_ns, left_ns; /* when the last call was made, and the last driver left */
+	uint64_t link_ns;	      /* the next look at the link */
+	bool stopped;		      /* the port: it could not be started again yet */
+	uint64_t link_down_ns;	      /* since when it is down, or was last tried; 0: it is up */
 	struct port *port;
 	struct net *net;
 	struct dgram *dgram;
@@ -114,6 +120,8 @@ void poller_catch_up(struct poller *p);
 void poller_post(struct poller *p, struct call *call);
 /* The driver's, before it leaves: I/O threads that sleep for long must know that there was something to do. */
 void poller_tell_watcher(struct poller *p, struct star_cluster *cluster);
+/* The driver's: does what streams have to do. */
+void poller_pump(struct poller *p);
 /* Takes over what was posted. */
 void poller_drain(struct poller *p);
 void poller_wait(struct keeper *k, struct call *call);

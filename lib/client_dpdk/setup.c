@@ -4,9 +4,11 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <rte_log.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "base/clock.h"
 
@@ -17,7 +19,8 @@ enum {
 	WINDOW_MAX = 512,
 	RTO_MIN_NS = 50000,
 	RTO_MAX_NS = 1000000000,
-	ACK_DELAY_NS = 100000,
+	LINK_WAIT_MS = 500,
+	TARGET_ASLEEP_US = 2 * DOZE_MAX_NS / 1000,
 };
 static const uint64_t lease_ns = UINT64_C(10000000000), heartbeat_ns = 1000000000;
 
@@ -89,7 +92,9 @@ static int make_dgram(struct poller *p, const struct config *config, struct star
 		.lease_ns = lease_ns,
 		.heartbeat_ns = heartbeat_ns,
 		.ack_delay_ns = ACK_DELAY_NS,
-		.target_delay_ns = config->target_delay_us * UINT64_C(1000),
+		/* Threads that sleep, or share their core, take longer than a path does: that is no congestion. */
+		.target_delay_ns =
+			RTE_MAX(config->target_delay_us, config->polling ? 0u : TARGET_ASLEEP_US) * UINT64_C(1000),
 		.handler = &stream_handler,
 	};
 
@@ -121,6 +126,19 @@ static void destroy(struct poller *p)
 	free(p);
 }
 
+/* A memif is connected by DPDK's interrupt thread a moment later; the first frame, a question for a neighbour, would be lost. */
+static void await_link(const struct poller *p)
+{
+	const struct timespec moment = { 0, 1000000 };
+	struct rte_eth_link link = { 0 };
+
+	for (int i = 0; i < LINK_WAIT_MS; i++) {
+		if (rte_eth_link_get_nowait(p->port->id, &link) != 0 || link.link_status)
+			return;
+		nanosleep(&moment, NULL);
+	}
+}
+
 static struct poller *create(const struct config *config, struct star_error *err)
 {
 	struct poller *p = aligned_alloc(64, (sizeof(*p) + 63) & ~(size_t)63);
@@ -141,12 +159,16 @@ static struct poller *create(const struct config *config, struct star_error *err
 	if (rc == 0) {
 		p->pool = port_mempool_create(0, config->mbufs, config->ports[0].mtu, err);
 		p->port = p->pool ? port_open(&config->ports[0], 0, &p->pool, 1, 0, err) : NULL;
+		/* What it says about each attempt to connect again, an error of ours says when it matters. */
+		rte_log_set_level_pattern("pmd.net.memif*", RTE_LOG_CRIT);
 		rc = p->port ? make_net(p, &config->ports[0], err) : err->code;
 	}
 	if (rc == 0)
 		rc = make_dgram(p, config, err);
-	if (rc == 0)
+	if (rc == 0) {
+		await_link(p);
 		return p;
+	}
 	destroy(p);
 	return NULL;
 }
@@ -191,8 +213,8 @@ void poller_link(struct poller *p)
 	struct rte_eth_link link = { 0 };
 
 	p->link_ns = p->now_ns + LINK_CHECK_NS;
-	if (strcmp(p->config.device, "net_memif") != 0 || rte_eth_link_get_nowait(p->port->id, &link) != 0 ||
-	    link.link_status) {
+	if (strcmp(p->config.device, "net_memif") != 0 ||
+	    (!p->stopped && (rte_eth_link_get_nowait(p->port->id, &link) != 0 || link.link_status))) {
 		p->link_down_ns = 0;
 		return;
 	}
@@ -204,5 +226,5 @@ void poller_link(struct poller *p)
 		return;
 	p->link_down_ns = p->now_ns;
 	rte_eth_dev_stop(p->port->id);
-	rte_eth_dev_start(p->port->id);
+	p->stopped = rte_eth_dev_start(p->port->id) != 0;
 }

@@ -93,16 +93,18 @@ static void submit(struct call *call, struct keeper *self)
 	if (poller_try(p, NULL, self ? call : NULL)) {
 		const uint64_t now = call->retries ? clock_ns() : call->start_ns;
 
+		p->entered_ns = now;
 		if (now > p->now_ns) /* another driver's may be later */
 			p->now_ns = now;
 		if (now - p->turned_ns < IDLE_CHECK_US * UINT64_C(1000)) /* or it has just been turned */
 			net_turn(p->net, p->now_ns);
 		else
 			poller_catch_up(p);
+		poller_pump(p);
 		poller_drain(p);
 		call_start(p, call);
 		poller_flush(p);
-		p->busy_ns = p->now_ns;
+		atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
 		if (self) {
 			call->driven = true;
 			return;

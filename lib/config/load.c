@@ -212,6 +212,8 @@ static int load_worker(struct config_load *load, const char *file, struct star_e
 	int rc = apply_defaults(SCOPE_CONFIG, load->config, err);
 
 	snprintf(load->config->job_name, sizeof(load->config->job_name), "worker");
+	if (!rc && access(file, F_OK) != 0)
+		rc = star_error_set(err, -errno, "there is no worker's file %s: docs/libstar.rst shows one", file);
 	if (!rc)
 		rc = config_load_file(load, file, err);
 	if (!rc)

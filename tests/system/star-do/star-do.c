@@ -8,6 +8,7 @@
  *   {"do": "pull", "push", "push_pull" or "delete", "table": "t", "keys": [1, 2] or {"from": 0, "count": 9, "repeat": 1},
  *    "values": [...] or a number for all, "dtype", "step", "rate", "scale", "read_only", "versions": [...], "hash": true,
  *    "clip": 1.5}
+ *   {"do": "open"}   closes the cluster, and opens it again; its tables are forgotten
  *
  * Rows come back as "values", or as the CRC-32 of their bytes. Numbers are what they are as the type on the wire. clip: by
  * star_clip_global_norm, whose norm comes back.
@@ -26,6 +27,7 @@ enum { TABLES_MAX = 64, LINE_MAX = 64 << 20 };
 static const uint64_t deadline_us = 60000000;
 
 static struct star_cluster *cluster;
+static const char *address;
 static struct {
 	const char *name;
 	struct star_table *table;
@@ -229,6 +231,20 @@ static json_t *operate(const json_t *line, enum star_op_kind kind)
 	return result;
 }
 
+static json_t *open_again(void)
+{
+	struct star_error err = { 0 };
+
+	star_close(cluster);
+	while (tables_count)
+		free((void *)(uintptr_t)tables[--tables_count].name);
+	cluster = star_open(address, deadline_us, &err);
+	if (cluster)
+		return json_object();
+	fprintf(stderr, "star-do: %s\n", err.text);
+	exit(EXIT_FAILURE);
+}
+
 static json_t *perform(const json_t *line)
 {
 	static const char *const kinds[] = {
@@ -239,6 +255,8 @@ static json_t *perform(const json_t *line)
 	for (unsigned kind = STAR_PULL; what && kind <= STAR_DELETE; kind++)
 		if (strcmp(what, kinds[kind]) == 0)
 			return operate(line, (enum star_op_kind)kind);
+	if (what && strcmp(what, "open") == 0)
+		return open_again();
 	return what && strcmp(what, "create") == 0 ? create(line) : json_pack("{s:s}", "error", "what is to be done?");
 }
 
@@ -247,7 +265,8 @@ int main(int argc, char **argv)
 	struct star_error err = { 0 };
 	char *line = memory(LINE_MAX);
 
-	cluster = argc == 2 ? star_open(argv[1], deadline_us, &err) : NULL;
+	address = argv[1];
+	cluster = argc == 2 ? star_open(address, deadline_us, &err) : NULL;
 	if (!cluster) {
 		fprintf(stderr, "star-do: %s\n", argc == 2 ? err.text : "usage: star-do PS");
 		return EXIT_FAILURE;
