@@ -17,7 +17,8 @@
 #define PACE_ALL \
 	16.0f /* smaller windows are told apart by gaps; of larger ones these are shorter: acknowledgements hold back */
 #define PACE 0.8f
-#define GAP_MAX_NS 1e7f /* no session is slower than a packet in that time, or in two round trips */
+#define GAP_MOST_NS 4e9f /* fits */
+#define GAP_MAX_NS 1e7f	 /* no session is slower than a packet in that time, or in two round trips */
 
 void congestion_init(struct dgram_congestion *c)
 {
@@ -41,7 +42,8 @@ static float target(const struct dgram_congestion *c, const struct congestion_li
 
 static void set(struct dgram_congestion *c, const struct congestion_limits *limits, float window, uint32_t srtt_ns)
 {
-	const float most = (float)limits->window_max, slowest = fmaxf(GAP_MAX_NS, 2 * (float)srtt_ns);
+	const float most = (float)limits->window_max;
+	const float slowest = fminf(fmaxf(GAP_MAX_NS, 2 * (float)srtt_ns), GAP_MOST_NS);
 	const float least = fmaxf((float)srtt_ns / slowest, CONGESTION_MIN);
 
 	c->window = fminf(fmaxf(window, least), most);

@@ -8,8 +8,8 @@
 
 #include "rpc/dgram_internal.h"
 
-#define RTO_FIRST_NS (2 * DGRAM_MS) /* before a round trip was measured */
-#define RTT_MAX_NS UINT64_C(4000000000)
+#define RTO_FIRST_NS (2 * DGRAM_MS)	/* before a round trip was measured */
+#define RTT_MAX_NS UINT64_C(2000000000) /* half of 32 bits: differences fit */
 #define REORDER_MIN_NS (2 * DGRAM_US)
 enum { SACKED_ENOUGH = 3, REORDERING_RECOVERIES = 16, BACKOFF_MAX = 16 };
 
