@@ -193,7 +193,7 @@ int port_eal_start(const struct config *config, uint64_t memory_bytes, struct st
 
 	port_chatter_begin(&chatter);
 	ret = rte_eal_init(args.count, args.vector) < 0 ? -rte_errno : 0;
-	if (ret == -EALREADY) /* by the worker's own program: its is as good */
+	if (ret == -EALREADY && strcmp(config->job_name, "ps") != 0) /* a worker's program has started it: as good */
 		ret = 0;
 	port_chatter_end(&chatter, cause, sizeof(cause));
 	/* The EAL has pinned the calling thread to its lcore. */
