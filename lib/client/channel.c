@@ -2,9 +2,7 @@
 /* The TCP connection to one reactor: its queue, what is in flight on it, its death. Receiving is in receive.c. */
 #include "client/client.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,56 +10,6 @@
 
 #include "base/clock.h"
 #include "base/crc32.h"
-
-struct channel *channel_create(struct star_cluster *cluster, uint32_t task, uint32_t reactor, uint32_t incarnation,
-			       const char *host, uint16_t port, struct keeper *io, struct star_error *err)
-{
-	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
-	struct addrinfo *list;
-	struct channel *ch = calloc(1, sizeof(*ch));
-	char service[8];
-
-	if (!ch) {
-		star_error_set(err, -ENOMEM, "out of memory for a connection");
-		return NULL;
-	}
-	snprintf(service, sizeof(service), "%u", port);
-	if (getaddrinfo(host, service, &hints, &list) != 0) {
-		star_error_set(err, -EPROTO,
-			       "the layout names \"%.64s\" as the data address of PS task %u: not an IP address", host,
-			       task);
-		free(ch);
-		return NULL;
-	}
-	ch->address_bytes = list->ai_addrlen;
-	memcpy(&ch->address, list->ai_addr, list->ai_addrlen);
-	freeaddrinfo(list);
-	ch->cluster = cluster;
-	ch->io = io;
-	ch->task = task;
-	ch->reactor = reactor;
-	ch->incarnation = incarnation;
-	ch->first_sequence = ch->next_sequence = 1;
-	snprintf(ch->label, sizeof(ch->label), "PS task %u, reactor %u (%s)", task, reactor,
-		 config_show(host, port).text);
-	prng_seed(&ch->prng, clock_ns() ^ (uintptr_t)ch);
-	TAILQ_INIT(&ch->queue);
-	pthread_mutex_init(&ch->lock, NULL);
-	if (cluster->transport->open(ch, err) == 0)
-		return ch;
-	pthread_mutex_destroy(&ch->lock);
-	free(ch);
-	return NULL;
-}
-
-void channel_destroy(struct channel *ch)
-{
-	ch->cluster->transport->close(ch);
-	pthread_mutex_destroy(&ch->lock);
-	free(ch->steering);
-	free(ch->seen);
-	free(ch);
-}
 
 void channel_close(struct channel *ch)
 {

@@ -333,6 +333,9 @@ json_t *catalogue_call(struct star_cluster *cluster, const char *method, json_t 
 struct layout *catalogue_layout(struct star_cluster *cluster, uint64_t deadline_ns, struct star_error *err);
 
 /* route.c */
+struct channel *channel_create(struct star_cluster *cluster, uint32_t task, uint32_t reactor, uint32_t incarnation,
+			       const char *host, uint16_t port, struct keeper *io, struct star_error *err);
+void channel_destroy(struct channel *ch);
 int route_install(struct star_cluster *cluster, const struct layout *layout, struct star_error *err);
 /* After a node said that `epoch` is stale: makes sure that the layout was fetched since. */
 int route_refresh(struct star_cluster *cluster, uint32_t epoch, uint64_t deadline_ns, struct star_error *err);
@@ -486,9 +489,6 @@ struct part *oldest_live(struct channel *ch);
 extern const struct transport transport_tcp;
 
 /* channel.c */
-struct channel *channel_create(struct star_cluster *cluster, uint32_t task, uint32_t reactor, uint32_t incarnation,
-			       const char *host, uint16_t port, struct keeper *io, struct star_error *err);
-void channel_destroy(struct channel *ch);
 void channel_submit(struct channel *ch, struct part *part, struct keeper *self);
 /* Takes the part off, if it is not taken yet, and fills err. */
 bool channel_cancel(struct channel *ch, struct part *part, int code, uint64_t start_ns, struct star_error *err);

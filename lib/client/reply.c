@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames, as far as they are the same for every transport: a request's header, and what a reply's header says. Pure, but for
- * the channel that they are given; its lock is held.
+ * What is the same for every transport: a request's header, what a reply's header says, and how long to wait before the next
+ * attempt. Pure, but for the channel that is given; its lock is held.
  */
 #include "client/client.h"
 

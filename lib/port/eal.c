@@ -152,6 +152,11 @@ static int first_core(const cpu_set_t *cores)
 	return 0;
 }
 
+static bool is_worker(const struct config *config)
+{
+	return strcmp(config->job_name, "worker") == 0 || strcmp(config->job_name, "chief") == 0;
+}
+
 /* A worker's memif is a socket and shared memory. */
 static bool needs_root(const struct config *config)
 {
@@ -159,7 +164,7 @@ static bool needs_root(const struct config *config)
 
 	for (uint32_t i = 0; i < config->ports_count; i++)
 		memif &= strcmp(config->ports[i].device, "net_memif") == 0;
-	return !memif || strcmp(config->job_name, "ps") == 0;
+	return !memif || !is_worker(config);
 }
 
 int port_eal_start(const struct config *config, uint64_t memory_bytes, struct star_error *err)
@@ -173,7 +178,7 @@ int port_eal_start(const struct config *config, uint64_t memory_bytes, struct st
 
 	if (geteuid() != 0 && needs_root(config))
 		return star_error_set(err, -EPERM, "%s drives network queues itself and needs root: run it with sudo",
-				      strcmp(config->job_name, "ps") ? "a worker with such a port" : "starserver");
+				      is_worker(config) ? "a worker with such a port" : "starserver");
 	ret = choose_memory(config, memory_bytes, &hugepages, err);
 	if (ret)
 		return ret;
@@ -193,7 +198,7 @@ int port_eal_start(const struct config *config, uint64_t memory_bytes, struct st
 
 	port_chatter_begin(&chatter);
 	ret = rte_eal_init(args.count, args.vector) < 0 ? -rte_errno : 0;
-	if (ret == -EALREADY) /* by the worker's own program: its is as good */
+	if (ret == -EALREADY && is_worker(config)) /* a worker's program has started it: as good */
 		ret = 0;
 	port_chatter_end(&chatter, cause, sizeof(cause));
 	/* The EAL has pinned the calling thread to its lcore. */

@@ -468,6 +468,39 @@ void open_says_what_is_wrong(void)
 	CHECK_HAS(err.text, "127.0.0.1:1");
 }
 
+void open_by_dpdk_says_what_is_wrong(void)
+{
+	struct star_error err = { 0 };
+	char path[128], text[1024];
+	struct bench b;
+	FILE *file;
+
+	CHECK(!star_open("dpdk:/nowhere/worker.conf", LONG_US, &err));
+	CHECK_INT(err.code, -ENOENT);
+	CHECK_HAS(err.text, "there is no worker's file /nowhere/worker.conf");
+	peer_datagrams = true;
+	b = bench_start(1, 1, 2);
+	peer_datagrams = false;
+	file = fopen(b.peer->worker_file, "r");
+	text[file ? fread(text, 1, sizeof(text) - 1, file) : 0] = 0;
+	if (file)
+		fclose(file);
+	/* The same cluster by another port, while the first is open. */
+	snprintf(path, sizeof(path), "dpdk:%s.2", b.peer->worker_file);
+	file = fopen(path + strlen("dpdk:"), "w");
+	if (CHECK(file && strstr(text, "251.2"))) {
+		strstr(text, "251.2")[4] = '3';
+		fputs(text, file);
+		fclose(file);
+		CHECK(!star_open(path, LONG_US, &err));
+		CHECK_INT(err.code, -EBUSY);
+		CHECK_HAS(err.text, "another port");
+	}
+	unlink(path + strlen("dpdk:"));
+	pull_works(&b);
+	bench_stop(&b);
+}
+
 void environment_is_read(void)
 {
 	struct peer *p = peer_start(1, 3);

@@ -52,6 +52,7 @@ void tables_are_created_and_found(void);
 void bad_definitions_are_refused(void);
 void open_waits_for_all_tasks(void);
 void open_says_what_is_wrong(void);
+void open_by_dpdk_says_what_is_wrong(void);
 void environment_is_read(void);
 void shared_library_exports_the_api_only(void);
 

@@ -129,6 +129,7 @@ const struct unit_case unit_cases[] = {
 	CASE(bad_definitions_are_refused),
 	CASE(open_waits_for_all_tasks),
 	CASE(open_says_what_is_wrong),
+	CASE(open_by_dpdk_says_what_is_wrong),
 	CASE(environment_is_read),
 	CASE(shared_library_exports_the_api_only),
 	CASE(gradients_are_clipped_by_their_norm),
