@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The target rpc is about streams, and its server opens no sessions: what only sessions call. (The target dgram is theirs.) */
+#include "rpc/datagram.h"
+#include "tests/fuzz/pool.h"
+
+#define NEVER() FUZZ_CHECK(false, "there are no sessions, but %s was called", __func__)
+
+struct dgram *dgram_create(const struct dgram_options *options, struct star_error *err)
+{
+	NEVER();
+	return NULL;
+}
+
+void dgram_destroy(struct dgram *dgram)
+{
+	FUZZ_CHECK(!dgram, "sessions that nobody has opened");
+}
+
+void dgram_close(struct dgram_session *session)
+{
+	NEVER();
+}
+
+uint32_t dgram_payload(const struct dgram_session *session)
+{
+	NEVER();
+	return 1;
+}
+
+struct rte_mbuf *dgram_alloc(struct dgram_session *session)
+{
+	NEVER();
+	return NULL;
+}
+
+void dgram_send(struct dgram_session *session, struct rte_mbuf *message)
+{
+	NEVER();
+}
+
+uint32_t dgram_queued(const struct dgram_session *session)
+{
+	NEVER();
+	return 0;
+}
+
+uint64_t dgram_stalled_ns(const struct dgram_session *session)
+{
+	NEVER();
+	return 0;
+}
+
+void dgram_taken(struct dgram_session *session, uint32_t mbufs)
+{
+	NEVER();
+}
+
+bool dgram_turn(struct dgram *dgram, uint64_t now_ns)
+{
+	NEVER();
+	return false;
+}
