@@ -73,6 +73,7 @@ enum rpc_session_state {
 /* Over datagrams. */
 struct rpc_session {
 	struct rpc_work work;
+	struct dgram_session *from; /* the session, even when it is gone: what it has brought is given back to it */
 	uint8_t state;
 	/* whole requests, the first one being executed: session.c keeps what it knows of them in the private area of their first mbuf */
 	struct rte_mbuf *head, *tail;

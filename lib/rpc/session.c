@@ -16,25 +16,19 @@ static struct message *message_of(struct rte_mbuf *m)
 	return rte_mbuf_to_priv(m);
 }
 
-static struct rte_mbuf *pop(struct rpc_session *s)
+/* Frees the first message. */
+static void pop(struct rpc_session *s)
 {
 	struct rte_mbuf *m = s->head;
-
-	s->head = message_of(m)->next;
-	return m;
-}
-
-/* Returns how many mbufs a message had. */
-static uint32_t message_free(struct rte_mbuf *m)
-{
 	uint32_t mbufs = 0;
 
+	s->head = message_of(m)->next;
 	for (struct rte_mbuf *next; m; m = next, mbufs++) {
 		next = m->next;
 		m->next = NULL;
 		rte_pktmbuf_free(m);
 	}
-	return mbufs;
+	dgram_taken(s->from, mbufs);
 }
 
 /* CRC of the frame in which the message's checksum field counts as zero; it is set to that. */
@@ -111,9 +105,7 @@ static void start(struct rpc_session *s)
 
 void rpc_session_next(struct rpc_session *s)
 {
-	const uint32_t mbufs = message_free(pop(s));
-
-	dgram_taken(s->work.session, mbufs);
+	pop(s);
 	start(s);
 }
 
@@ -123,7 +115,7 @@ void rpc_session_free(struct rpc_session *s)
 
 	work_end(&s->work);
 	while (s->head)
-		message_free(pop(s));
+		pop(s);
 	s->state = SESSION_FREE;
 	s->work.next = server->free_sessions;
 	server->free_sessions = &s->work;
@@ -140,6 +132,7 @@ static bool session_opened(void *ctx, struct dgram_session *session, void **user
 	}
 	server->free_sessions = s->work.next;
 	*s = (struct rpc_session){ .work = { .server = server, .session = session, .is_session = 1 },
+				   .from = session,
 				   .state = SESSION_IDLE };
 	*user = s;
 	return true;

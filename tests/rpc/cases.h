@@ -18,6 +18,10 @@
 	X(random_bytes_end_their_stream_only) \
 	X(partial_requests_do_not_stall_for_ever) \
 	X(limits_travel_over_a_bad_link) \
+	/* sessions.c */ \
+	X(requests_over_a_session_keep_their_order) \
+	X(damaged_requests_of_a_session_are_refused_alone) \
+	X(what_dead_sessions_brought_is_given_back) \
 	/* turns.c */ \
 	X(small_requests_do_not_wait_for_big_ones) \
 	X(requests_of_a_stream_keep_their_order) \

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Requests over sessions of datagrams: the server of rpc.h at side 0, one client's endpoint at side 1. */
+#include <stdlib.h>
+
+#include "tests/rpc/cases.h"
+
+enum { PORT = 5555, HELD_MAX = 64, TWO_PACKETS = 2000 };
+
+static struct {
+	struct link link;
+	struct rpc_server *server;
+	struct dgram *client;
+	struct dgram_session *session;
+	bool stuck; /* the service does not come to an end */
+	uint64_t executed, sequence, answered;
+	uint8_t statuses[64]; /* of the answers, by sequence */
+	bool disordered;
+} w;
+
+static enum rpc_progress execute(void *ctx, struct rpc_request *request, uint64_t now_ns)
+{
+	if (w.stuck)
+		return RPC_MORE;
+	if (!rpc_reply_room(request, sizeof(w.executed)))
+		return RPC_MORE;
+	request->begun = true;
+	w.executed++;
+	rpc_reply_put(request, &w.executed, sizeof(w.executed));
+	return RPC_DONE;
+}
+
+static void connected(void *user, bool resumed, uint32_t incarnation)
+{
+}
+
+static void received(void *user, struct rte_mbuf *m, uint32_t bytes, enum wire_status status)
+{
+	const struct wire_frame *frame = rte_pktmbuf_mtod(m, const struct wire_frame *);
+
+	w.disordered |= frame->sequence != ++w.answered;
+	w.statuses[frame->sequence % sizeof(w.statuses)] = frame->status;
+	dgram_taken(w.session, 1); /* an answer is that short */
+	CHECK(!m->next);
+	rte_pktmbuf_free(m);
+}
+
+static void acknowledged(void *user)
+{
+}
+
+static void closed(void *user, int reason)
+{
+	w.session = NULL;
+}
+
+static const struct dgram_handler handler = {
+	.connected = connected, .received = received, .acknowledged = acknowledged, .closed = closed
+};
+
+static struct dgram_options datagrams(void)
+{
+	return (struct dgram_options){
+		.incarnation = 7,
+		.sessions_max = 8,
+		.active_max = 8,
+		.window_max = 64,
+		.credits = 64,
+		.held_mbufs_max = 1024,
+		.message_max = 1 << 20,
+		.rto_min_ns = 1000000,
+		.rto_max_ns = 1000 * LINK_MS,
+		.lease_ns = 2000 * LINK_MS,
+		.heartbeat_ns = 200 * LINK_MS,
+		.ack_delay_ns = 100000,
+		.target_delay_ns = 10 * LINK_MS,
+		.secret = { 1, 2 },
+	};
+}
+
+static bool on_turn(struct link *link, int side)
+{
+	if (side == 0) {
+		rpc_run(w.server, 8, link->now_ns);
+		rpc_transmit(w.server, link->now_ns);
+	} else if (w.client) {
+		return dgram_turn(w.client, link->now_ns);
+	}
+	return false;
+}
+
+static void open_client(void)
+{
+	struct dgram_options o = datagrams();
+	struct star_error err = { 0 };
+
+	o.net = w.link.net[1];
+	o.handler = &handler;
+	net_turn(w.link.net[1], w.link.now_ns);
+	w.client = dgram_create(&o, &err);
+	w.session = w.client ? dgram_open(w.client, link_ip(0), PORT, &w, &err) : NULL;
+	if (!w.session) {
+		unit_fail(__FILE__, __LINE__, "no session: %s", err.text);
+		exit(EXIT_FAILURE);
+	}
+	w.sequence = w.answered = 0;
+}
+
+static void begin(void)
+{
+	struct rpc_server_options o = { .port = PORT,
+					.streams_max = 4,
+					.datagrams = datagrams(),
+					.send_queue_bytes = 1 << 20,
+					.held_mbufs_max = HELD_MAX,
+					.stall_ns = 30000 * LINK_MS,
+					.service = { .execute = execute } };
+	struct star_error err = { 0 };
+
+	memset(&w, 0, sizeof(w));
+	link_init(&w.link, 1);
+	link_up(&w.link);
+	o.net = w.link.net[0];
+	w.server = rpc_server_create(&o, &err);
+	if (!w.server) {
+		unit_fail(__FILE__, __LINE__, "no server: %s", err.text);
+		exit(EXIT_FAILURE);
+	}
+	w.link.turn = on_turn;
+	open_client();
+}
+
+static void end(void)
+{
+	dgram_destroy(w.client);
+	rpc_server_destroy(w.server);
+	link_down(&w.link);
+}
+
+static bool all_answered(void *ctx)
+{
+	return w.answered == w.sequence;
+}
+
+static void ask(uint32_t bytes, bool damaged)
+{
+	struct wire_frame frame = { .magic = WIRE_MAGIC,
+				    .version = WIRE_VERSION,
+				    .opcode = WIRE_EXECUTE,
+				    .sequence = ++w.sequence,
+				    .payload_bytes = bytes };
+	static uint8_t payload[TWO_PACKETS];
+	const uint32_t room = dgram_payload(w.session), first = RTE_MIN(bytes, room - (uint32_t)sizeof(frame));
+	struct rte_mbuf *m = dgram_alloc(w.session);
+
+	frame.checksum = wire_checksum(&frame, payload, bytes) ^ damaged;
+	memcpy(rte_pktmbuf_append(m, sizeof(frame)), &frame, sizeof(frame));
+	memset(rte_pktmbuf_append(m, (uint16_t)first), 0, first);
+	if (bytes > first) {
+		m->next = dgram_alloc(w.session);
+		memset(rte_pktmbuf_append(m->next, (uint16_t)(bytes - first)), 0, bytes - first);
+	}
+	dgram_send(w.session, m);
+}
+
+void requests_over_a_session_keep_their_order(void)
+{
+	begin();
+	for (unsigned i = 0; i < 40; i++)
+		ask(i % 3 ? 16 : TWO_PACKETS, false);
+	link_run(&w.link, 10000 * LINK_MS, all_answered, NULL);
+	CHECK_UINT(w.answered, 40);
+	CHECK_UINT(w.executed, 40);
+	CHECK(!w.disordered);
+	CHECK_UINT(rpc_counters(w.server)->requests, 40);
+	end();
+}
+
+void damaged_requests_of_a_session_are_refused_alone(void)
+{
+	begin();
+	ask(16, false);
+	ask(TWO_PACKETS, true);
+	ask(16, false);
+	link_run(&w.link, 10000 * LINK_MS, all_answered, NULL);
+	CHECK_UINT(w.answered, 3);
+	CHECK_UINT(w.statuses[1], WIRE_OK);
+	CHECK_UINT(w.statuses[2], WIRE_BAD_CHECKSUM);
+	CHECK_UINT(w.statuses[3], WIRE_OK);
+	CHECK_UINT(w.executed, 2);
+	CHECK_UINT(rpc_counters(w.server)->bad_checksums, 1);
+	end();
+}
+
+/* Workers that die while their requests wait: the budget of mbufs, of which each had nearly a quarter, is whole again. */
+void what_dead_sessions_brought_is_given_back(void)
+{
+	begin();
+	for (unsigned round = 0; round < 20; round++) {
+		w.stuck = true;
+		for (unsigned i = 0; i < 6; i++)
+			ask(TWO_PACKETS, false);
+		link_run(&w.link, 50 * LINK_MS, NULL, NULL);
+		CHECK_UINT(w.answered, 0);
+		dgram_destroy(w.client); /* it says goodbye, or the lease ends */
+		w.client = NULL;
+		link_run(&w.link, 3000 * LINK_MS, NULL, NULL);
+		w.stuck = false;
+		open_client();
+	}
+	ask(TWO_PACKETS, false);
+	link_run(&w.link, 1000 * LINK_MS, all_answered, NULL);
+	CHECK_UINT(w.answered, 1);
+	CHECK_UINT(w.statuses[1], WIRE_OK);
+	end();
+}
