@@ -5,7 +5,7 @@ import json
 
 import harness
 
-CONTROL, DATA, WORKER = "127.0.0.1:3377", "198.18.250.1", "198.18.250.2"
+CONTROL_PORT = 3377
 MEMIF_PORT = "device = \"net_memif\"; options = \"socket={socket},role={role},socket-abstract=no\"; address = \"{address}/24\"; mtu = {mtu};"
 # Frames of a pull of one row of 16 float32, from Ethernet to the last byte, and of its reply: 106 bytes of headers down to
 # the packet's, then what star's frames take.
@@ -15,30 +15,32 @@ WORKER_FIGURES = ("rate", "mib_s", "p50_us", "p99_us", "lost_share")
 
 class Memif:
     def __init__(self, stage):
-        self.stage = stage
+        self.stage, self.stars = stage, 0
 
     def star(self, name="star", changes="", mtu=1500, parameter_mib=256, mbufs=16383):
         """An appliance that polls, and the file of its worker."""
-        work = self.stage.work
+        work, control = self.stage.work, f"127.0.0.1:{CONTROL_PORT + self.stars}"
+        data, worker = (f"198.18.{240 + self.stars}.{host}" for host in (1, 2))
+        self.stars += 1
         socket = work / f"{name}.memif"
         config = work / f"{name}.conf"
         core = self.stage.server_core
-        port = MEMIF_PORT.format(socket=socket, role="server", address=DATA, mtu=mtu)
+        port = MEMIF_PORT.format(socket=socket, role="server", address=data, mtu=mtu)
         config.write_text(f"""# made by bench/memif.py
 node = {{ job_name = "ps"; task_index = 0; }};
-cluster = {{ ps = [ "{CONTROL}" ]; }};
-endpoint_map = ( {{ control = "{CONTROL}"; data = "{DATA}:{harness.STAR_PORT}"; }} );
+cluster = {{ ps = [ "{control}" ]; }};
+endpoint_map = ( {{ control = "{control}"; data = "{data}:{harness.STAR_PORT}"; }} );
 ports = ( {{ {port} }} );
 cores = {{ number = 1; polling = true; pin = true; list = [ {core} ]; }};
 memory = {{ hugepages = "preferred"; parameter_mib = {parameter_mib}; mbufs = {mbufs}; }};
 control = {{ socket = "{work}/{name}.sock"; }};
 {changes}
 """, encoding="utf-8")
-        server = self.stage.start(name, "dpdk", [harness.BUILD / "app/starserver/starserver", "-c", config], CONTROL)
-        port = MEMIF_PORT.format(socket=socket, role="client", address=WORKER, mtu=mtu)
+        server = self.stage.start(name, "dpdk", [harness.BUILD / "app/starserver/starserver", "-c", config], control)
+        port = MEMIF_PORT.format(socket=socket, role="client", address=worker, mtu=mtu)
         server.worker = work / f"{name}.worker"
         server.worker.write_text(f"""# made by bench/memif.py
-cluster = {{ ps = [ "{CONTROL}" ]; }};
+cluster = {{ ps = [ "{control}" ]; }};
 ports = ( {{ {port} }} );
 cores = {{ polling = false; pin = false; }};
 memory = {{ mbufs = {mbufs}; }};

@@ -98,7 +98,8 @@ struct rpc_server {
 	struct rpc_work *ready_head, *ready_tail;
 	struct dgram *dgram; /* NULL: there are no sessions */
 	char *tasks;
-	void *free_tasks; /* each begins with a pointer to the next */
+	uint32_t task_bytes, tasks_max, tasks_used; /* used so far */
+	void *free_tasks;			    /* of these; each begins with a pointer to the next */
 	uint32_t held_mbufs;
 	/* budget.c */
 	struct rpc_stream *favoured; /* whose window is opened while mbufs are short */

@@ -9,11 +9,14 @@
 static bool task_take(struct rpc_work *w)
 {
 	struct rpc_server *server = w->server;
-	void *task = server->free_tasks;
+	char *task = server->free_tasks;
 
-	if (!task)
+	if (task)
+		memcpy(&server->free_tasks, task, sizeof(void *));
+	else if (server->tasks_used < server->tasks_max) /* memory that was never used is not touched before */
+		task = server->tasks + (size_t)server->tasks_used++ * server->task_bytes;
+	else
 		return false;
-	memcpy(&server->free_tasks, task, sizeof(void *));
 	memset(task, 0, server->options.service.task_bytes);
 	w->request.task = task;
 	return true;
@@ -187,11 +190,11 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	server->favour_timer.fire = budget_timer;
 	server->streams = calloc(options->streams_max, sizeof(*server->streams));
 	server->tasks = calloc(tasks, task_bytes);
+	server->tasks_max = tasks;
+	server->task_bytes = task_bytes;
 	if (!server->streams || !server->tasks)
 		goto fail;
 	server->free_streams = work_list(server, server->streams, options->streams_max, sizeof(*server->streams));
-	for (uint32_t i = tasks; i-- > 0;)
-		task_give(server, server->tasks + (size_t)i * task_bytes);
 	if (tcp_listen(options->net, options->port, &stream_handler, server) < 0) {
 		star_error_set(err, -EADDRINUSE, "data port %u is in use by another service of this stack",
 			       options->port);
