@@ -166,11 +166,12 @@ static void worker_connected(void *user, bool resumed, uint32_t incarnation)
 
 static void worker_received(void *user, struct rte_mbuf *m, uint32_t bytes, enum wire_status status)
 {
-	const struct wire_frame *frame = rte_pktmbuf_mtod(m, const struct wire_frame *);
+	struct wire_frame frame; /* in the mbuf it may lie anywhere */
 	uint32_t mbufs = 0;
 
+	memcpy(&frame, rte_pktmbuf_mtod(m, const void *), sizeof(frame));
 	b.answered++;
-	if (status != WIRE_OK || frame->status != WIRE_OK || frame->sequence != b.answered)
+	if (status != WIRE_OK || frame.status != WIRE_OK || frame.sequence != b.answered)
 		b.bad++;
 	for (struct rte_mbuf *next; m; m = next, mbufs++) {
 		next = m->next;

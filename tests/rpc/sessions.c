@@ -35,10 +35,11 @@ static void connected(void *user, bool resumed, uint32_t incarnation)
 
 static void received(void *user, struct rte_mbuf *m, uint32_t bytes, enum wire_status status)
 {
-	const struct wire_frame *frame = rte_pktmbuf_mtod(m, const struct wire_frame *);
+	struct wire_frame frame; /* in the mbuf it may lie anywhere */
 
-	w.disordered |= frame->sequence != ++w.answered;
-	w.statuses[frame->sequence % sizeof(w.statuses)] = frame->status;
+	memcpy(&frame, rte_pktmbuf_mtod(m, const void *), sizeof(frame));
+	w.disordered |= frame.sequence != ++w.answered;
+	w.statuses[frame.sequence % sizeof(w.statuses)] = frame.status;
 	dgram_taken(w.session, 1); /* an answer is that short */
 	CHECK(!m->next);
 	rte_pktmbuf_free(m);
