@@ -87,7 +87,7 @@ static unsigned shard_work(void *ctx, uint64_t now_ns)
 	unsigned work;
 
 	net_turn(shard->net, now_ns);
-	work = rpc_run(shard->rpc, RPC_SLICES_A_TURN, now_ns);
+	work = rpc_run(shard->rpc, RPC_SLICES_A_TURN, now_ns) + rpc_expects(shard->rpc);
 	return work + service_sweep(shard->service, now_ns);
 }
 

@@ -71,7 +71,7 @@ void tcp_congestion_use(struct tcp_conn *conn, const struct tcp_congestion *algo
 void tcp_congestion_restart(struct tcp_conn *conn);
 /* All that there is and the windows let go has been sent: what is delivered from now on counts for a reduction that may begin. */
 void tcp_congestion_tried(struct tcp_conn *conn);
-/* Sending has come to an end for now; limited: by cwnd. */
+/* A turn's sending has come to its end; limited: by cwnd. */
 void tcp_congestion_sent(struct tcp_conn *conn, bool limited);
 /* Begins a reduction, which ends when what is in flight now is acknowledged. */
 void tcp_congestion_reduce(struct tcp_conn *conn, enum tcp_reduction why);

@@ -85,6 +85,9 @@ unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns);
 /* Sends what datagrams are due: before each net_output of a turn. */
 void rpc_transmit(struct rpc_server *server, uint64_t now_ns);
 
+/* Whether datagrams will be due sooner than the stack's wheel tells: no time to sleep. */
+bool rpc_expects(const struct rpc_server *server);
+
 const struct rpc_counters *rpc_counters(const struct rpc_server *server);
 /* NULL: it takes no datagrams. */
 const struct dgram *rpc_datagrams(const struct rpc_server *server);

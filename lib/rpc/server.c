@@ -141,6 +141,11 @@ void rpc_transmit(struct rpc_server *server, uint64_t now_ns)
 		dgram_turn(server->dgram, now_ns);
 }
 
+bool rpc_expects(const struct rpc_server *server)
+{
+	return server->dgram && dgram_next_ns(server->dgram) != UINT64_MAX;
+}
+
 struct rpc_work *work_list(struct rpc_server *server, void *structs, uint32_t n, size_t bytes)
 {
 	struct rpc_work *list = NULL;

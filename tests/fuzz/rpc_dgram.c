@@ -60,3 +60,9 @@ bool dgram_turn(struct dgram *dgram, uint64_t now_ns)
 	NEVER();
 	return false;
 }
+
+uint64_t dgram_next_ns(const struct dgram *dgram)
+{
+	NEVER();
+	return UINT64_MAX;
+}

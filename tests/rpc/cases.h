@@ -22,6 +22,7 @@
 	X(requests_over_a_session_keep_their_order) \
 	X(damaged_requests_of_a_session_are_refused_alone) \
 	X(what_dead_sessions_brought_is_given_back) \
+	X(a_server_that_owes_an_acknowledgement_stays_awake) \
 	/* turns.c */ \
 	X(small_requests_do_not_wait_for_big_ones) \
 	X(requests_of_a_stream_keep_their_order) \

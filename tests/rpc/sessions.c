@@ -214,3 +214,24 @@ void what_dead_sessions_brought_is_given_back(void)
 	CHECK_UINT(w.statuses[1], WIRE_OK);
 	end();
 }
+
+static bool has_come(void *ctx)
+{
+	return rpc_datagrams(w.server) && dgram_counters(rpc_datagrams(w.server))->messages_in == 1;
+}
+
+/* Its delay is shorter than a tick of the wheel, which alone would wake a reactor that sleeps. */
+void a_server_that_owes_an_acknowledgement_stays_awake(void)
+{
+	begin();
+	w.stuck = true; /* no reply that it could ride on */
+	ask(16, false);
+	CHECK(link_run(&w.link, 1000 * LINK_MS, has_come, NULL));
+	CHECK(rpc_expects(w.server));
+	link_run(&w.link, 100 * LINK_MS, NULL, NULL);
+	CHECK(!rpc_expects(w.server));
+	w.stuck = false;
+	link_run(&w.link, 1000 * LINK_MS, all_answered, NULL);
+	CHECK_UINT(w.answered, 1);
+	end();
+}
