@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The servers that the benches compare with, and their clients where starbench is not the one.
-$(eval $(call binary,tool,epoll-echo,bench,,bench/peers/epoll-echo.c))
-$(eval $(call binary,tool,epoll-bulk,bench,,bench/peers/epoll-bulk.c))
+$(eval $(call binary,tool,epoll-echo,bench,,bench/peers/epoll-echo.c bench/peers/listen.c))
+$(eval $(call binary,tool,epoll-bulk,bench,,bench/peers/epoll-bulk.c bench/peers/listen.c))
 $(eval $(call binary,tool,bulk,bench,wire,bench/peers/bulk.c))
 $(eval $(call binary,tool,syn-flood,bench,,bench/peers/syn-flood.c))
 $(eval $(call binary,tool,bare-send,bench,port,bench/peers/bare-send.c))
 $(eval $(call binary,tool,udp-count,bench,,bench/peers/udp-count.c))
-$(eval $(call binary,tool,epoll-batch,bench,,bench/peers/epoll-batch.c))
+$(eval $(call binary,tool,epoll-batch,bench,,bench/peers/epoll-batch.c bench/peers/listen.c))
 $(eval $(call binary,tool,zmq-map,bench,,bench/peers/zmq-map.cc))
 $(BUILD)/bench/zmq-map: EXTRA_LIBS = -lzmq -lstdc++
 # The worker of store-end-to-end; star_'s and ZeroMQ's client are libraries.

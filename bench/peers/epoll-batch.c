@@ -4,8 +4,8 @@
  * rows in hugepages behind an open-addressing hash, found in passes with prefetching, and nothing else: no checksums, no
  * sessions, no types, no other optimizer than a subtraction. What store-end-to-end's ratio_best is held against.
  */
-#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,10 +18,10 @@
 
 #include "base/hash.h"
 #include "bench/peers/batch.h"
+#include "bench/peers/listen.h"
 
 enum {
 	EVENTS_MAX = 64,
-	BACKLOG = 16,
 	GROUP = 64, /* keys between two passes: their rows stay in the first cache */
 	ROWS_MAX = 1 << 28,
 	REQUEST_MAX = sizeof(struct batch_head) + BATCH_KEYS_MAX * (sizeof(uint64_t) + sizeof(struct batch_row)),
@@ -189,22 +189,6 @@ static bool serve(struct table *t, struct peer *peer)
 		return got < 0 && (errno == EAGAIN || errno == EINTR);
 	peer->in_bytes += (uint32_t)got;
 	return work(t, peer);
-}
-
-static int listen_on(const char *host, const char *port)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
-	const int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		return -1;
-	errno = EINVAL;
-	if (inet_pton(AF_INET, host, &address.sin_addr) == 1 &&
-	    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
-	    bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 && listen(fd, BACKLOG) == 0)
-		return fd;
-	close(fd);
-	return -1;
 }
 
 static void take(int epoll_fd, int listener)

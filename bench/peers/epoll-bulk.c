@@ -3,7 +3,6 @@
  * The kernel's side of a bulk transfer, as plain as can be: an epoll loop that, as its client asks, sends so many bytes,
  * as much a send() as the socket takes, or reads them and compares them. What tcp-goodput and tcp-loss are held against.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,8 +12,9 @@
 #include <unistd.h>
 
 #include "bench/peers/bulk.h"
+#include "bench/peers/listen.h"
 
-enum { EVENTS_MAX = 64, BACKLOG = 16, READ_BYTES = 256 << 10, EXIT_USAGE = 2 };
+enum { EVENTS_MAX = 64, READ_BYTES = 256 << 10, EXIT_USAGE = 2 };
 
 struct peer {
 	int fd;
@@ -30,22 +30,6 @@ static int fail(const char *what)
 {
 	fprintf(stderr, "epoll-bulk: %s: %s\n", what, strerror(errno));
 	return EXIT_FAILURE;
-}
-
-static int listen_on(const char *host, const char *port)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
-	const int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		return -1;
-	errno = EINVAL;
-	if (inet_pton(AF_INET, host, &address.sin_addr) == 1 &&
-	    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
-	    bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 && listen(fd, BACKLOG) == 0)
-		return fd;
-	close(fd);
-	return -1;
 }
 
 static void take(int epoll_fd, int listener)

@@ -3,8 +3,8 @@
  * The least that a server on kernel TCP can do: an epoll loop that never sleeps, reads requests of a fixed size and
  * answers each with a reply of a fixed size that repeats its first 8 bytes. What tcp-pull-rtt is held against.
  */
-#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,7 +15,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { EVENTS_MAX = 64, BACKLOG = 128, SIZE_MIN = 8, SIZE_MAX_BYTES = 4096, BATCH_MAX = 16, EXIT_USAGE = 2 };
+#include "bench/peers/listen.h"
+
+enum { EVENTS_MAX = 64, SIZE_MIN = 8, SIZE_MAX_BYTES = 4096, BATCH_MAX = 16, EXIT_USAGE = 2 };
 
 struct peer {
 	int fd;
@@ -35,22 +37,6 @@ static bool parse_size(const char *text, size_t *bytes)
 
 	*bytes = strtoul(text, &end, 10);
 	return end != text && !*end && *bytes >= SIZE_MIN && *bytes <= SIZE_MAX_BYTES;
-}
-
-static int listen_on(const char *host, const char *port)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
-	const int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		return -1;
-	errno = EINVAL;
-	if (inet_pton(AF_INET, host, &address.sin_addr) == 1 &&
-	    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
-	    bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 && listen(fd, BACKLOG) == 0)
-		return fd;
-	close(fd);
-	return -1;
 }
 
 static void take(int epoll_fd, int listener)
