@@ -281,6 +281,7 @@ struct net_path {
 	struct net_interface *interface;
 	struct net_address local, remote, next_hop;
 	uint16_t mtu; /* of IP packets */
+	bool memory;  /* the peer is the other end of a shared memory (net_path_find) */
 };
 
 /* Datagrams to one peer, many of them: the path is looked up once, and again when there is news of one. */

@@ -101,6 +101,8 @@ bool net_path_find(struct net *net, const struct net_address *to, const struct n
 	if (!own)
 		return false;
 	path->local = from ? *from : own->address;
+	path->memory =
+		path->interface->options.offloads & OFFLOAD_MEMORY && net_address_equal(&path->next_hop, &path->remote);
 	path->mtu = net_path_mtu(net, path);
 	return true;
 }

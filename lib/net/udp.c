@@ -52,6 +52,17 @@ void udp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *pac
 	NET_DROP(net, m, udp_no_port);
 }
 
+/* 0 is no checksum: what IPv4 allows (RFC 768; IPv6 does not: RFC 8200, 8.1), and frames through memory can do without. */
+static inline uint16_t checksum_of(const struct net_path *path, struct rte_mbuf *m)
+{
+	uint16_t sum;
+
+	if (path->interface->options.offloads & OFFLOAD_MEMORY && net_address_is_v4(&path->remote))
+		return 0;
+	sum = net_checksum_to_send(path, m, IPPROTO_UDP, sizeof(struct rte_udp_hdr));
+	return sum ? sum : 0xffff;
+}
+
 /* udp is the first of m's data, its payload the rest. */
 static inline void send_datagram(struct net *net, const struct net_path *path, uint16_t from_port, uint16_t to_port,
 				 struct rte_mbuf *m, struct rte_udp_hdr *udp, uint8_t tos)
@@ -62,9 +73,7 @@ static inline void send_datagram(struct net *net, const struct net_path *path, u
 	udp->dst_port = rte_cpu_to_be_16(to_port);
 	udp->dgram_len = rte_cpu_to_be_16(bytes);
 	udp->dgram_cksum = 0;
-	udp->dgram_cksum = net_checksum_to_send(path, m, IPPROTO_UDP, sizeof(*udp));
-	if (udp->dgram_cksum == 0)
-		udp->dgram_cksum = 0xffff; /* 0 means none (RFC 768) */
+	udp->dgram_cksum = checksum_of(path, m);
 	net->counters.udp_out++;
 	net_send(net, path, m, IPPROTO_UDP, tos);
 }

@@ -26,6 +26,7 @@ void half_open_connections_are_bounded_and_reclaimed(void);
 void time_wait_gives_way_to_a_new_connection(void);
 void icmp_echo_is_answered(void);
 void udp_goes_both_ways_and_bad_lengths_are_dropped(void);
+void udp_over_memory_goes_without_checksum_where_it_may(void);
 void arp_table_is_bounded_and_survives_nonsense(void);
 void random_frames_change_nothing(void);
 void flows_are_read_without_trust(void);

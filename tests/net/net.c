@@ -199,6 +199,7 @@ const struct unit_case unit_cases[] = {
 	{ "time_wait_gives_way_to_a_new_connection", time_wait_gives_way_to_a_new_connection },
 	{ "icmp_echo_is_answered", icmp_echo_is_answered },
 	{ "udp_goes_both_ways_and_bad_lengths_are_dropped", udp_goes_both_ways_and_bad_lengths_are_dropped },
+	{ "udp_over_memory_goes_without_checksum_where_it_may", udp_over_memory_goes_without_checksum_where_it_may },
 	{ "arp_table_is_bounded_and_survives_nonsense", arp_table_is_bounded_and_survives_nonsense },
 	{ "random_frames_change_nothing", random_frames_change_nothing },
 	{ "flows_are_read_without_trust", flows_are_read_without_trust },
