@@ -4,7 +4,7 @@
 
 #include "rpc/dgram_internal.h"
 
-enum { ECN_CE = 3 };
+enum { ECN_CE = 3, WHOLE = WIRE_PACKET_FIRST | WIRE_PACKET_LAST };
 
 /* ---- messages ---- */
 
@@ -26,14 +26,52 @@ static bool broken(struct dgram_session *s, struct rte_mbuf *m)
 	return false;
 }
 
-/* Whether a message may come whose first packet this is; 0: it is none. */
-static uint32_t begin_message(struct dgram_session *s, const struct rte_mbuf *m, uint16_t flags)
+/* How many messages a packet holds that is to hold whole ones; 0: they do not fill it exactly. */
+static uint32_t count_messages(const struct rte_mbuf *m)
+{
+	const uint8_t *body = rte_pktmbuf_mtod(m, const uint8_t *);
+	const uint32_t bytes = m->data_len;
+	uint32_t at = 0;
+
+	for (uint32_t n = 1; at < bytes && bytes - at >= sizeof(struct wire_frame); n++) {
+		struct wire_frame frame;
+
+		memcpy(&frame, body + at, sizeof(frame));
+		if (unlikely(wire_frame_check(&frame, NULL) != WIRE_OK ||
+			     frame.payload_bytes > bytes - at - sizeof(frame)))
+			return 0;
+		at += (uint32_t)sizeof(frame) + frame.payload_bytes;
+		if (at == bytes)
+			return n;
+		at = wire_padded(at);
+	}
+	return 0;
+}
+
+/* A packet of whole messages. */
+static bool take_whole(struct dgram_session *s, struct rte_mbuf *m)
+{
+	struct dgram *d = s->dgram;
+	const uint32_t number = s->number, messages = s->message_need ? 0 : count_messages(m);
+
+	if (unlikely(!messages))
+		return broken(s, m);
+	d->held_whole++;
+	if (unlikely(d->favoured == s))
+		d->favoured = NULL;
+	d->counters.messages_in += messages;
+	d->options.handler->received(s->user, m, m->data_len, WIRE_OK);
+	return s->number == number && s->state != DGRAM_FREE; /* its user may have closed it */
+}
+
+/* Whether a message may come whose first packet this is, and not its last; 0: it is none. */
+static uint32_t begin_message(struct dgram_session *s, const struct rte_mbuf *m)
 {
 	struct dgram *d = s->dgram;
 	struct wire_frame frame;
 	uint64_t bytes;
 
-	if (m->data_len < sizeof(frame) || (!(flags & WIRE_PACKET_LAST) && m->data_len < WIRE_PACKET_BODY_MIN))
+	if (m->data_len < WIRE_PACKET_BODY_MIN)
 		return 0;
 	memcpy(&frame, rte_pktmbuf_mtod(m, const void *), sizeof(frame));
 	bytes = sizeof(frame) + (uint64_t)frame.payload_bytes;
@@ -74,10 +112,12 @@ bool message_take(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags)
 	const uint32_t bytes = m->data_len;
 	const uint32_t number = s->number;
 
-	if (likely(flags & WIRE_PACKET_FIRST)) {
+	if (likely((flags & WHOLE) == WHOLE))
+		return take_whole(s, m);
+	if (flags & WIRE_PACKET_FIRST) {
 		uint32_t need;
 
-		if (s->message_need || !(need = begin_message(s, m, flags)))
+		if (s->message_need || !(need = begin_message(s, m)))
 			return broken(s, m);
 		s->message_need = need;
 	} else if (!s->message_need || bytes == 0 || bytes > s->message_packet ||
