@@ -265,8 +265,8 @@ static unsigned carry(struct rte_mbuf **frames, unsigned n, struct side *to)
 	return n;
 }
 
-/* The server's turn; its cycles are counted where `count`. */
-static unsigned serve(struct rte_mbuf **frames, unsigned n, bool count)
+/* The server's turn, in one piece for profilers; its cycles are counted where `count`. */
+static __rte_noinline unsigned server_turn(struct rte_mbuf **frames, unsigned n, bool count)
 {
 	const uint64_t now = clock_ns();
 	uint64_t at[STAGE_ALL + 1];
@@ -301,7 +301,7 @@ static void exchange(bool count)
 		wheel_advance(net_wheel(b.worker.net), now, 16);
 		dgram_turn(b.dgram, now);
 		n = carry(frames, net_output(b.worker.net, frames, FRAMES), &b.server);
-		n = serve(frames, n, count && n);
+		n = server_turn(frames, n, count && n);
 		if (n == 0)
 			return;
 		net_input(b.worker.net, frames, carry(frames, n, &b.worker), clock_ns());

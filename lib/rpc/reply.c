@@ -162,6 +162,26 @@ void rpc_reply_pad(struct rpc_request *request)
 	rpc_reply_put(request, zeros, wire_padded(work_of(request)->reply_bytes) - work_of(request)->reply_bytes);
 }
 
+void *rpc_reply_piece(struct rpc_request *request, uint32_t n)
+{
+	struct rpc_work *w = work_of(request);
+	struct rte_mbuf *m;
+
+	if (unlikely(!w->peer || w->reply_head || n + sizeof(struct wire_frame) > mbuf_room(w)))
+		return NULL;
+	m = alloc(w);
+	if (unlikely(!m))
+		return NULL;
+	w->reply_head = w->reply_tail = m;
+	w->reply_bytes = n;
+	return rte_pktmbuf_append(m, (uint16_t)(sizeof(struct wire_frame) + n)) + sizeof(struct wire_frame);
+}
+
+void rpc_reply_unput(struct rpc_request *request)
+{
+	reply_drop(work_of(request));
+}
+
 void reply_drop(struct rpc_work *w)
 {
 	while (w->reply_head) {
