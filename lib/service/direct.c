@@ -121,6 +121,7 @@ static enum rpc_progress pull(struct service *service, struct rpc_request *reque
 	to = rpc_reply_piece(request, (uint32_t)sizeof(struct wire_result) + padded);
 	if (!to)
 		return RPC_MORE;
+	service->counters.pulls++;
 	if (store_find(t->table, keys, n, mode, d->op.step, rows))
 		return operation_refuse_room(request, t->table);
 	to = put_result(d, to, bytes);
@@ -135,7 +136,6 @@ static enum rpc_progress pull(struct service *service, struct rpc_request *reque
 		}
 		rte_memcpy(to, values, t->row_bytes);
 	}
-	service->counters.pulls++;
 	service->counters.rows_pulled += n;
 	return RPC_DONE;
 }

@@ -111,8 +111,9 @@ static inline store_row candidate(const struct store_table *t, const struct inde
 
 /* For each key a row that may be its own, being loaded, or STORE_NO_ROW: in passes, so that all keys' misses overlap. making:
  * those without one will get rows. */
-static inline void guess(const struct store_table *t, const uint64_t *keys, unsigned n, unsigned row_lines, bool making,
-			 uint64_t *hashes, store_row *rows)
+static inline __attribute__((always_inline)) void guess(const struct store_table *t, const uint64_t *keys, unsigned n,
+							unsigned row_lines, bool making, uint64_t *hashes,
+							store_row *rows)
 {
 	const struct index_bucket *homes[STORE_BATCH], *others[STORE_BATCH];
 	uint8_t away[STORE_BATCH];
