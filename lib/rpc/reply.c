@@ -165,16 +165,11 @@ void rpc_reply_pad(struct rpc_request *request)
 void *rpc_reply_piece(struct rpc_request *request, uint32_t n)
 {
 	struct rpc_work *w = work_of(request);
-	struct rte_mbuf *m;
 
-	if (unlikely(!w->peer || w->reply_head || n + sizeof(struct wire_frame) > mbuf_room(w)))
+	if (unlikely(!w->peer || n + sizeof(struct wire_frame) > mbuf_room(w) || !rpc_reply_room(request, n)))
 		return NULL;
-	m = alloc(w);
-	if (unlikely(!m))
-		return NULL;
-	w->reply_head = w->reply_tail = m;
 	w->reply_bytes = n;
-	return rte_pktmbuf_append(m, (uint16_t)(sizeof(struct wire_frame) + n)) + sizeof(struct wire_frame);
+	return rte_pktmbuf_append(w->reply_tail, (uint16_t)n);
 }
 
 void rpc_reply_unput(struct rpc_request *request)
