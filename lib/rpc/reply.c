@@ -199,6 +199,21 @@ void rpc_reply_pad(struct rpc_request *request)
 	rpc_reply_put(request, zeros, wire_padded(work_of(request)->reply_bytes) - work_of(request)->reply_bytes);
 }
 
+void *rpc_reply_piece(struct rpc_request *request, uint32_t n)
+{
+	struct rpc_work *w = work_of(request);
+
+	if (unlikely(!w->peer || n + sizeof(struct wire_frame) > mbuf_room(w) || !rpc_reply_room(request, n)))
+		return NULL;
+	w->reply_bytes = n;
+	return rte_pktmbuf_append(w->reply_tail, (uint16_t)n);
+}
+
+void rpc_reply_unput(struct rpc_request *request)
+{
+	reply_drop(work_of(request));
+}
+
 void reply_drop(struct rpc_work *w)
 {
 	while (w->reply_head) {

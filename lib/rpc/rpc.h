@@ -59,6 +59,8 @@ struct rpc_service {
 	uint32_t task_bytes;
 	/* One slice of some tens of microseconds at most. Writes its results by rpc_reply_*. */
 	enum rpc_progress (*execute)(void *ctx, struct rpc_request *request, uint64_t now_ns);
+	/* May be NULL. Asked first: does a small request at once, without a task (RPC_DONE), or leaves it to execute (RPC_MORE). */
+	enum rpc_progress (*direct)(void *ctx, struct rpc_request *request);
 };
 
 struct rpc_server_options {
@@ -104,6 +106,11 @@ void rpc_server_set_layout(struct rpc_server *server, uint32_t epoch, uint32_t i
 bool rpc_reply_room(struct rpc_request *request, uint32_t n);
 void rpc_reply_put(struct rpc_request *request, const void *data, uint32_t n);
 void rpc_reply_pad(struct rpc_request *request); /* zeros up to a multiple of 8 */
+
+/* For `direct`: a whole reply of n bytes in one piece, to be filled in; NULL when it is more than a packet holds, or when there is
+ * no mbuf. rpc_reply_unput takes it back. */
+void *rpc_reply_piece(struct rpc_request *request, uint32_t n);
+void rpc_reply_unput(struct rpc_request *request);
 
 /* Drops what was written, and answers with a status and a sentence instead (without the sentence when mbufs are short).
  * Returns RPC_DONE. */

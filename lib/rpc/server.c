@@ -98,6 +98,7 @@ static enum rpc_progress starved(struct rpc_work *w)
 static enum rpc_progress run_slice(struct rpc_work *w, uint64_t now_ns)
 {
 	struct rpc_server *server = w->server;
+	const struct rpc_service *service = &server->options.service;
 	struct rpc_request *r = &w->request;
 
 	if (r->frame.opcode == WIRE_PING)
@@ -108,9 +109,13 @@ static enum rpc_progress run_slice(struct rpc_work *w, uint64_t now_ns)
 	}
 	if (!r->begun && w->starved_ns && (w->hopeless || now_ns - w->starved_ns > server->options.stall_ns))
 		return starved(w);
-	if (!r->task && !task_take(w))
-		return RPC_MORE;
-	return server->options.service.execute(server->options.service.ctx, r, now_ns);
+	if (!r->task) {
+		if (service->direct && service->direct(service->ctx, r) == RPC_DONE)
+			return RPC_DONE;
+		if (!task_take(w))
+			return RPC_MORE;
+	}
+	return service->execute(service->ctx, r, now_ns);
 }
 
 unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns)

@@ -5,6 +5,7 @@
 
 #include "service/service.h"
 #include "store/push.h"
+#include "wire/layout.h"
 
 enum {
 	SLICE_KEYS = 256,	 /* keys of one slice, and ... */
@@ -65,10 +66,22 @@ struct prepared {
 	uint32_t sent_count[WIRE_OPS_MAX];
 };
 
+/* What the straight way looks at of a table, in half a cache line. */
+struct direct_table {
+	struct store_table *table; /* NULL: its requests go the general way */
+	uint64_t name_hash;
+	uint32_t dim;
+	uint32_t row_bytes;
+	uint8_t dtype;
+	bool pushes;
+};
+_Static_assert(sizeof(struct direct_table) == 32, "half a cache line");
+
 struct service {
 	struct service_options options;
 	uint32_t epoch, first_partition, end_partition;
 	struct store_table *tables[WIRE_OBJECTS_MAX + 1]; /* by id */
+	struct direct_table direct[WIRE_OBJECTS_MAX + 1] __rte_cache_aligned;
 	/* Scratch of requests that are prepared. A large one goes over several slices, and has its scratch to itself meanwhile. */
 	struct prepared small, large;
 	uint32_t small_versions[SMALL_KEYS], large_versions[WIRE_KEYS_MAX];
@@ -106,6 +119,20 @@ static inline int64_t operation_cost(const struct task *task, unsigned n)
 {
 	return (int64_t)n * RTE_MAX(task->row_cost, (uint32_t)(SLICE_BYTES / SLICE_KEYS));
 }
+
+/* Whether a key of the table whose name has this hash is this shard's. */
+static inline bool service_owns(const struct service *service, uint64_t name_hash, uint64_t key)
+{
+	const uint32_t partition = layout_partition(hash_key(name_hash, key), service->options.partitions);
+
+	return partition - service->first_partition < service->end_partition - service->first_partition;
+}
+
+/* direct.c: a request whose way is straight is answered; RPC_MORE: it is none, and nothing has changed but that its rows may
+ * have been made. */
+enum rpc_progress service_direct(void *ctx, struct rpc_request *request);
+/* A table was installed. */
+void direct_note(struct service *service, uint32_t id);
 
 /* validate.c: checks a new request whole, and fills its task. RPC_MORE: it may run; RPC_DONE: it was answered by an error. */
 enum rpc_progress service_validate(struct service *service, struct rpc_request *request);

@@ -2,8 +2,6 @@
 /* A request's operations, read where they lie: what preparation and execution have in common. */
 #include "service/internal.h"
 
-#include "wire/layout.h"
-
 void operation_rewind(struct rpc_request *request)
 {
 	struct task *task = request->task;
@@ -60,11 +58,8 @@ void operation_gradients(struct service *service, struct task *task, unsigned n)
 
 static bool owns(const struct service *service, uint64_t name, const uint64_t *keys, unsigned n)
 {
-	const uint32_t partitions = service->options.partitions,
-		       width = service->end_partition - service->first_partition;
-
 	for (unsigned i = 0; i < n; i++)
-		if (layout_partition(hash_key(name, keys[i]), partitions) - service->first_partition >= width)
+		if (!service_owns(service, name, keys[i]))
 			return false;
 	return true;
 }

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "wire/layout.h"
-
 struct service *service_create(const struct service_options *options, struct star_error *err)
 {
 	struct service *service =
@@ -41,7 +39,9 @@ void service_destroy(struct service *service)
 
 struct rpc_service service_rpc(struct service *service)
 {
-	return (struct rpc_service){ .ctx = service, .task_bytes = sizeof(struct task), .execute = service_execute };
+	return (struct rpc_service){
+		.ctx = service, .task_bytes = sizeof(struct task), .execute = service_execute, .direct = service_direct
+	};
 }
 
 /* Until there is a layout, all nodes are taken to have as many reactors as this one. */
@@ -71,6 +71,7 @@ int service_install(struct service *service, const struct object_spec *spec, str
 	/* With release, for service_store_stats on another thread: it must find the table finished. */
 	__atomic_store_n(&service->tables[spec->id], table, __ATOMIC_RELEASE);
 	sweep_note(service, spec->id);
+	direct_note(service, spec->id);
 	return 0;
 }
 

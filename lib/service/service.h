@@ -17,6 +17,7 @@
 struct service_counters {
 	uint64_t pulls, pushes; /* operations */
 	uint64_t rows_pulled, rows_pushed;
+	uint64_t direct; /* requests that went the straight way of small ones */
 };
 
 struct service_options {

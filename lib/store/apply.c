@@ -214,24 +214,30 @@ int store_push_look(struct store_push *p, struct store_table *table, const void 
 	return 0;
 }
 
-void store_push_step(struct store_push *p, struct store_table *table, const struct store_push_step *step)
+struct optim_step push_step(const struct store_table *t, const struct store_push_step *step, double squares)
 {
-	const struct object_spec *spec = &table->spec;
-	const uint64_t pushes = table->stats.pushes, count = step->step ? step->step : pushes + 1;
-	struct push_op *op = &p->ops[p->run];
+	const struct object_spec *spec = &t->spec;
+	const uint64_t pushes = t->stats.pushes, count = step->step ? step->step : pushes + 1;
 	float rate = step->rate != 0 ? step->rate : spec->optim.rate, scale = step->scale != 0 ? step->scale : 1;
 
-	assert(p->run < p->ops_count && op->table == table && op->taken == 0);
 	rate = object_rate(spec, rate, count);
 	if (spec->staleness && step->version && pushes > step->version)
 		rate /= (float)(pushes - step->version);
 	if (spec->clip_global_norm > 0) {
-		const double norm = sqrt(op->squares) * fabs((double)scale);
+		const double norm = sqrt(squares) * fabs((double)scale);
 
 		if (!(norm <= (double)spec->clip_global_norm))
 			scale = (float)((double)scale * ((double)spec->clip_global_norm / norm));
 	}
-	op->step = (struct optim_step){ .rate = rate, .scale = scale, .step = step->step, .count = count };
+	return (struct optim_step){ .rate = rate, .scale = scale, .step = step->step, .count = count };
+}
+
+void store_push_step(struct store_push *p, struct store_table *table, const struct store_push_step *step)
+{
+	struct push_op *op = &p->ops[p->run];
+
+	assert(p->run < p->ops_count && op->table == table && op->taken == 0);
+	op->step = push_step(table, step, op->squares);
 	op->begun = true;
 }
 

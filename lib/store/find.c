@@ -111,8 +111,9 @@ static inline store_row candidate(const struct store_table *t, const struct inde
 
 /* For each key a row that may be its own, being loaded, or STORE_NO_ROW: in passes, so that all keys' misses overlap. making:
  * those without one will get rows. */
-static inline void guess(const struct store_table *t, const uint64_t *keys, unsigned n, unsigned row_lines, bool making,
-			 uint64_t *hashes, store_row *rows)
+static inline __attribute__((always_inline)) void guess(const struct store_table *t, const uint64_t *keys, unsigned n,
+							unsigned row_lines, bool making, uint64_t *hashes,
+							store_row *rows)
 {
 	const struct index_bucket *homes[STORE_BATCH], *others[STORE_BATCH];
 	uint8_t away[STORE_BATCH];
@@ -228,13 +229,12 @@ static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, cons
 	return refused;
 }
 
-unsigned store_find(struct store_table *table, const uint64_t *keys, unsigned n, enum store_find_mode mode,
-		    uint64_t step, store_row *rows)
+static inline __attribute__((always_inline)) unsigned find(struct store_table *table, const uint64_t *keys, unsigned n,
+							   enum store_find_mode mode, uint64_t step, store_row *rows)
 {
 	uint64_t hashes[STORE_BATCH];
 	unsigned missing = 0;
 
-	assert(n <= STORE_BATCH);
 	guess(table, keys, n, table->find_lines, mode != STORE_LOOK && !table->filtered, hashes, rows);
 	if (table->policies)
 		return find_by_policy(table, keys, hashes, n, mode, step, rows);
@@ -244,6 +244,14 @@ unsigned store_find(struct store_table *table, const uint64_t *keys, unsigned n,
 		missing += rows[i] == STORE_NO_ROW;
 	}
 	return mode == STORE_LOOK ? 0 : missing;
+}
+
+unsigned store_find(struct store_table *table, const uint64_t *keys, unsigned n, enum store_find_mode mode,
+		    uint64_t step, store_row *rows)
+{
+	assert(n <= STORE_BATCH);
+	/* One key alone needs neither passes nor what they leave to one another. */
+	return n == 1 ? find(table, keys, 1, mode, step, rows) : find(table, keys, n, mode, step, rows);
 }
 
 unsigned store_delete(struct store_table *table, const uint64_t *keys, unsigned n)

@@ -74,4 +74,15 @@ void store_push_rows(struct store_push *p, struct store_table *table, const void
  * True when the operation is finished, and counts as one push. */
 bool store_push_finish(struct store_push *p, struct store_table *table, unsigned budget);
 
+/*
+ * A whole push at once, for n <= STORE_FEW keys and their gradients in float32, one after the other and aligned: what all the
+ * calls above would do. -ENOSPC: a row could not be made. -EAGAIN: it is not so simple (a key stands there twice, a gradient is
+ * not finite): nothing has changed but that rows may have been made; take the calls above. Not for tables but those of which
+ * store_pushes_few is true: float32 without policies, versions and anything that needs all rows of a push.
+ */
+enum { STORE_FEW = 8 };
+bool store_pushes_few(const struct store_table *table);
+int store_push_few(struct store_table *table, const uint64_t *keys, const float *gradients, unsigned n,
+		   const struct store_push_step *step);
+
 #endif

@@ -56,6 +56,9 @@ struct store_push {
 	struct push_op ops[WIRE_OPS_MAX];
 };
 
+/* apply.c: what a push of gradients with this sum of squares brings to each of its rows. */
+struct optim_step push_step(const struct store_table *t, const struct store_push_step *step, double squares);
+
 /* push.c: the operation is over, or given up. */
 void push_close(struct push_op *op);
 

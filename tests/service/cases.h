@@ -52,6 +52,9 @@
 	X(deadline_passes_while_another_push_has_the_scratch) \
 	X(layout_changes_in_the_middle) \
 	X(large_pulls_share_a_small_pool) \
+	/* direct.c */ \
+	X(straight_and_general_way_agree) \
+	X(straight_and_general_way_agree_in_full_memory) \
 	/* model.c */ \
 	X(random_requests_follow_the_model)
 
@@ -82,6 +85,7 @@ struct shard {
 	void *arena;
 	struct store *store, *twin_store;
 	struct service *service;
+	bool general;				/* set before the start: requests have no straight way */
 	struct store_table *twins[OBJECTS + 1]; /* the same tables in another store */
 };
 

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The straight way of small requests: one operation on a few rows of a table, in one piece of memory, whose reply fits a packet,
+ * with nothing to convert. Such a request needs no task: it is looked at once and done at once, and its reply is written where
+ * it leaves from. All that is not so plain, and whatever is wrong, is left to the general way before anything has changed; so
+ * both give the same replies, and what refusals say stands there.
+ */
+#include "service/internal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <rte_memcpy.h>
+
+#include "tensor/dtype.h"
+
+enum { DIRECT_KEYS = 32 }; /* of a pull */
+
+/* A request's only operation, and where its body is. */
+struct direct {
+	struct wire_op op;
+	const uint8_t *body;
+	const struct direct_table *table;
+};
+
+void direct_note(struct service *service, uint32_t id)
+{
+	struct store_table *table = service->tables[id];
+	const struct object_spec *spec = store_table_spec(table);
+
+	service->direct[id] = (struct direct_table){ 0 };
+	if (spec->kind != OBJECT_TABLE)
+		return;
+	service->direct[id] = (struct direct_table){
+		.table = table,
+		.name_hash = store_name_hash(table),
+		.dim = spec->dim,
+		.row_bytes = (uint32_t)dtype_row_bytes(spec->dtype, spec->dim),
+		.dtype = spec->dtype,
+		.pushes = store_pushes_few(table),
+	};
+}
+
+static bool is_pull(const struct wire_op *op, const struct direct_table *t)
+{
+	return op->kind == WIRE_PULL && op->count <= DIRECT_KEYS && op->result_dtype == t->dtype && op->dtype == 0 &&
+	       !(op->flags & ~WIRE_READ_ONLY) && op->rate == 0 && op->scale == 0 && op->version == 0;
+}
+
+static bool is_push(const struct wire_op *op, const struct direct_table *t)
+{
+	return op->kind == WIRE_PUSH && t->pushes && op->count <= STORE_FEW && op->dtype == STAR_FLOAT32 &&
+	       op->result_dtype == 0 && op->flags == 0 && isfinite(op->rate) && op->rate >= 0 && isfinite(op->scale) &&
+	       op->scale >= 0;
+}
+
+/* What service_validate would find good, as far as it is plain. */
+static bool take(const struct service *service, const struct rpc_request *request, struct direct *d)
+{
+	const struct wire_frame *frame = &request->frame;
+	const struct rpc_cursor *at = &request->payload;
+	const uint8_t *payload;
+	uint32_t body;
+
+	if (!at->m || (uint64_t)at->offset + frame->payload_bytes > at->m->data_len ||
+	    frame->payload_bytes < sizeof(d->op) || frame->incarnation != service->options.incarnation ||
+	    frame->epoch != service->epoch || service->epoch == 0)
+		return false;
+	payload = rte_pktmbuf_mtod_offset(at->m, const uint8_t *, at->offset);
+	memcpy(&d->op, payload, sizeof(d->op));
+	if (d->op.object > WIRE_OBJECTS_MAX)
+		return false;
+	d->body = payload + sizeof(d->op);
+	d->table = &service->direct[d->op.object];
+	if (!d->table->table || d->op.dim != d->table->dim || d->op.reserved || d->op.count == 0)
+		return false;
+	body = d->op.count * (uint32_t)sizeof(uint64_t);
+	if (is_push(&d->op, d->table))
+		body += d->op.count * d->table->row_bytes;
+	else if (!is_pull(&d->op, d->table))
+		return false;
+	return d->op.body_bytes == body && frame->payload_bytes == sizeof(d->op) + wire_padded(body);
+}
+
+/* false: they are not all this shard's. */
+static bool take_keys(const struct service *service, const struct direct *d, uint64_t *keys)
+{
+	for (uint32_t i = 0; i < d->op.count; i++) {
+		memcpy(&keys[i], d->body + i * sizeof(*keys), sizeof(*keys));
+		if (!service_owns(service, d->table->name_hash, keys[i]))
+			return false;
+	}
+	return true;
+}
+
+/* Returns where the rows begin. */
+static uint8_t *put_result(const struct direct *d, uint8_t *reply, uint32_t body)
+{
+	const struct wire_result result = {
+		.object = d->op.object,
+		.count = d->op.count,
+		.dim = d->op.dim,
+		.body_bytes = body,
+		.version = store_table_stats(d->table->table)->pushes,
+	};
+
+	memcpy(reply, &result, sizeof(result));
+	return reply + sizeof(result);
+}
+
+static enum rpc_progress pull(struct service *service, struct rpc_request *request, const struct direct *d)
+{
+	const struct direct_table *t = d->table;
+	const uint32_t n = d->op.count, bytes = n * t->row_bytes, padded = wire_padded(bytes);
+	const enum store_find_mode mode = d->op.flags & WIRE_READ_ONLY ? STORE_LOOK : STORE_PULL;
+	uint64_t keys[DIRECT_KEYS];
+	store_row rows[DIRECT_KEYS];
+	uint8_t *to;
+
+	if (!take_keys(service, d, keys))
+		return RPC_MORE;
+	to = rpc_reply_piece(request, (uint32_t)sizeof(struct wire_result) + padded);
+	if (!to)
+		return RPC_MORE;
+	service->counters.pulls++;
+	if (store_find(t->table, keys, n, mode, d->op.step, rows))
+		return operation_refuse_room(request, t->table);
+	to = put_result(d, to, bytes);
+	if (unlikely(padded > bytes))
+		memset(to + bytes, 0, padded - bytes);
+	for (uint32_t i = 0; i < n; i++, to += t->row_bytes) {
+		const void *values = store_values(t->table, rows[i], t->dtype);
+
+		if (unlikely(!values)) {
+			store_read(t->table, rows[i], keys[i], t->dtype, service->values);
+			values = service->values;
+		}
+		rte_memcpy(to, values, t->row_bytes);
+	}
+	service->counters.rows_pulled += n;
+	return RPC_DONE;
+}
+
+static enum rpc_progress push(struct service *service, struct rpc_request *request, const struct direct *d)
+{
+	const struct wire_op *op = &d->op;
+	const struct store_push_step step = {
+		.rate = op->rate,
+		.scale = op->scale != 0 ? op->scale : 1,
+		.step = op->step,
+		.version = op->version,
+	};
+	const uint8_t *gradients = d->body + op->count * sizeof(uint64_t);
+	uint64_t keys[STORE_FEW];
+	uint8_t *to;
+	int rc;
+
+	if (!take_keys(service, d, keys))
+		return RPC_MORE;
+	to = rpc_reply_piece(request, sizeof(struct wire_result));
+	if (!to)
+		return RPC_MORE;
+	if ((uintptr_t)gradients % _Alignof(float))
+		gradients = memcpy(service->values, gradients, op->count * d->table->row_bytes);
+	rc = store_push_few(d->table->table, keys, (const float *)gradients, op->count, &step);
+	if (rc == -ENOSPC)
+		return operation_refuse_room(request, d->table->table);
+	if (rc < 0) {
+		rpc_reply_unput(request);
+		return RPC_MORE;
+	}
+	put_result(d, to, 0);
+	service->counters.pushes++;
+	service->counters.rows_pushed += op->count;
+	return RPC_DONE;
+}
+
+enum rpc_progress service_direct(void *ctx, struct rpc_request *request)
+{
+	struct service *service = ctx;
+	enum rpc_progress progress;
+	struct direct d;
+
+	if (!take(service, request, &d))
+		return RPC_MORE;
+	progress = d.op.kind == WIRE_PUSH ? push(service, request, &d) : pull(service, request, &d);
+	service->counters.direct += progress == RPC_DONE;
+	return progress;
+}
