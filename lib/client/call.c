@@ -8,78 +8,47 @@
 
 #include "base/clock.h"
 
-struct chunk {
-	struct chunk *next;
-	size_t used, size;
-	_Alignas(16) char bytes[];
-};
-
-/* Memory that lives as long as the call. */
-void *call_alloc(struct call *call, size_t bytes)
+void *call_alloc_chunk(struct call *call, size_t bytes)
 {
-	struct chunk *chunk = call->chunks;
-	void *memory;
+	const size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
+	struct chunk *chunk = malloc(sizeof(*chunk) + size);
 
-	bytes = (bytes + 15) & ~(size_t)15;
-	if (!chunk || chunk->size - chunk->used < bytes) {
-		const size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
-
-		chunk = malloc(sizeof(*chunk) + size);
-		if (!chunk)
-			return NULL;
-		*chunk = (struct chunk){ .next = call->chunks, .size = size };
-		call->chunks = chunk;
-	}
-	memory = chunk->bytes + chunk->used;
-	chunk->used += bytes;
-	return memory;
-}
-
-/* All but the last of the list, which was the first to be made. */
-static struct chunk *free_chunks(struct chunk *chunk)
-{
-	while (chunk && chunk->next) {
-		struct chunk *next = chunk->next;
-
-		free(chunk);
-		chunk = next;
-	}
-	return chunk;
+	if (!chunk)
+		return NULL;
+	chunk->next = call->chunks;
+	call->chunks = chunk;
+	call->at = chunk->bytes + bytes;
+	call->end = chunk->bytes + size;
+	return chunk->bytes;
 }
 
 void call_free(struct call *call)
 {
-	if (!call)
-		return;
-	free(free_chunks(call->chunks));
-	free(call);
+	call_pool_give(&call->cluster->pool, call);
 }
 
-void call_recycle(struct call *call, struct call **spare)
+/* A call without operations, of which nothing is left of its last use. */
+static struct call *begin(struct star_cluster *cluster)
 {
-	struct chunk *chunk = free_chunks(call->chunks);
-
-	call->chunks = chunk;
-	if (*spare || !chunk || chunk->size > CHUNK_BYTES) {
-		call_free(call);
-		return;
-	}
-	chunk->used = 0;
-	*spare = call;
-}
-
-/* A call without operations; of a used one its memory stays. */
-static struct call *take_call(struct call **spare)
-{
-	struct call *call = spare ? *spare : NULL;
+	struct call *call = call_pool_take(cluster);
 
 	if (!call)
-		return calloc(1, sizeof(*call));
-	*spare = NULL;
+		return NULL;
+	call->cluster = cluster;
+	call->keeper = NULL;
 	call->retries = 0;
-	call->cancelled = false;
+	call->cancelled = call->waits = call->driven = call->async = false;
+	atomic_store_explicit(&call->done, false, memory_order_relaxed);
+	call->chunks = NULL;
+	call->at = call->memory;
+	call->end = call->memory + sizeof(call->memory);
+	call->remaining = 0;
+	call->callback = NULL;
+	call->timer.link = NULL;
 	call->error.code = 0;
 	call->error.text[0] = 0;
+	TAILQ_INIT(&call->parts);
+	TAILQ_INIT(&call->stale);
 	return call;
 }
 
@@ -88,6 +57,7 @@ static int fill_op(struct call *call, struct call_op *op, const struct star_op *
 	struct star_table *table = from->table;
 	const struct object_spec *spec = &table->spec;
 	const unsigned dtype = from->dtype ? dtype_parse(from->dtype) : spec->dtype;
+	const uint64_t row_bytes = from->dtype ? dtype_row_bytes(dtype, spec->dim) : table->row_bytes;
 
 	*op = (struct call_op){
 		.table = table,
@@ -99,7 +69,7 @@ static int fill_op(struct call *call, struct call_op *op, const struct star_op *
 		.step = from->step,
 		.rate = from->rate,
 		.scale = from->scale,
-		.row_bytes = (uint32_t)dtype_row_bytes(dtype, spec->dim),
+		.row_bytes = (uint32_t)row_bytes,
 		.kind = (uint8_t)from->kind,
 		.dtype = (uint8_t)dtype,
 		.flags = (uint8_t)((from->flags & STAR_READ_ONLY ? WIRE_READ_ONLY : 0) |
@@ -116,7 +86,7 @@ static int fill_op(struct call *call, struct call_op *op, const struct star_op *
 }
 
 struct call *call_create(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
-			 uint64_t deadline_us, struct call **spare, struct star_error *err)
+			 uint64_t deadline_us, struct star_error *err)
 {
 	struct call *call;
 
@@ -132,20 +102,20 @@ struct call *call_create(struct star_cluster *cluster, const struct star_op *ops
 	for (uint32_t i = 0; i < ops_count; i++)
 		if (check_op(cluster, &ops[i], i, err) < 0)
 			return NULL;
-	call = take_call(spare);
-	if (call)
-		call->ops = call_alloc(call, ops_count * sizeof(*call->ops));
-	if (!call || !call->ops) {
+	call = begin(cluster);
+	if (!call) {
+		star_error_set(err, -ENOMEM, "out of memory for a call");
+		return NULL;
+	}
+	call->ops = call_alloc(call, ops_count * sizeof(*call->ops));
+	if (!call->ops) {
 		star_error_set(err, -ENOMEM, "out of memory for a call");
 		call_free(call);
 		return NULL;
 	}
-	call->cluster = cluster;
 	call->start_ns = clock_ns();
 	call->deadline_ns = deadline_from(call->start_ns, deadline_us);
 	call->ops_count = ops_count;
-	TAILQ_INIT(&call->parts);
-	TAILQ_INIT(&call->stale);
 	for (uint32_t i = 0; i < ops_count; i++)
 		if (fill_op(call, &call->ops[i], &ops[i], err) < 0) {
 			call_free(call);
@@ -163,7 +133,8 @@ void call_drop(struct call *call, struct keeper *self)
 	atomic_store(&call->finished, CALL_FINISHED);
 	if (call->async)
 		TAILQ_INSERT_TAIL(&k->finished, call, link);
-	keeper_signal(k, self);
+	if (call->async || k != self) /* who waits looks by itself */
+		keeper_signal(k, self);
 }
 
 void part_finish(struct part *part, const struct star_error *err, struct keeper *self)

@@ -39,7 +39,8 @@ enum client_limits {
 	IDLE_CHECK_US = 1000,	     /* a channel idle for longer is looked at before it is used: is it still open? */
 	PULL_BYTES = 64 << 10,	     /* of the rows that one request of pulls asks for: see split.c */
 	RECEIVE_BYTES = 16 << 10,    /* a channel's first receive buffer; it grows to the largest reply */
-	CHUNK_BYTES = 4000,	     /* of a call's memory */
+	CALL_BYTES = 1400,	     /* of a call's own memory: a small call's operations and parts */
+	CHUNK_BYTES = 4000,	     /* of what it gets beyond that */
 	TIMERS_A_TURN = 256,	     /* deadlines that fire in one turn of an I/O thread; the rest in the next */
 	DEADLINE_MAX_S = 365 * 86400 /* longer deadlines are cut to this */
 };
@@ -117,7 +118,12 @@ static inline bool op_pulls(const struct call_op *op)
 	return op->kind == STAR_PULL || op->kind == STAR_PUSH_PULL;
 }
 
-struct chunk;
+/* More memory of a call, freed with it. */
+struct chunk {
+	struct chunk *next;
+	_Alignas(16) char bytes[];
+};
+
 struct transport;
 
 enum call_state {
@@ -128,6 +134,8 @@ enum call_state {
 
 /* Owned by its keeper's thread, but for what stands under the keeper's lock. */
 struct call {
+	uint32_t number;	     /* in the pool; constant */
+	_Atomic(uint32_t) next_free; /* the pool's */
 	struct star_cluster *cluster;
 	struct keeper *keeper;
 	uint64_t start_ns, deadline_ns;
@@ -135,27 +143,43 @@ struct call {
 	uint32_t ops_count;
 	uint32_t retries; /* because of stale layouts */
 	bool cancelled;
+	bool waits; /* its thread waits for it as soon as it is submitted */
 	struct parts parts;
 	struct chunk *chunks;
+	char *at, *end; /* memory that is left */
 	/* under the keeper's lock; of datagrams the driver's until it is finished */
 	struct parts stale;	    /* parts that a node answered with STALE_LAYOUT */
 	uint32_t remaining;	    /* parts that are not finished, and one while parts are being given to channels */
 	_Atomic(uint32_t) finished; /* enum call_state */
-	struct star_error error;    /* the first one */
 	/* of datagrams */
-	struct call *inbox_next; /* submitted while another thread drives */
 	bool driven;		 /* its thread has the poller's lock, from submit to wait */
+	struct call *inbox_next; /* submitted while another thread drives */
 	/* asynchronous calls */
-	bool async; /* an I/O thread ends it, and has its callback run */
-	bool done;  /* under the keeper's lock: the callback has returned */
+	bool async;	    /* an I/O thread ends it, and has its callback run */
+	_Atomic(bool) done; /* the callback has returned */
 	star_done *callback;
 	void *arg;
 	struct wheel_timer timer;
-	TAILQ_ENTRY(call) link;	   /* incoming, finished or the relay's queue */
-	TAILQ_ENTRY(call) running; /* the I/O thread's calls in flight */
-	TAILQ_ENTRY(call) request; /* under the keeper's lock: not given to star_request_wait yet */
+	TAILQ_ENTRY(call) link;	   /* finished or the relay's queue */
+	TAILQ_ENTRY(call) running; /* incoming, then the I/O thread's calls in flight */
+	struct star_error error;   /* the first one; under the keeper's lock, as above */
+	_Alignas(16) char memory[CALL_BYTES];
 };
 TAILQ_HEAD(calls, call);
+
+enum { POOL_SLABS = 20, POOL_FIRST = 8 };
+
+/*
+ * A cluster's calls. They are made a slab at a time, each twice as large as the one before, are used again and again, and go
+ * with the cluster: whether or not they were given back.
+ */
+struct call_pool {
+	/* The number of a free call (from 1), which names the next one by next_free; 0: none. Above it how often this has
+	 * changed, so that whoever was held up between a look and an exchange finds that out. */
+	_Alignas(64) _Atomic(uint64_t) free;
+	_Alignas(64) struct call *slabs[POOL_SLABS];
+	uint32_t slabs_count; /* under the cluster's lock */
+};
 
 struct keeper {
 	struct star_cluster *cluster;
@@ -164,16 +188,18 @@ struct keeper {
 	struct keeper *next_free, *next_all; /* under the cluster's lock */
 
 	pthread_mutex_t lock;
-	atomic_bool signalled;			   /* written under the lock */
-	struct channel *inbox;			   /* under the lock: channels given to this keeper */
-	struct calls incoming, finished, requests; /* under the lock; I/O threads */
-	pthread_cond_t done;			   /* some call's done has become true */
+	atomic_bool signalled;		 /* written under the lock, as is the next */
+	atomic_bool news;		 /* there is something in the inbox, in incoming or in finished */
+	struct channel *inbox;		 /* under the lock: channels given to this keeper */
+	struct calls incoming, finished; /* under the lock; I/O threads */
+	pthread_cond_t done;		 /* some call's done has become true */
+	_Atomic(uint32_t) awaiting;	 /* threads that wait for that */
 
 	/* the thread's own */
 	struct channel **kept;
 	struct pollfd *polls;
 	uint32_t kept_count, kept_size;
-	struct call *spare; /* memory of its last call */
+	struct calls own_incoming, own_finished; /* as those above, of what the I/O thread did itself */
 };
 
 enum channel_state { CHANNEL_CLOSED, CHANNEL_WAITING, CHANNEL_CONNECTING, CHANNEL_OPEN };
@@ -236,7 +262,7 @@ static inline uint64_t channel_in_flight(const struct channel *ch)
 struct transport {
 	uint32_t abi; /* TRANSPORT_ABI, of the library that it is in */
 	const char *release;
-	/* Who waits for an asynchronous call without a callback ends it by itself; no I/O thread has to. */
+	/* Who waits for a call without a callback ends it by itself; no keeper has to. */
 	bool unattended;
 	/* Makes it ready for a cluster: transport_state, polling and io's cores. 0 or a negative errno. */
 	int (*attach)(struct star_cluster *cluster, const struct config *config, struct star_error *err);
@@ -247,12 +273,11 @@ struct transport {
 	void (*close)(struct channel *ch);
 	/* The layout no longer names it. */
 	void (*retire)(struct channel *ch);
-	/* Sends all parts of a call. self: the keeper of a thread that will wait for the call at once, or NULL. Calls of others may be
-	 * gone when it returns. */
+	/* Sends all parts of a call. self: the calling thread's keeper, or NULL. A call that does not wait may be gone when it returns. */
 	void (*submit)(struct call *call, struct keeper *self);
 	/* Takes off what is not finished, and fails it. The call's owner only. */
 	void (*cancel)(struct call *call, int code, struct keeper *self);
-	/* Waits until the call is finished, or fails it when its time has come. Unattended calls: k is NULL. */
+	/* Waits until the call is finished, or fails it when its time has come. Of unattended transports k is NULL. */
 	void (*wait)(struct keeper *k, struct call *call);
 	/* A turn of an I/O thread: works, or waits for something to do, at most until then. */
 	void (*turn)(struct keeper *k, uint64_t until_ns);
@@ -277,8 +302,9 @@ struct star_table {
 	struct star_cluster *cluster;
 	struct object_spec spec;
 	uint64_t name_hash;
-	uint64_t elements; /* of a row, or of the whole variable */
-	uint64_t blocks;   /* of a variable */
+	uint64_t elements;  /* of a row, or of the whole variable */
+	uint64_t blocks;    /* of a variable */
+	uint32_t row_bytes; /* of spec.dim elements of the stored type */
 };
 
 struct io {
@@ -302,10 +328,11 @@ struct star_cluster {
 	_Atomic(struct route *) route;
 	atomic_bool closing; /* written under the lock */
 	atomic_bool stop;    /* the I/O threads may end */
+	struct call_pool pool;
+	_Alignas(64) _Atomic(uint32_t) inside; /* threads inside a public call, and CLUSTER_CLOSING */
 
-	pthread_mutex_t lock;
-	pthread_cond_t changed; /* active, refreshing, closing, relay_queue */
-	uint32_t active;	/* threads inside a public call */
+	_Alignas(64) pthread_mutex_t lock;
+	pthread_cond_t changed; /* inside, refreshing, closing, relay_queue */
 	bool refreshing;	/* somebody asks for the layout */
 	bool relay_stop;
 	struct calls relay_queue;
@@ -316,9 +343,8 @@ struct star_cluster {
 	uint32_t channels_count;
 };
 
-/* cluster.c: every public call is between enter and leave; enter refuses I/O threads and closed clusters. */
+/* cluster.c: every public call is between enter and leave; enter refuses closed clusters and, of a call that waits, I/O threads. */
 int cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err);
-int cluster_may_wait(struct star_cluster *cluster, struct star_error *err);
 void cluster_leave(struct star_cluster *cluster);
 /* Sleeps until then; -ECANCELED as soon as the cluster is being closed. */
 int cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct star_error *err);
@@ -341,6 +367,10 @@ int route_install(struct star_cluster *cluster, const struct layout *layout, str
 int route_refresh(struct star_cluster *cluster, uint32_t epoch, uint64_t deadline_ns, struct star_error *err);
 
 /* io.c */
+/* The calling thread's keeper if it is an I/O thread of this cluster, else NULL. */
+struct keeper *io_self(const struct star_cluster *cluster);
+/* Waits until the call's callback has returned, on k. */
+void io_await(struct keeper *k, struct call *call);
 int io_init(struct io *io, struct star_cluster *cluster, int core, struct star_error *err);
 int io_start(struct io *io, struct star_error *err);
 void io_stop(struct io *io);
@@ -350,10 +380,19 @@ void relay_stop(struct star_cluster *cluster);
 
 /* call.c */
 struct call *call_create(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
-			 uint64_t deadline_us, struct call **spare, struct star_error *err);
-/* Frees a call, or keeps it with its memory for the next one of a thread: spare, which call_create may be given. */
-void call_recycle(struct call *call, struct call **spare);
-void *call_alloc(struct call *call, size_t bytes);
+			 uint64_t deadline_us, struct star_error *err);
+void *call_alloc_chunk(struct call *call, size_t bytes);
+/* Memory that lives as long as the call. */
+static inline void *call_alloc(struct call *call, size_t bytes)
+{
+	char *memory = call->at;
+
+	bytes = (bytes + 15) & ~(size_t)15;
+	if (bytes > (size_t)(call->end - memory))
+		return call_alloc_chunk(call, bytes);
+	call->at = memory + bytes;
+	return memory;
+}
 void call_free(struct call *call);
 static inline void call_submit(struct call *call, struct keeper *self)
 {
@@ -432,17 +471,25 @@ int codec_errno(unsigned status);
 /* keeper.c */
 int keeper_init(struct keeper *k, struct star_cluster *cluster, bool io, struct star_error *err);
 void keeper_fini(struct keeper *k);
-/* With k's lock held. */
+/* With k's lock held: there is something in its lists. self: the calling thread's keeper, or NULL. */
 static inline void keeper_signal(struct keeper *k, struct keeper *self)
 {
 	const uint64_t one = 1;
 
+	atomic_store_explicit(&k->news, true, memory_order_relaxed);
 	if (k == self || k->signalled)
 		return;
 	k->signalled = true;
 	/* Cannot fail: the counter is 0 or 1. */
 	while (write(k->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
+}
+
+/* Of an I/O thread, by itself: whether there is something for it in its lists. */
+static inline bool keeper_has_news(const struct keeper *k)
+{
+	return atomic_load_explicit(&k->news, memory_order_relaxed) || !TAILQ_EMPTY(&k->own_finished) ||
+	       !TAILQ_EMPTY(&k->own_incoming);
 }
 
 static inline void keeper_wake(struct keeper *k)
@@ -454,17 +501,22 @@ static inline void keeper_wake(struct keeper *k)
 
 /* With the channel's lock held. */
 void keeper_give(struct keeper *k, struct channel *ch, struct keeper *self);
-/* Takes over what is in the inbox. */
-void keeper_collect(struct keeper *k);
+/* Takes over what is in the inbox; of an I/O thread, moves what is in the other lists to these. */
+void keeper_collect(struct keeper *k, struct calls *incoming, struct calls *finished);
 /* Waits for something to happen to a kept channel or the keeper, at most until then, and handles it. */
 void keeper_turn(struct keeper *k, uint64_t until_ns);
 /* Gives up all channels (or those without work). */
 void keeper_release(struct keeper *k, bool all);
 /* Waits until the call is finished, or fails it when its time has come. */
 void keeper_wait(struct keeper *k, struct call *call);
-/* cluster_enter and cluster_leave of a thread that waits for a call: with a keeper of its own. NULL with err. */
-struct keeper *waiter_enter(struct star_cluster *cluster, struct star_error *err);
-void waiter_leave(struct keeper *k);
+/* A keeper for a thread that waits for a call. NULL with err. */
+struct keeper *waiter_get(struct star_cluster *cluster, struct star_error *err);
+void waiter_put(struct keeper *k);
+
+/* call_pool.c. A call's fields are what its last user left; NULL: out of memory. */
+struct call *call_pool_take(struct star_cluster *cluster);
+void call_pool_give(struct call_pool *pool, struct call *call);
+void call_pool_fini(struct call_pool *pool);
 
 /* backend.c: the transport that lies in another library; NULL with err. */
 const struct transport *backend_load(struct star_error *err);

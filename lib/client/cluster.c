@@ -20,38 +20,34 @@ uint64_t deadline_from(uint64_t start_ns, uint64_t deadline_us)
 	return start_ns + deadline_us * 1000;
 }
 
-int cluster_may_wait(struct star_cluster *cluster, struct star_error *err)
-{
-	if (!cluster)
-		return star_error_set(err, -EINVAL, "the cluster handle is NULL");
-	for (uint32_t i = 0; i < cluster->io_count; i++)
-		if (pthread_equal(cluster->io[i].thread, pthread_self()))
-			return star_error_set(
-				err, -EDEADLK,
-				"a callback must not wait: use the _async calls there, or another thread");
-	return 0;
-}
+/* In cluster->inside: from here on whoever leaves does so under the lock, which star_close has while it looks. */
+#define CLUSTER_CLOSING (UINT32_C(1) << 31)
 
 int cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err)
 {
-	const int rc = waits || !cluster ? cluster_may_wait(cluster, err) : 0;
-	bool closing;
-
-	if (rc < 0)
-		return rc;
-	pthread_mutex_lock(&cluster->lock);
-	closing = atomic_load(&cluster->closing);
-	if (!closing)
-		cluster->active++;
-	pthread_mutex_unlock(&cluster->lock);
-	return closing ? star_error_set(err, -ECANCELED, "the cluster is being closed") : 0;
+	if (!cluster)
+		return star_error_set(err, -EINVAL, "the cluster handle is NULL");
+	if (waits && io_self(cluster))
+		return star_error_set(err, -EDEADLK,
+				      "a callback must not wait: use the _async calls there, or another thread");
+	if (atomic_fetch_add(&cluster->inside, 1) & CLUSTER_CLOSING) {
+		cluster_leave(cluster);
+		return star_error_set(err, -ECANCELED, "the cluster is being closed");
+	}
+	return 0;
 }
 
 void cluster_leave(struct star_cluster *cluster)
 {
+	uint32_t inside = atomic_load_explicit(&cluster->inside, memory_order_relaxed);
+
+	while (!(inside & CLUSTER_CLOSING))
+		if (atomic_compare_exchange_weak_explicit(&cluster->inside, &inside, inside - 1, memory_order_release,
+							  memory_order_relaxed))
+			return;
 	pthread_mutex_lock(&cluster->lock);
-	if (--cluster->active == 0 && atomic_load(&cluster->closing))
-		pthread_cond_broadcast(&cluster->changed);
+	atomic_fetch_sub(&cluster->inside, 1);
+	pthread_cond_broadcast(&cluster->changed);
 	pthread_mutex_unlock(&cluster->lock);
 }
 
@@ -196,6 +192,7 @@ static void destroy(struct star_cluster *cluster)
 	for (uint32_t i = 0; i < cluster->io_count; i++)
 		io_fini(&cluster->io[i]);
 	free(cluster->io);
+	call_pool_fini(&cluster->pool);
 	while ((table = cluster->tables)) {
 		cluster->tables = table->next;
 		free(table);
@@ -216,13 +213,14 @@ static void destroy(struct star_cluster *cluster)
 
 static struct star_cluster *allocate(struct star_error *err)
 {
-	struct star_cluster *cluster = calloc(1, sizeof(*cluster));
+	struct star_cluster *cluster = aligned_alloc(_Alignof(struct star_cluster), sizeof(*cluster));
 	pthread_condattr_t monotonic;
 
 	if (!cluster) {
 		star_error_set(err, -ENOMEM, "out of memory for a cluster");
 		return NULL;
 	}
+	memset(cluster, 0, sizeof(*cluster));
 	TAILQ_INIT(&cluster->relay_queue);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -308,13 +306,14 @@ void star_close(struct star_cluster *cluster)
 		return;
 	pthread_mutex_lock(&cluster->lock);
 	atomic_store(&cluster->closing, true);
+	atomic_fetch_or(&cluster->inside, CLUSTER_CLOSING);
 	pthread_cond_broadcast(&cluster->changed);
 	for (struct keeper *k = cluster->waiters; k; k = k->next_all)
 		keeper_wake(k);
 	for (uint32_t i = 0; i < cluster->io_count; i++)
 		keeper_wake(&cluster->io[i].keeper);
 	/* Each of them fails its own call and leaves; callbacks still run. */
-	while (cluster->active)
+	while (atomic_load(&cluster->inside) != CLUSTER_CLOSING)
 		pthread_cond_wait(&cluster->changed, &cluster->lock);
 	pthread_mutex_unlock(&cluster->lock);
 	relay_stop(cluster);

@@ -18,60 +18,66 @@ static int finish(struct keeper *k, struct call *call, struct star_error *err)
 	return call->error.code;
 }
 
-static int run(struct keeper *k, struct call *call, struct star_error *err)
+/* Waits for it too. */
+static int run(struct call *call, struct keeper *k, struct star_error *err)
 {
-	int rc = split_call(call, atomic_load(&call->cluster->route), NULL, err);
-
-	if (rc < 0)
-		return rc;
+	call->waits = true;
 	call->keeper = k;
 	call_submit(call, k);
 	return finish(k, call, err);
+}
+
+/* Made and split; NULL with err. */
+static struct call *make(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
+			 uint64_t deadline_us, struct star_error *err)
+{
+	struct call *call = call_create(cluster, ops, ops_count, deadline_us, err);
+
+	if (!call || split_call(call, atomic_load_explicit(&cluster->route, memory_order_acquire), NULL, err) == 0)
+		return call;
+	call_free(call);
+	return NULL;
 }
 
 int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops_count, uint64_t deadline_us,
 		 struct star_error *err)
 {
 	struct star_error ignored;
+	struct keeper *k = NULL;
 	struct call *call;
-	struct keeper *k;
 	int rc;
 
 	if (!err)
 		err = &ignored;
-	k = waiter_enter(cluster, err);
-	if (!k)
-		return err->code;
-	call = call_create(cluster, ops, ops_count, deadline_us, &k->spare, err);
-	rc = call ? run(k, call, err) : err->code;
+	rc = cluster_enter(cluster, true, err);
+	if (rc < 0)
+		return rc;
+	call = make(cluster, ops, ops_count, deadline_us, err);
+	if (call && !cluster->transport->unattended)
+		k = waiter_get(cluster, err);
+	rc = call && (k || cluster->transport->unattended) ? run(call, k, err) : err->code;
 	if (call)
-		call_recycle(call, &k->spare);
-	waiter_leave(k);
+		call_free(call);
+	if (k)
+		waiter_put(k);
+	cluster_leave(cluster);
 	return rc;
 }
 
 struct star_request *star_execute_async(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
 					uint64_t deadline_us, star_done *done, void *arg, struct star_error *err)
 {
-	struct call *call = NULL;
-	struct keeper *k;
+	struct call *call;
 
 	if (cluster_enter(cluster, false, err) < 0)
 		return NULL;
-	call = call_create(cluster, ops, ops_count, deadline_us, NULL, err);
-	if (call && split_call(call, atomic_load(&cluster->route), NULL, err) < 0) {
-		call_free(call);
-		call = NULL;
-	}
+	call = make(cluster, ops, ops_count, deadline_us, err);
 	if (call) {
 		call->async = done || !cluster->transport->unattended;
 		call->callback = done;
 		call->arg = arg;
-		call->keeper = k = TAILQ_FIRST(&call->parts)->channel->io;
-		pthread_mutex_lock(&k->lock);
-		TAILQ_INSERT_TAIL(&k->requests, call, request);
-		pthread_mutex_unlock(&k->lock);
-		call_submit(call, NULL);
+		call->keeper = TAILQ_FIRST(&call->parts)->channel->io;
+		call_submit(call, io_self(cluster));
 	}
 	cluster_leave(cluster);
 	return (struct star_request *)call;
@@ -81,23 +87,18 @@ int star_request_wait(struct star_request *request, struct star_error *err)
 {
 	struct call *call = (struct call *)request;
 	struct star_cluster *cluster;
-	struct keeper *k;
 	int rc;
 
 	if (!call)
 		return star_error_set(err, -EINVAL, "the request is NULL");
 	cluster = call->cluster;
-	k = call->keeper;
 	rc = cluster_enter(cluster, true, err);
 	if (rc < 0)
 		return rc;
-	if (!call->async)
+	if (call->async)
+		io_await(call->keeper, call);
+	else
 		finish(NULL, call, NULL);
-	pthread_mutex_lock(&k->lock);
-	while (call->async && !call->done) /* it has a deadline, and its I/O thread ends it then at the latest */
-		pthread_cond_wait(&k->done, &k->lock);
-	TAILQ_REMOVE(&k->requests, call, request);
-	pthread_mutex_unlock(&k->lock);
 	rc = call->error.code;
 	if (rc && err)
 		*err = call->error;

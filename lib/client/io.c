@@ -13,7 +13,16 @@
 
 #include "base/clock.h"
 
+static _Thread_local struct keeper *own; /* of an I/O thread */
+
 #define CALL_OF(t) ((struct call *)((char *)(t)-offsetof(struct call, timer)))
+
+struct keeper *io_self(const struct star_cluster *cluster)
+{
+	struct keeper *self = own;
+
+	return self && self->cluster == cluster ? self : NULL;
+}
 
 static void deadline_passed(struct wheel_timer *timer, uint64_t now_ns)
 {
@@ -51,6 +60,7 @@ static void end(struct io *io, struct calls *finished)
 {
 	struct keeper *k = &io->keeper;
 	struct call *call;
+	bool some = false;
 
 	while ((call = TAILQ_FIRST(finished))) {
 		TAILQ_REMOVE(finished, call, link);
@@ -60,11 +70,27 @@ static void end(struct io *io, struct calls *finished)
 			continue;
 		if (call->callback)
 			call->callback(call->arg, call->error.code, &call->error);
-		pthread_mutex_lock(&k->lock);
-		call->done = true; /* from here on star_request_wait may free it */
-		pthread_cond_broadcast(&k->done);
-		pthread_mutex_unlock(&k->lock);
+		/* From here on star_request_wait may free it. Pairs with io_await: either it sees this, or we see that it waits. */
+		atomic_store(&call->done, true);
+		some = true;
 	}
+	if (!some || !atomic_load(&k->awaiting))
+		return;
+	pthread_mutex_lock(&k->lock);
+	pthread_cond_broadcast(&k->done);
+	pthread_mutex_unlock(&k->lock);
+}
+
+void io_await(struct keeper *k, struct call *call)
+{
+	if (atomic_load_explicit(&call->done, memory_order_acquire))
+		return;
+	pthread_mutex_lock(&k->lock);
+	atomic_fetch_add(&k->awaiting, 1);
+	while (!atomic_load(&call->done)) /* it has a deadline, and its I/O thread ends it then at the latest */
+		pthread_cond_wait(&k->done, &k->lock);
+	atomic_fetch_sub(&k->awaiting, 1);
+	pthread_mutex_unlock(&k->lock);
 }
 
 static void cancel_all(struct io *io)
@@ -76,28 +102,14 @@ static void cancel_all(struct io *io)
 		call_cancel(call, -ECANCELED, &io->keeper);
 }
 
-/* What other threads left here. */
-static void take(struct io *io, struct calls *incoming, struct calls *finished)
+/* What other threads left here, and this one for itself. */
+static void take(struct keeper *k, struct calls *incoming, struct calls *finished)
 {
-	struct keeper *k = &io->keeper;
-
 	TAILQ_INIT(incoming);
 	TAILQ_INIT(finished);
-	keeper_collect(k);
-	pthread_mutex_lock(&k->lock);
-	TAILQ_CONCAT(incoming, &k->incoming, running);
-	TAILQ_CONCAT(finished, &k->finished, link);
-	pthread_mutex_unlock(&k->lock);
-}
-
-static bool something_finished(struct keeper *k)
-{
-	bool some;
-
-	pthread_mutex_lock(&k->lock);
-	some = !TAILQ_EMPTY(&k->finished) || k->inbox || !TAILQ_EMPTY(&k->incoming);
-	pthread_mutex_unlock(&k->lock);
-	return some;
+	TAILQ_CONCAT(incoming, &k->own_incoming, running);
+	TAILQ_CONCAT(finished, &k->own_finished, link);
+	keeper_collect(k, incoming, finished);
 }
 
 static void *run(void *arg)
@@ -106,10 +118,11 @@ static void *run(void *arg)
 	struct keeper *k = &io->keeper;
 	struct star_cluster *cluster = k->cluster;
 
+	own = k;
 	for (;;) {
 		struct calls incoming, finished;
 
-		take(io, &incoming, &finished);
+		take(k, &incoming, &finished);
 		start(io, &incoming);
 		end(io, &finished);
 		if (atomic_load(&cluster->closing))
@@ -117,7 +130,7 @@ static void *run(void *arg)
 		wheel_advance(&io->wheel, clock_ns(), TIMERS_A_TURN);
 		keeper_release(k, false);
 		/* Our own doing (a cancelled call, a channel handed to ourselves) is not signalled to us. */
-		if (something_finished(k))
+		if (keeper_has_news(k))
 			continue;
 		if (atomic_load(&cluster->stop) && TAILQ_EMPTY(&io->running))
 			break;
@@ -166,13 +179,6 @@ void io_stop(struct io *io)
 
 void io_fini(struct io *io)
 {
-	struct call *call;
-
-	/* Requests that nobody waited for. */
-	while ((call = TAILQ_FIRST(&io->keeper.requests))) {
-		TAILQ_REMOVE(&io->keeper.requests, call, request);
-		call_free(call);
-	}
 	keeper_fini(&io->keeper);
 }
 

@@ -43,7 +43,8 @@ int keeper_init(struct keeper *k, struct star_cluster *cluster, bool io, struct 
 	k->io = io;
 	TAILQ_INIT(&k->incoming);
 	TAILQ_INIT(&k->finished);
-	TAILQ_INIT(&k->requests);
+	TAILQ_INIT(&k->own_incoming);
+	TAILQ_INIT(&k->own_finished);
 	k->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (k->event_fd < 0)
 		return star_error_set(err, -errno, "cannot make an event fd: %s; see ulimit -n",
@@ -65,7 +66,6 @@ void keeper_fini(struct keeper *k)
 {
 	pthread_mutex_destroy(&k->lock);
 	pthread_cond_destroy(&k->done);
-	call_free(k->spare);
 	free(k->polls);
 	free(k->kept);
 	close(k->event_fd);
@@ -102,19 +102,26 @@ static bool grow(struct keeper *k)
 	return true;
 }
 
-void keeper_collect(struct keeper *k)
+void keeper_collect(struct keeper *k, struct calls *incoming, struct calls *finished)
 {
 	struct channel *ch;
 	uint64_t count;
 
+	if (!atomic_load_explicit(&k->news, memory_order_relaxed))
+		return;
 	pthread_mutex_lock(&k->lock);
 	if (k->signalled) {
 		k->signalled = false;
 		while (read(k->event_fd, &count, sizeof(count)) < 0 && errno == EINTR)
 			;
 	}
+	k->news = false;
 	ch = k->inbox;
 	k->inbox = NULL;
+	if (k->io) {
+		TAILQ_CONCAT(incoming, &k->incoming, running);
+		TAILQ_CONCAT(finished, &k->finished, link);
+	}
 	pthread_mutex_unlock(&k->lock);
 	while (ch) {
 		struct channel *next = ch->inbox_next;
@@ -209,7 +216,7 @@ static bool is_finished(struct keeper *k, const struct call *call)
 void keeper_wait(struct keeper *k, struct call *call)
 {
 	for (;;) {
-		keeper_collect(k);
+		keeper_collect(k, NULL, NULL);
 		if (is_finished(k, call))
 			break;
 		if (!call->cancelled && atomic_load(&k->cluster->closing))
@@ -220,7 +227,7 @@ void keeper_wait(struct keeper *k, struct call *call)
 			keeper_turn(k, call->cancelled ? UINT64_MAX : call->deadline_ns);
 	}
 	/* Between collect and the last part's end a channel may have come in: rule 3. */
-	keeper_collect(k);
+	keeper_collect(k, NULL, NULL);
 	keeper_release(k, true);
 }
 
@@ -243,41 +250,24 @@ static struct keeper *waiter_create(struct star_cluster *cluster, struct star_er
 	return k;
 }
 
-struct keeper *waiter_enter(struct star_cluster *cluster, struct star_error *err)
+struct keeper *waiter_get(struct star_cluster *cluster, struct star_error *err)
 {
-	struct keeper *k = NULL;
-	bool closing;
+	struct keeper *k;
 
-	if (cluster_may_wait(cluster, err) < 0)
-		return NULL;
 	pthread_mutex_lock(&cluster->lock);
-	closing = atomic_load_explicit(&cluster->closing, memory_order_relaxed);
-	if (!closing) {
-		cluster->active++;
-		k = cluster->waiters_free;
-		if (k)
-			cluster->waiters_free = k->next_free;
-	}
+	k = cluster->waiters_free;
+	if (k)
+		cluster->waiters_free = k->next_free;
 	pthread_mutex_unlock(&cluster->lock);
-	if (closing) {
-		star_error_set(err, -ECANCELED, "the cluster is being closed");
-		return NULL;
-	}
-	if (!k)
-		k = waiter_create(cluster, err);
-	if (!k)
-		cluster_leave(cluster);
-	return k;
+	return k ? k : waiter_create(cluster, err);
 }
 
-void waiter_leave(struct keeper *k)
+void waiter_put(struct keeper *k)
 {
 	struct star_cluster *cluster = k->cluster;
 
 	pthread_mutex_lock(&cluster->lock);
 	k->next_free = cluster->waiters_free;
 	cluster->waiters_free = k;
-	if (--cluster->active == 0 && atomic_load_explicit(&cluster->closing, memory_order_relaxed))
-		pthread_cond_broadcast(&cluster->changed);
 	pthread_mutex_unlock(&cluster->lock);
 }

@@ -31,7 +31,7 @@ static int no_memory(struct split *s)
 	return star_error_set(s->err, -ENOMEM, "out of memory for a call");
 }
 
-static struct part *open_part(struct split *s, uint32_t reactor)
+static struct part *open_part(const struct split *s, uint32_t reactor)
 {
 	struct part *part = call_alloc(s->call, sizeof(*part));
 
@@ -44,7 +44,7 @@ static struct part *open_part(struct split *s, uint32_t reactor)
 		.state = PART_NEW,
 	};
 	TAILQ_INSERT_TAIL(&s->call->parts, part, in_call);
-	return s->open[reactor] = part;
+	return part;
 }
 
 /* What must not be in a request with pushes (wire/frame.h). */
@@ -55,20 +55,21 @@ static bool goes_apart(const struct call_op *op)
 
 static uint32_t fewer(uint32_t keys, uint32_t bytes, uint32_t key_bytes)
 {
-	return key_bytes && bytes / key_bytes < keys ? bytes / key_bytes : keys;
+	return (uint64_t)keys * key_bytes <= bytes ? keys : bytes / key_bytes;
 }
 
-/* How many more keys of this operation the part can take. */
-static uint32_t room(const struct part *part, const struct call_op *op)
+/* How many more keys of this operation the part can take, of so many. */
+static uint32_t room(const struct part *part, const struct call_op *op, uint32_t keys)
 {
 	/* 14: versions are padded, and the body is. */
 	const uint32_t request_used = part->request_bytes + (uint32_t)sizeof(struct wire_op) + 14;
 	const uint32_t reply_used = part->reply_bytes + (uint32_t)sizeof(struct wire_result) + 14;
-	uint32_t keys = WIRE_KEYS_MAX - part->keys;
 
 	if (part->slices_count == WIRE_OPS_MAX || request_used > WIRE_PAYLOAD_MAX || reply_used > WIRE_PAYLOAD_MAX ||
 	    (part->pushes && goes_apart(op)) || (part->apart && op_pushes(op)))
 		return 0;
+	if (keys > WIRE_KEYS_MAX - part->keys)
+		keys = WIRE_KEYS_MAX - part->keys;
 	keys = fewer(keys, WIRE_PAYLOAD_MAX - request_used, op_request_key_bytes(op));
 	keys = fewer(keys, WIRE_PAYLOAD_MAX - reply_used, op_reply_key_bytes(op));
 	if (op->kind != STAR_PULL || op->versions || part->pushes)
@@ -152,8 +153,8 @@ static int too_large(struct split *s, const struct call_op *o)
 			      o->table->spec.optim.kind == OPTIM_LAMB ? "optimizer lamb" : "clip_global_norm");
 }
 
-/* Gives a reactor its n keys of an operation: order, or the positions 0 to n - 1. */
-static int emit(struct split *s, uint32_t reactor, uint32_t op, const uint32_t *order, uint32_t n)
+/* Gives a reactor its n keys of an operation: order, or the positions 0 to n - 1. open: the reactor's last part. */
+static int emit(struct split *s, struct part **open, uint32_t reactor, uint32_t op, const uint32_t *order, uint32_t n)
 {
 	const struct call_op *o = &s->call->ops[op];
 	const bool together = op_pushes(o) && (o->keys || o->undivided);
@@ -161,15 +162,15 @@ static int emit(struct split *s, uint32_t reactor, uint32_t op, const uint32_t *
 	uint32_t at = 0;
 
 	while (at < n) {
-		struct part *part = s->open[reactor];
-		uint32_t fit = part ? room(part, o) : 0, take;
+		struct part *part = *open;
+		uint32_t fit = part ? room(part, o, n - at) : 0, take;
 		int rc;
 
 		if (fit == 0 || (together && fit < n - at && part->slices_count)) {
-			part = open_part(s, reactor);
+			*open = part = open_part(s, reactor);
 			if (!part)
 				return no_memory(s);
-			fit = room(part, o);
+			fit = room(part, o, n - at);
 		}
 		take = fit < n - at ? fit : n - at;
 		if (take < n - at && o->undivided)
@@ -199,6 +200,20 @@ static uint32_t owner(const struct split *s, const struct call_op *o, uint64_t k
 	return layout_owner(s->route->partitions, s->route->reactors, layout_partition(hash, s->route->partitions));
 }
 
+/* Whether all keys of an operation, so many, are one reactor's. */
+static bool is_one_reactors(const struct split *s, const struct call_op *o, uint64_t n)
+{
+	return n == 1 || s->route->reactors == 1 || o->table->spec.whole;
+}
+
+/* Its reactor. */
+static uint32_t reactor_of(const struct split *s, const struct call_op *o, const uint32_t *positions)
+{
+	const uint64_t at = positions ? positions[0] : 0;
+
+	return s->route->reactors == 1 ? 0 : owner(s, o, o->keys ? o->keys[at] : at);
+}
+
 /* Positions of an operation: the n given, or all. */
 static int split_op(struct split *s, uint32_t op, const uint32_t *positions, uint32_t n)
 {
@@ -206,8 +221,11 @@ static int split_op(struct split *s, uint32_t op, const uint32_t *positions, uin
 	const struct route *route = s->route;
 	uint32_t *owners, *order, begin = 0, next = 0;
 
-	if (route->reactors == 1 || o->table->spec.whole)
-		return emit(s, owner(s, o, 0), op, positions, n);
+	if (is_one_reactors(s, o, n)) {
+		const uint32_t r = reactor_of(s, o, positions);
+
+		return emit(s, &s->open[r], r, op, positions, n);
+	}
 	owners = call_alloc(s->call, (size_t)n * sizeof(*owners));
 	order = call_alloc(s->call, (size_t)n * sizeof(*order));
 	if (!owners || !order)
@@ -231,7 +249,7 @@ static int split_op(struct split *s, uint32_t op, const uint32_t *positions, uin
 		const uint32_t end = s->counts[r]; /* the fill has moved each start to its end */
 
 		if (end > begin) {
-			const int rc = emit(s, r, op, order + begin, end - begin);
+			const int rc = emit(s, &s->open[r], r, op, order + begin, end - begin);
 
 			if (rc < 0)
 				return rc;
@@ -265,8 +283,14 @@ static int split_again(struct split *s, uint32_t op, const struct parts *from)
 int split_call(struct call *call, const struct route *route, const struct parts *from, struct star_error *err)
 {
 	struct split s = { .call = call, .route = route, .err = err };
+	const struct call_op *first = &call->ops[0];
 	int rc = 0;
 
+	if (!from && call->ops_count == 1 && is_one_reactors(&s, first, first->count)) {
+		struct part *open = NULL;
+
+		return emit(&s, &open, reactor_of(&s, first, NULL), 0, NULL, (uint32_t)first->count);
+	}
 	s.open = call_alloc(call, route->reactors * sizeof(*s.open));
 	s.counts = call_alloc(call, route->reactors * sizeof(*s.counts));
 	if (!s.open || !s.counts)

@@ -23,6 +23,7 @@ static struct star_table *remember(struct star_cluster *cluster, const struct ob
 	made->name_hash = hash_name(spec->name);
 	made->elements = spec->kind == OBJECT_VARIABLE ? object_elements(spec) : spec->dim;
 	made->blocks = spec->kind == OBJECT_VARIABLE ? object_blocks(spec) : 0;
+	made->row_bytes = (uint32_t)dtype_row_bytes(spec->dtype, spec->dim);
 	pthread_mutex_lock(&cluster->lock);
 	for (table = cluster->tables; table; table = table->next)
 		if (table->spec.id == spec->id && object_spec_same(&table->spec, spec, NULL) == 0 &&

@@ -27,10 +27,9 @@ static void submit(struct call *call, struct keeper *self)
 
 	TAILQ_FOREACH(part, &call->parts, in_call)
 	remaining++;
-	pthread_mutex_lock(&k->lock);
+	/* Nobody else looks at it yet. */
 	call->remaining = remaining;
-	atomic_store(&call->finished, CALL_RUNS);
-	pthread_mutex_unlock(&k->lock);
+	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);
 	TAILQ_FOREACH(part, &call->parts, in_call)
 	channel_submit(part->channel, part, self);
 	pthread_mutex_lock(&k->lock);

@@ -10,15 +10,18 @@ static void finish(struct poller *p, struct call *call)
 {
 	struct keeper *k = call->keeper;
 
-	if (call == p->awaited || k == p->driver)
+	if (call->async && k == p->driver) {
 		p->done = true;
-	if (call->async) {
+		atomic_store_explicit(&call->finished, CALL_FINISHED, memory_order_relaxed);
+		TAILQ_INSERT_TAIL(&k->own_finished, call, link);
+	} else if (call->async) {
 		pthread_mutex_lock(&k->lock);
 		atomic_store(&call->finished, CALL_FINISHED);
 		TAILQ_INSERT_TAIL(&k->finished, call, link);
-		keeper_signal(k, p->driver);
+		keeper_signal(k, NULL);
 		pthread_mutex_unlock(&k->lock);
 	} else if (call == p->awaited) {
+		p->done = true;
 		atomic_store_explicit(&call->finished, CALL_FINISHED, memory_order_relaxed);
 	} else if (atomic_exchange(&call->finished, CALL_FINISHED) == CALL_ASLEEP) {
 		/* Its owner may have freed it: then this wakes nobody. */

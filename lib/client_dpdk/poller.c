@@ -382,16 +382,6 @@ void poller_wait(struct keeper *k, struct call *call)
 	}
 }
 
-static bool has_news(struct keeper *k)
-{
-	bool news;
-
-	pthread_mutex_lock(&k->lock);
-	news = k->signalled || !TAILQ_EMPTY(&k->finished) || !TAILQ_EMPTY(&k->incoming);
-	pthread_mutex_unlock(&k->lock);
-	return news;
-}
-
 /* When an I/O thread is to look again. */
 static uint64_t next_look(struct poller *p, const struct keeper *k, uint64_t due_ns)
 {
@@ -423,7 +413,7 @@ void poller_turn(struct keeper *k, uint64_t until_ns)
 		if (cluster->polling)
 			return;
 	}
-	if (has_news(k))
+	if (keeper_has_news(k)) /* what comes from now on is signalled too */
 		return;
 	when = next_look(p, k, due);
 	when = when < until_ns ? when : until_ns;

@@ -76,21 +76,31 @@ static void retire(struct channel *ch)
 	poller_leave(s->poller);
 }
 
+/* An asynchronous call has a deadline, of which its I/O thread is to know. */
+static void announce(struct keeper *k, struct call *call, struct keeper *self)
+{
+	if (k == self) {
+		TAILQ_INSERT_TAIL(&k->own_incoming, call, running);
+		return;
+	}
+	pthread_mutex_lock(&k->lock);
+	TAILQ_INSERT_TAIL(&k->incoming, call, running);
+	atomic_store_explicit(&k->news, true, memory_order_relaxed);
+	pthread_mutex_unlock(&k->lock);
+}
+
 /* A caller that waits keeps the lock until it has its answer. */
 static void submit(struct call *call, struct keeper *self)
 {
 	struct star_cluster *cluster = call->cluster;
 	struct poller *p = poller_of(cluster);
 	struct keeper *k = call->keeper;
-	const bool async = call->async;
+	const bool async = call->async, waits = call->waits;
 
 	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);
-	if (async) { /* before it can be finished */
-		pthread_mutex_lock(&k->lock);
-		TAILQ_INSERT_TAIL(&k->incoming, call, running);
-		pthread_mutex_unlock(&k->lock);
-	}
-	if (poller_try(p, NULL, self ? call : NULL)) {
+	if (async) /* before it can be finished */
+		announce(k, call, self);
+	if (poller_try(p, NULL, waits ? call : NULL)) {
 		const uint64_t now = call->retries ? clock_ns() : call->start_ns;
 
 		p->entered_ns = now;
@@ -105,7 +115,7 @@ static void submit(struct call *call, struct keeper *self)
 		call_start(p, call);
 		poller_flush(p);
 		atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
-		if (self) {
+		if (waits) {
 			call->driven = true;
 			return;
 		}
@@ -114,7 +124,7 @@ static void submit(struct call *call, struct keeper *self)
 	} else {
 		poller_post(p, call);
 	}
-	if (async)
+	if (async && k != self)
 		keeper_wake(k);
 }
 

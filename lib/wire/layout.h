@@ -32,7 +32,7 @@ static inline uint32_t layout_first(uint32_t partitions, uint32_t reactors, uint
 /* The reactor, counted over the whole cluster, that owns a partition: the inverse of layout_first. */
 static inline uint32_t layout_owner(uint32_t partitions, uint32_t reactors, uint32_t partition)
 {
-	return (uint32_t)((((uint64_t)partition + 1) * reactors - 1) / partitions);
+	return (uint32_t)((((uint64_t)partition + 1) * reactors - 1) >> __builtin_ctz(partitions));
 }
 
 #endif

@@ -106,7 +106,7 @@ static void ask(struct input *in)
 		}
 	}
 	w.calls_count++;
-	a->call = call_create(&w.cluster, a->ops, a->ops_count, STAR_DEADLINE_DEFAULT_US, NULL, &err);
+	a->call = call_create(&w.cluster, a->ops, a->ops_count, STAR_DEADLINE_DEFAULT_US, &err);
 	FUZZ_CHECK(a->call && split_call(a->call, route, NULL, &err) == 0, "no call: %s", err.text);
 	a->call->keeper = &w.keeper;
 	call_submit(a->call, &w.keeper);
@@ -371,7 +371,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	w.table = (struct star_table){ .cluster = &w.cluster,
 				       .spec = { .id = 1, .kind = OBJECT_TABLE, .dtype = 1, .dim = DIM, .name = "t" },
 				       .name_hash = hash_name("t"),
-				       .elements = DIM };
+				       .elements = DIM,
+				       .row_bytes = DIM * sizeof(float) };
 	object_spec_defaults(&w.table.spec, OPTIM_SGD);
 	w.table.spec.versions = w.table.spec.staleness = 1;
 	route = calloc(1, sizeof(*route) + sizeof(route->channels[0]));

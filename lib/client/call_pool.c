@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Calls, used again without a lock: a stack of the free ones (Treiber, IBM RJ 5118, 1986), whose head counts its changes. */
+#include "client/client.h"
+
+#include <stdlib.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+/* What the last user of a call left in its memory is nobody's. */
+#define FORBID(call) __asan_poison_memory_region((call)->memory, sizeof((call)->memory))
+#define ALLOW(call) __asan_unpoison_memory_region((call)->memory, sizeof((call)->memory))
+#else
+#define FORBID(call) (void)0
+#define ALLOW(call) (void)0
+#endif
+
+/* Slab s holds the POOL_FIRST << s numbers from (POOL_FIRST << s) - POOL_FIRST + 1 on. */
+static inline struct call *at(const struct call_pool *pool, uint32_t number)
+{
+	const uint32_t n = number - 1 + POOL_FIRST;
+	const unsigned slab = 31u - (unsigned)__builtin_clz(n / POOL_FIRST);
+
+	return &pool->slabs[slab][n - ((uint32_t)POOL_FIRST << slab)];
+}
+
+static void push(struct call_pool *pool, struct call *call)
+{
+	uint64_t head = atomic_load_explicit(&pool->free, memory_order_relaxed), next;
+
+	do {
+		atomic_store_explicit(&call->next_free, (uint32_t)head, memory_order_relaxed);
+		next = ((head >> 32) + 1) << 32 | call->number;
+	} while (!atomic_compare_exchange_weak_explicit(&pool->free, &head, next, memory_order_release,
+							memory_order_relaxed));
+}
+
+static struct call *pop(struct call_pool *pool)
+{
+	uint64_t head = atomic_load_explicit(&pool->free, memory_order_acquire);
+
+	while ((uint32_t)head) {
+		struct call *call = at(pool, (uint32_t)head);
+		/* Somebody else may have taken it: then this is nonsense, and the head has changed. */
+		const uint32_t next = atomic_load_explicit(&call->next_free, memory_order_relaxed);
+
+		if (atomic_compare_exchange_weak_explicit(&pool->free, &head, ((head >> 32) + 1) << 32 | next,
+							  memory_order_acquire, memory_order_acquire))
+			return call;
+	}
+	return NULL;
+}
+
+/* A slab more, of which the first call is for whoever asks. With the cluster's lock held. */
+static struct call *grow(struct call_pool *pool)
+{
+	const uint32_t s = pool->slabs_count, count = (uint32_t)POOL_FIRST << s;
+	struct call *slab = s < POOL_SLABS ? aligned_alloc(_Alignof(struct call), count * sizeof(*slab)) : NULL;
+
+	if (!slab)
+		return NULL;
+	pool->slabs[s] = slab;
+	pool->slabs_count++;
+	for (uint32_t i = 0; i < count; i++) {
+		slab[i].number = count - POOL_FIRST + i + 1;
+		slab[i].chunks = NULL;
+		FORBID(&slab[i]);
+		if (i)
+			push(pool, &slab[i]);
+	}
+	return slab;
+}
+
+struct call *call_pool_take(struct star_cluster *cluster)
+{
+	struct call *call = pop(&cluster->pool);
+
+	if (!call) {
+		pthread_mutex_lock(&cluster->lock);
+		call = grow(&cluster->pool);
+		pthread_mutex_unlock(&cluster->lock);
+	}
+	if (call)
+		ALLOW(call);
+	return call;
+}
+
+static void free_chunks(struct call *call)
+{
+	struct chunk *chunk;
+
+	while ((chunk = call->chunks)) {
+		call->chunks = chunk->next;
+		free(chunk);
+	}
+}
+
+void call_pool_give(struct call_pool *pool, struct call *call)
+{
+	if (call->chunks)
+		free_chunks(call);
+	FORBID(call);
+	push(pool, call);
+}
+
+void call_pool_fini(struct call_pool *pool)
+{
+	for (uint32_t s = 0; s < pool->slabs_count; s++) {
+		for (uint32_t i = 0; i < (uint32_t)POOL_FIRST << s; i++) {
+			free_chunks(&pool->slabs[s][i]); /* of requests that nobody waited for */
+			ALLOW(&pool->slabs[s][i]);
+		}
+		free(pool->slabs[s]);
+	}
+	pool->slabs_count = 0;
+}
