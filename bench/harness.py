@@ -217,8 +217,8 @@ control = {{ socket = "{self.work}/{name}.sock"; }};
 """, encoding="utf-8")
         return self.start(name, "star", [BUILD / "app/starserver/starserver", "-c", config], control)
 
-    def start_redis(self):
-        address = self.net["DATA1_APPLIANCE"]
+    def start_redis(self, address=None):
+        address = address or self.net["DATA1_APPLIANCE"]
         return self.start("redis", "redis", ["redis-server", "--save", "", "--appendonly", "no", "--bind", address, "--port",
                                     REDIS_PORT, "--protected-mode", "no", "--daemonize", "no", "--dir", self.work],
                           f"{address}:{REDIS_PORT}")
@@ -279,6 +279,16 @@ def in_turn(count, sides, say):
             results[name].append(sides[name]())
             print(f"round {number + 1}/{count}  {name:<16}  {say(results[name][-1])}", flush=True)
     return results
+
+
+def memory_bytes(pid):
+    """What a process has of memory, hugepages included (proc(5), smaps_rollup)."""
+    kib = 0
+    for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
+        name, *rest = line.split()
+        if name in ("Rss:", "Private_Hugetlb:", "Shared_Hugetlb:"):
+            kib += int(rest[0])
+    return kib << 10
 
 
 def call(address, method, **params):

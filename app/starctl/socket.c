@@ -3,13 +3,50 @@
 #include <errno.h>
 #include <glob.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "app/starctl/starctl.h"
 
 static bool newer(const struct timespec *a, const struct timespec *b)
 {
 	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
+}
+
+/* A node's memif sockets may stand beside its own: those are not of streams. */
+static bool is_for_workers(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	const int fd = strlen(path) < sizeof(address.sun_path) ? socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0) : -1;
+	bool wrong_type;
+
+	if (fd < 0)
+		return false;
+	memcpy(address.sun_path, path, strlen(path));
+	wrong_type = connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 && errno == EPROTOTYPE;
+	close(fd);
+	return wrong_type;
+}
+
+/* Puts them last, and leaves them out of the count; returns how many paths there were. */
+static size_t leave_out_workers(glob_t *found)
+{
+	const size_t all = found->gl_pathc;
+
+	for (size_t i = 0; i < found->gl_pathc;) {
+		char *path = found->gl_pathv[i];
+
+		if (!is_for_workers(path)) {
+			i++;
+			continue;
+		}
+		memmove(&found->gl_pathv[i], &found->gl_pathv[i + 1], (all - i - 1) * sizeof(path));
+		found->gl_pathv[all - 1] = path;
+		found->gl_pathc--;
+	}
+	return all;
 }
 
 static void list(const glob_t *found, char *text, size_t size)
@@ -41,6 +78,7 @@ const char *choose_node(const struct invocation *invocation, bool may_guess, cha
 {
 	char pattern[256], all[300];
 	const char *chosen;
+	size_t paths;
 	glob_t found;
 
 	if (invocation->socket || invocation->address)
@@ -48,6 +86,7 @@ const char *choose_node(const struct invocation *invocation, bool may_guess, cha
 	snprintf(pattern, sizeof(pattern), "%s/*.sock", invocation->sockets);
 	if (glob(pattern, 0, NULL, &found) != 0)
 		found.gl_pathc = 0;
+	paths = leave_out_workers(&found);
 	list(&found, all, sizeof(all));
 	chosen = found.gl_pathc ? newest(&found, buffer, size) : NULL;
 	if (!chosen) {
@@ -63,7 +102,8 @@ const char *choose_node(const struct invocation *invocation, bool may_guess, cha
 		fprintf(invocation->errors, "starctl: asking %s, the newest of several; choose with --socket: %s\n",
 			chosen, all);
 	}
-	if (found.gl_pathc)
+	found.gl_pathc = paths;
+	if (paths)
 		globfree(&found);
 	return chosen;
 }

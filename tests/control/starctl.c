@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <signal.h>
 #include <unistd.h>
@@ -146,22 +148,40 @@ void a_node_that_is_not_there_is_status_1(void)
 	release(&o);
 }
 
+/* As a memif's server has it. */
+static int worker_socket(const char *folder, struct sockaddr_un *address)
+{
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	snprintf(address->sun_path, sizeof(address->sun_path), "%s/worker0.sock", folder);
+	CHECK_INT(bind(fd, (const struct sockaddr *)address, sizeof(*address)), 0);
+	CHECK_INT(listen(fd, 1), 0);
+	return fd;
+}
+
 void nodes_are_shown(void)
 {
 	struct cluster cluster;
 	struct star_error err = { 0 };
 	json_t *json, *params = table_json("matrix", 8);
 	struct outcome o;
+	struct sockaddr_un address;
+	int workers;
 
 	cluster_init(&cluster, 2);
 	cluster_start(&cluster);
-	/* Two sockets: the newer one is asked, and that is said. */
+	/* Two nodes' sockets, and one for a worker's memif: the newer node is asked, and that is said. */
+	workers = worker_socket(cluster.folder, &address);
 	o = starctl(cluster.folder, "tables", "");
 	CHECK_INT(o.status, STARCTL_OK);
 	CHECK_STR(o.out, "no tables and no variables\n");
 	CHECK_HAS(o.errors, "the newest of several; choose with --socket");
 	CHECK_HAS(o.errors, "ps-0.sock");
+	CHECK(!strstr(o.errors, "worker0.sock"));
 	release(&o);
+	close(workers);
+	unlink(address.sun_path);
 	o = starctl(cluster.folder, "shutdown", "");
 	CHECK_INT(o.status, STARCTL_USAGE);
 	CHECK_HAS(o.errors, "there are several nodes; choose one with --socket");
