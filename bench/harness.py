@@ -232,9 +232,12 @@ control = {{ socket = "{self.work}/{name}.sock"; }};
         address = self.net[f"DATA{self.kernel}_APPLIANCE"]
         return self.start("kernel", "bulk", [BUILD / "bench/epoll-bulk", address, BULK_PORT], f"{address}:{BULK_PORT}")
 
+    def on_client_core(self, *command):
+        return ["taskset", "-c", str(self.client_core), *map(str, command)]
+
     def inside(self, *command):
         """A command in the namespace, on the client's core."""
-        return ["ip", "netns", "exec", self.net["NETNS"], "taskset", "-c", str(self.client_core), *map(str, command)]
+        return ["ip", "netns", "exec", self.net["NETNS"], *self.on_client_core(*command)]
 
     @contextlib.contextmanager
     def loss(self, of_thousand):
