@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 
 #include "base/wheel.h"
+#include "rpc/replay.h"
 #include "rpc/rpc.h"
 
 /* A request that is executed, or waits for its turn, and its reply: what streams and sessions have in common. */
@@ -24,6 +25,7 @@ struct rpc_work {
 	uint8_t reply_due; /* the request is done, but there was no mbuf for its reply */
 	uint8_t hopeless;  /* it needs more mbufs than there are */
 	uint8_t is_session;
+	uint32_t replay; /* its session's place in replay.c; 0: none yet */
 	struct rpc_request request;
 };
 
@@ -97,6 +99,7 @@ struct rpc_server {
 	struct rpc_session *sessions;
 	struct rpc_work *free_streams, *free_sessions;
 	struct rpc_work *ready_head, *ready_tail;
+	struct replay *replay;
 	struct dgram *dgram; /* NULL: there are no sessions */
 	char *tasks;
 	uint32_t task_bytes, tasks_max, tasks_used; /* used so far */

@@ -27,6 +27,7 @@
 	X(bad_frames, "streams closed: malformed frame") \
 	X(bad_checksums, "streams closed, or requests of sessions refused: wrong checksum") \
 	X(late, "requests refused: their deadline had passed") \
+	X(repeated, "requests not executed: they were sent, and perhaps executed, before") \
 	X(no_buffers, "streams closed: their requests would take too many mbufs") \
 	X(stalled, "streams closed: a request came only in part") \
 	X(no_stream, "connections or sessions refused: there are too many") \

@@ -37,6 +37,7 @@ static void task_end(struct rpc_work *w)
 
 void work_end(struct rpc_work *w)
 {
+	replay_leave(w->server->replay, w);
 	task_end(w);
 	reply_drop(w);
 }
@@ -67,6 +68,7 @@ static void finish(struct rpc_work *w)
 	struct rpc_server *server = w->server;
 
 	task_end(w);
+	replay_done(server->replay, w, w->reply_status == WIRE_OK);
 	if (!w->peer) {
 		server->counters.abandoned++;
 		work_free(w);
@@ -95,11 +97,21 @@ static enum rpc_progress starved(struct rpc_work *w)
 			      "the node has no buffers left for the reply: retry later, or ask for fewer rows at once");
 }
 
+static enum rpc_progress repeated(struct rpc_work *w, enum replay_verdict verdict)
+{
+	w->server->counters.repeated++;
+	return verdict == REPLAY_REPEATED
+		       ? rpc_reply_fail(&w->request, WIRE_REPEATED, "it was executed when it was sent before")
+		       : rpc_reply_fail(&w->request, WIRE_FORGOTTEN,
+					"the node does not remember whether it was executed when it was sent before");
+}
+
 static enum rpc_progress run_slice(struct rpc_work *w, uint64_t now_ns)
 {
 	struct rpc_server *server = w->server;
 	const struct rpc_service *service = &server->options.service;
 	struct rpc_request *r = &w->request;
+	enum replay_verdict verdict;
 
 	if (r->frame.opcode == WIRE_PING)
 		return RPC_DONE;
@@ -107,6 +119,8 @@ static enum rpc_progress run_slice(struct rpc_work *w, uint64_t now_ns)
 		server->counters.late++;
 		return rpc_reply_fail(r, WIRE_DEADLINE, "the deadline passed before the request was executed");
 	}
+	if (!r->begun && (verdict = replay_look(server->replay, w)) != REPLAY_RUN)
+		return verdict == REPLAY_WAIT ? RPC_MORE : repeated(w, verdict);
 	if (!r->begun && w->starved_ns && (w->hopeless || now_ns - w->starved_ns > server->options.stall_ns))
 		return starved(w);
 	if (!r->task) {
@@ -202,7 +216,9 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	server->tasks = calloc(tasks, task_bytes);
 	server->tasks_max = tasks;
 	server->task_bytes = task_bytes;
-	if (!server->streams || !server->tasks)
+	server->replay =
+		replay_create(options->streams_max + options->datagrams.sessions_max, options->datagrams.secret[0]);
+	if (!server->streams || !server->tasks || !server->replay)
 		goto fail;
 	server->free_streams = work_list(server, server->streams, options->streams_max, sizeof(*server->streams));
 	if (tcp_listen(options->net, options->port, &stream_handler, server) < 0) {
@@ -236,6 +252,7 @@ void rpc_server_destroy(struct rpc_server *server)
 		if (server->sessions[i].state != SESSION_FREE)
 			rpc_session_free(&server->sessions[i]);
 	dgram_destroy(server->dgram);
+	replay_destroy(server->replay);
 	free(server->sessions);
 	free(server->streams);
 	free(server->tasks);

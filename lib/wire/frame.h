@@ -59,7 +59,9 @@ enum wire_opcode {
 	X(DEADLINE, 13, "the deadline passed before the request was executed") \
 	X(BUSY, 14, "the node has no buffers left for this request") /* retry later */ \
 	X(SHUTTING_DOWN, 15, "the node is shutting down") \
-	X(NOT_FINITE, 16, "a gradient is not finite")
+	X(NOT_FINITE, 16, "a gradient is not finite") \
+	X(REPEATED, 17, "the request was executed when it was sent before") /* only WIRE_RESENT ones */ \
+	X(FORGOTTEN, 18, "nobody knows whether the request was executed when it was sent before")
 
 enum wire_status {
 #define X(name, code, text) WIRE_##name = code,
@@ -67,13 +69,17 @@ enum wire_status {
 #undef X
 };
 
+/* The request was sent before, on a connection that was lost: it is executed only if it was not then. */
+enum wire_frame_flags { WIRE_RESENT = 1 << 0 };
+
 struct wire_frame {
 	uint32_t magic;
 	uint8_t version;
 	uint8_t opcode;
-	uint8_t flags; /* 0 */
+	uint8_t flags; /* of requests: WIRE_RESENT */
 	uint8_t status;
-	uint64_t session;  /* chosen at random by the client for each channel it opens */
+	uint64_t
+		session; /* chosen at random by the client for a channel, which keeps it when it connects again; 0: none */
 	uint64_t sequence; /* of the request within its session, from 1; a reply repeats it */
 	uint32_t epoch;	   /* of the layout the client used */
 	uint32_t incarnation;

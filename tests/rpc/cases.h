@@ -35,6 +35,13 @@
 	X(streams_are_bounded_and_reused) \
 	X(creation_refuses_a_port_in_use) \
 	X(destroyed_in_every_state) \
+	/* replay.c */ \
+	X(resent_requests_are_executed_once) \
+	X(refused_requests_may_be_sent_again) \
+	X(what_a_former_owner_began_is_waited_for) \
+	X(what_nobody_remembers_is_not_executed_again) \
+	X(the_oldest_sessions_are_forgotten_first) \
+	X(a_stream_has_one_session) \
 	/* buffers.c */ \
 	X(peer_that_never_reads_is_not_served) \
 	X(blocked_streams_that_die_are_freed) \

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Requests that are sent a second time, on another connection: each is executed once. */
+#include "tests/rpc/cases.h"
+
+static const struct order echo = { .reply_bytes = 20 };
+static const struct order refused = { .reply_bytes = 20, .fail = 7 };
+
+/* A connection that goes on with another one's session, at this sequence. */
+static struct peer *go_on(unsigned i, const struct peer *from, uint64_t sequence)
+{
+	struct peer *peer = rig_peer(&rig, i);
+
+	peer->session = from->session;
+	peer->sequence = sequence;
+	return peer;
+}
+
+static void resend(struct peer *peer, struct order order)
+{
+	struct wire_frame frame = peer_frame(peer, WIRE_EXECUTE);
+
+	frame.flags = WIRE_RESENT;
+	peer_send(peer, frame, toy_payload(frame.session, frame.sequence, order, 0), sizeof(order));
+}
+
+static void await_status(struct peer *peer, uint64_t sequence, unsigned status)
+{
+	struct reply reply;
+
+	CHECK(peer_await(peer, &reply));
+	CHECK_UINT(reply.frame.sequence, sequence);
+	CHECK_UINT(reply.frame.status, status);
+}
+
+void resent_requests_are_executed_once(void)
+{
+	struct peer *first, *second;
+
+	toy_init(1, 0);
+	toy_start();
+	first = rig_peer(&rig, 0);
+	for (unsigned i = 1; i <= 3; i++)
+		toy_send(first, i == 2 ? refused : echo, 0);
+	for (unsigned i = 1; i <= 3; i++)
+		toy_await(first, i, i == 2 ? refused : echo, 0);
+	CHECK_UINT(toy.finished, 3);
+	/* 1 to 3 were answered, for all that the peer knows they were not; 4 and 5 never came. */
+	second = go_on(1, first, 0);
+	for (unsigned i = 1; i <= 5; i++)
+		resend(second, echo);
+	for (unsigned i = 1; i <= 3; i++)
+		await_status(second, i, WIRE_REPEATED);
+	for (unsigned i = 4; i <= 5; i++)
+		toy_await(second, i, echo, 0);
+	CHECK_UINT(toy.finished, 5);
+	CHECK_UINT(rpc_counters(rig.server)->repeated, 3);
+	/* Its former owner is gone, and what it still says is not executed. */
+	CHECK(rig_run(&rig, RIG_S, peer_is_closed, first));
+	toy_send(second, echo, 0);
+	toy_await(second, 6, echo, 0);
+	rig_stop(&rig);
+}
+
+void refused_requests_may_be_sent_again(void)
+{
+	struct peer *first, *second;
+
+	toy_init(2, 0);
+	toy_start();
+	first = rig_peer(&rig, 0);
+	toy_send(first, echo, 0);
+	toy_send(first, refused, 0);
+	toy_await(first, 1, echo, 0);
+	toy_await(first, 2, refused, 0);
+	second = go_on(1, first, 1);
+	resend(second, refused);
+	toy_await(second, 2, refused, 0);
+	resend(second, echo);
+	toy_await(second, 3, echo, 0);
+	rig_stop(&rig);
+}
+
+void what_a_former_owner_began_is_waited_for(void)
+{
+	static const struct order slow = { .slices = 200, .begin_at = 1, .reply_bytes = 20 };
+	struct peer *first, *second;
+
+	toy_init(3, 0);
+	toy_start();
+	first = rig_peer(&rig, 0);
+	toy_send(first, slow, 0);
+	toy_send(first, echo, 0); /* waits behind it, and is not executed for this owner */
+	rig_wait(&rig, 20 * SLICE_NS);
+	CHECK_UINT(toy.started, 1);
+	second = go_on(1, first, 0);
+	resend(second, slow);
+	resend(second, echo);
+	await_status(second, 1, WIRE_REPEATED);
+	toy_await(second, 2, echo, 0);
+	CHECK_UINT(toy.started, 2);
+	CHECK_UINT(toy.finished, 2);
+	CHECK_UINT(rpc_counters(rig.server)->abandoned, 1);
+	rig_stop(&rig);
+}
+
+void what_nobody_remembers_is_not_executed_again(void)
+{
+	struct peer *peer;
+
+	toy_init(4, 0);
+	toy_start();
+	peer = rig_peer(&rig, 0);
+	peer->sequence = 10;
+	resend(peer, echo);
+	resend(peer, echo);
+	toy_send(peer, echo, 0);
+	await_status(peer, 11, WIRE_FORGOTTEN);
+	await_status(peer, 12, WIRE_FORGOTTEN);
+	toy_await(peer, 13, echo, 0);
+	CHECK_UINT(toy.finished, 1);
+	rig_stop(&rig);
+}
+
+void the_oldest_sessions_are_forgotten_first(void)
+{
+	enum { STREAMS = 4, SESSIONS = 40 };
+	struct peer *peer, old = { .session = 0 };
+
+	toy_init(5, 0);
+	rig.options.streams_max = STREAMS;
+	toy_start();
+	for (unsigned i = 0; i < SESSIONS; i++) {
+		peer = rig_peer(&rig, i);
+		if (i == SESSIONS - 3)
+			old = *peer;
+		toy_send(peer, echo, 0);
+		toy_await(peer, 1, echo, 0);
+		tcp_close(peer->conn);
+		CHECK(rig_run(&rig, RIG_S, peer_is_closed, peer));
+	}
+	peer = go_on(SESSIONS, &old, 0);
+	resend(peer, echo);
+	await_status(peer, 1, WIRE_REPEATED);
+	peer = go_on(SESSIONS + 1, &rig.peers[0], 0);
+	resend(peer, echo);
+	await_status(peer, 1, WIRE_FORGOTTEN);
+	CHECK_UINT(toy.finished, SESSIONS);
+	rig_stop(&rig);
+}
+
+/* Frames of one stream with ever other sessions: none but its first is remembered, and no other peer's is lost. */
+void a_stream_has_one_session(void)
+{
+	struct peer *honest, *liar, *again;
+	uint64_t session;
+
+	toy_init(6, 0);
+	rig.options.streams_max = 4;
+	toy_start();
+	honest = rig_peer(&rig, 0);
+	toy_send(honest, echo, 0);
+	toy_await(honest, 1, echo, 0);
+	liar = rig_peer(&rig, 1);
+	session = liar->session;
+	for (unsigned i = 1; i <= 50; i++) {
+		liar->session = session + i;
+		toy_send(liar, echo, 0);
+		toy_await(liar, i, echo, 0);
+	}
+	resend(liar, echo);
+	await_status(liar, 51, WIRE_FORGOTTEN);
+	again = go_on(2, honest, 0);
+	resend(again, echo);
+	await_status(again, 1, WIRE_REPEATED);
+	rig_stop(&rig);
+}
