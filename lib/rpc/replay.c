@@ -130,6 +130,8 @@ static void claim(struct replay *r, struct rpc_work *w)
 	e = &r->entries[at];
 	if (known && !e->owner)
 		unlist(r, e);
+	if (!(frame->flags & WIRE_RESENT)) /* it begins anew, whatever was before */
+		e->done = 0;
 	e->unknown |= !known && frame->flags & WIRE_RESENT;
 	former = e->owner;
 	e->owner = w;
@@ -155,9 +157,9 @@ enum replay_verdict replay_look(struct replay *r, struct rpc_work *w)
 		return frame->flags & WIRE_RESENT ? REPLAY_FORGOTTEN : REPLAY_RUN;
 	if (unlikely(e->busy))
 		return REPLAY_WAIT;
-	if (unlikely(frame->sequence <= e->done))
-		return REPLAY_REPEATED;
-	return unlikely(e->unknown && frame->flags & WIRE_RESENT) ? REPLAY_FORGOTTEN : REPLAY_RUN;
+	if (likely(!(frame->flags & WIRE_RESENT)))
+		return REPLAY_RUN;
+	return frame->sequence <= e->done ? REPLAY_REPEATED : e->unknown ? REPLAY_FORGOTTEN : REPLAY_RUN;
 }
 
 void replay_done(struct replay *r, struct rpc_work *w, bool executed)
