@@ -456,6 +456,7 @@ struct codec_in {
 	const char *at, *end;
 	void (*next)(struct codec_in *in);
 	const void *piece;
+	bool streams; /* codec.c's: what is copied from it is too much for the caches */
 };
 /* Writes the payload, request_bytes long: the pieces have room for it. */
 void codec_request(const struct part *part, struct codec_out *out);

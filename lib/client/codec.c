@@ -5,9 +5,12 @@
  */
 #include "client/client.h"
 
+#include <emmintrin.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { LINE = 64, STREAM_ROW_MIN = 512, STREAM_BYTES = 1 << 20 };
 
 static inline uint64_t position(const struct slice *s, uint32_t i)
 {
@@ -69,6 +72,33 @@ static void put_zeros(struct codec_out *out, size_t bytes)
 	}
 }
 
+/* Past the caches: a line that is written whole is not read before. */
+static void copy_streaming(char *to, const char *from, size_t bytes)
+{
+	const size_t head = (size_t)(-(uintptr_t)to % LINE);
+
+	memcpy(to, from, head);
+	for (to += head, from += head, bytes -= head; bytes >= LINE; bytes -= LINE, to += LINE, from += LINE) {
+		const __m128i *line = (const __m128i *)from;
+		const __m128i a = _mm_loadu_si128(line), b = _mm_loadu_si128(line + 1), c = _mm_loadu_si128(line + 2),
+			      d = _mm_loadu_si128(line + 3);
+
+		_mm_stream_si128((__m128i *)to, a);
+		_mm_stream_si128((__m128i *)to + 1, b);
+		_mm_stream_si128((__m128i *)to + 2, c);
+		_mm_stream_si128((__m128i *)to + 3, d);
+	}
+	memcpy(to, from, bytes);
+}
+
+static inline void copy_part(const struct codec_in *in, char *to, size_t bytes)
+{
+	if (in->streams && bytes >= STREAM_ROW_MIN)
+		copy_streaming(to, in->at, bytes);
+	else
+		memcpy(to, in->at, bytes);
+}
+
 static void get_spanning(struct codec_in *in, char *to, size_t bytes)
 {
 	while (bytes) {
@@ -80,7 +110,7 @@ static void get_spanning(struct codec_in *in, char *to, size_t bytes)
 		}
 		n = n < bytes ? n : bytes;
 		if (to) {
-			memcpy(to, in->at, n);
+			copy_part(in, to, n);
 			to += n;
 		}
 		in->at += n;
@@ -91,7 +121,7 @@ static void get_spanning(struct codec_in *in, char *to, size_t bytes)
 static inline void get(struct codec_in *in, void *to, size_t bytes)
 {
 	if (bytes <= (size_t)(in->end - in->at)) {
-		memcpy(to, in->at, bytes);
+		copy_part(in, to, bytes);
 		in->at += bytes;
 	} else {
 		get_spanning(in, to, bytes);
@@ -359,17 +389,25 @@ static void scatter(const struct call_op *op, const struct slice *s, struct code
 
 void codec_scatter(const struct part *part, struct codec_in in)
 {
+	bool streamed = false;
+
 	for (const struct slice *s = part->slices; s; s = s->next) {
 		const struct call_op *op = &part->call->ops[s->op];
 		struct wire_result result;
 
 		get(&in, &result, sizeof(result));
+		/* Rows that are more than a core's cache holds would only drive out what is in there. */
+		in.streams = op->count * (uint64_t)op->row_bytes >= STREAM_BYTES;
 		if (op->versions)
 			scatter_new(op, s, in, result.body_bytes);
 		else if (op_pulls(op))
 			scatter(op, s, in);
+		streamed |= in.streams;
+		in.streams = false;
 		skip(&in, wire_padded(result.body_bytes));
 	}
+	if (streamed)
+		_mm_sfence(); /* whoever sees the call finished sees its rows */
 }
 
 int codec_errno(unsigned status)
