@@ -47,6 +47,18 @@ static inline uint16_t checksum_fold(uint64_t sum)
 	return (uint16_t)sum;
 }
 
+/* The sum of an IPv4 header without options; 0xffff where its checksum holds. */
+static inline uint16_t checksum_ip4(const void *header)
+{
+	uint64_t a, b;
+	uint32_t c;
+
+	memcpy(&a, header, sizeof(a));
+	memcpy(&b, (const uint8_t *)header + sizeof(a), sizeof(b));
+	memcpy(&c, (const uint8_t *)header + sizeof(a) + sizeof(b), sizeof(c));
+	return checksum_fold((a & UINT32_MAX) + (a >> 32) + (b & UINT32_MAX) + (b >> 32) + c);
+}
+
 /* The sum, not folded, of the pseudo header (RFC 9293, 3.1; RFC 8200, 8.1) of so many bytes. */
 static inline uint64_t checksum_pseudo(const struct net_address *from, const struct net_address *to, uint8_t protocol,
 				       uint16_t bytes)

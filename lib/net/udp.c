@@ -107,6 +107,7 @@ int net_udp_flow_init(struct net *net, struct net_udp_flow *flow, const struct n
 	flow->local_port = address->local_port;
 	flow->remote_port = address->remote_port;
 	flow->path_news = net->path_news;
+	flow->hop = NULL;
 	return 0;
 }
 
@@ -121,6 +122,7 @@ static bool watch_path(struct net *net, struct net_udp_flow *flow)
 		const uint16_t mtu = path->mtu;
 
 		flow->path_news = net->path_news;
+		flow->hop = NULL;
 		if (net_path_find(net, &remote, &local, path))
 			return true;
 		*path = (struct net_path){ .local = local, .remote = remote, .mtu = mtu };
@@ -140,13 +142,17 @@ uint16_t net_udp_flow_payload(struct net *net, struct net_udp_flow *flow)
 
 void net_udp_flow_send(struct net *net, struct net_udp_flow *flow, struct rte_mbuf *payload, uint8_t tos)
 {
-	struct rte_udp_hdr *udp = (struct rte_udp_hdr *)rte_pktmbuf_prepend(payload, sizeof(*udp));
+	struct rte_udp_hdr *udp;
 
+	if (likely(udp_send_plain(net, flow, payload, tos)))
+		return;
 	if (unlikely(!watch_path(net, flow))) {
 		NET_DROP(net, payload, ip_no_route);
 		return;
 	}
+	udp = (struct rte_udp_hdr *)rte_pktmbuf_prepend(payload, sizeof(*udp));
 	send_datagram(net, &flow->path, flow->local_port, flow->remote_port, payload, udp, tos);
+	udp_make_plain(flow);
 }
 
 int net_udp_send(struct net *net, const struct net_udp_address *address, const void *payload, uint16_t bytes)

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The short way of nearly all datagrams: IPv4 without options and fragments, in untagged frames, from and to hosts that are known.
+ * Each is checked once and its headers are written at once, from those that its flow has ready. The checks are those of the
+ * general way (input.c, ip4.c, udp.c; output.c), which takes all that is not so.
+ */
+#include "net/internal.h"
+
+struct plain_headers {
+	struct rte_ether_hdr eth;
+	struct rte_ipv4_hdr ip;
+	struct rte_udp_hdr udp;
+};
+_Static_assert(sizeof(struct plain_headers) == NET_UDP_PLAIN_HEADERS, "plain_headers");
+
+/* ---- in ---- */
+
+static const struct udp_port *find_port(const struct net *net, uint16_t port)
+{
+	for (unsigned i = 0; i < net->udp_ports_count; i++)
+		if (net->udp_ports[i].port == port)
+			return &net->udp_ports[i];
+	return NULL;
+}
+
+static inline bool is_plain(const struct plain_headers *h, const struct net_interface *interface, uint16_t bytes)
+{
+	const uint16_t total = rte_be_to_cpu_16(h->ip.total_length);
+
+	return interface && rte_is_same_ether_addr(&h->eth.dst_addr, &interface->options.mac) &&
+	       h->ip.version_ihl == RTE_IPV4_VHL_DEF &&
+	       !(h->ip.fragment_offset & RTE_BE16(RTE_IPV4_HDR_OFFSET_MASK | RTE_IPV4_HDR_MF_FLAG)) &&
+	       total >= sizeof(h->ip) + sizeof(h->udp) && total + sizeof(h->eth) <= bytes &&
+	       rte_be_to_cpu_16(h->udp.dgram_len) == total - sizeof(h->ip);
+}
+
+bool udp_take_plain(struct net *net, struct rte_mbuf *frame)
+{
+	const struct plain_headers *h = rte_pktmbuf_mtod(frame, const struct plain_headers *);
+	struct net_interface *interface = net_interface_of(net, frame->port, 0);
+	const struct net_packet packet = { .interface = interface,
+					   .from = net_address_v4(h->ip.src_addr),
+					   .to = net_address_v4(h->ip.dst_addr),
+					   .protocol = IPPROTO_UDP,
+					   .tos = h->ip.type_of_service };
+	const uint16_t bytes = rte_be_to_cpu_16(h->udp.dgram_len);
+	const struct udp_port *port;
+	struct net_udp_address address;
+
+	if (!is_plain(h, interface, frame->data_len) || !net_is_own(interface, &packet.to) ||
+	    !net_address_is_host(&packet.from) || net_is_own(interface, &packet.from) ||
+	    !net_ip4_checksum_holds(interface, frame, &h->ip, sizeof(h->ip)) ||
+	    (h->udp.dgram_cksum && !net_checksum_seen_holds(&packet, frame, &h->udp, bytes)))
+		return false;
+	port = find_port(net, rte_be_to_cpu_16(h->udp.dst_port));
+	if (!port)
+		return false;
+	address = (struct net_udp_address){ packet.to, packet.from, port->port, rte_be_to_cpu_16(h->udp.src_port) };
+	net->counters.udp_in++;
+	frame->data_off += (uint16_t)sizeof(*h);
+	frame->data_len = (uint16_t)(bytes - sizeof(h->udp));
+	frame->pkt_len = frame->data_len;
+	port->receive(port->ctx, net, &address, frame, packet.tos);
+	return true;
+}
+
+/* ---- out ---- */
+
+void udp_make_plain(struct net_udp_flow *flow)
+{
+	const struct net_path *path = &flow->path;
+	const struct net_interface *interface = path->interface;
+	struct plain_headers *h = (struct plain_headers *)flow->headers;
+
+	if (!net_address_is_v4(&path->remote) || interface->options.vlan ||
+	    interface->options.offloads & OFFLOAD_TX_CHECKSUMS || path->mtu != interface->options.mtu)
+		return;
+	*h = (struct plain_headers){
+		.eth = { .src_addr = interface->options.mac, .ether_type = RTE_BE16(RTE_ETHER_TYPE_IPV4) },
+		.ip = { .version_ihl = RTE_IPV4_VHL_DEF,
+			.fragment_offset = RTE_BE16(RTE_IPV4_HDR_DF_FLAG),
+			.time_to_live = NET_TTL,
+			.next_proto_id = IPPROTO_UDP,
+			.src_addr = net_address_to_v4(&path->local),
+			.dst_addr = net_address_to_v4(&path->remote) },
+		.udp = { .src_port = rte_cpu_to_be_16(flow->local_port),
+			 .dst_port = rte_cpu_to_be_16(flow->remote_port) },
+	};
+	flow->ip_sum = checksum_ip4(&h->ip);
+	flow->udp_sum = checksum_fold(checksum_pseudo(&path->local, &path->remote, IPPROTO_UDP, 0) + h->udp.src_port +
+				      h->udp.dst_port);
+	flow->hop = interface->last_neighbour;
+}
+
+bool udp_send_plain(struct net *net, struct net_udp_flow *flow, struct rte_mbuf *payload, uint8_t tos)
+{
+	const uint16_t bytes = (uint16_t)(payload->data_len + sizeof(struct rte_udp_hdr));
+	const rte_be16_t udp_bytes = rte_cpu_to_be_16(bytes);
+	const rte_be16_t ip_bytes = rte_cpu_to_be_16((uint16_t)(bytes + sizeof(struct rte_ipv4_hdr)));
+	struct plain_headers *h;
+	uint16_t sum = 0;
+
+	if (unlikely(!flow->hop || flow->path_news != net->path_news ||
+		     !neighbour_is_sure(net, flow->hop, &flow->path.next_hop) ||
+		     bytes + sizeof(struct rte_ipv4_hdr) > flow->path.mtu))
+		return false;
+	if (!(flow->path.interface->options.offloads & OFFLOAD_MEMORY)) {
+		sum = (uint16_t)~checksum_fold(checksum_add((uint64_t)flow->udp_sum + udp_bytes + udp_bytes,
+							    rte_pktmbuf_mtod(payload, const void *),
+							    payload->data_len));
+		sum = sum ? sum : 0xffff; /* 0 means none (RFC 768) */
+	}
+	payload->data_off -= (uint16_t)sizeof(*h);
+	payload->data_len += (uint16_t)sizeof(*h);
+	payload->pkt_len = payload->data_len;
+	payload->port = flow->path.interface->options.port;
+	h = rte_pktmbuf_mtod(payload, struct plain_headers *);
+	memcpy(h, flow->headers, sizeof(*h));
+	h->eth.dst_addr = flow->hop->mac;
+	h->ip.type_of_service = tos;
+	h->ip.total_length = ip_bytes;
+	/* In memory, type_of_service is the second byte of its word. */
+	h->ip.hdr_checksum = (uint16_t)~checksum_fold((uint64_t)flow->ip_sum + ip_bytes + ((uint32_t)tos << 8));
+	h->udp.dgram_len = udp_bytes;
+	h->udp.dgram_cksum = sum;
+	net->counters.udp_out++;
+	net_transmit(net, payload);
+	return true;
+}
