@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a request costs the appliance from the receive burst to the transmit burst, by stage, in cycles: a reactor's stack,
- * sessions, service and shard in this process, fed with the frames of a worker's stack, one request at a time. The driver's own
+ * sessions, service and shard in this process, fed with the frames of a worker's stack, one request at a time; and what each
+ * costs when several come at once. The driver's own
  * part is left out: frames are copied into the server's mbufs, which are then cold to nobody, before the clock is read.
  */
 #include <errno.h>
@@ -31,13 +32,14 @@ enum {
 	TABLE = 1,
 	ROWS_MAX = 1 << 20,
 	FRAMES = 64,
+	BURST = 16, /* requests that come together */
 	WARM_UP = 20000,
 	GAP_CYCLES = 4000, /* longer between two reads of the clock of an idle spin is the machine's doing */
 };
 #define ARENA_BYTES (UINT64_C(512) << 20)
 
-enum stage { STAGE_RECEIVE, STAGE_EXECUTE, STAGE_TRANSMIT, STAGE_ALL, STAGES };
-static const char *const stage_names[STAGES] = { "receive", "execute", "transmit", "all" };
+enum stage { STAGE_RECEIVE, STAGE_EXECUTE, STAGE_TRANSMIT, STAGE_ALL, STAGE_BURST, STAGES };
+static const char *const stage_names[STAGES] = { "receive", "execute", "transmit", "all", "burst" };
 
 struct side {
 	struct rte_mempool *pool;
@@ -54,6 +56,7 @@ static struct {
 	uint64_t rows;
 	uint64_t sequence, answered, bad;
 	struct prng prng;
+	uint64_t spent; /* cycles of the server's turns */
 	struct histogram cycles[STAGES];
 } b;
 
@@ -285,6 +288,7 @@ static __rte_noinline unsigned server_turn(struct rte_mbuf **frames, unsigned n,
 	out = net_output(b.server.net, frames, FRAMES);
 	at[STAGE_ALL] = rte_rdtsc_precise();
 	wheel_advance(net_wheel(b.server.net), now, 16);
+	b.spent += at[STAGE_ALL] - at[STAGE_RECEIVE];
 	for (unsigned s = 0; count && by_stage && s < STAGE_ALL; s++)
 		histogram_record(&b.cycles[s], at[s + 1] - at[s]);
 	if (count && !by_stage)
@@ -314,11 +318,10 @@ static void exchange(bool count)
 	}
 }
 
-static void request(bool push, uint64_t key, bool count)
+static void await(bool count)
 {
 	const uint64_t until = clock_ns() + UINT64_C(5000000000);
 
-	ask(push, key);
 	exchange(count);
 	while (b.answered != b.sequence) {
 		if (clock_ns() > until)
@@ -327,10 +330,28 @@ static void request(bool push, uint64_t key, bool count)
 	}
 }
 
+static void request(bool push, uint64_t key, bool count)
+{
+	ask(push, key);
+	await(count);
+}
+
 static void measure(bool push, uint64_t requests, bool count)
 {
 	for (uint64_t i = 0; i < requests; i++)
 		request(push, prng_below(&b.prng, b.rows), count);
+}
+
+/* A request's share of the turns that a burst takes. */
+static void measure_bursts(bool push, uint64_t requests)
+{
+	for (uint64_t i = 0; i < requests; i += BURST) {
+		for (unsigned k = 0; k < BURST; k++)
+			ask(push, prng_below(&b.prng, b.rows));
+		b.spent = 0;
+		await(false);
+		histogram_record(&b.cycles[STAGE_BURST], b.spent / BURST);
+	}
 }
 
 /* The longest 1 % of what an idle spin of this core sees between two reads of the clock, beyond the usual. */
@@ -391,9 +412,11 @@ int main(int argc, char **argv)
 		request(false, key, false);
 	measure(false, WARM_UP, false);
 	measure(false, requests, true);
+	measure_bursts(false, requests);
 	pull = results(ns);
 	measure(true, WARM_UP, false);
 	measure(true, requests, true);
+	measure_bursts(true, requests);
 	push = results(ns);
 	json = json_pack("{s:o, s:o, s:I, s:I, s:f}", "pull", pull, "push", push, "gaps_ppm",
 			 (json_int_t)gaps_share_ppm(), "bad", (json_int_t)b.bad, "tsc_hz", (double)rte_get_tsc_hz());

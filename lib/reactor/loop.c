@@ -18,7 +18,7 @@ enum {
 	SEND_TRIES = 3,
 };
 
-/* Sorts a burst by whose frames they are: others' go to the rings, ours to the stack in one call. */
+/* Sorts a burst by whose frames they are: others' go to the rings, ours to the stack in one call. A lone reactor's are its own. */
 static void distribute(struct reactor *r, struct rte_mbuf **frames, unsigned n, uint64_t now_ns)
 {
 	uint64_t given = 0; /* one bit a reactor */
@@ -26,6 +26,10 @@ static void distribute(struct reactor *r, struct rte_mbuf **frames, unsigned n, 
 
 	for (unsigned i = 0; i < n; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(frames[i], void *));
+	if (r->count == 1) {
+		r->ops.receive(r->ops.ctx, frames, n, now_ns);
+		return;
+	}
 	for (unsigned i = 0; i < n; i++) {
 		struct rte_mbuf *frame = frames[i];
 		const unsigned to = r->ops.steer(r->ops.ctx, frame);
@@ -89,13 +93,10 @@ static void send_run(struct reactor *r, struct rte_mbuf **frames, unsigned n)
 unsigned reactor_transmit(struct reactor *r)
 {
 	struct rte_mbuf *frames[PORT_BURST];
-	unsigned total = 0;
+	unsigned total = 0, n = PORT_BURST;
 
-	for (unsigned burst = 0; burst < TRANSMIT_BURSTS_MAX; burst++) {
-		const unsigned n = r->ops.transmit(r->ops.ctx, frames, PORT_BURST);
-
-		if (n == 0)
-			break;
+	for (unsigned burst = 0; n == PORT_BURST && burst < TRANSMIT_BURSTS_MAX; burst++) {
+		n = r->ops.transmit(r->ops.ctx, frames, PORT_BURST);
 		total += n;
 		/* Runs of the same port: nearly always the whole burst. */
 		for (unsigned from = 0, to; from < n; from = to) {

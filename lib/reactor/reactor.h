@@ -36,7 +36,7 @@ struct reactor_ops {
 	void (*receive)(void *ctx, struct rte_mbuf **frames, unsigned n, uint64_t now_ns);
 	/* One slice of pending work (requests); returns how much it did, 0 when there is none: it may sleep then. */
 	unsigned (*work)(void *ctx, uint64_t now_ns);
-	/* Gives up to max frames to send, each with ->port set; called until it returns 0. */
+	/* Gives up to max frames to send, each with ->port set; called again while it returns max. */
 	unsigned (*transmit)(void *ctx, struct rte_mbuf **frames, unsigned max);
 	/* The stack's timers. A reactor with nothing to do sleeps until the next is due. */
 	struct wheel *wheel;
