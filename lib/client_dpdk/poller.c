@@ -171,6 +171,7 @@ static unsigned output(struct poller *p)
 	unsigned total = 0, bursts = 0;
 	bool more;
 
+	p->deferred = 0;
 	do {
 		unsigned n;
 
@@ -199,7 +200,8 @@ static bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
 	else
 		net_turn(p->net, p->now_ns);
 	/* The driver has what it waited for, and goes: who drives next sends what is left, very soon (settle). */
-	if (p->done && p->awaited && TAILQ_EMPTY(&p->dirty) && p->now_ns - p->turned_ns < FULL_TURN_NS) {
+	if (p->done && p->awaited && !p->deferred && TAILQ_EMPTY(&p->dirty) &&
+	    p->now_ns - p->turned_ns < FULL_TURN_NS) {
 		atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
 		return true;
 	}

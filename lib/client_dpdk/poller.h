@@ -15,7 +15,9 @@
  *     wakes one of the sleepers; the driver that finishes a call wakes its thread.
  *  4. An I/O thread sleeps until the next thing is due (a heartbeat, a retransmission); for WATCH_NS after there was something
  *     to do it looks every DOZE_MAX_NS, so that what the last caller left (an acknowledgement that waits for company) is sent.
- *  5. A reply is copied to the caller's rows by the driver, after its part was taken off the channel. A deadline is kept by
+ *  5. A small call that does not wait may be sent together with those made next (may_defer in transport.c): with the next turn
+ *     of whoever drives.
+ *  6. A reply is copied to the caller's rows by the driver, after its part was taken off the channel. A deadline is kept by
  *     the call's owner, who needs the lock to take its parts off: so nothing is written to memory that the caller has back.
  */
 #ifndef CLIENT_DPDK_POLLER_H
@@ -75,6 +77,7 @@ struct poller {
 	const struct call *awaited;	    /* by the driver; NULL: none */
 	bool done;			    /* a call of the driver's has finished */
 	bool starved;			    /* mbufs were short: streams wait for them in `dirty` */
+	uint32_t deferred;		    /* calls that were written, and wait for company to be sent */
 	int lcore;			    /* of the mempool's cache, which goes with the lock */
 	struct streams dirty;
 	uint64_t now_ns;	      /* of the turn */

@@ -8,6 +8,11 @@
 
 #include "base/clock.h"
 
+enum {
+	SMALL_BYTES = 512, /* requests that are worth to be put together */
+	DEFERRED_MAX = 12, /* pulls of a row that fill a packet */
+};
+
 static struct poller *poller_of(const struct star_cluster *cluster)
 {
 	return cluster->transport_state;
@@ -89,6 +94,21 @@ static void announce(struct keeper *k, struct call *call, struct keeper *self)
 	pthread_mutex_unlock(&k->lock);
 }
 
+/*
+ * Whether a call that is written need not be sent just now: its I/O thread drives next; or there are so many in flight that the
+ * node is busy with them, and the caller comes back, for their replies or with more. At most a fifth of what is in flight stays
+ * behind so. Who never comes back finds an I/O thread doing it (rule 4).
+ */
+static bool may_defer(const struct poller *p, const struct call *call, const struct keeper *self)
+{
+	const struct part *part = TAILQ_FIRST(&call->parts);
+
+	if (self)
+		return true;
+	return part && part == TAILQ_LAST(&call->parts, parts) && part->request_bytes <= SMALL_BYTES &&
+	       p->deferred < DEFERRED_MAX && channel_in_flight(part->channel) >= 5 * (p->deferred + 1);
+}
+
 /* A caller that waits keeps the lock until it has its answer. */
 static void submit(struct call *call, struct keeper *self)
 {
@@ -96,6 +116,7 @@ static void submit(struct call *call, struct keeper *self)
 	struct poller *p = poller_of(cluster);
 	struct keeper *k = call->keeper;
 	const bool async = call->async, waits = call->waits;
+	bool defer;
 
 	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);
 	if (async) /* before it can be finished */
@@ -112,8 +133,13 @@ static void submit(struct call *call, struct keeper *self)
 			poller_catch_up(p);
 		poller_pump(p);
 		poller_drain(p);
+		/* Who does not wait does not own it from here on. */
+		defer = !waits && may_defer(p, call, self);
 		call_start(p, call);
-		poller_flush(p);
+		if (defer)
+			p->deferred++;
+		else
+			poller_flush(p);
 		atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
 		if (waits) {
 			call->driven = true;

@@ -76,6 +76,13 @@ void many_threads_share_the_channels(void);
 void many_threads_share_the_channels_polling(void);
 void close_fails_what_is_in_flight(void);
 
+/* reuse.c */
+void nothing_of_earlier_calls_is_left(void);
+void what_nobody_waits_for_is_sent(void);
+void callbacks_keep_calls_going(void);
+void requests_are_waited_for_elsewhere(void);
+void close_frees_what_nobody_waited_for(void);
+
 /* faults.c */
 void a_bad_node_fails_the_call_and_is_reconnected(void);
 void a_dying_channel_fails_all_in_flight_at_once(void);

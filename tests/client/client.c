@@ -91,6 +91,11 @@ bool pull_works(struct bench *b)
 	X(many_threads_share_the_channels) \
 	X(many_threads_share_the_channels_polling) \
 	X(close_fails_what_is_in_flight) \
+	X(nothing_of_earlier_calls_is_left) \
+	X(what_nobody_waits_for_is_sent) \
+	X(callbacks_keep_calls_going) \
+	X(requests_are_waited_for_elsewhere) \
+	X(close_frees_what_nobody_waited_for) \
 	X(a_bad_node_fails_the_call_and_is_reconnected) \
 	X(a_dying_channel_fails_all_in_flight_at_once) \
 	X(other_reactors_go_on) \
