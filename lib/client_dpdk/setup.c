@@ -204,6 +204,17 @@ void poller_put(struct poller *p)
 	pthread_mutex_unlock(&setup_lock);
 }
 
+/* Behind a link that was down there may be another appliance: its link address is asked for anew. */
+static void forget_neighbours(struct poller *p)
+{
+	struct net_interface *interface = net_interface_find(p->net, p->port->id);
+	uint32_t cursor = 0;
+	unsigned ended = 0;
+
+	while (!net_interface_end(p->net, interface, &cursor, &ended))
+		; /* it has no connections: once is enough */
+}
+
 /*
  * net_memif's client connects when the port is started, and never again: after the appliance was restarted that is ours to do. A
  * start that fails (nobody listens) costs a system call or two.
@@ -215,6 +226,8 @@ void poller_link(struct poller *p)
 	p->link_ns = p->now_ns + LINK_CHECK_NS;
 	if (strcmp(p->config.device, "net_memif") != 0 ||
 	    (!p->stopped && (rte_eth_link_get_nowait(p->port->id, &link) != 0 || link.link_status))) {
+		if (p->link_down_ns)
+			forget_neighbours(p);
 		p->link_down_ns = 0;
 		return;
 	}

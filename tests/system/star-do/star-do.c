@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker that does what it is told: star-do PS reads JSON objects, one a line, and answers each by one, {"error": ..., "code":
- * ...} if libstar refuses.
+ * A worker that does what it is told: star-do PS [DEADLINE_US] reads JSON objects, one a line, and answers each by one, {"error":
+ * ..., "code": ...} if libstar refuses.
  *
  *   {"do": "create", "name": "t", "dim": 4 or "shape": [10, 4], "dtype", "optimizer", "initializer", "options", "scale", "rate",
  *    "seed"}
@@ -24,7 +24,7 @@
 #include "tensor/dtype.h"
 
 enum { TABLES_MAX = 64, LINE_MAX = 64 << 20 };
-static const uint64_t deadline_us = 60000000;
+static uint64_t deadline_us = 60000000;
 
 static struct star_cluster *cluster;
 static const char *address;
@@ -266,9 +266,11 @@ int main(int argc, char **argv)
 	char *line = memory(LINE_MAX);
 
 	address = argv[1];
-	cluster = argc == 2 ? star_open(address, deadline_us, &err) : NULL;
+	if (argc == 3)
+		deadline_us = strtoull(argv[2], NULL, 10);
+	cluster = argc == 2 || argc == 3 ? star_open(address, deadline_us, &err) : NULL;
 	if (!cluster) {
-		fprintf(stderr, "star-do: %s\n", argc == 2 ? err.text : "usage: star-do PS");
+		fprintf(stderr, "star-do: %s\n", err.code ? err.text : "usage: star-do PS [DEADLINE_US]");
 		return EXIT_FAILURE;
 	}
 	while (fgets(line, LINE_MAX, stdin)) {
