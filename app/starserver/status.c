@@ -73,6 +73,7 @@ static json_t *errors_json(const struct shard *shard)
 		{ "bad_frames", READ(rpc->bad_frames) },
 		{ "bad_checksums", READ(rpc->bad_checksums) },
 		{ "late", READ(rpc->late) },
+		{ "repeated", READ(rpc->repeated) },
 		{ "no_buffers", READ(rpc->no_buffers) },
 		{ "stalled", READ(rpc->stalled) },
 		{ "no_stream", READ(rpc->no_stream) },

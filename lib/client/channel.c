@@ -18,7 +18,8 @@ void channel_close(struct channel *ch)
 	ch->fd = -1;
 	ch->state = CHANNEL_CLOSED;
 	ch->broken = false;
-	ch->first_sequence = ch->next_sequence = 1;
+	ch->first_sequence = ch->next_sequence = ch->resend = 1;
+	ch->resumed = false;
 	memset(ch->ring, 0, sizeof(ch->ring));
 	ch->out_bytes = ch->out_sent = 0;
 	ch->in_bytes = 0;
@@ -31,25 +32,37 @@ static void past_the_end(struct codec_out *out)
 	abort();
 }
 
-/* Writes the next request, whole, into the send buffer: one checksum over one piece, one system call. */
-static void build(struct channel *ch, struct part *part, uint64_t now_ns)
+/* The next request: one that has to be sent again, or that of the part which waits longest. */
+static struct wire_frame next_frame(struct channel *ch, struct part **part, uint64_t now_ns)
 {
-	struct wire_frame frame = request_frame(ch, part, now_ns);
+	if (channel_resends(ch))
+		return reply_resent(ch, part, now_ns);
+	*part = TAILQ_FIRST(&ch->queue);
+	TAILQ_REMOVE(&ch->queue, *part, link);
+	return request_frame(ch, *part, now_ns);
+}
+
+/* Writes the next request, whole, into the send buffer: one checksum over one piece, one system call. */
+static void build(struct channel *ch, uint64_t now_ns)
+{
+	struct part *part;
+	struct wire_frame frame = next_frame(ch, &part, now_ns);
 	struct codec_out payload = { .at = ch->out + sizeof(frame),
-				     .end = ch->out + sizeof(frame) + part->request_bytes,
+				     .end = ch->out + sizeof(frame) + frame.payload_bytes,
 				     .next = past_the_end };
 
 	memcpy(ch->out, &frame, sizeof(frame));
-	codec_request(part, &payload);
-	frame.checksum = crc32(ch->out, sizeof(frame) + part->request_bytes);
+	if (part)
+		codec_request(part, &payload);
+	frame.checksum = crc32(ch->out, sizeof(frame) + frame.payload_bytes);
 	memcpy(ch->out + offsetof(struct wire_frame, checksum), &frame.checksum, sizeof(frame.checksum));
-	ch->out_bytes = sizeof(frame) + part->request_bytes;
+	ch->out_bytes = sizeof(frame) + frame.payload_bytes;
 	ch->out_sent = 0;
 }
 
 static bool may_build(const struct channel *ch)
 {
-	return !TAILQ_EMPTY(&ch->queue) && channel_in_flight(ch) < IN_FLIGHT_MAX;
+	return channel_resends(ch) || (!TAILQ_EMPTY(&ch->queue) && channel_in_flight(ch) < IN_FLIGHT_MAX);
 }
 
 void channel_pump(struct channel *ch, uint64_t now_ns)
@@ -58,13 +71,9 @@ void channel_pump(struct channel *ch, uint64_t now_ns)
 		ssize_t n;
 
 		if (ch->out_sent == ch->out_bytes) {
-			struct part *part;
-
 			if (!may_build(ch) || now_ns < ch->pause_until_ns)
 				return;
-			part = TAILQ_FIRST(&ch->queue);
-			TAILQ_REMOVE(&ch->queue, part, link);
-			build(ch, part, now_ns);
+			build(ch, now_ns);
 		}
 		n = send(ch->fd, ch->out + ch->out_sent, ch->out_bytes - ch->out_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n > 0) {
@@ -192,6 +201,27 @@ void channel_die(struct channel *ch, int code, const char *why, struct keeper *s
 
 	star_error_set(&err, code, "%s %s", ch->label, why);
 	fail_all(ch, &err, self);
+}
+
+void channel_lose(struct channel *ch, int code, const char *why, struct keeper *self)
+{
+	const uint64_t now = clock_ns();
+	bool resends;
+
+	pthread_mutex_lock(&ch->lock);
+	resends = reply_resend(ch);
+	if (resends) {
+		close(ch->fd);
+		ch->fd = -1;
+		ch->broken = false;
+		ch->out_bytes = ch->out_sent = ch->in_bytes = 0;
+		ch->state = CHANNEL_WAITING;
+		ch->not_before_ns = now + backoff_ns(&ch->prng, ch->attempts);
+		ch->give_up_ns = now + ch->cluster->connect_timeout_ns;
+	}
+	pthread_mutex_unlock(&ch->lock);
+	if (!resends)
+		channel_die(ch, code, why, self);
 }
 
 int channel_interest(struct channel *ch, short *events, uint64_t *until_ns)

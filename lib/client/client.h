@@ -33,15 +33,16 @@
 #include "wire/object.h"
 
 enum client_limits {
-	IN_FLIGHT_MAX = 256,	     /* unanswered requests of a channel; a power of two */
-	BACKOFF_FIRST_US = 10000,    /* before the second attempt to connect, to ask for a layout, ... */
-	BACKOFF_MAX_US = 1000000,    /* it doubles up to this */
-	IDLE_CHECK_US = 1000,	     /* a channel idle for longer is looked at before it is used: is it still open? */
-	PULL_BYTES = 64 << 10,	     /* of the rows that one request of pulls asks for: see split.c */
-	RECEIVE_BYTES = 16 << 10,    /* a channel's first receive buffer; it grows to the largest reply */
-	CALL_BYTES = 1400,	     /* of a call's own memory: a small call's operations and parts */
-	CHUNK_BYTES = 4000,	     /* of what it gets beyond that */
-	TIMERS_A_TURN = 256,	     /* deadlines that fire in one turn of an I/O thread; the rest in the next */
+	IN_FLIGHT_MAX = 256,	  /* unanswered requests of a channel; a power of two */
+	BACKOFF_FIRST_US = 10000, /* before the second attempt to connect, to ask for a layout, ... */
+	BACKOFF_MAX_US = 1000000, /* it doubles up to this */
+	IDLE_CHECK_US = 1000,	  /* a channel idle for longer is looked at before it is used: is it still open? */
+	PULL_BYTES = 64 << 10,	  /* of the rows that one request of pulls asks for: see split.c */
+	UNANSWERED_MAX = 4,	  /* connections in a row that are lost with requests in flight, and nothing answered */
+	RECEIVE_BYTES = 16 << 10, /* a channel's first receive buffer; it grows to the largest reply */
+	CALL_BYTES = 1400,	  /* of a call's own memory: a small call's operations and parts */
+	CHUNK_BYTES = 4000,	  /* of what it gets beyond that */
+	TIMERS_A_TURN = 256,	  /* deadlines that fire in one turn of an I/O thread; the rest in the next */
 	DEADLINE_MAX_S = 365 * 86400 /* longer deadlines are cut to this */
 };
 
@@ -70,10 +71,11 @@ struct part {
 	uint32_t slices_count;
 	uint32_t keys;
 	uint32_t request_bytes, reply_bytes; /* payloads; of the reply the most that it may have */
-	bool pushes, apart;		     /* has such an operation; one that must not be in a request with pushes */
-	uint32_t epoch;			     /* of the layout by which it was split */
-	uint32_t busy;			     /* how often the node had no buffers for it */
-	enum part_state state;		     /* under the channel's lock */
+	bool applied;		     /* its pushes were, when it was sent before: only its pulls are asked for */
+	bool pushes, deletes, apart; /* has such an operation; one that must not be in a request with pushes */
+	uint32_t epoch;		     /* of the layout by which it was split */
+	uint32_t busy;		     /* how often the node had no buffers for it */
+	enum part_state state;	     /* under the channel's lock */
 };
 TAILQ_HEAD(parts, part);
 
@@ -223,6 +225,8 @@ struct channel {
 	struct parts queue;
 	struct part *ring[IN_FLIGHT_MAX]; /* by sequence; NULL: cancelled, its reply is dropped */
 	uint64_t session, first_sequence, next_sequence;
+	uint64_t resend;	 /* those before next_sequence and not before this one are to be sent again */
+	bool resumed;		 /* the connection goes on with an earlier one's session */
 	uint64_t heard_ns;	 /* when it last answered; or was connected, or first asked after a silence */
 	uint64_t pause_until_ns; /* nothing is sent before: the node was busy */
 	uint64_t give_up_ns;	 /* when connecting is given up */
@@ -458,6 +462,8 @@ struct codec_in {
 	const void *piece;
 	bool streams; /* codec.c's: what is copied from it is too much for the caches */
 };
+/* Leaves of a part only what it pulls. False: it pulls nothing. */
+bool codec_leave_pulls(struct part *part);
 /* Writes the payload, request_bytes long: the pieces have room for it. */
 void codec_request(const struct part *part, struct codec_out *out);
 /* NULL if the payload is what was asked for, else what is wrong with it. Nothing is written anywhere. */
@@ -525,9 +531,21 @@ const struct transport *backend_load(struct star_error *err);
 /* reply.c: what every transport does with a request's and a reply's header */
 /* The header of the next request; its part is in the channel's ring then, and counts as sent. */
 struct wire_frame request_frame(struct channel *ch, struct part *part, uint64_t now_ns);
+/*
+ * The connection is lost. Whether what is in flight is to be sent again, by another one; else it is to be failed. Then, once there is
+ * one, reply_resent gives the header of the next request, and its part: NULL, and an empty frame, for one that was cancelled
+ * meanwhile, whose number must not be left out.
+ */
+bool reply_resend(struct channel *ch);
+static inline bool channel_resends(const struct channel *ch)
+{
+	return ch->resend != ch->next_sequence;
+}
+struct wire_frame reply_resent(struct channel *ch, struct part **part, uint64_t now_ns);
 /* What can be said of a reply's frame by its header; NULL if it is good. With the channel's lock held. */
 const char *reply_check(const struct channel *ch, const struct wire_frame *frame);
-/* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. With the lock. */
+/* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. A part may have been
+ * executed before: then there is nothing to be read of the reply (WIRE_REPEATED). With the lock. */
 struct part *reply_take(struct channel *ch, const struct wire_frame *frame, uint64_t now_ns);
 /* Why a node refused a request: text is what it says, bytes long. */
 void reply_refused(const struct channel *ch, const struct wire_frame *frame, const char *text, struct star_error *err);
@@ -550,6 +568,8 @@ int channel_interest(struct channel *ch, short *events, uint64_t *until_ns);
 void channel_serve(struct channel *ch, short revents, uint64_t now_ns, struct keeper *self);
 /* Fails all that is on the channel, and closes it. Its keeper only. */
 void channel_die(struct channel *ch, int code, const char *why, struct keeper *self);
+/* The connection is lost: what is in flight is sent again by another one, if that may help, or fails so. Its keeper only. */
+void channel_lose(struct channel *ch, int code, const char *why, struct keeper *self);
 /* The keeper gives it up. */
 void channel_release(struct channel *ch, struct keeper *self);
 bool channel_idle(struct channel *ch);

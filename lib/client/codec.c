@@ -247,29 +247,56 @@ static uint64_t pulled_version(const struct part *part, const struct call_op *op
 	return op_pushes(op) && op->table->spec.staleness && seen ? seen[op->table->spec.id] : 0;
 }
 
+static uint32_t request_bytes(const struct part *part, const struct call_op *op, uint32_t count)
+{
+	return part->applied && op_pushes(op) ? count * (uint32_t)sizeof(uint64_t) : op_request_bytes(op, count);
+}
+
+bool codec_leave_pulls(struct part *part)
+{
+	struct slice **link = &part->slices;
+
+	part->applied = true;
+	part->request_bytes = 0;
+	while (*link) {
+		struct slice *s = *link;
+		const struct call_op *op = &part->call->ops[s->op];
+
+		if (!op_pulls(op)) {
+			*link = s->next;
+			continue;
+		}
+		part->request_bytes +=
+			(uint32_t)sizeof(struct wire_op) + wire_padded(request_bytes(part, op, s->count));
+		link = &s->next;
+	}
+	return part->slices != NULL;
+}
+
 void codec_request(const struct part *part, struct codec_out *out)
 {
 	for (const struct slice *s = part->slices; s; s = s->next) {
 		const struct call_op *op = &part->call->ops[s->op];
+		const bool pushes = op_pushes(op) && !part->applied;
 		const struct wire_op head = {
-			.kind = op->kind,
-			.dtype = op_pushes(op) ? op->dtype : 0,
+			.kind = part->applied ? WIRE_PULL : op->kind,
+			.dtype = pushes ? op->dtype : 0,
 			.result_dtype = op_pulls(op) ? op->dtype : 0,
 			.flags = op->flags,
 			.object = op->table->spec.id,
 			.count = s->count,
 			.dim = op->table->spec.dim,
-			.body_bytes = op_request_bytes(op, s->count),
-			.rate = op->rate,
+			.body_bytes = request_bytes(part, op, s->count),
+			.rate = pushes ? op->rate : 0,
 			.step = op->step,
-			.version = pulled_version(part, op),
-			.scale = op->scale,
+			.version = pushes ? pulled_version(part, op) : 0,
+			.scale = pushes ? op->scale : 0,
 		};
 		uint32_t unpadded = head.body_bytes;
 
 		put(out, &head, sizeof(head));
 		put_keys(op, s, out);
-		if (op_pushes(op))
+		if (pushes)
 			put_rows(op, s, out);
 		if (op->versions) {
 			put_versions(op, s, out);
@@ -430,6 +457,7 @@ int codec_errno(unsigned status)
 	case WIRE_BUSY:
 		return -EBUSY;
 	case WIRE_SHUTTING_DOWN:
+	case WIRE_FORGOTTEN:
 		return -ECONNRESET;
 	case WIRE_NOT_FINITE:
 		return -EDOM;

@@ -44,7 +44,8 @@ void connect_start(struct channel *ch, uint64_t now_ns)
 	}
 	steer_bind(ch);
 	setsockopt(ch->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	if (getrandom(&ch->session, sizeof(ch->session), GRND_NONBLOCK) != (ssize_t)sizeof(ch->session))
+	if (channel_in_flight(ch) == 0 &&
+	    getrandom(&ch->session, sizeof(ch->session), GRND_NONBLOCK) != (ssize_t)sizeof(ch->session))
 		ch->session = prng_next(&ch->prng); /* early in the boot; it need not be a secret */
 	if (connect(ch->fd, (const struct sockaddr *)&ch->address, ch->address_bytes) == 0)
 		connected(ch, now_ns);

@@ -53,6 +53,10 @@ static bool handle(struct channel *ch, const struct wire_frame *frame, const cha
 		part_finish_stale(part, self);
 		return true;
 	}
+	if (frame->status == WIRE_REPEATED) {
+		part_finish(part, NULL, self);
+		return true;
+	}
 	if (frame->status != WIRE_OK) {
 		reply_refused(ch, frame, payload, &err);
 		part_finish(part, &err, self);
@@ -145,10 +149,11 @@ static bool lost(struct channel *ch, ssize_t n, int error, struct keeper *self)
 	char why[128];
 
 	if (n == 0)
-		return die(ch, -ECONNRESET, "closed the connection while this call was in flight; its log may say why",
-			   self);
-	snprintf(why, sizeof(why), "was lost while this call was in flight: %s", strerrordesc_np(error));
-	return die(ch, error == EHOSTUNREACH || error == ENETUNREACH ? -EHOSTUNREACH : -ECONNRESET, why, self);
+		snprintf(why, sizeof(why), "closed the connection while this call was in flight; its log may say why");
+	else
+		snprintf(why, sizeof(why), "was lost while this call was in flight: %s", strerrordesc_np(error));
+	channel_lose(ch, error == EHOSTUNREACH || error == ENETUNREACH ? -EHOSTUNREACH : -ECONNRESET, why, self);
+	return false;
 }
 
 bool receive(struct channel *ch, struct keeper *self)
@@ -168,7 +173,7 @@ bool receive(struct channel *ch, struct keeper *self)
 		if (n < 0 && errno == EAGAIN)
 			return true;
 		if (n <= 0)
-			return lost(ch, n, errno, self);
+			return lost(ch, n, n ? errno : 0, self);
 		ch->in_bytes += (size_t)n;
 		if (!handle_frames(ch, &need, self))
 			return false;

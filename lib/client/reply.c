@@ -13,16 +13,18 @@
 
 _Static_assert((IN_FLIGHT_MAX & (IN_FLIGHT_MAX - 1)) == 0, "the ring is indexed by a mask");
 
-struct wire_frame request_frame(struct channel *ch, struct part *part, uint64_t now_ns)
+static struct wire_frame frame_of(const struct channel *ch, const struct part *part, uint64_t sequence, uint64_t now_ns)
 {
 	const struct call *call = part->call;
 	const uint64_t left_us = call->deadline_ns > now_ns ? (call->deadline_ns - now_ns) / 1000 : 0;
-	const struct wire_frame frame = {
+
+	return (struct wire_frame){
 		.magic = WIRE_MAGIC,
 		.version = WIRE_VERSION,
 		.opcode = WIRE_EXECUTE,
+		.flags = ch->resumed ? WIRE_GOES_ON : 0,
 		.session = ch->session,
-		.sequence = ch->next_sequence++,
+		.sequence = sequence,
 		.epoch = part->epoch,
 		.incarnation = ch->incarnation,
 		.deadline_us = left_us > UINT32_MAX ? UINT32_MAX
@@ -30,11 +32,45 @@ struct wire_frame request_frame(struct channel *ch, struct part *part, uint64_t 
 						    : 1,
 		.payload_bytes = part->request_bytes,
 	};
+}
 
+struct wire_frame request_frame(struct channel *ch, struct part *part, uint64_t now_ns)
+{
+	const struct wire_frame frame = frame_of(ch, part, ch->next_sequence++, now_ns);
+
+	ch->resend = ch->next_sequence;
 	if (channel_in_flight(ch) == 1)
 		ch->heard_ns = now_ns;
 	*channel_slot(ch, frame.sequence) = part;
 	part->state = PART_SENT;
+	return frame;
+}
+
+bool reply_resend(struct channel *ch)
+{
+	if (ch->live == 0 || channel_in_flight(ch) == 0 || ch->attempts >= UNANSWERED_MAX)
+		return false;
+	ch->resend = ch->first_sequence;
+	ch->resumed = true;
+	return true;
+}
+
+struct wire_frame reply_resent(struct channel *ch, struct part **part, uint64_t now_ns)
+{
+	const uint64_t sequence = ch->resend++;
+	struct wire_frame frame;
+
+	*part = *channel_slot(ch, sequence);
+	if (!*part)
+		return (struct wire_frame){ .magic = WIRE_MAGIC,
+					    .version = WIRE_VERSION,
+					    .opcode = WIRE_PING,
+					    .flags = WIRE_GOES_ON,
+					    .session = ch->session,
+					    .sequence = sequence };
+	frame = frame_of(ch, *part, sequence, now_ns);
+	/* A pull may simply be executed again. */
+	frame.flags |= (*part)->pushes || (*part)->deletes ? WIRE_RESENT : 0;
 	return frame;
 }
 
@@ -97,6 +133,17 @@ static bool ask_again(struct channel *ch, struct part *part, uint64_t now_ns)
 	return true;
 }
 
+/* Its pushes were applied, but what it pulled after them was lost. */
+static bool ask_for_pulls(struct channel *ch, struct part *part)
+{
+	if (!codec_leave_pulls(part))
+		return false;
+	part->state = PART_QUEUED;
+	TAILQ_INSERT_HEAD(&ch->queue, part, link);
+	ch->live++;
+	return true;
+}
+
 struct part *reply_take(struct channel *ch, const struct wire_frame *frame, uint64_t now_ns)
 {
 	struct part **slot = channel_slot(ch, frame->sequence), *part = *slot;
@@ -110,7 +157,10 @@ struct part *reply_take(struct channel *ch, const struct wire_frame *frame, uint
 		return NULL;
 	part->state = PART_TAKEN;
 	ch->live--;
-	return frame->status == WIRE_BUSY && ask_again(ch, part, now_ns) ? NULL : part;
+	if ((frame->status == WIRE_BUSY && ask_again(ch, part, now_ns)) ||
+	    (frame->status == WIRE_REPEATED && ask_for_pulls(ch, part)))
+		return NULL;
+	return part;
 }
 
 const char *reply_check(const struct channel *ch, const struct wire_frame *frame)
@@ -120,9 +170,11 @@ const char *reply_check(const struct channel *ch, const struct wire_frame *frame
 	/* About a frame that it could not read a node cannot say which one it was. */
 	if (frame->status == WIRE_BAD_FRAME || frame->status == WIRE_BAD_CHECKSUM)
 		return frame->payload_bytes <= WIRE_ERROR_TEXT_MAX ? NULL : "sent an error sentence over the limit";
+	if (frame->status == WIRE_REPEATED && !ch->resumed)
+		return "says that it has executed before what was sent once";
 	if (frame->session != ch->session)
 		return "answered a session that is not this one";
-	if (ch->first_sequence == ch->next_sequence)
+	if (ch->first_sequence == ch->resend)
 		return "sent a reply that nobody asked for";
 	if (frame->sequence != ch->first_sequence)
 		return "answered out of sequence";

@@ -87,7 +87,7 @@ struct channel *channel_create(struct star_cluster *cluster, uint32_t task, uint
 	ch->task = task;
 	ch->reactor = reactor;
 	ch->incarnation = incarnation;
-	ch->first_sequence = ch->next_sequence = 1;
+	ch->first_sequence = ch->next_sequence = ch->resend = 1;
 	snprintf(ch->label, sizeof(ch->label), "PS task %u, reactor %u (%s)", task, reactor,
 		 config_show(host, port).text);
 	prng_seed(&ch->prng, clock_ns() ^ (uintptr_t)ch);

@@ -101,6 +101,7 @@ static int add_slice(struct split *s, struct part *part, uint32_t op, const uint
 	part->request_bytes += (uint32_t)sizeof(struct wire_op) + wire_padded(op_request_bytes(o, count));
 	part->reply_bytes += (uint32_t)sizeof(struct wire_result) + wire_padded(op_reply_bytes(o, count));
 	part->pushes |= op_pushes(o);
+	part->deletes |= o->kind == STAR_DELETE;
 	part->apart |= goes_apart(o);
 	return 0;
 }

@@ -15,8 +15,8 @@
  *   -ENOENT     no such table or variable        -EEXIST      it exists with another definition
  *   -EDOM       a gradient has NaN or infinities, which its table refuses
  *   -E2BIG      over a limit of the protocol     -ENOSPC      the parameter memory of a node is full
- *   -ETIMEDOUT  the deadline passed              -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH  the node cannot be reached,
- *   -ESTALE     a node was restarted and has lost what it held       or was lost while the call was in flight
+ *   -ETIMEDOUT  the deadline passed              -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH  the node cannot be reached, or was
+ *   -ESTALE     a node was restarted and has lost what it held       lost in the middle of the call, and not reached again
  *   -EBUSY      a node has no buffers for the request: try again later
  *   -EPROTO, -EBADMSG  a node does not keep to the protocol, or a checksum does not match; its connection was closed
  *   -ECANCELED  the cluster is being closed         -EDEADLK     a callback must not wait

@@ -48,7 +48,7 @@ static void fail_all(struct stream *s, const struct star_error *err, bool queued
 			TAILQ_INSERT_TAIL(&taken, *channel_slot(ch, q), link);
 	if (queued_too)
 		TAILQ_CONCAT(&taken, &ch->queue, link);
-	ch->first_sequence = ch->next_sequence = 1;
+	ch->first_sequence = ch->next_sequence = ch->resend = 1;
 	memset(ch->ring, 0, sizeof(ch->ring));
 	TAILQ_FOREACH(part, &taken, link)
 	{
@@ -66,7 +66,7 @@ static void begin(struct stream *s)
 {
 	struct channel *ch = s->ch;
 
-	ch->first_sequence = ch->next_sequence = 1;
+	ch->first_sequence = ch->next_sequence = ch->resend = 1;
 	memset(ch->ring, 0, sizeof(ch->ring));
 	if (getrandom(&ch->session, sizeof(ch->session), GRND_NONBLOCK) != (ssize_t)sizeof(ch->session))
 		ch->session = prng_next(&ch->prng); /* early in the boot; it need not be a secret */

@@ -14,7 +14,7 @@ struct entry {
 	uint32_t next;	       /* in its bucket */
 	uint32_t newer, older; /* among those without an owner */
 	uint8_t busy;	       /* its former owner's request is being executed */
-	uint8_t unknown;       /* it began with a request that had been sent before: of those nothing is known */
+	uint8_t unknown;       /* it went on here, where nothing is known of its beginning */
 };
 _Static_assert(sizeof(struct entry) == 40, "an entry for each peer");
 
@@ -130,9 +130,12 @@ static void claim(struct replay *r, struct rpc_work *w)
 	e = &r->entries[at];
 	if (known && !e->owner)
 		unlist(r, e);
-	if (!(frame->flags & WIRE_RESENT)) /* it begins anew, whatever was before */
+	if (!(frame->flags & WIRE_GOES_ON)) {
 		e->done = 0;
-	e->unknown |= !known && frame->flags & WIRE_RESENT;
+		e->unknown = 0;
+	} else if (!known) {
+		e->unknown = 1;
+	}
 	former = e->owner;
 	e->owner = w;
 	w->replay = at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Exactly once across reconnects: a channel keeps its session number (wire_frame.session, chosen at random) and goes on counting
- * when it has to connect again, and says of requests that it sends a second time that it does (WIRE_RESENT). For each session
+ * when it has to connect again (WIRE_GOES_ON), and says of requests that it sends a second time that it does (WIRE_RESENT). For each session
  * stands here the last request that was executed: they are executed in their order, so that all before it were too. A session
  * belongs to one stream or session of datagrams, its owner, at a time: the newest that sent a request of it; the one before is closed,
  * so that nothing of it is executed later, and what it has begun is waited for.

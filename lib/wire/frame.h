@@ -69,14 +69,19 @@ enum wire_status {
 #undef X
 };
 
-/* The request was sent before, on a connection that was lost: it is executed only if it was not then. */
-enum wire_frame_flags { WIRE_RESENT = 1 << 0 };
+/* A channel that has to connect again keeps its session, goes on counting, and says so in the requests that it sends again. */
+enum wire_frame_flags {
+	/* The first request of a connection: the session goes on, and what was executed of it stands. Without: it begins anew. */
+	WIRE_GOES_ON = 1 << 0,
+	/* The request was sent before: it is executed if it was not then; else it is answered by REPEATED, or FORGOTTEN. */
+	WIRE_RESENT = 1 << 1,
+};
 
 struct wire_frame {
 	uint32_t magic;
 	uint8_t version;
 	uint8_t opcode;
-	uint8_t flags; /* of requests: WIRE_RESENT */
+	uint8_t flags; /* of requests: enum wire_frame_flags */
 	uint8_t status;
 	uint64_t
 		session; /* chosen at random by the client for a channel, which keeps it when it connects again; 0: none */

@@ -85,6 +85,7 @@ void close_frees_what_nobody_waited_for(void);
 
 /* faults.c */
 void a_bad_node_fails_the_call_and_is_reconnected(void);
+void a_lost_connection_is_replaced_in_the_middle_of_calls(void);
 void a_dying_channel_fails_all_in_flight_at_once(void);
 void other_reactors_go_on(void);
 void deadlines_fire(void);

@@ -97,6 +97,7 @@ bool pull_works(struct bench *b)
 	X(requests_are_waited_for_elsewhere) \
 	X(close_frees_what_nobody_waited_for) \
 	X(a_bad_node_fails_the_call_and_is_reconnected) \
+	X(a_lost_connection_is_replaced_in_the_middle_of_calls) \
 	X(a_dying_channel_fails_all_in_flight_at_once) \
 	X(other_reactors_go_on) \
 	X(deadlines_fire) \

@@ -52,9 +52,6 @@ void a_bad_node_fails_the_call_and_is_reconnected(void)
 		int code;
 		const char *says, *says_by_dpdk; /* NULL: the same */
 	} cases[] = {
-		{ FAULT_CLOSE, -ECONNRESET, "closed the connection", NULL },
-		{ FAULT_CLOSE_IN_REPLY, -ECONNRESET, "closed the connection", NULL },
-		{ FAULT_RESET, -ECONNRESET, "was lost while this call was in flight", "closed the connection" },
 		{ FAULT_CHECKSUM, -EBADMSG, "checksum does not match", NULL },
 		{ FAULT_SEQUENCE, -EPROTO, "out of sequence", NULL },
 		{ FAULT_SESSION, -EPROTO, "session that is not this one", NULL },
@@ -88,6 +85,49 @@ void a_bad_node_fails_the_call_and_is_reconnected(void)
 					break;
 			pull_works(&b);
 			CHECK_UINT(peer_connections(b.peer), 2);
+			bench_stop(&b);
+		}
+}
+
+/* Over TCP by another connection with the same session, some times; over datagrams there is nothing to lose but the session. */
+void a_lost_connection_is_replaced_in_the_middle_of_calls(void)
+{
+	static const struct {
+		enum peer_fault fault;
+		const char *says, *says_by_dpdk;
+	} cases[] = {
+		{ FAULT_CLOSE, "closed the connection", "closed the connection" },
+		{ FAULT_CLOSE_IN_REPLY, "closed the connection", "closed the connection" },
+		{ FAULT_RESET, "was lost while this call was in flight", "closed the connection" },
+	};
+	enum { CALLS = 5, UNANSWERED_MAX = 4 }; /* as in client/client.h */
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (uint32_t losses = 1; losses <= UNANSWERED_MAX; losses++) {
+			struct bench b = bench_start(1, 1, DIM);
+			const bool lasts = losses == UNANSWERED_MAX || b.peer->datagrams;
+			struct star_request *requests[CALLS];
+			static float rows[CALLS][KEYS * DIM];
+			struct star_error err = { 0 };
+
+			peer_misbehave(b.peer, cases[i].fault, 0, losses);
+			for (int j = 0; j < CALLS; j++)
+				requests[j] = pull_async(&b, rows[j], LONG_US);
+			for (int j = 0; j < CALLS; j++) {
+				const int rc = star_request_wait(requests[j], &err);
+
+				if (lasts && j == 0) {
+					CHECK_INT(rc, -ECONNRESET);
+					CHECK_HAS(err.text, first_reactor(&b));
+					CHECK_HAS(err.text, b.peer->datagrams ? cases[i].says_by_dpdk : cases[i].says);
+				} else if (!lasts) {
+					CHECK_INT(rc, 0);
+				}
+			}
+			if (!b.peer->datagrams) {
+				pull_works(&b);
+				CHECK_UINT(peer_connections(b.peer), losses + 1);
+			}
 			bench_stop(&b);
 		}
 }

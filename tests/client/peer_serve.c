@@ -424,8 +424,11 @@ static bool check_frame(struct peer *p, const struct wire_frame *frame, const ch
 {
 	struct wire_frame copy = *frame;
 
-	if (frame->sequence != sequence || (sequence > 1 && frame->session != session) || frame->flags ||
-	    frame->status || frame->reserved || frame->opcode != WIRE_EXECUTE || !frame->deadline_us) {
+	/* session 0: it is the connection's first. */
+	if (frame->sequence != sequence || (session && frame->session != session) ||
+	    (!session && sequence > 1 && !(frame->flags & WIRE_GOES_ON)) ||
+	    frame->flags & ~(WIRE_GOES_ON | WIRE_RESENT) || frame->status || frame->reserved ||
+	    frame->opcode != WIRE_EXECUTE || !frame->deadline_us) {
 		peer_violation(p, "a header is wrong: sequence %llu, not %llu", (unsigned long long)frame->sequence,
 			       (unsigned long long)sequence);
 		return false;
@@ -455,6 +458,8 @@ void *peer_serve_main(void *arg)
 		}
 		if (!read_all(c->fd, payload, frame.payload_bytes))
 			break;
+		if (!session && frame.flags & WIRE_GOES_ON)
+			sequence = frame.sequence - 1;
 		if (!check_frame(p, &frame, payload, session, ++sequence))
 			break;
 		session = frame.session;

@@ -19,7 +19,7 @@ static void resend(struct peer *peer, struct order order)
 {
 	struct wire_frame frame = peer_frame(peer, WIRE_EXECUTE);
 
-	frame.flags = WIRE_RESENT;
+	frame.flags = WIRE_GOES_ON | WIRE_RESENT;
 	peer_send(peer, frame, toy_payload(frame.session, frame.sequence, order, 0), sizeof(order));
 }
 
