@@ -148,6 +148,16 @@ struct udp_port {
 	void *ctx;
 };
 
+/* The port that the last plain datagram was for (udp_plain.c). */
+struct udp_last {
+	__m128i pieces[3];		 /* of its headers */
+	struct net_interface *interface; /* NULL: none */
+	struct udp_port port;
+	struct net_address to;
+	uint32_t path_news; /* when it came */
+	uint16_t frame_port;
+};
+
 struct net {
 	/* constant */
 	struct net_options options;
@@ -187,6 +197,7 @@ struct net {
 	struct net_counters counters;
 	struct tcp_listener listeners[NET_LISTENERS_MAX];
 	struct udp_port udp_ports[NET_UDP_PORTS_MAX];
+	struct udp_last udp_last;
 	struct net_interface *interfaces[NET_INTERFACES_MAX];
 	struct rte_mbuf *output[NET_OUTPUT_MAX];
 	uint32_t path_news; /* times that a path's MTU was learnt, or an interface came or went */

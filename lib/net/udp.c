@@ -93,6 +93,7 @@ void net_udp_unbind(struct net *net, uint16_t port)
 {
 	for (unsigned i = 0; i < net->udp_ports_count; i++)
 		if (net->udp_ports[i].port == port) {
+			net->udp_last.interface = NULL;
 			net->udp_ports[i] = net->udp_ports[--net->udp_ports_count];
 			return;
 		}

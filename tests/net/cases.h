@@ -19,6 +19,11 @@ bool both_received(void *ctx);
 bool both_closed(void *ctx);
 void check_streams(const struct pair *p, uint64_t seed);
 
+/* plain.c */
+void plain_datagrams_are_taken_as_all_others(void);
+void plain_datagrams_take_the_short_way(void);
+void plain_datagrams_leave_as_all_others(void);
+
 /* frames.c */
 void damaged_segments_are_dropped_and_counted(void);
 void blind_resets_do_not_end_a_connection(void);
