@@ -118,6 +118,15 @@ struct rpc_server {
 /* server.c */
 /* Waits for its turn from now on. */
 void work_ready(struct rpc_work *work);
+/* A request will be executed: says so to the service, as far as it lies in one piece. */
+static inline void work_expect(const struct rpc_server *server, const struct rte_mbuf *m, uint32_t at, bool soon)
+{
+	const struct rpc_service *service = &server->options.service;
+
+	if (m && at < m->data_len && service->expect)
+		service->expect(service->ctx, rte_pktmbuf_mtod_offset(m, const void *, at), m->data_len - at, soon);
+}
+
 /* Drops the reply, and gives back what the execution of a request needs. */
 void work_end(struct rpc_work *work);
 /* Makes a free list of n structs of so many bytes that begin with a work; they are zeroed. */
@@ -133,6 +142,8 @@ void stream_free(struct rpc_stream *s);
 extern const struct dgram_handler rpc_session_handler;
 void rpc_session_next(struct rpc_session *s);
 void rpc_session_free(struct rpc_session *s);
+/* work_expect for the request behind the one that is being executed. */
+void rpc_session_expect_next(const struct rpc_session *s);
 /* Ends it: its peer does not read. */
 void rpc_session_give_up(struct rpc_session *s);
 

@@ -62,6 +62,9 @@ struct rpc_service {
 	enum rpc_progress (*execute)(void *ctx, struct rpc_request *request, uint64_t now_ns);
 	/* May be NULL. Asked first: does a small request at once, without a task (RPC_DONE), or leaves it to execute (RPC_MORE). */
 	enum rpc_progress (*direct)(void *ctx, struct rpc_request *request);
+	/* May be NULL. A request whose payload begins with these bytes will be executed: starts loading what it will need; once more
+	 * (soon) when it is the next. Nothing is checked yet, and nothing is to be changed. */
+	void (*expect)(void *ctx, const void *payload, uint32_t bytes, bool soon);
 };
 
 struct rpc_server_options {

@@ -132,6 +132,17 @@ static enum rpc_progress run_slice(struct rpc_work *w, uint64_t now_ns)
 	return service->execute(service->ctx, r, now_ns);
 }
 
+/* What comes after w need not wait for memory then. */
+static void look_ahead(const struct rpc_server *server, struct rpc_work *w)
+{
+	const struct rpc_work *next = server->ready_head;
+
+	if (next)
+		work_expect(server, next->request.payload.m, next->request.payload.offset, true);
+	else if (w->is_session)
+		rpc_session_expect_next(session_of(w));
+}
+
 unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns)
 {
 	unsigned slices = 0;
@@ -142,6 +153,7 @@ unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns)
 		server->ready_head = w->next;
 		if (!server->ready_head)
 			server->ready_tail = NULL;
+		look_ahead(server, w);
 		if (!w->peer && !w->request.begun)
 			work_free(w); /* died before its turn came: nothing was changed */
 		else if (!w->reply_due && run_slice(w, now_ns) == RPC_MORE)

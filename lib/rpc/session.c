@@ -112,6 +112,11 @@ void rpc_session_next(struct rpc_session *s)
 	start(s);
 }
 
+void rpc_session_expect_next(const struct rpc_session *s)
+{
+	work_expect(s->work.server, s->head ? message_of(s->head)->next : NULL, sizeof(struct wire_frame), true);
+}
+
 void rpc_session_free(struct rpc_session *s)
 {
 	struct rpc_server *server = s->work.server;
@@ -147,6 +152,7 @@ static void session_received(void *user, struct rte_mbuf *m, uint32_t bytes, enu
 	struct net *net = s->work.server->options.net;
 
 	*message_of(m) = (struct message){ .arrived_ns = net_now_ns(net), .status = (uint8_t)status };
+	work_expect(s->work.server, m, sizeof(struct wire_frame), false);
 	if (s->head) {
 		message_of(s->tail)->next = m;
 		s->tail = m;

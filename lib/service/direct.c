@@ -13,7 +13,10 @@
 
 #include "tensor/dtype.h"
 
-enum { DIRECT_KEYS = 32 }; /* of a pull */
+enum {
+	DIRECT_KEYS = 32, /* of a pull */
+	EXPECT_KEYS = 2,  /* whose rows are loaded before a request's turn */
+};
 
 /* A request's only operation, and where its body is. */
 struct direct {
@@ -185,4 +188,25 @@ enum rpc_progress service_direct(void *ctx, struct rpc_request *request)
 	progress = d.op.kind == WIRE_PUSH ? push(service, request, &d) : pull(service, request, &d);
 	service->counters.direct += progress == RPC_DONE;
 	return progress;
+}
+
+/* Of the first operation, which has not been looked at yet, the first keys: a look-up of many has passes of its own. */
+void service_expect(void *ctx, const void *payload, uint32_t bytes, bool soon)
+{
+	const struct service *service = ctx;
+	const struct direct_table *t;
+	struct wire_op op;
+	uint64_t key;
+
+	if (bytes < sizeof(op) + sizeof(key))
+		return;
+	memcpy(&op, payload, sizeof(op));
+	t = &service->direct[op.object <= WIRE_OBJECTS_MAX ? op.object : 0];
+	if (!t->table)
+		return;
+	for (uint32_t i = 0, at = sizeof(op); i < op.count && i < EXPECT_KEYS && at + sizeof(key) <= bytes; i++) {
+		memcpy(&key, (const uint8_t *)payload + at, sizeof(key));
+		at += (uint32_t)sizeof(key);
+		store_expect(t->table, key, op_pushes(&op) ? STORE_PUSH : STORE_PULL, soon);
+	}
 }

@@ -131,6 +131,7 @@ static inline bool service_owns(const struct service *service, uint64_t name_has
 /* direct.c: a request whose way is straight is answered; RPC_MORE: it is none, and nothing has changed but that its rows may
  * have been made. */
 enum rpc_progress service_direct(void *ctx, struct rpc_request *request);
+void service_expect(void *ctx, const void *payload, uint32_t bytes, bool soon);
 /* A table was installed. */
 void direct_note(struct service *service, uint32_t id);
 

@@ -39,9 +39,11 @@ void service_destroy(struct service *service)
 
 struct rpc_service service_rpc(struct service *service)
 {
-	return (struct rpc_service){
-		.ctx = service, .task_bytes = sizeof(struct task), .execute = service_execute, .direct = service_direct
-	};
+	return (struct rpc_service){ .ctx = service,
+				     .task_bytes = sizeof(struct task),
+				     .execute = service_execute,
+				     .direct = service_direct,
+				     .expect = service_expect };
 }
 
 /* Until there is a layout, all nodes are taken to have as many reactors as this one. */

@@ -4,6 +4,9 @@
 
 #include "store/table.h"
 
+/* A table up to so large is taken to stay in the second-level cache. */
+enum { CACHED_BYTES = 1 << 20 };
+
 void store_prefetch(const struct store_table *table, store_row row)
 {
 	if (table->value_lines > table->find_lines && row < STORE_UNADMITTED)
@@ -94,8 +97,9 @@ void table_remove(struct store_table *t, uint64_t hash, store_row row)
 }
 
 /* The first row in the bucket that may be the key's, or STORE_NO_ROW. All that may be are loaded: two are rare. */
-static inline store_row candidate(const struct store_table *t, const struct index_bucket *bucket, uint8_t tag,
-				  unsigned row_lines)
+static inline __attribute__((always_inline)) store_row candidate(const struct store_table *t,
+								 const struct index_bucket *bucket, uint8_t tag,
+								 unsigned row_lines)
 {
 	uint32_t mask = index_match(bucket, tag);
 	store_row row;
@@ -107,6 +111,20 @@ static inline store_row candidate(const struct store_table *t, const struct inde
 	while (mask &= mask - 1)
 		table_load(t, bucket->rows[__builtin_ctz(mask)], row_lines);
 	return row;
+}
+
+void store_expect(const struct store_table *table, uint64_t key, enum store_find_mode mode, bool soon)
+{
+	const uint64_t hash = index_hash(key);
+	const struct index_bucket *home;
+
+	if (table->stats.memory_bytes < CACHED_BYTES)
+		return;
+	home = index_home(&table->index, hash);
+	if (soon)
+		candidate(table, home, index_tag(hash), mode == STORE_PUSH ? table->row_lines : table->find_lines);
+	else
+		table_prefetch(home);
 }
 
 /* For each key a row that may be its own, being loaded, or STORE_NO_ROW: in passes, so that all keys' misses overlap. making:

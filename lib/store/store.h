@@ -22,6 +22,7 @@
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -85,6 +86,12 @@ enum store_find_mode {
 #define STORE_UNADMITTED (UINT32_MAX - 1)
 unsigned store_find(struct store_table *table, const uint64_t *keys, unsigned n, enum store_find_mode mode,
 		    uint64_t step, store_row *rows);
+
+/*
+ * Starts loading what a look-up of a key will read, where the caches cannot be expected to have it: first its place in the index;
+ * then (soon: that has come by now) its row. Changes nothing; any key.
+ */
+void store_expect(const struct store_table *table, uint64_t key, enum store_find_mode mode, bool soon);
 
 /* Copies a row's values as a row of dtype (dtype_converts), dtype_row_bytes long: what is stored or, for another type than
  * that, the float32 master if the row has one. STORE_NO_ROW: the key's initial value, as its row would have it;
