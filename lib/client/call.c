@@ -113,8 +113,8 @@ struct call *call_create(struct star_cluster *cluster, const struct star_op *ops
 		call_free(call);
 		return NULL;
 	}
-	call->start_ns = clock_ns();
-	call->deadline_ns = deadline_from(call->start_ns, deadline_us);
+	call->start_ns = 0;
+	call->deadline_ns = deadline_from(0, deadline_us);
 	call->ops_count = ops_count;
 	for (uint32_t i = 0; i < ops_count; i++)
 		if (fill_op(call, &call->ops[i], &ops[i], err) < 0) {
