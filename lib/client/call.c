@@ -59,23 +59,22 @@ static int fill_op(struct call *call, struct call_op *op, const struct star_op *
 	const unsigned dtype = from->dtype ? dtype_parse(from->dtype) : spec->dtype;
 	const uint64_t row_bytes = from->dtype ? dtype_row_bytes(dtype, spec->dim) : table->row_bytes;
 
-	*op = (struct call_op){
-		.table = table,
-		.keys = from->keys,
-		.gradients = from->values,
-		.results = from->kind == STAR_PUSH_PULL ? from->results : from->values,
-		.versions = from->versions,
-		.count = from->count ? from->count : table->blocks,
-		.step = from->step,
-		.rate = from->rate,
-		.scale = from->scale,
-		.row_bytes = (uint32_t)row_bytes,
-		.kind = (uint8_t)from->kind,
-		.dtype = (uint8_t)dtype,
-		.flags = (uint8_t)((from->flags & STAR_READ_ONLY ? WIRE_READ_ONLY : 0) |
-				   (from->versions ? WIRE_VERSIONS : 0)),
-	};
-	op->last_bytes = op->row_bytes;
+	/* All fields, one by one: see open_part in split.c. */
+	op->table = table;
+	op->keys = from->keys;
+	op->pieces = NULL;
+	op->gradients = from->values;
+	op->results = from->kind == STAR_PUSH_PULL ? from->results : from->values;
+	op->versions = from->versions;
+	op->count = from->count ? from->count : table->blocks;
+	op->step = from->step;
+	op->rate = from->rate;
+	op->scale = from->scale;
+	op->row_bytes = op->last_bytes = (uint32_t)row_bytes;
+	op->kind = (uint8_t)from->kind;
+	op->dtype = (uint8_t)dtype;
+	op->flags =
+		(uint8_t)((from->flags & STAR_READ_ONLY ? WIRE_READ_ONLY : 0) | (from->versions ? WIRE_VERSIONS : 0));
 	op->undivided = op_pushes(op) && (spec->optim.kind == OPTIM_LAMB || spec->clip_global_norm > 0);
 	if (!table->blocks)
 		return 0;
@@ -113,8 +112,8 @@ struct call *call_create(struct star_cluster *cluster, const struct star_op *ops
 		call_free(call);
 		return NULL;
 	}
-	call->start_ns = clock_ns();
-	call->deadline_ns = deadline_from(call->start_ns, deadline_us);
+	call->start_ns = 0;
+	call->deadline_ns = deadline_from(0, deadline_us);
 	call->ops_count = ops_count;
 	for (uint32_t i = 0; i < ops_count; i++)
 		if (fill_op(call, &call->ops[i], &ops[i], err) < 0) {

@@ -140,7 +140,7 @@ struct call {
 	_Atomic(uint32_t) next_free; /* the pool's */
 	struct star_cluster *cluster;
 	struct keeper *keeper;
-	uint64_t start_ns, deadline_ns;
+	uint64_t start_ns, deadline_ns; /* see call_begin; before it, 0 and how long it may take */
 	struct call_op *ops;
 	uint32_t ops_count;
 	uint32_t retries; /* because of stale layouts */
@@ -398,6 +398,14 @@ static inline void *call_alloc(struct call *call, size_t bytes)
 	return memory;
 }
 void call_free(struct call *call);
+/* When it is submitted for the first time, by its transport: time runs from here. */
+static inline void call_begin(struct call *call, uint64_t now_ns)
+{
+	if (call->start_ns)
+		return;
+	call->start_ns = now_ns;
+	call->deadline_ns += now_ns;
+}
 static inline void call_submit(struct call *call, struct keeper *self)
 {
 	call->cluster->transport->submit(call, self);

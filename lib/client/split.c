@@ -37,12 +37,16 @@ static struct part *open_part(const struct split *s, uint32_t reactor)
 
 	if (!part)
 		return NULL;
-	*part = (struct part){
-		.call = s->call,
-		.channel = s->route->channels[reactor],
-		.epoch = s->route->epoch,
-		.state = PART_NEW,
-	};
+	/* Field by field: a compound literal of this size becomes a rep stos, which takes longer than all the rest. */
+	part->call = s->call;
+	part->channel = s->route->channels[reactor];
+	part->slices = part->last = NULL;
+	part->slices_count = part->keys = 0;
+	part->request_bytes = part->reply_bytes = 0;
+	part->pushes = part->apart = false;
+	part->epoch = s->route->epoch;
+	part->busy = 0;
+	part->state = PART_NEW;
 	TAILQ_INSERT_TAIL(&s->call->parts, part, in_call);
 	return part;
 }

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
+
 static int attach(struct star_cluster *cluster, const struct config *config, struct star_error *err)
 {
 	return 0;
@@ -27,6 +29,7 @@ static void submit(struct call *call, struct keeper *self)
 
 	TAILQ_FOREACH(part, &call->parts, in_call)
 	remaining++;
+	call_begin(call, clock_ns());
 	/* Nobody else looks at it yet. */
 	call->remaining = remaining;
 	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);

@@ -70,7 +70,7 @@ void poller_lock(struct poller *p)
 	atomic_fetch_sub(&p->wanted, 1);
 	p->driver = NULL;
 	p->awaited = NULL;
-	p->now_ns = clock_ns();
+	p->now_ns = clock_read(&p->clock);
 	poller_drain(p);
 }
 
@@ -229,7 +229,7 @@ static void settle(struct poller *p)
 	if (p->entered_ns - before_ns < IN_A_ROW_NS)
 		return;
 	for (int i = 0; i < SETTLE_TRIES && dgram_next_ns(p->dgram) <= p->now_ns + ACK_DELAY_NS; i++) {
-		p->now_ns = clock_ns();
+		p->now_ns = clock_read(&p->clock);
 		output(p);
 	}
 }
@@ -263,7 +263,7 @@ static void drive(struct poller *p, const struct star_cluster *cluster, const st
 			continue; /* without a pause, which takes as long as the look */
 		}
 		empty = 0;
-		p->now_ns = clock_ns();
+		p->now_ns = clock_read(&p->clock);
 		if (turn(p, frames, n))
 			continue;
 		if ((p->now_ns - p->busy_ns >= (io && !waits ? SPIN_NS : SPIN_WAITING_NS) && !polls) ||

@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "client/client.h"
 #include "net/net.h"
 #include "port/port.h"
@@ -80,6 +81,7 @@ struct poller {
 	uint32_t deferred;		    /* calls that were written, and wait for company to be sent */
 	int lcore;			    /* of the mempool's cache, which goes with the lock */
 	struct streams dirty;
+	struct clock clock;
 	uint64_t now_ns;	      /* of the turn */
 	uint64_t turned_ns;	      /* the last turn that did all there was to do */
 	uint64_t entered_ns, left_ns; /* when the last call was made, and the last driver left */

@@ -119,14 +119,15 @@ static void submit(struct call *call, struct keeper *self)
 	bool defer;
 
 	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);
-	if (async) /* before it can be finished */
+	if (async) { /* before it can be finished */
+		call_begin(call, clock_ns());
 		announce(k, call, self);
+	}
 	if (poller_try(p, NULL, waits ? call : NULL)) {
-		const uint64_t now = call->retries ? clock_ns() : call->start_ns;
+		const uint64_t now = clock_read(&p->clock);
 
-		p->entered_ns = now;
-		if (now > p->now_ns) /* another driver's may be later */
-			p->now_ns = now;
+		call_begin(call, now);
+		p->entered_ns = p->now_ns = now;
 		if (now - p->turned_ns < IDLE_CHECK_US * UINT64_C(1000)) /* or it has just been turned */
 			net_turn(p->net, p->now_ns);
 		else
@@ -148,6 +149,7 @@ static void submit(struct call *call, struct keeper *self)
 		poller_tell_watcher(p, cluster);
 		poller_leave(p);
 	} else {
+		call_begin(call, clock_ns());
 		poller_post(p, call);
 	}
 	if (async && k != self)

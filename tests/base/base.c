@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/clock.h"
 #include "base/crc32.h"
 #include "base/hash.h"
 #include "base/power_law.h"
@@ -203,10 +204,42 @@ static void power_law_over_one_rank_draws_it(void)
 		CHECK_UINT(power_law_draw(&law, &p), 0);
 }
 
+static void told_time_keeps_to_the_clock(void)
+{
+	struct clock c = { 0 };
+	uint64_t last = 0;
+
+	for (int i = 0; i < 200000; i++) {
+		const uint64_t told = clock_read(&c), after = clock_ns();
+
+		/* A cycle is told as a nanosecond at most. */
+		CHECK(told >= last && told <= after + CLOCK_TRUST_CYCLES);
+		last = told;
+	}
+	for (int i = 0; i < 20; i++) {
+		const uint64_t cycles = clock_cycles();
+		uint64_t before;
+
+		while (clock_cycles() - cycles <= CLOCK_TRUST_CYCLES)
+			;
+		before = clock_ns();
+		CHECK(clock_read(&c) >= before); /* read anew */
+	}
+	/* Whatever the counter did meanwhile. */
+	c.cycles += UINT64_C(1) << 40;
+	CHECK(clock_read(&c) >= last);
+	c.scale = UINT32_MAX;
+	last = clock_read(&c);
+	c.cycles -= UINT64_C(1) << 40;
+	CHECK(clock_read(&c) >= last);
+	CHECK(c.scale <= UINT32_MAX);
+}
+
 const char *const unit_suite = "base";
 const struct unit_case unit_cases[] = {
 	{ "crc_is_the_ethernet_fcs", crc_is_the_ethernet_fcs },
 	{ "crc_of_parts_is_the_crc_of_the_whole", crc_of_parts_is_the_crc_of_the_whole },
+	{ "told_time_keeps_to_the_clock", told_time_keeps_to_the_clock },
 	{ "error_text_is_cut_and_code_returned", error_text_is_cut_and_code_returned },
 	{ "small_consecutive_keys_spread_evenly", small_consecutive_keys_spread_evenly },
 	{ "wheel_fires_each_once_and_on_time", wheel_fires_each_once_and_on_time },
