@@ -324,9 +324,8 @@ static void turn(void)
 static void wait_for_link(void)
 {
 	const uint64_t gives_up = clock_ns() + 10 * second_ns;
-	struct rte_eth_link link = { 0 };
 
-	while (rte_eth_link_get_nowait(b.port->id, &link) != 0 || !link.link_status)
+	while (!port_link(b.port))
 		if (clock_ns() > gives_up)
 			fail("the appliance does not answer at the memif");
 	b.now_ns = clock_ns();

@@ -150,14 +150,14 @@ void poller_drain(struct poller *p)
 
 static inline unsigned take_frames(struct poller *p, struct rte_mbuf **frames)
 {
-	return unlikely(p->stopped) ? 0 : port_receive(p->port, 0, frames, PORT_BURST);
+	return port_receive(p->port, 0, frames, PORT_BURST);
 }
 
 static void send_burst(struct poller *p, struct rte_mbuf **frames, unsigned n)
 {
 	unsigned sent = 0;
 
-	for (unsigned try = 0; sent < n && try < SEND_TRIES && !p->stopped; try++)
+	for (unsigned try = 0; sent < n && try < SEND_TRIES; try++)
 		sent += port_send(p->port, 0, frames + sent, (uint16_t)(n - sent));
 	p->sent += sent;
 	p->dropped += n - sent;

@@ -38,10 +38,10 @@ enum poller_times {
 	SPIN_WAITING_NS =
 		2000000,     /* and one that waits for a call: a peer that finds us asleep takes that for congestion */
 	DOZE_MIN_NS = 20000, /* a sleep grows with the time in which nothing has come, from this */
-	DOZE_MAX_NS = 1000000,	   /* to this */
-	WATCH_NS = 10000000,	   /* after something happened an I/O thread looks often for so long */
-	LINK_CHECK_NS = 10000000,  /* between looks whether the port has its link */
-	LINK_RETRY_NS = 100000000, /* between attempts to get it again */
+	DOZE_MAX_NS = 1000000,	  /* to this */
+	WATCH_NS = 10000000,	  /* after something happened an I/O thread looks often for so long */
+	LINK_CHECK_NS = 10000000, /* between looks whether the port has its link */
+	LINK_RETRY_NS = 2000000,  /* while it has none */
 	IDLE_MAX_NS = 1000000000,
 	ACK_DELAY_NS = 2000, /* for which an acknowledgement waits for data to ride on */
 };
@@ -86,8 +86,7 @@ struct poller {
 	uint64_t turned_ns;	      /* the last turn that did all there was to do */
 	uint64_t entered_ns, left_ns; /* when the last call was made, and the last driver left */
 	uint64_t link_ns;	      /* the next look at the link */
-	bool stopped;		      /* the port: it could not be started again yet */
-	uint64_t link_down_ns;	      /* since when it is down, or was last tried; 0: it is up */
+	bool link_down;		      /* when it was looked at last */
 	struct port *port;
 	struct net *net;
 	struct dgram *dgram;

@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <rte_log.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -126,17 +125,13 @@ static void destroy(struct poller *p)
 	free(p);
 }
 
-/* A memif is connected by DPDK's interrupt thread a moment later; the first frame, a question for a neighbour, would be lost. */
+/* A memif is connected step by step; the first frame, a question for a neighbour, would be lost. */
 static void await_link(const struct poller *p)
 {
 	const struct timespec moment = { 0, 1000000 };
-	struct rte_eth_link link = { 0 };
 
-	for (int i = 0; i < LINK_WAIT_MS; i++) {
-		if (rte_eth_link_get_nowait(p->port->id, &link) != 0 || link.link_status)
-			return;
+	for (int i = 0; i < LINK_WAIT_MS && !port_link(p->port); i++)
 		nanosleep(&moment, NULL);
-	}
 }
 
 static struct poller *create(const struct config *config, struct star_error *err)
@@ -159,8 +154,6 @@ static struct poller *create(const struct config *config, struct star_error *err
 	if (rc == 0) {
 		p->pool = port_mempool_create(0, config->mbufs, config->ports[0].mtu, err);
 		p->port = p->pool ? port_open(&config->ports[0], 0, &p->pool, 1, 0, err) : NULL;
-		/* What it says about each attempt to connect again, an error of ours says when it matters. */
-		rte_log_set_level_pattern("pmd.net.memif*", RTE_LOG_CRIT);
 		rc = p->port ? make_net(p, &config->ports[0], err) : err->code;
 	}
 	if (rc == 0)
@@ -215,29 +208,12 @@ static void forget_neighbours(struct poller *p)
 		; /* it has no connections: once is enough */
 }
 
-/*
- * net_memif's client connects when the port is started, and never again: after the appliance was restarted that is ours to do. A
- * start that fails (nobody listens) costs a system call or two.
- */
 void poller_link(struct poller *p)
 {
-	struct rte_eth_link link = { 0 };
+	const bool up = port_link(p->port);
 
-	p->link_ns = p->now_ns + LINK_CHECK_NS;
-	if (strcmp(p->config.device, "net_memif") != 0 ||
-	    (!p->stopped && (rte_eth_link_get_nowait(p->port->id, &link) != 0 || link.link_status))) {
-		if (p->link_down_ns)
-			forget_neighbours(p);
-		p->link_down_ns = 0;
-		return;
-	}
-	if (p->link_down_ns == 0) { /* it may be connecting still */
-		p->link_down_ns = p->now_ns;
-		return;
-	}
-	if (p->now_ns - p->link_down_ns < LINK_RETRY_NS)
-		return;
-	p->link_down_ns = p->now_ns;
-	rte_eth_dev_stop(p->port->id);
-	p->stopped = rte_eth_dev_start(p->port->id) != 0;
+	p->link_ns = p->now_ns + (up ? LINK_CHECK_NS : LINK_RETRY_NS);
+	if (up && p->link_down)
+		forget_neighbours(p);
+	p->link_down = !up;
 }

@@ -210,6 +210,8 @@ static int complete_memif(struct config_load *load, struct star_error *err)
 	const char *role = strstr(port->options, "role="), *client = "role=client";
 	const char *abstract = strstr(port->options, "socket-abstract=") ? "" : ",socket-abstract=no";
 	const size_t used = strlen(port->options);
+	struct config_memif memif;
+	struct star_error why = { 0 };
 	char mac[32];
 
 	if (strcmp(port->device, "net_memif") != 0)
@@ -226,6 +228,8 @@ static int complete_memif(struct config_load *load, struct star_error *err)
 	if ((size_t)snprintf(port->options + used, sizeof(port->options) - used, "%s%s%s", role ? "" : ",role=client",
 			     abstract, strstr(port->options, "mac=") ? "" : mac) >= sizeof(port->options) - used)
 		return config_fail(&load->ports[0], err, "ports[0].options is too long by some bytes");
+	if (config_memif_read_worker(port, &memif, &why) < 0)
+		return config_fail(&load->ports[0], err, "ports[0].options: %s", why.text);
 	return 0;
 }
 

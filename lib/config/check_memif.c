@@ -43,7 +43,8 @@ static int store_mac(struct config_memif *memif, const char *value, struct star_
 	return 0;
 }
 
-static int store(struct config_memif *memif, const char *key, const char *value, struct star_error *err)
+static int store(struct config_memif *memif, const char *role, const char *key, const char *value,
+		 struct star_error *err)
 {
 	if (!strcmp(key, "id"))
 		return store_id(memif, value, err);
@@ -58,18 +59,18 @@ static int store(struct config_memif *memif, const char *key, const char *value,
 		return 0;
 	}
 	if (!strcmp(key, "role"))
-		return strcmp(value, "server")
+		return strcmp(value, role)
 			       ? star_error_set(err, -EINVAL,
 						"role=%.32s is refused: the appliance is always the server, which maps "
 						"the memory of its client and shares none; the worker is the client",
 						value)
 			       : 0;
 	if (!strcmp(key, "zero-copy"))
-		return strcmp(value, "no") ? star_error_set(err, -EINVAL,
-							    "zero-copy=%.32s is refused: the appliance copies; a "
-							    "worker may use it on its own side",
-							    value)
-					   : 0;
+		return strcmp(value, "no")
+			       ? star_error_set(err, -EINVAL,
+						"zero-copy=%.32s is refused: the appliance copies, and so does libstar",
+						value)
+			       : 0;
 	if (!strcmp(key, "bsize") || !strcmp(key, "rsize"))
 		return star_error_set(err, -EINVAL, "%s is the client's to choose: give it to the worker's device",
 				      key);
@@ -79,7 +80,8 @@ static int store(struct config_memif *memif, const char *key, const char *value,
 			      key, value);
 }
 
-int config_memif_read(const struct config_port *port, struct config_memif *memif, struct star_error *err)
+static int read_options(const struct config_port *port, const char *role, struct config_memif *memif,
+			struct star_error *err)
 {
 	char text[sizeof(port->options)], *rest = text, *part;
 	int rc = 0;
@@ -93,7 +95,7 @@ int config_memif_read(const struct config_port *port, struct config_memif *memif
 			continue;
 		if (equals)
 			*equals = 0;
-		rc = store(memif, part, equals ? equals + 1 : "", err);
+		rc = store(memif, role, part, equals ? equals + 1 : "", err);
 	}
 	if (!rc && !memif->socket[0])
 		snprintf(memif->socket, sizeof(memif->socket), "/run/starserver/memif-%u.sock", memif->id);
@@ -105,6 +107,16 @@ int config_memif_read(const struct config_port *port, struct config_memif *memif
 				    "socket=%s is no path from the root, as in socket=/run/starserver/memif.sock",
 				    memif->socket);
 	return rc;
+}
+
+int config_memif_read(const struct config_port *port, struct config_memif *memif, struct star_error *err)
+{
+	return read_options(port, "server", memif, err);
+}
+
+int config_memif_read_worker(const struct config_port *port, struct config_memif *memif, struct star_error *err)
+{
+	return read_options(port, "client", memif, err);
 }
 
 int config_check_memif(const struct config_port *port, const char *name, const struct config_origin *origin,

@@ -145,6 +145,8 @@ struct config_memif {
 };
 /* 0, or -EINVAL with a sentence behind which "of the port" is understood. */
 int config_memif_read(const struct config_port *port, struct config_memif *memif, struct star_error *err);
+/* The same of a worker's port, which is the client. */
+int config_memif_read_worker(const struct config_port *port, struct config_memif *memif, struct star_error *err);
 
 /*
  * Reads an endpoint map in the seeds' form: "control=data" a line; blank lines, # comments, spaces and CR LF are fine.

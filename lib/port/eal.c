@@ -131,13 +131,6 @@ static void add_devices(struct arguments *args, const struct config *config)
 		add(args, "%s%s%s", port->pci, port->options[0] ? "," : "", port->options);
 		pci++;
 	}
-	/* The peer of a memif that does not copy gets descriptors of our memory: one for each mbuf pool, not one a page. */
-	for (uint32_t i = 0; i < config->ports_count; i++)
-		if (strcmp(config->ports[i].device, "net_memif") == 0 &&
-		    strstr(config->ports[i].options, "zero-copy=yes")) {
-			add(args, "--single-file-segments");
-			break;
-		}
 	if (pci)
 		return;
 	add(args, "--no-pci");

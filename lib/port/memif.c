@@ -12,7 +12,6 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,7 +21,7 @@ enum { BACKLOG = 8 };
 
 /* ---- the socket ---- */
 
-static socklen_t fill_address(const struct config_memif *options, struct sockaddr_un *address)
+socklen_t memif_address(const struct config_memif *options, struct sockaddr_un *address)
 {
 	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	memcpy(address->sun_path + (options->abstract ? 1 : 0), options->socket, strlen(options->socket));
@@ -70,7 +69,7 @@ static void make_folder(const char *path)
 static int open_socket(const struct config_memif *options, struct star_error *err)
 {
 	struct sockaddr_un address;
-	const socklen_t bytes = fill_address(options, &address);
+	const socklen_t bytes = memif_address(options, &address);
 	int fd, ret;
 
 	if (!options->abstract) {

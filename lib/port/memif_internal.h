@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of the memif server share: the layout of messages and rings, and a connection. */
+/* What the files of memif share: the layout of messages and rings, and a connection. */
 #ifndef PORT_MEMIF_INTERNAL_H
 #define PORT_MEMIF_INTERNAL_H
 
 #include <pthread.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "port/memif.h"
 #include "port/port.h"
@@ -140,6 +142,9 @@ struct memif {
 	struct memif_link *link;
 	struct memif_queue queue[];
 };
+
+/* Where a server listens; returns the bytes of the address. */
+socklen_t memif_address(const struct config_memif *options, struct sockaddr_un *address);
 
 /* memif_client.c: from the thread. */
 void memif_client_accept(struct memif *memif);

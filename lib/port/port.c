@@ -43,12 +43,6 @@ bool port_needs_rest(const struct config_port *config)
 	return !port_is_af_packet(config) && !is_driver(config, "net_memif");
 }
 
-/* One that is a worker's is DPDK's: the client's side. */
-static bool is_memif(const struct config_port *config)
-{
-	return is_driver(config, "net_memif") && !strstr(config->options, "role=client");
-}
-
 bool port_is_pci(const struct config_port *config)
 {
 	return is_driver(config, "pci");
@@ -272,6 +266,17 @@ static int open_device(struct port *port, const struct config_port *config, unsi
 	return 0;
 }
 
+static int open_worker(struct port *port, const struct config_port *config, struct rte_mempool *pool,
+		       struct star_error *why)
+{
+	port->worker = memif_worker_open(config, port->id, pool, why);
+	if (!port->worker)
+		return why->code;
+	memif_worker_mac(port->worker, &port->mac);
+	port->wait_fds[0] = -1;
+	return 0;
+}
+
 /* Ours. A worker that sends to the queue of the reactor that it means spares the node the handing over. */
 static int open_memif(struct port *port, const struct config_port *config, unsigned number,
 		      struct rte_mempool *const *pools, struct star_error *err)
@@ -280,13 +285,17 @@ static int open_memif(struct port *port, const struct config_port *config, unsig
 
 	snprintf(port->name, sizeof(port->name), "%s%u", config->device, number);
 	port->id = (uint16_t)(RTE_MAX_ETHPORTS + number);
+	port->groups_fd = -1;
+	port->offloads = OFFLOAD_MEMORY;
+	port->steers = port->queues == 1 ? PORT_ONE_QUEUE : PORT_HANDS_OVER;
+	if (strstr(config->options, "role=client"))
+		return open_worker(port, config, pools[0], &why) == 0
+			       ? 0
+			       : star_error_set(err, why.code, "port %s: %s", port->name, why.text);
 	port->memif = memif_open(config, port->name, port->id, pools, port->queues, &why);
 	if (!port->memif)
 		return star_error_set(err, why.code, "port %s: %s", port->name, why.text);
 	memif_mac(port->memif, &port->mac);
-	port->groups_fd = -1;
-	port->offloads = OFFLOAD_MEMORY;
-	port->steers = port->queues == 1 ? PORT_ONE_QUEUE : PORT_HANDS_OVER;
 	for (uint16_t queue = 0; queue < port->queues; queue++)
 		port->wait_fds[queue] = memif_wait_fd(port->memif, queue);
 	return 0;
@@ -307,8 +316,8 @@ struct port *port_open(const struct config_port *config, unsigned number, struct
 	}
 	port->queues = queues;
 	port->mtu = (uint16_t)config->mtu;
-	ret = is_memif(config) ? open_memif(port, config, number, pools, err)
-			       : open_device(port, config, number, pools, data_port, err);
+	ret = is_driver(config, "net_memif") ? open_memif(port, config, number, pools, err)
+					     : open_device(port, config, number, pools, data_port, err);
 	if (ret == 0)
 		return port;
 	free(port);
@@ -322,8 +331,11 @@ void port_close(struct port *port)
 
 	if (!port)
 		return;
-	if (port->memif) {
-		memif_close(port->memif);
+	if (port->memif || port->worker) {
+		if (port->memif)
+			memif_close(port->memif);
+		else
+			memif_worker_close(port->worker);
 		free(port);
 		return;
 	}
@@ -335,6 +347,16 @@ void port_close(struct port *port)
 	if (cause[0])
 		log_debug("port %s: %s", port->name, cause);
 	free(port);
+}
+
+bool port_link(struct port *port)
+{
+	struct rte_eth_link link = { 0 };
+
+	if (port->worker)
+		return memif_worker_link(port->worker);
+	return port->memif ? memif_connected(port->memif)
+			   : rte_eth_link_get_nowait(port->id, &link) != 0 || link.link_status;
 }
 
 void port_on_gone(struct port *port, void (*gone)(void *ctx, uint16_t id), void *ctx)

@@ -16,6 +16,7 @@
 #include "base/steering.h"
 #include "config/config.h"
 #include "port/memif.h"
+#include "port/memif_worker.h"
 #include "star_error.h"
 
 enum {
@@ -63,8 +64,9 @@ enum port_steers {
 const char *port_steers_text(enum port_steers how);
 
 struct port {
-	uint16_t id;	     /* DPDK's; of a memif port one from RTE_MAX_ETHPORTS on */
-	struct memif *memif; /* NULL: DPDK drives it */
+	uint16_t id;		     /* DPDK's; of a memif port one from RTE_MAX_ETHPORTS on */
+	struct memif *memif;	     /* NULL: DPDK drives it, */
+	struct memif_worker *worker; /* unless this is not NULL: a worker's memif */
 	uint16_t queues;
 	uint16_t mtu;
 	struct rte_ether_addr mac;
@@ -88,6 +90,8 @@ const char *port_offload_text(unsigned i);
  * NULL with a sentence and the command that mends it (interface missing, busy, no root). */
 struct port *port_open(const struct config_port *config, unsigned number, struct rte_mempool *const *pools,
 		       uint16_t queues, uint16_t data_port, struct star_error *err);
+/* Whether its link is up. A worker's memif is connected by it, step by step: for the thread that bursts, every few milliseconds. */
+bool port_link(struct port *port);
 /* No reactor uses it any more. */
 void port_close(struct port *port);
 /* Whether port_open and port_close may take mbufs from the pools, or give some back: then no reactor may run meanwhile. */
@@ -101,8 +105,9 @@ void port_on_gone(struct port *port, void (*gone)(void *ctx, uint16_t id), void 
 
 static inline uint16_t port_receive(const struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
 {
-	if (unlikely(port->memif))
-		return memif_receive(port->memif, queue, mbufs, n);
+	if (unlikely(port->id >= RTE_MAX_ETHPORTS))
+		return port->memif ? memif_receive(port->memif, queue, mbufs, n)
+				   : memif_worker_receive(port->worker, mbufs, n);
 	return rte_eth_rx_burst(port->id, queue, mbufs, n);
 }
 
@@ -110,8 +115,9 @@ static inline uint16_t port_receive(const struct port *port, uint16_t queue, str
  * something to do (rte_eth_tx_prepare: each its own way to begin a checksum). */
 static inline uint16_t port_send(const struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
 {
-	if (unlikely(port->memif))
-		return memif_send(port->memif, queue, mbufs, n);
+	if (unlikely(port->id >= RTE_MAX_ETHPORTS))
+		return port->memif ? memif_send(port->memif, queue, mbufs, n)
+				   : memif_worker_send(port->worker, mbufs, n);
 	if (port->offloads & (OFFLOAD_TX_CHECKSUMS | OFFLOAD_TX_VLAN))
 		n = rte_eth_tx_prepare(port->id, queue, mbufs, n);
 	return rte_eth_tx_burst(port->id, queue, mbufs, n);

@@ -19,5 +19,9 @@ void memif_carries_frames(void);
 void memif_wakes_the_sleeper(void);
 void memif_refuses_wrong_clients(void);
 void memif_survives_nonsense(void);
+/* Those of memif_worker.c: so, too. */
+void memif_worker_carries_frames(void);
+void memif_worker_waits_for_room(void);
+void memif_worker_survives_nonsense(void);
 
 #endif

@@ -521,6 +521,9 @@ CASE(memif_carries_frames_both_ways, memif_carries_frames)
 CASE(memif_wakes_a_sleeping_reactor, memif_wakes_the_sleeper)
 CASE(memif_refuses_clients_that_are_wrong, memif_refuses_wrong_clients)
 CASE(memif_survives_what_clients_write, memif_survives_nonsense)
+CASE(memif_workers_carry_frames_and_connect_again, memif_worker_carries_frames)
+CASE(memif_workers_wait_for_room, memif_worker_waits_for_room)
+CASE(memif_workers_survive_what_appliances_write, memif_worker_survives_nonsense)
 CASE(af_packet_sends_every_mbuf, af_packet_sends_all)
 CASE(af_xdp_sends_every_mbuf, af_xdp_sends_all)
 CASE(drivers_without_interface_open, driver_without_interface)
@@ -562,6 +565,9 @@ const struct unit_case unit_cases[] = {
 	{ "memif_wakes_a_sleeping_reactor", memif_wakes_a_sleeping_reactor },
 	{ "memif_refuses_clients_that_are_wrong", memif_refuses_clients_that_are_wrong },
 	{ "memif_survives_what_clients_write", memif_survives_what_clients_write },
+	{ "memif_workers_carry_frames_and_connect_again", memif_workers_carry_frames_and_connect_again },
+	{ "memif_workers_wait_for_room", memif_workers_wait_for_room },
+	{ "memif_workers_survive_what_appliances_write", memif_workers_survive_what_appliances_write },
 	{ "drivers_without_interface_open", drivers_without_interface_open },
 	{ "hash_of_a_nic_is_published", hash_of_a_nic_is_published },
 	{ "ipv6_groups_are_joined_while_a_port_is_open", ipv6_groups_are_joined_while_a_port_is_open },

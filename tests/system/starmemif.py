@@ -47,11 +47,12 @@ class Memif:
         v4, v6 = f"198.18.{220 + number}.{host}/24", f"2001:2:0:{220 + number:x}::{host}/64"
         return [v4, v6] if self.pair.appliance6 else [v4]
 
-    def worker(self, server, number=0, **changes):
+    def worker(self, server, number=0, port=None, **changes):
+        """port, changes: to that port, and to the file."""
         gateways = [address.split("/")[0] for address in self.addresses(number, 1)]
         return worker_file(server, {
             "device": "net_memif", "options": f"socket={self.socket(number)}", "address": self.addresses(number, 2),
-            "mtu": self.mtu, **dict(zip(("gateway", "gateway6"), gateways))
+            "mtu": self.mtu, **dict(zip(("gateway", "gateway6"), gateways)), **(port or {})
         }, os.path.join(self.folder, f"worker-{number}.conf"), **({"memory": {"hugepages": "none", "mbufs": self.mbufs}} | changes))
 
     def all_workers(self, server, **changes):
