@@ -101,6 +101,8 @@ int optim_init(struct optim *o, const struct optim_options *options, enum optim_
 		o->words = kind == OPTIM_LAMB || kind == OPTIM_ADAGRAD_DECAY;
 	o->prepares = options->clip_value > 0 || options->clip_norm > 0 ||
 		      (kind != OPTIM_FTRL && (options->l1 > 0 || options->l2 > 0));
+	o->alike = !o->words && !o->prepares && !o->whole && kind != OPTIM_FTRL && kind != OPTIM_NONE &&
+		   o->formula != FORMULA_adam && o->formula != FORMULA_amsgrad && o->formula != FORMULA_adamw;
 	o->initial_slots[0] = options->initial_accumulator;
 	find_powers(o->powers[0], options->beta1);
 	find_powers(o->powers[1], options->beta2);
@@ -214,8 +216,9 @@ static bool prepares(const struct optim *o, const struct optim_step *step, const
 	return true;
 }
 
-static void apply(const struct optim *o, const struct optim_kernels *kernels, const struct optim_step *step,
-		  void *value, void *slots, uint32_t *words, const void *grad, uint32_t n)
+static __attribute__((noinline)) void apply_each(const struct optim *o, const struct optim_kernels *kernels,
+						 const struct optim_step *step, void *value, void *slots,
+						 uint32_t *words, const void *grad, uint32_t n)
 {
 	struct optim_terms t = { 0 };
 	const unsigned formula = begin(o, step, words, &t);
@@ -223,6 +226,18 @@ static void apply(const struct optim *o, const struct optim_kernels *kernels, co
 	assert(!o->whole);
 	if (formula != OPTIM_FORMULA_COUNT)
 		kernels->rows[formula][prepares(o, step, kernels, grad, n, &t)](o, &t, value, slots, grad, n);
+}
+
+/* Short rows are done in less time than it takes to find out what to do with them: most need nothing found out. */
+static inline void apply(const struct optim *o, const struct optim_kernels *kernels, const struct optim_step *step,
+			 void *value, void *slots, uint32_t *words, const void *grad, uint32_t n)
+{
+	const struct optim_terms t = { .rate = step->rate, .epsilon = o->options.epsilon, .next = step->next };
+
+	if (o->alike && step->scale == 1)
+		kernels->rows[o->formula][0](o, &t, value, slots, grad, n);
+	else
+		apply_each(o, kernels, step, value, slots, words, grad, n);
 }
 
 void optim_apply(const struct optim *o, const struct optim_step *step, float *value, float *slots, uint32_t *words,

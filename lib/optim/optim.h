@@ -37,6 +37,7 @@ struct optim {
 	uint8_t words; /* uint32_t of state of the row beside them, 0 at first: e.g. how often it was updated */
 	bool whole;    /* needs the whole tensor: optim_apply is not for it, optim_lamb_* is */
 	bool prepares; /* a gradient is clipped or regularized before the formula */
+	bool alike;    /* the formula's terms are the same for all rows of a push, and gradients are not prepared */
 	uint8_t formula;
 	float initial_slots[OPTIM_SLOTS_MAX];
 	const struct optim_kernels *kernels, *kernels64;

@@ -274,14 +274,12 @@ static inline __attribute__((always_inline)) void load_ahead(const struct store_
 		table_load(op->table, row, op->table->row_lines);
 }
 
-/* From an entry's row to the next one's. */
-static int64_t way_to_next(const struct store_push *p, const struct push_op *op, uint32_t number)
+/* From an entry's row to the next one's, if there is one. */
+static int64_t way_to_next(const struct store_table *t, const struct push_entry *e, bool more)
 {
-	const struct push_entry *e = &p->entries[op->first + number];
-
-	if (number + 1 == op->keys || e->row == STORE_UNADMITTED || e[1].row == STORE_UNADMITTED)
+	if (!more || e->row == STORE_UNADMITTED || e[1].row == STORE_UNADMITTED)
 		return 0;
-	return table_row(op->table, e[1].row) - table_row(op->table, e->row);
+	return table_row(t, e[1].row) - table_row(t, e->row);
 }
 
 /* Of n gradients in the type that is worked in. */
@@ -309,45 +307,61 @@ static bool is_plain(const struct push_op *op, const void *const *gradients, uns
 	       (n * work_bytes(t) <= LOOK_BYTES_MAX && all_finite(t, gradients, n));
 }
 
-static inline void take_plain(struct store_push *p, struct push_op *op, const struct push_entry *e,
-			      const void *gradient)
+/* The same for all n rows. */
+static void take_plain(struct store_push *p, struct push_op *op, const void *const *gradients, unsigned n)
 {
 	struct store_table *t = op->table;
-	uint8_t *row;
+	const struct push_entry *e = &p->entries[op->first + op->taken];
+	const uint32_t left = op->keys - op->taken;
 
-	if (e->row == STORE_UNADMITTED)
-		return;
-	if (p->entries[e->first].sum != PUSH_NO_SUM) {
-		take_gradient(p, op, e, gradient, STAR_FLOAT32);
-		return;
+	for (unsigned i = 0; i < n; i++, e++) {
+		uint8_t *row;
+
+		if (i + ROWS_AHEAD < left && e[ROWS_AHEAD].row != STORE_UNADMITTED)
+			table_load(t, e[ROWS_AHEAD].row, t->row_lines);
+		if (e->row == STORE_UNADMITTED)
+			continue;
+		if (t->is_long)
+			op->step.next = way_to_next(t, e, i + 1 < left);
+		if (p->entries[e->first].sum != PUSH_NO_SUM) {
+			take_gradient(p, op, e, gradients[i], STAR_FLOAT32);
+			continue;
+		}
+		row = table_row(t, e->row);
+		optim_apply(&t->optim, &op->step, (float *)(row + t->at.values), (float *)(row + t->at.slots),
+			    row_word(row, t->at.words), gradients[i], t->dim);
 	}
-	row = table_row(t, e->row);
-	optim_apply(&t->optim, &op->step, (float *)(row + t->at.values), (float *)(row + t->at.slots),
-		    row_word(row, t->at.words), gradient, t->dim);
+	op->taken += n;
+}
+
+static void take_each(struct store_push *p, struct push_op *op, const void *const *gradients, unsigned dtype,
+		      unsigned n)
+{
+	const struct store_table *t = op->table;
+
+	for (unsigned i = 0; i < n; i++, op->taken++) {
+		const struct push_entry *e = &p->entries[op->first + op->taken];
+
+		load_ahead(p, op, op->taken + ROWS_AHEAD);
+		op->step.next = t->is_long ? way_to_next(t, e, op->taken + 1 < op->keys) : 0;
+		take_gradient(p, op, e, gradients[i], dtype);
+	}
 }
 
 void store_push_rows(struct store_push *p, struct store_table *table, const void *const *gradients, unsigned dtype,
 		     unsigned n)
 {
 	struct push_op *op = &p->ops[p->run];
-	bool plain;
 
 	assert(p->run < p->ops_count && op->table == table && n <= STORE_BATCH && n <= op->keys - op->taken);
 	if (!op->begun)
 		store_push_step(p, table, &(struct store_push_step){ 0 });
 	for (uint32_t i = 0; op->taken == 0 && i < ROWS_AHEAD; i++)
 		load_ahead(p, op, i);
-	plain = is_plain(op, gradients, dtype, n);
-	for (unsigned i = 0; i < n; i++, op->taken++) {
-		const struct push_entry *e = &p->entries[op->first + op->taken];
-
-		load_ahead(p, op, op->taken + ROWS_AHEAD);
-		op->step.next = table->is_long ? way_to_next(p, op, op->taken) : 0;
-		if (plain)
-			take_plain(p, op, e, gradients[i]);
-		else
-			take_gradient(p, op, e, gradients[i], dtype);
-	}
+	if (is_plain(op, gradients, dtype, n))
+		take_plain(p, op, gradients, n);
+	else
+		take_each(p, op, gradients, dtype, n);
 }
 
 static void apply_whole(struct store_table *t, struct push_op *op, store_row handle)

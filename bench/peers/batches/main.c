@@ -170,10 +170,11 @@ static void run(struct worker *w, bool push, uint32_t depth)
 			check_sum(w, ended, b->results);
 	}
 	printf("{\"seconds\": %.9f, \"rows_s\": %.1f, \"mean_us\": %.3f, \"p50_us\": %.3f, \"p99_us\": %.3f, "
-	       "\"client_cpu_us\": %.3f}\n",
+	       "\"max_us\": %.3f, \"client_cpu_us\": %.3f}\n",
 	       (double)(end - began) * 1e-9, (double)w->sets * w->keys * 1e9 / (double)(end - began),
 	       (double)total_ns / w->sets * 1e-3, histogram_quantile(&w->latency, 0.5) * 1e-3,
-	       histogram_quantile(&w->latency, 0.99) * 1e-3, (cpu_s() - cpu) * 1e6 / w->sets);
+	       histogram_quantile(&w->latency, 0.99) * 1e-3, (double)w->latency.max_ns * 1e-3,
+	       (cpu_s() - cpu) * 1e6 / w->sets);
 }
 
 /* One batch of all rows after the other, one at a time. */
