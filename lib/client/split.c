@@ -43,7 +43,7 @@ static struct part *open_part(const struct split *s, uint32_t reactor)
 	part->slices = part->last = NULL;
 	part->slices_count = part->keys = 0;
 	part->request_bytes = part->reply_bytes = 0;
-	part->pushes = part->apart = false;
+	part->applied = part->pushes = part->deletes = part->apart = false;
 	part->epoch = s->route->epoch;
 	part->busy = 0;
 	part->state = PART_NEW;
