@@ -15,7 +15,9 @@
 	X(4, TX_TSO, "tx-tcp-segmentation", "cuts a chain of TCP payloads into segments; has the three for TCP, too") \
 	X(5, TX_VLAN, "tx-vlan-insert", "puts the tag of mbuf->vlan_tci in") \
 	X(6, RX_CHECKSUM, "rx-checksum", "says in the mbuf what it found of a frame's checksums, where it looked") \
-	X(7, RX_VLAN, "rx-vlan-strip", "takes the tag off, and says so in the mbuf")
+	X(7, RX_VLAN, "rx-vlan-strip", "takes the tag off, and says so in the mbuf") \
+	X(8, MEMORY, "shared-memory", \
+	  "its medium is memory: no bits are lost there, and no queue is but the receiver's own")
 
 enum offload {
 #define X(bit, NAME, name, text) OFFLOAD_##NAME = 1 << (bit),

@@ -31,9 +31,10 @@ static void next_in(struct codec_in *in)
 	in->end = in->at + m->data_len;
 }
 
-static uint32_t chain_crc(const struct rte_mbuf *m)
+/* Of a message of so many bytes at `at`. */
+static uint32_t chain_crc(const struct rte_mbuf *m, uint32_t at, uint32_t bytes)
 {
-	uint32_t crc = crc32(rte_pktmbuf_mtod(m, const char *), m->data_len);
+	uint32_t crc = crc32(rte_pktmbuf_mtod_offset(m, const char *, at), RTE_MIN(bytes, m->data_len - at));
 
 	while ((m = m->next))
 		crc = crc32_combine(crc, crc32(rte_pktmbuf_mtod(m, const char *), m->data_len), m->data_len);
@@ -77,23 +78,34 @@ static struct rte_mbuf *make_chain(struct dgram_session *session, uint32_t bytes
 
 bool message_send(struct stream *s, struct part *part)
 {
-	struct rte_mbuf *message = make_chain(s->session, (uint32_t)sizeof(struct wire_frame) + part->request_bytes);
+	const uint32_t bytes = (uint32_t)sizeof(struct wire_frame) + part->request_bytes;
+	struct rte_mbuf *shared = dgram_room(s->session, bytes), *message = shared;
 	struct codec_out out = { .next = next_out };
 	struct wire_frame frame;
+	uint32_t at = 0;
 	char *first;
 
+	if (shared) {
+		at = shared->data_len;
+		shared->data_len = (uint16_t)(at + bytes);
+	} else {
+		message = make_chain(s->session, bytes);
+	}
 	if (!message)
 		return false;
 	frame = request_frame(s->ch, part, s->poller->now_ns);
-	first = rte_pktmbuf_mtod(message, char *);
+	first = rte_pktmbuf_mtod_offset(message, char *, at);
 	memcpy(first, &frame, sizeof(frame));
 	out.piece = message;
 	out.at = first + sizeof(frame);
-	out.end = first + message->data_len;
+	out.end = first + message->data_len - at;
 	codec_request(part, &out);
-	frame.checksum = chain_crc(message);
+	frame.checksum = chain_crc(message, at, bytes);
 	memcpy(first + offsetof(struct wire_frame, checksum), &frame.checksum, sizeof(frame.checksum));
-	dgram_send(s->session, message);
+	if (shared)
+		dgram_append(s->session, shared); /* nothing was sent meanwhile */
+	else
+		dgram_send(s->session, message);
 	return true;
 }
 
@@ -161,11 +173,12 @@ static void answer_too_large(struct stream *s, const struct wire_frame *frame, e
 	part_end(s->poller, part, &err);
 }
 
-static void handle(struct stream *s, struct rte_mbuf *message, enum wire_status status)
+/* The message at `at`. */
+static void handle(struct stream *s, struct rte_mbuf *message, uint32_t at, enum wire_status status)
 {
-	char *first = rte_pktmbuf_mtod(message, char *);
+	char *first = rte_pktmbuf_mtod_offset(message, char *, at);
 	struct codec_in in = { .at = first + sizeof(struct wire_frame),
-			       .end = first + message->data_len,
+			       .end = first + message->data_len - at,
 			       .next = next_in,
 			       .piece = message };
 	struct part *part;
@@ -183,7 +196,7 @@ static void handle(struct stream *s, struct rte_mbuf *message, enum wire_status 
 		return;
 	}
 	memset(first + offsetof(struct wire_frame, checksum), 0, sizeof(frame.checksum));
-	if (chain_crc(message) != frame.checksum) {
+	if (chain_crc(message, at, (uint32_t)sizeof(frame) + frame.payload_bytes) != frame.checksum) {
 		doom(s, -EBADMSG, "sent a reply whose checksum does not match");
 		return;
 	}
@@ -206,10 +219,14 @@ static void handle(struct stream *s, struct rte_mbuf *message, enum wire_status 
 void message_received(struct stream *s, struct rte_mbuf *message, uint32_t bytes, enum wire_status status)
 {
 	struct dgram_session *session = s->session;
-	uint32_t mbufs = 0;
+	uint32_t mbufs = 0, at = 0;
 
-	if (!s->doom)
-		handle(s, message, status);
+	do {
+		if (s->doom)
+			break;
+		handle(s, message, at, status);
+		at = dgram_next(message, at);
+	} while (at);
 	for (const struct rte_mbuf *m = message; m; m = m->next)
 		mbufs++;
 	free_chain(message);

@@ -153,7 +153,7 @@ void stream_close(struct stream *s);
 /* message.c: requests into mbufs, replies out of them */
 /* False: there are not enough mbufs now. */
 bool message_send(struct stream *s, struct part *part);
-/* Handles a reply, and frees it. */
+/* Handles a reply, or several in one packet, and frees them. */
 void message_received(struct stream *s, struct rte_mbuf *message, uint32_t bytes, enum wire_status status);
 
 #endif

@@ -2,21 +2,6 @@
 /* The way in: Ethernet and 802.1Q. */
 #include "net/internal.h"
 
-/* The interface of a port and VLAN; NULL: we have none in that VLAN, or have it no more. */
-static struct net_interface *interface_of(struct net *net, uint16_t port, uint16_t vlan)
-{
-	for (unsigned i = 0; i < net->interfaces_count; i++) {
-		struct net_interface *interface = net->interfaces[i];
-
-		if (interface->options.port == port && interface->options.vlan == vlan)
-			return interface;
-	}
-	/* What no port has brought is the first interface's. */
-	if (port == RTE_MBUF_PORT_INVALID && net->interfaces_count > 0 && net->interfaces[0]->options.vlan == vlan)
-		return net->interfaces[0];
-	return NULL;
-}
-
 /* Which VLAN a frame is of (0: none, or only a priority), and where its contents begin; false when it is too short. */
 static bool find_vlan(const struct rte_mbuf *frame, uint16_t *vlan, uint16_t *type, uint16_t *header)
 {
@@ -51,7 +36,7 @@ void net_frame_input(struct net *net, struct rte_mbuf *frame)
 		NET_DROP(net, frame, eth_short);
 		return;
 	}
-	interface = interface_of(net, frame->port, vlan);
+	interface = net_interface_of(net, frame->port, vlan);
 	if (!interface) {
 		NET_DROP(net, frame, eth_other_vlan);
 		return;
@@ -71,6 +56,17 @@ void net_frame_input(struct net *net, struct rte_mbuf *frame)
 		NET_DROP(net, frame, eth_not_mine);
 }
 
+/* Looks no further than at what can tell; the rest is checked behind it. */
+static inline bool may_be_plain(const struct rte_mbuf *frame)
+{
+	const struct rte_ether_hdr *eth = rte_pktmbuf_mtod(frame, const struct rte_ether_hdr *);
+	const struct rte_ipv4_hdr *ip = (const struct rte_ipv4_hdr *)(eth + 1);
+
+	return frame->data_len >= NET_UDP_PLAIN_HEADERS && frame->nb_segs == 1 &&
+	       eth->ether_type == RTE_BE16(RTE_ETHER_TYPE_IPV4) && ip->next_proto_id == IPPROTO_UDP &&
+	       !(frame->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED);
+}
+
 void net_input(struct net *net, struct rte_mbuf **frames, unsigned n, uint64_t now_ns)
 {
 	net->now_ns = now_ns;
@@ -79,6 +75,7 @@ void net_input(struct net *net, struct rte_mbuf **frames, unsigned n, uint64_t n
 	for (unsigned i = 0; i < n; i++) {
 		if (i + 2 < n)
 			rte_prefetch0(rte_pktmbuf_mtod(frames[i + 2], void *));
-		net_frame_input(net, frames[i]);
+		if (!may_be_plain(frames[i]) || unlikely(!udp_take_plain(net, frames[i])))
+			net_frame_input(net, frames[i]);
 	}
 }

@@ -101,6 +101,10 @@ struct neighbour {
 } __rte_cache_aligned;
 _Static_assert(sizeof(struct neighbour) == RTE_CACHE_LINE_SIZE, "a neighbour is a cache line");
 
+/* Times are counted in 2^20 ns: nearly milliseconds. They wrap after 52 days, when an entry of then may look young once. */
+#define NEIGHBOUR_TICKS(ms) ((uint32_t)((ms)*NET_MS >> 20))
+#define NEIGHBOUR_FRESH NEIGHBOUR_TICKS(30000) /* REACHABLE_TIME: after it a used entry is asked again */
+
 struct net_interface {
 	struct net_interface_options options;
 	/* all addresses: those of the options, then that of the link, where there is IPv6 */
@@ -144,6 +148,16 @@ struct udp_port {
 	void *ctx;
 };
 
+/* The port that the last plain datagram was for (udp_plain.c). */
+struct udp_last {
+	__m128i pieces[3];		 /* of its headers */
+	struct net_interface *interface; /* NULL: none */
+	struct udp_port port;
+	struct net_address to;
+	uint32_t path_news; /* when it came */
+	uint16_t frame_port;
+};
+
 struct net {
 	/* constant */
 	struct net_options options;
@@ -183,6 +197,7 @@ struct net {
 	struct net_counters counters;
 	struct tcp_listener listeners[NET_LISTENERS_MAX];
 	struct udp_port udp_ports[NET_UDP_PORTS_MAX];
+	struct udp_last udp_last;
 	struct net_interface *interfaces[NET_INTERFACES_MAX];
 	struct rte_mbuf *output[NET_OUTPUT_MAX];
 	uint32_t path_news; /* times that a path's MTU was learnt, or an interface came or went */
@@ -257,6 +272,18 @@ static inline bool net_checksum_seen_holds(const struct net_packet *p, const str
 	return net_checksum_holds(p, data, bytes);
 }
 
+/* The same of an IPv4 header of so many bytes. */
+static inline bool net_ip4_checksum_holds(const struct net_interface *interface, const struct rte_mbuf *m,
+					  const struct rte_ipv4_hdr *ip, uint16_t header)
+{
+	const uint64_t seen = m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK;
+
+	if (seen != RTE_MBUF_F_RX_IP_CKSUM_UNKNOWN && interface->options.offloads & OFFLOAD_RX_CHECKSUM)
+		return seen != RTE_MBUF_F_RX_IP_CKSUM_BAD;
+	return (likely(header == sizeof(*ip)) ? checksum_ip4(ip) : checksum_fold(checksum_add(0, ip, header))) ==
+	       0xffff;
+}
+
 /* output.c: where a port that fills in a checksum goes on. */
 uint16_t net_leave_checksum(const struct net_path *path, struct rte_mbuf *m, uint8_t protocol, uint8_t header);
 
@@ -281,14 +308,40 @@ static inline uint16_t net_checksum_to_send(const struct net_path *path, struct 
 /* pressure.c: looks how many mbufs are left */
 void net_watch_pool(struct net *net);
 
-/* output.c */
-void net_transmit(struct net *net, struct rte_mbuf *frame);
+static inline void net_transmit(struct net *net, struct rte_mbuf *frame)
+{
+	if (unlikely(net->output_tail - net->output_head == NET_OUTPUT_MAX))
+		NET_DROP(net, frame, out_queue_full);
+	else
+		net->output[net->output_tail++ % NET_OUTPUT_MAX] = frame;
+}
 
 /* Puts an Ethernet header, and the interface's VLAN tag, before a packet; the destination is for the caller to fill in. */
 struct rte_ether_hdr *net_put_ethernet(struct net_interface *interface, struct rte_mbuf *packet, rte_be16_t type);
 /* Sends an IPv6 packet that stays on the link to a link address. */
 void net_send_link(struct net *net, const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol,
 		   uint8_t hop_limit, const struct rte_ether_addr *mac);
+
+/* The interface of a port and VLAN; NULL: we have none in that VLAN, or have it no more. */
+static inline struct net_interface *net_interface_of(const struct net *net, uint16_t port, uint16_t vlan)
+{
+	for (unsigned i = 0; i < net->interfaces_count; i++) {
+		struct net_interface *interface = net->interfaces[i];
+
+		if (interface->options.port == port && interface->options.vlan == vlan)
+			return interface;
+	}
+	/* What no port has brought is the first interface's. */
+	if (port == RTE_MBUF_PORT_INVALID && net->interfaces_count > 0 && net->interfaces[0]->options.vlan == vlan)
+		return net->interfaces[0];
+	return NULL;
+}
+
+/* udp_plain.c. udp_take_plain takes a frame over 42 bytes with UDP in IPv4, and udp_send_plain a payload, and both own it then;
+ * false: it was left as it was, for the general way. udp_make_plain makes a flow's headers, after it was sent something. */
+bool udp_take_plain(struct net *net, struct rte_mbuf *frame);
+void udp_make_plain(struct net_udp_flow *flow);
+bool udp_send_plain(struct net *net, struct net_udp_flow *flow, struct rte_mbuf *payload, uint8_t tos);
 
 /* input.c: one frame */
 void net_frame_input(struct net *net, struct rte_mbuf *frame);
@@ -305,6 +358,13 @@ void neighbour_heard(struct net *net, struct net_interface *interface, const str
 /* The link address of a neighbour, or NULL: then frame was queued (or dropped), and the neighbour asked for. */
 const struct rte_ether_addr *neighbour_resolve(struct net *net, struct net_interface *interface,
 					       const struct net_address *address, struct rte_mbuf *frame);
+/* An entry of before is still of that address, and needs no question. */
+static inline bool neighbour_is_sure(const struct net *net, const struct neighbour *n,
+				     const struct net_address *address)
+{
+	return net_address_equal(&n->address, address) && n->known && n->confirmed && n->tries == 0 &&
+	       (uint32_t)(net->now_ns >> 20) - n->heard < NEIGHBOUR_FRESH;
+}
 /* What the table has, or NULL. */
 const struct rte_ether_addr *neighbour_known(const struct net *net, struct net_interface *interface,
 					     const struct net_address *address);

@@ -18,16 +18,6 @@ static bool options_fine(const uint8_t *option, unsigned bytes)
 	return true;
 }
 
-static bool checksum_holds(const struct net_interface *interface, const struct rte_mbuf *m,
-			   const struct rte_ipv4_hdr *ip, uint16_t header)
-{
-	const uint64_t seen = m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK;
-
-	if (seen != RTE_MBUF_F_RX_IP_CKSUM_UNKNOWN && interface->options.offloads & OFFLOAD_RX_CHECKSUM)
-		return seen != RTE_MBUF_F_RX_IP_CKSUM_BAD;
-	return checksum_fold(checksum_add(0, ip, header)) == 0xffff;
-}
-
 /* Checks the header and cuts off Ethernet's padding; false: it is counted. */
 static bool check(struct net *net, const struct net_interface *interface, struct rte_mbuf *m)
 {
@@ -45,7 +35,7 @@ static bool check(struct net *net, const struct net_interface *interface, struct
 		net->counters.ip_bad_header++;
 		return false;
 	}
-	if (!checksum_holds(interface, m, ip, header)) {
+	if (!net_ip4_checksum_holds(interface, m, ip, header)) {
 		net->counters.ip_bad_checksum++;
 		return false;
 	}

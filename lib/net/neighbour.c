@@ -18,14 +18,11 @@ enum {
 	ASKS_BURST = 1000,
 };
 
-/* Times are counted in 2^20 ns: nearly milliseconds. They wrap after 52 days, when an entry of then may look young once. */
-#define TICKS(ms) ((uint32_t)((ms)*NET_MS >> 20))
 #define WAIT_NS (3000 * NET_MS) /* how long a frame waits for an answer */
 
-static const uint32_t retry = TICKS(1000);  /* between two questions for one address */
-static const uint32_t fresh = TICKS(30000); /* REACHABLE_TIME: after it a used entry is asked again */
+static const uint32_t retry = NEIGHBOUR_TICKS(1000); /* between two questions for one address */
 static const uint32_t unused =
-	TICKS(600000); /* after which an entry is worth no more than one that was never confirmed */
+	NEIGHBOUR_TICKS(600000); /* after which an entry is worth no more than one that was never confirmed */
 
 static uint32_t ticks(const struct net *net)
 {
@@ -217,7 +214,7 @@ const struct rte_ether_addr *neighbour_resolve(struct net *net, struct net_inter
 	if (unlikely(!n || !net_address_equal(&n->address, address)))
 		interface->last_neighbour = n = find(net, interface, address);
 	if (likely(n && n->known)) {
-		if (likely(n->confirmed && n->tries == 0 && ticks(net) - n->heard < fresh))
+		if (likely(neighbour_is_sure(net, n, address)))
 			return &n->mac;
 		if (usable(net, interface, n))
 			return &n->mac;

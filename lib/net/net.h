@@ -281,13 +281,21 @@ struct net_path {
 	struct net_interface *interface;
 	struct net_address local, remote, next_hop;
 	uint16_t mtu; /* of IP packets */
+	bool memory;  /* the peer is the other end of a shared memory (net_path_find) */
 };
+
+enum { NET_UDP_PLAIN_HEADERS = sizeof(struct rte_ether_hdr) + 20 + 8 /* IPv4, UDP */ };
+struct neighbour;
 
 /* Datagrams to one peer, many of them: the path is looked up once, and again when there is news of one. */
 struct net_udp_flow {
 	struct net_path path;
 	uint16_t local_port, remote_port;
 	uint32_t path_news; /* of the stack, when the path was looked up */
+	/* Headers made ahead (udp_plain.c), but for lengths, sums and the hop's link address. hop NULL: there are none. */
+	const struct neighbour *hop;
+	uint16_t ip_sum, udp_sum;
+	uint8_t headers[NET_UDP_PLAIN_HEADERS];
 };
 /* 0, or -EHOSTUNREACH. */
 int net_udp_flow_init(struct net *net, struct net_udp_flow *flow, const struct net_udp_address *address);

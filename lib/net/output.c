@@ -101,6 +101,8 @@ bool net_path_find(struct net *net, const struct net_address *to, const struct n
 	if (!own)
 		return false;
 	path->local = from ? *from : own->address;
+	path->memory =
+		path->interface->options.offloads & OFFLOAD_MEMORY && net_address_equal(&path->next_hop, &path->remote);
 	path->mtu = net_path_mtu(net, path);
 	return true;
 }
@@ -118,15 +120,6 @@ uint16_t net_leave_checksum(const struct net_path *path, struct rte_mbuf *m, uin
 uint32_t net_room(const struct net *net)
 {
 	return NET_OUTPUT_MAX - (net->output_tail - net->output_head);
-}
-
-void net_transmit(struct net *net, struct rte_mbuf *frame)
-{
-	if (unlikely(net->output_tail - net->output_head == NET_OUTPUT_MAX)) {
-		NET_DROP(net, frame, out_queue_full);
-		return;
-	}
-	net->output[net->output_tail++ % NET_OUTPUT_MAX] = frame;
 }
 
 struct rte_ether_hdr *net_put_ethernet(struct net_interface *interface, struct rte_mbuf *packet, rte_be16_t type)
@@ -155,7 +148,7 @@ struct rte_ether_hdr *net_put_ethernet(struct net_interface *interface, struct r
 
 static uint16_t ipv4_checksum(const struct rte_ipv4_hdr *ip)
 {
-	return (uint16_t)~checksum_fold(checksum_add(0, ip, sizeof(*ip)));
+	return (uint16_t)~checksum_ip4(ip);
 }
 
 /* The same for a port that fills in some checksum. */

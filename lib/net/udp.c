@@ -52,6 +52,17 @@ void udp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *pac
 	NET_DROP(net, m, udp_no_port);
 }
 
+/* 0 is no checksum: what IPv4 allows (RFC 768; IPv6 does not: RFC 8200, 8.1), and frames through memory can do without. */
+static inline uint16_t checksum_of(const struct net_path *path, struct rte_mbuf *m)
+{
+	uint16_t sum;
+
+	if (path->interface->options.offloads & OFFLOAD_MEMORY && net_address_is_v4(&path->remote))
+		return 0;
+	sum = net_checksum_to_send(path, m, IPPROTO_UDP, sizeof(struct rte_udp_hdr));
+	return sum ? sum : 0xffff;
+}
+
 /* udp is the first of m's data, its payload the rest. */
 static inline void send_datagram(struct net *net, const struct net_path *path, uint16_t from_port, uint16_t to_port,
 				 struct rte_mbuf *m, struct rte_udp_hdr *udp, uint8_t tos)
@@ -62,9 +73,7 @@ static inline void send_datagram(struct net *net, const struct net_path *path, u
 	udp->dst_port = rte_cpu_to_be_16(to_port);
 	udp->dgram_len = rte_cpu_to_be_16(bytes);
 	udp->dgram_cksum = 0;
-	udp->dgram_cksum = net_checksum_to_send(path, m, IPPROTO_UDP, sizeof(*udp));
-	if (udp->dgram_cksum == 0)
-		udp->dgram_cksum = 0xffff; /* 0 means none (RFC 768) */
+	udp->dgram_cksum = checksum_of(path, m);
 	net->counters.udp_out++;
 	net_send(net, path, m, IPPROTO_UDP, tos);
 }
@@ -84,6 +93,7 @@ void net_udp_unbind(struct net *net, uint16_t port)
 {
 	for (unsigned i = 0; i < net->udp_ports_count; i++)
 		if (net->udp_ports[i].port == port) {
+			net->udp_last.interface = NULL;
 			net->udp_ports[i] = net->udp_ports[--net->udp_ports_count];
 			return;
 		}
@@ -98,6 +108,7 @@ int net_udp_flow_init(struct net *net, struct net_udp_flow *flow, const struct n
 	flow->local_port = address->local_port;
 	flow->remote_port = address->remote_port;
 	flow->path_news = net->path_news;
+	flow->hop = NULL;
 	return 0;
 }
 
@@ -112,6 +123,7 @@ static bool watch_path(struct net *net, struct net_udp_flow *flow)
 		const uint16_t mtu = path->mtu;
 
 		flow->path_news = net->path_news;
+		flow->hop = NULL;
 		if (net_path_find(net, &remote, &local, path))
 			return true;
 		*path = (struct net_path){ .local = local, .remote = remote, .mtu = mtu };
@@ -131,13 +143,17 @@ uint16_t net_udp_flow_payload(struct net *net, struct net_udp_flow *flow)
 
 void net_udp_flow_send(struct net *net, struct net_udp_flow *flow, struct rte_mbuf *payload, uint8_t tos)
 {
-	struct rte_udp_hdr *udp = (struct rte_udp_hdr *)rte_pktmbuf_prepend(payload, sizeof(*udp));
+	struct rte_udp_hdr *udp;
 
+	if (likely(udp_send_plain(net, flow, payload, tos)))
+		return;
 	if (unlikely(!watch_path(net, flow))) {
 		NET_DROP(net, payload, ip_no_route);
 		return;
 	}
+	udp = (struct rte_udp_hdr *)rte_pktmbuf_prepend(payload, sizeof(*udp));
 	send_datagram(net, &flow->path, flow->local_port, flow->remote_port, payload, udp, tos);
+	udp_make_plain(flow);
 }
 
 int net_udp_send(struct net *net, const struct net_udp_address *address, const void *payload, uint16_t bytes)

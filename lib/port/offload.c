@@ -5,6 +5,8 @@
  */
 #include "port/internal.h"
 
+#include <string.h>
+
 enum {
 	SEGMENTS_MIN = 3,  /* headers and a payload, and one more */
 	SEGMENTS_MAX = 64, /* a frame of TSO_BYTES at an MTU of 1500 has 46: rings hold several such */
@@ -57,6 +59,7 @@ void port_choose_offloads(struct port *port, const struct config_port *config, c
 
 	port->tso_bytes = TSO_BYTES;
 	port->tso_segments = segments == 0 ? SEGMENTS_MAX : RTE_MIN(segments, (uint16_t)SEGMENTS_MAX);
+	port->offloads = strcmp(config->device, "net_memif") == 0 ? OFFLOAD_MEMORY : 0;
 	conf->rxmode.offloads = receive_offloads(port, config, info->rx_offload_capa);
 	for (unsigned i = 0; i < RTE_DIM(transmit); i++)
 		if (info->tx_offload_capa & transmit[i].capability &&

@@ -285,6 +285,7 @@ static int open_memif(struct port *port, const struct config_port *config, unsig
 		return star_error_set(err, why.code, "port %s: %s", port->name, why.text);
 	memif_mac(port->memif, &port->mac);
 	port->groups_fd = -1;
+	port->offloads = OFFLOAD_MEMORY;
 	port->steers = port->queues == 1 ? PORT_ONE_QUEUE : PORT_HANDS_OVER;
 	for (uint16_t queue = 0; queue < port->queues; queue++)
 		port->wait_fds[queue] = memif_wait_fd(port->memif, queue);

@@ -5,7 +5,8 @@
  * endpoint accepts sessions, a client's opens them. One thread, the stack's; it allocates at creation only.
  *
  * A message is a wire_frame and its payload. It is sent from the mbufs that it was written into, which the session keeps until
- * they are acknowledged, and received in the mbufs that the driver filled. Nothing is copied on the way.
+ * they are acknowledged, and received in the mbufs that the driver filled. Nothing is copied on the way. Small messages that
+ * wait to be sent share a packet: none waits for others.
  *
  * Time is the stack's: net_turn, net_input and the wheel bring it. Timeouts come from the stack's wheel; pacing below its tick
  * comes from dgram_turn.
@@ -15,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "net/net.h"
 #include "star_error.h"
@@ -62,8 +64,9 @@ struct dgram_handler {
 	void (*connected)(void *user, bool resumed, uint32_t incarnation);
 	/*
 	 * The next message, bytes long, as a chain of mbufs by ->next, of which data_off and data_len show the message's bytes, the
-	 * first starting with the wire_frame (checked by wire_frame_check, and to be as long as the chain; its checksum is not). The
-	 * callee owns it, and says by dgram_taken when so many packets are freed.
+	 * first starting with the wire_frame (checked by wire_frame_check, and to be as long as the chain; its checksum is not). Or
+	 * several messages in one mbuf, each checked so: dgram_next walks over them. The callee owns it, and says by dgram_taken
+	 * when so many mbufs are freed.
 	 * status is WIRE_OK, or WIRE_OVER_LIMIT or WIRE_BUSY: then the message was too large for message_max, or for the mbufs there
 	 * are, and only its frame is there (in the first mbuf).
 	 */
@@ -111,12 +114,32 @@ struct dgram_session *dgram_open(struct dgram *dgram, const struct net_address *
 /* Tells the peer, drops what is queued. closed is not called. */
 void dgram_close(struct dgram_session *session);
 
+/* Where the message behind the one at `at` begins in what was received; 0: there is none. */
+static inline uint32_t dgram_next(const struct rte_mbuf *m, uint32_t at)
+{
+	struct wire_frame frame;
+	uint64_t next;
+
+	memcpy(&frame, rte_pktmbuf_mtod_offset(m, const void *, at), sizeof(frame));
+	next = at + sizeof(frame) + (((uint64_t)frame.payload_bytes + 7) & ~UINT64_C(7));
+	return next < m->data_len ? (uint32_t)next : 0;
+}
+
 /* Bytes of a message that a packet carries. Constant for a session. */
 uint32_t dgram_payload(const struct dgram_session *session);
 /* An empty mbuf with room for them and for the headers before them; NULL when the pool is empty. */
 struct rte_mbuf *dgram_alloc(struct dgram_session *session);
 /* Queues a message: a chain by ->next in which all but the last hold exactly dgram_payload bytes. Owns it. */
 void dgram_send(struct dgram_session *session, struct rte_mbuf *message);
+/*
+ * The way of a small message: dgram_room gives a reference to the packet that is queued last, if it holds whole messages and has
+ * room for so many bytes more (else NULL: the message needs an mbuf of its own, and dgram_send). They are written behind its
+ * data, whose length was made a multiple of 8; data_len moves on with them. dgram_append makes them a part of the packet, and
+ * takes the reference back; false: the packet has left meanwhile, and the reference is still the caller's. Who gives up
+ * frees it. One writer a session at a time.
+ */
+struct rte_mbuf *dgram_room(struct dgram_session *session, uint32_t bytes);
+bool dgram_append(struct dgram_session *session, struct rte_mbuf *packet);
 /* Packets queued and not acknowledged. */
 uint32_t dgram_queued(const struct dgram_session *session);
 /* For how long the peer has acknowledged nothing of what is queued; 0 when nothing is. */

@@ -403,6 +403,37 @@ void dgram_send(struct dgram_session *s, struct rte_mbuf *message)
 		list_put(s, DGRAM_DUE);
 }
 
+struct rte_mbuf *dgram_room(struct dgram_session *s, uint32_t bytes)
+{
+	struct rte_mbuf *m = s->queue.last;
+	const struct dgram_priv *p;
+	uint32_t at;
+
+	if (!m)
+		return NULL;
+	p = dgram_priv(m);
+	at = wire_padded(p->body_len);
+	if (p->flags != (WIRE_PACKET_FIRST | WIRE_PACKET_LAST) || at + bytes > s->payload ||
+	    unlikely(rte_mbuf_refcnt_read(m) != 1))
+		return NULL;
+	rte_mbuf_refcnt_set(
+		m, 2); /* should it be sent before the message is whole, then as a copy, without it (packet_of) */
+	memset(rte_pktmbuf_mtod_offset(m, char *, p->body_len), 0, at - p->body_len);
+	m->data_len = (uint16_t)at;
+	m->pkt_len = at;
+	return m;
+}
+
+bool dgram_append(struct dgram_session *s, struct rte_mbuf *m)
+{
+	if (unlikely(s->queue.last != m))
+		return false;
+	dgram_priv(m)->body_len = m->data_len;
+	rte_mbuf_refcnt_set(m, 1);
+	s->dgram->counters.messages_out++;
+	return true;
+}
+
 uint32_t dgram_queued(const struct dgram_session *s)
 {
 	return s->tx_queued + s->tx_held;

@@ -4,7 +4,7 @@
 
 #include "rpc/dgram_internal.h"
 
-enum { ECN_CE = 3 };
+enum { ECN_CE = 3, WHOLE = WIRE_PACKET_FIRST | WIRE_PACKET_LAST };
 
 /* ---- messages ---- */
 
@@ -26,14 +26,58 @@ static bool broken(struct dgram_session *s, struct rte_mbuf *m)
 	return false;
 }
 
-/* Whether a message may come whose first packet this is; 0: it is none. */
-static uint32_t begin_message(struct dgram_session *s, const struct rte_mbuf *m, uint16_t flags)
+/* What wire_frame_check says, but for lengths: these a packet bounds. */
+static inline bool is_frame(const struct wire_frame *frame)
+{
+	return frame->magic == WIRE_MAGIC && frame->version == WIRE_VERSION && frame->opcode >= WIRE_EXECUTE &&
+	       frame->opcode <= WIRE_PING;
+}
+
+/* How many messages a packet holds that is to hold whole ones; 0: they do not fill it exactly. */
+static uint32_t count_messages(const struct rte_mbuf *m)
+{
+	const uint8_t *body = rte_pktmbuf_mtod(m, const uint8_t *);
+	const uint32_t bytes = m->data_len;
+	uint32_t at = 0;
+
+	for (uint32_t n = 1; at < bytes && bytes - at >= sizeof(struct wire_frame); n++) {
+		struct wire_frame frame;
+
+		memcpy(&frame, body + at, sizeof(frame));
+		if (unlikely(!is_frame(&frame) || frame.payload_bytes > bytes - at - sizeof(frame)))
+			return 0;
+		at += (uint32_t)sizeof(frame) + frame.payload_bytes;
+		if (at == bytes)
+			return n;
+		at = wire_padded(at);
+	}
+	return 0;
+}
+
+/* A packet of whole messages. */
+static bool take_whole(struct dgram_session *s, struct rte_mbuf *m)
+{
+	struct dgram *d = s->dgram;
+	const uint32_t number = s->number, messages = s->message_need ? 0 : count_messages(m);
+
+	if (unlikely(!messages))
+		return broken(s, m);
+	d->held_whole++;
+	if (unlikely(d->favoured == s))
+		d->favoured = NULL;
+	d->counters.messages_in += messages;
+	d->options.handler->received(s->user, m, m->data_len, WIRE_OK);
+	return s->number == number && s->state != DGRAM_FREE; /* its user may have closed it */
+}
+
+/* Whether a message may come whose first packet this is, and not its last; 0: it is none. */
+static uint32_t begin_message(struct dgram_session *s, const struct rte_mbuf *m)
 {
 	struct dgram *d = s->dgram;
 	struct wire_frame frame;
 	uint64_t bytes;
 
-	if (m->data_len < sizeof(frame) || (!(flags & WIRE_PACKET_LAST) && m->data_len < WIRE_PACKET_BODY_MIN))
+	if (m->data_len < WIRE_PACKET_BODY_MIN)
 		return 0;
 	memcpy(&frame, rte_pktmbuf_mtod(m, const void *), sizeof(frame));
 	bytes = sizeof(frame) + (uint64_t)frame.payload_bytes;
@@ -74,10 +118,12 @@ bool message_take(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags)
 	const uint32_t bytes = m->data_len;
 	const uint32_t number = s->number;
 
-	if (likely(flags & WIRE_PACKET_FIRST)) {
+	if (likely((flags & WHOLE) == WHOLE))
+		return take_whole(s, m);
+	if (flags & WIRE_PACKET_FIRST) {
 		uint32_t need;
 
-		if (s->message_need || !(need = begin_message(s, m, flags)))
+		if (s->message_need || !(need = begin_message(s, m)))
 			return broken(s, m);
 		s->message_need = need;
 	} else if (!s->message_need || bytes == 0 || bytes > s->message_packet ||
@@ -312,7 +358,7 @@ static void take_other(struct dgram_session *s, const struct dgram_from *from)
 	}
 }
 
-static bool well_formed(const struct wire_packet *p, uint32_t bytes)
+static inline bool well_formed(const struct wire_packet *p, uint32_t bytes)
 {
 	return p->magic == WIRE_PACKET_MAGIC && p->version == WIRE_PACKET_VERSION && p->kind >= WIRE_PACKET_OPEN &&
 	       p->kind <= WIRE_PACKET_UNKNOWN &&

@@ -256,13 +256,14 @@ static void send_owed(struct dgram_session *s, uint64_t now_ns)
 bool output_session(struct dgram_session *s, uint64_t now_ns)
 {
 	const bool idle = s->tx_held == 0;
+	uint32_t room = net_room(s->dgram->net);
 	unsigned sent = 0;
 
 	if (unlikely(s->state != DGRAM_OPEN))
 		return true;
 	lapse(s, now_ns);
 	while (has_next(s) && may_fly(s)) {
-		if (unlikely(net_room(s->dgram->net) < 2))
+		if (unlikely(room < 2))
 			return false;
 		if (unlikely(s->congestion.gap_ns && s->pace_ns > now_ns + SLACK_NS)) {
 			pace_at(s, s->pace_ns);
@@ -275,10 +276,11 @@ bool output_session(struct dgram_session *s, uint64_t now_ns)
 		if (!find_window(s) || !send_next(s, now_ns))
 			break;
 		sent++;
+		room = net_room(s->dgram->net); /* a packet may leave in fragments */
 	}
 	if (s->tx_held + s->tx_queued)
 		recovery_arm(s, now_ns, idle);
-	if (unlikely(net_room(s->dgram->net) < 2))
+	if (unlikely(room < 2))
 		return !(s->flags & (DGRAM_ACK_URGENT | DGRAM_PING));
 	send_owed(s, now_ns);
 	return true;

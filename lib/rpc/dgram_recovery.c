@@ -11,6 +11,7 @@
 #define RTO_FIRST_NS (2 * DGRAM_MS)	/* before a round trip was measured */
 #define RTT_MAX_NS UINT64_C(2000000000) /* half of 32 bits: differences fit */
 #define REORDER_MIN_NS (2 * DGRAM_US)
+#define MEMORY_TARGET_NS (5 * DGRAM_MS)
 enum { SACKED_ENOUGH = 3, REORDERING_RECOVERIES = 16, BACKOFF_MAX = 16 };
 
 /* ---- round trips ---- */
@@ -125,17 +126,24 @@ static uint32_t take_sacks(struct dgram_session *s, const struct dgram_from *fro
 	return n;
 }
 
+/* Through memory there is no queue but the receiver's ring, which credits bound: a delay there is a peer that is at work. */
+static inline uint32_t target_ns(const struct dgram_session *s)
+{
+	const uint32_t target = (uint32_t)s->dgram->options.target_delay_ns;
+
+	return unlikely(s->flow.path.memory) ? RTE_MAX(target, (uint32_t)MEMORY_TARGET_NS) : target;
+}
+
 static inline void take_congestion(struct dgram_session *s, const struct dgram_from *from, uint32_t rtt_ns,
 				   uint32_t acked)
 {
-	const struct dgram_options *o = &s->dgram->options;
 	const bool marked = from->packet->flags & WIRE_PACKET_MARKED;
+	const struct congestion_limits limits = { .target_ns = target_ns(s),
+						  .window_max = s->dgram->options.window_max };
 
-	if (likely(congestion_idle(&s->congestion, rtt_ns, (uint32_t)o->target_delay_ns, marked)))
+	if (likely(congestion_idle(&s->congestion, rtt_ns, limits.target_ns, marked)))
 		return;
-	congestion_ack(&s->congestion,
-		       &(struct congestion_limits){ .target_ns = (uint32_t)o->target_delay_ns,
-						    .window_max = o->window_max },
+	congestion_ack(&s->congestion, &limits,
 		       &(struct congestion_ack){ .now_ns = from->now_ns,
 						 .rtt_ns = rtt_ns,
 						 .srtt_ns = s->srtt_ns,
@@ -236,14 +244,12 @@ void recovery_detect(struct dgram_session *s, uint64_t now_ns)
 
 static void timeout(struct dgram_session *s, uint64_t now_ns)
 {
-	const struct dgram_options *o = &s->dgram->options;
-
 	s->dgram->counters.timeouts++;
 	if (s->backoff < UINT8_MAX)
 		s->backoff++;
 	congestion_timeout(&s->congestion,
-			   &(struct congestion_limits){ .target_ns = (uint32_t)o->target_delay_ns,
-							.window_max = o->window_max },
+			   &(struct congestion_limits){ .target_ns = target_ns(s),
+							.window_max = s->dgram->options.window_max },
 			   now_ns, s->srtt_ns);
 	while (s->flying.first)
 		lose(s, s->flying.first);

@@ -77,6 +77,7 @@ struct rpc_session {
 	uint8_t state;
 	/* whole requests, the first one being executed: session.c keeps what it knows of them in the private area of their first mbuf */
 	struct rte_mbuf *head, *tail;
+	uint32_t at; /* of the one that is executed, in the first mbuf's data */
 };
 
 static inline struct rpc_stream *stream_of(struct rpc_work *work)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Replies, written once into the mbufs that leave. The frame header has its place in the first mbuf and is filled in last;
- * the checksum is computed mbuf by mbuf and combined.
+ * the checksum is computed mbuf by mbuf and combined. A small reply of a session is written behind those that wait in its last
+ * packet, where there is room.
  */
 #include "rpc/internal.h"
 
@@ -51,6 +52,40 @@ static bool add_mbuf(struct rpc_work *w)
 	w->reply_tail = m;
 	if (w->reply_head == m)
 		rte_pktmbuf_append(m, sizeof(struct wire_frame));
+	return true;
+}
+
+/* The reply's place in the session's last packet, if it fits in there with n bytes of payload. */
+static bool share_packet(struct rpc_work *w, uint32_t n)
+{
+	struct rte_mbuf *m = w->is_session ? dgram_room(w->session, (uint32_t)sizeof(struct wire_frame) + n) : NULL;
+
+	if (!m)
+		return false;
+	w->reply_head = w->reply_tail = m;
+	rte_pktmbuf_append(m, sizeof(struct wire_frame));
+	return true;
+}
+
+/* Where the reply begins in its first mbuf; not 0: it shares that packet with earlier ones, and is all in there. */
+static uint32_t reply_at(const struct rpc_work *w)
+{
+	return w->reply_head == w->reply_tail
+		       ? w->reply_head->data_len - (uint32_t)sizeof(struct wire_frame) - w->reply_bytes
+		       : 0;
+}
+
+/* A reply that shares a packet gets an mbuf of its own. */
+static bool part_packet(struct rpc_work *w)
+{
+	const uint32_t at = reply_at(w), bytes = (uint32_t)sizeof(struct wire_frame) + w->reply_bytes;
+	struct rte_mbuf *m = alloc(w);
+
+	if (!m)
+		return starve(w);
+	memcpy(rte_pktmbuf_append(m, (uint16_t)bytes), rte_pktmbuf_mtod_offset(w->reply_head, const void *, at), bytes);
+	rte_pktmbuf_free(w->reply_head);
+	w->reply_head = w->reply_tail = m;
 	return true;
 }
 
@@ -108,7 +143,9 @@ bool rpc_reply_room(struct rpc_request *request, uint32_t n)
 
 	if (!w->peer)
 		return true;
-	if (!w->reply_head && !add_mbuf(w))
+	if (!w->reply_head && !share_packet(w, n) && !add_mbuf(w))
+		return false;
+	if (unlikely(room_in(w, w->reply_tail) < n && reply_at(w)) && !part_packet(w))
 		return false;
 	room = room_in(w, w->reply_tail);
 	for (last = w->reply_tail; last->next; last = last->next)
@@ -211,16 +248,17 @@ bool reply_send(struct rpc_work *w)
 {
 	struct rte_mbuf *m = w->reply_head;
 	struct wire_frame *frame;
-	uint32_t crc;
+	uint32_t crc, at;
 
 	if (!w->peer) {
 		reply_drop(w);
 		return true;
 	}
-	if (!m && !add_mbuf(w))
+	if (!m && !share_packet(w, 0) && !add_mbuf(w))
 		return false;
 	m = w->reply_head;
-	frame = rte_pktmbuf_mtod(m, struct wire_frame *);
+	at = reply_at(w);
+	frame = rte_pktmbuf_mtod_offset(m, struct wire_frame *, at);
 	*frame = (struct wire_frame){
 		.magic = WIRE_MAGIC,
 		.version = WIRE_VERSION,
@@ -232,16 +270,21 @@ bool reply_send(struct rpc_work *w)
 		.incarnation = w->server->incarnation,
 		.payload_bytes = w->reply_bytes,
 	};
-	crc = crc32(frame, m->data_len);
+	crc = crc32(frame, m->data_len - at);
 	for (m = m->next; m && m->data_len; m = m->next)
 		crc = crc32_combine(crc, crc32(rte_pktmbuf_mtod(m, const void *), m->data_len), m->data_len);
 	frame->checksum = crc;
+	if (at && !dgram_append(w->session, w->reply_head)) {
+		if (!part_packet(w))
+			return false;
+		at = 0;
+	}
 	w->server->counters.replies++;
 	give_back_empty(w->reply_tail);
-	if (w->is_session)
-		dgram_send(w->session, w->reply_head);
-	else
+	if (!w->is_session)
 		send_segments(w->conn, w->reply_head);
+	else if (!at)
+		dgram_send(w->session, w->reply_head);
 	w->reply_head = w->reply_tail = NULL;
 	w->reply_bytes = 0;
 	w->reply_status = WIRE_OK;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests over sessions of datagrams, which bring whole messages in order. */
+/* Requests over sessions of datagrams, which bring whole messages in order: several may lie in one packet. */
 #include "rpc/internal.h"
 
 #include "base/crc32.h"
 
-/* A message that waits for its turn, in the private area of its first mbuf. */
+/* A message that waits for its turn, or several in one packet, in the private area of its first mbuf. */
 struct message {
 	struct rte_mbuf *next;
 	uint64_t arrived_ns;
@@ -16,13 +16,14 @@ static struct message *message_of(struct rte_mbuf *m)
 	return rte_mbuf_to_priv(m);
 }
 
-/* Frees the first message. */
+/* Frees the first message's mbufs. */
 static void pop(struct rpc_session *s)
 {
 	struct rte_mbuf *m = s->head;
 	uint32_t mbufs = 0;
 
 	s->head = message_of(m)->next;
+	s->at = 0;
 	for (struct rte_mbuf *next; m; m = next, mbufs++) {
 		next = m->next;
 		m->next = NULL;
@@ -31,14 +32,14 @@ static void pop(struct rpc_session *s)
 	dgram_taken(s->from, mbufs);
 }
 
-/* CRC of the frame in which the message's checksum field counts as zero; it is set to that. */
-static uint32_t checksum(struct rte_mbuf *m)
+/* CRC of the message at `at`, in which its checksum field counts as zero; it is set to that. */
+static uint32_t checksum(struct rte_mbuf *m, uint32_t at, uint32_t bytes)
 {
-	uint8_t *at = rte_pktmbuf_mtod(m, uint8_t *);
+	uint8_t *frame = rte_pktmbuf_mtod_offset(m, uint8_t *, at);
 	uint32_t crc;
 
-	memset(at + offsetof(struct wire_frame, checksum), 0, sizeof(uint32_t));
-	crc = crc32(at, m->data_len);
+	memset(frame + offsetof(struct wire_frame, checksum), 0, sizeof(uint32_t));
+	crc = crc32(frame, RTE_MIN(bytes, m->data_len - at));
 	for (m = m->next; m; m = m->next)
 		crc = crc32_combine(crc, crc32(rte_pktmbuf_mtod(m, const void *), m->data_len), m->data_len);
 	return crc;
@@ -51,7 +52,7 @@ static void refuse(struct rpc_work *w, enum wire_status status, const char *why)
 	w->reply_due = 1;
 }
 
-static void check(struct rpc_work *w, struct rte_mbuf *m)
+static void check(struct rpc_work *w, struct rte_mbuf *m, uint32_t at)
 {
 	struct rpc_server *server = w->server;
 	struct rpc_request *r = &w->request;
@@ -62,7 +63,7 @@ static void check(struct rpc_work *w, struct rte_mbuf *m)
 		refuse(w, WIRE_BUSY, "the node has no buffers left for requests: retry, with smaller ones");
 	} else if (status != WIRE_OK) {
 		refuse(w, WIRE_OVER_LIMIT, "the request is larger than this node takes: cut it");
-	} else if (checksum(m) != r->frame.checksum) {
+	} else if (checksum(m, at, (uint32_t)sizeof(r->frame) + r->frame.payload_bytes) != r->frame.checksum) {
 		server->counters.bad_checksums++;
 		refuse(w, WIRE_BAD_CHECKSUM, "the frame's checksum does not match its bytes");
 	} else if (r->frame.opcode == WIRE_REPLY) {
@@ -88,15 +89,15 @@ static void start(struct rpc_session *s)
 		s->state = SESSION_IDLE;
 		return;
 	}
-	memcpy(&r->frame, rte_pktmbuf_mtod(m, const void *), sizeof(r->frame));
+	memcpy(&r->frame, rte_pktmbuf_mtod_offset(m, const void *, s->at), sizeof(r->frame));
 	r->begun = false;
-	r->payload = (struct rpc_cursor){ m, sizeof(r->frame) };
+	r->payload = (struct rpc_cursor){ m, s->at + (uint32_t)sizeof(r->frame) };
 	r->deadline_ns =
 		r->frame.deadline_us ? message_of(m)->arrived_ns + r->frame.deadline_us * UINT64_C(1000) : UINT64_MAX;
 	w->hopeless = 0;
 	w->starved_ns = 0;
 	w->reply_due = 0;
-	check(w, m);
+	check(w, m, s->at);
 	if ((uint64_t)dgram_queued(w->session) * dgram_payload(w->session) <= w->server->options.send_queue_bytes)
 		make_ready(s);
 	else
@@ -105,7 +106,9 @@ static void start(struct rpc_session *s)
 
 void rpc_session_next(struct rpc_session *s)
 {
-	pop(s);
+	s->at = dgram_next(s->head, s->at);
+	if (s->at == 0)
+		pop(s);
 	start(s);
 }
 

@@ -4,8 +4,8 @@
  * the reactor's data port. docs/datagrams.rst says what they mean. Little endian, fixed width, naturally aligned. Pure data.
  *
  * A direction of a session is a sequence of numbered packets; their bodies, in order, are messages, one after the other: each
- * message is a wire_frame and its payload, and begins with a packet of its own (WIRE_PACKET_FIRST). So a packet holds bytes of
- * one message only, and every packet of a message but its last is as long as the path allows.
+ * message is a wire_frame and its payload. A packet holds whole messages, one or several (a bundle), or a part of one message:
+ * then every packet of that message but its last is as long as the path allows.
  */
 #ifndef WIRE_PACKET_H
 #define WIRE_PACKET_H
@@ -45,8 +45,10 @@ enum wire_packet_kind {
 };
 
 enum wire_packet_flags {
-	WIRE_PACKET_FIRST = 1 << 0, /* DATA: a message begins */
-	WIRE_PACKET_LAST = 1 << 1,  /* DATA: and ends */
+	/* DATA: a message begins, and one ends, with this packet. Both: it holds whole messages, one after the other, each at a
+	 * multiple of 8 from the body's beginning (zeros between them). The last one ends with the body. */
+	WIRE_PACKET_FIRST = 1 << 0,
+	WIRE_PACKET_LAST = 1 << 1,
 	WIRE_PACKET_MARKED =
 		1 << 2, /* a packet since the last acknowledgement came with a congestion mark (RFC 3168's CE) */
 	WIRE_PACKET_ACK_NOW = 1 << 3, /* the sender can go no further before it hears */

@@ -81,15 +81,31 @@ static bool opened(void *ctx, struct dgram_session *session, void **user)
 	return true;
 }
 
+/* Messages that share a packet come to the stream without what lies between them. */
+static void add_bundle(struct bridge *b, const struct rte_mbuf *packet)
+{
+	uint32_t at = 0;
+
+	do {
+		struct wire_frame frame;
+
+		memcpy(&frame, rte_pktmbuf_mtod_offset(packet, const void *, at), sizeof(frame));
+		add(&b->in, &b->in_bytes, &b->in_size, rte_pktmbuf_mtod_offset(packet, char *, at),
+		    sizeof(frame) + frame.payload_bytes);
+	} while ((at = dgram_next(packet, at)));
+}
+
 static void received(void *user, struct rte_mbuf *message, uint32_t bytes, enum wire_status status)
 {
 	struct bridge *b = user;
 	uint32_t mbufs = 0;
 
-	while (message) {
+	if (status == WIRE_OK && !message->next)
+		add_bundle(b, message);
+	for (bool chain = message->next; message;) {
 		struct rte_mbuf *next = message->next;
 
-		if (status == WIRE_OK)
+		if (status == WIRE_OK && chain)
 			add(&b->in, &b->in_bytes, &b->in_size, rte_pktmbuf_mtod(message, char *), message->data_len);
 		message->next = NULL;
 		message->nb_segs = 1;

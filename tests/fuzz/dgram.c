@@ -65,8 +65,18 @@ static bool send_message(struct user *u, uint32_t bytes)
 				    .sequence = u->sent + 1,
 				    .payload_bytes = bytes };
 	const uint32_t whole = (uint32_t)sizeof(frame) + bytes, most = dgram_payload(u->session);
-	struct rte_mbuf *first = NULL, **link = &first;
+	struct rte_mbuf *first = dgram_room(u->session, whole), **link = &first;
 
+	if (first) {
+		uint8_t *to = (uint8_t *)rte_pktmbuf_append(first, (uint16_t)whole);
+
+		memcpy(to, &frame, sizeof(frame));
+		for (uint32_t i = sizeof(frame); i < whole; i++)
+			to[i] = content(frame.sequence, i);
+		u->sent++;
+		FUZZ_CHECK(dgram_append(u->session, first), "a packet has left by itself");
+		return true;
+	}
 	for (uint32_t at = 0, n; at < whole; at += n) {
 		struct rte_mbuf *m = dgram_alloc(u->session);
 		uint8_t *to;
@@ -102,39 +112,54 @@ static void take(struct user *u)
 	u->held_mbufs = 0;
 }
 
-static void check_message(const struct user *u, const struct rte_mbuf *m, uint64_t number)
+static void check_message(const struct user *u, const struct rte_mbuf *m, uint32_t from, const struct wire_frame *frame)
 {
+	const uint64_t number = frame->sequence;
+	const uint32_t whole = (uint32_t)sizeof(*frame) + frame->payload_bytes;
 	uint32_t at = 0;
 
 	FUZZ_CHECK(u->any_number || number == u->received + 1, "message %lu after %lu", number, u->received);
-	for (; m; m = m->next)
-		for (uint32_t i = 0; i < m->data_len; i++, at++)
-			FUZZ_CHECK(at < sizeof(struct wire_frame) ||
+	for (; m; m = m->next, from = 0)
+		for (uint32_t i = from; i < m->data_len && at < whole; i++, at++)
+			FUZZ_CHECK(at < sizeof(*frame) ||
 					   rte_pktmbuf_mtod(m, const uint8_t *)[i] == content(number, at),
 				   "byte %u of message %lu", at, number);
+	FUZZ_CHECK(at == whole, "%u bytes of message %lu, of %u", at, number, whole);
+}
+
+/* The message at `at`; returns where the next one begins, or 0. */
+static uint32_t look_at(struct user *u, const struct rte_mbuf *m, uint32_t at, enum wire_status status)
+{
+	struct wire_frame frame;
+
+	FUZZ_CHECK(at + sizeof(frame) <= m->data_len, "a message at %u of %u bytes", at, m->data_len);
+	memcpy(&frame, rte_pktmbuf_mtod_offset(m, const void *, at), sizeof(frame));
+	if (status == WIRE_OK && !m->next)
+		FUZZ_CHECK(at + sizeof(frame) + frame.payload_bytes <= m->data_len, "a message beyond its packet");
+	if (u->honest && status == WIRE_OK)
+		check_message(u, m, at, &frame);
+	u->any_number = false;
+	u->received = frame.sequence;
+	if (!u->client && dgram_queued(u->session) < QUEUED_MAX)
+		send_message(u, (m->data_len - at) % 3000);
+	return dgram_next(m, at);
 }
 
 static void on_received(void *user, struct rte_mbuf *m, uint32_t bytes, enum wire_status status)
 {
 	struct user *u = user;
-	struct wire_frame frame;
-	uint32_t have = 0, mbufs = 0;
+	uint32_t have = 0, mbufs = 0, at = 0;
 
-	for (const struct rte_mbuf *at = m; at; at = at->next, mbufs++)
-		have += at->data_len;
-	FUZZ_CHECK(have == bytes && bytes >= sizeof(frame), "a message of %u bytes has %u", bytes, have);
-	memcpy(&frame, rte_pktmbuf_mtod(m, void *), sizeof(frame));
-	if (u->honest && status == WIRE_OK)
-		check_message(u, m, frame.sequence);
-	u->any_number = false;
-	u->received = frame.sequence;
+	for (const struct rte_mbuf *i = m; i; i = i->next, mbufs++)
+		have += i->data_len;
+	FUZZ_CHECK(have == bytes, "a message of %u bytes has %u", bytes, have);
+	while ((at = look_at(u, m, at, status)))
+		;
 	memcpy(rte_mbuf_to_priv(m), &u->held, sizeof(u->held));
 	u->held = m;
 	u->held_mbufs += mbufs;
 	if (!w.hold)
 		take(u);
-	if (!u->client && dgram_queued(u->session) < QUEUED_MAX)
-		send_message(u, bytes % 3000);
 }
 
 static bool on_opened(void *ctx, struct dgram_session *session, void **user)

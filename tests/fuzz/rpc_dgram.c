@@ -38,6 +38,18 @@ void dgram_send(struct dgram_session *session, struct rte_mbuf *message)
 	NEVER();
 }
 
+struct rte_mbuf *dgram_room(struct dgram_session *session, uint32_t bytes)
+{
+	NEVER();
+	return NULL;
+}
+
+bool dgram_append(struct dgram_session *session, struct rte_mbuf *packet)
+{
+	NEVER();
+	return false;
+}
+
 uint32_t dgram_queued(const struct dgram_session *session)
 {
 	NEVER();

@@ -19,6 +19,11 @@ bool both_received(void *ctx);
 bool both_closed(void *ctx);
 void check_streams(const struct pair *p, uint64_t seed);
 
+/* plain.c */
+void plain_datagrams_are_taken_as_all_others(void);
+void plain_datagrams_take_the_short_way(void);
+void plain_datagrams_leave_as_all_others(void);
+
 /* frames.c */
 void damaged_segments_are_dropped_and_counted(void);
 void blind_resets_do_not_end_a_connection(void);
@@ -26,6 +31,7 @@ void half_open_connections_are_bounded_and_reclaimed(void);
 void time_wait_gives_way_to_a_new_connection(void);
 void icmp_echo_is_answered(void);
 void udp_goes_both_ways_and_bad_lengths_are_dropped(void);
+void udp_over_memory_goes_without_checksum_where_it_may(void);
 void arp_table_is_bounded_and_survives_nonsense(void);
 void random_frames_change_nothing(void);
 void flows_are_read_without_trust(void);

@@ -290,6 +290,45 @@ void udp_goes_both_ways_and_bad_lengths_are_dropped(void)
 	link_down(&net_link);
 }
 
+/* Sees whether datagrams have a checksum: bit 0 of *seen one of IPv4 without, 1 with, 2 and 3 of IPv6. */
+static bool watch_checksums(struct link *link, int from, struct rte_mbuf *m)
+{
+	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
+	const bool v6 = frame[12] == 0x86;
+	const uint8_t *udp = frame + 14 + (v6 ? 40 : 20);
+
+	if (frame[v6 ? 20 : 23] == IPPROTO_UDP)
+		*(unsigned *)link->tap_ctx |= 1u << ((udp[6] || udp[7] ? 1 : 0) + (v6 ? 2 : 0));
+	return false;
+}
+
+void udp_over_memory_goes_without_checksum_where_it_may(void)
+{
+	for (unsigned memory = 0; memory < 2; memory++) {
+		unsigned seen = 0;
+		int calls = 0;
+
+		link_init(&net_link, 14);
+		net_link.offloads[0] = net_link.offloads[1] = memory ? OFFLOAD_MEMORY : 0;
+		net_link.tap = watch_checksums;
+		net_link.tap_ctx = &seen;
+		link_up(&net_link);
+		CHECK_INT(net_udp_bind(net_link.net[0], 53, udp_pong, &calls), 0);
+		CHECK_INT(net_udp_bind(net_link.net[1], 1053, udp_pong, &calls), 0);
+		for (unsigned v6 = 0; v6 < 2; v6++)
+			CHECK_INT(net_udp_send(net_link.net[1],
+					       &(struct net_udp_address){ .remote = v6 ? *link_ip6(0) : *link_ip(0),
+									  .local_port = 1053,
+									  .remote_port = 53 },
+					       "hello", 5),
+				  0);
+		link_run(&net_link, 10 * LINK_MS, NULL, NULL);
+		CHECK_INT(calls, 4);
+		CHECK_UINT(seen, memory ? 1 | 8 : 2 | 8);
+		link_down(&net_link);
+	}
+}
+
 void arp_table_is_bounded_and_survives_nonsense(void)
 {
 	struct frame f;

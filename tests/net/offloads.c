@@ -12,7 +12,7 @@
 #include "tests/net/packet.h"
 #include "tests/unit.h"
 
-#define ALL (UINT32_MAX & ~(uint32_t)(OFFLOAD_TX_VLAN | OFFLOAD_RX_VLAN))
+#define ALL (UINT32_MAX & ~(uint32_t)(OFFLOAD_TX_VLAN | OFFLOAD_RX_VLAN | OFFLOAD_MEMORY))
 
 struct course {
 	bool v6, full, ecn, nagle;

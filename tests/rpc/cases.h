@@ -23,6 +23,8 @@
 	X(damaged_requests_of_a_session_are_refused_alone) \
 	X(what_dead_sessions_brought_is_given_back) \
 	X(a_server_that_owes_an_acknowledgement_stays_awake) \
+	X(replies_that_take_longer_hold_back_no_others) \
+	X(replies_that_share_a_packet_may_grow_or_fail) \
 	/* turns.c */ \
 	X(small_requests_do_not_wait_for_big_ones) \
 	X(requests_of_a_stream_keep_their_order) \
@@ -73,6 +75,12 @@
 	X(dgram_silent_favourites_let_others_go_on) \
 	X(dgram_windows_are_shared_in_turn) \
 	X(dgram_empty_pool_delays_only) \
+	/* dgram_bundles.c */ \
+	X(dgram_small_messages_share_packets) \
+	X(dgram_bundles_fill_a_packet_and_no_more) \
+	X(dgram_large_messages_stand_between_bundles) \
+	X(dgram_packets_leave_without_what_is_not_whole) \
+	X(dgram_bundles_that_do_not_work_out_end_the_session) \
 	/* dgram_hostile.c */ \
 	X(dgram_packets_without_the_token_change_nothing) \
 	X(dgram_malformed_packets_are_dropped) \

@@ -20,11 +20,30 @@ static bool fail(const struct dg_end *end, const char *what, uint64_t number)
 			 what, (unsigned long long)number, (unsigned long long)end->received);
 }
 
+/* Behind others in a packet that waits. */
+static bool send_in_bundle(struct dg_end *end, const struct wire_frame *frame)
+{
+	const uint32_t whole = (uint32_t)sizeof(*frame) + frame->payload_bytes;
+	struct rte_mbuf *m = dg.apart ? NULL : dgram_room(end->session, whole);
+	uint8_t *to;
+
+	if (!m)
+		return false;
+	to = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)whole);
+	memcpy(to, frame, sizeof(*frame));
+	for (uint32_t i = sizeof(*frame); i < whole; i++)
+		to[i] = content(frame->sequence, i);
+	CHECK(dgram_append(end->session, m));
+	return true;
+}
+
 static bool send_frame(struct dg_end *end, struct wire_frame frame)
 {
 	const uint32_t whole = (uint32_t)sizeof(frame) + frame.payload_bytes, most = dgram_payload(end->session);
 	struct rte_mbuf *first = NULL, **link = &first;
 
+	if (send_in_bundle(end, &frame))
+		return true;
 	for (uint32_t at = 0, n; at < whole; at += n) {
 		struct rte_mbuf *m = dgram_alloc(end->session);
 		uint8_t *to;
@@ -61,16 +80,17 @@ bool dg_send(struct dg_end *end, uint32_t bytes, uint32_t reply)
 	return true;
 }
 
-static bool check_bytes(const struct rte_mbuf *m, uint64_t number)
+static bool check_bytes(const struct rte_mbuf *m, uint32_t from, const struct wire_frame *frame)
 {
+	const uint32_t whole = (uint32_t)sizeof(*frame) + frame->payload_bytes;
 	uint32_t at = 0;
 
-	for (; m; m = m->next)
-		for (uint32_t i = 0; i < m->data_len; i++, at++)
-			if (at >= sizeof(struct wire_frame) &&
-			    rte_pktmbuf_mtod(m, const uint8_t *)[i] != content(number, at))
+	for (; m; m = m->next, from = 0)
+		for (uint32_t i = from; i < m->data_len && at < whole; i++, at++)
+			if (at >= sizeof(*frame) &&
+			    rte_pktmbuf_mtod(m, const uint8_t *)[i] != content(frame->sequence, at))
 				return false;
-	return true;
+	return at == whole;
 }
 
 static void keep(struct dg_end *end, struct rte_mbuf *m, uint32_t mbufs)
@@ -92,34 +112,9 @@ void dg_take(struct dg_end *end)
 	end->held_mbufs = 0;
 }
 
-static void on_received(void *user, struct rte_mbuf *m, uint32_t bytes, enum wire_status status)
+static void answer(struct dg_end *end, struct wire_frame frame)
 {
-	struct dg_end *end = user;
-	struct wire_frame frame;
-	uint32_t mbufs = 0, have = 0;
-
-	for (const struct rte_mbuf *at = m; at; at = at->next, mbufs++)
-		have += at->data_len;
-	CHECK_UINT(have, bytes);
-	memcpy(&frame, rte_pktmbuf_mtod(m, void *), sizeof(frame));
-	if (!end->any_number && frame.sequence != end->received + 1)
-		fail(end, "out of order", frame.sequence);
-	if (status == WIRE_OK && !dg.unchecked && !check_bytes(m, frame.sequence))
-		fail(end, "other bytes", frame.sequence);
-	end->any_number = false;
-	end->received = frame.sequence;
-	end->bytes += bytes;
-	if (status != WIRE_OK) {
-		end->refused++;
-		end->status = status;
-	}
-	keep(end, m, mbufs);
-	if (!end->hold)
-		dg_take(end);
-	if (end->shut) {
-		dgram_close(end->session);
-		end->session = NULL;
-	} else if (end >= dg.clients && end < dg.clients + DG_ENDS_MAX) {
+	if (end >= dg.clients && end < dg.clients + DG_ENDS_MAX) {
 		if (dg.on_reply)
 			dg.on_reply(end);
 	} else if (frame.deadline_us && !end->quiet) {
@@ -129,6 +124,47 @@ static void on_received(void *user, struct rte_mbuf *m, uint32_t bytes, enum wir
 			end->sent = frame.sequence;
 		else
 			fail(end, "no mbufs to reply", frame.sequence);
+	}
+}
+
+/* The message at `at`, of a packet of several or of mbufs of its own. */
+static void look_at(struct dg_end *end, const struct rte_mbuf *m, uint32_t at, enum wire_status status)
+{
+	struct wire_frame frame;
+
+	memcpy(&frame, rte_pktmbuf_mtod_offset(m, const void *, at), sizeof(frame));
+	if (!end->any_number && frame.sequence != end->received + 1)
+		fail(end, "out of order", frame.sequence);
+	if (status == WIRE_OK && !dg.unchecked && !check_bytes(m, at, &frame))
+		fail(end, "other bytes", frame.sequence);
+	end->any_number = false;
+	end->received = frame.sequence;
+	end->bytes += sizeof(frame) + (status == WIRE_OK ? frame.payload_bytes : 0);
+	if (status != WIRE_OK) {
+		end->refused++;
+		end->status = status;
+	}
+	if (!end->shut)
+		answer(end, frame);
+}
+
+static void on_received(void *user, struct rte_mbuf *m, uint32_t bytes, enum wire_status status)
+{
+	struct dg_end *end = user;
+	uint32_t mbufs = 0, have = 0, at = 0;
+
+	for (const struct rte_mbuf *i = m; i; i = i->next, mbufs++)
+		have += i->data_len;
+	CHECK_UINT(have, bytes);
+	do
+		look_at(end, m, at, status);
+	while ((at = dgram_next(m, at)));
+	keep(end, m, mbufs);
+	if (!end->hold)
+		dg_take(end);
+	if (end->shut) {
+		dgram_close(end->session);
+		end->session = NULL;
 	}
 }
 

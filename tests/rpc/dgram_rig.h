@@ -44,6 +44,7 @@ struct dg_rig {
 	bool refuse;
 	bool resend;	/* what a session has lost is sent anew, in numbers that begin behind what was answered */
 	bool unchecked; /* messages' bytes: where time counts */
+	bool apart;	/* no message shares a packet with others */
 	struct dg_end servers[DG_ENDS_MAX], clients[DG_ENDS_MAX];
 	unsigned servers_count;
 	void (*on_reply)(struct dg_end *client);

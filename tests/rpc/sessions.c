@@ -11,7 +11,10 @@ static struct {
 	struct rpc_server *server;
 	struct dgram *client;
 	struct dgram_session *session;
-	bool stuck; /* the service does not come to an end */
+	bool stuck;	  /* the service does not come to an end */
+	uint64_t slow;	  /* this request has half of its reply written, and waits */
+	uint64_t failing; /* this one fails when it has half of its reply */
+	uint64_t growing; /* this one finds that its reply is longer than it thought */
 	uint64_t executed, sequence, answered;
 	uint8_t statuses[64]; /* of the answers, by sequence */
 	bool disordered;
@@ -19,13 +22,29 @@ static struct {
 
 static enum rpc_progress execute(void *ctx, struct rpc_request *request, uint64_t now_ns)
 {
+	const uint64_t sequence = request->frame.sequence;
+
 	if (w.stuck)
 		return RPC_MORE;
-	if (!rpc_reply_room(request, sizeof(w.executed)))
+	if (!request->begun) {
+		if (!rpc_reply_room(request, sizeof(sequence)))
+			return RPC_MORE;
+		request->begun = true;
+		w.executed++;
+		rpc_reply_put(request, &sequence, sizeof(sequence) / 2);
+	}
+	if (sequence == w.slow)
 		return RPC_MORE;
-	request->begun = true;
-	w.executed++;
-	rpc_reply_put(request, &w.executed, sizeof(w.executed));
+	if (sequence == w.failing)
+		return rpc_reply_fail(request, WIRE_NO_MEMORY, "no");
+	rpc_reply_put(request, (const char *)&sequence + sizeof(sequence) / 2, sizeof(sequence) / 2);
+	if (sequence == w.growing) {
+		static const char more[TWO_PACKETS];
+
+		if (!rpc_reply_room(request, sizeof(more)))
+			return RPC_MORE;
+		rpc_reply_put(request, more, sizeof(more));
+	}
 	return RPC_DONE;
 }
 
@@ -33,15 +52,39 @@ static void connected(void *user, bool resumed, uint32_t incarnation)
 {
 }
 
+/* Its checksum, and that it is the one to its request. */
+static void check_reply(const struct rte_mbuf *m, uint32_t at, struct wire_frame frame)
+{
+	uint8_t payload[TWO_PACKETS + sizeof(uint64_t)];
+	uint32_t n = 0;
+
+	for (at += (uint32_t)sizeof(frame); m && n < frame.payload_bytes; m = m->next, at = 0) {
+		const uint32_t left = m->data_len - at, part = RTE_MIN(left, frame.payload_bytes - n);
+
+		memcpy(payload + n, rte_pktmbuf_mtod_offset(m, const void *, at), part);
+		n += part;
+	}
+	CHECK_UINT(n, frame.payload_bytes);
+	CHECK_UINT(frame.checksum, wire_checksum(&frame, payload, n));
+	if (frame.status == WIRE_OK)
+		CHECK_MEM(payload, &frame.sequence, sizeof(frame.sequence));
+}
+
 static void received(void *user, struct rte_mbuf *m, uint32_t bytes, enum wire_status status)
 {
-	struct wire_frame frame; /* in the mbuf it may lie anywhere */
+	uint32_t at = 0;
 
-	memcpy(&frame, rte_pktmbuf_mtod(m, const void *), sizeof(frame));
-	w.disordered |= frame.sequence != ++w.answered;
-	w.statuses[frame.sequence % sizeof(w.statuses)] = frame.status;
-	dgram_taken(w.session, 1); /* an answer is that short */
-	CHECK(!m->next);
+	do {
+		struct wire_frame frame; /* in the mbuf it may lie anywhere */
+
+		memcpy(&frame, rte_pktmbuf_mtod_offset(m, const void *, at), sizeof(frame));
+		w.disordered |= frame.sequence != ++w.answered;
+		w.statuses[frame.sequence % sizeof(w.statuses)] = frame.status;
+		check_reply(m, at, frame);
+	} while ((at = dgram_next(m, at)));
+	dgram_taken(w.session, m->next ? 2 : 1); /* no answer is longer */
+	rte_pktmbuf_free(m->next);
+	m->next = NULL;
 	rte_pktmbuf_free(m);
 }
 
@@ -151,11 +194,16 @@ static void ask(uint32_t bytes, bool damaged)
 				    .payload_bytes = bytes };
 	static uint8_t payload[TWO_PACKETS];
 	const uint32_t room = dgram_payload(w.session), first = RTE_MIN(bytes, room - (uint32_t)sizeof(frame));
-	struct rte_mbuf *m = dgram_alloc(w.session);
+	struct rte_mbuf *shared = dgram_room(w.session, (uint32_t)sizeof(frame) + bytes);
+	struct rte_mbuf *m = shared ? shared : dgram_alloc(w.session);
 
 	frame.checksum = wire_checksum(&frame, payload, bytes) ^ damaged;
 	memcpy(rte_pktmbuf_append(m, sizeof(frame)), &frame, sizeof(frame));
 	memset(rte_pktmbuf_append(m, (uint16_t)first), 0, first);
+	if (shared) {
+		CHECK(dgram_append(w.session, shared));
+		return;
+	}
 	if (bytes > first) {
 		m->next = dgram_alloc(w.session);
 		memset(rte_pktmbuf_append(m->next, (uint16_t)(bytes - first)), 0, bytes - first);
@@ -233,5 +281,55 @@ void a_server_that_owes_an_acknowledgement_stays_awake(void)
 	w.stuck = false;
 	link_run(&w.link, 1000 * LINK_MS, all_answered, NULL);
 	CHECK_UINT(w.answered, 1);
+	end();
+}
+
+static bool first_is_answered(void *ctx)
+{
+	return w.answered == 1;
+}
+
+void replies_that_take_longer_hold_back_no_others(void)
+{
+	begin();
+	w.slow = 2;
+	for (unsigned i = 0; i < 4; i++)
+		ask(16, false);
+	CHECK(link_run(&w.link, LINK_MS, first_is_answered, NULL));
+	CHECK_UINT(w.executed, 2);
+	w.slow = 0;
+	link_run(&w.link, 1000 * LINK_MS, all_answered, NULL);
+	CHECK_UINT(w.answered, 4);
+	CHECK(!w.disordered);
+	/* Its peer goes while it is written. */
+	w.slow = 6;
+	ask(16, false);
+	ask(16, false);
+	link_run(&w.link, LINK_MS, NULL, NULL);
+	CHECK_UINT(w.answered, 5);
+	CHECK_UINT(w.executed, 6);
+	dgram_destroy(w.client);
+	w.client = NULL;
+	link_run(&w.link, 50 * LINK_MS, NULL, NULL);
+	w.slow = 0;
+	link_run(&w.link, 50 * LINK_MS, NULL, NULL);
+	CHECK_UINT(rpc_counters(w.server)->abandoned, 1);
+	end();
+}
+
+void replies_that_share_a_packet_may_grow_or_fail(void)
+{
+	begin();
+	w.failing = 2;
+	w.growing = 4;
+	for (unsigned i = 0; i < 6; i++)
+		ask(16, false);
+	link_run(&w.link, 1000 * LINK_MS, all_answered, NULL);
+	CHECK_UINT(w.answered, 6);
+	CHECK(!w.disordered);
+	for (unsigned i = 1; i <= 6; i++)
+		CHECK_UINT(w.statuses[i], i == 2 ? WIRE_NO_MEMORY : WIRE_OK);
+	CHECK_UINT(rpc_counters(w.server)->replies, 6);
+	CHECK_UINT(dgram_counters(rpc_datagrams(w.server))->messages_out, 6);
 	end();
 }

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The short way of nearly all datagrams: IPv4 without options and fragments, in untagged frames, from and to hosts that are known.
+ * Each is checked once and its headers are written at once, from those that its flow has ready. The checks are those of the
+ * general way (input.c, ip4.c, udp.c; output.c), which takes all that is not so.
+ */
+#include "net/internal.h"
+
+struct plain_headers {
+	struct rte_ether_hdr eth;
+	struct rte_ipv4_hdr ip;
+	struct rte_udp_hdr udp;
+};
+_Static_assert(sizeof(struct plain_headers) == NET_UDP_PLAIN_HEADERS, "plain_headers");
+
+/* ---- in ---- */
+
+/* Three overlapping pieces of the headers, and in them what is the same in all plain datagrams to one port of ours: the frame's
+ * receiver and type; version, header length, what marks a fragment, protocol, the packet's receiver; the port. */
+static const uint8_t piece_at[3] = { 0, 16, 26 };
+static const uint8_t piece_mask[3][16] = {
+	{ 255, 255, 255, 255, 255, 255, [12] = 255, 255, 255 },
+	{ [4] = 0x3f, 255, [7] = 255, [14] = 255, 255 },
+	{ [4] = 255, 255, 255, 255, [10] = 255, 255 },
+};
+
+static inline __m128i piece(const void *headers, unsigned i)
+{
+	return _mm_and_si128(_mm_loadu_si128((const __m128i *)((const uint8_t *)headers + piece_at[i])),
+			     _mm_loadu_si128((const __m128i *)piece_mask[i]));
+}
+
+/* Whether a frame is for the same port as one that was taken before. */
+static inline bool is_like_last(const struct net *net, const struct rte_mbuf *frame)
+{
+	const struct udp_last *last = &net->udp_last;
+	const void *h = rte_pktmbuf_mtod(frame, const void *);
+	const __m128i differs = _mm_or_si128(_mm_xor_si128(piece(h, 0), last->pieces[0]),
+					     _mm_or_si128(_mm_xor_si128(piece(h, 1), last->pieces[1]),
+							  _mm_xor_si128(piece(h, 2), last->pieces[2])));
+
+	return last->interface && last->path_news == net->path_news && last->frame_port == frame->port &&
+	       _mm_testz_si128(differs, differs);
+}
+
+/* Whether it is for us at all; then frames like it are known from now on. */
+static bool remember(struct net *net, const struct rte_mbuf *frame)
+{
+	const struct plain_headers *h = rte_pktmbuf_mtod(frame, const struct plain_headers *);
+	struct net_interface *interface = net_interface_of(net, frame->port, 0);
+	const struct net_address to = net_address_v4(h->ip.dst_addr);
+
+	if (!interface || !rte_is_same_ether_addr(&h->eth.dst_addr, &interface->options.mac) ||
+	    !net_is_own(interface, &to) || h->ip.version_ihl != RTE_IPV4_VHL_DEF ||
+	    h->ip.fragment_offset & RTE_BE16(RTE_IPV4_HDR_OFFSET_MASK | RTE_IPV4_HDR_MF_FLAG))
+		return false;
+	for (unsigned i = 0; i < net->udp_ports_count; i++)
+		if (net->udp_ports[i].port == rte_be_to_cpu_16(h->udp.dst_port)) {
+			net->udp_last = (struct udp_last){ .interface = interface,
+							   .to = to,
+							   .port = net->udp_ports[i],
+							   .path_news = net->path_news,
+							   .frame_port = frame->port,
+							   .pieces = { piece(h, 0), piece(h, 1), piece(h, 2) } };
+			return true;
+		}
+	return false;
+}
+
+bool udp_take_plain(struct net *net, struct rte_mbuf *frame)
+{
+	const struct plain_headers *h = rte_pktmbuf_mtod(frame, const struct plain_headers *);
+	const uint16_t total = rte_be_to_cpu_16(h->ip.total_length), bytes = rte_be_to_cpu_16(h->udp.dgram_len);
+	const struct udp_last *last = &net->udp_last;
+	struct net_packet packet;
+	struct net_udp_address address;
+
+	if (unlikely(!is_like_last(net, frame)) && !remember(net, frame))
+		return false;
+	packet = (struct net_packet){ .interface = last->interface,
+				      .from = net_address_v4(h->ip.src_addr),
+				      .to = last->to,
+				      .protocol = IPPROTO_UDP,
+				      .tos = h->ip.type_of_service };
+	if (unlikely(total < sizeof(h->ip) + sizeof(h->udp) || total + sizeof(h->eth) > frame->data_len ||
+		     bytes != total - sizeof(h->ip) || !net_address_is_host(&packet.from) ||
+		     net_is_own(last->interface, &packet.from) ||
+		     !net_ip4_checksum_holds(last->interface, frame, &h->ip, sizeof(h->ip)) ||
+		     (h->udp.dgram_cksum && !net_checksum_seen_holds(&packet, frame, &h->udp, bytes))))
+		return false;
+	address =
+		(struct net_udp_address){ packet.to, packet.from, last->port.port, rte_be_to_cpu_16(h->udp.src_port) };
+	net->counters.udp_in++;
+	frame->data_off += (uint16_t)sizeof(*h);
+	frame->data_len = (uint16_t)(bytes - sizeof(h->udp));
+	frame->pkt_len = frame->data_len;
+	last->port.receive(last->port.ctx, net, &address, frame, packet.tos);
+	return true;
+}
+
+/* ---- out ---- */
+
+void udp_make_plain(struct net_udp_flow *flow)
+{
+	const struct net_path *path = &flow->path;
+	const struct net_interface *interface = path->interface;
+	struct plain_headers *h = (struct plain_headers *)flow->headers;
+
+	if (!net_address_is_v4(&path->remote) || interface->options.vlan ||
+	    interface->options.offloads & OFFLOAD_TX_CHECKSUMS || path->mtu != interface->options.mtu)
+		return;
+	*h = (struct plain_headers){
+		.eth = { .src_addr = interface->options.mac, .ether_type = RTE_BE16(RTE_ETHER_TYPE_IPV4) },
+		.ip = { .version_ihl = RTE_IPV4_VHL_DEF,
+			.fragment_offset = RTE_BE16(RTE_IPV4_HDR_DF_FLAG),
+			.time_to_live = NET_TTL,
+			.next_proto_id = IPPROTO_UDP,
+			.src_addr = net_address_to_v4(&path->local),
+			.dst_addr = net_address_to_v4(&path->remote) },
+		.udp = { .src_port = rte_cpu_to_be_16(flow->local_port),
+			 .dst_port = rte_cpu_to_be_16(flow->remote_port) },
+	};
+	flow->ip_sum = checksum_ip4(&h->ip);
+	flow->udp_sum = checksum_fold(checksum_pseudo(&path->local, &path->remote, IPPROTO_UDP, 0) + h->udp.src_port +
+				      h->udp.dst_port);
+	flow->hop = interface->last_neighbour;
+}
+
+bool udp_send_plain(struct net *net, struct net_udp_flow *flow, struct rte_mbuf *payload, uint8_t tos)
+{
+	const uint16_t bytes = (uint16_t)(payload->data_len + sizeof(struct rte_udp_hdr));
+	const rte_be16_t udp_bytes = rte_cpu_to_be_16(bytes);
+	const rte_be16_t ip_bytes = rte_cpu_to_be_16((uint16_t)(bytes + sizeof(struct rte_ipv4_hdr)));
+	struct plain_headers *h;
+	uint16_t sum = 0;
+
+	if (unlikely(!flow->hop || flow->path_news != net->path_news ||
+		     !neighbour_is_sure(net, flow->hop, &flow->path.next_hop) ||
+		     bytes + sizeof(struct rte_ipv4_hdr) > flow->path.mtu))
+		return false;
+	if (!(flow->path.interface->options.offloads & OFFLOAD_MEMORY)) {
+		sum = (uint16_t)~checksum_fold(checksum_add((uint64_t)flow->udp_sum + udp_bytes + udp_bytes,
+							    rte_pktmbuf_mtod(payload, const void *),
+							    payload->data_len));
+		sum = sum ? sum : 0xffff; /* 0 means none (RFC 768) */
+	}
+	payload->data_off -= (uint16_t)sizeof(*h);
+	payload->data_len += (uint16_t)sizeof(*h);
+	payload->pkt_len = payload->data_len;
+	payload->port = flow->path.interface->options.port;
+	h = rte_pktmbuf_mtod(payload, struct plain_headers *);
+	memcpy(h, flow->headers, sizeof(*h));
+	h->eth.dst_addr = flow->hop->mac;
+	h->ip.type_of_service = tos;
+	h->ip.total_length = ip_bytes;
+	/* In memory, type_of_service is the second byte of its word. */
+	h->ip.hdr_checksum = (uint16_t)~checksum_fold((uint64_t)flow->ip_sum + ip_bytes + ((uint32_t)tos << 8));
+	h->udp.dgram_len = udp_bytes;
+	h->udp.dgram_cksum = sum;
+	net->counters.udp_out++;
+	net_transmit(net, payload);
+	return true;
+}
