@@ -54,11 +54,19 @@ bool icmp_quote6(const uint8_t *quoted, uint16_t bytes, struct icmp_quote *q)
 	return true;
 }
 
-static bool is_bound(const struct net *net, rte_be16_t port)
+/* About a datagram; whether it is believed. */
+static bool udp_icmp_error(struct net *net, const struct net_udp_address *address, enum net_icmp_error kind)
 {
-	for (unsigned i = 0; i < net->udp_ports_count; i++)
-		if (net->udp_ports[i].port == rte_be_to_cpu_16(port))
-			return true;
+	for (unsigned i = 0; i < net->udp_ports_count; i++) {
+		const struct udp_port port = net->udp_ports[i];
+
+		if (port.port != address->local_port)
+			continue;
+		if (kind != NET_ICMP_PORT_UNREACHABLE || !port.refused)
+			return kind == NET_ICMP_TOO_BIG;
+		port.refused(port.ctx, net, address);
+		return true;
+	}
 	return false;
 }
 
@@ -86,7 +94,10 @@ void icmp_act(struct net *net, const struct net_packet *packet, const struct icm
 		believed = tcp_icmp_error(net, &q->from, upper.from_port, &q->to, upper.to_port,
 					  rte_be_to_cpu_32(upper.seq), kind, (uint16_t)mtu);
 	else if (q->protocol == IPPROTO_UDP)
-		believed = kind == NET_ICMP_TOO_BIG && is_bound(net, upper.from_port);
+		believed = udp_icmp_error(net,
+					  &(struct net_udp_address){ q->from, q->to, rte_be_to_cpu_16(upper.from_port),
+								     rte_be_to_cpu_16(upper.to_port) },
+					  kind);
 	if (!believed) {
 		net->counters.icmp_ignored++;
 		return;

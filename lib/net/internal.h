@@ -145,6 +145,7 @@ struct tcp_listener {
 struct udp_port {
 	uint16_t port;
 	net_udp_receive *receive;
+	net_udp_refused *refused; /* may be NULL */
 	void *ctx;
 };
 

@@ -271,6 +271,10 @@ struct net_udp_address {
 typedef void net_udp_receive(void *ctx, struct net *net, const struct net_udp_address *address,
 			     struct rte_mbuf *payload, uint8_t tos);
 int net_udp_bind(struct net *net, uint16_t port, net_udp_receive *receive, void *ctx);
+/* For a port that is bound: an ICMP error says that nobody has the port that a datagram went to (RFC 1122, 4.1.3.3). Anybody can
+ * forge it who knows both ports. */
+typedef void net_udp_refused(void *ctx, struct net *net, const struct net_udp_address *address);
+void net_udp_watch(struct net *net, uint16_t port, net_udp_refused *refused);
 void net_udp_unbind(struct net *net, uint16_t port);
 /* 0, or -ENOMEM, -EHOSTUNREACH, -EMSGSIZE (it would have to be fragmented). */
 int net_udp_send(struct net *net, const struct net_udp_address *address, const void *payload, uint16_t bytes);

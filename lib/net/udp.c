@@ -85,8 +85,15 @@ int net_udp_bind(struct net *net, uint16_t port, net_udp_receive *receive, void 
 			return -EADDRINUSE;
 	if (net->udp_ports_count == NET_UDP_PORTS_MAX)
 		return -ENOSPC;
-	net->udp_ports[net->udp_ports_count++] = (struct udp_port){ port, receive, ctx };
+	net->udp_ports[net->udp_ports_count++] = (struct udp_port){ .port = port, .receive = receive, .ctx = ctx };
 	return 0;
+}
+
+void net_udp_watch(struct net *net, uint16_t port, net_udp_refused *refused)
+{
+	for (unsigned i = 0; i < net->udp_ports_count; i++)
+		if (net->udp_ports[i].port == port)
+			net->udp_ports[i].refused = refused;
 }
 
 void net_udp_unbind(struct net *net, uint16_t port)

@@ -73,7 +73,7 @@ struct dgram_handler {
 	void (*received)(void *user, struct rte_mbuf *message, uint32_t bytes, enum wire_status status);
 	/* Some of what was sent has been acknowledged: dgram_queued has fallen. */
 	void (*acknowledged)(void *user);
-	/* It is gone: 0 when the peer closed it; ETIMEDOUT: the peer is silent; ECONNREFUSED: it would not open it; EPROTO: it sent
+	/* It is gone: 0 when the peer closed it; ETIMEDOUT: the peer is silent; ECONNREFUSED: it would not open it, or is not there; EPROTO: it sent
 	 * what is no message. Called once for each session; what was queued is freed. */
 	void (*closed)(void *user, int reason);
 };

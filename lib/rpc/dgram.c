@@ -252,6 +252,8 @@ static int bind_port(struct dgram *d, struct star_error *err)
 			d->port = (uint16_t)(FIRST_PORT + dgram_draw(d) % PORTS);
 			status = net_udp_bind(d->net, d->port, dgram_receive, d);
 		}
+	if (status == 0)
+		net_udp_watch(d->net, d->port, open_refused);
 	if (status < 0)
 		return star_error_set(err, status, "UDP port %u cannot be used: %s", d->port,
 				      status == -ENOSPC ? "too many ports" : "it is in use");

@@ -26,27 +26,37 @@ static bool broken(struct dgram_session *s, struct rte_mbuf *m)
 	return false;
 }
 
-/* What wire_frame_check says, but for lengths: these a packet bounds. */
-static inline bool is_frame(const struct wire_frame *frame)
+/* How long a message is by its frame, which is checked as by wire_frame_check, but for its length; 0: it is none. */
+static inline uint64_t frame_bytes(const uint8_t *frame)
 {
-	return frame->magic == WIRE_MAGIC && frame->version == WIRE_VERSION && frame->opcode >= WIRE_EXECUTE &&
-	       frame->opcode <= WIRE_PING;
+	struct {
+		uint32_t magic;
+		uint8_t version, opcode;
+	} head;
+	uint32_t payload_bytes;
+
+	_Static_assert(offsetof(struct wire_frame, version) == 4 && offsetof(struct wire_frame, opcode) == 5, "head");
+	memcpy(&head, frame, sizeof(head));
+	memcpy(&payload_bytes, frame + offsetof(struct wire_frame, payload_bytes), sizeof(payload_bytes));
+	if (unlikely(head.magic != WIRE_MAGIC || head.version != WIRE_VERSION || head.opcode < WIRE_EXECUTE ||
+		     head.opcode > WIRE_PING))
+		return 0;
+	return sizeof(struct wire_frame) + (uint64_t)payload_bytes;
 }
 
 /* How many messages a packet holds that is to hold whole ones; 0: they do not fill it exactly. */
-static uint32_t count_messages(const struct rte_mbuf *m)
+static inline uint32_t count_messages(const struct rte_mbuf *m)
 {
 	const uint8_t *body = rte_pktmbuf_mtod(m, const uint8_t *);
 	const uint32_t bytes = m->data_len;
 	uint32_t at = 0;
 
 	for (uint32_t n = 1; at < bytes && bytes - at >= sizeof(struct wire_frame); n++) {
-		struct wire_frame frame;
+		const uint64_t message = frame_bytes(body + at);
 
-		memcpy(&frame, body + at, sizeof(frame));
-		if (unlikely(!is_frame(&frame) || frame.payload_bytes > bytes - at - sizeof(frame)))
+		if (unlikely(message == 0 || message > bytes - at))
 			return 0;
-		at += (uint32_t)sizeof(frame) + frame.payload_bytes;
+		at += (uint32_t)message;
 		if (at == bytes)
 			return n;
 		at = wire_padded(at);
@@ -55,7 +65,7 @@ static uint32_t count_messages(const struct rte_mbuf *m)
 }
 
 /* A packet of whole messages. */
-static bool take_whole(struct dgram_session *s, struct rte_mbuf *m)
+static inline bool take_whole(struct dgram_session *s, struct rte_mbuf *m)
 {
 	struct dgram *d = s->dgram;
 	const uint32_t number = s->number, messages = s->message_need ? 0 : count_messages(m);
@@ -219,7 +229,7 @@ static void put_early(struct dgram_session *s, struct rte_mbuf *m, uint32_t numb
 		s->reorder->highest = number;
 }
 
-static void take_data(struct dgram_session *s, struct rte_mbuf *m, const struct dgram_from *from)
+static inline void take_data(struct dgram_session *s, struct rte_mbuf *m, const struct dgram_from *from)
 {
 	struct dgram *d = s->dgram;
 	const struct wire_packet *p = from->packet;
@@ -260,7 +270,8 @@ static void take_data(struct dgram_session *s, struct rte_mbuf *m, const struct 
 		output_urgent(s);
 	else
 		output_owe(s, from->now_ns);
-	if (message_take(s, m, p->flags) && unlikely(s->reorder))
+	if ((likely((p->flags & WHOLE) == WHOLE) ? take_whole(s, m) : message_take(s, m, p->flags)) &&
+	    unlikely(s->reorder))
 		take_early(s);
 }
 
@@ -286,7 +297,7 @@ static inline bool is_from(const struct dgram_session *s, const struct net_udp_a
 
 /* What every packet of a session says. What is said of the present is believed of packets only that are no older than any that
  * has come. False: the session's user has closed it. */
-static bool take_header(struct dgram_session *s, const struct dgram_from *from)
+static inline bool take_header(struct dgram_session *s, const struct dgram_from *from)
 {
 	const struct wire_packet *p = from->packet;
 	const bool first = !(s->flags & DGRAM_HEARD), news = first || number_before(s->peer_stamp, p->stamp);

@@ -299,6 +299,7 @@ void open_cookie(struct dgram_session *s, const struct dgram_from *from);
 void open_opened(struct dgram_session *s, const struct dgram_from *from);
 void open_stranger(struct dgram *d, const struct dgram_from *from);
 void open_unknown(struct dgram *d, const struct dgram_from *from);
+net_udp_refused open_refused;
 /* Closes the peer's end. */
 void open_send_close(struct dgram_session *s);
 

@@ -196,6 +196,23 @@ void open_unknown(struct dgram *d, const struct dgram_from *from)
 	open_begin(s);
 }
 
+/* Nobody is at the port, so we are told. Of a session that is being opened it ends the attempt, as an RST would; one that was open
+ * once asks on until its lease is over: it may have been forged. */
+void open_refused(void *ctx, struct net *net, const struct net_udp_address *address)
+{
+	struct dgram *d = ctx;
+
+	if (d->options.accepts)
+		return;
+	for (uint32_t i = 0; i < d->sessions_made; i++) {
+		struct dgram_session *s = &d->all[i];
+
+		if (s->state == DGRAM_OPENING && s->flow.remote_port == address->remote_port &&
+		    net_address_equal(&s->flow.path.remote, &address->remote))
+			session_end(s, ECONNREFUSED);
+	}
+}
+
 /* ---- the server ---- */
 
 static void send_opened(struct dgram_session *s, bool resumed, const struct dgram_from *from)

@@ -151,6 +151,37 @@ void dgram_refused_sessions_are_told(void)
 	dg_down();
 }
 
+/* By ICMP. */
+void dgram_nobody_at_the_port_is_told(void)
+{
+	struct dg_end *client;
+
+	dg_init(10);
+	dg_up();
+	dg_destroy(0);
+	client = dg_client(0);
+	dg_wait(LINK_MS);
+	CHECK_UINT(client->closes, 1);
+	CHECK_INT(client->reason, ECONNREFUSED);
+	/* A session that was open outlives it: its server comes back. */
+	dg_create(0);
+	client = dg_open(1);
+	dg.link.loss = 1000; /* it goes without a word */
+	dg_destroy(0);
+	dg_wait(LINK_MS);
+	dg.link.loss = 0;
+	dg_send(client, 10, 1);
+	dg_wait(DG_S);
+	CHECK_UINT(client->closes, 0);
+	CHECK(net_counters(dg.link.net[1])->icmp_in_errors >= 2);
+	dg.options[0].secret[0]++;
+	dg_create(0);
+	dg_wait(9 * DG_S);
+	CHECK_UINT(client->closes, 0);
+	CHECK_UINT(client->connects, 2);
+	dg_down();
+}
+
 void dgram_silent_peers_are_given_up(void)
 {
 	struct dg_end *client, *server;
