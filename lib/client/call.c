@@ -151,6 +151,10 @@ struct call *call_create(struct star_cluster *cluster, const struct star_op *ops
 			call_free(call);
 			return NULL;
 		}
+	if (view_begin(call, ops, err) < 0) {
+		call_free(call);
+		return NULL;
+	}
 	return call;
 }
 

@@ -76,6 +76,12 @@ void many_threads_share_the_channels(void);
 void many_threads_share_the_channels_polling(void);
 void close_fails_what_is_in_flight(void);
 
+/* views.c */
+void views_show_what_a_pull_copies(void);
+void views_of_variables_show_their_values(void);
+void views_leave_buffers_to_the_transport(void);
+void views_are_released_whatever_becomes_of_the_call(void);
+
 /* faults.c */
 void a_bad_node_fails_the_call_and_is_reconnected(void);
 void a_dying_channel_fails_all_in_flight_at_once(void);
