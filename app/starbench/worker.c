@@ -36,11 +36,13 @@ static const char usage[] = "usage: starbench worker --cluster ADDRESS [OPTION].
 			    "  --dim N            elements (float32) of a row, 1 to 4096 [16]\n"
 			    "  --seconds S        how long to count [3]\n"
 			    "  --warmup S         how long to run before counting [0.2]\n"
-			    "  --seed N           of the keys [1]\n";
+			    "  --seed N           of the keys [1]\n"
+			    "  --view             read the rows where they lie, instead of having them copied\n";
 
 struct options {
 	const char *cluster;
 	double rows, depth, keys, dim, seconds, warmup_s, seed;
+	bool view;
 };
 
 static const struct {
@@ -56,7 +58,7 @@ static const struct {
 	{ "warmup", offsetof(struct options, warmup_s), 0, 86400 },
 	{ "seed", offsetof(struct options, seed), 0, 9007199254740992.0 },
 };
-enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]), OPTION_CLUSTER = NUMBERS, OPTION_HELP };
+enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]), OPTION_CLUSTER = NUMBERS, OPTION_VIEW, OPTION_HELP };
 
 /* A pull under way. */
 struct slot {
@@ -64,6 +66,7 @@ struct slot {
 	struct star_request *request; /* NULL with one in flight: it is made and waited for at once */
 	uint64_t *keys;
 	float *values;
+	struct star_view *view;
 	uint64_t begun_ns;
 };
 
@@ -89,7 +92,8 @@ static int wrong(struct worker *w, const char *what)
 
 static bool parse(int argc, char **argv, struct options *o)
 {
-	struct option list[NUMBERS + 3] = { [OPTION_CLUSTER] = { "cluster", required_argument, NULL, OPTION_CLUSTER },
+	struct option list[NUMBERS + 4] = { [OPTION_CLUSTER] = { "cluster", required_argument, NULL, OPTION_CLUSTER },
+					    [OPTION_VIEW] = { "view", no_argument, NULL, OPTION_VIEW },
 					    [OPTION_HELP] = { "help", no_argument, NULL, OPTION_HELP } };
 	int id;
 
@@ -103,6 +107,10 @@ static bool parse(int argc, char **argv, struct options *o)
 			return false;
 		if (id == OPTION_CLUSTER) {
 			o->cluster = optarg;
+			continue;
+		}
+		if (id == OPTION_VIEW) {
+			o->view = true;
 			continue;
 		}
 		value = strtod(optarg, &end);
@@ -164,7 +172,8 @@ static int open_worker(struct worker *w)
 					  .table = w->table,
 					  .keys = s->keys,
 					  .count = (uint32_t)w->o.rows,
-					  .values = s->values };
+					  .values = w->o.view ? NULL : s->values,
+					  .view = w->o.view ? &s->view : NULL };
 	}
 	return fill(w);
 }
@@ -193,6 +202,22 @@ static int begin(struct worker *w, struct slot *s, uint64_t now_ns)
 	return s->request ? 0 : w->err.code;
 }
 
+/* The first element of a pulled row; -2, which is none's, where it cannot be read. */
+static float first_of(const struct slot *s, uint32_t i, uint32_t dim)
+{
+	float first;
+
+	if (!s->view)
+		return s->values[(size_t)i * dim];
+	return star_view_copy(s->view, i * (uint64_t)dim * sizeof(first), sizeof(first), &first) == 0 ? first : -2;
+}
+
+static void drop_view(struct slot *s)
+{
+	star_view_release(s->view);
+	s->view = NULL;
+}
+
 /* *now_ns: when it ended. */
 static int end(struct worker *w, struct slot *s, uint64_t counts_ns, uint64_t *now_ns)
 {
@@ -211,8 +236,9 @@ static int end(struct worker *w, struct slot *s, uint64_t counts_ns, uint64_t *n
 		w->pulls++;
 	}
 	for (uint32_t i = 0; i < s->op.count; i++)
-		if (s->values[(size_t)i * dim] != w->first[s->keys[i]])
+		if (first_of(s, i, dim) != w->first[s->keys[i]])
 			return wrong(w, "a pull brought another value than the first one of that row");
+	drop_view(s);
 	return 0;
 }
 
@@ -233,9 +259,11 @@ static int loop(struct worker *w)
 			status = begin(w, &w->slots[i], now);
 	}
 	w->seconds = (double)(now - from) * 1e-9;
-	for (unsigned i = 0; i < depth; i++)
+	for (unsigned i = 0; i < depth; i++) {
 		if (w->slots[i].request)
 			star_request_wait(w->slots[i].request, NULL);
+		drop_view(&w->slots[i]);
+	}
 	return status;
 }
 

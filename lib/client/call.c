@@ -66,6 +66,7 @@ static int fill_op(struct call *call, struct call_op *op, const struct star_op *
 	op->gradients = from->values;
 	op->results = from->kind == STAR_PUSH_PULL ? from->results : from->values;
 	op->versions = from->versions;
+	op->view = NULL;
 	op->count = from->count ? from->count : table->blocks;
 	op->step = from->step;
 	op->rate = from->rate;
@@ -120,6 +121,10 @@ struct call *call_create(struct star_cluster *cluster, const struct star_op *ops
 			call_free(call);
 			return NULL;
 		}
+	if (view_begin(call, ops, err) < 0) {
+		call_free(call);
+		return NULL;
+	}
 	return call;
 }
 

@@ -41,6 +41,11 @@ static int check_memory(const struct star_op *op, uint32_t i, struct star_error 
 {
 	const char *name = op->table->spec.name;
 
+	if (op->view && (op->kind != STAR_PULL || op->versions || op->values))
+		return star_error_set(err, -EINVAL, "operation %u on \"%s\": a view is for a pull without %s", i, name,
+				      op->values ? "values" : "versions");
+	if (op->view)
+		return 0;
 	if (op->kind == STAR_DELETE ? op->values != NULL : !op->values)
 		return star_error_set(err, -EINVAL, "operation %u on \"%s\": values is %s", i, name,
 				      op->values ? "not NULL, and a delete has none" : "NULL");

@@ -99,6 +99,7 @@ struct call_op {
 	const char *gradients;
 	char *results;
 	uint32_t *versions;
+	struct star_view *view; /* NULL: none; its copy is results */
 	uint64_t count;
 	uint64_t step;
 	float rate, scale;
@@ -124,6 +125,23 @@ static inline bool op_pulls(const struct call_op *op)
 struct chunk {
 	struct chunk *next;
 	_Alignas(16) char bytes[];
+};
+
+/*
+ * The rows of a pull where they lie. What a transport keeps of a reply stands in parts; the rest was copied to its place in `copy`,
+ * which is as large as all, and of which only that is ever touched.
+ */
+struct star_view {
+	struct star_view_part *parts; /* as they came; in order and without gaps once it is complete */
+	uint32_t parts_count, parts_size;
+	bool complete;
+	uint64_t bytes;
+	char *copy;
+	/* of a transport that keeps something: anybody's; what is kept, in its own units */
+	void (*release)(struct star_view *view);
+	void *transport, **kept;
+	uint32_t kept_count, kept_size;
+	struct star_view *next;
 };
 
 struct transport;
@@ -430,6 +448,9 @@ int check_op(const struct star_cluster *cluster, const struct star_op *op, uint3
 /* rows.c: fills op's keys, count, gradients and results, and pieces, for rows of a variable; memory is the call's. */
 int rows_of_variable(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err);
 
+/* view.c: a view for each operation that has one. 0 or -ENOMEM; what was made stays its caller's. */
+int view_begin(struct call *call, const struct star_op *ops, struct star_error *err);
+
 /* split.c: cuts operations into parts; from NULL: all keys, else those of these parts. */
 int split_call(struct call *call, const struct route *route, const struct parts *from, struct star_error *err);
 /* For qsort_r over positions: by their keys, then by themselves. */
@@ -480,6 +501,8 @@ const char *codec_check(const struct part *part, struct codec_in in, uint32_t by
 void codec_remember(const struct part *part, struct codec_in in);
 /* Copies the rows of a checked payload to the caller's memory. */
 void codec_scatter(const struct part *part, struct codec_in in);
+/* Of a part that is one slice of a view's: where the rows of a checked payload lie goes to the view. False: no memory for that. */
+bool codec_show(const struct part *part, struct codec_in in);
 /* A reply's status as an errno. */
 int codec_errno(unsigned status);
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE = 64, STREAM_ROW_MIN = 512, STREAM_BYTES = 1 << 20 };
+enum { LINE = 64, STREAM_ROW_MIN = 512, STREAM_BYTES = 1 << 20, VIEW_PARTS_FIRST = 64 };
 
 static inline uint64_t position(const struct slice *s, uint32_t i)
 {
@@ -435,6 +435,65 @@ void codec_scatter(const struct part *part, struct codec_in in)
 	}
 	if (streamed)
 		_mm_sfence(); /* whoever sees the call finished sees its rows */
+}
+
+/* Bytes that follow those of the last part in the sequence and in memory make it longer. */
+static bool show(struct star_view *view, uint64_t offset, const char *data, size_t bytes)
+{
+	struct star_view_part *last = view->parts_count ? &view->parts[view->parts_count - 1] : NULL;
+
+	if (last && last->offset + last->bytes == offset && (const char *)last->data + last->bytes == data) {
+		last->bytes += bytes;
+		return true;
+	}
+	if (view->parts_count == view->parts_size) {
+		const uint32_t size = view->parts_size ? 2 * view->parts_size : VIEW_PARTS_FIRST;
+		struct star_view_part *parts = realloc(view->parts, size * sizeof(*parts));
+
+		if (!parts)
+			return false;
+		view->parts = parts;
+		view->parts_size = size;
+	}
+	view->parts[view->parts_count++] = (struct star_view_part){ offset, data, bytes };
+	return true;
+}
+
+static bool show_bytes(struct star_view *view, struct codec_in *in, uint64_t offset, size_t bytes)
+{
+	while (bytes) {
+		size_t n = (size_t)(in->end - in->at);
+
+		if (!n) {
+			in->next(in);
+			continue;
+		}
+		n = n < bytes ? n : bytes;
+		if (!show(view, offset, in->at, n))
+			return false;
+		in->at += n;
+		offset += n;
+		bytes -= n;
+	}
+	return true;
+}
+
+bool codec_show(const struct part *part, struct codec_in in)
+{
+	const struct slice *s = part->slices;
+	const struct call_op *op = &part->call->ops[s->op];
+	const uint32_t before = op->view->parts_count;
+
+	skip(&in, sizeof(struct wire_result));
+	for (uint32_t i = 0; i < s->count; i++) {
+		const uint64_t at = position(s, i);
+
+		if (!show_bytes(op->view, &in, at * op->row_bytes, real_bytes(op, at))) {
+			op->view->parts_count = before;
+			return false;
+		}
+	}
+	return true;
 }
 
 int codec_errno(unsigned status)

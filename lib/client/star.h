@@ -37,6 +37,7 @@ extern "C" {
 struct star_cluster;
 struct star_table;   /* a table or a variable of an open cluster */
 struct star_request; /* an asynchronous call in flight */
+struct star_view;    /* pulled rows, where they lie */
 
 #define STAR_DEADLINE_DEFAULT_US UINT64_C(30000000)
 
@@ -131,6 +132,9 @@ struct star_op {
 	 * another version now are written, and their new versions here: begin with zeros. NULL: all rows. */
 	uint32_t *versions;
 	float scale; /* push: on each gradient; 0: 1 */
+	/* pull without versions: values is NULL, and *view, which begins as NULL, is set by the call that starts it to a view of the rows.
+	 * It may be read once the call has succeeded, and must be released when the call has completed, also if it has failed. */
+	struct star_view **view;
 };
 
 /* Executes operations of one call: one round trip to each reactor concerned, in parallel. 0 or a negative errno. */
@@ -157,6 +161,34 @@ STAR_API int star_variable_pull(struct star_table *variable, void *values, uint6
 				struct star_error *err);
 STAR_API int star_variable_push(struct star_table *variable, const void *gradients, uint64_t deadline_us,
 				struct star_error *err);
+
+/*
+ * Pulled rows where they lie: over DPDK in the packet buffers that they came in, so that nothing is copied; over TCP, and beyond three
+ * eighths of the worker's packet buffers (memory.mbufs) in all views together, in memory of the view's own. The rows, in the keys'
+ * order and without gaps, are one sequence of bytes, cut into parts: a part begins and ends anywhere, also inside of a row or of an
+ * element, with any alignment. Made for rows of a kilobyte and more, which are read once.
+ *
+ * A view is used by one thread at a time, any one. It holds packet buffers back until it is released: soon, as large replies need
+ * them; from any thread, a callback too, also after star_close. The memory may not be written, nor read after the release.
+ */
+struct star_view_part {
+	uint64_t offset;  /* of its first byte in the sequence: row i of a table begins at i * star_bytes(table) */
+	const void *data; /* valid until the release */
+	uint64_t bytes;
+};
+
+/* As star_pull; *view is NULL if it fails. */
+STAR_API int star_pull_view(struct star_table *table, const uint64_t *keys, uint32_t count, uint32_t flags,
+			    uint64_t deadline_us, struct star_view **view, struct star_error *err);
+
+/* The parts, in order, after the call has succeeded; returns how many, 0 when there is no memory to list them. */
+STAR_API uint32_t star_view_parts(struct star_view *view, const struct star_view_part **parts);
+
+/* Copies bytes from offset on: a row that is cut, in one piece. 0, -EINVAL (beyond the end) or -ENOMEM. */
+STAR_API int star_view_copy(struct star_view *view, uint64_t offset, uint64_t bytes, void *to);
+
+/* NULL is allowed. */
+STAR_API void star_view_release(struct star_view *view);
 
 /*
  * The L2 norm of the gradients of all push operations together, those of one id summed first and each with its operation's scale,

@@ -12,6 +12,8 @@
 
 #include "base/crc32.h"
 
+enum { KEPT_FIRST = 64 };
+
 static void next_out(struct codec_out *out)
 {
 	struct rte_mbuf *m = out->piece;
@@ -64,6 +66,32 @@ static void free_chain(struct rte_mbuf *m)
 		m->nb_segs = 1;
 		rte_pktmbuf_free_seg(m);
 		m = next;
+	}
+}
+
+/* A view's owner's: the driver frees it in its next turn. */
+static void release(struct star_view *view)
+{
+	struct poller *p = view->transport;
+
+	view->next = atomic_load_explicit(&p->released, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak_explicit(&p->released, &view->next, view, memory_order_release,
+						      memory_order_relaxed))
+		;
+}
+
+void poller_reclaim(struct poller *p)
+{
+	struct star_view *view = atomic_exchange_explicit(&p->released, NULL, memory_order_acquire);
+
+	while (view) {
+		struct star_view *next = view->next;
+
+		p->viewed -= view->kept_count;
+		rte_pktmbuf_free_bulk((struct rte_mbuf **)view->kept, view->kept_count);
+		free(view->kept);
+		free(view);
+		view = next;
 	}
 }
 
@@ -140,6 +168,52 @@ static void copy_text(struct codec_in in, uint32_t bytes, char *text)
 	}
 }
 
+/* Room for so many mbufs more. They are freed long after they were used: a chain would be walked from one cache miss to the next. */
+static bool make_room(struct star_view *view, uint32_t mbufs)
+{
+	uint32_t size = view->kept_size ? view->kept_size : KEPT_FIRST;
+	void **kept;
+
+	while (size < view->kept_count + mbufs)
+		size *= 2;
+	if (size == view->kept_size)
+		return true;
+	kept = realloc(view->kept, size * sizeof(*kept));
+	if (!kept)
+		return false;
+	view->kept = kept;
+	view->kept_size = size;
+	return true;
+}
+
+/*
+ * A view keeps the reply, whose mbufs it has from now on: the endpoint is told that they are taken, and they are counted here. Not
+ * what came in one mbuf, which is soon copied, nor what is too much with all that views keep already.
+ */
+static bool keep(struct poller *p, const struct part *part, struct codec_in in)
+{
+	struct star_view *view = part->slices_count == 1 ? part->call->ops[part->slices->op].view : NULL;
+	struct rte_mbuf *message = (struct rte_mbuf *)(uintptr_t)in.piece; /* its first one */
+	uint32_t mbufs = 0;
+
+	if (!view || part->call->ops[part->slices->op].pieces || !message->next)
+		return false;
+	for (const struct rte_mbuf *m = message; m; m = m->next)
+		mbufs++;
+	if (p->viewed + mbufs > p->viewed_max || !make_room(view, mbufs) || !codec_show(part, in))
+		return false;
+	for (struct rte_mbuf *next; message; message = next) {
+		next = message->next;
+		message->next = NULL;
+		view->kept[view->kept_count++] = message;
+	}
+	view->transport = p;
+	view->release = release;
+	p->viewed += mbufs;
+	p->kept = true;
+	return true;
+}
+
 /* A reply to a part. */
 static void answer(struct stream *s, struct part *part, const struct wire_frame *frame, struct codec_in in)
 {
@@ -165,7 +239,8 @@ static void answer(struct stream *s, struct part *part, const struct wire_frame 
 		return;
 	}
 	codec_remember(part, in);
-	codec_scatter(part, in);
+	if (!keep(s->poller, part, in))
+		codec_scatter(part, in);
 	part_end(s->poller, part, NULL);
 }
 
@@ -235,14 +310,16 @@ void message_received(struct stream *s, struct rte_mbuf *message, uint32_t bytes
 	struct dgram_session *session = s->session;
 	uint32_t mbufs = 0, at = 0;
 
+	for (const struct rte_mbuf *m = message; m; m = m->next)
+		mbufs++;
 	do {
 		if (s->doom)
 			break;
 		handle(s, message, at, status);
-		at = dgram_next(message, at);
+		at = s->poller->kept ? 0 : dgram_next(message, at);
 	} while (at);
-	for (const struct rte_mbuf *m = message; m; m = m->next)
-		mbufs++;
-	free_chain(message);
+	if (!s->poller->kept)
+		free_chain(message);
+	s->poller->kept = false;
 	dgram_taken(session, mbufs);
 }

@@ -129,6 +129,9 @@ void poller_drain(struct poller *p)
 {
 	struct call *newest, *oldest = NULL;
 
+	if (unlikely(atomic_load_explicit(&p->released, memory_order_relaxed)))
+		poller_reclaim(p);
+
 	if (!atomic_load_explicit(&p->inbox, memory_order_relaxed))
 		return;
 	poller_pump(p); /* a session that is to be closed is closed before anything new is put on it */

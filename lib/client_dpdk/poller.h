@@ -72,6 +72,7 @@ struct poller {
 	_Atomic(uint64_t) busy_ns; /* the last turn that had something to do */
 	pthread_mutex_t sleepers_lock;
 	struct sleeper *sleepers;
+	_Atomic(struct star_view *) released; /* views whose mbufs the driver shall free */
 
 	/* the driver's */
 	_Alignas(64) struct keeper *driver; /* of an I/O thread; else NULL */
@@ -92,6 +93,8 @@ struct poller {
 	struct dgram *dgram;
 	struct rte_mempool *pool;
 	uint64_t sent, dropped;
+	uint32_t viewed, viewed_max; /* mbufs in views */
+	bool kept;		     /* a view has the message that was handled last */
 
 	/* under the lock of setup.c */
 	unsigned users;
@@ -128,6 +131,8 @@ void poller_tell_watcher(struct poller *p, struct star_cluster *cluster);
 void poller_pump(struct poller *p);
 /* Takes over what was posted. */
 void poller_drain(struct poller *p);
+/* The driver's: frees what released views kept (message.c). */
+void poller_reclaim(struct poller *p);
 void poller_wait(struct keeper *k, struct call *call);
 void poller_turn(struct keeper *k, uint64_t until_ns);
 

@@ -147,6 +147,7 @@ static struct poller *create(const struct config *config, struct star_error *err
 	TAILQ_INIT(&p->dirty);
 	pthread_mutex_init(&p->sleepers_lock, NULL);
 	p->config = config->ports[0];
+	p->viewed_max = config->mbufs / 8 * 3;
 	p->now_ns = p->busy_ns = clock_ns();
 	if (!eal_started)
 		rc = port_eal_start(config, port_mempool_bytes(config->mbufs, config->ports[0].mtu), err);
@@ -173,10 +174,13 @@ struct poller *poller_get(const struct config *config, struct star_error *err)
 
 	pthread_mutex_lock(&setup_lock);
 	p = the_poller;
+	if (p && p->users == 0)
+		poller_reclaim(p);
 	same = p && memcmp(&p->config, &config->ports[0], sizeof(p->config)) == 0;
-	if (p && !same && p->users) {
+	if (p && !same && (p->users || p->viewed)) {
 		star_error_set(err, -EBUSY,
-			       "this process has a cluster open by another port: all that it has open share one port");
+			       "this process has a cluster%s open by another port: all that it has open share one port",
+			       p->users ? "" : "'s view");
 		p = NULL;
 	} else if (!same) {
 		if (p)

@@ -184,6 +184,8 @@ void rpc_reply_put(struct rpc_request *request, const void *data, uint32_t n)
 	while (n) {
 		const uint32_t room = room_in(w, w->reply_tail), part = RTE_MIN(room, n);
 
+		for (uint32_t i = part; i < RTE_MIN(n, 2 * part); i += RTE_CACHE_LINE_SIZE)
+			rte_prefetch0(from + i); /* what the next mbuf takes of a long row */
 		put(w->reply_tail, from, part);
 		from += part;
 		n -= part;

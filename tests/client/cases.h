@@ -83,6 +83,12 @@ void callbacks_keep_calls_going(void);
 void requests_are_waited_for_elsewhere(void);
 void close_frees_what_nobody_waited_for(void);
 
+/* views.c */
+void views_show_what_a_pull_copies(void);
+void views_of_variables_show_their_values(void);
+void views_leave_buffers_to_the_transport(void);
+void views_are_released_whatever_becomes_of_the_call(void);
+
 /* faults.c */
 void a_bad_node_fails_the_call_and_is_reconnected(void);
 void a_lost_connection_is_replaced_in_the_middle_of_calls(void);

@@ -111,7 +111,11 @@ bool pull_works(struct bench *b)
 	X(a_busy_node_is_asked_again) \
 	X(stale_layouts_are_fetched_again) \
 	X(an_unpublished_layout_ends_at_the_deadline) \
-	X(restarts_never_go_unnoticed)
+	X(restarts_never_go_unnoticed) \
+	X(views_show_what_a_pull_copies) \
+	X(views_of_variables_show_their_values) \
+	X(views_leave_buffers_to_the_transport) \
+	X(views_are_released_whatever_becomes_of_the_call)
 
 #define DATAGRAMS(name) \
 	static void name##_by_dpdk(void) \
