@@ -193,7 +193,7 @@ struct poller *poller_get(const struct config *config, struct star_error *err)
 	return p;
 }
 
-/* The port stays open: closing and opening it is what net_memif and the EAL's interrupt thread are worst at. */
+/* The port stays open: closing and opening them is what drivers and the EAL's interrupt thread are worst at. */
 void poller_put(struct poller *p)
 {
 	pthread_mutex_lock(&setup_lock);

@@ -266,17 +266,6 @@ static int open_device(struct port *port, const struct config_port *config, unsi
 	return 0;
 }
 
-static int open_worker(struct port *port, const struct config_port *config, struct rte_mempool *pool,
-		       struct star_error *why)
-{
-	port->worker = memif_worker_open(config, port->id, pool, why);
-	if (!port->worker)
-		return why->code;
-	memif_worker_mac(port->worker, &port->mac);
-	port->wait_fds[0] = -1;
-	return 0;
-}
-
 /* Ours. A worker that sends to the queue of the reactor that it means spares the node the handing over. */
 static int open_memif(struct port *port, const struct config_port *config, unsigned number,
 		      struct rte_mempool *const *pools, struct star_error *err)
@@ -285,19 +274,21 @@ static int open_memif(struct port *port, const struct config_port *config, unsig
 
 	snprintf(port->name, sizeof(port->name), "%s%u", config->device, number);
 	port->id = (uint16_t)(RTE_MAX_ETHPORTS + number);
+	if (strstr(config->options, "role=client"))
+		port->worker = memif_worker_open(config, port->id, pools[0], &why);
+	else
+		port->memif = memif_open(config, port->name, port->id, pools, port->queues, &why);
+	if (!port->memif && !port->worker)
+		return star_error_set(err, why.code, "port %s: %s", port->name, why.text);
+	if (port->memif)
+		memif_mac(port->memif, &port->mac);
+	else
+		memif_worker_mac(port->worker, &port->mac);
 	port->groups_fd = -1;
 	port->offloads = OFFLOAD_MEMORY;
 	port->steers = port->queues == 1 ? PORT_ONE_QUEUE : PORT_HANDS_OVER;
-	if (strstr(config->options, "role=client"))
-		return open_worker(port, config, pools[0], &why) == 0
-			       ? 0
-			       : star_error_set(err, why.code, "port %s: %s", port->name, why.text);
-	port->memif = memif_open(config, port->name, port->id, pools, port->queues, &why);
-	if (!port->memif)
-		return star_error_set(err, why.code, "port %s: %s", port->name, why.text);
-	memif_mac(port->memif, &port->mac);
 	for (uint16_t queue = 0; queue < port->queues; queue++)
-		port->wait_fds[queue] = memif_wait_fd(port->memif, queue);
+		port->wait_fds[queue] = port->memif ? memif_wait_fd(port->memif, queue) : -1;
 	return 0;
 }
 

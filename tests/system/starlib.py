@@ -37,7 +37,7 @@ import traceback
 
 __all__ = ["ROOT", "BUILD", "SLOW", "SOAK", "Failure", "Skip", "Net", "Process", "Server", "Cluster", "RpcError", "call",
            "case", "shared", "main", "program", "tool", "run", "run_in", "spawn", "starctl", "scratch", "wait_until",
-           "all_together", "check", "equal", "has", "libconfig", "hugepages", "free_mib"]
+           "all_together", "check", "equal", "has", "libconfig"]
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, os.environ.get("STAR_BUILD", "build/release"))
@@ -319,28 +319,6 @@ class Process:
 def spawn(*argv, net=None, env=None, cwd=ROOT):
     """Starts a program and goes on; a Process."""
     return Process(argv, net=net, env=env, cwd=cwd)
-
-
-@contextlib.contextmanager
-def hugepages():
-    """What is reserved meanwhile, by scripts/hugepages, is given back."""
-    pool, state = "/proc/sys/vm/nr_hugepages", "/run/star-hugepages"
-    with open(pool) as file:
-        before = file.read()
-    kept = os.path.exists(state)
-    try:
-        yield
-    finally:
-        if not kept:
-            run("scripts/hugepages", "release")
-        with open(pool, "w") as file:
-            file.write(before)
-
-
-def free_mib():
-    """Of hugepages."""
-    shown = dict(line.split("=") for line in run("scripts/hugepages", "status").stdout.splitlines())
-    return int(shown["HUGEPAGES_FREE"]) * int(shown["HUGEPAGE_KIB"]) // 1024
 
 
 # Networks
