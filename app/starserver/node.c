@@ -18,7 +18,6 @@ enum {
 	DATAGRAM_WINDOW = 256,	    /* packets of a session */
 	DATAGRAM_ACTIVE_MAX = 1024, /* sessions with something under way */
 	DATAGRAM_RTO_MIN_NS = 50000,
-	DATAGRAM_TARGET_ASLEEP_US = 2000,
 	DATAGRAM_RTO_MIN_ASLEEP_NS = 1000000, /* a reactor may have to wake up first */
 	DATAGRAM_ACK_DELAY_NS = 100000,
 };
@@ -200,8 +199,7 @@ static void fill_datagram_options(const struct node *node, const struct shard *s
 		.lease_ns = DATAGRAM_LEASE_NS,
 		.heartbeat_ns = DATAGRAM_LEASE_NS / 10,
 		.ack_delay_ns = DATAGRAM_ACK_DELAY_NS,
-		.target_delay_ns = RTE_MAX(config->target_delay_us, config->polling ? 0u : DATAGRAM_TARGET_ASLEEP_US) *
-				   UINT64_C(1000),
+		.target_delay_ns = config->target_delay_us * UINT64_C(1000),
 		.secret = { secret[0], ~secret[1] },
 	};
 }
