@@ -76,7 +76,8 @@ static int fill_op(struct call *call, struct call_op *op, const struct star_op *
 	op->dtype = (uint8_t)dtype;
 	op->flags =
 		(uint8_t)((from->flags & STAR_READ_ONLY ? WIRE_READ_ONLY : 0) | (from->versions ? WIRE_VERSIONS : 0));
-	op->undivided = op_pushes(op) && (spec->optim.kind == OPTIM_LAMB || spec->clip_global_norm > 0);
+	op->undivided = op_pushes(op) && op->kind != STAR_ASSIGN &&
+			(spec->optim.kind == OPTIM_LAMB || spec->clip_global_norm > 0);
 	if (!table->blocks)
 		return 0;
 	if (from->count)

@@ -68,7 +68,8 @@ static int check_type(const struct star_op *op, uint32_t i, struct star_error *e
 		return star_error_set(
 			err, -EINVAL,
 			"operation %u on \"%s\": its elements are of type %s, which is not converted %s %s", i,
-			spec->name, dtype_name(spec->dtype), pushes(op) ? "from" : "to", op->dtype);
+			spec->name, dtype_name(spec->dtype), pushes(op) || op->kind == STAR_ASSIGN ? "from" : "to",
+			op->dtype);
 	return 0;
 }
 
@@ -121,12 +122,11 @@ static int check_pull(const struct star_op *op, uint32_t i, struct star_error *e
 
 int check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i, struct star_error *err)
 {
-	if (op->kind < STAR_PULL || op->kind > STAR_DELETE)
-		return star_error_set(
-			err, -EINVAL,
-			"operation %u is none of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL and STAR_DELETE, but "
-			"%d",
-			i, (int)op->kind);
+	if (op->kind < STAR_PULL || op->kind > STAR_ASSIGN)
+		return star_error_set(err, -EINVAL,
+				      "operation %u is none of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL, STAR_DELETE and "
+				      "STAR_ASSIGN, but %d",
+				      i, (int)op->kind);
 	if (!op->table)
 		return star_error_set(err, -EINVAL, "operation %u: table is NULL", i);
 	if (op->table->cluster != cluster)

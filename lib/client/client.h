@@ -111,9 +111,10 @@ struct call_op {
 	bool undivided; /* a push that the node needs in one request */
 };
 
+/* Assignments go as pushes do. */
 static inline bool op_pushes(const struct call_op *op)
 {
-	return op->kind == STAR_PUSH || op->kind == STAR_PUSH_PULL;
+	return op->kind == STAR_PUSH || op->kind == STAR_PUSH_PULL || op->kind == STAR_ASSIGN;
 }
 
 static inline bool op_pulls(const struct call_op *op)

@@ -244,7 +244,8 @@ static uint64_t pulled_version(const struct part *part, const struct call_op *op
 {
 	const uint64_t *seen = part->channel->seen;
 
-	return op_pushes(op) && op->table->spec.staleness && seen ? seen[op->table->spec.id] : 0;
+	return op_pushes(op) && op->kind != STAR_ASSIGN && op->table->spec.staleness && seen ? seen[op->table->spec.id]
+											     : 0;
 }
 
 static uint32_t request_bytes(const struct part *part, const struct call_op *op, uint32_t count)

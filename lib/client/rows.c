@@ -120,6 +120,10 @@ int rows_of_variable(struct call *call, struct call_op *op, const struct star_op
 
 	if (row >= spec->dim && row % spec->dim == 0)
 		return whole_blocks(call, op, from, row / spec->dim, err);
+	if (row < spec->dim && spec->dim % row == 0 && op->kind == STAR_ASSIGN)
+		return star_error_set(err, -EINVAL,
+				      "the rows of variable \"%s\" share blocks of %u elements: assign all of it",
+				      spec->name, spec->dim);
 	if (row < spec->dim && spec->dim % row == 0)
 		return inside_blocks(call, op, from, spec->dim / row, err);
 	return star_error_set(

@@ -105,7 +105,7 @@ enum star_flags {
 	STAR_READ_ONLY = 1 << 0,
 };
 
-enum star_op_kind { STAR_PULL = 1, STAR_PUSH = 2, STAR_PUSH_PULL = 3, STAR_DELETE = 4 };
+enum star_op_kind { STAR_PULL = 1, STAR_PUSH = 2, STAR_PUSH_PULL = 3, STAR_DELETE = 4, STAR_ASSIGN = 5 };
 
 /*
  * One operation. On a table: with count keys (any 64-bit values; duplicates are allowed: a pull returns the row for each, a push
@@ -113,7 +113,9 @@ enum star_op_kind { STAR_PULL = 1, STAR_PUSH = 2, STAR_PUSH_PULL = 3, STAR_DELET
  * those rows of its first dimension (pull: as a gather; push: as indexed slices), if rows are whole numbers of blocks or blocks
  * hold whole rows. Then a block is pushed as one: its other rows get gradients of 0, which most optimizers make nothing of,
  * but momentum, Adam and the like do (docs/libstar.rst).
- * values: pull: count rows are written there, in the keys' order; push: as many gradients are read; delete: NULL. push_pull
+ * An assign gives rows new values, of any type and with or without an optimizer, whose slots stay as they are: of a key that comes twice
+ * the last ones. It is sent, retried and counted as a push is. Rows of a variable must be whole blocks.
+ * values: pull: count rows are written there, in the keys' order; push: as many gradients are read; assign: as many rows; delete: NULL. push_pull
  * reads gradients from values and writes the rows, after the push, to results.
  * The memory must stay as it is until the call has completed.
  */

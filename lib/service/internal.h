@@ -104,9 +104,10 @@ struct service {
 };
 _Static_assert(SLICE_BYTES >= WIRE_DIM_MAX * sizeof(double), "a slice holds at least one row");
 
+/* An assignment is a push, but for what becomes of the rows that it brings. */
 static inline bool op_pushes(const struct wire_op *op)
 {
-	return op->kind == WIRE_PUSH || op->kind == WIRE_PUSH_PULL;
+	return wire_op_brings_rows(op);
 }
 
 static inline bool op_pulls(const struct wire_op *op)

@@ -29,7 +29,8 @@ static enum rpc_progress prepare_push(struct service *service, struct rpc_reques
 	struct store_push *push = task->scratch->push;
 	int rc;
 
-	if (task->spec->optim.kind == OPTIM_LAMB && check_dense(service, request, n) == RPC_DONE)
+	if (task->spec->optim.kind == OPTIM_LAMB && task->op.kind != WIRE_ASSIGN &&
+	    check_dense(service, request, n) == RPC_DONE)
 		return RPC_DONE;
 	rc = store_push_keys(push, task->table, service->keys, n, task->op.step);
 	if (rc == -ENOSPC)
@@ -42,10 +43,10 @@ static enum rpc_progress prepare_push(struct service *service, struct rpc_reques
 	operation_gradients(service, task, n);
 	if (store_push_look(push, task->table, service->gradients, task->op.dtype, n) < 0)
 		return rpc_reply_fail(request, WIRE_NOT_FINITE,
-				      "a gradient for \"%.80s\" has NaN or infinities: nothing was applied; with "
+				      "a %s for \"%.80s\" has NaN or infinities: nothing was applied; with "
 				      "nonfinite=clip or pass it "
 				      "would be",
-				      task->spec->name);
+				      task->op.kind == WIRE_ASSIGN ? "value" : "gradient", task->spec->name);
 	return RPC_MORE;
 }
 
@@ -105,7 +106,9 @@ enum rpc_progress prepare_slice(struct service *service, struct rpc_request *req
 			}
 			operation_next(service, task);
 			task->stage = op_pushes(&task->op) ? STAGE_PUSH : STAGE_PULL;
-			if (task->stage == STAGE_PUSH)
+			if (task->op.kind == WIRE_ASSIGN)
+				store_push_assign(task->scratch->push, task->table, task->op.count);
+			else if (task->stage == STAGE_PUSH)
 				store_push_op(task->scratch->push, task->table, task->op.count);
 		}
 		n = operation_keys(service, task);

@@ -46,7 +46,7 @@ static enum rpc_progress check_dtype(struct rpc_request *request, const struct o
 static enum rpc_progress check_push(struct rpc_request *request, const struct object_spec *spec,
 				    const struct wire_op *op)
 {
-	if (!op_pushes(op)) {
+	if (!op_pushes(op) || op->kind == WIRE_ASSIGN) {
 		if (op->rate == 0 && op->scale == 0 && op->version == 0)
 			return RPC_MORE;
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
@@ -94,7 +94,7 @@ static enum rpc_progress check_op(struct service *service, struct rpc_request *r
 	const struct object_spec *spec;
 	uint64_t body;
 
-	if (op->kind < WIRE_PULL || op->kind > WIRE_DELETE)
+	if (op->kind < WIRE_PULL || op->kind > WIRE_ASSIGN)
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST, "unknown operation %u", op->kind);
 	if (op->object > WIRE_OBJECTS_MAX || !service->tables[op->object])
 		return rpc_reply_fail(request, WIRE_UNKNOWN_OBJECT,

@@ -132,8 +132,31 @@ static void apply(struct store_table *t, struct push_op *op, store_row handle, c
 	count_version(t, row);
 }
 
+/* A value, where the gradient of a push would be. */
+static void assign(const struct store_push *p, struct store_table *t, const struct push_entry *e, const void *value,
+		   unsigned dtype)
+{
+	float *scratch = (float *)t->store->scratch[1];
+	uint8_t *row;
+
+	if (e->row == STORE_UNADMITTED)
+		return;
+	if (t->converter && t->spec.nonfinite == NONFINITE_CLIP) {
+		value = take_in(t, value, dtype, true);
+		dtype = work_type(t);
+	}
+	row = table_row(t, e->row);
+	if (t->at.master)
+		convert_row(row + t->at.master, STAR_FLOAT32, value, dtype, t->dim, scratch);
+	convert_row(row + t->at.values, t->spec.dtype, value, dtype, t->dim, scratch);
+	if (&p->entries[e->first] == e)
+		count_version(t, row); /* once for the push, however often it names the key */
+}
+
 bool store_push_needs_look(const struct store_table *table)
 {
+	if (!table->converter)
+		return false; /* whole numbers */
 	return table->spec.nonfinite == NONFINITE_REFUSE || table->spec.clip_global_norm > 0;
 }
 
@@ -201,7 +224,7 @@ int store_push_look(struct store_push *p, struct store_table *table, const void 
 	assert(n <= op->keys - op->looked);
 	entries = &p->entries[op->first + op->looked];
 	op->looked += n;
-	op->summed = table->spec.clip_global_norm > 0;
+	op->summed = table->spec.clip_global_norm > 0 && !op->assign;
 	for (unsigned i = 0; store_push_needs_look(table) && i < n; i += run) {
 		run = run_length(gradients + i, bytes, n - i);
 		/* Mostly all is well with all of them. */
@@ -301,7 +324,7 @@ static bool is_plain(const struct push_op *op, const void *const *gradients, uns
 {
 	const struct store_table *t = op->table;
 
-	if (!t->plain || dtype != STAR_FLOAT32 || op->summed)
+	if (!t->plain || dtype != STAR_FLOAT32 || op->summed || op->assign)
 		return false;
 	return t->spec.nonfinite == NONFINITE_REFUSE ||
 	       (n * work_bytes(t) <= LOOK_BYTES_MAX && all_finite(t, gradients, n));
@@ -343,6 +366,10 @@ static void take_each(struct store_push *p, struct push_op *op, const void *cons
 		const struct push_entry *e = &p->entries[op->first + op->taken];
 
 		load_ahead(p, op, op->taken + ROWS_AHEAD);
+		if (op->assign) {
+			assign(p, op->table, e, gradients[i], dtype);
+			continue;
+		}
 		op->step.next = t->is_long ? way_to_next(t, e, op->taken + 1 < op->keys) : 0;
 		take_gradient(p, op, e, gradients[i], dtype);
 	}
@@ -384,7 +411,7 @@ bool store_push_finish(struct store_push *p, struct store_table *table, unsigned
 	struct push_op *op = &p->ops[p->run];
 
 	assert(p->run < p->ops_count && op->table == table && op->taken == op->keys);
-	for (; table->optim.whole && op->finished < op->keys; op->finished++, budget--) {
+	for (; table->optim.whole && !op->assign && op->finished < op->keys; op->finished++, budget--) {
 		const uint32_t at = op->first + op->finished;
 
 		if (budget == 0)

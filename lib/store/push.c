@@ -117,6 +117,15 @@ void store_push_op(struct store_push *p, struct store_table *table, uint32_t cou
 	open_op(op);
 }
 
+void store_push_assign(struct store_push *p, struct store_table *table, uint32_t count)
+{
+	const uint32_t ops = p->ops_count;
+
+	store_push_op(p, table, count);
+	if (p->ops_count > ops)
+		p->ops[ops].assign = true;
+}
+
 /* Memory for the sum of one row's gradients. */
 static bool take_sum(struct store_push *p, struct push_entry *first, const struct store_table *t)
 {
@@ -157,7 +166,7 @@ static bool enter(struct store_push *p, const struct push_op *op, const store_ro
 			cells[cell] = origin + self;
 		} else {
 			entries[self].first = position - origin;
-			if (entries[position - origin].left++ == 1)
+			if (entries[position - origin].left++ == 1 && !op->assign)
 				summable &= take_sum(p, &entries[position - origin], op->table);
 		}
 	}
@@ -171,12 +180,12 @@ int store_push_keys(struct store_push *p, struct store_table *table, const uint6
 	store_row rows[STORE_BATCH];
 
 	assert(n <= STORE_BATCH);
-	if (table->optim.options.kind == OPTIM_NONE)
-		return -EOPNOTSUPP;
 	if (!op || op->table != table) {
 		store_push_op(p, table, p->max_keys);
 		op = &p->ops[p->ops_count - 1];
 	}
+	if (table->optim.options.kind == OPTIM_NONE && !op->assign)
+		return -EOPNOTSUPP;
 	if (op->table != table || n > op->end - op->first - op->keys)
 		return -EOVERFLOW;
 	if (store_find(table, keys, n, STORE_PUSH, step, rows))

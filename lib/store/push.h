@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The push operations of one request, executed in slices: rows are found or made first (so that a push which does not fit
+ * The push (and assign) operations of one request, executed in slices: rows are found or made first (so that a push which does not fit
  * is refused before it changed a value), then gradients are applied in the order in which they lie in the request; the
  * gradients of one id are summed in that order, in float32 (float64 for rows of float64), and applied once. Works in memory
  * set aside for it once, so a slice allocates nothing. One thread.
@@ -36,10 +36,14 @@ void store_push_begin(struct store_push *p);
 /* Begins the next operation, of `count` keys on `table`. */
 void store_push_op(struct store_push *p, struct store_table *table, uint32_t count);
 
+/* The same for an operation that assigns: its gradients are values, which the rows get in their order, whatever optimizer the
+ * table has, or none. Slots stay as they are. Counts as a push. */
+void store_push_assign(struct store_push *p, struct store_table *table, uint32_t count);
+
 /*
  * Adds the next n <= STORE_BATCH keys of the operation. 0; -ENOSPC when rows could not be made; -EOVERFLOW when these are more
  * keys or operations than there may be, or their sums would take more memory than max_bytes of gradients can; -EOPNOTSUPP for
- * a table without an optimizer. After an error the request must be dropped as a whole. Without a store_push_op for this table an
+ * a push to a table without an optimizer. After an error the request must be dropped as a whole. Without a store_push_op for this table an
  * operation begins that may have all keys there is room for. step: as for store_find.
  */
 int store_push_keys(struct store_push *p, struct store_table *table, const uint64_t *keys, unsigned n, uint64_t step);

@@ -27,6 +27,7 @@ struct push_op {
 	bool open;   /* the table knows of it: its rows are kept */
 	bool summed; /* store_push_look has added up the gradients of one row */
 	bool begun;  /* step is there */
+	bool assign; /* what comes in is values */
 	struct optim_step step;
 	double squares;	 /* of its gradients */
 	double norms[2]; /* LAMB's, of the variable */

@@ -46,7 +46,7 @@ typedef uint32_t store_row;
 	X(refused, "rows not made because the arena, or the table's share of it, is full") \
 	X(unadmitted, "pulls and pushes of keys that the filter keeps out") \
 	X(nonfinite, "gradients with NaN or infinities") \
-	X(pushes, "push operations applied: wire_result.version") \
+	X(pushes, "push and assign operations applied: wire_result.version") \
 	X(moved_max, "most index entries that one operation moved")
 
 struct store_stats {

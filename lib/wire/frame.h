@@ -105,6 +105,9 @@ enum wire_op_kind {
 	/* Both in one trip: body as of a push; result body as of a pull, after the push was applied. */
 	WIRE_PUSH_PULL = 3,
 	WIRE_DELETE = 4, /* body: count keys. Result: count is that of the rows there were; body: empty */
+	/* body as of a push: the rows' values become these, of a key that comes twice the last ones; slots stay. For all types, with an
+	 * optimizer or without. Counts as a push. Result body: empty */
+	WIRE_ASSIGN = 5,
 };
 
 enum wire_op_flags {
@@ -142,6 +145,12 @@ struct wire_result {
 };
 _Static_assert(sizeof(struct wire_result) == 24, "wire_result");
 
+/* Whether rows of the operation's dtype follow its keys. */
+static inline bool wire_op_brings_rows(const struct wire_op *op)
+{
+	return op->kind == WIRE_PUSH || op->kind == WIRE_PUSH_PULL || op->kind == WIRE_ASSIGN;
+}
+
 static inline uint32_t wire_padded(uint32_t bytes)
 {
 	return (bytes + 7) & ~UINT32_C(7);
@@ -157,9 +166,8 @@ static inline uint64_t wire_versions_bytes(uint64_t count)
  * up to WIRE_KEYS_MAX and dim to WIRE_DIM_MAX: check them first. */
 static inline uint64_t wire_op_bytes(const struct wire_op *op)
 {
-	const bool push = op->kind == WIRE_PUSH || op->kind == WIRE_PUSH_PULL;
-
-	return op->count * (uint64_t)sizeof(uint64_t) + (push ? op->count * dtype_row_bytes(op->dtype, op->dim) : 0) +
+	return op->count * (uint64_t)sizeof(uint64_t) +
+	       (wire_op_brings_rows(op) ? op->count * dtype_row_bytes(op->dtype, op->dim) : 0) +
 	       (op->flags & WIRE_VERSIONS ? wire_versions_bytes(op->count) : 0);
 }
 

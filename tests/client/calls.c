@@ -232,8 +232,9 @@ void nonsense_is_refused_before_it_is_sent(void)
 		struct star_op op;
 		const char *says;
 	} cases[] = {
-		{ OP(0, 0, b.table, keys, 2, 0, v), "none of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL and STAR_DELETE" },
-		{ OP(5, 0, b.table, keys, 2, 0, v), "but 5" },
+		{ OP(0, 0, b.table, keys, 2, 0, v),
+		  "none of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL, STAR_DELETE and STAR_ASSIGN" },
+		{ OP(6, 0, b.table, keys, 2, 0, v), "but 6" },
 		{ OP(STAR_PULL, 0, NULL, keys, 2, 0, v), "table is NULL" },
 		{ OP(STAR_PULL, 0, other.table, keys, 2, 0, v), "another cluster" },
 		{ OP(STAR_PULL, 0, b.table, keys, 0, 0, v), "names no keys" },

@@ -60,6 +60,7 @@ void shared_library_exports_the_api_only(void);
 void values_have_the_type_that_is_asked_for(void);
 void push_pull_is_one_trip(void);
 void deletes_and_conditional_pulls_go_apart(void);
+void values_are_assigned(void);
 void only_what_is_new_is_written(void);
 void rows_of_variables_are_gathered_and_scattered(void);
 void whole_variables_go_to_one_reactor(void);

@@ -81,6 +81,7 @@ bool pull_works(struct bench *b)
 	X(values_have_the_type_that_is_asked_for) \
 	X(push_pull_is_one_trip) \
 	X(deletes_and_conditional_pulls_go_apart) \
+	X(values_are_assigned) \
 	X(only_what_is_new_is_written) \
 	X(rows_of_variables_are_gathered_and_scattered) \
 	X(whole_variables_go_to_one_reactor) \

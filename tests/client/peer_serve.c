@@ -95,6 +95,22 @@ static void push(struct peer_reactor *r, const struct object_spec *spec, const s
 	free(seen);
 }
 
+static void assign(struct peer_reactor *r, const struct object_spec *spec, const struct wire_op *op, const char *body)
+{
+	const size_t row_bytes = dtype_row_bytes(op->dtype, spec->dim);
+	static float scratch[WIRE_DIM_MAX];
+	static double aligned[WIRE_DIM_MAX];
+
+	for (uint32_t i = 0; i < op->count; i++) {
+		uint64_t key;
+
+		memcpy(&key, body + i * sizeof(key), sizeof(key));
+		memcpy(aligned, body + op->count * sizeof(key) + i * row_bytes, row_bytes);
+		convert_row(row_of(r, spec, key)->values, STAR_FLOAT32, aligned, op->dtype, spec->dim, scratch);
+	}
+	r->pushes[spec->id]++;
+}
+
 static void put(struct reply *reply, const void *from, size_t bytes)
 {
 	memcpy(reply->bytes + reply->used, from, bytes);
@@ -165,7 +181,7 @@ static const struct object_spec *check_op(struct peer_reactor *r, const struct w
 {
 	struct peer *p = r->peer;
 	const struct object_spec *spec;
-	const bool pushes = op->kind == WIRE_PUSH || op->kind == WIRE_PUSH_PULL;
+	const bool pushes = wire_op_brings_rows(op);
 	const bool pulls = op->kind == WIRE_PULL || op->kind == WIRE_PUSH_PULL;
 
 	if (op->object < 1 || op->object > p->objects_count) {
@@ -174,7 +190,7 @@ static const struct object_spec *check_op(struct peer_reactor *r, const struct w
 	}
 	spec = &p->objects[op->object - 1];
 	if (op->count < 1 || op->count > WIRE_KEYS_MAX || op->dim != spec->dim || op->kind < WIRE_PULL ||
-	    op->kind > WIRE_DELETE || (pushes ? !dtype_is_real(op->dtype) : op->dtype) || op->reserved ||
+	    op->kind > WIRE_ASSIGN || (pushes ? !dtype_is_real(op->dtype) : op->dtype) || op->reserved ||
 	    (pulls ? !dtype_is_real(op->result_dtype) : op->result_dtype) || (!pushes && op->version) ||
 	    op->body_bytes != wire_op_bytes(op) || wire_padded(op->body_bytes) > left) {
 		*status = WIRE_BAD_REQUEST;
@@ -204,6 +220,8 @@ static void run(struct peer_reactor *r, const struct object_spec *spec, const st
 	put(reply, &result, sizeof(result));
 	if (op->kind == WIRE_PUSH || op->kind == WIRE_PUSH_PULL)
 		push(r, spec, op, body);
+	if (op->kind == WIRE_ASSIGN)
+		assign(r, spec, op, body);
 	if (op->kind == WIRE_PULL || op->kind == WIRE_PUSH_PULL)
 		pull(r, spec, op, body, reply);
 	if (op->kind == WIRE_DELETE)
@@ -243,7 +261,7 @@ static enum wire_status execute(struct peer_reactor *r, const struct wire_frame 
 		at += wire_padded(op.body_bytes);
 		keys += op.count;
 		ops++;
-		pushes |= op.kind == WIRE_PUSH || op.kind == WIRE_PUSH_PULL;
+		pushes |= wire_op_brings_rows(&op);
 		apart |= op.kind == WIRE_DELETE || op.flags & WIRE_VERSIONS;
 	}
 	r->peer->keys += keys;

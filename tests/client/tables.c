@@ -137,6 +137,38 @@ void deletes_and_conditional_pulls_go_apart(void)
 	bench_stop(&b);
 }
 
+/* Of a key that comes twice the last values, over requests and reactors; a variable as a whole and by rows of whole blocks. */
+void values_are_assigned(void)
+{
+	enum { KEYS = 150000, DIM = 8, BLOCKS = 5 };
+	const uint64_t shape[] = { BLOCKS, 1024 }, some[] = { 4, 2 };
+	struct bench b = bench_start(1, 2, DIM);
+	struct star_table *v = make(&b, (struct star_spec){ .name = "v", .ndim = 2, .shape = shape }, true);
+	uint64_t *keys = malloc(KEYS * sizeof(*keys));
+	float *values = malloc(KEYS * DIM * sizeof(*values)), *rows = malloc(KEYS * DIM * sizeof(*rows));
+
+	for (uint32_t i = 0; i < KEYS; i++)
+		keys[i] = i / 2;
+	for (uint32_t i = 0; i < KEYS * DIM; i++)
+		values[i] = (float)i;
+	run(&b,
+	    (struct star_op){ .kind = STAR_ASSIGN, .table = b.table, .keys = keys, .count = KEYS, .values = values });
+	CHECK_UINT(b.peer->last_op.kind, WIRE_ASSIGN);
+	CHECK_UINT(b.peer->last_op.dtype, STAR_FLOAT32);
+	run(&b, (struct star_op){ .kind = STAR_PULL, .table = b.table, .keys = keys, .count = KEYS, .values = rows });
+	for (uint32_t i = 1; i < KEYS; i += 2)
+		CHECK_MEM(rows + (size_t)i * DIM, values + (size_t)i * DIM, DIM * sizeof(float));
+	run(&b, (struct star_op){ .kind = STAR_ASSIGN, .table = v, .values = values });
+	run(&b, (struct star_op){ .kind = STAR_ASSIGN, .table = v, .keys = some, .count = 2, .values = values + 77 });
+	run(&b, (struct star_op){ .kind = STAR_PULL, .table = v, .values = rows });
+	for (uint32_t i = 0; i < BLOCKS; i++)
+		CHECK_MEM(rows + i * 1024, values + (i == 4 ? 77 : i == 2 ? 77 + 1024 : i * 1024), 4096);
+	free(keys);
+	free(values);
+	free(rows);
+	bench_stop(&b);
+}
+
 void only_what_is_new_is_written(void)
 {
 	enum { KEYS = 70001, DIM = 2 }; /* more than one request, and an odd number of versions */
@@ -434,6 +466,9 @@ void nonsense_about_types_and_variables_is_refused(void)
 		{ OP(STAR_PUSH, 0, numbers, keys, 2, 0, v),
 		  "has no optimizer (element type int32), and takes no pushes" },
 		{ OP(STAR_PUSH, 0, lamb, keys, 2, 0, v), "works on the whole tensor: push all of it, not rows" },
+		{ OP(STAR_ASSIGN, 0, b.table, keys, 2, 0.5f, v), "has a rate or a scale, and is no push" },
+		{ OP(STAR_ASSIGN, 0, b.table, keys, 2, 0, v, .dtype = "int64"), "is not converted from int64" },
+		{ OP(STAR_ASSIGN, 0, variable, keys, 2, 0, v), "share blocks of 10 elements: assign all of it" },
 		{ OP(STAR_PULL, 0, odd, keys, 1, 0, v),
 		  "has rows of 1500 elements, which are cut across its blocks of 1024" },
 	};

@@ -34,6 +34,7 @@
 	X(gradients_of_whole_variables_are_clipped) \
 	X(whole_variables_have_one_home) \
 	X(integers_take_no_gradients) \
+	X(values_are_assigned) \
 	X(old_rows_are_swept_in_slices) \
 	/* refusals.c */ \
 	X(each_bad_request_is_refused_and_changes_nothing) \

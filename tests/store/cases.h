@@ -49,6 +49,8 @@
 	X(rows_are_read_as_any_type) \
 	X(master_keeps_small_updates) \
 	X(integers_are_held) \
+	X(assigned_rows_hold_what_came) \
+	X(assigned_values_must_be_finite) \
 	X(rows_of_all_sizes) \
 	/* policy.c */ \
 	X(counter_admits_at_its_frequency) \

@@ -3,6 +3,8 @@
 #include "tests/store/cases.h"
 
 #include <errno.h>
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/hash.h"
@@ -301,6 +303,107 @@ void integers_are_held(void)
 		store_push_destroy(p);
 		fixture_close(&f);
 	}
+}
+
+static void assign_all(struct store_push *p, struct store_table *t, const uint64_t *keys, unsigned n,
+		       const void *values, unsigned dtype, size_t stride)
+{
+	store_push_begin(p);
+	store_push_assign(p, t, n);
+	CHECK_INT(add_keys(p, t, keys, n, 2), 0);
+	if (store_push_needs_look(t))
+		CHECK_INT(look_at(p, t, values, dtype, stride, n, 3), 0);
+	add_rows(p, t, values, dtype, stride, n, 3, NULL);
+}
+
+/* Of a key that comes twice the last values; slots stay, a row's version and the table's pushes go up by one. */
+void assigned_rows_hold_what_came(void)
+{
+	static const struct {
+		unsigned dtype, values, optimizer;
+		const char *options;
+	} kinds[] = {
+		{ STAR_INT8, STAR_INT8, OPTIM_NONE, "" },
+		{ STAR_INT32, STAR_INT32, OPTIM_NONE, "" },
+		{ STAR_INT64, STAR_INT64, OPTIM_NONE, "" },
+		{ STAR_FLOAT32, STAR_FLOAT32, OPTIM_ADAGRAD, "" },
+		{ STAR_FLOAT32, STAR_FLOAT32, OPTIM_SGD, "versions=1, nonfinite=clip, clip_value=0.5" },
+		{ STAR_FLOAT32, STAR_SCALED_INT8, OPTIM_SGD, "nonfinite=pass" },
+		{ STAR_FLOAT64, STAR_FLOAT64, OPTIM_ADAM, "versions=1" },
+		{ STAR_FLOAT16, STAR_FLOAT32, OPTIM_MOMENTUM, "master=1" },
+		{ STAR_BFLOAT16, STAR_BFLOAT16, OPTIM_SGD, "stochastic=1" },
+		{ STAR_SCALED_INT8, STAR_SCALED_INT8, OPTIM_SGD, "" },
+	};
+	enum { N = 4 };
+	static const uint64_t keys[N] = { 7, 3, 7, 9 };
+
+	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		const size_t stride = dtype_row_bytes(STAR_FLOAT64, DIM);
+		struct fixture f = fixture_open(1 << 20);
+		struct store_table *t = table_with(&f, "t", DIM, kinds[i].optimizer, kinds[i].dtype, kinds[i].options);
+		struct store_push *p = open_push(8, 8 * (uint32_t)stride);
+		const uint32_t version = store_version(t, find_one(t, 7, STORE_PULL));
+		double values[N][DIM], expected[DIM], is[DIM];
+		float floats[DIM], scratch[DIM];
+		struct prng r;
+
+		prng_seed(&r, i);
+		for (unsigned row = 0; row < N; row++) {
+			for (unsigned e = 0; e < DIM; e++)
+				floats[e] = (float)prng_unit(&r) * 100 - 50;
+			if (dtype_is_real(kinds[i].values))
+				convert_row(values[row], kinds[i].values, floats, STAR_FLOAT32, DIM, scratch);
+			else
+				for (unsigned b = 0; b < sizeof(values[row]); b++)
+					((uint8_t *)values[row])[b] = (uint8_t)prng_next(&r);
+		}
+		assign_all(p, t, keys, N, values, kinds[i].values, stride);
+		CHECK_UINT(store_table_stats(t)->rows, 3);
+		CHECK_UINT(store_table_stats(t)->pushes, 1);
+		for (unsigned row = 1; row < N; row++) {
+			const store_row handle = find_one(t, keys[row], STORE_LOOK);
+
+			convert_row(expected, kinds[i].dtype, values[row], kinds[i].values, DIM, scratch);
+			store_read(t, handle, keys[row], kinds[i].dtype, is);
+			CHECK_MEM(is, expected, dtype_row_bytes(kinds[i].dtype, DIM));
+		}
+		/* By way of float32, the master keeps what the stored type does not. */
+		if (store_table_spec(t)->master) {
+			store_read(t, find_one(t, 9, STORE_LOOK), 9, STAR_FLOAT32, is);
+			CHECK_MEM(is, values[3], DIM * sizeof(float));
+		}
+		if (kinds[i].optimizer == OPTIM_ADAGRAD)
+			CHECK_NEAR(slots_of(t, find_one(t, 7, STORE_LOOK))[DIM - 1], 0.125, 0);
+		if (version)
+			CHECK_UINT(store_version(t, find_one(t, 7, STORE_LOOK)), version + 1); /* named twice */
+		store_push_destroy(p);
+		fixture_close(&f);
+	}
+}
+
+void assigned_values_must_be_finite(void)
+{
+	struct fixture f = fixture_open(1 << 20);
+	struct store_table *t = table_of(&f, "t", 2, OPTIM_SGD),
+			   *clips = table_with(&f, "c", 2, OPTIM_SGD, STAR_FLOAT32, "nonfinite=clip");
+	struct store_push *p = open_push(8, 64);
+	const float values[] = { 1, 2, 3, -INFINITY };
+	const uint64_t keys[] = { 1, 2 };
+	float before[2];
+
+	store_read(t, find_one(t, 1, STORE_PULL), 1, STAR_FLOAT32, before);
+	store_push_begin(p);
+	store_push_assign(p, t, 2);
+	CHECK_INT(add_keys(p, t, keys, 2, 2), 0);
+	CHECK_INT(look_at(p, t, values, STAR_FLOAT32, 8, 2, 2), -EDOM);
+	store_push_begin(p);
+	CHECK_MEM(values_of(t, find_one(t, 1, STORE_LOOK)), before, sizeof(before));
+	CHECK_UINT(store_table_stats(t)->nonfinite, 1);
+	assign_all(p, clips, keys, 2, values, STAR_FLOAT32, 8);
+	CHECK_NEAR(values_of(clips, find_one(clips, 1, STORE_LOOK))[1], 2, 0);
+	CHECK_NEAR(values_of(clips, find_one(clips, 2, STORE_LOOK))[1], -FLT_MAX, 0);
+	store_push_destroy(p);
+	fixture_close(&f);
 }
 
 /* Every type at both ends of what a row may have, and at each of its alignments. */
