@@ -34,16 +34,17 @@ static void past_the_end(struct codec_out *out)
 /* Writes the next request, whole, into the send buffer: one checksum over one piece, one system call. */
 static void build(struct channel *ch, struct part *part, uint64_t now_ns)
 {
-	struct wire_frame frame = request_frame(ch, part, now_ns);
-	struct codec_out payload = { .at = ch->out + sizeof(frame),
-				     .end = ch->out + sizeof(frame) + part->request_bytes,
+	const size_t bytes = sizeof(struct wire_frame) + part->request_bytes;
+	struct codec_out payload = { .at = ch->out + sizeof(struct wire_frame),
+				     .end = ch->out + bytes,
 				     .next = past_the_end };
+	uint32_t checksum;
 
-	memcpy(ch->out, &frame, sizeof(frame));
+	request_frame(ch, part, now_ns, ch->out);
 	codec_request(part, &payload);
-	frame.checksum = crc32(ch->out, sizeof(frame) + part->request_bytes);
-	memcpy(ch->out + offsetof(struct wire_frame, checksum), &frame.checksum, sizeof(frame.checksum));
-	ch->out_bytes = sizeof(frame) + part->request_bytes;
+	checksum = crc32(ch->out, bytes);
+	memcpy(ch->out + offsetof(struct wire_frame, checksum), &checksum, sizeof(checksum));
+	ch->out_bytes = bytes;
 	ch->out_sent = 0;
 }
 

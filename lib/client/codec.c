@@ -217,27 +217,46 @@ static uint64_t pulled_version(const struct part *part, const struct call_op *op
 	return op_pushes(op) && op->table->spec.staleness && seen ? seen[op->table->spec.id] : 0;
 }
 
+static inline void fill_head(struct unaligned_op *at, const struct part *part, const struct call_op *op,
+			     const struct slice *s)
+{
+	at->op = (struct wire_op){
+		.kind = op->kind,
+		.dtype = op_pushes(op) ? op->dtype : 0,
+		.result_dtype = op_pulls(op) ? op->dtype : 0,
+		.flags = op->flags,
+		.object = op->table->spec.id,
+		.count = s->count,
+		.dim = op->table->spec.dim,
+		.body_bytes = op_request_bytes(op, s->count),
+		.rate = op->rate,
+		.step = op->step,
+		.version = pulled_version(part, op),
+		.scale = op->scale,
+	};
+}
+
+static void put_head(struct codec_out *out, const struct part *part, const struct call_op *op, const struct slice *s)
+{
+	struct unaligned_op head;
+
+	if ((size_t)(out->end - out->at) >= sizeof(head)) {
+		fill_head((struct unaligned_op *)out->at, part, op, s);
+		out->at += sizeof(head);
+	} else {
+		fill_head(&head, part, op, s);
+		put(out, &head, sizeof(head));
+	}
+}
+
 void codec_request(const struct part *part, struct codec_out *out)
 {
 	for (const struct slice *s = part->slices; s; s = s->next) {
 		const struct call_op *op = &part->call->ops[s->op];
-		const struct wire_op head = {
-			.kind = op->kind,
-			.dtype = op_pushes(op) ? op->dtype : 0,
-			.result_dtype = op_pulls(op) ? op->dtype : 0,
-			.flags = op->flags,
-			.object = op->table->spec.id,
-			.count = s->count,
-			.dim = op->table->spec.dim,
-			.body_bytes = op_request_bytes(op, s->count),
-			.rate = op->rate,
-			.step = op->step,
-			.version = pulled_version(part, op),
-			.scale = op->scale,
-		};
-		uint32_t unpadded = head.body_bytes;
+		const uint32_t body_bytes = op_request_bytes(op, s->count);
+		uint32_t unpadded = body_bytes;
 
-		put(out, &head, sizeof(head));
+		put_head(out, part, op, s);
 		put_keys(op, s, out);
 		if (op_pushes(op))
 			put_rows(op, s, out);
@@ -245,7 +264,8 @@ void codec_request(const struct part *part, struct codec_out *out)
 			put_versions(op, s, out);
 			unpadded -= (uint32_t)wire_versions_bytes(s->count) - s->count * (uint32_t)sizeof(uint32_t);
 		}
-		put_zeros(out, wire_padded(head.body_bytes) - unpadded);
+		if (wire_padded(body_bytes) != unpadded)
+			put_zeros(out, wire_padded(body_bytes) - unpadded);
 	}
 }
 

@@ -13,16 +13,19 @@
 
 _Static_assert((IN_FLIGHT_MAX & (IN_FLIGHT_MAX - 1)) == 0, "the ring is indexed by a mask");
 
-struct wire_frame request_frame(struct channel *ch, struct part *part, uint64_t now_ns)
+void request_frame(struct channel *ch, struct part *part, uint64_t now_ns, char *to)
 {
 	const struct call *call = part->call;
 	const uint64_t left_us = call->deadline_ns > now_ns ? (call->deadline_ns - now_ns) / 1000 : 0;
-	const struct wire_frame frame = {
+	struct unaligned_frame *at = (struct unaligned_frame *)to;
+	const uint64_t sequence = ch->next_sequence++;
+
+	at->frame = (struct wire_frame){
 		.magic = WIRE_MAGIC,
 		.version = WIRE_VERSION,
 		.opcode = WIRE_EXECUTE,
 		.session = ch->session,
-		.sequence = ch->next_sequence++,
+		.sequence = sequence,
 		.epoch = part->epoch,
 		.incarnation = ch->incarnation,
 		.deadline_us = left_us > UINT32_MAX ? UINT32_MAX
@@ -33,9 +36,8 @@ struct wire_frame request_frame(struct channel *ch, struct part *part, uint64_t 
 
 	if (channel_in_flight(ch) == 1)
 		ch->heard_ns = now_ns;
-	*channel_slot(ch, frame.sequence) = part;
+	*channel_slot(ch, sequence) = part;
 	part->state = PART_SENT;
-	return frame;
 }
 
 /* A node's sentence, fit to be printed. */
