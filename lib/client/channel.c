@@ -32,31 +32,27 @@ static void past_the_end(struct codec_out *out)
 	abort();
 }
 
-/* The next request: one that has to be sent again, or that of the part which waits longest. */
-static struct wire_frame next_frame(struct channel *ch, struct part **part, uint64_t now_ns)
-{
-	if (channel_resends(ch))
-		return reply_resent(ch, part, now_ns);
-	*part = TAILQ_FIRST(&ch->queue);
-	TAILQ_REMOVE(&ch->queue, *part, link);
-	return request_frame(ch, *part, now_ns);
-}
-
-/* Writes the next request, whole, into the send buffer: one checksum over one piece, one system call. */
+/* Writes the next request, whole, into the send buffer: one checksum over one piece, one system call. It is one that has to be sent
+ * again, or that of the part which waits longest. */
 static void build(struct channel *ch, uint64_t now_ns)
 {
+	struct codec_out payload = { .at = ch->out + sizeof(struct wire_frame), .next = past_the_end };
 	struct part *part;
-	struct wire_frame frame = next_frame(ch, &part, now_ns);
-	struct codec_out payload = { .at = ch->out + sizeof(frame),
-				     .end = ch->out + sizeof(frame) + frame.payload_bytes,
-				     .next = past_the_end };
+	uint32_t checksum;
 
-	memcpy(ch->out, &frame, sizeof(frame));
+	if (channel_resends(ch)) {
+		part = reply_resent(ch, now_ns, ch->out);
+	} else {
+		part = TAILQ_FIRST(&ch->queue);
+		TAILQ_REMOVE(&ch->queue, part, link);
+		request_frame(ch, part, now_ns, ch->out);
+	}
+	ch->out_bytes = sizeof(struct wire_frame) + (part ? part->request_bytes : 0);
+	payload.end = ch->out + ch->out_bytes;
 	if (part)
 		codec_request(part, &payload);
-	frame.checksum = crc32(ch->out, sizeof(frame) + frame.payload_bytes);
-	memcpy(ch->out + offsetof(struct wire_frame, checksum), &frame.checksum, sizeof(frame.checksum));
-	ch->out_bytes = sizeof(frame) + frame.payload_bytes;
+	checksum = crc32(ch->out, ch->out_bytes);
+	memcpy(ch->out + offsetof(struct wire_frame, checksum), &checksum, sizeof(checksum));
 	ch->out_sent = 0;
 }
 

@@ -479,6 +479,13 @@ static inline uint32_t op_reply_bytes(const struct call_op *op, uint32_t count)
 {
 	return (op_pulls(op) ? count * op->row_bytes : 0) + (op->versions ? (uint32_t)wire_versions_bytes(count) : 0);
 }
+/* Bytes of a frame written where they are sent from: a copy by larger words would wait for the stores of single fields. */
+struct unaligned_frame {
+	struct wire_frame frame;
+} __attribute__((packed));
+struct unaligned_op {
+	struct wire_op op;
+} __attribute__((packed));
 /* Memory of a transport, a piece at a time. next makes at and end those of the next piece; it is called when a piece is used up
  * and there is more to come. A copy of a codec_in reads on from the same place by itself. */
 struct codec_out {
@@ -561,19 +568,19 @@ void call_pool_fini(struct call_pool *pool);
 const struct transport *backend_load(struct star_error *err);
 
 /* reply.c: what every transport does with a request's and a reply's header */
-/* The header of the next request; its part is in the channel's ring then, and counts as sent. */
-struct wire_frame request_frame(struct channel *ch, struct part *part, uint64_t now_ns);
+/* Writes the header of the next request, without its checksum; its part is in the channel's ring then, and counts as sent. */
+void request_frame(struct channel *ch, struct part *part, uint64_t now_ns, char *to);
 /*
  * The connection is lost. Whether what is in flight is to be sent again, by another one; else it is to be failed. Then, once there is
- * one, reply_resent gives the header of the next request, and its part: NULL, and an empty frame, for one that was cancelled
- * meanwhile, whose number must not be left out.
+ * one, reply_resent writes the header of the next request, and returns its part: NULL, and an empty frame, for one that was
+ * cancelled meanwhile, whose number must not be left out.
  */
 bool reply_resend(struct channel *ch);
 static inline bool channel_resends(const struct channel *ch)
 {
 	return ch->resend != ch->next_sequence;
 }
-struct wire_frame reply_resent(struct channel *ch, struct part **part, uint64_t now_ns);
+struct part *reply_resent(struct channel *ch, uint64_t now_ns, char *to);
 /* What can be said of a reply's frame by its header; NULL if it is good. With the channel's lock held. */
 const char *reply_check(const struct channel *ch, const struct wire_frame *frame);
 /* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. A part may have been

@@ -274,28 +274,49 @@ bool codec_leave_pulls(struct part *part)
 	return part->slices != NULL;
 }
 
+static inline void fill_head(struct unaligned_op *at, const struct part *part, const struct call_op *op,
+			     const struct slice *s)
+{
+	const bool pushes = op_pushes(op) && !part->applied;
+
+	at->op = (struct wire_op){
+		.kind = part->applied ? WIRE_PULL : op->kind,
+		.dtype = pushes ? op->dtype : 0,
+		.result_dtype = op_pulls(op) ? op->dtype : 0,
+		.flags = op->flags,
+		.object = op->table->spec.id,
+		.count = s->count,
+		.dim = op->table->spec.dim,
+		.body_bytes = request_bytes(part, op, s->count),
+		.rate = pushes ? op->rate : 0,
+		.step = op->step,
+		.version = pushes ? pulled_version(part, op) : 0,
+		.scale = pushes ? op->scale : 0,
+	};
+}
+
+static void put_head(struct codec_out *out, const struct part *part, const struct call_op *op, const struct slice *s)
+{
+	struct unaligned_op head;
+
+	if ((size_t)(out->end - out->at) >= sizeof(head)) {
+		fill_head((struct unaligned_op *)out->at, part, op, s);
+		out->at += sizeof(head);
+	} else {
+		fill_head(&head, part, op, s);
+		put(out, &head, sizeof(head));
+	}
+}
+
 void codec_request(const struct part *part, struct codec_out *out)
 {
 	for (const struct slice *s = part->slices; s; s = s->next) {
 		const struct call_op *op = &part->call->ops[s->op];
 		const bool pushes = op_pushes(op) && !part->applied;
-		const struct wire_op head = {
-			.kind = part->applied ? WIRE_PULL : op->kind,
-			.dtype = pushes ? op->dtype : 0,
-			.result_dtype = op_pulls(op) ? op->dtype : 0,
-			.flags = op->flags,
-			.object = op->table->spec.id,
-			.count = s->count,
-			.dim = op->table->spec.dim,
-			.body_bytes = request_bytes(part, op, s->count),
-			.rate = pushes ? op->rate : 0,
-			.step = op->step,
-			.version = pushes ? pulled_version(part, op) : 0,
-			.scale = pushes ? op->scale : 0,
-		};
-		uint32_t unpadded = head.body_bytes;
+		const uint32_t body_bytes = request_bytes(part, op, s->count);
+		uint32_t unpadded = body_bytes;
 
-		put(out, &head, sizeof(head));
+		put_head(out, part, op, s);
 		put_keys(op, s, out);
 		if (pushes)
 			put_rows(op, s, out);
@@ -303,7 +324,8 @@ void codec_request(const struct part *part, struct codec_out *out)
 			put_versions(op, s, out);
 			unpadded -= (uint32_t)wire_versions_bytes(s->count) - s->count * (uint32_t)sizeof(uint32_t);
 		}
-		put_zeros(out, wire_padded(head.body_bytes) - unpadded);
+		if (wire_padded(body_bytes) != unpadded)
+			put_zeros(out, wire_padded(body_bytes) - unpadded);
 	}
 }
 

@@ -13,16 +13,18 @@
 
 _Static_assert((IN_FLIGHT_MAX & (IN_FLIGHT_MAX - 1)) == 0, "the ring is indexed by a mask");
 
-static struct wire_frame frame_of(const struct channel *ch, const struct part *part, uint64_t sequence, uint64_t now_ns)
+static inline void write_frame(const struct channel *ch, const struct part *part, uint64_t sequence, unsigned flags,
+			       uint64_t now_ns, char *to)
 {
 	const struct call *call = part->call;
 	const uint64_t left_us = call->deadline_ns > now_ns ? (call->deadline_ns - now_ns) / 1000 : 0;
+	struct unaligned_frame *at = (struct unaligned_frame *)to;
 
-	return (struct wire_frame){
+	at->frame = (struct wire_frame){
 		.magic = WIRE_MAGIC,
 		.version = WIRE_VERSION,
 		.opcode = WIRE_EXECUTE,
-		.flags = ch->resumed ? WIRE_GOES_ON : 0,
+		.flags = (uint8_t)(flags | (ch->resumed ? WIRE_GOES_ON : 0)),
 		.session = ch->session,
 		.sequence = sequence,
 		.epoch = part->epoch,
@@ -34,16 +36,16 @@ static struct wire_frame frame_of(const struct channel *ch, const struct part *p
 	};
 }
 
-struct wire_frame request_frame(struct channel *ch, struct part *part, uint64_t now_ns)
+void request_frame(struct channel *ch, struct part *part, uint64_t now_ns, char *to)
 {
-	const struct wire_frame frame = frame_of(ch, part, ch->next_sequence++, now_ns);
+	const uint64_t sequence = ch->next_sequence++;
 
+	write_frame(ch, part, sequence, 0, now_ns, to);
 	ch->resend = ch->next_sequence;
 	if (channel_in_flight(ch) == 1)
 		ch->heard_ns = now_ns;
-	*channel_slot(ch, frame.sequence) = part;
+	*channel_slot(ch, sequence) = part;
 	part->state = PART_SENT;
-	return frame;
 }
 
 bool reply_resend(struct channel *ch)
@@ -55,23 +57,21 @@ bool reply_resend(struct channel *ch)
 	return true;
 }
 
-struct wire_frame reply_resent(struct channel *ch, struct part **part, uint64_t now_ns)
+struct part *reply_resent(struct channel *ch, uint64_t now_ns, char *to)
 {
 	const uint64_t sequence = ch->resend++;
-	struct wire_frame frame;
+	struct part *part = *channel_slot(ch, sequence);
 
-	*part = *channel_slot(ch, sequence);
-	if (!*part)
-		return (struct wire_frame){ .magic = WIRE_MAGIC,
-					    .version = WIRE_VERSION,
-					    .opcode = WIRE_PING,
-					    .flags = WIRE_GOES_ON,
-					    .session = ch->session,
-					    .sequence = sequence };
-	frame = frame_of(ch, *part, sequence, now_ns);
-	/* A pull may simply be executed again. */
-	frame.flags |= (*part)->pushes || (*part)->deletes ? WIRE_RESENT : 0;
-	return frame;
+	if (part) /* a pull may simply be executed again */
+		write_frame(ch, part, sequence, part->pushes || part->deletes ? WIRE_RESENT : 0, now_ns, to);
+	else
+		((struct unaligned_frame *)to)->frame = (struct wire_frame){ .magic = WIRE_MAGIC,
+									     .version = WIRE_VERSION,
+									     .opcode = WIRE_PING,
+									     .flags = WIRE_GOES_ON,
+									     .session = ch->session,
+									     .sequence = sequence };
+	return part;
 }
 
 /* A node's sentence, fit to be printed. */

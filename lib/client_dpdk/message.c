@@ -123,8 +123,7 @@ bool message_send(struct stream *s, struct part *part)
 	const uint32_t bytes = (uint32_t)sizeof(struct wire_frame) + part->request_bytes;
 	struct rte_mbuf *shared = dgram_room(s->session, bytes), *message = shared;
 	struct codec_out out = { .next = next_out };
-	struct wire_frame frame;
-	uint32_t at = 0;
+	uint32_t at = 0, checksum;
 	char *first;
 
 	if (shared) {
@@ -135,15 +134,14 @@ bool message_send(struct stream *s, struct part *part)
 	}
 	if (!message)
 		return false;
-	frame = request_frame(s->ch, part, s->poller->now_ns);
 	first = rte_pktmbuf_mtod_offset(message, char *, at);
-	memcpy(first, &frame, sizeof(frame));
+	request_frame(s->ch, part, s->poller->now_ns, first);
 	out.piece = message;
-	out.at = first + sizeof(frame);
+	out.at = first + sizeof(struct wire_frame);
 	out.end = first + message->data_len - at;
 	codec_request(part, &out);
-	frame.checksum = chain_crc(message, at, bytes);
-	memcpy(first + offsetof(struct wire_frame, checksum), &frame.checksum, sizeof(frame.checksum));
+	checksum = chain_crc(message, at, bytes);
+	memcpy(first + offsetof(struct wire_frame, checksum), &checksum, sizeof(checksum));
 	if (shared)
 		dgram_append(s->session, shared); /* nothing was sent meanwhile */
 	else
