@@ -172,10 +172,13 @@ static void worker_received(void *user, struct rte_mbuf *m, uint32_t bytes, enum
 	struct wire_frame frame; /* in the mbuf it may lie anywhere */
 	uint32_t mbufs = 0;
 
-	memcpy(&frame, rte_pktmbuf_mtod(m, const void *), sizeof(frame));
-	b.answered++;
-	if (status != WIRE_OK || frame.status != WIRE_OK || frame.sequence != b.answered)
-		b.bad++;
+	/* Several small replies may share a packet. */
+	for (uint32_t at = 0; at < m->data_len; at += (uint32_t)sizeof(frame) + wire_padded(frame.payload_bytes)) {
+		memcpy(&frame, rte_pktmbuf_mtod_offset(m, const void *, at), sizeof(frame));
+		b.answered++;
+		if (status != WIRE_OK || frame.status != WIRE_OK || frame.sequence != b.answered)
+			b.bad++;
+	}
 	for (struct rte_mbuf *next; m; m = next, mbufs++) {
 		next = m->next;
 		m->next = NULL;

@@ -93,8 +93,10 @@ void shard_start(size_t arena_bytes)
 	}
 	service_set_layout(shard.service, RIG_EPOCH, 0, PARTITIONS);
 	rpc = service_rpc(shard.service);
-	if (shard.general)
+	if (shard.general) {
 		rpc.direct = NULL;
+		rpc.expect = NULL;
+	}
 	rig_start(&shard.rig, &rpc);
 }
 
