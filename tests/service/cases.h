@@ -34,8 +34,9 @@
 	X(gradients_of_whole_variables_are_clipped) \
 	X(whole_variables_have_one_home) \
 	X(integers_take_no_gradients) \
-	X(values_are_assigned) \
 	X(old_rows_are_swept_in_slices) \
+	/* assign.c */ \
+	X(values_are_assigned) \
 	/* refusals.c */ \
 	X(each_bad_request_is_refused_and_changes_nothing) \
 	X(what_is_left_over_or_missing_is_refused) \
