@@ -13,6 +13,7 @@ DEPS_port := base config
 DEPS_reactor := base config port
 DEPS_service := base tensor optim store wire net rpc
 DEPS_control := base config tensor optim wire
+DEPS_ckpt := base tensor optim wire control
 DEPS_client := base config tensor optim wire control
 DEPS_client_dpdk := base config wire net rpc port client
 
