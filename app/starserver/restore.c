@@ -105,21 +105,15 @@ static int add(struct restore *r, unsigned shard, const struct checkpoint_run *r
 	return 0;
 }
 
-/* What a shard knows of a table goes to the same shard, where the layout is the same; else pushes are counted on the first, and every
- * one learns the step. */
-static int add_table(struct restore *r, const struct checkpoint_run *run, const struct checkpoint_table *table,
-		     struct star_error *err)
+/* What a shard knows of a table goes to the same shard where the layout is the same, else to all: the greatest figures count. */
+static int add_table(struct restore *r, const struct checkpoint_run *run, const void *table, struct star_error *err)
 {
 	const bool same = r->manifest->reactors == r->cluster_reactors;
 	int rc = 0;
 
-	for (unsigned i = 0; rc == 0 && i < r->node->shards_count; i++) {
-		const uint32_t reactor = r->first_reactor + i;
-		const bool counts = same ? reactor == r->writer : reactor == 0;
-		const struct checkpoint_table told = { .step = table->step, .pushes = counts ? table->pushes : 0 };
-
-		rc = add(r, i, run, &told, err);
-	}
+	for (unsigned i = 0; rc == 0 && i < r->node->shards_count; i++)
+		if (!same || r->first_reactor + i == r->writer)
+			rc = add(r, i, run, table, err);
 	return rc;
 }
 
@@ -134,7 +128,7 @@ static int add_run(struct restore *r, const struct checkpoint_run *run, const ui
 		return star_error_set(err, -ENOENT, "object %u of the checkpoint is not in this cluster's catalogue",
 				      run->object);
 	if (run->kind == CHECKPOINT_TABLE)
-		return add_table(r, run, (const struct checkpoint_table *)records, err);
+		return add_table(r, run, records, err);
 	name_hash = hash_name(spec->name);
 	for (uint32_t i = 0; rc == 0 && i < run->count; i++) {
 		const uint8_t *record = records + (size_t)i * run->row_bytes;
