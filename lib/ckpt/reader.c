@@ -26,6 +26,7 @@ struct ckpt_reader {
 	uint32_t begin, end; /* what of the window is not used yet; multiples of CHECKPOINT_ALIGN */
 	uint32_t blocks, checksum;
 	uint8_t *window;
+	uint32_t window_bytes;
 	char path[CKPT_PATH_MAX];
 };
 
@@ -38,7 +39,7 @@ static int read_piece(struct ckpt_reader *r, uint32_t bytes, struct star_error *
 	if (wanted == 0)
 		return ckpt_damaged(err, r->path, r->file.name, "block %u goes on beyond the end of the file",
 				    r->blocks);
-	if (r->end + wanted > WINDOW_BYTES) {
+	if (r->end + wanted > r->window_bytes) {
 		memmove(r->window, r->window + r->begin, r->end - r->begin);
 		r->end -= r->begin;
 		r->begin = 0;
@@ -140,6 +141,7 @@ static int open_file(struct ckpt_reader *r, struct star_error *err)
 struct ckpt_reader *ckpt_reader_create(const char *path, const struct ckpt_manifest *manifest,
 				       const struct ckpt_file *file, struct star_error *err)
 {
+	const uint32_t window_bytes = file->bytes < WINDOW_BYTES ? (uint32_t)file->bytes : WINDOW_BYTES;
 	struct ckpt_reader *r;
 
 	if (!ckpt_file_name_ok(file->name) || file->bytes % CHECKPOINT_ALIGN || file->bytes < CKPT_FILE_BYTES_MIN ||
@@ -149,13 +151,14 @@ struct ckpt_reader *ckpt_reader_create(const char *path, const struct ckpt_manif
 	}
 	r = calloc(1, sizeof(*r));
 	if (r)
-		r->window = aligned_alloc(CHECKPOINT_ALIGN, WINDOW_BYTES);
+		r->window = aligned_alloc(CHECKPOINT_ALIGN, window_bytes);
 	if (!r || !r->window) {
 		free(r);
 		star_error_set(err, -ENOMEM, "no memory left to read %s", file->name);
 		return NULL;
 	}
 	r->fd = -1;
+	r->window_bytes = window_bytes;
 	r->id = manifest->id;
 	r->parent = manifest->parent;
 	r->partitions = manifest->partitions;

@@ -9,4 +9,13 @@ void rows_have_the_sizes_of_the_format(void);
 void writer_refuses_impossible_blocks(void);
 void limit_of_bytes_a_second_holds(void);
 
+/* damage.c */
+void no_flipped_byte_is_accepted(void);
+void no_cut_file_is_accepted(void);
+void foreign_files_are_refused(void);
+
+/* hostile.c */
+void hostile_manifests_are_refused(void);
+void hostile_runs_are_refused(void);
+
 #endif

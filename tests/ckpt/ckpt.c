@@ -21,18 +21,16 @@ void what_was_saved_is_read(void)
 		{ .id = 5, .files = 2, .rows = 20000, .run_rows = 77, .run_limit = 1000008, .buffered = true },
 		{ .id = 123456789, .parent = 5, .files = 5, .rows = 1000, .run_rows = 64, .run_limit = 8000 },
 	};
-	char directory[DIRECTORY_MAX], name[CHECKPOINT_ID_MAX];
+	char directory[DIRECTORY_MAX];
 	struct star_error err = { 0 };
 
 	make_directory(directory);
 	for (unsigned i = 0; i < sizeof(saves) / sizeof(saves[0]); i++) {
-		struct path path;
+		const struct path path = checkpoint_path(directory, &saves[i]);
 
-		ckpt_name(name, saves[i].id, saves[i].parent != 0, "");
-		path = in(directory, name);
 		if (!CHECK_INT(save_checkpoint(directory, &saves[i], &err), 0) || !check_saved(path.text, &saves[i]) ||
 		    !CHECK_INT(ckpt_verify(path.text, NULL, NULL, &err), 0)) {
-			printf("# checkpoint %s: %s\n", name, err.text);
+			printf("# %s: %s\n", path.text, err.text);
 			break;
 		}
 	}
@@ -132,5 +130,10 @@ const struct unit_case unit_cases[] = {
 	{ "rows have the sizes of the format", rows_have_the_sizes_of_the_format },
 	{ "writer refuses impossible blocks", writer_refuses_impossible_blocks },
 	{ "limit of bytes a second holds", limit_of_bytes_a_second_holds },
+	{ "no flipped byte is accepted", no_flipped_byte_is_accepted },
+	{ "no file that was cut off or made longer is accepted", no_cut_file_is_accepted },
+	{ "foreign files are refused", foreign_files_are_refused },
+	{ "hostile manifests are refused", hostile_manifests_are_refused },
+	{ "hostile runs are refused", hostile_runs_are_refused },
 	{ NULL, NULL },
 };

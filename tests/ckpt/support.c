@@ -11,21 +11,31 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/crc32.h"
 #include "base/hash.h"
-#include "base/prng.h"
 #include "ckpt/row.h"
 #include "tests/unit.h"
 
-char *make_directory(char path[static DIRECTORY_MAX])
+static char *make_in(const char *parent, char path[static DIRECTORY_MAX])
 {
-	const char *parent = getenv("TMPDIR");
-
-	snprintf(path, DIRECTORY_MAX, "%s/star-ckpt-XXXXXX", parent ? parent : "/tmp");
+	snprintf(path, DIRECTORY_MAX, "%s/star-ckpt-XXXXXX", parent);
 	if (!mkdtemp(path)) {
 		perror(path);
 		abort();
 	}
 	return path;
+}
+
+char *make_directory(char path[static DIRECTORY_MAX])
+{
+	const char *parent = getenv("TMPDIR");
+
+	return make_in(parent ? parent : "/tmp", path);
+}
+
+char *make_memory_directory(char path[static DIRECTORY_MAX])
+{
+	return access("/dev/shm", W_OK) == 0 ? make_in("/dev/shm", path) : make_directory(path);
 }
 
 /* Two levels: the directory, its checkpoints, their files. */
@@ -117,7 +127,7 @@ void sample_row(const struct save *save, uint32_t file, const struct object_spec
 
 	ckpt_row_shape(spec, &shape);
 	for (uint32_t i = 0; i < bytes; i += 8) {
-		const uint64_t random = hash_mix(key ^ hash_mix(save->id * 4096 + i));
+		const uint64_t random = hash_mix(key ^ hash_mix(save->id * 65536 + i + (save->seed << 32)));
 
 		memcpy(row + i, &random, 8);
 	}
@@ -261,6 +271,29 @@ int save_checkpoint(const char *directory, const struct save *save, struct star_
 	if (rc < 0)
 		ckpt_abandon(path);
 	return rc;
+}
+
+struct path checkpoint_path(const char *directory, const struct save *save)
+{
+	char name[CHECKPOINT_ID_MAX];
+
+	ckpt_name(name, save->id, save->parent != 0, "");
+	return in(directory, name);
+}
+
+char *changed_manifest(const char *text, const char *from, const char *to, size_t *bytes)
+{
+	const char *found = strstr(text, from), *tail = strstr(text, ",\n \"crc32\"");
+	char *changed = malloc(strlen(text) + strlen(to) + 1);
+
+	if (!found || !tail || !changed) {
+		printf("# there is no %s in the manifest\n", from);
+		abort();
+	}
+	sprintf(changed, "%.*s%s%s", (int)(found - text), text, to, found + strlen(from));
+	*bytes = (size_t)(strstr(changed, ",\n \"crc32\"") - changed);
+	*bytes += (size_t)sprintf(changed + *bytes, ",\n \"crc32\": \"%08x\"\n}\n", crc32(changed, *bytes));
+	return changed;
 }
 
 /* The rows of a run, which go on where the last run of the object ended. */

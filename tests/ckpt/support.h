@@ -10,6 +10,8 @@
 enum { DIRECTORY_MAX = 256 };
 char *make_directory(char path[static DIRECTORY_MAX]);
 void remove_directory(const char *path);
+/* The same in memory where there is a file system for that: for cases that write often. */
+char *make_memory_directory(char path[static DIRECTORY_MAX]);
 
 /* A path in a directory. */
 struct path {
@@ -29,6 +31,7 @@ struct save {
 	uint32_t run_rows;  /* in a run at most */
 	uint32_t run_limit; /* bytes of payload at most; 0: as many as fit */
 	bool buffered;
+	uint64_t seed; /* of the rows' bytes, keys excepted */
 };
 
 /* The random bytes of row n of an object in a file of a checkpoint: key first, padding 0. bytes: ckpt_row_bytes. */
@@ -37,6 +40,12 @@ void sample_row(const struct save *save, uint32_t file, const struct object_spec
 
 /* Writes it; 0, or what failed. It is abandoned then. */
 int save_checkpoint(const char *directory, const struct save *save, struct star_error *err);
+
+/* "00000007-full" */
+struct path checkpoint_path(const char *directory, const struct save *save);
+
+/* The text of a manifest with one occurrence of `from` replaced, and a checksum that matches again. To be freed. */
+char *changed_manifest(const char *text, const char *from, const char *to, size_t *bytes);
 
 /* Reads a checkpoint and compares all of it with what was saved; false with failures recorded. */
 bool check_saved(const char *path, const struct save *save);
