@@ -18,4 +18,9 @@ void foreign_files_are_refused(void);
 void hostile_manifests_are_refused(void);
 void hostile_runs_are_refused(void);
 
+/* crash.c */
+void save_that_ends_anywhere_leaves_the_last_good_one(void);
+void prune_that_ends_anywhere_leaves_the_last_good_one(void);
+void save_that_fails_anywhere_says_why(void);
+
 #endif

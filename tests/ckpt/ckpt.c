@@ -135,5 +135,8 @@ const struct unit_case unit_cases[] = {
 	{ "foreign files are refused", foreign_files_are_refused },
 	{ "hostile manifests are refused", hostile_manifests_are_refused },
 	{ "hostile runs are refused", hostile_runs_are_refused },
+	{ "a save that ends anywhere leaves the last good one", save_that_ends_anywhere_leaves_the_last_good_one },
+	{ "a prune that ends anywhere leaves the last good one", prune_that_ends_anywhere_leaves_the_last_good_one },
+	{ "a save that fails anywhere says why", save_that_fails_anywhere_says_why },
 	{ NULL, NULL },
 };
