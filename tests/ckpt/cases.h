@@ -23,4 +23,15 @@ void save_that_ends_anywhere_leaves_the_last_good_one(void);
 void prune_that_ends_anywhere_leaves_the_last_good_one(void);
 void save_that_fails_anywhere_says_why(void);
 
+/* places.c */
+void file_systems_without_direct_are_used(void);
+void full_file_system_is_told(void);
+void read_only_directory_is_told(void);
+void vanished_directory_is_told(void);
+
+/* chains.c */
+void chains_are_found(void);
+void what_does_not_count_is_listed(void);
+void prune_keeps_chains_whole(void);
+
 #endif

@@ -138,5 +138,12 @@ const struct unit_case unit_cases[] = {
 	{ "a save that ends anywhere leaves the last good one", save_that_ends_anywhere_leaves_the_last_good_one },
 	{ "a prune that ends anywhere leaves the last good one", prune_that_ends_anywhere_leaves_the_last_good_one },
 	{ "a save that fails anywhere says why", save_that_fails_anywhere_says_why },
+	{ "file systems without O_DIRECT are written and read", file_systems_without_direct_are_used },
+	{ "a full file system is told", full_file_system_is_told },
+	{ "a read-only directory is told", read_only_directory_is_told },
+	{ "a directory that vanishes is told", vanished_directory_is_told },
+	{ "chains are found", chains_are_found },
+	{ "what does not count is listed as such", what_does_not_count_is_listed },
+	{ "prune keeps chains whole", prune_keeps_chains_whole },
 	{ NULL, NULL },
 };

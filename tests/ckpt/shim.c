@@ -97,13 +97,31 @@ static bool comes(void)
 
 /* ---- the calls ---- */
 
+static enum shim_direct direct;
+
+void shim_refuse_direct(enum shim_direct where)
+{
+	direct = where;
+}
+
+static bool refuses(int fd)
+{
+	errno = EINVAL;
+	return direct == SHIM_DIRECT_NOT_USED && fcntl(fd, F_GETFL) & O_DIRECT;
+}
+
+ssize_t pread(int fd, void *to, size_t bytes, off_t offset)
+{
+	return refuses(fd) ? -1 : syscall(SYS_pread64, fd, to, bytes, offset);
+}
+
 ssize_t pwrite(int fd, const void *from, size_t bytes, off_t offset)
 {
 	struct stat status;
 
 	if (armed && plan.way == SHIM_TEAR && calls == plan.at)
 		syscall(SYS_pwrite64, fd, from, bytes / 2 / 512 * 512, offset);
-	if (comes())
+	if (refuses(fd) || comes())
 		return -1;
 	if (armed && fstat(fd, &status) == 0)
 		remember(CHANGE_DATA, fd, NULL)->offset = status.st_size;
@@ -152,6 +170,11 @@ int openat(int folder, const char *name, int flags, ...)
 	fd = (int)syscall(SYS_openat, folder, name, flags, mode);
 	if (counts && fd >= 0)
 		remember(CHANGE_CREATE, folder, name);
+	if (fd >= 0 && direct == SHIM_DIRECT_NOT_OPENED && flags & O_DIRECT) {
+		close(fd);
+		errno = EINVAL;
+		return -1;
+	}
 	return fd;
 }
 

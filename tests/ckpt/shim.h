@@ -29,6 +29,10 @@ struct shim_plan {
 
 enum { SHIM_EXIT = 77 };
 
+/* File systems that know no O_DIRECT: they say so when a file is opened (it is made nevertheless), or when it is used. */
+enum shim_direct { SHIM_DIRECT_TAKEN, SHIM_DIRECT_NOT_OPENED, SHIM_DIRECT_NOT_USED };
+void shim_refuse_direct(enum shim_direct where);
+
 /* From now on. */
 void shim_arm(const struct shim_plan *plan);
 /* The process ends, as the plan has it. */
