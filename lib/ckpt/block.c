@@ -13,11 +13,13 @@ uint32_t ckpt_header_checksum(const struct checkpoint_header *header)
 	return crc32(&copy, sizeof(copy));
 }
 
-/* The field is left at 0. */
-uint32_t ckpt_block_checksum(void *block, uint32_t payload_bytes)
+uint32_t ckpt_block_checksum(const void *block, uint32_t payload_bytes)
 {
-	((struct checkpoint_block *)block)->checksum = 0;
-	return crc32(block, sizeof(struct checkpoint_block) + payload_bytes);
+	struct checkpoint_block header = *(const struct checkpoint_block *)block;
+
+	header.checksum = 0;
+	return crc32_combine(crc32(&header, sizeof(header)),
+			     crc32((const uint8_t *)block + sizeof(header), payload_bytes), payload_bytes);
 }
 
 uint32_t ckpt_add_checksum(uint32_t sum, uint32_t checksum)

@@ -44,7 +44,7 @@ int ckpt_remove_folder(int parent, const char *name);
 
 /* block.c: checksums as wire/checkpoint.h has them, and the one over all of a file's. */
 uint32_t ckpt_header_checksum(const struct checkpoint_header *header);
-uint32_t ckpt_block_checksum(void *block, uint32_t payload_bytes);
+uint32_t ckpt_block_checksum(const void *block, uint32_t payload_bytes);
 uint32_t ckpt_add_checksum(uint32_t sum, uint32_t checksum);
 static inline uint32_t ckpt_block_bytes(uint32_t payload_bytes)
 {

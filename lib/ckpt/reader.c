@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A data file, block by block. Read in large aligned pieces past the page cache where the file system can: what is restored
- * is read once. A piece lies in a window; a block that does not lie in it whole is moved to its front.
- */
+/* A data file, block by block, of which nothing is believed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,9 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ckpt/ahead.h"
 #include "ckpt/internal.h"
 
-enum { PIECE_BYTES = CHECKPOINT_BLOCK_MAX, WINDOW_BYTES = 4 * PIECE_BYTES };
+_Static_assert((int)CHECKPOINT_BLOCK_MAX <= (int)AHEAD_GET_MAX, "a block is read in one piece");
 
 struct ckpt_reader {
 	int fd;
@@ -22,58 +20,27 @@ struct ckpt_reader {
 	uint64_t id, parent;
 	uint32_t partitions;
 	struct ckpt_file file;
-	uint64_t offset;     /* in the file, of the window's end */
-	uint32_t begin, end; /* what of the window is not used yet; multiples of CHECKPOINT_ALIGN */
+	struct ckpt_ahead ahead;
 	uint32_t blocks, checksum;
-	uint8_t *window;
-	uint32_t window_bytes;
 	char path[CKPT_PATH_MAX];
 };
 
-/* A piece more. */
-static int read_piece(struct ckpt_reader *r, uint32_t bytes, struct star_error *err)
+/* The next bytes of the file. */
+static int get(struct ckpt_reader *r, uint32_t bytes, const uint8_t **at, struct star_error *err)
 {
-	const uint64_t left = r->file.bytes - r->offset;
-	uint32_t wanted = bytes < left ? bytes : (uint32_t)left;
+	const int rc = ckpt_ahead_get(&r->ahead, bytes, at);
 
-	if (wanted == 0)
+	switch (rc) {
+	case 0:
+		return 0;
+	case -ENODATA:
 		return ckpt_damaged(err, r->path, r->file.name, "block %u goes on beyond the end of the file",
 				    r->blocks);
-	if (r->end + wanted > r->window_bytes) {
-		memmove(r->window, r->window + r->begin, r->end - r->begin);
-		r->end -= r->begin;
-		r->begin = 0;
+	case -ESTALE:
+		return ckpt_damaged(err, r->path, r->file.name, "it was cut off while it was read");
+	default:
+		return ckpt_io_error(err, rc, "read", r->path, r->file.name);
 	}
-	while (wanted) {
-		const ssize_t n = pread(r->fd, r->window + r->end, wanted, (off_t)r->offset);
-
-		if (n < 0 && errno == EINVAL && r->direct && fcntl(r->fd, F_SETFL, 0) == 0) {
-			r->direct = false;
-			continue;
-		}
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return ckpt_io_error(err, -errno, "read", r->path, r->file.name);
-		if (n == 0 || n % CHECKPOINT_ALIGN)
-			return ckpt_damaged(err, r->path, r->file.name, "it was cut off while it was read");
-		r->end += (uint32_t)n;
-		r->offset += (uint64_t)n;
-		wanted -= (uint32_t)n;
-	}
-	return 0;
-}
-
-/* At least so many bytes in the window. */
-static int need(struct ckpt_reader *r, uint32_t bytes, struct star_error *err)
-{
-	int rc = 0;
-
-	if (r->begin == r->end)
-		r->begin = r->end = 0;
-	while (rc == 0 && r->end - r->begin < bytes)
-		rc = read_piece(r, PIECE_BYTES, err);
-	return rc;
 }
 
 static bool all_zero(const uint8_t *from, size_t bytes)
@@ -83,10 +50,13 @@ static bool all_zero(const uint8_t *from, size_t bytes)
 
 static int check_header(struct ckpt_reader *r, struct star_error *err)
 {
-	const uint8_t *page = r->window;
-	struct checkpoint_header header;
 	const char *name = r->file.name;
+	struct checkpoint_header header;
+	const uint8_t *page;
+	int rc = get(r, CHECKPOINT_ALIGN, &page, err);
 
+	if (rc < 0)
+		return rc;
 	memcpy(&header, page, sizeof(header));
 	if (header.magic != CHECKPOINT_MAGIC)
 		return ckpt_damaged(err, r->path, name, "it does not begin as a checkpoint's file does");
@@ -104,6 +74,7 @@ static int check_header(struct ckpt_reader *r, struct star_error *err)
 				    " after %" PRIu64 ", %u partitions, reactor %u of task %u",
 				    header.id, header.parent, header.partitions, header.reactor, header.task);
 	r->checksum = ckpt_add_checksum(0, header.checksum);
+	ckpt_ahead_use(&r->ahead, CHECKPOINT_ALIGN);
 	return 0;
 }
 
@@ -141,7 +112,6 @@ static int open_file(struct ckpt_reader *r, struct star_error *err)
 struct ckpt_reader *ckpt_reader_create(const char *path, const struct ckpt_manifest *manifest,
 				       const struct ckpt_file *file, struct star_error *err)
 {
-	const uint32_t window_bytes = file->bytes < WINDOW_BYTES ? (uint32_t)file->bytes : WINDOW_BYTES;
 	struct ckpt_reader *r;
 
 	if (!ckpt_file_name_ok(file->name) || file->bytes % CHECKPOINT_ALIGN || file->bytes < CKPT_FILE_BYTES_MIN ||
@@ -150,27 +120,27 @@ struct ckpt_reader *ckpt_reader_create(const char *path, const struct ckpt_manif
 		return NULL;
 	}
 	r = calloc(1, sizeof(*r));
-	if (r)
-		r->window = aligned_alloc(CHECKPOINT_ALIGN, window_bytes);
-	if (!r || !r->window) {
-		free(r);
+	if (!r) {
 		star_error_set(err, -ENOMEM, "no memory left to read %s", file->name);
 		return NULL;
 	}
 	r->fd = -1;
-	r->window_bytes = window_bytes;
 	r->id = manifest->id;
 	r->parent = manifest->parent;
 	r->partitions = manifest->partitions;
 	r->file = *file;
 	strcpy(r->path, path);
-	/* The header by itself, so that pieces begin where blocks do. */
-	if (open_file(r, err) < 0 || read_piece(r, CHECKPOINT_ALIGN, err) < 0 || check_header(r, err) < 0) {
-		ckpt_reader_destroy(r);
-		return NULL;
+	if (open_file(r, err) < 0)
+		goto fail;
+	if (ckpt_ahead_init(&r->ahead, r->fd, r->direct, file->bytes, CHECKPOINT_ALIGN) < 0) {
+		star_error_set(err, -ENOMEM, "no memory left to read %s", file->name);
+		goto fail;
 	}
-	r->begin = r->end = 0;
-	return r;
+	if (check_header(r, err) == 0)
+		return r;
+fail:
+	ckpt_reader_destroy(r);
+	return NULL;
 }
 
 /* The block's header, of which nothing is known yet: that its length can be believed. */
@@ -190,16 +160,16 @@ static int check_block_header(const struct ckpt_reader *r, const struct checkpoi
 		 (block->rows && !last))
 		why = "there is something where nothing should be";
 	return why ? ckpt_damaged(err, r->path, r->file.name, "block %u, at byte %" PRIu64 ": %s", r->blocks,
-				  r->offset - (r->end - r->begin), why)
+				  r->ahead.used, why)
 		   : 0;
 }
 
 /* After the last block: that the whole is what the manifest says. */
 static int check_end(const struct ckpt_reader *r, uint64_t rows, struct star_error *err)
 {
-	if (r->begin != r->end || r->offset != r->file.bytes)
+	if (r->ahead.used != r->file.bytes)
 		return ckpt_damaged(err, r->path, r->file.name, "there are %" PRIu64 " bytes behind its last block",
-				    r->file.bytes - r->offset + (r->end - r->begin));
+				    r->file.bytes - r->ahead.used);
 	if (rows != r->file.rows + r->file.deleted)
 		return ckpt_damaged(err, r->path, r->file.name,
 				    "it says that it has %" PRIu64 " rows and deleted keys, and the manifest %" PRIu64,
@@ -214,25 +184,24 @@ static int next_block(struct ckpt_reader *r, const uint8_t **payload, uint32_t *
 {
 	struct checkpoint_block block;
 	uint32_t whole, used;
-	uint8_t *at;
-	int rc = need(r, CHECKPOINT_ALIGN, err);
+	const uint8_t *at;
+	int rc = get(r, CHECKPOINT_ALIGN, &at, err);
 
 	if (rc < 0)
 		return rc;
-	memcpy(&block, r->window + r->begin, sizeof(block));
+	memcpy(&block, at, sizeof(block));
 	rc = check_block_header(r, &block, err);
 	whole = ckpt_block_bytes(block.bytes);
 	if (rc == 0)
-		rc = need(r, whole, err);
+		rc = get(r, whole, &at, err);
 	if (rc < 0)
 		return rc;
-	at = r->window + r->begin;
 	used = (uint32_t)sizeof(block) + block.bytes;
 	if (ckpt_block_checksum(at, block.bytes) != block.checksum || !all_zero(at + used, whole - used))
 		return ckpt_damaged(err, r->path, r->file.name,
 				    "block %u, at byte %" PRIu64 ": its checksum does not match: it is damaged",
-				    r->blocks, r->offset - (r->end - r->begin));
-	r->begin += whole;
+				    r->blocks, r->ahead.used);
+	ckpt_ahead_use(&r->ahead, whole);
 	r->checksum = ckpt_add_checksum(r->checksum, block.checksum);
 	r->blocks++;
 	if (block.flags & CHECKPOINT_LAST) {
@@ -262,8 +231,8 @@ void ckpt_reader_destroy(struct ckpt_reader *r)
 {
 	if (!r)
 		return;
+	ckpt_ahead_fini(&r->ahead);
 	if (r->fd >= 0)
 		close(r->fd);
-	free(r->window);
 	free(r);
 }
