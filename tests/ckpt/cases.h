@@ -34,4 +34,9 @@ void chains_are_found(void);
 void what_does_not_count_is_listed(void);
 void prune_keeps_chains_whole(void);
 
+/* lines.c */
+void tables_go_out_as_lines_and_come_back(void);
+void elements_read_back_bit_for_bit(void);
+void wrong_lines_are_refused(void);
+
 #endif

@@ -145,5 +145,8 @@ const struct unit_case unit_cases[] = {
 	{ "chains are found", chains_are_found },
 	{ "what does not count is listed as such", what_does_not_count_is_listed },
 	{ "prune keeps chains whole", prune_keeps_chains_whole },
+	{ "tables go out as lines and come back", tables_go_out_as_lines_and_come_back },
+	{ "elements read back bit for bit", elements_read_back_bit_for_bit },
+	{ "wrong lines are refused", wrong_lines_are_refused },
 	{ NULL, NULL },
 };

@@ -11,60 +11,61 @@
 #include "tests/ckpt/support.h"
 #include "tests/unit.h"
 
+static const struct {
+	const char *from, *to, *says;
+} manifest_cases[] = {
+	{ "\"format\": \"starserver-checkpoint\"", "\"format\": \"else\"", "its format is \"else\"" },
+	{ "\"format\": \"starserver-checkpoint\",", "", "member \"format\" is missing" },
+	{ "\"version\": 1", "\"version\": 2", "its version is 2; this program reads version 1" },
+	{ "\"version\": 1", "\"versions\": 1", "member \"version\" is missing" },
+	{ "\"id\": 7", "\"id\": 0", "member \"id\"" },
+	{ "\"id\": 7", "\"id\": 9223372036854775808", "too big" },
+	{ "\"id\": 7", "\"id\": 7, \"id\": 7", "duplicate" },
+	{ "\"id\": 7", "\"id\": 7, \"what\": 7", "no member \"what\"" },
+	{ "\"parent\": 6", "\"parent\": 7", "member \"parent\"" },
+	{ "\"parent\": 6", "\"parent\": 8", "member \"parent\"" },
+	{ "\"parent\": 6", "\"parent\": -1", "member \"parent\"" },
+	{ "\"parent\": 6", "\"parent\": 0", "has deleted keys, and no parent" },
+	{ "\"partitions\": 1024", "\"partitions\": 1000", "power of two" },
+	{ "\"partitions\": 1024", "\"partitions\": 2097152", "member \"partitions\"" },
+	{ "\"tasks\": 1", "\"tasks\": 0", "member \"tasks\"" },
+	{ "\"tasks\": 1", "\"tasks\": 1e9", "member \"tasks\"" },
+	{ "\"reactors\": 2", "\"reactors\": 1000000000", "member \"reactors\"" },
+	{ "\"step\": \"18446744073709551608\"", "\"step\": \"18446744073709551616\"", "member \"step\"" },
+	{ "\"files\": [", "\"files\": [ 7, ", "a file must be a JSON object" },
+	{ "node0-reactor1.star", "node0-reactor0.star", "two files \"node0-reactor0.star\"" },
+	{ "node0-reactor1.star", "../node0-reactor1.star", "a file's name has letters" },
+	{ "node0-reactor1.star", "..", "a file's name has letters" },
+	{ "node0-reactor1.star", "/etc/passwd", "a file's name has letters" },
+	{ "node0-reactor1.star", "a/b", "a file's name has letters" },
+	{ "node0-reactor1.star", "manifest.json", "a file's name has letters" },
+	{ "node0-reactor1.star", "a\\u0000b", "is not allowed" },
+	{ "node0-reactor1.star", "\\u00e9", "a file's name has letters" },
+	{ "\"reactor\": 1", "\"reactor\": 64", "member \"reactor\"" },
+	{ "\"task\": 0", "\"task\": 1", "is of task 1, of 1 tasks" },
+	{ "\"deleted\": 9", "\"deleted\": -9", "member \"deleted\"" },
+	{ "\"rows\": 27", "\"rows\": 9223372036854775807", "member \"rows\"" },
+	{ "\"rows\": 27", "\"rows\": 28", "it says that it has 36 rows" },
+	{ "\"bytes\": ", "\"bytes\": 1", "member \"bytes\"" },
+	{ "\"bytes\": ", "\"bytes\": 4611686018427387904, \"x\": ", "no member \"x\"" },
+	{ "\"checksum\": ", "\"checksum\": 99", "member \"checksum\"" },
+	{ "\"name\": \"plain\"", "\"name\": \"adam\"", "two objects \"adam\"" },
+	{ "\"name\": \"plain\"", "\"name\": \"\"", "member \"name\"" },
+	{ "\"id\": 1,", "\"id\": 2,", "the id of \"adam\" is 2" },
+	{ "\"id\": 1,", "", "the id of \"plain\" is 0" },
+	{ "\"id\": 1,", "\"id\": 4294967296,", "member \"id\"" },
+	{ "\"dim\": 4", "\"dim\": 1000000000", "member \"dim\"" },
+	{ "\"dim\": 4", "\"dim\": 5", "a run of \"plain\" has records of 24 bytes; 32 are possible" },
+	{ "\"optimizer\": \"sgd\"", "\"optimizer\": \"madam\"", "member \"optimizer\"" },
+	{ "\"objects\": [", "\"objects\": 7, \"files\": [", "duplicate" },
+	{ "\"objects\": [", "\"objects\": [ [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]], ",
+	  "a table or variable must be a JSON object" },
+	{ "{", "{{", "line 1" },
+	{ "{", "\xff", "line 1" },
+};
+
 void hostile_manifests_are_refused(void)
 {
-	static const struct {
-		const char *from, *to, *says;
-	} cases[] = {
-		{ "\"format\": \"starserver-checkpoint\"", "\"format\": \"else\"", "its format is \"else\"" },
-		{ "\"format\": \"starserver-checkpoint\",", "", "member \"format\" is missing" },
-		{ "\"version\": 1", "\"version\": 2", "its version is 2; this program reads version 1" },
-		{ "\"version\": 1", "\"versions\": 1", "member \"version\" is missing" },
-		{ "\"id\": 7", "\"id\": 0", "member \"id\"" },
-		{ "\"id\": 7", "\"id\": 9223372036854775808", "too big" },
-		{ "\"id\": 7", "\"id\": 7, \"id\": 7", "duplicate" },
-		{ "\"id\": 7", "\"id\": 7, \"what\": 7", "no member \"what\"" },
-		{ "\"parent\": 6", "\"parent\": 7", "member \"parent\"" },
-		{ "\"parent\": 6", "\"parent\": 8", "member \"parent\"" },
-		{ "\"parent\": 6", "\"parent\": -1", "member \"parent\"" },
-		{ "\"parent\": 6", "\"parent\": 0", "has deleted keys, and no parent" },
-		{ "\"partitions\": 1024", "\"partitions\": 1000", "power of two" },
-		{ "\"partitions\": 1024", "\"partitions\": 2097152", "member \"partitions\"" },
-		{ "\"tasks\": 1", "\"tasks\": 0", "member \"tasks\"" },
-		{ "\"tasks\": 1", "\"tasks\": 1e9", "member \"tasks\"" },
-		{ "\"reactors\": 2", "\"reactors\": 1000000000", "member \"reactors\"" },
-		{ "\"step\": \"18446744073709551608\"", "\"step\": \"18446744073709551616\"", "member \"step\"" },
-		{ "\"files\": [", "\"files\": [ 7, ", "a file must be a JSON object" },
-		{ "node0-reactor1.star", "node0-reactor0.star", "two files \"node0-reactor0.star\"" },
-		{ "node0-reactor1.star", "../node0-reactor1.star", "a file's name has letters" },
-		{ "node0-reactor1.star", "..", "a file's name has letters" },
-		{ "node0-reactor1.star", "/etc/passwd", "a file's name has letters" },
-		{ "node0-reactor1.star", "a/b", "a file's name has letters" },
-		{ "node0-reactor1.star", "manifest.json", "a file's name has letters" },
-		{ "node0-reactor1.star", "a\\u0000b", "is not allowed" },
-		{ "node0-reactor1.star", "\\u00e9", "a file's name has letters" },
-		{ "\"reactor\": 1", "\"reactor\": 64", "member \"reactor\"" },
-		{ "\"task\": 0", "\"task\": 1", "is of task 1, of 1 tasks" },
-		{ "\"deleted\": 9", "\"deleted\": -9", "member \"deleted\"" },
-		{ "\"rows\": 27", "\"rows\": 9223372036854775807", "member \"rows\"" },
-		{ "\"rows\": 27", "\"rows\": 28", "it says that it has 36 rows" },
-		{ "\"bytes\": ", "\"bytes\": 1", "member \"bytes\"" },
-		{ "\"bytes\": ", "\"bytes\": 4611686018427387904, \"x\": ", "no member \"x\"" },
-		{ "\"checksum\": ", "\"checksum\": 99", "member \"checksum\"" },
-		{ "\"name\": \"plain\"", "\"name\": \"adam\"", "two objects \"adam\"" },
-		{ "\"name\": \"plain\"", "\"name\": \"\"", "member \"name\"" },
-		{ "\"id\": 1,", "\"id\": 2,", "the id of \"adam\" is 2" },
-		{ "\"id\": 1,", "", "the id of \"plain\" is 0" },
-		{ "\"id\": 1,", "\"id\": 4294967296,", "member \"id\"" },
-		{ "\"dim\": 4", "\"dim\": 1000000000", "member \"dim\"" },
-		{ "\"dim\": 4", "\"dim\": 5", "a run of \"plain\" has records of 24 bytes; 32 are possible" },
-		{ "\"optimizer\": \"sgd\"", "\"optimizer\": \"madam\"", "member \"optimizer\"" },
-		{ "\"objects\": [", "\"objects\": 7, \"files\": [", "duplicate" },
-		{ "\"objects\": [", "\"objects\": [ [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]], ",
-		  "a table or variable must be a JSON object" },
-		{ "{", "{{", "line 1" },
-		{ "{", "\xff", "line 1" },
-	};
 	const struct save save = { .id = 7, .parent = 6, .files = 2, .rows = 3, .run_rows = 2 };
 	char directory[DIRECTORY_MAX], *text;
 	struct star_error err = { 0 };
@@ -77,15 +78,15 @@ void hostile_manifests_are_refused(void)
 	CHECK_INT(save_checkpoint(directory, &save, &err), 0);
 	text = (char *)read_file(name.text, &bytes);
 	text[bytes] = 0;
-	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		char *changed = changed_manifest(text, cases[i].from, cases[i].to, &bytes);
+	for (unsigned i = 0; i < sizeof(manifest_cases) / sizeof(manifest_cases[0]); i++) {
+		char *changed = changed_manifest(text, manifest_cases[i].from, manifest_cases[i].to, &bytes);
 		int rc;
 
 		write_file(name.text, changed, bytes);
 		err.text[0] = 0;
 		rc = ckpt_verify(path.text, NULL, NULL, &err);
-		if (!CHECK_INT(rc, -EBADMSG) || !CHECK_HAS(err.text, cases[i].says))
-			printf("# with %s instead of %s\n", cases[i].to, cases[i].from);
+		if (!CHECK_INT(rc, -EBADMSG) || !CHECK_HAS(err.text, manifest_cases[i].says))
+			printf("# with %s instead of %s\n", manifest_cases[i].to, manifest_cases[i].from);
 		free(changed);
 	}
 	/* With nothing changed it is taken again: it was the change each time. */

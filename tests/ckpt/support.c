@@ -14,6 +14,7 @@
 #include "base/crc32.h"
 #include "base/hash.h"
 #include "ckpt/row.h"
+#include "tensor/dtype.h"
 #include "tests/unit.h"
 
 static char *make_in(const char *parent, char path[static DIRECTORY_MAX])
@@ -114,7 +115,7 @@ const struct object_spec *sample_objects(void)
 }
 
 /* Keys are the same in all checkpoints: a delta has new rows for them. */
-static uint64_t sample_key(const struct save *save, uint32_t file, const struct object_spec *spec, uint32_t n)
+uint64_t sample_key(uint32_t file, const struct object_spec *spec, uint32_t n)
 {
 	return hash_mix(((uint64_t)spec->id << 48) + ((uint64_t)file << 32) + n);
 }
@@ -122,7 +123,7 @@ static uint64_t sample_key(const struct save *save, uint32_t file, const struct 
 void sample_row(const struct save *save, uint32_t file, const struct object_spec *spec, uint32_t n, uint8_t *row,
 		uint32_t bytes)
 {
-	const uint64_t key = sample_key(save, file, spec, n);
+	const uint64_t key = sample_key(file, spec, n);
 	struct ckpt_row_shape shape;
 
 	ckpt_row_shape(spec, &shape);
@@ -132,6 +133,9 @@ void sample_row(const struct save *save, uint32_t file, const struct object_spec
 		memcpy(row + i, &random, 8);
 	}
 	memset(row + shape.end, 0, bytes - shape.end);
+	if (spec->dtype == STAR_SCALED_INT8) /* its own padding */
+		memset(row + shape.values + sizeof(float) + spec->dim, 0,
+		       dtype_row_bytes(spec->dtype, spec->dim) - sizeof(float) - spec->dim);
 	memcpy(row, &key, sizeof(key));
 }
 
@@ -193,7 +197,7 @@ static int write_object(struct filling *f, uint32_t file, const struct object_sp
 	begin_run(f, spec, CHECKPOINT_TABLE, 1, sizeof(table));
 	put(f, &table, sizeof(table));
 	if (rc == 0 && f->save->parent) {
-		const uint64_t gone = ~(uint64_t)spec->id;
+		const uint64_t gone = sample_key(file, spec, f->save->rows);
 
 		rc = room(f, sizeof(gone), &n);
 		begin_run(f, spec, CHECKPOINT_DELETED, 1, sizeof(gone));
@@ -324,7 +328,7 @@ static bool check_run(const struct save *save, uint32_t file, const struct check
 		return CHECK_UINT(table->step, save->id * 10) && CHECK_UINT(table->pushes, file + 1);
 	}
 	if (run->kind == CHECKPOINT_DELETED)
-		return CHECK_UINT(*(const uint64_t *)records, ~(uint64_t)run->object);
+		return CHECK_UINT(*(const uint64_t *)records, sample_key(file, &objects[i], save->rows));
 	if (!CHECK_UINT(run->kind, CHECKPOINT_ROWS) || !check_rows(save, file, &objects[i], rows[i], run, records))
 		return false;
 	rows[i] += run->count;

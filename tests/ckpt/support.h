@@ -23,7 +23,7 @@ struct path in(const char *directory, const char *name);
 enum { OBJECTS = 9 };
 const struct object_spec *sample_objects(void);
 
-/* What a save writes: rows of each object in each file, and in deltas as many deleted keys as one row's place can hold. */
+/* What a save writes: rows of each object in each file; a delta's keys are the first of its parent's, and the one after them is gone. */
 struct save {
 	uint64_t id, parent;
 	uint32_t files;
@@ -34,6 +34,7 @@ struct save {
 	uint64_t seed; /* of the rows' bytes, keys excepted */
 };
 
+uint64_t sample_key(uint32_t file, const struct object_spec *spec, uint32_t n);
 /* The random bytes of row n of an object in a file of a checkpoint: key first, padding 0. bytes: ckpt_row_bytes. */
 void sample_row(const struct save *save, uint32_t file, const struct object_spec *spec, uint32_t n, uint8_t *row,
 		uint32_t bytes);
