@@ -82,6 +82,13 @@ int print(const struct invocation *invocation, json_t *result, void (*render)(co
 int show(const struct invocation *invocation, const char *method, json_t *params,
 	 void (*render)(const json_t *, FILE *));
 
+/* checkpoints.c, lines.c: no node is asked */
+int run_checkpoint_list(const struct invocation *invocation);
+int run_checkpoint_verify(const struct invocation *invocation);
+int run_checkpoint_prune(const struct invocation *invocation);
+int run_checkpoint_export(const struct invocation *invocation);
+int run_checkpoint_import(const struct invocation *invocation);
+
 /* ports.c */
 int run_port_add(const struct invocation *invocation);
 int run_port_remove(const struct invocation *invocation);

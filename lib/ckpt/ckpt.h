@@ -20,21 +20,32 @@
 
 /* ---- what a manifest says ---- */
 
+enum ckpt_limits {
+	CKPT_FILE_NAME_MAX = 63,
+	CKPT_FILES_MAX = WIRE_NODES_MAX * WIRE_REACTORS_MAX,
+	CKPT_MANIFEST_BYTES_MAX = 16 << 20,
+	CKPT_PATH_MAX = 4096,
+};
+
 struct ckpt_file {
-	char name[64]; /* "node0-reactor3.star" */
+	char name[CKPT_FILE_NAME_MAX +
+		  1]; /* "node0-reactor3.star": letters, digits, '.', '_' and '-', the first none of these */
 	uint32_t task, reactor;
 	uint64_t bytes, rows, deleted;
+	uint32_t
+		checksum; /* CRC-32 of the checksums of its header and all its blocks: this file, and no other of the same id */
 };
 
 struct ckpt_manifest {
-	uint64_t id;	 /* from 1, one more for each checkpoint of a directory; the directory's name is "%08lu-full" or "-delta" */
-	uint64_t parent; /* of a delta; 0: a full one */
+	uint64_t
+		id; /* from 1, one more for each checkpoint of a directory; the directory's name is "%08lu-full" or "-delta" */
+	uint64_t parent;  /* of a delta; 0: a full one */
 	uint64_t time_ms; /* since 1970 */
 	uint32_t partitions;
 	uint32_t tasks, reactors; /* of the whole cluster that wrote it */
 	uint64_t step;		  /* the latest training step of any table */
 	uint32_t objects_count, files_count;
-	struct object_spec *objects;
+	struct object_spec *objects; /* in ascending order of their ids */
 	struct ckpt_file *files;
 };
 void ckpt_manifest_free(struct ckpt_manifest *manifest);
@@ -45,7 +56,8 @@ int ckpt_manifest_read(const char *path, struct ckpt_manifest *manifest, struct 
 /* ---- writing ---- */
 
 /* Makes "<directory>/<id>-kind.partial" and writes its path; what is left of an earlier one of this id is removed. */
-int ckpt_begin(const char *directory, uint64_t id, uint64_t parent, char path[static 4096], struct star_error *err);
+int ckpt_begin(const char *directory, uint64_t id, uint64_t parent, char path[static CKPT_PATH_MAX],
+	       struct star_error *err);
 /* Checks that every file is there with its size, writes the manifest, and renames: the checkpoint is there from now on. */
 int ckpt_commit(const char *path, const struct ckpt_manifest *manifest, struct star_error *err);
 /* Removes a partial checkpoint, whatever is in it. */
@@ -93,12 +105,19 @@ uint32_t ckpt_row_bytes(const struct object_spec *spec);
 /* ---- a directory of checkpoints ---- */
 
 struct ckpt_entry {
-	uint64_t id, parent, time_ms, bytes, rows;
-	bool complete; /* has a manifest; it is not looked further into */
+	uint64_t id, parent, time_ms, step, bytes, rows, deleted; /* all but id as the manifest says; 0 without */
+	uint32_t partitions;
+	bool delta;
+	bool partial; /* was never finished: it does not count */
+	bool complete; /* has a manifest in order; it is not looked further into. Neither: what there is of it is damaged */
 	char name[CHECKPOINT_ID_MAX];
 };
 /* All of them, in ascending order of their ids, to be freed with free(). */
 int ckpt_list(const char *directory, struct ckpt_entry **entries, uint32_t *count, struct star_error *err);
+
+/* The id of the next one: above all that count. Damaged ones count here, so that no id comes twice; unfinished ones do not, so that
+ * the next ckpt_begin removes them. */
+int ckpt_next_id(const char *directory, uint64_t *id, struct star_error *err);
 
 /* The chain that restores `id` (0: the newest that is complete, with all its parents): a full one, then its deltas; in *chain paths, at
  * most CKPT_CHAIN_MAX. -ENOENT with a sentence: which is missing. */
