@@ -78,6 +78,10 @@
 	X(lamb_in_slices_is_lamb) \
 	/* soak.c */ \
 	X(large_table_takes_the_memory_it_says) \
+	/* snapshot.c */ \
+	X(snapshots_are_of_one_instant) \
+	X(snapshots_wait_for_room) \
+	X(deltas_follow_a_full_snapshot) \
 	/* model.c */ \
 	X(random_operations_follow_the_model) \
 	/* push.c */ \
