@@ -187,3 +187,114 @@ void deltas_follow_a_full_snapshot(void)
 		}
 	}
 }
+
+void log_overflow_allows_full_snapshots_only(void)
+{
+	struct capture c;
+
+	shots_open(&shots, 30, STORE_SNAPSHOT_COPIES_MIN, 4096);
+	operate(300);
+	full_is_the_image(0);
+	CHECK(store_snapshot_delta_possible(shots.store));
+	for (unsigned i = 0; i < 100 && store_snapshot_delta_possible(shots.store); i++)
+		operate(1);
+	CHECK(!store_snapshot_delta_possible(shots.store));
+	CHECK(!shots.store->snapshot.touching);
+	CHECK(!begin(STORE_SNAPSHOT_DELTA, &c));
+	full_is_the_image(0);
+	CHECK(store_snapshot_delta_possible(shots.store));
+	/* One that overflows while the snapshot is written is of no use afterwards. */
+	full_is_the_image(300);
+	CHECK(!store_snapshot_delta_possible(shots.store));
+	shots_close(&shots);
+}
+
+void snapshots_are_given_up(void)
+{
+	struct capture c;
+
+	for (uint64_t seed = 40; seed < 44; seed++) {
+		shots_open(&shots, seed, STORE_SNAPSHOT_COPIES_MIN, 1 << 20);
+		operate(500);
+		full_is_the_image(100);
+		for (unsigned i = 0; i < 6; i++) {
+			const enum store_snapshot_kind kind = i % 2 ? STORE_SNAPSHOT_DELTA : STORE_SNAPSHOT_FULL;
+
+			/* In the middle, or after its last slice, with what was written not kept. */
+			CHECK(begin(kind, &c));
+			operate(i * 10);
+			if (i >= 4)
+				shots_finish(&shots);
+			shots.capture = NULL;
+			store_snapshot_end(shots.store, false);
+			capture_free(&c);
+			CHECK(!store_snapshot_delta_possible(shots.store) && !shots.store->snapshot.touching);
+			operate(i % 3 * 30);
+			if (!full_is_the_image(200))
+				break;
+		}
+		shots_close(&shots);
+	}
+}
+
+/* Nobody asks for room: the snapshot is lost, and nothing else is. */
+void snapshots_are_lost_without_room(void)
+{
+	struct capture c;
+	store_row rows[STORE_BATCH];
+
+	shots_open(&shots, 50, 8 << 10, 0);
+	operate(1000);
+	CHECK(begin(STORE_SNAPSHOT_FULL, &c));
+	CHECK(!store_snapshot_lost(shots.store));
+	for (unsigned k = 0; k + STORE_BATCH <= SHOT_KEYS && !store_snapshot_lost(shots.store); k += STORE_BATCH)
+		store_delete(shots.tables[0], shots.keys + k, STORE_BATCH);
+	CHECK(store_snapshot_lost(shots.store));
+	CHECK(store_snapshot_room(shots.store, UINT64_MAX / 2));
+	CHECK_UINT(store_find(shots.tables[0], shots.keys, STORE_BATCH, STORE_PULL, 0, rows), 0);
+	shots_slice(&shots);
+	CHECK(c.over);
+	shots.capture = NULL;
+	store_snapshot_end(shots.store, true);
+	CHECK(!store_snapshot_delta_possible(shots.store));
+	capture_free(&c);
+	shots.store->snapshot.copies_bytes = STORE_SNAPSHOT_COPIES_MIN;
+	full_is_the_image(100);
+	shots_close(&shots);
+}
+
+/* A sweep that may not copy waits, and goes on. */
+void sweeps_are_put_off(void)
+{
+	struct capture c;
+	uint64_t rows;
+
+	shots_open(&shots, 60, 20 << 10, 0);
+	operate(300);
+	for (unsigned k = 0; k + STORE_BATCH <= SHOT_KEYS; k += STORE_BATCH) {
+		store_row row[STORE_BATCH];
+
+		store_find(shots.tables[6], shots.keys + k, STORE_BATCH, STORE_PULL, shots.step, row);
+	}
+	shots.step += 1000;
+	store_find(shots.tables[6], shots.keys, 1, STORE_PULL, shots.step, (store_row[1]){ 0 });
+	CHECK(begin(STORE_SNAPSHOT_FULL, &c));
+	rows = shots.tables[6]->stats.rows;
+	CHECK(rows > 3000);
+	for (unsigned i = 0; i < 1000; i++)
+		store_sweep(shots.store, 1000);
+	CHECK(!store_snapshot_lost(shots.store));
+	CHECK(shots.tables[6]->stats.rows < rows && shots.tables[6]->stats.rows > rows / 2);
+	while (!c.over) {
+		shots_slice(&shots);
+		store_sweep(shots.store, 1000);
+	}
+	CHECK(shots_finish(&shots));
+	for (unsigned i = 0; i < 1000; i++)
+		store_sweep(shots.store, 1000);
+	CHECK_UINT(shots.tables[6]->stats.rows, 1);
+	CHECK(check_chain(&shots, &c, 1, 1));
+	store_snapshot_end(shots.store, true);
+	capture_free(&c);
+	shots_close(&shots);
+}
