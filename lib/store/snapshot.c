@@ -23,17 +23,25 @@ int store_snapshot_init(struct store *store, const struct store_snapshot_options
 
 	if (!options->marks)
 		return 0;
-	if (!options->copies || options->copies_bytes < STORE_SNAPSHOT_COPIES_MIN)
-		return star_error_set(err, -EINVAL,
-				      "%zu bytes for the rows that change while a checkpoint is written: %d at least",
-				      options->copies_bytes, STORE_SNAPSHOT_COPIES_MIN);
+	if (!options->copies || options->copies_bytes < options->log_bytes ||
+	    options->copies_bytes - options->log_bytes < STORE_SNAPSHOT_COPIES_MIN)
+		return star_error_set(
+			err, -EINVAL,
+			"%zu bytes for the rows that change while a checkpoint is written, %zu of them for "
+			"the list of what changes between two: %d beside these at least",
+			options->copies_bytes, options->log_bytes, STORE_SNAPSHOT_COPIES_MIN);
 	s->marks = options->marks;
 	s->marks_bytes = store_snapshot_memory(store->arena.high);
 	s->copies = options->copies;
-	s->copies_bytes = options->copies_bytes / sizeof(uint64_t) * sizeof(uint64_t);
-	s->log = (uint64_t *)(s->copies + s->copies_bytes);
 	s->log_slots = options->log_bytes / sizeof(uint64_t);
+	s->copies_bytes = options->copies_bytes / sizeof(uint64_t) * sizeof(uint64_t) - s->log_slots * sizeof(uint64_t);
+	s->log = (uint64_t *)(s->copies + s->copies_bytes);
 	return 0;
+}
+
+bool store_snapshot_possible(const struct store *store)
+{
+	return store->snapshot.marks != NULL;
 }
 
 bool store_snapshot_delta_possible(const struct store *store)

@@ -29,13 +29,12 @@ enum store_snapshot_limits {
 };
 
 struct store_snapshot_options {
-	/* Zeroed memory that outlives the store, aligned to 64 bytes: marks has store_snapshot_memory(arena_bytes) bytes, copies at
-	 * least STORE_SNAPSHOT_COPIES_MIN: rows that wait to be written out. Marks NULL: without snapshots. */
+	/* Zeroed memory that outlives the store, aligned to 64 bytes. Marks have store_snapshot_memory(arena_bytes) bytes; NULL: without
+	 * snapshots. Copies: rows that wait to be written out, at least STORE_SNAPSHOT_COPIES_MIN beside the log. */
 	void *marks;
 	void *copies;
 	size_t copies_bytes;
-	/* At the end of copies, beyond those bytes: 8 bytes for each row touched and 16 for each key deleted since the last
-	 * snapshot. 0: no deltas. */
+	/* Of copies, at its end: 8 bytes for each row touched and 16 for each key deleted since the last snapshot. 0: no deltas. */
 	size_t log_bytes;
 };
 
@@ -44,6 +43,9 @@ size_t store_snapshot_memory(size_t arena_bytes);
 
 /* Once, before the first table. 0 or -EINVAL. */
 int store_snapshot_init(struct store *store, const struct store_snapshot_options *options, struct star_error *err);
+
+/* Whether it has marks. */
+bool store_snapshot_possible(const struct store *store);
 
 enum store_snapshot_kind { STORE_SNAPSHOT_FULL = 1, STORE_SNAPSHOT_DELTA = 2 };
 

@@ -17,7 +17,9 @@ void snapshot_memory_is_checked(void)
 	options.copies = &f;
 	options.copies_bytes--;
 	CHECK_INT(store_snapshot_init(f.store, &options, &err), -EINVAL);
-	CHECK_HAS(err.text, "1048576 at least");
+	CHECK_HAS(err.text, "1048576 beside these at least");
+	options.log_bytes = options.copies_bytes + 1;
+	CHECK_INT(store_snapshot_init(f.store, &options, &err), -EINVAL);
 	options.marks = NULL;
 	CHECK_INT(store_snapshot_init(f.store, &options, &err), 0);
 	CHECK(!store_snapshot_ready(f.store));

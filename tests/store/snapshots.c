@@ -66,7 +66,8 @@ void shots_open(struct shots *s, uint64_t seed, size_t copies_bytes, size_t log_
 	CHECK_INT(store_snapshot_init(s->store,
 				      &(struct store_snapshot_options){ .marks = s->marks,
 									.copies = s->copies,
-									.copies_bytes = STORE_SNAPSHOT_COPIES_MIN,
+									.copies_bytes =
+										STORE_SNAPSHOT_COPIES_MIN + log_bytes,
 									.log_bytes = log_bytes },
 				      &err),
 		  0);
