@@ -179,6 +179,18 @@ static int write_ready(struct node_checkpoint *c, struct part *part, struct star
 	return written;
 }
 
+/* The reactor has given it up. */
+static int lost(const struct service_snapshot *snapshot, unsigned reactor, struct star_error *err)
+{
+	const int status = service_snapshot_status(snapshot);
+
+	return star_error_set(err, status,
+			      status == -EAGAIN	 ? "reactor %u has no list of what has changed any more"
+			      : status == -ETIME ? "requests to reactor %u waited too long for it (checkpoint.wait_s)"
+						 : "reactor %u had no memory for a row's copy (checkpoint.copies_mib)",
+			      reactor);
+}
+
 static int write_all(struct node_checkpoint *c, struct star_error *err)
 {
 	const unsigned parts = c->node->shards_count;
@@ -197,6 +209,8 @@ static int write_all(struct node_checkpoint *c, struct star_error *err)
 				return n;
 			written += n;
 			over += c->parts[i].over;
+			if (service_snapshot_status(&c->parts[i].snapshot) < 0)
+				return lost(&c->parts[i].snapshot, i, err);
 		}
 		if (!written && over < parts)
 			usleep(LOOK_US);
@@ -243,6 +257,8 @@ static int begin_snapshots(struct node_checkpoint *c, struct star_error *err)
 					      .kind = c->now.parent ? STORE_SNAPSHOT_DELTA : STORE_SNAPSHOT_FULL };
 
 		refill(&c->parts[i]);
+		c->parts[i].snapshot.status = 0;
+		c->parts[i].snapshot.wait_max_ns = c->node->config->checkpoint_wait_s * UINT64_C(1000000000);
 		rc = tell(&c->node->shards[i], begin_on_reactor, &m, err);
 		if (rc == 0 && m.status < 0)
 			rc = star_error_set(err, m.status, "reactor %u cannot begin: %s", i,
@@ -440,10 +456,10 @@ static json_t *files_json(const struct node_checkpoint *c)
 	for (unsigned i = 0; i < c->node->shards_count; i++) {
 		const struct ckpt_file *f = &c->parts[i].file;
 
-		json_array_append_new(files,
-				      json_pack("{s:s, s:i, s:i, s:I, s:I, s:I}", "name", f->name, "task", (int)f->task,
-						"reactor", (int)f->reactor, "bytes", (json_int_t)f->bytes, "rows",
-						(json_int_t)f->rows, "deleted", (json_int_t)f->deleted));
+		json_array_append_new(files, json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:I}", "name", f->name, "task",
+						       (int)f->task, "reactor", (int)f->reactor, "bytes",
+						       (json_int_t)f->bytes, "rows", (json_int_t)f->rows, "deleted",
+						       (json_int_t)f->deleted, "checksum", (json_int_t)f->checksum));
 	}
 	return files;
 }
@@ -475,7 +491,7 @@ json_t *node_checkpoint_state(void *ctx)
 	if (c->state == WRITTEN)
 		json_object_set_new(json, "files", files_json(c));
 	if (c->state == FAILED)
-		json_object_set_new(json, "error", json_string(c->err.text));
+		json_object_update_new(json, json_pack("{s:s, s:i}", "error", c->err.text, "errno", -c->err.code));
 	pthread_mutex_unlock(&c->lock);
 	return json;
 }
@@ -508,7 +524,8 @@ static int read_files(const json_t *json, struct ckpt_manifest *m, struct star_e
 		    member_u32(file, "task", 0, WIRE_NODES_MAX - 1, &f->task, err) < 0 ||
 		    member_u32(file, "reactor", 0, WIRE_REACTORS_MAX - 1, &f->reactor, err) < 0 ||
 		    member_u64(file, "bytes", &f->bytes, err) < 0 || member_u64(file, "rows", &f->rows, err) < 0 ||
-		    member_u64(file, "deleted", &f->deleted, err) < 0)
+		    member_u64(file, "deleted", &f->deleted, err) < 0 ||
+		    member_u32(file, "checksum", 0, UINT32_MAX, &f->checksum, err) < 0)
 			return -EPROTO;
 		strcpy(f->name, name);
 	}

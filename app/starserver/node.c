@@ -85,11 +85,12 @@ static unsigned shard_work(void *ctx, uint64_t now_ns)
 {
 	struct shard *shard = ctx;
 
-	unsigned work;
+	unsigned slices;
 
 	net_turn(shard->net, now_ns);
-	work = rpc_run(shard->rpc, RPC_SLICES_A_TURN, now_ns) + rpc_expects(shard->rpc);
-	return work + service_sweep(shard->service, now_ns);
+	slices = rpc_run(shard->rpc, RPC_SLICES_A_TURN, now_ns);
+	return slices + rpc_expects(shard->rpc) + service_sweep(shard->service, now_ns) +
+	       service_snapshot_turn(shard->service, now_ns, slices != 0);
 }
 
 static unsigned shard_transmit(void *ctx, struct rte_mbuf **frames, unsigned max)

@@ -11,8 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "ckpt/ckpt.h"
-#include "node.h"
+#include "checkpoint.h"
 #include "wire/layout.h"
 
 enum { BATCH_BYTES = 256 * 1024, BATCHES = 2, TELL_US = 5000000, LOAD_WAIT_US = 60000000 };

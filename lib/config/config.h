@@ -116,6 +116,7 @@ struct config {
 	bool checkpoint_on_stop;
 	uint32_t checkpoint_copies_mib; /* of each reactor */
 	uint32_t checkpoint_log_mib;	/* of each reactor; 0: no deltas */
+	uint32_t checkpoint_wait_s;	/* how long requests may wait for it; 0: as long as they may */
 	uint32_t checkpoint_rate_mib_s; /* of the node; 0: as fast as it goes */
 	/* control plane */
 	char control_socket[108];    /* path of the administrator's Unix socket */

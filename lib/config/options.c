@@ -193,6 +193,11 @@ const struct config_option config_options[] = {
 	  .help = "Memory of each reactor for rows that change while they wait to be written. When it is full, pushes "
 		  "to "
 		  "such rows wait." },
+	{ "checkpoint.wait_s", OF_CONFIG(checkpoint_wait_s), .type = OPTION_NUMBER, .max = 3600, .fallback = "5",
+	  .unit = "seconds",
+	  .help = "When that memory is full for so long that requests wait, the checkpoint is given up. 0: they wait "
+		  "until "
+		  "their deadlines." },
 	{ "checkpoint.log_mib", OF_CONFIG(checkpoint_log_mib), .type = OPTION_NUMBER, .max = 65536, .fallback = "16",
 	  .unit = "MiB",
 	  .help = "Memory of each reactor for the list of rows that have changed since the last checkpoint, 4 bytes "

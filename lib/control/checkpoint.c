@@ -83,7 +83,8 @@ static int look(struct control *control, const struct control_checkpoint *c, jso
 		add(&sums.copied, state, "copied");
 		add(&sums.waited, state, "waited");
 		if (name && error && strcmp(name, "failed") == 0)
-			rc = star_error_set(err, -EIO, "PS task %u: %s", task, error);
+			rc = star_error_set(err, -(int)json_integer_value(json_object_get(state, "errno")),
+					    "PS task %u: %s", task, error);
 		else if (!name || (uint64_t)json_integer_value(json_object_get(state, "id")) != c->id)
 			rc = star_error_set(err, -ESTALE, "PS task %u was restarted meanwhile", task);
 		else if (strcmp(name, "written") == 0 && ++written)
