@@ -13,6 +13,7 @@ DEPS_port := base config
 DEPS_reactor := base config port
 DEPS_service := base tensor optim store wire net rpc
 DEPS_control := base config tensor optim wire
+DEPS_ckpt := base tensor optim wire control
 DEPS_client := base config tensor optim wire control
 DEPS_client_dpdk := base config wire net rpc port client
 
@@ -41,6 +42,8 @@ EXT_CFLAGS_service = $(DPDK_CFLAGS)
 EXT_LIBS_service = $(DPDK_LIBS)
 EXT_CFLAGS_control :=
 EXT_LIBS_control := -ljansson
+EXT_CFLAGS_ckpt :=
+EXT_LIBS_ckpt := -ljansson
 EXT_CFLAGS_client :=
 EXT_LIBS_client :=
 EXT_CFLAGS_client_dpdk = $(DPDK_CFLAGS)

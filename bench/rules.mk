@@ -15,3 +15,4 @@ $(BUILD)/bench/peers/batches/batches: EXTRA_LIBS = -lzmq
 $(eval $(call binary,tool,memif-bare,bench,port,bench/peers/memif-bare.c app/starbench/histogram.c))
 $(eval $(call binary,tool,reactor-cost,bench,port service control,bench/peers/reactor-cost.c app/starbench/histogram.c))
 $(eval $(call binary,tool,many-sessions,bench,config control port rpc,bench/peers/many-sessions.c app/starbench/histogram.c))
+$(eval $(call binary,tool,ckpt-raw,bench,ckpt,bench/peers/ckpt-raw.c))

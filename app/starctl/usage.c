@@ -25,6 +25,27 @@ const struct command starctl_commands[] = {
 	{ "tables sweep", "NAME", 1, 1, 0, "evict a table's old and light rows now, on all nodes",
 	  "By its steps_to_live and l2_threshold. Waits until the node that is asked has looked at all its rows.",
 	  run_tables_sweep },
+	{ "checkpoint list", "DIR", 1, 1, 0, "list the checkpoints in a directory",
+	  "A delta goes on from another one. Unfinished and damaged ones do not count. Needs no node.",
+	  run_checkpoint_list },
+	{ "checkpoint verify", "DIR[/ID]", 1, 1, 0, "read checkpoints whole, and check every byte",
+	  "All of a directory; with an ID (7, or 00000007-delta) that one, and those that it goes on from. Needs no "
+	  "node.\n"
+	  "Status 1 when one is damaged: the line says in which file and block.",
+	  run_checkpoint_verify },
+	{ "checkpoint prune", "DIR keep=N", 2, 2, 0, "remove old checkpoints",
+	  "All but the newest N full ones and what goes on from them; and what was never finished. Needs no node.",
+	  run_checkpoint_prune },
+	{ "checkpoint export", "DIR[/ID] TABLE", 2, 2, 0, "write a table as JSON lines",
+	  "The newest checkpoint, or that with this ID, together with those that it goes on from. The first line is "
+	  "the\n"
+	  "table's definition, each other one a row. Numbers read back bit for bit. Needs no node.",
+	  run_checkpoint_export },
+	{ "checkpoint import", "DIR [FILE]", 1, 2, 0, "make a checkpoint of JSON lines",
+	  "What `checkpoint export` wrote, of one table or of several one after the other, from a file or from "
+	  "standard input.\n"
+	  "DIR must have no checkpoints yet. Needs no node.",
+	  run_checkpoint_import },
 	{ "connections", "[FILTER...]", 0, 4, COMMAND_FILTERS, "show the connections of the node's TCP",
 	  "As `ss -ti` does. Filters: reactor=N, state=established (or another of TCP's), peer=ADDRESS[:PORT],\n"
 	  "limit=N (1000 unless it says otherwise, at most 10000).",
@@ -46,6 +67,12 @@ const struct command starctl_commands[] = {
 	  "node.\n"
 	  "The last port stays. On the node's own machine only.",
 	  run_port_remove },
+	{ "checkpoint save", "[full|delta]", 0, 1, 0, "have all nodes write a checkpoint, and wait until it counts",
+	  "Training goes on meanwhile. Without a word it is a delta, of the rows that have changed since the last one, "
+	  "where\nthat is possible, and else a full one. Ctrl-C ends the waiting, not the checkpoint.",
+	  run_checkpoint_save },
+	{ "checkpoint status", "", 0, 0, 0, "show the last checkpoint, and how far one is that is being written",
+	  "PS task 0 knows; another node asks it.", run_checkpoint_status },
 	{ "endpoint-map", "", 0, 0, 0, "show the node's endpoint map",
 	  "Control address and data address of every node, as the node has read them.", run_endpoint_map },
 	{ "endpoint-map check", "FILE", 1, 1, 0, "check an endpoint map without a node",

@@ -83,22 +83,69 @@ static void find_powers(double powers[2][OPTIM_POWERS], double beta)
 	}
 }
 
+/* In the order of the formulas' slots. */
+static const char *const formula_slot_names[][OPTIM_SLOTS_MAX] = {
+	[FORMULA_adagrad] = { "accumulator" },
+	[FORMULA_momentum] = { "momentum" },
+	[FORMULA_nesterov] = { "momentum" },
+	[FORMULA_rmsprop] = { "mean_square" },
+	[FORMULA_rmsprop_momentum] = { "mean_square", "momentum" },
+	[FORMULA_rmsprop_centered] = { "mean_square", "mean" },
+	[FORMULA_rmsprop_centered_momentum] = { "mean_square", "mean", "momentum" },
+	[FORMULA_adadelta] = { "mean_square", "mean_square_update" },
+	[FORMULA_adam] = { "m", "v" },
+	[FORMULA_amsgrad] = { "m", "v", "v_max" },
+	[FORMULA_adamw] = { "m", "v" },
+	[FORMULA_sparse_rmsprop] = { "m", "v" },
+	[FORMULA_ftrl] = { "n", "z" },
+	[FORMULA_ftrl_power] = { "n", "z" },
+	[FORMULA_lamb_moments] = { "m", "v" },
+	[FORMULA_lamb_apply] = { "m", "v" },
+};
+
+/* Rows of these count their own updates (adagrad_decay: their decays). */
+static bool counts_by_row(const struct optim_options *options, unsigned formula)
+{
+	switch (options->kind) {
+	case OPTIM_ADAM:
+	case OPTIM_AMSGRAD:
+	case OPTIM_ADAMW:
+	case OPTIM_ADAM_ASYNC:
+		return !options->count_per_table && formula != FORMULA_sparse_rmsprop;
+	default:
+		return options->kind == OPTIM_LAMB || options->kind == OPTIM_ADAGRAD_DECAY;
+	}
+}
+
+int optim_state(const struct optim_options *options, struct optim_state *state)
+{
+	unsigned formula;
+
+	if (optim_options_check(options, NULL) < 0)
+		return -EINVAL;
+	formula = find_formula(options);
+	*state = (struct optim_state){ .slots = formula_slots[formula], .words = counts_by_row(options, formula) };
+	for (unsigned i = 0; i < state->slots; i++)
+		state->slot_names[i] = formula_slot_names[formula][i];
+	if (state->words)
+		state->word_name = options->kind == OPTIM_ADAGRAD_DECAY ? "decays" : "updates";
+	return 0;
+}
+
 int optim_init(struct optim *o, const struct optim_options *options, enum optim_simd simd)
 {
 	const unsigned kind = options->kind;
+	struct optim_state state;
 
-	if ((unsigned)simd > OPTIM_BEST || optim_options_check(options, NULL) < 0)
+	if ((unsigned)simd > OPTIM_BEST || optim_state(options, &state) < 0)
 		return -EINVAL;
 	*o = (struct optim){ .options = *options };
 	if (!find_kernels(o, simd))
 		return -ENOTSUP;
 	o->formula = (uint8_t)find_formula(options);
-	o->slots = formula_slots[o->formula];
+	o->slots = state.slots;
+	o->words = state.words;
 	o->whole = kind == OPTIM_LAMB;
-	if (kind == OPTIM_ADAM || kind == OPTIM_AMSGRAD || kind == OPTIM_ADAMW || kind == OPTIM_ADAM_ASYNC)
-		o->words = !options->count_per_table && o->formula != FORMULA_sparse_rmsprop;
-	else
-		o->words = kind == OPTIM_LAMB || kind == OPTIM_ADAGRAD_DECAY;
 	o->prepares = options->clip_value > 0 || options->clip_norm > 0 ||
 		      (kind != OPTIM_FTRL && (options->l1 > 0 || options->l2 > 0));
 	o->alike = !o->words && !o->prepares && !o->whole && kind != OPTIM_FTRL && kind != OPTIM_NONE &&

@@ -45,6 +45,15 @@ struct optim {
 	double powers[2][2][OPTIM_POWERS];
 };
 
+/* What a row keeps beside its values: arrays of n elements, and uint32_t words, in their order; and what they are called where people
+ * see them (docs/optimizers.rst). 0, or -EINVAL for options that do not hold. */
+struct optim_state {
+	uint8_t slots, words;
+	const char *slot_names[OPTIM_SLOTS_MAX];
+	const char *word_name; /* NULL without words */
+};
+int optim_state(const struct optim_options *options, struct optim_state *state);
+
 /* simd: OPTIM_BEST for what the machine has; tests name levels. Returns 0, -EINVAL for options that do not hold, or
  * -ENOTSUP for a level that this machine lacks. */
 int optim_init(struct optim *o, const struct optim_options *options, enum optim_simd simd);

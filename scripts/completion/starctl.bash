@@ -37,6 +37,21 @@ _starctl()
 		;;
 	esac
 	case "${given[*]}" in
+	"checkpoint list" | "checkpoint verify" | "checkpoint prune" | "checkpoint export" | "checkpoint import")
+		mapfile -t COMPREPLY < <(compgen -d -- "$current")
+		compopt -o filenames 2>/dev/null
+		return
+		;;
+	"checkpoint prune "*)
+		mapfile -t COMPREPLY < <(compgen -S = -W keep -- "$current")
+		compopt -o nospace 2>/dev/null
+		return
+		;;
+	"checkpoint import "*)
+		mapfile -t COMPREPLY < <(compgen -f -- "$current")
+		compopt -o filenames 2>/dev/null
+		return
+		;;
 	"tables show" | "tables sweep") # the names of the node that would be asked
 		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" "${node[@]}" --json tables 2>/dev/null |
 			sed -n 's/^    "name": "\([^" ]*\)",$/\1/p')" -- "$current")

@@ -74,6 +74,7 @@
 	X(numbers_are_for_people) \
 	X(ports_are_added_listed_and_removed) \
 	X(files_are_checked_without_a_node) \
+	X(checkpoints_are_looked_at_without_a_node) \
 	X(shutdown_waits_until_the_node_is_gone)
 
 #define X(name) void name(void);

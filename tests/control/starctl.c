@@ -107,10 +107,10 @@ void every_command_has_its_help_and_words(void)
 	}
 	release(&usage);
 	o = starctl("/nonexistent", "help --words", "");
-	CHECK_STR(o.out,
-		  "status\ntables\nconnections\ncounters\nport\nendpoint-map\nconfig\nshutdown\nhelp\n--socket\n--"
-		  "address\n--json\n--help\n--"
-		  "version\n");
+	CHECK_STR(o.out, "status\ntables\ncheckpoint\nconnections\ncounters\nport\nendpoint-"
+			 "map\nconfig\nshutdown\nhelp\n--socket\n--"
+			 "address\n--json\n--help\n--"
+			 "version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words tables", "");
 	CHECK_STR(o.out, "show\noptions\ncreate\nsweep\n--socket\n--address\n--json\n--help\n--version\n");

@@ -57,6 +57,13 @@
 	/* direct.c */ \
 	X(straight_and_general_way_agree) \
 	X(straight_and_general_way_agree_in_full_memory) \
+	/* snapshot.c */ \
+	X(snapshots_while_requests_are_served) \
+	X(requests_wait_for_room_and_go_on) \
+	X(snapshots_that_are_waited_for_are_given_up) \
+	X(large_pushes_and_instants_wait_for_each_other) \
+	X(snapshots_have_a_quarter_of_busy_turns) \
+	X(snapshots_and_loads_are_refused) \
 	/* model.c */ \
 	X(random_requests_follow_the_model)
 
@@ -84,7 +91,7 @@ enum {
 
 struct shard {
 	struct rig rig;
-	void *arena;
+	void *arena, *marks, *copies;
 	struct store *store, *twin_store;
 	struct service *service;
 	bool general;				/* set before the start: requests have no straight way */

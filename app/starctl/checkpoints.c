@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Checkpoints on disk, without a node: listed, verified, pruned. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "app/starctl/checkpoints.h"
+#include "ckpt/ckpt.h"
+#include "control/member.h"
+
+enum { KEEP_MAX = 1000000 };
+
+/* ---- which one is meant ---- */
+
+/* "7", "00000007-full": its number; 0 for anything else, and for a directory that happens to be called by a number. */
+static uint64_t parse_id(const char *text, const char *path)
+{
+	struct stat status;
+	char *end;
+	uint64_t id;
+
+	errno = 0;
+	id = strtoull(text, &end, 10);
+	if (*text < '0' || *text > '9' || errno || id > INT64_MAX)
+		return 0;
+	if (*end == 0 && stat(path, &status) == 0)
+		return 0;
+	return *end == 0 || strcmp(end, "-full") == 0 || strcmp(end, "-delta") == 0 ? id : 0;
+}
+
+int checkpoint_locate(const char *argument, char directory[static CKPT_PATH_MAX], uint64_t *id, struct star_error *err)
+{
+	size_t bytes = strlen(argument);
+	const char *slash;
+
+	while (bytes > 1 && argument[bytes - 1] == '/')
+		bytes--;
+	if (bytes >= CKPT_PATH_MAX)
+		return star_error_set(err, -ENAMETOOLONG, "the path %.200s... is too long", argument);
+	memcpy(directory, argument, bytes);
+	directory[bytes] = 0;
+	slash = strrchr(directory, '/');
+	*id = parse_id(slash ? slash + 1 : directory, directory);
+	if (*id && slash)
+		directory[slash == directory ? 1 : slash - directory] = 0;
+	else if (*id)
+		strcpy(directory, ".");
+	return 0;
+}
+
+/* ---- progress ---- */
+
+void checkpoint_progress_begin(struct checkpoint_progress *progress, const struct invocation *invocation,
+			       const char *doing)
+{
+	*progress = (struct checkpoint_progress){
+		.out = invocation->errors, .doing = doing, .wanted = isatty(fileno(invocation->errors)), .percent = -1
+	};
+}
+
+void checkpoint_progress_tell(void *ctx, uint64_t done, uint64_t total)
+{
+	struct checkpoint_progress *p = ctx;
+	const int percent = total ? (int)((double)done * 100 / (double)total) : 0;
+	char text[24];
+
+	if (!p->wanted || !total || percent == p->percent)
+		return;
+	p->percent = percent;
+	fprintf(p->out, "\r%s: %3d %% of %s", p->doing, percent, human_bytes((double)total, text));
+	fflush(p->out);
+}
+
+void checkpoint_progress_end(struct checkpoint_progress *p)
+{
+	if (p->percent >= 0)
+		fprintf(p->out, "\r%*s\r", (int)strlen(p->doing) + 30, "");
+	p->percent = -1;
+}
+
+/* ---- list ---- */
+
+static const char *state_of(const struct ckpt_entry *entry)
+{
+	return entry->complete ? "complete" : entry->partial ? "unfinished" : "damaged";
+}
+
+static json_t *entry_to_json(const struct ckpt_entry *entry)
+{
+	return json_pack("{s:s, s:I, s:s, s:I, s:I, s:o, s:I, s:I, s:I, s:s}", "name", entry->name, "id",
+			 (json_int_t)entry->id, "kind", entry->delta ? "delta" : "full", "parent",
+			 (json_int_t)entry->parent, "time_ms", (json_int_t)entry->time_ms, "step",
+			 member_from_u64(entry->step), "rows", (json_int_t)entry->rows, "deleted",
+			 (json_int_t)entry->deleted, "bytes", (json_int_t)entry->bytes, "state", state_of(entry));
+}
+
+static void time_text(uint64_t time_ms, char *text, size_t size)
+{
+	const time_t seconds = (time_t)(time_ms / 1000);
+	struct tm parts;
+
+	if (!time_ms || !localtime_r(&seconds, &parts) || strftime(text, size, "%Y-%m-%d %H:%M:%S", &parts) == 0)
+		snprintf(text, size, "-");
+}
+
+static void render_list(const struct ckpt_entry *entries, uint32_t count, FILE *out)
+{
+	static const struct {
+		const char *title;
+		bool right;
+	} columns[] = { { "NAME", false }, { "GOES ON FROM", true }, { "TIME", false }, { "STEP", true },
+			{ "ROWS", true },  { "DELETED", true },	     { "SIZE", true },	{ "STATE", false } };
+	struct table table;
+
+	table_init(&table);
+	for (unsigned c = 0; c < sizeof(columns) / sizeof(columns[0]); c++)
+		table_column(&table, columns[c].title, columns[c].right);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct ckpt_entry *e = &entries[i];
+		char when[64], human[24];
+
+		table_row(&table);
+		table_set(&table, 0, "%s", e->name);
+		if (e->parent)
+			table_set(&table, 1, "%" PRIu64, e->parent);
+		if (e->complete) {
+			time_text(e->time_ms, when, sizeof(when));
+			table_set(&table, 2, "%s", when);
+			table_set(&table, 3, "%" PRIu64, e->step);
+			table_set(&table, 4, "%s", human_count((double)e->rows, human));
+			table_set(&table, 5, "%s", human_count((double)e->deleted, human));
+			table_set(&table, 6, "%s", human_bytes((double)e->bytes, human));
+		}
+		table_set(&table, 7, "%s", state_of(e));
+	}
+	table_print(&table, out);
+	table_fini(&table);
+}
+
+int run_checkpoint_list(const struct invocation *invocation)
+{
+	struct star_error err = { 0 };
+	struct ckpt_entry *entries;
+	uint32_t count;
+	json_t *list;
+
+	if (ckpt_list(invocation->argv[0], &entries, &count, &err) < 0)
+		return fail(invocation, &err, STARCTL_FAILED);
+	if (invocation->json) {
+		list = json_array();
+		for (uint32_t i = 0; i < count; i++)
+			json_array_append_new(list, entry_to_json(&entries[i]));
+		print_json(list, invocation->out);
+	} else if (count == 0) {
+		fprintf(invocation->out, "no checkpoints in %s\n", invocation->argv[0]);
+	} else {
+		render_list(entries, count, invocation->out);
+	}
+	free(entries);
+	return STARCTL_OK;
+}
+
+/* ---- verify ---- */
+
+struct verify {
+	const struct invocation *invocation;
+	json_t *results;
+	unsigned damaged;
+};
+
+/* One of them, and its line. */
+static bool verify_one(struct verify *v, const char *path)
+{
+	const struct invocation *invocation = v->invocation;
+	const char *name = strrchr(path, '/') + 1;
+	struct checkpoint_progress progress;
+	struct star_error err = { 0 };
+	json_t *result;
+	bool good;
+
+	checkpoint_progress_begin(&progress, invocation, name);
+	good = ckpt_verify(path, checkpoint_progress_tell, &progress, &err) == 0;
+	checkpoint_progress_end(&progress);
+	v->damaged += !good;
+	if (invocation->json) {
+		result = json_pack("{s:s, s:b}", "name", name, "ok", good);
+		if (!good)
+			json_object_set_new(result, "error", json_string(err.text));
+		json_array_append_new(v->results, result);
+	} else {
+		fprintf(invocation->out, "%s ", name);
+		print_text(good ? "is in order" : err.text, invocation->out);
+		fputc('\n', invocation->out);
+		fflush(invocation->out);
+	}
+	return good;
+}
+
+/* All that a restore of it takes. */
+static int verify_chain(struct verify *v, const char *directory, uint64_t id, struct star_error *err)
+{
+	uint32_t count;
+	char **chain;
+	int rc = ckpt_chain(directory, id, &chain, &count, err);
+
+	for (uint32_t i = 0; rc == 0 && i < count; i++)
+		verify_one(v, chain[i]);
+	if (rc == 0)
+		ckpt_chain_free(chain, count);
+	return rc;
+}
+
+/* Whatever is there. What was never finished is said, and is no damage. */
+static int verify_all(struct verify *v, const char *directory, struct star_error *err)
+{
+	struct ckpt_entry *entries;
+	uint32_t count;
+	int rc = ckpt_list(directory, &entries, &count, err);
+
+	for (uint32_t i = 0; rc == 0 && i < count; i++) {
+		char path[CKPT_PATH_MAX];
+
+		if (entries[i].partial && !v->invocation->json)
+			fprintf(v->invocation->out, "%s was never finished, and does not count\n", entries[i].name);
+		if (entries[i].partial)
+			continue;
+		if (snprintf(path, sizeof(path), "%s/%s", directory, entries[i].name) < (int)sizeof(path))
+			verify_one(v, path);
+	}
+	if (rc == 0 && count == 0)
+		rc = star_error_set(err, -ENOENT, "no checkpoints in %.300s", directory);
+	if (rc == 0)
+		free(entries);
+	return rc;
+}
+
+int run_checkpoint_verify(const struct invocation *invocation)
+{
+	struct verify v = { .invocation = invocation, .results = json_array() };
+	char directory[CKPT_PATH_MAX];
+	struct star_error err = { 0 };
+	uint64_t id;
+	int rc = checkpoint_locate(invocation->argv[0], directory, &id, &err);
+
+	if (rc == 0)
+		rc = id ? verify_chain(&v, directory, id, &err) : verify_all(&v, directory, &err);
+	if (rc < 0) {
+		json_decref(v.results);
+		return fail(invocation, &err, STARCTL_FAILED);
+	}
+	if (invocation->json)
+		print_json(v.results, invocation->out);
+	else
+		json_decref(v.results);
+	return v.damaged ? STARCTL_FAILED : STARCTL_OK;
+}
+
+/* ---- prune ---- */
+
+int run_checkpoint_prune(const struct invocation *invocation)
+{
+	const char *word = invocation->argv[1];
+	struct star_error err = { 0 };
+	char *end = NULL;
+	unsigned long keep = 0;
+	int removed;
+
+	if (strncmp(word, "keep=", 5) == 0 && word[5] >= '1' && word[5] <= '9')
+		keep = strtoul(word + 5, &end, 10);
+	if (keep < 1 || keep > KEEP_MAX || *end) {
+		star_error_set(&err, -EINVAL, "\"%.60s\" is no number of full checkpoints to keep, as in keep=2", word);
+		return fail(invocation, &err, STARCTL_USAGE);
+	}
+	removed = ckpt_prune(invocation->argv[0], (uint32_t)keep, &err);
+	if (removed < 0)
+		return fail(invocation, &err, STARCTL_FAILED);
+	if (invocation->json)
+		print_json(json_pack("{s:i}", "removed", removed), invocation->out);
+	else
+		fprintf(invocation->out, "%d checkpoint%s removed\n", removed, removed == 1 ? " was" : "s were");
+	return STARCTL_OK;
+}

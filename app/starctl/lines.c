@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tables of checkpoints as JSON lines, without a node. */
+#include "ckpt/lines.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "app/starctl/checkpoints.h"
+
+/* The lines are the output: an error goes to standard error, and with --json, in their place, nothing. */
+static int fail_export(const struct invocation *invocation, const struct star_error *err)
+{
+	fprintf(invocation->errors, "starctl: ");
+	print_text(err->text, invocation->errors);
+	fprintf(invocation->errors, "\n");
+	return STARCTL_FAILED;
+}
+
+int run_checkpoint_export(const struct invocation *invocation)
+{
+	struct checkpoint_progress progress;
+	char directory[CKPT_PATH_MAX];
+	struct star_error err = { 0 };
+	uint64_t id;
+	int rc = checkpoint_locate(invocation->argv[0], directory, &id, &err);
+
+	checkpoint_progress_begin(&progress, invocation, "export");
+	if (rc == 0)
+		rc = ckpt_export(directory, id, invocation->argv[1], invocation->out, checkpoint_progress_tell,
+				 &progress, &err);
+	checkpoint_progress_end(&progress);
+	return rc < 0 ? fail_export(invocation, &err) : STARCTL_OK;
+}
+
+static uint64_t size_of(FILE *in)
+{
+	struct stat status;
+
+	return fstat(fileno(in), &status) == 0 && S_ISREG(status.st_mode) ? (uint64_t)status.st_size : 0;
+}
+
+int run_checkpoint_import(const struct invocation *invocation)
+{
+	const char *directory = invocation->argv[0], *name = invocation->argc > 1 ? invocation->argv[1] : NULL;
+	FILE *in = name ? fopen(name, "r") : stdin;
+	struct checkpoint_progress progress;
+	struct ckpt_imported imported;
+	struct star_error err = { 0 };
+	int rc;
+
+	if (!in) {
+		star_error_set(&err, -errno, "cannot open %.300s: %s", name, strerror(errno));
+		return fail(invocation, &err, STARCTL_FAILED);
+	}
+	checkpoint_progress_begin(&progress, invocation, "import");
+	rc = ckpt_import(in, directory, size_of(in), &imported, checkpoint_progress_tell, &progress, &err);
+	checkpoint_progress_end(&progress);
+	if (name)
+		fclose(in);
+	if (rc < 0)
+		return fail(invocation, &err, STARCTL_FAILED);
+	if (invocation->json)
+		print_json(json_pack("{s:I, s:i, s:I}", "id", (json_int_t)imported.id, "tables", (int)imported.tables,
+				     "rows", (json_int_t)imported.rows),
+			   invocation->out);
+	else
+		fprintf(invocation->out, "checkpoint %" PRIu64 " has %" PRIu64 " rows of %u table%s\n", imported.id,
+			imported.rows, imported.tables, imported.tables == 1 ? "" : "s");
+	return STARCTL_OK;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Checkpoints on disk: directories of data files under a manifest (wire/checkpoint.h, docs/checkpoints.rst). Written so that a
+ * crash at any moment leaves either the whole of a checkpoint or nothing that counts: into "<id>.partial", files synced, then the
+ * manifest written, synced and renamed, then the directory renamed to "<id>" and its parent synced. Read so that nothing is believed:
+ * lengths are bounded, every block's checksum is checked, and whatever is refused is refused with file, block and reason.
+ *
+ * Threads: one object, one thread at a time; different ones are independent. All of it may wait for disks: never on a reactor.
+ */
+#ifndef CKPT_CKPT_H
+#define CKPT_CKPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "star_error.h"
+#include "wire/checkpoint.h"
+#include "wire/object.h"
+
+/* ---- what a manifest says ---- */
+
+enum ckpt_limits {
+	CKPT_FILE_NAME_MAX = 63,
+	CKPT_FILES_MAX = WIRE_NODES_MAX * WIRE_REACTORS_MAX,
+	CKPT_MANIFEST_BYTES_MAX = 16 << 20,
+	CKPT_PATH_MAX = 4096,
+};
+
+struct ckpt_file {
+	char name[CKPT_FILE_NAME_MAX +
+		  1]; /* "node0-reactor3.star": letters, digits, '.', '_' and '-', the first none of these */
+	uint32_t task, reactor;
+	uint64_t bytes, rows, deleted;
+	uint32_t
+		checksum; /* CRC-32 of the checksums of its header and all its blocks: this file, and no other of the same id */
+};
+
+struct ckpt_manifest {
+	uint64_t
+		id; /* from 1, one more for each checkpoint of a directory; the directory's name is "%08lu-full" or "-delta" */
+	uint64_t parent;  /* of a delta; 0: a full one */
+	uint64_t time_ms; /* since 1970 */
+	uint32_t partitions;
+	uint32_t tasks, reactors; /* of the whole cluster that wrote it */
+	uint64_t step;		  /* the latest training step of any table */
+	uint32_t objects_count, files_count;
+	struct object_spec *objects; /* in ascending order of their ids */
+	struct ckpt_file *files;
+};
+void ckpt_manifest_free(struct ckpt_manifest *manifest);
+
+/* Reads and checks one; path is the checkpoint's directory. -ENOENT: there is no manifest (it was never finished). */
+int ckpt_manifest_read(const char *path, struct ckpt_manifest *manifest, struct star_error *err);
+
+/* ---- writing ---- */
+
+/* Makes "<directory>/<id>-kind.partial" and writes its path; what is left of an earlier one of this id is removed. */
+int ckpt_begin(const char *directory, uint64_t id, uint64_t parent, char path[static CKPT_PATH_MAX],
+	       struct star_error *err);
+/* Checks that every file is there with its size, writes the manifest, and renames: the checkpoint is there from now on. */
+int ckpt_commit(const char *path, const struct ckpt_manifest *manifest, struct star_error *err);
+/* Removes a partial checkpoint, whatever is in it. */
+void ckpt_abandon(const char *path);
+
+struct ckpt_writer;
+
+/* A data file. buffered: through the page cache, for file systems that take nothing else; otherwise past it where that is
+ * possible. limit_mib_s: bytes are written no faster than that; 0: as fast as it goes. */
+struct ckpt_writer_options {
+	struct checkpoint_header header; /* magic, version and checksum are filled in */
+	bool buffered;
+	uint32_t limit_mib_s;
+};
+struct ckpt_writer *ckpt_writer_create(const char *path, const char *name, const struct ckpt_writer_options *options,
+				       struct star_error *err);
+/* A block: CHECKPOINT_BLOCK_MAX bytes aligned to CHECKPOINT_ALIGN, whose payload lies behind room for the header, which is filled
+ * in here, and the padding. rows, deleted: in it. */
+int ckpt_writer_block(struct ckpt_writer *writer, void *block, uint32_t payload_bytes, uint64_t rows, uint64_t deleted,
+		      struct star_error *err);
+/* The last, empty block; syncs; says what the manifest is to say. */
+int ckpt_writer_finish(struct ckpt_writer *writer, struct ckpt_file *file, struct star_error *err);
+void ckpt_writer_destroy(struct ckpt_writer *writer); /* at any time */
+
+/* ---- reading ---- */
+
+struct ckpt_reader;
+
+/* Opens a data file of a checkpoint, and checks its header against the manifest. */
+struct ckpt_reader *ckpt_reader_create(const char *path, const struct ckpt_manifest *manifest,
+				       const struct ckpt_file *file, struct star_error *err);
+/* The next block's payload, checked: *payload until the next call. 1, 0 after the last (whose totals were checked), or a negative
+ * errno with file, block and reason. */
+int ckpt_reader_next(struct ckpt_reader *reader, const uint8_t **payload, uint32_t *bytes, struct star_error *err);
+void ckpt_reader_destroy(struct ckpt_reader *reader);
+
+/* The runs of a payload: *at from 0. 1 with *run and *records, 0 at the end, or -EBADMSG: bounds, kinds and sizes are checked, and that
+ * the manifest knows the object; not the records themselves. */
+int ckpt_run_next(const uint8_t *payload, uint32_t bytes, uint32_t *at, const struct ckpt_manifest *manifest,
+		  struct checkpoint_run *run, const void **records, struct star_error *err);
+
+/* Bytes of a row of this object in a run, from its definition alone. */
+uint32_t ckpt_row_bytes(const struct object_spec *spec);
+
+/* ---- a directory of checkpoints ---- */
+
+struct ckpt_entry {
+	uint64_t id, parent, time_ms, step, bytes, rows, deleted; /* all but id as the manifest says; 0 without */
+	uint32_t partitions;
+	bool delta;
+	bool partial; /* was never finished: it does not count */
+	bool complete; /* has a manifest in order; it is not looked further into. Neither: what there is of it is damaged */
+	char name[CHECKPOINT_ID_MAX];
+};
+/* All of them, in ascending order of their ids, to be freed with free(). */
+int ckpt_list(const char *directory, struct ckpt_entry **entries, uint32_t *count, struct star_error *err);
+
+/* The id of the next one: above all that count. Damaged ones count here, so that no id comes twice; unfinished ones do not, so that
+ * the next ckpt_begin removes them. */
+int ckpt_next_id(const char *directory, uint64_t *id, struct star_error *err);
+
+/* The chain that restores `id` (0: the newest that is complete, with all its parents): a full one, then its deltas; in *chain paths, at
+ * most CKPT_CHAIN_MAX. -ENOENT with a sentence: which is missing. */
+enum { CKPT_CHAIN_MAX = 1024 };
+int ckpt_chain(const char *directory, uint64_t id, char ***chain, uint32_t *count, struct star_error *err);
+void ckpt_chain_free(char **chain, uint32_t count);
+
+/* Reads all of a checkpoint, and checks it: every block, every run, every record's size. progress may be NULL; it is told bytes done
+ * and in all. */
+typedef void ckpt_progress(void *ctx, uint64_t done, uint64_t total);
+int ckpt_verify(const char *path, ckpt_progress *progress, void *ctx, struct star_error *err);
+
+/* Removes all but the newest `keep` full checkpoints and what belongs to them, and partial ones older than the newest; returns how many
+ * were removed, or a negative errno. */
+int ckpt_prune(const char *directory, uint32_t keep, struct star_error *err);
+
+#endif

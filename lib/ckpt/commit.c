@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A checkpoint's way from nothing to something that counts. What counts is one rename, of "<id>.partial" to "<id>", and everything
+ * that it brings into view was synced before: a crash, or a loss of power, at any moment leaves the whole or nothing.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ckpt/internal.h"
+
+/* Removes a folder with the files in it; a folder in it is not ours, and stays. 0 when there is none. */
+int ckpt_remove_folder(int parent, const char *name)
+{
+	const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	struct dirent *entry;
+	DIR *folder;
+	int rc = 0;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	folder = fdopendir(fd);
+	if (!folder) {
+		rc = -errno;
+		close(fd);
+		return rc;
+	}
+	while ((entry = readdir(folder)))
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+		    unlinkat(fd, entry->d_name, 0) < 0 && errno != ENOENT)
+			rc = -errno;
+	closedir(folder);
+	return unlinkat(parent, name, AT_REMOVEDIR) < 0 && rc == 0 ? -errno : rc;
+}
+
+static bool exists(int folder, const char *name)
+{
+	struct stat status;
+
+	return fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Neither a full checkpoint nor a delta may have the id, and what is left of one that was not finished goes. */
+static int make_room(int folder, const char *directory, uint64_t id, struct star_error *err)
+{
+	for (unsigned delta = 0; delta < 2; delta++) {
+		char name[CHECKPOINT_ID_MAX];
+		int rc;
+
+		ckpt_name(name, id, delta, "");
+		if (exists(folder, name))
+			return star_error_set(err, -EEXIST, "%.280s/%s is there already", directory, name);
+		ckpt_name(name, id, delta, CKPT_PARTIAL);
+		rc = ckpt_remove_folder(folder, name);
+		if (rc < 0)
+			return ckpt_io_error(err, rc, "remove", directory, name);
+	}
+	return 0;
+}
+
+int ckpt_begin(const char *directory, uint64_t id, uint64_t parent, char path[static CKPT_PATH_MAX],
+	       struct star_error *err)
+{
+	char name[CHECKPOINT_ID_MAX];
+	int folder, rc;
+
+	if (id < 1 || id > INT64_MAX || parent >= id)
+		return star_error_set(err, -EINVAL, "no checkpoint can have the number %" PRIu64 " after %" PRIu64, id,
+				      parent);
+	ckpt_name(name, id, parent != 0, CKPT_PARTIAL);
+	if (snprintf(path, CKPT_PATH_MAX, "%s/%s", directory, name) >= CKPT_PATH_MAX)
+		return star_error_set(err, -ENAMETOOLONG, "the path %.280s is too long", directory);
+	folder = ckpt_open_folder(directory, err);
+	if (folder < 0)
+		return folder;
+	rc = make_room(folder, directory, id, err);
+	if (rc == 0 && mkdirat(folder, name, 0755) < 0)
+		rc = ckpt_io_error(err, -errno, "create", directory, name);
+	close(folder);
+	return rc;
+}
+
+static int check_files(int folder, const char *path, const struct ckpt_manifest *manifest, struct star_error *err)
+{
+	for (uint32_t i = 0; i < manifest->files_count; i++) {
+		const struct ckpt_file *file = &manifest->files[i];
+		struct stat status;
+
+		if (fstatat(folder, file->name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+			return ckpt_io_error(err, -errno, "find", path, file->name);
+		if (!S_ISREG(status.st_mode) || (uint64_t)status.st_size != file->bytes)
+			return ckpt_damaged(err, path, file->name, "it has %" PRIu64 " bytes, %" PRIu64 " were written",
+					    (uint64_t)status.st_size, file->bytes);
+	}
+	return 0;
+}
+
+static int write_all(int fd, const char *text, size_t bytes)
+{
+	for (size_t done = 0; done < bytes;) {
+		const ssize_t n = write(fd, text + done, bytes - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+/* Written under another name, so that a manifest is whole wherever there is one. */
+static int write_manifest(int folder, const char *path, const char *text, size_t bytes, struct star_error *err)
+{
+	const char *name = CKPT_MANIFEST_NAME CKPT_PARTIAL;
+	const int fd = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	const char *doing = "write";
+	int rc;
+
+	if (fd < 0)
+		return ckpt_io_error(err, -errno, "create", path, name);
+	rc = write_all(fd, text, bytes);
+	if (rc == 0 && fsync(fd) < 0) {
+		rc = -errno;
+		doing = "sync";
+	}
+	if (close(fd) < 0 && rc == 0)
+		rc = -errno;
+	if (rc == 0 && renameat(folder, name, folder, CKPT_MANIFEST_NAME) < 0) {
+		rc = -errno;
+		doing = "rename";
+	}
+	/* The names of the data files as well as the manifest's. */
+	if (rc == 0 && fsync(folder) < 0) {
+		rc = -errno;
+		doing = "sync";
+	}
+	return rc < 0 ? ckpt_io_error(err, rc, doing, path, name) : 0;
+}
+
+/* "directory/name.partial" in two, name without the ending. */
+static int split(const char *path, char directory[static CKPT_PATH_MAX], char name[static CHECKPOINT_ID_MAX],
+		 struct star_error *err)
+{
+	const char *slash = strrchr(path, '/');
+	const size_t bytes = slash ? strlen(slash + 1) : 0, ending = strlen(CKPT_PARTIAL);
+
+	if (!slash || strlen(path) >= CKPT_PATH_MAX || bytes <= ending || bytes - ending >= CHECKPOINT_ID_MAX ||
+	    strcmp(slash + 1 + bytes - ending, CKPT_PARTIAL) != 0)
+		return star_error_set(err, -EINVAL, "%.280s is no checkpoint that is being written", path);
+	snprintf(directory, CKPT_PATH_MAX, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+	snprintf(name, CHECKPOINT_ID_MAX, "%.*s", (int)(bytes - ending), slash + 1);
+	return 0;
+}
+
+/* The rename that counts. When it cannot be made durable it is undone: else the caller would hear that there is no checkpoint, and
+ * there were one. */
+static int rename_whole(const char *directory, const char *name, struct star_error *err)
+{
+	char partial[CHECKPOINT_ID_MAX + sizeof(CKPT_PARTIAL)];
+	const int folder = ckpt_open_folder(directory, err);
+	int rc = 0;
+
+	if (folder < 0)
+		return folder;
+	snprintf(partial, sizeof(partial), "%s%s", name, CKPT_PARTIAL);
+	if (exists(folder, name))
+		rc = star_error_set(err, -EEXIST, "%.280s/%s is there already", directory, name);
+	else if (renameat(folder, partial, folder, name) < 0)
+		rc = ckpt_io_error(err, -errno, "rename", directory, partial);
+	else if (fsync(folder) < 0) {
+		rc = ckpt_io_error(err, -errno, "sync", directory, NULL);
+		(void)renameat(folder, name, folder, partial);
+	}
+	close(folder);
+	return rc;
+}
+
+int ckpt_commit(const char *path, const struct ckpt_manifest *manifest, struct star_error *err)
+{
+	char directory[CKPT_PATH_MAX], name[CHECKPOINT_ID_MAX], expected[CHECKPOINT_ID_MAX];
+	int folder, rc = split(path, directory, name, err);
+	size_t bytes;
+	char *text;
+
+	if (rc < 0)
+		return rc;
+	ckpt_name(expected, manifest->id, manifest->parent != 0, "");
+	if (strcmp(name, expected) != 0)
+		return star_error_set(err, -EINVAL, "the manifest of %s does not belong into %.280s", expected, path);
+	text = ckpt_manifest_text(manifest, &bytes, err);
+	if (!text)
+		return err && err->code ? err->code : -EINVAL;
+	folder = ckpt_open_folder(path, err);
+	rc = folder < 0 ? folder : check_files(folder, path, manifest, err);
+	if (rc == 0)
+		rc = write_manifest(folder, path, text, bytes, err);
+	if (folder >= 0)
+		close(folder);
+	free(text);
+	return rc == 0 ? rename_whole(directory, name, err) : rc;
+}
+
+void ckpt_abandon(const char *path)
+{
+	char directory[CKPT_PATH_MAX], name[CHECKPOINT_ID_MAX];
+	int parent;
+
+	if (split(path, directory, name, NULL) < 0)
+		return;
+	parent = ckpt_open_folder(directory, NULL);
+	if (parent < 0)
+		return;
+	(void)ckpt_remove_folder(parent, strrchr(path, '/') + 1);
+	close(parent);
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What lies in a directory of checkpoints, and what of it restores. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ckpt/internal.h"
+
+/* More names than that in a directory are not ours. */
+enum { ENTRIES_MAX = 1 << 20, DIGITS_MAX = 19 };
+
+struct list {
+	struct ckpt_entry *entries;
+	uint32_t count, size;
+};
+
+void ckpt_name(char name[static CHECKPOINT_ID_MAX], uint64_t id, bool delta, const char *ending)
+{
+	snprintf(name, CHECKPOINT_ID_MAX, "%08" PRIu64 "-%s%s", id, delta ? "delta" : "full", ending);
+}
+
+/* Only names that ckpt_name gives, so that each stands for itself. */
+static bool parse_name(const char *text, struct ckpt_entry *entry)
+{
+	const size_t digits = strspn(text, "0123456789");
+	const char *kind = text + digits;
+	char again[CHECKPOINT_ID_MAX];
+
+	if (digits < 8 || digits > DIGITS_MAX || strlen(text) >= CHECKPOINT_ID_MAX)
+		return false;
+	*entry = (struct ckpt_entry){ .id = strtoull(text, NULL, 10) };
+	entry->delta = strncmp(kind, "-delta", 6) == 0;
+	ckpt_name(again, entry->id, entry->delta, "");
+	if (strncmp(text, again, strlen(again)) != 0 || entry->id < 1 || entry->id > INT64_MAX)
+		return false;
+	entry->partial = strcmp(text + strlen(again), CKPT_PARTIAL) == 0;
+	strcpy(entry->name, text);
+	return entry->partial || !text[strlen(again)];
+}
+
+/* What its manifest says. */
+static void look_into(const char *directory, struct ckpt_entry *entry)
+{
+	struct ckpt_manifest manifest;
+	char path[CKPT_PATH_MAX];
+
+	if (entry->partial || snprintf(path, sizeof(path), "%s/%s", directory, entry->name) >= (int)sizeof(path) ||
+	    ckpt_manifest_read(path, &manifest, NULL) < 0)
+		return;
+	entry->complete = manifest.id == entry->id && (manifest.parent != 0) == entry->delta;
+	entry->parent = manifest.parent;
+	entry->time_ms = manifest.time_ms;
+	entry->step = manifest.step;
+	entry->partitions = manifest.partitions;
+	for (uint32_t i = 0; i < manifest.files_count; i++) {
+		entry->bytes += manifest.files[i].bytes;
+		entry->rows += manifest.files[i].rows;
+		entry->deleted += manifest.files[i].deleted;
+	}
+	ckpt_manifest_free(&manifest);
+}
+
+static int add(struct list *list, const struct ckpt_entry *entry)
+{
+	if (list->count == list->size) {
+		const uint32_t size = list->size ? 2 * list->size : 64;
+		struct ckpt_entry *more = size > ENTRIES_MAX ? NULL : realloc(list->entries, size * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		list->entries = more;
+		list->size = size;
+	}
+	list->entries[list->count++] = *entry;
+	return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct ckpt_entry *left = a, *right = b;
+
+	return left->id != right->id ? (left->id < right->id ? -1 : 1) : strcmp(left->name, right->name);
+}
+
+/* The names alone. */
+static int read_names(const char *directory, struct list *list, struct star_error *err)
+{
+	const int fd = ckpt_open_folder(directory, err);
+	struct ckpt_entry entry;
+	struct dirent *found;
+	DIR *folder;
+	int rc = 0;
+
+	*list = (struct list){ 0 };
+	if (fd < 0)
+		return fd;
+	folder = fdopendir(fd);
+	if (!folder) {
+		rc = ckpt_io_error(err, -errno, "read", directory, NULL);
+		close(fd);
+		return rc;
+	}
+	while (rc == 0 && (errno = 0, found = readdir(folder))) {
+		if (parse_name(found->d_name, &entry))
+			rc = add(list, &entry);
+	}
+	if (rc < 0)
+		rc = star_error_set(err, rc, "no memory left for the checkpoints of %s", directory);
+	else if (errno)
+		rc = ckpt_io_error(err, -errno, "read", directory, NULL);
+	closedir(folder);
+	if (rc < 0) {
+		free(list->entries);
+		return rc;
+	}
+	if (list->count)
+		qsort(list->entries, list->count, sizeof(list->entries[0]), compare);
+	return 0;
+}
+
+int ckpt_list(const char *directory, struct ckpt_entry **entries, uint32_t *count, struct star_error *err)
+{
+	struct list list;
+	const int rc = read_names(directory, &list, err);
+
+	*entries = NULL;
+	*count = 0;
+	if (rc < 0)
+		return rc;
+	for (uint32_t i = 0; i < list.count; i++)
+		look_into(directory, &list.entries[i]);
+	*entries = list.entries;
+	*count = list.count;
+	return 0;
+}
+
+int ckpt_next_id(const char *directory, uint64_t *id, struct star_error *err)
+{
+	struct list list;
+	const int rc = read_names(directory, &list, err);
+
+	*id = 1;
+	if (rc < 0)
+		return rc;
+	for (uint32_t i = 0; i < list.count; i++)
+		if (!list.entries[i].partial)
+			*id = list.entries[i].id + 1;
+	free(list.entries);
+	return 0;
+}
+
+/* ---- chains ---- */
+
+/* The entry of that id which counts, or NULL. */
+static const struct ckpt_entry *find(const struct ckpt_entry *entries, uint32_t count, uint64_t id)
+{
+	for (uint32_t i = count; i-- > 0;)
+		if (entries[i].id == id && entries[i].complete)
+			return &entries[i];
+	return NULL;
+}
+
+/* From an entry back to its full checkpoint, in steps[]; how many, or a negative errno. Ids fall from step to step: it ends. */
+static int walk(const char *directory, const struct ckpt_entry *entries, uint32_t count, const struct ckpt_entry *from,
+		const struct ckpt_entry **steps, struct star_error *err)
+{
+	uint32_t n = 0;
+
+	for (const struct ckpt_entry *at = from;; n++) {
+		const uint64_t parent = at->parent;
+
+		if (n == CKPT_CHAIN_MAX)
+			return star_error_set(err, -ENOENT, "%.280s/%s comes after more than %d others", directory,
+					      from->name, CKPT_CHAIN_MAX - 1);
+		steps[n] = at;
+		if (!parent)
+			return (int)n + 1;
+		at = find(entries, count, parent);
+		if (!at)
+			return star_error_set(err, -ENOENT,
+					      "%.280s/%s goes on from checkpoint %" PRIu64
+					      ", which is not there, or not whole",
+					      directory, from->name, parent);
+		if (at->partitions != from->partitions)
+			return star_error_set(err, -ENOENT, "%.280s/%s and %s have %u and %u partitions", directory,
+					      from->name, at->name, from->partitions, at->partitions);
+	}
+}
+
+static char **paths_of(const char *directory, const struct ckpt_entry **steps, uint32_t n, struct star_error *err)
+{
+	char **paths = calloc(n, sizeof(*paths));
+
+	for (uint32_t i = 0; paths && i < n; i++)
+		if (asprintf(&paths[i], "%s/%s", directory, steps[n - 1 - i]->name) < 0) {
+			ckpt_chain_free(paths, i);
+			paths = NULL;
+		}
+	if (!paths)
+		star_error_set(err, -ENOMEM, "no memory left for a chain of %u checkpoints", n);
+	return paths;
+}
+
+static int no_chain(const char *directory, uint64_t id, uint32_t count, const struct star_error *why,
+		    struct star_error *err)
+{
+	if (why->code)
+		return star_error_set(err, why->code, "%s", why->text);
+	if (id)
+		return star_error_set(err, -ENOENT, "%.280s has no whole checkpoint %" PRIu64, directory, id);
+	return star_error_set(err, -ENOENT, "%.280s has no whole checkpoint%s", directory,
+			      count ? ", only unfinished or damaged ones" : "");
+}
+
+int ckpt_chain(const char *directory, uint64_t id, char ***chain, uint32_t *count, struct star_error *err)
+{
+	const struct ckpt_entry *steps[CKPT_CHAIN_MAX];
+	struct ckpt_entry *entries;
+	struct star_error why = { 0 };
+	uint32_t entries_count;
+	int n = ckpt_list(directory, &entries, &entries_count, err);
+
+	*chain = NULL;
+	*count = 0;
+	if (n < 0)
+		return n;
+	/* The newest first; a delta whose parents are gone does not hide an older one that restores. */
+	for (uint32_t i = entries_count; i-- > 0 && n <= 0;)
+		if (entries[i].complete && (!id || entries[i].id == id))
+			n = walk(directory, entries, entries_count, &entries[i], steps, why.code ? NULL : &why);
+	if (n <= 0) {
+		n = no_chain(directory, id, entries_count, &why, err);
+	} else {
+		*chain = paths_of(directory, steps, (uint32_t)n, err);
+		*count = *chain ? (uint32_t)n : 0;
+	}
+	free(entries);
+	return n < 0 ? n : *chain ? 0 : -ENOMEM;
+}
+
+void ckpt_chain_free(char **chain, uint32_t count)
+{
+	for (uint32_t i = 0; chain && i < count; i++)
+		free(chain[i]);
+	free(chain);
+}
+
+/* ---- pruning ---- */
+
+/* What counts is taken out of view first, by one rename: a crash in between leaves something that does not count, and that the next
+ * one removes. */
+static int remove_entry(int folder, const char *directory, const struct ckpt_entry *entry, struct star_error *err)
+{
+	char hidden[CHECKPOINT_ID_MAX];
+	int rc = 0;
+
+	if (entry->partial) {
+		rc = ckpt_remove_folder(folder, entry->name);
+		return rc < 0 ? ckpt_io_error(err, rc, "remove", directory, entry->name) : 0;
+	}
+	ckpt_name(hidden, entry->id, entry->delta, CKPT_PARTIAL);
+	rc = ckpt_remove_folder(folder, hidden);
+	if (rc == 0 && (renameat(folder, entry->name, folder, hidden) < 0 || fsync(folder) < 0))
+		rc = -errno;
+	if (rc == 0)
+		rc = ckpt_remove_folder(folder, hidden);
+	return rc < 0 ? ckpt_io_error(err, rc, "remove", directory, entry->name) : 0;
+}
+
+/* The oldest full checkpoint that stays; NULL: there is none. */
+static const struct ckpt_entry *oldest_kept(const struct ckpt_entry *entries, uint32_t count, uint32_t keep)
+{
+	const struct ckpt_entry *oldest = NULL;
+
+	for (uint32_t i = count; i-- > 0 && keep;)
+		if (entries[i].complete && !entries[i].delta) {
+			oldest = &entries[i];
+			keep--;
+		}
+	return oldest;
+}
+
+/* Everything from that one on, and what it is built upon. Younger ones come first: a mark is there before it is passed on. */
+static void mark(struct ckpt_entry *entries, uint32_t count, uint64_t oldest, bool *stays)
+{
+	for (uint32_t i = count; i-- > 0;) {
+		stays[i] |= entries[i].id >= oldest;
+		if (!stays[i] || !entries[i].complete || !entries[i].parent)
+			continue;
+		for (uint32_t j = i; j-- > 0 && entries[j].id >= entries[i].parent;)
+			stays[j] |= entries[j].id == entries[i].parent;
+	}
+}
+
+static int prune(const char *directory, struct ckpt_entry *entries, uint32_t count, uint32_t keep,
+		 struct star_error *err)
+{
+	const struct ckpt_entry *oldest = oldest_kept(entries, count, keep);
+	bool *stays = calloc(count + 1, sizeof(*stays));
+	const int folder = ckpt_open_folder(directory, err);
+	uint64_t newest = 0;
+	int removed = 0, rc = 0;
+
+	if (!stays || folder < 0) {
+		free(stays);
+		return folder < 0 ? folder : star_error_set(err, -ENOMEM, "no memory left to prune %s", directory);
+	}
+	for (uint32_t i = 0; i < count; i++)
+		if (entries[i].complete)
+			newest = entries[i].id;
+	mark(entries, count, oldest ? oldest->id : 0, stays);
+	/* The youngest first: at no moment is there a delta without what it goes on from. */
+	for (uint32_t i = count; i-- > 0 && rc == 0;) {
+		if (entries[i].partial ? entries[i].id >= newest : stays[i])
+			continue;
+		rc = remove_entry(folder, directory, &entries[i], err);
+		removed += rc == 0;
+	}
+	free(stays);
+	close(folder);
+	return rc < 0 ? rc : removed;
+}
+
+int ckpt_prune(const char *directory, uint32_t keep, struct star_error *err)
+{
+	struct ckpt_entry *entries;
+	uint32_t count;
+	int rc;
+
+	if (keep < 1)
+		return star_error_set(err, -EINVAL, "at least one full checkpoint must be kept");
+	rc = ckpt_list(directory, &entries, &count, err);
+	if (rc < 0)
+		return rc;
+	rc = prune(directory, entries, count, keep, err);
+	free(entries);
+	return rc;
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/nearest.h"
+#include "ckpt/element.h"
+#include "ckpt/internal.h"
+#include "ckpt/keyset.h"
+#include "ckpt/lines.h"
+#include "ckpt/row.h"
+#include "control/member.h"
+#include "control/object_json.h"
+
+struct export
+{
+	FILE *out;
+	const char *name;
+	struct object_spec spec; /* the youngest checkpoint's */
+	struct ckpt_row_shape shape;
+	struct keyset seen;    /* keys of which younger checkpoints have told */
+	struct keyset deleted; /* of the checkpoint that is read: they are seen when it is over */
+	bool youngest, oldest;
+	uint64_t rows, waiting, step, pushes;
+	ckpt_progress *progress;
+	void *ctx;
+	uint64_t done, total;
+};
+
+/* ---- lines ---- */
+
+static void print_elements(const struct export *e, const char *name, unsigned dtype, const uint8_t *from, uint32_t n)
+{
+	const unsigned bytes = dtype_bytes(dtype);
+	char text[ELEMENT_TEXT];
+
+	fprintf(e->out, "\"%s\": [", name);
+	for (uint32_t i = 0; i < n; i++) {
+		if (i)
+			fputs(", ", e->out);
+		fwrite(text, 1, (size_t)element_print(dtype, from + (size_t)i * bytes, text), e->out);
+	}
+	fputc(']', e->out);
+}
+
+static void print_key(const struct export *e, const char *name, uint64_t key)
+{
+	/* JSON libraries have signed numbers (control/member.h). */
+	fprintf(e->out, key > INT64_MAX ? "{\"%s\": \"%" PRIu64 "\"" : "{\"%s\": %" PRIu64, name, key);
+}
+
+static void print_word(const struct export *e, const char *name, const uint8_t *row, uint32_t at)
+{
+	uint32_t word;
+
+	if (!at)
+		return;
+	memcpy(&word, row + at, sizeof(word));
+	fprintf(e->out, ", \"%s\": %" PRIu32, name, word);
+}
+
+static void print_values(const struct export *e, const uint8_t *row)
+{
+	const uint8_t *values = row + e->shape.values;
+	char text[ELEMENT_TEXT];
+
+	fputs(", ", e->out);
+	if (e->spec.dtype == STAR_SCALED_INT8) {
+		element_print(STAR_FLOAT32, values, text);
+		fprintf(e->out, "\"scale\": %s, ", text);
+		print_elements(e, "values", STAR_INT8, values + sizeof(float), e->spec.dim);
+	} else {
+		print_elements(e, "values", e->spec.dtype, values, e->spec.dim);
+	}
+}
+
+static void print_row(const struct export *e, const uint8_t *row)
+{
+	const struct ckpt_row_shape *s = &e->shape;
+	const unsigned slot_type = s->slot_width == sizeof(double) ? STAR_FLOAT64 : STAR_FLOAT32;
+	uint64_t key;
+
+	memcpy(&key, row, sizeof(key));
+	print_key(e, "key", key);
+	print_word(e, "version", row, s->version);
+	print_word(e, "rounds", row, s->rounds);
+	print_word(e, "frequency", row, s->frequency);
+	print_word(e, "used", row, s->used);
+	print_word(e, "seen", row, s->seen);
+	if (s->words)
+		print_word(e, s->optim.word_name, row, s->words);
+	print_values(e, row);
+	if (s->masters) {
+		fputs(", ", e->out);
+		print_elements(e, "masters", STAR_FLOAT32, row + s->masters, e->spec.dim);
+	}
+	for (unsigned i = 0; i < s->optim.slots; i++) {
+		fputs(i ? ", " : ", \"slots\": {", e->out);
+		print_elements(e, s->optim.slot_names[i], slot_type,
+			       row + s->slots + (size_t)i * e->spec.dim * s->slot_width, e->spec.dim);
+	}
+	fputs(s->optim.slots ? "}}\n" : "}\n", e->out);
+}
+
+/* ---- runs ---- */
+
+/* Whether it is this checkpoint that tells of the key. */
+static int take_key(struct export *e, uint64_t key)
+{
+	/* The oldest one's keys are asked for no more. */
+	return e->oldest ? !keyset_has(&e->seen, key) : keyset_add(&e->seen, key);
+}
+
+static int take_record(struct export *e, unsigned kind, const uint8_t *record)
+{
+	struct checkpoint_count count;
+	uint64_t key;
+	int rc;
+
+	memcpy(&key, record, sizeof(key));
+	switch (kind) {
+	case CHECKPOINT_ROWS:
+		rc = take_key(e, key);
+		if (rc > 0) {
+			print_row(e, record);
+			e->rows++;
+		}
+		return rc;
+	case CHECKPOINT_COUNTS:
+		memcpy(&count, record, sizeof(count));
+		rc = take_key(e, key);
+		if (rc > 0) {
+			print_key(e, "waiting", key);
+			fprintf(e->out, ", \"count\": %" PRIu32 ", \"step\": %" PRIu32 "}\n", count.count, count.seen);
+			e->waiting++;
+		}
+		return rc;
+	case CHECKPOINT_DELETED:
+		return keyset_add(&e->deleted, key);
+	default:
+		return 0; /* begin has looked for it */
+	}
+}
+
+static int take_block(struct export *e, const struct ckpt_manifest *manifest, uint32_t object, const uint8_t *payload,
+		      uint32_t bytes, struct star_error *err)
+{
+	struct checkpoint_run run;
+	const void *records;
+	uint32_t at = 0;
+	int rc;
+
+	while ((rc = ckpt_run_next(payload, bytes, &at, manifest, &run, &records, err)) > 0)
+		for (uint32_t i = 0; run.object == object && i < run.count; i++)
+			if (take_record(e, run.kind, (const uint8_t *)records + (size_t)i * run.row_bytes) < 0)
+				return star_error_set(err, -ENOMEM, "no memory left for the keys of \"%s\"", e->name);
+	return rc;
+}
+
+/* What a pass over a file does with a block: 0, 1 when the rest of the file does not matter, or a negative errno. */
+typedef int block_taker(struct export *e, const struct ckpt_manifest *manifest, uint32_t object, const uint8_t *payload,
+			uint32_t bytes, struct star_error *err);
+
+/* A shard's own figures of the table: they stand before its rows. */
+static int take_figures(struct export *e, const struct ckpt_manifest *manifest, uint32_t object, const uint8_t *payload,
+			uint32_t bytes, struct star_error *err)
+{
+	struct checkpoint_table table;
+	struct checkpoint_run run;
+	const void *records;
+	uint32_t at = 0;
+	int rc;
+
+	while ((rc = ckpt_run_next(payload, bytes, &at, manifest, &run, &records, err)) > 0) {
+		if (run.object != object)
+			continue;
+		if (run.kind == CHECKPOINT_TABLE) {
+			memcpy(&table, records, sizeof(table));
+			e->step = table.step > e->step ? table.step : e->step;
+			e->pushes += table.pushes;
+		}
+		return 1;
+	}
+	return rc;
+}
+
+static int take_file(struct export *e, const char *path, const struct ckpt_manifest *manifest,
+		     const struct ckpt_file *file, uint32_t object, block_taker *take, struct star_error *err)
+{
+	struct ckpt_reader *reader = ckpt_reader_create(path, manifest, file, err);
+	const uint8_t *payload;
+	bool over = false;
+	uint32_t bytes;
+	int rc = reader ? 1 : err->code;
+
+	while (rc > 0 && !over && (rc = ckpt_reader_next(reader, &payload, &bytes, err)) > 0) {
+		const int taken = take(e, manifest, object, payload, bytes, err);
+
+		over = taken > 0;
+		if (taken < 0)
+			rc = taken;
+		else if (ferror(e->out))
+			rc = star_error_set(err, -EIO, "the lines cannot be written");
+		if (take == take_block)
+			e->done += ckpt_block_bytes(bytes);
+		if (e->progress)
+			e->progress(e->ctx, e->done, e->total);
+	}
+	ckpt_reader_destroy(reader);
+	return rc < 0 ? rc : 0;
+}
+
+/* ---- checkpoints ---- */
+
+static int no_table(const struct ckpt_manifest *manifest, const char *path, const char *table, struct star_error *err)
+{
+	const char **names = calloc(manifest->objects_count + 1, sizeof(*names)), *nearest;
+
+	for (uint32_t i = 0; names && i < manifest->objects_count; i++)
+		names[i] = manifest->objects[i].name;
+	nearest = names && names[0] ? nearest_name(table, names, sizeof(*names)) : NULL;
+	star_error_set(err, -ENOENT, "%.280s has no table or variable \"%.60s\"%s%.60s%s", path, table,
+		       nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+	free(names);
+	return -ENOENT;
+}
+
+static const struct object_spec *find_object(const struct ckpt_manifest *manifest, const char *name)
+{
+	for (uint32_t i = 0; i < manifest->objects_count; i++)
+		if (strcmp(manifest->objects[i].name, name) == 0)
+			return &manifest->objects[i];
+	return NULL;
+}
+
+/* The youngest says what the table is. */
+static int begin(struct export *e, const char *path, const struct ckpt_manifest *manifest,
+		 const struct object_spec *spec, struct star_error *err)
+{
+	struct object_spec without_id = *spec;
+	json_t *json;
+	int rc = 0;
+
+	e->spec = *spec;
+	without_id.id = 0;
+	if (ckpt_row_shape(spec, &e->shape) < 0)
+		return star_error_set(err, -EINVAL, "\"%s\" has no rows that this program knows", spec->name);
+	for (uint32_t i = 0; rc == 0 && i < manifest->files_count; i++)
+		rc = take_file(e, path, manifest, &manifest->files[i], spec->id, take_figures, err);
+	if (rc < 0)
+		return rc;
+	json = json_pack("{s:o, s:i, s:o, s:o}", "table", object_to_json(&without_id), "partitions",
+			 manifest->partitions, "step", member_from_u64(e->step), "pushes", member_from_u64(e->pushes));
+	if (!json || json_dumpf(json, e->out, 0) < 0 || fputc('\n', e->out) == EOF)
+		rc = star_error_set(err, -EIO, "the lines cannot be written");
+	json_decref(json);
+	return rc;
+}
+
+static int forget(struct export *e)
+{
+	int rc = 0;
+
+	for (uint64_t i = 0; i < e->deleted.size && rc >= 0; i++)
+		if (e->deleted.keys[i])
+			rc = keyset_add(&e->seen, e->deleted.keys[i]);
+	if (e->deleted.has_zero && rc >= 0)
+		rc = keyset_add(&e->seen, 0);
+	keyset_fini(&e->deleted);
+	return rc < 0 ? rc : 0;
+}
+
+static int take_checkpoint(struct export *e, const char *path, struct star_error *err)
+{
+	const struct object_spec *spec;
+	struct ckpt_manifest manifest;
+	int rc = ckpt_manifest_read(path, &manifest, err);
+
+	if (rc < 0)
+		return rc;
+	spec = find_object(&manifest, e->name);
+	if (e->youngest && !spec)
+		rc = no_table(&manifest, path, e->name, err);
+	else if (e->youngest)
+		rc = begin(e, path, &manifest, spec, err);
+	else if (spec && object_spec_same(spec, &e->spec, err) < 0)
+		rc = -EEXIST;
+	for (uint32_t i = 0; rc == 0 && spec && i < manifest.files_count; i++)
+		rc = take_file(e, path, &manifest, &manifest.files[i], spec->id, take_block, err);
+	ckpt_manifest_free(&manifest);
+	if (rc == 0 && forget(e) < 0)
+		rc = star_error_set(err, -ENOMEM, "no memory left for the keys of \"%s\"", e->name);
+	return rc;
+}
+
+/* What all of it has, for progress. */
+static void add_up(struct export *e, char **chain, uint32_t count)
+{
+	struct ckpt_manifest manifest;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (ckpt_manifest_read(chain[i], &manifest, NULL) < 0)
+			continue;
+		for (uint32_t j = 0; j < manifest.files_count; j++)
+			e->total += manifest.files[j].bytes;
+		ckpt_manifest_free(&manifest);
+	}
+}
+
+/* So that what was cut off is not taken for the whole. */
+static int end(const struct export *e)
+{
+	fprintf(e->out, "{\"rows\": %" PRIu64 ", \"waiting_keys\": %" PRIu64 "}\n", e->rows, e->waiting);
+	return fflush(e->out) != 0 || ferror(e->out) ? -EIO : 0;
+}
+
+int ckpt_export(const char *directory, uint64_t id, const char *table, FILE *out, ckpt_progress *progress, void *ctx,
+		struct star_error *err)
+{
+	struct export e = { .out = out, .name = table, .progress = progress, .ctx = ctx };
+	struct star_error why = { 0 };
+	uint32_t count;
+	char **chain;
+	int rc = ckpt_chain(directory, id, &chain, &count, &why);
+
+	if (rc == 0 && progress)
+		add_up(&e, chain, count);
+	/* From the youngest to the oldest: what is told first holds. */
+	for (uint32_t i = count; rc == 0 && i-- > 0;) {
+		e.youngest = i == count - 1;
+		e.oldest = i == 0;
+		rc = take_checkpoint(&e, chain[i], &why);
+	}
+	if (rc == 0 && end(&e) < 0)
+		rc = star_error_set(&why, -EIO, "the lines cannot be written");
+	ckpt_chain_free(chain, count);
+	keyset_fini(&e.seen);
+	keyset_fini(&e.deleted);
+	return rc < 0 ? star_error_set(err, rc, "%s", why.text) : 0;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of this library share. */
+#ifndef CKPT_INTERNAL_H
+#define CKPT_INTERNAL_H
+
+#include "ckpt/ckpt.h"
+
+#define CKPT_MANIFEST_NAME "manifest.json"
+#define CKPT_PARTIAL ".partial"
+
+enum {
+	CKPT_FILE_BYTES_MIN = 2 * CHECKPOINT_ALIGN, /* a header and the last block */
+	/* No sum over the files of a manifest exceeds 63 bits. */
+	CKPT_FILE_SHIFT_MAX = 46,
+};
+
+/* error.c: what could not be done with which file, and what to do about it. name may be NULL. Returns code. */
+int ckpt_io_error(struct star_error *err, int code, const char *what, const char *path, const char *name);
+
+/* error.c: something in a file is not what it should be. Returns -EBADMSG. */
+int ckpt_damaged(struct star_error *err, const char *path, const char *name, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* error.c: descriptor of a folder, or a negative errno. */
+int ckpt_open_folder(const char *path, struct star_error *err);
+
+/* manifest.c: whether a file may have this name. */
+bool ckpt_file_name_ok(const char *name);
+
+/* manifest.c: the manifest's text, to be freed; NULL when reading it back would refuse it. */
+char *ckpt_manifest_text(const struct ckpt_manifest *manifest, size_t *bytes, struct star_error *err);
+/* text need not end with a zero. path is for sentences. */
+int ckpt_manifest_parse(const char *path, const char *text, size_t bytes, struct ckpt_manifest *manifest,
+			struct star_error *err);
+
+/* manifest.c: the object of that id, or NULL. */
+const struct object_spec *ckpt_manifest_object(const struct ckpt_manifest *manifest, uint32_t id);
+
+/* directory.c: "00000007-full", "00000008-delta.partial". */
+void ckpt_name(char name[static CHECKPOINT_ID_MAX], uint64_t id, bool delta, const char *ending);
+
+/* commit.c: removes a folder with the files in it; 0 when there is none. */
+int ckpt_remove_folder(int parent, const char *name);
+
+/* block.c: checksums as wire/checkpoint.h has them, and the one over all of a file's. */
+uint32_t ckpt_header_checksum(const struct checkpoint_header *header);
+uint32_t ckpt_block_checksum(const void *block, uint32_t payload_bytes);
+uint32_t ckpt_add_checksum(uint32_t sum, uint32_t checksum);
+static inline uint32_t ckpt_block_bytes(uint32_t payload_bytes)
+{
+	const uint32_t bytes = (uint32_t)sizeof(struct checkpoint_block) + payload_bytes;
+
+	return (bytes + CHECKPOINT_ALIGN - 1) / CHECKPOINT_ALIGN * CHECKPOINT_ALIGN;
+}
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A manifest's line about a data file, as nodes also tell it to the one that commits. Pure functions. */
+#ifndef CKPT_MANIFEST_H
+#define CKPT_MANIFEST_H
+
+#include <jansson.h>
+
+#include "ckpt/ckpt.h"
+
+/* A new reference. */
+json_t *ckpt_file_to_json(const struct ckpt_file *file);
+
+/* Checks every member. 0 or -EINVAL with the member's name. */
+int ckpt_file_from_json(const json_t *json, struct ckpt_file *file, struct star_error *err);
+
+#endif

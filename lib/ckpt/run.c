@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Runs of a block's payload, and the shape of a row in them. */
+#include <errno.h>
+#include <string.h>
+
+#include "ckpt/internal.h"
+#include "ckpt/row.h"
+#include "optim/optim.h"
+#include "tensor/dtype.h"
+
+static uint32_t take(uint32_t *end, bool wanted, uint32_t bytes)
+{
+	const uint32_t at = *end;
+
+	if (!wanted)
+		return 0;
+	*end += bytes;
+	return at;
+}
+
+int ckpt_row_shape(const struct object_spec *spec, struct ckpt_row_shape *shape)
+{
+	const uint64_t values = dtype_row_bytes(spec->dtype, spec->dim);
+	uint32_t end = sizeof(uint64_t);
+
+	*shape = (struct ckpt_row_shape){ 0 };
+	if (spec->dim < 1 || spec->dim > WIRE_DIM_MAX || !values || optim_state(&spec->optim, &shape->optim) < 0)
+		return -EINVAL;
+	shape->slot_width = spec->dtype == STAR_FLOAT64 ? sizeof(double) : sizeof(float);
+	shape->version = take(&end, spec->versions || spec->kind == OBJECT_VARIABLE, sizeof(uint32_t));
+	shape->rounds = take(&end, spec->stochastic, sizeof(uint32_t));
+	shape->frequency = take(&end, spec->full == FULL_EVICT_LFU, sizeof(uint32_t));
+	shape->used = take(&end, spec->full != FULL_REFUSE, sizeof(uint32_t));
+	shape->seen = take(&end, spec->steps_to_live != 0, sizeof(uint32_t));
+	shape->words = take(&end, shape->optim.words, shape->optim.words * (uint32_t)sizeof(uint32_t));
+	shape->values = take(&end, true, (uint32_t)values);
+	shape->masters = take(&end, spec->master, spec->dim * (uint32_t)sizeof(float));
+	shape->slots = take(&end, shape->optim.slots, shape->optim.slots * spec->dim * shape->slot_width);
+	shape->end = end;
+	shape->bytes = (end + 7) & ~UINT32_C(7);
+	return 0;
+}
+
+uint32_t ckpt_row_bytes(const struct object_spec *spec)
+{
+	struct ckpt_row_shape shape;
+
+	return ckpt_row_shape(spec, &shape) == 0 ? shape.bytes : 0;
+}
+
+/* What a record of the run must have; 0: there can be none of this kind. */
+static uint32_t record_bytes(const struct ckpt_manifest *manifest, const struct object_spec *spec, unsigned kind)
+{
+	switch (kind) {
+	case CHECKPOINT_ROWS:
+		return ckpt_row_bytes(spec);
+	case CHECKPOINT_DELETED:
+		return manifest->parent ? sizeof(uint64_t) : 0;
+	case CHECKPOINT_COUNTS:
+		return spec->filter == FILTER_COUNTER ? sizeof(struct checkpoint_count) : 0;
+	case CHECKPOINT_TABLE:
+		return sizeof(struct checkpoint_table);
+	default:
+		return 0;
+	}
+}
+
+static int refuse(struct star_error *err, const struct checkpoint_run *run, uint32_t at, const char *why)
+{
+	return star_error_set(err, -EBADMSG, "the run of kind %u of object %u at byte %u of the block: %s", run->kind,
+			      run->object, at, why);
+}
+
+int ckpt_run_next(const uint8_t *payload, uint32_t bytes, uint32_t *at, const struct ckpt_manifest *manifest,
+		  struct checkpoint_run *run, const void **records, struct star_error *err)
+{
+	const uint32_t begin = *at, left = bytes - begin;
+	const struct object_spec *spec;
+	uint32_t each;
+	uint64_t all;
+
+	if (begin >= bytes)
+		return 0;
+	if (left < sizeof(*run))
+		return star_error_set(err, -EBADMSG, "%u bytes are left of a block: no run has so few", left);
+	memcpy(run, payload + begin, sizeof(*run));
+	spec = ckpt_manifest_object(manifest, run->object);
+	if (!spec)
+		return refuse(err, run, begin, "the manifest knows no such object");
+	each = record_bytes(manifest, spec, run->kind);
+	if (!each || run->reserved)
+		return refuse(err, run, begin, "this kind is unknown, or has no place there");
+	if (each != run->row_bytes)
+		return star_error_set(err, -EBADMSG, "a run of \"%s\" has records of %u bytes; %u are possible",
+				      spec->name, run->row_bytes, each);
+	all = ((uint64_t)run->count * each + 7) & ~UINT64_C(7);
+	if (run->count == 0 || (run->kind == CHECKPOINT_TABLE && run->count != 1) || all > left - sizeof(*run))
+		return refuse(err, run, begin, "its number of records is not possible");
+	*records = payload + begin + sizeof(*run);
+	*at = begin + (uint32_t)sizeof(*run) + (uint32_t)all;
+	return 1;
+}

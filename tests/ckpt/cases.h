@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The cases, by file. */
+#ifndef TESTS_CKPT_CASES_H
+#define TESTS_CKPT_CASES_H
+
+/* ckpt.c */
+void what_was_saved_is_read(void);
+void rows_have_the_sizes_of_the_format(void);
+void writer_refuses_impossible_blocks(void);
+void limit_of_bytes_a_second_holds(void);
+
+/* damage.c */
+void no_flipped_byte_is_accepted(void);
+void no_cut_file_is_accepted(void);
+void foreign_files_are_refused(void);
+
+/* hostile.c */
+void hostile_manifests_are_refused(void);
+void hostile_runs_are_refused(void);
+
+/* crash.c */
+void save_that_ends_anywhere_leaves_the_last_good_one(void);
+void prune_that_ends_anywhere_leaves_the_last_good_one(void);
+void save_that_fails_anywhere_says_why(void);
+
+/* places.c */
+void file_systems_without_direct_are_used(void);
+void full_file_system_is_told(void);
+void read_only_directory_is_told(void);
+void vanished_directory_is_told(void);
+
+/* chains.c */
+void chains_are_found(void);
+void what_does_not_count_is_listed(void);
+void prune_keeps_chains_whole(void);
+
+/* lines.c */
+void tables_go_out_as_lines_and_come_back(void);
+void elements_read_back_bit_for_bit(void);
+void wrong_lines_are_refused(void);
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What restores what, and what may go. */
+#include "tests/ckpt/cases.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/ckpt/support.h"
+#include "tests/unit.h"
+
+/* "3 4<3 9": checkpoints 3, 4 on top of 3, and 9. */
+static void save_all(const char *directory, const char *text)
+{
+	for (const char *at = text; *at;) {
+		struct save save = { .files = 1, .rows = 1, .run_rows = 1 };
+		struct star_error err = { 0 };
+		char *end;
+
+		save.id = strtoull(at, &end, 10);
+		if (*end == '<')
+			save.parent = strtoull(end + 1, &end, 10);
+		if (!CHECK_INT(save_checkpoint(directory, &save, &err), 0))
+			printf("# %s\n", err.text);
+		at = *end ? end + 1 : end;
+	}
+}
+
+/* The names of a chain's checkpoints, as "3-full 4-delta". */
+static const char *chain_text(const char *directory, uint64_t id, char text[static 512], struct star_error *err)
+{
+	uint32_t count;
+	char **chain;
+	size_t used = 0;
+
+	text[0] = 0;
+	if (ckpt_chain(directory, id, &chain, &count, err) < 0)
+		return "none";
+	for (uint32_t i = 0; i < count; i++)
+		used += (size_t)snprintf(text + used, 512 - used, "%s%s", i ? " " : "",
+					 strrchr(chain[i], '/') + 1 + strspn(strrchr(chain[i], '/') + 1, "0"));
+	ckpt_chain_free(chain, count);
+	return text;
+}
+
+static const char *list_text(const char *directory, char text[static 512])
+{
+	struct ckpt_entry *entries;
+	uint32_t count;
+	size_t used = 0;
+
+	text[0] = 0;
+	if (!CHECK_INT(ckpt_list(directory, &entries, &count, NULL), 0))
+		return "none";
+	for (uint32_t i = 0; i < count; i++)
+		used += (size_t)snprintf(text + used, 512 - used, "%s%s%s", i ? " " : "",
+					 entries[i].name + strspn(entries[i].name, "0"),
+					 entries[i].complete || entries[i].partial ? "" : "!");
+	free(entries);
+	return text;
+}
+
+/* "5-full" */
+static void destroy(const char *directory, const char *short_name)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%08lu%s", strtoul(short_name, NULL, 10), strchr(short_name, '-'));
+	unlink(in(in(directory, name).text, CKPT_MANIFEST_NAME).text);
+}
+
+void chains_are_found(void)
+{
+	static const struct {
+		const char *saved, *destroyed;
+		uint64_t id;
+		const char *chain, *says;
+	} cases[] = {
+		{ "", NULL, 0, "none", "has no whole checkpoint" },
+		{ "1", NULL, 0, "1-full", NULL },
+		{ "1 2<1 3<2", NULL, 0, "1-full 2-delta 3-delta", NULL },
+		{ "1 2<1 3<2", NULL, 2, "1-full 2-delta", NULL },
+		{ "1 2<1 3<1", NULL, 0, "1-full 3-delta", NULL },
+		{ "1 2<1 3 4<3", NULL, 2, "1-full 2-delta", NULL },
+		{ "1 2<1 3 4<3", NULL, 9, "none", "has no whole checkpoint 9" },
+		{ "1 2<1 3<2", "3-delta", 0, "1-full 2-delta", NULL },
+		{ "1 2<1 3<2", "2-delta", 0, "1-full", NULL },
+		{ "1 2<1 3<2", "2-delta", 3, "none", "goes on from checkpoint 2, which is not there, or not whole" },
+		{ "1 2<1 3 4<3", "3-full", 0, "1-full 2-delta", NULL },
+		{ "1 2<1", "1-full", 0, "none", "goes on from checkpoint 1" },
+		{ "1", "1-full", 0, "none", "only unfinished or damaged ones" },
+		{ "99999999 100000000<99999999", NULL, 0, "99999999-full 100000000-delta", NULL },
+		{ "9223372036854775807", NULL, 0, "9223372036854775807-full", NULL },
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char directory[DIRECTORY_MAX], text[512];
+		struct star_error err = { 0 };
+
+		make_memory_directory(directory);
+		save_all(directory, cases[i].saved);
+		if (cases[i].destroyed)
+			destroy(directory, cases[i].destroyed);
+		if (!CHECK_STR(chain_text(directory, cases[i].id, text, &err), cases[i].chain) ||
+		    (cases[i].says && !CHECK_HAS(err.text, cases[i].says)))
+			printf("# case %u: %s\n", i, err.text);
+		remove_directory(directory);
+	}
+}
+
+void what_does_not_count_is_listed(void)
+{
+	static const char *const others[] = { "1-full",
+					      "000000001-full",
+					      "00000001-half",
+					      "00000001-fully",
+					      "00000000-full",
+					      "lost+found",
+					      "00000001-delta.",
+					      "+0000001-full",
+					      "00000009-full.partial.old",
+					      "00000001",
+					      "99999999999999999999-full" };
+	char directory[DIRECTORY_MAX], path[CKPT_PATH_MAX], text[512];
+	struct star_error err = { 0 };
+	struct ckpt_entry *entries;
+	uint32_t count;
+	uint64_t id;
+
+	make_memory_directory(directory);
+	CHECK_INT(ckpt_next_id(directory, &id, &err), 0);
+	CHECK_UINT(id, 1);
+	save_all(directory, "2 3<2 4<3 5");
+	destroy(directory, "5-full");
+	CHECK_INT(ckpt_begin(directory, 6, 4, path, &err), 0);
+	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		CHECK_INT(mkdir(in(directory, others[i]).text, 0755), 0);
+	/* One under another's name is no more what its name says. */
+	CHECK_INT(rename(in(directory, "00000004-delta").text, in(directory, "00000001-delta").text), 0);
+	CHECK_STR(list_text(directory, text), "1-delta! 2-full 3-delta 5-full! 6-delta.partial");
+	CHECK_STR(chain_text(directory, 0, text, &err), "2-full 3-delta");
+	CHECK_INT(ckpt_list(directory, &entries, &count, &err), 0);
+	CHECK_UINT(count, 5);
+	CHECK_UINT(entries[2].parent, 2);
+	CHECK_UINT(entries[2].rows, OBJECTS);
+	CHECK_UINT(entries[2].deleted, OBJECTS);
+	CHECK_UINT(entries[2].step, UINT64_MAX - 3);
+	free(entries);
+	CHECK_INT(ckpt_next_id(directory, &id, &err), 0);
+	CHECK_UINT(id, 6);
+	/* An id is given once. */
+	CHECK_INT(ckpt_begin(directory, 5, 4, path, &err), -EEXIST);
+	CHECK_INT(ckpt_begin(directory, 3, 0, path, &err), -EEXIST);
+	CHECK_INT(ckpt_begin(directory, 7, 7, path, &err), -EINVAL);
+	CHECK_INT(ckpt_begin(directory, 0, 0, path, &err), -EINVAL);
+	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		CHECK_INT(rmdir(in(directory, others[i]).text), 0);
+	CHECK(ckpt_list(in(directory, "none").text, &entries, &count, &err) < 0);
+	CHECK_HAS(err.text, "none: No such file or directory");
+	remove_directory(directory);
+}
+
+void prune_keeps_chains_whole(void)
+{
+	static const struct {
+		const char *saved, *destroyed;
+		uint64_t partial;
+		uint32_t keep;
+		int removed;
+		const char *left;
+	} cases[] = {
+		{ "", NULL, 0, 1, 0, "" },
+		{ "1 2<1 3<2", NULL, 0, 1, 0, "1-full 2-delta 3-delta" },
+		{ "1 2<1 3 4<3 5<4 6 7<6", NULL, 0, 1, 5, "6-full 7-delta" },
+		{ "1 2<1 3 4<3 5<4 6 7<6", NULL, 0, 2, 2, "3-full 4-delta 5-delta 6-full 7-delta" },
+		{ "1 2<1 3 4<3 5<4 6 7<6", NULL, 0, 9, 0, "1-full 2-delta 3-full 4-delta 5-delta 6-full 7-delta" },
+		/* A delta that does not go on from the latest full one: what it needs stays. */
+		{ "1 2<1 3 4<2", NULL, 0, 1, 0, "1-full 2-delta 3-full 4-delta" },
+		{ "1 2<1 3<2 4 5<2", NULL, 0, 1, 1, "1-full 2-delta 4-full 5-delta" },
+		/* A damaged one does not count as kept; one from after the last good one is left for people to look at. */
+		{ "1 2<1 3 4", "4-full", 0, 1, 2, "3-full 4-full!" },
+		{ "1 2 3", "1-full", 0, 2, 1, "2-full 3-full" },
+		{ "1 2<1", "1-full", 0, 1, 0, "1-full! 2-delta" },
+		/* Unfinished ones: the newest may be one that is being written. */
+		{ "1 2<1", NULL, 3, 1, 0, "1-full 2-delta 3-full.partial" },
+		{ "1 3", NULL, 2, 2, 1, "1-full 3-full" },
+	};
+	struct star_error err = { 0 };
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char directory[DIRECTORY_MAX], path[CKPT_PATH_MAX], text[512];
+
+		make_memory_directory(directory);
+		save_all(directory, cases[i].saved);
+		if (cases[i].destroyed)
+			destroy(directory, cases[i].destroyed);
+		if (cases[i].partial) {
+			CHECK_INT(ckpt_begin(directory, cases[i].partial, 0, path, &err), 0);
+			write_file(in(path, "a.star").text, "x", 1);
+		}
+		if (!CHECK_INT(ckpt_prune(directory, cases[i].keep, &err), cases[i].removed) ||
+		    !CHECK_STR(list_text(directory, text), cases[i].left))
+			printf("# case %u: %s\n", i, err.text);
+		remove_directory(directory);
+	}
+	CHECK_INT(ckpt_prune("/", 0, &err), -EINVAL);
+}

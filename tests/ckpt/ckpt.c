@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is written is read again. */
+#include "tests/ckpt/cases.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "tests/ckpt/support.h"
+#include "tests/unit.h"
+
+void what_was_saved_is_read(void)
+{
+	static const struct save saves[] = {
+		{ .id = 1, .files = 1, .rows = 1, .run_rows = 1 },
+		{ .id = 2, .files = 3, .rows = 0, .run_rows = 1 },
+		{ .id = 3, .parent = 2, .files = 4, .rows = 17, .run_rows = 5, .run_limit = 4096 },
+		{ .id = 4, .files = 2, .rows = 20000, .run_rows = 100000 },
+		{ .id = 5, .files = 2, .rows = 20000, .run_rows = 77, .run_limit = 1000008, .buffered = true },
+		{ .id = 123456789, .parent = 5, .files = 5, .rows = 1000, .run_rows = 64, .run_limit = 8000 },
+	};
+	char directory[DIRECTORY_MAX];
+	struct star_error err = { 0 };
+
+	make_directory(directory);
+	for (unsigned i = 0; i < sizeof(saves) / sizeof(saves[0]); i++) {
+		const struct path path = checkpoint_path(directory, &saves[i]);
+
+		if (!CHECK_INT(save_checkpoint(directory, &saves[i], &err), 0) || !check_saved(path.text, &saves[i]) ||
+		    !CHECK_INT(ckpt_verify(path.text, NULL, NULL, &err), 0)) {
+			printf("# %s: %s\n", path.text, err.text);
+			break;
+		}
+	}
+	remove_directory(directory);
+}
+
+/* By hand from lib/wire/checkpoint.h. */
+void rows_have_the_sizes_of_the_format(void)
+{
+	static const uint32_t bytes[OBJECTS] = {
+		8 + 4 * 4,				   /* plain */
+		8 + 4 + 4 + 4 + 5 * 4 + 2 * 5 * 4,	   /* adam: version, seen, updates, values, m, v */
+		8 + 4 * 4 + 3 * 2 + 3 * 4 + 3 * 3 * 4 + 2, /* narrow: rounds, frequency, used, updates */
+		8 + 4 + 7 * 2 + 2 * 7 * 4 + 6,		   /* half: used */
+		8 + 2 * 8 + 2 * 2 * 8,			   /* wide */
+		8 + 4 + 12 + 9 * 4 + 4,			   /* scaled */
+		8 + 8,					   /* counts */
+		8 + 3 + 5,				   /* letters */
+		8 + 4 + 4 + 60 * 4 + 2 * 60 * 4,	   /* dense: one block of 60: version, updates */
+	};
+
+	for (unsigned i = 0; i < OBJECTS; i++)
+		if (!CHECK_UINT(ckpt_row_bytes(&sample_objects()[i]), bytes[i]))
+			printf("# of \"%s\", dim %u\n", sample_objects()[i].name, sample_objects()[i].dim);
+}
+
+void writer_refuses_impossible_blocks(void)
+{
+	static const uint32_t bad[] = { 0, 4, CHECKPOINT_PAYLOAD_MAX + 8, UINT32_MAX };
+	uint8_t *block = aligned_alloc(CHECKPOINT_ALIGN, CHECKPOINT_BLOCK_MAX);
+	struct ckpt_writer_options options = { .header = { .id = 1, .partitions = 1 } };
+	char directory[DIRECTORY_MAX], path[CKPT_PATH_MAX], name[16];
+	struct star_error err = { 0 };
+	struct ckpt_file file;
+
+	make_directory(directory);
+	CHECK_INT(ckpt_begin(directory, 1, 0, path, &err), 0);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct ckpt_writer *writer;
+
+		snprintf(name, sizeof(name), "%u.star", i);
+		writer = ckpt_writer_create(path, name, &options, &err);
+		if (!CHECK(writer))
+			break;
+		CHECK_INT(ckpt_writer_block(writer, block, bad[i], 0, 0, &err), -EINVAL);
+		CHECK_HAS(err.text, "a multiple of 8");
+		/* And nothing after it: the file would lack something. */
+		CHECK_INT(ckpt_writer_block(writer, block, 8, 0, 0, &err), -EINVAL);
+		CHECK_INT(ckpt_writer_finish(writer, &file, &err), -EINVAL);
+		CHECK_HAS(err.text, "could not be written before");
+		ckpt_writer_destroy(writer);
+	}
+	CHECK(!ckpt_writer_create(path, "0.star", &options, &err));
+	CHECK_INT(err.code, -EEXIST);
+	for (unsigned i = 0; i < 5; i++) {
+		static const char *const names[] = { "", "../x.star", ".hidden", "manifest.json", "a/b" };
+
+		CHECK(!ckpt_writer_create(path, names[i], &options, &err));
+		CHECK_INT(err.code, -EINVAL);
+	}
+	ckpt_abandon(path);
+	CHECK(access(path, F_OK) < 0);
+	free(block);
+	remove_directory(directory);
+}
+
+/* Not a figure, only that it is not faster than told: that holds on a busy machine, too. */
+void limit_of_bytes_a_second_holds(void)
+{
+	const struct ckpt_writer_options options = { .header = { .id = 1, .partitions = 1 }, .limit_mib_s = 20 };
+	uint8_t *block = aligned_alloc(CHECKPOINT_ALIGN, CHECKPOINT_BLOCK_MAX);
+	char directory[DIRECTORY_MAX], path[CKPT_PATH_MAX];
+	struct star_error err = { 0 };
+	struct ckpt_writer *writer;
+	struct ckpt_file file;
+	uint64_t begin;
+
+	make_directory(directory);
+	CHECK_INT(ckpt_begin(directory, 1, 0, path, &err), 0);
+	begin = clock_us();
+	writer = ckpt_writer_create(path, "a.star", &options, &err);
+	memset(block, 0, CHECKPOINT_BLOCK_MAX);
+	for (unsigned i = 0; i < 5 && writer; i++)
+		CHECK_INT(ckpt_writer_block(writer, block, CHECKPOINT_PAYLOAD_MAX, 0, 0, &err), 0);
+	if (CHECK(writer))
+		CHECK_INT(ckpt_writer_finish(writer, &file, &err), 0);
+	/* The last block need not wait for what comes after it. */
+	CHECK(clock_us() - begin >= 5 * 1000000 / 20);
+	ckpt_writer_destroy(writer);
+	free(block);
+	remove_directory(directory);
+}
+
+const char *const unit_suite = "ckpt";
+const struct unit_case unit_cases[] = {
+	{ "what was saved is read", what_was_saved_is_read },
+	{ "rows have the sizes of the format", rows_have_the_sizes_of_the_format },
+	{ "writer refuses impossible blocks", writer_refuses_impossible_blocks },
+	{ "limit of bytes a second holds", limit_of_bytes_a_second_holds },
+	{ "no flipped byte is accepted", no_flipped_byte_is_accepted },
+	{ "no file that was cut off or made longer is accepted", no_cut_file_is_accepted },
+	{ "foreign files are refused", foreign_files_are_refused },
+	{ "hostile manifests are refused", hostile_manifests_are_refused },
+	{ "hostile runs are refused", hostile_runs_are_refused },
+	{ "a save that ends anywhere leaves the last good one", save_that_ends_anywhere_leaves_the_last_good_one },
+	{ "a prune that ends anywhere leaves the last good one", prune_that_ends_anywhere_leaves_the_last_good_one },
+	{ "a save that fails anywhere says why", save_that_fails_anywhere_says_why },
+	{ "file systems without O_DIRECT are written and read", file_systems_without_direct_are_used },
+	{ "a full file system is told", full_file_system_is_told },
+	{ "a read-only directory is told", read_only_directory_is_told },
+	{ "a directory that vanishes is told", vanished_directory_is_told },
+	{ "chains are found", chains_are_found },
+	{ "what does not count is listed as such", what_does_not_count_is_listed },
+	{ "prune keeps chains whole", prune_keeps_chains_whole },
+	{ "tables go out as lines and come back", tables_go_out_as_lines_and_come_back },
+	{ "elements read back bit for bit", elements_read_back_bit_for_bit },
+	{ "wrong lines are refused", wrong_lines_are_refused },
+	{ NULL, NULL },
+};

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tables as JSON lines. */
+#include "ckpt/lines.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "ckpt/element.h"
+#include "tensor/dtype.h"
+#include "tests/ckpt/cases.h"
+#include "tests/ckpt/support.h"
+#include "tests/unit.h"
+
+/* The delta has new bytes for the first rows, and one row less. */
+static const struct save full = { .id = 1, .files = 2, .rows = 300, .run_rows = 50 };
+static const struct save delta = { .id = 2, .parent = 1, .files = 2, .rows = 100, .run_rows = 30, .seed = 7 };
+
+/* All tables, one after the other; to be freed. */
+static char *export_all(const char *directory, uint64_t id)
+{
+	struct star_error err = { 0 };
+	char *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	for (unsigned i = 0; i < OBJECTS; i++)
+		if (!CHECK_INT(ckpt_export(directory, id, sample_objects()[i].name, out, NULL, NULL, &err), 0))
+			printf("# %s\n", err.text);
+	fclose(out);
+	return text;
+}
+
+static int import_text(const char *text, const char *directory, struct ckpt_imported *imported, struct star_error *err)
+{
+	FILE *in = fmemopen((char *)text, strlen(text), "r");
+	int rc = ckpt_import(in, directory, 0, imported, NULL, NULL, err);
+
+	fclose(in);
+	return rc;
+}
+
+/* What row n of a file is after the delta (or without it); false: it is gone. */
+static bool expected_row(bool with_delta, uint32_t file, const struct object_spec *spec, uint32_t n, uint8_t *row)
+{
+	if (with_delta && n == delta.rows)
+		return false;
+	sample_row(with_delta && n < delta.rows ? &delta : &full, file, spec, n, row, ckpt_row_bytes(spec));
+	return true;
+}
+
+/* The record of a key in the runs of the imported checkpoint. */
+struct found {
+	uint8_t *records[OBJECTS];
+	uint32_t count[OBJECTS];
+};
+
+static bool find_row(const struct found *found, unsigned object, const uint8_t *row, uint32_t bytes)
+{
+	for (uint32_t i = 0; i < found->count[object]; i++) {
+		const uint8_t *have = found->records[object] + (size_t)i * bytes;
+
+		if (memcmp(have, row, sizeof(uint64_t)) == 0)
+			return CHECK_MEM(have, row, bytes);
+	}
+	return unit_fail(__FILE__, __LINE__, "a row of \"%s\" is missing", sample_objects()[object].name);
+}
+
+static void collect(const char *path, struct found *found)
+{
+	struct ckpt_manifest manifest;
+	struct star_error err = { 0 };
+	struct ckpt_reader *reader;
+	const uint8_t *payload;
+	uint32_t bytes;
+
+	if (!CHECK_INT(ckpt_manifest_read(path, &manifest, &err), 0))
+		return;
+	reader = ckpt_reader_create(path, &manifest, &manifest.files[0], &err);
+	while (CHECK(reader) && ckpt_reader_next(reader, &payload, &bytes, &err) > 0) {
+		struct checkpoint_run run;
+		const void *records;
+		uint32_t at = 0;
+
+		while (ckpt_run_next(payload, bytes, &at, &manifest, &run, &records, &err) > 0) {
+			const unsigned i = run.object - 1; /* in the order of the lines */
+			const size_t have = (size_t)found->count[i] * run.row_bytes,
+				     more = (size_t)run.count * run.row_bytes;
+
+			if (run.kind != CHECKPOINT_ROWS)
+				continue;
+			found->records[i] = realloc(found->records[i], have + more);
+			memcpy(found->records[i] + have, records, more);
+			found->count[i] += run.count;
+		}
+	}
+	CHECK_STR(err.text, "");
+	ckpt_reader_destroy(reader);
+	ckpt_manifest_free(&manifest);
+}
+
+static bool check_rows(const struct found *found, bool with_delta)
+{
+	static uint8_t row[256 * 1024];
+	bool good = true;
+
+	for (unsigned i = 0; i < OBJECTS; i++) {
+		const struct object_spec *spec = &sample_objects()[i];
+		uint32_t count = 0;
+
+		for (uint32_t file = 0; file < full.files; file++)
+			for (uint32_t n = 0; n < full.rows && good; n++)
+				if (expected_row(with_delta, file, spec, n, row)) {
+					good = find_row(found, i, row, ckpt_row_bytes(spec));
+					count++;
+				}
+		good = good && CHECK_UINT(found->count[i], count);
+	}
+	return good;
+}
+
+void tables_go_out_as_lines_and_come_back(void)
+{
+	char from[DIRECTORY_MAX], to[DIRECTORY_MAX], *text, *again;
+	struct ckpt_imported imported;
+	struct star_error err = { 0 };
+
+	make_memory_directory(from);
+	CHECK_INT(save_checkpoint(from, &full, &err), 0);
+	CHECK_INT(save_checkpoint(from, &delta, &err), 0);
+	for (unsigned with_delta = 0; with_delta < 2; with_delta++) {
+		struct found found = { 0 };
+
+		make_memory_directory(to);
+		text = export_all(from, with_delta ? 0 : full.id);
+		if (!CHECK_INT(import_text(text, to, &imported, &err), 0))
+			printf("# %s\n", err.text);
+		CHECK_UINT(imported.tables, OBJECTS);
+		CHECK_UINT(imported.rows, OBJECTS * full.files * (full.rows - with_delta));
+		CHECK_INT(ckpt_verify(in(to, "00000001-full").text, NULL, NULL, &err), 0);
+		collect(in(to, "00000001-full").text, &found);
+		check_rows(&found, with_delta);
+		again = export_all(to, 0);
+		CHECK(strcmp(text, again) == 0);
+		/* The next of them would hide what the directory has. */
+		CHECK_INT(import_text(text, to, &imported, &err), -EEXIST);
+		for (unsigned i = 0; i < OBJECTS; i++)
+			free(found.records[i]);
+		free(text);
+		free(again);
+		remove_directory(to);
+	}
+	CHECK_INT(ckpt_export(from, 0, "adma", stdout, NULL, NULL, &err), -ENOENT);
+	CHECK_HAS(err.text, "has no table or variable \"adma\"; did you mean \"adam\"?");
+	CHECK_INT(ckpt_export(from, 9, "adam", stdout, NULL, NULL, &err), -ENOENT);
+	remove_directory(from);
+}
+
+/* All of the narrow types, and of the wide ones all exponents with many mantissas. */
+static bool check_element(unsigned dtype, uint64_t bits)
+{
+	uint64_t back = 0;
+	char text[ELEMENT_TEXT];
+	json_t *json;
+	bool good;
+
+	element_print(dtype, &bits, text);
+	json = json_loads(text, JSON_DECODE_ANY, NULL);
+	good = json && element_parse(dtype, json, &back) && memcmp(&back, &bits, dtype_bytes(dtype)) == 0;
+	json_decref(json);
+	return good || unit_fail(__FILE__, __LINE__, "%s %#llx is %s, and %#llx again", dtype_name(dtype),
+				 (unsigned long long)bits, text, (unsigned long long)back);
+}
+
+void elements_read_back_bit_for_bit(void)
+{
+	bool good = true;
+
+	for (uint64_t bits = 0; bits < 65536 && good; bits++) {
+		good = check_element(STAR_FLOAT16, bits) && check_element(STAR_BFLOAT16, bits) &&
+		       (bits > 255 || check_element(STAR_INT8, bits));
+		for (unsigned i = 0; i < 2 && good; i++) {
+			const uint64_t random = hash_mix(2 * bits + i);
+
+			good = check_element(STAR_FLOAT32, (bits << 16 | (random & 0xffff)) & UINT32_MAX) &&
+			       check_element(STAR_FLOAT64, bits << 48 | random >> 16) &&
+			       check_element(STAR_INT32, random & UINT32_MAX) && check_element(STAR_INT64, random);
+		}
+	}
+	CHECK(check_element(STAR_FLOAT64, 1) && check_element(STAR_FLOAT32, 1) &&
+	      check_element(STAR_FLOAT32, 0x80000000) && check_element(STAR_INT64, UINT64_C(1) << 63));
+}
+
+#define HEAD \
+	"{\"table\": {\"name\": \"t\", \"kind\": \"table\", \"dim\": 2, \"optimizer\": \"adam\"}, \"partitions\": 4, " \
+	"\"step\": 0, \"pushes\": 0}\n"
+#define ROW(key, rest) \
+	"{\"key\": " key ", \"updates\": 1, \"values\": [1, 2], \"slots\": {\"m\": [1, 2], \"v\": [1, 2]}" rest "}\n"
+#define END(rows) "{\"rows\": " rows ", \"waiting_keys\": 0}\n"
+
+void wrong_lines_are_refused(void)
+{
+	static const struct {
+		const char *text, *says; /* NULL: these are right */
+	} cases[] = {
+		{ HEAD ROW("1", "") ROW("\"18446744073709551615\"", "") END("2"), NULL },
+		{ HEAD END("0"), NULL },
+		{ "\n", "line 1: " },
+		{ "[]\n", "line 1: a table's first line" },
+		{ "nothing", "line 1: " },
+		{ ROW("1", ""), "line 1: a table's first line, with \"table\", is missing" },
+		{ HEAD, "line 1: the lines end here: the last one of a table" },
+		{ HEAD ROW("1", ""), "line 2: the lines end here: the last one of a table" },
+		{ HEAD ROW("1", "") END("2"), "line 3: \"t\" ends after 1 rows" },
+		{ HEAD HEAD, "line 2: table \"t\" has not ended" },
+		{ HEAD END("0") HEAD, "line 3: table \"t\" was there before" },
+		{ HEAD END("0") ROW("1", ""), "line 3: a table's first line" },
+		{ HEAD ROW("1", "") ROW("2", "") ROW("1", ""), "line 4: key 1 was there before" },
+		{ HEAD ROW("-1", ""), "line 2: member \"key\"" },
+		{ HEAD ROW("1", ", \"version\": 3"), "line 2: there is no member \"version\" here" },
+		{ HEAD ROW("1", ", \"key\": 2"), "line 2: duplicate object key" },
+		{ HEAD "{\"key\": 1, \"updates\": 1, \"values\": [1, 2]}", "line 2: member \"slots\"" },
+		{ HEAD "{\"key\": 1, \"values\": [1, 2]}", "line 2: member \"updates\" is missing" },
+		{ HEAD "{\"key\": 1, \"updates\": 4294967296}", "line 2: member \"updates\"" },
+		{ HEAD "{\"key\": 1, \"updates\": 1, \"values\": [1]}", "an array of 2 elements" },
+		{ HEAD "{\"key\": 1, \"updates\": 1, \"values\": [1, 1e39]}", "element 1 is no float32" },
+		{ HEAD "{\"key\": 1, \"updates\": 1, \"values\": [1, null]}", "element 1 is no float32" },
+		{ HEAD "{\"key\": 1, \"updates\": 1, \"values\": [\"nan\", 1]}", "element 0 is no float32" },
+		{ HEAD "{\"key\": 1, \"updates\": 1, \"values\": [\"nan:3f800000\", 1]}", "element 0 is no float32" },
+		{ HEAD "{\"waiting\": 1, \"count\": 1, \"step\": 1}", "line 2: \"t\" has no filter" },
+		{ "{\"table\": 1}", "line 1: " },
+		{ "{\"table\": {\"name\": \"t\", \"kind\": \"table\", \"dim\": 2}, \"partitions\": 3, \"step\": 0, "
+		  "\"pushes\": 0}",
+		  "line 1: member \"partitions\" is 3" },
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ckpt_imported imported;
+		char directory[DIRECTORY_MAX];
+		struct star_error err = { 0 };
+		struct ckpt_entry *entries;
+		uint32_t count;
+		int rc;
+
+		make_memory_directory(directory);
+		rc = import_text(cases[i].text, directory, &imported, &err);
+		if (cases[i].says ? !CHECK(rc < 0) || !CHECK_HAS(err.text, cases[i].says) : !CHECK_INT(rc, 0))
+			printf("# case %u: %s\n", i, err.text);
+		/* Nothing is left of one that failed. */
+		if (CHECK_INT(ckpt_list(directory, &entries, &count, &err), 0))
+			CHECK_UINT(count, !cases[i].says);
+		free(entries);
+		remove_directory(directory);
+	}
+}
