@@ -64,9 +64,8 @@ int print(const struct invocation *invocation, json_t *result, void (*render)(co
 	return STARCTL_OK;
 }
 
-/* Asks a node for something, and shows it. Takes params. */
-static int show(const struct invocation *invocation, const char *method, json_t *params,
-		void (*render)(const json_t *, FILE *))
+int show(const struct invocation *invocation, const char *method, json_t *params,
+	 void (*render)(const json_t *, FILE *))
 {
 	struct star_error err = { 0 };
 	json_t *result = ask(invocation, method, params, &err);

@@ -78,6 +78,9 @@ int run_shutdown(const struct invocation *invocation);
 json_t *ask(const struct invocation *invocation, const char *method, json_t *params, struct star_error *err);
 /* For people, or as it is. Takes result. */
 int print(const struct invocation *invocation, json_t *result, void (*render)(const json_t *, FILE *));
+/* Asks, and prints; the exit status. Takes params. */
+int show(const struct invocation *invocation, const char *method, json_t *params,
+	 void (*render)(const json_t *, FILE *));
 
 /* checkpoints.c, lines.c: no node is asked */
 int run_checkpoint_list(const struct invocation *invocation);
@@ -99,6 +102,10 @@ int run_tables_create(const struct invocation *invocation);
 int run_tables_sweep(const struct invocation *invocation);
 /* What an option of tables means; NULL when there is none of that name. */
 const char *option_text(const char *name);
+
+/* saves.c: what a running cluster does about checkpoints */
+int run_checkpoint_save(const struct invocation *invocation);
+int run_checkpoint_status(const struct invocation *invocation);
 
 /* usage.c */
 int run_help(const struct invocation *invocation);

@@ -67,6 +67,12 @@ const struct command starctl_commands[] = {
 	  "node.\n"
 	  "The last port stays. On the node's own machine only.",
 	  run_port_remove },
+	{ "checkpoint save", "[full|delta]", 0, 1, 0, "have all nodes write a checkpoint, and wait until it counts",
+	  "Training goes on meanwhile. Without a word it is a delta, of the rows that have changed since the last one, "
+	  "where\nthat is possible, and else a full one. Ctrl-C ends the waiting, not the checkpoint.",
+	  run_checkpoint_save },
+	{ "checkpoint status", "", 0, 0, 0, "show the last checkpoint, and how far one is that is being written",
+	  "PS task 0 knows; another node asks it.", run_checkpoint_status },
 	{ "endpoint-map", "", 0, 0, 0, "show the node's endpoint map",
 	  "Control address and data address of every node, as the node has read them.", run_endpoint_map },
 	{ "endpoint-map check", "FILE", 1, 1, 0, "check an endpoint map without a node",

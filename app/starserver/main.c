@@ -148,6 +148,7 @@ static int serve(const struct config *config, const sigset_t *signals)
 		pthread_sigmask(SIG_UNBLOCK, signals, NULL); /* a second one ends it at once */
 		log_info("%s: stopping", strsignal(signal));
 		status = EXIT_SUCCESS;
+		control_drain(control);
 		control_destroy(control);
 	} else {
 		fprintf(stderr, "starserver: %s\n", err.text);

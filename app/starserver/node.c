@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "checkpoint.h"
 #include "wire/layout.h"
 
 enum { RPC_SLICES_A_TURN = 8, STALL_S = 30, DELAYED_ACK_US = 1000, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_PROBES = 6 };
@@ -84,11 +85,12 @@ static unsigned shard_work(void *ctx, uint64_t now_ns)
 {
 	struct shard *shard = ctx;
 
-	unsigned work;
+	unsigned slices;
 
 	net_turn(shard->net, now_ns);
-	work = rpc_run(shard->rpc, RPC_SLICES_A_TURN, now_ns) + rpc_expects(shard->rpc);
-	return work + service_sweep(shard->service, now_ns);
+	slices = rpc_run(shard->rpc, RPC_SLICES_A_TURN, now_ns);
+	return slices + rpc_expects(shard->rpc) + service_sweep(shard->service, now_ns) +
+	       service_snapshot_turn(shard->service, now_ns, slices != 0);
 }
 
 static unsigned shard_transmit(void *ctx, struct rte_mbuf **frames, unsigned max)
@@ -225,6 +227,8 @@ static int shard_build(struct shard *shard, const uint64_t secret[2], struct sta
 		return err->code;
 	shard->store = store_create(shard->arena, node->arena_bytes, err);
 	if (!shard->store)
+		return err->code;
+	if (config->checkpoint_directory[0] && shard_add_snapshots(shard, err) < 0)
 		return err->code;
 	shard->service =
 		service_create(&(struct service_options){ .incarnation = node->incarnation,
@@ -363,6 +367,10 @@ int node_start(struct node *node, const struct config *config, struct star_error
 		status = shard_build(&node->shards[i], random, err);
 	if (status == 0)
 		status = start_reactors(node, err);
+	if (status == 0 && config->checkpoint_directory[0]) {
+		node->checkpoint = node_checkpoint_create(node, err);
+		status = node->checkpoint ? 0 : err->code;
+	}
 	for (unsigned i = 0; status == 0 && i < node->ports_count; i++)
 		port_on_gone(node->ports[i].port, node_port_gone, node);
 	for (unsigned i = 0; status == 0 && i < node->ports_count; i++)
@@ -372,6 +380,7 @@ int node_start(struct node *node, const struct config *config, struct star_error
 
 void node_stop(struct node *node)
 {
+	node_checkpoint_destroy(node->checkpoint);
 	for (unsigned i = 0; i < node->shards_count; i++)
 		if (node->shards[i].reactor)
 			reactor_stop(node->shards[i].reactor);
@@ -390,6 +399,7 @@ void node_stop(struct node *node)
 			store_destroy(shard->store);
 		if (shard->arena)
 			port_memory_free(shard->arena, node->arena_bytes);
+		shard_remove_snapshots(shard);
 	}
 	for (unsigned i = 0; i < node->shards_count; i++)
 		rte_mempool_free(node->shards[i].pool);
@@ -478,6 +488,8 @@ static int node_install(void *ctx, const struct object_spec *spec, struct star_e
 
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
 		status = ask(&node->shards[i], &question, err);
+	if (status == 0)
+		node->specs[spec->id] = spec;
 	return status;
 }
 
@@ -488,6 +500,9 @@ static int node_set_layout(void *ctx, uint32_t epoch, uint32_t cluster_reactors,
 	const uint32_t partitions = node->config->partitions;
 	int status = 0;
 
+	if (!node->restored && node->config->checkpoint_restore)
+		status = node_restore(node, cluster_reactors, first_reactor, err);
+	node->restored |= status == 0;
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++) {
 		const struct question question = {
 			.message.run = set_layout_on_reactor,
@@ -568,6 +583,13 @@ struct control_data_plane node_data_plane(struct node *node)
 		.port_add = add_port,
 		.port_remove = remove_port,
 		.ports = list_ports,
+		.restored = node_restored,
+		.checkpoint_new = node_checkpoint_new,
+		.checkpoint_begin = node_checkpoint_begin,
+		.checkpoint_state = node_checkpoint_state,
+		.checkpoint_end = node_checkpoint_end,
+		.checkpoint_commit = node_checkpoint_commit,
+		.checkpoint_abandon = node_checkpoint_abandon,
 		.shutdown = node_shutdown,
 	};
 }

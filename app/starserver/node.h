@@ -31,7 +31,8 @@ struct shard {
 	struct net *net;
 	struct rpc_server *rpc;
 	struct reactor *reactor;
-	struct prng losses; /* which frames are lost on purpose */
+	void *marks, *copies; /* of snapshots, or NULL */
+	struct prng losses;   /* which frames are lost on purpose */
 };
 
 /* A port, and what it was made from. */
@@ -42,6 +43,8 @@ struct node_port {
 	unsigned claims_count;
 };
 
+struct node_checkpoint;
+
 struct node {
 	const struct config *config;
 	uint32_t incarnation;
@@ -50,6 +53,10 @@ struct node {
 	pthread_mutex_t ports_lock; /* protects ports from ports.c, where other threads look at them */
 	struct node_port ports[CONFIG_PORTS_MAX];
 	unsigned ports_count, shards_count;
+	const struct object_spec
+		*specs[WIRE_OBJECTS_MAX + 1]; /* installed, by id; control threads that hold the plane */
+	struct node_checkpoint *checkpoint;   /* NULL: no directory for them is configured */
+	bool restored;			      /* or had nothing to restore */
 	struct shard shards[WIRE_REACTORS_MAX];
 };
 

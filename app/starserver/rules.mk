@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-$(eval $(call program,starserver,config port reactor net rpc service store control))
+$(eval $(call program,starserver,config port reactor net rpc service store control ckpt))

@@ -132,7 +132,7 @@ static int take_record(struct export *e, unsigned kind, const uint8_t *record)
 		rc = take_key(e, key);
 		if (rc > 0) {
 			print_key(e, "waiting", key);
-			fprintf(e->out, ", \"count\": %" PRIu32 ", \"step\": %" PRIu32 "}\n", count.count, count.step);
+			fprintf(e->out, ", \"count\": %" PRIu32 ", \"step\": %" PRIu32 "}\n", count.count, count.seen);
 			e->waiting++;
 		}
 		return rc;

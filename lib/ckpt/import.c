@@ -224,7 +224,7 @@ static int take_waiting(struct import *m, const json_t *json, struct star_error 
 
 	if (member_only(json, members, err) < 0 || take_key(m, json, "waiting", &count.key, err) < 0 ||
 	    member_u32(json, "count", 0, UINT32_MAX, &count.count, err) < 0 ||
-	    member_u32(json, "step", 0, UINT32_MAX, &count.step, err) < 0)
+	    member_u32(json, "step", 0, UINT32_MAX, &count.seen, err) < 0)
 		return -EINVAL;
 	if (spec_of(m)->filter != FILTER_COUNTER)
 		return star_error_set(err, -EINVAL, "\"%s\" has no filter that counts by key", spec_of(m)->name);

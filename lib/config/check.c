@@ -161,6 +161,14 @@ static int check_values(struct config_load *load, struct star_error *err)
 				   "(%u of this node, one "
 				   "of each other PS); allowed: a power of two from there to 1048576",
 				   c->partitions, (unsigned long long)least, c->reactors);
+	if (!c->checkpoint_directory[0] && (c->checkpoint_restore || c->checkpoint_every_s || c->checkpoint_on_stop))
+		return config_fail(config_check_origin(load, c->checkpoint_restore   ? "checkpoint.restore"
+							     : c->checkpoint_every_s ? "checkpoint.every_s"
+										     : "checkpoint.on_stop"),
+				   err, "checkpoints need a place: set checkpoint.directory");
+	if (c->checkpoint_delta_every_s && !c->checkpoint_log_mib)
+		return config_fail(config_check_origin(load, "checkpoint.delta_every_s"), err,
+				   "checkpoint.delta_every_s needs checkpoint.log_mib of at least 1");
 	if (c->rto_max_us < c->rto_min_us)
 		return config_fail(config_check_origin(load, "tcp.rto_max_us"), err,
 				   "tcp.rto_max_us = %u is less than tcp.rto_min_us = %u", c->rto_max_us,

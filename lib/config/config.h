@@ -25,6 +25,8 @@ enum config_limits {
 
 enum config_hugepages { CONFIG_HUGEPAGES_PREFERRED, CONFIG_HUGEPAGES_REQUIRED, CONFIG_HUGEPAGES_NONE };
 
+enum config_restore { CONFIG_RESTORE_NO, CONFIG_RESTORE_LATEST };
+
 /* host:port; host is an IPv4 or IPv6 literal in its usual form, without brackets, or, for control addresses, a name. */
 struct config_address {
 	char host[CONFIG_HOST_MAX + 1];
@@ -104,6 +106,18 @@ struct config {
 	uint32_t loss_ppm; /* frames that are lost on purpose, each way */
 	/* cluster-wide; must be the same on all nodes */
 	uint32_t partitions;
+	/* checkpoints; the directory is one that all nodes see */
+	char checkpoint_directory[CONFIG_TEXT_MAX + 1]; /* "": none */
+	uint32_t checkpoint_restore;			/* enum config_restore: what a node begins with */
+	uint32_t checkpoint_id;				/* which is restored; 0: the newest */
+	uint32_t checkpoint_every_s;			/* full ones; 0: on request only */
+	uint32_t checkpoint_delta_every_s;
+	uint32_t checkpoint_keep;
+	bool checkpoint_on_stop;
+	uint32_t checkpoint_copies_mib; /* of each reactor */
+	uint32_t checkpoint_log_mib;	/* of each reactor; 0: no deltas */
+	uint32_t checkpoint_wait_s;	/* how long requests may wait for it; 0: as long as they may */
+	uint32_t checkpoint_rate_mib_s; /* of the node; 0: as fast as it goes */
 	/* control plane */
 	char control_socket[108];    /* path of the administrator's Unix socket */
 	uint32_t connect_timeout_ms; /* NETWORK_MAX_CONNECTION_TIMEOUT */

@@ -23,6 +23,7 @@ const struct config_group config_groups[] = {
 	{ "limits", false, "Limits of each reactor and of its connections." },
 	{ "tcp", false, "Timers of the appliance's own TCP." },
 	{ "datagrams", false, "Sessions of workers with DPDK." },
+	{ "checkpoint", false, "Checkpoints: what is kept of the parameters when nodes end." },
 	{ "tests", false, "Faults on purpose." },
 	{ "control", false, "The control plane." },
 	{ "log", false, "The log on standard error." },
@@ -163,6 +164,48 @@ const struct config_option config_options[] = {
 	{ "datagrams.target_delay_us", OF_CONFIG(target_delay_us), .type = OPTION_NUMBER, .min = 5, .max = 100000,
 	  .fallback = "50", .unit = "microseconds", .worker = true,
 	  .help = "A round trip that takes longer is congestion: the sender slows down." },
+
+	{ "checkpoint.directory", OF_CONFIG(checkpoint_directory), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
+	  .fallback = "",
+	  .help = "Where checkpoints are kept: a folder that all PS nodes see under this path (one machine, or a "
+		  "shared "
+		  "file system). Nothing: there are no checkpoints, and what a node holds is lost when it ends." },
+	{ "checkpoint.restore", OF_CONFIG(checkpoint_restore), .type = OPTION_CHOICE, .choices = "no|latest",
+	  .fallback = "no",
+	  .help = "What a node begins with: nothing, or its share of the newest checkpoint that is complete, with the "
+		  "catalogue." },
+	{ "checkpoint.restore_id", OF_CONFIG(checkpoint_id), .type = OPTION_NUMBER, .max = INT32_MAX, .fallback = "0",
+	  .help = "With checkpoint.restore = latest: this one instead of the newest. 0: the newest." },
+	{ "checkpoint.every_s", OF_CONFIG(checkpoint_every_s), .type = OPTION_NUMBER, .max = 31536000, .fallback = "0",
+	  .unit = "seconds",
+	  .help = "How often PS task 0 has a full checkpoint written by all nodes; 0: only when asked to." },
+	{ "checkpoint.delta_every_s", OF_CONFIG(checkpoint_delta_every_s), .type = OPTION_NUMBER, .max = 31536000,
+	  .fallback = "0", .unit = "seconds",
+	  .help = "How often one of the rows that have changed since the last is written; 0: never by itself. Where "
+		  "that "
+		  "is not possible, a full one is." },
+	{ "checkpoint.keep", OF_CONFIG(checkpoint_keep), .type = OPTION_NUMBER, .min = 1, .max = 10000, .fallback = "2",
+	  .help = "Full checkpoints that are kept, each with its deltas; older ones are removed after each full one." },
+	{ "checkpoint.on_stop", OF_CONFIG(checkpoint_on_stop), .type = OPTION_BOOL, .fallback = "false",
+	  .help = "Whether PS task 0 has a checkpoint written before it ends by SIGTERM or SIGINT." },
+	{ "checkpoint.copies_mib", OF_CONFIG(checkpoint_copies_mib), .type = OPTION_NUMBER, .min = 1, .max = 65536,
+	  .fallback = "64", .unit = "MiB",
+	  .help = "Memory of each reactor for rows that change while they wait to be written. When it is full, pushes "
+		  "to "
+		  "such rows wait." },
+	{ "checkpoint.wait_s", OF_CONFIG(checkpoint_wait_s), .type = OPTION_NUMBER, .max = 3600, .fallback = "5",
+	  .unit = "seconds",
+	  .help = "When that memory is full for so long that requests wait, the checkpoint is given up. 0: they wait "
+		  "until "
+		  "their deadlines." },
+	{ "checkpoint.log_mib", OF_CONFIG(checkpoint_log_mib), .type = OPTION_NUMBER, .max = 65536, .fallback = "16",
+	  .unit = "MiB",
+	  .help = "Memory of each reactor for the list of rows that have changed since the last checkpoint, 4 bytes "
+		  "each: "
+		  "what a delta writes. 0: there are no deltas." },
+	{ "checkpoint.rate_mib_s", OF_CONFIG(checkpoint_rate_mib_s), .type = OPTION_NUMBER, .max = 1 << 20,
+	  .fallback = "0", .unit = "MiB a second",
+	  .help = "How fast the node writes a checkpoint at most; 0: as fast as it goes." },
 
 	{ "tests.loss_ppm", OF_CONFIG(loss_ppm), .type = OPTION_NUMBER, .max = 1000000, .fallback = "0",
 	  .unit = "of a million",

@@ -39,11 +39,27 @@ static void init_sync(struct control *control)
 	pthread_mutex_init(&control->plane, NULL);
 }
 
+/* The catalogue of the checkpoint that is restored. */
+static int begin_with(struct control *control, struct star_error *err)
+{
+	struct object_spec *specs = NULL;
+	uint32_t count = 0;
+	int rc = control->config->checkpoint_restore
+			 ? control->data_plane.restored(control->data_plane.ctx, &specs, &count, err)
+			 : 0;
+
+	for (uint32_t i = 0; rc == 0 && i < count; i++)
+		rc = leader_adopt(control, &specs[i], err);
+	free(specs);
+	return rc;
+}
+
 /* PS task 0 is the first node of its own cluster, and a cluster of one node has its layout at once. */
 static int start_leading(struct control *control, struct star_error *err)
 {
 	const struct config *config = control->config;
 	struct cluster_node *own;
+	int rc;
 
 	control->nodes = calloc(config->ps_count, sizeof(control->nodes[0]));
 	if (!control->nodes)
@@ -56,7 +72,8 @@ static int start_leading(struct control *control, struct star_error *err)
 	own->layout.steering = control->steering;
 	own->joined = true;
 	control->layout_due = true;
-	return leader_lay_out(control, 0, err);
+	rc = begin_with(control, err);
+	return rc < 0 ? rc : leader_lay_out(control, 0, err);
 }
 
 /* TCP first: of two nodes started with one configuration, the second one fails before it touches the path. */
@@ -115,7 +132,8 @@ struct control *control_create(const struct control_options *options, struct sta
 	control->executor = executor_create("control-exec", err);
 	control->forwarder = control->executor ? executor_create("control-fwd", err) : NULL;
 	if (!control->forwarder || (control->task == 0 && start_leading(control, err) < 0) ||
-	    start_serving(control, err) < 0 || (control->task != 0 && follower_start(control, err) < 0)) {
+	    start_serving(control, err) < 0 ||
+	    (control->task == 0 ? checkpointer_start(control, err) : follower_start(control, err)) < 0) {
 		control_destroy(control);
 		return NULL;
 	}
@@ -138,6 +156,7 @@ void control_destroy(struct control *control)
 		return;
 	control_stop(control);
 	follower_join(control);
+	checkpointer_join(control);
 	/* The server posts to the executors until it stops, and they answer on its connections until they are gone. */
 	line_server_stop(control->server);
 	executor_destroy(control->forwarder);

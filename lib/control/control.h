@@ -27,10 +27,17 @@ struct control_connections {
 	uint32_t limit;	   /* of how many it is told */
 };
 
+enum { CONTROL_CHECKPOINT_NAME = 80 };
 enum { CONTROL_CONNECTIONS_MAX = 10000, CONTROL_CONNECTIONS_USUAL = 1000 };
 
+/* A checkpoint under way. */
+struct control_checkpoint {
+	uint64_t id, parent;		    /* parent 0: a full one */
+	char name[CONTROL_CHECKPOINT_NAME]; /* of the folder that it is written into, in the directory of checkpoints */
+};
+
 /* Called on control threads, one at a time (install, set_layout, sweep, connections, port_add,
- * port_remove) or at any time (the others). */
+ * port_remove), on the thread that sees to checkpoints or the executor (checkpoint_*), or at any time (the others). */
 struct control_data_plane {
 	void *ctx;
 	/*
@@ -59,6 +66,24 @@ struct control_data_plane {
 	int (*port_remove)(void *ctx, const char *name, json_t **result, struct star_error *err);
 	/* All ports, as in status; at any time. */
 	json_t *(*ports)(void *ctx);
+	/* The objects of the checkpoint that PS task 0 is to begin with; *specs is to be freed. None: 0 with *count 0. */
+	int (*restored)(void *ctx, struct object_spec **specs, uint32_t *count, struct star_error *err);
+	/* PS task 0: makes the next checkpoint's folder, and fills in id and name. */
+	int (*checkpoint_new)(void *ctx, struct control_checkpoint *checkpoint, struct star_error *err);
+	/* Begins to write the node's part, and returns. One that is under way is given up first. -EAGAIN: this would have to be a
+	 * full one. */
+	int (*checkpoint_begin)(void *ctx, const struct control_checkpoint *checkpoint, struct star_error *err);
+	/* {"id", "state": "idle", "writing", "written" or "failed", "rows", "left", "bytes", "copied", "waited"}, and "files" or "error";
+	 * at any time. */
+	json_t *(*checkpoint_state)(void *ctx);
+	/* It counts as written now, and the next delta goes on from it; or it is given up. */
+	void (*checkpoint_end)(void *ctx, uint64_t id, bool kept);
+	/* PS task 0: makes it count, with the files of all nodes (those of their states) and the catalogue; removes what is older
+	 * than is to be kept. Or removes it. */
+	int (*checkpoint_commit)(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
+				 const struct object_spec *const *specs, uint32_t count, const json_t *files,
+				 struct star_error *err);
+	void (*checkpoint_abandon)(void *ctx, const struct control_checkpoint *checkpoint);
 	/* Asks the appliance to stop; returns at once. */
 	void (*shutdown)(void *ctx);
 };
@@ -74,6 +99,10 @@ struct control;
 
 /* Opens both sockets and starts serving. NULL with err (address in use: which one, and what to do). */
 struct control *control_create(const struct control_options *options, struct star_error *err);
+
+/* Before it ends: has a last checkpoint written, if the configuration says so, within its bound of time; or says why not. Nothing on
+ * nodes other than PS task 0. */
+void control_drain(struct control *control);
 
 /* Stops serving, joins the threads, removes the Unix socket. */
 void control_destroy(struct control *control);

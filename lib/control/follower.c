@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/log.h"
 #include "control/jsonrpc_message.h"
@@ -169,27 +168,6 @@ static void note_failure(struct control *control, const struct star_error *err)
 		log_warn("not joined to PS task 0, trying on: %s", err->text);
 }
 
-/* false when it is time to stop. */
-static bool pause_ms(struct control *control, uint32_t ms)
-{
-	struct timespec until;
-	bool stopping;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += ms / 1000;
-	until.tv_nsec += (long)(ms % 1000) * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
-	pthread_mutex_lock(&control->lock);
-	while (!control->stopping && pthread_cond_timedwait(&control->wake, &control->lock, &until) != ETIMEDOUT)
-		;
-	stopping = control->stopping;
-	pthread_mutex_unlock(&control->lock);
-	return !stopping;
-}
-
 static void *loop(void *arg)
 {
 	struct control *control = arg;
@@ -213,7 +191,7 @@ static void *loop(void *arg)
 		/* More to say is said quickly, but never in a tight loop. */
 		wait_ms = link.retry_ms;
 		link.retry_ms = link.retry_ms * 2 < CONTROL_RETRY_MAX_MS ? link.retry_ms * 2 : CONTROL_RETRY_MAX_MS;
-	} while (pause_ms(control, wait_ms));
+	} while (control_pause(control, wait_ms, NULL));
 	jsonrpc_close(link.client);
 	return NULL;
 }

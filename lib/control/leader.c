@@ -55,8 +55,7 @@ static unsigned missing(const struct control *control, char *text, size_t size)
 	return count;
 }
 
-/* 0 when there is a layout that workers may have. Under lock. */
-static int check_laid_out(const struct control *control, struct star_error *err)
+int leader_laid_out(const struct control *control, struct star_error *err)
 {
 	char tasks[128];
 	unsigned count = missing(control, tasks, sizeof(tasks));
@@ -141,7 +140,7 @@ static int identify(struct control *control, struct object_spec *spec, struct st
 
 	pthread_mutex_lock(&control->lock);
 	have = control_find(control, spec->name);
-	rc = check_laid_out(control, err);
+	rc = leader_laid_out(control, err);
 	if (rc == 0 && have) {
 		rc = object_spec_same(have, spec, err);
 		spec->id = have->id;
@@ -155,7 +154,7 @@ static int identify(struct control *control, struct object_spec *spec, struct st
 	return rc;
 }
 
-static int adopt(struct control *control, const struct object_spec *spec, struct star_error *err)
+int leader_adopt(struct control *control, const struct object_spec *spec, struct star_error *err)
 {
 	int rc = control_install(control, spec, err);
 
@@ -180,7 +179,7 @@ int leader_create(struct control *control, const json_t *params, json_t **result
 	}
 	rc = identify(control, &spec, err);
 	if (rc == 0)
-		rc = adopt(control, &spec, err);
+		rc = leader_adopt(control, &spec, err);
 	if (rc == 0)
 		rc = spread(control, &spec, err);
 	if (rc == 0)
@@ -236,7 +235,7 @@ int leader_layout(struct control *control, json_t **result, struct star_error *e
 	if (!layout)
 		return star_error_set(err, -ENOMEM, "out of memory");
 	pthread_mutex_lock(&control->lock);
-	rc = check_laid_out(control, err);
+	rc = leader_laid_out(control, err);
 	layout->epoch = control->epoch;
 	layout->partitions = control->config->partitions;
 	layout->nodes_count = count;
@@ -394,7 +393,7 @@ static int adopt_all(struct control *control, const struct join *join, struct st
 	count_before = control->objects_count;
 	pthread_mutex_unlock(&control->lock);
 	for (i = 0; rc == 0 && i < join->objects_count; i++) {
-		rc = adopt(control, &specs[i], &why);
+		rc = leader_adopt(control, &specs[i], &why);
 		if (rc < 0)
 			star_error_set(err, rc, "PS task %u holds what the catalogue cannot take: %s; restart it",
 				       join->task, why.text);
@@ -435,7 +434,7 @@ static int note(struct control *control, const struct join *join, struct star_er
 static json_t *standing(const struct control *control, uint32_t task)
 {
 	struct star_error err;
-	const bool laid_out = check_laid_out(control, &err) == 0;
+	const bool laid_out = leader_laid_out(control, &err) == 0;
 	const struct cluster_node *node = &control->nodes[task];
 	json_t *reply = json_pack("{s:I, s:b, s:i}", "incarnation", (json_int_t)control->incarnation, "joined",
 				  node->joined, "objects_count", (int)control->objects_count);

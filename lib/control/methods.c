@@ -235,6 +235,23 @@ static int run_port_remove(const struct call *call, json_t **result, struct star
 	return ports_remove(call->control, call->request.params, result, err);
 }
 
+static int run_checkpoint_save(const struct call *call, json_t **result, struct star_error *err)
+{
+	return checkpointer_save(call->control, call->request.params, result, err);
+}
+
+static int run_checkpoint_status(const struct call *call, json_t **result, struct star_error *err)
+{
+	const int rc = no_params(call, err);
+
+	return rc ? rc : checkpointer_status(call->control, result, err);
+}
+
+static int run_checkpoint_part(const struct call *call, json_t **result, struct star_error *err)
+{
+	return checkpointer_part(call->control, call->request.params, result, err);
+}
+
 static int run_shutdown(const struct call *call, json_t **result, struct star_error *err)
 {
 	const struct control_data_plane *data_plane = &call->control->data_plane;
@@ -260,6 +277,9 @@ static const struct method methods[] = {
 	{ "join", METHOD_AT_LEADER | METHOD_SLOW, run_join },
 	{ "heartbeat", METHOD_AT_LEADER, run_heartbeat },
 	{ "install", METHOD_AT_OTHERS | METHOD_SLOW, run_install },
+	{ "checkpoint_save", METHOD_LEADER, run_checkpoint_save },
+	{ "checkpoint_status", METHOD_LEADER, run_checkpoint_status },
+	{ "checkpoint_part", METHOD_AT_OTHERS | METHOD_SLOW, run_checkpoint_part },
 	{ "shutdown", METHOD_ADMIN, run_shutdown },
 	{ NULL, 0, NULL },
 };

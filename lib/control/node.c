@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "base/nearest.h"
@@ -64,6 +65,27 @@ void control_stop(struct control *control)
 			jsonrpc_interrupt(control->calling[i]);
 	pthread_cond_broadcast(&control->wake);
 	pthread_mutex_unlock(&control->lock);
+}
+
+bool control_pause(struct control *control, uint32_t ms, const bool *until)
+{
+	struct timespec end;
+	bool stopping;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += ms / 1000;
+	end.tv_nsec += (long)(ms % 1000) * 1000000;
+	if (end.tv_nsec >= 1000000000) {
+		end.tv_sec++;
+		end.tv_nsec -= 1000000000;
+	}
+	pthread_mutex_lock(&control->lock);
+	while (!control->stopping && !(until && *until) &&
+	       pthread_cond_timedwait(&control->wake, &control->lock, &end) != ETIMEDOUT)
+		;
+	stopping = control->stopping;
+	pthread_mutex_unlock(&control->lock);
+	return !stopping;
 }
 
 const struct object_spec *control_find(const struct control *control, const char *name)

@@ -28,6 +28,8 @@ enum control_times {
 	CONTROL_PUSH_US = 2000000,	/* telling all nodes a new layout; who misses it learns it by its heartbeat */
 	CONTROL_FORWARD_US = 25000000,	/* a request passed on to PS task 0 */
 	CONTROL_STALL_US = 30000000,	/* a reader that takes nothing */
+	CONTROL_POLL_MS = 50,		/* between questions how far a checkpoint is */
+	CONTROL_DRAIN_US = 60000000,	/* a last checkpoint, before a node ends */
 };
 
 enum {
@@ -37,7 +39,7 @@ enum {
 };
 
 /* The threads that call other nodes. */
-enum control_caller { CALLER_EXECUTOR, CALLER_FORWARDER, CALLER_FOLLOWER, CALLERS };
+enum control_caller { CALLER_EXECUTOR, CALLER_FORWARDER, CALLER_FOLLOWER, CALLER_CHECKPOINTER, CALLERS };
 
 /* What PS task 0 knows of a node. */
 struct cluster_node {
@@ -45,6 +47,22 @@ struct cluster_node {
 	bool joined;		   /* it holds the whole catalogue in this incarnation */
 	uint64_t seen_us;
 	uint64_t holds[WIRE_OBJECTS_MAX / 64 + 1]; /* bit i: it has installed object i */
+};
+
+/* What PS task 0 knows of checkpoints; under control.lock but for the thread. */
+struct checkpointer {
+	pthread_t thread;
+	bool running;
+	bool asked, asked_full; /* for one, by somebody */
+	bool writing, delta;
+	struct control_checkpoint now;
+	uint64_t rows, left, bytes, copied, waited; /* of all nodes, so far */
+	uint64_t begun_us, full_us, delta_us;	    /* when the last began */
+	/* the last one that counts; id 0: none since this node began */
+	struct control_checkpoint last;
+	uint64_t last_rows, last_bytes, last_us;
+	uint64_t saved, failed;
+	char error[sizeof(((struct star_error *)0)->text)]; /* of the last try; "": it went well */
 };
 
 struct control {
@@ -63,7 +81,7 @@ struct control {
 
 	pthread_mutex_t plane;
 	pthread_mutex_t lock;
-	pthread_cond_t wake; /* of the follower */
+	pthread_cond_t wake; /* of the follower and the checkpointer */
 	bool stopping;
 	size_t queued_bytes;				   /* of requests that were put off */
 	struct jsonrpc_client *calling[CALLERS];	   /* calls in progress, to be interrupted by a stop */
@@ -73,8 +91,9 @@ struct control {
 	uint32_t epoch, cluster_reactors, first_reactor;
 	/* PS task 0 */
 	struct cluster_node *nodes; /* ps_count */
-	uint32_t epoch_floor;	    /* the highest epoch that a node brought along from an earlier PS task 0 */
-	bool layout_due;	    /* nodes have changed since the epoch was given */
+	struct checkpointer checkpointer;
+	uint32_t epoch_floor; /* the highest epoch that a node brought along from an earlier PS task 0 */
+	bool layout_due;      /* nodes have changed since the epoch was given */
 	/* the others */
 	bool joined;
 	uint32_t leader_incarnation;
@@ -91,6 +110,9 @@ json_t *control_call(struct control *control, enum control_caller caller, struct
 
 /* Sets stopping, and ends every call and pause of the other threads. */
 void control_stop(struct control *control);
+
+/* Waits for ms, until `until` holds (under lock, told by wake; NULL: nothing), or until it is time to stop: then false. */
+bool control_pause(struct control *control, uint32_t ms, const bool *until);
 
 /* Under lock. NULL when there is none. */
 const struct object_spec *control_find(const struct control *control, const char *name);
@@ -123,6 +145,19 @@ int leader_lookup(struct control *control, const char *name, json_t **result, st
 int leader_sweep(struct control *control, const char *name, json_t **result, struct star_error *err);
 int leader_lay_out(struct control *control, uint32_t except, struct star_error *err);
 json_t *leader_nodes_json(struct control *control);
+/* 0 when there is a layout that workers may have. Under lock. */
+int leader_laid_out(const struct control *control, struct star_error *err);
+/* Installs an object under its id, here. */
+int leader_adopt(struct control *control, const struct object_spec *spec, struct star_error *err);
+
+/* checkpoint.c: PS task 0's thread that has checkpoints written, and what it asks of the other nodes. */
+int checkpointer_start(struct control *control, struct star_error *err);
+void checkpointer_join(struct control *control); /* after control_stop */
+/* Asks for one; kind is "full", "delta" or "auto". -EBUSY with a sentence when one is under way. */
+int checkpointer_save(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int checkpointer_status(struct control *control, json_t **result, struct star_error *err);
+/* On every node: {"begin": {...}}, {"end": {...}} or {}: how far it is. */
+int checkpointer_part(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
 /* follower.c: the other PS tasks. */
 int follower_start(struct control *control, struct star_error *err);

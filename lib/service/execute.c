@@ -158,12 +158,24 @@ static void finish_push(struct service *service, struct rpc_request *request, in
 		*budget -= SLICE_BYTES;
 }
 
+/* What was prepared has found its rows already; a small request, whatever it does, has found room for all of it. */
+static bool must_wait(struct service *service, const struct task *task, unsigned n)
+{
+	if (task->prepared && (!task->large || task->stage != STAGE_DELETE))
+		return false;
+	return !snapshot_room(service, task->table, n, op_mode(&task->op));
+}
+
 /* One batch of the current operation. RPC_DONE: refused. */
 static enum rpc_progress run_batch(struct service *service, struct rpc_request *request, int64_t *budget)
 {
 	struct task *task = request->task;
-	unsigned n;
+	unsigned n = RTE_MIN(task->op.count - task->done, task->batch);
 
+	if (must_wait(service, task, n)) {
+		*budget = 0;
+		return RPC_MORE;
+	}
 	switch (task->stage) {
 	case STAGE_FINISH:
 		finish_push(service, request, budget);
@@ -174,7 +186,6 @@ static enum rpc_progress run_batch(struct service *service, struct rpc_request *
 			      n * (uint32_t)sizeof(uint32_t));
 		break;
 	case STAGE_PUSH:
-		n = RTE_MIN(task->op.count - task->done, task->batch);
 		push_batch(service, task, n);
 		break;
 	case STAGE_PULL:
@@ -220,7 +231,9 @@ static bool start(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
 
-	if (task->prepared && task->large && service->large_owner)
+	if (task->prepared && task->large && (service->large_owner || service->snapshots.pending))
+		return false;
+	if (task->prepared && !task->large && !snapshot_room_small(service, request))
 		return false;
 	if (!rpc_reply_room(request, task->reply_bytes))
 		return false;
@@ -273,8 +286,10 @@ enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64
 {
 	struct service *service = ctx;
 	struct task *task = request->task;
-	const enum rpc_progress progress = step(service, request);
+	enum rpc_progress progress;
 
+	service->now_ns = now_ns;
+	progress = step(service, request);
 	if (progress != RPC_DONE)
 		return progress;
 	if (task->phase == TASK_PREPARE && task->has_push)

@@ -83,6 +83,19 @@ struct service {
 	uint64_t asked_left[WIRE_OBJECTS_MAX +
 			    1]; /* by id: rows that such a pass has still to look at; read by any thread */
 	uint64_t swept_ns;	/* up to when time was given to sweeping */
+	/* snapshots: snapshot.c */
+	struct snapshot_turns {
+		struct service_snapshot *snapshot; /* NULL: none */
+		struct service_block *block;	   /* that is being filled, or NULL */
+		uint8_t kind;
+		bool pending;	       /* its instant has still to come */
+		bool written;	       /* its last block was given away */
+		bool clearing;	       /* marks of the last one */
+		bool waits;	       /* a request had no room since the last turn */
+		uint64_t waits_ns;     /* since when they wait; 0: they don't */
+		uint64_t pause_cycles; /* when busy, the next slice is not before */
+	} snapshots;
+	uint64_t now_ns; /* of the slice that is executed */
 	/* scratch of one slice */
 	uint64_t keys[STORE_BATCH];
 	store_row rows[STORE_BATCH];
@@ -99,6 +112,12 @@ static inline bool op_pushes(const struct wire_op *op)
 static inline bool op_pulls(const struct wire_op *op)
 {
 	return op->kind == WIRE_PULL || op->kind == WIRE_PUSH_PULL;
+}
+
+/* How the keys of an operation are looked up for the first time; a delete counts as a push. */
+static inline enum store_find_mode op_mode(const struct wire_op *op)
+{
+	return op->kind != WIRE_PULL ? STORE_PUSH : op->flags & WIRE_READ_ONLY ? STORE_LOOK : STORE_PULL;
 }
 
 /* What n rows cost of a slice's budget of SLICE_BYTES. */
@@ -127,6 +146,24 @@ enum rpc_progress operation_refuse_room(struct rpc_request *request, const struc
 
 /* sweep.c: a table was installed. */
 void sweep_note(struct service *service, uint32_t id);
+
+/* snapshot.c: whether there is room for copies of rows; else the request waits. */
+bool snapshot_asks_room(struct service *service, uint64_t need);
+uint64_t snapshot_need_small(struct service *service, struct rpc_request *request);
+
+/* Before the next n keys of an operation are looked up in this mode, or deleted (STORE_PUSH). */
+static inline bool snapshot_room(struct service *service, const struct store_table *table, unsigned n,
+				 enum store_find_mode mode)
+{
+	return likely(!service->snapshots.snapshot) || snapshot_asks_room(service, store_snapshot_need(table, n, mode));
+}
+
+/* The same for all of a small request that is prepared, whose operations are gone through from the first. */
+static inline bool snapshot_room_small(struct service *service, struct rpc_request *request)
+{
+	return likely(!service->snapshots.snapshot) ||
+	       snapshot_asks_room(service, snapshot_need_small(service, request));
+}
 
 /* prepare.c: one slice of preparation, or all of it if the request is small; *ready when all operations are prepared. */
 enum rpc_progress prepare_slice(struct service *service, struct rpc_request *request, bool *ready);

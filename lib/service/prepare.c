@@ -90,6 +90,16 @@ static enum rpc_progress prepare_batch(struct service *service, struct rpc_reque
 	return op_pushes(&task->op) ? prepare_push(service, request, n) : prepare_pull(service, request, n);
 }
 
+/* A snapshot has no room for the rows as they were. No value has changed yet, so its deadline holds. */
+static enum rpc_progress wait_for_room(const struct service *service, struct rpc_request *request)
+{
+	if (service->now_ns <= request->deadline_ns)
+		return RPC_MORE;
+	return rpc_reply_fail(request, WIRE_DEADLINE,
+			      "the deadline passed while it waited for a checkpoint to write down rows that it changes "
+			      "(checkpoint.copies_mib)");
+}
+
 enum rpc_progress prepare_slice(struct service *service, struct rpc_request *request, bool *ready)
 {
 	struct task *task = request->task;
@@ -108,6 +118,9 @@ enum rpc_progress prepare_slice(struct service *service, struct rpc_request *req
 			if (task->stage == STAGE_PUSH)
 				store_push_op(task->scratch->push, task->table, task->op.count);
 		}
+		n = RTE_MIN(task->op.count - task->done, task->batch);
+		if (task->large && !snapshot_room(service, task->table, n, op_mode(&task->op)))
+			return wait_for_room(service, request);
 		n = operation_keys(service, task);
 		if (prepare_batch(service, request, n) == RPC_DONE)
 			return RPC_DONE;

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The data plane's operations on a shard: validates a request whole, then executes its operations in batches and slices.
- * One thread, the reactor's; it allocates at creation only. service_install, service_set_layout and service_sweep_begin run on
- * that thread too: the control plane sends them as messages.
+ * One thread, the reactor's; it allocates at creation only. service_install, service_set_layout, service_sweep_begin,
+ * service_snapshot_begin and _end, and service_load run on that thread too: the control plane sends them as messages.
  */
 #ifndef SERVICE_SERVICE_H
 #define SERVICE_SERVICE_H
 
+#include <rte_ring.h>
 #include <stdint.h>
 
 #include "rpc/rpc.h"
 #include "star_error.h"
+#include "store/snapshot.h"
 #include "store/store.h"
 
 /* Plain counters with one writer. */
@@ -45,6 +47,50 @@ unsigned service_sweep(struct service *service, uint64_t now_ns);
 
 /* Asks for a full pass of eviction over a table, which goes on in service_sweep. 0, or -ENOENT. */
 int service_sweep_begin(struct service *service, uint32_t id);
+
+/* ---- snapshots: the reactor fills blocks, another thread writes them down ---- */
+
+struct service_block {
+	void *memory; /* CHECKPOINT_BLOCK_MAX bytes, aligned to 8: the payload lies behind room for a struct checkpoint_block */
+	uint32_t payload_bytes; /* perhaps 0 in the last one */
+	uint64_t rows, deleted; /* in it */
+	bool last;
+};
+
+/* Of one snapshot. Stays where it is from service_snapshot_begin to service_snapshot_end, and may be used again then. */
+struct service_snapshot {
+	/* Of struct service_block *, with room for all there are, one producer and one consumer each: the other thread puts empty ones
+	 * here, ... */
+	struct rte_ring *empty;
+	struct rte_ring *full; /* ... the reactor filled ones there */
+	uint64_t
+		wait_max_ns; /* it is given up when requests wait longer for room for copies; 0: they wait as long as they may */
+	/* Read by the other thread (service_snapshot_status): 0; negative: it was given up by the reactor, -EAGAIN since a delta is
+	 * not possible any more, -ETIME since requests waited too long, -ENOBUFS since a row could not be copied. No more blocks
+	 * come then, the last one is missing; service_snapshot_end need not be called. */
+	int status;
+};
+
+/* Asks for a snapshot. Its instant is soon after: when no large push is between its first row and its end, to which new ones wait.
+ * 0; -EBUSY: one is under way; -EAGAIN: a delta is not possible; -ENOTSUP: the store has no marks. */
+int service_snapshot_begin(struct service *service, enum store_snapshot_kind kind, struct service_snapshot *snapshot);
+
+/* After the last block, or to give it up: store_snapshot_end. Blocks that the reactor still had are the caller's again. */
+void service_snapshot_end(struct service *service, bool kept);
+
+/* Its slice of a turn, if it is time for one; busy: requests were served in this turn, so three quarters of the time are theirs.
+ * 0: no hurry for the next. */
+unsigned service_snapshot_turn(struct service *service, uint64_t now_ns, bool busy);
+
+static inline int service_snapshot_status(const struct service_snapshot *snapshot)
+{
+	return __atomic_load_n(&snapshot->status, __ATOMIC_ACQUIRE);
+}
+
+/* Loads n records of a run into the object that it names (store_load), however many: before requests are served. -ENOENT: no such
+ * object. */
+int service_load(struct service *service, const struct checkpoint_run *run, const void *records, uint32_t n,
+		 struct star_error *err);
 
 const struct service_counters *service_counters(const struct service *service);
 

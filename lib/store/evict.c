@@ -5,7 +5,7 @@
  * least often (LFU; of equals the one used longest ago). Redis's sampled LRU comes near to an exact one with ten samples. No
  * list is kept, the work is bounded, and the index need not grow for the new row.
  */
-#include "store/table.h"
+#include "store/touch.h"
 
 enum {
 	SAMPLE = 8, /* buckets are added until there are so many rows ... */
@@ -86,11 +86,15 @@ static store_row choose_near(const struct store_table *t, uint64_t hash)
 bool evict_one(struct store_table *t, uint64_t hash)
 {
 	const store_row least = choose_near(t, hash);
+	uint64_t least_hash;
 
 	if (least == STORE_NO_ROW)
 		return false;
+	least_hash = index_hash(index_key(&t->index, least));
+	if (t->store->snapshot.touching)
+		snapshot_gone(t, least_hash, least);
 	/* Free at once, in spite of pushes in flight: none of them has it. */
-	index_erase(&t->index, index_hash(index_key(&t->index, least)), least);
+	index_erase(&t->index, least_hash, least);
 	pool_give(&t->pool, least, false);
 	t->stats.rows--;
 	t->stats.evicted++;

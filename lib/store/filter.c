@@ -177,16 +177,16 @@ static store_row replace_least(struct filter *f, uint64_t hash)
 	return least;
 }
 
-static store_row make_count(struct filter *f, uint64_t hash)
+static store_row make_count(struct filter *f, uint64_t hash, bool (*insert)(struct store_index *, uint64_t, store_row))
 {
 	store_row row = pool_take(&f->pool, f->keys);
 
 	if (row == STORE_NO_ROW)
 		row = replace_least(f, hash);
-	if (row != STORE_NO_ROW && !index_insert(&f->index, hash, row)) {
+	if (row != STORE_NO_ROW && !insert(&f->index, hash, row)) {
 		pool_give(&f->pool, row, false);
 		row = replace_least(f, hash);
-		if (row != STORE_NO_ROW && !index_insert(&f->index, hash, row)) {
+		if (row != STORE_NO_ROW && !insert(&f->index, hash, row)) {
 			pool_give(&f->pool, row, false);
 			row = STORE_NO_ROW;
 		}
@@ -204,7 +204,7 @@ uint32_t filter_count(struct filter *f, uint64_t key, uint64_t hash, uint32_t st
 		return bloom_count(f, hash);
 	row = index_find(&f->index, key, hash);
 	if (row == STORE_NO_ROW) {
-		row = make_count(f, hash);
+		row = make_count(f, hash, index_insert);
 		if (row == STORE_NO_ROW)
 			return 0; /* not even a bucket's worth of memory: it stays out */
 		*count_of(f, row) = (struct filter_count){ .key = key };
@@ -214,6 +214,17 @@ uint32_t filter_count(struct filter *f, uint64_t key, uint64_t hash, uint32_t st
 	if (stamp)
 		count->seen = stamp;
 	return count->count;
+}
+
+bool filter_restore(struct filter *f, uint64_t hash, const struct filter_count *count)
+{
+	store_row row = index_find(&f->index, count->key, hash);
+
+	if (row == STORE_NO_ROW)
+		row = make_count(f, hash, index_load);
+	if (row != STORE_NO_ROW)
+		*count_of(f, row) = *count;
+	return row != STORE_NO_ROW;
 }
 
 void filter_drop(struct filter *f, store_row row)

@@ -58,6 +58,9 @@ void filter_prefetch(const struct filter *f, uint64_t hash);
 /* Counts a key once; returns its count, which is the frequency at most for a Bloom filter. stamp: step_stamp, or 0. */
 uint32_t filter_count(struct filter *f, uint64_t key, uint64_t hash, uint32_t stamp);
 
+/* A key waits with this count from now on: of filters with counters. false: no room. */
+bool filter_restore(struct filter *f, uint64_t hash, const struct filter_count *count);
+
 /* An admitted key has its row. */
 void filter_forget(struct filter *f, uint64_t key, uint64_t hash);
 

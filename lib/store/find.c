@@ -2,7 +2,7 @@
 /* Finding, making and removing rows. */
 #include <assert.h>
 
-#include "store/table.h"
+#include "store/touch.h"
 
 void store_prefetch(const struct store_table *table, store_row row)
 {
@@ -13,7 +13,7 @@ void store_prefetch(const struct store_table *table, store_row row)
 /* Above all versions that an earlier row of its key can have had, which no push has raised twice. */
 static uint32_t first_version(const struct store_table *t)
 {
-	const uint64_t removed = t->stats.deleted + t->stats.evicted;
+	const uint64_t removed = table_removed(t);
 
 	return removed ? (uint32_t)(1 + removed + t->stats.pushes + t->pushes_open) : 1;
 }
@@ -54,8 +54,8 @@ static void fill_row(struct store_table *t, store_row row, uint64_t key, uint32_
 		*row_word(record, t->at.seen) = 0;
 }
 
-/* Memory and a place in the index, at the cost of other rows if need be. */
-static store_row place_row(struct store_table *t, uint64_t hash)
+/* What table_place says, but for the counting. */
+static store_row place_row(struct store_table *t, uint64_t hash, table_insert *insert)
 {
 	store_row row = STORE_NO_ROW;
 
@@ -65,29 +65,40 @@ static store_row place_row(struct store_table *t, uint64_t hash)
 		row = pool_take(&t->pool, t->stats.rows);
 	if (row == STORE_NO_ROW)
 		return row;
-	if (index_insert(&t->index, hash, row) ||
-	    (t->evicts && evict_one(t, hash) && index_insert(&t->index, hash, row)))
+	if (insert(&t->index, hash, row) || (t->evicts && evict_one(t, hash) && insert(&t->index, hash, row)))
 		return row;
 	pool_give(&t->pool, row, false);
 	return STORE_NO_ROW;
 }
 
-static store_row make_row(struct store_table *t, uint64_t key, uint64_t hash, uint32_t frequency)
+store_row table_place(struct store_table *t, uint64_t hash, table_insert *insert)
 {
-	const store_row row = place_row(t, hash);
+	const store_row row = place_row(t, hash, insert);
 
 	if (row == STORE_NO_ROW) {
 		t->stats.refused++;
 		return row;
 	}
-	fill_row(t, row, key, frequency);
 	t->stats.rows++;
 	t->stats.created++;
+	if (t->store->snapshot.touching)
+		snapshot_made(t, row);
+	return row;
+}
+
+static store_row make_row(struct store_table *t, uint64_t key, uint64_t hash, uint32_t frequency)
+{
+	const store_row row = table_place(t, hash, index_insert);
+
+	if (row != STORE_NO_ROW)
+		fill_row(t, row, key, frequency);
 	return row;
 }
 
 void table_remove(struct store_table *t, uint64_t hash, store_row row)
 {
+	if (t->store->snapshot.touching)
+		snapshot_gone(t, hash, row);
 	index_erase(&t->index, hash, row);
 	pool_give(&t->pool, row, t->pushes_open != 0);
 	t->stats.rows--;
@@ -189,7 +200,7 @@ static store_row admit(struct store_table *t, uint64_t key, uint64_t hash, uint3
 static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, const uint64_t *hashes, unsigned n,
 			       enum store_find_mode mode, uint64_t step, store_row *rows)
 {
-	const bool look = mode == STORE_LOOK;
+	const bool look = mode == STORE_LOOK, touching = !look && snapshot_touches(t, mode);
 	uint8_t missing[STORE_BATCH];
 	unsigned missings = 0, refused = 0;
 	uint32_t stamp;
@@ -205,6 +216,8 @@ static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, cons
 		if (rows[i] != STORE_NO_ROW && index_key(&t->index, rows[i]) != keys[i])
 			rows[i] = index_find(&t->index, keys[i], hashes[i]);
 		if (rows[i] != STORE_NO_ROW) {
+			if (touching)
+				snapshot_touch(t, hashes[i], rows[i]);
 			if (!look)
 				touch(t, rows[i], mode, stamp);
 		} else if (look) {
@@ -233,9 +246,13 @@ unsigned store_find(struct store_table *table, const uint64_t *keys, unsigned n,
 {
 	uint64_t hashes[STORE_BATCH];
 	unsigned missing = 0;
+	bool touching;
 
 	assert(n <= STORE_BATCH);
 	guess(table, keys, n, table->find_lines, mode != STORE_LOOK && !table->filtered, hashes, rows);
+	touching = snapshot_touches(table, mode);
+	if (touching)
+		snapshot_prefetch(table, rows, n);
 	if (table->policies)
 		return find_by_policy(table, keys, hashes, n, mode, step, rows);
 	for (unsigned i = 0; i < n; i++) {
@@ -243,6 +260,8 @@ unsigned store_find(struct store_table *table, const uint64_t *keys, unsigned n,
 			rows[i] = find_or_make(table, keys[i], hashes[i], mode);
 		missing += rows[i] == STORE_NO_ROW;
 	}
+	if (touching)
+		snapshot_touch_rows(table, hashes, rows, n);
 	return mode == STORE_LOOK ? 0 : missing;
 }
 

@@ -15,6 +15,9 @@ enum {
 	 * granted in small directories only; what is refused then is about as rare as the crowd's entries there. */
 	SPARSE_MAX = 8,
 	SPARSE_ENTRIES = 1024,
+	/* The same while rows are loaded that were written in the order of a walk, which fill one end of the directory after the
+	 * other: 4 MiB of it, as a billion rows need. */
+	LOAD_ENTRIES = 1 << 20,
 	/* Buckets whose rows are being loaded, if they are needed, while a split sorts an earlier one. */
 	SPLIT_AHEAD = 4,
 	/* Two segments are joined when they have no more entries together: far enough from full that the next few rows do
@@ -182,13 +185,13 @@ static bool place(struct index_bucket *home, struct entry e)
 }
 
 /* One step towards the next directory; nothing once it is complete. */
-static void prepare_directory(struct store_index *ix)
+static void prepare_directory(struct store_index *ix, bool loading)
 {
-	const uint32_t entries = 1u << ix->depth;
+	const uint32_t entries = 1u << ix->depth, sparse = loading ? LOAD_ENTRIES : SPARSE_ENTRIES;
 	uint32_t step = entries - ix->copied;
 
 	if (!ix->next) {
-		if (ix->depth == INDEX_DEPTH_MAX || (entries > SPARSE_ENTRIES && entries > SPARSE_MAX * ix->segments))
+		if (ix->depth == INDEX_DEPTH_MAX || (entries > sparse && entries > SPARSE_MAX * ix->segments))
 			return;
 		ix->next = take_directory(ix, 2 * (uint64_t)entries);
 		if (!ix->next)
@@ -295,7 +298,7 @@ static unsigned count_entries(const struct index_segment *segment)
 	return count;
 }
 
-static bool split(struct store_index *ix, uint64_t hash)
+static bool split(struct store_index *ix, uint64_t hash, bool loading)
 {
 	struct index_segment *old = index_segment_of(ix, hash), *new;
 	const unsigned depth = index_depth(ix, hash);
@@ -304,7 +307,9 @@ static bool split(struct store_index *ix, uint64_t hash)
 
 	if (count_entries(old) < SPLIT_MIN)
 		return false;
-	prepare_directory(ix);
+	prepare_directory(ix, loading);
+	while (loading && depth == ix->depth && ix->next && ix->copied < 1u << ix->depth)
+		prepare_directory(ix, loading);
 	if (depth == ix->depth && !double_directory(ix))
 		return false;
 	new = take_segment(ix);
@@ -336,7 +341,19 @@ static bool enter(const struct store_index *ix, uint64_t hash, store_row row)
 bool index_insert(struct store_index *ix, uint64_t hash, store_row row)
 {
 	/* After a split by random hashes there is room; if not, somebody chose the keys, and one split is enough. */
-	return enter(ix, hash, row) || (split(ix, hash) && enter(ix, hash, row));
+	return enter(ix, hash, row) || (split(ix, hash, false) && enter(ix, hash, row));
+}
+
+bool index_load(struct store_index *ix, uint64_t hash, store_row row)
+{
+	/* All entries of a segment may share many bits more than the segment knows of. */
+	for (unsigned splits = 0; splits <= INDEX_DEPTH_MAX; splits++) {
+		if (enter(ix, hash, row))
+			return true;
+		if (!split(ix, hash, true))
+			return false;
+	}
+	return false;
 }
 
 static bool take_from(struct index_bucket *bucket, uint8_t tag, store_row row)
@@ -457,14 +474,6 @@ void index_undo(struct store_index *ix)
 	ix->segments = 0;
 }
 
-static uint64_t reverse(uint64_t x)
-{
-	x = __builtin_bswap64(x);
-	x = (x >> 4 & 0x0f0f0f0f0f0f0f0fu) | (x & 0x0f0f0f0f0f0f0f0fu) << 4;
-	x = (x >> 2 & 0x3333333333333333u) | (x & 0x3333333333333333u) << 2;
-	return (x >> 1 & 0x5555555555555555u) | (x & 0x5555555555555555u) << 1;
-}
-
 /* The end of the segment at a reversed hash: 0 after the last. */
 static uint64_t segment_end(uint64_t at, unsigned depth)
 {
@@ -475,13 +484,13 @@ static uint64_t segment_end(uint64_t at, unsigned depth)
 
 unsigned index_walk(struct store_index *ix, struct index_walk *w, store_row rows[INDEX_SEGMENT_ENTRIES])
 {
-	const struct index_segment *segment = index_segment_of(ix, reverse(w->at));
+	const struct index_segment *segment = index_segment_of(ix, index_order(w->at));
 	unsigned n = 0;
 
 	for (unsigned b = 0; b < INDEX_BUCKETS; b++)
 		for (uint32_t mask = index_used(&segment->buckets[b]); mask; mask &= mask - 1)
 			rows[n++] = segment->buckets[b].rows[__builtin_ctz(mask)];
-	w->at = segment_end(w->at, index_depth(ix, reverse(w->at)));
+	w->at = segment_end(w->at, index_depth(ix, index_order(w->at)));
 	w->over = w->at == 0;
 	return n;
 }

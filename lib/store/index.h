@@ -81,6 +81,10 @@ store_row index_find(const struct store_index *ix, uint64_t key, uint64_t hash);
 /* Adds an entry for a key that has none. false when there is no room for it. */
 bool index_insert(struct store_index *ix, uint64_t hash, store_row row);
 
+/* The same for entries that come in the order of a walk over another index: with as many splits and as large a directory as it
+ * takes. */
+bool index_load(struct store_index *ix, uint64_t hash, store_row row);
+
 /* Takes an entry out, which must be there. */
 void index_erase(struct store_index *ix, uint64_t hash, store_row row);
 
@@ -99,6 +103,15 @@ struct index_walk {
 
 /* The rows of the next segment; returns how many, perhaps 0. Not to be called when walk->over is set. */
 unsigned index_walk(struct store_index *ix, struct index_walk *walk, store_row rows[INDEX_SEGMENT_ENTRIES]);
+
+/* Where a walk meets an entry of this hash: its bits reversed; and the other way round. */
+static inline uint64_t index_order(uint64_t hash)
+{
+	hash = __builtin_bswap64(hash);
+	hash = (hash >> 4 & 0x0f0f0f0f0f0f0f0fu) | (hash & 0x0f0f0f0f0f0f0f0fu) << 4;
+	hash = (hash >> 2 & 0x3333333333333333u) | (hash & 0x3333333333333333u) << 2;
+	return (hash >> 1 & 0x5555555555555555u) | (hash & 0x5555555555555555u) << 1;
+}
 
 static inline uint64_t index_hash(uint64_t key)
 {

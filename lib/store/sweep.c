@@ -4,7 +4,8 @@
  * somebody asks for it, as DeepRec does it at a checkpoint: a row that is still learning weighs little. A row that a push in
  * flight holds may go; its memory then waits for the push's end, which updates what nobody reads.
  */
-#include "store/table.h"
+#include "store/snapshot.h"
+#include "store/touch.h"
 
 enum {
 	AGAIN_SHARE = 16,  /* a walk by age begins anew after this part of the steps to live */
@@ -53,6 +54,16 @@ static bool is_there(const struct store_index *ix, store_row row)
 	return index_find(ix, key, index_hash(key)) == row;
 }
 
+/* Before is_expired changes a row. What is no row any more is not looked for: its memory has nothing that is kept. */
+static void note_first_step(struct store_table *t, store_row row)
+{
+	const uint8_t *record = table_row(t, row);
+
+	if (t->store->snapshot.touching && t->at.seen && t->step && *row_word((uint8_t *)record, t->at.seen) == 0 &&
+	    is_there(&t->index, row))
+		snapshot_touch(t, index_hash(row_key(record)), row);
+}
+
 static unsigned sweep_rows(struct store_table *t, const store_row *rows, unsigned n)
 {
 	const bool weigh = t->sweep.weigh && t->spec.l2_threshold > 0;
@@ -63,6 +74,7 @@ static unsigned sweep_rows(struct store_table *t, const store_row *rows, unsigne
 	for (unsigned i = 0; i < n; i++) {
 		uint8_t *row = table_row(t, rows[i]);
 
+		note_first_step(t, rows[i]);
 		if (!(t->at.seen && is_expired(t, row_word(row, t->at.seen))) && !(weigh && is_light(t, row)))
 			continue;
 		if (!is_there(&t->index, rows[i]))
@@ -144,6 +156,9 @@ unsigned store_sweep(struct store *store, unsigned budget)
 		store->sweeping = t;
 		while (spent < budget && has_work(t)) {
 			if (store->sweep_rows_count) {
+				/* Put off until slices of a snapshot have made room for copies. */
+				if (!store_snapshot_room(store, store_snapshot_need(t, SOME, STORE_PUSH)))
+					return evicted;
 				spent += sweep_some(t, &evicted);
 			} else {
 				sweep_on(t);

@@ -70,6 +70,11 @@ static void lay_out(struct store_table *t)
 	t->at.slots = end;
 	end += t->optim.slots * spec->dim * width;
 	t->at.bytes = is_long ? (end + TABLE_LINE - 1) / TABLE_LINE * TABLE_LINE : end;
+	t->at.record_head = t->at.words + t->optim.words * (uint32_t)sizeof(uint32_t);
+	t->at.record = (t->at.record_head + (uint32_t)dtype_row_bytes(spec->dtype, spec->dim) +
+			(spec->master ? spec->dim * (uint32_t)sizeof(float) : 0) + t->optim.slots * spec->dim * width +
+			ROW_ALIGN - 1) /
+		       ROW_ALIGN * ROW_ALIGN;
 	t->value_lines = (uint16_t)lines(values_end);
 	t->find_lines = lines_to_load(values_end);
 	t->row_lines = lines_to_load(end);

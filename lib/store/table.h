@@ -8,6 +8,7 @@
 #include "store/index.h"
 #include "store/initial.h"
 #include "store/pool.h"
+#include "store/snapshot_state.h"
 #include "tensor/convert.h"
 
 struct store {
@@ -18,6 +19,7 @@ struct store {
 	struct store_table *sweeping;
 	unsigned sweep_rows_count;
 	store_row sweep_rows[INDEX_SEGMENT_ENTRIES];
+	struct snapshot snapshot;
 	/* Rows in the types that are worked in, for conversions: nothing in them outlives a call. */
 	double scratch[3][WIRE_DIM_MAX];
 };
@@ -38,6 +40,8 @@ struct table_layout {
 	uint32_t master;
 	uint32_t slots;
 	uint32_t bytes;
+	uint32_t record_head; /* bytes before the values, in a row without padding, and ... */
+	uint32_t record;      /* ... all of it, as it is in a checkpoint */
 };
 
 struct store_table {
@@ -80,6 +84,8 @@ struct store_table {
 		bool weigh;    /* by L2 weight as well: one that was asked for */
 		uint64_t step; /* at which the last pass began */
 	} sweep;
+	struct table_snapshot snapshot;
+	uint64_t removed_before; /* rows, in the life that a checkpoint was taken of */
 
 	struct store_stats stats;
 	uint64_t name_hash;
@@ -141,6 +147,11 @@ void table_store_floats(const struct store_table *t, void *values, const float *
 
 /* find.c: takes a row out of the index and gives its memory back. */
 void table_remove(struct store_table *t, uint64_t hash, store_row row);
+
+/* find.c: memory for a row that there is not, and its place in the index, at the cost of other rows if need be, by index_insert or
+ * index_load. It has no content yet. STORE_NO_ROW, which is counted: no room. */
+typedef bool table_insert(struct store_index *ix, uint64_t hash, store_row row);
+store_row table_place(struct store_table *t, uint64_t hash, table_insert *insert);
 
 /* evict.c: removes one row that may be removed and is worth least of a few, so that one with this hash has a place. false
  * when there is none. */

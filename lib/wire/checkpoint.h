@@ -57,9 +57,10 @@ enum checkpoint_run_kind {
 	CHECKPOINT_ROWS = 1,
 	/* n keys of 8 bytes: rows that were deleted or evicted since the parent. To be applied before the file's rows. row_bytes 8. */
 	CHECKPOINT_DELETED = 2,
-	/* n entries of an admission filter that counts by key (checkpoint_count). Only of tables with such a filter. */
+	/* n entries of an admission filter that counts by key (checkpoint_count). In full checkpoints only, as they are when they
+	 * are written: a key may have come a few times more since the instant. */
 	CHECKPOINT_COUNTS = 3,
-	/* One: what a shard knows of a table as a whole (checkpoint_table). Before its other runs. */
+	/* One: what a shard knows of a table as a whole (checkpoint_table). Before all rows and deleted keys of the file. */
 	CHECKPOINT_TABLE = 4,
 };
 
@@ -73,20 +74,23 @@ struct checkpoint_run {
 };
 _Static_assert(sizeof(struct checkpoint_run) == 16, "checkpoint_run");
 
-/* How often a key without a row was asked for. */
+/* Of a shard's table, since its beginning, at the snapshot's instant: in full checkpoints and in deltas. Where several are
+ * restored into one, be it those of a chain or those of other shards, the greatest of each counts. */
+struct checkpoint_table {
+	uint64_t step;	  /* the latest training step that came */
+	uint64_t pushes;  /* store_stats.pushes */
+	uint64_t removed; /* rows deleted and evicted: what versions of new rows begin above */
+	uint32_t looks;	  /* evict_lru and evict_lfu: look-ups, of 31 bits; `used` of rows counts back from it */
+	uint32_t reserved;
+};
+_Static_assert(sizeof(struct checkpoint_table) == 32, "checkpoint_table");
+
 struct checkpoint_count {
 	uint64_t key;
 	uint32_t count;
-	uint32_t step; /* the low half of the last training step that came for it; 0: none */
+	uint32_t seen; /* as in a row; 0: no step came */
 };
 _Static_assert(sizeof(struct checkpoint_count) == 16, "checkpoint_count");
-
-/* Of a shard's table. Restored on other shards: the greatest step, and pushes are added up on one of them. */
-struct checkpoint_table {
-	uint64_t step;	 /* the latest training step that came */
-	uint64_t pushes; /* store_stats.pushes */
-};
-_Static_assert(sizeof(struct checkpoint_table) == 16, "checkpoint_table");
 
 /*
  * A row in a run, without padding between its members; each is there or not as the table's definition (struct object_spec) says:
@@ -100,7 +104,7 @@ _Static_assert(sizeof(struct checkpoint_table) == 16, "checkpoint_table");
  *   values		 dim elements of the stored type
  *   float32 masters[]	 master = 1: dim of them
  *   slots		 the optimizer's, dim float32 each (float64 for rows of float64)
- * padded with zeros to 8 bytes. (lib/ckpt/row.h computes where each lies.)
+ * padded with zeros to 8 bytes.
  */
 
 #endif

@@ -52,6 +52,13 @@
 	X(deadline_passes_while_another_push_has_the_scratch) \
 	X(layout_changes_in_the_middle) \
 	X(large_pulls_share_a_small_pool) \
+	/* snapshot.c */ \
+	X(snapshots_while_requests_are_served) \
+	X(requests_wait_for_room_and_go_on) \
+	X(snapshots_that_are_waited_for_are_given_up) \
+	X(large_pushes_and_instants_wait_for_each_other) \
+	X(snapshots_have_a_quarter_of_busy_turns) \
+	X(snapshots_and_loads_are_refused) \
 	/* model.c */ \
 	X(random_requests_follow_the_model)
 
@@ -79,7 +86,7 @@ enum {
 
 struct shard {
 	struct rig rig;
-	void *arena;
+	void *arena, *marks, *copies;
 	struct store *store, *twin_store;
 	struct service *service;
 	struct store_table *twins[OBJECTS + 1]; /* the same tables in another store */

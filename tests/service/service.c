@@ -57,7 +57,17 @@ static void make_specs(void)
 	}
 }
 
-enum { TWIN_BYTES = 4 << 20, ARENA_BYTES = 64 << 20 };
+enum { TWIN_BYTES = 4 << 20, ARENA_BYTES = 64 << 20, LOG_BYTES = 4 << 20 };
+
+static void add_snapshots(size_t arena_bytes)
+{
+	struct store_snapshot_options options = { .copies_bytes = STORE_SNAPSHOT_COPIES_MIN + LOG_BYTES,
+						  .log_bytes = LOG_BYTES };
+
+	shard.marks = options.marks = calloc(1, store_snapshot_memory(arena_bytes));
+	shard.copies = options.copies = calloc(1, options.copies_bytes);
+	CHECK_INT(store_snapshot_init(shard.store, &options, NULL), 0);
+}
 
 void shard_init(uint64_t seed, unsigned server_mbufs)
 {
@@ -86,6 +96,7 @@ void shard_start(size_t arena_bytes)
 		unit_fail(__FILE__, __LINE__, "no shard: %s", err.text);
 		exit(EXIT_FAILURE);
 	}
+	add_snapshots(arena_bytes);
 	for (unsigned i = 0; i < RTE_DIM(spec_list); i++) {
 		if (!CHECK_INT(service_install(shard.service, &spec_list[i], &err), 0))
 			printf("# %s\n", err.text);
@@ -103,6 +114,8 @@ void shard_stop(void)
 	store_destroy(shard.store);
 	store_destroy(shard.twin_store);
 	free(shard.arena);
+	free(shard.marks);
+	free(shard.copies);
 }
 
 struct peer *shard_simple(uint64_t seed)

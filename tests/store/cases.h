@@ -78,6 +78,22 @@
 	X(lamb_in_slices_is_lamb) \
 	/* soak.c */ \
 	X(large_table_takes_the_memory_it_says) \
+	/* snapshot.c */ \
+	X(snapshots_are_of_one_instant) \
+	X(snapshots_wait_for_room) \
+	X(deltas_follow_a_full_snapshot) \
+	X(log_overflow_allows_full_snapshots_only) \
+	X(snapshots_are_given_up) \
+	X(snapshots_are_lost_without_room) \
+	X(sweeps_are_put_off) \
+	/* snapshot_load.c */ \
+	X(snapshot_memory_is_checked) \
+	X(runs_that_do_not_fit_are_refused) \
+	X(variables_are_loaded_by_block) \
+	X(loading_into_a_full_store_is_refused) \
+	X(counts_are_restored) \
+	X(versions_rise_over_a_restore) \
+	X(slices_of_long_rows_are_bounded) \
 	/* model.c */ \
 	X(random_operations_follow_the_model) \
 	/* push.c */ \

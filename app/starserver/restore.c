@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A node's share of a checkpoint, into its reactors: before the first layout is served, so nobody asks for rows meanwhile. One
+ * thread reads the files, all of them, since another number of nodes or reactors may have written them, and sorts what is
+ * this node's by reactor; each reactor loads one batch while the next is filled.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "checkpoint.h"
+#include "wire/layout.h"
+
+enum { BATCH_BYTES = 256 * 1024, BATCHES = 2, TELL_US = 5000000, LOAD_WAIT_US = 60000000 };
+
+/* Records of one run on their way to a reactor. */
+struct batch {
+	struct reactor_message message;
+	struct checkpoint_run run;
+	struct star_error err;
+	int status;
+	bool posted;
+	uint8_t *records;
+};
+
+struct restore {
+	struct node *node;
+	uint32_t first_reactor, cluster_reactors;
+	const struct ckpt_manifest *manifest;
+	uint32_t writer;       /* of the file: its place among the reactors that wrote */
+	struct batch *batches; /* BATCHES of each reactor */
+	unsigned filling[WIRE_REACTORS_MAX];
+	uint64_t rows, bytes, total, told_us;
+};
+
+static void load_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+	struct batch *b = (struct batch *)message;
+
+	b->status = service_load(shard->service, &b->run, b->records, b->run.count, &b->err);
+}
+
+static struct batch *batch_of(const struct restore *r, unsigned shard)
+{
+	return &r->batches[shard * BATCHES + r->filling[shard]];
+}
+
+/* Waits until the reactor has loaded it. */
+static int settle(const struct restore *r, unsigned shard, struct batch *b, struct star_error *err)
+{
+	if (!b->posted)
+		return 0;
+	if (reactor_wait(&b->message, LOAD_WAIT_US) < 0)
+		return star_error_set(err, -ETIMEDOUT, "reactor %u does not load what it is given", shard);
+	b->posted = false;
+	b->run.count = 0;
+	if (b->status < 0)
+		return star_error_set(err, b->status, "object \"%s\": %s",
+				      r->node->specs[b->run.object] ? r->node->specs[b->run.object]->name : "?",
+				      b->err.text);
+	return 0;
+}
+
+/* Gives the reactor its batch, and makes the other one free. */
+static int flush(struct restore *r, unsigned shard, struct star_error *err)
+{
+	struct batch *b = batch_of(r, shard);
+	int rc;
+
+	if (!b->run.count)
+		return 0;
+	b->message = (struct reactor_message){ .run = load_on_reactor };
+	rc = reactor_post(r->node->shards[shard].reactor, &b->message);
+	if (rc < 0)
+		return star_error_set(err, rc, "reactor %u takes no messages", shard);
+	b->posted = true;
+	r->filling[shard] = (r->filling[shard] + 1) % BATCHES;
+	return settle(r, shard, batch_of(r, shard), err);
+}
+
+static int add(struct restore *r, unsigned shard, const struct checkpoint_run *run, const void *record,
+	       struct star_error *err)
+{
+	struct batch *b = batch_of(r, shard);
+	int rc;
+
+	if (b->run.count && (b->run.object != run->object || b->run.kind != run->kind ||
+			     (b->run.count + 1) * (size_t)run->row_bytes > BATCH_BYTES)) {
+		rc = flush(r, shard, err);
+		if (rc < 0)
+			return rc;
+		b = batch_of(r, shard);
+	}
+	if (!b->run.count) {
+		b->run = *run;
+		b->run.count = 0;
+	}
+	memcpy(b->records + (size_t)b->run.count * run->row_bytes, record, run->row_bytes);
+	b->run.count++;
+	return 0;
+}
+
+/* What a shard knows of a table goes to the same shard where the layout is the same, else to all: the greatest figures count. */
+static int add_table(struct restore *r, const struct checkpoint_run *run, const void *table, struct star_error *err)
+{
+	const bool same = r->manifest->reactors == r->cluster_reactors;
+	int rc = 0;
+
+	for (unsigned i = 0; rc == 0 && i < r->node->shards_count; i++)
+		if (!same || r->first_reactor + i == r->writer)
+			rc = add(r, i, run, table, err);
+	return rc;
+}
+
+static int add_run(struct restore *r, const struct checkpoint_run *run, const uint8_t *records, struct star_error *err)
+{
+	const uint32_t partitions = r->node->config->partitions;
+	const struct object_spec *spec = run->object <= WIRE_OBJECTS_MAX ? r->node->specs[run->object] : NULL;
+	uint64_t name_hash;
+	int rc = 0;
+
+	if (!spec)
+		return star_error_set(err, -ENOENT, "object %u of the checkpoint is not in this cluster's catalogue",
+				      run->object);
+	if (run->kind == CHECKPOINT_TABLE)
+		return add_table(r, run, records, err);
+	name_hash = hash_name(spec->name);
+	for (uint32_t i = 0; rc == 0 && i < run->count; i++) {
+		const uint8_t *record = records + (size_t)i * run->row_bytes;
+		uint64_t key;
+		uint32_t owner;
+
+		memcpy(&key, record, sizeof(key));
+		owner = layout_owner(partitions, r->cluster_reactors,
+				     layout_partition(hash_key(name_hash, object_partition_key(spec, key)),
+						      partitions));
+		if (owner < r->first_reactor || owner >= r->first_reactor + r->node->shards_count)
+			continue;
+		rc = add(r, owner - r->first_reactor, run, record, err);
+		r->rows += run->kind == CHECKPOINT_ROWS;
+	}
+	return rc;
+}
+
+static void tell(struct restore *r)
+{
+	const uint64_t now_us = clock_us();
+
+	if (now_us - r->told_us < TELL_US)
+		return;
+	r->told_us = now_us;
+	log_info("restoring: %" PRIu64 " of %" PRIu64 " MiB read, %" PRIu64 " rows", r->bytes >> 20, r->total >> 20,
+		 r->rows);
+}
+
+static int restore_file(struct restore *r, const char *path, const struct ckpt_file *file, struct star_error *err)
+{
+	struct ckpt_reader *reader = ckpt_reader_create(path, r->manifest, file, err);
+	const uint8_t *payload;
+	uint32_t bytes;
+	int rc = reader ? 1 : err->code;
+
+	while (rc > 0 && (rc = ckpt_reader_next(reader, &payload, &bytes, err)) > 0) {
+		struct checkpoint_run run;
+		const void *records;
+		uint32_t at = 0;
+
+		while (rc > 0 && (rc = ckpt_run_next(payload, bytes, &at, r->manifest, &run, &records, err)) > 0)
+			if (add_run(r, &run, records, err) < 0)
+				rc = err->code;
+		if (rc == 0)
+			rc = 1;
+		r->bytes += bytes;
+		tell(r);
+	}
+	ckpt_reader_destroy(reader);
+	/* Before the next file: what it says of a key that was in this one must come after. */
+	for (unsigned i = 0; rc == 0 && i < r->node->shards_count; i++)
+		rc = flush(r, i, err);
+	return rc;
+}
+
+/* The checkpoint's objects must be those of the catalogue. */
+static int check_objects(const struct restore *r, struct star_error *err)
+{
+	const struct ckpt_manifest *m = r->manifest;
+	struct star_error why = { 0 };
+
+	if (m->partitions != r->node->config->partitions)
+		return star_error_set(err, -EINVAL, "it was written with %u partitions; this cluster has %u",
+				      m->partitions, r->node->config->partitions);
+	for (uint32_t i = 0; i < m->objects_count; i++) {
+		const struct object_spec *has = r->node->specs[m->objects[i].id];
+
+		if (!has)
+			return star_error_set(err, -ENOENT, "\"%s\" is not in this cluster's catalogue",
+					      m->objects[i].name);
+		if (strcmp(has->name, m->objects[i].name) != 0 || object_spec_same(has, &m->objects[i], &why) < 0)
+			return star_error_set(err, -EEXIST, "\"%s\" is another object in this cluster: %s",
+					      m->objects[i].name, why.text);
+	}
+	return 0;
+}
+
+static int restore_one(struct restore *r, const char *path, struct star_error *err)
+{
+	struct ckpt_manifest manifest;
+	int rc = ckpt_manifest_read(path, &manifest, err);
+
+	if (rc < 0)
+		return rc;
+	r->manifest = &manifest;
+	rc = check_objects(r, err);
+	for (uint32_t i = 0; i < manifest.files_count; i++)
+		r->total += manifest.files[i].bytes;
+	for (r->writer = 0; rc == 0 && r->writer < manifest.files_count; r->writer++)
+		rc = restore_file(r, path, &manifest.files[r->writer], err);
+	ckpt_manifest_free(&manifest);
+	return rc;
+}
+
+static int restore_chain(struct restore *r, char **chain, uint32_t count, struct star_error *err)
+{
+	const unsigned batches = r->node->shards_count * BATCHES;
+	struct star_error why = { 0 };
+	uint32_t at = 0;
+	int rc = 0;
+
+	r->batches = calloc(batches, sizeof(*r->batches));
+	for (unsigned i = 0; r->batches && i < batches; i++) {
+		r->batches[i].records = aligned_alloc(64, BATCH_BYTES);
+		if (!r->batches[i].records)
+			rc = -ENOMEM;
+	}
+	if (!r->batches || rc < 0)
+		rc = star_error_set(&why, -ENOMEM, "out of memory");
+	for (; rc == 0 && at < count; at++)
+		rc = restore_one(r, chain[at], &why);
+	for (unsigned i = 0; r->batches && i < batches; i++) {
+		const int settled = settle(r, i / BATCHES, &r->batches[i], rc < 0 ? &(struct star_error){ 0 } : &why);
+
+		rc = rc < 0 ? rc : settled;
+		/* What a reactor may still come to must live on. */
+		if (!r->batches[i].posted)
+			free(r->batches[i].records);
+	}
+	if (rc != -ETIMEDOUT)
+		free(r->batches);
+	return rc < 0 ? star_error_set(err, rc, "the checkpoint %s cannot be restored: %s", chain[at ? at - 1 : 0],
+				       why.text)
+		      : 0;
+}
+
+int node_restore(struct node *node, uint32_t cluster_reactors, uint32_t first_reactor, struct star_error *err)
+{
+	const struct config *config = node->config;
+	const uint64_t begun_us = clock_us();
+	struct restore r = {
+		.node = node, .first_reactor = first_reactor, .cluster_reactors = cluster_reactors, .told_us = begun_us
+	};
+	uint32_t count = 0;
+	char **chain = NULL;
+	int rc;
+
+	rc = ckpt_chain(config->checkpoint_directory, config->checkpoint_id, &chain, &count, err);
+	if (rc == -ENOENT && !config->checkpoint_id)
+		return 0; /* node_restored has said so */
+	if (rc == 0)
+		rc = restore_chain(&r, chain, count, err);
+	if (rc == 0)
+		log_info("restored %s and %u before it: %" PRIu64 " rows in %.1f s", chain[count - 1], count - 1,
+			 r.rows, (double)(clock_us() - begun_us) / 1e6);
+	ckpt_chain_free(chain, count);
+	return rc;
+}
+
+int node_restored(void *ctx, struct object_spec **specs, uint32_t *count, struct star_error *err)
+{
+	struct node *node = ctx;
+	const struct config *config = node->config;
+	struct ckpt_manifest manifest;
+	uint32_t length = 0;
+	char **chain = NULL;
+	int rc = ckpt_chain(config->checkpoint_directory, config->checkpoint_id, &chain, &length, err);
+
+	*count = 0;
+	if (rc == -ENOENT && !config->checkpoint_id) {
+		log_info("there is no checkpoint in %s yet: the node begins with nothing",
+			 config->checkpoint_directory);
+		return 0;
+	}
+	if (rc == 0)
+		rc = ckpt_manifest_read(chain[length - 1], &manifest, err);
+	ckpt_chain_free(chain, length);
+	if (rc < 0)
+		return rc;
+	*specs = manifest.objects;
+	*count = manifest.objects_count;
+	manifest.objects = NULL;
+	ckpt_manifest_free(&manifest);
+	return 0;
+}

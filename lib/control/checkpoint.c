@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Checkpoints of the cluster. A thread of PS task 0 tells all nodes to begin one, asks how far they are until all have written
+ * their part, has the manifest written, by which it counts, and tells all that it does. Whatever fails on the way, a node that is
+ * restarted included, gives up the whole: nothing of it counts then, and the next try begins anew. Training goes on all the while.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "control/jsonrpc_message.h"
+#include "control/member.h"
+#include "control/node.h"
+#include "control/thread.h"
+
+enum { SECOND_US = 1000000, IDLE_MS = 3600 * 1000 };
+
+static json_t *part_begin(const struct control_checkpoint *c)
+{
+	return json_pack("{s:{s:o, s:o, s:s}}", "begin", "id", member_from_u64(c->id), "parent",
+			 member_from_u64(c->parent), "name", c->name);
+}
+
+static json_t *part_end(const struct control_checkpoint *c, bool kept)
+{
+	return json_pack("{s:{s:o, s:b}}", "end", "id", member_from_u64(c->id), "kept", kept);
+}
+
+/* Asks a node; steals params. Its state, a new reference, or NULL with the node's name in err. */
+static json_t *ask_part(struct control *control, uint32_t task, json_t *params, struct star_error *err)
+{
+	char address[CONTROL_ADDRESS_MAX];
+	struct jsonrpc_client *client;
+	struct star_error why = { 0 };
+	json_t *result = NULL;
+	int rc;
+
+	if (task == 0) {
+		rc = checkpointer_part(control, params, &result, &why);
+		json_decref(params);
+	} else {
+		control_ps_address(control, task, address);
+		client = jsonrpc_connect(address, CONTROL_HEARTBEAT_US, &why);
+		if (client)
+			result = control_call(control, CALLER_CHECKPOINTER, client, "checkpoint_part", params,
+					      CONTROL_PEER_US, &why);
+		else
+			json_decref(params);
+		jsonrpc_close(client);
+		rc = result ? 0 : why.code;
+	}
+	if (rc < 0)
+		star_error_set(err, rc, "PS task %u: %s", task, why.text);
+	return rc < 0 ? NULL : result;
+}
+
+static void add(uint64_t *sum, const json_t *state, const char *name)
+{
+	*sum += (uint64_t)json_integer_value(json_object_get(state, name));
+}
+
+/* One round of questions. 1: all have written their part, and files has what they wrote; 0: not yet. */
+static int look(struct control *control, const struct control_checkpoint *c, json_t *files, struct star_error *err)
+{
+	struct checkpointer sums = { .bytes = 0 };
+	uint32_t written = 0;
+	int rc = 0;
+
+	json_array_clear(files);
+	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++) {
+		json_t *state = ask_part(control, task, json_object(), err);
+		const char *name = json_string_value(json_object_get(state, "state"));
+		const char *error = json_string_value(json_object_get(state, "error"));
+
+		if (!state)
+			return err->code;
+		add(&sums.rows, state, "rows");
+		add(&sums.left, state, "left");
+		add(&sums.bytes, state, "bytes");
+		add(&sums.copied, state, "copied");
+		add(&sums.waited, state, "waited");
+		if (name && error && strcmp(name, "failed") == 0)
+			rc = star_error_set(err, -(int)json_integer_value(json_object_get(state, "errno")),
+					    "PS task %u: %s", task, error);
+		else if (!name || (uint64_t)json_integer_value(json_object_get(state, "id")) != c->id)
+			rc = star_error_set(err, -ESTALE, "PS task %u was restarted meanwhile", task);
+		else if (strcmp(name, "written") == 0 && ++written)
+			json_array_extend(files, json_object_get(state, "files"));
+		json_decref(state);
+	}
+	pthread_mutex_lock(&control->lock);
+	control->checkpointer.rows = sums.rows;
+	control->checkpointer.left = sums.left;
+	control->checkpointer.bytes = sums.bytes;
+	control->checkpointer.copied = sums.copied;
+	control->checkpointer.waited = sums.waited;
+	pthread_mutex_unlock(&control->lock);
+	return rc < 0 ? rc : written == control->config->ps_count;
+}
+
+static int commit(struct control *control, const struct control_checkpoint *c, const json_t *files,
+		  struct star_error *err)
+{
+	const struct object_spec *specs[WIRE_OBJECTS_MAX];
+	uint32_t count = 0, reactors;
+
+	/* What was created since the nodes began is in the catalogue too, and has no rows. Specs live as long as the node. */
+	pthread_mutex_lock(&control->lock);
+	for (uint32_t id = 1; id <= control->objects_last; id++)
+		if (control->objects[id])
+			specs[count++] = control->objects[id];
+	reactors = control->cluster_reactors;
+	pthread_mutex_unlock(&control->lock);
+	return control->data_plane.checkpoint_commit(control->data_plane.ctx, c, reactors, specs, count, files, err);
+}
+
+/* Tells all nodes how it ended. One that does not hear it has its next part begin anew, and a full one. */
+static void end_all(struct control *control, const struct control_checkpoint *c, bool kept)
+{
+	for (uint32_t task = 0; task < control->config->ps_count; task++) {
+		struct star_error err = { 0 };
+		json_t *state = ask_part(control, task, part_end(c, kept), &err);
+
+		if (!state)
+			log_warn("checkpoint %" PRIu64 ": %s", c->id, err.text);
+		json_decref(state);
+	}
+}
+
+static int write_one(struct control *control, struct control_checkpoint *c, struct star_error *err)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+	json_t *files = json_array();
+	int rc;
+
+	pthread_mutex_lock(&control->lock);
+	rc = leader_laid_out(control, err);
+	pthread_mutex_unlock(&control->lock);
+	if (rc == 0)
+		rc = plane->checkpoint_new(plane->ctx, c, err);
+	if (rc < 0)
+		goto out;
+	pthread_mutex_lock(&control->lock);
+	control->checkpointer.now = *c;
+	pthread_mutex_unlock(&control->lock);
+	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++) {
+		json_t *state = ask_part(control, task, part_begin(c), err);
+
+		rc = state ? 0 : err->code;
+		json_decref(state);
+	}
+	while (rc == 0) {
+		rc = look(control, c, files, err);
+		if (rc == 0 && !control_pause(control, CONTROL_POLL_MS, NULL))
+			rc = star_error_set(err, -ECANCELED, "PS task 0 is shutting down");
+	}
+	if (rc > 0)
+		rc = commit(control, c, files, err);
+	end_all(control, c, rc == 0);
+	if (rc < 0)
+		plane->checkpoint_abandon(plane->ctx, c);
+out:
+	json_decref(files);
+	return rc;
+}
+
+/* One checkpoint; a full one where a delta is not possible. */
+static void run_one(struct control *control, bool delta)
+{
+	struct checkpointer *p = &control->checkpointer;
+	struct control_checkpoint c = { .parent = delta ? p->last.id : 0 };
+	struct star_error err = { 0 };
+	int rc = write_one(control, &c, &err);
+
+	if (rc == -EAGAIN && c.parent) {
+		log_info("checkpoint: a full one instead of a delta: %s", err.text);
+		c = (struct control_checkpoint){ .parent = 0 };
+		rc = write_one(control, &c, &err);
+	}
+	pthread_mutex_lock(&control->lock);
+	p->writing = false;
+	p->error[0] = 0;
+	if (rc == 0) {
+		p->saved++;
+		p->last = c;
+		p->last_rows = p->rows;
+		p->last_bytes = p->bytes;
+		p->last_us = clock_us() - p->begun_us;
+	} else {
+		p->failed++;
+		strcpy(p->error, err.text);
+	}
+	pthread_cond_broadcast(&control->wake);
+	pthread_mutex_unlock(&control->lock);
+	if (rc == 0)
+		log_info("checkpoint %" PRIu64 " (%s): %" PRIu64 " rows, %" PRIu64 " MiB in %.1f s", c.id,
+			 c.parent ? "delta" : "full", p->last_rows, p->last_bytes >> 20, (double)p->last_us / 1e6);
+	else
+		log_error("there is no new checkpoint: %s", err.text);
+}
+
+static uint64_t due_us(uint64_t last_us, uint32_t every_s)
+{
+	return every_s ? last_us + (uint64_t)every_s * SECOND_US : UINT64_MAX;
+}
+
+/* Whether it is time for one, and which; if not, how long to wait. Under lock. */
+static bool is_time(struct control *control, bool *delta, uint32_t *wait_ms)
+{
+	struct checkpointer *p = &control->checkpointer;
+	const uint64_t now_us = clock_us();
+	const uint64_t full_us = due_us(p->full_us, control->config->checkpoint_every_s);
+	const uint64_t delta_us = due_us(p->delta_us, control->config->checkpoint_delta_every_s);
+	const uint64_t next_us = full_us < delta_us ? full_us : delta_us;
+
+	*wait_ms = IDLE_MS;
+	if (!p->asked && next_us > now_us) {
+		if (next_us - now_us < (uint64_t)IDLE_MS * 1000)
+			*wait_ms = (uint32_t)((next_us - now_us) / 1000) + 1;
+		return false;
+	}
+	*delta = p->last.id && (p->asked ? !p->asked_full : full_us > now_us);
+	p->asked = p->asked_full = false;
+	p->writing = true;
+	p->delta = *delta;
+	p->rows = p->left = p->bytes = p->copied = p->waited = 0;
+	p->begun_us = p->delta_us = now_us;
+	if (!*delta)
+		p->full_us = now_us;
+	return true;
+}
+
+static void *loop(void *arg)
+{
+	struct control *control = arg;
+	bool delta = false, time;
+	uint32_t wait_ms;
+
+	do {
+		pthread_mutex_lock(&control->lock);
+		time = is_time(control, &delta, &wait_ms);
+		pthread_mutex_unlock(&control->lock);
+		if (time)
+			run_one(control, delta);
+	} while (control_pause(control, time ? 0 : wait_ms, &control->checkpointer.asked));
+	return NULL;
+}
+
+int checkpointer_start(struct control *control, struct star_error *err)
+{
+	struct checkpointer *p = &control->checkpointer;
+	int rc;
+
+	if (!control->config->checkpoint_directory[0])
+		return 0;
+	p->full_us = p->delta_us = clock_us();
+	rc = thread_start(&p->thread, "control-ckpt", loop, control, err);
+	p->running = rc == 0;
+	return rc;
+}
+
+void checkpointer_join(struct control *control)
+{
+	if (!control->checkpointer.running)
+		return;
+	pthread_join(control->checkpointer.thread, NULL);
+	control->checkpointer.running = false;
+}
+
+/* Under lock. */
+static int ask_for(struct control *control, bool full, struct star_error *err)
+{
+	struct checkpointer *p = &control->checkpointer;
+
+	if (!p->running)
+		return star_error_set(err, -EINVAL, "this cluster keeps no checkpoints: set checkpoint.directory");
+	if (p->writing || p->asked)
+		return star_error_set(err, -EBUSY, "a checkpoint is being written: wait until it is done");
+	p->asked = true;
+	p->asked_full = full;
+	pthread_cond_broadcast(&control->wake);
+	return 0;
+}
+
+int checkpointer_save(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+{
+	static const char *const members[] = { "kind", NULL };
+	const char *kind = "auto";
+	int rc;
+
+	if (member_only(params, members, err) < 0 ||
+	    (json_object_get(params, "kind") && member_string(params, "kind", 8, &kind, err) < 0))
+		return control_invalid(err);
+	if (strcmp(kind, "auto") != 0 && strcmp(kind, "full") != 0 && strcmp(kind, "delta") != 0) {
+		star_error_set(err, -EINVAL, "member \"kind\" is \"%s\"; possible are auto, full and delta", kind);
+		return control_invalid(err);
+	}
+	pthread_mutex_lock(&control->lock);
+	if (strcmp(kind, "delta") == 0 && !control->checkpointer.last.id)
+		rc = star_error_set(
+			err, -EAGAIN,
+			"a delta needs a checkpoint to go on from, written since this node began: ask for a "
+			"full one first");
+	else
+		rc = ask_for(control, strcmp(kind, "full") == 0, err);
+	if (rc == 0)
+		*result = json_pack("{s:I}", "asked",
+				    (json_int_t)(control->checkpointer.saved + control->checkpointer.failed + 1));
+	pthread_mutex_unlock(&control->lock);
+	return rc;
+}
+
+int checkpointer_status(struct control *control, json_t **result, struct star_error *err)
+{
+	const struct checkpointer *p = &control->checkpointer;
+
+	(void)err;
+	pthread_mutex_lock(&control->lock);
+	*result = json_pack("{s:s, s:b, s:I, s:I, s:s}", "directory", control->config->checkpoint_directory, "writing",
+			    p->writing || p->asked, "saved", (json_int_t)p->saved, "failed", (json_int_t)p->failed,
+			    "error", p->error);
+	if (p->writing)
+		json_object_set_new(*result, "now",
+				    json_pack("{s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:f}", "id", (json_int_t)p->now.id,
+					      "delta", p->delta, "rows", (json_int_t)p->rows, "left",
+					      (json_int_t)p->left, "bytes", (json_int_t)p->bytes, "copied",
+					      (json_int_t)p->copied, "waited", (json_int_t)p->waited, "seconds",
+					      (double)(clock_us() - p->begun_us) / 1e6));
+	if (p->last.id)
+		json_object_set_new(*result, "last",
+				    json_pack("{s:I, s:b, s:I, s:I, s:f}", "id", (json_int_t)p->last.id, "delta",
+					      p->last.parent != 0, "rows", (json_int_t)p->last_rows, "bytes",
+					      (json_int_t)p->last_bytes, "seconds", (double)p->last_us / 1e6));
+	pthread_mutex_unlock(&control->lock);
+	return 0;
+}
+
+static int read_begin(const json_t *json, struct control_checkpoint *c, struct star_error *err)
+{
+	static const char *const members[] = { "id", "parent", "name", NULL };
+	const char *name;
+
+	if (member_only(json, members, err) < 0 || member_u64(json, "id", &c->id, err) < 0 ||
+	    member_u64(json, "parent", &c->parent, err) < 0 ||
+	    member_string(json, "name", sizeof(c->name) - 1, &name, err) < 0)
+		return -EINVAL;
+	if (strchr(name, '/') || name[0] == '.')
+		return star_error_set(err, -EINVAL, "member \"name\" must be the name of a folder, without a slash");
+	strcpy(c->name, name);
+	return 0;
+}
+
+int checkpointer_part(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+{
+	static const char *const members[] = { "begin", "end", NULL }, *const end_members[] = { "id", "kept", NULL };
+	const struct control_data_plane *plane = &control->data_plane;
+	const json_t *begin = json_object_get(params, "begin"), *end = json_object_get(params, "end");
+	struct control_checkpoint c;
+	uint64_t id;
+	bool kept;
+	int rc = 0;
+
+	if (member_only(params, members, err) < 0 || (begin && read_begin(begin, &c, err) < 0) ||
+	    (end && (member_only(end, end_members, err) < 0 || member_u64(end, "id", &id, err) < 0 ||
+		     member_bool(end, "kept", &kept, err) < 0)))
+		return control_invalid(err);
+	if (begin)
+		rc = plane->checkpoint_begin(plane->ctx, &c, err);
+	if (end)
+		plane->checkpoint_end(plane->ctx, id, kept);
+	if (rc == 0)
+		*result = plane->checkpoint_state(plane->ctx);
+	return rc;
+}
+
+void control_drain(struct control *control)
+{
+	struct checkpointer *p = &control->checkpointer;
+	const uint64_t until_us = clock_us() + CONTROL_DRAIN_US;
+	struct star_error err = { 0 };
+	int rc = -EBUSY;
+
+	if (!p->running || !control->config->checkpoint_on_stop)
+		return;
+	pthread_mutex_lock(&control->lock);
+	while (clock_us() < until_us && (rc < 0 || p->writing || p->asked)) {
+		if (rc < 0)
+			rc = ask_for(control, false, &err);
+		pthread_mutex_unlock(&control->lock);
+		control_pause(control, CONTROL_POLL_MS, NULL);
+		pthread_mutex_lock(&control->lock);
+	}
+	if (rc < 0 || p->writing || p->asked || p->error[0])
+		log_error("the node ends without a last checkpoint: %s", p->error[0] ? p->error : "it took too long");
+	pthread_mutex_unlock(&control->lock);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rows and tables as checkpoints have them (wire/checkpoint.h). */
+#include <errno.h>
+#include <string.h>
+
+#include "store/snapshot.h"
+#include "store/touch.h"
+#include "tensor/dtype.h"
+#include "wire/checkpoint.h"
+
+uint32_t store_row_record_bytes(const struct store_table *table)
+{
+	return table->at.record;
+}
+
+static uint32_t masters_bytes(const struct store_table *t)
+{
+	return t->at.master ? t->dim * (uint32_t)sizeof(float) : 0;
+}
+
+static uint32_t slots_bytes(const struct store_table *t)
+{
+	return t->optim.slots * t->dim * (uint32_t)(t->wide ? sizeof(double) : sizeof(float));
+}
+
+static void *append(uint8_t *to, const void *from, uint32_t bytes)
+{
+	memcpy(to, from, bytes);
+	return to + bytes;
+}
+
+void record_write(const struct store_table *t, const uint8_t *row, uint8_t *to)
+{
+	uint8_t *const end = to + t->at.record;
+	uint32_t used;
+
+	memset(end - sizeof(uint64_t), 0, sizeof(uint64_t)); /* the padding is part of it */
+	memcpy(to, row, t->at.record_head);
+	if (t->at.used) {
+		memcpy(&used, to + t->at.used, sizeof(used));
+		used = (t->snapshot.tick - used + 1) / TABLE_TICK;
+		memcpy(to + t->at.used, &used, sizeof(used));
+	}
+	to = append(to + t->at.record_head, row + t->at.values, (uint32_t)dtype_row_bytes(t->spec.dtype, t->dim));
+	to = append(to, row + t->at.master, masters_bytes(t));
+	append(to, row + t->at.slots, slots_bytes(t));
+}
+
+static void record_read(const struct store_table *t, uint8_t *row, const uint8_t *from)
+{
+	const uint32_t values_bytes = (uint32_t)dtype_row_bytes(t->spec.dtype, t->dim);
+
+	memcpy(row, from, t->at.record_head);
+	if (t->at.used)
+		*row_word(row, t->at.used) = t->tick - TABLE_TICK * *row_word(row, t->at.used);
+	from += t->at.record_head;
+	memcpy(row + t->at.values, from, values_bytes);
+	from += values_bytes;
+	memcpy(row + t->at.master, from, masters_bytes(t));
+	from += masters_bytes(t);
+	memcpy(row + t->at.slots, from, slots_bytes(t));
+}
+
+/* What no row has. */
+static const char *row_fault(const struct store_table *t, const uint8_t *record)
+{
+	static const uint8_t zeros[sizeof(uint64_t)];
+	const uint32_t bytes = t->at.record_head + (uint32_t)dtype_row_bytes(t->spec.dtype, t->dim) + masters_bytes(t) +
+			       slots_bytes(t);
+	uint32_t word;
+
+	if (t->spec.kind == OBJECT_VARIABLE && row_key(record) >= object_blocks(&t->spec))
+		return "a block beyond the variable's last";
+	memcpy(&word, record + t->at.version, sizeof(word));
+	if (t->at.version && word == 0)
+		return "a row of version 0";
+	memcpy(&word, record + t->at.used, sizeof(word));
+	if (t->at.used && word > INT32_MAX)
+		return "a row that was last used more look-ups ago than are counted";
+	if (memcmp(record + bytes, zeros, t->at.record - bytes) != 0)
+		return "padding that is not 0";
+	return NULL;
+}
+
+static const char *table_fault(const struct checkpoint_table *table, unsigned n)
+{
+	return n > 1			  ? "more than one record of the table"
+	       : table->reserved	  ? "a reserved field that is not 0"
+	       : table->looks > INT32_MAX ? "more look-ups than are counted"
+					  : NULL;
+}
+
+static const char *counts_fault(const struct checkpoint_count *counts, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (counts[i].count == 0)
+			return "a key that waits and never came";
+	return NULL;
+}
+
+/* Of a run and n of its records. */
+static const char *find_fault(const struct store_table *t, const struct checkpoint_run *run, const void *records,
+			      unsigned n)
+{
+	const uint32_t widths[] = { [CHECKPOINT_ROWS] = t->at.record,
+				    [CHECKPOINT_DELETED] = sizeof(uint64_t),
+				    [CHECKPOINT_COUNTS] = sizeof(struct checkpoint_count),
+				    [CHECKPOINT_TABLE] = sizeof(struct checkpoint_table) };
+	const char *fault = NULL;
+
+	if (run->kind < CHECKPOINT_ROWS || run->kind > CHECKPOINT_TABLE)
+		return "an unknown kind";
+	if (run->object != t->spec.id)
+		return "another object's id";
+	if (run->reserved)
+		return "a reserved field that is not 0";
+	if (run->row_bytes != widths[run->kind])
+		return "records of another size";
+	if (n > run->count || n > STORE_LOAD_MAX)
+		return "fewer records than are to be loaded";
+	if (n == 0)
+		return NULL;
+	switch (run->kind) {
+	case CHECKPOINT_TABLE:
+		return table_fault(records, n);
+	case CHECKPOINT_COUNTS:
+		return t->spec.filter == FILTER_COUNTER ? counts_fault(records, n) : "counts for another filter";
+	case CHECKPOINT_DELETED:
+		return t->spec.kind == OBJECT_VARIABLE ? "deleted blocks of a variable" : NULL;
+	}
+	for (unsigned i = 0; i < n && !fault; i++)
+		fault = row_fault(t, (const uint8_t *)records + (size_t)i * t->at.record);
+	return fault;
+}
+
+static void load_table(struct store_table *t, const struct checkpoint_table *from)
+{
+	const uint32_t tick = from->looks * TABLE_TICK;
+
+	if (from->step > t->step)
+		t->step = from->step;
+	if (from->pushes > t->stats.pushes)
+		t->stats.pushes = from->pushes;
+	if (from->removed > t->removed_before)
+		t->removed_before = from->removed;
+	/* Which of two is the later of a clock that may have gone round. */
+	if (t->stats.rows == 0 || (int32_t)(tick - t->tick) > 0)
+		t->tick = tick;
+}
+
+static bool load_row(struct store_table *t, const uint8_t *record)
+{
+	const uint64_t key = row_key(record), hash = index_hash(key);
+	store_row row = index_find(&t->index, key, hash);
+
+	if (row == STORE_NO_ROW) {
+		row = table_place(t, hash, index_load);
+		if (row == STORE_NO_ROW)
+			return false;
+	} else if (t->store->snapshot.touching) {
+		snapshot_touch(t, hash, row);
+	}
+	record_read(t, table_row(t, row), record);
+	if (t->filtered)
+		filter_forget(&t->filter, key, hash);
+	return true;
+}
+
+static bool load_count(struct store_table *t, const struct checkpoint_count *from)
+{
+	const uint64_t hash = index_hash(from->key);
+
+	return index_find(&t->index, from->key, hash) != STORE_NO_ROW ||
+	       filter_restore(&t->filter, hash,
+			      &(struct filter_count){ .key = from->key, .count = from->count, .seen = from->seen });
+}
+
+/* Returns how many found room. */
+static unsigned load_records(struct store_table *t, const struct checkpoint_run *run, const uint8_t *records,
+			     unsigned n)
+{
+	unsigned loaded = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		table_prefetch(index_home(&t->index, index_hash(row_key(records + (size_t)i * run->row_bytes))));
+	for (; loaded < n; loaded++) {
+		const uint8_t *record = records + (size_t)loaded * run->row_bytes;
+
+		if (run->kind == CHECKPOINT_ROWS ? !load_row(t, record)
+						 : !load_count(t, (const struct checkpoint_count *)record))
+			break;
+	}
+	return loaded;
+}
+
+int store_load(struct store_table *table, const struct checkpoint_run *run, const void *records, unsigned n,
+	       struct star_error *err)
+{
+	const char *fault = find_fault(table, run, records, n);
+
+	if (fault)
+		return star_error_set(err, -EINVAL, "\"%s\": what is to be loaded does not fit: %s", table->spec.name,
+				      fault);
+	if (n == 0)
+		return 0;
+	if (run->kind == CHECKPOINT_TABLE)
+		load_table(table, records);
+	else if (run->kind == CHECKPOINT_DELETED)
+		store_delete(table, records, n);
+	else if (load_records(table, run, records, n) < n)
+		return star_error_set(
+			err, -ENOSPC,
+			"\"%s\": no room for the rows to be loaded: the parameter memory of a shard, or its "
+			"share of the table's rows_max, is full",
+			table->spec.name);
+	return 0;
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A snapshot's slices: runs of records. */
+#include <assert.h>
+#include <string.h>
+
+#include "store/snapshot.h"
+#include "store/touch.h"
+#include "wire/checkpoint.h"
+
+enum {
+	ROWS_AHEAD = 12,	/* loaded before their turn */
+	BYTES_OF_A_ROW = 256,	/* longer ones count as several */
+	SEGMENT_COST = 64,	/* what reading a segment of the index counts as, in rows */
+	SLOTS_OF_A_ROW = 16,	/* of the log, read one after the other */
+	LOG_AHEAD = ROWS_AHEAD, /* slots */
+};
+
+/* Where a slice writes. */
+struct out {
+	uint8_t *at;
+	size_t left, written;
+	struct checkpoint_run *run; /* that goes on, or NULL */
+	int64_t budget;		    /* rows */
+	bool full;
+};
+
+/* Room for one record in a run of its own kind; NULL when there is none. */
+static void *take_record(struct out *o, const struct store_table *t, unsigned kind, uint32_t bytes)
+{
+	const bool same = o->run && o->run->object == t->spec.id && o->run->kind == kind && o->run->row_bytes == bytes;
+	const size_t head = same ? 0 : sizeof(*o->run);
+	void *record;
+
+	if (head + bytes > o->left) {
+		o->full = true;
+		return NULL;
+	}
+	if (!same) {
+		o->run = (struct checkpoint_run *)o->at;
+		*o->run = (struct checkpoint_run){ .object = t->spec.id, .kind = (uint16_t)kind, .row_bytes = bytes };
+		o->at += head;
+	}
+	o->run->count++;
+	record = o->at;
+	o->at += bytes;
+	o->left -= head + bytes;
+	o->written += head + bytes;
+	o->budget -= 1 + bytes / BYTES_OF_A_ROW;
+	return record;
+}
+
+static void write_table(struct snapshot *s, struct out *o)
+{
+	const struct store_table *t = s->table;
+	const struct checkpoint_table table = { .step = t->snapshot.step,
+						.pushes = t->snapshot.pushes,
+						.removed = t->snapshot.removed,
+						.looks = t->snapshot.tick / TABLE_TICK };
+	void *record = take_record(o, t, CHECKPOINT_TABLE, sizeof(table));
+
+	if (!record)
+		return;
+	memcpy(record, &table, sizeof(table));
+	s->table = t->next;
+	o->run = NULL; /* one each, even if somebody has made two of one id */
+}
+
+static uint64_t log_slot(const struct snapshot *s, uint64_t position)
+{
+	return s->log[position % s->log_slots];
+}
+
+static void write_deleted(struct store *store, struct out *o)
+{
+	struct snapshot *s = &store->snapshot;
+
+	for (unsigned i = 0; i < SLOTS_OF_A_ROW && s->log_scan != s->log_split; i++) {
+		const uint64_t slot = log_slot(s, s->log_scan);
+		void *record;
+
+		if ((store_row)slot != STORE_NO_ROW) {
+			s->log_scan++;
+			continue;
+		}
+		record = take_record(o, snapshot_table(store, (uint32_t)(slot >> 32)), CHECKPOINT_DELETED,
+				     sizeof(uint64_t));
+		if (!record)
+			return;
+		memcpy(record, &(uint64_t){ log_slot(s, s->log_scan + 1) }, sizeof(uint64_t));
+		s->log_scan += 2;
+		s->deleted++;
+	}
+	o->budget--;
+}
+
+static void *take_row(struct snapshot *s, struct out *o, const struct store_table *t)
+{
+	void *record = take_record(o, t, CHECKPOINT_ROWS, t->at.record);
+
+	s->written += record != NULL;
+	return record;
+}
+
+/* The first of the rows that were copied. */
+static void write_copy(struct store *store, struct out *o)
+{
+	struct snapshot *s = &store->snapshot;
+	const uint64_t at = s->copies_tail % s->copies_bytes;
+	const struct snapshot_copy *copy = (const struct snapshot_copy *)(s->copies + at);
+	void *record;
+
+	if (copy->table == SNAPSHOT_WRAP) {
+		s->copies_tail += s->copies_bytes - at;
+		return;
+	}
+	record = take_row(s, o, snapshot_table(store, copy->table));
+	if (!record)
+		return;
+	memcpy(record, copy + 1, copy->bytes);
+	s->copies_tail += sizeof(*copy) + copy->bytes;
+	if (s->copies_tail == s->copies_head)
+		s->copies_tail = s->copies_head = 0;
+}
+
+/* Those of n rows that the walk has not met before: in a segment that was joined since from two. */
+static unsigned keep_new(const struct store_index *ix, store_row *rows, unsigned n, uint64_t from)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (i + ROWS_AHEAD < n)
+			table_prefetch(index_record(ix, rows[i + ROWS_AHEAD]));
+		if (index_order(index_hash(index_key(ix, rows[i]))) >= from)
+			rows[kept++] = rows[i];
+	}
+	return kept;
+}
+
+static void read_segment(struct snapshot *s, struct store_index *ix, struct out *o)
+{
+	const uint64_t from = s->walk.at;
+	const unsigned depth = index_depth(ix, index_order(from));
+	const bool joined = depth < 64 && from << depth;
+
+	s->from = from;
+	s->rows_count = index_walk(ix, &s->walk, s->rows);
+	if (joined)
+		s->rows_count = keep_new(ix, s->rows, s->rows_count, from);
+	o->budget -= SEGMENT_COST;
+}
+
+/* The last of the segment's rows that are to be written. */
+static void write_row(struct store *store, struct out *o)
+{
+	struct snapshot *s = &store->snapshot;
+	const struct store_table *t = s->table;
+	const store_row row = s->rows[s->rows_count - 1];
+	void *record;
+
+	if (s->rows_count > ROWS_AHEAD) {
+		const store_row next = s->rows[s->rows_count - 1 - ROWS_AHEAD];
+
+		table_load(t, next, t->row_lines);
+		table_prefetch(snapshot_mark(store, next));
+	}
+	if (!snapshot_marked(store, row, s->generation)) {
+		record = take_row(s, o, t);
+		if (!record)
+			return;
+		record_write(t, table_row(t, row), record);
+	} else {
+		o->budget--;
+	}
+	s->rows_count--;
+}
+
+static void write_rows(struct store *store, struct out *o)
+{
+	struct snapshot *s = &store->snapshot;
+	struct store_table *t = s->table;
+
+	t->snapshot.walk = TABLE_HERE;
+	if (s->rows_count) {
+		write_row(store, o);
+	} else if (!s->walk.over) {
+		read_segment(s, &t->index, o);
+	} else {
+		t->snapshot.walk = TABLE_PAST;
+		s->table = t->next;
+		s->walk = (struct index_walk){ 0 };
+		s->from = 0;
+		o->budget--;
+	}
+}
+
+/* The next slot of the log. Its row may have been copied, or have gone: then it has no mark. */
+static void write_logged(struct store *store, struct out *o)
+{
+	struct snapshot *s = &store->snapshot;
+	const uint64_t slot = log_slot(s, s->log_tail);
+	const store_row row = (store_row)slot;
+	const unsigned generation = !s->generation;
+
+	if (row == STORE_NO_ROW) {
+		s->log_tail += 2;
+		o->budget--;
+		return;
+	}
+	if (s->log_split - s->log_tail > LOG_AHEAD) {
+		const uint64_t ahead = log_slot(s, s->log_tail + LOG_AHEAD);
+		const struct store_table *t = snapshot_table(store, (uint32_t)(ahead >> 32));
+
+		/* A deleted key's second slot may be anything: only addresses are made of it. */
+		table_prefetch(store->arena.base + ((uint64_t)(store_row)ahead << store->row_shift));
+		table_prefetch(t);
+		table_prefetch(snapshot_mark(store, (store_row)ahead));
+	}
+	if (snapshot_marked(store, row, generation)) {
+		const struct store_table *t = snapshot_table(store, (uint32_t)(slot >> 32));
+		void *record = take_row(s, o, t);
+
+		if (!record)
+			return;
+		record_write(t, table_row(t, row), record);
+		*snapshot_mark(store, row) &= (uint8_t)~snapshot_bit(store, row, generation);
+	} else {
+		o->budget--;
+	}
+	s->log_tail++;
+}
+
+/* Of the keys that wait for their admission to a table; those of a slice before may be gone, or be another key's. */
+static void write_counts(struct snapshot *s, struct out *o)
+{
+	struct store_index *ix = &s->table->filter.index;
+	const struct filter_count *count;
+	void *record;
+
+	if (s->rows_count) {
+		count = index_record(ix, s->rows[s->rows_count - 1]);
+		if (s->rows_count > ROWS_AHEAD)
+			table_prefetch(index_record(ix, s->rows[s->rows_count - 1 - ROWS_AHEAD]));
+		if (index_find(ix, count->key, index_hash(count->key)) == s->rows[s->rows_count - 1]) {
+			record = take_record(o, s->table, CHECKPOINT_COUNTS, sizeof(*count));
+			if (!record)
+				return;
+			memcpy(record, count, sizeof(*count));
+		}
+		s->rows_count--;
+		o->budget--;
+	} else if (s->table->spec.filter == FILTER_COUNTER && !s->walk.over) {
+		s->rows_count = index_walk(ix, &s->walk, s->rows);
+		o->budget -= SEGMENT_COST;
+	} else {
+		s->table = s->table->next;
+		s->walk = (struct index_walk){ 0 };
+		o->budget--;
+	}
+}
+
+/* What comes next, when there is nothing left of a phase. */
+static void next_phase(struct snapshot *s)
+{
+	const bool full = s->kind == STORE_SNAPSHOT_FULL;
+
+	s->phase = s->phase == SNAPSHOT_TABLES	       ? SNAPSHOT_DELETED
+		   : s->phase == SNAPSHOT_DELETED      ? SNAPSHOT_ROWS
+		   : s->phase == SNAPSHOT_ROWS && full ? SNAPSHOT_COUNTS
+						       : SNAPSHOT_OVER;
+	s->table = s->first;
+	s->walk = (struct index_walk){ 0 };
+}
+
+static void step(struct store *store, struct out *o)
+{
+	struct snapshot *s = &store->snapshot;
+	const bool full = s->kind == STORE_SNAPSHOT_FULL;
+
+	if (s->phase == SNAPSHOT_TABLES && s->table)
+		write_table(s, o);
+	else if (s->phase == SNAPSHOT_DELETED && s->log_scan != s->log_split)
+		write_deleted(store, o);
+	else if (s->phase == SNAPSHOT_ROWS && s->copies_tail != s->copies_head)
+		write_copy(store, o);
+	else if (s->phase == SNAPSHOT_ROWS && full && s->table)
+		write_rows(store, o);
+	else if (s->phase == SNAPSHOT_ROWS && !full && s->log_tail != s->log_split)
+		write_logged(store, o);
+	else if (s->phase == SNAPSHOT_COUNTS && s->table)
+		write_counts(s, o);
+	else
+		next_phase(s);
+}
+
+size_t store_snapshot_slice(struct store *store, void *to, size_t bytes, unsigned rows, bool *over)
+{
+	struct snapshot *s = &store->snapshot;
+	struct out o = { .at = to, .left = bytes, .budget = rows };
+
+	assert(bytes >= STORE_SNAPSHOT_SLICE_MIN);
+	while (s->kind && s->phase != SNAPSHOT_OVER && !s->lost && o.budget > 0 && !o.full)
+		step(store, &o);
+	*over = !s->kind || s->phase == SNAPSHOT_OVER || s->lost;
+	return o.written;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What store_load takes, and what it refuses; slices of long rows. */
+#include "tests/store/snapshots.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static struct shots shots;
+
+void snapshot_memory_is_checked(void)
+{
+	struct star_error err = { 0 };
+	struct fixture f = fixture_open(4 << 20);
+	struct store_snapshot_options options = { .marks = &f, .copies_bytes = STORE_SNAPSHOT_COPIES_MIN };
+
+	CHECK_INT(store_snapshot_init(f.store, &options, &err), -EINVAL);
+	options.copies = &f;
+	options.copies_bytes--;
+	CHECK_INT(store_snapshot_init(f.store, &options, &err), -EINVAL);
+	CHECK_HAS(err.text, "1048576 beside these at least");
+	options.log_bytes = options.copies_bytes + 1;
+	CHECK_INT(store_snapshot_init(f.store, &options, &err), -EINVAL);
+	options.marks = NULL;
+	CHECK_INT(store_snapshot_init(f.store, &options, &err), 0);
+	CHECK(!store_snapshot_ready(f.store));
+	CHECK(!store_snapshot_begin(f.store, STORE_SNAPSHOT_FULL));
+	store_snapshot_end(f.store, true);
+	CHECK(!store_snapshot_delta_possible(f.store));
+	fixture_close(&f);
+}
+
+/* A row of table 0, in a run as it should be. */
+struct sample {
+	struct checkpoint_run run;
+	uint64_t record[SHOT_ROW_MAX / 8];
+};
+
+static struct sample sample_of(const struct store_table *t)
+{
+	struct sample s = { .run = { .object = t->spec.id,
+				     .kind = CHECKPOINT_ROWS,
+				     .count = 1,
+				     .row_bytes = store_row_record_bytes(t) } };
+
+	CHECK(t->at.record <= SHOT_ROW_MAX);
+	s.record[0] = 77;
+	if (t->at.version)
+		*row_word((uint8_t *)s.record, t->at.version) = 5;
+	return s;
+}
+
+static int load(struct store_table *t, const struct sample *s, unsigned n)
+{
+	struct star_error err = { 0 };
+	const int rc = store_load(t, &s->run, s->record, n, &err);
+
+	CHECK((rc == 0) == (err.text[0] == 0));
+	return rc;
+}
+
+void runs_that_do_not_fit_are_refused(void)
+{
+	struct store_table *tables[SHOT_TABLES];
+	struct fixture f = shots_tables(tables);
+	struct store_table *t = tables[0], *lru = tables[3];
+	struct sample s = sample_of(t), bad;
+
+	CHECK_INT(load(t, &s, 1), 0);
+	CHECK_UINT(store_version(t, find_one(t, 77, STORE_LOOK)), 5);
+	CHECK_INT(load(t, &s, 2), -EINVAL);
+	CHECK_INT(load(t, &s, 0), 0);
+#define BAD(change) \
+	do { \
+		bad = s; \
+		change; \
+		CHECK_INT(load(t, &bad, 1), -EINVAL); \
+	} while (0)
+	BAD(bad.run.object = 0);
+	BAD(bad.run.object = 2);
+	BAD(bad.run.kind = 0);
+	BAD(bad.run.kind = 5);
+	BAD(bad.run.kind = UINT16_MAX);
+	BAD(bad.run.reserved = 1);
+	BAD(bad.run.count = 0);
+	BAD(bad.run.row_bytes -= 8);
+	BAD(bad.run.row_bytes += 8);
+	BAD(bad.run.row_bytes = 0);
+	BAD(*row_word((uint8_t *)bad.record, t->at.version) = 0);
+	BAD(bad.run.kind = CHECKPOINT_DELETED);
+	BAD((bad.run.kind = CHECKPOINT_COUNTS, bad.run.row_bytes = 16, bad.record[1] = 1));
+	BAD((bad.run.kind = CHECKPOINT_TABLE, bad.run.row_bytes = 32, bad.record[3] = 1ull << 32));
+	BAD((bad.run.kind = CHECKPOINT_TABLE, bad.run.row_bytes = 32, bad.record[3] = 1ull << 31));
+	bad = s;
+	bad.run.count = STORE_LOAD_MAX + 1;
+	CHECK_INT(store_load(t, &bad.run, bad.record, STORE_LOAD_MAX + 1, NULL), -EINVAL);
+	/* The last of several: nothing is taken. */
+	{
+		static uint64_t records[2][SHOT_ROW_MAX / 8];
+		const uint32_t words = s.run.row_bytes / 8;
+		uint64_t *const both = records[0];
+
+		memcpy(both, s.record, s.run.row_bytes);
+		memcpy(both + words, s.record, s.run.row_bytes);
+		both[0] = 78;
+		*row_word((uint8_t *)(both + words), t->at.version) = 0;
+		bad = s;
+		bad.run.count = 2;
+		CHECK_INT(store_load(t, &bad.run, both, 2, NULL), -EINVAL);
+		CHECK_UINT(find_one(t, 78, STORE_LOOK), STORE_NO_ROW);
+	}
+	/* A last use that no clock counts; padding: 8 + 2 x 4 bytes, 6 x 4 and 6 x 4. */
+	t = lru;
+	s = sample_of(t);
+	CHECK_INT(load(t, &s, 1), 0);
+	BAD(*row_word((uint8_t *)bad.record, t->at.used) = 0x80000000);
+	t = tables[2];
+	s = sample_of(t);
+	CHECK_UINT(s.run.row_bytes, 8 + 4 + 12 + 24);
+	t = tables[1];
+	s = sample_of(t);
+	CHECK_INT(load(t, &s, 1), 0);
+	CHECK(s.run.row_bytes > t->at.record_head + SHOT_DIM);
+	for (uint32_t at = 0; at < s.run.row_bytes; at++) {
+		/* Only the padding must be what it is. */
+		const bool padding = at >= t->at.record_head + dtype_row_bytes(STAR_SCALED_INT8, SHOT_DIM) +
+						   3 * SHOT_DIM * sizeof(float);
+
+		bad = s;
+		((uint8_t *)bad.record)[at] ^= 0x10;
+		CHECK_INT(load(t, &bad, 1), padding ? -EINVAL : 0);
+	}
+#undef BAD
+	fixture_close(&f);
+}
+
+void variables_are_loaded_by_block(void)
+{
+	struct fixture f = fixture_open(4 << 20);
+	struct object_spec spec = spec_of("variable", 0, OPTIM_LAMB);
+	struct store_table *t;
+	struct star_error err = { 0 };
+	struct checkpoint_run run = { .kind = CHECKPOINT_ROWS, .count = 1 };
+	uint64_t *record;
+
+	spec.kind = OBJECT_VARIABLE;
+	spec.whole = 1;
+	spec.ndim = 2;
+	spec.shape[0] = 100;
+	spec.shape[1] = 64;
+	t = store_table_create(f.store, &spec, 1, &err);
+	if (!CHECK(t != NULL))
+		return;
+	run.row_bytes = store_row_record_bytes(t);
+	record = calloc(1, run.row_bytes);
+	record[0] = object_blocks(store_table_spec(t)) - 1;
+	record[1] = 9;
+	CHECK_INT(store_load(t, &run, record, 1, &err), 0);
+	record[0]++;
+	CHECK_INT(store_load(t, &run, record, 1, &err), -EINVAL);
+	run.kind = CHECKPOINT_DELETED;
+	run.row_bytes = 8;
+	CHECK_INT(store_load(t, &run, record, 1, &err), -EINVAL);
+	free(record);
+	fixture_close(&f);
+}
+
+void loading_into_a_full_store_is_refused(void)
+{
+	struct fixture f = fixture_open(1 << 20);
+	struct store_table *t = table_of(&f, "t", 64, OPTIM_ADAM);
+	struct checkpoint_run run = { .kind = CHECKPOINT_ROWS, .count = 1, .row_bytes = store_row_record_bytes(t) };
+	uint64_t record[1024] = { 0 };
+	int rc = 0;
+
+	CHECK(run.row_bytes <= sizeof(record));
+	for (record[0] = 0; rc == 0 && CHECK(record[0] < 10000); record[0]++)
+		rc = store_load(t, &run, record, 1, NULL);
+	CHECK_INT(rc, -ENOSPC);
+	CHECK(store_table_stats(t)->rows > 1000);
+	fixture_close(&f);
+}
+
+/* The counts of an exact filter: what waits goes on waiting, if nothing comes meanwhile. */
+void counts_are_restored(void)
+{
+	struct store_table *tables[1][SHOT_TABLES];
+	struct fixture f = shots_tables(tables[0]);
+	struct capture c;
+	store_row rows[STORE_BATCH];
+
+	shots_open(&shots, 70, STORE_SNAPSHOT_COPIES_MIN, 0);
+	for (unsigned k = 0; k + STORE_BATCH <= SHOT_KEYS; k += STORE_BATCH)
+		store_find(shots.tables[5], shots.keys + k, STORE_BATCH, STORE_PULL, 0, rows);
+	/* One gets a row, one has come twice. */
+	for (unsigned i = 0; i < 2; i++)
+		store_find(shots.tables[5], shots.keys, 1, STORE_PULL, 0, rows);
+	store_find(shots.tables[5], shots.keys + 1, 1, STORE_PULL, 0, rows);
+	CHECK(shots_begin(&shots, STORE_SNAPSHOT_FULL, &c));
+	shots_finish(&shots);
+	capture_load(&shots, &c, tables, 1);
+	CHECK_UINT(tables[0][5]->filter.keys, shots.tables[5]->filter.keys);
+	CHECK_UINT(tables[0][5]->stats.rows, 1);
+	store_find(tables[0][5], shots.keys, 3, STORE_PULL, 0, rows);
+	CHECK(rows[0] < STORE_UNADMITTED && rows[1] < STORE_UNADMITTED);
+	CHECK_UINT(rows[2], STORE_UNADMITTED);
+	capture_free(&c);
+	shots_close(&shots);
+	fixture_close(&f);
+}
+
+/* Versions of rows that come after go on above those of rows that went before. */
+void versions_rise_over_a_restore(void)
+{
+	struct store_table *tables[1][SHOT_TABLES];
+	struct fixture f = shots_tables(tables[0]);
+	const float gradient[SHOT_DIM] = { 1 };
+	struct capture c;
+	uint32_t version;
+
+	shots_open(&shots, 80, STORE_SNAPSHOT_COPIES_MIN, 0);
+	for (unsigned i = 0; i < 10; i++)
+		push_one(shots.tables[0], 5, gradient, 0);
+	version = store_version(shots.tables[0], find_one(shots.tables[0], 5, STORE_LOOK));
+	CHECK_UINT(version, 11);
+	store_delete(shots.tables[0], &(uint64_t){ 5 }, 1);
+	CHECK(shots_begin(&shots, STORE_SNAPSHOT_FULL, &c));
+	shots_finish(&shots);
+	capture_load(&shots, &c, tables, 1);
+	CHECK(store_version(tables[0][0], find_one(tables[0][0], 5, STORE_PULL)) > version);
+	capture_free(&c);
+	shots_close(&shots);
+	fixture_close(&f);
+}
+
+/* The longest rows there are, in slices as small as they may be. */
+void slices_of_long_rows_are_bounded(void)
+{
+	static uint64_t out[STORE_SNAPSHOT_SLICE_MIN / 8];
+	struct fixture f = fixture_open(16 << 20);
+	struct object_spec spec = spec_of("long", WIRE_DIM_MAX, OPTIM_AMSGRAD);
+	void *marks = calloc(1, store_snapshot_memory(16 << 20)),
+	     *copies = aligned_alloc(64, STORE_SNAPSHOT_COPIES_MIN);
+	const struct store_snapshot_options options = { .marks = marks,
+							.copies = copies,
+							.copies_bytes = STORE_SNAPSHOT_COPIES_MIN };
+	struct store_table *t;
+	unsigned rows = 0;
+	bool over = false;
+
+	CHECK_INT(store_snapshot_init(f.store, &options, NULL), 0);
+	spec.dtype = STAR_FLOAT64;
+	spec.versions = 1;
+	spec.full = FULL_EVICT_LFU;
+	spec.steps_to_live = 10;
+	t = table_from(&f, &spec);
+	for (uint64_t key = 0; key < 40; key++)
+		CHECK_UINT(store_find(t, &key, 1, STORE_PULL, 1, (store_row[1]){ 0 }), 0);
+	CHECK(store_row_record_bytes(t) + sizeof(struct checkpoint_run) <= STORE_SNAPSHOT_SLICE_MIN);
+	while (!store_snapshot_ready(f.store))
+		continue;
+	CHECK(store_snapshot_begin(f.store, STORE_SNAPSHOT_FULL));
+	for (unsigned slices = 0; !over && CHECK(slices < 500); slices++) {
+		const size_t n = store_snapshot_slice(f.store, out, sizeof(out), 1 + slices % 50, &over);
+		const struct checkpoint_run *run = (const struct checkpoint_run *)out;
+
+		if (n && run->kind == CHECKPOINT_ROWS) {
+			CHECK_UINT(run->count, 1);
+			CHECK_UINT(n, sizeof(*run) + run->row_bytes);
+			rows++;
+		}
+	}
+	CHECK_UINT(rows, 40);
+	store_snapshot_end(f.store, true);
+	fixture_close(&f);
+	free(marks);
+	free(copies);
+}
