@@ -22,7 +22,8 @@ struct export
 	struct keyset seen;    /* keys of which younger checkpoints have told */
 	struct keyset deleted; /* of the checkpoint that is read: they are seen when it is over */
 	bool youngest, oldest;
-	uint64_t rows, waiting, step, pushes;
+	uint64_t rows, waiting;
+	struct checkpoint_table figures; /* the greatest of each shard's */
 	ckpt_progress *progress;
 	void *ctx;
 	uint64_t done, total;
@@ -132,7 +133,7 @@ static int take_record(struct export *e, unsigned kind, const uint8_t *record)
 		rc = take_key(e, key);
 		if (rc > 0) {
 			print_key(e, "waiting", key);
-			fprintf(e->out, ", \"count\": %" PRIu32 ", \"step\": %" PRIu32 "}\n", count.count, count.seen);
+			fprintf(e->out, ", \"count\": %" PRIu32 ", \"seen\": %" PRIu32 "}\n", count.count, count.seen);
 			e->waiting++;
 		}
 		return rc;
@@ -162,6 +163,12 @@ static int take_block(struct export *e, const struct ckpt_manifest *manifest, ui
 typedef int block_taker(struct export *e, const struct ckpt_manifest *manifest, uint32_t object, const uint8_t *payload,
 			uint32_t bytes, struct star_error *err);
 
+static void keep_greatest(uint64_t *greatest, uint64_t number)
+{
+	if (number > *greatest)
+		*greatest = number;
+}
+
 /* A shard's own figures of the table: they stand before its rows. */
 static int take_figures(struct export *e, const struct ckpt_manifest *manifest, uint32_t object, const uint8_t *payload,
 			uint32_t bytes, struct star_error *err)
@@ -177,8 +184,11 @@ static int take_figures(struct export *e, const struct ckpt_manifest *manifest, 
 			continue;
 		if (run.kind == CHECKPOINT_TABLE) {
 			memcpy(&table, records, sizeof(table));
-			e->step = table.step > e->step ? table.step : e->step;
-			e->pushes += table.pushes;
+			keep_greatest(&e->figures.step, table.step);
+			keep_greatest(&e->figures.pushes, table.pushes);
+			keep_greatest(&e->figures.removed, table.removed);
+			if (table.looks > e->figures.looks)
+				e->figures.looks = table.looks;
 		}
 		return 1;
 	}
@@ -250,8 +260,10 @@ static int begin(struct export *e, const char *path, const struct ckpt_manifest 
 		rc = take_file(e, path, manifest, &manifest->files[i], spec->id, take_figures, err);
 	if (rc < 0)
 		return rc;
-	json = json_pack("{s:o, s:i, s:o, s:o}", "table", object_to_json(&without_id), "partitions",
-			 manifest->partitions, "step", member_from_u64(e->step), "pushes", member_from_u64(e->pushes));
+	json = json_pack("{s:o, s:i, s:o, s:o, s:o, s:I}", "table", object_to_json(&without_id), "partitions",
+			 manifest->partitions, "step", member_from_u64(e->figures.step), "pushes",
+			 member_from_u64(e->figures.pushes), "removed", member_from_u64(e->figures.removed), "looks",
+			 (json_int_t)e->figures.looks);
 	if (!json || json_dumpf(json, e->out, 0) < 0 || fputc('\n', e->out) == EOF)
 		rc = star_error_set(err, -EIO, "the lines cannot be written");
 	json_decref(json);

@@ -217,14 +217,15 @@ static int take_row(struct import *m, const json_t *json, struct star_error *err
 	return put(m, CHECKPOINT_ROWS, row, s->bytes, err);
 }
 
+/* Such a key may have a row as well: counts are as they were a little after the rows. */
 static int take_waiting(struct import *m, const json_t *json, struct star_error *err)
 {
-	static const char *const members[] = { "waiting", "count", "step", NULL };
+	static const char *const members[] = { "waiting", "count", "seen", NULL };
 	struct checkpoint_count count;
 
-	if (member_only(json, members, err) < 0 || take_key(m, json, "waiting", &count.key, err) < 0 ||
+	if (member_only(json, members, err) < 0 || member_u64(json, "waiting", &count.key, err) < 0 ||
 	    member_u32(json, "count", 0, UINT32_MAX, &count.count, err) < 0 ||
-	    member_u32(json, "step", 0, UINT32_MAX, &count.seen, err) < 0)
+	    member_u32(json, "seen", 0, UINT32_MAX, &count.seen, err) < 0)
 		return -EINVAL;
 	if (spec_of(m)->filter != FILTER_COUNTER)
 		return star_error_set(err, -EINVAL, "\"%s\" has no filter that counts by key", spec_of(m)->name);
@@ -248,8 +249,8 @@ static int check_table(struct import *m, const struct object_spec *spec, uint32_
 
 static int take_table(struct import *m, const json_t *json, struct star_error *err)
 {
-	static const char *const members[] = { "table", "partitions", "step", "pushes", NULL };
-	struct checkpoint_table table;
+	static const char *const members[] = { "table", "partitions", "step", "pushes", "removed", "looks", NULL };
+	struct checkpoint_table table = { 0 };
 	struct object_spec spec;
 	uint32_t partitions;
 
@@ -260,6 +261,8 @@ static int take_table(struct import *m, const json_t *json, struct star_error *e
 	if (member_only(json, members, err) < 0 || object_from_json(json_object_get(json, "table"), &spec, err) < 0 ||
 	    member_u32(json, "partitions", 1, WIRE_PARTITIONS_MAX, &partitions, err) < 0 ||
 	    member_u64(json, "step", &table.step, err) < 0 || member_u64(json, "pushes", &table.pushes, err) < 0 ||
+	    member_u64(json, "removed", &table.removed, err) < 0 ||
+	    member_u32(json, "looks", 0, UINT32_MAX, &table.looks, err) < 0 ||
 	    check_table(m, &spec, partitions, err) < 0)
 		return -EINVAL;
 	if (ckpt_row_shape(&spec, &m->shape) < 0)

@@ -195,7 +195,7 @@ void elements_read_back_bit_for_bit(void)
 
 #define HEAD \
 	"{\"table\": {\"name\": \"t\", \"kind\": \"table\", \"dim\": 2, \"optimizer\": \"adam\"}, \"partitions\": 4, " \
-	"\"step\": 0, \"pushes\": 0}\n"
+	"\"step\": 0, \"pushes\": 0, \"removed\": 0, \"looks\": 0}\n"
 #define ROW(key, rest) \
 	"{\"key\": " key ", \"updates\": 1, \"values\": [1, 2], \"slots\": {\"m\": [1, 2], \"v\": [1, 2]}" rest "}\n"
 #define END(rows) "{\"rows\": " rows ", \"waiting_keys\": 0}\n"
@@ -229,10 +229,10 @@ void wrong_lines_are_refused(void)
 		{ HEAD "{\"key\": 1, \"updates\": 1, \"values\": [1, null]}", "element 1 is no float32" },
 		{ HEAD "{\"key\": 1, \"updates\": 1, \"values\": [\"nan\", 1]}", "element 0 is no float32" },
 		{ HEAD "{\"key\": 1, \"updates\": 1, \"values\": [\"nan:3f800000\", 1]}", "element 0 is no float32" },
-		{ HEAD "{\"waiting\": 1, \"count\": 1, \"step\": 1}", "line 2: \"t\" has no filter" },
+		{ HEAD "{\"waiting\": 1, \"count\": 1, \"seen\": 1}", "line 2: \"t\" has no filter" },
 		{ "{\"table\": 1}", "line 1: " },
 		{ "{\"table\": {\"name\": \"t\", \"kind\": \"table\", \"dim\": 2}, \"partitions\": 3, \"step\": 0, "
-		  "\"pushes\": 0}",
+		  "\"pushes\": 0, \"removed\": 0, \"looks\": 0}",
 		  "line 1: member \"partitions\" is 3" },
 	};
 

@@ -188,7 +188,9 @@ static void begin_run(struct filling *f, const struct object_spec *spec, unsigne
 
 static int write_object(struct filling *f, uint32_t file, const struct object_spec *spec)
 {
-	const struct checkpoint_table table = { .step = f->save->id * 10, .pushes = file + 1 };
+	const struct checkpoint_table table = {
+		.step = f->save->id * 10, .pushes = file + 1, .removed = file + 2, .looks = file + 3
+	};
 	const uint32_t each = ckpt_row_bytes(spec);
 	uint8_t row[256 * 1024];
 	uint32_t n;
@@ -325,7 +327,8 @@ static bool check_run(const struct save *save, uint32_t file, const struct check
 	if (run->kind == CHECKPOINT_TABLE) {
 		const struct checkpoint_table *table = records;
 
-		return CHECK_UINT(table->step, save->id * 10) && CHECK_UINT(table->pushes, file + 1);
+		return CHECK_UINT(table->step, save->id * 10) && CHECK_UINT(table->pushes, file + 1) &&
+		       CHECK_UINT(table->removed, file + 2) && CHECK_UINT(table->looks, file + 3);
 	}
 	if (run->kind == CHECKPOINT_DELETED)
 		return CHECK_UINT(*(const uint64_t *)records, sample_key(file, &objects[i], save->rows));

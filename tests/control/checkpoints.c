@@ -13,7 +13,7 @@
 #include "tests/unit.h"
 
 static const char lines[] = "{\"table\": {\"name\": \"t\", \"kind\": \"table\", \"dim\": 2}, \"partitions\": 4, "
-			    "\"step\": 9, \"pushes\": 3}\n"
+			    "\"step\": 9, \"pushes\": 3, \"removed\": 1, \"looks\": 2}\n"
 			    "{\"key\": 7, \"values\": [0.5, \"-inf\"]}\n"
 			    "{\"key\": \"18446744073709551615\", \"values\": [-0.0, \"nan:7fc00001\"]}\n"
 			    "{\"rows\": 2, \"waiting_keys\": 0}\n";

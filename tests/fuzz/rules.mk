@@ -31,6 +31,7 @@ $(eval $(call fuzzer,jsonrpc,control,,$(addprefix lib/control/,control.c executo
 $(eval $(call fuzzer,config,config,,))
 $(eval $(call fuzzer,endpoint-map,config,,))
 $(eval $(call fuzzer,client,client,,))
+$(eval $(call fuzzer,ckpt,ckpt,,))
 
 define fuzz_library
 $$(patsubst %.c,$$(FUZZ_BUILD)/%.o,$$(wildcard lib/$(1)/*.c)): EXTRA_CFLAGS = $$(foreach l,$$(call closure,$(1)),$$(EXT_CFLAGS_$$(l)))
