@@ -205,6 +205,8 @@ static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, cons
 	unsigned missings = 0, refused = 0;
 	uint32_t stamp;
 
+	if (touching)
+		snapshot_prefetch(t, rows, n);
 	if (!look) {
 		t->tick += TABLE_TICK;
 		if (step > t->step)
@@ -246,13 +248,9 @@ unsigned store_find(struct store_table *table, const uint64_t *keys, unsigned n,
 {
 	uint64_t hashes[STORE_BATCH];
 	unsigned missing = 0;
-	bool touching;
 
 	assert(n <= STORE_BATCH);
 	guess(table, keys, n, table->find_lines, mode != STORE_LOOK && !table->filtered, hashes, rows);
-	touching = snapshot_touches(table, mode);
-	if (touching)
-		snapshot_prefetch(table, rows, n);
 	if (table->policies)
 		return find_by_policy(table, keys, hashes, n, mode, step, rows);
 	for (unsigned i = 0; i < n; i++) {
@@ -260,7 +258,7 @@ unsigned store_find(struct store_table *table, const uint64_t *keys, unsigned n,
 			rows[i] = find_or_make(table, keys[i], hashes[i], mode);
 		missing += rows[i] == STORE_NO_ROW;
 	}
-	if (touching)
+	if (table->store->snapshot.touching && mode == STORE_PUSH)
 		snapshot_touch_rows(table, hashes, rows, n);
 	return mode == STORE_LOOK ? 0 : missing;
 }
