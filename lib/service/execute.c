@@ -231,7 +231,7 @@ static bool start(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
 
-	if (task->prepared && task->large && (service->large_owner || service->snapshots.pending))
+	if (task->prepared && task->large && (service->large_owner || service->snapshots.holds))
 		return false;
 	if (task->prepared && !task->large && !snapshot_room_small(service, request))
 		return false;

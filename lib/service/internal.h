@@ -101,7 +101,8 @@ struct service {
 		struct service_snapshot *snapshot; /* NULL: none */
 		struct service_block *block;	   /* that is being filled, or NULL */
 		uint8_t kind;
-		bool pending;	       /* its instant has still to come */
+		bool pending;	       /* its instant has still to come, ... */
+		bool holds;	       /* ... and new large requests wait for it */
 		bool written;	       /* its last block was given away */
 		bool clearing;	       /* marks of the last one */
 		bool waits;	       /* a request had no room since the last turn */

@@ -57,10 +57,12 @@ static void begin(struct service *service)
 	struct snapshot_turns *s = &service->snapshots;
 	struct store *store = service->options.store;
 
-	if (service->large_owner || !store_snapshot_ready(store))
+	if (!s->holds)
+		s->holds = store_snapshot_ready(store);
+	if (!s->holds || service->large_owner)
 		return;
 	if (store_snapshot_begin(store, s->kind))
-		s->pending = false;
+		s->pending = s->holds = false;
 	else
 		give_up(service, -EAGAIN);
 }

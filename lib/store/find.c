@@ -224,6 +224,8 @@ static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, cons
 	unsigned missings = 0, refused = 0;
 	uint32_t stamp;
 
+	if (touching)
+		snapshot_prefetch(t, rows, n);
 	if (!look) {
 		t->tick += TABLE_TICK;
 		if (step > t->step)
@@ -265,12 +267,8 @@ static inline __attribute__((always_inline)) unsigned find(struct store_table *t
 {
 	uint64_t hashes[STORE_BATCH];
 	unsigned missing = 0;
-	bool touching;
 
 	guess(table, keys, n, table->find_lines, mode != STORE_LOOK && !table->filtered, hashes, rows);
-	touching = snapshot_touches(table, mode);
-	if (touching)
-		snapshot_prefetch(table, rows, n);
 	if (table->policies)
 		return find_by_policy(table, keys, hashes, n, mode, step, rows);
 	for (unsigned i = 0; i < n; i++) {
@@ -278,7 +276,7 @@ static inline __attribute__((always_inline)) unsigned find(struct store_table *t
 			rows[i] = find_or_make(table, keys[i], hashes[i], mode);
 		missing += rows[i] == STORE_NO_ROW;
 	}
-	if (touching)
+	if (table->store->snapshot.touching && mode == STORE_PUSH)
 		snapshot_touch_rows(table, hashes, rows, n);
 	return mode == STORE_LOOK ? 0 : missing;
 }

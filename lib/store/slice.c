@@ -65,7 +65,7 @@ static void write_table(struct snapshot *s, struct out *o)
 	o->run = NULL; /* one each, even if somebody has made two of one id */
 }
 
-static uint64_t log_slot(const struct snapshot *s, uint64_t position)
+static uint64_t slot_at(const struct snapshot *s, uint64_t position)
 {
 	return s->log[position % s->log_slots];
 }
@@ -75,7 +75,7 @@ static void write_deleted(struct store *store, struct out *o)
 	struct snapshot *s = &store->snapshot;
 
 	for (unsigned i = 0; i < SLOTS_OF_A_ROW && s->log_scan != s->log_split; i++) {
-		const uint64_t slot = log_slot(s, s->log_scan);
+		const uint64_t slot = slot_at(s, s->log_scan);
 		void *record;
 
 		if ((store_row)slot != STORE_NO_ROW) {
@@ -86,7 +86,7 @@ static void write_deleted(struct store *store, struct out *o)
 				     sizeof(uint64_t));
 		if (!record)
 			return;
-		memcpy(record, &(uint64_t){ log_slot(s, s->log_scan + 1) }, sizeof(uint64_t));
+		memcpy(record, &(uint64_t){ slot_at(s, s->log_scan + 1) }, sizeof(uint64_t));
 		s->log_scan += 2;
 		s->deleted++;
 	}
@@ -197,7 +197,7 @@ static void write_rows(struct store *store, struct out *o)
 static void write_logged(struct store *store, struct out *o)
 {
 	struct snapshot *s = &store->snapshot;
-	const uint64_t slot = log_slot(s, s->log_tail);
+	const uint64_t slot = slot_at(s, s->log_tail);
 	const store_row row = (store_row)slot;
 	const unsigned generation = !s->generation;
 
@@ -207,7 +207,7 @@ static void write_logged(struct store *store, struct out *o)
 		return;
 	}
 	if (s->log_split - s->log_tail > LOG_AHEAD) {
-		const uint64_t ahead = log_slot(s, s->log_tail + LOG_AHEAD);
+		const uint64_t ahead = slot_at(s, s->log_tail + LOG_AHEAD);
 		const struct store_table *t = snapshot_table(store, (uint32_t)(ahead >> 32));
 
 		/* A deleted key's second slot may be anything: only addresses are made of it. */

@@ -7,9 +7,12 @@
 
 void snapshot_prefetch(const struct store_table *t, const store_row *rows, unsigned n)
 {
+	const uint8_t *const marks = t->store->snapshot.marks;
+	const unsigned shift = t->store->row_shift;
+
+	/* Of what is no row as well: a prefetch of anything is harmless. */
 	for (unsigned i = 0; i < n; i++)
-		if (rows[i] < STORE_UNADMITTED)
-			table_prefetch(snapshot_mark(t->store, rows[i]));
+		table_prefetch(marks + ((uint64_t)rows[i] << shift >> MARK_BYTE_SHIFT));
 }
 
 /* From now on only a full snapshot is possible. */
@@ -19,32 +22,32 @@ static void stop_logging(struct snapshot *s)
 	s->touching = s->kind != 0;
 }
 
-static void log_slot(struct snapshot *s, uint64_t slot)
+static void put_slot(struct snapshot *s, uint64_t slot)
 {
 	s->log[s->log_at] = slot;
 	s->log_head++;
 	s->log_at = s->log_at + 1 < s->log_slots ? s->log_at + 1 : 0;
 }
 
-static bool log_room(struct snapshot *s, unsigned slots)
+static bool has_slots(struct snapshot *s, unsigned slots)
 {
 	if (s->logging && s->log_head - s->log_tail + slots > s->log_slots)
 		stop_logging(s);
 	return s->logging;
 }
 
-static void log_row(const struct store_table *t, struct snapshot *s, store_row row)
+static void note_row(const struct store_table *t, struct snapshot *s, store_row row)
 {
-	if (log_room(s, 1))
-		log_slot(s, (uint64_t)snapshot_table_number(t) << 32 | row);
+	if (has_slots(s, 1))
+		put_slot(s, (uint64_t)snapshot_table_number(t) << 32 | row);
 }
 
-static void log_deleted(const struct store_table *t, struct snapshot *s, uint64_t key)
+static void note_deleted(const struct store_table *t, struct snapshot *s, uint64_t key)
 {
-	if (!log_room(s, 2))
+	if (!has_slots(s, 2))
 		return;
-	log_slot(s, (uint64_t)snapshot_table_number(t) << 32 | STORE_NO_ROW);
-	log_slot(s, key);
+	put_slot(s, (uint64_t)snapshot_table_number(t) << 32 | STORE_NO_ROW);
+	put_slot(s, key);
 	s->log_deleted++;
 }
 
@@ -128,14 +131,23 @@ void snapshot_first_touch(struct store_table *t, uint64_t hash, store_row row)
 
 	save(t, hash, row);
 	*snapshot_mark(t->store, row) |= snapshot_bit(t->store, row, s->generation);
-	log_row(t, s, row);
+	note_row(t, s, row);
 }
 
 void snapshot_touch_rows(struct store_table *t, const uint64_t *hashes, const store_row *rows, unsigned n)
 {
-	for (unsigned i = 0; i < n; i++)
-		if (rows[i] < STORE_UNADMITTED)
-			snapshot_touch(t, hashes[i], rows[i]);
+	const struct store *store = t->store;
+	const uint8_t *const marks = store->snapshot.marks;
+	const unsigned shift = store->row_shift, generation = store->snapshot.generation;
+
+	snapshot_prefetch(t, rows, n);
+	for (unsigned i = 0; i < n; i++) {
+		const uint64_t at = (uint64_t)rows[i] << shift;
+
+		if (rows[i] < STORE_UNADMITTED &&
+		    !(marks[at >> MARK_BYTE_SHIFT] >> ((at >> MARK_SHIFT & 3) * 2 + generation) & 1))
+			snapshot_first_touch(t, hashes[i], rows[i]);
+	}
 }
 
 void snapshot_made(struct store_table *t, store_row row)
@@ -143,7 +155,7 @@ void snapshot_made(struct store_table *t, store_row row)
 	struct snapshot *s = &t->store->snapshot;
 
 	*snapshot_mark(t->store, row) |= snapshot_bit(t->store, row, s->generation);
-	log_row(t, s, row);
+	note_row(t, s, row);
 }
 
 void snapshot_gone(struct store_table *t, uint64_t hash, store_row row)
@@ -158,5 +170,5 @@ void snapshot_gone(struct store_table *t, uint64_t hash, store_row row)
 	if (place < s->rows_count)
 		s->rows[place] = s->rows[--s->rows_count];
 	unmark(t->store, row, s->generation);
-	log_deleted(t, s, row_key(table_row(t, row)));
+	note_deleted(t, s, row_key(table_row(t, row)));
 }

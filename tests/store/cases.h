@@ -91,6 +91,7 @@
 	/* snapshot_load.c */ \
 	X(snapshot_memory_is_checked) \
 	X(runs_that_do_not_fit_are_refused) \
+	X(records_that_no_row_can_be_are_refused) \
 	X(variables_are_loaded_by_block) \
 	X(loading_into_a_full_store_is_refused) \
 	X(counts_are_restored) \

@@ -139,7 +139,8 @@ void shots_slice(struct shots *s)
 		return;
 	n = store_snapshot_slice(s->store, out, room, 1 + prng_below(&s->prng, s->slice_rows), &over);
 	CHECK(n <= room && n % 8 == 0);
-	append(s->capture, out, n);
+	if (n)
+		append(s->capture, out, n);
 	s->capture->over = over;
 }
 

@@ -17,7 +17,7 @@ enum { SHOT_KEYS = 6000, SHOT_TABLES = 9, SHOT_DIM = 6, SHOT_ROW_MAX = 256, SHOT
 /* A row as it lies in memory; `used` as look-ups since. */
 struct image_row {
 	bool there;
-	uint8_t bytes[SHOT_ROW_MAX];
+	uint8_t bytes[SHOT_ROW_MAX] __attribute__((aligned(8)));
 };
 
 /* Of all keys of all tables. */
