@@ -114,7 +114,10 @@ void rpc_session_next(struct rpc_session *s)
 
 void rpc_session_expect_next(const struct rpc_session *s)
 {
-	work_expect(s->work.server, s->head ? message_of(s->head)->next : NULL, sizeof(struct wire_frame), true);
+	const uint32_t at = s->head ? dgram_next(s->head, s->at) : 0;
+	const struct rte_mbuf *m = at || !s->head ? s->head : message_of(s->head)->next;
+
+	work_expect(s->work.server, m, at + (uint32_t)sizeof(struct wire_frame), true);
 }
 
 void rpc_session_free(struct rpc_session *s)
@@ -150,9 +153,12 @@ static void session_received(void *user, struct rte_mbuf *m, uint32_t bytes, enu
 {
 	struct rpc_session *s = user;
 	struct net *net = s->work.server->options.net;
+	uint32_t at = 0;
 
 	*message_of(m) = (struct message){ .arrived_ns = net_now_ns(net), .status = (uint8_t)status };
-	work_expect(s->work.server, m, sizeof(struct wire_frame), false);
+	do
+		work_expect(s->work.server, m, at + (uint32_t)sizeof(struct wire_frame), false);
+	while ((at = dgram_next(m, at)));
 	if (s->head) {
 		message_of(s->tail)->next = m;
 		s->tail = m;
