@@ -119,7 +119,7 @@ static enum rpc_progress pull(struct service *service, struct rpc_request *reque
 	store_row rows[DIRECT_KEYS];
 	uint8_t *to;
 
-	if (!take_keys(service, d, keys))
+	if (!take_keys(service, d, keys) || !snapshot_room(service, t->table, n, mode))
 		return RPC_MORE;
 	to = rpc_reply_piece(request, (uint32_t)sizeof(struct wire_result) + padded);
 	if (!to)
@@ -157,7 +157,7 @@ static enum rpc_progress push(struct service *service, struct rpc_request *reque
 	uint8_t *to;
 	int rc;
 
-	if (!take_keys(service, d, keys))
+	if (!take_keys(service, d, keys) || !snapshot_room(service, d->table->table, op->count, STORE_PUSH))
 		return RPC_MORE;
 	to = rpc_reply_piece(request, sizeof(struct wire_result));
 	if (!to)
