@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The TCP connection to one reactor: its queue, what is in flight on it, its death. Receiving is in receive.c. */
-#include "client/client.h"
+#include "client/codec.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * A part's bytes: its request's payload from the caller's memory, and a reply's payload back into it, piece by piece of the
  * transport's memory, whose boundaries fall anywhere.
  */
-#include "client/client.h"
+#include "client/codec.h"
 
 #include <emmintrin.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  * Replies: from the socket into the channel's buffer, checked, then copied to the caller's rows. What a node sends is
  * believed only after it was bounded and checked; anything else is the end of the connection.
  */
-#include "client/client.h"
+#include "client/codec.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * What is the same for every transport: a request's header, what a reply's header says, and how long to wait before the next
  * attempt. Pure, but for the channel that is given; its lock is held.
  */
-#include "client/client.h"
+#include "client/codec.h"
 
 #include <errno.h>
 #include <stdio.h>

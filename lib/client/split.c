@@ -10,7 +10,7 @@
  * A pull needs no such care, and goes in requests of PULL_BYTES of rows: the first ones are on their way, and copied by this
  * side, while the node looks for the next. Not so one with versions, of which most rows may stay behind.
  */
-#include "client/client.h"
+#include "client/codec.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * Views: pulled rows where they lie. While the call runs, a view is its transport's, which adds what it keeps (codec_show); then it
  * is the caller's. The first look at it puts the parts in order, and lists what was copied between them.
  */
-#include "client/client.h"
+#include "client/codec.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/crc32.h"
+#include "client/codec.h"
 
 enum { KEPT_FIRST = 64 };
 

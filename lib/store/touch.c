@@ -48,7 +48,7 @@ static void note_deleted(const struct store_table *t, struct snapshot *s, uint64
 		return;
 	put_slot(s, (uint64_t)snapshot_table_number(t) << 32 | STORE_NO_ROW);
 	put_slot(s, key);
-	s->note_deleted++;
+	s->log_deleted++;
 }
 
 /* Where a row's handle waits to be written, in what was read of the index; rows_count: it does not. */
