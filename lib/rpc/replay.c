@@ -11,12 +11,13 @@ struct entry {
 	uint64_t session;
 	uint64_t done; /* the highest sequence that was executed */
 	struct rpc_work *owner;
-	uint32_t next;	       /* in its bucket */
-	uint32_t newer, older; /* among those without an owner */
-	uint8_t busy;	       /* its former owner's request is being executed */
-	uint8_t unknown;       /* it went on here, where nothing is known of its beginning */
+	uint32_t next;	      /* in its bucket */
+	uint32_t newer : 29;  /* in the line of those that lost their owner */
+	uint32_t lined : 1;   /* it stands there, perhaps with a new owner by now */
+	uint32_t busy : 1;    /* its former owner's request is being executed */
+	uint32_t unknown : 1; /* it went on here, where nothing is known of its beginning */
 };
-_Static_assert(sizeof(struct entry) == 40, "an entry for each peer");
+_Static_assert(sizeof(struct entry) == 32, "an entry for each peer");
 
 struct replay {
 	uint64_t secret;
@@ -44,7 +45,7 @@ struct replay *replay_create(uint32_t sessions_max, uint64_t secret)
 		return NULL;
 	}
 	for (uint32_t i = 1; i <= sessions_max; i++)
-		r->entries[i] = (struct entry){ .older = i - 1, .newer = i < sessions_max ? i + 1 : 0 };
+		r->entries[i] = (struct entry){ .newer = i < sessions_max ? i + 1 : 0, .lined = 1 };
 	r->oldest = 1;
 	r->newest = sessions_max;
 	return r;
@@ -73,28 +74,34 @@ static uint32_t find(struct replay *r, uint64_t session)
 	return at;
 }
 
-/* Takes it from those without an owner. */
-static void unlist(struct replay *r, struct entry *e)
+/* The first of the line that has no owner; 0: all have. Those that have found one meanwhile leave it. */
+static uint32_t oldest(struct replay *r)
 {
-	if (e->older)
-		r->entries[e->older].newer = e->newer;
-	else
+	uint32_t at;
+
+	while ((at = r->oldest)) {
+		struct entry *e = &r->entries[at];
+
 		r->oldest = e->newer;
-	if (e->newer)
-		r->entries[e->newer].older = e->older;
-	else
-		r->newest = e->older;
-	e->older = e->newer = 0;
+		if (!r->oldest)
+			r->newest = 0;
+		e->newer = 0;
+		e->lined = 0;
+		if (!e->owner)
+			break;
+	}
+	return at;
 }
 
 /* The oldest that nobody owns forgets its session. There is one: peers are no more than entries, and each owns one at most. */
 static uint32_t take(struct replay *r, uint64_t session)
 {
-	const uint32_t at = r->oldest;
+	const uint32_t at = oldest(r);
 	struct entry *e = &r->entries[at];
 	uint32_t *link;
 
-	unlist(r, e);
+	if (!at)
+		return 0;
 	if (e->session) {
 		for (link = bucket_of(r, e->session); *link != at;)
 			link = &r->entries[*link].next;
@@ -122,14 +129,11 @@ static void claim(struct replay *r, struct rpc_work *w)
 	struct rpc_work *former;
 	struct entry *e;
 
-	if (!known) {
-		if (!r->oldest)
-			return;
+	if (!known)
 		at = take(r, frame->session);
-	}
+	if (!at)
+		return;
 	e = &r->entries[at];
-	if (known && !e->owner)
-		unlist(r, e);
 	if (!(frame->flags & WIRE_GOES_ON)) {
 		e->done = 0;
 		e->unknown = 0;
@@ -187,7 +191,9 @@ void replay_leave(struct replay *r, struct rpc_work *w)
 	if (!at || e->owner != w)
 		return;
 	e->owner = NULL;
-	e->older = r->newest;
+	if (e->lined)
+		return;
+	e->lined = 1;
 	if (r->newest)
 		r->entries[r->newest].newer = at;
 	else
