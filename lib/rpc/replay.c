@@ -17,7 +17,7 @@ struct entry {
 	uint32_t busy : 1;    /* its former owner's request is being executed */
 	uint32_t unknown : 1; /* it went on here, where nothing is known of its beginning */
 };
-_Static_assert(sizeof(struct entry) == 32, "an entry for each peer");
+_Static_assert(sizeof(struct entry) == 32, "two of them share a cache line");
 
 struct replay {
 	uint64_t secret;
@@ -27,27 +27,27 @@ struct replay {
 	struct entry *entries; /* [0] is nobody's */
 };
 
-struct replay *replay_create(uint32_t sessions_max, uint64_t secret)
+struct replay *replay_create(uint32_t sessions, uint64_t secret)
 {
 	struct replay *r = calloc(1, sizeof(*r));
 	uint32_t buckets = 1;
 
 	if (!r)
 		return NULL;
-	while (buckets < sessions_max)
+	while (buckets < sessions)
 		buckets *= 2;
 	r->secret = secret;
 	r->mask = buckets - 1;
 	r->buckets = calloc(buckets, sizeof(*r->buckets));
-	r->entries = calloc((size_t)sessions_max + 1, sizeof(*r->entries));
+	r->entries = calloc((size_t)sessions + 1, sizeof(*r->entries));
 	if (!r->buckets || !r->entries) {
 		replay_destroy(r);
 		return NULL;
 	}
-	for (uint32_t i = 1; i <= sessions_max; i++)
-		r->entries[i] = (struct entry){ .newer = i < sessions_max ? i + 1 : 0, .lined = 1 };
+	for (uint32_t i = 1; i <= sessions; i++)
+		r->entries[i] = (struct entry){ .newer = i < sessions ? i + 1 : 0, .lined = 1 };
 	r->oldest = 1;
-	r->newest = sessions_max;
+	r->newest = sessions;
 	return r;
 }
 
@@ -93,7 +93,7 @@ static uint32_t oldest(struct replay *r)
 	return at;
 }
 
-/* The oldest that nobody owns forgets its session. There is one: peers are no more than entries, and each owns one at most. */
+/* The oldest that nobody owns forgets its session; 0: there is none. */
 static uint32_t take(struct replay *r, uint64_t session)
 {
 	const uint32_t at = oldest(r);

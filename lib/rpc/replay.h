@@ -6,7 +6,8 @@
  * belongs to one stream or session of datagrams, its owner, at a time: the newest that sent a request of it; the one before is closed,
  * so that nothing of it is executed later, and what it has begun is waited for.
  *
- * As many are remembered as there may be peers; of those without an owner the oldest goes first. One thread, the stack's.
+ * REPLAY_SESSIONS are remembered, however many peers there may be: of those without an owner the oldest goes first. A peer that
+ * finds no place has its requests executed all the same; of those that it sends again nobody knows. One thread, the stack's.
  */
 #ifndef RPC_REPLAY_H
 #define RPC_REPLAY_H
@@ -17,8 +18,10 @@
 struct replay;
 struct rpc_work;
 
-/* NULL: no memory. secret: random, so that nobody can choose sessions that all meet in one place. */
-struct replay *replay_create(uint32_t sessions_max, uint64_t secret);
+enum { REPLAY_SESSIONS = 8192 };
+
+/* For so many; NULL: no memory. secret: random, so that nobody can choose sessions that all meet in one place. */
+struct replay *replay_create(uint32_t sessions, uint64_t secret);
 void replay_destroy(struct replay *replay);
 
 enum replay_verdict {

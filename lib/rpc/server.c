@@ -228,8 +228,7 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	server->tasks = calloc(tasks, task_bytes);
 	server->tasks_max = tasks;
 	server->task_bytes = task_bytes;
-	server->replay =
-		replay_create(options->streams_max + options->datagrams.sessions_max, options->datagrams.secret[0]);
+	server->replay = replay_create(REPLAY_SESSIONS, options->datagrams.secret[0]);
 	if (!server->streams || !server->tasks || !server->replay)
 		goto fail;
 	server->free_streams = work_list(server, server->streams, options->streams_max, sizeof(*server->streams));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests that are sent a second time, on another connection: each is executed once. */
+#include "rpc/internal.h"
 #include "tests/rpc/cases.h"
 
 static const struct order echo = { .reply_bytes = 20 };
@@ -121,31 +122,38 @@ void what_nobody_remembers_is_not_executed_again(void)
 	rig_stop(&rig);
 }
 
+/* The table by itself: places for four. */
 void the_oldest_sessions_are_forgotten_first(void)
 {
-	enum { STREAMS = 4, SESSIONS = 40 };
-	struct peer *peer, old = { .session = 0 };
+	enum { PLACES = 4, PEERS = 7 };
+	struct replay *replay = replay_create(PLACES, 1);
+	struct rpc_work works[PEERS];
 
-	toy_init(5, 0);
-	rig.options.streams_max = STREAMS;
-	toy_start();
-	for (unsigned i = 0; i < SESSIONS; i++) {
-		peer = rig_peer(&rig, i);
-		if (i == SESSIONS - 3)
-			old = *peer;
-		toy_send(peer, echo, 0);
-		toy_await(peer, 1, echo, 0);
-		tcp_close(peer->conn);
-		CHECK(rig_run(&rig, RIG_S, peer_is_closed, peer));
+	memset(works, 0, sizeof(works));
+	for (unsigned i = 0; i < PEERS; i++) {
+		works[i].request.frame = (struct wire_frame){ .session = 100 + i, .sequence = 5 };
+		CHECK_UINT(replay_look(replay, &works[i]), REPLAY_RUN);
+		replay_done(replay, &works[i], true);
+		/* The first three and the last one stay; with those there is no place for a fifth. */
+		CHECK_UINT(works[i].replay != 0, 1);
+		if (i >= 3)
+			replay_leave(replay, &works[i]);
 	}
-	peer = go_on(SESSIONS, &old, 0);
-	resend(peer, echo);
-	await_status(peer, 1, WIRE_REPEATED);
-	peer = go_on(SESSIONS + 1, &rig.peers[0], 0);
-	resend(peer, echo);
-	await_status(peer, 1, WIRE_FORGOTTEN);
-	CHECK_UINT(toy.finished, SESSIONS);
-	rig_stop(&rig);
+	works[PEERS - 1].request.frame.flags = WIRE_GOES_ON | WIRE_RESENT;
+	CHECK_UINT(replay_look(replay, &works[PEERS - 1]), REPLAY_REPEATED);
+	works[3].request.frame = (struct wire_frame){ .session = 999, .sequence = 1 };
+	works[3].replay = 0;
+	CHECK_UINT(replay_look(replay, &works[3]), REPLAY_RUN);
+	CHECK_UINT(works[3].replay, 0); /* all places have owners */
+	works[3].request.frame.flags = WIRE_GOES_ON | WIRE_RESENT;
+	CHECK_UINT(replay_look(replay, &works[3]), REPLAY_FORGOTTEN);
+	replay_leave(replay, &works[0]);
+	works[3].request.frame.flags = 0;
+	CHECK_UINT(replay_look(replay, &works[3]), REPLAY_RUN);
+	CHECK(works[3].replay != 0);
+	works[0].request.frame.flags = WIRE_GOES_ON | WIRE_RESENT;
+	CHECK_UINT(replay_look(replay, &works[0]), REPLAY_FORGOTTEN); /* its place was taken */
+	replay_destroy(replay);
 }
 
 /* Frames of one stream with ever other sessions: none but its first is remembered, and no other peer's is lost. */
