@@ -100,7 +100,7 @@ $(BUILD)/%.o: %.cc
 	@echo "  CXX     $<"
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
 
-.PHONY: all tests demo test soak bench lint format docs install uninstall help clean facts
+.PHONY: all tests demo test soak chaos bench lint format docs install uninstall help clean facts
 #: all        build the programs and libstar (the default)
 all: $(BINARIES_program) $(BUILD)/lib/libstar.so $(BUILD)/lib/libstar-dpdk.so
 #: tests      build everything, the test programs included
@@ -123,6 +123,11 @@ test:
 #: soak       the same with as much of everything as the issues ask for: hours; TESTS="net kernel-peer" runs some
 soak: export STAR_SOAK := 1
 soak: test
+#: chaos      kill, stop and cut off workers and nodes, RUNS=n times (200), from SEED=n (1)
+chaos:
+	$(call packages,test)
+	$(call build,tests)
+	$(Q)STAR_BUILD=$(BUILD) CHAOS_RUNS=$(or $(RUNS),200) CHAOS_SEED=$(or $(SEED),1) tests/system/chaos.test
 #: bench      install what it needs, build, and run all benchmarks; BENCH=name runs one
 bench:
 	$(call packages,bench)
