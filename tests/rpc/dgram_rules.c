@@ -312,6 +312,49 @@ void dgram_messages_are_held_within_a_budget(void)
 	dg_down();
 }
 
+/* What comes behind a favoured session's message waits for its turn: else a peer that leaves out a packet, and sends on, would
+ * hold a window more than there is. */
+void dgram_favourites_hold_no_more_than_their_message(void)
+{
+	struct dg_end *client;
+
+	dg_init(45);
+	dg.apart = true;
+	dg.options[0].held_mbufs_max = 20;
+	dg_up();
+	client = dg_open(0);
+	for (unsigned i = 0; i < 40; i++)
+		dg_send(client, 10000, 1);
+	CHECK(dg_run(DG_S, dg_answered, client));
+	CHECK(client->session->congestion.packets > 64);
+	CHECK(client->session->tx_edge - client->session->tx_next > 64);
+	/* The first packet comes late, when others fill the budget, and makes its session the favoured one; the second one does not. */
+	memset(&tap, 0, sizeof(tap));
+	tap.from = 1;
+	tap.first = client->session->tx_next;
+	tap.last = tap.first + 1;
+	tap.times = 2;
+	dg.link.tap = take_away;
+	dg_send(client, 6 * 1408, 1); /* 7 packets */
+	for (unsigned i = 0; i < 100; i++)
+		dg_send(client, 1000, 1);
+	for (unsigned i = 0; i < 100 && dg_counters(0)->crowded == 0; i++)
+		dg_wait(1000);
+	CHECK_UINT(dg.dgram[0]->held, 20);
+	tap.first = tap.last;
+	tap.times = 3;
+	for (unsigned i = 0; i < 2000 && !dg_answered(client); i++) {
+		dg_wait(LINK_MS / 100);
+		if (dg.dgram[0]->held > 26)
+			unit_fail(__FILE__, __LINE__, "%u mbufs are held", dg.dgram[0]->held);
+	}
+	CHECK_UINT(tap.times, 0);
+	CHECK(dg_run(DG_S, dg_answered, client));
+	dg_wait(DG_S);
+	dg_check_quiet();
+	dg_down();
+}
+
 void dgram_messages_that_cannot_fit_are_refused(void)
 {
 	struct dg_end *client, *server;
