@@ -382,7 +382,8 @@ void dgram_messages_that_cannot_fit_are_refused(void)
 	dg_down();
 }
 
-/* Of two sessions, what follows the 20th packet does not arrive. */
+static uint32_t cut[8]; /* by client: what follows this packet does not arrive; 0: all does */
+
 static bool cut_off(struct link *link, int from, struct rte_mbuf *m)
 {
 	struct wire_packet p;
@@ -390,9 +391,9 @@ static bool cut_off(struct link *link, int from, struct rte_mbuf *m)
 	if (net_flow(m).kind != NET_FLOW_UDP || m->data_len < HEADERS + sizeof(p))
 		return false;
 	memcpy(&p, rte_pktmbuf_mtod_offset(m, uint8_t *, HEADERS), sizeof(p));
-	for (int i = 0; i < 2; i++)
-		if (from == 1 && p.kind == WIRE_PACKET_DATA && p.session == dg.clients[i].session->peer_number &&
-		    p.number > 20)
+	for (unsigned i = 0; i < RTE_DIM(cut); i++)
+		if (cut[i] && from == 1 && p.kind == WIRE_PACKET_DATA && p.number > cut[i] && dg.clients[i].session &&
+		    p.session == dg.clients[i].session->peer_number)
 			return true;
 	return false;
 }
@@ -408,6 +409,8 @@ void dgram_silent_favourites_let_others_go_on(void)
 	other = dg_open(2);
 	dg_open(0);
 	dg_open(1);
+	memset(cut, 0, sizeof(cut));
+	cut[0] = cut[1] = 20;
 	dg.link.tap = cut_off;
 	dg_send(&dg.clients[0], 40000, 1);
 	dg_send(&dg.clients[1], 40000, 1);
@@ -419,6 +422,53 @@ void dgram_silent_favourites_let_others_go_on(void)
 	CHECK(dg_run(2 * DG_S, dg_answered, other));
 	CHECK(dg.link.now_ns - from > 100 * LINK_MS);
 	CHECK(dg.link.now_ns - from < 1500 * LINK_MS);
+	dg_down();
+}
+
+/* Messages that stand still hold one and a half times the budget; what fits besides is one message, of whichever size. */
+void dgram_standing_messages_leave_room_for_one(void)
+{
+	enum { STANDING = 4, WHOLE = STANDING, LARGE, CLIENTS, MOST = 20 };
+	uint32_t held = 0;
+
+	dg_init(46);
+	dg.options[0].held_mbufs_max = 2 * MOST;
+	dg_up();
+	memset(cut, 0, sizeof(cut));
+	for (unsigned i = 0; i < CLIENTS; i++)
+		dg_open(i);
+	dg.link.tap = cut_off;
+	for (unsigned i = 0; i < STANDING; i++) {
+		cut[i] = i < 3 ? MOST - 1 : 3;
+		held += cut[i];
+		dg_send(&dg.clients[i], MOST * 1408 - 64, 1);
+		for (unsigned j = 0; j < 5000 && dg.dgram[0]->held < held; j++)
+			dg_wait(LINK_MS);
+		CHECK_UINT(dg.dgram[0]->held, held);
+	}
+	CHECK_UINT(held, 60);
+	for (unsigned i = WHOLE; i < CLIENTS; i++)
+		dg_server_of(&dg.clients[i])->hold = true;
+	for (unsigned i = 0; i < MOST / 2; i++) {
+		dg_send(&dg.clients[WHOLE], 1300, 0);
+		dg_wait(300 * LINK_MS);
+	}
+	CHECK(dg.dgram[0]->held_whole > 0);
+	dg_send(&dg.clients[LARGE], MOST * 1408 - 64, 1);
+	for (unsigned i = 0; i < 1000; i++) {
+		dg_wait(LINK_MS);
+		held = RTE_MAX(held, dg.dgram[0]->held);
+	}
+	CHECK(held <= 4 * MOST);
+	CHECK(held > 3 * MOST);
+	/* Whoever waits for nothing but its user has its turn. */
+	for (unsigned i = WHOLE; i < CLIENTS; i++) {
+		dg_server_of(&dg.clients[i])->hold = false;
+		dg_take(dg_server_of(&dg.clients[i]));
+	}
+	CHECK(dg_run(5 * DG_S, dg_answered, &dg.clients[LARGE]));
+	dg_wait(3 * DG_S);
+	CHECK_UINT(dg_server_of(&dg.clients[WHOLE])->received, MOST / 2);
 	dg_down();
 }
 
