@@ -425,6 +425,74 @@ void dgram_silent_favourites_let_others_go_on(void)
 	dg_down();
 }
 
+/* A packet that the server has, though those before it are missing, once more. */
+static void repeat_early(const struct dg_end *client)
+{
+	const struct dgram_session *server = dg_server_of(client)->session;
+	const struct net_udp_address to = { .remote = *link_ip(0),
+					    .local_port = dg.dgram[1]->port,
+					    .remote_port = DG_PORT };
+	const struct wire_packet p = { .magic = WIRE_PACKET_MAGIC,
+				       .version = WIRE_PACKET_VERSION,
+				       .kind = WIRE_PACKET_DATA,
+				       .session = server->number,
+				       .token = server->token,
+				       .number = server->reorder->highest,
+				       .stamp = server->peer_stamp,
+				       .ack = server->tx_una,
+				       .edge = server->tx_edge };
+
+	net_turn(dg.link.net[1], dg.link.now_ns);
+	CHECK_INT(net_udp_send(dg.link.net[1], &to, &p, sizeof(p)), 0);
+}
+
+/* Of the first client a packet never arrives, besides. */
+static bool leave_out(struct link *link, int from, struct rte_mbuf *m)
+{
+	struct wire_packet p;
+
+	if (cut_off(link, from, m))
+		return true;
+	if (from == 0 || net_flow(m).kind != NET_FLOW_UDP || m->data_len < HEADERS + sizeof(p))
+		return false;
+	memcpy(&p, rte_pktmbuf_mtod_offset(m, uint8_t *, HEADERS), sizeof(p));
+	return p.kind == WIRE_PACKET_DATA && p.session == dg.clients[0].session->peer_number && p.number == tap.first;
+}
+
+void dgram_repeating_favourites_let_others_go_on(void)
+{
+	struct dg_end *other, *client, *standing;
+
+	dg_init(47);
+	dg.options[0].credits = 16;
+	dg.options[0].held_mbufs_max = 40;
+	dg_up();
+	client = dg_open(0);
+	other = dg_open(1);
+	standing = dg_open(2);
+	memset(cut, 0, sizeof(cut));
+	cut[2] = 15;
+	tap.first = client->session->tx_next + 10;
+	dg.link.tap = leave_out;
+	dg_send(standing, 20 * 1408 - 64, 1);
+	dg_wait(10 * LINK_MS);
+	CHECK_UINT(dg.dgram[0]->held, 15);
+	dg_send(client, 20 * 1408 - 64, 1);
+	for (unsigned i = 0; i < 1000 && !dg.dgram[0]->favoured; i++)
+		dg_wait(LINK_MS / 10);
+	CHECK(dg.dgram[0]->favoured == dg_server_of(client)->session);
+	dg_send(other, 12 * 1408, 1 + 10);
+	for (unsigned i = 0; i < 100 && !dg_answered(other); i++) {
+		if (dg_server_of(client)->session->reorder)
+			repeat_early(client);
+		dg_wait(20 * LINK_MS);
+	}
+	CHECK(dg_answered(other));
+	CHECK(dg_counters(0)->duplicates > 5);
+	CHECK_UINT(client->closes, 0);
+	dg_down();
+}
+
 /* Messages that stand still hold one and a half times the budget; what fits besides is one message, of whichever size. */
 void dgram_standing_messages_leave_room_for_one(void)
 {
