@@ -9,8 +9,9 @@
  *
  * - The mbufs that messages hold until they are whole and taken. From half of held_mbufs_max on, the edge moves for one favoured
  *   session only, until its message is whole, or nothing of it has come for a while; the others wait in the order in which they
- *   came, and all do while a quarter is held by messages that are whole and not taken. The favoured one always finds room: no
- *   message is begun that needs more than half. Twice held_mbufs_max is the most that is ever held.
+ *   came, and all do while a quarter is held by messages that are whole and not taken. The favoured one always finds room for
+ *   its message, and beyond held_mbufs_max for nothing else: no message is begun that needs more than half, and none is favoured
+ *   anew while one and a half are held. So twice held_mbufs_max is the most that is ever held.
  */
 #include <errno.h>
 
@@ -63,9 +64,19 @@ static bool may_grow(struct dgram_session *s, uint64_t now_ns)
 	return false;
 }
 
-bool credit_admit(struct dgram_session *s, bool in_order, uint64_t now_ns)
+/* Packets that are still to come of the message that is under way, and wanted. Without one, the next packet begins one. */
+static uint32_t packets_due(const struct dgram_session *s)
 {
-	if (!in_order || !credit_may_favour(s->dgram))
+	if (!s->message_need || s->message_status != WIRE_OK)
+		return 1;
+	return (s->message_need - s->message_have + s->message_packet - 1) / s->message_packet;
+}
+
+bool credit_admit(struct dgram_session *s, uint32_t ahead, uint64_t now_ns)
+{
+	if (s->dgram->favoured == s)
+		return ahead < packets_due(s);
+	if (ahead || !credit_may_favour(s->dgram))
 		return false;
 	favour(s, now_ns);
 	return true;
@@ -196,7 +207,7 @@ void credit_timer(struct wheel_timer *timer, uint64_t now_ns)
 	net_turn(d->net, now_ns);
 	if (s && now_ns - d->favoured_ns >= FAVOUR_NS) {
 		d->favoured = NULL;
-		if (d->held > d->options.held_mbufs_max + d->options.held_mbufs_max / 2) {
+		if (credit_strained(d)) {
 			d->counters.expired++;
 			open_send_close(s);
 			session_end(s, ETIMEDOUT);

@@ -200,8 +200,8 @@ static void take_early(struct dgram_session *s)
 		reorder_release(s);
 }
 
-/* A packet that comes too early waits, if there is a place. */
-static void put_early(struct dgram_session *s, struct rte_mbuf *m, uint32_t number)
+/* A packet that comes too early waits, if there is a place; false: there is none, or it is there already. */
+static bool put_early(struct dgram_session *s, struct rte_mbuf *m, uint32_t number)
 {
 	struct dgram *d = s->dgram;
 	const uint32_t at = number & d->window_mask;
@@ -210,7 +210,7 @@ static void put_early(struct dgram_session *s, struct rte_mbuf *m, uint32_t numb
 		if (!d->reorders) {
 			d->counters.crowded++;
 			rte_pktmbuf_free(m);
-			return;
+			return false;
 		}
 		s->reorder = d->reorders;
 		d->reorders = s->reorder->next;
@@ -219,7 +219,7 @@ static void put_early(struct dgram_session *s, struct rte_mbuf *m, uint32_t numb
 	if (is_present(s, number)) {
 		d->counters.duplicates++;
 		rte_pktmbuf_free(m);
-		return;
+		return false;
 	}
 	s->reorder->present[at / 64] |= UINT64_C(1) << at % 64;
 	s->reorder->packets[at] = m;
@@ -227,6 +227,7 @@ static void put_early(struct dgram_session *s, struct rte_mbuf *m, uint32_t numb
 	d->held++;
 	if (number_before(s->reorder->highest, number))
 		s->reorder->highest = number;
+	return true;
 }
 
 static inline void take_data(struct dgram_session *s, struct rte_mbuf *m, const struct dgram_from *from)
@@ -248,20 +249,20 @@ static inline void take_data(struct dgram_session *s, struct rte_mbuf *m, const 
 		output_urgent(s);
 		return;
 	}
-	if (unlikely(d->held >= d->options.held_mbufs_max && d->favoured != s) &&
-	    !credit_admit(s, ahead == 0, from->now_ns)) {
+	if (unlikely(d->held >= d->options.held_mbufs_max) && !credit_admit(s, ahead, from->now_ns)) {
 		d->counters.crowded++;
 		rte_pktmbuf_free(m);
 		return;
 	}
 	rte_pktmbuf_adj(m, sizeof(*p));
-	if (unlikely(d->favoured == s))
-		d->favoured_ns = from->now_ns;
 	if (unlikely(ahead)) {
-		put_early(s, m, p->number);
+		if (put_early(s, m, p->number) && d->favoured == s)
+			d->favoured_ns = from->now_ns;
 		output_urgent(s);
 		return;
 	}
+	if (unlikely(d->favoured == s))
+		d->favoured_ns = from->now_ns;
 	d->held++;
 	advance(s);
 	s->rx_unacked++;

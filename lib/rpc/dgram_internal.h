@@ -340,8 +340,8 @@ uint64_t pace_next_ns(const struct dgram *d);
 void credit_update(struct dgram_session *s, uint64_t now_ns);
 /* The peer has told how many packets wait for credit. */
 void credit_wanted(struct dgram_session *s, uint16_t wants, uint64_t now_ns);
-/* Whether a packet is taken though messages hold as many mbufs as they may. */
-bool credit_admit(struct dgram_session *s, bool in_order, uint64_t now_ns);
+/* Whether a packet is taken, so far ahead of the next one, though messages hold as many mbufs as they may. */
+bool credit_admit(struct dgram_session *s, uint32_t ahead, uint64_t now_ns);
 void credit_leave(struct dgram_session *s);
 void credit_turn(struct dgram *d, uint64_t now_ns);
 void credit_timer(struct wheel_timer *timer, uint64_t now_ns);
@@ -350,10 +350,15 @@ static inline bool credit_tight(const struct dgram *d)
 {
 	return d->held > d->options.held_mbufs_max / 2;
 }
-/* and that one only when most of them are not waiting for their users. */
+/* or that those which stand still end, */
+static inline bool credit_strained(const struct dgram *d)
+{
+	return d->held > d->options.held_mbufs_max + d->options.held_mbufs_max / 2;
+}
+/* and that one only when most of them are not waiting for their users, and a message's worth is left of twice as many. */
 static inline bool credit_may_favour(const struct dgram *d)
 {
-	return !d->favoured && d->held_whole <= d->options.held_mbufs_max / 4;
+	return !d->favoured && d->held_whole <= d->options.held_mbufs_max / 4 && !credit_strained(d);
 }
 
 #endif

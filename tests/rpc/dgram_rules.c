@@ -312,6 +312,49 @@ void dgram_messages_are_held_within_a_budget(void)
 	dg_down();
 }
 
+/* What comes behind a favoured session's message waits for its turn: else a peer that leaves out a packet, and sends on, would
+ * hold a window more than there is. */
+void dgram_favourites_hold_no_more_than_their_message(void)
+{
+	struct dg_end *client;
+
+	dg_init(45);
+	dg.apart = true;
+	dg.options[0].held_mbufs_max = 20;
+	dg_up();
+	client = dg_open(0);
+	for (unsigned i = 0; i < 40; i++)
+		dg_send(client, 10000, 1);
+	CHECK(dg_run(DG_S, dg_answered, client));
+	CHECK(client->session->congestion.packets > 64);
+	CHECK(client->session->tx_edge - client->session->tx_next > 64);
+	/* The first packet comes late, when others fill the budget, and makes its session the favoured one; the second one does not. */
+	memset(&tap, 0, sizeof(tap));
+	tap.from = 1;
+	tap.first = client->session->tx_next;
+	tap.last = tap.first + 1;
+	tap.times = 2;
+	dg.link.tap = take_away;
+	dg_send(client, 6 * 1408, 1); /* 7 packets */
+	for (unsigned i = 0; i < 100; i++)
+		dg_send(client, 1000, 1);
+	for (unsigned i = 0; i < 100 && dg_counters(0)->crowded == 0; i++)
+		dg_wait(1000);
+	CHECK_UINT(dg.dgram[0]->held, 20);
+	tap.first = tap.last;
+	tap.times = 3;
+	for (unsigned i = 0; i < 2000 && !dg_answered(client); i++) {
+		dg_wait(LINK_MS / 100);
+		if (dg.dgram[0]->held > 26)
+			unit_fail(__FILE__, __LINE__, "%u mbufs are held", dg.dgram[0]->held);
+	}
+	CHECK_UINT(tap.times, 0);
+	CHECK(dg_run(DG_S, dg_answered, client));
+	dg_wait(DG_S);
+	dg_check_quiet();
+	dg_down();
+}
+
 void dgram_messages_that_cannot_fit_are_refused(void)
 {
 	struct dg_end *client, *server;
@@ -339,7 +382,8 @@ void dgram_messages_that_cannot_fit_are_refused(void)
 	dg_down();
 }
 
-/* Of two sessions, what follows the 20th packet does not arrive. */
+static uint32_t cut[8]; /* by client: what follows this packet does not arrive; 0: all does */
+
 static bool cut_off(struct link *link, int from, struct rte_mbuf *m)
 {
 	struct wire_packet p;
@@ -347,9 +391,9 @@ static bool cut_off(struct link *link, int from, struct rte_mbuf *m)
 	if (net_flow(m).kind != NET_FLOW_UDP || m->data_len < HEADERS + sizeof(p))
 		return false;
 	memcpy(&p, rte_pktmbuf_mtod_offset(m, uint8_t *, HEADERS), sizeof(p));
-	for (int i = 0; i < 2; i++)
-		if (from == 1 && p.kind == WIRE_PACKET_DATA && p.session == dg.clients[i].session->peer_number &&
-		    p.number > 20)
+	for (unsigned i = 0; i < RTE_DIM(cut); i++)
+		if (cut[i] && from == 1 && p.kind == WIRE_PACKET_DATA && p.number > cut[i] && dg.clients[i].session &&
+		    p.session == dg.clients[i].session->peer_number)
 			return true;
 	return false;
 }
@@ -365,6 +409,8 @@ void dgram_silent_favourites_let_others_go_on(void)
 	other = dg_open(2);
 	dg_open(0);
 	dg_open(1);
+	memset(cut, 0, sizeof(cut));
+	cut[0] = cut[1] = 20;
 	dg.link.tap = cut_off;
 	dg_send(&dg.clients[0], 40000, 1);
 	dg_send(&dg.clients[1], 40000, 1);
@@ -376,6 +422,121 @@ void dgram_silent_favourites_let_others_go_on(void)
 	CHECK(dg_run(2 * DG_S, dg_answered, other));
 	CHECK(dg.link.now_ns - from > 100 * LINK_MS);
 	CHECK(dg.link.now_ns - from < 1500 * LINK_MS);
+	dg_down();
+}
+
+/* A packet that the server has, though those before it are missing, once more. */
+static void repeat_early(const struct dg_end *client)
+{
+	const struct dgram_session *server = dg_server_of(client)->session;
+	const struct net_udp_address to = { .remote = *link_ip(0),
+					    .local_port = dg.dgram[1]->port,
+					    .remote_port = DG_PORT };
+	const struct wire_packet p = { .magic = WIRE_PACKET_MAGIC,
+				       .version = WIRE_PACKET_VERSION,
+				       .kind = WIRE_PACKET_DATA,
+				       .session = server->number,
+				       .token = server->token,
+				       .number = server->reorder->highest,
+				       .stamp = server->peer_stamp,
+				       .ack = server->tx_una,
+				       .edge = server->tx_edge };
+
+	net_turn(dg.link.net[1], dg.link.now_ns);
+	CHECK_INT(net_udp_send(dg.link.net[1], &to, &p, sizeof(p)), 0);
+}
+
+/* Of the first client a packet never arrives, besides. */
+static bool leave_out(struct link *link, int from, struct rte_mbuf *m)
+{
+	struct wire_packet p;
+
+	if (cut_off(link, from, m))
+		return true;
+	if (from == 0 || net_flow(m).kind != NET_FLOW_UDP || m->data_len < HEADERS + sizeof(p))
+		return false;
+	memcpy(&p, rte_pktmbuf_mtod_offset(m, uint8_t *, HEADERS), sizeof(p));
+	return p.kind == WIRE_PACKET_DATA && p.session == dg.clients[0].session->peer_number && p.number == tap.first;
+}
+
+void dgram_repeating_favourites_let_others_go_on(void)
+{
+	struct dg_end *other, *client, *standing;
+
+	dg_init(47);
+	dg.options[0].credits = 16;
+	dg.options[0].held_mbufs_max = 40;
+	dg_up();
+	client = dg_open(0);
+	other = dg_open(1);
+	standing = dg_open(2);
+	memset(cut, 0, sizeof(cut));
+	cut[2] = 15;
+	tap.first = client->session->tx_next + 10;
+	dg.link.tap = leave_out;
+	dg_send(standing, 20 * 1408 - 64, 1);
+	dg_wait(10 * LINK_MS);
+	CHECK_UINT(dg.dgram[0]->held, 15);
+	dg_send(client, 20 * 1408 - 64, 1);
+	for (unsigned i = 0; i < 1000 && !dg.dgram[0]->favoured; i++)
+		dg_wait(LINK_MS / 10);
+	CHECK(dg.dgram[0]->favoured == dg_server_of(client)->session);
+	dg_send(other, 12 * 1408, 1 + 10);
+	for (unsigned i = 0; i < 100 && !dg_answered(other); i++) {
+		if (dg_server_of(client)->session->reorder)
+			repeat_early(client);
+		dg_wait(20 * LINK_MS);
+	}
+	CHECK(dg_answered(other));
+	CHECK(dg_counters(0)->duplicates > 5);
+	CHECK_UINT(client->closes, 0);
+	dg_down();
+}
+
+/* Messages that stand still hold one and a half times the budget; what fits besides is one message, of whichever size. */
+void dgram_standing_messages_leave_room_for_one(void)
+{
+	enum { STANDING = 4, WHOLE = STANDING, LARGE, CLIENTS, MOST = 20 };
+	uint32_t held = 0;
+
+	dg_init(46);
+	dg.options[0].held_mbufs_max = 2 * MOST;
+	dg_up();
+	memset(cut, 0, sizeof(cut));
+	for (unsigned i = 0; i < CLIENTS; i++)
+		dg_open(i);
+	dg.link.tap = cut_off;
+	for (unsigned i = 0; i < STANDING; i++) {
+		cut[i] = i < 3 ? MOST - 1 : 3;
+		held += cut[i];
+		dg_send(&dg.clients[i], MOST * 1408 - 64, 1);
+		for (unsigned j = 0; j < 5000 && dg.dgram[0]->held < held; j++)
+			dg_wait(LINK_MS);
+		CHECK_UINT(dg.dgram[0]->held, held);
+	}
+	CHECK_UINT(held, 60);
+	for (unsigned i = WHOLE; i < CLIENTS; i++)
+		dg_server_of(&dg.clients[i])->hold = true;
+	for (unsigned i = 0; i < MOST / 2; i++) {
+		dg_send(&dg.clients[WHOLE], 1300, 0);
+		dg_wait(300 * LINK_MS);
+	}
+	CHECK(dg.dgram[0]->held_whole > 0);
+	dg_send(&dg.clients[LARGE], MOST * 1408 - 64, 1);
+	for (unsigned i = 0; i < 1000; i++) {
+		dg_wait(LINK_MS);
+		held = RTE_MAX(held, dg.dgram[0]->held);
+	}
+	CHECK(held <= 4 * MOST);
+	CHECK(held > 3 * MOST);
+	/* Whoever waits for nothing but its user has its turn. */
+	for (unsigned i = WHOLE; i < CLIENTS; i++) {
+		dg_server_of(&dg.clients[i])->hold = false;
+		dg_take(dg_server_of(&dg.clients[i]));
+	}
+	CHECK(dg_run(5 * DG_S, dg_answered, &dg.clients[LARGE]));
+	dg_wait(3 * DG_S);
+	CHECK_UINT(dg_server_of(&dg.clients[WHOLE])->received, MOST / 2);
 	dg_down();
 }
 
