@@ -149,6 +149,16 @@ static void refill(struct part *part)
 
 /* ---- the thread ---- */
 
+static enum state state_of(struct node_checkpoint *c)
+{
+	enum state state;
+
+	pthread_mutex_lock(&c->lock);
+	state = c->state;
+	pthread_mutex_unlock(&c->lock);
+	return state;
+}
+
 static bool is_given_up(struct node_checkpoint *c)
 {
 	bool given_up;
@@ -301,7 +311,7 @@ static void finish(struct node_checkpoint *c, bool kept)
 	if (c->threaded)
 		pthread_join(c->thread, NULL);
 	c->threaded = false;
-	written = c->state == WRITTEN;
+	written = state_of(c) == WRITTEN;
 	if (written)
 		end_snapshots(c, kept);
 	pthread_mutex_lock(&c->lock);
@@ -372,7 +382,7 @@ void node_checkpoint_destroy(struct node_checkpoint *c)
 {
 	if (!c)
 		return;
-	if (c->state != IDLE)
+	if (state_of(c) != IDLE)
 		finish(c, false);
 	for (unsigned i = 0; i < c->node->shards_count; i++)
 		free_part(&c->parts[i]);
@@ -430,7 +440,7 @@ int node_checkpoint_begin(void *ctx, const struct control_checkpoint *checkpoint
 
 	if (!c)
 		return star_error_set(err, -EINVAL, "it keeps no checkpoints: set checkpoint.directory on all nodes");
-	if (c->state != IDLE)
+	if (state_of(c) != IDLE)
 		finish(c, false);
 	rc = checkpoint->parent ? delta_possible(c, checkpoint->parent, err) : 0;
 	if (rc < 0)
@@ -501,7 +511,7 @@ void node_checkpoint_end(void *ctx, uint64_t id, bool kept)
 	struct node *node = ctx;
 	struct node_checkpoint *c = node->checkpoint;
 
-	if (c && c->state != IDLE && c->now.id == id)
+	if (c && state_of(c) != IDLE && c->now.id == id)
 		finish(c, kept);
 }
 
