@@ -39,6 +39,8 @@ static int listen_at(uint16_t port, uint16_t *got)
 	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (fd < 0)
 		return -1;
+	/* Ports on which connections of earlier tests linger are free. */
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));
 	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 || listen(fd, 64) < 0 ||
 	    getsockname(fd, (struct sockaddr *)&a, &bytes) < 0) {
 		close(fd);
