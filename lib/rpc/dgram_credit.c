@@ -45,6 +45,7 @@ static void favour(struct dgram_session *s, uint64_t now_ns)
 {
 	s->dgram->favoured = s;
 	s->dgram->favoured_ns = now_ns;
+	s->dgram->favoured_sends = false;
 	watch_favoured(s->dgram, now_ns);
 }
 
@@ -74,12 +75,25 @@ static uint32_t packets_due(const struct dgram_session *s)
 
 bool credit_admit(struct dgram_session *s, uint32_t ahead, uint64_t now_ns)
 {
-	if (s->dgram->favoured == s)
+	struct dgram *d = s->dgram;
+
+	if (d->favoured == s)
 		return ahead < packets_due(s);
-	if (ahead || !credit_may_favour(s->dgram))
+	if (ahead)
+		return false;
+	/* One that has only asked gives way to one that sends: else whoever asks again and again would shut out all others. */
+	if (d->favoured && !d->favoured_sends)
+		d->favoured = NULL;
+	if (!credit_may_favour(d))
 		return false;
 	favour(s, now_ns);
 	return true;
+}
+
+void credit_favoured_sends(struct dgram *d, uint64_t now_ns)
+{
+	d->favoured_ns = now_ns;
+	d->favoured_sends = true;
 }
 
 void credit_update(struct dgram_session *s, uint64_t now_ns)

@@ -257,12 +257,12 @@ static inline void take_data(struct dgram_session *s, struct rte_mbuf *m, const 
 	rte_pktmbuf_adj(m, sizeof(*p));
 	if (unlikely(ahead)) {
 		if (put_early(s, m, p->number) && d->favoured == s)
-			d->favoured_ns = from->now_ns;
+			credit_favoured_sends(d, from->now_ns);
 		output_urgent(s);
 		return;
 	}
 	if (unlikely(d->favoured == s))
-		d->favoured_ns = from->now_ns;
+		credit_favoured_sends(d, from->now_ns);
 	d->held++;
 	advance(s);
 	s->rx_unacked++;

@@ -188,7 +188,8 @@ struct dgram {
 	uint32_t held;	     /* mbufs of messages */
 	uint32_t held_whole; /* of these, of messages that their users have not taken */
 	struct dgram_session *favoured;
-	uint64_t favoured_ns;
+	uint64_t favoured_ns; /* when it was chosen, or something of it came last */
+	bool favoured_sends;  /* something has come since it was chosen */
 	struct wheel_timer favour_timer;
 	uint64_t answers_ns; /* the bucket of answers to strangers */
 	uint32_t answers;
@@ -342,6 +343,8 @@ void credit_update(struct dgram_session *s, uint64_t now_ns);
 void credit_wanted(struct dgram_session *s, uint16_t wants, uint64_t now_ns);
 /* Whether a packet is taken, so far ahead of the next one, though messages hold as many mbufs as they may. */
 bool credit_admit(struct dgram_session *s, uint32_t ahead, uint64_t now_ns);
+/* Of the favoured session a packet was taken. */
+void credit_favoured_sends(struct dgram *d, uint64_t now_ns);
 void credit_leave(struct dgram_session *s);
 void credit_turn(struct dgram *d, uint64_t now_ns);
 void credit_timer(struct wheel_timer *timer, uint64_t now_ns);

@@ -81,11 +81,13 @@
 	X(dgram_messages_are_held_within_a_budget) \
 	X(dgram_favourites_hold_no_more_than_their_message) \
 	X(dgram_messages_that_cannot_fit_are_refused) \
-	X(dgram_silent_favourites_let_others_go_on) \
-	X(dgram_repeating_favourites_let_others_go_on) \
-	X(dgram_standing_messages_leave_room_for_one) \
 	X(dgram_windows_are_shared_in_turn) \
 	X(dgram_empty_pool_delays_only) \
+	/* dgram_favourites.c */ \
+	X(dgram_silent_favourites_let_others_go_on) \
+	X(dgram_repeating_favourites_let_others_go_on) \
+	X(dgram_asking_favourites_let_others_go_on) \
+	X(dgram_standing_messages_leave_room_for_one) \
 	/* dgram_bundles.c */ \
 	X(dgram_small_messages_share_packets) \
 	X(dgram_bundles_fill_a_packet_and_no_more) \
