@@ -215,6 +215,7 @@ static int shard_build(struct shard *shard, const uint64_t secret[2], struct sta
 	struct rpc_server_options rpc = {
 		.port = (uint16_t)(config->own.data.port + shard->index),
 		.streams_max = config->connections_max,
+		.payload_max = config->request_mib << 20,
 		.send_queue_bytes = config->send_queue_kib << 10,
 		.held_mbufs_max = config->mbufs / 2,
 		.stall_ns = STALL_S * UINT64_C(1000000000),
@@ -232,6 +233,7 @@ static int shard_build(struct shard *shard, const uint64_t secret[2], struct sta
 		service_create(&(struct service_options){ .incarnation = node->incarnation,
 							  .partitions = config->partitions,
 							  .store = shard->store,
+							  .payload_max = config->request_mib << 20,
 							  .share = 1.0 / (config->ps_count * config->reactors) },
 			       err);
 	if (!shard->service)

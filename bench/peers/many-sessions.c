@@ -268,7 +268,7 @@ static void make_dgram(uint32_t sessions)
 				   .window_max = WINDOW,
 				   .credits = b.config->credits,
 				   .held_mbufs_max = b.config->mbufs / 2,
-				   .message_max = sizeof(struct wire_frame) + WIRE_PAYLOAD_MAX,
+				   .message_max = sizeof(struct wire_frame) + WIRE_PAYLOAD_DEFAULT,
 				   .rto_min_ns = 1000000,
 				   .rto_max_ns = second_ns,
 				   .lease_ns = 10 * second_ns,

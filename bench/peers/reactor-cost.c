@@ -109,7 +109,7 @@ static struct dgram_options sessions(void)
 		.window_max = 256,
 		.credits = 512,
 		.held_mbufs_max = MBUFS / 2,
-		.message_max = sizeof(struct wire_frame) + WIRE_PAYLOAD_MAX,
+		.message_max = sizeof(struct wire_frame) + WIRE_PAYLOAD_DEFAULT,
 		.rto_min_ns = 50000000, /* the worker stands still while the server is measured, and the reverse */
 		.rto_max_ns = UINT64_C(1000000000),
 		.lease_ns = UINT64_C(10000000000),
@@ -132,6 +132,7 @@ static void make_server(void)
 		.port = PORT,
 		.streams_max = 16,
 		.datagrams = sessions(),
+		.payload_max = WIRE_PAYLOAD_DEFAULT,
 		.send_queue_bytes = 1 << 20,
 		.held_mbufs_max = MBUFS / 2,
 		.stall_ns = UINT64_C(30000000000),
@@ -149,6 +150,7 @@ static void make_server(void)
 	b.service = service_create(&(struct service_options){ .incarnation = INCARNATION,
 							      .partitions = PARTITIONS,
 							      .store = b.store,
+							      .payload_max = WIRE_PAYLOAD_DEFAULT,
 							      .share = 1 },
 				   &err);
 	if (!b.service || service_install(b.service, &spec, &err) < 0)

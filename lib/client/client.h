@@ -317,6 +317,7 @@ struct transport {
 struct route {
 	struct route *next;
 	uint32_t epoch, partitions, reactors;
+	uint32_t payload_max; /* bytes of a request's or reply's payload: the least of all nodes */
 	struct channel *channels[];
 };
 
@@ -348,6 +349,7 @@ struct star_cluster {
 	uint32_t io_count;
 	struct io *io;
 	pthread_t relay;
+	uint32_t payload_max; /* bytes of a request's payload that the transport can send */
 	_Atomic(struct route *) route;
 	atomic_bool closing; /* written under the lock */
 	atomic_bool stop;    /* the I/O threads may end */

@@ -186,9 +186,12 @@ int route_install(struct star_cluster *cluster, const struct layout *layout, str
 	route->epoch = layout->epoch;
 	route->partitions = layout->partitions;
 	route->reactors = layout->reactors;
+	route->payload_max = cluster->payload_max;
 	for (uint32_t task = 0; task < layout->nodes_count; task++) {
 		const struct layout_node *node = &layout->nodes[task];
 
+		if (node->request_max < route->payload_max)
+			route->payload_max = node->request_max;
 		for (uint32_t r = 0; r < node->reactors; r++) {
 			struct channel *ch = find(old, &at, task, r);
 

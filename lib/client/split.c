@@ -63,19 +63,20 @@ static uint32_t fewer(uint32_t keys, uint32_t bytes, uint32_t key_bytes)
 }
 
 /* How many more keys of this operation the part can take, of so many. */
-static uint32_t room(const struct part *part, const struct call_op *op, uint32_t keys)
+static uint32_t room(const struct split *s, const struct part *part, const struct call_op *op, uint32_t keys)
 {
 	/* 14: versions are padded, and the body is. */
+	const uint32_t most = s->route->payload_max;
 	const uint32_t request_used = part->request_bytes + (uint32_t)sizeof(struct wire_op) + 14;
 	const uint32_t reply_used = part->reply_bytes + (uint32_t)sizeof(struct wire_result) + 14;
 
-	if (part->slices_count == WIRE_OPS_MAX || request_used > WIRE_PAYLOAD_MAX || reply_used > WIRE_PAYLOAD_MAX ||
+	if (part->slices_count == WIRE_OPS_MAX || request_used > most || reply_used > most ||
 	    (part->pushes && goes_apart(op)) || (part->apart && op_pushes(op)))
 		return 0;
 	if (keys > WIRE_KEYS_MAX - part->keys)
 		keys = WIRE_KEYS_MAX - part->keys;
-	keys = fewer(keys, WIRE_PAYLOAD_MAX - request_used, op_request_key_bytes(op));
-	keys = fewer(keys, WIRE_PAYLOAD_MAX - reply_used, op_reply_key_bytes(op));
+	keys = fewer(keys, most - request_used, op_request_key_bytes(op));
+	keys = fewer(keys, most - reply_used, op_reply_key_bytes(op));
 	if (op->kind != STAR_PULL || op->versions || part->pushes)
 		return keys;
 	/* A row may be longer: it then has a request to itself. */
@@ -152,9 +153,10 @@ static int too_many(struct split *s, const struct call_op *o, uint64_t key, uint
 static int too_large(struct split *s, const struct call_op *o)
 {
 	return star_error_set(s->err, -E2BIG,
-			      "a push to \"%s\" must go in one request of %d MiB, for its %s: push it as another type "
-			      "(bfloat16, scaled_int8)",
-			      o->table->spec.name, WIRE_PAYLOAD_MAX >> 20,
+			      "a push to \"%s\" must go in one request of %u MiB, for its %s: push it as another type "
+			      "(bfloat16, scaled_int8), or have all nodes take larger ones (limits.request_mib, and "
+			      "memory.mbufs of a worker with DPDK)",
+			      o->table->spec.name, s->route->payload_max >> 20,
 			      o->table->spec.optim.kind == OPTIM_LAMB ? "optimizer lamb" : "clip_global_norm");
 }
 
@@ -168,14 +170,14 @@ static int emit(struct split *s, struct part **open, uint32_t reactor, uint32_t 
 
 	while (at < n) {
 		struct part *part = *open;
-		uint32_t fit = part ? room(part, o, n - at) : 0, take;
+		uint32_t fit = part ? room(s, part, o, n - at) : 0, take;
 		int rc;
 
 		if (fit == 0 || (together && fit < n - at && part->slices_count)) {
 			*open = part = open_part(s, reactor);
 			if (!part)
 				return no_memory(s);
-			fit = room(part, o, n - at);
+			fit = room(s, part, o, n - at);
 		}
 		take = fit < n - at ? fit : n - at;
 		if (take < n - at && o->undivided)

@@ -18,6 +18,17 @@ static struct poller *poller_of(const struct star_cluster *cluster)
 	return cluster->transport_state;
 }
 
+/* What half of the mbufs hold, each a packet's; no less than any node takes. */
+static uint32_t sendable(const struct config *config)
+{
+	enum { HEADERS = 80 }; /* of IPv6, UDP and a session's packet, and more */
+	const uint64_t bytes = (uint64_t)config->mbufs / 2 * (config->ports[0].mtu - HEADERS);
+
+	if (bytes < WIRE_PAYLOAD_DEFAULT)
+		return WIRE_PAYLOAD_DEFAULT;
+	return bytes < WIRE_PAYLOAD_MAX ? (uint32_t)bytes : WIRE_PAYLOAD_MAX;
+}
+
 static int attach(struct star_cluster *cluster, const struct config *config, struct star_error *err)
 {
 	struct poller *p = poller_get(config, err);
@@ -25,6 +36,7 @@ static int attach(struct star_cluster *cluster, const struct config *config, str
 	if (!p)
 		return err->code;
 	cluster->transport_state = p;
+	cluster->payload_max = sendable(config);
 	return 0;
 }
 

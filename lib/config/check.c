@@ -146,6 +146,25 @@ static int check_cores(struct config_load *load, struct star_error *err)
 	return rc;
 }
 
+/* Half of the mbufs may be held by requests, and half of those by one (lib/rpc). */
+static int check_request(struct config_load *load, struct star_error *err)
+{
+	enum { ALWAYS_MIB = 4, HEADERS = 80 }; /* of IPv6, UDP and a session's packet */
+	const struct config *c = load->config;
+	uint32_t mtu = 9000, need;
+
+	for (uint32_t i = 0; i < c->ports_count; i++)
+		mtu = min2(mtu, c->ports[i].mtu);
+	if (mtu < 2 * HEADERS)
+		return 0; /* which is refused elsewhere */
+	need = 4 * ((c->request_mib << 20) / (mtu - HEADERS) + 1);
+	if (c->request_mib <= ALWAYS_MIB || need <= c->mbufs)
+		return 0;
+	return config_fail(config_check_origin(load, "limits.request_mib"), err,
+			   "limits.request_mib = %u needs memory.mbufs of %u at least, at an mtu of %u; it is %u",
+			   c->request_mib, need, mtu, c->mbufs);
+}
+
 static int check_values(struct config_load *load, struct star_error *err)
 {
 	struct config *c = load->config;
@@ -173,6 +192,8 @@ static int check_values(struct config_load *load, struct star_error *err)
 		return config_fail(config_check_origin(load, "tcp.rto_max_us"), err,
 				   "tcp.rto_max_us = %u is less than tcp.rto_min_us = %u", c->rto_max_us,
 				   c->rto_min_us);
+	if (is_ps(c) && check_request(load, err) < 0)
+		return -EINVAL;
 	if (!c->control_socket[0])
 		snprintf(c->control_socket, sizeof(c->control_socket), "/run/starserver/%s-%u.sock", c->job_name,
 			 c->task_index);

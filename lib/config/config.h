@@ -90,6 +90,7 @@ struct config {
 	/* limits, of each reactor */
 	uint32_t connections_max;
 	uint32_t sessions_max;
+	uint32_t request_mib;
 	uint32_t receive_window_kib;
 	uint32_t send_queue_kib;
 	/* tcp */

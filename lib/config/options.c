@@ -126,6 +126,12 @@ const struct config_option config_options[] = {
 	{ "limits.sessions", OF_CONFIG(sessions_max), .type = OPTION_NUMBER, .max = 1 << 16, .fallback = "1024",
 	  .help = "Sessions of workers with DPDK that a reactor holds, over UDP at its data port; a further one is "
 		  "refused. 0: none at all." },
+	{ "limits.request_mib", OF_CONFIG(request_mib), .type = OPTION_NUMBER, .min = 1, .max = 64, .fallback = "4",
+	  .unit = "MiB",
+	  .help = "The largest request, and the largest reply. libstar cuts what it sends by the least of all nodes; "
+		  "optimizer lamb and clip_global_norm need a variable's gradient in one request. More than 4 needs "
+		  "memory.mbufs: four times what a request takes, which at an mtu of 1500 is 750 for each MiB, at 9000 "
+		  "120." },
 	{ "limits.receive_window_kib", OF_CONFIG(receive_window_kib), .type = OPTION_NUMBER, .min = 4, .max = 65536,
 	  .fallback = "256", .unit = "KiB", .help = "The largest TCP receive window of a connection." },
 	{ "limits.send_queue_kib", OF_CONFIG(send_queue_kib), .type = OPTION_NUMBER, .min = 4, .max = 65536,

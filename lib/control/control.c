@@ -68,6 +68,7 @@ static int start_leading(struct control *control, struct star_error *err)
 	own->layout.incarnation = control->incarnation;
 	own->layout.data_port = config->own.data.port;
 	own->layout.reactors = config->reactors;
+	own->layout.request_max = config->request_mib << 20;
 	strcpy(own->layout.data_host, config->own.data.host);
 	own->layout.steering = control->steering;
 	own->joined = true;

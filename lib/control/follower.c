@@ -24,10 +24,11 @@ struct leader_link {
 static json_t *join_params(struct control *control, bool with_objects)
 {
 	const struct config *config = control->config;
-	json_t *params = json_pack("{s:i, s:I, s:s, s:i, s:i, s:i, s:i}", "task", (int)control->task, "incarnation",
-				   (json_int_t)control->incarnation, "data_host", config->own.data.host, "data_port",
-				   config->own.data.port, "reactors", (int)config->reactors, "partitions",
-				   (int)config->partitions, "ps_count", (int)config->ps_count);
+	json_t *params = json_pack("{s:i, s:I, s:s, s:i, s:i, s:i, s:i, s:I}", "task", (int)control->task,
+				   "incarnation", (json_int_t)control->incarnation, "data_host", config->own.data.host,
+				   "data_port", config->own.data.port, "reactors", (int)config->reactors, "partitions",
+				   (int)config->partitions, "ps_count", (int)config->ps_count, "request_max",
+				   (json_int_t)config->request_mib << 20);
 	json_t *objects = control_objects_json(control, false);
 
 	pthread_mutex_lock(&control->lock);

@@ -14,9 +14,10 @@ json_t *layout_to_json(const struct layout *layout)
 	for (uint32_t i = 0; i < layout->nodes_count; i++) {
 		const struct layout_node *node = &layout->nodes[i];
 
-		json_t *json = json_pack("{s:i, s:I, s:s, s:i, s:i}", "task", (int)i, "incarnation",
+		json_t *json = json_pack("{s:i, s:I, s:s, s:i, s:i, s:I}", "task", (int)i, "incarnation",
 					 (json_int_t)node->incarnation, "data_host", node->data_host, "data_port",
-					 node->data_port, "reactors", (int)node->reactors);
+					 node->data_port, "reactors", (int)node->reactors, "request_max",
+					 (json_int_t)node->request_max);
 
 		if (node->steering.entries)
 			json_object_set_new(json, "steering", steering_to_json(&node->steering));
@@ -37,6 +38,10 @@ int layout_node_from_json(const json_t *json, struct layout_node *node, struct s
 	    member_string(json, "data_host", sizeof(node->data_host) - 1, &host, err) < 0 ||
 	    member_u32(json, "data_port", 1, UINT16_MAX, &port, err) < 0 ||
 	    member_u32(json, "reactors", 1, WIRE_REACTORS_MAX, &node->reactors, err) < 0)
+		return -EINVAL;
+	node->request_max = WIRE_PAYLOAD_DEFAULT;
+	if (json_object_get(json, "request_max") &&
+	    member_u32(json, "request_max", 1 << 20, WIRE_PAYLOAD_MAX, &node->request_max, err) < 0)
 		return -EINVAL;
 	for (const char *c = host; *c; c++)
 		if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f)

@@ -166,6 +166,22 @@ int leader_adopt(struct control *control, const struct object_spec *spec, struct
 	return 0;
 }
 
+/* The largest request that all nodes take, as far as they are known. */
+static uint32_t least_request(struct control *control)
+{
+	uint32_t least = WIRE_PAYLOAD_MAX;
+
+	pthread_mutex_lock(&control->lock);
+	for (uint32_t task = 0; task < control->config->ps_count; task++) {
+		const struct layout_node *node = &control->nodes[task].layout;
+
+		if (node->incarnation && node->request_max < least)
+			least = node->request_max;
+	}
+	pthread_mutex_unlock(&control->lock);
+	return least;
+}
+
 int leader_create(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	struct object_spec spec;
@@ -177,6 +193,8 @@ int leader_create(struct control *control, const json_t *params, json_t **result
 		star_error_set(err, -EINVAL, "member \"id\" is given by the catalogue: leave it out");
 		return control_invalid(err);
 	}
+	if (object_check_whole(&spec, least_request(control), err) < 0)
+		return control_invalid(err);
 	rc = identify(control, &spec, err);
 	if (rc == 0)
 		rc = leader_adopt(control, &spec, err);
@@ -303,9 +321,9 @@ int leader_lay_out(struct control *control, uint32_t except, struct star_error *
 
 static int read_join(const struct control *control, const json_t *params, struct join *join, struct star_error *err)
 {
-	static const char *const members[] = { "task",		"incarnation", "data_host", "data_port",
-					       "reactors",	"partitions",  "ps_count",  "epoch",
-					       "objects_count", "objects",     "steering",  NULL };
+	static const char *const members[] = { "task",	     "incarnation", "data_host", "data_port",	  "reactors",
+					       "partitions", "ps_count",    "epoch",	 "objects_count", "objects",
+					       "steering",   "request_max", NULL };
 	const uint32_t last = control->config->ps_count - 1;
 
 	*join = (struct join){ 0 };

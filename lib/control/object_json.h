@@ -27,6 +27,7 @@ struct layout_node {
 	char data_host[64];
 	uint16_t data_port; /* of its reactor 0; reactor r has data_port + r */
 	uint32_t reactors;
+	uint32_t request_max;	  /* bytes of a request's or reply's payload */
 	struct steering steering; /* entries 0: source ports do not matter */
 };
 

@@ -129,6 +129,8 @@ static inline void work_expect(const struct rpc_server *server, const struct rte
 
 /* Drops the reply, and gives back what the execution of a request needs. */
 void work_end(struct rpc_work *work);
+/* What is said of a request that is over the node's limit, written to the text, which is returned. */
+const char *work_over_limit(const struct rpc_server *server, char text[WIRE_ERROR_TEXT_MAX]);
 /* Makes a free list of n structs of so many bytes that begin with a work; they are zeroed. */
 struct rpc_work *work_list(struct rpc_server *server, void *structs, uint32_t n, size_t bytes);
 

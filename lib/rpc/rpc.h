@@ -73,6 +73,7 @@ struct rpc_server_options {
 	uint32_t streams_max;
 	struct dgram_options
 		datagrams; /* sessions_max 0: none. The server fills in net, port, what it accepts and its handler. */
+	uint32_t payload_max;	   /* bytes of a request's payload, up to WIRE_PAYLOAD_MAX */
 	uint32_t send_queue_bytes; /* a peer with more unsent replies is not served until it has read */
 	uint32_t held_mbufs_max;   /* mbufs that requests may occupy, all streams together, and as many all sessions */
 	uint64_t stall_ns;	   /* over TCP a request must be whole within that time after its first byte */

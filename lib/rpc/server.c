@@ -3,6 +3,7 @@
 #include "rpc/internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* What a request needs while it is executed; false: all are in use by others. */
@@ -191,6 +192,14 @@ struct rpc_work *work_list(struct rpc_server *server, void *structs, uint32_t n,
 	return list;
 }
 
+const char *work_over_limit(const struct rpc_server *server, char text[WIRE_ERROR_TEXT_MAX])
+{
+	snprintf(text, WIRE_ERROR_TEXT_MAX,
+		 "payload over the limit of %u MiB of this node (limits.request_mib): split the request",
+		 server->options.payload_max >> 20);
+	return text;
+}
+
 /* Sessions of datagrams at the same port. */
 static int open_datagrams(struct rpc_server *server, struct star_error *err)
 {
@@ -204,7 +213,7 @@ static int open_datagrams(struct rpc_server *server, struct star_error *err)
 	o.port = server->options.port;
 	o.accepts = true;
 	o.held_mbufs_max = server->options.held_mbufs_max;
-	o.message_max = sizeof(struct wire_frame) + WIRE_PAYLOAD_MAX;
+	o.message_max = sizeof(struct wire_frame) + server->options.payload_max;
 	o.handler = &rpc_session_handler;
 	o.ctx = server;
 	server->dgram = dgram_create(&o, err);

@@ -62,7 +62,9 @@ static void check(struct rpc_work *w, struct rte_mbuf *m, uint32_t at)
 		server->counters.no_buffers++;
 		refuse(w, WIRE_BUSY, "the node has no buffers left for requests: retry, with smaller ones");
 	} else if (status != WIRE_OK) {
-		refuse(w, WIRE_OVER_LIMIT, "the request is larger than this node takes: cut it");
+		char text[WIRE_ERROR_TEXT_MAX];
+
+		refuse(w, WIRE_OVER_LIMIT, work_over_limit(server, text));
 	} else if (checksum(m, at, (uint32_t)sizeof(r->frame) + r->frame.payload_bytes) != r->frame.checksum) {
 		server->counters.bad_checksums++;
 		refuse(w, WIRE_BAD_CHECKSUM, "the frame's checksum does not match its bytes");

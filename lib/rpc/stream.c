@@ -176,6 +176,13 @@ static bool begin_request(struct rpc_stream *s)
 		refuse(s, WIRE_BAD_FRAME, why ? why : "a reply was sent to a server");
 		return false;
 	}
+	if (r->frame.payload_bytes > server->options.payload_max) {
+		char text[WIRE_ERROR_TEXT_MAX];
+
+		server->counters.bad_frames++;
+		refuse(s, WIRE_BAD_FRAME, work_over_limit(server, text));
+		return false;
+	}
 	begin_checksum(s);
 	take_off(s, sizeof(r->frame));
 	s->state = STREAM_PAYLOAD;

@@ -18,7 +18,7 @@ struct service *service_create(const struct service_options *options, struct sta
 	service->small = (struct prepared){ .push = store_push_create(SMALL_KEYS, SLICE_BYTES, err),
 					    .versions = service->small_versions,
 					    .sent = service->small_sent };
-	service->large = (struct prepared){ .push = store_push_create(WIRE_KEYS_MAX, WIRE_PAYLOAD_MAX, err),
+	service->large = (struct prepared){ .push = store_push_create(WIRE_KEYS_MAX, options->payload_max, err),
 					    .versions = service->large_versions,
 					    .sent = service->large_sent };
 	if (!service->small.push || !service->large.push) {

@@ -25,8 +25,9 @@ struct service_counters {
 struct service_options {
 	uint32_t incarnation;
 	uint32_t partitions;
-	struct store *store; /* the shard's */
-	double share;	     /* of all partitions, that the shard may be expected to have before there is a layout */
+	struct store *store;  /* the shard's */
+	uint32_t payload_max; /* bytes of a request's or reply's payload, up to WIRE_PAYLOAD_MAX */
+	double share;	      /* of all partitions, that the shard may be expected to have before there is a layout */
 };
 
 struct service;

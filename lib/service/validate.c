@@ -144,7 +144,8 @@ static void add(struct sums *sums, const struct wire_op *op, unsigned stored)
 		(uint64_t)op->count * op->dim * (stored == STAR_FLOAT64 ? sizeof(double) : sizeof(float));
 }
 
-static enum rpc_progress check_sums(struct rpc_request *request, const struct sums *sums, uint32_t ops)
+static enum rpc_progress check_sums(const struct service *service, struct rpc_request *request, const struct sums *sums,
+				    uint32_t ops)
 {
 	if (ops == 0)
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST, "the request has no operations");
@@ -152,11 +153,11 @@ static enum rpc_progress check_sums(struct rpc_request *request, const struct su
 		return rpc_reply_fail(request, WIRE_OVER_LIMIT,
 				      "%" PRIu64 " keys in one request: at most %d are possible", sums->keys,
 				      WIRE_KEYS_MAX);
-	if (sums->reply_bytes > WIRE_PAYLOAD_MAX)
+	if (sums->reply_bytes > service->options.payload_max)
 		return rpc_reply_fail(request, WIRE_OVER_LIMIT,
 				      "the reply would have %" PRIu64
-				      " bytes: at most %d are possible; split the request",
-				      sums->reply_bytes, WIRE_PAYLOAD_MAX);
+				      " bytes: at most %u are possible; split the request",
+				      sums->reply_bytes, service->options.payload_max);
 	if (sums->push_keys && (sums->version_ops || sums->deletes))
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
 				      "a request with pushes has %s as well: they must go apart",
@@ -190,7 +191,7 @@ enum rpc_progress service_validate(struct service *service, struct rpc_request *
 		left -= wire_padded(op.body_bytes);
 		add(&sums, &op, store_table_spec(service->tables[op.object])->dtype);
 	}
-	if (check_sums(request, &sums, task->ops) == RPC_DONE)
+	if (check_sums(service, request, &sums, task->ops) == RPC_DONE)
 		return RPC_DONE;
 	task->has_push = sums.push_keys > 0;
 	task->prepared = task->has_push || sums.version_ops > 0;

@@ -3,7 +3,7 @@
 
 #include "base/crc32.h"
 
-_Static_assert(WIRE_VERSION == 2, "the sentence below names it");
+_Static_assert(WIRE_VERSION == 2 && WIRE_PAYLOAD_MAX == 64 << 20, "the sentences below name them");
 
 enum wire_status wire_frame_check(const struct wire_frame *frame, const char **why)
 {
@@ -16,7 +16,7 @@ enum wire_status wire_frame_check(const struct wire_frame *frame, const char **w
 	else if (frame->opcode < WIRE_EXECUTE || frame->opcode > WIRE_PING)
 		reason = "unknown opcode";
 	else if (frame->payload_bytes > WIRE_PAYLOAD_MAX)
-		reason = "payload over the limit of 4 MiB: split the request";
+		reason = "payload over the protocol's limit of 64 MiB: split the request";
 	if (why)
 		*why = reason;
 	return reason ? WIRE_BAD_FRAME : WIRE_OK;

@@ -159,6 +159,10 @@ int object_spec_options(struct object_spec *spec, const char *text, struct star_
  * have versions. 0, or -EINVAL with a sentence. */
 int object_spec_check(struct object_spec *spec, struct star_error *err);
 
+/* Whether the gradient of a variable of which all is needed at once (optimizer lamb, clip_global_norm) fits into a request of so many
+ * bytes. 0, or -EINVAL with a sentence. */
+int object_check_whole(const struct object_spec *spec, uint32_t payload_max, struct star_error *err);
+
 /* Equal but for the id? If not, a sentence with both sides, and -EEXIST. */
 int object_spec_same(const struct object_spec *have, const struct object_spec *want, struct star_error *err);
 

@@ -282,8 +282,7 @@ static int check_type(const struct object_spec *spec, struct star_error *err)
 	return 0;
 }
 
-/* What works on a variable's gradient as one needs all of it in one request. */
-static int check_whole(const struct object_spec *spec, struct star_error *err)
+int object_check_whole(const struct object_spec *spec, uint32_t payload_max, struct star_error *err)
 {
 	const char *what = spec->optim.kind == OPTIM_LAMB ? "optimizer lamb" : "clip_global_norm";
 	uint64_t bytes;
@@ -296,13 +295,14 @@ static int check_whole(const struct object_spec *spec, struct star_error *err)
 	if (spec->optim.kind != OPTIM_LAMB && spec->clip_global_norm == 0)
 		return 0;
 	bytes = object_blocks(spec) * (sizeof(uint64_t) + dtype_row_bytes(STAR_SCALED_INT8, spec->dim));
-	if (object_blocks(spec) <= WIRE_KEYS_MAX && bytes + sizeof(struct wire_op) <= WIRE_PAYLOAD_MAX)
+	if (object_blocks(spec) <= WIRE_KEYS_MAX && bytes + sizeof(struct wire_op) <= payload_max)
 		return 0;
 	return star_error_set(err, -EINVAL,
 			      "\"%s\" has %" PRIu64
-			      " elements: %s needs the gradient in one request, whose %d MiB hold 1 "
-			      "million elements of float32, or 4 million of scaled_int8",
-			      spec->name, object_elements(spec), what, WIRE_PAYLOAD_MAX >> 20);
+			      " elements: %s needs the gradient in one request, whose %u MiB (limits.request_mib) hold "
+			      "%u million elements of float32, or %u million of scaled_int8",
+			      spec->name, object_elements(spec), what, payload_max >> 20, payload_max >> 22,
+			      payload_max >> 20);
 }
 
 int object_spec_check(struct object_spec *spec, struct star_error *err)
@@ -324,5 +324,5 @@ int object_spec_check(struct object_spec *spec, struct star_error *err)
 	}
 	if (check_options(spec, err) < 0 || check_type(spec, err) < 0 || check_missing(spec, err) < 0)
 		return -EINVAL;
-	return check_whole(spec, err);
+	return object_check_whole(spec, WIRE_PAYLOAD_MAX, err);
 }

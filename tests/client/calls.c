@@ -177,7 +177,7 @@ void duplicates_are_summed_in_large_pushes(void)
 			rows[i] = 0.5f;
 		CHECK_INT(star_push(b.table, keys, KEYS, rows, LONG_US, &err), 0);
 		CHECK(peer_requests(b.peer) > reactors); /* it was cut */
-		CHECK(b.peer->largest_request <= WIRE_PAYLOAD_MAX);
+		CHECK(b.peer->largest_request <= WIRE_PAYLOAD_DEFAULT);
 		for (uint64_t key = 0; key < UNIQUE; key += 7) {
 			if (!CHECK(peer_find(b.peer, 1, key, &applied, &first)))
 				break;

@@ -64,6 +64,7 @@ void values_are_assigned(void);
 void only_what_is_new_is_written(void);
 void rows_of_variables_are_gathered_and_scattered(void);
 void whole_variables_go_to_one_reactor(void);
+void requests_are_as_large_as_all_nodes_take(void);
 void pulled_versions_go_with_pushes(void);
 void gradients_are_clipped_by_their_norm(void);
 void sizes_are_told(void);

@@ -85,6 +85,7 @@ bool pull_works(struct bench *b)
 	X(only_what_is_new_is_written) \
 	X(rows_of_variables_are_gathered_and_scattered) \
 	X(whole_variables_go_to_one_reactor) \
+	X(requests_are_as_large_as_all_nodes_take) \
 	X(pulled_versions_go_with_pushes) \
 	X(callbacks_run_once_elsewhere) \
 	X(pushes_and_pulls_of_a_channel_keep_their_order) \

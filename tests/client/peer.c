@@ -125,6 +125,7 @@ struct peer *peer_start(uint32_t nodes, uint32_t reactors_per_node)
 	pthread_cond_init(&p->changed, NULL);
 	for (uint32_t n = 0; n < nodes; n++) {
 		p->incarnation[n] = 100 + n;
+		p->request_max[n] = WIRE_PAYLOAD_DEFAULT;
 		if (!listen_in_a_row(p, n))
 			exit(EXIT_FAILURE);
 	}

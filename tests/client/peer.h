@@ -15,7 +15,13 @@
 #include "control/object_json.h"
 #include "star.h"
 
-enum peer_limits { PEER_NODES_MAX = 4, PEER_REACTORS_MAX = 16, PEER_OBJECTS_MAX = 16, PEER_CONNECTIONS_MAX = 256 };
+enum peer_limits {
+	PEER_PAYLOAD_MAX = 8 << 20,
+	PEER_NODES_MAX = 4,
+	PEER_REACTORS_MAX = 16,
+	PEER_OBJECTS_MAX = 16,
+	PEER_CONNECTIONS_MAX = 256
+};
 
 enum peer_fault {
 	FAULT_NONE,
@@ -88,8 +94,9 @@ struct peer {
 	/* layout */
 	uint32_t epoch, published_epoch;
 	uint32_t incarnation[PEER_NODES_MAX];
-	uint32_t active_nodes; /* that the layout names, and by which keys belong to reactors */
-	uint32_t layout_again; /* so many layout questions are answered with EAGAIN */
+	uint32_t active_nodes;		      /* that the layout names, and by which keys belong to reactors */
+	uint32_t request_max[PEER_NODES_MAX]; /* at most PEER_PAYLOAD_MAX; set before the layout that says so */
+	uint32_t layout_again;		      /* so many layout questions are answered with EAGAIN */
 	struct layout *layout;
 	/* what was seen */
 	uint32_t requests, keys, held, connections_made;

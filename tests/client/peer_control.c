@@ -26,6 +26,7 @@ static json_t *layout(struct peer *p, struct star_error *err)
 	for (uint32_t n = 0; n < p->active_nodes; n++) {
 		p->layout->nodes[n].reactors = p->reactors_per_node;
 		p->layout->nodes[n].incarnation = p->incarnation[n];
+		p->layout->nodes[n].request_max = p->request_max[n];
 		strcpy(p->layout->nodes[n].data_host, p->datagrams ? PEER_DATA_HOST : "127.0.0.1");
 	}
 	return layout_to_json(p->layout);

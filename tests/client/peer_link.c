@@ -310,7 +310,7 @@ void *peer_link_listen(struct peer_reactor *r, uint16_t port, uint32_t incarnati
 				   .window_max = 256,
 				   .credits = 512,
 				   .held_mbufs_max = MBUFS / 2,
-				   .message_max = sizeof(struct wire_frame) + WIRE_PAYLOAD_MAX,
+				   .message_max = sizeof(struct wire_frame) + PEER_PAYLOAD_MAX,
 				   .rto_min_ns = 1000000,
 				   .rto_max_ns = 1000000000,
 				   .lease_ns = UINT64_C(10000000000),

@@ -14,7 +14,7 @@
 #include "wire/layout.h"
 
 struct reply {
-	char bytes[sizeof(struct wire_frame) + WIRE_PAYLOAD_MAX + 4096];
+	char bytes[sizeof(struct wire_frame) + PEER_PAYLOAD_MAX + 4096];
 	size_t used;
 };
 
@@ -265,7 +265,8 @@ static enum wire_status execute(struct peer_reactor *r, const struct wire_frame 
 		apart |= op.kind == WIRE_DELETE || op.flags & WIRE_VERSIONS;
 	}
 	r->peer->keys += keys;
-	if (keys > WIRE_KEYS_MAX || ops > WIRE_OPS_MAX || ops < 1 || reply->used - sizeof(*frame) > WIRE_PAYLOAD_MAX)
+	if (keys > WIRE_KEYS_MAX || ops > WIRE_OPS_MAX || ops < 1 ||
+	    reply->used - sizeof(*frame) > r->peer->request_max[r->node])
 		return WIRE_OVER_LIMIT;
 	return pushes && apart ? WIRE_BAD_REQUEST : WIRE_OK;
 }
@@ -463,14 +464,15 @@ void *peer_serve_main(void *arg)
 	struct peer_connection *c = arg;
 	struct peer *p = c->reactor->peer;
 	struct reply *reply = malloc(sizeof(*reply));
-	char *payload = malloc(WIRE_PAYLOAD_MAX);
+	char *payload = malloc(PEER_PAYLOAD_MAX);
 	uint64_t session = 0, sequence = 0;
 	struct wire_frame frame;
 	struct linger linger;
 	socklen_t bytes = sizeof(linger);
 
 	while (read_all(c->fd, &frame, sizeof(frame))) {
-		if (wire_frame_check(&frame, NULL) != WIRE_OK) {
+		if (wire_frame_check(&frame, NULL) != WIRE_OK ||
+		    frame.payload_bytes > p->request_max[c->reactor->node]) {
 			peer_violation(p, "a request's frame is malformed");
 			break;
 		}

@@ -325,6 +325,42 @@ void whole_variables_go_to_one_reactor(void)
 	bench_stop(&b);
 }
 
+void requests_are_as_large_as_all_nodes_take(void)
+{
+	enum { ELEMENTS = 1100000 }; /* 4.2 MiB */
+	static const uint32_t limits[][2] = { { 8 << 20, 5 << 20 }, { 5 << 20, 8 << 20 }, { 8 << 20, 1 << 20 } };
+	const uint64_t shape[] = { ELEMENTS };
+	struct bench b = bench_start(2, 1, 1);
+	struct star_table *lamb =
+		make(&b,
+		     (struct star_spec){
+			     .name = "l", .ndim = 1, .shape = shape, .optimizer = "lamb", .options = "whole=1" },
+		     true);
+	float *values = calloc(ELEMENTS, sizeof(*values));
+	struct star_error err = { 0 };
+
+	for (unsigned i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		const uint64_t key = 1;
+		float row;
+
+		memcpy(b.peer->request_max, limits[i], sizeof(limits[i]));
+		peer_relayout(b.peer, 2, true);
+		CHECK_INT(star_pull(b.table, &key, 1, &row, 0, LONG_US, &err), 0); /* the new layout is fetched */
+		b.peer->largest_request = 0;
+		if (limits[i][1] > 4 << 20) {
+			CHECK_INT(star_variable_push(lamb, values, LONG_US, &err), 0);
+			CHECK(b.peer->largest_request > ELEMENTS * sizeof(*values));
+			continue;
+		}
+		CHECK_INT(star_variable_push(lamb, values, LONG_US, &err), -E2BIG);
+		CHECK_HAS(err.text, "a push to \"l\" must go in one request of 1 MiB, for its optimizer lamb");
+		CHECK_HAS(err.text, "limits.request_mib");
+		CHECK_UINT(b.peer->largest_request, 0);
+	}
+	free(values);
+	bench_stop(&b);
+}
+
 void pulled_versions_go_with_pushes(void)
 {
 	struct bench b = bench_start(1, 1, 1);

@@ -69,6 +69,9 @@ static const struct bad_file bad_files[] = {
 	BAD("memory = { parameter_mib = 16777217; };", "memory.parameter_mib = 16777217 is out of range"),
 	BAD("cluster = { partitions = 3; };", "duplicate"),
 	BAD("limits = { connections = 0; };", "limits.connections = 0 is out of range"),
+	BAD("limits = { request_mib = 65; };", "limits.request_mib = 65 is out of range; allowed: 1 to 64 MiB"),
+	BAD("limits = { request_mib = 32; };",
+	    "limits.request_mib = 32 needs memory.mbufs of 94520 at least, at an mtu of 1500; it is 16383"),
 	BAD("tcp = { rto_min_us = 999; };", "allowed: 1000 to 60000000 microseconds"),
 	BAD("tcp = { rto_min_us = 300000; rto_max_us = 200000; };",
 	    "tcp.rto_max_us = 200000 is less than tcp.rto_min_us"),
@@ -312,6 +315,7 @@ void defaults(void)
 	CHECK_UINT(c->rto_min_us, 200000);
 	CHECK_UINT(c->keepalive_s, 60);
 	CHECK_UINT(c->sessions_max, 1024);
+	CHECK_UINT(c->request_mib, 4);
 	CHECK_UINT(c->credits, 512);
 	CHECK_UINT(c->target_delay_us, 50);
 	CHECK_UINT(c->congestion, 0);

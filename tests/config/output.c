@@ -52,7 +52,8 @@ void printed_configuration_reads_back_the_same(void)
 		"\"fe80::1\"; } );\n"
 		"cores = { number = 7; list = [ 3, 4, 5 ]; spin_us = 0; };\n"
 		"memory = { hugepages = \"required\"; parameter_mib = 16777216; mbufs = 1023; };\n"
-		"limits = { connections = 1; sessions = 0; receive_window_kib = 4; send_queue_kib = 65536; };\n"
+		"limits = { connections = 1; sessions = 0; request_mib = 1; receive_window_kib = 4; send_queue_kib = "
+		"65536; };\n"
 		"tcp = { rto_min_us = 1000; rto_max_us = 100000; time_wait_ms = 100; user_timeout_ms = 1000; "
 		"keepalive_s = 0; congestion = \"dctcp\"; ecn = \"ask\"; };\n"
 		"datagrams = { credits = 16; target_delay_us = 100000; };\ntests = { loss_ppm = 1000; };\n"
@@ -77,6 +78,7 @@ void printed_configuration_reads_back_the_same(void)
 		CHECK_UINT(back->rto_max_us, 100000);
 		CHECK_UINT(back->keepalive_s, 0);
 		CHECK_UINT(back->sessions_max, 0);
+		CHECK_UINT(back->request_mib, 1);
 		CHECK_UINT(back->credits, 16);
 		CHECK_UINT(back->loss_ppm, 1000);
 		CHECK_UINT(back->target_delay_us, 100000);

@@ -201,6 +201,7 @@ void cluster_init(struct cluster *cluster, unsigned count)
 		config->own = cluster->endpoints[i];
 		config->reactors = i + 1;
 		config->partitions = 16384;
+		config->request_mib = 4;
 		config->connect_timeout_ms = 3000;
 		snprintf(config->control_socket, sizeof(config->control_socket), "%s/ps-%u.sock", cluster->folder, i);
 	}

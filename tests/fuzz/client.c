@@ -380,6 +380,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	route->epoch = 3;
 	route->partitions = 16;
 	route->reactors = 1;
+	route->payload_max = WIRE_PAYLOAD_DEFAULT;
 	return 0;
 }
 

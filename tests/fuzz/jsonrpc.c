@@ -182,6 +182,7 @@ static void control_begin(struct control *control, struct config *config)
 				   .endpoints_count = PS_MAX,
 				   .reactors = 2,
 				   .partitions = 16384,
+				   .request_mib = 4,
 				   .connect_timeout_ms = 1 };
 	config->own = endpoints[config->task_index];
 	*control = (struct control){ .config = config,

@@ -128,7 +128,8 @@ static void take_bytes(struct tcp_conn *c, const uint8_t *bytes, uint32_t n)
 
 		if (c->in_bytes >= sizeof(frame)) {
 			memcpy(&frame, c->in, sizeof(frame));
-			FUZZ_CHECK(frame.payload_bytes <= WIRE_PAYLOAD_MAX, "a reply of %u bytes", frame.payload_bytes);
+			FUZZ_CHECK(frame.payload_bytes <= WIRE_PAYLOAD_DEFAULT, "a reply of %u bytes",
+				   frame.payload_bytes);
 			whole += frame.payload_bytes;
 		}
 		part = RTE_MIN(n, whole - c->in_bytes);
@@ -468,7 +469,7 @@ static void make_service(void)
 	w.store = store_create(arena, ARENA_BYTES, &err);
 	FUZZ_CHECK(w.store, "no store: %s", err.text);
 	memset(w.service, 0, sizeof(*w.service));
-	w.service->options = (struct service_options){ INCARNATION, 16, w.store, 1 };
+	w.service->options = (struct service_options){ INCARNATION, 16, w.store, WIRE_PAYLOAD_DEFAULT, 1 };
 	w.service->small = small;
 	w.service->large = large;
 	for (uint32_t t = 0; t < TABLES; t++) {
@@ -486,6 +487,7 @@ static void begin(struct input *in)
 {
 	struct rpc_server_options options = { .port = 5555,
 					      .streams_max = CONNS - 1,
+					      .payload_max = WIRE_PAYLOAD_DEFAULT,
 					      .send_queue_bytes = 4096 << take8(in) % 8,
 					      .held_mbufs_max = 16 << take8(in) % 7,
 					      .stall_ns = UINT64_C(30000000000) };
@@ -533,7 +535,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	fuzz_eal();
 	w.pool = fuzz_pool(MBUFS);
 	arena = malloc(ARENA_BYTES);
-	w.service = service_create(&(struct service_options){ .partitions = 16 }, &err);
+	w.service = service_create(&(struct service_options){ .partitions = 16, .payload_max = WIRE_PAYLOAD_DEFAULT },
+				   &err);
 	FUZZ_CHECK(arena && w.service, "no memory");
 	for (unsigned i = 0; i < CONNS; i++) {
 		w.conns[i].out = malloc(OUT_MAX);

@@ -18,7 +18,7 @@ enum {
 	SENT_MAX = 4096,
 	WINDOW = 64 << 10,
 	OUT_MAX = 3 << 20,
-	REPLY_MAX = sizeof(struct wire_frame) + WIRE_PAYLOAD_MAX,
+	REPLY_MAX = sizeof(struct wire_frame) + WIRE_PAYLOAD_DEFAULT,
 	OPS_MAX = 4,
 	OUTSTANDING_MAX = 16,
 	TABLES = 3,

@@ -12,7 +12,7 @@ void link_eal(void)
 {
 	static bool done;
 	static const char *const args[] = { "test", "--no-huge", "--no-pci", "--no-telemetry", "--no-shconf", "-m",
-					    "256",  "--lcores",	 "0@(0-1)",  "--log-level",    "error" };
+					    "640",  "--lcores",	 "0@(0-1)",  "--log-level",    "error" };
 	static char text[RTE_DIM(args)][32], *argv[RTE_DIM(args) + 1]; /* the EAL moves them about */
 
 	if (done)
@@ -90,21 +90,26 @@ struct net_options link_options(struct link *link, int side)
 	return o;
 }
 
-void link_init(struct link *link, uint64_t seed)
+void link_pool(struct link *link, int side, unsigned mbufs)
 {
 	static unsigned count;
 	char name[32];
 
+	rte_mempool_free(link->pool[side]);
+	snprintf(name, sizeof(name), "link%u", count++);
+	link->pool[side] =
+		rte_pktmbuf_pool_create(name, mbufs, 0, NET_PRIV_BYTES, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+	if (!link->pool[side])
+		exit(EXIT_FAILURE);
+}
+
+void link_init(struct link *link, uint64_t seed)
+{
 	link_eal();
 	*link = (struct link){ .now_ns = 1000 * LINK_MS, .delay_ns = LINK_MS / 10 };
 	prng_seed(&link->prng, seed);
-	for (int i = 0; i < 2; i++) {
-		snprintf(name, sizeof(name), "link%u", count++);
-		link->pool[i] = rte_pktmbuf_pool_create(name, LINK_MBUFS, 0, NET_PRIV_BYTES, RTE_MBUF_DEFAULT_BUF_SIZE,
-							SOCKET_ID_ANY);
-		if (!link->pool[i])
-			exit(EXIT_FAILURE);
-	}
+	for (int i = 0; i < 2; i++)
+		link_pool(link, i, LINK_MBUFS);
 }
 
 static struct net *create(const struct net_options *options)

@@ -21,6 +21,7 @@
 	/* sessions.c */ \
 	X(requests_over_a_session_keep_their_order) \
 	X(damaged_requests_of_a_session_are_refused_alone) \
+	X(requests_of_a_session_have_the_nodes_limit) \
 	X(what_dead_sessions_brought_is_given_back) \
 	X(a_server_that_owes_an_acknowledgement_stays_awake) \
 	X(replies_that_take_longer_hold_back_no_others) \
@@ -81,6 +82,7 @@
 	X(dgram_messages_are_held_within_a_budget) \
 	X(dgram_favourites_hold_no_more_than_their_message) \
 	X(dgram_messages_that_cannot_fit_are_refused) \
+	X(dgram_messages_of_64_mib) \
 	X(dgram_windows_are_shared_in_turn) \
 	X(dgram_empty_pool_delays_only) \
 	/* dgram_favourites.c */ \

@@ -382,6 +382,31 @@ void dgram_messages_that_cannot_fit_are_refused(void)
 	dg_down();
 }
 
+void dgram_messages_of_64_mib(void)
+{
+	struct dg_end *client;
+
+	dg_init(42);
+	for (int side = 0; side < 2; side++) {
+		link_pool(&dg.link, side, 51199);
+		dg.net_options[side].pool = dg.link.pool[side];
+		dg.options[side].held_mbufs_max = 100000;
+		dg.options[side].message_max = sizeof(struct wire_frame) + WIRE_PAYLOAD_MAX;
+	}
+	dg.link.loss = 1;
+	dg_up();
+	client = dg_open(0);
+	CHECK(dg_send(client, WIRE_PAYLOAD_MAX, 1));
+	CHECK(dg_run(60 * DG_S, dg_answered, client));
+	CHECK(dg_send(client, 100, 1 + WIRE_PAYLOAD_MAX));
+	CHECK(dg_run(60 * DG_S, dg_answered, client));
+	CHECK_UINT(client->bytes, 2 * sizeof(struct wire_frame) + WIRE_PAYLOAD_MAX);
+	CHECK(dg_counters(0)->retransmitted && dg_counters(1)->retransmitted);
+	dg_wait(DG_S);
+	dg_check_quiet();
+	dg_down();
+}
+
 void dgram_windows_are_shared_in_turn(void)
 {
 	unsigned clients = 10;

@@ -211,8 +211,10 @@ void each_bad_frame_ends_its_stream_only(void)
 		{ { .opcode = WIRE_REPLY - WIRE_EXECUTE },
 		  .status = WIRE_BAD_FRAME,
 		  .sentence = "a reply was sent to a server" },
-		{ { .payload_bytes = WIRE_PAYLOAD_MAX }, .status = WIRE_BAD_FRAME, .sentence = "limit of 4 MiB" },
-		{ { .payload_bytes = INT32_MAX }, .status = WIRE_BAD_FRAME, .sentence = "limit of 4 MiB" },
+		{ { .payload_bytes = WIRE_PAYLOAD_DEFAULT },
+		  .status = WIRE_BAD_FRAME,
+		  .sentence = "limit of 4 MiB of this node (limits.request_mib)" },
+		{ { .payload_bytes = INT32_MAX }, .status = WIRE_BAD_FRAME, .sentence = "limit of 64 MiB" },
 		/* the session (not the bits that the reply repeats), the checksum itself, first and last of the payload */
 		{ .flip = 1 + 8 * 24, .status = WIRE_BAD_CHECKSUM, .sentence = "checksum does not match" },
 		{ .flip = 1 + 8 * 60, .status = WIRE_BAD_CHECKSUM, .sentence = "checksum does not match" },
@@ -341,8 +343,8 @@ void partial_requests_do_not_stall_for_ever(void)
 void limits_travel_over_a_bad_link(void)
 {
 	static const struct order small = { .slices = 2, .reply_bytes = 100 };
-	static const struct order big = { .slices = 20, .reply_bytes = WIRE_PAYLOAD_MAX };
-	const uint32_t most = WIRE_PAYLOAD_MAX - sizeof(struct order);
+	static const struct order big = { .slices = 20, .reply_bytes = WIRE_PAYLOAD_DEFAULT };
+	const uint32_t most = WIRE_PAYLOAD_DEFAULT - sizeof(struct order);
 	struct peer *peers[3];
 
 	for (uint64_t seed = 1; seed <= 2; seed++) {

@@ -8,19 +8,10 @@
 
 void rig_init(struct rig *rig, uint64_t seed, unsigned server_mbufs)
 {
-	static unsigned count;
-	char name[32];
-
 	memset(rig, 0, sizeof(*rig));
 	link_init(&rig->link, seed);
-	if (server_mbufs) {
-		rte_mempool_free(rig->link.pool[0]);
-		snprintf(name, sizeof(name), "server%u", count++);
-		rig->link.pool[0] = rte_pktmbuf_pool_create(name, server_mbufs, 0, NET_PRIV_BYTES,
-							    RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
-		if (!rig->link.pool[0])
-			exit(EXIT_FAILURE);
-	}
+	if (server_mbufs)
+		link_pool(&rig->link, 0, server_mbufs);
 	for (int side = 0; side < 2; side++) {
 		rig->net_options[side] = link_options(&rig->link, side);
 		/* A window that was closed for long is noticed soon when it opens. */
@@ -29,6 +20,7 @@ void rig_init(struct rig *rig, uint64_t seed, unsigned server_mbufs)
 	rig->options = (struct rpc_server_options){
 		.port = RIG_PORT,
 		.streams_max = RIG_PEERS_MAX,
+		.payload_max = WIRE_PAYLOAD_DEFAULT,
 		.send_queue_bytes = 256 * 1024,
 		.held_mbufs_max = 8192,
 		.stall_ns = 30 * RIG_S,

@@ -21,7 +21,7 @@ static uint8_t reply_byte(const struct wire_frame *frame, uint32_t i)
 /* Reads the payload by odd portions: in place, copied, and skipped by turns. */
 static uint32_t read_payload(const struct rpc_request *request)
 {
-	static uint8_t bytes[WIRE_PAYLOAD_MAX], scratch[64];
+	static uint8_t bytes[WIRE_PAYLOAD_DEFAULT], scratch[64];
 	struct rpc_cursor at = request->payload;
 	const uint32_t n = request->frame.payload_bytes;
 
@@ -128,7 +128,7 @@ void toy_start(void)
 
 const void *toy_payload(uint64_t session, uint64_t sequence, struct order order, uint32_t data_bytes)
 {
-	static uint8_t payload[WIRE_PAYLOAD_MAX];
+	static uint8_t payload[WIRE_PAYLOAD_DEFAULT];
 	uint8_t *data = payload + sizeof(order);
 
 	memcpy(payload, &order, sizeof(order));

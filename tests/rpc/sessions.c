@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests over sessions of datagrams: the server of rpc.h at side 0, one client's endpoint at side 1. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/rpc/cases.h"
@@ -18,6 +19,7 @@ static struct {
 	uint64_t executed, sequence, answered;
 	uint8_t statuses[64]; /* of the answers, by sequence */
 	bool disordered;
+	char sentence[TWO_PACKETS]; /* of the last error */
 } w;
 
 static enum rpc_progress execute(void *ctx, struct rpc_request *request, uint64_t now_ns)
@@ -68,6 +70,8 @@ static void check_reply(const struct rte_mbuf *m, uint32_t at, struct wire_frame
 	CHECK_UINT(frame.checksum, wire_checksum(&frame, payload, n));
 	if (frame.status == WIRE_OK)
 		CHECK_MEM(payload, &frame.sequence, sizeof(frame.sequence));
+	else
+		snprintf(w.sentence, sizeof(w.sentence), "%.*s", (int)n, (const char *)payload);
 }
 
 static void received(void *user, struct rte_mbuf *m, uint32_t bytes, enum wire_status status)
@@ -149,11 +153,12 @@ static void open_client(void)
 	w.sequence = w.answered = 0;
 }
 
-static void begin(void)
+static void begin_with(uint32_t payload_max)
 {
 	struct rpc_server_options o = { .port = PORT,
 					.streams_max = 4,
 					.datagrams = datagrams(),
+					.payload_max = payload_max,
 					.send_queue_bytes = 1 << 20,
 					.held_mbufs_max = HELD_MAX,
 					.stall_ns = 30000 * LINK_MS,
@@ -171,6 +176,11 @@ static void begin(void)
 	}
 	w.link.turn = on_turn;
 	open_client();
+}
+
+static void begin(void)
+{
+	begin_with(WIRE_PAYLOAD_DEFAULT);
 }
 
 static void end(void)
@@ -237,6 +247,22 @@ void damaged_requests_of_a_session_are_refused_alone(void)
 	CHECK_UINT(w.statuses[3], WIRE_OK);
 	CHECK_UINT(w.executed, 2);
 	CHECK_UINT(rpc_counters(w.server)->bad_checksums, 1);
+	end();
+}
+
+void requests_of_a_session_have_the_nodes_limit(void)
+{
+	begin_with(TWO_PACKETS - 8);
+	ask(TWO_PACKETS - 8, false);
+	ask(TWO_PACKETS, false);
+	ask(16, false);
+	link_run(&w.link, 10000 * LINK_MS, all_answered, NULL);
+	CHECK_UINT(w.answered, 3);
+	CHECK_UINT(w.statuses[1], WIRE_OK);
+	CHECK_UINT(w.statuses[2], WIRE_OVER_LIMIT);
+	CHECK_HAS(w.sentence, "of this node (limits.request_mib)");
+	CHECK_UINT(w.statuses[3], WIRE_OK);
+	CHECK_UINT(w.executed, 2);
 	end();
 }
 

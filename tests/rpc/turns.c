@@ -239,7 +239,7 @@ void begun_requests_of_dead_streams_are_finished(void)
 	toy_init(8, 0);
 	rig.options.streams_max = 1;
 	toy_start();
-	abort_in_the_middle((struct order){ .slices = 100, .begin_at = 1, .reply_bytes = WIRE_PAYLOAD_MAX }, 50);
+	abort_in_the_middle((struct order){ .slices = 100, .begin_at = 1, .reply_bytes = WIRE_PAYLOAD_DEFAULT }, 50);
 	CHECK_UINT(toy.finished, 2);
 	CHECK_UINT(rpc_counters(rig.server)->abandoned, 1);
 	CHECK_UINT(rpc_counters(rig.server)->requests, 1);

@@ -151,7 +151,7 @@ static void send_random(struct client *c, unsigned p, struct prng *prng)
 /* The reply as expected, but for the versions: those count the pushes of all streams. */
 static bool same_results(const struct reply *reply, const struct expected *e)
 {
-	static uint8_t bytes[WIRE_PAYLOAD_MAX];
+	static uint8_t bytes[WIRE_PAYLOAD_DEFAULT];
 	uint32_t at = 0;
 
 	if (!CHECK_UINT(reply->frame.payload_bytes, e->n))

@@ -90,6 +90,7 @@ void shard_start(size_t arena_bytes)
 	shard.service = service_create(&(struct service_options){ .incarnation = RIG_INCARNATION,
 								  .partitions = PARTITIONS,
 								  .store = shard.store,
+								  .payload_max = WIRE_PAYLOAD_DEFAULT,
 								  .share = 1 },
 				       &err);
 	if (!shard.store || !shard.twin_store || !shard.service) {
@@ -264,7 +265,7 @@ const uint8_t *result_of(const struct reply *reply, unsigned i, struct wire_resu
 
 const float *result_rows(const struct reply *reply, unsigned i, unsigned object, uint32_t count)
 {
-	static float rows[WIRE_PAYLOAD_MAX / sizeof(float)];
+	static float rows[WIRE_PAYLOAD_DEFAULT / sizeof(float)];
 	struct wire_result result;
 	const uint8_t *at = result_of(reply, i, &result);
 

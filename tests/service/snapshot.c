@@ -126,9 +126,11 @@ static void check_restored(void)
 	struct star_error err = { 0 };
 	void *arena = malloc(ARENA);
 	struct store *store = store_create(arena, ARENA, &err);
-	const struct service_options options = {
-		.incarnation = RIG_INCARNATION, .partitions = PARTITIONS, .store = store, .share = 1
-	};
+	const struct service_options options = { .incarnation = RIG_INCARNATION,
+						 .partitions = PARTITIONS,
+						 .store = store,
+						 .payload_max = WIRE_PAYLOAD_DEFAULT,
+						 .share = 1 };
 	struct service *old = shard.service, *new = service_create(&options, &err);
 
 	for (unsigned i = 1; i <= OBJECTS; i++)

@@ -43,7 +43,7 @@ void each_bad_field_is_refused(void)
 	struct wire_frame cases[8];
 	static const char *const sentences[8] = {
 		"bad magic",	  "bad magic",	    "unknown protocol version", "unknown protocol version",
-		"unknown opcode", "unknown opcode", "limit of 4 MiB",		"limit of 4 MiB",
+		"unknown opcode", "unknown opcode", "limit of 64 MiB",		"limit of 64 MiB",
 	};
 	const char *why = NULL;
 
