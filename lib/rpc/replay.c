@@ -15,7 +15,7 @@ struct entry {
 	uint32_t newer : 29;  /* in the line of those that lost their owner */
 	uint32_t lined : 1;   /* it stands there, perhaps with a new owner by now */
 	uint32_t busy : 1;    /* its former owner's request is being executed */
-	uint32_t unknown : 1; /* it went on here, where nothing is known of its beginning */
+	uint32_t unknown : 1; /* it went on here, and may have been forgotten */
 };
 _Static_assert(sizeof(struct entry) == 32, "two of them share a cache line");
 
@@ -23,6 +23,7 @@ struct replay {
 	uint64_t secret;
 	uint32_t mask; /* of buckets */
 	uint32_t oldest, newest;
+	bool forgot; /* a session was forgotten: of one that is not here nobody knows whether it ever was */
 	uint32_t *buckets;
 	struct entry *entries; /* [0] is nobody's */
 };
@@ -103,6 +104,7 @@ static uint32_t take(struct replay *r, uint64_t session)
 	if (!at)
 		return 0;
 	if (e->session) {
+		r->forgot = true;
 		for (link = bucket_of(r, e->session); *link != at;)
 			link = &r->entries[*link].next;
 		*link = e->next;
@@ -138,7 +140,7 @@ static void claim(struct replay *r, struct rpc_work *w)
 		e->done = 0;
 		e->unknown = 0;
 	} else if (!known) {
-		e->unknown = 1;
+		e->unknown = r->forgot;
 	}
 	former = e->owner;
 	e->owner = w;

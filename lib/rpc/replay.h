@@ -28,7 +28,7 @@ enum replay_verdict {
 	REPLAY_RUN,
 	REPLAY_WAIT,	  /* for what the session's former owner has begun */
 	REPLAY_REPEATED,  /* it was executed */
-	REPLAY_FORGOTTEN, /* nobody knows whether it was */
+	REPLAY_FORGOTTEN, /* nobody knows whether it was: its session may have been forgotten */
 };
 
 /* Of a request that is not begun yet. */
