@@ -438,8 +438,6 @@ int node_checkpoint_begin(void *ctx, const struct control_checkpoint *checkpoint
 	struct node_checkpoint *c = node->checkpoint;
 	int rc;
 
-	if (!c)
-		return star_error_set(err, -EINVAL, "it keeps no checkpoints: set checkpoint.directory on all nodes");
 	if (state_of(c) != IDLE)
 		finish(c, false);
 	rc = checkpoint->parent ? delta_possible(c, checkpoint->parent, err) : 0;
@@ -484,8 +482,6 @@ json_t *node_checkpoint_state(void *ctx)
 	struct store_snapshot_progress sum = { 0 };
 	json_t *json;
 
-	if (!c)
-		return json_pack("{s:s}", "state", names[IDLE]);
 	for (unsigned i = 0; i < node->shards_count; i++) {
 		const struct store_snapshot_progress p = store_snapshot_progress(node->shards[i].store);
 
@@ -511,7 +507,7 @@ void node_checkpoint_end(void *ctx, uint64_t id, bool kept)
 	struct node *node = ctx;
 	struct node_checkpoint *c = node->checkpoint;
 
-	if (c && state_of(c) != IDLE && c->now.id == id)
+	if (state_of(c) != IDLE && c->now.id == id)
 		finish(c, kept);
 }
 

@@ -367,6 +367,8 @@ int checkpointer_part(struct control *control, const json_t *params, json_t **re
 	    (end && (member_only(end, end_members, err) < 0 || member_u64(end, "id", &id, err) < 0 ||
 		     member_bool(end, "kept", &kept, err) < 0)))
 		return control_invalid(err);
+	if (!control->config->checkpoint_directory[0])
+		return star_error_set(err, -EINVAL, "it keeps no checkpoints: set checkpoint.directory on all nodes");
 	if (begin)
 		rc = plane->checkpoint_begin(plane->ctx, &c, err);
 	if (end)

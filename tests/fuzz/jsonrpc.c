@@ -196,7 +196,11 @@ static void control_begin(struct control *control, struct config *config)
 		return;
 	control->nodes = calloc(config->ps_count, sizeof(control->nodes[0]));
 	FUZZ_CHECK(control->nodes, "no memory");
-	control->nodes[0].layout = (struct layout_node){ 7, "198.18.0.1", 5555, 2, { 0 } };
+	control->nodes[0].layout = (struct layout_node){ .incarnation = 7,
+							 .data_host = "198.18.0.1",
+							 .data_port = 5555,
+							 .reactors = 2,
+							 .request_max = WIRE_PAYLOAD_DEFAULT };
 	control->nodes[0].joined = true;
 	control->layout_due = true;
 	FUZZ_CHECK(leader_lay_out(control, 0, &err) == 0, "no layout: %s", err.text);
