@@ -75,7 +75,8 @@ static uint32_t find(struct replay *r, uint64_t session)
 	return at;
 }
 
-/* The first of the line that has no owner; 0: all have. Those that have found one meanwhile leave it. */
+/* The first of the line that has no owner; 0: all have. Those that have found one meanwhile leave it: each once for each time that it
+ * lost its owner, so a walk over many has been paid for. */
 static uint32_t oldest(struct replay *r)
 {
 	uint32_t at;
@@ -148,6 +149,8 @@ static void claim(struct replay *r, struct rpc_work *w)
 	if (!former)
 		return;
 	e->busy = is_executing(former);
+	if (!former->peer) /* gone already: it only finishes what it has begun */
+		return;
 	if (former->is_session)
 		rpc_session_give_up(session_of(former));
 	else

@@ -40,6 +40,7 @@
 	X(resent_requests_are_executed_once) \
 	X(refused_requests_may_be_sent_again) \
 	X(what_a_former_owner_began_is_waited_for) \
+	X(what_a_closed_owner_began_is_waited_for) \
 	X(what_never_came_is_executed_when_it_is_sent_again) \
 	X(the_oldest_sessions_are_forgotten_first) \
 	X(a_stream_has_one_session) \

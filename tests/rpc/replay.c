@@ -104,6 +104,30 @@ void what_a_former_owner_began_is_waited_for(void)
 	rig_stop(&rig);
 }
 
+/* The node has heard of the break: the former owner is without a connection, and still executes. */
+void what_a_closed_owner_began_is_waited_for(void)
+{
+	static const struct order slow = { .slices = 2000, .begin_at = 1, .reply_bytes = 20 };
+	struct peer *first, *second;
+
+	toy_init(7, 0);
+	toy_start();
+	first = rig_peer(&rig, 0);
+	toy_send(first, slow, 0);
+	rig_wait(&rig, 20 * SLICE_NS);
+	CHECK_UINT(toy.started, 1);
+	tcp_abort(first->conn);
+	second = go_on(1, first, 0);
+	CHECK_UINT(toy.finished, 0);
+	resend(second, slow);
+	resend(second, echo);
+	await_status(second, 1, WIRE_REPEATED);
+	toy_await(second, 2, echo, 0);
+	CHECK_UINT(toy.started, 2);
+	CHECK_UINT(rpc_counters(rig.server)->abandoned, 1);
+	rig_stop(&rig);
+}
+
 /* The connection broke before the node had its first request. */
 void what_never_came_is_executed_when_it_is_sent_again(void)
 {
