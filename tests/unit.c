@@ -3,6 +3,7 @@
 
 #include <CUnit/CUnit.h>
 #include <CUnit/TestRun.h>
+#include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,21 @@ bool unit_fail(const char *file, int line, const char *format, ...)
 	printf("# %s:%d: %s\n", file, line, text);
 	CU_assertImplementation(CU_FALSE, (unsigned)line, text, file, "", CU_FALSE);
 	return false;
+}
+
+unsigned unit_entries(const char *folder)
+{
+	DIR *dir = opendir(folder);
+	unsigned n = 0;
+
+	if (!dir) {
+		unit_fail(__FILE__, __LINE__, "%s cannot be read", folder);
+		return 0;
+	}
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
 }
 
 bool unit_check_int(const char *file, int line, const char *what, long long actual, long long expected)

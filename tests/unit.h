@@ -44,4 +44,7 @@ bool unit_check_has(const char *file, int line, const char *what, const char *te
 bool unit_check_mem(const char *file, int line, const char *what, const void *actual, const void *expected,
 		    size_t bytes);
 
+/* How many entries a folder has: of /proc/self/fd, to see that nothing stays open. */
+unsigned unit_entries(const char *folder);
+
 #endif

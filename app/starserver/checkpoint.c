@@ -77,32 +77,13 @@ static void look_on_reactor(void *ctx, struct reactor_message *message)
 	m->possible = store_snapshot_delta_possible(shard->store);
 }
 
-/* Asks one reactor, with a message that outlives a wait that timed out. */
-static int tell(struct shard *shard, void (*run)(void *, struct reactor_message *), struct snapshot_message *draft,
-		struct star_error *err)
-{
-	struct snapshot_message *m = malloc(sizeof(*m));
-	int rc;
-
-	if (!m)
-		return star_error_set(err, -ENOMEM, "out of memory");
-	*m = *draft;
-	m->message = (struct reactor_message){ .run = run };
-	rc = node_ask(shard, &m->message, err);
-	if (rc == -ETIMEDOUT)
-		return rc;
-	*draft = *m;
-	free(m);
-	return rc;
-}
-
 static void end_snapshots(struct node_checkpoint *c, bool kept)
 {
 	for (unsigned i = 0; i < c->node->shards_count; i++) {
-		struct snapshot_message m = { .kept = kept };
+		struct snapshot_message m = { .message.run = end_on_reactor, .kept = kept };
 		struct star_error err = { 0 };
 
-		if (tell(&c->node->shards[i], end_on_reactor, &m, &err) < 0)
+		if (node_ask_copy(&c->node->shards[i], &m.message, sizeof(m), &err) < 0)
 			log_warn("checkpoint: %s", err.text);
 	}
 }
@@ -263,13 +244,14 @@ static int begin_snapshots(struct node_checkpoint *c, struct star_error *err)
 	int rc = 0;
 
 	for (unsigned i = 0; rc == 0 && i < c->node->shards_count; i++) {
-		struct snapshot_message m = { .snapshot = &c->parts[i].snapshot,
+		struct snapshot_message m = { .message.run = begin_on_reactor,
+					      .snapshot = &c->parts[i].snapshot,
 					      .kind = c->now.parent ? STORE_SNAPSHOT_DELTA : STORE_SNAPSHOT_FULL };
 
 		refill(&c->parts[i]);
 		c->parts[i].snapshot.status = 0;
 		c->parts[i].snapshot.wait_max_ns = c->node->config->checkpoint_wait_s * UINT64_C(1000000000);
-		rc = tell(&c->node->shards[i], begin_on_reactor, &m, err);
+		rc = node_ask_copy(&c->node->shards[i], &m.message, sizeof(m), err);
 		if (rc == 0 && m.status < 0)
 			rc = star_error_set(err, m.status, "reactor %u cannot begin: %s", i,
 					    strerrordesc_np(-m.status));
@@ -418,8 +400,8 @@ static int delta_possible(struct node_checkpoint *c, uint64_t parent, struct sta
 	if (c->kept != parent)
 		return star_error_set(err, -EAGAIN, "it has not written its part of checkpoint %" PRIu64, parent);
 	for (unsigned i = 0; i < c->node->shards_count; i++) {
-		struct snapshot_message m = { .possible = false };
-		const int rc = tell(&c->node->shards[i], look_on_reactor, &m, err);
+		struct snapshot_message m = { .message.run = look_on_reactor };
+		const int rc = node_ask_copy(&c->node->shards[i], &m.message, sizeof(m), err);
 
 		if (rc < 0)
 			return rc;

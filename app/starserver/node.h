@@ -86,6 +86,8 @@ struct steering node_steering(const struct node *node);
 
 /* Gives a reactor a message, and waits until it was run. -ETIMEDOUT: it may still be, and must live on. */
 int node_ask(struct shard *shard, struct reactor_message *message, struct star_error *err);
+/* The same with a copy of a message of so many bytes, which may go when it returns; what the reactor wrote into the copy is there then. */
+int node_ask_copy(struct shard *shard, struct reactor_message *message, size_t bytes, struct star_error *err);
 
 /* connections.c: what the reactors' stacks know of their connections; a new reference in *result. */
 int node_connections(struct node *node, const struct control_connections *which, json_t **result,

@@ -227,6 +227,7 @@ static int restore_chain(struct restore *r, char **chain, uint32_t count, struct
 {
 	const unsigned batches = r->node->shards_count * BATCHES;
 	struct star_error why = { 0 };
+	bool stays = false;
 	uint32_t at = 0;
 	int rc = 0;
 
@@ -244,11 +245,12 @@ static int restore_chain(struct restore *r, char **chain, uint32_t count, struct
 		const int settled = settle(r, i / BATCHES, &r->batches[i], rc < 0 ? &(struct star_error){ 0 } : &why);
 
 		rc = rc < 0 ? rc : settled;
-		/* What a reactor may still come to must live on. */
+		/* What a reactor may still come to must live on, and so must all of them. */
+		stays |= r->batches[i].posted;
 		if (!r->batches[i].posted)
 			free(r->batches[i].records);
 	}
-	if (rc != -ETIMEDOUT)
+	if (!stays)
 		free(r->batches);
 	return rc < 0 ? star_error_set(err, rc, "the checkpoint %s cannot be restored: %s", chain[at ? at - 1 : 0],
 				       why.text)

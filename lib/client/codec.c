@@ -29,16 +29,32 @@ static inline bool contiguous(const struct call_op *op, const struct slice *s)
 	return !s->order && !op->pieces && real_bytes(op, s->first + s->count - 1) == op->row_bytes;
 }
 
+/* Of the present piece, or of the next one if that is used up: at most so many bytes. */
+static size_t out_bytes(struct codec_out *out, size_t most)
+{
+	size_t n;
+
+	while (out->at == out->end)
+		out->next(out);
+	n = (size_t)(out->end - out->at);
+	return n < most ? n : most;
+}
+
+static size_t in_bytes(struct codec_in *in, size_t most)
+{
+	size_t n;
+
+	while (in->at == in->end)
+		in->next(in);
+	n = (size_t)(in->end - in->at);
+	return n < most ? n : most;
+}
+
 static void put_spanning(struct codec_out *out, const char *from, size_t bytes)
 {
 	while (bytes) {
-		size_t n = (size_t)(out->end - out->at);
+		const size_t n = out_bytes(out, bytes);
 
-		if (!n) {
-			out->next(out);
-			continue;
-		}
-		n = n < bytes ? n : bytes;
 		memcpy(out->at, from, n);
 		out->at += n;
 		from += n;
@@ -59,13 +75,8 @@ static inline void put(struct codec_out *out, const void *from, size_t bytes)
 static void put_zeros(struct codec_out *out, size_t bytes)
 {
 	while (bytes) {
-		size_t n = (size_t)(out->end - out->at);
+		const size_t n = out_bytes(out, bytes);
 
-		if (!n) {
-			out->next(out);
-			continue;
-		}
-		n = n < bytes ? n : bytes;
 		memset(out->at, 0, n);
 		out->at += n;
 		bytes -= n;
@@ -102,13 +113,8 @@ static inline void copy_part(const struct codec_in *in, char *to, size_t bytes)
 static void get_spanning(struct codec_in *in, char *to, size_t bytes)
 {
 	while (bytes) {
-		size_t n = (size_t)(in->end - in->at);
+		const size_t n = in_bytes(in, bytes);
 
-		if (!n) {
-			in->next(in);
-			continue;
-		}
-		n = n < bytes ? n : bytes;
 		if (to) {
 			copy_part(in, to, n);
 			to += n;
@@ -485,13 +491,8 @@ static bool show(struct star_view *view, uint64_t offset, const char *data, size
 static bool show_bytes(struct star_view *view, struct codec_in *in, uint64_t offset, size_t bytes)
 {
 	while (bytes) {
-		size_t n = (size_t)(in->end - in->at);
+		const size_t n = in_bytes(in, bytes);
 
-		if (!n) {
-			in->next(in);
-			continue;
-		}
-		n = n < bytes ? n : bytes;
 		if (!show(view, offset, in->at, n))
 			return false;
 		in->at += n;

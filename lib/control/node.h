@@ -2,10 +2,11 @@
 /*
  * The state of a node's control plane, shared by the sources of lib/control alone.
  *
- * Threads: the server's ("control-io": every cheap method), the executor's (create, sweep, join, install), the forwarder's (what
- * a node passes on to PS task 0; of its own, because the answer may need an install here first) and, on PS tasks other
- * than 0, the follower's. Locks: `plane` is held while the data plane is changed, which may take long; `lock` protects the
- * fields below it and is never held during a call that waits. Order: plane, then lock.
+ * Threads: the server's ("control-io": every cheap method), the executor's (create, sweep, join, install), the forwarder's
+ * (what a node passes on to PS task 0; of its own, because the answer may need an install here first), on PS tasks other
+ * than 0 the follower's, and on a PS task 0 with checkpoints the checkpointer's. Locks: `plane` is held while the data
+ * plane is changed, which may take long; `lock` protects the fields below it and is never held during a call that waits.
+ * Order: plane, then lock.
  */
 #ifndef CONTROL_NODE_H
 #define CONTROL_NODE_H

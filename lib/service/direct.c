@@ -146,12 +146,7 @@ static enum rpc_progress pull(struct service *service, struct rpc_request *reque
 static enum rpc_progress push(struct service *service, struct rpc_request *request, const struct direct *d)
 {
 	const struct wire_op *op = &d->op;
-	const struct store_push_step step = {
-		.rate = op->rate,
-		.scale = op->scale != 0 ? op->scale : 1,
-		.step = op->step,
-		.version = op->version,
-	};
+	const struct store_push_step step = op_step(op);
 	const uint8_t *gradients = d->body + op->count * sizeof(uint64_t);
 	uint64_t keys[STORE_FEW];
 	uint8_t *to;

@@ -80,12 +80,7 @@ static void push_batch(struct service *service, struct task *task, unsigned n)
 static void begin_push(struct service *service, struct task *task)
 {
 	const struct wire_op *op = &task->op;
-	const struct store_push_step step = {
-		.rate = op->rate,
-		.scale = op->scale != 0 ? op->scale : 1,
-		.step = op->step,
-		.version = op->version,
-	};
+	const struct store_push_step step = op_step(op);
 
 	store_push_step(task->scratch->push, task->table, &step);
 	service->counters.pushes++;

@@ -135,6 +135,16 @@ static inline enum store_find_mode op_mode(const struct wire_op *op)
 	return op->kind != WIRE_PULL ? STORE_PUSH : op->flags & WIRE_READ_ONLY ? STORE_LOOK : STORE_PULL;
 }
 
+static inline struct store_push_step op_step(const struct wire_op *op)
+{
+	return (struct store_push_step){
+		.rate = op->rate,
+		.scale = op->scale != 0 ? op->scale : 1,
+		.step = op->step,
+		.version = op->version,
+	};
+}
+
 /* What n rows cost of a slice's budget of SLICE_BYTES. */
 static inline int64_t operation_cost(const struct task *task, unsigned n)
 {

@@ -2,7 +2,6 @@
 /* The memif server against clients made by hand: good ones, wrong ones, and some that write nonsense into their rings. */
 #include "port/memif_internal.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,17 +49,6 @@ static bool open_port(const char *options)
 	snprintf(config.ports[0].options, sizeof(config.ports[0].options), "socket=%s,id=3%s", path, options);
 	port = port_open(&config.ports[0], 0, pools, QUEUES, 7000, &err);
 	return port || unit_fail(__FILE__, __LINE__, "%s", err.text);
-}
-
-static unsigned descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (dir && readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
 }
 
 /* The reactors' part: they take what is offered in their bursts. */
@@ -320,14 +308,14 @@ void memif_carries_frames(void)
 	child_capture();
 	if (!open_port(""))
 		return;
-	before = descriptors();
+	before = unit_entries("/proc/self/fd");
 	for (int life = 0; life < 5; life++) {
 		if (!come(&c) || !join(&c))
 			return;
 		CHECK(memif_connected(port->memif));
 		carry(&c);
 		leave(&c);
-		CHECK_UINT(descriptors(), before);
+		CHECK_UINT(unit_entries("/proc/self/fd"), before);
 	}
 	if (come(&c) && join_with(&c, 1)) {
 		share(&c);
@@ -461,7 +449,7 @@ void memif_refuses_wrong_clients(void)
 	child_capture();
 	if (!open_port(",secret=psst"))
 		return;
-	before = descriptors();
+	before = unit_entries("/proc/self/fd");
 	for (size_t i = 0; i < RTE_DIM(wrongs); i++)
 		be_wrong(&wrongs[i]);
 	if (!come(&c))
@@ -474,7 +462,7 @@ void memif_refuses_wrong_clients(void)
 	come_to(&second, MEMIF_DISCONNECT); /* while another one is here */
 	leave(&second);
 	leave(&c);
-	CHECK_UINT(descriptors(), before);
+	CHECK_UINT(unit_entries("/proc/self/fd"), before);
 	end();
 }
 

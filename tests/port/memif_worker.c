@@ -2,7 +2,6 @@
 /* A worker's end of a memif, against the appliance's: both in this process. */
 #include "port/memif_internal.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -136,17 +135,6 @@ static void carry(struct port *from, struct rte_mempool *pool, struct port *to)
 	}
 }
 
-static unsigned descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (dir && readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 static void end(void)
 {
 	port_close(worker);
@@ -178,8 +166,8 @@ void memif_worker_carries_frames(void)
 		CHECK_UINT(drop_all(worker), 0);
 		rte_pktmbuf_free(m);
 		if (life == 0)
-			before = descriptors();
-		CHECK_UINT(descriptors(), before);
+			before = unit_entries("/proc/self/fd");
+		CHECK_UINT(unit_entries("/proc/self/fd"), before);
 		appliance = open_end("server", &pools[0]);
 	}
 	end();

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Hand-over, transmit and lives of reactors; the table of all cases. */
 #include <errno.h>
-#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -359,25 +358,14 @@ static void ports_come_and_go(void)
 	rig_destroy(rig);
 }
 
-static unsigned entries(const char *folder)
-{
-	DIR *dir = opendir(folder);
-	unsigned n = 0;
-
-	while (dir && readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 static void nothing_stays_behind(void)
 {
 	const struct rig_options options = { .reactors = 4, .ports = 1, .mbufs = 127, .rings = true };
 	unsigned fds, threads;
 
 	rig_eal();
-	fds = entries("/proc/self/fd");
-	threads = entries("/proc/self/task");
+	fds = unit_entries("/proc/self/fd");
+	threads = unit_entries("/proc/self/task");
 	for (int round = 0; round < 40; round++) { /* more lives than DPDK has lcore ids */
 		struct rig *rig = rig_create(&options);
 
@@ -386,8 +374,8 @@ static void nothing_stays_behind(void)
 		CHECK(rig_await_received(rig, 1));
 		rig_destroy(rig);
 	}
-	CHECK_UINT(entries("/proc/self/fd"), fds);
-	CHECK_UINT(entries("/proc/self/task"), threads);
+	CHECK_UINT(unit_entries("/proc/self/fd"), fds);
+	CHECK_UINT(unit_entries("/proc/self/task"), threads);
 }
 
 static void where_am_i(void *ctx, struct reactor_message *message)
