@@ -4,6 +4,7 @@
 #include <CUnit/CUnit.h>
 #include <CUnit/TestRun.h>
 #include <dirent.h>
+#include <ftw.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,17 @@ unsigned unit_entries(const char *folder)
 		n++;
 	closedir(dir);
 	return n;
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
+{
+	(void)status, (void)type, (void)where;
+	return remove(path);
+}
+
+void unit_remove(const char *folder)
+{
+	nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 bool unit_check_int(const char *file, int line, const char *what, long long actual, long long expected)

@@ -47,4 +47,7 @@ bool unit_check_mem(const char *file, int line, const char *what, const void *ac
 /* How many entries a folder has: of /proc/self/fd, to see that nothing stays open. */
 unsigned unit_entries(const char *folder);
 
+/* Takes a folder away with all that is in it; does not follow links. */
+void unit_remove(const char *folder);
+
 #endif

@@ -36,16 +36,17 @@ static void job_fini(struct job *job)
 	sampler_fini(&job->sampler);
 	corpus_free(&job->corpus);
 	free(job->pids);
+	cluster_spec_fini(&job->options.cluster);
 	if (job->shared != NULL)
 		munmap(job->shared, job->shared_bytes);
 }
 
-static int train(struct job *job, FILE *report, struct star_error *err)
+static int train(struct job *job, FILE *report, struct summary *summary, struct star_error *err)
 {
 	const uint64_t begin = clock_ns();
 	int rc;
 
-	job->progress = progress_create(job, report, err);
+	job->progress = progress_create(job, report, summary, err);
 	if (job->progress == NULL)
 		return err->code;
 	rc = job_run(job, "worker", worker_run, job->options.local_workers, err);
@@ -68,21 +69,27 @@ static int open_output(const char *path, FILE **file, struct star_error *err)
 
 static int run(struct job *job, struct star_error *err)
 {
+	struct summary *summary = NULL;
 	FILE *report = NULL;
 	int rc;
 
 	rc = open_output(job->options.report, &report, err);
 	if (rc == 0)
 		rc = open_output(job->options.dump, &job->dump, err);
+	if (rc == 0 && job->options.summaries != NULL) {
+		summary = summary_create(job->options.summaries, err);
+		rc = summary != NULL ? 0 : err->code;
+	}
 	if (rc == 0)
 		rc = job_init(job, err);
 	if (rc == 0)
 		rc = job_run(job, NULL, prepare_run, 1, err);
 	if (rc == 0)
-		rc = train(job, report, err);
+		rc = train(job, report, summary, err);
 	if (rc == 0)
 		rc = job_run(job, NULL, finish_run, 1, err);
 	job_fini(job);
+	summary_destroy(summary);
 	if (report != NULL)
 		fclose(report);
 	if (job->dump != NULL)

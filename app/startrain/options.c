@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/startrain/quality.h"
@@ -12,7 +13,9 @@ static const char help[] =
 	"Usage: startrain --ps tcp:HOST:PORT,... [options] [--text FILE...]\n"
 	"Trains word vectors (skip-gram with negative sampling) on a StarServer cluster.\n"
 	"\n"
-	"  --ps ADDRESSES       control addresses of the PS tasks, in task order\n"
+	"  --ps ADDRESSES       control addresses of the PS tasks, in task order; without it, they and the workers "
+	"come from\n"
+	"                       the environment's TF_CONFIG\n"
 	"  --transport NAME     tcp, or dpdk: then --ps names a worker's file, where % is the worker's number [tcp]\n"
 	"  --workers N          worker processes of the job [1]; they all run here, but for:\n"
 	"  --worker I           run only worker I of them, counted from 0\n"
@@ -22,6 +25,7 @@ static const char help[] =
 	"  --wire NAME          type in which rows and gradients travel [float32]\n"
 	"  --table OPTIONS      further options of the tables, as \"stochastic=1\" or \"master=1\"\n"
 	"  --report FILE        write loss and throughput over time there: a JSON object a line\n"
+	"  --summaries DIR      write them there for TensorBoard, and as JSON lines\n"
 	"  --evaluate           measure the loss on held-out text before and after\n"
 	"  --neighbours N       print the N nearest neighbours of some words at the end\n"
 	"  --dump FILE          write all parameters there: words-in, then words-out, float32 by word id\n"
@@ -41,6 +45,7 @@ enum {
 	TABLE,
 	WIRE,
 	REPORT,
+	SUMMARIES,
 	EVALUATE,
 	NEIGHBOURS,
 	DUMP,
@@ -61,6 +66,7 @@ static const struct option own_options[] = {
 	{ "wire", required_argument, NULL, WIRE },
 	{ "table", required_argument, NULL, TABLE },
 	{ "report", required_argument, NULL, REPORT },
+	{ "summaries", required_argument, NULL, SUMMARIES },
 	{ "evaluate", no_argument, NULL, EVALUATE },
 	{ "neighbours", required_argument, NULL, NEIGHBOURS },
 	{ "dump", required_argument, NULL, DUMP },
@@ -120,6 +126,9 @@ static int parse_one(struct options *o, int option, const char *value, struct st
 	case REPORT:
 		o->report = value;
 		break;
+	case SUMMARIES:
+		o->summaries = value;
+		break;
 	case EVALUATE:
 		o->evaluate = true;
 		break;
@@ -137,12 +146,35 @@ static int parse_one(struct options *o, int option, const char *value, struct st
 	return rc;
 }
 
+/* Who takes part, and which worker this is, as TensorFlow's jobs are told. */
+static int read_environment(struct options *o, struct star_error *err)
+{
+	const char *text = getenv("TF_CONFIG");
+	int rc;
+
+	if (text == NULL || *text == 0)
+		return 0;
+	rc = cluster_spec_parse(text, &o->cluster, err);
+	if (rc != 0)
+		return rc;
+	if (o->cluster.job != CLUSTER_WORKER)
+		return star_error_set(err, -EINVAL, "TF_CONFIG: this is %s; startrain is a worker",
+				      o->cluster.job == CLUSTER_PS ? "a PS task, which starserver is" : "an evaluator");
+	o->ps = o->cluster.ps;
+	o->workers = o->cluster.workers_count;
+	o->first_worker = o->cluster.task;
+	o->local_workers = 1;
+	return 0;
+}
+
 static int complete(struct options *o, struct star_error *err)
 {
+	if (o->ps == NULL && read_environment(o, err) != 0)
+		return err->code;
 	if (o->ps == NULL)
 		return star_error_set(err, -EINVAL,
 				      "--ps is missing: the control addresses of the parameter servers, "
-				      "for example --ps tcp:198.18.1.1:3333");
+				      "for example --ps tcp:198.18.1.1:3333; or set TF_CONFIG");
 	if (o->first_worker >= o->workers)
 		return star_error_set(err, -EINVAL, "--worker %u: with --workers %u it is 0 to %u", o->first_worker,
 				      o->workers, o->workers - 1);

@@ -7,19 +7,22 @@
 #include <stdint.h>
 
 #include "app/startrain/training.h"
+#include "session/cluster.h"
 
 enum { OPTIONS_WORKERS_MAX = 1024, OPTIONS_TEXTS_MAX = 64 };
 
 struct options {
 	struct training training;
 	const char *ps;
-	bool dpdk;		/* ps is a worker's file, where % stands for the worker's number */
-	uint32_t workers;	/* of the whole job */
-	uint32_t first_worker;	/* of those that run here */
-	uint32_t local_workers; /* their number */
+	struct cluster_spec cluster; /* of TF_CONFIG, if ps comes from it */
+	bool dpdk;		     /* ps is a worker's file, where % stands for the worker's number */
+	uint32_t workers;	     /* of the whole job */
+	uint32_t first_worker;	     /* of those that run here */
+	uint32_t local_workers;	     /* their number */
 	const char *texts[OPTIONS_TEXTS_MAX];
 	uint32_t texts_count;
 	const char *report;
+	const char *summaries; /* directory */
 	const char *dump;
 	bool evaluate;
 	bool json;

@@ -17,7 +17,8 @@ struct mark {
 
 struct progress {
 	const struct job *job;
-	FILE *report;
+	FILE *report;		 /* or NULL */
+	struct summary *summary; /* or NULL */
 	bool terminal;
 	uint64_t sentences;		 /* to be done */
 	struct mark begin, line, sample; /* at the start, the last line, the last sample of the report */
@@ -62,7 +63,7 @@ static struct rates rates_between(const struct mark *from, const struct mark *to
 	};
 }
 
-struct progress *progress_create(const struct job *job, FILE *report, struct star_error *err)
+struct progress *progress_create(const struct job *job, FILE *report, struct summary *summary, struct star_error *err)
 {
 	struct progress *p = calloc(1, sizeof(*p));
 	const struct options *o = &job->options;
@@ -73,6 +74,7 @@ struct progress *progress_create(const struct job *job, FILE *report, struct sta
 	}
 	p->job = job;
 	p->report = report;
+	p->summary = summary;
 	p->terminal = isatty(STDERR_FILENO);
 	for (uint64_t i = o->first_worker; i < (uint64_t)o->first_worker + o->local_workers; i++)
 		p->sentences += (job->corpus.training.count + o->workers - 1 - i) / o->workers;
@@ -105,10 +107,33 @@ static void show_line(struct progress *p, const struct mark *now)
 	fprintf(stderr, "\r%s\033[K", text);
 }
 
+/* Training goes on when they cannot be written; people are told once. */
+static void write_summary(struct progress *p, const struct mark *now, const struct rates *r)
+{
+	const struct summary_scalar scalars[] = {
+		{ "loss", r->loss },
+		{ "examples_per_s", r->examples },
+		{ "rows_pulled_per_s", r->pulled },
+		{ "rows_pushed_per_s", r->pushed },
+	};
+	struct star_error err;
+
+	if (summary_write(p->summary, now->totals.examples / p->job->options.training.batch, scalars,
+			  sizeof(scalars) / sizeof(scalars[0]), &err) == 0)
+		return;
+	fprintf(stderr, "%sstartrain: %s: there will be no more summaries\n", p->terminal ? "\n" : "", err.text);
+	p->summary = NULL;
+}
+
 static void write_sample(struct progress *p, const struct mark *now)
 {
 	const struct rates r = rates_between(&p->sample, now);
 
+	p->sample = *now;
+	if (p->summary != NULL)
+		write_summary(p, now, &r);
+	if (p->report == NULL)
+		return;
 	fprintf(p->report,
 		"{\"time_s\": %.3f, \"examples\": %llu, \"examples_per_s\": %.0f, \"rows_pulled_per_s\": %.0f, "
 		"\"rows_pushed_per_s\": %.0f, \"loss\": %.6f}\n",
@@ -132,10 +157,8 @@ void progress_tick(struct progress *p)
 		show_line(p, &now);
 		p->line = now;
 	}
-	if (p->report != NULL && is_due(&p->sample, &now, REPORT_S)) {
+	if (is_due(&p->sample, &now, REPORT_S))
 		write_sample(p, &now);
-		p->sample = now;
-	}
 }
 
 void progress_finish(struct progress *p)
@@ -144,7 +167,7 @@ void progress_finish(struct progress *p)
 
 	if (is_due(&p->line, &now, 0))
 		show_line(p, &now);
-	if (p->report != NULL && is_due(&p->sample, &now, 0))
+	if (is_due(&p->sample, &now, 0))
 		write_sample(p, &now);
 }
 

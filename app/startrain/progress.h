@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a running job shows: one line for all workers on standard error, drawn again each second on a terminal and
- * written every five seconds otherwise; and the report, a JSON object a second.
+ * written every five seconds otherwise; and, a second each, the report (a JSON object) and summaries.
  */
 #ifndef STARTRAIN_PROGRESS_H
 #define STARTRAIN_PROGRESS_H
 
 #include "app/startrain/job.h"
+#include "session/summary.h"
 
-struct progress *progress_create(const struct job *job, FILE *report, struct star_error *err);
+struct progress *progress_create(const struct job *job, FILE *report, struct summary *summary, struct star_error *err);
 
 /* Ends the line; frees. */
 void progress_destroy(struct progress *p);

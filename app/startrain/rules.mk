@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-$(eval $(call program,startrain,client))
+$(eval $(call program,startrain,client session))

@@ -107,7 +107,7 @@ void chains_are_found(void)
 		if (!CHECK_STR(chain_text(directory, cases[i].id, text, &err), cases[i].chain) ||
 		    (cases[i].says && !CHECK_HAS(err.text, cases[i].says)))
 			printf("# case %u: %s\n", i, err.text);
-		remove_directory(directory);
+		unit_remove(directory);
 	}
 }
 
@@ -160,7 +160,7 @@ void what_does_not_count_is_listed(void)
 		CHECK_INT(rmdir(in(directory, others[i]).text), 0);
 	CHECK(ckpt_list(in(directory, "none").text, &entries, &count, &err) < 0);
 	CHECK_HAS(err.text, "none: No such file or directory");
-	remove_directory(directory);
+	unit_remove(directory);
 }
 
 void prune_keeps_chains_whole(void)
@@ -204,7 +204,7 @@ void prune_keeps_chains_whole(void)
 		if (!CHECK_INT(ckpt_prune(directory, cases[i].keep, &err), cases[i].removed) ||
 		    !CHECK_STR(list_text(directory, text), cases[i].left))
 			printf("# case %u: %s\n", i, err.text);
-		remove_directory(directory);
+		unit_remove(directory);
 	}
 	CHECK_INT(ckpt_prune("/", 0, &err), -EINVAL);
 }

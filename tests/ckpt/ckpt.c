@@ -34,7 +34,7 @@ void what_was_saved_is_read(void)
 			break;
 		}
 	}
-	remove_directory(directory);
+	unit_remove(directory);
 }
 
 /* By hand from lib/wire/checkpoint.h. */
@@ -94,7 +94,7 @@ void writer_refuses_impossible_blocks(void)
 	ckpt_abandon(path);
 	CHECK(access(path, F_OK) < 0);
 	free(block);
-	remove_directory(directory);
+	unit_remove(directory);
 }
 
 /* Not a figure, only that it is not faster than told: that holds on a busy machine, too. */
@@ -121,7 +121,7 @@ void limit_of_bytes_a_second_holds(void)
 	CHECK(clock_us() - begin >= 5 * 1000000 / 20);
 	ckpt_writer_destroy(writer);
 	free(block);
-	remove_directory(directory);
+	unit_remove(directory);
 }
 
 const char *const unit_suite = "ckpt";

@@ -50,8 +50,8 @@ static bool set_up(struct scene *scene)
 
 static void tear_down(struct scene *scene)
 {
-	remove_directory(scene->directory);
-	remove_directory(scene->stash);
+	unit_remove(scene->directory);
+	unit_remove(scene->stash);
 }
 
 static int save_next(const struct scene *scene, struct star_error *err)

@@ -57,7 +57,7 @@ void no_flipped_byte_is_accepted(void)
 	/* And it was the flipped byte that did it. */
 	if (good)
 		CHECK(check_saved(path.text, &small));
-	remove_directory(directory);
+	unit_remove(directory);
 }
 
 void no_cut_file_is_accepted(void)
@@ -93,7 +93,7 @@ void no_cut_file_is_accepted(void)
 	}
 	if (good)
 		CHECK(check_saved(path.text, &small));
-	remove_directory(directory);
+	unit_remove(directory);
 }
 
 /* A good checkpoint, one of whose files something else stands in for. */
@@ -191,6 +191,6 @@ void foreign_files_are_refused(void)
 		CHECK_HAS(err.text, "node0-reactor1.star");
 		rmdir(f.name.text);
 	}
-	remove_directory(f.other);
-	remove_directory(f.directory);
+	unit_remove(f.other);
+	unit_remove(f.directory);
 }

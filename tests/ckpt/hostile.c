@@ -93,7 +93,7 @@ void hostile_manifests_are_refused(void)
 	write_file(name.text, text, strlen(text));
 	CHECK_INT(ckpt_verify(path.text, NULL, NULL, &err), 0);
 	free(text);
-	remove_directory(directory);
+	unit_remove(directory);
 }
 
 /* A payload of words, in one block of one file. */
@@ -187,6 +187,6 @@ void hostile_runs_are_refused(void)
 		if (!CHECK_INT(rc, cases[i].says ? -EBADMSG : 0) ||
 		    (cases[i].says && !CHECK_HAS(err.text, cases[i].says)))
 			printf("# case %u: %s\n", i, err.text);
-		remove_directory(directory);
+		unit_remove(directory);
 	}
 }

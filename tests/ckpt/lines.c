@@ -150,12 +150,12 @@ void tables_go_out_as_lines_and_come_back(void)
 			free(found.records[i]);
 		free(text);
 		free(again);
-		remove_directory(to);
+		unit_remove(to);
 	}
 	CHECK_INT(ckpt_export(from, 0, "adma", stdout, NULL, NULL, &err), -ENOENT);
 	CHECK_HAS(err.text, "has no table or variable \"adma\"; did you mean \"adam\"?");
 	CHECK_INT(ckpt_export(from, 9, "adam", stdout, NULL, NULL, &err), -ENOENT);
-	remove_directory(from);
+	unit_remove(from);
 }
 
 /* All of the narrow types, and of the wide ones all exponents with many mantissas. */
@@ -252,6 +252,6 @@ void wrong_lines_are_refused(void)
 		if (CHECK_INT(ckpt_list(directory, &entries, &count, &err), 0))
 			CHECK_UINT(count, !cases[i].says);
 		free(entries);
-		remove_directory(directory);
+		unit_remove(directory);
 	}
 }

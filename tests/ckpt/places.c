@@ -35,7 +35,7 @@ void file_systems_without_direct_are_used(void)
 			CHECK(check_saved(checkpoint_path(directory, &large).text, &large));
 		}
 		shim_refuse_direct(SHIM_DIRECT_TAKEN);
-		remove_directory(directory);
+		unit_remove(directory);
 	}
 }
 
@@ -125,19 +125,19 @@ void vanished_directory_is_told(void)
 		memset(block, 0, CHECKPOINT_ALIGN);
 		make_directory(directory);
 		if (stage == 0)
-			remove_directory(directory);
+			unit_remove(directory);
 		rc = ckpt_begin(directory, 1, 0, path, &err);
 		if (stage == 1)
-			remove_directory(directory);
+			unit_remove(directory);
 		if (rc == 0 && !(writer = ckpt_writer_create(path, "a.star", &options, &err)))
 			rc = err.code;
 		if (stage == 2)
-			remove_directory(directory);
+			unit_remove(directory);
 		/* An open file can still be written where its name is gone. */
 		if (rc == 0 && CHECK_INT(ckpt_writer_block(writer, block, 8, 0, 0, &err), 0) &&
 		    CHECK_INT(ckpt_writer_finish(writer, &file, &err), 0)) {
 			if (stage == 3)
-				remove_directory(directory);
+				unit_remove(directory);
 			rc = ckpt_commit(path, &manifest, &err);
 		}
 		CHECK_INT(rc, -ENOENT);

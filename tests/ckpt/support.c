@@ -39,30 +39,6 @@ char *make_memory_directory(char path[static DIRECTORY_MAX])
 	return access("/dev/shm", W_OK) == 0 ? make_in("/dev/shm", path) : make_directory(path);
 }
 
-/* Two levels: the directory, its checkpoints, their files. */
-static void remove_level(const char *path, unsigned levels)
-{
-	DIR *folder = opendir(path);
-	struct dirent *entry;
-
-	while (folder && (entry = readdir(folder))) {
-		const struct path below = in(path, entry->d_name);
-
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-			continue;
-		if (unlink(below.text) < 0 && levels)
-			remove_level(below.text, levels - 1);
-	}
-	if (folder)
-		closedir(folder);
-	rmdir(path);
-}
-
-void remove_directory(const char *path)
-{
-	remove_level(path, 2);
-}
-
 struct path in(const char *directory, const char *name)
 {
 	struct path path;

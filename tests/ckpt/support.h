@@ -6,10 +6,9 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/internal.h"
 
-/* A new directory, which remove_directory takes away with what is in it. Returns path. */
+/* A new directory, which unit_remove takes away with what is in it. Returns path. */
 enum { DIRECTORY_MAX = 256 };
 char *make_directory(char path[static DIRECTORY_MAX]);
-void remove_directory(const char *path);
 /* The same in memory where there is a file system for that: for cases that write often. */
 char *make_memory_directory(char path[static DIRECTORY_MAX]);
 

@@ -231,7 +231,7 @@ void job_reports_what_its_processes_did(void)
 
 	job_begin(&job);
 	job.corpus.training.count = 4;
-	p = progress_create(&job, report, &err);
+	p = progress_create(&job, report, NULL, &err);
 	CHECK(p != NULL);
 	progress_finish(p); /* nothing happened: there is nothing to write */
 	CHECK_UINT(bytes, 0);

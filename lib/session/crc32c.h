@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* CRC-32C (Castagnoli; RFC 3720, appendix B.4), and as TensorFlow's records have it. Pure; for small records: a bit at a time. */
+#ifndef SESSION_CRC32C_H
+#define SESSION_CRC32C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+static inline uint32_t crc32c(const void *data, size_t bytes)
+{
+	uint32_t crc = UINT32_MAX;
+
+	for (const uint8_t *p = data; bytes; bytes--, p++) {
+		crc ^= *p;
+		for (unsigned bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
+	}
+	return ~crc;
+}
+
+/* A CRC of data that holds CRCs would be weak: theirs is turned, and has a constant added (tensorflow/core/lib/hash/crc32c.h). */
+static inline uint32_t crc32c_masked(const void *data, size_t bytes)
+{
+	const uint32_t crc = crc32c(data, bytes);
+
+	return (crc >> 15 | crc << 17) + 0xa282ead8;
+}
+
+#endif

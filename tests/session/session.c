@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/session/cases.h"
+#include "tests/unit.h"
+
+const char *const unit_suite = "session";
+const struct unit_case unit_cases[] = {
+	{ "CRC-32C is the published one", crc32c_is_the_published_one },
+	{ "summaries refuse what they cannot write", summaries_refuse_what_they_cannot_write },
+	{ "AUC is that of all pairs", auc_is_that_of_all_pairs },
+	{ "AUC needs both kinds", auc_needs_both_kinds },
+	{ "TF_CONFIG is read", tf_config_is_read },
+	{ "wrong TF_CONFIGs are refused", wrong_tf_configs_are_refused },
+	{ NULL, NULL },
+};
