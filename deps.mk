@@ -17,6 +17,7 @@ DEPS_ckpt := base tensor optim wire control
 DEPS_client := base config tensor optim wire control
 DEPS_client_dpdk := base config wire net rpc port client
 DEPS_session := base
+DEPS_input := base
 
 # What each library takes from outside.
 EXT_CFLAGS_base :=
@@ -47,6 +48,8 @@ EXT_CFLAGS_ckpt :=
 EXT_LIBS_ckpt := -ljansson
 EXT_CFLAGS_client :=
 EXT_LIBS_client :=
+EXT_CFLAGS_input :=
+EXT_LIBS_input :=
 EXT_CFLAGS_session :=
 EXT_LIBS_session := -ljansson
 EXT_CFLAGS_client_dpdk = $(DPDK_CFLAGS)

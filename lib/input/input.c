@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The thread that reads ahead: lines to rows, rows through the shuffle to batches, batches to a short queue. */
+#include "input/input.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/prng.h"
+#include "input/row.h"
+
+enum { AHEAD = 4, /* batches that are read before they are asked for, and the one that the caller has */ };
+
+struct input {
+	struct input_options options;
+	struct input_shape shape;
+	char **paths;
+	/* of the thread */
+	FILE *file;
+	uint32_t path; /* index of file, or of the next one to be opened */
+	uint32_t epoch;
+	uint64_t line, rows; /* of this file; rows of this epoch, all workers' */
+	uint64_t batches;
+	char *buffer;
+	struct row *pool;    /* what may be drawn next */
+	uint32_t pool_count; /* rows in it */
+	bool ended;	     /* no more lines */
+	struct prng prng;
+	struct star_error err;
+	uint32_t room[AHEAD]; /* of ids in each batch */
+	/* shared, under lock; changed is signalled after each change */
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct input_batch batches_ahead[AHEAD];
+	uint64_t filled, taken; /* batches, so far */
+	bool over;		/* there will be no more, for err's reason if it has one */
+	bool stop;		/* asked of the thread */
+};
+
+/* ---- lines ---- */
+
+static int open_next(struct input *in)
+{
+	const char *path = in->paths[in->path];
+
+	in->file = fopen(path, "re");
+	in->line = 0;
+	if (!in->file)
+		return star_error_set(&in->err, -errno, "cannot read %s: %s", path, strerror(errno));
+	return 0;
+}
+
+/* The next line into the buffer: 1; 0: all epochs are over; or an error. */
+static int next_line(struct input *in)
+{
+	for (;;) {
+		if (!in->file) {
+			if (in->path == in->options.paths_count) {
+				if (in->rows == 0)
+					return star_error_set(&in->err, -ENODATA, "there is not one row in %s%s",
+							      in->paths[0],
+							      in->options.paths_count > 1 ? " and the other files"
+											  : "");
+				in->path = 0;
+				in->rows = 0;
+				in->epoch++;
+			}
+			if (in->epoch == in->options.epochs)
+				return 0;
+			if (open_next(in) < 0)
+				return in->err.code;
+		}
+		in->buffer[INPUT_LINE_MAX - 1] = 'x';
+		if (fgets(in->buffer, INPUT_LINE_MAX, in->file)) {
+			in->line++;
+			if (in->buffer[INPUT_LINE_MAX - 1] == 0 && in->buffer[INPUT_LINE_MAX - 2] != '\n')
+				return star_error_set(&in->err, -E2BIG, "%s:%llu: a line has %d bytes at most",
+						      in->paths[in->path], (unsigned long long)in->line,
+						      INPUT_LINE_MAX);
+			return 1;
+		}
+		if (ferror(in->file))
+			return star_error_set(&in->err, -EIO, "cannot read %s: %s", in->paths[in->path],
+					      strerror(errno));
+		fclose(in->file);
+		in->file = NULL;
+		in->path++;
+	}
+}
+
+/* The next row that is this worker's: 1, 0 or an error. */
+static int next_row(struct input *in, struct row *row)
+{
+	struct star_error err;
+	int status;
+
+	for (;;) {
+		status = next_line(in);
+		if (status <= 0)
+			return status;
+		status = row_parse(in->options.format, in->buffer, row, &err);
+		if (status < 0)
+			return star_error_set(&in->err, status, "%s:%llu: %s", in->paths[in->path],
+					      (unsigned long long)in->line, err.text);
+		row->number = in->epoch;
+		if (status > 0 && in->rows++ % in->options.workers == in->options.worker)
+			return 1;
+	}
+}
+
+/* ---- batches ---- */
+
+/* A row from the pool, which is filled first; NULL: there is none, or an error (err.code). */
+static struct row *draw(struct input *in)
+{
+	const uint32_t most = in->options.shuffle ? in->options.shuffle : 1;
+	struct row *last, *chosen;
+	struct row swap;
+
+	while (!in->ended && in->pool_count < most) {
+		const int status = next_row(in, &in->pool[in->pool_count]);
+
+		if (status < 0)
+			return NULL;
+		in->pool_count += status > 0;
+		in->ended = status == 0;
+	}
+	if (!in->pool_count)
+		return NULL;
+	last = &in->pool[--in->pool_count];
+	chosen = in->options.shuffle ? &in->pool[prng_below(&in->prng, in->pool_count + 1)] : last;
+	swap = *last;
+	*last = *chosen;
+	*chosen = swap;
+	return last;
+}
+
+static int grow_ids(struct input *in, unsigned slot, uint32_t need)
+{
+	struct input_batch *b = &in->batches_ahead[slot];
+	uint32_t room = in->room[slot] ? in->room[slot] : 1024;
+	int64_t *ids;
+	float *values;
+	int32_t *segments;
+
+	if (need <= in->room[slot])
+		return 0;
+	while (room < need)
+		room *= 2;
+	ids = realloc(b->ids, room * sizeof(*ids));
+	b->ids = ids ? ids : b->ids;
+	values = realloc(b->values, room * sizeof(*values));
+	b->values = values ? values : b->values;
+	segments = realloc(b->segments, room * sizeof(*segments));
+	b->segments = segments ? segments : b->segments;
+	if (!ids || !values || !segments)
+		return star_error_set(&in->err, -ENOMEM, "no memory for a batch of %u ids", room);
+	in->room[slot] = room;
+	return 0;
+}
+
+/* 1, 0 (nothing is left) or an error. */
+static int fill(struct input *in, unsigned slot)
+{
+	struct input_batch *b = &in->batches_ahead[slot];
+
+	b->rows = 0;
+	b->ids_count = 0;
+	while (b->rows < in->options.batch) {
+		const struct row *row = draw(in);
+
+		if (!row)
+			break;
+		if (b->ids_count + (uint64_t)row->count > UINT32_MAX / 2)
+			return star_error_set(&in->err, -E2BIG, "a batch of %u rows has more than 2^31 ids",
+					      in->options.batch);
+		if (grow_ids(in, slot, b->ids_count + row->count) < 0)
+			return in->err.code;
+		b->labels[b->rows] = row->label;
+		memcpy(b->dense + (size_t)b->rows * in->shape.dense, row->dense, in->shape.dense * sizeof(float));
+		for (uint32_t i = 0; i < row->count; i++, b->ids_count++) {
+			b->ids[b->ids_count] = row->ids[i];
+			b->values[b->ids_count] = row->values[i];
+			b->segments[b->ids_count] = (int32_t)b->rows;
+		}
+		b->rows++;
+		b->epoch = row->number;
+	}
+	b->number = in->batches++;
+	return in->err.code ? in->err.code : b->rows > 0;
+}
+
+static void *read_ahead(void *arg)
+{
+	struct input *in = arg;
+	int status = 1;
+
+	pthread_mutex_lock(&in->lock);
+	while (status > 0) {
+		while (!in->stop && in->filled - in->taken == AHEAD - 1)
+			pthread_cond_wait(&in->changed, &in->lock);
+		if (in->stop)
+			break;
+		pthread_mutex_unlock(&in->lock);
+		status = fill(in, in->filled % AHEAD);
+		pthread_mutex_lock(&in->lock);
+		in->filled += status > 0;
+		in->over = status <= 0;
+		pthread_cond_signal(&in->changed);
+	}
+	pthread_mutex_unlock(&in->lock);
+	return NULL;
+}
+
+int input_next(struct input *in, const struct input_batch **batch, struct star_error *err)
+{
+	int status = 1;
+
+	pthread_mutex_lock(&in->lock);
+	while (in->filled == in->taken && !in->over)
+		pthread_cond_wait(&in->changed, &in->lock);
+	if (in->filled > in->taken) { /* its slot is not filled anew before AHEAD - 1 more are taken */
+		*batch = &in->batches_ahead[in->taken++ % AHEAD];
+		pthread_cond_signal(&in->changed);
+	} else {
+		*batch = NULL;
+		status = in->err.code;
+		if (err && status < 0)
+			*err = in->err;
+	}
+	pthread_mutex_unlock(&in->lock);
+	return status;
+}
+
+/* ---- opening and closing ---- */
+
+static int check(const struct input_options *o, struct star_error *err)
+{
+	if (!o->paths_count)
+		return star_error_set(err, -EINVAL, "no file is given to be read");
+	if (!o->batch || o->batch > INPUT_BATCH_MAX || !o->epochs || o->shuffle > INPUT_SHUFFLE_MAX)
+		return star_error_set(
+			err, -EINVAL,
+			"a batch has 1 to %d rows, there is 1 epoch at least, and %d rows are shuffled at most",
+			INPUT_BATCH_MAX, INPUT_SHUFFLE_MAX);
+	if (o->worker >= o->workers)
+		return star_error_set(err, -EINVAL, "worker %u: with %u workers it is below that", o->worker,
+				      o->workers);
+	return 0;
+}
+
+static int allocate(struct input *in)
+{
+	const struct input_options *o = &in->options;
+	bool ok = true;
+
+	in->buffer = malloc(INPUT_LINE_MAX);
+	in->pool = calloc(o->shuffle ? o->shuffle : 1, sizeof(*in->pool));
+	in->paths = calloc(o->paths_count, sizeof(*in->paths));
+	for (uint32_t i = 0; in->paths && i < o->paths_count; i++)
+		ok = (in->paths[i] = strdup(o->paths[i])) && ok;
+	for (unsigned i = 0; i < AHEAD; i++) {
+		in->batches_ahead[i].labels = malloc(o->batch * sizeof(float));
+		in->batches_ahead[i].dense = malloc((size_t)o->batch * in->shape.dense * sizeof(float) + 1);
+		ok = ok && in->batches_ahead[i].labels && in->batches_ahead[i].dense;
+	}
+	return ok && in->buffer && in->pool && in->paths ? 0
+							 : star_error_set(&in->err, -ENOMEM, "no memory for reading");
+}
+
+static void release(struct input *in)
+{
+	if (in->file)
+		fclose(in->file);
+	for (unsigned i = 0; i < AHEAD; i++) {
+		free(in->batches_ahead[i].labels);
+		free(in->batches_ahead[i].dense);
+		free(in->batches_ahead[i].ids);
+		free(in->batches_ahead[i].values);
+		free(in->batches_ahead[i].segments);
+	}
+	for (uint32_t i = 0; in->pool && i < (in->options.shuffle ? in->options.shuffle : 1); i++)
+		row_fini(&in->pool[i]);
+	for (uint32_t i = 0; in->paths && i < in->options.paths_count; i++)
+		free(in->paths[i]);
+	free(in->paths);
+	free(in->pool);
+	free(in->buffer);
+	free(in);
+}
+
+struct input *input_open(const struct input_options *options, struct star_error *err)
+{
+	struct input *in;
+	int status = check(options, err);
+
+	if (status < 0)
+		return NULL;
+	in = calloc(1, sizeof(*in));
+	if (!in) {
+		star_error_set(err, -ENOMEM, "no memory for reading");
+		return NULL;
+	}
+	in->options = *options;
+	in->shape = input_shape(options->format);
+	prng_seed(&in->prng, options->seed);
+	pthread_mutex_init(&in->lock, NULL);
+	pthread_cond_init(&in->changed, NULL);
+	status = allocate(in);
+	if (status == 0)
+		status = open_next(in);
+	if (status == 0) {
+		status = -pthread_create(&in->thread, NULL, read_ahead, in);
+		if (status < 0)
+			star_error_set(&in->err, status, "cannot start a thread: %s", strerror(-status));
+	}
+	if (status < 0) {
+		if (err)
+			*err = in->err;
+		release(in);
+		return NULL;
+	}
+	return in;
+}
+
+void input_close(struct input *in)
+{
+	if (!in)
+		return;
+	pthread_mutex_lock(&in->lock);
+	in->stop = true;
+	pthread_cond_signal(&in->changed);
+	pthread_mutex_unlock(&in->lock);
+	pthread_join(in->thread, NULL);
+	release(in);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Training examples from files, in batches. Formats:
+ *   criteo  the Criteo display advertising challenge's: label, 13 integers, 26 words, separated by tabs; any but the label may be empty
+ *   census  UCI's Census Income ("Adult"): 14 columns, ", " between them, "<=50K" or ">50K"; lines that begin with '|' are passed over
+ *   libsvm  "label index:value index:value ...", '#' begins a comment
+ * Empty lines are passed over. What does not fit its format is an error with file, line and column.
+ *
+ * Words become ids by a hash of column and word, so that all columns may live in one table; a missing word is a word. Numbers: those of
+ * criteo as log(1 + x), 0 where x is missing or negative; those of census as they are.
+ *
+ * A thread of the reader's own is some batches ahead. Which rows a worker reads, and in which order, depends on the options alone.
+ * Threads: one reader, one thread at a time.
+ */
+#ifndef INPUT_INPUT_H
+#define INPUT_INPUT_H
+
+#include <stdint.h>
+
+#include "star_error.h"
+
+enum input_format { INPUT_CRITEO = 1, INPUT_CENSUS, INPUT_LIBSVM };
+
+enum input_limits {
+	INPUT_LINE_MAX = 1 << 20, /* bytes */
+	INPUT_IDS_MAX = 65536,	  /* of a row */
+	INPUT_BATCH_MAX = 1 << 20,
+	INPUT_SHUFFLE_MAX = 1 << 24,
+};
+
+struct input_options {
+	enum input_format format;
+	const char *const *paths;
+	uint32_t paths_count;
+	uint32_t batch;		  /* rows */
+	uint32_t epochs;	  /* passes over the files */
+	uint32_t worker, workers; /* of the rows, this worker gets every workers-th, from number worker on */
+	uint32_t shuffle;	  /* rows of which the next one is drawn; 0: the files' order */
+	uint64_t seed;		  /* of that */
+};
+
+/* What all rows of a format have. */
+struct input_shape {
+	uint32_t dense;	 /* numbers of a row */
+	uint32_t fields; /* ids of a row; 0: as many as it has */
+};
+
+/* Rows of one shape: labels [rows], numbers [rows][dense]; and ids, those of a row together. */
+struct input_batch {
+	uint32_t rows, ids_count;
+	uint64_t number; /* of the batch, from 0 */
+	uint32_t epoch;	 /* of its last row, from 0 */
+	float *labels;	 /* criteo, census: 0 or 1; libsvm: as they are, but -1 is 0 */
+	float *dense;
+	int64_t *ids;	   /* 0 to 2^63 - 1 */
+	float *values;	   /* of each id; of a word 1 */
+	int32_t *segments; /* of each id: its row in the batch */
+};
+
+struct input;
+
+/* "criteo", "census", "libsvm"; 0 with a sentence that lists them. */
+enum input_format input_format_parse(const char *name, struct star_error *err);
+
+struct input_shape input_shape(enum input_format format);
+
+/* Opens the first file, and begins to read. NULL with err. */
+struct input *input_open(const struct input_options *options, struct star_error *err);
+
+/* The next batch, valid until the next call: 1; or 0: there is none; or a negative errno: it could not be read, nor will be. */
+int input_next(struct input *input, const struct input_batch **batch, struct star_error *err);
+
+void input_close(struct input *input); /* NULL is allowed */
+
+#endif

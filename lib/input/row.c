@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "input/row.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+enum { CRITEO_NUMBERS = 13, CRITEO_WORDS = 26, CENSUS_COLUMNS = 15 };
+
+/* The columns of census in the file's order; the others are words. The label is the last. */
+static const struct {
+	const char *name;
+	bool number;
+} census[CENSUS_COLUMNS] = {
+	{ "age", true },
+	{ "workclass", false },
+	{ "fnlwgt", true },
+	{ "education", false },
+	{ "education-num", true },
+	{ "marital-status", false },
+	{ "occupation", false },
+	{ "relationship", false },
+	{ "race", false },
+	{ "sex", false },
+	{ "capital-gain", true },
+	{ "capital-loss", true },
+	{ "hours-per-week", true },
+	{ "native-country", false },
+	{ "label", false },
+};
+
+enum input_format input_format_parse(const char *name, struct star_error *err)
+{
+	if (!strcmp(name, "criteo"))
+		return INPUT_CRITEO;
+	if (!strcmp(name, "census"))
+		return INPUT_CENSUS;
+	if (!strcmp(name, "libsvm"))
+		return INPUT_LIBSVM;
+	star_error_set(err, -EINVAL, "\"%.40s\" is none of the formats criteo, census and libsvm", name);
+	return 0;
+}
+
+struct input_shape input_shape(enum input_format format)
+{
+	return format == INPUT_CRITEO	? (struct input_shape){ CRITEO_NUMBERS, CRITEO_WORDS }
+	       : format == INPUT_CENSUS ? (struct input_shape){ 6, 8 }
+					: (struct input_shape){ 0, 0 };
+}
+
+void row_fini(struct row *row)
+{
+	free(row->ids);
+	free(row->values);
+}
+
+static int add_id(struct row *row, int64_t id, float value, struct star_error *err)
+{
+	if (row->count == INPUT_IDS_MAX)
+		return star_error_set(err, -E2BIG, "a row has %d ids at most", INPUT_IDS_MAX);
+	if (row->count == row->room) {
+		const uint32_t more = row->room ? 2 * row->room : 32;
+		int64_t *ids = realloc(row->ids, more * sizeof(*ids));
+		float *values;
+
+		if (ids)
+			row->ids = ids;
+		values = realloc(row->values, more * sizeof(*values));
+		if (values)
+			row->values = values;
+		if (!ids || !values)
+			return star_error_set(err, -ENOMEM, "no memory for a row of %u ids", more);
+		row->room = more;
+	}
+	row->ids[row->count] = id;
+	row->values[row->count++] = value;
+	return 0;
+}
+
+/* The id of a word in a column; never negative. */
+static int64_t word_id(unsigned column, const char *word)
+{
+	return (int64_t)(hash_mix(hash_name(word) + column) >> 1);
+}
+
+/* All of text is a finite number. */
+static bool number(const char *text, double *value)
+{
+	char *end;
+
+	if (isspace((unsigned char)*text))
+		return false;
+	*value = strtod(text, &end);
+	return end != text && !*end && isfinite(*value) && fabs(*value) <= 3e38;
+}
+
+static int parse_criteo(char *line, struct row *row, struct star_error *err)
+{
+	char *at = line, *word;
+	unsigned column = 0;
+	double value;
+
+	while ((word = strsep(&at, "\t"))) {
+		if (column == 0) {
+			if (strcmp(word, "0") != 0 && strcmp(word, "1") != 0)
+				return star_error_set(err, -EINVAL, "column 1: the label is 0 or 1, not \"%.40s\"",
+						      word);
+			row->label = *word == '1';
+		} else if (column <= CRITEO_NUMBERS) {
+			value = 0;
+			if (*word && !number(word, &value))
+				return star_error_set(err, -EINVAL, "column %u: \"%.40s\" is not a number", column + 1,
+						      word);
+			row->dense[column - 1] = value > 0 ? (float)log1p(value) : 0;
+		} else if (column <= CRITEO_NUMBERS + CRITEO_WORDS) {
+			const int status = add_id(row, word_id(column, word), 1, err);
+
+			if (status < 0)
+				return status;
+		}
+		column++;
+	}
+	if (column != 1 + CRITEO_NUMBERS + CRITEO_WORDS)
+		return star_error_set(err, -EINVAL,
+				      "there are %u columns, not %d (label, %d numbers and %d words, with tabs)",
+				      column, 1 + CRITEO_NUMBERS + CRITEO_WORDS, CRITEO_NUMBERS, CRITEO_WORDS);
+	return 1;
+}
+
+static int parse_census(char *line, struct row *row, struct star_error *err)
+{
+	unsigned column = 0, dense = 0;
+	char *at = line, *word;
+	double value;
+
+	if (*line == '|')
+		return 0;
+	while ((word = strsep(&at, ","))) {
+		word += strspn(word, " ");
+		if (column == CENSUS_COLUMNS - 1) {
+			if (strncmp(word, ">50K", 4) != 0 && strncmp(word, "<=50K", 5) != 0)
+				return star_error_set(err, -EINVAL,
+						      "column %d (label): \"%.40s\" is neither <=50K nor >50K",
+						      CENSUS_COLUMNS, word);
+			row->label = *word == '>';
+		} else if (column < CENSUS_COLUMNS && census[column].number) {
+			if (!number(word, &value))
+				return star_error_set(err, -EINVAL, "column %u (%s): \"%.40s\" is not a number",
+						      column + 1, census[column].name, word);
+			row->dense[dense++] = (float)value;
+		} else if (column < CENSUS_COLUMNS) {
+			const int status = add_id(row, word_id(column, word), 1, err);
+
+			if (status < 0)
+				return status;
+		}
+		column++;
+	}
+	if (column != CENSUS_COLUMNS)
+		return star_error_set(err, -EINVAL, "there are %u columns, not %d, with commas between them", column,
+				      CENSUS_COLUMNS);
+	return 1;
+}
+
+/* "index:value" */
+static int parse_pair(char *word, struct row *row, struct star_error *err)
+{
+	char *colon = strchr(word, ':'), *end;
+	double value;
+	long long index;
+
+	errno = 0;
+	index = isdigit((unsigned char)*word) ? strtoll(word, &end, 10) : -1;
+	if (!colon || index < 0 || errno || end != colon || !number(colon + 1, &value))
+		return star_error_set(err, -EINVAL, "\"%.40s\" is not index:value", word);
+	return add_id(row, index, (float)value, err);
+}
+
+static int parse_libsvm(char *line, struct row *row, struct star_error *err)
+{
+	char *at = line, *word;
+	bool labelled = false;
+	double value;
+
+	line[strcspn(line, "#")] = 0;
+	while ((word = strsep(&at, " \t"))) {
+		int status = 0;
+
+		if (!*word)
+			continue;
+		if (labelled) {
+			status = parse_pair(word, row, err);
+		} else {
+			if (!number(word, &value))
+				return star_error_set(err, -EINVAL, "the label \"%.40s\" is not a number", word);
+			row->label = value == -1 ? 0 : (float)value;
+			labelled = true;
+		}
+		if (status < 0)
+			return status;
+	}
+	return labelled;
+}
+
+int row_parse(enum input_format format, char *line, struct row *row, struct star_error *err)
+{
+	row->count = 0;
+	line[strcspn(line, "\r\n")] = 0;
+	if (!line[strspn(line, " \t")])
+		return 0;
+	return format == INPUT_CRITEO	? parse_criteo(line, row, err)
+	       : format == INPUT_CENSUS ? parse_census(line, row, err)
+					: parse_libsvm(line, row, err);
+}

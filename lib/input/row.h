@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A line of a format to a row. Outside bytes: bounded by INPUT_LINE_MAX. Pure, but for the row's memory. */
+#ifndef INPUT_ROW_H
+#define INPUT_ROW_H
+
+#include "input/input.h"
+
+enum { ROW_DENSE_MAX = 13 };
+
+struct row {
+	float label;
+	uint32_t count;	 /* ids */
+	uint32_t room;	 /* for ids */
+	uint32_t number; /* of the row's epoch */
+	float dense[ROW_DENSE_MAX];
+	int64_t *ids;
+	float *values;
+};
+
+/* Parses a line, which is changed; its end is a zero. 1; 0: there is nothing in it; -EINVAL with a sentence that names the column. */
+int row_parse(enum input_format format, char *line, struct row *row, struct star_error *err);
+
+void row_fini(struct row *row);
+
+#endif

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "input/input.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "input/row.h"
+#include "tests/unit.h"
+
+/* ---- lines ---- */
+
+#define CRITEO_TAIL \
+	"\t1\t\t-" \
+	"3\t4\t5\t6\t7\t8\t9\t10\t11\t12\t13\ta\tb\t\td\te\tf\tg\th\ti\tj\tk\tl\tm\tn\to\tp\tq\tr\ts\tt\tu\tv\tw\tx\t" \
+	"y\tz"
+#define CENSUS \
+	"39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, " \
+	"?, "
+
+static int parse(enum input_format format, const char *text, struct row *row, struct star_error *err)
+{
+	char line[1024];
+
+	snprintf(line, sizeof(line), "%s", text);
+	return row_parse(format, line, row, err);
+}
+
+static void rows_of_each_format_are_parsed(void)
+{
+	struct star_error err = { 0 };
+	struct row row = { 0 }, other = { 0 };
+
+	CHECK_INT(parse(INPUT_CRITEO, "1" CRITEO_TAIL "\n", &row, &err), 1);
+	CHECK_NEAR(row.label, 1, 0);
+	CHECK_NEAR(row.dense[0], log(2), 1e-6);
+	CHECK_NEAR(row.dense[1], 0, 0);
+	CHECK_NEAR(row.dense[2], 0, 0);
+	CHECK_NEAR(row.dense[12], log(14), 1e-6);
+	CHECK_UINT(row.count, 26);
+	for (unsigned i = 0; i < 26; i++)
+		for (unsigned k = 0; k < i; k++)
+			CHECK(row.ids[i] != row.ids[k] && row.ids[i] >= 0);
+	CHECK_INT(parse(INPUT_CRITEO, "0" CRITEO_TAIL, &other, &err), 1);
+	CHECK_MEM(other.ids, row.ids, 26 * sizeof(row.ids[0]));
+
+	CHECK_INT(parse(INPUT_CENSUS, CENSUS ">50K.\r\n", &row, &err), 1);
+	CHECK_NEAR(row.label, 1, 0);
+	CHECK_NEAR(row.dense[0], 39, 0);
+	CHECK_NEAR(row.dense[5], 40, 0);
+	CHECK_UINT(row.count, 8);
+	CHECK_INT(parse(INPUT_CENSUS, CENSUS "<=50K", &row, &err), 1);
+	CHECK_NEAR(row.label, 0, 0);
+
+	CHECK_INT(parse(INPUT_LIBSVM, "-1 7:0.5  9:-2 # 3:4", &row, &err), 1);
+	CHECK_NEAR(row.label, 0, 0);
+	CHECK_UINT(row.count, 2);
+	CHECK_INT(row.ids[1], 9);
+	CHECK_NEAR(row.values[1], -2, 0);
+	CHECK_INT(parse(INPUT_LIBSVM, "2.5", &row, &err), 1);
+	CHECK_NEAR(row.label, 2.5, 0);
+	CHECK_UINT(row.count, 0);
+	row_fini(&row);
+	row_fini(&other);
+}
+
+static void empty_lines_are_passed_over(void)
+{
+	struct star_error err = { 0 };
+	struct row row = { 0 };
+
+	CHECK_INT(parse(INPUT_CRITEO, "\n", &row, &err), 0);
+	CHECK_INT(parse(INPUT_CENSUS, " \r\n", &row, &err), 0);
+	CHECK_INT(parse(INPUT_CENSUS, "|1x3 Cross validator\n", &row, &err), 0);
+	CHECK_INT(parse(INPUT_LIBSVM, "# nothing\n", &row, &err), 0);
+	row_fini(&row);
+}
+
+static void wrong_lines_are_refused(void)
+{
+	static const struct {
+		enum input_format format;
+		const char *line, *has;
+	} cases[] = {
+		{ INPUT_CRITEO, "2" CRITEO_TAIL, "column 1: the label is 0 or 1, not \"2\"" },
+		{ INPUT_CRITEO, "1\tx", "column 2: \"x\" is not a number" },
+		{ INPUT_CRITEO, "1\tnan", "column 2: \"nan\" is not a number" },
+		{ INPUT_CRITEO, "1\t1e999", "is not a number" },
+		{ INPUT_CRITEO, "1\t 7", "is not a number" },
+		{ INPUT_CRITEO, "1\t7", "there are 2 columns, not 40" },
+		{ INPUT_CRITEO, "1" CRITEO_TAIL "\tmore", "there are 41 columns" },
+		{ INPUT_CENSUS, CENSUS "50K", "column 15 (label): \"50K\"" },
+		{ INPUT_CENSUS, CENSUS "<=50K, 3", "there are 16 columns" },
+		{ INPUT_CENSUS, "old, State-gov", "column 1 (age): \"old\" is not a number" },
+		{ INPUT_CENSUS, "39", "there are 1 columns" },
+		{ INPUT_LIBSVM, "yes 1:2", "the label \"yes\"" },
+		{ INPUT_LIBSVM, "1 2", "\"2\" is not index:value" },
+		{ INPUT_LIBSVM, "1 -2:3", "\"-2:3\" is not index:value" },
+		{ INPUT_LIBSVM, "1 2:", "\"2:\" is not index:value" },
+		{ INPUT_LIBSVM, "1 2:x", "\"2:x\" is not index:value" },
+		{ INPUT_LIBSVM, "1 2:inf", "is not index:value" },
+		{ INPUT_LIBSVM, "1 9223372036854775808:1", "is not index:value" },
+		{ INPUT_LIBSVM, "1 qid:3", "is not index:value" },
+	};
+	struct row row = { 0 };
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct star_error err = { 0 };
+
+		CHECK_INT(parse(cases[i].format, cases[i].line, &row, &err), -EINVAL);
+		CHECK_HAS(err.text, cases[i].has);
+	}
+	row_fini(&row);
+}
+
+/* ---- files ---- */
+
+static char folder[64];
+
+/* A libsvm file of rows first to end - 1, whose label and only id are the number, and which has number % 3 ids more. */
+static const char *write_file(const char *name, unsigned first, unsigned end)
+{
+	static char path[2][128];
+	static unsigned turn;
+	char *at = path[turn ^= 1];
+	FILE *file;
+
+	if (!folder[0]) {
+		snprintf(folder, sizeof(folder), "/tmp/star-input-XXXXXX");
+		CHECK(mkdtemp(folder));
+	}
+	snprintf(at, sizeof(path[0]), "%s/%s", folder, name);
+	file = fopen(at, "w");
+	for (unsigned i = first; file && i < end; i++)
+		fprintf(file, "%u %u:1%s%s\n", i, i, i % 3 > 0 ? " 5:1" : "", i % 3 > 1 ? " 6:1" : "");
+	CHECK(file && fclose(file) == 0);
+	return at;
+}
+
+static void clean(void)
+{
+	unit_remove(folder);
+	folder[0] = 0;
+}
+
+/* All labels that a reader gives, in order; returns how many, or the error. */
+static int read_all(struct input_options options, float *labels, unsigned most, struct star_error *err)
+{
+	struct input *input = input_open(&options, err);
+	const struct input_batch *batch;
+	unsigned n = 0, batches = 0;
+	int status;
+
+	if (!input)
+		return err->code;
+	while ((status = input_next(input, &batch, err)) > 0) {
+		CHECK_UINT(batch->number, batches++);
+		CHECK(batch->rows > 0 && batch->rows <= options.batch);
+		for (uint32_t row = 0, id = 0; row < batch->rows && n < most; row++) {
+			const unsigned number = (unsigned)batch->labels[row];
+
+			labels[n++] = batch->labels[row];
+			CHECK_INT(batch->ids[id], number);
+			for (unsigned k = 0; k <= number % 3; k++)
+				CHECK_INT(batch->segments[id++], row);
+			if (row + 1 == batch->rows)
+				CHECK_UINT(id, batch->ids_count);
+		}
+	}
+	CHECK_INT(input_next(input, &batch, err), status);
+	input_close(input);
+	return status < 0 ? status : (int)n;
+}
+
+static void every_row_comes_once_an_epoch(void)
+{
+	const char *paths[] = { write_file("a", 0, 700), write_file("b", 700, 1000) };
+	struct star_error err = { 0 };
+	float labels[3000], again[3000];
+
+	for (uint32_t workers = 1; workers <= 3; workers++)
+		for (uint32_t shuffle = 0; shuffle <= 100; shuffle += 100) {
+			unsigned seen[1000] = { 0 };
+
+			for (uint32_t worker = 0; worker < workers; worker++) {
+				const struct input_options options = { .format = INPUT_LIBSVM,
+								       .paths = paths,
+								       .paths_count = 2,
+								       .batch = 64,
+								       .epochs = 3,
+								       .worker = worker,
+								       .workers = workers,
+								       .shuffle = shuffle,
+								       .seed = 7 };
+				const int n = read_all(options, labels, 3000, &err);
+
+				CHECK_INT(n, 3 * (1000 / workers + (worker < 1000 % workers)));
+				for (int i = 0; i < n; i++)
+					seen[(unsigned)labels[i]]++;
+				CHECK_INT(read_all(options, again, 3000, &err), n);
+				CHECK_MEM(again, labels, (size_t)n * sizeof(labels[0]));
+				if (workers == 1 && !shuffle)
+					for (int i = 0; i < n; i++)
+						CHECK_NEAR(labels[i], i % 1000, 0);
+				if (shuffle)
+					CHECK(labels[0] != 0 || labels[1] != 1 || labels[2] != 2);
+			}
+			for (unsigned i = 0; i < 1000; i++)
+				CHECK_UINT(seen[i], 3);
+		}
+	clean();
+}
+
+static void errors_name_file_and_line(void)
+{
+	const char *paths[] = { write_file("good", 0, 10), write_file("bad", 10, 12) };
+	struct input_options options = {
+		.format = INPUT_LIBSVM, .paths = paths, .paths_count = 2, .batch = 4, .epochs = 1, .workers = 1
+	};
+	const char *gone[] = { "/tmp/no-such-file.txt" };
+	struct star_error err = { 0 };
+	float labels[32];
+	FILE *file = fopen(paths[1], "a");
+
+	fprintf(file, "\n13 x\n");
+	fclose(file);
+	CHECK_INT(read_all(options, labels, 32, &err), -EINVAL);
+	CHECK_HAS(err.text, "/bad:4: \"x\" is not index:value");
+
+	file = fopen(paths[1], "w");
+	for (unsigned i = 0; i < INPUT_LINE_MAX + 10; i++)
+		fputc('1', file);
+	fclose(file);
+	CHECK_INT(read_all(options, labels, 32, &err), -E2BIG);
+	CHECK_HAS(err.text, "/bad:1: a line has");
+
+	write_file("good", 0, 0);
+	write_file("bad", 0, 0);
+	CHECK_INT(read_all(options, labels, 32, &err), -ENODATA);
+	CHECK_HAS(err.text, "not one row");
+	options.paths = gone;
+	options.paths_count = 1;
+	CHECK_INT(read_all(options, labels, 32, &err), -ENOENT);
+	CHECK_HAS(err.text, "no-such-file.txt");
+	clean();
+}
+
+static void wrong_options_are_refused(void)
+{
+	static const struct input_options wrong[] = {
+		{ .batch = 1, .epochs = 1, .workers = 1 },
+		{ .paths_count = 1, .epochs = 1, .workers = 1 },
+		{ .paths_count = 1, .batch = INPUT_BATCH_MAX + 1, .epochs = 1, .workers = 1 },
+		{ .paths_count = 1, .batch = 1, .workers = 1 },
+		{ .paths_count = 1, .batch = 1, .epochs = 1, .worker = 2, .workers = 2 },
+		{ .paths_count = 1, .batch = 1, .epochs = 1, .workers = 1, .shuffle = INPUT_SHUFFLE_MAX + 1 },
+	};
+	struct star_error err = { 0 };
+
+	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		CHECK(!input_open(&wrong[i], &err) && err.code == -EINVAL);
+	CHECK_INT(input_format_parse("csv", &err), 0);
+	CHECK_HAS(err.text, "criteo, census and libsvm");
+}
+
+static void a_reader_may_be_closed_at_any_time(void)
+{
+	const char *path = write_file("a", 0, 2000);
+	const struct input_options options = {
+		.format = INPUT_LIBSVM, .paths = &path, .paths_count = 1, .batch = 10, .epochs = 5, .workers = 1
+	};
+	const struct input_batch *batch;
+	struct star_error err = { 0 };
+
+	for (unsigned taken = 0; taken < 20; taken++) {
+		struct input *input = input_open(&options, &err);
+
+		for (unsigned i = 0; input && i < taken; i++)
+			CHECK_INT(input_next(input, &batch, &err), 1);
+		input_close(input);
+	}
+	input_close(NULL);
+	clean();
+}
+
+const char *const unit_suite = "input";
+const struct unit_case unit_cases[] = {
+	{ "rows of each format are parsed", rows_of_each_format_are_parsed },
+	{ "empty lines are passed over", empty_lines_are_passed_over },
+	{ "wrong lines are refused", wrong_lines_are_refused },
+	{ "every row comes once an epoch, in an order that repeats", every_row_comes_once_an_epoch },
+	{ "errors name file and line", errors_name_file_and_line },
+	{ "wrong options are refused", wrong_options_are_refused },
+	{ "a reader may be closed at any time", a_reader_may_be_closed_at_any_time },
+	{ NULL, NULL },
+};
