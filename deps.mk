@@ -14,6 +14,7 @@ DEPS_reactor := base config port
 DEPS_service := base tensor optim store wire net rpc
 DEPS_control := base config tensor optim wire
 DEPS_ckpt := base tensor optim wire control
+DEPS_graph := base tensor
 DEPS_client := base config tensor optim wire control
 DEPS_client_dpdk := base config wire net rpc port client
 
@@ -44,6 +45,8 @@ EXT_CFLAGS_control :=
 EXT_LIBS_control := -ljansson
 EXT_CFLAGS_ckpt :=
 EXT_LIBS_ckpt := -ljansson
+EXT_CFLAGS_graph :=
+EXT_LIBS_graph := -lopenblas
 EXT_CFLAGS_client :=
 EXT_LIBS_client :=
 EXT_CFLAGS_client_dpdk = $(DPDK_CFLAGS)
