@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Cutting a graph at the border between worker and PS tasks, by one of three algorithms ("protocols", after DeepRec's):
+ *
+ *   grpc++            each value that crosses is a message of its own; with fuse, those of one wave with the same two ends are one
+ *   star_server       waves: all worker nodes that are ready, then on each PS task all that are ready, until none is left; a wave is at
+ *                     most one subgraph a PS task, executed by one request that brings its feeds and takes home its fetches. Every
+ *                     graph can be cut. The number of rounds is the least there is
+ *   star_server_lite  connected components of each PS task's nodes, not connected by variables and tables (which are in each that
+ *                     reads them), merged where no way leads from one over the worker to the other; stateless operations whose inputs
+ *                     are all on one PS task move there where that makes bytes less. A component that cannot be one request (a way
+ *                     leads from it over the worker back into it) is cut by waves, and a warning names its nodes
+ *
+ * Nodes on PS tasks are those with a PS device; a node without one is a worker's. Bodies of loops and branches are cut each for
+ * itself (graph_cut.bodies): nothing that crosses is shared between iterations or with the outside.
+ *
+ * Threads: pure; the result holds on to the graph, which must outlive it unchanged. Control path only.
+ */
+#ifndef GRAPH_CUT_H
+#define GRAPH_CUT_H
+
+#include "graph/graph.h"
+
+enum graph_protocol { GRAPH_GRPCPP = 1, GRAPH_STAR_SERVER, GRAPH_STAR_SERVER_LITE };
+
+/* "grpc" (the same as grpc++: StarServer speaks no gRPC), "grpc++", "star_server", "star_server_lite"; 0 with a sentence that lists them. */
+enum graph_protocol graph_protocol_parse(const char *text, struct star_error *err);
+const char *graph_protocol_name(enum graph_protocol protocol);
+
+/* Where a part is executed: the worker, one PS task (from 0), or all PS tasks, each its partitions. */
+enum { GRAPH_PLACE_WORKER = -1, GRAPH_PLACE_ALL = -2 };
+
+/* Nodes that are executed together in one place: on PS tasks by one request to each that is concerned. */
+struct graph_part {
+	int32_t place;
+	uint32_t wave; /* worker parts have even ones, PS parts odd ones: parts of a wave go at the same time */
+	uint32_t nodes_count, feeds_count, fetches_count, after_count;
+	uint32_t *nodes;	     /* ascending; a node may be in several parts of lite, if it may be duplicated */
+	struct graph_value *feeds;   /* made in other parts: for a PS part, what the request brings. Handles are none */
+	struct graph_value *fetches; /* needed in other parts, or results */
+	uint32_t *after;	     /* parts that must have been executed, ascending */
+};
+
+/* What crosses: of grpc++ one or more values of one wave; of the others the feeds, or the fetches, of a PS part. */
+struct graph_message {
+	uint32_t part; /* the PS part */
+	bool to_ps;
+	uint32_t values_count;
+	struct graph_value *values;
+};
+
+struct graph_body_cut {
+	uint32_t node; /* a while or cond */
+	struct graph_cut *body, *cond;
+};
+
+struct graph_cut {
+	const struct graph *graph;
+	enum graph_protocol protocol;
+	bool fuse;
+	uint32_t parts_count, messages_count, bodies_count, warnings_count;
+	struct graph_part *parts; /* in an order in which they can be executed */
+	struct graph_message *messages;
+	struct graph_body_cut *bodies;
+	char **warnings; /* sentences: what could not be merged, and why */
+	uint32_t *moved; /* nodes that lite moved to a PS task, ... */
+	uint32_t moved_count;
+	/* Of a step, bodies not counted: dependent round trips (the longest chain of PS parts), ... */
+	uint32_t rounds;
+	uint32_t
+		requests; /* frames to PS tasks: of grpc++ a request for each message, of the others one a part and task concerned */
+};
+
+struct graph_cut_options {
+	enum graph_protocol protocol;
+	bool fuse;	   /* tensor_fuse, of grpc++ */
+	uint32_t ps_tasks; /* how many there are: what is on all of them costs a request each */
+	int64_t batch;	   /* what to take an unknown size for when bytes are compared; 0: 1 */
+};
+
+struct graph_cut *graph_cut_create(const struct graph *graph, const struct graph_cut_options *options,
+				   struct star_error *err);
+void graph_cut_destroy(struct graph_cut *cut);
+
+/*
+ * Whether a cut is right, found out anew and not as the algorithms do: each node in one part at least, in several only if it may be
+ * duplicated; on its place; parts without cycles and in order; feeds and fetches complete; control edges kept. 0, or -EINVAL
+ * with what is wrong. Used by tests and by `starctl graph explain --check`.
+ */
+int graph_cut_check(const struct graph_cut *cut, struct star_error *err);
+
+#endif

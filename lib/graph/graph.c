@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The graph itself: memory, nodes, names. */
+#include "graph/graph.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+enum { CHUNK_BYTES = 64 * 1024 };
+
+struct chunk {
+	struct chunk *next;
+	size_t used, bytes;
+	_Alignas(64) uint8_t data[];
+};
+
+/* A graph and what only this file knows of it. */
+struct whole {
+	struct graph graph;
+	struct whole *next;	      /* of those that share the memory */
+	void *names;		      /* tsearch's tree of nodes */
+	uint32_t made[GRAPH_OPS_END]; /* names made so far of each operation's */
+};
+
+struct graph_arena {
+	struct chunk *chunks;
+	struct whole *graphs;
+};
+
+static struct whole *whole_of(const struct graph *graph)
+{
+	return (struct whole *)(uintptr_t)graph;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct graph_node *)a)->name, ((const struct graph_node *)b)->name);
+}
+
+void *graph_memory(struct graph *graph, size_t bytes)
+{
+	struct graph_arena *arena = graph->memory;
+	struct chunk *chunk = arena->chunks;
+	void *memory;
+
+	bytes = (bytes + 63) & ~(size_t)63;
+	if (!chunk || chunk->bytes - chunk->used < bytes) {
+		const size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
+
+		chunk = aligned_alloc(64, sizeof(*chunk) + size);
+		if (!chunk) {
+			graph_fail(graph, NULL, "out of memory");
+			return NULL;
+		}
+		*chunk = (struct chunk){ .next = arena->chunks, .bytes = size };
+		arena->chunks = chunk;
+	}
+	memory = chunk->data + chunk->used;
+	chunk->used += bytes;
+	return memset(memory, 0, bytes);
+}
+
+/* A copy in the graph's memory; bytes may be 0. */
+static void *copy(struct graph *graph, const void *from, size_t bytes)
+{
+	void *to = graph_memory(graph, bytes);
+
+	if (to && bytes)
+		memcpy(to, from, bytes);
+	return to;
+}
+
+static struct graph *new_graph(struct graph_arena *arena, struct graph *outer)
+{
+	struct whole *whole = calloc(1, sizeof(*whole));
+
+	if (!whole)
+		return NULL;
+	whole->graph.memory = arena;
+	whole->graph.outer = outer;
+	whole->next = arena->graphs;
+	arena->graphs = whole;
+	return &whole->graph;
+}
+
+struct graph *graph_create(void)
+{
+	struct graph_arena *arena = calloc(1, sizeof(*arena));
+	struct graph *graph = arena ? new_graph(arena, NULL) : NULL;
+
+	if (!graph)
+		free(arena);
+	return graph;
+}
+
+static void keep_node(void *node)
+{
+	(void)node; /* its memory is the graph's */
+}
+
+void graph_destroy(struct graph *graph)
+{
+	struct graph_arena *arena;
+
+	if (!graph)
+		return;
+	arena = graph->memory;
+	for (struct whole *whole = arena->graphs, *next; whole; whole = next) {
+		next = whole->next;
+		tdestroy(whole->names, keep_node);
+		free(whole);
+	}
+	for (struct chunk *chunk = arena->chunks, *next; chunk; chunk = next) {
+		next = chunk->next;
+		free(chunk);
+	}
+	free(arena);
+}
+
+int graph_error(const struct graph *graph, struct star_error *err)
+{
+	if (err && graph->err.code)
+		*err = graph->err;
+	return graph->err.code;
+}
+
+struct graph_value graph_fail(struct graph *graph, const char *node, const char *format, ...)
+{
+	char text[400];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	for (; graph; graph = graph->outer)
+		if (!graph->err.code)
+			star_error_set(&graph->err, -EINVAL, "%s%s%s%s", node ? "node \"" : "", node ? node : "",
+				       node ? "\": " : "", text);
+	return GRAPH_NONE;
+}
+
+/* ---- names ---- */
+
+struct graph_node *graph_find(const struct graph *graph, const char *name)
+{
+	const struct graph_node key = { .name = name };
+	struct graph_node *const *found = tfind(&key, &whole_of(graph)->names, by_name);
+
+	return found ? *found : NULL;
+}
+
+static bool good_name(const char *name)
+{
+	const size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-");
+
+	return length > 0 && length <= GRAPH_NAME_MAX && !name[length];
+}
+
+/* The node's name: the given one, if it is good and free, or one that is made. */
+static const char *name_of(struct graph *graph, const struct graph_draft *draft)
+{
+	const char *base = graph_op_name(draft->op);
+	char text[GRAPH_NAME_MAX + 1];
+
+	if (draft->name) {
+		if (!good_name(draft->name)) {
+			graph_fail(graph, NULL, "a node's name is 1 to %d letters, digits and _ . / -, not \"%.140s\"",
+				   GRAPH_NAME_MAX, draft->name);
+			return NULL;
+		}
+		if (graph_find(graph, draft->name)) {
+			graph_fail(graph, draft->name, "there is another node of this name");
+			return NULL;
+		}
+		return copy(graph, draft->name, strlen(draft->name) + 1);
+	}
+	do {
+		const uint32_t number = whole_of(graph)->made[draft->op]++;
+
+		if (number)
+			snprintf(text, sizeof(text), "%s_%u", base, number);
+		else
+			snprintf(text, sizeof(text), "%s", base);
+	} while (graph_find(graph, text));
+	return copy(graph, text, strlen(text) + 1);
+}
+
+/* ---- nodes ---- */
+
+/* Before a byte of it is looked at: that its size is right. */
+static bool good_tensor(struct graph *graph, const char *node, const struct graph_type *type)
+{
+	const unsigned bytes = type->dtype == STAR_FLOAT32 || type->dtype == STAR_FLOAT64 ||
+					       type->dtype == STAR_INT32 || type->dtype == STAR_INT64
+				       ? dtype_bytes(type->dtype)
+				       : 0;
+	uint64_t n = bytes;
+
+	if (!bytes || type->shape.ndim > GRAPH_DIMS_MAX) {
+		graph_fail(graph, node, "a tensor is of float32, float64, int32 or int64");
+		return false;
+	}
+	for (unsigned i = 0; i < type->shape.ndim; i++) {
+		if (type->shape.dims[i] < 0 || type->shape.dims[i] > GRAPH_CONST_MAX ||
+		    n * (uint64_t)type->shape.dims[i] > GRAPH_CONST_MAX) {
+			graph_fail(graph, node, "a tensor that is an attribute has known sizes and %d MiB at most",
+				   GRAPH_CONST_MAX >> 20);
+			return false;
+		}
+		n *= (uint64_t)type->shape.dims[i];
+	}
+	return true;
+}
+
+static bool copy_attrs(struct graph *graph, struct graph_node *node, const struct graph_draft *draft)
+{
+	node->attrs_count = draft->attrs_count;
+	node->attrs = copy(graph, draft->attrs, draft->attrs_count * sizeof(*node->attrs));
+	for (uint32_t i = 0; node->attrs && i < draft->attrs_count; i++) {
+		struct graph_attr *attr = &node->attrs[i];
+
+		for (uint32_t k = 0; k < i; k++)
+			if (!strcmp(node->attrs[k].name, attr->name)) {
+				graph_fail(graph, node->name, "attribute %s is given twice", attr->name);
+				return false;
+			}
+		if (attr->kind == GRAPH_TENSOR && !good_tensor(graph, node->name, &attr->type))
+			return false;
+		attr->name = copy(graph, attr->name, strlen(attr->name) + 1);
+		if (attr->kind == GRAPH_STRING)
+			attr->s = copy(graph, attr->s, strlen(attr->s) + 1);
+		else if (attr->kind == GRAPH_INTS)
+			attr->ints = copy(graph, attr->ints, attr->ints_count * sizeof(*attr->ints));
+		else if (attr->kind == GRAPH_TENSOR)
+			attr->data = copy(graph, attr->data, graph_type_bytes(&attr->type));
+		if (graph->err.code)
+			return false;
+	}
+	return node->attrs;
+}
+
+/* Where the node is: as the draft says, or where its variable or table is. */
+static bool place(struct graph *graph, struct graph_node *node, const char *device)
+{
+	const struct graph_op_info *info = graph_op_info(node->op);
+	const struct graph_node *resource = NULL;
+	char here[GRAPH_DEVICE_TEXT], there[GRAPH_DEVICE_TEXT];
+	struct star_error err;
+
+	if (graph_device_parse(device, &node->device, &err) < 0) {
+		graph_fail(graph, node->name, "%s", err.text);
+		return false;
+	}
+	if (info->place == GRAPH_ON_WORKER && node->device.job == GRAPH_PS) {
+		graph_fail(graph, node->name, "%s is done by workers only: leave %s away", info->name, device);
+		return false;
+	}
+	if (node->inputs_count && graph_type(graph, node->inputs[0])->dtype == 0)
+		resource = graph_resource(graph, node->inputs[0]);
+	if (info->place == GRAPH_ON_PS && node->device.job == GRAPH_UNPLACED)
+		node->device = resource ? resource->device : (struct graph_device){ GRAPH_PS, -1 };
+	if (info->place == GRAPH_ON_PS && node->device.job != GRAPH_PS) {
+		graph_fail(graph, node->name, "%s is on PS tasks, not on %s", info->name, device);
+		return false;
+	}
+	if (resource && (resource->device.job != node->device.job || resource->device.task != node->device.task)) {
+		graph_fail(graph, node->name, "it is on %s, but %s is on %s", graph_device_text(node->device, here),
+			   resource->name, graph_device_text(resource->device, there));
+		return false;
+	}
+	return true;
+}
+
+static bool check_inputs(struct graph *graph, struct graph_node *node, const struct graph_draft *draft)
+{
+	const struct graph_op_info *info = graph_op_info(draft->op);
+	const bool takes_handle = info->place == GRAPH_ON_PS || draft->op == GRAPH_IDENTITY;
+
+	if (draft->inputs_count < info->inputs_min || draft->inputs_count > info->inputs_max) {
+		graph_fail(graph, node->name, "%s takes %u to %u inputs, not %u", info->name, info->inputs_min,
+			   info->inputs_max, draft->inputs_count);
+		return false;
+	}
+	for (uint32_t i = 0; i < draft->inputs_count; i++) {
+		const struct graph_type *type = graph_type(graph, draft->inputs[i]);
+
+		if (!type) {
+			graph_fail(graph, node->name, "its input %u is not a value of this graph", i);
+			return false;
+		}
+		if (type->dtype == 0 && !(takes_handle && i == 0)) {
+			graph_fail(graph, node->name, "its input %u is a variable or table: read it, or look rows up",
+				   i);
+			return false;
+		}
+		if (info->place == GRAPH_ON_PS && i == 0 && type->dtype != 0) {
+			graph_fail(graph, node->name, "its first input must be a variable or table");
+			return false;
+		}
+	}
+	for (uint32_t i = 0; i < draft->controls_count; i++)
+		if (draft->controls[i] >= graph->nodes_count) {
+			graph_fail(graph, node->name, "there is no node %u to wait for", draft->controls[i]);
+			return false;
+		}
+	node->inputs_count = draft->inputs_count;
+	node->controls_count = draft->controls_count;
+	node->inputs = copy(graph, draft->inputs, draft->inputs_count * sizeof(*node->inputs));
+	node->controls = copy(graph, draft->controls, draft->controls_count * sizeof(*node->controls));
+	return node->inputs && node->controls;
+}
+
+static bool check_bodies(struct graph *graph, struct graph_node *node, const struct graph_draft *draft)
+{
+	const bool wants = draft->op == GRAPH_WHILE || draft->op == GRAPH_COND;
+
+	if (wants != (draft->body != NULL) || wants != (draft->cond != NULL)) {
+		graph_fail(graph, node->name, wants ? "%s needs two graphs" : "%s has no graphs",
+			   graph_op_name(draft->op));
+		return false;
+	}
+	if (wants && (draft->body->outer != graph || draft->cond->outer != graph)) {
+		graph_fail(graph, node->name, "its graphs were not made by graph_body_create of this graph");
+		return false;
+	}
+	node->body = draft->body;
+	node->cond = draft->cond;
+	return true;
+}
+
+static bool infer(struct graph *graph, struct graph_node *node)
+{
+	struct graph_type inputs[GRAPH_INPUTS_MAX], outputs[GRAPH_OUTPUTS_MAX];
+	struct star_error err;
+
+	for (uint32_t i = 0; i < node->inputs_count; i++)
+		inputs[i] = *graph_type(graph, node->inputs[i]);
+	if (graph_infer(node, inputs, outputs, &node->outputs_count, &err) < 0) {
+		graph_fail(graph, node->name, "%s", err.text);
+		return false;
+	}
+	node->outputs = copy(graph, outputs, node->outputs_count * sizeof(*outputs));
+	return node->outputs;
+}
+
+/* Room for one more in the list of nodes. */
+static bool room(struct graph *graph)
+{
+	const uint32_t n = graph->nodes_count;
+	struct graph_node **more;
+
+	if (n >= GRAPH_NODES_MAX) {
+		graph_fail(graph, NULL, "a graph has %d nodes at most", GRAPH_NODES_MAX);
+		return false;
+	}
+	if (n & (n - 1) || n == 1)
+		return true;
+	more = graph_memory(graph, (n ? 2 * (size_t)n : 2) * sizeof(*more));
+	if (!more)
+		return false;
+	if (n)
+		memcpy(more, graph->nodes, n * sizeof(*more));
+	graph->nodes = more;
+	return true;
+}
+
+struct graph_value graph_add(struct graph *graph, const struct graph_draft *draft)
+{
+	struct graph_node *node;
+
+	if (graph->err.code)
+		return GRAPH_NONE;
+	if (draft->op <= GRAPH_NO_OP || draft->op >= GRAPH_OPS_END)
+		return graph_fail(graph, draft->name, "there is no operation %d", draft->op);
+	if (draft->attrs_count > GRAPH_ATTRS_MAX)
+		return graph_fail(graph, draft->name, "a node has %d attributes at most", GRAPH_ATTRS_MAX);
+	node = room(graph) ? graph_memory(graph, sizeof(*node)) : NULL;
+	if (!node)
+		return GRAPH_NONE;
+	node->op = draft->op;
+	node->id = graph->nodes_count;
+	node->name = name_of(graph, draft);
+	if (!node->name || !check_inputs(graph, node, draft) || !check_bodies(graph, node, draft) ||
+	    !copy_attrs(graph, node, draft) || !place(graph, node, draft->device) || !infer(graph, node))
+		return GRAPH_NONE;
+	if (!tsearch(node, &whole_of(graph)->names, by_name))
+		return graph_fail(graph, NULL, "out of memory");
+	graph->nodes[graph->nodes_count++] = node;
+	return (struct graph_value){ .node = node->id };
+}
+
+struct graph *graph_body_create(struct graph *outer, const struct graph_type *inputs, uint32_t inputs_count)
+{
+	unsigned depth = 1;
+	struct graph *body;
+
+	for (const struct graph *g = outer->outer; g; g = g->outer)
+		depth++;
+	if (depth > GRAPH_DEPTH_MAX) {
+		graph_fail(outer, NULL, "bodies lie in bodies, %d deep at most", GRAPH_DEPTH_MAX);
+		return NULL;
+	}
+	body = new_graph(outer->memory, outer);
+	if (!body) {
+		graph_fail(outer, NULL, "out of memory");
+		return NULL;
+	}
+	body->err = outer->err; /* so that nothing is added to either */
+	for (uint32_t i = 0; i < inputs_count; i++) {
+		const struct graph_attr attrs[] = {
+			GRAPH_ATTR_STRING("dtype", dtype_name(inputs[i].dtype)),
+			GRAPH_ATTR_INTS("shape", inputs[i].shape.dims, inputs[i].shape.ndim),
+		};
+
+		graph_add(body, &(struct graph_draft){ .op = GRAPH_FEED, .attrs = attrs, .attrs_count = 2 });
+	}
+	return body;
+}
+
+int graph_set_results(struct graph *graph, const struct graph_value *results, uint32_t count)
+{
+	if (graph->err.code)
+		return graph->err.code;
+	for (uint32_t i = 0; i < count; i++)
+		if (!graph_type(graph, results[i]) || graph_type(graph, results[i])->dtype == 0) {
+			graph_fail(graph, NULL, "result %u is not a value of the graph", i);
+			return graph->err.code;
+		}
+	graph->results = copy(graph, results, count * sizeof(*results));
+	graph->results_count = graph->results ? count : 0;
+	return graph->err.code;
+}
+
+int graph_add_control(struct graph *graph, uint32_t node, uint32_t before)
+{
+	struct graph_node *later;
+	uint32_t *controls;
+
+	if (graph->err.code)
+		return graph->err.code;
+	if (node >= before || before >= graph->nodes_count) {
+		graph_fail(graph, NULL, "a control edge goes from a node to a later one, not from %u to %u", node,
+			   before);
+		return graph->err.code;
+	}
+	later = graph->nodes[before];
+	controls = graph_memory(graph, (later->controls_count + 1) * sizeof(*controls));
+	if (!controls)
+		return graph->err.code;
+	if (later->controls_count)
+		memcpy(controls, later->controls, later->controls_count * sizeof(*controls));
+	controls[later->controls_count++] = node;
+	later->controls = controls;
+	return 0;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A dataflow graph: nodes with an operation (ops.h), inputs, attributes, control edges and a device. A node comes after its
+ * inputs, so the order in which nodes were added is a topological one; loops and branches are nodes with graphs of their own
+ * (bodies), which see the outside only by their inputs.
+ *
+ * Building: graph_add and the calls of build.h check what they are given (number and types of inputs, shapes, attributes) and infer
+ * the outputs' types and shapes. The first error is kept, names the node and says what is wrong; after it, calls add nothing and
+ * return GRAPH_NONE, so that a model is written without a check a line, and checked once (graph_error).
+ *
+ * Names are unique in a graph; "matmul", "matmul_1", ... are made for those that are given none. Devices: "/job:worker", "/job:ps/task:N"
+ * (where the home partitions of a variable or table lie), "/job:ps" (over all PS tasks, by partitions: split ones) or none.
+ *
+ * Thread rule: a graph belongs to one thread while it is changed; what is not changed may be read by many.
+ * Memory: all of a graph, its bodies too, is freed by graph_destroy; strings and arrays given are copied. Control path only.
+ */
+#ifndef GRAPH_GRAPH_H
+#define GRAPH_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "graph/ops.h"
+#include "star_error.h"
+#include "tensor/dtype.h"
+
+enum graph_limits {
+	GRAPH_DIMS_MAX = 8,
+	GRAPH_NODES_MAX = 1 << 16, /* of one graph */
+	GRAPH_DEPTH_MAX = 8,	   /* bodies in bodies */
+	GRAPH_ATTRS_MAX = 32,
+	GRAPH_NAME_MAX = 127, /* bytes; letters, digits and _ . / - */
+	GRAPH_TASKS_MAX = 1024,
+	GRAPH_CONST_MAX = 64 << 20, /* bytes */
+};
+
+/* Sizes; -1: known in a step only. */
+struct graph_shape {
+	uint8_t ndim; /* 0: a scalar */
+	int64_t dims[GRAPH_DIMS_MAX];
+};
+
+/* What goes along an edge. float32, float64, int32, int64; 0: a handle of a variable or table. */
+struct graph_type {
+	uint8_t dtype;
+	uint8_t element;	  /* of a handle: the type of what is read: float32 also where it is kept in less */
+	struct graph_shape shape; /* of a handle: of the variable, or [-1, dim] of a table */
+};
+
+/* An output of a node. */
+struct graph_value {
+	uint32_t node;
+	uint32_t output;
+};
+#define GRAPH_NONE ((struct graph_value){ UINT32_MAX, 0 })
+
+static inline bool graph_is_none(struct graph_value value)
+{
+	return value.node == UINT32_MAX;
+}
+
+static inline bool graph_same(struct graph_value a, struct graph_value b)
+{
+	return a.node == b.node && a.output == b.output;
+}
+
+enum graph_attr_kind { GRAPH_INT = 1, GRAPH_FLOAT, GRAPH_STRING, GRAPH_INTS, GRAPH_TENSOR };
+
+struct graph_attr {
+	const char *name;
+	enum graph_attr_kind kind;
+	union {
+		int64_t i;
+		double f;
+		const char *s;
+		struct {
+			const int64_t *ints;
+			uint32_t ints_count;
+		};
+		struct {
+			struct graph_type type; /* all sizes known */
+			const void *data;
+		};
+	};
+};
+#define GRAPH_ATTR_INT(n, v) ((struct graph_attr){ .name = (n), .kind = GRAPH_INT, .i = (v) })
+#define GRAPH_ATTR_FLOAT(n, v) ((struct graph_attr){ .name = (n), .kind = GRAPH_FLOAT, .f = (v) })
+#define GRAPH_ATTR_STRING(n, v) ((struct graph_attr){ .name = (n), .kind = GRAPH_STRING, .s = (v) })
+#define GRAPH_ATTR_INTS(n, v, c) \
+	((struct graph_attr){ .name = (n), .kind = GRAPH_INTS, .ints = (v), .ints_count = (c) })
+
+enum graph_job { GRAPH_UNPLACED, GRAPH_WORKER, GRAPH_PS };
+
+struct graph_device {
+	uint8_t job;  /* enum graph_job */
+	int32_t task; /* of a PS; -1: all of them, by partitions */
+};
+
+struct graph_node {
+	uint32_t id; /* its place in graph->nodes */
+	enum graph_op op;
+	const char *name;
+	struct graph_device device;
+	uint32_t inputs_count, outputs_count, controls_count, attrs_count;
+	struct graph_value *inputs;
+	struct graph_type *outputs;
+	uint32_t *controls; /* nodes that are executed before it in a step */
+	struct graph_attr *attrs;
+	struct graph *body, *cond; /* of while and cond; else NULL */
+};
+
+struct graph {
+	struct graph_node **nodes; /* in topological order */
+	uint32_t nodes_count;
+	struct graph_value *results; /* what a body gives back; of a whole graph, what is fetched by name */
+	uint32_t results_count;
+	struct graph *outer; /* of a body; its inputs are its first nodes, feeds, in order */
+	struct graph_arena *memory;
+	struct star_error err; /* the first error, or code 0 */
+};
+
+struct graph *graph_create(void);
+void graph_destroy(struct graph *graph);
+
+/* 0, or the first error of building, also of a body. */
+int graph_error(const struct graph *graph, struct star_error *err);
+
+/* Keeps an error that names the node; returns GRAPH_NONE, for callers to return. Only the first one is kept. */
+struct graph_value graph_fail(struct graph *graph, const char *node, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* What graph_add is given. The device may be a text; attributes in any order. */
+struct graph_draft {
+	enum graph_op op;
+	const char *name;   /* NULL: made from the operation's */
+	const char *device; /* NULL: unplaced (GRAPH_ON_PS: that of its variable or table) */
+	const struct graph_value *inputs;
+	uint32_t inputs_count;
+	const uint32_t *controls;
+	uint32_t controls_count;
+	const struct graph_attr *attrs;
+	uint32_t attrs_count;
+	struct graph *body, *cond; /* made by graph_body_create of this graph */
+};
+
+/* Adds a node; returns its first output (of a node without outputs: output 0, which nobody may read). */
+struct graph_value graph_add(struct graph *graph, const struct graph_draft *draft);
+
+/* A graph for a body or condition, with a feed for each type; it belongs to outer. */
+struct graph *graph_body_create(struct graph *outer, const struct graph_type *inputs, uint32_t inputs_count);
+
+/* What the graph gives back, in order; replaces what it was. */
+int graph_set_results(struct graph *graph, const struct graph_value *results, uint32_t count);
+
+/* A node must be executed before another that comes after it. */
+int graph_add_control(struct graph *graph, uint32_t node, uint32_t before);
+
+/* ---- looking ---- */
+
+const char *graph_op_name(enum graph_op op);
+/* GRAPH_NO_OP: unknown. */
+enum graph_op graph_op_parse(const char *name);
+
+struct graph_op_info {
+	const char *name;
+	uint8_t inputs_min, inputs_max, outputs, place, flags;
+};
+const struct graph_op_info *graph_op_info(enum graph_op op);
+
+struct graph_node *graph_find(const struct graph *graph, const char *name); /* NULL: none */
+const struct graph_type *graph_type(const struct graph *graph, struct graph_value value);
+const struct graph_attr *graph_attr(const struct graph_node *node, const char *name); /* NULL: it is not given */
+int64_t graph_attr_int(const struct graph_node *node, const char *name, int64_t otherwise);
+double graph_attr_float(const struct graph_node *node, const char *name, double otherwise); /* an integer too */
+const char *graph_attr_string(const struct graph_node *node, const char *name, const char *otherwise);
+
+/* The node of the variable or table behind a handle's value, through identities. */
+const struct graph_node *graph_resource(const struct graph *graph, struct graph_value value);
+
+int graph_device_parse(const char *text, struct graph_device *device, struct star_error *err);
+enum { GRAPH_DEVICE_TEXT = 32 };
+const char *graph_device_text(struct graph_device device, char text[static GRAPH_DEVICE_TEXT]);
+
+/* ---- types and shapes ---- */
+
+/* Number of elements, or -1 if a size is not known; the product never overflows: more than 2^48 is an error of inference. */
+int64_t graph_elements(const struct graph_shape *shape);
+uint64_t graph_type_bytes(const struct graph_type *type); /* 0: not known, or a handle */
+bool graph_shape_same(const struct graph_shape *a, const struct graph_shape *b);
+
+enum { GRAPH_SHAPE_TEXT = 160 };
+/* "[8, ?, 3]" */
+const char *graph_shape_text(const struct graph_shape *shape, char text[static GRAPH_SHAPE_TEXT]);
+
+/*
+ * The outputs' types of an operation (shape.c): from attributes and inputs' types; used when a node is added, when a plan is
+ * laid out (with the greatest sizes), and by kernels (with those of a step). All operations are monotone: greater inputs never
+ * give smaller outputs. outputs has room for GRAPH_OUTPUTS_MAX. 0, or -EINVAL with a sentence (without the node's name).
+ */
+int graph_infer(const struct graph_node *node, const struct graph_type *inputs, struct graph_type *outputs,
+		uint32_t *outputs_count, struct star_error *err);
+
+/*
+ * The types of all outputs of a graph whose feeds are of these types (in their order; of further ones: as they say), by
+ * node and output: one block of memory, for the caller to free. NULL with a sentence that names the node, if some size does
+ * not fit. Sizes that a step alone decides (unique's) stay unknown.
+ */
+struct graph_type **graph_infer_all(const struct graph *graph, const struct graph_type *feeds, uint32_t feeds_count,
+				    struct star_error *err);
+
+#endif
