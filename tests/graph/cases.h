@@ -11,7 +11,11 @@
 	X(wrong_attributes_are_refused) \
 	X(handles_have_their_shapes) \
 	X(loops_have_the_shapes_of_their_bodies) \
-	X(branches_have_one_shape)
+	X(branches_have_one_shape) \
+	/* build.c */ \
+	X(wide_and_deep_is_written) \
+	X(loop_with_a_table_is_written) \
+	X(first_error_is_kept)
 
 #define X(name) void name(void);
 GRAPH_CASES(X)
