@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +13,33 @@
 #include "app/startrain/progress.h"
 
 enum { TICK_MS = 100 };
+
+int job_prepare(struct job *job, struct star_error *err)
+{
+	const int watched[] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD };
+	const uint32_t workers = job->options.local_workers;
+	void *shared;
+
+	job->shared_bytes = sizeof(*job->shared) + workers * sizeof(job->shared->figures[0]);
+	shared = mmap(NULL, job->shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	job->pids = calloc(workers, sizeof(*job->pids));
+	job->shared = shared != MAP_FAILED ? shared : NULL;
+	if (job->shared == NULL || job->pids == NULL)
+		return star_error_set(err, -ENOMEM, "not enough memory for %u workers", workers);
+	signal(SIGCHLD, SIG_DFL);
+	sigemptyset(&job->watched);
+	for (size_t i = 0; i < sizeof(watched) / sizeof(watched[0]); i++)
+		sigaddset(&job->watched, watched[i]);
+	sigprocmask(SIG_BLOCK, &job->watched, &job->inherited);
+	return 0;
+}
+
+void job_release(struct job *job)
+{
+	free(job->pids);
+	if (job->shared != NULL)
+		munmap(job->shared, job->shared_bytes);
+}
 
 /* Runs in a new process, and does not return. */
 static void child_main(struct job *job, job_task *task, uint32_t index, pid_t parent)

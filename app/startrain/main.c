@@ -3,42 +3,28 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "app/startrain/job.h"
 #include "app/startrain/progress.h"
+#include "app/startrain/zoo/zoo.h"
 #include "base/clock.h"
 
-static int job_init(struct job *job, struct star_error *err)
+static int load(struct job *job, struct star_error *err)
 {
 	const struct options *o = &job->options;
-	const int watched[] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD };
-	void *shared;
-	int rc;
+	int rc = job_prepare(job, err);
 
-	job->shared_bytes = sizeof(*job->shared) + o->local_workers * sizeof(job->shared->figures[0]);
-	shared = mmap(NULL, job->shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	job->pids = calloc(o->local_workers, sizeof(*job->pids));
-	job->shared = shared != MAP_FAILED ? shared : NULL;
-	if (job->shared == NULL || job->pids == NULL)
-		return star_error_set(err, -ENOMEM, "not enough memory for %u workers", o->local_workers);
-	signal(SIGCHLD, SIG_DFL);
-	sigemptyset(&job->watched);
-	for (size_t i = 0; i < sizeof(watched) / sizeof(watched[0]); i++)
-		sigaddset(&job->watched, watched[i]);
-	sigprocmask(SIG_BLOCK, &job->watched, &job->inherited);
-	rc = corpus_load(&job->corpus, o->texts, o->texts_count, o->training.min_count, err);
+	if (rc == 0)
+		rc = corpus_load(&job->corpus, o->texts, o->texts_count, o->training.min_count, err);
 	return rc == 0 ? sampler_init(&job->sampler, &job->corpus.vocabulary, o->training.subsampling, err) : rc;
 }
 
-static void job_fini(struct job *job)
+static void unload(struct job *job)
 {
 	sampler_fini(&job->sampler);
 	corpus_free(&job->corpus);
-	free(job->pids);
 	cluster_spec_fini(&job->options.cluster);
-	if (job->shared != NULL)
-		munmap(job->shared, job->shared_bytes);
+	job_release(job);
 }
 
 static int train(struct job *job, FILE *report, struct summary *summary, struct star_error *err)
@@ -81,14 +67,14 @@ static int run(struct job *job, struct star_error *err)
 		rc = summary != NULL ? 0 : err->code;
 	}
 	if (rc == 0)
-		rc = job_init(job, err);
+		rc = load(job, err);
 	if (rc == 0)
 		rc = job_run(job, NULL, prepare_run, 1, err);
 	if (rc == 0)
 		rc = train(job, report, summary, err);
 	if (rc == 0)
 		rc = job_run(job, NULL, finish_run, 1, err);
-	job_fini(job);
+	unload(job);
 	summary_destroy(summary);
 	if (report != NULL)
 		fclose(report);
@@ -101,8 +87,11 @@ int main(int argc, char **argv)
 {
 	struct star_error err = { 0 };
 	struct job job = { 0 };
-	int rc = options_parse(&job.options, argc, argv, &err), status = 2;
+	int rc, status = 2;
 
+	if (argc > 1 && zoo_model_find(argv[1]))
+		return zoo_main(argc, argv);
+	rc = options_parse(&job.options, argc, argv, &err);
 	if (rc > 0)
 		return 0;
 	if (rc == 0) {

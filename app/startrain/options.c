@@ -154,12 +154,9 @@ static int read_environment(struct options *o, struct star_error *err)
 
 	if (text == NULL || *text == 0)
 		return 0;
-	rc = cluster_spec_parse(text, &o->cluster, err);
+	rc = cluster_spec_read_worker(text, &o->cluster, err);
 	if (rc != 0)
 		return rc;
-	if (o->cluster.job != CLUSTER_WORKER)
-		return star_error_set(err, -EINVAL, "TF_CONFIG: this is %s; startrain is a worker",
-				      o->cluster.job == CLUSTER_PS ? "a PS task, which starserver is" : "an evaluator");
 	o->ps = o->cluster.ps;
 	o->workers = o->cluster.workers_count;
 	o->first_worker = o->cluster.task;

@@ -139,6 +139,14 @@ struct star_op {
 	struct star_view **view;
 };
 
+/*
+ * Asks the cluster for a checkpoint of all nodes (checkpoint.directory), and waits until it counts; training may go on meanwhile. kind:
+ * "full", or NULL for what fits: a delta where that is possible. -EINVAL: no directory is configured; -EBUSY: one is being
+ * written; -EIO: it was not written, and why; -ETIMEDOUT: it is still being written.
+ */
+STAR_API int star_checkpoint(struct star_cluster *cluster, const char *kind, uint64_t deadline_us,
+			     struct star_error *err);
+
 /* Executes operations of one call: one round trip to each reactor concerned, in parallel. 0 or a negative errno. */
 STAR_API int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops_count, uint64_t deadline_us,
 			  struct star_error *err);

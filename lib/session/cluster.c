@@ -140,6 +140,16 @@ int cluster_spec_parse(const char *tf_config, struct cluster_spec *spec, struct 
 	return status;
 }
 
+int cluster_spec_read_worker(const char *tf_config, struct cluster_spec *spec, struct star_error *err)
+{
+	const int status = cluster_spec_parse(tf_config, spec, err);
+
+	if (status < 0 || spec->job == CLUSTER_WORKER)
+		return status;
+	return star_error_set(err, -EINVAL, "TF_CONFIG: this is %s; a worker is wanted here",
+			      spec->job == CLUSTER_PS ? "a PS task, which starserver is" : "an evaluator");
+}
+
 void cluster_spec_fini(struct cluster_spec *spec)
 {
 	free(spec->ps);

@@ -30,6 +30,9 @@ struct cluster_spec {
 /* From the text of TF_CONFIG. 0, or -EINVAL with what is wrong with it and, for malformed JSON, where. */
 int cluster_spec_parse(const char *tf_config, struct cluster_spec *spec, struct star_error *err);
 
+/* The same for a worker: what is another task's is an error that says whose. */
+int cluster_spec_read_worker(const char *tf_config, struct cluster_spec *spec, struct star_error *err);
+
 void cluster_spec_fini(struct cluster_spec *spec);
 
 #endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What models are made of. */
+#include <stdio.h>
+
+#include "app/startrain/zoo/zoo.h"
+
+struct graph_value zoo_embed(struct zoo *zoo, const char *table, int64_t dim, struct graph_value ids)
+{
+	const struct zoo_options *o = zoo->options;
+	const struct graph_node *there = graph_find(zoo->graph, table);
+	const struct graph_definition definition = {
+		.initializer = dim == 1 ? "zeros" : "normal",
+		.scale = dim == 1 ? 0 : 0.01,
+		.optimizer = o->optimizer,
+		.rate = o->rate,
+		.seed = (int64_t)o->seed,
+	};
+	const struct graph_value handle =
+		there ? (struct graph_value){ there->id, 0 } : graph_table(zoo->graph, table, dim, &definition);
+	const struct graph_attr read_only = GRAPH_ATTR_INT("read_only", 1);
+
+	return graph_add(zoo->graph, &(struct graph_draft){ .op = GRAPH_LOOKUP,
+							    .inputs = (const struct graph_value[]){ handle, ids },
+							    .inputs_count = 2,
+							    .attrs = &read_only,
+							    .attrs_count = zoo->train ? 0 : 1 });
+}
+
+struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t *units, size_t layers,
+			   enum graph_op last, const char *name)
+{
+	const struct zoo_options *o = zoo->options;
+
+	for (size_t i = 0; i < layers; i++) {
+		const struct graph_definition definition = {
+			.optimizer = o->dense_optimizer,
+			.rate = o->dense_rate,
+			.seed = (int64_t)(o->seed + i + 1), /* layers of one shape begin with other values */
+		};
+		char layer[64];
+
+		snprintf(layer, sizeof(layer), "%s/%zu", name, i);
+		x = graph_dense(zoo->graph, x, units[i], i + 1 < layers ? GRAPH_RELU : last, layer, &definition);
+	}
+	return x;
+}
+
+struct graph_value zoo_column(struct zoo *zoo, struct graph_value x)
+{
+	return graph_reshape(zoo->graph, x, GRAPH_DIMS(-1));
+}

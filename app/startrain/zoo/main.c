@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `startrain MODEL`: worker processes below a parent that watches them, then an evaluation. */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "app/startrain/job.h"
+#include "app/startrain/zoo/zoo.h"
+#include "base/clock.h"
+
+struct zoo_job {
+	struct job job; /* first: what its tasks are handed */
+	struct zoo_options options;
+	struct zoo_result *results; /* of the local workers, then of the evaluation; shared with their processes */
+};
+
+static int train_task(struct job *job, uint32_t worker, struct star_error *err)
+{
+	struct zoo_job *zoo = (struct zoo_job *)job;
+
+	return zoo_train(&zoo->options, worker, &zoo->results[worker - zoo->options.first_worker], err);
+}
+
+static int evaluate_task(struct job *job, uint32_t worker, struct star_error *err)
+{
+	struct zoo_job *zoo = (struct zoo_job *)job;
+
+	(void)worker;
+	return zoo_evaluate(&zoo->options, &zoo->results[zoo->options.local_workers], err);
+}
+
+static void *shared_memory(size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+static int print_result(const struct zoo_job *zoo, double seconds)
+{
+	const struct zoo_options *o = &zoo->options;
+	const struct zoo_result *test = &zoo->results[o->local_workers];
+	uint64_t examples = 0, steps = 0;
+	json_t *json;
+	char *text;
+
+	for (uint32_t i = 0; i < o->local_workers; i++) {
+		examples += zoo->results[i].examples;
+		steps += zoo->results[i].steps;
+	}
+	json = json_pack("{s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:i, s:i}", "model", o->model->name, "protocol",
+			 o->protocol, "examples", (json_int_t)examples, "steps", (json_int_t)steps, "seconds", seconds,
+			 "examples_per_s", (double)examples / seconds, "loss", zoo->results[0].loss, "rounds",
+			 (int)zoo->results[0].rounds, "requests", (int)zoo->results[0].requests);
+	if (o->test_count) {
+		json_object_set_new(json, "test_examples", json_integer((json_int_t)test->examples));
+		json_object_set_new(json, "test_loss", json_real(test->loss));
+		json_object_set_new(json, "auc", json_real(test->auc));
+	}
+	text = o->json ? json_dumps(json, JSON_REAL_PRECISION(6)) : NULL;
+	if (text) {
+		puts(text);
+	} else {
+		printf("%s over %s: %llu examples in %.1f s (%.0f a second), %u round trips and %u requests a step\n",
+		       o->model->name, o->protocol, (unsigned long long)examples, seconds, (double)examples / seconds,
+		       zoo->results[0].rounds, zoo->results[0].requests);
+		printf("training loss %.5f\n", zoo->results[0].loss);
+		if (o->test_count)
+			printf("test: AUC %.5f, loss %.5f over %llu examples\n", test->auc, test->loss,
+			       (unsigned long long)test->examples);
+	}
+	free(text);
+	json_decref(json);
+	return fflush(stdout) == 0 ? 0 : -errno;
+}
+
+static int run(struct zoo_job *zoo, struct star_error *err)
+{
+	const struct zoo_options *o = &zoo->options;
+	const uint64_t begin_ns = clock_ns();
+	double seconds;
+	int rc;
+
+	zoo->results = shared_memory((o->local_workers + 1) * sizeof(*zoo->results));
+	zoo->job.options.first_worker = o->first_worker;
+	zoo->job.options.local_workers = o->local_workers;
+	rc = zoo->results ? job_prepare(&zoo->job, err) : star_error_set(err, -ENOMEM, "not enough memory");
+	if (rc == 0)
+		rc = job_run(&zoo->job, "worker", train_task, o->local_workers, err);
+	seconds = (double)(clock_ns() - begin_ns) * 1e-9;
+	if (rc == 0 && o->test_count)
+		rc = job_run(&zoo->job, NULL, evaluate_task, 1, err);
+	if (rc == 0 && print_result(zoo, seconds) < 0)
+		rc = star_error_set(err, -EIO, "cannot write the result");
+	job_release(&zoo->job);
+	return rc;
+}
+
+int zoo_main(int argc, char **argv)
+{
+	static struct zoo_job zoo;
+	struct star_error err = { 0 };
+	int rc = zoo_options_parse(&zoo.options, argc, argv, &err), status = 2;
+
+	if (rc > 0)
+		return 0;
+	if (rc == 0) {
+		rc = run(&zoo, &err);
+		status = rc == -EINTR ? 128 + err.code : 1;
+	}
+	cluster_spec_fini(&zoo.options.cluster);
+	if (rc == 0)
+		return 0;
+	fprintf(stderr, "startrain: %s\n", err.text);
+	return status;
+}

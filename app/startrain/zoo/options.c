@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/startrain/training.h"
+#include "app/startrain/zoo/zoo.h"
+#include "graph/cut.h"
+#include "session/cluster.h"
+
+/* X(option, has an argument, help). */
+#define OPTIONS(X) \
+	X(ps, required_argument, \
+	  "ADDRESSES  control addresses of the PS tasks; without it, the environment's TF_CONFIG") \
+	X(train, required_argument, "FILE...    training examples") \
+	X(test, required_argument, "FILE...    examples to evaluate with at the end: AUC and loss") \
+	X(format, required_argument, "NAME       of the files: criteo, census or libsvm [criteo]") \
+	X(protocol, required_argument, "NAME       grpc++, star_server or star_server_lite [star_server]") \
+	X(tensor_fuse, no_argument, "           with grpc++: one message for all tensors of a wave") \
+	X(workers, required_argument, "N          worker processes of the job [1]; they all run here, but for:") \
+	X(worker, required_argument, "I          run only worker I of them, counted from 0") \
+	X(epochs, required_argument, "N          passes over the training examples [1]") \
+	X(batch, required_argument, "N          examples of a step [128]") \
+	X(dim, required_argument, "N          elements of an embedding [8]") \
+	X(optimizer, required_argument, "NAME       of the tables [adam]") \
+	X(rate, required_argument, "R          its learning rate [0.001]") \
+	X(dense_optimizer, required_argument, "NAME       of the dense layers [adam]") \
+	X(dense_rate, required_argument, "R          its learning rate [0.001]") \
+	X(shuffle, required_argument, "N          examples of which the next one is drawn [10000]") \
+	X(seed, required_argument, "N          of all that chance decides [1]") \
+	X(model_dir, required_argument, "DIR        summaries for TensorBoard, and as JSON lines") \
+	X(intra_op, required_argument, "N          threads in a kernel [1]") \
+	X(inter_op, required_argument, "N          kernels at once [1]") \
+	X(deadline, required_argument, "S          seconds that a call to the PS tasks may take [30]") \
+	X(json, no_argument, "           print the result as one JSON object") \
+	X(help, no_argument, "")
+
+enum {
+	NONE,
+#define X(name, argument, help) OPTION_##name,
+	OPTIONS(X)
+#undef X
+};
+
+static void print_help(void)
+{
+	puts("Usage: startrain MODEL --ps tcp:HOST:PORT,... --train FILE... [options]\n"
+	     "Trains a model of click rates on a StarServer cluster, by a dataflow graph that is cut between worker "
+	     "and PS tasks.\n"
+	     "\n"
+	     "Models:");
+	for (const struct zoo_model *model = zoo_models; model->name; model++)
+		printf("  %-18s %s\n", model->name, model->help);
+	puts("\nOptions:");
+#define X(name, argument, help) \
+	if (help[0]) \
+		print_option(#name, help);
+#define print_option(name, help) \
+	do { \
+		char text[32]; \
+\
+		snprintf(text, sizeof(text), "%s", name); \
+		for (char *c = text; *c; c++) \
+			*c = *c == '_' ? '-' : *c; \
+		printf("  --%-16s %s\n", text, help); \
+	} while (0)
+	OPTIONS(X)
+#undef X
+#undef print_option
+}
+
+static int add_file(const char **files, uint32_t *count, const char *path, struct star_error *err)
+{
+	if (*count == ZOO_FILES_MAX)
+		return star_error_set(err, -EINVAL, "more than %d files", ZOO_FILES_MAX);
+	files[(*count)++] = path;
+	return 0;
+}
+
+static int parse_number(const char *name, const char *text, double low, double high, uint32_t *number,
+			struct star_error *err)
+{
+	uint64_t value = 0;
+	const int rc = training_parse_number(name, text, low, high, &value, err);
+
+	*number = (uint32_t)value;
+	return rc;
+}
+
+static int parse_rate(const char *name, const char *text, double *rate, struct star_error *err)
+{
+	char *end;
+
+	*rate = strtod(text, &end);
+	if (end == text || *end || !(*rate > 0 && *rate <= 100))
+		return star_error_set(err, -EINVAL, "--%s %s: a rate is above 0 and at most 100", name, text);
+	return 0;
+}
+
+static int parse_one(struct zoo_options *o, int option, const char *text, struct star_error *err)
+{
+	uint64_t number = 0;
+	int rc = 0;
+
+	switch (option) {
+	case OPTION_ps:
+		o->ps = text;
+		break;
+	case OPTION_train:
+		rc = add_file(o->train, &o->train_count, text, err);
+		break;
+	case OPTION_test:
+		rc = add_file(o->test, &o->test_count, text, err);
+		break;
+	case OPTION_format:
+		o->format = input_format_parse(text, err);
+		rc = o->format ? 0 : -EINVAL;
+		break;
+	case OPTION_protocol:
+		o->protocol = text;
+		rc = graph_protocol_parse(text, err) ? 0 : -EINVAL;
+		break;
+	case OPTION_tensor_fuse:
+		o->tensor_fuse = true;
+		break;
+	case OPTION_workers:
+		rc = parse_number("workers", text, 1, ZOO_WORKERS_MAX, &o->workers, err);
+		break;
+	case OPTION_worker:
+		rc = parse_number("worker", text, 0, ZOO_WORKERS_MAX - 1, &o->first_worker, err);
+		o->local_workers = 1;
+		break;
+	case OPTION_epochs:
+		rc = parse_number("epochs", text, 1, 1e6, &o->epochs, err);
+		break;
+	case OPTION_batch:
+		rc = parse_number("batch", text, 1, 65536, &o->batch, err);
+		break;
+	case OPTION_dim:
+		rc = parse_number("dim", text, 1, 4096, &o->dim, err);
+		break;
+	case OPTION_optimizer:
+		o->optimizer = text;
+		break;
+	case OPTION_rate:
+		rc = parse_rate("rate", text, &o->rate, err);
+		break;
+	case OPTION_dense_optimizer:
+		o->dense_optimizer = text;
+		break;
+	case OPTION_dense_rate:
+		rc = parse_rate("dense-rate", text, &o->dense_rate, err);
+		break;
+	case OPTION_shuffle:
+		rc = parse_number("shuffle", text, 0, INPUT_SHUFFLE_MAX, &o->shuffle, err);
+		break;
+	case OPTION_seed:
+		rc = training_parse_number("seed", text, 0, 0x1p53, &o->seed, err);
+		break;
+	case OPTION_model_dir:
+		o->model_dir = text;
+		break;
+	case OPTION_intra_op:
+		rc = parse_number("intra-op", text, 1, 64, &o->intra_op, err);
+		break;
+	case OPTION_inter_op:
+		rc = parse_number("inter-op", text, 1, 64, &o->inter_op, err);
+		break;
+	case OPTION_deadline:
+		rc = training_parse_number("deadline", text, 1, 3600, &number, err);
+		o->deadline_us = number * 1000000;
+		break;
+	case OPTION_json:
+		o->json = true;
+		break;
+	}
+	return rc;
+}
+
+/* Who takes part, as TensorFlow's jobs are told. */
+static int read_environment(struct zoo_options *o, struct star_error *err)
+{
+	const char *text = getenv("TF_CONFIG");
+	int rc;
+
+	if (!text || !*text)
+		return star_error_set(err, -EINVAL,
+				      "--ps is missing: the control addresses of the PS tasks, "
+				      "as in --ps tcp:198.18.1.1:3333; or set TF_CONFIG");
+	rc = cluster_spec_read_worker(text, &o->cluster, err);
+	if (rc < 0)
+		return rc;
+	o->ps = o->cluster.ps;
+	o->workers = o->cluster.workers_count;
+	o->first_worker = o->cluster.task;
+	o->local_workers = 1;
+	return 0;
+}
+
+static int complete(struct zoo_options *o, struct star_error *err)
+{
+	int rc = o->ps ? 0 : read_environment(o, err);
+
+	if (rc < 0)
+		return rc;
+	if (!o->train_count)
+		return star_error_set(err, -EINVAL, "--train is missing: files of examples");
+	if (!input_shape(o->format).fields && !o->model->any_row)
+		return star_error_set(err, -EINVAL, "%s needs rows with columns: criteo or census, not libsvm",
+				      o->model->name);
+	if (o->first_worker >= o->workers)
+		return star_error_set(err, -EINVAL, "--worker %u: with --workers %u it is 0 to %u", o->first_worker,
+				      o->workers, o->workers - 1);
+	if (!o->local_workers)
+		o->local_workers = o->workers;
+	return 0;
+}
+
+/* Options with '-' for '_', as getopt_long takes them. */
+static void make_table(struct option *table, char names[][24])
+{
+	unsigned n = 0;
+
+#define X(name, argument, help) \
+	table[n] = (struct option){ names[n], argument, NULL, OPTION_##name }; \
+	strcpy(names[n++], #name);
+	OPTIONS(X)
+#undef X
+	table[n] = (struct option){ 0 };
+	for (unsigned i = 0; i < n; i++)
+		for (char *c = names[i]; *c; c++)
+			*c = *c == '_' ? '-' : *c;
+}
+
+int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_error *err)
+{
+	struct option table[32];
+	char names[32][24];
+	int option, last = NONE, rc = 0;
+
+	*o = (struct zoo_options){ .model = zoo_model_find(argv[1]),
+				   .protocol = "star_server",
+				   .workers = 1,
+				   .format = INPUT_CRITEO,
+				   .batch = 128,
+				   .epochs = 1,
+				   .dim = 8,
+				   .shuffle = 10000,
+				   .seed = 1,
+				   .deadline_us = 30000000,
+				   .optimizer = "adam",
+				   .dense_optimizer = "adam",
+				   .rate = 0.001,
+				   .dense_rate = 0.001,
+				   .intra_op = 1,
+				   .inter_op = 1 };
+	make_table(table, names);
+	optind = 2;
+	/* "-": what is no option comes as the argument of an option 1: a further file. */
+	while (rc == 0 && (option = getopt_long(argc, argv, "-", table, NULL)) != -1) {
+		if (option == '?')
+			return star_error_set(err, -EINVAL, "startrain %s --help shows the options", argv[1]);
+		if (option == OPTION_help) {
+			print_help();
+			return 1;
+		}
+		if (option == 1 && last != OPTION_train && last != OPTION_test)
+			return star_error_set(err, -EINVAL, "%s: files follow --train or --test", optarg);
+		last = option == 1 ? last : option;
+		rc = parse_one(o, last, optarg, err);
+	}
+	return rc == 0 ? complete(o, err) : rc;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Checkpoints on a worker's request. */
+#include "client/client.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "control/jsonrpc.h"
+
+enum { LOOK_MS = 20 };
+
+static uint64_t number(const json_t *json, const char *name)
+{
+	return (uint64_t)json_integer_value(json_object_get(json, name));
+}
+
+/* Until so many were written or have failed since PS task 0 began. */
+static int await_saved(struct star_cluster *cluster, uint64_t asked, uint64_t deadline_ns, struct star_error *err)
+{
+	for (;;) {
+		json_t *status = catalogue_call(cluster, "checkpoint_status", NULL, deadline_ns, err);
+		const json_t *error = json_object_get(status, "error");
+		const bool done = number(status, "saved") + number(status, "failed") >= asked;
+		int rc = 0;
+
+		if (!status)
+			return err->code;
+		if (done && json_string_length(error))
+			rc = star_error_set(err, -EIO, "the checkpoint was not written: %s", json_string_value(error));
+		json_decref(status);
+		if (done)
+			return rc;
+		if (clock_ns() >= deadline_ns)
+			return star_error_set(err, -ETIMEDOUT, "the checkpoint is not yet written: it goes on");
+		if (cluster_pause(cluster, clock_ns() + LOOK_MS * UINT64_C(1000000), err) < 0)
+			return err->code;
+	}
+}
+
+int star_checkpoint(struct star_cluster *cluster, const char *kind, uint64_t deadline_us, struct star_error *err)
+{
+	const uint64_t deadline_ns = clock_ns() + (deadline_us ? deadline_us : STAR_DEADLINE_DEFAULT_US) * 1000;
+	struct star_error ignored;
+	json_t *params, *asked;
+	uint64_t count;
+
+	err = err ? err : &ignored;
+	params = json_pack("{s:s}", "kind", kind ? kind : "auto");
+	asked = params ? catalogue_call(cluster, "checkpoint_save", params, deadline_ns, err) : NULL;
+	json_decref(params);
+	if (!asked)
+		return params ? err->code : star_error_set(err, -ENOMEM, "no memory for a question");
+	count = number(asked, "asked");
+	json_decref(asked);
+	return await_saved(cluster, count, deadline_ns, err);
+}

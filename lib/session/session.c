@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "session/session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "client/star.h"
+#include "session/remote.h"
+#include "session/summary.h"
+
+enum { RETRY_MIN_MS = 100, RETRY_MAX_MS = 2000, HOOKS_MAX = 32, NOT_THERE = UINT32_MAX };
+
+struct session {
+	struct session_config config;
+	struct session_model model;
+	struct session_hook hooks[HOOKS_MAX];
+	uint32_t hooks_count;
+	struct star_cluster *cluster;
+	struct graph_cut *cut;
+	struct graph_ps *ps;
+	struct graph_plan *plan;
+	struct graph_run *run;
+	struct graph_tensor *results;
+	uint32_t step_result, loss_result; /* of the model's; NOT_THERE */
+	struct summary *summary;
+	uint64_t global_step, local_step;
+	uint64_t logged_step, logged_ns; /* the last line's */
+	uint64_t summary_step, summary_ns;
+	uint64_t checkpoint_step;
+	bool stop, failed;
+};
+
+int session_config_check(const struct session_config *config, struct star_error *err)
+{
+	if (config->train_distribute && config->train_distribute[0])
+		return star_error_set(
+			err, -EINVAL,
+			"train_distribute = %.60s: a distribution strategy and a protocol exclude each other: "
+			"TensorFlow would drop the protocol without a word. Leave train_distribute away",
+			config->train_distribute);
+	if (!config->ps || !config->ps[0])
+		return star_error_set(err, -EINVAL,
+				      "the PS tasks' control addresses are missing: \"tcp:host:port,...\"");
+	if (config->protocol && !graph_protocol_parse(config->protocol, err))
+		return -EINVAL;
+	return 0;
+}
+
+static void set_defaults(struct session_config *c)
+{
+	c->protocol = c->protocol ? c->protocol : "star_server";
+	c->save_summary_steps = c->save_summary_steps ? c->save_summary_steps : 100;
+	c->log_step_count_steps = c->log_step_count_steps ? c->log_step_count_steps : 100;
+	c->deadline_us = c->deadline_us ? c->deadline_us : STAR_DEADLINE_DEFAULT_US;
+	c->recovery_us = c->recovery_us ? c->recovery_us : UINT64_C(300000000);
+}
+
+/* ---- plans ---- */
+
+static uint32_t count_tasks(const char *ps)
+{
+	uint32_t n = 1;
+
+	for (; *ps; ps++)
+		n += *ps == ',';
+	return n;
+}
+
+static uint32_t result_named(const struct session_model *model, const char *name)
+{
+	for (uint32_t i = 0; i < model->graph->results_count; i++)
+		if (!strcmp(model->results[i], name))
+			return i;
+	return NOT_THERE;
+}
+
+static void drop_plan(struct session *s)
+{
+	graph_run_destroy(s->run);
+	graph_plan_destroy(s->plan);
+	s->run = NULL;
+	s->plan = NULL;
+}
+
+/* Variables and tables exist, and memory is laid out. */
+static int make_plan(struct session *s, struct star_error *err)
+{
+	const struct session_config *c = &s->config;
+	const struct graph_plan_options options = {
+		.feeds = s->model.feeds,
+		.feeds_count = s->model.feeds_count,
+		.ps = s->ps,
+		.intra_op = c->intra_op_parallelism_threads,
+		.inter_op = c->inter_op_parallelism_threads,
+		.seed = c->seed,
+	};
+
+	s->plan = graph_compile(s->model.graph, s->cut, &options, err);
+	if (s->plan)
+		s->run = graph_run_create(s->plan, err);
+	if (s->run)
+		return 0;
+	drop_plan(s);
+	return err->code;
+}
+
+static int open_cluster(struct session *s, struct star_error *err)
+{
+	const struct session_config *c = &s->config;
+	const struct graph_cut_options options = {
+		.protocol = graph_protocol_parse(c->protocol, err),
+		.fuse = c->tensor_fuse,
+		.ps_tasks = count_tasks(c->ps),
+	};
+
+	s->cut = graph_cut_create(s->model.graph, &options, err);
+	if (!s->cut)
+		return err->code;
+	s->cluster = star_open(c->ps, c->recovery_us, err);
+	if (!s->cluster)
+		return err->code;
+	s->ps = remote_create(&(struct remote_options){ .cluster = s->cluster,
+							.deadline_us = c->deadline_us,
+							.wait_us = c->recovery_us,
+							.wait = c->task_index != 0 });
+	if (!s->ps)
+		return star_error_set(err, -ENOMEM, "no memory for a session");
+	return make_plan(s, err);
+}
+
+/* ---- what comes after a step ---- */
+
+static int stop_at_nan(const struct session_step *step, struct star_error *err)
+{
+	if (step->results && isnan(step->loss))
+		return star_error_set(err, -EDOM,
+				      "the loss is not a number at global step %" PRIu64
+				      ": the model has diverged: try a lower rate, or clip gradients",
+				      step->global_step);
+	return 0;
+}
+
+static double rate_since(uint64_t steps, uint64_t since_ns, uint64_t now_ns)
+{
+	return (double)steps * 1e9 / (double)(now_ns > since_ns ? now_ns - since_ns : 1);
+}
+
+static void log_step(struct session *s, const struct session_step *step, uint64_t now_ns)
+{
+	const uint64_t steps = step->global_step - s->logged_step;
+
+	if (s->config.log_step_count_steps == UINT32_MAX || steps < s->config.log_step_count_steps)
+		return;
+	fprintf(stderr, "step %" PRIu64 ": ", step->global_step);
+	if (s->loss_result != NOT_THERE)
+		fprintf(stderr, "loss %.5f, ", step->loss);
+	fprintf(stderr, "%.1f steps/s\n", rate_since(steps, s->logged_ns, now_ns));
+	s->logged_step = step->global_step;
+	s->logged_ns = now_ns;
+}
+
+static int write_summary(struct session *s, const struct session_step *step, uint64_t now_ns, struct star_error *err)
+{
+	const uint64_t steps = step->global_step - s->summary_step;
+	struct summary_scalar scalars[] = { { "global_step/sec", rate_since(steps, s->summary_ns, now_ns) },
+					    { SESSION_LOSS, step->loss } };
+
+	if (!s->summary || steps < s->config.save_summary_steps)
+		return 0;
+	s->summary_step = step->global_step;
+	s->summary_ns = now_ns;
+	return summary_write(s->summary, step->global_step, scalars, s->loss_result != NOT_THERE ? 2 : 1, err);
+}
+
+/* The chief's. A save that fails is told, and tried again after as many steps: training goes on. */
+static void save_checkpoint(struct session *s, const struct session_step *step)
+{
+	struct star_error err;
+
+	if (!s->config.save_checkpoints_steps || s->config.task_index != 0 ||
+	    step->global_step - s->checkpoint_step < s->config.save_checkpoints_steps)
+		return;
+	s->checkpoint_step = step->global_step;
+	if (star_checkpoint(s->cluster, "full", s->config.recovery_us, &err) < 0)
+		fprintf(stderr, "no checkpoint at step %" PRIu64 ": %s\n", step->global_step, err.text);
+}
+
+static int after_step(struct session *s, const struct session_step *step, struct star_error *err)
+{
+	const uint64_t now_ns = clock_ns();
+	int rc = s->loss_result != NOT_THERE ? stop_at_nan(step, err) : 0;
+
+	if (rc == 0)
+		rc = write_summary(s, step, now_ns, err);
+	for (uint32_t i = 0; rc == 0 && i < s->hooks_count; i++)
+		if (s->hooks[i].after_step)
+			rc = s->hooks[i].after_step(s->hooks[i].arg, s, step, err);
+	log_step(s, step, now_ns);
+	if (rc == 0)
+		save_checkpoint(s, step);
+	s->stop |= s->config.last_step && step->global_step >= s->config.last_step;
+	return rc;
+}
+
+/* ---- steps ---- */
+
+static bool may_come_back(int code)
+{
+	switch (-code) {
+	case ESTALE:
+	case ECONNREFUSED:
+	case ECONNRESET:
+	case EHOSTUNREACH:
+	case ETIMEDOUT:
+	case ENOENT: /* a restarted cluster has lost its catalogue */
+	case EBUSY:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Until PS tasks are there and hold what the graph needs, or the time is over. */
+static int recover(struct session *s, uint64_t until_ns, unsigned *pause_ms, struct star_error *err)
+{
+	const struct star_error cause = *err;
+
+	fprintf(stderr, "%s: waiting for it to come back\n", cause.text);
+	drop_plan(s);
+	do {
+		const struct timespec pause = { *pause_ms / 1000, (long)(*pause_ms % 1000) * 1000000 };
+
+		if (clock_ns() >= until_ns)
+			return err->code;
+		nanosleep(&pause, NULL);
+		*pause_ms = *pause_ms * 2 < RETRY_MAX_MS ? *pause_ms * 2 : RETRY_MAX_MS;
+		if (make_plan(s, err) == 0)
+			return 0;
+	} while (may_come_back(err->code));
+	return err->code;
+}
+
+static double scalar(const struct graph_tensor *tensor)
+{
+	return tensor->type.dtype == STAR_FLOAT64 ? *(const double *)tensor->data : *(const float *)tensor->data;
+}
+
+int session_run(struct session *s, const struct graph_tensor *feeds, const struct graph_tensor **results,
+		struct star_error *err)
+{
+	const uint64_t until_ns = clock_ns() + s->config.recovery_us * 1000;
+	struct session_step step = { .loss = NAN };
+	unsigned pause_ms = RETRY_MIN_MS;
+	int rc;
+
+	while ((rc = s->run ? graph_run_step(s->run, s->local_step + 1, feeds, s->results, err) : -ESTALE) < 0) {
+		s->failed = true;
+		if (!may_come_back(rc) || recover(s, until_ns, &pause_ms, err) < 0)
+			return err->code;
+		s->failed = false;
+	}
+	s->local_step++;
+	s->global_step = s->step_result != NOT_THERE ? (uint64_t)scalar(&s->results[s->step_result]) : s->local_step;
+	step.global_step = s->global_step;
+	step.local_step = s->local_step;
+	step.results = s->results;
+	if (s->loss_result != NOT_THERE)
+		step.loss = scalar(&s->results[s->loss_result]);
+	if (results)
+		*results = s->results;
+	rc = after_step(s, &step, err);
+	s->failed = rc < 0;
+	return rc;
+}
+
+bool session_should_stop(const struct session *s)
+{
+	return s->stop;
+}
+
+void session_request_stop(struct session *s)
+{
+	s->stop = true;
+}
+
+uint64_t session_global_step(const struct session *s)
+{
+	return s->global_step;
+}
+
+const struct graph_cut *session_cut(const struct session *s)
+{
+	return s->cut;
+}
+
+/* ---- opening and closing ---- */
+
+static int check_results(struct session *s, struct star_error *err)
+{
+	const struct graph *graph = s->model.graph;
+
+	s->step_result = result_named(&s->model, SESSION_GLOBAL_STEP);
+	s->loss_result = result_named(&s->model, SESSION_LOSS);
+	for (unsigned i = 0; i < 2; i++) {
+		const uint32_t result = i ? s->loss_result : s->step_result;
+		const struct graph_type *type;
+
+		if (result == NOT_THERE)
+			continue;
+		type = graph_type(graph, graph->results[result]);
+		if (graph_elements(&type->shape) != 1 || (type->dtype != STAR_FLOAT32 && type->dtype != STAR_FLOAT64))
+			return star_error_set(err, -EINVAL, "the result \"%s\" is one float, not more",
+					      s->model.results[result]);
+	}
+	return 0;
+}
+
+static int open_session(struct session *s, struct star_error *err)
+{
+	int rc = graph_error(s->model.graph, err);
+
+	if (rc == 0)
+		rc = session_config_check(&s->config, err);
+	if (rc == 0)
+		rc = check_results(s, err);
+	if (rc == 0 && s->config.model_dir && s->config.task_index == 0) {
+		s->summary = summary_create(s->config.model_dir, err);
+		rc = s->summary ? 0 : err->code;
+	}
+	if (rc == 0)
+		rc = open_cluster(s, err);
+	s->logged_ns = s->summary_ns = clock_ns();
+	for (uint32_t i = 0; rc == 0 && i < s->hooks_count; i++)
+		if (s->hooks[i].begin)
+			rc = s->hooks[i].begin(s->hooks[i].arg, s, err);
+	return rc;
+}
+
+static void release(struct session *s)
+{
+	drop_plan(s);
+	remote_destroy(s->ps);
+	star_close(s->cluster);
+	graph_cut_destroy(s->cut);
+	summary_destroy(s->summary);
+	free(s->results);
+	free(s);
+}
+
+struct session *session_create(const struct session_config *config, const struct session_model *model,
+			       const struct session_hook *hooks, uint32_t hooks_count, struct star_error *err)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	struct star_error ignored;
+
+	err = err ? err : &ignored;
+	if (s)
+		s->results = calloc(model->graph->results_count + 1, sizeof(*s->results));
+	if (!s || !s->results) {
+		free(s);
+		star_error_set(err, -ENOMEM, "no memory for a session");
+		return NULL;
+	}
+	s->config = *config;
+	set_defaults(&s->config);
+	s->model = *model;
+	s->hooks_count = hooks_count;
+	if (hooks_count > HOOKS_MAX) {
+		star_error_set(err, -E2BIG, "a session has %d hooks at most, not %u", HOOKS_MAX, hooks_count);
+		s->hooks_count = 0;
+	} else if (hooks_count) {
+		memcpy(s->hooks, hooks, hooks_count * sizeof(*hooks));
+	}
+	if (hooks_count > HOOKS_MAX || open_session(s, err) < 0) {
+		release(s);
+		return NULL;
+	}
+	return s;
+}
+
+int session_close(struct session *s, struct star_error *err)
+{
+	int rc = 0;
+
+	if (!s)
+		return 0;
+	for (uint32_t i = 0; !s->failed && i < s->hooks_count; i++)
+		if (rc == 0 && s->hooks[i].end)
+			rc = s->hooks[i].end(s->hooks[i].arg, s, err);
+	release(s);
+	return rc;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A training session, after TensorFlow's MonitoredTrainingSession: opens the cluster, cuts the graph by the protocol, makes its variables
+ * and tables (the chief, worker 0, does; others wait until they are there), executes steps, and calls hooks around them. When a PS
+ * task goes away in the middle of a step, the session waits until it is back, makes anew what it has lost (it restores
+ * checkpoints by itself, if so configured), and executes the step again, as a whole.
+ *
+ * Threads: one thread at a time for each session.
+ */
+#ifndef SESSION_SESSION_H
+#define SESSION_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "graph/exec.h"
+#include "star_error.h"
+
+struct session;
+
+/* TensorFlow's RunConfig and ConfigProto, as far as they mean something here, under their names. Zero means the default in brackets. */
+struct session_config {
+	const char *ps;	      /* as star_open takes it */
+	uint32_t task_index;  /* of the worker; 0 is the chief */
+	const char *protocol; /* "grpc", "grpc++", "star_server", "star_server_lite" [star_server] */
+	bool tensor_fuse;     /* of grpc++ */
+	uint32_t intra_op_parallelism_threads, inter_op_parallelism_threads; /* [1] */
+	const char *train_distribute; /* a distribution strategy: must be NULL, see session_config_check */
+
+	const char *model_dir;	       /* the chief writes summaries there; NULL: none */
+	uint32_t save_summary_steps;   /* [100] */
+	uint32_t log_step_count_steps; /* a line on standard error [100]; UINT32_MAX: none */
+	uint64_t last_step;	       /* of the whole job: global step at which session_should_stop says so; 0: none */
+	uint32_t
+		save_checkpoints_steps; /* the chief asks the cluster for a checkpoint every so many global steps; 0: it does not */
+	uint64_t seed;			/* of random numbers in the graph */
+	uint64_t deadline_us; /* of each call to PS tasks [30 s] */
+	uint64_t recovery_us; /* how long PS tasks may be away, and others wait for the chief [300 s] */
+};
+
+/* 0, or -EINVAL with what is wrong and what to do. */
+int session_config_check(const struct session_config *config, struct star_error *err);
+
+/* What is executed. */
+struct session_model {
+	const struct graph *graph; /* its results, in order, are named by: */
+	const char *const *results;
+	const struct graph_plan_feed *feeds; /* the greatest types of a step's feeds, in their order */
+	uint32_t feeds_count;
+};
+
+/* The results with a meaning for the session: "global_step" (graph_global_step), "loss" (a scalar: NaN ends training). */
+#define SESSION_GLOBAL_STEP "global_step"
+#define SESSION_LOSS "loss"
+
+/* What a hook is told after each step. */
+struct session_step {
+	uint64_t global_step; /* without a result "global_step": this worker's steps */
+	uint64_t local_step;  /* of this session, from 1 */
+	const struct graph_tensor *results;
+	double loss; /* NAN without a result "loss" */
+};
+
+/* Called in the order in which they were given; a negative errno with err ends the step, or session_create, with that error. Any may be NULL. */
+struct session_hook {
+	void *arg;
+	int (*begin)(void *arg, struct session *session, struct star_error *err); /* before the first step */
+	int (*after_step)(void *arg, struct session *session, const struct session_step *step, struct star_error *err);
+	int (*end)(void *arg, struct session *session,
+		   struct star_error *err); /* by session_close, if no step failed */
+};
+
+/* config, model and hooks are copied; what they point to must outlive the session. NULL with err. */
+struct session *session_create(const struct session_config *config, const struct session_model *model,
+			       const struct session_hook *hooks, uint32_t hooks_count, struct star_error *err);
+
+/*
+ * One step. Results are valid until the next one. 0; -EDOM: the loss is not a number; what a call to PS tasks failed with, if they did not
+ * come back within recovery_us; -EINVAL as graph_run_step.
+ */
+int session_run(struct session *session, const struct graph_tensor *feeds, const struct graph_tensor **results,
+		struct star_error *err);
+
+bool session_should_stop(const struct session *session);
+void session_request_stop(struct session *session);
+uint64_t session_global_step(const struct session *session); /* as of the last step */
+
+/* Round trips, requests and what else the cut says. */
+const struct graph_cut *session_cut(const struct session *session);
+
+/* Calls the hooks' ends, and frees. 0, or the first error of a hook. NULL is allowed. */
+int session_close(struct session *session, struct star_error *err);
+
+#endif
