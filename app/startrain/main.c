@@ -91,6 +91,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && zoo_model_find(argv[1]))
 		return zoo_main(argc, argv);
+	if (argc > 1 && !strcmp(argv[1], "generate"))
+		return zoo_generate(argc, argv);
 	rc = options_parse(&job.options, argc, argv, &err);
 	if (rc > 0)
 		return 0;

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-$(eval $(call program,startrain,client session graph input))
+$(eval $(call binary,program,startrain,app/startrain,client session graph input,$(wildcard app/startrain/zoo/*.c)))

@@ -58,7 +58,7 @@ static int print_result(const struct zoo_job *zoo, double seconds)
 		json_object_set_new(json, "test_loss", json_real(test->loss));
 		json_object_set_new(json, "auc", json_real(test->auc));
 	}
-	text = o->json ? json_dumps(json, JSON_REAL_PRECISION(6)) : NULL;
+	text = o->json ? json_dumps(json, JSON_REAL_PRECISION(17)) : NULL;
 	if (text) {
 		puts(text);
 	} else {

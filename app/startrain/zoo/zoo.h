@@ -67,6 +67,9 @@ const struct zoo_model *zoo_model_find(const char *name);
 /* The program: `startrain MODEL ...`. Returns the exit status. */
 int zoo_main(int argc, char **argv);
 
+/* `startrain generate ...` */
+int zoo_generate(int argc, char **argv);
+
 /* One worker's training, or the evaluation of what the PS tasks hold. 0 or a negative errno. */
 struct zoo_result {
 	uint64_t examples, steps;

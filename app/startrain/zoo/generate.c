@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * `startrain generate`: examples in Criteo's format from a hidden teacher. Ids follow a power law, as those of real traffic; the teacher
+ * is a logistic model with a weight for each id and each number, and for each pair of ids of neighbouring small columns, which a linear
+ * model cannot learn. Row i depends on the seed and i alone.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/startrain/training.h"
+#include "app/startrain/zoo/zoo.h"
+#include "base/hash.h"
+#include "base/power_law.h"
+#include "base/prng.h"
+#include "session/auc.h"
+
+enum { NUMBERS = 13, WORDS = 26, SMALL_COLUMNS = 8 };
+
+static const double ID_WEIGHT = 0.35, NUMBER_WEIGHT = 0.15, PAIR_WEIGHT = 0.5, BIAS = -1.2, SKEW = 1.2, MISSING = 0.05;
+
+struct teacher {
+	uint64_t seed;
+	struct power_law numbers, words[WORDS];
+};
+
+/* Small columns of tens to hundreds of ids, then larger ones up to 200,000. */
+static uint32_t vocabulary(unsigned column)
+{
+	return column < SMALL_COLUMNS ? 10u << column / 2 : (uint32_t)(500 * pow(1.4, column - SMALL_COLUMNS));
+}
+
+static void teacher_init(struct teacher *t, uint64_t seed)
+{
+	t->seed = seed;
+	power_law_init(&t->numbers, SKEW, 1000);
+	for (unsigned i = 0; i < WORDS; i++)
+		power_law_init(&t->words[i], SKEW, vocabulary(i));
+}
+
+/* About normal with deviation 1, by the hash of what it is the weight of. */
+static double weight(const struct teacher *t, uint64_t kind, uint64_t a, uint64_t b)
+{
+	uint64_t bits = hash_mix(t->seed ^ hash_mix(kind ^ hash_mix(a ^ hash_mix(b))));
+	double sum = 0;
+
+	for (unsigned i = 0; i < 4; i++, bits >>= 16)
+		sum += (double)(bits & 0xffff) / 65536 - 0.5;
+	return sum * sqrt(3);
+}
+
+struct example {
+	int numbers[NUMBERS]; /* -1: missing */
+	uint32_t words[WORDS];
+	double score; /* the teacher's */
+	int label;
+};
+
+static void draw(const struct teacher *t, uint64_t row, struct example *e)
+{
+	struct prng prng;
+
+	prng_seed(&prng, t->seed ^ hash_mix(row + 1));
+	e->score = BIAS;
+	for (unsigned i = 0; i < NUMBERS; i++) {
+		const bool missing = prng_unit(&prng) < MISSING;
+
+		e->numbers[i] = (int)power_law_draw(&t->numbers, &prng);
+		if (missing)
+			e->numbers[i] = -1;
+		else
+			e->score += NUMBER_WEIGHT * weight(t, 1, i, 0) * log1p(e->numbers[i]);
+	}
+	for (unsigned i = 0; i < WORDS; i++) {
+		e->words[i] = power_law_draw(&t->words[i], &prng);
+		e->score += ID_WEIGHT * weight(t, 2, i, e->words[i]);
+		if (i % 2 && i < SMALL_COLUMNS)
+			e->score += PAIR_WEIGHT * weight(t, 3, e->words[i - 1] * 1000ull + i, e->words[i]);
+	}
+	e->label = prng_unit(&prng) < 1 / (1 + exp(-e->score));
+}
+
+static void print_example(const struct example *e, FILE *file)
+{
+	fprintf(file, "%d", e->label);
+	for (unsigned i = 0; i < NUMBERS; i++)
+		fprintf(file, e->numbers[i] < 0 ? "\t" : "\t%d", e->numbers[i]);
+	for (unsigned i = 0; i < WORDS; i++)
+		fprintf(file, "\t%08x", (unsigned)(hash_mix(e->words[i] + 1 + ((uint64_t)i << 32)) >> 32));
+	fputc('\n', file);
+}
+
+static const char help[] =
+	"Usage: startrain generate [options] > FILE\n"
+	"Writes examples in Criteo's format, labelled by a hidden teacher, whose own AUC goes to standard error.\n"
+	"\n"
+	"  --rows N     examples [100000]\n"
+	"  --first N    number of the first one, to go on where another file ends [0]\n"
+	"  --seed N     of the teacher and of all examples [1]\n"
+	"  --help\n";
+
+static int parse(int argc, char **argv, uint64_t *rows, uint64_t *first, uint64_t *seed, struct star_error *err)
+{
+	static const struct option options[] = { { "rows", required_argument, NULL, 'r' },
+						 { "first", required_argument, NULL, 'f' },
+						 { "seed", required_argument, NULL, 's' },
+						 { "help", no_argument, NULL, 'h' },
+						 { 0 } };
+	int option, rc = 0;
+
+	optind = 2;
+	while (rc == 0 && (option = getopt_long(argc, argv, "", options, NULL)) != -1)
+		switch (option) {
+		case 'r':
+			rc = training_parse_number("rows", optarg, 1, 1e10, rows, err);
+			break;
+		case 'f':
+			rc = training_parse_number("first", optarg, 0, 0x1p53, first, err);
+			break;
+		case 's':
+			rc = training_parse_number("seed", optarg, 0, 0x1p53, seed, err);
+			break;
+		case 'h':
+			fputs(help, stdout);
+			return 1;
+		default:
+			return star_error_set(err, -EINVAL, "startrain generate --help shows the options");
+		}
+	if (rc == 0 && optind < argc)
+		rc = star_error_set(err, -EINVAL, "%s: an argument without an option", argv[optind]);
+	return rc;
+}
+
+static int generate(uint64_t rows, uint64_t first, uint64_t seed, struct star_error *err)
+{
+	struct auc_example *scores = malloc(rows * sizeof(*scores));
+	static struct teacher teacher;
+	struct example e;
+	double auc;
+
+	if (!scores)
+		return star_error_set(err, -ENOMEM, "not enough memory for %llu scores", (unsigned long long)rows);
+	teacher_init(&teacher, seed);
+	for (uint64_t i = 0; i < rows && !ferror(stdout); i++) {
+		draw(&teacher, first + i, &e);
+		print_example(&e, stdout);
+		scores[i] = (struct auc_example){ (float)e.score, (float)e.label };
+	}
+	if (fflush(stdout) != 0 || ferror(stdout))
+		star_error_set(err, -EIO, "cannot write: %s", strerror(errno));
+	else if (auc_exact(scores, rows, &auc, err) == 0)
+		fprintf(stderr, "the teacher's AUC: %.5f\n", auc);
+	free(scores);
+	return err->code;
+}
+
+int zoo_generate(int argc, char **argv)
+{
+	uint64_t rows = 100000, first = 0, seed = 1;
+	struct star_error err = { 0 };
+	int rc = parse(argc, argv, &rows, &first, &seed, &err);
+
+	if (rc > 0)
+		return 0;
+	if (rc < 0 || generate(rows, first, seed, &err) < 0) {
+		fprintf(stderr, "startrain generate: %s\n", err.text);
+		return rc < 0 ? 2 : 1;
+	}
+	return 0;
+}
