@@ -191,8 +191,8 @@ typedef void binary_run(const void *a, size_t step_a, const void *b, size_t step
 	BINARY(name, int32_t, int32_t, expression) BINARY(name, int64_t, int64_t, expression)
 #define BINARY_TESTS(name, expression) \
 	BINARY(name, float, int32_t, expression) \
-	BINARY(name, double, int32_t, expression) BINARY(name, int32_t, int32_t, expression) \
-		BINARY(name, int64_t, int32_t, expression)
+	BINARY(name, double, int32_t, expression) \
+	BINARY(name, int32_t, int32_t, expression) BINARY(name, int64_t, int32_t, expression)
 
 BINARY_FLOATS(add, x + y)
 BINARY_FLOATS(sub, x - y)
