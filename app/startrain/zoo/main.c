@@ -12,7 +12,8 @@
 struct zoo_job {
 	struct job job; /* first: what its tasks are handed */
 	struct zoo_options options;
-	struct zoo_result *results; /* of the local workers, then of the evaluation; shared with their processes */
+	struct estimator_figures
+		*results; /* of the local workers, then of the evaluation; shared with their processes */
 };
 
 static int train_task(struct job *job, uint32_t worker, struct star_error *err)
@@ -40,7 +41,7 @@ static void *shared_memory(size_t bytes)
 static int print_result(const struct zoo_job *zoo, double seconds)
 {
 	const struct zoo_options *o = &zoo->options;
-	const struct zoo_result *test = &zoo->results[o->local_workers];
+	const struct estimator_figures *test = &zoo->results[o->local_workers];
 	uint64_t examples = 0, steps = 0;
 	json_t *json;
 	char *text;

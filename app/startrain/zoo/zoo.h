@@ -12,6 +12,7 @@
 #include "graph/build.h"
 #include "input/input.h"
 #include "session/cluster.h"
+#include "session/estimator.h"
 #include "star_error.h"
 
 enum { ZOO_FILES_MAX = 64, ZOO_WORKERS_MAX = 1024 };
@@ -71,20 +72,19 @@ int zoo_main(int argc, char **argv);
 int zoo_generate(int argc, char **argv);
 
 /* One worker's training, or the evaluation of what the PS tasks hold. 0 or a negative errno. */
-struct zoo_result {
-	uint64_t examples, steps;
-	double loss; /* mean of the last tenth of training; of all examples in an evaluation */
-	double auc;
-	uint32_t rounds, requests; /* of a step */
-};
-int zoo_train(const struct zoo_options *o, uint32_t worker, struct zoo_result *result, struct star_error *err);
-int zoo_evaluate(const struct zoo_options *o, struct zoo_result *result, struct star_error *err);
+int zoo_train(const struct zoo_options *o, uint32_t worker, struct estimator_figures *figures, struct star_error *err);
+int zoo_evaluate(const struct zoo_options *o, struct estimator_figures *figures, struct star_error *err);
 
-/* Means and deviations of the numbers, over the training files; 0 and 1 where a format's are standardized already. */
-struct zoo_scaling {
-	float mean[64], deviation[64];
+struct zoo_reader {
+	struct input *input;
+	enum input_format format;
 };
-int zoo_measure(const struct zoo_options *o, struct zoo_scaling *scaling, struct star_error *err);
+
+/* Of a row's numbers. */
+enum { ZOO_NUMBERS_MAX = 64 };
+struct zoo_scaling {
+	float mean[ZOO_NUMBERS_MAX], deviation[ZOO_NUMBERS_MAX];
+};
 
 /* ---- what models are made of ---- */
 

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "session/estimator.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/build.h"
+#include "graph/gradient.h"
+#include "session/auc.h"
+
+enum { RESULTS = 2 };
+
+/* A graph and the session that executes it. */
+struct work {
+	struct graph *graph;
+	struct session *session;
+	struct estimator_spec spec;
+	const char *results[RESULTS];
+	struct graph_tensor feeds[ESTIMATOR_FEEDS_MAX];
+};
+
+static int set_results(struct work *w, enum estimator_mode mode)
+{
+	const struct estimator_spec *spec = &w->spec;
+	struct graph_value values[RESULTS];
+
+	w->results[0] = mode == ESTIMATOR_TRAIN ? SESSION_GLOBAL_STEP : "predictions";
+	w->results[1] = SESSION_LOSS;
+	values[0] = mode == ESTIMATOR_TRAIN ? graph_global_step(w->graph) : spec->predictions;
+	values[1] = spec->loss;
+	return graph_set_results(w->graph, values, mode == ESTIMATOR_PREDICT ? 1 : RESULTS);
+}
+
+static int open_work(const struct estimator *e, enum estimator_mode mode, struct work *w, struct star_error *err)
+{
+	struct session_config config = e->config;
+	struct session_model model;
+	int rc;
+
+	*w = (struct work){ .graph = graph_create() };
+	if (!w->graph)
+		return star_error_set(err, -ENOMEM, "no memory for a graph");
+	rc = e->model_fn(e->params, mode, w->graph, &w->spec, err);
+	if (rc == 0)
+		rc = graph_error(w->graph, err);
+	if (rc == 0 && mode == ESTIMATOR_TRAIN)
+		rc = graph_train(w->graph, w->spec.loss, NULL);
+	if (rc == 0)
+		rc = set_results(w, mode);
+	if (graph_error(w->graph, err) < 0)
+		rc = err->code;
+	if (rc < 0)
+		return rc;
+	if (mode != ESTIMATOR_TRAIN) {
+		config.model_dir = NULL;
+		config.log_step_count_steps = UINT32_MAX;
+		config.save_checkpoints_steps = 0;
+		config.last_step = 0;
+	}
+	model = (struct session_model){
+		.graph = w->graph, .results = w->results, .feeds = w->spec.feeds, .feeds_count = w->spec.feeds_count
+	};
+	w->session = session_create(&config, &model, mode == ESTIMATOR_TRAIN ? e->hooks : NULL,
+				    mode == ESTIMATOR_TRAIN ? e->hooks_count : 0, err);
+	return w->session ? 0 : err->code;
+}
+
+/* Ends it, and returns the first error of all. */
+static int close_work(struct work *w, int rc, struct star_error *err)
+{
+	struct star_error later;
+	const int closed = session_close(w->session, rc < 0 ? &later : err);
+
+	graph_destroy(w->graph);
+	return rc < 0 ? rc : closed;
+}
+
+/* 1: a step was made; 0: the input has ended. */
+static int next_step(struct work *w, struct estimator_input input, const struct graph_tensor **results,
+		     struct estimator_figures *figures, struct star_error *err)
+{
+	int rc = input.next(input.arg, w->feeds, err);
+
+	if (rc <= 0)
+		return rc;
+	rc = session_run(w->session, w->feeds, results, err);
+	if (rc < 0)
+		return rc;
+	figures->steps++;
+	figures->examples += w->feeds[0].type.shape.ndim ? (uint64_t)w->feeds[0].type.shape.dims[0] : 1;
+	return 1;
+}
+
+static double loss_of(const struct graph_tensor *results)
+{
+	return results[1].type.dtype == STAR_FLOAT64 ? *(const double *)results[1].data
+						     : *(const float *)results[1].data;
+}
+
+/* ---- training ---- */
+
+static int train_some(struct work *w, struct estimator_input input, uint64_t steps, struct estimator_figures *figures,
+		      struct star_error *err)
+{
+	const struct graph_tensor *results;
+	int rc = 1;
+
+	for (uint64_t i = 0; (!steps || i < steps) && !session_should_stop(w->session); i++) {
+		rc = next_step(w, input, &results, figures, err);
+		if (rc <= 0)
+			break;
+		figures->loss += (loss_of(results) - figures->loss) / (figures->steps == 1 ? 1 : 100);
+	}
+	figures->rounds = session_cut(w->session)->rounds;
+	figures->requests = session_cut(w->session)->requests;
+	return rc;
+}
+
+int estimator_train(const struct estimator *e, struct estimator_input input, uint64_t steps,
+		    struct estimator_figures *figures, struct star_error *err)
+{
+	struct work w;
+	int rc = open_work(e, ESTIMATOR_TRAIN, &w, err);
+
+	*figures = (struct estimator_figures){ 0 };
+	if (rc == 0)
+		rc = train_some(&w, input, steps, figures, err);
+	return close_work(&w, rc < 0 ? rc : 0, err);
+}
+
+/* ---- evaluating ---- */
+
+struct scores {
+	struct auc_example *examples;
+	size_t count, room;
+};
+
+static int add_scores(struct scores *s, const struct graph_tensor *predictions, const float *labels,
+		      struct star_error *err)
+{
+	const size_t n = (size_t)graph_elements(&predictions->type.shape);
+	const float *values = predictions->data;
+
+	if (s->count + n > s->room) {
+		const size_t room = 2 * s->room + n;
+		struct auc_example *more = realloc(s->examples, room * sizeof(*more));
+
+		if (!more)
+			return star_error_set(err, -ENOMEM, "no memory for the scores of %zu examples", room);
+		s->examples = more;
+		s->room = room;
+	}
+	for (size_t i = 0; i < n; i++)
+		s->examples[s->count++] = (struct auc_example){ .score = values[i], .label = labels[i] };
+	return 0;
+}
+
+/* Which feed the labels are; -EINVAL if predictions do not go with them. */
+static int find_labels(const struct work *w, uint32_t *feed, struct star_error *err)
+{
+	for (*feed = 0; *feed < w->spec.feeds_count; ++*feed)
+		if (!strcmp(w->spec.feeds[*feed].name, w->spec.labels))
+			break;
+	if (*feed == w->spec.feeds_count)
+		return star_error_set(err, -EINVAL, "there is no feed \"%s\" with the labels", w->spec.labels);
+	if (w->spec.feeds[*feed].type.dtype != STAR_FLOAT32 ||
+	    graph_type(w->graph, w->spec.predictions)->dtype != STAR_FLOAT32)
+		return star_error_set(err, -EINVAL, "labels and predictions must be float32 for an AUC");
+	return 0;
+}
+
+static int evaluate_all(struct work *w, struct estimator_input input, struct estimator_figures *figures,
+			struct scores *scores, struct star_error *err)
+{
+	const struct graph_tensor *results;
+	uint32_t labels = 0;
+	double sum = 0;
+	int rc = w->spec.labels ? find_labels(w, &labels, err) : 0;
+
+	while (rc == 0) {
+		const uint64_t before = figures->examples;
+
+		rc = next_step(w, input, &results, figures, err);
+		if (rc <= 0)
+			break;
+		sum += loss_of(results) * (double)(figures->examples - before);
+		rc = 0;
+		if (w->spec.labels) {
+			if (graph_elements(&results[0].type.shape) != graph_elements(&w->feeds[labels].type.shape))
+				return star_error_set(err, -EINVAL, "there are not as many predictions as labels");
+			rc = add_scores(scores, &results[0], w->feeds[labels].data, err);
+		}
+	}
+	figures->loss = sum / (double)figures->examples;
+	return rc == 0 && w->spec.labels ? auc_exact(scores->examples, scores->count, &figures->auc, err) : rc;
+}
+
+int estimator_evaluate(const struct estimator *e, struct estimator_input input, struct estimator_figures *figures,
+		       struct star_error *err)
+{
+	struct scores scores = { 0 };
+	struct work w;
+	int rc = open_work(e, ESTIMATOR_EVAL, &w, err);
+
+	*figures = (struct estimator_figures){ 0 };
+	if (rc == 0)
+		rc = evaluate_all(&w, input, figures, &scores, err);
+	free(scores.examples);
+	return close_work(&w, rc, err);
+}
+
+int estimator_predict(const struct estimator *e, struct estimator_input input, estimator_each *each, void *arg,
+		      struct star_error *err)
+{
+	struct estimator_figures figures = { 0 };
+	const struct graph_tensor *results;
+	struct work w;
+	int rc = open_work(e, ESTIMATOR_PREDICT, &w, err);
+
+	while (rc == 0 && (rc = next_step(&w, input, &results, &figures, err)) > 0)
+		rc = each(arg, &results[0], err);
+	return close_work(&w, rc < 0 ? rc : 0, err);
+}
+
+/* ---- both ---- */
+
+static int evaluate_once(const struct estimator *e, const struct estimator_eval *eval,
+			 struct estimator_figures *figures, struct star_error *err)
+{
+	struct estimator_input input;
+	int rc = eval->open(eval->arg, &input, err);
+
+	if (rc < 0)
+		return rc;
+	rc = estimator_evaluate(e, input, figures, err);
+	eval->close(eval->arg, &input);
+	return rc;
+}
+
+int estimator_train_and_evaluate(const struct estimator *e, struct estimator_input input,
+				 const struct estimator_eval *eval, struct estimator_figures *trained,
+				 struct estimator_figures *evaluated, struct star_error *err)
+{
+	struct work w;
+	int rc = open_work(e, ESTIMATOR_TRAIN, &w, err);
+	bool more = rc == 0;
+
+	*trained = *evaluated = (struct estimator_figures){ 0 };
+	while (more) {
+		rc = train_some(&w, input, eval->every_steps, trained, err);
+		more = rc > 0 && eval->every_steps && !session_should_stop(w.session);
+		if (rc >= 0 && e->config.task_index == 0)
+			rc = evaluate_once(e, eval, evaluated, err);
+		more = more && rc >= 0;
+	}
+	return close_work(&w, rc < 0 ? rc : 0, err);
+}
