@@ -192,6 +192,31 @@ static const char *name_of(struct graph *graph, const struct graph_draft *draft)
 
 /* ---- nodes ---- */
 
+/* Before a byte of it is looked at: that its size is right. */
+static bool good_tensor(struct graph *graph, const char *node, const struct graph_type *type)
+{
+	const unsigned bytes = type->dtype == STAR_FLOAT32 || type->dtype == STAR_FLOAT64 ||
+					       type->dtype == STAR_INT32 || type->dtype == STAR_INT64
+				       ? dtype_bytes(type->dtype)
+				       : 0;
+	uint64_t n = bytes;
+
+	if (!bytes || type->shape.ndim > GRAPH_DIMS_MAX) {
+		graph_fail(graph, node, "a tensor is of float32, float64, int32 or int64");
+		return false;
+	}
+	for (unsigned i = 0; i < type->shape.ndim; i++) {
+		if (type->shape.dims[i] < 0 || type->shape.dims[i] > GRAPH_CONST_MAX ||
+		    n * (uint64_t)type->shape.dims[i] > GRAPH_CONST_MAX) {
+			graph_fail(graph, node, "a tensor that is an attribute has known sizes and %d MiB at most",
+				   GRAPH_CONST_MAX >> 20);
+			return false;
+		}
+		n *= (uint64_t)type->shape.dims[i];
+	}
+	return true;
+}
+
 static bool copy_attrs(struct graph *graph, struct graph_node *node, const struct graph_draft *draft)
 {
 	node->attrs_count = draft->attrs_count;
@@ -204,6 +229,8 @@ static bool copy_attrs(struct graph *graph, struct graph_node *node, const struc
 				graph_fail(graph, node->name, "attribute %s is given twice", attr->name);
 				return false;
 			}
+		if (attr->kind == GRAPH_TENSOR && !good_tensor(graph, node->name, &attr->type))
+			return false;
 		attr->name = copy(graph, attr->name, strlen(attr->name) + 1);
 		if (attr->kind == GRAPH_STRING)
 			attr->s = copy(graph, attr->s, strlen(attr->s) + 1);

@@ -44,6 +44,7 @@ struct graph_shape {
 /* What goes along an edge. float32, float64, int32, int64; 0: a handle of a variable or table. */
 struct graph_type {
 	uint8_t dtype;
+	uint8_t element;	  /* of a handle: the type of what is read: float32 also where it is kept in less */
 	struct graph_shape shape; /* of a handle: of the variable, or [-1, dim] of a table */
 };
 
@@ -199,5 +200,13 @@ const char *graph_shape_text(const struct graph_shape *shape, char text[static G
  */
 int graph_infer(const struct graph_node *node, const struct graph_type *inputs, struct graph_type *outputs,
 		uint32_t *outputs_count, struct star_error *err);
+
+/*
+ * The types of all outputs of a graph whose feeds are of these types (in their order; of further ones: as they say), by
+ * node and output: one block of memory, for the caller to free. NULL with a sentence that names the node, if some size does
+ * not fit. Sizes that a step alone decides (unique's) stay unknown.
+ */
+struct graph_type **graph_infer_all(const struct graph *graph, const struct graph_type *feeds, uint32_t feeds_count,
+				    struct star_error *err);
 
 #endif

@@ -36,7 +36,7 @@ enum { GRAPH_INPUTS_MAX = 64, GRAPH_OUTPUTS_MAX = 64 };
 	X(TABLE, "table", 0, 0, 1, GRAPH_ON_PS, GRAPH_STATEFUL) /* dtype, dim, initializer, optimizer, options, ... */ \
 	X(READ, "read", 1, 1, 1, GRAPH_ON_PS, GRAPH_STATEFUL)	/* variable -> its value */ \
 	X(LOOKUP, "lookup", 2, 2, 1, GRAPH_ON_PS, GRAPH_STATEFUL) \
-	/* table (or variable), ids [n...] -> rows [n..., dim] (rows of its first dimension); read_only */ \
+	/* table (or variable), int64 ids [n...] -> rows [n..., dim] (rows of its first dimension); read_only */ \
 	X(APPLY, "apply", 2, 2, 0, GRAPH_ON_PS, GRAPH_STATEFUL) \
 	/* variable, gradient: by its optimizer; rate, scale */ \
 	X(APPLY_ROWS, "apply_rows", 3, 3, 0, GRAPH_ON_PS, GRAPH_STATEFUL) \
@@ -85,7 +85,7 @@ enum { GRAPH_INPUTS_MAX = 64, GRAPH_OUTPUTS_MAX = 64 };
 	X(INDEX, "index", 2, 2, 1, GRAPH_ANYWHERE, \
 	  0) /* x [n, ...], i (int64 scalar) -> x[i]; out of [0, n) is an error */ \
 	X(INDEX_GRAD, "index_grad", 3, 3, 1, GRAPH_ANYWHERE, 0) /* g, i, x: zeros like x, with g at i */ \
-	X(GATHER, "gather", 2, 2, 1, GRAPH_ANYWHERE, 0)		/* x [n, ...], i [m...] -> [m..., ...] */ \
+	X(GATHER, "gather", 2, 2, 1, GRAPH_ANYWHERE, 0)		/* x [n, ...], i (int64 [m...]) -> [m..., ...] */ \
 	X(SCATTER_ADD, "scatter_add", 3, 3, 1, GRAPH_ANYWHERE, \
 	  0) /* g [m..., ...], i [m...], x: zeros like x, each g added at its i */ \
 	/* reductions: axes, keep (dimensions of 1) */ \
@@ -100,7 +100,7 @@ enum { GRAPH_INPUTS_MAX = 64, GRAPH_OUTPUTS_MAX = 64 };
 	X(SEGMENT_SQRTN_GRAD, "segment_sqrtn_grad", 3, 3, 1, GRAPH_ANYWHERE, 0) \
 	/* ids */ \
 	X(UNIQUE, "unique", 1, 1, 2, GRAPH_ON_WORKER, \
-	  0) /* int64 [n] -> those that differ [m], int64; where each is [n], int64 */ \
+	  0) /* int64 [n] -> those that differ [m] (m is known in a step only), int64; where each is [n], int64 */ \
 	X(HASH_CROSS, "hash_cross", 2, GRAPH_INPUTS_MAX, 1, GRAPH_ANYWHERE, \
 	  GRAPH_ROWWISE) /* int64 columns -> int64 ids; buckets, salt */ \
 	/* dense algebra */ \

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Types and shapes of what comes in, of what PS tasks hold, of embedding bags and of ids. */
+#include <errno.h>
+#include <string.h>
+
+#include "graph/shape.h"
+
+int shape_of_feed(struct graph_inference *in)
+{
+	struct graph_shape shape = { 0 };
+	uint8_t dtype;
+	int rc = shape_dtype(in, &dtype);
+
+	if (rc == 0)
+		rc = shape_shape(in, -1, &shape);
+	if (rc == 0)
+		shape_out(in, dtype, &shape);
+	return rc;
+}
+
+int shape_of_const(struct graph_inference *in)
+{
+	const struct graph_type *type = &graph_attr(in->node, "value")->type;
+
+	shape_out(in, type->dtype, &type->shape);
+	return 0;
+}
+
+int shape_of_random(struct graph_inference *in)
+{
+	const bool given = graph_attr(in->node, "shape") && graph_attr(in->node, "dtype");
+
+	if (in->in_count == 1) {
+		if (graph_attr(in->node, "shape") || graph_attr(in->node, "dtype"))
+			return shape_bad(in, "dtype and shape are those of its input: leave the attributes away");
+		return shape_of_float(in);
+	}
+	if (!given)
+		return shape_bad(in, "it needs dtype and shape, or an input that has them");
+	if (shape_of_feed(in) < 0)
+		return -EINVAL;
+	if (in->out[0].dtype != STAR_FLOAT32 && in->out[0].dtype != STAR_FLOAT64)
+		return shape_bad(in, "dtype is float32 or float64");
+	for (unsigned i = 0; i < in->out[0].shape.ndim; i++)
+		if (in->out[0].shape.dims[i] < 0)
+			return shape_bad(in, "all sizes of shape must be known: give it an input that has them");
+	return 0;
+}
+
+/* ---- variables and tables ---- */
+
+static int out_handle(struct graph_inference *in, const struct graph_shape *shape)
+{
+	const char *name = graph_attr_string(in->node, "dtype", "");
+	const unsigned dtype = dtype_parse(name);
+
+	if (dtype == 0 || dtype == STAR_INT8)
+		return shape_bad(in,
+				 "dtype is one of float32, float16, bfloat16, float64, scaled_int8, int32 and "
+				 "int64, not \"%.40s\"",
+				 name);
+	if (in->node->name && strlen(in->node->name) > 63)
+		return shape_bad(in, "the name of a variable or table has 63 bytes at most");
+	shape_out(in, 0, shape);
+	in->out[0].element = (uint8_t)(dtype_is_real(dtype) && dtype != STAR_FLOAT64 ? STAR_FLOAT32 : dtype);
+	return 0;
+}
+
+int shape_of_variable(struct graph_inference *in)
+{
+	struct graph_shape shape = { 0 };
+	const int rc = shape_shape(in, 1, &shape);
+
+	return rc < 0 ? rc : out_handle(in, &shape);
+}
+
+int shape_of_table(struct graph_inference *in)
+{
+	const int64_t dim = graph_attr_int(in->node, "dim", 0);
+	const struct graph_shape shape = { .ndim = 2, .dims = { -1, dim } };
+
+	if (dim < 1)
+		return shape_bad(in, "dim is at least 1, not %lld", (long long)dim);
+	return out_handle(in, &shape);
+}
+
+/* Tables have an unknown number of rows; variables' sizes are all known. */
+static bool is_table(const struct graph_type *handle)
+{
+	return handle->shape.ndim == 2 && handle->shape.dims[0] < 0;
+}
+
+static int want_variable(const struct graph_inference *in)
+{
+	if (is_table(&in->in[0]))
+		return shape_bad(in, "input 0 is a table: it takes a variable");
+	return 0;
+}
+
+static int want_trained(const struct graph_inference *in)
+{
+	const unsigned element = in->in[0].element;
+
+	if (element == STAR_FLOAT32 || element == STAR_FLOAT64)
+		return 0;
+	return shape_bad(in, "input 0 holds %s: gradients are for floats", dtype_name(element));
+}
+
+int shape_of_read(struct graph_inference *in)
+{
+	const int rc = want_variable(in);
+
+	if (rc == 0)
+		shape_out(in, in->in[0].element, &in->in[0].shape);
+	return rc;
+}
+
+/* [ids..., what a row of the handle has] */
+static int rows_shape(const struct graph_inference *in, struct graph_shape *shape)
+{
+	const struct graph_shape *handle = &in->in[0].shape, *ids = &in->in[1].shape;
+	int rc = shape_want_ndim(in, 0, 1, GRAPH_DIMS_MAX);
+
+	if (rc == 0)
+		rc = shape_want_dtype(in, 1, STAR_INT64);
+	if (rc < 0)
+		return rc;
+	if (ids->ndim + handle->ndim - 1u > GRAPH_DIMS_MAX)
+		return shape_bad_pair(in, 0, 1, "rows would have more than 8 dimensions");
+	*shape = *ids;
+	for (unsigned i = 1; i < handle->ndim; i++)
+		shape->dims[shape->ndim++] = handle->dims[i];
+	return 0;
+}
+
+int shape_of_lookup(struct graph_inference *in)
+{
+	struct graph_shape shape;
+	const int rc = rows_shape(in, &shape);
+
+	if (rc == 0)
+		shape_out(in, in->in[0].element, &shape);
+	return rc;
+}
+
+static int want_element(const struct graph_inference *in, uint32_t input)
+{
+	return shape_want_dtype(in, input, in->in[0].element);
+}
+
+int shape_of_apply(struct graph_inference *in)
+{
+	struct graph_shape shape = in->in[0].shape;
+	int rc = want_variable(in);
+
+	if (rc == 0)
+		rc = want_element(in, 1);
+	if (rc == 0 && in->node->op == GRAPH_APPLY)
+		rc = want_trained(in);
+	if (rc < 0)
+		return rc;
+	if (!shape_unify_all(&shape, &in->in[1].shape))
+		return shape_bad_pair(in, 0, 1, "they must be the same");
+	return 0;
+}
+
+int shape_of_apply_rows(struct graph_inference *in)
+{
+	struct graph_shape shape;
+	char rows[GRAPH_SHAPE_TEXT], given[GRAPH_SHAPE_TEXT];
+	int rc = rows_shape(in, &shape);
+
+	if (rc == 0)
+		rc = want_element(in, 2);
+	if (rc == 0)
+		rc = want_trained(in);
+	if (rc < 0)
+		return rc;
+	graph_shape_text(&shape, rows);
+	if (!shape_unify_all(&shape, &in->in[2].shape))
+		return shape_bad(in, "gradients of these ids are %s, not %s", rows,
+				 graph_shape_text(&in->in[2].shape, given));
+	return 0;
+}
+
+int shape_of_step_add(struct graph_inference *in)
+{
+	if (in->in[0].element != STAR_FLOAT64 || graph_elements(&in->in[0].shape) != 1)
+		return shape_bad(in, "it takes a float64 variable of one element");
+	return shape_of_read(in);
+}
+
+/* ---- embedding bags ---- */
+
+int shape_of_segment(struct graph_inference *in)
+{
+	struct graph_shape shape = in->in[0].shape;
+	int64_t n = -1;
+	int rc = shape_want_float(in, 0);
+
+	if (rc == 0)
+		rc = shape_want_ndim(in, 0, 1, GRAPH_DIMS_MAX);
+	if (rc == 0)
+		rc = shape_want_dtype(in, 1, STAR_INT32);
+	if (rc == 0)
+		rc = shape_want_ndim(in, 1, 1, 1);
+	if (rc == 0)
+		rc = shape_want_ndim(in, 2, 1, GRAPH_DIMS_MAX);
+	if (rc < 0)
+		return rc;
+	shape_unify(&n, in->in[0].shape.dims[0]);
+	if (!shape_unify(&n, in->in[1].shape.dims[0]))
+		return shape_bad_pair(in, 0, 1, "each row has one segment");
+	shape.dims[0] = in->in[2].shape.dims[0];
+	shape_out(in, in->in[0].dtype, &shape);
+	return 0;
+}
+
+/* g [m, ...], segments [n], rows [n, ...] -> as rows */
+int shape_of_segment_grad(struct graph_inference *in)
+{
+	struct graph_shape shape = in->in[2].shape, g = in->in[0].shape;
+	int rc = shape_want_float(in, 0);
+
+	if (rc == 0)
+		rc = shape_want_same_dtype(in, 0, 2);
+	if (rc == 0)
+		rc = shape_want_dtype(in, 1, STAR_INT32);
+	if (rc == 0)
+		rc = shape_want_ndim(in, 0, 1, GRAPH_DIMS_MAX);
+	if (rc == 0)
+		rc = shape_want_ndim(in, 1, 1, 1);
+	if (rc == 0)
+		rc = shape_want_ndim(in, 2, 1, GRAPH_DIMS_MAX);
+	if (rc < 0)
+		return rc;
+	if (!shape_unify(&shape.dims[0], in->in[1].shape.dims[0]))
+		return shape_bad_pair(in, 1, 2, "each row has one segment");
+	g.dims[0] = -1;
+	if (!shape_unify_all(&shape, &g))
+		return shape_bad_pair(in, 0, 2, "they differ in more than the first size");
+	shape_out(in, in->in[0].dtype, &shape);
+	return 0;
+}
+
+/* ---- ids ---- */
+
+int shape_of_unique(struct graph_inference *in)
+{
+	const struct graph_shape some = { .ndim = 1, .dims = { -1 } };
+	int rc = shape_want_dtype(in, 0, STAR_INT64);
+
+	if (rc == 0)
+		rc = shape_want_ndim(in, 0, 1, 1);
+	if (rc < 0)
+		return rc;
+	shape_out(in, STAR_INT64, &some);
+	shape_out(in, STAR_INT64, &in->in[0].shape);
+	return 0;
+}
+
+int shape_of_hash_cross(struct graph_inference *in)
+{
+	const int64_t buckets = graph_attr_int(in->node, "buckets", 0);
+	struct graph_shape shape = in->in[0].shape;
+
+	if (buckets < 1)
+		return shape_bad(in, "buckets is at least 1, not %lld", (long long)buckets);
+	for (uint32_t i = 0; i < in->in_count; i++) {
+		const int rc = shape_want_dtype(in, i, STAR_INT64);
+
+		if (rc < 0)
+			return rc;
+		if (!shape_unify_all(&shape, &in->in[i].shape))
+			return shape_bad_pair(in, 0, i, "columns have one shape");
+	}
+	shape_out(in, STAR_INT64, &shape);
+	return 0;
+}

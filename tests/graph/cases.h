@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The cases, by file. */
+#ifndef TESTS_GRAPH_CASES_H
+#define TESTS_GRAPH_CASES_H
+
+/* X(case) */
+#define GRAPH_CASES(X) \
+	/* shapes.c */ \
+	X(shapes_of_operations) \
+	X(wrong_inputs_are_refused) \
+	X(wrong_attributes_are_refused) \
+	X(handles_have_their_shapes) \
+	X(loops_have_the_shapes_of_their_bodies) \
+	X(branches_have_one_shape)
+
+#define X(name) void name(void);
+GRAPH_CASES(X)
+#undef X
+
+#endif
