@@ -50,10 +50,11 @@ static void say_worse(struct cutter *cutter, const struct graph_cut *cut, const 
 {
 	cutter->warnings_count = 0;
 	cut_warn(cutter,
-		 "taken as star_server cuts it: merged components would take %u requests, %llu bytes and %u rounds instead "
+		 "taken as star_server cuts it: merged components would take %u requests, %llu bytes and %u rounds "
+		 "instead "
 		 "of %u, %llu and %u",
-		 cut->requests, (unsigned long long)(cut->to_ps_bytes + cut->from_ps_bytes), cut->rounds, than->requests,
-		 (unsigned long long)(than->to_ps_bytes + than->from_ps_bytes), than->rounds);
+		 cut->requests, (unsigned long long)(cut->to_ps_bytes + cut->from_ps_bytes), cut->rounds,
+		 than->requests, (unsigned long long)(than->to_ps_bytes + than->from_ps_bytes), than->rounds);
 }
 
 /* With what may be moved where it is, or moved. */
@@ -127,7 +128,7 @@ static int cut_bodies(struct graph_cut *cut, const struct graph_cut_options *opt
 		both->cond = both->body ? graph_cut_create(graph->nodes[v]->cond, options, err) : NULL;
 		cut->bodies_count++;
 		if (!both->cond)
-			return err->code;
+			return -EINVAL; /* it has said why */
 	}
 	return 0;
 }

@@ -42,8 +42,8 @@ struct graph_part {
 	int32_t place;
 	uint32_t wave; /* worker parts have even ones, PS parts odd ones: parts of a wave go at the same time */
 	uint32_t nodes_count, feeds_count, fetches_count, kept_count, after_count;
-	uint32_t *nodes;	     /* ascending; handles are in several parts, and constants in several of lite */
-	struct graph_value *feeds;   /* made in other places: for a PS part, what the request brings. Handles are none */
+	uint32_t *nodes;	   /* ascending; handles are in several parts, and constants in several of lite */
+	struct graph_value *feeds; /* made in other places: for a PS part, what the request brings. Handles are none */
 	struct graph_value *fetches; /* needed in other places, or results */
 	struct graph_value *kept;    /* made by earlier parts of this place: they stay there for the step */
 	uint32_t *after;	     /* parts that must have been executed, ascending */
@@ -83,9 +83,10 @@ struct graph_cut {
 
 struct graph_cut_options {
 	enum graph_protocol protocol;
-	bool fuse;	   /* tensor_fuse, of grpc++ */
-	uint32_t ps_tasks; /* how many there are: what is on all of them costs a request each; 0: those that the graph names */
-	int64_t batch;	   /* what to take an unknown size for when bytes are compared; 0: 1 */
+	bool fuse; /* tensor_fuse, of grpc++ */
+	uint32_t
+		ps_tasks; /* how many there are: what is on all of them costs a request each; 0: those that the graph names */
+	int64_t batch; /* what to take an unknown size for when bytes are compared; 0: 1 */
 };
 
 /* NULL: no memory; -EINVAL: the graph has an error, or a node is on a PS task that is not there. */

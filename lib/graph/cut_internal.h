@@ -35,8 +35,8 @@ struct cutter {
 	uint32_t *first, *data_end, *deps;
 	uint32_t (*state)[2]; /* pairs of nodes, sorted by the second: the order of stateful nodes */
 	uint32_t state_count;
-	uint32_t *level; /* of each node that is work */
-	uint32_t top;	 /* the last level of a PS node, or 0 */
+	uint32_t *level;       /* of each node that is work */
+	uint32_t top;	       /* the last level of a PS node, or 0 */
 	uint32_t *value_first; /* node v's output o is value value_first[v] + o */
 	char **warnings;
 	uint32_t warnings_count, warnings_more;
@@ -57,7 +57,7 @@ static inline bool cut_copied_to(const struct cutter *cutter, uint32_t node, int
 	const struct graph_node *n = cutter->graph->nodes[node];
 
 	return cutter->copies && place != GRAPH_PLACE_WORKER && n->op == GRAPH_CONST &&
-	       n->device.job == GRAPH_UNPLACED;
+	       n->device.job == GRAPH_UNPLACED && !n->controls_count;
 }
 
 /* How many levels a dependency takes: none within a place, one between worker and PS, two between PS tasks (over the worker). */

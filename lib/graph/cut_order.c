@@ -80,8 +80,7 @@ static void find_uses(struct uses *uses, const struct graph *graph, uint32_t as)
 			find_uses(uses, node->body, id);
 		if (node->cond)
 			find_uses(uses, node->cond, id);
-		if (cut_is_handle(node) || !node->inputs_count ||
-		    graph_type(graph, node->inputs[0])->dtype != 0)
+		if (cut_is_handle(node) || !node->inputs_count || graph_type(graph, node->inputs[0])->dtype != 0)
 			continue;
 		resource = graph_resource(graph, node->inputs[0]);
 		if (resource)
@@ -155,10 +154,24 @@ static int order_state(struct cutter *cutter)
 
 /* ---- places ---- */
 
+/* As many PS tasks as the graph or a body of it names, at least. */
+static uint32_t count_tasks(const struct graph *graph, uint32_t tasks)
+{
+	for (uint32_t v = 0; v < graph->nodes_count; v++) {
+		const struct graph_node *node = graph->nodes[v];
+
+		if (node->device.job == GRAPH_PS && node->device.task >= (int32_t)tasks)
+			tasks = (uint32_t)node->device.task + 1;
+		if (node->body)
+			tasks = count_tasks(node->cond, count_tasks(node->body, tasks));
+	}
+	return tasks;
+}
+
 static int find_places(struct cutter *cutter, struct star_error *err)
 {
-	uint32_t tasks = 1;
-
+	if (!cutter->options.ps_tasks)
+		cutter->options.ps_tasks = count_tasks(cutter->graph, 1);
 	for (uint32_t v = 0; v < cutter->graph->nodes_count; v++) {
 		const struct graph_node *node = cutter->graph->nodes[v];
 		const struct graph_device device = node->device;
@@ -166,17 +179,11 @@ static int find_places(struct cutter *cutter, struct star_error *err)
 		cutter->place[v] = device.job != GRAPH_PS ? GRAPH_PLACE_WORKER
 				   : device.task < 0	  ? GRAPH_PLACE_ALL
 							  : device.task;
-		if (device.job != GRAPH_PS || device.task < 0)
-			continue;
-		if (cutter->options.ps_tasks && (uint32_t)device.task >= cutter->options.ps_tasks)
+		if (device.job == GRAPH_PS && device.task >= (int32_t)cutter->options.ps_tasks)
 			return star_error_set(err, -EINVAL,
 					      "node \"%s\" is on /job:ps/task:%d, but there are %u PS tasks, from 0",
 					      node->name, device.task, cutter->options.ps_tasks);
-		if ((uint32_t)device.task >= tasks)
-			tasks = (uint32_t)device.task + 1;
 	}
-	if (!cutter->options.ps_tasks)
-		cutter->options.ps_tasks = tasks;
 	return 0;
 }
 

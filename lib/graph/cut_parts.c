@@ -97,7 +97,8 @@ static bool group(struct assembly *a)
 	for (uint32_t v = 0; v < n; v++)
 		if (cutter->kind[v] == CUT_WORK)
 			keys[count++] = (struct keyed){
-				(uint64_t)cutter->level[v] << 32 | (uint32_t)(cutter->place[v] - GRAPH_PLACE_ALL), v };
+				(uint64_t)cutter->level[v] << 32 | (uint32_t)(cutter->place[v] - GRAPH_PLACE_ALL), v
+			};
 	qsort(keys, count, sizeof(*keys), by_key);
 	for (uint32_t i = 0; i < count; i++)
 		cut->parts_count += i == 0 || keys[i].key != keys[i - 1].key;
@@ -283,7 +284,7 @@ static bool keep_words(struct assembly *a)
 	const struct cutter *cutter = a->cutter;
 	struct graph_cut *cut = &a->whole->cut;
 
-	cut->warnings = cut_memory(&a->whole->pool, cutter->warnings_count + 1, sizeof(*cut->warnings));
+	cut->warnings = cut_memory(&a->whole->pool, cutter->warnings_count + 2, sizeof(*cut->warnings));
 	cut->moved = keep(a, cutter->moved, cutter->moved_count, sizeof(*cut->moved));
 	cut->moved_count = cutter->moved_count;
 	if (!cut->warnings || !cut->moved)
@@ -291,6 +292,12 @@ static bool keep_words(struct assembly *a)
 	for (uint32_t i = 0; i < cutter->warnings_count; i++)
 		cut->warnings[i] = keep(a, cutter->warnings[i], strlen(cutter->warnings[i]) + 1, 1);
 	cut->warnings_count = cutter->warnings_count;
+	if (cutter->warnings_more) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "and %u more warnings like these", cutter->warnings_more);
+		cut->warnings[cut->warnings_count++] = keep(a, text, strlen(text) + 1, 1);
+	}
 	return !a->whole->pool.failed;
 }
 

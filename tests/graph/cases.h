@@ -11,7 +11,10 @@
 	X(wrong_attributes_are_refused) \
 	X(handles_have_their_shapes) \
 	X(loops_have_the_shapes_of_their_bodies) \
-	X(branches_have_one_shape)
+	X(branches_have_one_shape) \
+	/* cuts_random.c */ \
+	X(random_graphs_are_cut_right) \
+	X(rounds_are_the_least_there_are)
 
 #define X(name) void name(void);
 GRAPH_CASES(X)
