@@ -8,4 +8,9 @@
 /* Memory of the graph's, zeroed, at a multiple of 64; NULL, and the graph has an error, when there is none. */
 void *graph_memory(struct graph *graph, size_t bytes);
 
+/* graph_add of a node without device, controls and bodies. */
+struct graph_value graph_node_add(struct graph *graph, enum graph_op op, const char *name,
+				  const struct graph_value *inputs, size_t inputs_count, const struct graph_attr *attrs,
+				  size_t attrs_count);
+
 #endif

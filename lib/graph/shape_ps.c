@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Types and shapes of what comes in, of what PS tasks hold, of embedding bags and of ids. */
 #include <errno.h>
-#include <string.h>
 
 #include "graph/shape.h"
 
@@ -59,8 +58,6 @@ static int out_handle(struct graph_inference *in, const struct graph_shape *shap
 				 "dtype is one of float32, float16, bfloat16, float64, scaled_int8, int32 and "
 				 "int64, not \"%.40s\"",
 				 name);
-	if (in->node->name && strlen(in->node->name) > 63)
-		return shape_bad(in, "the name of a variable or table has 63 bytes at most");
 	shape_out(in, 0, shape);
 	in->out[0].element = (uint8_t)(dtype_is_real(dtype) && dtype != STAR_FLOAT64 ? STAR_FLOAT32 : dtype);
 	return 0;

@@ -12,6 +12,10 @@
 	X(handles_have_their_shapes) \
 	X(loops_have_the_shapes_of_their_bodies) \
 	X(branches_have_one_shape) \
+	/* build.c */ \
+	X(wide_and_deep_is_written) \
+	X(loop_with_a_table_is_written) \
+	X(first_error_is_kept) \
 	/* cuts_random.c */ \
 	X(random_graphs_are_cut_right) \
 	X(rounds_are_the_least_there_are)
