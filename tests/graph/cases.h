@@ -15,7 +15,10 @@
 	/* build.c */ \
 	X(wide_and_deep_is_written) \
 	X(loop_with_a_table_is_written) \
-	X(first_error_is_kept)
+	X(first_error_is_kept) \
+	/* cuts_random.c */ \
+	X(random_graphs_are_cut_right) \
+	X(rounds_are_the_least_there_are)
 
 #define X(name) void name(void);
 GRAPH_CASES(X)
