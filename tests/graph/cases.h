@@ -15,7 +15,14 @@
 	/* build.c */ \
 	X(wide_and_deep_is_written) \
 	X(loop_with_a_table_is_written) \
-	X(first_error_is_kept)
+	X(first_error_is_kept) \
+	/* text.c */ \
+	X(models_are_printed_and_read) \
+	X(random_graphs_are_printed_and_read) \
+	X(text_is_as_documented) \
+	X(wrong_texts_are_refused) \
+	X(damaged_texts_do_no_harm) \
+	X(nesting_is_bounded)
 
 #define X(name) void name(void);
 GRAPH_CASES(X)
