@@ -15,7 +15,10 @@
 	/* build.c */ \
 	X(wide_and_deep_is_written) \
 	X(loop_with_a_table_is_written) \
-	X(first_error_is_kept)
+	X(first_error_is_kept) \
+	/* kernels.c */ \
+	X(kernels_do_what_is_defined) \
+	X(every_kernel_is_compared)
 
 #define X(name) void name(void);
 GRAPH_CASES(X)
