@@ -22,7 +22,10 @@
 	X(text_is_as_documented) \
 	X(wrong_texts_are_refused) \
 	X(damaged_texts_do_no_harm) \
-	X(nesting_is_bounded)
+	X(nesting_is_bounded) \
+	/* kernels.c */ \
+	X(kernels_do_what_is_defined) \
+	X(every_kernel_is_compared)
 
 #define X(name) void name(void);
 GRAPH_CASES(X)
