@@ -19,6 +19,16 @@
 	/* cuts_random.c */ \
 	X(random_graphs_are_cut_right) \
 	X(rounds_are_the_least_there_are)
+	/* text.c */ \
+	X(models_are_printed_and_read) \
+	X(random_graphs_are_printed_and_read) \
+	X(text_is_as_documented) \
+	X(wrong_texts_are_refused) \
+	X(damaged_texts_do_no_harm) \
+	X(nesting_is_bounded) \
+	/* kernels.c */ \
+	X(kernels_do_what_is_defined) \
+	X(every_kernel_is_compared)
 
 #define X(name) void name(void);
 GRAPH_CASES(X)
