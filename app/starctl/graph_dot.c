@@ -129,7 +129,8 @@ static void print_edge(const struct picture *p, uint32_t number, uint32_t user, 
 	else
 		fprintf(p->out, " [label=\" %s\", color=\"#b03020\", fontcolor=\"#b03020\", penwidth=2];\n",
 			is_first_use(p, part, user, k)
-				? human_bytes((double)graph_cut_bytes(p->cut->graph, input, p->question->cut.batch), bytes)
+				? human_bytes((double)graph_cut_bytes(p->cut->graph, input, p->question->cut.batch),
+					      bytes)
 				: "");
 }
 

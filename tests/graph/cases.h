@@ -16,6 +16,16 @@
 	X(wide_and_deep_is_written) \
 	X(loop_with_a_table_is_written) \
 	X(first_error_is_kept) \
+	/* text.c */ \
+	X(models_are_printed_and_read) \
+	X(random_graphs_are_printed_and_read) \
+	X(text_is_as_documented) \
+	X(wrong_texts_are_refused) \
+	X(damaged_texts_do_no_harm) \
+	X(nesting_is_bounded) \
+	/* kernels.c */ \
+	X(kernels_do_what_is_defined) \
+	X(every_kernel_is_compared) \
 	/* cuts_random.c */ \
 	X(random_graphs_are_cut_right) \
 	X(rounds_are_the_least_there_are)
