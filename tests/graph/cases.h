@@ -29,6 +29,10 @@
 	/* kernels.c */ \
 	X(kernels_do_what_is_defined) \
 	X(every_kernel_is_compared)
+	X(every_kernel_is_compared) \
+	/* cuts_random.c */ \
+	X(random_graphs_are_cut_right) \
+	X(rounds_are_the_least_there_are)
 
 #define X(name) void name(void);
 GRAPH_CASES(X)
