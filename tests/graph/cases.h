@@ -18,7 +18,7 @@
 	X(first_error_is_kept) \
 	/* cuts_random.c */ \
 	X(random_graphs_are_cut_right) \
-	X(rounds_are_the_least_there_are)
+	X(rounds_are_the_least_there_are) \
 	/* text.c */ \
 	X(models_are_printed_and_read) \
 	X(random_graphs_are_printed_and_read) \
@@ -29,10 +29,6 @@
 	/* kernels.c */ \
 	X(kernels_do_what_is_defined) \
 	X(every_kernel_is_compared)
-	X(every_kernel_is_compared) \
-	/* cuts_random.c */ \
-	X(random_graphs_are_cut_right) \
-	X(rounds_are_the_least_there_are)
 
 #define X(name) void name(void);
 GRAPH_CASES(X)
