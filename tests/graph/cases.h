@@ -18,7 +18,19 @@
 	X(first_error_is_kept) \
 	/* kernels.c */ \
 	X(kernels_do_what_is_defined) \
-	X(every_kernel_is_compared)
+	X(every_kernel_is_compared) \
+	/* execute.c */ \
+	X(plans_compute_what_an_interpreter_does) \
+	X(memory_is_shared_by_those_that_never_meet) \
+	X(threads_do_not_change_a_bit) \
+	X(several_runs_of_one_plan_at_once) \
+	X(steps_allocate_nothing) \
+	X(what_nothing_needs_is_left_out) \
+	X(wrong_feeds_are_refused) \
+	X(indices_are_checked) \
+	/* cuts_random.c */ \
+	X(random_graphs_are_cut_right) \
+	X(rounds_are_the_least_there_are)
 
 #define X(name) void name(void);
 GRAPH_CASES(X)
