@@ -28,6 +28,17 @@
 	X(what_nothing_needs_is_left_out) \
 	X(wrong_feeds_are_refused) \
 	X(indices_are_checked) \
+	/* flow.c */ \
+	X(loops_turn) \
+	X(too_many_iterations_are_an_error) \
+	X(loops_turn_in_loops) \
+	X(branches_are_taken) \
+	X(carried_values_keep_their_size) \
+	/* boundary.c */ \
+	X(cut_plans_do_what_uncut_ones_do) \
+	X(a_wave_is_started_before_it_is_waited_for) \
+	X(a_failed_call_fails_its_step_only) \
+	X(without_ps_tasks_ps_nodes_are_refused) \
 	/* cuts_random.c */ \
 	X(random_graphs_are_cut_right) \
 	X(rounds_are_the_least_there_are)

@@ -110,6 +110,11 @@ static void run_stateful(struct plain_ps *plain, const struct graph *graph, cons
 		}
 }
 
+static bool is_handle(const struct graph_node *node)
+{
+	return node->outputs_count == 1 && node->outputs[0].dtype == 0;
+}
+
 static int run_node(struct plain_ps *plain, const struct prepared *p, const struct graph_ps_call *call,
 		    const struct graph_node *node, struct star_error *err)
 {
@@ -128,18 +133,13 @@ static int run_node(struct plain_ps *plain, const struct prepared *p, const stru
 		out[o] = &tensors[p->plan->first[node->id] + o];
 		out[o]->type = made[o];
 	}
-	if (node->op == GRAPH_VARIABLE || node->op == GRAPH_TABLE || made[0].dtype == 0)
+	if (is_handle(node))
 		return 0;
 	if (graph_op_info(node->op)->place != GRAPH_ON_PS)
 		return kernel_run(&(struct kernel_call){
 			.node = node, .in = in, .out = out, .scratch = p->scratch[call->run], .err = err });
 	run_stateful(plain, call->plan->graph, node, in, out[0]);
 	return 0;
-}
-
-static bool is_handle(const struct graph_node *node)
-{
-	return node->outputs_count == 1 && node->outputs[0].dtype == 0;
 }
 
 /* ---- the interface ---- */
@@ -201,11 +201,11 @@ static bool fails(struct plain_ps *plain, bool start)
 	return plain->fail_after-- == 0;
 }
 
-static void note(struct plain_ps *plain, uint32_t part, bool is_wait)
+static void note(struct plain_ps *plain, const struct graph_ps_call *call, bool is_wait)
 {
 	if (plain->events_count == PLAIN_EVENTS)
 		return;
-	plain->events[plain->events_count].part = part;
+	plain->events[plain->events_count].call = call;
 	plain->events[plain->events_count++].is_wait = is_wait;
 }
 
@@ -216,7 +216,7 @@ static int start(void *ctx, const struct graph_ps_call *call, void **token, stru
 	if (fails(plain, true))
 		return star_error_set(err, -ECONNREFUSED, "nobody listens");
 	plain->in_flight++;
-	note(plain, call->part, false);
+	note(plain, call, false);
 	*token = (void *)(uintptr_t)sum_of_feeds(call);
 	return 0;
 }
@@ -229,7 +229,7 @@ static int wait(void *ctx, const struct graph_ps_call *call, void *token, struct
 	struct graph_tensor *tensors = p->tensors[call->run];
 
 	plain->in_flight--;
-	note(plain, call->part, true);
+	note(plain, call, true);
 	if (fails(plain, false))
 		return star_error_set(err, -ECONNRESET, "it is gone");
 	if (sum_of_feeds(call) != (uintptr_t)token)

@@ -8,7 +8,7 @@
 
 #include "graph/exec.h"
 
-enum { PLAIN_VARIABLES = 64, PLAIN_ROWS = 256, PLAIN_RUNS = 4, PLAIN_EVENTS = 256 };
+enum { PLAIN_VARIABLES = 64, PLAIN_ROWS = 256, PLAIN_RUNS = 4, PLAIN_EVENTS = 1024 };
 
 struct plain_variable {
 	char name[GRAPH_NAME_MAX + 1];
@@ -25,7 +25,7 @@ struct plain_ps {
 	int in_flight;	 /* started and not waited for */
 	int prepared;	 /* and not released */
 	struct {
-		uint32_t part;
+		const struct graph_ps_call *call;
 		bool is_wait;
 	} events[PLAIN_EVENTS];
 	uint32_t events_count;

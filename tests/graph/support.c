@@ -8,7 +8,8 @@
 bool stepper_begin(struct stepper *s, const struct graph *graph, const struct graph_cut *cut,
 		   const struct graph_plan_options *options)
 {
-	*s = (struct stepper){ .plan = graph_compile(graph, cut, options, &s->err) };
+	*s = (struct stepper){ 0 };
+	s->plan = graph_compile(graph, cut, options, &s->err);
 	if (s->plan)
 		s->run = graph_run_create(s->plan, &s->err);
 	return s->run;
