@@ -366,6 +366,10 @@ static void normed(struct trial *t, enum graph_op op)
 		input(t, t->real, &x, -1, 1);
 	values = t->values[t->count];
 	input(t, t->real, &x, -3, 3);
+	for (int64_t i = 0; grad && i < n * k; i++) { /* spread, or differences are of little use */
+		store(t->real, t->data[1], i, values[i] / 8 + (double)(i % k + 2 * (i / k)));
+		t->values[1][i] = load(t->real, t->data[1], i);
+	}
 	input(t, t->real, &vector, -2, 2);
 	if (!grad) {
 		input(t, t->real, &vector, -2, 2);
