@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "node.h"
+#include "supervise.h"
 
 enum { EXIT_CONFIG = 2, OVERRIDES_MAX = 64 };
 
@@ -129,6 +130,7 @@ static int serve(const struct config *config, const sigset_t *signals)
 	static struct node node;
 	struct star_error err = { 0 };
 	struct control *control = NULL;
+	struct supervise *supervise = NULL;
 	int status = EXIT_FAILURE, signal;
 
 	if (node_start(&node, config, &err) == 0) {
@@ -137,6 +139,7 @@ static int serve(const struct config *config, const sigset_t *signals)
 							 .steering = node_steering(&node),
 							 .data_plane = node_data_plane(&node) };
 
+		supervise = supervise_start(&node);
 		control = control_create(&options, &err);
 	}
 	if (control) {
@@ -144,13 +147,16 @@ static int serve(const struct config *config, const sigset_t *signals)
 			 config_show(config->own.control.host, config->own.control.port).text,
 			 config_show(config->own.data.host, config->own.data.port).text, config->reactors,
 			 config->reactors == 1 ? "" : "s");
+		supervise_control(supervise, control);
 		sigwait(signals, &signal);
 		pthread_sigmask(SIG_UNBLOCK, signals, NULL); /* a second one ends it at once */
 		log_info("%s: stopping", strsignal(signal));
 		status = EXIT_SUCCESS;
+		supervise_stop(supervise);
 		control_drain(control);
 		control_destroy(control);
 	} else {
+		supervise_stop(supervise);
 		fprintf(stderr, "starserver: %s\n", err.text);
 	}
 	node_stop(&node);

@@ -141,6 +141,28 @@ struct control *control_create(const struct control_options *options, struct sta
 	return control;
 }
 
+bool control_serves(struct control *control, char state[static CONTROL_STATE_MAX])
+{
+	struct star_error err = { 0 };
+	bool serves;
+
+	pthread_mutex_lock(&control->lock);
+	if (control->task == 0)
+		serves = leader_laid_out(control, &err) == 0;
+	else
+		serves = control->epoch != 0;
+	if (serves)
+		snprintf(state, CONTROL_STATE_MAX, "serving layout %u, %u tables and variables", control->epoch,
+			 control->objects_count);
+	else if (control->task == 0)
+		snprintf(state, CONTROL_STATE_MAX, "%.150s", err.text);
+	else
+		snprintf(state, CONTROL_STATE_MAX, "waiting for a layout from PS task 0%s%.100s",
+			 control->follower_error[0] ? ": " : "", control->follower_error);
+	pthread_mutex_unlock(&control->lock);
+	return serves;
+}
+
 /* Only the socket that this node made: another one may have taken the path since. */
 static void remove_socket(const struct control *control)
 {

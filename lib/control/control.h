@@ -100,6 +100,10 @@ struct control;
 /* Opens both sockets and starts serving. NULL with err (address in use: which one, and what to do). */
 struct control *control_create(const struct control_options *options, struct star_error *err);
 
+/* Whether the node serves a layout that workers may have, and how it stands, for people; at any time. */
+enum { CONTROL_STATE_MAX = 160 };
+bool control_serves(struct control *control, char state[static CONTROL_STATE_MAX]);
+
 /* Before it ends: has a last checkpoint written, if the configuration says so, within its bound of time; or says why not. Nothing on
  * nodes other than PS task 0. */
 void control_drain(struct control *control);
