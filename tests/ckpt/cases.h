@@ -31,6 +31,7 @@ void vanished_directory_is_told(void);
 
 /* chains.c */
 void chains_are_found(void);
+void good_chains_are_found(void);
 void what_does_not_count_is_listed(void);
 void prune_keeps_chains_whole(void);
 

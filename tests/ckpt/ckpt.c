@@ -143,6 +143,7 @@ const struct unit_case unit_cases[] = {
 	{ "a read-only directory is told", read_only_directory_is_told },
 	{ "a directory that vanishes is told", vanished_directory_is_told },
 	{ "chains are found", chains_are_found },
+	{ "good chains are found", good_chains_are_found },
 	{ "what does not count is listed as such", what_does_not_count_is_listed },
 	{ "prune keeps chains whole", prune_keeps_chains_whole },
 	{ "tables go out as lines and come back", tables_go_out_as_lines_and_come_back },
