@@ -473,9 +473,10 @@ json_t *node_checkpoint_state(void *ctx)
 		sum.put_off += p.put_off;
 	}
 	pthread_mutex_lock(&c->lock);
-	json = json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "id", (json_int_t)c->now.id, "state", names[c->state],
-			 "rows", (json_int_t)sum.rows, "left", (json_int_t)sum.left, "bytes", (json_int_t)c->bytes,
-			 "copied", (json_int_t)sum.copied, "waited", (json_int_t)sum.put_off);
+	json = json_pack("{s:I, s:b, s:s, s:I, s:I, s:I, s:I, s:I}", "id", (json_int_t)c->now.id, "loading",
+			 !__atomic_load_n(&node->restored, __ATOMIC_ACQUIRE), "state", names[c->state], "rows",
+			 (json_int_t)sum.rows, "left", (json_int_t)sum.left, "bytes", (json_int_t)c->bytes, "copied",
+			 (json_int_t)sum.copied, "waited", (json_int_t)sum.put_off);
 	if (c->state == WRITTEN)
 		json_object_set_new(json, "files", files_json(c));
 	if (c->state == FAILED)

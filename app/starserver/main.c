@@ -151,14 +151,22 @@ static int serve(const struct config *config, const sigset_t *signals)
 		sigwait(signals, &signal);
 		pthread_sigmask(SIG_UNBLOCK, signals, NULL); /* a second one ends it at once */
 		log_info("%s: stopping", strsignal(signal));
-		status = EXIT_SUCCESS;
+		__atomic_store_n(&node.stopping, true, __ATOMIC_RELAXED);
 		supervise_stop(supervise);
-		control_drain(control);
+		status = __atomic_load_n(&node.failed, __ATOMIC_ACQUIRE) ? EXIT_FAILURE : EXIT_SUCCESS;
+		if (status == EXIT_SUCCESS)
+			control_drain(control);
 		control_destroy(control);
+		err = node.failure;
 	} else {
 		supervise_stop(supervise);
-		fprintf(stderr, "starserver: %s\n", err.text);
+		if (err.code == -ECANCELED && node_told_to_stop(&node)) {
+			log_info("%s", err.text);
+			status = EXIT_SUCCESS;
+		}
 	}
+	if (status == EXIT_FAILURE)
+		fprintf(stderr, "starserver: %s\n", err.text);
 	node_stop(&node);
 	return status;
 }

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -375,6 +376,24 @@ int node_start(struct node *node, const struct config *config, struct star_error
 	for (unsigned i = 0; status == 0 && i < node->ports_count; i++)
 		tell_port(node->ports[i].port);
 	return status;
+}
+
+bool node_told_to_stop(const struct node *node)
+{
+	sigset_t pending;
+
+	/* All threads block the signals, and until the node serves main does not take them. */
+	return __atomic_load_n(&node->stopping, __ATOMIC_RELAXED) ||
+	       (sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) > 0 || sigismember(&pending, SIGINT) > 0));
+}
+
+void node_fail(struct node *node, const struct star_error *why)
+{
+	if (__atomic_load_n(&node->failed, __ATOMIC_RELAXED))
+		return;
+	node->failure = *why;
+	__atomic_store_n(&node->failed, true, __ATOMIC_RELEASE);
+	kill(getpid(), SIGTERM);
 }
 
 void node_stop(struct node *node)

@@ -56,13 +56,21 @@ struct node {
 	const struct object_spec
 		*specs[WIRE_OBJECTS_MAX + 1]; /* installed, by id; control threads that hold the plane */
 	struct node_checkpoint *checkpoint;   /* NULL: no directory for them is configured */
-	bool restored;			      /* or had nothing to restore */
+	bool restored;			      /* or had nothing to restore: it has served a layout */
+	bool stopping;			      /* main has got a signal */
+	struct star_error failure;	      /* why it cannot go on; main's once `failed` is set */
+	bool failed;
 	struct shard shards[WIRE_REACTORS_MAX];
 };
 
 /* Starts the EAL, opens the ports, and starts the reactors. 0 or a negative errno; node_stop after both. */
 int node_start(struct node *node, const struct config *config, struct star_error *err);
 void node_stop(struct node *node);
+
+/* Whether somebody has asked the process to end: what takes long looks from time to time. */
+bool node_told_to_stop(const struct node *node);
+/* Makes the process end with this sentence. From any thread. */
+void node_fail(struct node *node, const struct star_error *why);
 
 /* claim.c: makes a port's addresses this node's own, or says whose they are. node_disclaim after both. */
 int node_claim(struct node_port *port, struct star_error *err);

@@ -130,15 +130,34 @@ static void end_all(struct control *control, const struct control_checkpoint *c,
 	}
 }
 
-static int write_one(struct control *control, struct control_checkpoint *c, struct star_error *err)
+/* Before the first begins: a node that still loads would write what it has until then, and the others would keep copies meanwhile. */
+static int wait_for_all(struct control *control, struct star_error *err)
 {
-	const struct control_data_plane *plane = &control->data_plane;
-	json_t *files = json_array();
+	uint32_t task = 0;
 	int rc;
 
 	pthread_mutex_lock(&control->lock);
 	rc = leader_laid_out(control, err);
 	pthread_mutex_unlock(&control->lock);
+	while (rc == 0 && task < control->config->ps_count) {
+		json_t *state = ask_part(control, task, json_object(), err);
+
+		rc = state ? 0 : err->code;
+		if (!json_is_true(json_object_get(state, "loading")))
+			task++;
+		else if (!control_pause(control, CONTROL_POLL_MS, NULL))
+			rc = star_error_set(err, -ECANCELED, "PS task 0 is shutting down");
+		json_decref(state);
+	}
+	return rc;
+}
+
+static int write_one(struct control *control, struct control_checkpoint *c, struct star_error *err)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+	json_t *files = json_array();
+	int rc = wait_for_all(control, err);
+
 	if (rc == 0)
 		rc = plane->checkpoint_new(plane->ctx, c, err);
 	if (rc < 0)
@@ -186,6 +205,8 @@ static void run_one(struct control *control, bool delta)
 	if (rc == 0) {
 		p->saved++;
 		p->last = c;
+		if (control->config->checkpoint_restore)
+			control->begins_with = c.id;
 		p->last_rows = p->rows;
 		p->last_bytes = p->bytes;
 		p->last_us = clock_us() - p->begun_us;

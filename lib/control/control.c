@@ -45,7 +45,8 @@ static int begin_with(struct control *control, struct star_error *err)
 	struct object_spec *specs = NULL;
 	uint32_t count = 0;
 	int rc = control->config->checkpoint_restore
-			 ? control->data_plane.restored(control->data_plane.ctx, &specs, &count, err)
+			 ? control->data_plane.restored(control->data_plane.ctx, &control->begins_with, &specs, &count,
+							err)
 			 : 0;
 
 	for (uint32_t i = 0; rc == 0 && i < count; i++)

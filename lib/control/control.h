@@ -36,6 +36,14 @@ struct control_checkpoint {
 	char name[CONTROL_CHECKPOINT_NAME]; /* of the folder that it is written into, in the directory of checkpoints */
 };
 
+/* What a node is to serve. */
+struct control_layout {
+	uint32_t epoch;
+	uint32_t cluster_reactors; /* of all nodes */
+	uint32_t first_reactor;	   /* of this node, among them */
+	uint64_t checkpoint;	   /* that a node loads its share of which has served no layout yet; 0: none */
+};
+
 /* Called on control threads, one at a time (install, set_layout, sweep, connections, port_add,
  * port_remove), on the thread that sees to checkpoints or the executor (checkpoint_*), or at any time (the others). */
 struct control_data_plane {
@@ -45,12 +53,8 @@ struct control_data_plane {
 	 * no reactor has it, and its id may come again with another object. The spec stays valid as long as the control plane.
 	 */
 	int (*install)(void *ctx, const struct object_spec *spec, struct star_error *err);
-	/*
-	 * Tells every reactor the layout that this node is to serve: epoch, reactors of the whole cluster, and the index of this
-	 * node's first one.
-	 */
-	int (*set_layout)(void *ctx, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
-			  struct star_error *err);
+	/* Tells every reactor the layout that this node is to serve; before the first one, its share of the checkpoint is loaded. */
+	int (*set_layout)(void *ctx, const struct control_layout *layout, struct star_error *err);
 	/* Begins a full pass of eviction over a table of the catalogue, on every reactor. 0 or a negative errno with a sentence. */
 	int (*sweep)(void *ctx, const struct object_spec *spec, struct star_error *err);
 	/* The figures of one table or variable of the catalogue, over the node's reactors, and the node's; new references. */
@@ -66,14 +70,15 @@ struct control_data_plane {
 	int (*port_remove)(void *ctx, const char *name, json_t **result, struct star_error *err);
 	/* All ports, as in status; at any time. */
 	json_t *(*ports)(void *ctx);
-	/* The objects of the checkpoint that PS task 0 is to begin with; *specs is to be freed. None: 0 with *count 0. */
-	int (*restored)(void *ctx, struct object_spec **specs, uint32_t *count, struct star_error *err);
+	/* PS task 0: which checkpoint nodes are to begin with, none younger than *id where that is not 0. There is none: 0 with *id 0.
+	 * specs may be NULL; otherwise it gets the checkpoint's objects, to be freed. */
+	int (*restored)(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err);
 	/* PS task 0: makes the next checkpoint's folder, and fills in id and name. */
 	int (*checkpoint_new)(void *ctx, struct control_checkpoint *checkpoint, struct star_error *err);
 	/* Begins to write the node's part, and returns. One that is under way is given up first. -EAGAIN: this would have to be a
 	 * full one. */
 	int (*checkpoint_begin)(void *ctx, const struct control_checkpoint *checkpoint, struct star_error *err);
-	/* {"id", "state": "idle", "writing", "written" or "failed", "rows", "left", "bytes", "copied", "waited"}, and "files" or "error";
+	/* {"id", "loading": whether it has its first layout yet, "state": "idle", "writing", "written" or "failed", "rows", "left", "bytes", "copied", "waited"}, and "files" or "error";
 	 * at any time. */
 	json_t *(*checkpoint_state)(void *ctx);
 	/* It counts as written now, and the next delta goes on from it; or it is given up. */

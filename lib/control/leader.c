@@ -267,10 +267,12 @@ int leader_layout(struct control *control, json_t **result, struct star_error *e
 	return rc;
 }
 
-static json_t *layout_for(uint32_t epoch, uint32_t reactors, uint32_t first)
+/* What a node is to serve. Under lock. */
+static json_t *layout_for(const struct control *control, uint32_t task)
 {
-	return json_pack("{s:I, s:I, s:I}", "epoch", (json_int_t)epoch, "cluster_reactors", (json_int_t)reactors,
-			 "first_reactor", (json_int_t)first);
+	return json_pack("{s:I, s:I, s:I, s:o}", "epoch", (json_int_t)control->epoch, "cluster_reactors",
+			 (json_int_t)control->cluster_reactors, "first_reactor",
+			 (json_int_t)first_reactor(control, task), "checkpoint", member_from_u64(control->begins_with));
 }
 
 /* Tells the other nodes, as far as that goes quickly; the heartbeats tell the rest. */
@@ -288,28 +290,54 @@ static void announce(struct control *control, uint32_t except)
 		if (now_us >= until_us || control_is_stopping(control))
 			return;
 		pthread_mutex_lock(&control->lock);
-		layout = layout_for(control->epoch, control->cluster_reactors, first_reactor(control, task));
+		layout = layout_for(control, task);
 		pthread_mutex_unlock(&control->lock);
 		if (tell(control, task, json_pack("{s:o}", "layout", layout), until_us - now_us, &err) < 0)
 			log_warn("PS task %u learns the new layout by its next heartbeat: %s", task, err.text);
 	}
 }
 
+/* A node has come anew: is what it is to begin with still in order? */
+static int look_again(struct control *control, struct star_error *err)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+	uint64_t id;
+	int rc;
+
+	pthread_mutex_lock(&control->lock);
+	id = control->begins_with;
+	pthread_mutex_unlock(&control->lock);
+	if (!id || control->config->checkpoint_restore != CONFIG_RESTORE_GOOD)
+		return 0;
+	rc = plane->restored(plane->ctx, &id, NULL, NULL, err);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&control->lock);
+	control->begins_with = id;
+	pthread_mutex_unlock(&control->lock);
+	return 0;
+}
+
 int leader_lay_out(struct control *control, uint32_t except, struct star_error *err)
 {
-	uint32_t epoch = 0, reactors = 0;
+	struct control_layout layout = { .epoch = 0 };
+	bool again;
 	char tasks[128];
 	int rc;
 
 	pthread_mutex_lock(&control->lock);
 	if (control->layout_due && missing(control, tasks, sizeof(tasks)) == 0) {
-		epoch = (control->epoch > control->epoch_floor ? control->epoch : control->epoch_floor) + 1;
-		reactors = first_reactor(control, control->config->ps_count);
+		layout.epoch = (control->epoch > control->epoch_floor ? control->epoch : control->epoch_floor) + 1;
+		layout.cluster_reactors = first_reactor(control, control->config->ps_count);
 	}
+	layout.checkpoint = control->begins_with;
+	again = control->epoch != 0;
 	pthread_mutex_unlock(&control->lock);
-	if (epoch == 0)
+	if (layout.epoch == 0)
 		return 0;
-	rc = control_set_layout(control, epoch, reactors, 0, err);
+	rc = again ? look_again(control, err) : 0;
+	if (rc == 0)
+		rc = control_set_layout(control, &layout, err);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&control->lock);
@@ -458,9 +486,7 @@ static json_t *standing(const struct control *control, uint32_t task)
 				  node->joined, "objects_count", (int)control->objects_count);
 
 	if (node->joined && laid_out)
-		json_object_set_new(reply, "layout",
-				    layout_for(control->epoch, control->cluster_reactors,
-					       first_reactor(control, task)));
+		json_object_set_new(reply, "layout", layout_for(control, task));
 	return reply;
 }
 

@@ -93,6 +93,7 @@ struct control {
 	/* PS task 0 */
 	struct cluster_node *nodes; /* ps_count */
 	struct checkpointer checkpointer;
+	uint64_t begins_with; /* the checkpoint that nodes which come now begin with; 0: none */
 	uint32_t epoch_floor; /* the highest epoch that a node brought along from an earlier PS task 0 */
 	bool layout_due;      /* nodes have changed since the epoch was given */
 	/* the others */
@@ -125,8 +126,7 @@ int control_compare(struct control *control, const struct object_spec *spec, str
 int control_install(struct control *control, const struct object_spec *spec, struct star_error *err);
 
 /* Serves a layout, unless the one served is as new. Takes both locks. */
-int control_set_layout(struct control *control, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
-		       struct star_error *err);
+int control_set_layout(struct control *control, const struct control_layout *layout, struct star_error *err);
 
 /* All objects, in the order of their ids; with their figures on this node as "stats" or without. Takes lock. */
 json_t *control_objects_json(struct control *control, bool with_stats);
