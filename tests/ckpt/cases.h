@@ -6,6 +6,7 @@
 /* ckpt.c */
 void what_was_saved_is_read(void);
 void rows_have_the_sizes_of_the_format(void);
+void rows_have_the_sizes_of_the_store(void);
 void writer_refuses_impossible_blocks(void);
 void limit_of_bytes_a_second_holds(void);
 
