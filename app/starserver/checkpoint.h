@@ -29,6 +29,7 @@ void node_checkpoint_abandon(void *ctx, const struct control_checkpoint *checkpo
 
 /* restore.c: loads the node's share of a checkpoint, before its first layout is served; and what control_data_plane says. */
 int node_restore(struct node *node, const struct control_layout *layout, struct star_error *err);
+int node_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err);
 int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err);
 
 #endif

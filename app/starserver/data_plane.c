@@ -195,6 +195,16 @@ static void node_shutdown(void *ctx)
 	kill(getpid(), SIGTERM); /* main waits for it */
 }
 
+static void node_go_back(void *ctx, uint64_t id)
+{
+	struct node *node = ctx;
+
+	if (node_told_to_stop(node))
+		return; /* it ends */
+	__atomic_store_n(&node->goes_back_to, id, __ATOMIC_RELEASE);
+	kill(getpid(), GO_BACK_SIGNAL); /* main waits for it */
+}
+
 struct steering node_steering(const struct node *node)
 {
 	for (unsigned i = 0; i < node->ports_count; i++)
@@ -223,6 +233,8 @@ struct control_data_plane node_data_plane(struct node *node)
 		.checkpoint_end = node_checkpoint_end,
 		.checkpoint_commit = node_checkpoint_commit,
 		.checkpoint_abandon = node_checkpoint_abandon,
+		.checkpoint_check = node_checkpoint_check,
+		.go_back = node_go_back,
 		.shutdown = node_shutdown,
 	};
 }

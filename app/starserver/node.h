@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 
 #include "base/prng.h"
@@ -58,6 +59,7 @@ struct node {
 	struct node_checkpoint *checkpoint;   /* NULL: no directory for them is configured */
 	bool restored;			      /* or had nothing to restore: it has served a layout */
 	bool stopping;			      /* main has got a signal */
+	uint64_t goes_back_to;		      /* the checkpoint that the process is to begin anew with; 0: it ends */
 	struct star_error failure;	      /* why it cannot go on; main's once `failed` is set */
 	bool failed;
 	struct shard shards[WIRE_REACTORS_MAX];
@@ -86,6 +88,9 @@ int node_port_add(struct node *node, const struct config_port *port, int number,
 /* For port_on_gone: ends the connections of a port whose client is gone; ctx is the node. */
 void node_port_gone(void *ctx, uint16_t id);
 int node_port_remove(struct node *node, const char *name, json_t **result, struct star_error *err);
+
+/* What main waits for beside SIGTERM and SIGINT: the cluster goes back to node.goes_back_to. */
+#define GO_BACK_SIGNAL SIGUSR1
 
 /* What the control plane asks of this node. */
 struct control_data_plane node_data_plane(struct node *node);

@@ -337,6 +337,38 @@ static int find_chain(const struct node *node, uint64_t newest, char ***chain, u
 	return rc;
 }
 
+int node_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err)
+{
+	const struct node *node = ctx;
+	const struct config *config = node->config;
+	struct search search = { .node = node, .told_us = clock_us() };
+	struct ckpt_manifest manifest;
+	uint32_t length = 0;
+	char **chain = NULL;
+	uint64_t next = 1;
+	int rc = *id ? 0 : ckpt_next_id(config->checkpoint_directory, &next, err);
+
+	if (rc == 0 && !*id && next == 1)
+		rc = star_error_set(err, -ENOENT, "there is no checkpoint in %.300s", config->checkpoint_directory);
+	if (rc == 0)
+		rc = ckpt_chain(config->checkpoint_directory, *id ? *id : next - 1, &chain, &length, err);
+	for (uint32_t i = 0; rc == 0 && i < length; i++)
+		rc = ckpt_verify(chain[i], tell_read, &search, err);
+	if (rc == 0)
+		rc = ckpt_manifest_read(chain[length - 1], &manifest, err);
+	ckpt_chain_free(chain, length);
+	if (rc < 0)
+		return rc;
+	*id = manifest.id;
+	if (manifest.id > INT32_MAX)
+		rc = star_error_set(err, -ERANGE, "its id is too great for checkpoint.restore_id");
+	else if (manifest.partitions != config->partitions)
+		rc = star_error_set(err, -EINVAL, "it was written with %u partitions; this cluster has %u",
+				    manifest.partitions, config->partitions);
+	ckpt_manifest_free(&manifest);
+	return rc;
+}
+
 int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err)
 {
 	const struct node *node = ctx;

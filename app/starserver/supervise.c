@@ -139,7 +139,7 @@ void supervise_control(struct supervise *s, struct control *control)
 	pthread_mutex_unlock(&s->lock);
 }
 
-void supervise_stop(struct supervise *s)
+void supervise_stop(struct supervise *s, bool again)
 {
 	if (!s)
 		return;
@@ -148,7 +148,8 @@ void supervise_stop(struct supervise *s)
 	pthread_cond_signal(&s->wake);
 	pthread_mutex_unlock(&s->lock);
 	pthread_join(s->thread, NULL);
-	sd_notify(0, "STOPPING=1\nSTATUS=stopping");
+	/* The manager's patience is what there is until the node looks at its reactors again. */
+	sd_notify(0, again ? "WATCHDOG=1\nSTATUS=going back to a checkpoint" : "STOPPING=1\nSTATUS=stopping");
 	pthread_cond_destroy(&s->wake);
 	pthread_mutex_destroy(&s->lock);
 	free(s);

@@ -21,7 +21,7 @@ struct supervise *supervise_start(const struct node *node);
 /* The node's control plane is there. */
 void supervise_control(struct supervise *supervise, struct control *control);
 
-/* The node stops: says so, and looks at neither control plane nor reactors any more. */
-void supervise_stop(struct supervise *supervise);
+/* The node stops, or (again) begins anew in this process: says so, and looks at neither control plane nor reactors any more. */
+void supervise_stop(struct supervise *supervise, bool again);
 
 #endif

@@ -89,6 +89,11 @@ struct control_data_plane {
 				 const struct object_spec *const *specs, uint32_t count, const json_t *files,
 				 struct star_error *err);
 	void (*checkpoint_abandon)(void *ctx, const struct control_checkpoint *checkpoint);
+	/* PS task 0: reads all of a checkpoint that the cluster is to go back to, and of those that it goes on from; *id 0: the newest,
+	 * which it says then. */
+	int (*checkpoint_check)(void *ctx, uint64_t *id, struct star_error *err);
+	/* Asks the appliance to begin anew, with that checkpoint; returns at once. */
+	void (*go_back)(void *ctx, uint64_t id);
 	/* Asks the appliance to stop; returns at once. */
 	void (*shutdown)(void *ctx);
 };
@@ -97,6 +102,7 @@ struct control_options {
 	const struct config *config; /* must outlive the control plane */
 	uint32_t incarnation;	     /* not 0 */
 	struct steering steering;    /* of its data address; entries 0: none */
+	uint64_t gone_back_to; /* the checkpoint that the cluster was told to go back to, as this node began; 0: none */
 	struct control_data_plane data_plane;
 };
 

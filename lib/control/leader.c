@@ -62,6 +62,9 @@ int leader_laid_out(const struct control *control, struct star_error *err)
 
 	if (count)
 		return star_error_set(err, -EAGAIN, "waiting for PS task%s %s to join", count > 1 ? "s" : "", tasks);
+	if (control->goes_back)
+		return star_error_set(err, -EAGAIN, "waiting for all nodes to go back to checkpoint %" PRIu64,
+				      control->begins_with);
 	if (control->layout_due)
 		return star_error_set(err, -EAGAIN, "waiting for this node's reactors to take over the new layout");
 	return 0;
@@ -297,27 +300,6 @@ static void announce(struct control *control, uint32_t except)
 	}
 }
 
-/* A node has come anew: is what it is to begin with still in order? */
-static int look_again(struct control *control, struct star_error *err)
-{
-	const struct control_data_plane *plane = &control->data_plane;
-	uint64_t id;
-	int rc;
-
-	pthread_mutex_lock(&control->lock);
-	id = control->begins_with;
-	pthread_mutex_unlock(&control->lock);
-	if (!id || control->config->checkpoint_restore != CONFIG_RESTORE_GOOD)
-		return 0;
-	rc = plane->restored(plane->ctx, &id, NULL, NULL, err);
-	if (rc < 0)
-		return rc;
-	pthread_mutex_lock(&control->lock);
-	control->begins_with = id;
-	pthread_mutex_unlock(&control->lock);
-	return 0;
-}
-
 int leader_lay_out(struct control *control, uint32_t except, struct star_error *err)
 {
 	struct control_layout layout = { .epoch = 0 };
@@ -335,7 +317,7 @@ int leader_lay_out(struct control *control, uint32_t except, struct star_error *
 	pthread_mutex_unlock(&control->lock);
 	if (layout.epoch == 0)
 		return 0;
-	rc = again ? look_again(control, err) : 0;
+	rc = again ? restore_look_again(control, err) : 0;
 	if (rc == 0)
 		rc = control_set_layout(control, &layout, err);
 	if (rc < 0)
@@ -522,6 +504,9 @@ int leader_join(struct control *control, const json_t *params, json_t **result, 
 	rc = note(control, &join, err);
 	if (rc == 0 && join.epoch > control->epoch_floor)
 		control->epoch_floor = join.epoch;
+	if (rc == 0 && control->goes_back)
+		rc = star_error_set(err, -EAGAIN, "PS task 0 begins anew with checkpoint %" PRIu64,
+				    control->begins_with);
 	pthread_mutex_unlock(&control->lock);
 	if (rc == 0 && join.objects)
 		rc = adopt_all(control, &join, err);
