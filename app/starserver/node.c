@@ -84,12 +84,17 @@ static unsigned shard_work(void *ctx, uint64_t now_ns)
 {
 	struct shard *shard = ctx;
 
-	unsigned slices;
-
 	net_turn(shard->net, now_ns);
-	slices = rpc_run(shard->rpc, RPC_SLICES_A_TURN, now_ns);
-	return slices + rpc_expects(shard->rpc) + service_sweep(shard->service, now_ns) +
-	       service_snapshot_turn(shard->service, now_ns, slices != 0);
+	shard->slices = rpc_run(shard->rpc, RPC_SLICES_A_TURN, now_ns);
+	return shard->slices + rpc_expects(shard->rpc);
+}
+
+static unsigned shard_tend(void *ctx, uint64_t now_ns)
+{
+	struct shard *shard = ctx;
+
+	return service_sweep(shard->service, now_ns) +
+	       service_snapshot_turn(shard->service, now_ns, shard->slices != 0);
 }
 
 static unsigned shard_transmit(void *ctx, struct rte_mbuf **frames, unsigned max)
@@ -268,6 +273,7 @@ static int shard_make_reactor(struct shard *shard, struct star_error *err)
 			 .receive = shard_receive,
 			 .work = shard_work,
 			 .transmit = shard_transmit,
+			 .tend = shard_tend,
 			 .wheel = net_wheel(shard->net) },
 	};
 

@@ -32,6 +32,7 @@ struct shard {
 	struct net *net;
 	struct rpc_server *rpc;
 	struct reactor *reactor;
+	unsigned slices;      /* of requests in this turn */
 	void *marks, *copies; /* of snapshots, or NULL */
 	struct prng losses;   /* which frames are lost on purpose */
 };

@@ -100,6 +100,8 @@ struct service {
 	struct snapshot_turns {
 		struct service_snapshot *snapshot; /* NULL: none */
 		struct service_block *block;	   /* that is being filled, or NULL */
+		struct service_block *empty[SERVICE_BLOCKS_MAX];
+		unsigned empty_count;
 		uint8_t kind;
 		bool pending;	       /* its instant has still to come, ... */
 		bool holds;	       /* ... and new large requests wait for it */
