@@ -16,3 +16,4 @@ $(eval $(call binary,tool,memif-bare,bench,port,bench/peers/memif-bare.c app/sta
 $(eval $(call binary,tool,reactor-cost,bench,port service control,bench/peers/reactor-cost.c bench/peers/appliance.c app/starbench/histogram.c))
 $(eval $(call binary,tool,many-sessions,bench,config control port rpc,bench/peers/many-sessions.c app/starbench/histogram.c))
 $(eval $(call binary,tool,ckpt-raw,bench,ckpt,bench/peers/ckpt-raw.c))
+$(eval $(call binary,tool,ckpt-impact,bench,port service ckpt,bench/peers/ckpt-impact.c bench/peers/appliance.c bench/peers/saves.c app/starbench/histogram.c))

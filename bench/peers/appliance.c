@@ -298,6 +298,11 @@ static void exchange(struct appliance *a)
 	}
 }
 
+void appliance_turn(struct appliance *a)
+{
+	exchange(a);
+}
+
 void appliance_await(struct appliance *a)
 {
 	const uint64_t until = clock_ns() + UINT64_C(5000000000);

@@ -31,6 +31,7 @@ struct appliance {
 	uint64_t sequence;	 /* requests that were asked */
 	uint64_t answered, bad;	 /* and answered, and how many of them not as they should */
 	struct prng prng;
+	void *ctx; /* the caller's */
 	/* After each turn: how many frames came in, and the time stamp counter at its moments; may be NULL. */
 	void (*turned)(struct appliance *a, unsigned received, const uint64_t cycles[APPLIANCE_MOMENTS]);
 	/* At the end of each turn, as reactor_ops.tend; may be NULL. busy: there were requests in it. */
@@ -56,6 +57,9 @@ static inline void appliance_request(struct appliance *a, bool push, uint64_t ke
 	appliance_ask(a, push, key);
 	appliance_await(a);
 }
+
+/* A turn of each side, without a request. */
+void appliance_turn(struct appliance *a);
 
 _Noreturn void appliance_fail(const char *what);
 

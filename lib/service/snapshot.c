@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Snapshots in slices: a slice a turn, of some microseconds, into blocks that another thread writes down. While requests are
- * served it pauses after each slice for three times as long as that took, so that it has a quarter of the time, and always
- * that. When no empty block is there it waits for one to be given: the store goes on, and copies rows that change, as long as it
+ * Snapshots in slices: a slice a turn, of some ten microseconds, into blocks that another thread writes down. While requests are
+ * served it pauses after each slice for seven times as long as that took, so that it has an eighth of the time, and always
+ * that: the less often caches are filled with rows to be written, the less requests see of it. When no empty block is there it waits for one to be given: the store goes on, and copies rows that change, as long as it
  * has room.
  */
 #include "service/internal.h"
@@ -10,11 +10,13 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/stream.h"
 #include "wire/checkpoint.h"
 
 enum {
-	SLICE_ROWS = 128,
-	PAUSE = 3, /* times a slice's own */
+	SLICE_NS = 10000, /* a slice ends with the piece that reaches it, ... */
+	PIECE_ROWS = 64,  /* ... which takes some microseconds */
+	PAUSE = 7,	  /* times a slice's own */
 };
 
 /* Nothing of it is left over from before. */
@@ -107,18 +109,21 @@ static struct service_block *take_block(struct snapshot_turns *s)
 	return s->block;
 }
 
-/* One slice into the block; gives it away when it is full, or the last. */
-static void fill(struct service *service, struct service_block *block)
+/* One piece of a slice into the block; gives it away when it is full, or the last. */
+static void fill_piece(struct service *service, struct service_block *block)
 {
 	struct snapshot_turns *s = &service->snapshots;
 	struct store *store = service->options.store;
 	const struct store_snapshot_progress before = store_snapshot_progress(store);
 	struct store_snapshot_progress after;
 	uint8_t *payload = (uint8_t *)block->memory + sizeof(struct checkpoint_block);
+	uint32_t bytes;
 
-	block->payload_bytes +=
-		(uint32_t)store_snapshot_slice(store, payload + block->payload_bytes,
-					       CHECKPOINT_PAYLOAD_MAX - block->payload_bytes, SLICE_ROWS, &block->last);
+	/* Blocks are another core's: by way of a little memory that stays in the cache, and past what requests have there. */
+	bytes = (uint32_t)store_snapshot_slice(store, service->records, sizeof(service->records), PIECE_ROWS,
+					       &block->last);
+	stream_copy(payload + block->payload_bytes, service->records, bytes);
+	block->payload_bytes += bytes;
 	after = store_snapshot_progress(store);
 	block->rows += after.rows - before.rows;
 	block->deleted += after.deleted - before.deleted;
@@ -130,7 +135,19 @@ static void fill(struct service *service, struct service_block *block)
 		return;
 	s->written = block->last;
 	s->block = NULL;
+	stream_end();
 	rte_ring_sp_enqueue(s->snapshot->full, block); /* which has room for all there are */
+}
+
+/* A slice: a moment's pieces, whatever the rows and where they lie. */
+static void fill(struct service *service)
+{
+	struct snapshot_turns *s = &service->snapshots;
+	const uint64_t begun = clock_ns();
+
+	do
+		fill_piece(service, s->block);
+	while (s->snapshot && !s->written && take_block(s) && clock_ns() - begun < SLICE_NS);
 }
 
 /* After what has taken as long as since `begun`. */
@@ -145,7 +162,8 @@ unsigned service_snapshot_turn(struct service *service, uint64_t now_ns, bool bu
 {
 	struct snapshot_turns *s = &service->snapshots;
 	const uint64_t begun = clock_cycles();
-	const bool pausing = busy && (int64_t)(begun - s->pause_cycles) < 0;
+	/* Not while requests wait for what it does. */
+	const bool pausing = busy && !s->waits && (int64_t)(begun - s->pause_cycles) < 0;
 
 	if (!s->snapshot) {
 		if (s->clearing && !pausing) {
@@ -170,7 +188,7 @@ unsigned service_snapshot_turn(struct service *service, uint64_t now_ns, bool bu
 	if (!take_block(s))
 		return 0; /* requests that wait for room are looked at in every turn anyway */
 	if (!pausing) {
-		fill(service, s->block);
+		fill(service);
 		pause(s, begun);
 	}
 	return 1;

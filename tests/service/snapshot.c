@@ -392,7 +392,7 @@ void large_pushes_and_instants_wait_for_each_other(void)
 }
 
 /* By the clock that it is measured with: many turns that end at once give few slices, turns without requests one each. */
-void snapshots_have_a_quarter_of_busy_turns(void)
+void snapshots_have_an_eighth_of_busy_turns(void)
 {
 	enum { TURNS = 10000000 };
 	struct peer *peer = shard_simple(9);
