@@ -13,6 +13,7 @@ $(BUILD)/bench/zmq-map: EXTRA_LIBS = -lzmq -lstdc++
 $(eval $(call binary,tool,batches,bench/peers/batches,client,app/starbench/histogram.c))
 $(BUILD)/bench/peers/batches/batches: EXTRA_LIBS = -lzmq
 $(eval $(call binary,tool,memif-bare,bench,port,bench/peers/memif-bare.c app/starbench/histogram.c))
-$(eval $(call binary,tool,reactor-cost,bench,port service control,bench/peers/reactor-cost.c app/starbench/histogram.c))
+$(eval $(call binary,tool,reactor-cost,bench,port service control,bench/peers/reactor-cost.c bench/peers/appliance.c app/starbench/histogram.c))
 $(eval $(call binary,tool,many-sessions,bench,config control port rpc,bench/peers/many-sessions.c app/starbench/histogram.c))
 $(eval $(call binary,tool,ckpt-raw,bench,ckpt,bench/peers/ckpt-raw.c))
+$(eval $(call binary,tool,ckpt-impact,bench,port service ckpt,bench/peers/ckpt-impact.c bench/peers/appliance.c bench/peers/saves.c app/starbench/histogram.c))

@@ -20,11 +20,13 @@ install: all
 	$(Q)install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	$(Q)cp -P $(BUILD)/lib/libstar.so* $(BUILD)/lib/libstar-dpdk.so $(DESTDIR)$(PREFIX)/lib/
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' scripts/star.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/star.pc
+	$(Q)install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' scripts/starserver@.service.in > $(DESTDIR)$(PREFIX)/lib/systemd/system/starserver@.service
 	@echo "  INSTALL $(DESTDIR)$(PREFIX)"
 
 #: uninstall  takes away what install put there
 uninstall:
 	$(Q)rm -f $(foreach f,$(INSTALL_FILES),$(call to,$(f))) $(DESTDIR)$(PREFIX)/lib/libstar.so* $(DESTDIR)$(PREFIX)/lib/libstar-dpdk.so \
-		$(DESTDIR)$(PREFIX)/lib/pkgconfig/star.pc
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig/star.pc $(DESTDIR)$(PREFIX)/lib/systemd/system/starserver@.service
 	$(Q)for d in /drivers-config /scripts ''; do rmdir $(DESTDIR)$(PREFIX)/share/starserver$$d 2>/dev/null || true; done
 	@echo "  REMOVED $(DESTDIR)$(PREFIX)"

@@ -62,17 +62,18 @@ void checkpoint_progress_begin(struct checkpoint_progress *progress, const struc
 	};
 }
 
-void checkpoint_progress_tell(void *ctx, uint64_t done, uint64_t total)
+bool checkpoint_progress_tell(void *ctx, uint64_t done, uint64_t total)
 {
 	struct checkpoint_progress *p = ctx;
 	const int percent = total ? (int)((double)done * 100 / (double)total) : 0;
 	char text[24];
 
 	if (!p->wanted || !total || percent == p->percent)
-		return;
+		return true;
 	p->percent = percent;
 	fprintf(p->out, "\r%s: %3d %% of %s", p->doing, percent, human_bytes((double)total, text));
 	fflush(p->out);
+	return true;
 }
 
 void checkpoint_progress_end(struct checkpoint_progress *p)

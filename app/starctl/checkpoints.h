@@ -18,7 +18,7 @@ struct checkpoint_progress {
 };
 void checkpoint_progress_begin(struct checkpoint_progress *progress, const struct invocation *invocation,
 			       const char *doing);
-void checkpoint_progress_tell(void *progress, uint64_t done, uint64_t total); /* a ckpt_progress */
+bool checkpoint_progress_tell(void *progress, uint64_t done, uint64_t total); /* a ckpt_progress */
 void checkpoint_progress_end(struct checkpoint_progress *progress);
 
 #endif

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Checkpoints of a running cluster. */
 #include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "app/starctl/starctl.h"
@@ -115,6 +118,96 @@ int run_checkpoint_save(const struct invocation *invocation)
 	else
 		render_last(json_object_get(status, "last"), invocation->out);
 	json_decref(status);
+	return STARCTL_OK;
+}
+
+/* One look at PS task 0, which may be gone for a while. NULL: there is nothing new; else its status as it serves again (*back), or as it
+ * says why it stays what it is. */
+static json_t *look_back(const char *node, json_int_t before, bool *back, struct star_error *err)
+{
+	struct jsonrpc_client *client = jsonrpc_connect(node, STARCTL_CALL_US, err);
+	json_t *own = client ? jsonrpc_call(client, "status", NULL, STARCTL_CALL_US, err) : NULL;
+	json_t *layout = own ? jsonrpc_call(client, "layout", NULL, STARCTL_CALL_US, err) : NULL;
+	json_t *status = own ? jsonrpc_call(client, "checkpoint_status", NULL, STARCTL_CALL_US, err) : NULL;
+
+	*back = own && json_integer_value(json_object_get(own, "incarnation")) != before;
+	if (status && (*back ? !layout : json_is_true(json_object_get(status, "restoring")))) {
+		json_decref(status);
+		status = NULL;
+	}
+	json_decref(own);
+	json_decref(layout);
+	jsonrpc_close(client);
+	return status;
+}
+
+/* Waits as long as there is a PS task 0; returns the checkpoint that it has gone back to, or NULL with why it has not. */
+static json_t *wait_back(const char *node, pid_t pid, json_int_t before, struct star_error *err)
+{
+	json_t *status, *id;
+	bool back;
+
+	while (!(status = look_back(node, before, &back, err))) {
+		if (kill(pid, 0) < 0 && errno == ESRCH) {
+			star_error_set(err, -ESRCH, "PS task 0 (process %d) has ended: its log says why", (int)pid);
+			return NULL;
+		}
+		usleep(POLL_US);
+	}
+	id = back ? json_incref(json_object_get(status, "gone_back_to")) : NULL;
+	if (!id)
+		star_error_set(err, -EIO, "the cluster does not go back: %s",
+			       back ? "PS task 0 was started anew otherwise"
+				    : json_string_value(json_object_get(status, "error")));
+	json_decref(status);
+	return id;
+}
+
+/* "7"; 0 for none, -1 for what is no id. */
+static json_int_t parse_id(const struct invocation *invocation)
+{
+	char *end;
+	long long id;
+
+	if (!invocation->argc)
+		return 0;
+	id = strtoll(invocation->argv[0], &end, 10);
+	return *end || id < 1 ? -1 : id;
+}
+
+int run_checkpoint_restore(const struct invocation *invocation)
+{
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	struct star_error err = { 0 };
+	const json_int_t id = parse_id(invocation);
+	const char *node = choose_node(invocation, false, path, sizeof(path), &err);
+	struct jsonrpc_client *client = node ? jsonrpc_connect(node, STARCTL_CALL_US, &err) : NULL;
+	json_t *own = NULL, *asked = NULL, *back = NULL;
+
+	if (id < 0) {
+		star_error_set(&err, -EINVAL, "\"%.60s\" is no checkpoint's id, as in 7", invocation->argv[0]);
+		jsonrpc_close(client);
+		return fail(invocation, &err, STARCTL_USAGE);
+	}
+	if (client)
+		own = jsonrpc_call(client, "status", NULL, STARCTL_CALL_US, &err);
+	if (own)
+		asked = jsonrpc_call(client, "checkpoint_restore", id ? json_pack("{s:I}", "id", id) : json_object(),
+				     STARCTL_CALL_US, &err);
+	jsonrpc_close(client);
+	if (asked)
+		back = wait_back(node, (pid_t)json_integer_value(json_object_get(own, "pid")),
+				 json_integer_value(json_object_get(asked, "incarnation")), &err);
+	json_decref(own);
+	json_decref(asked);
+	if (!back)
+		return fail(invocation, &err, node ? STARCTL_FAILED : STARCTL_USAGE);
+	if (invocation->json) {
+		print_json(json_pack("{s:o}", "gone_back_to", back), invocation->out);
+	} else {
+		fprintf(invocation->out, "all nodes have gone back to checkpoint %.0f\n", json_number_value(back));
+		json_decref(back);
+	}
 	return STARCTL_OK;
 }
 

@@ -112,6 +112,7 @@ const char *option_text(const char *name);
 /* saves.c: what a running cluster does about checkpoints */
 int run_checkpoint_save(const struct invocation *invocation);
 int run_checkpoint_status(const struct invocation *invocation);
+int run_checkpoint_restore(const struct invocation *invocation);
 
 /* usage.c */
 int run_help(const struct invocation *invocation);

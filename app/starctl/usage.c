@@ -71,6 +71,13 @@ const struct command starctl_commands[] = {
 	  "Training goes on meanwhile. Without a word it is a delta, of the rows that have changed since the last one, "
 	  "where\nthat is possible, and else a full one. Ctrl-C ends the waiting, not the checkpoint.",
 	  run_checkpoint_save },
+	{ "checkpoint restore", "[ID]", 0, 1, 0, "have all nodes go back to a checkpoint, and wait until they serve",
+	  "The newest, or that with this ID (`checkpoint list`). It is read to its end first; then every node begins "
+	  "anew in its\n"
+	  "process, with its share. What was learned since is lost; workers are told -ESTALE, and open the cluster "
+	  "again. A full\n"
+	  "checkpoint follows at once. On the machine of PS task 0 only. Ctrl-C ends the waiting, not the restore.",
+	  run_checkpoint_restore },
 	{ "checkpoint status", "", 0, 0, 0, "show the last checkpoint, and how far one is that is being written",
 	  "PS task 0 knows; another node asks it.", run_checkpoint_status },
 	{ "endpoint-map", "", 0, 0, 0, "show the node's endpoint map",

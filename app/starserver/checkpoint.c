@@ -21,10 +21,16 @@ enum { BLOCKS = 4, LOOK_US = 200, PATH_BYTES = 4096 };
 
 enum state { IDLE, WRITING, WRITTEN, FAILED };
 
+/* A block, and the message that gives it back to its reactor: it is there again when that was run. */
+struct block {
+	struct service_block block;
+	struct reactor_message message;
+};
+
 /* A reactor's file. */
 struct part {
 	struct service_snapshot snapshot;
-	struct service_block blocks[BLOCKS];
+	struct block blocks[BLOCKS];
 	struct ckpt_writer *writer;
 	struct ckpt_file file;
 	bool over;
@@ -77,6 +83,14 @@ static void look_on_reactor(void *ctx, struct reactor_message *message)
 	m->possible = store_snapshot_delta_possible(shard->store);
 }
 
+static void give_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+
+	service_snapshot_give(shard->service,
+			      &((struct block *)((char *)message - offsetof(struct block, message)))->block);
+}
+
 static void end_snapshots(struct node_checkpoint *c, bool kept)
 {
 	for (unsigned i = 0; i < c->node->shards_count; i++) {
@@ -92,10 +106,9 @@ static void end_snapshots(struct node_checkpoint *c, bool kept)
 
 static void free_part(struct part *part)
 {
-	rte_ring_free(part->snapshot.empty);
 	rte_ring_free(part->snapshot.full);
 	for (unsigned b = 0; b < BLOCKS; b++)
-		free(part->blocks[b].memory);
+		free(part->blocks[b].block.memory);
 	*part = (struct part){ 0 };
 }
 
@@ -104,28 +117,16 @@ static int make_part(struct part *part, unsigned reactor, struct star_error *err
 	char name[32];
 	bool made;
 
-	snprintf(name, sizeof(name), "ckpt_empty_%u", reactor);
-	part->snapshot.empty = rte_ring_create(name, BLOCKS * 2, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
 	snprintf(name, sizeof(name), "ckpt_full_%u", reactor);
 	part->snapshot.full = rte_ring_create(name, BLOCKS * 2, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
-	made = part->snapshot.empty && part->snapshot.full;
+	made = part->snapshot.full != NULL;
 	for (unsigned b = 0; b < BLOCKS && made; b++) {
-		part->blocks[b].memory = aligned_alloc(CHECKPOINT_ALIGN, CHECKPOINT_BLOCK_MAX);
-		made = part->blocks[b].memory != NULL;
+		part->blocks[b].message.run = give_on_reactor;
+		part->blocks[b].block.memory = aligned_alloc(CHECKPOINT_ALIGN, CHECKPOINT_BLOCK_MAX);
+		part->snapshot.blocks[part->snapshot.blocks_count++] = &part->blocks[b].block;
+		made = part->blocks[b].block.memory != NULL;
 	}
 	return made ? 0 : star_error_set(err, -ENOMEM, "no memory for the blocks of a checkpoint");
-}
-
-/* All blocks are empty again. */
-static void refill(struct part *part)
-{
-	void *block;
-
-	while (rte_ring_dequeue(part->snapshot.empty, &block) == 0 ||
-	       rte_ring_dequeue(part->snapshot.full, &block) == 0)
-		;
-	for (unsigned b = 0; b < BLOCKS; b++)
-		rte_ring_enqueue(part->snapshot.empty, &part->blocks[b]);
 }
 
 /* ---- the thread ---- */
@@ -150,9 +151,21 @@ static bool is_given_up(struct node_checkpoint *c)
 	return given_up;
 }
 
-/* Writes what a reactor has ready; returns how many blocks, or a negative errno. */
-static int write_ready(struct node_checkpoint *c, struct part *part, struct star_error *err)
+/* Its reactor may sleep until it has this block again. */
+static int give_back(struct node_checkpoint *c, unsigned reactor, struct service_block *written, struct star_error *err)
 {
+	struct block *block = (struct block *)written;
+	int rc;
+
+	while ((rc = reactor_post(c->node->shards[reactor].reactor, &block->message)) == -EAGAIN && !is_given_up(c))
+		usleep(LOOK_US);
+	return rc < 0 ? star_error_set(err, rc, "reactor %u takes no messages", reactor) : 0;
+}
+
+/* Writes what a reactor has ready; returns how many blocks, or a negative errno. */
+static int write_ready(struct node_checkpoint *c, unsigned reactor, struct star_error *err)
+{
+	struct part *part = &c->parts[reactor];
 	struct service_block *block;
 	int written = 0;
 
@@ -164,8 +177,9 @@ static int write_ready(struct node_checkpoint *c, struct part *part, struct star
 		c->bytes += block->payload_bytes;
 		pthread_mutex_unlock(&c->lock);
 		part->over = block->last;
-		rte_ring_enqueue(part->snapshot.empty, block);
 		written++;
+		if (!part->over && give_back(c, reactor, block, err) < 0)
+			return err->code;
 	}
 	return written;
 }
@@ -194,7 +208,7 @@ static int write_all(struct node_checkpoint *c, struct star_error *err)
 			return star_error_set(err, -ECANCELED, "it was given up");
 		over = 0;
 		for (unsigned i = 0; i < parts; i++) {
-			const int n = write_ready(c, &c->parts[i], err);
+			const int n = write_ready(c, i, err);
 
 			if (n < 0)
 				return n;
@@ -241,6 +255,7 @@ static int open_files(struct node_checkpoint *c, struct star_error *err)
 
 static int begin_snapshots(struct node_checkpoint *c, struct star_error *err)
 {
+	void *left;
 	int rc = 0;
 
 	for (unsigned i = 0; rc == 0 && i < c->node->shards_count; i++) {
@@ -248,7 +263,8 @@ static int begin_snapshots(struct node_checkpoint *c, struct star_error *err)
 					      .snapshot = &c->parts[i].snapshot,
 					      .kind = c->now.parent ? STORE_SNAPSHOT_DELTA : STORE_SNAPSHOT_FULL };
 
-		refill(&c->parts[i]);
+		while (rte_ring_dequeue(c->parts[i].snapshot.full, &left) == 0)
+			;
 		c->parts[i].snapshot.status = 0;
 		c->parts[i].snapshot.wait_max_ns = c->node->config->checkpoint_wait_s * UINT64_C(1000000000);
 		rc = node_ask_copy(&c->node->shards[i], &m.message, sizeof(m), err);
@@ -473,9 +489,10 @@ json_t *node_checkpoint_state(void *ctx)
 		sum.put_off += p.put_off;
 	}
 	pthread_mutex_lock(&c->lock);
-	json = json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "id", (json_int_t)c->now.id, "state", names[c->state],
-			 "rows", (json_int_t)sum.rows, "left", (json_int_t)sum.left, "bytes", (json_int_t)c->bytes,
-			 "copied", (json_int_t)sum.copied, "waited", (json_int_t)sum.put_off);
+	json = json_pack("{s:I, s:b, s:s, s:I, s:I, s:I, s:I, s:I}", "id", (json_int_t)c->now.id, "loading",
+			 !__atomic_load_n(&node->restored, __ATOMIC_ACQUIRE), "state", names[c->state], "rows",
+			 (json_int_t)sum.rows, "left", (json_int_t)sum.left, "bytes", (json_int_t)c->bytes, "copied",
+			 (json_int_t)sum.copied, "waited", (json_int_t)sum.put_off);
 	if (c->state == WRITTEN)
 		json_object_set_new(json, "files", files_json(c));
 	if (c->state == FAILED)

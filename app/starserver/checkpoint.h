@@ -27,8 +27,9 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 			   struct star_error *err);
 void node_checkpoint_abandon(void *ctx, const struct control_checkpoint *checkpoint);
 
-/* restore.c: loads the node's share, before its first layout is served; and the objects that PS task 0 begins with. */
-int node_restore(struct node *node, uint32_t cluster_reactors, uint32_t first_reactor, struct star_error *err);
-int node_restored(void *ctx, struct object_spec **specs, uint32_t *count, struct star_error *err);
+/* restore.c: loads the node's share of a checkpoint, before its first layout is served; and what control_data_plane says. */
+int node_restore(struct node *node, const struct control_layout *layout, struct star_error *err);
+int node_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err);
+int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err);
 
 #endif

@@ -3,12 +3,14 @@
 #include "node.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "checkpoint.h"
 #include "wire/layout.h"
 
@@ -103,22 +105,43 @@ static int node_install(void *ctx, const struct object_spec *spec, struct star_e
 	return status;
 }
 
-static int node_set_layout(void *ctx, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
-			   struct star_error *err)
+/* Loads what the node begins with. Where that fails it may have loaded a part, and nobody shall see that: the process ends. */
+static int begin_with(struct node *node, const struct control_layout *layout, struct star_error *err)
+{
+	const bool wanted = node->config->checkpoint_restore != CONFIG_RESTORE_NO;
+	int status = 0;
+
+	if (node->restored)
+		return 0;
+	if (layout->checkpoint && wanted)
+		status = node_restore(node, layout, err);
+	else if (layout->checkpoint)
+		status = star_error_set(err, -EINVAL,
+					"PS task 0 begins with checkpoint %" PRIu64
+					", and here checkpoint.restore is \"no\": give all nodes the same",
+					layout->checkpoint);
+	else if (wanted)
+		log_info("PS task 0 knows of no checkpoint: the node begins with nothing");
+	if (status < 0 && status != -ECANCELED)
+		node_fail(node, err);
+	else if (status == 0)
+		__atomic_store_n(&node->restored, true, __ATOMIC_RELEASE);
+	return status;
+}
+
+static int node_set_layout(void *ctx, const struct control_layout *layout, struct star_error *err)
 {
 	struct node *node = ctx;
 	const uint32_t partitions = node->config->partitions;
-	int status = 0;
+	int status = begin_with(node, layout, err);
 
-	if (!node->restored && node->config->checkpoint_restore)
-		status = node_restore(node, cluster_reactors, first_reactor, err);
-	node->restored |= status == 0;
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++) {
+		const uint32_t reactor = layout->first_reactor + i;
 		const struct question question = {
 			.message.run = set_layout_on_reactor,
-			.epoch = epoch,
-			.first_partition = layout_first(partitions, cluster_reactors, first_reactor + i),
-			.end_partition = layout_first(partitions, cluster_reactors, first_reactor + i + 1),
+			.epoch = layout->epoch,
+			.first_partition = layout_first(partitions, layout->cluster_reactors, reactor),
+			.end_partition = layout_first(partitions, layout->cluster_reactors, reactor + 1),
 		};
 
 		status = ask(&node->shards[i], &question, err);
@@ -172,6 +195,16 @@ static void node_shutdown(void *ctx)
 	kill(getpid(), SIGTERM); /* main waits for it */
 }
 
+static void node_go_back(void *ctx, uint64_t id)
+{
+	struct node *node = ctx;
+
+	if (node_told_to_stop(node))
+		return; /* it ends */
+	__atomic_store_n(&node->goes_back_to, id, __ATOMIC_RELEASE);
+	kill(getpid(), GO_BACK_SIGNAL); /* main waits for it */
+}
+
 struct steering node_steering(const struct node *node)
 {
 	for (unsigned i = 0; i < node->ports_count; i++)
@@ -200,6 +233,8 @@ struct control_data_plane node_data_plane(struct node *node)
 		.checkpoint_end = node_checkpoint_end,
 		.checkpoint_commit = node_checkpoint_commit,
 		.checkpoint_abandon = node_checkpoint_abandon,
+		.checkpoint_check = node_checkpoint_check,
+		.go_back = node_go_back,
 		.shutdown = node_shutdown,
 	};
 }

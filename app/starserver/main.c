@@ -2,6 +2,7 @@
 /* starserver: options, start, wait, stop. */
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +12,12 @@
 
 #include "base/log.h"
 #include "node.h"
+#include "supervise.h"
 
 enum { EXIT_CONFIG = 2, OVERRIDES_MAX = 64 };
+
+/* From begin_anew to the next main. */
+#define GO_BACK_TO "STARSERVER_GO_BACK_TO"
 
 struct options {
 	const char *file;
@@ -123,20 +128,51 @@ static void raise_file_limit(void)
 	}
 }
 
-/* Serves until a signal. */
-static int serve(const struct config *config, const sigset_t *signals)
+/* Until SIGTERM or SIGINT, or until the cluster goes back to a checkpoint: then *again is its id. The exit status. */
+static int wait_for_end(struct node *node, struct control *control, struct supervise *supervise,
+			const sigset_t *signals, uint64_t *again)
+{
+	sigset_t end = *signals;
+	int signal;
+
+	supervise_control(supervise, control);
+	do {
+		sigwait(signals, &signal);
+		*again = signal == GO_BACK_SIGNAL ? __atomic_load_n(&node->goes_back_to, __ATOMIC_ACQUIRE) : 0;
+	} while (signal == GO_BACK_SIGNAL && !*again);
+	__atomic_store_n(&node->stopping, true, __ATOMIC_RELAXED);
+	sigdelset(&end, GO_BACK_SIGNAL);
+	pthread_sigmask(SIG_UNBLOCK, &end, NULL); /* a second one ends it at once */
+	if (*again)
+		log_info("beginning anew with checkpoint %" PRIu64, *again);
+	else
+		log_info("%s: stopping", strsignal(signal));
+	supervise_stop(supervise, *again != 0);
+	if (__atomic_load_n(&node->failed, __ATOMIC_ACQUIRE))
+		return EXIT_FAILURE;
+	if (!*again)
+		control_drain(control);
+	return EXIT_SUCCESS;
+}
+
+/* Serves until a signal. gone_back_to, again: a checkpoint that the cluster goes back to, with which this process has begun or is to
+ * begin again; or 0. */
+static int serve(const struct config *config, const sigset_t *signals, uint64_t gone_back_to, uint64_t *again)
 {
 	static struct node node;
 	struct star_error err = { 0 };
 	struct control *control = NULL;
-	int status = EXIT_FAILURE, signal;
+	struct supervise *supervise = NULL;
+	int status = EXIT_FAILURE;
 
 	if (node_start(&node, config, &err) == 0) {
 		const struct control_options options = { .config = config,
 							 .incarnation = node.incarnation,
 							 .steering = node_steering(&node),
+							 .gone_back_to = gone_back_to,
 							 .data_plane = node_data_plane(&node) };
 
+		supervise = supervise_start(&node);
 		control = control_create(&options, &err);
 	}
 	if (control) {
@@ -144,17 +180,49 @@ static int serve(const struct config *config, const sigset_t *signals)
 			 config_show(config->own.control.host, config->own.control.port).text,
 			 config_show(config->own.data.host, config->own.data.port).text, config->reactors,
 			 config->reactors == 1 ? "" : "s");
-		sigwait(signals, &signal);
-		pthread_sigmask(SIG_UNBLOCK, signals, NULL); /* a second one ends it at once */
-		log_info("%s: stopping", strsignal(signal));
-		status = EXIT_SUCCESS;
-		control_drain(control);
+		status = wait_for_end(&node, control, supervise, signals, again);
 		control_destroy(control);
+		err = node.failure;
 	} else {
-		fprintf(stderr, "starserver: %s\n", err.text);
+		supervise_stop(supervise, false);
+		if (err.code == -ECANCELED && node_told_to_stop(&node)) {
+			log_info("%s", err.text);
+			status = EXIT_SUCCESS;
+		}
 	}
+	if (status == EXIT_FAILURE)
+		fprintf(stderr, "starserver: %s\n", err.text);
 	node_stop(&node);
 	return status;
+}
+
+/* The same program in the same process, so that who watches it sees none end. Returns when that fails. */
+static int begin_anew(char **argv, const struct options *o, uint64_t id)
+{
+	char text[24];
+
+	for (unsigned i = 0; i < o->overrides_count; i++)
+		((char *)o->overrides[i].value)[-1] = '='; /* as add_override found it */
+	snprintf(text, sizeof(text), "%" PRIu64, id);
+	setenv(GO_BACK_TO, text, 1);
+	close_range(STDERR_FILENO + 1, ~0U, 0); /* what DPDK leaves open */
+	execv("/proc/self/exe", argv);
+	fprintf(stderr, "starserver: it cannot begin anew with checkpoint %s: %s\n", text, strerror(errno));
+	return EXIT_FAILURE;
+}
+
+/* What begin_anew has left for this process. */
+static uint64_t take_go_back(struct config *config)
+{
+	const char *text = getenv(GO_BACK_TO);
+	const uint64_t id = text ? strtoull(text, NULL, 10) : 0;
+
+	unsetenv(GO_BACK_TO);
+	if (!config->checkpoint_directory[0] || !config->checkpoint_restore || id > INT32_MAX)
+		return 0;
+	if (id)
+		config->checkpoint_id = (uint32_t)id;
+	return id;
 }
 
 int main(int argc, char **argv)
@@ -162,6 +230,7 @@ int main(int argc, char **argv)
 	struct options options = { 0 };
 	struct star_error err = { 0 };
 	struct config *config;
+	uint64_t again = 0;
 	sigset_t signals;
 	int status = parse(argc, argv, &options);
 
@@ -184,6 +253,7 @@ int main(int argc, char **argv)
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, GO_BACK_SIGNAL);
 	signal(SIGPIPE, SIG_IGN);
 	raise_file_limit();
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
@@ -192,9 +262,9 @@ int main(int argc, char **argv)
 	else if (options.check)
 		printf("%s: ok\n", options.file);
 	else
-		status = serve(config, &signals);
+		status = serve(config, &signals, take_go_back(config), &again);
 	if (options.print || options.check)
 		status = EXIT_SUCCESS;
 	config_free(config);
-	return status;
+	return again ? begin_anew(argv, &options, again) : status;
 }

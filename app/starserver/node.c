@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -83,12 +84,17 @@ static unsigned shard_work(void *ctx, uint64_t now_ns)
 {
 	struct shard *shard = ctx;
 
-	unsigned slices;
-
 	net_turn(shard->net, now_ns);
-	slices = rpc_run(shard->rpc, RPC_SLICES_A_TURN, now_ns);
-	return slices + rpc_expects(shard->rpc) + service_sweep(shard->service, now_ns) +
-	       service_snapshot_turn(shard->service, now_ns, slices != 0);
+	shard->slices = rpc_run(shard->rpc, RPC_SLICES_A_TURN, now_ns);
+	return shard->slices + rpc_expects(shard->rpc);
+}
+
+static unsigned shard_tend(void *ctx, uint64_t now_ns)
+{
+	struct shard *shard = ctx;
+
+	return service_sweep(shard->service, now_ns) +
+	       service_snapshot_turn(shard->service, now_ns, shard->slices != 0);
 }
 
 static unsigned shard_transmit(void *ctx, struct rte_mbuf **frames, unsigned max)
@@ -267,6 +273,7 @@ static int shard_make_reactor(struct shard *shard, struct star_error *err)
 			 .receive = shard_receive,
 			 .work = shard_work,
 			 .transmit = shard_transmit,
+			 .tend = shard_tend,
 			 .wheel = net_wheel(shard->net) },
 	};
 
@@ -375,6 +382,24 @@ int node_start(struct node *node, const struct config *config, struct star_error
 	for (unsigned i = 0; status == 0 && i < node->ports_count; i++)
 		tell_port(node->ports[i].port);
 	return status;
+}
+
+bool node_told_to_stop(const struct node *node)
+{
+	sigset_t pending;
+
+	/* All threads block the signals, and until the node serves main does not take them. */
+	return __atomic_load_n(&node->stopping, __ATOMIC_RELAXED) ||
+	       (sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) > 0 || sigismember(&pending, SIGINT) > 0));
+}
+
+void node_fail(struct node *node, const struct star_error *why)
+{
+	if (__atomic_load_n(&node->failed, __ATOMIC_RELAXED))
+		return;
+	node->failure = *why;
+	__atomic_store_n(&node->failed, true, __ATOMIC_RELEASE);
+	kill(getpid(), SIGTERM);
 }
 
 void node_stop(struct node *node)

@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 
 #include "base/prng.h"
@@ -31,6 +32,7 @@ struct shard {
 	struct net *net;
 	struct rpc_server *rpc;
 	struct reactor *reactor;
+	unsigned slices;      /* of requests in this turn */
 	void *marks, *copies; /* of snapshots, or NULL */
 	struct prng losses;   /* which frames are lost on purpose */
 };
@@ -56,13 +58,22 @@ struct node {
 	const struct object_spec
 		*specs[WIRE_OBJECTS_MAX + 1]; /* installed, by id; control threads that hold the plane */
 	struct node_checkpoint *checkpoint;   /* NULL: no directory for them is configured */
-	bool restored;			      /* or had nothing to restore */
+	bool restored;			      /* or had nothing to restore: it has served a layout */
+	bool stopping;			      /* main has got a signal */
+	uint64_t goes_back_to;		      /* the checkpoint that the process is to begin anew with; 0: it ends */
+	struct star_error failure;	      /* why it cannot go on; main's once `failed` is set */
+	bool failed;
 	struct shard shards[WIRE_REACTORS_MAX];
 };
 
 /* Starts the EAL, opens the ports, and starts the reactors. 0 or a negative errno; node_stop after both. */
 int node_start(struct node *node, const struct config *config, struct star_error *err);
 void node_stop(struct node *node);
+
+/* Whether somebody has asked the process to end: what takes long looks from time to time. */
+bool node_told_to_stop(const struct node *node);
+/* Makes the process end with this sentence. From any thread. */
+void node_fail(struct node *node, const struct star_error *why);
 
 /* claim.c: makes a port's addresses this node's own, or says whose they are. node_disclaim after both. */
 int node_claim(struct node_port *port, struct star_error *err);
@@ -78,6 +89,9 @@ int node_port_add(struct node *node, const struct config_port *port, int number,
 /* For port_on_gone: ends the connections of a port whose client is gone; ctx is the node. */
 void node_port_gone(void *ctx, uint16_t id);
 int node_port_remove(struct node *node, const char *name, json_t **result, struct star_error *err);
+
+/* What main waits for beside SIGTERM and SIGINT: the cluster goes back to node.goes_back_to. */
+#define GO_BACK_SIGNAL SIGUSR1
 
 /* What the control plane asks of this node. */
 struct control_data_plane node_data_plane(struct node *node);

@@ -146,15 +146,19 @@ static int add_run(struct restore *r, const struct checkpoint_run *run, const ui
 	return rc;
 }
 
-static void tell(struct restore *r)
+/* Between blocks: whether to go on. */
+static int tell(struct restore *r, struct star_error *err)
 {
 	const uint64_t now_us = clock_us();
 
+	if (node_told_to_stop(r->node))
+		return star_error_set(err, -ECANCELED, "told to stop while a checkpoint was loaded");
 	if (now_us - r->told_us < TELL_US)
-		return;
+		return 0;
 	r->told_us = now_us;
 	log_info("restoring: %" PRIu64 " of %" PRIu64 " MiB read, %" PRIu64 " rows", r->bytes >> 20, r->total >> 20,
 		 r->rows);
+	return 0;
 }
 
 static int restore_file(struct restore *r, const char *path, const struct ckpt_file *file, struct star_error *err)
@@ -172,10 +176,9 @@ static int restore_file(struct restore *r, const char *path, const struct ckpt_f
 		while (rc > 0 && (rc = ckpt_run_next(payload, bytes, &at, r->manifest, &run, &records, err)) > 0)
 			if (add_run(r, &run, records, err) < 0)
 				rc = err->code;
-		if (rc == 0)
-			rc = 1;
 		r->bytes += bytes;
-		tell(r);
+		if (rc == 0)
+			rc = tell(r, err) < 0 ? -ECANCELED : 1;
 	}
 	ckpt_reader_destroy(reader);
 	/* Before the next file: what it says of a key that was in this one must come after. */
@@ -223,6 +226,14 @@ static int restore_one(struct restore *r, const char *path, struct star_error *e
 	return rc;
 }
 
+/* What else there is than a damaged checkpoint. */
+static const char *hint(const struct node *node, int rc)
+{
+	return rc == -EBADMSG && node->config->checkpoint_restore == CONFIG_RESTORE_LATEST
+		       ? "; checkpoint.restore = \"good\" begins with the newest that is in order"
+		       : "";
+}
+
 static int restore_chain(struct restore *r, char **chain, uint32_t count, struct star_error *err)
 {
 	const unsigned batches = r->node->shards_count * BATCHES;
@@ -252,25 +263,23 @@ static int restore_chain(struct restore *r, char **chain, uint32_t count, struct
 	}
 	if (!stays)
 		free(r->batches);
-	return rc < 0 ? star_error_set(err, rc, "the checkpoint %s cannot be restored: %s", chain[at ? at - 1 : 0],
-				       why.text)
+	return rc < 0 ? star_error_set(err, rc, "the checkpoint %.120s cannot be restored: %.250s%s",
+				       chain[at ? at - 1 : 0], why.text, hint(r->node, rc))
 		      : 0;
 }
 
-int node_restore(struct node *node, uint32_t cluster_reactors, uint32_t first_reactor, struct star_error *err)
+int node_restore(struct node *node, const struct control_layout *layout, struct star_error *err)
 {
-	const struct config *config = node->config;
 	const uint64_t begun_us = clock_us();
-	struct restore r = {
-		.node = node, .first_reactor = first_reactor, .cluster_reactors = cluster_reactors, .told_us = begun_us
-	};
+	struct restore r = { .node = node,
+			     .first_reactor = layout->first_reactor,
+			     .cluster_reactors = layout->cluster_reactors,
+			     .told_us = begun_us };
 	uint32_t count = 0;
 	char **chain = NULL;
 	int rc;
 
-	rc = ckpt_chain(config->checkpoint_directory, config->checkpoint_id, &chain, &count, err);
-	if (rc == -ENOENT && !config->checkpoint_id)
-		return 0; /* node_restored has said so */
+	rc = ckpt_chain(node->config->checkpoint_directory, layout->checkpoint, &chain, &count, err);
 	if (rc == 0)
 		rc = restore_chain(&r, chain, count, err);
 	if (rc == 0)
@@ -280,29 +289,117 @@ int node_restore(struct node *node, uint32_t cluster_reactors, uint32_t first_re
 	return rc;
 }
 
-int node_restored(void *ctx, struct object_spec **specs, uint32_t *count, struct star_error *err)
+/* ---- which one ---- */
+
+struct search {
+	const struct node *node;
+	uint64_t told_us;
+};
+
+static void tell_refused(void *ctx, const char *name, const char *why)
 {
-	struct node *node = ctx;
+	(void)ctx;
+	log_warn("checkpoint %s is passed over: %s", name, why);
+}
+
+static bool tell_read(void *ctx, uint64_t done, uint64_t total)
+{
+	struct search *s = ctx;
+	const uint64_t now_us = clock_us();
+
+	if (now_us - s->told_us >= TELL_US) {
+		s->told_us = now_us;
+		log_info("looking for a good checkpoint: %" PRIu64 " of %" PRIu64 " MiB of one read", done >> 20,
+			 total >> 20);
+	}
+	return !node_told_to_stop(s->node);
+}
+
+/* The chain that the configuration asks for, none younger than `newest` where that is not 0. -ENOENT, and *any false: there is none at all. */
+static int find_chain(const struct node *node, uint64_t newest, char ***chain, uint32_t *length, bool *any,
+		      struct star_error *err)
+{
 	const struct config *config = node->config;
+	struct search ctx = { .node = node, .told_us = clock_us() };
+	const struct ckpt_search search = {
+		.newest = newest, .progress = tell_read, .refused = tell_refused, .ctx = &ctx
+	};
+	uint64_t next;
+	int rc = ckpt_next_id(config->checkpoint_directory, &next, err);
+
+	*any = rc < 0 || next > 1;
+	if (!*any)
+		return star_error_set(err, -ENOENT, "there is no checkpoint in %.300s", config->checkpoint_directory);
+	if (rc == 0 && config->checkpoint_restore == CONFIG_RESTORE_GOOD)
+		rc = ckpt_chain_good(config->checkpoint_directory, &search, chain, length, err);
+	else if (rc == 0)
+		rc = ckpt_chain(config->checkpoint_directory, newest ? newest : next - 1, chain, length, err);
+	return rc;
+}
+
+int node_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err)
+{
+	const struct node *node = ctx;
+	const struct config *config = node->config;
+	struct search search = { .node = node, .told_us = clock_us() };
 	struct ckpt_manifest manifest;
 	uint32_t length = 0;
 	char **chain = NULL;
-	int rc = ckpt_chain(config->checkpoint_directory, config->checkpoint_id, &chain, &length, err);
+	uint64_t next = 1;
+	int rc = *id ? 0 : ckpt_next_id(config->checkpoint_directory, &next, err);
 
-	*count = 0;
-	if (rc == -ENOENT && !config->checkpoint_id) {
-		log_info("there is no checkpoint in %s yet: the node begins with nothing",
-			 config->checkpoint_directory);
-		return 0;
-	}
+	if (rc == 0 && !*id && next == 1)
+		rc = star_error_set(err, -ENOENT, "there is no checkpoint in %.300s", config->checkpoint_directory);
+	if (rc == 0)
+		rc = ckpt_chain(config->checkpoint_directory, *id ? *id : next - 1, &chain, &length, err);
+	for (uint32_t i = 0; rc == 0 && i < length; i++)
+		rc = ckpt_verify(chain[i], tell_read, &search, err);
 	if (rc == 0)
 		rc = ckpt_manifest_read(chain[length - 1], &manifest, err);
 	ckpt_chain_free(chain, length);
 	if (rc < 0)
 		return rc;
-	*specs = manifest.objects;
-	*count = manifest.objects_count;
-	manifest.objects = NULL;
+	*id = manifest.id;
+	if (manifest.id > INT32_MAX)
+		rc = star_error_set(err, -ERANGE, "its id is too great for checkpoint.restore_id");
+	else if (manifest.partitions != config->partitions)
+		rc = star_error_set(err, -EINVAL, "it was written with %u partitions; this cluster has %u",
+				    manifest.partitions, config->partitions);
+	ckpt_manifest_free(&manifest);
+	return rc;
+}
+
+int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err)
+{
+	const struct node *node = ctx;
+	const struct config *config = node->config;
+	const uint64_t newest = *id ? *id : config->checkpoint_id;
+	struct ckpt_manifest manifest;
+	uint32_t length = 0;
+	char **chain = NULL;
+	bool any;
+	int rc = find_chain(node, newest, &chain, &length, &any, err);
+
+	*id = 0;
+	if (!any && !newest) {
+		log_info("%s yet: the node begins with nothing", err->text);
+		*count = 0;
+		return 0;
+	}
+	if (rc == 0)
+		rc = ckpt_manifest_read(chain[length - 1], &manifest, err);
+	ckpt_chain_free(chain, length);
+	if (rc < 0) {
+		const struct star_error why = *err;
+
+		return star_error_set(err, rc, "%.400s%s", why.text, hint(node, rc));
+	}
+	*id = manifest.id;
+	if (specs) {
+		*specs = manifest.objects;
+		*count = manifest.objects_count;
+		manifest.objects = NULL;
+	}
 	ckpt_manifest_free(&manifest);
 	return 0;
 }

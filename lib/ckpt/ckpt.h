@@ -125,10 +125,22 @@ enum { CKPT_CHAIN_MAX = 1024 };
 int ckpt_chain(const char *directory, uint64_t id, char ***chain, uint32_t *count, struct star_error *err);
 void ckpt_chain_free(char **chain, uint32_t count);
 
-/* Reads all of a checkpoint, and checks it: every block, every run, every record's size. progress may be NULL; it is told bytes done
- * and in all. */
-typedef void ckpt_progress(void *ctx, uint64_t done, uint64_t total);
+/* Is told bytes done and in all; false: it is given up, with -ECANCELED. */
+typedef bool ckpt_progress(void *ctx, uint64_t done, uint64_t total);
+
+/* Reads all of a checkpoint, and checks it: every block, every run, every record's size. progress may be NULL. */
 int ckpt_verify(const char *path, ckpt_progress *progress, void *ctx, struct star_error *err);
+
+/* The newest chain that is in order to the last byte: all of it is read, as by ckpt_verify. refused is told of each checkpoint that
+ * something is wrong with, and what. -ENOENT: there is none. */
+struct ckpt_search {
+	uint64_t newest;	 /* none younger than that; 0: any */
+	ckpt_progress *progress; /* of each that is read; may be NULL */
+	void (*refused)(void *ctx, const char *name, const char *why);
+	void *ctx;
+};
+int ckpt_chain_good(const char *directory, const struct ckpt_search *search, char ***chain, uint32_t *count,
+		    struct star_error *err);
 
 /* Removes all but the newest `keep` full checkpoints and what belongs to them, and partial ones older than the newest; returns how many
  * were removed, or a negative errno. */

@@ -206,6 +206,20 @@ static char **paths_of(const char *directory, const struct ckpt_entry **steps, u
 	return paths;
 }
 
+/* The reason why an entry does not count. */
+static int say_damaged(const char *directory, const struct ckpt_entry *entry, struct star_error *err)
+{
+	struct ckpt_manifest manifest;
+	char path[CKPT_PATH_MAX];
+
+	if (snprintf(path, sizeof(path), "%s/%s", directory, entry->name) >= (int)sizeof(path))
+		return star_error_set(err, -ENAMETOOLONG, "the path of %s is too long", entry->name);
+	if (ckpt_manifest_read(path, &manifest, err) < 0)
+		return err->code;
+	ckpt_manifest_free(&manifest);
+	return ckpt_damaged(err, path, CKPT_MANIFEST_NAME, "it is of another checkpoint than its folder's name says");
+}
+
 static int no_chain(const char *directory, uint64_t id, uint32_t count, const struct star_error *why,
 		    struct star_error *err)
 {
@@ -230,9 +244,12 @@ int ckpt_chain(const char *directory, uint64_t id, char ***chain, uint32_t *coun
 	if (n < 0)
 		return n;
 	/* The newest first; a delta whose parents are gone does not hide an older one that restores. */
-	for (uint32_t i = entries_count; i-- > 0 && n <= 0;)
+	for (uint32_t i = entries_count; i-- > 0 && n <= 0;) {
 		if (entries[i].complete && (!id || entries[i].id == id))
 			n = walk(directory, entries, entries_count, &entries[i], steps, why.code ? NULL : &why);
+		else if (entries[i].id == id && !entries[i].partial && !why.code)
+			say_damaged(directory, &entries[i], &why);
+	}
 	if (n <= 0) {
 		n = no_chain(directory, id, entries_count, &why, err);
 	} else {
@@ -241,6 +258,83 @@ int ckpt_chain(const char *directory, uint64_t id, char ***chain, uint32_t *coun
 	}
 	free(entries);
 	return n < 0 ? n : *chain ? 0 : -ENOMEM;
+}
+
+enum soundness { UNREAD, SOUND, UNSOUND };
+
+/* Reads what of a chain was not read before. 0, or what is wrong with which; of one that was found wrong before the others hear no more
+ * than that. */
+static int read_chain(const char *directory, const struct ckpt_search *search, const struct ckpt_entry *entries,
+		      const struct ckpt_entry *const *steps, int n, enum soundness *known, struct star_error *err)
+{
+	for (int i = n; i-- > 0;) {
+		enum soundness *sound = &known[steps[i] - entries];
+		char path[CKPT_PATH_MAX];
+		int rc = 0;
+
+		if (*sound == UNSOUND)
+			return star_error_set(err, -EBADMSG, "%s is damaged: see above", steps[i]->name);
+		if (*sound == UNREAD &&
+		    snprintf(path, sizeof(path), "%s/%s", directory, steps[i]->name) >= (int)sizeof(path))
+			rc = star_error_set(err, -ENAMETOOLONG, "the path of %s is too long", steps[i]->name);
+		else if (*sound == UNREAD)
+			rc = ckpt_verify(path, search->progress, search->ctx, err);
+		*sound = rc < 0 ? UNSOUND : SOUND;
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* The steps of the newest good chain; how many, 0: none, or a negative errno. */
+static int find_good(const char *directory, const struct ckpt_search *search, const struct ckpt_entry *entries,
+		     uint32_t count, enum soundness *known, const struct ckpt_entry **steps, struct star_error *err)
+{
+	for (uint32_t i = count; i-- > 0;) {
+		const struct ckpt_entry *entry = &entries[i];
+		struct star_error why = { 0 };
+		int n, rc;
+
+		if (entry->partial || (search->newest && entry->id > search->newest))
+			continue;
+		n = entry->complete ? walk(directory, entries, count, entry, steps, &why)
+				    : say_damaged(directory, entry, &why);
+		rc = n < 0 ? n : read_chain(directory, search, entries, steps, n, known, &why);
+		if (rc == 0)
+			return n;
+		if (rc == -ECANCELED || rc == -ENOMEM)
+			return star_error_set(err, rc, "%s", why.text);
+		search->refused(search->ctx, entry->name, why.text);
+	}
+	return 0;
+}
+
+int ckpt_chain_good(const char *directory, const struct ckpt_search *search, char ***chain, uint32_t *count,
+		    struct star_error *err)
+{
+	const struct ckpt_entry *steps[CKPT_CHAIN_MAX];
+	struct ckpt_entry *entries;
+	enum soundness *known;
+	uint32_t entries_count;
+	int n = ckpt_list(directory, &entries, &entries_count, err);
+
+	*chain = NULL;
+	*count = 0;
+	if (n < 0)
+		return n;
+	known = calloc(entries_count + 1, sizeof(*known));
+	n = known ? find_good(directory, search, entries, entries_count, known, steps, err)
+		  : star_error_set(err, -ENOMEM, "no memory left for the checkpoints of %s", directory);
+	if (n == 0)
+		n = star_error_set(err, -ENOENT, "%.280s has no checkpoint that is in order", directory);
+	if (n > 0) {
+		*chain = paths_of(directory, steps, (uint32_t)n, err);
+		*count = *chain ? (uint32_t)n : 0;
+		n = *chain ? 0 : -ENOMEM;
+	}
+	free(known);
+	free(entries);
+	return n;
 }
 
 void ckpt_chain_free(char **chain, uint32_t count)

@@ -214,8 +214,8 @@ static int take_file(struct export *e, const char *path, const struct ckpt_manif
 			rc = star_error_set(err, -EIO, "the lines cannot be written");
 		if (take == take_block)
 			e->done += ckpt_block_bytes(bytes);
-		if (e->progress)
-			e->progress(e->ctx, e->done, e->total);
+		if (rc > 0 && e->progress && !e->progress(e->ctx, e->done, e->total))
+			rc = star_error_set(err, -ECANCELED, "it was given up");
 	}
 	ckpt_reader_destroy(reader);
 	return rc < 0 ? rc : 0;

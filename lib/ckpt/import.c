@@ -331,8 +331,8 @@ static int take_lines(struct import *m, struct star_error *err)
 		m->done += (uint64_t)bytes;
 		rc = bytes > LINE_BYTES_MAX ? star_error_set(&why, -EINVAL, "it has more than %d bytes", LINE_BYTES_MAX)
 					    : take_line(m, (size_t)bytes, &why);
-		if (m->progress)
-			m->progress(m->ctx, m->done, m->total);
+		if (rc == 0 && m->progress && !m->progress(m->ctx, m->done, m->total))
+			rc = star_error_set(&why, -ECANCELED, "it was given up");
 	}
 	if (rc == 0 && ferror(m->in))
 		rc = star_error_set(&why, -EIO, "the lines cannot be read");

@@ -57,7 +57,7 @@ static uint32_t record_bytes(const struct ckpt_manifest *manifest, const struct 
 	case CHECKPOINT_DELETED:
 		return manifest->parent ? sizeof(uint64_t) : 0;
 	case CHECKPOINT_COUNTS:
-		return spec->filter == FILTER_COUNTER ? sizeof(struct checkpoint_count) : 0;
+		return spec->filter == FILTER_COUNTER && !manifest->parent ? sizeof(struct checkpoint_count) : 0;
 	case CHECKPOINT_TABLE:
 		return sizeof(struct checkpoint_table);
 	default:

@@ -47,8 +47,8 @@ static int verify_file(struct verification *v, const struct ckpt_file *file, str
 		v->done += ckpt_block_bytes(bytes);
 		if (check_block(v, file, block, payload, bytes, &rows, &deleted, &why) < 0)
 			rc = -EBADMSG;
-		else if (v->progress)
-			v->progress(v->ctx, v->done, v->total);
+		else if (v->progress && !v->progress(v->ctx, v->done, v->total))
+			rc = star_error_set(&why, -ECANCELED, "it was given up");
 	}
 	ckpt_reader_destroy(reader);
 	if (rc < 0)
@@ -76,8 +76,8 @@ int ckpt_verify(const char *path, ckpt_progress *progress, void *ctx, struct sta
 
 		rc = verify_file(&v, &manifest.files[i], err);
 		v.done = before + manifest.files[i].bytes;
-		if (rc == 0 && progress)
-			progress(ctx, v.done, v.total);
+		if (rc == 0 && progress && !progress(ctx, v.done, v.total))
+			rc = star_error_set(err, -ECANCELED, "it was given up");
 	}
 	ckpt_manifest_free(&manifest);
 	return rc;

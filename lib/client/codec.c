@@ -5,12 +5,13 @@
  */
 #include "client/codec.h"
 
-#include <emmintrin.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE = 64, STREAM_ROW_MIN = 512, STREAM_BYTES = 1 << 20, VIEW_PARTS_FIRST = 64 };
+#include "base/stream.h"
+
+enum { STREAM_ROW_MIN = 512, STREAM_BYTES = 1 << 20, VIEW_PARTS_FIRST = 64 };
 
 static inline uint64_t position(const struct slice *s, uint32_t i)
 {
@@ -83,29 +84,10 @@ static void put_zeros(struct codec_out *out, size_t bytes)
 	}
 }
 
-/* Past the caches: a line that is written whole is not read before. */
-static void copy_streaming(char *to, const char *from, size_t bytes)
-{
-	const size_t head = (size_t)(-(uintptr_t)to % LINE);
-
-	memcpy(to, from, head);
-	for (to += head, from += head, bytes -= head; bytes >= LINE; bytes -= LINE, to += LINE, from += LINE) {
-		const __m128i *line = (const __m128i *)from;
-		const __m128i a = _mm_loadu_si128(line), b = _mm_loadu_si128(line + 1), c = _mm_loadu_si128(line + 2),
-			      d = _mm_loadu_si128(line + 3);
-
-		_mm_stream_si128((__m128i *)to, a);
-		_mm_stream_si128((__m128i *)to + 1, b);
-		_mm_stream_si128((__m128i *)to + 2, c);
-		_mm_stream_si128((__m128i *)to + 3, d);
-	}
-	memcpy(to, from, bytes);
-}
-
 static inline void copy_part(const struct codec_in *in, char *to, size_t bytes)
 {
 	if (in->streams && bytes >= STREAM_ROW_MIN)
-		copy_streaming(to, in->at, bytes);
+		stream_copy(to, in->at, bytes);
 	else
 		memcpy(to, in->at, bytes);
 }
@@ -463,7 +445,7 @@ void codec_scatter(const struct part *part, struct codec_in in)
 		skip(&in, wire_padded(result.body_bytes));
 	}
 	if (streamed)
-		_mm_sfence(); /* whoever sees the call finished sees its rows */
+		stream_end(); /* whoever sees the call finished sees its rows */
 }
 
 /* Bytes that follow those of the last part in the sequence and in memory make it longer. */

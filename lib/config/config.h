@@ -25,7 +25,7 @@ enum config_limits {
 
 enum config_hugepages { CONFIG_HUGEPAGES_PREFERRED, CONFIG_HUGEPAGES_REQUIRED, CONFIG_HUGEPAGES_NONE };
 
-enum config_restore { CONFIG_RESTORE_NO, CONFIG_RESTORE_LATEST };
+enum config_restore { CONFIG_RESTORE_NO, CONFIG_RESTORE_LATEST, CONFIG_RESTORE_GOOD };
 
 /* host:port; host is an IPv4 or IPv6 literal in its usual form, without brackets, or, for control addresses, a name. */
 struct config_address {

@@ -176,12 +176,16 @@ const struct config_option config_options[] = {
 	  .help = "Where checkpoints are kept: a folder that all PS nodes see under this path (one machine, or a "
 		  "shared "
 		  "file system). Nothing: there are no checkpoints, and what a node holds is lost when it ends." },
-	{ "checkpoint.restore", OF_CONFIG(checkpoint_restore), .type = OPTION_CHOICE, .choices = "no|latest",
+	{ "checkpoint.restore", OF_CONFIG(checkpoint_restore), .type = OPTION_CHOICE, .choices = "no|latest|good",
 	  .fallback = "no",
-	  .help = "What a node begins with: nothing, or its share of the newest checkpoint that is complete, with the "
-		  "catalogue." },
+	  .help = "What the cluster begins with: nothing; the newest checkpoint, or no start if that is damaged; or "
+		  "the newest good one: "
+		  "PS task 0 reads them, from the newest on, until one is in order to the last byte. All nodes have "
+		  "the same "
+		  "word here." },
 	{ "checkpoint.restore_id", OF_CONFIG(checkpoint_id), .type = OPTION_NUMBER, .max = INT32_MAX, .fallback = "0",
-	  .help = "With checkpoint.restore = latest: this one instead of the newest. 0: the newest." },
+	  .help = "This one instead of the newest; with checkpoint.restore = good, this one or one before it. 0: the "
+		  "newest." },
 	{ "checkpoint.every_s", OF_CONFIG(checkpoint_every_s), .type = OPTION_NUMBER, .max = 31536000, .fallback = "0",
 	  .unit = "seconds",
 	  .help = "How often PS task 0 has a full checkpoint written by all nodes; 0: only when asked to." },

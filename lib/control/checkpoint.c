@@ -29,8 +29,7 @@ static json_t *part_end(const struct control_checkpoint *c, bool kept)
 	return json_pack("{s:{s:o, s:b}}", "end", "id", member_from_u64(c->id), "kept", kept);
 }
 
-/* Asks a node; steals params. Its state, a new reference, or NULL with the node's name in err. */
-static json_t *ask_part(struct control *control, uint32_t task, json_t *params, struct star_error *err)
+json_t *checkpointer_ask(struct control *control, uint32_t task, json_t *params, struct star_error *err)
 {
 	char address[CONTROL_ADDRESS_MAX];
 	struct jsonrpc_client *client;
@@ -71,7 +70,7 @@ static int look(struct control *control, const struct control_checkpoint *c, jso
 
 	json_array_clear(files);
 	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++) {
-		json_t *state = ask_part(control, task, json_object(), err);
+		json_t *state = checkpointer_ask(control, task, json_object(), err);
 		const char *name = json_string_value(json_object_get(state, "state"));
 		const char *error = json_string_value(json_object_get(state, "error"));
 
@@ -122,7 +121,7 @@ static void end_all(struct control *control, const struct control_checkpoint *c,
 {
 	for (uint32_t task = 0; task < control->config->ps_count; task++) {
 		struct star_error err = { 0 };
-		json_t *state = ask_part(control, task, part_end(c, kept), &err);
+		json_t *state = checkpointer_ask(control, task, part_end(c, kept), &err);
 
 		if (!state)
 			log_warn("checkpoint %" PRIu64 ": %s", c->id, err.text);
@@ -130,15 +129,34 @@ static void end_all(struct control *control, const struct control_checkpoint *c,
 	}
 }
 
-static int write_one(struct control *control, struct control_checkpoint *c, struct star_error *err)
+/* Before the first begins: a node that still loads would write what it has until then, and the others would keep copies meanwhile. */
+int checkpointer_wait_for_all(struct control *control, struct star_error *err)
 {
-	const struct control_data_plane *plane = &control->data_plane;
-	json_t *files = json_array();
+	uint32_t task = 0;
 	int rc;
 
 	pthread_mutex_lock(&control->lock);
 	rc = leader_laid_out(control, err);
 	pthread_mutex_unlock(&control->lock);
+	while (rc == 0 && task < control->config->ps_count) {
+		json_t *state = checkpointer_ask(control, task, json_object(), err);
+
+		rc = state ? 0 : err->code;
+		if (!json_is_true(json_object_get(state, "loading")))
+			task++;
+		else if (!control_pause(control, CONTROL_POLL_MS, NULL))
+			rc = star_error_set(err, -ECANCELED, "PS task 0 is shutting down");
+		json_decref(state);
+	}
+	return rc;
+}
+
+static int write_one(struct control *control, struct control_checkpoint *c, struct star_error *err)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+	json_t *files = json_array();
+	int rc = checkpointer_wait_for_all(control, err);
+
 	if (rc == 0)
 		rc = plane->checkpoint_new(plane->ctx, c, err);
 	if (rc < 0)
@@ -147,7 +165,7 @@ static int write_one(struct control *control, struct control_checkpoint *c, stru
 	control->checkpointer.now = *c;
 	pthread_mutex_unlock(&control->lock);
 	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++) {
-		json_t *state = ask_part(control, task, part_begin(c), err);
+		json_t *state = checkpointer_ask(control, task, part_begin(c), err);
 
 		rc = state ? 0 : err->code;
 		json_decref(state);
@@ -186,6 +204,8 @@ static void run_one(struct control *control, bool delta)
 	if (rc == 0) {
 		p->saved++;
 		p->last = c;
+		if (control->config->checkpoint_restore)
+			control->begins_with = c.id;
 		p->last_rows = p->rows;
 		p->last_bytes = p->bytes;
 		p->last_us = clock_us() - p->begun_us;
@@ -211,12 +231,19 @@ static uint64_t due_us(uint64_t last_us, uint32_t every_s)
 static bool is_time(struct control *control, bool *delta, uint32_t *wait_ms)
 {
 	struct checkpointer *p = &control->checkpointer;
+	struct star_error err;
 	const uint64_t now_us = clock_us();
 	const uint64_t full_us = due_us(p->full_us, control->config->checkpoint_every_s);
 	const uint64_t delta_us = due_us(p->delta_us, control->config->checkpoint_delta_every_s);
 	const uint64_t next_us = full_us < delta_us ? full_us : delta_us;
 
-	*wait_ms = IDLE_MS;
+	if (p->settle && leader_laid_out(control, &err) == 0) {
+		p->settle = false;
+		p->asked = p->asked_full = true;
+	}
+	*wait_ms = p->settle ? CONTROL_BEAT_MS : IDLE_MS;
+	if (p->settle)
+		return false;
 	if (!p->asked && next_us > now_us) {
 		if (next_us - now_us < (uint64_t)IDLE_MS * 1000)
 			*wait_ms = (uint32_t)((next_us - now_us) / 1000) + 1;
@@ -236,16 +263,21 @@ static bool is_time(struct control *control, bool *delta, uint32_t *wait_ms)
 static void *loop(void *arg)
 {
 	struct control *control = arg;
-	bool delta = false, time;
-	uint32_t wait_ms;
+	bool delta = false, time, restore;
+	uint32_t wait_ms = 0;
 
 	do {
 		pthread_mutex_lock(&control->lock);
-		time = is_time(control, &delta, &wait_ms);
+		control->checkpointer.woken = false;
+		restore = control->checkpointer.asked_restore;
+		time = !restore && is_time(control, &delta, &wait_ms);
 		pthread_mutex_unlock(&control->lock);
-		if (time)
+		if (restore)
+			restore_run(control);
+		else if (time)
 			run_one(control, delta);
-	} while (control_pause(control, time ? 0 : wait_ms, &control->checkpointer.asked));
+		time |= restore;
+	} while (control_pause(control, time ? 0 : wait_ms, &control->checkpointer.woken));
 	return NULL;
 }
 
@@ -257,6 +289,8 @@ int checkpointer_start(struct control *control, struct star_error *err)
 	if (!control->config->checkpoint_directory[0])
 		return 0;
 	p->full_us = p->delta_us = clock_us();
+	/* What is newer in the directory than what it has gone back to must not come again by a restart. */
+	p->settle = control->gone_back_to != 0;
 	rc = thread_start(&p->thread, "control-ckpt", loop, control, err);
 	p->running = rc == 0;
 	return rc;
@@ -279,7 +313,9 @@ static int ask_for(struct control *control, bool full, struct star_error *err)
 		return star_error_set(err, -EINVAL, "this cluster keeps no checkpoints: set checkpoint.directory");
 	if (p->writing || p->asked)
 		return star_error_set(err, -EBUSY, "a checkpoint is being written: wait until it is done");
-	p->asked = true;
+	if (p->asked_restore || p->restoring)
+		return star_error_set(err, -EBUSY, "a checkpoint is being restored: wait until that is done");
+	p->asked = p->woken = true;
 	p->asked_full = full;
 	pthread_cond_broadcast(&control->wake);
 	return 0;
@@ -319,9 +355,9 @@ int checkpointer_status(struct control *control, json_t **result, struct star_er
 
 	(void)err;
 	pthread_mutex_lock(&control->lock);
-	*result = json_pack("{s:s, s:b, s:I, s:I, s:s}", "directory", control->config->checkpoint_directory, "writing",
-			    p->writing || p->asked, "saved", (json_int_t)p->saved, "failed", (json_int_t)p->failed,
-			    "error", p->error);
+	*result = json_pack("{s:s, s:b, s:b, s:I, s:I, s:s}", "directory", control->config->checkpoint_directory,
+			    "writing", p->writing || p->asked, "restoring", p->restoring || p->asked_restore, "saved",
+			    (json_int_t)p->saved, "failed", (json_int_t)p->failed, "error", p->error);
 	if (p->writing)
 		json_object_set_new(*result, "now",
 				    json_pack("{s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:f}", "id", (json_int_t)p->now.id,
@@ -334,6 +370,8 @@ int checkpointer_status(struct control *control, json_t **result, struct star_er
 				    json_pack("{s:I, s:b, s:I, s:I, s:f}", "id", (json_int_t)p->last.id, "delta",
 					      p->last.parent != 0, "rows", (json_int_t)p->last_rows, "bytes",
 					      (json_int_t)p->last_bytes, "seconds", (double)p->last_us / 1e6));
+	if (control->gone_back_to)
+		json_object_set_new(*result, "gone_back_to", member_from_u64(control->gone_back_to));
 	pthread_mutex_unlock(&control->lock);
 	return 0;
 }
@@ -355,9 +393,11 @@ static int read_begin(const json_t *json, struct control_checkpoint *c, struct s
 
 int checkpointer_part(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
-	static const char *const members[] = { "begin", "end", NULL }, *const end_members[] = { "id", "kept", NULL };
+	static const char *const members[] = { "begin", "end", "restart", NULL };
+	static const char *const end_members[] = { "id", "kept", NULL }, *const restart_members[] = { "id", NULL };
 	const struct control_data_plane *plane = &control->data_plane;
 	const json_t *begin = json_object_get(params, "begin"), *end = json_object_get(params, "end");
+	const json_t *restart = json_object_get(params, "restart");
 	struct control_checkpoint c;
 	uint64_t id;
 	bool kept;
@@ -365,7 +405,8 @@ int checkpointer_part(struct control *control, const json_t *params, json_t **re
 
 	if (member_only(params, members, err) < 0 || (begin && read_begin(begin, &c, err) < 0) ||
 	    (end && (member_only(end, end_members, err) < 0 || member_u64(end, "id", &id, err) < 0 ||
-		     member_bool(end, "kept", &kept, err) < 0)))
+		     member_bool(end, "kept", &kept, err) < 0)) ||
+	    (restart && (member_only(restart, restart_members, err) < 0 || member_u64(restart, "id", &id, err) < 0)))
 		return control_invalid(err);
 	if (!control->config->checkpoint_directory[0])
 		return star_error_set(err, -EINVAL, "it keeps no checkpoints: set checkpoint.directory on all nodes");
@@ -375,6 +416,11 @@ int checkpointer_part(struct control *control, const json_t *params, json_t **re
 		plane->checkpoint_end(plane->ctx, id, kept);
 	if (rc == 0)
 		*result = plane->checkpoint_state(plane->ctx);
+	if (rc == 0 && restart) {
+		log_info("PS task 0 has the cluster go back to checkpoint %" PRIu64, id);
+		plane->go_back(plane->ctx, id);
+		control_stop(control); /* as what it is now it joins nobody any more */
+	}
 	return rc;
 }
 

@@ -45,7 +45,8 @@ static int begin_with(struct control *control, struct star_error *err)
 	struct object_spec *specs = NULL;
 	uint32_t count = 0;
 	int rc = control->config->checkpoint_restore
-			 ? control->data_plane.restored(control->data_plane.ctx, &specs, &count, err)
+			 ? control->data_plane.restored(control->data_plane.ctx, &control->begins_with, &specs, &count,
+							err)
 			 : 0;
 
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
@@ -127,6 +128,7 @@ struct control *control_create(const struct control_options *options, struct sta
 	control->data_plane = options->data_plane;
 	control->incarnation = options->incarnation;
 	control->steering = options->steering;
+	control->gone_back_to = options->gone_back_to;
 	control->task = options->config->task_index;
 	control->started_us = clock_us();
 	init_sync(control);
@@ -139,6 +141,28 @@ struct control *control_create(const struct control_options *options, struct sta
 		return NULL;
 	}
 	return control;
+}
+
+bool control_serves(struct control *control, char state[static CONTROL_STATE_MAX])
+{
+	struct star_error err = { 0 };
+	bool serves;
+
+	pthread_mutex_lock(&control->lock);
+	if (control->task == 0)
+		serves = leader_laid_out(control, &err) == 0;
+	else
+		serves = control->epoch != 0;
+	if (serves)
+		snprintf(state, CONTROL_STATE_MAX, "serving layout %u, %u tables and variables", control->epoch,
+			 control->objects_count);
+	else if (control->task == 0)
+		snprintf(state, CONTROL_STATE_MAX, "%.150s", err.text);
+	else
+		snprintf(state, CONTROL_STATE_MAX, "waiting for a layout from PS task 0%s%.100s",
+			 control->follower_error[0] ? ": " : "", control->follower_error);
+	pthread_mutex_unlock(&control->lock);
+	return serves;
 }
 
 /* Only the socket that this node made: another one may have taken the path since. */

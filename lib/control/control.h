@@ -36,6 +36,14 @@ struct control_checkpoint {
 	char name[CONTROL_CHECKPOINT_NAME]; /* of the folder that it is written into, in the directory of checkpoints */
 };
 
+/* What a node is to serve. */
+struct control_layout {
+	uint32_t epoch;
+	uint32_t cluster_reactors; /* of all nodes */
+	uint32_t first_reactor;	   /* of this node, among them */
+	uint64_t checkpoint;	   /* that a node loads its share of which has served no layout yet; 0: none */
+};
+
 /* Called on control threads, one at a time (install, set_layout, sweep, connections, port_add,
  * port_remove), on the thread that sees to checkpoints or the executor (checkpoint_*), or at any time (the others). */
 struct control_data_plane {
@@ -45,12 +53,8 @@ struct control_data_plane {
 	 * no reactor has it, and its id may come again with another object. The spec stays valid as long as the control plane.
 	 */
 	int (*install)(void *ctx, const struct object_spec *spec, struct star_error *err);
-	/*
-	 * Tells every reactor the layout that this node is to serve: epoch, reactors of the whole cluster, and the index of this
-	 * node's first one.
-	 */
-	int (*set_layout)(void *ctx, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
-			  struct star_error *err);
+	/* Tells every reactor the layout that this node is to serve; before the first one, its share of the checkpoint is loaded. */
+	int (*set_layout)(void *ctx, const struct control_layout *layout, struct star_error *err);
 	/* Begins a full pass of eviction over a table of the catalogue, on every reactor. 0 or a negative errno with a sentence. */
 	int (*sweep)(void *ctx, const struct object_spec *spec, struct star_error *err);
 	/* The figures of one table or variable of the catalogue, over the node's reactors, and the node's; new references. */
@@ -66,14 +70,15 @@ struct control_data_plane {
 	int (*port_remove)(void *ctx, const char *name, json_t **result, struct star_error *err);
 	/* All ports, as in status; at any time. */
 	json_t *(*ports)(void *ctx);
-	/* The objects of the checkpoint that PS task 0 is to begin with; *specs is to be freed. None: 0 with *count 0. */
-	int (*restored)(void *ctx, struct object_spec **specs, uint32_t *count, struct star_error *err);
+	/* PS task 0: which checkpoint nodes are to begin with, none younger than *id where that is not 0. There is none: 0 with *id 0.
+	 * specs may be NULL; otherwise it gets the checkpoint's objects, to be freed. */
+	int (*restored)(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err);
 	/* PS task 0: makes the next checkpoint's folder, and fills in id and name. */
 	int (*checkpoint_new)(void *ctx, struct control_checkpoint *checkpoint, struct star_error *err);
 	/* Begins to write the node's part, and returns. One that is under way is given up first. -EAGAIN: this would have to be a
 	 * full one. */
 	int (*checkpoint_begin)(void *ctx, const struct control_checkpoint *checkpoint, struct star_error *err);
-	/* {"id", "state": "idle", "writing", "written" or "failed", "rows", "left", "bytes", "copied", "waited"}, and "files" or "error";
+	/* {"id", "loading": whether it has its first layout yet, "state": "idle", "writing", "written" or "failed", "rows", "left", "bytes", "copied", "waited"}, and "files" or "error";
 	 * at any time. */
 	json_t *(*checkpoint_state)(void *ctx);
 	/* It counts as written now, and the next delta goes on from it; or it is given up. */
@@ -84,6 +89,11 @@ struct control_data_plane {
 				 const struct object_spec *const *specs, uint32_t count, const json_t *files,
 				 struct star_error *err);
 	void (*checkpoint_abandon)(void *ctx, const struct control_checkpoint *checkpoint);
+	/* PS task 0: reads all of a checkpoint that the cluster is to go back to, and of those that it goes on from; *id 0: the newest,
+	 * which it says then. */
+	int (*checkpoint_check)(void *ctx, uint64_t *id, struct star_error *err);
+	/* Asks the appliance to begin anew, with that checkpoint; returns at once. */
+	void (*go_back)(void *ctx, uint64_t id);
 	/* Asks the appliance to stop; returns at once. */
 	void (*shutdown)(void *ctx);
 };
@@ -92,6 +102,7 @@ struct control_options {
 	const struct config *config; /* must outlive the control plane */
 	uint32_t incarnation;	     /* not 0 */
 	struct steering steering;    /* of its data address; entries 0: none */
+	uint64_t gone_back_to; /* the checkpoint that the cluster was told to go back to, as this node began; 0: none */
 	struct control_data_plane data_plane;
 };
 
@@ -99,6 +110,10 @@ struct control;
 
 /* Opens both sockets and starts serving. NULL with err (address in use: which one, and what to do). */
 struct control *control_create(const struct control_options *options, struct star_error *err);
+
+/* Whether the node serves a layout that workers may have, and how it stands, for people; at any time. */
+enum { CONTROL_STATE_MAX = 160 };
+bool control_serves(struct control *control, char state[static CONTROL_STATE_MAX]);
 
 /* Before it ends: has a last checkpoint written, if the configuration says so, within its bound of time; or says why not. Nothing on
  * nodes other than PS task 0. */

@@ -56,14 +56,16 @@ static json_t *heartbeat_params(struct control *control)
 
 static int take_layout(struct control *control, const json_t *json, struct star_error *err)
 {
-	static const char *const members[] = { "epoch", "cluster_reactors", "first_reactor", NULL };
-	uint32_t epoch, reactors, first;
+	static const char *const members[] = { "epoch", "cluster_reactors", "first_reactor", "checkpoint", NULL };
+	struct control_layout layout = { .checkpoint = 0 };
 
-	if (member_only(json, members, err) < 0 || member_u32(json, "epoch", 1, UINT32_MAX, &epoch, err) < 0 ||
-	    member_u32(json, "cluster_reactors", 1, WIRE_NODES_MAX * WIRE_REACTORS_MAX, &reactors, err) < 0 ||
-	    member_u32(json, "first_reactor", 0, reactors - 1, &first, err) < 0)
+	if (member_only(json, members, err) < 0 || member_u32(json, "epoch", 1, UINT32_MAX, &layout.epoch, err) < 0 ||
+	    member_u32(json, "cluster_reactors", 1, WIRE_NODES_MAX * WIRE_REACTORS_MAX, &layout.cluster_reactors, err) <
+		    0 ||
+	    member_u32(json, "first_reactor", 0, layout.cluster_reactors - 1, &layout.first_reactor, err) < 0 ||
+	    (json_object_get(json, "checkpoint") && member_u64(json, "checkpoint", &layout.checkpoint, err) < 0))
 		return control_invalid(err);
-	return control_set_layout(control, epoch, reactors, first, err);
+	return control_set_layout(control, &layout, err);
 }
 
 static int take_objects(struct control *control, const json_t *objects, struct star_error *err)

@@ -62,6 +62,9 @@ int leader_laid_out(const struct control *control, struct star_error *err)
 
 	if (count)
 		return star_error_set(err, -EAGAIN, "waiting for PS task%s %s to join", count > 1 ? "s" : "", tasks);
+	if (control->goes_back)
+		return star_error_set(err, -EAGAIN, "waiting for all nodes to go back to checkpoint %" PRIu64,
+				      control->begins_with);
 	if (control->layout_due)
 		return star_error_set(err, -EAGAIN, "waiting for this node's reactors to take over the new layout");
 	return 0;
@@ -267,10 +270,12 @@ int leader_layout(struct control *control, json_t **result, struct star_error *e
 	return rc;
 }
 
-static json_t *layout_for(uint32_t epoch, uint32_t reactors, uint32_t first)
+/* What a node is to serve. Under lock. */
+static json_t *layout_for(const struct control *control, uint32_t task)
 {
-	return json_pack("{s:I, s:I, s:I}", "epoch", (json_int_t)epoch, "cluster_reactors", (json_int_t)reactors,
-			 "first_reactor", (json_int_t)first);
+	return json_pack("{s:I, s:I, s:I, s:o}", "epoch", (json_int_t)control->epoch, "cluster_reactors",
+			 (json_int_t)control->cluster_reactors, "first_reactor",
+			 (json_int_t)first_reactor(control, task), "checkpoint", member_from_u64(control->begins_with));
 }
 
 /* Tells the other nodes, as far as that goes quickly; the heartbeats tell the rest. */
@@ -288,7 +293,7 @@ static void announce(struct control *control, uint32_t except)
 		if (now_us >= until_us || control_is_stopping(control))
 			return;
 		pthread_mutex_lock(&control->lock);
-		layout = layout_for(control->epoch, control->cluster_reactors, first_reactor(control, task));
+		layout = layout_for(control, task);
 		pthread_mutex_unlock(&control->lock);
 		if (tell(control, task, json_pack("{s:o}", "layout", layout), until_us - now_us, &err) < 0)
 			log_warn("PS task %u learns the new layout by its next heartbeat: %s", task, err.text);
@@ -297,19 +302,24 @@ static void announce(struct control *control, uint32_t except)
 
 int leader_lay_out(struct control *control, uint32_t except, struct star_error *err)
 {
-	uint32_t epoch = 0, reactors = 0;
+	struct control_layout layout = { .epoch = 0 };
+	bool again;
 	char tasks[128];
 	int rc;
 
 	pthread_mutex_lock(&control->lock);
 	if (control->layout_due && missing(control, tasks, sizeof(tasks)) == 0) {
-		epoch = (control->epoch > control->epoch_floor ? control->epoch : control->epoch_floor) + 1;
-		reactors = first_reactor(control, control->config->ps_count);
+		layout.epoch = (control->epoch > control->epoch_floor ? control->epoch : control->epoch_floor) + 1;
+		layout.cluster_reactors = first_reactor(control, control->config->ps_count);
 	}
+	layout.checkpoint = control->begins_with;
+	again = control->epoch != 0;
 	pthread_mutex_unlock(&control->lock);
-	if (epoch == 0)
+	if (layout.epoch == 0)
 		return 0;
-	rc = control_set_layout(control, epoch, reactors, 0, err);
+	rc = again ? restore_look_again(control, err) : 0;
+	if (rc == 0)
+		rc = control_set_layout(control, &layout, err);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&control->lock);
@@ -458,9 +468,7 @@ static json_t *standing(const struct control *control, uint32_t task)
 				  node->joined, "objects_count", (int)control->objects_count);
 
 	if (node->joined && laid_out)
-		json_object_set_new(reply, "layout",
-				    layout_for(control->epoch, control->cluster_reactors,
-					       first_reactor(control, task)));
+		json_object_set_new(reply, "layout", layout_for(control, task));
 	return reply;
 }
 
@@ -496,6 +504,9 @@ int leader_join(struct control *control, const json_t *params, json_t **result, 
 	rc = note(control, &join, err);
 	if (rc == 0 && join.epoch > control->epoch_floor)
 		control->epoch_floor = join.epoch;
+	if (rc == 0 && control->goes_back)
+		rc = star_error_set(err, -EAGAIN, "PS task 0 begins anew with checkpoint %" PRIu64,
+				    control->begins_with);
 	pthread_mutex_unlock(&control->lock);
 	if (rc == 0 && join.objects)
 		rc = adopt_all(control, &join, err);

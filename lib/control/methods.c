@@ -252,6 +252,11 @@ static int run_checkpoint_part(const struct call *call, json_t **result, struct 
 	return checkpointer_part(call->control, call->request.params, result, err);
 }
 
+static int run_checkpoint_restore(const struct call *call, json_t **result, struct star_error *err)
+{
+	return restore_ask(call->control, call->request.params, result, err);
+}
+
 static int run_shutdown(const struct call *call, json_t **result, struct star_error *err)
 {
 	const struct control_data_plane *data_plane = &call->control->data_plane;
@@ -279,6 +284,7 @@ static const struct method methods[] = {
 	{ "install", METHOD_AT_OTHERS | METHOD_SLOW, run_install },
 	{ "checkpoint_save", METHOD_LEADER, run_checkpoint_save },
 	{ "checkpoint_status", METHOD_LEADER, run_checkpoint_status },
+	{ "checkpoint_restore", METHOD_ADMIN | METHOD_AT_LEADER, run_checkpoint_restore },
 	{ "checkpoint_part", METHOD_AT_OTHERS | METHOD_SLOW, run_checkpoint_part },
 	{ "shutdown", METHOD_ADMIN, run_shutdown },
 	{ NULL, 0, NULL },

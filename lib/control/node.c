@@ -157,24 +157,22 @@ int control_install(struct control *control, const struct object_spec *spec, str
 	return rc;
 }
 
-int control_set_layout(struct control *control, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
-		       struct star_error *err)
+int control_set_layout(struct control *control, const struct control_layout *layout, struct star_error *err)
 {
 	int rc = 0;
 
 	pthread_mutex_lock(&control->plane);
 	/* A heartbeat's reply may come after a newer layout that PS task 0 sent by itself. Holders of plane write it. */
-	if (epoch > control->epoch) {
-		rc = control->data_plane.set_layout(control->data_plane.ctx, epoch, cluster_reactors, first_reactor,
-						    err);
+	if (layout->epoch > control->epoch) {
+		rc = control->data_plane.set_layout(control->data_plane.ctx, layout, err);
 		if (rc == 0) {
 			pthread_mutex_lock(&control->lock);
-			control->epoch = epoch;
-			control->cluster_reactors = cluster_reactors;
-			control->first_reactor = first_reactor;
+			control->epoch = layout->epoch;
+			control->cluster_reactors = layout->cluster_reactors;
+			control->first_reactor = layout->first_reactor;
 			pthread_mutex_unlock(&control->lock);
-			log_info("layout epoch %u: %u reactors in the cluster, this node's from %u on", epoch,
-				 cluster_reactors, first_reactor);
+			log_info("layout epoch %u: %u reactors in the cluster, this node's from %u on", layout->epoch,
+				 layout->cluster_reactors, layout->first_reactor);
 		}
 	}
 	pthread_mutex_unlock(&control->plane);

@@ -54,8 +54,12 @@ struct cluster_node {
 struct checkpointer {
 	pthread_t thread;
 	bool running;
+	bool woken;		/* somebody has asked for something since the thread looked */
 	bool asked, asked_full; /* for one, by somebody */
 	bool writing, delta;
+	bool asked_restore, restoring;
+	uint64_t restore_id; /* 0: the newest */
+	bool settle;	     /* a full one is due as soon as there is a layout: the cluster has gone back */
 	struct control_checkpoint now;
 	uint64_t rows, left, bytes, copied, waited; /* of all nodes, so far */
 	uint64_t begun_us, full_us, delta_us;	    /* when the last began */
@@ -93,6 +97,9 @@ struct control {
 	/* PS task 0 */
 	struct cluster_node *nodes; /* ps_count */
 	struct checkpointer checkpointer;
+	uint64_t begins_with; /* the checkpoint that nodes which come now begin with; 0: none */
+	uint64_t gone_back_to;
+	bool goes_back;	      /* to begins_with: all nodes are told to begin anew, and none is let in */
 	uint32_t epoch_floor; /* the highest epoch that a node brought along from an earlier PS task 0 */
 	bool layout_due;      /* nodes have changed since the epoch was given */
 	/* the others */
@@ -125,8 +132,7 @@ int control_compare(struct control *control, const struct object_spec *spec, str
 int control_install(struct control *control, const struct object_spec *spec, struct star_error *err);
 
 /* Serves a layout, unless the one served is as new. Takes both locks. */
-int control_set_layout(struct control *control, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
-		       struct star_error *err);
+int control_set_layout(struct control *control, const struct control_layout *layout, struct star_error *err);
 
 /* All objects, in the order of their ids; with their figures on this node as "stats" or without. Takes lock. */
 json_t *control_objects_json(struct control *control, bool with_stats);
@@ -157,8 +163,18 @@ void checkpointer_join(struct control *control); /* after control_stop */
 /* Asks for one; kind is "full", "delta" or "auto". -EBUSY with a sentence when one is under way. */
 int checkpointer_save(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int checkpointer_status(struct control *control, json_t **result, struct star_error *err);
-/* On every node: {"begin": {...}}, {"end": {...}} or {}: how far it is. */
+/* On every node: {"begin": {...}}, {"end": {...}}, {"restart": {...}} or {}: how far it is. */
 int checkpointer_part(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+/* Asks a node that; steals params. Its state, a new reference, or NULL with the node's name in err. */
+json_t *checkpointer_ask(struct control *control, uint32_t task, json_t *params, struct star_error *err);
+/* Returns 0 when all nodes have answered, and none loads any more. */
+int checkpointer_wait_for_all(struct control *control, struct star_error *err);
+
+/* restore.c: PS task 0 has the cluster go back to a checkpoint. The first is the method, the second the checkpointer's thread. */
+int restore_ask(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+void restore_run(struct control *control);
+/* A node has come anew: what it is to begin with, if that is still in order, or else what is. */
+int restore_look_again(struct control *control, struct star_error *err);
 
 /* follower.c: the other PS tasks. */
 int follower_start(struct control *control, struct star_error *err);

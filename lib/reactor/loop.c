@@ -137,6 +137,8 @@ static bool turn(struct reactor *r, uint64_t now_ns)
 	wheel_advance(r->ops.wheel, now_ns, TIMERS_MAX);
 	work += run_messages(r, MESSAGES_MAX);
 	work += reactor_transmit(r);
+	if (r->ops.tend)
+		work += r->ops.tend(r->ops.ctx, now_ns);
 	return work != 0;
 }
 

@@ -57,6 +57,12 @@ static inline bool congestion_idle(const struct dgram_congestion *c, uint32_t rt
 {
 	return c->max && rtt_ns <= target_ns && !marked && rtt_ns >= c->min_rtt_ns;
 }
+/* There is nothing that could be congested: the whole window, without pacing. */
+static inline void congestion_open(struct dgram_congestion *c, const struct congestion_limits *limits)
+{
+	c->packets = limits->window_max;
+	c->gap_ns = 0;
+}
 void congestion_ack(struct dgram_congestion *c, const struct congestion_limits *limits,
 		    const struct congestion_ack *ack);
 /* So many packets were found to be lost. */

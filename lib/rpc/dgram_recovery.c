@@ -11,7 +11,6 @@
 #define RTO_FIRST_NS (2 * DGRAM_MS)	/* before a round trip was measured */
 #define RTT_MAX_NS UINT64_C(2000000000) /* half of 32 bits: differences fit */
 #define REORDER_MIN_NS (2 * DGRAM_US)
-#define MEMORY_TARGET_NS (5 * DGRAM_MS)
 enum { SACKED_ENOUGH = 3, REORDERING_RECOVERIES = 16, BACKOFF_MAX = 16 };
 
 /* ---- round trips ---- */
@@ -126,21 +125,24 @@ static uint32_t take_sacks(struct dgram_session *s, const struct dgram_from *fro
 	return n;
 }
 
-/* Through memory there is no queue but the receiver's ring, which credits bound: a delay there is a peer that is at work. */
-static inline uint32_t target_ns(const struct dgram_session *s)
+static inline struct congestion_limits limits_of(const struct dgram_session *s)
 {
-	const uint32_t target = (uint32_t)s->dgram->options.target_delay_ns;
-
-	return unlikely(s->flow.path.memory) ? RTE_MAX(target, (uint32_t)MEMORY_TARGET_NS) : target;
+	return (struct congestion_limits){ .target_ns = (uint32_t)s->dgram->options.target_delay_ns,
+					   .window_max = s->dgram->options.window_max };
 }
 
 static inline void take_congestion(struct dgram_session *s, const struct dgram_from *from, uint32_t rtt_ns,
 				   uint32_t acked)
 {
 	const bool marked = from->packet->flags & WIRE_PACKET_MARKED;
-	const struct congestion_limits limits = { .target_ns = target_ns(s),
-						  .window_max = s->dgram->options.window_max };
+	const struct congestion_limits limits = limits_of(s);
 
+	/* Through memory there is no queue but the receiver's ring, which credits bound: a delay there, or a silence, is a peer
+	 * that is at work or has lost its core, and says nothing of the path. */
+	if (s->flow.path.memory) {
+		congestion_open(&s->congestion, &limits);
+		return;
+	}
 	if (likely(congestion_idle(&s->congestion, rtt_ns, limits.target_ns, marked)))
 		return;
 	congestion_ack(&s->congestion, &limits,
@@ -238,7 +240,8 @@ void recovery_detect(struct dgram_session *s, uint64_t now_ns)
 		return;
 	if (s->reordering)
 		s->reordering--;
-	congestion_lost(&s->congestion, n, s->tx_next);
+	if (!s->flow.path.memory)
+		congestion_lost(&s->congestion, n, s->tx_next);
 	list_put(s, DGRAM_DUE);
 }
 
@@ -247,10 +250,11 @@ static void timeout(struct dgram_session *s, uint64_t now_ns)
 	s->dgram->counters.timeouts++;
 	if (s->backoff < UINT8_MAX)
 		s->backoff++;
-	congestion_timeout(&s->congestion,
-			   &(struct congestion_limits){ .target_ns = target_ns(s),
-							.window_max = s->dgram->options.window_max },
-			   now_ns, s->srtt_ns);
+	if (!s->flow.path.memory) {
+		const struct congestion_limits limits = limits_of(s);
+
+		congestion_timeout(&s->congestion, &limits, now_ns, s->srtt_ns);
+	}
 	while (s->flying.first)
 		lose(s, s->flying.first);
 	s->pace_ns = now_ns;

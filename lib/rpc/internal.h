@@ -105,6 +105,7 @@ struct rpc_server {
 	uint32_t task_bytes, tasks_max, tasks_used; /* used so far */
 	void *free_tasks;			    /* of these; each begins with a pointer to the next */
 	uint32_t held_mbufs;
+	uint32_t turn_mbufs; /* of replies of this turn */
 	/* budget.c */
 	struct rpc_stream *favoured; /* whose window is opened while mbufs are short */
 	uint64_t favoured_ns;	     /* when it was last given something */

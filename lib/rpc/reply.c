@@ -288,7 +288,8 @@ bool reply_send(struct rpc_work *w)
 		.payload_bytes = w->reply_bytes,
 	};
 	crc = crc32(frame, m->data_len - at);
-	for (m = m->next; m && m->data_len; m = m->next)
+	w->server->turn_mbufs += at == 0;
+	for (m = m->next; m && m->data_len; m = m->next, w->server->turn_mbufs++)
 		crc = crc32_combine(crc, crc32(rte_pktmbuf_mtod(m, const void *), m->data_len), m->data_len);
 	frame->checksum = crc;
 	if (at && !dgram_append(w->session, w->reply_head)) {

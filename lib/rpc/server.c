@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { BURST = 32 }; /* mbufs of replies that need not wait for what comes after them: no port sends more at once */
+
 /* What a request needs while it is executed; false: all are in use by others. */
 static bool task_take(struct rpc_work *w)
 {
@@ -148,7 +150,8 @@ unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns)
 {
 	unsigned slices = 0;
 
-	for (; slices < max && server->ready_head; slices++) {
+	server->turn_mbufs = 0;
+	for (; slices < max && server->turn_mbufs < BURST && server->ready_head; slices++) {
 		struct rpc_work *w = server->ready_head;
 
 		server->ready_head = w->next;

@@ -100,6 +100,8 @@ struct service {
 	struct snapshot_turns {
 		struct service_snapshot *snapshot; /* NULL: none */
 		struct service_block *block;	   /* that is being filled, or NULL */
+		struct service_block *empty[SERVICE_BLOCKS_MAX];
+		unsigned empty_count;
 		uint8_t kind;
 		bool pending;	       /* its instant has still to come, ... */
 		bool holds;	       /* ... and new large requests wait for it */
@@ -109,7 +111,9 @@ struct service {
 		uint64_t waits_ns;     /* since when they wait; 0: they don't */
 		uint64_t pause_cycles; /* when busy, the next slice is not before */
 	} snapshots;
-	uint64_t now_ns; /* of the slice that is executed */
+	uint8_t records[STORE_SNAPSHOT_SLICE_MIN]
+		__attribute__((aligned(RTE_CACHE_LINE_SIZE))); /* of a slice, on their way into a block */
+	uint64_t now_ns;				       /* of the slice that is executed */
 	/* scratch of one slice */
 	uint64_t keys[STORE_BATCH];
 	store_row rows[STORE_BATCH];

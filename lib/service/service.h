@@ -2,7 +2,7 @@
 /*
  * The data plane's operations on a shard: validates a request whole, then executes its operations in batches and slices.
  * One thread, the reactor's; it allocates at creation only. service_install, service_set_layout, service_sweep_begin,
- * service_snapshot_begin and _end, and service_load run on that thread too: the control plane sends them as messages.
+ * service_snapshot_begin, _give and _end, and service_load run on that thread too: the control plane sends them as messages.
  */
 #ifndef SERVICE_SERVICE_H
 #define SERVICE_SERVICE_H
@@ -59,12 +59,15 @@ struct service_block {
 	bool last;
 };
 
+enum { SERVICE_BLOCKS_MAX = 8 };
+
 /* Of one snapshot. Stays where it is from service_snapshot_begin to service_snapshot_end, and may be used again then. */
 struct service_snapshot {
-	/* Of struct service_block *, with room for all there are, one producer and one consumer each: the other thread puts empty ones
-	 * here, ... */
-	struct rte_ring *empty;
-	struct rte_ring *full; /* ... the reactor filled ones there */
+	/* All are the reactor's at the begin. It puts filled ones into the ring, which has room for all; when they were written,
+	 * service_snapshot_give has them filled again. */
+	struct service_block *blocks[SERVICE_BLOCKS_MAX];
+	unsigned blocks_count;
+	struct rte_ring *full; /* of struct service_block * */
 	uint64_t
 		wait_max_ns; /* it is given up when requests wait longer for room for copies; 0: they wait as long as they may */
 	/* Read by the other thread (service_snapshot_status): 0; negative: it was given up by the reactor, -EAGAIN since a delta is
@@ -80,8 +83,12 @@ int service_snapshot_begin(struct service *service, enum store_snapshot_kind kin
 /* After the last block, or to give it up: store_snapshot_end. Blocks that the reactor still had are the caller's again. */
 void service_snapshot_end(struct service *service, bool kept);
 
-/* Its slice of a turn, if it is time for one; busy: requests were served in this turn, so three quarters of the time are theirs.
- * 0: no hurry for the next. */
+/* A block was written down: it is to be filled again. Without a snapshot nothing happens, and it is the caller's. On the reactor's
+ * thread, as a message, which also ends its sleep when it waits for nothing else. */
+void service_snapshot_give(struct service *service, struct service_block *block);
+
+/* Its slice of a turn, if it is time for one; busy: requests were served in this turn, so seven eighths of the time are theirs.
+ * 0: no hurry for the next: there is nothing to do, or no block to do it in. */
 unsigned service_snapshot_turn(struct service *service, uint64_t now_ns, bool busy);
 
 static inline int service_snapshot_status(const struct service_snapshot *snapshot)

@@ -1,20 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Snapshots in slices: a slice a turn, of some microseconds, into blocks that another thread writes down. While requests are
- * served it pauses after each slice for three times as long as that took, so that it has a quarter of the time, and always
- * that. When no empty block is there it waits: the store goes on, and copies rows that change, as long as it has room.
+ * Snapshots in slices: a slice a turn, of some ten microseconds, into blocks that another thread writes down. While requests are
+ * served it pauses after each slice for seven times as long as that took, so that it has an eighth of the time, and always
+ * that: the less often caches are filled with rows to be written, the less requests see of it. When no empty block is there it waits for one to be given: the store goes on, and copies rows that change, as long as it
+ * has room.
  */
 #include "service/internal.h"
 
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/stream.h"
 #include "wire/checkpoint.h"
 
 enum {
-	SLICE_ROWS = 128,
-	PAUSE = 3, /* times a slice's own */
+	SLICE_NS = 10000, /* a slice ends with the piece that reaches it, ... */
+	PIECE_ROWS = 64,  /* ... which takes some microseconds */
+	PAUSE = 7,	  /* times a slice's own */
 };
+
+/* Nothing of it is left over from before. */
+static void add_block(struct snapshot_turns *s, struct service_block *block)
+{
+	block->payload_bytes = 0;
+	block->rows = block->deleted = 0;
+	block->last = false;
+	s->empty[s->empty_count++] = block;
+}
 
 int service_snapshot_begin(struct service *service, enum store_snapshot_kind kind, struct service_snapshot *snapshot)
 {
@@ -29,6 +41,8 @@ int service_snapshot_begin(struct service *service, enum store_snapshot_kind kin
 		return -EAGAIN;
 	*s = (struct snapshot_turns){ .snapshot = snapshot, .kind = (uint8_t)kind, .pending = true };
 	snapshot->status = 0;
+	for (unsigned i = 0; i < snapshot->blocks_count && i < SERVICE_BLOCKS_MAX; i++)
+		add_block(s, snapshot->blocks[i]);
 	return 0;
 }
 
@@ -80,31 +94,36 @@ static bool is_overdue(struct snapshot_turns *s, uint64_t now_ns)
 	return wait_max_ns && s->waits_ns && now_ns - s->waits_ns > wait_max_ns;
 }
 
+void service_snapshot_give(struct service *service, struct service_block *block)
+{
+	struct snapshot_turns *s = &service->snapshots;
+
+	if (s->snapshot && s->empty_count < SERVICE_BLOCKS_MAX)
+		add_block(s, block);
+}
+
 static struct service_block *take_block(struct snapshot_turns *s)
 {
-	void *block;
-
-	if (s->block || rte_ring_sc_dequeue(s->snapshot->empty, &block))
-		return s->block;
-	s->block = block;
-	s->block->payload_bytes = 0;
-	s->block->rows = s->block->deleted = 0;
-	s->block->last = false;
+	if (!s->block && s->empty_count)
+		s->block = s->empty[--s->empty_count];
 	return s->block;
 }
 
-/* One slice into the block; gives it away when it is full, or the last. */
-static void fill(struct service *service, struct service_block *block)
+/* One piece of a slice into the block; gives it away when it is full, or the last. */
+static void fill_piece(struct service *service, struct service_block *block)
 {
 	struct snapshot_turns *s = &service->snapshots;
 	struct store *store = service->options.store;
 	const struct store_snapshot_progress before = store_snapshot_progress(store);
 	struct store_snapshot_progress after;
 	uint8_t *payload = (uint8_t *)block->memory + sizeof(struct checkpoint_block);
+	uint32_t bytes;
 
-	block->payload_bytes +=
-		(uint32_t)store_snapshot_slice(store, payload + block->payload_bytes,
-					       CHECKPOINT_PAYLOAD_MAX - block->payload_bytes, SLICE_ROWS, &block->last);
+	/* Blocks are another core's: by way of a little memory that stays in the cache, and past what requests have there. */
+	bytes = (uint32_t)store_snapshot_slice(store, service->records, sizeof(service->records), PIECE_ROWS,
+					       &block->last);
+	stream_copy(payload + block->payload_bytes, service->records, bytes);
+	block->payload_bytes += bytes;
 	after = store_snapshot_progress(store);
 	block->rows += after.rows - before.rows;
 	block->deleted += after.deleted - before.deleted;
@@ -116,36 +135,61 @@ static void fill(struct service *service, struct service_block *block)
 		return;
 	s->written = block->last;
 	s->block = NULL;
+	stream_end();
 	rte_ring_sp_enqueue(s->snapshot->full, block); /* which has room for all there are */
+}
+
+/* A slice: a moment's pieces, whatever the rows and where they lie. */
+static void fill(struct service *service)
+{
+	struct snapshot_turns *s = &service->snapshots;
+	const uint64_t begun = clock_ns();
+
+	do
+		fill_piece(service, s->block);
+	while (s->snapshot && !s->written && take_block(s) && clock_ns() - begun < SLICE_NS);
+}
+
+/* After what has taken as long as since `begun`. */
+static void pause(struct snapshot_turns *s, uint64_t begun)
+{
+	const uint64_t now = clock_cycles();
+
+	s->pause_cycles = now + PAUSE * (now - begun);
 }
 
 unsigned service_snapshot_turn(struct service *service, uint64_t now_ns, bool busy)
 {
 	struct snapshot_turns *s = &service->snapshots;
-	struct service_block *block;
-	uint64_t begun;
+	const uint64_t begun = clock_cycles();
+	/* Not while requests wait for what it does. */
+	const bool pausing = busy && !s->waits && (int64_t)(begun - s->pause_cycles) < 0;
 
 	if (!s->snapshot) {
-		s->clearing = s->clearing && !store_snapshot_ready(service->options.store);
+		if (s->clearing && !pausing) {
+			s->clearing = !store_snapshot_ready(service->options.store);
+			pause(s, begun);
+		}
 		return s->clearing;
 	}
 	if (s->written)
 		return 0;
 	if (s->pending) {
-		begin(service);
+		if (s->holds || !pausing) {
+			begin(service);
+			pause(s, begun);
+		}
 		return 1;
 	}
 	if (is_overdue(s, now_ns)) {
 		give_up(service, -ETIME);
 		return 1;
 	}
-	begun = clock_cycles();
-	if (busy && (int64_t)(begun - s->pause_cycles) < 0)
-		return 1;
-	block = take_block(s);
-	if (block) {
-		fill(service, block);
-		s->pause_cycles = clock_cycles() + PAUSE * (clock_cycles() - begun);
+	if (!take_block(s))
+		return 0; /* requests that wait for room are looked at in every turn anyway */
+	if (!pausing) {
+		fill(service);
+		pause(s, begun);
 	}
 	return 1;
 }

@@ -160,7 +160,7 @@ static void write_row(struct store *store, struct out *o)
 	if (s->rows_count > ROWS_AHEAD) {
 		const store_row next = s->rows[s->rows_count - 1 - ROWS_AHEAD];
 
-		table_load(t, next, t->row_lines);
+		table_load_once(t, next, t->row_lines);
 		table_prefetch(snapshot_mark(store, next));
 	}
 	if (!snapshot_marked(store, row, s->generation)) {

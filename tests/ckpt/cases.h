@@ -6,6 +6,7 @@
 /* ckpt.c */
 void what_was_saved_is_read(void);
 void rows_have_the_sizes_of_the_format(void);
+void rows_have_the_sizes_of_the_store(void);
 void writer_refuses_impossible_blocks(void);
 void limit_of_bytes_a_second_holds(void);
 
@@ -31,6 +32,7 @@ void vanished_directory_is_told(void);
 
 /* chains.c */
 void chains_are_found(void);
+void good_chains_are_found(void);
 void what_does_not_count_is_listed(void);
 void prune_keeps_chains_whole(void);
 

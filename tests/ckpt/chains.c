@@ -30,18 +30,25 @@ static void save_all(const char *directory, const char *text)
 }
 
 /* The names of a chain's checkpoints, as "3-full 4-delta". */
+static const char *names_of(char *const *chain, uint32_t count, char text[static 512])
+{
+	size_t used = 0;
+
+	text[0] = 0;
+	for (uint32_t i = 0; i < count; i++)
+		used += (size_t)snprintf(text + used, 512 - used, "%s%s", i ? " " : "",
+					 strrchr(chain[i], '/') + 1 + strspn(strrchr(chain[i], '/') + 1, "0"));
+	return text;
+}
+
 static const char *chain_text(const char *directory, uint64_t id, char text[static 512], struct star_error *err)
 {
 	uint32_t count;
 	char **chain;
-	size_t used = 0;
 
-	text[0] = 0;
 	if (ckpt_chain(directory, id, &chain, &count, err) < 0)
 		return "none";
-	for (uint32_t i = 0; i < count; i++)
-		used += (size_t)snprintf(text + used, 512 - used, "%s%s", i ? " " : "",
-					 strrchr(chain[i], '/') + 1 + strspn(strrchr(chain[i], '/') + 1, "0"));
+	names_of(chain, count, text);
 	ckpt_chain_free(chain, count);
 	return text;
 }
@@ -108,6 +115,113 @@ void chains_are_found(void)
 		    (cases[i].says && !CHECK_HAS(err.text, cases[i].says)))
 			printf("# case %u: %s\n", i, err.text);
 		unit_remove(directory);
+	}
+}
+
+/* "5-full": a byte of its data. */
+static void damage(const char *directory, const char *short_name)
+{
+	char name[64];
+	struct path path;
+	uint8_t *data;
+	size_t bytes;
+
+	snprintf(name, sizeof(name), "%08lu%s", strtoul(short_name, NULL, 10), strchr(short_name, '-'));
+	path = in(in(directory, name).text, "node0-reactor0.star");
+	data = read_file(path.text, &bytes);
+	data[CHECKPOINT_ALIGN + 64] ^= 1;
+	write_file(path.text, data, bytes);
+	free(data);
+}
+
+/* What was passed over, as "3-delta: why; "; gives up after so many looks. */
+struct passed_over {
+	char text[1024];
+	unsigned looks;
+};
+
+static void pass_over(void *ctx, const char *name, const char *why)
+{
+	struct passed_over *p = ctx;
+	const size_t used = strlen(p->text);
+
+	snprintf(p->text + used, sizeof(p->text) - used, "%s: %s; ", name + strspn(name, "0"), why);
+}
+
+static bool look(void *ctx, uint64_t done, uint64_t total)
+{
+	struct passed_over *p = ctx;
+
+	CHECK(done <= total);
+	return p->looks-- > 0;
+}
+
+void good_chains_are_found(void)
+{
+	static const struct {
+		const char *saved, *damaged, *destroyed;
+		uint64_t newest;
+		const char *chain,
+			*says[3]; /* of what is passed over, in this order; of the end where there is no chain */
+	} cases[] = {
+		{ "1 2<1 3<2", NULL, NULL, 0, "1-full 2-delta 3-delta", { NULL } },
+		{ "1 2<1 3<2", NULL, NULL, 2, "1-full 2-delta", { NULL } },
+		{ "1 2<1 3<2", "3-delta", NULL, 0, "1-full 2-delta", { "3-delta: ", "node0-reactor0.star: block 0" } },
+		{ "1 2<1 3<2",
+		  "2-delta",
+		  NULL,
+		  0,
+		  "1-full",
+		  { "3-delta: ", "block 0", "2-delta: 00000002-delta is damaged" } },
+		{ "1 2<1 3 4<3",
+		  "3-full",
+		  NULL,
+		  0,
+		  "1-full 2-delta",
+		  { "4-delta: ", "block 0", "3-full: 00000003-full is" } },
+		{ "1 2<1 3 4<3", "3-full", NULL, 2, "1-full 2-delta", { NULL } },
+		{ "1 2<1 3", NULL, "3-full", 0, "1-full 2-delta", { "3-full: ", "manifest.json" } },
+		{ "1 2<1 3", NULL, "1-full", 2, "none", { "2-delta: ", "goes on from checkpoint 1", "1-full: " } },
+		{ "1", "1-full", NULL, 0, "none", { "1-full: ", "block 0" } },
+		{ "", NULL, NULL, 0, "none", { NULL } },
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct passed_over over = { .looks = 1000 };
+		const struct ckpt_search search = {
+			.newest = cases[i].newest, .progress = look, .refused = pass_over, .ctx = &over
+		};
+		char directory[DIRECTORY_MAX], text[512];
+		struct star_error err = { 0 };
+		const char *at = over.text;
+		uint32_t count;
+		char **chain;
+		int rc;
+
+		make_memory_directory(directory);
+		save_all(directory, cases[i].saved);
+		if (cases[i].damaged)
+			damage(directory, cases[i].damaged);
+		if (cases[i].destroyed)
+			destroy(directory, cases[i].destroyed);
+		rc = ckpt_chain_good(directory, &search, &chain, &count, &err);
+		CHECK_STR(rc < 0 ? "none" : names_of(chain, count, text), cases[i].chain);
+		if (rc < 0) {
+			CHECK_INT(rc, -ENOENT);
+			CHECK_HAS(err.text, "no checkpoint that is in order");
+		}
+		for (unsigned s = 0; s < 3 && cases[i].says[s]; s++)
+			if (CHECK_HAS(at, cases[i].says[s]))
+				at = strstr(at, cases[i].says[s]) + 1;
+		if (!cases[i].says[0])
+			CHECK_STR(over.text, "");
+		ckpt_chain_free(chain, count);
+		over.looks = 0; /* nobody wants to know any more */
+		rc = ckpt_chain_good(directory, &search, &chain, &count, &err);
+		if (cases[i].saved[0] && !cases[i].says[0])
+			CHECK_INT(rc, -ECANCELED);
+		ckpt_chain_free(chain, count);
+		remove_directory(directory);
 	}
 }
 

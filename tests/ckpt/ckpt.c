@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "store/snapshot.h"
+#include "store/store.h"
+#include "tensor/dtype.h"
 #include "tests/ckpt/support.h"
 #include "tests/unit.h"
 
@@ -55,6 +58,74 @@ void rows_have_the_sizes_of_the_format(void)
 	for (unsigned i = 0; i < OBJECTS; i++)
 		if (!CHECK_UINT(ckpt_row_bytes(&sample_objects()[i]), bytes[i]))
 			printf("# of \"%s\", dim %u\n", sample_objects()[i].name, sample_objects()[i].dim);
+}
+
+/* One definition, if it is one: what ckpt reckons from it is what a store's table writes. */
+static unsigned compare_sizes(unsigned optimizer, unsigned dtype, uint32_t dim, bool variable, const char *options,
+			      const char *more, uint8_t *arena, size_t arena_bytes)
+{
+	struct object_spec spec = { .kind = variable ? OBJECT_VARIABLE : OBJECT_TABLE,
+				    .dtype = (uint8_t)dtype,
+				    .dim = variable ? 0 : dim,
+				    .ndim = variable ? 2 : 0,
+				    .shape = { 10, dim },
+				    .name = "t" };
+	struct store_table *table;
+	struct star_error err;
+	struct store *store;
+
+	object_spec_defaults(&spec, optimizer);
+	if (object_spec_options(&spec, options, &err) < 0 || object_spec_options(&spec, more, &err) < 0 ||
+	    object_spec_check(&spec, &err) < 0)
+		return 0;
+	spec.id = 1;
+	store = store_create(arena, arena_bytes, &err);
+	table = store ? store_table_create(store, &spec, 1, &err) : NULL;
+	if (!CHECK(table))
+		printf("# %s\n", err.text);
+	else if (!CHECK_UINT(ckpt_row_bytes(&spec), store_row_record_bytes(table)))
+		printf("# %s, type %u, dim %u, \"%s\", \"%s\"\n", optim_kind_name(optimizer), dtype, spec.dim, options,
+		       more);
+	if (store)
+		store_destroy(store);
+	return 1;
+}
+
+void rows_have_the_sizes_of_the_store(void)
+{
+	static const char *const policies[] = { "",
+						"full=evict_lru,rows_max=9",
+						"full=evict_lfu,rows_max=9",
+						"steps_to_live=5",
+						"full=evict_lfu,rows_max=9,steps_to_live=5,versions=1",
+						"whole=1",
+						"staleness=1,versions=1",
+						"filter=counter,filter_frequency=3" };
+	static const char *const states[] = { "",
+					      "master=1",
+					      "stochastic=1",
+					      "master=1,stochastic=1",
+					      "versions=1",
+					      "count_per_table=1",
+					      "sparse_rmsprop=1",
+					      "centered=1",
+					      "centered=1,momentum=0.5",
+					      "momentum=0" };
+	static const uint32_t dims[] = { 1, 2, 3, 5, 8, 63, 1000 };
+	const size_t arena_bytes = 8 << 20;
+	uint8_t *arena = aligned_alloc(4096, arena_bytes);
+	unsigned compared = 0, kinds = 0;
+
+	for (unsigned kind = 1; optim_kind_name(kind); kind++, kinds++)
+		for (unsigned dtype = STAR_FLOAT32; dtype <= STAR_SCALED_INT8; dtype++)
+			for (unsigned p = 0; p < sizeof(policies) / sizeof(policies[0]); p++)
+				for (unsigned s = 0; s < sizeof(states) / sizeof(states[0]); s++)
+					for (unsigned d = 0; d < 2 * sizeof(dims) / sizeof(dims[0]); d++)
+						compared += compare_sizes(kind, dtype, dims[d / 2], d % 2, policies[p],
+									  states[s], arena, arena_bytes);
+	printf("# %u definitions of %u optimizers\n", compared, kinds);
+	CHECK(kinds >= 13 && compared > 5000);
+	free(arena);
 }
 
 void writer_refuses_impossible_blocks(void)
@@ -128,6 +199,7 @@ const char *const unit_suite = "ckpt";
 const struct unit_case unit_cases[] = {
 	{ "what was saved is read", what_was_saved_is_read },
 	{ "rows have the sizes of the format", rows_have_the_sizes_of_the_format },
+	{ "rows have the sizes of the store", rows_have_the_sizes_of_the_store },
 	{ "writer refuses impossible blocks", writer_refuses_impossible_blocks },
 	{ "limit of bytes a second holds", limit_of_bytes_a_second_holds },
 	{ "no flipped byte is accepted", no_flipped_byte_is_accepted },
@@ -143,6 +215,7 @@ const struct unit_case unit_cases[] = {
 	{ "a read-only directory is told", read_only_directory_is_told },
 	{ "a directory that vanishes is told", vanished_directory_is_told },
 	{ "chains are found", chains_are_found },
+	{ "good chains are found", good_chains_are_found },
 	{ "what does not count is listed as such", what_does_not_count_is_listed },
 	{ "prune keeps chains whole", prune_keeps_chains_whole },
 	{ "tables go out as lines and come back", tables_go_out_as_lines_and_come_back },

@@ -151,6 +151,7 @@ void hostile_runs_are_refused(void)
 		{ 0, 3, { RUN(PLAIN, CHECKPOINT_DELETED, 1, 8), 1 }, 0, 0, "unknown, or has no place there" },
 		{ 0, 4, { RUN(WIDE, CHECKPOINT_COUNTS, 1, 16), 1, 2 }, 0, 0, NULL },
 		{ 0, 4, { RUN(PLAIN, CHECKPOINT_COUNTS, 1, 16), 1, 2 }, 0, 0, "unknown, or has no place there" },
+		{ 8, 4, { RUN(WIDE, CHECKPOINT_COUNTS, 1, 16), 1, 2 }, 0, 0, "unknown, or has no place there" },
 		{ 0, 6, { RUN(PLAIN, CHECKPOINT_TABLE, 1, 32), 1, 2, 3, 4 }, 0, 0, NULL },
 		{ 0, 10, { RUN(PLAIN, CHECKPOINT_TABLE, 2, 32), 1, 2, 3, 4, 5, 6, 7, 8 }, 0, 0, "number of records" },
 		{ 0, 1, { RUN(PLAIN, CHECKPOINT_ROWS, 1, ROW) }, 0, 0, "8 bytes are left of a block" },

@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: BSD-3-Clause
-$(eval $(call test,ckpt,ckpt))
+# With store: what both know of a row by themselves must be the same.
+$(eval $(call test,ckpt,ckpt store))

@@ -36,8 +36,7 @@ static int fake_install(void *ctx, const struct object_spec *spec, struct star_e
 	return rc;
 }
 
-static int fake_set_layout(void *ctx, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
-			   struct star_error *err)
+static int fake_set_layout(void *ctx, const struct control_layout *layout, struct star_error *err)
 {
 	struct fake_plane *p = ctx;
 	int rc = 0;
@@ -47,9 +46,9 @@ static int fake_set_layout(void *ctx, uint32_t epoch, uint32_t cluster_reactors,
 	if (p->fail_layout) {
 		rc = star_error_set(err, p->fail_layout, "a reactor does not answer");
 	} else {
-		p->epoch = epoch;
-		p->cluster_reactors = cluster_reactors;
-		p->first_reactor = first_reactor;
+		p->epoch = layout->epoch;
+		p->cluster_reactors = layout->cluster_reactors;
+		p->first_reactor = layout->first_reactor;
 		p->layouts++;
 	}
 	pthread_mutex_unlock(&p->lock);

@@ -415,8 +415,7 @@ static json_t *no_figures(void *ctx)
 	return json_object();
 }
 
-static int take_any_layout(void *ctx, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
-			   struct star_error *err)
+static int take_any_layout(void *ctx, const struct control_layout *layout, struct star_error *err)
 {
 	return 0;
 }

@@ -88,11 +88,10 @@ static int install(void *ctx, const struct object_spec *spec, struct star_error 
 	return way & WAY_INSTALL_FAILS ? star_error_set(err, -ENOSPC, "no room") : 0;
 }
 
-static int set_layout(void *ctx, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
-		      struct star_error *err)
+static int set_layout(void *ctx, const struct control_layout *layout, struct star_error *err)
 {
-	FUZZ_CHECK(epoch && first_reactor < cluster_reactors, "layout %u: %u of %u", epoch, first_reactor,
-		   cluster_reactors);
+	FUZZ_CHECK(layout->epoch && layout->first_reactor < layout->cluster_reactors, "layout %u: %u of %u",
+		   layout->epoch, layout->first_reactor, layout->cluster_reactors);
 	return 0;
 }
 

@@ -183,6 +183,18 @@ static unsigned node_transmit(void *ctx, struct rte_mbuf **frames, unsigned max)
 	return n;
 }
 
+static unsigned node_tend(void *ctx, uint64_t now_ns)
+{
+	struct rig_node *node = ctx;
+
+	if (node->mode == RIG_ECHO && node->held_count)
+		count(&node->wrong);
+	if (node->tend == 0)
+		return 0;
+	__atomic_store_n(&node->tend, node->tend - 1, __ATOMIC_RELEASE);
+	return 1;
+}
+
 /* DPDK's bursts go through this table; an entry of our own makes a port without a driver. */
 static void plug_in(struct rig *rig, unsigned p)
 {
@@ -265,6 +277,7 @@ void rig_reactor_options(struct rig *rig, unsigned index, struct reactor_options
 			 .receive = node_receive,
 			 .work = node_work,
 			 .transmit = node_transmit,
+			 .tend = node_tend,
 			 .wheel = &rig->nodes[index]->wheel },
 	};
 }

@@ -112,6 +112,7 @@
 	X(dgram_incast_is_shared) \
 	X(dgram_losses_cost_little) \
 	X(dgram_marks_hold_the_queue) \
+	X(dgram_silence_through_memory_is_no_congestion) \
 	/* dgram_schedules.c */ \
 	X(dgram_random_schedules_keep_messages_whole)
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "tests/rpc/cases.h"
+#include "base/offload.h"
 #include "tests/rpc/dgram_rig.h"
 
 #define BYTES_S UINT64_C(12500000000)
@@ -132,4 +133,39 @@ void dgram_marks_hold_the_queue(void)
 	CHECK(dg.link.bottleneck[1].longest_bytes < 1000000);
 	CHECK_UINT(dg.link.bottleneck[1].dropped, 0);
 	dg_down();
+}
+
+/* A worker that stands still for a while, and then goes on: the window that its peer has for it afterwards, of window_max. */
+static bool is_open_after_silence(bool memory)
+{
+	const struct dg_end *server;
+	struct dg_end *client;
+	bool open;
+
+	dg_init(84);
+	dg.unchecked = true;
+	for (int side = 0; side < 2 && memory; side++)
+		dg.net_options[side].interfaces[0].offloads = OFFLOAD_MEMORY;
+	dg_up();
+	client = dg_open(0);
+	CHECK(dg_send(client, PAYLOAD, 64 * PAYLOAD));
+	CHECK(dg_run(DG_S, dg_answered, client));
+	server = dg_server_of(client);
+	CHECK(dg_send(client, PAYLOAD, 64 * PAYLOAD));
+	dg_wait(dg.link.delay_ns + 1000); /* the request is there, and its reply under way */
+	dg.down[1] = true;
+	dg_wait(DG_S / 2);
+	dg.down[1] = false;
+	CHECK(dg_counters(0)->timeouts > 0);
+	CHECK(dg_run(DG_S, dg_answered, client));
+	open = server->session->congestion.packets == dg.options[0].window_max &&
+	       server->session->congestion.gap_ns == 0;
+	dg_down();
+	return open;
+}
+
+void dgram_silence_through_memory_is_no_congestion(void)
+{
+	CHECK(is_open_after_silence(true));
+	CHECK(!is_open_after_silence(false));
 }

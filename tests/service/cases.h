@@ -62,7 +62,7 @@
 	X(requests_wait_for_room_and_go_on) \
 	X(snapshots_that_are_waited_for_are_given_up) \
 	X(large_pushes_and_instants_wait_for_each_other) \
-	X(snapshots_have_a_quarter_of_busy_turns) \
+	X(snapshots_have_an_eighth_of_busy_turns) \
 	X(snapshots_and_loads_are_refused) \
 	/* model.c */ \
 	X(random_requests_follow_the_model)

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "supervise.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "control/thread.h"
+
+enum {
+	LOOK_US = 1000000, /* between looks; a quarter of the manager's patience where that is less */
+	/* A reactor sleeps for a second at most (lib/reactor/idle.c); a turn takes far less. */
+	STUCK_US = 2500000,
+};
+
+struct supervise {
+	const struct node *node;
+	uint64_t keepalive_us; /* the service manager's patience; 0: it wants no keepalives */
+	pthread_t thread;
+
+	pthread_mutex_t lock; /* protects the two below it */
+	pthread_cond_t wake;
+	struct control *control; /* NULL: not yet */
+	bool stopping;
+
+	/* the thread's */
+	bool ready, alive;
+	char state[CONTROL_STATE_MAX];
+	struct {
+		uint64_t turns, moved_us;
+	} reactors[WIRE_REACTORS_MAX];
+};
+
+/* Whether each reactor has taken a turn lately. */
+static bool reactors_alive(struct supervise *s)
+{
+	const uint64_t now_us = clock_us();
+	bool alive = true;
+
+	for (unsigned i = 0; i < s->node->shards_count; i++) {
+		const struct reactor_stats *stats = reactor_stats(s->node->shards[i].reactor);
+		const uint64_t turns = __atomic_load_n(&stats->turns, __ATOMIC_RELAXED);
+
+		if (turns != s->reactors[i].turns || !s->reactors[i].moved_us) {
+			s->reactors[i].turns = turns;
+			s->reactors[i].moved_us = now_us;
+		} else if (now_us - s->reactors[i].moved_us >= STUCK_US) {
+			if (s->alive)
+				log_error(
+					"reactor %u has not taken a turn for %.1f s: the service manager gets no more "
+					"keepalives",
+					i, (double)(now_us - s->reactors[i].moved_us) / 1e6);
+			alive = false;
+		}
+	}
+	if (alive && !s->alive)
+		log_warn("all reactors take their turns again");
+	s->alive = alive;
+	return alive;
+}
+
+static void tell_state(struct supervise *s)
+{
+	char state[CONTROL_STATE_MAX] = "starting";
+	const bool serves = s->control && control_serves(s->control, state);
+
+	if (serves && !s->ready)
+		sd_notify(0, "READY=1");
+	s->ready |= serves;
+	if (strcmp(state, s->state) == 0)
+		return;
+	strcpy(s->state, state);
+	sd_notifyf(0, "STATUS=%s", state);
+}
+
+static void *loop(void *arg)
+{
+	struct supervise *s = arg;
+	const uint64_t look_us = s->keepalive_us && s->keepalive_us / 4 < LOOK_US ? s->keepalive_us / 4 : LOOK_US;
+	struct timespec next;
+
+	pthread_mutex_lock(&s->lock);
+	while (!s->stopping) {
+		tell_state(s);
+		if (reactors_alive(s) && s->keepalive_us)
+			sd_notify(0, "WATCHDOG=1");
+		clock_gettime(CLOCK_MONOTONIC, &next);
+		next.tv_nsec += (long)look_us * 1000;
+		next.tv_sec += next.tv_nsec / 1000000000;
+		next.tv_nsec %= 1000000000;
+		pthread_cond_timedwait(&s->wake, &s->lock, &next); /* early: something is new */
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+struct supervise *supervise_start(const struct node *node)
+{
+	struct star_error err = { 0 };
+	pthread_condattr_t monotonic;
+	struct supervise *s;
+
+	if (!getenv("NOTIFY_SOCKET"))
+		return NULL;
+	s = calloc(1, sizeof(*s));
+	if (!s) {
+		log_warn("the service manager is told nothing: out of memory");
+		return NULL;
+	}
+	s->node = node;
+	s->alive = true;
+	if (sd_watchdog_enabled(0, &s->keepalive_us) <= 0)
+		s->keepalive_us = 0;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->wake, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	pthread_mutex_init(&s->lock, NULL);
+	if (thread_start(&s->thread, "supervise", loop, s, &err) == 0)
+		return s;
+	log_warn("the service manager is told nothing: %s", err.text);
+	pthread_cond_destroy(&s->wake);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+	return NULL;
+}
+
+void supervise_control(struct supervise *s, struct control *control)
+{
+	if (!s)
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->control = control;
+	pthread_cond_signal(&s->wake);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void supervise_stop(struct supervise *s, bool again)
+{
+	if (!s)
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->stopping = true;
+	pthread_cond_signal(&s->wake);
+	pthread_mutex_unlock(&s->lock);
+	pthread_join(s->thread, NULL);
+	/* The manager's patience is what there is until the node looks at its reactors again. */
+	sd_notify(0, again ? "WATCHDOG=1\nSTATUS=going back to a checkpoint" : "STOPPING=1\nSTATUS=stopping");
+	pthread_cond_destroy(&s->wake);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}

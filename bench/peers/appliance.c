@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "bench/peers/appliance.h"
+
+#include <errno.h>
+#include <rte_cycles.h>
+#include <rte_eal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "port/port.h"
+#include "rpc/rpc.h"
+
+enum {
+	MBUFS = 8191,
+	MTU = 1500,
+	PORT = 5555,
+	EPOCH = 1,
+	INCARNATION = 7,
+	FRAMES = 64,
+};
+
+struct side {
+	struct rte_mempool *pool;
+	struct net *net;
+};
+
+static struct {
+	struct appliance *a;
+	struct side server, worker;
+	struct rpc_server *rpc;
+	struct dgram *dgram;
+	struct dgram_session *session;
+} rig;
+
+void appliance_fail(const char *what)
+{
+	fprintf(stderr, "%s: %s\n", program_invocation_short_name, what);
+	exit(EXIT_FAILURE);
+}
+
+/* ---- both sides ---- */
+
+static void make_net(struct side *side, unsigned index)
+{
+	const struct rte_ether_addr mac = { { 2, 0, 0, 0, 0, (uint8_t)(index + 1) } };
+	struct star_error err = { 0 };
+	struct net_options o = {
+		.interfaces_count = 1,
+		.connections_max = 64,
+		.receive_window_bytes = 256 * 1024,
+		.rto_min_us = 200000,
+		.rto_max_us = 60000000,
+		.delayed_ack_us = 1000,
+		.time_wait_ms = 1000,
+		.user_timeout_ms = 30000,
+		.secret = { 1 + index, 2 },
+		.now_ns = clock_ns(),
+	};
+
+	side->pool = port_mempool_create(index, MBUFS, MTU, &err);
+	if (!side->pool)
+		appliance_fail(err.text);
+	o.pool = side->pool;
+	o.interfaces[0] = (struct net_interface_options){
+		.mtu = MTU,
+		.mac = mac,
+		.addresses_count = 1,
+		.addresses = { { net_address_v4(rte_cpu_to_be_32(0xc6120001u + index)), 24 } },
+	};
+	side->net = net_create(&o, &err);
+	if (!side->net)
+		appliance_fail(err.text);
+}
+
+static struct dgram_options sessions(void)
+{
+	return (struct dgram_options){
+		.incarnation = INCARNATION,
+		.sessions_max = 64,
+		.active_max = 64,
+		.window_max = 256,
+		.credits = 512,
+		.held_mbufs_max = MBUFS / 2,
+		.message_max = sizeof(struct wire_frame) + WIRE_PAYLOAD_DEFAULT,
+		.rto_min_ns = 50000000, /* the worker stands still while the server is measured, and the reverse */
+		.rto_max_ns = UINT64_C(1000000000),
+		.lease_ns = UINT64_C(10000000000),
+		.heartbeat_ns = UINT64_C(1000000000),
+		.ack_delay_ns = 100000,
+		.target_delay_ns = 50000,
+		.secret = { 3, 4 },
+	};
+}
+
+static void make_server(struct appliance *a, const struct store_snapshot_options *snapshots)
+{
+	void *arena = mmap(NULL, APPLIANCE_ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct star_error err = { 0 };
+	struct rpc_server_options o = {
+		.net = rig.server.net,
+		.port = PORT,
+		.streams_max = 16,
+		.datagrams = sessions(),
+		.payload_max = WIRE_PAYLOAD_DEFAULT,
+		.send_queue_bytes = 1 << 20,
+		.held_mbufs_max = MBUFS / 2,
+		.stall_ns = UINT64_C(30000000000),
+	};
+
+	if (arena == MAP_FAILED)
+		appliance_fail("no memory for the rows");
+	madvise(arena, APPLIANCE_ARENA_BYTES, MADV_HUGEPAGE);
+	a->spec = (struct object_spec){
+		.id = APPLIANCE_TABLE, .kind = OBJECT_TABLE, .dtype = STAR_FLOAT32, .dim = APPLIANCE_DIM, .name = "rows"
+	};
+	object_spec_defaults(&a->spec, OPTIM_ADAGRAD);
+	if (object_spec_options(&a->spec, "initializer=uniform, scale=1", &err) < 0 ||
+	    object_spec_check(&a->spec, &err) < 0)
+		appliance_fail(err.text);
+	a->store = store_create(arena, APPLIANCE_ARENA_BYTES, &err);
+	if (!a->store || (snapshots && store_snapshot_init(a->store, snapshots, &err) < 0))
+		appliance_fail(err.text);
+	a->service = service_create(&(struct service_options){ .incarnation = INCARNATION,
+							       .partitions = APPLIANCE_PARTITIONS,
+							       .store = a->store,
+							       .payload_max = WIRE_PAYLOAD_DEFAULT,
+							       .share = 1 },
+				    &err);
+	if (!a->service || service_install(a->service, &a->spec, &err) < 0)
+		appliance_fail(err.text);
+	service_set_layout(a->service, EPOCH, 0, APPLIANCE_PARTITIONS);
+	o.service = service_rpc(a->service);
+	rig.rpc = rpc_server_create(&o, &err);
+	if (!rig.rpc)
+		appliance_fail(err.text);
+	rpc_server_set_layout(rig.rpc, EPOCH, INCARNATION);
+}
+
+/* ---- the worker ---- */
+
+static void worker_connected(void *user, bool resumed, uint32_t incarnation)
+{
+}
+
+static void worker_received(void *user, struct rte_mbuf *m, uint32_t bytes, enum wire_status status)
+{
+	struct wire_frame frame; /* in the mbuf it may lie anywhere */
+	uint32_t mbufs = 0;
+
+	/* Several small replies may share a packet. */
+	for (uint32_t at = 0; at < m->data_len; at += (uint32_t)sizeof(frame) + wire_padded(frame.payload_bytes)) {
+		memcpy(&frame, rte_pktmbuf_mtod_offset(m, const void *, at), sizeof(frame));
+		rig.a->answered++;
+		if (status != WIRE_OK || frame.status != WIRE_OK || frame.sequence != rig.a->answered)
+			rig.a->bad++;
+	}
+	for (struct rte_mbuf *next; m; m = next, mbufs++) {
+		next = m->next;
+		m->next = NULL;
+		rte_pktmbuf_free(m);
+	}
+	dgram_taken(rig.session, mbufs);
+}
+
+static void worker_acknowledged(void *user)
+{
+}
+
+static void worker_closed(void *user, int reason)
+{
+	appliance_fail("the session has ended");
+}
+
+static const struct dgram_handler worker_handler = {
+	.connected = worker_connected,
+	.received = worker_received,
+	.acknowledged = worker_acknowledged,
+	.closed = worker_closed,
+};
+
+static void make_worker(void)
+{
+	struct dgram_options o = sessions();
+	const struct net_address to = net_address_v4(rte_cpu_to_be_32(0xc6120001u));
+	struct star_error err = { 0 };
+
+	o.net = rig.worker.net;
+	o.handler = &worker_handler;
+	rig.dgram = dgram_create(&o, &err);
+	if (!rig.dgram)
+		appliance_fail(err.text);
+	rig.session = dgram_open(rig.dgram, &to, PORT, &rig, &err);
+	if (!rig.session)
+		appliance_fail(err.text);
+}
+
+void appliance_ask(struct appliance *a, bool push, uint64_t key)
+{
+	struct wire_frame frame = { .magic = WIRE_MAGIC,
+				    .version = WIRE_VERSION,
+				    .opcode = WIRE_EXECUTE,
+				    .session = 1,
+				    .sequence = ++a->sequence,
+				    .epoch = EPOCH,
+				    .incarnation = INCARNATION,
+				    .deadline_us = 1000000 };
+	struct wire_op op = { .kind = push ? WIRE_PUSH : WIRE_PULL,
+			      .dtype = push ? STAR_FLOAT32 : 0,
+			      .result_dtype = push ? 0 : STAR_FLOAT32,
+			      .object = APPLIANCE_TABLE,
+			      .count = 1,
+			      .dim = APPLIANCE_DIM };
+	struct rte_mbuf *m = dgram_alloc(rig.session);
+	char *at;
+
+	if (!m)
+		appliance_fail("no mbuf");
+	op.body_bytes = (uint32_t)wire_op_bytes(&op);
+	frame.payload_bytes = (uint32_t)sizeof(op) + wire_padded(op.body_bytes);
+	at = rte_pktmbuf_append(m, (uint16_t)(sizeof(frame) + frame.payload_bytes));
+	if (!at)
+		appliance_fail("an mbuf is too small");
+	memset(at, 0, sizeof(frame) + frame.payload_bytes);
+	memcpy(at + sizeof(frame), &op, sizeof(op));
+	memcpy(at + sizeof(frame) + sizeof(op), &key, sizeof(key));
+	frame.checksum = wire_checksum(&frame, at + sizeof(frame), frame.payload_bytes);
+	memcpy(at, &frame, sizeof(frame));
+	dgram_send(rig.session, m);
+}
+
+/* ---- the cable ---- */
+
+/* Moves frames over, as a driver would: into mbufs of the other side. */
+static unsigned carry(struct rte_mbuf **frames, unsigned n, struct side *to)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct rte_mbuf *m = rte_pktmbuf_alloc(to->pool);
+
+		if (!m)
+			appliance_fail("no mbuf");
+		memcpy(rte_pktmbuf_append(m, frames[i]->data_len), rte_pktmbuf_mtod(frames[i], void *),
+		       frames[i]->data_len);
+		rte_pktmbuf_free(frames[i]);
+		frames[i] = m;
+	}
+	return n;
+}
+
+/* The server's turn, in one piece for profilers. */
+static __rte_noinline unsigned server_turn(struct appliance *a, struct rte_mbuf **frames, unsigned n)
+{
+	const bool by_stage = appliance_by_stage(a);
+	const unsigned received = n;
+	const uint64_t now = clock_ns();
+	uint64_t at[APPLIANCE_MOMENTS] = { 0 };
+	unsigned slices;
+
+	at[APPLIANCE_RECEIVE] = rte_rdtsc_precise();
+	net_input(rig.server.net, frames, n, now);
+	if (by_stage)
+		at[APPLIANCE_EXECUTE] = rte_rdtsc_precise();
+	slices = rpc_run(rig.rpc, 8, now);
+	if (by_stage)
+		at[APPLIANCE_TRANSMIT] = rte_rdtsc_precise();
+	rpc_transmit(rig.rpc, now);
+	n = net_output(rig.server.net, frames, FRAMES);
+	at[APPLIANCE_END] = rte_rdtsc_precise();
+	wheel_advance(net_wheel(rig.server.net), now, 16);
+	if (a->turned)
+		a->turned(a, received, at);
+	if (a->tend)
+		a->tend(a, now, slices != 0);
+	return n;
+}
+
+/* Everything that is under way arrives. */
+static void exchange(struct appliance *a)
+{
+	struct rte_mbuf *frames[FRAMES];
+
+	for (unsigned round = 0; round < 64; round++) {
+		const uint64_t now = clock_ns();
+		unsigned n;
+
+		net_turn(rig.worker.net, now);
+		wheel_advance(net_wheel(rig.worker.net), now, 16);
+		dgram_turn(rig.dgram, now);
+		n = carry(frames, net_output(rig.worker.net, frames, FRAMES), &rig.server);
+		n = server_turn(a, frames, n);
+		if (n == 0)
+			return;
+		net_input(rig.worker.net, frames, carry(frames, n, &rig.worker), clock_ns());
+		if (a->answered == a->sequence)
+			return;
+	}
+}
+
+void appliance_turn(struct appliance *a)
+{
+	exchange(a);
+}
+
+void appliance_await(struct appliance *a)
+{
+	const uint64_t until = clock_ns() + UINT64_C(5000000000);
+
+	do {
+		exchange(a);
+		if (clock_ns() > until)
+			appliance_fail("a request was not answered");
+	} while (a->answered != a->sequence);
+}
+
+void appliance_start(struct appliance *a, const struct store_snapshot_options *snapshots)
+{
+	const char *arguments[] = { "appliance",   "--no-huge",	     "-m",
+				    "256",	   "--no-pci",	     "--no-telemetry",
+				    "--no-shconf", "--iova-mode=va", "--log-level=4" };
+
+	if (rte_eal_init(sizeof(arguments) / sizeof(arguments[0]), (char **)arguments) < 0)
+		appliance_fail("DPDK does not start");
+	rig.a = a;
+	prng_seed(&a->prng, 1);
+	make_net(&rig.server, 0);
+	make_net(&rig.worker, 1);
+	make_server(a, snapshots);
+	make_worker();
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One reactor of an appliance in this process, but for its driver: its stack, sessions, service and shard, fed frame by frame by a
+ * worker's stack. Frames are copied into the server's mbufs before the clock is read, so they are cold to nobody. One thread.
+ * Whatever goes wrong ends the program.
+ */
+#ifndef BENCH_APPLIANCE_H
+#define BENCH_APPLIANCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/prng.h"
+#include "service/service.h"
+
+enum {
+	APPLIANCE_TABLE = 1, /* its only table: float32, Adagrad */
+	APPLIANCE_DIM = 16,
+	APPLIANCE_PARTITIONS = 16384,
+	APPLIANCE_ROWS_MAX = 1 << 20,
+};
+#define APPLIANCE_ARENA_BYTES (UINT64_C(512) << 20)
+
+/* Moments of a turn: before the receive burst, after it, after the requests, and after the transmit burst. */
+enum appliance_moment { APPLIANCE_RECEIVE, APPLIANCE_EXECUTE, APPLIANCE_TRANSMIT, APPLIANCE_END, APPLIANCE_MOMENTS };
+
+struct appliance {
+	struct store *store;
+	struct service *service;
+	struct object_spec spec; /* of its table */
+	uint64_t sequence;	 /* requests that were asked */
+	uint64_t answered, bad;	 /* and answered, and how many of them not as they should */
+	struct prng prng;
+	void *ctx; /* the caller's */
+	/* After each turn: how many frames came in, and the time stamp counter at its moments; may be NULL. */
+	void (*turned)(struct appliance *a, unsigned received, const uint64_t cycles[APPLIANCE_MOMENTS]);
+	/* At the end of each turn, as reactor_ops.tend; may be NULL. busy: there were requests in it. */
+	void (*tend)(struct appliance *a, uint64_t now_ns, bool busy);
+};
+
+/* Whether the moments in between are told: to read the clock is to wait for all that is under way, so every other request is
+ * measured as a whole. */
+static inline bool appliance_by_stage(const struct appliance *a)
+{
+	return a->sequence % 2;
+}
+
+/* Starts DPDK, without hugepages and devices, and makes both sides. snapshots: NULL, or what store_snapshot_init is given. */
+void appliance_start(struct appliance *a, const struct store_snapshot_options *snapshots);
+
+/* A request for one row is sent, ... */
+void appliance_ask(struct appliance *a, bool push, uint64_t key);
+/* ... and turns are made until all have been answered. */
+void appliance_await(struct appliance *a);
+static inline void appliance_request(struct appliance *a, bool push, uint64_t key)
+{
+	appliance_ask(a, push, key);
+	appliance_await(a);
+}
+
+/* A turn of each side, without a request. */
+void appliance_turn(struct appliance *a);
+
+_Noreturn void appliance_fail(const char *what);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A running cluster goes back to a checkpoint: each node begins anew, as if it had been killed, and PS task 0 says with which
+ * checkpoint. So nothing is restored otherwise than at a start, and workers learn it as they learn any restart. PS task 0 first reads
+ * the checkpoint to its end, then tells the others, lets none in meanwhile, and begins anew itself when all have heard it.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "control/member.h"
+#include "control/node.h"
+
+int restore_look_again(struct control *control, struct star_error *err)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+	uint64_t id;
+	int rc;
+
+	pthread_mutex_lock(&control->lock);
+	id = control->begins_with;
+	pthread_mutex_unlock(&control->lock);
+	if (!id || control->config->checkpoint_restore != CONFIG_RESTORE_GOOD)
+		return 0;
+	rc = plane->restored(plane->ctx, &id, NULL, NULL, err);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&control->lock);
+	control->begins_with = id;
+	pthread_mutex_unlock(&control->lock);
+	return 0;
+}
+
+int restore_ask(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+{
+	static const char *const members[] = { "id", NULL };
+	struct checkpointer *p = &control->checkpointer;
+	uint32_t id = 0;
+	int rc = 0;
+
+	if (member_only(params, members, err) < 0 ||
+	    (json_object_get(params, "id") && member_u32(params, "id", 1, INT32_MAX, &id, err) < 0))
+		return control_invalid(err);
+	pthread_mutex_lock(&control->lock);
+	if (!p->running)
+		rc = star_error_set(err, -EINVAL, "this cluster keeps no checkpoints: set checkpoint.directory");
+	else if (!control->config->checkpoint_restore)
+		rc = star_error_set(
+			err, -EINVAL,
+			"checkpoint.restore is \"no\" in this cluster: a node that dies would begin with nothing. "
+			"Set it to latest or good, and start the nodes again with checkpoint.restore_id");
+	else if (p->writing || p->asked || p->asked_restore || p->restoring)
+		rc = star_error_set(err, -EBUSY, "a checkpoint is being written or restored: wait until that is done");
+	else
+		rc = leader_laid_out(control, err);
+	if (rc == 0) {
+		p->asked_restore = p->woken = true;
+		p->restore_id = id;
+		p->error[0] = 0;
+		pthread_cond_broadcast(&control->wake);
+		*result = json_pack("{s:I}", "incarnation", (json_int_t)control->incarnation);
+	}
+	pthread_mutex_unlock(&control->lock);
+	return rc;
+}
+
+/* Until the node has heard it, or is another one already, which will begin with that checkpoint. */
+static int send_back(struct control *control, uint32_t task, uint32_t incarnation, uint64_t id, struct star_error *err)
+{
+	bool heard = false;
+
+	while (!heard) {
+		json_t *params = json_pack("{s:{s:o}}", "restart", "id", member_from_u64(id));
+		json_t *state = checkpointer_ask(control, task, params, err);
+
+		heard = state != NULL;
+		json_decref(state);
+		pthread_mutex_lock(&control->lock);
+		heard |= control->nodes[task].layout.incarnation != incarnation;
+		pthread_mutex_unlock(&control->lock);
+		if (heard)
+			break;
+		log_warn("going back to checkpoint %" PRIu64 ", it has to be told again: %s", id, err->text);
+		if (!control_pause(control, CONTROL_BEAT_MS, NULL))
+			return star_error_set(err, -ECANCELED, "PS task 0 is shutting down");
+	}
+	return 0;
+}
+
+static int go_back(struct control *control, uint64_t id, struct star_error *err)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+	const uint32_t count = control->config->ps_count;
+	uint32_t *incarnations = calloc(count, sizeof(*incarnations));
+	int rc = incarnations ? checkpointer_wait_for_all(control, err) : star_error_set(err, -ENOMEM, "out of memory");
+
+	if (rc == 0)
+		rc = plane->checkpoint_check(plane->ctx, &id, err);
+	if (rc < 0)
+		goto out;
+	log_info("all nodes go back to checkpoint %" PRIu64, id);
+	pthread_mutex_lock(&control->lock);
+	rc = leader_laid_out(control, err); /* still? */
+	control->goes_back = rc == 0;
+	if (rc == 0)
+		control->begins_with = id;
+	for (uint32_t task = 0; task < count; task++)
+		incarnations[task] = control->nodes[task].layout.incarnation;
+	pthread_mutex_unlock(&control->lock);
+	for (uint32_t task = 1; rc == 0 && task < count; task++)
+		rc = send_back(control, task, incarnations[task], id, err);
+	if (rc == 0)
+		plane->go_back(plane->ctx, id);
+out:
+	free(incarnations);
+	return rc;
+}
+
+void restore_run(struct control *control)
+{
+	struct checkpointer *p = &control->checkpointer;
+	struct star_error err = { 0 };
+	uint64_t id;
+	int rc;
+
+	pthread_mutex_lock(&control->lock);
+	p->asked_restore = false;
+	p->restoring = true;
+	id = p->restore_id;
+	pthread_mutex_unlock(&control->lock);
+	rc = go_back(control, id, &err);
+	if (rc == 0)
+		return; /* what it is now ends */
+	log_error("the cluster does not go back: %s", err.text);
+	pthread_mutex_lock(&control->lock);
+	p->restoring = false;
+	strcpy(p->error, err.text);
+	pthread_mutex_unlock(&control->lock);
+}
