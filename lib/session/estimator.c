@@ -45,7 +45,7 @@ static int open_work(const struct estimator *e, enum estimator_mode mode, struct
 	if (rc == 0)
 		rc = graph_error(w->graph, err);
 	if (rc == 0 && mode == ESTIMATOR_TRAIN)
-		rc = graph_train(w->graph, w->spec.loss, NULL);
+		rc = graph_train(w->graph, w->spec.loss, NULL, NULL);
 	if (rc == 0)
 		rc = set_results(w, mode);
 	if (graph_error(w->graph, err) < 0)
