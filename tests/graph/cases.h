@@ -19,6 +19,15 @@
 	/* kernels.c */ \
 	X(kernels_do_what_is_defined) \
 	X(every_kernel_is_compared) \
+	/* special.c */ \
+	X(random_numbers_depend_on_seed_step_and_element) \
+	X(dropout_drops_and_scales) \
+	X(unique_ids_are_found) \
+	X(crosses_are_hashed) \
+	X(numbers_at_the_edges) \
+	X(losses_do_not_overflow) \
+	X(attention_to_nothing_is_nothing) \
+	X(shapes_broadcast) \
 	/* execute.c */ \
 	X(plans_compute_what_an_interpreter_does) \
 	X(memory_is_shared_by_those_that_never_meet) \
