@@ -28,7 +28,23 @@
 	X(every_kernel_is_compared) \
 	/* cuts_random.c */ \
 	X(random_graphs_are_cut_right) \
-	X(rounds_are_the_least_there_are)
+	X(rounds_are_the_least_there_are) \
+	/* cuts.c */ \
+	X(step_is_two_rounds) \
+	X(what_is_on_all_tasks_is_asked_of_all) \
+	X(what_cannot_be_one_request_is_waves) \
+	X(others_stay_whole) \
+	X(tasks_reach_each_other_over_the_worker) \
+	X(bare_changes_and_unused_variables) \
+	X(stateful_nodes_keep_their_order) \
+	X(ps_tasks_may_go_first) \
+	X(dlrm_is_two_rounds) \
+	X(pooling_moves_where_bytes_are_less) \
+	X(rows_are_reduced_where_they_are) \
+	X(rows_have_as_many_dimensions_as_their_ids) \
+	X(constants_are_where_they_are_needed) \
+	X(check_finds_what_is_wrong) \
+	X(largest_graphs_are_cut_quickly)
 
 #define X(name) void name(void);
 GRAPH_CASES(X)
