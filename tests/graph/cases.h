@@ -26,6 +26,35 @@
 	/* kernels.c */ \
 	X(kernels_do_what_is_defined) \
 	X(every_kernel_is_compared) \
+	/* special.c */ \
+	X(random_numbers_depend_on_seed_step_and_element) \
+	X(dropout_drops_and_scales) \
+	X(unique_ids_are_found) \
+	X(crosses_are_hashed) \
+	X(numbers_at_the_edges) \
+	X(losses_do_not_overflow) \
+	X(attention_to_nothing_is_nothing) \
+	X(shapes_broadcast) \
+	/* execute.c */ \
+	X(plans_compute_what_an_interpreter_does) \
+	X(memory_is_shared_by_those_that_never_meet) \
+	X(threads_do_not_change_a_bit) \
+	X(several_runs_of_one_plan_at_once) \
+	X(steps_allocate_nothing) \
+	X(what_nothing_needs_is_left_out) \
+	X(wrong_feeds_are_refused) \
+	X(indices_are_checked) \
+	/* flow.c */ \
+	X(loops_turn) \
+	X(too_many_iterations_are_an_error) \
+	X(loops_turn_in_loops) \
+	X(branches_are_taken) \
+	X(carried_values_keep_their_size) \
+	/* boundary.c */ \
+	X(cut_plans_do_what_uncut_ones_do) \
+	X(a_wave_is_started_before_it_is_waited_for) \
+	X(a_failed_call_fails_its_step_only) \
+	X(without_ps_tasks_ps_nodes_are_refused) \
 	/* cuts_random.c */ \
 	X(random_graphs_are_cut_right) \
 	X(rounds_are_the_least_there_are) \
