@@ -4,8 +4,10 @@
  * reactors, so only such may be moved as each reactor can do to its own: row by row, over a row's elements, or sums over rows in
  * parts. A value's "rows" say whose rows it lies by: those of one lookup, or those of a variable. One pass forward finds what could
  * be moved; one back, what it would save: fewest(v) is the least that must come back, in bytes, for what v makes, if v is on the
- * PS task. What that guesses wrong is seen by the caller, who compares the whole.
+ * PS task. Both again, as what one moved operation is fed costs nothing for another one. What that guesses wrong is seen by the caller, who compares the whole.
  */
+#include <string.h>
+
 #include "cut_internal.h"
 
 enum { NO_ROWS = UINT32_MAX };
@@ -18,6 +20,7 @@ struct moving {
 	uint64_t *fewest; /* of the movable users of each value, together */
 	bool *movable;
 	bool *wanted, *away; /* each value: by what could be moved to it; by others, elsewhere */
+	uint64_t *fed;	     /* each value: 1 + level and place of a PS part that it is sent to */
 };
 
 static bool is_elementwise(enum graph_op op)
@@ -140,6 +143,11 @@ static void look(struct moving *m, uint32_t v)
 	}
 }
 
+static uint64_t part_key(const struct moving *m, uint32_t v)
+{
+	return ((uint64_t)m->cutter->level[v] << 32 | (uint32_t)m->place[v]) + 1;
+}
+
 /* What must come back for a value: itself, or what is made of it there; and the inputs that are for v alone. */
 static uint64_t fewest_of(const struct moving *m, uint32_t v)
 {
@@ -160,7 +168,8 @@ static uint64_t fewest_of(const struct moving *m, uint32_t v)
 			bytes += m->fewest[value] < whole ? m->fewest[value] : whole;
 	}
 	for (uint32_t i = 1; pools && i < node->inputs_count; i++)
-		if (!cut_copied_to(cutter, node->inputs[i].node, m->place[v]))
+		if (!cut_copied_to(cutter, node->inputs[i].node, m->place[v]) &&
+		    m->fed[cutter->value_first[node->inputs[i].node] + node->inputs[i].output] != part_key(m, v))
 			bytes += graph_cut_bytes(cutter->graph, node->inputs[i], cutter->options.batch);
 	return bytes;
 }
@@ -225,6 +234,31 @@ static bool decide(struct moving *m)
 	return cutter->moved_count > 0;
 }
 
+/* What is sent where as things are; and nothing is wanted of anything yet. */
+static void begin(struct moving *m)
+{
+	struct cutter *cutter = m->cutter;
+	const struct graph *graph = cutter->graph;
+	const uint32_t values = cutter->value_first[graph->nodes_count];
+
+	memset(m->fewest, 0, values * sizeof(*m->fewest));
+	memset(m->wanted, 0, values * sizeof(*m->wanted));
+	memset(m->away, 0, values * sizeof(*m->away));
+	for (uint32_t i = 0; i < graph->results_count; i++)
+		m->away[cutter->value_first[graph->results[i].node] + graph->results[i].output] = true;
+	for (uint32_t v = 0; v < graph->nodes_count; v++) {
+		const struct graph_node *node = graph->nodes[v];
+
+		if (cutter->place[v] == GRAPH_PLACE_WORKER)
+			continue;
+		for (uint32_t i = 0; i < node->inputs_count; i++)
+			m->fed[cutter->value_first[node->inputs[i].node] + node->inputs[i].output] = part_key(m, v);
+	}
+	for (uint32_t i = 0; i < cutter->moved_count; i++)
+		cutter->place[cutter->moved[i]] = GRAPH_PLACE_WORKER;
+	cutter->moved_count = 0;
+}
+
 bool cut_move(struct cutter *cutter)
 {
 	const struct graph *graph = cutter->graph;
@@ -238,6 +272,7 @@ bool cut_move(struct cutter *cutter)
 		.movable = cut_memory(&cutter->pool, n + 1, sizeof(*m.movable)),
 		.wanted = cut_memory(&cutter->pool, values + 1, sizeof(*m.wanted)),
 		.away = cut_memory(&cutter->pool, values + 1, sizeof(*m.away)),
+		.fed = cut_memory(&cutter->pool, values + 1, sizeof(*m.fed)),
 	};
 
 	if (cutter->pool.failed)
@@ -245,9 +280,12 @@ bool cut_move(struct cutter *cutter)
 	cut_waves(cutter); /* what is there before what */
 	for (uint32_t v = 0; v < n; v++)
 		look(&m, v);
-	for (uint32_t i = 0; i < graph->results_count; i++)
-		m.away[cutter->value_first[graph->results[i].node] + graph->results[i].output] = true;
-	for (uint32_t v = n; v-- > 0;)
-		weigh(&m, v);
-	return decide(&m);
+	for (unsigned turn = 0; turn < 2; turn++) {
+		begin(&m);
+		for (uint32_t v = n; v-- > 0;)
+			weigh(&m, v);
+		if (!decide(&m))
+			return false;
+	}
+	return true;
 }

@@ -262,7 +262,7 @@ static bool place(struct graph *graph, struct graph_node *node, const char *devi
 	}
 	if (node->inputs_count && graph_type(graph, node->inputs[0])->dtype == 0)
 		resource = graph_resource(graph, node->inputs[0]);
-	if (info->place == GRAPH_ON_PS && node->device.job == GRAPH_UNPLACED)
+	if ((info->place == GRAPH_ON_PS || resource) && node->device.job == GRAPH_UNPLACED)
 		node->device = resource ? resource->device : (struct graph_device){ GRAPH_PS, -1 };
 	if (info->place == GRAPH_ON_PS && node->device.job != GRAPH_PS) {
 		graph_fail(graph, node->name, "%s is on PS tasks, not on %s", info->name, device);

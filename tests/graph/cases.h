@@ -16,6 +16,13 @@
 	X(wide_and_deep_is_written) \
 	X(loop_with_a_table_is_written) \
 	X(first_error_is_kept) \
+	/* text.c */ \
+	X(models_are_printed_and_read) \
+	X(random_graphs_are_printed_and_read) \
+	X(text_is_as_documented) \
+	X(wrong_texts_are_refused) \
+	X(damaged_texts_do_no_harm) \
+	X(nesting_is_bounded) \
 	/* kernels.c */ \
 	X(kernels_do_what_is_defined) \
 	X(every_kernel_is_compared) \
@@ -50,7 +57,23 @@
 	X(without_ps_tasks_ps_nodes_are_refused) \
 	/* cuts_random.c */ \
 	X(random_graphs_are_cut_right) \
-	X(rounds_are_the_least_there_are)
+	X(rounds_are_the_least_there_are) \
+	/* cuts.c */ \
+	X(step_is_two_rounds) \
+	X(what_is_on_all_tasks_is_asked_of_all) \
+	X(what_cannot_be_one_request_is_waves) \
+	X(others_stay_whole) \
+	X(tasks_reach_each_other_over_the_worker) \
+	X(bare_changes_and_unused_variables) \
+	X(stateful_nodes_keep_their_order) \
+	X(ps_tasks_may_go_first) \
+	X(dlrm_is_two_rounds) \
+	X(pooling_moves_where_bytes_are_less) \
+	X(rows_are_reduced_where_they_are) \
+	X(rows_have_as_many_dimensions_as_their_ids) \
+	X(constants_are_where_they_are_needed) \
+	X(check_finds_what_is_wrong) \
+	X(largest_graphs_are_cut_quickly)
 
 #define X(name) void name(void);
 GRAPH_CASES(X)

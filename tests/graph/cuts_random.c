@@ -65,11 +65,12 @@ void random_graphs_are_cut_right(void)
 	bool good = true;
 
 	for (uint64_t seed = 1; seed <= GRAPHS && good; seed++) {
-		uint64_t random = seed * 0x9e3779b97f4a7c15ULL;
-		const unsigned nodes = 12 + (unsigned)(random_next(&random) >> 40) % 60;
-		struct graph *graph = random_graph(&random, nodes, 1 + (unsigned)seed % 4);
 		struct star_error err = { 0 };
+		struct graph *graph;
+		struct prng random;
 
+		prng_seed(&random, seed);
+		graph = random_placed_graph(&random, 12 + prng_below(&random, 60), 1 + (unsigned)seed % 4);
 		good = graph_error(graph, &err) == 0 || unit_fail(__FILE__, __LINE__, "%s", err.text);
 		good = good && try_graph(graph, seed, &seen);
 		if (!good) {
@@ -93,12 +94,16 @@ void rounds_are_the_least_there_are(void)
 	bool good = true;
 
 	for (uint64_t seed = 1; seed <= SMALL && good; seed++) {
-		uint64_t random = seed * 0xd1342543de82ef95ULL;
-		/* with feeds, variables and tables, of which there are six to eleven */
-		struct graph *graph = random_graph(&random, 12 + (unsigned)seed % 8, 1 + (unsigned)seed % 3);
-		struct graph_cut *cut = cut_by(graph, GRAPH_STAR_SERVER, false);
-		const uint32_t least = least_rounds(graph);
+		struct graph_cut *cut;
+		struct graph *graph;
+		struct prng random;
+		uint32_t least;
 
+		prng_seed(&random, seed);
+		/* with feeds, variables and tables, of which there are six to eleven */
+		graph = random_placed_graph(&random, 12 + (unsigned)seed % 8, 1 + (unsigned)seed % 3);
+		cut = cut_by(graph, GRAPH_STAR_SERVER, false);
+		least = least_rounds(graph);
 		good = cut && CHECK_UINT(cut->rounds, least);
 		if (!good)
 			print_graph(graph);

@@ -8,14 +8,6 @@
 
 #include "tests/unit.h"
 
-uint64_t random_next(uint64_t *state)
-{
-	*state ^= *state >> 12;
-	*state ^= *state << 25;
-	*state ^= *state >> 27;
-	return *state * 0x2545f4914f6cdd1dULL;
-}
-
 /* ---- graphs in few words ---- */
 
 static const int64_t matrix[] = { 4, 3 };
@@ -74,7 +66,7 @@ enum { POOL = 256 };
 
 struct maker {
 	struct graph *graph;
-	uint64_t *random;
+	struct prng *random;
 	unsigned tasks, depth;
 	struct graph_value values[POOL]; /* of [4, 3] */
 	unsigned values_count;
@@ -84,7 +76,7 @@ struct maker {
 
 static unsigned below(struct maker *m, unsigned bound)
 {
-	return (unsigned)(random_next(m->random) >> 33) % bound;
+	return prng_below(m->random, bound);
 }
 
 static struct graph_value any(struct maker *m)
@@ -213,7 +205,7 @@ static void put_some(struct maker *m)
 		put_elementwise(m);
 }
 
-struct graph *random_graph(uint64_t *random, unsigned nodes, unsigned tasks)
+struct graph *random_placed_graph(struct prng *random, unsigned nodes, unsigned tasks)
 {
 	struct maker m = { .graph = graph_create(), .random = random, .tasks = tasks };
 	struct graph_value results[4];
@@ -277,7 +269,7 @@ enum { RESOURCES = 32 };
 struct world {
 	const char *names[RESOURCES];
 	uint64_t states[RESOURCES];
-	uint64_t random; /* for the order of parts */
+	struct prng random; /* for the order of parts */
 	bool failed;
 };
 
@@ -446,7 +438,7 @@ static void run_parts(struct running *r)
 
 			for (uint32_t k = 0; k < r->cut->parts[i].after_count; k++)
 				waits |= !done[r->cut->parts[i].after[k]];
-			if (!waits && random_next(&r->world->random) % ++ready == 0)
+			if (!waits && prng_below(&r->world->random, ++ready) == 0)
 				chosen = i;
 		}
 		if (chosen == UINT32_MAX) {
@@ -515,12 +507,13 @@ struct graph_cut *cut_by(const struct graph *graph, enum graph_protocol protocol
 
 bool cut_is_right(const struct graph_cut *cut, uint64_t seed)
 {
-	struct world plain = { .random = seed }, parts = { .random = seed };
+	struct world plain = { .failed = false }, parts = { .failed = false };
 	struct star_error err = { 0 };
 	uint64_t expected[8] = { 0 }, got[8] = { 0 };
 
 	if (graph_cut_check(cut, &err) < 0)
 		return unit_fail(__FILE__, __LINE__, "%s: %s", graph_protocol_name(cut->protocol), err.text);
+	prng_seed(&parts.random, seed);
 	run_graph(cut->graph, NULL, NULL, &plain, expected);
 	run_graph(cut->graph, cut, NULL, &parts, got);
 	if (parts.failed)

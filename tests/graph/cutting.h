@@ -7,10 +7,8 @@
 #ifndef TESTS_GRAPH_CUTTING_H
 #define TESTS_GRAPH_CUTTING_H
 
+#include "base/prng.h"
 #include "graph/cut.h"
-
-/* xorshift64*; the state is not 0. */
-uint64_t random_next(uint64_t *state);
 
 /* A node with up to three inputs (the first that is GRAPH_NONE ends them) at a device (NULL: none); most shapes are [4, 3]. */
 struct graph_value put(struct graph *graph, enum graph_op op, const char *name, const char *device,
@@ -22,7 +20,7 @@ struct graph_value put_feed(struct graph *graph, const char *name, const char *d
 struct graph_value put_sum(struct graph *graph, const char *name, struct graph_value x, int64_t axis);
 
 /* A graph with loops, branches, shared variables, control edges and all places, of about this many nodes. */
-struct graph *random_graph(uint64_t *random, unsigned nodes, unsigned tasks);
+struct graph *random_placed_graph(struct prng *random, unsigned nodes, unsigned tasks);
 
 struct graph_cut *cut_by(const struct graph *graph, enum graph_protocol protocol, bool fuse);
 /* Checks it, and that it computes what the graph does: parts in a random order of those allowed. False: not so; it has been said. */

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Graphs as text (".star"): readable, one node a line, so that diff shows what changed. The grammar stands in docs/graph.rst.
+ *
+ *	star 1
+ *	words = table() dtype="float32" dim=8 @/job:ps/task:0
+ *	ids = feed() dtype="int64" shape=[-1, 5]
+ *	rows = lookup(words, ids)
+ *	results rows
+ *
+ * What graph_print writes, graph_parse reads to the same graph (floats bit by bit, but for the payload of a NaN), and printing that gives
+ * the same text. A text is not trusted: every length is bounded, and what graph_add refuses is refused.
+ * Thread rule: no state. Control path only.
+ */
+#ifndef GRAPH_TEXT_H
+#define GRAPH_TEXT_H
+
+#include "graph/graph.h"
+
+enum { GRAPH_TEXT_VERSION = 1, GRAPH_TEXT_MAX = 64 << 20 /* bytes */ };
+
+/* The text, for the caller to free; NULL: no memory, or the graph has an error. */
+char *graph_print(const struct graph *graph);
+
+/* NULL with "file:line:column: what is wrong". The text need not end with 0. */
+struct graph *graph_parse(const char *text, size_t bytes, const char *file, struct star_error *err);
+
+/* Reads a file. */
+struct graph *graph_load(const char *path, struct star_error *err);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reading a text: the reader, shared by statements (text_parse.c) and values (text_values.c). */
+#ifndef GRAPH_TEXT_INTERNAL_H
+#define GRAPH_TEXT_INTERNAL_H
+
+#include "graph/text.h"
+
+enum { TEXT_NAME_MAX = GRAPH_NAME_MAX, TEXT_STRING_MAX = 4096, TEXT_INTS_MAX = 4096 };
+
+struct reader {
+	const char *at, *end, *line_start;
+	const char *file;
+	unsigned line;
+	unsigned nodes; /* of all bodies together */
+	struct star_error *err;
+	bool failed;
+};
+
+/* What a statement needs until its node is added. */
+struct block {
+	struct block *next;
+	_Alignas(16) uint8_t data[];
+};
+
+void *reader_memory(struct reader *r, struct block **blocks, size_t bytes);
+
+/* Keeps the first sentence, with where the reader is; returns false. */
+bool reader_fail(struct reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* "expected ..., not 'x'" */
+bool reader_expected(struct reader *r, const char *what);
+
+/* Spaces and comments; with lines also ends of lines. */
+void reader_skip(struct reader *r, bool lines);
+/* Whether c comes next, which is then taken. */
+bool reader_take(struct reader *r, char c, bool lines);
+bool reader_want(struct reader *r, char c, bool lines);
+bool reader_name(struct reader *r, char name[static TEXT_NAME_MAX + 1], const char *what);
+bool reader_int(struct reader *r, int64_t *value);
+
+/* An attribute's value. */
+bool reader_attr(struct reader *r, struct graph_attr *attr, struct block **blocks);
+
+#endif
