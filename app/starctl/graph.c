@@ -58,14 +58,6 @@ const char *graph_type_text(const struct graph_type *type, char text[static GRAP
 	return text;
 }
 
-bool graph_was_moved(const struct graph_cut *cut, uint32_t node)
-{
-	for (uint32_t i = 0; i < cut->moved_count; i++)
-		if (cut->moved[i] == node)
-			return true;
-	return false;
-}
-
 /* ---- the question ---- */
 
 static int read_number(const struct option_word *option, int64_t most, int64_t *number, struct star_error *err)

@@ -26,7 +26,6 @@ const char *graph_cut_title(const struct graph_cut *cut);
 const char *graph_place_text(int32_t place, char text[static GRAPH_PLACE_TEXT]);
 /* "float32 [128, 16]" */
 const char *graph_type_text(const struct graph_type *type, char text[static GRAPH_TYPE_TEXT]);
-bool graph_was_moved(const struct graph_cut *cut, uint32_t node);
 
 /* graph_text.c: for people */
 void graph_print_cut(const struct graph_question *question, const struct graph_cut *cut, FILE *out);

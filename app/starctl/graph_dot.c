@@ -46,7 +46,7 @@ static void print_id(const struct picture *p, uint32_t part, uint32_t node)
 static void print_node(const struct picture *p, uint32_t part, const struct graph_node *node)
 {
 	const char *op = graph_op_name(node->op);
-	const bool moved = graph_was_moved(p->cut, node->id);
+	const bool moved = graph_cut_moved(p->cut, node->id);
 
 	fprintf(p->out, "\t\t");
 	print_id(p, part, node->id);

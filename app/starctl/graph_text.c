@@ -79,7 +79,7 @@ static void print_nodes(const struct graph_cut *cut, unsigned indent, const stru
 
 		if (handle)
 			continue;
-		if (graph_was_moved(cut, node->id))
+		if (graph_cut_moved(cut, node->id))
 			add_item(&lines, "%s (%s, moved here)", node->name, op);
 		else if (!strncmp(node->name, op, strlen(op)))
 			add_item(&lines, "%s", node->name);

@@ -40,6 +40,23 @@ const char *graph_protocol_name(enum graph_protocol protocol)
 	return "?";
 }
 
+bool graph_cut_moved(const struct graph_cut *cut, uint32_t node)
+{
+	uint32_t from = 0, to = cut->moved_count;
+
+	while (from < to) {
+		const uint32_t middle = from + (to - from) / 2;
+
+		if (cut->moved[middle] == node)
+			return true;
+		if (cut->moved[middle] < node)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return false;
+}
+
 static bool no_worse(const struct graph_cut *cut, const struct graph_cut *than)
 {
 	return cut && cut->requests <= than->requests && cut->rounds <= than->rounds &&

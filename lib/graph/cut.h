@@ -71,7 +71,7 @@ struct graph_cut {
 	struct graph_message *messages;
 	struct graph_body_cut *bodies;
 	char **warnings; /* sentences: what could not be merged, and why */
-	uint32_t *moved; /* nodes that lite moved to a PS task, ... */
+	uint32_t *moved; /* nodes that lite moved to a PS task, ascending */
 	uint32_t moved_count;
 	/* Of a step, bodies not counted: dependent round trips (the longest chain of PS parts), ... */
 	uint32_t rounds;
@@ -93,6 +93,9 @@ struct graph_cut_options {
 struct graph_cut *graph_cut_create(const struct graph *graph, const struct graph_cut_options *options,
 				   struct star_error *err);
 void graph_cut_destroy(struct graph_cut *cut);
+
+/* Whether lite moved the node to a PS task. */
+bool graph_cut_moved(const struct graph_cut *cut, uint32_t node);
 
 /* What a value takes on the wire; an unknown size counts as batch (0: 1). */
 uint64_t graph_cut_bytes(const struct graph *graph, struct graph_value value, int64_t batch);

@@ -44,14 +44,6 @@ static bool may_be_copied(const struct checker *c, const struct graph_node *node
 				   node->device.job == GRAPH_UNPLACED && !node->controls_count);
 }
 
-static bool was_moved(const struct graph_cut *cut, uint32_t node)
-{
-	for (uint32_t i = 0; i < cut->moved_count; i++)
-		if (cut->moved[i] == node)
-			return true;
-	return false;
-}
-
 /* ---- where nodes are ---- */
 
 static int check_moved(const struct checker *c)
@@ -88,7 +80,8 @@ static int check_nodes(const struct checker *c, uint32_t number)
 				return wrong(c, number, v, "a handle is not on its place");
 		} else if (c->executed[v]) {
 			return wrong(c, number, v, "it is in two parts");
-		} else if (home(node) != part->place && !(part->place != GRAPH_PLACE_WORKER && was_moved(c->cut, v))) {
+		} else if (home(node) != part->place &&
+			   !(part->place != GRAPH_PLACE_WORKER && graph_cut_moved(c->cut, v))) {
 			return wrong(c, number, v, "it is not on its place");
 		}
 		if (part->place == GRAPH_PLACE_WORKER && c->executed[v] &&

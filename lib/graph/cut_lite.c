@@ -13,7 +13,7 @@
 
 enum {
 	TURNS_MAX = 16,		 /* of breaking units; then all are waves */
-	SEARCH_EDGES = 12 << 20, /* looked at while levels are tried */
+	SEARCH_EDGES = 4 << 20,	 /* looked at while levels are tried */
 	SEARCH_LEVELS = 1 << 22, /* tasks times levels, at most, to try any */
 	NAMES_MAX = 6,		 /* in a warning */
 };
