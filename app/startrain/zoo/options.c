@@ -36,8 +36,10 @@
 	X(json, no_argument, "           print the result as one JSON object") \
 	X(help, no_argument, "")
 
+/* An argument that is no option, as getopt_long has it with "-"; options come after it. */
 enum {
 	NONE,
+	ARGUMENT,
 #define X(name, argument, help) OPTION_##name,
 	OPTIONS(X)
 #undef X
@@ -265,9 +267,9 @@ int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_
 			print_help();
 			return 1;
 		}
-		if (option == 1 && last != OPTION_train && last != OPTION_test)
+		if (option == ARGUMENT && last != OPTION_train && last != OPTION_test)
 			return star_error_set(err, -EINVAL, "%s: files follow --train or --test", optarg);
-		last = option == 1 ? last : option;
+		last = option == ARGUMENT ? last : option;
 		rc = parse_one(o, last, optarg, err);
 	}
 	return rc == 0 ? complete(o, err) : rc;
