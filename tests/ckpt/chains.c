@@ -221,7 +221,7 @@ void good_chains_are_found(void)
 		if (cases[i].saved[0] && !cases[i].says[0])
 			CHECK_INT(rc, -ECANCELED);
 		ckpt_chain_free(chain, count);
-		remove_directory(directory);
+		unit_remove(directory);
 	}
 }
 
