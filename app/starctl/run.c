@@ -55,7 +55,8 @@ static int take_option(char **argv, int argc, int *i, struct invocation *invocat
 }
 
 /* "--name value" of a command that has options of its own. */
-static int take_own_option(char **argv, int argc, int *i, struct invocation *invocation, struct star_error *err)
+static int take_own_option(char **argv, int argc, int *i, struct invocation *invocation, unsigned flags,
+			   struct star_error *err)
 {
 	char *equals = strchr(argv[*i], '=');
 	struct option_word *option = &invocation->options[invocation->options_count];
@@ -65,6 +66,13 @@ static int take_own_option(char **argv, int argc, int *i, struct invocation *inv
 	option->name = argv[*i] + 2;
 	if (equals)
 		*equals = 0;
+	if (flags & COMMAND_GRAPH && graph_option_is_switch(option->name)) {
+		if (equals)
+			return star_error_set(err, -EINVAL, "the option --%s takes no value", option->name);
+		option->value = "";
+		invocation->options_count++;
+		return 0;
+	}
 	option->value = equals ? equals + 1 : *i + 1 < argc ? argv[++*i] : "";
 	if (!*option->value)
 		return star_error_set(err, -EINVAL, "the option --%s needs a value", option->name);
@@ -72,8 +80,8 @@ static int take_own_option(char **argv, int argc, int *i, struct invocation *inv
 	return 0;
 }
 
-/* Options behind such a command are its own, but for those that every command has. */
-static bool is_own_option(const char *word, const struct options *options)
+/* Options behind such a command are its own, but for those that every command has: its flags, or 0. */
+static unsigned own_options(const char *word, const struct options *options)
 {
 	static const char *const all[] = { "--socket", "--json", "--help", "--version" };
 	struct star_error ignored;
@@ -81,12 +89,12 @@ static bool is_own_option(const char *word, const struct options *options)
 	int words;
 
 	if (options->words_count == 0 || strncmp(word, "--", 2) != 0)
-		return false;
+		return 0;
 	for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (strncmp(word, all[i], strlen(all[i])) == 0)
-			return false;
+			return 0;
 	command = find_command(options->words_count, (char **)options->words, &words, &ignored);
-	return command && command->flags & COMMAND_OPTIONS;
+	return command ? command->flags & (COMMAND_OPTIONS | COMMAND_GRAPH) : 0;
 }
 
 static int read_command_line(int argc, char **argv, struct invocation *invocation, struct options *options,
@@ -99,9 +107,9 @@ static int read_command_line(int argc, char **argv, struct invocation *invocatio
 		if (!only_words && strcmp(argv[i], "--") == 0) {
 			only_words = true;
 		} else if (!only_words && argv[i][0] == '-' && argv[i][1]) {
-			int rc = is_own_option(argv[i], options)
-					 ? take_own_option(argv, argc, &i, invocation, err)
-					 : take_option(argv, argc, &i, invocation, options, err);
+			const unsigned own = own_options(argv[i], options);
+			int rc = own ? take_own_option(argv, argc, &i, invocation, own, err)
+				     : take_option(argv, argc, &i, invocation, options, err);
 
 			if (rc < 0)
 				return rc;

@@ -52,6 +52,7 @@ enum command_flags {
 	COMMAND_WORDS = 1 << 1,	  /* takes --words */
 	COMMAND_FILTERS = 1 << 2, /* takes filters of connections */
 	COMMAND_OPTIONS = 1 << 3, /* takes options of its own, behind its words: --address is one of them then */
+	COMMAND_GRAPH = 1 << 4,	  /* those of graphs, of which some take no value */
 };
 
 /* Ended by an entry without a name. */
@@ -94,6 +95,11 @@ int run_port_add(const struct invocation *invocation);
 int run_port_remove(const struct invocation *invocation);
 int run_port_list(const struct invocation *invocation);
 void print_port_options(FILE *out);
+
+/* graph.c: no node is asked */
+int run_graph_explain(const struct invocation *invocation);
+bool graph_option_is_switch(const char *name);
+void print_graph_options(FILE *out);
 
 /* tables.c */
 int run_tables_show(const struct invocation *invocation);

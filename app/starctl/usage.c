@@ -78,6 +78,19 @@ const struct command starctl_commands[] = {
 	{ "endpoint-map check", "FILE", 1, 1, 0, "check an endpoint map without a node",
 	  "Reads a file of `control address=data address` lines and says what is wrong, with file and line.",
 	  run_endpoint_map_check },
+	{ "graph explain", "FILE [OPTION...]", 1, 1, COMMAND_GRAPH,
+	  "show how a graph is cut between worker and PS tasks",
+	  "FILE is a graph as text (.star). Shown are the round trips of a step, its requests and bytes, and wave by "
+	  "wave "
+	  "what is\ndone where. Needs no node.\n"
+	  "  --protocol NAME   grpc++, star_server (unless it says otherwise) or star_server_lite\n"
+	  "  --fuse            with grpc++: tensor_fuse, all values of a wave with the same two ends in one message\n"
+	  "  --compare         all protocols side by side\n"
+	  "  --ps-tasks N      PS tasks [those that the graph names]: what lies on all of them takes a request each\n"
+	  "  --batch N         what an unknown size counts as when bytes are added up [1]\n"
+	  "  --svg FILE        draw it, by the program dot of Debian's graphviz; --dot prints what that is given\n"
+	  "  --check           verify the cut, by other means than it was made",
+	  run_graph_explain },
 	{ "config check", "FILE", 1, 1, 0, "check a configuration without starting anything",
 	  "The same checks as `starserver --check -c FILE`, environment included.", run_config_check },
 	{ "config print", "FILE", 1, 1, 0, "print a configuration with all its defaults",
@@ -199,6 +212,8 @@ static void print_words(const struct invocation *invocation)
 		print_connection_filters(invocation->out);
 	if (command && command->flags & COMMAND_OPTIONS)
 		print_port_options(invocation->out);
+	if (command && command->flags & COMMAND_GRAPH)
+		print_graph_options(invocation->out);
 	for (unsigned i = 0; i < OPTIONS; i++)
 		fprintf(invocation->out, "%.*s\n", (int)strcspn(options[i].text, " "), options[i].text);
 }

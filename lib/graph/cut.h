@@ -6,13 +6,20 @@
  *   star_server       waves: all worker nodes that are ready, then on each PS task all that are ready, until none is left; a wave is at
  *                     most one subgraph a PS task, executed by one request that brings its feeds and takes home its fetches. Every
  *                     graph can be cut. The number of rounds is the least there is
- *   star_server_lite  connected components of each PS task's nodes, not connected by variables and tables (which are in each that
- *                     reads them), merged where no way leads from one over the worker to the other; stateless operations whose inputs
- *                     are all on one PS task move there where that makes bytes less. A component that cannot be one request (a way
- *                     leads from it over the worker back into it) is cut by waves, and a warning names its nodes
+ *   star_server_lite  connected components of each PS task's nodes, merged where no way leads from one over the worker to the other;
+ *                     stateless operations whose inputs are all on one PS task move there where that makes bytes less; constants
+ *                     are copied to where they are needed. A component that cannot be one request (a way leads from it over the
+ *                     worker back into it) is cut by waves, and a warning names its nodes. Never more requests, bytes or rounds
+ *                     than star_server's: where it would be, it is star_server's, and a warning says so
  *
- * Nodes on PS tasks are those with a PS device; a node without one is a worker's. Bodies of loops and branches are cut each for
- * itself (graph_cut.bodies): nothing that crosses is shared between iterations or with the outside.
+ * Nodes on PS tasks are those with a PS device; a node without one is a worker's. Handles (variables, tables, identities of them)
+ * are no work: they never travel, are in each part that uses them, and control edges at them order nothing. Bodies of loops and
+ * branches are cut each for itself (graph_cut.bodies): nothing that crosses is shared between iterations or with the outside.
+ *
+ * Order: data, control edges, and the graph's own order between what changes a variable or table (apply, apply_rows, assign,
+ * step_add; a loop or branch whose body does) and all else that reads or changes it: an apply never comes before a read that stands
+ * before it, nor a read before an apply that does. Within a part that is kept by executing its nodes in the order of their ids, or
+ * any that keeps these dependencies. Resources are the same when their nodes have the same name, in bodies too. docs/graph-cut.rst.
  *
  * Threads: pure; the result holds on to the graph, which must outlive it unchanged. Control path only.
  */
@@ -34,17 +41,18 @@ enum { GRAPH_PLACE_WORKER = -1, GRAPH_PLACE_ALL = -2 };
 struct graph_part {
 	int32_t place;
 	uint32_t wave; /* worker parts have even ones, PS parts odd ones: parts of a wave go at the same time */
-	uint32_t nodes_count, feeds_count, fetches_count, after_count;
-	uint32_t *nodes;	     /* ascending; a node may be in several parts of lite, if it may be duplicated */
-	struct graph_value *feeds;   /* made in other parts: for a PS part, what the request brings. Handles are none */
-	struct graph_value *fetches; /* needed in other parts, or results */
+	uint32_t nodes_count, feeds_count, fetches_count, kept_count, after_count;
+	uint32_t *nodes;	   /* ascending; handles are in several parts, and constants in several of lite */
+	struct graph_value *feeds; /* made in other places: for a PS part, what the request brings. Handles are none */
+	struct graph_value *fetches; /* needed in other places, or results */
+	struct graph_value *kept;    /* made by earlier parts of this place: they stay there for the step */
 	uint32_t *after;	     /* parts that must have been executed, ascending */
 };
 
 /* What crosses: of grpc++ one or more values of one wave; of the others the feeds, or the fetches, of a PS part. */
 struct graph_message {
 	uint32_t part; /* the PS part */
-	bool to_ps;
+	bool to_ps;    /* what starts a part is there also when it brings nothing */
 	uint32_t values_count;
 	struct graph_value *values;
 };
@@ -63,29 +71,39 @@ struct graph_cut {
 	struct graph_message *messages;
 	struct graph_body_cut *bodies;
 	char **warnings; /* sentences: what could not be merged, and why */
-	uint32_t *moved; /* nodes that lite moved to a PS task, ... */
+	uint32_t *moved; /* nodes that lite moved to a PS task, ascending */
 	uint32_t moved_count;
 	/* Of a step, bodies not counted: dependent round trips (the longest chain of PS parts), ... */
 	uint32_t rounds;
-	uint32_t
-		requests; /* frames to PS tasks: of grpc++ a request for each message, of the others one a part and task concerned */
+	/* ... frames to PS tasks (of grpc++ one a message, of the others one a part, and of what is on all tasks one each), ... */
+	uint32_t requests;
+	/* ... and the values' bytes: what is on all PS tasks is divided among them, but each sends home its own partial sums. */
+	uint64_t to_ps_bytes, from_ps_bytes;
 };
 
 struct graph_cut_options {
 	enum graph_protocol protocol;
-	bool fuse;	   /* tensor_fuse, of grpc++ */
-	uint32_t ps_tasks; /* how many there are: what is on all of them costs a request each */
-	int64_t batch;	   /* what to take an unknown size for when bytes are compared; 0: 1 */
+	bool fuse; /* tensor_fuse, of grpc++ */
+	uint32_t
+		ps_tasks; /* how many there are: what is on all of them costs a request each; 0: those that the graph names */
+	int64_t batch; /* what to take an unknown size for when bytes are compared; 0: 1 */
 };
 
+/* NULL: no memory; -EINVAL: the graph has an error, or a node is on a PS task that is not there. */
 struct graph_cut *graph_cut_create(const struct graph *graph, const struct graph_cut_options *options,
 				   struct star_error *err);
 void graph_cut_destroy(struct graph_cut *cut);
 
+/* Whether lite moved the node to a PS task. */
+bool graph_cut_moved(const struct graph_cut *cut, uint32_t node);
+
+/* What a value takes on the wire; an unknown size counts as batch (0: 1). */
+uint64_t graph_cut_bytes(const struct graph *graph, struct graph_value value, int64_t batch);
+
 /*
  * Whether a cut is right, found out anew and not as the algorithms do: each node in one part at least, in several only if it may be
- * duplicated; on its place; parts without cycles and in order; feeds and fetches complete; control edges kept. 0, or -EINVAL
- * with what is wrong. Used by tests and by `starctl graph explain --check`.
+ * duplicated; on its place; parts in order, each behind what it needs; feeds, fetches and messages complete and without any twice; control edges
+ * and the order of stateful nodes kept; figures as they are; bodies too. 0, or -EINVAL with what is wrong. Used by tests and by `starctl graph explain --check`.
  */
 int graph_cut_check(const struct graph_cut *cut, struct star_error *err);
 

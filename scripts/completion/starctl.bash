@@ -13,8 +13,17 @@ _starctl()
 		compopt -o filenames 2>/dev/null
 		return
 		;;
-	--address)
+	--address | --ps-tasks | --batch)
 		COMPREPLY=()
+		return
+		;;
+	--protocol)
+		mapfile -t COMPREPLY < <(compgen -W "grpc++ star_server star_server_lite" -- "$current")
+		return
+		;;
+	--svg)
+		mapfile -t COMPREPLY < <(compgen -f -- "$current")
+		compopt -o filenames 2>/dev/null
 		return
 		;;
 	esac
@@ -29,6 +38,11 @@ _starctl()
 		*) given+=("$word") ;;
 		esac
 	done
+	if [[ ${given[*]} == "graph explain" && $current != -* ]]; then
+		mapfile -t COMPREPLY < <(compgen -f -- "$current")
+		compopt -o filenames 2>/dev/null
+		return
+	fi
 	case "${given[*]}" in
 	"config check" | "config print" | "endpoint-map check")
 		mapfile -t COMPREPLY < <(compgen -f -- "$current")

@@ -23,9 +23,69 @@
 	X(wrong_texts_are_refused) \
 	X(damaged_texts_do_no_harm) \
 	X(nesting_is_bounded) \
+	/* gradients.c */ \
+	X(gradients_of_operations) \
+	X(every_rule_is_compared) \
+	X(gradients_of_models) \
+	X(gradients_through_loops) \
+	X(gradients_through_branches) \
+	/* train.c */ \
+	X(training_applies_all_there_is) \
+	X(gradients_are_clipped_together) \
+	X(training_makes_the_loss_less) \
+	X(no_gradient_where_there_is_none) \
+	X(gradients_are_where_their_nodes_are) \
 	/* kernels.c */ \
 	X(kernels_do_what_is_defined) \
-	X(every_kernel_is_compared)
+	X(every_kernel_is_compared) \
+	/* special.c */ \
+	X(random_numbers_depend_on_seed_step_and_element) \
+	X(dropout_drops_and_scales) \
+	X(unique_ids_are_found) \
+	X(crosses_are_hashed) \
+	X(numbers_at_the_edges) \
+	X(losses_do_not_overflow) \
+	X(attention_to_nothing_is_nothing) \
+	X(shapes_broadcast) \
+	/* execute.c */ \
+	X(plans_compute_what_an_interpreter_does) \
+	X(memory_is_shared_by_those_that_never_meet) \
+	X(threads_do_not_change_a_bit) \
+	X(several_runs_of_one_plan_at_once) \
+	X(steps_allocate_nothing) \
+	X(what_nothing_needs_is_left_out) \
+	X(wrong_feeds_are_refused) \
+	X(indices_are_checked) \
+	/* flow.c */ \
+	X(loops_turn) \
+	X(too_many_iterations_are_an_error) \
+	X(loops_turn_in_loops) \
+	X(branches_are_taken) \
+	X(carried_values_keep_their_size) \
+	/* boundary.c */ \
+	X(cut_plans_do_what_uncut_ones_do) \
+	X(a_wave_is_started_before_it_is_waited_for) \
+	X(a_failed_call_fails_its_step_only) \
+	X(without_ps_tasks_ps_nodes_are_refused) \
+	/* cuts_random.c */ \
+	X(random_graphs_are_cut_right) \
+	X(rounds_are_the_least_there_are) \
+	/* cuts.c */ \
+	X(step_is_two_rounds) \
+	X(what_is_on_all_tasks_is_asked_of_all) \
+	X(what_cannot_be_one_request_is_waves) \
+	X(others_stay_whole) \
+	X(tasks_reach_each_other_over_the_worker) \
+	X(bare_changes_and_unused_variables) \
+	X(stateful_nodes_keep_their_order) \
+	X(ps_tasks_may_go_first) \
+	X(dlrm_is_two_rounds) \
+	X(pooling_moves_where_bytes_are_less) \
+	X(rows_are_reduced_where_they_are) \
+	X(rows_have_as_many_dimensions_as_their_ids) \
+	X(constants_are_where_they_are_needed) \
+	X(check_finds_what_is_wrong) \
+	X(largest_graphs_are_cut_quickly)
 
 #define X(name) void name(void);
 GRAPH_CASES(X)

@@ -413,85 +413,74 @@ static void softmax_gradient(const struct graph_node *node, const struct referen
 		}
 }
 
+static void copied(const struct graph_node *node, const struct reference_tensor *in, struct reference_tensor *out)
+{
+	memcpy(out->values, in->values, (size_t)size(in) * sizeof(double));
+}
+
+static void add_n(const struct graph_node *node, const struct reference_tensor *in, struct reference_tensor *out)
+{
+	copied(node, in, out);
+	for (uint32_t k = 1; k < node->inputs_count; k++)
+		for (int64_t i = 0; i < size(in); i++)
+			out->values[i] += in[k].values[i];
+}
+
+static void expanded(const struct graph_node *node, const struct reference_tensor *in, struct reference_tensor *out)
+{
+	place where;
+
+	for (int64_t i = 0; i < size(out); i++) {
+		place_of(&out->type.shape, i, where);
+		out->values[i] = at(in, where, out->type.shape.ndim);
+	}
+}
+
+/* Those that are not here are elementwise. */
+static void (*const references[GRAPH_OPS_END])(const struct graph_node *node, const struct reference_tensor *in,
+					       struct reference_tensor *out) = {
+	[GRAPH_ADD_N] = add_n,
+	[GRAPH_IDENTITY] = copied,
+	[GRAPH_STOP_GRADIENT] = copied,
+	[GRAPH_RESHAPE] = copied,
+	[GRAPH_EXPAND] = expanded,
+	[GRAPH_TRANSPOSE] = moved,
+	[GRAPH_SLICE] = moved,
+	[GRAPH_PAD] = moved,
+	[GRAPH_PAD_LIKE] = moved,
+	[GRAPH_CONCAT] = joined,
+	[GRAPH_SPLIT] = joined,
+	[GRAPH_SUM] = reduced,
+	[GRAPH_MEAN] = reduced,
+	[GRAPH_REDUCE_MAX] = reduced,
+	[GRAPH_REDUCE_LIKE] = reduced,
+	[GRAPH_INDEX] = indexed,
+	[GRAPH_INDEX_GRAD] = indexed,
+	[GRAPH_GATHER] = indexed,
+	[GRAPH_SCATTER_ADD] = indexed,
+	[GRAPH_SEGMENT_SUM] = bags,
+	[GRAPH_SEGMENT_MEAN] = bags,
+	[GRAPH_SEGMENT_SQRTN] = bags,
+	[GRAPH_SEGMENT_MEAN_GRAD] = bags,
+	[GRAPH_SEGMENT_SQRTN_GRAD] = bags,
+	[GRAPH_MATMUL] = matmul,
+	[GRAPH_SOFTMAX] = rows,
+	[GRAPH_LAYER_NORM] = rows,
+	[GRAPH_SOFTMAX_LOSS] = rows,
+	[GRAPH_BATCH_NORM] = batch_norm,
+	[GRAPH_ATTENTION] = attention,
+	[GRAPH_SOFTMAX_GRAD] = softmax_gradient,
+	[GRAPH_SOFTMAX_LOSS_GRAD] = softmax_gradient,
+	[GRAPH_LAYER_NORM_GRAD] = difference,
+	[GRAPH_BATCH_NORM_GRAD] = difference,
+	[GRAPH_ATTENTION_GRAD] = difference,
+	[GRAPH_SIGMOID_LOSS_GRAD] = difference,
+};
+
 bool reference_run(const struct graph_node *node, const struct reference_tensor *in, struct reference_tensor *out)
 {
-	switch (node->op) {
-	case GRAPH_ADD_N:
-		memcpy(out->values, in->values, (size_t)size(in) * sizeof(double));
-		for (uint32_t k = 1; k < node->inputs_count; k++)
-			for (int64_t i = 0; i < size(in); i++)
-				out->values[i] += in[k].values[i];
-		return true;
-	case GRAPH_IDENTITY:
-	case GRAPH_STOP_GRADIENT:
-	case GRAPH_RESHAPE:
-		memcpy(out->values, in->values, (size_t)size(in) * sizeof(double));
-		return true;
-	case GRAPH_EXPAND:
-		for (int64_t i = 0; i < size(out); i++) {
-			place where;
-
-			place_of(&out->type.shape, i, where);
-			out->values[i] = at(in, where, out->type.shape.ndim);
-		}
-		return true;
-	case GRAPH_TRANSPOSE:
-	case GRAPH_SLICE:
-	case GRAPH_PAD:
-	case GRAPH_PAD_LIKE:
-		moved(node, in, out);
-		return true;
-	case GRAPH_CONCAT:
-	case GRAPH_SPLIT:
-		joined(node, in, out);
-		return true;
-	case GRAPH_SUM:
-	case GRAPH_MEAN:
-	case GRAPH_REDUCE_MAX:
-	case GRAPH_REDUCE_LIKE:
-		reduced(node, in, out);
-		return true;
-	case GRAPH_INDEX:
-	case GRAPH_INDEX_GRAD:
-	case GRAPH_GATHER:
-	case GRAPH_SCATTER_ADD:
-		indexed(node, in, out);
-		return true;
-	case GRAPH_SEGMENT_SUM:
-	case GRAPH_SEGMENT_MEAN:
-	case GRAPH_SEGMENT_SQRTN:
-	case GRAPH_SEGMENT_MEAN_GRAD:
-	case GRAPH_SEGMENT_SQRTN_GRAD:
-		bags(node, in, out);
-		return true;
-	case GRAPH_MATMUL:
-		matmul(node, in, out);
-		return true;
-	case GRAPH_SOFTMAX:
-	case GRAPH_LAYER_NORM:
-	case GRAPH_SOFTMAX_LOSS:
-		rows(node, in, out);
-		return true;
-	case GRAPH_BATCH_NORM:
-		batch_norm(node, in, out);
-		return true;
-	case GRAPH_ATTENTION:
-		attention(node, in, out);
-		return true;
-	case GRAPH_SOFTMAX_GRAD:
-	case GRAPH_SOFTMAX_LOSS_GRAD:
-		softmax_gradient(node, in, out);
-		return true;
-	case GRAPH_LAYER_NORM_GRAD:
-	case GRAPH_BATCH_NORM_GRAD:
-	case GRAPH_ATTENTION_GRAD:
-	case GRAPH_SIGMOID_LOSS_GRAD:
-		difference(node, in, out);
-		return true;
-	default:
-		if (!(graph_op_info(node->op)->flags & GRAPH_ROWWISE))
-			return false;
-		elementwise(node, in, out);
-		return true;
-	}
+	if (!references[node->op] && !(graph_op_info(node->op)->flags & GRAPH_ROWWISE))
+		return false;
+	(references[node->op] ? references[node->op] : elementwise)(node, in, out);
+	return true;
 }

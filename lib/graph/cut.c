@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Cutting a graph: which protocol does what, and bodies. */
+#include "graph/cut.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cut_internal.h"
+
+static const struct {
+	const char *name;
+	enum graph_protocol protocol;
+} protocols[] = {
+	{ "grpc++", GRAPH_GRPCPP },
+	{ "grpc", GRAPH_GRPCPP },
+	{ "star_server", GRAPH_STAR_SERVER },
+	{ "star_server_lite", GRAPH_STAR_SERVER_LITE },
+};
+
+enum { PROTOCOLS = sizeof(protocols) / sizeof(protocols[0]) };
+
+enum graph_protocol graph_protocol_parse(const char *text, struct star_error *err)
+{
+	for (unsigned i = 0; i < PROTOCOLS; i++)
+		if (!strcmp(text, protocols[i].name))
+			return protocols[i].protocol;
+	star_error_set(err, -EINVAL,
+		       "a protocol is \"grpc++\" (or \"grpc\", another name for it), \"star_server\" or "
+		       "\"star_server_lite\", not \"%.100s\"",
+		       text);
+	return 0;
+}
+
+const char *graph_protocol_name(enum graph_protocol protocol)
+{
+	for (unsigned i = 0; i < PROTOCOLS; i++)
+		if (protocols[i].protocol == protocol)
+			return protocols[i].name;
+	return "?";
+}
+
+bool graph_cut_moved(const struct graph_cut *cut, uint32_t node)
+{
+	uint32_t from = 0, to = cut->moved_count;
+
+	while (from < to) {
+		const uint32_t middle = from + (to - from) / 2;
+
+		if (cut->moved[middle] == node)
+			return true;
+		if (cut->moved[middle] < node)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return false;
+}
+
+static bool no_worse(const struct graph_cut *cut, const struct graph_cut *than)
+{
+	return cut && cut->requests <= than->requests && cut->rounds <= than->rounds &&
+	       cut->to_ps_bytes + cut->from_ps_bytes <= than->to_ps_bytes + than->from_ps_bytes;
+}
+
+static void say_worse(struct cutter *cutter, const struct graph_cut *cut, const struct graph_cut *than)
+{
+	cutter->warnings_count = 0;
+	cut_warn(cutter,
+		 "taken as star_server cuts it: merged components would take %u requests, %llu bytes and %u rounds "
+		 "instead "
+		 "of %u, %llu and %u",
+		 cut->requests, (unsigned long long)(cut->to_ps_bytes + cut->from_ps_bytes), cut->rounds,
+		 than->requests, (unsigned long long)(than->to_ps_bytes + than->from_ps_bytes), than->rounds);
+}
+
+/* With what may be moved where it is, or moved. */
+static struct graph_cut *lite_once(struct cutter *cutter)
+{
+	cut_order_update(cutter);
+	cut_waves(cutter);
+	cut_lite(cutter);
+	return cutter->pool.failed ? NULL : cut_parts(cutter);
+}
+
+/* lite's own result, with moves if they pay; or star_server's. */
+static struct graph_cut *cut_by_lite(struct cutter *cutter)
+{
+	struct graph_cut *waves, *still, *best;
+
+	cut_waves(cutter);
+	waves = cut_parts(cutter);
+	if (!waves)
+		return NULL;
+	cutter->copies = true;
+	best = still = lite_once(cutter);
+	if (still && cut_move(cutter)) {
+		struct graph_cut *moved;
+
+		cutter->warnings_count = cutter->warnings_more = 0;
+		moved = lite_once(cutter);
+		if (moved && no_worse(moved, waves) && no_worse(moved, still)) {
+			graph_cut_destroy(still);
+			best = moved;
+		} else {
+			graph_cut_destroy(moved);
+		}
+	}
+	if (best && !no_worse(best, waves)) {
+		say_worse(cutter, best, waves);
+		graph_cut_destroy(best);
+		best = NULL;
+		/* Made anew from the start, with the sentence that says so. */
+		cutter->copies = false;
+		cutter->moved_count = 0;
+		for (uint32_t v = 0; v < cutter->graph->nodes_count; v++)
+			if (cutter->graph->nodes[v]->device.job != GRAPH_PS)
+				cutter->place[v] = GRAPH_PLACE_WORKER;
+		cut_order_update(cutter);
+		cut_waves(cutter);
+		best = cut_parts(cutter);
+	}
+	graph_cut_destroy(waves);
+	return best;
+}
+
+static int cut_bodies(struct graph_cut *cut, const struct graph_cut_options *options, struct cut_pool *pool,
+		      struct star_error *err)
+{
+	const struct graph *graph = cut->graph;
+	uint32_t count = 0;
+
+	for (uint32_t v = 0; v < graph->nodes_count; v++)
+		count += graph->nodes[v]->body != NULL;
+	cut->bodies = cut_memory(pool, count + 1, sizeof(*cut->bodies));
+	if (!cut->bodies)
+		return star_error_set(err, -ENOMEM, "out of memory");
+	for (uint32_t v = 0; v < graph->nodes_count; v++) {
+		struct graph_body_cut *both = &cut->bodies[cut->bodies_count];
+
+		if (!graph->nodes[v]->body)
+			continue;
+		both->node = v;
+		both->body = graph_cut_create(graph->nodes[v]->body, options, err);
+		both->cond = both->body ? graph_cut_create(graph->nodes[v]->cond, options, err) : NULL;
+		cut->bodies_count++;
+		if (!both->cond)
+			return -EINVAL; /* it has said why */
+	}
+	return 0;
+}
+
+struct graph_cut *graph_cut_create(const struct graph *graph, const struct graph_cut_options *options,
+				   struct star_error *err)
+{
+	struct graph_cut *cut = NULL;
+	struct cutter cutter;
+
+	if (graph_error(graph, err) < 0)
+		return NULL;
+	if (cut_order_init(&cutter, graph, options, err) == 0) {
+		if (options->protocol == GRAPH_STAR_SERVER_LITE) {
+			cut = cut_by_lite(&cutter);
+		} else {
+			cut_waves(&cutter);
+			cut = cutter.pool.failed ? NULL : cut_parts(&cutter);
+		}
+		if (!cut)
+			star_error_set(err, -ENOMEM, "out of memory");
+	}
+	if (cut && cut_bodies(cut, &cutter.options, cut_pool_of(cut), err) < 0) {
+		graph_cut_destroy(cut);
+		cut = NULL;
+	}
+	cut_pool_free(&cutter.pool);
+	return cut;
+}

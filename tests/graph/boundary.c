@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Plans with PS tasks: cut and uncut give the same, what was started is waited for, failures. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/build.h"
+#include "graph/plan.h"
+#include "tests/graph/cases.h"
+#include "tests/graph/plain_ps.h"
+#include "tests/graph/random_graph.h"
+#include "tests/graph/support.h"
+#include "tests/unit.h"
+
+enum { GRAPHS = 40, STEPS = 3 };
+
+/* Several steps; what was fetched in each, and what the PS tasks hold at the end. */
+struct outcome {
+	struct graph_tensor fetches[STEPS][RANDOM_RESULTS];
+	struct plain_ps plain;
+	uint32_t rounds; /* calls, of the last step */
+};
+
+static void free_outcome(struct outcome *o)
+{
+	for (unsigned step = 0; step < STEPS; step++)
+		for (uint32_t i = 0; i < RANDOM_RESULTS; i++)
+			free(o->fetches[step][i].data);
+	plain_ps_fini(&o->plain);
+}
+
+/* Each call is waited for once, after it was started; and before it is started again. */
+static bool check_events(const struct plain_ps *plain)
+{
+	for (uint32_t i = 0; i < plain->events_count; i++) {
+		uint32_t k = i;
+
+		while (k > 0 && plain->events[k - 1].call != plain->events[i].call)
+			k--;
+		if (plain->events[i].is_wait ? k == 0 || plain->events[k - 1].is_wait
+					     : k > 0 && !plain->events[k - 1].is_wait)
+			return false;
+	}
+	return plain->in_flight == 0;
+}
+
+static bool step(const struct random_graph *random, const struct graph_cut *cut, uint32_t inter, struct outcome *o)
+{
+	const struct graph_plan_options options = {
+		.feeds = random->feeds, .feeds_count = RANDOM_FEEDS, .ps = &o->plain.ps, .seed = 1, .inter_op = inter
+	};
+	struct graph_tensor feeds[RANDOM_FEEDS], fetches[RANDOM_RESULTS];
+	struct stepper s;
+	bool good;
+
+	memset(o->fetches, 0, sizeof(o->fetches));
+	plain_ps_init(&o->plain);
+	good = stepper_begin(&s, random->graph, cut, &options);
+	for (unsigned k = 0; k < STEPS && good; k++) {
+		random_graph_feed(random, random->feeds[0].type.shape.dims[0] - k, feeds);
+		o->plain.events_count = 0;
+		good = graph_run_step(s.run, k, feeds, fetches, &s.err) == 0;
+		for (uint32_t i = 0; good && i < RANDOM_RESULTS; i++) {
+			o->fetches[k][i].type = fetches[i].type;
+			o->fetches[k][i].data = malloc(graph_type_bytes(&fetches[i].type) + 1);
+			memcpy(o->fetches[k][i].data, fetches[i].data, graph_type_bytes(&fetches[i].type));
+		}
+		good = good && CHECK(check_events(&o->plain));
+	}
+	if (!good)
+		unit_fail(__FILE__, __LINE__, "%s", s.err.text);
+	o->rounds = o->plain.events_count / 2;
+	stepper_end(&s);
+	return good;
+}
+
+static bool same_variables(const struct plain_ps *a, struct plain_ps *b)
+{
+	for (uint32_t i = 0; i < a->count; i++) {
+		const struct plain_variable *x = &a->variables[i];
+		const struct plain_variable *y = plain_ps_variable(b, x->name, x->rows, x->width);
+
+		if (memcmp(x->values, y->values, (size_t)(x->rows * x->width) * sizeof(*x->values)) != 0)
+			return unit_fail(__FILE__, __LINE__, "%s differs", x->name);
+	}
+	return true;
+}
+
+static bool same_outcome(const struct outcome *a, struct outcome *b)
+{
+	for (unsigned k = 0; k < STEPS; k++)
+		for (uint32_t i = 0; i < RANDOM_RESULTS; i++) {
+			const struct graph_tensor *x = &a->fetches[k][i], *y = &b->fetches[k][i];
+
+			if (!graph_shape_same(&x->type.shape, &y->type.shape) ||
+			    memcmp(x->data, y->data, graph_type_bytes(&x->type)) != 0)
+				return unit_fail(__FILE__, __LINE__, "result %u of step %u differs", i, k);
+		}
+	return same_variables(&a->plain, &b->plain);
+}
+
+static bool all_cuts(const struct random_graph *random, uint64_t seed, uint32_t tasks, uint64_t calls[4])
+{
+	static const enum graph_protocol protocols[] = { GRAPH_GRPCPP, GRAPH_STAR_SERVER, GRAPH_STAR_SERVER_LITE };
+	struct outcome *uncut = calloc(1, sizeof(*uncut)), *o = calloc(1, sizeof(*o));
+	bool good = step(random, NULL, 1, uncut);
+
+	calls[3] += uncut->rounds;
+	for (unsigned p = 0; p < 3 && good; p++) {
+		const struct graph_cut_options options = {
+			.protocol = protocols[p], .fuse = seed % 2, .ps_tasks = tasks, .batch = 20
+		};
+		struct star_error err;
+		struct graph_cut *cut = graph_cut_create(random->graph, &options, &err);
+
+		good = cut || unit_fail(__FILE__, __LINE__, "%s", err.text);
+		good = good && step(random, cut, 1 + seed % 3, o) && same_outcome(uncut, o);
+		calls[p] += o->rounds;
+		if (!good)
+			unit_fail(__FILE__, __LINE__, "seed %llu, %s", (unsigned long long)seed,
+				  graph_protocol_name(protocols[p]));
+		free_outcome(o);
+		graph_cut_destroy(cut);
+	}
+	free_outcome(uncut);
+	free(uncut);
+	free(o);
+	return good;
+}
+
+void cut_plans_do_what_uncut_ones_do(void)
+{
+	uint64_t calls[4] = { 0 };
+
+	for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
+		const struct random_graph_options options = {
+			.nodes = 20 + (uint32_t)seed * 3, .batch = 20, .ps_tasks = 1 + seed % 3, .loops = seed % 2
+		};
+		struct random_graph random;
+		struct star_error err;
+		bool good;
+
+		random_graph_make(&random, seed, &options);
+		good = graph_error(random.graph, &err) == 0 || unit_fail(__FILE__, __LINE__, "%s", err.text);
+		good = good && all_cuts(&random, seed, options.ps_tasks, calls);
+		random_graph_free(&random);
+		if (!good)
+			break;
+	}
+	printf("# calls of a step, all graphs: grpc++ %llu, star_server %llu, lite %llu, uncut %llu\n",
+	       (unsigned long long)calls[0], (unsigned long long)calls[1], (unsigned long long)calls[2],
+	       (unsigned long long)calls[3]);
+}
+
+/* ---- a wave, failures ---- */
+
+enum { TASKS = 3 };
+
+/* Reads of variables on three tasks; their sum is applied to all of them. */
+static struct graph *three_tasks(void)
+{
+	struct graph *g = graph_create();
+	struct graph_value reads[TASKS], variables[TASKS], x, results[2];
+
+	for (unsigned i = 0; i < TASKS; i++) {
+		char device[40], name[8];
+
+		snprintf(device, sizeof(device), "/job:ps/task:%u", i);
+		snprintf(name, sizeof(name), "w%u", i);
+		variables[i] = graph_variable(g, name, GRAPH_DIMS(4), &(struct graph_definition){ .device = device });
+		reads[i] = graph_read(g, variables[i]);
+	}
+	x = graph_feed(g, "x", STAR_FLOAT32, GRAPH_DIMS(4));
+	results[0] = graph_times(g, graph_add_n(g, reads, TASKS), x);
+	results[1] = graph_exp(g, x); /* meanwhile */
+	for (unsigned i = 0; i < TASKS; i++)
+		graph_op2(g, GRAPH_APPLY, variables[i], results[0]);
+	graph_set_results(g, results, 2);
+	return g;
+}
+
+static const struct graph_plan_feed four = { "x", { .dtype = STAR_FLOAT32, .shape = { 1, { 4 } } } };
+
+static struct graph_cut *cut_in_waves(const struct graph *g)
+{
+	struct star_error err = { 0 };
+	struct graph_cut *cut =
+		graph_cut_create(g, &(struct graph_cut_options){ .protocol = GRAPH_STAR_SERVER, .ps_tasks = TASKS },
+				 &err);
+
+	CHECK_STR(err.text, "");
+	return cut;
+}
+
+void a_wave_is_started_before_it_is_waited_for(void)
+{
+	struct graph *g = three_tasks();
+	struct graph_cut *cut = cut_in_waves(g);
+	struct plain_ps plain;
+	const struct graph_plan_options options = { .feeds = &four, .feeds_count = 1, .ps = &plain.ps };
+	struct graph_tensor given = { four.type, (float[4]){ 1, 2, 3, 4 } }, fetches[2];
+	struct stepper s;
+
+	plain_ps_init(&plain);
+	if (CHECK(stepper_begin(&s, g, cut, &options))) {
+		const uint64_t before = allocations();
+
+		CHECK_INT(graph_run_step(s.run, 1, &given, fetches, &s.err), 0);
+		CHECK_UINT(plain.events_count, 4 * TASKS);
+		for (uint32_t i = 0; i < 4 * TASKS; i++)
+			CHECK_INT(plain.events[i].is_wait, i / TASKS % 2);
+		/* What needs no PS task is done while the first wave is under way. */
+		for (uint32_t i = 0, waited = 0; i < s.plan->items_count; i++) {
+			waited += s.plan->items[i].kind == PLAN_WAIT;
+			if (s.plan->items[i].kind == PLAN_NODE && g->nodes[s.plan->items[i].id]->op == GRAPH_EXP)
+				CHECK_UINT(waited, 0);
+		}
+		CHECK_INT(graph_run_step(s.run, 2, &given, fetches, &s.err), 0);
+		CHECK_UINT(allocations() - before, 0);
+	}
+	stepper_end(&s);
+	plain_ps_fini(&plain);
+	graph_cut_destroy(cut);
+	graph_destroy(g);
+}
+
+/* Every call fails once, at its start or its end: what is in flight is waited for, the next step is as if nothing had been. */
+void a_failed_call_fails_its_step_only(void)
+{
+	struct graph *g = three_tasks();
+	struct graph_cut *cut = cut_in_waves(g);
+
+	for (int call = 0; call < 2 * TASKS; call++)
+		for (int at_start = 0; at_start < 2; at_start++) {
+			struct plain_ps plain;
+			const struct graph_plan_options options = { .feeds = &four, .feeds_count = 1, .ps = &plain.ps };
+			struct graph_tensor given = { four.type, (float[4]){ 1, 2, 3, 4 } }, fetches[2];
+			struct stepper s;
+
+			plain_ps_init(&plain);
+			if (!CHECK(stepper_begin(&s, g, cut, &options)))
+				continue;
+			plain.fail_after = call;
+			plain.fail_start = at_start;
+			CHECK_INT(graph_run_step(s.run, 1, &given, fetches, &s.err), at_start ? -111 : -104);
+			CHECK_HAS(s.err.text, at_start ? "nobody listens" : "it is gone");
+			CHECK_HAS(s.err.text, "node \"");
+			CHECK_INT(plain.in_flight, 0);
+			CHECK_INT(graph_run_step(s.run, 1, &given, fetches, &s.err), 0);
+			stepper_end(&s);
+			plain_ps_fini(&plain);
+		}
+	graph_cut_destroy(cut);
+	graph_destroy(g);
+}
+
+void without_ps_tasks_ps_nodes_are_refused(void)
+{
+	struct graph *g = three_tasks();
+	const struct graph_plan_options options = { .feeds = &four, .feeds_count = 1 };
+	struct star_error err;
+
+	CHECK(!graph_compile(g, NULL, &options, &err));
+	CHECK_HAS(err.text, "is on PS tasks, and there are none");
+	graph_destroy(g);
+}
