@@ -86,7 +86,8 @@ struct graph_plan {
 	struct plan_level *levels;
 	struct plan_flow *flows;
 	struct plan_part *parts;
-	uint64_t bytes; /* of the arena */
+	uint32_t *part_of; /* of each of ps_plan.parts: the index among parts, or PLAN_NONE */
+	uint64_t bytes;	   /* of the arena */
 
 	uint32_t feeds_count;
 	uint32_t *feeds; /* node of each feed that is given, or PLAN_NONE: nothing needs it */
@@ -127,14 +128,6 @@ static inline bool plan_is_flow(const struct graph_node *node)
 static inline bool plan_is_share(const struct graph_node *node)
 {
 	return node->op == GRAPH_IDENTITY || node->op == GRAPH_STOP_GRADIENT || node->op == GRAPH_RESHAPE;
-}
-
-static inline const struct plan_flow *plan_flow(const struct graph_plan *plan, uint32_t node)
-{
-	for (uint32_t i = 0; i < plan->flows_count; i++)
-		if (plan->flows[i].node == node)
-			return &plan->flows[i];
-	return NULL;
 }
 
 /* Sizes of a step's values from a node's actual inputs; unique's are the most there can be. */

@@ -163,7 +163,7 @@ static struct graph *three_tasks(void)
 	struct graph_value reads[TASKS], variables[TASKS], x, results[2];
 
 	for (unsigned i = 0; i < TASKS; i++) {
-		char device[40], name[8];
+		char device[40], name[16];
 
 		snprintf(device, sizeof(device), "/job:ps/task:%u", i);
 		snprintf(name, sizeof(name), "w%u", i);
