@@ -80,14 +80,6 @@ static uint32_t result_named(const struct session_model *model, const char *name
 	return NOT_THERE;
 }
 
-static void drop_plan(struct session *s)
-{
-	graph_run_destroy(s->run);
-	graph_plan_destroy(s->plan);
-	s->run = NULL;
-	s->plan = NULL;
-}
-
 /* Variables and tables exist, and memory is laid out. */
 static int make_plan(struct session *s, struct star_error *err)
 {
@@ -104,13 +96,10 @@ static int make_plan(struct session *s, struct star_error *err)
 	s->plan = graph_compile(s->model.graph, s->cut, &options, err);
 	if (s->plan)
 		s->run = graph_run_create(s->plan, err);
-	if (s->run)
-		return 0;
-	drop_plan(s);
-	return err->code;
+	return s->run ? 0 : err->code;
 }
 
-static int open_cluster(struct session *s, struct star_error *err)
+static int make_cut(struct session *s, struct star_error *err)
 {
 	const struct session_config *c = &s->config;
 	const struct graph_cut_options options = {
@@ -120,18 +109,36 @@ static int open_cluster(struct session *s, struct star_error *err)
 	};
 
 	s->cut = graph_cut_create(s->model.graph, &options, err);
-	if (!s->cut)
-		return err->code;
-	s->cluster = star_open(c->ps, c->recovery_us, err);
+	return s->cut ? 0 : err->code;
+}
+
+static void disconnect(struct session *s)
+{
+	graph_run_destroy(s->run);
+	graph_plan_destroy(s->plan);
+	remote_destroy(s->ps);
+	star_close(s->cluster);
+	s->run = NULL;
+	s->plan = NULL;
+	s->ps = NULL;
+	s->cluster = NULL;
+}
+
+/* A cluster that is open is that of one incarnation of each node: after a restart it is opened anew. */
+static int connect_cluster(struct session *s, uint64_t wait_us, struct star_error *err)
+{
+	const struct session_config *c = &s->config;
+	int rc;
+
+	s->cluster = star_open(c->ps, wait_us, err);
 	if (!s->cluster)
 		return err->code;
-	s->ps = remote_create(&(struct remote_options){ .cluster = s->cluster,
-							.deadline_us = c->deadline_us,
-							.wait_us = c->recovery_us,
-							.wait = c->task_index != 0 });
-	if (!s->ps)
-		return star_error_set(err, -ENOMEM, "no memory for a session");
-	return make_plan(s, err);
+	s->ps = remote_create(&(struct remote_options){
+		.cluster = s->cluster, .deadline_us = c->deadline_us, .wait_us = wait_us, .wait = c->task_index != 0 });
+	rc = s->ps ? make_plan(s, err) : star_error_set(err, -ENOMEM, "no memory for a session");
+	if (rc < 0)
+		disconnect(s);
+	return rc;
 }
 
 /* ---- what comes after a step ---- */
@@ -229,18 +236,17 @@ static bool may_come_back(int code)
 /* Until PS tasks are there and hold what the graph needs, or the time is over. */
 static int recover(struct session *s, uint64_t until_ns, unsigned *pause_ms, struct star_error *err)
 {
-	const struct star_error cause = *err;
-
-	fprintf(stderr, "%s: waiting for it to come back\n", cause.text);
-	drop_plan(s);
+	fprintf(stderr, "%s: waiting until it can go on\n", err->text);
+	disconnect(s);
 	do {
 		const struct timespec pause = { *pause_ms / 1000, (long)(*pause_ms % 1000) * 1000000 };
+		const uint64_t now_ns = clock_ns();
 
-		if (clock_ns() >= until_ns)
+		if (now_ns >= until_ns)
 			return err->code;
 		nanosleep(&pause, NULL);
 		*pause_ms = *pause_ms * 2 < RETRY_MAX_MS ? *pause_ms * 2 : RETRY_MAX_MS;
-		if (make_plan(s, err) == 0)
+		if (connect_cluster(s, (until_ns - now_ns) / 1000 + 1, err) == 0)
 			return 0;
 	} while (may_come_back(err->code));
 	return err->code;
@@ -334,7 +340,9 @@ static int open_session(struct session *s, struct star_error *err)
 		rc = s->summary ? 0 : err->code;
 	}
 	if (rc == 0)
-		rc = open_cluster(s, err);
+		rc = make_cut(s, err);
+	if (rc == 0)
+		rc = connect_cluster(s, s->config.recovery_us, err);
 	s->logged_ns = s->summary_ns = clock_ns();
 	for (uint32_t i = 0; rc == 0 && i < s->hooks_count; i++)
 		if (s->hooks[i].begin)
@@ -344,9 +352,7 @@ static int open_session(struct session *s, struct star_error *err)
 
 static void release(struct session *s)
 {
-	drop_plan(s);
-	remote_destroy(s->ps);
-	star_close(s->cluster);
+	disconnect(s);
 	graph_cut_destroy(s->cut);
 	summary_destroy(s->summary);
 	free(s->results);
