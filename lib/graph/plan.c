@@ -4,12 +4,13 @@
 
 #include <cblas.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct plan_memory {
 	struct plan_memory *next;
-	_Alignas(64) uint8_t data[];
+	_Alignas(max_align_t) uint8_t data[];
 };
 
 void *plan_alloc(struct graph_plan *plan, uint64_t count, uint64_t size, struct star_error *err)

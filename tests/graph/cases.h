@@ -35,6 +35,7 @@
 	X(losses_do_not_overflow) \
 	X(attention_to_nothing_is_nothing) \
 	X(shapes_broadcast) \
+	X(exponentials_have_the_bits_of_ps_tasks) \
 	/* execute.c */ \
 	X(plans_compute_what_an_interpreter_does) \
 	X(memory_is_shared_by_those_that_never_meet) \
