@@ -348,6 +348,11 @@ static bool infer(struct graph *graph, struct graph_node *node)
 	return node->outputs;
 }
 
+int graph_renew_outputs(struct graph *graph, struct graph_node *node)
+{
+	return graph->err.code == 0 && infer(graph, node) ? 0 : graph->err.code;
+}
+
 /* Room for one more in the list of nodes. */
 static bool room(struct graph *graph)
 {

@@ -13,4 +13,11 @@ struct graph_value graph_node_add(struct graph *graph, enum graph_op op, const c
 				  const struct graph_value *inputs, size_t inputs_count, const struct graph_attr *attrs,
 				  size_t attrs_count);
 
+/* A node of another graph, bodies and device too, with other inputs; its name is kept where it can be. */
+struct graph_value graph_copy_node(struct graph *graph, const struct graph_node *node,
+				   const struct graph_value *inputs);
+
+/* What a node has for outputs, inferred anew after one of its bodies got further results. 0, or the graph's error. */
+int graph_renew_outputs(struct graph *graph, struct graph_node *node);
+
 #endif

@@ -51,6 +51,7 @@ static const struct kernel kernels[GRAPH_OPS_END] = {
 	[GRAPH_REDUCE_LIKE] = { K(reduce_like) },
 	[GRAPH_INDEX] = { K(index) },
 	[GRAPH_INDEX_GRAD] = { K(index_grad) },
+	[GRAPH_HEAD] = { K(head) },
 	[GRAPH_GATHER] = { K(gather) },
 	[GRAPH_SCATTER_ADD] = { K(scatter_add) },
 	[GRAPH_SUM] = { K(reduce) },

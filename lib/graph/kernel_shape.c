@@ -241,6 +241,17 @@ int kernel_index_grad(const struct kernel_call *call)
 	return 0;
 }
 
+int kernel_head(const struct kernel_call *call)
+{
+	const size_t bytes = row_bytes_of(call->in[0]);
+
+	if (kernel_check_indices(call, call->in[1], call->in[0]->type.shape.dims[0] + 1) < 0)
+		return -EINVAL;
+	call->out[0]->type.shape.dims[0] = kernel_element(call->in[1], 0);
+	memcpy(call->out[0]->data, call->in[0]->data, (size_t)call->out[0]->type.shape.dims[0] * bytes);
+	return 0;
+}
+
 struct gather_work {
 	const struct kernel_call *call;
 	size_t bytes, n, grain;

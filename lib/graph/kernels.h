@@ -147,6 +147,7 @@ void broadcast_walk(const struct broadcast *b, size_t from, size_t to, void *con
 	X(index_grad) \
 	X(gather) \
 	X(scatter_add) \
+	X(head) \
 	X(reduce) \
 	X(segment) \
 	X(segment_grad) \

@@ -72,7 +72,7 @@ static int run_node(struct graph_run *run, const struct plan_item *item, struct 
 		in[i] = &run->values[plan_number(plan, node->inputs[i])];
 	for (uint32_t o = 0; o < node->outputs_count; o++)
 		out[o] = &run->values[plan->first[item->id] + o];
-	if (node->op != GRAPH_UNIQUE)
+	if (node->op != GRAPH_UNIQUE && node->op != GRAPH_HEAD)
 		return kernel_run(&call);
 	/* The kernel says how many there are. */
 	before = out[0]->type;

@@ -90,6 +90,7 @@ static const struct graph_rule rules[GRAPH_OPS_END] = {
 	[GRAPH_INDEX_GRAD] = { shape_of_index_grad, {} },
 	[GRAPH_GATHER] = { shape_of_gather, {} },
 	[GRAPH_SCATTER_ADD] = { shape_of_scatter_add, {} },
+	[GRAPH_HEAD] = { shape_of_head, {} },
 	[GRAPH_SUM] = { shape_of_reduction, AXES },
 	[GRAPH_MEAN] = { shape_of_reduction, AXES },
 	[GRAPH_REDUCE_MAX] = { shape_of_reduction, AXES },

@@ -117,6 +117,7 @@ int shape_of_index(struct graph_inference *in);
 int shape_of_index_grad(struct graph_inference *in);
 int shape_of_gather(struct graph_inference *in);
 int shape_of_scatter_add(struct graph_inference *in);
+int shape_of_head(struct graph_inference *in);
 
 /* shape_flow.c */
 int shape_of_while(struct graph_inference *in);

@@ -328,3 +328,14 @@ int shape_of_scatter_add(struct graph_inference *in)
 	shape_out(in, in->in[0].dtype, x);
 	return 0;
 }
+
+int shape_of_head(struct graph_inference *in)
+{
+	struct graph_shape shape = in->in[0].shape;
+	const int rc = want_index(in, 0, 1);
+
+	shape.dims[0] = -1;
+	if (rc == 0)
+		shape_out(in, in->in[0].dtype, &shape);
+	return rc;
+}

@@ -140,7 +140,7 @@ void every_kernel_is_compared(void)
 {
 	for (enum graph_op op = GRAPH_NO_OP + 1; op < GRAPH_OPS_END; op++) {
 		bool compared = op == GRAPH_CONST || op == GRAPH_RANDOM || op == GRAPH_DROPOUT || op == GRAPH_UNIQUE ||
-				op == GRAPH_HASH_CROSS;
+				op == GRAPH_HASH_CROSS || op == GRAPH_HEAD; /* gradients.c */
 
 		for (unsigned i = 0; i < trial_makers_count; i++)
 			compared = compared || trial_makers[i].op == op;

@@ -163,6 +163,7 @@ void shapes_of_operations(void)
 		{ "index_grad", "", "f[3] l[] f[?,3]", "f[?,3]" },
 		{ "gather", "", "f[9,3] l[?,2]", "f[?,2,3]" },
 		{ "scatter_add", "", "f[?,2,3] l[4,2] f[9,3]", "f[9,3]" },
+		{ "head", "", "f[7,3] l[]", "f[?,3]" },
 		{ "sum", "", "f[2,?]", "f[]" },
 		{ "mean", "axes=-1, keep=1", "f[2,?]", "f[2,1]" },
 		{ "reduce_max", "axes=0,2,", "i[2,?,4]", "i[?]" },
