@@ -68,6 +68,7 @@
 	X(a_wave_is_started_before_it_is_waited_for) \
 	X(a_failed_call_fails_its_step_only) \
 	X(without_ps_tasks_ps_nodes_are_refused) \
+	X(ps_tasks_say_how_much_there_is) \
 	/* cuts_random.c */ \
 	X(random_graphs_are_cut_right) \
 	X(rounds_are_the_least_there_are) \
