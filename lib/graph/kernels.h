@@ -7,7 +7,11 @@
 #include <math.h>
 
 #include "graph/kernel.h"
+#include "graph/kernel_math.h"
 #include "tensor/elementary.h"
+
+/* Exponentials are taken so many at a time. */
+enum { KERNEL_BLOCK = 64 };
 
 /* The element types that values have, as indices of tables. */
 enum kernel_type { KERNEL_FLOAT32, KERNEL_FLOAT64, KERNEL_INT32, KERNEL_INT64, KERNEL_TYPES };
@@ -126,11 +130,42 @@ void broadcast_walk(const struct broadcast *b, size_t from, size_t to, void *con
 	X(unary) \
 	X(cast) \
 	X(binary) \
-	X(select) X(add_n) X(dropout) X(random) X(copy) X(constant) X(transpose) X(concat) X(split) X(slice) X(pad) \
-		X(expand) X(reduce_like) X(index) X(index_grad) X(gather) X(scatter_add) X(head) X(reduce) X(segment) \
-			X(segment_grad) X(unique) X(hash_cross) X(matmul) X(softmax) X(softmax_grad) X(layer_norm) \
-				X(layer_norm_grad) X(batch_norm) X(batch_norm_grad) X(attention) X(attention_grad) \
-					X(sigmoid_loss) X(sigmoid_loss_grad) X(softmax_loss) X(softmax_loss_grad)
+	X(select) \
+	X(add_n) \
+	X(dropout) \
+	X(random) \
+	X(copy) \
+	X(constant) \
+	X(transpose) \
+	X(concat) \
+	X(split) \
+	X(slice) \
+	X(pad) \
+	X(expand) \
+	X(reduce_like) \
+	X(index) \
+	X(index_grad) \
+	X(gather) \
+	X(scatter_add) \
+	X(head) \
+	X(reduce) \
+	X(segment) \
+	X(segment_grad) \
+	X(unique) \
+	X(hash_cross) \
+	X(matmul) \
+	X(softmax) \
+	X(softmax_grad) \
+	X(layer_norm) \
+	X(layer_norm_grad) \
+	X(batch_norm) \
+	X(batch_norm_grad) \
+	X(attention) \
+	X(attention_grad) \
+	X(sigmoid_loss) \
+	X(sigmoid_loss_grad) \
+	X(softmax_loss) \
+	X(softmax_loss_grad)
 #define X(name) int kernel_##name(const struct kernel_call *call);
 KERNEL_LIST(X)
 #undef X

@@ -64,6 +64,7 @@ struct plan_part {
 	uint32_t *spare;       /* of each fetch: a block, if the value is taken from elsewhere; else PLAN_NONE */
 	const struct graph_message **messages;
 	uint32_t messages_count;
+	bool open; /* it has nodes whose sizes only PS tasks know */
 };
 
 struct graph_plan {
@@ -86,7 +87,8 @@ struct graph_plan {
 	struct plan_level *levels;
 	struct plan_flow *flows;
 	struct plan_part *parts;
-	uint64_t bytes; /* of the arena */
+	uint32_t *part_of; /* of each of ps_plan.parts: the index among parts, or PLAN_NONE */
+	uint64_t bytes;	   /* of the arena */
 
 	uint32_t feeds_count;
 	uint32_t *feeds; /* node of each feed that is given, or PLAN_NONE: nothing needs it */
@@ -123,21 +125,19 @@ static inline bool plan_is_flow(const struct graph_node *node)
 	return node->op == GRAPH_WHILE || node->op == GRAPH_COND;
 }
 
+/* The number of rows of its first output is known only when it has been executed. */
+static inline bool plan_is_open(const struct graph_node *node)
+{
+	return node->op == GRAPH_UNIQUE || node->op == GRAPH_HEAD;
+}
+
 /* Its output is its input in another shape: no work. */
 static inline bool plan_is_share(const struct graph_node *node)
 {
 	return node->op == GRAPH_IDENTITY || node->op == GRAPH_STOP_GRADIENT || node->op == GRAPH_RESHAPE;
 }
 
-static inline const struct plan_flow *plan_flow(const struct graph_plan *plan, uint32_t node)
-{
-	for (uint32_t i = 0; i < plan->flows_count; i++)
-		if (plan->flows[i].node == node)
-			return &plan->flows[i];
-	return NULL;
-}
-
-/* Sizes of a step's values from a node's actual inputs; unique's are the most there can be. */
+/* Sizes of a step's values from a node's actual inputs; open ones (plan_is_open) are the most there can be. */
 int plan_infer(const struct graph_node *node, const struct graph_type *in, struct graph_type *out,
 	       struct star_error *err);
 bool plan_same_type(const struct graph_type *a, const struct graph_type *b);

@@ -81,16 +81,12 @@ static int add_part(struct graph_plan *plan, uint32_t part, struct star_error *e
 	mine->part = part;
 	mine->first_tensor = plan->tensors_count;
 	plan->tensors_count += p->feeds_count + p->fetches_count;
-	for (uint32_t i = 0; plan->cut && i < plan->cut->messages_count; i++)
-		mine->messages_count += plan->cut->messages[i].part == part;
-	mine->messages = plan_alloc(plan, mine->messages_count, sizeof(*mine->messages), err);
+	plan->part_of[part] = plan->parts_count - 1;
+	for (uint32_t i = 0; i < p->nodes_count; i++)
+		mine->open = mine->open || plan_is_open(plan->graph->nodes[p->nodes[i]]);
 	mine->spare = plan_alloc(plan, p->fetches_count, sizeof(*mine->spare), err);
-	if (!mine->messages || !mine->spare)
+	if (!mine->spare)
 		return err->code;
-	mine->messages_count = 0;
-	for (uint32_t i = 0; plan->cut && i < plan->cut->messages_count; i++)
-		if (plan->cut->messages[i].part == part)
-			mine->messages[mine->messages_count++] = &plan->cut->messages[i];
 	for (uint32_t i = 0; i < p->fetches_count; i++) {
 		struct plan_value *value = &plan->values[plan_number(plan, p->fetches[i])];
 		const bool mine_to_give = value->provider == PLAN_NONE && !plan->in_worker[p->fetches[i].node];
@@ -100,6 +96,46 @@ static int add_part(struct graph_plan *plan, uint32_t part, struct star_error *e
 		mine->spare[i] = PLAN_NONE;
 	}
 	return 0;
+}
+
+/* Each part's messages: counted, then listed. */
+static int add_messages(struct graph_plan *plan, struct star_error *err)
+{
+	const uint32_t count = plan->cut ? plan->cut->messages_count : 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (plan->part_of[plan->cut->messages[i].part] != PLAN_NONE)
+			plan->parts[plan->part_of[plan->cut->messages[i].part]].messages_count++;
+	for (uint32_t p = 0; p < plan->parts_count; p++) {
+		plan->parts[p].messages =
+			plan_alloc(plan, plan->parts[p].messages_count, sizeof(*plan->parts[p].messages), err);
+		if (!plan->parts[p].messages)
+			return err->code;
+		plan->parts[p].messages_count = 0;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		const uint32_t part = plan->part_of[plan->cut->messages[i].part];
+
+		if (part != PLAN_NONE)
+			plan->parts[part].messages[plan->parts[part].messages_count++] = &plan->cut->messages[i];
+	}
+	return 0;
+}
+
+static int add_parts(struct graph_plan *plan, struct star_error *err)
+{
+	const uint32_t count = plan->ps_plan.parts_count;
+
+	plan->parts = plan_alloc(plan, count, sizeof(*plan->parts), err);
+	plan->part_of = plan_alloc(plan, count, sizeof(*plan->part_of), err);
+	if (!plan->parts || !plan->part_of)
+		return err->code;
+	for (uint32_t p = 0; p < count; p++) {
+		plan->part_of[p] = PLAN_NONE;
+		if (plan->ps_plan.parts[p].place != GRAPH_PLACE_WORKER && add_part(plan, p, err) < 0)
+			return err->code;
+	}
+	return add_messages(plan, err);
 }
 
 /* ---- what is needed ---- */
@@ -231,12 +267,8 @@ int plan_place(struct graph_plan *plan, struct star_error *err)
 		cut_parts(plan);
 	else if (single_parts(plan, err) < 0)
 		return err->code;
-	plan->parts = plan_alloc(plan, plan->ps_plan.parts_count, sizeof(*plan->parts), err);
-	if (!plan->parts)
+	if (add_parts(plan, err) < 0)
 		return err->code;
-	for (uint32_t p = 0; p < plan->ps_plan.parts_count; p++)
-		if (plan->ps_plan.parts[p].place != GRAPH_PLACE_WORKER && add_part(plan, p, err) < 0)
-			return err->code;
 	if (plan->parts_count && !plan->ps)
 		return star_error_set(err, -EINVAL, "node \"%s\" is on PS tasks, and there are none",
 				      graph->nodes[plan->ps_plan.parts[plan->parts[0].part].nodes[0]]->name);

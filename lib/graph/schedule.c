@@ -52,7 +52,8 @@ struct schedule {
 	uint32_t *first;   /* of each job: its edges, among `to` */
 	uint32_t *to;	   /* NULL: edges are counted */
 	uint32_t *missing; /* of each job: others that it waits for */
-	uint32_t *part_of; /* of ps_plan.parts: the index among plan->parts */
+	uint32_t *homes;   /* PS parts that nodes are in: those of node n from home_first[n] to home_first[n + 1] */
+	uint32_t *home_first;
 	struct heap nodes, starts, waits;
 };
 
@@ -87,28 +88,16 @@ static void needs_value(struct schedule *s, struct graph_value value, uint32_t j
 		edge(s, start_of(s, provider) + 1, job);
 }
 
-/* A job waits until a node has been executed, wherever that is. own: the job's own part, or PLAN_NONE. */
+/* A job waits until a node has been executed, wherever that is. own: the job's own part, which may have it; or PLAN_NONE. */
 static void needs_node(struct schedule *s, uint32_t node, uint32_t job, uint32_t own)
 {
-	const struct graph_plan *plan = s->plan;
-
-	if (is_job(plan, node))
+	for (uint32_t i = s->home_first[node]; i < s->home_first[node + 1]; i++)
+		if (s->homes[i] == own)
+			return;
+	if (is_job(s->plan, node))
 		edge(s, node, job);
-	for (uint32_t p = 0; p < plan->parts_count; p++) {
-		const struct graph_part *part = &plan->ps_plan.parts[plan->parts[p].part];
-
-		for (uint32_t i = 0; p != own && i < part->nodes_count; i++)
-			if (part->nodes[i] == node)
-				edge(s, start_of(s, p) + 1, job);
-	}
-}
-
-static bool contains(const struct graph_part *part, uint32_t node)
-{
-	for (uint32_t i = 0; i < part->nodes_count; i++)
-		if (part->nodes[i] == node)
-			return true;
-	return false;
+	for (uint32_t i = s->home_first[node]; i < s->home_first[node + 1]; i++)
+		edge(s, start_of(s, s->homes[i]) + 1, job);
 }
 
 static void part_edges(struct schedule *s, uint32_t p)
@@ -124,12 +113,11 @@ static void part_edges(struct schedule *s, uint32_t p)
 		const struct graph_node *node = plan->graph->nodes[part->nodes[i]];
 
 		for (uint32_t c = 0; c < node->controls_count; c++)
-			if (!contains(part, node->controls[c]))
-				needs_node(s, node->controls[c], start, p);
+			needs_node(s, node->controls[c], start, p);
 	}
 	for (uint32_t i = 0; i < part->after_count; i++)
-		if (s->part_of[part->after[i]] != PLAN_NONE)
-			edge(s, start_of(s, s->part_of[part->after[i]]) + 1, start);
+		if (plan->part_of[part->after[i]] != PLAN_NONE)
+			edge(s, start_of(s, plan->part_of[part->after[i]]) + 1, start);
 	if (!plan->cut && p)
 		edge(s, start - 1, start);
 }
@@ -150,6 +138,35 @@ static void all_edges(struct schedule *s)
 		part_edges(s, p);
 }
 
+/* In which PS parts each node is. */
+static int find_homes(struct schedule *s, struct star_error *err)
+{
+	const struct graph_plan *plan = s->plan;
+	const uint32_t nodes = plan->graph->nodes_count;
+
+	s->home_first = calloc(nodes + UINT64_C(2), sizeof(*s->home_first));
+	if (!s->home_first)
+		return star_error_set(err, -ENOMEM, "out of memory");
+	for (uint32_t p = 0; p < plan->parts_count; p++) {
+		const struct graph_part *part = &plan->ps_plan.parts[plan->parts[p].part];
+
+		for (uint32_t i = 0; i < part->nodes_count; i++)
+			s->home_first[part->nodes[i] + 2]++;
+	}
+	for (uint32_t n = 0; n < nodes; n++)
+		s->home_first[n + 2] += s->home_first[n + 1];
+	s->homes = calloc(s->home_first[nodes + 1] + UINT64_C(1), sizeof(*s->homes));
+	if (!s->homes)
+		return star_error_set(err, -ENOMEM, "out of memory");
+	for (uint32_t p = 0; p < plan->parts_count; p++) {
+		const struct graph_part *part = &plan->ps_plan.parts[plan->parts[p].part];
+
+		for (uint32_t i = 0; i < part->nodes_count; i++)
+			s->homes[s->home_first[part->nodes[i] + 1]++] = p;
+	}
+	return 0;
+}
+
 static int make_edges(struct schedule *s, struct star_error *err)
 {
 	struct graph_plan *plan = s->plan;
@@ -157,16 +174,13 @@ static int make_edges(struct schedule *s, struct star_error *err)
 	s->jobs = start_of(s, plan->parts_count);
 	s->first = calloc(s->jobs + UINT64_C(2), sizeof(*s->first));
 	s->missing = calloc(s->jobs + UINT64_C(1), sizeof(*s->missing));
-	s->part_of = calloc(plan->ps_plan.parts_count + UINT64_C(1), sizeof(*s->part_of));
 	s->nodes.numbers = calloc(s->jobs + UINT64_C(1), sizeof(uint32_t));
 	s->starts.numbers = calloc(s->jobs + UINT64_C(1), sizeof(uint32_t));
 	s->waits.numbers = calloc(s->jobs + UINT64_C(1), sizeof(uint32_t));
-	if (!s->first || !s->missing || !s->part_of || !s->nodes.numbers || !s->starts.numbers || !s->waits.numbers)
+	if (!s->first || !s->missing || !s->nodes.numbers || !s->starts.numbers || !s->waits.numbers)
 		return star_error_set(err, -ENOMEM, "out of memory");
-	for (uint32_t p = 0; p < plan->ps_plan.parts_count; p++)
-		s->part_of[p] = PLAN_NONE;
-	for (uint32_t p = 0; p < plan->parts_count; p++)
-		s->part_of[plan->parts[p].part] = p;
+	if (find_homes(s, err) < 0)
+		return err->code;
 	all_edges(s);
 	for (uint32_t job = 0; job <= s->jobs; job++)
 		s->first[job + 1] += s->first[job];
@@ -286,7 +300,8 @@ int plan_schedule(struct graph_plan *plan, struct star_error *err)
 	free(s.first);
 	free(s.to);
 	free(s.missing);
-	free(s.part_of);
+	free(s.homes);
+	free(s.home_first);
 	free(s.nodes.numbers);
 	free(s.starts.numbers);
 	free(s.waits.numbers);

@@ -29,7 +29,7 @@ static struct graph_run *execute(struct trial *t, uint32_t threads, struct graph
 {
 	struct graph_plan_feed feeds[TRIAL_INPUTS];
 	struct graph_tensor given[TRIAL_INPUTS];
-	char names[TRIAL_INPUTS][8];
+	char names[TRIAL_INPUTS][16];
 	struct star_error err = { 0 };
 	struct graph_plan_options options = { .feeds = feeds, .feeds_count = t->count, .intra_op = threads };
 	struct graph_run *run = NULL;

@@ -32,7 +32,7 @@ static void input(struct trial *t, unsigned dtype, const struct graph_shape *sha
 	const uint32_t k = t->count++;
 	const int64_t n = graph_elements(shape);
 	int64_t open[GRAPH_DIMS_MAX];
-	char name[8];
+	char name[16];
 
 	for (int64_t i = 0; i < n; i++) {
 		trial_store(dtype, t->data[k], i, low + prng_unit(&t->prng) * (high - low));
