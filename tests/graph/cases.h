@@ -12,6 +12,7 @@
 	X(handles_have_their_shapes) \
 	X(loops_have_the_shapes_of_their_bodies) \
 	X(branches_have_one_shape) \
+	X(operations_are_as_documented) \
 	/* build.c */ \
 	X(wide_and_deep_is_written) \
 	X(loop_with_a_table_is_written) \
@@ -50,6 +51,7 @@
 	X(losses_do_not_overflow) \
 	X(attention_to_nothing_is_nothing) \
 	X(shapes_broadcast) \
+	X(exponentials_have_the_bits_of_ps_tasks) \
 	/* execute.c */ \
 	X(plans_compute_what_an_interpreter_does) \
 	X(memory_is_shared_by_those_that_never_meet) \
@@ -70,6 +72,7 @@
 	X(a_wave_is_started_before_it_is_waited_for) \
 	X(a_failed_call_fails_its_step_only) \
 	X(without_ps_tasks_ps_nodes_are_refused) \
+	X(ps_tasks_say_how_much_there_is) \
 	/* cuts.c */ \
 	X(step_is_two_rounds) \
 	X(what_is_on_all_tasks_is_asked_of_all) \
