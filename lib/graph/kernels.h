@@ -7,7 +7,11 @@
 #include <math.h>
 
 #include "graph/kernel.h"
+#include "graph/kernel_math.h"
 #include "tensor/elementary.h"
+
+/* Exponentials are taken so many at a time. */
+enum { KERNEL_BLOCK = 64 };
 
 /* The element types that values have, as indices of tables. */
 enum kernel_type { KERNEL_FLOAT32, KERNEL_FLOAT64, KERNEL_INT32, KERNEL_INT64, KERNEL_TYPES };

@@ -23,6 +23,18 @@
 	X(wrong_texts_are_refused) \
 	X(damaged_texts_do_no_harm) \
 	X(nesting_is_bounded) \
+	/* gradients.c */ \
+	X(gradients_of_operations) \
+	X(every_rule_is_compared) \
+	X(gradients_of_models) \
+	X(gradients_through_loops) \
+	X(gradients_through_branches) \
+	/* train.c */ \
+	X(training_applies_all_there_is) \
+	X(gradients_are_clipped_together) \
+	X(training_makes_the_loss_less) \
+	X(no_gradient_where_there_is_none) \
+	X(gradients_are_where_their_nodes_are) \
 	/* kernels.c */ \
 	X(kernels_do_what_is_defined) \
 	X(every_kernel_is_compared) \
