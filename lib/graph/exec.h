@@ -49,7 +49,8 @@ struct graph_ps_call {
 	uint32_t run;	/* which of the plan's runs this is, from 0: at most one call of a run and part is in flight */
 	uint64_t step;	/* number of the step */
 	const struct graph_tensor *feeds; /* in the part's order */
-	struct graph_tensor *fetches;	  /* in the part's order; types are known; data is to be written, all of it */
+	/* In the part's order, data to be written. Sizes that only an execution knows are the most there can be: wait sets what they are. */
+	struct graph_tensor *fetches;
 	/* The part's messages in the cut, for a protocol that sends each by itself. */
 	const struct graph_message *const *messages;
 	uint32_t messages_count;

@@ -10,17 +10,6 @@ enum { GRAIN = 16384, GRAIN_SLOW = 1024 };
 
 /* ---- of one input ---- */
 
-static double hyperbolic_tangent(double x)
-{
-	const double z = x * x;
-	double e;
-
-	if (z < 1e-4) /* the power series: the difference below loses digits there */
-		return x * (1 + z * (-1.0 / 3 + z * (2.0 / 15 + z * (-17.0 / 315))));
-	e = kernel_exp(-2 * fabs(x));
-	return x < 0 ? (e - 1) / (1 + e) : (1 - e) / (1 + e);
-}
-
 typedef void unary_run(const void *in, void *out, size_t n);
 
 #define UNARY(name, T, expression) \
@@ -39,7 +28,6 @@ typedef void unary_run(const void *in, void *out, size_t n);
 #define UNARY_INTS(name, expression) UNARY(name, int32_t, expression) UNARY(name, int64_t, expression)
 
 UNARY_FLOATS(neg, -x)
-UNARY_FLOATS(exp, kernel_exp((double)x))
 UNARY_FLOATS(log, kernel_log((double)x))
 UNARY(sqrt, float, sqrtf(x))
 UNARY(sqrt, double, sqrt(x))
@@ -47,13 +35,46 @@ UNARY_FLOATS(square, x *x)
 UNARY_FLOATS(abs, x < 0 ? -x : x + 0) /* + 0: of -0 too */
 UNARY_FLOATS(sign, (x > 0) - (x < 0))
 UNARY_FLOATS(relu, x < 0 ? 0 : x) /* NaN stays */
-UNARY_FLOATS(sigmoid, kernel_sigmoid((double)x))
-UNARY_FLOATS(tanh, hyperbolic_tangent((double)x))
 UNARY_INTS(neg, -(uint64_t)x)
 UNARY_INTS(square, (uint64_t)x *(uint64_t)x)
 UNARY_INTS(abs, x < 0 ? -(uint64_t)x : (uint64_t)x)
 UNARY_INTS(sign, (x > 0) - (x < 0))
 UNARY_INTS(relu, x < 0 ? 0 : x)
+
+/* Those that are made of e^argument: a block of them at a time. x is the number, e what came out. */
+#define EXPONENTIAL(name, T, argument, expression) \
+	static void name##_##T(const void *in, void *out, size_t n) \
+	{ \
+		double arguments[KERNEL_BLOCK], powers[KERNEL_BLOCK]; \
+\
+		for (size_t from = 0; from < n; from += KERNEL_BLOCK) { \
+			const size_t count = n - from < KERNEL_BLOCK ? n - from : KERNEL_BLOCK; \
+			const T *numbers = (const T *)in + from; \
+			T *to = (T *)out + from; \
+\
+			for (size_t i = 0; i < count; i++) { \
+				const double x = (double)numbers[i]; \
+\
+				arguments[i] = (argument); \
+			} \
+			kernel_exp_many(arguments, powers, count); \
+			for (size_t i = 0; i < count; i++) { \
+				const double x = (double)numbers[i], e = powers[i]; \
+\
+				to[i] = (T)(expression); \
+				(void)x; \
+			} \
+		} \
+	}
+#define EXPONENTIALS(name, argument, expression) \
+	EXPONENTIAL(name, float, argument, expression) EXPONENTIAL(name, double, argument, expression)
+
+EXPONENTIALS(exp, x, e)
+EXPONENTIALS(sigmoid, -fabs(x), x < 0 ? e / (1 + e) : 1 / (1 + e))
+/* Near 0 the power series: the difference loses digits there. */
+EXPONENTIALS(tanh, -2 * fabs(x),
+	     x *x < 1e-4 ? x * (1 + x * x * (-1.0 / 3 + x * x * (2.0 / 15 + x * x * (-17.0 / 315))))
+			 : (x < 0 ? e - 1 : 1 - e) / (1 + e))
 
 #define FLOATS(name) [KERNEL_FLOAT32] = name##_float, [KERNEL_FLOAT64] = name##_double
 #define ALL(name) FLOATS(name), [KERNEL_INT32] = name##_int32_t, [KERNEL_INT64] = name##_int64_t

@@ -4,12 +4,13 @@
 
 #include <cblas.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct plan_memory {
 	struct plan_memory *next;
-	_Alignas(64) uint8_t data[];
+	_Alignas(max_align_t) uint8_t data[];
 };
 
 void *plan_alloc(struct graph_plan *plan, uint64_t count, uint64_t size, struct star_error *err)
@@ -44,7 +45,7 @@ int plan_infer(const struct graph_node *node, const struct graph_type *in, struc
 		return star_error_set(err, rc, "node \"%s\": %s", node->name, why.text);
 	if (count != node->outputs_count)
 		return star_error_set(err, -EINVAL, "node \"%s\": its number of outputs depends on sizes", node->name);
-	if (node->op == GRAPH_UNIQUE || node->op == GRAPH_HEAD)
+	if (plan_is_open(node))
 		all[0].shape.dims[0] = in[0].shape.dims[0];
 	memcpy(out, all, count * sizeof(*out));
 	return 0;

@@ -64,6 +64,7 @@ struct plan_part {
 	uint32_t *spare;       /* of each fetch: a block, if the value is taken from elsewhere; else PLAN_NONE */
 	const struct graph_message **messages;
 	uint32_t messages_count;
+	bool open; /* it has nodes whose sizes only PS tasks know */
 };
 
 struct graph_plan {
@@ -124,13 +125,19 @@ static inline bool plan_is_flow(const struct graph_node *node)
 	return node->op == GRAPH_WHILE || node->op == GRAPH_COND;
 }
 
+/* The number of rows of its first output is known only when it has been executed. */
+static inline bool plan_is_open(const struct graph_node *node)
+{
+	return node->op == GRAPH_UNIQUE || node->op == GRAPH_HEAD;
+}
+
 /* Its output is its input in another shape: no work. */
 static inline bool plan_is_share(const struct graph_node *node)
 {
 	return node->op == GRAPH_IDENTITY || node->op == GRAPH_STOP_GRADIENT || node->op == GRAPH_RESHAPE;
 }
 
-/* Sizes of a step's values from a node's actual inputs; unique's are the most there can be. */
+/* Sizes of a step's values from a node's actual inputs; open ones (plan_is_open) are the most there can be. */
 int plan_infer(const struct graph_node *node, const struct graph_type *in, struct graph_type *out,
 	       struct star_error *err);
 bool plan_same_type(const struct graph_type *a, const struct graph_type *b);

@@ -82,6 +82,8 @@ static int add_part(struct graph_plan *plan, uint32_t part, struct star_error *e
 	mine->first_tensor = plan->tensors_count;
 	plan->tensors_count += p->feeds_count + p->fetches_count;
 	plan->part_of[part] = plan->parts_count - 1;
+	for (uint32_t i = 0; i < p->nodes_count; i++)
+		mine->open = mine->open || plan_is_open(plan->graph->nodes[p->nodes[i]]);
 	mine->spare = plan_alloc(plan, p->fetches_count, sizeof(*mine->spare), err);
 	if (!mine->spare)
 		return err->code;

@@ -17,12 +17,12 @@ void run_set_type(struct graph_run *run, uint32_t value, const struct graph_type
 	run->changed[value] = run->stamp;
 }
 
-/* Infers the outputs of a node whose inputs have changed since the step before. */
-static int refresh(struct graph_run *run, const struct graph_node *node, struct star_error *err)
+/* Infers the outputs of a node whose inputs have changed since the step before; or anyway. */
+static int refresh(struct graph_run *run, const struct graph_node *node, bool anyway, struct star_error *err)
 {
 	const struct graph_plan *plan = run->plan;
 	struct graph_type in[GRAPH_INPUTS_MAX], out[GRAPH_OUTPUTS_MAX];
-	bool changed = run->fresh;
+	bool changed = run->fresh || anyway;
 	int rc;
 
 	for (uint32_t i = 0; i < node->inputs_count && !changed; i++)
@@ -64,7 +64,7 @@ static int run_node(struct graph_run *run, const struct plan_item *item, struct 
 		.err = err,
 	};
 	struct graph_type before;
-	int rc = refresh(run, node, err);
+	int rc = refresh(run, node, false, err);
 
 	if (rc < 0)
 		return rc;
@@ -72,7 +72,7 @@ static int run_node(struct graph_run *run, const struct plan_item *item, struct 
 		in[i] = &run->values[plan_number(plan, node->inputs[i])];
 	for (uint32_t o = 0; o < node->outputs_count; o++)
 		out[o] = &run->values[plan->first[item->id] + o];
-	if (node->op != GRAPH_UNIQUE && node->op != GRAPH_HEAD)
+	if (!plan_is_open(node))
 		return kernel_run(&call);
 	/* The kernel says how many there are. */
 	before = out[0]->type;
@@ -87,7 +87,7 @@ static int share(struct graph_run *run, const struct plan_item *item, struct sta
 	const struct graph_node *node = run->plan->graph->nodes[item->id];
 
 	run->values[run->plan->first[item->id]].data = run->values[plan_number(run->plan, node->inputs[0])].data;
-	return refresh(run, node, err);
+	return refresh(run, node, false, err);
 }
 
 /* ---- calls to PS tasks ---- */
@@ -115,7 +115,7 @@ static int start_part(struct graph_run *run, uint32_t p, struct star_error *err)
 	int rc = 0;
 
 	for (uint32_t i = 0; i < part->nodes_count && rc == 0; i++)
-		rc = refresh(run, plan->graph->nodes[part->nodes[i]], err);
+		rc = refresh(run, plan->graph->nodes[part->nodes[i]], mine->open, err);
 	if (rc < 0)
 		return rc;
 	for (uint32_t i = 0; i < part->feeds_count; i++)
@@ -133,6 +133,30 @@ static int start_part(struct graph_run *run, uint32_t p, struct star_error *err)
 	return 0;
 }
 
+/* The fetches' types as the call left them: sizes that only PS tasks know are smaller than they were said to be. */
+static int take_types(struct graph_run *run, uint32_t p, struct star_error *err)
+{
+	const struct graph_plan *plan = run->plan;
+	const struct plan_part *mine = &plan->parts[p];
+	const struct graph_part *part = &plan->ps_plan.parts[mine->part];
+	const struct graph_tensor *fetches = run->calls[p].fetches;
+
+	for (uint32_t i = 0; i < part->fetches_count; i++) {
+		const uint32_t number = plan_number(plan, part->fetches[i]);
+		const struct graph_type *type = &fetches[i].type, *greatest = &plan->types[number];
+		bool good = type->dtype == greatest->dtype && type->shape.ndim == greatest->shape.ndim;
+
+		for (unsigned d = 0; good && d < type->shape.ndim; d++)
+			good = type->shape.dims[d] >= 0 && type->shape.dims[d] <= greatest->shape.dims[d];
+		if (!good)
+			return star_error_set(err, -EPROTO, "node \"%s\": PS tasks gave more than can be",
+					      plan->graph->nodes[part->fetches[i].node]->name);
+		if (mine->spare[i] == PLAN_NONE)
+			run_set_type(run, number, type);
+	}
+	return 0;
+}
+
 static int wait_part(struct graph_run *run, uint32_t p, struct star_error *err)
 {
 	const struct graph_ps *ps = run->plan->ps;
@@ -141,7 +165,7 @@ static int wait_part(struct graph_run *run, uint32_t p, struct star_error *err)
 
 	run->started[p] = false;
 	rc = ps->wait(ps->ctx, &run->calls[p], run->tokens[p], &why);
-	return rc < 0 ? call_failed(run, p, rc, &why, err) : 0;
+	return rc < 0 ? call_failed(run, p, rc, &why, err) : take_types(run, p, err);
 }
 
 /* After an error: what was started is waited for, since it writes into the run's memory. */
@@ -231,12 +255,12 @@ int run_types(struct graph_run *run, struct star_error *err)
 		if (item->kind == PLAN_FLOW)
 			rc = run_flow_types(run, item->flow, err);
 		else if (item->kind == PLAN_NODE || item->kind == PLAN_SHARE)
-			rc = refresh(run, plan->graph->nodes[item->id], err);
+			rc = refresh(run, plan->graph->nodes[item->id], false, err);
 		if (item->kind != PLAN_START)
 			continue;
 		part = &plan->ps_plan.parts[plan->parts[item->id].part];
 		for (uint32_t k = 0; k < part->nodes_count && rc == 0; k++)
-			rc = refresh(run, plan->graph->nodes[part->nodes[k]], err);
+			rc = refresh(run, plan->graph->nodes[part->nodes[k]], false, err);
 	}
 	return rc;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Making a run: all memory that its steps use. */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 
 struct run_memory {
 	struct run_memory *next;
-	_Alignas(64) uint8_t data[];
+	_Alignas(max_align_t) uint8_t data[];
 };
 
 static void *alloc(struct graph_run *run, uint64_t count, uint64_t size, struct star_error *err)

@@ -264,3 +264,50 @@ void without_ps_tasks_ps_nodes_are_refused(void)
 	CHECK_HAS(err.text, "is on PS tasks, and there are none");
 	graph_destroy(g);
 }
+
+/* The first rows of what is fed, taken on a PS task: how many, only that task knows. */
+void ps_tasks_say_how_much_there_is(void)
+{
+	struct graph *g = graph_create();
+	const struct graph_value x = graph_feed(g, "x", STAR_FLOAT32, GRAPH_DIMS(4)),
+				 count = graph_feed(g, "count", STAR_INT64, GRAPH_SCALAR);
+	const struct graph_value rows =
+		graph_add(g, &(struct graph_draft){ .op = GRAPH_HEAD,
+						    .device = "/job:ps/task:0",
+						    .inputs = (struct graph_value[]){ x, count },
+						    .inputs_count = 2 });
+	const struct graph_value turned =
+		graph_add(g, &(struct graph_draft){
+				     .op = GRAPH_NEG, .device = "/job:ps/task:0", .inputs = &rows, .inputs_count = 1 });
+	const struct graph_value results[] = { graph_exp(g, turned), graph_sum(g, turned) };
+	const struct graph_plan_feed feeds[] = { four, { "count", { .dtype = STAR_INT64 } } };
+	struct plain_ps plain;
+	const struct graph_plan_options options = { .feeds = feeds, .feeds_count = 2, .ps = &plain.ps };
+	struct graph_cut *cut;
+	struct stepper s;
+
+	graph_set_results(g, results, 2);
+	cut = cut_in_waves(g);
+	plain_ps_init(&plain);
+	if (CHECK(stepper_begin(&s, g, cut, &options))) {
+		for (int64_t n = 4; n >= -4; n--) {
+			int64_t some = n < 0 ? -n : n;
+			const struct graph_tensor given[] = { { four.type, (float[4]){ 1, 2, 3, 4 } },
+							      { feeds[1].type, &some } };
+			struct graph_tensor fetches[2];
+
+			if (graph_run_step(s.run, 1, given, fetches, &s.err) < 0) {
+				unit_fail(__FILE__, __LINE__, "%s", s.err.text);
+				break;
+			}
+			CHECK_INT(fetches[0].type.shape.dims[0], some);
+			CHECK_NEAR(*(float *)fetches[1].data, -(double)(some * (some + 1) / 2), 0);
+		}
+	} else {
+		unit_fail(__FILE__, __LINE__, "%s", s.err.text);
+	}
+	stepper_end(&s);
+	plain_ps_fini(&plain);
+	graph_cut_destroy(cut);
+	graph_destroy(g);
+}

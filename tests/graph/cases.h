@@ -47,6 +47,7 @@
 	X(losses_do_not_overflow) \
 	X(attention_to_nothing_is_nothing) \
 	X(shapes_broadcast) \
+	X(exponentials_have_the_bits_of_ps_tasks) \
 	/* execute.c */ \
 	X(plans_compute_what_an_interpreter_does) \
 	X(memory_is_shared_by_those_that_never_meet) \
@@ -67,6 +68,7 @@
 	X(a_wave_is_started_before_it_is_waited_for) \
 	X(a_failed_call_fails_its_step_only) \
 	X(without_ps_tasks_ps_nodes_are_refused) \
+	X(ps_tasks_say_how_much_there_is) \
 	/* cuts_random.c */ \
 	X(random_graphs_are_cut_right) \
 	X(rounds_are_the_least_there_are) \

@@ -221,6 +221,17 @@ static int start(void *ctx, const struct graph_ps_call *call, void **token, stru
 	return 0;
 }
 
+/* Whether it has sizes that only its execution knows. */
+static bool is_open(const struct graph_ps_call *call)
+{
+	const struct graph_part *part = &call->plan->parts[call->part];
+	bool open = false;
+
+	for (uint32_t i = 0; i < part->nodes_count; i++)
+		open = open || call->plan->graph->nodes[part->nodes[i]]->op == GRAPH_HEAD;
+	return open;
+}
+
 static int wait(void *ctx, const struct graph_ps_call *call, void *token, struct star_error *err)
 {
 	struct plain_ps *plain = ctx;
@@ -251,8 +262,10 @@ static int wait(void *ctx, const struct graph_ps_call *call, void *token, struct
 		const struct graph_tensor *made =
 			&tensors[call->plan->first[part->fetches[i].node] + part->fetches[i].output];
 
-		if (!graph_shape_same(&made->type.shape, &call->fetches[i].type.shape))
+		if (graph_type_bytes(&made->type) > graph_type_bytes(&call->fetches[i].type) ||
+		    (!is_open(call) && !graph_shape_same(&made->type.shape, &call->fetches[i].type.shape)))
 			return star_error_set(err, -EINVAL, "a fetch is of another size than it was said to be");
+		call->fetches[i].type = made->type;
 		memcpy(call->fetches[i].data, made->data, graph_type_bytes(&made->type));
 	}
 	return 0;

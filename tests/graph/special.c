@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/prng.h"
 #include "graph/build.h"
+#include "graph/kernel_math.h"
+#include "tensor/elementary.h"
 #include "tensor/philox.h"
 #include "tests/graph/cases.h"
 #include "tests/graph/support.h"
@@ -355,4 +358,40 @@ void shapes_broadcast(void)
 			stepper_end(&s);
 			graph_destroy(g);
 		}
+}
+
+/* Numbers of all magnitudes, and those where something happens. */
+static double exponent(struct prng *prng, unsigned i)
+{
+	static const double edges[] = { 0,   -0.0,   709.79,   709.79000000000008, -745.2,    -745.20000000000005,
+					NAN, -708.4, INFINITY, -INFINITY,	   0x1p-1074, -0x1p-1074 };
+	const uint64_t bits = prng_next(prng);
+	double x;
+
+	memcpy(&x, &bits, sizeof(x));
+	return i < sizeof(edges) / sizeof(edges[0]) ? edges[i] : i % 2 ? x : (prng_unit(prng) - 0.5) * 1600;
+}
+
+void exponentials_have_the_bits_of_ps_tasks(void)
+{
+	enum { N = 1003 };
+	double x[N], any[N], avx2[N];
+	struct prng prng;
+
+	prng_seed(&prng, 1);
+	for (unsigned k = 0; k < 200; k++) {
+		for (unsigned i = 0; i < N; i++)
+			x[i] = exponent(&prng, i);
+		kernel_exp_many_any(x, any, N);
+		if (__builtin_cpu_supports("avx2"))
+			kernel_exp_many_avx2(x, avx2, N);
+		for (unsigned i = 0; i < N; i++) {
+			const double wanted = elementary_exp(x[i]);
+
+			if (!CHECK_MEM(&any[i], &wanted, sizeof(wanted)))
+				return;
+		}
+		if (__builtin_cpu_supports("avx2") && !CHECK_MEM(avx2, any, sizeof(any)))
+			return;
+	}
 }
