@@ -100,7 +100,7 @@ static struct graph_cut *cut_components(struct cutter *cutter, const struct grap
 
 	start_again(cutter, true);
 	still = lite_once(cutter);
-	if (!still || !cut_move(cutter))
+	if (!still || cutter->options.stay || !cut_move(cutter))
 		return still;
 	cutter->warnings_count = cutter->warnings_more = 0;
 	moved = lite_once(cutter);

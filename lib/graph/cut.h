@@ -87,6 +87,7 @@ struct graph_cut_options {
 	uint32_t
 		ps_tasks; /* how many there are: what is on all of them costs a request each; 0: those that the graph names */
 	int64_t batch; /* what to take an unknown size for when bytes are compared; 0: 1 */
+	bool stay;     /* lite moves nothing: for PS tasks that read and update only */
 };
 
 /* NULL: no memory; -EINVAL: the graph has an error, or a node is on a PS task that is not there. */

@@ -129,12 +129,43 @@ void broadcast_walk(const struct broadcast *b, size_t from, size_t to, void *con
 #define KERNEL_LIST(X) \
 	X(unary) \
 	X(cast) \
-	X(binary) X(select) X(add_n) X(dropout) X(random) X(copy) X(constant) X(transpose) X(concat) X(split) X(slice) \
-		X(pad) X(expand) X(reduce_like) X(index) X(index_grad) X(gather) X(scatter_add) X(head) X(reduce) \
-			X(segment) X(segment_grad) X(unique) X(hash_cross) X(matmul) X(softmax) X(softmax_grad) \
-				X(layer_norm) X(layer_norm_grad) X(batch_norm) X(batch_norm_grad) X(attention) \
-					X(attention_grad) X(sigmoid_loss) X(sigmoid_loss_grad) X(softmax_loss) \
-						X(softmax_loss_grad)
+	X(binary) \
+	X(select) \
+	X(add_n) \
+	X(dropout) \
+	X(random) \
+	X(copy) \
+	X(constant) \
+	X(transpose) \
+	X(concat) \
+	X(split) \
+	X(slice) \
+	X(pad) \
+	X(expand) \
+	X(reduce_like) \
+	X(index) \
+	X(index_grad) \
+	X(gather) \
+	X(scatter_add) \
+	X(head) \
+	X(reduce) \
+	X(segment) \
+	X(segment_grad) \
+	X(unique) \
+	X(hash_cross) \
+	X(matmul) \
+	X(softmax) \
+	X(softmax_grad) \
+	X(layer_norm) \
+	X(layer_norm_grad) \
+	X(batch_norm) \
+	X(batch_norm_grad) \
+	X(attention) \
+	X(attention_grad) \
+	X(sigmoid_loss) \
+	X(sigmoid_loss_grad) \
+	X(softmax_loss) \
+	X(softmax_loss_grad)
 #define X(name) int kernel_##name(const struct kernel_call *call);
 KERNEL_LIST(X)
 #undef X

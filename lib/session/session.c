@@ -106,6 +106,7 @@ static int make_cut(struct session *s, struct star_error *err)
 		.protocol = graph_protocol_parse(c->protocol, err),
 		.fuse = c->tensor_fuse,
 		.ps_tasks = count_tasks(c->ps),
+		.stay = true, /* PS parts are calls of libstar (remote.c), which compute nothing */
 	};
 
 	s->cut = graph_cut_create(s->model.graph, &options, err);

@@ -32,11 +32,8 @@ $(eval $(call fuzzer,config,config,,))
 $(eval $(call fuzzer,endpoint-map,config,,))
 $(eval $(call fuzzer,client,client,,))
 $(eval $(call fuzzer,ckpt,ckpt,,))
-<<<<<<< HEAD
 $(eval $(call fuzzer,rows,input,,))
-=======
 $(eval $(call fuzzer,graph,graph,,))
->>>>>>> h/g1
 
 define fuzz_library
 $$(patsubst %.c,$$(FUZZ_BUILD)/%.o,$$(wildcard lib/$(1)/*.c)): EXTRA_CFLAGS = $$(foreach l,$$(call closure,$(1)),$$(EXT_CFLAGS_$$(l)))

@@ -100,84 +100,81 @@ static int parse_rate(const char *name, const char *text, double *rate, struct s
 	return 0;
 }
 
+/* Those with a number; 1: it is none of them. */
+static int parse_numeric(struct zoo_options *o, int option, const char *text, struct star_error *err)
+{
+	uint64_t seconds = 0;
+	int rc;
+
+	switch (option) {
+	case OPTION_workers:
+		return parse_number("workers", text, 1, ZOO_WORKERS_MAX, &o->workers, err);
+	case OPTION_worker:
+		o->local_workers = 1;
+		return parse_number("worker", text, 0, ZOO_WORKERS_MAX - 1, &o->first_worker, err);
+	case OPTION_epochs:
+		return parse_number("epochs", text, 1, 1e6, &o->epochs, err);
+	case OPTION_batch:
+		return parse_number("batch", text, 1, 65536, &o->batch, err);
+	case OPTION_dim:
+		return parse_number("dim", text, 1, 4096, &o->dim, err);
+	case OPTION_rate:
+		return parse_rate("rate", text, &o->rate, err);
+	case OPTION_dense_rate:
+		return parse_rate("dense-rate", text, &o->dense_rate, err);
+	case OPTION_shuffle:
+		return parse_number("shuffle", text, 0, INPUT_SHUFFLE_MAX, &o->shuffle, err);
+	case OPTION_seed:
+		return training_parse_number("seed", text, 0, 0x1p53, &o->seed, err);
+	case OPTION_intra_op:
+		return parse_number("intra-op", text, 1, 64, &o->intra_op, err);
+	case OPTION_inter_op:
+		return parse_number("inter-op", text, 1, 64, &o->inter_op, err);
+	case OPTION_deadline:
+		rc = training_parse_number("deadline", text, 1, 3600, &seconds, err);
+		o->deadline_us = seconds * 1000000;
+		return rc;
+	default:
+		return 1;
+	}
+}
+
 static int parse_one(struct zoo_options *o, int option, const char *text, struct star_error *err)
 {
-	uint64_t number = 0;
-	int rc = 0;
+	const int numeric = parse_numeric(o, option, text, err);
 
+	if (numeric <= 0)
+		return numeric;
 	switch (option) {
 	case OPTION_ps:
 		o->ps = text;
-		break;
+		return 0;
 	case OPTION_train:
-		rc = add_file(o->train, &o->train_count, text, err);
-		break;
+		return add_file(o->train, &o->train_count, text, err);
 	case OPTION_test:
-		rc = add_file(o->test, &o->test_count, text, err);
-		break;
+		return add_file(o->test, &o->test_count, text, err);
 	case OPTION_format:
 		o->format = input_format_parse(text, err);
-		rc = o->format ? 0 : -EINVAL;
-		break;
+		return o->format ? 0 : -EINVAL;
 	case OPTION_protocol:
 		o->protocol = text;
-		rc = graph_protocol_parse(text, err) ? 0 : -EINVAL;
-		break;
+		return graph_protocol_parse(text, err) ? 0 : -EINVAL;
 	case OPTION_tensor_fuse:
 		o->tensor_fuse = true;
-		break;
-	case OPTION_workers:
-		rc = parse_number("workers", text, 1, ZOO_WORKERS_MAX, &o->workers, err);
-		break;
-	case OPTION_worker:
-		rc = parse_number("worker", text, 0, ZOO_WORKERS_MAX - 1, &o->first_worker, err);
-		o->local_workers = 1;
-		break;
-	case OPTION_epochs:
-		rc = parse_number("epochs", text, 1, 1e6, &o->epochs, err);
-		break;
-	case OPTION_batch:
-		rc = parse_number("batch", text, 1, 65536, &o->batch, err);
-		break;
-	case OPTION_dim:
-		rc = parse_number("dim", text, 1, 4096, &o->dim, err);
-		break;
+		return 0;
 	case OPTION_optimizer:
 		o->optimizer = text;
-		break;
-	case OPTION_rate:
-		rc = parse_rate("rate", text, &o->rate, err);
-		break;
+		return 0;
 	case OPTION_dense_optimizer:
 		o->dense_optimizer = text;
-		break;
-	case OPTION_dense_rate:
-		rc = parse_rate("dense-rate", text, &o->dense_rate, err);
-		break;
-	case OPTION_shuffle:
-		rc = parse_number("shuffle", text, 0, INPUT_SHUFFLE_MAX, &o->shuffle, err);
-		break;
-	case OPTION_seed:
-		rc = training_parse_number("seed", text, 0, 0x1p53, &o->seed, err);
-		break;
+		return 0;
 	case OPTION_model_dir:
 		o->model_dir = text;
-		break;
-	case OPTION_intra_op:
-		rc = parse_number("intra-op", text, 1, 64, &o->intra_op, err);
-		break;
-	case OPTION_inter_op:
-		rc = parse_number("inter-op", text, 1, 64, &o->inter_op, err);
-		break;
-	case OPTION_deadline:
-		rc = training_parse_number("deadline", text, 1, 3600, &number, err);
-		o->deadline_us = number * 1000000;
-		break;
-	case OPTION_json:
-		o->json = true;
-		break;
+		return 0;
+	default:
+		o->json |= option == OPTION_json;
+		return 0;
 	}
-	return rc;
 }
 
 /* Who takes part, as TensorFlow's jobs are told. */
