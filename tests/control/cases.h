@@ -75,7 +75,9 @@
 	X(ports_are_added_listed_and_removed) \
 	X(files_are_checked_without_a_node) \
 	X(checkpoints_are_looked_at_without_a_node) \
-	X(shutdown_waits_until_the_node_is_gone)
+	X(shutdown_waits_until_the_node_is_gone) \
+	X(checkpoints_wait_for_nodes_that_load) \
+	X(all_nodes_go_back_or_none)
 
 #define X(name) void name(void);
 CONTROL_CASES(X)
