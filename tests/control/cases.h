@@ -19,6 +19,7 @@
 	X(hostile_bytes_harm_nobody) \
 	X(random_bytes_harm_nobody) \
 	X(half_lines_wait_and_the_end_of_the_stream_ends_a_line) \
+	X(half_lines_are_no_stall) \
 	X(a_line_over_the_limit_is_skipped) \
 	X(shutdown_is_for_the_unix_socket) \
 	X(status_tells_node_and_figures) \
