@@ -460,7 +460,7 @@ static void *loop(void *arg)
 		}
 		if (now_us - tick_us >= tick_ms * 1000) {
 			tick_us = now_us;
-			on_tick(server, now_us);
+			on_tick(server, clock_us()); /* what came in this turn came after now_us */
 		}
 		bury(server);
 	}

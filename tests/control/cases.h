@@ -19,6 +19,7 @@
 	X(hostile_bytes_harm_nobody) \
 	X(random_bytes_harm_nobody) \
 	X(half_lines_wait_and_the_end_of_the_stream_ends_a_line) \
+	X(half_lines_are_no_stall) \
 	X(a_line_over_the_limit_is_skipped) \
 	X(shutdown_is_for_the_unix_socket) \
 	X(status_tells_node_and_figures) \
@@ -75,7 +76,9 @@
 	X(ports_are_added_listed_and_removed) \
 	X(files_are_checked_without_a_node) \
 	X(checkpoints_are_looked_at_without_a_node) \
-	X(shutdown_waits_until_the_node_is_gone)
+	X(shutdown_waits_until_the_node_is_gone) \
+	X(checkpoints_wait_for_nodes_that_load) \
+	X(all_nodes_go_back_or_none)
 
 #define X(name) void name(void);
 CONTROL_CASES(X)

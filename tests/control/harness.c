@@ -148,6 +148,91 @@ static json_t *fake_ports(void *ctx)
 			 "2001:2::4/64", "mtu", 1500, "client", true);
 }
 
+/* ---- checkpoints, all of which are written at once; the newest is 7 ---- */
+
+static int fake_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err)
+{
+	*id = 0;
+	*count = 0;
+	return 0;
+}
+
+static int fake_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct star_error *err)
+{
+	checkpoint->id = 8;
+	strcpy(checkpoint->name, "00000008-full.partial");
+	return 0;
+}
+
+static int fake_checkpoint_begin(void *ctx, const struct control_checkpoint *checkpoint, struct star_error *err)
+{
+	struct fake_plane *p = ctx;
+
+	pthread_mutex_lock(&p->lock);
+	p->checkpoint = *checkpoint;
+	p->begun++;
+	pthread_mutex_unlock(&p->lock);
+	return 0;
+}
+
+static json_t *fake_checkpoint_state(void *ctx)
+{
+	struct fake_plane *p = ctx;
+	json_t *state;
+
+	pthread_mutex_lock(&p->lock);
+	state = json_pack("{s:I, s:b, s:s, s:[]}", "id", (json_int_t)p->checkpoint.id, "loading", p->loading, "state",
+			  p->begun ? "written" : "idle", "files");
+	pthread_mutex_unlock(&p->lock);
+	return state;
+}
+
+static void fake_checkpoint_end(void *ctx, uint64_t id, bool kept)
+{
+}
+
+static int fake_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
+				  const struct object_spec *const *specs, uint32_t count, const json_t *files,
+				  struct star_error *err)
+{
+	struct fake_plane *p = ctx;
+
+	pthread_mutex_lock(&p->lock);
+	p->committed++;
+	pthread_mutex_unlock(&p->lock);
+	return 0;
+}
+
+static void fake_checkpoint_abandon(void *ctx, const struct control_checkpoint *checkpoint)
+{
+	struct fake_plane *p = ctx;
+
+	pthread_mutex_lock(&p->lock);
+	p->abandoned++;
+	pthread_mutex_unlock(&p->lock);
+}
+
+static int fake_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err)
+{
+	struct fake_plane *p = ctx;
+	int fail;
+
+	pthread_mutex_lock(&p->lock);
+	fail = p->fail_check;
+	pthread_mutex_unlock(&p->lock);
+	*id = *id ? *id : 7;
+	return fail ? star_error_set(err, fail, "block 5 is damaged") : 0;
+}
+
+static void fake_go_back(void *ctx, uint64_t id)
+{
+	struct fake_plane *p = ctx;
+
+	pthread_mutex_lock(&p->lock);
+	p->goes_back = id;
+	pthread_mutex_unlock(&p->lock);
+}
+
 static void fake_shutdown(void *ctx)
 {
 	struct fake_plane *p = ctx;
@@ -223,6 +308,15 @@ bool node_start(struct cluster *cluster, unsigned task, uint32_t incarnation)
 				.port_add = fake_port_add,
 				.port_remove = fake_port_remove,
 				.ports = fake_ports,
+				.restored = fake_restored,
+				.checkpoint_new = fake_checkpoint_new,
+				.checkpoint_begin = fake_checkpoint_begin,
+				.checkpoint_state = fake_checkpoint_state,
+				.checkpoint_end = fake_checkpoint_end,
+				.checkpoint_commit = fake_checkpoint_commit,
+				.checkpoint_abandon = fake_checkpoint_abandon,
+				.checkpoint_check = fake_checkpoint_check,
+				.go_back = fake_go_back,
 				.shutdown = fake_shutdown },
 	};
 

@@ -39,7 +39,12 @@ struct fake_plane {
 	unsigned sweep_left;	 /* looks that its sweep still takes */
 	struct config_port port; /* the last that was added */
 	int port_number;
-	unsigned ports; /* that were added, and not removed */
+	unsigned ports;			      /* that were added, and not removed */
+	bool loading;			      /* what it says of itself when it is asked for its part of a checkpoint */
+	struct control_checkpoint checkpoint; /* the last that was begun */
+	unsigned begun, committed, abandoned;
+	int fail_check;	    /* what checkpoint_check returns, when not 0 */
+	uint64_t goes_back; /* go_back's id */
 };
 
 struct node {

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/prng.h"
 
 enum { PARSE = -32700, REQUEST = -32600, METHOD = -32601, PARAMS = -32602, APPLICATION = -32000, NOTHING = 1 };
@@ -389,6 +390,26 @@ void endpoint_map_is_told(void)
 	CHECK_STR(json_string_value(json_object_get(entry, "control")), cluster.nodes[1].address);
 	CHECK_STR(json_string_value(json_object_get(entry, "data")), "198.18.0.2:5555");
 	json_decref(map);
+	cluster_fini(&cluster);
+}
+
+/* The server looks for connections that have stalled once a second: also right after half a line has come. */
+void half_lines_are_no_stall(void)
+{
+	const uint64_t until_us = clock_us() + 4000000;
+	struct cluster cluster;
+	int fd;
+
+	cluster_init(&cluster, 1);
+	cluster_start(&cluster);
+	fd = raw_connect(cluster.nodes[0].address);
+	while (clock_us() < until_us) {
+		raw_send(fd, "{", 1);
+		usleep(100); /* so that the server takes it by itself */
+		if (!CHECK_INT(raw_code(fd, &STATUS[1]), 0))
+			break;
+	}
+	close(fd);
 	cluster_fini(&cluster);
 }
 
