@@ -17,3 +17,4 @@ $(eval $(call binary,tool,reactor-cost,bench,port service control,bench/peers/re
 $(eval $(call binary,tool,many-sessions,bench,config control port rpc,bench/peers/many-sessions.c app/starbench/histogram.c))
 $(eval $(call binary,tool,ckpt-raw,bench,ckpt,bench/peers/ckpt-raw.c))
 $(eval $(call binary,tool,ckpt-impact,bench,port service ckpt,bench/peers/ckpt-impact.c bench/peers/appliance.c bench/peers/saves.c app/starbench/histogram.c))
+$(eval $(call binary,tool,ckpt-delta,bench,port service ckpt,bench/peers/ckpt-delta.c bench/peers/appliance.c bench/peers/saves.c app/starbench/histogram.c))
