@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "ckpt/ckpt.h"
+#include "store/index.h"
 
 /* A row of Adam: key, updates, values and slots, and 4 bytes of padding. */
 enum { PADDING = 4, ROW_DIM = 16, ROUNDS_MAX = 1000, PARTITIONS = 16384 };
@@ -30,7 +31,7 @@ struct bench {
 	uint8_t *block;
 	struct object_spec spec;
 	bool direct;
-	bool numbered; /* each row is another key's */
+	uint64_t *keys; /* of all rows; NULL: they are anything */
 };
 
 static void die(const char *what)
@@ -71,13 +72,33 @@ static void fill_block(struct bench *b)
 		memset(payload + sizeof(run) + i * run.row_bytes - PADDING, 0, PADDING);
 }
 
-/* Keys that no block before had. */
-static void number_rows(const struct bench *b, uint32_t block)
+static int by_order(const void *a, const void *b)
+{
+	const uint64_t first = index_order(index_hash(*(const uint64_t *)a)),
+		       second = index_order(index_hash(*(const uint64_t *)b));
+
+	return first < second ? -1 : first > second;
+}
+
+/* As many keys as there are rows, in the order in which a node writes them: that of its index. */
+static void make_keys(struct bench *b)
+{
+	const uint64_t count = (uint64_t)b->blocks * b->rows;
+
+	b->keys = malloc(count * sizeof(*b->keys));
+	if (!b->keys)
+		die("memory");
+	for (uint64_t i = 0; i < count; i++)
+		b->keys[i] = i;
+	qsort(b->keys, count, sizeof(*b->keys), by_order);
+}
+
+static void set_keys(const struct bench *b, uint32_t block)
 {
 	uint8_t *row = b->block + sizeof(struct checkpoint_block) + sizeof(struct checkpoint_run);
 
 	for (uint32_t i = 0; i < b->rows; i++, row += b->row_bytes)
-		memcpy(row, &(uint64_t){ (uint64_t)block * b->rows + i }, sizeof(uint64_t));
+		memcpy(row, &b->keys[(uint64_t)block * b->rows + i], sizeof(*b->keys));
 }
 
 static void write_plain(const struct bench *b)
@@ -131,8 +152,8 @@ static void write_checkpoint(const struct bench *b, char path[static CKPT_PATH_M
 	if (!writer)
 		refuse(&err);
 	for (uint32_t i = 0; i < b->blocks; i++) {
-		if (b->numbered)
-			number_rows(b, i);
+		if (b->keys)
+			set_keys(b, i);
 		if (ckpt_writer_block(writer, b->block, b->payload_bytes, b->rows, 0, &err) < 0)
 			refuse(&err);
 	}
@@ -222,10 +243,11 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (argc == 4 && b.blocks && strcmp(argv[1], "make") == 0) {
-		b.numbered = true;
 		fill_block(&b);
+		make_keys(&b);
 		write_plain(&b);
 		write_checkpoint(&b, path);
+		free(b.keys);
 		return 0;
 	}
 	if (rounds < 1 || rounds > ROUNDS_MAX || b.blocks < 1) {
