@@ -11,10 +11,15 @@ MIB, ROUNDS, RATIO_MIN = 256, 15, 0.8
 TIMEOUT_S = 600
 
 
-def bench(name, mode, against):
+def folder():
+    """For checkpoints; gone at the end."""
     harness.end_on_signals()
-    with instore.alone(), tempfile.TemporaryDirectory(prefix="ckpt-", dir=harness.ROOT / "build") as folder:
-        result = json.loads(harness.run(harness.BUILD / "bench/ckpt-raw", mode, folder, MIB, ROUNDS, timeout=TIMEOUT_S))
+    return tempfile.TemporaryDirectory(prefix="ckpt-", dir=harness.ROOT / "build")
+
+
+def bench(name, mode, against):
+    with instore.alone(), folder() as where:
+        result = json.loads(harness.run(harness.BUILD / "bench/ckpt-raw", mode, where, MIB, ROUNDS, timeout=TIMEOUT_S))
     sides = {side: harness.summary([{"mib_s": rate} for rate in figures["mib_s"]], ["mib_s"])
              for side, figures in result["sides"].items()}
     ratio = harness.ratio(sides, "mib_s", "plain", "ckpt")

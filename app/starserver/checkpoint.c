@@ -318,12 +318,19 @@ static void finish(struct node_checkpoint *c, bool kept)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Zeroed memory that is paged in as it is used: what checkpoints need is seldom all of it. */
+/* Zeroed memory, all of it there from now on: a reactor must not wait for the kernel to find some. */
 static void *map(size_t bytes)
 {
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	return memory == MAP_FAILED ? NULL : memory;
+	if (memory == MAP_FAILED)
+		return NULL;
+	/* Marks are looked up in any order, beside rows in huge pages. */
+	madvise(memory, bytes, MADV_HUGEPAGE);
+	if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
+		return memory;
+	munmap(memory, bytes);
+	return NULL;
 }
 
 static size_t copies_bytes(const struct config *config)

@@ -372,6 +372,8 @@ int node_start(struct node *node, const struct config *config, struct star_error
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
 		status = shard_build(&node->shards[i], random, err);
 	if (status == 0)
+		status = node_touch(node, err);
+	if (status == 0)
 		status = start_reactors(node, err);
 	if (status == 0 && config->checkpoint_directory[0]) {
 		node->checkpoint = node_checkpoint_create(node, err);

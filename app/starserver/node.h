@@ -79,6 +79,9 @@ void node_fail(struct node *node, const struct star_error *why);
 int node_claim(struct node_port *port, struct star_error *err);
 void node_disclaim(struct node_port *port);
 
+/* touch.c: all of the shards' parameter memory is there when their reactors start. */
+int node_touch(struct node *node, struct star_error *err);
+
 /* What a stack is told of a port. */
 struct net_interface_options node_interface(const struct node_port *port);
 bool node_port_has(const struct node_port *port, const char *host);

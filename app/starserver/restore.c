@@ -2,7 +2,7 @@
 /*
  * A node's share of a checkpoint, into its reactors: before the first layout is served, so nobody asks for rows meanwhile. One
  * thread reads the files, all of them, since another number of nodes or reactors may have written them, and sorts what is
- * this node's by reactor; each reactor loads one batch while the next is filled.
+ * this node's by reactor; each reactor loads some batches while the next is filled.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,7 +14,8 @@
 #include "checkpoint.h"
 #include "wire/layout.h"
 
-enum { BATCH_BYTES = 256 * 1024, BATCHES = 2, TELL_US = 5000000, LOAD_WAIT_US = 60000000 };
+/* So many batches that neither the thread nor a reactor waits for the other's every pause. */
+enum { BATCH_BYTES = 128 * 1024, BATCHES = 8, TELL_US = 5000000, LOAD_WAIT_US = 60000000 };
 
 /* Records of one run on their way to a reactor. */
 struct batch {
@@ -65,7 +66,7 @@ static int settle(const struct restore *r, unsigned shard, struct batch *b, stru
 	return 0;
 }
 
-/* Gives the reactor its batch, and makes the other one free. */
+/* Gives the reactor its batch, and makes the oldest one free. */
 static int flush(struct restore *r, unsigned shard, struct star_error *err)
 {
 	struct batch *b = batch_of(r, shard);
@@ -283,8 +284,8 @@ int node_restore(struct node *node, const struct control_layout *layout, struct 
 	if (rc == 0)
 		rc = restore_chain(&r, chain, count, err);
 	if (rc == 0)
-		log_info("restored %s and %u before it: %" PRIu64 " rows in %.1f s", chain[count - 1], count - 1,
-			 r.rows, (double)(clock_us() - begun_us) / 1e6);
+		log_info("restored %s and %u before it: %" PRIu64 " rows, %" PRIu64 " MiB, in %.3f s", chain[count - 1],
+			 count - 1, r.rows, r.bytes >> 20, (double)(clock_us() - begun_us) / 1e6);
 	ckpt_chain_free(chain, count);
 	return rc;
 }

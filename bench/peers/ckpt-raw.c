@@ -4,6 +4,8 @@
  * fsync, in turn. Prints a JSON object with the bytes a second of each round.
  *
  *   ckpt-raw save|restore DIRECTORY MIB ROUNDS
+ *   ckpt-raw make DIRECTORY MIB	only writes both, for
+ *   ckpt-raw read DIRECTORY MIB	which reads the plain one once, and prints how many bytes it has and the MiB a second
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,17 +18,20 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "ckpt/ckpt.h"
+#include "store/index.h"
 
-enum { ROW_DIM = 16, ROUNDS_MAX = 1000 };
+/* A row of Adam: key, updates, values and slots, and 4 bytes of padding. */
+enum { PADDING = 4, ROW_DIM = 16, ROUNDS_MAX = 1000, PARTITIONS = 16384 };
 
 struct bench {
 	const char *directory;
 	char plain[CKPT_PATH_MAX];
 	uint32_t blocks; /* of CHECKPOINT_BLOCK_MAX bytes */
-	uint32_t payload_bytes, rows;
+	uint32_t payload_bytes, rows, row_bytes;
 	uint8_t *block;
 	struct object_spec spec;
 	bool direct;
+	uint64_t *keys; /* of all rows; NULL: they are anything */
 };
 
 static void die(const char *what)
@@ -52,7 +57,7 @@ static void fill_block(struct bench *b)
 	if (object_spec_check(&b->spec, NULL) < 0)
 		die("no table");
 	b->spec.id = 1;
-	run.row_bytes = ckpt_row_bytes(&b->spec);
+	b->row_bytes = run.row_bytes = ckpt_row_bytes(&b->spec);
 	run.count = b->rows = (CHECKPOINT_PAYLOAD_MAX - (uint32_t)sizeof(run)) / run.row_bytes;
 	b->payload_bytes = (uint32_t)sizeof(run) + run.count * run.row_bytes;
 	b->block = aligned_alloc(CHECKPOINT_ALIGN, CHECKPOINT_BLOCK_MAX);
@@ -63,6 +68,37 @@ static void fill_block(struct bench *b)
 	for (uint32_t i = 0; i < b->payload_bytes; i += 8)
 		*(uint64_t *)(payload + i) = hash_mix(i);
 	memcpy(payload, &run, sizeof(run));
+	for (uint32_t i = 1; i <= run.count; i++) /* padding */
+		memset(payload + sizeof(run) + i * run.row_bytes - PADDING, 0, PADDING);
+}
+
+static int by_order(const void *a, const void *b)
+{
+	const uint64_t first = index_order(index_hash(*(const uint64_t *)a)),
+		       second = index_order(index_hash(*(const uint64_t *)b));
+
+	return first < second ? -1 : first > second;
+}
+
+/* As many keys as there are rows, in the order in which a node writes them: that of its index. */
+static void make_keys(struct bench *b)
+{
+	const uint64_t count = (uint64_t)b->blocks * b->rows;
+
+	b->keys = malloc(count * sizeof(*b->keys));
+	if (!b->keys)
+		die("memory");
+	for (uint64_t i = 0; i < count; i++)
+		b->keys[i] = i;
+	qsort(b->keys, count, sizeof(*b->keys), by_order);
+}
+
+static void set_keys(const struct bench *b, uint32_t block)
+{
+	uint8_t *row = b->block + sizeof(struct checkpoint_block) + sizeof(struct checkpoint_run);
+
+	for (uint32_t i = 0; i < b->rows; i++, row += b->row_bytes)
+		memcpy(row, &b->keys[(uint64_t)block * b->rows + i], sizeof(*b->keys));
 }
 
 static void write_plain(const struct bench *b)
@@ -96,10 +132,11 @@ static void read_plain(const struct bench *b)
 /* The whole way: begin, one file, commit. path: of the checkpoint. */
 static void write_checkpoint(const struct bench *b, char path[static CKPT_PATH_MAX])
 {
-	const struct ckpt_writer_options options = { .header = { .id = 1, .partitions = 1 }, .buffered = !b->direct };
+	const struct ckpt_writer_options options = { .header = { .id = 1, .partitions = PARTITIONS },
+						     .buffered = !b->direct };
 	struct ckpt_file file;
 	struct ckpt_manifest manifest = { .id = 1,
-					  .partitions = 1,
+					  .partitions = PARTITIONS,
 					  .tasks = 1,
 					  .reactors = 1,
 					  .objects_count = 1,
@@ -114,9 +151,12 @@ static void write_checkpoint(const struct bench *b, char path[static CKPT_PATH_M
 	writer = ckpt_writer_create(path, "a.star", &options, &err);
 	if (!writer)
 		refuse(&err);
-	for (uint32_t i = 0; i < b->blocks; i++)
+	for (uint32_t i = 0; i < b->blocks; i++) {
+		if (b->keys)
+			set_keys(b, i);
 		if (ckpt_writer_block(writer, b->block, b->payload_bytes, b->rows, 0, &err) < 0)
 			refuse(&err);
+	}
 	if (ckpt_writer_finish(writer, &file, &err) < 0 || ckpt_commit(path, &manifest, &err) < 0)
 		refuse(&err);
 	ckpt_writer_destroy(writer);
@@ -180,6 +220,13 @@ static void print_side(const char *name, const double *rates, unsigned rounds, c
 	printf("]}%s", end);
 }
 
+static void print_read(const struct bench *b)
+{
+	const double seconds = restore_round(b, true, NULL);
+
+	printf("{\"mib\": %u, \"mib_s\": %.1f}\n", b->blocks, b->blocks / seconds);
+}
+
 int main(int argc, char **argv)
 {
 	static double rates[2][ROUNDS_MAX];
@@ -190,12 +237,25 @@ int main(int argc, char **argv)
 			   .direct = argc < 6 || strcmp(argv[5], "buffered") != 0 };
 	char path[CKPT_PATH_MAX];
 
+	snprintf(b.plain, sizeof(b.plain), "%s/plain", b.directory);
+	if (argc == 4 && b.blocks && strcmp(argv[1], "read") == 0) {
+		print_read(&b);
+		return 0;
+	}
+	if (argc == 4 && b.blocks && strcmp(argv[1], "make") == 0) {
+		fill_block(&b);
+		make_keys(&b);
+		write_plain(&b);
+		write_checkpoint(&b, path);
+		free(b.keys);
+		return 0;
+	}
 	if (rounds < 1 || rounds > ROUNDS_MAX || b.blocks < 1) {
-		fprintf(stderr, "usage: ckpt-raw save|restore DIRECTORY MIB ROUNDS [buffered]\n");
+		fprintf(stderr, "usage: ckpt-raw save|restore DIRECTORY MIB ROUNDS [buffered], or ckpt-raw make|read "
+				"DIRECTORY MIB\n");
 		return 2;
 	}
 	fill_block(&b);
-	snprintf(b.plain, sizeof(b.plain), "%s/plain", b.directory);
 	if (!save) {
 		write_plain(&b);
 		write_checkpoint(&b, path);

@@ -48,10 +48,12 @@ static void tend(struct appliance *a, uint64_t now_ns, bool busy)
 
 static void *memory(size_t bytes)
 {
-	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (at == MAP_FAILED)
 		appliance_fail("no memory for checkpoints");
+	madvise(at, bytes, MADV_HUGEPAGE);
+	memset(at, 0, bytes);
 	return at;
 }
 

@@ -193,6 +193,26 @@ static void write_rows(struct store *store, struct out *o)
 	}
 }
 
+/* Rows of the log that come soon. */
+static void load_logged(struct store *store)
+{
+	struct snapshot *s = &store->snapshot;
+
+	while (s->log_ahead != s->log_split && s->log_ahead - s->log_tail < LOG_AHEAD) {
+		const uint64_t slot = slot_at(s, s->log_ahead);
+		const store_row row = (store_row)slot;
+		const struct store_table *t = snapshot_table(store, (uint32_t)(slot >> 32));
+
+		if (row == STORE_NO_ROW) {
+			s->log_ahead += 2;
+			continue;
+		}
+		table_load_once(t, row, t->row_lines);
+		table_prefetch(snapshot_mark(store, row));
+		s->log_ahead++;
+	}
+}
+
 /* The next slot of the log. Its row may have been copied, or have gone: then it has no mark. */
 static void write_logged(struct store *store, struct out *o)
 {
@@ -206,15 +226,7 @@ static void write_logged(struct store *store, struct out *o)
 		o->budget--;
 		return;
 	}
-	if (s->log_split - s->log_tail > LOG_AHEAD) {
-		const uint64_t ahead = slot_at(s, s->log_tail + LOG_AHEAD);
-		const struct store_table *t = snapshot_table(store, (uint32_t)(ahead >> 32));
-
-		/* A deleted key's second slot may be anything: only addresses are made of it. */
-		table_prefetch(store->arena.base + ((uint64_t)(store_row)ahead << store->row_shift));
-		table_prefetch(t);
-		table_prefetch(snapshot_mark(store, (store_row)ahead));
-	}
+	load_logged(store);
 	if (snapshot_marked(store, row, generation)) {
 		const struct store_table *t = snapshot_table(store, (uint32_t)(slot >> 32));
 		void *record = take_row(s, o, t);

@@ -125,7 +125,7 @@ bool store_snapshot_begin(struct store *store, enum store_snapshot_kind kind)
 		s->log_tail = s->log_head;
 		s->log_deleted = 0;
 	}
-	s->log_scan = s->log_tail;
+	s->log_scan = s->log_ahead = s->log_tail;
 	s->log_split = s->log_head;
 	s->logging = s->log_slots > 0;
 	s->touching = true;

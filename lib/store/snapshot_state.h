@@ -47,6 +47,7 @@ struct snapshot {
 	uint64_t log_at;      /* log_head, as an index */
 	uint64_t log_deleted; /* keys between log_split and log_head */
 	uint64_t log_scan;    /* SNAPSHOT_DELETED: up to where keys are written */
+	uint64_t log_ahead;   /* SNAPSHOT_ROWS: up to where rows are being loaded */
 
 	/* A ring of struct snapshot_copy, each with its record behind it; positions only grow. */
 	uint8_t *copies;
