@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 
@@ -237,6 +238,28 @@ static int refuse(const struct config_port *config, unsigned index, const char *
 			      what[0] ? " on " : "", what, step, cause[0] ? cause : rte_strerror(-code), hint);
 }
 
+static void close_senders(struct port *port, unsigned n)
+{
+	while (n--)
+		close(port->send_fds[n]);
+	port->sends_itself = false;
+}
+
+static int open_senders(struct port *port, const struct config_port *config)
+{
+	const bool bypass = !strstr(config->options, "qdisc_bypass=0"); /* the driver's option */
+
+	for (uint16_t queue = 0; queue < port->queues; queue++) {
+		port->send_fds[queue] = packet_open(config->interface, bypass);
+		if (port->send_fds[queue] < 0) {
+			close_senders(port, queue);
+			return port->send_fds[queue];
+		}
+	}
+	port->sends_itself = true;
+	return 0;
+}
+
 /* By DPDK; 0, or a negative errno with a sentence. */
 static int open_device(struct port *port, const struct config_port *config, unsigned number,
 		       struct rte_mempool *const *pools, uint16_t data_port, struct star_error *err)
@@ -254,6 +277,12 @@ static int open_device(struct port *port, const struct config_port *config, unsi
 	attached = ret == 0;
 	if (attached)
 		ret = start(port, config, pools, &step);
+	if (ret == 0 && port_is_af_packet(config)) {
+		step = "be sent through";
+		ret = open_senders(port, config);
+		if (ret)
+			rte_eth_dev_stop(port->id);
+	}
 	if (attached && ret)
 		detach(port);
 	else if (attached)
@@ -331,6 +360,8 @@ void port_close(struct port *port)
 		return;
 	}
 	port_leave_groups(port);
+	if (port->sends_itself)
+		close_senders(port, port->queues);
 	port_chatter_begin(&chatter);
 	rte_eth_dev_stop(port->id);
 	detach(port);

@@ -17,6 +17,7 @@
 #include "config/config.h"
 #include "port/memif.h"
 #include "port/memif_worker.h"
+#include "port/packet.h"
 #include "star_error.h"
 
 enum {
@@ -71,6 +72,7 @@ struct port {
 	uint16_t mtu;
 	struct rte_ether_addr mac;
 	char name[RTE_ETH_NAME_MAX_LEN];
+	bool sends_itself;     /* by send_fds, and not by the driver */
 	bool rx_interrupts;    /* wait_fds are the driver's interrupts, and not sockets */
 	uint32_t offloads;     /* enum offload: those that are on */
 	uint16_t tso_bytes;    /* of TX_TSO: the longest frame to be cut, */
@@ -79,6 +81,7 @@ struct port {
 	enum port_steers steers;
 	struct steering steering;      /* of PORT_SOURCE_PORTS */
 	int wait_fds[PORT_QUEUES_MAX]; /* readable when the queue has packets; -1 where the driver cannot tell */
+	int send_fds[PORT_QUEUES_MAX]; /* packet_open's */
 };
 
 /* The name of the offload of bit i; NULL: there is none. */
@@ -118,6 +121,8 @@ static inline uint16_t port_send(const struct port *port, uint16_t queue, struct
 	if (unlikely(port->id >= RTE_MAX_ETHPORTS))
 		return port->memif ? memif_send(port->memif, queue, mbufs, n)
 				   : memif_worker_send(port->worker, mbufs, n);
+	if (port->sends_itself)
+		return packet_send(port->send_fds[queue], mbufs, n);
 	if (port->offloads & (OFFLOAD_TX_CHECKSUMS | OFFLOAD_TX_VLAN))
 		n = rte_eth_tx_prepare(port->id, queue, mbufs, n);
 	return rte_eth_tx_burst(port->id, queue, mbufs, n);

@@ -40,7 +40,8 @@ static bool can_be_waited_on(int fd, const struct config_port *config)
 	if (port_is_af_xdp(config))
 		return domain == AF_XDP;
 	return domain == AF_PACKET && getsockname(fd, (struct sockaddr *)&address, &bytes) == 0 &&
-	       address.sll_ifindex == (int)if_nametoindex(config->interface);
+	       address.sll_ifindex == (int)if_nametoindex(config->interface) &&
+	       address.sll_protocol; /* without one it only sends (packet.c) */
 }
 
 void port_sockets_find(const struct config_port *config, struct port_sockets *sockets)

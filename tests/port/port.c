@@ -77,6 +77,23 @@ static void echo(struct opened *o, uint16_t queue, unsigned bytes)
 	CHECK_MEM(back, sent, bytes);
 }
 
+/* Two frames, each in two pieces. */
+static void send_chains(struct opened *o)
+{
+	struct rte_mbuf *mbufs[4];
+	uint8_t sent[300], back[CHILD_FRAME_MAX];
+
+	child_frame(sent, o->port, 1, 300);
+	for (int i = 0; i < 4; i++) {
+		mbufs[i] = rte_pktmbuf_alloc(o->pools[0]);
+		memcpy(rte_pktmbuf_append(mbufs[i], i < 2 ? 100 : 200), sent + (i < 2 ? 0 : 100), i < 2 ? 100 : 200);
+		CHECK_INT(i < 2 ? 0 : rte_pktmbuf_chain(mbufs[i - 2], mbufs[i]), 0);
+	}
+	CHECK_UINT(port_send(o->port, 0, mbufs, 2), 2);
+	for (int i = 0; i < 2; i++)
+		CHECK(recv(o->peer, back, sizeof(back), 0) == 300 && memcmp(back, sent, 300) == 0);
+}
+
 static void carry_frames(const char *device, unsigned mtu)
 {
 	struct ifreq request = { .ifr_name = "star0" };
@@ -94,6 +111,8 @@ static void carry_frames(const char *device, unsigned mtu)
 	echo(&o, 0, mtu + 14);
 	for (int i = 0; i < 3000; i++) /* more than any ring holds */
 		echo(&o, 0, 100);
+	if (o.port->sends_itself)
+		send_chains(&o);
 	close_port(&o);
 }
 
