@@ -69,6 +69,7 @@
 	X(a_failed_call_fails_its_step_only) \
 	X(without_ps_tasks_ps_nodes_are_refused) \
 	X(ps_tasks_say_how_much_there_is) \
+	X(what_two_parts_give_is_taken_once) \
 	/* cuts_random.c */ \
 	X(random_graphs_are_cut_right) \
 	X(rounds_are_the_least_there_are) \
