@@ -12,6 +12,7 @@
 	X(handles_have_their_shapes) \
 	X(loops_have_the_shapes_of_their_bodies) \
 	X(branches_have_one_shape) \
+	X(operations_are_as_documented) \
 	/* build.c */ \
 	X(wide_and_deep_is_written) \
 	X(loop_with_a_table_is_written) \
