@@ -45,6 +45,7 @@
 	X(unique_ids_are_found) \
 	X(crosses_are_hashed) \
 	X(numbers_at_the_edges) \
+	X(integers_wrap_around) \
 	X(losses_do_not_overflow) \
 	X(attention_to_nothing_is_nothing) \
 	X(shapes_broadcast) \
