@@ -48,6 +48,7 @@
 	X(unique_ids_are_found) \
 	X(crosses_are_hashed) \
 	X(numbers_at_the_edges) \
+	X(integers_wrap_around) \
 	X(losses_do_not_overflow) \
 	X(attention_to_nothing_is_nothing) \
 	X(shapes_broadcast) \
@@ -73,6 +74,7 @@
 	X(a_failed_call_fails_its_step_only) \
 	X(without_ps_tasks_ps_nodes_are_refused) \
 	X(ps_tasks_say_how_much_there_is) \
+	X(what_two_parts_give_is_taken_once) \
 	/* cuts.c */ \
 	X(step_is_two_rounds) \
 	X(what_is_on_all_tasks_is_asked_of_all) \
