@@ -129,6 +129,7 @@ int control_set_layout(struct control *control, uint32_t epoch, uint32_t cluster
 		       struct star_error *err);
 
 /* All objects, in the order of their ids; with their figures on this node as "stats" or without. Takes lock. */
+/* Programs only without figures. */
 json_t *control_objects_json(struct control *control, bool with_stats);
 
 /* Begins a full pass of eviction on this node. Takes both locks. */
