@@ -128,8 +128,8 @@ int control_install(struct control *control, const struct object_spec *spec, str
 int control_set_layout(struct control *control, uint32_t epoch, uint32_t cluster_reactors, uint32_t first_reactor,
 		       struct star_error *err);
 
-/* All objects, in the order of their ids; with their figures on this node as "stats" or without. Takes lock. */
-/* Programs only without figures. */
+/* All objects, in the order of their ids; with their figures on this node as "stats", then without programs, or without figures.
+ * Takes lock. */
 json_t *control_objects_json(struct control *control, bool with_stats);
 
 /* Begins a full pass of eviction on this node. Takes both locks. */

@@ -86,16 +86,17 @@ static void take_rows(struct service *service, const struct task *task, unsigned
 	const struct plan_keys *keys = &plan->keys[task->run.keys];
 	const unsigned node = plan->shape.keys[task->run.keys].lookup;
 	const uint32_t dim = plan->shape.values[node].dim;
-	float *to = values_of(tile, plan, node);
+	const float **rows = tile->rows[node];
+	const bool copies = keys->copies;
 
-	for (unsigned i = 0; i < n; i++, to += dim) {
-		const float *values = store_values(keys->table, service->rows[i], STAR_FLOAT32);
+	for (unsigned i = 0; i < n; i++) {
+		rows[i] = store_values(keys->table, service->rows[i], STAR_FLOAT32);
+		if (unlikely(!rows[i] || copies)) {
+			float *to = values_of(tile, plan, node) + (size_t)i * dim;
 
-		if (!values || keys->copies) {
 			store_read(keys->table, service->rows[i], service->keys[i], STAR_FLOAT32, to);
-			values = to;
+			rows[i] = to;
 		}
-		tile->rows[node][i] = values;
 	}
 }
 
@@ -143,6 +144,14 @@ void tile_fetch(struct service *service, struct rpc_request *request, unsigned n
 	const struct plan *plan = task->run.plan;
 	const struct plan_keys *keys = &plan->keys[task->run.keys];
 
+	if (likely(keys[1].fetches - keys->fetches == 1)) {
+		const unsigned node = plan->fetches[keys->fetches];
+		const uint32_t bytes = plan->shape.values[node].dim * (uint32_t)sizeof(float);
+
+		for (unsigned i = 0; i < n; i++)
+			rpc_reply_put(request, tile->rows[node][i], bytes);
+		return;
+	}
 	for (unsigned i = 0; i < n; i++)
 		for (unsigned f = keys->fetches; f < keys[1].fetches; f++) {
 			const unsigned node = plan->fetches[f];
