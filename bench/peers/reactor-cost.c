@@ -4,6 +4,7 @@
  * sessions, service and shard in this process, fed with the frames of a worker's stack, one request at a time; and what each
  * costs when several come at once. The driver's own
  * part is left out: frames are copied into the server's mbufs, which are then cold to nobody, before the clock is read.
+ * With "programs": pulls, and runs of a program that looks up the same rows, in turns.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -30,9 +31,12 @@ enum {
 	PARTITIONS = 16384,
 	DIM = 16,
 	TABLE = 1,
+	PROGRAM = 2, /* looks up rows of the table */
 	ROWS_MAX = 1 << 20,
 	FRAMES = 64,
-	BURST = 16, /* requests that come together */
+	BURST = 16,  /* requests that come together */
+	MANY = 2000, /* rows of a large request */
+	TURN = 500,  /* requests of one kind, before it is the other one's turn */
 	WARM_UP = 20000,
 	GAP_CYCLES = 4000, /* longer between two reads of the clock of an idle spin is the machine's doing */
 };
@@ -120,6 +124,14 @@ static struct dgram_options sessions(void)
 	};
 }
 
+static const struct program look_up = {
+	.version = PROGRAM_VERSION,
+	.count = 3,
+	.nodes = { { .op = PROGRAM_KEYS, .object = TABLE, .dim = DIM },
+		   { .op = PROGRAM_LOOKUP },
+		   { .op = PROGRAM_FETCH, .a = 1 } },
+};
+
 static void make_server(void)
 {
 	void *arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -154,6 +166,9 @@ static void make_server(void)
 							      .share = 1 },
 				   &err);
 	if (!b.service || service_install(b.service, &spec, &err) < 0)
+		fail(err.text);
+	spec = (struct object_spec){ .id = PROGRAM, .kind = OBJECT_PROGRAM, .program = look_up };
+	if (service_install(b.service, &spec, &err) < 0)
 		fail(err.text);
 	service_set_layout(b.service, EPOCH, 0, PARTITIONS);
 	o.service = service_rpc(b.service);
@@ -221,8 +236,29 @@ static void make_worker(void)
 		fail(err.text);
 }
 
-static void ask(bool push, uint64_t key)
+/* Sends a message as the session's packets carry it. */
+static void send_message(const void *message, uint32_t bytes)
 {
+	const uint32_t each = dgram_payload(b.session);
+	struct rte_mbuf *first = NULL, **last = &first;
+
+	for (uint32_t at = 0; at < bytes; at += each, last = &(*last)->next) {
+		const uint32_t n = RTE_MIN(bytes - at, each);
+		char *to;
+
+		*last = dgram_alloc(b.session);
+		to = *last ? rte_pktmbuf_append(*last, (uint16_t)n) : NULL;
+		if (!to)
+			fail("no mbuf");
+		memcpy(to, (const char *)message + at, n);
+	}
+	dgram_send(b.session, first);
+}
+
+static void ask(unsigned kind, const uint64_t *keys, uint32_t n)
+{
+	static uint8_t
+		message[sizeof(struct wire_frame) + sizeof(struct wire_op) + 8 + MANY * (8 + DIM * sizeof(float))];
 	struct wire_frame frame = { .magic = WIRE_MAGIC,
 				    .version = WIRE_VERSION,
 				    .opcode = WIRE_EXECUTE,
@@ -231,28 +267,26 @@ static void ask(bool push, uint64_t key)
 				    .epoch = EPOCH,
 				    .incarnation = INCARNATION,
 				    .deadline_us = 1000000 };
-	struct wire_op op = { .kind = push ? WIRE_PUSH : WIRE_PULL,
-			      .dtype = push ? STAR_FLOAT32 : 0,
-			      .result_dtype = push ? 0 : STAR_FLOAT32,
-			      .object = TABLE,
-			      .count = 1,
-			      .dim = DIM };
-	struct rte_mbuf *m = dgram_alloc(b.session);
-	char *at;
+	struct wire_op op = { .kind = (uint8_t)kind,
+			      .dtype = kind == WIRE_PUSH ? STAR_FLOAT32 : 0,
+			      .result_dtype = kind == WIRE_PULL ? STAR_FLOAT32 : 0,
+			      .object = kind == WIRE_RUN ? PROGRAM : TABLE,
+			      .count = n,
+			      .dim = kind == WIRE_RUN ? 0 : DIM };
+	uint8_t *body = message + sizeof(frame) + sizeof(op);
 
-	if (!m)
-		fail("no mbuf");
-	op.body_bytes = (uint32_t)wire_op_bytes(&op);
+	op.body_bytes = (uint32_t)(kind == WIRE_RUN ? sizeof(uint64_t) * (n + 1) : wire_op_bytes(&op));
 	frame.payload_bytes = (uint32_t)sizeof(op) + wire_padded(op.body_bytes);
-	at = rte_pktmbuf_append(m, (uint16_t)(sizeof(frame) + frame.payload_bytes));
-	if (!at)
-		fail("an mbuf is too small");
-	memset(at, 0, sizeof(frame) + frame.payload_bytes);
-	memcpy(at + sizeof(frame), &op, sizeof(op));
-	memcpy(at + sizeof(frame) + sizeof(op), &key, sizeof(key));
-	frame.checksum = wire_checksum(&frame, at + sizeof(frame), frame.payload_bytes);
-	memcpy(at, &frame, sizeof(frame));
-	dgram_send(b.session, m);
+	memset(body, 0, op.body_bytes); /* gradients of 0 */
+	memcpy(message + sizeof(frame), &op, sizeof(op));
+	if (kind == WIRE_RUN) {
+		memcpy(body, &n, sizeof(n));
+		body += sizeof(uint64_t);
+	}
+	memcpy(body, keys, n * sizeof(*keys));
+	frame.checksum = wire_checksum(&frame, message + sizeof(frame), frame.payload_bytes);
+	memcpy(message, &frame, sizeof(frame));
+	send_message(message, (uint32_t)sizeof(frame) + frame.payload_bytes);
 }
 
 /* ---- the cable ---- */
@@ -335,24 +369,24 @@ static void await(bool count)
 	}
 }
 
-static void request(bool push, uint64_t key, bool count)
+static void request(unsigned kind, uint64_t key, bool count)
 {
-	ask(push, key);
+	ask(kind, &key, 1);
 	await(count);
 }
 
-static void measure(bool push, uint64_t requests, bool count)
+static void measure(unsigned kind, uint64_t requests, bool count)
 {
 	for (uint64_t i = 0; i < requests; i++)
-		request(push, prng_below(&b.prng, b.rows), count);
+		request(kind, prng_below(&b.prng, b.rows), count);
 }
 
 /* A request's share of the turns that a burst takes. */
-static void measure_bursts(bool push, uint64_t requests)
+static void measure_bursts(unsigned kind, uint64_t requests)
 {
 	for (uint64_t i = 0; i < requests; i += BURST) {
 		for (unsigned k = 0; k < BURST; k++)
-			ask(push, prng_below(&b.prng, b.rows));
+			ask(kind, &(uint64_t){ prng_below(&b.prng, b.rows) }, 1);
 		b.spent = 0;
 		await(false);
 		histogram_record(&b.cycles[STAGE_BURST], b.spent / BURST);
@@ -390,41 +424,81 @@ static json_t *results(double ns)
 	return stages;
 }
 
+/* Of a request of n rows the cycles of all the server's turns that it takes; pulls and runs in turns. */
+static json_t *compare(uint32_t n, uint64_t requests)
+{
+	static uint64_t keys[MANY];
+	struct histogram *sides[2] = { &b.cycles[0], &b.cycles[1] };
+	json_t *json;
+
+	for (uint64_t done = 0; done < 2 * requests; done++) {
+		const unsigned side = done / TURN % 2;
+
+		for (uint32_t i = 0; i < n; i++)
+			keys[i] = prng_below(&b.prng, b.rows);
+		b.spent = 0;
+		ask(side ? WIRE_RUN : WIRE_PULL, keys, n);
+		await(false);
+		if (done >= 2 * TURN) /* the first ones warm up */
+			histogram_record(sides[side], b.spent);
+	}
+	json = json_pack("{s:f, s:f}", "pull", histogram_quantile(sides[0], 0.5), "run",
+			 histogram_quantile(sides[1], 0.5));
+	memset(b.cycles, 0, sizeof(b.cycles));
+	return json;
+}
+
+static json_t *programs(uint64_t requests)
+{
+	json_t *one, *many;
+
+	measure(WIRE_PULL, WARM_UP, false);
+	one = compare(1, requests);
+	many = compare(MANY, requests / MANY + 3 * TURN);
+	return json_pack("{s:o, s:o, s:i, s:I}", "one", one, "many", many, "rows", MANY, "bad", (json_int_t)b.bad);
+}
+
+static json_t *stages(uint64_t requests, double ns)
+{
+	json_t *pull, *push;
+
+	measure(WIRE_PULL, WARM_UP, false);
+	measure(WIRE_PULL, requests, true);
+	measure_bursts(WIRE_PULL, requests);
+	pull = results(ns);
+	measure(WIRE_PUSH, WARM_UP, false);
+	measure(WIRE_PUSH, requests, true);
+	measure_bursts(WIRE_PUSH, requests);
+	push = results(ns);
+	return json_pack("{s:o, s:o, s:I, s:I, s:f}", "pull", pull, "push", push, "gaps_ppm",
+			 (json_int_t)gaps_share_ppm(), "bad", (json_int_t)b.bad, "tsc_hz", (double)rte_get_tsc_hz());
+}
+
 int main(int argc, char **argv)
 {
 	const char *arguments[] = { "reactor-cost", "--no-huge",      "-m",
 				    "256",	    "--no-pci",	      "--no-telemetry",
 				    "--no-shconf",  "--iova-mode=va", "--log-level=4" };
-	const uint64_t requests = argc == 3 ? strtoull(argv[1], NULL, 10) : 0;
-	json_t *pull, *push, *json;
-	double ns;
+	const uint64_t requests = argc >= 3 ? strtoull(argv[1], NULL, 10) : 0;
+	const bool of_programs = argc == 4 && strcmp(argv[3], "programs") == 0;
+	json_t *json;
 
-	b.rows = argc == 3 ? strtoull(argv[2], NULL, 10) : 0;
-	if (requests == 0 || b.rows == 0 || b.rows > ROWS_MAX) {
-		fprintf(stderr, "usage: reactor-cost REQUESTS ROWS\n"
+	b.rows = argc >= 3 ? strtoull(argv[2], NULL, 10) : 0;
+	if (requests == 0 || b.rows == 0 || b.rows > ROWS_MAX || argc > 3 + of_programs) {
+		fprintf(stderr, "usage: reactor-cost REQUESTS ROWS [programs]\n"
 				"of each kind, at random rows of a table; at most 1048576\n");
 		return 2;
 	}
 	if (rte_eal_init(sizeof(arguments) / sizeof(arguments[0]), (char **)arguments) < 0)
 		fail("DPDK does not start");
-	ns = 1e9 / (double)rte_get_tsc_hz();
 	prng_seed(&b.prng, 1);
 	make_net(&b.server, 0);
 	make_net(&b.worker, 1);
 	make_server();
 	make_worker();
 	for (uint64_t key = 0; key < b.rows; key++) /* every row is there */
-		request(false, key, false);
-	measure(false, WARM_UP, false);
-	measure(false, requests, true);
-	measure_bursts(false, requests);
-	pull = results(ns);
-	measure(true, WARM_UP, false);
-	measure(true, requests, true);
-	measure_bursts(true, requests);
-	push = results(ns);
-	json = json_pack("{s:o, s:o, s:I, s:I, s:f}", "pull", pull, "push", push, "gaps_ppm",
-			 (json_int_t)gaps_share_ppm(), "bad", (json_int_t)b.bad, "tsc_hz", (double)rte_get_tsc_hz());
+		request(WIRE_PULL, key, false);
+	json = of_programs ? programs(requests) : stages(requests, 1e9 / (double)rte_get_tsc_hz());
 	json_dumpf(json, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
 	putchar('\n');
 	json_decref(json);
