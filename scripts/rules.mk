@@ -3,7 +3,7 @@
 # away the same. Man pages and completions are whatever docs/man and scripts/completion hold.
 INSTALL_FILES = \
 	$(foreach b,$(BINARIES_program),$(b):bin/$(notdir $(b))) \
-	lib/client/star.h:include/star.h lib/base/star_error.h:include/star_error.h \
+	lib/client/star.h:include/star.h lib/client/star_program.h:include/star_program.h lib/base/star_error.h:include/star_error.h \
 	$(foreach m,$(wildcard docs/man/*.1),$(m):share/man/man1/$(notdir $(m))) \
 	$(foreach m,$(wildcard docs/man/*.8),$(m):share/man/man8/$(notdir $(m))) \
 	$(foreach c,$(wildcard scripts/completion/*.bash),$(c):share/bash-completion/completions/$(basename $(notdir $(c)))) \

@@ -95,6 +95,16 @@ static struct dgram_options sessions(void)
 	};
 }
 
+static const struct object_spec look_up = {
+	.id = APPLIANCE_PROGRAM,
+	.kind = OBJECT_PROGRAM,
+	.program = { .version = PROGRAM_VERSION,
+		     .count = 3,
+		     .nodes = { { .op = PROGRAM_KEYS, .object = APPLIANCE_TABLE, .dim = APPLIANCE_DIM },
+				{ .op = PROGRAM_LOOKUP },
+				{ .op = PROGRAM_FETCH, .a = 1 } } },
+};
+
 static void make_server(struct appliance *a, const struct store_snapshot_options *snapshots)
 {
 	void *arena = mmap(NULL, APPLIANCE_ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -129,7 +139,8 @@ static void make_server(struct appliance *a, const struct store_snapshot_options
 							       .payload_max = WIRE_PAYLOAD_DEFAULT,
 							       .share = 1 },
 				    &err);
-	if (!a->service || service_install(a->service, &a->spec, &err) < 0)
+	if (!a->service || service_install(a->service, &a->spec, &err) < 0 ||
+	    service_install(a->service, &look_up, &err) < 0)
 		appliance_fail(err.text);
 	service_set_layout(a->service, EPOCH, 0, APPLIANCE_PARTITIONS);
 	o.service = service_rpc(a->service);
@@ -197,8 +208,29 @@ static void make_worker(void)
 		appliance_fail(err.text);
 }
 
-void appliance_ask(struct appliance *a, bool push, uint64_t key)
+/* Sends a message as the session's packets carry it. */
+static void send_message(const uint8_t *message, uint32_t bytes)
 {
+	const uint32_t each = dgram_payload(rig.session);
+	struct rte_mbuf *first = NULL, **last = &first;
+
+	for (uint32_t at = 0; at < bytes; at += each, last = &(*last)->next) {
+		const uint32_t n = RTE_MIN(bytes - at, each);
+		char *to;
+
+		*last = dgram_alloc(rig.session);
+		to = *last ? rte_pktmbuf_append(*last, (uint16_t)n) : NULL;
+		if (!to)
+			appliance_fail("no mbuf");
+		memcpy(to, message + at, n);
+	}
+	dgram_send(rig.session, first);
+}
+
+void appliance_ask(struct appliance *a, enum wire_op_kind kind, const uint64_t *keys, uint32_t n)
+{
+	static uint8_t message[sizeof(struct wire_frame) + sizeof(struct wire_op) + sizeof(uint64_t) +
+			       APPLIANCE_KEYS_MAX * (sizeof(uint64_t) + APPLIANCE_DIM * sizeof(float))];
 	struct wire_frame frame = { .magic = WIRE_MAGIC,
 				    .version = WIRE_VERSION,
 				    .opcode = WIRE_EXECUTE,
@@ -207,28 +239,26 @@ void appliance_ask(struct appliance *a, bool push, uint64_t key)
 				    .epoch = EPOCH,
 				    .incarnation = INCARNATION,
 				    .deadline_us = 1000000 };
-	struct wire_op op = { .kind = push ? WIRE_PUSH : WIRE_PULL,
-			      .dtype = push ? STAR_FLOAT32 : 0,
-			      .result_dtype = push ? 0 : STAR_FLOAT32,
-			      .object = APPLIANCE_TABLE,
-			      .count = 1,
-			      .dim = APPLIANCE_DIM };
-	struct rte_mbuf *m = dgram_alloc(rig.session);
-	char *at;
+	struct wire_op op = { .kind = (uint8_t)kind,
+			      .dtype = kind == WIRE_PUSH ? STAR_FLOAT32 : 0,
+			      .result_dtype = kind == WIRE_PULL ? STAR_FLOAT32 : 0,
+			      .object = kind == WIRE_RUN ? APPLIANCE_PROGRAM : APPLIANCE_TABLE,
+			      .count = n,
+			      .dim = kind == WIRE_RUN ? 0 : APPLIANCE_DIM };
+	uint8_t *body = message + sizeof(frame) + sizeof(op);
 
-	if (!m)
-		appliance_fail("no mbuf");
-	op.body_bytes = (uint32_t)wire_op_bytes(&op);
+	op.body_bytes = (uint32_t)(kind == WIRE_RUN ? sizeof(uint64_t) * (n + 1) : wire_op_bytes(&op));
 	frame.payload_bytes = (uint32_t)sizeof(op) + wire_padded(op.body_bytes);
-	at = rte_pktmbuf_append(m, (uint16_t)(sizeof(frame) + frame.payload_bytes));
-	if (!at)
-		appliance_fail("an mbuf is too small");
-	memset(at, 0, sizeof(frame) + frame.payload_bytes);
-	memcpy(at + sizeof(frame), &op, sizeof(op));
-	memcpy(at + sizeof(frame) + sizeof(op), &key, sizeof(key));
-	frame.checksum = wire_checksum(&frame, at + sizeof(frame), frame.payload_bytes);
-	memcpy(at, &frame, sizeof(frame));
-	dgram_send(rig.session, m);
+	memset(body, 0, op.body_bytes);
+	memcpy(message + sizeof(frame), &op, sizeof(op));
+	if (kind == WIRE_RUN) {
+		memcpy(body, &n, sizeof(n));
+		body += sizeof(uint64_t);
+	}
+	memcpy(body, keys, n * sizeof(*keys));
+	frame.checksum = wire_checksum(&frame, message + sizeof(frame), frame.payload_bytes);
+	memcpy(message, &frame, sizeof(frame));
+	send_message(message, (uint32_t)sizeof(frame) + frame.payload_bytes);
 }
 
 /* ---- the cable ---- */

@@ -14,10 +14,12 @@
 #include "service/service.h"
 
 enum {
-	APPLIANCE_TABLE = 1, /* its only table: float32, Adagrad */
+	APPLIANCE_TABLE = 1,   /* its only table: float32, Adagrad */
+	APPLIANCE_PROGRAM = 2, /* looks up rows of it */
 	APPLIANCE_DIM = 16,
 	APPLIANCE_PARTITIONS = 16384,
 	APPLIANCE_ROWS_MAX = 1 << 20,
+	APPLIANCE_KEYS_MAX = 2000, /* of a request */
 };
 #define APPLIANCE_ARENA_BYTES (UINT64_C(512) << 20)
 
@@ -48,13 +50,13 @@ static inline bool appliance_by_stage(const struct appliance *a)
 /* Starts DPDK, without hugepages and devices, and makes both sides. snapshots: NULL, or what store_snapshot_init is given. */
 void appliance_start(struct appliance *a, const struct store_snapshot_options *snapshots);
 
-/* A request for one row is sent, ... */
-void appliance_ask(struct appliance *a, bool push, uint64_t key);
+/* A request for rows is sent (WIRE_PULL; WIRE_PUSH: gradients of 0; WIRE_RUN: the program), ... */
+void appliance_ask(struct appliance *a, enum wire_op_kind kind, const uint64_t *keys, uint32_t n);
 /* ... and turns are made until all have been answered. */
 void appliance_await(struct appliance *a);
-static inline void appliance_request(struct appliance *a, bool push, uint64_t key)
+static inline void appliance_request(struct appliance *a, enum wire_op_kind kind, uint64_t key)
 {
-	appliance_ask(a, push, key);
+	appliance_ask(a, kind, &key, 1);
 	appliance_await(a);
 }
 

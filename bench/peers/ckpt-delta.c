@@ -26,7 +26,7 @@ static void touch(uint64_t count)
 	const uint64_t odd = prng_next(&appliance.prng) | 1, first = prng_next(&appliance.prng);
 
 	for (uint64_t i = 0; i < count; i++)
-		appliance_request(&appliance, true, (first + i * odd) % ROWS);
+		appliance_request(&appliance, WIRE_PUSH, (first + i * odd) % ROWS);
 }
 
 /* When a delta is written, the caches have other things than what it looks at. They are read only: to have lines written back would be
@@ -72,7 +72,7 @@ int main(int argc, char **argv)
 	memset(other, 1, sizeof(other));
 	saves_start(&saves, &appliance, argv[1]);
 	for (uint64_t key = 0; key < ROWS; key++)
-		appliance_request(&appliance, false, key);
+		appliance_request(&appliance, WIRE_PULL, key);
 	save(STORE_SNAPSHOT_FULL);
 	for (unsigned i = 0; i < rounds; i++) {
 		json_t *round = json_array();

@@ -51,7 +51,7 @@ static void enter(enum state state)
 
 static void request(bool push, uint64_t rows)
 {
-	appliance_request(&b.appliance, push, prng_below(&b.appliance.prng, rows));
+	appliance_request(&b.appliance, push ? WIRE_PUSH : WIRE_PULL, prng_below(&b.appliance.prng, rows));
 }
 
 static void measure(enum state state, bool push, uint64_t rows)
@@ -122,7 +122,7 @@ int main(int argc, char **argv)
 	saves_start(&b.saves, &b.appliance, argv[1]);
 	b.ns = 1e9 / (double)rte_get_tsc_hz();
 	for (uint64_t key = 0; key < APPLIANCE_ROWS_MAX; key++) /* every row is there */
-		appliance_request(&b.appliance, false, key);
+		appliance_request(&b.appliance, WIRE_PULL, key);
 	json = json_object();
 	for (unsigned push = 0; push < 2; push++)
 		for (unsigned cached = 0; cached < 2; cached++) {

@@ -2,7 +2,8 @@
 /*
  * What a request costs the appliance from the receive burst to the transmit burst, by stage, in cycles: a reactor's stack,
  * sessions, service and shard in this process, fed with the frames of a worker's stack, one request at a time; and what each
- * costs when several come at once. The driver's own part is left out.
+ * costs when several come at once. The driver's own part is left out. With "programs": pulls, and runs of a program that looks up the
+ * same rows, in turns.
  */
 #include <jansson.h>
 #include <rte_cycles.h>
@@ -15,6 +16,7 @@
 
 enum {
 	BURST = 16, /* requests that come together */
+	TURN = 500, /* requests of one kind, before it is the other one's turn */
 	WARM_UP = 20000,
 	GAP_CYCLES = 4000, /* longer between two reads of the clock of an idle spin is the machine's doing */
 };
@@ -44,20 +46,20 @@ static void turned(struct appliance *a, unsigned received, const uint64_t at[APP
 		histogram_record(&b.cycles[STAGE_ALL], all);
 }
 
-static void measure(bool push, uint64_t requests, bool count)
+static void measure(enum wire_op_kind kind, uint64_t requests, bool count)
 {
 	b.counting = count;
 	for (uint64_t i = 0; i < requests; i++)
-		appliance_request(&b.appliance, push, prng_below(&b.appliance.prng, b.rows));
+		appliance_request(&b.appliance, kind, prng_below(&b.appliance.prng, b.rows));
 	b.counting = false;
 }
 
 /* A request's share of the turns that a burst takes. */
-static void measure_bursts(bool push, uint64_t requests)
+static void measure_bursts(enum wire_op_kind kind, uint64_t requests)
 {
 	for (uint64_t i = 0; i < requests; i += BURST) {
 		for (unsigned k = 0; k < BURST; k++)
-			appliance_ask(&b.appliance, push, prng_below(&b.appliance.prng, b.rows));
+			appliance_ask(&b.appliance, kind, &(uint64_t){ prng_below(&b.appliance.prng, b.rows) }, 1);
 		b.spent = 0;
 		appliance_await(&b.appliance);
 		histogram_record(&b.cycles[STAGE_BURST], b.spent / BURST);
@@ -95,34 +97,75 @@ static json_t *results(double ns)
 	return stages;
 }
 
+/* Of a request of n rows the cycles of all the server's turns that it takes; pulls and runs in turns. */
+static json_t *compare(uint32_t n, uint64_t requests)
+{
+	static uint64_t keys[APPLIANCE_KEYS_MAX];
+	struct histogram *sides[2] = { &b.cycles[0], &b.cycles[1] };
+	json_t *json;
+
+	for (uint64_t done = 0; done < 2 * requests; done++) {
+		const unsigned side = done / TURN % 2;
+
+		for (uint32_t i = 0; i < n; i++)
+			keys[i] = prng_below(&b.appliance.prng, b.rows);
+		b.spent = 0;
+		appliance_ask(&b.appliance, side ? WIRE_RUN : WIRE_PULL, keys, n);
+		appliance_await(&b.appliance);
+		if (done >= 2 * TURN) /* the first ones warm up */
+			histogram_record(sides[side], b.spent);
+	}
+	json = json_pack("{s:f, s:f}", "pull", histogram_quantile(sides[0], 0.5), "run",
+			 histogram_quantile(sides[1], 0.5));
+	memset(b.cycles, 0, sizeof(b.cycles));
+	return json;
+}
+
+static json_t *programs(uint64_t requests)
+{
+	json_t *one, *many;
+
+	measure(WIRE_PULL, WARM_UP, false);
+	one = compare(1, requests);
+	many = compare(APPLIANCE_KEYS_MAX, requests / APPLIANCE_KEYS_MAX + 3 * TURN);
+	return json_pack("{s:o, s:o, s:i, s:I}", "one", one, "many", many, "rows", APPLIANCE_KEYS_MAX, "bad",
+			 (json_int_t)b.appliance.bad);
+}
+
+static json_t *stages(uint64_t requests, double ns)
+{
+	json_t *pull, *push;
+
+	measure(WIRE_PULL, WARM_UP, false);
+	measure(WIRE_PULL, requests, true);
+	measure_bursts(WIRE_PULL, requests);
+	pull = results(ns);
+	measure(WIRE_PUSH, WARM_UP, false);
+	measure(WIRE_PUSH, requests, true);
+	measure_bursts(WIRE_PUSH, requests);
+	push = results(ns);
+	return json_pack("{s:o, s:o, s:I, s:I, s:f}", "pull", pull, "push", push, "gaps_ppm",
+			 (json_int_t)gaps_share_ppm(), "bad", (json_int_t)b.appliance.bad, "tsc_hz",
+			 (double)rte_get_tsc_hz());
+}
+
 int main(int argc, char **argv)
 {
-	const uint64_t requests = argc == 3 ? strtoull(argv[1], NULL, 10) : 0;
-	json_t *pull, *push, *json;
-	double ns;
+	const uint64_t requests = argc >= 3 ? strtoull(argv[1], NULL, 10) : 0;
+	const bool of_programs = argc == 4 && strcmp(argv[3], "programs") == 0;
+	json_t *json;
 
-	b.rows = argc == 3 ? strtoull(argv[2], NULL, 10) : 0;
-	if (requests == 0 || b.rows == 0 || b.rows > APPLIANCE_ROWS_MAX) {
-		fprintf(stderr, "usage: reactor-cost REQUESTS ROWS\n"
+	b.rows = argc >= 3 ? strtoull(argv[2], NULL, 10) : 0;
+	if (requests == 0 || b.rows == 0 || b.rows > APPLIANCE_ROWS_MAX || argc > 3 + of_programs) {
+		fprintf(stderr, "usage: reactor-cost REQUESTS ROWS [programs]\n"
 				"of each kind, at random rows of a table; at most 1048576\n");
 		return 2;
 	}
 	b.appliance.turned = turned;
 	appliance_start(&b.appliance, NULL);
-	ns = 1e9 / (double)rte_get_tsc_hz();
 	for (uint64_t key = 0; key < b.rows; key++) /* every row is there */
-		appliance_request(&b.appliance, false, key);
-	measure(false, WARM_UP, false);
-	measure(false, requests, true);
-	measure_bursts(false, requests);
-	pull = results(ns);
-	measure(true, WARM_UP, false);
-	measure(true, requests, true);
-	measure_bursts(true, requests);
-	push = results(ns);
-	json = json_pack("{s:o, s:o, s:I, s:I, s:f}", "pull", pull, "push", push, "gaps_ppm",
-			 (json_int_t)gaps_share_ppm(), "bad", (json_int_t)b.appliance.bad, "tsc_hz",
-			 (double)rte_get_tsc_hz());
+		appliance_request(&b.appliance, WIRE_PULL, key);
+	json = of_programs ? programs(requests) : stages(requests, 1e9 / (double)rte_get_tsc_hz());
 	json_dumpf(json, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
 	putchar('\n');
 	json_decref(json);

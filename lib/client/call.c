@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A call's life: checked and copied, split, given to channels, finished part by part. */
 #include "client/client.h"
+#include "client/run.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static struct call *begin(struct star_cluster *cluster)
 	call->cluster = cluster;
 	call->keeper = NULL;
 	call->retries = 0;
-	call->cancelled = call->waits = call->driven = call->async = false;
+	call->cancelled = call->runs = call->waits = call->driven = call->async = false;
 	atomic_store_explicit(&call->done, false, memory_order_relaxed);
 	call->chunks = NULL;
 	call->at = call->memory;
@@ -67,6 +68,7 @@ static int fill_op(struct call *call, struct call_op *op, const struct star_op *
 	op->results = from->kind == STAR_PUSH_PULL ? from->results : from->values;
 	op->versions = from->versions;
 	op->view = NULL;
+	op->run = NULL;
 	op->count = from->count ? from->count : table->blocks;
 	op->step = from->step;
 	op->rate = from->rate;
@@ -118,7 +120,8 @@ struct call *call_create(struct star_cluster *cluster, const struct star_op *ops
 	call->deadline_ns = deadline_from(0, deadline_us);
 	call->ops_count = ops_count;
 	for (uint32_t i = 0; i < ops_count; i++)
-		if (fill_op(call, &call->ops[i], &ops[i], err) < 0) {
+		if ((ops[i].kind == STAR_RUN ? run_fill(call, &call->ops[i], &ops[i], err)
+					     : fill_op(call, &call->ops[i], &ops[i], err)) < 0) {
 			call_free(call);
 			return NULL;
 		}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What an operation may be, before anything is sent. */
 #include "client/client.h"
+#include "client/run.h"
 
 #include <errno.h>
 #include <math.h>
@@ -122,10 +123,12 @@ static int check_pull(const struct star_op *op, uint32_t i, struct star_error *e
 
 int check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i, struct star_error *err)
 {
+	if (op->kind == STAR_RUN)
+		return run_check_op(cluster, op, i, err);
 	if (op->kind < STAR_PULL || op->kind > STAR_ASSIGN)
 		return star_error_set(err, -EINVAL,
-				      "operation %u is none of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL, STAR_DELETE and "
-				      "STAR_ASSIGN, but %d",
+				      "operation %u is none of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL, STAR_DELETE, "
+				      "STAR_ASSIGN and STAR_RUN, but %d",
 				      i, (int)op->kind);
 	if (!op->table)
 		return star_error_set(err, -EINVAL, "operation %u: table is NULL", i);

@@ -54,6 +54,7 @@ struct slice {
 	uint32_t count;	       /* keys */
 	const uint32_t *order; /* their positions in the operation; NULL: first, first + 1, ... */
 	uint64_t first;
+	struct run_share *share; /* of a run: run.h */
 };
 
 enum part_state {
@@ -70,6 +71,7 @@ struct part {
 	struct channel *channel;
 	struct slice *slices, *last;
 	uint32_t slices_count;
+	uint32_t more_pushes; /* of runs, beyond one for each slice */
 	uint32_t keys;
 	uint32_t request_bytes, reply_bytes; /* payloads; of the reply the most that it may have */
 	bool applied;		     /* its pushes were, when it was sent before: only its pulls are asked for */
@@ -101,6 +103,7 @@ struct call_op {
 	char *results;
 	uint32_t *versions;
 	struct star_view *view; /* NULL: none; its copy is results */
+	struct call_run *run;	/* of a program, which is its table then; else NULL */
 	uint64_t count;
 	uint64_t step;
 	float rate, scale;
@@ -165,6 +168,7 @@ struct call {
 	uint32_t ops_count;
 	uint32_t retries; /* because of stale layouts */
 	bool cancelled;
+	bool runs;  /* it has runs of programs */
 	bool waits; /* its thread waits for it as soon as it is submitted */
 	struct parts parts;
 	struct chunk *chunks;
@@ -364,6 +368,7 @@ struct star_cluster {
 	struct calls relay_queue;
 	struct keeper *waiters_free, *waiters;
 	struct star_table *tables;
+	struct star_program *programs;
 	struct route *routes;
 	struct channel *channels;
 	uint32_t channels_count;
@@ -445,6 +450,10 @@ void call_drop(struct call *call, struct keeper *self);
 /* err NULL: it went well. self: the calling thread's keeper or NULL. The call may be gone when it returns. */
 void part_finish(struct part *part, const struct star_error *err, struct keeper *self);
 void part_finish_stale(struct part *part, struct keeper *self);
+
+/* table.c: asks the control plane for an object by that method, and remembers it. params is stolen. */
+struct star_table *table_ask(struct star_cluster *cluster, const char *method, json_t *params,
+			     const struct object_spec *wanted, uint64_t deadline_us, struct star_error *err);
 
 /* check.c: an operation as its caller gave it. 0, or -EINVAL with a sentence. */
 int check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i, struct star_error *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A cluster handle: opened, entered by every call, closed. */
 #include "client/client.h"
+#include "client/run.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -197,6 +198,7 @@ static void destroy(struct star_cluster *cluster)
 		cluster->tables = table->next;
 		free(table);
 	}
+	program_free_all(cluster);
 	while ((route = cluster->routes)) {
 		cluster->routes = route->next;
 		free(route);

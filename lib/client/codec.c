@@ -4,6 +4,7 @@
  * transport's memory, whose boundaries fall anywhere.
  */
 #include "client/codec.h"
+#include "client/run.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -122,6 +123,26 @@ static inline void skip(struct codec_in *in, size_t bytes)
 		in->at += bytes;
 	else
 		get_spanning(in, NULL, bytes);
+}
+
+void codec_put(struct codec_out *out, const void *from, size_t bytes)
+{
+	put(out, from, bytes);
+}
+
+void codec_put_zeros(struct codec_out *out, size_t bytes)
+{
+	put_zeros(out, bytes);
+}
+
+void codec_get(struct codec_in *in, void *to, size_t bytes)
+{
+	get(in, to, bytes);
+}
+
+void codec_skip(struct codec_in *in, size_t bytes)
+{
+	skip(in, bytes);
 }
 
 static void put_keys(const struct call_op *op, const struct slice *s, struct codec_out *out)
@@ -251,12 +272,13 @@ bool codec_leave_pulls(struct part *part)
 		struct slice *s = *link;
 		const struct call_op *op = &part->call->ops[s->op];
 
-		if (!op_pulls(op)) {
+		if (!op_pulls(op) && !(op->run && run_fetches(op))) {
 			*link = s->next;
 			continue;
 		}
 		part->request_bytes +=
-			(uint32_t)sizeof(struct wire_op) + wire_padded(request_bytes(part, op, s->count));
+			(uint32_t)sizeof(struct wire_op) +
+			wire_padded(s->share ? s->share->request_bytes : request_bytes(part, op, s->count));
 		link = &s->next;
 	}
 	return part->slices != NULL;
@@ -304,6 +326,10 @@ void codec_request(const struct part *part, struct codec_out *out)
 		const uint32_t body_bytes = request_bytes(part, op, s->count);
 		uint32_t unpadded = body_bytes;
 
+		if (op->run) {
+			run_request(part, op, s, out);
+			continue;
+		}
 		put_head(out, part, op, s);
 		put_keys(op, s, out);
 		if (pushes)
@@ -343,6 +369,8 @@ static bool check_result(const struct call_op *op, const struct slice *s, const 
 	const uint32_t versions = op->versions ? (uint32_t)wire_versions_bytes(s->count) : 0;
 	uint32_t rows = op_pulls(op) ? s->count : 0;
 
+	if (op->run)
+		return run_check(op, s, result);
 	if (result->object != op->table->spec.id || result->dim != op->table->spec.dim ||
 	    (op->kind == STAR_DELETE ? result->count > s->count : result->count != s->count) || left < versions)
 		return false;
@@ -440,6 +468,8 @@ void codec_scatter(const struct part *part, struct codec_in in)
 			scatter_new(op, s, in, result.body_bytes);
 		else if (op_pulls(op))
 			scatter(op, s, in);
+		else if (op->run)
+			run_scatter(op, s, in);
 		streamed |= in.streams;
 		in.streams = false;
 		skip(&in, wire_padded(result.body_bytes));

@@ -54,6 +54,12 @@ struct codec_in {
 	bool streams; /* codec.c's: what is copied from it is too much for the caches */
 };
 
+/* Bytes, over as many pieces as it takes. */
+void codec_put(struct codec_out *out, const void *from, size_t bytes);
+void codec_put_zeros(struct codec_out *out, size_t bytes);
+void codec_get(struct codec_in *in, void *to, size_t bytes);
+void codec_skip(struct codec_in *in, size_t bytes);
+
 /* Leaves of a part only what it pulls. False: it pulls nothing. */
 bool codec_leave_pulls(struct part *part);
 /* Writes the payload, request_bytes long: the pieces have room for it. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pulls and pushes: the public calls. A struct star_request is a struct call. */
 #include "client/client.h"
+#include "client/run.h"
 
 #include <errno.h>
 
@@ -13,6 +14,7 @@ static int finish(struct keeper *k, struct call *call, struct star_error *err)
 			break;
 		call_submit(call, k);
 	}
+	run_gather(call);
 	if (call->error.code && err)
 		*err = call->error;
 	return call->error.code;

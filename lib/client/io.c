@@ -5,6 +5,7 @@
  * calls, since that takes longer than an I/O thread may be away.
  */
 #include "client/client.h"
+#include "client/run.h"
 
 #include <errno.h>
 #include <string.h>
@@ -68,6 +69,7 @@ static void end(struct io *io, struct calls *finished)
 		wheel_cancel(&io->wheel, &call->timer);
 		if (to_relay(io, call))
 			continue;
+		run_gather(call);
 		if (call->callback)
 			call->callback(call->arg, call->error.code, &call->error);
 		/* From here on star_request_wait may free it. Pairs with io_await: either it sees this, or we see that it waits. */

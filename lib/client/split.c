@@ -14,6 +14,7 @@
  * before it applies the first one. The second time it finds those of such a request in its second-level cache.
  */
 #include "client/codec.h"
+#include "client/run.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -44,7 +45,7 @@ static struct part *open_part(const struct split *s, uint32_t reactor)
 	part->call = s->call;
 	part->channel = s->route->channels[reactor];
 	part->slices = part->last = NULL;
-	part->slices_count = part->keys = 0;
+	part->slices_count = part->more_pushes = part->keys = 0;
 	part->request_bytes = part->reply_bytes = 0;
 	part->applied = part->pushes = part->deletes = part->apart = false;
 	part->epoch = s->route->epoch;
@@ -78,7 +79,7 @@ static uint32_t room(const struct split *s, const struct part *part, const struc
 	const uint32_t request_used = part->request_bytes + (uint32_t)sizeof(struct wire_op) + 14;
 	const uint32_t reply_used = part->reply_bytes + (uint32_t)sizeof(struct wire_result) + 14;
 
-	if (part->slices_count == WIRE_OPS_MAX || request_used > most || reply_used > most ||
+	if (part->slices_count + part->more_pushes >= WIRE_OPS_MAX || request_used > most || reply_used > most ||
 	    (part->pushes && goes_apart(op)) || (part->apart && op_pushes(op)))
 		return 0;
 	if (keys > WIRE_KEYS_MAX - part->keys)
@@ -95,6 +96,17 @@ static uint32_t room(const struct split *s, const struct part *part, const struc
 	return keys == 0 && part->slices_count == 0 ? 1 : keys;
 }
 
+static void append(struct part *part, struct slice *slice)
+{
+	if (part->last)
+		part->last->next = slice;
+	else
+		part->slices = slice;
+	part->last = slice;
+	part->slices_count++;
+	part->keys += slice->count;
+}
+
 static int add_slice(struct split *s, struct part *part, uint32_t op, const uint32_t *order, uint64_t first,
 		     uint32_t count)
 {
@@ -104,13 +116,7 @@ static int add_slice(struct split *s, struct part *part, uint32_t op, const uint
 	if (!slice)
 		return no_memory(s);
 	*slice = (struct slice){ .op = op, .count = count, .order = order, .first = first };
-	if (part->last)
-		part->last->next = slice;
-	else
-		part->slices = slice;
-	part->last = slice;
-	part->slices_count++;
-	part->keys += count;
+	append(part, slice);
 	part->request_bytes += (uint32_t)sizeof(struct wire_op) + wire_padded(op_request_bytes(o, count));
 	part->reply_bytes += (uint32_t)sizeof(struct wire_result) + wire_padded(op_reply_bytes(o, count));
 	part->pushes |= op_pushes(o);
@@ -295,13 +301,57 @@ static int split_again(struct split *s, uint32_t op, const struct parts *from)
 	return split_op(s, op, positions, n);
 }
 
+/* Whether a reactor's share of a run goes into that part. */
+static bool run_fits(const struct split *s, const struct part *part, const struct run_share *share, uint32_t pushes)
+{
+	const uint64_t request = sizeof(struct wire_op) + (uint64_t)wire_padded(share->request_bytes);
+	const uint64_t reply = sizeof(struct wire_result) + (uint64_t)wire_padded(share->reply_bytes);
+
+	return part->slices_count + part->more_pushes + (pushes ? pushes : 1) <= WIRE_OPS_MAX &&
+	       !(pushes && part->apart) && share->keys <= WIRE_KEYS_MAX - part->keys &&
+	       part->request_bytes + request <= s->route->payload_max &&
+	       part->reply_bytes + reply <= s->route->payload_max;
+}
+
+/* A run goes to each reactor in one piece: so it sums what it applies, and pools, over all keys. */
+static int split_run(struct split *s, uint32_t op, const struct parts *from)
+{
+	const struct call_op *o = &s->call->ops[op];
+	const uint32_t pushes = run_pushes(o);
+	struct run_share **shares = run_cut(s->call, s->route, op, from);
+
+	if (!shares)
+		return no_memory(s);
+	for (uint32_t r = 0; r < s->route->reactors; r++) {
+		struct part **open = &s->open[r];
+		struct slice *slice;
+
+		if (!shares[r])
+			continue;
+		if (!*open || !run_fits(s, *open, shares[r], pushes))
+			*open = open_part(s, r);
+		slice = call_alloc(s->call, sizeof(*slice));
+		if (!*open || !slice)
+			return no_memory(s);
+		if (!run_fits(s, *open, shares[r], pushes))
+			return run_too_large(o, shares[r], s->route->payload_max, s->err);
+		*slice = (struct slice){ .op = op, .count = shares[r]->keys, .share = shares[r] };
+		append(*open, slice);
+		(*open)->more_pushes += pushes ? pushes - 1 : 0;
+		(*open)->request_bytes += (uint32_t)sizeof(struct wire_op) + wire_padded(shares[r]->request_bytes);
+		(*open)->reply_bytes += (uint32_t)sizeof(struct wire_result) + wire_padded(shares[r]->reply_bytes);
+		(*open)->pushes |= pushes > 0;
+	}
+	return 0;
+}
+
 int split_call(struct call *call, const struct route *route, const struct parts *from, struct star_error *err)
 {
 	struct split s = { .call = call, .route = route, .err = err };
 	const struct call_op *first = &call->ops[0];
 	int rc = 0;
 
-	if (!from && call->ops_count == 1 && is_one_reactors(&s, first, first->count)) {
+	if (!from && call->ops_count == 1 && !first->run && is_one_reactors(&s, first, first->count)) {
 		struct part *open = NULL;
 
 		return emit(&s, &open, reactor_of(&s, first, NULL), 0, NULL, (uint32_t)first->count);
@@ -312,6 +362,8 @@ int split_call(struct call *call, const struct route *route, const struct parts 
 		return no_memory(&s);
 	memset(s.open, 0, route->reactors * sizeof(*s.open));
 	for (uint32_t op = 0; op < call->ops_count && rc == 0; op++)
-		rc = from ? split_again(&s, op, from) : split_op(&s, op, NULL, (uint32_t)call->ops[op].count);
+		rc = call->ops[op].run ? split_run(&s, op, from)
+		     : from	       ? split_again(&s, op, from)
+				       : split_op(&s, op, NULL, (uint32_t)call->ops[op].count);
 	return rc;
 }

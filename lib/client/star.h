@@ -38,6 +38,7 @@ struct star_cluster;
 struct star_table;   /* a table or a variable of an open cluster */
 struct star_request; /* an asynchronous call in flight */
 struct star_view;    /* pulled rows, where they lie */
+struct star_run;     /* a program and what a run of it is given: star_program.h */
 
 #define STAR_DEADLINE_DEFAULT_US UINT64_C(30000000)
 
@@ -105,7 +106,14 @@ enum star_flags {
 	STAR_READ_ONLY = 1 << 0,
 };
 
-enum star_op_kind { STAR_PULL = 1, STAR_PUSH = 2, STAR_PUSH_PULL = 3, STAR_DELETE = 4, STAR_ASSIGN = 5 };
+enum star_op_kind {
+	STAR_PULL = 1,
+	STAR_PUSH = 2,
+	STAR_PUSH_PULL = 3,
+	STAR_DELETE = 4,
+	STAR_ASSIGN = 5,
+	STAR_RUN = 6, /* of a program: star_program.h */
+};
 
 /*
  * One operation. On a table: with count keys (any 64-bit values; duplicates are allowed: a pull returns the row for each, a push
@@ -137,6 +145,8 @@ struct star_op {
 	/* pull without versions: values is NULL, and *view, which begins as NULL, is set by the call that starts it to a view of the rows.
 	 * It may be read once the call has succeeded, and must be released when the call has completed, also if it has failed. */
 	struct star_view **view;
+	/* run: all else but rate, scale and step is 0. Copied, with its arrays; what they point at is not. */
+	const struct star_run *run;
 };
 
 /*

@@ -39,9 +39,8 @@ static struct star_table *remember(struct star_cluster *cluster, const struct ob
 	return table;
 }
 
-/* params is stolen. */
-static struct star_table *ask(struct star_cluster *cluster, const char *method, json_t *params,
-			      const struct object_spec *wanted, uint64_t deadline_us, struct star_error *err)
+struct star_table *table_ask(struct star_cluster *cluster, const char *method, json_t *params,
+			     const struct object_spec *wanted, uint64_t deadline_us, struct star_error *err)
 {
 	const uint64_t deadline_ns = deadline_from(clock_ns(), deadline_us);
 	struct star_table *table = NULL;
@@ -149,7 +148,7 @@ static struct star_table *create(struct star_cluster *cluster, const struct star
 	if (cluster_enter(cluster, true, err) < 0)
 		return NULL;
 	if (fill(&spec, from, kind, err) == 0)
-		table = ask(cluster, "create", object_to_json(&spec), &spec, deadline_us, err);
+		table = table_ask(cluster, "create", object_to_json(&spec), &spec, deadline_us, err);
 	cluster_leave(cluster);
 	return table;
 }
@@ -178,7 +177,7 @@ struct star_table *star_lookup(struct star_cluster *cluster, const char *name, u
 	if (cluster_enter(cluster, true, err) < 0)
 		return NULL;
 	if (copy_name(&wanted, name, err) == 0)
-		table = ask(cluster, "lookup", json_pack("{s:s}", "name", name), &wanted, deadline_us, err);
+		table = table_ask(cluster, "lookup", json_pack("{s:s}", "name", name), &wanted, deadline_us, err);
 	cluster_leave(cluster);
 	return table;
 }

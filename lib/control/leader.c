@@ -135,6 +135,16 @@ static int spread(struct control *control, const struct object_spec *spec, struc
 	return 0;
 }
 
+/* Under lock. */
+static uint32_t count_programs(const struct control *control)
+{
+	uint32_t count = 0;
+
+	for (uint32_t id = 1; id <= control->objects_last; id++)
+		count += control->objects[id] && control->objects[id]->kind == OBJECT_PROGRAM;
+	return count;
+}
+
 /* Gives the spec the id of its name, or the next free one. */
 static int identify(struct control *control, struct object_spec *spec, struct star_error *err)
 {
@@ -152,6 +162,9 @@ static int identify(struct control *control, struct object_spec *spec, struct st
 		if (spec->id > WIRE_OBJECTS_MAX)
 			rc = star_error_set(err, -ENOSPC, "the catalogue is full: %d tables and variables are possible",
 					    WIRE_OBJECTS_MAX);
+		else if (spec->kind == OBJECT_PROGRAM && count_programs(control) >= PROGRAMS_MAX)
+			rc = star_error_set(err, -ENOSPC, "the catalogue has %d programs: no more are possible",
+					    PROGRAMS_MAX);
 	}
 	pthread_mutex_unlock(&control->lock);
 	return rc;
@@ -215,7 +228,7 @@ int leader_lookup(struct control *control, const char *name, json_t **result, st
 
 	pthread_mutex_lock(&control->lock);
 	spec = control_find(control, name);
-	if (!spec)
+	if (!spec || spec->kind == OBJECT_PROGRAM)
 		rc = star_error_set(err, -ENOENT, "there is no table or variable \"%s\"", name);
 	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++)
 		if (!holds(&control->nodes[task], spec->id))

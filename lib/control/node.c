@@ -186,11 +186,11 @@ json_t *control_objects_json(struct control *control, bool with_stats)
 
 	pthread_mutex_lock(&control->lock);
 	for (uint32_t id = 1; id <= control->objects_last; id++) {
-		json_t *json = control->objects[id] ? object_to_json(control->objects[id]) : NULL;
+		const struct object_spec *spec = control->objects[id];
+		json_t *json = spec && !(with_stats && spec->kind == OBJECT_PROGRAM) ? object_to_json(spec) : NULL;
 
 		if (json && with_stats)
-			json_object_set_new(json, "stats",
-					    data_plane->object_status(data_plane->ctx, control->objects[id]));
+			json_object_set_new(json, "stats", data_plane->object_status(data_plane->ctx, spec));
 		if (json)
 			json_array_append_new(objects, json);
 	}
@@ -204,7 +204,7 @@ static int unknown_table(const struct control *control, const char *name, struct
 	uint32_t count = 0;
 
 	for (uint32_t id = 1; id <= control->objects_last; id++)
-		if (control->objects[id])
+		if (control->objects[id] && control->objects[id]->kind != OBJECT_PROGRAM)
 			names[count++] = control->objects[id]->name;
 	names[count] = NULL;
 	return count ? star_error_set(err, -ENOENT, "there is no table \"%s\"; did you mean \"%s\"?", name,

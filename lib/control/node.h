@@ -134,7 +134,8 @@ int control_install(struct control *control, const struct object_spec *spec, str
 /* Serves a layout, unless the one served is as new. Takes both locks. */
 int control_set_layout(struct control *control, const struct control_layout *layout, struct star_error *err);
 
-/* All objects, in the order of their ids; with their figures on this node as "stats" or without. Takes lock. */
+/* All objects, in the order of their ids; with their figures on this node as "stats", then without programs, or without figures.
+ * Takes lock. */
 json_t *control_objects_json(struct control *control, bool with_stats);
 
 /* Begins a full pass of eviction on this node. Takes both locks. */

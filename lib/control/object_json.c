@@ -9,6 +9,57 @@
 #include "control/member.h"
 #include "tensor/dtype.h"
 
+/* A program's members; its nodes as they travel, in hexadecimal digits. */
+static json_t *program_to_json(const struct object_spec *spec)
+{
+	static const char digits[] = "0123456789abcdef";
+	const uint8_t *bytes = (const uint8_t *)&spec->program;
+	char text[2 * PROGRAM_BYTES_MAX + 1];
+	uint32_t n = program_bytes(&spec->program);
+	json_t *json;
+
+	for (uint32_t i = 0; i < n; i++) {
+		text[2 * i] = digits[bytes[i] >> 4];
+		text[2 * i + 1] = digits[bytes[i] & 15];
+	}
+	text[2 * n] = 0;
+	json = json_pack("{s:s, s:s, s:s}", "name", spec->name, "kind", "program", "program", text);
+	if (spec->id)
+		json_object_set_new(json, "id", json_integer(spec->id));
+	return json;
+}
+
+static int digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static int program_from_json(const json_t *json, struct object_spec *spec, struct star_error *err)
+{
+	static const char *const members[] = { "name", "kind", "id", "program", NULL };
+	uint8_t bytes[PROGRAM_BYTES_MAX];
+	struct program_shape shape;
+	const char *text, *why;
+	unsigned node;
+	size_t n;
+
+	if (member_only(json, members, err) < 0 ||
+	    (json_object_get(json, "id") && member_u32(json, "id", 1, WIRE_OBJECTS_MAX, &spec->id, err) < 0) ||
+	    member_string(json, "program", 2 * PROGRAM_BYTES_MAX, &text, err) < 0)
+		return -EINVAL;
+	for (n = 0; text[2 * n]; n++) {
+		const int high = digit(text[2 * n]), low = digit(text[2 * n + 1]);
+
+		if (high < 0 || low < 0)
+			return star_error_set(err, -EINVAL, "member \"program\" is not bytes in hexadecimal digits");
+		bytes[n] = (uint8_t)(high << 4 | low);
+	}
+	why = program_read(bytes, n, &spec->program, &shape, &node);
+	if (why && node == PROGRAM_NONE)
+		return star_error_set(err, -EINVAL, "member \"program\" cannot be: %s", why);
+	return object_spec_check(spec, err);
+}
+
 /* The members that stand in no table: what a definition begins with. */
 static const char *const first_members[] = { "name", "kind", "id", "dtype", "dim", "shape", "optimizer" };
 enum { FIRST_MEMBERS = sizeof(first_members) / sizeof(first_members[0]), OPTIONS_MAX = 64 };
@@ -39,10 +90,12 @@ static json_t *option_to_json(const struct object_option *option, const struct o
 
 json_t *object_to_json(const struct object_spec *spec)
 {
-	json_t *json = json_pack("{s:s, s:s, s:s, s:i}", "name", spec->name, "kind", object_kind_name(spec->kind),
-				 "dtype", dtype_name(spec->dtype), "dim", spec->dim);
-	json_t *shape;
+	json_t *json, *shape;
 
+	if (spec->kind == OBJECT_PROGRAM)
+		return program_to_json(spec);
+	json = json_pack("{s:s, s:s, s:s, s:i}", "name", spec->name, "kind", object_kind_name(spec->kind), "dtype",
+			 dtype_name(spec->dtype), "dim", spec->dim);
 	if (!json)
 		return NULL;
 	if (spec->id)
@@ -186,10 +239,18 @@ int object_from_json(const json_t *json, struct object_spec *spec, struct star_e
 	*spec = (struct object_spec){ .dtype = STAR_FLOAT32 };
 	if (!json_is_object(json))
 		return star_error_set(err, -EINVAL, "a table or variable must be a JSON object");
-	if (check_members(json, err) < 0 || member_string(json, "name", WIRE_NAME_MAX, &name, err) < 0)
+	if (member_string(json, "name", WIRE_NAME_MAX, &name, err) < 0)
 		return -EINVAL;
 	strcpy(spec->name, name);
-	if (read_name(json, "kind", kind_parse, "table, variable", &spec->kind, err) < 0)
+	if (json_object_get(json, "program")) {
+		if (read_name(json, "kind", kind_parse, "program", &spec->kind, err) < 0)
+			return -EINVAL;
+		return spec->kind == OBJECT_PROGRAM
+			       ? program_from_json(json, spec, err)
+			       : star_error_set(err, -EINVAL, "member \"program\" is for programs only");
+	}
+	if (check_members(json, err) < 0 ||
+	    read_name(json, "kind", kind_parse, "table, variable", &spec->kind, err) < 0)
 		return -EINVAL;
 	if (json_object_get(json, "dtype") &&
 	    read_name(json, "dtype", dtype_parse, dtype_names(), &spec->dtype, err) < 0)

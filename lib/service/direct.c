@@ -25,12 +25,42 @@ struct direct {
 	const struct direct_table *table;
 };
 
+/* A program that does what a pull of float32 does. */
+static void note_program(struct service *service, uint32_t id)
+{
+	const struct plan *plan = service->plans[id];
+	struct store_table *table = plan_plain_table(plan);
+
+	if (!table)
+		return;
+	service->direct[id] = (struct direct_table){
+		.table = table,
+		.name_hash = store_name_hash(table),
+		.row_bytes = (uint32_t)dtype_row_bytes(STAR_FLOAT32, store_table_spec(table)->dim),
+		.dtype = STAR_FLOAT32,
+		.run = true,
+		.flags = plan->keys[0].makes ? 0 : WIRE_READ_ONLY,
+	};
+}
+
+void direct_forget(struct service *service, const struct store_table *table)
+{
+	for (uint32_t id = 1; table && id <= WIRE_OBJECTS_MAX; id++)
+		if (service->direct[id].table == table)
+			service->direct[id] = (struct direct_table){ 0 };
+}
+
 void direct_note(struct service *service, uint32_t id)
 {
 	struct store_table *table = service->tables[id];
-	const struct object_spec *spec = store_table_spec(table);
+	const struct object_spec *spec;
 
 	service->direct[id] = (struct direct_table){ 0 };
+	if (service->plans[id]) {
+		note_program(service, id);
+		return;
+	}
+	spec = store_table_spec(table);
 	if (spec->kind != OBJECT_TABLE)
 		return;
 	service->direct[id] = (struct direct_table){
@@ -56,6 +86,18 @@ static bool is_push(const struct wire_op *op, const struct direct_table *t)
 	       op->scale >= 0;
 }
 
+/* Its only feed is as many keys as it says. */
+static bool is_run(const struct wire_op *op, const uint8_t *body, uint32_t left)
+{
+	uint32_t count;
+
+	if (op->count > DIRECT_KEYS || left < sizeof(uint64_t) || op->dtype || op->result_dtype || op->flags ||
+	    op->rate != 0 || op->scale != 0 || op->version)
+		return false;
+	memcpy(&count, body, sizeof(count));
+	return count == op->count;
+}
+
 /* What service_validate would find good, as far as it is plain. */
 static bool take(const struct service *service, const struct rpc_request *request, struct direct *d)
 {
@@ -74,10 +116,17 @@ static bool take(const struct service *service, const struct rpc_request *reques
 		return false;
 	d->body = payload + sizeof(d->op);
 	d->table = &service->direct[d->op.object];
-	if (!d->table->table || d->op.dim != d->table->dim || d->op.reserved || d->op.count == 0)
+	if (!d->table->table || d->op.dim != d->table->dim || d->op.reserved || d->op.count == 0 ||
+	    (d->op.kind == WIRE_RUN) != d->table->run)
 		return false;
 	body = d->op.count * (uint32_t)sizeof(uint64_t);
-	if (is_push(&d->op, d->table))
+	if (unlikely(d->table->run)) {
+		if (!is_run(&d->op, d->body, frame->payload_bytes - (uint32_t)sizeof(d->op)))
+			return false;
+		d->op.flags = d->table->flags;
+		d->body += sizeof(uint64_t);
+		body += (uint32_t)sizeof(uint64_t);
+	} else if (is_push(&d->op, d->table))
 		body += d->op.count * d->table->row_bytes;
 	else if (!is_pull(&d->op, d->table))
 		return false;
@@ -199,7 +248,8 @@ void service_expect(void *ctx, const void *payload, uint32_t bytes, bool soon)
 	t = &service->direct[op.object <= WIRE_OBJECTS_MAX ? op.object : 0];
 	if (!t->table)
 		return;
-	for (uint32_t i = 0, at = sizeof(op); i < op.count && i < EXPECT_KEYS && at + sizeof(key) <= bytes; i++) {
+	for (uint32_t i = 0, at = sizeof(op) + (op.kind == WIRE_RUN ? sizeof(key) : 0);
+	     i < op.count && i < EXPECT_KEYS && at + sizeof(key) <= bytes; i++) {
 		memcpy(&key, (const uint8_t *)payload + at, sizeof(key));
 		at += (uint32_t)sizeof(key);
 		store_expect(t->table, key, op_pushes(&op) ? STORE_PUSH : STORE_PULL, soon);

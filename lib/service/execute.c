@@ -107,7 +107,9 @@ static void begin(struct service *service, struct rpc_request *request)
 	struct task *task = request->task;
 
 	operation_next(service, task);
-	if (op_pushes(&task->op))
+	if (task->op.kind == WIRE_RUN)
+		run_begin(service, request);
+	else if (op_pushes(&task->op))
 		begin_push(service, task);
 	else if (op_pulls(&task->op))
 		begin_pull(service, request);
@@ -212,6 +214,11 @@ static enum rpc_progress run(struct service *service, struct rpc_request *reques
 				return RPC_DONE;
 			begin(service, request);
 		}
+		if (task->stage == STAGE_RUN) {
+			if (run_slice(service, request, &budget) == RPC_DONE)
+				return RPC_DONE;
+			continue;
+		}
 		if (run_batch(service, request, &budget) == RPC_DONE)
 			return RPC_DONE;
 	}
@@ -284,6 +291,7 @@ enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64
 	enum rpc_progress progress;
 
 	service->now_ns = now_ns;
+	tile_forget(service);
 	progress = step(service, request);
 	if (progress != RPC_DONE)
 		return progress;

@@ -3,6 +3,7 @@
 #ifndef SERVICE_INTERNAL_H
 #define SERVICE_INTERNAL_H
 
+#include "service/plan.h"
 #include "service/service.h"
 #include "store/push.h"
 #include "wire/layout.h"
@@ -28,6 +29,7 @@ enum task_stage {
 	STAGE_VERSIONS,
 	STAGE_PULL,
 	STAGE_DELETE,
+	STAGE_RUN, /* of a program: struct run */
 };
 
 /* A request's progress; lies in rpc_request->task. */
@@ -40,6 +42,7 @@ struct task {
 	uint32_t ops, ops_left;
 	uint32_t reply_bytes;	  /* at most */
 	uint32_t versions_used;	  /* of the scratch, by the operations so far */
+	uint64_t pools_used;	  /* the same, by runs */
 	struct prepared *scratch; /* from TASK_PREPARE on */
 	struct rpc_cursor at;	  /* the next operation */
 	/* the current operation */
@@ -55,6 +58,7 @@ struct task {
 	uint8_t look;			    /* its gradients are to be looked at before anything changes */
 	struct rpc_cursor keys_begin, keys; /* at the first key, and at the first not done */
 	struct rpc_cursor values;	    /* at its gradient, or the version that it was given */
+	struct run run;			    /* of a program */
 };
 
 /* What the preparation of a request leaves behind for its run. */
@@ -64,6 +68,8 @@ struct prepared {
 	uint32_t *versions;
 	uint8_t *sent;
 	uint32_t sent_count[WIRE_OPS_MAX];
+	/* of runs: rows by segment, and pools */
+	uint8_t *pools;
 };
 
 /* What the straight way looks at of a table, in half a cache line. */
@@ -74,6 +80,8 @@ struct direct_table {
 	uint32_t row_bytes;
 	uint8_t dtype;
 	bool pushes;
+	bool run;      /* it is a program that only looks up rows of the table, ... */
+	uint8_t flags; /* ... with these, of enum wire_op_flags */
 };
 _Static_assert(sizeof(struct direct_table) == 32, "half a cache line");
 
@@ -88,6 +96,12 @@ struct service {
 	uint8_t small_sent[SMALL_KEYS], large_sent[WIRE_KEYS_MAX];
 	const struct task *large_owner;
 	struct service_counters counters;
+	/* programs: plan.c */
+	struct plan *plans[WIRE_OBJECTS_MAX + 1]; /* by id */
+	struct plan *plans_memory;
+	uint32_t plans_used;
+	uint64_t pools_max; /* bytes of the large scratch's */
+	struct tile *tile;
 	/* eviction: sweep.c */
 	uint16_t evicting[WIRE_OBJECTS_MAX]; /* ids of tables whose rows have steps to live */
 	uint32_t evicting_count, evicting_at;
@@ -167,8 +181,10 @@ static inline bool service_owns(const struct service *service, uint64_t name_has
  * have been made. */
 enum rpc_progress service_direct(void *ctx, struct rpc_request *request);
 void service_expect(void *ctx, const void *payload, uint32_t bytes, bool soon);
-/* A table was installed. */
+/* A table or a program was installed. */
 void direct_note(struct service *service, uint32_t id);
+/* That table is no longer one of the service's: programs that work on it are refused. */
+void direct_forget(struct service *service, const struct store_table *table);
 
 /* validate.c: checks a new request whole, and fills its task. RPC_MORE: it may run; RPC_DONE: it was answered by an error. */
 enum rpc_progress service_validate(struct service *service, struct rpc_request *request);
@@ -211,5 +227,8 @@ static inline bool snapshot_room_small(struct service *service, struct rpc_reque
 
 /* prepare.c: one slice of preparation, or all of it if the request is small; *ready when all operations are prepared. */
 enum rpc_progress prepare_slice(struct service *service, struct rpc_request *request, bool *ready);
+/* The n keys at hand are pushed to, at that step. And: their gradients are looked at. RPC_DONE: refused. */
+enum rpc_progress prepare_keys(struct service *service, struct rpc_request *request, unsigned n);
+enum rpc_progress prepare_look(struct rpc_request *request, const void *const *gradients, unsigned dtype, unsigned n);
 
 #endif

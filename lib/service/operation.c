@@ -9,6 +9,7 @@ void operation_rewind(struct rpc_request *request)
 	task->at = request->payload;
 	task->ops_left = task->ops;
 	task->versions_used = 0;
+	task->pools_used = 0;
 	task->stage = STAGE_NEXT;
 }
 
@@ -22,6 +23,10 @@ void operation_next(struct service *service, struct task *task)
 	task->keys_begin = task->keys = task->values = task->at;
 	if (--task->ops_left)
 		rpc_cursor_skip(&task->at, wire_padded(op->body_bytes));
+	if (op->kind == WIRE_RUN) {
+		run_next(service, task);
+		return;
+	}
 	task->table = service->tables[op->object];
 	task->spec = spec = store_table_spec(task->table);
 	task->push_bytes = op_pushes(op) ? (uint32_t)dtype_row_bytes(op->dtype, op->dim) : 0;

@@ -23,31 +23,45 @@ static enum rpc_progress check_dense(const struct service *service, struct rpc_r
 	return RPC_MORE;
 }
 
-static enum rpc_progress prepare_push(struct service *service, struct rpc_request *request, unsigned n)
+enum rpc_progress prepare_keys(struct service *service, struct rpc_request *request, unsigned n)
 {
-	struct task *task = request->task;
-	struct store_push *push = task->scratch->push;
-	int rc;
+	const struct task *task = request->task;
+	const int rc = store_push_keys(task->scratch->push, task->table, service->keys, n, task->op.step);
 
-	if (task->spec->optim.kind == OPTIM_LAMB && task->op.kind != WIRE_ASSIGN &&
-	    check_dense(service, request, n) == RPC_DONE)
-		return RPC_DONE;
-	rc = store_push_keys(push, task->table, service->keys, n, task->op.step);
 	if (rc == -ENOSPC)
 		return operation_refuse_room(request, task->table);
 	if (rc < 0)
 		return rpc_reply_fail(request, WIRE_OVER_LIMIT,
 				      "the request has more gradients than a shard takes at once");
-	if (!task->look)
-		return RPC_MORE;
-	operation_gradients(service, task, n);
-	if (store_push_look(push, task->table, service->gradients, task->op.dtype, n) < 0)
+	return RPC_MORE;
+}
+
+enum rpc_progress prepare_look(struct rpc_request *request, const void *const *gradients, unsigned dtype, unsigned n)
+{
+	const struct task *task = request->task;
+
+	if (store_push_look(task->scratch->push, task->table, gradients, dtype, n) < 0)
 		return rpc_reply_fail(request, WIRE_NOT_FINITE,
 				      "a %s for \"%.80s\" has NaN or infinities: nothing was applied; with "
 				      "nonfinite=clip or pass it "
 				      "would be",
 				      task->op.kind == WIRE_ASSIGN ? "value" : "gradient", task->spec->name);
 	return RPC_MORE;
+}
+
+static enum rpc_progress prepare_push(struct service *service, struct rpc_request *request, unsigned n)
+{
+	struct task *task = request->task;
+
+	if (task->spec->optim.kind == OPTIM_LAMB && task->op.kind != WIRE_ASSIGN &&
+	    check_dense(service, request, n) == RPC_DONE)
+		return RPC_DONE;
+	if (prepare_keys(service, request, n) == RPC_DONE)
+		return RPC_DONE;
+	if (!task->look)
+		return RPC_MORE;
+	operation_gradients(service, task, n);
+	return prepare_look(request, service->gradients, task->op.dtype, n);
 }
 
 /* The versions that the worker has, against those of the rows now. */
@@ -115,11 +129,22 @@ enum rpc_progress prepare_slice(struct service *service, struct rpc_request *req
 				return RPC_MORE;
 			}
 			operation_next(service, task);
-			task->stage = op_pushes(&task->op) ? STAGE_PUSH : STAGE_PULL;
+			task->stage = task->op.kind == WIRE_RUN ? STAGE_RUN
+				      : op_pushes(&task->op)	? STAGE_PUSH
+								: STAGE_PULL;
 			if (task->op.kind == WIRE_ASSIGN)
 				store_push_assign(task->scratch->push, task->table, task->op.count);
 			else if (task->stage == STAGE_PUSH)
 				store_push_op(task->scratch->push, task->table, task->op.count);
+		}
+		if (task->stage == STAGE_RUN) {
+			bool waits = false;
+
+			if (run_prepare(service, request, &budget, &waits) == RPC_DONE)
+				return RPC_DONE;
+			if (waits)
+				return wait_for_room(service, request);
+			continue;
 		}
 		n = RTE_MIN(task->op.count - task->done, task->batch);
 		if (task->large && !snapshot_room(service, task->table, n, op_mode(&task->op)))

@@ -21,7 +21,7 @@ struct service *service_create(const struct service_options *options, struct sta
 	service->large = (struct prepared){ .push = store_push_create(WIRE_KEYS_MAX, options->payload_max, err),
 					    .versions = service->large_versions,
 					    .sent = service->large_sent };
-	if (!service->small.push || !service->large.push) {
+	if (!service->small.push || !service->large.push || plan_memory_create(service, err) < 0) {
 		service_destroy(service);
 		return NULL;
 	}
@@ -34,6 +34,7 @@ void service_destroy(struct service *service)
 		return;
 	store_push_destroy(service->small.push);
 	store_push_destroy(service->large.push);
+	plan_memory_destroy(service);
 	free(service);
 }
 
@@ -61,6 +62,8 @@ int service_install(struct service *service, const struct object_spec *spec, str
 	if (spec->id < 1 || spec->id > WIRE_OBJECTS_MAX)
 		return star_error_set(err, -EINVAL, "\"%.80s\" has the id %u: 1 to %d are possible", spec->name,
 				      spec->id, WIRE_OBJECTS_MAX);
+	if (spec->kind == OBJECT_PROGRAM)
+		return plan_install(service, spec, err);
 	/* An id whose installation failed on another reactor was never told to workers, and may come again for something
 	 * else: what was made here for it then stays behind, empty. */
 	if (service->tables[spec->id] &&
@@ -70,8 +73,10 @@ int service_install(struct service *service, const struct object_spec *spec, str
 	table = store_table_create(service->options.store, spec, share(service), err);
 	if (!table)
 		return err->code;
+	direct_forget(service, service->tables[spec->id]);
 	/* With release, for service_store_stats on another thread: it must find the table finished. */
 	__atomic_store_n(&service->tables[spec->id], table, __ATOMIC_RELEASE);
+	service->plans[spec->id] = NULL;
 	sweep_note(service, spec->id);
 	direct_note(service, spec->id);
 	return 0;

@@ -20,6 +20,7 @@ struct service_counters {
 	uint64_t pulls, pushes; /* operations */
 	uint64_t rows_pulled, rows_pushed;
 	uint64_t direct; /* requests that went the straight way of small ones */
+	uint64_t runs;	 /* of programs, but for those that are pulls and went that way */
 };
 
 struct service_options {
@@ -38,7 +39,7 @@ void service_destroy(struct service *service);
 /* What rpc_server_create is to be given. */
 struct rpc_service service_rpc(struct service *service);
 
-/* Makes a table, or does nothing when it is there. 0 or a negative errno. */
+/* Makes a table, or a program ready to run, or does nothing when it is there. 0 or a negative errno. */
 int service_install(struct service *service, const struct object_spec *spec, struct star_error *err);
 
 /* The layout that requests must carry, and the partitions [first, end) that this shard owns. */

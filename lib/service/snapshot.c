@@ -209,7 +209,10 @@ uint64_t snapshot_need_small(struct service *service, struct rpc_request *reques
 
 	while (task->ops_left) {
 		operation_next(service, task);
-		need += store_snapshot_need(task->table, task->op.count, op_mode(&task->op));
+		if (task->op.kind == WIRE_RUN)
+			need += run_snapshot_need(task);
+		else
+			need += store_snapshot_need(task->table, task->op.count, op_mode(&task->op));
 	}
 	operation_rewind(request);
 	return need;

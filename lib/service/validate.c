@@ -128,7 +128,8 @@ static enum rpc_progress check_op(struct service *service, struct rpc_request *r
 /* Sums over the operations of a request. */
 struct sums {
 	uint64_t keys, push_keys, gradient_bytes, reply_bytes;
-	uint32_t version_ops, deletes;
+	uint32_t version_ops, deletes, push_ops;
+	struct run_sums runs;
 };
 
 static void add(struct sums *sums, const struct wire_op *op, unsigned stored)
@@ -139,6 +140,7 @@ static void add(struct sums *sums, const struct wire_op *op, unsigned stored)
 	sums->deletes += op->kind == WIRE_DELETE;
 	if (!op_pushes(op))
 		return;
+	sums->push_ops++;
 	sums->push_keys += op->count;
 	sums->gradient_bytes +=
 		(uint64_t)op->count * op->dim * (stored == STAR_FLOAT64 ? sizeof(double) : sizeof(float));
@@ -162,7 +164,26 @@ static enum rpc_progress check_sums(const struct service *service, struct rpc_re
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
 				      "a request with pushes has %s as well: they must go apart",
 				      sums->deletes ? "deletes" : "pulls with versions");
+	if (sums->push_ops > WIRE_OPS_MAX)
+		return rpc_reply_fail(request, WIRE_OVER_LIMIT,
+				      "the operations and programs of one request push more than %d times",
+				      WIRE_OPS_MAX);
+	if (sums->runs.pool_bytes > service->pools_max)
+		return rpc_reply_fail(request, WIRE_OVER_LIMIT,
+				      "the pools and the rows by segment of one request have %" PRIu64
+				      " bytes: at most %" PRIu64 " are possible",
+				      sums->runs.pool_bytes, service->pools_max);
 	return RPC_MORE;
+}
+
+/* The sums of runs belong to all operations' too. */
+static void add_runs(struct sums *sums)
+{
+	sums->keys += sums->runs.keys;
+	sums->push_ops += sums->runs.push_ops;
+	sums->push_keys += sums->runs.push_keys;
+	sums->gradient_bytes += sums->runs.gradient_bytes;
+	sums->reply_bytes += sums->runs.reply_bytes;
 }
 
 enum rpc_progress service_validate(struct service *service, struct rpc_request *request)
@@ -185,17 +206,21 @@ enum rpc_progress service_validate(struct service *service, struct rpc_request *
 					      WIRE_OPS_MAX);
 		rpc_cursor_copy(&at, &op, sizeof(op));
 		left -= sizeof(op);
-		if (check_op(service, request, &op, left) == RPC_DONE)
+		if (op.kind == WIRE_RUN ? run_check(service, request, &op, at, left, &sums.runs) == RPC_DONE
+					: check_op(service, request, &op, left) == RPC_DONE)
 			return RPC_DONE;
 		rpc_cursor_skip(&at, wire_padded(op.body_bytes));
 		left -= wire_padded(op.body_bytes);
-		add(&sums, &op, store_table_spec(service->tables[op.object])->dtype);
+		if (op.kind != WIRE_RUN)
+			add(&sums, &op, store_table_spec(service->tables[op.object])->dtype);
 	}
+	add_runs(&sums);
 	if (check_sums(service, request, &sums, task->ops) == RPC_DONE)
 		return RPC_DONE;
 	task->has_push = sums.push_keys > 0;
-	task->prepared = task->has_push || sums.version_ops > 0;
-	task->large = sums.keys > SMALL_KEYS || sums.gradient_bytes > SLICE_BYTES || sums.reply_bytes > SLICE_BYTES;
+	task->prepared = task->has_push || sums.version_ops > 0 || sums.runs.prepared;
+	task->large = sums.keys > SMALL_KEYS || sums.gradient_bytes > SLICE_BYTES || sums.reply_bytes > SLICE_BYTES ||
+		      sums.runs.work > SLICE_BYTES || sums.runs.pool_bytes > SLICE_BYTES;
 	task->reply_bytes = (uint32_t)sums.reply_bytes;
 	return RPC_MORE;
 }

@@ -109,6 +109,9 @@ enum wire_op_kind {
 	/* body as of a push: the rows' values become these, of a key that comes twice the last ones; slots stay. For all types, with an
 	 * optimizer or without. Counts as a push. Result body: empty */
 	WIRE_ASSIGN = 5,
+	/* Runs a program, `object`: wire/program.h has its bodies. count is that of the keys of all its feeds, dim that of segments; rate,
+	 * scale and step are those of what it applies. */
+	WIRE_RUN = 6,
 };
 
 enum wire_op_flags {
@@ -118,6 +121,8 @@ enum wire_op_flags {
 	 * versions as they are now (padded alike), then only those rows, in the keys' order, whose version differs from the one
 	 * given, or for which 0 was given. A row's version goes up by one with each push that is applied to it; 0: no such row. */
 	WIRE_VERSIONS = 1 << 1,
+	/* run of a program that applies: what it applies was applied when it was sent before, and is left out */
+	WIRE_APPLIED = 1 << 2,
 };
 
 struct wire_op {
@@ -127,7 +132,7 @@ struct wire_op {
 	uint8_t flags;
 	uint32_t object;     /* id in the catalogue */
 	uint32_t count;	     /* keys, 1 to WIRE_KEYS_MAX */
-	uint32_t dim;	     /* elements a row; must be the object's */
+	uint32_t dim;	     /* elements a row; must be the object's (of a run: segments) */
 	uint32_t body_bytes; /* without the padding */
 	float rate;	     /* push: learning rate, or 0 for the object's own */
 	uint64_t step;	     /* the worker's training step, from 1; 0: it does not count them */
@@ -163,7 +168,7 @@ static inline uint64_t wire_versions_bytes(uint64_t count)
 	return (count * sizeof(uint32_t) + 7) & ~UINT64_C(7);
 }
 
-/* The size of an operation's body, and the most that its result's may have (what is not all of it: a pull with versions). count is
+/* Of all operations but runs: the size of an operation's body, and the most that its result's may have (what is not all of it: a pull with versions). count is
  * up to WIRE_KEYS_MAX and dim to WIRE_DIM_MAX: check them first. */
 static inline uint64_t wire_op_bytes(const struct wire_op *op)
 {

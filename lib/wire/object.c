@@ -10,7 +10,10 @@
 
 const char *object_kind_name(unsigned kind)
 {
-	return kind == OBJECT_TABLE ? "table" : kind == OBJECT_VARIABLE ? "variable" : NULL;
+	return kind == OBJECT_TABLE	 ? "table"
+	       : kind == OBJECT_VARIABLE ? "variable"
+	       : kind == OBJECT_PROGRAM	 ? "program"
+					 : NULL;
 }
 
 const char *object_initializer_name(unsigned initializer)
@@ -102,6 +105,10 @@ int object_spec_same(const struct object_spec *have, const struct object_spec *w
 	if (have->kind != want->kind)
 		return star_error_set(err, -EEXIST, "\"%s\" exists as a %s, a %s was asked for", want->name,
 				      object_kind_name(have->kind), object_kind_name(want->kind));
+	if (have->kind == OBJECT_PROGRAM)
+		return memcmp(&have->program, &want->program, program_bytes(&have->program)) == 0
+			       ? 0
+			       : star_error_set(err, -EEXIST, "\"%s\" exists as another program", want->name);
 	if (have->dtype != want->dtype)
 		return differs(err, want->name, "element type", dtype_name(have->dtype), dtype_name(want->dtype));
 	rc = compare_shapes(have, want, err);

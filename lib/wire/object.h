@@ -6,6 +6,9 @@
  * padded with elements that nobody reads), and block b is the row of key b. So a variable is spread over the
  * partitions like any table, and the store knows rows only. A `whole` variable has all its blocks in one home partition, that of
  * its name and key 0.
+ *
+ * A program (wire/program.h) is an entry of the catalogue too: so it gets an id, reaches all nodes and stays, as tables do. It has
+ * a name, which follows from its bytes, an id and those bytes, and nothing of what a table has.
  */
 #ifndef WIRE_OBJECT_H
 #define WIRE_OBJECT_H
@@ -16,8 +19,9 @@
 #include "optim/options.h"
 #include "star_error.h"
 #include "wire/frame.h"
+#include "wire/program.h"
 
-enum object_kind { OBJECT_TABLE = 1, OBJECT_VARIABLE = 2 };
+enum object_kind { OBJECT_TABLE = 1, OBJECT_VARIABLE = 2, OBJECT_PROGRAM = 3 };
 
 /* X(NAME, number, "name", text). fan_in and fan_out of glorot and he are those of the table: 1 and dim; of a variable: of its
  * last two dimensions, times the product of the others (docs/libstar.rst). */
@@ -111,6 +115,7 @@ struct object_spec {
 	float l2_threshold;	/* rows whose half sum of squares is below; 0: none (DeepRec's l2_weight_threshold) */
 	uint64_t rows_max;	/* of the table, over all shards; 0: as the memory has */
 	char name[WIRE_NAME_MAX + 1];
+	struct program program; /* of programs */
 };
 
 /* One member of a spec for JSON, star_spec.options, help and comparison: every one after `dim` and `shape`, the optimizer's kind

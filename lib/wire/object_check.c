@@ -305,8 +305,31 @@ int object_check_whole(const struct object_spec *spec, uint32_t payload_max, str
 			      payload_max >> 20);
 }
 
+static int check_program(const struct object_spec *spec, struct star_error *err)
+{
+	char name[PROGRAM_NAME_BYTES];
+	struct program_shape shape;
+	unsigned node;
+	const char *why = program_check(&spec->program, &shape, &node);
+
+	if (why && node != PROGRAM_NONE)
+		return star_error_set(err, -EINVAL, "node %u of the program, a %s: %s", node,
+				      program_op_name(spec->program.nodes[node].op)
+					      ? program_op_name(spec->program.nodes[node].op)
+					      : "thing unknown",
+				      why);
+	if (why)
+		return star_error_set(err, -EINVAL, "the program cannot be: %s", why);
+	program_name(&spec->program, name);
+	return strcmp(name, spec->name) == 0
+		       ? 0
+		       : star_error_set(err, -EINVAL, "the program's name is \"%s\", not \"%s\"", name, spec->name);
+}
+
 int object_spec_check(struct object_spec *spec, struct star_error *err)
 {
+	if (spec->kind == OBJECT_PROGRAM)
+		return check_program(spec, err);
 	if (check_name(spec->name, err) < 0)
 		return -EINVAL;
 	if (!object_kind_name(spec->kind))

@@ -233,8 +233,9 @@ void nonsense_is_refused_before_it_is_sent(void)
 		const char *says;
 	} cases[] = {
 		{ OP(0, 0, b.table, keys, 2, 0, v),
-		  "none of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL, STAR_DELETE and STAR_ASSIGN" },
-		{ OP(6, 0, b.table, keys, 2, 0, v), "but 6" },
+		  "none of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL, STAR_DELETE, STAR_ASSIGN and STAR_RUN" },
+		{ OP(7, 0, b.table, keys, 2, 0, v), "but 7" },
+		{ OP(STAR_RUN, 0, b.table, keys, 2, 0, v), "run is NULL" },
 		{ OP(STAR_PULL, 0, NULL, keys, 2, 0, v), "table is NULL" },
 		{ OP(STAR_PULL, 0, other.table, keys, 2, 0, v), "another cluster" },
 		{ OP(STAR_PULL, 0, b.table, keys, 0, 0, v), "names no keys" },

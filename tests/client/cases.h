@@ -91,6 +91,13 @@ void views_of_variables_show_their_values(void);
 void views_leave_buffers_to_the_transport(void);
 void views_are_released_whatever_becomes_of_the_call(void);
 
+/* programs.c */
+void programs_go_to_all_reactors(void);
+void runs_follow_the_layout(void);
+void runs_that_were_executed_are_not_applied_again(void);
+void wrong_results_of_runs_are_refused(void);
+void nonsense_about_runs_is_refused(void);
+
 /* faults.c */
 void a_bad_node_fails_the_call_and_is_reconnected(void);
 void a_lost_connection_is_replaced_in_the_middle_of_calls(void);

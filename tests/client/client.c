@@ -78,6 +78,9 @@ bool pull_works(struct bench *b)
 	X(duplicates_are_summed_in_large_pushes) \
 	X(too_many_duplicates_are_refused) \
 	X(variables_of_odd_shapes) \
+	X(programs_go_to_all_reactors) \
+	X(runs_follow_the_layout) \
+	X(wrong_results_of_runs_are_refused) \
 	X(values_have_the_type_that_is_asked_for) \
 	X(push_pull_is_one_trip) \
 	X(deletes_and_conditional_pulls_go_apart) \
@@ -147,6 +150,8 @@ const struct unit_case unit_cases[] = {
 	CASE(gradients_are_clipped_by_their_norm),
 	CASE(sizes_are_told),
 	CASE(nonsense_about_types_and_variables_is_refused),
+	CASE(nonsense_about_runs_is_refused),
+	CASE(runs_that_were_executed_are_not_applied_again),
 	CASE(a_request_half_sent_is_completed),
 	CASE(source_ports_lead_to_the_reactor),
 	{ NULL, NULL },

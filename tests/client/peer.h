@@ -91,6 +91,7 @@ struct peer {
 	int fault_reactor; /* -1: any */
 	unsigned status;
 	const char *sentence;
+	bool repeats; /* what is sent a second time was executed the first time, it says */
 	/* layout */
 	uint32_t epoch, published_epoch;
 	uint32_t incarnation[PEER_NODES_MAX];
@@ -147,6 +148,10 @@ bool peer_find(struct peer *p, uint32_t object, uint64_t key, uint32_t *applied,
 
 /* peer_control.c */
 void *peer_control_main(void *arg);
+/* peer_run.c: a run of a program, whose body has so many bytes and more; bytes of its result, or -1: it is not as it must be. */
+int64_t peer_run(struct peer_reactor *r, const struct wire_op *op, const char *body, uint32_t left, char *to);
+/* peer_serve.c: a row, made if need be */
+struct peer_row *peer_row(struct peer_reactor *r, const struct object_spec *spec, uint64_t key);
 /* peer_serve.c: one connection */
 void *peer_serve_main(void *arg);
 /* Serves a connection in a thread of its own; NULL: not any more. */

@@ -49,7 +49,7 @@ static bool write_all(int fd, const void *from, size_t bytes)
 	return true;
 }
 
-static struct peer_row *row_of(struct peer_reactor *r, const struct object_spec *spec, uint64_t key)
+struct peer_row *peer_row(struct peer_reactor *r, const struct object_spec *spec, uint64_t key)
 {
 	uint32_t at = (uint32_t)(hash_key(spec->id, key) % r->rows_size);
 
@@ -80,7 +80,7 @@ static void push(struct peer_reactor *r, const struct object_spec *spec, const s
 		uint64_t key;
 
 		memcpy(&key, body + i * sizeof(key), sizeof(key));
-		row = row_of(r, spec, key);
+		row = peer_row(r, spec, key);
 		seen[i] = row;
 		before[i] = row->applied;
 		memcpy(aligned, gradients + i * row_bytes, row_bytes);
@@ -106,7 +106,7 @@ static void assign(struct peer_reactor *r, const struct object_spec *spec, const
 
 		memcpy(&key, body + i * sizeof(key), sizeof(key));
 		memcpy(aligned, body + op->count * sizeof(key) + i * row_bytes, row_bytes);
-		convert_row(row_of(r, spec, key)->values, STAR_FLOAT32, aligned, op->dtype, spec->dim, scratch);
+		convert_row(peer_row(r, spec, key)->values, STAR_FLOAT32, aligned, op->dtype, spec->dim, scratch);
 	}
 	r->pushes[spec->id]++;
 }
@@ -127,7 +127,7 @@ static uint32_t erase(struct peer_reactor *r, const struct object_spec *spec, co
 		uint64_t key;
 
 		memcpy(&key, body + i * sizeof(key), sizeof(key));
-		row = row_of(r, spec, key);
+		row = peer_row(r, spec, key);
 		deleted += !row->deleted;
 		row->deleted = true;
 	}
@@ -155,7 +155,7 @@ static void pull(struct peer_reactor *r, const struct object_spec *spec, const s
 		uint32_t version;
 
 		memcpy(&key, body + i * sizeof(key), sizeof(key));
-		version = version_of(row_of(r, spec, key), op);
+		version = version_of(peer_row(r, spec, key), op);
 		put(reply, &version, sizeof(version));
 	}
 	if (conditional)
@@ -165,7 +165,7 @@ static void pull(struct peer_reactor *r, const struct object_spec *spec, const s
 		uint32_t version = 0;
 
 		memcpy(&key, body + i * sizeof(key), sizeof(key));
-		row = row_of(r, spec, key);
+		row = peer_row(r, spec, key);
 		if (conditional)
 			memcpy(&version, given + i * sizeof(version), sizeof(version));
 		if (version && version == version_of(row, op))
@@ -232,6 +232,18 @@ static void run(struct peer_reactor *r, const struct object_spec *spec, const st
 	put(reply, zeros, wire_padded(result.body_bytes) - result.body_bytes);
 }
 
+static bool run_program(struct peer_reactor *r, const struct wire_op *op, const char *body, uint32_t left,
+			struct reply *reply)
+{
+	struct wire_result result = { .object = op->object, .count = op->count, .dim = op->dim };
+	const int64_t bytes = peer_run(r, op, body, left, reply->bytes + reply->used + sizeof(result));
+
+	result.body_bytes = (uint32_t)bytes;
+	memcpy(reply->bytes + reply->used, &result, sizeof(result));
+	reply->used += sizeof(result) + wire_padded(result.body_bytes);
+	return bytes >= 0;
+}
+
 /* With the peer's lock. */
 static enum wire_status execute(struct peer_reactor *r, const struct wire_frame *frame, const char *payload,
 				struct reply *reply)
@@ -244,6 +256,8 @@ static enum wire_status execute(struct peer_reactor *r, const struct wire_frame 
 		return WIRE_STALE_LAYOUT;
 	if (frame->incarnation != r->peer->incarnation[r->node])
 		return WIRE_STALE_INCARNATION;
+	if (r->peer->repeats && frame->flags & WIRE_RESENT)
+		return WIRE_REPEATED;
 	reply->used = sizeof(struct wire_frame);
 	for (size_t at = 0; at < frame->payload_bytes;) {
 		const struct object_spec *spec;
@@ -253,10 +267,18 @@ static enum wire_status execute(struct peer_reactor *r, const struct wire_frame 
 			return WIRE_BAD_REQUEST;
 		memcpy(&op, payload + at, sizeof(op));
 		at += sizeof(op);
+		r->peer->last_op = op;
+		if (op.kind == WIRE_RUN) {
+			if (!run_program(r, &op, payload + at, frame->payload_bytes - (uint32_t)at, reply))
+				return WIRE_BAD_REQUEST;
+			at += wire_padded(op.body_bytes);
+			keys += op.count;
+			ops++;
+			continue;
+		}
 		spec = check_op(r, &op, frame->payload_bytes - at, payload + at, &status);
 		if (!spec)
 			return status;
-		r->peer->last_op = op;
 		run(r, spec, &op, payload + at, reply);
 		at += wire_padded(op.body_bytes);
 		keys += op.count;

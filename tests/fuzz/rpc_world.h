@@ -24,6 +24,7 @@ enum {
 	TABLES = 3,
 	WILD = TABLES + 1, /* the table with all policies */
 	WILD_DIM = 8,
+	PROGRAM = WILD + 1, /* one that does everything, on it and on table 1 */
 	KEYS = 256,
 	EPOCH = 3,
 	INCARNATION = 77,

@@ -30,6 +30,7 @@ $(eval $(call fuzzer,rpc,service,$(addprefix tests/fuzz/,rpc_tcp.c rpc_dgram.c p
 $(eval $(call fuzzer,jsonrpc,control,,$(addprefix lib/control/,control.c executor.c follower.c jsonrpc.c line_server.c listen.c)))
 $(eval $(call fuzzer,config,config,,))
 $(eval $(call fuzzer,endpoint-map,config,,))
+$(eval $(call fuzzer,program,wire,,))
 $(eval $(call fuzzer,client,client,,))
 $(eval $(call fuzzer,ckpt,ckpt,,))
 $(eval $(call fuzzer,rows,input,,))

@@ -57,6 +57,23 @@
 	/* direct.c */ \
 	X(straight_and_general_way_agree) \
 	X(straight_and_general_way_agree_in_full_memory) \
+	/* programs.c */ \
+	X(unary_steps_are_those_of_plain_c) \
+	X(binary_steps_are_those_of_plain_c) \
+	X(reductions_are_those_of_plain_c) \
+	X(pools_are_sums_by_segment) \
+	X(gradients_of_pools_are_pushed) \
+	X(one_run_reads_computes_and_applies) \
+	X(rows_may_be_their_own_gradients) \
+	X(lookups_read_what_pulls_read) \
+	/* runs.c */ \
+	X(bad_runs_are_refused_and_change_nothing) \
+	X(computed_gradients_that_are_not_finite_change_nothing) \
+	X(large_runs_go_by_slices) \
+	X(large_runs_of_dead_streams_are_finished) \
+	X(full_memory_refuses_runs_as_a_whole) \
+	X(runs_have_limits) \
+	X(programs_are_installed_once_and_bound_to_tables) \
 	/* snapshot.c */ \
 	X(snapshots_while_requests_are_served) \
 	X(requests_wait_for_room_and_go_on) \

@@ -17,6 +17,12 @@
 	X(owner_is_the_inverse_of_first) \
 	X(hashes_fall_into_partitions_by_their_upper_bits) \
 	X(small_consecutive_ids_spread_evenly) \
+	/* program.c */ \
+	X(programs_have_a_shape) \
+	X(bad_programs_are_refused_by_node) \
+	X(programs_are_bounded) \
+	X(programs_are_the_same_by_name) \
+	X(no_bytes_do_harm) \
 	/* object.c */ \
 	X(names_have_limits) \
 	X(names_are_utf8) \

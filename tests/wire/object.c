@@ -124,7 +124,7 @@ void each_bad_spec_is_refused(void)
 		part[n++] = sentence; \
 	} while (0)
 	CASE(c->kind = 0, "neither a table nor a variable");
-	CASE(c->kind = 3, "neither a table nor a variable");
+	CASE(c->kind = 4, "neither a table nor a variable");
 	CASE(c->dtype = 0, "unknown element type 0; possible are float32, ");
 	CASE(c->dtype = 255, "unknown element type 255");
 	CASE(c->initializer = 0, "initializer is unknown: possible is zeros, constant, uniform, ");
@@ -309,7 +309,8 @@ void names_of_kinds_parse_back(void)
 {
 	CHECK_STR(object_kind_name(OBJECT_TABLE), "table");
 	CHECK_STR(object_kind_name(OBJECT_VARIABLE), "variable");
-	CHECK(!object_kind_name(0) && !object_kind_name(3) && !object_kind_name(UINT32_MAX));
+	CHECK_STR(object_kind_name(OBJECT_PROGRAM), "program");
+	CHECK(!object_kind_name(0) && !object_kind_name(4) && !object_kind_name(UINT32_MAX));
 	CHECK(!object_initializer_name(0) && !object_initializer_name(11));
 	for (unsigned i = OBJECT_ZEROS; i <= OBJECT_HE_NORMAL; i++)
 		CHECK_UINT(object_initializer_parse(object_initializer_name(i)), i);

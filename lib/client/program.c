@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Programs are put together and registered. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/run.h"
+
+struct star_program_builder {
+	struct star_cluster *cluster;
+	struct program program;
+	const struct star_table *tables[PROGRAM_NODES_MAX]; /* of KEYS nodes */
+	struct star_error err;				    /* the first one */
+};
+
+struct star_program_builder *star_program_begin(struct star_cluster *cluster)
+{
+	struct star_program_builder *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->cluster = cluster;
+	b->program.version = PROGRAM_VERSION;
+	return b;
+}
+
+void star_program_abandon(struct star_program_builder *b)
+{
+	free(b);
+}
+
+static int fail(struct star_program_builder *b, int code, const char *what, const char *name)
+{
+	if (!b->err.code)
+		star_error_set(&b->err, code, "node %u of the program: %s%.40s", b->program.count, what, name);
+	return code;
+}
+
+/* a and b of nodes that have them are numbers of nodes, or errors of earlier calls. */
+static int add(struct star_program_builder *b, unsigned op, int x, int y, struct program_node rest)
+{
+	if (!b)
+		return -ENOMEM;
+	if (x < 0 || y < 0 || x >= b->program.count + !b->program.count || y >= b->program.count + !b->program.count)
+		return fail(b, -EINVAL, "it uses a node that is not there", "");
+	if (b->program.count == PROGRAM_NODES_MAX)
+		return fail(b, -E2BIG, "there are too many", "");
+	rest.op = (uint8_t)op;
+	rest.a = (uint8_t)x;
+	rest.b = (uint8_t)y;
+	b->program.nodes[b->program.count] = rest;
+	return b->program.count++;
+}
+
+static int add_rows(struct star_program_builder *b, unsigned op, int keys, uint32_t dim)
+{
+	if (b && (dim < 1 || dim > WIRE_DIM_MAX))
+		return fail(b, -EINVAL, "a row has 1 to 4096 elements", "");
+	return add(b, op, keys, 0, (struct program_node){ .dim = (uint16_t)dim });
+}
+
+int star_program_keys(struct star_program_builder *b, const struct star_table *table)
+{
+	if (b && (!table || table->cluster != b->cluster))
+		return fail(b, -EINVAL, table ? "its table belongs to another cluster handle" : "its table is NULL",
+			    "");
+	if (b && b->program.count < PROGRAM_NODES_MAX)
+		b->tables[b->program.count] = table;
+	return add(b, PROGRAM_KEYS, 0, 0,
+		   (struct program_node){ .object = b ? (uint16_t)table->spec.id : 0,
+					  .dim = b ? (uint16_t)table->spec.dim : 0 });
+}
+
+int star_program_rows(struct star_program_builder *b, int keys, uint32_t dim)
+{
+	return add_rows(b, PROGRAM_ROWS, keys, dim);
+}
+
+int star_program_segments(struct star_program_builder *b, int keys)
+{
+	return add(b, PROGRAM_SEGMENTS, keys, 0, (struct program_node){ 0 });
+}
+
+int star_program_shared(struct star_program_builder *b, uint32_t dim)
+{
+	return add_rows(b, PROGRAM_SHARED, 0, dim);
+}
+
+int star_program_segment_rows(struct star_program_builder *b, uint32_t dim)
+{
+	return add_rows(b, PROGRAM_SEGMENT_ROWS, 0, dim);
+}
+
+int star_program_lookup(struct star_program_builder *b, int keys, uint32_t flags)
+{
+	if (b && flags & ~(uint32_t)STAR_READ_ONLY)
+		return fail(b, -EINVAL, "a look-up's flags may be STAR_READ_ONLY", "");
+	return add(b, PROGRAM_LOOKUP, keys, 0,
+		   (struct program_node){ .flags = flags & STAR_READ_ONLY ? PROGRAM_READ_ONLY : 0 });
+}
+
+/* The number of an op between two, by its name; 0: there is none. */
+static unsigned parse(const char *name, unsigned first, unsigned end)
+{
+	for (unsigned op = first; name && op < end; op++)
+		if (program_op_name(op) && strcmp(program_op_name(op), name) == 0)
+			return op;
+	return 0;
+}
+
+int star_program_unary(struct star_program_builder *b, const char *name, int x, float constant)
+{
+	unsigned op = parse(name, ELEMENTWISE_NEG, ELEMENTWISE_ADD);
+
+	op = op ? op : parse(name, ELEMENTWISE_ROW_SUM, ELEMENTWISE_DOT);
+	if (b && !op)
+		return fail(b, -EINVAL, "there is no step of one operand called ", name ? name : "NULL");
+	return add(b, op, x, 0, (struct program_node){ .constant = constant });
+}
+
+int star_program_binary(struct star_program_builder *b, const char *name, int x, int y)
+{
+	unsigned op = parse(name, ELEMENTWISE_ADD, ELEMENTWISE_ROW_SUM);
+
+	op = op ? op : parse(name, ELEMENTWISE_DOT, ELEMENTWISE_DOT + 1);
+	if (b && !op)
+		return fail(b, -EINVAL, "there is no step of two operands called ", name ? name : "NULL");
+	return add(b, op, x, y, (struct program_node){ 0 });
+}
+
+int star_program_pool(struct star_program_builder *b, int rows, int segments)
+{
+	return add(b, PROGRAM_POOL, rows, segments, (struct program_node){ 0 });
+}
+
+int star_program_unpool(struct star_program_builder *b, int segment_rows, int segments)
+{
+	return add(b, PROGRAM_UNPOOL, segment_rows, segments, (struct program_node){ 0 });
+}
+
+int star_program_apply(struct star_program_builder *b, int keys, int gradients)
+{
+	return add(b, PROGRAM_APPLY, keys, gradients, (struct program_node){ 0 });
+}
+
+int star_program_fetch(struct star_program_builder *b, int x)
+{
+	return add(b, PROGRAM_FETCH, x, 0, (struct program_node){ 0 });
+}
+
+/* The handle of that object, made if it is not there yet. */
+static struct star_program *remember(const struct star_program_builder *b, struct star_table *object,
+				     struct star_error *err)
+{
+	struct star_cluster *cluster = b->cluster;
+	struct star_program *program, *made = calloc(1, sizeof(*made));
+	unsigned node;
+
+	if (!made) {
+		star_error_set(err, -ENOMEM, "out of memory for a program");
+		return NULL;
+	}
+	made->object = object;
+	program_check(&object->spec.program, &made->shape, &node); /* object_spec_check has found it good */
+	for (unsigned i = 0; i < object->spec.program.count; i++) {
+		const struct program_node *n = &object->spec.program.nodes[i];
+
+		if (n->op == PROGRAM_KEYS)
+			made->tables[made->shape.values[i].keys] = b->tables[i];
+		if (n->op == PROGRAM_FETCH)
+			made->fetches[made->fetches_count++] = n->a;
+		if (n->op > PROGRAM_SEGMENT_ROWS)
+			continue;
+		made->feed_of[i] = made->feeds_count;
+		made->feeds[made->feeds_count++] = (uint8_t)i;
+	}
+	pthread_mutex_lock(&cluster->lock);
+	for (program = cluster->programs; program && program->object != object; program = program->next)
+		;
+	if (!program) {
+		made->next = cluster->programs;
+		cluster->programs = program = made;
+		made = NULL;
+	}
+	pthread_mutex_unlock(&cluster->lock);
+	free(made);
+	return program;
+}
+
+static struct star_program *ask(const struct star_program_builder *b, uint64_t deadline_us, struct star_error *err)
+{
+	struct object_spec spec = { .kind = OBJECT_PROGRAM, .dtype = STAR_FLOAT32, .program = b->program };
+	struct star_table *object;
+
+	program_name(&spec.program, spec.name);
+	if (object_spec_check(&spec, err) < 0)
+		return NULL;
+	object = table_ask(b->cluster, "create", object_to_json(&spec), &spec, deadline_us, err);
+	return object ? remember(b, object, err) : NULL;
+}
+
+struct star_program *star_program_register(struct star_program_builder *b, uint64_t deadline_us, struct star_error *err)
+{
+	struct star_program *program = NULL;
+	struct star_error ignored;
+
+	if (!err)
+		err = &ignored;
+	if (!b) {
+		star_error_set(err, -ENOMEM, "out of memory for a program");
+		return NULL;
+	}
+	if (b->err.code)
+		*err = b->err;
+	else if (cluster_enter(b->cluster, true, err) == 0) {
+		program = ask(b, deadline_us, err);
+		cluster_leave(b->cluster);
+	}
+	free(b);
+	return program;
+}
+
+void program_free_all(struct star_cluster *cluster)
+{
+	struct star_program *program;
+
+	while ((program = cluster->programs)) {
+		cluster->programs = program->next;
+		free(program);
+	}
+}

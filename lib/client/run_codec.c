@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A run's bytes for one reactor: wire/program.h has them. */
+#include <string.h>
+
+#include "client/run.h"
+
+static void pad(struct codec_out *out, uint64_t bytes)
+{
+	if (bytes % 8)
+		codec_put_zeros(out, 8 - bytes % 8);
+}
+
+/* Elements of a feed, `each` bytes long, of the keys that this reactor gets. */
+static void put_aligned(struct codec_out *out, const struct run_share *share, unsigned k, const void *data, size_t each)
+{
+	const uint32_t count = share->counts[k], *order = share->orders[k];
+
+	if (!order && count)
+		codec_put(out, data, count * each);
+	for (uint32_t i = 0; order && i < count; i++)
+		codec_put(out, (const char *)data + order[i] * each, each);
+	pad(out, count * (uint64_t)each);
+}
+
+/* Feeds that every reactor gets: those of this op. */
+static void put_same(struct codec_out *out, const struct call_op *op, unsigned kind, uint64_t rows)
+{
+	const struct star_program *p = op->run->program;
+	const struct program *program = run_program(op);
+
+	for (unsigned f = 0; f < p->feeds_count; f++) {
+		const struct program_node *n = &program->nodes[p->feeds[f]];
+
+		if (n->op != kind)
+			continue;
+		codec_put(out, op->run->feeds[f].data, rows * n->dim * sizeof(float));
+		pad(out, rows * n->dim * sizeof(float));
+	}
+}
+
+static void put_keys(struct codec_out *out, const struct call_op *op, const struct run_share *share, unsigned k)
+{
+	const struct star_program *p = op->run->program;
+	const struct program_keys *keys = &p->shape.keys[k];
+	const struct star_feed *feeds = op->run->feeds;
+
+	put_aligned(out, share, k, feeds[p->feed_of[keys->node]].data, sizeof(uint64_t));
+	for (unsigned i = 0; i < keys->aligned_count; i++) {
+		const struct program_node *n = &run_program(op)->nodes[keys->aligned[i]];
+
+		put_aligned(out, share, k, feeds[p->feed_of[keys->aligned[i]]].data,
+			    n->op == PROGRAM_ROWS ? n->dim * sizeof(float) : sizeof(uint32_t));
+	}
+}
+
+void run_request(const struct part *part, const struct call_op *op, const struct slice *s, struct codec_out *out)
+{
+	const struct program_shape *shape = &op->run->program->shape;
+	const struct run_share *share = s->share;
+	const struct wire_op head = {
+		.kind = WIRE_RUN,
+		.flags = part->applied && shape->applies ? WIRE_APPLIED : 0,
+		.object = op->table->spec.id,
+		.count = share->keys,
+		.dim = op->run->segments,
+		.body_bytes = share->request_bytes,
+		.rate = op->rate,
+		.scale = op->scale,
+		.step = op->step,
+	};
+
+	codec_put(out, &head, sizeof(head));
+	codec_put(out, share->counts, shape->keys_count * sizeof(*share->counts));
+	pad(out, shape->keys_count * sizeof(*share->counts));
+	put_same(out, op, PROGRAM_SHARED, 1);
+	put_same(out, op, PROGRAM_SEGMENT_ROWS, op->run->segments);
+	for (unsigned k = 0; k < shape->keys_count; k++)
+		put_keys(out, op, share, k);
+}
+
+bool run_check(const struct call_op *op, const struct slice *s, const struct wire_result *result)
+{
+	return result->object == op->table->spec.id && result->count == s->share->keys &&
+	       result->dim == op->run->segments && result->body_bytes == s->share->reply_bytes;
+}
+
+/* The records of one feed's keys. */
+static void take_records(const struct call_op *op, const struct run_share *share, unsigned k, struct codec_in *in)
+{
+	const struct star_program *p = op->run->program;
+	const uint32_t count = share->counts[k], bytes = p->shape.keys[k].record_bytes;
+
+	for (uint32_t i = 0; bytes && i < count; i++) {
+		const uint64_t at = share->orders[k] ? share->orders[k][i] : i;
+
+		for (unsigned f = 0; f < p->fetches_count; f++) {
+			const struct program_value *v = &p->shape.values[p->fetches[f]];
+
+			if (v->axis == PROGRAM_BY_KEY && v->keys == k)
+				codec_get(in, op->run->fetches[f] + at * v->dim, v->dim * sizeof(float));
+		}
+	}
+	codec_skip(in, (size_t)(program_record_bytes(&p->shape, k, count) - (uint64_t)count * bytes));
+}
+
+void run_scatter(const struct call_op *op, const struct slice *s, struct codec_in in)
+{
+	const struct program_shape *shape = &op->run->program->shape;
+	struct run_share *share = s->share;
+
+	for (unsigned k = 0; k < shape->keys_count; k++)
+		take_records(op, share, k, &in);
+	if (share->pools)
+		codec_get(&in, share->pools,
+			  program_segment_bytes(run_program(op), shape, PROGRAM_POOL, op->run->segments));
+	share->came = true;
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Runs of programs, feed by feed and tile by tile. As with other operations, a request that changes something, or that keeps
+ * something from tile to tile, is prepared first: rows are found or made, segments and gradients looked at, rows by segment
+ * copied to the scratch, and the pools begun. A run that does no more than look up and compute is done at once.
+ */
+#include "service/internal.h"
+
+static uint64_t rows_bytes(const struct task *task)
+{
+	return program_segment_bytes(&task->run.plan->program, &task->run.plan->shape, PROGRAM_SEGMENT_ROWS,
+				     task->op.dim);
+}
+
+static uint64_t pool_bytes(const struct task *task)
+{
+	return program_segment_bytes(&task->run.plan->program, &task->run.plan->shape, PROGRAM_POOL, task->op.dim);
+}
+
+void run_next(const struct service *service, struct task *task)
+{
+	struct run *run = &task->run;
+
+	run->plan = service->plans[task->op.object];
+	run->pools = task->pools_used;
+	run->at = 0;
+	run->stage = RUN_HEAD;
+	run->keys = 0;
+	run->applies = run->plan->shape.applies && !(task->op.flags & WIRE_APPLIED);
+	run->counts = task->keys_begin;
+	run->next = task->keys_begin;
+	rpc_cursor_skip(&run->next, (uint32_t)program_head_bytes(&run->plan->program, &run->plan->shape, task->op.dim));
+	task->pools_used += rows_bytes(task) + pool_bytes(task);
+}
+
+static bool applies_to(const struct task *task)
+{
+	return task->run.applies && task->run.plan->shape.keys[task->run.keys].apply != PROGRAM_NONE;
+}
+
+static bool looks_up(const struct task *task)
+{
+	return task->run.plan->shape.keys[task->run.keys].lookup != PROGRAM_NONE;
+}
+
+/* What a look-up of the feed does about missing rows. Those of a feed that is applied to are made by that. */
+static enum store_find_mode mode(const struct task *task)
+{
+	const struct run *run = &task->run;
+
+	if (applies_to(task))
+		return STORE_PUSH;
+	return run->plan->keys[run->keys].makes && !(task->op.flags & WIRE_APPLIED) ? STORE_PULL : STORE_LOOK;
+}
+
+/* The next feed: its count, and where its parts begin. False: there is none. */
+static bool next_keys(struct task *task)
+{
+	struct run *run = &task->run;
+	const struct program_shape *shape = &run->plan->shape;
+	const struct program_keys *keys;
+	const struct plan_keys *of;
+
+	if (run->keys == shape->keys_count)
+		return false;
+	keys = &shape->keys[run->keys];
+	of = &run->plan->keys[run->keys];
+	rpc_cursor_copy(&run->counts, &run->count, sizeof(run->count));
+	run->keys_at = run->next;
+	rpc_cursor_skip(&run->next, run->count * (uint32_t)sizeof(uint64_t));
+	for (unsigned i = 0; i < keys->aligned_count; i++) {
+		const uint32_t dim = shape->values[keys->aligned[i]].dim;
+
+		run->aligned[i] = run->next;
+		rpc_cursor_skip(&run->next, wire_padded(run->count * (dim ? dim * (uint32_t)sizeof(float)
+									  : (uint32_t)sizeof(uint32_t))));
+	}
+	task->table = of->table;
+	task->spec = store_table_spec(of->table);
+	task->blocks = task->spec->kind == OBJECT_VARIABLE ? (uint32_t)object_blocks(task->spec) : 0;
+	task->done = 0;
+	return true;
+}
+
+/* A tile's keys. */
+static unsigned take_keys(struct service *service, struct task *task)
+{
+	const unsigned n = RTE_MIN(task->run.count - task->done, (uint32_t)task->run.plan->keys[task->run.keys].tile);
+
+	rpc_cursor_copy(&task->run.keys_at, service->keys, n * (uint32_t)sizeof(uint64_t));
+	return n;
+}
+
+static void tile_done(struct task *task, unsigned n, int64_t *budget)
+{
+	*budget -= (int64_t)n * task->run.plan->keys[task->run.keys].cost;
+	task->done += n;
+}
+
+/* ---- preparation ---- */
+
+/* Copies rows by segment to the scratch, a slice's worth, or begins the pools behind them. */
+static void prepare_head(struct task *task, int64_t *budget)
+{
+	struct run *run = &task->run;
+	const uint64_t rows = rows_bytes(task), all = rows + pool_bytes(task);
+	uint8_t *to = task->scratch->pools + run->pools + run->at;
+	uint32_t n;
+
+	if (run->at == all) {
+		run->stage = RUN_KEYS;
+		return;
+	}
+	if (run->at == 0) {
+		run->keys_at = task->keys_begin;
+		rpc_cursor_skip(&run->keys_at,
+				(uint32_t)program_padded(run->plan->shape.keys_count * sizeof(uint32_t)) +
+					run->plan->shape.once_bytes);
+	}
+	if (run->at < rows) {
+		n = (uint32_t)RTE_MIN(rows - run->at, (uint64_t)SLICE_BYTES);
+		rpc_cursor_copy(&run->keys_at, to, n);
+	} else {
+		n = (uint32_t)RTE_MIN(all - run->at, (uint64_t)SLICE_BYTES);
+		memset(to, 0, n);
+	}
+	run->at += n;
+	*budget -= n;
+}
+
+static enum rpc_progress check_segments(const struct service *service, struct rpc_request *request, unsigned n)
+{
+	const struct task *task = request->task;
+	const struct plan *plan = task->run.plan;
+	const struct program_keys *keys = &plan->shape.keys[task->run.keys];
+
+	for (unsigned i = 0; i < keys->aligned_count; i++) {
+		if (plan->program.nodes[keys->aligned[i]].op != PROGRAM_SEGMENTS)
+			continue;
+		for (unsigned k = 0; k < n; k++)
+			if (service->tile->segments[i][k] >= task->op.dim)
+				return rpc_reply_fail(request, WIRE_BAD_REQUEST,
+						      "the run of program %u names segment %u of %u", task->op.object,
+						      service->tile->segments[i][k], task->op.dim);
+	}
+	return RPC_MORE;
+}
+
+/* Rows are found or made, and their gradients looked at. */
+static enum rpc_progress prepare_rows(struct service *service, struct rpc_request *request, unsigned n)
+{
+	struct task *task = request->task;
+	const struct plan_keys *keys = &task->run.plan->keys[task->run.keys];
+	const unsigned apply = task->run.plan->shape.keys[task->run.keys].apply;
+
+	if (!applies_to(task)) {
+		if (looks_up(task) && mode(task) == STORE_PULL &&
+		    store_find(task->table, service->keys, n, STORE_PULL, task->op.step, service->rows))
+			return operation_refuse_room(request, task->table);
+		return RPC_MORE;
+	}
+	if (prepare_keys(service, request, n) == RPC_DONE)
+		return RPC_DONE;
+	if (!keys->looks)
+		return RPC_MORE;
+	if (keys->looks_up)
+		store_find(task->table, service->keys, n, STORE_LOOK, task->op.step, service->rows);
+	tile_compute(service, task, n, true);
+	return prepare_look(request, (const void *const *)service->tile->rows[task->run.plan->program.nodes[apply].b],
+			    STAR_FLOAT32, n);
+}
+
+static enum rpc_progress prepare_tile(struct service *service, struct rpc_request *request, int64_t *budget)
+{
+	struct task *task = request->task;
+	const struct run *run = &task->run;
+	const unsigned n = take_keys(service, task);
+
+	if (operation_check_keys(service, request, n) == RPC_DONE)
+		return RPC_DONE;
+	tile_take(service, task, n, applies_to(task) && run->plan->keys[run->keys].looks);
+	if (check_segments(service, request, n) == RPC_DONE || prepare_rows(service, request, n) == RPC_DONE)
+		return RPC_DONE;
+	tile_done(task, n, budget);
+	return RPC_MORE;
+}
+
+enum rpc_progress run_prepare(struct service *service, struct rpc_request *request, int64_t *budget, bool *waits)
+{
+	struct task *task = request->task;
+	struct run *run = &task->run;
+
+	switch (run->stage) {
+	case RUN_HEAD:
+		prepare_head(task, budget);
+		return RPC_MORE;
+	case RUN_KEYS:
+		if (!next_keys(task)) {
+			task->stage = STAGE_NEXT;
+			return RPC_MORE;
+		}
+		if (applies_to(task) && run->count)
+			store_push_op(task->scratch->push, task->table, run->count);
+		run->stage = RUN_TILES;
+		return RPC_MORE;
+	default:
+		if (task->done == run->count) {
+			run->keys++;
+			run->stage = RUN_KEYS;
+			return RPC_MORE;
+		}
+		*waits = task->large &&
+			 !snapshot_room(service, task->table,
+					RTE_MIN(run->count - task->done, (uint32_t)run->plan->keys[run->keys].tile),
+					mode(task));
+		return *waits ? RPC_MORE : prepare_tile(service, request, budget);
+	}
+}
+
+/* ---- the run itself ---- */
+
+void run_begin(struct service *service, struct rpc_request *request)
+{
+	struct task *task = request->task;
+	const struct plan *plan = task->run.plan;
+	struct rpc_cursor at = task->keys_begin;
+	uint32_t counts[PROGRAM_KEYS_MAX];
+	struct wire_result result = { .object = task->op.object, .count = task->op.count, .dim = task->op.dim };
+
+	rpc_cursor_copy(&at, counts, plan->shape.keys_count * (uint32_t)sizeof(*counts));
+	result.body_bytes = (uint32_t)program_reply_bytes(&plan->program, &plan->shape, counts, task->op.dim);
+	rpc_reply_put(request, &result, sizeof(result));
+	task->run.stage = RUN_KEYS;
+	task->stage = STAGE_RUN;
+	service->counters.runs++;
+}
+
+static void begin_keys(struct service *service, struct task *task)
+{
+	struct run *run = &task->run;
+
+	run->stage = RUN_TILES;
+	if (run->count == 0)
+		return;
+	service->counters.pulls += looks_up(task);
+	if (applies_to(task)) {
+		const struct store_push_step step = op_step(&task->op);
+
+		store_push_step(task->scratch->push, task->table, &step);
+		service->counters.pushes++;
+	}
+}
+
+/* All keys of a feed are done. */
+static void end_keys(struct rpc_request *request)
+{
+	struct task *task = request->task;
+	struct run *run = &task->run;
+
+	/* Nothing is left to be done for all rows: tables where there is are not applied to (plan.c). */
+	if (applies_to(task) && run->count)
+		store_push_finish(task->scratch->push, task->table, UINT32_MAX);
+	rpc_reply_pad(request);
+	run->keys++;
+	run->stage = RUN_KEYS;
+}
+
+/* Of a run that was not prepared the keys are new; and there may be no room. */
+static enum rpc_progress find_rows(struct service *service, struct rpc_request *request, unsigned n)
+{
+	const struct task *task = request->task;
+	const enum store_find_mode how = task->prepared ? STORE_LOOK : mode(task);
+
+	if (!task->prepared && operation_check_keys(service, request, n) == RPC_DONE)
+		return RPC_DONE;
+	if (!looks_up(task))
+		return RPC_MORE;
+	if (store_find(task->table, service->keys, n, how, task->op.step, service->rows))
+		return operation_refuse_room(request, task->table);
+	service->counters.rows_pulled += n;
+	return RPC_MORE;
+}
+
+static enum rpc_progress run_tile(struct service *service, struct rpc_request *request, int64_t *budget)
+{
+	struct task *task = request->task;
+	const struct run *run = &task->run;
+	const unsigned n = take_keys(service, task);
+
+	tile_take(service, task, n, true);
+	if (find_rows(service, request, n) == RPC_DONE)
+		return RPC_DONE;
+	tile_compute(service, task, n, false);
+	tile_fetch(service, request, n);
+	tile_pool(service, task, n);
+	if (applies_to(task)) {
+		const unsigned gradients = run->plan->program.nodes[run->plan->shape.keys[run->keys].apply].b;
+
+		store_push_rows(task->scratch->push, task->table, (const void *const *)service->tile->rows[gradients],
+				STAR_FLOAT32, n);
+		service->counters.rows_pushed += n;
+	}
+	tile_done(task, n, budget);
+	return RPC_MORE;
+}
+
+/* All that was pooled lies in one piece. */
+static void put_pools(struct rpc_request *request, int64_t *budget)
+{
+	struct task *task = request->task;
+	struct run *run = &task->run;
+	const uint64_t all = pool_bytes(task);
+	const uint32_t n = (uint32_t)RTE_MIN(all - run->at, (uint64_t)SLICE_BYTES);
+
+	if (n)
+		rpc_reply_put(request, task->scratch->pools + run->pools + rows_bytes(task) + run->at, n);
+	run->at += n;
+	*budget -= n;
+	if (run->at == all)
+		task->stage = STAGE_NEXT;
+}
+
+enum rpc_progress run_slice(struct service *service, struct rpc_request *request, int64_t *budget)
+{
+	struct task *task = request->task;
+	struct run *run = &task->run;
+
+	switch (run->stage) {
+	case RUN_KEYS:
+		if (next_keys(task))
+			begin_keys(service, task);
+		else
+			run->stage = RUN_POOLED;
+		return RPC_MORE;
+	case RUN_POOLED:
+		put_pools(request, budget);
+		return RPC_MORE;
+	default:
+		if (task->done == run->count) {
+			end_keys(request);
+			return RPC_MORE;
+		}
+		if (!task->prepared &&
+		    !snapshot_room(service, task->table,
+				   RTE_MIN(run->count - task->done, (uint32_t)run->plan->keys[run->keys].tile),
+				   mode(task))) {
+			*budget = 0;
+			return RPC_MORE;
+		}
+		return run_tile(service, request, budget);
+	}
+}
+
+uint64_t run_snapshot_need(const struct task *task)
+{
+	struct task at = *task;
+	uint64_t need = 0;
+
+	for (; next_keys(&at); at.run.keys++)
+		if (at.run.count)
+			need += store_snapshot_need(at.table, at.run.count, mode(&at));
+	return need;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A run's header and the counts of its feeds, before anything is believed of it. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "service/internal.h"
+
+/* What is said of the operation as a whole. */
+static enum rpc_progress check_head(struct rpc_request *request, const struct wire_op *op, const struct plan *plan)
+{
+	const struct program_shape *shape = &plan->shape;
+
+	if (op->dtype || op->result_dtype || op->reserved || op->version ||
+	    op->flags & ~(shape->applies ? WIRE_APPLIED : 0))
+		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
+				      "the run of program %u has a type, a version or flags that it cannot have",
+				      op->object);
+	if (!isfinite(op->rate) || op->rate < 0 || !isfinite(op->scale) || op->scale < 0 ||
+	    (!shape->applies && (op->rate != 0 || op->scale != 0)))
+		return rpc_reply_fail(
+			request, WIRE_BAD_REQUEST,
+			"the learning rate or the scale of a run of program %u is not a finite number of 0 "
+			"or more, or it has one and applies nothing",
+			op->object);
+	if (shape->segments ? op->dim < 1 || op->dim > PROGRAM_SEGMENTS_MAX : op->dim != 0)
+		return rpc_reply_fail(request, WIRE_BAD_REQUEST, "a run of program %u names %u segments: %s",
+				      op->object, op->dim, shape->segments ? "1 to 65536 are possible" : "it has none");
+	if (op->count == 0)
+		return rpc_reply_fail(request, WIRE_NO_KEYS, "the run of program %u names no keys", op->object);
+	if (op->count > WIRE_KEYS_MAX)
+		return rpc_reply_fail(request, WIRE_OVER_LIMIT, "%u keys in one request: at most %d are possible",
+				      op->count, WIRE_KEYS_MAX);
+	return RPC_MORE;
+}
+
+/* The keys of each feed, which are to be as many as the header says. */
+static enum rpc_progress read_counts(struct rpc_request *request, const struct wire_op *op, const struct plan *plan,
+				     struct rpc_cursor at, uint32_t left, uint32_t *counts)
+{
+	const uint32_t bytes = plan->shape.keys_count * (uint32_t)sizeof(*counts);
+	uint64_t sum = 0;
+
+	if (left < bytes)
+		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
+				      "the run of program %u ends before the counts of its feeds", op->object);
+	rpc_cursor_copy(&at, counts, bytes);
+	for (unsigned k = 0; k < plan->shape.keys_count; k++)
+		sum += counts[k];
+	return sum == op->count ? RPC_MORE
+				: rpc_reply_fail(request, WIRE_BAD_REQUEST,
+						 "the run of program %u says %u keys, and its feeds have %" PRIu64,
+						 op->object, op->count, sum);
+}
+
+static void add(struct run_sums *sums, const struct wire_op *op, const struct plan *plan, const uint32_t *counts)
+{
+	const struct program_shape *shape = &plan->shape;
+	const bool applies = shape->applies && !(op->flags & WIRE_APPLIED);
+
+	sums->keys += op->count;
+	sums->reply_bytes += sizeof(struct wire_result) + program_reply_bytes(&plan->program, shape, counts, op->dim);
+	sums->pool_bytes += program_segment_bytes(&plan->program, shape, PROGRAM_SEGMENT_ROWS, op->dim) +
+			    program_segment_bytes(&plan->program, shape, PROGRAM_POOL, op->dim);
+	sums->prepared |= shape->segments;
+	sums->work += shape->once_elements * sizeof(float);
+	for (unsigned k = 0; k < shape->keys_count; k++) {
+		const struct object_spec *spec = store_table_spec(plan->keys[k].table);
+
+		sums->work += (uint64_t)counts[k] * plan->keys[k].cost;
+		if (!applies || shape->keys[k].apply == PROGRAM_NONE)
+			continue;
+		sums->push_ops++;
+		sums->push_keys += counts[k];
+		sums->gradient_bytes += (uint64_t)counts[k] * spec->dim *
+					(spec->dtype == STAR_FLOAT64 ? sizeof(double) : sizeof(float));
+	}
+}
+
+enum rpc_progress run_check(struct service *service, struct rpc_request *request, const struct wire_op *op,
+			    struct rpc_cursor at, uint32_t left, struct run_sums *sums)
+{
+	const struct plan *plan = op->object <= WIRE_OBJECTS_MAX ? service->plans[op->object] : NULL;
+	uint32_t counts[PROGRAM_KEYS_MAX];
+	uint64_t body;
+
+	if (!plan)
+		return rpc_reply_fail(request, WIRE_UNKNOWN_OBJECT, "no program has the id %u: register it first",
+				      op->object);
+	if (!plan_is_bound(service, plan))
+		return rpc_reply_fail(
+			request, WIRE_UNKNOWN_OBJECT,
+			"a table that program %u works on is not the one that it was registered for: register "
+			"it again",
+			op->object);
+	if (check_head(request, op, plan) == RPC_DONE || read_counts(request, op, plan, at, left, counts) == RPC_DONE)
+		return RPC_DONE;
+	body = program_request_bytes(&plan->program, &plan->shape, counts, op->dim);
+	if (op->body_bytes != body || wire_padded(op->body_bytes) > left)
+		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
+				      "the run of program %u has a body of %u bytes: %" PRIu64
+				      " are needed, %u are left",
+				      op->object, op->body_bytes, body, left);
+	add(sums, op, plan, counts);
+	return RPC_MORE;
+}

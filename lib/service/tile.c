@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a run does with the keys of one tile: everything that needs no more than these keys' rows. */
+#include "service/internal.h"
+
+void tile_forget(struct service *service)
+{
+	service->tile->once_of = NULL;
+}
+
+static float *values_of(struct tile *tile, const struct plan *plan, unsigned node)
+{
+	return (plan->shape.values[node].axis == PROGRAM_ONCE ? tile->once : tile->values) + plan->at[node];
+}
+
+/* Where the n rows of a node lie: `step` elements apart. */
+static void point(struct tile *tile, unsigned node, const float *at, uint32_t step, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++, at += step)
+		tile->rows[node][i] = at;
+}
+
+static void compute(struct tile *tile, const struct plan *plan, const struct plan_step *step, unsigned n)
+{
+	const struct program_value *a = &plan->shape.values[step->a], *b = &plan->shape.values[step->b];
+	const float *const *x = tile->rows[step->a], *const *y = tile->rows[step->b];
+	float *to = values_of(tile, plan, step->node);
+
+	if (step->op <= ELEMENTWISE_OFFSET)
+		elementwise_unary(step->op, step->constant, x, n, a->dim, to);
+	else if (step->op <= ELEMENTWISE_TANH_GRAD)
+		elementwise_binary(step->op, x, a->dim, y, b->dim, n, to);
+	else
+		elementwise_reduce(step->op, x, y, n, a->dim, to);
+}
+
+/* Rows that there are once: the SHARED feeds, and what follows from them. */
+static void compute_once(struct tile *tile, const struct task *task)
+{
+	const struct plan *plan = task->run.plan;
+	struct rpc_cursor at = task->keys_begin;
+
+	rpc_cursor_skip(&at, (uint32_t)program_padded(plan->shape.keys_count * sizeof(uint32_t)));
+	for (unsigned i = 0; i < plan->program.count; i++) {
+		const struct program_node *node = &plan->program.nodes[i];
+		const uint32_t bytes = node->dim * (uint32_t)sizeof(float);
+
+		if (node->op != PROGRAM_SHARED)
+			continue;
+		rpc_cursor_copy(&at, values_of(tile, plan, i), bytes);
+		rpc_cursor_skip(&at, wire_padded(bytes) - bytes);
+		point(tile, i, values_of(tile, plan, i), 0, STORE_BATCH);
+	}
+	for (unsigned i = 0; i < plan->once; i++) {
+		compute(tile, plan, &plan->steps[i], 1);
+		point(tile, plan->steps[i].node, values_of(tile, plan, plan->steps[i].node), 0, STORE_BATCH);
+	}
+	tile->once_of = task;
+	tile->once_left = task->ops_left;
+}
+
+void tile_take(struct service *service, struct task *task, unsigned n, bool rows)
+{
+	struct tile *tile = service->tile;
+	const struct plan *plan = task->run.plan;
+	const struct program_keys *keys = &plan->shape.keys[task->run.keys];
+
+	for (unsigned i = 0; i < keys->aligned_count; i++) {
+		const unsigned node = keys->aligned[i];
+		const uint32_t dim = plan->shape.values[node].dim, bytes = dim * (uint32_t)sizeof(float);
+		float *to = values_of(tile, plan, node);
+
+		if (plan->program.nodes[node].op == PROGRAM_SEGMENTS) {
+			rpc_cursor_copy(&task->run.aligned[i], tile->segments[i], n * (uint32_t)sizeof(uint32_t));
+			continue;
+		}
+		for (unsigned k = 0; rows && k < n; k++, to += dim)
+			tile->rows[node][k] = rpc_cursor_take(&task->run.aligned[i], bytes, _Alignof(float), to);
+	}
+}
+
+/* Rows that store_find found: where they lie, or as float32. */
+static void take_rows(struct service *service, const struct task *task, unsigned n)
+{
+	struct tile *tile = service->tile;
+	const struct plan *plan = task->run.plan;
+	const struct plan_keys *keys = &plan->keys[task->run.keys];
+	const unsigned node = plan->shape.keys[task->run.keys].lookup;
+	const uint32_t dim = plan->shape.values[node].dim;
+	const float **rows = tile->rows[node];
+	const bool copies = keys->copies;
+
+	for (unsigned i = 0; i < n; i++) {
+		rows[i] = store_values(keys->table, service->rows[i], STAR_FLOAT32);
+		if (unlikely(!rows[i] || copies)) {
+			float *to = values_of(tile, plan, node) + (size_t)i * dim;
+
+			store_read(keys->table, service->rows[i], service->keys[i], STAR_FLOAT32, to);
+			rows[i] = to;
+		}
+	}
+}
+
+static void unpool(struct tile *tile, const struct task *task, const struct plan_step *step, unsigned n)
+{
+	const struct plan *plan = task->run.plan;
+	const uint32_t dim = plan->shape.values[step->a].dim, *segments = tile->segments[plan->slot[step->b]];
+	const uint8_t *rows = task->scratch->pools + task->run.pools;
+
+	for (unsigned i = 0; i < step->a; i++)
+		if (plan->program.nodes[i].op == PROGRAM_SEGMENT_ROWS)
+			rows += program_padded((uint64_t)task->op.dim * plan->shape.values[i].dim * sizeof(float));
+	for (unsigned i = 0; i < n; i++)
+		tile->rows[step->node][i] = (const float *)rows + (uint64_t)segments[i] * dim;
+}
+
+void tile_compute(struct service *service, struct task *task, unsigned n, bool look)
+{
+	struct tile *tile = service->tile;
+	const struct plan *plan = task->run.plan;
+	const struct plan_keys *keys = &plan->keys[task->run.keys];
+
+	if (plan->shape.once_elements && (tile->once_of != task || tile->once_left != task->ops_left))
+		compute_once(tile, task);
+	if (plan->shape.keys[task->run.keys].lookup != PROGRAM_NONE && (!look || keys->looks_up))
+		take_rows(service, task, n);
+	for (unsigned s = keys->steps; s < keys[1].steps; s++) {
+		const struct plan_step *step = &plan->steps[s];
+
+		if (look && !step->look)
+			continue;
+		if (step->op == PROGRAM_UNPOOL) {
+			unpool(tile, task, step, n);
+			continue;
+		}
+		compute(tile, plan, step, n);
+		point(tile, step->node, values_of(tile, plan, step->node), plan->shape.values[step->node].dim, n);
+	}
+}
+
+void tile_fetch(struct service *service, struct rpc_request *request, unsigned n)
+{
+	const struct tile *tile = service->tile;
+	const struct task *task = request->task;
+	const struct plan *plan = task->run.plan;
+	const struct plan_keys *keys = &plan->keys[task->run.keys];
+
+	if (likely(keys[1].fetches - keys->fetches == 1)) {
+		const unsigned node = plan->fetches[keys->fetches];
+		const uint32_t bytes = plan->shape.values[node].dim * (uint32_t)sizeof(float);
+
+		for (unsigned i = 0; i < n; i++)
+			rpc_reply_put(request, tile->rows[node][i], bytes);
+		return;
+	}
+	for (unsigned i = 0; i < n; i++)
+		for (unsigned f = keys->fetches; f < keys[1].fetches; f++) {
+			const unsigned node = plan->fetches[f];
+
+			rpc_reply_put(request, tile->rows[node][i],
+				      plan->shape.values[node].dim * (uint32_t)sizeof(float));
+		}
+}
+
+/* A pool's sums lie behind the rows by segment, and behind the pools before it. */
+void tile_pool(struct service *service, const struct task *task, unsigned n)
+{
+	const struct tile *tile = service->tile;
+	const struct plan *plan = task->run.plan;
+	const struct plan_keys *keys = &plan->keys[task->run.keys];
+	unsigned done = 0;
+	uint8_t *pools;
+
+	if (keys->pools == keys[1].pools)
+		return;
+	pools = task->scratch->pools + task->run.pools +
+		program_segment_bytes(&plan->program, &plan->shape, PROGRAM_SEGMENT_ROWS, task->op.dim);
+	for (unsigned p = keys->pools; p < keys[1].pools; p++) {
+		const unsigned node = plan->pools[p];
+		const uint32_t dim = plan->shape.values[node].dim;
+		const uint32_t *segments = tile->segments[plan->slot[plan->program.nodes[node].b]];
+		const float *const *rows = tile->rows[plan->program.nodes[node].a];
+
+		for (; done < node; done++)
+			if (plan->program.nodes[done].op == PROGRAM_POOL)
+				pools += program_padded((uint64_t)task->op.dim * plan->shape.values[done].dim *
+							sizeof(float));
+		for (unsigned i = 0; i < n; i++)
+			elementwise_add((float *)pools + (uint64_t)segments[i] * dim, rows[i], dim);
+	}
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tensor/elementwise.h"
+
+#include <math.h>
+#include <string.h>
+
+static inline float from_bits(uint32_t bits)
+{
+	float x;
+
+	memcpy(&x, &bits, sizeof(x));
+	return x;
+}
+
+static inline uint32_t to_bits(float x)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	return bits;
+}
+
+/*
+ * x = k ln 2 + r, |r| <= ln 2 / 2, e^r by its power series to r^7: the rest is below 6e-9. k is read from the bits of a sum with
+ * 1.5 * 2^23, which rounds: no conversion that NaN would make undefined. 2^k in two factors, since it may be beyond the range.
+ */
+static inline float exponential(float x)
+{
+	static const float round = 0x1.8p23f;
+	float t, k, r, sum;
+	int32_t whole, half;
+
+	x = x > 89.0f ? 89.0f : x;     /* infinity from there on, ... */
+	x = x < -104.0f ? -104.0f : x; /* ... and 0 */
+	t = x * 1.44269504f + round;
+	k = t - round;
+	/* ln 2 in two parts, of which the first has zeros at its end: its product with k is exact. */
+	r = (x - k * 0.693359375f) + k * 2.12194440e-4f;
+	sum = 1.0f / 5040;
+	sum = sum * r + 1.0f / 720;
+	sum = sum * r + 1.0f / 120;
+	sum = sum * r + 1.0f / 24;
+	sum = sum * r + 1.0f / 6;
+	sum = sum * r + 0.5f;
+	sum = sum * (r * r) + r + 1.0f;
+	whole = (int32_t)(to_bits(t) - to_bits(round));
+	half = whole >> 1;
+	return sum * from_bits((uint32_t)(half + 127) << 23) * from_bits((uint32_t)(whole - half + 127) << 23);
+}
+
+static inline float sigmoid(float x)
+{
+	return 1.0f / (1.0f + exponential(-x));
+}
+
+/* (1 - e^-2|x|) / (1 + e^-2|x|), which would cancel near 0: there the power series to x^9, whose rest is below 1e-8. */
+static inline float hyperbolic_tangent(float x)
+{
+	const float a = fabsf(x), e = exponential(-2 * a), far = (1.0f - e) / (1.0f + e), z = x * x;
+	float near = 62.0f / 2835;
+
+	near = near * z - 17.0f / 315;
+	near = near * z + 2.0f / 15;
+	near = near * z - 1.0f / 3;
+	near = x + x * z * near;
+	return a < 0.25f ? near : copysignf(far, x);
+}
+
+#define UNARY(name, formula) \
+	static void name(const float *const *rows, unsigned n, uint32_t dim, float c, float *restrict to) \
+	{ \
+		for (unsigned i = 0; i < n; i++, to += dim) { \
+			const float *restrict row = rows[i]; \
+\
+			for (uint32_t d = 0; d < dim; d++) { \
+				const float x = row[d]; \
+\
+				to[d] = formula; \
+			} \
+		} \
+		(void)c; \
+	}
+
+UNARY(unary_neg, -x)
+UNARY(unary_relu, x < 0 ? 0 : x)
+UNARY(unary_sigmoid, sigmoid(x))
+UNARY(unary_tanh, hyperbolic_tangent(x))
+UNARY(unary_exp, exponential(x))
+UNARY(unary_square, x *x)
+UNARY(unary_sqrt, sqrtf(x))
+UNARY(unary_abs, fabsf(x))
+UNARY(unary_scale, x *c)
+UNARY(unary_offset, x + c)
+
+void elementwise_unary(unsigned op, float constant, const float *const *x, unsigned n, uint32_t dim, float *to)
+{
+	static void (*const kernels[])(const float *const *, unsigned, uint32_t, float, float *) = {
+		[ELEMENTWISE_NEG - ELEMENTWISE_NEG] = unary_neg,
+		[ELEMENTWISE_RELU - ELEMENTWISE_NEG] = unary_relu,
+		[ELEMENTWISE_SIGMOID - ELEMENTWISE_NEG] = unary_sigmoid,
+		[ELEMENTWISE_TANH - ELEMENTWISE_NEG] = unary_tanh,
+		[ELEMENTWISE_EXP - ELEMENTWISE_NEG] = unary_exp,
+		[ELEMENTWISE_SQUARE - ELEMENTWISE_NEG] = unary_square,
+		[ELEMENTWISE_SQRT - ELEMENTWISE_NEG] = unary_sqrt,
+		[ELEMENTWISE_ABS - ELEMENTWISE_NEG] = unary_abs,
+		[ELEMENTWISE_SCALE - ELEMENTWISE_NEG] = unary_scale,
+		[ELEMENTWISE_OFFSET - ELEMENTWISE_NEG] = unary_offset,
+	};
+
+	kernels[op - ELEMENTWISE_NEG](x, n, dim, constant, to);
+}
+
+/* Three loops, so that each of them can be done by lanes. */
+#define BINARY(name, formula) \
+	static inline float name##_of(float x, float y) \
+	{ \
+		return formula; \
+	} \
+	static void name(const float *const *xs, uint32_t x_dim, const float *const *ys, uint32_t y_dim, unsigned n, \
+			 float *restrict to) \
+	{ \
+		const uint32_t dim = x_dim > y_dim ? x_dim : y_dim; \
+\
+		for (unsigned i = 0; i < n; i++, to += dim) { \
+			const float *restrict x = xs[i], *restrict y = ys[i]; \
+\
+			if (x_dim == y_dim) \
+				for (uint32_t d = 0; d < dim; d++) \
+					to[d] = name##_of(x[d], y[d]); \
+			else if (y_dim == 1) \
+				for (uint32_t d = 0; d < dim; d++) \
+					to[d] = name##_of(x[d], y[0]); \
+			else \
+				for (uint32_t d = 0; d < dim; d++) \
+					to[d] = name##_of(x[0], y[d]); \
+		} \
+	}
+
+BINARY(binary_add, x + y)
+BINARY(binary_sub, x - y)
+BINARY(binary_mul, x *y)
+BINARY(binary_div, x / y)
+BINARY(binary_max, x < y ? y : x)
+BINARY(binary_min, y < x ? y : x)
+BINARY(binary_relu_grad, x > 0 ? y : 0)
+BINARY(binary_sigmoid_grad, y *x *(1.0f - x))
+BINARY(binary_tanh_grad, y *(1.0f - x * x))
+
+void elementwise_binary(unsigned op, const float *const *x, uint32_t x_dim, const float *const *y, uint32_t y_dim,
+			unsigned n, float *to)
+{
+	static void (*const kernels[])(const float *const *, uint32_t, const float *const *, uint32_t, unsigned,
+				       float *) = {
+		[ELEMENTWISE_ADD - ELEMENTWISE_ADD] = binary_add,
+		[ELEMENTWISE_SUB - ELEMENTWISE_ADD] = binary_sub,
+		[ELEMENTWISE_MUL - ELEMENTWISE_ADD] = binary_mul,
+		[ELEMENTWISE_DIV - ELEMENTWISE_ADD] = binary_div,
+		[ELEMENTWISE_MAX - ELEMENTWISE_ADD] = binary_max,
+		[ELEMENTWISE_MIN - ELEMENTWISE_ADD] = binary_min,
+		[ELEMENTWISE_RELU_GRAD - ELEMENTWISE_ADD] = binary_relu_grad,
+		[ELEMENTWISE_SIGMOID_GRAD - ELEMENTWISE_ADD] = binary_sigmoid_grad,
+		[ELEMENTWISE_TANH_GRAD - ELEMENTWISE_ADD] = binary_tanh_grad,
+	};
+
+	kernels[op - ELEMENTWISE_ADD](x, x_dim, y, y_dim, n, to);
+}
+
+enum { LANES = 8 };
+
+/* Lane d % 8 of the whole lanes' elements; then the lanes by halves, then what is left over, one after the other. */
+static float sum_of(const float *x, const float *y, uint32_t dim)
+{
+	float lanes[LANES] = { 0 }, sum;
+	uint32_t d = 0;
+
+	for (; d + LANES <= dim; d += LANES)
+		for (unsigned l = 0; l < LANES; l++)
+			lanes[l] += y ? x[d + l] * y[d + l] : x[d + l];
+	for (unsigned half = LANES / 2; half; half /= 2)
+		for (unsigned l = 0; l < half; l++)
+			lanes[l] += lanes[l + half];
+	sum = lanes[0];
+	for (; d < dim; d++)
+		sum += y ? x[d] * y[d] : x[d];
+	return sum;
+}
+
+static float greatest_of(const float *x, uint32_t dim)
+{
+	float greatest = -INFINITY;
+
+	for (uint32_t d = 0; d < dim; d++)
+		greatest = x[d] > greatest ? x[d] : greatest;
+	return greatest;
+}
+
+void elementwise_reduce(unsigned op, const float *const *x, const float *const *y, unsigned n, uint32_t dim, float *to)
+{
+	for (unsigned i = 0; i < n; i++)
+		to[i] = op == ELEMENTWISE_ROW_MAX ? greatest_of(x[i], dim)
+						  : sum_of(x[i], op == ELEMENTWISE_DOT ? y[i] : NULL, dim);
+}
+
+void elementwise_add(float *restrict sum, const float *restrict row, uint32_t dim)
+{
+	for (uint32_t d = 0; d < dim; d++)
+		sum[d] += row[d];
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Element by element: what programs compute on rows of float32 (docs/programs.rst). Rows may lie anywhere: they come as pointers;
+ * results lie one after the other. Additions, multiplications, divisions and square roots in the order written, an exp of our
+ * own, and sums in eight lanes whatever the machine: the same bits everywhere. Pure functions; any thread.
+ */
+#ifndef TENSOR_ELEMENTWISE_H
+#define TENSOR_ELEMENTWISE_H
+
+#include <stdint.h>
+
+/* X(NAME, number, "name", what becomes of x; c: the step's constant). exp is good to 3e-7, relative; sigmoid and tanh to 1e-6. */
+#define ELEMENTWISE_UNARIES(X) \
+	X(NEG, 32, "neg", "-x") \
+	X(RELU, 33, "relu", "0 where x < 0, else x") \
+	X(SIGMOID, 34, "sigmoid", "1 / (1 + exp(-x))") \
+	X(TANH, 35, "tanh", "tanh(x)") \
+	X(EXP, 36, "exp", "exp(x)") \
+	X(SQUARE, 37, "square", "x * x") \
+	X(SQRT, 38, "sqrt", "square root of x") \
+	X(ABS, 39, "abs", "|x|") \
+	X(SCALE, 40, "scale", "x * c") \
+	X(OFFSET, 41, "offset", "x + c")
+
+/* X(NAME, number, "name", what becomes of x and y). The gradients take y = f(x), and g, what comes from behind. */
+#define ELEMENTWISE_BINARIES(X) \
+	X(ADD, 64, "add", "x + y") \
+	X(SUB, 65, "sub", "x - y") \
+	X(MUL, 66, "mul", "x * y") \
+	X(DIV, 67, "div", "x / y") \
+	X(MAX, 68, "max", "y where x < y, else x") \
+	X(MIN, 69, "min", "y where y < x, else x") \
+	X(RELU_GRAD, 70, "relu_grad", "y where x > 0, else 0: x is relu's result, y the gradient behind it") \
+	X(SIGMOID_GRAD, 71, "sigmoid_grad", "y * x * (1 - x): x is sigmoid's result") \
+	X(TANH_GRAD, 72, "tanh_grad", "y * (1 - x * x): x is tanh's result")
+
+/* X(NAME, number, "name", what becomes of a row's elements). dot takes two rows. */
+#define ELEMENTWISE_REDUCTIONS(X) \
+	X(ROW_SUM, 96, "row_sum", "their sum") \
+	X(ROW_MAX, 97, "row_max", "the greatest; NaN counts as the least") \
+	X(DOT, 98, "dot", "the sum of x * y")
+
+enum elementwise_op {
+#define X(NAME, number, name, text) ELEMENTWISE_##NAME = number,
+	ELEMENTWISE_UNARIES(X) ELEMENTWISE_BINARIES(X) ELEMENTWISE_REDUCTIONS(X)
+#undef X
+};
+
+/* n rows of dim elements. */
+void elementwise_unary(unsigned op, float constant, const float *const *x, unsigned n, uint32_t dim, float *to);
+
+/* Rows of x_dim and of y_dim elements: the same, or one of them 1, whose element goes with all of the other's. */
+void elementwise_binary(unsigned op, const float *const *x, uint32_t x_dim, const float *const *y, uint32_t y_dim,
+			unsigned n, float *to);
+
+/* One element a row; y is for dot only. */
+void elementwise_reduce(unsigned op, const float *const *x, const float *const *y, unsigned n, uint32_t dim, float *to);
+
+/* sum += row, dim elements. */
+void elementwise_add(float *sum, const float *row, uint32_t dim);
+
+#endif

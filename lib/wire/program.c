@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "wire/program.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "wire/frame.h"
+
+/* A check under way. */
+struct check {
+	const struct program *program;
+	struct program_shape *shape;
+	unsigned at;	  /* the node */
+	uint64_t fetched; /* nodes, as bits */
+};
+
+unsigned program_cost(unsigned op)
+{
+	return op == ELEMENTWISE_EXP || op == ELEMENTWISE_SIGMOID || op == ELEMENTWISE_TANH ? 4 : 1;
+}
+
+const char *program_op_name(unsigned op)
+{
+	switch (op) {
+#define X(NAME, number, name, text) \
+	case number: \
+		return name;
+		PROGRAM_FEEDS(X)
+		PROGRAM_STEPS(X)
+		ELEMENTWISE_UNARIES(X)
+		ELEMENTWISE_BINARIES(X)
+		ELEMENTWISE_REDUCTIONS(X)
+#undef X
+	}
+	return NULL;
+}
+
+static bool is_unary(unsigned op)
+{
+	return op >= ELEMENTWISE_NEG && op <= ELEMENTWISE_OFFSET;
+}
+
+static bool is_binary(unsigned op)
+{
+	return op >= ELEMENTWISE_ADD && op <= ELEMENTWISE_TANH_GRAD;
+}
+
+static const struct program_node *node_of(const struct check *c, unsigned i)
+{
+	return &c->program->nodes[i];
+}
+
+static bool is_op(const struct check *c, unsigned i, unsigned op)
+{
+	return node_of(c, i)->op == op;
+}
+
+/* Whether elementwise steps may take it. */
+static bool has_rows(const struct check *c, unsigned i)
+{
+	return c->shape->values[i].axis == PROGRAM_BY_KEY || c->shape->values[i].axis == PROGRAM_ONCE;
+}
+
+static struct program_keys *keys_of(const struct check *c, unsigned i)
+{
+	return &c->shape->keys[c->shape->values[i].keys];
+}
+
+static const char *set(struct check *c, unsigned axis, unsigned keys, unsigned dim)
+{
+	c->shape->values[c->at] =
+		(struct program_value){ .axis = (uint8_t)axis, .keys = (uint8_t)keys, .dim = (uint16_t)dim };
+	return NULL;
+}
+
+/* Fields that the node's op has no use for are 0. */
+static const char *check_fields(const struct program_node *n, unsigned at)
+{
+	const bool dim = n->op == PROGRAM_KEYS || n->op == PROGRAM_ROWS || n->op == PROGRAM_SHARED ||
+			 n->op == PROGRAM_SEGMENT_ROWS;
+	const bool constant = n->op == ELEMENTWISE_SCALE || n->op == ELEMENTWISE_OFFSET;
+	const bool a = n->op != PROGRAM_KEYS && n->op != PROGRAM_SHARED && n->op != PROGRAM_SEGMENT_ROWS;
+	const bool b = n->op == PROGRAM_APPLY || n->op == PROGRAM_POOL || n->op == PROGRAM_UNPOOL ||
+		       n->op == ELEMENTWISE_DOT || is_binary(n->op);
+
+	if (dim ? n->dim < 1 || n->dim > WIRE_DIM_MAX : n->dim != 0)
+		return dim ? "its rows have no element, or too many" : "it has a dim, which it has no use for";
+	if (n->op == PROGRAM_KEYS ? n->object < 1 || n->object > WIRE_OBJECTS_MAX : n->object != 0)
+		return n->op == PROGRAM_KEYS ? "it names no object" : "it names an object, which it has no use for";
+	if (n->flags & ~(n->op == PROGRAM_LOOKUP ? PROGRAM_READ_ONLY : 0))
+		return "it has flags that it cannot have";
+	if (!isfinite(n->constant) || (!constant && n->constant != 0))
+		return constant ? "its constant is not finite" : "it has a constant, which it has no use for";
+	if ((!a && n->a) || (!b && n->b))
+		return "it names a node, which it has no use for";
+	return (a && n->a >= at) || (b && n->b >= at) ? "it uses a node that does not come before it" : NULL;
+}
+
+static const char *check_keys(struct check *c)
+{
+	struct program_shape *s = c->shape;
+
+	if (s->keys_count == PROGRAM_KEYS_MAX)
+		return "there are too many key feeds";
+	s->keys[s->keys_count] =
+		(struct program_keys){ .node = (uint8_t)c->at, .lookup = PROGRAM_NONE, .apply = PROGRAM_NONE };
+	return set(c, PROGRAM_NO_ROWS, s->keys_count++, 0);
+}
+
+static const char *check_feed(struct check *c, const struct program_node *n)
+{
+	struct program_shape *s = c->shape;
+	struct program_keys *keys;
+
+	switch (n->op) {
+	case PROGRAM_KEYS:
+		return check_keys(c);
+	case PROGRAM_SHARED:
+		s->once_bytes += (uint32_t)program_padded(n->dim * sizeof(float));
+		return set(c, PROGRAM_ONCE, 0, n->dim);
+	case PROGRAM_SEGMENT_ROWS:
+		s->segments = true;
+		return set(c, PROGRAM_BY_SEGMENT, 0, n->dim);
+	}
+	if (!is_op(c, n->a, PROGRAM_KEYS))
+		return "it is aligned with a node that is no key feed";
+	keys = keys_of(c, n->a);
+	if (keys->aligned_count == PROGRAM_ALIGNED_MAX)
+		return "too many feeds are aligned with one key feed";
+	keys->aligned[keys->aligned_count++] = (uint8_t)c->at;
+	if (n->op == PROGRAM_ROWS)
+		return set(c, PROGRAM_BY_KEY, s->values[n->a].keys, n->dim);
+	keys->segments = s->segments = true;
+	return set(c, PROGRAM_NO_ROWS, s->values[n->a].keys, 0);
+}
+
+static const char *check_lookup(struct check *c, const struct program_node *n)
+{
+	struct program_keys *keys;
+
+	if (!is_op(c, n->a, PROGRAM_KEYS))
+		return "what it looks up is no key feed";
+	keys = keys_of(c, n->a);
+	if (keys->lookup != PROGRAM_NONE || keys->apply != PROGRAM_NONE)
+		return "a key feed has one look-up at most, before it is applied to";
+	keys->lookup = (uint8_t)c->at;
+	return set(c, PROGRAM_BY_KEY, c->shape->values[n->a].keys, node_of(c, n->a)->dim);
+}
+
+/* Rows by key of this node, of the same KEYS feed as another node. */
+static bool goes_with(const struct check *c, unsigned rows, unsigned other)
+{
+	return c->shape->values[rows].axis == PROGRAM_BY_KEY &&
+	       c->shape->values[rows].keys == c->shape->values[other].keys;
+}
+
+static const char *check_apply(struct check *c, const struct program_node *n)
+{
+	struct program_keys *keys;
+
+	if (!is_op(c, n->a, PROGRAM_KEYS))
+		return "what it applies to is no key feed";
+	if (!goes_with(c, n->b, n->a) || c->shape->values[n->b].dim != node_of(c, n->a)->dim)
+		return "its gradients are not rows of these keys, as wide as the table's";
+	keys = keys_of(c, n->a);
+	if (keys->apply != PROGRAM_NONE)
+		return "a key feed is applied to twice";
+	keys->apply = (uint8_t)c->at;
+	c->shape->applies = true;
+	return set(c, PROGRAM_NO_ROWS, 0, 0);
+}
+
+static const char *check_pooling(struct check *c, const struct program_node *n)
+{
+	if (!is_op(c, n->b, PROGRAM_SEGMENTS))
+		return "its segments are no segment feed";
+	if (n->op == PROGRAM_POOL)
+		return goes_with(c, n->a, n->b) ? set(c, PROGRAM_POOLED, 0, c->shape->values[n->a].dim)
+						: "the segments are not those of these rows' keys";
+	return is_op(c, n->a, PROGRAM_SEGMENT_ROWS)
+		       ? set(c, PROGRAM_BY_KEY, c->shape->values[n->b].keys, c->shape->values[n->a].dim)
+		       : "what it hands back are no rows by segment";
+}
+
+static const char *check_fetch(struct check *c, const struct program_node *n)
+{
+	const struct program_value *v = &c->shape->values[n->a];
+
+	if (v->axis != PROGRAM_BY_KEY && v->axis != PROGRAM_POOLED)
+		return "only rows by key, and pools, can be fetched";
+	if (c->fetched >> n->a & 1)
+		return "it was fetched before";
+	c->fetched |= UINT64_C(1) << n->a;
+	c->shape->fetches++;
+	if (v->axis == PROGRAM_BY_KEY)
+		keys_of(c, n->a)->record_bytes += v->dim * (uint32_t)sizeof(float);
+	return set(c, PROGRAM_NO_ROWS, 0, 0);
+}
+
+static const char *check_unary(struct check *c, const struct program_node *n)
+{
+	const struct program_value *v = &c->shape->values[n->a];
+
+	if (!has_rows(c, n->a))
+		return "what it works on has no rows (of a pool there are those of one reactor only)";
+	return set(c, v->axis, v->keys, is_unary(n->op) ? v->dim : 1);
+}
+
+static const char *check_binary(struct check *c, const struct program_node *n)
+{
+	const struct program_value *a = &c->shape->values[n->a], *b = &c->shape->values[n->b];
+	const struct program_value *wide = a->axis == PROGRAM_BY_KEY ? a : b;
+
+	if (!has_rows(c, n->a) || !has_rows(c, n->b))
+		return "what it works on has no rows (of a pool there are those of one reactor only)";
+	if (a->axis == PROGRAM_BY_KEY && b->axis == PROGRAM_BY_KEY && a->keys != b->keys)
+		return "its rows are those of different keys";
+	if (a->dim != b->dim && (n->op == ELEMENTWISE_DOT || (a->dim != 1 && b->dim != 1)))
+		return "its rows are not equally wide, nor is one of them a single element";
+	return set(c, wide->axis, wide->keys, n->op == ELEMENTWISE_DOT ? 1 : a->dim > b->dim ? a->dim : b->dim);
+}
+
+static const char *check_node(struct check *c)
+{
+	const struct program_node *n = node_of(c, c->at);
+	const char *why;
+
+	if (!program_op_name(n->op))
+		return "there is no such operation";
+	why = check_fields(n, c->at);
+	if (why)
+		return why;
+	if (n->op <= PROGRAM_SEGMENT_ROWS)
+		return check_feed(c, n);
+	if (n->op == PROGRAM_LOOKUP)
+		return check_lookup(c, n);
+	if (n->op == PROGRAM_APPLY)
+		return check_apply(c, n);
+	if (n->op == PROGRAM_POOL || n->op == PROGRAM_UNPOOL)
+		return check_pooling(c, n);
+	if (n->op == PROGRAM_FETCH)
+		return check_fetch(c, n);
+	return is_binary(n->op) || n->op == ELEMENTWISE_DOT ? check_binary(c, n) : check_unary(c, n);
+}
+
+/* Adds up what the node's rows cost. NULL: it is not too much. */
+static const char *weigh(struct check *c)
+{
+	struct program_shape *s = c->shape;
+	const struct program_value *v = &s->values[c->at];
+	const uint32_t elements = v->dim * program_cost(node_of(c, c->at)->op);
+
+	if (v->axis == PROGRAM_BY_KEY)
+		s->keys[v->keys].elements += elements;
+	else if (v->axis == PROGRAM_ONCE)
+		s->once_elements += elements;
+	return s->once_elements > PROGRAM_ELEMENTS_MAX ||
+			       (v->axis == PROGRAM_BY_KEY && s->keys[v->keys].elements > PROGRAM_ELEMENTS_MAX)
+		       ? "with it a row takes too long: cut the program"
+		       : NULL;
+}
+
+const char *program_check(const struct program *program, struct program_shape *shape, unsigned *node)
+{
+	struct check c = { .program = program, .shape = shape };
+	const char *why;
+
+	*shape = (struct program_shape){ 0 };
+	*node = PROGRAM_NONE;
+	if (program->version != PROGRAM_VERSION || program->reserved)
+		return "its version is another one";
+	if (program->count < 1 || program->count > PROGRAM_NODES_MAX)
+		return "it has no nodes, or too many";
+	for (c.at = 0; c.at < program->count; c.at++) {
+		why = check_node(&c);
+		why = why ? why : weigh(&c);
+		if (why) {
+			*node = c.at;
+			return why;
+		}
+	}
+	for (unsigned i = 0; i < program->count; i++)
+		if (program->nodes[i].op == PROGRAM_POOL && !(c.fetched >> i & 1)) {
+			*node = i;
+			return "nobody fetches it";
+		}
+	return shape->keys_count && (shape->fetches || shape->applies) ? NULL : "it fetches and applies nothing";
+}
+
+const char *program_read(const void *bytes, size_t n, struct program *program, struct program_shape *shape,
+			 unsigned *node)
+{
+	*program = (struct program){ 0 };
+	*node = PROGRAM_NONE;
+	if (n < PROGRAM_HEAD_BYTES || n > sizeof(*program))
+		return "its length is not that of a program";
+	memcpy(program, bytes, n);
+	if (program->count > PROGRAM_NODES_MAX || n != program_bytes(program))
+		return "its length is not that of its nodes";
+	return program_check(program, shape, node);
+}
+
+void program_name(const struct program *program, char name[static PROGRAM_NAME_BYTES])
+{
+	const uint8_t *bytes = (const uint8_t *)program;
+	uint64_t hash = program_bytes(program);
+
+	for (uint32_t i = 0; i < program_bytes(program); i++)
+		hash = hash_mix(hash ^ bytes[i]) + i;
+	snprintf(name, PROGRAM_NAME_BYTES, "program:%016llx", (unsigned long long)hash);
+}
+
+uint64_t program_segment_bytes(const struct program *program, const struct program_shape *shape, unsigned op,
+			       uint32_t segments)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < program->count; i++)
+		if (program->nodes[i].op == op)
+			bytes += program_padded((uint64_t)segments * shape->values[i].dim * sizeof(float));
+	return bytes;
+}
+
+uint64_t program_head_bytes(const struct program *program, const struct program_shape *shape, uint32_t segments)
+{
+	return program_padded(shape->keys_count * sizeof(uint32_t)) + shape->once_bytes +
+	       program_segment_bytes(program, shape, PROGRAM_SEGMENT_ROWS, segments);
+}
+
+uint64_t program_keys_bytes(const struct program *program, const struct program_shape *shape, unsigned keys,
+			    uint32_t count)
+{
+	const struct program_keys *k = &shape->keys[keys];
+	uint64_t bytes = (uint64_t)count * sizeof(uint64_t);
+
+	for (unsigned i = 0; i < k->aligned_count; i++) {
+		const struct program_node *n = &program->nodes[k->aligned[i]];
+
+		bytes += program_padded((uint64_t)count *
+					(n->op == PROGRAM_ROWS ? n->dim * sizeof(float) : sizeof(uint32_t)));
+	}
+	return bytes;
+}
+
+uint64_t program_record_bytes(const struct program_shape *shape, unsigned keys, uint32_t count)
+{
+	return program_padded((uint64_t)count * shape->keys[keys].record_bytes);
+}
+
+uint64_t program_request_bytes(const struct program *program, const struct program_shape *shape, const uint32_t *counts,
+			       uint32_t segments)
+{
+	uint64_t bytes = program_head_bytes(program, shape, segments);
+
+	for (unsigned k = 0; k < shape->keys_count; k++)
+		bytes += program_keys_bytes(program, shape, k, counts[k]);
+	return bytes;
+}
+
+uint64_t program_reply_bytes(const struct program *program, const struct program_shape *shape, const uint32_t *counts,
+			     uint32_t segments)
+{
+	uint64_t bytes = program_segment_bytes(program, shape, PROGRAM_POOL, segments);
+
+	for (unsigned k = 0; k < shape->keys_count; k++)
+		bytes += program_record_bytes(shape, k, counts[k]);
+	return bytes;
+}

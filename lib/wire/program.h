@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Programs: what a PS subgraph of a step is on the wire (docs/programs.rst). A program is registered once, as an object of the
+ * catalogue; a request then runs it by its id (WIRE_RUN) with feeds, and gets its fetches. It is a list of nodes, each of which
+ * uses earlier ones: feeds, which a request brings, and steps. Outside bytes: program_check is the only way to a shape. Pure
+ * functions, no allocation.
+ *
+ * Everything goes by keys: a KEYS feed names rows of one table (or blocks of one variable), and what is aligned with it has one row,
+ * or one segment number, for each of its keys. The client sends each reactor the keys that it owns with what is aligned with them.
+ *
+ * A WIRE_RUN's body, each part padded with zeros to 8 bytes, numbers and rows of float32 little endian:
+ *   for each KEYS feed how many keys (uint32); the SHARED feeds; the SEGMENT_ROWS feeds; then for each KEYS feed the keys
+ *   (uint64), and what is aligned with it, in the nodes' order: ROWS (float32), SEGMENTS (uint32).
+ * Its result's body, padded alike:
+ *   for each KEYS feed with fetches: for each key a record of all that is fetched of it, in the FETCH nodes' order; then each
+ *   fetched POOL: the sums of this reactor, a row for each segment.
+ */
+#ifndef WIRE_PROGRAM_H
+#define WIRE_PROGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tensor/elementwise.h"
+
+enum program_limits {
+	PROGRAM_VERSION = 1,
+	PROGRAM_NODES_MAX = 64,
+	PROGRAM_KEYS_MAX = 32,	 /* KEYS feeds */
+	PROGRAM_ALIGNED_MAX = 7, /* feeds that are aligned with one of them */
+	PROGRAM_SEGMENTS_MAX = 65536,
+	/* Elements of all nodes' rows together, so that a row of a program takes some tens of microseconds. What is dear counts as
+	 * several: program_cost. */
+	PROGRAM_ELEMENTS_MAX = 32768,
+	PROGRAMS_MAX = 256, /* of a cluster */
+	PROGRAM_NONE = 255, /* no node */
+};
+
+/* X(NAME, number, "name", what a and b are, text) */
+#define PROGRAM_FEEDS(X) \
+	X(KEYS, 1, "keys", "ids of the rows of `object`, whose rows have `dim` elements") \
+	X(ROWS, 2, "rows", "a row of `dim` for each key of a") \
+	X(SEGMENTS, 3, "segments", "a segment number for each key of a") \
+	X(SHARED, 4, "shared", "one row of `dim`, which every reactor gets") \
+	X(SEGMENT_ROWS, 5, "segment_rows", "a row of `dim` for each segment, which every reactor gets")
+#define PROGRAM_STEPS(X) \
+	X(LOOKUP, 16, "lookup", \
+	  "the rows of the keys a, as float32; made if they are not there, unless PROGRAM_READ_ONLY") \
+	X(APPLY, 17, "apply", "pushes the rows b as gradients of the keys a") \
+	X(POOL, 18, "pool", "for each segment the sum of those rows of a whose number in b it is") \
+	X(UNPOOL, 19, "unpool", "for each key the row of a, a SEGMENT_ROWS, whose number stands in b") \
+	X(FETCH, 20, "fetch", "a goes into the result")
+
+enum program_op {
+#define X(NAME, number, name, text) PROGRAM_##NAME = number,
+	PROGRAM_FEEDS(X) PROGRAM_STEPS(X)
+#undef X
+};
+
+enum program_flags { PROGRAM_READ_ONLY = 1 << 0 }; /* of a LOOKUP */
+
+struct program_node {
+	uint8_t op;	 /* enum program_op or elementwise_op */
+	uint8_t a, b;	 /* nodes before this one; 0 where there is none */
+	uint8_t flags;	 /* 0, but of a LOOKUP */
+	uint16_t dim;	 /* of feeds with rows, and of KEYS; else 0 */
+	uint16_t object; /* of KEYS: the table or variable; else 0 */
+	float constant;	 /* of SCALE and OFFSET; else 0 */
+};
+_Static_assert(sizeof(struct program_node) == 12, "program_node");
+
+/* As it travels: its first program_bytes. */
+struct program {
+	uint8_t version;
+	uint8_t count; /* nodes */
+	uint16_t reserved;
+	struct program_node nodes[PROGRAM_NODES_MAX];
+};
+enum { PROGRAM_HEAD_BYTES = offsetof(struct program, nodes), PROGRAM_BYTES_MAX = sizeof(struct program) };
+
+static inline uint32_t program_bytes(const struct program *program)
+{
+	return (uint32_t)(PROGRAM_HEAD_BYTES + program->count * sizeof(struct program_node));
+}
+
+/* What there is one row for. */
+enum program_axis {
+	PROGRAM_NO_ROWS, /* keys, segments, apply, fetch */
+	PROGRAM_BY_KEY,
+	PROGRAM_ONCE, /* the same for all keys */
+	PROGRAM_BY_SEGMENT,
+	PROGRAM_POOLED, /* by segment, and of this reactor's keys only */
+};
+
+struct program_value {
+	uint8_t axis;
+	uint8_t keys; /* by key: of which KEYS feed, its number */
+	uint16_t dim;
+};
+
+/* A KEYS feed, and what goes with it. */
+struct program_keys {
+	uint8_t node, lookup, apply; /* PROGRAM_NONE: there is none */
+	uint8_t aligned_count;
+	uint8_t aligned[PROGRAM_ALIGNED_MAX]; /* nodes */
+	bool segments;			      /* one of those at least is SEGMENTS */
+	uint32_t record_bytes;		      /* of what is fetched, for each key */
+	uint32_t elements;		      /* of all rows by key, as program_cost counts them */
+};
+
+struct program_shape {
+	uint32_t keys_count, fetches; /* FETCH nodes */
+	bool segments;		      /* the number of segments is given with each request */
+	bool applies;
+	uint32_t once_bytes;	/* of SHARED feeds, each padded */
+	uint32_t once_elements; /* of all rows that there are once */
+	struct program_keys keys[PROGRAM_KEYS_MAX];
+	struct program_value values[PROGRAM_NODES_MAX];
+};
+
+/*
+ * Reads and checks a program as it travels, n bytes. NULL if it is good: *program and *shape are filled in. Else what is wrong; *node
+ * is the node that it is wrong with, or PROGRAM_NONE.
+ */
+const char *program_read(const void *bytes, size_t n, struct program *program, struct program_shape *shape,
+			 unsigned *node);
+/* The same for one in memory. */
+const char *program_check(const struct program *program, struct program_shape *shape, unsigned *node);
+
+/* What a node counts as, for each element: 1, or several where an exp is in it. */
+unsigned program_cost(unsigned op);
+
+/* "relu"; NULL for an unknown op. */
+const char *program_op_name(unsigned op);
+
+/* "program:" and 16 digits of a hash: the same program has the same name everywhere. */
+enum { PROGRAM_NAME_BYTES = 8 + 16 + 1 };
+void program_name(const struct program *program, char name[static PROGRAM_NAME_BYTES]);
+
+/* Bytes of a run's body before the first KEYS feed's keys; of a KEYS feed's part, for so many keys; of its records; and of what
+ * the nodes of op (SEGMENT_ROWS) have, or fetched pools, each padded. */
+uint64_t program_head_bytes(const struct program *program, const struct program_shape *shape, uint32_t segments);
+uint64_t program_keys_bytes(const struct program *program, const struct program_shape *shape, unsigned keys,
+			    uint32_t count);
+uint64_t program_record_bytes(const struct program_shape *shape, unsigned keys, uint32_t count);
+uint64_t program_segment_bytes(const struct program *program, const struct program_shape *shape, unsigned op,
+			       uint32_t segments);
+
+/* Whole bodies. counts: for each KEYS feed, up to WIRE_KEYS_MAX; segments up to PROGRAM_SEGMENTS_MAX. */
+uint64_t program_request_bytes(const struct program *program, const struct program_shape *shape, const uint32_t *counts,
+			       uint32_t segments);
+uint64_t program_reply_bytes(const struct program *program, const struct program_shape *shape, const uint32_t *counts,
+			     uint32_t segments);
+
+static inline uint64_t program_padded(uint64_t bytes)
+{
+	return (bytes + 7) & ~UINT64_C(7);
+}
+
+#endif

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Programs: what their steps compute, feed by feed, against what the same rows give in plain C. */
+#include "tests/service/programs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+unsigned node(struct program *p, unsigned op, unsigned a, unsigned b)
+{
+	p->version = PROGRAM_VERSION;
+	p->nodes[p->count] = (struct program_node){ .op = (uint8_t)op, .a = (uint8_t)a, .b = (uint8_t)b };
+	return p->count++;
+}
+
+unsigned node_keys(struct program *p, unsigned object)
+{
+	const unsigned n = node(p, PROGRAM_KEYS, 0, 0);
+
+	p->nodes[n].object = (uint16_t)object;
+	p->nodes[n].dim = (uint16_t)specs[object]->dim;
+	return n;
+}
+
+unsigned node_rows(struct program *p, unsigned op, unsigned a, uint32_t dim)
+{
+	const unsigned n = node(p, op, a, 0);
+
+	p->nodes[n].dim = (uint16_t)dim;
+	return n;
+}
+
+int install_program(unsigned id, const struct program *p, struct star_error *err)
+{
+	struct object_spec spec = { .id = id, .kind = OBJECT_PROGRAM, .program = *p };
+
+	program_name(p, spec.name);
+	if (object_spec_check(&spec, err) < 0)
+		return -EINVAL;
+	return service_install(shard.service, &spec, err);
+}
+
+void install_good(unsigned id, const struct program *p)
+{
+	struct star_error err = { 0 };
+
+	if (!CHECK_INT(install_program(id, p, &err), 0))
+		printf("# %s\n", err.text);
+}
+
+void body_begin(struct body *b, unsigned id, const struct program *p, const uint32_t *counts, uint32_t segments)
+{
+	struct program_shape shape;
+	unsigned bad;
+
+	CHECK(!program_check(p, &shape, &bad));
+	memset(b, 0, sizeof(*b));
+	b->op = (struct wire_op){ .kind = WIRE_RUN, .object = id, .dim = segments, .step = 1 };
+	for (unsigned k = 0; k < shape.keys_count; k++)
+		b->op.count += counts[k];
+	b->op.body_bytes = (uint32_t)program_request_bytes(p, &shape, counts, segments);
+	body_part(b, counts, shape.keys_count * sizeof(*counts));
+}
+
+void body_part(struct body *b, const void *bytes, size_t n)
+{
+	request_append(&b->r, bytes, n);
+	request_zeros(&b->r, (uint32_t)(program_padded(n) - n));
+}
+
+void body_into(struct body *b, struct request *r)
+{
+	request_append(r, &b->op, sizeof(b->op));
+	request_append(r, b->r.bytes, b->r.n);
+	request_free(&b->r);
+}
+
+const float *body_run(struct body *b, struct peer *peer, struct reply *reply)
+{
+	static float values[WIRE_PAYLOAD_DEFAULT / sizeof(float)];
+	struct wire_result result;
+	struct request r = { 0 };
+	const uint8_t *at;
+
+	body_into(b, &r);
+	*reply = request_run(&r, peer);
+	at = result_of(reply, 0, &result);
+	CHECK_UINT(result.object, b->op.object);
+	CHECK_UINT(result.count, b->op.count);
+	if (at)
+		memcpy(values, at, result.body_bytes);
+	return values;
+}
+
+static float plain_unary(unsigned op, float x, float c)
+{
+	switch (op) {
+	case ELEMENTWISE_NEG:
+		return -x;
+	case ELEMENTWISE_RELU:
+		return x < 0 ? 0 : x;
+	case ELEMENTWISE_SIGMOID:
+		return (float)(1 / (1 + exp(-(double)x)));
+	case ELEMENTWISE_TANH:
+		return (float)tanh((double)x);
+	case ELEMENTWISE_EXP:
+		return (float)exp((double)x);
+	case ELEMENTWISE_SQUARE:
+		return x * x;
+	case ELEMENTWISE_SQRT:
+		return sqrtf(x);
+	case ELEMENTWISE_ABS:
+		return fabsf(x);
+	case ELEMENTWISE_SCALE:
+		return x * c;
+	default:
+		return x + c;
+	}
+}
+
+static float plain_binary(unsigned op, float x, float y)
+{
+	switch (op) {
+	case ELEMENTWISE_ADD:
+		return x + y;
+	case ELEMENTWISE_SUB:
+		return x - y;
+	case ELEMENTWISE_MUL:
+		return x * y;
+	case ELEMENTWISE_DIV:
+		return x / y;
+	case ELEMENTWISE_MAX:
+		return x < y ? y : x;
+	case ELEMENTWISE_MIN:
+		return y < x ? y : x;
+	case ELEMENTWISE_RELU_GRAD:
+		return x > 0 ? y : 0;
+	case ELEMENTWISE_SIGMOID_GRAD:
+		return y * x * (1 - x);
+	default:
+		return y * (1 - x * x);
+	}
+}
+
+enum { N = 300, DIM = 16 }; /* several tiles */
+static uint64_t keys[N];
+static float rows[N * DIM], fed[N * DIM], column[N];
+
+static bool is_exact(unsigned op)
+{
+	return op != ELEMENTWISE_EXP && op != ELEMENTWISE_SIGMOID && op != ELEMENTWISE_TANH;
+}
+
+static struct peer *begin(uint64_t seed)
+{
+	struct peer *peer = shard_simple(seed);
+
+	for (unsigned i = 0; i < N; i++)
+		keys[i] = i % 50 ? i : hash_mix(i);
+	for (unsigned i = 0; i < N * DIM; i++)
+		fed[i] = (float)(int)(i * 7 % 31) / 8 - 1.5f;
+	for (unsigned i = 0; i < N; i++)
+		column[i] = (float)i / 16 + 1;
+	pull(peer, WORDS, keys, N, WIRE_READ_ONLY, rows);
+	return peer;
+}
+
+/* Of rows that are there, of rows that come with the request, and of one that is shared. */
+void unary_steps_are_those_of_plain_c(void)
+{
+	struct peer *peer = begin(1);
+
+	for (unsigned op = ELEMENTWISE_NEG; op <= ELEMENTWISE_OFFSET; op++) {
+		struct program p = { 0 };
+		const unsigned k = node_keys(&p, WORDS), x = node_rows(&p, PROGRAM_ROWS, k, DIM);
+		const unsigned s = node_rows(&p, PROGRAM_SHARED, 0, DIM), l = node(&p, PROGRAM_LOOKUP, k, 0);
+		const float c = op >= ELEMENTWISE_SCALE ? 1.5f : 0;
+		unsigned made[3] = { node(&p, op, l, 0), node(&p, op, x, 0), node(&p, op, s, 0) };
+		struct reply reply;
+		struct body b;
+		const float *at;
+
+		for (unsigned i = 0; i < 3; i++)
+			p.nodes[made[i]].constant = c;
+		node(&p, PROGRAM_FETCH, made[0], 0);
+		node(&p, PROGRAM_FETCH, made[1], 0);
+		node(&p, PROGRAM_FETCH, node(&p, ELEMENTWISE_ADD, x, made[2]), 0);
+		install_good(100 + op, &p);
+		body_begin(&b, 100 + op, &p, (uint32_t[]){ N }, 0);
+		body_part(&b, fed, DIM * sizeof(float));
+		body_part(&b, keys, sizeof(keys));
+		body_part(&b, fed, sizeof(fed));
+		at = body_run(&b, peer, &reply);
+		for (unsigned i = 0; i < N; i++, at += 3 * DIM)
+			for (unsigned d = 0; d < DIM; d++) {
+				const float expected[3] = { plain_unary(op, rows[i * DIM + d], c),
+							    plain_unary(op, fed[i * DIM + d], c),
+							    fed[i * DIM + d] + plain_unary(op, fed[d], c) };
+
+				for (unsigned f = 0; f < 3; f++) {
+					if (isnan(expected[f]) && isnan(at[f * DIM + d]))
+						continue;
+					if (!CHECK_NEAR(at[f * DIM + d], expected[f],
+							is_exact(op) ? 0 : 1e-6 * (1 + fabs((double)expected[f]))))
+						printf("# op %u, fetch %u, row %u, element %u\n", op, f, i, d);
+				}
+			}
+	}
+	shard_stop();
+}
+
+/* Rows with rows, with a column, with what is shared, either way round. */
+void binary_steps_are_those_of_plain_c(void)
+{
+	struct peer *peer = begin(2);
+
+	for (unsigned op = ELEMENTWISE_ADD; op <= ELEMENTWISE_TANH_GRAD; op++) {
+		struct program p = { 0 };
+		const unsigned k = node_keys(&p, WORDS), x = node_rows(&p, PROGRAM_ROWS, k, DIM);
+		const unsigned c = node_rows(&p, PROGRAM_ROWS, k, 1), s = node_rows(&p, PROGRAM_SHARED, 0, 1);
+		const unsigned l = node(&p, PROGRAM_LOOKUP, k, 0);
+		struct reply reply;
+		struct body b;
+		const float *at;
+
+		node(&p, PROGRAM_FETCH, node(&p, op, l, x), 0);
+		node(&p, PROGRAM_FETCH, node(&p, op, c, l), 0);
+		node(&p, PROGRAM_FETCH, node(&p, op, l, s), 0);
+		install_good(200 + op, &p);
+		body_begin(&b, 200 + op, &p, (uint32_t[]){ N }, 0);
+		body_part(&b, &column[9], sizeof(float));
+		body_part(&b, keys, sizeof(keys));
+		body_part(&b, fed, sizeof(fed));
+		body_part(&b, column, sizeof(column));
+		at = body_run(&b, peer, &reply);
+		for (unsigned i = 0; i < N; i++, at += 3 * DIM)
+			for (unsigned d = 0; d < DIM; d++) {
+				const float row = rows[i * DIM + d];
+				const float expected[3] = { plain_binary(op, row, fed[i * DIM + d]),
+							    plain_binary(op, column[i], row),
+							    plain_binary(op, row, column[9]) };
+
+				for (unsigned f = 0; f < 3; f++)
+					if (at[f * DIM + d] != expected[f] &&
+					    !CHECK_NEAR(at[f * DIM + d], expected[f], 0))
+						printf("# op %u, fetch %u, row %u, element %u\n", op, f, i, d);
+			}
+	}
+	shard_stop();
+}
+
+void reductions_are_those_of_plain_c(void)
+{
+	struct peer *peer = begin(3);
+	struct program p = { 0 };
+	const unsigned k = node_keys(&p, WORDS), x = node_rows(&p, PROGRAM_ROWS, k, DIM),
+		       l = node(&p, PROGRAM_LOOKUP, k, 0);
+	struct reply reply;
+	struct body b;
+	const float *at;
+
+	node(&p, PROGRAM_FETCH, node(&p, ELEMENTWISE_ROW_SUM, l, 0), 0);
+	node(&p, PROGRAM_FETCH, node(&p, ELEMENTWISE_ROW_MAX, x, 0), 0);
+	node(&p, PROGRAM_FETCH, node(&p, ELEMENTWISE_DOT, l, x), 0);
+	install_good(100, &p);
+	body_begin(&b, 100, &p, (uint32_t[]){ N }, 0);
+	body_part(&b, keys, sizeof(keys));
+	body_part(&b, fed, sizeof(fed));
+	at = body_run(&b, peer, &reply);
+	for (unsigned i = 0; i < N; i++, at += 3) {
+		double sum = 0, dot = 0;
+		float most = -INFINITY;
+
+		for (unsigned d = 0; d < DIM; d++) {
+			sum += (double)rows[i * DIM + d];
+			dot += (double)rows[i * DIM + d] * (double)fed[i * DIM + d];
+			most = fed[i * DIM + d] > most ? fed[i * DIM + d] : most;
+		}
+		CHECK_NEAR(at[0], sum, 1e-5);
+		CHECK_NEAR(at[1], most, 0);
+		CHECK_NEAR(at[2], dot, 1e-4);
+	}
+	shard_stop();
+}
+
+/* Two tables, one of which no key is asked of in turn; segments of both. */
+void pools_are_sums_by_segment(void)
+{
+	enum { SEGMENTS = 37, OTHER_DIM = 7 };
+	static uint32_t segments[N];
+	static float sums[SEGMENTS * DIM], others[SEGMENTS * OTHER_DIM], other_rows[N * OTHER_DIM];
+	struct peer *peer = begin(4);
+	struct program p = { 0 };
+	const unsigned a = node_keys(&p, WORDS), sa = node(&p, PROGRAM_SEGMENTS, a, 0),
+		       la = node(&p, PROGRAM_LOOKUP, a, 0);
+	const unsigned c = node_keys(&p, ADAGRAD), sc = node(&p, PROGRAM_SEGMENTS, c, 0),
+		       lc = node(&p, PROGRAM_LOOKUP, c, 0);
+
+	node(&p, PROGRAM_FETCH, node(&p, PROGRAM_POOL, la, sa), 0);
+	node(&p, PROGRAM_FETCH, node(&p, PROGRAM_POOL, lc, sc), 0);
+	install_good(100, &p);
+	pull(peer, ADAGRAD, keys, N, WIRE_READ_ONLY, other_rows);
+	for (unsigned i = 0; i < N; i++)
+		segments[i] = i * i % (SEGMENTS - 1); /* the last one gets nothing */
+	for (unsigned round = 0; round < 3; round++) {
+		const uint32_t counts[2] = { round == 1 ? 0 : N, round == 2 ? 0 : N };
+		struct reply reply;
+		struct body b;
+		const float *at;
+
+		memset(sums, 0, sizeof(sums));
+		memset(others, 0, sizeof(others));
+		for (unsigned i = 0; i < N; i++) {
+			for (unsigned d = 0; d < DIM && counts[0]; d++)
+				sums[segments[i] * DIM + d] += rows[i * DIM + d];
+			for (unsigned d = 0; d < OTHER_DIM && counts[1]; d++)
+				others[segments[i] * OTHER_DIM + d] += other_rows[i * OTHER_DIM + d];
+		}
+		body_begin(&b, 100, &p, counts, SEGMENTS);
+		for (unsigned k = 0; k < 2; k++) {
+			body_part(&b, keys, counts[k] * sizeof(*keys));
+			body_part(&b, segments, counts[k] * sizeof(*segments));
+		}
+		at = body_run(&b, peer, &reply);
+		CHECK_MEM(at, sums, sizeof(sums));
+		CHECK_MEM((const uint8_t *)at + program_padded(sizeof(sums)), others, sizeof(others));
+	}
+	CHECK_UINT(shard_rows(), 2 * N); /* a look-up makes rows */
+	shard_stop();
+}
+
+/* The gradient of a pool, handed back to the rows and applied, is that of a push; duplicates are summed first. */
+void gradients_of_pools_are_pushed(void)
+{
+	enum { SEGMENTS = 20, WIDTH = 8 };
+	static uint64_t others[N];
+	static uint32_t segments[N];
+	static float by_segment[SEGMENTS * WIDTH], gradients[N * WIDTH], got[N * WIDTH], expected[N * WIDTH];
+	struct peer *peer = begin(5);
+	struct program p = { 0 };
+	const unsigned k = node_keys(&p, EIGHTS), s = node(&p, PROGRAM_SEGMENTS, k, 0);
+	const unsigned g = node_rows(&p, PROGRAM_SEGMENT_ROWS, 0, WIDTH), u = node(&p, PROGRAM_UNPOOL, g, s);
+	struct reply reply;
+	struct body b;
+
+	node(&p, PROGRAM_APPLY, k, node(&p, ELEMENTWISE_NEG, u, 0));
+	install_good(100, &p);
+	for (unsigned i = 0; i < SEGMENTS * WIDTH; i++)
+		by_segment[i] = (float)i / 32 - 2;
+	for (unsigned i = 0; i < N; i++) {
+		keys[i] = i % 70; /* each of them several times */
+		others[i] = keys[i] + 1000000;
+		segments[i] = i * 3 % SEGMENTS;
+		for (unsigned d = 0; d < WIDTH; d++)
+			gradients[i * WIDTH + d] = -by_segment[segments[i] * WIDTH + d];
+	}
+	for (uint32_t n = 5; n <= N; n += N - 5) { /* in one slice, and in several */
+		body_begin(&b, 100, &p, (uint32_t[]){ n }, SEGMENTS);
+		b.op.rate = 0.25f;
+		body_part(&b, by_segment, sizeof(by_segment));
+		body_part(&b, keys, n * sizeof(*keys));
+		body_part(&b, segments, n * sizeof(*segments));
+		body_run(&b, peer, &reply);
+		request_push(&b.r, EIGHTS, others, gradients, n, 0.25f);
+		request_good(&b.r, peer);
+		pull(peer, EIGHTS, keys, N, WIRE_READ_ONLY, got);
+		pull(peer, EIGHTS, others, N, WIRE_READ_ONLY, expected);
+		CHECK_MEM(got, expected, sizeof(got));
+	}
+	CHECK_NEAR(service_counters(shard.service)->pushes, 4, 0);
+	CHECK(got[0] != 0);
+	shard_stop();
+}
+
+/* A step of logistic regression on the node: what it fetches are the rows before it; and what was applied once is not again. */
+void one_run_reads_computes_and_applies(void)
+{
+	static float after[N * DIM], expected[N * DIM];
+	struct peer *peer = begin(6);
+	struct program p = { 0 };
+	const unsigned k = node_keys(&p, WORDS), x = node_rows(&p, PROGRAM_ROWS, k, DIM),
+		       t = node_rows(&p, PROGRAM_ROWS, k, 1);
+	const unsigned l = node(&p, PROGRAM_LOOKUP, k, 0);
+	const unsigned y = node(&p, ELEMENTWISE_SIGMOID, node(&p, ELEMENTWISE_DOT, l, x), 0);
+	const unsigned e = node(&p, ELEMENTWISE_SUB, y, t);
+	struct reply reply;
+	struct body b;
+	const float *at;
+
+	node(&p, PROGRAM_APPLY, k, node(&p, ELEMENTWISE_MUL, e, x));
+	node(&p, PROGRAM_FETCH, l, 0);
+	node(&p, PROGRAM_FETCH, e, 0);
+	install_good(100, &p);
+	for (unsigned round = 0; round < 2; round++) {
+		body_begin(&b, 100, &p, (uint32_t[]){ N }, 0);
+		b.op.flags = round ? WIRE_APPLIED : 0;
+		body_part(&b, keys, sizeof(keys));
+		body_part(&b, fed, sizeof(fed));
+		body_part(&b, column, sizeof(column));
+		at = body_run(&b, peer, &reply);
+		for (unsigned i = 0; i < N; i++, at += DIM + 1) {
+			CHECK_MEM(at, round ? &expected[i * DIM] : &rows[i * DIM], DIM * sizeof(float));
+			for (unsigned d = 0; d < DIM && !round; d++)
+				expected[i * DIM + d] = rows[i * DIM + d] - 0.5f * (at[DIM] * fed[i * DIM + d]);
+		}
+		pull(peer, WORDS, keys, N, 0, after);
+		CHECK_MEM(after, expected, sizeof(expected));
+	}
+	CHECK_UINT(service_counters(shard.service)->pushes, 1);
+	shard_stop();
+}
+
+/* The rows themselves as gradients: w -= rate w. */
+void rows_may_be_their_own_gradients(void)
+{
+	struct peer *peer = begin(7);
+	struct program p = { 0 };
+	const unsigned k = node_keys(&p, WORDS), l = node(&p, PROGRAM_LOOKUP, k, 0);
+	static float after[N * DIM];
+	struct reply reply;
+	struct body b;
+
+	node(&p, PROGRAM_APPLY, k, l);
+	install_good(100, &p);
+	body_begin(&b, 100, &p, (uint32_t[]){ N }, 0);
+	body_part(&b, keys, sizeof(keys));
+	body_run(&b, peer, &reply);
+	pull(peer, WORDS, keys, N, 0, after);
+	for (unsigned i = 0; i < N * DIM; i++)
+		CHECK_NEAR(after[i], rows[i] - 0.5f * rows[i], 0);
+	shard_stop();
+}
+
+/* Converted, filtered, of a variable's blocks; read-only and not. */
+void lookups_read_what_pulls_read(void)
+{
+	static const struct {
+		unsigned object, flags;
+		uint64_t makes;
+	} cases[] = { { HALVES, PROGRAM_READ_ONLY, 0 },
+		      { HALVES, 0, 7 },
+		      { FILTERED, 0, 0 },
+		      { WORDS, PROGRAM_READ_ONLY, 0 },
+		      { WORDS, 0, 7 },
+		      { VARIABLE, 0, 7 },
+		      { WIDE, 0, 7 },
+		      { LAMB, PROGRAM_READ_ONLY, 0 } };
+	static float expected[7 * WIRE_DIM_MAX];
+
+	for (unsigned i = 0; i < RTE_DIM(cases); i++) {
+		struct peer *peer = shard_simple(8);
+		struct program p = { 0 };
+		const unsigned k = node_keys(&p, cases[i].object), l = node(&p, PROGRAM_LOOKUP, k, 0);
+		const uint32_t dim = specs[cases[i].object]->dim;
+		struct reply reply;
+		struct body b;
+		const float *at;
+
+		p.nodes[l].flags = (uint8_t)cases[i].flags;
+		node(&p, PROGRAM_FETCH, l, 0);
+		install_good(100, &p);
+		fill_keys(keys, 7, 0);
+		pull(peer, cases[i].object, keys, 7, WIRE_READ_ONLY, expected);
+		body_begin(&b, 100, &p, (uint32_t[]){ 7 }, 0);
+		body_part(&b, keys, 7 * sizeof(*keys));
+		at = body_run(&b, peer, &reply);
+		if (cases[i].object == FILTERED) /* whose look-up waits for admission, and says so */
+			CHECK_NEAR(at[0], 0.5, 0);
+		else
+			CHECK_MEM(at, expected, 7 * dim * sizeof(float));
+		CHECK_UINT(shard_rows(), cases[i].makes);
+		/* What a pull of float32 does as well goes its way. */
+		CHECK_UINT(service_counters(shard.service)->runs,
+			   cases[i].object != WORDS && cases[i].object != FILTERED);
+		shard_stop();
+	}
+}
