@@ -210,7 +210,7 @@ const struct config_option config_options[] = {
 		  "their deadlines." },
 	{ "checkpoint.log_mib", OF_CONFIG(checkpoint_log_mib), .type = OPTION_NUMBER, .max = 65536, .fallback = "16",
 	  .unit = "MiB",
-	  .help = "Memory of each reactor for the list of rows that have changed since the last checkpoint, 4 bytes "
+	  .help = "Memory of each reactor for the list of rows that have changed since the last checkpoint, 8 bytes "
 		  "each: "
 		  "what a delta writes. 0: there are no deltas." },
 	{ "checkpoint.rate_mib_s", OF_CONFIG(checkpoint_rate_mib_s), .type = OPTION_NUMBER, .max = 1 << 20,
