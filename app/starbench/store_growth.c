@@ -4,9 +4,10 @@
  * takes beside the values.
  *
  * The last rows of a large table miss the caches more than its first ones did, whatever holds them. So they are compared with
- * the last rows of a hundred small tables that grow side by side and are as large together.
+ * the last rows of 50 small tables that grow side by side and are as large together: by turns with the large one, pull by pull.
  */
 #include "app/starbench/store.h"
+#include "store/table.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,15 +16,16 @@
 enum {
 	WINDOW_SHARE = 50, /* of the rows: first and last */
 	TABLES = 50,
-	WARM_UP = 4096,	      /* pulls before the spin's length is known */
+	WARM_UP = 4096,	      /* pulls after which the spin's length is set, anew each time */
 	SMALL_TABLE = 200000, /* rows from which on memory a row means something */
 };
 
 struct growth {
-	struct store_bench b;
+	struct store_bench b, small;
+	struct store_table *tables[TABLES];
 	struct histogram pulls, spins;
-	double first_ns, last_ns, side_by_side_ns; /* a row */
-	double extra_most, extra_least;		   /* bytes a row beside the values */
+	double first_ns, last_ns, all_ns, side_by_side_ns; /* a row */
+	double extra_most, extra_least;			   /* bytes a row beside the values */
 };
 
 /* One pull of new keys; its time. */
@@ -63,49 +65,56 @@ static void note_memory(struct growth *g)
 		g->extra_least = extra;
 }
 
+/* The small tables, in memory of their own. */
+static int open_small(struct growth *g, struct star_error *err)
+{
+	if (store_bench_open(&g->small, g->b.options, store_bench_bytes(g->b.options), err) < 0)
+		return err->code;
+	for (unsigned t = 0; t < TABLES; t++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "table-%u", t);
+		g->tables[t] = store_bench_table(&g->small, name, err);
+		if (!g->tables[t])
+			return err->code;
+	}
+	return 0;
+}
+
+/* A pull of the large table and one of the same keys of a small one, in turn. */
 static void grow(struct growth *g)
 {
 	const uint64_t rows = g->b.options->rows, window = rows / WINDOW_SHARE;
 	uint64_t spin_ns = 0, pulls = 0;
 
 	for (uint64_t at = 0; at < rows; at += STORE_BATCH, pulls++) {
-		const uint64_t ns = time_pull(g->b.table, at, STORE_BATCH);
+		const uint64_t ns = time_pull(g->b.table, at, STORE_BATCH),
+			       small_ns = time_pull(g->tables[pulls % TABLES], at, STORE_BATCH);
 
 		histogram_record(&g->pulls, ns);
 		if (at < window)
 			g->first_ns += (double)ns / (double)window;
-		if (at >= rows - window)
+		if (at >= rows - window) {
 			g->last_ns += (double)ns / (double)window;
+			g->side_by_side_ns += (double)small_ns / (double)window;
+		}
+		g->all_ns += (double)ns / (double)rows;
 		note_memory(g);
-		if (pulls == WARM_UP)
+		/* As long as pulls of a table of this size: the longer, the more of the machine's gaps it meets. */
+		if (pulls % WARM_UP == WARM_UP - 1)
 			spin_ns = (uint64_t)histogram_quantile(&g->pulls, 0.5);
 		if (spin_ns)
 			histogram_record(&g->spins, time_spin(spin_ns));
 	}
 }
 
-/* Tables that are as large together: their last rows, as many as the large table's last window has. */
-static int grow_side_by_side(struct growth *g, struct star_error *err)
+/* Bytes a row beside the values in segments right before their splits. */
+static double extra_split(const struct growth *g)
 {
-	const uint64_t rows = g->b.options->rows / TABLES, window = rows / WINDOW_SHARE;
-	struct store_table *tables[TABLES];
+	const struct store_table *t = g->b.table;
+	const double entries = (double)t->index.split_entries / t->index.splits;
 
-	for (unsigned t = 0; t < TABLES; t++) {
-		char name[16];
-
-		snprintf(name, sizeof(name), "table-%u", t);
-		tables[t] = store_bench_table(&g->b, name, err);
-		if (!tables[t])
-			return err->code;
-	}
-	for (uint64_t at = 0; at < rows; at += STORE_BATCH)
-		for (unsigned t = 0; t < TABLES; t++) {
-			const uint64_t ns = time_pull(tables[t], t * rows + at, STORE_BATCH);
-
-			if (at >= rows - window)
-				g->side_by_side_ns += (double)ns / (double)(window * TABLES);
-		}
-	return 0;
+	return t->pool.row_bytes - g->b.row_bytes + sizeof(struct index_segment) / entries;
 }
 
 static void report(const struct growth *g, json_t *result)
@@ -113,28 +122,29 @@ static void report(const struct growth *g, json_t *result)
 	const double gap_us = (histogram_quantile(&g->spins, 0.9999) - histogram_quantile(&g->spins, 0.5)) * 1e-3;
 	const double pull_us = histogram_quantile(&g->pulls, 0.9999) * 1e-3;
 
-	json_object_update_new(result, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "pull_median_us",
+	json_object_update_new(result, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I}", "pull_median_us",
 						 histogram_quantile(&g->pulls, 0.5) * 1e-3, "pull_9999_us", pull_us,
 						 "gap_9999_us", gap_us, "pause_us", pull_us - gap_us, "pull_longest_us",
 						 (double)g->pulls.max_ns * 1e-3, "extra_most", g->extra_most,
-						 "extra_least", g->extra_least, "moved_max",
-						 (json_int_t)store_table_stats(g->b.table)->moved_max));
+						 "extra_least", g->extra_least, "extra_split", extra_split(g),
+						 "moved_max", (json_int_t)store_table_stats(g->b.table)->moved_max));
 	store_bench_side(result, "first", &g->first_ns, 1);
 	store_bench_side(result, "last", &g->last_ns, 1);
+	store_bench_side(result, "all", &g->all_ns, 1);
+	store_bench_side(result, "side by side", &g->side_by_side_ns, 1);
 }
 
 int store_bench_growth(const struct store_options *options, json_t *result, struct star_error *err)
 {
-	const uint64_t bytes = store_bench_bytes(options);
 	struct growth *g = calloc(1, sizeof(*g));
 	int outcome;
 
 	if (!g)
 		return star_error_set(err, -ENOMEM, "out of memory");
-	outcome = store_bench_open(&g->b, options, bytes, err);
+	outcome = store_bench_open(&g->b, options, store_bench_bytes(options), err);
 	if (!outcome) {
 		g->b.table = store_bench_table(&g->b, "growth", err);
-		outcome = g->b.table ? 0 : err->code;
+		outcome = g->b.table ? open_small(g, err) : err->code;
 	}
 	if (!outcome) {
 		grow(g);
@@ -144,15 +154,8 @@ int store_bench_growth(const struct store_options *options, json_t *result, stru
 			outcome = star_error_set(err, -ENOMEM, "the store is full with %llu rows",
 						 (unsigned long long)store_table_stats(g->b.table)->rows);
 	}
+	store_bench_close(&g->small);
 	store_bench_close(&g->b);
-	/* The other one in memory of its own: so both begin with what nobody has touched. */
-	if (!outcome)
-		outcome = store_bench_open(&g->b, options, bytes, err);
-	if (!outcome) {
-		outcome = grow_side_by_side(g, err);
-		store_bench_side(result, "side by side", &g->side_by_side_ns, 1);
-		store_bench_close(&g->b);
-	}
 	free(g);
 	return outcome;
 }

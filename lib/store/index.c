@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include <tmmintrin.h>
 
 enum {
 	/* A segment that can't place an entry while it is less than half full holds a crowd on purpose: random hashes
@@ -40,13 +41,13 @@ static uint32_t *take_directory(struct store_index *ix, uint64_t entries)
 	return directory;
 }
 
+/* Not zeroed. */
 static struct index_segment *take_segment(struct store_index *ix)
 {
 	struct index_segment *segment = arena_take_page(ix->arena);
 
 	if (!segment)
 		return NULL;
-	memset(segment, 0, sizeof(*segment));
 	ix->segments++;
 	ix->stats->memory_bytes += sizeof(*segment);
 	return segment;
@@ -70,6 +71,7 @@ bool index_init(struct store_index *ix, struct arena *arena, unsigned row_shift,
 	segment = take_segment(ix);
 	if (!segment)
 		return false;
+	memset(segment, 0, sizeof(*segment));
 	ix->directory[0] = page_number(ix, segment);
 	return true;
 }
@@ -142,14 +144,12 @@ static bool move_over(struct index_bucket *bucket, unsigned i)
 	return true;
 }
 
-/* Makes room in a full bucket, by moving one entry over, or two where that takes another entry's moving first. */
-static bool relieve(struct index_bucket *bucket, bool twice)
+/* Makes room in a full bucket by moving an entry over. To make room for that one in turn would fill segments by 3 % more, and
+ * cost as much as all the rest of a split. */
+static bool relieve(struct index_bucket *bucket)
 {
 	for (unsigned i = 0; i < INDEX_ENTRIES; i++)
 		if (move_over(bucket, i))
-			return true;
-	for (unsigned i = 0; twice && i < INDEX_ENTRIES; i++)
-		if (relieve(index_other(bucket, bucket->tags[i]), false) && move_over(bucket, i))
 			return true;
 	return false;
 }
@@ -158,7 +158,7 @@ static bool put_into(struct index_bucket *bucket, struct entry e, bool away, boo
 {
 	uint32_t room;
 
-	if (relieving && !relieve(bucket, true))
+	if (relieving && !relieve(bucket))
 		return false;
 	room = index_match(bucket, 0);
 	if (!room)
@@ -242,8 +242,36 @@ static uint32_t sides_of(const struct store_index *ix, const struct index_bucket
 	return side & INDEX_ALL;
 }
 
-/* Moves the entries whose hash has `bit` to the same places of an empty segment; returns how many. Half of them go, at
- * random, so there is no branch on which. */
+/* Bytes of ones where a bit is set. */
+static __m128i spread_bits(uint32_t bits)
+{
+	const __m128i each = _mm_set1_epi64x((long long)0x8040201008040201u),
+		      halves = _mm_set_epi64x(0x0101010101010101, 0);
+	const __m128i of = _mm_and_si128(_mm_shuffle_epi8(_mm_cvtsi32_si128((int)bits), halves), each);
+
+	return _mm_cmpeq_epi8(of, each);
+}
+
+/* Moves the entries of a bucket that have a side to the same places of another, which is written anew. */
+static unsigned sort_bucket(const struct store_index *ix, struct index_bucket *from, struct index_bucket *to,
+			    unsigned bit)
+{
+	const uint32_t side = (from->known ? from->side : sides_of(ix, from, bit)) & index_used(from),
+		       away = from->away, strayed = from->strayed;
+	const __m128i tags = _mm_load_si128((const __m128i *)from), go = spread_bits(side);
+
+	memcpy(to->rows, from->rows, sizeof(to->rows));
+	_mm_store_si128((__m128i *)to, _mm_and_si128(tags, go));
+	_mm_store_si128((__m128i *)from, _mm_andnot_si128(go, tags));
+	to->away = away & side;
+	to->side = to->strayed = to->known = 0;
+	from->away = away & ~side & INDEX_ALL;
+	from->strayed = strayed & INDEX_AWAY_MAX;
+	from->side = from->known = 0;
+	return (unsigned)__builtin_popcount(side);
+}
+
+/* Moves the entries whose hash has `bit` to the same places of a new segment; returns how many. */
 static unsigned sort_out(const struct store_index *ix, struct index_segment *from, struct index_segment *to,
 			 unsigned bit)
 {
@@ -252,29 +280,19 @@ static unsigned sort_out(const struct store_index *ix, struct index_segment *fro
 	for (unsigned b = 0; b < SPLIT_AHEAD; b++)
 		index_load_to_learn(ix, &from->buckets[b]);
 	for (unsigned b = 0; b < INDEX_BUCKETS; b++) {
-		struct index_bucket *source = &from->buckets[b], *target = &to->buckets[b];
-		const uint32_t side = source->known ? source->side : sides_of(ix, source, bit);
-
-		if (b + SPLIT_AHEAD < INDEX_BUCKETS)
+		if (b + SPLIT_AHEAD < INDEX_BUCKETS) {
 			index_load_to_learn(ix, &from->buckets[b + SPLIT_AHEAD]);
-		memcpy(target->rows, source->rows, sizeof(target->rows));
-		for (unsigned i = 0; i < INDEX_ENTRIES; i++) {
-			const unsigned go = side >> i & 1;
-
-			target->tags[i] = (uint8_t)(source->tags[i] & -go);
-			source->tags[i] = (uint8_t)(source->tags[i] & (go - 1));
+			__builtin_prefetch(&to->buckets[b + SPLIT_AHEAD], 1);
 		}
-		source->known = 0;
-		target->away = source->away & side;
-		source->away = source->away & ~side & INDEX_ALL;
-		for (uint32_t away = target->away; away; away &= away - 1) {
-			const uint8_t tag = target->tags[__builtin_ctz(away)];
-
-			index_other(source, tag)->strayed--;
-			index_other(target, tag)->strayed++;
-		}
-		moved += INDEX_ENTRIES - (unsigned)__builtin_popcount(index_match(target, 0));
+		moved += sort_bucket(ix, &from->buckets[b], &to->buckets[b], bit);
 	}
+	for (unsigned b = 0; b < INDEX_BUCKETS; b++)
+		for (uint32_t away = to->buckets[b].away; away; away &= away - 1) {
+			const uint8_t tag = to->buckets[b].tags[__builtin_ctz(away)];
+
+			index_other(&from->buckets[b], tag)->strayed--;
+			index_other(&to->buckets[b], tag)->strayed++;
+		}
 	return moved;
 }
 
@@ -303,9 +321,10 @@ static bool split(struct store_index *ix, uint64_t hash, bool loading)
 	struct index_segment *old = index_segment_of(ix, hash), *new;
 	const unsigned depth = index_depth(ix, hash);
 	const uint64_t bit = UINT64_C(1) << depth;
+	const unsigned entries = count_entries(old);
 	unsigned moved;
 
-	if (count_entries(old) < SPLIT_MIN)
+	if (entries < SPLIT_MIN)
 		return false;
 	prepare_directory(ix, loading);
 	while (loading && depth == ix->depth && ix->next && ix->copied < 1u << ix->depth)
@@ -322,6 +341,8 @@ static bool split(struct store_index *ix, uint64_t hash, bool loading)
 	settle(new); /* these moved already */
 	if (ix->stats->moved_max < moved)
 		ix->stats->moved_max = moved;
+	ix->splits++;
+	ix->split_entries += entries;
 	return true;
 }
 

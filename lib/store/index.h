@@ -5,12 +5,17 @@
  * entries: an 8-bit tag of the hash and the row's number each. The key itself stands in the row. An entry lies in its
  * home bucket or, when that was full, in one other bucket of the segment, which tag and home determine; so a look-up
  * reads one line, seldom two, never more (cuckoo hashing with partial keys: Fan, Andersen, Kaminsky, NSDI 2013). A
- * segment that can't place an entry, at some 99 % full, splits in two, which moves the entries of that segment only; two
+ * segment that can't place an entry, at some 95 % full, splits in two, which moves the entries of that segment only; two
  * that deletions have left with less than three quarters of a segment together are joined again, and a page comes back.
  *
- * All segments fill up, and so split, at about the same time. So that this is no pause, a split reads no keys: each entry has
- * the bit that tells its side. A bucket learns those of the entries that the last split left in it when the next entry comes:
- * so keys are read again evenly over the time from one wave of splits to the next, and a split only moves entries.
+ * With equal shares of the keys all segments would be full, and so split, at about the same time, over and over again. So the
+ * lowest bits of a hash are none of a key's random bits, but one of 32 shares made from them, whose sizes are those of a
+ * geometric series from 1 to 2 (the idea of spiral storage: Martin, 1979): at any time there are segments of every fill
+ * between a half and full, as many split while a table grows by a tenth as while it grows by the next one, and the index takes
+ * as many bytes a row at one moment as at another.
+ *
+ * A split reads no keys: each entry has the bit that tells its side. A bucket learns those of the entries that the last split
+ * left in it when the next entry comes.
  *
  * The hash is not the one that partitions are cut by (base/hash.h: hash_key), so a shard's keys spread over the whole
  * directory.
@@ -38,6 +43,10 @@ enum index_shape {
 	INDEX_AWAY_MAX = 127,
 	INDEX_ALL = (1 << INDEX_ENTRIES) - 1, /* a bit for each entry of a bucket */
 	INDEX_PAGE_BITS = 25,		      /* of a directory's entry: 256 GiB */
+	/* The lowest bits of a hash say which of 32 unequal shares it belongs to, by so many bits from there on. */
+	INDEX_SHARE_BITS = 5,
+	INDEX_SHARE_FROM = 26,
+	INDEX_SHARE_OF = 14,
 };
 
 struct index_bucket {
@@ -64,6 +73,8 @@ struct store_index {
 	uint8_t depth;
 	uint8_t row_shift; /* log2 of the bytes that a row number counts */
 	uint32_t segments;
+	uint32_t splits;
+	uint64_t split_entries; /* that segments had when they split, all together */
 	/* The directory of twice the size, made ready ahead of need in bounded steps. NULL: not begun. */
 	uint32_t *next;
 	uint32_t copied; /* entries of directory that stand in next, twice each */
@@ -113,12 +124,18 @@ static inline uint64_t index_order(uint64_t hash)
 	return (hash >> 1 & 0x5555555555555555u) | (hash & 0x5555555555555555u) << 1;
 }
 
+/*
+ * Directory: bits 0 to 25, of which the share takes the lowest; bucket: bits 40 to 46; tag: bits 56 to 63. Share s of 32 gets
+ * about 2^(s / 32) / 46 of the keys, the logarithm by a parabola: s = 32 (u + 11/32 u (1 - u)), u in [0, 1).
+ */
 static inline uint64_t index_hash(uint64_t key)
 {
-	return hash_mix(key + 0x9e3779b97f4a7c15u);
-}
+	const uint64_t hash = hash_mix(key + 0x9e3779b97f4a7c15u);
+	const uint64_t one = 1 << INDEX_SHARE_OF, u = (hash >> INDEX_SHARE_FROM) & (one - 1);
+	const uint64_t share = u * (43 * one - 11 * u) >> (5 + 2 * INDEX_SHARE_OF - INDEX_SHARE_BITS);
 
-/* Directory: bits 0 and up; bucket: bits 40 to 46; tag: bits 56 to 63. */
+	return (hash & ~UINT64_C(0) << INDEX_SHARE_BITS) | share;
+}
 static inline uint8_t index_tag(uint64_t hash)
 {
 	const uint8_t tag = (uint8_t)(hash >> 56);

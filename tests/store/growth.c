@@ -29,9 +29,12 @@ void growth_is_bounded_in_moves_and_memory(void)
 			least = extra < least ? extra : least;
 		}
 	}
-	/* Key included: at any moment, and right before the segments split. */
-	CHECK_NEAR(most, 18.5, 1.5);
-	CHECK_NEAR(least, 13.5, 0.5);
+	/* Key included. Segments split one by one, so it is nearly the same at any moment, and less in one that is about to. */
+	CHECK_NEAR(most, 16.5, 0.5);
+	CHECK_NEAR(least, 15.5, 0.5);
+	CHECK_NEAR(sizeof(uint64_t) +
+			   sizeof(struct index_segment) * (double)t->index.splits / (double)t->index.split_entries,
+		   13.5, 0.2);
 	CHECK_UINT(stats->rows, ROWS);
 	CHECK(stats->moved_max > SEGMENT / 3 && stats->moved_max <= SEGMENT);
 	for (uint64_t key = 0; key < ROWS; key += STORE_BATCH) {
@@ -114,9 +117,9 @@ void index_counts_agree_at_any_fill(void)
 
 			CHECK_UINT(entries, keys);
 			CHECK_UINT(segments, ix->segments);
-			/* Once all have split, nearly all entries are at home: the second line is seldom read. */
-			if (segments == ix->mask + 1 && entries < segments * SEGMENT * 6 / 10)
-				CHECK(away <= entries / 100);
+			/* Segments are of every fill at any time, so few entries are away: the second line is seldom read. */
+			if (segments > 32)
+				CHECK(away <= entries / 20);
 		}
 	}
 	fixture_close(&f);
@@ -183,12 +186,13 @@ void rows_stay_where_they_are(void)
 	fixture_close(&f);
 }
 
-#define ONE_HASH UINT64_C(0x4200420000000042)
+#define ONE_HASH UINT64_C(0x4200420000000060)
 
-/* Bits 26 to 39 and 47 to 55 of the hash pick nothing, so all these keys want the same two buckets for ever. */
+/* Bits 47 to 55 of the hash pick nothing, and the lowest of those that make the share hardly anything: bits 26 to 32 as zeros or
+ * ones give share 0. So all these keys want the same two buckets for ever. */
 static uint64_t one_hash(uint64_t i)
 {
-	return key_of_hash((i & 0x3fff) << 26 | ONE_HASH);
+	return key_of_hash((i & 0x7f) << 26 | (i >> 7 & 0x1ff) << 47 | ONE_HASH);
 }
 
 /* How many of the keys below `keys` get a row. */
@@ -209,6 +213,7 @@ void crowd_with_one_hash_is_refused(void)
 	unsigned found = 0;
 
 	CHECK_UINT(index_hash(one_hash(77)), UINT64_C(77) << 26 | ONE_HASH);
+	CHECK_UINT(index_hash(one_hash(CROWD)) % (1 << INDEX_DEPTH_MAX), ONE_HASH % (1 << INDEX_DEPTH_MAX));
 	for (uint64_t i = 0; i < CROWD; i++)
 		find_one(t, one_hash(i), STORE_PULL);
 	CHECK_UINT(store_table_stats(t)->rows, 2 * INDEX_ENTRIES);
@@ -226,7 +231,7 @@ void crowd_with_one_hash_is_refused(void)
 /* Keys of one segment, however often it splits. */
 static uint64_t one_segment(uint64_t i)
 {
-	return key_of_hash(hash_mix(i + 1) << 26 | 0x155);
+	return key_of_hash(i * 0x9e3779b1 << (INDEX_SHARE_FROM + INDEX_SHARE_OF) | 0x140);
 }
 
 void crowd_in_one_segment_is_refused(void)
