@@ -38,6 +38,7 @@ enum client_limits {
 	BACKOFF_MAX_US = 1000000, /* it doubles up to this */
 	IDLE_CHECK_US = 1000,	  /* a channel idle for longer is looked at before it is used: is it still open? */
 	PULL_BYTES = 64 << 10,	  /* of the rows that one request of pulls asks for: see split.c */
+	DENSE_BYTES = 257 << 10,  /* of a request with a dense push, its 64 keys included: see split.c */
 	UNANSWERED_MAX = 4,	  /* connections in a row that are lost with requests in flight, and nothing answered */
 	RECEIVE_BYTES = 16 << 10, /* a channel's first receive buffer; it grows to the largest reply */
 	CALL_BYTES = 1400,	  /* of a call's own memory: a small call's operations and parts */

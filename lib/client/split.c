@@ -9,6 +9,9 @@
  *
  * A pull needs no such care, and goes in requests of PULL_BYTES of rows: the first ones are on their way, and copied by this
  * side, while the node looks for the next. Not so one with versions, of which most rows may stay behind.
+ *
+ * A dense push goes in requests of DENSE_BYTES, since the node goes through each of them twice: it looks at all its gradients
+ * before it applies the first one. The second time it finds those of such a request in its second-level cache.
  */
 #include "client/codec.h"
 
@@ -62,6 +65,11 @@ static uint32_t fewer(uint32_t keys, uint32_t bytes, uint32_t key_bytes)
 	return (uint64_t)keys * key_bytes <= bytes ? keys : bytes / key_bytes;
 }
 
+static uint32_t left(uint32_t most, uint32_t used)
+{
+	return used < most ? most - used : 0;
+}
+
 /* How many more keys of this operation the part can take, of so many. */
 static uint32_t room(const struct split *s, const struct part *part, const struct call_op *op, uint32_t keys)
 {
@@ -77,13 +85,13 @@ static uint32_t room(const struct split *s, const struct part *part, const struc
 		keys = WIRE_KEYS_MAX - part->keys;
 	keys = fewer(keys, most - request_used, op_request_key_bytes(op));
 	keys = fewer(keys, most - reply_used, op_reply_key_bytes(op));
-	if (op->kind != STAR_PULL || op->versions || part->pushes)
+	if (op->kind == STAR_PULL && !op->versions && !part->pushes)
+		keys = fewer(keys, left(PULL_BYTES, part->reply_bytes), op_reply_key_bytes(op));
+	else if (op_pushes(op) && !op->keys && !op->undivided)
+		keys = fewer(keys, left(DENSE_BYTES, part->request_bytes), op_request_key_bytes(op));
+	else
 		return keys;
 	/* A row may be longer: it then has a request to itself. */
-	if (part->reply_bytes < PULL_BYTES)
-		keys = fewer(keys, PULL_BYTES - part->reply_bytes, op_reply_key_bytes(op));
-	else
-		keys = 0;
 	return keys == 0 && part->slices_count == 0 ? 1 : keys;
 }
 
