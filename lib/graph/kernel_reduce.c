@@ -32,7 +32,8 @@ static size_t offset_of(size_t index, unsigned count, const size_t *dims, const 
 	return at;
 }
 
-#define REDUCTION(T, A, least) \
+/* T of the elements, A of sums, U of additions: integers wrap around. */
+#define REDUCTION(T, A, U, least) \
 	static A run_##T(const T *x, size_t n, bool greatest, A so_far) \
 	{ \
 		A lanes[LANES]; \
@@ -47,11 +48,13 @@ static size_t offset_of(size_t index, unsigned count, const size_t *dims, const 
 		} \
 		for (; i + LANES <= n; i += LANES) \
 			for (unsigned k = 0; k < LANES; k++) \
-				lanes[k] += (A)x[i + k]; \
+				lanes[k] = (A)((U)lanes[k] + (U)x[i + k]); \
 		for (unsigned k = 0; i < n; i++, k++) \
-			lanes[k] += (A)x[i]; \
-		return so_far + (((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + \
-				 ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]))); \
+			lanes[k] = (A)((U)lanes[k] + (U)x[i]); \
+		for (unsigned k = LANES / 2; k > 0; k /= 2) \
+			for (unsigned m = 0; m < k; m++) \
+				lanes[m] = (A)((U)lanes[m] + (U)lanes[m + k]); \
+		return (A)((U)so_far + (U)lanes[0]); \
 	} \
 \
 	static void finish_##T(const struct reduction *r, size_t at, const A *sums, size_t n) \
@@ -84,7 +87,7 @@ static size_t offset_of(size_t index, unsigned count, const size_t *dims, const 
 					sums[i] = sums[i] > (A)x[i] || sums[i] != sums[i] ? sums[i] : (A)x[i]; \
 			else \
 				for (size_t i = 0; i < width; i++) \
-					sums[i] += (A)x[i]; \
+					sums[i] = (A)((U)sums[i] + (U)x[i]); \
 		} \
 		if (r->columns) \
 			finish_##T(r, kept * r->last + column, sums, width); \
@@ -92,10 +95,10 @@ static size_t offset_of(size_t index, unsigned count, const size_t *dims, const 
 			finish_##T(r, kept, sums, 1); \
 	}
 
-REDUCTION(float, double, (double)-INFINITY)
-REDUCTION(double, double, (double)-INFINITY)
-REDUCTION(int32_t, int64_t, INT32_MIN)
-REDUCTION(int64_t, int64_t, INT64_MIN)
+REDUCTION(float, double, double, (double)-INFINITY)
+REDUCTION(double, double, double, (double)-INFINITY)
+REDUCTION(int32_t, int64_t, uint64_t, INT32_MIN)
+REDUCTION(int64_t, int64_t, uint64_t, INT64_MIN)
 
 static void reduce_part(void *context, uint64_t part)
 {

@@ -32,6 +32,7 @@ $(eval $(call fuzzer,config,config,,))
 $(eval $(call fuzzer,endpoint-map,config,,))
 $(eval $(call fuzzer,client,client,,))
 $(eval $(call fuzzer,ckpt,ckpt,,))
+$(eval $(call fuzzer,graph,graph,,))
 
 define fuzz_library
 $$(patsubst %.c,$$(FUZZ_BUILD)/%.o,$$(wildcard lib/$(1)/*.c)): EXTRA_CFLAGS = $$(foreach l,$$(call closure,$(1)),$$(EXT_CFLAGS_$$(l)))

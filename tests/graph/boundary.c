@@ -311,3 +311,76 @@ void ps_tasks_say_how_much_there_is(void)
 	graph_cut_destroy(cut);
 	graph_destroy(g);
 }
+
+/* ---- cuts by hand ---- */
+
+/* exp(w) + exp(-w), with w read, and its negative made, on a task. */
+static struct graph *two_of_one(struct graph_value values[4])
+{
+	struct graph *g = graph_create();
+	struct graph_value one;
+
+	values[0] = graph_variable(g, "w", GRAPH_DIMS(4), &(struct graph_definition){ .device = "/job:ps/task:0" });
+	values[1] = graph_read(g, values[0]);
+	values[2] = graph_add(g, &(struct graph_draft){ .op = GRAPH_NEG,
+							.device = "/job:ps/task:0",
+							.inputs = &values[1],
+							.inputs_count = 1 });
+	one = graph_exp(g, values[1]);
+	values[3] = graph_plus(g, one, graph_exp(g, values[2]));
+	graph_set_results(g, &values[3], 1);
+	return g;
+}
+
+/* Two parts have the variable and its read, and both give what was read: it is taken from the first. */
+void what_two_parts_give_is_taken_once(void)
+{
+	struct graph_value values[4];
+	struct graph *g = two_of_one(values);
+	uint32_t first[] = { 0, 1 }, second[] = { 0, 1, 2 }, mine[] = { 3, 4, 5 }, before[] = { 0, 1 };
+	struct graph_part parts[] = {
+		{ .place = 0, .wave = 1, .nodes_count = 2, .nodes = first, .fetches_count = 1, .fetches = &values[1] },
+		{ .place = 0, .wave = 1, .nodes_count = 3, .nodes = second, .fetches_count = 2, .fetches = &values[1] },
+		{ .place = GRAPH_PLACE_WORKER,
+		  .wave = 2,
+		  .nodes_count = 3,
+		  .nodes = mine,
+		  .feeds_count = 2,
+		  .feeds = &values[1],
+		  .fetches_count = 1,
+		  .fetches = &values[3],
+		  .after_count = 2,
+		  .after = before },
+	};
+	struct graph_cut cut = { .graph = g, .protocol = GRAPH_STAR_SERVER_LITE, .parts_count = 3, .parts = parts };
+	struct plain_ps plain;
+	const struct graph_plan_options options = { .ps = &plain.ps };
+	struct graph_tensor fetch;
+	struct stepper s;
+
+	plain_ps_init(&plain);
+	if (CHECK(stepper_begin(&s, g, &cut, &options))) {
+		const double *w = plain_ps_variable(&plain, "w", 4, 1)->values;
+
+		CHECK(s.plan->parts[0].spare[0] == PLAN_NONE && s.plan->parts[1].spare[0] != PLAN_NONE);
+		CHECK_INT(graph_run_step(s.run, 1, NULL, &fetch, &s.err), 0);
+		for (unsigned i = 0; i < 4; i++)
+			CHECK_NEAR(((float *)fetch.data)[i], exp(w[i]) + exp(-w[i]), 1e-6);
+	}
+	stepper_end(&s);
+	/* What nobody gives, and parts that wait for each other, are found. */
+	parts[1].fetches_count = 1;
+	CHECK(!stepper_begin(&s, g, &cut, &options));
+	CHECK_HAS(s.err.text, "the cut is wrong: exp_1 needs \"neg\", which no part gives");
+	stepper_end(&s);
+	parts[1].fetches_count = 2;
+	parts[0].after_count = 1;
+	parts[0].after = before + 1;
+	parts[1].after_count = 1;
+	parts[1].after = before;
+	CHECK(!stepper_begin(&s, g, &cut, &options));
+	CHECK_HAS(s.err.text, "its parts wait for each other");
+	stepper_end(&s);
+	plain_ps_fini(&plain);
+	graph_destroy(g);
+}

@@ -12,6 +12,7 @@
 	X(handles_have_their_shapes) \
 	X(loops_have_the_shapes_of_their_bodies) \
 	X(branches_have_one_shape) \
+	X(operations_are_as_documented) \
 	/* build.c */ \
 	X(wide_and_deep_is_written) \
 	X(loop_with_a_table_is_written) \
@@ -44,6 +45,7 @@
 	X(unique_ids_are_found) \
 	X(crosses_are_hashed) \
 	X(numbers_at_the_edges) \
+	X(integers_wrap_around) \
 	X(losses_do_not_overflow) \
 	X(attention_to_nothing_is_nothing) \
 	X(shapes_broadcast) \
@@ -69,6 +71,7 @@
 	X(a_failed_call_fails_its_step_only) \
 	X(without_ps_tasks_ps_nodes_are_refused) \
 	X(ps_tasks_say_how_much_there_is) \
+	X(what_two_parts_give_is_taken_once) \
 	/* cuts_random.c */ \
 	X(random_graphs_are_cut_right) \
 	X(rounds_are_the_least_there_are) \

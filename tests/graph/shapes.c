@@ -454,3 +454,46 @@ void branches_have_one_shape(void)
 		graph_destroy(graph);
 	}
 }
+
+/* ---- docs/graph.rst ---- */
+
+/* "``op`` dtype shape [trainable]" */
+static void operation_line(enum graph_op op, char *line, size_t bytes)
+{
+	size_t at = (size_t)snprintf(line, bytes, "``%s``", graph_op_name(op));
+
+	for (const struct graph_attr_rule *attr = graph_rule(op)->attrs; attr->name; attr++)
+		at += (size_t)snprintf(line + at, bytes - at, attr->required ? " %s" : " [%s]", attr->name);
+	snprintf(line + at, bytes - at, "\n");
+}
+
+void operations_are_as_documented(void)
+{
+	FILE *file = fopen("docs/graph.rst", "r"); /* tests run in the project's folder */
+	bool found[GRAPH_OPS_END] = { false };
+	char line[256], wanted[256];
+
+	if (!CHECK(file))
+		return;
+	while (fgets(line, sizeof(line), file)) {
+		enum graph_op op = GRAPH_NO_OP + 1;
+
+		if (strncmp(line, "``", 2) != 0)
+			continue;
+		for (; op < GRAPH_OPS_END; op++) {
+			operation_line(op, wanted, sizeof(wanted));
+			if (strcmp(line, wanted) == 0)
+				break;
+		}
+		if (op == GRAPH_OPS_END)
+			unit_fail(__FILE__, __LINE__, "docs/graph.rst has: %s", line);
+		else
+			found[op] = true;
+	}
+	fclose(file);
+	for (enum graph_op op = GRAPH_NO_OP + 1; op < GRAPH_OPS_END; op++)
+		if (!found[op]) {
+			operation_line(op, wanted, sizeof(wanted));
+			unit_fail(__FILE__, __LINE__, "docs/graph.rst has no line: %s", wanted);
+		}
+}

@@ -252,6 +252,42 @@ void numbers_at_the_edges(void)
 	check_edges(GRAPH_SOFTMAX, (float[]){ -1000, -1000 }, (float[]){ 0.5F, 0.5F }, 2);
 }
 
+void integers_wrap_around(void)
+{
+	struct graph *g = graph_create();
+	const struct graph_value x = graph_feed(g, "x", STAR_INT64, GRAPH_DIMS(-1));
+	const struct graph_value results[] = { graph_plus(g, x, x),
+					       graph_times(g, x, x),
+					       graph_neg(g, x),
+					       graph_square(g, x),
+					       graph_sum(g, x),
+					       graph_op1(g, GRAPH_ABS, x),
+					       graph_minus(g, x, graph_number(g, STAR_INT64, 1)) };
+	int64_t most[] = { INT64_MIN, INT64_MIN, INT64_MAX };
+	const struct graph_tensor given = vector(STAR_INT64, 3, most);
+	struct graph_tensor out[7];
+	struct stepper s;
+
+	graph_set_results(g, results, 7);
+	if (step(g, &given, 1, 1, 1, &s, out)) {
+		static const int64_t wanted[][2] = { { 0, -2 },
+						     { 0, 1 },
+						     { INT64_MIN, -INT64_MAX },
+						     { 0, 1 },
+						     { INT64_MAX, 0 },
+						     { INT64_MIN, INT64_MAX },
+						     { INT64_MAX, INT64_MAX - 1 } };
+
+		for (unsigned i = 0; i < 7; i++) {
+			CHECK_INT(((int64_t *)out[i].data)[0], wanted[i][0]);
+			if (i != 4)
+				CHECK_INT(((int64_t *)out[i].data)[2], wanted[i][1]);
+		}
+	}
+	stepper_end(&s);
+	graph_destroy(g);
+}
+
 void losses_do_not_overflow(void)
 {
 	struct graph *g = graph_create();
