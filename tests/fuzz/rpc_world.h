@@ -10,6 +10,7 @@
 #include "net/tcp.h"
 #include "rpc/internal.h"
 #include "service/internal.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/pool.h"
 
 enum {
@@ -83,6 +84,11 @@ struct world {
 };
 
 extern struct world w;
+
+/* rpc_run.c: a run, mostly of the right length; its feeds, segments and gradients included, are small numbers, or any bytes. Returns how
+ * many. */
+extern const struct program rpc_program;
+uint32_t rpc_run_write(uint8_t *to, struct input *in);
 
 /* rpc_tcp.c: the stream ends, from whichever side, and the server hears of it. */
 void conn_end(struct tcp_conn *c, int reason);

@@ -25,7 +25,7 @@ endef
 $(eval $(call fuzzer,net,net,$(addprefix tests/fuzz/,net_frames.c net_options.c net_check.c pool.c),))
 $(eval $(call fuzzer,dgram,rpc,tests/fuzz/pool.c,))
 # Streams without the segments under them: rpc_tcp.c stands in for lib/net, and rpc_dgram.c for the sessions that there are not.
-$(eval $(call fuzzer,rpc,service,$(addprefix tests/fuzz/,rpc_tcp.c rpc_dgram.c pool.c),lib/net/% lib/rpc/dgram%))
+$(eval $(call fuzzer,rpc,service,$(addprefix tests/fuzz/,rpc_tcp.c rpc_dgram.c rpc_run.c pool.c),lib/net/% lib/rpc/dgram%))
 # Methods without sockets and threads: jsonrpc.c stands in for who has them.
 $(eval $(call fuzzer,jsonrpc,control,,$(addprefix lib/control/,control.c executor.c follower.c jsonrpc.c line_server.c listen.c)))
 $(eval $(call fuzzer,config,config,,))

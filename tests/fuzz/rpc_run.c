@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A program that does everything, and runs of it. */
+#include <string.h>
+
+#include "tests/fuzz/rpc_world.h"
+
+const struct program rpc_program = {
+	.version = PROGRAM_VERSION,
+	.count = 19,
+	.nodes = {
+		[0] = { .op = PROGRAM_KEYS, .object = WILD, .dim = WILD_DIM },
+		[1] = { .op = PROGRAM_ROWS, .a = 0, .dim = WILD_DIM },
+		[2] = { .op = PROGRAM_SEGMENTS, .a = 0 },
+		[3] = { .op = PROGRAM_SHARED, .dim = 1 },
+		[4] = { .op = PROGRAM_SEGMENT_ROWS, .dim = WILD_DIM },
+		[5] = { .op = PROGRAM_LOOKUP, .a = 0 },
+		[6] = { .op = ELEMENTWISE_MUL, .a = 5, .b = 1 },
+		[7] = { .op = ELEMENTWISE_TANH, .a = 6 },
+		[8] = { .op = ELEMENTWISE_SCALE, .a = 3, .constant = 0.5f },
+		[9] = { .op = ELEMENTWISE_ADD, .a = 7, .b = 8 },
+		[10] = { .op = PROGRAM_POOL, .a = 9, .b = 2 },
+		[11] = { .op = PROGRAM_UNPOOL, .a = 4, .b = 2 },
+		[12] = { .op = PROGRAM_APPLY, .a = 0, .b = 11 },
+		[13] = { .op = ELEMENTWISE_DOT, .a = 5, .b = 11 },
+		[14] = { .op = PROGRAM_FETCH, .a = 10 },
+		[15] = { .op = PROGRAM_FETCH, .a = 13 },
+		[16] = { .op = PROGRAM_KEYS, .object = WILD, .dim = WILD_DIM },
+		[17] = { .op = PROGRAM_LOOKUP, .a = 16, .flags = PROGRAM_READ_ONLY },
+		[18] = { .op = PROGRAM_FETCH, .a = 17 },
+	},
+};
+
+static uint32_t put(uint8_t *to, const void *bytes, uint32_t n)
+{
+	memcpy(to, bytes, n);
+	return n;
+}
+
+uint32_t rpc_run_write(uint8_t *to, struct input *in)
+{
+	const uint8_t how = take8(in), many = take8(in), segments = take8(in), key = take8(in), wrong = take8(in);
+	const uint32_t counts[2] = { many & 7, many >> 3 };
+	struct wire_op op = { .kind = WIRE_RUN,
+			      .flags = how & 1 ? WIRE_APPLIED : 0,
+			      .object = PROGRAM,
+			      .count = counts[0] + counts[1],
+			      .dim = 1 + segments % 70,
+			      .step = how >> 4 };
+	struct program_shape shape;
+	unsigned node;
+	uint32_t n, all;
+
+	FUZZ_CHECK(!program_check(&rpc_program, &shape, &node), "no program");
+	op.body_bytes = all = (uint32_t)program_request_bytes(&rpc_program, &shape, counts, op.dim);
+	if (wrong >= 0xe0)
+		((uint8_t *)&op)[take8(in) % sizeof(op)] ^= (uint8_t)(1 + take8(in) % 255);
+	n = put(to, &op, sizeof(op));
+	n += put(to + n, counts, sizeof(counts));
+	for (uint32_t i = sizeof(counts); i < all; i += 8) {
+		const uint64_t number = how & 2 ? key * UINT64_C(0x0101010101010101) : (uint64_t)(key % 16 + i / 8 % 4);
+
+		n += put(to + n, &number, sizeof(number));
+	}
+	return n;
+}
