@@ -173,9 +173,12 @@ const struct command *find_command(int argc, char **argv, int *words, struct sta
 	}
 	if (best)
 		return best;
+	for (const struct command *c = starctl_commands; argc == 1 && c->name && !best; c++)
+		if (strncmp(c->name, argv[0], strlen(argv[0])) == 0 && c->name[strlen(argv[0])] == ' ')
+			best = c; /* its second word is missing */
 	snprintf(given, sizeof(given), "%s%s%s", argc ? argv[0] : "", argc > 1 ? " " : "", argc > 1 ? argv[1] : "");
 	star_error_set(err, -EINVAL, "there is no command \"%.100s\"; did you mean \"%s\"?", given,
-		       nearest_name(given, starctl_commands, sizeof(starctl_commands[0])));
+		       best ? best->name : nearest_name(given, starctl_commands, sizeof(starctl_commands[0])));
 	return NULL;
 }
 

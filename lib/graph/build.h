@@ -80,15 +80,28 @@ struct graph_value graph_op3(struct graph *graph, enum graph_op op, struct graph
 	X(exp, EXP) \
 	X(log, LOG) \
 	X(sqrt, SQRT) \
-	X(square, SQUARE) X(relu, RELU) X(sigmoid, SIGMOID) X(tanh, TANH) X(softmax, SOFTMAX) \
-		X(stop_gradient, STOP_GRADIENT) X(identity, IDENTITY) X(unique, UNIQUE)
+	X(square, SQUARE) \
+	X(relu, RELU) \
+	X(sigmoid, SIGMOID) \
+	X(tanh, TANH) \
+	X(softmax, SOFTMAX) \
+	X(stop_gradient, STOP_GRADIENT) \
+	X(identity, IDENTITY) \
+	X(unique, UNIQUE)
 #define GRAPH_BUILD_2(X) \
 	X(plus, ADD) \
 	X(minus, SUB) \
 	X(times, MUL) \
 	X(divide, DIV) \
-	X(maximum, MAX) X(minimum, MIN) X(less, LESS) X(equal, EQUAL) X(matmul, MATMUL) X(gather, GATHER) \
-		X(index, INDEX) X(expand, EXPAND) X(reshape_like, RESHAPE)
+	X(maximum, MAX) \
+	X(minimum, MIN) \
+	X(less, LESS) \
+	X(equal, EQUAL) \
+	X(matmul, MATMUL) \
+	X(gather, GATHER) \
+	X(index, INDEX) \
+	X(expand, EXPAND) \
+	X(reshape_like, RESHAPE)
 #define X(name, op) \
 	static inline struct graph_value graph_##name(struct graph *graph, struct graph_value x) \
 	{ \

@@ -65,7 +65,6 @@ static bool no_worse(const struct graph_cut *cut, const struct graph_cut *than)
 
 static void say_worse(struct cutter *cutter, const struct graph_cut *cut, const struct graph_cut *than)
 {
-	cutter->warnings_count = 0;
 	cut_warn(cutter,
 		 "taken as star_server cuts it: merged components would take %u requests, %llu bytes and %u rounds "
 		 "instead "
@@ -83,40 +82,55 @@ static struct graph_cut *lite_once(struct cutter *cutter)
 	return cutter->pool.failed ? NULL : cut_parts(cutter);
 }
 
-/* lite's own result, with moves if they pay; or star_server's. */
+/* Nothing moved, nothing said. */
+static void start_again(struct cutter *cutter, bool copies)
+{
+	cutter->copies = copies;
+	cutter->moved_count = cutter->warnings_count = cutter->warnings_more = 0;
+	for (uint32_t v = 0; v < cutter->graph->nodes_count; v++)
+		if (cutter->graph->nodes[v]->device.job != GRAPH_PS)
+			cutter->place[v] = GRAPH_PLACE_WORKER;
+	cut_order_update(cutter);
+}
+
+/* Components, with moves if they pay. */
+static struct graph_cut *cut_components(struct cutter *cutter, const struct graph_cut *waves)
+{
+	struct graph_cut *still, *moved;
+
+	start_again(cutter, true);
+	still = lite_once(cutter);
+	if (!still || !cut_move(cutter))
+		return still;
+	cutter->warnings_count = cutter->warnings_more = 0;
+	moved = lite_once(cutter);
+	if (!moved || !no_worse(moved, waves) || !no_worse(moved, still)) {
+		graph_cut_destroy(moved);
+		return still;
+	}
+	graph_cut_destroy(still);
+	return moved;
+}
+
+/* The fewest requests; if that costs bytes, each component as early as it can be; if that does too, star_server's. */
 static struct graph_cut *cut_by_lite(struct cutter *cutter)
 {
-	struct graph_cut *waves, *still, *best;
+	struct graph_cut *waves, *best;
 
 	cut_waves(cutter);
 	waves = cut_parts(cutter);
 	if (!waves)
 		return NULL;
-	cutter->copies = true;
-	best = still = lite_once(cutter);
-	if (still && cut_move(cutter)) {
-		struct graph_cut *moved;
-
-		cutter->warnings_count = cutter->warnings_more = 0;
-		moved = lite_once(cutter);
-		if (moved && no_worse(moved, waves) && no_worse(moved, still)) {
-			graph_cut_destroy(still);
-			best = moved;
-		} else {
-			graph_cut_destroy(moved);
-		}
+	best = cut_components(cutter, waves);
+	if (best && !no_worse(best, waves)) {
+		graph_cut_destroy(best);
+		cutter->early = true;
+		best = cut_components(cutter, waves);
 	}
 	if (best && !no_worse(best, waves)) {
+		start_again(cutter, false);
 		say_worse(cutter, best, waves);
 		graph_cut_destroy(best);
-		best = NULL;
-		/* Made anew from the start, with the sentence that says so. */
-		cutter->copies = false;
-		cutter->moved_count = 0;
-		for (uint32_t v = 0; v < cutter->graph->nodes_count; v++)
-			if (cutter->graph->nodes[v]->device.job != GRAPH_PS)
-				cutter->place[v] = GRAPH_PLACE_WORKER;
-		cut_order_update(cutter);
 		cut_waves(cutter);
 		best = cut_parts(cutter);
 	}

@@ -27,6 +27,7 @@ struct cutter {
 	const struct graph *graph;
 	struct graph_cut_options options;
 	struct cut_pool pool;
+	bool early;  /* lite: each component as early as it can be, also where that is a request more */
 	bool copies; /* constants are copied to where they are needed (lite) */
 	int32_t *place;
 	uint8_t *kind; /* enum cut_kind */

@@ -444,7 +444,7 @@ static void choose_levels(struct lite *lite)
 	if (!init_search(lite, &s))
 		return;
 	find_least(lite, false, s.best);
-	if (s.seen) {
+	if (s.seen && !c->early) {
 		const int64_t *others[] = { lite->least, lite->greatest };
 		const bool fits = find_least(lite, true, lite->least) <= (int64_t)lite->top;
 

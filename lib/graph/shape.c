@@ -39,13 +39,11 @@ static const struct graph_rule rules[GRAPH_OPS_END] = {
 	[GRAPH_VARIABLE] = { shape_of_variable,
 			     { { "dtype", GRAPH_STRING, true },
 			       { "shape", GRAPH_INTS, true },
-			       { "trainable", GRAPH_INT, false } },
-			     true },
+			       { "trainable", GRAPH_INT, false } } },
 	[GRAPH_TABLE] = { shape_of_table,
 			  { { "dtype", GRAPH_STRING, true },
 			    { "dim", GRAPH_INT, true },
-			    { "trainable", GRAPH_INT, false } },
-			  true },
+			    { "trainable", GRAPH_INT, false } } },
 	[GRAPH_READ] = { shape_of_read, {} },
 	[GRAPH_LOOKUP] = { shape_of_lookup, { { "read_only", GRAPH_INT, false } } },
 	[GRAPH_APPLY] = { shape_of_apply, { { "rate", GRAPH_FLOAT, false }, { "scale", GRAPH_FLOAT, false } } },
@@ -293,6 +291,8 @@ static void list_attrs(const struct graph_rule *rule, char *text, size_t bytes)
 static int check_attr(const struct graph_inference *in, const struct graph_rule *rule, const struct graph_attr *attr)
 {
 	static const char *const kinds[] = { "", "an integer", "a number", "a text", "a list of integers", "a tensor" };
+	/* Further ones are options of the definition: who creates it knows them. */
+	const bool open = in->node->op == GRAPH_VARIABLE || in->node->op == GRAPH_TABLE;
 	const struct graph_attr_rule *known = rule->attrs;
 	char names[120];
 
@@ -303,9 +303,9 @@ static int check_attr(const struct graph_inference *in, const struct graph_rule 
 			return 0;
 		return shape_bad(in, "attribute %s is %s", known->name, kinds[known->kind]);
 	}
-	if (rule->open && attr->kind != GRAPH_INTS && attr->kind != GRAPH_TENSOR)
+	if (open && attr->kind != GRAPH_INTS && attr->kind != GRAPH_TENSOR)
 		return 0;
-	if (rule->open)
+	if (open)
 		return shape_bad(in, "option %.60s is an integer, a number or a text", attr->name);
 	list_attrs(rule, names, sizeof(names));
 	return shape_bad(in, "it has no attribute \"%.60s\"; its attributes: %s", attr->name, names);

@@ -28,7 +28,6 @@ enum { GRAPH_RULE_ATTRS = 6 };
 struct graph_rule {
 	int (*infer)(struct graph_inference *in);
 	struct graph_attr_rule attrs[GRAPH_RULE_ATTRS]; /* ended by one without a name */
-	bool open; /* further integers, floats and texts are allowed: options of a variable's or table's definition */
 };
 
 const struct graph_rule *graph_rule(enum graph_op op);

@@ -108,7 +108,7 @@ void every_command_has_its_help_and_words(void)
 	release(&usage);
 	o = starctl("/nonexistent", "help --words", "");
 	CHECK_STR(o.out, "status\ntables\ncheckpoint\nconnections\ncounters\nport\nendpoint-"
-			 "map\nconfig\nshutdown\nhelp\n--socket\n--"
+			 "map\ngraph\nconfig\nshutdown\nhelp\n--socket\n--"
 			 "address\n--json\n--help\n--"
 			 "version\n");
 	release(&o);

@@ -39,7 +39,7 @@ $$(patsubst %.c,$$(FUZZ_BUILD)/%.o,$$(wildcard lib/$(1)/*.c)): EXTRA_CFLAGS = $$
 endef
 $(foreach l,$(patsubst lib/%/rules.mk,%,$(wildcard lib/*/rules.mk)),$(eval $(call fuzz_library,$(l))))
 # clang does not know the pragmas by which these ask for their instructions.
-$(addprefix $(FUZZ_BUILD)/lib/,optim/avx2.o optim/avx2_64.o tensor/convert_avx2.o): EXTRA_CFLAGS = -mavx2 -mf16c
+$(addprefix $(FUZZ_BUILD)/lib/,optim/avx2.o optim/avx2_64.o tensor/convert_avx2.o graph/kernel_math_avx2.o): EXTRA_CFLAGS = -mavx2 -mf16c
 $(addprefix $(FUZZ_BUILD)/lib/,optim/avx512.o optim/avx512_64.o tensor/convert_avx512.o): EXTRA_CFLAGS = -mavx512f
 
 $(FUZZ_BUILD)/%.o: %.c

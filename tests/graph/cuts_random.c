@@ -86,6 +86,7 @@ void random_graphs_are_cut_right(void)
 	       seen.loops);
 	CHECK(seen.fewer_requests > 100 && seen.fewer_bytes > 100 && seen.moved > 100 && seen.warned > 100);
 	CHECK(seen.rounds_2 > 1000 && seen.loops > 1000);
+	CHECK(seen.as_waves < GRAPHS / 100);
 }
 
 void rounds_are_the_least_there_are(void)
