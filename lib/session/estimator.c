@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "graph/build.h"
 #include "graph/gradient.h"
 #include "session/auc.h"
@@ -104,14 +105,18 @@ static int train_some(struct work *w, struct estimator_input input, uint64_t ste
 		      struct star_error *err)
 {
 	const struct graph_tensor *results;
+	uint64_t begin_ns = clock_ns();
 	int rc = 1;
 
 	for (uint64_t i = 0; (!steps || i < steps) && !session_should_stop(w->session); i++) {
 		rc = next_step(w, input, &results, figures, err);
 		if (rc <= 0)
 			break;
+		if (figures->steps == 1)
+			begin_ns = clock_ns();
 		figures->loss += (loss_of(results) - figures->loss) / (figures->steps == 1 ? 1 : 100);
 	}
+	figures->seconds += (double)(clock_ns() - begin_ns) * 1e-9;
 	figures->rounds = session_cut(w->session)->rounds;
 	figures->requests = session_cut(w->session)->requests;
 	return rc;

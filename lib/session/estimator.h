@@ -41,6 +41,7 @@ struct estimator_figures {
 	double loss; /* training: of late, decaying by a hundredth a step; evaluation: the mean of all examples */
 	double auc;  /* evaluation with labels */
 	uint32_t rounds, requests; /* of a training step: its cut */
+	double seconds;		   /* of all steps but the first */
 };
 
 struct estimator {

@@ -54,6 +54,8 @@ static int print_result(const struct zoo_job *zoo, double seconds)
 			 o->protocol, "examples", (json_int_t)examples, "steps", (json_int_t)steps, "seconds", seconds,
 			 "examples_per_s", (double)examples / seconds, "loss", zoo->results[0].loss, "rounds",
 			 (int)zoo->results[0].rounds, "requests", (int)zoo->results[0].requests);
+	json_object_set_new(json, "steps_per_s",
+			    json_real((double)(zoo->results[0].steps - 1) / zoo->results[0].seconds));
 	if (o->test_count) {
 		json_object_set_new(json, "test_examples", json_integer((json_int_t)test->examples));
 		json_object_set_new(json, "test_loss", json_real(test->loss));
