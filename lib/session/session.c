@@ -159,6 +159,14 @@ static double rate_since(uint64_t steps, uint64_t since_ns, uint64_t now_ns)
 	return (double)steps * 1e9 / (double)(now_ns > since_ns ? now_ns - since_ns : 1);
 }
 
+/* A restored cluster's step is an earlier one: counting goes on from there. */
+static void follow_back(struct session *s, uint64_t global_step)
+{
+	s->logged_step = s->logged_step < global_step ? s->logged_step : global_step;
+	s->summary_step = s->summary_step < global_step ? s->summary_step : global_step;
+	s->checkpoint_step = s->checkpoint_step < global_step ? s->checkpoint_step : global_step;
+}
+
 static void log_step(struct session *s, const struct session_step *step, uint64_t now_ns)
 {
 	const uint64_t steps = step->global_step - s->logged_step;
@@ -204,6 +212,7 @@ static int after_step(struct session *s, const struct session_step *step, struct
 	const uint64_t now_ns = clock_ns();
 	int rc = s->loss_result != NOT_THERE ? stop_at_nan(step, err) : 0;
 
+	follow_back(s, step->global_step);
 	if (rc == 0)
 		rc = write_summary(s, step, now_ns, err);
 	for (uint32_t i = 0; rc == 0 && i < s->hooks_count; i++)
