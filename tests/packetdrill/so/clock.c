@@ -40,7 +40,7 @@ static void settle(void)
 {
 	do {
 		while (is_main() && shim.running)
-			pthread_cond_wait(&shim.changed, &shim.lock);
+			shim_wait_changed();
 		shim_release();
 		stack_turn(shim.now_ns);
 		wake();
@@ -144,7 +144,7 @@ static bool wait_elsewhere(bool (*ready)(void *ctx), void *ctx, uint64_t deadlin
 		if (shim.main_waits && next_event() != UINT64_MAX)
 			step(next_event());
 		else
-			pthread_cond_wait(&shim.changed, &shim.lock);
+			shim_wait_changed();
 	counted = true;
 	for (link = &shim.waiters; *link != &w; link = &(*link)->next)
 		;
@@ -249,7 +249,7 @@ int shim_netdev_receive(void *self, void *packet, size_t *bytes, long long *time
 static void wait_finished(void)
 {
 	while (shim.finishing)
-		pthread_cond_wait(&shim.changed, &shim.lock);
+		shim_wait_changed();
 }
 
 int shim_usleep(void *self, useconds_t us)

@@ -87,6 +87,14 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t
 	return result;
 }
 
+void shim_wait_changed(void)
+{
+	int (*real)(pthread_cond_t *, pthread_mutex_t *);
+
+	*(void **)&real = dlvsym(RTLD_NEXT, "pthread_cond_wait", "GLIBC_2.3.2");
+	real(&shim.changed, &shim.lock);
+}
+
 /* Its other thread waits so for its next call. */
 EXPORT int pthread_cond_wait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex)
 {

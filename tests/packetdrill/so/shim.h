@@ -229,6 +229,12 @@ int shim_epoll_ctl(void *self, int epoll, int operation, int fd, struct epoll_ev
 int shim_epoll_wait(void *self, int epoll, struct epoll_event *events, int max, int timeout_ms);
 int shim_pipe(void *self, int fds[2]);
 int shim_splice(void *self, int from, loff_t *from_offset, int to, loff_t *to_offset, size_t bytes, unsigned int flags);
+/*
+ * Waits on shim.changed. A call of pthread_cond_wait from this library, which has one of its own, carries no version: where the
+ * library is loaded later than libc, that means the oldest one there, whose conditions look otherwise than those which
+ * pthread_cond_broadcast wakes.
+ */
+void shim_wait_changed(void);
 ssize_t shim_sendfile(int to, int from, off_t *offset, size_t bytes);
 
 #endif
