@@ -9,7 +9,7 @@
 
 enum { USERS = 1000, ITEMS = 500, DIM = 8, BATCH = 256, STEPS = 2000, EVAL_BATCHES = 40 };
 
-/* model: does this user like this item? Matrix factorization: the product of their two embeddings says so */
+/* Does this user like this item? Matrix factorization: the product of their two embeddings says so. */
 static int likes_model(void *params, enum estimator_mode mode, struct graph *g, struct estimator_spec *spec,
 		       struct star_error *err)
 {
@@ -37,7 +37,7 @@ static int likes_model(void *params, enum estimator_mode mode, struct graph *g, 
 	return 0;
 }
 
-/* input: batches, in the order of spec->feeds; here they are drawn, and the rule of the labels is what is to be learned */
+/* Batches, in the order of spec->feeds; here they are drawn, and the rule of the labels is what is to be learned. */
 struct source {
 	struct prng prng;
 	unsigned batches; /* left */
@@ -66,7 +66,6 @@ static int next_batch(void *arg, struct graph_tensor *feeds, struct star_error *
 	return 1;
 }
 
-/* main */
 int main(int argc, char **argv)
 {
 	struct source training = { .batches = STEPS }, test = { .batches = EVAL_BATCHES };
@@ -93,4 +92,3 @@ int main(int argc, char **argv)
 	       (unsigned long long)trained.steps, trained.rounds, trained.loss, tested.loss, tested.auc);
 	return EXIT_SUCCESS;
 }
-/* end */
