@@ -9,9 +9,17 @@
 #include "app/startrain/quality.h"
 #include "tensor/dtype.h"
 
+#define MODELS "logistic, dnn, wide-deep, deepfm, dlrm" /* zoo_models' */
+
 static const char help[] =
 	"Usage: startrain --ps tcp:HOST:PORT,... [options] [--text FILE...]\n"
-	"Trains word vectors (skip-gram with negative sampling) on a StarServer cluster.\n"
+	"       startrain MODEL --ps tcp:HOST:PORT,... --train FILE... [options]\n"
+	"       startrain generate [options] > FILE\n"
+	"Trains on a StarServer cluster: without a MODEL word vectors (skip-gram with negative sampling), with one a "
+	"model "
+	"of\n"
+	"click rates: " MODELS ". generate writes examples for them.\n"
+	"`startrain MODEL --help` and `startrain generate --help` show their options; those of word vectors:\n"
 	"\n"
 	"  --ps ADDRESSES       control addresses of the PS tasks, in task order; without it, they and the workers "
 	"come from\n"
@@ -219,7 +227,9 @@ int options_parse(struct options *o, int argc, char **argv, struct star_error *e
 	for (; rc == 0 && optind < argc; optind++) /* --text takes all files that follow it */
 		rc = o->texts_count > 0
 			     ? add_text(o, argv[optind], err)
-			     : star_error_set(err, -EINVAL, "%s: an argument without an option; files follow --text",
+			     : star_error_set(err, -EINVAL,
+					      "%s: an argument without an option; files follow --text, and the first "
+					      "argument may be one of: " MODELS ", generate",
 					      argv[optind]);
 	return rc == 0 ? complete(o, err) : rc;
 }

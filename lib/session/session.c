@@ -14,7 +14,13 @@
 #include "session/remote.h"
 #include "session/summary.h"
 
-enum { RETRY_MIN_MS = 100, RETRY_MAX_MS = 2000, HOOKS_MAX = 32, NOT_THERE = UINT32_MAX };
+enum {
+	RETRY_MIN_MS = 100,
+	RETRY_MAX_MS = 2000,
+	QUIET_US = 5000000, /* of waiting for PS tasks, before it is told */
+	HOOKS_MAX = 32,
+	NOT_THERE = UINT32_MAX
+};
 
 struct session {
 	struct session_config config;
@@ -290,6 +296,8 @@ int session_run(struct session *s, const struct graph_tensor *feeds, const struc
 		step.loss = scalar(&s->results[s->loss_result]);
 	if (results)
 		*results = s->results;
+	if (s->local_step == 1) /* a job that goes on, or others' steps: what is counted begins here */
+		s->logged_step = s->summary_step = s->checkpoint_step = s->global_step - 1;
 	rc = after_step(s, &step, err);
 	s->failed = rc < 0;
 	return rc;
@@ -337,6 +345,19 @@ static int check_results(struct session *s, struct star_error *err)
 	return 0;
 }
 
+/* PS tasks may come later than workers, and the chief later than others. */
+static int connect_first(struct session *s, struct star_error *err)
+{
+	const uint64_t wait_us = s->config.recovery_us, begin_ns = clock_ns();
+	unsigned pause_ms = RETRY_MIN_MS;
+	const int rc = connect_cluster(s, wait_us < QUIET_US ? wait_us : QUIET_US, err);
+
+	/* What took much less time is no wait that ended. */
+	if (rc == 0 || !may_come_back(rc) || clock_ns() - begin_ns < QUIET_US * UINT64_C(500))
+		return rc;
+	return recover(s, begin_ns + wait_us * 1000, &pause_ms, err);
+}
+
 static int open_session(struct session *s, struct star_error *err)
 {
 	int rc = graph_error(s->model.graph, err);
@@ -352,7 +373,7 @@ static int open_session(struct session *s, struct star_error *err)
 	if (rc == 0)
 		rc = make_cut(s, err);
 	if (rc == 0)
-		rc = connect_cluster(s, s->config.recovery_us, err);
+		rc = connect_first(s, err);
 	s->logged_ns = s->summary_ns = clock_ns();
 	for (uint32_t i = 0; rc == 0 && i < s->hooks_count; i++)
 		if (s->hooks[i].begin)

@@ -127,7 +127,7 @@ static int parse(int argc, char **argv, uint64_t *rows, uint64_t *first, uint64_
 			fputs(help, stdout);
 			return 1;
 		default:
-			return star_error_set(err, -EINVAL, "startrain generate --help shows the options");
+			return star_error_set(err, -EINVAL, "--help shows the options");
 		}
 	if (rc == 0 && optind < argc)
 		rc = star_error_set(err, -EINVAL, "%s: an argument without an option", argv[optind]);
@@ -138,6 +138,7 @@ static int generate(uint64_t rows, uint64_t first, uint64_t seed, struct star_er
 {
 	struct auc_example *scores = malloc(rows * sizeof(*scores));
 	static struct teacher teacher;
+	struct star_error none;
 	struct example e;
 	double auc;
 
@@ -151,8 +152,10 @@ static int generate(uint64_t rows, uint64_t first, uint64_t seed, struct star_er
 	}
 	if (fflush(stdout) != 0 || ferror(stdout))
 		star_error_set(err, -EIO, "cannot write: %s", strerror(errno));
-	else if (auc_exact(scores, rows, &auc, err) == 0)
+	else if (auc_exact(scores, rows, &auc, &none) == 0)
 		fprintf(stderr, "the teacher's AUC: %.5f\n", auc);
+	else /* a few rows may all have one label, and are examples all the same */
+		fprintf(stderr, "the teacher has no AUC: %s\n", none.text);
 	free(scores);
 	return err->code;
 }

@@ -4,9 +4,20 @@
 
 #include "app/startrain/zoo/zoo.h"
 
-struct graph_value zoo_embed(struct zoo *zoo, const char *table, int64_t dim, struct graph_value ids)
+enum { NAME_ROOM = 128 };
+
+/* "<model>/<name>": models that are trained on the same PS tasks have nothing in common. */
+static const char *own_name(const struct zoo *zoo, const char *name, char own[static NAME_ROOM])
+{
+	snprintf(own, NAME_ROOM, "%s/%s", zoo->options->model->name, name);
+	return own;
+}
+
+struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids)
 {
 	const struct zoo_options *o = zoo->options;
+	char own[NAME_ROOM];
+	const char *table = own_name(zoo, name, own);
 	const struct graph_node *there = graph_find(zoo->graph, table);
 	const struct graph_definition definition = {
 		.initializer = dim == 1 ? "zeros" : "normal",
@@ -30,6 +41,7 @@ struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t 
 			   enum graph_op last, const char *name)
 {
 	const struct zoo_options *o = zoo->options;
+	char own[NAME_ROOM];
 
 	for (size_t i = 0; i < layers; i++) {
 		const struct graph_definition definition = {
@@ -37,12 +49,23 @@ struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t 
 			.rate = o->dense_rate,
 			.seed = (int64_t)(o->seed + i + 1), /* layers of one shape begin with other values */
 		};
-		char layer[64];
+		char layer[32];
 
 		snprintf(layer, sizeof(layer), "%s/%zu", name, i);
-		x = graph_dense(zoo->graph, x, units[i], i + 1 < layers ? GRAPH_RELU : last, layer, &definition);
+		x = graph_dense(zoo->graph, x, units[i], i + 1 < layers ? GRAPH_RELU : last, own_name(zoo, layer, own),
+				&definition);
 	}
 	return x;
+}
+
+struct graph_value zoo_linear(struct zoo *zoo, struct graph_value x, const char *name)
+{
+	const struct graph_definition zeros = { .initializer = "zeros",
+						.optimizer = zoo->options->dense_optimizer,
+						.rate = zoo->options->dense_rate };
+	char own[NAME_ROOM];
+
+	return graph_dense(zoo->graph, x, 1, GRAPH_NO_OP, own_name(zoo, name, own), &zeros);
 }
 
 struct graph_value zoo_column(struct zoo *zoo, struct graph_value x)

@@ -12,10 +12,7 @@ static struct graph_value linear(struct zoo *zoo, const struct zoo_inputs *in, s
 	struct graph *g = zoo->graph;
 	const struct graph_value weights = zoo_embed(zoo, "wide", 1, ids); /* [n, k, 1] */
 	const struct graph_value sparse = graph_reduce(g, GRAPH_SUM, weights, 1);
-	const struct graph_definition zeros = { .initializer = "zeros",
-						.optimizer = zoo->options->dense_optimizer,
-						.rate = zoo->options->dense_rate };
-	const struct graph_value dense = graph_dense(g, in->dense, 1, GRAPH_NO_OP, "linear", &zeros);
+	const struct graph_value dense = zoo_linear(zoo, in->dense, "linear");
 
 	return zoo_column(zoo, graph_plus(g, sparse, dense));
 }

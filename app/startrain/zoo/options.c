@@ -3,6 +3,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/startrain/training.h"
 #include "app/startrain/zoo/zoo.h"
@@ -197,6 +198,15 @@ static int read_environment(struct zoo_options *o, struct star_error *err)
 	return 0;
 }
 
+/* What cannot be read is better known before the training than after it. */
+static int check_files(const char *const *files, uint32_t count, struct star_error *err)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (access(files[i], R_OK) < 0)
+			return star_error_set(err, -EINVAL, "cannot read %s: %s", files[i], strerror(errno));
+	return 0;
+}
+
 static int complete(struct zoo_options *o, struct star_error *err)
 {
 	int rc = o->ps ? 0 : read_environment(o, err);
@@ -205,6 +215,11 @@ static int complete(struct zoo_options *o, struct star_error *err)
 		return rc;
 	if (!o->train_count)
 		return star_error_set(err, -EINVAL, "--train is missing: files of examples");
+	rc = check_files(o->train, o->train_count, err);
+	if (rc == 0)
+		rc = check_files(o->test, o->test_count, err);
+	if (rc < 0)
+		return rc;
 	if (!input_shape(o->format).fields && !o->model->any_row)
 		return star_error_set(err, -EINVAL, "%s needs rows with columns: criteo or census, not libsvm",
 				      o->model->name);

@@ -88,12 +88,17 @@ struct zoo_scaling {
 
 /* ---- what models are made of ---- */
 
-/* Rows of a table of its own name for each id [n, k]: [n, k, dim]. Nothing is created when evaluating. */
-struct graph_value zoo_embed(struct zoo *zoo, const char *table, int64_t dim, struct graph_value ids);
+/* Names are the model's own: "<model>/<name>". */
+
+/* Rows of the table of that name for each id [n, k]: [n, k, dim]. Nothing is created when evaluating. */
+struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids);
 
 /* Layers of relu units; the last one has no activation if `last` is GRAPH_NO_OP. Variables "<name>/0/weights", ... */
 struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t *units, size_t layers,
 			   enum graph_op last, const char *name);
+
+/* A weight for each number, zero at first: [n, k] -> [n, 1]. Variables "<name>/weights", "<name>/bias". */
+struct graph_value zoo_linear(struct zoo *zoo, struct graph_value x, const char *name);
 
 /* [n, 1] -> [n] */
 struct graph_value zoo_column(struct zoo *zoo, struct graph_value x);
