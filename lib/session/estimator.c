@@ -197,7 +197,10 @@ static int evaluate_all(struct work *w, struct estimator_input input, struct est
 			rc = add_scores(scores, &results[0], w->feeds[labels].data, err);
 		}
 	}
-	figures->loss = sum / (double)figures->examples;
+	if (rc == 0 && !figures->examples)
+		return star_error_set(err, -ENODATA, "there is not one example to evaluate with");
+	if (rc == 0)
+		figures->loss = sum / (double)figures->examples;
 	return rc == 0 && w->spec.labels ? auc_exact(scores->examples, scores->count, &figures->auc, err) : rc;
 }
 
