@@ -350,6 +350,8 @@ static int check_results(struct session *s, struct star_error *err)
 
 static int open_session(struct session *s, struct star_error *err)
 {
+	const uint64_t until_ns = clock_ns() + s->config.recovery_us * 1000;
+	unsigned pause_ms = RETRY_MIN_MS;
 	int rc = graph_error(s->model.graph, err);
 
 	if (rc == 0)
@@ -363,7 +365,9 @@ static int open_session(struct session *s, struct star_error *err)
 	if (rc == 0)
 		rc = make_cut(s, err);
 	if (rc == 0)
-		rc = connect_cluster(s, clock_ns() + s->config.recovery_us * 1000, err);
+		rc = connect_cluster(s, until_ns, err);
+	if (rc < 0 && s->cut && may_come_back(rc))
+		rc = recover(s, until_ns, &pause_ms, err);
 	s->logged.ns = s->summarized.ns = clock_ns();
 	for (uint32_t i = 0; rc == 0 && i < s->hooks_count; i++)
 		if (s->hooks[i].begin)
