@@ -85,6 +85,8 @@ static int next_step(struct work *w, struct estimator_input input, const struct 
 
 	if (rc <= 0)
 		return rc;
+	if (w->feeds[0].type.shape.ndim && w->feeds[0].type.shape.dims[0] == 0) /* its loss would be no number */
+		return star_error_set(err, -EINVAL, "a batch without one example");
 	rc = session_run(w->session, w->feeds, results, err);
 	if (rc < 0)
 		return rc;

@@ -293,7 +293,8 @@ int session_run(struct session *s, const struct graph_tensor *feeds, const struc
 		s->failed = false;
 	}
 	s->local_step++;
-	s->global_step = s->step_result != NOT_THERE ? (uint64_t)scalar(&s->results[s->step_result]) : s->local_step;
+	s->global_step =
+		s->step_result != NOT_THERE ? (uint64_t)fmax(0, scalar(&s->results[s->step_result])) : s->local_step;
 	step.global_step = s->global_step;
 	step.local_step = s->local_step;
 	step.results = s->results;
