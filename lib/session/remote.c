@@ -72,7 +72,7 @@ static int options_text(const struct graph_node *node, char text[static OPTIONS_
 						       (long long)attr->i)
 		    : attr->kind == GRAPH_FLOAT
 			    ? snprintf(text + used, OPTIONS_TEXT - used, "%s%s=%.17g", comma, attr->name, attr->f)
-		    : attr->kind == GRAPH_STRING
+		    : attr->kind == GRAPH_STRING && !strpbrk(attr->s, ",=") /* which would begin another option */
 			    ? snprintf(text + used, OPTIONS_TEXT - used, "%s%s=%s", comma, attr->name, attr->s)
 			    : -1;
 		if (n < 0 || (size_t)n >= OPTIONS_TEXT - used)
