@@ -21,14 +21,18 @@ static int await_saved(struct star_cluster *cluster, uint64_t asked, uint64_t de
 		json_t *status = catalogue_call(cluster, "checkpoint_status", NULL, deadline_ns, err);
 		const json_t *error = json_object_get(status, "error");
 		const bool done = number(status, "saved") + number(status, "failed") >= asked;
+		const bool lost = !done && json_is_false(json_object_get(status, "writing"));
 		int rc = 0;
 
 		if (!status)
 			return err->code;
 		if (done && json_string_length(error))
 			rc = star_error_set(err, -EIO, "the checkpoint was not written: %s", json_string_value(error));
+		else if (lost) /* it counts anew, and knows of no question */
+			rc = star_error_set(err, -ESTALE,
+					    "the checkpoint was not written: PS task 0 was restarted meanwhile");
 		json_decref(status);
-		if (done)
+		if (done || lost)
 			return rc;
 		if (clock_ns() >= deadline_ns)
 			return star_error_set(err, -ETIMEDOUT, "the checkpoint is not yet written: it goes on");

@@ -152,7 +152,8 @@ struct star_op {
 /*
  * Asks the cluster for a checkpoint of all nodes (checkpoint.directory), and waits until it counts; training may go on meanwhile. kind:
  * "full", or NULL for what fits: a delta where that is possible. -EINVAL: no directory is configured; -EBUSY: one is being
- * written; -EIO: it was not written, and why; -ETIMEDOUT: it is still being written.
+ * written; -EIO: it was not written, and why; -ESTALE: PS task 0 was restarted meanwhile; -ETIMEDOUT: it is still
+ * being written.
  */
 STAR_API int star_checkpoint(struct star_cluster *cluster, const char *kind, uint64_t deadline_us,
 			     struct star_error *err);

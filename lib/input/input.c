@@ -54,6 +54,21 @@ static int open_next(struct input *in)
 	return 0;
 }
 
+/* 1, if the buffer holds a whole line: fgets says nothing of zeros in it, behind which it would be cut off. */
+static int check_line(struct input *in)
+{
+	const size_t bytes = strlen(in->buffer);
+
+	in->line++;
+	if ((bytes && in->buffer[bytes - 1] == '\n') || (feof(in->file) && bytes < INPUT_LINE_MAX - 1))
+		return 1;
+	if (bytes == INPUT_LINE_MAX - 1)
+		return star_error_set(&in->err, -E2BIG, "%s:%llu: a line has %d bytes at most", in->paths[in->path],
+				      (unsigned long long)in->line, INPUT_LINE_MAX - 1);
+	return star_error_set(&in->err, -EINVAL, "%s:%llu: there is a zero byte in the line", in->paths[in->path],
+			      (unsigned long long)in->line);
+}
+
 /* The next line into the buffer: 1; 0: all epochs are over; or an error. */
 static int next_line(struct input *in)
 {
@@ -74,15 +89,8 @@ static int next_line(struct input *in)
 			if (open_next(in) < 0)
 				return in->err.code;
 		}
-		in->buffer[INPUT_LINE_MAX - 1] = 'x';
-		if (fgets(in->buffer, INPUT_LINE_MAX, in->file)) {
-			in->line++;
-			if (in->buffer[INPUT_LINE_MAX - 1] == 0 && in->buffer[INPUT_LINE_MAX - 2] != '\n')
-				return star_error_set(&in->err, -E2BIG, "%s:%llu: a line has %d bytes at most",
-						      in->paths[in->path], (unsigned long long)in->line,
-						      INPUT_LINE_MAX);
-			return 1;
-		}
+		if (fgets(in->buffer, INPUT_LINE_MAX, in->file))
+			return check_line(in);
 		if (ferror(in->file))
 			return star_error_set(&in->err, -EIO, "cannot read %s: %s", in->paths[in->path],
 					      strerror(errno));

@@ -85,6 +85,8 @@ static int next_step(struct work *w, struct estimator_input input, const struct 
 
 	if (rc <= 0)
 		return rc;
+	if (w->feeds[0].type.shape.ndim && w->feeds[0].type.shape.dims[0] == 0) /* its loss would be no number */
+		return star_error_set(err, -EINVAL, "a batch without one example");
 	rc = session_run(w->session, w->feeds, results, err);
 	if (rc < 0)
 		return rc;
@@ -197,7 +199,10 @@ static int evaluate_all(struct work *w, struct estimator_input input, struct est
 			rc = add_scores(scores, &results[0], w->feeds[labels].data, err);
 		}
 	}
-	figures->loss = sum / (double)figures->examples;
+	if (rc == 0 && !figures->examples)
+		return star_error_set(err, -ENODATA, "there is not one example to evaluate with");
+	if (rc == 0)
+		figures->loss = sum / (double)figures->examples;
 	return rc == 0 && w->spec.labels ? auc_exact(scores->examples, scores->count, &figures->auc, err) : rc;
 }
 

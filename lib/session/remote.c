@@ -72,7 +72,7 @@ static int options_text(const struct graph_node *node, char text[static OPTIONS_
 						       (long long)attr->i)
 		    : attr->kind == GRAPH_FLOAT
 			    ? snprintf(text + used, OPTIONS_TEXT - used, "%s%s=%.17g", comma, attr->name, attr->f)
-		    : attr->kind == GRAPH_STRING
+		    : attr->kind == GRAPH_STRING && !strpbrk(attr->s, ",=") /* which would begin another option */
 			    ? snprintf(text + used, OPTIONS_TEXT - used, "%s%s=%s", comma, attr->name, attr->s)
 			    : -1;
 		if (n < 0 || (size_t)n >= OPTIONS_TEXT - used)
@@ -119,12 +119,11 @@ static struct star_table *create_object(const struct remote *remote, const struc
 static struct star_table *await_object(const struct remote *remote, const struct graph_node *node,
 				       struct star_error *err)
 {
-	const uint64_t until_ns = clock_ns() + remote->options.wait_us * 1000;
 	const struct timespec pause = { .tv_nsec = LOOK_MS * 1000000 };
 	struct star_table *table;
 
 	while (!(table = star_lookup(remote->options.cluster, node->name, remote->options.deadline_us, err)) &&
-	       err->code == -ENOENT && clock_ns() < until_ns)
+	       err->code == -ENOENT && clock_ns() < remote->options.until_ns)
 		nanosleep(&pause, NULL);
 	if (!table && err->code == -ENOENT)
 		star_error_set(err, -ETIMEDOUT, "\"%s\" was not there in time: the chief (worker 0) makes it",
@@ -159,8 +158,8 @@ static int feed_of(const struct graph_part *part, const struct graph_node *node,
 	if (*feed == NOT_THERE)
 		return star_error_set(
 			err, -ENOTSUP,
-			"node \"%s\": its input %u is computed on a PS task, which this version doesn't do: "
-			"give the node that computes it the device /job:worker",
+			"node \"%s\": its input %u is made on a PS task, and used there: let it come by the "
+			"worker, through a node with the device /job:worker",
 			node->name, input);
 	return 0;
 }
@@ -171,7 +170,8 @@ static int draft_node(const struct prepared *p, const struct graph_part *part, c
 	int rc = 0;
 
 	*d = (struct draft){ .keys = NOT_THERE, .values = NOT_THERE, .fetch = NOT_THERE };
-	d->op.table = p->tables[node->inputs[0].node];
+	/* What takes no handle has no table, or no input at all: refused below. */
+	d->op.table = node->inputs_count ? p->tables[node->inputs[0].node] : NULL;
 	d->op.rate = (float)graph_attr_float(node, "rate", 0);
 	d->op.scale = (float)graph_attr_float(node, "scale", 0);
 	if (node->outputs_count)
@@ -340,8 +340,9 @@ static void give_token(struct prepared *p, struct token *token)
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* The operation with this step's memory; false: it has no keys, so there is nothing to do. */
-static bool fill_op(const struct graph_ps_call *call, struct token *token, const struct draft *d, struct star_op *op)
+/* The operation with this step's memory: 1; 0: it has no keys, so there is nothing to do; or -E2BIG. */
+static int fill_op(const struct graph_ps_call *call, struct token *token, const struct draft *d, struct star_op *op,
+		   struct star_error *err)
 {
 	*op = d->op;
 	op->step = call->step;
@@ -349,9 +350,12 @@ static bool fill_op(const struct graph_ps_call *call, struct token *token, const
 		const struct graph_tensor *keys = &call->feeds[d->keys];
 
 		op->keys = keys->data;
+		if (graph_elements(&keys->type.shape) > UINT32_MAX)
+			return star_error_set(err, -E2BIG, "%lld ids: an operation has 2^32 - 1 at most",
+					      (long long)graph_elements(&keys->type.shape));
 		op->count = (uint32_t)graph_elements(&keys->type.shape);
 		if (op->count == 0)
-			return false;
+			return 0;
 	}
 	if (d->values != NOT_THERE)
 		op->values = call->feeds[d->values].data;
@@ -364,7 +368,7 @@ static bool fill_op(const struct graph_ps_call *call, struct token *token, const
 	if (!op->dtype)
 		op->dtype = dtype_name(d->values != NOT_THERE ? call->feeds[d->values].type.dtype
 							      : call->fetches[d->fetch].type.dtype);
-	return true;
+	return 1;
 }
 
 static int wait_all(struct token *token, struct star_error *err)
@@ -391,8 +395,15 @@ static int start(void *ctx, const struct graph_ps_call *call, void **result, str
 
 	if (!token)
 		return star_error_set(err, -ENOMEM, "no memory for a call");
-	for (uint32_t i = 0; i < part->count; i++)
-		count += fill_op(call, token, &part->drafts[i], &token->ops[count]);
+	for (uint32_t i = 0; i < part->count; i++) {
+		const int rc = fill_op(call, token, &part->drafts[i], &token->ops[count], err);
+
+		if (rc < 0) {
+			give_token(p, token);
+			return rc;
+		}
+		count += (uint32_t)rc;
+	}
 	step = p->each ? 1 : count;
 	for (uint32_t i = 0; i < count; i += step) {
 		struct star_request *request = star_execute_async(remote->options.cluster, &token->ops[i], step,

@@ -20,8 +20,8 @@ struct star_cluster;
 struct remote_options {
 	struct star_cluster *cluster;
 	uint64_t deadline_us; /* of each call; 0: libstar's */
-	bool wait;	      /* variables and tables are somebody else's to make: up to wait_us, they are waited for */
-	uint64_t wait_us;
+	bool wait;	      /* variables and tables are somebody else's to make: they are waited for */
+	uint64_t until_ns;    /* by clock_ns: how long, for all of them together */
 };
 
 /* NULL: out of memory. */

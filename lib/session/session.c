@@ -22,6 +22,11 @@ enum {
 	NOT_THERE = UINT32_MAX
 };
 
+/* Where something was done last that is done every so many global steps. */
+struct mark {
+	uint64_t step, ns;
+};
+
 struct session {
 	struct session_config config;
 	struct session_model model;
@@ -36,9 +41,7 @@ struct session {
 	uint32_t step_result, loss_result; /* of the model's; NOT_THERE */
 	struct summary *summary;
 	uint64_t global_step, local_step;
-	uint64_t logged_step, logged_ns; /* the last line's */
-	uint64_t summary_step, summary_ns;
-	uint64_t checkpoint_step;
+	struct mark logged, summarized, saved;
 	bool stop, failed;
 };
 
@@ -132,16 +135,19 @@ static void disconnect(struct session *s)
 }
 
 /* A cluster that is open is that of one incarnation of each node: after a restart it is opened anew. */
-static int connect_cluster(struct session *s, uint64_t wait_us, struct star_error *err)
+static int connect_cluster(struct session *s, uint64_t until_ns, struct star_error *err)
 {
 	const struct session_config *c = &s->config;
+	const uint64_t now_ns = clock_ns();
 	int rc;
 
-	s->cluster = star_open(c->ps, wait_us, err);
+	s->cluster = star_open(c->ps, (until_ns > now_ns ? until_ns - now_ns : 0) / 1000 + 1, err);
 	if (!s->cluster)
 		return err->code;
-	s->ps = remote_create(&(struct remote_options){
-		.cluster = s->cluster, .deadline_us = c->deadline_us, .wait_us = wait_us, .wait = c->task_index != 0 });
+	s->ps = remote_create(&(struct remote_options){ .cluster = s->cluster,
+							.deadline_us = c->deadline_us,
+							.until_ns = until_ns,
+							.wait = c->task_index != 0 });
 	rc = s->ps ? make_plan(s, err) : star_error_set(err, -ENOMEM, "no memory for a session");
 	if (rc < 0)
 		disconnect(s);
@@ -160,43 +166,41 @@ static int stop_at_nan(const struct session_step *step, struct star_error *err)
 	return 0;
 }
 
-static double rate_since(uint64_t steps, uint64_t since_ns, uint64_t now_ns)
+/* Steps since the mark. Nothing is known of those before this session's first, nor after the cluster went back to a checkpoint. */
+static uint64_t steps_since(const struct session_step *step, struct mark *mark)
 {
-	return (double)steps * 1e9 / (double)(now_ns > since_ns ? now_ns - since_ns : 1);
+	if (step->local_step == 1 || step->global_step < mark->step)
+		mark->step = step->global_step - (step->global_step > 0);
+	return step->global_step - mark->step;
 }
 
-/* A restored cluster's step is an earlier one: counting goes on from there. */
-static void follow_back(struct session *s, uint64_t global_step)
+static double rate_since(uint64_t steps, const struct mark *mark, uint64_t now_ns)
 {
-	s->logged_step = s->logged_step < global_step ? s->logged_step : global_step;
-	s->summary_step = s->summary_step < global_step ? s->summary_step : global_step;
-	s->checkpoint_step = s->checkpoint_step < global_step ? s->checkpoint_step : global_step;
+	return (double)steps * 1e9 / (double)(now_ns > mark->ns ? now_ns - mark->ns : 1);
 }
 
 static void log_step(struct session *s, const struct session_step *step, uint64_t now_ns)
 {
-	const uint64_t steps = step->global_step - s->logged_step;
+	const uint64_t steps = steps_since(step, &s->logged);
 
 	if (s->config.log_step_count_steps == UINT32_MAX || steps < s->config.log_step_count_steps)
 		return;
 	fprintf(stderr, "step %" PRIu64 ": ", step->global_step);
 	if (s->loss_result != NOT_THERE)
 		fprintf(stderr, "loss %.5f, ", step->loss);
-	fprintf(stderr, "%.1f steps/s\n", rate_since(steps, s->logged_ns, now_ns));
-	s->logged_step = step->global_step;
-	s->logged_ns = now_ns;
+	fprintf(stderr, "%.1f steps/s\n", rate_since(steps, &s->logged, now_ns));
+	s->logged = (struct mark){ step->global_step, now_ns };
 }
 
 static int write_summary(struct session *s, const struct session_step *step, uint64_t now_ns, struct star_error *err)
 {
-	const uint64_t steps = step->global_step - s->summary_step;
-	struct summary_scalar scalars[] = { { "global_step/sec", rate_since(steps, s->summary_ns, now_ns) },
+	const uint64_t steps = steps_since(step, &s->summarized);
+	struct summary_scalar scalars[] = { { "global_step/sec", rate_since(steps, &s->summarized, now_ns) },
 					    { SESSION_LOSS, step->loss } };
 
 	if (!s->summary || steps < s->config.save_summary_steps)
 		return 0;
-	s->summary_step = step->global_step;
-	s->summary_ns = now_ns;
+	s->summarized = (struct mark){ step->global_step, now_ns };
 	return summary_write(s->summary, step->global_step, scalars, s->loss_result != NOT_THERE ? 2 : 1, err);
 }
 
@@ -206,9 +210,9 @@ static void save_checkpoint(struct session *s, const struct session_step *step)
 	struct star_error err;
 
 	if (!s->config.save_checkpoints_steps || s->config.task_index != 0 ||
-	    step->global_step - s->checkpoint_step < s->config.save_checkpoints_steps)
+	    steps_since(step, &s->saved) < s->config.save_checkpoints_steps)
 		return;
-	s->checkpoint_step = step->global_step;
+	s->saved.step = step->global_step;
 	if (star_checkpoint(s->cluster, "full", s->config.recovery_us, &err) < 0)
 		fprintf(stderr, "no checkpoint at step %" PRIu64 ": %s\n", step->global_step, err.text);
 }
@@ -218,7 +222,6 @@ static int after_step(struct session *s, const struct session_step *step, struct
 	const uint64_t now_ns = clock_ns();
 	int rc = s->loss_result != NOT_THERE ? stop_at_nan(step, err) : 0;
 
-	follow_back(s, step->global_step);
 	if (rc == 0)
 		rc = write_summary(s, step, now_ns, err);
 	for (uint32_t i = 0; rc == 0 && i < s->hooks_count; i++)
@@ -256,16 +259,22 @@ static int recover(struct session *s, uint64_t until_ns, unsigned *pause_ms, str
 	disconnect(s);
 	do {
 		const struct timespec pause = { *pause_ms / 1000, (long)(*pause_ms % 1000) * 1000000 };
-		const uint64_t now_ns = clock_ns();
 
-		if (now_ns >= until_ns)
+		if (clock_ns() >= until_ns)
 			return err->code;
 		nanosleep(&pause, NULL);
 		*pause_ms = *pause_ms * 2 < RETRY_MAX_MS ? *pause_ms * 2 : RETRY_MAX_MS;
-		if (connect_cluster(s, (until_ns - now_ns) / 1000 + 1, err) == 0)
+		if (connect_cluster(s, until_ns, err) == 0)
 			return 0;
 	} while (may_come_back(err->code));
 	return err->code;
+}
+
+static int run_step(struct session *s, const struct graph_tensor *feeds, struct star_error *err)
+{
+	if (!s->run)
+		return star_error_set(err, -ESTALE, "the PS tasks did not come back in time before");
+	return graph_run_step(s->run, s->local_step + 1, feeds, s->results, err);
 }
 
 static double scalar(const struct graph_tensor *tensor)
@@ -279,16 +288,19 @@ int session_run(struct session *s, const struct graph_tensor *feeds, const struc
 	const uint64_t until_ns = clock_ns() + s->config.recovery_us * 1000;
 	struct session_step step = { .loss = NAN };
 	unsigned pause_ms = RETRY_MIN_MS;
+	struct star_error ignored;
 	int rc;
 
-	while ((rc = s->run ? graph_run_step(s->run, s->local_step + 1, feeds, s->results, err) : -ESTALE) < 0) {
+	err = err ? err : &ignored;
+	while ((rc = run_step(s, feeds, err)) < 0) {
 		s->failed = true;
 		if (!may_come_back(rc) || recover(s, until_ns, &pause_ms, err) < 0)
 			return err->code;
 		s->failed = false;
 	}
 	s->local_step++;
-	s->global_step = s->step_result != NOT_THERE ? (uint64_t)scalar(&s->results[s->step_result]) : s->local_step;
+	s->global_step =
+		s->step_result != NOT_THERE ? (uint64_t)fmax(0, scalar(&s->results[s->step_result])) : s->local_step;
 	step.global_step = s->global_step;
 	step.local_step = s->local_step;
 	step.results = s->results;
@@ -296,8 +308,6 @@ int session_run(struct session *s, const struct graph_tensor *feeds, const struc
 		step.loss = scalar(&s->results[s->loss_result]);
 	if (results)
 		*results = s->results;
-	if (s->local_step == 1) /* a job that goes on, or others' steps: what is counted begins here */
-		s->logged_step = s->summary_step = s->checkpoint_step = s->global_step - 1;
 	rc = after_step(s, &step, err);
 	s->failed = rc < 0;
 	return rc;
@@ -345,17 +355,15 @@ static int check_results(struct session *s, struct star_error *err)
 	return 0;
 }
 
-/* PS tasks may come later than workers, and the chief later than others. */
+/* PS tasks may come later than workers, and the chief later than others: a wait that is not short is told. */
 static int connect_first(struct session *s, struct star_error *err)
 {
-	const uint64_t wait_us = s->config.recovery_us, begin_ns = clock_ns();
+	const uint64_t begin_ns = clock_ns(), until_ns = begin_ns + s->config.recovery_us * 1000;
+	const uint64_t quiet_until_ns = begin_ns + QUIET_US * UINT64_C(1000);
 	unsigned pause_ms = RETRY_MIN_MS;
-	const int rc = connect_cluster(s, wait_us < QUIET_US ? wait_us : QUIET_US, err);
+	const int rc = connect_cluster(s, quiet_until_ns < until_ns ? quiet_until_ns : until_ns, err);
 
-	/* What took much less time is no wait that ended. */
-	if (rc == 0 || !may_come_back(rc) || clock_ns() - begin_ns < QUIET_US * UINT64_C(500))
-		return rc;
-	return recover(s, begin_ns + wait_us * 1000, &pause_ms, err);
+	return rc == 0 || !may_come_back(rc) ? rc : recover(s, until_ns, &pause_ms, err);
 }
 
 static int open_session(struct session *s, struct star_error *err)
@@ -374,7 +382,7 @@ static int open_session(struct session *s, struct star_error *err)
 		rc = make_cut(s, err);
 	if (rc == 0)
 		rc = connect_first(s, err);
-	s->logged_ns = s->summary_ns = clock_ns();
+	s->logged.ns = s->summarized.ns = clock_ns();
 	for (uint32_t i = 0; rc == 0 && i < s->hooks_count; i++)
 		if (s->hooks[i].begin)
 			rc = s->hooks[i].begin(s->hooks[i].arg, s, err);

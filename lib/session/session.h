@@ -32,8 +32,8 @@ struct session_config {
 	uint32_t log_step_count_steps; /* a line on standard error [100]; UINT32_MAX: none */
 	uint64_t last_step;	       /* of the whole job: global step at which session_should_stop says so; 0: none */
 	uint32_t
-		save_checkpoints_steps; /* the chief asks the cluster for a checkpoint every so many global steps; 0: it does not */
-	uint64_t seed;			/* of random numbers in the graph */
+		save_checkpoints_steps; /* the chief has the cluster write a checkpoint every so many global steps, and waits for it; 0: never */
+	uint64_t seed;	      /* of random numbers in the graph */
 	uint64_t deadline_us; /* of each call to PS tasks [30 s] */
 	uint64_t recovery_us; /* how long PS tasks may be away, and others wait for the chief [300 s] */
 };

@@ -235,6 +235,12 @@ static void errors_name_file_and_line(void)
 	CHECK_INT(read_all(options, labels, 32, &err), -E2BIG);
 	CHECK_HAS(err.text, "/bad:1: a line has");
 
+	file = fopen(paths[1], "w");
+	fwrite("1 2:3\n1 2:3\0 4:5\n", 1, 18, file);
+	fclose(file);
+	CHECK_INT(read_all(options, labels, 32, &err), -EINVAL);
+	CHECK_HAS(err.text, "/bad:2: there is a zero byte");
+
 	write_file("good", 0, 0);
 	write_file("bad", 0, 0);
 	CHECK_INT(read_all(options, labels, 32, &err), -ENODATA);

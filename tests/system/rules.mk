@@ -3,4 +3,6 @@ $(eval $(call binary,tool,star-watch,tests/system,client,tests/system/tools/star
 $(eval $(call binary,tool,star-shuffle,tests/system,,tests/system/tools/star-shuffle.c))
 $(eval $(call binary,tool,star-do,tests/system/star-do,client,))
 $(eval $(call binary,tool,star-program,tests/system/star-program,client,))
+$(eval $(call binary,tool,star-graph,tests/system/star-graph,session,))
+$(eval $(call binary,tool,star-estimator,tests/system/star-estimator,session,))
 $(eval $(call binary,tool,star-memif,tests/system,net,tests/system/tools/star-memif.c))

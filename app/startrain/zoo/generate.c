@@ -138,7 +138,6 @@ static int generate(uint64_t rows, uint64_t first, uint64_t seed, struct star_er
 {
 	struct auc_example *scores = malloc(rows * sizeof(*scores));
 	static struct teacher teacher;
-	struct star_error none;
 	struct example e;
 	double auc;
 
@@ -152,10 +151,10 @@ static int generate(uint64_t rows, uint64_t first, uint64_t seed, struct star_er
 	}
 	if (fflush(stdout) != 0 || ferror(stdout))
 		star_error_set(err, -EIO, "cannot write: %s", strerror(errno));
-	else if (auc_exact(scores, rows, &auc, &none) == 0)
+	else if (auc_exact(scores, rows, &auc, NULL) == 0)
 		fprintf(stderr, "the teacher's AUC: %.5f\n", auc);
-	else /* a few rows may all have one label, and are examples all the same */
-		fprintf(stderr, "the teacher has no AUC: %s\n", none.text);
+	else
+		fprintf(stderr, "the teacher has no AUC: all labels are the same\n");
 	free(scores);
 	return err->code;
 }

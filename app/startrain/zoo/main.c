@@ -55,7 +55,9 @@ static int print_result(const struct zoo_job *zoo, double seconds)
 			 "examples_per_s", (double)examples / seconds, "loss", zoo->results[0].loss, "rounds",
 			 (int)zoo->results[0].rounds, "requests", (int)zoo->results[0].requests);
 	json_object_set_new(json, "steps_per_s",
-			    json_real((double)(zoo->results[0].steps - 1) / zoo->results[0].seconds));
+			    json_real(zoo->results[0].steps > 1
+					      ? (double)(zoo->results[0].steps - 1) / zoo->results[0].seconds
+					      : 0));
 	if (o->test_count) {
 		json_object_set_new(json, "test_examples", json_integer((json_int_t)test->examples));
 		json_object_set_new(json, "test_loss", json_real(test->loss));

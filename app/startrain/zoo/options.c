@@ -44,7 +44,10 @@ enum {
 #define X(name, argument, help) OPTION_##name,
 	OPTIONS(X)
 #undef X
+		OPTIONS_COUNT /* and the table's end */
 };
+
+enum { NAME_BYTES = 24 };
 
 static void print_help(void)
 {
@@ -232,12 +235,13 @@ static int complete(struct zoo_options *o, struct star_error *err)
 }
 
 /* Options with '-' for '_', as getopt_long takes them. */
-static void make_table(struct option *table, char names[][24])
+static void make_table(struct option table[static OPTIONS_COUNT], char names[static OPTIONS_COUNT][NAME_BYTES])
 {
 	unsigned n = 0;
 
 #define X(name, argument, help) \
 	table[n] = (struct option){ names[n], argument, NULL, OPTION_##name }; \
+	_Static_assert(sizeof(#name) <= NAME_BYTES, "room for an option's name"); \
 	strcpy(names[n++], #name);
 	OPTIONS(X)
 #undef X
@@ -249,8 +253,8 @@ static void make_table(struct option *table, char names[][24])
 
 int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_error *err)
 {
-	struct option table[32];
-	char names[32][24];
+	struct option table[OPTIONS_COUNT];
+	char names[OPTIONS_COUNT][NAME_BYTES];
 	int option, last = NONE, rc = 0;
 
 	*o = (struct zoo_options){ .model = zoo_model_find(argv[1]),

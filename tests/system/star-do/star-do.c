@@ -8,6 +8,7 @@
  *   {"do": "pull", "push", "push_pull" or "delete", "table": "t", "keys": [1, 2] or {"from": 0, "count": 9, "repeat": 1},
  *    "values": [...] or a number for all, "dtype", "step", "rate", "scale", "read_only", "versions": [...], "hash": true,
  *    "clip": 1.5}
+ *   {"do": "checkpoint", "kind": "full"}   by star_checkpoint
  *   {"do": "open"}   closes the cluster, and opens it again; its tables are forgotten
  *
  * Rows come back as "values", or as the CRC-32 of their bytes. Numbers are what they are as the type on the wire. clip: by
@@ -245,6 +246,15 @@ static json_t *open_again(void)
 	exit(EXIT_FAILURE);
 }
 
+static json_t *checkpoint(const json_t *line)
+{
+	struct star_error err = { 0 };
+
+	if (star_checkpoint(cluster, json_string_value(json_object_get(line, "kind")), deadline_us, &err) < 0)
+		return failed(&err);
+	return json_object();
+}
+
 static json_t *perform(const json_t *line)
 {
 	static const char *const kinds[] = {
@@ -257,6 +267,8 @@ static json_t *perform(const json_t *line)
 			return operate(line, (enum star_op_kind)kind);
 	if (what && strcmp(what, "open") == 0)
 		return open_again();
+	if (what && strcmp(what, "checkpoint") == 0)
+		return checkpoint(line);
 	return what && strcmp(what, "create") == 0 ? create(line) : json_pack("{s:s}", "error", "what is to be done?");
 }
 

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a session does without PS tasks; with them, tests/system/models.test. Its source, for what comes after a step. */
+#include "lib/session/session.c"
+
+#include "graph/build.h"
+#include "tests/session/cases.h"
+#include "tests/unit.h"
+
+void steps_are_counted_from_a_sessions_first(void)
+{
+	static const struct {
+		uint64_t global_step, local_step, mark, expected;
+	} cases[] = {
+		{ 1, 1, 0, 1 },					  /* a new cluster */
+		{ 5001, 1, 0, 1 },				  /* one that was trained before */
+		{ 0, 1, 0, 0 },					  /* not counted at all */
+		{ 5100, 100, 5000, 100 }, { 4000, 101, 5100, 1 }, /* one that went back to a checkpoint */
+		{ 5100, 102, 5100, 0 },
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct session_step step = { .global_step = cases[i].global_step,
+						   .local_step = cases[i].local_step };
+		struct mark mark = { .step = cases[i].mark };
+
+		CHECK_UINT(steps_since(&step, &mark), cases[i].expected);
+	}
+}
+
+/* A graph of one result: a number, or a pair of them. */
+static struct session *create(const struct session_config *config, const char *result, uint32_t hooks_count, bool pair,
+			      struct star_error *err)
+{
+	static const float numbers[2] = { 1, 2 };
+	const int64_t two = 2;
+	struct graph *graph = graph_create();
+	const struct graph_value value = graph_constant(graph, STAR_FLOAT32, &two, pair ? 1 : 0, numbers);
+	const struct session_model model = { .graph = graph, .results = &result };
+	const struct session_hook hooks[HOOKS_MAX + 1] = { { NULL } };
+	struct session *session;
+
+	CHECK_INT(graph_set_results(graph, &value, 1), 0);
+	session = session_create(config, &model, hooks, hooks_count, err);
+	CHECK(!session);
+	graph_destroy(graph);
+	return session;
+}
+
+/* At once, without a look for PS tasks. */
+void wrong_sessions_are_refused(void)
+{
+	static const struct {
+		struct session_config config;
+		const char *result;
+		uint32_t hooks;
+		bool pair;
+		int code;
+		const char *has;
+	} cases[] = {
+		{ { .ps = NULL }, "x", 0, false, -EINVAL, "control addresses are missing" },
+		{ { .ps = "127.0.0.1:1", .protocol = "carrier pigeon" }, "x", 0, false, -EINVAL, "star_server_lite" },
+		{ { .ps = "127.0.0.1:1", .train_distribute = "mirrored" },
+		  "x",
+		  0,
+		  false,
+		  -EINVAL,
+		  "exclude each other" },
+		{ { .ps = "127.0.0.1:1" }, "loss", 0, true, -EINVAL, "\"loss\" is one float" },
+		{ { .ps = "127.0.0.1:1" }, "global_step", 0, true, -EINVAL, "\"global_step\" is one float" },
+		{ { .ps = "127.0.0.1:1" }, "x", HOOKS_MAX + 1, false, -E2BIG, "hooks at most" },
+		{ { .ps = "127.0.0.1:1", .model_dir = "/proc/no-such-folder" }, "x", 0, false, -ENOENT, "/proc/" },
+		{ { .ps = "tcp:not an address" }, "x", 0, false, -EINVAL, "not an address" },
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct star_error err = { 0 };
+
+		create(&cases[i].config, cases[i].result, cases[i].hooks, cases[i].pair, &err);
+		CHECK_INT(err.code, cases[i].code);
+		CHECK_HAS(err.text, cases[i].has);
+		create(&cases[i].config, cases[i].result, cases[i].hooks, cases[i].pair, NULL);
+	}
+}
+
+/* The time is over already when it begins. */
+void a_session_without_ps_tasks_ends_with_an_error(void)
+{
+	const struct session_config config = { .ps = "tcp:127.0.0.1:1", .recovery_us = 1 };
+	struct session session = { .config = config, .step_result = NOT_THERE, .loss_result = NOT_THERE };
+	struct star_error err = { 0 };
+
+	create(&config, "x", 0, false, &err);
+	CHECK(may_come_back(err.code));
+	CHECK_HAS(err.text, "127.0.0.1:1");
+	/* As a recovery in vain leaves it. */
+	CHECK(session_run(&session, NULL, NULL, &err) < 0);
+	CHECK(session.failed);
+	CHECK(err.code < 0 && err.text[0]);
+	CHECK(session_run(&session, NULL, NULL, NULL) < 0);
+}

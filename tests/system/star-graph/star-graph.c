@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Trains a graph: star-graph PS FILE PROTOCOL STEPS adds training to the graph of a file, whose only result is its loss, and prints the
+ * loss of each step, all of its bits. Feeds are drawn anew for each step: integers in [0, 16), floats in [-1, 1).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/prng.h"
+#include "graph/build.h"
+#include "graph/gradient.h"
+#include "graph/text.h"
+#include "session/session.h"
+#include "tensor/dtype.h"
+
+enum { FEEDS_MAX = 16 };
+
+static struct graph_plan_feed feeds[FEEDS_MAX];
+static struct graph_tensor tensors[FEEDS_MAX];
+static uint32_t feeds_count;
+
+static int add_feeds(const struct graph *graph, struct star_error *err)
+{
+	for (uint32_t i = 0; i < graph->nodes_count; i++) {
+		const struct graph_node *node = graph->nodes[i];
+
+		if (node->op != GRAPH_FEED)
+			continue;
+		if (feeds_count == FEEDS_MAX || !graph_type_bytes(&node->outputs[0]))
+			return star_error_set(err, -EINVAL, "up to %d feeds, of known sizes", FEEDS_MAX);
+		feeds[feeds_count] = (struct graph_plan_feed){ node->name, node->outputs[0] };
+		tensors[feeds_count++] =
+			(struct graph_tensor){ node->outputs[0], calloc(1, graph_type_bytes(&node->outputs[0])) };
+	}
+	return 0;
+}
+
+static void draw(struct prng *prng)
+{
+	for (uint32_t f = 0; f < feeds_count; f++)
+		for (int64_t i = 0; i < graph_elements(&tensors[f].type.shape); i++)
+			switch (tensors[f].type.dtype) {
+			case STAR_FLOAT32:
+				((float *)tensors[f].data)[i] = (float)(2 * prng_unit(prng) - 1);
+				break;
+			case STAR_INT32:
+				((int32_t *)tensors[f].data)[i] = (int32_t)prng_below(prng, 16);
+				break;
+			default:
+				((int64_t *)tensors[f].data)[i] = (int64_t)prng_below(prng, 16);
+			}
+}
+
+static int train(struct graph *graph, const char *ps, const char *protocol, uint64_t steps, struct star_error *err)
+{
+	static const char *const names[] = { SESSION_LOSS };
+	const struct session_config config = {
+		.ps = ps, .protocol = protocol, .log_step_count_steps = UINT32_MAX, .deadline_us = 20000000
+	};
+	const struct session_model model = { graph, names, feeds, feeds_count };
+	struct session *session = session_create(&config, &model, NULL, 0, err);
+	const struct graph_tensor *results;
+	struct prng prng;
+	int rc = session ? 0 : err->code;
+
+	prng_seed(&prng, 1);
+	for (uint64_t i = 0; rc == 0 && i < steps; i++) {
+		draw(&prng);
+		rc = session_run(session, tensors, &results, err);
+		if (rc == 0)
+			printf("%.9g\n", *(const float *)results[0].data);
+	}
+	session_close(session, NULL);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	struct star_error err = { .text = "usage: star-graph PS FILE PROTOCOL STEPS" };
+	struct graph *graph = argc == 5 ? graph_load(argv[2], &err) : NULL;
+	int rc = graph ? add_feeds(graph, &err) : -1;
+
+	if (rc == 0 && (graph_train(graph, graph->results[0], NULL, NULL) < 0 || graph_error(graph, &err) < 0))
+		rc = graph_error(graph, &err);
+	if (rc == 0)
+		rc = train(graph, argv[1], argv[3], strtoull(argv[4], NULL, 10), &err);
+	for (uint32_t i = 0; i < feeds_count; i++)
+		free(tensors[i].data);
+	graph_destroy(graph);
+	if (rc == 0)
+		return EXIT_SUCCESS;
+	fprintf(stderr, "star-graph: %s\n", err.text);
+	return EXIT_FAILURE;
+}
