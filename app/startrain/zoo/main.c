@@ -2,6 +2,7 @@
 /* `startrain MODEL`: worker processes below a parent that watches them, then an evaluation. */
 #include <errno.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -12,8 +13,7 @@
 struct zoo_job {
 	struct job job; /* first: what its tasks are handed */
 	struct zoo_options options;
-	struct estimator_figures
-		*results; /* of the local workers, then of the evaluation; shared with their processes */
+	struct zoo_figures *results; /* of the local workers, then of the evaluation; shared with their processes */
 };
 
 static int train_task(struct job *job, uint32_t worker, struct star_error *err)
@@ -41,27 +41,31 @@ static void *shared_memory(size_t bytes)
 static int print_result(const struct zoo_job *zoo, double seconds)
 {
 	const struct zoo_options *o = &zoo->options;
-	const struct estimator_figures *test = &zoo->results[o->local_workers];
+	const struct zoo_figures *test = &zoo->results[o->local_workers];
 	uint64_t examples = 0, steps = 0;
 	json_t *json;
 	char *text;
 
 	for (uint32_t i = 0; i < o->local_workers; i++) {
-		examples += zoo->results[i].examples;
-		steps += zoo->results[i].steps;
+		examples += zoo->results[i].of.examples;
+		steps += zoo->results[i].of.steps;
 	}
 	json = json_pack("{s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:i, s:i}", "model", o->model->name, "protocol",
 			 o->protocol, "examples", (json_int_t)examples, "steps", (json_int_t)steps, "seconds", seconds,
-			 "examples_per_s", (double)examples / seconds, "loss", zoo->results[0].loss, "rounds",
-			 (int)zoo->results[0].rounds, "requests", (int)zoo->results[0].requests);
+			 "examples_per_s", (double)examples / seconds, "loss", zoo->results[0].of.loss, "rounds",
+			 (int)zoo->results[0].of.rounds, "requests", (int)zoo->results[0].of.requests);
 	json_object_set_new(json, "steps_per_s",
-			    json_real(zoo->results[0].steps > 1
-					      ? (double)(zoo->results[0].steps - 1) / zoo->results[0].seconds
+			    json_real(zoo->results[0].of.steps > 1
+					      ? (double)(zoo->results[0].of.steps - 1) / zoo->results[0].of.seconds
 					      : 0));
 	if (o->test_count) {
-		json_object_set_new(json, "test_examples", json_integer((json_int_t)test->examples));
-		json_object_set_new(json, "test_loss", json_real(test->loss));
-		json_object_set_new(json, "auc", json_real(test->auc));
+		json_object_set_new(json, "test_examples", json_integer((json_int_t)test->of.examples));
+		json_object_set_new(json, "test_loss", json_real(test->of.loss));
+		if (o->model->kind != ZOO_WINDOWS)
+			json_object_set_new(json, "auc", json_real(test->of.auc));
+		else
+			json_object_update_new(json, json_pack("{s:f, s:f}", "perplexity", exp(test->of.loss),
+							       "unigram_perplexity", exp(test->unigram_loss)));
 	}
 	text = o->json ? json_dumps(json, JSON_REAL_PRECISION(17)) : NULL;
 	if (text) {
@@ -69,11 +73,14 @@ static int print_result(const struct zoo_job *zoo, double seconds)
 	} else {
 		printf("%s over %s: %llu examples in %.1f s (%.0f a second), %u round trips and %u requests a step\n",
 		       o->model->name, o->protocol, (unsigned long long)examples, seconds, (double)examples / seconds,
-		       zoo->results[0].rounds, zoo->results[0].requests);
-		printf("training loss %.5f\n", zoo->results[0].loss);
-		if (o->test_count)
-			printf("test: AUC %.5f, loss %.5f over %llu examples\n", test->auc, test->loss,
-			       (unsigned long long)test->examples);
+		       zoo->results[0].of.rounds, zoo->results[0].of.requests);
+		printf("training loss %.5f\n", zoo->results[0].of.loss);
+		if (o->test_count && o->model->kind == ZOO_WINDOWS)
+			printf("test: perplexity %.2f, by the words' frequencies alone %.2f, over %llu windows\n",
+			       exp(test->of.loss), exp(test->unigram_loss), (unsigned long long)test->of.examples);
+		else if (o->test_count)
+			printf("test: AUC %.5f, loss %.5f over %llu examples\n", test->of.auc, test->of.loss,
+			       (unsigned long long)test->of.examples);
 	}
 	free(text);
 	json_decref(json);
