@@ -38,6 +38,9 @@ struct zoo_options {
 /* 0; 1 when --help was answered; -EINVAL with err. argv[1] is the model's name. */
 int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_error *err);
 
+/* All is in one process, without PS tasks. */
+bool zoo_is_local(const struct zoo_options *o);
+
 /* A graph that is being built, for training or for evaluating. */
 struct zoo {
 	struct graph *graph;
