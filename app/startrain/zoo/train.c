@@ -198,8 +198,8 @@ static int run(const struct zoo_options *o, uint32_t worker, bool train, struct 
 		rc = rows ? open_reader(&reader, o, worker, train, err)
 			  : zoo_text_open(&params.text, worker, train, err);
 	if (rc == 0)
-		rc = train ? estimator_train(&estimator, input, 0, &figures->of, err)
-			   : estimator_evaluate(&estimator, input, &figures->of, err);
+		rc = train ? estimator_train(&estimator, input, 0, &figures->estimator, err)
+			   : estimator_evaluate(&estimator, input, &figures->estimator, err);
 	figures->unigram_loss = params.text.told ? params.text.unigram / (double)params.text.told : 0;
 	input_close(reader.input);
 	zoo_text_close(&params.text);

@@ -39,6 +39,9 @@ struct zoo_options {
 /* 0; 1 when --help was answered; -EINVAL with err. argv[1] is the model's name. */
 int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_error *err);
 
+/* All is in one process, without PS tasks. */
+bool zoo_is_local(const struct zoo_options *o);
+
 /* A graph that is being built, for training or for evaluating. */
 struct zoo {
 	struct graph *graph;
@@ -93,7 +96,7 @@ int zoo_main(int argc, char **argv);
 int zoo_generate(int argc, char **argv);
 
 struct zoo_figures {
-	struct estimator_figures of;
+	struct estimator_figures estimator;
 	double unigram_loss; /* of windows: what the words' frequencies in the training files alone come to */
 };
 
