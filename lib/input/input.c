@@ -18,6 +18,7 @@ enum { AHEAD = 4, /* batches that are read before they are asked for, and the on
 struct input {
 	struct input_options options;
 	struct input_shape shape;
+	struct vocabulary *learns; /* which learns the words, or NULL */
 	char **paths;
 	/* of the thread */
 	FILE *file;
@@ -101,6 +102,13 @@ static int next_line(struct input *in)
 	}
 }
 
+static int parse_line(struct input *in, struct row *row, struct star_error *err)
+{
+	if (in->options.format != INPUT_TEXT)
+		return row_parse(in->options.format, in->buffer, row, err);
+	return row_text(in->buffer, in->options.vocabulary, in->learns, row, err);
+}
+
 /* The next row that is this worker's: 1, 0 or an error. */
 static int next_row(struct input *in, struct row *row)
 {
@@ -111,7 +119,7 @@ static int next_row(struct input *in, struct row *row)
 		status = next_line(in);
 		if (status <= 0)
 			return status;
-		status = row_parse(in->options.format, in->buffer, row, &err);
+		status = parse_line(in, row, &err);
 		if (status < 0)
 			return star_error_set(&in->err, status, "%s:%llu: %s", in->paths[in->path],
 					      (unsigned long long)in->line, err.text);
@@ -328,7 +336,7 @@ static void release(struct input *in)
 	free(in);
 }
 
-struct input *input_open(const struct input_options *options, struct star_error *err)
+static struct input *open_input(const struct input_options *options, struct vocabulary *learns, struct star_error *err)
 {
 	struct input *in;
 	int status = check(options, err);
@@ -341,6 +349,7 @@ struct input *input_open(const struct input_options *options, struct star_error 
 		return NULL;
 	}
 	in->options = *options;
+	in->learns = learns;
 	in->shape = input_shape(options->format);
 	prng_seed(&in->prng, options->seed);
 	pthread_mutex_init(&in->lock, NULL);
@@ -362,6 +371,11 @@ struct input *input_open(const struct input_options *options, struct star_error 
 	return in;
 }
 
+struct input *input_open(const struct input_options *options, struct star_error *err)
+{
+	return open_input(options, NULL, err);
+}
+
 void input_close(struct input *in)
 {
 	if (!in)
@@ -372,4 +386,34 @@ void input_close(struct input *in)
 	pthread_mutex_unlock(&in->lock);
 	pthread_join(in->thread, NULL);
 	release(in);
+}
+
+int input_vocabulary(const char *const *paths, uint32_t paths_count, uint32_t most, struct vocabulary *vocabulary,
+		     uint64_t *sentences, uint64_t *words, struct star_error *err)
+{
+	const struct input_options options = { .format = INPUT_TEXT,
+					       .paths = paths,
+					       .paths_count = paths_count,
+					       .batch = 1024,
+					       .epochs = 1,
+					       .workers = 1 };
+	const struct input_batch *batch;
+	struct input *in = NULL;
+	int rc = vocabulary_init(vocabulary, err);
+
+	*sentences = *words = 0;
+	if (rc < 0)
+		return rc;
+	in = open_input(&options, vocabulary, err);
+	rc = in ? 1 : err->code;
+	while (rc > 0 && (rc = input_next(in, &batch, err)) > 0) {
+		*sentences += batch->rows;
+		*words += batch->ids_count;
+	}
+	input_close(in);
+	if (rc == 0)
+		rc = vocabulary_rank(vocabulary, 1, most, NULL, err);
+	if (rc < 0)
+		vocabulary_fini(vocabulary);
+	return rc;
 }

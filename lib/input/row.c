@@ -43,9 +43,12 @@ enum input_format input_format_parse(const char *name, struct star_error *err)
 		return INPUT_CENSUS;
 	if (!strcmp(name, "libsvm"))
 		return INPUT_LIBSVM;
+	if (!strcmp(name, "text"))
+		return INPUT_TEXT;
 	if (!strcmp(name, "histories"))
 		return INPUT_HISTORIES;
-	star_error_set(err, -EINVAL, "\"%.40s\" is none of the formats criteo, census, libsvm and histories", name);
+	star_error_set(err, -EINVAL, "\"%.40s\" is none of the formats criteo, census, libsvm, text and histories",
+		       name);
 	return 0;
 }
 
@@ -276,4 +279,35 @@ int row_parse(enum input_format format, char *line, struct row *row, struct star
 	       : format == INPUT_CENSUS	   ? parse_census(line, row, err)
 	       : format == INPUT_HISTORIES ? parse_history(line, row, err)
 					   : parse_libsvm(line, row, err);
+}
+
+int row_text(const char *line, const struct vocabulary *vocabulary, struct vocabulary *learns, struct row *row,
+	     struct star_error *err)
+{
+	struct line_words words = line_words_begin(line, strlen(line));
+	char text[VOCABULARY_WORD_BYTES];
+	size_t length;
+
+	row->count = 0;
+	row->label = 0;
+	while ((length = line_words_next(&words, text)) > 0) {
+		uint32_t place = VOCABULARY_NONE;
+		int64_t id = 0;
+		int rc;
+
+		if (learns) {
+			rc = vocabulary_add(learns, text, length, &place, err);
+			if (rc < 0)
+				return rc;
+			learns->words[place].count++;
+		} else if (vocabulary) {
+			place = vocabulary_find(vocabulary, text);
+		} else {
+			id = word_id(0, text);
+		}
+		rc = add_id(row, place == VOCABULARY_NONE ? id : (int64_t)place + 1, 1, err);
+		if (rc < 0)
+			return rc;
+	}
+	return row->count > 0;
 }

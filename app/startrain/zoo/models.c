@@ -122,12 +122,25 @@ static struct graph_value dlrm(struct zoo *zoo, const struct zoo_inputs *in)
 }
 
 const struct zoo_model zoo_models[] = {
-	{ "logistic", "logistic regression: a weight for each id and each number", true, logistic_regression },
-	{ "dnn", "embeddings and numbers into dense layers", false, dnn },
-	{ "wide-deep", "Wide & Deep: a linear model with crossed columns, and dense layers", false, wide_deep },
-	{ "deepfm", "DeepFM: a factorization machine and dense layers", false, deepfm },
-	{ "dlrm", "DLRM: products of all pairs of embeddings, between dense layers", false, dlrm },
-	{ NULL, NULL, false, NULL },
+	{ .name = "logistic",
+	  .help = "logistic regression: a weight for each id and each number",
+	  .any_row = true,
+	  .logits = logistic_regression },
+	{ .name = "dnn", .help = "embeddings and numbers into dense layers", .logits = dnn },
+	{ .name = "wide-deep",
+	  .help = "Wide & Deep: a linear model with crossed columns, and dense layers",
+	  .logits = wide_deep },
+	{ .name = "deepfm", .help = "DeepFM: a factorization machine and dense layers", .logits = deepfm },
+	{ .name = "dlrm", .help = "DLRM: products of all pairs of embeddings, between dense layers", .logits = dlrm },
+	{ .name = "language",
+	  .help = "a recurrent model of a text's next word, of gated units",
+	  .kind = ZOO_WINDOWS,
+	  .text = zoo_language },
+	{ .name = "skip-gram",
+	  .help = "skip-gram: word vectors of a text, by negative sampling",
+	  .kind = ZOO_PAIRS,
+	  .text = zoo_skip_gram },
+	{ .name = NULL },
 };
 
 const struct zoo_model *zoo_model_find(const char *name)

@@ -27,6 +27,7 @@ struct zoo_options {
 	const char *train[ZOO_FILES_MAX], *test[ZOO_FILES_MAX];
 	uint32_t train_count, test_count;
 	uint32_t batch, epochs, dim, shuffle;
+	uint32_t vocabulary, window, negatives; /* of text */
 	uint64_t seed, deadline_us;
 	const char *optimizer, *dense_optimizer; /* of tables; of variables */
 	double rate, dense_rate;
@@ -37,6 +38,9 @@ struct zoo_options {
 
 /* 0; 1 when --help was answered; -EINVAL with err. argv[1] is the model's name. */
 int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_error *err);
+
+/* All is in one process, without PS tasks. */
+bool zoo_is_local(const struct zoo_options *o);
 
 /* A graph that is being built, for training or for evaluating. */
 struct zoo {
@@ -55,10 +59,30 @@ struct zoo_inputs {
 	uint32_t dense_count, fields;
 };
 
+/* A batch of n windows of a text, or of n pairs of words. */
+struct zoo_text_inputs {
+	struct graph_value
+		words; /* windows: [n, window + 1], of which each but the first is to be told from those before it */
+	struct graph_value centers; /* pairs: [n] */
+	struct graph_value
+		targets; /* [n, 1 + negatives]: the word that is near the center, then those that were drawn */
+	struct graph_value labels;	    /* of these: 1, then 0s */
+	int64_t window, negatives, classes; /* classes: ids are below that */
+};
+
+struct graph_value zoo_language(struct zoo *zoo, const struct zoo_text_inputs *in, struct graph_value *predictions);
+struct graph_value zoo_skip_gram(struct zoo *zoo, const struct zoo_text_inputs *in, struct graph_value *predictions);
+
+/* What a model is trained with. */
+enum zoo_kind { ZOO_ROWS, ZOO_WINDOWS, ZOO_PAIRS };
+
 struct zoo_model {
 	const char *name, *help;
 	bool any_row; /* takes rows without columns, too */
-	struct graph_value (*logits)(struct zoo *zoo, const struct zoo_inputs *in); /* [n] */
+	struct graph_value (*logits)(struct zoo *zoo, const struct zoo_inputs *in); /* of rows: [n] */
+	enum zoo_kind kind;
+	/* Of a text: the loss. */
+	struct graph_value (*text)(struct zoo *zoo, const struct zoo_text_inputs *in, struct graph_value *predictions);
 };
 extern const struct zoo_model zoo_models[]; /* ended by one without a name */
 
@@ -71,9 +95,23 @@ int zoo_main(int argc, char **argv);
 /* `startrain generate ...` */
 int zoo_generate(int argc, char **argv);
 
+struct zoo_figures {
+	struct estimator_figures estimator;
+	double unigram_loss; /* of windows: what the words' frequencies in the training files alone come to */
+};
+
 /* One worker's training, or the evaluation of what the PS tasks hold. 0 or a negative errno. */
-int zoo_train(const struct zoo_options *o, uint32_t worker, struct estimator_figures *figures, struct star_error *err);
-int zoo_evaluate(const struct zoo_options *o, struct estimator_figures *figures, struct star_error *err);
+int zoo_train(const struct zoo_options *o, uint32_t worker, struct zoo_figures *figures, struct star_error *err);
+int zoo_evaluate(const struct zoo_options *o, struct zoo_figures *figures, struct star_error *err);
+
+/* Adds a feed to the graph and to the specification; most: its type in the greatest step. The first size is that of a step. */
+struct graph_value zoo_feed(struct graph *g, struct estimator_spec *spec, const char *name, struct graph_type most);
+
+static inline struct graph_type zoo_type(unsigned dtype, unsigned ndim, int64_t rows, int64_t columns)
+{
+	return (struct graph_type){ .dtype = (uint8_t)dtype,
+				    .shape = { .ndim = (uint8_t)ndim, .dims = { rows, columns } } };
+}
 
 struct zoo_reader {
 	struct input *input;
@@ -88,7 +126,9 @@ struct zoo_scaling {
 
 /* ---- what models are made of ---- */
 
-/* Names are the model's own: "<model>/<name>". */
+/* Names are the model's own: "<model>/<name>". Models that are trained on the same PS tasks have nothing in common. */
+enum { ZOO_NAME_ROOM = 128 };
+const char *zoo_own_name(const struct zoo *zoo, const char *name, char own[static ZOO_NAME_ROOM]);
 
 /* Rows of the table of that name for each id [n, k]: [n, k, dim]. Nothing is created when evaluating. */
 struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids);
