@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/prng.h"
+#include "input/clicks.h"
 #include "input/row.h"
 
 enum { AHEAD = 4, /* batches that are read before they are asked for, and the one that the caller has */ };
@@ -31,7 +32,7 @@ struct input {
 	bool ended;	     /* no more lines */
 	struct prng prng;
 	struct star_error err;
-	uint32_t room[AHEAD]; /* of ids in each batch */
+	uint32_t room[AHEAD], clicks_room[AHEAD]; /* of ids, and of clicks, in each batch */
 	/* shared, under lock; changed is signalled after each change */
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -179,6 +180,40 @@ static int grow_ids(struct input *in, unsigned slot, uint32_t need)
 	return 0;
 }
 
+/* Ids first to end - 1 of a row, of the batch's row b->rows. */
+static int add_ids(struct input *in, unsigned slot, const struct row *row, uint32_t end)
+{
+	struct input_batch *b = &in->batches_ahead[slot];
+
+	if (b->ids_count + (uint64_t)end > UINT32_MAX / 2)
+		return star_error_set(&in->err, -E2BIG, "a batch of %u rows has more than 2^31 ids", in->options.batch);
+	if (grow_ids(in, slot, b->ids_count + end) < 0)
+		return in->err.code;
+	for (uint32_t i = 0; i < end; i++, b->ids_count++) {
+		b->ids[b->ids_count] = row->ids[i];
+		b->values[b->ids_count] = row->values[i];
+		b->segments[b->ids_count] = (int32_t)b->rows;
+	}
+	return 0;
+}
+
+static int add_row(struct input *in, unsigned slot, const struct row *row)
+{
+	struct input_batch *b = &in->batches_ahead[slot];
+	int status = add_ids(in, slot, row, in->shape.history ? in->shape.fields : row->count);
+
+	if (status == 0 && in->shape.history)
+		status = clicks_add(&b->clicks, &in->clicks_room[slot], b->rows, row, in->shape.fields,
+				    in->options.clicks, &in->err);
+	if (status < 0)
+		return status;
+	b->labels[b->rows] = row->label;
+	memcpy(b->dense + (size_t)b->rows * in->shape.dense, row->dense, in->shape.dense * sizeof(float));
+	b->rows++;
+	b->epoch = row->number;
+	return 0;
+}
+
 /* 1, 0 (nothing is left) or an error. */
 static int fill(struct input *in, unsigned slot)
 {
@@ -186,25 +221,14 @@ static int fill(struct input *in, unsigned slot)
 
 	b->rows = 0;
 	b->ids_count = 0;
+	b->clicks.count = 0;
 	while (b->rows < in->options.batch) {
 		const struct row *row = draw(in);
 
 		if (!row)
 			break;
-		if (b->ids_count + (uint64_t)row->count > UINT32_MAX / 2)
-			return star_error_set(&in->err, -E2BIG, "a batch of %u rows has more than 2^31 ids",
-					      in->options.batch);
-		if (grow_ids(in, slot, b->ids_count + row->count) < 0)
+		if (add_row(in, slot, row) < 0)
 			return in->err.code;
-		b->labels[b->rows] = row->label;
-		memcpy(b->dense + (size_t)b->rows * in->shape.dense, row->dense, in->shape.dense * sizeof(float));
-		for (uint32_t i = 0; i < row->count; i++, b->ids_count++) {
-			b->ids[b->ids_count] = row->ids[i];
-			b->values[b->ids_count] = row->values[i];
-			b->segments[b->ids_count] = (int32_t)b->rows;
-		}
-		b->rows++;
-		b->epoch = row->number;
 	}
 	b->number = in->batches++;
 	return in->err.code ? in->err.code : b->rows > 0;
@@ -283,6 +307,8 @@ static int allocate(struct input *in)
 		in->batches_ahead[i].labels = malloc(o->batch * sizeof(float));
 		in->batches_ahead[i].dense = malloc((size_t)o->batch * in->shape.dense * sizeof(float) + 1);
 		ok = ok && in->batches_ahead[i].labels && in->batches_ahead[i].dense;
+		if (in->shape.history)
+			ok = ok && clicks_init(&in->batches_ahead[i].clicks, o->batch, &in->err) == 0;
 	}
 	return ok && in->buffer && in->pool && in->paths ? 0
 							 : star_error_set(&in->err, -ENOMEM, "no memory for reading");
@@ -298,6 +324,7 @@ static void release(struct input *in)
 		free(in->batches_ahead[i].ids);
 		free(in->batches_ahead[i].values);
 		free(in->batches_ahead[i].segments);
+		clicks_fini(&in->batches_ahead[i].clicks);
 	}
 	for (uint32_t i = 0; in->pool && i < (in->options.shuffle ? in->options.shuffle : 1); i++)
 		row_fini(&in->pool[i]);

@@ -9,7 +9,7 @@ enum { ROW_DENSE_MAX = 13 };
 
 struct row {
 	float label;
-	uint32_t count;	 /* ids */
+	uint32_t count;	 /* ids; those of a history behind the others: item, category, item, category ... */
 	uint32_t room;	 /* for ids */
 	uint32_t number; /* of the row's epoch */
 	float dense[ROW_DENSE_MAX];

@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	const enum input_format format = bytes ? INPUT_CRITEO + data[0] % 4 : INPUT_CRITEO;
+	const enum input_format format = bytes ? INPUT_CRITEO + data[0] % 5 : INPUT_CRITEO;
 	char *text = malloc(bytes + 1), *at = text, *line;
 	struct row row = { 0 };
 	struct star_error ignored;
@@ -35,8 +35,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			FUZZ_CHECK(row.ids[i] >= 0 && isfinite(row.values[i]), "id %u", i);
 		for (uint32_t i = 0; status > 0 && i < input_shape(format).dense; i++)
 			FUZZ_CHECK(isfinite(row.dense[i]), "number %u", i);
-		FUZZ_CHECK(status <= 0 || !input_shape(format).fields || row.count == input_shape(format).fields,
-			   "%u ids", row.count);
+		if (status > 0 && input_shape(format).history)
+			FUZZ_CHECK(row.count >= input_shape(format).fields &&
+					   (row.count - input_shape(format).fields) % 2 == 0,
+				   "%u ids", row.count);
+		else if (status > 0 && input_shape(format).fields)
+			FUZZ_CHECK(row.count == input_shape(format).fields, "%u ids", row.count);
 		for (uint32_t i = 0; format == INPUT_TEXT && i < row.count; i++)
 			FUZZ_CHECK(row.ids[i] <= words.size, "word %u", i);
 		learn = !learn;

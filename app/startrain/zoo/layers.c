@@ -55,6 +55,33 @@ struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t 
 	return x;
 }
 
+struct graph_value zoo_dense(struct zoo *zoo, struct graph_value x, int64_t units, enum graph_op activation,
+			     const char *name)
+{
+	const struct zoo_options *o = zoo->options;
+	const struct graph_definition definition = { .optimizer = o->dense_optimizer,
+						     .rate = o->dense_rate,
+						     .seed = (int64_t)o->seed };
+	char own[ZOO_NAME_ROOM];
+
+	return graph_dense(zoo->graph, x, units, activation, zoo_own_name(zoo, name, own), &definition);
+}
+
+struct graph_value zoo_variable(struct zoo *zoo, const char *name, const int64_t *dims, size_t ndim,
+				const char *initializer, double scale)
+{
+	const struct zoo_options *o = zoo->options;
+	const struct graph_definition definition = { .initializer = initializer,
+						     .scale = scale,
+						     .optimizer = o->dense_optimizer,
+						     .rate = o->dense_rate,
+						     .seed = (int64_t)o->seed };
+	char own[ZOO_NAME_ROOM];
+
+	return graph_read(zoo->graph,
+			  graph_variable(zoo->graph, zoo_own_name(zoo, name, own), dims, ndim, &definition));
+}
+
 struct graph_value zoo_linear(struct zoo *zoo, struct graph_value x, const char *name)
 {
 	const struct graph_definition zeros = { .initializer = "zeros",

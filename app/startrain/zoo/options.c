@@ -18,7 +18,7 @@
 	X(train, required_argument, "FILE...    training examples") \
 	X(test, required_argument, "FILE...    examples to evaluate with at the end: AUC and loss") \
 	X(format, required_argument, \
-	  "NAME       of the files: criteo, census or libsvm [criteo]; of text models text") \
+	  "NAME       of the files: criteo, census, libsvm, histories or text [as the model needs]") \
 	X(protocol, required_argument, "NAME       grpc++, star_server or star_server_lite [star_server]") \
 	X(tensor_fuse, no_argument, "           with grpc++: one message for all tensors of a wave") \
 	X(workers, required_argument, "N          worker processes of the job [1]; they all run here, but for:") \
@@ -30,6 +30,7 @@
 	X(rate, required_argument, "R          its learning rate [0.001]") \
 	X(dense_optimizer, required_argument, "NAME       of the dense layers [adam]") \
 	X(dense_rate, required_argument, "R          its learning rate [0.001]") \
+	X(history, required_argument, "N          clicks of a row's history at most, the latest [50]") \
 	X(shuffle, required_argument, "N          examples of which the next one is drawn [10000]") \
 	X(seed, required_argument, "N          of all that chance decides [1]") \
 	X(vocabulary, required_argument, "N          words of a text that are told apart, the most frequent [2000]") \
@@ -128,7 +129,9 @@ static int parse_numeric(struct zoo_options *o, int option, const char *text, st
 	case OPTION_batch:
 		return parse_number("batch", text, 1, 65536, &o->batch, err);
 	case OPTION_dim:
-		return parse_number("dim", text, 1, 4096, &o->dim, err);
+		return parse_number("dim", text, 1, ZOO_DIM_MAX, &o->dim, err);
+	case OPTION_history:
+		return parse_number("history", text, 1, ZOO_HISTORY_MAX, &o->history, err);
 	case OPTION_vocabulary:
 		return parse_number("vocabulary", text, 1, VOCABULARY_WORDS_MAX, &o->vocabulary, err);
 	case OPTION_window:
@@ -228,6 +231,32 @@ bool zoo_is_local(const struct zoo_options *o)
 	return strcmp(o->ps, SESSION_LOCAL) == 0;
 }
 
+/* Whether rows of the format have what the model needs; without a format it is the one that does. */
+static int check_format(struct zoo_options *o, struct star_error *err)
+{
+	struct input_shape shape;
+
+	if (!o->format)
+		o->format = o->model->kind != ZOO_ROWS ? INPUT_TEXT
+			    : o->model->history	       ? INPUT_HISTORIES
+						       : INPUT_CRITEO;
+	if ((o->format == INPUT_TEXT) != (o->model->kind != ZOO_ROWS))
+		return star_error_set(err, -EINVAL, "%s is trained with %s", o->model->name,
+				      o->model->kind == ZOO_ROWS ? "rows, not with text" : "text alone");
+	if (o->format == INPUT_TEXT)
+		return 0;
+	shape = input_shape(o->format);
+	if (!shape.history && o->model->history)
+		return star_error_set(err, -EINVAL, "%s needs rows with histories: --format histories", o->model->name);
+	if (!shape.dense && o->model->numbers)
+		return star_error_set(err, -EINVAL, "%s needs rows with numbers: criteo or census", o->model->name);
+	if (!shape.fields && !o->model->any_row)
+		return star_error_set(err, -EINVAL,
+				      "%s needs rows with columns: criteo, census or histories, not libsvm",
+				      o->model->name);
+	return 0;
+}
+
 static int complete(struct zoo_options *o, struct star_error *err)
 {
 	int rc = o->ps ? 0 : read_environment(o, err);
@@ -241,16 +270,11 @@ static int complete(struct zoo_options *o, struct star_error *err)
 		rc = check_files(o->test, o->test_count, err);
 	if (rc < 0)
 		return rc;
-	if (!o->format)
-		o->format = o->model->kind == ZOO_ROWS ? INPUT_CRITEO : INPUT_TEXT;
-	if ((o->format == INPUT_TEXT) != (o->model->kind != ZOO_ROWS))
-		return star_error_set(err, -EINVAL, "%s is trained with %s", o->model->name,
-				      o->model->kind == ZOO_ROWS ? "rows, not with text" : "text alone");
+	rc = check_format(o, err);
+	if (rc < 0)
+		return rc;
 	if (!o->window)
 		o->window = o->model->kind == ZOO_WINDOWS ? 16 : 5;
-	if (o->format != INPUT_TEXT && !input_shape(o->format).fields && !o->model->any_row)
-		return star_error_set(err, -EINVAL, "%s needs rows with columns: criteo or census, not libsvm",
-				      o->model->name);
 	if (o->first_worker >= o->workers)
 		return star_error_set(err, -EINVAL, "--worker %u: with --workers %u it is 0 to %u", o->first_worker,
 				      o->workers, o->workers - 1);
@@ -293,6 +317,7 @@ int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_
 				   .dim = 8,
 				   .vocabulary = 2000,
 				   .negatives = 5,
+				   .history = 50,
 				   .shuffle = 10000,
 				   .seed = 1,
 				   .deadline_us = 30000000,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The models as an estimator: their graph for a batch of each format, and batches from files. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/startrain/zoo/text.h"
@@ -50,8 +51,11 @@ static struct zoo_inputs make_inputs(struct graph *g, struct estimator_spec *spe
 		return in;
 	}
 	in.ids = zoo_feed(g, spec, "ids", zoo_type(STAR_INT64, 2, o->batch, shape.fields));
-	in.dense = standardize(g, zoo_feed(g, spec, "dense", zoo_type(STAR_FLOAT32, 2, o->batch, shape.dense)),
-			       &p->scaling, shape.dense);
+	if (shape.history)
+		in.clicks = zoo_clicks_feeds(g, spec, o);
+	if (shape.dense)
+		in.dense = standardize(g, zoo_feed(g, spec, "dense", zoo_type(STAR_FLOAT32, 2, o->batch, shape.dense)),
+				       &p->scaling, shape.dense);
 	return in;
 }
 
@@ -59,7 +63,9 @@ static int model_fn(void *params, enum estimator_mode mode, struct graph *g, str
 		    struct star_error *err)
 {
 	const struct params *p = params;
-	struct zoo zoo = { .graph = g, .options = p->options, .train = mode == ESTIMATOR_TRAIN };
+	struct zoo zoo = {
+		.graph = g, .options = p->options, .train = mode == ESTIMATOR_TRAIN, .auxiliary = GRAPH_NONE
+	};
 	struct zoo_inputs in;
 	struct graph_value logits;
 
@@ -73,6 +79,8 @@ static int model_fn(void *params, enum estimator_mode mode, struct graph *g, str
 	in = make_inputs(g, spec, p);
 	logits = p->options->model->logits(&zoo, &in);
 	spec->loss = graph_sigmoid_loss(g, logits, in.labels);
+	if (zoo.train && !graph_is_none(zoo.auxiliary))
+		spec->loss = graph_plus(g, spec->loss, zoo.auxiliary);
 	spec->predictions = mode == ESTIMATOR_TRAIN ? GRAPH_NONE : graph_sigmoid(g, logits);
 	spec->labels = "labels";
 	return 0;
@@ -86,7 +94,7 @@ static int next_batch(void *arg, struct graph_tensor *feeds, struct star_error *
 	struct zoo_reader *reader = arg;
 	const struct input_shape shape = input_shape(reader->format);
 	const struct input_batch *b;
-	const int rc = input_next(reader->input, &b, err);
+	int rc = input_next(reader->input, &b, err);
 
 	if (rc <= 0)
 		return rc;
@@ -94,12 +102,13 @@ static int next_batch(void *arg, struct graph_tensor *feeds, struct star_error *
 	if (shape.fields) {
 		feeds[1] = (struct graph_tensor){ zoo_type(STAR_INT64, 2, b->rows, shape.fields), b->ids };
 		feeds[2] = (struct graph_tensor){ zoo_type(STAR_FLOAT32, 2, b->rows, shape.dense), b->dense };
+		rc = shape.history ? zoo_clicks_next(&reader->clicks, b, feeds + 2, err) : 1;
 	} else {
 		feeds[1] = (struct graph_tensor){ zoo_type(STAR_INT64, 1, b->ids_count, 0), b->ids };
 		feeds[2] = (struct graph_tensor){ zoo_type(STAR_FLOAT32, 1, b->ids_count, 0), b->values };
 		feeds[3] = (struct graph_tensor){ zoo_type(STAR_INT32, 1, b->ids_count, 0), b->segments };
 	}
-	return 1;
+	return rc;
 }
 
 static int next_of_text(void *arg, struct graph_tensor *feeds, struct star_error *err)
@@ -120,9 +129,11 @@ static int open_reader(struct zoo_reader *reader, const struct zoo_options *o, u
 		.workers = train ? o->workers : 1,
 		.shuffle = train ? o->shuffle : 0,
 		.seed = o->seed + worker,
+		.clicks = o->history,
 	};
 
 	*reader = (struct zoo_reader){ .format = o->format, .input = input_open(&options, err) };
+	prng_seed(&reader->clicks.prng, options.seed);
 	return reader->input ? 0 : err->code;
 }
 
@@ -203,6 +214,7 @@ static int run(const struct zoo_options *o, uint32_t worker, bool train, struct 
 	figures->unigram_loss = params.text.told ? params.text.unigram / (double)params.text.told : 0;
 	input_close(reader.input);
 	zoo_text_close(&params.text);
+	free(reader.clicks.others);
 	return rc;
 }
 

@@ -9,13 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/prng.h"
 #include "graph/build.h"
 #include "input/input.h"
 #include "session/cluster.h"
 #include "session/estimator.h"
 #include "star_error.h"
 
-enum { ZOO_FILES_MAX = 64, ZOO_WORKERS_MAX = 1024 };
+enum { ZOO_FILES_MAX = 64, ZOO_WORKERS_MAX = 1024, ZOO_DIM_MAX = 4096, ZOO_HISTORY_MAX = 1024 };
 
 struct zoo_options {
 	const struct zoo_model *model;
@@ -28,6 +29,7 @@ struct zoo_options {
 	uint32_t train_count, test_count;
 	uint32_t batch, epochs, dim, shuffle;
 	uint32_t vocabulary, window, negatives; /* of text */
+	uint32_t history;			/* clicks of a row at most */
 	uint64_t seed, deadline_us;
 	const char *optimizer, *dense_optimizer; /* of tables; of variables */
 	double rate, dense_rate;
@@ -47,15 +49,25 @@ struct zoo {
 	struct graph *graph;
 	const struct zoo_options *options;
 	bool train;
+	struct graph_value auxiliary; /* a scalar that a model adds to its loss in training; or none */
+};
+
+/* What the rows of a batch clicked on before: k clicks, those of a row together, the oldest first. */
+struct zoo_clicks {
+	struct graph_value items, categories; /* ids [k] */
+	struct graph_value segments;	      /* the row of each, int32 [k] */
+	struct graph_value first, lengths;    /* of each row: its first click and how many it has, int64 [n] */
+	struct graph_value others;	      /* for each another click of the batch, drawn at random: int64 [k] */
 };
 
 /* A batch of n rows. */
 struct zoo_inputs {
 	struct graph_value labels; /* [n] */
-	struct graph_value dense;  /* [n, dense_count], standardized */
+	struct graph_value dense;  /* [n, dense_count], standardized; not there without numbers */
 	struct graph_value ids;	   /* [n, fields]; columns may share a table: no two have the same ids */
 	/* Rows without columns (fields is 0): ids [k], and for each its value and its row. */
 	struct graph_value values, segments;
+	struct zoo_clicks clicks; /* of rows with histories: ids are user, item and category */
 	uint32_t dense_count, fields;
 };
 
@@ -83,6 +95,7 @@ struct zoo_model {
 	enum zoo_kind kind;
 	/* Of a text: the loss. */
 	struct graph_value (*text)(struct zoo *zoo, const struct zoo_text_inputs *in, struct graph_value *predictions);
+	bool numbers, history; /* what rows must have */
 };
 extern const struct zoo_model zoo_models[]; /* ended by one without a name */
 
@@ -113,8 +126,20 @@ static inline struct graph_type zoo_type(unsigned dtype, unsigned ndim, int64_t 
 				    .shape = { .ndim = (uint8_t)ndim, .dims = { rows, columns } } };
 }
 
+/* Of rows with histories: their feeds, behind labels and ids, and what a step feeds them with. */
+struct zoo_clicks_reader {
+	struct prng prng;
+	int64_t *others;
+	uint32_t room;
+};
+struct zoo_clicks zoo_clicks_feeds(struct graph *g, struct estimator_spec *spec, const struct zoo_options *o);
+/* 1 or a negative errno. */
+int zoo_clicks_next(struct zoo_clicks_reader *reader, const struct input_batch *batch, struct graph_tensor *feeds,
+		    struct star_error *err);
+
 struct zoo_reader {
 	struct input *input;
+	struct zoo_clicks_reader clicks;
 	enum input_format format;
 };
 
@@ -136,6 +161,14 @@ struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, str
 /* Layers of relu units; the last one has no activation if `last` is GRAPH_NO_OP. Variables "<name>/0/weights", ... */
 struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t *units, size_t layers,
 			   enum graph_op last, const char *name);
+
+/* One layer, with variables "<name>/weights" and "<name>/bias". */
+struct graph_value zoo_dense(struct zoo *zoo, struct graph_value x, int64_t units, enum graph_op activation,
+			     const char *name);
+
+/* What a variable of the dense layers holds. */
+struct graph_value zoo_variable(struct zoo *zoo, const char *name, const int64_t *dims, size_t ndim,
+				const char *initializer, double scale);
 
 /* A weight for each number, zero at first: [n, k] -> [n, 1]. Variables "<name>/weights", "<name>/bias". */
 struct graph_value zoo_linear(struct zoo *zoo, struct graph_value x, const char *name);
