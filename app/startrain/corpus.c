@@ -59,33 +59,18 @@ static void sentences_free(struct sentences *s)
 	free(s->starts);
 }
 
-/* 'a' to 'z' for a letter in either case, else 0. Bytes beyond ASCII part words, whatever the locale. */
-static char letter(unsigned char byte)
-{
-	const unsigned char lower = byte | 0x20;
-
-	return lower >= 'a' && lower <= 'z' ? (char)lower : 0;
-}
-
 static int read_line(struct corpus *c, const char *line, size_t length, struct star_error *err)
 {
 	const int held_out = (c->training.count + c->held_out.count) % CORPUS_HELD_OUT == CORPUS_HELD_OUT - 1;
 	struct sentences *s = held_out ? &c->held_out : &c->training;
-	const char *bar = memmem(line, length, " | ", 3), *at = bar != NULL ? bar + 3 : line, *end = line + length;
+	struct line_words line_words = line_words_begin(line, length);
 	char text[VOCABULARY_WORD_BYTES];
 	uint64_t words = 0;
 	uint32_t id;
+	size_t n;
 	int rc;
 
-	while (at < end) {
-		size_t n = 0;
-
-		for (; at < end && letter((unsigned char)*at) != 0; at++, n++)
-			if (n < sizeof(text))
-				text[n] = letter((unsigned char)*at);
-		at += n == 0;
-		if (n == 0 || n >= sizeof(text))
-			continue;
+	while ((n = line_words_next(&line_words, text)) > 0) {
 		rc = vocabulary_add(&c->vocabulary, text, n, &id, err);
 		if (rc == 0)
 			rc = sentences_add(s, words, id, err);
@@ -109,8 +94,7 @@ static int read_file(struct corpus *c, const char *path, struct star_error *err)
 	if (file == NULL)
 		return star_error_set(err, -errno, "cannot read the text %s: %s", path, strerror(errno));
 	while (rc == 0 && (length = getline(&line, &room, file)) >= 0)
-		if (length < 2 || memcmp(line, "  ", 2) != 0)
-			rc = read_line(c, line, (size_t)length, err);
+		rc = read_line(c, line, (size_t)length, err);
 	if (rc == 0 && ferror(file))
 		rc = star_error_set(err, -EIO, "cannot read the text %s: %s", path, strerror(errno));
 	free(line);
@@ -147,7 +131,8 @@ int corpus_load(struct corpus *c, const char *const *paths, uint32_t paths_count
 		rc = read_file(c, paths[i], err);
 	if (rc == 0) {
 		renamed = malloc(((size_t)c->vocabulary.size + 1) * sizeof(*renamed));
-		rc = renamed != NULL ? vocabulary_rank(&c->vocabulary, min_count, renamed, err) : out_of_memory(err);
+		rc = renamed != NULL ? vocabulary_rank(&c->vocabulary, min_count, UINT32_MAX, renamed, err)
+				     : out_of_memory(err);
 	}
 	if (rc == 0) {
 		rename_words(&c->training, renamed);

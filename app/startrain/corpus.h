@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The text as sentences of word ids. A line is a sentence: what follows the first " | " where there is one (the gloss
- * of a synset in WordNet's data files, wndb(5)), else the whole line; lines that begin with two spaces (the licence in
- * these files) and sentences without words are left out. A word is a run of the letters a to z, in either case.
+ * The text as sentences of word ids (input/vocabulary.h says what these are). Sentences without words are left out.
  *
  * Every CORPUS_HELD_OUTth sentence is held out: no training sees it, and it counts for no frequency. Plain data; the
  * same files in the same order always give the same corpus.
@@ -12,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "app/startrain/vocabulary.h"
+#include "input/vocabulary.h"
 
 enum { CORPUS_HELD_OUT = 20 };
 

@@ -85,22 +85,30 @@ uint32_t sampler_negative(const struct sampler *s, struct prng *random)
 	return prng_unit(random) < s->take[place] ? place : s->other[place];
 }
 
+int stream_init_empty(struct stream *s, const struct sampler *sampler, uint64_t longest, uint32_t window, uint64_t seed,
+		      struct star_error *err)
+{
+	*s = (struct stream){ .sampler = sampler, .window = window };
+	prng_seed(&s->random, seed);
+	s->words = malloc((longest + 1) * sizeof(*s->words));
+	return s->words != NULL ? 0 : out_of_memory(err);
+}
+
 int stream_init(struct stream *s, const struct sampler *sampler, const struct sentences *sentences, uint32_t window,
 		uint32_t share, uint32_t shares, uint64_t seed, uint32_t epoch, struct star_error *err)
 {
 	uint64_t longest = 0;
+	int rc;
 
-	memset(s, 0, sizeof(*s));
-	s->sampler = sampler;
-	s->sentences = sentences;
-	s->window = window;
-	prng_seed(&s->random, hash_mix(hash_mix(seed) + share) + epoch);
 	for (uint32_t i = 0; i < sentences->count; i++)
 		if (sentences->starts[i + 1] - sentences->starts[i] > longest)
 			longest = sentences->starts[i + 1] - sentences->starts[i];
+	rc = stream_init_empty(s, sampler, longest, window, hash_mix(hash_mix(seed) + share) + epoch, err);
+	if (rc != 0)
+		return rc;
+	s->sentences = sentences;
 	s->order = malloc(((size_t)sentences->count / shares + 1) * sizeof(*s->order));
-	s->words = malloc((longest + 1) * sizeof(*s->words));
-	if (s->order == NULL || s->words == NULL) {
+	if (s->order == NULL) {
 		stream_fini(s);
 		return out_of_memory(err);
 	}
@@ -122,6 +130,14 @@ void stream_fini(struct stream *s)
 	memset(s, 0, sizeof(*s));
 }
 
+void stream_take(struct stream *s, const uint32_t *words, uint64_t count)
+{
+	s->words_count = s->at = 0;
+	for (uint64_t i = 0; i < count; i++)
+		if (prng_unit(&s->random) < s->sampler->keep[words[i]])
+			s->words[s->words_count++] = words[i];
+}
+
 /* Takes up the next sentence; false when there is none left. */
 static bool next_sentence(struct stream *s)
 {
@@ -131,10 +147,7 @@ static bool next_sentence(struct stream *s)
 	if (s->next == s->order_count)
 		return false;
 	i = s->order[s->next++];
-	s->words_count = s->at = 0;
-	for (uint64_t at = all->starts[i]; at < all->starts[i + 1]; at++)
-		if (prng_unit(&s->random) < s->sampler->keep[all->words[at]])
-			s->words[s->words_count++] = all->words[at];
+	stream_take(s, all->words + all->starts[i], all->starts[i + 1] - all->starts[i]);
 	return true;
 }
 

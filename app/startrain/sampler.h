@@ -50,6 +50,11 @@ int stream_init(struct stream *s, const struct sampler *sampler, const struct se
 		uint32_t share, uint32_t shares, uint64_t seed, uint32_t epoch, struct star_error *err);
 void stream_fini(struct stream *s);
 
+/* One without sentences: each, of at most longest words, is handed to it when it has no centre left. */
+int stream_init_empty(struct stream *s, const struct sampler *sampler, uint64_t longest, uint32_t window, uint64_t seed,
+		      struct star_error *err);
+void stream_take(struct stream *s, const uint32_t *words, uint64_t count);
+
 /*
  * The next centre with its context words (at most 2 * window, in text order); centres without any are passed over.
  * Returns the number of context words, 0 at the end.

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/prng.h"
+#include "input/clicks.h"
 #include "input/row.h"
 
 enum { AHEAD = 4, /* batches that are read before they are asked for, and the one that the caller has */ };
@@ -17,6 +18,7 @@ enum { AHEAD = 4, /* batches that are read before they are asked for, and the on
 struct input {
 	struct input_options options;
 	struct input_shape shape;
+	struct vocabulary *learns; /* which learns the words, or NULL */
 	char **paths;
 	/* of the thread */
 	FILE *file;
@@ -30,7 +32,7 @@ struct input {
 	bool ended;	     /* no more lines */
 	struct prng prng;
 	struct star_error err;
-	uint32_t room[AHEAD]; /* of ids in each batch */
+	uint32_t room[AHEAD], clicks_room[AHEAD]; /* of ids, and of clicks, in each batch */
 	/* shared, under lock; changed is signalled after each change */
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -100,6 +102,13 @@ static int next_line(struct input *in)
 	}
 }
 
+static int parse_line(struct input *in, struct row *row, struct star_error *err)
+{
+	if (in->options.format != INPUT_TEXT)
+		return row_parse(in->options.format, in->buffer, row, err);
+	return row_text(in->buffer, in->options.vocabulary, in->learns, row, err);
+}
+
 /* The next row that is this worker's: 1, 0 or an error. */
 static int next_row(struct input *in, struct row *row)
 {
@@ -110,7 +119,7 @@ static int next_row(struct input *in, struct row *row)
 		status = next_line(in);
 		if (status <= 0)
 			return status;
-		status = row_parse(in->options.format, in->buffer, row, &err);
+		status = parse_line(in, row, &err);
 		if (status < 0)
 			return star_error_set(&in->err, status, "%s:%llu: %s", in->paths[in->path],
 					      (unsigned long long)in->line, err.text);
@@ -171,6 +180,40 @@ static int grow_ids(struct input *in, unsigned slot, uint32_t need)
 	return 0;
 }
 
+/* Ids first to end - 1 of a row, of the batch's row b->rows. */
+static int add_ids(struct input *in, unsigned slot, const struct row *row, uint32_t end)
+{
+	struct input_batch *b = &in->batches_ahead[slot];
+
+	if (b->ids_count + (uint64_t)end > UINT32_MAX / 2)
+		return star_error_set(&in->err, -E2BIG, "a batch of %u rows has more than 2^31 ids", in->options.batch);
+	if (grow_ids(in, slot, b->ids_count + end) < 0)
+		return in->err.code;
+	for (uint32_t i = 0; i < end; i++, b->ids_count++) {
+		b->ids[b->ids_count] = row->ids[i];
+		b->values[b->ids_count] = row->values[i];
+		b->segments[b->ids_count] = (int32_t)b->rows;
+	}
+	return 0;
+}
+
+static int add_row(struct input *in, unsigned slot, const struct row *row)
+{
+	struct input_batch *b = &in->batches_ahead[slot];
+	int status = add_ids(in, slot, row, in->shape.history ? in->shape.fields : row->count);
+
+	if (status == 0 && in->shape.history)
+		status = clicks_add(&b->clicks, &in->clicks_room[slot], b->rows, row, in->shape.fields,
+				    in->options.clicks, &in->err);
+	if (status < 0)
+		return status;
+	b->labels[b->rows] = row->label;
+	memcpy(b->dense + (size_t)b->rows * in->shape.dense, row->dense, in->shape.dense * sizeof(float));
+	b->rows++;
+	b->epoch = row->number;
+	return 0;
+}
+
 /* 1, 0 (nothing is left) or an error. */
 static int fill(struct input *in, unsigned slot)
 {
@@ -178,25 +221,14 @@ static int fill(struct input *in, unsigned slot)
 
 	b->rows = 0;
 	b->ids_count = 0;
+	b->clicks.count = 0;
 	while (b->rows < in->options.batch) {
 		const struct row *row = draw(in);
 
 		if (!row)
 			break;
-		if (b->ids_count + (uint64_t)row->count > UINT32_MAX / 2)
-			return star_error_set(&in->err, -E2BIG, "a batch of %u rows has more than 2^31 ids",
-					      in->options.batch);
-		if (grow_ids(in, slot, b->ids_count + row->count) < 0)
+		if (add_row(in, slot, row) < 0)
 			return in->err.code;
-		b->labels[b->rows] = row->label;
-		memcpy(b->dense + (size_t)b->rows * in->shape.dense, row->dense, in->shape.dense * sizeof(float));
-		for (uint32_t i = 0; i < row->count; i++, b->ids_count++) {
-			b->ids[b->ids_count] = row->ids[i];
-			b->values[b->ids_count] = row->values[i];
-			b->segments[b->ids_count] = (int32_t)b->rows;
-		}
-		b->rows++;
-		b->epoch = row->number;
 	}
 	b->number = in->batches++;
 	return in->err.code ? in->err.code : b->rows > 0;
@@ -275,6 +307,8 @@ static int allocate(struct input *in)
 		in->batches_ahead[i].labels = malloc(o->batch * sizeof(float));
 		in->batches_ahead[i].dense = malloc((size_t)o->batch * in->shape.dense * sizeof(float) + 1);
 		ok = ok && in->batches_ahead[i].labels && in->batches_ahead[i].dense;
+		if (in->shape.history)
+			ok = ok && clicks_init(&in->batches_ahead[i].clicks, o->batch, &in->err) == 0;
 	}
 	return ok && in->buffer && in->pool && in->paths ? 0
 							 : star_error_set(&in->err, -ENOMEM, "no memory for reading");
@@ -290,6 +324,7 @@ static void release(struct input *in)
 		free(in->batches_ahead[i].ids);
 		free(in->batches_ahead[i].values);
 		free(in->batches_ahead[i].segments);
+		clicks_fini(&in->batches_ahead[i].clicks);
 	}
 	for (uint32_t i = 0; in->pool && i < (in->options.shuffle ? in->options.shuffle : 1); i++)
 		row_fini(&in->pool[i]);
@@ -301,7 +336,7 @@ static void release(struct input *in)
 	free(in);
 }
 
-struct input *input_open(const struct input_options *options, struct star_error *err)
+static struct input *open_input(const struct input_options *options, struct vocabulary *learns, struct star_error *err)
 {
 	struct input *in;
 	int status = check(options, err);
@@ -314,6 +349,7 @@ struct input *input_open(const struct input_options *options, struct star_error 
 		return NULL;
 	}
 	in->options = *options;
+	in->learns = learns;
 	in->shape = input_shape(options->format);
 	prng_seed(&in->prng, options->seed);
 	pthread_mutex_init(&in->lock, NULL);
@@ -335,6 +371,11 @@ struct input *input_open(const struct input_options *options, struct star_error 
 	return in;
 }
 
+struct input *input_open(const struct input_options *options, struct star_error *err)
+{
+	return open_input(options, NULL, err);
+}
+
 void input_close(struct input *in)
 {
 	if (!in)
@@ -345,4 +386,34 @@ void input_close(struct input *in)
 	pthread_mutex_unlock(&in->lock);
 	pthread_join(in->thread, NULL);
 	release(in);
+}
+
+int input_vocabulary(const char *const *paths, uint32_t paths_count, uint32_t most, struct vocabulary *vocabulary,
+		     uint64_t *sentences, uint64_t *words, struct star_error *err)
+{
+	const struct input_options options = { .format = INPUT_TEXT,
+					       .paths = paths,
+					       .paths_count = paths_count,
+					       .batch = 1024,
+					       .epochs = 1,
+					       .workers = 1 };
+	const struct input_batch *batch;
+	struct input *in = NULL;
+	int rc = vocabulary_init(vocabulary, err);
+
+	*sentences = *words = 0;
+	if (rc < 0)
+		return rc;
+	in = open_input(&options, vocabulary, err);
+	rc = in ? 1 : err->code;
+	while (rc > 0 && (rc = input_next(in, &batch, err)) > 0) {
+		*sentences += batch->rows;
+		*words += batch->ids_count;
+	}
+	input_close(in);
+	if (rc == 0)
+		rc = vocabulary_rank(vocabulary, 1, most, NULL, err);
+	if (rc < 0)
+		vocabulary_fini(vocabulary);
+	return rc;
 }

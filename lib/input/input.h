@@ -4,10 +4,14 @@
  *   criteo  the Criteo display advertising challenge's: label, 13 integers, 26 words, separated by tabs; any but the label may be empty
  *   census  UCI's Census Income ("Adult"): 14 columns, ", " between them, "<=50K" or ">50K"; lines that begin with '|' are passed over
  *   libsvm  "label index:value index:value ...", '#' begins a comment
+ *   text    a sentence a line, of words as vocabulary.h has them; lines without one are passed over, and there are no labels
+ *   histories  label, user, item, category and what the user clicked on before, separated by tabs: "item:category item:category ...",
+ *           the oldest first, or nothing
  * Empty lines are passed over. What does not fit its format is an error with file, line and column.
  *
- * Words become ids by a hash of column and word, so that all columns may live in one table; a missing word is a word. Numbers: those of
- * criteo as log(1 + x), 0 where x is missing or negative; those of census as they are.
+ * Words become ids by a hash of column and word, so that all columns may live in one table, and a clicked item has the id of the same
+ * item in its column; a missing word is a word, but not in histories. Those of a text become ids by a hash, too, or by their place in a
+ * vocabulary. Numbers: those of criteo as log(1 + x), 0 where x is missing or negative; those of census as they are.
  *
  * A thread of the reader's own is some batches ahead. Which rows a worker reads, and in which order, depends on the options alone.
  * Threads: one reader, one thread at a time.
@@ -15,11 +19,13 @@
 #ifndef INPUT_INPUT_H
 #define INPUT_INPUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "input/vocabulary.h"
 #include "star_error.h"
 
-enum input_format { INPUT_CRITEO = 1, INPUT_CENSUS, INPUT_LIBSVM };
+enum input_format { INPUT_CRITEO = 1, INPUT_CENSUS, INPUT_LIBSVM, INPUT_TEXT, INPUT_HISTORIES };
 
 enum input_limits {
 	INPUT_LINE_MAX = 1 << 20, /* bytes */
@@ -37,12 +43,24 @@ struct input_options {
 	uint32_t worker, workers; /* of the rows, this worker gets every workers-th, from number worker on */
 	uint32_t shuffle;	  /* rows of which the next one is drawn; 0: the files' order */
 	uint64_t seed;		  /* of that */
+	uint32_t clicks;	  /* of a row's history, the latest so many; 0: all */
+	/* Of text: a word's id is its place in there and one, and 0 if it lacks it; NULL: ids by hash. It is only read. */
+	const struct vocabulary *vocabulary;
 };
 
 /* What all rows of a format have. */
 struct input_shape {
 	uint32_t dense;	 /* numbers of a row */
-	uint32_t fields; /* ids of a row; 0: as many as it has */
+	uint32_t fields; /* ids of a row, without its history; 0: as many as it has */
+	bool history;	 /* it has one */
+};
+
+/* The histories of a batch, those of a row together, the oldest click first. */
+struct input_clicks {
+	uint32_t count;
+	int64_t *items, *categories; /* ids */
+	int32_t *segments;	     /* of each click: its row in the batch */
+	int64_t *first, *lengths;    /* of each row: its first click, and how many it has */
 };
 
 /* Rows of one shape: labels [rows], numbers [rows][dense]; and ids, those of a row together. */
@@ -55,11 +73,12 @@ struct input_batch {
 	int64_t *ids;	   /* 0 to 2^63 - 1 */
 	float *values;	   /* of each id; of a word 1 */
 	int32_t *segments; /* of each id: its row in the batch */
+	struct input_clicks clicks;
 };
 
 struct input;
 
-/* "criteo", "census", "libsvm"; 0 with a sentence that lists them. */
+/* "criteo", "census", "libsvm", "text", "histories"; 0 with a sentence that lists them. */
 enum input_format input_format_parse(const char *name, struct star_error *err);
 
 struct input_shape input_shape(enum input_format format);
@@ -71,5 +90,12 @@ struct input *input_open(const struct input_options *options, struct star_error 
 int input_next(struct input *input, const struct input_batch **batch, struct star_error *err);
 
 void input_close(struct input *input); /* NULL is allowed */
+
+/*
+ * The vocabulary of a text: its `most` most frequent words. sentences and words: how many there are in it, rare words counted too. The
+ * caller ends the vocabulary with vocabulary_fini. 0 or a negative errno, as input_next.
+ */
+int input_vocabulary(const char *const *paths, uint32_t paths_count, uint32_t most, struct vocabulary *vocabulary,
+		     uint64_t *sentences, uint64_t *words, struct star_error *err);
 
 #endif

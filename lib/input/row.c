@@ -11,6 +11,7 @@
 #include "base/hash.h"
 
 enum { CRITEO_NUMBERS = 13, CRITEO_WORDS = 26, CENSUS_COLUMNS = 15 };
+enum { HISTORY_LABEL, HISTORY_USER, HISTORY_ITEM, HISTORY_CATEGORY, HISTORY_CLICKS, HISTORY_COLUMNS };
 
 /* The columns of census in the file's order; the others are words. The label is the last. */
 static const struct {
@@ -42,15 +43,21 @@ enum input_format input_format_parse(const char *name, struct star_error *err)
 		return INPUT_CENSUS;
 	if (!strcmp(name, "libsvm"))
 		return INPUT_LIBSVM;
-	star_error_set(err, -EINVAL, "\"%.40s\" is none of the formats criteo, census and libsvm", name);
+	if (!strcmp(name, "text"))
+		return INPUT_TEXT;
+	if (!strcmp(name, "histories"))
+		return INPUT_HISTORIES;
+	star_error_set(err, -EINVAL, "\"%.40s\" is none of the formats criteo, census, libsvm, text and histories",
+		       name);
 	return 0;
 }
 
 struct input_shape input_shape(enum input_format format)
 {
-	return format == INPUT_CRITEO	? (struct input_shape){ CRITEO_NUMBERS, CRITEO_WORDS }
-	       : format == INPUT_CENSUS ? (struct input_shape){ 6, 8 }
-					: (struct input_shape){ 0, 0 };
+	return format == INPUT_CRITEO	   ? (struct input_shape){ CRITEO_NUMBERS, CRITEO_WORDS, false }
+	       : format == INPUT_CENSUS	   ? (struct input_shape){ 6, 8, false }
+	       : format == INPUT_HISTORIES ? (struct input_shape){ 0, HISTORY_CLICKS - HISTORY_USER, true }
+					   : (struct input_shape){ 0, 0, false };
 }
 
 void row_fini(struct row *row)
@@ -99,6 +106,14 @@ static bool number(const char *text, double *value)
 	return end != text && !*end && isfinite(*value) && fabs(*value) <= 3e38;
 }
 
+static int parse_click_label(const char *word, struct row *row, struct star_error *err)
+{
+	if (strcmp(word, "0") != 0 && strcmp(word, "1") != 0)
+		return star_error_set(err, -EINVAL, "column 1: the label is 0 or 1, not \"%.40s\"", word);
+	row->label = *word == '1';
+	return 0;
+}
+
 static int parse_criteo(char *line, struct row *row, struct star_error *err)
 {
 	char *at = line, *word;
@@ -107,10 +122,8 @@ static int parse_criteo(char *line, struct row *row, struct star_error *err)
 
 	while ((word = strsep(&at, "\t"))) {
 		if (column == 0) {
-			if (strcmp(word, "0") != 0 && strcmp(word, "1") != 0)
-				return star_error_set(err, -EINVAL, "column 1: the label is 0 or 1, not \"%.40s\"",
-						      word);
-			row->label = *word == '1';
+			if (parse_click_label(word, row, err) < 0)
+				return -EINVAL;
 		} else if (column <= CRITEO_NUMBERS) {
 			value = 0;
 			if (*word && !number(word, &value))
@@ -207,13 +220,94 @@ static int parse_libsvm(char *line, struct row *row, struct star_error *err)
 	return labelled;
 }
 
+/* "item:category item:category ...", or nothing */
+static int parse_clicks(char *text, struct row *row, struct star_error *err)
+{
+	char *word;
+
+	while ((word = strsep(&text, " "))) {
+		char *category = strchr(word, ':');
+		int status;
+
+		if (!*word && row->count == HISTORY_CLICKS - HISTORY_USER && !text)
+			break;
+		if (!category || category == word || !category[1] || strchr(category + 1, ':'))
+			return star_error_set(err, -EINVAL, "column %d: \"%.40s\" is not item:category",
+					      HISTORY_CLICKS + 1, word);
+		*category++ = 0;
+		status = add_id(row, word_id(HISTORY_ITEM, word), 1, err);
+		if (status == 0)
+			status = add_id(row, word_id(HISTORY_CATEGORY, category), 1, err);
+		if (status < 0)
+			return status;
+	}
+	return 0;
+}
+
+static int parse_history(char *line, struct row *row, struct star_error *err)
+{
+	unsigned column = 0;
+	char *at = line, *word;
+	int status = 0;
+
+	for (; (word = strsep(&at, "\t")); column++) {
+		if (column == HISTORY_LABEL)
+			status = parse_click_label(word, row, err);
+		else if (column == HISTORY_CLICKS)
+			status = parse_clicks(word, row, err);
+		else if (column < HISTORY_CLICKS)
+			status = *word ? add_id(row, word_id(column, word), 1, err)
+				       : star_error_set(err, -EINVAL, "column %u is empty", column + 1);
+		if (status < 0)
+			return status;
+	}
+	if (column != HISTORY_COLUMNS)
+		return star_error_set(
+			err, -EINVAL,
+			"there are %u columns, not %d (label, user, item, category and history, with tabs)", column,
+			HISTORY_COLUMNS);
+	return 1;
+}
+
 int row_parse(enum input_format format, char *line, struct row *row, struct star_error *err)
 {
 	row->count = 0;
 	line[strcspn(line, "\r\n")] = 0;
 	if (!line[strspn(line, " \t")])
 		return 0;
-	return format == INPUT_CRITEO	? parse_criteo(line, row, err)
-	       : format == INPUT_CENSUS ? parse_census(line, row, err)
-					: parse_libsvm(line, row, err);
+	return format == INPUT_CRITEO	   ? parse_criteo(line, row, err)
+	       : format == INPUT_CENSUS	   ? parse_census(line, row, err)
+	       : format == INPUT_HISTORIES ? parse_history(line, row, err)
+					   : parse_libsvm(line, row, err);
+}
+
+int row_text(const char *line, const struct vocabulary *vocabulary, struct vocabulary *learns, struct row *row,
+	     struct star_error *err)
+{
+	struct line_words words = line_words_begin(line, strlen(line));
+	char text[VOCABULARY_WORD_BYTES];
+	size_t length;
+
+	row->count = 0;
+	row->label = 0;
+	while ((length = line_words_next(&words, text)) > 0) {
+		uint32_t place = VOCABULARY_NONE;
+		int64_t id = 0;
+		int rc;
+
+		if (learns) {
+			rc = vocabulary_add(learns, text, length, &place, err);
+			if (rc < 0)
+				return rc;
+			learns->words[place].count++;
+		} else if (vocabulary) {
+			place = vocabulary_find(vocabulary, text);
+		} else {
+			id = word_id(0, text);
+		}
+		rc = add_id(row, place == VOCABULARY_NONE ? id : (int64_t)place + 1, 1, err);
+		if (rc < 0)
+			return rc;
+	}
+	return row->count > 0;
 }

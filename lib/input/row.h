@@ -9,7 +9,7 @@ enum { ROW_DENSE_MAX = 13 };
 
 struct row {
 	float label;
-	uint32_t count;	 /* ids */
+	uint32_t count;	 /* ids; those of a history behind the others: item, category, item, category ... */
 	uint32_t room;	 /* for ids */
 	uint32_t number; /* of the row's epoch */
 	float dense[ROW_DENSE_MAX];
@@ -19,6 +19,13 @@ struct row {
 
 /* Parses a line, which is changed; its end is a zero. 1; 0: there is nothing in it; -EINVAL with a sentence that names the column. */
 int row_parse(enum input_format format, char *line, struct row *row, struct star_error *err);
+
+/*
+ * The same for a line of text. With a vocabulary, ids are its places and one, and 0 for what it lacks. One that learns gets all words,
+ * counted; its ids are those of their first sight, and one. Both may be NULL.
+ */
+int row_text(const char *line, const struct vocabulary *vocabulary, struct vocabulary *learns, struct row *row,
+	     struct star_error *err);
 
 void row_fini(struct row *row);
 

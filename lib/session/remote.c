@@ -3,25 +3,18 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "client/star.h"
+#include "session/draft.h"
 
-enum { OPTIONS_TEXT = 1024, NOT_THERE = UINT32_MAX, LOOK_MS = 100 };
+enum { LOOK_MS = 100 };
 
 struct remote {
 	struct graph_ps ps; /* first */
 	struct remote_options options;
-};
-
-/* An operation of a part, without a step's memory. */
-struct draft {
-	struct star_op op;
-	uint32_t keys, values, fetch; /* which feed or fetch of the part it is; NOT_THERE: none */
 };
 
 struct part {
@@ -37,7 +30,7 @@ struct token {
 	struct star_op *ops;
 	struct star_request **requests;
 	uint32_t requests_count;
-	double minus_one, counted; /* a step_add's gradient, and its result if nobody fetches it */
+	struct draft_step step;
 };
 
 struct prepared {
@@ -50,69 +43,16 @@ struct prepared {
 
 /* ---- variables and tables ---- */
 
-/* What star_spec has no member for: "beta1=0.8,whole=1". */
-static int options_text(const struct graph_node *node, char text[static OPTIONS_TEXT], struct star_error *err)
-{
-	static const char *const others[] = { "dtype", "shape",	    "dim",  "initializer", "scale",
-					      "seed",  "optimizer", "rate", "trainable" };
-	size_t used = 0;
-
-	text[0] = 0;
-	for (uint32_t i = 0; i < node->attrs_count; i++) {
-		const struct graph_attr *attr = &node->attrs[i];
-		const char *comma = used ? "," : "";
-		bool other = false;
-		int n;
-
-		for (unsigned k = 0; k < sizeof(others) / sizeof(others[0]); k++)
-			other |= !strcmp(attr->name, others[k]);
-		if (other)
-			continue;
-		n = attr->kind == GRAPH_INT ? snprintf(text + used, OPTIONS_TEXT - used, "%s%s=%lld", comma, attr->name,
-						       (long long)attr->i)
-		    : attr->kind == GRAPH_FLOAT
-			    ? snprintf(text + used, OPTIONS_TEXT - used, "%s%s=%.17g", comma, attr->name, attr->f)
-		    : attr->kind == GRAPH_STRING && !strpbrk(attr->s, ",=") /* which would begin another option */
-			    ? snprintf(text + used, OPTIONS_TEXT - used, "%s%s=%s", comma, attr->name, attr->s)
-			    : -1;
-		if (n < 0 || (size_t)n >= OPTIONS_TEXT - used)
-			return star_error_set(err, -EINVAL, "node \"%s\": attribute %s is no option", node->name,
-					      attr->name);
-		used += (size_t)n;
-	}
-	return 0;
-}
-
 static struct star_table *create_object(const struct remote *remote, const struct graph_node *node,
 					struct star_error *err)
 {
-	char options[OPTIONS_TEXT];
-	uint64_t shape[GRAPH_DIMS_MAX];
-	struct star_spec spec = {
-		.name = node->name,
-		.dtype = graph_attr_string(node, "dtype", NULL),
-		.dim = (uint32_t)graph_attr_int(node, "dim", 0),
-		.ndim = node->outputs[0].shape.ndim,
-		.shape = shape,
-		.initializer = graph_attr_string(node, "initializer", NULL),
-		.scale = (float)graph_attr_float(node, "scale", 0),
-		.seed = (uint64_t)graph_attr_int(node, "seed", 0),
-		.optimizer = graph_attr_string(node, "optimizer", NULL),
-		.rate = (float)graph_attr_float(node, "rate", 0),
-		.options = options,
-	};
+	const uint64_t deadline_us = remote->options.deadline_us;
+	struct draft_object object;
 
-	if (options_text(node, options, err) < 0)
+	if (draft_object(node, &object, err) < 0)
 		return NULL;
-	for (unsigned i = 0; i < spec.ndim; i++)
-		shape[i] = (uint64_t)node->outputs[0].shape.dims[i];
-	if (node->op == GRAPH_VARIABLE && spec.ndim == 0) { /* a scalar is one element */
-		spec.ndim = 1;
-		shape[0] = 1;
-	}
-	return node->op == GRAPH_TABLE
-		       ? star_table_create(remote->options.cluster, &spec, remote->options.deadline_us, err)
-		       : star_variable_create(remote->options.cluster, &spec, remote->options.deadline_us, err);
+	return object.is_table ? star_table_create(remote->options.cluster, &object.spec, deadline_us, err)
+			       : star_variable_create(remote->options.cluster, &object.spec, deadline_us, err);
 }
 
 /* Until somebody else has made it. */
@@ -142,101 +82,15 @@ static struct star_table *make_object(const struct remote *remote, const struct 
 
 /* ---- parts ---- */
 
-static uint32_t find(const struct graph_value *values, uint32_t count, struct graph_value value)
+static int prepare_part(const struct graph_ps_plan *plan, struct prepared *p, uint32_t index, struct star_error *err)
 {
-	for (uint32_t i = 0; i < count; i++)
-		if (graph_same(values[i], value))
-			return i;
-	return NOT_THERE;
-}
-
-/* The feed that a node's input is; an error if it is made on the PS task itself. */
-static int feed_of(const struct graph_part *part, const struct graph_node *node, uint32_t input, uint32_t *feed,
-		   struct star_error *err)
-{
-	*feed = find(part->feeds, part->feeds_count, node->inputs[input]);
-	if (*feed == NOT_THERE)
-		return star_error_set(
-			err, -ENOTSUP,
-			"node \"%s\": its input %u is made on a PS task, and used there: let it come by the "
-			"worker, through a node with the device /job:worker",
-			node->name, input);
-	return 0;
-}
-
-static int draft_node(const struct prepared *p, const struct graph_part *part, const struct graph_node *node,
-		      struct draft *d, struct star_error *err)
-{
-	int rc = 0;
-
-	*d = (struct draft){ .keys = NOT_THERE, .values = NOT_THERE, .fetch = NOT_THERE };
-	/* What takes no handle has no table, or no input at all: refused below. */
-	d->op.table = node->inputs_count ? p->tables[node->inputs[0].node] : NULL;
-	d->op.rate = (float)graph_attr_float(node, "rate", 0);
-	d->op.scale = (float)graph_attr_float(node, "scale", 0);
-	if (node->outputs_count)
-		d->fetch = find(part->fetches, part->fetches_count, (struct graph_value){ node->id, 0 });
-	switch (node->op) {
-	case GRAPH_READ:
-		d->op.kind = STAR_PULL;
-		break;
-	case GRAPH_LOOKUP:
-		d->op.kind = STAR_PULL;
-		d->op.flags = graph_attr_int(node, "read_only", 0) ? STAR_READ_ONLY : 0;
-		rc = feed_of(part, node, 1, &d->keys, err);
-		break;
-	case GRAPH_APPLY:
-	case GRAPH_ASSIGN:
-		d->op.kind = node->op == GRAPH_APPLY ? STAR_PUSH : STAR_ASSIGN;
-		rc = feed_of(part, node, 1, &d->values, err);
-		break;
-	case GRAPH_APPLY_ROWS:
-		d->op.kind = STAR_PUSH;
-		rc = feed_of(part, node, 1, &d->keys, err);
-		if (rc == 0)
-			rc = feed_of(part, node, 2, &d->values, err);
-		break;
-	case GRAPH_STEP_ADD:
-		d->op.kind = STAR_PUSH_PULL;
-		d->op.dtype = "float64";
-		break;
-	default:
-		rc = star_error_set(err, -ENOTSUP,
-				    "node \"%s\": %s is not done on PS tasks: give it the device /job:worker",
-				    node->name, graph_op_name(node->op));
-	}
-	return rc;
-}
-
-/* Nobody waits for what a pull without a fetch would bring. */
-static bool is_needed(const struct draft *d)
-{
-	return d->op.kind != STAR_PULL || d->fetch != NOT_THERE;
-}
-
-static int draft_part(const struct graph_ps_plan *plan, struct prepared *p, uint32_t index, struct star_error *err)
-{
-	const struct graph_part *from = &plan->parts[index];
 	struct part *part = &p->parts[index];
+	const int rc = draft_part(plan, index, &part->drafts, &part->count, err);
 
-	if (from->place == GRAPH_PLACE_WORKER)
-		return 0;
-	part->drafts = calloc(from->nodes_count, sizeof(*part->drafts));
-	if (!part->drafts)
-		return star_error_set(err, -ENOMEM, "no memory for a plan");
-	for (uint32_t i = 0; i < from->nodes_count; i++) {
-		const struct graph_node *node = plan->graph->nodes[from->nodes[i]];
-		struct draft *d = &part->drafts[part->count];
-		int rc;
-
-		if (node->outputs_count && node->outputs[0].dtype == 0) /* a handle */
-			continue;
-		rc = draft_node(p, from, node, d, err);
-		if (rc < 0)
-			return rc;
-		part->count += is_needed(d);
-	}
-	return 0;
+	for (uint32_t i = 0; i < part->count; i++)
+		if (part->drafts[i].handle != DRAFT_NOT_THERE)
+			part->drafts[i].op.table = p->tables[part->drafts[i].handle];
+	return rc;
 }
 
 static int make_objects(const struct remote *remote, const struct graph *graph, struct prepared *p,
@@ -296,7 +150,7 @@ static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared,
 	if (rc == 0)
 		rc = make_objects(remote, plan->graph, p, err);
 	for (uint32_t i = 0; rc == 0 && i < plan->parts_count; i++)
-		rc = draft_part(plan, p, i, err);
+		rc = prepare_part(plan, p, i, err);
 	if (rc < 0)
 		release(ctx, p);
 	else
@@ -323,7 +177,6 @@ static struct token *take_token(struct prepared *p, struct part *part)
 	token->part = part;
 	token->ops = calloc(part->count ? part->count : 1, sizeof(*token->ops));
 	token->requests = calloc(part->count ? part->count : 1, sizeof(struct star_request *));
-	token->minus_one = -1;
 	if (token->ops && token->requests)
 		return token;
 	free(token->ops);
@@ -338,37 +191,6 @@ static void give_token(struct prepared *p, struct token *token)
 	token->next = token->part->idle;
 	token->part->idle = token;
 	pthread_mutex_unlock(&p->lock);
-}
-
-/* The operation with this step's memory: 1; 0: it has no keys, so there is nothing to do; or -E2BIG. */
-static int fill_op(const struct graph_ps_call *call, struct token *token, const struct draft *d, struct star_op *op,
-		   struct star_error *err)
-{
-	*op = d->op;
-	op->step = call->step;
-	if (d->keys != NOT_THERE) {
-		const struct graph_tensor *keys = &call->feeds[d->keys];
-
-		op->keys = keys->data;
-		if (graph_elements(&keys->type.shape) > UINT32_MAX)
-			return star_error_set(err, -E2BIG, "%lld ids: an operation has 2^32 - 1 at most",
-					      (long long)graph_elements(&keys->type.shape));
-		op->count = (uint32_t)graph_elements(&keys->type.shape);
-		if (op->count == 0)
-			return 0;
-	}
-	if (d->values != NOT_THERE)
-		op->values = call->feeds[d->values].data;
-	else if (op->kind == STAR_PUSH_PULL)
-		op->values = &token->minus_one;
-	if (op->kind == STAR_PUSH_PULL)
-		op->results = d->fetch != NOT_THERE ? call->fetches[d->fetch].data : &token->counted;
-	else if (d->fetch != NOT_THERE)
-		op->values = call->fetches[d->fetch].data;
-	if (!op->dtype)
-		op->dtype = dtype_name(d->values != NOT_THERE ? call->feeds[d->values].type.dtype
-							      : call->fetches[d->fetch].type.dtype);
-	return 1;
 }
 
 static int wait_all(struct token *token, struct star_error *err)
@@ -396,7 +218,7 @@ static int start(void *ctx, const struct graph_ps_call *call, void **result, str
 	if (!token)
 		return star_error_set(err, -ENOMEM, "no memory for a call");
 	for (uint32_t i = 0; i < part->count; i++) {
-		const int rc = fill_op(call, token, &part->drafts[i], &token->ops[count], err);
+		const int rc = draft_fill(&part->drafts[i], call, &token->step, &token->ops[count], err);
 
 		if (rc < 0) {
 			give_token(p, token);

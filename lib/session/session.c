@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "client/star.h"
+#include "session/local.h"
 #include "session/remote.h"
 #include "session/summary.h"
 
@@ -45,6 +46,26 @@ struct session {
 	bool stop, failed;
 };
 
+static bool is_local(const struct session_config *config)
+{
+	return config->ps && !strcmp(config->ps, SESSION_LOCAL);
+}
+
+static int check_local(const struct session_config *config, struct star_error *err)
+{
+	if (config->task_index != 0)
+		return star_error_set(err, -EINVAL,
+				      "task_index = %u: with ps = local there is one worker, which is 0: others are "
+				      "other processes, and need PS tasks",
+				      config->task_index);
+	if (config->save_checkpoints_steps)
+		return star_error_set(err, -EINVAL,
+				      "save_checkpoints_steps = %u: PS tasks write checkpoints, and with ps = local "
+				      "there are none",
+				      config->save_checkpoints_steps);
+	return 0;
+}
+
 int session_config_check(const struct session_config *config, struct star_error *err)
 {
 	if (config->train_distribute && config->train_distribute[0])
@@ -58,7 +79,7 @@ int session_config_check(const struct session_config *config, struct star_error 
 				      "the PS tasks' control addresses are missing: \"tcp:host:port,...\"");
 	if (config->protocol && !graph_protocol_parse(config->protocol, err))
 		return -EINVAL;
-	return 0;
+	return is_local(config) ? check_local(config, err) : 0;
 }
 
 static void set_defaults(struct session_config *c)
@@ -108,6 +129,17 @@ static int make_plan(struct session *s, struct star_error *err)
 	return s->run ? 0 : err->code;
 }
 
+/* What could not be merged, and why: told once for a job, not for an evaluation, nor where nothing is told. */
+static void tell_warnings(const struct graph_cut *cut)
+{
+	for (uint32_t i = 0; i < cut->warnings_count; i++)
+		fprintf(stderr, "warning: %s\n", cut->warnings[i]);
+	for (uint32_t i = 0; i < cut->bodies_count; i++) {
+		tell_warnings(cut->bodies[i].cond);
+		tell_warnings(cut->bodies[i].body);
+	}
+}
+
 static int make_cut(struct session *s, struct star_error *err)
 {
 	const struct session_config *c = &s->config;
@@ -119,6 +151,8 @@ static int make_cut(struct session *s, struct star_error *err)
 	};
 
 	s->cut = graph_cut_create(s->model.graph, &options, err);
+	if (s->cut && c->task_index == 0 && c->log_step_count_steps != UINT32_MAX)
+		tell_warnings(s->cut);
 	return s->cut ? 0 : err->code;
 }
 
@@ -126,7 +160,10 @@ static void disconnect(struct session *s)
 {
 	graph_run_destroy(s->run);
 	graph_plan_destroy(s->plan);
-	remote_destroy(s->ps);
+	if (is_local(&s->config))
+		local_destroy(s->ps);
+	else
+		remote_destroy(s->ps);
 	star_close(s->cluster);
 	s->run = NULL;
 	s->plan = NULL;
@@ -134,12 +171,10 @@ static void disconnect(struct session *s)
 	s->cluster = NULL;
 }
 
-/* A cluster that is open is that of one incarnation of each node: after a restart it is opened anew. */
-static int connect_cluster(struct session *s, uint64_t until_ns, struct star_error *err)
+static int open_remote(struct session *s, uint64_t until_ns, struct star_error *err)
 {
 	const struct session_config *c = &s->config;
 	const uint64_t now_ns = clock_ns();
-	int rc;
 
 	s->cluster = star_open(c->ps, (until_ns > now_ns ? until_ns - now_ns : 0) / 1000 + 1, err);
 	if (!s->cluster)
@@ -148,7 +183,22 @@ static int connect_cluster(struct session *s, uint64_t until_ns, struct star_err
 							.deadline_us = c->deadline_us,
 							.until_ns = until_ns,
 							.wait = c->task_index != 0 });
-	rc = s->ps ? make_plan(s, err) : star_error_set(err, -ENOMEM, "no memory for a session");
+	return s->ps ? 0 : star_error_set(err, -ENOMEM, "no memory for a session");
+}
+
+/* A cluster that is open is that of one incarnation of each node: after a restart it is opened anew. */
+static int connect_cluster(struct session *s, uint64_t until_ns, struct star_error *err)
+{
+	int rc = 0;
+
+	if (is_local(&s->config))
+		s->ps = local_create(err);
+	else
+		rc = open_remote(s, until_ns, err);
+	if (!s->ps)
+		rc = err->code;
+	if (rc == 0)
+		rc = make_plan(s, err);
 	if (rc < 0)
 		disconnect(s);
 	return rc;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "input/row.h"
@@ -61,6 +62,16 @@ static void rows_of_each_format_are_parsed(void)
 	CHECK_INT(parse(INPUT_LIBSVM, "2.5", &row, &err), 1);
 	CHECK_NEAR(row.label, 2.5, 0);
 	CHECK_UINT(row.count, 0);
+
+	CHECK_INT(parse(INPUT_HISTORIES, "1\tu\ti\tc\ti:c j:u\n", &row, &err), 1);
+	CHECK_NEAR(row.label, 1, 0);
+	CHECK_UINT(row.count, 3 + 2 * 2);
+	CHECK_INT(row.ids[3], row.ids[1]); /* the candidate was clicked on before */
+	CHECK_INT(row.ids[4], row.ids[2]);
+	CHECK(row.ids[6] != row.ids[0]); /* a category is no user */
+	CHECK_INT(parse(INPUT_HISTORIES, "0\tu\ti\tc\t", &row, &err), 1);
+	CHECK_NEAR(row.label, 0, 0);
+	CHECK_UINT(row.count, 3);
 	row_fini(&row);
 	row_fini(&other);
 }
@@ -102,6 +113,16 @@ static void wrong_lines_are_refused(void)
 		{ INPUT_LIBSVM, "1 2:inf", "is not index:value" },
 		{ INPUT_LIBSVM, "1 9223372036854775808:1", "is not index:value" },
 		{ INPUT_LIBSVM, "1 qid:3", "is not index:value" },
+		{ INPUT_HISTORIES, "2\tu\ti\tc\t", "column 1: the label is 0 or 1" },
+		{ INPUT_HISTORIES, "1\tu\t\tc\t", "column 3 is empty" },
+		{ INPUT_HISTORIES, "1\tu\ti\tc", "there are 4 columns, not 5" },
+		{ INPUT_HISTORIES, "1\tu\ti\tc\ta:b\td", "there are 6 columns" },
+		{ INPUT_HISTORIES, "1\tu\ti\tc\ta", "column 5: \"a\" is not item:category" },
+		{ INPUT_HISTORIES, "1\tu\ti\tc\ta:b :d", "column 5: \":d\" is not item:category" },
+		{ INPUT_HISTORIES, "1\tu\ti\tc\ta:b d:", "\"d:\" is not item:category" },
+		{ INPUT_HISTORIES, "1\tu\ti\tc\ta:b:d", "\"a:b:d\" is not item:category" },
+		{ INPUT_HISTORIES, "1\tu\ti\tc\ta:b  c:d", "\"\" is not item:category" },
+		{ INPUT_HISTORIES, "1\tu\ti\tc\ta:b ", "\"\" is not item:category" },
 	};
 	struct row row = { 0 };
 
@@ -111,6 +132,69 @@ static void wrong_lines_are_refused(void)
 		CHECK_INT(parse(cases[i].format, cases[i].line, &row, &err), -EINVAL);
 		CHECK_HAS(err.text, cases[i].has);
 	}
+	row_fini(&row);
+}
+
+static void words_of_a_line_have_ids(void)
+{
+	static const char line[] = "00001740 03 n 01 entity 0 | That \xc3\xa9t\xc3\xa9: a  long-lived THAT\r\n";
+	struct row row = { 0 }, other = { 0 };
+	struct star_error err = { 0 };
+	struct vocabulary v;
+	char most[256];
+
+	CHECK_INT(row_text(line, NULL, NULL, &row, &err), 1);
+	CHECK_UINT(row.count, 6); /* that t a long lived that: bytes beyond ASCII part words */
+	CHECK_INT(row.ids[0], row.ids[5]);
+	for (unsigned i = 0; i < 5; i++)
+		for (unsigned k = 0; k < i; k++)
+			CHECK(row.ids[i] != row.ids[k] && row.ids[i] >= 0);
+	CHECK_INT(row_text("that", NULL, NULL, &other, &err), 1);
+	CHECK_INT(other.ids[0], row.ids[0]);
+	CHECK_INT(row_text("  a licence", NULL, NULL, &row, &err), 0);
+	CHECK_INT(row_text("12 , 3", NULL, NULL, &row, &err), 0);
+	CHECK_INT(row_text("", NULL, NULL, &row, &err), 0);
+
+	/* A word of 31 letters is one; of 32 it is none. */
+	snprintf(most, sizeof(most), "%.31s %.32s b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+		 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+	CHECK_INT(row_text(most, NULL, NULL, &row, &err), 1);
+	CHECK_UINT(row.count, 2);
+
+	CHECK_INT(vocabulary_init(&v, &err), 0);
+	CHECK_INT(row_text("b a c a b a", NULL, &v, &row, &err), 1);
+	CHECK_UINT(row.count, 6);
+	CHECK_INT(row.ids[0], 1);
+	CHECK_INT(row.ids[5], 2);
+	CHECK_INT(vocabulary_rank(&v, 1, 2, NULL, &err), 0);
+	CHECK_UINT(v.size, 2);
+	CHECK_UINT(v.count, 5);
+	CHECK_INT(row_text("b a c d", &v, NULL, &row, &err), 1);
+	CHECK_INT(row.ids[0], 2);
+	CHECK_INT(row.ids[1], 1);
+	CHECK_INT(row.ids[2], 0);
+	CHECK_INT(row.ids[3], 0);
+	vocabulary_fini(&v);
+	row_fini(&row);
+	row_fini(&other);
+}
+
+static void a_line_of_too_many_words_is_refused(void)
+{
+	char *line = malloc(2 * INPUT_IDS_MAX + 3);
+	struct star_error err = { 0 };
+	struct row row = { 0 };
+
+	for (unsigned i = 0; line && i <= INPUT_IDS_MAX; i++)
+		memcpy(line + 2 * i, "a ", 3);
+	if (line) {
+		CHECK_INT(row_text(line, NULL, NULL, &row, &err), -E2BIG);
+		CHECK_HAS(err.text, "65536 ids at most");
+		line[2 * INPUT_IDS_MAX] = 0;
+		CHECK_INT(row_text(line, NULL, NULL, &row, &err), 1);
+		CHECK_UINT(row.count, INPUT_IDS_MAX);
+	}
+	free(line);
 	row_fini(&row);
 }
 
@@ -252,6 +336,130 @@ static void errors_name_file_and_line(void)
 	clean();
 }
 
+/* Row i has i % 4 clicks, on items i + 1, i + 2 ... of category i: but of each only the latest two are kept. */
+static void histories_come_with_their_rows(void)
+{
+	const char *path = write_file("histories", 0, 0);
+	FILE *file = fopen(path, "w");
+	const struct input_options options = { .format = INPUT_HISTORIES,
+					       .paths = &path,
+					       .paths_count = 1,
+					       .batch = 7,
+					       .epochs = 1,
+					       .workers = 1,
+					       .clicks = 2 };
+	struct star_error err = { 0 };
+	struct row row = { 0 };
+	const struct input_batch *b;
+	struct input *input;
+	unsigned i = 0;
+
+	for (; i < 100; i++) {
+		fprintf(file, "%u\tu%u\ti%u\tc%u\t", i % 2, i, i, i);
+		for (unsigned k = 0; k < i % 4; k++)
+			fprintf(file, "%si%u:c%u", k ? " " : "", i + 1 + k, i);
+		fputc('\n', file);
+	}
+	CHECK(fclose(file) == 0);
+	input = input_open(&options, &err);
+	for (i = 0; CHECK(input) && input_next(input, &b, &err) > 0;) {
+		const struct input_clicks *clicks = &b->clicks;
+		uint32_t at = 0;
+
+		CHECK_UINT(b->ids_count, 3 * b->rows);
+		for (uint32_t r = 0; r < b->rows; r++, i++) {
+			char line[64];
+
+			CHECK_NEAR(b->labels[r], i % 2, 0);
+			CHECK_INT(clicks->first[r], at);
+			CHECK_INT(clicks->lengths[r], i % 4 < 2 ? i % 4 : 2);
+			for (uint32_t k = i % 4 == 3; k < i % 4; k++, at++) {
+				snprintf(line, sizeof(line), "0\tu%u\ti%u\tc%u\t", i, i + 1 + k, i);
+				CHECK_INT(row_parse(INPUT_HISTORIES, line, &row, &err), 1);
+				CHECK_INT(b->ids[3 * r], row.ids[0]);
+				CHECK_INT(clicks->items[at], row.ids[1]);
+				CHECK_INT(clicks->categories[at], row.ids[2]);
+				CHECK_INT(clicks->segments[at], r);
+			}
+		}
+		CHECK_UINT(at, clicks->count);
+	}
+	CHECK_UINT(i, 100);
+	input_close(input);
+	row_fini(&row);
+	clean();
+}
+
+/* A line of INPUT_LINE_MAX bytes has room for more clicks than a row may have. */
+static void histories_are_bounded(void)
+{
+	char *line = malloc(INPUT_LINE_MAX), *copy = malloc(INPUT_LINE_MAX);
+	struct star_error err = { 0 };
+	struct row row = { 0 };
+	size_t at = 0;
+
+	at += (size_t)sprintf(line, "1\tu\ti\tc\ta:b");
+	for (unsigned clicks = 2; clicks <= (INPUT_IDS_MAX - 3) / 2; clicks++)
+		at += (size_t)sprintf(line + at, " a:b");
+	strcpy(copy, line); /* parsing changes a line */
+	CHECK_INT(row_parse(INPUT_HISTORIES, copy, &row, &err), 1);
+	CHECK_UINT(row.count, INPUT_IDS_MAX - 1);
+	sprintf(line + at, " a:b");
+	CHECK_INT(row_parse(INPUT_HISTORIES, line, &row, &err), -E2BIG);
+	row_fini(&row);
+	free(copy);
+	free(line);
+}
+
+static void a_text_is_read_by_its_vocabulary(void)
+{
+	const char *path = write_file("text", 0, 0);
+	struct input_options options = {
+		.format = INPUT_TEXT, .paths = &path, .paths_count = 1, .batch = 2, .epochs = 1, .workers = 1
+	};
+	static const int64_t ids[] = { 1, 2, 1, 0, 2, 1, 0 };
+	static const int32_t segments[] = { 0, 0, 0, 0, 1, 1, 1 };
+	const struct input_batch *batch;
+	struct star_error err = { 0 };
+	uint64_t sentences, words;
+	struct vocabulary v;
+	struct input *input;
+	FILE *file = fopen(path, "w");
+
+	fprintf(file, "The cat, the hat.\n\n1 2 3\nCat! The mat\nDog the end");
+	fclose(file);
+	CHECK_INT(input_vocabulary(&path, 1, 2, &v, &sentences, &words, &err), 0);
+	CHECK_UINT(sentences, 3);
+	CHECK_UINT(words, 10);
+	CHECK_UINT(v.size, 2);
+	CHECK_UINT(v.count, 6);
+	CHECK_STR(v.words[0].text, "the");
+	options.vocabulary = &v;
+	input = input_open(&options, &err);
+	CHECK(input && input_next(input, &batch, &err) == 1);
+	CHECK_UINT(batch->rows, 2);
+	CHECK_UINT(batch->ids_count, 7);
+	CHECK_MEM(batch->ids, ids, sizeof(ids));
+	CHECK_MEM(batch->segments, segments, sizeof(segments));
+	CHECK_INT(input_next(input, &batch, &err), 1);
+	CHECK_UINT(batch->rows, 1);
+	CHECK_INT(input_next(input, &batch, &err), 0);
+	input_close(input);
+	vocabulary_fini(&v);
+
+	file = fopen(path, "w");
+	fwrite("a b\na \0 b\n", 1, 11, file);
+	fclose(file);
+	CHECK_INT(input_vocabulary(&path, 1, 2, &v, &sentences, &words, &err), -EINVAL);
+	CHECK_HAS(err.text, "/text:2: there is a zero byte");
+	file = fopen(path, "w");
+	fprintf(file, "1 2 3\n");
+	fclose(file);
+	CHECK_INT(input_vocabulary(&path, 1, 2, &v, &sentences, &words, &err), -ENODATA);
+	CHECK_HAS(err.text, "not one row");
+	clean();
+}
+
 static void wrong_options_are_refused(void)
 {
 	static const struct input_options wrong[] = {
@@ -267,7 +475,7 @@ static void wrong_options_are_refused(void)
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		CHECK(!input_open(&wrong[i], &err) && err.code == -EINVAL);
 	CHECK_INT(input_format_parse("csv", &err), 0);
-	CHECK_HAS(err.text, "criteo, census and libsvm");
+	CHECK_HAS(err.text, "criteo, census, libsvm, text and histories");
 }
 
 static void a_reader_may_be_closed_at_any_time(void)
@@ -295,8 +503,13 @@ const struct unit_case unit_cases[] = {
 	{ "rows of each format are parsed", rows_of_each_format_are_parsed },
 	{ "empty lines are passed over", empty_lines_are_passed_over },
 	{ "wrong lines are refused", wrong_lines_are_refused },
+	{ "words of a line have ids", words_of_a_line_have_ids },
+	{ "a line of too many words is refused", a_line_of_too_many_words_is_refused },
+	{ "a text is read by its vocabulary", a_text_is_read_by_its_vocabulary },
 	{ "every row comes once an epoch, in an order that repeats", every_row_comes_once_an_epoch },
 	{ "errors name file and line", errors_name_file_and_line },
+	{ "histories come with their rows", histories_come_with_their_rows },
+	{ "histories are bounded", histories_are_bounded },
 	{ "wrong options are refused", wrong_options_are_refused },
 	{ "a reader may be closed at any time", a_reader_may_be_closed_at_any_time },
 	{ NULL, NULL },

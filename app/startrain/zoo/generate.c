@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `startrain generate`: examples in Criteo's format from a hidden teacher. Ids follow a power law, as those of real traffic; the teacher
- * is a logistic model with a weight for each id and each number, and for each pair of ids of neighbouring small columns, which a linear
- * model cannot learn. Row i depends on the seed and i alone.
+ * `startrain generate`: examples in Criteo's format, or with histories (generate_history.c), from a hidden teacher. Ids follow a power
+ * law, as those of real traffic; Criteo's teacher is a logistic model with a weight for each id and each number, and for each pair of ids
+ * of neighbouring small columns, which a linear model cannot learn.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -12,11 +12,9 @@
 #include <string.h>
 
 #include "app/startrain/training.h"
+#include "app/startrain/zoo/generate.h"
 #include "app/startrain/zoo/zoo.h"
 #include "base/hash.h"
-#include "base/power_law.h"
-#include "base/prng.h"
-#include "session/auc.h"
 
 enum { NUMBERS = 13, WORDS = 26, SMALL_COLUMNS = 8 };
 
@@ -41,10 +39,9 @@ static void teacher_init(struct teacher *t, uint64_t seed)
 		power_law_init(&t->words[i], SKEW, vocabulary(i));
 }
 
-/* About normal with deviation 1, by the hash of what it is the weight of. */
-static double weight(const struct teacher *t, uint64_t kind, uint64_t a, uint64_t b)
+double teacher_weight(uint64_t seed, uint64_t kind, uint64_t a, uint64_t b)
 {
-	uint64_t bits = hash_mix(t->seed ^ hash_mix(kind ^ hash_mix(a ^ hash_mix(b))));
+	uint64_t bits = hash_mix(seed ^ hash_mix(kind ^ hash_mix(a ^ hash_mix(b))));
 	double sum = 0;
 
 	for (unsigned i = 0; i < 4; i++, bits >>= 16)
@@ -55,16 +52,15 @@ static double weight(const struct teacher *t, uint64_t kind, uint64_t a, uint64_
 struct example {
 	int numbers[NUMBERS]; /* -1: missing */
 	uint32_t words[WORDS];
-	double score; /* the teacher's */
-	int label;
+	struct auc_example result; /* the teacher's score, and the label */
 };
 
 static void draw(const struct teacher *t, uint64_t row, struct example *e)
 {
+	double score = BIAS;
 	struct prng prng;
 
 	prng_seed(&prng, t->seed ^ hash_mix(row + 1));
-	e->score = BIAS;
 	for (unsigned i = 0; i < NUMBERS; i++) {
 		const bool missing = prng_unit(&prng) < MISSING;
 
@@ -72,56 +68,72 @@ static void draw(const struct teacher *t, uint64_t row, struct example *e)
 		if (missing)
 			e->numbers[i] = -1;
 		else
-			e->score += NUMBER_WEIGHT * weight(t, 1, i, 0) * log1p(e->numbers[i]);
+			score += NUMBER_WEIGHT * teacher_weight(t->seed, 1, i, 0) * log1p(e->numbers[i]);
 	}
 	for (unsigned i = 0; i < WORDS; i++) {
 		e->words[i] = power_law_draw(&t->words[i], &prng);
-		e->score += ID_WEIGHT * weight(t, 2, i, e->words[i]);
+		score += ID_WEIGHT * teacher_weight(t->seed, 2, i, e->words[i]);
 		if (i % 2 && i < SMALL_COLUMNS)
-			e->score += PAIR_WEIGHT * weight(t, 3, e->words[i - 1] * 1000ull + i, e->words[i]);
+			score += PAIR_WEIGHT * teacher_weight(t->seed, 3, e->words[i - 1] * 1000ull + i, e->words[i]);
 	}
-	e->label = prng_unit(&prng) < 1 / (1 + exp(-e->score));
+	e->result.label = prng_unit(&prng) < 1 / (1 + exp(-score));
+	e->result.score = (float)score;
 }
 
-static void print_example(const struct example *e, FILE *file)
+static struct auc_example teacher_write(const struct teacher *t, uint64_t row, FILE *file)
 {
-	fprintf(file, "%d", e->label);
+	struct example e;
+
+	draw(t, row, &e);
+	fprintf(file, "%.0f", (double)e.result.label);
 	for (unsigned i = 0; i < NUMBERS; i++)
-		fprintf(file, e->numbers[i] < 0 ? "\t" : "\t%d", e->numbers[i]);
+		fprintf(file, e.numbers[i] < 0 ? "\t" : "\t%d", e.numbers[i]);
 	for (unsigned i = 0; i < WORDS; i++)
-		fprintf(file, "\t%08x", (unsigned)(hash_mix(e->words[i] + 1 + ((uint64_t)i << 32)) >> 32));
+		fprintf(file, "\t%08x", (unsigned)(hash_mix(e.words[i] + 1 + ((uint64_t)i << 32)) >> 32));
 	fputc('\n', file);
+	return e.result;
 }
+
+struct request {
+	uint64_t rows, first, seed;
+	bool histories;
+};
 
 static const char help[] =
 	"Usage: startrain generate [options] > FILE\n"
-	"Writes examples in Criteo's format, labelled by a hidden teacher, whose own AUC goes to standard error.\n"
+	"Writes examples in Criteo's format, or with histories of clicks, labelled by a hidden teacher, whose own AUC "
+	"goes to\n"
+	"standard error.\n"
 	"\n"
+	"  --histories  label, user, item, category and the user's earlier clicks, for dssm, din and dien\n"
 	"  --rows N     examples [100000]\n"
 	"  --first N    number of the first one, to go on where another file ends [0]\n"
 	"  --seed N     of the teacher and of all examples [1]\n"
 	"  --help\n";
 
-static int parse(int argc, char **argv, uint64_t *rows, uint64_t *first, uint64_t *seed, struct star_error *err)
+static int parse(int argc, char **argv, struct request *r, struct star_error *err)
 {
-	static const struct option options[] = { { "rows", required_argument, NULL, 'r' },
-						 { "first", required_argument, NULL, 'f' },
-						 { "seed", required_argument, NULL, 's' },
-						 { "help", no_argument, NULL, 'h' },
-						 { 0 } };
+	static const struct option options[] = {
+		{ "rows", required_argument, NULL, 'r' }, { "first", required_argument, NULL, 'f' },
+		{ "seed", required_argument, NULL, 's' }, { "histories", no_argument, NULL, 'H' },
+		{ "help", no_argument, NULL, 'h' },	  { 0 }
+	};
 	int option, rc = 0;
 
 	optind = 2;
 	while (rc == 0 && (option = getopt_long(argc, argv, "", options, NULL)) != -1)
 		switch (option) {
 		case 'r':
-			rc = training_parse_number("rows", optarg, 1, 1e10, rows, err);
+			rc = training_parse_number("rows", optarg, 1, 1e10, &r->rows, err);
 			break;
 		case 'f':
-			rc = training_parse_number("first", optarg, 0, 0x1p53, first, err);
+			rc = training_parse_number("first", optarg, 0, 0x1p53, &r->first, err);
 			break;
 		case 's':
-			rc = training_parse_number("seed", optarg, 0, 0x1p53, seed, err);
+			rc = training_parse_number("seed", optarg, 0, 0x1p53, &r->seed, err);
+			break;
+		case 'H':
+			r->histories = true;
 			break;
 		case 'h':
 			fputs(help, stdout);
@@ -134,24 +146,23 @@ static int parse(int argc, char **argv, uint64_t *rows, uint64_t *first, uint64_
 	return rc;
 }
 
-static int generate(uint64_t rows, uint64_t first, uint64_t seed, struct star_error *err)
+static int generate(const struct request *r, struct star_error *err)
 {
-	struct auc_example *scores = malloc(rows * sizeof(*scores));
+	struct auc_example *scores = malloc(r->rows * sizeof(*scores));
 	static struct teacher teacher;
-	struct example e;
+	struct history_teacher history_teacher;
 	double auc;
 
 	if (!scores)
-		return star_error_set(err, -ENOMEM, "not enough memory for %llu scores", (unsigned long long)rows);
-	teacher_init(&teacher, seed);
-	for (uint64_t i = 0; i < rows && !ferror(stdout); i++) {
-		draw(&teacher, first + i, &e);
-		print_example(&e, stdout);
-		scores[i] = (struct auc_example){ (float)e.score, (float)e.label };
-	}
+		return star_error_set(err, -ENOMEM, "not enough memory for %llu scores", (unsigned long long)r->rows);
+	teacher_init(&teacher, r->seed);
+	history_teacher_init(&history_teacher, r->seed);
+	for (uint64_t i = 0; i < r->rows && !ferror(stdout); i++)
+		scores[i] = r->histories ? history_teacher_write(&history_teacher, r->first + i, stdout)
+					 : teacher_write(&teacher, r->first + i, stdout);
 	if (fflush(stdout) != 0 || ferror(stdout))
 		star_error_set(err, -EIO, "cannot write: %s", strerror(errno));
-	else if (auc_exact(scores, rows, &auc, NULL) == 0)
+	else if (auc_exact(scores, r->rows, &auc, NULL) == 0)
 		fprintf(stderr, "the teacher's AUC: %.5f\n", auc);
 	else
 		fprintf(stderr, "the teacher has no AUC: all labels are the same\n");
@@ -161,13 +172,13 @@ static int generate(uint64_t rows, uint64_t first, uint64_t seed, struct star_er
 
 int zoo_generate(int argc, char **argv)
 {
-	uint64_t rows = 100000, first = 0, seed = 1;
+	struct request request = { .rows = 100000, .seed = 1 };
 	struct star_error err = { 0 };
-	int rc = parse(argc, argv, &rows, &first, &seed, &err);
+	int rc = parse(argc, argv, &request, &err);
 
 	if (rc > 0)
 		return 0;
-	if (rc < 0 || generate(rows, first, seed, &err) < 0) {
+	if (rc < 0 || generate(&request, &err) < 0) {
 		fprintf(stderr, "startrain generate: %s\n", err.text);
 		return rc < 0 ? 2 : 1;
 	}

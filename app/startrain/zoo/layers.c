@@ -4,20 +4,17 @@
 
 #include "app/startrain/zoo/zoo.h"
 
-enum { NAME_ROOM = 128 };
-
-/* "<model>/<name>": models that are trained on the same PS tasks have nothing in common. */
-static const char *own_name(const struct zoo *zoo, const char *name, char own[static NAME_ROOM])
+const char *zoo_own_name(const struct zoo *zoo, const char *name, char own[static ZOO_NAME_ROOM])
 {
-	snprintf(own, NAME_ROOM, "%s/%s", zoo->options->model->name, name);
+	snprintf(own, ZOO_NAME_ROOM, "%s/%s", zoo->options->model->name, name);
 	return own;
 }
 
 struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids)
 {
 	const struct zoo_options *o = zoo->options;
-	char own[NAME_ROOM];
-	const char *table = own_name(zoo, name, own);
+	char own[ZOO_NAME_ROOM];
+	const char *table = zoo_own_name(zoo, name, own);
 	const struct graph_node *there = graph_find(zoo->graph, table);
 	const struct graph_definition definition = {
 		.initializer = dim == 1 ? "zeros" : "normal",
@@ -41,7 +38,7 @@ struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t 
 			   enum graph_op last, const char *name)
 {
 	const struct zoo_options *o = zoo->options;
-	char own[NAME_ROOM];
+	char own[ZOO_NAME_ROOM];
 
 	for (size_t i = 0; i < layers; i++) {
 		const struct graph_definition definition = {
@@ -52,10 +49,37 @@ struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t 
 		char layer[32];
 
 		snprintf(layer, sizeof(layer), "%s/%zu", name, i);
-		x = graph_dense(zoo->graph, x, units[i], i + 1 < layers ? GRAPH_RELU : last, own_name(zoo, layer, own),
-				&definition);
+		x = graph_dense(zoo->graph, x, units[i], i + 1 < layers ? GRAPH_RELU : last,
+				zoo_own_name(zoo, layer, own), &definition);
 	}
 	return x;
+}
+
+struct graph_value zoo_dense(struct zoo *zoo, struct graph_value x, int64_t units, enum graph_op activation,
+			     const char *name)
+{
+	const struct zoo_options *o = zoo->options;
+	const struct graph_definition definition = { .optimizer = o->dense_optimizer,
+						     .rate = o->dense_rate,
+						     .seed = (int64_t)o->seed };
+	char own[ZOO_NAME_ROOM];
+
+	return graph_dense(zoo->graph, x, units, activation, zoo_own_name(zoo, name, own), &definition);
+}
+
+struct graph_value zoo_variable(struct zoo *zoo, const char *name, const int64_t *dims, size_t ndim,
+				const char *initializer, double scale)
+{
+	const struct zoo_options *o = zoo->options;
+	const struct graph_definition definition = { .initializer = initializer,
+						     .scale = scale,
+						     .optimizer = o->dense_optimizer,
+						     .rate = o->dense_rate,
+						     .seed = (int64_t)o->seed };
+	char own[ZOO_NAME_ROOM];
+
+	return graph_read(zoo->graph,
+			  graph_variable(zoo->graph, zoo_own_name(zoo, name, own), dims, ndim, &definition));
 }
 
 struct graph_value zoo_linear(struct zoo *zoo, struct graph_value x, const char *name)
@@ -63,9 +87,9 @@ struct graph_value zoo_linear(struct zoo *zoo, struct graph_value x, const char 
 	const struct graph_definition zeros = { .initializer = "zeros",
 						.optimizer = zoo->options->dense_optimizer,
 						.rate = zoo->options->dense_rate };
-	char own[NAME_ROOM];
+	char own[ZOO_NAME_ROOM];
 
-	return graph_dense(zoo->graph, x, 1, GRAPH_NO_OP, own_name(zoo, name, own), &zeros);
+	return graph_dense(zoo->graph, x, 1, GRAPH_NO_OP, zoo_own_name(zoo, name, own), &zeros);
 }
 
 struct graph_value zoo_column(struct zoo *zoo, struct graph_value x)

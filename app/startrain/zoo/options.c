@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/startrain/batch.h"
 #include "app/startrain/training.h"
 #include "app/startrain/zoo/zoo.h"
 #include "graph/cut.h"
@@ -13,10 +14,11 @@
 /* X(option, has an argument, help). */
 #define OPTIONS(X) \
 	X(ps, required_argument, \
-	  "ADDRESSES  control addresses of the PS tasks; without it, the environment's TF_CONFIG") \
+	  "ADDRESSES  control addresses of the PS tasks, or local: none, all is in this process [TF_CONFIG's]") \
 	X(train, required_argument, "FILE...    training examples") \
 	X(test, required_argument, "FILE...    examples to evaluate with at the end: AUC and loss") \
-	X(format, required_argument, "NAME       of the files: criteo, census or libsvm [criteo]") \
+	X(format, required_argument, \
+	  "NAME       of the files: criteo, census, libsvm, histories or text [as the model needs]") \
 	X(protocol, required_argument, "NAME       grpc++, star_server or star_server_lite [star_server]") \
 	X(tensor_fuse, no_argument, "           with grpc++: one message for all tensors of a wave") \
 	X(workers, required_argument, "N          worker processes of the job [1]; they all run here, but for:") \
@@ -28,8 +30,13 @@
 	X(rate, required_argument, "R          its learning rate [0.001]") \
 	X(dense_optimizer, required_argument, "NAME       of the dense layers [adam]") \
 	X(dense_rate, required_argument, "R          its learning rate [0.001]") \
+	X(history, required_argument, "N          clicks of a row's history at most, the latest [50]") \
 	X(shuffle, required_argument, "N          examples of which the next one is drawn [10000]") \
 	X(seed, required_argument, "N          of all that chance decides [1]") \
+	X(vocabulary, required_argument, "N          words of a text that are told apart, the most frequent [2000]") \
+	X(window, required_argument, \
+	  "N          words of a step's window [16]; of skip-gram: on each side of a word, at most [5]") \
+	X(negatives, required_argument, "N          words that are drawn for each pair of skip-gram [5]") \
 	X(model_dir, required_argument, "DIR        summaries for TensorBoard, and as JSON lines") \
 	X(intra_op, required_argument, "N          threads in a kernel [1]") \
 	X(inter_op, required_argument, "N          kernels at once [1]") \
@@ -52,7 +59,8 @@ enum { NAME_BYTES = 24 };
 static void print_help(void)
 {
 	puts("Usage: startrain MODEL --ps tcp:HOST:PORT,... --train FILE... [options]\n"
-	     "Trains a model of click rates on a StarServer cluster, by a dataflow graph that is cut between worker "
+	     "Trains a model of click rates, or of a text, on a StarServer cluster, by a dataflow graph that is cut "
+	     "between worker "
 	     "and PS tasks.\n"
 	     "\n"
 	     "Models:");
@@ -121,7 +129,15 @@ static int parse_numeric(struct zoo_options *o, int option, const char *text, st
 	case OPTION_batch:
 		return parse_number("batch", text, 1, 65536, &o->batch, err);
 	case OPTION_dim:
-		return parse_number("dim", text, 1, 4096, &o->dim, err);
+		return parse_number("dim", text, 1, ZOO_DIM_MAX, &o->dim, err);
+	case OPTION_history:
+		return parse_number("history", text, 1, ZOO_HISTORY_MAX, &o->history, err);
+	case OPTION_vocabulary:
+		return parse_number("vocabulary", text, 1, VOCABULARY_WORDS_MAX, &o->vocabulary, err);
+	case OPTION_window:
+		return parse_number("window", text, 1, WINDOW_MAX, &o->window, err);
+	case OPTION_negatives:
+		return parse_number("negatives", text, 1, NEGATIVES_MAX, &o->negatives, err);
 	case OPTION_rate:
 		return parse_rate("rate", text, &o->rate, err);
 	case OPTION_dense_rate:
@@ -210,6 +226,37 @@ static int check_files(const char *const *files, uint32_t count, struct star_err
 	return 0;
 }
 
+bool zoo_is_local(const struct zoo_options *o)
+{
+	return strcmp(o->ps, SESSION_LOCAL) == 0;
+}
+
+/* Whether rows of the format have what the model needs; without a format it is the one that does. */
+static int check_format(struct zoo_options *o, struct star_error *err)
+{
+	struct input_shape shape;
+
+	if (!o->format)
+		o->format = o->model->kind != ZOO_ROWS ? INPUT_TEXT
+			    : o->model->history	       ? INPUT_HISTORIES
+						       : INPUT_CRITEO;
+	if ((o->format == INPUT_TEXT) != (o->model->kind != ZOO_ROWS))
+		return star_error_set(err, -EINVAL, "%s is trained with %s", o->model->name,
+				      o->model->kind == ZOO_ROWS ? "rows, not with text" : "text alone");
+	if (o->format == INPUT_TEXT)
+		return 0;
+	shape = input_shape(o->format);
+	if (!shape.history && o->model->history)
+		return star_error_set(err, -EINVAL, "%s needs rows with histories: --format histories", o->model->name);
+	if (!shape.dense && o->model->numbers)
+		return star_error_set(err, -EINVAL, "%s needs rows with numbers: criteo or census", o->model->name);
+	if (!shape.fields && !o->model->any_row)
+		return star_error_set(err, -EINVAL,
+				      "%s needs rows with columns: criteo, census or histories, not libsvm",
+				      o->model->name);
+	return 0;
+}
+
 static int complete(struct zoo_options *o, struct star_error *err)
 {
 	int rc = o->ps ? 0 : read_environment(o, err);
@@ -223,12 +270,17 @@ static int complete(struct zoo_options *o, struct star_error *err)
 		rc = check_files(o->test, o->test_count, err);
 	if (rc < 0)
 		return rc;
-	if (!input_shape(o->format).fields && !o->model->any_row)
-		return star_error_set(err, -EINVAL, "%s needs rows with columns: criteo or census, not libsvm",
-				      o->model->name);
+	rc = check_format(o, err);
+	if (rc < 0)
+		return rc;
+	if (!o->window)
+		o->window = o->model->kind == ZOO_WINDOWS ? 16 : 5;
 	if (o->first_worker >= o->workers)
 		return star_error_set(err, -EINVAL, "--worker %u: with --workers %u it is 0 to %u", o->first_worker,
 				      o->workers, o->workers - 1);
+	if (zoo_is_local(o) && o->workers > 1)
+		return star_error_set(err, -EINVAL, "--workers %u: with --ps local there is one: all is in its process",
+				      o->workers);
 	if (!o->local_workers)
 		o->local_workers = o->workers;
 	return 0;
@@ -260,10 +312,12 @@ int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_
 	*o = (struct zoo_options){ .model = zoo_model_find(argv[1]),
 				   .protocol = "star_server",
 				   .workers = 1,
-				   .format = INPUT_CRITEO,
 				   .batch = 128,
 				   .epochs = 1,
 				   .dim = 8,
+				   .vocabulary = 2000,
+				   .negatives = 5,
+				   .history = 50,
 				   .shuffle = 10000,
 				   .seed = 1,
 				   .deadline_us = 30000000,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The models as an estimator: their graph for a batch of each format, and batches from files. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "app/startrain/zoo/text.h"
 #include "app/startrain/zoo/zoo.h"
 
 enum { IDS_A_ROW = 1024 /* without columns, on average in a batch */ };
@@ -11,18 +13,11 @@ enum { IDS_A_ROW = 1024 /* without columns, on average in a batch */ };
 
 struct params {
 	const struct zoo_options *options;
-	struct zoo_scaling scaling;
+	struct zoo_scaling scaling; /* of rows */
+	struct zoo_text text;	    /* of others */
 };
 
-static struct graph_type type_of(unsigned dtype, unsigned ndim, int64_t rows, int64_t columns)
-{
-	return (struct graph_type){ .dtype = (uint8_t)dtype,
-				    .shape = { .ndim = (uint8_t)ndim, .dims = { rows, columns } } };
-}
-
-/* A feed whose first size is that of a step. */
-static struct graph_value add_feed(struct graph *g, struct estimator_spec *spec, const char *name,
-				   struct graph_type most)
+struct graph_value zoo_feed(struct graph *g, struct estimator_spec *spec, const char *name, struct graph_type most)
 {
 	struct graph_shape shape = most.shape;
 
@@ -48,16 +43,19 @@ static struct zoo_inputs make_inputs(struct graph *g, struct estimator_spec *spe
 	const int64_t ids = (int64_t)o->batch * IDS_A_ROW;
 	struct zoo_inputs in = { .dense_count = shape.dense, .fields = shape.fields };
 
-	in.labels = add_feed(g, spec, "labels", type_of(STAR_FLOAT32, 1, o->batch, 0));
+	in.labels = zoo_feed(g, spec, "labels", zoo_type(STAR_FLOAT32, 1, o->batch, 0));
 	if (!shape.fields) {
-		in.ids = add_feed(g, spec, "ids", type_of(STAR_INT64, 1, ids, 0));
-		in.values = add_feed(g, spec, "values", type_of(STAR_FLOAT32, 1, ids, 0));
-		in.segments = add_feed(g, spec, "segments", type_of(STAR_INT32, 1, ids, 0));
+		in.ids = zoo_feed(g, spec, "ids", zoo_type(STAR_INT64, 1, ids, 0));
+		in.values = zoo_feed(g, spec, "values", zoo_type(STAR_FLOAT32, 1, ids, 0));
+		in.segments = zoo_feed(g, spec, "segments", zoo_type(STAR_INT32, 1, ids, 0));
 		return in;
 	}
-	in.ids = add_feed(g, spec, "ids", type_of(STAR_INT64, 2, o->batch, shape.fields));
-	in.dense = standardize(g, add_feed(g, spec, "dense", type_of(STAR_FLOAT32, 2, o->batch, shape.dense)),
-			       &p->scaling, shape.dense);
+	in.ids = zoo_feed(g, spec, "ids", zoo_type(STAR_INT64, 2, o->batch, shape.fields));
+	if (shape.history)
+		in.clicks = zoo_clicks_feeds(g, spec, o);
+	if (shape.dense)
+		in.dense = standardize(g, zoo_feed(g, spec, "dense", zoo_type(STAR_FLOAT32, 2, o->batch, shape.dense)),
+				       &p->scaling, shape.dense);
 	return in;
 }
 
@@ -65,12 +63,24 @@ static int model_fn(void *params, enum estimator_mode mode, struct graph *g, str
 		    struct star_error *err)
 {
 	const struct params *p = params;
-	struct zoo zoo = { .graph = g, .options = p->options, .train = mode == ESTIMATOR_TRAIN };
-	const struct zoo_inputs in = make_inputs(g, spec, p);
-	const struct graph_value logits = p->options->model->logits(&zoo, &in);
+	struct zoo zoo = {
+		.graph = g, .options = p->options, .train = mode == ESTIMATOR_TRAIN, .auxiliary = GRAPH_NONE
+	};
+	struct zoo_inputs in;
+	struct graph_value logits;
 
 	(void)err;
+	if (p->options->model->kind != ZOO_ROWS) {
+		const struct zoo_text_inputs text = zoo_text_inputs(&p->text, g, spec);
+
+		spec->loss = p->options->model->text(&zoo, &text, &spec->predictions);
+		return 0;
+	}
+	in = make_inputs(g, spec, p);
+	logits = p->options->model->logits(&zoo, &in);
 	spec->loss = graph_sigmoid_loss(g, logits, in.labels);
+	if (zoo.train && !graph_is_none(zoo.auxiliary))
+		spec->loss = graph_plus(g, spec->loss, zoo.auxiliary);
 	spec->predictions = mode == ESTIMATOR_TRAIN ? GRAPH_NONE : graph_sigmoid(g, logits);
 	spec->labels = "labels";
 	return 0;
@@ -84,20 +94,26 @@ static int next_batch(void *arg, struct graph_tensor *feeds, struct star_error *
 	struct zoo_reader *reader = arg;
 	const struct input_shape shape = input_shape(reader->format);
 	const struct input_batch *b;
-	const int rc = input_next(reader->input, &b, err);
+	int rc = input_next(reader->input, &b, err);
 
 	if (rc <= 0)
 		return rc;
-	feeds[0] = (struct graph_tensor){ type_of(STAR_FLOAT32, 1, b->rows, 0), b->labels };
+	feeds[0] = (struct graph_tensor){ zoo_type(STAR_FLOAT32, 1, b->rows, 0), b->labels };
 	if (shape.fields) {
-		feeds[1] = (struct graph_tensor){ type_of(STAR_INT64, 2, b->rows, shape.fields), b->ids };
-		feeds[2] = (struct graph_tensor){ type_of(STAR_FLOAT32, 2, b->rows, shape.dense), b->dense };
+		feeds[1] = (struct graph_tensor){ zoo_type(STAR_INT64, 2, b->rows, shape.fields), b->ids };
+		feeds[2] = (struct graph_tensor){ zoo_type(STAR_FLOAT32, 2, b->rows, shape.dense), b->dense };
+		rc = shape.history ? zoo_clicks_next(&reader->clicks, b, feeds + 2, err) : 1;
 	} else {
-		feeds[1] = (struct graph_tensor){ type_of(STAR_INT64, 1, b->ids_count, 0), b->ids };
-		feeds[2] = (struct graph_tensor){ type_of(STAR_FLOAT32, 1, b->ids_count, 0), b->values };
-		feeds[3] = (struct graph_tensor){ type_of(STAR_INT32, 1, b->ids_count, 0), b->segments };
+		feeds[1] = (struct graph_tensor){ zoo_type(STAR_INT64, 1, b->ids_count, 0), b->ids };
+		feeds[2] = (struct graph_tensor){ zoo_type(STAR_FLOAT32, 1, b->ids_count, 0), b->values };
+		feeds[3] = (struct graph_tensor){ zoo_type(STAR_INT32, 1, b->ids_count, 0), b->segments };
 	}
-	return 1;
+	return rc;
+}
+
+static int next_of_text(void *arg, struct graph_tensor *feeds, struct star_error *err)
+{
+	return zoo_text_next(arg, feeds, err);
 }
 
 static int open_reader(struct zoo_reader *reader, const struct zoo_options *o, uint32_t worker, bool train,
@@ -113,9 +129,11 @@ static int open_reader(struct zoo_reader *reader, const struct zoo_options *o, u
 		.workers = train ? o->workers : 1,
 		.shuffle = train ? o->shuffle : 0,
 		.seed = o->seed + worker,
+		.clicks = o->history,
 	};
 
 	*reader = (struct zoo_reader){ .format = o->format, .input = input_open(&options, err) };
+	prng_seed(&reader->clicks.prng, options.seed);
 	return reader->input ? 0 : err->code;
 }
 
@@ -161,7 +179,7 @@ static int measure(const struct zoo_options *o, struct zoo_scaling *scaling, str
 /* ---- */
 
 /* One pass or all, for training or evaluating. */
-static int run(const struct zoo_options *o, uint32_t worker, bool train, struct estimator_figures *figures,
+static int run(const struct zoo_options *o, uint32_t worker, bool train, struct zoo_figures *figures,
 	       struct star_error *err)
 {
 	struct params params = { .options = o };
@@ -181,25 +199,31 @@ static int run(const struct zoo_options *o, uint32_t worker, bool train, struct 
 			.deadline_us = o->deadline_us,
 		},
 	};
+	const bool rows = o->model->kind == ZOO_ROWS;
 	struct zoo_reader reader = { .input = NULL };
-	const struct estimator_input input = { next_batch, &reader };
-	int rc = measure(o, &params.scaling, err);
+	const struct estimator_input input = { rows ? next_batch : next_of_text,
+					       rows ? (void *)&reader : (void *)&params.text };
+	int rc = rows ? measure(o, &params.scaling, err) : zoo_text_learn(&params.text, o, err);
 
 	if (rc == 0)
-		rc = open_reader(&reader, o, worker, train, err);
+		rc = rows ? open_reader(&reader, o, worker, train, err)
+			  : zoo_text_open(&params.text, worker, train, err);
 	if (rc == 0)
-		rc = train ? estimator_train(&estimator, input, 0, figures, err)
-			   : estimator_evaluate(&estimator, input, figures, err);
+		rc = train ? estimator_train(&estimator, input, 0, &figures->estimator, err)
+			   : estimator_evaluate(&estimator, input, &figures->estimator, err);
+	figures->unigram_loss = params.text.told ? params.text.unigram / (double)params.text.told : 0;
 	input_close(reader.input);
+	zoo_text_close(&params.text);
+	free(reader.clicks.others);
 	return rc;
 }
 
-int zoo_train(const struct zoo_options *o, uint32_t worker, struct estimator_figures *figures, struct star_error *err)
+int zoo_train(const struct zoo_options *o, uint32_t worker, struct zoo_figures *figures, struct star_error *err)
 {
 	return run(o, worker, true, figures, err);
 }
 
-int zoo_evaluate(const struct zoo_options *o, struct estimator_figures *figures, struct star_error *err)
+int zoo_evaluate(const struct zoo_options *o, struct zoo_figures *figures, struct star_error *err)
 {
 	return run(o, 0, false, figures, err);
 }

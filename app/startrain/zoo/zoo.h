@@ -9,13 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/prng.h"
 #include "graph/build.h"
 #include "input/input.h"
 #include "session/cluster.h"
 #include "session/estimator.h"
 #include "star_error.h"
 
-enum { ZOO_FILES_MAX = 64, ZOO_WORKERS_MAX = 1024 };
+enum { ZOO_FILES_MAX = 64, ZOO_WORKERS_MAX = 1024, ZOO_DIM_MAX = 4096, ZOO_HISTORY_MAX = 1024 };
 
 struct zoo_options {
 	const struct zoo_model *model;
@@ -27,6 +28,8 @@ struct zoo_options {
 	const char *train[ZOO_FILES_MAX], *test[ZOO_FILES_MAX];
 	uint32_t train_count, test_count;
 	uint32_t batch, epochs, dim, shuffle;
+	uint32_t vocabulary, window, negatives; /* of text */
+	uint32_t history;			/* clicks of a row at most */
 	uint64_t seed, deadline_us;
 	const char *optimizer, *dense_optimizer; /* of tables; of variables */
 	double rate, dense_rate;
@@ -38,27 +41,61 @@ struct zoo_options {
 /* 0; 1 when --help was answered; -EINVAL with err. argv[1] is the model's name. */
 int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_error *err);
 
+/* All is in one process, without PS tasks. */
+bool zoo_is_local(const struct zoo_options *o);
+
 /* A graph that is being built, for training or for evaluating. */
 struct zoo {
 	struct graph *graph;
 	const struct zoo_options *options;
 	bool train;
+	struct graph_value auxiliary; /* a scalar that a model adds to its loss in training; or none */
+};
+
+/* What the rows of a batch clicked on before: k clicks, those of a row together, the oldest first. */
+struct zoo_clicks {
+	struct graph_value items, categories; /* ids [k] */
+	struct graph_value segments;	      /* the row of each, int32 [k] */
+	struct graph_value first, lengths;    /* of each row: its first click and how many it has, int64 [n] */
+	struct graph_value others;	      /* for each another click of the batch, drawn at random: int64 [k] */
 };
 
 /* A batch of n rows. */
 struct zoo_inputs {
 	struct graph_value labels; /* [n] */
-	struct graph_value dense;  /* [n, dense_count], standardized */
+	struct graph_value dense;  /* [n, dense_count], standardized; not there without numbers */
 	struct graph_value ids;	   /* [n, fields]; columns may share a table: no two have the same ids */
 	/* Rows without columns (fields is 0): ids [k], and for each its value and its row. */
 	struct graph_value values, segments;
+	struct zoo_clicks clicks; /* of rows with histories: ids are user, item and category */
 	uint32_t dense_count, fields;
 };
+
+/* A batch of n windows of a text, or of n pairs of words. */
+struct zoo_text_inputs {
+	struct graph_value
+		words; /* windows: [n, window + 1], of which each but the first is to be told from those before it */
+	struct graph_value centers; /* pairs: [n] */
+	struct graph_value
+		targets; /* [n, 1 + negatives]: the word that is near the center, then those that were drawn */
+	struct graph_value labels;	    /* of these: 1, then 0s */
+	int64_t window, negatives, classes; /* classes: ids are below that */
+};
+
+struct graph_value zoo_language(struct zoo *zoo, const struct zoo_text_inputs *in, struct graph_value *predictions);
+struct graph_value zoo_skip_gram(struct zoo *zoo, const struct zoo_text_inputs *in, struct graph_value *predictions);
+
+/* What a model is trained with. */
+enum zoo_kind { ZOO_ROWS, ZOO_WINDOWS, ZOO_PAIRS };
 
 struct zoo_model {
 	const char *name, *help;
 	bool any_row; /* takes rows without columns, too */
-	struct graph_value (*logits)(struct zoo *zoo, const struct zoo_inputs *in); /* [n] */
+	struct graph_value (*logits)(struct zoo *zoo, const struct zoo_inputs *in); /* of rows: [n] */
+	enum zoo_kind kind;
+	/* Of a text: the loss. */
+	struct graph_value (*text)(struct zoo *zoo, const struct zoo_text_inputs *in, struct graph_value *predictions);
+	bool numbers, history; /* what rows must have */
 };
 extern const struct zoo_model zoo_models[]; /* ended by one without a name */
 
@@ -71,12 +108,38 @@ int zoo_main(int argc, char **argv);
 /* `startrain generate ...` */
 int zoo_generate(int argc, char **argv);
 
+struct zoo_figures {
+	struct estimator_figures estimator;
+	double unigram_loss; /* of windows: what the words' frequencies in the training files alone come to */
+};
+
 /* One worker's training, or the evaluation of what the PS tasks hold. 0 or a negative errno. */
-int zoo_train(const struct zoo_options *o, uint32_t worker, struct estimator_figures *figures, struct star_error *err);
-int zoo_evaluate(const struct zoo_options *o, struct estimator_figures *figures, struct star_error *err);
+int zoo_train(const struct zoo_options *o, uint32_t worker, struct zoo_figures *figures, struct star_error *err);
+int zoo_evaluate(const struct zoo_options *o, struct zoo_figures *figures, struct star_error *err);
+
+/* Adds a feed to the graph and to the specification; most: its type in the greatest step. The first size is that of a step. */
+struct graph_value zoo_feed(struct graph *g, struct estimator_spec *spec, const char *name, struct graph_type most);
+
+static inline struct graph_type zoo_type(unsigned dtype, unsigned ndim, int64_t rows, int64_t columns)
+{
+	return (struct graph_type){ .dtype = (uint8_t)dtype,
+				    .shape = { .ndim = (uint8_t)ndim, .dims = { rows, columns } } };
+}
+
+/* Of rows with histories: their feeds, behind labels and ids, and what a step feeds them with. */
+struct zoo_clicks_reader {
+	struct prng prng;
+	int64_t *others;
+	uint32_t room;
+};
+struct zoo_clicks zoo_clicks_feeds(struct graph *g, struct estimator_spec *spec, const struct zoo_options *o);
+/* 1 or a negative errno. */
+int zoo_clicks_next(struct zoo_clicks_reader *reader, const struct input_batch *batch, struct graph_tensor *feeds,
+		    struct star_error *err);
 
 struct zoo_reader {
 	struct input *input;
+	struct zoo_clicks_reader clicks;
 	enum input_format format;
 };
 
@@ -88,7 +151,9 @@ struct zoo_scaling {
 
 /* ---- what models are made of ---- */
 
-/* Names are the model's own: "<model>/<name>". */
+/* Names are the model's own: "<model>/<name>". Models that are trained on the same PS tasks have nothing in common. */
+enum { ZOO_NAME_ROOM = 128 };
+const char *zoo_own_name(const struct zoo *zoo, const char *name, char own[static ZOO_NAME_ROOM]);
 
 /* Rows of the table of that name for each id [n, k]: [n, k, dim]. Nothing is created when evaluating. */
 struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids);
@@ -96,6 +161,14 @@ struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, str
 /* Layers of relu units; the last one has no activation if `last` is GRAPH_NO_OP. Variables "<name>/0/weights", ... */
 struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t *units, size_t layers,
 			   enum graph_op last, const char *name);
+
+/* One layer, with variables "<name>/weights" and "<name>/bias". */
+struct graph_value zoo_dense(struct zoo *zoo, struct graph_value x, int64_t units, enum graph_op activation,
+			     const char *name);
+
+/* What a variable of the dense layers holds. */
+struct graph_value zoo_variable(struct zoo *zoo, const char *name, const int64_t *dims, size_t ndim,
+				const char *initializer, double scale);
 
 /* A weight for each number, zero at first: [n, k] -> [n, 1]. Variables "<name>/weights", "<name>/bias". */
 struct graph_value zoo_linear(struct zoo *zoo, struct graph_value x, const char *name);

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Words and their ids. While a text is read, ids are given in the order of first sight; vocabulary_rank then gives the
+ * The words of a text, and their ids. While it is read, ids are given in the order of first sight; vocabulary_rank then gives the
  * final ones: the most frequent word is 0, words of one count stand in alphabetical order, rare words are left out. So
  * an id depends on the text alone. One thread.
+ *
+ * A line is a sentence: what follows the first " | " where there is one (the gloss of a synset in WordNet's data files, wndb(5)),
+ * else the whole line; in lines that begin with two spaces (the licence in these files) there is none. A word is a run of the
+ * letters a to z, in either case.
  */
-#ifndef STARTRAIN_VOCABULARY_H
-#define STARTRAIN_VOCABULARY_H
+#ifndef INPUT_VOCABULARY_H
+#define INPUT_VOCABULARY_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,6 +27,15 @@ struct word {
 	char text[VOCABULARY_WORD_BYTES];
 	uint64_t count;
 };
+
+/* The words of a line that are still to come. */
+struct line_words {
+	const char *at, *end;
+};
+
+struct line_words line_words_begin(const char *line, size_t length);
+/* The next word in small letters, and its length; 0: there is none. Those too long for it are passed over. */
+size_t line_words_next(struct line_words *words, char text[static VOCABULARY_WORD_BYTES]);
 
 struct vocabulary {
 	struct word *words; /* by id */
@@ -43,9 +56,9 @@ int vocabulary_add(struct vocabulary *v, const char *text, size_t length, uint32
 uint32_t vocabulary_find(const struct vocabulary *v, const char *text);
 
 /*
- * Gives the final ids to the words with at least min_count occurrences, and forgets the others. renamed[old id] becomes
- * the new id or VOCABULARY_NONE.
+ * Gives the final ids to the words with at least min_count occurrences, to the first `most` of them, and forgets the others.
+ * renamed[old id] becomes the new id or VOCABULARY_NONE; it may be NULL.
  */
-int vocabulary_rank(struct vocabulary *v, uint64_t min_count, uint32_t *renamed, struct star_error *err);
+int vocabulary_rank(struct vocabulary *v, uint64_t min_count, uint32_t most, uint32_t *renamed, struct star_error *err);
 
 #endif

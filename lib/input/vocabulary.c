@@ -1,11 +1,45 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "app/startrain/vocabulary.h"
+#include "input/vocabulary.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
+
+/* 'a' to 'z' for a letter in either case, else 0. Bytes beyond ASCII part words, whatever the locale. */
+static char letter(unsigned char byte)
+{
+	const unsigned char lower = byte | 0x20;
+
+	return lower >= 'a' && lower <= 'z' ? (char)lower : 0;
+}
+
+struct line_words line_words_begin(const char *line, size_t length)
+{
+	const char *bar = memmem(line, length, " | ", 3);
+
+	if (length >= 2 && !memcmp(line, "  ", 2))
+		return (struct line_words){ line, line };
+	return (struct line_words){ bar != NULL ? bar + 3 : line, line + length };
+}
+
+size_t line_words_next(struct line_words *words, char text[static VOCABULARY_WORD_BYTES])
+{
+	while (words->at < words->end) {
+		size_t n = 0;
+
+		for (; words->at < words->end && letter((unsigned char)*words->at) != 0; words->at++, n++)
+			if (n < VOCABULARY_WORD_BYTES)
+				text[n] = letter((unsigned char)*words->at);
+		words->at += n == 0;
+		if (n == 0 || n >= VOCABULARY_WORD_BYTES)
+			continue;
+		text[n] = 0;
+		return n;
+	}
+	return 0;
+}
 
 static int out_of_memory(struct star_error *err)
 {
@@ -109,7 +143,7 @@ static int by_rank(const void *a, const void *b)
 	return strcmp(left->text, right->text);
 }
 
-int vocabulary_rank(struct vocabulary *v, uint64_t min_count, uint32_t *renamed, struct star_error *err)
+int vocabulary_rank(struct vocabulary *v, uint64_t min_count, uint32_t most, uint32_t *renamed, struct star_error *err)
 {
 	struct word *old = malloc(((size_t)v->size + 1) * sizeof(*old));
 	const uint32_t old_size = v->size;
@@ -118,13 +152,15 @@ int vocabulary_rank(struct vocabulary *v, uint64_t min_count, uint32_t *renamed,
 		return out_of_memory(err);
 	memcpy(old, v->words, (size_t)old_size * sizeof(*old));
 	qsort(v->words, v->size, sizeof(*v->words), by_rank);
+	if (v->size > most)
+		v->size = most;
 	while (v->size > 0 && v->words[v->size - 1].count < min_count)
 		v->size--;
 	index_all(v);
 	v->count = 0;
 	for (uint32_t id = 0; id < v->size; id++)
 		v->count += v->words[id].count;
-	for (uint32_t id = 0; id < old_size; id++)
+	for (uint32_t id = 0; renamed && id < old_size; id++)
 		renamed[id] = v->index[slot_of(v, old[id].text)];
 	free(old);
 	return 0;
