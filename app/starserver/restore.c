@@ -117,6 +117,25 @@ static int add_table(struct restore *r, const struct checkpoint_run *run, const 
 	return rc;
 }
 
+/* A block of a Bloom filter goes to all shards that may be asked for keys which it counts: two at most, but for filters of few blocks. */
+static int add_bloom(struct restore *r, const struct object_spec *spec, const struct checkpoint_run *run,
+		     const void *record, struct star_error *err)
+{
+	const uint32_t partitions = r->node->config->partitions;
+	uint64_t number, first, last;
+	int rc = 0;
+
+	memcpy(&number, record, sizeof(number));
+	if (!checkpoint_bloom_hashes(spec, number, &first, &last))
+		return star_error_set(err, -EBADMSG, "\"%s\": the filter has no block %" PRIu64, spec->name, number);
+	first = layout_owner(partitions, r->cluster_reactors, layout_partition(first, partitions));
+	last = layout_owner(partitions, r->cluster_reactors, layout_partition(last, partitions));
+	for (unsigned i = 0; rc == 0 && i < r->node->shards_count; i++)
+		if (r->first_reactor + i >= first && r->first_reactor + i <= last)
+			rc = add(r, i, run, record, err);
+	return rc;
+}
+
 static int add_run(struct restore *r, const struct checkpoint_run *run, const uint8_t *records, struct star_error *err)
 {
 	const uint32_t partitions = r->node->config->partitions;
@@ -135,6 +154,10 @@ static int add_run(struct restore *r, const struct checkpoint_run *run, const ui
 		uint64_t key;
 		uint32_t owner;
 
+		if (run->kind == CHECKPOINT_BLOOM) {
+			rc = add_bloom(r, spec, run, record, err);
+			continue;
+		}
 		memcpy(&key, record, sizeof(key));
 		owner = layout_owner(partitions, r->cluster_reactors,
 				     layout_partition(hash_key(name_hash, object_partition_key(spec, key)),
