@@ -179,6 +179,11 @@ static int run(const struct zoo_options *o, uint32_t worker, bool train, struct 
 			.log_step_count_steps = worker == 0 ? 0 : UINT32_MAX,
 			.seed = o->seed + worker,
 			.deadline_us = o->deadline_us,
+			.consistency = o->consistency,
+			.job = o->model->name,
+			.workers = o->workers,
+			.staleness = o->staleness,
+			.lease_us = o->lease_us,
 		},
 	};
 	struct zoo_reader reader = { .input = NULL };
