@@ -41,6 +41,8 @@
 	X(intra_op, required_argument, "N          threads in a kernel [1]") \
 	X(inter_op, required_argument, "N          kernels at once [1]") \
 	X(deadline, required_argument, "S          seconds that a call to the PS tasks may take [30]") \
+	X(staleness, required_argument, "S          steps that a worker may be ahead of another one [any number]") \
+	X(lease, required_argument, "S          seconds that a worker which is not heard of is waited for [10]") \
 	X(json, no_argument, "           print the result as one JSON object") \
 	X(help, no_argument, "")
 
@@ -153,6 +155,13 @@ static int parse_numeric(struct zoo_options *o, int option, const char *text, st
 	case OPTION_deadline:
 		rc = training_parse_number("deadline", text, 1, 3600, &seconds, err);
 		o->deadline_us = seconds * 1000000;
+		return rc;
+	case OPTION_staleness:
+		o->consistency = "ssp";
+		return training_parse_number("staleness", text, 0, 1e9, &o->staleness, err);
+	case OPTION_lease:
+		rc = training_parse_number("lease", text, 1, 3600, &seconds, err);
+		o->lease_us = seconds * 1000000;
 		return rc;
 	default:
 		return 1;

@@ -197,6 +197,11 @@ static int run(const struct zoo_options *o, uint32_t worker, bool train, struct 
 			.log_step_count_steps = worker == 0 ? 0 : UINT32_MAX,
 			.seed = o->seed + worker,
 			.deadline_us = o->deadline_us,
+			.consistency = o->consistency,
+			.job = o->model->name,
+			.workers = o->workers,
+			.staleness = o->staleness,
+			.lease_us = o->lease_us,
 		},
 	};
 	const bool rows = o->model->kind == ZOO_ROWS;

@@ -35,6 +35,8 @@ struct zoo_options {
 	double rate, dense_rate;
 	const char *model_dir;
 	uint32_t intra_op, inter_op;
+	const char *consistency; /* session_config's; NULL: asynchronous */
+	uint64_t staleness, lease_us;
 	bool json;
 };
 
