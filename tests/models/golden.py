@@ -13,12 +13,14 @@ import sys
 
 STEPS, BATCH, DIM, SEED = 100, 16, 4, 7
 DENSE, FIELDS, IDS = 3, 4, 20  # of rows: numbers, columns, different ids of a column
+HISTORY = 5  # of rows with histories: clicks at most
 WINDOW, CLASSES = 6, 30  # of windows
 NEGATIVES, STATE = 3, 64
 M64 = (1 << 64) - 1
 # Model, optimizer of tables and its rate, optimizer of variables and its rate: the zoo's own, then others.
-CASES = [(model, *rates) for model in ("logistic", "dnn", "wide-deep", "deepfm", "dlrm", "language", "skip-gram")
+CASES = [(model, *rates) for model in ("logistic", "dnn", "wide-deep", "deepfm", "dlrm", "dssm", "din", "dien", "language")
          for rates in (("adam", 0.001, "adam", 0.001), ("adagrad", 0.05, "sgd", 0.05))]
+CASES += [("skip-gram", "adam", 0.02, "adam", 0.02), ("skip-gram", "adagrad", 0.05, "sgd", 0.05)]
 
 
 def mix(x):
@@ -89,11 +91,11 @@ class Tasks:
         self.dense_optimizer, self.dense_rate = dense_optimizer, rounded(dense_rate)
         self.variables, self.tables, self.optimizers = {}, {}, {}
 
-    def variable(self, name, shape, kind="zeros", seed=SEED):
-        """Glorot: of a matrix [in, out]. Kept in blocks of whole rows, of 1024 elements at most."""
+    def variable(self, name, shape, kind=0.0, seed=SEED):
+        """A number, or Glorot: of a matrix [in, out]. That is kept in blocks of whole rows, of 1024 elements at most."""
         if name not in self.variables:
             count = math.prod(shape)
-            values = [0.0] * count
+            values = [kind] * count
             if kind == "glorot_uniform":
                 assert shape[1] <= 1024
                 block = 1024 // shape[1] * shape[1]
@@ -173,6 +175,34 @@ def rows(torch, step):
     return ids, torch.tensor(dense), torch.tensor(labels)
 
 
+def category(item):
+    return 3000 + item % 5
+
+
+class Histories:
+    """Clicks of each row, the oldest first, each an item and its category; for each another click of the batch."""
+
+    def __init__(self, step):
+        items = [2000 + draw(step, 9, row, IDS) for row in range(BATCH)]
+        self.ids = [[1000 + draw(step, 10, row, IDS), items[row], category(items[row])] for row in range(BATCH)]
+        self.labels = [float((items[row] + (draw(step, 11, row, 8) == 0)) % 2) for row in range(BATCH)]
+        self.lengths = [draw(step, 12, row, HISTORY + 1) for row in range(BATCH)]
+        self.first = [sum(self.lengths[:row]) for row in range(BATCH)]
+        self.items = [2000 + draw(step, 13, row * HISTORY + i, IDS) for row in range(BATCH) for i in range(self.lengths[row])]
+        self.others = [draw(step, 14, click, len(self.items)) for click in range(len(self.items))]
+
+    def embed(self, tasks):
+        """Of users, of candidates (item and category), of clicks row by row, and of each click's other one."""
+        torch = tasks.torch
+        embeddings = tasks.lookup("embedding", DIM, self.ids)
+        clicks = torch.cat([tasks.lookup("embedding", DIM, self.items),
+                            tasks.lookup("embedding", DIM, [category(item) for item in self.items])], 1)
+        others = clicks[self.others]
+        each = [slice(self.first[row], self.first[row] + self.lengths[row]) for row in range(BATCH)]
+        return (embeddings[:, 0], torch.cat([embeddings[:, 1], embeddings[:, 2]], 1), [clicks[part] for part in each],
+                [others[part] for part in each])
+
+
 def windows(step):
     """A word decides the next one, three times of four."""
     found = []
@@ -210,7 +240,7 @@ def mlp(tasks, x, units, name, activation=None):
 
 def linear(tasks, ids, dense):
     wide = tasks.lookup("wide", 1, ids).sum(1)
-    return (wide + dense_layer(tasks, dense, 1, "linear", "zeros")).reshape(-1)
+    return (wide + dense_layer(tasks, dense, 1, "linear", 0.0)).reshape(-1)
 
 
 def side_by_side(tasks, ids, dense):
@@ -253,6 +283,71 @@ def loss_of_rows(logits):
     return loss
 
 
+def prelu_mlp(tasks, x, units, name):
+    for i, n in enumerate(units):
+        x = dense_layer(tasks, x, n, f"{name}/{i}")
+        if i + 1 < len(units):
+            x = tasks.torch.where(x > 0, x, tasks.variable(f"{name}/{i}/alpha", (n,), 0.25) * x)
+    return x
+
+
+def dssm(tasks, user, candidate, clicks, _):
+    """Means of the items and of the categories: side by side."""
+    torch = tasks.torch
+    means = torch.stack([c.mean(0) if len(c) else torch.zeros(2 * DIM) for c in clicks])
+    x = mlp(tasks, torch.cat([user, means], 1), (64, 32), "user", torch.tanh)
+    y = mlp(tasks, candidate, (64, 32), "item", torch.tanh)
+    cosine = (x * y).sum(1) / ((x * x).sum(1) * (y * y).sum(1) + 1e-12).sqrt()
+    return tasks.variable("gamma", (1,), 5.0) * cosine + tasks.variable("bias", (1,)), 0
+
+
+def din(tasks, user, candidate, clicks, _):
+    torch, interests = tasks.torch, []
+    for row in range(BATCH):
+        c, wanted = clicks[row], candidate[row].expand(len(clicks[row]), 2 * DIM)
+        weights = prelu_mlp(tasks, torch.cat([c, wanted, c - wanted, c * wanted], 1), (36, 1), "unit")
+        interests.append((weights * c).sum(0))
+    return prelu_mlp(tasks, torch.cat([user, candidate, torch.stack(interests)], 1), (200, 80, 1), "deep").reshape(-1), 0
+
+
+def gated_unit(tasks, name, x, h, attention=1):
+    torch, n = tasks.torch, 2 * DIM
+    gates = torch.cat([x, h]) @ tasks.variable(name + "/gates", (2 * n, 2 * n), "glorot_uniform") + tasks.variable(name + "/gates_bias", (2 * n,))
+    update, reset = torch.sigmoid(gates).split(n)
+    new = x @ tasks.variable(name + "/of_x", (n, n), "glorot_uniform") + \
+        reset * (h @ tasks.variable(name + "/of_h", (n, n), "glorot_uniform")) + tasks.variable(name + "/bias", (n,))
+    update = attention * update
+    return (1 - update) * h + update * torch.tanh(new)
+
+
+def dien(tasks, user, candidate, clicks, others):
+    """Row by row, as if there were no others."""
+    torch, interests, told = tasks.torch, [], []
+    loss = torch.nn.functional.logsigmoid
+    for c, other, wanted in zip(clicks, others, candidate @ tasks.variable("attention", (2 * DIM, 2 * DIM), "glorot_uniform")):
+        h, states = torch.zeros(2 * DIM), []
+        for t, x in enumerate(c):
+            if t:
+                told.append(-loss(h @ x) - loss(-(h @ other[t])))
+            h = gated_unit(tasks, "extract", x, h)
+            states.append(h)
+        attention = torch.softmax(torch.stack([h @ wanted for h in states]), 0) if states else ()
+        h = torch.zeros(2 * DIM)
+        for x, a in zip(states, attention):
+            h = gated_unit(tasks, "evolve", x, h, a)
+        interests.append(h)
+    logits = prelu_mlp(tasks, torch.cat([user, candidate, torch.stack(interests)], 1), (200, 80, 1), "deep").reshape(-1)
+    return logits, sum(told) / len(told)
+
+
+def loss_of_histories(logits_and_auxiliary):
+    def loss(tasks, step):
+        histories = Histories(step)
+        logits, auxiliary = logits_and_auxiliary(tasks, *histories.embed(tasks))
+        return tasks.torch.nn.functional.binary_cross_entropy_with_logits(logits, tasks.torch.tensor(histories.labels)) + auxiliary
+    return loss
+
+
 def language(tasks, step):
     torch, words = tasks.torch, windows(step)
     gates, gates_bias = tasks.variable("gates/weights", (DIM + STATE, 2 * STATE), "glorot_uniform"), tasks.variable("gates/bias", (2 * STATE,))
@@ -277,7 +372,8 @@ def skip_gram(tasks, step):
 
 
 MODELS = {"logistic": loss_of_rows(logistic), "dnn": loss_of_rows(dnn), "wide-deep": loss_of_rows(wide_deep),
-          "deepfm": loss_of_rows(deepfm), "dlrm": loss_of_rows(dlrm), "language": language, "skip-gram": skip_gram}
+          "deepfm": loss_of_rows(deepfm), "dlrm": loss_of_rows(dlrm),
+          "dssm": loss_of_histories(dssm), "din": loss_of_histories(din), "dien": loss_of_histories(dien), "language": language, "skip-gram": skip_gram}
 
 
 def train(torch, model, *optimizers):

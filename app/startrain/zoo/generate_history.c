@@ -10,10 +10,10 @@
 #include "app/startrain/zoo/generate.h"
 #include "base/hash.h"
 
-enum { USERS = 20000, CATEGORIES = 32, ITEMS = 64 /* of each category */, FAVOURITES = 3, SPACE = 3, CLICKS_MAX = 40 };
+enum { USERS = 20000, CATEGORIES = 16, ITEMS = 32 /* of each category */, FAVOURITES = 3, SPACE = 3, CLICKS_MAX = 40 };
 enum { PLACE_OF_CATEGORY = 1, PLACE_OF_ITEM, WEIGHT_OF_ITEM, FAVOURITE };
 
-static const double BIAS = -2.2, INTEREST = 1, ITEM_WEIGHT = 0.3, SCATTER = 0.25, DECAY = 0.9;
+static const double BIAS = -2.4, INTEREST = 0.8, ITEM_WEIGHT = 0.3, SCATTER = 0.1, DECAY = 0.95;
 static const double SAME_AGAIN = 0.5, LIKED = 0.6, FROM_HISTORY = 0.5;
 
 struct item {

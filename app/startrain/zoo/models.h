@@ -12,4 +12,7 @@ struct graph_value zoo_dssm(struct zoo *zoo, const struct zoo_inputs *in);
 struct graph_value zoo_din(struct zoo *zoo, const struct zoo_inputs *in);
 struct graph_value zoo_dien(struct zoo *zoo, const struct zoo_inputs *in);
 
+struct graph_value zoo_language(struct zoo *zoo, const struct zoo_text_inputs *in, struct graph_value *predictions);
+struct graph_value zoo_skip_gram(struct zoo *zoo, const struct zoo_text_inputs *in, struct graph_value *predictions);
+
 #endif

@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The models of text; each cites what it is after. */
-#include "app/startrain/zoo/zoo.h"
+#include "app/startrain/zoo/models.h"
 
 enum { STATE = 64 };
 
-static struct graph_value variable(struct zoo *zoo, const char *name, int64_t rows, int64_t columns)
+static struct graph_value matrix(struct zoo *zoo, const char *name, int64_t rows, int64_t units)
 {
-	const struct graph_definition definition = {
-		.initializer = columns ? "glorot_uniform" : "zeros",
-		.optimizer = zoo->options->dense_optimizer,
-		.rate = zoo->options->dense_rate,
-		.seed = (int64_t)zoo->options->seed,
-	};
-	const int64_t dims[] = { rows, columns };
-	char own[ZOO_NAME_ROOM];
+	return zoo_variable(zoo, name, GRAPH_DIMS(rows, units), "glorot_uniform", 0);
+}
 
-	return graph_read(zoo->graph,
-			  graph_variable(zoo->graph, zoo_own_name(zoo, name, own), dims, columns ? 2 : 1, &definition));
+static struct graph_value zeros(struct zoo *zoo, const char *name, int64_t units)
+{
+	return zoo_variable(zoo, name, &units, 1, "zeros", 0);
 }
 
 /* Columns begin to begin + count - 1. */
@@ -54,18 +49,18 @@ static struct graph_value states(struct zoo *zoo, const struct zoo_text_inputs *
 {
 	struct graph *g = zoo->graph;
 	const int64_t dim = zoo->options->dim, none[] = { 1, STATE };
-	const float zeros[STATE] = { 0 };
+	const float nothing[STATE] = { 0 };
 	const struct graph_value first = graph_cast(g, columns(g, in->words, 0, 1), STAR_FLOAT32);
 	const struct graph_value carried[] = {
 		graph_number(g, STAR_INT64, 0),
-		graph_times(g, first, graph_constant(g, STAR_FLOAT32, none, 2, zeros)), /* zeros for each row */
+		graph_times(g, first, graph_constant(g, STAR_FLOAT32, none, 2, nothing)), /* zeros for each row */
 	};
 	const struct graph_value captures[] = {
 		graph_transpose(g, in->words, (const int64_t[]){ 1, 0 }, 2),
-		variable(zoo, "gates/weights", dim + STATE, 2 * STATE),
-		variable(zoo, "gates/bias", 2 * STATE, 0),
-		variable(zoo, "candidate/weights", dim + STATE, STATE),
-		variable(zoo, "candidate/bias", STATE, 0),
+		matrix(zoo, "gates/weights", dim + STATE, 2 * STATE),
+		zeros(zoo, "gates/bias", 2 * STATE),
+		matrix(zoo, "candidate/weights", dim + STATE, STATE),
+		zeros(zoo, "candidate/bias", STATE),
 	};
 	struct graph_loop loop = graph_loop_begin(g, carried, 2, captures, 5);
 	struct zoo inner = *zoo;
@@ -84,9 +79,9 @@ static struct graph_value states(struct zoo *zoo, const struct zoo_text_inputs *
 struct graph_value zoo_language(struct zoo *zoo, const struct zoo_text_inputs *in, struct graph_value *predictions)
 {
 	struct graph *g = zoo->graph;
-	const struct graph_value weights = variable(zoo, "next/weights", STATE, in->classes);
+	const struct graph_value weights = matrix(zoo, "next/weights", STATE, in->classes);
 	const struct graph_value logits =
-		graph_plus(g, graph_matmul(g, states(zoo, in), weights), variable(zoo, "next/bias", in->classes, 0));
+		graph_plus(g, graph_matmul(g, states(zoo, in), weights), zeros(zoo, "next/bias", in->classes));
 	const struct graph_value next = graph_reshape(g, columns(g, in->words, 1, in->window), GRAPH_DIMS(-1));
 
 	*predictions = logits;

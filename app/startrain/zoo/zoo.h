@@ -84,9 +84,6 @@ struct zoo_text_inputs {
 	int64_t window, negatives, classes; /* classes: ids are below that */
 };
 
-struct graph_value zoo_language(struct zoo *zoo, const struct zoo_text_inputs *in, struct graph_value *predictions);
-struct graph_value zoo_skip_gram(struct zoo *zoo, const struct zoo_text_inputs *in, struct graph_value *predictions);
-
 /* What a model is trained with. */
 enum zoo_kind { ZOO_ROWS, ZOO_WINDOWS, ZOO_PAIRS };
 
