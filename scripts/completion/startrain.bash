@@ -5,7 +5,7 @@ _star_options()
 	local current=${COMP_WORDS[COMP_CWORD]} form=()
 
 	if [[ ${COMP_WORDS[0]##*/} == startrain && $COMP_CWORD -eq 1 && $current != -* ]]; then
-		mapfile -t COMPREPLY < <(compgen -W "logistic dnn wide-deep deepfm dlrm dssm din dien generate" -- "$current")
+		mapfile -t COMPREPLY < <(compgen -W "logistic dnn wide-deep deepfm dlrm dssm din dien language skip-gram generate" -- "$current")
 		return
 	fi
 	if ((COMP_CWORD > 1)) && [[ ${COMP_WORDS[1]} != -* ]]; then
