@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "client/star.h"
+#include "config/config.h"
 #include "session/local.h"
 #include "session/peers.h"
 #include "session/remote.h"
@@ -128,10 +129,18 @@ static void set_defaults(struct session_config *c)
 
 /* ---- plans ---- */
 
-static uint32_t count_tasks(const char *ps)
+/* 0 with err. */
+static uint32_t count_tasks(const char *ps, struct star_error *err)
 {
 	uint32_t n = 1;
 
+	if (strncmp(ps, "dpdk:", 5) == 0) {
+		struct config *config = config_load_worker(ps + 5, err);
+
+		n = config ? config->ps_count : 0;
+		config_free(config);
+		return n;
+	}
 	for (; *ps; ps++)
 		n += *ps == ',';
 	return n;
@@ -181,10 +190,12 @@ static int make_cut(struct session *s, struct star_error *err)
 	const struct graph_cut_options options = {
 		.protocol = graph_protocol_parse(c->protocol, err),
 		.fuse = c->tensor_fuse,
-		.ps_tasks = count_tasks(c->ps),
+		.ps_tasks = count_tasks(c->ps, err),
 		.stay = true, /* PS parts are calls of libstar (remote.c), which compute nothing */
 	};
 
+	if (options.ps_tasks == 0)
+		return err->code;
 	s->cut = graph_cut_create(s->model.graph, &options, err);
 	if (s->cut && c->task_index == 0 && c->log_step_count_steps != UINT32_MAX)
 		tell_warnings(s->cut);
