@@ -10,8 +10,8 @@
 
 enum {
 	DATAGRAM_PULL_BYTES = 32 << 10, /* a request costs less than over TCP: more of them, for less to wait for */
-	SMALL_BYTES = 512, /* requests that are worth to be put together */
-	DEFERRED_MAX = 12, /* pulls of a row that fill a packet */
+	SMALL_BYTES = 512,		/* requests that are worth to be put together */
+	DEFERRED_MAX = 12,		/* pulls of a row that fill a packet */
 };
 
 static struct poller *poller_of(const struct star_cluster *cluster)
