@@ -37,7 +37,7 @@ enum client_limits {
 	BACKOFF_FIRST_US = 10000, /* before the second attempt to connect, to ask for a layout, ... */
 	BACKOFF_MAX_US = 1000000, /* it doubles up to this */
 	IDLE_CHECK_US = 1000,	  /* a channel idle for longer is looked at before it is used: is it still open? */
-	PULL_BYTES = 64 << 10,	  /* of the rows that one request of pulls asks for: see split.c */
+	PULL_BYTES = 64 << 10,	  /* of the rows that one request of pulls asks for, over TCP: see split.c */
 	DENSE_BYTES = 257 << 10,  /* of a request with a dense push, its 64 keys included: see split.c */
 	UNANSWERED_MAX = 4,	  /* connections in a row that are lost with requests in flight, and nothing answered */
 	RECEIVE_BYTES = 16 << 10, /* a channel's first receive buffer; it grows to the largest reply */
@@ -355,6 +355,7 @@ struct star_cluster {
 	struct io *io;
 	pthread_t relay;
 	uint32_t payload_max; /* bytes of a request's payload that the transport can send */
+	uint32_t pull_bytes;  /* of the rows that one request of pulls asks for */
 	_Atomic(struct route *) route;
 	atomic_bool closing; /* written under the lock */
 	atomic_bool stop;    /* the I/O threads may end */

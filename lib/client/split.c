@@ -7,8 +7,8 @@
  * within one request; so a reactor's share of a push that needs several requests is ordered by key first (stably: the
  * order in which gradients of one key are summed stays), and never cut between duplicates.
  *
- * A pull needs no such care, and goes in requests of PULL_BYTES of rows: the first ones are on their way, and copied by this
- * side, while the node looks for the next. Not so one with versions, of which most rows may stay behind.
+ * A pull needs no such care, and goes in requests of the transport's pull_bytes of rows: the first ones are on their way, and
+ * copied by this side, while the node looks for the next. Not so one with versions, of which most rows may stay behind.
  *
  * A dense push goes in requests of DENSE_BYTES, since the node goes through each of them twice: it looks at all its gradients
  * before it applies the first one. The second time it finds those of such a request in its second-level cache.
@@ -87,7 +87,7 @@ static uint32_t room(const struct split *s, const struct part *part, const struc
 	keys = fewer(keys, most - request_used, op_request_key_bytes(op));
 	keys = fewer(keys, most - reply_used, op_reply_key_bytes(op));
 	if (op->kind == STAR_PULL && !op->versions && !part->pushes)
-		keys = fewer(keys, left(PULL_BYTES, part->reply_bytes), op_reply_key_bytes(op));
+		keys = fewer(keys, left(s->call->cluster->pull_bytes, part->reply_bytes), op_reply_key_bytes(op));
 	else if (op_pushes(op) && !op->keys && !op->undivided)
 		keys = fewer(keys, left(DENSE_BYTES, part->request_bytes), op_request_key_bytes(op));
 	else
