@@ -74,11 +74,12 @@ struct part {
 	uint32_t more_pushes; /* of runs, beyond one for each slice */
 	uint32_t keys;
 	uint32_t request_bytes, reply_bytes; /* payloads; of the reply the most that it may have */
-	bool applied;		     /* its pushes were, when it was sent before: only its pulls are asked for */
-	bool pushes, deletes, apart; /* has such an operation; one that must not be in a request with pushes */
-	uint32_t epoch;		     /* of the layout by which it was split */
-	uint32_t busy;		     /* how often the node had no buffers for it */
-	enum part_state state;	     /* under the channel's lock */
+	bool applied; /* its pushes were, when it was sent before: only its pulls are asked for */
+	bool pushes, deletes,
+		apart; /* has such an operation (a commit goes as a delete); one that must not be in a request with pushes */
+	uint32_t epoch;	       /* of the layout by which it was split */
+	uint32_t busy;	       /* how often the node had no buffers for it */
+	enum part_state state; /* under the channel's lock */
 };
 TAILQ_HEAD(parts, part);
 
@@ -106,6 +107,7 @@ struct call_op {
 	struct call_run *run;	/* of a program, which is its table then; else NULL */
 	uint64_t count;
 	uint64_t step;
+	uint64_t tag; /* of sums; 0: none */
 	float rate, scale;
 	uint32_t row_bytes; /* in a frame */
 	uint32_t

@@ -58,7 +58,7 @@ static struct part *open_part(const struct split *s, uint32_t reactor)
 /* What must not be in a request with pushes (wire/frame.h). */
 static bool goes_apart(const struct call_op *op)
 {
-	return op->versions || op->kind == STAR_DELETE;
+	return op->versions || op->kind == STAR_DELETE || op->kind == STAR_COMMIT;
 }
 
 static uint32_t fewer(uint32_t keys, uint32_t bytes, uint32_t key_bytes)
@@ -120,7 +120,7 @@ static int add_slice(struct split *s, struct part *part, uint32_t op, const uint
 	part->request_bytes += (uint32_t)sizeof(struct wire_op) + wire_padded(op_request_bytes(o, count));
 	part->reply_bytes += (uint32_t)sizeof(struct wire_result) + wire_padded(op_reply_bytes(o, count));
 	part->pushes |= op_pushes(o);
-	part->deletes |= o->kind == STAR_DELETE;
+	part->deletes |= o->kind == STAR_DELETE || o->kind == STAR_COMMIT;
 	part->apart |= goes_apart(o);
 	return 0;
 }
