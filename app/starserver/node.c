@@ -211,6 +211,14 @@ static void fill_datagram_options(const struct node *node, const struct shard *s
 	};
 }
 
+/* Of all partitions, what a reactor has at most if all nodes have as many as this one. */
+static double largest_share(const struct config *config)
+{
+	const uint64_t reactors = (uint64_t)config->ps_count * config->reactors;
+
+	return (double)((config->partitions + reactors - 1) / reactors) / config->partitions;
+}
+
 /* The stack and the shard of one reactor; its mempool is there. */
 static int shard_build(struct shard *shard, const uint64_t secret[2], struct star_error *err)
 {
@@ -234,13 +242,12 @@ static int shard_build(struct shard *shard, const uint64_t secret[2], struct sta
 		return err->code;
 	if (config->checkpoint_directory[0] && shard_add_snapshots(shard, err) < 0)
 		return err->code;
-	shard->service =
-		service_create(&(struct service_options){ .incarnation = node->incarnation,
-							  .partitions = config->partitions,
-							  .store = shard->store,
-							  .payload_max = config->request_mib << 20,
-							  .share = 1.0 / (config->ps_count * config->reactors) },
-			       err);
+	shard->service = service_create(&(struct service_options){ .incarnation = node->incarnation,
+								   .partitions = config->partitions,
+								   .store = shard->store,
+								   .payload_max = config->request_mib << 20,
+								   .share = largest_share(config) },
+					err);
 	if (!shard->service)
 		return err->code;
 	prng_seed(&shard->losses, secret[0] + shard->index);

@@ -117,6 +117,25 @@ static int add_table(struct restore *r, const struct checkpoint_run *run, const 
 	return rc;
 }
 
+/* A block of a Bloom filter goes to all shards that may be asked for keys which it counts: two at most, but for filters of few blocks. */
+static int add_bloom(struct restore *r, const struct object_spec *spec, const struct checkpoint_run *run,
+		     const void *record, struct star_error *err)
+{
+	const uint32_t partitions = r->node->config->partitions;
+	uint64_t number, first, last;
+	int rc = 0;
+
+	memcpy(&number, record, sizeof(number));
+	if (!checkpoint_bloom_hashes(spec, number, &first, &last))
+		return star_error_set(err, -EBADMSG, "\"%s\": the filter has no block %" PRIu64, spec->name, number);
+	first = layout_owner(partitions, r->cluster_reactors, layout_partition(first, partitions));
+	last = layout_owner(partitions, r->cluster_reactors, layout_partition(last, partitions));
+	for (unsigned i = 0; rc == 0 && i < r->node->shards_count; i++)
+		if (r->first_reactor + i >= first && r->first_reactor + i <= last)
+			rc = add(r, i, run, record, err);
+	return rc;
+}
+
 static int add_run(struct restore *r, const struct checkpoint_run *run, const uint8_t *records, struct star_error *err)
 {
 	const uint32_t partitions = r->node->config->partitions;
@@ -135,6 +154,10 @@ static int add_run(struct restore *r, const struct checkpoint_run *run, const ui
 		uint64_t key;
 		uint32_t owner;
 
+		if (run->kind == CHECKPOINT_BLOOM) {
+			rc = add_bloom(r, spec, run, record, err);
+			continue;
+		}
 		memcpy(&key, record, sizeof(key));
 		owner = layout_owner(partitions, r->cluster_reactors,
 				     layout_partition(hash_key(name_hash, object_partition_key(spec, key)),
@@ -235,6 +258,22 @@ static const char *hint(const struct node *node, int rc)
 		       : "";
 }
 
+/* As many bytes and rows as the full checkpoint brings to each shard. NULL: no matter why, it goes on without. */
+static struct touch_ahead *touch_for(const struct restore *r, const char *full)
+{
+	struct ckpt_manifest manifest;
+	uint64_t bytes = 0, rows = 0;
+
+	if (ckpt_manifest_read(full, &manifest, NULL) < 0)
+		return NULL;
+	for (uint32_t i = 0; i < manifest.files_count; i++) {
+		bytes += manifest.files[i].bytes;
+		rows += manifest.files[i].rows;
+	}
+	ckpt_manifest_free(&manifest);
+	return node_touch_begin(r->node, bytes / r->cluster_reactors, rows / r->cluster_reactors);
+}
+
 static int restore_chain(struct restore *r, char **chain, uint32_t count, struct star_error *err)
 {
 	const unsigned batches = r->node->shards_count * BATCHES;
@@ -281,8 +320,12 @@ int node_restore(struct node *node, const struct control_layout *layout, struct 
 	int rc;
 
 	rc = ckpt_chain(node->config->checkpoint_directory, layout->checkpoint, &chain, &count, err);
-	if (rc == 0)
+	if (rc == 0) {
+		struct touch_ahead *ahead = touch_for(&r, chain[0]);
+
 		rc = restore_chain(&r, chain, count, err);
+		node_touch_end(ahead);
+	}
 	if (rc == 0)
 		log_info("restored %s and %u before it: %" PRIu64 " rows, %" PRIu64 " MiB, in %.3f s", chain[count - 1],
 			 count - 1, r.rows, r.bytes >> 20, (double)(clock_us() - begun_us) / 1e6);

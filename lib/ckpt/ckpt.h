@@ -95,7 +95,7 @@ int ckpt_reader_next(struct ckpt_reader *reader, const uint8_t **payload, uint32
 void ckpt_reader_destroy(struct ckpt_reader *reader);
 
 /* The runs of a payload: *at from 0. 1 with *run and *records, 0 at the end, or -EBADMSG: bounds, kinds and sizes are checked, and that
- * the manifest knows the object; not the records themselves. */
+ * the manifest knows the object; of the records those of Bloom filters alone. */
 int ckpt_run_next(const uint8_t *payload, uint32_t bytes, uint32_t *at, const struct ckpt_manifest *manifest,
 		  struct checkpoint_run *run, const void **records, struct star_error *err);
 

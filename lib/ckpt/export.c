@@ -22,7 +22,7 @@ struct export
 	struct keyset seen;    /* keys of which younger checkpoints have told */
 	struct keyset deleted; /* of the checkpoint that is read: they are seen when it is over */
 	bool youngest, oldest;
-	uint64_t rows, waiting;
+	uint64_t rows, waiting, blooms;
 	struct checkpoint_table figures; /* the greatest of each shard's */
 	ckpt_progress *progress;
 	void *ctx;
@@ -104,6 +104,27 @@ static void print_row(const struct export *e, const uint8_t *row)
 	fputs(s->optim.slots ? "}}\n" : "}\n", e->out);
 }
 
+/* The counters that are not 0, each with its place. */
+static void print_bloom(const struct export *e, const uint8_t *record)
+{
+	const unsigned width = checkpoint_bloom_width(e->spec.filter_frequency);
+	const uint8_t *counters = record + sizeof(uint64_t);
+	const char *comma = "";
+	uint64_t number;
+
+	memcpy(&number, record, sizeof(number));
+	fprintf(e->out, "{\"bloom\": %" PRIu64 ", \"counters\": [", number);
+	for (unsigned i = 0; i < CHECKPOINT_BLOOM_BYTES / width; i++) {
+		const uint32_t count = checkpoint_bloom_counter(counters + (size_t)i * width, width);
+
+		if (count == 0)
+			continue;
+		fprintf(e->out, "%s[%u, %" PRIu32 "]", comma, i, count);
+		comma = ", ";
+	}
+	fputs("]}\n", e->out);
+}
+
 /* ---- runs ---- */
 
 /* Whether it is this checkpoint that tells of the key. */
@@ -139,6 +160,10 @@ static int take_record(struct export *e, unsigned kind, const uint8_t *record)
 		return rc;
 	case CHECKPOINT_DELETED:
 		return keyset_add(&e->deleted, key);
+	case CHECKPOINT_BLOOM:
+		print_bloom(e, record);
+		e->blooms++;
+		return 0;
 	default:
 		return 0; /* begin has looked for it */
 	}
@@ -323,7 +348,10 @@ static void add_up(struct export *e, char **chain, uint32_t count)
 /* So that what was cut off is not taken for the whole. */
 static int end(const struct export *e)
 {
-	fprintf(e->out, "{\"rows\": %" PRIu64 ", \"waiting_keys\": %" PRIu64 "}\n", e->rows, e->waiting);
+	fprintf(e->out, "{\"rows\": %" PRIu64 ", \"waiting_keys\": %" PRIu64, e->rows, e->waiting);
+	if (e->spec.filter == FILTER_BLOOM)
+		fprintf(e->out, ", \"bloom_blocks\": %" PRIu64, e->blooms);
+	fputs("}\n", e->out);
 	return fflush(e->out) != 0 || ferror(e->out) ? -EIO : 0;
 }
 

@@ -37,8 +37,9 @@ struct import {
 	bool open;
 	struct ckpt_row_shape shape;
 	struct keyset keys;
-	uint64_t rows, waiting, rows_in_all;
+	uint64_t rows, waiting, blooms, rows_in_all;
 	uint8_t *record;
+	struct checkpoint_bloom bloom;
 };
 
 static struct object_spec *spec_of(struct import *m)
@@ -224,13 +225,58 @@ static int take_waiting(struct import *m, const json_t *json, struct star_error 
 	struct checkpoint_count count;
 
 	if (member_only(json, members, err) < 0 || member_u64(json, "waiting", &count.key, err) < 0 ||
-	    member_u32(json, "count", 0, UINT32_MAX, &count.count, err) < 0 ||
+	    member_u32(json, "count", 1, UINT32_MAX, &count.count, err) < 0 ||
 	    member_u32(json, "seen", 0, UINT32_MAX, &count.seen, err) < 0)
 		return -EINVAL;
 	if (spec_of(m)->filter != FILTER_COUNTER)
 		return star_error_set(err, -EINVAL, "\"%s\" has no filter that counts by key", spec_of(m)->name);
 	m->waiting++;
 	return put(m, CHECKPOINT_COUNTS, &count, sizeof(count), err);
+}
+
+/* [place, count] into the block. */
+static bool read_counter(struct import *m, const json_t *pair)
+{
+	const unsigned width = checkpoint_bloom_width(spec_of(m)->filter_frequency);
+	const json_t *at = json_array_get(pair, 0), *count = json_array_get(pair, 1);
+	const json_int_t place = json_integer_value(at), number = json_integer_value(count);
+
+	if (json_array_size(pair) != 2 || !json_is_integer(at) || !json_is_integer(count) || place < 0 ||
+	    place >= CHECKPOINT_BLOOM_BYTES / (json_int_t)width || number < 1 ||
+	    number > (json_int_t)spec_of(m)->filter_frequency)
+		return false;
+	memcpy(m->bloom.counters + (size_t)place * width, &(uint32_t){ (uint32_t)number }, width);
+	return true;
+}
+
+/* A block at an edge comes from two reactors: it may be there twice. */
+static int take_bloom(struct import *m, const json_t *json, struct star_error *err)
+{
+	static const char *const members[] = { "bloom", "counters", NULL };
+	const json_t *counters = json_object_get(json, "counters"), *pair;
+	size_t i;
+
+	if (spec_of(m)->filter != FILTER_BLOOM)
+		return star_error_set(err, -EINVAL, "\"%s\" has no Bloom filter", spec_of(m)->name);
+	m->bloom = (struct checkpoint_bloom){ .number = 0 };
+	if (member_only(json, members, err) < 0 || member_u64(json, "bloom", &m->bloom.number, err) < 0)
+		return -EINVAL;
+	if (m->bloom.number >= checkpoint_bloom_blocks(spec_of(m)))
+		return star_error_set(err, -EINVAL,
+				      "member \"bloom\" is %" PRIu64 ": the filter has %" PRIu32 " blocks",
+				      m->bloom.number, checkpoint_bloom_blocks(spec_of(m)));
+	if (!json_is_array(counters))
+		return star_error_set(err, -EINVAL, "member \"counters\" must be an array");
+	json_array_foreach(counters, i, pair)
+	{
+		if (!read_counter(m, pair))
+			return star_error_set(err, -EINVAL,
+					      "member \"counters\": element %zu is no place in a block and a count up "
+					      "to filter_frequency",
+					      i);
+	}
+	m->blooms++;
+	return put(m, CHECKPOINT_BLOOM, &m->bloom, sizeof(m->bloom), err);
 }
 
 static int check_table(struct import *m, const struct object_spec *spec, uint32_t partitions, struct star_error *err)
@@ -274,24 +320,27 @@ static int take_table(struct import *m, const json_t *json, struct star_error *e
 	m->objects[m->objects_count++] = spec;
 	spec_of(m)->id = m->objects_count;
 	m->step = table.step > m->step ? table.step : m->step;
-	m->rows = m->waiting = 0;
+	m->rows = m->waiting = m->blooms = 0;
 	m->open = true;
 	return put(m, CHECKPOINT_TABLE, &table, sizeof(table), err);
 }
 
 static int take_end(struct import *m, const json_t *json, struct star_error *err)
 {
-	static const char *const members[] = { "rows", "waiting_keys", NULL };
-	uint64_t rows, waiting;
+	const bool has_bloom = spec_of(m)->filter == FILTER_BLOOM;
+	const char *const members[] = { "rows", "waiting_keys", has_bloom ? "bloom_blocks" : NULL, NULL };
+	uint64_t rows, waiting, blooms = 0;
 
 	if (member_only(json, members, err) < 0 || member_u64(json, "rows", &rows, err) < 0 ||
-	    member_u64(json, "waiting_keys", &waiting, err) < 0)
+	    member_u64(json, "waiting_keys", &waiting, err) < 0 ||
+	    (has_bloom && member_u64(json, "bloom_blocks", &blooms, err) < 0))
 		return -EINVAL;
-	if (rows != m->rows || waiting != m->waiting)
+	if (rows != m->rows || waiting != m->waiting || blooms != m->blooms)
 		return star_error_set(err, -EINVAL,
-				      "\"%s\" ends after %" PRIu64 " rows and %" PRIu64
-				      " waiting keys, and should have %" PRIu64 " and %" PRIu64,
-				      spec_of(m)->name, m->rows, m->waiting, rows, waiting);
+				      "\"%s\" ends after %" PRIu64 " rows, %" PRIu64 " waiting keys and %" PRIu64
+				      " blocks of a Bloom filter, and should have %" PRIu64 ", %" PRIu64
+				      " and %" PRIu64,
+				      spec_of(m)->name, m->rows, m->waiting, m->blooms, rows, waiting, blooms);
 	m->open = false;
 	m->rows_in_all += rows;
 	keyset_fini(&m->keys);
@@ -312,6 +361,8 @@ static int take_line(struct import *m, size_t bytes, struct star_error *err)
 		rc = star_error_set(err, -EINVAL, "a table's first line, with \"table\", is missing");
 	else if (json_object_get(json, "waiting"))
 		rc = take_waiting(m, json, err);
+	else if (json_object_get(json, "bloom"))
+		rc = take_bloom(m, json, err);
 	else if (json_object_get(json, "rows"))
 		rc = take_end(m, json, err);
 	else

@@ -58,6 +58,8 @@ static uint32_t record_bytes(const struct ckpt_manifest *manifest, const struct 
 		return manifest->parent ? sizeof(uint64_t) : 0;
 	case CHECKPOINT_COUNTS:
 		return spec->filter == FILTER_COUNTER && !manifest->parent ? sizeof(struct checkpoint_count) : 0;
+	case CHECKPOINT_BLOOM:
+		return spec->filter == FILTER_BLOOM && !manifest->parent ? sizeof(struct checkpoint_bloom) : 0;
 	case CHECKPOINT_TABLE:
 		return sizeof(struct checkpoint_table);
 	default:
@@ -69,6 +71,14 @@ static int refuse(struct star_error *err, const struct checkpoint_run *run, uint
 {
 	return star_error_set(err, -EBADMSG, "the run of kind %u of object %u at byte %u of the block: %s", run->kind,
 			      run->object, at, why);
+}
+
+static bool blooms_possible(const struct object_spec *spec, const uint8_t *blocks, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (!checkpoint_bloom_possible(spec, blocks + (size_t)i * sizeof(struct checkpoint_bloom)))
+			return false;
+	return true;
 }
 
 int ckpt_run_next(const uint8_t *payload, uint32_t bytes, uint32_t *at, const struct ckpt_manifest *manifest,
@@ -96,6 +106,8 @@ int ckpt_run_next(const uint8_t *payload, uint32_t bytes, uint32_t *at, const st
 	all = ((uint64_t)run->count * each + 7) & ~UINT64_C(7);
 	if (run->count == 0 || (run->kind == CHECKPOINT_TABLE && run->count != 1) || all > left - sizeof(*run))
 		return refuse(err, run, begin, "its number of records is not possible");
+	if (run->kind == CHECKPOINT_BLOOM && !blooms_possible(spec, payload + begin + sizeof(*run), run->count))
+		return refuse(err, run, begin, "the table's filter has no such block");
 	*records = payload + begin + sizeof(*run);
 	*at = begin + (uint32_t)sizeof(*run) + (uint32_t)all;
 	return 1;

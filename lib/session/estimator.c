@@ -58,6 +58,7 @@ static int open_work(const struct estimator *e, enum estimator_mode mode, struct
 		config.log_step_count_steps = UINT32_MAX;
 		config.save_checkpoints_steps = 0;
 		config.last_step = 0;
+		config.consistency = NULL;
 	}
 	model = (struct session_model){
 		.graph = w->graph, .results = w->results, .feeds = w->spec.feeds, .feeds_count = w->spec.feeds_count

@@ -11,7 +11,10 @@
 
 #include "base/clock.h"
 #include "client/star.h"
+#include "config/config.h"
+#include "session/compile.h"
 #include "session/local.h"
+#include "session/peers.h"
 #include "session/remote.h"
 #include "session/summary.h"
 
@@ -41,10 +44,36 @@ struct session {
 	struct graph_tensor *results;
 	uint32_t step_result, loss_result; /* of the model's; NOT_THERE */
 	struct summary *summary;
+	struct peers *peers; /* NULL: workers do not wait for each other */
+	uint64_t clock;	     /* steps that the others take this worker to have made */
 	uint64_t global_step, local_step;
 	struct mark logged, summarized, saved;
 	bool stop, failed;
 };
+
+enum consistency { UNKNOWN, ASYNCHRONOUS, BOUNDED };
+
+static enum consistency consistency_of(const struct session_config *c)
+{
+	return !c->consistency || !strcmp(c->consistency, "asynchronous") ? ASYNCHRONOUS
+	       : !strcmp(c->consistency, "ssp")				  ? BOUNDED
+									  : UNKNOWN;
+}
+
+static int check_consistency(const struct session_config *c, struct star_error *err)
+{
+	if (consistency_of(c) == UNKNOWN)
+		return star_error_set(err, -EINVAL, "consistency = %.60s: it is asynchronous or ssp", c->consistency);
+	if (consistency_of(c) == ASYNCHRONOUS)
+		return 0;
+	if (c->workers < 1 || c->workers > PEERS_MAX || c->task_index >= c->workers)
+		return star_error_set(
+			err, -EINVAL,
+			"consistency = %s: workers is %u, and this is worker %u: workers that wait for each "
+			"other must know how many they are, 1 to %d",
+			c->consistency, c->workers, c->task_index, PEERS_MAX);
+	return 0;
+}
 
 static bool is_local(const struct session_config *config)
 {
@@ -58,6 +87,10 @@ static int check_local(const struct session_config *config, struct star_error *e
 				      "task_index = %u: with ps = local there is one worker, which is 0: others are "
 				      "other processes, and need PS tasks",
 				      config->task_index);
+	if (consistency_of(config) != ASYNCHRONOUS)
+		return star_error_set(err, -EINVAL,
+				      "consistency = %s: with ps = local there is one worker, which waits for nobody",
+				      config->consistency);
 	if (config->save_checkpoints_steps)
 		return star_error_set(err, -EINVAL,
 				      "save_checkpoints_steps = %u: PS tasks write checkpoints, and with ps = local "
@@ -79,7 +112,9 @@ int session_config_check(const struct session_config *config, struct star_error 
 				      "the PS tasks' control addresses are missing: \"tcp:host:port,...\"");
 	if (config->protocol && !graph_protocol_parse(config->protocol, err))
 		return -EINVAL;
-	return is_local(config) ? check_local(config, err) : 0;
+	if (is_local(config) && check_local(config, err) < 0)
+		return -EINVAL;
+	return check_consistency(config, err);
 }
 
 static void set_defaults(struct session_config *c)
@@ -89,14 +124,24 @@ static void set_defaults(struct session_config *c)
 	c->log_step_count_steps = c->log_step_count_steps ? c->log_step_count_steps : 100;
 	c->deadline_us = c->deadline_us ? c->deadline_us : STAR_DEADLINE_DEFAULT_US;
 	c->recovery_us = c->recovery_us ? c->recovery_us : UINT64_C(300000000);
+	c->job = c->job ? c->job : "job";
+	c->lease_us = c->lease_us ? c->lease_us : UINT64_C(10000000);
 }
 
 /* ---- plans ---- */
 
-static uint32_t count_tasks(const char *ps)
+/* 0 with err. */
+static uint32_t count_tasks(const char *ps, struct star_error *err)
 {
 	uint32_t n = 1;
 
+	if (strncmp(ps, "dpdk:", 5) == 0) {
+		struct config *config = config_load_worker(ps + 5, err);
+
+		n = config ? config->ps_count : 0;
+		config_free(config);
+		return n;
+	}
 	for (; *ps; ps++)
 		n += *ps == ',';
 	return n;
@@ -140,24 +185,80 @@ static void tell_warnings(const struct graph_cut *cut)
 	}
 }
 
-static int make_cut(struct session *s, struct star_error *err)
+/* The greatest types of all values; NULL: the graph's own have to do. To be freed. */
+static struct graph_type **most_of(const struct session *s)
+{
+	const struct graph *graph = s->model.graph;
+	struct graph_type *feeds = calloc(graph->nodes_count + 1, sizeof(*feeds)), **types;
+	struct star_error ignored;
+	uint32_t count = 0;
+
+	if (!feeds)
+		return NULL;
+	for (uint32_t v = 0; v < graph->nodes_count; v++) {
+		if (graph->nodes[v]->op != GRAPH_FEED)
+			continue;
+		feeds[count] = graph->nodes[v]->outputs[0];
+		for (uint32_t f = 0; f < s->model.feeds_count; f++)
+			if (!strcmp(s->model.feeds[f].name, graph->nodes[v]->name))
+				feeds[count] = s->model.feeds[f].type;
+		count++;
+	}
+	types = graph_infer_all(graph, feeds, count, &ignored);
+	free(feeds);
+	return types;
+}
+
+/* stay: nothing moves to PS tasks. */
+static int make_cut(struct session *s, bool stay, struct star_error *err)
 {
 	const struct session_config *c = &s->config;
+	struct graph_type **types = most_of(s);
 	const struct graph_cut_options options = {
 		.protocol = graph_protocol_parse(c->protocol, err),
 		.fuse = c->tensor_fuse,
-		.ps_tasks = count_tasks(c->ps),
-		.stay = true, /* PS parts are calls of libstar (remote.c), which compute nothing */
+		.ps_tasks = count_tasks(c->ps, err),
+		.stay = stay || is_local(c), /* where PS tasks are in this process, nothing is saved */
+		.may_move = compile_may_move,
+		.types = types,
 	};
 
-	s->cut = graph_cut_create(s->model.graph, &options, err);
-	if (s->cut && c->task_index == 0 && c->log_step_count_steps != UINT32_MAX)
+	graph_cut_destroy(s->cut);
+	s->cut = options.ps_tasks ? graph_cut_create(s->model.graph, &options, err) : NULL;
+	free(types);
+	if (s->cut && !stay && c->task_index == 0 && c->log_step_count_steps != UINT32_MAX)
 		tell_warnings(s->cut);
 	return s->cut ? 0 : err->code;
 }
 
+static bool has_moved(const struct graph_cut *cut)
+{
+	bool moved = cut->moved_count > 0;
+
+	for (uint32_t i = 0; i < cut->bodies_count && !moved; i++)
+		moved = has_moved(cut->bodies[i].body) || has_moved(cut->bodies[i].cond);
+	return moved;
+}
+
+/* What has moved and is too large for one program stays in the worker after all. */
+static int plan_or_stay(struct session *s, struct star_error *err)
+{
+	int rc = make_plan(s, err);
+
+	if (rc != -ENOTSUP || !has_moved(s->cut))
+		return rc;
+	fprintf(stderr, "nothing is computed on PS tasks: %s\n", err->text);
+	graph_run_destroy(s->run);
+	graph_plan_destroy(s->plan);
+	s->run = NULL;
+	s->plan = NULL;
+	rc = make_cut(s, true, err);
+	return rc < 0 ? rc : make_plan(s, err);
+}
+
 static void disconnect(struct session *s)
 {
+	peers_close(s->peers, false);
 	graph_run_destroy(s->run);
 	graph_plan_destroy(s->plan);
 	if (is_local(&s->config))
@@ -169,6 +270,24 @@ static void disconnect(struct session *s)
 	s->plan = NULL;
 	s->ps = NULL;
 	s->cluster = NULL;
+	s->peers = NULL;
+}
+
+static int join_peers(struct session *s, struct star_error *err)
+{
+	const struct session_config *c = &s->config;
+
+	if (consistency_of(c) == ASYNCHRONOUS)
+		return 0;
+	s->peers = peers_open(&(struct peers_options){ .cluster = s->cluster,
+						       .job = c->job,
+						       .index = c->task_index,
+						       .count = c->workers,
+						       .lease_us = c->lease_us,
+						       .deadline_us = c->deadline_us,
+						       .clock = s->clock },
+			      err);
+	return s->peers ? 0 : err->code;
 }
 
 static int open_remote(struct session *s, uint64_t until_ns, struct star_error *err)
@@ -198,7 +317,9 @@ static int connect_cluster(struct session *s, uint64_t until_ns, struct star_err
 	if (!s->ps)
 		rc = err->code;
 	if (rc == 0)
-		rc = make_plan(s, err);
+		rc = plan_or_stay(s, err);
+	if (rc == 0 && s->cluster)
+		rc = join_peers(s, err);
 	if (rc < 0)
 		disconnect(s);
 	return rc;
@@ -320,10 +441,15 @@ static int recover(struct session *s, uint64_t until_ns, unsigned *pause_ms, str
 	return err->code;
 }
 
-static int run_step(struct session *s, const struct graph_tensor *feeds, struct star_error *err)
+static int run_step(struct session *s, const struct graph_tensor *feeds, uint64_t until_ns, struct star_error *err)
 {
+	int rc;
+
 	if (!s->run)
 		return star_error_set(err, -ESTALE, "the PS tasks did not come back in time before");
+	rc = s->peers ? peers_await(s->peers, s->config.staleness, &s->clock, until_ns, err) : 0;
+	if (rc < 0)
+		return rc;
 	return graph_run_step(s->run, s->local_step + 1, feeds, s->results, err);
 }
 
@@ -342,13 +468,16 @@ int session_run(struct session *s, const struct graph_tensor *feeds, const struc
 	int rc;
 
 	err = err ? err : &ignored;
-	while ((rc = run_step(s, feeds, err)) < 0) {
+	while ((rc = run_step(s, feeds, until_ns, err)) < 0) {
 		s->failed = true;
 		if (!may_come_back(rc) || recover(s, until_ns, &pause_ms, err) < 0)
 			return err->code;
 		s->failed = false;
 	}
 	s->local_step++;
+	s->clock++;
+	if (s->peers) /* what this fails with, the next step will fail with, too, and say again how many there are */
+		peers_set_clock(s->peers, s->clock, &(struct star_error){ 0 });
 	s->global_step =
 		s->step_result != NOT_THERE ? (uint64_t)fmax(0, scalar(&s->results[s->step_result])) : s->local_step;
 	step.global_step = s->global_step;
@@ -376,6 +505,11 @@ void session_request_stop(struct session *s)
 uint64_t session_global_step(const struct session *s)
 {
 	return s->global_step;
+}
+
+uint64_t session_clock(const struct session *s)
+{
+	return s->clock;
 }
 
 const struct graph_cut *session_cut(const struct session *s)
@@ -429,7 +563,7 @@ static int open_session(struct session *s, struct star_error *err)
 		rc = s->summary ? 0 : err->code;
 	}
 	if (rc == 0)
-		rc = make_cut(s, err);
+		rc = make_cut(s, false, err);
 	if (rc == 0)
 		rc = connect_first(s, err);
 	s->logged.ns = s->summarized.ns = clock_ns();
@@ -488,6 +622,8 @@ int session_close(struct session *s, struct star_error *err)
 	for (uint32_t i = 0; !s->failed && i < s->hooks_count; i++)
 		if (rc == 0 && s->hooks[i].end)
 			rc = s->hooks[i].end(s->hooks[i].arg, s, err);
+	peers_close(s->peers, !s->failed);
+	s->peers = NULL;
 	release(s);
 	return rc;
 }

@@ -42,6 +42,14 @@ struct session_config {
 	uint64_t seed;	      /* of random numbers in the graph */
 	uint64_t deadline_us; /* of each call to PS tasks [30 s] */
 	uint64_t recovery_us; /* how long PS tasks may be away, and others wait for the chief [300 s] */
+
+	/* How far workers wait for each other: "asynchronous": not at all; "ssp": none begins a step while another one that lives is more
+	 * than `staleness` steps behind (0: all make each step together) [asynchronous]. Those but the first need the number of workers. */
+	const char *consistency;
+	const char *job;    /* the name under which its workers know of each other ["job"] */
+	uint32_t workers;   /* of the job */
+	uint64_t staleness; /* steps */
+	uint64_t lease_us;  /* how long a worker that is not heard of is waited for [10 s] */
 };
 
 /* 0, or -EINVAL with what is wrong and what to do. */
@@ -90,6 +98,8 @@ int session_run(struct session *session, const struct graph_tensor *feeds, const
 bool session_should_stop(const struct session *session);
 void session_request_stop(struct session *session);
 uint64_t session_global_step(const struct session *session); /* as of the last step */
+/* How many steps this worker has made, as the others count them: one that has been away for long goes on where they are. From 0. */
+uint64_t session_clock(const struct session *session);
 
 /* Round trips, requests and what else the cut says. */
 const struct graph_cut *session_cut(const struct session *session);

@@ -8,7 +8,8 @@
 #include "tensor/elementary.h"
 
 #define LN2 0.69314718055994531
-#define BLOCKS_MAX (UINT64_C(1) << 31)
+#define BLOOM_SEVERAL (UINT32_C(1) << 31) /* blocks share a slot */
+#define BLOOM_NONE (BLOOM_SEVERAL - 1)
 
 enum {
 	SPARE_BITS = 47,   /* of a hash: those from here to the tag pick nothing else */
@@ -22,25 +23,25 @@ static struct filter_count *count_of(const struct filter *f, store_row row)
 
 static bool bloom_init(struct filter *f, const struct object_spec *spec, double share, struct arena *arena)
 {
-	const double keys = fmax(1, (double)spec->filter_keys * share);
-	const double counters = ceil(keys * -elementary_log((double)spec->filter_error) / (LN2 * LN2));
-	const double blocks = fmax(1, ceil(counters * f->width / FILTER_BLOCK));
-	const double hashes = counters / keys * LN2;
+	const double hashes = -elementary_log((double)spec->filter_error) / LN2;
+	double slots;
 	uintptr_t begin;
-	uint64_t bits;
 
-	if (!(blocks < (double)BLOCKS_MAX))
+	f->blocks_count = checkpoint_bloom_blocks(spec);
+	if (!f->blocks_count)
 		return false;
-	f->blocks_count = (uint32_t)blocks;
+	/* Blocks at both edges of the shard may be there in part. */
+	slots = floor(f->blocks_count * share) + 2;
+	f->slots = slots < f->blocks_count ? (uint32_t)slots : f->blocks_count;
 	f->hashes = (uint8_t)fmin(FILTER_HASHES_MAX, fmax(1, floor(hashes + 0.5)));
-	bits = ((uint64_t)f->blocks_count + 63) / 64 * sizeof(*f->touched);
-	f->touched = arena_take(arena, bits);
-	if (!f->touched)
+	f->holds = arena_take(arena, f->slots * sizeof(*f->holds));
+	if (!f->holds)
 		return false;
-	begin = (uintptr_t)arena_take(arena, ((uint64_t)f->blocks_count + 1) * FILTER_BLOCK);
+	begin = (uintptr_t)arena_take(arena, ((uint64_t)f->slots + 1) * FILTER_BLOCK);
 	if (!begin)
 		return false;
-	memset(f->touched, 0, bits);
+	for (uint32_t i = 0; i < f->slots; i++)
+		f->holds[i] = BLOOM_NONE;
 	f->blocks = (uint8_t *)((begin + FILTER_BLOCK - 1) & ~(uintptr_t)(FILTER_BLOCK - 1));
 	return true;
 }
@@ -51,7 +52,9 @@ bool filter_init(struct filter *f, const struct object_spec *spec, double share,
 	const uint64_t before = arena->low;
 	bool done;
 
-	*f = (struct filter){ .kind = spec->filter, .frequency = spec->filter_frequency };
+	*f = (struct filter){ .kind = spec->filter,
+			      .frequency = spec->filter_frequency,
+			      .name_hash = hash_name(spec->name) };
 	if (spec->filter == FILTER_COUNTER) {
 		pool_init(&f->pool, arena, stats, row_shift, sizeof(struct filter_count));
 		f->pool.reserve = arena->high / RESERVE_SHARE;
@@ -59,47 +62,32 @@ bool filter_init(struct filter *f, const struct object_spec *spec, double share,
 	}
 	if (spec->filter != FILTER_BLOOM)
 		return true;
-	f->width = f->frequency <= UINT8_MAX ? 1 : f->frequency <= UINT16_MAX ? 2 : 4;
+	f->width = (uint8_t)checkpoint_bloom_width(f->frequency);
 	done = bloom_init(f, spec, share, arena);
 	stats->memory_bytes += arena->low - before;
 	return done;
 }
 
-/* A key's block, and where in it the counters are: five of 12 bits are cut from each mixing. */
+/* A key's block, where that lies, and where in it the counters are: five of 12 bits are cut from each mixing. */
 struct bloom_place {
+	uint32_t number, slot;
 	uint8_t *block;
 	uint16_t at[FILTER_HASHES_MAX];
 };
 
-static void bloom_place(const struct filter *f, uint64_t hash, struct bloom_place *p)
+static void bloom_place(const struct filter *f, uint64_t key, struct bloom_place *p)
 {
 	const uint32_t mask = FILTER_BLOCK / f->width - 1;
-	uint64_t bits = hash_mix(hash ^ UINT64_C(0x6a09e667f3bcc908));
+	uint64_t bits = hash_key(f->name_hash, key);
 
-	p->block = f->blocks + (((bits >> 32) * f->blocks_count) >> 32) * FILTER_BLOCK;
+	p->number = (uint32_t)(((bits >> 32) * f->blocks_count) >> 32);
+	p->slot = p->number % f->slots;
+	p->block = f->blocks + (uint64_t)p->slot * FILTER_BLOCK;
 	for (unsigned i = 0; i < f->hashes; i++) {
 		if (i % 5 == 0)
 			bits = hash_mix(bits + 1);
 		p->at[i] = (uint16_t)((bits >> (i % 5 * 12) & mask) * f->width);
 	}
-}
-
-static bool bloom_touched(const struct filter *f, const uint8_t *block)
-{
-	const uint64_t number = (uint64_t)(block - f->blocks) / FILTER_BLOCK;
-
-	return f->touched[number / 64] >> (number % 64) & 1;
-}
-
-static uint32_t bloom_read(const struct filter *f, const uint8_t *at)
-{
-	switch (f->width) {
-	case 1:
-		return *at;
-	case 2:
-		return *(const uint16_t *)at;
-	}
-	return *(const uint32_t *)at;
 }
 
 static void bloom_write(const struct filter *f, uint8_t *at, uint32_t count)
@@ -116,32 +104,84 @@ static void bloom_write(const struct filter *f, uint8_t *at, uint32_t count)
 	}
 }
 
-static uint32_t bloom_count(struct filter *f, uint64_t hash)
+/* The slot's block counts for this one, too. */
+static void bloom_hold(struct filter *f, uint32_t slot, uint32_t number)
 {
-	struct bloom_place p;
+	uint32_t *holds = &f->holds[slot];
+
+	if (*holds == BLOOM_NONE) {
+		memset(f->blocks + (uint64_t)slot * FILTER_BLOCK, 0, FILTER_BLOCK);
+		*holds = number;
+	} else if (*holds != number) {
+		*holds |= BLOOM_SEVERAL;
+	}
+}
+
+static uint32_t bloom_least(const struct filter *f, const struct bloom_place *p)
+{
 	uint32_t least = f->frequency;
 
-	bloom_place(f, hash, &p);
-	if (!bloom_touched(f, p.block)) {
-		const uint64_t number = (uint64_t)(p.block - f->blocks) / FILTER_BLOCK;
-
-		memset(p.block, 0, FILTER_BLOCK);
-		f->touched[number / 64] |= UINT64_C(1) << (number % 64);
-	}
+	if (f->holds[p->slot] == BLOOM_NONE)
+		return 0;
 	for (unsigned i = 0; i < f->hashes; i++) {
-		const uint32_t count = bloom_read(f, p.block + p.at[i]);
+		const uint32_t count = checkpoint_bloom_counter(p->block + p->at[i], f->width);
 
 		least = count < least ? count : least;
 	}
+	return least;
+}
+
+static uint32_t bloom_count(struct filter *f, uint64_t key)
+{
+	struct bloom_place p;
+	uint32_t least;
+
+	bloom_place(f, key, &p);
+	bloom_hold(f, p.slot, p.number);
+	least = bloom_least(f, &p);
 	if (least == f->frequency)
 		return least;
 	for (unsigned i = 0; i < f->hashes; i++)
-		if (bloom_read(f, p.block + p.at[i]) == least)
+		if (checkpoint_bloom_counter(p.block + p.at[i], f->width) == least)
 			bloom_write(f, p.block + p.at[i], least + 1);
 	return least + 1;
 }
 
-void filter_prefetch(const struct filter *f, uint64_t hash)
+uint32_t filter_bloom_count(const struct filter *f, uint64_t key)
+{
+	struct bloom_place p;
+
+	bloom_place(f, key, &p);
+	return bloom_least(f, &p);
+}
+
+const uint8_t *filter_bloom_block(const struct filter *f, uint32_t slot, uint64_t *number)
+{
+	const uint32_t holds = f->holds[slot];
+	const uint64_t first = holds & BLOOM_SEVERAL ? slot : holds,
+		       step = holds & BLOOM_SEVERAL ? f->slots : UINT32_MAX;
+
+	if (holds == BLOOM_NONE)
+		return NULL;
+	*number = *number <= first ? first : first + (*number - first + step - 1) / step * step;
+	return *number < f->blocks_count ? f->blocks + (uint64_t)slot * FILTER_BLOCK : NULL;
+}
+
+void filter_bloom_restore(struct filter *f, const struct checkpoint_bloom *from)
+{
+	const uint32_t number = (uint32_t)from->number, slot = number % f->slots;
+	uint8_t *block = f->blocks + (uint64_t)slot * FILTER_BLOCK;
+
+	bloom_hold(f, slot, number);
+	for (unsigned at = 0; at < FILTER_BLOCK; at += f->width) {
+		const uint32_t count = checkpoint_bloom_counter(from->counters + at, f->width);
+
+		if (count > checkpoint_bloom_counter(block + at, f->width))
+			bloom_write(f, block + at, count);
+	}
+}
+
+void filter_prefetch(const struct filter *f, uint64_t key, uint64_t hash)
 {
 	struct bloom_place p;
 
@@ -149,7 +189,7 @@ void filter_prefetch(const struct filter *f, uint64_t hash)
 		__builtin_prefetch(index_home(&f->index, hash));
 		return;
 	}
-	bloom_place(f, hash, &p);
+	bloom_place(f, key, &p);
 	for (unsigned i = 0; i < f->hashes; i++)
 		__builtin_prefetch(p.block + p.at[i]);
 }
@@ -201,7 +241,7 @@ uint32_t filter_count(struct filter *f, uint64_t key, uint64_t hash, uint32_t st
 	store_row row;
 
 	if (f->kind == FILTER_BLOOM)
-		return bloom_count(f, hash);
+		return bloom_count(f, key);
 	row = index_find(&f->index, key, hash);
 	if (row == STORE_NO_ROW) {
 		row = make_count(f, hash, index_insert);

@@ -10,7 +10,10 @@
  *   SIGCOMM 2002): of a key's k counters only the smallest go up. Laid out for n keys and a share p of keys admitted early:
  *   n ln(1/p) / ln(2)^2 counters, k = ln(2) counters / n. All counters of a key lie in one block of 4 KiB, that is in one
  *   page, which is zeroed when it is first touched; its counters never go down. Counters have 1, 2 or 4 bytes, as the
- *   frequency needs.
+ *   frequency needs. Blocks are numbered over all shards, by the hash that partitions are cut by (wire/checkpoint.h), so that
+ *   counts go with their partitions when a checkpoint is restored on another number of shards. A shard has as many slots for blocks
+ *   as its share asks for; block i lies in slot i % slots, which is nobody else's as long as the shard's partitions are one
+ *   range and no more than its share. If they are more, blocks that meet in a slot are counted together.
  *
  * One thread.
  */
@@ -22,9 +25,10 @@
 
 #include "store/index.h"
 #include "store/pool.h"
+#include "wire/checkpoint.h"
 #include "wire/object.h"
 
-enum { FILTER_BLOCK = 4096, FILTER_HASHES_MAX = 32 };
+enum { FILTER_BLOCK = CHECKPOINT_BLOOM_BYTES, FILTER_HASHES_MAX = 32 };
 
 struct filter_count {
 	uint64_t key;
@@ -43,9 +47,11 @@ struct filter {
 	struct pool pool;
 	uint64_t keys; /* that wait */
 	/* Bloom */
-	uint8_t *blocks;
-	uint64_t *touched; /* a bit for each block */
-	uint32_t blocks_count;
+	uint64_t name_hash;
+	uint8_t *blocks; /* one for each slot */
+	uint32_t *holds; /* for each slot: its block's number, or BLOOM_NONE; and BLOOM_SEVERAL */
+	uint32_t slots;
+	uint32_t blocks_count; /* of all shards */
 };
 
 /* share: the part of the keys that this store gets. false when the arena has no room. */
@@ -53,7 +59,7 @@ bool filter_init(struct filter *f, const struct object_spec *spec, double share,
 		 unsigned row_shift, struct store_stats *stats);
 
 /* Starts loading what filter_count will read. hash is index_hash's. */
-void filter_prefetch(const struct filter *f, uint64_t hash);
+void filter_prefetch(const struct filter *f, uint64_t key, uint64_t hash);
 
 /* Counts a key once; returns its count, which is the frequency at most for a Bloom filter. stamp: step_stamp, or 0. */
 uint32_t filter_count(struct filter *f, uint64_t key, uint64_t hash, uint32_t stamp);
@@ -66,5 +72,15 @@ void filter_forget(struct filter *f, uint64_t key, uint64_t hash);
 
 /* Forgets one that waits. */
 void filter_drop(struct filter *f, store_row count);
+
+/* How often a Bloom filter takes a key to have come. */
+uint32_t filter_bloom_count(const struct filter *f, uint64_t key);
+
+/* The counters of the first block that the slot has the counts of, and whose number is *number at least; its number is written. NULL:
+ * there is none. */
+const uint8_t *filter_bloom_block(const struct filter *f, uint32_t slot, uint64_t *number);
+
+/* Counters of a block that were saved (checkpoint_bloom_possible): each counts as many from now on at least. */
+void filter_bloom_restore(struct filter *f, const struct checkpoint_bloom *block);
 
 #endif

@@ -246,7 +246,7 @@ static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, cons
 		} else {
 			missing[missings++] = (uint8_t)i;
 			if (t->filtered)
-				filter_prefetch(&t->filter, hashes[i]);
+				filter_prefetch(&t->filter, keys[i], hashes[i]);
 		}
 	}
 	for (unsigned m = 0; m < missings; m++) {

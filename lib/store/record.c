@@ -100,6 +100,14 @@ static const char *counts_fault(const struct checkpoint_count *counts, unsigned 
 	return NULL;
 }
 
+static const char *bloom_fault(const struct store_table *t, const struct checkpoint_bloom *blocks, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (!checkpoint_bloom_possible(&t->spec, &blocks[i]))
+			return "a block that the filter does not have";
+	return NULL;
+}
+
 /* Of a run and n of its records. */
 static const char *find_fault(const struct store_table *t, const struct checkpoint_run *run, const void *records,
 			      unsigned n)
@@ -107,10 +115,11 @@ static const char *find_fault(const struct store_table *t, const struct checkpoi
 	const uint32_t widths[] = { [CHECKPOINT_ROWS] = t->at.record,
 				    [CHECKPOINT_DELETED] = sizeof(uint64_t),
 				    [CHECKPOINT_COUNTS] = sizeof(struct checkpoint_count),
-				    [CHECKPOINT_TABLE] = sizeof(struct checkpoint_table) };
+				    [CHECKPOINT_TABLE] = sizeof(struct checkpoint_table),
+				    [CHECKPOINT_BLOOM] = sizeof(struct checkpoint_bloom) };
 	const char *fault = NULL;
 
-	if (run->kind < CHECKPOINT_ROWS || run->kind > CHECKPOINT_TABLE)
+	if (run->kind < CHECKPOINT_ROWS || run->kind > CHECKPOINT_BLOOM)
 		return "an unknown kind";
 	if (run->object != t->spec.id)
 		return "another object's id";
@@ -127,6 +136,8 @@ static const char *find_fault(const struct store_table *t, const struct checkpoi
 		return table_fault(records, n);
 	case CHECKPOINT_COUNTS:
 		return t->spec.filter == FILTER_COUNTER ? counts_fault(records, n) : "counts for another filter";
+	case CHECKPOINT_BLOOM:
+		return t->spec.filter == FILTER_BLOOM ? bloom_fault(t, records, n) : "counters for another filter";
 	case CHECKPOINT_DELETED:
 		return t->spec.kind == OBJECT_VARIABLE ? "deleted blocks of a variable" : NULL;
 	}
@@ -177,6 +188,12 @@ static bool load_count(struct store_table *t, const struct checkpoint_count *fro
 			      &(struct filter_count){ .key = from->key, .count = from->count, .seen = from->seen });
 }
 
+static void load_blooms(struct store_table *t, const struct checkpoint_bloom *blocks, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		filter_bloom_restore(&t->filter, &blocks[i]);
+}
+
 /* Returns how many found room. */
 static unsigned load_records(struct store_table *t, const struct checkpoint_run *run, const uint8_t *records,
 			     unsigned n)
@@ -209,6 +226,8 @@ int store_load(struct store_table *table, const struct checkpoint_run *run, cons
 		load_table(table, records);
 	else if (run->kind == CHECKPOINT_DELETED)
 		store_delete(table, records, n);
+	else if (run->kind == CHECKPOINT_BLOOM)
+		load_blooms(table, records, n);
 	else if (load_records(table, run, records, n) < n)
 		return star_error_set(
 			err, -ENOSPC,

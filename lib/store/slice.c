@@ -241,6 +241,30 @@ static void write_logged(struct store *store, struct out *o)
 	s->log_tail++;
 }
 
+/* Of a Bloom filter, slot after slot: the blocks that each has, from number `from` on. */
+static void write_bloom(struct snapshot *s, struct out *o)
+{
+	const struct filter *f = &s->table->filter;
+
+	for (unsigned i = 0; i < SLOTS_OF_A_ROW && s->walk.at < f->slots; i++) {
+		const uint8_t *counters = filter_bloom_block(f, (uint32_t)s->walk.at, &s->from);
+		struct checkpoint_bloom *block;
+
+		if (!counters) {
+			s->walk.at++;
+			s->from = 0;
+			continue;
+		}
+		block = take_record(o, s->table, CHECKPOINT_BLOOM, sizeof(*block));
+		if (!block)
+			return;
+		block->number = s->from++;
+		memcpy(block->counters, counters, sizeof(block->counters));
+	}
+	s->walk.over = s->walk.at >= f->slots;
+	o->budget--;
+}
+
 /* Of the keys that wait for their admission to a table; those of a slice before may be gone, or be another key's. */
 static void write_counts(struct snapshot *s, struct out *o)
 {
@@ -263,6 +287,8 @@ static void write_counts(struct snapshot *s, struct out *o)
 	} else if (s->table->spec.filter == FILTER_COUNTER && !s->walk.over) {
 		s->rows_count = index_walk(ix, &s->walk, s->rows);
 		o->budget -= SEGMENT_COST;
+	} else if (s->table->spec.filter == FILTER_BLOOM && !s->walk.over) {
+		write_bloom(s, o);
 	} else {
 		s->table = s->table->next;
 		s->walk = (struct index_walk){ 0 };
@@ -281,6 +307,7 @@ static void next_phase(struct snapshot *s)
 						       : SNAPSHOT_OVER;
 	s->table = s->first;
 	s->walk = (struct index_walk){ 0 };
+	s->from = 0;
 }
 
 static void step(struct store *store, struct out *o)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bytes of a checkpoint (docs/checkpoints.rst says what they mean). Little endian, fixed width, naturally aligned. Pure data.
+ * The bytes of a checkpoint (docs/checkpoints.rst says what they mean). Little endian, fixed width, naturally aligned. Pure data and
+ * functions.
  *
  * A checkpoint is a directory: one data file for each reactor that wrote, and a manifest (JSON) that names them, is written last,
  * and without which nothing in the directory counts. A data file is a header, then blocks, the last of which says so. A block's
@@ -9,6 +10,7 @@
 #ifndef WIRE_CHECKPOINT_H
 #define WIRE_CHECKPOINT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -62,6 +64,8 @@ enum checkpoint_run_kind {
 	CHECKPOINT_COUNTS = 3,
 	/* One: what a shard knows of a table as a whole (checkpoint_table). Before all rows and deleted keys of the file. */
 	CHECKPOINT_TABLE = 4,
+	/* n blocks of a counting Bloom filter (checkpoint_bloom). As CHECKPOINT_COUNTS. */
+	CHECKPOINT_BLOOM = 5,
 };
 
 /* 8 byte aligned; the rows follow it, padded to 8 bytes as a whole. */
@@ -91,6 +95,37 @@ struct checkpoint_count {
 	uint32_t seen; /* as in a row; 0: no step came */
 };
 _Static_assert(sizeof(struct checkpoint_count) == 16, "checkpoint_count");
+
+/*
+ * A table's filter=bloom has b blocks in all, however many shards it is cut over: block i has the counters of those keys whose hash
+ * (hash_key), of which the highest bits are the partition, is h with floor((h >> 32) * b / 2^32) = i. So blocks follow the partitions
+ * in order; one at the edge of a shard may be in the files of two. Restored into one, of each counter the greatest counts: no
+ * key's count is then lower than it was.
+ */
+enum { CHECKPOINT_BLOOM_BYTES = 4096, CHECKPOINT_BLOOM_BLOCKS_MAX = INT32_MAX - 1 };
+struct checkpoint_bloom {
+	uint64_t number;			  /* of the block */
+	uint8_t counters[CHECKPOINT_BLOOM_BYTES]; /* of checkpoint_bloom_width bytes each, none above the frequency */
+};
+_Static_assert(sizeof(struct checkpoint_bloom) == 8 + CHECKPOINT_BLOOM_BYTES, "checkpoint_bloom");
+
+/* As few bytes as filter_frequency takes. */
+static inline unsigned checkpoint_bloom_width(uint32_t filter_frequency)
+{
+	return filter_frequency <= UINT8_MAX ? 1 : filter_frequency <= UINT16_MAX ? 2 : 4;
+}
+uint32_t checkpoint_bloom_counter(const uint8_t *counter, unsigned width);
+
+/* b; 0: the table has no such filter, or one of more than CHECKPOINT_BLOOM_BLOCKS_MAX blocks. */
+struct object_spec;
+uint32_t checkpoint_bloom_blocks(const struct object_spec *spec);
+
+/* The hashes of the keys that the block counts: from *first to *last. It is to be loaded wherever one of their partitions is. False:
+ * the filter has no such block. */
+bool checkpoint_bloom_hashes(const struct object_spec *spec, uint64_t number, uint64_t *first, uint64_t *last);
+
+/* block: a struct checkpoint_bloom, wherever it lies. Whether the filter has one of this number, and counts as far. */
+bool checkpoint_bloom_possible(const struct object_spec *spec, const void *block);
 
 /*
  * A row in a run, without padding between its members; each is there or not as the table's definition (struct object_spec) says:

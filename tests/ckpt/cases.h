@@ -18,6 +18,7 @@ void foreign_files_are_refused(void);
 /* hostile.c */
 void hostile_manifests_are_refused(void);
 void hostile_runs_are_refused(void);
+void hostile_blooms_are_refused(void);
 
 /* crash.c */
 void save_that_ends_anywhere_leaves_the_last_good_one(void);
@@ -40,5 +41,6 @@ void prune_keeps_chains_whole(void);
 void tables_go_out_as_lines_and_come_back(void);
 void elements_read_back_bit_for_bit(void);
 void wrong_lines_are_refused(void);
+void bloom_filters_go_out_as_lines_and_come_back(void);
 
 #endif

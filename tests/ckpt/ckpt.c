@@ -207,6 +207,7 @@ const struct unit_case unit_cases[] = {
 	{ "foreign files are refused", foreign_files_are_refused },
 	{ "hostile manifests are refused", hostile_manifests_are_refused },
 	{ "hostile runs are refused", hostile_runs_are_refused },
+	{ "hostile blooms are refused", hostile_blooms_are_refused },
 	{ "a save that ends anywhere leaves the last good one", save_that_ends_anywhere_leaves_the_last_good_one },
 	{ "a prune that ends anywhere leaves the last good one", prune_that_ends_anywhere_leaves_the_last_good_one },
 	{ "a save that fails anywhere says why", save_that_fails_anywhere_says_why },
@@ -221,5 +222,6 @@ const struct unit_case unit_cases[] = {
 	{ "tables go out as lines and come back", tables_go_out_as_lines_and_come_back },
 	{ "elements read back bit for bit", elements_read_back_bit_for_bit },
 	{ "wrong lines are refused", wrong_lines_are_refused },
+	{ "bloom filters go out as lines and come back", bloom_filters_go_out_as_lines_and_come_back },
 	{ NULL, NULL },
 };

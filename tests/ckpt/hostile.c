@@ -163,7 +163,7 @@ void hostile_runs_are_refused(void)
 		{ 0, 5, { RUN(PLAIN, CHECKPOINT_ROWS, 1, 16), 1, 2, 3 }, 1, 0, "records of 16 bytes; 24 are possible" },
 		{ 0, 5, { RUN(PLAIN, CHECKPOINT_ROWS, 1, 0), 1, 2, 3 }, 1, 0, "records of 0 bytes; 24 are possible" },
 		{ 0, 5, { RUN(PLAIN, 0, 1, ROW), 1, 2, 3 }, 1, 0, "unknown, or has no place there" },
-		{ 0, 5, { RUN(PLAIN, 5, 1, ROW), 1, 2, 3 }, 1, 0, "unknown, or has no place there" },
+		{ 0, 5, { RUN(PLAIN, 6, 1, ROW), 1, 2, 3 }, 1, 0, "unknown, or has no place there" },
 		{ 0, 5, { RUN(PLAIN, 0x10001, 1, ROW), 1, 2, 3 }, 1, 0, "unknown, or has no place there" },
 		{ 0, 5, { RUN(0, CHECKPOINT_ROWS, 1, ROW), 1, 2, 3 }, 1, 0, "knows no such object" },
 		{ 0, 5, { RUN(3, CHECKPOINT_ROWS, 1, ROW), 1, 2, 3 }, 1, 0, "knows no such object" },
@@ -187,6 +187,42 @@ void hostile_runs_are_refused(void)
 				    cases[i].deleted, &err);
 		if (!CHECK_INT(rc, cases[i].says ? -EBADMSG : 0) ||
 		    (cases[i].says && !CHECK_HAS(err.text, cases[i].says)))
+			printf("# case %u: %s\n", i, err.text);
+		unit_remove(directory);
+	}
+}
+
+/* Blocks that the filter has not, and counters above its frequency. */
+void hostile_blooms_are_refused(void)
+{
+	enum { COUNTS = 37, WIDE = 17, WORDS = 1 + CHECKPOINT_BLOOM_BYTES / 8, FREQUENCY = 300, BLOCKS = 5 };
+	static const struct {
+		uint64_t parent, object, number, count;
+		bool refused;
+	} cases[] = {
+		{ 0, COUNTS, 0, FREQUENCY, false },
+		{ 0, COUNTS, BLOCKS - 1, FREQUENCY, false },
+		{ 0, COUNTS, 0, FREQUENCY + 1, true },
+		{ 0, COUNTS, 0, UINT16_MAX, true },
+		{ 0, COUNTS, BLOCKS, 0, true },
+		{ 0, COUNTS, UINT64_C(1) << 32, 0, true },
+		{ 0, COUNTS, UINT64_MAX, 0, true },
+		{ 8, COUNTS, 0, 1, true },
+		{ 0, WIDE, 0, 1, true },
+	};
+
+	CHECK_UINT(checkpoint_bloom_blocks(&sample_objects()[6]), BLOCKS);
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t words[2 + WORDS] = { RUN(cases[i].object, CHECKPOINT_BLOOM, 1, WORDS * 8), cases[i].number };
+		struct star_error err = { 0 };
+		char directory[DIRECTORY_MAX];
+		int rc;
+
+		words[1 + WORDS] = cases[i].count << 48;
+		make_memory_directory(directory);
+		rc = verify_payload(directory, cases[i].parent, words, 2 + WORDS, 0, 0, &err);
+		if (!CHECK_INT(rc, cases[i].refused ? -EBADMSG : 0) ||
+		    (cases[i].refused && !CHECK_HAS(err.text, "the run of kind 5")))
 			printf("# case %u: %s\n", i, err.text);
 		unit_remove(directory);
 	}

@@ -200,6 +200,34 @@ void elements_read_back_bit_for_bit(void)
 	"{\"key\": " key ", \"updates\": 1, \"values\": [1, 2], \"slots\": {\"m\": [1, 2], \"v\": [1, 2]}" rest "}\n"
 #define END(rows) "{\"rows\": " rows ", \"waiting_keys\": 0}\n"
 
+#define BLOOM_HEAD \
+	"{\"table\": {\"name\": \"b\", \"kind\": \"table\", \"dim\": 2, \"optimizer\": \"sgd\", \"filter\": " \
+	"\"bloom\", " \
+	"\"filter_frequency\": 300, \"filter_keys\": 1000}, \"partitions\": 4, \"step\": 0, \"pushes\": 0, " \
+	"\"removed\": 0, " \
+	"\"looks\": 0}\n"
+#define BLOOM(number, counters) "{\"bloom\": " number ", \"counters\": " counters "}\n"
+#define BLOOM_END(blocks) "{\"rows\": 0, \"waiting_keys\": 0, \"bloom_blocks\": " blocks "}\n"
+
+void bloom_filters_go_out_as_lines_and_come_back(void)
+{
+#define LINES BLOOM("3", "[[0, 1], [7, 299], [2047, 300]]") BLOOM("0", "[[1, 256]]") BLOOM("3", "[]") BLOOM_END("3")
+	struct ckpt_imported imported;
+	struct star_error err = { 0 };
+	char directory[DIRECTORY_MAX], *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	make_memory_directory(directory);
+	CHECK_INT(import_text(BLOOM_HEAD LINES, directory, &imported, &err), 0);
+	CHECK_INT(ckpt_verify(in(directory, "00000001-full").text, NULL, NULL, &err), 0);
+	CHECK_INT(ckpt_export(directory, 0, "b", out, NULL, NULL, &err), 0);
+	fclose(out);
+	CHECK_STR(strchr(text, '\n') + 1, LINES);
+	free(text);
+	unit_remove(directory);
+}
+
 void wrong_lines_are_refused(void)
 {
 	static const struct {
@@ -230,6 +258,22 @@ void wrong_lines_are_refused(void)
 		{ HEAD "{\"key\": 1, \"updates\": 1, \"values\": [\"nan\", 1]}", "element 0 is no float32" },
 		{ HEAD "{\"key\": 1, \"updates\": 1, \"values\": [\"nan:3f800000\", 1]}", "element 0 is no float32" },
 		{ HEAD "{\"waiting\": 1, \"count\": 1, \"seen\": 1}", "line 2: \"t\" has no filter" },
+		{ HEAD "{\"waiting\": 1, \"count\": 0, \"seen\": 1}", "line 2: member \"count\"" },
+		{ HEAD BLOOM("0", "[]"), "line 2: \"t\" has no Bloom filter" },
+		{ HEAD BLOOM_END("0"), "line 2: there is no member \"bloom_blocks\" here" },
+		{ BLOOM_HEAD BLOOM_END("0"), NULL },
+		{ BLOOM_HEAD END("0"), "line 2: member \"bloom_blocks\" is missing" },
+		{ BLOOM_HEAD BLOOM("0", "[]") BLOOM_END("0"), "line 3: \"b\" ends after" },
+		{ BLOOM_HEAD BLOOM("5", "[]"), "line 2: member \"bloom\" is 5: the filter has 5 blocks" },
+		{ BLOOM_HEAD BLOOM("-1", "[]"), "line 2: member \"bloom\"" },
+		{ BLOOM_HEAD BLOOM("0", "7"), "line 2: member \"counters\" must be an array" },
+		{ BLOOM_HEAD BLOOM("0", "[[0, 1], [2048, 1]]"), "line 2: member \"counters\": element 1" },
+		{ BLOOM_HEAD BLOOM("0", "[[-1, 1]]"), "element 0" },
+		{ BLOOM_HEAD BLOOM("0", "[[0, 301]]"), "element 0" },
+		{ BLOOM_HEAD BLOOM("0", "[[0, 0]]"), "element 0" },
+		{ BLOOM_HEAD BLOOM("0", "[[0, 1.5]]"), "element 0" },
+		{ BLOOM_HEAD BLOOM("0", "[[0, 1, 2]]"), "element 0" },
+		{ BLOOM_HEAD BLOOM("0", "[{}]"), "element 0" },
 		{ "{\"table\": 1}", "line 1: " },
 		{ "{\"table\": {\"name\": \"t\", \"kind\": \"table\", \"dim\": 2}, \"partitions\": 3, \"step\": 0, "
 		  "\"pushes\": 0, \"removed\": 0, \"looks\": 0}",

@@ -62,7 +62,7 @@ const struct object_spec *sample_objects(void)
 		{ "half", "full=evict_lru,rows_max=9", STAR_FLOAT16, OPTIM_FTRL, 7, 0 },
 		{ "wide", "filter=counter,filter_frequency=3", STAR_FLOAT64, OPTIM_ADADELTA, 2, 0 },
 		{ "scaled", "", STAR_SCALED_INT8, OPTIM_ADAGRAD, 9, 0 },
-		{ "counts", "", STAR_INT64, OPTIM_NONE, 1, 0 },
+		{ "counts", "filter=bloom,filter_frequency=300,filter_keys=1000", STAR_INT64, OPTIM_NONE, 1, 0 },
 		{ "letters \xc3\xa9", "", STAR_INT8, OPTIM_NONE, 3, 0 },
 		{ "dense/weights", "whole=1", STAR_FLOAT32, OPTIM_LAMB, 0, 10 },
 	};

@@ -97,6 +97,10 @@
 	X(counts_are_restored) \
 	X(versions_rise_over_a_restore) \
 	X(slices_of_long_rows_are_bounded) \
+	/* bloom.c */ \
+	X(bloom_counts_follow_their_keys) \
+	X(bloom_blocks_that_share_a_slot_are_kept) \
+	X(bloom_blocks_that_there_are_not_are_refused) \
 	/* model.c */ \
 	X(random_operations_follow_the_model) \
 	/* push.c */ \

@@ -26,7 +26,8 @@ static bool check_capture(const struct shots *s, struct capture *c, const bool t
 		c->deleted += run->kind == CHECKPOINT_DELETED ? run->count : 0;
 		c->counts += run->kind == CHECKPOINT_COUNTS ? run->count : 0;
 		rows |= run->kind == CHECKPOINT_ROWS;
-		if (!CHECK(run->kind == CHECKPOINT_ROWS || run->kind == CHECKPOINT_COUNTS || !rows))
+		if (!CHECK(run->kind == CHECKPOINT_ROWS || run->kind == CHECKPOINT_COUNTS ||
+			   run->kind == CHECKPOINT_BLOOM || !rows))
 			return false;
 		for (uint32_t i = 0; run->kind == CHECKPOINT_ROWS && i < run->count; i++) {
 			const uint64_t key = row_key(records + (size_t)i * run->row_bytes);

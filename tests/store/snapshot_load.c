@@ -78,7 +78,8 @@ void runs_that_do_not_fit_are_refused(void)
 	BAD(bad.run.object = 0);
 	BAD(bad.run.object = 2);
 	BAD(bad.run.kind = 0);
-	BAD(bad.run.kind = 5);
+	BAD(bad.run.kind = CHECKPOINT_BLOOM);
+	BAD(bad.run.kind = CHECKPOINT_BLOOM + 1);
 	BAD(bad.run.kind = UINT16_MAX);
 	BAD(bad.run.reserved = 1);
 	BAD(bad.run.count = 0);

@@ -350,7 +350,18 @@ const struct checkpoint_run *capture_next(const struct capture *c, size_t *at, c
 
 unsigned capture_shard(const struct store_table *table, uint64_t key, unsigned shards)
 {
-	return layout_partition(hash_key(store_name_hash(table), key), PARTITIONS) * shards / PARTITIONS;
+	return layout_owner(PARTITIONS, shards, layout_partition(hash_key(store_name_hash(table), key), PARTITIONS));
+}
+
+/* Those that are asked for keys which a block of a Bloom filter counts. */
+static void shards_of_block(const struct store_table *table, uint64_t number, unsigned shards, unsigned *first,
+			    unsigned *last)
+{
+	uint64_t from = 0, to = 0;
+
+	CHECK(checkpoint_bloom_hashes(&table->spec, number, &from, &to));
+	*first = layout_owner(PARTITIONS, shards, layout_partition(from, PARTITIONS));
+	*last = layout_owner(PARTITIONS, shards, layout_partition(to, PARTITIONS));
 }
 
 void capture_load(const struct shots *s, const struct capture *c, struct store_table *(*tables)[SHOT_TABLES],
@@ -366,12 +377,14 @@ void capture_load(const struct shots *s, const struct capture *c, struct store_t
 			return;
 		for (uint32_t i = 0; i < run->count; i++, records += run->row_bytes) {
 			const unsigned table = run->object - 1;
-			const bool all = run->kind == CHECKPOINT_TABLE;
-			const unsigned mine = capture_shard(s->tables[table], row_key(records), shards);
+			unsigned first = 0, last = shards - 1;
 
-			for (unsigned shard = 0; shard < shards; shard++)
-				if ((all || shard == mine) &&
-				    !CHECK_INT(store_load(tables[shard][table], run, records, 1, &err), 0)) {
+			if (run->kind == CHECKPOINT_BLOOM)
+				shards_of_block(s->tables[table], row_key(records), shards, &first, &last);
+			else if (run->kind != CHECKPOINT_TABLE)
+				first = last = capture_shard(s->tables[table], row_key(records), shards);
+			for (unsigned shard = first; shard <= last; shard++)
+				if (!CHECK_INT(store_load(tables[shard][table], run, records, 1, &err), 0)) {
 					printf("# %s\n", err.text);
 					return;
 				}

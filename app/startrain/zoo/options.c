@@ -15,6 +15,8 @@
 #define OPTIONS(X) \
 	X(ps, required_argument, \
 	  "ADDRESSES  control addresses of the PS tasks, or local: none, all is in this process [TF_CONFIG's]") \
+	X(transport, required_argument, \
+	  "NAME       tcp, or dpdk: then --ps names a worker's file, where % is the worker's number [tcp]") \
 	X(train, required_argument, "FILE...    training examples") \
 	X(test, required_argument, "FILE...    examples to evaluate with at the end: AUC and loss") \
 	X(format, required_argument, \
@@ -41,6 +43,8 @@
 	X(intra_op, required_argument, "N          threads in a kernel [1]") \
 	X(inter_op, required_argument, "N          kernels at once [1]") \
 	X(deadline, required_argument, "S          seconds that a call to the PS tasks may take [30]") \
+	X(staleness, required_argument, "S          steps that a worker may be ahead of another one [any number]") \
+	X(lease, required_argument, "S          seconds that a worker which is not heard of is waited for [10]") \
 	X(json, no_argument, "           print the result as one JSON object") \
 	X(help, no_argument, "")
 
@@ -154,6 +158,13 @@ static int parse_numeric(struct zoo_options *o, int option, const char *text, st
 		rc = training_parse_number("deadline", text, 1, 3600, &seconds, err);
 		o->deadline_us = seconds * 1000000;
 		return rc;
+	case OPTION_staleness:
+		o->consistency = "ssp";
+		return training_parse_number("staleness", text, 0, 1e9, &o->staleness, err);
+	case OPTION_lease:
+		rc = training_parse_number("lease", text, 1, 3600, &seconds, err);
+		o->lease_us = seconds * 1000000;
+		return rc;
 	default:
 		return 1;
 	}
@@ -169,6 +180,8 @@ static int parse_one(struct zoo_options *o, int option, const char *text, struct
 	case OPTION_ps:
 		o->ps = text;
 		return 0;
+	case OPTION_transport:
+		return training_parse_transport(text, &o->dpdk, err);
 	case OPTION_train:
 		return add_file(o->train, &o->train_count, text, err);
 	case OPTION_test:
@@ -259,8 +272,11 @@ static int check_format(struct zoo_options *o, struct star_error *err)
 
 static int complete(struct zoo_options *o, struct star_error *err)
 {
-	int rc = o->ps ? 0 : read_environment(o, err);
+	int rc;
 
+	if (o->dpdk && (!o->ps || zoo_is_local(o)))
+		return star_error_set(err, -EINVAL, "--transport dpdk needs --ps with a worker's file");
+	rc = o->ps ? 0 : read_environment(o, err);
 	if (rc < 0)
 		return rc;
 	if (!o->train_count)

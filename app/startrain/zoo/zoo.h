@@ -21,6 +21,7 @@ enum { ZOO_FILES_MAX = 64, ZOO_WORKERS_MAX = 1024, ZOO_DIM_MAX = 4096, ZOO_HISTO
 struct zoo_options {
 	const struct zoo_model *model;
 	const char *ps, *protocol;
+	bool dpdk;		     /* ps is a worker's file, where % stands for the worker's number */
 	struct cluster_spec cluster; /* of TF_CONFIG, if ps comes from it */
 	bool tensor_fuse;
 	uint32_t workers, first_worker, local_workers;
@@ -35,6 +36,8 @@ struct zoo_options {
 	double rate, dense_rate;
 	const char *model_dir;
 	uint32_t intra_op, inter_op;
+	const char *consistency; /* session_config's; NULL: asynchronous */
+	uint64_t staleness, lease_us;
 	bool json;
 };
 

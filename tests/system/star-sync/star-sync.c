@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A worker of a job whose workers wait for each other: star-sync PS [NAME=VALUE...] makes its steps and prints a line for each, "step
+ * LOCAL global GLOBAL sum SUM", then "done". Options by number: index, workers, steps, pause_ms (of a step's computing), lease_ms, staleness,
+ * recovery_ms, checkpoints (every so many steps); by name: mode (asynchronous, ssp, ...) and model:
+ *
+ * integers: a variable "w" [4] and a table "t" of rows of 4, from zeros, by sgd with rate 1. A step's gradient is (index + 1) for
+ * each element of w, and for each row of the ids 1, 2 and 10 + index. SUM is that of w's elements as the step read them.
+ * learning: dense layers "d" and a table "e", by adam, of batches of 24 rows, of which each worker takes its share; SUM is the loss.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/prng.h"
+#include "graph/build.h"
+#include "graph/gradient.h"
+#include "session/session.h"
+
+enum { WIDTH = 4, IDS = 3, ROWS = 24, RESULTS = 2 };
+
+struct worker {
+	struct session_config config;
+	uint64_t steps, pause_ms;
+	bool learning;
+	struct graph *graph;
+	struct graph_plan_feed feeds[3];
+	uint32_t feeds_count;
+	struct graph_tensor tensors[3];
+	float x[ROWS][WIDTH], y[ROWS];
+	int64_t ids[ROWS];
+};
+
+static struct graph_value feed(struct worker *w, const char *name, struct graph_type type, void *memory)
+{
+	w->feeds[w->feeds_count] = (struct graph_plan_feed){ name, type };
+	w->tensors[w->feeds_count++] = (struct graph_tensor){ type, memory };
+	return graph_feed(w->graph, name, type.dtype, type.shape.dims, type.shape.ndim);
+}
+
+static struct graph_type type_of(unsigned dtype, unsigned ndim, int64_t rows, int64_t columns)
+{
+	return (struct graph_type){ .dtype = (uint8_t)dtype,
+				    .shape = { .ndim = (uint8_t)ndim, .dims = { rows, columns } } };
+}
+
+/* The gradient of a sum of products is the other factor. What is shown is a result beside the loss. */
+static struct graph_value integers(struct worker *w, struct graph_value *shown)
+{
+	const struct graph_definition definition = { .optimizer = "sgd", .rate = 1, .initializer = "zeros" };
+	struct graph *g = w->graph;
+	const struct graph_value x = feed(w, "x", type_of(STAR_FLOAT32, 1, WIDTH, 0), w->x);
+	const struct graph_value ids = feed(w, "ids", type_of(STAR_INT64, 1, IDS, 0), w->ids);
+	const struct graph_value read = graph_read(g, graph_variable(g, "w", GRAPH_DIMS(WIDTH), &definition));
+	const struct graph_value rows = graph_lookup(g, graph_table(g, "t", WIDTH, &definition), ids);
+
+	*shown = graph_sum(g, read);
+	return graph_plus(g, graph_sum(g, graph_times(g, read, x)), graph_sum(g, graph_times(g, rows, x)));
+}
+
+static struct graph_value learning(struct worker *w, struct graph_value *shown)
+{
+	const struct graph_definition dense = { .optimizer = "adam", .rate = 0.02 };
+	const struct graph_definition rows = {
+		.optimizer = "adam", .rate = 0.02, .initializer = "normal", .scale = 0.1
+	};
+	const int64_t n = ROWS / w->config.workers;
+	struct graph *g = w->graph;
+	const struct graph_value x = feed(w, "x", type_of(STAR_FLOAT32, 2, n, WIDTH), w->x);
+	const struct graph_value ids = feed(w, "ids", type_of(STAR_INT64, 1, n, 0), w->ids);
+	const struct graph_value y = feed(w, "y", type_of(STAR_FLOAT32, 1, n, 0), w->y);
+	const struct graph_value row = graph_lookup(g, graph_table(g, "e", WIDTH, &rows), ids);
+	const struct graph_value layer = graph_dense(g, graph_times(g, x, row), 8, GRAPH_RELU, "d/0", &dense);
+	const struct graph_value last = graph_dense(g, layer, 1, GRAPH_NO_OP, "d/1", &dense);
+
+	return *shown = graph_sigmoid_loss(g, graph_reshape(g, last, GRAPH_DIMS(n)), y);
+}
+
+/* The batch of a step is the same for all: its rows are drawn by the step's number, and this worker's are taken. */
+static void fill(struct worker *w, uint64_t step)
+{
+	const unsigned n = ROWS / w->config.workers, first = w->config.task_index * n;
+	struct prng prng;
+
+	if (!w->learning) {
+		for (unsigned i = 0; i < WIDTH; i++)
+			w->x[0][i] = (float)(w->config.task_index + 1);
+		w->ids[0] = 1;
+		w->ids[1] = 2;
+		w->ids[2] = 10 + w->config.task_index;
+		return;
+	}
+	prng_seed(&prng, step);
+	for (unsigned r = 0; r < first + n; r++) {
+		const unsigned to = r < first ? 0 : r - first; /* what others take is drawn, and drawn over */
+
+		for (unsigned i = 0; i < WIDTH; i++)
+			w->x[to][i] = (float)prng_unit(&prng);
+		w->y[to] = w->x[to][0] > w->x[to][1];
+		w->ids[to] = (int64_t)prng_below(&prng, 40);
+	}
+}
+
+static int set(struct worker *w, const char *word)
+{
+	const char *value = strchr(word, '=');
+	const struct {
+		const char *name;
+		uint64_t *to, unit;
+		uint32_t *to32;
+	} options[] = {
+		{ "index", NULL, 1, &w->config.task_index },
+		{ "workers", NULL, 1, &w->config.workers },
+		{ "checkpoints", NULL, 1, &w->config.save_checkpoints_steps },
+		{ "staleness", &w->config.staleness, 1, NULL },
+		{ "lease_ms", &w->config.lease_us, 1000, NULL },
+		{ "recovery_ms", &w->config.recovery_us, 1000, NULL },
+		{ "steps", &w->steps, 1, NULL },
+		{ "pause_ms", &w->pause_ms, 1, NULL },
+	};
+
+	if (!value)
+		return -EINVAL;
+	if (!strncmp(word, "mode=", 5)) {
+		w->config.consistency = value + 1;
+		return 0;
+	}
+	if (!strncmp(word, "model=", 6)) {
+		w->learning = !strcmp(value + 1, "learning");
+		return w->learning || !strcmp(value + 1, "integers") ? 0 : -EINVAL;
+	}
+	for (unsigned i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (strlen(options[i].name) == (size_t)(value - word) &&
+		    !strncmp(word, options[i].name, (size_t)(value - word))) {
+			const uint64_t number = strtoull(value + 1, NULL, 10) * options[i].unit;
+
+			if (options[i].to)
+				*options[i].to = number;
+			else
+				*options[i].to32 = (uint32_t)number;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+static int build(struct worker *w, struct session_model *model, struct star_error *err)
+{
+	static const char *const names[RESULTS] = { SESSION_GLOBAL_STEP, "shown" };
+	struct graph_value values[RESULTS], loss;
+
+	w->graph = graph_create();
+	loss = w->learning ? learning(w, &values[1]) : integers(w, &values[1]);
+	graph_train(w->graph, loss, NULL, NULL);
+	values[0] = graph_global_step(w->graph);
+	graph_set_results(w->graph, values, RESULTS);
+	*model = (struct session_model){
+		.graph = w->graph, .results = names, .feeds = w->feeds, .feeds_count = w->feeds_count
+	};
+	return graph_error(w->graph, err);
+}
+
+static int work(struct worker *w, struct star_error *err)
+{
+	const struct timespec pause = { (time_t)(w->pause_ms / 1000), (long)(w->pause_ms % 1000) * 1000000 };
+	const struct graph_tensor *results;
+	struct session_model model;
+	struct session *session;
+	int rc = build(w, &model, err), closed;
+
+	if (rc < 0)
+		return rc;
+	session = session_create(&w->config, &model, NULL, 0, err);
+	rc = session ? 0 : err->code;
+	for (uint64_t i = 0; rc == 0 && i < w->steps; i++) {
+		nanosleep(&pause, NULL);
+		fill(w, session_clock(session));
+		rc = session_run(session, w->tensors, &results, err);
+		if (rc < 0)
+			break;
+		printf("step %llu global %llu sum %.9g\n", (unsigned long long)i + 1,
+		       (unsigned long long)session_global_step(session), (double)*(const float *)results[1].data);
+		fflush(stdout);
+	}
+	closed = session_close(session, rc < 0 ? NULL : err);
+	graph_destroy(w->graph);
+	return rc < 0 ? rc : closed;
+}
+
+int main(int argc, char **argv)
+{
+	static struct worker w;
+	struct star_error err = { .text = "usage: star-sync PS [NAME=VALUE...]" };
+	int rc = argc > 1 ? 0 : -EINVAL;
+
+	w.config = (struct session_config){ .ps = argv[1], .workers = 1, .log_step_count_steps = UINT32_MAX };
+	w.steps = 10;
+	for (int i = 2; rc == 0 && i < argc; i++)
+		rc = set(&w, argv[i]);
+	if (rc == 0)
+		rc = work(&w, &err);
+	if (rc < 0) {
+		fprintf(stderr, "star-sync: %s\n", err.text);
+		return EXIT_FAILURE;
+	}
+	puts("done");
+	return EXIT_SUCCESS;
+}
