@@ -10,6 +10,15 @@ const char *zoo_own_name(const struct zoo *zoo, const char *name, char own[stati
 	return own;
 }
 
+struct graph_value zoo_feed(struct graph *g, struct estimator_spec *spec, const char *name, struct graph_type most)
+{
+	struct graph_shape shape = most.shape;
+
+	spec->feeds[spec->feeds_count++] = (struct graph_plan_feed){ .name = name, .type = most };
+	shape.dims[0] = -1;
+	return graph_feed(g, name, most.dtype, shape.dims, shape.ndim);
+}
+
 struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids)
 {
 	const struct zoo_options *o = zoo->options;

@@ -18,15 +18,6 @@ struct params {
 	struct zoo_text text;	    /* of others */
 };
 
-struct graph_value zoo_feed(struct graph *g, struct estimator_spec *spec, const char *name, struct graph_type most)
-{
-	struct graph_shape shape = most.shape;
-
-	spec->feeds[spec->feeds_count++] = (struct graph_plan_feed){ .name = name, .type = most };
-	shape.dims[0] = -1;
-	return graph_feed(g, name, most.dtype, shape.dims, shape.ndim);
-}
-
 /* (x - mean) / deviation */
 static struct graph_value standardize(struct graph *g, struct graph_value x, const struct zoo_scaling *scaling,
 				      int64_t n)

@@ -67,7 +67,7 @@ static int train(struct graph *graph, const char *ps, const char *protocol, uint
 {
 	static const char *const names[] = { SESSION_LOSS };
 	const struct session_config config = {
-		.ps = ps, .protocol = protocol, .log_step_count_steps = UINT32_MAX, .deadline_us = 20000000
+		.ps = ps, .protocol = protocol, .log_step_count_steps = 1000000, .deadline_us = 20000000
 	};
 	const struct session_model model = { graph, names, feeds, feeds_count };
 	struct session *session = session_create(&config, &model, NULL, 0, err);
