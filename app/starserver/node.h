@@ -82,6 +82,12 @@ void node_disclaim(struct node_port *port);
 /* touch.c: all of the shards' parameter memory is there when their reactors start. */
 int node_touch(struct node *node, struct star_error *err);
 
+/* touch.c: while a checkpoint is loaded, of ordinary memory what its rows will take in each shard, ahead of the reactors: by a thread
+ * of its own until node_touch_end. NULL: there is nothing to do, or no thread for it. */
+struct touch_ahead;
+struct touch_ahead *node_touch_begin(struct node *node, uint64_t bytes, uint64_t rows);
+void node_touch_end(struct touch_ahead *ahead);
+
 /* What a stack is told of a port. */
 struct net_interface_options node_interface(const struct node_port *port);
 bool node_port_has(const struct node_port *port, const char *host);

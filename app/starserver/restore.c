@@ -258,6 +258,23 @@ static const char *hint(const struct node *node, int rc)
 		       : "";
 }
 
+/* As many bytes and rows as the full checkpoint brings to each shard. NULL: no matter why, it goes on without. */
+static struct touch_ahead *touch_for(const struct restore *r, const char *full)
+{
+	struct ckpt_manifest manifest;
+	uint64_t bytes = 0, rows = 0;
+
+	if (ckpt_manifest_read(full, &manifest, NULL) < 0)
+		return NULL;
+	for (uint32_t i = 0; i < manifest.files_count; i++) {
+		bytes += manifest.files[i].bytes;
+		rows += manifest.files[i].rows;
+	}
+	ckpt_manifest_free(&manifest);
+	rows = rows < bytes / sizeof(uint64_t) ? rows : bytes / sizeof(uint64_t); /* each has its key */
+	return node_touch_begin(r->node, bytes / r->cluster_reactors, rows / r->cluster_reactors);
+}
+
 static int restore_chain(struct restore *r, char **chain, uint32_t count, struct star_error *err)
 {
 	const unsigned batches = r->node->shards_count * BATCHES;
@@ -304,8 +321,12 @@ int node_restore(struct node *node, const struct control_layout *layout, struct 
 	int rc;
 
 	rc = ckpt_chain(node->config->checkpoint_directory, layout->checkpoint, &chain, &count, err);
-	if (rc == 0)
+	if (rc == 0) {
+		struct touch_ahead *ahead = touch_for(&r, chain[0]);
+
 		rc = restore_chain(&r, chain, count, err);
+		node_touch_end(ahead);
+	}
 	if (rc == 0)
 		log_info("restored %s and %u before it: %" PRIu64 " rows, %" PRIu64 " MiB, in %.3f s", chain[count - 1],
 			 count - 1, r.rows, r.bytes >> 20, (double)(clock_us() - begun_us) / 1e6);

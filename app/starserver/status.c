@@ -152,6 +152,8 @@ static json_t *shard_json(const struct shard *shard)
 	put(json, "requests", READ(rpc_counters(shard->rpc)->requests));
 	put(json, "pulls", READ(service->pulls));
 	put(json, "pushes", READ(service->pushes));
+	put(json, "commits", READ(service->commits));
+	put(json, "late_pushes", READ(service->late));
 	put(json, "rows_pulled", READ(service->rows_pulled));
 	put(json, "rows_pushed", READ(service->rows_pushed));
 	put(json, "rows", store.rows);

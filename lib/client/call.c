@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
+#include "wire/layout.h"
 
 void *call_alloc_chunk(struct call *call, size_t bytes)
 {
@@ -53,6 +55,37 @@ static struct call *begin(struct star_cluster *cluster)
 	return call;
 }
 
+/*
+ * A commit goes to every reactor that may have sums of the object, by a key that it owns: the first one of each, so of a variable to those
+ * that have blocks. Each reactor has a share of the partitions, and so of the keys.
+ */
+static int fill_commit(struct call *call, struct call_op *op, struct star_error *err)
+{
+	const struct route *route = atomic_load_explicit(&call->cluster->route, memory_order_acquire);
+	const struct star_table *t = op->table;
+	const uint64_t end = t->blocks ? t->blocks : UINT64_MAX;
+	uint64_t *keys = call_alloc(call, route->reactors * sizeof(*keys));
+	bool *known = call_alloc(call, route->reactors * sizeof(*known));
+
+	if (!keys || !known)
+		return star_error_set(err, -ENOMEM, "out of memory for a call");
+	memset(known, 0, route->reactors * sizeof(*known));
+	op->count = 0;
+	for (uint64_t key = 0; key < end && op->count < route->reactors; key++) {
+		const uint64_t hash = hash_key(t->name_hash, object_partition_key(&t->spec, key));
+		const uint32_t owner =
+			layout_owner(route->partitions, route->reactors, layout_partition(hash, route->partitions));
+
+		if (!known[owner])
+			keys[op->count++] = key;
+		known[owner] = true;
+		if (t->spec.whole)
+			break;
+	}
+	op->keys = keys;
+	return 0;
+}
+
 static int fill_op(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err)
 {
 	struct star_table *table = from->table;
@@ -71,13 +104,20 @@ static int fill_op(struct call *call, struct call_op *op, const struct star_op *
 	op->run = NULL;
 	op->count = from->count ? from->count : table->blocks;
 	op->step = from->step;
+	op->tag = from->tag;
 	op->rate = from->rate;
 	op->scale = from->scale;
 	op->row_bytes = op->last_bytes = (uint32_t)row_bytes;
 	op->kind = (uint8_t)from->kind;
 	op->dtype = (uint8_t)dtype;
 	op->flags =
-		(uint8_t)((from->flags & STAR_READ_ONLY ? WIRE_READ_ONLY : 0) | (from->versions ? WIRE_VERSIONS : 0));
+		(uint8_t)((from->flags & STAR_READ_ONLY ? WIRE_READ_ONLY : 0) | (from->versions ? WIRE_VERSIONS : 0) |
+			  (from->flags & STAR_ACCUMULATE ? WIRE_ACCUMULATE : 0) |
+			  (from->flags & STAR_OPEN ? WIRE_OPEN : 0));
+	if (op->kind == STAR_COMMIT) {
+		op->undivided = false;
+		return fill_commit(call, op, err);
+	}
 	op->undivided = op_pushes(op) && op->kind != STAR_ASSIGN &&
 			(spec->optim.kind == OPTIM_LAMB || spec->clip_global_norm > 0);
 	if (!table->blocks)

@@ -8,7 +8,7 @@
 
 static bool pushes(const struct star_op *op)
 {
-	return op->kind == STAR_PUSH || op->kind == STAR_PUSH_PULL;
+	return op->kind == STAR_PUSH || op->kind == STAR_PUSH_PULL || op->kind == STAR_COMMIT;
 }
 
 static int check_keys(const struct star_op *op, uint32_t i, struct star_error *err)
@@ -47,9 +47,11 @@ static int check_memory(const struct star_op *op, uint32_t i, struct star_error 
 				      op->values ? "values" : "versions");
 	if (op->view)
 		return 0;
-	if (op->kind == STAR_DELETE ? op->values != NULL : !op->values)
+	if (op->kind == STAR_DELETE || op->kind == STAR_COMMIT ? op->values != NULL : !op->values)
 		return star_error_set(err, -EINVAL, "operation %u on \"%s\": values is %s", i, name,
-				      op->values ? "not NULL, and a delete has none" : "NULL");
+				      !op->values		? "NULL"
+				      : op->kind == STAR_DELETE ? "not NULL, and a delete has none"
+								: "not NULL, and a commit has none");
 	if (op->kind == STAR_PUSH_PULL ? !op->results : op->results != NULL)
 		return star_error_set(err, -EINVAL, "operation %u on \"%s\": results is %s", i, name,
 				      op->results ? "not NULL, and only a push_pull has them" : "NULL");
@@ -104,13 +106,50 @@ static int check_push(const struct star_op *op, uint32_t i, struct star_error *e
 	return 0;
 }
 
+static uint32_t flags_of(enum star_op_kind kind)
+{
+	return kind == STAR_PULL     ? STAR_READ_ONLY
+	       : kind == STAR_PUSH   ? STAR_ACCUMULATE
+	       : kind == STAR_COMMIT ? STAR_OPEN
+				     : 0;
+}
+
+/* Of gradients that are summed up. */
+static int check_sums(const struct star_op *op, uint32_t i, struct star_error *err)
+{
+	const bool sums = op->kind == STAR_COMMIT || op->flags & STAR_ACCUMULATE;
+	const struct object_spec *spec = &op->table->spec;
+
+	if (sums != (op->tag != 0) || op->tag == UINT64_MAX)
+		return star_error_set(err, -EINVAL, "operation %u on \"%s\" has %s", i, spec->name,
+				      !sums	? "a tag, and nothing to do with sums"
+				      : op->tag ? "the last tag there is"
+						: "no tag of sums");
+	if (sums && (spec->optim.kind == OPTIM_LAMB || spec->clip_global_norm > 0))
+		return star_error_set(
+			err, -EINVAL,
+			"operation %u: gradients of \"%s\" cannot be summed up for a commit: %s needs all of "
+			"a gradient at once",
+			i, spec->name, spec->optim.kind == OPTIM_LAMB ? "optimizer lamb" : "clip_global_norm");
+	if (op->flags & STAR_ACCUMULATE && op->rate != 0)
+		return star_error_set(err, -EINVAL,
+				      "operation %u on \"%s\" is summed up: the learning rate is its commit's", i,
+				      spec->name);
+	if (op->kind == STAR_COMMIT && (op->keys || op->count))
+		return star_error_set(err, -EINVAL, "operation %u on \"%s\" is a commit: it names no keys", i,
+				      spec->name);
+	return 0;
+}
+
 static int check_pull(const struct star_op *op, uint32_t i, struct star_error *err)
 {
 	const struct object_spec *spec = &op->table->spec;
 
-	if (op->flags & ~(uint32_t)STAR_READ_ONLY || (op->flags && op->kind != STAR_PULL))
-		return star_error_set(err, -EINVAL, "operation %u: flags are %#x; a pull may have STAR_READ_ONLY", i,
-				      op->flags);
+	if (op->flags & ~flags_of(op->kind))
+		return star_error_set(err, -EINVAL,
+				      "operation %u: flags are %#x; a pull may have STAR_READ_ONLY, a push "
+				      "STAR_ACCUMULATE, a commit STAR_OPEN",
+				      i, op->flags);
 	if (op->versions && op->kind != STAR_PULL)
 		return star_error_set(err, -EINVAL, "operation %u on \"%s\" has versions: only a pull may", i,
 				      spec->name);
@@ -125,10 +164,10 @@ int check_op(const struct star_cluster *cluster, const struct star_op *op, uint3
 {
 	if (op->kind == STAR_RUN)
 		return run_check_op(cluster, op, i, err);
-	if (op->kind < STAR_PULL || op->kind > STAR_ASSIGN)
+	if (op->kind < STAR_PULL || op->kind > STAR_COMMIT)
 		return star_error_set(err, -EINVAL,
 				      "operation %u is none of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL, STAR_DELETE, "
-				      "STAR_ASSIGN and STAR_RUN, but %d",
+				      "STAR_ASSIGN, STAR_RUN and STAR_COMMIT, but %d",
 				      i, (int)op->kind);
 	if (!op->table)
 		return star_error_set(err, -EINVAL, "operation %u: table is NULL", i);
@@ -139,7 +178,7 @@ int check_op(const struct star_cluster *cluster, const struct star_op *op, uint3
 		return star_error_set(err, -EINVAL, "operation %u: \"%s\" is a variable: its rows cannot be deleted", i,
 				      op->table->spec.name);
 	if (check_pull(op, i, err) < 0 || check_push(op, i, err) < 0 || check_memory(op, i, err) < 0 ||
-	    check_type(op, i, err) < 0)
+	    check_type(op, i, err) < 0 || check_sums(op, i, err) < 0)
 		return -EINVAL;
-	return check_keys(op, i, err);
+	return op->kind == STAR_COMMIT ? 0 : check_keys(op, i, err);
 }

@@ -37,7 +37,7 @@ enum client_limits {
 	BACKOFF_FIRST_US = 10000, /* before the second attempt to connect, to ask for a layout, ... */
 	BACKOFF_MAX_US = 1000000, /* it doubles up to this */
 	IDLE_CHECK_US = 1000,	  /* a channel idle for longer is looked at before it is used: is it still open? */
-	PULL_BYTES = 64 << 10,	  /* of the rows that one request of pulls asks for: see split.c */
+	PULL_BYTES = 64 << 10,	  /* of the rows that one request of pulls asks for, over TCP: see split.c */
 	DENSE_BYTES = 257 << 10,  /* of a request with a dense push, its 64 keys included: see split.c */
 	UNANSWERED_MAX = 4,	  /* connections in a row that are lost with requests in flight, and nothing answered */
 	RECEIVE_BYTES = 16 << 10, /* a channel's first receive buffer; it grows to the largest reply */
@@ -74,11 +74,12 @@ struct part {
 	uint32_t more_pushes; /* of runs, beyond one for each slice */
 	uint32_t keys;
 	uint32_t request_bytes, reply_bytes; /* payloads; of the reply the most that it may have */
-	bool applied;		     /* its pushes were, when it was sent before: only its pulls are asked for */
-	bool pushes, deletes, apart; /* has such an operation; one that must not be in a request with pushes */
-	uint32_t epoch;		     /* of the layout by which it was split */
-	uint32_t busy;		     /* how often the node had no buffers for it */
-	enum part_state state;	     /* under the channel's lock */
+	bool applied; /* its pushes were, when it was sent before: only its pulls are asked for */
+	bool pushes, deletes,
+		apart; /* has such an operation (a commit goes as a delete); one that must not be in a request with pushes */
+	uint32_t epoch;	       /* of the layout by which it was split */
+	uint32_t busy;	       /* how often the node had no buffers for it */
+	enum part_state state; /* under the channel's lock */
 };
 TAILQ_HEAD(parts, part);
 
@@ -106,6 +107,7 @@ struct call_op {
 	struct call_run *run;	/* of a program, which is its table then; else NULL */
 	uint64_t count;
 	uint64_t step;
+	uint64_t tag; /* of sums; 0: none */
 	float rate, scale;
 	uint32_t row_bytes; /* in a frame */
 	uint32_t
@@ -355,6 +357,7 @@ struct star_cluster {
 	struct io *io;
 	pthread_t relay;
 	uint32_t payload_max; /* bytes of a request's payload that the transport can send */
+	uint32_t pull_bytes;  /* of the rows that one request of pulls asks for */
 	_Atomic(struct route *) route;
 	atomic_bool closing; /* written under the lock */
 	atomic_bool stop;    /* the I/O threads may end */

@@ -225,6 +225,7 @@ static struct star_cluster *allocate(struct star_error *err)
 	memset(cluster, 0, sizeof(*cluster));
 	TAILQ_INIT(&cluster->relay_queue);
 	cluster->payload_max = WIRE_PAYLOAD_MAX;
+	cluster->pull_bytes = PULL_BYTES;
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&cluster->changed, &monotonic);

@@ -287,7 +287,7 @@ bool codec_leave_pulls(struct part *part)
 static inline void fill_head(struct unaligned_op *at, const struct part *part, const struct call_op *op,
 			     const struct slice *s)
 {
-	const bool pushes = op_pushes(op) && !part->applied;
+	const bool pushes = op_pushes(op) && !part->applied, steps = pushes || op->kind == STAR_COMMIT;
 
 	at->op = (struct wire_op){
 		.kind = part->applied ? WIRE_PULL : op->kind,
@@ -298,10 +298,12 @@ static inline void fill_head(struct unaligned_op *at, const struct part *part, c
 		.count = s->count,
 		.dim = op->table->spec.dim,
 		.body_bytes = request_bytes(part, op, s->count),
-		.rate = pushes ? op->rate : 0,
+		.rate = steps ? op->rate : 0,
 		.step = op->step,
-		.version = pushes ? pulled_version(part, op) : 0,
-		.scale = pushes ? op->scale : 0,
+		.version = op->tag  ? op->tag
+			   : pushes ? pulled_version(part, op)
+				    : 0,
+		.scale = steps ? op->scale : 0,
 	};
 }
 
@@ -556,6 +558,8 @@ int codec_errno(unsigned status)
 		return -ECONNRESET;
 	case WIRE_NOT_FINITE:
 		return -EDOM;
+	case WIRE_CLOSED:
+		return -EALREADY;
 	default:
 		return -EPROTO;
 	}

@@ -7,8 +7,8 @@
  * within one request; so a reactor's share of a push that needs several requests is ordered by key first (stably: the
  * order in which gradients of one key are summed stays), and never cut between duplicates.
  *
- * A pull needs no such care, and goes in requests of PULL_BYTES of rows: the first ones are on their way, and copied by this
- * side, while the node looks for the next. Not so one with versions, of which most rows may stay behind.
+ * A pull needs no such care, and goes in requests of the transport's pull_bytes of rows: the first ones are on their way, and
+ * copied by this side, while the node looks for the next. Not so one with versions, of which most rows may stay behind.
  *
  * A dense push goes in requests of DENSE_BYTES, since the node goes through each of them twice: it looks at all its gradients
  * before it applies the first one. The second time it finds those of such a request in its second-level cache.
@@ -58,7 +58,7 @@ static struct part *open_part(const struct split *s, uint32_t reactor)
 /* What must not be in a request with pushes (wire/frame.h). */
 static bool goes_apart(const struct call_op *op)
 {
-	return op->versions || op->kind == STAR_DELETE;
+	return op->versions || op->kind == STAR_DELETE || op->kind == STAR_COMMIT;
 }
 
 static uint32_t fewer(uint32_t keys, uint32_t bytes, uint32_t key_bytes)
@@ -87,7 +87,7 @@ static uint32_t room(const struct split *s, const struct part *part, const struc
 	keys = fewer(keys, most - request_used, op_request_key_bytes(op));
 	keys = fewer(keys, most - reply_used, op_reply_key_bytes(op));
 	if (op->kind == STAR_PULL && !op->versions && !part->pushes)
-		keys = fewer(keys, left(PULL_BYTES, part->reply_bytes), op_reply_key_bytes(op));
+		keys = fewer(keys, left(s->call->cluster->pull_bytes, part->reply_bytes), op_reply_key_bytes(op));
 	else if (op_pushes(op) && !op->keys && !op->undivided)
 		keys = fewer(keys, left(DENSE_BYTES, part->request_bytes), op_request_key_bytes(op));
 	else
@@ -120,7 +120,7 @@ static int add_slice(struct split *s, struct part *part, uint32_t op, const uint
 	part->request_bytes += (uint32_t)sizeof(struct wire_op) + wire_padded(op_request_bytes(o, count));
 	part->reply_bytes += (uint32_t)sizeof(struct wire_result) + wire_padded(op_reply_bytes(o, count));
 	part->pushes |= op_pushes(o);
-	part->deletes |= o->kind == STAR_DELETE;
+	part->deletes |= o->kind == STAR_DELETE || o->kind == STAR_COMMIT;
 	part->apart |= goes_apart(o);
 	return 0;
 }

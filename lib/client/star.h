@@ -104,6 +104,10 @@ STAR_API uint64_t star_bytes(const struct star_table *table, const char *dtype);
 enum star_flags {
 	/* pull: create nothing, count nothing; a row that is not there reads as its initial value */
 	STAR_READ_ONLY = 1 << 0,
+	/* push: is not applied but added, row by row, to the sums with that tag, which a commit applies; they must be open, else -EALREADY */
+	STAR_ACCUMULATE = 1 << 1,
+	/* commit: throws away what has been summed up, and opens sums with that tag, which must not be less than those that are open */
+	STAR_OPEN = 1 << 2,
 };
 
 enum star_op_kind {
@@ -113,6 +117,7 @@ enum star_op_kind {
 	STAR_DELETE = 4,
 	STAR_ASSIGN = 5,
 	STAR_RUN = 6, /* of a program: star_program.h */
+	STAR_COMMIT = 7,
 };
 
 /*
@@ -123,6 +128,10 @@ enum star_op_kind {
  * but momentum, Adam and the like do (docs/libstar.rst).
  * An assign gives rows new values, of any type and with or without an optimizer, whose slots stay as they are: of a key that comes twice
  * the last ones. It is sent, retried and counted as a push is. Rows of a variable must be whole blocks.
+ * A commit applies the sums with that tag on all reactors, by the optimizer once a row (a mean: scale is 1 / n), and opens those with the tag
+ * + 1. So gradients of many workers for one step, pushed with STAR_ACCUMULATE, become one update. Where that is done already nothing
+ * happens: it may be asked for again, by whomever. It names no keys. Sums are the nodes' memory: a restart loses them, and they are not in
+ * checkpoints. Not for optimizer lamb and clip_global_norm.
  * values: pull: count rows are written there, in the keys' order; push: as many gradients are read; assign: as many rows; delete: NULL. push_pull
  * reads gradients from values and writes the rows, after the push, to results.
  * The memory must stay as it is until the call has completed.
@@ -147,6 +156,7 @@ struct star_op {
 	struct star_view **view;
 	/* run: all else but rate, scale and step is 0. Copied, with its arrays; what they point at is not. */
 	const struct star_run *run;
+	uint64_t tag; /* of sums, from 1: commit, and push with STAR_ACCUMULATE; else 0 */
 };
 
 /*

@@ -142,8 +142,10 @@ static int cut_bodies(struct graph_cut *cut, const struct graph_cut_options *opt
 		      struct star_error *err)
 {
 	const struct graph *graph = cut->graph;
+	struct graph_cut_options inner = *options;
 	uint32_t count = 0;
 
+	inner.types = NULL;
 	for (uint32_t v = 0; v < graph->nodes_count; v++)
 		count += graph->nodes[v]->body != NULL;
 	cut->bodies = cut_memory(pool, count + 1, sizeof(*cut->bodies));
@@ -155,8 +157,8 @@ static int cut_bodies(struct graph_cut *cut, const struct graph_cut_options *opt
 		if (!graph->nodes[v]->body)
 			continue;
 		both->node = v;
-		both->body = graph_cut_create(graph->nodes[v]->body, options, err);
-		both->cond = both->body ? graph_cut_create(graph->nodes[v]->cond, options, err) : NULL;
+		both->body = graph_cut_create(graph->nodes[v]->body, &inner, err);
+		both->cond = both->body ? graph_cut_create(graph->nodes[v]->cond, &inner, err) : NULL;
 		cut->bodies_count++;
 		if (!both->cond)
 			return -EINVAL; /* it has said why */

@@ -7,8 +7,8 @@
  *                     most one subgraph a PS task, executed by one request that brings its feeds and takes home its fetches. Every
  *                     graph can be cut. The number of rounds is the least there is
  *   star_server_lite  connected components of each PS task's nodes, merged where no way leads from one over the worker to the other;
- *                     stateless operations whose inputs are all on one PS task move there where that makes bytes less; constants
- *                     are copied to where they are needed. A component that cannot be one request (a way leads from it over the
+ *                     stateless operations move to the PS task whose rows they work on, or whose gradients they make, where that
+ *                     makes bytes less; constants are copied to where they are needed. A component that cannot be one request (a way leads from it over the
  *                     worker back into it) is cut by waves, and a warning names its nodes. Never more requests, bytes or rounds
  *                     than star_server's: where it would be, it is star_server's, and a warning says so
  *
@@ -45,8 +45,10 @@ struct graph_part {
 	uint32_t *nodes;	   /* ascending; handles are in several parts, and constants in several of lite */
 	struct graph_value *feeds; /* made in other places: for a PS part, what the request brings. Handles are none */
 	struct graph_value *fetches; /* needed in other places, or results */
-	struct graph_value *kept;    /* made by earlier parts of this place: they stay there for the step */
-	uint32_t *after;	     /* parts that must have been executed, ascending */
+	bool *feed_shapes,
+		*fetch_shapes;	  /* of each: its shape alone is needed (graph_reads): its elements need not travel */
+	struct graph_value *kept; /* made by earlier parts of this place: they stay there for the step */
+	uint32_t *after;	  /* parts that must have been executed, ascending */
 };
 
 /* What crosses: of grpc++ one or more values of one wave; of the others the feeds, or the fetches, of a PS part. */
@@ -88,7 +90,18 @@ struct graph_cut_options {
 		ps_tasks; /* how many there are: what is on all of them costs a request each; 0: those that the graph names */
 	int64_t batch; /* what to take an unknown size for when bytes are compared; 0: 1 */
 	bool stay;     /* lite moves nothing: for PS tasks that read and update only */
+	/* Whether a node may be moved to PS tasks; of lookup, read and apply_rows: whether anything may be moved that works on their
+	 * rows. NULL: any. */
+	bool (*may_move)(const struct graph *graph, const struct graph_node *node);
+	uint32_t reactors; /* of a PS task, each of which sums its own rows, and is sent what all of them need; 0: 1 */
+	/* The greatest types of the graph's values, of graph_infer_all; NULL: an unknown size is batch. Not of bodies. */
+	struct graph_type *const *types;
 };
+
+static inline bool graph_cut_is_shape(const struct graph_part *part, uint32_t fetch)
+{
+	return part->fetch_shapes && part->fetch_shapes[fetch];
+}
 
 /* NULL: no memory; -EINVAL: the graph has an error, or a node is on a PS task that is not there. */
 struct graph_cut *graph_cut_create(const struct graph *graph, const struct graph_cut_options *options,

@@ -32,7 +32,7 @@ struct cutter {
 	int32_t *place;
 	uint8_t *kind; /* enum cut_kind */
 	/* What node v waits for: deps[first[v]] to before deps[data_end[v]] by data, from there to before deps[first[v + 1]] by control
-	 * edges and by the order of stateful nodes. */
+	 * edges, by shapes alone, and by the order of stateful nodes. */
 	uint32_t *first, *data_end, *deps;
 	uint32_t (*state)[2]; /* pairs of nodes, sorted by the second: the order of stateful nodes */
 	uint32_t state_count;
@@ -43,7 +43,14 @@ struct cutter {
 	uint32_t warnings_count, warnings_more;
 	uint32_t *moved;
 	uint32_t moved_count;
+	bool *pools; /* of nodes: on a PS task they would be sums in parts, one of each reactor */
+	/* Of nodes that work on bags of neighbouring ids, if they are on a PS task: 1 + the lookup or apply_rows whose ids those are.
+	 * The bags' numbers go along with them, in 4 bytes. Else 0. */
+	uint32_t *numbered;
 };
+
+/* The bytes of such numbers. */
+uint64_t cut_numbers_bytes(const struct cutter *cutter, uint32_t ids_of);
 
 enum { CUT_WARNINGS_MAX = 32 };
 
@@ -72,6 +79,15 @@ static inline uint32_t cut_tasks(const struct graph_cut_options *options, int32_
 	return place == GRAPH_PLACE_ALL ? options->ps_tasks : 1;
 }
 
+/* How many reactors a place has: each of them sends its partial sums, and is sent rows by segment. */
+static inline uint32_t cut_pieces(const struct graph_cut_options *options, int32_t place)
+{
+	return cut_tasks(options, place) * (options->reactors ? options->reactors : 1);
+}
+
+/* cut_parts.c: what a value takes on the wire. */
+uint64_t cut_bytes(const struct cutter *cutter, struct graph_value value);
+
 /* cut_order.c: places and the order of stateful nodes; then, also anew when places have changed, what each waits for. */
 int cut_order_init(struct cutter *cutter, const struct graph *graph, const struct graph_cut_options *options,
 		   struct star_error *err);
@@ -86,6 +102,26 @@ void cut_waves(struct cutter *cutter);
 
 /* cut_move.c: changes places; true when any. */
 bool cut_move(struct cutter *cutter);
+/* cut_back.c: the same of what makes gradients of rows; adds to what has been moved. */
+void cut_move_back(struct cutter *cutter);
+
+static inline bool cut_may_move(const struct cutter *cutter, const struct graph_node *node)
+{
+	return !cutter->options.may_move || cutter->options.may_move(cutter->graph, node);
+}
+
+/* A worker's node that has no place of its own. */
+static inline bool cut_is_free(const struct cutter *cutter, const struct graph_node *node)
+{
+	return node->device.job == GRAPH_UNPLACED && node->inputs_count && !node->controls_count && !node->body &&
+	       graph_op_info(node->op)->place == GRAPH_ANYWHERE && cutter->kind[node->id] == CUT_WORK;
+}
+
+/* cut_move.c: operations element by element; shapes of what is the same for each of those rows, whose first lead dimensions count
+ * them; and of what has a row for each. */
+bool cut_is_elementwise(enum graph_op op);
+bool cut_is_for_all_rows(const struct graph_shape *shape, unsigned ndim, unsigned lead);
+bool cut_is_for_each_row(const struct graph_shape *shape, const struct graph_shape *rows, unsigned lead);
 
 /* cut_lite.c: levels of components, from star_server's levels; warnings. */
 void cut_lite(struct cutter *cutter);

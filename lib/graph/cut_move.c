@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What lite moves to PS tasks: operations behind a lookup or read, so that less comes back. A PS task holds its rows on many
- * reactors, so only such may be moved as each reactor can do to its own: row by row, over a row's elements, or sums over rows in
- * parts. A value's "rows" say whose rows it lies by: those of one lookup, or those of a variable. One pass forward finds what could
+ * reactors, so only such may be moved as each reactor can do to its own: row by row (also with a row of the worker's for each),
+ * over a row's elements, or sums over rows in parts. A value's "rows" say whose rows it lies by: those of one lookup, or those of a variable. One pass forward finds what could
  * be moved; one back, what it would save: fewest(v) is the least that must come back, in bytes, for what v makes, if v is on the
  * PS task. Both again, as what one moved operation is fed costs nothing for another one. What that guesses wrong is seen by the caller, who compares the whole.
  */
@@ -23,13 +23,13 @@ struct moving {
 	uint64_t *fed;	     /* each value: 1 + level and place of a PS part that it is sent to */
 };
 
-static bool is_elementwise(enum graph_op op)
+bool cut_is_elementwise(enum graph_op op)
 {
 	return (op >= GRAPH_NEG && op <= GRAPH_ADD_N) || op == GRAPH_IDENTITY || op == GRAPH_STOP_GRADIENT;
 }
 
-/* The same for each row of a shape of ndim dimensions, of which the first lead count rows: 1 there, or no such dimension. */
-static bool is_for_all_rows(const struct graph_shape *shape, unsigned ndim, unsigned lead)
+/* The same for each row of a shape of ndim dimensions: 1 there, or no such dimension. */
+bool cut_is_for_all_rows(const struct graph_shape *shape, unsigned ndim, unsigned lead)
 {
 	if (shape->ndim > ndim)
 		return false;
@@ -39,66 +39,120 @@ static bool is_for_all_rows(const struct graph_shape *shape, unsigned ndim, unsi
 	return true;
 }
 
-/* All inputs are the rows of one place, or constants that are the same for each row. */
-static bool is_rowwise(const struct moving *m, const struct graph_node *node, unsigned lead)
+bool cut_is_for_each_row(const struct graph_shape *shape, const struct graph_shape *rows, unsigned lead)
+{
+	if (shape->ndim != rows->ndim || shape->ndim < lead)
+		return false;
+	for (unsigned i = 0; i < lead; i++)
+		if (shape->dims[i] != rows->dims[i])
+			return false;
+	return true;
+}
+
+/* What the worker has before the rows are asked for. */
+static bool is_early(const struct moving *m, uint32_t input, uint32_t rows)
+{
+	const struct cutter *cutter = m->cutter;
+
+	return cutter->place[input] == GRAPH_PLACE_WORKER && !m->movable[input] && cutter->kind[input] == CUT_WORK &&
+	       cutter->level[input] <= cutter->level[rows];
+}
+
+/* All inputs are the rows of one place, constants that are the same for each row, or have a row for each. at: the first one's. */
+static bool is_rowwise(const struct moving *m, const struct graph_node *node, uint32_t at)
 {
 	const struct graph *graph = m->cutter->graph;
-	const unsigned ndim = node->outputs[0].shape.ndim;
-	uint32_t rows = NO_ROWS;
+	const struct graph_shape *out = &node->outputs[0].shape;
+	const uint32_t rows = m->rows[node->inputs[at].node];
+	const unsigned lead = m->lead[node->inputs[at].node];
 
-	if (!(graph_op_info(node->op)->flags & GRAPH_ROWWISE))
+	if (!(graph_op_info(node->op)->flags & GRAPH_ROWWISE) || rows == NO_ROWS)
 		return false;
 	for (uint32_t i = 0; i < node->inputs_count; i++) {
 		const struct graph_value input = node->inputs[i];
 		const struct graph_shape *shape = &graph_type(graph, input)->shape;
 
 		if (m->place[input.node] == GRAPH_PLACE_WORKER) {
-			if (!cut_copied_to(m->cutter, input.node, 0) || !is_for_all_rows(shape, ndim, lead))
+			if (!(cut_copied_to(m->cutter, input.node, 0) && cut_is_for_all_rows(shape, out->ndim, lead)) &&
+			    !(cut_is_elementwise(node->op) && cut_is_for_each_row(shape, out, lead) &&
+			      is_early(m, input.node, node->inputs[at].node)))
 				return false;
 			continue;
 		}
-		if (m->rows[input.node] == NO_ROWS || (rows != NO_ROWS && m->rows[input.node] != rows))
+		if (m->rows[input.node] != rows)
 			return false;
-		if (is_elementwise(node->op) ? shape->ndim != ndim : shape->ndim <= lead)
+		if (cut_is_elementwise(node->op) ? shape->ndim != out->ndim : shape->ndim <= lead)
 			return false;
-		rows = m->rows[input.node];
 	}
-	return rows != NO_ROWS;
+	return true;
+}
+
+/* The dimensions of a sum, mean or greatest, as bits; 0: all of them. */
+static unsigned axes_of(const struct moving *m, const struct graph_node *node)
+{
+	const struct graph_attr *axes = graph_attr(node, "axes");
+	const unsigned ndim = graph_type(m->cutter->graph, node->inputs[0])->shape.ndim;
+	unsigned bits = 0;
+
+	if ((node->op != GRAPH_SUM && node->op != GRAPH_MEAN && node->op != GRAPH_REDUCE_MAX) || !axes ||
+	    axes->kind != GRAPH_INTS)
+		return 0;
+	for (uint32_t i = 0; i < axes->ints_count; i++)
+		bits |= 1U << (axes->ints[i] < 0 ? axes->ints[i] + ndim : axes->ints[i]);
+	return bits;
 }
 
 /* A sum, mean or greatest over dimensions that are all within a row. */
 static bool is_within_rows(const struct moving *m, const struct graph_node *node)
 {
-	const struct graph_attr *axes = graph_attr(node, "axes");
-	const int64_t ndim = graph_type(m->cutter->graph, node->inputs[0])->shape.ndim;
+	const unsigned axes = axes_of(m, node), lead = m->lead[node->inputs[0].node];
 
-	if ((node->op != GRAPH_SUM && node->op != GRAPH_MEAN && node->op != GRAPH_REDUCE_MAX) || !axes ||
-	    axes->kind != GRAPH_INTS || !axes->ints_count || m->rows[node->inputs[0].node] == NO_ROWS)
+	return axes && !(axes & ((1U << lead) - 1)) && m->rows[node->inputs[0].node] != NO_ROWS;
+}
+
+/* A sum or mean over the rows of neighbouring ids [n, k]. */
+static bool is_neighbours(const struct moving *m, const struct graph_node *node)
+{
+	const uint32_t rows = m->rows[node->inputs[0].node];
+	const unsigned axes = axes_of(m, node), lead = m->lead[node->inputs[0].node];
+	unsigned from = 1;
+
+	if (rows == NO_ROWS || node->op == GRAPH_REDUCE_MAX || m->cutter->graph->nodes[rows]->op != GRAPH_LOOKUP)
 		return false;
-	for (uint32_t i = 0; i < axes->ints_count; i++)
-		if ((axes->ints[i] < 0 ? axes->ints[i] + ndim : axes->ints[i]) < m->lead[node->inputs[0].node])
-			return false;
-	return true;
+	while (from < lead && axes != (1U << lead) - (1U << from))
+		from++;
+	return from < lead;
 }
 
 /* A sum over rows, whose segments the worker has before the rows are asked for. */
 static bool is_pooling(const struct moving *m, const struct graph_node *node)
 {
-	const struct cutter *cutter = m->cutter;
 	const uint32_t rows = node->inputs[0].node;
 
-	if (!(graph_op_info(node->op)->flags & GRAPH_POOLS) || m->rows[rows] == NO_ROWS)
+	if (!(graph_op_info(node->op)->flags & GRAPH_POOLS) || m->rows[rows] == NO_ROWS || m->lead[rows] != 1)
 		return false;
-	for (uint32_t i = 1; i < node->inputs_count; i++) {
-		const uint32_t input = node->inputs[i].node;
-
-		if (cut_copied_to(cutter, input, m->place[rows]))
-			continue;
-		if (cutter->place[input] != GRAPH_PLACE_WORKER || m->movable[input] ||
-		    cutter->kind[input] != CUT_WORK || cutter->level[input] > cutter->level[rows])
+	for (uint32_t i = 1; i < node->inputs_count; i++)
+		if (!cut_copied_to(m->cutter, node->inputs[i].node, m->place[rows]) &&
+		    !is_early(m, node->inputs[i].node, rows))
 			return false;
-	}
 	return true;
+}
+
+/* The first input whose elements could be on a PS task, if all such are on the same one; inputs_count: there is none. */
+static uint32_t first_there(const struct moving *m, const struct graph_node *node)
+{
+	uint32_t at = node->inputs_count;
+
+	for (uint32_t i = node->inputs_count; i-- > 0;) {
+		const int32_t place = m->place[node->inputs[i].node];
+
+		if (place == GRAPH_PLACE_WORKER || !graph_reads(node, i))
+			continue;
+		if (at < node->inputs_count && m->place[node->inputs[at].node] != place)
+			return node->inputs_count;
+		at = i;
+	}
+	return at;
 }
 
 /* Levels of what could be moved are those of the rows it would be with: as if it were there. */
@@ -106,10 +160,13 @@ static void look(struct moving *m, uint32_t v)
 {
 	struct cutter *cutter = m->cutter;
 	const struct graph_node *node = cutter->graph->nodes[v];
-	uint32_t at = 0;
+	uint32_t at;
 
 	m->place[v] = cutter->place[v];
 	m->rows[v] = NO_ROWS;
+	cutter->numbered[v] = 0;
+	if ((node->op == GRAPH_LOOKUP || node->op == GRAPH_READ) && !cut_may_move(cutter, node))
+		return;
 	if (node->op == GRAPH_LOOKUP) {
 		m->rows[v] = v;
 		m->lead[v] = graph_type(cutter->graph, node->inputs[1])->shape.ndim;
@@ -117,28 +174,26 @@ static void look(struct moving *m, uint32_t v)
 		m->rows[v] = graph_resource(cutter->graph, node->inputs[0])->id;
 		m->lead[v] = node->outputs[0].shape.ndim > 0;
 	}
-	if (node->device.job != GRAPH_UNPLACED || !node->inputs_count || node->controls_count || node->body ||
-	    graph_op_info(node->op)->place != GRAPH_ANYWHERE || cutter->kind[v] != CUT_WORK)
+	if (!cut_is_free(cutter, node))
 		return;
-	while (at < node->inputs_count && m->place[node->inputs[at].node] == GRAPH_PLACE_WORKER)
-		at++;
-	if (at == node->inputs_count)
+	at = first_there(m, node);
+	if (at == node->inputs_count || !cut_may_move(cutter, node))
 		return;
-	for (uint32_t i = at; i < node->inputs_count; i++)
-		if (m->place[node->inputs[i].node] != GRAPH_PLACE_WORKER &&
-		    m->place[node->inputs[i].node] != m->place[node->inputs[at].node])
-			return;
 	m->lead[v] = m->lead[node->inputs[at].node];
-	if (is_rowwise(m, node, m->lead[v]) || (at == 0 && is_within_rows(m, node)))
+	if (is_rowwise(m, node, at) || (at == 0 && is_within_rows(m, node)))
 		m->rows[v] = m->rows[node->inputs[at].node];
+	else if (at == 0 && is_neighbours(m, node))
+		cutter->numbered[v] = m->rows[node->inputs[0].node] + 1;
 	else if (at != 0 || !is_pooling(m, node))
 		return;
+	cutter->pools[v] |= cutter->numbered[v] != 0;
 	m->movable[v] = true;
 	m->place[v] = m->place[node->inputs[at].node];
 	for (uint32_t i = at; i < node->inputs_count; i++) {
 		const uint32_t input = node->inputs[i].node;
 
-		if (m->place[input] == m->place[v] && (i == at || cutter->level[input] > cutter->level[v]))
+		if (m->place[input] == m->place[v] && graph_reads(node, i) &&
+		    (i == at || cutter->level[input] > cutter->level[v]))
 			cutter->level[v] = cutter->level[input];
 	}
 }
@@ -153,24 +208,23 @@ static uint64_t fewest_of(const struct moving *m, uint32_t v)
 {
 	const struct cutter *cutter = m->cutter;
 	const struct graph_node *node = cutter->graph->nodes[v];
-	const bool pools = graph_op_info(node->op)->flags & GRAPH_POOLS;
-	uint64_t bytes = 0;
+	uint64_t bytes = cutter->numbered[v] ? cut_numbers_bytes(cutter, cutter->numbered[v] - 1) : 0;
 
 	for (uint32_t o = 0; o < node->outputs_count; o++) {
 		const uint32_t value = cutter->value_first[v] + o;
-		const uint64_t whole =
-			graph_cut_bytes(cutter->graph, (struct graph_value){ v, o }, cutter->options.batch) *
-			(pools ? cut_tasks(&cutter->options, m->place[v]) : 1);
+		const uint64_t whole = cut_bytes(cutter, (struct graph_value){ v, o }) *
+				       (cutter->pools[v] ? cut_pieces(&cutter->options, m->place[v]) : 1);
 
 		if (m->away[value])
 			bytes += whole;
 		else if (m->wanted[value])
 			bytes += m->fewest[value] < whole ? m->fewest[value] : whole;
 	}
-	for (uint32_t i = 1; pools && i < node->inputs_count; i++)
-		if (!cut_copied_to(cutter, node->inputs[i].node, m->place[v]) &&
+	for (uint32_t i = 0; i < node->inputs_count; i++)
+		if (m->place[node->inputs[i].node] == GRAPH_PLACE_WORKER && graph_reads(node, i) &&
+		    !cut_copied_to(cutter, node->inputs[i].node, m->place[v]) &&
 		    m->fed[cutter->value_first[node->inputs[i].node] + node->inputs[i].output] != part_key(m, v))
-			bytes += graph_cut_bytes(cutter->graph, node->inputs[i], cutter->options.batch);
+			bytes += cut_bytes(cutter, node->inputs[i]);
 	return bytes;
 }
 
@@ -184,14 +238,14 @@ static void weigh(struct moving *m, uint32_t v)
 
 	if (m->movable[v]) {
 		for (uint32_t i = 0; i < node->inputs_count; i++)
-			rows += m->place[node->inputs[i].node] == m->place[v];
+			rows += m->place[node->inputs[i].node] == m->place[v] && graph_reads(node, i);
 		bytes = fewest_of(m, v) / rows;
 	}
 	for (uint32_t i = 0; i < node->inputs_count; i++) {
 		const uint32_t input = node->inputs[i].node;
 		const uint32_t value = cutter->value_first[input] + node->inputs[i].output;
 
-		if (m->place[input] == GRAPH_PLACE_WORKER)
+		if (m->place[input] == GRAPH_PLACE_WORKER || !graph_reads(node, i))
 			continue;
 		if (m->movable[v] && m->place[input] == m->place[v]) {
 			m->wanted[value] = true;
@@ -207,8 +261,7 @@ static bool users_follow(const struct moving *m, struct graph_value value)
 {
 	const uint32_t v = m->cutter->value_first[value.node] + value.output;
 
-	return m->wanted[v] && !m->away[v] &&
-	       m->fewest[v] < graph_cut_bytes(m->cutter->graph, value, m->cutter->options.batch);
+	return m->wanted[v] && !m->away[v] && m->fewest[v] < cut_bytes(m->cutter, value);
 }
 
 static bool decide(struct moving *m)
@@ -223,7 +276,7 @@ static bool decide(struct moving *m)
 		for (uint32_t i = 0; i < node->inputs_count && follows; i++) {
 			const uint32_t input = node->inputs[i].node;
 
-			if (m->place[input] == m->place[v])
+			if (m->place[input] == m->place[v] && graph_reads(node, i))
 				follows = cutter->place[input] == m->place[v] && users_follow(m, node->inputs[i]);
 		}
 		if (!follows)
@@ -285,7 +338,11 @@ bool cut_move(struct cutter *cutter)
 		for (uint32_t v = n; v-- > 0;)
 			weigh(&m, v);
 		if (!decide(&m))
-			return false;
+			break;
 	}
-	return true;
+	cut_move_back(cutter);
+	for (uint32_t v = 0; v < n; v++)
+		if (cutter->place[v] == GRAPH_PLACE_WORKER || graph->nodes[v]->device.job == GRAPH_PS)
+			cutter->numbered[v] = 0;
+	return cutter->moved_count > 0;
 }

@@ -207,12 +207,15 @@ int cut_order_init(struct cutter *cutter, const struct graph *graph, const struc
 	cutter->level = cut_memory(&cutter->pool, n + 1, sizeof(*cutter->level));
 	cutter->value_first = cut_memory(&cutter->pool, n + 1, sizeof(*cutter->value_first));
 	cutter->moved = cut_memory(&cutter->pool, n + 1, sizeof(*cutter->moved));
+	cutter->pools = cut_memory(&cutter->pool, n + 1, sizeof(*cutter->pools));
+	cutter->numbered = cut_memory(&cutter->pool, n + 1, sizeof(*cutter->numbered));
 	cutter->warnings = cut_memory(&cutter->pool, CUT_WARNINGS_MAX + 1, sizeof(*cutter->warnings));
 	cutter->deps = cut_memory(&cutter->pool, edges + cutter->state_count + 1, sizeof(*cutter->deps));
 	if (rc < 0 || cutter->pool.failed)
 		return star_error_set(err, -ENOMEM, "out of memory");
 	for (size_t v = 0; v < n; v++) {
 		cutter->value_first[v] = (uint32_t)values;
+		cutter->pools[v] = graph_op_info(graph->nodes[v]->op)->flags & GRAPH_POOLS;
 		values += graph->nodes[v]->outputs_count;
 	}
 	cutter->value_first[n] = (uint32_t)values;
@@ -262,10 +265,15 @@ void cut_order_update(struct cutter *cutter)
 		for (uint32_t i = 0; works && i < node->inputs_count; i++) {
 			const uint32_t input = node->inputs[i].node;
 
-			if (cutter->kind[input] == CUT_WORK && !cut_copied_to(cutter, input, cutter->place[v]))
+			if (graph_reads(node, i) && cutter->kind[input] == CUT_WORK &&
+			    !cut_copied_to(cutter, input, cutter->place[v]))
 				cutter->deps[at++] = input;
 		}
 		cutter->data_end[v] = at;
+		for (uint32_t i = 0; works && i < node->inputs_count; i++) /* a shape is known when it has been made */
+			if (!graph_reads(node, i) && cutter->kind[node->inputs[i].node] == CUT_WORK &&
+			    !cut_copied_to(cutter, node->inputs[i].node, cutter->place[v]))
+				cutter->deps[at++] = node->inputs[i].node;
 		for (uint32_t i = 0; works && i < node->controls_count; i++)
 			if (cutter->kind[node->controls[i]] == CUT_WORK)
 				cutter->deps[at++] = node->controls[i];

@@ -22,6 +22,8 @@ struct assembly {
 	uint32_t *order;   /* those nodes, by part */
 	uint32_t *node_mark, *value_mark, *part_mark;
 	bool *fetched; /* of each value */
+	bool *read;    /* of each value: not its shape alone, by a part that it is fed to, or as a result */
+	uint32_t *read_mark;
 	uint32_t *ids; /* of the part in hand */
 	struct graph_value *feeds, *kept;
 };
@@ -82,6 +84,20 @@ uint64_t graph_cut_bytes(const struct graph *graph, struct graph_value value, in
 	return bytes;
 }
 
+uint64_t cut_bytes(const struct cutter *cutter, struct graph_value value)
+{
+	struct graph_type *const *types = cutter->options.types;
+
+	if (types && graph_elements(&types[value.node][value.output].shape) >= 0)
+		return graph_type_bytes(&types[value.node][value.output]);
+	return graph_cut_bytes(cutter->graph, value, cutter->options.batch);
+}
+
+uint64_t cut_numbers_bytes(const struct cutter *cutter, uint32_t ids_of)
+{
+	return cut_bytes(cutter, cutter->graph->nodes[ids_of]->inputs[1]) / sizeof(int64_t) * sizeof(uint32_t);
+}
+
 /* ---- which nodes ---- */
 
 static bool group(struct assembly *a)
@@ -119,7 +135,7 @@ static bool group(struct assembly *a)
 }
 
 /* The input of a part's node: in the part, with it (handles, constants), kept or fed. */
-static void take_input(struct assembly *a, struct graph_part *part, struct graph_value input, uint32_t *ids)
+static void take_input(struct assembly *a, struct graph_part *part, struct graph_value input, bool reads, uint32_t *ids)
 {
 	const struct cutter *cutter = a->cutter;
 	const uint32_t number = (uint32_t)(part - a->whole->cut.parts);
@@ -137,7 +153,13 @@ static void take_input(struct assembly *a, struct graph_part *part, struct graph
 		}
 		return;
 	}
-	if (a->part_of[input.node] == number || a->value_mark[value] == number + 1)
+	if (a->part_of[input.node] == number)
+		return;
+	if (reads && cutter->place[input.node] != part->place) {
+		a->read[value] = true;
+		a->read_mark[value] = number + 1;
+	}
+	if (a->value_mark[value] == number + 1)
 		return;
 	a->value_mark[value] = number + 1;
 	if (cutter->place[input.node] == part->place) {
@@ -155,6 +177,18 @@ static void *keep(struct assembly *a, const void *from, size_t count, size_t byt
 	return to && count ? memcpy(to, from, count * bytes) : to;
 }
 
+static bool *keep_shapes(struct assembly *a, const struct graph_value *values, uint32_t count, uint32_t part)
+{
+	bool *shapes = cut_memory(&a->whole->pool, count + 1, sizeof(*shapes));
+
+	for (uint32_t i = 0; shapes && i < count; i++) {
+		const uint32_t value = a->cutter->value_first[values[i].node] + values[i].output;
+
+		shapes[i] = part ? a->read_mark[value] != part : !a->read[value];
+	}
+	return shapes;
+}
+
 static void fill(struct assembly *a, struct graph_part *part, const uint32_t *work)
 {
 	const struct cutter *cutter = a->cutter;
@@ -166,12 +200,13 @@ static void fill(struct assembly *a, struct graph_part *part, const uint32_t *wo
 
 		a->ids[ids++] = work[i];
 		for (uint32_t k = 0; k < node->inputs_count; k++)
-			take_input(a, part, node->inputs[k], &ids);
+			take_input(a, part, node->inputs[k], graph_reads(node, k), &ids);
 	}
 	qsort(a->ids, ids, sizeof(*a->ids), by_id);
 	part->nodes = keep(a, a->ids, ids, sizeof(*a->ids));
 	part->nodes_count = ids;
 	part->feeds = keep(a, a->feeds, part->feeds_count, sizeof(*a->feeds));
+	part->feed_shapes = keep_shapes(a, a->feeds, part->feeds_count, number + 1);
 	part->kept = keep(a, a->kept, part->kept_count, sizeof(*a->kept));
 	for (uint32_t i = 0; i < works; i++)
 		for (uint32_t k = cutter->first[work[i]]; k < cutter->first[work[i] + 1]; k++) {
@@ -199,6 +234,7 @@ static void fetch(struct assembly *a, struct graph_part *part, const uint32_t *w
 				a->feeds[count++] = (struct graph_value){ work[i], o };
 	part->fetches_count = count;
 	part->fetches = keep(a, a->feeds, count, sizeof(*a->feeds));
+	part->fetch_shapes = keep_shapes(a, a->feeds, count, 0);
 }
 
 /* ---- messages and figures ---- */
@@ -245,22 +281,40 @@ static bool add_all_messages(struct whole_cut *whole)
 	return cut->messages;
 }
 
-static void count_bytes(struct graph_cut *cut, const struct graph_cut_options *options, const struct graph_part *part)
+/* Rows by segment are sent to each reactor. */
+static bool is_spread(const struct graph *graph, const struct graph_part *part, struct graph_value feed)
 {
-	for (uint32_t i = 0; i < part->feeds_count; i++)
-		cut->to_ps_bytes += graph_cut_bytes(cut->graph, part->feeds[i], options->batch);
-	for (uint32_t i = 0; i < part->fetches_count; i++) {
-		const struct graph_node *node = cut->graph->nodes[part->fetches[i].node];
-		const bool partial = graph_op_info(node->op)->flags & GRAPH_POOLS;
+	for (uint32_t i = 0; i < part->nodes_count; i++) {
+		const struct graph_node *node = graph->nodes[part->nodes[i]];
 
-		cut->from_ps_bytes += graph_cut_bytes(cut->graph, part->fetches[i], options->batch) *
-				      (partial ? cut_tasks(options, part->place) : 1);
+		if (graph_op_info(node->op)->flags & GRAPH_SPREADS && graph_same(node->inputs[0], feed))
+			return true;
 	}
+	return false;
+}
+
+static void count_bytes(const struct cutter *cutter, struct graph_cut *cut, const struct graph_part *part)
+{
+	const uint32_t pieces = cut_pieces(&cutter->options, part->place);
+
+	for (uint32_t i = 0; i < part->nodes_count; i++)
+		if (cutter->numbered[part->nodes[i]])
+			cut->to_ps_bytes += cut_numbers_bytes(cutter, cutter->numbered[part->nodes[i]] - 1);
+	for (uint32_t i = 0; i < part->feeds_count; i++)
+		if (!part->feed_shapes[i])
+			cut->to_ps_bytes += cut_bytes(cutter, part->feeds[i]) *
+					    (is_spread(cut->graph, part, part->feeds[i]) ? pieces : 1);
+	for (uint32_t i = 0; i < part->fetches_count; i++)
+		if (!part->fetch_shapes[i])
+			cut->from_ps_bytes += cut_bytes(cutter, part->fetches[i]) *
+					      (cutter->pools[part->fetches[i].node] ? pieces : 1);
 }
 
 /* depth: of each part, the PS parts on the longest chain that ends with it. */
-static void count_figures(struct graph_cut *cut, const struct graph_cut_options *options, uint32_t *depth)
+static void count_figures(const struct cutter *cutter, struct graph_cut *cut, uint32_t *depth)
 {
+	const struct graph_cut_options *options = &cutter->options;
+
 	for (uint32_t i = 0; i < cut->parts_count; i++) {
 		const struct graph_part *part = &cut->parts[i];
 		const bool on_ps = part->place != GRAPH_PLACE_WORKER;
@@ -275,7 +329,7 @@ static void count_figures(struct graph_cut *cut, const struct graph_cut_options 
 		if (!on_ps)
 			continue;
 		cut->requests += cut_tasks(options, part->place) * (cut->protocol == GRAPH_GRPCPP ? messages : 1);
-		count_bytes(cut, options, part);
+		count_bytes(cutter, cut, part);
 	}
 }
 
@@ -313,6 +367,8 @@ static bool assemble(struct assembly *a)
 	a->node_mark = cut_memory(&a->scratch, n + 1, sizeof(*a->node_mark));
 	a->value_mark = cut_memory(&a->scratch, values + 1, sizeof(*a->value_mark));
 	a->fetched = cut_memory(&a->scratch, values + 1, sizeof(*a->fetched));
+	a->read = cut_memory(&a->scratch, values + 1, sizeof(*a->read));
+	a->read_mark = cut_memory(&a->scratch, values + 1, sizeof(*a->read_mark));
 	a->part_mark = cut_memory(&a->scratch, n + 1, sizeof(*a->part_mark));
 	a->ids = cut_memory(&a->scratch, n + 1, sizeof(*a->ids));
 	a->feeds = cut_memory(&a->scratch, values + 1, sizeof(*a->feeds));
@@ -324,9 +380,12 @@ static bool assemble(struct assembly *a)
 	memset(a->part_of, 0xff, n * sizeof(*a->part_of));
 	if (!group(a))
 		return false;
-	for (uint32_t i = 0; i < cutter->graph->results_count; i++)
-		a->fetched[cutter->value_first[cutter->graph->results[i].node] + cutter->graph->results[i].output] =
-			true;
+	for (uint32_t i = 0; i < cutter->graph->results_count; i++) {
+		const struct graph_value result = cutter->graph->results[i];
+
+		a->fetched[cutter->value_first[result.node] + result.output] = true;
+		a->read[cutter->value_first[result.node] + result.output] = true;
+	}
 	for (uint32_t i = 0; i < cut->parts_count; i++) {
 		at[i + 1] = at[i] + cut->parts[i].nodes_count;
 		fill(a, &cut->parts[i], a->order + at[i]);
@@ -335,7 +394,7 @@ static bool assemble(struct assembly *a)
 		fetch(a, &cut->parts[i], a->order + at[i], at[i + 1] - at[i]);
 	if (a->whole->pool.failed || !add_all_messages(a->whole))
 		return false;
-	count_figures(cut, &cutter->options, depth);
+	count_figures(cutter, cut, depth);
 	return keep_words(a);
 }
 

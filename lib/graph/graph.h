@@ -175,6 +175,9 @@ int64_t graph_attr_int(const struct graph_node *node, const char *name, int64_t 
 double graph_attr_float(const struct graph_node *node, const char *name, double otherwise); /* an integer too */
 const char *graph_attr_string(const struct graph_node *node, const char *name, const char *otherwise);
 
+/* Whether an operation looks at the elements of an input; of others the shape alone counts ("like"). */
+bool graph_reads(const struct graph_node *node, uint32_t input);
+
 /* The node of the variable or table behind a handle's value, through identities. */
 const struct graph_node *graph_resource(const struct graph *graph, struct graph_value value);
 

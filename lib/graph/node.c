@@ -161,3 +161,26 @@ const char *graph_shape_text(const struct graph_shape *shape, char text[static G
 	snprintf(text + at, GRAPH_SHAPE_TEXT - (size_t)at, "]");
 	return text;
 }
+
+bool graph_reads(const struct graph_node *node, uint32_t input)
+{
+	switch (node->op) {
+	case GRAPH_RANDOM:
+		return false;
+	case GRAPH_RESHAPE:
+	case GRAPH_EXPAND:
+	case GRAPH_REDUCE_LIKE:
+	case GRAPH_PAD_LIKE:
+		return input != 1;
+	case GRAPH_SEGMENT_SUM:
+	case GRAPH_SEGMENT_MEAN:
+	case GRAPH_SEGMENT_SQRTN:
+	case GRAPH_SEGMENT_MEAN_GRAD:
+	case GRAPH_SEGMENT_SQRTN_GRAD:
+	case GRAPH_SCATTER_ADD:
+	case GRAPH_INDEX_GRAD:
+		return input != 2;
+	default:
+		return true;
+	}
+}

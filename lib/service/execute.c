@@ -80,8 +80,10 @@ static void push_batch(struct service *service, struct task *task, unsigned n)
 static void begin_push(struct service *service, struct task *task)
 {
 	const struct wire_op *op = &task->op;
-	const struct store_push_step step = op_step(op);
+	struct store_push_step step = op_step(op);
 
+	if (unlikely(op->flags & WIRE_ACCUMULATE)) /* store/sums.h */
+		step = (struct store_push_step){ .rate = 1, .scale = -step.scale };
 	store_push_step(task->scratch->push, task->table, &step);
 	service->counters.pushes++;
 	task->stage = STAGE_PUSH;
@@ -114,7 +116,7 @@ static void begin(struct service *service, struct rpc_request *request)
 	else if (op_pulls(&task->op))
 		begin_pull(service, request);
 	else
-		task->stage = STAGE_DELETE;
+		task->stage = task->op.kind == WIRE_COMMIT ? STAGE_COMMIT : STAGE_DELETE;
 }
 
 /* All keys of the current stage are done. */
@@ -216,6 +218,11 @@ static enum rpc_progress run(struct service *service, struct rpc_request *reques
 		}
 		if (task->stage == STAGE_RUN) {
 			if (run_slice(service, request, &budget) == RPC_DONE)
+				return RPC_DONE;
+			continue;
+		}
+		if (task->stage == STAGE_COMMIT) {
+			if (commit_slice(service, request, &budget) == RPC_DONE)
 				return RPC_DONE;
 			continue;
 		}

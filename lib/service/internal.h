@@ -30,6 +30,7 @@ enum task_stage {
 	STAGE_PULL,
 	STAGE_DELETE,
 	STAGE_RUN, /* of a program: struct run */
+	STAGE_COMMIT,
 };
 
 /* A request's progress; lies in rpc_request->task. */
@@ -85,10 +86,22 @@ struct direct_table {
 };
 _Static_assert(sizeof(struct direct_table) == 32, "half a cache line");
 
+/* Of an object: gradients that are summed up until a commit. */
+struct accumulator {
+	struct store_table *sums; /* NULL: were never opened */
+	uint64_t open;		  /* their tag */
+	uint64_t next;		  /* emptying: the one that follows */
+	bool emptying; /* in slices, by whatever commit comes: the one that began it may have been given up */
+	bool applies;  /* emptying: not only thrown away */
+	struct store_push_step step;
+};
+
 struct service {
 	struct service_options options;
 	uint32_t epoch, first_partition, end_partition;
-	struct store_table *tables[WIRE_OBJECTS_MAX + 1]; /* by id */
+	struct store_table *tables[WIRE_OBJECTS_MAX + 1];      /* by id */
+	struct accumulator accumulators[WIRE_OBJECTS_MAX + 1]; /* by id: commit.c */
+	struct store *sums;				       /* the store of their tables */
 	struct direct_table direct[WIRE_OBJECTS_MAX + 1] __rte_cache_aligned;
 	/* Scratch of requests that are prepared. A large one goes over several slices, and has its scratch to itself meanwhile. */
 	struct prepared small, large;
@@ -163,6 +176,12 @@ static inline struct store_push_step op_step(const struct wire_op *op)
 	};
 }
 
+/* The table that the operation names; task->table may be that of its sums. */
+static inline struct store_table *operation_object(const struct service *service, const struct task *task)
+{
+	return service->tables[task->op.object];
+}
+
 /* What n rows cost of a slice's budget of SLICE_BYTES. */
 static inline int64_t operation_cost(const struct task *task, unsigned n)
 {
@@ -203,6 +222,12 @@ void operation_gradients(struct service *service, struct task *task, unsigned n)
 /* Whether the n keys are this shard's, and a variable's are keys of its blocks. RPC_DONE: refused. */
 enum rpc_progress operation_check_keys(struct service *service, struct rpc_request *request, unsigned n);
 enum rpc_progress operation_refuse_room(struct rpc_request *request, const struct store_table *table);
+
+/* commit.c: whether a push may be added to the sums that it names, and a commit is one. RPC_DONE: refused. */
+enum rpc_progress commit_check(struct rpc_request *request, const struct object_spec *spec, const struct wire_op *op);
+enum rpc_progress commit_check_push(struct service *service, struct rpc_request *request, const struct wire_op *op);
+/* Works on the commit at hand, or ends it. RPC_DONE: refused. */
+enum rpc_progress commit_slice(struct service *service, struct rpc_request *request, int64_t *budget);
 
 /* sweep.c: a table was installed. */
 void sweep_note(struct service *service, uint32_t id);

@@ -29,6 +29,8 @@ void operation_next(struct service *service, struct task *task)
 	}
 	task->table = service->tables[op->object];
 	task->spec = spec = store_table_spec(task->table);
+	if (unlikely(op->flags & WIRE_ACCUMULATE))
+		task->table = service->accumulators[op->object].sums;
 	task->push_bytes = op_pushes(op) ? (uint32_t)dtype_row_bytes(op->dtype, op->dim) : 0;
 	task->pull_bytes = op_pulls(op) ? (uint32_t)dtype_row_bytes(op->result_dtype, op->dim) : 0;
 	if (task->push_bytes || op->flags & WIRE_VERSIONS)
@@ -63,6 +65,8 @@ void operation_gradients(struct service *service, struct task *task, unsigned n)
 
 static bool owns(const struct service *service, uint64_t name, const uint64_t *keys, unsigned n)
 {
+	if (service->end_partition - service->first_partition == service->options.partitions)
+		return true; /* there is no other reactor */
 	for (unsigned i = 0; i < n; i++)
 		if (!service_owns(service, name, keys[i]))
 			return false;

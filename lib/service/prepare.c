@@ -56,6 +56,11 @@ static enum rpc_progress prepare_push(struct service *service, struct rpc_reques
 	if (task->spec->optim.kind == OPTIM_LAMB && task->op.kind != WIRE_ASSIGN &&
 	    check_dense(service, request, n) == RPC_DONE)
 		return RPC_DONE;
+	/* A commit finds the rows in the order of an index, in which one cannot be filled within bounds: they are made now. So it also is told
+	 * now that there is no room for them. */
+	if (unlikely(task->op.flags & WIRE_ACCUMULATE) &&
+	    store_find(operation_object(service, task), service->keys, n, STORE_PULL, task->op.step, service->rows))
+		return operation_refuse_room(request, operation_object(service, task));
 	if (prepare_keys(service, request, n) == RPC_DONE)
 		return RPC_DONE;
 	if (!task->look)
@@ -132,6 +137,10 @@ enum rpc_progress prepare_slice(struct service *service, struct rpc_request *req
 			task->stage = task->op.kind == WIRE_RUN ? STAGE_RUN
 				      : op_pushes(&task->op)	? STAGE_PUSH
 								: STAGE_PULL;
+			/* It has waited for the scratch since it was validated. */
+			if (unlikely(task->op.flags & WIRE_ACCUMULATE) && task->large &&
+			    commit_check_push(service, request, &task->op) == RPC_DONE)
+				return RPC_DONE;
 			if (task->op.kind == WIRE_ASSIGN)
 				store_push_assign(task->scratch->push, task->table, task->op.count);
 			else if (task->stage == STAGE_PUSH)
@@ -147,7 +156,7 @@ enum rpc_progress prepare_slice(struct service *service, struct rpc_request *req
 			continue;
 		}
 		n = RTE_MIN(task->op.count - task->done, task->batch);
-		if (task->large && !snapshot_room(service, task->table, n, op_mode(&task->op)))
+		if (task->large && !snapshot_room(service, operation_object(service, task), n, op_mode(&task->op)))
 			return wait_for_room(service, request);
 		n = operation_keys(service, task);
 		if (prepare_batch(service, request, n) == RPC_DONE)

@@ -21,7 +21,8 @@ struct service *service_create(const struct service_options *options, struct sta
 	service->large = (struct prepared){ .push = store_push_create(WIRE_KEYS_MAX, options->payload_max, err),
 					    .versions = service->large_versions,
 					    .sent = service->large_sent };
-	if (!service->small.push || !service->large.push || plan_memory_create(service, err) < 0) {
+	service->sums = store_create_beside(options->store, err);
+	if (!service->sums || !service->small.push || !service->large.push || plan_memory_create(service, err) < 0) {
 		service_destroy(service);
 		return NULL;
 	}
@@ -35,6 +36,7 @@ void service_destroy(struct service *service)
 	store_push_destroy(service->small.push);
 	store_push_destroy(service->large.push);
 	plan_memory_destroy(service);
+	store_destroy(service->sums);
 	free(service);
 }
 
@@ -74,6 +76,7 @@ int service_install(struct service *service, const struct object_spec *spec, str
 	if (!table)
 		return err->code;
 	direct_forget(service, service->tables[spec->id]);
+	service->accumulators[spec->id] = (struct accumulator){ 0 };
 	/* With release, for service_store_stats on another thread: it must find the table finished. */
 	__atomic_store_n(&service->tables[spec->id], table, __ATOMIC_RELEASE);
 	service->plans[spec->id] = NULL;

@@ -19,8 +19,10 @@
 struct service_counters {
 	uint64_t pulls, pushes; /* operations */
 	uint64_t rows_pulled, rows_pushed;
-	uint64_t direct; /* requests that went the straight way of small ones */
-	uint64_t runs;	 /* of programs, but for those that are pulls and went that way */
+	uint64_t direct;  /* requests that went the straight way of small ones */
+	uint64_t runs;	  /* of programs, but for those that are pulls and went that way */
+	uint64_t commits; /* of sums that were applied */
+	uint64_t late;	  /* pushes to sums that were refused, since those sums are closed */
 };
 
 struct service_options {

@@ -212,7 +212,8 @@ uint64_t snapshot_need_small(struct service *service, struct rpc_request *reques
 		if (task->op.kind == WIRE_RUN)
 			need += run_snapshot_need(task);
 		else
-			need += store_snapshot_need(task->table, task->op.count, op_mode(&task->op));
+			need += store_snapshot_need(operation_object(service, task), task->op.count,
+						    op_mode(&task->op));
 	}
 	operation_rewind(request);
 	return need;

@@ -46,6 +46,8 @@ static enum rpc_progress check_dtype(struct rpc_request *request, const struct o
 static enum rpc_progress check_push(struct rpc_request *request, const struct object_spec *spec,
 				    const struct wire_op *op)
 {
+	if (op->kind == WIRE_COMMIT)
+		return commit_check(request, spec, op);
 	if (!op_pushes(op) || op->kind == WIRE_ASSIGN) {
 		if (op->rate == 0 && op->scale == 0 && op->version == 0)
 			return RPC_MORE;
@@ -71,13 +73,27 @@ static enum rpc_progress check_push(struct rpc_request *request, const struct ob
 	return RPC_MORE;
 }
 
+static unsigned flags_of(unsigned kind)
+{
+	switch (kind) {
+	case WIRE_PULL:
+		return WIRE_READ_ONLY | WIRE_VERSIONS;
+	case WIRE_PUSH:
+		return WIRE_ACCUMULATE;
+	case WIRE_COMMIT:
+		return WIRE_OPEN;
+	default:
+		return 0;
+	}
+}
+
 static enum rpc_progress check_flags(struct rpc_request *request, const struct object_spec *spec,
 				     const struct wire_op *op)
 {
 	if (op->reserved)
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
 				      "a reserved field of the operation on \"%.80s\" is not 0", spec->name);
-	if (op->flags & ~(WIRE_READ_ONLY | WIRE_VERSIONS) || (op->flags && op->kind != WIRE_PULL))
+	if (op->flags & ~flags_of(op->kind))
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
 				      "the operation on \"%.80s\" has flags that it cannot have (%#x)", spec->name,
 				      op->flags);
@@ -94,7 +110,7 @@ static enum rpc_progress check_op(struct service *service, struct rpc_request *r
 	const struct object_spec *spec;
 	uint64_t body;
 
-	if (op->kind < WIRE_PULL || op->kind > WIRE_ASSIGN)
+	if (op->kind < WIRE_PULL || op->kind > WIRE_COMMIT)
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST, "unknown operation %u", op->kind);
 	if (op->object > WIRE_OBJECTS_MAX || !service->tables[op->object])
 		return rpc_reply_fail(request, WIRE_UNKNOWN_OBJECT,
@@ -122,7 +138,7 @@ static enum rpc_progress check_op(struct service *service, struct rpc_request *r
 				      "the operation on \"%.80s\" has a body of %u bytes: %" PRIu64
 				      " are needed, %u are left",
 				      spec->name, op->body_bytes, body, bytes_left);
-	return RPC_MORE;
+	return op->flags & WIRE_ACCUMULATE ? commit_check_push(service, request, op) : RPC_MORE;
 }
 
 /* Sums over the operations of a request. */
@@ -137,7 +153,7 @@ static void add(struct sums *sums, const struct wire_op *op, unsigned stored)
 	sums->keys += op->count;
 	sums->reply_bytes += sizeof(struct wire_result) + ((wire_op_result_bytes(op) + 7) & ~UINT64_C(7));
 	sums->version_ops += op->flags & WIRE_VERSIONS ? 1 : 0;
-	sums->deletes += op->kind == WIRE_DELETE;
+	sums->deletes += op->kind == WIRE_DELETE || op->kind == WIRE_COMMIT;
 	if (!op_pushes(op))
 		return;
 	sums->push_ops++;
@@ -163,7 +179,7 @@ static enum rpc_progress check_sums(const struct service *service, struct rpc_re
 	if (sums->push_keys && (sums->version_ops || sums->deletes))
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
 				      "a request with pushes has %s as well: they must go apart",
-				      sums->deletes ? "deletes" : "pulls with versions");
+				      sums->deletes ? "deletes or commits" : "pulls with versions");
 	if (sums->push_ops > WIRE_OPS_MAX)
 		return rpc_reply_fail(request, WIRE_OVER_LIMIT,
 				      "the operations and programs of one request push more than %d times",

@@ -78,12 +78,15 @@ static uint32_t find(const struct graph_value *values, uint32_t count, struct gr
 	return DRAFT_NOT_THERE;
 }
 
-/* The feed that a node's input is; an error if it is made on the PS task itself. */
-static int feed_of(const struct graph_part *part, const struct graph_node *node, uint32_t input, uint32_t *feed,
-		   struct star_error *err)
+/* The feed that a node's input is, or constant; an error if it is made on the PS task itself. */
+static int feed_of(const struct graph_ps_plan *plan, const struct graph_part *part, const struct graph_node *node,
+		   uint32_t input, uint32_t *feed, const struct graph_attr **constant, struct star_error *err)
 {
+	const struct graph_node *from = plan->graph->nodes[node->inputs[input].node];
+
 	*feed = find(part->feeds, part->feeds_count, node->inputs[input]);
-	if (*feed == DRAFT_NOT_THERE)
+	*constant = *feed == DRAFT_NOT_THERE && from->op == GRAPH_CONST ? graph_attr(from, "value") : NULL;
+	if (*feed == DRAFT_NOT_THERE && !*constant)
 		return star_error_set(
 			err, -ENOTSUP,
 			"node \"%s\": its input %u is made on a PS task, and used there: let it come by the "
@@ -92,11 +95,20 @@ static int feed_of(const struct graph_part *part, const struct graph_node *node,
 	return 0;
 }
 
-static int draft_node(const struct graph_part *part, const struct graph_node *node, struct draft *d,
-		      struct star_error *err)
+/* Nobody waits for what a pull without a fetch would bring. */
+static bool is_needed(const struct draft *d)
+{
+	return d->op.kind != STAR_PULL || d->fetch != DRAFT_NOT_THERE;
+}
+
+int draft_node(const struct graph_ps_plan *plan, const struct graph_part *part, const struct graph_node *node,
+	       struct draft *d, struct star_error *err)
 {
 	int rc = 0;
 
+	if ((node->outputs_count && node->outputs[0].dtype == 0) ||
+	    (node->op == GRAPH_CONST && node->device.job != GRAPH_PS))
+		return 0;
 	*d = (struct draft){ .keys = DRAFT_NOT_THERE, .values = DRAFT_NOT_THERE, .fetch = DRAFT_NOT_THERE };
 	/* What takes no handle, or no input at all, is refused below. */
 	d->handle = node->inputs_count ? node->inputs[0].node : DRAFT_NOT_THERE;
@@ -104,6 +116,8 @@ static int draft_node(const struct graph_part *part, const struct graph_node *no
 	d->op.scale = (float)graph_attr_float(node, "scale", 0);
 	if (node->outputs_count)
 		d->fetch = find(part->fetches, part->fetches_count, (struct graph_value){ node->id, 0 });
+	if (d->fetch != DRAFT_NOT_THERE && graph_cut_is_shape(part, d->fetch) && node->op != GRAPH_STEP_ADD)
+		d->fetch = DRAFT_NOT_THERE;
 	switch (node->op) {
 	case GRAPH_READ:
 		d->op.kind = STAR_PULL;
@@ -111,18 +125,18 @@ static int draft_node(const struct graph_part *part, const struct graph_node *no
 	case GRAPH_LOOKUP:
 		d->op.kind = STAR_PULL;
 		d->op.flags = graph_attr_int(node, "read_only", 0) ? STAR_READ_ONLY : 0;
-		rc = feed_of(part, node, 1, &d->keys, err);
+		rc = feed_of(plan, part, node, 1, &d->keys, &d->keys_constant, err);
 		break;
 	case GRAPH_APPLY:
 	case GRAPH_ASSIGN:
 		d->op.kind = node->op == GRAPH_APPLY ? STAR_PUSH : STAR_ASSIGN;
-		rc = feed_of(part, node, 1, &d->values, err);
+		rc = feed_of(plan, part, node, 1, &d->values, &d->values_constant, err);
 		break;
 	case GRAPH_APPLY_ROWS:
 		d->op.kind = STAR_PUSH;
-		rc = feed_of(part, node, 1, &d->keys, err);
+		rc = feed_of(plan, part, node, 1, &d->keys, &d->keys_constant, err);
 		if (rc == 0)
-			rc = feed_of(part, node, 2, &d->values, err);
+			rc = feed_of(plan, part, node, 2, &d->values, &d->values_constant, err);
 		break;
 	case GRAPH_STEP_ADD:
 		d->op.kind = STAR_PUSH_PULL;
@@ -133,13 +147,7 @@ static int draft_node(const struct graph_part *part, const struct graph_node *no
 				    "node \"%s\": %s is not done on PS tasks: give it the device /job:worker",
 				    node->name, graph_op_name(node->op));
 	}
-	return rc;
-}
-
-/* Nobody waits for what a pull without a fetch would bring. */
-static bool is_needed(const struct draft *d)
-{
-	return d->op.kind != STAR_PULL || d->fetch != DRAFT_NOT_THERE;
+	return rc < 0 ? rc : is_needed(d);
 }
 
 int draft_part(const struct graph_ps_plan *plan, uint32_t index, struct draft **drafts, uint32_t *count,
@@ -157,37 +165,48 @@ int draft_part(const struct graph_ps_plan *plan, uint32_t index, struct draft **
 	for (uint32_t i = 0; i < from->nodes_count; i++) {
 		const struct graph_node *node = plan->graph->nodes[from->nodes[i]];
 		struct draft *d = &(*drafts)[*count];
-		int rc;
+		const int rc = draft_node(plan, from, node, d, err);
 
-		if (node->outputs_count && node->outputs[0].dtype == 0) /* a handle */
-			continue;
-		rc = draft_node(from, node, d, err);
 		if (rc < 0)
 			return rc;
-		*count += is_needed(d);
+		*count += (uint32_t)rc;
 	}
 	return 0;
+}
+
+/* A feed of the call, or a constant; NULL: none. */
+static const void *data_of(const struct graph_ps_call *call, uint32_t feed, const struct graph_attr *constant,
+			   const struct graph_type **type)
+{
+	if (feed != DRAFT_NOT_THERE) {
+		*type = &call->feeds[feed].type;
+		return call->feeds[feed].data;
+	}
+	*type = constant ? &constant->type : NULL;
+	return constant ? constant->data : NULL;
 }
 
 int draft_fill(const struct draft *d, const struct graph_ps_call *call, struct draft_step *step, struct star_op *op,
 	       struct star_error *err)
 {
+	const struct graph_type *keys, *values;
+	const void *ids = data_of(call, d->keys, d->keys_constant, &keys);
+	const void *data = data_of(call, d->values, d->values_constant, &values);
+
 	*op = d->op;
 	step->minus_one = -1;
 	op->step = call->step;
-	if (d->keys != DRAFT_NOT_THERE) {
-		const struct graph_tensor *keys = &call->feeds[d->keys];
-
-		op->keys = keys->data;
-		if (graph_elements(&keys->type.shape) > UINT32_MAX)
+	if (keys) {
+		op->keys = ids;
+		if (graph_elements(&keys->shape) > UINT32_MAX)
 			return star_error_set(err, -E2BIG, "%lld ids: an operation has 2^32 - 1 at most",
-					      (long long)graph_elements(&keys->type.shape));
-		op->count = (uint32_t)graph_elements(&keys->type.shape);
+					      (long long)graph_elements(&keys->shape));
+		op->count = (uint32_t)graph_elements(&keys->shape);
 		if (op->count == 0)
 			return 0;
 	}
-	if (d->values != DRAFT_NOT_THERE)
-		op->values = call->feeds[d->values].data;
+	if (values)
+		op->values = (void *)(uintptr_t)data; /* which no push or assign writes to */
 	else if (op->kind == STAR_PUSH_PULL)
 		op->values = &step->minus_one;
 	if (op->kind == STAR_PUSH_PULL)
@@ -195,7 +214,6 @@ int draft_fill(const struct draft *d, const struct graph_ps_call *call, struct d
 	else if (d->fetch != DRAFT_NOT_THERE)
 		op->values = call->fetches[d->fetch].data;
 	if (!op->dtype)
-		op->dtype = dtype_name(d->values != DRAFT_NOT_THERE ? call->feeds[d->values].type.dtype
-								    : call->fetches[d->fetch].type.dtype);
+		op->dtype = dtype_name(values ? values->dtype : call->fetches[d->fetch].type.dtype);
 	return 1;
 }

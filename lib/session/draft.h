@@ -31,7 +31,13 @@ struct draft {
 	struct star_op op;
 	uint32_t handle; /* the node that is its variable or table, or an identity of it; or DRAFT_NOT_THERE */
 	uint32_t keys, values, fetch; /* which feed or fetch of the part it is; DRAFT_NOT_THERE: none */
+	const struct graph_attr *keys_constant, *values_constant; /* or the graph's */
 };
+
+/* The operation that a node of a part is: 1; 0: none, as it is a handle, or a constant that is with another, or nobody needs it; or
+ * -ENOTSUP, as PS tasks don't do it. */
+int draft_node(const struct graph_ps_plan *plan, const struct graph_part *part, const struct graph_node *node,
+	       struct draft *draft, struct star_error *err);
 
 /* The operations of part `index`; *drafts is to be freed, also after an error. 0; -ENOTSUP: the part has what PS tasks don't do. */
 int draft_part(const struct graph_ps_plan *plan, uint32_t index, struct draft **drafts, uint32_t *count,

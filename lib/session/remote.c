@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "client/star.h"
+#include "session/compile.h"
 #include "session/draft.h"
 
 enum { LOOK_MS = 100 };
@@ -17,9 +18,17 @@ struct remote {
 	struct remote_options options;
 };
 
+/* An operation of a part: a pull, push, ..., or a program's run. */
+struct item {
+	struct draft draft;
+	const struct compiled *compiled; /* of a run; or NULL */
+	struct star_program *program;
+};
+
 struct part {
-	struct draft *drafts;
+	struct item *items;
 	uint32_t count;
+	struct compiled *compiled;
 	struct token *idle; /* under the lock */
 };
 
@@ -31,6 +40,8 @@ struct token {
 	struct star_request **requests;
 	uint32_t requests_count;
 	struct draft_step step;
+	struct compiled_run *runs; /* of items that are runs */
+	bool *ran;
 };
 
 struct prepared {
@@ -82,14 +93,57 @@ static struct star_table *make_object(const struct remote *remote, const struct 
 
 /* ---- parts ---- */
 
-static int prepare_part(const struct graph_ps_plan *plan, struct prepared *p, uint32_t index, struct star_error *err)
+static struct compiled *compiled_at(struct compiled *list, const uint32_t *in, uint32_t i,
+				    const struct graph_node *node)
+{
+	return in[i] && list[in[i] - 1].after == node->id ? &list[in[i] - 1] : NULL;
+}
+
+/* Operations in the nodes' order; what has been compiled is one, where its look-up or application is. */
+static int make_items(const struct remote *remote, const struct graph_ps_plan *plan, struct prepared *p, uint32_t index,
+		      const uint32_t *in, struct star_error *err)
+{
+	const struct graph_part *from = &plan->parts[index];
+	struct part *part = &p->parts[index];
+	int rc = 0;
+
+	for (uint32_t i = 0; rc >= 0 && i < from->nodes_count; i++) {
+		const struct graph_node *node = plan->graph->nodes[from->nodes[i]];
+		struct item *item = &part->items[part->count];
+
+		item->compiled = compiled_at(part->compiled, in, i, node);
+		if (item->compiled) {
+			item->program =
+				compile_register(item->compiled, remote->options.cluster,
+						 p->tables[item->compiled->handle], remote->options.deadline_us, err);
+			rc = item->program ? 1 : err->code;
+		} else if (!in[i]) {
+			rc = draft_node(plan, from, node, &item->draft, err);
+			if (rc > 0 && item->draft.handle != DRAFT_NOT_THERE)
+				item->draft.op.table = p->tables[item->draft.handle];
+		} else {
+			continue;
+		}
+		part->count += rc > 0;
+	}
+	return rc < 0 ? rc : 0;
+}
+
+static int prepare_part(const struct remote *remote, const struct graph_ps_plan *plan, struct prepared *p,
+			uint32_t index, struct star_error *err)
 {
 	struct part *part = &p->parts[index];
-	const int rc = draft_part(plan, index, &part->drafts, &part->count, err);
+	uint32_t count, *in = NULL;
+	int rc;
 
-	for (uint32_t i = 0; i < part->count; i++)
-		if (part->drafts[i].handle != DRAFT_NOT_THERE)
-			part->drafts[i].op.table = p->tables[part->drafts[i].handle];
+	if (plan->parts[index].place == GRAPH_PLACE_WORKER)
+		return 0;
+	part->items = calloc(plan->parts[index].nodes_count, sizeof(*part->items));
+	rc = part->items ? compile_part(plan, index, &part->compiled, &count, &in, err)
+			 : star_error_set(err, -ENOMEM, "no memory for a plan");
+	if (rc == 0)
+		rc = make_items(remote, plan, p, index, in, err);
+	free(in);
 	return rc;
 }
 
@@ -109,6 +163,17 @@ static int make_objects(const struct remote *remote, const struct graph *graph, 
 	return 0;
 }
 
+static void free_token(struct token *token)
+{
+	for (uint32_t i = 0; token->runs && i < token->part->count; i++)
+		free(token->runs[i].scratch);
+	free(token->runs);
+	free(token->ran);
+	free(token->ops);
+	free(token->requests);
+	free(token);
+}
+
 static void release(void *ctx, void *prepared)
 {
 	struct prepared *p = prepared;
@@ -119,11 +184,10 @@ static void release(void *ctx, void *prepared)
 	for (uint32_t i = 0; p->parts && i < p->parts_count; i++) {
 		for (struct token *token = p->parts[i].idle, *next; token; token = next) {
 			next = token->next;
-			free(token->ops);
-			free(token->requests);
-			free(token);
+			free_token(token);
 		}
-		free(p->parts[i].drafts);
+		free(p->parts[i].items);
+		free(p->parts[i].compiled);
 	}
 	free(p->parts);
 	free(p->tables);
@@ -150,7 +214,7 @@ static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared,
 	if (rc == 0)
 		rc = make_objects(remote, plan->graph, p, err);
 	for (uint32_t i = 0; rc == 0 && i < plan->parts_count; i++)
-		rc = prepare_part(plan, p, i, err);
+		rc = prepare_part(remote, plan, p, i, err);
 	if (rc < 0)
 		release(ctx, p);
 	else
@@ -159,6 +223,32 @@ static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared,
 }
 
 /* ---- calls ---- */
+
+static struct token *make_token(struct part *part)
+{
+	const uint32_t count = part->count ? part->count : 1;
+	struct token *token = calloc(1, sizeof(*token));
+	bool good;
+
+	if (!token)
+		return NULL;
+	token->part = part;
+	token->ops = calloc(count, sizeof(*token->ops));
+	token->requests = calloc(count, sizeof(struct star_request *));
+	token->runs = calloc(count, sizeof(*token->runs));
+	token->ran = calloc(count, sizeof(*token->ran));
+	good = token->ops && token->requests && token->runs && token->ran;
+	for (uint32_t i = 0; good && i < part->count; i++) {
+		if (!part->items[i].compiled || !part->items[i].compiled->scratch_bytes)
+			continue;
+		token->runs[i].scratch = malloc(part->items[i].compiled->scratch_bytes);
+		good = token->runs[i].scratch != NULL;
+	}
+	if (good)
+		return token;
+	free_token(token);
+	return NULL;
+}
 
 static struct token *take_token(struct prepared *p, struct part *part)
 {
@@ -171,18 +261,7 @@ static struct token *take_token(struct prepared *p, struct part *part)
 	pthread_mutex_unlock(&p->lock);
 	if (token)
 		return token;
-	token = calloc(1, sizeof(*token));
-	if (!token)
-		return NULL;
-	token->part = part;
-	token->ops = calloc(part->count ? part->count : 1, sizeof(*token->ops));
-	token->requests = calloc(part->count ? part->count : 1, sizeof(struct star_request *));
-	if (token->ops && token->requests)
-		return token;
-	free(token->ops);
-	free(token->requests);
-	free(token);
-	return NULL;
+	return make_token(part);
 }
 
 static void give_token(struct prepared *p, struct token *token)
@@ -218,12 +297,17 @@ static int start(void *ctx, const struct graph_ps_call *call, void **result, str
 	if (!token)
 		return star_error_set(err, -ENOMEM, "no memory for a call");
 	for (uint32_t i = 0; i < part->count; i++) {
-		const int rc = draft_fill(&part->drafts[i], call, &token->step, &token->ops[count], err);
+		const struct item *item = &part->items[i];
+		struct star_op *op = &token->ops[count];
+		const int rc = item->compiled
+				       ? compiled_fill(item->compiled, item->program, call, &token->runs[i], op, err)
+				       : draft_fill(&item->draft, call, &token->step, op, err);
 
 		if (rc < 0) {
 			give_token(p, token);
 			return rc;
 		}
+		token->ran[i] = item->compiled && rc > 0;
 		count += (uint32_t)rc;
 	}
 	step = p->each ? 1 : count;
@@ -251,6 +335,9 @@ static int wait(void *ctx, const struct graph_ps_call *call, void *given, struct
 	const int rc = wait_all(token, err);
 
 	(void)ctx;
+	for (uint32_t i = 0; rc == 0 && i < token->part->count; i++)
+		if (token->ran[i])
+			compiled_finish(token->part->items[i].compiled, call, &token->runs[i]);
 	give_token(call->prepared, token);
 	return rc;
 }

@@ -11,6 +11,8 @@
 
 #include "base/clock.h"
 #include "client/star.h"
+#include "config/config.h"
+#include "session/compile.h"
 #include "session/local.h"
 #include "session/peers.h"
 #include "session/remote.h"
@@ -128,10 +130,18 @@ static void set_defaults(struct session_config *c)
 
 /* ---- plans ---- */
 
-static uint32_t count_tasks(const char *ps)
+/* 0 with err. */
+static uint32_t count_tasks(const char *ps, struct star_error *err)
 {
 	uint32_t n = 1;
 
+	if (strncmp(ps, "dpdk:", 5) == 0) {
+		struct config *config = config_load_worker(ps + 5, err);
+
+		n = config ? config->ps_count : 0;
+		config_free(config);
+		return n;
+	}
 	for (; *ps; ps++)
 		n += *ps == ',';
 	return n;
@@ -175,20 +185,75 @@ static void tell_warnings(const struct graph_cut *cut)
 	}
 }
 
-static int make_cut(struct session *s, struct star_error *err)
+/* The greatest types of all values; NULL: the graph's own have to do. To be freed. */
+static struct graph_type **most_of(const struct session *s)
+{
+	const struct graph *graph = s->model.graph;
+	struct graph_type *feeds = calloc(graph->nodes_count + 1, sizeof(*feeds)), **types;
+	struct star_error ignored;
+	uint32_t count = 0;
+
+	if (!feeds)
+		return NULL;
+	for (uint32_t v = 0; v < graph->nodes_count; v++) {
+		if (graph->nodes[v]->op != GRAPH_FEED)
+			continue;
+		feeds[count] = graph->nodes[v]->outputs[0];
+		for (uint32_t f = 0; f < s->model.feeds_count; f++)
+			if (!strcmp(s->model.feeds[f].name, graph->nodes[v]->name))
+				feeds[count] = s->model.feeds[f].type;
+		count++;
+	}
+	types = graph_infer_all(graph, feeds, count, &ignored);
+	free(feeds);
+	return types;
+}
+
+/* stay: nothing moves to PS tasks. */
+static int make_cut(struct session *s, bool stay, struct star_error *err)
 {
 	const struct session_config *c = &s->config;
+	struct graph_type **types = most_of(s);
 	const struct graph_cut_options options = {
 		.protocol = graph_protocol_parse(c->protocol, err),
 		.fuse = c->tensor_fuse,
-		.ps_tasks = count_tasks(c->ps),
-		.stay = true, /* PS parts are calls of libstar (remote.c), which compute nothing */
+		.ps_tasks = count_tasks(c->ps, err),
+		.stay = stay || is_local(c), /* where PS tasks are in this process, nothing is saved */
+		.may_move = compile_may_move,
+		.types = types,
 	};
 
-	s->cut = graph_cut_create(s->model.graph, &options, err);
-	if (s->cut && c->task_index == 0 && c->log_step_count_steps != UINT32_MAX)
+	graph_cut_destroy(s->cut);
+	s->cut = options.ps_tasks ? graph_cut_create(s->model.graph, &options, err) : NULL;
+	free(types);
+	if (s->cut && !stay && c->task_index == 0 && c->log_step_count_steps != UINT32_MAX)
 		tell_warnings(s->cut);
 	return s->cut ? 0 : err->code;
+}
+
+static bool has_moved(const struct graph_cut *cut)
+{
+	bool moved = cut->moved_count > 0;
+
+	for (uint32_t i = 0; i < cut->bodies_count && !moved; i++)
+		moved = has_moved(cut->bodies[i].body) || has_moved(cut->bodies[i].cond);
+	return moved;
+}
+
+/* What has moved and is too large for one program stays in the worker after all. */
+static int plan_or_stay(struct session *s, struct star_error *err)
+{
+	int rc = make_plan(s, err);
+
+	if (rc != -ENOTSUP || !has_moved(s->cut))
+		return rc;
+	fprintf(stderr, "nothing is computed on PS tasks: %s\n", err->text);
+	graph_run_destroy(s->run);
+	graph_plan_destroy(s->plan);
+	s->run = NULL;
+	s->plan = NULL;
+	rc = make_cut(s, true, err);
+	return rc < 0 ? rc : make_plan(s, err);
 }
 
 static void disconnect(struct session *s)
@@ -252,7 +317,7 @@ static int connect_cluster(struct session *s, uint64_t until_ns, struct star_err
 	if (!s->ps)
 		rc = err->code;
 	if (rc == 0)
-		rc = make_plan(s, err);
+		rc = plan_or_stay(s, err);
 	if (rc == 0 && s->cluster)
 		rc = join_peers(s, err);
 	if (rc < 0)
@@ -498,7 +563,7 @@ static int open_session(struct session *s, struct star_error *err)
 		rc = s->summary ? 0 : err->code;
 	}
 	if (rc == 0)
-		rc = make_cut(s, err);
+		rc = make_cut(s, false, err);
 	if (rc == 0)
 		rc = connect_first(s, err);
 	s->logged.ns = s->summarized.ns = clock_ns();

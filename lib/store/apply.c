@@ -391,6 +391,27 @@ void store_push_rows(struct store_push *p, struct store_table *table, const void
 		take_each(p, op, gradients, dtype, n);
 }
 
+void push_apply(struct store_table *t, const struct optim_step *step, const store_row *rows,
+		const void *const *gradients, unsigned n)
+{
+	struct push_op op = { .step = *step };
+
+	for (unsigned i = 0; i < n; i++)
+		if (rows[i] < STORE_UNADMITTED)
+			table_load(t, rows[i], t->row_lines);
+	for (unsigned i = 0; i < n; i++) {
+		const void *gradient;
+
+		if (rows[i] >= STORE_UNADMITTED)
+			continue;
+		gradient = take_in(t, gradients[i], work_type(t), true);
+		if (t->spec.nonfinite == NONFINITE_REFUSE && !is_finite(t, gradient, 1))
+			t->stats.nonfinite++;
+		else
+			apply(t, &op, rows[i], gradient);
+	}
+}
+
 static void apply_whole(struct store_table *t, struct push_op *op, store_row handle)
 {
 	uint8_t *row = table_row(t, handle);

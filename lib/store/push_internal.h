@@ -60,6 +60,11 @@ struct store_push {
 /* apply.c: what a push of gradients with this sum of squares brings to each of its rows. */
 struct optim_step push_step(const struct store_table *t, const struct store_push_step *step, double squares);
 
+/* apply.c: n gradients, in the type that the table is worked on in, each of a row of its own; STORE_UNADMITTED and STORE_NO_ROW are left out,
+ * and so are those that are not finite, if the table refuses them. */
+void push_apply(struct store_table *t, const struct optim_step *step, const store_row *rows,
+		const void *const *gradients, unsigned n);
+
 /* push.c: the operation is over, or given up. */
 void push_close(struct push_op *op);
 

@@ -42,7 +42,20 @@ struct store *store_create(void *arena, size_t arena_bytes, struct star_error *e
 	}
 	*store = (struct store){ .arena = { .base = (uint8_t *)begin, .high = end - begin, .free = ARENA_NO_PAGE },
 				 .row_shift = shift };
+	store->memory = &store->arena;
 	return store;
+}
+
+struct store *store_create_beside(struct store *store, struct star_error *err)
+{
+	struct store *beside = malloc(sizeof(*beside));
+
+	if (!beside) {
+		star_error_set(err, -ENOMEM, "no memory left to create a store");
+		return NULL;
+	}
+	*beside = (struct store){ .memory = store->memory, .row_shift = store->row_shift };
+	return beside;
 }
 
 void store_destroy(struct store *store)

@@ -63,6 +63,10 @@ struct store_table;
 struct store *store_create(void *arena, size_t arena_bytes, struct star_error *err);
 void store_destroy(struct store *store); /* tables included */
 
+/* A store for tables of sums (store/sums.h) in the same arena, of which the first one's snapshots and sweeps know nothing. To be destroyed
+ * before it. NULL with err. */
+struct store *store_create_beside(struct store *store, struct star_error *err);
+
 /* share: of the table's partitions that this store has, in (0, 1]: its part of rows_max and filter_keys. NULL with err, e.g. when
  * the arena is full. That the name is new is the caller's to know. */
 struct store_table *store_table_create(struct store *store, const struct object_spec *spec, double share,

@@ -108,23 +108,23 @@ static bool settle_memory(struct store_table *t, double share)
 {
 	struct store *store = t->store;
 
-	pool_init(&t->pool, &store->arena, &t->stats, store->row_shift, t->at.bytes);
-	return filter_init(&t->filter, &t->spec, share, &store->arena, store->row_shift, &t->stats) &&
-	       index_init(&t->index, &store->arena, store->row_shift, &t->stats);
+	pool_init(&t->pool, store->memory, &t->stats, store->row_shift, t->at.bytes);
+	return filter_init(&t->filter, &t->spec, share, store->memory, store->row_shift, &t->stats) &&
+	       index_init(&t->index, store->memory, store->row_shift, &t->stats);
 }
 
 static void undo_memory(struct store_table *t, uint64_t before)
 {
 	index_undo(&t->index);
 	index_undo(&t->filter.index);
-	t->store->arena.low = before;
+	t->store->memory->low = before;
 }
 
 struct store_table *store_table_create(struct store *store, const struct object_spec *spec, double share,
 				       struct star_error *err)
 {
 	struct object_spec checked = *spec;
-	const uint64_t before = store->arena.low;
+	const uint64_t before = store->memory->low;
 	struct store_table *t;
 
 	if (object_spec_check(&checked, err) < 0)
@@ -133,14 +133,14 @@ struct store_table *store_table_create(struct store *store, const struct object_
 		star_error_set(err, -EINVAL, "\"%s\": a share of %g of the partitions", checked.name, share);
 		return NULL;
 	}
-	t = arena_take(&store->arena, sizeof(*t));
+	t = arena_take(store->memory, sizeof(*t));
 	if (!t)
 		goto full;
 	*t = (struct store_table){ .spec = checked, .store = store };
-	t->stats.memory_bytes = store->arena.low - before;
+	t->stats.memory_bytes = store->memory->low - before;
 	if (optim_init(&t->optim, &checked.optim, OPTIM_BEST) < 0) {
 		star_error_set(err, -EINVAL, "\"%s\": the store has no optimizer %u", checked.name, checked.optim.kind);
-		store->arena.low = before;
+		store->memory->low = before;
 		return NULL;
 	}
 	settle_kind(t, share);
@@ -154,7 +154,7 @@ struct store_table *store_table_create(struct store *store, const struct object_
 full:
 	star_error_set(err, -ENOMEM,
 		       "no parameter memory left for \"%s\": %llu bytes of this shard's are free; give it more memory",
-		       checked.name, (unsigned long long)arena_left(&store->arena));
+		       checked.name, (unsigned long long)arena_left(store->memory));
 	return NULL;
 }
 

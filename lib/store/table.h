@@ -13,6 +13,7 @@
 
 struct store {
 	struct arena arena;
+	struct arena *memory; /* of its tables: arena, or the one of the store that this one is beside */
 	unsigned row_shift;
 	struct store_table *tables; /* linked by next */
 	/* The sweep's table, or NULL: the first; and the rows of one of its segments that are still to be looked at. */

@@ -62,7 +62,8 @@ enum wire_opcode {
 	X(SHUTTING_DOWN, 15, "the node is shutting down") \
 	X(NOT_FINITE, 16, "a gradient is not finite") \
 	X(REPEATED, 17, "the request was executed when it was sent before") /* only WIRE_RESENT ones */ \
-	X(FORGOTTEN, 18, "nobody knows whether the request was executed when it was sent before")
+	X(FORGOTTEN, 18, "nobody knows whether the request was executed when it was sent before") \
+	X(CLOSED, 19, "the sums for which the gradients are meant are closed, or not open yet")
 
 enum wire_status {
 #define X(name, code, text) WIRE_##name = code,
@@ -112,6 +113,11 @@ enum wire_op_kind {
 	/* Runs a program, `object`: wire/program.h has its bodies. count is that of the keys of all its feeds, dim that of segments; rate,
 	 * scale and step are those of what it applies. */
 	WIRE_RUN = 6,
+	/* What pushes with WIRE_ACCUMULATE have summed up on this shard is applied at once, by the optimizer once a row, and the next
+	 * sums are open: version is their tag, and they get the next number. Sums that have that number already: nothing happens, so
+	 * it may be asked for again. rate, scale (1 / n of a mean; 0: 1) and step are a push's. body:
+	 * one key, any of the shard's; result body: empty. */
+	WIRE_COMMIT = 7,
 };
 
 enum wire_op_flags {
@@ -123,6 +129,11 @@ enum wire_op_flags {
 	WIRE_VERSIONS = 1 << 1,
 	/* run of a program that applies: what it applies was applied when it was sent before, and is left out */
 	WIRE_APPLIED = 1 << 2,
+	/* push: makes rows as a pull does, and is added to the sums with the tag `version`, which must be open; their commit applies it */
+	WIRE_ACCUMULATE = 1 << 3,
+	/* commit: what has been summed up is thrown away, and sums with the tag `version` are open. Tags only grow; nothing happens where it
+	 * is open already */
+	WIRE_OPEN = 1 << 4,
 };
 
 struct wire_op {
@@ -136,9 +147,10 @@ struct wire_op {
 	uint32_t body_bytes; /* without the padding */
 	float rate;	     /* push: learning rate, or 0 for the object's own */
 	uint64_t step;	     /* the worker's training step, from 1; 0: it does not count them */
-	uint64_t version;    /* push: wire_result.version of the last pull that the gradient comes from; 0: unknown */
-	float scale;	     /* push: on each gradient; 0: 1 */
-	uint32_t reserved;   /* 0 */
+	uint64_t
+		version; /* push: wire_result.version of the last pull that the gradient comes from, 0: unknown; of sums: their tag */
+	float scale;	   /* push: on each gradient; 0: 1 */
+	uint32_t reserved; /* 0 */
 };
 _Static_assert(sizeof(struct wire_op) == 48, "wire_op");
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "graph/build.h"
+#include "graph/gradient.h"
 #include "tests/graph/cases.h"
 #include "tests/graph/cutting.h"
 #include "tests/unit.h"
@@ -349,8 +351,7 @@ void pooling_moves_where_bytes_are_less(void)
 			CHECK_UINT(cut->moved_count, cases[i].moved);
 			CHECK_UINT(cut->from_ps_bytes, cases[i].from);
 			CHECK_UINT(cut->to_ps_bytes,
-				   8 * (uint64_t)cases[i].rows +
-					   (cases[i].moved ? 4 * (uint64_t)cases[i].rows + 8 * 4 : 0));
+				   8 * (uint64_t)cases[i].rows + (cases[i].moved ? 4 * (uint64_t)cases[i].rows : 0));
 		}
 		graph_cut_destroy(cut);
 		graph_destroy(g);
@@ -380,22 +381,102 @@ void rows_are_reduced_where_they_are(void)
 	graph_destroy(g);
 }
 
-/* A row of 16 for each of [4, 8] ids: a sum over the 8 is not a reactor's, one over the 16 is. */
+/* A row of 16 for each of [4, 8] ids: a sum over the 16 is a reactor's, one over the 8 is so in parts; the 4 are not neighbours. */
 void rows_have_as_many_dimensions_as_their_ids(void)
 {
-	for (int64_t axis = 1; axis <= 2; axis++) {
+	for (int64_t axis = 0; axis <= 2; axis++) {
 		static const struct graph_attr attrs[] = { GRAPH_ATTR_STRING("dtype", "float32"),
 							   GRAPH_ATTR_INT("dim", 16) };
+		static const uint64_t from[] = { 4 * 8 * 16 * 4, 2 * 4 * 16 * 4, 4 * 8 * 4 };
+		const struct graph_cut_options options = { .protocol = GRAPH_STAR_SERVER_LITE,
+							   .ps_tasks = 1,
+							   .reactors = 2 };
 		struct graph *g = graph_create();
 		struct graph_value ids = put_feed(g, "ids", "int64", 4, 8), table, sum;
+		struct star_error err = { 0 };
 		struct graph_cut *cut;
 
 		table = graph_add(g, &(struct graph_draft){ .op = GRAPH_TABLE, .attrs = attrs, .attrs_count = 2 });
 		sum = put_sum(g, "sum", PUT2(g, GRAPH_LOOKUP, NULL, NULL, table, ids), axis);
 		graph_set_results(g, &sum, 1);
-		cut = cut_by(g, GRAPH_STAR_SERVER_LITE, false);
-		if (cut && cut_is_right(cut, 1))
-			CHECK_UINT(cut->moved_count, axis == 2);
+		cut = graph_cut_create(g, &options, &err);
+		if (CHECK(cut) && cut_is_right(cut, 1)) {
+			CHECK_UINT(cut->moved_count, axis > 0);
+			CHECK_UINT(cut->from_ps_bytes, from[axis]);
+			/* the numbers of neighbours' bags go along */
+			CHECK_UINT(cut->to_ps_bytes, 4 * 8 * (axis == 1 ? 8 + 4 : 8));
+		}
+		graph_cut_destroy(cut);
+		graph_destroy(g);
+	}
+}
+
+/* The gradient of a bag is sent in the place of its rows': as often as there are reactors. */
+void gradients_of_bags_are_sent_for_those_of_rows(void)
+{
+	static const struct {
+		uint32_t reactors, moved;
+		enum graph_op pooling;
+	} cases[] = { { 1, 2, GRAPH_SEGMENT_SUM }, { 2, 2, GRAPH_SEGMENT_MEAN }, { 32, 0, GRAPH_SEGMENT_SUM } };
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct graph_cut_options options = { .protocol = GRAPH_STAR_SERVER_LITE,
+							   .reactors = cases[i].reactors };
+		const uint64_t ids = 64 * 8, bags = 8 * 16 * 4, rows = 64 * 16 * 4;
+		struct graph *g = make_pooling("/job:ps/task:0", 64, NULL);
+		struct graph_node *bag = graph_find(g, "bag");
+		struct graph_value loss;
+		struct star_error err = { 0 };
+		struct graph_cut *cut;
+
+		bag->op = cases[i].pooling;
+		loss = graph_mean(g, graph_square(g, (struct graph_value){ bag->id, 0 }));
+		graph_set_results(g, &loss, 1);
+		CHECK_INT(graph_train(g, loss, NULL, NULL), 0);
+		cut = graph_cut_create(g, &options, &err);
+		if (CHECK(cut) && cut_is_right(cut, 1)) {
+			const bool moved = cases[i].moved > 0;
+			const uint64_t numbers = 64 * (cases[i].pooling == GRAPH_SEGMENT_SUM ? 8 : 4);
+
+			CHECK_UINT(cut->moved_count, cases[i].moved);
+			CHECK_UINT(cut->warnings_count, 0);
+			CHECK_UINT(cut->requests, 2);
+			CHECK_UINT(cut->from_ps_bytes, moved ? cases[i].reactors * bags : rows);
+			CHECK_UINT(cut->to_ps_bytes,
+				   2 * ids + (moved ? 64 * 4 + numbers + cases[i].reactors * bags : rows));
+		}
+		graph_cut_destroy(cut);
+		graph_destroy(g);
+	}
+}
+
+/* A row's weight, which the worker has, goes along with its id; one that others need, or that is forbidden, stays. */
+static bool no_products(const struct graph *graph, const struct graph_node *node)
+{
+	(void)graph;
+	return node->op != GRAPH_MUL;
+}
+
+void what_moves_is_what_may(void)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		const struct graph_cut_options options = { .protocol = GRAPH_STAR_SERVER_LITE,
+							   .may_move = i == 1 ? no_products : NULL };
+		struct graph *g = make_pooling("/job:ps/task:0", 64, NULL);
+		struct graph_node *bag = graph_find(g, "bag");
+		struct graph_value weights = put_feed(g, "weights", "float32", 64, 1), product, results[2];
+		struct star_error err = { 0 };
+		struct graph_cut *cut;
+
+		product = PUT2(g, GRAPH_MUL, "product", NULL, weights, bag->inputs[0]);
+		results[0] = put(g, GRAPH_SEGMENT_SUM, "weighted", NULL, product, bag->inputs[1], bag->inputs[2]);
+		results[1] = product;
+		graph_set_results(g, results, i == 2 ? 2 : 1);
+		cut = graph_cut_create(g, &options, &err);
+		if (CHECK(cut) && cut_is_right(cut, 1)) {
+			CHECK_UINT(graph_cut_moved(cut, product.node), i == 0);
+			CHECK_UINT(graph_cut_moved(cut, results[0].node), i == 0);
+		}
 		graph_cut_destroy(cut);
 		graph_destroy(g);
 	}

@@ -37,6 +37,12 @@
 	X(old_rows_are_swept_in_slices) \
 	/* assign.c */ \
 	X(values_are_assigned) \
+	/* commit.c */ \
+	X(sums_are_applied_once) \
+	X(sums_have_tags) \
+	X(wrong_sums_are_refused) \
+	X(random_sums_follow_plain_arrays) \
+	X(commits_go_by_slices) \
 	/* refusals.c */ \
 	X(each_bad_request_is_refused_and_changes_nothing) \
 	X(what_is_left_over_or_missing_is_refused) \

@@ -77,7 +77,7 @@ void each_bad_request_is_refused_and_changes_nothing(void)
 	const struct bad_op cases[] = {
 		{ changed(KIND, 0), 8, WIRE_BAD_REQUEST, "unknown operation 0" },
 		{ changed(KIND, 6), 8, WIRE_UNKNOWN_OBJECT, "no program has the id 1: register it first" },
-		{ changed(KIND, 7), 8, WIRE_BAD_REQUEST, "unknown operation 7" },
+		{ changed(KIND, 8), 8, WIRE_BAD_REQUEST, "unknown operation 8" },
 		{ changed(KIND, 255), 8, WIRE_BAD_REQUEST, "unknown operation 255" },
 		{ changed(DTYPE, 0), 8, WIRE_WRONG_TYPE,
 		  "has elements of type float32, the request has an unknown one" },

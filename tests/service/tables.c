@@ -134,7 +134,8 @@ void deleted_rows_begin_anew(void)
 	CHECK_NEAR(result_rows(&reply, 1, COUNTS, 3)[1], 0, 0);
 	add(&r, delete_op(COUNTS, 1), keys + 3, NULL);
 	request_push(&r, COUNTS, keys, ones, 1, 0);
-	request_refused(&r, peer, WIRE_BAD_REQUEST, "a request with pushes has deletes as well: they must go apart");
+	request_refused(&r, peer, WIRE_BAD_REQUEST,
+			"a request with pushes has deletes or commits as well: they must go apart");
 	add(&r, delete_op(VARIABLE, 1), keys, NULL);
 	request_refused(&r, peer, WIRE_BAD_REQUEST, "\"weights\" is a variable: its blocks cannot be deleted");
 	CHECK_NEAR(pull_one(peer, COUNTS, 1), -0.5f, 0);

@@ -96,6 +96,7 @@
 	X(loading_into_a_full_store_is_refused) \
 	X(counts_are_restored) \
 	X(versions_rise_over_a_restore) \
+	X(no_row_begins_as_none) \
 	X(slices_of_long_rows_are_bounded) \
 	/* bloom.c */ \
 	X(bloom_counts_follow_their_keys) \

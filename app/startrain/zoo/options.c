@@ -15,6 +15,8 @@
 #define OPTIONS(X) \
 	X(ps, required_argument, \
 	  "ADDRESSES  control addresses of the PS tasks, or local: none, all is in this process [TF_CONFIG's]") \
+	X(transport, required_argument, \
+	  "NAME       tcp, or dpdk: then --ps names a worker's file, where % is the worker's number [tcp]") \
 	X(train, required_argument, "FILE...    training examples") \
 	X(test, required_argument, "FILE...    examples to evaluate with at the end: AUC and loss") \
 	X(format, required_argument, \
@@ -178,6 +180,8 @@ static int parse_one(struct zoo_options *o, int option, const char *text, struct
 	case OPTION_ps:
 		o->ps = text;
 		return 0;
+	case OPTION_transport:
+		return training_parse_transport(text, &o->dpdk, err);
 	case OPTION_train:
 		return add_file(o->train, &o->train_count, text, err);
 	case OPTION_test:
@@ -268,8 +272,11 @@ static int check_format(struct zoo_options *o, struct star_error *err)
 
 static int complete(struct zoo_options *o, struct star_error *err)
 {
-	int rc = o->ps ? 0 : read_environment(o, err);
+	int rc;
 
+	if (o->dpdk && (!o->ps || zoo_is_local(o)))
+		return star_error_set(err, -EINVAL, "--transport dpdk needs --ps with a worker's file");
+	rc = o->ps ? 0 : read_environment(o, err);
 	if (rc < 0)
 		return rc;
 	if (!o->train_count)

@@ -230,9 +230,13 @@ static int next_pair(struct zoo_text *text, int64_t *center, int64_t *targets, s
 		text->contexts_count = stream_next(&text->stream, &text->center, text->contexts);
 		if (!text->contexts_count)
 			rc = next_sentence(text, err);
+		if (rc == 0 && !text->made && text->options->workers == 1)
+			return star_error_set(err, -ENODATA, "no two words of %s are near each other",
+					      text->options->train[0]);
 		if (rc <= 0)
 			return rc;
 	}
+	text->made = true;
 	*center = text->center;
 	targets[0] = text->contexts[text->context++];
 	for (uint32_t i = 1; i <= text->options->negatives; i++)

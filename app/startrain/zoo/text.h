@@ -27,6 +27,7 @@ struct zoo_text {
 	struct sampler sampler;
 	struct stream stream;
 	struct prng random;
+	bool made; /* a pair was */
 	uint32_t *known,
 		*contexts; /* a sentence's words without those that the vocabulary lacks; a center's contexts */
 	uint32_t center, contexts_count, context; /* the center, and the next of its contexts */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/startrain/training.h"
 #include "app/startrain/zoo/text.h"
 #include "app/startrain/zoo/zoo.h"
 
@@ -183,11 +184,12 @@ static int run(const struct zoo_options *o, uint32_t worker, bool train, struct 
 	       struct star_error *err)
 {
 	struct params params = { .options = o };
+	char ps[TRAINING_PS_TEXT];
 	const struct estimator estimator = {
 		.model_fn = model_fn,
 		.params = &params,
 		.config = {
-			.ps = o->ps,
+			.ps = ps,
 			.task_index = worker,
 			.protocol = o->protocol,
 			.tensor_fuse = o->tensor_fuse,
@@ -208,8 +210,10 @@ static int run(const struct zoo_options *o, uint32_t worker, bool train, struct 
 	struct zoo_reader reader = { .input = NULL };
 	const struct estimator_input input = { rows ? next_batch : next_of_text,
 					       rows ? (void *)&reader : (void *)&params.text };
-	int rc = rows ? measure(o, &params.scaling, err) : zoo_text_learn(&params.text, o, err);
+	int rc = training_ps(o->ps, o->dpdk, worker, ps, err);
 
+	if (rc == 0)
+		rc = rows ? measure(o, &params.scaling, err) : zoo_text_learn(&params.text, o, err);
 	if (rc == 0)
 		rc = rows ? open_reader(&reader, o, worker, train, err)
 			  : zoo_text_open(&params.text, worker, train, err);

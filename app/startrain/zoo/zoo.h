@@ -21,6 +21,7 @@ enum { ZOO_FILES_MAX = 64, ZOO_WORKERS_MAX = 1024, ZOO_DIM_MAX = 4096, ZOO_HISTO
 struct zoo_options {
 	const struct zoo_model *model;
 	const char *ps, *protocol;
+	bool dpdk;		     /* ps is a worker's file, where % stands for the worker's number */
 	struct cluster_spec cluster; /* of TF_CONFIG, if ps comes from it */
 	bool tensor_fuse;
 	uint32_t workers, first_worker, local_workers;

@@ -8,6 +8,7 @@
  *   {"do": "pull", "push", "push_pull" or "delete", "table": "t", "keys": [1, 2] or {"from": 0, "count": 9, "repeat": 1},
  *    "values": [...] or a number for all, "dtype", "step", "rate", "scale", "read_only", "versions": [...], "hash": true,
  *    "clip": 1.5}
+ *   {"do": "push", ..., "tag": 5} with STAR_ACCUMULATE; {"do": "commit", "table": "t", "tag": 5, "scale", "rate", "open": true}
  *   {"do": "checkpoint", "kind": "full"}   by star_checkpoint
  *   {"do": "open"}   closes the cluster, and opens it again; its tables are forgotten
  *
@@ -187,7 +188,10 @@ static json_t *operate(const json_t *line, enum star_op_kind kind)
 	const json_t *given = json_object_get(line, "versions"), *clip = json_object_get(line, "clip");
 	struct star_op op = {
 		.kind = kind,
-		.flags = json_is_true(json_object_get(line, "read_only")) ? STAR_READ_ONLY : 0,
+		.flags = json_is_true(json_object_get(line, "read_only")) ? STAR_READ_ONLY
+			 : json_is_true(json_object_get(line, "open"))	  ? STAR_OPEN
+									  : 0,
+		.tag = (uint64_t)json_integer_value(json_object_get(line, "tag")),
 		.rate = float_of(json_object_get(line, "rate")),
 		.scale = float_of(json_object_get(line, "scale")),
 		.step = (uint64_t)json_integer_value(json_object_get(line, "step")),
@@ -209,7 +213,9 @@ static json_t *operate(const json_t *line, enum star_op_kind kind)
 	/* A whole variable is one row of all; in scaled_int8 it is not read here as numbers. */
 	rows = op.count ? op.count : 1;
 	n = op.count ? tables[t].row : star_elements(op.table);
-	if (kind != STAR_DELETE) {
+	if (kind == STAR_PUSH && op.tag)
+		op.flags = STAR_ACCUMULATE;
+	if (kind != STAR_DELETE && kind != STAR_COMMIT) {
 		op.values = memory(rows * dtype_row_bytes(dtype, n) + star_bytes(op.table, op.dtype));
 		fill(op.values, dtype, rows, n, json_object_get(line, "values"));
 	}
@@ -265,6 +271,8 @@ static json_t *perform(const json_t *line)
 	for (unsigned kind = STAR_PULL; what && kind <= STAR_DELETE; kind++)
 		if (strcmp(what, kinds[kind]) == 0)
 			return operate(line, (enum star_op_kind)kind);
+	if (what && strcmp(what, "commit") == 0)
+		return operate(line, STAR_COMMIT);
 	if (what && strcmp(what, "open") == 0)
 		return open_again();
 	if (what && strcmp(what, "checkpoint") == 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Trains a graph: star-graph PS FILE PROTOCOL STEPS adds training to the graph of a file, whose only result is its loss, and prints the
- * loss of each step, all of its bits. Feeds are drawn anew for each step: integers in [0, 16), floats in [-1, 1).
+ * loss of each step, all of its bits. Feeds are drawn anew for each step: integers in [0, 16), floats in [-1, 1). Of those whose first
+ * size is open it is between 0 and MOST, the same for all; none in the first step.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,10 +15,11 @@
 #include "session/session.h"
 #include "tensor/dtype.h"
 
-enum { FEEDS_MAX = 16 };
+enum { FEEDS_MAX = 16, MOST = 240 };
 
 static struct graph_plan_feed feeds[FEEDS_MAX];
 static struct graph_tensor tensors[FEEDS_MAX];
+static bool is_open[FEEDS_MAX];
 static uint32_t feeds_count;
 
 static int add_feeds(const struct graph *graph, struct star_error *err)
@@ -27,18 +29,26 @@ static int add_feeds(const struct graph *graph, struct star_error *err)
 
 		if (node->op != GRAPH_FEED)
 			continue;
-		if (feeds_count == FEEDS_MAX || !graph_type_bytes(&node->outputs[0]))
-			return star_error_set(err, -EINVAL, "up to %d feeds, of known sizes", FEEDS_MAX);
-		feeds[feeds_count] = (struct graph_plan_feed){ node->name, node->outputs[0] };
-		tensors[feeds_count++] =
-			(struct graph_tensor){ node->outputs[0], calloc(1, graph_type_bytes(&node->outputs[0])) };
+		struct graph_type type = node->outputs[0];
+		const bool open = type.shape.ndim && type.shape.dims[0] < 0;
+
+		if (open)
+			type.shape.dims[0] = MOST;
+		if (feeds_count == FEEDS_MAX || !graph_type_bytes(&type))
+			return star_error_set(err, -EINVAL, "up to %d feeds, with all but first sizes known",
+					      FEEDS_MAX);
+		is_open[feeds_count] = open;
+		feeds[feeds_count] = (struct graph_plan_feed){ node->name, type };
+		tensors[feeds_count++] = (struct graph_tensor){ type, calloc(1, graph_type_bytes(&type)) };
 	}
 	return 0;
 }
 
-static void draw(struct prng *prng)
+static void draw(struct prng *prng, uint64_t step)
 {
-	for (uint32_t f = 0; f < feeds_count; f++)
+	for (uint32_t f = 0; f < feeds_count; f++) {
+		if (is_open[f])
+			tensors[f].type.shape.dims[0] = (int64_t)(step * 77 % (MOST + 1));
 		for (int64_t i = 0; i < graph_elements(&tensors[f].type.shape); i++)
 			switch (tensors[f].type.dtype) {
 			case STAR_FLOAT32:
@@ -50,6 +60,7 @@ static void draw(struct prng *prng)
 			default:
 				((int64_t *)tensors[f].data)[i] = (int64_t)prng_below(prng, 16);
 			}
+	}
 }
 
 static int train(struct graph *graph, const char *ps, const char *protocol, uint64_t steps, struct star_error *err)
@@ -66,7 +77,7 @@ static int train(struct graph *graph, const char *ps, const char *protocol, uint
 
 	prng_seed(&prng, 1);
 	for (uint64_t i = 0; rc == 0 && i < steps; i++) {
-		draw(&prng);
+		draw(&prng, i);
 		rc = session_run(session, tensors, &results, err);
 		if (rc == 0)
 			printf("%.9g\n", *(const float *)results[0].data);

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What lite moves to PS tasks before an apply_rows, so that less is sent: where the gradient of rows is that of bags, handed to each of
+ * a bag's rows (gather, expand, the segments' gradients), the bags' is sent, and their numbers. Operations in between that go row by
+ * row move along. Nobody else may need what moves: what nodes have one user is a tree, which is gone through from the apply_rows.
+ */
+#include <stdlib.h>
+
+#include "cut_internal.h"
+
+enum { DEPTH_MAX = 16 };
+
+struct back {
+	struct cutter *cutter;
+	uint32_t *users; /* of each value; a result counts, too */
+	const struct graph_node *apply;
+	int32_t place;
+	bool mark; /* chooses, where it is less */
+};
+
+static uint64_t least(const struct back *b, struct graph_value value, unsigned depth);
+
+static const struct graph_shape *shape_of(const struct back *b, struct graph_value value)
+{
+	return &graph_type(b->cutter->graph, value)->shape;
+}
+
+static bool is_workers(const struct back *b, struct graph_value value)
+{
+	return b->cutter->place[value.node] == GRAPH_PLACE_WORKER;
+}
+
+/* [n, 1, ...] to [n, k, ...], where ids are [n, k]. */
+static bool is_neighbours(const struct back *b, const struct graph_node *node)
+{
+	const struct graph_shape *ids = shape_of(b, b->apply->inputs[1]), *from = shape_of(b, node->inputs[0]);
+	const struct graph_shape *to = &node->outputs[0].shape;
+	unsigned same = 0;
+
+	if (from->ndim != to->ndim || to->ndim < ids->ndim)
+		return false;
+	while (same < ids->ndim && from->dims[same] == to->dims[same] && to->dims[same] == ids->dims[same])
+		same++;
+	for (unsigned i = same; i < ids->ndim; i++)
+		if (from->dims[i] != 1)
+			return false;
+	return same > 0 && same < ids->ndim &&
+	       (to->ndim == ids->ndim || from->dims[to->ndim - 1] == to->dims[to->ndim - 1]);
+}
+
+/* Bags' rows and their numbers. UINT64_MAX: it is not that. */
+static uint64_t spread_bytes(const struct back *b, const struct graph_node *node)
+{
+	const uint64_t rows = cut_bytes(b->cutter, node->inputs[0]) * cut_pieces(&b->cutter->options, b->place);
+
+	if (!is_workers(b, node->inputs[0]))
+		return UINT64_MAX;
+	if (node->op == GRAPH_EXPAND)
+		return is_neighbours(b, node) ? rows + cut_numbers_bytes(b->cutter, b->apply->id) : UINT64_MAX;
+	return is_workers(b, node->inputs[1]) && shape_of(b, b->apply->inputs[1])->ndim == 1 &&
+			       shape_of(b, node->inputs[1])->ndim == 1
+		       ? rows + cut_bytes(b->cutter, node->inputs[1])
+		       : UINT64_MAX;
+}
+
+/* What its inputs are, or are made of. */
+static uint64_t inputs_bytes(const struct back *b, const struct graph_node *node, unsigned depth)
+{
+	const struct graph_shape *out = &node->outputs[0].shape;
+	const unsigned lead = shape_of(b, b->apply->inputs[1])->ndim;
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < node->inputs_count; i++) {
+		const struct graph_value input = node->inputs[i];
+
+		if (!graph_reads(node, i))
+			continue;
+		if (cut_copied_to(b->cutter, input.node, b->place) &&
+		    cut_is_for_all_rows(shape_of(b, input), out->ndim, lead))
+			continue;
+		if (!is_workers(b, input) || !cut_is_for_each_row(shape_of(b, input), out, lead))
+			return UINT64_MAX;
+		bytes += least(b, input, depth + 1);
+	}
+	return bytes;
+}
+
+/* Or what is already as the rows are. */
+static bool is_by_row(const struct back *b, const struct graph_node *node)
+{
+	return cut_is_elementwise(node->op) ||
+	       (node->op == GRAPH_REDUCE_LIKE &&
+		graph_shape_same(shape_of(b, node->inputs[0]), shape_of(b, node->inputs[1])));
+}
+
+static bool may_go(const struct back *b, const struct graph_node *node)
+{
+	return cut_is_free(b->cutter, node) && is_workers(b, (struct graph_value){ node->id, 0 }) &&
+	       node->outputs_count == 1 && b->users[b->cutter->value_first[node->id]] == 1 &&
+	       cut_may_move(b->cutter, node);
+}
+
+/* The fewest bytes that a value can be sent as. */
+static uint64_t least(const struct back *b, struct graph_value value, unsigned depth)
+{
+	struct cutter *cutter = b->cutter;
+	const struct graph_node *node = cutter->graph->nodes[value.node];
+	const uint64_t whole = cut_bytes(cutter, value);
+	uint64_t bytes = UINT64_MAX;
+	struct back look = *b;
+
+	if (depth == DEPTH_MAX || !may_go(b, node))
+		return whole;
+	look.mark = false;
+	if (graph_op_info(node->op)->flags & GRAPH_SPREADS)
+		bytes = spread_bytes(b, node);
+	else if (is_by_row(b, node))
+		bytes = inputs_bytes(&look, node, depth);
+	if (bytes >= whole)
+		return whole;
+	if (b->mark) {
+		cutter->place[node->id] = b->place;
+		cutter->moved[cutter->moved_count++] = node->id;
+		cutter->numbered[node->id] = node->op == GRAPH_EXPAND ? b->apply->id + 1 : 0;
+		if (is_by_row(b, node))
+			inputs_bytes(b, node, depth);
+	}
+	return bytes;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+void cut_move_back(struct cutter *cutter)
+{
+	const struct graph *graph = cutter->graph;
+	const uint32_t n = graph->nodes_count;
+	struct back b = { .cutter = cutter,
+			  .users = cut_memory(&cutter->pool, cutter->value_first[n] + UINT64_C(1), sizeof(*b.users)),
+			  .mark = true };
+
+	if (!b.users)
+		return;
+	for (uint32_t v = 0; v < n; v++)
+		for (uint32_t i = 0; i < graph->nodes[v]->inputs_count; i++)
+			b.users[cutter->value_first[graph->nodes[v]->inputs[i].node] +
+				graph->nodes[v]->inputs[i].output]++;
+	for (uint32_t i = 0; i < graph->results_count; i++)
+		b.users[cutter->value_first[graph->results[i].node] + graph->results[i].output]++;
+	for (uint32_t v = 0; v < n; v++) {
+		b.apply = graph->nodes[v];
+		b.place = cutter->place[v];
+		if (b.apply->op == GRAPH_APPLY_ROWS && cut_may_move(cutter, b.apply) &&
+		    is_workers(&b, b.apply->inputs[1]))
+			least(&b, b.apply->inputs[2], 0);
+	}
+	qsort(cutter->moved, cutter->moved_count, sizeof(*cutter->moved), by_id);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "store/sums.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "store/push_internal.h"
+
+bool store_sums_possible(const struct object_spec *spec)
+{
+	return spec->optim.kind != OPTIM_NONE && spec->optim.kind != OPTIM_LAMB && !(spec->clip_global_norm > 0);
+}
+
+struct store_table *store_sums_create(struct store *beside, const struct store_table *of, double share,
+				      struct star_error *err)
+{
+	struct object_spec spec = { .id = of->spec.id,
+				    .kind = OBJECT_TABLE,
+				    .dtype = of->wide ? STAR_FLOAT64 : STAR_FLOAT32,
+				    .dim = of->spec.dim };
+
+	memcpy(spec.name, of->spec.name, sizeof(spec.name));
+	object_spec_defaults(&spec, OPTIM_SGD);
+	spec.initializer = OBJECT_ZEROS;
+	spec.optim.rate = 1;
+	spec.nonfinite = of->spec.nonfinite;
+	return store_table_create(beside, &spec, share, err);
+}
+
+/* Such a table is never swept: the place of the walk is free. */
+void store_sums_begin(struct store_table *sums)
+{
+	sums->sweep.rows = (struct index_walk){ 0 };
+}
+
+/* Rows of the object that there is no room for are counted by the look-up. */
+static void apply_some(struct store_table *of, const struct store_push_step *step, const uint64_t *keys,
+		       const void *const *gradients, unsigned n)
+{
+	const struct optim_step common = push_step(of, step, 0);
+	store_row rows[STORE_BATCH];
+
+	store_find(of, keys, n, STORE_PUSH, step->step, rows);
+	push_apply(of, &common, rows, gradients, n);
+}
+
+/* Rows that are out leave the index, so that the same segment is read again until it is empty. */
+bool store_sums_take(struct store_table *sums, struct store_table *of, const struct store_push_step *step, unsigned n,
+		     unsigned *taken)
+{
+	store_row *const segment = sums->store->sweep_rows;
+	struct index_walk walk = sums->sweep.rows;
+	const void *gradients[STORE_BATCH];
+	uint64_t keys[STORE_BATCH];
+	unsigned there;
+
+	assert(n <= STORE_BATCH);
+	*taken = 0;
+	if (walk.over) {
+		of->stats.pushes += step != NULL;
+		return false;
+	}
+	there = index_walk(&sums->index, &walk, segment);
+	if (there <= n) {
+		sums->sweep.rows = walk;
+		n = there;
+	}
+	for (unsigned i = 0; i < n; i++)
+		table_load(sums, segment[i], sums->row_lines);
+	for (unsigned i = 0; i < n; i++) {
+		const uint8_t *row = table_row(sums, segment[i]);
+
+		keys[i] = row_key(row);
+		gradients[i] = row + sums->at.values;
+	}
+	if (step && n)
+		apply_some(of, step, keys, gradients, n);
+	for (unsigned i = 0; i < n; i++)
+		table_remove(sums, index_hash(keys[i]), segment[i]);
+	*taken = n;
+	return true;
+}

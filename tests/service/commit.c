@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Gradients that are summed up, and applied once by a commit. */
+#include "tests/service/cases.h"
+
+#include <math.h>
+
+#include "store/push.h"
+#include "tensor/dtype.h"
+
+/* The same push to the twin, and what its rows are then. */
+static void twin(unsigned object, const uint64_t *keys, const float *gradients, uint32_t n, const uint64_t *all,
+		 uint32_t count, float *rows)
+{
+	struct store_push *p = store_push_create(64, 1 << 16, NULL);
+	struct store_table *t = shard.twins[object];
+	const uint32_t dim = specs[object]->dim;
+	const void *each[64];
+	store_row found[64];
+
+	for (uint32_t i = 0; i < n; i++)
+		each[i] = gradients + (size_t)i * dim;
+	store_push_begin(p);
+	CHECK_INT(store_push_keys(p, t, keys, n, 0), 0);
+	store_push_rows(p, t, each, STAR_FLOAT32, n);
+	CHECK(store_push_finish(p, t, n));
+	store_push_destroy(p);
+	store_find(t, all, count, STORE_LOOK, 0, found);
+	for (uint32_t i = 0; i < count; i++)
+		store_read(t, found[i], all[i], STAR_FLOAT32, rows + (size_t)i * dim);
+}
+
+static void add_sums(struct request *r, unsigned object, uint64_t tag, const uint64_t *keys, const float *gradients,
+		     uint32_t count, float scale)
+{
+	struct wire_op op = push_op(object, count, 0);
+
+	op.flags = WIRE_ACCUMULATE;
+	op.version = tag;
+	op.scale = scale;
+	request_op(r, op, keys, gradients);
+}
+
+static void add_commit(struct request *r, unsigned object, uint64_t tag, unsigned flags, float scale)
+{
+	struct wire_op op = { .kind = WIRE_COMMIT,
+			      .flags = (uint8_t)flags,
+			      .object = object,
+			      .count = 1,
+			      .dim = specs[object]->dim,
+			      .body_bytes = sizeof(uint64_t),
+			      .version = tag,
+			      .scale = scale };
+
+	request_op(r, op, (const uint64_t[]){ 0 }, NULL);
+}
+
+static void open_sums(struct peer *peer, unsigned object, uint64_t tag)
+{
+	struct request r = { 0 };
+
+	add_commit(&r, object, tag, WIRE_OPEN, 0);
+	request_good(&r, peer);
+}
+
+static void commit(struct peer *peer, unsigned object, uint64_t tag, float scale)
+{
+	struct request r = { 0 };
+
+	add_commit(&r, object, tag, 0, scale);
+	request_good(&r, peer);
+}
+
+/* As one push of the sums, by an optimizer that would not make the same of two; also of a variable, and of narrow rows. */
+void sums_are_applied_once(void)
+{
+	static const unsigned objects[] = { ADAGRAD, VARIABLE, HALVES, WORDS };
+	static float gradients[3 * 1024], expected[4 * 1024], rows[3 * 1024];
+	struct peer *peer = shard_simple(31);
+	struct request r = { 0 };
+
+	for (unsigned o = 0; o < RTE_DIM(objects); o++) {
+		const unsigned object = objects[o];
+		const uint32_t dim = specs[object]->dim;
+		const uint64_t keys[3] = { 1, 2, 3 }, later[3] = { 3, 4, 1 }, order[4] = { 1, 2, 3, 4 };
+
+		for (uint32_t i = 0; i < 3 * dim; i++)
+			gradients[i] = (float)(i % 13) - 6;
+		/* What 1, 2, 3 and then 3, 4, 1 come to, halved: pushed to the twins. */
+		for (uint32_t i = 0; i < dim; i++) {
+			const float *g = gradients + i;
+
+			expected[i] = (g[0] + 2 * g[2 * dim]) / 2;
+			expected[dim + i] = g[dim] / 2;
+			expected[2 * dim + i] = (g[2 * dim] + 2 * g[0]) / 2;
+			expected[3 * dim + i] = g[dim];
+		}
+		open_sums(peer, object, 100);
+		pull(peer, object, keys, 3, 0, rows);
+		add_sums(&r, object, 100, keys, gradients, 3, 0);
+		request_good(&r, peer);
+		add_sums(&r, object, 100, later, gradients, 3, 2);
+		request_good(&r, peer);
+		CHECK_NEAR(pull_one(peer, object, 1), rows[0], 0); /* nothing yet */
+		commit(peer, object, 100, 0.5f);
+		pull(peer, object, keys, 3, WIRE_READ_ONLY, rows);
+		twin(object, order, expected, 4, keys, 3, expected);
+		CHECK_MEM(rows, expected, 3 * dim * sizeof(float));
+		commit(peer, object, 100, 0.5f); /* asked for again: done already */
+		pull(peer, object, keys, 3, WIRE_READ_ONLY, rows);
+		CHECK_MEM(rows, expected, 3 * dim * sizeof(float));
+		/* The next ones begin at zero, and rows that nobody pushed to are left alone. */
+		add_sums(&r, object, 101, keys + 1, gradients, 1, 0);
+		request_good(&r, peer);
+		commit(peer, object, 101, 0);
+		pull(peer, object, keys, 3, WIRE_READ_ONLY, rows);
+		twin(object, keys + 1, gradients, 1, keys, 3, expected);
+		CHECK_MEM(rows, expected, 3 * dim * sizeof(float));
+	}
+	CHECK_UINT(service_counters(shard.service)->commits, 2 * RTE_DIM(objects));
+	CHECK_UINT(service_counters(shard.service)->late, 0);
+	shard_stop();
+}
+
+void sums_have_tags(void)
+{
+	const uint64_t key = 7;
+	const float one = 1;
+	struct peer *peer = shard_simple(32);
+	struct request r = { 0 };
+
+	add_sums(&r, COUNTS, 5, &key, &one, 1, 0);
+	request_refused(&r, peer, WIRE_CLOSED, "the sums 5 of \"counts\" are not open: none were yet");
+	add_commit(&r, COUNTS, 5, 0, 0);
+	request_refused(&r, peer, WIRE_CLOSED, "none were yet");
+	open_sums(peer, COUNTS, 5);
+	add_sums(&r, COUNTS, 5, &key, &one, 1, 0);
+	request_good(&r, peer);
+	add_sums(&r, COUNTS, 4, &key, &one, 1, 0);
+	request_refused(&r, peer, WIRE_CLOSED, "the sums 4 of \"counts\" are not open: others are (5)");
+	add_sums(&r, COUNTS, 6, &key, &one, 1, 0);
+	request_refused(&r, peer, WIRE_CLOSED, "others are (5)");
+	add_commit(&r, COUNTS, 6, 0, 0);
+	request_refused(&r, peer, WIRE_CLOSED, "others are (5)");
+	open_sums(peer, COUNTS, 5); /* they are open, and keep what they have */
+	commit(peer, COUNTS, 5, 0);
+	CHECK_NEAR(pull_one(peer, COUNTS, key), -0.5, 0);
+	add_sums(&r, COUNTS, 6, &key, &one, 1, 0);
+	request_good(&r, peer);
+	add_commit(&r, COUNTS, 4, WIRE_OPEN, 0);
+	request_refused(&r, peer, WIRE_CLOSED, "the sums 4 of \"counts\" are not open: others are (6)");
+	open_sums(peer, COUNTS, 9); /* those of 6 are gone */
+	add_sums(&r, COUNTS, 6, &key, &one, 1, 0);
+	request_refused(&r, peer, WIRE_CLOSED, "others are (9)");
+	add_sums(&r, COUNTS, 9, &key, &one, 1, 4);
+	request_good(&r, peer);
+	commit(peer, COUNTS, 9, 0);
+	CHECK_NEAR(pull_one(peer, COUNTS, key), -2.5, 0);
+	/* Sums are neither rows of the table nor pushes to it. */
+	CHECK_UINT(service_counters(shard.service)->commits, 2);
+	CHECK_UINT(service_counters(shard.service)->late, 4);
+	CHECK_UINT(shard_rows(), 1);
+	shard_stop();
+}
+
+void wrong_sums_are_refused(void)
+{
+	static float gradients[7 * 1024];
+	const uint64_t keys[7] = { 0, 1, 2, 3, 4, 5, 6 };
+	struct peer *peer = shard_simple(33);
+	struct request r = { 0 };
+	struct wire_op op;
+
+	for (unsigned i = 0; i < 3; i++) {
+		static const unsigned objects[] = { LAMB, CLIPPED, NUMBERS };
+		static const char *const said[] = { "optimizer lamb needs all", "clip_global_norm needs all",
+						    "it has no optimizer" };
+
+		add_commit(&r, objects[i], 5, WIRE_OPEN, 0);
+		request_refused(&r, peer, WIRE_WRONG_TYPE, said[i]);
+	}
+	add_sums(&r, LAMB, 5, keys, gradients, 7, 0);
+	request_refused(&r, peer, WIRE_WRONG_TYPE, "optimizer lamb needs all");
+	add_commit(&r, COUNTS, 0, WIRE_OPEN, 0);
+	request_refused(&r, peer, WIRE_BAD_REQUEST, "a tag that is neither 0 nor the last");
+	add_commit(&r, COUNTS, UINT64_MAX, WIRE_OPEN, 0);
+	request_refused(&r, peer, WIRE_BAD_REQUEST, "a tag that is neither 0 nor the last");
+	add_commit(&r, COUNTS, 5, WIRE_OPEN, NAN);
+	request_refused(&r, peer, WIRE_BAD_REQUEST, "is not a finite number of 0 or more");
+	op = push_op(COUNTS, 1, 1);
+	op.flags = WIRE_ACCUMULATE;
+	op.version = 5;
+	request_op(&r, op, keys, gradients);
+	request_refused(&r, peer, WIRE_BAD_REQUEST, "is their commit's");
+	op = push_op(COUNTS, 1, 0);
+	op.flags = WIRE_OPEN;
+	request_op(&r, op, keys, gradients);
+	request_refused(&r, peer, WIRE_BAD_REQUEST, "has flags that it cannot have");
+	request_push(&r, COUNTS, keys, gradients, 1, 0);
+	add_commit(&r, COUNTS, 5, WIRE_OPEN, 0);
+	request_refused(&r, peer, WIRE_BAD_REQUEST, "has deletes or commits as well");
+	open_sums(peer, ADAGRAD, 5);
+	gradients[0] = NAN;
+	add_sums(&r, ADAGRAD, 5, keys, gradients, 1, 0);
+	request_refused(&r, peer, WIRE_NOT_FINITE, "a gradient for \"adagrad\" has NaN or infinities");
+	service_set_layout(shard.service, RIG_EPOCH, 0, PARTITIONS / 2);
+	for (unsigned owned = 0, i = 0; i < 2; i++) { /* one of the halves has not key 0 */
+		struct reply reply;
+
+		service_set_layout(shard.service, RIG_EPOCH, i ? PARTITIONS / 2 : 0, i ? PARTITIONS : PARTITIONS / 2);
+		add_commit(&r, COUNTS, 5, WIRE_OPEN, 0);
+		reply = request_run(&r, peer);
+		owned += reply.frame.status == WIRE_OK;
+		CHECK(reply.frame.status == WIRE_OK || reply.frame.status == WIRE_WRONG_SHARD);
+		if (i)
+			CHECK_UINT(owned, 1);
+	}
+	shard_stop();
+}
+
+/*
+ * Random sums of many rows by several workers, against plain arrays, with commits that go over many slices, pulls in between, commits that
+ * are asked for twice while they are at work, and sums that are thrown away.
+ */
+void random_sums_follow_plain_arrays(void)
+{
+	enum { KEYS = 6000, ROUNDS = 12, DIM = 8 };
+	static float rows[KEYS][DIM], sums[KEYS][DIM], gradients[KEYS * DIM], pulled[KEYS * DIM];
+	static uint64_t keys[KEYS], all[KEYS];
+	struct peer *peer = shard_simple(34), *other = rig_peer(&shard.rig, 1);
+	struct request r = { 0 };
+	struct reply reply;
+	struct prng prng;
+	uint64_t tag = 1;
+
+	prng_seed(&prng, 8);
+	for (unsigned i = 0; i < KEYS; i++)
+		all[i] = hash_mix(i);
+	open_sums(peer, EIGHTS, tag);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		const bool thrown = prng_below(&prng, 4) == 0;
+
+		memset(sums, 0, sizeof(sums));
+		for (unsigned worker = 0; worker < 3; worker++) {
+			const uint32_t n = 1 + prng_below(&prng, worker ? KEYS : 20);
+
+			for (uint32_t i = 0; i < n; i++) {
+				const uint32_t at = prng_below(&prng, KEYS);
+
+				keys[i] = all[at];
+				for (uint32_t d = 0; d < DIM; d++) { /* whole numbers: in any order the same sums */
+					gradients[i * DIM + d] = (float)(int)prng_below(&prng, 9) - 4;
+					sums[at][d] += gradients[i * DIM + d];
+				}
+			}
+			add_sums(&r, EIGHTS, tag, keys, gradients, n, 0);
+			request_good(&r, peer);
+		}
+		if (thrown) {
+			tag += 3;
+			add_commit(&r, EIGHTS, tag, WIRE_OPEN, 0);
+			request_send(&r, peer);
+			add_commit(&r, EIGHTS, tag, WIRE_OPEN, 0);
+			request_good(&r, other);
+		} else {
+			for (unsigned i = 0; i < KEYS; i++)
+				for (unsigned d = 0; d < DIM; d++)
+					rows[i][d] -= 0.5f * (0.25f * sums[i][d]);
+			add_commit(&r, EIGHTS, tag, 0, 0.25f);
+			request_send(&r, peer);
+			add_commit(&r, EIGHTS, tag, 0, 0.25f);
+			request_good(&r, other);
+			tag++;
+		}
+		peer_await(peer, &reply);
+		CHECK_UINT(reply.frame.status, WIRE_OK);
+		pull(peer, EIGHTS, all, KEYS, WIRE_READ_ONLY, pulled);
+		CHECK_MEM(pulled, rows, sizeof(rows));
+	}
+	/* Their memory is used again. */
+	CHECK(service_store_stats(shard.service).memory_bytes < 8 << 20);
+	shard_stop();
+}
+
+/* While a commit of many rows is at work, small requests are answered: slices are bounded. */
+void commits_go_by_slices(void)
+{
+	enum { KEYS = 50000, DIM = 8 };
+	static float gradients[KEYS * DIM];
+	static uint64_t keys[KEYS];
+	struct peer *peer = shard_simple(35), *other = rig_peer(&shard.rig, 1);
+	struct request r = { 0 };
+	unsigned answered = 0;
+	uint64_t slices;
+	struct reply reply;
+
+	fill_keys(keys, KEYS, 1);
+	fill_floats(gradients, KEYS * DIM, 1);
+	open_sums(peer, EIGHTS, 1);
+	add_sums(&r, EIGHTS, 1, keys, gradients, KEYS, 0);
+	request_good(&r, peer);
+	slices = shard.rig.slices;
+	add_commit(&r, EIGHTS, 1, 0, 0);
+	request_send(&r, peer);
+	while (!peer_has_reply(peer)) {
+		request_pull(&r, COUNTS, keys, 1, WIRE_READ_ONLY);
+		request_good(&r, other);
+		answered++;
+		/* Not open to anybody while they are emptied. */
+		if (answered == 2) {
+			add_sums(&r, EIGHTS, 1, keys, gradients, 1, 0);
+			request_refused(&r, other, WIRE_CLOSED, "others are being committed");
+		}
+	}
+	peer_await(peer, &reply);
+	CHECK_UINT(reply.frame.status, WIRE_OK);
+	CHECK(answered > 2);
+	CHECK(shard.rig.slices - slices >= KEYS / 256); /* rows of a slice */
+	CHECK_NEAR(pull_one(peer, EIGHTS, keys[KEYS - 1]), -0.5, 0);
+	CHECK_UINT(service_counters(shard.service)->commits, 1);
+	shard_stop();
+}
