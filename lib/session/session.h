@@ -16,6 +16,8 @@
 #include "graph/exec.h"
 #include "star_error.h"
 
+#pragma GCC visibility push(default) /* of libstartrain.so */
+
 struct session;
 
 /*
@@ -106,5 +108,7 @@ const struct graph_cut *session_cut(const struct session *session);
 
 /* Calls the hooks' ends, and frees. 0, or the first error of a hook. NULL is allowed. */
 int session_close(struct session *session, struct star_error *err);
+
+#pragma GCC visibility pop
 
 #endif
