@@ -74,6 +74,7 @@
 	/* whole.c */ \
 	X(non_finite_gradients_are_refused) \
 	X(non_finite_gradients_are_clipped_or_passed) \
+	X(long_non_finite_gradients_are_counted) \
 	X(rates_follow_step_and_staleness) \
 	X(gradients_are_clipped_by_their_norm) \
 	X(clipped_gradients_count_once) \
