@@ -16,6 +16,8 @@ enum { OPTIONS_TEXT = 1024, NOT_THERE = UINT32_MAX, LOOK_MS = 100 };
 struct remote {
 	struct graph_ps ps; /* first */
 	struct remote_options options;
+	struct remote_update *updates;
+	uint32_t updates_count;
 };
 
 /* An operation of a part, without a step's memory. */
@@ -277,6 +279,33 @@ static void release(void *ctx, void *prepared)
 	free(p);
 }
 
+/* Each table once: what its gradients share. */
+static int list_updates(struct remote *remote, const struct prepared *p, struct star_error *err)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < p->parts_count; i++)
+		count += p->parts[i].count;
+	free(remote->updates);
+	remote->updates = calloc(count ? count : 1, sizeof(*remote->updates));
+	remote->updates_count = 0;
+	if (!remote->updates)
+		return star_error_set(err, -ENOMEM, "no memory for a plan");
+	for (uint32_t i = 0; i < p->parts_count; i++)
+		for (uint32_t k = 0; k < p->parts[i].count; k++) {
+			const struct star_op *op = &p->parts[i].drafts[k].op;
+			bool known = op->kind != STAR_PUSH && op->kind != STAR_PUSH_PULL;
+
+			for (uint32_t u = 0; u < remote->updates_count; u++)
+				known |= remote->updates[u].table == op->table;
+			if (!known)
+				remote->updates[remote->updates_count++] = (struct remote_update){
+					.table = op->table, .rate = op->rate, .counter = op->kind == STAR_PUSH_PULL
+				};
+		}
+	return 0;
+}
+
 static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared, struct star_error *err)
 {
 	const struct remote *remote = ctx;
@@ -297,11 +326,21 @@ static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared,
 		rc = make_objects(remote, plan->graph, p, err);
 	for (uint32_t i = 0; rc == 0 && i < plan->parts_count; i++)
 		rc = draft_part(plan, p, i, err);
+	if (rc == 0)
+		rc = list_updates((struct remote *)ctx, p, err);
 	if (rc < 0)
 		release(ctx, p);
 	else
 		*prepared = p;
 	return rc;
+}
+
+uint32_t remote_updates(const struct graph_ps *ps, const struct remote_update **list)
+{
+	const struct remote *remote = (const struct remote *)ps;
+
+	*list = remote->updates;
+	return remote->updates_count;
 }
 
 /* ---- calls ---- */
@@ -338,6 +377,40 @@ static void give_token(struct prepared *p, struct token *token)
 	token->next = token->part->idle;
 	token->part->idle = token;
 	pthread_mutex_unlock(&p->lock);
+}
+
+/* Gradients go to sums, and one worker counts the step. False: this one has come too late for both. */
+static bool to_sums(const struct remote_round *round, struct star_op *op)
+{
+	bool goes = round->tag != 0;
+
+	if (op->kind == STAR_PUSH_PULL) {
+		*(double *)op->results = round->global_step;
+		op->kind = STAR_PUSH;
+		op->results = NULL;
+		goes &= round->counts;
+	}
+	op->flags = STAR_ACCUMULATE;
+	op->tag = round->tag;
+	op->rate = 0;
+	return goes;
+}
+
+static bool updates(const struct draft *d)
+{
+	return d->op.kind == STAR_PUSH || d->op.kind == STAR_PUSH_PULL;
+}
+
+/* 0: the part's gradients are applied, or it has none; 1: they go to *round's sums, or nowhere. */
+static int ask(const struct remote *remote, const struct part *part, struct remote_round *round, struct star_error *err)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; remote->options.admit && i < part->count; i++)
+		any |= updates(&part->drafts[i]);
+	if (!any)
+		return 0;
+	return remote->options.admit(remote->options.arg, round, err) < 0 ? err->code : 1;
 }
 
 /* The operation with this step's memory: 1; 0: it has no keys, so there is nothing to do; or -E2BIG. */
@@ -391,12 +464,22 @@ static int start(void *ctx, const struct graph_ps_call *call, void **result, str
 	struct prepared *p = call->prepared;
 	const struct part *part = &p->parts[call->part];
 	struct token *token = take_token(p, &p->parts[call->part]);
+	struct remote_round round = { 0 };
 	uint32_t count = 0, step;
+	int summed;
 
 	if (!token)
 		return star_error_set(err, -ENOMEM, "no memory for a call");
+	summed = ask(remote, part, &round, err);
+	if (summed < 0) {
+		give_token(p, token);
+		return summed;
+	}
 	for (uint32_t i = 0; i < part->count; i++) {
-		const int rc = fill_op(call, token, &part->drafts[i], &token->ops[count], err);
+		int rc = fill_op(call, token, &part->drafts[i], &token->ops[count], err);
+
+		if (rc > 0 && summed && updates(&part->drafts[i]) && !to_sums(&round, &token->ops[count]))
+			rc = 0;
 
 		if (rc < 0) {
 			give_token(p, token);
@@ -426,11 +509,14 @@ static int start(void *ctx, const struct graph_ps_call *call, void **result, str
 static int wait(void *ctx, const struct graph_ps_call *call, void *given, struct star_error *err)
 {
 	struct token *token = given;
+	const struct remote *remote = ctx;
 	const int rc = wait_all(token, err);
 
-	(void)ctx;
 	give_token(call->prepared, token);
-	return rc;
+	if (rc != -EALREADY || !remote->options.admit)
+		return rc;
+	remote->options.refused(remote->options.arg);
+	return 0;
 }
 
 struct graph_ps *remote_create(const struct remote_options *options)
@@ -448,5 +534,7 @@ struct graph_ps *remote_create(const struct remote_options *options)
 
 void remote_destroy(struct graph_ps *ps)
 {
+	if (ps)
+		free(((struct remote *)ps)->updates);
 	free(ps);
 }
