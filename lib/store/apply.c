@@ -423,7 +423,7 @@ void push_apply(struct store_table *t, const struct optim_step *step, const stor
 		if (t->spec.nonfinite == NONFINITE_REFUSE && !is_finite(t, gradient, 1))
 			t->stats.nonfinite++;
 		else
-			apply(t, &op, rows[i], gradient);
+			apply(t, &op, rows[i], gradient, false);
 	}
 }
 
