@@ -70,11 +70,10 @@ static void add_address(struct net_interface *interface, const struct net_interf
 /* Its addresses, and with IPv6 that of the link, made from the station's (RFC 4291, 2.5.6 and appendix A). */
 static void init_interface(struct net_interface *interface, const struct net_interface_options *o)
 {
-	const uint32_t tso_needs = OFFLOAD_TX_TCP_CHECKSUM | OFFLOAD_TX_SEGMENTS;
 	const uint8_t *mac = o->mac.addr_bytes;
 
 	interface->options = *o;
-	if ((o->offloads & tso_needs) != tso_needs)
+	if (!(o->offloads & OFFLOAD_TX_SEGMENTS))
 		interface->options.offloads &= ~(uint32_t)OFFLOAD_TX_TSO;
 	for (unsigned i = 0; i < o->addresses_count; i++)
 		add_address(interface, &o->addresses[i]);

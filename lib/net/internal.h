@@ -296,7 +296,7 @@ static inline uint16_t net_checksum_to_send(const struct net_path *path, struct 
 	const uint32_t whose = protocol == IPPROTO_TCP ? OFFLOAD_TX_TCP_CHECKSUM : OFFLOAD_TX_UDP_CHECKSUM;
 	uint64_t sum;
 
-	if (path->interface->options.offloads & whose)
+	if (path->interface->options.offloads & whose || m->ol_flags & RTE_MBUF_F_TX_TCP_SEG)
 		return net_leave_checksum(path, m, protocol, header);
 	sum = checksum_pseudo(&path->local, &path->remote, protocol, (uint16_t)rte_pktmbuf_pkt_len(m));
 	sum = checksum_add(sum, rte_pktmbuf_mtod(m, const void *), rte_pktmbuf_data_len(m));

@@ -179,7 +179,7 @@ static void put_ipv4(const struct net_path *path, struct rte_mbuf *packet, uint8
 	ip->hdr_checksum = 0;
 	ip->src_addr = net_address_to_v4(&path->local);
 	ip->dst_addr = net_address_to_v4(&path->remote);
-	if (path->interface->options.offloads & OFFLOAD_TX_CHECKSUMS)
+	if (path->interface->options.offloads & (OFFLOAD_TX_CHECKSUMS | OFFLOAD_TX_TSO))
 		leave_ipv4(path, packet, ip);
 	else
 		ip->hdr_checksum = ipv4_checksum(ip);

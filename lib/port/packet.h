@@ -16,8 +16,14 @@
 
 /* A socket that sends through the interface, past its queueing discipline or not, and receives nothing. A negative errno. */
 int packet_open(const char *interface, bool bypass);
+/* The same, for frames that the interface, or the kernel in its stead, is to cut into segments of TCP. */
+int packet_open_cutting(const char *interface);
 
-/* As port_send: frames may be chains. */
-uint16_t packet_send(int fd, struct rte_mbuf **mbufs, uint16_t n);
+/* Has a packet socket not hear what leaves through its interface. (PACKET_IGNORE_OUTGOING is not looked at in a fanout group, in which
+ * the driver puts its sockets.) 0 or a negative errno. */
+int packet_deafen(int fd);
+
+/* As port_send: frames may be chains. Those to be cut (RTE_MBUF_F_TX_TCP_SEG) go to cutting_fd. */
+uint16_t packet_send(int fd, int cutting_fd, struct rte_mbuf **mbufs, uint16_t n);
 
 #endif

@@ -260,6 +260,29 @@ static int open_senders(struct port *port, const struct config_port *config)
 	return 0;
 }
 
+static void close_cutting(struct port *port, unsigned n)
+{
+	while (n--)
+		close(port->cutting_fds[n]);
+	port->offloads &= ~(uint32_t)OFFLOAD_TX_TSO;
+}
+
+/* What the kernel cuts is shown to all who listen at the interface: the driver's sockets have to be deaf to it. */
+static void open_cutting(struct port *port, const struct config_port *config)
+{
+	if (config->vlan || !(port->offloads & OFFLOAD_TX_SEGMENTS))
+		return;
+	for (uint16_t queue = 0; queue < port->queues; queue++) {
+		port->cutting_fds[queue] =
+			packet_deafen(port->wait_fds[queue]) == 0 ? packet_open_cutting(config->interface) : -1;
+		if (port->cutting_fds[queue] < 0) {
+			close_cutting(port, queue);
+			return;
+		}
+	}
+	port->offloads |= OFFLOAD_TX_TSO;
+}
+
 /* By DPDK; 0, or a negative errno with a sentence. */
 static int open_device(struct port *port, const struct config_port *config, unsigned number,
 		       struct rte_mempool *const *pools, uint16_t data_port, struct star_error *err)
@@ -291,6 +314,8 @@ static int open_device(struct port *port, const struct config_port *config, unsi
 	if (ret)
 		return refuse(config, number, step, cause, ret, err);
 	port_wait_init(port, config, &before);
+	if (port->sends_itself)
+		open_cutting(port, config);
 	port_join_groups(port, config);
 	return 0;
 }
@@ -360,6 +385,8 @@ void port_close(struct port *port)
 		return;
 	}
 	port_leave_groups(port);
+	if (port->sends_itself && port->offloads & OFFLOAD_TX_TSO)
+		close_cutting(port, port->queues);
 	if (port->sends_itself)
 		close_senders(port, port->queues);
 	port_chatter_begin(&chatter);

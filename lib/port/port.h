@@ -79,9 +79,10 @@ struct port {
 	uint16_t tso_segments; /* and the most mbufs of its chain */
 	int groups_fd;	       /* the member of IPv6's multicast groups, or -1 */
 	enum port_steers steers;
-	struct steering steering;      /* of PORT_SOURCE_PORTS */
-	int wait_fds[PORT_QUEUES_MAX]; /* readable when the queue has packets; -1 where the driver cannot tell */
-	int send_fds[PORT_QUEUES_MAX]; /* packet_open's */
+	struct steering steering;	  /* of PORT_SOURCE_PORTS */
+	int wait_fds[PORT_QUEUES_MAX];	  /* readable when the queue has packets; -1 where the driver cannot tell */
+	int send_fds[PORT_QUEUES_MAX];	  /* packet_open's */
+	int cutting_fds[PORT_QUEUES_MAX]; /* packet_open_cutting's, with TX_TSO */
 };
 
 /* The name of the offload of bit i; NULL: there is none. */
@@ -122,7 +123,7 @@ static inline uint16_t port_send(const struct port *port, uint16_t queue, struct
 		return port->memif ? memif_send(port->memif, queue, mbufs, n)
 				   : memif_worker_send(port->worker, mbufs, n);
 	if (port->sends_itself)
-		return packet_send(port->send_fds[queue], mbufs, n);
+		return packet_send(port->send_fds[queue], port->cutting_fds[queue], mbufs, n);
 	if (port->offloads & (OFFLOAD_TX_CHECKSUMS | OFFLOAD_TX_VLAN))
 		n = rte_eth_tx_prepare(port->id, queue, mbufs, n);
 	return rte_eth_tx_burst(port->id, queue, mbufs, n);

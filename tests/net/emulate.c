@@ -95,7 +95,8 @@ static void check_frame(const struct link *link, int side, const struct rte_mbuf
 		fault("too many mbufs", m);
 	if ((m->ol_flags & RTE_MBUF_F_TX_IP_CKSUM && !(has & OFFLOAD_TX_IP4_CHECKSUM) &&
 	     !(m->ol_flags & RTE_MBUF_F_TX_TCP_SEG)) ||
-	    (l4 == RTE_MBUF_F_TX_TCP_CKSUM && !(has & OFFLOAD_TX_TCP_CHECKSUM)) ||
+	    (l4 == RTE_MBUF_F_TX_TCP_CKSUM && !(has & OFFLOAD_TX_TCP_CHECKSUM) &&
+	     !(m->ol_flags & RTE_MBUF_F_TX_TCP_SEG)) ||
 	    (l4 == RTE_MBUF_F_TX_UDP_CKSUM && !(has & OFFLOAD_TX_UDP_CHECKSUM)) ||
 	    (m->ol_flags & RTE_MBUF_F_TX_TCP_SEG && !(has & OFFLOAD_TX_TSO)) ||
 	    (m->ol_flags & RTE_MBUF_F_TX_VLAN && !(has & OFFLOAD_TX_VLAN)))
