@@ -529,6 +529,9 @@ int session_run(struct session *s, const struct graph_tensor *feeds, const struc
 		peers_set_clock(s->peers, s->clock, &(struct star_error){ 0 });
 	s->global_step =
 		s->step_result != NOT_THERE ? (uint64_t)fmax(0, scalar(&s->results[s->step_result])) : s->local_step;
+	/* A step that comes late has counted from where it began; the others have gone on. */
+	if (s->step_result != NOT_THERE && s->sync.round.global_step)
+		s->global_step = s->sync.round.global_step;
 	step.global_step = s->global_step;
 	step.local_step = s->local_step;
 	step.results = s->results;

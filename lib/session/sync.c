@@ -331,8 +331,6 @@ int sync_begin(struct sync *s, uint64_t until_ns, struct star_error *err)
 	int rc = 0;
 
 	s->asked = s->admitted = s->late = s->counted = s->counts = false;
-	if (s->round.tag && s->round.tag != s->given_up && !s->fresh)
-		return 0; /* as the last step has left it */
 	if (s->given_up) {
 		s->round.tag = s->given_up;
 		rc = add(s, s->given_up, DONE, SPOILED, NULL, err);
@@ -343,7 +341,6 @@ int sync_begin(struct sync *s, uint64_t until_ns, struct star_error *err)
 		return rc;
 	go_to(s, &present);
 	s->given_up = 0;
-	/* Followers are told by their calls if nodes were started anew. */
 	return 0;
 }
 

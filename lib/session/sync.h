@@ -68,7 +68,7 @@ void sync_fini(struct sync *sync);
 int sync_attach(struct sync *sync, struct star_cluster *cluster, struct peers *peers,
 		const struct remote_update *updates, uint32_t updates_count, struct star_error *err);
 
-/* Waits for a round that this worker has not tried yet. 0; -ETIME at until_ns; what a call failed with. */
+/* Goes to the present round; waits for one that this worker has not tried in vain yet. 0; -ETIME at until_ns; what a call failed with. */
 int sync_begin(struct sync *sync, uint64_t until_ns, struct star_error *err);
 
 /* remote_options.admit and .refused: in the step. */

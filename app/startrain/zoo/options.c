@@ -45,6 +45,8 @@
 	X(inter_op, required_argument, "N          kernels at once [1]") \
 	X(deadline, required_argument, "S          seconds that a call to the PS tasks may take [30]") \
 	X(staleness, required_argument, "S          steps that a worker may be ahead of another one [any number]") \
+	X(sync, no_argument, "           synchronous: each step takes the mean of all workers' gradients, or of: ") \
+	X(grads_to_wait, required_argument, "N          the first N of them; the others are backup workers [all]") \
 	X(lease, required_argument, "S          seconds that a worker which is not heard of is waited for [10]") \
 	X(json, no_argument, "           print the result as one JSON object") \
 	X(help, no_argument, "")
@@ -162,6 +164,9 @@ static int parse_numeric(struct zoo_options *o, int option, const char *text, st
 	case OPTION_staleness:
 		o->consistency = "ssp";
 		return training_parse_number("staleness", text, 0, 1e9, &o->staleness, err);
+	case OPTION_grads_to_wait:
+		o->consistency = "synchronous";
+		return parse_number("grads-to-wait", text, 1, ZOO_WORKERS_MAX, &o->grads_to_wait, err);
 	case OPTION_lease:
 		rc = training_parse_number("lease", text, 1, 3600, &seconds, err);
 		o->lease_us = seconds * 1000000;
@@ -195,6 +200,9 @@ static int parse_one(struct zoo_options *o, int option, const char *text, struct
 		return graph_protocol_parse(text, err) ? 0 : -EINVAL;
 	case OPTION_tensor_fuse:
 		o->tensor_fuse = true;
+		return 0;
+	case OPTION_sync:
+		o->consistency = "synchronous";
 		return 0;
 	case OPTION_optimizer:
 		o->optimizer = text;

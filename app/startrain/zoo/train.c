@@ -194,6 +194,7 @@ static int run(const struct zoo_options *o, uint32_t worker, bool train, struct 
 			.job = o->model->name,
 			.workers = o->workers,
 			.staleness = o->staleness,
+			.grads_to_wait = o->grads_to_wait,
 			.lease_us = o->lease_us,
 		},
 	};

@@ -38,6 +38,7 @@ struct zoo_options {
 	uint32_t intra_op, inter_op;
 	const char *consistency; /* session_config's; NULL: asynchronous */
 	uint64_t staleness, lease_us;
+	uint32_t grads_to_wait;
 	bool json;
 };
 
