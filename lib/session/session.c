@@ -133,15 +133,17 @@ static struct graph_type **most_of(const struct session *s)
 	return types;
 }
 
-/* stay: nothing moves to PS tasks. */
+/* stay: nothing moves to PS tasks. Until there is a cluster, a PS task counts as one reactor. */
 static int make_cut(struct session *s, bool stay, struct star_error *err)
 {
 	const struct session_config *c = &s->config;
+	const uint32_t tasks = count_tasks(c->ps);
 	struct graph_type **types = most_of(s);
 	const struct graph_cut_options options = {
 		.protocol = graph_protocol_parse(c->protocol, err),
 		.fuse = c->tensor_fuse,
-		.ps_tasks = count_tasks(c->ps),
+		.ps_tasks = tasks,
+		.reactors = (star_reactors(s->cluster) + tasks - 1) / tasks,
 		.stay = stay,
 		.may_move = compile_may_move,
 		.types = types,
@@ -165,8 +167,12 @@ static bool has_moved(const struct graph_cut *cut)
 /* What has moved and is too large for one program stays in the worker after all. */
 static int plan_or_stay(struct session *s, struct star_error *err)
 {
-	int rc = make_plan(s, err);
+	/* What is worth moving depends on how many reactors there are. */
+	int rc = has_moved(s->cut) && star_reactors(s->cluster) != count_tasks(s->config.ps) ? make_cut(s, false, err)
+											     : 0;
 
+	if (rc == 0)
+		rc = make_plan(s, err);
 	if (rc != -ENOTSUP || !has_moved(s->cut))
 		return rc;
 	fprintf(stderr, "nothing is computed on PS tasks: %s\n", err->text);
