@@ -17,7 +17,7 @@ DEPS_ckpt := base tensor optim wire control
 DEPS_graph := base tensor
 DEPS_client := base config tensor optim wire control
 DEPS_client_dpdk := base config wire net rpc port client
-DEPS_session := base tensor graph client
+DEPS_session := base tensor optim wire store graph client
 DEPS_input := base
 
 # What each library takes from outside.

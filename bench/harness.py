@@ -126,7 +126,7 @@ class Server:
 
 class Stage:
     """The network (none with pairs=0) and the servers of one bench. The end of a data pair that stays here is an appliance's, or, where
-    `kernel` names the pair, has an address of the kernel's."""
+    `kernel` names the pair (None: none), has an address of the kernel's."""
 
     def __init__(self, pairs=3, kernel=1, needs=()):
         self.pairs, self.kernel, self.needs = pairs, kernel, needs
@@ -171,11 +171,12 @@ class Stage:
         """Veth pairs alike: one, whose end here gets an address, for kernel servers, the others for appliances."""
         text = run(ROOT / "scripts/testnet", "up", NETWORK, "--index", "auto", "--data", self.pairs)
         net = self.net = dict(line.split("=", 1) for line in text.split())
-        here, address = net[f"DATA{self.kernel}_INTERFACE"], net[f"DATA{self.kernel}_APPLIANCE"]
-        run("ip", "address", "add", f"{address}/24", "dev", here)
-        run("sysctl", "-q", "-w", f"net.ipv4.conf.{here}.arp_ignore=1")
         # Every kernel socket in the comparison uses the same congestion control, whatever the machine's default.
-        self.use_cubic([], here, address)
+        if self.kernel is not None:
+            here, address = net[f"DATA{self.kernel}_INTERFACE"], net[f"DATA{self.kernel}_APPLIANCE"]
+            run("ip", "address", "add", f"{address}/24", "dev", here)
+            run("sysctl", "-q", "-w", f"net.ipv4.conf.{here}.arp_ignore=1")
+            self.use_cubic([], here, address)
         for pair in range(self.pairs):
             self.use_cubic(["ip", "netns", "exec", net["NETNS"]], f"data{pair}", net[f"DATA{pair}_NAMESPACE"])
 
@@ -198,17 +199,21 @@ class Stage:
         self.servers.remove(server)
         server.stop()
 
-    def start_star(self, polling, device="net_af_packet", pair=0, changes="", port="", name=None, parameter_mib=64):
+    def start_star(self, polling, device="net_af_packet", pair=0, changes="", port="", name=None, parameter_mib=64, nodes=()):
         """The appliance on one of its two devices; its name in the results is star, or star-xdp on net_af_xdp. changes
-        and port: further lines of its configuration, and of its port's."""
+        and port: further lines of its configuration, and of its port's. nodes: the pairs of its cluster's, in task order."""
         net, name = self.net, name or ("star-xdp" if device == "net_af_xdp" else "star")
-        control = f"{net['CONTROL_HOST']}:{STAR_CONTROL_PORT + pair}"
+        nodes = nodes or (pair,)
+        controls = {each: f"{net['CONTROL_HOST']}:{STAR_CONTROL_PORT + each}" for each in nodes}
+        endpoints = ", ".join(f'{{ control = "{controls[each]}"; data = "{net[f"DATA{each}_APPLIANCE"]}:{STAR_PORT}"; }}'
+                              for each in nodes)
+        listed, control = ", ".join(f'"{each}"' for each in controls.values()), controls[pair]
         data, interface = net[f"DATA{pair}_APPLIANCE"], net[f"DATA{pair}_INTERFACE"]
         config = self.work / f"{name}.conf"
         config.write_text(f"""# made by bench/harness.py
-node = {{ job_name = "ps"; task_index = 0; }};
-cluster = {{ ps = [ "{control}" ]; }};
-endpoint_map = ( {{ control = "{control}"; data = "{data}:{STAR_PORT}"; }} );
+node = {{ job_name = "ps"; task_index = {nodes.index(pair)}; }};
+cluster = {{ ps = [ {listed} ]; }};
+endpoint_map = ( {endpoints} );
 ports = ( {{ device = "{device}"; interface = "{interface}"; address = "{data}/{net['PREFIX']}"; {port} }} );
 cores = {{ number = 1; polling = {str(polling).lower()}; spin_us = 0; pin = true; list = [ {self.server_core} ]; }};
 memory = {{ hugepages = "preferred"; parameter_mib = {parameter_mib}; }};

@@ -15,6 +15,7 @@ $(BUILD)/bench/peers/batches/batches: EXTRA_LIBS = -lzmq
 $(eval $(call binary,tool,memif-bare,bench,port,bench/peers/memif-bare.c app/starbench/histogram.c))
 $(eval $(call binary,tool,reactor-cost,bench,port service control,bench/peers/reactor-cost.c bench/peers/appliance.c app/starbench/histogram.c))
 $(eval $(call binary,tool,many-sessions,bench,config control port rpc,bench/peers/many-sessions.c app/starbench/histogram.c))
+$(eval $(call binary,tool,many-workers,bench,wire control,bench/peers/many-workers.c app/starbench/cpu.c app/starbench/histogram.c))
 $(eval $(call binary,tool,ckpt-raw,bench,ckpt store,bench/peers/ckpt-raw.c))
 $(eval $(call binary,tool,ckpt-impact,bench,port service ckpt,bench/peers/ckpt-impact.c bench/peers/appliance.c bench/peers/saves.c app/starbench/histogram.c))
 $(eval $(call binary,tool,ckpt-delta,bench,port service ckpt,bench/peers/ckpt-delta.c bench/peers/appliance.c bench/peers/saves.c app/starbench/histogram.c))

@@ -102,9 +102,7 @@ static int parse_one(struct options *o, int option, const char *value, struct st
 		o->ps = value;
 		break;
 	case TRANSPORT:
-		o->dpdk = strcmp(value, "dpdk") == 0;
-		if (!o->dpdk && strcmp(value, "tcp") != 0)
-			rc = star_error_set(err, -EINVAL, "--transport %s: it is tcp or dpdk", value);
+		rc = training_parse_transport(value, &o->dpdk, err);
 		break;
 	case WORKERS:
 		rc = training_parse_number("workers", value, 1, OPTIONS_WORKERS_MAX, &number, err);

@@ -9,19 +9,11 @@
 #include "app/startrain/model.h"
 #include "tensor/convert.h"
 
-/* Each worker that uses DPDK has a port of its own, and so a file. */
 static struct star_cluster *open_cluster(const struct options *o, uint32_t worker, struct star_error *err)
 {
-	const char *sign = strchr(o->ps, '%');
-	char address[4096];
+	char address[TRAINING_PS_TEXT];
 
-	if (!o->dpdk)
-		return star_open(o->ps, o->deadline_us, err);
-	if (sign)
-		snprintf(address, sizeof(address), "dpdk:%.*s%u%s", (int)(sign - o->ps), o->ps, worker, sign + 1);
-	else
-		snprintf(address, sizeof(address), "dpdk:%s", o->ps);
-	return star_open(address, o->deadline_us, err);
+	return training_ps(o->ps, o->dpdk, worker, address, err) == 0 ? star_open(address, o->deadline_us, err) : NULL;
 }
 
 int tables_open(struct tables *t, const struct options *o, uint32_t worker, struct star_error *err)

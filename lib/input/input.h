@@ -19,6 +19,8 @@
 
 #include "star_error.h"
 
+#pragma GCC visibility push(default) /* of libstartrain.so */
+
 enum input_format { INPUT_CRITEO = 1, INPUT_CENSUS, INPUT_LIBSVM };
 
 enum input_limits {
@@ -71,5 +73,7 @@ struct input *input_open(const struct input_options *options, struct star_error 
 int input_next(struct input *input, const struct input_batch **batch, struct star_error *err);
 
 void input_close(struct input *input); /* NULL is allowed */
+
+#pragma GCC visibility pop
 
 #endif

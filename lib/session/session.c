@@ -11,7 +11,9 @@
 
 #include "base/clock.h"
 #include "client/star.h"
+#include "config/config.h"
 #include "session/compile.h"
+#include "session/local.h"
 #include "session/remote.h"
 #include "session/summary.h"
 
@@ -46,6 +48,26 @@ struct session {
 	bool stop, failed;
 };
 
+static bool is_local(const struct session_config *config)
+{
+	return config->ps && !strcmp(config->ps, SESSION_LOCAL);
+}
+
+static int check_local(const struct session_config *config, struct star_error *err)
+{
+	if (config->task_index != 0)
+		return star_error_set(err, -EINVAL,
+				      "task_index = %u: with ps = local there is one worker, which is 0: others are "
+				      "other processes, and need PS tasks",
+				      config->task_index);
+	if (config->save_checkpoints_steps)
+		return star_error_set(err, -EINVAL,
+				      "save_checkpoints_steps = %u: PS tasks write checkpoints, and with ps = local "
+				      "there are none",
+				      config->save_checkpoints_steps);
+	return 0;
+}
+
 int session_config_check(const struct session_config *config, struct star_error *err)
 {
 	if (config->train_distribute && config->train_distribute[0])
@@ -59,7 +81,7 @@ int session_config_check(const struct session_config *config, struct star_error 
 				      "the PS tasks' control addresses are missing: \"tcp:host:port,...\"");
 	if (config->protocol && !graph_protocol_parse(config->protocol, err))
 		return -EINVAL;
-	return 0;
+	return is_local(config) ? check_local(config, err) : 0;
 }
 
 static void set_defaults(struct session_config *c)
@@ -73,10 +95,18 @@ static void set_defaults(struct session_config *c)
 
 /* ---- plans ---- */
 
-static uint32_t count_tasks(const char *ps)
+/* 0 with err. */
+static uint32_t count_tasks(const char *ps, struct star_error *err)
 {
 	uint32_t n = 1;
 
+	if (strncmp(ps, "dpdk:", 5) == 0) {
+		struct config *config = config_load_worker(ps + 5, err);
+
+		n = config ? config->ps_count : 0;
+		config_free(config);
+		return n;
+	}
 	for (; *ps; ps++)
 		n += *ps == ',';
 	return n;
@@ -137,19 +167,24 @@ static struct graph_type **most_of(const struct session *s)
 static int make_cut(struct session *s, bool stay, struct star_error *err)
 {
 	const struct session_config *c = &s->config;
-	const uint32_t tasks = count_tasks(c->ps);
+	const uint32_t tasks = count_tasks(c->ps, err);
 	struct graph_type **types = most_of(s);
 	const struct graph_cut_options options = {
 		.protocol = graph_protocol_parse(c->protocol, err),
 		.fuse = c->tensor_fuse,
 		.ps_tasks = tasks,
-		.reactors = (star_reactors(s->cluster) + tasks - 1) / tasks,
-		.stay = stay,
+		.reactors = tasks ? (star_reactors(s->cluster) + tasks - 1) / tasks : 0,
+		.stay = stay || is_local(c), /* where only reads and updates are done */
 		.may_move = compile_may_move,
 		.types = types,
 	};
 
 	graph_cut_destroy(s->cut);
+	s->cut = NULL;
+	if (options.ps_tasks == 0) {
+		free(types);
+		return err->code;
+	}
 	s->cut = graph_cut_create(s->model.graph, &options, err);
 	free(types);
 	return s->cut ? 0 : err->code;
@@ -168,8 +203,9 @@ static bool has_moved(const struct graph_cut *cut)
 static int plan_or_stay(struct session *s, struct star_error *err)
 {
 	/* What is worth moving depends on how many reactors there are. */
-	int rc = has_moved(s->cut) && star_reactors(s->cluster) != count_tasks(s->config.ps) ? make_cut(s, false, err)
-											     : 0;
+	int rc = has_moved(s->cut) && star_reactors(s->cluster) != count_tasks(s->config.ps, err)
+			 ? make_cut(s, false, err)
+			 : 0;
 
 	if (rc == 0)
 		rc = make_plan(s, err);
@@ -188,7 +224,10 @@ static void disconnect(struct session *s)
 {
 	graph_run_destroy(s->run);
 	graph_plan_destroy(s->plan);
-	remote_destroy(s->ps);
+	if (is_local(&s->config))
+		local_destroy(s->ps);
+	else
+		remote_destroy(s->ps);
 	star_close(s->cluster);
 	s->run = NULL;
 	s->plan = NULL;
@@ -196,12 +235,10 @@ static void disconnect(struct session *s)
 	s->cluster = NULL;
 }
 
-/* A cluster that is open is that of one incarnation of each node: after a restart it is opened anew. */
-static int connect_cluster(struct session *s, uint64_t until_ns, struct star_error *err)
+static int open_remote(struct session *s, uint64_t until_ns, struct star_error *err)
 {
 	const struct session_config *c = &s->config;
 	const uint64_t now_ns = clock_ns();
-	int rc;
 
 	s->cluster = star_open(c->ps, (until_ns > now_ns ? until_ns - now_ns : 0) / 1000 + 1, err);
 	if (!s->cluster)
@@ -210,7 +247,22 @@ static int connect_cluster(struct session *s, uint64_t until_ns, struct star_err
 							.deadline_us = c->deadline_us,
 							.until_ns = until_ns,
 							.wait = c->task_index != 0 });
-	rc = s->ps ? plan_or_stay(s, err) : star_error_set(err, -ENOMEM, "no memory for a session");
+	return s->ps ? 0 : star_error_set(err, -ENOMEM, "no memory for a session");
+}
+
+/* A cluster that is open is that of one incarnation of each node: after a restart it is opened anew. */
+static int connect_cluster(struct session *s, uint64_t until_ns, struct star_error *err)
+{
+	int rc = 0;
+
+	if (is_local(&s->config))
+		s->ps = local_create(err);
+	else
+		rc = open_remote(s, until_ns, err);
+	if (!s->ps)
+		rc = err->code;
+	if (rc == 0)
+		rc = plan_or_stay(s, err);
 	if (rc < 0)
 		disconnect(s);
 	return rc;

@@ -16,11 +16,19 @@
 #include "graph/exec.h"
 #include "star_error.h"
 
+#pragma GCC visibility push(default) /* of libstartrain.so */
+
 struct session;
+
+/*
+ * Instead of PS tasks: variables and tables are kept in this process, by one store for all of its sessions, until it ends. One worker, no
+ * network, no hugepages, no checkpoints; all sessions that use it belong to one thread together. The same bits as a node with one reactor.
+ */
+#define SESSION_LOCAL "local"
 
 /* TensorFlow's RunConfig and ConfigProto, as far as they mean something here, under their names. Zero means the default in brackets. */
 struct session_config {
-	const char *ps;	      /* as star_open takes it */
+	const char *ps;	      /* as star_open takes it; or SESSION_LOCAL */
 	uint32_t task_index;  /* of the worker; 0 is the chief */
 	const char *protocol; /* "grpc", "grpc++", "star_server", "star_server_lite" [star_server] */
 	bool tensor_fuse;     /* of grpc++ */
@@ -90,5 +98,7 @@ const struct graph_cut *session_cut(const struct session *session);
 
 /* Calls the hooks' ends, and frees. 0, or the first error of a hook. NULL is allowed. */
 int session_close(struct session *session, struct star_error *err);
+
+#pragma GCC visibility pop
 
 #endif

@@ -14,6 +14,12 @@ void steps_are_counted_from_a_sessions_first(void);
 void wrong_sessions_are_refused(void);
 void a_session_without_ps_tasks_ends_with_an_error(void);
 
+/* local.c */
+void a_local_variable_gives_and_takes_rows(void);
+void local_tables_stay_until_they_are_forgotten(void);
+void a_local_step_that_is_refused_changes_nothing(void);
+void local_plans_that_cannot_be_are_refused(void);
+
 /* cluster.c */
 void tf_config_is_read(void);
 void wrong_tf_configs_are_refused(void);

@@ -69,6 +69,8 @@ void wrong_sessions_are_refused(void)
 		{ { .ps = "127.0.0.1:1" }, "global_step", 0, true, -EINVAL, "\"global_step\" is one float" },
 		{ { .ps = "127.0.0.1:1" }, "x", HOOKS_MAX + 1, false, -E2BIG, "hooks at most" },
 		{ { .ps = "127.0.0.1:1", .model_dir = "/proc/no-such-folder" }, "x", 0, false, -ENOENT, "/proc/" },
+		{ { .ps = "local", .save_checkpoints_steps = 100 }, "x", 0, false, -EINVAL, "there are none" },
+		{ { .ps = "local", .task_index = 1 }, "x", 0, false, -EINVAL, "one worker" },
 		{ { .ps = "tcp:not an address" }, "x", 0, false, -EINVAL, "not an address" },
 	};
 

@@ -12,15 +12,19 @@
 struct zoo_job {
 	struct job job; /* first: what its tasks are handed */
 	struct zoo_options options;
-	struct estimator_figures
-		*results; /* of the local workers, then of the evaluation; shared with their processes */
+	struct results *results; /* shared with the workers' processes */
+};
+
+struct results {
+	uint64_t trained_ns;	       /* by clock_ns, when parameters are in this process, and it evaluates too */
+	struct estimator_figures of[]; /* the local workers, then the evaluation */
 };
 
 static int train_task(struct job *job, uint32_t worker, struct star_error *err)
 {
 	struct zoo_job *zoo = (struct zoo_job *)job;
 
-	return zoo_train(&zoo->options, worker, &zoo->results[worker - zoo->options.first_worker], err);
+	return zoo_train(&zoo->options, worker, &zoo->results->of[worker - zoo->options.first_worker], err);
 }
 
 static int evaluate_task(struct job *job, uint32_t worker, struct star_error *err)
@@ -28,7 +32,17 @@ static int evaluate_task(struct job *job, uint32_t worker, struct star_error *er
 	struct zoo_job *zoo = (struct zoo_job *)job;
 
 	(void)worker;
-	return zoo_evaluate(&zoo->options, &zoo->results[zoo->options.local_workers], err);
+	return zoo_evaluate(&zoo->options, &zoo->results->of[zoo->options.local_workers], err);
+}
+
+/* Both in the process that has the parameters. */
+static int local_task(struct job *job, uint32_t worker, struct star_error *err)
+{
+	struct zoo_job *zoo = (struct zoo_job *)job;
+	const int rc = train_task(job, worker, err);
+
+	zoo->results->trained_ns = clock_ns();
+	return rc == 0 && zoo->options.test_count ? evaluate_task(job, worker, err) : rc;
 }
 
 static void *shared_memory(size_t bytes)
@@ -41,22 +55,22 @@ static void *shared_memory(size_t bytes)
 static int print_result(const struct zoo_job *zoo, double seconds)
 {
 	const struct zoo_options *o = &zoo->options;
-	const struct estimator_figures *test = &zoo->results[o->local_workers];
+	const struct estimator_figures *test = &zoo->results->of[o->local_workers];
 	uint64_t examples = 0, steps = 0;
 	json_t *json;
 	char *text;
 
 	for (uint32_t i = 0; i < o->local_workers; i++) {
-		examples += zoo->results[i].examples;
-		steps += zoo->results[i].steps;
+		examples += zoo->results->of[i].examples;
+		steps += zoo->results->of[i].steps;
 	}
 	json = json_pack("{s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:i, s:i}", "model", o->model->name, "protocol",
 			 o->protocol, "examples", (json_int_t)examples, "steps", (json_int_t)steps, "seconds", seconds,
-			 "examples_per_s", (double)examples / seconds, "loss", zoo->results[0].loss, "rounds",
-			 (int)zoo->results[0].rounds, "requests", (int)zoo->results[0].requests);
+			 "examples_per_s", (double)examples / seconds, "loss", zoo->results->of[0].loss, "rounds",
+			 (int)zoo->results->of[0].rounds, "requests", (int)zoo->results->of[0].requests);
 	json_object_set_new(json, "steps_per_s",
-			    json_real(zoo->results[0].steps > 1
-					      ? (double)(zoo->results[0].steps - 1) / zoo->results[0].seconds
+			    json_real(zoo->results->of[0].steps > 1
+					      ? (double)(zoo->results->of[0].steps - 1) / zoo->results->of[0].seconds
 					      : 0));
 	if (o->test_count) {
 		json_object_set_new(json, "test_examples", json_integer((json_int_t)test->examples));
@@ -69,8 +83,8 @@ static int print_result(const struct zoo_job *zoo, double seconds)
 	} else {
 		printf("%s over %s: %llu examples in %.1f s (%.0f a second), %u round trips and %u requests a step\n",
 		       o->model->name, o->protocol, (unsigned long long)examples, seconds, (double)examples / seconds,
-		       zoo->results[0].rounds, zoo->results[0].requests);
-		printf("training loss %.5f\n", zoo->results[0].loss);
+		       zoo->results->of[0].rounds, zoo->results->of[0].requests);
+		printf("training loss %.5f\n", zoo->results->of[0].loss);
 		if (o->test_count)
 			printf("test: AUC %.5f, loss %.5f over %llu examples\n", test->auc, test->loss,
 			       (unsigned long long)test->examples);
@@ -84,18 +98,21 @@ static int run(struct zoo_job *zoo, struct star_error *err)
 {
 	const struct zoo_options *o = &zoo->options;
 	const uint64_t begin_ns = clock_ns();
+	const bool local = zoo_is_local(o);
 	double seconds;
 	int rc;
 
-	zoo->results = shared_memory((o->local_workers + 1) * sizeof(*zoo->results));
+	zoo->results = shared_memory(sizeof(*zoo->results) + (o->local_workers + 1) * sizeof(zoo->results->of[0]));
 	zoo->job.options.first_worker = o->first_worker;
 	zoo->job.options.local_workers = o->local_workers;
 	rc = zoo->results ? job_prepare(&zoo->job, err) : star_error_set(err, -ENOMEM, "not enough memory");
 	if (rc == 0)
-		rc = job_run(&zoo->job, "worker", train_task, o->local_workers, err);
-	seconds = (double)(clock_ns() - begin_ns) * 1e-9;
-	if (rc == 0 && o->test_count)
+		rc = job_run(&zoo->job, "worker", local ? local_task : train_task, o->local_workers, err);
+	if (rc == 0 && !local)
+		zoo->results->trained_ns = clock_ns();
+	if (rc == 0 && !local && o->test_count)
 		rc = job_run(&zoo->job, NULL, evaluate_task, 1, err);
+	seconds = rc == 0 ? (double)(zoo->results->trained_ns - begin_ns) * 1e-9 : 0;
 	if (rc == 0 && print_result(zoo, seconds) < 0)
 		rc = star_error_set(err, -EIO, "cannot write the result");
 	job_release(&zoo->job);

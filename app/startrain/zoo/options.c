@@ -13,7 +13,9 @@
 /* X(option, has an argument, help). */
 #define OPTIONS(X) \
 	X(ps, required_argument, \
-	  "ADDRESSES  control addresses of the PS tasks; without it, the environment's TF_CONFIG") \
+	  "ADDRESSES  control addresses of the PS tasks, or local: none, all is in this process [TF_CONFIG's]") \
+	X(transport, required_argument, \
+	  "NAME       tcp, or dpdk: then --ps names a worker's file, where % is the worker's number [tcp]") \
 	X(train, required_argument, "FILE...    training examples") \
 	X(test, required_argument, "FILE...    examples to evaluate with at the end: AUC and loss") \
 	X(format, required_argument, "NAME       of the files: criteo, census or libsvm [criteo]") \
@@ -153,6 +155,8 @@ static int parse_one(struct zoo_options *o, int option, const char *text, struct
 	case OPTION_ps:
 		o->ps = text;
 		return 0;
+	case OPTION_transport:
+		return training_parse_transport(text, &o->dpdk, err);
 	case OPTION_train:
 		return add_file(o->train, &o->train_count, text, err);
 	case OPTION_test:
@@ -210,10 +214,18 @@ static int check_files(const char *const *files, uint32_t count, struct star_err
 	return 0;
 }
 
+bool zoo_is_local(const struct zoo_options *o)
+{
+	return strcmp(o->ps, SESSION_LOCAL) == 0;
+}
+
 static int complete(struct zoo_options *o, struct star_error *err)
 {
-	int rc = o->ps ? 0 : read_environment(o, err);
+	int rc;
 
+	if (o->dpdk && (!o->ps || zoo_is_local(o)))
+		return star_error_set(err, -EINVAL, "--transport dpdk needs --ps with a worker's file");
+	rc = o->ps ? 0 : read_environment(o, err);
 	if (rc < 0)
 		return rc;
 	if (!o->train_count)
@@ -229,6 +241,9 @@ static int complete(struct zoo_options *o, struct star_error *err)
 	if (o->first_worker >= o->workers)
 		return star_error_set(err, -EINVAL, "--worker %u: with --workers %u it is 0 to %u", o->first_worker,
 				      o->workers, o->workers - 1);
+	if (zoo_is_local(o) && o->workers > 1)
+		return star_error_set(err, -EINVAL, "--workers %u: with --ps local there is one: all is in its process",
+				      o->workers);
 	if (!o->local_workers)
 		o->local_workers = o->workers;
 	return 0;

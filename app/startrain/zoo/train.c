@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "app/startrain/training.h"
 #include "app/startrain/zoo/zoo.h"
 
 enum { IDS_A_ROW = 1024 /* without columns, on average in a batch */ };
@@ -165,11 +166,12 @@ static int run(const struct zoo_options *o, uint32_t worker, bool train, struct 
 	       struct star_error *err)
 {
 	struct params params = { .options = o };
+	char ps[TRAINING_PS_TEXT];
 	const struct estimator estimator = {
 		.model_fn = model_fn,
 		.params = &params,
 		.config = {
-			.ps = o->ps,
+			.ps = ps,
 			.task_index = worker,
 			.protocol = o->protocol,
 			.tensor_fuse = o->tensor_fuse,
@@ -183,8 +185,10 @@ static int run(const struct zoo_options *o, uint32_t worker, bool train, struct 
 	};
 	struct zoo_reader reader = { .input = NULL };
 	const struct estimator_input input = { next_batch, &reader };
-	int rc = measure(o, &params.scaling, err);
+	int rc = training_ps(o->ps, o->dpdk, worker, ps, err);
 
+	if (rc == 0)
+		rc = measure(o, &params.scaling, err);
 	if (rc == 0)
 		rc = open_reader(&reader, o, worker, train, err);
 	if (rc == 0)

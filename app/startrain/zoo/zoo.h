@@ -20,6 +20,7 @@ enum { ZOO_FILES_MAX = 64, ZOO_WORKERS_MAX = 1024 };
 struct zoo_options {
 	const struct zoo_model *model;
 	const char *ps, *protocol;
+	bool dpdk;		     /* ps is a worker's file, where % stands for the worker's number */
 	struct cluster_spec cluster; /* of TF_CONFIG, if ps comes from it */
 	bool tensor_fuse;
 	uint32_t workers, first_worker, local_workers;
@@ -37,6 +38,9 @@ struct zoo_options {
 
 /* 0; 1 when --help was answered; -EINVAL with err. argv[1] is the model's name. */
 int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_error *err);
+
+/* All is in one process, without PS tasks. */
+bool zoo_is_local(const struct zoo_options *o);
 
 /* A graph that is being built, for training or for evaluating. */
 struct zoo {
