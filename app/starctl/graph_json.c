@@ -11,8 +11,9 @@ static json_t *names(const struct graph *graph, const uint32_t *nodes, uint32_t 
 	return list;
 }
 
+/* shapes: of which the shape alone is needed; NULL: of none. */
 static json_t *values(const struct graph_question *question, const struct graph *graph,
-		      const struct graph_value *values, uint32_t count)
+		      const struct graph_value *values, const bool *shapes, uint32_t count)
 {
 	json_t *list = json_array();
 
@@ -23,7 +24,10 @@ static json_t *values(const struct graph_question *question, const struct graph 
 				      json_pack("{s:s, s:i, s:s, s:I}", "node", graph->nodes[values[i].node]->name,
 						"output", (int)values[i].output, "type",
 						graph_type_text(graph_type(graph, values[i]), type), "bytes",
-						(json_int_t)graph_cut_bytes(graph, values[i], question->cut.batch)));
+						shapes && shapes[i]
+							? 0
+							: (json_int_t)graph_cut_bytes(graph, values[i],
+										      question->cut.batch)));
 	}
 	return list;
 }
@@ -39,9 +43,9 @@ static json_t *part_json(const struct graph_question *question, const struct gra
 	return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:o}", "wave", (int)part->wave, "place",
 			 graph_place_text(part->place, place), "nodes",
 			 names(cut->graph, part->nodes, part->nodes_count), "feeds",
-			 values(question, cut->graph, part->feeds, part->feeds_count), "fetches",
-			 values(question, cut->graph, part->fetches, part->fetches_count), "kept",
-			 values(question, cut->graph, part->kept, part->kept_count), "after", after);
+			 values(question, cut->graph, part->feeds, part->feed_shapes, part->feeds_count), "fetches",
+			 values(question, cut->graph, part->fetches, part->fetch_shapes, part->fetches_count), "kept",
+			 values(question, cut->graph, part->kept, NULL, part->kept_count), "after", after);
 }
 
 json_t *graph_cut_json(const struct graph_question *question, const struct graph_cut *cut)

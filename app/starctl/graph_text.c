@@ -47,7 +47,8 @@ static void end_lines(struct lines *lines)
 }
 
 static void print_values(const struct graph_question *question, const struct graph_cut *cut, unsigned indent,
-			 const char *label, const struct graph_value *values, uint32_t count, FILE *out)
+			 const char *label, const struct graph_value *values, const bool *shapes, uint32_t count,
+			 FILE *out)
 {
 	struct lines lines;
 
@@ -62,7 +63,10 @@ static void print_values(const struct graph_question *question, const struct gra
 			snprintf(output, sizeof(output), ":%u", values[i].output);
 		add_item(&lines, "%s%s (%s, %s)", node->name, output,
 			 graph_type_text(&node->outputs[values[i].output], type),
-			 human_bytes((double)graph_cut_bytes(cut->graph, values[i], question->cut.batch), bytes));
+			 shapes && shapes[i]
+				 ? "its shape alone"
+				 : human_bytes((double)graph_cut_bytes(cut->graph, values[i], question->cut.batch),
+					       bytes));
 	}
 	end_lines(&lines);
 }
@@ -115,13 +119,14 @@ static void print_part(const struct graph_question *question, const struct graph
 	fprintf(out, "%*swave %u, %s\n", (int)indent, "", part->wave, graph_place_text(part->place, place));
 	indent += 2;
 	if (on_ps) {
-		print_values(question, cut, indent, "brings", part->feeds, part->feeds_count, out);
-		print_values(question, cut, indent, "kept there", part->kept, part->kept_count, out);
+		print_values(question, cut, indent, "brings", part->feeds, part->feed_shapes, part->feeds_count, out);
+		print_values(question, cut, indent, "kept there", part->kept, NULL, part->kept_count, out);
 		print_handles(cut, indent, part, out);
 	}
 	print_nodes(cut, indent, part, out);
 	if (on_ps)
-		print_values(question, cut, indent, "takes home", part->fetches, part->fetches_count, out);
+		print_values(question, cut, indent, "takes home", part->fetches, part->fetch_shapes,
+			     part->fetches_count, out);
 }
 
 static void print_warnings(const struct graph_cut *cut, unsigned indent, FILE *out)

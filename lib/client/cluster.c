@@ -173,6 +173,11 @@ static int start_threads(struct star_cluster *cluster, const struct config_worke
 	return rc;
 }
 
+uint32_t star_reactors(const struct star_cluster *cluster)
+{
+	return cluster ? atomic_load_explicit(&cluster->route, memory_order_acquire)->reactors : 0;
+}
+
 /* No thread uses it any more. */
 static void destroy(struct star_cluster *cluster)
 {

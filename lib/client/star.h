@@ -59,6 +59,9 @@ STAR_API struct star_cluster *star_open(const char *ps, uint64_t deadline_us, st
  */
 STAR_API void star_close(struct star_cluster *cluster);
 
+/* Reactors of all its PS tasks together: so many have a part of a table's rows. */
+STAR_API uint32_t star_reactors(const struct star_cluster *cluster);
+
 /* What a table or variable is. Zero in a field means the default in brackets. */
 struct star_spec {
 	const char *name;	 /* 1 to 127 bytes, no control characters */

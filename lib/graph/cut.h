@@ -79,7 +79,8 @@ struct graph_cut {
 	uint32_t moved_count;
 	/* Of a step, bodies not counted: dependent round trips (the longest chain of PS parts), ... */
 	uint32_t rounds;
-	/* ... frames to PS tasks (of grpc++ one a message, of the others one a part, and of what is on all tasks one each), ... */
+	/* ... requests (of unfused grpc++ one an operation, which brings and takes home its values; of the others one a part; and of
+	 * what is on all tasks one each), ... */
 	uint32_t requests;
 	/* ... and the values' bytes: what is on all PS tasks is divided among them, but each sends home its own partial sums. */
 	uint64_t to_ps_bytes, from_ps_bytes;

@@ -310,6 +310,19 @@ static void count_bytes(const struct cutter *cutter, struct graph_cut *cut, cons
 					      (cutter->pools[part->fetches[i].node] ? pieces : 1);
 }
 
+/* Of unfused grpc++ an operation on what the place holds is a request; and so is, at least, what is computed there. */
+static uint32_t calls_of(const struct graph_cut *cut, const struct graph_part *part)
+{
+	uint32_t calls = 0;
+
+	for (uint32_t i = 0; i < part->nodes_count; i++) {
+		const struct graph_node *node = cut->graph->nodes[part->nodes[i]];
+
+		calls += !cut_is_handle(node) && graph_op_info(node->op)->place == GRAPH_ON_PS;
+	}
+	return calls ? calls : 1;
+}
+
 /* depth: of each part, the PS parts on the longest chain that ends with it. */
 static void count_figures(const struct cutter *cutter, struct graph_cut *cut, uint32_t *depth)
 {
@@ -318,7 +331,6 @@ static void count_figures(const struct cutter *cutter, struct graph_cut *cut, ui
 	for (uint32_t i = 0; i < cut->parts_count; i++) {
 		const struct graph_part *part = &cut->parts[i];
 		const bool on_ps = part->place != GRAPH_PLACE_WORKER;
-		const uint32_t messages = messages_of(cut, part, true) + messages_of(cut, part, false);
 
 		for (uint32_t k = 0; k < part->after_count; k++)
 			if (depth[part->after[k]] > depth[i])
@@ -328,7 +340,8 @@ static void count_figures(const struct cutter *cutter, struct graph_cut *cut, ui
 			cut->rounds = depth[i];
 		if (!on_ps)
 			continue;
-		cut->requests += cut_tasks(options, part->place) * (cut->protocol == GRAPH_GRPCPP ? messages : 1);
+		cut->requests += cut_tasks(options, part->place) *
+				 (cut->protocol == GRAPH_GRPCPP && !cut->fuse ? calls_of(cut, part) : 1);
 		count_bytes(cutter, cut, part);
 	}
 }

@@ -217,15 +217,17 @@ static struct graph_type **most_of(const struct session *s)
 	return types;
 }
 
-/* stay: nothing moves to PS tasks. */
+/* stay: nothing moves to PS tasks. Until there is a cluster, a PS task counts as one reactor. */
 static int make_cut(struct session *s, bool stay, struct star_error *err)
 {
 	const struct session_config *c = &s->config;
+	const uint32_t tasks = count_tasks(c->ps, err);
 	struct graph_type **types = most_of(s);
 	const struct graph_cut_options options = {
 		.protocol = graph_protocol_parse(c->protocol, err),
 		.fuse = c->tensor_fuse,
-		.ps_tasks = count_tasks(c->ps, err),
+		.ps_tasks = tasks,
+		.reactors = tasks ? (star_reactors(s->cluster) + tasks - 1) / tasks : 0,
 		/* Where PS tasks are in this process nothing is saved; and what they sum for many workers comes as it is. */
 		.stay = stay || is_local(c) || consistency_of(c) == SYNCHRONOUS,
 		.may_move = compile_may_move,
@@ -233,10 +235,13 @@ static int make_cut(struct session *s, bool stay, struct star_error *err)
 	};
 
 	graph_cut_destroy(s->cut);
-	s->cut = options.ps_tasks ? graph_cut_create(s->model.graph, &options, err) : NULL;
+	s->cut = NULL;
+	if (options.ps_tasks == 0) {
+		free(types);
+		return err->code;
+	}
+	s->cut = graph_cut_create(s->model.graph, &options, err);
 	free(types);
-	if (s->cut && !stay && c->task_index == 0 && c->log_step_count_steps != UINT32_MAX)
-		tell_warnings(s->cut);
 	return s->cut ? 0 : err->code;
 }
 
@@ -252,8 +257,13 @@ static bool has_moved(const struct graph_cut *cut)
 /* What has moved and is too large for one program stays in the worker after all. */
 static int plan_or_stay(struct session *s, struct star_error *err)
 {
-	int rc = make_plan(s, err);
+	/* What is worth moving depends on how many reactors there are. */
+	int rc = has_moved(s->cut) && star_reactors(s->cluster) != count_tasks(s->config.ps, err)
+			 ? make_cut(s, false, err)
+			 : 0;
 
+	if (rc == 0)
+		rc = make_plan(s, err);
 	if (rc != -ENOTSUP || !has_moved(s->cut))
 		return rc;
 	fprintf(stderr, "nothing is computed on PS tasks: %s\n", err->text);
@@ -621,6 +631,8 @@ static int open_session(struct session *s, struct star_error *err)
 	}
 	if (rc == 0)
 		rc = make_cut(s, false, err);
+	if (rc == 0 && s->config.task_index == 0 && s->config.log_step_count_steps != UINT32_MAX)
+		tell_warnings(s->cut);
 	if (rc == 0)
 		rc = connect_first(s, err);
 	s->logged.ns = s->summarized.ns = clock_ns();

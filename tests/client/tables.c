@@ -447,6 +447,8 @@ void sizes_are_told(void)
 	CHECK_UINT(star_blocks(b.table), 0);
 	CHECK_UINT(star_blocks(v), 3);
 	CHECK_UINT(star_blocks(NULL), 0);
+	CHECK_UINT(star_reactors(b.cluster), 1);
+	CHECK_UINT(star_reactors(NULL), 0);
 	CHECK_UINT(star_bytes(b.table, NULL), 28);
 	CHECK_UINT(star_bytes(b.table, "scaled_int8"), 12);
 	CHECK_UINT(star_bytes(b.table, "int7"), 0);

@@ -83,9 +83,9 @@ void step_is_two_rounds(void)
 	struct graph_cut *cut = cut_by(s.graph, GRAPH_STAR_SERVER, false);
 	const struct graph_part *pull, *push;
 
-	/* messages of grpc++: ids, w, rows; ids, sum */
-	CHECK_FIGURES(s.graph, GRAPH_GRPCPP, false, 2, 5);
-	CHECK_FIGURES(s.graph, GRAPH_GRPCPP, true, 2, 3);
+	/* operations: two pulls, two pushes */
+	CHECK_FIGURES(s.graph, GRAPH_GRPCPP, false, 2, 4);
+	CHECK_FIGURES(s.graph, GRAPH_GRPCPP, true, 2, 2);
 	CHECK_FIGURES(s.graph, GRAPH_STAR_SERVER, false, 2, 2);
 	CHECK_FIGURES(s.graph, GRAPH_STAR_SERVER_LITE, false, 2, 2);
 	if (!cut || !CHECK_UINT(cut->parts_count, 4))
@@ -298,9 +298,9 @@ void dlrm_is_two_rounds(void)
 	for (unsigned i = 0; i < 6; i++)
 		PUT2(g, GRAPH_APPLY, NULL, NULL, layers[i], PUT1(g, GRAPH_NEG, NULL, NULL, sum));
 	graph_set_results(g, &sum, 1);
-	/* of two tasks: 8 ids and 8 rows, 6 layers; 8 ids and 8 gradients, 6 gradients */
-	CHECK_FIGURES(g, GRAPH_GRPCPP, false, 2, 2 * (8 + 8) + 6 + 2 * (8 + 8) + 6);
-	CHECK_FIGURES(g, GRAPH_GRPCPP, true, 2, 2 * 2 + 2 + 2 + 2);
+	/* of two tasks: 8 lookups, 6 layers; 8 applications of rows, 6 of gradients */
+	CHECK_FIGURES(g, GRAPH_GRPCPP, false, 2, 2 * 8 + 6 + 2 * 8 + 6);
+	CHECK_FIGURES(g, GRAPH_GRPCPP, true, 2, 2 * (2 + 2));
 	CHECK_FIGURES(g, GRAPH_STAR_SERVER, false, 2, 2 * (2 + 2));
 	CHECK_FIGURES(g, GRAPH_STAR_SERVER_LITE, false, 2, 2 * (2 + 2));
 	graph_destroy(g);
