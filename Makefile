@@ -101,8 +101,8 @@ $(BUILD)/%.o: %.cc
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MMD -MP -c -o $@ $<
 
 .PHONY: all tests demo test soak chaos bench lint format docs install uninstall help clean facts
-#: all        build the programs and libstar (the default)
-all: $(BINARIES_program) $(BUILD)/lib/libstar.so $(BUILD)/lib/libstar-dpdk.so
+#: all        build the programs, libstar and libstartrain (the default)
+all: $(BINARIES_program) $(BUILD)/lib/libstar.so $(BUILD)/lib/libstar-dpdk.so $(BUILD)/lib/libstartrain.so
 #: tests      build everything, the test programs included
 tests: all $(BINARIES_test) $(BINARIES_tool)
 

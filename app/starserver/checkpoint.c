@@ -46,6 +46,7 @@ struct node_checkpoint {
 	uint64_t kept; /* the id of the last one that counts */
 	uint64_t bytes;
 	struct star_error err;
+	struct ckpt_claim claim; /* the thread's that asks for new ones */
 	struct part parts[WIRE_REACTORS_MAX];
 };
 
@@ -375,6 +376,7 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 		return NULL;
 	c->node = node;
 	pthread_mutex_init(&c->lock, NULL);
+	ckpt_claim_init(&c->claim, node->config->checkpoint_directory);
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++)
 		rc = make_part(&c->parts[i], i, err);
 	if (rc == 0)
@@ -392,6 +394,7 @@ void node_checkpoint_destroy(struct node_checkpoint *c)
 	for (unsigned i = 0; i < c->node->shards_count; i++)
 		free_part(&c->parts[i]);
 	pthread_mutex_destroy(&c->lock);
+	ckpt_claim_fini(&c->claim);
 	free(c);
 }
 
@@ -402,8 +405,10 @@ int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct
 	struct ckpt_entry *entries;
 	char path[PATH_BYTES];
 	uint32_t count;
-	int rc = ckpt_list(directory, &entries, &count, err);
+	int rc = ckpt_claim_take(&node->checkpoint->claim, directory, err);
 
+	if (rc == 0)
+		rc = ckpt_list(directory, &entries, &count, err);
 	if (rc < 0)
 		return rc;
 	checkpoint->id = count ? entries[count - 1].id + 1 : 1;

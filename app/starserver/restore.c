@@ -271,6 +271,7 @@ static struct touch_ahead *touch_for(const struct restore *r, const char *full)
 		rows += manifest.files[i].rows;
 	}
 	ckpt_manifest_free(&manifest);
+	rows = rows < bytes / sizeof(uint64_t) ? rows : bytes / sizeof(uint64_t); /* each has its key */
 	return node_touch_begin(r->node, bytes / r->cluster_reactors, rows / r->cluster_reactors);
 }
 

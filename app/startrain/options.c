@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "app/startrain/quality.h"
+#include "app/startrain/transport.h"
 #include "tensor/dtype.h"
 
 #define MODELS "logistic, dnn, wide-deep, deepfm, dlrm, dssm, din, dien, language, skip-gram" /* zoo_models' */
@@ -102,7 +103,7 @@ static int parse_one(struct options *o, int option, const char *value, struct st
 		o->ps = value;
 		break;
 	case TRANSPORT:
-		rc = training_parse_transport(value, &o->dpdk, err);
+		rc = transport_parse(value, &o->dpdk, err);
 		break;
 	case WORKERS:
 		rc = training_parse_number("workers", value, 1, OPTIONS_WORKERS_MAX, &number, err);

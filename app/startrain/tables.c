@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "app/startrain/model.h"
+#include "app/startrain/transport.h"
 #include "tensor/convert.h"
 
 static struct star_cluster *open_cluster(const struct options *o, uint32_t worker, struct star_error *err)
 {
-	char address[TRAINING_PS_TEXT];
+	char address[TRANSPORT_PS_TEXT];
 
-	return training_ps(o->ps, o->dpdk, worker, address, err) == 0 ? star_open(address, o->deadline_us, err) : NULL;
+	return transport_ps(o->ps, o->dpdk, worker, address, err) == 0 ? star_open(address, o->deadline_us, err) : NULL;
 }
 
 int tables_open(struct tables *t, const struct options *o, uint32_t worker, struct star_error *err)

@@ -95,28 +95,6 @@ int training_set(struct training *t, const struct training_option *o, const char
 	return rc;
 }
 
-int training_ps(const char *ps, bool dpdk, uint32_t worker, char address[static TRAINING_PS_TEXT],
-		struct star_error *err)
-{
-	const char *sign = dpdk ? strchr(ps, '%') : NULL;
-	int n;
-
-	if (sign)
-		n = snprintf(address, TRAINING_PS_TEXT, "dpdk:%.*s%u%s", (int)(sign - ps), ps, worker, sign + 1);
-	else
-		n = snprintf(address, TRAINING_PS_TEXT, "%s%s", dpdk ? "dpdk:" : "", ps);
-	return n < TRAINING_PS_TEXT ? 0
-				    : star_error_set(err, -EINVAL, "--ps: more than %d bytes", TRAINING_PS_TEXT - 1);
-}
-
-int training_parse_transport(const char *text, bool *dpdk, struct star_error *err)
-{
-	*dpdk = strcmp(text, "dpdk") == 0;
-	return *dpdk || strcmp(text, "tcp") == 0
-		       ? 0
-		       : star_error_set(err, -EINVAL, "--transport %s: it is tcp or dpdk", text);
-}
-
 void training_print_help(FILE *file)
 {
 	for (const struct training_option *o = training_options; o < training_options + TRAINING_OPTIONS; o++) {

@@ -48,17 +48,6 @@ int training_set(struct training *t, const struct training_option *option, const
 int training_parse_number(const char *name, const char *text, double low, double high, uint64_t *number,
 			  struct star_error *err);
 
-/*
- * What star_open takes, for a job's --ps: addresses as they are; with --transport dpdk the name of a worker's file, since each has a port
- * of its own, where % stands for the worker's number. 0, or -EINVAL: it is too long.
- */
-enum { TRAINING_PS_TEXT = 4096 };
-int training_ps(const char *ps, bool dpdk, uint32_t worker, char address[static TRAINING_PS_TEXT],
-		struct star_error *err);
-
-/* --transport: tcp or dpdk. */
-int training_parse_transport(const char *text, bool *dpdk, struct star_error *err);
-
 /* One line an option. */
 void training_print_help(FILE *file);
 

@@ -55,6 +55,19 @@ int ckpt_manifest_read(const char *path, struct ckpt_manifest *manifest, struct 
 
 /* ---- writing ---- */
 
+/*
+ * A directory that one cluster writes its checkpoints to. init notes whether it is a mount, where it is there; take is to be called
+ * before each save: -ENODEV: it was a mount and is none any more, so that the disk below would be filled; -EBUSY: another cluster has
+ * taken it, by a lock on the folder that ends with the process or by fini, where the file system has such locks.
+ */
+struct ckpt_claim {
+	int folder; /* that is locked; -1: none yet */
+	bool mounted;
+};
+void ckpt_claim_init(struct ckpt_claim *claim, const char *directory);
+int ckpt_claim_take(struct ckpt_claim *claim, const char *directory, struct star_error *err);
+void ckpt_claim_fini(struct ckpt_claim *claim);
+
 /* Makes "<directory>/<id>-kind.partial" and writes its path; what is left of an earlier one of this id is removed. */
 int ckpt_begin(const char *directory, uint64_t id, uint64_t parent, char path[static CKPT_PATH_MAX],
 	       struct star_error *err);

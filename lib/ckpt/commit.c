@@ -23,6 +23,9 @@ int ckpt_remove_folder(int parent, const char *name)
 	DIR *folder;
 	int rc = 0;
 
+	/* What is no folder: its name alone goes, wherever a link leads. */
+	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
+		return unlinkat(parent, name, 0) < 0 && errno != ENOENT ? -errno : 0;
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
 	folder = fdopendir(fd);

@@ -347,23 +347,18 @@ void ckpt_chain_free(char **chain, uint32_t count)
 /* ---- pruning ---- */
 
 /* What counts is taken out of view first, by one rename: a crash in between leaves something that does not count, and that the next
- * one removes. */
-static int remove_entry(int folder, const char *directory, const struct ckpt_entry *entry, struct star_error *err)
+ * one removes. hidden: the name that it has then. */
+static int hide(int folder, const struct ckpt_entry *entry, char hidden[static CHECKPOINT_ID_MAX])
 {
-	char hidden[CHECKPOINT_ID_MAX];
-	int rc = 0;
+	int rc;
 
-	if (entry->partial) {
-		rc = ckpt_remove_folder(folder, entry->name);
-		return rc < 0 ? ckpt_io_error(err, rc, "remove", directory, entry->name) : 0;
-	}
 	ckpt_name(hidden, entry->id, entry->delta, CKPT_PARTIAL);
+	if (entry->partial)
+		return 0;
 	rc = ckpt_remove_folder(folder, hidden);
 	if (rc == 0 && (renameat(folder, entry->name, folder, hidden) < 0 || fsync(folder) < 0))
 		rc = -errno;
-	if (rc == 0)
-		rc = ckpt_remove_folder(folder, hidden);
-	return rc < 0 ? ckpt_io_error(err, rc, "remove", directory, entry->name) : 0;
+	return rc;
 }
 
 /* The oldest full checkpoint that stays; NULL: there is none. */
@@ -398,6 +393,7 @@ static int prune(const char *directory, struct ckpt_entry *entries, uint32_t cou
 	bool *stays = calloc(count + 1, sizeof(*stays));
 	const int folder = ckpt_open_folder(directory, err);
 	uint64_t newest = 0;
+	char hidden[CHECKPOINT_ID_MAX];
 	int removed = 0, rc = 0;
 
 	if (!stays || folder < 0) {
@@ -409,11 +405,22 @@ static int prune(const char *directory, struct ckpt_entry *entries, uint32_t cou
 			newest = entries[i].id;
 	mark(entries, count, oldest ? oldest->id : 0, stays);
 	/* The youngest first: at no moment is there a delta without what it goes on from. */
-	for (uint32_t i = count; i-- > 0 && rc == 0;) {
+	for (uint32_t i = count; i-- > 0;) {
+		const char *name = entries[i].name;
+		int one;
+
 		if (entries[i].partial ? entries[i].id >= newest : stays[i])
 			continue;
-		rc = remove_entry(folder, directory, &entries[i], err);
-		removed += rc == 0;
+		one = hide(folder, &entries[i], hidden);
+		if (one < 0) {
+			rc = ckpt_io_error(err, one, "remove", directory, name);
+			break;
+		}
+		/* One that does not count, and that something strange keeps there, keeps no others. */
+		one = ckpt_remove_folder(folder, hidden);
+		if (one < 0 && rc == 0)
+			rc = ckpt_io_error(err, one, "remove", directory, hidden);
+		removed += one == 0;
 	}
 	free(stays);
 	close(folder);

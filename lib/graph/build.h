@@ -15,6 +15,8 @@
 
 #include "graph/graph.h"
 
+#pragma GCC visibility push(default) /* of libstartrain.so */
+
 /* Two arguments: sizes, and how many they are. */
 #define GRAPH_DIMS(...) (const int64_t[]){ __VA_ARGS__ }, (sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))
 #define GRAPH_SCALAR NULL, 0
@@ -209,5 +211,7 @@ static inline struct graph_value graph_output(struct graph_value value, uint32_t
 {
 	return (struct graph_value){ value.node, graph_is_none(value) ? 0 : output };
 }
+
+#pragma GCC visibility pop
 
 #endif

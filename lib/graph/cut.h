@@ -28,6 +28,8 @@
 
 #include "graph/graph.h"
 
+#pragma GCC visibility push(default) /* of libstartrain.so */
+
 enum graph_protocol { GRAPH_GRPCPP = 1, GRAPH_STAR_SERVER, GRAPH_STAR_SERVER_LITE };
 
 /* "grpc" (the same as grpc++: StarServer speaks no gRPC), "grpc++", "star_server", "star_server_lite"; 0 with a sentence that lists them. */
@@ -120,5 +122,7 @@ uint64_t graph_cut_bytes(const struct graph *graph, struct graph_value value, in
  * and the order of stateful nodes kept; figures as they are; bodies too. 0, or -EINVAL with what is wrong. Used by tests and by `starctl graph explain --check`.
  */
 int graph_cut_check(const struct graph_cut *cut, struct star_error *err);
+
+#pragma GCC visibility pop
 
 #endif

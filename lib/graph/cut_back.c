@@ -73,6 +73,8 @@ static uint64_t inputs_bytes(const struct back *b, const struct graph_node *node
 	for (uint32_t i = 0; i < node->inputs_count; i++) {
 		const struct graph_value input = node->inputs[i];
 
+		if (!graph_reads(node, i))
+			continue;
 		if (cut_copied_to(b->cutter, input.node, b->place) &&
 		    cut_is_for_all_rows(shape_of(b, input), out->ndim, lead))
 			continue;
@@ -81,6 +83,14 @@ static uint64_t inputs_bytes(const struct back *b, const struct graph_node *node
 		bytes += least(b, input, depth + 1);
 	}
 	return bytes;
+}
+
+/* Or what is already as the rows are. */
+static bool is_by_row(const struct back *b, const struct graph_node *node)
+{
+	return cut_is_elementwise(node->op) ||
+	       (node->op == GRAPH_REDUCE_LIKE &&
+		graph_shape_same(shape_of(b, node->inputs[0]), shape_of(b, node->inputs[1])));
 }
 
 static bool may_go(const struct back *b, const struct graph_node *node)
@@ -104,7 +114,7 @@ static uint64_t least(const struct back *b, struct graph_value value, unsigned d
 	look.mark = false;
 	if (graph_op_info(node->op)->flags & GRAPH_SPREADS)
 		bytes = spread_bytes(b, node);
-	else if (cut_is_elementwise(node->op))
+	else if (is_by_row(b, node))
 		bytes = inputs_bytes(&look, node, depth);
 	if (bytes >= whole)
 		return whole;
@@ -112,7 +122,7 @@ static uint64_t least(const struct back *b, struct graph_value value, unsigned d
 		cutter->place[node->id] = b->place;
 		cutter->moved[cutter->moved_count++] = node->id;
 		cutter->numbered[node->id] = node->op == GRAPH_EXPAND ? b->apply->id + 1 : 0;
-		if (cut_is_elementwise(node->op))
+		if (is_by_row(b, node))
 			inputs_bytes(b, node, depth);
 	}
 	return bytes;

@@ -19,6 +19,8 @@
 #include "graph/cut.h"
 #include "graph/graph.h"
 
+#pragma GCC visibility push(default) /* of libstartrain.so */
+
 /* A value in a step: all sizes known; row-major, aligned for its elements. */
 struct graph_tensor {
 	struct graph_type type;
@@ -104,5 +106,7 @@ void graph_run_destroy(struct graph_run *run);
  */
 int graph_run_step(struct graph_run *run, uint64_t step, const struct graph_tensor *feeds, struct graph_tensor *fetches,
 		   struct star_error *err);
+
+#pragma GCC visibility pop
 
 #endif

@@ -13,6 +13,8 @@
 
 #include "graph/graph.h"
 
+#pragma GCC visibility push(default) /* of libstartrain.so */
+
 /* Of one value, variable or table. */
 struct graph_gradient {
 	/* Of a value: as that; of a variable: of its reads. GRAPH_NONE: the loss does not depend on it in this way. */
@@ -39,5 +41,7 @@ struct graph_train_options {
  */
 int graph_train(struct graph *graph, struct graph_value loss, const struct graph_train_options *options,
 		struct graph_value *norm);
+
+#pragma GCC visibility pop
 
 #endif

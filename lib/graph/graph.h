@@ -25,6 +25,8 @@
 #include "star_error.h"
 #include "tensor/dtype.h"
 
+#pragma GCC visibility push(default) /* of libstartrain.so */
+
 enum graph_limits {
 	GRAPH_DIMS_MAX = 8,
 	GRAPH_NODES_MAX = 1 << 16, /* of one graph */
@@ -211,5 +213,7 @@ int graph_infer(const struct graph_node *node, const struct graph_type *inputs, 
  */
 struct graph_type **graph_infer_all(const struct graph *graph, const struct graph_type *feeds, uint32_t feeds_count,
 				    struct star_error *err);
+
+#pragma GCC visibility pop
 
 #endif

@@ -68,11 +68,11 @@ static size_t offset_of(size_t index, unsigned count, const size_t *dims, const 
 	static void unit_##T(const struct reduction *r, size_t unit) \
 	{ \
 		const size_t kept = unit / r->blocks, column = unit % r->blocks * COLUMNS; \
-		const size_t width = r->last - column < COLUMNS ? r->last - column : COLUMNS; \
+		const size_t width = !r->columns ? 1 : r->last - column < COLUMNS ? r->last - column : COLUMNS; \
 		const T *in = (const T *)r->in + offset_of(kept, r->kept_count, r->kept, r->kept_strides); \
 		A sums[COLUMNS]; \
 \
-		for (size_t i = 0; i < COLUMNS; i++) \
+		for (size_t i = 0; i < width; i++) \
 			sums[i] = r->greatest ? least : 0; \
 		for (size_t row = 0; row < r->rows; row++) { \
 			const T *x = in + offset_of(row, r->gone_count, r->gone, r->gone_strides); \
@@ -89,10 +89,7 @@ static size_t offset_of(size_t index, unsigned count, const size_t *dims, const 
 				for (size_t i = 0; i < width; i++) \
 					sums[i] = (A)((U)sums[i] + (U)x[i]); \
 		} \
-		if (r->columns) \
-			finish_##T(r, kept * r->last + column, sums, width); \
-		else \
-			finish_##T(r, kept, sums, 1); \
+		finish_##T(r, r->columns ? kept * r->last + column : kept, sums, width); \
 	}
 
 REDUCTION(float, double, double, (double)-INFINITY)
@@ -199,6 +196,8 @@ int kernel_reduce_like(const struct kernel_call *call)
 	const unsigned more = (unsigned)shape->ndim - like->ndim;
 	bool gone[GRAPH_DIMS_MAX] = { false };
 
+	if (graph_elements(shape) == graph_elements(like)) /* nothing was broadcast: most often, in gradients */
+		return kernel_copy(call);
 	for (unsigned i = 0; i < shape->ndim; i++)
 		gone[i] = i < more || (like->dims[i - more] == 1 && shape->dims[i] != 1);
 	return reduce(call, gone);

@@ -80,14 +80,14 @@ enum { GRAPH_INPUTS_MAX = 64, GRAPH_OUTPUTS_MAX = 64 };
 	X(SLICE, "slice", 1, 1, 1, GRAPH_ANYWHERE, 0)		       /* begin, size (-1: to the end) */ \
 	X(PAD, "pad", 1, 1, 1, GRAPH_ANYWHERE, 0) /* before, after: zeros around; what slice's gradient needs */ \
 	X(PAD_LIKE, "pad_like", 2, 2, 1, GRAPH_ANYWHERE, \
-	  0)						/* begin: the first input among zeros, shaped as the second */ \
+	  0) /* begin: the first input among zeros, shaped as the second */ \
 	X(EXPAND, "expand", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_SPREADS) /* broadcast to the shape of the second */ \
 	X(REDUCE_LIKE, "reduce_like", 2, 2, 1, GRAPH_ANYWHERE, \
 	  0) /* summed over what was broadcast from the second's shape */ \
 	X(INDEX, "index", 2, 2, 1, GRAPH_ANYWHERE, \
 	  0) /* x [n, ...], i (int64 scalar) -> x[i]; out of [0, n) is an error */ \
-	X(INDEX_GRAD, "index_grad", 3, 3, 1, GRAPH_ANYWHERE, 0) /* g, i, x: zeros like x, with g at i */ \
-	X(GATHER, "gather", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_SPREADS)		/* x [n, ...], i (int64 [m...]) -> [m..., ...] */ \
+	X(INDEX_GRAD, "index_grad", 3, 3, 1, GRAPH_ANYWHERE, 0)	    /* g, i, x: zeros like x, with g at i */ \
+	X(GATHER, "gather", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_SPREADS) /* x [n, ...], i (int64 [m...]) -> [m..., ...] */ \
 	X(SCATTER_ADD, "scatter_add", 3, 3, 1, GRAPH_ANYWHERE, \
 	  0) /* g [m..., ...], i [m...], x: zeros like x, each g added at its i */ \
 	X(HEAD, "head", 2, 2, 1, GRAPH_ANYWHERE, \
@@ -98,9 +98,11 @@ enum { GRAPH_INPUTS_MAX = 64, GRAPH_OUTPUTS_MAX = 64 };
 	X(REDUCE_MAX, "reduce_max", 1, 1, 1, GRAPH_ANYWHERE, 0) \
 	/* embedding bags: rows [n, dim], segment of each row (int32 [n], in [0, m)), like [m, ...]: only its m counts */ \
 	X(SEGMENT_SUM, "segment_sum", 3, 3, 1, GRAPH_ANYWHERE, GRAPH_POOLS) \
-	X(SEGMENT_MEAN, "segment_mean", 3, 3, 1, GRAPH_ANYWHERE, GRAPH_POOLS)   /* empty segments give 0 */ \
-	X(SEGMENT_SQRTN, "segment_sqrtn", 3, 3, 1, GRAPH_ANYWHERE, GRAPH_POOLS) /* the sum over the root of the number */ \
-	X(SEGMENT_MEAN_GRAD, "segment_mean_grad", 3, 3, 1, GRAPH_ANYWHERE, GRAPH_SPREADS) /* g [m, dim], segments, rows */ \
+	X(SEGMENT_MEAN, "segment_mean", 3, 3, 1, GRAPH_ANYWHERE, GRAPH_POOLS) /* empty segments give 0 */ \
+	X(SEGMENT_SQRTN, "segment_sqrtn", 3, 3, 1, GRAPH_ANYWHERE, \
+	  GRAPH_POOLS) /* the sum over the root of the number */ \
+	X(SEGMENT_MEAN_GRAD, "segment_mean_grad", 3, 3, 1, GRAPH_ANYWHERE, \
+	  GRAPH_SPREADS) /* g [m, dim], segments, rows */ \
 	X(SEGMENT_SQRTN_GRAD, "segment_sqrtn_grad", 3, 3, 1, GRAPH_ANYWHERE, GRAPH_SPREADS) \
 	/* ids */ \
 	X(UNIQUE, "unique", 1, 1, 2, GRAPH_ON_WORKER, \

@@ -17,6 +17,8 @@
 
 #include "graph/graph.h"
 
+#pragma GCC visibility push(default) /* of libstartrain.so */
+
 enum { GRAPH_TEXT_VERSION = 1, GRAPH_TEXT_MAX = 64 << 20 /* bytes */ };
 
 /* The text, for the caller to free; NULL: no memory, or the graph has an error. */
@@ -27,5 +29,7 @@ struct graph *graph_parse(const char *text, size_t bytes, const char *file, stru
 
 /* Reads a file. */
 struct graph *graph_load(const char *path, struct star_error *err);
+
+#pragma GCC visibility pop
 
 #endif

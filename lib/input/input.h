@@ -25,6 +25,8 @@
 #include "input/vocabulary.h"
 #include "star_error.h"
 
+#pragma GCC visibility push(default) /* of libstartrain.so */
+
 enum input_format { INPUT_CRITEO = 1, INPUT_CENSUS, INPUT_LIBSVM, INPUT_TEXT, INPUT_HISTORIES };
 
 enum input_limits {
@@ -97,5 +99,7 @@ void input_close(struct input *input); /* NULL is allowed */
  */
 int input_vocabulary(const char *const *paths, uint32_t paths_count, uint32_t most, struct vocabulary *vocabulary,
 		     uint64_t *sentences, uint64_t *words, struct star_error *err);
+
+#pragma GCC visibility pop
 
 #endif

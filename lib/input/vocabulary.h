@@ -16,6 +16,8 @@
 
 #include "star_error.h"
 
+#pragma GCC visibility push(default) /* of libstartrain.so */
+
 enum {
 	VOCABULARY_WORD_BYTES = 32, /* with the terminating zero: no English word in letters comes near */
 	VOCABULARY_WORDS_MAX = 1 << 24,
@@ -60,5 +62,7 @@ uint32_t vocabulary_find(const struct vocabulary *v, const char *text);
  * renamed[old id] becomes the new id or VOCABULARY_NONE; it may be NULL.
  */
 int vocabulary_rank(struct vocabulary *v, uint64_t min_count, uint32_t most, uint32_t *renamed, struct star_error *err);
+
+#pragma GCC visibility pop
 
 #endif

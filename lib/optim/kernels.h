@@ -46,10 +46,14 @@ struct optim_terms {
 	int64_t next;		      /* optim_step's */
 };
 
+/* What a row's kernel does besides: nothing; it prepares the gradient first; it tells whether the gradient is finite. */
+enum optim_way { OPTIM_PLAIN, OPTIM_PREPARED, OPTIM_WATCHED, OPTIM_WAYS };
+
 struct optim_kernels {
-	/* [formula][0]: the gradient as it is; [formula][1]: prepared first. slots: arrays of n reals one after the other. */
-	void (*rows[OPTIM_FORMULA_COUNT][2])(const struct optim *o, const struct optim_terms *t, void *value,
-					     void *slots, const void *grad, uint32_t n);
+	/* [formula][way]. slots: arrays of n reals one after the other. True but for gradients that were watched and are not
+	 * finite. */
+	bool (*rows[OPTIM_FORMULA_COUNT][OPTIM_WAYS])(const struct optim *o, const struct optim_terms *t, void *value,
+						      void *slots, const void *grad, uint32_t n);
 	/* Of scaled gradients, each cut to [-clip, clip] (0: not). */
 	double (*square_sum)(const void *grad, uint32_t n, double scale, double clip);
 	/* LAMB: adds the squares of weights and of update directions. */

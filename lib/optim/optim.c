@@ -243,14 +243,14 @@ static unsigned begin(const struct optim *o, const struct optim_step *step, uint
 }
 
 /* Whether the gradient needs to be prepared; if so, with what. */
-static bool prepares(const struct optim *o, const struct optim_step *step, const struct optim_kernels *kernels,
-		     const void *grad, uint32_t n, struct optim_terms *t)
+static enum optim_way prepares(const struct optim *o, const struct optim_step *step,
+			       const struct optim_kernels *kernels, const void *grad, uint32_t n, struct optim_terms *t)
 {
 	const struct optim_options *p = &o->options;
 	double norm;
 
 	if (!o->prepares && step->scale == 1)
-		return false;
+		return OPTIM_PLAIN;
 	t->scale = step->scale;
 	t->factor = 1;
 	t->l1 = p->kind == OPTIM_FTRL ? 0 : p->l1;
@@ -260,7 +260,7 @@ static bool prepares(const struct optim *o, const struct optim_step *step, const
 		if (norm > p->clip_norm)
 			t->factor = p->clip_norm / norm;
 	}
-	return true;
+	return OPTIM_PREPARED;
 }
 
 static __attribute__((noinline)) void apply_each(const struct optim *o, const struct optim_kernels *kernels,
@@ -282,7 +282,7 @@ static inline void apply(const struct optim *o, const struct optim_kernels *kern
 	const struct optim_terms t = { .rate = step->rate, .epsilon = o->options.epsilon, .next = step->next };
 
 	if (o->alike && step->scale == 1)
-		kernels->rows[o->formula][0](o, &t, value, slots, grad, n);
+		kernels->rows[o->formula][OPTIM_PLAIN](o, &t, value, slots, grad, n);
 	else
 		apply_each(o, kernels, step, value, slots, words, grad, n);
 }
@@ -299,16 +299,32 @@ void optim_apply64(const struct optim *o, const struct optim_step *step, double 
 	apply(o, o->kernels64, step, value, slots, words, grad, n);
 }
 
+bool optim_apply_watched(const struct optim *o, const struct optim_step *step, float *value, float *slots,
+			 uint32_t *words, const float *grad, uint32_t n)
+{
+	struct optim_terms t = { 0 };
+	const unsigned formula = begin(o, step, words, &t);
+	const bool prepare = prepares(o, step, o->kernels, grad, n, &t) == OPTIM_PREPARED;
+
+	assert(!o->whole);
+	if (formula == OPTIM_FORMULA_COUNT)
+		return optim_finite(o, grad, n);
+	if (!prepare)
+		return o->kernels->rows[formula][OPTIM_WATCHED](o, &t, value, slots, grad, n);
+	o->kernels->rows[formula][OPTIM_PREPARED](o, &t, value, slots, grad, n);
+	return optim_finite(o, grad, n);
+}
+
 static void lamb_moments(const struct optim *o, const struct optim_kernels *kernels, const struct optim_step *step,
 			 const void *value, void *slots, const void *grad, uint32_t n, uint32_t updates,
 			 double norms[2])
 {
 	struct optim_terms t = { 0 };
-	const bool prepare = prepares(o, step, kernels, grad, n, &t);
+	const enum optim_way way = prepares(o, step, kernels, grad, n, &t);
 
 	correct_bias(o, &t, 1, updates ? updates : 1);
 	/* The formula leaves the value alone. */
-	kernels->rows[FORMULA_lamb_moments][prepare](o, &t, (void *)(uintptr_t)value, slots, grad, n);
+	kernels->rows[FORMULA_lamb_moments][way](o, &t, (void *)(uintptr_t)value, slots, grad, n);
 	kernels->lamb_norms(o, &t, value, slots, n, norms);
 }
 
@@ -329,7 +345,7 @@ static void lamb_apply(const struct optim *o, const struct optim_kernels *kernel
 	correct_bias(o, &t, 1, updates ? updates : 1);
 	t.keep = step->rate * trust(o, norms);
 	/* The formula only reads the slots. */
-	kernels->rows[FORMULA_lamb_apply][0](o, &t, value, (void *)(uintptr_t)slots, NULL, n);
+	kernels->rows[FORMULA_lamb_apply][OPTIM_PLAIN](o, &t, value, (void *)(uintptr_t)slots, NULL, n);
 }
 
 void optim_lamb_moments(const struct optim *o, const struct optim_step *step, const float *value, float *slots,

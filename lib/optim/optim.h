@@ -64,6 +64,10 @@ void optim_apply(const struct optim *o, const struct optim_step *step, float *va
 void optim_apply64(const struct optim *o, const struct optim_step *step, double *value, double *slots, uint32_t *words,
 		   const double *grad, uint32_t n);
 
+/* optim_apply, and whether the gradient is finite: looked at as it goes by. */
+bool optim_apply_watched(const struct optim *o, const struct optim_step *step, float *value, float *slots,
+			 uint32_t *words, const float *grad, uint32_t n);
+
 /*
  * LAMB on a tensor that lies in one place, block by block: first all blocks through optim_lamb_moments, which brings the
  * moments up to date and adds the squares of weights and of update directions to norms[0] and norms[1]; then all through

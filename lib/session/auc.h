@@ -11,6 +11,8 @@
 
 #include "star_error.h"
 
+#pragma GCC visibility push(default) /* of libstartrain.so */
+
 struct auc_example {
 	float score;
 	float label; /* above 0.5: positive */
@@ -18,5 +20,7 @@ struct auc_example {
 
 /* Sorts the examples. -EINVAL with a sentence when there is no positive or no negative one, or a score is NaN. */
 int auc_exact(struct auc_example *examples, size_t count, double *auc, struct star_error *err);
+
+#pragma GCC visibility pop
 
 #endif

@@ -16,6 +16,8 @@
 
 #include "star_error.h"
 
+#pragma GCC visibility push(default) /* of libstartrain.so */
+
 enum { CLUSTER_TASKS_MAX = 4096, CLUSTER_ADDRESS_MAX = 255 };
 
 enum cluster_job { CLUSTER_PS = 1, CLUSTER_WORKER, CLUSTER_EVALUATOR };
@@ -34,5 +36,7 @@ int cluster_spec_parse(const char *tf_config, struct cluster_spec *spec, struct 
 int cluster_spec_read_worker(const char *tf_config, struct cluster_spec *spec, struct star_error *err);
 
 void cluster_spec_fini(struct cluster_spec *spec);
+
+#pragma GCC visibility pop
 
 #endif

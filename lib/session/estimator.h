@@ -10,6 +10,8 @@
 
 #include "session/session.h"
 
+#pragma GCC visibility push(default) /* of libstartrain.so */
+
 enum { ESTIMATOR_FEEDS_MAX = 64 };
 
 enum estimator_mode { ESTIMATOR_TRAIN = 1, ESTIMATOR_EVAL, ESTIMATOR_PREDICT };
@@ -78,5 +80,7 @@ struct estimator_eval {
 int estimator_train_and_evaluate(const struct estimator *estimator, struct estimator_input input,
 				 const struct estimator_eval *eval, struct estimator_figures *trained,
 				 struct estimator_figures *evaluated, struct star_error *err);
+
+#pragma GCC visibility pop
 
 #endif

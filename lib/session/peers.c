@@ -28,6 +28,7 @@ enum {
 struct peer {
 	double beat, clock;
 	uint64_t moved_ns; /* when the beat was first seen as it is */
+	bool seen;	   /* to change */
 };
 
 struct peers {
@@ -36,7 +37,7 @@ struct peers {
 	struct peer *peers;
 	uint64_t *keys;
 	double *rows;
-	uint64_t looked_ns;
+	uint64_t opened_ns, looked_ns;
 	uint64_t slowest; /* as of the last look */
 
 	pthread_t thread;
@@ -139,6 +140,7 @@ struct peers *peers_open(const struct peers_options *options, struct star_error 
 	}
 	p->options = *options;
 	p->clock = (double)options->clock;
+	p->opened_ns = clock_ns();
 	p->peers = calloc(options->count, sizeof(*p->peers));
 	p->keys = calloc(options->count, sizeof(*p->keys));
 	p->rows = calloc((size_t)options->count * ROW, sizeof(*p->rows));
@@ -186,19 +188,23 @@ int peers_look(struct peers *p, struct star_error *err)
 {
 	const int rc =
 		star_pull(p->table, p->keys, p->options.count, p->rows, STAR_READ_ONLY, p->options.deadline_us, err);
+	const bool first = p->looked_ns == 0;
+	const uint64_t now_ns = clock_ns();
 
 	if (rc < 0)
 		return rc;
-	p->looked_ns = clock_ns();
 	for (uint32_t i = 0; i < p->options.count; i++) {
 		const double *row = p->rows + (size_t)i * ROW;
 		struct peer *peer = &p->peers[i];
 
-		if (row[BEAT] != peer->beat)
-			peer->moved_ns = p->looked_ns;
+		if (row[BEAT] != peer->beat) {
+			peer->seen |= !first;
+			peer->moved_ns = now_ns;
+		}
 		peer->beat = row[BEAT];
 		peer->clock = row[CLOCK];
 	}
+	p->looked_ns = now_ns;
 	p->slowest = peers_slowest(p, NULL);
 	return 0;
 }
@@ -209,6 +215,14 @@ bool peers_lives(const struct peers *p, uint32_t index)
 
 	return index == p->options.index ||
 	       (!(peer->clock >= CLOCK_DONE) && p->looked_ns - peer->moved_ns < p->options.lease_us * 1000);
+}
+
+bool peers_ended(const struct peers *p, uint32_t index)
+{
+	const struct peer *peer = &p->peers[index];
+
+	return index != p->options.index && peer->clock >= CLOCK_DONE &&
+	       (peer->seen || p->looked_ns - p->opened_ns >= p->options.lease_us * 1000);
 }
 
 uint64_t peers_slowest(const struct peers *p, uint32_t *index)

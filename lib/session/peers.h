@@ -44,6 +44,8 @@ int peers_look(struct peers *peers, struct star_error *err);
 
 /* As of the last look: whether a worker lives and has not ended; a worker that has not begun yet lives for a lease. */
 bool peers_lives(const struct peers *peers, uint32_t index);
+/* Whether it has ended. That it had, before this worker began, does not count for a lease: it may belong to the job's last run. */
+bool peers_ended(const struct peers *peers, uint32_t index);
 /* The least clock of all that live but this one, and whose it is; UINT64_MAX: there is none. */
 uint64_t peers_slowest(const struct peers *peers, uint32_t *index);
 

@@ -16,6 +16,8 @@ enum { LOOK_MS = 100 };
 struct remote {
 	struct graph_ps ps; /* first */
 	struct remote_options options;
+	struct remote_update *updates;
+	uint32_t updates_count;
 };
 
 /* An operation of a part: a pull, push, ..., or a program's run. */
@@ -112,6 +114,11 @@ static int make_items(const struct remote *remote, const struct graph_ps_plan *p
 		struct item *item = &part->items[part->count];
 
 		item->compiled = compiled_at(part->compiled, in, i, node);
+		if (item->compiled && node->op == GRAPH_APPLY_ROWS && remote->options.admit)
+			return star_error_set(err, -ENOTSUP,
+					      "node \"%s\": its gradients are computed on a PS task, and a synchronous "
+					      "job's are summed there: give what it takes the device /job:worker",
+					      node->name);
 		if (item->compiled) {
 			item->program =
 				compile_register(item->compiled, remote->options.cluster,
@@ -195,6 +202,38 @@ static void release(void *ctx, void *prepared)
 	free(p);
 }
 
+static bool updates(const struct item *item)
+{
+	return !item->compiled && (item->draft.op.kind == STAR_PUSH || item->draft.op.kind == STAR_PUSH_PULL);
+}
+
+/* Each table once: what its gradients share. */
+static int list_updates(struct remote *remote, const struct prepared *p, struct star_error *err)
+{
+	uint32_t count = remote->updates_count + 1;
+	struct remote_update *more;
+
+	for (uint32_t i = 0; i < p->parts_count; i++)
+		count += p->parts[i].count;
+	more = realloc(remote->updates, count * sizeof(*more));
+	if (!more)
+		return star_error_set(err, -ENOMEM, "no memory for a plan");
+	remote->updates = more;
+	for (uint32_t i = 0; i < p->parts_count; i++)
+		for (uint32_t k = 0; k < p->parts[i].count; k++) {
+			const struct star_op *op = &p->parts[i].items[k].draft.op;
+			bool known = !updates(&p->parts[i].items[k]);
+
+			for (uint32_t u = 0; u < remote->updates_count; u++)
+				known |= remote->updates[u].table == op->table;
+			if (!known)
+				remote->updates[remote->updates_count++] = (struct remote_update){
+					.table = op->table, .rate = op->rate, .counter = op->kind == STAR_PUSH_PULL
+				};
+		}
+	return 0;
+}
+
 static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared, struct star_error *err)
 {
 	const struct remote *remote = ctx;
@@ -215,11 +254,21 @@ static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared,
 		rc = make_objects(remote, plan->graph, p, err);
 	for (uint32_t i = 0; rc == 0 && i < plan->parts_count; i++)
 		rc = prepare_part(remote, plan, p, i, err);
+	if (rc == 0)
+		rc = list_updates((struct remote *)ctx, p, err);
 	if (rc < 0)
 		release(ctx, p);
 	else
 		*prepared = p;
 	return rc;
+}
+
+uint32_t remote_updates(const struct graph_ps *ps, const struct remote_update **list)
+{
+	const struct remote *remote = (const struct remote *)ps;
+
+	*list = remote->updates;
+	return remote->updates_count;
 }
 
 /* ---- calls ---- */
@@ -272,6 +321,35 @@ static void give_token(struct prepared *p, struct token *token)
 	pthread_mutex_unlock(&p->lock);
 }
 
+/* Gradients go to sums, and one worker counts the step. False: this one has come too late for both. */
+static bool to_sums(const struct remote_round *round, struct star_op *op)
+{
+	bool goes = round->tag != 0;
+
+	if (op->kind == STAR_PUSH_PULL) {
+		*(double *)op->results = round->global_step;
+		op->kind = STAR_PUSH;
+		op->results = NULL;
+		goes &= round->counts;
+	}
+	op->flags = STAR_ACCUMULATE;
+	op->tag = round->tag;
+	op->rate = 0;
+	return goes;
+}
+
+/* 0: the part's gradients are applied, or it has none; 1: they go to *round's sums, or nowhere. */
+static int ask(const struct remote *remote, const struct part *part, struct remote_round *round, struct star_error *err)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; remote->options.admit && i < part->count; i++)
+		any |= updates(&part->items[i]);
+	if (!any)
+		return 0;
+	return remote->options.admit(remote->options.arg, round, err) < 0 ? err->code : 1;
+}
+
 static int wait_all(struct token *token, struct star_error *err)
 {
 	int rc = 0;
@@ -292,16 +370,25 @@ static int start(void *ctx, const struct graph_ps_call *call, void **result, str
 	struct prepared *p = call->prepared;
 	const struct part *part = &p->parts[call->part];
 	struct token *token = take_token(p, &p->parts[call->part]);
+	struct remote_round round = { 0 };
 	uint32_t count = 0, step;
+	int summed;
 
 	if (!token)
 		return star_error_set(err, -ENOMEM, "no memory for a call");
+	summed = ask(remote, part, &round, err);
+	if (summed < 0) {
+		give_token(p, token);
+		return summed;
+	}
 	for (uint32_t i = 0; i < part->count; i++) {
 		const struct item *item = &part->items[i];
 		struct star_op *op = &token->ops[count];
-		const int rc = item->compiled
-				       ? compiled_fill(item->compiled, item->program, call, &token->runs[i], op, err)
-				       : draft_fill(&item->draft, call, &token->step, op, err);
+		int rc = item->compiled ? compiled_fill(item->compiled, item->program, call, &token->runs[i], op, err)
+					: draft_fill(&item->draft, call, &token->step, op, err);
+
+		if (rc > 0 && summed && updates(item) && !to_sums(&round, op))
+			rc = 0;
 
 		if (rc < 0) {
 			give_token(p, token);
@@ -332,14 +419,17 @@ static int start(void *ctx, const struct graph_ps_call *call, void **result, str
 static int wait(void *ctx, const struct graph_ps_call *call, void *given, struct star_error *err)
 {
 	struct token *token = given;
+	const struct remote *remote = ctx;
 	const int rc = wait_all(token, err);
 
-	(void)ctx;
 	for (uint32_t i = 0; rc == 0 && i < token->part->count; i++)
 		if (token->ran[i])
 			compiled_finish(token->part->items[i].compiled, call, &token->runs[i]);
 	give_token(call->prepared, token);
-	return rc;
+	if (rc != -EALREADY || !remote->options.admit)
+		return rc;
+	remote->options.refused(remote->options.arg);
+	return 0;
 }
 
 struct graph_ps *remote_create(const struct remote_options *options)
@@ -357,5 +447,7 @@ struct graph_ps *remote_create(const struct remote_options *options)
 
 void remote_destroy(struct graph_ps *ps)
 {
+	if (ps)
+		free(((struct remote *)ps)->updates);
 	free(ps);
 }

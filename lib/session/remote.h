@@ -17,7 +17,19 @@
 
 struct star_cluster;
 
+/* Where a step's gradients go in a synchronous job: session/sync.h. */
+struct remote_round {
+	uint64_t tag;	    /* of the sums; 0: nowhere */
+	bool counts;	    /* this worker counts the step */
+	double global_step; /* of which this is the result */
+};
+
 struct remote_options {
+	/* Asked before gradients of a step are pushed, perhaps several times, by any thread of the step. NULL: they are applied. And: told when
+	 * their sums were closed meanwhile, which is no error. */
+	int (*admit)(void *arg, struct remote_round *round, struct star_error *err);
+	void (*refused)(void *arg);
+	void *arg;
 	struct star_cluster *cluster;
 	uint64_t deadline_us; /* of each call; 0: libstar's */
 	bool wait;	      /* variables and tables are somebody else's to make: they are waited for */
@@ -26,6 +38,14 @@ struct remote_options {
 
 /* NULL: out of memory. */
 struct graph_ps *remote_create(const struct remote_options *options);
+/* What the steps of the plan that was made last update. */
+struct remote_update {
+	struct star_table *table;
+	float rate;
+	bool counter; /* of steps */
+};
+uint32_t remote_updates(const struct graph_ps *ps, const struct remote_update **updates);
+
 void remote_destroy(struct graph_ps *ps); /* after the plans; NULL is allowed */
 
 #endif

@@ -17,6 +17,7 @@
 #include "session/peers.h"
 #include "session/remote.h"
 #include "session/summary.h"
+#include "session/sync.h"
 
 enum {
 	RETRY_MIN_MS = 100,
@@ -45,25 +46,28 @@ struct session {
 	uint32_t step_result, loss_result; /* of the model's; NOT_THERE */
 	struct summary *summary;
 	struct peers *peers; /* NULL: workers do not wait for each other */
+	struct sync sync;    /* of a synchronous job */
 	uint64_t clock;	     /* steps that the others take this worker to have made */
 	uint64_t global_step, local_step;
 	struct mark logged, summarized, saved;
 	bool stop, failed;
 };
 
-enum consistency { UNKNOWN, ASYNCHRONOUS, BOUNDED };
+enum consistency { UNKNOWN, ASYNCHRONOUS, BOUNDED, SYNCHRONOUS };
 
 static enum consistency consistency_of(const struct session_config *c)
 {
 	return !c->consistency || !strcmp(c->consistency, "asynchronous") ? ASYNCHRONOUS
 	       : !strcmp(c->consistency, "ssp")				  ? BOUNDED
+	       : !strcmp(c->consistency, "synchronous")			  ? SYNCHRONOUS
 									  : UNKNOWN;
 }
 
 static int check_consistency(const struct session_config *c, struct star_error *err)
 {
 	if (consistency_of(c) == UNKNOWN)
-		return star_error_set(err, -EINVAL, "consistency = %.60s: it is asynchronous or ssp", c->consistency);
+		return star_error_set(err, -EINVAL, "consistency = %.60s: it is asynchronous, ssp or synchronous",
+				      c->consistency);
 	if (consistency_of(c) == ASYNCHRONOUS)
 		return 0;
 	if (c->workers < 1 || c->workers > PEERS_MAX || c->task_index >= c->workers)
@@ -72,6 +76,9 @@ static int check_consistency(const struct session_config *c, struct star_error *
 			"consistency = %s: workers is %u, and this is worker %u: workers that wait for each "
 			"other must know how many they are, 1 to %d",
 			c->consistency, c->workers, c->task_index, PEERS_MAX);
+	if (c->grads_to_wait > c->workers)
+		return star_error_set(err, -EINVAL, "grads_to_wait is %u, and there are %u workers", c->grads_to_wait,
+				      c->workers);
 	return 0;
 }
 
@@ -125,6 +132,7 @@ static void set_defaults(struct session_config *c)
 	c->deadline_us = c->deadline_us ? c->deadline_us : STAR_DEADLINE_DEFAULT_US;
 	c->recovery_us = c->recovery_us ? c->recovery_us : UINT64_C(300000000);
 	c->job = c->job ? c->job : "job";
+	c->grads_to_wait = c->grads_to_wait ? c->grads_to_wait : c->workers;
 	c->lease_us = c->lease_us ? c->lease_us : UINT64_C(10000000);
 }
 
@@ -218,7 +226,8 @@ static int make_cut(struct session *s, bool stay, struct star_error *err)
 		.protocol = graph_protocol_parse(c->protocol, err),
 		.fuse = c->tensor_fuse,
 		.ps_tasks = count_tasks(c->ps, err),
-		.stay = stay || is_local(c), /* where PS tasks are in this process, nothing is saved */
+		/* Where PS tasks are in this process nothing is saved; and what they sum for many workers comes as it is. */
+		.stay = stay || is_local(c) || consistency_of(c) == SYNCHRONOUS,
 		.may_move = compile_may_move,
 		.types = types,
 	};
@@ -276,6 +285,8 @@ static void disconnect(struct session *s)
 static int join_peers(struct session *s, struct star_error *err)
 {
 	const struct session_config *c = &s->config;
+	const struct remote_update *updates;
+	uint32_t updates_count;
 
 	if (consistency_of(c) == ASYNCHRONOUS)
 		return 0;
@@ -287,12 +298,18 @@ static int join_peers(struct session *s, struct star_error *err)
 						       .deadline_us = c->deadline_us,
 						       .clock = s->clock },
 			      err);
-	return s->peers ? 0 : err->code;
+	if (!s->peers)
+		return err->code;
+	if (consistency_of(c) != SYNCHRONOUS)
+		return 0;
+	updates_count = remote_updates(s->ps, &updates);
+	return sync_attach(&s->sync, s->cluster, s->peers, updates, updates_count, err);
 }
 
 static int open_remote(struct session *s, uint64_t until_ns, struct star_error *err)
 {
 	const struct session_config *c = &s->config;
+	const bool synchronous = consistency_of(c) == SYNCHRONOUS;
 	const uint64_t now_ns = clock_ns();
 
 	s->cluster = star_open(c->ps, (until_ns > now_ns ? until_ns - now_ns : 0) / 1000 + 1, err);
@@ -301,6 +318,9 @@ static int open_remote(struct session *s, uint64_t until_ns, struct star_error *
 	s->ps = remote_create(&(struct remote_options){ .cluster = s->cluster,
 							.deadline_us = c->deadline_us,
 							.until_ns = until_ns,
+							.admit = synchronous ? sync_admit : NULL,
+							.refused = sync_refused,
+							.arg = &s->sync,
 							.wait = c->task_index != 0 });
 	return s->ps ? 0 : star_error_set(err, -ENOMEM, "no memory for a session");
 }
@@ -375,17 +395,24 @@ static int write_summary(struct session *s, const struct session_step *step, uin
 	return summary_write(s->summary, step->global_step, scalars, s->loss_result != NOT_THERE ? 2 : 1, err);
 }
 
-/* The chief's. A save that fails is told, and tried again after as many steps: training goes on. */
+/* A save that fails is told, and tried again after as many steps: training goes on. */
 static void save_checkpoint(struct session *s, const struct session_step *step)
 {
 	struct star_error err;
 
-	if (!s->config.save_checkpoints_steps || s->config.task_index != 0 ||
-	    steps_since(step, &s->saved) < s->config.save_checkpoints_steps)
+	if (!s->config.save_checkpoints_steps || steps_since(step, &s->saved) < s->config.save_checkpoints_steps)
 		return;
 	s->saved.step = step->global_step;
 	if (star_checkpoint(s->cluster, "full", s->config.recovery_us, &err) < 0)
 		fprintf(stderr, "no checkpoint at step %" PRIu64 ": %s\n", step->global_step, err.text);
+}
+
+/* Of a synchronous job it is the leader's, between two steps. */
+static void save_boundary(void *arg, uint64_t global_step)
+{
+	struct session *s = arg;
+
+	save_checkpoint(s, &(struct session_step){ .global_step = global_step, .local_step = s->local_step + 1 });
 }
 
 static int after_step(struct session *s, const struct session_step *step, struct star_error *err)
@@ -399,7 +426,7 @@ static int after_step(struct session *s, const struct session_step *step, struct
 		if (s->hooks[i].after_step)
 			rc = s->hooks[i].after_step(s->hooks[i].arg, s, step, err);
 	log_step(s, step, now_ns);
-	if (rc == 0)
+	if (rc == 0 && s->config.task_index == 0 && consistency_of(&s->config) != SYNCHRONOUS)
 		save_checkpoint(s, step);
 	s->stop |= s->config.last_step && step->global_step >= s->config.last_step;
 	return rc;
@@ -441,12 +468,32 @@ static int recover(struct session *s, uint64_t until_ns, unsigned *pause_ms, str
 	return err->code;
 }
 
+/* Until the step is made by all, or fails. */
+static int run_together(struct session *s, const struct graph_tensor *feeds, uint64_t until_ns, struct star_error *err)
+{
+	int rc;
+
+	do {
+		rc = sync_begin(&s->sync, until_ns, err);
+		if (rc < 0)
+			return rc;
+		rc = graph_run_step(s->run, s->local_step + 1, feeds, s->results, err);
+		if (rc == 0)
+			rc = sync_end(&s->sync, until_ns, err);
+	} while (rc == 0);
+	if (rc < 0)
+		sync_failed(&s->sync);
+	return rc < 0 ? rc : 0;
+}
+
 static int run_step(struct session *s, const struct graph_tensor *feeds, uint64_t until_ns, struct star_error *err)
 {
 	int rc;
 
 	if (!s->run)
 		return star_error_set(err, -ESTALE, "the PS tasks did not come back in time before");
+	if (consistency_of(&s->config) == SYNCHRONOUS)
+		return run_together(s, feeds, until_ns, err);
 	rc = s->peers ? peers_await(s->peers, s->config.staleness, &s->clock, until_ns, err) : 0;
 	if (rc < 0)
 		return rc;
@@ -476,7 +523,9 @@ int session_run(struct session *s, const struct graph_tensor *feeds, const struc
 	}
 	s->local_step++;
 	s->clock++;
-	if (s->peers) /* what this fails with, the next step will fail with, too, and say again how many there are */
+	if (s->peers &&
+	    consistency_of(&s->config) ==
+		    BOUNDED) /* what this fails with, the next step will fail with, too, and say again how many there are */
 		peers_set_clock(s->peers, s->clock, &(struct star_error){ 0 });
 	s->global_step =
 		s->step_result != NOT_THERE ? (uint64_t)fmax(0, scalar(&s->results[s->step_result])) : s->local_step;
@@ -510,6 +559,11 @@ uint64_t session_global_step(const struct session *s)
 uint64_t session_clock(const struct session *s)
 {
 	return s->clock;
+}
+
+uint64_t session_dropped(const struct session *s)
+{
+	return s->sync.dropped;
 }
 
 const struct graph_cut *session_cut(const struct session *s)
@@ -576,6 +630,7 @@ static int open_session(struct session *s, struct star_error *err)
 static void release(struct session *s)
 {
 	disconnect(s);
+	sync_fini(&s->sync);
 	graph_cut_destroy(s->cut);
 	summary_destroy(s->summary);
 	free(s->results);
@@ -598,6 +653,14 @@ struct session *session_create(const struct session_config *config, const struct
 	}
 	s->config = *config;
 	set_defaults(&s->config);
+	sync_init(&s->sync, &(struct sync_options){ .job = s->config.job,
+						    .index = s->config.task_index,
+						    .workers = s->config.workers,
+						    .wait_for = s->config.grads_to_wait,
+						    .lease_us = s->config.lease_us,
+						    .deadline_us = s->config.deadline_us,
+						    .boundary = save_boundary,
+						    .arg = s });
 	s->model = *model;
 	s->hooks_count = hooks_count;
 	if (hooks_count > HOOKS_MAX) {

@@ -16,6 +16,8 @@
 #include "graph/exec.h"
 #include "star_error.h"
 
+#pragma GCC visibility push(default) /* of libstartrain.so */
+
 struct session;
 
 /*
@@ -43,13 +45,16 @@ struct session_config {
 	uint64_t deadline_us; /* of each call to PS tasks [30 s] */
 	uint64_t recovery_us; /* how long PS tasks may be away, and others wait for the chief [300 s] */
 
-	/* How far workers wait for each other: "asynchronous": not at all; "ssp": none begins a step while another one that lives is more
-	 * than `staleness` steps behind (0: all make each step together) [asynchronous]. Those but the first need the number of workers. */
+	/* How far workers wait for each other. "asynchronous": not at all; "ssp": none begins a step while another one that lives is more than
+	 * `staleness` steps behind (0: all make each step together); "synchronous": the mean of the gradients of the first grads_to_wait
+	 * workers is applied once a step, and what comes later is dropped (TensorFlow's SyncReplicasOptimizer) [asynchronous]. All but
+	 * the first need the number of workers. */
 	const char *consistency;
-	const char *job;    /* the name under which its workers know of each other ["job"] */
-	uint32_t workers;   /* of the job */
-	uint64_t staleness; /* steps */
-	uint64_t lease_us;  /* how long a worker that is not heard of is waited for [10 s] */
+	const char *job;	/* the name under which its workers know of each other ["job"] */
+	uint32_t workers;	/* of the job */
+	uint64_t staleness;	/* steps */
+	uint32_t grads_to_wait; /* the others are backup workers [workers] */
+	uint64_t lease_us;	/* how long a worker that is not heard of is waited for [10 s] */
 };
 
 /* 0, or -EINVAL with what is wrong and what to do. */
@@ -98,6 +103,8 @@ int session_run(struct session *session, const struct graph_tensor *feeds, const
 bool session_should_stop(const struct session *session);
 void session_request_stop(struct session *session);
 uint64_t session_global_step(const struct session *session); /* as of the last step */
+/* Of a synchronous job: steps of this worker whose gradients came too late and were dropped. */
+uint64_t session_dropped(const struct session *session);
 /* How many steps this worker has made, as the others count them: one that has been away for long goes on where they are. From 0. */
 uint64_t session_clock(const struct session *session);
 
@@ -106,5 +113,7 @@ const struct graph_cut *session_cut(const struct session *session);
 
 /* Calls the hooks' ends, and frees. 0, or the first error of a hook. NULL is allowed. */
 int session_close(struct session *session, struct star_error *err);
+
+#pragma GCC visibility pop
 
 #endif

@@ -14,6 +14,8 @@
 
 #include "star_error.h"
 
+#pragma GCC visibility push(default) /* of libstartrain.so */
+
 struct summary;
 
 struct summary_scalar {
@@ -31,5 +33,7 @@ int summary_write(struct summary *summary, uint64_t step, const struct summary_s
 		  struct star_error *err);
 
 void summary_destroy(struct summary *summary); /* NULL is allowed */
+
+#pragma GCC visibility pop
 
 #endif

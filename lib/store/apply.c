@@ -109,7 +109,8 @@ static void count_version(const struct store_table *t, uint8_t *row)
 	*version += 1 + (*version == UINT32_MAX); /* 0 is that of no row */
 }
 
-static void apply(struct store_table *t, struct push_op *op, store_row handle, const void *gradient)
+/* watched: nobody has looked for NaN and infinities yet. */
+static void apply(struct store_table *t, struct push_op *op, store_row handle, const void *gradient, bool watched)
 {
 	uint8_t *row = table_row(t, handle);
 	uint32_t *words = row_word(row, t->at.words);
@@ -126,8 +127,10 @@ static void apply(struct store_table *t, struct push_op *op, store_row handle, c
 	}
 	if (t->wide)
 		optim_apply64(&t->optim, &op->step, values, slots, words, gradient, t->dim);
-	else
+	else if (!watched)
 		optim_apply(&t->optim, &op->step, values, slots, words, gradient, t->dim);
+	else if (!optim_apply_watched(&t->optim, &op->step, values, slots, words, gradient, t->dim))
+		t->stats.nonfinite++;
 	close_values(t, row, values);
 	count_version(t, row);
 }
@@ -264,6 +267,14 @@ void store_push_step(struct store_push *p, struct store_table *table, const stru
 	op->begun = true;
 }
 
+/* A gradient that nothing is done about but that one with NaN or infinities is counted: a long one is as it is applied, so
+ * that it is loaded once. */
+static bool is_watched(const struct store_table *t, const struct push_op *op, unsigned dtype)
+{
+	return t->spec.nonfinite == NONFINITE_PASS && t->is_long && !t->wide && dtype == STAR_FLOAT32 && !op->summed &&
+	       !t->optim.whole;
+}
+
 static void take_gradient(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient,
 			  unsigned dtype)
 {
@@ -274,17 +285,21 @@ static void take_gradient(struct store_push *p, struct push_op *op, const struct
 		return;
 	if (op->summed && first->sum != PUSH_NO_SUM) {
 		if (first == e)
-			apply(t, op, first->row, push_sum(p, first));
+			apply(t, op, first->row, push_sum(p, first), false);
+		return;
+	}
+	if (first->sum == PUSH_NO_SUM && is_watched(t, op, dtype)) {
+		apply(t, op, first->row, gradient, true);
 		return;
 	}
 	gradient = take_in(t, gradient, dtype, !op->summed); /* the look has counted it */
 	if (first->sum == PUSH_NO_SUM) {
-		apply(t, op, first->row, gradient);
+		apply(t, op, first->row, gradient, false);
 		return;
 	}
 	add(p, t, e, gradient);
 	if (first != e && --first->left == 1)
-		apply(t, op, first->row, push_sum(p, first));
+		apply(t, op, first->row, push_sum(p, first), false);
 }
 
 /* Rows are loaded while those before them are worked on, from one slice into the next. */
@@ -408,7 +423,7 @@ void push_apply(struct store_table *t, const struct optim_step *step, const stor
 		if (t->spec.nonfinite == NONFINITE_REFUSE && !is_finite(t, gradient, 1))
 			t->stats.nonfinite++;
 		else
-			apply(t, &op, rows[i], gradient);
+			apply(t, &op, rows[i], gradient, false);
 	}
 }
 

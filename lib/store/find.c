@@ -17,8 +17,9 @@ void store_prefetch(const struct store_table *table, store_row row)
 static uint32_t first_version(const struct store_table *t)
 {
 	const uint64_t removed = table_removed(t);
+	const uint32_t version = removed ? (uint32_t)(1 + removed + t->stats.pushes + t->pushes_open) : 1;
 
-	return removed ? (uint32_t)(1 + removed + t->stats.pushes + t->pushes_open) : 1;
+	return version ? version : 1; /* 0 is that of no row */
 }
 
 /* What a row begins with. frequency: how often its key was asked for before it was admitted. */

@@ -30,12 +30,15 @@ void file_systems_without_direct_are_used(void);
 void full_file_system_is_told(void);
 void read_only_directory_is_told(void);
 void vanished_directory_is_told(void);
+void vanished_mount_is_told(void);
+void directory_of_another_cluster_is_told(void);
 
 /* chains.c */
 void chains_are_found(void);
 void good_chains_are_found(void);
 void what_does_not_count_is_listed(void);
 void prune_keeps_chains_whole(void);
+void prune_goes_past_what_is_not_ours(void);
 
 /* lines.c */
 void tables_go_out_as_lines_and_come_back(void);

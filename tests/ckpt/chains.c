@@ -322,3 +322,33 @@ void prune_keeps_chains_whole(void)
 	}
 	CHECK_INT(ckpt_prune("/", 0, &err), -EINVAL);
 }
+
+/* A folder within a checkpoint that is to go; names of unfinished ones that are links and files. */
+void prune_goes_past_what_is_not_ours(void)
+{
+	char directory[DIRECTORY_MAX], outside[DIRECTORY_MAX], text[512];
+	struct star_error err = { 0 };
+
+	make_memory_directory(directory);
+	make_memory_directory(outside);
+	write_file(in(outside, "file").text, "x", 1);
+	save_all(directory, "1 2<1 3 6 7<6");
+	CHECK_INT(mkdir(in(directory, "00000003-full/notes").text, 0755), 0);
+	CHECK_INT(symlink(outside, in(directory, "00000004-full.partial").text), 0);
+	write_file(in(directory, "00000005-delta.partial").text, "x", 1);
+	CHECK_INT(ckpt_prune(directory, 1, &err), -EISDIR);
+	CHECK_HAS(err.text, "cannot remove ");
+	CHECK_HAS(err.text, "00000003-full.partial: Is a directory");
+	CHECK_STR(list_text(directory, text), "3-full.partial 6-full 7-delta");
+	CHECK(access(in(outside, "file").text, F_OK) == 0);
+	CHECK(access(in(directory, "00000003-full.partial/notes").text, F_OK) == 0);
+	/* A save that finds such a name in its way. */
+	CHECK_INT(symlink(outside, in(directory, "00000008-full.partial").text), 0);
+	save_all(directory, "8");
+	CHECK_STR(list_text(directory, text), "3-full.partial 6-full 7-delta 8-full");
+	CHECK(access(in(outside, "file").text, F_OK) == 0);
+	rmdir(in(directory, "00000003-full.partial/notes").text);
+	CHECK_INT(ckpt_prune(directory, 1, &err), 3);
+	unit_remove(directory);
+	unit_remove(outside);
+}

@@ -149,3 +149,54 @@ void vanished_directory_is_told(void)
 		free(block);
 	}
 }
+
+static bool vanish(const char *directory)
+{
+	struct ckpt_claim claim;
+	struct star_error err = { 0 };
+	bool good;
+
+	ckpt_claim_init(&claim, directory);
+	good = CHECK_INT(umount(directory), 0) && CHECK_INT(ckpt_claim_take(&claim, directory, &err), -ENODEV) &&
+	       CHECK_HAS(err.text, "nothing is mounted there any more: mount it again") &&
+	       CHECK_INT(mount("none", directory, "tmpfs", 0, "size=256k"), 0) &&
+	       CHECK_INT(ckpt_claim_take(&claim, directory, &err), 0) &&
+	       CHECK_INT(ckpt_claim_take(&claim, directory, &err), 0) &&
+	       /* The same when it was taken: it goes although it is held. */
+	       CHECK_INT(umount2(directory, MNT_DETACH), 0) &&
+	       CHECK_INT(ckpt_claim_take(&claim, directory, &err), -ENODEV) &&
+	       CHECK_INT(mount("none", directory, "tmpfs", 0, "size=256k"), 0) &&
+	       CHECK_INT(ckpt_claim_take(&claim, directory, &err), 0);
+	ckpt_claim_fini(&claim);
+	return good;
+}
+
+void vanished_mount_is_told(void)
+{
+	on_small_tmpfs(vanish);
+}
+
+void directory_of_another_cluster_is_told(void)
+{
+	struct ckpt_claim ours, others;
+	char directory[DIRECTORY_MAX];
+	struct star_error err = { 0 };
+
+	make_directory(directory);
+	ckpt_claim_init(&ours, directory);
+	ckpt_claim_init(&others, directory);
+	CHECK_INT(ckpt_claim_take(&ours, directory, &err), 0);
+	CHECK_INT(ckpt_claim_take(&others, directory, &err), -EBUSY);
+	CHECK_HAS(err.text, "another cluster writes its checkpoints to ");
+	CHECK_INT(ckpt_claim_take(&ours, directory, &err), 0);
+	ckpt_claim_fini(&ours);
+	CHECK_INT(ckpt_claim_take(&others, directory, &err), 0);
+	/* Another one in its place. */
+	unit_remove(directory);
+	CHECK_INT(ckpt_claim_take(&others, directory, &err), -ENOENT);
+	CHECK_INT(mkdir(directory, 0755), 0);
+	CHECK_INT(ckpt_claim_take(&others, directory, &err), 0);
+	CHECK_INT(ckpt_claim_take(&ours, directory, &err), -EBUSY);
+	ckpt_claim_fini(&others);
+	unit_remove(directory);
+}

@@ -125,7 +125,8 @@ void large_pulls_are_split(void)
 		keys[i] = i % 70000; /* a pull may name a key twice, and be cut between */
 	CHECK_INT(star_pull(b.table, keys, KEYS, rows, 0, LONG_US, &err), 0);
 	check_rows(keys, KEYS, DIM, rows, NULL);
-	CHECK_UINT(peer_requests(b.peer), 26); /* 100000 keys a reactor, 64 KiB of rows a request: 8192 */
+	/* 100000 keys a reactor, 64 KiB of rows a request: 8192; by DPDK half of that */
+	CHECK_UINT(peer_requests(b.peer), b.peer->datagrams ? 50 : 26);
 	bench_stop(&b);
 	/* and by the size of the reply */
 	b = bench_start(1, 1, 4096);
@@ -133,7 +134,7 @@ void large_pulls_are_split(void)
 	rows = calloc(600 * 4096, sizeof(*rows));
 	CHECK_INT(star_pull(b.table, keys, 600, rows, 0, LONG_US, &err), 0);
 	check_rows(keys, 600, 4096, rows, NULL);
-	CHECK_UINT(peer_requests(b.peer), 150);
+	CHECK_UINT(peer_requests(b.peer), b.peer->datagrams ? 300 : 150);
 	bench_stop(&b);
 	free(keys);
 	free(rows);

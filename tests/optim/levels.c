@@ -110,6 +110,24 @@ static void update(const struct optim *o, const struct optim_step *step, struct 
 			    (float *)m->grad + shift, n);
 }
 
+/* A row that is watched as it is updated: what the scalar form makes of it, and whether its gradient is finite. */
+static void compare_watched(const struct optim *o, const struct optim_step *step, const struct memory *from,
+			    const struct memory *scalar, unsigned shift, unsigned n)
+{
+	static struct memory m;
+	const float *grad = (const float *)m.grad + shift;
+	bool finite = true;
+
+	m = *from;
+	for (unsigned i = 0; i < n; i++)
+		finite &= isfinite(grad[i]) != 0;
+	CHECK_INT(optim_apply_watched(o, step, (float *)m.value + shift, (float *)m.slots + shift, &m.word, grad, n),
+		  finite);
+	CHECK_UINT(m.word, scalar->word);
+	same_bits(m.value, scalar->value, false, ROOM, "watched value", o->options.kind, n);
+	same_bits(m.slots, scalar->slots, false, 3 * ROOM, "watched slot", o->options.kind, n);
+}
+
 static void compare_sums(const struct optim *scalar, const struct optim *o, const struct memory *from, bool wide,
 			 unsigned shift, unsigned n)
 {
@@ -158,6 +176,8 @@ static void compare_levels(unsigned kind, unsigned n, bool wide, bool tame, stru
 			continue;
 		*m = before;
 		update(&o[simd > 0], &step, m, wide, shift, n);
+		if (!wide)
+			compare_watched(&o[simd > 0], &step, &before, &scalar, shift, n);
 		if (!simd)
 			continue;
 		CHECK_UINT(m->word, scalar.word);

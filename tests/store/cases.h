@@ -74,6 +74,7 @@
 	/* whole.c */ \
 	X(non_finite_gradients_are_refused) \
 	X(non_finite_gradients_are_clipped_or_passed) \
+	X(long_non_finite_gradients_are_counted) \
 	X(rates_follow_step_and_staleness) \
 	X(gradients_are_clipped_by_their_norm) \
 	X(clipped_gradients_count_once) \
@@ -96,6 +97,7 @@
 	X(loading_into_a_full_store_is_refused) \
 	X(counts_are_restored) \
 	X(versions_rise_over_a_restore) \
+	X(no_row_begins_as_none) \
 	X(slices_of_long_rows_are_bounded) \
 	/* bloom.c */ \
 	X(bloom_counts_follow_their_keys) \

@@ -242,6 +242,25 @@ void versions_rise_over_a_restore(void)
 	fixture_close(&f);
 }
 
+/* After so many rows removed that the count of 32 bits begins anew: 0 is the version of no row, and no checkpoint may have it. */
+void no_row_begins_as_none(void)
+{
+	static const uint64_t removed[] = { UINT32_MAX, UINT64_MAX };
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct store_table *tables[SHOT_TABLES];
+		struct fixture f = shots_tables(tables);
+		const struct checkpoint_table table = { .removed = removed[i] };
+		const struct checkpoint_run run = {
+			.object = tables[0]->spec.id, .kind = CHECKPOINT_TABLE, .count = 1, .row_bytes = sizeof(table)
+		};
+
+		CHECK_INT(store_load(tables[0], &run, &table, 1, NULL), 0);
+		CHECK_UINT(store_version(tables[0], find_one(tables[0], 5, STORE_PULL)), 1);
+		fixture_close(&f);
+	}
+}
+
 /* The longest rows there are, in slices as small as they may be. */
 void slices_of_long_rows_are_bounded(void)
 {

@@ -76,6 +76,48 @@ void non_finite_gradients_are_clipped_or_passed(void)
 		}
 }
 
+/* Long rows are looked at as they are applied: each bad gradient counts once, and changes what it would. */
+void long_non_finite_gradients_are_counted(void)
+{
+	enum { LONG = 1500, KEYS = 6 };
+	static const char *const options[] = { "nonfinite=pass", "nonfinite=pass, clip_value=100",
+					       "nonfinite=pass, versions=1" };
+	static float gradients[KEYS][LONG];
+	const uint64_t keys[KEYS] = { 1, 2, 3, 4, 5, 5 };
+	float *const bad[] = { &gradients[0][0], &gradients[2][LONG / 2], &gradients[3][LONG - 1], &gradients[5][7] };
+
+	for (unsigned i = 0; i < KEYS * LONG; i++)
+		gradients[i / LONG][i % LONG] = (float)(i % 7);
+	for (unsigned i = 0; i < 4; i++)
+		*bad[i] = i == 1 ? INFINITY : NAN;
+	for (unsigned i = 0; i < 3; i++) {
+		struct fixture f = fixture_open(4 << 20);
+		struct store_table *t = table_with(&f, "t", LONG, OPTIM_SGD, STAR_FLOAT32, options[i]);
+		struct store_push *p = open_push(KEYS, sizeof(gradients));
+		static float first[LONG];
+
+		store_push_begin(p);
+		store_push_op(p, t, KEYS);
+		CHECK_INT(add_keys(p, t, keys, KEYS, 2), 0);
+		add_rows(p, t, gradients, STAR_FLOAT32, sizeof(gradients[0]), KEYS, 2, &plain_step);
+		CHECK_UINT(store_table_stats(t)->nonfinite, 4);
+		for (unsigned k = 0; k < 4; k++) {
+			const float *values = values_of(t, find_one(t, keys[k], STORE_LOOK));
+
+			store_initial(t, keys[k], first);
+			for (unsigned e = 0; e < LONG; e++)
+				if (isfinite(gradients[k][e]) ? !CHECK_NEAR(values[e], first[e] - gradients[k][e], 1e-5)
+				    : isnan(gradients[k][e])
+					    ? !CHECK(isnan(values[e]))
+					    : !CHECK(values[e] == (i == 1 ? first[e] - 100 : -INFINITY)))
+					break;
+		}
+		CHECK(isnan(values_of(t, find_one(t, 5, STORE_LOOK))[7]));
+		store_push_destroy(p);
+		fixture_close(&f);
+	}
+}
+
 /* A push of one key at a step; returns by how much its gradient of 1 lowered the value. */
 static double push_at(struct store_table *t, struct store_push *p, const struct store_push_step *step)
 {

@@ -8,6 +8,7 @@
 #include "app/startrain/batch.h"
 #include "app/startrain/training.h"
 #include "app/startrain/zoo/zoo.h"
+#include "app/startrain/transport.h"
 #include "graph/cut.h"
 #include "session/cluster.h"
 
@@ -181,7 +182,7 @@ static int parse_one(struct zoo_options *o, int option, const char *text, struct
 		o->ps = text;
 		return 0;
 	case OPTION_transport:
-		return training_parse_transport(text, &o->dpdk, err);
+		return transport_parse(text, &o->dpdk, err);
 	case OPTION_train:
 		return add_file(o->train, &o->train_count, text, err);
 	case OPTION_test:

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/startrain/training.h"
+#include "app/startrain/transport.h"
 #include "app/startrain/zoo/text.h"
 #include "app/startrain/zoo/zoo.h"
 
@@ -175,7 +175,7 @@ static int run(const struct zoo_options *o, uint32_t worker, bool train, struct 
 	       struct star_error *err)
 {
 	struct params params = { .options = o };
-	char ps[TRAINING_PS_TEXT];
+	char ps[TRANSPORT_PS_TEXT];
 	const struct estimator estimator = {
 		.model_fn = model_fn,
 		.params = &params,
@@ -201,7 +201,7 @@ static int run(const struct zoo_options *o, uint32_t worker, bool train, struct 
 	struct zoo_reader reader = { .input = NULL };
 	const struct estimator_input input = { rows ? next_batch : next_of_text,
 					       rows ? (void *)&reader : (void *)&params.text };
-	int rc = training_ps(o->ps, o->dpdk, worker, ps, err);
+	int rc = transport_ps(o->ps, o->dpdk, worker, ps, err);
 
 	if (rc == 0)
 		rc = rows ? measure(o, &params.scaling, err) : zoo_text_learn(&params.text, o, err);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The example of docs/training.rst: a model, trained and evaluated. Usage: train_likes HOST:PORT[,HOST:PORT...] */
+/* The example of docs/training.rst: a model, trained and evaluated. Usage: train_likes HOST:PORT[,HOST:PORT...] or train_likes local */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/prng.h"
 #include "graph/build.h"
 #include "session/estimator.h"
 
@@ -39,8 +38,8 @@ static int likes_model(void *params, enum estimator_mode mode, struct graph *g, 
 
 /* Batches, in the order of spec->feeds; here they are drawn, and the rule of the labels is what is to be learned. */
 struct source {
-	struct prng prng;
-	unsigned batches; /* left */
+	unsigned short random[3]; /* erand48's */
+	unsigned batches;	  /* left */
 	int64_t users[BATCH], items[BATCH];
 	float labels[BATCH];
 };
@@ -56,8 +55,8 @@ static int next_batch(void *arg, struct graph_tensor *feeds, struct star_error *
 		return 0; /* the end */
 	s->batches--;
 	for (unsigned i = 0; i < BATCH; i++) {
-		s->users[i] = (int64_t)(prng_unit(&s->prng) * USERS);
-		s->items[i] = (int64_t)(prng_unit(&s->prng) * ITEMS);
+		s->users[i] = (int64_t)(erand48(s->random) * USERS);
+		s->items[i] = (int64_t)(erand48(s->random) * ITEMS);
 		s->labels[i] = (3 * s->users[i] + s->items[i]) % 5 < 2;
 	}
 	feeds[0] = (struct graph_tensor){ ids, s->users };
@@ -68,7 +67,8 @@ static int next_batch(void *arg, struct graph_tensor *feeds, struct star_error *
 
 int main(int argc, char **argv)
 {
-	struct source training = { .batches = STEPS }, test = { .batches = EVAL_BATCHES };
+	struct source training = { .random = { 1 }, .batches = STEPS },
+		      test = { .random = { 2 }, .batches = EVAL_BATCHES };
 	struct estimator_figures trained, tested;
 	struct star_error err = { 0 };
 	struct estimator estimator = {
@@ -77,12 +77,10 @@ int main(int argc, char **argv)
 	};
 
 	if (argc != 2) {
-		fprintf(stderr, "usage: %s HOST:PORT[,HOST:PORT...]\n", argv[0]);
+		fprintf(stderr, "usage: %s HOST:PORT[,HOST:PORT...] | local\n", argv[0]);
 		return EXIT_FAILURE;
 	}
 	estimator.config.ps = argv[1];
-	prng_seed(&training.prng, 1);
-	prng_seed(&test.prng, 2);
 	if (estimator_train(&estimator, (struct estimator_input){ next_batch, &training }, 0, &trained, &err) < 0 ||
 	    estimator_evaluate(&estimator, (struct estimator_input){ next_batch, &test }, &tested, &err) < 0) {
 		fprintf(stderr, "%s: %s\n", argv[0], err.text);

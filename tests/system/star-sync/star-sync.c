@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A worker of a job whose workers wait for each other: star-sync PS [NAME=VALUE...] makes its steps and prints a line for each, "step
- * LOCAL global GLOBAL sum SUM", then "done". Options by number: index, workers, steps, pause_ms (of a step's computing), lease_ms, staleness,
- * recovery_ms, checkpoints (every so many steps); by name: mode (asynchronous, ssp, ...) and model:
+ * LOCAL global GLOBAL sum SUM", then "dropped N" and "done". Options by number: index, workers, steps, last_step, pause_ms (before a step),
+ * lease_ms, recovery_ms, staleness, grads_to_wait, checkpoints (every so many steps); by name: mode (asynchronous, ssp, ...) and model:
  *
  * integers: a variable "w" [4] and a table "t" of rows of 4, from zeros, by sgd with rate 1. A step's gradient is (index + 1) for
  * each element of w, and for each row of the ids 1, 2 and 10 + index. SUM is that of w's elements as the step read them.
@@ -19,7 +19,7 @@
 #include "graph/gradient.h"
 #include "session/session.h"
 
-enum { WIDTH = 4, IDS = 3, ROWS = 24, RESULTS = 2 };
+enum { WIDTH = 4, IDS = 3, ROWS = 24, BATCHES = 4, RESULTS = 2 };
 
 struct worker {
 	struct session_config config;
@@ -62,9 +62,9 @@ static struct graph_value integers(struct worker *w, struct graph_value *shown)
 
 static struct graph_value learning(struct worker *w, struct graph_value *shown)
 {
-	const struct graph_definition dense = { .optimizer = "adam", .rate = 0.02 };
+	const struct graph_definition dense = { .optimizer = "adam", .rate = 0.05 };
 	const struct graph_definition rows = {
-		.optimizer = "adam", .rate = 0.02, .initializer = "normal", .scale = 0.1
+		.optimizer = "adam", .rate = 0.05, .initializer = "normal", .scale = 0.1
 	};
 	const int64_t n = ROWS / w->config.workers;
 	struct graph *g = w->graph;
@@ -78,7 +78,7 @@ static struct graph_value learning(struct worker *w, struct graph_value *shown)
 	return *shown = graph_sigmoid_loss(g, graph_reshape(g, last, GRAPH_DIMS(n)), y);
 }
 
-/* The batch of a step is the same for all: its rows are drawn by the step's number, and this worker's are taken. */
+/* The batch of a step is the same for all, one of a few: its rows are drawn by the step's number, and this worker's are taken. */
 static void fill(struct worker *w, uint64_t step)
 {
 	const unsigned n = ROWS / w->config.workers, first = w->config.task_index * n;
@@ -92,7 +92,7 @@ static void fill(struct worker *w, uint64_t step)
 		w->ids[2] = 10 + w->config.task_index;
 		return;
 	}
-	prng_seed(&prng, step);
+	prng_seed(&prng, step % BATCHES);
 	for (unsigned r = 0; r < first + n; r++) {
 		const unsigned to = r < first ? 0 : r - first; /* what others take is drawn, and drawn over */
 
@@ -113,10 +113,12 @@ static int set(struct worker *w, const char *word)
 	} options[] = {
 		{ "index", NULL, 1, &w->config.task_index },
 		{ "workers", NULL, 1, &w->config.workers },
+		{ "grads_to_wait", NULL, 1, &w->config.grads_to_wait },
 		{ "checkpoints", NULL, 1, &w->config.save_checkpoints_steps },
 		{ "staleness", &w->config.staleness, 1, NULL },
 		{ "lease_ms", &w->config.lease_us, 1000, NULL },
 		{ "recovery_ms", &w->config.recovery_us, 1000, NULL },
+		{ "last_step", &w->config.last_step, 1, NULL },
 		{ "steps", &w->steps, 1, NULL },
 		{ "pause_ms", &w->pause_ms, 1, NULL },
 	};
@@ -173,7 +175,7 @@ static int work(struct worker *w, struct star_error *err)
 		return rc;
 	session = session_create(&w->config, &model, NULL, 0, err);
 	rc = session ? 0 : err->code;
-	for (uint64_t i = 0; rc == 0 && i < w->steps; i++) {
+	for (uint64_t i = 0; rc == 0 && i < w->steps && !session_should_stop(session); i++) {
 		nanosleep(&pause, NULL);
 		fill(w, session_clock(session));
 		rc = session_run(session, w->tensors, &results, err);
@@ -183,6 +185,8 @@ static int work(struct worker *w, struct star_error *err)
 		       (unsigned long long)session_global_step(session), (double)*(const float *)results[1].data);
 		fflush(stdout);
 	}
+	if (rc == 0)
+		printf("dropped %llu\n", (unsigned long long)session_dropped(session));
 	closed = session_close(session, rc < 0 ? NULL : err);
 	graph_destroy(w->graph);
 	return rc < 0 ? rc : closed;

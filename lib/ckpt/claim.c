@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One cluster a directory, and the directory that was meant. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ckpt/internal.h"
+
+/* Whether something is mounted on the folder; what cannot be looked at is not told as such. */
+static bool is_mount(int folder)
+{
+	struct stat here, above;
+
+	return fstat(folder, &here) == 0 && fstatat(folder, "..", &above, 0) == 0 && here.st_dev != above.st_dev;
+}
+
+static bool is_same(int one, int other)
+{
+	struct stat a, b;
+
+	return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+void ckpt_claim_init(struct ckpt_claim *claim, const char *directory)
+{
+	const int folder = ckpt_open_folder(directory, NULL);
+
+	*claim = (struct ckpt_claim){ .folder = -1, .mounted = folder >= 0 && is_mount(folder) };
+	if (folder >= 0)
+		close(folder);
+}
+
+int ckpt_claim_take(struct ckpt_claim *claim, const char *directory, struct star_error *err)
+{
+	const int folder = ckpt_open_folder(directory, err);
+	int rc = 0;
+
+	if (folder < 0)
+		return folder;
+	if (claim->mounted && !is_mount(folder))
+		rc = star_error_set(
+			err, -ENODEV,
+			"%.280s was another file system, and nothing is mounted there any more: mount it again",
+			directory);
+	else if (claim->folder >= 0 && is_same(folder, claim->folder))
+		rc = 1;
+	/* Some network file systems lock no folders: there it cannot be known. */
+	else if (flock(folder, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+		rc = star_error_set(
+			err, -EBUSY,
+			"another cluster writes its checkpoints to %.280s: give each a directory of its own",
+			directory);
+	if (rc != 0) {
+		close(folder);
+		return rc < 0 ? rc : 0;
+	}
+	ckpt_claim_fini(claim);
+	claim->folder = folder;
+	claim->mounted = is_mount(folder);
+	return 0;
+}
+
+void ckpt_claim_fini(struct ckpt_claim *claim)
+{
+	if (claim->folder >= 0)
+		close(claim->folder);
+	claim->folder = -1;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the compiler share. One thread. */
+#ifndef SESSION_COMPILE_INTERNAL_H
+#define SESSION_COMPILE_INTERNAL_H
+
+#include "session/compile.h"
+
+enum { COMPILE_NOT_MADE = 255 };
+
+/* A component that is being compiled. */
+struct compile_build {
+	const struct graph_ps_plan *plan;
+	const struct graph_part *part;
+	const uint32_t *in; /* of each of the part's nodes */
+	uint32_t number;    /* the component's, as in has it */
+	struct compiled *c;
+	uint8_t *step;		       /* of each node of the graph: the step that makes it, or COMPILE_NOT_MADE */
+	struct graph_value ids;	       /* the keys */
+	const struct graph_node *node; /* in hand */
+	struct star_error *err;
+};
+
+/* compile_node.c: -ENOTSUP, with the node in hand. */
+int compile_not_done(const struct compile_build *b, const char *why);
+const struct graph_shape *compile_shape_of(const struct compile_build *b, struct graph_value value);
+bool compile_is_feed(const struct compile_build *b, struct graph_value value, uint32_t *feed);
+/* A step's number; of a feed also its place among the feeds; or -ENOTSUP. */
+int compile_add_step(struct compile_build *b, struct compile_step step);
+int compile_add_feed(struct compile_build *b, struct compile_feed feed, uint32_t *index);
+/* How many bags a step has at most. */
+int64_t compile_most_bags(const struct compile_build *b);
+/* The step that the node in hand is made by; COMPILE_NOT_MADE: it is nothing that others can work on; or -ENOTSUP. */
+int compile_node(struct compile_build *b);
+
+#endif

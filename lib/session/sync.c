@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "session/sync.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "client/star.h"
+
+enum {
+	PRESENT = 0, /* the row of the present round */
+	TICKETS = 0, /* elements of a round's row */
+	DONE = 1,
+	NAME_BYTES = 128,
+	OPS = 16,      /* of a call */
+	ROWS_KEPT = 8, /* of rounds that are over: who comes late finds the tickets gone */
+	LOOKS_A_LEASE = 16,
+	PATIENCE = 2, /* leases for which a ticket may be out though all live: its worker may have been started again */
+};
+
+/* Added to DONE by a worker that could not push all it had a ticket for. */
+#define SPOILED -0x1p30
+/* Tags, and all else in a row, are whole numbers that a double has. */
+#define NUMBER_MAX 0x1p53
+
+void sync_init(struct sync *s, const struct sync_options *options)
+{
+	*s = (struct sync){ .options = *options };
+	pthread_mutex_init(&s->lock, NULL);
+}
+
+void sync_fini(struct sync *s)
+{
+	pthread_mutex_destroy(&s->lock);
+}
+
+int sync_attach(struct sync *s, struct star_cluster *cluster, struct peers *peers, const struct remote_update *updates,
+		uint32_t updates_count, struct star_error *err)
+{
+	char name[NAME_BYTES];
+	struct star_spec spec = {
+		.name = name, .dtype = "float64", .dim = SYNC_ROW, .initializer = "zeros", .optimizer = "sgd", .rate = 1
+	};
+
+	s->cluster = cluster;
+	s->peers = peers;
+	s->updates = updates;
+	s->updates_count = updates_count;
+	s->fresh = true;
+	s->looked_ns = 0;
+	snprintf(name, sizeof(name), "%s/rounds",
+		 s->options.job); /* as long a name as that of peers, which was made before */
+	s->table = star_table_create(cluster, &spec, s->options.deadline_us, err);
+	return s->table ? 0 : err->code;
+}
+
+/* ---- rows ---- */
+
+static uint64_t number(double x)
+{
+	return x > 0 && x < NUMBER_MAX ? (uint64_t)x : 0;
+}
+
+static int execute(struct sync *s, struct star_op *op, struct star_error *err)
+{
+	return star_execute(s->cluster, op, 1, s->options.deadline_us, err);
+}
+
+/* Adds to a round's row; *after, which may be NULL: that element then. */
+static int add(struct sync *s, uint64_t tag, unsigned element, double what, double *after, struct star_error *err)
+{
+	double minus[SYNC_ROW] = { 0 }, row[SYNC_ROW];
+	struct star_op op = {
+		.kind = STAR_PUSH_PULL, .table = s->table, .keys = &tag, .count = 1, .values = minus, .results = row
+	};
+	int rc;
+
+	minus[element] = -what;
+	rc = execute(s, &op, err);
+	if (rc == 0 && after)
+		*after = row[element];
+	return rc;
+}
+
+/* The present round, and the row of the one that this worker is at. */
+static int look(struct sync *s, struct sync_round *present, struct star_error *err)
+{
+	const uint64_t keys[2] = { PRESENT, s->round.tag }, now_ns = clock_ns();
+	double rows[2][SYNC_ROW];
+	int rc = star_pull(s->table, keys, 2, rows, STAR_READ_ONLY, s->options.deadline_us, err);
+
+	if (rc < 0)
+		return rc;
+	*present = (struct sync_round){ .tag = number(rows[0][0]),
+					.step = number(rows[0][1]),
+					.global_step = number(rows[0][2]),
+					.need = (uint32_t)number(rows[0][3]) };
+	if (rows[1][TICKETS] != s->tickets || rows[1][DONE] != s->done || s->moved_ns == 0)
+		s->moved_ns = now_ns;
+	s->tickets = rows[1][TICKETS];
+	s->done = rows[1][DONE];
+	if (s->looked_ns && now_ns - s->looked_ns < s->options.lease_us * 1000 / LOOKS_A_LEASE)
+		return 0;
+	s->looked_ns = now_ns;
+	return peers_look(s->peers, err);
+}
+
+static void go_to(struct sync *s, const struct sync_round *round)
+{
+	if (round->tag != s->round.tag)
+		s->moved_ns = 0;
+	s->round = *round;
+}
+
+/* ---- the leader ---- */
+
+static bool leads(const struct sync *s)
+{
+	for (uint32_t i = 0; i < s->options.index; i++)
+		if (peers_lives(s->peers, i))
+			return false;
+	return true;
+}
+
+/* Gradients that a round can take: of those that have not ended. */
+static uint32_t need(const struct sync *s)
+{
+	uint32_t there = 0;
+
+	for (uint32_t i = 0; i < s->options.workers; i++)
+		there += !peers_ended(s->peers, i);
+	return there < s->options.wait_for ? there : s->options.wait_for;
+}
+
+/* Of all that the graph updates. */
+static int commit_all(struct sync *s, uint64_t tag, uint32_t flags, struct star_error *err)
+{
+	struct star_op ops[OPS];
+	uint32_t count = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < s->updates_count; i++) {
+		const struct remote_update *u = &s->updates[i];
+
+		ops[count] = (struct star_op){
+			.kind = STAR_COMMIT, .flags = flags, .table = u->table, .tag = tag, .step = s->round.step + 1
+		};
+		if (flags == 0 && !u->counter) {
+			ops[count].rate = u->rate;
+			ops[count].scale = 1 / (float)s->round.need;
+		}
+		if (++count < OPS && i + 1 < s->updates_count)
+			continue;
+		rc = star_execute(s->cluster, ops, count, s->options.deadline_us, err);
+		count = 0;
+	}
+	return rc;
+}
+
+/* The counter of steps on the PS tasks, of which there is one at most. */
+static int pull_global_step(struct sync *s, uint64_t *step, struct star_error *err)
+{
+	double value = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < s->updates_count; i++)
+		if (s->updates[i].counter)
+			rc = star_variable_pull(s->updates[i].table, &value, s->options.deadline_us, err);
+	*step = number(value);
+	return rc;
+}
+
+static int write_present(struct sync *s, const struct sync_round *round, struct star_error *err)
+{
+	const uint64_t key = PRESENT;
+	double row[SYNC_ROW] = { (double)round->tag, (double)round->step, (double)round->global_step, round->need };
+	struct star_op op = { .kind = STAR_ASSIGN, .table = s->table, .keys = &key, .count = 1, .values = row };
+
+	return execute(s, &op, err);
+}
+
+/* What has been summed up is thrown away: the same step under the next tag. */
+static int open_again(struct sync *s, uint64_t tag, struct star_error *err)
+{
+	struct sync_round next = { .tag = tag, .step = s->round.step, .need = need(s) };
+	int rc = commit_all(s, tag, STAR_OPEN, err);
+
+	if (rc == 0)
+		rc = pull_global_step(s, &next.global_step, err);
+	return rc == 0 ? write_present(s, &next, err) : rc;
+}
+
+/* The mean of the gradients is applied, and the next round begins. */
+static int advance(struct sync *s, struct star_error *err)
+{
+	struct sync_round next = { .tag = s->round.tag + 1, .step = s->round.step + 1, .need = need(s) };
+	const uint64_t old = s->round.tag - ROWS_KEPT;
+	struct star_op forget = { .kind = STAR_DELETE, .table = s->table, .keys = &old, .count = 1 };
+	int rc = commit_all(s, s->round.tag, 0, err);
+
+	if (rc == 0)
+		rc = pull_global_step(s, &next.global_step, err);
+	if (rc < 0)
+		return rc;
+	if (s->options.boundary)
+		s->options.boundary(s->options.arg, next.global_step);
+	rc = write_present(s, &next, err);
+	return rc == 0 ? execute(s, &forget, err) : rc;
+}
+
+static bool is_complete(const struct sync *s)
+{
+	return s->round.need && s->done >= s->round.need;
+}
+
+/*
+ * The first time since it is connected: nodes may have been started anew, and with them sums are lost. A round that was complete is first
+ * committed where that is still possible: somebody may have begun with it.
+ */
+static int take_over(struct sync *s, const struct sync_round *present, struct star_error *err)
+{
+	struct timespec now;
+	struct sync_round first;
+	int rc;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (present->tag == 0) { /* above all tags of a life of which this row knows nothing */
+		s->round = (struct sync_round){ .tag = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000,
+						.step = s->round.step };
+		rc = open_again(s, s->round.tag, err);
+		s->round.tag = 0;
+		return rc;
+	}
+	go_to(s, present);
+	rc = look(s, &first, err);
+	if (rc == 0 && is_complete(s)) {
+		rc = commit_all(s, s->round.tag, 0, err);
+		s->round.step += rc == 0 || rc == -EALREADY;
+		rc = rc == -EALREADY ? 0 : rc;
+	}
+	return rc == 0 ? open_again(s, present->tag + 1, err) : rc;
+}
+
+/* A gradient is on its way for longer than its worker can be thought to live. */
+static bool is_stuck(const struct sync *s)
+{
+	const uint64_t waited_ns = clock_ns() - s->moved_ns, lease_ns = s->options.lease_us * 1000;
+	const double tickets = s->tickets < s->round.need ? s->tickets : s->round.need;
+	bool died = false;
+
+	if (s->done < 0)
+		return true;
+	for (uint32_t i = 0; i < s->options.workers; i++)
+		died |= !peers_lives(s->peers, i) && !peers_ended(s->peers, i);
+	return tickets > s->done && waited_ns >= (died ? lease_ns : PATIENCE * lease_ns);
+}
+
+/* Whatever is to be done about the round that this worker is at. */
+static int lead(struct sync *s, const struct sync_round *present, struct star_error *err)
+{
+	int rc = 0;
+
+	if (s->fresh) {
+		rc = take_over(s, present, err);
+		s->fresh = rc < 0;
+	} else if (present->tag != s->round.tag || present->tag == 0) {
+		return 0;
+	} else if (is_complete(s)) {
+		rc = advance(s, err);
+	} else if (is_stuck(s) || need(s) < s->round.need) {
+		rc = open_again(s, s->round.tag + 1, err);
+	}
+	/* Somebody else leads, or a node has lost its sums: what row 0 says then, is true. */
+	s->fresh |= rc == -EALREADY;
+	return rc == -EALREADY ? 0 : rc;
+}
+
+/* ---- a worker's step ---- */
+
+static int live(const struct sync *s)
+{
+	int n = 0;
+
+	for (uint32_t i = 0; i < s->options.workers; i++)
+		n += peers_lives(s->peers, i);
+	return n;
+}
+
+/* A look, and the leader's work: until the present round is another one than *from. */
+static int await_other(struct sync *s, uint64_t from, struct sync_round *present, uint64_t until_ns,
+		       struct star_error *err)
+{
+	uint64_t told_ns = 0;
+	unsigned pause_us = 0;
+
+	for (;;) {
+		int rc = look(s, present, err);
+
+		if (rc < 0 || (present->tag != 0 && present->tag != from && !(s->fresh && leads(s))))
+			return rc;
+		if (leads(s)) {
+			const uint64_t was = present->tag;
+
+			rc = lead(s, present, err);
+			if (rc == 0)
+				rc = look(s, present, err);
+			if (rc < 0)
+				return rc;
+			if (present->tag != was)
+				continue;
+		}
+		if (clock_ns() >= until_ns)
+			return star_error_set(err, -ETIME,
+					      "step %" PRIu64
+					      ": %.0f of %u gradients have come, %d workers live: the wait "
+					      "for the others has lasted too long",
+					      s->round.step, s->done, s->round.need, live(s));
+		if (peers_quiet(&told_ns))
+			fprintf(stderr, "step %" PRIu64 ": %.0f of %u gradients have come, %d workers live: waiting\n",
+				s->round.step, s->done, s->round.need, live(s));
+		peers_pause(&pause_us);
+	}
+}
+
+int sync_begin(struct sync *s, uint64_t until_ns, struct star_error *err)
+{
+	struct sync_round present = { 0 };
+	int rc = 0;
+
+	s->asked = s->admitted = s->late = s->counted = s->counts = false;
+	if (s->round.tag && s->round.tag != s->given_up && !s->fresh)
+		return 0; /* as the last step has left it */
+	if (s->given_up) {
+		s->round.tag = s->given_up;
+		rc = add(s, s->given_up, DONE, SPOILED, NULL, err);
+	}
+	if (rc == 0)
+		rc = await_other(s, s->given_up, &present, until_ns, err);
+	if (rc < 0)
+		return rc;
+	go_to(s, &present);
+	s->given_up = 0;
+	/* Followers are told by their calls if nodes were started anew. */
+	return 0;
+}
+
+int sync_admit(void *arg, struct remote_round *round, struct star_error *err)
+{
+	struct sync *s = arg;
+	double ticket = 0;
+	int rc = 0;
+
+	pthread_mutex_lock(&s->lock);
+	if (!s->asked) {
+		rc = add(s, s->round.tag, TICKETS, 1, &ticket, err);
+		s->asked = rc == 0;
+		s->admitted = rc == 0 && ticket <= s->round.need;
+		s->counts = rc == 0 && ticket == 1;
+	}
+	*round = (struct remote_round){ .tag = s->admitted ? s->round.tag : 0,
+					.counts = s->counts,
+					.global_step = (double)(s->round.global_step + 1) };
+	pthread_mutex_unlock(&s->lock);
+	return rc;
+}
+
+void sync_refused(void *arg)
+{
+	struct sync *s = arg;
+
+	pthread_mutex_lock(&s->lock);
+	s->late = true;
+	pthread_mutex_unlock(&s->lock);
+}
+
+int sync_end(struct sync *s, uint64_t until_ns, struct star_error *err)
+{
+	const uint64_t step = s->round.step;
+	struct sync_round present;
+	bool committed;
+	int rc = 0;
+
+	if (s->admitted && !s->late) {
+		s->counted = true; /* or perhaps not, if this fails: then it is missed, and the round is made again */
+		rc = add(s, s->round.tag, DONE, 1, NULL, err);
+	}
+	if (rc == 0)
+		rc = await_other(s, s->round.tag, &present, until_ns, err);
+	if (rc < 0)
+		return rc;
+	committed = present.step > step;
+	s->dropped += committed && !(s->admitted && !s->late);
+	s->repeated += !committed;
+	go_to(s, &present);
+	return committed;
+}
+
+void sync_failed(struct sync *s)
+{
+	s->given_up = s->admitted && !s->counted ? s->round.tag : 0;
+	if (!s->given_up)
+		s->round.tag = 0;
+}

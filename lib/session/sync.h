@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Synchronous steps, after TensorFlow's SyncReplicasOptimizer: in each round workers compute gradients from the same parameters; those of the
+ * first `wait_for` workers are summed up on the PS tasks (STAR_ACCUMULATE), and their mean is applied once (STAR_COMMIT). The others are
+ * backup workers: what comes later is dropped, and its worker goes on with the next round.
+ *
+ * A table, "<job>/rounds", has in row 0 the present round: the tag of its sums, the steps made before it, the global step, and how many
+ * gradients it takes; and in the row of each tag how many workers have taken a ticket, and how many of them have pushed all their
+ * gradients. Adding to a row and reading it is one operation, so that tickets are given once. The lowest worker that lives leads
+ * (session/peers.h): when all gradients are there, it commits the sums, and writes the next round into row 0. Where a worker has died
+ * between its ticket and its last gradient, or ended and is missed, it has the sums thrown away, and the same step is made again under the next tag.
+ *
+ * Two that both think that they lead do no harm: nodes commit a tag once, and refuse what is older than they are; and whether a round is
+ * committed or thrown away follows from its row.
+ *
+ * Threads: one at a time, but for sync_admit.
+ */
+#ifndef SESSION_SYNC_H
+#define SESSION_SYNC_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "session/peers.h"
+#include "session/remote.h"
+
+enum { SYNC_ROW = 4 };
+
+struct sync_options {
+	const char *job;
+	uint32_t index, workers, wait_for;
+	uint64_t lease_us, deadline_us;
+	/* The leader's, between two steps: all nodes have the parameters of this one. */
+	void (*boundary)(void *arg, uint64_t global_step);
+	void *arg;
+};
+
+struct sync_round {
+	uint64_t tag; /* 0: none yet */
+	uint64_t step, global_step;
+	uint32_t need; /* gradients */
+};
+
+struct sync {
+	struct sync_options options;
+	struct star_cluster *cluster;
+	struct peers *peers;
+	const struct remote_update *updates;
+	uint32_t updates_count;
+	struct star_table *table;
+	struct sync_round round;    /* that this worker is at */
+	bool fresh;		    /* since it is connected it has not led */
+	uint64_t given_up;	    /* the tag of a round in which a step of this worker failed with its ticket taken */
+	uint64_t dropped, repeated; /* steps: whose gradients came too late; that were made again */
+	/* the row of the round, and since when it is so */
+	double tickets, done;
+	uint64_t moved_ns, looked_ns;
+
+	pthread_mutex_t lock; /* of what follows: a step's parts are begun by several threads */
+	bool asked, admitted, counts, late, counted;
+};
+
+void sync_init(struct sync *sync, const struct sync_options *options);
+void sync_fini(struct sync *sync);
+
+/* Connected, or connected again; what is given must stay until the next time. 0 or a negative errno. */
+int sync_attach(struct sync *sync, struct star_cluster *cluster, struct peers *peers,
+		const struct remote_update *updates, uint32_t updates_count, struct star_error *err);
+
+/* Waits for a round that this worker has not tried yet. 0; -ETIME at until_ns; what a call failed with. */
+int sync_begin(struct sync *sync, uint64_t until_ns, struct star_error *err);
+
+/* remote_options.admit and .refused: in the step. */
+int sync_admit(void *sync, struct remote_round *round, struct star_error *err);
+void sync_refused(void *sync);
+
+/* After the step: waits for the round's end. 1: it was committed; 0: the same step is to be made again; as sync_begin. */
+int sync_end(struct sync *sync, uint64_t until_ns, struct star_error *err);
+
+/* The step has failed. */
+void sync_failed(struct sync *sync);
+
+#endif
