@@ -54,7 +54,6 @@ static int allocate(struct zoo_text *text, uint64_t seed, struct star_error *err
 {
 	const struct zoo_options *o = text->options;
 	const size_t targets = o->negatives + 1;
-	int rc = 0;
 
 	if (o->model->kind == ZOO_WINDOWS) {
 		text->words = calloc(o->batch, (o->window + 1) * sizeof(*text->words));
@@ -70,8 +69,7 @@ static int allocate(struct zoo_text *text, uint64_t seed, struct star_error *err
 	for (uint32_t i = 0; i < o->batch; i++)
 		text->labels[i * targets] = 1;
 	prng_seed(&text->random, seed);
-	rc = stream_init_empty(&text->stream, &text->sampler, INPUT_IDS_MAX, o->window, seed, err);
-	return rc;
+	return stream_init_empty(&text->stream, &text->sampler, INPUT_IDS_MAX, o->window, seed, err);
 }
 
 int zoo_text_open(struct zoo_text *text, uint32_t worker, bool train, struct star_error *err)
