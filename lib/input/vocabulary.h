@@ -16,8 +16,6 @@
 
 #include "star_error.h"
 
-#pragma GCC visibility push(default) /* of libstartrain.so */
-
 enum {
 	VOCABULARY_WORD_BYTES = 32, /* with the terminating zero: no English word in letters comes near */
 	VOCABULARY_WORDS_MAX = 1 << 24,
@@ -38,6 +36,8 @@ struct line_words {
 struct line_words line_words_begin(const char *line, size_t length);
 /* The next word in small letters, and its length; 0: there is none. Those too long for it are passed over. */
 size_t line_words_next(struct line_words *words, char text[static VOCABULARY_WORD_BYTES]);
+
+#pragma GCC visibility push(default) /* of libstartrain.so */
 
 struct vocabulary {
 	struct word *words; /* by id */

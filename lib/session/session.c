@@ -10,349 +10,20 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "client/star.h"
-#include "config/config.h"
-#include "session/compile.h"
-#include "session/local.h"
-#include "session/peers.h"
-#include "session/remote.h"
-#include "session/summary.h"
-#include "session/sync.h"
+#include "session/internal.h"
 
 enum {
 	RETRY_MIN_MS = 100,
 	RETRY_MAX_MS = 2000,
 	QUIET_US = 5000000, /* of waiting for PS tasks, before it is told */
-	HOOKS_MAX = 32,
-	NOT_THERE = UINT32_MAX
 };
-
-/* Where something was done last that is done every so many global steps. */
-struct mark {
-	uint64_t step, ns;
-};
-
-struct session {
-	struct session_config config;
-	struct session_model model;
-	struct session_hook hooks[HOOKS_MAX];
-	uint32_t hooks_count;
-	struct star_cluster *cluster;
-	struct graph_cut *cut;
-	struct graph_ps *ps;
-	struct graph_plan *plan;
-	struct graph_run *run;
-	struct graph_tensor *results;
-	uint32_t step_result, loss_result; /* of the model's; NOT_THERE */
-	struct summary *summary;
-	struct peers *peers; /* NULL: workers do not wait for each other */
-	struct sync sync;    /* of a synchronous job */
-	uint64_t clock;	     /* steps that the others take this worker to have made */
-	uint64_t global_step, local_step;
-	struct mark logged, summarized, saved;
-	bool stop, failed;
-};
-
-enum consistency { UNKNOWN, ASYNCHRONOUS, BOUNDED, SYNCHRONOUS };
-
-static enum consistency consistency_of(const struct session_config *c)
-{
-	return !c->consistency || !strcmp(c->consistency, "asynchronous") ? ASYNCHRONOUS
-	       : !strcmp(c->consistency, "ssp")				  ? BOUNDED
-	       : !strcmp(c->consistency, "synchronous")			  ? SYNCHRONOUS
-									  : UNKNOWN;
-}
-
-static int check_consistency(const struct session_config *c, struct star_error *err)
-{
-	if (consistency_of(c) == UNKNOWN)
-		return star_error_set(err, -EINVAL, "consistency = %.60s: it is asynchronous, ssp or synchronous",
-				      c->consistency);
-	if (consistency_of(c) == ASYNCHRONOUS)
-		return 0;
-	if (c->workers < 1 || c->workers > PEERS_MAX || c->task_index >= c->workers)
-		return star_error_set(
-			err, -EINVAL,
-			"consistency = %s: workers is %u, and this is worker %u: workers that wait for each "
-			"other must know how many they are, 1 to %d",
-			c->consistency, c->workers, c->task_index, PEERS_MAX);
-	if (c->grads_to_wait > c->workers)
-		return star_error_set(err, -EINVAL, "grads_to_wait is %u, and there are %u workers", c->grads_to_wait,
-				      c->workers);
-	return 0;
-}
-
-static bool is_local(const struct session_config *config)
-{
-	return config->ps && !strcmp(config->ps, SESSION_LOCAL);
-}
-
-static int check_local(const struct session_config *config, struct star_error *err)
-{
-	if (config->task_index != 0)
-		return star_error_set(err, -EINVAL,
-				      "task_index = %u: with ps = local there is one worker, which is 0: others are "
-				      "other processes, and need PS tasks",
-				      config->task_index);
-	if (consistency_of(config) != ASYNCHRONOUS)
-		return star_error_set(err, -EINVAL,
-				      "consistency = %s: with ps = local there is one worker, which waits for nobody",
-				      config->consistency);
-	if (config->save_checkpoints_steps)
-		return star_error_set(err, -EINVAL,
-				      "save_checkpoints_steps = %u: PS tasks write checkpoints, and with ps = local "
-				      "there are none",
-				      config->save_checkpoints_steps);
-	return 0;
-}
-
-int session_config_check(const struct session_config *config, struct star_error *err)
-{
-	if (config->train_distribute && config->train_distribute[0])
-		return star_error_set(
-			err, -EINVAL,
-			"train_distribute = %.60s: a distribution strategy and a protocol exclude each other: "
-			"TensorFlow would drop the protocol without a word. Leave train_distribute away",
-			config->train_distribute);
-	if (!config->ps || !config->ps[0])
-		return star_error_set(err, -EINVAL,
-				      "the PS tasks' control addresses are missing: \"tcp:host:port,...\"");
-	if (config->protocol && !graph_protocol_parse(config->protocol, err))
-		return -EINVAL;
-	if (is_local(config) && check_local(config, err) < 0)
-		return -EINVAL;
-	return check_consistency(config, err);
-}
-
-static void set_defaults(struct session_config *c)
-{
-	c->protocol = c->protocol ? c->protocol : "star_server";
-	c->save_summary_steps = c->save_summary_steps ? c->save_summary_steps : 100;
-	c->log_step_count_steps = c->log_step_count_steps ? c->log_step_count_steps : 100;
-	c->deadline_us = c->deadline_us ? c->deadline_us : STAR_DEADLINE_DEFAULT_US;
-	c->recovery_us = c->recovery_us ? c->recovery_us : UINT64_C(300000000);
-	c->job = c->job ? c->job : "job";
-	c->grads_to_wait = c->grads_to_wait ? c->grads_to_wait : c->workers;
-	c->lease_us = c->lease_us ? c->lease_us : UINT64_C(10000000);
-}
-
-/* ---- plans ---- */
-
-/* 0 with err. */
-static uint32_t count_tasks(const char *ps, struct star_error *err)
-{
-	uint32_t n = 1;
-
-	if (strncmp(ps, "dpdk:", 5) == 0) {
-		struct config *config = config_load_worker(ps + 5, err);
-
-		n = config ? config->ps_count : 0;
-		config_free(config);
-		return n;
-	}
-	for (; *ps; ps++)
-		n += *ps == ',';
-	return n;
-}
 
 static uint32_t result_named(const struct session_model *model, const char *name)
 {
 	for (uint32_t i = 0; i < model->graph->results_count; i++)
 		if (!strcmp(model->results[i], name))
 			return i;
-	return NOT_THERE;
-}
-
-/* Variables and tables exist, and memory is laid out. */
-static int make_plan(struct session *s, struct star_error *err)
-{
-	const struct session_config *c = &s->config;
-	const struct graph_plan_options options = {
-		.feeds = s->model.feeds,
-		.feeds_count = s->model.feeds_count,
-		.ps = s->ps,
-		.intra_op = c->intra_op_parallelism_threads,
-		.inter_op = c->inter_op_parallelism_threads,
-		.seed = c->seed,
-	};
-
-	s->plan = graph_compile(s->model.graph, s->cut, &options, err);
-	if (s->plan)
-		s->run = graph_run_create(s->plan, err);
-	return s->run ? 0 : err->code;
-}
-
-/* What could not be merged, and why: told once for a job, not for an evaluation, nor where nothing is told. */
-static void tell_warnings(const struct graph_cut *cut)
-{
-	for (uint32_t i = 0; i < cut->warnings_count; i++)
-		fprintf(stderr, "warning: %s\n", cut->warnings[i]);
-	for (uint32_t i = 0; i < cut->bodies_count; i++) {
-		tell_warnings(cut->bodies[i].cond);
-		tell_warnings(cut->bodies[i].body);
-	}
-}
-
-/* The greatest types of all values; NULL: the graph's own have to do. To be freed. */
-static struct graph_type **most_of(const struct session *s)
-{
-	const struct graph *graph = s->model.graph;
-	struct graph_type *feeds = calloc(graph->nodes_count + 1, sizeof(*feeds)), **types;
-	struct star_error ignored;
-	uint32_t count = 0;
-
-	if (!feeds)
-		return NULL;
-	for (uint32_t v = 0; v < graph->nodes_count; v++) {
-		if (graph->nodes[v]->op != GRAPH_FEED)
-			continue;
-		feeds[count] = graph->nodes[v]->outputs[0];
-		for (uint32_t f = 0; f < s->model.feeds_count; f++)
-			if (!strcmp(s->model.feeds[f].name, graph->nodes[v]->name))
-				feeds[count] = s->model.feeds[f].type;
-		count++;
-	}
-	types = graph_infer_all(graph, feeds, count, &ignored);
-	free(feeds);
-	return types;
-}
-
-/* stay: nothing moves to PS tasks. Until there is a cluster, a PS task counts as one reactor. */
-static int make_cut(struct session *s, bool stay, struct star_error *err)
-{
-	const struct session_config *c = &s->config;
-	const uint32_t tasks = count_tasks(c->ps, err);
-	struct graph_type **types = most_of(s);
-	const struct graph_cut_options options = {
-		.protocol = graph_protocol_parse(c->protocol, err),
-		.fuse = c->tensor_fuse,
-		.ps_tasks = tasks,
-		.reactors = tasks ? (star_reactors(s->cluster) + tasks - 1) / tasks : 0,
-		/* Where PS tasks are in this process nothing is saved; and what they sum for many workers comes as it is. */
-		.stay = stay || is_local(c) || consistency_of(c) == SYNCHRONOUS,
-		.may_move = compile_may_move,
-		.types = types,
-	};
-
-	graph_cut_destroy(s->cut);
-	s->cut = NULL;
-	if (options.ps_tasks == 0) {
-		free(types);
-		return err->code;
-	}
-	s->cut = graph_cut_create(s->model.graph, &options, err);
-	free(types);
-	return s->cut ? 0 : err->code;
-}
-
-static bool has_moved(const struct graph_cut *cut)
-{
-	bool moved = cut->moved_count > 0;
-
-	for (uint32_t i = 0; i < cut->bodies_count && !moved; i++)
-		moved = has_moved(cut->bodies[i].body) || has_moved(cut->bodies[i].cond);
-	return moved;
-}
-
-/* What has moved and is too large for one program stays in the worker after all. */
-static int plan_or_stay(struct session *s, struct star_error *err)
-{
-	/* What is worth moving depends on how many reactors there are. */
-	int rc = has_moved(s->cut) && star_reactors(s->cluster) != count_tasks(s->config.ps, err)
-			 ? make_cut(s, false, err)
-			 : 0;
-
-	if (rc == 0)
-		rc = make_plan(s, err);
-	if (rc != -ENOTSUP || !has_moved(s->cut))
-		return rc;
-	fprintf(stderr, "nothing is computed on PS tasks: %s\n", err->text);
-	graph_run_destroy(s->run);
-	graph_plan_destroy(s->plan);
-	s->run = NULL;
-	s->plan = NULL;
-	rc = make_cut(s, true, err);
-	return rc < 0 ? rc : make_plan(s, err);
-}
-
-static void disconnect(struct session *s)
-{
-	peers_close(s->peers, false);
-	graph_run_destroy(s->run);
-	graph_plan_destroy(s->plan);
-	if (is_local(&s->config))
-		local_destroy(s->ps);
-	else
-		remote_destroy(s->ps);
-	star_close(s->cluster);
-	s->run = NULL;
-	s->plan = NULL;
-	s->ps = NULL;
-	s->cluster = NULL;
-	s->peers = NULL;
-}
-
-static int join_peers(struct session *s, struct star_error *err)
-{
-	const struct session_config *c = &s->config;
-	const struct remote_update *updates;
-	uint32_t updates_count;
-
-	if (consistency_of(c) == ASYNCHRONOUS)
-		return 0;
-	s->peers = peers_open(&(struct peers_options){ .cluster = s->cluster,
-						       .job = c->job,
-						       .index = c->task_index,
-						       .count = c->workers,
-						       .lease_us = c->lease_us,
-						       .deadline_us = c->deadline_us,
-						       .clock = s->clock },
-			      err);
-	if (!s->peers)
-		return err->code;
-	if (consistency_of(c) != SYNCHRONOUS)
-		return 0;
-	updates_count = remote_updates(s->ps, &updates);
-	return sync_attach(&s->sync, s->cluster, s->peers, updates, updates_count, err);
-}
-
-static int open_remote(struct session *s, uint64_t until_ns, struct star_error *err)
-{
-	const struct session_config *c = &s->config;
-	const bool synchronous = consistency_of(c) == SYNCHRONOUS;
-	const uint64_t now_ns = clock_ns();
-
-	s->cluster = star_open(c->ps, (until_ns > now_ns ? until_ns - now_ns : 0) / 1000 + 1, err);
-	if (!s->cluster)
-		return err->code;
-	s->ps = remote_create(&(struct remote_options){ .cluster = s->cluster,
-							.deadline_us = c->deadline_us,
-							.until_ns = until_ns,
-							.admit = synchronous ? sync_admit : NULL,
-							.refused = sync_refused,
-							.arg = &s->sync,
-							.wait = c->task_index != 0 });
-	return s->ps ? 0 : star_error_set(err, -ENOMEM, "no memory for a session");
-}
-
-/* A cluster that is open is that of one incarnation of each node: after a restart it is opened anew. */
-static int connect_cluster(struct session *s, uint64_t until_ns, struct star_error *err)
-{
-	int rc = 0;
-
-	if (is_local(&s->config))
-		s->ps = local_create(err);
-	else
-		rc = open_remote(s, until_ns, err);
-	if (!s->ps)
-		rc = err->code;
-	if (rc == 0)
-		rc = plan_or_stay(s, err);
-	if (rc == 0 && s->cluster)
-		rc = join_peers(s, err);
-	if (rc < 0)
-		disconnect(s);
-	return rc;
+	return SESSION_NOT_THERE;
 }
 
 /* ---- what comes after a step ---- */
@@ -387,7 +58,7 @@ static void log_step(struct session *s, const struct session_step *step, uint64_
 	if (s->config.log_step_count_steps == UINT32_MAX || steps < s->config.log_step_count_steps)
 		return;
 	fprintf(stderr, "step %" PRIu64 ": ", step->global_step);
-	if (s->loss_result != NOT_THERE)
+	if (s->loss_result != SESSION_NOT_THERE)
 		fprintf(stderr, "loss %.5f, ", step->loss);
 	fprintf(stderr, "%.1f steps/s\n", rate_since(steps, &s->logged, now_ns));
 	s->logged = (struct mark){ step->global_step, now_ns };
@@ -402,7 +73,7 @@ static int write_summary(struct session *s, const struct session_step *step, uin
 	if (!s->summary || steps < s->config.save_summary_steps)
 		return 0;
 	s->summarized = (struct mark){ step->global_step, now_ns };
-	return summary_write(s->summary, step->global_step, scalars, s->loss_result != NOT_THERE ? 2 : 1, err);
+	return summary_write(s->summary, step->global_step, scalars, s->loss_result != SESSION_NOT_THERE ? 2 : 1, err);
 }
 
 /* A save that fails is told, and tried again after as many steps: training goes on. */
@@ -428,7 +99,7 @@ static void save_boundary(void *arg, uint64_t global_step)
 static int after_step(struct session *s, const struct session_step *step, struct star_error *err)
 {
 	const uint64_t now_ns = clock_ns();
-	int rc = s->loss_result != NOT_THERE ? stop_at_nan(step, err) : 0;
+	int rc = s->loss_result != SESSION_NOT_THERE ? stop_at_nan(step, err) : 0;
 
 	if (rc == 0)
 		rc = write_summary(s, step, now_ns, err);
@@ -436,7 +107,7 @@ static int after_step(struct session *s, const struct session_step *step, struct
 		if (s->hooks[i].after_step)
 			rc = s->hooks[i].after_step(s->hooks[i].arg, s, step, err);
 	log_step(s, step, now_ns);
-	if (rc == 0 && s->config.task_index == 0 && consistency_of(&s->config) != SYNCHRONOUS)
+	if (rc == 0 && s->config.task_index == 0 && session_consistency(&s->config) != SESSION_SYNCHRONOUS)
 		save_checkpoint(s, step);
 	s->stop |= s->config.last_step && step->global_step >= s->config.last_step;
 	return rc;
@@ -464,7 +135,7 @@ static bool may_come_back(int code)
 static int recover(struct session *s, uint64_t until_ns, unsigned *pause_ms, struct star_error *err)
 {
 	fprintf(stderr, "%s: waiting until it can go on\n", err->text);
-	disconnect(s);
+	session_disconnect(s);
 	do {
 		const struct timespec pause = { *pause_ms / 1000, (long)(*pause_ms % 1000) * 1000000 };
 
@@ -472,7 +143,7 @@ static int recover(struct session *s, uint64_t until_ns, unsigned *pause_ms, str
 			return err->code;
 		nanosleep(&pause, NULL);
 		*pause_ms = *pause_ms * 2 < RETRY_MAX_MS ? *pause_ms * 2 : RETRY_MAX_MS;
-		if (connect_cluster(s, until_ns, err) == 0)
+		if (session_connect(s, until_ns, err) == 0)
 			return 0;
 	} while (may_come_back(err->code));
 	return err->code;
@@ -502,7 +173,7 @@ static int run_step(struct session *s, const struct graph_tensor *feeds, uint64_
 
 	if (!s->run)
 		return star_error_set(err, -ESTALE, "the PS tasks did not come back in time before");
-	if (consistency_of(&s->config) == SYNCHRONOUS)
+	if (session_consistency(&s->config) == SESSION_SYNCHRONOUS)
 		return run_together(s, feeds, until_ns, err);
 	rc = s->peers ? peers_await(s->peers, s->config.staleness, &s->clock, until_ns, err) : 0;
 	if (rc < 0)
@@ -534,18 +205,18 @@ int session_run(struct session *s, const struct graph_tensor *feeds, const struc
 	s->local_step++;
 	s->clock++;
 	if (s->peers &&
-	    consistency_of(&s->config) ==
-		    BOUNDED) /* what this fails with, the next step will fail with, too, and say again how many there are */
+	    session_consistency(&s->config) ==
+		    SESSION_BOUNDED) /* what this fails with, the next step will fail with, too, and say again how many there are */
 		peers_set_clock(s->peers, s->clock, &(struct star_error){ 0 });
-	s->global_step =
-		s->step_result != NOT_THERE ? (uint64_t)fmax(0, scalar(&s->results[s->step_result])) : s->local_step;
+	s->global_step = s->step_result != SESSION_NOT_THERE ? (uint64_t)fmax(0, scalar(&s->results[s->step_result]))
+							     : s->local_step;
 	/* A step that comes late has counted from where it began; the others have gone on. */
-	if (s->step_result != NOT_THERE && s->sync.round.global_step)
+	if (s->step_result != SESSION_NOT_THERE && s->sync.round.global_step)
 		s->global_step = s->sync.round.global_step;
 	step.global_step = s->global_step;
 	step.local_step = s->local_step;
 	step.results = s->results;
-	if (s->loss_result != NOT_THERE)
+	if (s->loss_result != SESSION_NOT_THERE)
 		step.loss = scalar(&s->results[s->loss_result]);
 	if (results)
 		*results = s->results;
@@ -596,7 +267,7 @@ static int check_results(struct session *s, struct star_error *err)
 		const uint32_t result = i ? s->loss_result : s->step_result;
 		const struct graph_type *type;
 
-		if (result == NOT_THERE)
+		if (result == SESSION_NOT_THERE)
 			continue;
 		type = graph_type(graph, graph->results[result]);
 		if (graph_elements(&type->shape) != 1 || (type->dtype != STAR_FLOAT32 && type->dtype != STAR_FLOAT64))
@@ -612,7 +283,7 @@ static int connect_first(struct session *s, struct star_error *err)
 	const uint64_t begin_ns = clock_ns(), until_ns = begin_ns + s->config.recovery_us * 1000;
 	const uint64_t quiet_until_ns = begin_ns + QUIET_US * UINT64_C(1000);
 	unsigned pause_ms = RETRY_MIN_MS;
-	const int rc = connect_cluster(s, quiet_until_ns < until_ns ? quiet_until_ns : until_ns, err);
+	const int rc = session_connect(s, quiet_until_ns < until_ns ? quiet_until_ns : until_ns, err);
 
 	return rc == 0 || !may_come_back(rc) ? rc : recover(s, until_ns, &pause_ms, err);
 }
@@ -630,9 +301,9 @@ static int open_session(struct session *s, struct star_error *err)
 		rc = s->summary ? 0 : err->code;
 	}
 	if (rc == 0)
-		rc = make_cut(s, false, err);
+		rc = session_make_cut(s, false, err);
 	if (rc == 0 && s->config.task_index == 0 && s->config.log_step_count_steps != UINT32_MAX)
-		tell_warnings(s->cut);
+		session_tell_warnings(s->cut);
 	if (rc == 0)
 		rc = connect_first(s, err);
 	s->logged.ns = s->summarized.ns = clock_ns();
@@ -644,7 +315,7 @@ static int open_session(struct session *s, struct star_error *err)
 
 static void release(struct session *s)
 {
-	disconnect(s);
+	session_disconnect(s);
 	sync_fini(&s->sync);
 	graph_cut_destroy(s->cut);
 	summary_destroy(s->summary);
@@ -667,7 +338,7 @@ struct session *session_create(const struct session_config *config, const struct
 		return NULL;
 	}
 	s->config = *config;
-	set_defaults(&s->config);
+	session_set_defaults(&s->config);
 	sync_init(&s->sync, &(struct sync_options){ .job = s->config.job,
 						    .index = s->config.task_index,
 						    .workers = s->config.workers,
@@ -678,13 +349,13 @@ struct session *session_create(const struct session_config *config, const struct
 						    .arg = s });
 	s->model = *model;
 	s->hooks_count = hooks_count;
-	if (hooks_count > HOOKS_MAX) {
-		star_error_set(err, -E2BIG, "a session has %d hooks at most, not %u", HOOKS_MAX, hooks_count);
+	if (hooks_count > SESSION_HOOKS_MAX) {
+		star_error_set(err, -E2BIG, "a session has %d hooks at most, not %u", SESSION_HOOKS_MAX, hooks_count);
 		s->hooks_count = 0;
 	} else if (hooks_count) {
 		memcpy(s->hooks, hooks, hooks_count * sizeof(*hooks));
 	}
-	if (hooks_count > HOOKS_MAX || open_session(s, err) < 0) {
+	if (hooks_count > SESSION_HOOKS_MAX || open_session(s, err) < 0) {
 		release(s);
 		return NULL;
 	}

@@ -36,7 +36,7 @@ static struct session *create(const struct session_config *config, const char *r
 	struct graph *graph = graph_create();
 	const struct graph_value value = graph_constant(graph, STAR_FLOAT32, &two, pair ? 1 : 0, numbers);
 	const struct session_model model = { .graph = graph, .results = &result };
-	const struct session_hook hooks[HOOKS_MAX + 1] = { { NULL } };
+	const struct session_hook hooks[SESSION_HOOKS_MAX + 1] = { { NULL } };
 	struct session *session;
 
 	CHECK_INT(graph_set_results(graph, &value, 1), 0);
@@ -81,7 +81,7 @@ void wrong_sessions_are_refused(void)
 		  "worker 2" },
 		{ { .ps = "127.0.0.1:1" }, "loss", 0, true, -EINVAL, "\"loss\" is one float" },
 		{ { .ps = "127.0.0.1:1" }, "global_step", 0, true, -EINVAL, "\"global_step\" is one float" },
-		{ { .ps = "127.0.0.1:1" }, "x", HOOKS_MAX + 1, false, -E2BIG, "hooks at most" },
+		{ { .ps = "127.0.0.1:1" }, "x", SESSION_HOOKS_MAX + 1, false, -E2BIG, "hooks at most" },
 		{ { .ps = "127.0.0.1:1", .model_dir = "/proc/no-such-folder" }, "x", 0, false, -ENOENT, "/proc/" },
 		{ { .ps = "local", .save_checkpoints_steps = 100 }, "x", 0, false, -EINVAL, "there are none" },
 		{ { .ps = "local", .task_index = 1 }, "x", 0, false, -EINVAL, "one worker" },
@@ -102,7 +102,7 @@ void wrong_sessions_are_refused(void)
 void a_session_without_ps_tasks_ends_with_an_error(void)
 {
 	const struct session_config config = { .ps = "tcp:127.0.0.1:1", .recovery_us = 1 };
-	struct session session = { .config = config, .step_result = NOT_THERE, .loss_result = NOT_THERE };
+	struct session session = { .config = config, .step_result = SESSION_NOT_THERE, .loss_result = SESSION_NOT_THERE };
 	struct star_error err = { 0 };
 
 	create(&config, "x", 0, false, &err);
