@@ -234,8 +234,8 @@ void nonsense_is_refused_before_it_is_sent(void)
 		const char *says;
 	} cases[] = {
 		{ OP(0, 0, b.table, keys, 2, 0, v),
-		  "none of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL, STAR_DELETE, STAR_ASSIGN and STAR_RUN" },
-		{ OP(7, 0, b.table, keys, 2, 0, v), "but 7" },
+		  "none of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL, STAR_DELETE, STAR_ASSIGN, STAR_RUN and STAR_COMMIT" },
+		{ OP(8, 0, b.table, keys, 2, 0, v), "but 8" },
 		{ OP(STAR_RUN, 0, b.table, keys, 2, 0, v), "run is NULL" },
 		{ OP(STAR_PULL, 0, NULL, keys, 2, 0, v), "table is NULL" },
 		{ OP(STAR_PULL, 0, other.table, keys, 2, 0, v), "another cluster" },
