@@ -102,7 +102,9 @@ void wrong_sessions_are_refused(void)
 void a_session_without_ps_tasks_ends_with_an_error(void)
 {
 	const struct session_config config = { .ps = "tcp:127.0.0.1:1", .recovery_us = 1 };
-	struct session session = { .config = config, .step_result = SESSION_NOT_THERE, .loss_result = SESSION_NOT_THERE };
+	struct session session = { .config = config,
+				   .step_result = SESSION_NOT_THERE,
+				   .loss_result = SESSION_NOT_THERE };
 	struct star_error err = { 0 };
 
 	create(&config, "x", 0, false, &err);
