@@ -127,7 +127,7 @@ soak: test
 chaos:
 	$(call packages,test)
 	$(call build,tests)
-	$(Q)STAR_BUILD=$(BUILD) CHAOS_RUNS=$(or $(RUNS),200) CHAOS_SEED=$(or $(SEED),1) tests/system/chaos.test
+	$(Q)STAR_SOAK=1 STAR_BUILD=$(BUILD) CHAOS_RUNS=$(or $(RUNS),200) CHAOS_SEED=$(or $(SEED),1) tests/system/chaos.test
 #: bench      install what it needs, build, and run all benchmarks; BENCH=name runs one
 bench:
 	$(call packages,bench)
