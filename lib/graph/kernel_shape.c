@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { GRAIN_BYTES = 128 * 1024 };
+enum { GRAIN_BYTES = 128 * 1024, BAND = 16 };
 
 int kernel_copy(const struct kernel_call *call)
 {
@@ -38,6 +38,16 @@ struct transpose {
 	size_t n, bytes, grain;
 };
 
+/* Where a row of the output begins in the input. */
+static size_t transpose_at(const struct transpose *t, unsigned dims, size_t row)
+{
+	size_t at = 0;
+
+	for (unsigned i = dims; i-- > 0; row /= t->dims[i])
+		at += row % t->dims[i] * t->strides[i];
+	return at;
+}
+
 static void transpose_part(void *context, uint64_t part)
 {
 	const struct transpose *t = context;
@@ -46,10 +56,8 @@ static void transpose_part(void *context, uint64_t part)
 	const size_t from = part * t->grain, to = rows - from < t->grain ? rows : from + t->grain;
 
 	for (size_t row = from; row < to; row++) {
-		size_t at = 0, rest = row;
+		const size_t at = transpose_at(t, last, row);
 
-		for (unsigned i = last; i-- > 0; rest /= t->dims[i])
-			at += rest % t->dims[i] * t->strides[i];
 		if (step == 1) {
 			memcpy(t->out + row * length * t->bytes, t->in + at * t->bytes, length * t->bytes);
 		} else if (t->bytes == 4) {
@@ -59,6 +67,37 @@ static void transpose_part(void *context, uint64_t part)
 			for (size_t i = 0; i < length; i++)
 				((uint64_t *)t->out)[row * length + i] = ((const uint64_t *)t->in)[at + i * step];
 		}
+	}
+}
+
+/* A band of BAND rows of a matrix that lies across: by squares, so that what is read and written stays in the cache. */
+static void transpose_band(const struct transpose *t, const uint32_t *in, uint32_t *out, size_t rows)
+{
+	const size_t columns = t->dims[t->ndim - 1], step = t->strides[t->ndim - 1];
+
+	for (size_t begin = 0; begin < columns; begin += BAND) {
+		const size_t end = columns - begin < BAND ? columns : begin + BAND;
+
+		for (size_t c = begin; c < end; c++)
+			for (size_t r = 0; r < rows; r++)
+				out[r * columns + c] = in[c * step + r];
+	}
+}
+
+static void transpose_bands(void *context, uint64_t part)
+{
+	const struct transpose *t = context;
+	const size_t rows = t->dims[t->ndim - 2], columns = t->dims[t->ndim - 1], bands = (rows + BAND - 1) / BAND;
+	const size_t all = t->n / (rows * columns) * bands;
+	const size_t from = part * t->grain, to = all - from < t->grain ? all : from + t->grain;
+
+	for (size_t i = from; i < to; i++) {
+		const size_t matrix = i / bands, row = i % bands * BAND;
+		const size_t at = transpose_at(t, t->ndim - 2, matrix);
+
+		transpose_band(t, (const uint32_t *)t->in + at + row,
+			       (uint32_t *)t->out + (matrix * rows + row) * columns,
+			       rows - row < BAND ? rows - row : BAND);
 	}
 }
 
@@ -92,6 +131,14 @@ int kernel_transpose(const struct kernel_call *call)
 	if (!t.ndim) {
 		t.dims[t.ndim] = 1;
 		t.strides[t.ndim++] = 1;
+	}
+	if (t.ndim >= 2 && t.strides[t.ndim - 2] == 1 && t.bytes == 4) {
+		const size_t rows = t.dims[t.ndim - 2], columns = t.dims[t.ndim - 1];
+
+		t.grain = GRAIN_BYTES / (BAND * columns * t.bytes) + 1;
+		team_run(call->team, kernel_parts(t.n / (rows * columns) * ((rows + BAND - 1) / BAND), t.grain),
+			 transpose_bands, &t);
+		return 0;
 	}
 	t.grain = GRAIN_BYTES / (t.dims[t.ndim - 1] * t.bytes) + 1;
 	team_run(call->team, kernel_parts(t.n / t.dims[t.ndim - 1], t.grain), transpose_part, &t);
