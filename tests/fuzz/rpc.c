@@ -190,6 +190,13 @@ static void put_wild_op(struct tcp_conn *c, struct input *in)
 		c->out_to += rpc_run_write(c->out + c->out_to, in);
 		return;
 	}
+	if (kind >= 0x80) { /* sums for a commit */
+		op.kind = kind & 1 ? WIRE_COMMIT : WIRE_PUSH;
+		op.flags = (uint8_t)(!(kind & 1) ? WIRE_ACCUMULATE : kind & 2 ? WIRE_OPEN : 0);
+		op.version = kind >> 2 & 3;
+		op.count = kind & 1 ? 1 : op.count;
+		op.scale = kind & 0x10 ? 0.5f : 0;
+	}
 	if (op.kind == WIRE_PUSH || op.kind == WIRE_PUSH_PULL)
 		op.dtype = (uint8_t)(dtype % 9);
 	if (op.kind == WIRE_PULL || op.kind == WIRE_PUSH_PULL)
@@ -476,7 +483,10 @@ static void make_service(void)
 
 	w.store = store_create(arena, ARENA_BYTES, &err);
 	FUZZ_CHECK(w.store, "no store: %s", err.text);
+	store_destroy(w.service->sums);
 	memset(w.service, 0, sizeof(*w.service));
+	w.service->sums = store_create_beside(w.store, &err);
+	FUZZ_CHECK(w.service->sums, "no store of sums: %s", err.text);
 	w.service->options = (struct service_options){ INCARNATION, 16, w.store, WIRE_PAYLOAD_DEFAULT, 1 };
 	w.service->small = small;
 	w.service->large = large;
@@ -547,9 +557,14 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	fuzz_eal();
 	w.pool = fuzz_pool(MBUFS);
 	arena = malloc(ARENA_BYTES);
-	w.service = service_create(&(struct service_options){ .partitions = 16, .payload_max = WIRE_PAYLOAD_DEFAULT },
+	w.store = arena ? store_create(arena, ARENA_BYTES, &err) : NULL;
+	FUZZ_CHECK(w.store, "no memory");
+	w.service = service_create(&(struct service_options){ .store = w.store,
+							      .partitions = 16,
+							      .payload_max = WIRE_PAYLOAD_DEFAULT },
 				   &err);
-	FUZZ_CHECK(arena && w.service, "no memory");
+	FUZZ_CHECK(w.service, "no memory");
+	store_destroy(w.store); /* each input has one of its own */
 	for (unsigned i = 0; i < CONNS; i++) {
 		w.conns[i].out = malloc(OUT_MAX);
 		w.conns[i].in = malloc(REPLY_MAX);
