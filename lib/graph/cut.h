@@ -69,7 +69,7 @@ struct graph_body_cut {
 struct graph_cut {
 	const struct graph *graph;
 	enum graph_protocol protocol;
-	bool fuse;
+	bool fuse, home; /* as asked for */
 	uint32_t parts_count, messages_count, bodies_count, warnings_count;
 	struct graph_part *parts; /* in an order in which they can be executed */
 	struct graph_message *messages;
@@ -93,6 +93,7 @@ struct graph_cut_options {
 		ps_tasks; /* how many there are: what is on all of them costs a request each; 0: those that the graph names */
 	int64_t batch; /* what to take an unknown size for when bytes are compared; 0: 1 */
 	bool stay;     /* lite moves nothing: for PS tasks that read and update only */
+	bool home;     /* what is no read or update is the worker's, whatever device it has */
 	/* Whether a node may be moved to PS tasks; of lookup, read and apply_rows: whether anything may be moved that works on their
 	 * rows. NULL: any. */
 	bool (*may_move)(const struct graph *graph, const struct graph_node *node);

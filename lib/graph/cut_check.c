@@ -31,9 +31,12 @@ static bool is_handle(const struct graph_node *node)
 	return node->outputs_count > 0 && node->outputs[0].dtype == 0;
 }
 
-static int32_t home(const struct graph_node *node)
+static int32_t home(const struct checker *c, const struct graph_node *node)
 {
 	if (node->device.job != GRAPH_PS)
+		return GRAPH_PLACE_WORKER;
+	if (c->cut->home && !is_handle(node) &&
+	    !(node->inputs_count && is_handle(c->graph->nodes[node->inputs[0].node])))
 		return GRAPH_PLACE_WORKER;
 	return node->device.task < 0 ? GRAPH_PLACE_ALL : node->device.task;
 }
@@ -76,11 +79,11 @@ static int check_nodes(const struct checker *c, uint32_t number)
 			return wrong(c, number, v, "nodes are not in order");
 		node = c->graph->nodes[v];
 		if (may_be_copied(c, node)) {
-			if (is_handle(node) && home(node) != part->place)
+			if (is_handle(node) && home(c, node) != part->place)
 				return wrong(c, number, v, "a handle is not on its place");
 		} else if (c->executed[v]) {
 			return wrong(c, number, v, "it is in two parts");
-		} else if (home(node) != part->place &&
+		} else if (home(c, node) != part->place &&
 			   !(part->place != GRAPH_PLACE_WORKER && graph_cut_moved(c->cut, v))) {
 			return wrong(c, number, v, "it is not on its place");
 		}

@@ -420,6 +420,7 @@ struct graph_cut *cut_parts(struct cutter *cutter)
 		return NULL;
 	a.whole->cut.graph = cutter->graph;
 	a.whole->cut.protocol = cutter->options.protocol;
+	a.whole->cut.home = cutter->options.home;
 	a.whole->cut.fuse = cutter->options.fuse && cutter->options.protocol == GRAPH_GRPCPP;
 	done = assemble(&a);
 	cut_pool_free(&a.scratch);

@@ -64,7 +64,7 @@ static struct graph_type **most_of(const struct session *s)
 	return types;
 }
 
-int session_make_cut(struct session *s, bool stay, struct star_error *err)
+int session_make_cut(struct session *s, enum session_moves moves, struct star_error *err)
 {
 	const struct session_config *c = &s->config;
 	const uint32_t tasks = session_count_tasks(c->ps, err);
@@ -75,7 +75,8 @@ int session_make_cut(struct session *s, bool stay, struct star_error *err)
 		.ps_tasks = tasks,
 		.reactors = tasks ? (star_reactors(s->cluster) + tasks - 1) / tasks : 0,
 		/* Where PS tasks are in this process nothing is saved; and what they sum for many workers comes as it is. */
-		.stay = stay || session_is_local(c) || session_consistency(c) == SESSION_SYNCHRONOUS,
+		.stay = moves != SESSION_MOVES || session_is_local(c) || session_consistency(c) == SESSION_SYNCHRONOUS,
+		.home = moves == SESSION_COMES_HOME,
 		.may_move = compile_may_move,
 		.types = types,
 	};
@@ -100,39 +101,49 @@ static bool has_moved(const struct graph_cut *cut)
 	return moved;
 }
 
-/* What has moved and is too large for one program stays in the worker after all. */
-static int plan_or_stay(struct session *s, struct star_error *err)
+static void drop_plan(struct session *s)
 {
-	/* What is worth moving depends on how many reactors there are. */
-	int rc = has_moved(s->cut) && star_reactors(s->cluster) != session_count_tasks(s->config.ps, err)
-			 ? session_make_cut(s, false, err)
-			 : 0;
-
-	if (rc == 0)
-		rc = make_plan(s, err);
-	if (rc != -ENOTSUP || !has_moved(s->cut))
-		return rc;
-	fprintf(stderr, "nothing is computed on PS tasks: %s\n", err->text);
 	graph_run_destroy(s->run);
 	graph_plan_destroy(s->plan);
 	s->run = NULL;
 	s->plan = NULL;
-	rc = session_make_cut(s, true, err);
-	return rc < 0 ? rc : make_plan(s, err);
+}
+
+/*
+ * What has moved and is too large for one program stays in the worker after all; and so does, in the end, what the graph's author has put on
+ * PS tasks and they do not compute.
+ */
+static int make_plan_somehow(struct session *s, struct star_error *err)
+{
+	/* What is worth moving depends on how many reactors there are. */
+	int rc = has_moved(s->cut) && star_reactors(s->cluster) != session_count_tasks(s->config.ps, err)
+			 ? session_make_cut(s, SESSION_MOVES, err)
+			 : 0;
+
+	if (rc == 0)
+		rc = make_plan(s, err);
+	while (rc == -ENOTSUP && !s->cut->home) {
+		const bool moved = has_moved(s->cut);
+
+		fprintf(stderr, "warning: %s%s\n",
+			moved ? "nothing is moved to PS tasks: " : "the worker computes all: ", err->text);
+		drop_plan(s);
+		rc = session_make_cut(s, moved ? SESSION_STAYS : SESSION_COMES_HOME, err);
+		if (rc == 0)
+			rc = make_plan(s, err);
+	}
+	return rc;
 }
 
 void session_disconnect(struct session *s)
 {
 	peers_close(s->peers, false);
-	graph_run_destroy(s->run);
-	graph_plan_destroy(s->plan);
+	drop_plan(s);
 	if (session_is_local(&s->config))
 		local_destroy(s->ps);
 	else
 		remote_destroy(s->ps);
 	star_close(s->cluster);
-	s->run = NULL;
-	s->plan = NULL;
 	s->ps = NULL;
 	s->cluster = NULL;
 	s->peers = NULL;
@@ -193,7 +204,7 @@ int session_connect(struct session *s, uint64_t until_ns, struct star_error *err
 	if (!s->ps)
 		rc = err->code;
 	if (rc == 0)
-		rc = plan_or_stay(s, err);
+		rc = make_plan_somehow(s, err);
 	if (rc == 0 && s->cluster)
 		rc = join_peers(s, err);
 	if (rc < 0)

@@ -50,8 +50,10 @@ uint32_t session_count_tasks(const char *ps, struct star_error *err);
 
 /* ---- connect.c ---- */
 
-/* stay: nothing moves to PS tasks. Until there is a cluster, a PS task counts as one reactor. */
-int session_make_cut(struct session *s, bool stay, struct star_error *err);
+/* What is moved to PS tasks, besides reads and updates: what lite would; nothing; not even what has their device. */
+enum session_moves { SESSION_MOVES, SESSION_STAYS, SESSION_COMES_HOME };
+/* Until there is a cluster, a PS task counts as one reactor. */
+int session_make_cut(struct session *s, enum session_moves moves, struct star_error *err);
 void session_tell_warnings(const struct graph_cut *cut);
 /* Opens the cluster, makes what the graph needs there, and a plan: until until_ns at most. */
 int session_connect(struct session *s, uint64_t until_ns, struct star_error *err);

@@ -301,7 +301,7 @@ static int open_session(struct session *s, struct star_error *err)
 		rc = s->summary ? 0 : err->code;
 	}
 	if (rc == 0)
-		rc = session_make_cut(s, false, err);
+		rc = session_make_cut(s, SESSION_MOVES, err);
 	if (rc == 0 && s->config.task_index == 0 && s->config.log_step_count_steps != UINT32_MAX)
 		session_tell_warnings(s->cut);
 	if (rc == 0)
