@@ -117,10 +117,12 @@ static void scatter(const struct kernel_call *call, struct bags bags)
 	team_run(call->team, w.bags.parts, scatter_part, &w);
 }
 
-int kernel_scatter_add(const struct kernel_call *call)
+/* What a kernel is called with: in[0]'s rows, which in[1] gives to the rows of `targets`. -EINVAL: one is out of range. */
+static int take_bags(const struct kernel_call *call, const struct graph_tensor *targets, struct bags *bags)
 {
-	const struct graph_shape *shape = &call->out[0]->type.shape;
-	const struct bags bags = {
+	const struct graph_shape *shape = &targets->type.shape;
+
+	*bags = (struct bags){
 		.index = call->in[1],
 		.rows = call->in[0]->data,
 		.out = call->out[0]->data,
@@ -128,9 +130,16 @@ int kernel_scatter_add(const struct kernel_call *call)
 		.targets = (size_t)shape->dims[0],
 		.width = kernel_product(shape, 1, shape->ndim),
 		.op = call->node->op,
+		.is_double = call->out[0]->type.dtype == STAR_FLOAT64,
 	};
+	return kernel_check_indices(call, call->in[1], shape->dims[0]) < 0 ? -EINVAL : 0;
+}
 
-	if (kernel_check_indices(call, call->in[1], shape->dims[0]) < 0)
+int kernel_scatter_add(const struct kernel_call *call)
+{
+	struct bags bags;
+
+	if (take_bags(call, call->out[0], &bags) < 0)
 		return -EINVAL;
 	scatter(call, bags);
 	return 0;
@@ -159,18 +168,9 @@ static uint32_t *count_rows(const struct kernel_call *call, size_t targets)
 
 int kernel_segment(const struct kernel_call *call)
 {
-	const struct graph_shape *shape = &call->out[0]->type.shape;
-	struct bags bags = {
-		.index = call->in[1],
-		.rows = call->in[0]->data,
-		.out = call->out[0]->data,
-		.n = kernel_count(call->in[1]),
-		.targets = (size_t)shape->dims[0],
-		.width = kernel_product(shape, 1, shape->ndim),
-		.op = call->node->op,
-	};
+	struct bags bags;
 
-	if (kernel_check_indices(call, call->in[1], shape->dims[0]) < 0)
+	if (take_bags(call, call->out[0], &bags) < 0)
 		return -EINVAL;
 	if (bags.op != GRAPH_SEGMENT_SUM)
 		bags.counts = count_rows(call, bags.targets);
@@ -191,19 +191,9 @@ static void spread_part(void *context, uint64_t part)
 
 int kernel_segment_grad(const struct kernel_call *call)
 {
-	const struct graph_shape *g = &call->in[0]->type.shape;
-	struct bags bags = {
-		.index = call->in[1],
-		.rows = call->in[0]->data,
-		.out = call->out[0]->data,
-		.n = kernel_count(call->in[1]),
-		.targets = (size_t)g->dims[0],
-		.width = kernel_product(g, 1, g->ndim),
-		.op = call->node->op,
-		.is_double = call->out[0]->type.dtype == STAR_FLOAT64,
-	};
+	struct bags bags;
 
-	if (kernel_check_indices(call, call->in[1], g->dims[0]) < 0)
+	if (take_bags(call, call->in[0], &bags) < 0) /* g has a row for each segment */
 		return -EINVAL;
 	bags.counts = count_rows(call, bags.targets);
 	bags.parts = kernel_parts(bags.n * bags.width, GRAIN);

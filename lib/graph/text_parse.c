@@ -18,23 +18,33 @@ struct statement {
 
 static bool read_body(struct reader *r, struct graph *graph);
 
-/* "name" or "name:1" */
-static bool read_value(struct reader *r, const struct graph *graph, struct graph_value *value)
+/* The name of a node that has been read; NULL: it failed. */
+static const struct graph_node *read_reference(struct reader *r, const struct graph *graph)
 {
-	char name[TEXT_NAME_MAX + 1];
 	const struct graph_node *node;
-	int64_t output = 0;
+	char name[TEXT_NAME_MAX + 1];
 
 	reader_skip(r, true);
 	if (!reader_name(r, name, "the name of a node"))
-		return false;
+		return NULL;
 	node = graph_find(graph, name);
 	if (!node)
-		return reader_fail(r, "no node \"%s\" stands before this line", name);
+		reader_fail(r, "no node \"%s\" stands before this line", name);
+	return node;
+}
+
+/* "name" or "name:1" */
+static bool read_value(struct reader *r, const struct graph *graph, struct graph_value *value)
+{
+	const struct graph_node *node = read_reference(r, graph);
+	int64_t output = 0;
+
+	if (!node)
+		return false;
 	if (reader_take(r, ':', false) && !reader_int(r, &output))
 		return false;
 	if (output < 0 || output >= node->outputs_count)
-		return reader_fail(r, "node \"%s\" has %u outputs, not an output %lld", name, node->outputs_count,
+		return reader_fail(r, "node \"%s\" has %u outputs, not an output %lld", node->name, node->outputs_count,
 				   (long long)output);
 	*value = (struct graph_value){ node->id, (uint32_t)output };
 	return true;
@@ -65,19 +75,12 @@ static bool read_inputs(struct reader *r, const struct graph *graph, struct stat
 static bool read_controls(struct reader *r, const struct graph *graph, struct statement *s)
 {
 	uint32_t *controls = NULL, room = 0, count = 0;
-	struct graph_value value;
-	char name[TEXT_NAME_MAX + 1];
 
 	do {
-		const struct graph_node *node;
+		const struct graph_node *node = read_reference(r, graph);
 
-		reader_skip(r, true);
-		if (!reader_name(r, name, "the name of a node"))
-			return false;
-		node = graph_find(graph, name);
 		if (!node)
-			return reader_fail(r, "no node \"%s\" stands before this line", name);
-		value = (struct graph_value){ node->id, 0 };
+			return false;
 		if (count == room) {
 			uint32_t *more = reader_memory(r, &s->blocks, (2 * (size_t)room + 4) * sizeof(*more));
 
@@ -88,7 +91,7 @@ static bool read_controls(struct reader *r, const struct graph *graph, struct st
 			controls = more;
 			room = 2 * room + 4;
 		}
-		controls[count++] = value.node;
+		controls[count++] = node->id;
 	} while (reader_take(r, ',', true));
 	s->draft.controls = controls;
 	s->draft.controls_count = count;
