@@ -116,3 +116,50 @@ void store_bench_side(json_t *result, const char *side, const double *ns, uint32
 		json_array_append_new(list, json_real(ns[i]));
 	json_object_set_new(sides, side, json_pack("{s:o}", "ns", list));
 }
+
+/* What is fastest: it is the limit's to choose. */
+static struct store_ahead calibrate(const struct store_race *race)
+{
+	uint64_t least = UINT64_MAX;
+	struct store_ahead best = { 0 };
+
+	for (uint32_t rows = 4; rows <= 64; rows += rows / 2)
+		for (int far = 0; far < 2; far++) {
+			const struct store_ahead ahead = { .rows = rows, .far = far };
+			uint64_t time = 0;
+
+			for (unsigned i = 0; i < race->calibration; i++)
+				time += race->time_limit(race->context, ahead);
+			if (time < least) {
+				least = time;
+				best = ahead;
+			}
+		}
+	return best;
+}
+
+void store_bench_race(const struct store_options *options, const struct store_race *race, json_t *result)
+{
+	const uint32_t rounds = options->rounds;
+	double *mine = calloc(rounds, sizeof(double)), *limit = calloc(rounds, sizeof(double));
+	const struct store_ahead ahead = calibrate(race);
+
+	for (uint32_t round = 0; mine && limit && round < rounds; round++) {
+		const uint64_t ends = clock_ns() + (uint64_t)(options->round_s * 1e9);
+		double items = 0;
+
+		while (clock_ns() < ends) {
+			mine[round] += (double)race->time_mine(race->context);
+			limit[round] += (double)race->time_limit(race->context, ahead);
+			items += options->keys;
+		}
+		mine[round] /= items;
+		limit[round] /= items;
+	}
+	store_bench_side(result, race->mine, mine, rounds);
+	store_bench_side(result, race->limit, limit, rounds);
+	json_object_set_new(result, "prefetch_rows", json_integer(ahead.rows));
+	json_object_set_new(result, "prefetch_level", json_integer(ahead.far ? 2 : 1));
+	free(mine);
+	free(limit);
+}

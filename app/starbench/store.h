@@ -8,6 +8,7 @@
 #define STARBENCH_STORE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "app/starbench/histogram.h"
@@ -79,6 +80,24 @@ static inline void store_bench_copy(uint8_t *to, const void *from, uint32_t byte
 	else
 		__builtin_memcpy(to, from, bytes);
 }
+
+/* How a limit loads rows: how many ahead, and to which cache. */
+struct store_ahead {
+	uint32_t rows;
+	bool far; /* the second level */
+};
+
+/* The store and its limit, batch by batch in turn, each on keys of its own. The times are nanoseconds of a batch. */
+struct store_race {
+	void *context;
+	const char *mine, *limit; /* the sides' names */
+	uint64_t (*time_mine)(void *context);
+	uint64_t (*time_limit)(void *context, struct store_ahead ahead);
+	unsigned calibration; /* batches that tell which way of loading ahead is the limit's best */
+};
+
+/* Adds both sides' rounds, and what the limit loads ahead, to result. */
+void store_bench_race(const struct store_options *options, const struct store_race *race, json_t *result);
 
 /* Rounds of two sides' nanoseconds an item, as { "SIDE": { "ns": [...] } } members of result. */
 void store_bench_side(json_t *result, const char *side, const double *ns, uint32_t rounds);

@@ -14,8 +14,9 @@ struct pull {
 	uint8_t *out;
 };
 
-static uint64_t time_pull(struct pull *p)
+static uint64_t time_pull(void *context)
 {
+	struct pull *p = context;
 	const uint32_t count = p->b.options->keys, bytes = p->b.row_bytes;
 	store_row rows[STORE_BATCH];
 	uint64_t begin;
@@ -34,12 +35,6 @@ static uint64_t time_pull(struct pull *p)
 	return clock_ns() - begin;
 }
 
-/* How the limit loads rows: how many ahead, and to which cache. */
-struct ahead {
-	uint32_t rows;
-	bool far; /* the second level */
-};
-
 static inline __attribute__((always_inline)) void gather(struct pull *p, uint32_t ahead, const int level)
 {
 	const uint32_t count = p->b.options->keys, bytes = p->b.row_bytes;
@@ -55,8 +50,9 @@ static inline __attribute__((always_inline)) void gather(struct pull *p, uint32_
 	}
 }
 
-static uint64_t time_gather(struct pull *p, struct ahead ahead)
+static uint64_t time_gather(void *context, struct store_ahead ahead)
 {
+	struct pull *p = context;
 	uint64_t begin;
 
 	for (uint32_t i = 0; i < p->b.options->keys; i++)
@@ -67,53 +63,6 @@ static uint64_t time_gather(struct pull *p, struct ahead ahead)
 	else
 		gather(p, ahead.rows, 3);
 	return clock_ns() - begin;
-}
-
-/* What gathers fastest: it is the limit's to choose. */
-static struct ahead calibrate(struct pull *p)
-{
-	uint64_t least = UINT64_MAX;
-	struct ahead best = { 0 };
-
-	for (uint32_t rows = 4; rows <= 64; rows += rows / 2)
-		for (int far = 0; far < 2; far++) {
-			const struct ahead ahead = { .rows = rows, .far = far };
-			uint64_t time = 0;
-
-			for (unsigned i = 0; i < CALIBRATION; i++)
-				time += time_gather(p, ahead);
-			if (time < least) {
-				least = time;
-				best = ahead;
-			}
-		}
-	return best;
-}
-
-static void measure(struct pull *p, json_t *result)
-{
-	const struct store_options *o = p->b.options;
-	double *pull = calloc(o->rounds, sizeof(double)), *gather = calloc(o->rounds, sizeof(double));
-	const struct ahead ahead = calibrate(p);
-
-	for (uint32_t round = 0; pull && gather && round < o->rounds; round++) {
-		const uint64_t ends = clock_ns() + (uint64_t)(o->round_s * 1e9);
-		double items = 0;
-
-		while (clock_ns() < ends) {
-			pull[round] += (double)time_pull(p);
-			gather[round] += (double)time_gather(p, ahead);
-			items += o->keys;
-		}
-		pull[round] /= items;
-		gather[round] /= items;
-	}
-	store_bench_side(result, "pull", pull, o->rounds);
-	store_bench_side(result, "gather", gather, o->rounds);
-	json_object_set_new(result, "prefetch_rows", json_integer(ahead.rows));
-	json_object_set_new(result, "prefetch_level", json_integer(ahead.far ? 2 : 1));
-	free(pull);
-	free(gather);
 }
 
 int store_bench_pull(const struct store_options *options, json_t *result, struct star_error *err)
@@ -132,7 +81,14 @@ int store_bench_pull(const struct store_options *options, json_t *result, struct
 		outcome = p.b.table ? store_bench_fill(&p.b, p.b.table, 0, options->rows, err) : err->code;
 	}
 	if (!outcome) {
-		measure(&p, result);
+		store_bench_race(options,
+				 &(struct store_race){ .context = &p,
+						       .mine = "pull",
+						       .limit = "gather",
+						       .time_mine = time_pull,
+						       .time_limit = time_gather,
+						       .calibration = CALIBRATION },
+				 result);
 		json_object_set_new(result, "memory", json_string(p.b.memory_kind));
 	}
 	free(p.keys);

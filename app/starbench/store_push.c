@@ -18,8 +18,9 @@ struct push {
 	uint32_t update_bytes; /* of a row: value and slots */
 };
 
-static uint64_t time_push(struct push *p)
+static uint64_t time_push(void *context)
 {
+	struct push *p = context;
 	const uint32_t count = p->b.options->keys, dim = p->b.options->dim;
 	struct store_table *t = p->b.table;
 	const void *gradients[STORE_BATCH];
@@ -59,12 +60,6 @@ static float *plain_row(const struct push *p, uint32_t i)
 	return (float *)(uintptr_t)store_values(p->b.table, p->rows[i], STAR_FLOAT32);
 }
 
-/* How the limit loads rows: how many ahead, and to which cache. */
-struct ahead {
-	uint32_t rows;
-	bool far; /* the second level */
-};
-
 __attribute__((target("avx2"), always_inline)) static inline void update(struct push *p, uint32_t ahead,
 									 const int level)
 {
@@ -85,8 +80,9 @@ __attribute__((target("avx2"), always_inline)) static inline void update(struct 
 	}
 }
 
-__attribute__((target("avx2"))) static uint64_t time_plain(struct push *p, struct ahead ahead)
+__attribute__((target("avx2"))) static uint64_t time_plain(void *context, struct store_ahead ahead)
 {
+	struct push *p = context;
 	uint64_t begin;
 
 	for (uint32_t i = 0; i < p->b.options->keys; i++)
@@ -97,53 +93,6 @@ __attribute__((target("avx2"))) static uint64_t time_plain(struct push *p, struc
 	else
 		update(p, ahead.rows, 3);
 	return clock_ns() - begin;
-}
-
-/* What updates fastest: it is the limit's to choose. */
-static struct ahead calibrate(struct push *p)
-{
-	uint64_t least = UINT64_MAX;
-	struct ahead best = { 0 };
-
-	for (uint32_t rows = 4; rows <= 64; rows += rows / 2)
-		for (int far = 0; far < 2; far++) {
-			const struct ahead ahead = { .rows = rows, .far = far };
-			uint64_t time = 0;
-
-			for (unsigned i = 0; i < CALIBRATION; i++)
-				time += time_plain(p, ahead);
-			if (time < least) {
-				least = time;
-				best = ahead;
-			}
-		}
-	return best;
-}
-
-static void measure(struct push *p, json_t *result)
-{
-	const struct store_options *o = p->b.options;
-	double *push = calloc(o->rounds, sizeof(double)), *plain = calloc(o->rounds, sizeof(double));
-	const struct ahead ahead = calibrate(p);
-
-	for (uint32_t round = 0; push && plain && round < o->rounds; round++) {
-		const uint64_t ends = clock_ns() + (uint64_t)(o->round_s * 1e9);
-		double items = 0;
-
-		while (clock_ns() < ends) {
-			push[round] += (double)time_push(p);
-			plain[round] += (double)time_plain(p, ahead);
-			items += o->keys;
-		}
-		push[round] /= items;
-		plain[round] /= items;
-	}
-	store_bench_side(result, "push", push, o->rounds);
-	store_bench_side(result, "plain", plain, o->rounds);
-	json_object_set_new(result, "prefetch_rows", json_integer(ahead.rows));
-	json_object_set_new(result, "prefetch_level", json_integer(ahead.far ? 2 : 1));
-	free(push);
-	free(plain);
 }
 
 int store_bench_push(const struct store_options *options, json_t *result, struct star_error *err)
@@ -174,7 +123,14 @@ int store_bench_push(const struct store_options *options, json_t *result, struct
 		outcome = p.b.table ? store_bench_fill(&p.b, p.b.table, 0, options->rows, err) : err->code;
 	}
 	if (!outcome) {
-		measure(&p, result);
+		store_bench_race(options,
+				 &(struct store_race){ .context = &p,
+						       .mine = "push",
+						       .limit = "plain",
+						       .time_mine = time_push,
+						       .time_limit = time_plain,
+						       .calibration = CALIBRATION },
+				 result);
 		json_object_set_new(result, "memory", json_string(p.b.memory_kind));
 	}
 	store_push_destroy(p.push);

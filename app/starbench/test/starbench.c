@@ -340,6 +340,19 @@ static void echo_listen(struct echo_server *s)
 	snprintf(s->address, sizeof(s->address), "127.0.0.1:%u", ntohs(at.sin_port));
 }
 
+/* One connection, to a server on no core of its own. */
+static struct options echo_options(const struct echo_server *s, uint32_t depth, double seconds)
+{
+	return (struct options){ .protocol = &protocol_echo,
+				 .address = s->address,
+				 .connections = 1,
+				 .depth = depth,
+				 .keys = 10,
+				 .dim = DIM,
+				 .seconds = seconds,
+				 .server_core = -1 };
+}
+
 static void run_against_echo(struct echo_server *s, const struct options *o, uint64_t *requests, uint64_t *errors,
 			     struct star_error *why)
 {
@@ -367,16 +380,9 @@ static void loop_counts_every_reply(void)
 		struct echo_server server = { .replies_max = UINT32_MAX };
 		uint64_t requests = 0, errors = 1;
 		struct star_error why;
-		struct options o = { .protocol = &protocol_echo,
-				     .address = server.address,
-				     .connections = 1,
-				     .depth = 3,
-				     .keys = 10,
-				     .dim = DIM,
-				     .seconds = 0.05,
-				     .spin = spin,
-				     .server_core = -1 };
+		struct options o = echo_options(&server, 3, 0.05);
 
+		o.spin = spin;
 		echo_listen(&server);
 		run_against_echo(&server, &o, &requests, &errors, &why);
 		CHECK(requests > 0);
@@ -389,14 +395,7 @@ static void loop_ends_when_the_server_hangs_up(void)
 	struct echo_server server = { .replies_max = 20 };
 	uint64_t requests = 0, errors = 0;
 	struct star_error why;
-	struct options o = { .protocol = &protocol_echo,
-			     .address = server.address,
-			     .connections = 1,
-			     .depth = 1,
-			     .keys = 10,
-			     .dim = DIM,
-			     .seconds = 3600,
-			     .server_core = -1 };
+	struct options o = echo_options(&server, 1, 3600);
 
 	echo_listen(&server);
 	run_against_echo(&server, &o, &requests, &errors, &why);
@@ -411,16 +410,9 @@ static void idle_connections_are_silent(void)
 	struct echo_server server = { .replies_max = UINT32_MAX, .idle = 5 };
 	uint64_t requests = 0, errors = 1;
 	struct star_error why;
-	struct options o = { .protocol = &protocol_echo,
-			     .address = server.address,
-			     .connections = 1,
-			     .idle = 5,
-			     .depth = 1,
-			     .keys = 10,
-			     .dim = DIM,
-			     .seconds = 1,
-			     .server_core = -1 };
+	struct options o = echo_options(&server, 1, 1);
 
+	o.idle = 5;
 	echo_listen(&server);
 	run_against_echo(&server, &o, &requests, &errors, &why);
 	CHECK(requests > 0);
@@ -435,16 +427,9 @@ static void lost_idle_connections_are_errors(void)
 	struct echo_server server = { .replies_max = UINT32_MAX, .idle = 5, .idle_dropped = 2 };
 	uint64_t requests = 0, errors = 0;
 	struct star_error why;
-	struct options o = { .protocol = &protocol_echo,
-			     .address = server.address,
-			     .connections = 1,
-			     .idle = 5,
-			     .depth = 1,
-			     .keys = 10,
-			     .dim = DIM,
-			     .seconds = 0.05,
-			     .server_core = -1 };
+	struct options o = echo_options(&server, 1, 0.05);
 
+	o.idle = 5;
 	echo_listen(&server);
 	run_against_echo(&server, &o, &requests, &errors, &why);
 	CHECK(requests > 0);
