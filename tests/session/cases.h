@@ -26,5 +26,6 @@ void local_plans_that_cannot_be_are_refused(void);
 /* cluster.c */
 void tf_config_is_read(void);
 void wrong_tf_configs_are_refused(void);
+void clusters_are_made_of_lists(void);
 
 #endif

@@ -20,5 +20,6 @@ const struct unit_case unit_cases[] = {
 	{ "local plans that cannot be are refused", local_plans_that_cannot_be_are_refused },
 	{ "TF_CONFIG is read", tf_config_is_read },
 	{ "wrong TF_CONFIGs are refused", wrong_tf_configs_are_refused },
+	{ "clusters are made of lists", clusters_are_made_of_lists },
 	{ NULL, NULL },
 };
