@@ -19,6 +19,7 @@ struct progress {
 	const struct job *job;
 	FILE *report;		 /* or NULL */
 	struct summary *summary; /* or NULL */
+	bool no_summaries;	 /* the last ones could not be written */
 	bool terminal;
 	uint64_t sentences;		 /* to be done */
 	struct mark begin, line, sample; /* at the start, the last line, the last sample of the report */
@@ -107,7 +108,7 @@ static void show_line(struct progress *p, const struct mark *now)
 	fprintf(stderr, "\r%s\033[K", text);
 }
 
-/* Training goes on when they cannot be written; people are told once. */
+/* Training goes on when they cannot be written; people are told once, and the next ones are tried. */
 static void write_summary(struct progress *p, const struct mark *now, const struct rates *r)
 {
 	const struct summary_scalar scalars[] = {
@@ -117,12 +118,12 @@ static void write_summary(struct progress *p, const struct mark *now, const stru
 		{ "rows_pushed_per_s", r->pushed },
 	};
 	struct star_error err;
+	const bool failed = summary_write(p->summary, now->totals.examples / p->job->options.training.batch, scalars,
+					  sizeof(scalars) / sizeof(scalars[0]), &err) < 0;
 
-	if (summary_write(p->summary, now->totals.examples / p->job->options.training.batch, scalars,
-			  sizeof(scalars) / sizeof(scalars[0]), &err) == 0)
-		return;
-	fprintf(stderr, "%sstartrain: %s: there will be no more summaries\n", p->terminal ? "\n" : "", err.text);
-	p->summary = NULL;
+	if (failed && !p->no_summaries)
+		fprintf(stderr, "%sstartrain: no summaries: %s\n", p->terminal ? "\n" : "", err.text);
+	p->no_summaries = failed;
 }
 
 static void write_sample(struct progress *p, const struct mark *now)

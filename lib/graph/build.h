@@ -60,6 +60,8 @@ struct graph_value graph_lookup(struct graph *graph, struct graph_value table, s
 struct graph_value graph_assign(struct graph *graph, struct graph_value variable, struct graph_value value);
 /* A float64 variable "global_step" that counts the steps, one more each: its value. */
 struct graph_value graph_global_step(struct graph *graph);
+/* What it is, of a graph that does not count. */
+struct graph_value graph_global_step_read(struct graph *graph);
 
 /*
  * Embedding bag: rows of ids [n], pooled by GRAPH_SEGMENT_SUM, _MEAN or _SQRTN over segments (int32 [n], each in [0, m)) to [m, dim].

@@ -86,13 +86,23 @@ struct graph_value graph_assign(struct graph *graph, struct graph_value variable
 	return graph_op2(graph, GRAPH_ASSIGN, variable, value);
 }
 
-struct graph_value graph_global_step(struct graph *graph)
+static struct graph_value step_variable(struct graph *graph)
 {
 	static const struct graph_definition step = {
 		.dtype = "float64", .initializer = "zeros", .optimizer = "sgd", .rate = 1, .frozen = true
 	};
 
-	return graph_op1(graph, GRAPH_STEP_ADD, graph_variable(graph, "global_step", GRAPH_SCALAR, &step));
+	return graph_variable(graph, "global_step", GRAPH_SCALAR, &step);
+}
+
+struct graph_value graph_global_step(struct graph *graph)
+{
+	return graph_op1(graph, GRAPH_STEP_ADD, step_variable(graph));
+}
+
+struct graph_value graph_global_step_read(struct graph *graph)
+{
+	return graph_op1(graph, GRAPH_READ, step_variable(graph));
 }
 
 struct graph_value graph_bag(struct graph *graph, struct graph_value table, struct graph_value ids,

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/shape.h"
+
 struct plan_memory {
 	struct plan_memory *next;
 	_Alignas(max_align_t) uint8_t data[];
@@ -66,8 +68,11 @@ static int check_feed(const struct graph_node *node, const struct graph_type *ty
 
 	for (unsigned i = 0; good && i < wanted->ndim; i++)
 		good = type->shape.dims[i] >= 0 && (wanted->dims[i] < 0 || wanted->dims[i] == type->shape.dims[i]);
-	if (good)
+	if (good && shape_fits(&type->shape))
 		return 0;
+	if (good)
+		return star_error_set(err, -EINVAL, "feed \"%s\" would be %s: more than 2^48 elements", node->name,
+				      graph_shape_text(&type->shape, have));
 	return star_error_set(err, -EINVAL, "feed \"%s\" is %s %s, and %s %s is given", node->name,
 			      dtype_name(node->outputs[0].dtype), graph_shape_text(wanted, want),
 			      dtype_name(type->dtype) ? dtype_name(type->dtype) : "an unknown type",
@@ -192,7 +197,18 @@ static int compile_flow(struct graph_plan *plan, const struct graph_node *node, 
 	    node->cond->results_count != (node->op == GRAPH_WHILE ? 1 : node->outputs_count))
 		return star_error_set(err, -EINVAL, "node \"%s\": its graphs have %u and %u results", node->name,
 				      node->body->results_count, node->cond->results_count);
-	return node->op == GRAPH_WHILE ? while_types(node, flow->body, in, out, err) : cond_types(node, flow, out, err);
+	if ((node->op == GRAPH_WHILE ? while_types(node, flow->body, in, out, err) : cond_types(node, flow, out, err)) <
+	    0)
+		return err->code;
+	for (uint32_t i = 0; i < node->outputs_count; i++) {
+		char text[GRAPH_SHAPE_TEXT];
+
+		if (!shape_fits(&out[i].shape))
+			return star_error_set(err, -EINVAL,
+					      "node \"%s\": output %u would be %s: more than 2^48 elements", node->name,
+					      i, graph_shape_text(&out[i].shape, text));
+	}
+	return 0;
 }
 
 /* The greatest types of all values. Of a feed that is not given they stay as they are, in case that nothing needs it. */

@@ -325,20 +325,26 @@ static int check_attrs(const struct graph_inference *in, const struct graph_rule
 	return 0;
 }
 
-/* The product stays below GRAPH_ELEMENTS_MAX, whatever order it is made in: unknown sizes and zeros count as 1. */
-static int check_output(const struct graph_inference *in, uint32_t output)
+bool shape_fits(const struct graph_shape *shape)
 {
-	const struct graph_shape *shape = &in->out[output].shape;
-	char text[GRAPH_SHAPE_TEXT];
 	int64_t n = 1;
 
 	for (unsigned i = 0; i < shape->ndim; i++) {
 		if (shape->dims[i] > GRAPH_ELEMENTS_MAX / n)
-			return shape_bad(in, "output %u would be %s: more than 2^48 elements", output,
-					 graph_shape_text(shape, text));
+			return false;
 		n *= shape->dims[i] > 1 ? shape->dims[i] : 1;
 	}
-	return 0;
+	return true;
+}
+
+static int check_output(const struct graph_inference *in, uint32_t output)
+{
+	const struct graph_shape *shape = &in->out[output].shape;
+	char text[GRAPH_SHAPE_TEXT];
+
+	if (shape_fits(shape))
+		return 0;
+	return shape_bad(in, "output %u would be %s: more than 2^48 elements", output, graph_shape_text(shape, text));
 }
 
 int graph_infer(const struct graph_node *node, const struct graph_type *inputs, struct graph_type *outputs,

@@ -34,6 +34,8 @@ const struct graph_rule *graph_rule(enum graph_op op);
 
 /* The most elements of a tensor, counted without its unknown sizes. */
 #define GRAPH_ELEMENTS_MAX (INT64_C(1) << 48)
+/* Whether there are no more: the product stays below it, whatever order it is made in; unknown sizes and zeros count as 1. */
+bool shape_fits(const struct graph_shape *shape);
 
 /* Sets the sentence; returns -EINVAL. */
 int shape_bad(const struct graph_inference *in, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -5,12 +5,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/prng.h"
 #include "input/clicks.h"
+#include "input/lines.h"
 #include "input/row.h"
 
 enum { AHEAD = 4, /* batches that are read before they are asked for, and the one that the caller has */ };
@@ -21,12 +21,11 @@ struct input {
 	struct vocabulary *learns; /* which learns the words, or NULL */
 	char **paths;
 	/* of the thread */
-	FILE *file;
-	uint32_t path; /* index of file, or of the next one to be opened */
+	struct lines lines;
+	uint32_t path; /* index of the file that is open, or of the next one to be opened */
 	uint32_t epoch;
 	uint64_t line, rows; /* of this file; rows of this epoch, all workers' */
 	uint64_t batches;
-	char *buffer;
 	struct row *pool;    /* what may be drawn next */
 	uint32_t pool_count; /* rows in it */
 	bool ended;	     /* no more lines */
@@ -48,34 +47,38 @@ struct input {
 static int open_next(struct input *in)
 {
 	const char *path = in->paths[in->path];
+	const int rc = lines_open(&in->lines, path);
 
-	in->file = fopen(path, "re");
 	in->line = 0;
-	if (!in->file)
-		return star_error_set(&in->err, -errno, "cannot read %s: %s", path, strerror(errno));
-	return 0;
+	return rc < 0 ? star_error_set(&in->err, rc, "cannot read %s: %s", path, strerror(-rc)) : 0;
 }
 
-/* 1, if the buffer holds a whole line: fgets says nothing of zeros in it, behind which it would be cut off. */
-static int check_line(struct input *in)
+/* The next line of the file that is open: 1; 0: there is none; or an error. What is behind a zero byte would go unnoticed. */
+static int read_line(struct input *in, char **line)
 {
-	const size_t bytes = strlen(in->buffer);
+	const char *path = in->paths[in->path];
+	size_t bytes = 0;
+	const int rc = lines_next(&in->lines, line, &bytes);
 
-	in->line++;
-	if ((bytes && in->buffer[bytes - 1] == '\n') || (feof(in->file) && bytes < INPUT_LINE_MAX - 1))
-		return 1;
-	if (bytes == INPUT_LINE_MAX - 1)
-		return star_error_set(&in->err, -E2BIG, "%s:%llu: a line has %d bytes at most", in->paths[in->path],
+	in->line += rc != 0;
+	if (rc == -E2BIG)
+		return star_error_set(&in->err, rc, "%s:%llu: a line has %d bytes at most", path,
 				      (unsigned long long)in->line, INPUT_LINE_MAX - 1);
-	return star_error_set(&in->err, -EINVAL, "%s:%llu: there is a zero byte in the line", in->paths[in->path],
-			      (unsigned long long)in->line);
+	if (rc < 0)
+		return star_error_set(&in->err, rc, "cannot read %s: %s", path, strerror(-rc));
+	if (rc > 0 && memchr(*line, 0, bytes))
+		return star_error_set(&in->err, -EINVAL, "%s:%llu: there is a zero byte in the line", path,
+				      (unsigned long long)in->line);
+	return rc;
 }
 
-/* The next line into the buffer: 1; 0: all epochs are over; or an error. */
-static int next_line(struct input *in)
+/* The next line of all: 1; 0: all epochs are over; or an error. */
+static int next_line(struct input *in, char **line)
 {
 	for (;;) {
-		if (!in->file) {
+		int rc;
+
+		if (in->lines.fd < 0) {
 			if (in->path == in->options.paths_count) {
 				if (in->rows == 0)
 					return star_error_set(&in->err, -ENODATA, "there is not one row in %s%s",
@@ -91,35 +94,33 @@ static int next_line(struct input *in)
 			if (open_next(in) < 0)
 				return in->err.code;
 		}
-		if (fgets(in->buffer, INPUT_LINE_MAX, in->file))
-			return check_line(in);
-		if (ferror(in->file))
-			return star_error_set(&in->err, -EIO, "cannot read %s: %s", in->paths[in->path],
-					      strerror(errno));
-		fclose(in->file);
-		in->file = NULL;
+		rc = read_line(in, line);
+		if (rc != 0)
+			return rc;
+		lines_close(&in->lines);
 		in->path++;
 	}
 }
 
-static int parse_line(struct input *in, struct row *row, struct star_error *err)
+static int parse_line(struct input *in, char *line, struct row *row, struct star_error *err)
 {
 	if (in->options.format != INPUT_TEXT)
-		return row_parse(in->options.format, in->buffer, row, err);
-	return row_text(in->buffer, in->options.vocabulary, in->learns, row, err);
+		return row_parse(in->options.format, line, row, err);
+	return row_text(line, in->options.vocabulary, in->learns, row, err);
 }
 
 /* The next row that is this worker's: 1, 0 or an error. */
 static int next_row(struct input *in, struct row *row)
 {
 	struct star_error err;
+	char *line;
 	int status;
 
 	for (;;) {
-		status = next_line(in);
+		status = next_line(in, &line);
 		if (status <= 0)
 			return status;
-		status = parse_line(in, row, &err);
+		status = parse_line(in, line, row, &err);
 		if (status < 0)
 			return star_error_set(&in->err, status, "%s:%llu: %s", in->paths[in->path],
 					      (unsigned long long)in->line, err.text);
@@ -296,9 +297,8 @@ static int check(const struct input_options *o, struct star_error *err)
 static int allocate(struct input *in)
 {
 	const struct input_options *o = &in->options;
-	bool ok = true;
+	bool ok = lines_init(&in->lines) == 0;
 
-	in->buffer = malloc(INPUT_LINE_MAX);
 	in->pool = calloc(o->shuffle ? o->shuffle : 1, sizeof(*in->pool));
 	in->paths = calloc(o->paths_count, sizeof(*in->paths));
 	for (uint32_t i = 0; in->paths && i < o->paths_count; i++)
@@ -310,14 +310,12 @@ static int allocate(struct input *in)
 		if (in->shape.history)
 			ok = ok && clicks_init(&in->batches_ahead[i].clicks, o->batch, &in->err) == 0;
 	}
-	return ok && in->buffer && in->pool && in->paths ? 0
-							 : star_error_set(&in->err, -ENOMEM, "no memory for reading");
+	return ok && in->pool && in->paths ? 0 : star_error_set(&in->err, -ENOMEM, "no memory for reading");
 }
 
 static void release(struct input *in)
 {
-	if (in->file)
-		fclose(in->file);
+	lines_fini(&in->lines);
 	for (unsigned i = 0; i < AHEAD; i++) {
 		free(in->batches_ahead[i].labels);
 		free(in->batches_ahead[i].dense);
@@ -332,7 +330,6 @@ static void release(struct input *in)
 		free(in->paths[i]);
 	free(in->paths);
 	free(in->pool);
-	free(in->buffer);
 	free(in);
 }
 

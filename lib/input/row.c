@@ -271,8 +271,11 @@ static int parse_history(char *line, struct row *row, struct star_error *err)
 
 int row_parse(enum input_format format, char *line, struct row *row, struct star_error *err)
 {
+	size_t bytes = strlen(line);
+
 	row->count = 0;
-	line[strcspn(line, "\r\n")] = 0;
+	while (bytes && (line[bytes - 1] == '\n' || line[bytes - 1] == '\r'))
+		line[--bytes] = 0;
 	if (!line[strspn(line, " \t")])
 		return 0;
 	return format == INPUT_CRITEO	   ? parse_criteo(line, row, err)

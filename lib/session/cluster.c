@@ -13,13 +13,15 @@ static const char example[] = "{\"cluster\": {\"ps\": [\"198.18.0.1:3333\"], \"w
 static bool good_address(const char *text)
 {
 	const char *colon = strrchr(text, ':');
-	char *end;
-	long port;
+	size_t digits;
 
-	if (!colon || colon == text || strlen(text) > CLUSTER_ADDRESS_MAX || strpbrk(text, ", \t\n"))
+	if (!colon || colon == text || strlen(text) > CLUSTER_ADDRESS_MAX)
 		return false;
-	port = strtol(colon + 1, &end, 10);
-	return end != colon + 1 && !*end && port > 0 && port < 65536;
+	for (const char *c = text; *c; c++)
+		if (*c <= ' ' || *c > '~' || *c == ',')
+			return false;
+	digits = strspn(colon + 1, "0123456789");
+	return digits >= 1 && digits <= 5 && !colon[1 + digits] && atoi(colon + 1) > 0 && atoi(colon + 1) < 65536;
 }
 
 /* The tasks of a job, 0 if it is not there; -EINVAL. */
@@ -31,12 +33,11 @@ static int count_job(const json_t *cluster, const char *job, struct star_error *
 	if (!list)
 		return 0;
 	if (!json_is_array(list) || json_array_size(list) > CLUSTER_TASKS_MAX)
-		return star_error_set(err, -EINVAL, "TF_CONFIG: \"%s\" is a list of up to %d addresses", job,
-				      CLUSTER_TASKS_MAX);
+		return star_error_set(err, -EINVAL, "\"%s\" is a list of up to %d addresses", job, CLUSTER_TASKS_MAX);
 	json_array_foreach(list, i, address) if (!json_is_string(address) ||
 						 !good_address(json_string_value(
 							 address))) return star_error_set(err, -EINVAL,
-											  "TF_CONFIG: \"%s\": task %zu "
+											  "\"%s\": task %zu "
 											  "is not \"host:port\"",
 											  job, i);
 	return (int)json_array_size(list);
@@ -51,7 +52,7 @@ static int join_ps(const json_t *list, char **text, struct star_error *err)
 
 	json_array_foreach(list, i, address)
 		json_array_foreach(list, k, other) if (k < i && json_equal(address, other)) return star_error_set(
-			err, -EINVAL, "TF_CONFIG: \"ps\" has %s twice", json_string_value(address));
+			err, -EINVAL, "\"ps\" has %s twice", json_string_value(address));
 	*text = malloc(room);
 	if (!*text)
 		return star_error_set(err, -ENOMEM, "no memory for the list of PS tasks");
@@ -74,8 +75,7 @@ static int read_task(const json_t *task, struct cluster_spec *spec, int chiefs, 
 	uint32_t tasks;
 
 	if (!type || !json_is_integer(index))
-		return star_error_set(err, -EINVAL, "TF_CONFIG: \"task\" is {\"type\": ..., \"index\": N}, as in %s",
-				      example);
+		return star_error_set(err, -EINVAL, "\"task\" is {\"type\": ..., \"index\": N}, as in %s", example);
 	if (!strcmp(type, "ps")) {
 		spec->job = CLUSTER_PS;
 		tasks = spec->ps_count;
@@ -89,13 +89,12 @@ static int read_task(const json_t *task, struct cluster_spec *spec, int chiefs, 
 		spec->job = CLUSTER_EVALUATOR;
 		tasks = 1;
 	} else {
-		return star_error_set(err, -EINVAL,
-				      "TF_CONFIG: task type \"%.40s\" is none of chief, worker, ps and evaluator",
+		return star_error_set(err, -EINVAL, "task type \"%.40s\" is none of chief, worker, ps and evaluator",
 				      type);
 	}
 	if (number < 0 || number >= tasks)
-		return star_error_set(err, -EINVAL, "TF_CONFIG: there is no %s %lld: the cluster has %u", type,
-				      (long long)number, tasks);
+		return star_error_set(err, -EINVAL, "there is no %s %lld: the cluster has %u", type, (long long)number,
+				      tasks);
 	spec->task = (uint32_t)number + (!strcmp(type, "worker") ? (uint32_t)chiefs : 0);
 	return 0;
 }
@@ -106,7 +105,7 @@ static int read_spec(const json_t *root, struct cluster_spec *spec, struct star_
 	int ps, workers, chiefs, masters;
 
 	if (!json_is_object(cluster))
-		return star_error_set(err, -EINVAL, "TF_CONFIG: \"cluster\" is missing; an example: %s", example);
+		return star_error_set(err, -EINVAL, "\"cluster\" is missing; an example: %s", example);
 	ps = count_job(cluster, "ps", err);
 	workers = ps < 0 ? ps : count_job(cluster, "worker", err);
 	chiefs = workers < 0 ? workers : count_job(cluster, "chief", err);
@@ -115,39 +114,89 @@ static int read_spec(const json_t *root, struct cluster_spec *spec, struct star_
 		return -EINVAL;
 	chiefs += masters;
 	if (chiefs > 1)
-		return star_error_set(err, -EINVAL, "TF_CONFIG: a cluster has one chief, not %d", chiefs);
+		return star_error_set(err, -EINVAL, "a cluster has one chief, not %d", chiefs);
 	if (ps == 0 || workers + chiefs == 0)
-		return star_error_set(err, -EINVAL, "TF_CONFIG: a cluster has PS tasks and workers; an example: %s",
-				      example);
+		return star_error_set(err, -EINVAL, "a cluster has PS tasks and workers; an example: %s", example);
 	spec->ps_count = (uint32_t)ps;
 	spec->workers_count = (uint32_t)(workers + chiefs);
 	ps = read_task(json_object_get(root, "task"), spec, chiefs, err);
 	return ps < 0 ? ps : join_ps(json_object_get(cluster, "ps"), &spec->ps, err);
 }
 
+/* Where what is wrong was given, before what is wrong. */
+static int tell(struct star_error *err, int status, const char *where, const struct star_error *why)
+{
+	return status < 0 ? star_error_set(err, status, "%s: %s", where, why->text) : status;
+}
+
 int cluster_spec_parse(const char *tf_config, struct cluster_spec *spec, struct star_error *err)
 {
 	json_error_t where;
 	json_t *root = json_loads(tf_config, JSON_REJECT_DUPLICATES, &where);
+	struct star_error why;
 	int status;
 
 	memset(spec, 0, sizeof(*spec));
 	if (!root)
 		return star_error_set(err, -EINVAL, "TF_CONFIG: line %d, column %d: %s", where.line, where.column,
 				      where.text);
-	status = read_spec(root, spec, err);
+	status = read_spec(root, spec, &why);
 	json_decref(root);
-	return status;
+	return tell(err, status, "TF_CONFIG", &why);
+}
+
+/* NULL: one is no text. */
+static json_t *list_of(const char *const *hosts, uint32_t count)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; list && i < count; i++)
+		if (json_array_append_new(list, json_string(hosts[i])) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+	return list;
+}
+
+int cluster_spec_make(const char *const *ps_hosts, uint32_t ps_count, const char *const *worker_hosts,
+		      uint32_t workers_count, const char *job_name, uint32_t task_index, struct cluster_spec *spec,
+		      struct star_error *err)
+{
+	json_t *ps = list_of(ps_hosts, ps_count), *workers = list_of(worker_hosts, workers_count);
+	json_t *root = json_pack("{s:{s:O*, s:O*}, s:{s:s, s:I}}", "cluster", "ps", ps, "worker", workers, "task",
+				 "type", job_name, "index", (json_int_t)task_index);
+	struct star_error why;
+	int status;
+
+	memset(spec, 0, sizeof(*spec));
+	if (ps && workers && root)
+		status = read_spec(root, spec, &why);
+	else
+		status = star_error_set(&why, -EINVAL, "a name in it is no text of UTF-8, or memory is out");
+	json_decref(root);
+	json_decref(workers);
+	json_decref(ps);
+	return tell(err, status, "the cluster", &why);
+}
+
+int cluster_spec_worker(const struct cluster_spec *spec, struct session_config *config, struct star_error *err)
+{
+	if (spec->job != CLUSTER_WORKER)
+		return star_error_set(err, -EINVAL, "this is %s; a worker is wanted here",
+				      spec->job == CLUSTER_PS ? "a PS task, which starserver is" : "an evaluator");
+	config->ps = spec->ps;
+	config->task_index = spec->task;
+	config->workers = spec->workers_count;
+	return 0;
 }
 
 int cluster_spec_read_worker(const char *tf_config, struct cluster_spec *spec, struct star_error *err)
 {
 	const int status = cluster_spec_parse(tf_config, spec, err);
+	struct session_config ignored;
+	struct star_error why;
 
-	if (status < 0 || spec->job == CLUSTER_WORKER)
-		return status;
-	return star_error_set(err, -EINVAL, "TF_CONFIG: this is %s; a worker is wanted here",
-			      spec->job == CLUSTER_PS ? "a PS task, which starserver is" : "an evaluator");
+	return status < 0 ? status : tell(err, cluster_spec_worker(spec, &ignored, &why), "TF_CONFIG", &why);
 }
 
 void cluster_spec_fini(struct cluster_spec *spec)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who takes part in a training job: the lists of its PS tasks (by *control* address) and workers, and which of them this process is. From
- * TF_CONFIG as TensorFlow writes it:
+ * Who takes part in a training job: the lists of its PS tasks (by *control* address) and workers, and which of them this process is. Given
+ * as TensorFlow's ClusterSpec and Server are, or from TF_CONFIG as TensorFlow writes it:
  *   {"cluster": {"ps": ["host:port", ...], "worker": [...], "chief": [...]}, "task": {"type": "worker", "index": 0}}
  * A "chief" is the first worker; workers and chief are counted together, chief first. "master" means chief. "evaluator" is a task
  * beside the cluster. Members that mean nothing here ("environment", "session_master") are passed over.
@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "session/session.h"
 #include "star_error.h"
 
 #pragma GCC visibility push(default) /* of libstartrain.so */
@@ -29,11 +30,22 @@ struct cluster_spec {
 	uint32_t task;	      /* and its number in it; the chief is worker 0 */
 };
 
+/*
+ * From the lists of a ClusterSpec, each address "host:port", and what tf.train.Server is told: job_name, "ps", "worker" or "evaluator", and
+ * task_index, the place in its job's list. Worker 0 is the chief. 0, or -EINVAL with what is wrong.
+ */
+int cluster_spec_make(const char *const *ps_hosts, uint32_t ps_count, const char *const *worker_hosts,
+		      uint32_t workers_count, const char *job_name, uint32_t task_index, struct cluster_spec *spec,
+		      struct star_error *err);
+
 /* From the text of TF_CONFIG. 0, or -EINVAL with what is wrong with it and, for malformed JSON, where. */
 int cluster_spec_parse(const char *tf_config, struct cluster_spec *spec, struct star_error *err);
 
 /* The same for a worker: what is another task's is an error that says whose. */
 int cluster_spec_read_worker(const char *tf_config, struct cluster_spec *spec, struct star_error *err);
+
+/* What a session is told of it: ps, which stays the spec's, task_index and workers. 0, or -EINVAL: this task is no worker. */
+int cluster_spec_worker(const struct cluster_spec *spec, struct session_config *config, struct star_error *err);
 
 void cluster_spec_fini(struct cluster_spec *spec);
 

@@ -2,15 +2,19 @@
 #include "session/estimator.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "graph/build.h"
 #include "graph/gradient.h"
 #include "session/auc.h"
+#include "session/summary.h"
 
-enum { RESULTS = 2 };
+enum { RESULTS = 3 };
 
 /* A graph and the session that executes it. */
 struct work {
@@ -21,16 +25,20 @@ struct work {
 	struct graph_tensor feeds[ESTIMATOR_FEEDS_MAX];
 };
 
+/* Loss, where there is one, is result 1. An evaluation is one of a global step, but is no step itself. */
 static int set_results(struct work *w, enum estimator_mode mode)
 {
 	const struct estimator_spec *spec = &w->spec;
+	const bool train = mode == ESTIMATOR_TRAIN;
 	struct graph_value values[RESULTS];
 
-	w->results[0] = mode == ESTIMATOR_TRAIN ? SESSION_GLOBAL_STEP : "predictions";
+	w->results[0] = train ? SESSION_GLOBAL_STEP : "predictions";
 	w->results[1] = SESSION_LOSS;
-	values[0] = mode == ESTIMATOR_TRAIN ? graph_global_step(w->graph) : spec->predictions;
+	w->results[2] = SESSION_GLOBAL_STEP;
+	values[0] = train ? graph_global_step(w->graph) : spec->predictions;
 	values[1] = spec->loss;
-	return graph_set_results(w->graph, values, mode == ESTIMATOR_PREDICT ? 1 : RESULTS);
+	values[2] = mode == ESTIMATOR_EVAL ? graph_global_step_read(w->graph) : GRAPH_NONE;
+	return graph_set_results(w->graph, values, train ? 2 : mode == ESTIMATOR_EVAL ? 3 : 1);
 }
 
 static int open_work(const struct estimator *e, enum estimator_mode mode, struct work *w, struct star_error *err)
@@ -45,6 +53,9 @@ static int open_work(const struct estimator *e, enum estimator_mode mode, struct
 	rc = e->model_fn(e->params, mode, w->graph, &w->spec, err);
 	if (rc == 0)
 		rc = graph_error(w->graph, err);
+	if (rc == 0 && w->spec.feeds_count > ESTIMATOR_FEEDS_MAX)
+		rc = star_error_set(err, -E2BIG, "a model has %d feeds at most, not %u", ESTIMATOR_FEEDS_MAX,
+				    w->spec.feeds_count);
 	if (rc == 0 && mode == ESTIMATOR_TRAIN)
 		rc = graph_train(w->graph, w->spec.loss, NULL, NULL);
 	if (rc == 0)
@@ -207,6 +218,30 @@ static int evaluate_all(struct work *w, struct estimator_input input, struct est
 	return rc == 0 && w->spec.labels ? auc_exact(scores->examples, scores->count, &figures->auc, err) : rc;
 }
 
+/* Beside those of training, in a directory of their own, as TensorFlow has them. What fails is told: the figures are there all the same. */
+static void summarize(const struct estimator *e, const struct work *w, const struct estimator_figures *figures)
+{
+	const struct summary_scalar scalars[] = { { "loss", figures->loss }, { "auc", figures->auc } };
+	const char *const directory = e->config.model_dir;
+	struct summary *summary = NULL;
+	char path[PATH_MAX];
+	struct star_error err;
+	int rc = -ENAMETOOLONG;
+
+	if (!directory || e->config.task_index != 0)
+		return;
+	mkdir(directory, 0777); /* if it fails, so will the next one, and says so */
+	if (snprintf(path, sizeof(path), "%s/eval", directory) < (int)sizeof(path))
+		summary = summary_create(path, &err);
+	else
+		star_error_set(&err, rc, "the path %.100s... is too long", directory);
+	if (summary)
+		rc = summary_write(summary, session_global_step(w->session), scalars, w->spec.labels ? 2 : 1, &err);
+	if (rc < 0)
+		fprintf(stderr, "no summary of the evaluation: %s\n", err.text);
+	summary_destroy(summary);
+}
+
 int estimator_evaluate(const struct estimator *e, struct estimator_input input, struct estimator_figures *figures,
 		       struct star_error *err)
 {
@@ -217,6 +252,8 @@ int estimator_evaluate(const struct estimator *e, struct estimator_input input, 
 	*figures = (struct estimator_figures){ 0 };
 	if (rc == 0)
 		rc = evaluate_all(&w, input, figures, &scores, err);
+	if (rc == 0)
+		summarize(e, &w, figures);
 	free(scores.examples);
 	return close_work(&w, rc, err);
 }

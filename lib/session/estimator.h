@@ -58,7 +58,10 @@ struct estimator {
 int estimator_train(const struct estimator *estimator, struct estimator_input input, uint64_t steps,
 		    struct estimator_figures *figures, struct star_error *err);
 
-/* Loss and AUC over all of the input. Creates and counts nothing on PS tasks if the model function looks rows up read-only. */
+/*
+ * Loss and AUC over all of the input; the chief writes them as a summary of the global step, too, to the directory "eval" in model_dir.
+ * Creates and counts no row on PS tasks if the model function looks rows up read-only.
+ */
 int estimator_evaluate(const struct estimator *estimator, struct estimator_input input,
 		       struct estimator_figures *figures, struct star_error *err);
 

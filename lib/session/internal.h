@@ -36,6 +36,7 @@ struct session {
 	uint64_t global_step, local_step;
 	struct mark logged, summarized, saved;
 	bool stop, failed;
+	bool no_summaries; /* the last ones could not be written, which has been told */
 };
 
 enum consistency { SESSION_UNKNOWN, SESSION_ASYNCHRONOUS, SESSION_BOUNDED, SESSION_SYNCHRONOUS };

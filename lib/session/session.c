@@ -64,16 +64,23 @@ static void log_step(struct session *s, const struct session_step *step, uint64_
 	s->logged = (struct mark){ step->global_step, now_ns };
 }
 
-static int write_summary(struct session *s, const struct session_step *step, uint64_t now_ns, struct star_error *err)
+/* Training goes on when they cannot be written (a disk is full): it is told once, and tried again with the next ones. */
+static void write_summary(struct session *s, const struct session_step *step, uint64_t now_ns)
 {
 	const uint64_t steps = steps_since(step, &s->summarized);
 	struct summary_scalar scalars[] = { { "global_step/sec", rate_since(steps, &s->summarized, now_ns) },
 					    { SESSION_LOSS, step->loss } };
+	struct star_error err;
+	bool failed;
 
 	if (!s->summary || steps < s->config.save_summary_steps)
-		return 0;
+		return;
 	s->summarized = (struct mark){ step->global_step, now_ns };
-	return summary_write(s->summary, step->global_step, scalars, s->loss_result != SESSION_NOT_THERE ? 2 : 1, err);
+	failed = summary_write(s->summary, step->global_step, scalars, s->loss_result != SESSION_NOT_THERE ? 2 : 1,
+			       &err) < 0;
+	if (failed && !s->no_summaries)
+		fprintf(stderr, "no summary of step %" PRIu64 ": %s\n", step->global_step, err.text);
+	s->no_summaries = failed;
 }
 
 /* A save that fails is told, and tried again after as many steps: training goes on. */
@@ -102,7 +109,7 @@ static int after_step(struct session *s, const struct session_step *step, struct
 	int rc = s->loss_result != SESSION_NOT_THERE ? stop_at_nan(step, err) : 0;
 
 	if (rc == 0)
-		rc = write_summary(s, step, now_ns, err);
+		write_summary(s, step, now_ns);
 	for (uint32_t i = 0; rc == 0 && i < s->hooks_count; i++)
 		if (s->hooks[i].after_step)
 			rc = s->hooks[i].after_step(s->hooks[i].arg, s, step, err);

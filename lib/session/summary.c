@@ -6,7 +6,9 @@
 #include "session/summary.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +18,23 @@
 
 #include "session/crc32c.h"
 
-enum { TAG_MAX = 127, RECORD_MAX = SUMMARY_SCALARS_MAX * (TAG_MAX + 16) + 64, PATH_BYTES = 4096 };
+enum {
+	TAG_MAX = 127,
+	RECORD_MAX = SUMMARY_SCALARS_MAX * (TAG_MAX + 16) + 64,
+	FRAME_BYTES = 16, /* of a record: its length and two CRCs */
+	LINE_MAX_BYTES = SUMMARY_SCALARS_MAX * (2 * TAG_MAX + 32) + 64,
+	PATH_BYTES = 4096,
+};
+
+/* Written by whole records, without a buffer. */
+struct output {
+	int fd; /* -1: not open */
+	char path[PATH_BYTES];
+};
 
 struct summary {
-	FILE *events, *lines;
-	char events_path[PATH_BYTES], lines_path[PATH_BYTES];
+	struct output events, lines;
+	char directory[PATH_BYTES];
 };
 
 /* A protocol buffer that is being written. */
@@ -78,30 +92,63 @@ static void put_scalar(struct message *m, const struct summary_scalar *scalar)
 	put_raw(m, &value, sizeof(value));
 }
 
-static int write_record(struct summary *s, const struct message *m)
+/*
+ * All of it or nothing: a reader of the events stops at a record that is cut off, and would never see what comes after the disk was full.
+ * 0 or a negative errno.
+ */
+static int append(const struct output *out, const void *data, size_t bytes)
 {
-	const uint64_t length = m->used;
-	const uint32_t length_crc = crc32c_masked(&length, sizeof(length)), data_crc = crc32c_masked(m->bytes, m->used);
+	const uint8_t *at = data;
+	struct stat before;
+	size_t done = 0;
 
-	if (fwrite(&length, sizeof(length), 1, s->events) != 1 ||
-	    fwrite(&length_crc, sizeof(length_crc), 1, s->events) != 1 ||
-	    fwrite(m->bytes, 1, m->used, s->events) != m->used ||
-	    fwrite(&data_crc, sizeof(data_crc), 1, s->events) != 1 || fflush(s->events) != 0)
-		return errno ? -errno : -EIO;
+	if (fstat(out->fd, &before) < 0)
+		return -errno;
+	while (done < bytes) {
+		const ssize_t n = write(out->fd, at + done, bytes - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			const int code = n < 0 ? errno : EIO;
+
+			return done && ftruncate(out->fd, before.st_size) < 0 ? -EIO : -code;
+		}
+		done += (size_t)n;
+	}
 	return 0;
 }
 
-static int write_line(struct summary *s, uint64_t step, const struct summary_scalar *scalars, unsigned count)
+static int write_record(const struct summary *s, const struct message *m)
 {
-	fprintf(s->lines, "{\"step\": %llu", (unsigned long long)step);
+	uint8_t record[RECORD_MAX + FRAME_BYTES];
+	const uint64_t length = m->used;
+	const uint32_t length_crc = crc32c_masked(&length, sizeof(length)), data_crc = crc32c_masked(m->bytes, m->used);
+
+	memcpy(record, &length, sizeof(length));
+	memcpy(record + 8, &length_crc, sizeof(length_crc));
+	memcpy(record + 12, m->bytes, m->used);
+	memcpy(record + 12 + m->used, &data_crc, sizeof(data_crc));
+	return append(&s->events, record, m->used + FRAME_BYTES);
+}
+
+static int write_line(const struct summary *s, uint64_t step, const struct summary_scalar *scalars, unsigned count)
+{
+	char line[LINE_MAX_BYTES];
+	size_t at = (size_t)snprintf(line, sizeof(line), "{\"step\": %llu", (unsigned long long)step);
+
 	for (unsigned i = 0; i < count; i++) {
-		fprintf(s->lines, ", \"");
-		for (const char *c = scalars[i].tag; *c; c++)
-			fprintf(s->lines, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
-		fprintf(s->lines, isfinite(scalars[i].value) ? "\": %.9g" : "\": null", scalars[i].value);
+		at += (size_t)snprintf(line + at, sizeof(line) - at, ", \"");
+		for (const char *c = scalars[i].tag; *c; c++) {
+			if (*c == '"' || *c == '\\')
+				line[at++] = '\\';
+			line[at++] = *c;
+		}
+		at += (size_t)snprintf(line + at, sizeof(line) - at,
+				       isfinite(scalars[i].value) ? "\": %.9g" : "\": null", scalars[i].value);
 	}
-	fprintf(s->lines, "}\n");
-	return fflush(s->lines) == 0 && !ferror(s->lines) ? 0 : errno ? -errno : -EIO;
+	at += (size_t)snprintf(line + at, sizeof(line) - at, "}\n");
+	return append(&s->lines, line, at);
 }
 
 static int check(const struct summary_scalar *scalars, unsigned count, struct star_error *err)
@@ -122,12 +169,90 @@ static int check(const struct summary_scalar *scalars, unsigned count, struct st
 	return 0;
 }
 
+static int cannot_write(const struct output *out, int status, struct star_error *err)
+{
+	return star_error_set(err, status, "cannot write %s: %s", out->path, strerror(-status));
+}
+
+static int open_output(struct output *out, struct star_error *err)
+{
+	out->fd = open(out->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	return out->fd < 0 ? cannot_write(out, -errno, err) : 0;
+}
+
+static void close_output(struct output *out)
+{
+	if (out->fd >= 0)
+		close(out->fd);
+	out->fd = -1;
+}
+
+/* The first record says which version the others are of. */
+static int write_version(const struct summary *s)
+{
+	static const char version[] = "brain.Event:2";
+	struct message event = { .used = 0 };
+
+	put_now(&event);
+	put_bytes(&event, 3, version, sizeof(version) - 1); /* Event.file_version */
+	return write_record(s, &event);
+}
+
+static int open_files(struct summary *s, struct star_error *err)
+{
+	char host[65] = "host";
+	int status;
+
+	if (mkdir(s->directory, 0777) < 0 && errno != EEXIST)
+		return star_error_set(err, -errno, "cannot make the directory %s: %s", s->directory, strerror(errno));
+	gethostname(host, sizeof(host) - 1);
+	if (snprintf(s->events.path, PATH_BYTES, "%s/events.out.tfevents.%lld.%s.%d", s->directory,
+		     (long long)time(NULL), host, (int)getpid()) >= PATH_BYTES ||
+	    snprintf(s->lines.path, PATH_BYTES, "%s/summaries.jsonl", s->directory) >= PATH_BYTES)
+		return star_error_set(err, -ENAMETOOLONG, "the path %.100s... is too long", s->directory);
+	if (open_output(&s->events, err) < 0 || open_output(&s->lines, err) < 0)
+		return err->code;
+	status = write_version(s);
+	return status < 0 ? cannot_write(&s->events, status, err) : 0;
+}
+
+static void close_files(struct summary *s)
+{
+	close_output(&s->events);
+	close_output(&s->lines);
+}
+
+/* Who takes files away while they are written, to begin anew, would get nothing more: they are made again. */
+static int keep_files(struct summary *s, struct star_error *err)
+{
+	const struct output *const all[] = { &s->events, &s->lines };
+	bool there = true;
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct stat now;
+
+		there = there && all[i]->fd >= 0 && fstat(all[i]->fd, &now) == 0 && now.st_nlink > 0;
+	}
+	if (there)
+		return 0;
+	close_files(s);
+	if (open_files(s, err) == 0)
+		return 0;
+	close_files(s);
+	return err->code;
+}
+
 int summary_write(struct summary *s, uint64_t step, const struct summary_scalar *scalars, unsigned count,
 		  struct star_error *err)
 {
 	struct message event = { .used = 0 }, values = { .used = 0 }, value;
-	int status = check(scalars, count, err);
+	struct star_error ignored;
+	int status;
 
+	err = err ? err : &ignored;
+	status = check(scalars, count, err);
+	if (status == 0)
+		status = keep_files(s, err);
 	if (status < 0)
 		return status;
 	for (unsigned i = 0; i < count; i++) {
@@ -139,75 +264,38 @@ int summary_write(struct summary *s, uint64_t step, const struct summary_scalar 
 	put_key(&event, 2, VARINT); /* Event.step */
 	put_varint(&event, step);
 	put_bytes(&event, 5, values.bytes, values.used); /* Event.summary */
-	errno = 0;
 	status = write_record(s, &event);
 	if (status < 0)
-		return star_error_set(err, status, "cannot write %s: %s", s->events_path, strerror(-status));
-	errno = 0;
+		return cannot_write(&s->events, status, err);
 	status = write_line(s, step, scalars, count);
-	if (status < 0)
-		return star_error_set(err, status, "cannot write %s: %s", s->lines_path, strerror(-status));
-	return 0;
-}
-
-/* The first record says which version the others are of. */
-static int write_version(struct summary *s)
-{
-	static const char version[] = "brain.Event:2";
-	struct message event = { .used = 0 };
-
-	put_now(&event);
-	put_bytes(&event, 3, version, sizeof(version) - 1); /* Event.file_version */
-	return write_record(s, &event);
-}
-
-static int open_files(struct summary *s, const char *directory, struct star_error *err)
-{
-	char host[65] = "host";
-	int status;
-
-	if (mkdir(directory, 0777) < 0 && errno != EEXIST)
-		return star_error_set(err, -errno, "cannot make the directory %s: %s", directory, strerror(errno));
-	gethostname(host, sizeof(host) - 1);
-	if (snprintf(s->events_path, PATH_BYTES, "%s/events.out.tfevents.%lld.%s.%d", directory, (long long)time(NULL),
-		     host, (int)getpid()) >= PATH_BYTES)
-		return star_error_set(err, -ENAMETOOLONG, "the path %.100s... is too long", directory);
-	snprintf(s->lines_path, PATH_BYTES, "%s/summaries.jsonl", directory);
-	s->events = fopen(s->events_path, "ae");
-	if (!s->events)
-		return star_error_set(err, -errno, "cannot write %s: %s", s->events_path, strerror(errno));
-	s->lines = fopen(s->lines_path, "ae");
-	if (!s->lines)
-		return star_error_set(err, -errno, "cannot write %s: %s", s->lines_path, strerror(errno));
-	errno = 0;
-	status = write_version(s);
-	if (status < 0)
-		return star_error_set(err, status, "cannot write %s: %s", s->events_path, strerror(-status));
-	return 0;
+	return status < 0 ? cannot_write(&s->lines, status, err) : 0;
 }
 
 struct summary *summary_create(const char *directory, struct star_error *err)
 {
 	struct summary *s = calloc(1, sizeof(*s));
+	struct star_error ignored;
+	int rc;
 
+	err = err ? err : &ignored;
 	if (!s) {
 		star_error_set(err, -ENOMEM, "no memory for summaries");
 		return NULL;
 	}
-	if (open_files(s, directory, err) < 0) {
-		summary_destroy(s);
-		return NULL;
-	}
-	return s;
+	s->events.fd = s->lines.fd = -1;
+	if (snprintf(s->directory, PATH_BYTES, "%s", directory) < PATH_BYTES)
+		rc = open_files(s, err);
+	else
+		rc = star_error_set(err, -ENAMETOOLONG, "the path %.100s... is too long", directory);
+	if (rc == 0)
+		return s;
+	summary_destroy(s);
+	return NULL;
 }
 
 void summary_destroy(struct summary *s)
 {
-	if (!s)
-		return;
-	if (s->events)
-		fclose(s->events);
-	if (s->lines)
-		fclose(s->lines);
+	if (s)
+		close_files(s);
 	free(s);
 }

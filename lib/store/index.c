@@ -17,15 +17,19 @@ enum {
 	SPARSE_MAX = 8,
 	SPARSE_ENTRIES = 1024,
 	/* The same while rows are loaded that were written in the order of a walk, which fill one end of the directory after the
-	 * other: 4 MiB of it, as a billion rows need. */
+	 * other: 4 MiB of it, as a billion rows need; and only while that and the segments that must not be too far behind it take a
+	 * small part of the memory that is left. */
 	LOAD_ENTRIES = 1 << 20,
+	LOAD_BYTES = 512, /* left, for each entry */
 	/* Buckets whose rows are being loaded, if they are needed, while a split sorts an earlier one. */
 	SPLIT_AHEAD = 4,
 	/* Two segments are joined when they have no more entries together: far enough from full that the next few rows do
 	 * not split them again. */
 	JOIN_MAX = INDEX_SEGMENT_ENTRIES * 3 / 4,
-	/* Directory entries that one join may write: so an index that was large once keeps some pages. */
-	JOIN_ENTRIES_MAX = 1024,
+	/* By so many bits the directory may be ahead of a segment: 256 entries, which is what one split or join writes. Only keys that
+	 * somebody chose leave a segment so far behind; it splits before the directory doubles, however empty it is. And so an index
+	 * that was large once keeps some pages. */
+	LAG_MAX = 8,
 	/* To look whether segments can be joined reads both; so an erased entry asks for it only if it leaves so few in its
 	 * bucket, and has one tag in so many. */
 	JOIN_BUCKET_MAX = 4,
@@ -184,14 +188,33 @@ static bool place(struct index_bucket *home, struct entry e)
 	return false;
 }
 
-/* One step towards the next directory; nothing once it is complete. */
+/* The first of the directory's entries from..to whose segment is too far behind for twice as many, or `to`. */
+static uint32_t first_behind(const struct store_index *ix, uint32_t from, uint32_t to)
+{
+	while (from < to && (ix->directory[from] >> INDEX_PAGE_BITS) + LAG_MAX > ix->depth)
+		from++;
+	return from;
+}
+
+static bool may_double(const struct store_index *ix, bool loading)
+{
+	const uint64_t entries = UINT64_C(1) << ix->depth;
+
+	if (ix->depth == INDEX_DEPTH_MAX)
+		return false;
+	if (entries <= SPARSE_ENTRIES || entries <= (uint64_t)SPARSE_MAX * ix->segments)
+		return true;
+	return loading && entries <= LOAD_ENTRIES && entries * LOAD_BYTES <= arena_left(ix->arena);
+}
+
+/* One step towards the next directory, up to a segment that has to split first; nothing once it is complete. */
 static void prepare_directory(struct store_index *ix, bool loading)
 {
-	const uint32_t entries = 1u << ix->depth, sparse = loading ? LOAD_ENTRIES : SPARSE_ENTRIES;
+	const uint32_t entries = 1u << ix->depth;
 	uint32_t step = entries - ix->copied;
 
 	if (!ix->next) {
-		if (ix->depth == INDEX_DEPTH_MAX || (entries > sparse && entries > SPARSE_MAX * ix->segments))
+		if (!may_double(ix, loading))
 			return;
 		ix->next = take_directory(ix, 2 * (uint64_t)entries);
 		if (!ix->next)
@@ -199,6 +222,8 @@ static void prepare_directory(struct store_index *ix, bool loading)
 	}
 	if (step > COPY_STEP)
 		step = COPY_STEP;
+	step = first_behind(ix, ix->copied, ix->copied + step) - ix->copied;
+	ix->behind = step == 0 && ix->copied < entries;
 	memcpy(ix->next + ix->copied, ix->directory + ix->copied, step * sizeof(*ix->next));
 	memcpy(ix->next + entries + ix->copied, ix->directory + ix->copied, step * sizeof(*ix->next));
 	ix->copied += step;
@@ -316,22 +341,14 @@ static unsigned count_entries(const struct index_segment *segment)
 	return count;
 }
 
-static bool split(struct store_index *ix, uint64_t hash, bool loading)
+/* Splits the segment of a hash in two, of which there is room for both in the directory. */
+static bool split_segment(struct store_index *ix, uint64_t hash)
 {
-	struct index_segment *old = index_segment_of(ix, hash), *new;
+	struct index_segment *old = index_segment_of(ix, hash), *new = take_segment(ix);
 	const unsigned depth = index_depth(ix, hash);
 	const uint64_t bit = UINT64_C(1) << depth;
-	const unsigned entries = count_entries(old);
 	unsigned moved;
 
-	if (entries < SPLIT_MIN)
-		return false;
-	prepare_directory(ix, loading);
-	while (loading && depth == ix->depth && ix->next && ix->copied < 1u << ix->depth)
-		prepare_directory(ix, loading);
-	if (depth == ix->depth && !double_directory(ix))
-		return false;
-	new = take_segment(ix);
 	if (!new)
 		return false;
 	moved = sort_out(ix, old, new, depth);
@@ -341,6 +358,43 @@ static bool split(struct store_index *ix, uint64_t hash, bool loading)
 	settle(new); /* these moved already */
 	if (ix->stats->moved_max < moved)
 		ix->stats->moved_max = moved;
+	return true;
+}
+
+/* Splits the segment that keeps the next directory from being made ready, and goes on with that. */
+static bool catch_up(struct store_index *ix, bool loading)
+{
+	ix->behind = false;
+	/* It may have split since because it was full. */
+	if (first_behind(ix, ix->copied, ix->copied + 1) == ix->copied && !split_segment(ix, ix->copied))
+		return false;
+	prepare_directory(ix, loading);
+	return true;
+}
+
+/* What loads rows waits for the next directory if it is needed. */
+static void complete_directory(struct store_index *ix)
+{
+	while (ix->next && ix->copied < 1u << ix->depth) {
+		prepare_directory(ix, true);
+		if (ix->behind && !catch_up(ix, true))
+			return;
+	}
+}
+
+static bool split(struct store_index *ix, uint64_t hash, bool loading)
+{
+	const unsigned depth = index_depth(ix, hash), entries = count_entries(index_segment_of(ix, hash));
+
+	if (entries < SPLIT_MIN)
+		return false;
+	prepare_directory(ix, loading);
+	if (loading && depth == ix->depth)
+		complete_directory(ix);
+	if (depth == ix->depth && !double_directory(ix))
+		return false;
+	if (!split_segment(ix, hash))
+		return false;
 	ix->splits++;
 	ix->split_entries += entries;
 	return true;
@@ -362,7 +416,12 @@ static bool enter(const struct store_index *ix, uint64_t hash, store_row row)
 bool index_insert(struct store_index *ix, uint64_t hash, store_row row)
 {
 	/* After a split by random hashes there is room; if not, somebody chose the keys, and one split is enough. */
-	return enter(ix, hash, row) || (split(ix, hash, false) && enter(ix, hash, row));
+	if (!enter(ix, hash, row))
+		return split(ix, hash, false) && enter(ix, hash, row);
+	/* One split is what an operation does: another segment's waits for a row that needs none. */
+	if (ix->behind)
+		catch_up(ix, false);
+	return true;
 }
 
 bool index_load(struct store_index *ix, uint64_t hash, store_row row)
@@ -446,7 +505,7 @@ static bool join(struct store_index *ix, uint64_t hash)
 	bool side = !(hash & bit); /* of those that are poured */
 	unsigned count, moved;
 
-	if (depth == 0 || 1u << (ix->depth - depth + 1) > JOIN_ENTRIES_MAX)
+	if (depth == 0 || ix->depth + (ix->next ? 1u : 0u) - (depth - 1) > LAG_MAX)
 		return false;
 	from = index_segment_of(ix, hash ^ bit);
 	if (index_depth(ix, hash ^ bit) != depth)

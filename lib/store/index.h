@@ -17,6 +17,10 @@
  * A split reads no keys: each entry has the bit that tells its side. A bucket learns those of the entries that the last split
  * left in it when the next entry comes.
  *
+ * The directory of twice the size is made ready a piece with each split. A segment that it would leave too far behind, as only
+ * chosen keys can, splits before: so whatever the keys and the size, one operation splits or joins one segment, and writes a
+ * bounded part of the directory.
+ *
  * The hash is not the one that partitions are cut by (base/hash.h: hash_key), so a shard's keys spread over the whole
  * directory.
  *
@@ -78,6 +82,7 @@ struct store_index {
 	/* The directory of twice the size, made ready ahead of need in bounded steps. NULL: not begun. */
 	uint32_t *next;
 	uint32_t copied; /* entries of directory that stand in next, twice each */
+	bool behind;	 /* the segment of the next one has to split first */
 	struct arena *arena;
 	struct store_stats *stats;
 };

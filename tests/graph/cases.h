@@ -65,6 +65,7 @@
 	/* flow.c */ \
 	X(loops_turn) \
 	X(too_many_iterations_are_an_error) \
+	X(a_tape_that_cannot_be_counted_is_refused) \
 	X(loops_turn_in_loops) \
 	X(branches_are_taken) \
 	X(carried_values_keep_their_size) \

@@ -327,6 +327,8 @@ void wrong_feeds_are_refused(void)
 		{ "x", "\"x\" is float32 [?, 3]", { .dtype = STAR_FLOAT32, .shape = { 2, { 4, 2 } } } },
 		{ "x", "\"x\" is float32 [?, 3]", { .dtype = STAR_FLOAT32, .shape = { 2, { -1, 3 } } } },
 		{ "x", "\"x\" is float32 [?, 3]", { .dtype = STAR_FLOAT32, .shape = { 1, { 4 } } } },
+		{ "x", "more than 2^48 elements", { .dtype = STAR_FLOAT32, .shape = { 2, { INT64_C(1) << 47, 3 } } } },
+		{ "x", "more than 2^48 elements", { .dtype = STAR_FLOAT32, .shape = { 2, { INT64_MAX, 3 } } } },
 	};
 	const struct graph_plan_feed right = { "x", { .dtype = STAR_FLOAT32, .shape = { 2, { 4, 3 } } } };
 	struct graph *g = graph_create();

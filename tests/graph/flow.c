@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Loops and branches, executed. */
+#include <errno.h>
 #include <string.h>
 
 #include "graph/build.h"
+#include "graph/text.h"
 #include "tests/graph/cases.h"
 #include "tests/graph/support.h"
 #include "tests/unit.h"
@@ -93,6 +95,46 @@ void too_many_iterations_are_an_error(void)
 		CHECK_INT(*(int64_t *)out[1].data, 2);
 	}
 	stepper_end(&s);
+	graph_destroy(g);
+}
+
+/* The tape of x: 2^30 times 2^34 + 1 floats, which in 64 bits are 2^30. */
+void a_tape_that_cannot_be_counted_is_refused(void)
+{
+	static const char text[] = "star 1\n"
+				   "i = feed() dtype=\"int32\" shape=[]\n"
+				   "x = feed() dtype=\"float32\" shape=[-1]\n"
+				   "w = while(i, x) carried=1 most=1073741824 {\n"
+				   "  cond {\n"
+				   "    i = feed() dtype=\"int32\" shape=[]\n"
+				   "    x = feed() dtype=\"float32\" shape=[-1]\n"
+				   "    results i\n"
+				   "  }\n"
+				   "  body {\n"
+				   "    i = feed() dtype=\"int32\" shape=[]\n"
+				   "    x = feed() dtype=\"float32\" shape=[-1]\n"
+				   "    results i, x\n"
+				   "  }\n"
+				   "}\n"
+				   "results w:2\n";
+	struct graph_plan_feed huge[] = {
+		{ "i", { .dtype = STAR_INT32 } },
+		{ "x", { .dtype = STAR_FLOAT32, .shape = { 1, { (INT64_C(1) << 34) + 1 } } } },
+	};
+	const struct graph_plan_options options = { .feeds = huge, .feeds_count = 2 };
+	struct star_error err = { 0 };
+	struct graph *g = graph_parse(text, strlen(text), "text", &err);
+	struct graph_plan *plan;
+
+	if (!CHECK(g))
+		return;
+	CHECK(!graph_compile(g, NULL, &options, &err));
+	CHECK_INT(err.code, -EINVAL);
+	CHECK_HAS(err.text, "node \"w\": output 2 would be [1073741824, 17179869185]: more than 2^48 elements");
+	huge[1].type.shape.dims[0] = 3;
+	plan = graph_compile(g, NULL, &options, &err);
+	CHECK(plan);
+	graph_plan_destroy(plan);
 	graph_destroy(g);
 }
 

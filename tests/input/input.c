@@ -113,6 +113,8 @@ static void wrong_lines_are_refused(void)
 		{ INPUT_LIBSVM, "1 2:inf", "is not index:value" },
 		{ INPUT_LIBSVM, "1 9223372036854775808:1", "is not index:value" },
 		{ INPUT_LIBSVM, "1 qid:3", "is not index:value" },
+		{ INPUT_LIBSVM, "1 2:3\r0 4:5\r",
+		  "\"2:3\r0\" is not index:value" }, /* of an old Macintosh: all is one line */
 		{ INPUT_HISTORIES, "2\tu\ti\tc\t", "column 1: the label is 0 or 1" },
 		{ INPUT_HISTORIES, "1\tu\t\tc\t", "column 3 is empty" },
 		{ INPUT_HISTORIES, "1\tu\ti\tc", "there are 4 columns, not 5" },
@@ -325,6 +327,12 @@ static void errors_name_file_and_line(void)
 	CHECK_INT(read_all(options, labels, 32, &err), -EINVAL);
 	CHECK_HAS(err.text, "/bad:2: there is a zero byte");
 
+	file = fopen(paths[1], "w");
+	fwrite("1 2:3\n1 2:3\0 4:5", 1, 17, file); /* and no end of the line behind it */
+	fclose(file);
+	CHECK_INT(read_all(options, labels, 32, &err), -EINVAL);
+	CHECK_HAS(err.text, "/bad:2: there is a zero byte");
+
 	write_file("good", 0, 0);
 	write_file("bad", 0, 0);
 	CHECK_INT(read_all(options, labels, 32, &err), -ENODATA);
@@ -333,6 +341,40 @@ static void errors_name_file_and_line(void)
 	options.paths_count = 1;
 	CHECK_INT(read_all(options, labels, 32, &err), -ENOENT);
 	CHECK_HAS(err.text, "no-such-file.txt");
+	gone[0] = folder;
+	CHECK_INT(read_all(options, labels, 32, &err), -EISDIR);
+	CHECK_HAS(err.text, folder);
+	clean();
+}
+
+/* Lines of all lengths, so that each place of a line is once where the buffer ends; the last one has no end. */
+static void lines_may_lie_anywhere(void)
+{
+	const char *path = write_file("lines", 0, 0);
+	const struct input_options options = {
+		.format = INPUT_LIBSVM, .paths = &path, .paths_count = 1, .batch = 1000, .epochs = 2, .workers = 1
+	};
+	const unsigned most = INPUT_LINE_MAX - 3,
+		       lengths[] = { 1, most, 70, most - 1, 3, most / 2, most / 2 + 7, most };
+	const unsigned count = sizeof(lengths) / sizeof(lengths[0]);
+	const struct input_batch *batch;
+	struct star_error err = { 0 };
+	FILE *file = fopen(path, "w");
+	struct input *input;
+
+	for (unsigned i = 0; file && i < count + 2000; i++)
+		fprintf(file, "%u%*s%s", i % 10, i < count ? (int)lengths[i] - 1 : (int)(i % 900), "",
+			i + 1 < count + 2000 ? i % 2 ? "\r\n" : "\n" : "");
+	CHECK(file && fclose(file) == 0);
+	input = input_open(&options, &err);
+	for (unsigned i = 0, rows; CHECK(input) && i < 2 * (count + 2000); i += rows) {
+		if (!CHECK_INT(input_next(input, &batch, &err), 1))
+			break;
+		rows = batch->rows;
+		for (unsigned k = 0; k < rows; k++)
+			CHECK_NEAR(batch->labels[k], (i + k) % (count + 2000) % 10, 0);
+	}
+	input_close(input);
 	clean();
 }
 
@@ -508,6 +550,7 @@ const struct unit_case unit_cases[] = {
 	{ "a text is read by its vocabulary", a_text_is_read_by_its_vocabulary },
 	{ "every row comes once an epoch, in an order that repeats", every_row_comes_once_an_epoch },
 	{ "errors name file and line", errors_name_file_and_line },
+	{ "lines may lie anywhere", lines_may_lie_anywhere },
 	{ "histories come with their rows", histories_come_with_their_rows },
 	{ "histories are bounded", histories_are_bounded },
 	{ "wrong options are refused", wrong_options_are_refused },

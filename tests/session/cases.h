@@ -6,12 +6,15 @@
 /* summary.c */
 void crc32c_is_the_published_one(void);
 void summaries_refuse_what_they_cannot_write(void);
+void summaries_that_do_not_fit_leave_nothing_behind(void);
+void summaries_that_are_taken_away_are_begun_anew(void);
 void auc_is_that_of_all_pairs(void);
 void auc_needs_both_kinds(void);
 
 /* steps.c */
 void steps_are_counted_from_a_sessions_first(void);
 void wrong_sessions_are_refused(void);
+void a_session_goes_on_without_its_summaries(void);
 void a_session_without_ps_tasks_ends_with_an_error(void);
 
 /* local.c */
@@ -23,5 +26,6 @@ void local_plans_that_cannot_be_are_refused(void);
 /* cluster.c */
 void tf_config_is_read(void);
 void wrong_tf_configs_are_refused(void);
+void clusters_are_made_of_lists(void);
 
 #endif

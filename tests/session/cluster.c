@@ -59,6 +59,11 @@ void wrong_tf_configs_are_refused(void)
 		{ "{\"cluster\": {\"ps\": [\"a:65536\"]}}", "task 0 is not" },
 		{ "{\"cluster\": {\"ps\": [\"a:1x\"]}}", "task 0 is not" },
 		{ "{\"cluster\": {\"ps\": [\"a,b:1\"]}}", "task 0 is not" },
+		{ "{\"cluster\": {\"ps\": [\"a:+1\"]}}", "task 0 is not" },
+		{ "{\"cluster\": {\"ps\": [\"a:99999999999999999999\"]}}", "task 0 is not" },
+		{ "{\"cluster\": {\"ps\": [\"a\\u001b[31m:1\"]}}", "task 0 is not" },
+		{ "{\"cluster\": {\"ps\": [\"\u00e4:1\"]}}", "task 0 is not" },
+		{ "{\"cluster\": {\"ps\": [\"a\\u0000:1\"]}}", "\\u0000" },
 		{ "{\"cluster\": {\"ps\": [7]}}", "task 0 is not" },
 		{ "{\"cluster\": {\"worker\": [\"a:1\"]}}", "has PS tasks and workers" },
 		{ "{\"cluster\": {\"ps\": [\"a:1\"]}}", "has PS tasks and workers" },
@@ -84,4 +89,41 @@ void wrong_tf_configs_are_refused(void)
 		CHECK_HAS(err.text, cases[i].has);
 		cluster_spec_fini(&spec);
 	}
+}
+
+/* What the seeds write: ClusterSpec({"ps": ps_hosts, "worker": worker_hosts}), and Server(job_name, task_index). */
+void clusters_are_made_of_lists(void)
+{
+	static const char *const ps[] = { "198.18.0.1:3333", "198.18.0.2:3333" }, *const workers[] = { "w:1", "w:2" };
+	static const char *const twice[] = { "a:1", "a:1" };
+	struct session_config config = { .ps = NULL };
+	struct star_error err = { 0 };
+	struct cluster_spec spec;
+
+	CHECK_INT(cluster_spec_make(ps, 2, workers, 2, "worker", 1, &spec, &err), 0);
+	CHECK_STR(spec.ps, "tcp:198.18.0.1:3333,198.18.0.2:3333");
+	CHECK_INT(cluster_spec_worker(&spec, &config, &err), 0);
+	CHECK_STR(config.ps, spec.ps);
+	CHECK_UINT(config.task_index, 1);
+	CHECK_UINT(config.workers, 2);
+	cluster_spec_fini(&spec);
+
+	CHECK_INT(cluster_spec_make(ps, 2, workers, 2, "ps", 1, &spec, &err), 0);
+	CHECK_INT(cluster_spec_worker(&spec, &config, &err), -EINVAL);
+	CHECK_HAS(err.text, "a PS task, which starserver is");
+	cluster_spec_fini(&spec);
+
+	CHECK_INT(cluster_spec_make(ps, 2, workers, 2, "worker", 2, &spec, &err), -EINVAL);
+	CHECK_HAS(err.text, "the cluster: there is no worker 2");
+	CHECK_INT(cluster_spec_make(ps, 2, workers, 2, "clerk", 0, &spec, &err), -EINVAL);
+	CHECK_HAS(err.text, "\"clerk\" is none of");
+	CHECK_INT(cluster_spec_make(twice, 2, workers, 2, "worker", 0, &spec, &err), -EINVAL);
+	CHECK_HAS(err.text, "a:1 twice");
+	CHECK_INT(cluster_spec_make(ps, 0, workers, 2, "worker", 0, &spec, &err), -EINVAL);
+	CHECK_HAS(err.text, "has PS tasks and workers");
+	/* JSON's library leaves away what is no UTF-8 */
+	CHECK_INT(cluster_spec_make((const char *[]){ "a:1", "\xff:1" }, 2, workers, 2, "worker", 0, &spec, &err),
+		  -EINVAL);
+	CHECK_HAS(err.text, "UTF-8");
+	CHECK_INT(cluster_spec_make(ps, 2, workers, 2, "\xff", 0, &spec, &err), -EINVAL);
 }

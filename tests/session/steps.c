@@ -2,6 +2,8 @@
 /* What a session does without PS tasks; with them, tests/system/models.test. Its source, for what comes after a step. */
 #include "lib/session/session.c"
 
+#include <sys/stat.h>
+
 #include "graph/build.h"
 #include "tests/session/cases.h"
 #include "tests/unit.h"
@@ -96,6 +98,44 @@ void wrong_sessions_are_refused(void)
 		CHECK_HAS(err.text, cases[i].has);
 		create(&cases[i].config, cases[i].result, cases[i].hooks, cases[i].pair, NULL);
 	}
+}
+
+/* Its directory is gone, and a file in its place: nobody loses what he has trained for that. */
+void a_session_goes_on_without_its_summaries(void)
+{
+	char directory[] = "/tmp/star-session-XXXXXX", path[64];
+	const struct session_config config = {
+		.ps = SESSION_LOCAL, .model_dir = directory, .save_summary_steps = 1, .log_step_count_steps = UINT32_MAX
+	};
+	static const float one = 1;
+	const char *result = "loss";
+	struct graph *graph = graph_create();
+	const struct graph_value value = graph_constant(graph, STAR_FLOAT32, NULL, 0, &one);
+	const struct session_model model = { .graph = graph, .results = &result };
+	struct star_error err = { 0 };
+	struct session *session;
+	struct stat there;
+	FILE *file;
+
+	CHECK_INT(graph_set_results(graph, &value, 1), 0);
+	session = CHECK(mkdtemp(directory)) ? session_create(&config, &model, NULL, 0, &err) : NULL;
+	if (CHECK(session)) {
+		CHECK_INT(session_run(session, NULL, NULL, &err), 0);
+		unit_remove(directory);
+		file = fopen(directory, "w");
+		CHECK(file && fclose(file) == 0);
+		for (unsigned i = 0; i < 3; i++)
+			CHECK_INT(session_run(session, NULL, NULL, &err), 0);
+		CHECK(session->no_summaries);
+		CHECK_INT(remove(directory), 0);
+		CHECK_INT(session_run(session, NULL, NULL, &err), 0);
+		CHECK(!session->no_summaries);
+		snprintf(path, sizeof(path), "%s/summaries.jsonl", directory);
+		CHECK(stat(path, &there) == 0 && there.st_size > 0);
+	}
+	CHECK_INT(session_close(session, &err), 0);
+	graph_destroy(graph);
+	unit_remove(directory);
 }
 
 /* The time is over already when it begins. */

@@ -256,3 +256,84 @@ void crowd_in_one_segment_is_refused(void)
 	CHECK(store_table_stats(t)->moved_max <= SEGMENT);
 	fixture_close(&f);
 }
+
+/* How many of the directory's entries are not those of a copy made before, with the same depth. */
+static unsigned entries_changed(const struct store_index *ix, const uint32_t *before)
+{
+	unsigned changed = 0;
+
+	for (uint64_t i = 0; i <= ix->mask; i++)
+		changed += ix->directory[i] != before[i];
+	return changed;
+}
+
+struct work {
+	unsigned splits, written, copied;
+	uint64_t taken;
+};
+
+/* Makes the row of a key and looks at what that took. `before`: room for the directory. */
+static struct work work_of_a_row(struct store_table *t, uint64_t key, uint32_t *before)
+{
+	const struct store_index *ix = &t->index;
+	const struct arena *arena = ix->arena;
+	const uint32_t segments = ix->segments, copied = ix->copied;
+	const uint64_t left = arena_left(arena);
+	const unsigned depth = ix->depth;
+	const bool prepared = ix->next;
+	struct work work = { 0 };
+
+	find_one(t, key, STORE_PULL);
+	work.splits = ix->segments - segments;
+	work.copied = (depth == ix->depth ? ix->copied : 1u << depth) - copied;
+	work.taken = left - arena_left(arena);
+	if (ix->next && !prepared) /* taken, but not touched */
+		work.taken -= 2 * (ix->mask + 1) * sizeof(*ix->next);
+	if (depth != ix->depth) {
+		/* The old entries twice. */
+		memcpy(before + (UINT64_C(1) << depth), before, sizeof(*before) << depth);
+	} else if (!work.splits) {
+		return work;
+	}
+	work.written = entries_changed(ix, before);
+	memcpy(before, ix->directory, (ix->mask + 1) * sizeof(*before));
+	return work;
+}
+
+static struct work most_work(struct work a, struct work b)
+{
+	return (struct work){ a.splits > b.splits ? a.splits : b.splits, a.written > b.written ? a.written : b.written,
+			      a.copied > b.copied ? a.copied : b.copied, a.taken > b.taken ? a.taken : b.taken };
+}
+
+/* Half of all hashes are kept out, so the segment that they belong to is left behind by the directory; then they come. */
+void one_row_is_bounded_work_whatever_the_keys(void)
+{
+	enum { ROWS = 1000000, LATE = 100000, ENTRIES_MAX = 1 << 13 };
+	struct fixture f = fixture_open((size_t)64 << 20);
+	struct store_table *t = table_of(&f, "t", 1, OPTIM_SGD);
+	const struct store_index *ix = &t->index;
+	static uint32_t before[ENTRIES_MAX];
+	struct work most = { 0 };
+	uint64_t key = 0;
+
+	before[0] = ix->directory[0];
+	for (unsigned rows = 0; rows < ROWS + LATE; key++) {
+		if ((index_hash(key) & 1) != (rows >= ROWS))
+			continue;
+		most = most_work(most, work_of_a_row(t, key, before));
+		rows++;
+		if (!CHECK(ix->mask < ENTRIES_MAX / 2))
+			break;
+	}
+	/* All but one whose segment's only split parted nothing: the first. */
+	CHECK_UINT(store_table_stats(t)->rows, ROWS + LATE - 1);
+	CHECK(ix->mask + 1 >= 2048); /* of which half were one segment's */
+	CHECK_UINT(most.splits, 1);
+	CHECK(store_table_stats(t)->moved_max <= SEGMENT);
+	CHECK_UINT(most.written, 256);
+	CHECK_UINT(most.copied, 1024);
+	/* A slab of rows, a segment. */
+	CHECK_UINT(most.taken, 32768 + ARENA_PAGE);
+	fixture_close(&f);
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An estimator at work: star-estimator PS STEPS STOP EVERY trains a logistic model for up to STEPS batches, evaluates it after every
+ * An estimator at work: star-estimator PS STEPS STOP EVERY [MODEL_DIR] trains a logistic model for up to STEPS batches, evaluates it after every
  * EVERY steps, and then predicts. A hook ends training at global step STOP (0: it does not), another counts. The chief has a checkpoint
  * written every 5 steps. Prints one JSON object of what happened.
  */
@@ -134,13 +134,14 @@ int main(int argc, char **argv)
 	const struct session_hook hooks[] = { { NULL, on_begin, on_step, on_end }, { NULL, NULL, stop_at, NULL } };
 	struct estimator estimator = { .model_fn = model_fn, .hooks = hooks, .hooks_count = 2 };
 	struct estimator_eval eval = { .open = open_evaluation, .close = close_evaluation };
-	struct star_error err = { .text = "usage: star-estimator PS STEPS STOP EVERY" };
+	struct star_error err = { .text = "usage: star-estimator PS STEPS STOP EVERY [MODEL_DIR]" };
 	struct estimator_figures trained = { 0 }, evaluated = { 0 };
 	struct batches batches;
-	int predictions = 0, rc = argc == 5 ? 0 : -EINVAL;
+	int predictions = 0, rc = argc == 5 || argc == 6 ? 0 : -EINVAL;
 
 	if (rc == 0) {
-		estimator.config = (struct session_config){ .ps = argv[1], .save_checkpoints_steps = 5 };
+		estimator.config =
+			(struct session_config){ .ps = argv[1], .model_dir = argv[5], .save_checkpoints_steps = 5 };
 		begin(&batches, 1, strtoull(argv[2], NULL, 10));
 		seen.stop = strtoull(argv[3], NULL, 10);
 		eval.every_steps = strtoull(argv[4], NULL, 10);

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "input/lines.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "input/input.h"
+
+int lines_init(struct lines *lines)
+{
+	*lines = (struct lines){ .fd = -1, .buffer = malloc(INPUT_LINE_MAX) };
+	return lines->buffer ? 0 : -ENOMEM;
+}
+
+int lines_open(struct lines *lines, const char *path)
+{
+	lines->fd = open(path, O_RDONLY | O_CLOEXEC);
+	lines->ended = false;
+	lines->begin = lines->end = 0;
+	return lines->fd < 0 ? -errno : 0;
+}
+
+void lines_close(struct lines *lines)
+{
+	if (lines->fd >= 0)
+		close(lines->fd);
+	lines->fd = -1;
+}
+
+void lines_fini(struct lines *lines)
+{
+	lines_close(lines);
+	free(lines->buffer);
+}
+
+/* More bytes behind what there is; a byte is left for a zero. */
+static int fill(struct lines *lines)
+{
+	ssize_t n;
+
+	memmove(lines->buffer, lines->buffer + lines->begin, lines->end - lines->begin);
+	lines->end -= lines->begin;
+	lines->begin = 0;
+	if (lines->end == INPUT_LINE_MAX - 1)
+		return -E2BIG;
+	do
+		n = read(lines->fd, lines->buffer + lines->end, INPUT_LINE_MAX - 1 - lines->end);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	lines->ended = n == 0;
+	lines->end += (size_t)n;
+	return 0;
+}
+
+int lines_next(struct lines *lines, char **line, size_t *bytes)
+{
+	size_t looked = 0;
+
+	for (;;) {
+		char *const begin = lines->buffer + lines->begin;
+		const size_t n = lines->end - lines->begin;
+		char *end = memchr(begin + looked, '\n', n - looked);
+		int rc;
+
+		if (!end && lines->ended && n)
+			end = begin + n;
+		if (end) {
+			*line = begin;
+			*bytes = (size_t)(end - begin);
+			lines->begin += *bytes + (*bytes < n);
+			*end = 0;
+			return 1;
+		}
+		if (lines->ended)
+			return 0;
+		looked = n;
+		rc = fill(lines);
+		if (rc < 0)
+			return rc;
+	}
+}
