@@ -116,7 +116,15 @@
 	X(push_over_a_limit_is_refused) \
 	X(push_into_a_full_store_changes_no_value) \
 	X(abandoned_push_changes_no_value) \
-	X(random_pushes_follow_plain_sums)
+	X(random_pushes_follow_plain_sums) \
+	/* sums.c */ \
+	X(sums_are_applied_as_one_gradient) \
+	X(sums_are_thrown_away) \
+	X(gradients_that_come_while_sums_go_out_are_applied_once) \
+	X(sums_in_a_full_arena_are_refused) \
+	X(sums_that_are_not_finite_are_left_out) \
+	X(sums_are_as_wide_as_their_object) \
+	X(sums_are_not_for_all_optimizers)
 
 #define X(name) void name(void);
 STORE_CASES(X)
