@@ -27,12 +27,23 @@ static void unload(struct job *job)
 	job_release(job);
 }
 
+/* Sentences of this machine's workers, in all epochs. */
+static uint64_t count_sentences(const struct job *job)
+{
+	const struct options *o = &job->options;
+	uint64_t sentences = 0;
+
+	for (uint64_t i = o->first_worker; i < (uint64_t)o->first_worker + o->local_workers; i++)
+		sentences += (job->corpus.training.count + o->workers - 1 - i) / o->workers;
+	return sentences * o->training.epochs;
+}
+
 static int train(struct job *job, FILE *report, struct summary *summary, struct star_error *err)
 {
 	const uint64_t begin = clock_ns();
 	int rc;
 
-	job->progress = progress_create(job, report, summary, err);
+	job->progress = progress_create(job, count_sentences(job), report, summary, err);
 	if (job->progress == NULL)
 		return err->code;
 	rc = job_run(job, "worker", worker_run, job->options.local_workers, err);

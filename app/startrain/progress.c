@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 
-enum { REPORT_S = 1, TERMINAL_S = 1, LINE_S = 5 };
+enum { REPORT_S = 1, TERMINAL_S = 1, LINE_S = 5, BAR_WIDTH = 24 };
 
 struct mark {
 	uint64_t at_ns;
@@ -64,10 +64,10 @@ static struct rates rates_between(const struct mark *from, const struct mark *to
 	};
 }
 
-struct progress *progress_create(const struct job *job, FILE *report, struct summary *summary, struct star_error *err)
+struct progress *progress_create(const struct job *job, uint64_t all, FILE *report, struct summary *summary,
+				 struct star_error *err)
 {
 	struct progress *p = calloc(1, sizeof(*p));
-	const struct options *o = &job->options;
 
 	if (p == NULL) {
 		star_error_set(err, -ENOMEM, "not enough memory");
@@ -77,33 +77,55 @@ struct progress *progress_create(const struct job *job, FILE *report, struct sum
 	p->report = report;
 	p->summary = summary;
 	p->terminal = isatty(STDERR_FILENO);
-	for (uint64_t i = o->first_worker; i < (uint64_t)o->first_worker + o->local_workers; i++)
-		p->sentences += (job->corpus.training.count + o->workers - 1 - i) / o->workers;
-	p->sentences *= o->training.epochs;
+	p->sentences = all;
 	p->begin = p->line = p->sample = mark_now(p);
 	return p;
 }
 
-static void show_line(struct progress *p, const struct mark *now)
+void progress_bar(double share, unsigned width, char *text)
+{
+	const unsigned done = (unsigned)(share * width);
+
+	*text++ = '[';
+	for (unsigned i = 0; i < width; i++)
+		*text++ = i < done ? '=' : ' ';
+	*text++ = ']';
+	*text = 0;
+}
+
+/* How much is done, how long the rest will take, and the rates; rows only where the job counts them. */
+static int describe(const struct progress *p, const struct mark *now, char *text, size_t bytes)
 {
 	const struct rates r = rates_between(&p->line, now);
-	const double share = p->sentences > 0 ? (double)now->totals.sentences / (double)p->sentences : 1;
-	const double gone_s = (double)(now->at_ns - p->begin.at_ns) * 1e-9, left_s = gone_s / share - gone_s;
-	struct winsize window = { 0 };
-	char text[160];
-	int width;
+	const double done = p->sentences > 0 ? (double)now->totals.sentences / (double)p->sentences : 1;
+	const double share = done < 1 ? done : 1, gone_s = (double)(now->at_ns - p->begin.at_ns) * 1e-9;
+	char bar[BAR_WIDTH + 3] = "", left[32] = "", rows[64] = "";
 
-	width = snprintf(text, sizeof(text),
-			 "%3.0f %% done, %d:%02d left | %.0f k examples/s | rows: %.0f k pulled/s, %.0f k pushed/s | "
-			 "loss %.4f",
-			 share * 100, (int)left_s / 60, (int)left_s % 60, r.examples / 1e3, r.pulled / 1e3,
-			 r.pushed / 1e3, r.loss);
+	if (p->terminal)
+		progress_bar(share, BAR_WIDTH, bar);
+	if (share > 1e-6)
+		snprintf(left, sizeof(left), ", %d:%02d left", (int)(gone_s / share - gone_s) / 60,
+			 (int)(gone_s / share - gone_s) % 60);
+	if (r.pulled > 0 || r.pushed > 0)
+		snprintf(rows, sizeof(rows), "rows: %.0f k pulled/s, %.0f k pushed/s | ", r.pulled / 1e3,
+			 r.pushed / 1e3);
+	return snprintf(text, bytes, "%s%s%3.0f %% done%s | %.*f k examples/s | %sloss %.4f", bar, *bar ? " " : "",
+			share * 100, left, r.examples < 1e4, r.examples / 1e3, rows, r.loss);
+}
+
+static void show_line(struct progress *p, const struct mark *now)
+{
+	struct winsize window = { 0 };
+	char text[200];
+	const int width = describe(p, now, text, sizeof(text));
+
 	if (!p->terminal) {
 		fprintf(stderr, "%s\n", text);
 		return;
 	}
 	/* A line that wraps could not be drawn over: it is cut at the window's edge. */
-	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1 && width >= window.ws_col)
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1 && width >= window.ws_col &&
+	    window.ws_col < sizeof(text))
 		text[window.ws_col - 1] = 0;
 	fprintf(stderr, "\r%s\033[K", text);
 }

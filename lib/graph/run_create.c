@@ -107,7 +107,8 @@ static int create_bodies(struct graph_run *run, struct star_error *err)
 			arena = run->arena + plan->blocks[item->scratch].offset;
 		run->bodies[item->flow] = create(flow->body, run, arena, err);
 		run->conds[item->flow] =
-			run->bodies[item->flow] ? create(flow->cond, run, arena + flow->cond_offset, err) : NULL;
+			run->bodies[item->flow] ? create(flow->cond, run, arena ? arena + flow->cond_offset : NULL, err)
+						: NULL;
 		if (!run->conds[item->flow])
 			return err->code;
 	}

@@ -39,7 +39,10 @@ static int carry(struct graph_run *run, const struct plan_item *item, struct gra
 	const struct graph_node *node = run->plan->graph->nodes[item->id];
 	const struct plan_flow *flow = &run->plan->flows[item->flow];
 	const void *from[GRAPH_INPUTS_MAX];
-	uint8_t *aside = run->arena + run->plan->blocks[item->scratch].offset + flow->carried_offset;
+	/* There is none where nothing that is carried has a byte. */
+	uint8_t *aside = item->scratch == PLAN_NONE
+				 ? NULL
+				 : run->arena + run->plan->blocks[item->scratch].offset + flow->carried_offset;
 
 	for (uint32_t i = 0; i < carried; i++) {
 		const struct graph_tensor *result = run_result(run->bodies[item->flow], i);

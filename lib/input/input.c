@@ -3,10 +3,12 @@
 #include "input/input.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/prng.h"
 #include "input/clicks.h"
@@ -24,7 +26,8 @@ struct input {
 	struct lines lines;
 	uint32_t path; /* index of the file that is open, or of the next one to be opened */
 	uint32_t epoch;
-	uint64_t line, rows; /* of this file; rows of this epoch, all workers' */
+	uint64_t line, rows;		 /* of this file; rows of this epoch, all workers' */
+	uint64_t bytes, all_bytes, mine; /* read of all epochs, and what they have; this worker's rows that were read */
 	uint64_t batches;
 	struct row *pool;    /* what may be drawn next */
 	uint32_t pool_count; /* rows in it */
@@ -61,6 +64,7 @@ static int read_line(struct input *in, char **line)
 	const int rc = lines_next(&in->lines, line, &bytes);
 
 	in->line += rc != 0;
+	in->bytes += bytes + (rc > 0);
 	if (rc == -E2BIG)
 		return star_error_set(&in->err, rc, "%s:%llu: a line has %d bytes at most", path,
 				      (unsigned long long)in->line, INPUT_LINE_MAX - 1);
@@ -125,8 +129,10 @@ static int next_row(struct input *in, struct row *row)
 			return star_error_set(&in->err, status, "%s:%llu: %s", in->paths[in->path],
 					      (unsigned long long)in->line, err.text);
 		row->number = in->epoch;
-		if (status > 0 && in->rows++ % in->options.workers == in->options.worker)
+		if (status > 0 && in->rows++ % in->options.workers == in->options.worker) {
+			in->mine++;
 			return 1;
+		}
 	}
 }
 
@@ -215,6 +221,15 @@ static int add_row(struct input *in, unsigned slot, const struct row *row)
 	return 0;
 }
 
+/* What waits in the pool was read, but not handed out. */
+static double share(const struct input *in)
+{
+	if (!in->all_bytes || !in->mine)
+		return 0;
+	return fmin(1, (double)in->bytes / (double)in->all_bytes) * (double)(in->mine - in->pool_count) /
+	       (double)in->mine;
+}
+
 /* 1, 0 (nothing is left) or an error. */
 static int fill(struct input *in, unsigned slot)
 {
@@ -232,6 +247,7 @@ static int fill(struct input *in, unsigned slot)
 			return in->err.code;
 	}
 	b->number = in->batches++;
+	b->share = share(in);
 	return in->err.code ? in->err.code : b->rows > 0;
 }
 
@@ -294,6 +310,21 @@ static int check(const struct input_options *o, struct star_error *err)
 	return 0;
 }
 
+/* What all epochs will read; 0, if that of one file is not known. */
+static uint64_t count_bytes(const struct input_options *o)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < o->paths_count; i++) {
+		struct stat file;
+
+		if (stat(o->paths[i], &file) < 0 || !S_ISREG(file.st_mode))
+			return 0;
+		bytes += (uint64_t)file.st_size;
+	}
+	return bytes * o->epochs;
+}
+
 static int allocate(struct input *in)
 {
 	const struct input_options *o = &in->options;
@@ -348,6 +379,7 @@ static struct input *open_input(const struct input_options *options, struct voca
 	in->options = *options;
 	in->learns = learns;
 	in->shape = input_shape(options->format);
+	in->all_bytes = count_bytes(options);
 	prng_seed(&in->prng, options->seed);
 	pthread_mutex_init(&in->lock, NULL);
 	pthread_cond_init(&in->changed, NULL);

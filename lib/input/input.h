@@ -70,6 +70,7 @@ struct input_batch {
 	uint32_t rows, ids_count;
 	uint64_t number; /* of the batch, from 0 */
 	uint32_t epoch;	 /* of its last row, from 0 */
+	double share;	 /* of all that is to be read, all epochs: 0 to 1; 0 of what has no size, as a pipe */
 	float *labels;	 /* criteo, census: 0 or 1; libsvm: as they are, but -1 is 0 */
 	float *dense;
 	int64_t *ids;	   /* 0 to 2^63 - 1 */

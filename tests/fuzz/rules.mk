@@ -35,6 +35,7 @@ $(eval $(call fuzzer,client,client,,))
 $(eval $(call fuzzer,ckpt,ckpt,,))
 $(eval $(call fuzzer,rows,input,,))
 $(eval $(call fuzzer,graph,graph,,))
+$(eval $(call fuzzer,graph-run,graph,,))
 
 define fuzz_library
 $$(patsubst %.c,$$(FUZZ_BUILD)/%.o,$$(wildcard lib/$(1)/*.c)): EXTRA_CFLAGS = $$(foreach l,$$(call closure,$(1)),$$(EXT_CFLAGS_$$(l)))

@@ -66,6 +66,7 @@
 	X(loops_turn) \
 	X(too_many_iterations_are_an_error) \
 	X(a_tape_that_cannot_be_counted_is_refused) \
+	X(a_loop_of_nothing_turns) \
 	X(loops_turn_in_loops) \
 	X(branches_are_taken) \
 	X(carried_values_keep_their_size) \

@@ -98,6 +98,48 @@ void too_many_iterations_are_an_error(void)
 	graph_destroy(g);
 }
 
+/* Nothing that is carried has a byte, nor have bodies memory of their own. */
+void a_loop_of_nothing_turns(void)
+{
+	static const char text[] = "star 1\n"
+				   "on = feed() dtype=\"int32\" shape=[]\n"
+				   "x = const() value=float32[0]{}\n"
+				   "w = while(x, on) carried=1 most=2 {\n"
+				   "  cond {\n"
+				   "    x = feed() dtype=\"float32\" shape=[0]\n"
+				   "    on = feed() dtype=\"int32\" shape=[]\n"
+				   "    results on\n"
+				   "  }\n"
+				   "  body {\n"
+				   "    x = feed() dtype=\"float32\" shape=[0]\n"
+				   "    on = feed() dtype=\"int32\" shape=[]\n"
+				   "    results x\n"
+				   "  }\n"
+				   "}\n"
+				   "results w, w:1\n";
+	const struct graph_plan_feed on = { "on", { .dtype = STAR_INT32 } };
+	struct star_error err = { 0 };
+	struct graph *g = graph_parse(text, strlen(text), "text", &err);
+	struct graph_tensor out[2];
+	struct stepper s;
+
+	if (!CHECK(g))
+		return;
+	if (CHECK(stepper_begin(&s, g, NULL, &(struct graph_plan_options){ .feeds = &on, .feeds_count = 1 }))) {
+		for (int32_t turns = 0; turns < 2; turns++) {
+			const struct graph_tensor given = { on.type, &turns };
+
+			CHECK_INT(graph_run_step(s.run, 1, &given, out, &s.err), turns ? -EINVAL : 0);
+			if (turns)
+				CHECK_HAS(s.err.text, "more than 2 iterations");
+			else
+				CHECK_INT(*(int64_t *)out[1].data, 0);
+		}
+	}
+	stepper_end(&s);
+	graph_destroy(g);
+}
+
 /* The tape of x: 2^30 times 2^34 + 1 floats, which in 64 bits are 2^30. */
 void a_tape_that_cannot_be_counted_is_refused(void)
 {

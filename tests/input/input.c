@@ -236,6 +236,7 @@ static int read_all(struct input_options options, float *labels, unsigned most, 
 	struct input *input = input_open(&options, err);
 	const struct input_batch *batch;
 	unsigned n = 0, batches = 0;
+	double share = 0;
 	int status;
 
 	if (!input)
@@ -243,6 +244,8 @@ static int read_all(struct input_options options, float *labels, unsigned most, 
 	while ((status = input_next(input, &batch, err)) > 0) {
 		CHECK_UINT(batch->number, batches++);
 		CHECK(batch->rows > 0 && batch->rows <= options.batch);
+		CHECK(batch->share >= share && batch->share <= 1);
+		share = batch->share;
 		for (uint32_t row = 0, id = 0; row < batch->rows && n < most; row++) {
 			const unsigned number = (unsigned)batch->labels[row];
 
@@ -256,6 +259,7 @@ static int read_all(struct input_options options, float *labels, unsigned most, 
 	}
 	CHECK_INT(input_next(input, &batch, err), status);
 	input_close(input);
+	CHECK(status < 0 || share > 0.9); /* behind the last batch may be other workers' rows */
 	return status < 0 ? status : (int)n;
 }
 

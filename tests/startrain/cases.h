@@ -45,5 +45,6 @@ void job_fails_with_the_sentence_of_its_process(void);
 void job_names_the_signal_that_ended_a_process(void);
 void job_ends_all_processes_on_a_signal(void);
 void job_reports_what_its_processes_did(void);
+void a_bar_is_as_long_as_its_share(void);
 
 #endif

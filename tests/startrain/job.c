@@ -218,6 +218,20 @@ void job_ends_all_processes_on_a_signal(void)
 	job_end(&job);
 }
 
+void a_bar_is_as_long_as_its_share(void)
+{
+	static const struct {
+		double share;
+		const char *bar;
+	} cases[] = { { 0, "[    ]" }, { 0.24, "[    ]" }, { 0.25, "[=   ]" }, { 0.99, "[=== ]" }, { 1, "[====]" } };
+	char text[16];
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		progress_bar(cases[i].share, 4, text);
+		CHECK_STR(text, cases[i].bar);
+	}
+}
+
 void job_reports_what_its_processes_did(void)
 {
 	struct star_error err = { 0 };
@@ -230,8 +244,7 @@ void job_reports_what_its_processes_did(void)
 	struct job job;
 
 	job_begin(&job);
-	job.corpus.training.count = 4;
-	p = progress_create(&job, report, NULL, &err);
+	p = progress_create(&job, 4, report, NULL, &err);
 	CHECK(p != NULL);
 	progress_finish(p); /* nothing happened: there is nothing to write */
 	CHECK_UINT(bytes, 0);

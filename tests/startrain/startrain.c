@@ -35,5 +35,6 @@ const struct unit_case unit_cases[] = {
 	{ "job_names_the_signal_that_ended_a_process", job_names_the_signal_that_ended_a_process },
 	{ "job_ends_all_processes_on_a_signal", job_ends_all_processes_on_a_signal },
 	{ "job_reports_what_its_processes_did", job_reports_what_its_processes_did },
+	{ "a_bar_is_as_long_as_its_share", a_bar_is_as_long_as_its_share },
 	{ NULL, NULL },
 };

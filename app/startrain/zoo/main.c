@@ -5,8 +5,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "app/startrain/job.h"
+#include "app/startrain/progress.h"
 #include "app/startrain/zoo/zoo.h"
 #include "base/clock.h"
 
@@ -24,8 +26,9 @@ struct results {
 static int train_task(struct job *job, uint32_t worker, struct star_error *err)
 {
 	struct zoo_job *zoo = (struct zoo_job *)job;
+	const uint32_t local = worker - zoo->options.first_worker;
 
-	return zoo_train(&zoo->options, worker, &zoo->results->of[worker - zoo->options.first_worker], err);
+	return zoo_train(&zoo->options, worker, &job->shared->figures[local], &zoo->results->of[local], err);
 }
 
 static int evaluate_task(struct job *job, uint32_t worker, struct star_error *err)
@@ -102,6 +105,25 @@ static int print_result(const struct zoo_job *zoo, double seconds)
 	return fflush(stdout) == 0 ? 0 : -errno;
 }
 
+/* On a terminal people see how far it is; elsewhere worker 0 writes lines of its steps. */
+static int train(struct zoo_job *zoo, struct star_error *err)
+{
+	const struct zoo_options *o = &zoo->options;
+	int rc;
+
+	if (isatty(STDERR_FILENO)) {
+		zoo->job.progress = progress_create(&zoo->job, (uint64_t)o->local_workers * ZOO_WHOLE, NULL, NULL, err);
+		if (!zoo->job.progress)
+			return err->code;
+	}
+	rc = job_run(&zoo->job, "worker", zoo_is_local(o) ? local_task : train_task, o->local_workers, err);
+	if (zoo->job.progress)
+		progress_finish(zoo->job.progress);
+	progress_destroy(zoo->job.progress);
+	zoo->job.progress = NULL;
+	return rc;
+}
+
 static int run(struct zoo_job *zoo, struct star_error *err)
 {
 	const struct zoo_options *o = &zoo->options;
@@ -115,7 +137,7 @@ static int run(struct zoo_job *zoo, struct star_error *err)
 	zoo->job.options.local_workers = o->local_workers;
 	rc = zoo->results ? job_prepare(&zoo->job, err) : star_error_set(err, -ENOMEM, "not enough memory");
 	if (rc == 0)
-		rc = job_run(&zoo->job, "worker", local ? local_task : train_task, o->local_workers, err);
+		rc = train(zoo, err);
 	if (rc == 0 && !local)
 		zoo->results->trained_ns = clock_ns();
 	if (rc == 0 && !local && o->test_count)

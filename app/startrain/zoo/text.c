@@ -121,6 +121,8 @@ static int more_sentences(struct zoo_text *text, struct star_error *err)
 	rc = input_next(text->input, &text->sentence, err);
 	if (rc <= 0)
 		text->sentence = NULL;
+	else
+		text->share = text->sentence->share;
 	return rc;
 }
 

@@ -17,6 +17,7 @@ struct zoo_text {
 	uint64_t sentences, total; /* of the training files: the ends of sentences, and all words */
 	struct input *input;
 	const struct input_batch *sentence; /* those that are being read, or NULL */
+	double share;			    /* of all that is to be read, when they were */
 	uint32_t at, row;		    /* the next id in there, and its sentence */
 	/* of windows */
 	int64_t *words; /* [batch, window + 1] */

@@ -3,7 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "app/startrain/job.h"
 #include "app/startrain/transport.h"
 #include "app/startrain/zoo/text.h"
 #include "app/startrain/zoo/zoo.h"
@@ -90,6 +92,7 @@ static int next_batch(void *arg, struct graph_tensor *feeds, struct star_error *
 
 	if (rc <= 0)
 		return rc;
+	reader->share = b->share;
 	feeds[0] = (struct graph_tensor){ zoo_type(STAR_FLOAT32, 1, b->rows, 0), b->labels };
 	if (shape.fields) {
 		feeds[1] = (struct graph_tensor){ zoo_type(STAR_INT64, 2, b->rows, shape.fields), b->ids };
@@ -170,13 +173,51 @@ static int measure(const struct zoo_options *o, struct zoo_scaling *scaling, str
 
 /* ---- */
 
-/* One pass or all, for training or evaluating. */
-static int run(const struct zoo_options *o, uint32_t worker, bool train, struct zoo_figures *figures,
+/* Whom the parent shows what this worker has done, and where it comes from. */
+struct watch {
+	struct figures *seen;
+	struct estimator_input input;
+	const double *share; /* of the files */
+	int64_t rows;	     /* of the last batch */
+};
+
+static int watched_next(void *arg, struct graph_tensor *feeds, struct star_error *err)
+{
+	struct watch *w = arg;
+	const int rc = w->input.next(w->input.arg, feeds, err);
+
+	if (rc > 0)
+		w->rows = feeds[0].type.shape.dims[0];
+	return rc;
+}
+
+/* Of figures there is one writer: this process. */
+static int show_step(void *arg, struct session *session, const struct session_step *step, struct star_error *err)
+{
+	const struct watch *w = arg;
+	struct figures *f = w->seen;
+	const double loss = atomic_load_explicit(&f->loss, memory_order_relaxed) + step->loss * (double)w->rows;
+	const uint64_t examples = atomic_load_explicit(&f->examples, memory_order_relaxed) + (uint64_t)w->rows;
+
+	(void)session, (void)err;
+	atomic_store_explicit(&f->loss, loss, memory_order_relaxed);
+	atomic_store_explicit(&f->examples, examples, memory_order_relaxed);
+	atomic_store_explicit(&f->sentences, (uint64_t)(*w->share * ZOO_WHOLE), memory_order_relaxed);
+	return 0;
+}
+
+/* One pass or all, for training (seen is given) or evaluating. */
+static int run(const struct zoo_options *o, uint32_t worker, struct figures *seen, struct zoo_figures *figures,
 	       struct star_error *err)
 {
+	const bool train = seen != NULL;
 	struct params params = { .options = o };
 	char ps[TRANSPORT_PS_TEXT];
+	struct watch watch = { .seen = seen };
+	const struct session_hook hook = { .arg = &watch, .after_step = show_step };
 	const struct estimator estimator = {
+		.hooks = &hook,
+		.hooks_count = 1,
 		.model_fn = model_fn,
 		.params = &params,
 		.config = {
@@ -187,7 +228,7 @@ static int run(const struct zoo_options *o, uint32_t worker, bool train, struct 
 			.intra_op_parallelism_threads = o->intra_op,
 			.inter_op_parallelism_threads = o->inter_op,
 			.model_dir = o->model_dir,
-			.log_step_count_steps = worker == 0 ? 0 : UINT32_MAX,
+			.log_step_count_steps = worker == 0 && !isatty(STDERR_FILENO) ? 0 : UINT32_MAX,
 			.seed = o->seed + worker,
 			.deadline_us = o->deadline_us,
 			.consistency = o->consistency,
@@ -200,9 +241,12 @@ static int run(const struct zoo_options *o, uint32_t worker, bool train, struct 
 	};
 	const bool rows = o->model->kind == ZOO_ROWS;
 	struct zoo_reader reader = { .input = NULL };
-	const struct estimator_input input = { rows ? next_batch : next_of_text,
-					       rows ? (void *)&reader : (void *)&params.text };
+	const struct estimator_input input = { watched_next, &watch };
 	int rc = transport_ps(o->ps, o->dpdk, worker, ps, err);
+
+	watch.input = (struct estimator_input){ rows ? next_batch : next_of_text,
+						rows ? (void *)&reader : (void *)&params.text };
+	watch.share = rows ? &reader.share : &params.text.share;
 
 	if (rc == 0)
 		rc = rows ? measure(o, &params.scaling, err) : zoo_text_learn(&params.text, o, err);
@@ -219,12 +263,13 @@ static int run(const struct zoo_options *o, uint32_t worker, bool train, struct 
 	return rc;
 }
 
-int zoo_train(const struct zoo_options *o, uint32_t worker, struct zoo_figures *figures, struct star_error *err)
+int zoo_train(const struct zoo_options *o, uint32_t worker, struct figures *seen, struct zoo_figures *figures,
+	      struct star_error *err)
 {
-	return run(o, worker, true, figures, err);
+	return run(o, worker, seen, figures, err);
 }
 
 int zoo_evaluate(const struct zoo_options *o, struct zoo_figures *figures, struct star_error *err)
 {
-	return run(o, 0, false, figures, err);
+	return run(o, 0, NULL, figures, err);
 }

@@ -114,8 +114,14 @@ struct zoo_figures {
 	double unigram_loss; /* of windows: what the words' frequencies in the training files alone come to */
 };
 
-/* One worker's training, or the evaluation of what the PS tasks hold. 0 or a negative errno. */
-int zoo_train(const struct zoo_options *o, uint32_t worker, struct zoo_figures *figures, struct star_error *err);
+/*
+ * One worker's training, or the evaluation of what the PS tasks hold. seen is told what has been done while it is: of sentences, ZOO_WHOLE
+ * is all. 0 or a negative errno.
+ */
+enum { ZOO_WHOLE = 1000000 };
+struct figures;
+int zoo_train(const struct zoo_options *o, uint32_t worker, struct figures *seen, struct zoo_figures *figures,
+	      struct star_error *err);
 int zoo_evaluate(const struct zoo_options *o, struct zoo_figures *figures, struct star_error *err);
 
 /* Adds a feed to the graph and to the specification; most: its type in the greatest step. The first size is that of a step. */
@@ -140,6 +146,7 @@ int zoo_clicks_next(struct zoo_clicks_reader *reader, const struct input_batch *
 
 struct zoo_reader {
 	struct input *input;
+	double share; /* of all that is to be read, when the last batch was made */
 	struct zoo_clicks_reader clicks;
 	enum input_format format;
 };
