@@ -14,6 +14,7 @@ $(eval $(call binary,tool,batches,bench/peers/batches,client,app/starbench/histo
 $(BUILD)/bench/peers/batches/batches: EXTRA_LIBS = -lzmq
 $(eval $(call binary,tool,memif-bare,bench,port,bench/peers/memif-bare.c app/starbench/histogram.c))
 $(eval $(call binary,tool,reactor-cost,bench,port service control,bench/peers/reactor-cost.c bench/peers/appliance.c app/starbench/histogram.c))
+$(eval $(call binary,tool,step-cost,bench,port service control,bench/peers/step-cost.c bench/peers/appliance.c))
 $(eval $(call binary,tool,many-sessions,bench,config control port rpc,bench/peers/many-sessions.c app/starbench/histogram.c))
 $(eval $(call binary,tool,many-workers,bench,wire control,bench/peers/many-workers.c app/starbench/cpu.c app/starbench/histogram.c))
 $(eval $(call binary,tool,ckpt-raw,bench,ckpt store,bench/peers/ckpt-raw.c))

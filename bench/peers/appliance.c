@@ -14,12 +14,13 @@
 #include "rpc/rpc.h"
 
 enum {
-	MBUFS = 8191,
+	MBUFS = 8191, /* of each side, */
+	WORKERS = 64, /* and workers, where no more are asked for */
 	MTU = 1500,
-	PORT = 5555,
 	EPOCH = 1,
 	INCARNATION = 7,
-	FRAMES = 64,
+	BURSTS = 4, /* that a reactor takes in a turn */
+	FRAMES = BURSTS * PORT_BURST,
 };
 
 struct side {
@@ -49,7 +50,7 @@ static void make_net(struct side *side, unsigned index)
 	struct star_error err = { 0 };
 	struct net_options o = {
 		.interfaces_count = 1,
-		.connections_max = 64,
+		.connections_max = rig.a->workers + 1,
 		.receive_window_bytes = 256 * 1024,
 		.rto_min_us = 200000,
 		.rto_max_us = 60000000,
@@ -60,7 +61,7 @@ static void make_net(struct side *side, unsigned index)
 		.now_ns = clock_ns(),
 	};
 
-	side->pool = port_mempool_create(index, MBUFS, MTU, &err);
+	side->pool = port_mempool_create(index, rig.a->mbufs, MTU, &err);
 	if (!side->pool)
 		appliance_fail(err.text);
 	o.pool = side->pool;
@@ -68,7 +69,7 @@ static void make_net(struct side *side, unsigned index)
 		.mtu = MTU,
 		.mac = mac,
 		.addresses_count = 1,
-		.addresses = { { net_address_v4(rte_cpu_to_be_32(0xc6120001u + index)), 24 } },
+		.addresses = { { net_address_v4(rte_cpu_to_be_32(APPLIANCE_ADDRESS + index)), 24 } },
 	};
 	side->net = net_create(&o, &err);
 	if (!side->net)
@@ -79,11 +80,11 @@ static struct dgram_options sessions(void)
 {
 	return (struct dgram_options){
 		.incarnation = INCARNATION,
-		.sessions_max = 64,
-		.active_max = 64,
+		.sessions_max = rig.a->workers,
+		.active_max = RTE_MIN(rig.a->workers, 1024u),
 		.window_max = 256,
 		.credits = 512,
-		.held_mbufs_max = MBUFS / 2,
+		.held_mbufs_max = rig.a->mbufs / 2,
 		.message_max = sizeof(struct wire_frame) + WIRE_PAYLOAD_DEFAULT,
 		.rto_min_ns = 50000000, /* the worker stands still while the server is measured, and the reverse */
 		.rto_max_ns = UINT64_C(1000000000),
@@ -111,12 +112,12 @@ static void make_server(struct appliance *a, const struct store_snapshot_options
 	struct star_error err = { 0 };
 	struct rpc_server_options o = {
 		.net = rig.server.net,
-		.port = PORT,
-		.streams_max = 16,
+		.port = APPLIANCE_PORT,
+		.streams_max = a->workers,
 		.datagrams = sessions(),
 		.payload_max = WIRE_PAYLOAD_DEFAULT,
 		.send_queue_bytes = 1 << 20,
-		.held_mbufs_max = MBUFS / 2,
+		.held_mbufs_max = a->mbufs / 2,
 		.stall_ns = UINT64_C(30000000000),
 	};
 
@@ -192,18 +193,26 @@ static const struct dgram_handler worker_handler = {
 	.closed = worker_closed,
 };
 
-static void make_worker(void)
+struct dgram *appliance_sessions(struct appliance *a, const struct dgram_handler *handler)
 {
 	struct dgram_options o = sessions();
-	const struct net_address to = net_address_v4(rte_cpu_to_be_32(0xc6120001u));
 	struct star_error err = { 0 };
 
 	o.net = rig.worker.net;
-	o.handler = &worker_handler;
+	o.handler = handler;
 	rig.dgram = dgram_create(&o, &err);
 	if (!rig.dgram)
 		appliance_fail(err.text);
-	rig.session = dgram_open(rig.dgram, &to, PORT, &rig, &err);
+	return rig.dgram;
+}
+
+static void make_worker(void)
+{
+	const struct net_address to = net_address_v4(rte_cpu_to_be_32(APPLIANCE_ADDRESS));
+	struct star_error err = { 0 };
+
+	appliance_sessions(rig.a, &worker_handler);
+	rig.session = dgram_open(rig.dgram, &to, APPLIANCE_PORT, &rig, &err);
 	if (!rig.session)
 		appliance_fail(err.text);
 }
@@ -227,15 +236,16 @@ static void send_message(const uint8_t *message, uint32_t bytes)
 	dgram_send(rig.session, first);
 }
 
-void appliance_ask(struct appliance *a, enum wire_op_kind kind, const uint64_t *keys, uint32_t n)
+uint32_t appliance_fill(uint64_t session, uint64_t sequence, enum wire_op_kind kind, const uint64_t *keys, uint32_t n,
+			const uint8_t **filled)
 {
 	static uint8_t message[sizeof(struct wire_frame) + sizeof(struct wire_op) + sizeof(uint64_t) +
 			       APPLIANCE_KEYS_MAX * (sizeof(uint64_t) + APPLIANCE_DIM * sizeof(float))];
 	struct wire_frame frame = { .magic = WIRE_MAGIC,
 				    .version = WIRE_VERSION,
 				    .opcode = WIRE_EXECUTE,
-				    .session = 1,
-				    .sequence = ++a->sequence,
+				    .session = session,
+				    .sequence = sequence,
 				    .epoch = EPOCH,
 				    .incarnation = INCARNATION,
 				    .deadline_us = 1000000 };
@@ -258,7 +268,16 @@ void appliance_ask(struct appliance *a, enum wire_op_kind kind, const uint64_t *
 	memcpy(body, keys, n * sizeof(*keys));
 	frame.checksum = wire_checksum(&frame, message + sizeof(frame), frame.payload_bytes);
 	memcpy(message, &frame, sizeof(frame));
-	send_message(message, (uint32_t)sizeof(frame) + frame.payload_bytes);
+	*filled = message;
+	return (uint32_t)sizeof(frame) + frame.payload_bytes;
+}
+
+void appliance_ask(struct appliance *a, enum wire_op_kind kind, const uint64_t *keys, uint32_t n)
+{
+	const uint8_t *message;
+	const uint32_t bytes = appliance_fill(1, ++a->sequence, kind, keys, n, &message);
+
+	send_message(message, bytes);
 }
 
 /* ---- the cable ---- */
@@ -289,7 +308,8 @@ static __rte_noinline unsigned server_turn(struct appliance *a, struct rte_mbuf 
 	unsigned slices;
 
 	at[APPLIANCE_RECEIVE] = rte_rdtsc_precise();
-	net_input(rig.server.net, frames, n, now);
+	for (unsigned i = 0; i < n; i += PORT_BURST)
+		net_input(rig.server.net, frames + i, RTE_MIN(n - i, (unsigned)PORT_BURST), now);
 	if (by_stage)
 		at[APPLIANCE_EXECUTE] = rte_rdtsc_precise();
 	slices = rpc_run(rig.rpc, 8, now);
@@ -333,6 +353,24 @@ void appliance_turn(struct appliance *a)
 	exchange(a);
 }
 
+unsigned appliance_round(struct appliance *a)
+{
+	struct rte_mbuf *frames[FRAMES];
+	const uint64_t now = clock_ns();
+	unsigned n, received = 0;
+
+	net_turn(rig.worker.net, now);
+	wheel_advance(net_wheel(rig.worker.net), now, FRAMES);
+	if (rig.dgram)
+		dgram_turn(rig.dgram, now);
+	while (received < FRAMES && (n = net_output(rig.worker.net, frames + received, FRAMES - received)))
+		received += n;
+	carry(frames, received, &rig.server);
+	n = server_turn(a, frames, received);
+	net_input(rig.worker.net, frames, carry(frames, n, &rig.worker), clock_ns());
+	return received + n;
+}
+
 void appliance_await(struct appliance *a)
 {
 	const uint64_t until = clock_ns() + UINT64_C(5000000000);
@@ -353,9 +391,13 @@ void appliance_start(struct appliance *a, const struct store_snapshot_options *s
 	if (rte_eal_init(sizeof(arguments) / sizeof(arguments[0]), (char **)arguments) < 0)
 		appliance_fail("DPDK does not start");
 	rig.a = a;
+	a->workers = RTE_MAX(a->workers, (uint32_t)WORKERS);
+	a->mbufs = RTE_MAX(a->mbufs, (uint32_t)MBUFS);
 	prng_seed(&a->prng, 1);
 	make_net(&rig.server, 0);
 	make_net(&rig.worker, 1);
 	make_server(a, snapshots);
-	make_worker();
+	a->worker_net = rig.worker.net;
+	if (!a->alone)
+		make_worker();
 }

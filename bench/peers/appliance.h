@@ -11,9 +11,11 @@
 #include <stdint.h>
 
 #include "base/prng.h"
+#include "rpc/datagram.h"
 #include "service/service.h"
 
 enum {
+	APPLIANCE_PORT = 5555,
 	APPLIANCE_TABLE = 1,   /* its only table: float32, Adagrad */
 	APPLIANCE_PROGRAM = 2, /* looks up rows of it */
 	APPLIANCE_DIM = 16,
@@ -21,6 +23,7 @@ enum {
 	APPLIANCE_ROWS_MAX = 1 << 20,
 	APPLIANCE_KEYS_MAX = 2000, /* of a request */
 };
+#define APPLIANCE_ADDRESS 0xc6120001u /* host order */
 #define APPLIANCE_ARENA_BYTES (UINT64_C(512) << 20)
 
 /* Moments of a turn: before the receive burst, after it, after the requests, and after the transmit burst. */
@@ -33,7 +36,11 @@ struct appliance {
 	uint64_t sequence;	 /* requests that were asked */
 	uint64_t answered, bad;	 /* and answered, and how many of them not as they should */
 	struct prng prng;
-	void *ctx; /* the caller's */
+	/* Given before the start: workers whose place there is on both sides, and mbufs of each; 0: few. */
+	uint32_t workers, mbufs;
+	bool alone;		/* the caller is the workers itself, */
+	struct net *worker_net; /* by this stack of theirs */
+	void *ctx;		/* the caller's */
 	/* After each turn: how many frames came in, and the time stamp counter at its moments; may be NULL. */
 	void (*turned)(struct appliance *a, unsigned received, const uint64_t cycles[APPLIANCE_MOMENTS]);
 	/* At the end of each turn, as reactor_ops.tend; may be NULL. busy: there were requests in it. */
@@ -62,6 +69,14 @@ static inline void appliance_request(struct appliance *a, enum wire_op_kind kind
 
 /* A turn of each side, without a request. */
 void appliance_turn(struct appliance *a);
+/* For a caller that is the workers itself: what they have to send comes to the server, which makes one turn with it, in bursts as a
+ * reactor has them, and what that brings about goes to them; returns how many frames there were. */
+unsigned appliance_round(struct appliance *a);
+/* A session's endpoint for such workers: as the appliance's own one has it, but for its handler. */
+struct dgram *appliance_sessions(struct appliance *a, const struct dgram_handler *handler);
+/* A whole request, in memory that the next call uses again; returns its bytes. session, sequence: of the worker. */
+uint32_t appliance_fill(uint64_t session, uint64_t sequence, enum wire_op_kind kind, const uint64_t *keys, uint32_t n,
+			const uint8_t **message);
 
 _Noreturn void appliance_fail(const char *what);
 

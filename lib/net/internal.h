@@ -448,4 +448,9 @@ void icmp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *pa
 void udp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet);
 void tcp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet);
 
+/* tcp_fetch.c: loads what the segments of a burst will need, where connections are too many for the nearest cache to hold. The
+ * frames are as they came. */
+enum { TCP_FETCH_FROM = 64 };
+void tcp_fetch(const struct net *net, struct rte_mbuf **frames, unsigned n);
+
 #endif

@@ -67,6 +67,13 @@ uint64_t tcp_stalled_ns(const struct tcp_conn *conn);
 /* The reader has done with so many bytes: the window may open again. */
 void tcp_consumed(struct tcp_conn *conn, uint32_t bytes);
 
+/* What has come so far will be answered, if perhaps not soon: until something is sent, an ACK is delayed for as long as Linux
+ * delays it for such connections. */
+void tcp_will_answer(struct tcp_conn *conn);
+
+/* Something will be sent: starts loading what that needs. */
+void tcp_expect(const struct tcp_conn *conn);
+
 /* Sends what is queued, then FIN; goes on receiving, until the peer's FIN, which finished and then closed tell. */
 void tcp_shutdown(struct tcp_conn *conn);
 

@@ -33,6 +33,7 @@ enum tcp_conn_flags {
 		1 << 10, /* ACKs carry ECE: until CWR comes (RFC 3168), or as the last data was marked (RFC 8257) */
 	TCP_ECN_EXACT = 1 << 11,   /* the congestion control wants RFC 8257's echo */
 	TCP_OWN_TIMEOUT = 1 << 12, /* the user has set user_timeout_ms */
+	TCP_ANSWERS = 1 << 13,	   /* the user will answer what has come: its data carries the ACK */
 };
 
 /* What both ends have agreed on. */
@@ -238,6 +239,9 @@ int tcp_table_init(struct net *net);
 void tcp_table_fini(struct net *net);
 struct tcp_conn *tcp_find(struct net *net, const struct net_address *local, rte_be16_t local_port,
 			  const struct net_address *remote, rte_be16_t remote_port);
+/* Where a connection's number stands, or a number that leads to its own. */
+uint32_t *tcp_bucket(const struct net *net, const struct net_address *local, rte_be16_t local_port,
+		     const struct net_address *remote, rte_be16_t remote_port);
 /* A connection in the table, with what both opens share; NULL when there is none left. */
 struct tcp_conn *tcp_conn_make(struct net *net, const struct tcp_listener *listener, const struct net_path *path,
 			       rte_be16_t local_port, rte_be16_t remote_port);

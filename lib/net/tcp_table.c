@@ -87,8 +87,8 @@ static uint32_t number_of(const struct tcp_conn *conn)
 	return (uint32_t)(conn - conn->net->conns) + 1;
 }
 
-static uint32_t *bucket(struct net *net, const struct net_address *local, rte_be16_t local_port,
-			const struct net_address *remote, rte_be16_t remote_port)
+uint32_t *tcp_bucket(const struct net *net, const struct net_address *local, rte_be16_t local_port,
+		     const struct net_address *remote, rte_be16_t remote_port)
 {
 	const uint32_t ports = tcp_ports(local_port, remote_port);
 	uint32_t hash;
@@ -109,7 +109,7 @@ static uint32_t *bucket(struct net *net, const struct net_address *local, rte_be
 struct tcp_conn *tcp_find(struct net *net, const struct net_address *local, rte_be16_t local_port,
 			  const struct net_address *remote, rte_be16_t remote_port)
 {
-	struct tcp_conn *conn = at(net, *bucket(net, local, local_port, remote, remote_port));
+	struct tcp_conn *conn = at(net, *tcp_bucket(net, local, local_port, remote, remote_port));
 
 	while (conn && (conn->remote_port != remote_port || conn->local_port != local_port ||
 			!net_address_equal(&conn->path.remote, remote) || !net_address_equal(&conn->path.local, local)))
@@ -246,7 +246,7 @@ struct tcp_conn *tcp_conn_make(struct net *net, const struct tcp_listener *liste
 	net->connections++;
 	tcp_conn_init(conn, net, listener, path, local_port, remote_port);
 	tcp_sender_init(conn);
-	chain = bucket(net, &path->local, local_port, &path->remote, remote_port);
+	chain = tcp_bucket(net, &path->local, local_port, &path->remote, remote_port);
 	conn->hash_next = *chain;
 	*chain = number_of(conn);
 	return conn;
@@ -254,7 +254,8 @@ struct tcp_conn *tcp_conn_make(struct net *net, const struct tcp_listener *liste
 
 static void unhash(struct tcp_conn *conn)
 {
-	uint32_t *link = bucket(conn->net, &conn->path.local, conn->local_port, &conn->path.remote, conn->remote_port);
+	uint32_t *link =
+		tcp_bucket(conn->net, &conn->path.local, conn->local_port, &conn->path.remote, conn->remote_port);
 
 	while (*link != number_of(conn))
 		link = &at(conn->net, *link)->hash_next;

@@ -12,6 +12,7 @@ enum {
 	UNKNOWN_RTT_US = 1000000,
 	UNUSED_MS = 10000,  /* a window that has grown, and was not used for so long, may be taken back */
 	TIGHT_SEGMENTS = 2, /* what a reader that has nothing unread may always be sent */
+	ANSWER_US = 40000,  /* how long an ACK waits for an answer that the user has promised */
 };
 
 /* The right edge that the reader's room allows. While buffers are short, everybody has room for the next few segments only. */
@@ -49,6 +50,8 @@ void tcp_ack_sent(struct tcp_conn *conn, uint32_t payload)
 {
 	if (conn->owed && payload)
 		conn->quick = 0;
+	if (payload)
+		conn->flags &= ~(uint32_t)TCP_ANSWERS;
 	conn->owed = 0;
 	conn->segs_out++;
 	conn->ack_sent = conn->rcv_nxt;
@@ -72,7 +75,13 @@ void tcp_ack_due(struct tcp_conn *conn)
 	if (conn->flags & TCP_ACK_NOW || conn->owed > conn->rcv_mss || (conn->owed && is_quick(conn)))
 		tcp_send_ack(conn);
 	else if (conn->owed && !tcp_timer_runs(conn, TCP_TIMER_ACK))
-		tcp_timer_start(conn, TCP_TIMER_ACK, conn->net->options.delayed_ack_us);
+		tcp_timer_start(conn, TCP_TIMER_ACK,
+				conn->flags & TCP_ANSWERS ? ANSWER_US : conn->net->options.delayed_ack_us);
+}
+
+void tcp_will_answer(struct tcp_conn *conn)
+{
+	conn->flags |= TCP_ANSWERS;
 }
 
 /* ---- its size ---- */

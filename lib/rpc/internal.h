@@ -92,6 +92,17 @@ static inline struct rpc_session *session_of(struct rpc_work *work)
 	return (struct rpc_session *)work;
 }
 
+/* The first of many that are ready, but for the very next one: what they need is being loaded, step by step. */
+enum { AHEAD = 6 };
+struct ahead {
+	uint32_t first, count;
+	struct {
+		struct rpc_work *work;
+		const struct rte_mbuf *m; /* of its payload: the next one to be loaded; its head is, or soon will be */
+		bool begun;
+	} at[AHEAD];
+};
+
 struct rpc_server {
 	struct rpc_server_options options;
 	uint32_t epoch, incarnation;
@@ -99,6 +110,8 @@ struct rpc_server {
 	struct rpc_session *sessions;
 	struct rpc_work *free_streams, *free_sessions;
 	struct rpc_work *ready_head, *ready_tail;
+	uint32_t ready;	    /* how many */
+	struct ahead ahead; /* the first of them */
 	struct replay *replay;
 	struct dgram *dgram; /* NULL: there are no sessions */
 	char *tasks;

@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BURST = 32 }; /* mbufs of replies that need not wait for what comes after them: no port sends more at once */
+enum {
+	BURST = 32,	 /* mbufs of replies that need not wait for what comes after them: no port sends more at once */
+	AHEAD_FROM = 16, /* so many that are ready are more than the nearest cache holds */
+};
 
 /* What a request needs while it is executed; false: all are in use by others. */
 static bool task_take(struct rpc_work *w)
@@ -55,6 +58,22 @@ void work_ready(struct rpc_work *w)
 	else
 		server->ready_head = w;
 	server->ready_tail = w;
+	server->ready++;
+}
+
+static struct rpc_work *take_ready(struct rpc_server *server)
+{
+	struct rpc_work *w = server->ready_head;
+
+	server->ready_head = w->next;
+	if (!server->ready_head)
+		server->ready_tail = NULL;
+	server->ready--;
+	if (server->ahead.count) {
+		server->ahead.count--;
+		server->ahead.first = (server->ahead.first + 1) % AHEAD;
+	}
+	return w;
 }
 
 static void work_free(struct rpc_work *w)
@@ -135,11 +154,62 @@ static enum rpc_progress run_slice(struct rpc_work *w, uint64_t now_ns)
 	return service->execute(service->ctx, r, now_ns);
 }
 
+static inline void fetch(const void *from, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at += RTE_CACHE_LINE_SIZE)
+		rte_prefetch0((const char *)from + at);
+}
+
+/*
+ * What waits in a long line has left the caches since it came: the state of its peer, and its payload. Each turn of another one
+ * it is brought a step nearer: the work itself; then the peer, and the payload's first mbuf; then that one's data, and the
+ * next mbuf; and so on. Each step looks only at what an earlier one has loaded.
+ */
+static void step_nearer(struct rpc_server *server, unsigned i)
+{
+	struct rpc_work *w = server->ahead.at[i].work;
+	const struct rte_mbuf *m = server->ahead.at[i].m;
+
+	if (!server->ahead.at[i].begun) {
+		server->ahead.at[i].begun = true;
+		server->ahead.at[i].m = m = w->request.payload.m;
+		if (!w->is_session && w->conn)
+			tcp_expect(w->conn);
+	} else if (m) {
+		fetch(rte_pktmbuf_mtod(m, const void *), m->data_len);
+		server->ahead.at[i].m = m = m->next;
+	}
+	if (m)
+		fetch(m, sizeof(*m));
+}
+
+static void fetch_ahead(struct rpc_server *server)
+{
+	struct ahead *a = &server->ahead;
+	struct rpc_work *next;
+
+	for (unsigned i = 0; i < a->count; i++)
+		step_nearer(server, (a->first + i) % AHEAD);
+	while (a->count < AHEAD) {
+		const unsigned end = (a->first + a->count) % AHEAD;
+
+		next = a->count ? a->at[(end + AHEAD - 1) % AHEAD].work->next : server->ready_head;
+		if (!next)
+			break;
+		a->at[end].work = next;
+		a->at[end].begun = false;
+		a->count++;
+		fetch(next, sizeof(struct rpc_stream));
+	}
+}
+
 /* What comes after w need not wait for memory then. */
-static void look_ahead(const struct rpc_server *server, struct rpc_work *w)
+static void look_ahead(struct rpc_server *server, struct rpc_work *w)
 {
 	const struct rpc_work *next = server->ready_head;
 
+	if (server->ready >= AHEAD_FROM)
+		fetch_ahead(server);
 	if (next)
 		work_expect(server, next->request.payload.m, next->request.payload.offset, true);
 	else if (w->is_session)
@@ -152,11 +222,8 @@ unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns)
 
 	server->turn_mbufs = 0;
 	for (; slices < max && server->turn_mbufs < BURST && server->ready_head; slices++) {
-		struct rpc_work *w = server->ready_head;
+		struct rpc_work *w = take_ready(server);
 
-		server->ready_head = w->next;
-		if (!server->ready_head)
-			server->ready_tail = NULL;
 		look_ahead(server, w);
 		if (!w->peer && !w->request.begun)
 			work_free(w); /* died before its turn came: nothing was changed */

@@ -30,6 +30,7 @@ void stream_free(struct rpc_stream *s)
 static void make_ready(struct rpc_stream *s)
 {
 	s->state = STREAM_READY;
+	tcp_will_answer(s->work.conn);
 	work_ready(&s->work);
 }
 

@@ -252,6 +252,7 @@ void a_cookie_may_follow_time_wait(void);
 /* windows.c */
 void the_first_segments_are_acknowledged_at_once(void);
 void acknowledgements_are_delayed(void);
+void an_answer_carries_the_acknowledgement(void);
 void a_hole_is_told_of_at_once(void);
 void the_window_closes_and_opens_in_big_steps(void);
 void data_beyond_the_window_is_cut_off(void);

@@ -274,6 +274,7 @@ const struct unit_case unit_cases[] = {
 	{ "nothing_is_delivered_after_a_close", nothing_is_delivered_after_a_close },
 	{ "the_first_segments_are_acknowledged_at_once", the_first_segments_are_acknowledged_at_once },
 	{ "acknowledgements_are_delayed", acknowledgements_are_delayed },
+	{ "an_answer_carries_the_acknowledgement", an_answer_carries_the_acknowledgement },
 	{ "a_hole_is_told_of_at_once", a_hole_is_told_of_at_once },
 	{ "the_window_closes_and_opens_in_big_steps", the_window_closes_and_opens_in_big_steps },
 	{ "data_beyond_the_window_is_cut_off", data_beyond_the_window_is_cut_off },

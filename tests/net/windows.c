@@ -79,6 +79,41 @@ void acknowledgements_are_delayed(void)
 	script_end();
 }
 
+/* What the user will answer waits for the answer, if not for ever; two full segments and what comes after the answer do not. */
+void an_answer_carries_the_acknowledgement(void)
+{
+	begin(NULL);
+	for (unsigned i = 0; i < QUICK; i++)
+		data(MSS);
+	script_drop();
+	script_put(SEGMENT(.flags = A, .seq = 1 + sent, .ack = 1, .bytes = 600));
+	sent += 600;
+	tcp_will_answer(script.conn);
+	script_turn();
+	script_wait(30);
+	script_quiet();
+	script_write(50);
+	script_out(A | P, 1, 1 + sent, 50);
+	script_in(SEGMENT(.flags = A, .seq = 1 + sent, .ack = 51));
+	script_wait(100);
+	script_quiet();
+	data(600); /* nobody has promised to answer this one */
+	script_wait(2);
+	script_out(A, 51, 1 + sent, 0);
+	script_put(SEGMENT(.flags = A, .seq = 1 + sent, .ack = 51, .bytes = 600));
+	sent += 600;
+	tcp_will_answer(script.conn);
+	script_turn();
+	script_wait(38);
+	script_quiet();
+	script_wait(4); /* the answer has not come */
+	script_out(A, 51, 1 + sent, 0);
+	data(MSS);
+	data(MSS);
+	script_out(A, 51, 1 + sent, 0);
+	script_end();
+}
+
 /* A peer without SACK counts duplicates: one for each segment behind a hole, even of one turn; and its filling is news. */
 void a_hole_is_told_of_at_once(void)
 {

@@ -34,6 +34,7 @@
 	X(begun_requests_of_dead_streams_are_finished) \
 	X(other_requests_of_dead_streams_are_forgotten) \
 	X(streams_are_bounded_and_reused) \
+	X(long_lines_are_loaded_ahead_and_some_leave_them) \
 	X(creation_refuses_a_port_in_use) \
 	X(destroyed_in_every_state) \
 	/* replay.c */ \

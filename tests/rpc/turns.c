@@ -301,6 +301,31 @@ void creation_refuses_a_port_in_use(void)
 	rig_stop(&rig);
 }
 
+/* So many wait that they are loaded ahead of their turns: those whose peers die meanwhile, and those with several turns, too. */
+void long_lines_are_loaded_ahead_and_some_leave_them(void)
+{
+	enum { PEERS = 60, REQUESTS = 3 };
+	static const struct order order = { .slices = 12, .begin_at = 6, .reply_bytes = 4000 };
+	struct peer *peers[PEERS];
+
+	toy_init(14, 0);
+	toy_start();
+	for (unsigned i = 0; i < PEERS; i++)
+		peers[i] = rig_peer(&rig, i);
+	for (unsigned r = 0; r < REQUESTS; r++)
+		for (unsigned i = 0; i < PEERS; i++)
+			toy_send(peers[i], order, 500 * (i % 12)); /* up to four mbufs, in one and in several pieces */
+	run_slices(4 * PEERS);
+	for (unsigned i = 0; i < PEERS; i += 3)
+		tcp_abort(peers[i]->conn);
+	for (unsigned i = 0; i < PEERS; i++)
+		for (unsigned r = 0; i % 3 && r < REQUESTS; r++)
+			toy_await(peers[i], r + 1, order, 500 * (i % 12));
+	CHECK_UINT(rpc_counters(rig.server)->requests, PEERS * REQUESTS * 2 / 3);
+	CHECK_UINT(net_connections(rig.link.net[0]), PEERS * 2 / 3);
+	rig_stop(&rig);
+}
+
 /* rig_stop counts the mbufs. */
 void destroyed_in_every_state(void)
 {
