@@ -14,6 +14,7 @@ enum {
 	PRESENT = 0, /* the row of the present round */
 	TICKETS = 0, /* elements of a round's row */
 	DONE = 1,
+	ROWS_A_LOOK = 64,
 	NAME_BYTES = 128,
 	OPS = 16,      /* of a call */
 	ROWS_KEPT = 8, /* of rounds that are over: who comes late finds the tickets gone */
@@ -21,7 +22,9 @@ enum {
 	PATIENCE = 2, /* leases for which a ticket may be out though all live: its worker may have been started again */
 };
 
-/* Added to DONE by a worker that could not push all it had a ticket for. */
+/* Above all tags: where worker i, when it leads, has the present round as it wrote it last. */
+#define WRITTEN_BY(i) (UINT64_C(1) << 63 | (i))
+/* Added to DONE by a worker that could not push all it had a ticket for, and by a leader before it throws the sums away. */
 #define SPOILED -0x1p30
 /* Tags, and all else in a row, are whole numbers that a double has. */
 #define NUMBER_MAX 0x1p53
@@ -69,20 +72,25 @@ static int execute(struct sync *s, struct star_op *op, struct star_error *err)
 	return star_execute(s->cluster, op, 1, s->options.deadline_us, err);
 }
 
-/* Adds to a round's row; *after, which may be NULL: that element then. */
-static int add(struct sync *s, uint64_t tag, unsigned element, double what, double *after, struct star_error *err)
+/* Adds to a round's row, which is as in row then. */
+static int add(struct sync *s, uint64_t tag, unsigned element, double what, double row[static SYNC_ROW],
+	       struct star_error *err)
 {
-	double minus[SYNC_ROW] = { 0 }, row[SYNC_ROW];
+	double minus[SYNC_ROW] = { 0 };
 	struct star_op op = {
 		.kind = STAR_PUSH_PULL, .table = s->table, .keys = &tag, .count = 1, .values = minus, .results = row
 	};
-	int rc;
 
 	minus[element] = -what;
-	rc = execute(s, &op, err);
-	if (rc == 0 && after)
-		*after = row[element];
-	return rc;
+	return execute(s, &op, err);
+}
+
+static struct sync_round round_of(const double row[static SYNC_ROW])
+{
+	return (struct sync_round){ .tag = number(row[0]),
+				    .step = number(row[1]),
+				    .global_step = number(row[2]),
+				    .need = (uint32_t)number(row[3]) };
 }
 
 /* The present round, and the row of the one that this worker is at. */
@@ -94,10 +102,7 @@ static int look(struct sync *s, struct sync_round *present, struct star_error *e
 
 	if (rc < 0)
 		return rc;
-	*present = (struct sync_round){ .tag = number(rows[0][0]),
-					.step = number(rows[0][1]),
-					.global_step = number(rows[0][2]),
-					.need = (uint32_t)number(rows[0][3]) };
+	*present = round_of(rows[0]);
 	if (rows[1][TICKETS] != s->tickets || rows[1][DONE] != s->done || s->moved_ns == 0)
 		s->moved_ns = now_ns;
 	s->tickets = rows[1][TICKETS];
@@ -175,11 +180,39 @@ static int pull_global_step(struct sync *s, uint64_t *step, struct star_error *e
 
 static int write_present(struct sync *s, const struct sync_round *round, struct star_error *err)
 {
-	const uint64_t key = PRESENT;
-	double row[SYNC_ROW] = { (double)round->tag, (double)round->step, (double)round->global_step, round->need };
-	struct star_op op = { .kind = STAR_ASSIGN, .table = s->table, .keys = &key, .count = 1, .values = row };
+	const uint64_t keys[] = { PRESENT, WRITTEN_BY(s->options.index) };
+	double rows[2][SYNC_ROW] = { { (double)round->tag, (double)round->step, (double)round->global_step,
+				       round->need } };
+	struct star_op op = { .kind = STAR_ASSIGN, .table = s->table, .keys = keys, .count = 2, .values = rows };
 
+	memcpy(rows[1], rows[0], sizeof(rows[0]));
 	return execute(s, &op, err);
+}
+
+/*
+ * A leader that stood still for longer than its lease, and goes on between two of its calls, writes an old round into the row of the present
+ * one. Tags grow: the latest that any leader has written is the present one.
+ */
+static int find_present(struct sync *s, struct sync_round *present, struct star_error *err)
+{
+	const uint64_t shown = present->tag;
+
+	for (uint32_t first = 0; first < s->options.workers; first += ROWS_A_LOOK) {
+		const uint32_t left = s->options.workers - first, count = left < ROWS_A_LOOK ? left : ROWS_A_LOOK;
+		uint64_t keys[ROWS_A_LOOK];
+		double rows[ROWS_A_LOOK][SYNC_ROW];
+		int rc;
+
+		for (uint32_t i = 0; i < count; i++)
+			keys[i] = WRITTEN_BY(first + i);
+		rc = star_pull(s->table, keys, count, rows, STAR_READ_ONLY, s->options.deadline_us, err);
+		if (rc < 0)
+			return rc;
+		for (uint32_t i = 0; i < count; i++)
+			if (number(rows[i][0]) > present->tag)
+				*present = round_of(rows[i]);
+	}
+	return present->tag == shown ? 0 : write_present(s, present, err);
 }
 
 /* What has been summed up is thrown away: the same step under the next tag. */
@@ -211,6 +244,25 @@ static int advance(struct sync *s, struct star_error *err)
 	return rc == 0 ? execute(s, &forget, err) : rc;
 }
 
+/* 1: the round, which was not complete, will not be any more: whoever leads next throws it away, too. 0: it has become complete. */
+static int spoil(struct sync *s, struct star_error *err)
+{
+	double row[SYNC_ROW];
+	int rc = add(s, s->round.tag, DONE, SPOILED, row, err);
+
+	if (rc < 0 || s->round.need == 0 || row[DONE] - SPOILED < s->round.need)
+		return rc < 0 ? rc : 1;
+	return add(s, s->round.tag, DONE, -SPOILED, row, err);
+}
+
+/* 1: not this time: it has become complete meanwhile. */
+static int throw_away(struct sync *s, struct star_error *err)
+{
+	const int rc = spoil(s, err);
+
+	return rc > 0 ? open_again(s, s->round.tag + 1, err) : rc < 0 ? rc : 1;
+}
+
 static bool is_complete(const struct sync *s)
 {
 	return s->round.need && s->done >= s->round.need;
@@ -220,28 +272,31 @@ static bool is_complete(const struct sync *s)
  * The first time since it is connected: nodes may have been started anew, and with them sums are lost. A round that was complete is first
  * committed where that is still possible: somebody may have begun with it.
  */
-static int take_over(struct sync *s, const struct sync_round *present, struct star_error *err)
+static int take_over(struct sync *s, const struct sync_round *shown, struct star_error *err)
 {
+	struct sync_round present = *shown, first;
 	struct timespec now;
-	struct sync_round first;
-	int rc;
+	int rc = find_present(s, &present, err);
 
+	if (rc < 0)
+		return rc;
 	clock_gettime(CLOCK_REALTIME, &now);
-	if (present->tag == 0) { /* above all tags of a life of which this row knows nothing */
+	if (present.tag == 0) { /* above all tags of a life of which this row knows nothing */
 		s->round = (struct sync_round){ .tag = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000,
 						.step = s->round.step };
 		rc = open_again(s, s->round.tag, err);
 		s->round.tag = 0;
 		return rc;
 	}
-	go_to(s, present);
+	go_to(s, &present);
 	rc = look(s, &first, err);
 	if (rc == 0 && is_complete(s)) {
 		rc = commit_all(s, s->round.tag, 0, err);
 		s->round.step += rc == 0 || rc == -EALREADY;
 		rc = rc == -EALREADY ? 0 : rc;
+		return rc == 0 ? open_again(s, present.tag + 1, err) : rc;
 	}
-	return rc == 0 ? open_again(s, present->tag + 1, err) : rc;
+	return rc == 0 ? throw_away(s, err) : rc;
 }
 
 /* A gradient is on its way for longer than its worker can be thought to live. */
@@ -265,17 +320,19 @@ static int lead(struct sync *s, const struct sync_round *present, struct star_er
 
 	if (s->fresh) {
 		rc = take_over(s, present, err);
-		s->fresh = rc < 0;
-	} else if (present->tag != s->round.tag || present->tag == 0) {
-		return 0;
+		s->fresh = rc != 0;
+	} else if (present->tag != s->round.tag) {
+		s->fresh = present->tag < s->round.tag;
+	} else if (s->late) { /* its sums are closed, and no other round has begun */
+		s->fresh = true;
 	} else if (is_complete(s)) {
 		rc = advance(s, err);
 	} else if (is_stuck(s) || need(s) < s->round.need) {
-		rc = open_again(s, s->round.tag + 1, err);
+		rc = throw_away(s, err);
 	}
 	/* Somebody else leads, or a node has lost its sums: what row 0 says then, is true. */
 	s->fresh |= rc == -EALREADY;
-	return rc == -EALREADY ? 0 : rc;
+	return rc == -EALREADY || rc > 0 ? 0 : rc;
 }
 
 /* ---- a worker's step ---- */
@@ -289,8 +346,8 @@ static int live(const struct sync *s)
 	return n;
 }
 
-/* A look, and the leader's work: until the present round is another one than *from. */
-static int await_other(struct sync *s, uint64_t from, struct sync_round *present, uint64_t until_ns,
+/* A look, and the leader's work: until the present round has at least that tag, and is another one than the given up. */
+static int await_round(struct sync *s, uint64_t least, struct sync_round *present, uint64_t until_ns,
 		       struct star_error *err)
 {
 	uint64_t told_ns = 0;
@@ -299,7 +356,7 @@ static int await_other(struct sync *s, uint64_t from, struct sync_round *present
 	for (;;) {
 		int rc = look(s, present, err);
 
-		if (rc < 0 || (present->tag != 0 && present->tag != from && !(s->fresh && leads(s))))
+		if (rc < 0 || (present->tag >= least && present->tag != s->given_up && !(s->fresh && leads(s))))
 			return rc;
 		if (leads(s)) {
 			const uint64_t was = present->tag;
@@ -328,15 +385,17 @@ static int await_other(struct sync *s, uint64_t from, struct sync_round *present
 int sync_begin(struct sync *s, uint64_t until_ns, struct star_error *err)
 {
 	struct sync_round present = { 0 };
+	double row[SYNC_ROW];
 	int rc = 0;
 
 	s->asked = s->admitted = s->late = s->counted = s->counts = false;
 	if (s->given_up) {
 		s->round.tag = s->given_up;
-		rc = add(s, s->given_up, DONE, SPOILED, NULL, err);
+		rc = add(s, s->given_up, DONE, SPOILED, row, err);
 	}
+	/* Tags grow, as long as the PS tasks stay what they are. */
 	if (rc == 0)
-		rc = await_other(s, s->given_up, &present, until_ns, err);
+		rc = await_round(s, s->given_up || !s->round.tag ? 1 : s->round.tag, &present, until_ns, err);
 	if (rc < 0)
 		return rc;
 	go_to(s, &present);
@@ -347,15 +406,15 @@ int sync_begin(struct sync *s, uint64_t until_ns, struct star_error *err)
 int sync_admit(void *arg, struct remote_round *round, struct star_error *err)
 {
 	struct sync *s = arg;
-	double ticket = 0;
+	double row[SYNC_ROW];
 	int rc = 0;
 
 	pthread_mutex_lock(&s->lock);
 	if (!s->asked) {
-		rc = add(s, s->round.tag, TICKETS, 1, &ticket, err);
+		rc = add(s, s->round.tag, TICKETS, 1, row, err);
 		s->asked = rc == 0;
-		s->admitted = rc == 0 && ticket <= s->round.need;
-		s->counts = rc == 0 && ticket == 1;
+		s->admitted = rc == 0 && row[TICKETS] <= s->round.need;
+		s->counts = rc == 0 && row[TICKETS] == 1;
 	}
 	*round = (struct remote_round){ .tag = s->admitted ? s->round.tag : 0,
 					.counts = s->counts,
@@ -377,15 +436,18 @@ int sync_end(struct sync *s, uint64_t until_ns, struct star_error *err)
 {
 	const uint64_t step = s->round.step;
 	struct sync_round present;
+	double row[SYNC_ROW];
 	bool committed;
 	int rc = 0;
 
 	if (s->admitted && !s->late) {
 		s->counted = true; /* or perhaps not, if this fails: then it is missed, and the round is made again */
-		rc = add(s, s->round.tag, DONE, 1, NULL, err);
+		rc = add(s, s->round.tag, DONE, 1, row, err);
+		/* The sums were thrown away before, or the row was forgotten since. */
+		s->late = rc == 0 && (row[DONE] <= 0 || row[TICKETS] < 1);
 	}
 	if (rc == 0)
-		rc = await_other(s, s->round.tag, &present, until_ns, err);
+		rc = await_round(s, s->round.tag + 1, &present, until_ns, err);
 	if (rc < 0)
 		return rc;
 	committed = present.step > step;

@@ -10,8 +10,11 @@
  * (session/peers.h): when all gradients are there, it commits the sums, and writes the next round into row 0. Where a worker has died
  * between its ticket and its last gradient, or ended and is missed, it has the sums thrown away, and the same step is made again under the next tag.
  *
- * Two that both think that they lead do no harm: nodes commit a tag once, and refuse what is older than they are; and whether a round is
- * committed or thrown away follows from its row.
+ * Any of them may die or stand still between two calls. Whether a round is committed or thrown away follows from its row: sums are thrown
+ * away when it has been spoiled, after which no gradient completes it. Nodes commit a tag once, refuse what is older than they are, and
+ * finish what was begun. A leader that wakes up late may write an old round into row 0; but each one also writes what it has begun into a
+ * row of its own, whose latest is the present one. Two that lead at once have one gap: of two that look at a row at the moment in which its
+ * last gradient arrives, the one may spoil it for the time of a call, and a third one throw it away, while the other one commits it.
  *
  * Threads: one at a time, but for sync_admit.
  */

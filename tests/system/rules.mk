@@ -7,3 +7,4 @@ $(eval $(call binary,tool,star-graph,tests/system/star-graph,session,))
 $(eval $(call binary,tool,star-estimator,tests/system/star-estimator,session,))
 $(eval $(call binary,tool,star-sync,tests/system/star-sync,session,))
 $(eval $(call binary,tool,star-memif,tests/system,net,tests/system/tools/star-memif.c))
+$(BUILD)/tests/system/star-sync/star-sync: EXTRA_LIBS += -Wl,--wrap=star_execute,--wrap=star_execute_async

@@ -2,7 +2,8 @@
 /*
  * A worker of a job whose workers wait for each other: star-sync PS [NAME=VALUE...] makes its steps and prints a line for each, "step
  * LOCAL global GLOBAL sum SUM", then "dropped N" and "done". Options by number: index, workers, steps, last_step, pause_ms (before a step),
- * lease_ms, recovery_ms, staleness, grads_to_wait, checkpoints (every so many steps); by name: mode (asynchronous, ssp, ...) and model:
+ * lease_ms, recovery_ms, staleness, grads_to_wait, checkpoints (every so many steps), hold_step; by name: mode (asynchronous, ssp, ...),
+ * hold (a point of hold.c, at which it stops once, in a step after hold_step) and model:
  *
  * integers: a variable "w" [4] and a table "t" of rows of 4, from zeros, by sgd with rate 1. A step's gradient is (index + 1) for
  * each element of w, and for each row of the ids 1, 2 and 10 + index. SUM is that of w's elements as the step read them.
@@ -18,6 +19,7 @@
 #include "graph/build.h"
 #include "graph/gradient.h"
 #include "session/session.h"
+#include "tests/system/star-sync/hold.h"
 
 enum { WIDTH = 4, IDS = 3, ROWS = 24, BATCHES = 4, RESULTS = 2 };
 
@@ -118,6 +120,7 @@ static int set(struct worker *w, const char *word)
 		{ "staleness", &w->config.staleness, 1, NULL },
 		{ "lease_ms", &w->config.lease_us, 1000, NULL },
 		{ "recovery_ms", &w->config.recovery_us, 1000, NULL },
+		{ "hold_step", &hold.step, 1, NULL },
 		{ "last_step", &w->config.last_step, 1, NULL },
 		{ "steps", &w->steps, 1, NULL },
 		{ "pause_ms", &w->pause_ms, 1, NULL },
@@ -128,6 +131,10 @@ static int set(struct worker *w, const char *word)
 	if (!strncmp(word, "mode=", 5)) {
 		w->config.consistency = value + 1;
 		return 0;
+	}
+	if (!strncmp(word, "hold=", 5)) {
+		hold.point = value + 1;
+		return hold_parse(hold.point);
 	}
 	if (!strncmp(word, "model=", 6)) {
 		w->learning = !strcmp(value + 1, "learning");
@@ -173,6 +180,7 @@ static int work(struct worker *w, struct star_error *err)
 
 	if (rc < 0)
 		return rc;
+	hold.need = w->config.grads_to_wait;
 	session = session_create(&w->config, &model, NULL, 0, err);
 	rc = session ? 0 : err->code;
 	for (uint64_t i = 0; rc == 0 && i < w->steps && !session_should_stop(session); i++) {
@@ -181,6 +189,7 @@ static int work(struct worker *w, struct star_error *err)
 		rc = session_run(session, w->tensors, &results, err);
 		if (rc < 0)
 			break;
+		hold.made++;
 		printf("step %llu global %llu sum %.9g\n", (unsigned long long)i + 1,
 		       (unsigned long long)session_global_step(session), (double)*(const float *)results[1].data);
 		fflush(stdout);

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/system/star-sync/hold.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/star.h"
+
+struct hold hold;
+
+/* What a call is, by its operations, and how much of it is done when the worker stops. A session pushes and pulls at once in rounds' rows alone. */
+enum kind { OTHER, TICKET, GRADIENTS, DONE, COMMIT, OPEN };
+enum when { BEFORE, HALF, AFTER };
+
+static const struct point {
+	const char *name;
+	enum kind kind;
+	enum when when;
+} points[] = {
+	{ "ticket", TICKET, AFTER },	  /* it may push, and has not */
+	{ "gradients", GRADIENTS, HALF }, /* some of its gradients have arrived */
+	{ "pushed", DONE, BEFORE },	  /* all have, and it has not said so */
+	{ "done", DONE, AFTER },	  /* it has */
+	{ "complete", COMMIT, BEFORE },	  /* leaders: all gradients are there */
+	{ "half", COMMIT, HALF },	  /* some sums are applied */
+	{ "committed", COMMIT, AFTER },	  /* all are, and the next round is not begun */
+	{ "open-half", OPEN, HALF },	  /* some sums are thrown away */
+	{ "opened", OPEN, AFTER },
+};
+
+int hold_parse(const char *name)
+{
+	for (unsigned i = 0; i < sizeof(points) / sizeof(points[0]); i++)
+		if (!strcmp(points[i].name, name))
+			return 0;
+	return -EINVAL;
+}
+
+static enum kind kind_of(const struct star_op *op)
+{
+	if (op->kind == STAR_COMMIT)
+		return op->flags & STAR_OPEN ? OPEN : COMMIT;
+	if (op->flags & STAR_ACCUMULATE)
+		return GRADIENTS;
+	if (op->kind == STAR_PUSH_PULL)
+		return ((const double *)op->values)[0] < 0 ? TICKET : DONE;
+	return OTHER;
+}
+
+/* The point, if the worker is to stop at this call. */
+static const struct point *point_at(const struct star_op *ops)
+{
+	for (unsigned i = 0; hold.point && hold.made >= hold.step && i < sizeof(points) / sizeof(points[0]); i++)
+		if (!strcmp(points[i].name, hold.point) && points[i].kind == kind_of(ops))
+			return &points[i];
+	return NULL;
+}
+
+static void stop(void)
+{
+	printf("held at %s\n", hold.point);
+	fflush(stdout);
+	hold.point = NULL;
+	raise(SIGSTOP);
+}
+
+int __real_star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t count, uint64_t deadline_us,
+			struct star_error *err);
+struct star_request *__real_star_execute_async(struct star_cluster *cluster, const struct star_op *ops, uint32_t count,
+					       uint64_t deadline_us, star_done *done, void *arg,
+					       struct star_error *err);
+int __wrap_star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t count, uint64_t deadline_us,
+			struct star_error *err);
+struct star_request *__wrap_star_execute_async(struct star_cluster *cluster, const struct star_op *ops, uint32_t count,
+					       uint64_t deadline_us, star_done *done, void *arg,
+					       struct star_error *err);
+
+int __wrap_star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t count, uint64_t deadline_us,
+			struct star_error *err)
+{
+	const struct point *point = point_at(ops);
+	const uint32_t first = !point || point->when == AFTER ? count : point->when == BEFORE ? 0 : count / 2;
+	int rc = first ? __real_star_execute(cluster, ops, first, deadline_us, err) : 0;
+
+	if (rc < 0 || !point)
+		return rc;
+	if (point->kind == TICKET && *(const double *)ops->results > hold.need)
+		return rc;
+	stop();
+	return first < count ? __real_star_execute(cluster, ops + first, count - first, deadline_us, err) : rc;
+}
+
+/* Of gradients alone; those before the stop have arrived at it. */
+struct star_request *__wrap_star_execute_async(struct star_cluster *cluster, const struct star_op *ops, uint32_t count,
+					       uint64_t deadline_us, star_done *done, void *arg, struct star_error *err)
+{
+	const uint32_t first = point_at(ops) ? count / 2 : 0;
+
+	if (first) {
+		struct star_op some[8];
+
+		if (first > sizeof(some) / sizeof(some[0]))
+			abort();
+		memcpy(some, ops, first * sizeof(*ops));
+		if (__real_star_execute(cluster, some, first, deadline_us, err) < 0)
+			return NULL;
+		stop();
+	}
+	return __real_star_execute_async(cluster, ops + first, count - first, deadline_us, done, arg, err);
+}
