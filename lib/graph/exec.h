@@ -50,6 +50,7 @@ struct graph_ps_call {
 	uint32_t part;	/* of plan->parts, and of the cut's */
 	uint32_t run;	/* which of the plan's runs this is, from 0: at most one call of a run and part is in flight */
 	uint64_t step;	/* number of the step */
+	bool waited_for; /* at once: nothing is done between start and wait, so nothing is lost if it is not sent before wait */
 	const struct graph_tensor *feeds; /* in the part's order */
 	/* In the part's order, data to be written. Sizes that only an execution knows are the most there can be: wait sets what they are. */
 	struct graph_tensor *fetches;

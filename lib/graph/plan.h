@@ -64,7 +64,8 @@ struct plan_part {
 	uint32_t *spare;       /* of each fetch: a block, if the value is taken from elsewhere; else PLAN_NONE */
 	const struct graph_message **messages;
 	uint32_t messages_count;
-	bool open; /* it has nodes whose sizes only PS tasks know */
+	bool open;	 /* it has nodes whose sizes only PS tasks know */
+	bool waited_for; /* as soon as it is started */
 };
 
 struct graph_plan {

@@ -80,6 +80,7 @@ static void set_calls(struct graph_run *run)
 			.prepared = plan->prepared,
 			.part = mine->part,
 			.run = run->id,
+			.waited_for = mine->waited_for,
 			.feeds = run->tensors + mine->first_tensor,
 			.fetches = run->tensors + mine->first_tensor + plan->ps_plan.parts[mine->part].feeds_count,
 			.messages = mine->messages,

@@ -280,6 +280,14 @@ static void order(struct schedule *s)
 	}
 }
 
+/* A start and its wait are each a level. */
+static void find_waited_for(struct graph_plan *plan)
+{
+	for (uint32_t i = 0; i + 1 < plan->items_count; i++)
+		if (plan->items[i].kind == PLAN_START && plan->items[i + 1].kind == PLAN_WAIT)
+			plan->parts[plan->items[i].id].waited_for |= plan->items[i].id == plan->items[i + 1].id;
+}
+
 int plan_schedule(struct graph_plan *plan, struct star_error *err)
 {
 	struct schedule s = { .plan = plan };
@@ -294,6 +302,7 @@ int plan_schedule(struct graph_plan *plan, struct star_error *err)
 		rc = err->code;
 	if (rc == 0) {
 		order(&s);
+		find_waited_for(plan);
 		if (plan->items_count < wanted)
 			rc = star_error_set(err, -EINVAL, "the cut is wrong: its parts wait for each other");
 	}

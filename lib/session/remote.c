@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "client/star.h"
 #include "session/compile.h"
 #include "session/draft.h"
+#include "session/once.h"
 
 enum { LOOK_MS = 100 };
 
@@ -25,6 +27,8 @@ struct item {
 	struct draft draft;
 	const struct compiled *compiled; /* of a run; or NULL */
 	struct star_program *program;
+	bool once;	     /* its ids may go once each */
+	uint64_t sums_bytes; /* of gradients that are summed here, at most */
 };
 
 struct part {
@@ -41,16 +45,20 @@ struct token {
 	struct star_op *ops;
 	struct star_request **requests;
 	uint32_t requests_count;
+	uint32_t ops_count; /* that wait is to execute */
 	struct draft_step step;
 	struct compiled_run *runs; /* of items that are runs */
 	bool *ran;
+	const struct once **once; /* of items whose ids went once each; or NULL */
+	float **sums;
 };
 
 struct prepared {
 	struct star_table **tables; /* by node: what a handle is of */
 	struct part *parts;
 	uint32_t parts_count;
-	bool each; /* operation is a call of its own */
+	bool each;	   /* operation is a call of its own */
+	struct once *once; /* under the lock; its entries are their runs' */
 	pthread_mutex_t lock;
 };
 
@@ -101,6 +109,38 @@ static struct compiled *compiled_at(struct compiled *list, const uint32_t *in, u
 	return in[i] && list[in[i] - 1].after == node->id ? &list[in[i] - 1] : NULL;
 }
 
+/*
+ * Whether it makes no difference but to bytes that the ids of an operation go once each: not where occurrences are counted, or each
+ * gradient is looked at.
+ */
+static bool may_go_once(const struct graph_ps_plan *plan, const struct draft *d)
+{
+	static const char *const counted[] = { "filter", "full", "nonfinite" };
+	const struct graph_node *node;
+
+	if (d->keys == DRAFT_NOT_THERE || d->handle == DRAFT_NOT_THERE)
+		return false;
+	for (node = plan->graph->nodes[d->handle]; node->op == GRAPH_IDENTITY;)
+		node = plan->graph->nodes[node->inputs[0].node];
+	for (unsigned i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
+		if (graph_attr(node, counted[i]))
+			return false;
+	return node->op == GRAPH_TABLE && !strcmp(graph_attr_string(node, "dtype", "float32"), "float32") &&
+	       (d->op.kind == STAR_PULL || d->op.kind == STAR_PUSH);
+}
+
+static void set_once(const struct graph_ps_plan *plan, const struct graph_part *from, struct item *item)
+{
+	const struct draft *d = &item->draft;
+
+	item->once = may_go_once(plan, d);
+	if (!item->once || d->op.kind != STAR_PUSH)
+		return;
+	item->once = d->values != DRAFT_NOT_THERE;
+	if (item->once)
+		item->sums_bytes = graph_type_bytes(graph_ps_type(plan, from->feeds[d->values]));
+}
+
 /* Operations in the nodes' order; what has been compiled is one, where its look-up or application is. */
 static int make_items(const struct remote *remote, const struct graph_ps_plan *plan, struct prepared *p, uint32_t index,
 		      const uint32_t *in, struct star_error *err)
@@ -128,6 +168,8 @@ static int make_items(const struct remote *remote, const struct graph_ps_plan *p
 			rc = draft_node(plan, from, node, &item->draft, err);
 			if (rc > 0 && item->draft.handle != DRAFT_NOT_THERE)
 				item->draft.op.table = p->tables[item->draft.handle];
+			if (rc > 0)
+				set_once(plan, from, item);
 		} else {
 			continue;
 		}
@@ -174,8 +216,12 @@ static void free_token(struct token *token)
 {
 	for (uint32_t i = 0; token->runs && i < token->part->count; i++)
 		free(token->runs[i].scratch);
+	for (uint32_t i = 0; token->sums && i < token->part->count; i++)
+		free(token->sums[i]);
 	free(token->runs);
 	free(token->ran);
+	free(token->once);
+	free(token->sums);
 	free(token->ops);
 	free(token->requests);
 	free(token);
@@ -198,6 +244,7 @@ static void release(void *ctx, void *prepared)
 	}
 	free(p->parts);
 	free(p->tables);
+	once_free(p->once);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
 }
@@ -286,9 +333,15 @@ static struct token *make_token(struct part *part)
 	token->requests = calloc(count, sizeof(struct star_request *));
 	token->runs = calloc(count, sizeof(*token->runs));
 	token->ran = calloc(count, sizeof(*token->ran));
-	good = token->ops && token->requests && token->runs && token->ran;
+	token->once = calloc(count, sizeof(struct once *));
+	token->sums = calloc(count, sizeof(float *));
+	good = token->ops && token->requests && token->runs && token->ran && token->once && token->sums;
 	for (uint32_t i = 0; good && i < part->count; i++) {
-		if (!part->items[i].compiled || !part->items[i].compiled->scratch_bytes)
+		if (part->items[i].sums_bytes) {
+			token->sums[i] = malloc(part->items[i].sums_bytes);
+			good = token->sums[i] != NULL;
+		}
+		if (!good || !part->items[i].compiled || !part->items[i].compiled->scratch_bytes)
 			continue;
 		token->runs[i].scratch = malloc(part->items[i].compiled->scratch_bytes);
 		good = token->runs[i].scratch != NULL;
@@ -364,6 +417,33 @@ static int wait_all(struct token *token, struct star_error *err)
 	return rc;
 }
 
+/* The operation with each of its ids once, where that is worth it. */
+static void go_once(struct prepared *p, const struct graph_ps_call *call, struct token *token, uint32_t item,
+		    struct star_op *op)
+{
+	const struct draft *d = &token->part->items[item].draft;
+	const struct graph_value ids = call->plan->parts[call->part].feeds[d->keys];
+	const uint64_t most = (uint64_t)graph_elements(&graph_ps_type(call->plan, ids)->shape);
+	struct once *once = NULL;
+
+	if (most <= UINT32_MAX / 4) {
+		pthread_mutex_lock(&p->lock);
+		once = once_get(&p->once, ids, call->run, (uint32_t)most);
+		pthread_mutex_unlock(&p->lock);
+	}
+	if (!once || !once_find(once, op->keys, op->count))
+		return;
+	op->keys = once->keys;
+	op->count = once->count;
+	if (op->kind == STAR_PULL) {
+		token->once[item] = once;
+		return;
+	}
+	once_sum(once, op->values, (size_t)graph_elements(&call->feeds[d->values].type.shape) / once->n,
+		 token->sums[item]);
+	op->values = token->sums[item];
+}
+
 static int start(void *ctx, const struct graph_ps_call *call, void **result, struct star_error *err)
 {
 	const struct remote *remote = ctx;
@@ -395,9 +475,16 @@ static int start(void *ctx, const struct graph_ps_call *call, void **result, str
 			return rc;
 		}
 		token->ran[i] = item->compiled && rc > 0;
+		token->once[i] = NULL;
+		if (rc > 0 && item->once && !summed)
+			go_once(p, call, token, i, op);
 		count += (uint32_t)rc;
 	}
 	step = p->each ? 1 : count;
+	*result = token;
+	token->ops_count = call->waited_for && step == count ? count : 0;
+	if (token->ops_count) /* by this thread: an I/O thread would wake up for it, and this one then for its end */
+		return 0;
 	for (uint32_t i = 0; i < count; i += step) {
 		struct star_request *request = star_execute_async(remote->options.cluster, &token->ops[i], step,
 								  remote->options.deadline_us, NULL, NULL, err);
@@ -412,19 +499,30 @@ static int start(void *ctx, const struct graph_ps_call *call, void **result, str
 		}
 		token->requests[token->requests_count++] = request;
 	}
-	*result = token;
 	return 0;
+}
+
+static void hand_out(const struct graph_ps_call *call, const struct draft *d, const struct once *once)
+{
+	const struct graph_tensor *rows = &call->fetches[d->fetch];
+
+	once_hand_out(once, rows->data, graph_type_bytes(&rows->type) / once->n);
 }
 
 static int wait(void *ctx, const struct graph_ps_call *call, void *given, struct star_error *err)
 {
 	struct token *token = given;
 	const struct remote *remote = ctx;
-	const int rc = wait_all(token, err);
+	const int rc = token->ops_count ? star_execute(remote->options.cluster, token->ops, token->ops_count,
+						       remote->options.deadline_us, err)
+					: wait_all(token, err);
 
-	for (uint32_t i = 0; rc == 0 && i < token->part->count; i++)
+	for (uint32_t i = 0; rc == 0 && i < token->part->count; i++) {
 		if (token->ran[i])
 			compiled_finish(token->part->items[i].compiled, call, &token->runs[i]);
+		if (token->once[i])
+			hand_out(call, &token->part->items[i].draft, token->once[i]);
+	}
 	give_token(call->prepared, token);
 	if (rc != -EALREADY || !remote->options.admit)
 		return rc;

@@ -18,6 +18,8 @@ const struct unit_case unit_cases[] = {
 	{ "local tables stay until they are forgotten", local_tables_stay_until_they_are_forgotten },
 	{ "a local step that is refused changes nothing", a_local_step_that_is_refused_changes_nothing },
 	{ "local plans that cannot be are refused", local_plans_that_cannot_be_are_refused },
+	{ "ids go once, and their rows to all places", ids_go_once_and_their_rows_to_all_places },
+	{ "ids that differ go as they are", ids_that_differ_go_as_they_are },
 	{ "TF_CONFIG is read", tf_config_is_read },
 	{ "wrong TF_CONFIGs are refused", wrong_tf_configs_are_refused },
 	{ "clusters are made of lists", clusters_are_made_of_lists },
