@@ -242,12 +242,15 @@ static int shard_build(struct shard *shard, const uint64_t secret[2], struct sta
 		return err->code;
 	if (config->checkpoint_directory[0] && shard_add_snapshots(shard, err) < 0)
 		return err->code;
-	shard->service = service_create(&(struct service_options){ .incarnation = node->incarnation,
-								   .partitions = config->partitions,
-								   .store = shard->store,
-								   .payload_max = config->request_mib << 20,
-								   .share = largest_share(config) },
-					err);
+	shard->service =
+		service_create(&(struct service_options){ .incarnation = node->incarnation,
+							  .partitions = config->partitions,
+							  .store = shard->store,
+							  .payload_max = config->request_mib << 20,
+							  .kept_bytes = (uint64_t)config->kept_mib << 20,
+							  .kept_lease_ns = config->kept_lease_ms * UINT64_C(1000000),
+							  .share = largest_share(config) },
+			       err);
 	if (!shard->service)
 		return err->code;
 	prng_seed(&shard->losses, secret[0] + shard->index);

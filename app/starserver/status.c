@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The node's figures as JSON. Counters are read while their reactors write them: each is one aligned word. */
 #include "node.h"
+#include "service/kept.h"
 
 #define READ(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
@@ -60,6 +61,7 @@ static void put(json_t *object, const char *name, uint64_t value)
 /* Everything that went wrong, by reason; reasons that never happened are left out. */
 static json_t *errors_json(const struct shard *shard)
 {
+	const struct kept_stats *kept = service_kept_stats(shard->service);
 	const struct net_counters *net = net_counters(shard->net);
 	const struct rpc_counters *rpc = rpc_counters(shard->rpc);
 	const struct reactor_stats *stats = reactor_stats(shard->reactor);
@@ -79,6 +81,8 @@ static json_t *errors_json(const struct shard *shard)
 		{ "no_stream", READ(rpc->no_stream) },
 		{ "unread", READ(rpc->unread) },
 		{ "starved", READ(rpc->starved) },
+		{ "kept_refused", READ(kept->refused) },
+		{ "kept_expired", READ(kept->expired) },
 		{ "abandoned", READ(rpc->abandoned) },
 		{ "out_no_mbuf", READ(net->out_no_mbuf) },
 		{ "out_queue_full", READ(net->out_queue_full) },
@@ -141,6 +145,7 @@ static json_t *shard_json(const struct shard *shard)
 	const struct reactor_stats *stats = reactor_stats(shard->reactor);
 	const struct service_counters *service = service_counters(shard->service);
 	const struct store_stats store = service_store_stats(shard->service);
+	const struct kept_stats *kept = service_kept_stats(shard->service);
 	const uint64_t busy = READ(stats->busy_cycles), cycles = busy + READ(stats->idle_cycles);
 	json_t *json = json_object();
 
@@ -161,6 +166,8 @@ static json_t *shard_json(const struct shard *shard)
 	put(json, "rows_evicted", store.evicted);
 	put(json, "memory_bytes", store.memory_bytes);
 	put(json, "memory_limit_bytes", shard->node->arena_bytes);
+	put(json, "kept_entries", READ(kept->entries));
+	put(json, "kept_bytes", READ(kept->bytes));
 	put(json, "mbufs_used", rte_mempool_in_use_count(shard->pool)); /* a glimpse: its caches change meanwhile */
 	put(json, "mbufs", shard->pool->size);
 	json_object_set_new(json, "busy_percent", json_real(cycles ? 100.0 * (double)busy / (double)cycles : 0));

@@ -74,6 +74,8 @@ struct part {
 	uint32_t more_pushes; /* of runs, beyond one for each slice */
 	uint32_t keys;
 	uint32_t request_bytes, reply_bytes; /* payloads; of the reply the most that it may have */
+	uint32_t alone_more;		     /* bytes of the request, if its runs bring what was kept (alone) */
+	bool alone;
 	bool applied; /* its pushes were, when it was sent before: only its pulls are asked for */
 	bool pushes, deletes,
 		apart; /* has such an operation (a commit goes as a delete); one that must not be in a request with pushes */

@@ -277,11 +277,32 @@ bool codec_leave_pulls(struct part *part)
 			continue;
 		}
 		part->request_bytes +=
-			(uint32_t)sizeof(struct wire_op) +
-			wire_padded(s->share ? s->share->request_bytes : request_bytes(part, op, s->count));
+			(uint32_t)sizeof(struct wire_op) + wire_padded(!s->share     ? request_bytes(part, op, s->count)
+								       : part->alone ? s->share->alone_bytes
+										     : s->share->request_bytes);
 		link = &s->next;
 	}
 	return part->slices != NULL;
+}
+
+bool codec_bring_all(struct part *part)
+{
+	uint32_t more = 0;
+
+	for (const struct slice *s = part->slices; s; s = s->next) {
+		const struct call_run *run = part->call->ops[s->op].run;
+
+		if (!run || !program_has_entry(&run->program->shape))
+			continue;
+		if (!run->may_bring)
+			return false;
+		more += wire_padded(s->share->alone_bytes) - wire_padded(s->share->request_bytes);
+	}
+	if (part->alone)
+		return false;
+	part->alone = true;
+	part->request_bytes += more;
+	return true;
 }
 
 static inline void fill_head(struct unaligned_op *at, const struct part *part, const struct call_op *op,
@@ -558,6 +579,10 @@ int codec_errno(unsigned status)
 		return -ECONNRESET;
 	case WIRE_NOT_FINITE:
 		return -EDOM;
+	case WIRE_GONE:
+		return -ENODATA;
+	case WIRE_NOT_KEPT:
+		return -ENOBUFS;
 	case WIRE_CLOSED:
 		return -EALREADY;
 	default:

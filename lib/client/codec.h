@@ -62,6 +62,8 @@ void codec_skip(struct codec_in *in, size_t bytes);
 
 /* Leaves of a part only what it pulls. False: it pulls nothing. */
 bool codec_leave_pulls(struct part *part);
+/* Has a part's runs bring what was kept, or is to be, and keep nothing. False: they cannot. */
+bool codec_bring_all(struct part *part);
 /* Writes the payload, request_bytes long: the pieces have room for it. */
 void codec_request(const struct part *part, struct codec_out *out);
 /* NULL if the payload is what was asked for, else what is wrong with it. Nothing is written anywhere. */

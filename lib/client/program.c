@@ -81,6 +81,43 @@ int star_program_segments(struct star_program_builder *b, int keys)
 	return add(b, PROGRAM_SEGMENTS, keys, 0, (struct program_node){ 0 });
 }
 
+/* The same of an earlier run's. */
+static int add_kept(struct star_program_builder *b, int node, uint32_t place)
+{
+	if (node < 0)
+		return node;
+	if (place >= PROGRAM_PLACES_MAX)
+		return fail(b, -EINVAL, "places are 0 to 7", "");
+	b->program.nodes[node].b = (uint8_t)place;
+	b->program.nodes[node].flags = PROGRAM_KEPT;
+	return node;
+}
+
+int star_program_kept_keys(struct star_program_builder *b, const struct star_table *table)
+{
+	return add_kept(b, star_program_keys(b, table), 0);
+}
+
+int star_program_kept_rows(struct star_program_builder *b, int keys, uint32_t dim, uint32_t place)
+{
+	return add_kept(b, star_program_rows(b, keys, dim), place);
+}
+
+int star_program_kept_segments(struct star_program_builder *b, int keys, uint32_t place)
+{
+	return add_kept(b, star_program_segments(b, keys), place);
+}
+
+int star_program_keep(struct star_program_builder *b, int x, uint32_t place)
+{
+	const int node = add(b, PROGRAM_KEEP, x, 0, (struct program_node){ 0 });
+	const int rc = add_kept(b, node, place);
+
+	if (rc >= 0)
+		b->program.nodes[node].flags = 0;
+	return rc;
+}
+
 int star_program_shared(struct star_program_builder *b, uint32_t dim)
 {
 	return add_rows(b, PROGRAM_SHARED, 0, dim);
@@ -162,11 +199,14 @@ static struct star_program *remember(const struct star_program_builder *b, struc
 	}
 	made->object = object;
 	program_check(&object->spec.program, &made->shape, &node); /* object_spec_check has found it good */
+	made->brings_all = true;
 	for (unsigned i = 0; i < object->spec.program.count; i++) {
 		const struct program_node *n = &object->spec.program.nodes[i];
 
 		if (n->op == PROGRAM_KEYS)
 			made->tables[made->shape.values[i].keys] = b->tables[i];
+		if (n->op == PROGRAM_KEEP && object->spec.program.nodes[n->a].op > PROGRAM_SEGMENT_ROWS)
+			made->brings_all = false;
 		if (n->op == PROGRAM_FETCH)
 			made->fetches[made->fetches_count++] = n->a;
 		if (n->op > PROGRAM_SEGMENT_ROWS)

@@ -144,6 +144,18 @@ static bool ask_for_pulls(struct channel *ch, struct part *part)
 	return true;
 }
 
+/* What its runs take is not there, or what they keep has no room, and nothing of it was executed. What other calls have sent behind it is
+ * executed before. */
+static bool ask_alone(struct channel *ch, struct part *part)
+{
+	if (!codec_bring_all(part))
+		return false;
+	part->state = PART_QUEUED;
+	TAILQ_INSERT_HEAD(&ch->queue, part, link);
+	ch->live++;
+	return true;
+}
+
 struct part *reply_take(struct channel *ch, const struct wire_frame *frame, uint64_t now_ns)
 {
 	struct part **slot = channel_slot(ch, frame->sequence), *part = *slot;
@@ -158,6 +170,7 @@ struct part *reply_take(struct channel *ch, const struct wire_frame *frame, uint
 	part->state = PART_TAKEN;
 	ch->live--;
 	if ((frame->status == WIRE_BUSY && ask_again(ch, part, now_ns)) ||
+	    ((frame->status == WIRE_GONE || frame->status == WIRE_NOT_KEPT) && ask_alone(ch, part)) ||
 	    (frame->status == WIRE_REPEATED && ask_for_pulls(ch, part)))
 		return NULL;
 	return part;

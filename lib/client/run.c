@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -32,7 +33,7 @@ static int check_keys(const struct star_run *run, unsigned k, uint32_t i, struct
 		const unsigned node = keys->aligned[f];
 		const uint32_t *segments = run->feeds[p->feed_of[node]].data;
 
-		if (p->object->spec.program.nodes[node].op != PROGRAM_SEGMENTS)
+		if (p->object->spec.program.nodes[node].op != PROGRAM_SEGMENTS || !segments)
 			continue;
 		for (uint32_t n = 0; n < feed->count; n++)
 			if (segments[n] >= run->segments)
@@ -41,6 +42,11 @@ static int check_keys(const struct star_run *run, unsigned k, uint32_t i, struct
 						      i, run->segments, segments[n]);
 	}
 	return 0;
+}
+
+static bool is_kept(const struct star_program *p, unsigned f)
+{
+	return p->object->spec.program.nodes[p->feeds[f]].flags & PROGRAM_KEPT;
 }
 
 static int check_feeds(const struct star_run *run, uint32_t i, struct star_error *err)
@@ -55,7 +61,7 @@ static int check_feeds(const struct star_run *run, uint32_t i, struct star_error
 			op == PROGRAM_ROWS || op == PROGRAM_SEGMENTS ? program->nodes[p->feeds[f]].a : p->feeds[f];
 		const bool empty = program->nodes[of].op == PROGRAM_KEYS && run->feeds[p->feed_of[of]].count == 0;
 
-		if (!run->feeds[f].data && !empty)
+		if (!run->feeds[f].data && !empty && (op == PROGRAM_KEYS || !is_kept(p, f)))
 			return star_error_set(err, -EINVAL, "operation %u: feed %u of the run, %s, is NULL", i, f,
 					      program_op_name(op));
 		keys += op == PROGRAM_KEYS ? run->feeds[f].count : 0;
@@ -77,6 +83,13 @@ static int check_numbers(const struct star_op *op, uint32_t i, struct star_error
 	if (shape->segments ? segments < 1 || segments > PROGRAM_SEGMENTS_MAX : segments != 0)
 		return star_error_set(err, -EINVAL, "operation %u: the run has %u segments: %s", i, segments,
 				      shape->segments ? "1 to 65536 are possible" : "its program has none");
+	if (program_has_entry(shape) ? op->run->tag == 0 : op->run->tag != 0)
+		return star_error_set(err, -EINVAL, "operation %u: the run's tag is %llu, and its program %s", i,
+				      (unsigned long long)op->run->tag,
+				      op->run->tag ? "keeps nothing" : "keeps something, or takes what was kept");
+	if (op->run->last > (program_has_entry(shape) && !shape->begins))
+		return star_error_set(err, -EINVAL, "operation %u: the run is the last to take what was kept: %s", i,
+				      op->run->last > 1 ? "0 and 1 are possible" : "its program takes nothing");
 	if (!isfinite(op->rate) || op->rate < 0 || !isfinite(op->scale) || op->scale < 0 ||
 	    (!shape->applies && (op->rate != 0 || op->scale != 0)))
 		return star_error_set(
@@ -125,8 +138,16 @@ int run_fill(struct call *call, struct call_op *op, const struct star_op *from, 
 	if (given->fetches_count)
 		memcpy(fetches, given->fetches, given->fetches_count * sizeof(*fetches));
 	*run = (struct call_run){
-		.program = given->program, .feeds = feeds, .fetches = fetches, .segments = given->segments
+		.program = given->program,
+		.feeds = feeds,
+		.fetches = fetches,
+		.segments = given->segments,
+		.tag = given->tag,
+		.frees = given->last,
+		.may_bring = given->program->brings_all,
 	};
+	for (unsigned f = 0; f < given->feeds_count; f++)
+		run->may_bring &= feeds[f].data || !is_kept(given->program, f);
 	*op = (struct call_op){
 		.table = given->program->object,
 		.run = run,
@@ -151,7 +172,14 @@ uint32_t run_pushes(const struct call_op *op)
 	return pushes;
 }
 
-/* Positions of a KEYS feed that parts of this run had; *n of them. NULL: out of memory. */
+static int by_position(const void *a, const void *b)
+{
+	const uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+
+	return i < j ? -1 : i > j;
+}
+
+/* Positions of a KEYS feed that parts of this run had, *n of them, in the order in which every run has them. NULL: out of memory. */
 static uint32_t *positions_of(struct call *call, uint32_t op, unsigned k, const struct parts *from, uint32_t *n)
 {
 	const struct part *part;
@@ -168,6 +196,7 @@ static uint32_t *positions_of(struct call *call, uint32_t op, unsigned k, const 
 	for (const struct slice *slice = part->slices; slice; slice = slice->next)
 		for (uint32_t i = 0; slice->op == op && i < slice->share->counts[k]; i++)
 			positions[at++] = slice->share->orders[k] ? slice->share->orders[k][i] : i;
+	qsort(positions, *n, sizeof(*positions), by_position);
 	return positions;
 }
 
@@ -269,14 +298,16 @@ struct run_share **run_cut(struct call *call, const struct route *route, uint32_
 		return NULL;
 	for (uint32_t r = 0; r < route->reactors; r++) {
 		struct run_share *share = shares[r];
-		uint64_t request, reply;
+		uint64_t request, alone, reply;
 
 		if (!share)
 			continue;
-		request = program_request_bytes(program, shape, share->counts, run->segments);
+		request = program_request_bytes(program, shape, share->counts, run->segments, false);
+		alone = program_request_bytes(program, shape, share->counts, run->segments, true);
 		reply = program_reply_bytes(program, shape, share->counts, run->segments);
 		/* More than fits a request, by far, is refused by its caller. */
 		share->request_bytes = request < WIRE_PAYLOAD_MAX ? (uint32_t)request : WIRE_PAYLOAD_MAX;
+		share->alone_bytes = alone < WIRE_PAYLOAD_MAX ? (uint32_t)alone : WIRE_PAYLOAD_MAX;
 		share->reply_bytes = reply < WIRE_PAYLOAD_MAX ? (uint32_t)reply : WIRE_PAYLOAD_MAX;
 		share->pools = pools && reply < WIRE_PAYLOAD_MAX ? call_alloc(call, pools) : NULL;
 		if (pools && reply < WIRE_PAYLOAD_MAX && !share->pools)
@@ -296,7 +327,7 @@ int run_too_large(const struct call_op *op, const struct run_share *share, uint3
 		err, -E2BIG,
 		"a run of \"%s\" has %u keys, %u bytes of feeds and %u of fetches for one reactor, in one "
 		"request: %d keys and %u MiB (limits.request_mib) are possible; make several runs",
-		op->table->spec.name, share->keys, share->request_bytes, share->reply_bytes, WIRE_KEYS_MAX,
+		op->table->spec.name, share->keys, share->alone_bytes, share->reply_bytes, WIRE_KEYS_MAX,
 		payload_max >> 20);
 }
 

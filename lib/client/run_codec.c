@@ -38,18 +38,21 @@ static void put_same(struct codec_out *out, const struct call_op *op, unsigned k
 	}
 }
 
-static void put_keys(struct codec_out *out, const struct call_op *op, const struct run_share *share, unsigned k)
+static void put_keys(struct codec_out *out, const struct call_op *op, const struct run_share *share, unsigned k,
+		     bool alone)
 {
 	const struct star_program *p = op->run->program;
 	const struct program_keys *keys = &p->shape.keys[k];
 	const struct star_feed *feeds = op->run->feeds;
 
-	put_aligned(out, share, k, feeds[p->feed_of[keys->node]].data, sizeof(uint64_t));
+	if (alone || !keys->kept)
+		put_aligned(out, share, k, feeds[p->feed_of[keys->node]].data, sizeof(uint64_t));
 	for (unsigned i = 0; i < keys->aligned_count; i++) {
 		const struct program_node *n = &run_program(op)->nodes[keys->aligned[i]];
 
-		put_aligned(out, share, k, feeds[p->feed_of[keys->aligned[i]]].data,
-			    n->op == PROGRAM_ROWS ? n->dim * sizeof(float) : sizeof(uint32_t));
+		if (alone || !(n->flags & PROGRAM_KEPT))
+			put_aligned(out, share, k, feeds[p->feed_of[keys->aligned[i]]].data,
+				    program_aligned_bytes(n->dim));
 	}
 }
 
@@ -57,16 +60,21 @@ void run_request(const struct part *part, const struct call_op *op, const struct
 {
 	const struct program_shape *shape = &op->run->program->shape;
 	const struct run_share *share = s->share;
+	const bool entry = program_has_entry(shape) && !part->alone;
+	const unsigned flags = (part->applied && shape->applies ? WIRE_APPLIED : 0) |
+			       (program_has_entry(shape) && part->alone ? WIRE_ALONE : 0) |
+			       (entry && op->run->frees ? WIRE_LAST : 0);
 	const struct wire_op head = {
 		.kind = WIRE_RUN,
-		.flags = part->applied && shape->applies ? WIRE_APPLIED : 0,
+		.flags = (uint8_t)flags,
 		.object = op->table->spec.id,
 		.count = share->keys,
 		.dim = op->run->segments,
-		.body_bytes = share->request_bytes,
+		.body_bytes = part->alone ? share->alone_bytes : share->request_bytes,
 		.rate = op->rate,
 		.scale = op->scale,
 		.step = op->step,
+		.version = entry ? op->run->tag : 0,
 	};
 
 	codec_put(out, &head, sizeof(head));
@@ -75,7 +83,7 @@ void run_request(const struct part *part, const struct call_op *op, const struct
 	put_same(out, op, PROGRAM_SHARED, 1);
 	put_same(out, op, PROGRAM_SEGMENT_ROWS, op->run->segments);
 	for (unsigned k = 0; k < shape->keys_count; k++)
-		put_keys(out, op, share, k);
+		put_keys(out, op, share, k, part->alone);
 }
 
 bool run_check(const struct call_op *op, const struct slice *s, const struct wire_result *result)

@@ -46,8 +46,8 @@ static struct part *open_part(const struct split *s, uint32_t reactor)
 	part->channel = s->route->channels[reactor];
 	part->slices = part->last = NULL;
 	part->slices_count = part->more_pushes = part->keys = 0;
-	part->request_bytes = part->reply_bytes = 0;
-	part->applied = part->pushes = part->deletes = part->apart = false;
+	part->request_bytes = part->reply_bytes = part->alone_more = 0;
+	part->alone = part->applied = part->pushes = part->deletes = part->apart = false;
 	part->epoch = s->route->epoch;
 	part->busy = 0;
 	part->state = PART_NEW;
@@ -76,7 +76,7 @@ static uint32_t room(const struct split *s, const struct part *part, const struc
 {
 	/* 14: versions are padded, and the body is. */
 	const uint32_t most = s->route->payload_max;
-	const uint32_t request_used = part->request_bytes + (uint32_t)sizeof(struct wire_op) + 14;
+	const uint32_t request_used = part->request_bytes + part->alone_more + (uint32_t)sizeof(struct wire_op) + 14;
 	const uint32_t reply_used = part->reply_bytes + (uint32_t)sizeof(struct wire_result) + 14;
 
 	if (part->slices_count + part->more_pushes >= WIRE_OPS_MAX || request_used > most || reply_used > most ||
@@ -304,7 +304,7 @@ static int split_again(struct split *s, uint32_t op, const struct parts *from)
 /* Whether a reactor's share of a run goes into that part. */
 static bool run_fits(const struct split *s, const struct part *part, const struct run_share *share, uint32_t pushes)
 {
-	const uint64_t request = sizeof(struct wire_op) + (uint64_t)wire_padded(share->request_bytes);
+	const uint64_t request = sizeof(struct wire_op) + (uint64_t)wire_padded(share->alone_bytes) + part->alone_more;
 	const uint64_t reply = sizeof(struct wire_result) + (uint64_t)wire_padded(share->reply_bytes);
 
 	return part->slices_count + part->more_pushes + (pushes ? pushes : 1) <= WIRE_OPS_MAX &&
@@ -339,6 +339,7 @@ static int split_run(struct split *s, uint32_t op, const struct parts *from)
 		append(*open, slice);
 		(*open)->more_pushes += pushes ? pushes - 1 : 0;
 		(*open)->request_bytes += (uint32_t)sizeof(struct wire_op) + wire_padded(shares[r]->request_bytes);
+		(*open)->alone_more += wire_padded(shares[r]->alone_bytes) - wire_padded(shares[r]->request_bytes);
 		(*open)->reply_bytes += (uint32_t)sizeof(struct wire_result) + wire_padded(shares[r]->reply_bytes);
 		(*open)->pushes |= pushes > 0;
 	}

@@ -40,6 +40,15 @@ STAR_API int star_program_shared(struct star_program_builder *b, uint32_t dim);
 /* A row for each segment, which every reactor gets. */
 STAR_API int star_program_segment_rows(struct star_program_builder *b, uint32_t dim);
 
+/*
+ * What an earlier run has kept on each reactor, so that it need not be sent again: keys, and what is aligned with them, in a place of
+ * 0 to 7. The run's feeds have the same keys nevertheless, in the same order: libstar cuts by them. Of the others a run may give the data,
+ * or NULL: what is not there any more, or found no room, libstar then sends itself, or the run fails with -ENODATA.
+ */
+STAR_API int star_program_kept_keys(struct star_program_builder *b, const struct star_table *table);
+STAR_API int star_program_kept_rows(struct star_program_builder *b, int keys, uint32_t dim, uint32_t place);
+STAR_API int star_program_kept_segments(struct star_program_builder *b, int keys, uint32_t place);
+
 /* ---- steps ---- */
 
 /* The rows of these keys, as a pull reads them before anything is applied to them; flags: STAR_READ_ONLY. One for each keys feed. */
@@ -57,6 +66,8 @@ STAR_API int star_program_unpool(struct star_program_builder *b, int segment_row
 STAR_API int star_program_apply(struct star_program_builder *b, int keys, int gradients);
 /* Rows by key, or a pool, are among a run's results, in the order of these calls. */
 STAR_API int star_program_fetch(struct star_program_builder *b, int x);
+/* Keeps keys (place 0), and rows by key or segments of these keys in places of 0 to 7, for later runs with the same tag: docs/programs.rst. */
+STAR_API int star_program_keep(struct star_program_builder *b, int x, uint32_t place);
 
 /*
  * Registers the program with the cluster, and frees the builder, whatever comes of it. The same program is one and the same for all
@@ -85,6 +96,10 @@ struct star_run {
 	float *const *fetches;
 	uint32_t fetches_count;
 	uint32_t segments; /* 1 to 65536; 0 of a program without */
+	/* Of a program that keeps, or takes what was kept: what belongs together has the same tag, which no other step of this cluster handle
+	 * has at the time; not 0. last: no later run takes it. */
+	uint64_t tag;
+	uint32_t last;
 };
 
 #ifdef __cplusplus

@@ -91,6 +91,8 @@ struct config {
 	uint32_t connections_max;
 	uint32_t sessions_max;
 	uint32_t request_mib;
+	uint32_t kept_mib;
+	uint32_t kept_lease_ms;
 	uint32_t receive_window_kib;
 	uint32_t send_queue_kib;
 	/* tcp */

@@ -132,6 +132,14 @@ const struct config_option config_options[] = {
 		  "optimizer lamb and clip_global_norm need a variable's gradient in one request. More than 4 needs "
 		  "memory.mbufs: four times what a request takes, which at an mtu of 1500 is 750 for each MiB, at 9000 "
 		  "120." },
+	{ "limits.kept_mib", OF_CONFIG(kept_mib), .type = OPTION_NUMBER, .min = 1, .max = 65536, .fallback = "32",
+	  .unit = "MiB",
+	  .help = "What programs may keep on a reactor between two requests of a step, all workers together; one "
+		  "worker at most a quarter of it. It is touched only when it is used." },
+	{ "limits.kept_lease_ms", OF_CONFIG(kept_lease_ms), .type = OPTION_NUMBER, .min = 100, .max = 3600000,
+	  .fallback = "30000", .unit = "milliseconds",
+	  .help = "How long what programs keep is there if nobody asks for it: a worker that dies in a step leaves it "
+		  "behind." },
 	{ "limits.receive_window_kib", OF_CONFIG(receive_window_kib), .type = OPTION_NUMBER, .min = 4, .max = 65536,
 	  .fallback = "256", .unit = "KiB", .help = "The largest TCP receive window of a connection." },
 	{ "limits.send_queue_kib", OF_CONFIG(send_queue_kib), .type = OPTION_NUMBER, .min = 4, .max = 65536,

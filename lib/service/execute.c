@@ -304,6 +304,8 @@ enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64
 		return progress;
 	if (task->phase == TASK_PREPARE && task->has_push)
 		store_push_begin(task->scratch->push); /* refused: it holds no rows any more */
+	if (unlikely(task->owned != KEPT_NONE))
+		kept_disown(service->kept, &task->owned, task->phase == TASK_RUN, now_ns);
 	if (service->large_owner == task)
 		service->large_owner = NULL;
 	return progress;

@@ -56,6 +56,7 @@ struct task {
 	uint32_t blocks;		    /* of a variable; 0: a table */
 	uint32_t done;			    /* keys */
 	uint32_t deleted;		    /* rows */
+	uint32_t owned;			    /* entries of what programs keep: kept.h */
 	uint8_t look;			    /* its gradients are to be looked at before anything changes */
 	struct rpc_cursor keys_begin, keys; /* at the first key, and at the first not done */
 	struct rpc_cursor values;	    /* at its gradient, or the version that it was given */
@@ -115,6 +116,7 @@ struct service {
 	uint32_t plans_used;
 	uint64_t pools_max; /* bytes of the large scratch's */
 	struct tile *tile;
+	struct kept *kept;
 	/* eviction: sweep.c */
 	uint16_t evicting[WIRE_OBJECTS_MAX]; /* ids of tables whose rows have steps to live */
 	uint32_t evicting_count, evicting_at;

@@ -167,6 +167,9 @@ static void compile(const struct service *service, const struct program *program
 	lay_out(plan, PROGRAM_NONE);
 	for (unsigned k = 0; k < shape->keys_count; k++)
 		add_keys(service, plan, k, counts);
+	for (unsigned i = 0; i < program->count; i++)
+		if (program->nodes[i].op == PROGRAM_KEEP && program->nodes[program->nodes[i].a].op != PROGRAM_KEYS)
+			plan->keeps[plan->keeps_count++] = (uint8_t)i;
 	plan->keys[shape->keys_count] = (struct plan_keys){ .steps = (uint8_t)counts[0],
 							    .fetches = (uint8_t)counts[1],
 							    .pools = (uint8_t)counts[2] };
@@ -213,8 +216,8 @@ struct store_table *plan_plain_table(const struct plan *plan)
 	struct store_table *table = plan->keys[0].table;
 	const struct object_spec *spec = store_table_spec(table);
 
-	return plan->program.count == 3 && nodes[1].op == PROGRAM_LOOKUP && nodes[2].op == PROGRAM_FETCH &&
-			       spec->kind == OBJECT_TABLE && spec->dtype == STAR_FLOAT32
+	return plan->program.count == 3 && !nodes[0].flags && nodes[1].op == PROGRAM_LOOKUP &&
+			       nodes[2].op == PROGRAM_FETCH && spec->kind == OBJECT_TABLE && spec->dtype == STAR_FLOAT32
 		       ? table
 		       : NULL;
 }

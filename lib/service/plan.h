@@ -9,6 +9,7 @@
 
 #include "rpc/cursor.h"
 #include "rpc/rpc.h"
+#include "service/kept.h"
 #include "store/store.h"
 #include "wire/program.h"
 
@@ -36,13 +37,14 @@ struct plan_keys {
 struct plan {
 	struct program program;
 	struct program_shape shape;
-	uint32_t once;				     /* steps with rows that there are once: the first ones */
-	struct plan_step steps[PROGRAM_NODES_MAX];   /* elementwise ones and UNPOOL */
-	uint8_t fetches[PROGRAM_NODES_MAX];	     /* nodes that are fetched by key */
-	uint8_t pools[PROGRAM_NODES_MAX];	     /* POOL nodes, by the KEYS feed of what they pool */
-	struct plan_keys keys[PROGRAM_KEYS_MAX + 1]; /* and the end */
-	uint32_t at[PROGRAM_NODES_MAX];		     /* in the tile, in elements */
-	uint8_t slot[PROGRAM_NODES_MAX];	     /* of a SEGMENTS feed */
+	uint32_t once;					/* steps with rows that there are once: the first ones */
+	struct plan_step steps[PROGRAM_NODES_MAX];	/* elementwise ones and UNPOOL */
+	uint8_t fetches[PROGRAM_NODES_MAX];		/* nodes that are fetched by key */
+	uint8_t pools[PROGRAM_NODES_MAX];		/* POOL nodes, by the KEYS feed of what they pool */
+	struct plan_keys keys[PROGRAM_KEYS_MAX + 1];	/* and the end */
+	uint32_t at[PROGRAM_NODES_MAX];			/* in the tile, in elements */
+	uint8_t slot[PROGRAM_NODES_MAX];		/* of a SEGMENTS feed */
+	uint8_t keeps_count, keeps[PROGRAM_PLACES_MAX]; /* KEEP nodes with a place */
 };
 
 enum run_stage { RUN_HEAD, RUN_KEYS, RUN_TILES, RUN_POOLED };
@@ -54,8 +56,11 @@ struct run {
 	uint64_t at;	/* bytes done of them */
 	uint32_t count; /* keys of the feed */
 	uint8_t stage;
-	uint8_t keys;			/* the feed */
-	bool applies;			/* what is to be applied is */
+	uint8_t keys;		  /* the feed */
+	bool applies;		  /* what is to be applied is */
+	bool alone;		  /* nothing is kept, nor taken from what was */
+	struct kept_entry *entry; /* of the feed; or NULL */
+	struct kept_cursor kept_keys, kept[PROGRAM_ALIGNED_MAX];
 	struct rpc_cursor counts, next; /* at the next feed's count, and at its keys */
 	struct rpc_cursor keys_at, aligned[PROGRAM_ALIGNED_MAX];
 };
@@ -99,6 +104,12 @@ enum rpc_progress run_prepare(struct service *service, struct rpc_request *reque
 enum rpc_progress run_slice(struct service *service, struct rpc_request *request, int64_t *budget);
 uint64_t run_snapshot_need(const struct task *task);
 
+/* run_entry.c: the entry of the feed at hand, if it has one, and what the run keeps in it, is the request's until its end. RPC_DONE:
+ * refused. */
+enum rpc_progress run_entry_prepare(struct service *service, struct rpc_request *request);
+/* Sets the feed's cursors to the entry, if it has one that was prepared. */
+void run_entry_open(struct service *service, const struct rpc_request *request);
+
 /* tile.c: the next n keys of a run's feed: takes what is aligned with them (rows: or segments only), ... */
 void tile_take(struct service *service, struct task *task, unsigned n, bool rows);
 /* ... computes all that follows (look: only what gradients follow from), from rows that were found, ... */
@@ -106,6 +117,7 @@ void tile_compute(struct service *service, struct task *task, unsigned n, bool l
 /* ... and gives away what is fetched and pooled. */
 void tile_fetch(struct service *service, struct rpc_request *request, unsigned n);
 void tile_pool(struct service *service, const struct task *task, unsigned n);
+void tile_keep(struct service *service, const struct task *task, unsigned n);
 /* A slice begins. */
 void tile_forget(struct service *service);
 

@@ -26,6 +26,7 @@ void run_next(const struct service *service, struct task *task)
 	run->at = 0;
 	run->stage = RUN_HEAD;
 	run->keys = 0;
+	run->alone = task->op.flags & WIRE_ALONE;
 	run->applies = run->plan->shape.applies && !(task->op.flags & WIRE_APPLIED);
 	run->counts = task->keys_begin;
 	run->next = task->keys_begin;
@@ -66,14 +67,16 @@ static bool next_keys(struct task *task)
 	keys = &shape->keys[run->keys];
 	of = &run->plan->keys[run->keys];
 	rpc_cursor_copy(&run->counts, &run->count, sizeof(run->count));
+	run->entry = NULL;
 	run->keys_at = run->next;
-	rpc_cursor_skip(&run->next, run->count * (uint32_t)sizeof(uint64_t));
+	if (!keys->kept || run->alone)
+		rpc_cursor_skip(&run->next, run->count * (uint32_t)sizeof(uint64_t));
 	for (unsigned i = 0; i < keys->aligned_count; i++) {
-		const uint32_t dim = shape->values[keys->aligned[i]].dim;
+		const struct program_node *node = &run->plan->program.nodes[keys->aligned[i]];
 
 		run->aligned[i] = run->next;
-		rpc_cursor_skip(&run->next, wire_padded(run->count * (dim ? dim * (uint32_t)sizeof(float)
-									  : (uint32_t)sizeof(uint32_t))));
+		if (!(node->flags & PROGRAM_KEPT) || run->alone)
+			rpc_cursor_skip(&run->next, wire_padded(run->count * program_aligned_bytes(node->dim)));
 	}
 	task->table = of->table;
 	task->spec = store_table_spec(of->table);
@@ -85,9 +88,13 @@ static bool next_keys(struct task *task)
 /* A tile's keys. */
 static unsigned take_keys(struct service *service, struct task *task)
 {
-	const unsigned n = RTE_MIN(task->run.count - task->done, (uint32_t)task->run.plan->keys[task->run.keys].tile);
+	struct run *run = &task->run;
+	const unsigned n = RTE_MIN(run->count - task->done, (uint32_t)run->plan->keys[run->keys].tile);
 
-	rpc_cursor_copy(&task->run.keys_at, service->keys, n * (uint32_t)sizeof(uint64_t));
+	if (unlikely(run->entry && run->plan->shape.keys[run->keys].kept))
+		kept_read(service->kept, &run->kept_keys, service->keys, n * (uint32_t)sizeof(uint64_t));
+	else
+		rpc_cursor_copy(&run->keys_at, service->keys, n * (uint32_t)sizeof(uint64_t));
 	return n;
 }
 
@@ -199,6 +206,8 @@ enum rpc_progress run_prepare(struct service *service, struct rpc_request *reque
 			task->stage = STAGE_NEXT;
 			return RPC_MORE;
 		}
+		if (run_entry_prepare(service, request) == RPC_DONE)
+			return RPC_DONE;
 		if (applies_to(task) && run->count)
 			store_push_op(task->scratch->push, task->table, run->count);
 		run->stage = RUN_TILES;
@@ -235,13 +244,15 @@ void run_begin(struct service *service, struct rpc_request *request)
 	service->counters.runs++;
 }
 
-static void begin_keys(struct service *service, struct task *task)
+static void begin_keys(struct service *service, const struct rpc_request *request)
 {
+	struct task *task = request->task;
 	struct run *run = &task->run;
 
 	run->stage = RUN_TILES;
 	if (run->count == 0)
 		return;
+	run_entry_open(service, request);
 	service->counters.pulls += looks_up(task);
 	if (applies_to(task)) {
 		const struct store_push_step step = op_step(&task->op);
@@ -293,6 +304,8 @@ static enum rpc_progress run_tile(struct service *service, struct rpc_request *r
 	tile_compute(service, task, n, false);
 	tile_fetch(service, request, n);
 	tile_pool(service, task, n);
+	if (unlikely(run->entry))
+		tile_keep(service, task, n);
 	if (applies_to(task)) {
 		const unsigned gradients = run->plan->program.nodes[run->plan->shape.keys[run->keys].apply].b;
 
@@ -328,7 +341,7 @@ enum rpc_progress run_slice(struct service *service, struct rpc_request *request
 	switch (run->stage) {
 	case RUN_KEYS:
 		if (next_keys(task))
-			begin_keys(service, task);
+			begin_keys(service, request);
 		else
 			run->stage = RUN_POOLED;
 		return RPC_MORE;

@@ -5,16 +5,32 @@
 
 #include "service/internal.h"
 
+/* Whether it keeps something, or takes what was kept. */
+static bool has_entry(const struct program_shape *shape, const struct wire_op *op)
+{
+	return program_has_entry(shape) && !(op->flags & WIRE_ALONE);
+}
+
+static unsigned flags_of(const struct program_shape *shape, const struct wire_op *op)
+{
+	unsigned flags = shape->applies ? WIRE_APPLIED : 0;
+
+	if (program_has_entry(shape))
+		flags |= WIRE_ALONE;
+	return has_entry(shape, op) && !shape->begins ? flags | WIRE_LAST : flags;
+}
+
 /* What is said of the operation as a whole. */
 static enum rpc_progress check_head(struct rpc_request *request, const struct wire_op *op, const struct plan *plan)
 {
 	const struct program_shape *shape = &plan->shape;
 
-	if (op->dtype || op->result_dtype || op->reserved || op->version ||
-	    op->flags & ~(shape->applies ? WIRE_APPLIED : 0))
-		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
-				      "the run of program %u has a type, a version or flags that it cannot have",
-				      op->object);
+	if (op->dtype || op->result_dtype || op->reserved || op->flags & ~flags_of(shape, op) ||
+	    (has_entry(shape, op) ? op->version == 0 || request->frame.session == 0 : op->version != 0))
+		return rpc_reply_fail(
+			request, WIRE_BAD_REQUEST,
+			"the run of program %u has a type, a tag or flags that it cannot have, or lacks a tag",
+			op->object);
 	if (!isfinite(op->rate) || op->rate < 0 || !isfinite(op->scale) || op->scale < 0 ||
 	    (!shape->applies && (op->rate != 0 || op->scale != 0)))
 		return rpc_reply_fail(
@@ -61,7 +77,7 @@ static void add(struct run_sums *sums, const struct wire_op *op, const struct pl
 	sums->reply_bytes += sizeof(struct wire_result) + program_reply_bytes(&plan->program, shape, counts, op->dim);
 	sums->pool_bytes += program_segment_bytes(&plan->program, shape, PROGRAM_SEGMENT_ROWS, op->dim) +
 			    program_segment_bytes(&plan->program, shape, PROGRAM_POOL, op->dim);
-	sums->prepared |= shape->segments;
+	sums->prepared |= shape->segments || has_entry(shape, op);
 	sums->work += shape->once_elements * sizeof(float);
 	for (unsigned k = 0; k < shape->keys_count; k++) {
 		const struct object_spec *spec = store_table_spec(plan->keys[k].table);
@@ -94,7 +110,7 @@ enum rpc_progress run_check(struct service *service, struct rpc_request *request
 			op->object);
 	if (check_head(request, op, plan) == RPC_DONE || read_counts(request, op, plan, at, left, counts) == RPC_DONE)
 		return RPC_DONE;
-	body = program_request_bytes(&plan->program, &plan->shape, counts, op->dim);
+	body = program_request_bytes(&plan->program, &plan->shape, counts, op->dim, op->flags & WIRE_ALONE);
 	if (op->body_bytes != body || wire_padded(op->body_bytes) > left)
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
 				      "the run of program %u has a body of %u bytes: %" PRIu64

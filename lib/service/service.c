@@ -22,7 +22,9 @@ struct service *service_create(const struct service_options *options, struct sta
 					    .versions = service->large_versions,
 					    .sent = service->large_sent };
 	service->sums = store_create_beside(options->store, err);
-	if (!service->sums || !service->small.push || !service->large.push || plan_memory_create(service, err) < 0) {
+	service->kept = kept_create(options->kept_bytes, options->kept_lease_ns, err);
+	if (!service->kept || !service->sums || !service->small.push || !service->large.push ||
+	    plan_memory_create(service, err) < 0) {
 		service_destroy(service);
 		return NULL;
 	}
@@ -36,6 +38,7 @@ void service_destroy(struct service *service)
 	store_push_destroy(service->small.push);
 	store_push_destroy(service->large.push);
 	plan_memory_destroy(service);
+	kept_destroy(service->kept);
 	store_destroy(service->sums);
 	free(service);
 }
@@ -95,6 +98,11 @@ void service_set_layout(struct service *service, uint32_t epoch, uint32_t first_
 const struct service_counters *service_counters(const struct service *service)
 {
 	return &service->counters;
+}
+
+const struct kept_stats *service_kept_stats(const struct service *service)
+{
+	return kept_stats(service->kept);
 }
 
 static void add(struct store_stats *sum, const struct store_stats *stats)

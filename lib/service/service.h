@@ -31,6 +31,7 @@ struct service_options {
 	struct store *store;  /* the shard's */
 	uint32_t payload_max; /* bytes of a request's or reply's payload, up to WIRE_PAYLOAD_MAX */
 	double share;	      /* of all partitions, that the shard may be expected to have before there is a layout */
+	uint64_t kept_bytes, kept_lease_ns; /* what programs may keep, and how long nobody may ask for it */
 };
 
 struct service;
@@ -105,6 +106,10 @@ int service_load(struct service *service, const struct checkpoint_run *run, cons
 		 struct star_error *err);
 
 const struct service_counters *service_counters(const struct service *service);
+
+struct kept_stats;
+/* Of what programs keep. May be read by any thread. */
+const struct kept_stats *service_kept_stats(const struct service *service);
 
 /* The figures of all the shard's tables together; and those of one table, added to *sum, nothing without one. May be read by
  * any thread. */

@@ -83,6 +83,7 @@ static bool is_sweeping(struct service *service)
 
 unsigned service_sweep(struct service *service, uint64_t now_ns)
 {
+	kept_expire(service->kept, now_ns);
 	if (sweep_asked(service))
 		return 1;
 	if (!service->evicting_count || now_ns - service->swept_ns < SWEEP_EVERY_NS)

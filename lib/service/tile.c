@@ -58,6 +58,23 @@ static void compute_once(struct tile *tile, const struct task *task)
 	tile->once_left = task->ops_left;
 }
 
+/* The same from an entry. */
+static void take_kept(struct service *service, struct run *run, unsigned i, unsigned n, bool rows)
+{
+	struct tile *tile = service->tile;
+	const struct plan *plan = run->plan;
+	const unsigned node = plan->shape.keys[run->keys].aligned[i];
+	const uint32_t dim = plan->shape.values[node].dim;
+	float *to = values_of(tile, plan, node);
+
+	if (dim == 0) {
+		kept_read(service->kept, &run->kept[i], tile->segments[i], n * (uint32_t)sizeof(uint32_t));
+	} else if (rows) {
+		kept_read(service->kept, &run->kept[i], to, n * dim * (uint32_t)sizeof(float));
+		point(tile, node, to, dim, n);
+	}
+}
+
 void tile_take(struct service *service, struct task *task, unsigned n, bool rows)
 {
 	struct tile *tile = service->tile;
@@ -69,6 +86,10 @@ void tile_take(struct service *service, struct task *task, unsigned n, bool rows
 		const uint32_t dim = plan->shape.values[node].dim, bytes = dim * (uint32_t)sizeof(float);
 		float *to = values_of(tile, plan, node);
 
+		if (unlikely(task->run.entry && plan->program.nodes[node].flags & PROGRAM_KEPT)) {
+			take_kept(service, &task->run, i, n, rows);
+			continue;
+		}
 		if (plan->program.nodes[node].op == PROGRAM_SEGMENTS) {
 			rpc_cursor_copy(&task->run.aligned[i], tile->segments[i], n * (uint32_t)sizeof(uint32_t));
 			continue;
@@ -186,5 +207,25 @@ void tile_pool(struct service *service, const struct task *task, unsigned n)
 							sizeof(float));
 		for (unsigned i = 0; i < n; i++)
 			elementwise_add((float *)pools + (uint64_t)segments[i] * dim, rows[i], dim);
+	}
+}
+
+void tile_keep(struct service *service, const struct task *task, unsigned n)
+{
+	const struct tile *tile = service->tile;
+	const struct plan *plan = task->run.plan;
+	struct kept_entry *entry = task->run.entry;
+
+	if (plan->shape.begins)
+		kept_append(service->kept, entry, KEPT_KEYS, service->keys, n * (uint32_t)sizeof(uint64_t));
+	for (unsigned k = 0; k < plan->keeps_count; k++) {
+		const struct program_node *keep = &plan->program.nodes[plan->keeps[k]];
+		const uint32_t bytes = plan->shape.values[keep->a].dim * (uint32_t)sizeof(float);
+
+		if (bytes == 0)
+			kept_append(service->kept, entry, keep->b, tile->segments[plan->slot[keep->a]],
+				    n * (uint32_t)sizeof(uint32_t));
+		for (unsigned i = 0; bytes && i < n; i++)
+			kept_append(service->kept, entry, keep->b, tile->rows[keep->a][i], bytes);
 	}
 }

@@ -209,6 +209,7 @@ enum rpc_progress service_validate(struct service *service, struct rpc_request *
 	uint32_t left = request->frame.payload_bytes;
 	struct sums sums = { 0 };
 
+	task->owned = KEPT_NONE;
 	if (check_layout(service, request) == RPC_DONE)
 		return RPC_DONE;
 	for (task->ops = 0; left; task->ops++) {

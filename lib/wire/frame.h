@@ -63,7 +63,9 @@ enum wire_opcode {
 	X(NOT_FINITE, 16, "a gradient is not finite") \
 	X(REPEATED, 17, "the request was executed when it was sent before") /* only WIRE_RESENT ones */ \
 	X(FORGOTTEN, 18, "nobody knows whether the request was executed when it was sent before") \
-	X(CLOSED, 19, "the sums for which the gradients are meant are closed, or not open yet")
+	X(CLOSED, 19, "the sums for which the gradients are meant are closed, or not open yet") \
+	X(GONE, 20, "what an earlier request has kept for this one is not there") \
+	X(NOT_KEPT, 21, "there is no room for what the request is to keep")
 
 enum wire_status {
 #define X(name, code, text) WIRE_##name = code,
@@ -134,6 +136,10 @@ enum wire_op_flags {
 	/* commit: what has been summed up is thrown away, and sums with the tag `version` are open. Tags only grow; nothing happens where it
 	 * is open already */
 	WIRE_OPEN = 1 << 4,
+	/* run of a program that keeps something, or takes what was kept: it does neither, and brings all of its feeds itself */
+	WIRE_ALONE = 1 << 5,
+	/* run of a program that takes what was kept: no other will, so that it is freed when the request has been executed */
+	WIRE_LAST = 1 << 6,
 };
 
 struct wire_op {
@@ -148,8 +154,8 @@ struct wire_op {
 	float rate;	     /* push: learning rate, or 0 for the object's own */
 	uint64_t step;	     /* the worker's training step, from 1; 0: it does not count them */
 	uint64_t
-		version; /* push: wire_result.version of the last pull that the gradient comes from, 0: unknown; of sums: their tag */
-	float scale;	   /* push: on each gradient; 0: 1 */
+		version; /* push: wire_result.version of the last pull that the gradient comes from, 0: unknown; of sums: their tag; of a run: its entry's */
+	float scale;	 /* push: on each gradient; 0: 1 */
 	uint32_t reserved; /* 0 */
 };
 _Static_assert(sizeof(struct wire_op) == 48, "wire_op");

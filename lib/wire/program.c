@@ -75,6 +75,20 @@ static const char *set(struct check *c, unsigned axis, unsigned keys, unsigned d
 	return NULL;
 }
 
+static unsigned flags_of(unsigned op)
+{
+	switch (op) {
+	case PROGRAM_LOOKUP:
+		return PROGRAM_READ_ONLY;
+	case PROGRAM_KEYS:
+	case PROGRAM_ROWS:
+	case PROGRAM_SEGMENTS:
+		return PROGRAM_KEPT;
+	default:
+		return 0;
+	}
+}
+
 /* Fields that the node's op has no use for are 0. */
 static const char *check_fields(const struct program_node *n, unsigned at)
 {
@@ -84,29 +98,51 @@ static const char *check_fields(const struct program_node *n, unsigned at)
 	const bool a = n->op != PROGRAM_KEYS && n->op != PROGRAM_SHARED && n->op != PROGRAM_SEGMENT_ROWS;
 	const bool b = n->op == PROGRAM_APPLY || n->op == PROGRAM_POOL || n->op == PROGRAM_UNPOOL ||
 		       n->op == ELEMENTWISE_DOT || is_binary(n->op);
+	const bool place = n->op == PROGRAM_KEEP || (n->flags & PROGRAM_KEPT && n->op != PROGRAM_KEYS);
 
 	if (dim ? n->dim < 1 || n->dim > WIRE_DIM_MAX : n->dim != 0)
 		return dim ? "its rows have no element, or too many" : "it has a dim, which it has no use for";
 	if (n->op == PROGRAM_KEYS ? n->object < 1 || n->object > WIRE_OBJECTS_MAX : n->object != 0)
 		return n->op == PROGRAM_KEYS ? "it names no object" : "it names an object, which it has no use for";
-	if (n->flags & ~(n->op == PROGRAM_LOOKUP ? PROGRAM_READ_ONLY : 0))
+	if (n->flags & ~flags_of(n->op))
 		return "it has flags that it cannot have";
 	if (!isfinite(n->constant) || (!constant && n->constant != 0))
 		return constant ? "its constant is not finite" : "it has a constant, which it has no use for";
-	if ((!a && n->a) || (!b && n->b))
+	if ((!a && n->a) || (!b && !place && n->b))
 		return "it names a node, which it has no use for";
+	if (place && n->b >= PROGRAM_PLACES_MAX)
+		return "there is no such place";
 	return (a && n->a >= at) || (b && n->b >= at) ? "it uses a node that does not come before it" : NULL;
 }
 
 static const char *check_keys(struct check *c)
 {
 	struct program_shape *s = c->shape;
+	const bool kept = node_of(c, c->at)->flags & PROGRAM_KEPT;
 
 	if (s->keys_count == PROGRAM_KEYS_MAX)
 		return "there are too many key feeds";
-	s->keys[s->keys_count] =
-		(struct program_keys){ .node = (uint8_t)c->at, .lookup = PROGRAM_NONE, .apply = PROGRAM_NONE };
+	if (kept && s->entry != PROGRAM_NONE)
+		return "a run has one entry";
+	if (kept)
+		s->entry = (uint8_t)s->keys_count;
+	s->keys[s->keys_count] = (struct program_keys){
+		.node = (uint8_t)c->at, .lookup = PROGRAM_NONE, .apply = PROGRAM_NONE, .kept = kept
+	};
 	return set(c, PROGRAM_NO_ROWS, s->keys_count++, 0);
+}
+
+/* A place of the entry, which is read or written. */
+static const char *check_place(struct check *c, unsigned keys, unsigned place, uint16_t *of)
+{
+	struct program_shape *s = c->shape;
+
+	if (keys != s->entry)
+		return "its keys are not the entry's";
+	if ((s->takes | s->keeps) >> place & 1)
+		return "its place has another use";
+	*of |= (uint16_t)(1 << place);
+	return NULL;
 }
 
 static const char *check_feed(struct check *c, const struct program_node *n)
@@ -129,6 +165,13 @@ static const char *check_feed(struct check *c, const struct program_node *n)
 	keys = keys_of(c, n->a);
 	if (keys->aligned_count == PROGRAM_ALIGNED_MAX)
 		return "too many feeds are aligned with one key feed";
+	if (n->flags & PROGRAM_KEPT) {
+		const char *why =
+			keys->kept ? check_place(c, s->values[n->a].keys, n->b, &s->takes) : "its keys are not kept";
+
+		if (why)
+			return why;
+	}
 	keys->aligned[keys->aligned_count++] = (uint8_t)c->at;
 	if (n->op == PROGRAM_ROWS)
 		return set(c, PROGRAM_BY_KEY, s->values[n->a].keys, n->dim);
@@ -199,6 +242,25 @@ static const char *check_fetch(struct check *c, const struct program_node *n)
 	return set(c, PROGRAM_NO_ROWS, 0, 0);
 }
 
+static const char *check_keep(struct check *c, const struct program_node *n)
+{
+	struct program_shape *s = c->shape;
+	const struct program_value *v = &s->values[n->a];
+	const char *why;
+
+	if (is_op(c, n->a, PROGRAM_KEYS)) {
+		if (s->entry != PROGRAM_NONE || n->b)
+			return n->b ? "keys have no place" : "a run has one entry";
+		s->entry = v->keys;
+		s->begins = true;
+		return set(c, PROGRAM_NO_ROWS, 0, 0);
+	}
+	if (v->axis != PROGRAM_BY_KEY && !is_op(c, n->a, PROGRAM_SEGMENTS))
+		return "only keys, and rows and segments of them, can be kept";
+	why = check_place(c, v->keys, n->b, &s->keeps);
+	return why ? why : set(c, PROGRAM_NO_ROWS, 0, 0);
+}
+
 static const char *check_unary(struct check *c, const struct program_node *n)
 {
 	const struct program_value *v = &c->shape->values[n->a];
@@ -242,6 +304,8 @@ static const char *check_node(struct check *c)
 		return check_pooling(c, n);
 	if (n->op == PROGRAM_FETCH)
 		return check_fetch(c, n);
+	if (n->op == PROGRAM_KEEP)
+		return check_keep(c, n);
 	return is_binary(n->op) || n->op == ELEMENTWISE_DOT ? check_binary(c, n) : check_unary(c, n);
 }
 
@@ -267,7 +331,7 @@ const char *program_check(const struct program *program, struct program_shape *s
 	struct check c = { .program = program, .shape = shape };
 	const char *why;
 
-	*shape = (struct program_shape){ 0 };
+	*shape = (struct program_shape){ .entry = PROGRAM_NONE };
 	*node = PROGRAM_NONE;
 	if (program->version != PROGRAM_VERSION || program->reserved)
 		return "its version is another one";
@@ -286,7 +350,9 @@ const char *program_check(const struct program *program, struct program_shape *s
 			*node = i;
 			return "nobody fetches it";
 		}
-	return shape->keys_count && (shape->fetches || shape->applies) ? NULL : "it fetches and applies nothing";
+	return shape->keys_count && (shape->fetches || shape->applies || shape->keeps || shape->begins)
+		       ? NULL
+		       : "it fetches, applies and keeps nothing";
 }
 
 const char *program_read(const void *bytes, size_t n, struct program *program, struct program_shape *shape,
@@ -330,16 +396,16 @@ uint64_t program_head_bytes(const struct program *program, const struct program_
 }
 
 uint64_t program_keys_bytes(const struct program *program, const struct program_shape *shape, unsigned keys,
-			    uint32_t count)
+			    uint32_t count, bool alone)
 {
 	const struct program_keys *k = &shape->keys[keys];
-	uint64_t bytes = (uint64_t)count * sizeof(uint64_t);
+	uint64_t bytes = k->kept && !alone ? 0 : (uint64_t)count * sizeof(uint64_t);
 
 	for (unsigned i = 0; i < k->aligned_count; i++) {
 		const struct program_node *n = &program->nodes[k->aligned[i]];
 
-		bytes += program_padded((uint64_t)count *
-					(n->op == PROGRAM_ROWS ? n->dim * sizeof(float) : sizeof(uint32_t)));
+		if (alone || !(n->flags & PROGRAM_KEPT))
+			bytes += program_padded((uint64_t)count * program_aligned_bytes(n->dim));
 	}
 	return bytes;
 }
@@ -350,12 +416,12 @@ uint64_t program_record_bytes(const struct program_shape *shape, unsigned keys, 
 }
 
 uint64_t program_request_bytes(const struct program *program, const struct program_shape *shape, const uint32_t *counts,
-			       uint32_t segments)
+			       uint32_t segments, bool alone)
 {
 	uint64_t bytes = program_head_bytes(program, shape, segments);
 
 	for (unsigned k = 0; k < shape->keys_count; k++)
-		bytes += program_keys_bytes(program, shape, k, counts[k]);
+		bytes += program_keys_bytes(program, shape, k, counts[k], alone);
 	return bytes;
 }
 

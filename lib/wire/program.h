@@ -10,7 +10,10 @@
  *
  * A WIRE_RUN's body, each part padded with zeros to 8 bytes, numbers and rows of float32 little endian:
  *   for each KEYS feed how many keys (uint32); the SHARED feeds; the SEGMENT_ROWS feeds; then for each KEYS feed the keys
- *   (uint64), and what is aligned with it, in the nodes' order: ROWS (float32), SEGMENTS (uint32).
+ *   (uint64), and what is aligned with it, in the nodes' order: ROWS (float32), SEGMENTS (uint32). What is PROGRAM_KEPT is not
+ *   there, unless the run has WIRE_ALONE.
+ * A run may leave something on each reactor for later runs of its step: an entry, which has the run's tag (wire_op.version) and belongs
+ * to the request's session. An entry has the keys of one KEYS feed, and in up to PROGRAM_PLACES_MAX places rows or segments of them.
  * Its result's body, padded alike:
  *   for each KEYS feed with fetches: for each key a record of all that is fetched of it, in the FETCH nodes' order; then each
  *   fetched POOL: the sums of this reactor, a row for each segment.
@@ -29,6 +32,7 @@ enum program_limits {
 	PROGRAM_NODES_MAX = 64,
 	PROGRAM_KEYS_MAX = 32,	 /* KEYS feeds */
 	PROGRAM_ALIGNED_MAX = 7, /* feeds that are aligned with one of them */
+	PROGRAM_PLACES_MAX = 8,	 /* of what is kept with an entry's keys */
 	PROGRAM_SEGMENTS_MAX = 65536,
 	/* Elements of all nodes' rows together, so that a row of a program takes some tens of microseconds. What is dear counts as
 	 * several: program_cost. */
@@ -50,7 +54,9 @@ enum program_limits {
 	X(APPLY, 17, "apply", "pushes the rows b as gradients of the keys a") \
 	X(POOL, 18, "pool", "for each segment the sum of those rows of a whose number in b it is") \
 	X(UNPOOL, 19, "unpool", "for each key the row of a, a SEGMENT_ROWS, whose number stands in b") \
-	X(FETCH, 20, "fetch", "a goes into the result")
+	X(FETCH, 20, "fetch", "a goes into the result") \
+	X(KEEP, 21, "keep", \
+	  "a stays on the reactor: keys, which begin the run's entry, or rows or segments of them, in its place b")
 
 enum program_op {
 #define X(NAME, number, name, text) PROGRAM_##NAME = number,
@@ -58,12 +64,16 @@ enum program_op {
 #undef X
 };
 
-enum program_flags { PROGRAM_READ_ONLY = 1 << 0 }; /* of a LOOKUP */
+enum program_flags {
+	PROGRAM_READ_ONLY = 1 << 0, /* of a LOOKUP */
+	/* Of KEYS, and of ROWS and SEGMENTS of such: it is what an earlier run has kept in the entry (place b). */
+	PROGRAM_KEPT = 1 << 1,
+};
 
 struct program_node {
 	uint8_t op;	 /* enum program_op or elementwise_op */
-	uint8_t a, b;	 /* nodes before this one; 0 where there is none */
-	uint8_t flags;	 /* 0, but of a LOOKUP */
+	uint8_t a, b;	 /* nodes before this one; 0 where there is none; b of KEEP and of what is KEPT: a place */
+	uint8_t flags;	 /* enum program_flags */
 	uint16_t dim;	 /* of feeds with rows, and of KEYS; else 0 */
 	uint16_t object; /* of KEYS: the table or variable; else 0 */
 	float constant;	 /* of SCALE and OFFSET; else 0 */
@@ -105,6 +115,7 @@ struct program_keys {
 	uint8_t aligned_count;
 	uint8_t aligned[PROGRAM_ALIGNED_MAX]; /* nodes */
 	bool segments;			      /* one of those at least is SEGMENTS */
+	bool kept;			      /* they are an entry's */
 	uint32_t record_bytes;		      /* of what is fetched, for each key */
 	uint32_t elements;		      /* of all rows by key, as program_cost counts them */
 };
@@ -113,6 +124,9 @@ struct program_shape {
 	uint32_t keys_count, fetches; /* FETCH nodes */
 	bool segments;		      /* the number of segments is given with each request */
 	bool applies;
+	uint8_t entry;		/* the KEYS feed of which something is kept, or was; PROGRAM_NONE: none */
+	bool begins;		/* the entry, or uses it */
+	uint16_t takes, keeps;	/* places, as bits */
 	uint32_t once_bytes;	/* of SHARED feeds, each padded */
 	uint32_t once_elements; /* of all rows that there are once */
 	struct program_keys keys[PROGRAM_KEYS_MAX];
@@ -138,18 +152,29 @@ const char *program_op_name(unsigned op);
 enum { PROGRAM_NAME_BYTES = 8 + 16 + 1 };
 void program_name(const struct program *program, char name[static PROGRAM_NAME_BYTES]);
 
+static inline bool program_has_entry(const struct program_shape *shape)
+{
+	return shape->entry != PROGRAM_NONE;
+}
+
+/* Of something aligned with keys, a feed of `dim` elements, or segments (0): bytes for each of them. */
+static inline uint32_t program_aligned_bytes(uint32_t dim)
+{
+	return dim ? dim * (uint32_t)sizeof(float) : (uint32_t)sizeof(uint32_t);
+}
+
 /* Bytes of a run's body before the first KEYS feed's keys; of a KEYS feed's part, for so many keys; of its records; and of what
- * the nodes of op (SEGMENT_ROWS) have, or fetched pools, each padded. */
+ * the nodes of op (SEGMENT_ROWS) have, or fetched pools, each padded. alone: also of what is KEPT. */
 uint64_t program_head_bytes(const struct program *program, const struct program_shape *shape, uint32_t segments);
 uint64_t program_keys_bytes(const struct program *program, const struct program_shape *shape, unsigned keys,
-			    uint32_t count);
+			    uint32_t count, bool alone);
 uint64_t program_record_bytes(const struct program_shape *shape, unsigned keys, uint32_t count);
 uint64_t program_segment_bytes(const struct program *program, const struct program_shape *shape, unsigned op,
 			       uint32_t segments);
 
 /* Whole bodies. counts: for each KEYS feed, up to WIRE_KEYS_MAX; segments up to PROGRAM_SEGMENTS_MAX. */
 uint64_t program_request_bytes(const struct program *program, const struct program_shape *shape, const uint32_t *counts,
-			       uint32_t segments);
+			       uint32_t segments, bool alone);
 uint64_t program_reply_bytes(const struct program *program, const struct program_shape *shape, const uint32_t *counts,
 			     uint32_t segments);
 

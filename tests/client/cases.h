@@ -96,6 +96,7 @@ void programs_go_to_all_reactors(void);
 void runs_follow_the_layout(void);
 void runs_that_were_executed_are_not_applied_again(void);
 void wrong_results_of_runs_are_refused(void);
+void what_is_not_kept_is_brought(void);
 void nonsense_about_runs_is_refused(void);
 
 /* faults.c */

@@ -79,6 +79,7 @@ bool pull_works(struct bench *b)
 	X(too_many_duplicates_are_refused) \
 	X(variables_of_odd_shapes) \
 	X(programs_go_to_all_reactors) \
+	X(what_is_not_kept_is_brought) \
 	X(runs_follow_the_layout) \
 	X(wrong_results_of_runs_are_refused) \
 	X(values_have_the_type_that_is_asked_for) \

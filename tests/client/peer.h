@@ -91,6 +91,7 @@ struct peer {
 	int fault_reactor; /* -1: any */
 	unsigned status;
 	const char *sentence;
+	bool full;    /* programs find no room for what they are to keep */
 	bool repeats; /* what is sent a second time was executed the first time, it says */
 	/* layout */
 	uint32_t epoch, published_epoch;
@@ -149,6 +150,7 @@ bool peer_find(struct peer *p, uint32_t object, uint64_t key, uint32_t *applied,
 /* peer_control.c */
 void *peer_control_main(void *arg);
 /* peer_run.c: a run of a program, whose body has so many bytes and more; bytes of its result, or -1: it is not as it must be. */
+enum wire_status peer_run_keeps(const struct peer_reactor *r, const struct wire_op *op);
 int64_t peer_run(struct peer_reactor *r, const struct wire_op *op, const char *body, uint32_t left, char *to);
 /* peer_serve.c: a row, made if need be */
 struct peer_row *peer_row(struct peer_reactor *r, const struct object_spec *spec, uint64_t key);

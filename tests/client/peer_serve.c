@@ -269,6 +269,9 @@ static enum wire_status execute(struct peer_reactor *r, const struct wire_frame 
 		at += sizeof(op);
 		r->peer->last_op = op;
 		if (op.kind == WIRE_RUN) {
+			status = peer_run_keeps(r, &op);
+			if (status != WIRE_OK)
+				return status;
 			if (!run_program(r, &op, payload + at, frame->payload_bytes - (uint32_t)at, reply))
 				return WIRE_BAD_REQUEST;
 			at += wire_padded(op.body_bytes);

@@ -46,7 +46,7 @@ static int run(struct bench *b, struct star_program *program, uint32_t count, bo
 {
 	const struct star_feed feeds[] = { { keys, count }, { bags, 0 }, { gradients, 0 } };
 	float *const fetches[] = { rows, sums, fed };
-	const struct star_run of = { program, feeds, 3, fetches, 3, BAGS };
+	const struct star_run of = { program, feeds, 3, fetches, 3, BAGS, 0, 0 };
 	struct star_op op = { .kind = STAR_RUN, .run = &of };
 	struct star_request *request;
 
@@ -133,6 +133,74 @@ void runs_that_were_executed_are_not_applied_again(void)
 	bench_stop(&b);
 }
 
+/* Keeps keys and segments; takes them, and applies. */
+static struct star_program *keeping_of(struct bench *b, bool takes, bool computed)
+{
+	struct star_program_builder *p = star_program_begin(b->cluster);
+	const int k = takes ? star_program_kept_keys(p, b->table) : star_program_keys(p, b->table);
+	const int s = takes ? star_program_kept_segments(p, k, 2) : star_program_segments(p, k);
+	const int g = star_program_rows(p, k, DIM), l = star_program_lookup(p, k, 0);
+	struct star_program *program;
+	struct star_error err;
+
+	star_program_fetch(p, l);
+	star_program_fetch(p, star_program_pool(p, l, s));
+	star_program_fetch(p, g);
+	if (takes) {
+		star_program_apply(p, k, g);
+	} else {
+		star_program_keep(p, k, 0);
+		star_program_keep(p, computed ? l : s, 2);
+	}
+	program = star_program_register(p, LONG_US, &err);
+	if (!program)
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	return program;
+}
+
+static int run_kept(struct bench *b, struct star_program *program, const uint32_t *segments, uint32_t last,
+		    struct star_error *err)
+{
+	const struct star_feed feeds[] = { { keys, KEYS }, { segments, 0 }, { gradients, 0 } };
+	float *const fetches[] = { rows, sums, fed };
+	const struct star_run of = { program, feeds, 3, fetches, 3, BAGS, .tag = 7, .last = last };
+	struct star_op op = { .kind = STAR_RUN, .run = &of };
+
+	return star_execute(b->cluster, &op, 1, LONG_US, err);
+}
+
+/* What finds no room, or is gone, is sent; but not what was computed on the node. */
+void what_is_not_kept_is_brought(void)
+{
+	struct bench b = bench_start(2, 2, DIM);
+	struct star_program *keeps = keeping_of(&b, false, false), *takes = keeping_of(&b, true, false);
+	struct star_error err = { 0 };
+	uint32_t applied = 0;
+	float first;
+
+	fill();
+	CHECK_INT(run_kept(&b, keeps, bags, 0, &err), 0);
+	check_results(0);
+	CHECK_UINT(b.peer->last_op.version, 7);
+	b.peer->full = true;
+	CHECK_INT(run_kept(&b, keeps, bags, 0, &err), 0);
+	check_results(0);
+	CHECK_UINT(peer_requests(b.peer), 4 + 8);
+	if (!CHECK_INT(run_kept(&b, takes, bags, 1, &err), 0))
+		unit_fail(__FILE__, __LINE__, "%s", err.text);
+	check_results(0);
+	CHECK_UINT(b.peer->last_op.flags, WIRE_ALONE);
+	CHECK_UINT(b.peer->last_op.version, 0);
+	CHECK(peer_find(b.peer, 1, 17, &applied, &first) && applied == 1);
+	CHECK_UINT(peer_requests(b.peer), 12 + 8);
+	CHECK_INT(run_kept(&b, takes, NULL, 0, &err), -ENODATA);
+	CHECK_HAS(err.text, "what an earlier request has kept for this one is not there");
+	CHECK_INT(run_kept(&b, keeping_of(&b, false, true), bags, 0, &err), -ENOBUFS);
+	CHECK_HAS(err.text, "no room for what the request is to keep");
+	CHECK(peer_find(b.peer, 1, 17, &applied, &first) && applied == 1);
+	bench_stop(&b);
+}
+
 void wrong_results_of_runs_are_refused(void)
 {
 	static const enum peer_fault faults[] = { FAULT_WRONG_COUNT, FAULT_WRONG_OBJECT, FAULT_WRONG_BODY,
@@ -161,7 +229,7 @@ void nonsense_about_runs_is_refused(void)
 	struct star_program *program = program_of(&b), *foreign = program_of(&other);
 	struct star_feed feeds[] = { { keys, 2 }, { bags, 0 }, { gradients, 0 } };
 	float *fetches[] = { rows, sums, fed };
-	struct star_run good = { program, feeds, 3, fetches, 3, BAGS };
+	struct star_run good = { program, feeds, 3, fetches, 3, BAGS, 0, 0 };
 	static uint64_t many[WIRE_KEYS_MAX + 1];
 	static uint32_t many_bags[WIRE_KEYS_MAX + 1];
 	float *many_rows = calloc((WIRE_KEYS_MAX + 1) * DIM, sizeof(float));
@@ -198,7 +266,7 @@ void nonsense_about_runs_is_refused(void)
 	feeds[2].data = gradients;
 	fetches[1] = NULL;
 	REFUSED((void)0, "fetch 1 of the run is NULL");
-	bad = (struct star_run){ program, too_many, 3, many_fetches, 3, BAGS };
+	bad = (struct star_run){ program, too_many, 3, many_fetches, 3, BAGS, 0, 0 };
 	op = (struct star_op){ .kind = STAR_RUN, .run = &bad };
 	CHECK_INT(star_execute(b.cluster, &op, 1, LONG_US, &err), -E2BIG);
 	CHECK_HAS(err.text, "has 65537 keys");

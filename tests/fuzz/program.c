@@ -21,13 +21,21 @@ static void check_good(const struct program *p, const struct program_shape *s)
 	for (unsigned i = 0; i < p->count; i++) {
 		const struct program_node *n = &p->nodes[i];
 
-		FUZZ_CHECK((n->a < i || n->a == 0) && (n->b < i || n->b == 0), "a node uses a later one");
+		const bool place = n->op == PROGRAM_KEEP || n->flags & PROGRAM_KEPT;
+
+		FUZZ_CHECK(n->a < i || n->a == 0, "a node uses a later one");
+		FUZZ_CHECK(place ? n->b < PROGRAM_PLACES_MAX && program_has_entry(s) : n->b < i || n->b == 0,
+			   "a node uses a later one, or a place that is not there");
 		FUZZ_CHECK(s->values[i].dim <= WIRE_DIM_MAX, "a row is too long");
 		FUZZ_CHECK(s->values[i].axis != PROGRAM_BY_KEY || s->values[i].keys < s->keys_count,
 			   "no such key feed");
 	}
+	FUZZ_CHECK(!program_has_entry(s) || s->entry < s->keys_count, "an entry of no key feed");
+	FUZZ_CHECK(!(s->takes & s->keeps), "a place with two uses");
+	FUZZ_CHECK(program_request_bytes(p, s, counts, 1, false) <= program_request_bytes(p, s, counts, 1, true),
+		   "more without what is kept");
 	FUZZ_CHECK(program_reply_bytes(p, s, counts, PROGRAM_SEGMENTS_MAX) >= fetched * WIRE_KEYS_MAX, "a reply");
-	FUZZ_CHECK(program_request_bytes(p, s, counts, PROGRAM_SEGMENTS_MAX) >= 8 * WIRE_KEYS_MAX, "a request");
+	FUZZ_CHECK(program_request_bytes(p, s, counts, PROGRAM_SEGMENTS_MAX, true) >= 8 * WIRE_KEYS_MAX, "a request");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -472,22 +472,30 @@ static void install(uint32_t id, unsigned dtype, uint32_t dim, const char *optio
 }
 
 /* A shard as after its start, but for the scratch of pushes and runs: to make that anew would take most of the time. */
+enum { LEASE_NS = 1000000000 };
+
 static void make_service(void)
 {
 	const struct prepared small = w.service->small, large = w.service->large;
 	const uint64_t pools_max = w.service->pools_max;
 	struct plan *plans = w.service->plans_memory;
 	struct tile *tile = w.service->tile;
-	struct object_spec runs = { .id = PROGRAM, .kind = OBJECT_PROGRAM, .program = rpc_program };
+	const struct object_spec runs[] = { { .id = PROGRAM, .kind = OBJECT_PROGRAM, .program = rpc_program },
+					    { .id = KEEPER, .kind = OBJECT_PROGRAM, .program = rpc_keeper },
+					    { .id = TAKER, .kind = OBJECT_PROGRAM, .program = rpc_taker } };
 	struct star_error err = { 0 };
 
 	w.store = store_create(arena, ARENA_BYTES, &err);
 	FUZZ_CHECK(w.store, "no store: %s", err.text);
 	store_destroy(w.service->sums);
+	kept_destroy(w.service->kept);
 	memset(w.service, 0, sizeof(*w.service));
 	w.service->sums = store_create_beside(w.store, &err);
 	FUZZ_CHECK(w.service->sums, "no store of sums: %s", err.text);
-	w.service->options = (struct service_options){ INCARNATION, 16, w.store, WIRE_PAYLOAD_DEFAULT, 1 };
+	w.service->options =
+		(struct service_options){ INCARNATION, 16, w.store, WIRE_PAYLOAD_DEFAULT, 1, KEPT_BYTES, LEASE_NS };
+	w.service->kept = kept_create(KEPT_BYTES, LEASE_NS, &err);
+	FUZZ_CHECK(w.service->kept, "no memory");
 	w.service->small = small;
 	w.service->large = large;
 	w.service->plans_memory = plans;
@@ -501,7 +509,8 @@ static void make_service(void)
 		"versions=1, filter=counter, filter_frequency=2, steps_to_live=3, l2_threshold=1, rows_max=30, "
 		"full=evict_lru, "
 		"nonfinite=clip, stochastic=1, staleness=1, schedule=cosine, schedule_steps=9");
-	FUZZ_CHECK(service_install(w.service, &runs, &err) == 0, "no program: %s", err.text);
+	for (unsigned i = 0; i < RTE_DIM(runs); i++)
+		FUZZ_CHECK(service_install(w.service, &runs[i], &err) == 0, "no program: %s", err.text);
 	service_set_layout(w.service, EPOCH, 0, 16);
 }
 
@@ -546,6 +555,10 @@ static void end_all(void)
 			   w.server->streams[i].state);
 	FUZZ_CHECK(w.wheel.armed == 0, "%u timers are armed in the end", w.wheel.armed);
 	rpc_server_destroy(w.server);
+	for (unsigned i = 0; i < KEPT_BYTES / KEPT_BLOCK_BYTES; i += KEPT_EXPIRE)
+		kept_expire(w.service->kept, w.now_ns + LEASE_NS);
+	FUZZ_CHECK(kept_stats(w.service->kept)->entries == 0 && kept_stats(w.service->kept)->bytes == 0,
+		   "something is kept for ever");
 	store_destroy(w.store);
 	fuzz_pool_whole(w.pool);
 }

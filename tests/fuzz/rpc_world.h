@@ -26,6 +26,9 @@ enum {
 	WILD = TABLES + 1, /* the table with all policies */
 	WILD_DIM = 8,
 	PROGRAM = WILD + 1, /* one that does everything, on it and on table 1 */
+	KEEPER,		    /* and those that keep, and take what was kept */
+	TAKER,
+	KEPT_BYTES = 64 << 10,
 	KEYS = 256,
 	EPOCH = 3,
 	INCARNATION = 77,
@@ -87,7 +90,7 @@ extern struct world w;
 
 /* rpc_run.c: a run, mostly of the right length; its feeds, segments and gradients included, are small numbers, or any bytes. Returns how
  * many. */
-extern const struct program rpc_program;
+extern const struct program rpc_program, rpc_keeper, rpc_taker;
 uint32_t rpc_run_write(uint8_t *to, struct input *in);
 
 /* rpc_tcp.c: the stream ends, from whichever side, and the server hears of it. */

@@ -80,6 +80,14 @@
 	X(full_memory_refuses_runs_as_a_whole) \
 	X(runs_have_limits) \
 	X(programs_are_installed_once_and_bound_to_tables) \
+	/* kept.c */ \
+	X(kept_values_are_those_of_one_run) \
+	X(kept_values_belong_to_a_session_and_a_tag) \
+	X(kept_values_may_be_kept_and_used_again) \
+	X(kept_values_that_are_gone_change_nothing) \
+	X(kept_values_have_a_lease) \
+	X(kept_values_have_room_and_shares) \
+	X(runs_that_keep_are_checked) \
 	/* snapshot.c */ \
 	X(snapshots_while_requests_are_served) \
 	X(requests_wait_for_room_and_go_on) \
@@ -110,6 +118,8 @@ enum {
 	NUMBERS = 13,  /* dim 2, int32, -7 */
 	OBJECTS = NUMBERS,
 	PARTITIONS = 1024,
+	KEPT_BYTES = 1 << 20, /* what programs may keep; a session a quarter of it, ... */
+	KEPT_LEASE_S = 10,    /* ... for so long */
 };
 
 struct shard {

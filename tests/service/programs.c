@@ -58,7 +58,7 @@ void body_begin(struct body *b, unsigned id, const struct program *p, const uint
 	b->op = (struct wire_op){ .kind = WIRE_RUN, .object = id, .dim = segments, .step = 1 };
 	for (unsigned k = 0; k < shape.keys_count; k++)
 		b->op.count += counts[k];
-	b->op.body_bytes = (uint32_t)program_request_bytes(p, &shape, counts, segments);
+	b->op.body_bytes = (uint32_t)program_request_bytes(p, &shape, counts, segments, false);
 	body_part(b, counts, shape.keys_count * sizeof(*counts));
 }
 

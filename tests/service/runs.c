@@ -138,7 +138,7 @@ void bad_runs_are_refused_and_change_nothing(void)
 		{ DTYPE, STAR_FLOAT32, WIRE_BAD_REQUEST, "has a type" },
 		{ RESULT_DTYPE, STAR_FLOAT32, WIRE_BAD_REQUEST, "has a type" },
 		{ RESERVED, 1, WIRE_BAD_REQUEST, "has a type" },
-		{ VERSION, 1, WIRE_BAD_REQUEST, "a version" },
+		{ VERSION, 1, WIRE_BAD_REQUEST, "a tag" },
 		{ SEGMENT, SEGMENTS, WIRE_BAD_REQUEST, "names segment 9 of 9" },
 		{ SEGMENT, UINT32_MAX, WIRE_BAD_REQUEST, "names segment 4294967295 of 9" },
 	};

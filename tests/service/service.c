@@ -91,6 +91,8 @@ void shard_start(size_t arena_bytes)
 								  .partitions = PARTITIONS,
 								  .store = shard.store,
 								  .payload_max = WIRE_PAYLOAD_DEFAULT,
+								  .kept_bytes = KEPT_BYTES,
+								  .kept_lease_ns = KEPT_LEASE_S * RIG_S,
 								  .share = 1 },
 				       &err);
 	if (!shard.store || !shard.twin_store || !shard.service) {

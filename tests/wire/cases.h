@@ -21,6 +21,7 @@
 	X(programs_have_a_shape) \
 	X(bad_programs_are_refused_by_node) \
 	X(programs_are_bounded) \
+	X(programs_have_one_entry) \
 	X(programs_are_the_same_by_name) \
 	X(no_bytes_do_harm) \
 	/* object.c */ \

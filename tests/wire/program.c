@@ -61,7 +61,8 @@ void programs_have_a_shape(void)
 	CHECK_UINT(s.values[10].axis, PROGRAM_POOLED);
 	CHECK_UINT(s.values[13].dim, 1);
 	CHECK_UINT(program_head_bytes(&good, &s, 7), 8 + 8 + 7 * 32);
-	CHECK_UINT(program_request_bytes(&good, &s, counts, 7), 8 + 8 + 7 * 32 + 5 * 8 + 5 * 32 + 24 + 3 * 8 + 40);
+	CHECK_UINT(program_request_bytes(&good, &s, counts, 7, false),
+		   8 + 8 + 7 * 32 + 5 * 8 + 5 * 32 + 24 + 3 * 8 + 40);
 	CHECK_UINT(program_reply_bytes(&good, &s, counts, 7), 184 + 7 * 32);
 }
 
@@ -93,7 +94,7 @@ void bad_programs_are_refused_by_node(void)
 	REFUSE(PROGRAM_NONE, "its version is another one", p.reserved = 1);
 	REFUSE(PROGRAM_NONE, "no nodes, or too many", p.count = 0);
 	REFUSE(PROGRAM_NONE, "no nodes, or too many", p.count = PROGRAM_NODES_MAX + 1);
-	REFUSE(PROGRAM_NONE, "fetches and applies nothing", p.count = 10);
+	REFUSE(PROGRAM_NONE, "fetches, applies and keeps nothing", p.count = 10);
 	REFUSE(0, "there is no such operation", p.nodes[0].op = 0);
 	REFUSE(7, "there is no such operation", p.nodes[7].op = 255);
 	REFUSE(0, "it names no object", p.nodes[0].object = 0);
@@ -102,7 +103,9 @@ void bad_programs_are_refused_by_node(void)
 	REFUSE(0, "its rows have no element, or too many", p.nodes[0].dim = 0);
 	REFUSE(1, "its rows have no element, or too many", p.nodes[1].dim = WIRE_DIM_MAX + 1);
 	REFUSE(6, "it has a dim", p.nodes[6].dim = 8);
-	REFUSE(5, "it has flags", p.nodes[5].flags = 2);
+	REFUSE(5, "it has flags", p.nodes[5].flags = PROGRAM_KEPT);
+	REFUSE(3, "it has flags", p.nodes[3].flags = PROGRAM_KEPT);
+	REFUSE(0, "it has flags", p.nodes[0].flags = 1);
 	REFUSE(6, "it has flags", p.nodes[6].flags = 1);
 	REFUSE(8, "its constant is not finite", p.nodes[8].constant = NAN);
 	REFUSE(7, "it has a constant", p.nodes[7].constant = 1);
@@ -189,6 +192,60 @@ void programs_are_the_same_by_name(void)
 	other.program.nodes[12].b = 63;
 	CHECK_INT(object_spec_check(&other, &err), -EINVAL);
 	CHECK_HAS(err.text, "node 12 of the program, a apply: it uses a node that does not come before it");
+}
+
+/* What is kept is an entry of one KEYS feed, and has places. */
+void programs_have_one_entry(void)
+{
+	struct program p = good, begins, takes;
+	struct program_shape s;
+	const uint32_t counts[2] = { 5, 3 };
+	unsigned node;
+
+	p.count = 22;
+	NODE(19, .op = PROGRAM_KEEP, .a = 0);
+	NODE(20, .op = PROGRAM_KEEP, .a = 2, .b = 3);
+	NODE(21, .op = PROGRAM_KEEP, .a = 9, .b = 7);
+	begins = p;
+	CHECK(!program_check(&p, &s, &node));
+	CHECK(s.begins && program_has_entry(&s));
+	CHECK_UINT(s.entry, 0);
+	CHECK_UINT(s.keeps, 1 << 3 | 1 << 7);
+	CHECK_UINT(s.takes, 0);
+	p.nodes[0].flags = p.nodes[1].flags = p.nodes[2].flags = PROGRAM_KEPT;
+	p.nodes[1].b = 1;
+	p.nodes[2].b = 2;
+	p.count = 19;
+	takes = p;
+	CHECK(!program_check(&p, &s, &node));
+	CHECK(!s.begins && s.keys[0].kept && !s.keys[1].kept);
+	CHECK_UINT(s.takes, 1 << 1 | 1 << 2);
+	CHECK_UINT(program_request_bytes(&p, &s, counts, 7, false), 8 + 8 + 7 * 32 + 3 * 8 + 40);
+	CHECK_UINT(program_request_bytes(&p, &s, counts, 7, true), 8 + 8 + 7 * 32 + 5 * 8 + 5 * 32 + 24 + 3 * 8 + 40);
+	CHECK(!program_check(&good, &s, &node) && !program_has_entry(&s));
+
+#define REFUSE_OF(from, at, why, change) (p = from, change, refuse(__LINE__, &p, at, why))
+	REFUSE_OF(begins, 19, "keys have no place", p.nodes[19].b = 1);
+	REFUSE_OF(begins, 19, "there is no such place", p.nodes[19].b = PROGRAM_PLACES_MAX);
+	REFUSE_OF(begins, 20, "a run has one entry", p.nodes[20] = p.nodes[19]);
+	REFUSE_OF(begins, 20, "its keys are not the entry's", p.nodes[19].a = 17);
+	REFUSE_OF(begins, 20, "only keys, and rows and segments", p.nodes[20].a = 10);
+	REFUSE_OF(begins, 20, "only keys, and rows and segments", p.nodes[20].a = 8);
+	REFUSE_OF(begins, 21, "its place has another use", p.nodes[21].b = 3);
+	REFUSE_OF(begins, 19, "its keys are not the entry's", p.nodes[19] = p.nodes[20]);
+	REFUSE_OF(begins, 1, "its keys are not kept", p.nodes[1].flags = PROGRAM_KEPT);
+	REFUSE_OF(takes, 2, "its place has another use", p.nodes[2].b = 1);
+	REFUSE_OF(takes, 1, "there is no such place", p.nodes[1].b = PROGRAM_PLACES_MAX);
+	REFUSE_OF(takes, 17, "a run has one entry", p.nodes[17].flags = PROGRAM_KEPT);
+	REFUSE_OF(takes, 19, "a run has one entry", (p.count = 20, p.nodes[19] = begins.nodes[19]));
+	REFUSE_OF(takes, 19, "its place has another use",
+		  (p.count = 20, p.nodes[19] = begins.nodes[20], p.nodes[19].b = 2));
+	REFUSE_OF(takes, 0, "it names a node, which it has no use for", p.nodes[0].b = 1);
+	/* Nothing but what is kept. */
+	p = (struct program){ .version = PROGRAM_VERSION, .count = 2 };
+	NODE(0, .op = PROGRAM_KEYS, .object = 1, .dim = 1);
+	NODE(1, .op = PROGRAM_KEEP);
+	CHECK(!program_check(&p, &s, &node));
 }
 
 /* Any change of any byte, and any length: refused, or again a program whose shape fits its nodes. */

@@ -143,7 +143,7 @@ static void run_bag(const struct star_program *program, unsigned n, bool async)
 	const struct star_feed feeds[] = { { keys, n }, { bags, 0 }, { weights, 0 },
 					   { keys, m }, { bags, 0 }, { &factor, 0 } };
 	float *const fetches[] = { gates, sums, other_sums };
-	const struct star_run run = { (struct star_program *)(uintptr_t)program, feeds, 6, fetches, 3, BAGS };
+	const struct star_run run = { (struct star_program *)(uintptr_t)program, feeds, 6, fetches, 3, BAGS, 0, 0 };
 	static float pulled[KEYS * WIDE], wanted[BAGS * WIDE], other_wanted[BAGS * NARROW], gated[NARROW];
 	struct star_op ops[] = { { .kind = STAR_RUN, .run = &run },
 				 { .kind = STAR_PULL, .table = wide, .keys = keys, .count = n, .values = pulled } };
@@ -184,7 +184,7 @@ static void train(const struct star_program *program)
 	const struct star_feed feeds[] = { { keys, KEYS }, { bags, 0 }, { gradients, 0 } };
 	static float before[KEYS * WIDE], spread[KEYS * WIDE], seen[KEYS * WIDE];
 	float *const fetches[] = { seen };
-	const struct star_run run = { (struct star_program *)(uintptr_t)program, feeds, 3, fetches, 1, BAGS };
+	const struct star_run run = { (struct star_program *)(uintptr_t)program, feeds, 3, fetches, 1, BAGS, 0, 0 };
 	struct star_op op = { .kind = STAR_RUN, .run = &run, .rate = 0.25f };
 	struct star_op push = {
 		.kind = STAR_PUSH, .table = pushed, .keys = keys, .count = KEYS, .rate = 0.25f, .values = spread
@@ -215,7 +215,7 @@ static void refusals(const struct star_program *program)
 {
 	const struct star_feed feeds[] = { { keys, KEYS }, { bags, 0 }, { gradients, 0 } };
 	float *const fetches[] = { sums };
-	struct star_run run = { (struct star_program *)(uintptr_t)program, feeds, 3, fetches, 1, BAGS / 2 };
+	struct star_run run = { (struct star_program *)(uintptr_t)program, feeds, 3, fetches, 1, BAGS / 2, 0, 0 };
 	const struct star_op op = { .kind = STAR_RUN, .run = &run };
 	struct star_program_builder *b = star_program_begin(cluster);
 	struct star_error err;
@@ -266,7 +266,7 @@ int main(int argc, char **argv)
 	{
 		const struct star_feed feed = { keys, KEYS };
 		float *const fetches[] = { halves };
-		const struct star_run run = { read_half(), &feed, 1, fetches, 1, 0 };
+		const struct star_run run = { read_half(), &feed, 1, fetches, 1, 0, 0, 0 };
 		struct star_op ops[] = { { .kind = STAR_RUN, .run = &run },
 					 { .kind = STAR_PULL,
 					   .table = half,
