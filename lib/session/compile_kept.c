@@ -175,6 +175,17 @@ static unsigned step_of(const struct compiled *c, unsigned feed)
 	return s;
 }
 
+/* A gradient's segments may be those of its bag, made wider. */
+static struct graph_value narrow(const struct compile_build *b, struct graph_value value)
+{
+	const struct graph_node *node = b->plan->graph->nodes[value.node];
+
+	return node->op == GRAPH_CAST && graph_ps_type(b->plan, value)->dtype == STAR_INT64 &&
+			       graph_ps_type(b->plan, node->inputs[0])->dtype == STAR_INT32
+		       ? node->inputs[0]
+		       : value;
+}
+
 static bool same_source(const struct compile_build *b, const struct compiled *from, const struct compile_feed *x,
 			const struct compile_feed *y)
 {
@@ -182,15 +193,17 @@ static bool same_source(const struct compile_build *b, const struct compiled *fr
 	    (x->source.feed == COMPILE_NO_FEED) != (y->source.feed == COMPILE_NO_FEED))
 		return false;
 	return x->source.feed == COMPILE_NO_FEED ||
-	       graph_same(b->plan->parts[from->part].feeds[x->source.feed], b->part->feeds[y->source.feed]);
+	       graph_same(narrow(b, b->plan->parts[from->part].feeds[x->source.feed]),
+			  narrow(b, b->part->feeds[y->source.feed]));
 }
 
 /* Whether a feed of both is the same for each id. */
 static bool same_feed(const struct compile_build *b, const struct compiled *from, const struct compile_feed *x,
 		      const struct compile_feed *y)
 {
-	if (x->kind != y->kind || x->how != y->how || x->dim != y->dim || x->kept || y->kept ||
-	    (x->kind != COMPILE_ROWS && x->kind != COMPILE_SEGMENTS) || !same_source(b, from, x, y))
+	if (x->kind != y->kind || (x->how == COMPILE_NEIGHBOURS) != (y->how == COMPILE_NEIGHBOURS) ||
+	    x->dim != y->dim || x->kept || y->kept || (x->kind != COMPILE_ROWS && x->kind != COMPILE_SEGMENTS) ||
+	    !same_source(b, from, x, y))
 		return false;
 	return x->how != COMPILE_NEIGHBOURS || from->bags.lead == b->c->bags.lead;
 }
