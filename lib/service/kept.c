@@ -24,6 +24,7 @@ struct kept {
 	uint32_t share;	 /* blocks of a session at most */
 	uint32_t free;	 /* blocks that are nobody's, nor promised */
 	uint32_t free_block, free_entry, free_peer;
+	uint32_t used_entries, used_peers; /* the first ones: of the others no memory has been touched yet */
 	uint32_t oldest, newest;
 	struct kept_stats stats;
 	uint32_t *next;		      /* of each block */
@@ -67,7 +68,8 @@ struct kept *kept_create(uint64_t bytes, uint64_t lease_ns, struct star_error *e
 		hashes *= 2;
 	kept->mask = hashes - 1;
 	kept->oldest = kept->newest = KEPT_NONE;
-	kept->free_block = kept->free_entry = kept->free_peer = kept->count ? 0 : KEPT_NONE;
+	kept->free_block = kept->count ? 0 : KEPT_NONE;
+	kept->free_entry = kept->free_peer = KEPT_NONE;
 	kept->next = chain_numbers(kept->count);
 	kept->entry_of = no_numbers(hashes);
 	kept->peer_of = no_numbers(hashes);
@@ -81,8 +83,6 @@ struct kept *kept_create(uint64_t bytes, uint64_t lease_ns, struct star_error *e
 			       (unsigned long long)bytes);
 		return NULL;
 	}
-	for (uint32_t i = 0; i < kept->count; i++)
-		kept->entries[i].next = kept->peers[i].next = i + 1 < kept->count ? i + 1 : KEPT_NONE;
 	return kept;
 }
 
@@ -124,7 +124,10 @@ static uint32_t join_peer(struct kept *kept, uint64_t session)
 		p = kept->peers[p].next;
 	if (p == KEPT_NONE) { /* there are as many as entries, so one is free */
 		p = kept->free_peer;
-		kept->free_peer = kept->peers[p].next;
+		if (p == KEPT_NONE)
+			p = kept->used_peers++;
+		else
+			kept->free_peer = kept->peers[p].next;
 		kept->peers[p] = (struct peer){ .session = session, .next = *slot };
 		*slot = p;
 	}
@@ -234,6 +237,16 @@ void kept_expire(struct kept *kept, uint64_t now_ns)
 	}
 }
 
+static uint32_t take_entry(struct kept *kept)
+{
+	const uint32_t i = kept->free_entry;
+
+	if (i == KEPT_NONE)
+		return kept->used_entries < kept->count ? kept->used_entries++ : KEPT_NONE;
+	kept->free_entry = kept->entries[i].next;
+	return i;
+}
+
 struct kept_entry *kept_begin(struct kept *kept, uint64_t session, uint64_t tag, uint64_t now_ns)
 {
 	struct kept_entry *entry;
@@ -245,13 +258,12 @@ struct kept_entry *kept_begin(struct kept *kept, uint64_t session, uint64_t tag,
 		return NULL;
 	if (entry)
 		free_entry(kept, entry);
-	i = kept->free_entry;
+	i = take_entry(kept);
 	if (i == KEPT_NONE) {
 		kept->stats.refused++;
 		return NULL;
 	}
 	entry = &kept->entries[i];
-	kept->free_entry = entry->next;
 	slot = entry_slot(kept, session, tag);
 	*entry = (struct kept_entry){ .session = session, .tag = tag, .next = *slot, .next_owned = KEPT_NONE };
 	for (unsigned place = 0; place < KEPT_PLACES; place++)

@@ -5,16 +5,16 @@
 #include <string.h>
 
 #include "compile_internal.h"
+#include "session/draft.h"
 
 static bool is_handle(const struct graph_node *node)
 {
 	return node->outputs_count && node->outputs[0].dtype == 0;
 }
 
-/* A constant of the part is with each that needs it; one that its author has put there is work. */
-static bool is_member(const struct graph_node *node)
+static bool is_member(const struct graph_part *part, const struct graph_node *node)
 {
-	return !is_handle(node) && (node->op != GRAPH_CONST || node->device.job == GRAPH_PS);
+	return !is_handle(node) && !draft_goes_along(part, node);
 }
 
 static uint32_t root_of(uint32_t *labels, uint32_t i)
@@ -32,11 +32,11 @@ static void find_components(const struct graph_ps_plan *plan, const struct graph
 		const struct graph_node *node = plan->graph->nodes[part->nodes[i]];
 
 		labels[i] = i;
-		for (uint32_t k = 0; k < node->inputs_count && is_member(node); k++) {
+		for (uint32_t k = 0; k < node->inputs_count && is_member(part, node); k++) {
 			const uint32_t other = at[node->inputs[k].node];
 			uint32_t a, b;
 
-			if (!other || !is_member(plan->graph->nodes[node->inputs[k].node]))
+			if (!other || !is_member(part, plan->graph->nodes[node->inputs[k].node]))
 				continue;
 			a = root_of(labels, i);
 			b = root_of(labels, other - 1);
@@ -48,9 +48,10 @@ static void find_components(const struct graph_ps_plan *plan, const struct graph
 }
 
 /* in: from labels to numbers, from 1; what stands alone and is for PS tasks gets none. Returns how many there are. */
-static uint32_t number_components(const struct graph_ps_plan *plan, const struct graph_part *part,
-				  const uint32_t *labels, uint32_t *in)
+static uint32_t number_components(const struct graph_ps_plan *plan, uint32_t index, const uint32_t *labels,
+				  uint32_t *in)
 {
+	const struct graph_part *part = &plan->parts[index];
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < part->nodes_count; i++) {
@@ -61,9 +62,10 @@ static uint32_t number_components(const struct graph_ps_plan *plan, const struct
 			in[i] = in[labels[i]];
 			continue;
 		}
-		for (uint32_t k = i + 1; k < part->nodes_count && !in[i] && is_member(node); k++)
+		for (uint32_t k = i + 1; k < part->nodes_count && !in[i] && is_member(part, node); k++)
 			in[i] = labels[k] == i ? count + 1 : 0;
-		if (!in[i] && is_member(node) && graph_op_info(node->op)->place != GRAPH_ON_PS)
+		if (!in[i] && is_member(part, node) &&
+		    (graph_op_info(node->op)->place != GRAPH_ON_PS || compile_is_kept(plan, index, node->id)))
 			in[i] = count + 1;
 		count += in[i] != 0;
 	}
@@ -73,6 +75,32 @@ static uint32_t number_components(const struct graph_ps_plan *plan, const struct
 static bool changes(const struct graph_node *node)
 {
 	return node->op != GRAPH_READ && node->op != GRAPH_LOOKUP;
+}
+
+/* Rows of an earlier request are all that it works on: they have their ids. */
+static int find_kept_keys(struct compile_build *b, const struct graph_node *first)
+{
+	const struct graph *graph = b->plan->graph;
+	struct compile_feed feed = { .kind = COMPILE_KEYS };
+	const struct compiled *from = NULL;
+	unsigned step;
+	uint32_t index;
+
+	for (uint32_t i = 0; i < b->part->nodes_count && !from; i++) {
+		const struct graph_node *node = graph->nodes[b->part->nodes[i]];
+
+		for (uint32_t k = 0; b->in[i] == b->number && k < node->inputs_count && !from; k++)
+			from = compile_maker(b, node->inputs[k], &step);
+	}
+	b->node = first;
+	if (!from)
+		return compile_not_done(b, "");
+	b->ids = from->ids;
+	b->c->handle = from->handle;
+	b->c->after = first->id;
+	if (!compile_is_feed(b, b->ids, &feed.source.feed))
+		feed.source.feed = COMPILE_NO_FEED;
+	return compile_add_feed(b, feed, &index);
 }
 
 /* What is there by key; and nothing that the component looks up is changed in between, before it is executed. */
@@ -110,7 +138,7 @@ static int find_keys(struct compile_build *b)
 		b->c->after = looked_up = node->id;
 	}
 	if (!resource)
-		return b->node = first, compile_not_done(b, "");
+		return find_kept_keys(b, first);
 	if (resource->op != GRAPH_TABLE || !compile_is_feed(b, b->ids, &feed))
 		return compile_not_done(b, resource->op != GRAPH_TABLE ? " with a variable's rows"
 								       : " with ids that are made there");
@@ -163,6 +191,8 @@ static int compile_component(struct compile_build *b)
 {
 	int rc = find_keys(b);
 
+	b->c->ids = b->ids;
+	b->c->part = b->index;
 	for (uint32_t i = 0; rc >= 0 && i < b->part->nodes_count; i++) {
 		if (b->in[i] != b->number)
 			continue;
@@ -173,40 +203,68 @@ static int compile_component(struct compile_build *b)
 		b->step[b->node->id] = (uint8_t)rc;
 		rc = take_home(b);
 	}
-	return rc < 0 ? rc : check_size(b);
+	if (rc >= 0)
+		rc = check_size(b);
+	return rc < 0 ? rc : compile_share(b);
 }
 
-int compile_part(const struct graph_ps_plan *plan, uint32_t index, struct compiled **list, uint32_t *count,
-		 uint32_t **in, struct star_error *err)
+static int compile_part(const struct graph_ps_plan *plan, struct compile_plan *all, uint32_t index,
+			struct star_error *err)
 {
 	const struct graph_part *part = &plan->parts[index];
+	struct compile_parts *to = &all->parts[index];
 	const uint32_t n = plan->graph->nodes_count;
 	uint32_t *at = calloc(n + UINT64_C(1), sizeof(*at));
 	uint32_t *labels = calloc(part->nodes_count + UINT64_C(1), sizeof(*labels));
-	struct compile_build b = { .plan = plan, .part = part, .step = malloc(n + UINT64_C(1)), .err = err };
+	struct compile_build b = {
+		.plan = plan, .all = all, .part = part, .index = index, .step = malloc(n + UINT64_C(1)), .err = err
+	};
 	int rc = 0;
 
-	*count = 0;
-	*list = NULL;
-	*in = calloc(part->nodes_count + UINT64_C(1), sizeof(**in));
-	if (at && labels && b.step && *in) {
+	to->in = calloc(part->nodes_count + UINT64_C(1), sizeof(*to->in));
+	b.step = to->made = malloc(n + UINT64_C(1));
+	if (at && labels && b.step && to->in) {
 		for (uint32_t i = 0; i < part->nodes_count; i++)
 			at[part->nodes[i]] = i + 1;
 		find_components(plan, part, at, labels);
-		*count = number_components(plan, part, labels, *in);
-		*list = calloc(*count + UINT64_C(1), sizeof(**list));
+		to->count = number_components(plan, index, labels, to->in);
+		to->list = calloc(to->count + UINT64_C(1), sizeof(*to->list));
 		memset(b.step, COMPILE_NOT_MADE, n);
 	}
-	if (!*list)
+	if (!to->list)
 		rc = star_error_set(err, -ENOMEM, "no memory for a plan");
-	b.in = *in;
-	for (uint32_t i = 0; rc >= 0 && i < *count; i++) {
-		b.c = &(*list)[i];
+	b.in = to->in;
+	for (uint32_t i = 0; rc >= 0 && i < to->count; i++) {
+		b.c = &to->list[i];
 		b.number = i + 1;
 		rc = compile_component(&b);
 	}
 	free(at);
 	free(labels);
-	free(b.step);
 	return rc < 0 ? rc : 0;
+}
+
+int compile_parts(const struct graph_ps_plan *plan, struct compile_plan *all, struct star_error *err)
+{
+	int rc = 0;
+
+	all->parts_count = plan->parts_count;
+	all->parts = calloc(plan->parts_count + UINT64_C(1), sizeof(*all->parts));
+	if (!all->parts)
+		return star_error_set(err, -ENOMEM, "no memory for a plan");
+	for (uint32_t i = 0; rc == 0 && i < plan->parts_count; i++)
+		if (plan->parts[i].place != GRAPH_PLACE_WORKER)
+			rc = compile_part(plan, all, i, err);
+	return rc;
+}
+
+void compile_free(struct compile_plan *all)
+{
+	for (uint32_t i = 0; all->parts && i < all->parts_count; i++) {
+		free(all->parts[i].list);
+		free(all->parts[i].in);
+		free(all->parts[i].made);
+	}
+	free(all->parts);
+	free(all->groups);
 }

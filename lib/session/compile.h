@@ -21,10 +21,12 @@ enum {
 	COMPILE_STEPS_MAX = 64,
 	COMPILE_FEEDS_MAX = 16,
 	COMPILE_FETCHES_MAX = 16,
+	COMPILE_PLACES_MAX = 8, /* of what is kept with a group's ids */
 	/* What one run may bring or fetch: what nodes take when their files say nothing else. */
 	COMPILE_BYTES_MAX = 4 << 20,
 	COMPILE_KEYS_MAX = 65536,
 	COMPILE_SEGMENTS_MAX = 65536,
+	COMPILE_NOT_MADE = 255,
 };
 
 /*
@@ -56,6 +58,8 @@ struct compile_feed {
 	uint32_t dim;
 	uint32_t segments; /* of what is divided: the feed with the segments */
 	uint64_t scratch;  /* where it lies in a run's memory, if it is not as it is */
+	bool kept;	   /* an earlier request has left it there, ... */
+	uint8_t place;	   /* ... in this place */
 };
 
 enum compile_step_kind {
@@ -70,11 +74,13 @@ enum compile_step_kind {
 	COMPILE_POOL,
 	COMPILE_UNPOOL,
 	COMPILE_APPLY,
-	COMPILE_FETCH
+	COMPILE_FETCH,
+	COMPILE_KEEP
 };
 
 struct compile_step {
-	uint8_t kind, a, b;
+	uint8_t kind, a, b, place;
+	bool kept; /* of a feed */
 	uint32_t dim;
 	const char *name; /* of unary and binary steps */
 };
@@ -98,6 +104,10 @@ struct compiled {
 	const struct graph_node *first; /* its first node, for errors */
 	uint32_t handle;		/* node of the table */
 	uint32_t after;			/* it is executed in the place of this node of the part */
+	uint32_t part;
+	struct graph_value ids;
+	uint32_t group; /* the number, from 1, of those that have something there between their requests; 0: none */
+	bool begins;	/* the group; others of it take what was left there */
 	bool read_only;
 	float rate, scale; /* of what is applied */
 	struct compile_bags bags;
@@ -108,12 +118,30 @@ struct compiled {
 	uint64_t scratch_bytes; /* of a run */
 };
 
-/*
- * The components of a part. in: for each of the part's nodes its component's number + 1; 0: it stands alone. Both are to be freed,
- * also after an error. 0; -ENOTSUP: what programs cannot do, with what to do about it; -ENOMEM.
- */
-int compile_part(const struct graph_ps_plan *plan, uint32_t part, struct compiled **list, uint32_t *count,
-		 uint32_t **in, struct star_error *err);
+/* Components that have something on PS tasks between their requests. */
+struct compile_group {
+	uint32_t last_part, last_after; /* whose component, in the place of which node, is the last one to take it */
+	uint32_t places;
+	bool remembers; /* one of them is in a part that is not given the ids */
+};
+
+struct compile_parts {
+	struct compiled *list; /* components */
+	uint32_t count;
+	uint32_t *in;  /* for each of the part's nodes its component's number + 1; 0: it stands alone */
+	uint8_t *made; /* for each of the graph's nodes the step that makes it, in its component; or COMPILE_NOT_MADE */
+};
+
+struct compile_plan {
+	struct compile_parts *parts;
+	uint32_t parts_count, groups_count;
+	struct compile_group *groups;
+};
+
+/* The components of a plan's PS parts; compile_free also after an error. 0; -ENOTSUP: what programs cannot do, with what to do about it;
+ * -ENOMEM. */
+int compile_parts(const struct graph_ps_plan *plan, struct compile_plan *all, struct star_error *err);
+void compile_free(struct compile_plan *all);
 
 /* The program, registered. NULL as star_program_register; -ENOTSUP where it is too large for one. */
 struct star_program *compile_register(const struct compiled *c, struct star_cluster *cluster,
@@ -127,9 +155,20 @@ struct compiled_run {
 	uint8_t *scratch; /* scratch_bytes */
 };
 
+/* What a step has left on PS tasks, by group: of one of the plan's runs. */
+struct compiled_left {
+	uint64_t tag;
+	struct graph_tensor ids; /* as they were when they were left there */
+};
+/* Before compiled_fill: notes what this component will leave, under a tag that no other step has. 0 or -ENOMEM. */
+int compiled_leave(const struct compile_plan *all, const struct compiled *c, const struct graph_ps_call *call,
+		   uint64_t tag, struct compiled_left *left, struct star_error *err);
+void compiled_left_free(const struct compile_plan *all, struct compiled_left *left);
+
 /* The operation of a call: 1; 0: it has no keys, and what it would fetch is set here; or a negative errno. */
-int compiled_fill(const struct compiled *c, struct star_program *program, const struct graph_ps_call *call,
-		  struct compiled_run *run, struct star_op *op, struct star_error *err);
+int compiled_fill(const struct compile_plan *all, const struct compiled *c, struct star_program *program,
+		  const struct graph_ps_call *call, const struct compiled_left *left, struct compiled_run *run,
+		  struct star_op *op, struct star_error *err);
 
 /* What is left to be done here when it has been executed: means. */
 void compiled_finish(const struct compiled *c, const struct graph_ps_call *call, const struct compiled_run *run);

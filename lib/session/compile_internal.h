@@ -5,12 +5,12 @@
 
 #include "session/compile.h"
 
-enum { COMPILE_NOT_MADE = 255 };
-
 /* A component that is being compiled. */
 struct compile_build {
 	const struct graph_ps_plan *plan;
+	struct compile_plan *all;
 	const struct graph_part *part;
+	uint32_t index;	    /* the part's */
 	const uint32_t *in; /* of each of the part's nodes */
 	uint32_t number;    /* the component's, as in has it */
 	struct compiled *c;
@@ -31,5 +31,14 @@ int compile_add_feed(struct compile_build *b, struct compile_feed feed, uint32_t
 int64_t compile_most_bags(const struct compile_build *b);
 /* The step that the node in hand is made by; COMPILE_NOT_MADE: it is nothing that others can work on; or -ENOTSUP. */
 int compile_node(struct compile_build *b);
+
+/* compile_kept.c: whether a later part of the place needs what this node makes. */
+bool compile_is_kept(const struct graph_ps_plan *plan, uint32_t part, uint32_t node);
+/* The component of an earlier part of the place by whose step rows are made; NULL: there is none. */
+struct compiled *compile_maker(const struct compile_build *b, struct graph_value value, unsigned *step);
+/* The step of a feed of such rows, or -ENOTSUP. */
+int compile_take(struct compile_build *b, struct graph_value value, uint32_t dim);
+/* What an earlier component has been given for the same ids, and the ids, are kept there. 0 or -ENOTSUP. */
+int compile_share(struct compile_build *b);
 
 #endif

@@ -154,7 +154,8 @@ int compile_add_feed(struct compile_build *b, struct compile_feed feed, uint32_t
 		if (c->steps[s].kind > COMPILE_SEGMENT_ROWS)
 			continue;
 		if (have->kind == feed.kind && have->how == feed.how && have->dim == feed.dim &&
-		    have->segments == feed.segments && same_source(&have->source, &feed.source)) {
+		    have->segments == feed.segments && have->kept == feed.kept && have->place == feed.place &&
+		    same_source(&have->source, &feed.source)) {
 			*index = f;
 			return (int)s;
 		}
@@ -162,7 +163,9 @@ int compile_add_feed(struct compile_build *b, struct compile_feed feed, uint32_t
 	}
 	if (c->feeds_count == COMPILE_FEEDS_MAX)
 		return compile_not_done(b, " with so many others");
-	step = compile_add_step(b, (struct compile_step){ .kind = feed.kind, .dim = feed.dim });
+	step = compile_add_step(b,
+				(struct compile_step){
+					.kind = feed.kind, .dim = feed.dim, .kept = feed.kept, .place = feed.place });
 	if (step < 0)
 		return step;
 	*index = c->feeds_count;
@@ -204,8 +207,11 @@ static int operand(struct compile_build *b, struct graph_value value, unsigned n
 
 	if (b->step[value.node] != COMPILE_NOT_MADE)
 		return aligned && row_dim(b, shape) ? b->step[value.node] : compile_not_done(b, " with this input");
-	if (!is_float(graph_ps_type(b->plan, value)) || !find_source(b, value, &feed.source))
+	if (!is_float(graph_ps_type(b->plan, value)))
 		return compile_not_done(b, " with this input");
+	if (!find_source(b, value, &feed.source))
+		return aligned && row_dim(b, shape) ? compile_take(b, value, row_dim(b, shape))
+						    : compile_not_done(b, " with this input");
 	feed.dim = shared_dim(b, shape, ndim);
 	if (feed.dim == 0) {
 		for (unsigned i = 0; i < ids->ndim; i++)
@@ -231,6 +237,25 @@ static int elementwise(struct compile_build *b)
 		*(i ? &step.b : &step.a) = (uint8_t)of;
 	}
 	return compile_add_step(b, step);
+}
+
+/* The first two, then each of the others, as the worker does. */
+static int add_n(struct compile_build *b)
+{
+	const struct graph_node *node = b->node;
+	const unsigned ndim = compile_shape_of(b, (struct graph_value){ node->id, 0 })->ndim;
+	int sum = operand(b, node->inputs[0], ndim);
+
+	for (uint32_t i = 1; sum >= 0 && i < node->inputs_count; i++) {
+		const int of = operand(b, node->inputs[i], ndim);
+
+		sum = of < 0 ? of
+			     : compile_add_step(b, (struct compile_step){ .kind = COMPILE_BINARY,
+									  .a = (uint8_t)sum,
+									  .b = (uint8_t)of,
+									  .name = "add" });
+	}
+	return sum;
 }
 
 /* The dimensions that a sum or mean goes over, as bits; 0: all, or none of its own. */
@@ -484,15 +509,23 @@ static int apply_rows(struct compile_build *b)
 	return compile_add_step(b, (struct compile_step){ .kind = COMPILE_APPLY, .b = (uint8_t)gradients });
 }
 
-/* Of a gradient whose sizes only a step knows; nothing is to be done where they are those of the rows. */
+/* Of a gradient whose sizes only a step knows; nothing is to be done where they are those of the rows, and of one that had a single
+ * element for each row it is the row's sum. */
 static int reduce_like(struct compile_build *b)
 {
 	const struct graph_value *inputs = b->node->inputs;
-	const struct graph_shape *shape = compile_shape_of(b, inputs[0]);
+	const struct graph_shape *shape = compile_shape_of(b, inputs[0]), *like = compile_shape_of(b, inputs[1]);
+	const bool column = shape->ndim == like->ndim && shape->ndim == lead_of(b) + 1 && row_dim(b, like) == 1;
+	const bool same = graph_shape_same(shape, like);
+	int rows;
 
-	if (!graph_shape_same(shape, compile_shape_of(b, inputs[1])) || b->step[inputs[0].node] == COMPILE_NOT_MADE)
+	if ((!same && !column) || b->step[inputs[0].node] == COMPILE_NOT_MADE)
 		return compile_not_done(b, " to another shape");
-	return operand(b, inputs[0], shape->ndim);
+	rows = operand(b, inputs[0], shape->ndim);
+	return rows < 0 || same
+		       ? rows
+		       : compile_add_step(b, (struct compile_step){
+						     .kind = COMPILE_UNARY, .a = (uint8_t)rows, .name = "row_sum" });
 }
 
 int compile_node(struct compile_build *b)
@@ -500,6 +533,8 @@ int compile_node(struct compile_build *b)
 	switch (b->node->op) {
 	case GRAPH_LOOKUP:
 		return lookup(b);
+	case GRAPH_ADD_N:
+		return add_n(b);
 	case GRAPH_REDUCE_LIKE:
 		return reduce_like(b);
 	case GRAPH_APPLY_ROWS:

@@ -13,13 +13,15 @@ static int add_step(struct star_program_builder *b, const struct compiled *c, co
 {
 	switch (s->kind) {
 	case COMPILE_KEYS:
-		return star_program_keys(b, table);
+		return s->kept ? star_program_kept_keys(b, table) : star_program_keys(b, table);
 	case COMPILE_ROWS:
-		return star_program_rows(b, 0, s->dim);
+		return s->kept ? star_program_kept_rows(b, 0, s->dim, s->place) : star_program_rows(b, 0, s->dim);
 	case COMPILE_SHARED:
 		return star_program_shared(b, s->dim);
 	case COMPILE_SEGMENTS:
-		return star_program_segments(b, 0);
+		return s->kept ? star_program_kept_segments(b, 0, s->place) : star_program_segments(b, 0);
+	case COMPILE_KEEP:
+		return star_program_keep(b, s->a, s->place);
 	case COMPILE_SEGMENT_ROWS:
 		return star_program_segment_rows(b, s->dim);
 	case COMPILE_LOOKUP:
@@ -74,9 +76,17 @@ static const struct graph_type *type_of(const struct compile_source *source, con
 	return source->constant ? &source->constant->type : &call->feeds[source->feed].type;
 }
 
-static int64_t bags_of(const struct compiled *c, const struct graph_ps_call *call)
+/* What the part is given, or was given earlier in the step. */
+static const struct graph_tensor *ids_of(const struct compiled *c, const struct graph_ps_call *call,
+					 const struct compiled_left *left)
 {
-	const struct graph_shape *ids = &call->feeds[c->feeds[0].source.feed].type.shape;
+	const uint32_t feed = c->feeds[0].source.feed;
+
+	return feed != COMPILE_NO_FEED ? &call->feeds[feed] : &left[c->group - 1].ids;
+}
+
+static int64_t bags_of(const struct compiled *c, const struct graph_shape *ids, const struct graph_ps_call *call)
+{
 	int64_t count = 1;
 
 	if (c->bags.lead == 0)
@@ -154,7 +164,10 @@ static int fill_feed(const struct compiled *c, unsigned f, const struct graph_ps
 	if (!fits(feed, call, keys, bags))
 		return star_error_set(err, -EINVAL, "node \"%s\": what it is given is not of the size of its rows",
 				      c->first->name);
-	run->feeds[f] = (struct star_feed){ data_of(&feed->source, call), f == 0 ? keys : 0 };
+	run->feeds[f] = (struct star_feed){ data_of(&feed->source, call), 0 };
+	if (feed->kept && !feed->source.constant && feed->source.feed == COMPILE_NO_FEED &&
+	    feed->how == COMPILE_AS_IT_IS)
+		run->feeds[f].data = NULL; /* made there, and there alone */
 	if (feed->how == COMPILE_AS_IT_IS)
 		return 0;
 	run->feeds[f].data = run->scratch + feed->scratch;
@@ -165,10 +178,20 @@ static int fill_feed(const struct compiled *c, unsigned f, const struct graph_ps
 	return rc;
 }
 
-int compiled_fill(const struct compiled *c, struct star_program *program, const struct graph_ps_call *call,
-		  struct compiled_run *run, struct star_op *op, struct star_error *err)
+/* Whether no other takes what was left of its group. */
+static bool is_last(const struct compile_plan *all, const struct compiled *c)
 {
-	const int64_t keys = graph_elements(&call->feeds[c->feeds[0].source.feed].type.shape), bags = bags_of(c, call);
+	const struct compile_group *group = &all->groups[c->group - 1];
+
+	return !c->begins && c->part == group->last_part && c->after == group->last_after;
+}
+
+int compiled_fill(const struct compile_plan *all, const struct compiled *c, struct star_program *program,
+		  const struct graph_ps_call *call, const struct compiled_left *left, struct compiled_run *run,
+		  struct star_op *op, struct star_error *err)
+{
+	const struct graph_tensor *ids = ids_of(c, call, left);
+	const int64_t keys = graph_elements(&ids->type.shape), bags = bags_of(c, &ids->type.shape, call);
 	int rc = 0;
 
 	for (unsigned f = 0; f < c->fetches_count; f++) {
@@ -183,7 +206,8 @@ int compiled_fill(const struct compiled *c, struct star_program *program, const 
 	if (keys > UINT32_MAX || bags > COMPILE_SEGMENTS_MAX || (c->bags.lead && bags == 0))
 		return star_error_set(err, bags ? -E2BIG : -EINVAL, "node \"%s\": %lld ids in %lld bags",
 				      c->first->name, (long long)keys, (long long)bags);
-	for (unsigned f = 0; rc == 0 && f < c->feeds_count; f++)
+	run->feeds[0] = (struct star_feed){ ids->data, (uint32_t)keys };
+	for (unsigned f = 1; rc == 0 && f < c->feeds_count; f++)
 		rc = fill_feed(c, f, call, run, (uint32_t)keys, (uint32_t)bags, err);
 	if (rc < 0)
 		return rc;
@@ -192,7 +216,9 @@ int compiled_fill(const struct compiled *c, struct star_program *program, const 
 				      .feeds_count = c->feeds_count,
 				      .fetches = run->fetches,
 				      .fetches_count = c->fetches_count,
-				      .segments = (uint32_t)bags };
+				      .segments = (uint32_t)bags,
+				      .tag = c->group ? left[c->group - 1].tag : 0,
+				      .last = c->group && is_last(all, c) };
 	*op = (struct star_op){
 		.kind = STAR_RUN, .run = &run->run, .step = call->step, .rate = c->rate, .scale = c->scale
 	};

@@ -95,6 +95,13 @@ static int feed_of(const struct graph_ps_plan *plan, const struct graph_part *pa
 	return 0;
 }
 
+bool draft_goes_along(const struct graph_part *part, const struct graph_node *node)
+{
+	return node->op == GRAPH_CONST &&
+	       (node->device.job != GRAPH_PS ||
+		find(part->fetches, part->fetches_count, (struct graph_value){ node->id, 0 }) == DRAFT_NOT_THERE);
+}
+
 /* Nobody waits for what a pull without a fetch would bring. */
 static bool is_needed(const struct draft *d)
 {
@@ -106,8 +113,7 @@ int draft_node(const struct graph_ps_plan *plan, const struct graph_part *part, 
 {
 	int rc = 0;
 
-	if ((node->outputs_count && node->outputs[0].dtype == 0) ||
-	    (node->op == GRAPH_CONST && node->device.job != GRAPH_PS))
+	if ((node->outputs_count && node->outputs[0].dtype == 0) || draft_goes_along(part, node))
 		return 0;
 	*d = (struct draft){ .keys = DRAFT_NOT_THERE, .values = DRAFT_NOT_THERE, .fetch = DRAFT_NOT_THERE };
 	/* What takes no handle, or no input at all, is refused below. */

@@ -34,6 +34,9 @@ struct draft {
 	const struct graph_attr *keys_constant, *values_constant; /* or the graph's */
 };
 
+/* Whether a node is a constant that is with each that needs it there: one that its author has put there, and others need, is work. */
+bool draft_goes_along(const struct graph_part *part, const struct graph_node *node);
+
 /* The operation that a node of a part is: 1; 0: none, as it is a handle, or a constant that is with another, or nobody needs it; or
  * -ENOTSUP, as PS tasks don't do it. */
 int draft_node(const struct graph_ps_plan *plan, const struct graph_part *part, const struct graph_node *node,

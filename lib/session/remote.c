@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,6 +21,7 @@ struct remote {
 	struct remote_options options;
 	struct remote_update *updates;
 	uint32_t updates_count;
+	atomic_uint_least64_t tag; /* the last one of what a step leaves on PS tasks */
 };
 
 /* An operation of a part: a pull, push, ..., or a program's run. */
@@ -34,7 +36,6 @@ struct item {
 struct part {
 	struct item *items;
 	uint32_t count;
-	struct compiled *compiled;
 	struct token *idle; /* under the lock */
 };
 
@@ -59,7 +60,10 @@ struct prepared {
 	uint32_t parts_count;
 	bool each;	   /* operation is a call of its own */
 	struct once *once; /* under the lock; its entries are their runs' */
+	struct compile_plan compiled;
 	pthread_mutex_t lock;
+	struct compiled_left **left; /* by run; under the lock */
+	uint32_t left_count;
 };
 
 /* ---- variables and tables ---- */
@@ -143,8 +147,9 @@ static void set_once(const struct graph_ps_plan *plan, const struct graph_part *
 
 /* Operations in the nodes' order; what has been compiled is one, where its look-up or application is. */
 static int make_items(const struct remote *remote, const struct graph_ps_plan *plan, struct prepared *p, uint32_t index,
-		      const uint32_t *in, struct star_error *err)
+		      struct star_error *err)
 {
+	const uint32_t *in = p->compiled.parts[index].in;
 	const struct graph_part *from = &plan->parts[index];
 	struct part *part = &p->parts[index];
 	int rc = 0;
@@ -153,7 +158,7 @@ static int make_items(const struct remote *remote, const struct graph_ps_plan *p
 		const struct graph_node *node = plan->graph->nodes[from->nodes[i]];
 		struct item *item = &part->items[part->count];
 
-		item->compiled = compiled_at(part->compiled, in, i, node);
+		item->compiled = compiled_at(p->compiled.parts[index].list, in, i, node);
 		if (item->compiled && node->op == GRAPH_APPLY_ROWS && remote->options.admit)
 			return star_error_set(err, -ENOTSUP,
 					      "node \"%s\": its gradients are computed on a PS task, and a synchronous "
@@ -182,18 +187,12 @@ static int prepare_part(const struct remote *remote, const struct graph_ps_plan 
 			uint32_t index, struct star_error *err)
 {
 	struct part *part = &p->parts[index];
-	uint32_t count, *in = NULL;
-	int rc;
 
 	if (plan->parts[index].place == GRAPH_PLACE_WORKER)
 		return 0;
 	part->items = calloc(plan->parts[index].nodes_count, sizeof(*part->items));
-	rc = part->items ? compile_part(plan, index, &part->compiled, &count, &in, err)
-			 : star_error_set(err, -ENOMEM, "no memory for a plan");
-	if (rc == 0)
-		rc = make_items(remote, plan, p, index, in, err);
-	free(in);
-	return rc;
+	return part->items ? make_items(remote, plan, p, index, err)
+			   : star_error_set(err, -ENOMEM, "no memory for a plan");
 }
 
 static int make_objects(const struct remote *remote, const struct graph *graph, struct prepared *p,
@@ -240,8 +239,11 @@ static void release(void *ctx, void *prepared)
 			free_token(token);
 		}
 		free(p->parts[i].items);
-		free(p->parts[i].compiled);
 	}
+	for (uint32_t i = 0; i < p->left_count; i++)
+		compiled_left_free(&p->compiled, p->left[i]);
+	free(p->left);
+	compile_free(&p->compiled);
 	free(p->parts);
 	free(p->tables);
 	once_free(p->once);
@@ -299,6 +301,8 @@ static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared,
 		rc = star_error_set(err, -ENOMEM, "no memory for a plan");
 	if (rc == 0)
 		rc = make_objects(remote, plan->graph, p, err);
+	if (rc == 0)
+		rc = compile_parts(plan, &p->compiled, err);
 	for (uint32_t i = 0; rc == 0 && i < plan->parts_count; i++)
 		rc = prepare_part(remote, plan, p, i, err);
 	if (rc == 0)
@@ -403,6 +407,45 @@ static int ask(const struct remote *remote, const struct part *part, struct remo
 	return remote->options.admit(remote->options.arg, round, err) < 0 ? err->code : 1;
 }
 
+/* What the steps of a run leave on PS tasks; NULL: nothing, or there is no memory. Only that run's thread uses it. */
+static struct compiled_left *left_of(struct prepared *p, uint32_t run)
+{
+	struct compiled_left *left = NULL, **more;
+
+	if (p->compiled.groups_count == 0)
+		return NULL;
+	pthread_mutex_lock(&p->lock);
+	if (run >= p->left_count) {
+		more = realloc(p->left, (run + UINT64_C(1)) * sizeof(*more));
+		for (uint32_t i = p->left_count; more && i <= run; i++)
+			more[i] = NULL;
+		p->left = more ? more : p->left;
+		p->left_count = more ? run + 1 : p->left_count;
+	}
+	if (run < p->left_count) {
+		if (!p->left[run])
+			p->left[run] = calloc(p->compiled.groups_count, sizeof(*left));
+		left = p->left[run];
+	}
+	pthread_mutex_unlock(&p->lock);
+	return left;
+}
+
+/* An item's operation: 1; 0: it has nothing to do; or a negative errno. */
+static int fill(struct remote *remote, struct prepared *p, const struct item *item, const struct graph_ps_call *call,
+		struct compiled_left *left, struct token *token, struct compiled_run *run, struct star_op *op,
+		struct star_error *err)
+{
+	if (!item->compiled)
+		return draft_fill(&item->draft, call, &token->step, op, err);
+	if (item->compiled->group && !left)
+		return star_error_set(err, -ENOMEM, "no memory for a call");
+	if (item->compiled->begins &&
+	    compiled_leave(&p->compiled, item->compiled, call, atomic_fetch_add(&remote->tag, 1) + 1, left, err) < 0)
+		return err->code;
+	return compiled_fill(&p->compiled, item->compiled, item->program, call, left, run, op, err);
+}
+
 static int wait_all(struct token *token, struct star_error *err)
 {
 	int rc = 0;
@@ -446,8 +489,9 @@ static void go_once(struct prepared *p, const struct graph_ps_call *call, struct
 
 static int start(void *ctx, const struct graph_ps_call *call, void **result, struct star_error *err)
 {
-	const struct remote *remote = ctx;
+	struct remote *remote = ctx;
 	struct prepared *p = call->prepared;
+	struct compiled_left *left = left_of(p, call->run);
 	const struct part *part = &p->parts[call->part];
 	struct token *token = take_token(p, &p->parts[call->part]);
 	struct remote_round round = { 0 };
@@ -464,8 +508,7 @@ static int start(void *ctx, const struct graph_ps_call *call, void **result, str
 	for (uint32_t i = 0; i < part->count; i++) {
 		const struct item *item = &part->items[i];
 		struct star_op *op = &token->ops[count];
-		int rc = item->compiled ? compiled_fill(item->compiled, item->program, call, &token->runs[i], op, err)
-					: draft_fill(&item->draft, call, &token->step, op, err);
+		int rc = fill(remote, p, item, call, left, token, &token->runs[i], op, err);
 
 		if (rc > 0 && summed && updates(item) && !to_sums(&round, op))
 			rc = 0;

@@ -132,6 +132,8 @@ static bool may_come_back(int code)
 	case ETIMEDOUT:
 	case ENOENT: /* a restarted cluster has lost its catalogue */
 	case EBUSY:
+	case ENODATA: /* what the step had left on a PS task is gone, ... */
+	case ENOBUFS: /* ... or finds no room there */
 		return true;
 	default:
 		return false;

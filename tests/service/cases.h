@@ -87,6 +87,7 @@
 	X(kept_values_that_are_gone_change_nothing) \
 	X(kept_values_have_a_lease) \
 	X(kept_values_have_room_and_shares) \
+	X(kept_values_go_by_slices) \
 	X(runs_that_keep_are_checked) \
 	/* snapshot.c */ \
 	X(snapshots_while_requests_are_served) \

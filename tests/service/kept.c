@@ -391,6 +391,78 @@ void kept_values_have_room_and_shares(void)
 	shard_stop();
 }
 
+static bool has_rows(void *ctx)
+{
+	return shard_rows() >= *(const uint64_t *)ctx;
+}
+
+/* Pools rows; of keys and segments that it keeps, or that were kept. */
+static struct program pooler(bool takes)
+{
+	struct program p = { 0 };
+	const unsigned k = node_keys(&p, WORDS);
+	const unsigned s = takes ? node_kept(&p, PROGRAM_SEGMENTS, k, 1, 0) : node(&p, PROGRAM_SEGMENTS, k, 0);
+
+	node(&p, PROGRAM_FETCH, node(&p, PROGRAM_POOL, node(&p, PROGRAM_LOOKUP, k, 0), s), 0);
+	if (takes) {
+		p.nodes[k].flags = PROGRAM_KEPT;
+	} else {
+		node(&p, PROGRAM_KEEP, k, 0);
+		node(&p, PROGRAM_KEEP, s, 1);
+	}
+	return p;
+}
+
+/* Large requests: what one keeps another one takes; and what is begun for a peer that goes away is finished, and has its lease. */
+void kept_values_go_by_slices(void)
+{
+	enum { MANY = 20000 };
+	static uint64_t many[MANY];
+	static uint32_t numbers[MANY];
+	static float sums[SEGMENTS * DIM];
+	struct peer *dead = begin(1), *peer = rig_peer(&shard.rig, 1);
+	const struct program keeps = pooler(false), takes = pooler(true);
+	const uint32_t count = MANY;
+	uint64_t until = shard_rows() + 5000;
+	struct request r = { 0 };
+	struct reply reply;
+	struct body b;
+
+	install_good(104, &keeps);
+	install_good(105, &takes);
+	for (unsigned i = 0; i < MANY; i++) {
+		many[i] = 1000 + i;
+		numbers[i] = i % SEGMENTS;
+	}
+	shard.rig.slices_a_turn = 1;
+	for (unsigned i = 0; i < 2; i++) {
+		body_begin(&b, 104, &keeps, &count, SEGMENTS);
+		b.op.version = TAG;
+		body_part(&b, many, sizeof(many));
+		body_part(&b, numbers, sizeof(numbers));
+		if (i == 0) {
+			body_into(&b, &r);
+			request_send(&r, dead);
+			CHECK(rig_run(&shard.rig, 60 * RIG_S, has_rows, &until));
+			tcp_abort(dead->conn);
+		} else {
+			memcpy(sums, body_run(&b, peer, &reply), sizeof(sums));
+		}
+	}
+	CHECK_UINT(stats()->entries, 2);
+	body_begin(&b, 105, &takes, &count, SEGMENTS);
+	b.op.version = TAG;
+	b.op.flags = WIRE_LAST;
+	CHECK_MEM(body_run(&b, peer, &reply), sums, sizeof(sums));
+	CHECK(sums[0] != 0);
+	CHECK_UINT(stats()->entries, 1);
+	rig_wait(&shard.rig, (KEPT_LEASE_S + 1) * RIG_S);
+	sweep();
+	CHECK_UINT(stats()->entries, 0);
+	CHECK_UINT(stats()->bytes, 0);
+	shard_stop();
+}
+
 void runs_that_keep_are_checked(void)
 {
 	struct peer *peer = begin(1);

@@ -17,6 +17,11 @@ void wrong_sessions_are_refused(void);
 void a_session_goes_on_without_its_summaries(void);
 void a_session_without_ps_tasks_ends_with_an_error(void);
 
+/* compile.c */
+void rows_are_kept_for_later_parts(void);
+void ids_and_segments_are_sent_once(void);
+void what_cannot_be_kept_is_told(void);
+
 /* local.c */
 void a_local_variable_gives_and_takes_rows(void);
 void local_tables_stay_until_they_are_forgotten(void);
