@@ -47,16 +47,13 @@ static inline const struct graph_type *graph_ps_type(const struct graph_ps_plan 
 struct graph_ps_call {
 	const struct graph_ps_plan *plan;
 	void *prepared; /* by prepare */
-	uint32_t part;	/* of plan->parts, and of the cut's */
+	uint32_t part;	/* of plan->parts */
 	uint32_t run;	/* which of the plan's runs this is, from 0: at most one call of a run and part is in flight */
 	uint64_t step;	/* number of the step */
 	bool waited_for; /* at once: nothing is done between start and wait, so nothing is lost if it is not sent before wait */
 	const struct graph_tensor *feeds; /* in the part's order */
 	/* In the part's order, data to be written. Sizes that only an execution knows are the most there can be: wait sets what they are. */
 	struct graph_tensor *fetches;
-	/* The part's messages in the cut, for a protocol that sends each by itself. */
-	const struct graph_message *const *messages;
-	uint32_t messages_count;
 };
 
 /* PS tasks, as a session, a local store or a test has them. Calls come from the thread that steps the run. */

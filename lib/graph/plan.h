@@ -62,10 +62,8 @@ struct plan_part {
 	uint32_t part;	       /* of the cut, or of parts made for single nodes */
 	uint32_t first_tensor; /* feeds, then fetches, among a run's tensors of calls */
 	uint32_t *spare;       /* of each fetch: a block, if the value is taken from elsewhere; else PLAN_NONE */
-	const struct graph_message **messages;
-	uint32_t messages_count;
-	bool open;	 /* it has nodes whose sizes only PS tasks know */
-	bool waited_for; /* as soon as it is started */
+	bool open;	       /* it has nodes whose sizes only PS tasks know */
+	bool waited_for;       /* as soon as it is started */
 };
 
 struct graph_plan {
@@ -145,6 +143,8 @@ bool plan_same_type(const struct graph_type *a, const struct graph_type *b);
 
 /* plan_place.c: what is executed here and what on PS tasks, and where each value comes from. */
 int plan_place(struct graph_plan *plan, struct star_error *err);
+/* plan_divide.c: a part for each operation. */
+int plan_divide(struct graph_plan *plan, struct star_error *err);
 /* schedule.c: items and levels. */
 int plan_schedule(struct graph_plan *plan, struct star_error *err);
 /* layout.c: blocks, and their offsets. */

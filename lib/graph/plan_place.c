@@ -60,7 +60,7 @@ static int single_parts(struct graph_plan *plan, struct star_error *err)
 }
 
 /* The cut's parts; a node of no part at all is one that the cut left out. */
-static void cut_parts(struct graph_plan *plan)
+static int cut_parts(struct graph_plan *plan, struct star_error *err)
 {
 	plan->ps_plan.parts = plan->cut->parts;
 	plan->ps_plan.parts_count = plan->cut->parts_count;
@@ -71,6 +71,7 @@ static void cut_parts(struct graph_plan *plan)
 	for (uint32_t n = 0; n < plan->graph->nodes_count; n++)
 		if (plan_is_source(plan->graph->nodes[n]))
 			plan->in_worker[n] = true;
+	return plan->cut->protocol == GRAPH_GRPCPP && !plan->cut->fuse ? plan_divide(plan, err) : 0;
 }
 
 static int add_part(struct graph_plan *plan, uint32_t part, struct star_error *err)
@@ -98,30 +99,6 @@ static int add_part(struct graph_plan *plan, uint32_t part, struct star_error *e
 	return 0;
 }
 
-/* Each part's messages: counted, then listed. */
-static int add_messages(struct graph_plan *plan, struct star_error *err)
-{
-	const uint32_t count = plan->cut ? plan->cut->messages_count : 0;
-
-	for (uint32_t i = 0; i < count; i++)
-		if (plan->part_of[plan->cut->messages[i].part] != PLAN_NONE)
-			plan->parts[plan->part_of[plan->cut->messages[i].part]].messages_count++;
-	for (uint32_t p = 0; p < plan->parts_count; p++) {
-		plan->parts[p].messages =
-			plan_alloc(plan, plan->parts[p].messages_count, sizeof(*plan->parts[p].messages), err);
-		if (!plan->parts[p].messages)
-			return err->code;
-		plan->parts[p].messages_count = 0;
-	}
-	for (uint32_t i = 0; i < count; i++) {
-		const uint32_t part = plan->part_of[plan->cut->messages[i].part];
-
-		if (part != PLAN_NONE)
-			plan->parts[part].messages[plan->parts[part].messages_count++] = &plan->cut->messages[i];
-	}
-	return 0;
-}
-
 static int add_parts(struct graph_plan *plan, struct star_error *err)
 {
 	const uint32_t count = plan->ps_plan.parts_count;
@@ -135,7 +112,7 @@ static int add_parts(struct graph_plan *plan, struct star_error *err)
 		if (plan->ps_plan.parts[p].place != GRAPH_PLACE_WORKER && add_part(plan, p, err) < 0)
 			return err->code;
 	}
-	return add_messages(plan, err);
+	return 0;
 }
 
 /* ---- what is needed ---- */
@@ -263,9 +240,7 @@ int plan_place(struct graph_plan *plan, struct star_error *err)
 		return err->code;
 	for (uint32_t i = 0; i < plan->values_count; i++)
 		plan->values[i].provider = PLAN_NONE;
-	if (plan->cut)
-		cut_parts(plan);
-	else if (single_parts(plan, err) < 0)
+	if ((plan->cut ? cut_parts(plan, err) : single_parts(plan, err)) < 0)
 		return err->code;
 	if (add_parts(plan, err) < 0)
 		return err->code;

@@ -83,8 +83,6 @@ static void set_calls(struct graph_run *run)
 			.waited_for = mine->waited_for,
 			.feeds = run->tensors + mine->first_tensor,
 			.fetches = run->tensors + mine->first_tensor + plan->ps_plan.parts[mine->part].feeds_count,
-			.messages = mine->messages,
-			.messages_count = mine->messages_count,
 		};
 	}
 }

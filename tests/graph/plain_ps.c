@@ -209,26 +209,10 @@ static void note(struct plain_ps *plain, const struct graph_ps_call *call, bool 
 	plain->events[plain->events_count++].is_wait = is_wait;
 }
 
-/* A cut's messages are the part's feeds and fetches, each in one of them. */
-static void check_messages(const struct graph_ps_call *call)
-{
-	const struct graph_part *part = &call->plan->parts[call->part];
-	uint32_t there = 0, back = 0;
-
-	for (uint32_t i = 0; i < call->messages_count; i++) {
-		CHECK_UINT(call->messages[i]->part, call->part);
-		*(call->messages[i]->to_ps ? &there : &back) += call->messages[i]->values_count;
-	}
-	CHECK_UINT(there, call->plan->cut ? part->feeds_count : 0);
-	CHECK_UINT(back, call->plan->cut ? part->fetches_count : 0);
-}
-
 static int start(void *ctx, const struct graph_ps_call *call, void **token, struct star_error *err)
 {
 	struct plain_ps *plain = ctx;
 
-	if (call->plan->cut && call->plan->cut->messages_count)
-		check_messages(call);
 	if (fails(plain, true))
 		return star_error_set(err, -ECONNREFUSED, "nobody listens");
 	plain->in_flight++;
