@@ -26,17 +26,20 @@ struct teacher {
 };
 
 /* Small columns of tens to hundreds of ids, then larger ones up to 200,000. */
-static uint32_t vocabulary(unsigned column)
+static uint32_t vocabulary(unsigned column, uint32_t most)
 {
-	return column < SMALL_COLUMNS ? 10u << column / 2 : (uint32_t)(500 * pow(1.4, column - SMALL_COLUMNS));
+	const uint32_t ids =
+		column < SMALL_COLUMNS ? 10u << column / 2 : (uint32_t)(500 * pow(1.4, column - SMALL_COLUMNS));
+
+	return ids < most ? ids : most;
 }
 
-static void teacher_init(struct teacher *t, uint64_t seed)
+static void teacher_init(struct teacher *t, uint64_t seed, uint32_t ids)
 {
 	t->seed = seed;
 	power_law_init(&t->numbers, SKEW, 1000);
 	for (unsigned i = 0; i < WORDS; i++)
-		power_law_init(&t->words[i], SKEW, vocabulary(i));
+		power_law_init(&t->words[i], SKEW, vocabulary(i, ids));
 }
 
 double teacher_weight(uint64_t seed, uint64_t kind, uint64_t a, uint64_t b)
@@ -95,7 +98,7 @@ static struct auc_example teacher_write(const struct teacher *t, uint64_t row, F
 }
 
 struct request {
-	uint64_t rows, first, seed;
+	uint64_t rows, first, seed, ids;
 	bool histories;
 };
 
@@ -109,15 +112,18 @@ static const char help[] =
 	"  --rows N     examples [100000]\n"
 	"  --first N    number of the first one, to go on where another file ends [0]\n"
 	"  --seed N     of the teacher and of all examples [1]\n"
+	"  --ids N      of a column at most, without --histories [200000]\n"
 	"  --help\n";
 
 static int parse(int argc, char **argv, struct request *r, struct star_error *err)
 {
-	static const struct option options[] = {
-		{ "rows", required_argument, NULL, 'r' }, { "first", required_argument, NULL, 'f' },
-		{ "seed", required_argument, NULL, 's' }, { "histories", no_argument, NULL, 'H' },
-		{ "help", no_argument, NULL, 'h' },	  { 0 }
-	};
+	static const struct option options[] = { { "rows", required_argument, NULL, 'r' },
+						 { "first", required_argument, NULL, 'f' },
+						 { "seed", required_argument, NULL, 's' },
+						 { "ids", required_argument, NULL, 'i' },
+						 { "histories", no_argument, NULL, 'H' },
+						 { "help", no_argument, NULL, 'h' },
+						 { 0 } };
 	int option, rc = 0;
 
 	optind = 2;
@@ -131,6 +137,9 @@ static int parse(int argc, char **argv, struct request *r, struct star_error *er
 			break;
 		case 's':
 			rc = training_parse_number("seed", optarg, 0, 0x1p53, &r->seed, err);
+			break;
+		case 'i':
+			rc = training_parse_number("ids", optarg, 1, 200000, &r->ids, err);
 			break;
 		case 'H':
 			r->histories = true;
@@ -155,7 +164,7 @@ static int generate(const struct request *r, struct star_error *err)
 
 	if (!scores)
 		return star_error_set(err, -ENOMEM, "not enough memory for %llu scores", (unsigned long long)r->rows);
-	teacher_init(&teacher, r->seed);
+	teacher_init(&teacher, r->seed, (uint32_t)r->ids);
 	history_teacher_init(&history_teacher, r->seed);
 	for (uint64_t i = 0; i < r->rows && !ferror(stdout); i++)
 		scores[i] = r->histories ? history_teacher_write(&history_teacher, r->first + i, stdout)
@@ -172,7 +181,7 @@ static int generate(const struct request *r, struct star_error *err)
 
 int zoo_generate(int argc, char **argv)
 {
-	struct request request = { .rows = 100000, .seed = 1 };
+	struct request request = { .rows = 100000, .seed = 1, .ids = 200000 };
 	struct star_error err = { 0 };
 	int rc = parse(argc, argv, &request, &err);
 

@@ -19,6 +19,16 @@ struct graph_value zoo_feed(struct graph *g, struct estimator_spec *spec, const 
 	return graph_feed(g, name, most.dtype, shape.dims, shape.ndim);
 }
 
+/* What variables have in common. */
+static struct graph_definition dense_definition(const struct zoo_options *o)
+{
+	return (struct graph_definition){ .optimizer = o->dense_optimizer,
+					  .rate = o->dense_rate,
+					  .seed = (int64_t)o->seed,
+					  .options = o->dense.attrs,
+					  .options_count = o->dense.count };
+}
+
 struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids)
 {
 	const struct zoo_options *o = zoo->options;
@@ -31,6 +41,8 @@ struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, str
 		.optimizer = o->optimizer,
 		.rate = o->rate,
 		.seed = (int64_t)o->seed,
+		.options = o->table.attrs,
+		.options_count = o->table.count,
 	};
 	const struct graph_value handle =
 		there ? (struct graph_value){ there->id, 0 } : graph_table(zoo->graph, table, dim, &definition);
@@ -46,17 +58,13 @@ struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, str
 struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t *units, size_t layers,
 			   enum graph_op last, const char *name)
 {
-	const struct zoo_options *o = zoo->options;
+	struct graph_definition definition = dense_definition(zoo->options);
 	char own[ZOO_NAME_ROOM];
 
 	for (size_t i = 0; i < layers; i++) {
-		const struct graph_definition definition = {
-			.optimizer = o->dense_optimizer,
-			.rate = o->dense_rate,
-			.seed = (int64_t)(o->seed + i + 1), /* layers of one shape begin with other values */
-		};
 		char layer[32];
 
+		definition.seed++; /* layers of one shape begin with other values */
 		snprintf(layer, sizeof(layer), "%s/%zu", name, i);
 		x = graph_dense(zoo->graph, x, units[i], i + 1 < layers ? GRAPH_RELU : last,
 				zoo_own_name(zoo, layer, own), &definition);
@@ -67,10 +75,7 @@ struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t 
 struct graph_value zoo_dense(struct zoo *zoo, struct graph_value x, int64_t units, enum graph_op activation,
 			     const char *name)
 {
-	const struct zoo_options *o = zoo->options;
-	const struct graph_definition definition = { .optimizer = o->dense_optimizer,
-						     .rate = o->dense_rate,
-						     .seed = (int64_t)o->seed };
+	const struct graph_definition definition = dense_definition(zoo->options);
 	char own[ZOO_NAME_ROOM];
 
 	return graph_dense(zoo->graph, x, units, activation, zoo_own_name(zoo, name, own), &definition);
@@ -79,25 +84,22 @@ struct graph_value zoo_dense(struct zoo *zoo, struct graph_value x, int64_t unit
 struct graph_value zoo_variable(struct zoo *zoo, const char *name, const int64_t *dims, size_t ndim,
 				const char *initializer, double scale)
 {
-	const struct zoo_options *o = zoo->options;
-	const struct graph_definition definition = { .initializer = initializer,
-						     .scale = scale,
-						     .optimizer = o->dense_optimizer,
-						     .rate = o->dense_rate,
-						     .seed = (int64_t)o->seed };
+	struct graph_definition definition = dense_definition(zoo->options);
 	char own[ZOO_NAME_ROOM];
 
+	definition.initializer = initializer;
+	definition.scale = scale;
 	return graph_read(zoo->graph,
 			  graph_variable(zoo->graph, zoo_own_name(zoo, name, own), dims, ndim, &definition));
 }
 
 struct graph_value zoo_linear(struct zoo *zoo, struct graph_value x, const char *name)
 {
-	const struct graph_definition zeros = { .initializer = "zeros",
-						.optimizer = zoo->options->dense_optimizer,
-						.rate = zoo->options->dense_rate };
+	struct graph_definition zeros = dense_definition(zoo->options);
 	char own[ZOO_NAME_ROOM];
 
+	zeros.initializer = "zeros";
+	zeros.seed = 0;
 	return graph_dense(zoo->graph, x, 1, GRAPH_NO_OP, zoo_own_name(zoo, name, own), &zeros);
 }
 

@@ -33,6 +33,9 @@
 	X(rate, required_argument, "R          its learning rate [0.001]") \
 	X(dense_optimizer, required_argument, "NAME       of the dense layers [adam]") \
 	X(dense_rate, required_argument, "R          its learning rate [0.001]") \
+	X(table, required_argument, \
+	  "OPTIONS    further options of the tables, as \"schedule=cosine,schedule_steps=1000\"") \
+	X(dense, required_argument, "OPTIONS    further options of the dense layers") \
 	X(history, required_argument, "N          clicks of a row's history at most, the latest [50]") \
 	X(shuffle, required_argument, "N          examples of which the next one is drawn [10000]") \
 	X(seed, required_argument, "N          of all that chance decides [1]") \
@@ -116,6 +119,30 @@ static int parse_rate(const char *name, const char *text, double *rate, struct s
 	*rate = strtod(text, &end);
 	if (end == text || *end || !(*rate > 0 && *rate <= 100))
 		return star_error_set(err, -EINVAL, "--%s %s: a rate is above 0 and at most 100", name, text);
+	return 0;
+}
+
+/* The names' meanings are the catalogue's, which says what is wrong with them. */
+static int parse_further(const char *name, const char *text, struct zoo_further *further, struct star_error *err)
+{
+	char *rest = further->text, *word;
+
+	if ((size_t)snprintf(further->text, sizeof(further->text), "%s", text) >= sizeof(further->text))
+		return star_error_set(err, -EINVAL, "--%s: longer than %zu characters", name,
+				      sizeof(further->text) - 1);
+	further->count = 0;
+	while ((word = strsep(&rest, ","))) {
+		char *value = word + strcspn(word, "=");
+
+		word += strspn(word, " ");
+		if (*value == 0 || value <= word)
+			return star_error_set(err, -EINVAL, "--%s %s: options are name=value, with commas between",
+					      name, text);
+		if (further->count == ZOO_FURTHER_MAX)
+			return star_error_set(err, -EINVAL, "--%s: more than %d options", name, ZOO_FURTHER_MAX);
+		*value++ = 0;
+		further->attrs[further->count++] = GRAPH_ATTR_STRING(word, value);
+	}
 	return 0;
 }
 
@@ -210,6 +237,10 @@ static int parse_one(struct zoo_options *o, int option, const char *text, struct
 	case OPTION_dense_optimizer:
 		o->dense_optimizer = text;
 		return 0;
+	case OPTION_table:
+		return parse_further("table", text, &o->table, err);
+	case OPTION_dense:
+		return parse_further("dense", text, &o->dense, err);
 	case OPTION_model_dir:
 		o->model_dir = text;
 		return 0;

@@ -16,7 +16,14 @@
 #include "session/estimator.h"
 #include "star_error.h"
 
-enum { ZOO_FILES_MAX = 64, ZOO_WORKERS_MAX = 1024, ZOO_DIM_MAX = 4096, ZOO_HISTORY_MAX = 1024 };
+enum { ZOO_FILES_MAX = 64, ZOO_WORKERS_MAX = 1024, ZOO_DIM_MAX = 4096, ZOO_HISTORY_MAX = 1024, ZOO_FURTHER_MAX = 12 };
+
+/* Further options of tables or variables, as the catalogue has them: "schedule=cosine, schedule_steps=1000". */
+struct zoo_further {
+	char text[1024]; /* what attrs point into */
+	struct graph_attr attrs[ZOO_FURTHER_MAX];
+	uint32_t count;
+};
 
 struct zoo_options {
 	const struct zoo_model *model;
@@ -34,6 +41,7 @@ struct zoo_options {
 	uint64_t seed, deadline_us;
 	const char *optimizer, *dense_optimizer; /* of tables; of variables */
 	double rate, dense_rate;
+	struct zoo_further table, dense;
 	const char *model_dir;
 	uint32_t intra_op, inter_op;
 	const char *consistency; /* session_config's; NULL: asynchronous */

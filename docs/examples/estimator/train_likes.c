@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The example of docs/training.rst: a model, trained and evaluated. Usage: train_likes HOST:PORT[,HOST:PORT...] or train_likes local */
+/*
+ * The example of docs/training.rst: a model, trained and evaluated. Usage: train_likes HOST:PORT[,HOST:PORT...], or train_likes local; without an
+ * argument who takes part comes from TF_CONFIG.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "graph/build.h"
+#include "session/cluster.h"
 #include "session/estimator.h"
 
 enum { USERS = 1000, ITEMS = 500, DIM = 8, BATCH = 256, STEPS = 2000, EVAL_BATCHES = 40 };
@@ -65,28 +69,49 @@ static int next_batch(void *arg, struct graph_tensor *feeds, struct star_error *
 	return 1;
 }
 
-int main(int argc, char **argv)
+/* Each worker has its own batches; the chief, worker 0, makes tables and evaluates. */
+static int work(struct estimator *estimator, const char *program)
 {
-	struct source training = { .random = { 1 }, .batches = STEPS },
+	const uint32_t worker = estimator->config.task_index;
+	struct source training = { .random = { 1, (unsigned short)worker }, .batches = STEPS },
 		      test = { .random = { 2 }, .batches = EVAL_BATCHES };
 	struct estimator_figures trained, tested;
 	struct star_error err = { 0 };
+
+	if (estimator_train(estimator, (struct estimator_input){ next_batch, &training }, 0, &trained, &err) < 0 ||
+	    (worker == 0 &&
+	     estimator_evaluate(estimator, (struct estimator_input){ next_batch, &test }, &tested, &err) < 0)) {
+		fprintf(stderr, "%s: %s\n", program, err.text);
+		return EXIT_FAILURE;
+	}
+	printf("%llu steps of %u round trips: loss %.4f", (unsigned long long)trained.steps, trained.rounds,
+	       trained.loss);
+	if (worker == 0)
+		printf("; test: loss %.4f, AUC %.4f", tested.loss, tested.auc);
+	putchar('\n');
+	return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
 	struct estimator estimator = {
 		.model_fn = likes_model,
 		.config = { .protocol = "star_server", .log_step_count_steps = 500 },
 	};
+	const char *tf_config = getenv("TF_CONFIG");
+	struct cluster_spec cluster = { 0 };
+	struct star_error err = { 0 };
+	int status;
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: %s HOST:PORT[,HOST:PORT...] | local\n", argv[0]);
+	if (argc == 2) {
+		estimator.config.ps = argv[1];
+	} else if (argc != 1 || !tf_config || cluster_spec_parse(tf_config, &cluster, &err) < 0 ||
+		   cluster_spec_worker(&cluster, &estimator.config, &err) < 0) {
+		fprintf(stderr, "usage: %s HOST:PORT[,HOST:PORT...] | local, or with TF_CONFIG alone. %s\n", argv[0],
+			err.text);
 		return EXIT_FAILURE;
 	}
-	estimator.config.ps = argv[1];
-	if (estimator_train(&estimator, (struct estimator_input){ next_batch, &training }, 0, &trained, &err) < 0 ||
-	    estimator_evaluate(&estimator, (struct estimator_input){ next_batch, &test }, &tested, &err) < 0) {
-		fprintf(stderr, "%s: %s\n", argv[0], err.text);
-		return EXIT_FAILURE;
-	}
-	printf("%llu steps of %u round trips: loss %.4f; test: loss %.4f, AUC %.4f\n",
-	       (unsigned long long)trained.steps, trained.rounds, trained.loss, tested.loss, tested.auc);
-	return EXIT_SUCCESS;
+	status = work(&estimator, argv[0]);
+	cluster_spec_fini(&cluster);
+	return status;
 }
