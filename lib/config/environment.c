@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/cluster.h"
+
 uint32_t config_cores(uint32_t *cores, uint32_t max)
 {
 	/* As large as the largest kernel's mask: a smaller one would be refused with EINVAL there. */
@@ -58,6 +60,49 @@ static int store_variable(struct config_load *load, const struct config_target *
 	default:
 		return config_value_store_text(target, text, err);
 	}
+}
+
+static int store_named(struct config_load *load, const char *name, const char *text, struct star_error *err)
+{
+	const struct config_target target = {
+		.option = config_option_find(name),
+		.base = load->config,
+		.origin = { .source = SOURCE_ENVIRONMENT, .name = "TF_CONFIG" },
+	};
+
+	*config_load_origin(load, target.option) = target.origin;
+	return config_value_store_text(&target, text, err);
+}
+
+int config_load_tf_config(struct config_load *load, struct star_error *err)
+{
+	const char *text = getenv("TF_CONFIG");
+	struct cluster_spec spec;
+	char task[16];
+	int rc;
+
+	if (!text || !*text)
+		return 0;
+	rc = cluster_spec_parse(text, &spec, err);
+	if (rc < 0)
+		return rc;
+	snprintf(task, sizeof(task), "%u", spec.task);
+	if (spec.job != CLUSTER_PS)
+		rc = star_error_set(
+			err, -EINVAL,
+			"TF_CONFIG: this process is %s %u of its cluster, and starserver is a PS task: give it "
+			"the task of a ps, or unset TF_CONFIG",
+			spec.job == CLUSTER_WORKER ? "worker" : "evaluator", spec.task);
+	if (!rc)
+		rc = store_named(load, "node.job_name", "ps", err);
+	if (!rc)
+		rc = store_named(load, "node.task_index", task, err);
+	if (!rc)
+		rc = store_named(load, "cluster.ps", strchr(spec.ps, ':') + 1, err);
+	if (!rc)
+		rc = store_named(load, "cluster.worker", spec.workers, err);
+	cluster_spec_fini(&spec);
+	return rc;
 }
 
 int config_load_environment(struct config_load *load, enum config_job job, struct star_error *err)

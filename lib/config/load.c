@@ -182,6 +182,8 @@ static int load_all(struct config_load *load, const char *file, const struct con
 	if (!rc && file)
 		rc = config_load_file(load, file, err);
 	if (!rc)
+		rc = config_load_tf_config(load, err);
+	if (!rc)
 		rc = find_job(load, overrides, overrides_count, &job, err);
 	if (!rc)
 		rc = config_load_environment(load, job, err);

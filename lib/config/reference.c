@@ -136,6 +136,10 @@ static void rst_environment(FILE *out)
 				: o->unit				  ? o->unit
 									  : "a number");
 		}
+	fputs("   * - ``TF_CONFIG``\n     - ``node.job_name``, ``node.task_index``, ``cluster.ps``, "
+	      "``cluster.worker``\n"
+	      "     - of a PS task: JSON, as TensorFlow writes it; addresses are control addresses\n",
+	      out);
 }
 
 static const char rst_head[] = "Configuration reference\n"

@@ -1,53 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Who takes part in a training job: the lists of its PS tasks (by *control* address) and workers, and which of them this process is. Given
- * as TensorFlow's ClusterSpec and Server are, or from TF_CONFIG as TensorFlow writes it:
- *   {"cluster": {"ps": ["host:port", ...], "worker": [...], "chief": [...]}, "task": {"type": "worker", "index": 0}}
- * A "chief" is the first worker; workers and chief are counted together, chief first. "master" means chief. "evaluator" is a task
- * beside the cluster. Members that mean nothing here ("environment", "session_master") are passed over.
- *
- * Threads: plain data, built by one.
- */
+/* What a worker's session is told of its cluster (config/cluster.h). Threads: plain data, built by one. */
 #ifndef SESSION_CLUSTER_H
 #define SESSION_CLUSTER_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
+#include "config/cluster.h"
 #include "session/session.h"
-#include "star_error.h"
 
 #pragma GCC visibility push(default) /* of libstartrain.so */
 
-enum { CLUSTER_TASKS_MAX = 4096, CLUSTER_ADDRESS_MAX = 255 };
-
-enum cluster_job { CLUSTER_PS = 1, CLUSTER_WORKER, CLUSTER_EVALUATOR };
-
-struct cluster_spec {
-	char *ps; /* "tcp:host:port,host:port,...": as star_open takes it */
-	uint32_t ps_count, workers_count;
-	enum cluster_job job; /* what this process is */
-	uint32_t task;	      /* and its number in it; the chief is worker 0 */
-};
-
-/*
- * From the lists of a ClusterSpec, each address "host:port", and what tf.train.Server is told: job_name, "ps", "worker" or "evaluator", and
- * task_index, the place in its job's list. Worker 0 is the chief. 0, or -EINVAL with what is wrong.
- */
-int cluster_spec_make(const char *const *ps_hosts, uint32_t ps_count, const char *const *worker_hosts,
-		      uint32_t workers_count, const char *job_name, uint32_t task_index, struct cluster_spec *spec,
-		      struct star_error *err);
-
-/* From the text of TF_CONFIG. 0, or -EINVAL with what is wrong with it and, for malformed JSON, where. */
-int cluster_spec_parse(const char *tf_config, struct cluster_spec *spec, struct star_error *err);
-
-/* The same for a worker: what is another task's is an error that says whose. */
+/* cluster_spec_parse for a worker: what is another task's is an error that says whose. */
 int cluster_spec_read_worker(const char *tf_config, struct cluster_spec *spec, struct star_error *err);
 
 /* What a session is told of it: ps, which stays the spec's, task_index and workers. 0, or -EINVAL: this task is no worker. */
 int cluster_spec_worker(const struct cluster_spec *spec, struct session_config *config, struct star_error *err);
-
-void cluster_spec_fini(struct cluster_spec *spec);
 
 #pragma GCC visibility pop
 

@@ -4,10 +4,10 @@ $(eval $(call library,session))
 # libstartrain: graphs, sessions and readers for programs of one's own, on top of libstar. Only what the installed headers declare is visible,
 # by a pragma in each of them; what it has of the other libraries is hidden, as libstar's own copy is. nodelete: as libstar.
 STARTRAIN_PARTS := graph input session
-STARTRAIN_OBJECTS := $(foreach l,$(STARTRAIN_PARTS),$(OBJ_lib_$(l))) $(BUILD)/lib/client/spec.o
+STARTRAIN_OBJECTS := $(foreach l,$(STARTRAIN_PARTS),$(OBJ_lib_$(l))) $(BUILD)/lib/client/spec.o $(BUILD)/lib/config/cluster.o
 STARTRAIN_INSIDE := $(filter-out $(STARTRAIN_PARTS) client control,$(call closure,$(STARTRAIN_PARTS)))
 STARTRAIN_HEADERS := $(addprefix graph/,graph.h ops.h build.h gradient.h exec.h cut.h text.h) input/input.h input/vocabulary.h \
-	$(addprefix session/,session.h estimator.h cluster.h summary.h auc.h) tensor/dtype.h
+	$(addprefix session/,session.h estimator.h cluster.h summary.h auc.h) tensor/dtype.h config/cluster.h
 $(BUILD)/lib/libstartrain.so: $(STARTRAIN_OBJECTS) $(foreach l,$(STARTRAIN_INSIDE),$(BUILD)/lib/lib$(l).a) $(BUILD)/lib/libstar.so
 	@echo "  LINK    $@"
 	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,libstartrain.so.0 -Wl,-z,nodelete $(if $(strip $(SANITIZE)),,-Wl,-z,defs) \

@@ -252,3 +252,39 @@ void pinned_cores(void)
 		support_refused(PS_FILE "cores = { number = 2; pin = true;\nlist = [ 0 ]; };", NULL,
 				"t.conf:6: |cores.list names");
 }
+
+void tf_config_says_which_ps_task_it_is(void)
+{
+	static const char tf_config[] =
+		"{\"cluster\": {\"ps\": [\"198.18.1.7:3333\", \"198.18.1.8:3333\"], \"chief\": [\"198.18.1.9:2222\"], "
+		"\"worker\": [\"198.18.1.10:2222\"]}, \"task\": {\"type\": \"%s\", \"index\": %u}}";
+	char text[512];
+	struct star_error err;
+	struct config *c;
+
+	snprintf(text, sizeof(text), tf_config, "ps", 1);
+	setenv("TF_CONFIG", text, 1);
+	c = support_load(PS_FILE, "endpoint_map=198.18.1.8:3333=198.18.0.1:5555", &err); /* stronger than the file */
+	if (CHECK(c != NULL)) {
+		CHECK_STR(c->job_name, "ps");
+		CHECK_UINT(c->task_index, 1);
+		CHECK_UINT(c->ps_count, 2);
+		CHECK_STR(c->ps[1].host, "198.18.1.8");
+		CHECK_UINT(c->workers_count, 2);
+		CHECK_STR(c->workers[0].host, "198.18.1.9");
+	}
+	config_free(c);
+	support_refused(PS_FILE, "node.task_index=2", "node.task_index = 2 is out of range"); /* --set is stronger */
+	snprintf(text, sizeof(text), tf_config, "ps", 2);
+	setenv("TF_CONFIG", text, 1);
+	support_refused(PS_FILE, NULL, "TF_CONFIG: there is no ps 2: the cluster has 2");
+	snprintf(text, sizeof(text), tf_config, "worker", 0);
+	setenv("TF_CONFIG", text, 1);
+	support_refused(PS_FILE, NULL, "TF_CONFIG: this process is worker 1 of its cluster");
+	setenv("TF_CONFIG", "{", 1);
+	support_refused(PS_FILE, NULL, "TF_CONFIG: line 1");
+	setenv("TF_CONFIG", "", 1); /* as if it were not there */
+	c = support_load(PS_FILE, NULL, &err);
+	CHECK(c != NULL);
+	config_free(c);
+}

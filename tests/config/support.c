@@ -100,7 +100,7 @@ void support_clear_environment(void)
 	static const char *const names[] = {
 		"NETWORK_PS_CORE_NUMBER",	"NETWORK_WORKER_CORE_NUMBER",	  "PS_ENABLE_POLLING",
 		"WORKER_ENABLE_POLLING",	"PS_DISABLE_PIN_CORES",		  "WORKER_DISABLE_PIN_CORES",
-		"TF_SEASTAR_ENDPOINT_MAP_PATH", "NETWORK_MAX_CONNECTION_TIMEOUT",
+		"TF_SEASTAR_ENDPOINT_MAP_PATH", "NETWORK_MAX_CONNECTION_TIMEOUT", "TF_CONFIG",
 	};
 
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)

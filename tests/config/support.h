@@ -51,6 +51,7 @@ void support_one_core(bool one);
 	X(example_of_the_reference_loads) \
 	X(precedence) \
 	X(environment_governs_by_job) \
+	X(tf_config_says_which_ps_task_it_is) \
 	X(environment_switches) \
 	X(bad_environment) \
 	X(environment_endpoint_map) \
