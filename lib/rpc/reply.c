@@ -194,6 +194,38 @@ void rpc_reply_put(struct rpc_request *request, const void *data, uint32_t n)
 	}
 }
 
+/* As many of the rows as fit in whole; returns how many. Rows of one cache line, which most tables have, as such. */
+static unsigned put_whole(struct rte_mbuf *m, uint32_t room, const void *const *rows, unsigned n, uint32_t bytes)
+{
+	const unsigned whole = RTE_MIN(n, room / bytes);
+	uint8_t *to = rte_pktmbuf_mtod_offset(m, uint8_t *, m->data_len);
+
+	for (unsigned i = 0; i < whole; i++, to += bytes)
+		if (bytes == RTE_CACHE_LINE_SIZE)
+			rte_mov64(to, rows[i]);
+		else
+			rte_memcpy(to, rows[i], bytes);
+	m->data_len = (uint16_t)(m->data_len + whole * bytes);
+	m->pkt_len += whole * bytes;
+	return whole;
+}
+
+void rpc_reply_put_rows(struct rpc_request *request, const void *const *rows, unsigned n, uint32_t bytes)
+{
+	struct rpc_work *w = work_of(request);
+
+	for (unsigned i = 0; w->peer && i < n; i++) {
+		const unsigned whole = put_whole(w->reply_tail, room_in(w, w->reply_tail), rows + i, n - i, bytes);
+
+		w->reply_bytes += whole * bytes;
+		i += whole;
+		if (i < n) /* it goes on in the next mbuf */
+			rpc_reply_put(request, rows[i], bytes);
+	}
+	if (!w->peer)
+		w->reply_bytes += n * bytes;
+}
+
 void rpc_reply_pad(struct rpc_request *request)
 {
 	static const char zeros[8];

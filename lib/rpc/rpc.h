@@ -110,6 +110,8 @@ void rpc_server_set_layout(struct rpc_server *server, uint32_t epoch, uint32_t i
  */
 bool rpc_reply_room(struct rpc_request *request, uint32_t n);
 void rpc_reply_put(struct rpc_request *request, const void *data, uint32_t n);
+/* The same for n rows of so many bytes. */
+void rpc_reply_put_rows(struct rpc_request *request, const void *const *rows, unsigned n, uint32_t bytes);
 void rpc_reply_pad(struct rpc_request *request); /* zeros up to a multiple of 8 */
 
 /* For `direct`: a whole reply of n bytes in one piece, to be filled in; NULL when it is more than a packet holds, or when there is

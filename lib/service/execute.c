@@ -29,6 +29,11 @@ static void put_rows(struct service *service, struct rpc_request *request, unsig
 	const unsigned dtype = task->op.result_dtype;
 	const uint32_t bytes = task->pull_bytes;
 
+	service->counters.rows_pulled += n;
+	if (likely(store_values_of(task->table, service->rows, n, dtype, service->gradients))) {
+		rpc_reply_put_rows(request, service->gradients, n, bytes);
+		return;
+	}
 	for (unsigned i = 0; i < n; i++) {
 		const void *values = store_values(task->table, service->rows[i], dtype);
 
@@ -38,7 +43,6 @@ static void put_rows(struct service *service, struct rpc_request *request, unsig
 		}
 		rpc_reply_put(request, values, bytes);
 	}
-	service->counters.rows_pulled += n;
 }
 
 /* Of the n keys of a batch, those whose rows are sent come first. */

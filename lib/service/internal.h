@@ -146,7 +146,7 @@ struct service {
 	/* scratch of one slice */
 	uint64_t keys[STORE_BATCH];
 	store_row rows[STORE_BATCH];
-	const void *gradients[STORE_BATCH];
+	const void *gradients[STORE_BATCH]; /* of a push; values of a pull */
 	uint8_t values[SLICE_BYTES] __attribute__((aligned(RTE_CACHE_LINE_SIZE)));
 };
 _Static_assert(SLICE_BYTES >= WIRE_DIM_MAX * sizeof(double), "a slice holds at least one row");

@@ -169,8 +169,7 @@ void tile_fetch(struct service *service, struct rpc_request *request, unsigned n
 		const unsigned node = plan->fetches[keys->fetches];
 		const uint32_t bytes = plan->shape.values[node].dim * (uint32_t)sizeof(float);
 
-		for (unsigned i = 0; i < n; i++)
-			rpc_reply_put(request, tile->rows[node][i], bytes);
+		rpc_reply_put_rows(request, (const void *const *)tile->rows[node], n, bytes);
 		return;
 	}
 	for (unsigned i = 0; i < n; i++)

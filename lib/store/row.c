@@ -88,6 +88,18 @@ const void *store_values(const struct store_table *table, store_row row, unsigne
 	return table_row(table, row) + table->at.values;
 }
 
+bool store_values_of(const struct store_table *table, const store_row *rows, unsigned n, unsigned dtype,
+		     const void **values)
+{
+	bool all = dtype == table->spec.dtype;
+
+	for (unsigned i = 0; i < n; i++) {
+		all &= rows[i] < STORE_UNADMITTED;
+		values[i] = table_row(table, rows[i]) + table->at.values;
+	}
+	return all;
+}
+
 uint32_t store_version(const struct store_table *table, store_row row)
 {
 	if (!table->at.version || row == STORE_NO_ROW || row == STORE_UNADMITTED)

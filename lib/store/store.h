@@ -103,6 +103,9 @@ void store_expect(const struct store_table *table, uint64_t key, enum store_find
 void store_read(const struct store_table *table, store_row row, uint64_t key, unsigned dtype, void *to);
 /* The row itself when dtype is the stored type; NULL else, or without a row. */
 const void *store_values(const struct store_table *table, store_row row, unsigned dtype);
+/* The same of n rows; false when one has none. */
+bool store_values_of(const struct store_table *table, const store_row *rows, unsigned n, unsigned dtype,
+		     const void **values);
 
 /* A row's version: from 1 up by one with each push applied to it. A key whose row was deleted or evicted gets a row of a
  * higher version than it had. 0 for no row, or for a table without versions. */
