@@ -113,6 +113,21 @@ static struct compiled *compiled_at(struct compiled *list, const uint32_t *in, u
 	return in[i] && list[in[i] - 1].after == node->id ? &list[in[i] - 1] : NULL;
 }
 
+/* Whether rows of these ids are summed by bags, which star_server_lite has PS tasks do: it is never to send more than star_server. */
+static bool are_bags(const struct graph *graph, struct graph_value ids)
+{
+	for (uint32_t n = 0; n < graph->nodes_count; n++) {
+		const struct graph_node *bag = graph->nodes[n], *rows;
+
+		if (bag->op != GRAPH_SEGMENT_SUM && bag->op != GRAPH_SEGMENT_MEAN && bag->op != GRAPH_SEGMENT_SQRTN)
+			continue;
+		rows = graph->nodes[bag->inputs[0].node];
+		if (rows->op == GRAPH_LOOKUP && graph_same(rows->inputs[1], ids))
+			return true;
+	}
+	return false;
+}
+
 /*
  * Whether it makes no difference but to bytes that the ids of an operation go once each: not where occurrences are counted, or each
  * gradient is looked at.
@@ -137,7 +152,7 @@ static void set_once(const struct graph_ps_plan *plan, const struct graph_part *
 {
 	const struct draft *d = &item->draft;
 
-	item->once = may_go_once(plan, d);
+	item->once = may_go_once(plan, d) && !are_bags(plan->graph, from->feeds[d->keys]);
 	if (!item->once || d->op.kind != STAR_PUSH)
 		return;
 	item->once = d->values != DRAFT_NOT_THERE;

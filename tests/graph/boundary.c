@@ -208,7 +208,7 @@ void a_wave_is_started_before_it_is_waited_for(void)
 		CHECK_INT(graph_run_step(s.run, 1, &given, fetches, &s.err), 0);
 		CHECK_UINT(plain.events_count, 4 * TASKS);
 		for (uint32_t i = 0; i < 4 * TASKS; i++)
-			CHECK_INT(plain.events[i].is_wait, i / TASKS % 2);
+			CHECK(plain.events[i].is_wait == (i / TASKS % 2) && !plain.events[i].call->waited_for);
 		/* What needs no PS task is done while the first wave is under way. */
 		for (uint32_t i = 0, waited = 0; i < s.plan->items_count; i++) {
 			waited += s.plan->items[i].kind == PLAN_WAIT;
@@ -221,6 +221,64 @@ void a_wave_is_started_before_it_is_waited_for(void)
 	stepper_end(&s);
 	plain_ps_fini(&plain);
 	graph_cut_destroy(cut);
+	graph_destroy(g);
+}
+
+/* Two variables of one task; the gradient of the first is there before that of the second is computed. */
+static struct graph *two_gradients(void)
+{
+	struct graph *g = graph_create();
+	const struct graph_definition there = { .device = "/job:ps/task:0" };
+	const struct graph_value x = graph_feed(g, "x", STAR_FLOAT32, GRAPH_DIMS(4));
+	const struct graph_value a = graph_variable(g, "a", GRAPH_DIMS(4), &there);
+	const struct graph_value b = graph_variable(g, "b", GRAPH_DIMS(4), &there);
+	const struct graph_value first = graph_times(g, graph_read(g, a), x);
+	const struct graph_value both = graph_plus(g, first, graph_read(g, b)), second = graph_exp(g, both);
+
+	graph_op2(g, GRAPH_APPLY, a, both);
+	graph_op2(g, GRAPH_APPLY, b, second);
+	graph_set_results(g, &second, 1);
+	return g;
+}
+
+void an_operation_of_grpcpp_is_started_when_it_can_be(void)
+{
+	const struct {
+		struct graph_cut_options options;
+		uint32_t calls, before; /* of a step; those started before the second gradient is computed */
+		bool waited_for;	/* of the last one */
+	} cases[] = {
+		{ { .protocol = GRAPH_GRPCPP }, 4, 3, false },
+		{ { .protocol = GRAPH_GRPCPP, .fuse = true }, 2, 1, true },
+		{ { .protocol = GRAPH_STAR_SERVER }, 2, 1, true },
+	};
+	struct graph *g = two_gradients();
+
+	for (unsigned c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+		struct star_error err = { 0 };
+		struct graph_cut *cut = graph_cut_create(g, &cases[c].options, &err);
+		struct plain_ps plain;
+		const struct graph_plan_options options = { .feeds = &four, .feeds_count = 1, .ps = &plain.ps };
+		struct graph_tensor given = { four.type, (float[4]){ 1, 2, 3, 4 } }, fetch;
+		uint32_t started = 0;
+		struct stepper s;
+
+		plain_ps_init(&plain);
+		if (CHECK_STR(err.text, "") && CHECK(stepper_begin(&s, g, cut, &options))) {
+			CHECK_INT(graph_run_step(s.run, 1, &given, &fetch, &s.err), 0);
+			CHECK_UINT(plain.events_count, 2 * cases[c].calls);
+			CHECK_INT(plain.events[plain.events_count - 1].call->waited_for, cases[c].waited_for);
+			for (uint32_t i = 0; i < s.plan->items_count; i++) {
+				started += s.plan->items[i].kind == PLAN_START;
+				if (s.plan->items[i].kind == PLAN_NODE &&
+				    g->nodes[s.plan->items[i].id]->op == GRAPH_EXP)
+					CHECK_UINT(started, cases[c].before);
+			}
+		}
+		stepper_end(&s);
+		plain_ps_fini(&plain);
+		graph_cut_destroy(cut);
+	}
 	graph_destroy(g);
 }
 

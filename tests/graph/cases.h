@@ -73,6 +73,7 @@
 	/* boundary.c */ \
 	X(cut_plans_do_what_uncut_ones_do) \
 	X(a_wave_is_started_before_it_is_waited_for) \
+	X(an_operation_of_grpcpp_is_started_when_it_can_be) \
 	X(a_failed_call_fails_its_step_only) \
 	X(without_ps_tasks_ps_nodes_are_refused) \
 	X(ps_tasks_say_how_much_there_is) \

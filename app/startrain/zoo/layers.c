@@ -29,7 +29,7 @@ static struct graph_definition dense_definition(const struct zoo_options *o)
 					  .options_count = o->dense.count };
 }
 
-struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids)
+static struct graph_value look_up(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids)
 {
 	const struct zoo_options *o = zoo->options;
 	char own[ZOO_NAME_ROOM];
@@ -53,6 +53,32 @@ struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, str
 							    .inputs_count = 2,
 							    .attrs = &read_only,
 							    .attrs_count = zoo->train ? 0 : 1 });
+}
+
+/* Each column's rows from a table of its own, side by side: [n, k, dim]. */
+static struct graph_value look_columns_up(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids,
+					  int64_t columns)
+{
+	struct graph_value rows[GRAPH_INPUTS_MAX];
+
+	for (int64_t i = 0; i < columns; i++) {
+		const int64_t begin[] = { 0, i }, size[] = { -1, 1 };
+		char column[32];
+
+		snprintf(column, sizeof(column), "%s/%d", name, (int)i);
+		rows[i] = look_up(zoo, column, dim, graph_slice(zoo->graph, ids, begin, size, 2));
+	}
+	return graph_concat(zoo->graph, rows, (uint32_t)columns, 1);
+}
+
+struct graph_value zoo_embed(struct zoo *zoo, const char *name, int64_t dim, struct graph_value ids)
+{
+	const struct graph_type *type = graph_type(zoo->graph, ids);
+	const int64_t columns = type && type->shape.ndim == 2 ? type->shape.dims[1] : 0;
+
+	if (zoo->options->apart && columns > 1 && columns <= GRAPH_INPUTS_MAX)
+		return look_columns_up(zoo, name, dim, ids, columns);
+	return look_up(zoo, name, dim, ids);
 }
 
 struct graph_value zoo_mlp(struct zoo *zoo, struct graph_value x, const int64_t *units, size_t layers,

@@ -29,6 +29,7 @@
 	X(epochs, required_argument, "N          passes over the training examples [1]") \
 	X(batch, required_argument, "N          examples of a step [128]") \
 	X(dim, required_argument, "N          elements of an embedding [8]") \
+	X(apart, no_argument, "           a table for each column of ids, and not one for all") \
 	X(optimizer, required_argument, "NAME       of the tables [adam]") \
 	X(rate, required_argument, "R          its learning rate [0.001]") \
 	X(dense_optimizer, required_argument, "NAME       of the dense layers [adam]") \
@@ -227,6 +228,9 @@ static int parse_one(struct zoo_options *o, int option, const char *text, struct
 		return graph_protocol_parse(text, err) ? 0 : -EINVAL;
 	case OPTION_tensor_fuse:
 		o->tensor_fuse = true;
+		return 0;
+	case OPTION_apart:
+		o->apart = true;
 		return 0;
 	case OPTION_sync:
 		o->consistency = "synchronous";

@@ -31,6 +31,7 @@ struct zoo_options {
 	bool dpdk;		     /* ps is a worker's file, where % stands for the worker's number */
 	struct cluster_spec cluster; /* of TF_CONFIG, if ps comes from it */
 	bool tensor_fuse;
+	bool apart; /* each column of ids has a table of its own */
 	uint32_t workers, first_worker, local_workers;
 	enum input_format format;
 	const char *train[ZOO_FILES_MAX], *test[ZOO_FILES_MAX];

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Trains a graph: star-graph PS FILE PROTOCOL STEPS adds training to the graph of a file, whose only result is its loss, and prints the
- * loss of each step, all of its bits. Feeds are drawn anew for each step: integers in [0, 16), floats in [-1, 1). Of those whose first
+ * loss of each step, all of its bits. Feeds are drawn anew for each step: ids in [0, 16384), other integers in [0, 16), floats in [-1, 1). Of those whose first
  * size is open it is between 0 and MOST, the same for all; none in the first step.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/prng.h"
 #include "graph/build.h"
@@ -44,6 +45,12 @@ static int add_feeds(const struct graph *graph, struct star_error *err)
 	return 0;
 }
 
+/* Ids hardly ever come twice; whatever else is whole is a segment, too. */
+static uint32_t below(uint32_t feed)
+{
+	return strcmp(feeds[feed].name, "ids") ? 16 : 1 << 14;
+}
+
 static void draw(struct prng *prng, uint64_t step)
 {
 	for (uint32_t f = 0; f < feeds_count; f++) {
@@ -58,7 +65,7 @@ static void draw(struct prng *prng, uint64_t step)
 				((int32_t *)tensors[f].data)[i] = (int32_t)prng_below(prng, 16);
 				break;
 			default:
-				((int64_t *)tensors[f].data)[i] = (int64_t)prng_below(prng, 16);
+				((int64_t *)tensors[f].data)[i] = (int64_t)prng_below(prng, below(f));
 			}
 	}
 }
