@@ -74,6 +74,8 @@ void net_input(struct net *net, struct rte_mbuf **frames, unsigned n, uint64_t n
 	net->counters.in_frames += n;
 	if (net->connections >= TCP_FETCH_FROM)
 		tcp_fetch(net, frames, n);
+	if (net->udp_expects)
+		udp_fetch(net, frames, n);
 	for (unsigned i = 0; i < n; i++) {
 		if (i + 2 < n)
 			rte_prefetch0(rte_pktmbuf_mtod(frames[i + 2], void *));

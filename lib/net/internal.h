@@ -146,6 +146,7 @@ struct udp_port {
 	uint16_t port;
 	net_udp_receive *receive;
 	net_udp_refused *refused; /* may be NULL */
+	net_udp_expected *expect; /* the same */
 	void *ctx;
 };
 
@@ -165,6 +166,7 @@ struct net {
 	struct rte_mempool *pool;
 	uint32_t hash_mask, hash_seed;
 	unsigned interfaces_count, listeners_count, udp_ports_count;
+	unsigned udp_expects; /* so many ports are told of datagrams ahead */
 	/* the turn */
 	uint64_t now_ns;
 	enum net_pressure pressure; /* when frames came in last */
@@ -342,6 +344,8 @@ static inline struct net_interface *net_interface_of(const struct net *net, uint
  * false: it was left as it was, for the general way. udp_make_plain makes a flow's headers, after it was sent something. */
 bool udp_take_plain(struct net *net, struct rte_mbuf *frame);
 void udp_make_plain(struct net_udp_flow *flow);
+/* Tells the ports that want to know of a burst's datagrams. */
+void udp_fetch(const struct net *net, struct rte_mbuf **frames, unsigned n);
 bool udp_send_plain(struct net *net, struct net_udp_flow *flow, struct rte_mbuf *payload, uint8_t tos);
 
 /* input.c: one frame */

@@ -227,6 +227,14 @@ void net_interface_free(struct net_interface *interface);
 /* Takes n frames, and owns them. */
 void net_input(struct net *net, struct rte_mbuf **frames, unsigned n, uint64_t now_ns);
 
+/* Starts loading so many bytes, of which nothing may be true: a pointer to nowhere does no harm. */
+static inline void net_fetch(const void *from, size_t bytes)
+{
+	for (uintptr_t at = (uintptr_t)from & ~(uintptr_t)(RTE_CACHE_LINE_SIZE - 1); at < (uintptr_t)from + bytes;
+	     at += RTE_CACHE_LINE_SIZE)
+		rte_prefetch0((const void *)at);
+}
+
 /* Sets the time of a turn, which net_input and the timers do too. */
 void net_turn(struct net *net, uint64_t now_ns);
 
@@ -275,6 +283,11 @@ int net_udp_bind(struct net *net, uint16_t port, net_udp_receive *receive, void 
  * forge it who knows both ports. */
 typedef void net_udp_refused(void *ctx, struct net *net, const struct net_udp_address *address);
 void net_udp_watch(struct net *net, uint16_t port, net_udp_refused *refused);
+/* For a port that is bound, where what the datagrams of a burst need lies all over the memory: before the first of them is received,
+ * expect is called for each, in two passes, and starts loading it: in the first pass what a datagram names, in the second what that
+ * points to. Nothing of a datagram is checked yet. NULL: no more. */
+typedef void net_udp_expected(void *ctx, const void *payload, uint32_t bytes, unsigned pass);
+void net_udp_expect(struct net *net, uint16_t port, net_udp_expected *expect);
 void net_udp_unbind(struct net *net, uint16_t port);
 /* 0, or -ENOMEM, -EHOSTUNREACH, -EMSGSIZE (it would have to be fragmented). */
 int net_udp_send(struct net *net, const struct net_udp_address *address, const void *payload, uint16_t bytes);

@@ -13,14 +13,6 @@ enum {
 		256, /* of what the user keeps of a connection: that it begins where its pointer leads is the usual case */
 };
 
-static inline void fetch(const void *from, size_t bytes)
-{
-	const uintptr_t first = (uintptr_t)from & ~(uintptr_t)(RTE_CACHE_LINE_SIZE - 1);
-
-	for (uintptr_t at = first; at < (uintptr_t)from + bytes; at += RTE_CACHE_LINE_SIZE)
-		rte_prefetch0((const void *)at);
-}
-
 /* The bucket of a segment without IP options or VLAN tag; NULL: it is none. */
 static const uint32_t *bucket_of(const struct net *net, const struct rte_mbuf *frame)
 {
@@ -50,7 +42,7 @@ static const uint32_t *bucket_of(const struct net *net, const struct rte_mbuf *f
 
 static void fetch_sent(struct rte_mbuf *m)
 {
-	fetch(m, sizeof(*m) + sizeof(struct net_priv));
+	net_fetch(m, sizeof(*m) + sizeof(struct net_priv));
 }
 
 static void fetch_burst(const struct net *net, struct rte_mbuf **frames, unsigned n)
@@ -72,7 +64,7 @@ static void fetch_burst(const struct net *net, struct rte_mbuf **frames, unsigne
 	for (unsigned i = 0; i < n; i++) {
 		if (!conns[i])
 			continue;
-		fetch(conns[i]->user, USER_BYTES);
+		net_fetch(conns[i]->user, USER_BYTES);
 		if (conns[i]->send_head)
 			fetch_sent(conns[i]->send_head);
 		if (conns[i]->send_tail)
@@ -88,5 +80,5 @@ void tcp_fetch(const struct net *net, struct rte_mbuf **frames, unsigned n)
 
 void tcp_expect(const struct tcp_conn *conn)
 {
-	fetch(conn, offsetof(struct tcp_conn, older));
+	net_fetch(conn, offsetof(struct tcp_conn, older));
 }

@@ -96,8 +96,19 @@ void net_udp_watch(struct net *net, uint16_t port, net_udp_refused *refused)
 			net->udp_ports[i].refused = refused;
 }
 
+void net_udp_expect(struct net *net, uint16_t port, net_udp_expected *expect)
+{
+	for (unsigned i = 0; i < net->udp_ports_count; i++)
+		if (net->udp_ports[i].port == port) {
+			net->udp_expects += !!expect;
+			net->udp_expects -= !!net->udp_ports[i].expect;
+			net->udp_ports[i].expect = expect;
+		}
+}
+
 void net_udp_unbind(struct net *net, uint16_t port)
 {
+	net_udp_expect(net, port, NULL);
 	for (unsigned i = 0; i < net->udp_ports_count; i++)
 		if (net->udp_ports[i].port == port) {
 			net->udp_last.interface = NULL;

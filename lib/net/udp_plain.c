@@ -98,6 +98,23 @@ bool udp_take_plain(struct net *net, struct rte_mbuf *frame)
 	return true;
 }
 
+void udp_fetch(const struct net *net, struct rte_mbuf **frames, unsigned n)
+{
+	for (unsigned pass = 0; pass < 2; pass++)
+		for (unsigned i = 0; i < n; i++) {
+			const struct plain_headers *h = rte_pktmbuf_mtod(frames[i], const struct plain_headers *);
+
+			if (frames[i]->data_len < sizeof(*h) || h->eth.ether_type != RTE_BE16(RTE_ETHER_TYPE_IPV4) ||
+			    h->ip.version_ihl != RTE_IPV4_VHL_DEF || h->ip.next_proto_id != IPPROTO_UDP)
+				continue;
+			for (unsigned p = 0; p < net->udp_ports_count; p++)
+				if (net->udp_ports[p].expect &&
+				    net->udp_ports[p].port == rte_be_to_cpu_16(h->udp.dst_port))
+					net->udp_ports[p].expect(net->udp_ports[p].ctx, h + 1,
+								 frames[i]->data_len - (uint32_t)sizeof(*h), pass);
+		}
+}
+
 /* ---- out ---- */
 
 void udp_make_plain(struct net_udp_flow *flow)

@@ -140,6 +140,8 @@ void dgram_send(struct dgram_session *session, struct rte_mbuf *message);
  */
 struct rte_mbuf *dgram_room(struct dgram_session *session, uint32_t bytes);
 bool dgram_append(struct dgram_session *session, struct rte_mbuf *packet);
+/* Something will be sent: starts loading what that needs. */
+void dgram_expect(const struct dgram_session *session);
 /* Packets queued and not acknowledged. */
 uint32_t dgram_queued(const struct dgram_session *session);
 /* For how long the peer has acknowledged nothing of what is queued; 0 when nothing is. */

@@ -191,7 +191,8 @@ struct dgram_session *session_make(struct dgram *d, const struct net_udp_address
 	s->payload = payload_of(d, &s->flow, net_pool(d->net));
 	congestion_init(&s->congestion);
 	session_reset(s);
-	d->sessions++;
+	if (++d->sessions == DGRAM_EXPECT_FROM)
+		net_udp_expect(d->net, d->port, dgram_expected);
 	return s;
 }
 
@@ -203,7 +204,8 @@ void session_free(struct dgram_session *s)
 	session_reset(s);
 	wheel_cancel(wheel, &s->timer);
 	wheel_cancel(wheel, &s->life);
-	s->dgram->sessions--;
+	if (s->dgram->sessions-- == DGRAM_EXPECT_FROM)
+		net_udp_expect(s->dgram->net, s->dgram->port, NULL);
 	put_free(s);
 }
 

@@ -4,7 +4,12 @@
 
 #include "rpc/dgram_internal.h"
 
-enum { ECN_CE = 3, WHOLE = WIRE_PACKET_FIRST | WIRE_PACKET_LAST };
+enum {
+	ECN_CE = 3,
+	WHOLE = WIRE_PACKET_FIRST | WIRE_PACKET_LAST,
+	USER_BYTES =
+		256, /* of what the user keeps of a session: that it begins where its pointer leads is the usual case */
+};
 
 /* ---- messages ---- */
 
@@ -387,6 +392,40 @@ static void take_outside(struct dgram *d, const struct dgram_from *from)
 		open_unknown(d, from);
 	else
 		open_stranger(d, from);
+}
+
+void dgram_expect(const struct dgram_session *s)
+{
+	net_fetch(s, offsetof(struct dgram_session, client));
+}
+
+/* Nothing of the packet is believed: where it says nonsense, something is loaded in vain. */
+void dgram_expected(void *ctx, const void *payload, uint32_t bytes, unsigned pass)
+{
+	const struct dgram *d = ctx;
+	const struct dgram_session *s;
+	uint32_t number, index;
+
+	if (bytes < sizeof(struct wire_packet))
+		return;
+	memcpy(&number, (const char *)payload + offsetof(struct wire_packet, session), sizeof(number));
+	index = number & (DGRAM_SESSIONS_MAX - 1);
+	if (index >= d->sessions_made)
+		return;
+	s = &d->all[index];
+	if (pass == 0) {
+		dgram_expect(s);
+		return;
+	}
+	net_fetch(s->user, USER_BYTES);
+	if (s->window)
+		rte_prefetch0(&s->window->packets[s->tx_una & d->window_mask]);
+	if (s->flying.first)
+		net_fetch(s->flying.first, sizeof(struct rte_mbuf) + sizeof(struct dgram_priv));
+	if (s->flying.last)
+		net_fetch(s->flying.last, sizeof(struct rte_mbuf) + sizeof(struct dgram_priv));
+	if (s->message.last)
+		net_fetch(s->message.last, sizeof(struct rte_mbuf));
 }
 
 void dgram_receive(void *ctx, struct net *net, const struct net_udp_address *address, struct rte_mbuf *m, uint8_t tos)

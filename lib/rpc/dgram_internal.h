@@ -28,6 +28,7 @@ enum dgram_internal {
 	DGRAM_COOKIE_SHIFT = 32,       /* a cookie's time slot: 4.3 s. It is good in its own and the next one. */
 	DGRAM_ANSWERS_A_SECOND = 1000, /* to packets of no session */
 	DGRAM_ANSWERS_BURST = 100,
+	DGRAM_EXPECT_FROM = 64, /* so many sessions are more than the nearest cache holds */
 };
 _Static_assert(DGRAM_BODY_OFF >= NET_UDP_HEADERS + sizeof(struct wire_packet), "headers fit before a body");
 _Static_assert(DGRAM_BODY_OFF % 64 == 0, "headers are aligned");
@@ -306,6 +307,7 @@ void open_send_close(struct dgram_session *s);
 
 /* dgram_input.c */
 net_udp_receive dgram_receive;
+net_udp_expected dgram_expected;
 /* The packet behind those that have come: m's data is its body. False: s has ended. */
 bool message_take(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags);
 void message_drop(struct dgram_session *s);

@@ -99,6 +99,7 @@
 	X(dgram_packets_leave_without_what_is_not_whole) \
 	X(dgram_bundles_that_do_not_work_out_end_the_session) \
 	/* dgram_hostile.c */ \
+	X(dgram_many_sessions_are_loaded_ahead) \
 	X(dgram_packets_without_the_token_change_nothing) \
 	X(dgram_malformed_packets_are_dropped) \
 	X(dgram_broken_protocol_ends_the_session) \

@@ -322,3 +322,44 @@ void dgram_options_are_checked(void)
 	REFUSED(port, dg.dgram[1]->port, "in use");
 	dg_down();
 }
+
+static bool all_answered(void *ctx)
+{
+	const unsigned *n = ctx;
+
+	for (unsigned i = 0; i < *n; i++)
+		if (!dg_answered(&dg.clients[i]))
+			return false;
+	return true;
+}
+
+/* So many that a burst's packets are looked at ahead: of sessions, of none, and of none that ever was; and fewer again. */
+void dgram_many_sessions_are_loaded_ahead(void)
+{
+	unsigned many = DGRAM_EXPECT_FROM + 36;
+
+	begin(69);
+	for (unsigned i = 1; i < many; i++)
+		dg_open(i);
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < many; i++)
+			dg_send(&dg.clients[i], 100 + 30 * i, 1 + 4000);
+		for (unsigned i = 0; i < 8; i++) {
+			const struct wire_packet p = packet_of(WIRE_PACKET_DATA, i << 17 | i, 1);
+
+			give(1, STRANGER_PORT, &p, NULL, 100);
+		}
+		CHECK(dg_run(10 * DG_S, all_answered, &many));
+	}
+	for (unsigned i = 10; i < many; i++) {
+		dgram_close(dg.clients[i].session);
+		dg.clients[i].session = NULL;
+	}
+	dg_wait(DG_S);
+	CHECK_UINT(dgram_sessions(dg.dgram[0]), 10);
+	many = 10;
+	for (unsigned i = 0; i < many; i++)
+		dg_send(&dg.clients[i], 1000, 1 + 1000);
+	CHECK(dg_run(10 * DG_S, all_answered, &many));
+	dg_down();
+}
