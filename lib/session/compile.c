@@ -216,9 +216,7 @@ static int compile_part(const struct graph_ps_plan *plan, struct compile_plan *a
 	const uint32_t n = plan->graph->nodes_count;
 	uint32_t *at = calloc(n + UINT64_C(1), sizeof(*at));
 	uint32_t *labels = calloc(part->nodes_count + UINT64_C(1), sizeof(*labels));
-	struct compile_build b = {
-		.plan = plan, .all = all, .part = part, .index = index, .step = malloc(n + UINT64_C(1)), .err = err
-	};
+	struct compile_build b = { .plan = plan, .all = all, .part = part, .index = index, .err = err };
 	int rc = 0;
 
 	to->in = calloc(part->nodes_count + UINT64_C(1), sizeof(*to->in));
