@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The limits' arithmetic: plain fused loops over floats in vectors of eight, n a multiple of eight. */
+/* The limits' arithmetic: plain fused loops over floats in vectors of eight, n a multiple of 16. */
 #ifndef STARBENCH_STORE_PLAIN_H
 #define STARBENCH_STORE_PLAIN_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #define PLAIN __attribute__((target("avx2"))) static inline
@@ -14,6 +15,18 @@ PLAIN void plain_sgd(float *w, const float *g, size_t n)
 
 	for (size_t i = 0; i < n; i += 8)
 		_mm256_storeu_ps(w + i, _mm256_loadu_ps(w + i) - rate * _mm256_loadu_ps(g + i));
+}
+
+PLAIN bool plain_finite(const float *g, size_t n)
+{
+	const __m256 zero = _mm256_setzero_ps();
+	__m256 all[2] = { zero, zero };
+
+	for (size_t i = 0; i + 16 <= n; i += 16) {
+		all[0] += _mm256_loadu_ps(g + i) * zero;
+		all[1] += _mm256_loadu_ps(g + i + 8) * zero;
+	}
+	return _mm256_movemask_ps(_mm256_cmp_ps(all[0] + all[1], zero, _CMP_EQ_OQ)) == 255;
 }
 
 PLAIN void plain_adagrad(float *w, float *a, const float *g, size_t n)
