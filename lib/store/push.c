@@ -14,6 +14,9 @@ enum {
 	/* A sum stands for at least two gradients of the request. In float64 it takes less than four times as many bytes as
 	 * they do in scaled_int8, the widest and the narrowest type there are; other pairs take less. */
 	SUMS_SHARE = 4,
+	/* Of operations of so many keys it is seen whether they are in order. If they turn out not to be, all that came before get their
+	 * cells at once, in some 20 us. */
+	ORDERED_MAX = 4096,
 };
 
 /* The least power of two that leaves three quarters of the cells free: a search that goes on is a branch mispredicted. */
@@ -112,7 +115,9 @@ void store_push_op(struct store_push *p, struct store_table *table, uint32_t cou
 	if (count > room)
 		count = room;
 	op = &p->ops[p->ops_count++];
-	*op = (struct push_op){ .table = table, .first = p->keys, .end = p->keys + count };
+	*op = (struct push_op){
+		.table = table, .first = p->keys, .end = p->keys + count, .ordered = count <= ORDERED_MAX
+	};
 	p->op_mask = count ? cells_for(count) - 1 : 0;
 	open_op(op);
 }
@@ -140,44 +145,81 @@ static bool take_sum(struct store_push *p, struct push_entry *first, const struc
 }
 
 /*
- * Appends an entry for each row, joined to the first one of its row; false when there is no memory for sums. The search for a
- * row's cell ends, since most of the operation's cells are free; and soon, since the salt spreads the rows.
+ * The entry of a row's cell, which becomes the entry of position `self` if the row has none yet in this operation. The search for a cell
+ * ends, since most of the operation's cells are free; and soon, since the salt spreads the rows.
  */
-static bool enter(struct store_push *p, const struct push_op *op, const store_row *rows, unsigned n)
+static inline __attribute__((always_inline)) uint32_t first_of(struct store_push *p, const struct push_op *op,
+							       uint32_t self, store_row row)
 {
 	const uint32_t origin = p->origin, op_origin = origin + op->first, mask = p->op_mask;
+	uint32_t cell = (uint32_t)hash_mix(row ^ p->salt) & mask, position;
+
+	while ((position = p->cells[cell]) >= op_origin && p->entries[position - origin].row != row)
+		cell = (cell + 1) & mask;
+	if (position >= op_origin)
+		return position - origin;
+	p->cells[cell] = origin + self;
+	return self;
+}
+
+/* Appends an entry for each row, joined to the first one of its row; false when there is no memory for sums. */
+static bool enter(struct store_push *p, const struct push_op *op, const store_row *rows, unsigned n)
+{
 	struct push_entry *const entries = p->entries;
-	uint32_t *const cells = p->cells;
-	const uint64_t salt = p->salt;
 	uint32_t self = p->keys;
 	bool summable = true;
 
 	for (unsigned i = 0; i < n; i++, self++) {
-		const store_row row = rows[i];
-		uint32_t cell, position;
+		uint32_t first;
 
-		entries[self] = (struct push_entry){ .row = row, .first = self, .left = 1, .sum = PUSH_NO_SUM };
-		if (row == STORE_UNADMITTED)
+		entries[self] = (struct push_entry){ .row = rows[i], .first = self, .left = 1, .sum = PUSH_NO_SUM };
+		if (rows[i] == STORE_UNADMITTED)
 			continue;
-		cell = (uint32_t)hash_mix(row ^ salt) & mask;
-		while ((position = cells[cell]) >= op_origin && entries[position - origin].row != row)
-			cell = (cell + 1) & mask;
-		if (position < op_origin) {
-			cells[cell] = origin + self;
-		} else {
-			entries[self].first = position - origin;
-			if (entries[position - origin].left++ == 1 && !op->assign)
-				summable &= take_sum(p, &entries[position - origin], op->table);
-		}
+		first = first_of(p, op, self, rows[i]);
+		if (first == self)
+			continue;
+		entries[self].first = first;
+		if (entries[first].left++ == 1 && !op->assign)
+			summable &= take_sum(p, &entries[first], op->table);
 	}
 	p->keys = self;
 	return summable;
+}
+
+/* Whether the next n keys go on in order. */
+static bool goes_on(const struct push_op *op, const uint64_t *keys, unsigned n)
+{
+	bool on = op->keys == 0 || n == 0 || keys[0] > op->last;
+
+	for (unsigned i = 1; i < n; i++)
+		on &= keys[i] > keys[i - 1];
+	return on;
+}
+
+/* The same as enter for keys in order, as workers have them that have joined duplicates: nothing is to be joined. */
+static void enter_ordered(struct store_push *p, struct push_op *op, const uint64_t *keys, const store_row *rows,
+			  unsigned n)
+{
+	for (unsigned i = 0; i < n; i++, p->keys++)
+		p->entries[p->keys] =
+			(struct push_entry){ .row = rows[i], .first = p->keys, .left = 1, .sum = PUSH_NO_SUM };
+	op->last = n ? keys[n - 1] : op->last;
+}
+
+/* They were not: the entries so far, all of different rows, get their cells. */
+static void end_order(struct store_push *p, struct push_op *op)
+{
+	op->ordered = false;
+	for (uint32_t at = op->first; at < p->keys; at++)
+		if (p->entries[at].row != STORE_UNADMITTED)
+			first_of(p, op, at, p->entries[at].row);
 }
 
 int store_push_keys(struct store_push *p, struct store_table *table, const uint64_t *keys, unsigned n, uint64_t step)
 {
 	struct push_op *op = p->ops_count ? &p->ops[p->ops_count - 1] : NULL;
 	store_row rows[STORE_BATCH];
+	bool summable = true;
 
 	assert(n <= STORE_BATCH);
 	if (!op || op->table != table) {
@@ -190,6 +232,12 @@ int store_push_keys(struct store_push *p, struct store_table *table, const uint6
 		return -EOVERFLOW;
 	if (store_find(table, keys, n, STORE_PUSH, step, rows))
 		return -ENOSPC;
+	if (op->ordered && !goes_on(op, keys, n))
+		end_order(p, op);
+	if (op->ordered)
+		enter_ordered(p, op, keys, rows, n);
+	else
+		summable = enter(p, op, rows, n);
 	op->keys += n;
-	return enter(p, op, rows, n) ? 0 : -EOVERFLOW;
+	return summable ? 0 : -EOVERFLOW;
 }

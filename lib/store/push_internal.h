@@ -24,10 +24,12 @@ struct push_op {
 	uint32_t end;	/* of the entries that it may have */
 	uint32_t keys;	/* entries that it has */
 	uint32_t looked, taken, finished;
-	bool open;   /* the table knows of it: its rows are kept */
-	bool summed; /* store_push_look has added up the gradients of one row */
-	bool begun;  /* step is there */
-	bool assign; /* what comes in is values */
+	bool open;    /* the table knows of it: its rows are kept */
+	bool summed;  /* store_push_look has added up the gradients of one row */
+	bool begun;   /* step is there */
+	bool assign;  /* what comes in is values */
+	bool ordered; /* each key so far was above the one before it: no two are the same, and no entry has a cell yet */
+	uint64_t last; /* of them */
 	struct optim_step step;
 	double squares;	 /* of its gradients */
 	double norms[2]; /* LAMB's, of the variable */
@@ -37,7 +39,7 @@ struct push_op {
  * Entries of one row are found through a hash table of open addressing, whose cells hold positions: the number of keys
  * that all requests so far had before this one. Positions only grow, so those of earlier operations are known by being
  * smaller than the first of this one, and nothing is cleared but once in some four billion keys. An operation uses as many
- * cells as it needs for a load of at most one quarter: those of a small one stay in the cache.
+ * cells as it needs for a load of at most one quarter: those of a small one stay in the cache. One whose keys come in order needs none.
  */
 struct store_push {
 	uint32_t max_keys;

@@ -104,29 +104,39 @@ void push_after_four_billion_keys(void)
 	fixture_close(&f);
 }
 
-void push_of_all_keys_twice_fills_the_sums(void)
+/* All keys in order and then once more, or each twice in a row: on the first of its seconds the order ends. */
+static void push_all_twice(struct fixture *f, const char *name, bool in_a_row, unsigned slice)
 {
 	enum { KEYS = 512 };
-	struct fixture f = fixture_open(1 << 20);
-	struct store_table *t = table_of(&f, "t", DIM, OPTIM_SGD);
+	struct store_table *t = table_of(f, name, DIM, OPTIM_SGD);
 	struct store_push *p = open_push(KEYS, KEYS * DIM * sizeof(float));
-	uint64_t keys[KEYS];
+	uint64_t keys[KEYS], sums[KEYS / 2] = { 0 };
 	float gradients[KEYS * DIM], initial[DIM];
 
 	for (unsigned i = 0; i < KEYS; i++) {
-		keys[i] = i % (KEYS / 2);
+		keys[i] = in_a_row ? i / 2 : i % (KEYS / 2);
+		sums[keys[i]] += i;
 		for (unsigned e = 0; e < DIM; e++)
 			gradients[i * DIM + e] = (float)i;
 	}
 	store_push_begin(p);
 	store_push_op(p, t, KEYS);
-	CHECK_INT(add_keys(p, t, keys, KEYS, STORE_BATCH), 0);
+	CHECK_INT(add_keys(p, t, keys, KEYS, slice), 0);
 	add_floats(p, t, gradients, DIM, KEYS, STORE_BATCH, 1);
 	for (uint64_t key = 0; key < KEYS / 2; key++) {
 		store_initial(t, key, initial);
-		CHECK_NEAR(values_of(t, find_one(t, key, STORE_LOOK))[1], initial[1] - (float)(2 * key + KEYS / 2), 0);
+		CHECK_NEAR(values_of(t, find_one(t, key, STORE_LOOK))[1], initial[1] - (float)sums[key], 0);
 	}
 	store_push_destroy(p);
+}
+
+void push_of_all_keys_twice_fills_the_sums(void)
+{
+	struct fixture f = fixture_open(1 << 20);
+
+	push_all_twice(&f, "again", false, STORE_BATCH);
+	push_all_twice(&f, "row", true, STORE_BATCH);
+	push_all_twice(&f, "row by row", true, 1);
 	fixture_close(&f);
 }
 
