@@ -244,6 +244,13 @@ control = {{ socket = "{self.work}/{name}.sock"; }};
         """A command in the namespace, on the client's core."""
         return ["ip", "netns", "exec", self.net["NETNS"], *self.on_client_core(*command)]
 
+    def part_kernels(self, parted):
+        """Whether the namespace's kernel takes what servers send on the client's core, as that of a machine of its own would, and not on
+        the sender's, which is where a veth pair has it done (receive packet steering)."""
+        mask = f"{1 << self.client_core:x}" if parted else "0"
+        for pair in range(self.pairs):
+            run("ip", "netns", "exec", self.net["NETNS"], "sh", "-c", f"echo {mask} > /sys/class/net/data{pair}/queues/rx-0/rps_cpus")
+
     @contextlib.contextmanager
     def loss(self, of_thousand):
         """Frames that the namespace gets are lost at random, on all data pairs alike."""
