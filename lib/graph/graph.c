@@ -30,6 +30,7 @@ struct whole {
 struct graph_arena {
 	struct chunk *chunks;
 	struct whole *graphs;
+	void *resources; /* tsearch's tree of variables and tables, bodies' too: the first node of each name */
 };
 
 static struct whole *whole_of(const struct graph *graph)
@@ -110,6 +111,7 @@ void graph_destroy(struct graph *graph)
 	if (!graph)
 		return;
 	arena = graph->memory;
+	tdestroy(arena->resources, keep_node);
 	for (struct whole *whole = arena->graphs, *next; whole; whole = next) {
 		next = whole->next;
 		tdestroy(whole->names, keep_node);
@@ -348,6 +350,40 @@ static bool infer(struct graph *graph, struct graph_node *node)
 	return node->outputs;
 }
 
+static bool same_value(const struct graph_attr *a, const struct graph_attr *b)
+{
+	if (!b || a->kind != b->kind)
+		return false;
+	return a->kind == GRAPH_INT	? a->i == b->i
+	       : a->kind == GRAPH_FLOAT ? a->f == b->f
+	       : a->kind == GRAPH_STRING
+		       ? !strcmp(a->s, b->s)
+		       : a->ints_count == b->ints_count && !memcmp(a->ints, b->ints, a->ints_count * sizeof(*a->ints));
+}
+
+/* The same name is the same variable or table, in whatever body: so it has one definition. */
+static bool check_resource(struct graph *graph, const struct graph_node *node)
+{
+	const struct graph_node *const *found = tsearch(node, &graph->memory->resources, by_name), *other;
+
+	if (!found) {
+		graph_fail(graph, NULL, "out of memory");
+		return false;
+	}
+	other = *found;
+	for (uint32_t i = 0; other->op == node->op && i < node->attrs_count; i++)
+		if (!same_value(&node->attrs[i], graph_attr(other, node->attrs[i].name))) {
+			graph_fail(graph, node->name, "its %s differs from that in another body of the graph",
+				   node->attrs[i].name);
+			return false;
+		}
+	if (other->op != node->op || other->attrs_count != node->attrs_count) {
+		graph_fail(graph, node->name, "it has another definition in another body of the graph");
+		return false;
+	}
+	return true;
+}
+
 int graph_renew_outputs(struct graph *graph, struct graph_node *node)
 {
 	return graph->err.code == 0 && infer(graph, node) ? 0 : graph->err.code;
@@ -392,6 +428,8 @@ struct graph_value graph_add(struct graph *graph, const struct graph_draft *draf
 	node->name = name_of(graph, draft);
 	if (!node->name || !check_inputs(graph, node, draft) || !check_bodies(graph, node, draft) ||
 	    !copy_attrs(graph, node, draft) || !place(graph, node, draft->device) || !infer(graph, node))
+		return GRAPH_NONE;
+	if ((node->op == GRAPH_VARIABLE || node->op == GRAPH_TABLE) && !check_resource(graph, node))
 		return GRAPH_NONE;
 	if (!tsearch(node, &whole_of(graph)->names, by_name))
 		return graph_fail(graph, NULL, "out of memory");

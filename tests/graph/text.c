@@ -162,6 +162,20 @@ void text_is_as_documented(void)
 	}
 }
 
+/* A variable outside and in a branch. */
+#define SHARED(definition) \
+	"star 1\n" \
+	"v = variable() dtype=\"float32\" shape=[2] @/job:ps/task:0\n" \
+	"c = const() value=int32[]{1}\n" \
+	"k = cond(c) { then {\n" \
+	"  v = variable() " definition " @/job:ps/task:0\n" \
+	"  r = read(v)\n" \
+	"  results r\n" \
+	"} else {\n" \
+	"  x = const() value=float32[2]{1, 2}\n" \
+	"  results x\n" \
+	"} }\n"
+
 void wrong_texts_are_refused(void)
 {
 	static const char *const rows[][2] = {
@@ -175,6 +189,9 @@ void wrong_texts_are_refused(void)
 		{ "star 1\na = const() value=float32[2]{1}\n", "x:2:31: expected ',', not '}'" },
 		{ "star 1\na = const() value=int32[1]{3000000000}\n", "expected an int32, not 3000000000" },
 		{ "star 1\na = const() value=float32[1]<0000803>\n", "expected two hexadecimal digits, not '3'" },
+		{ SHARED("dtype=\"float32\" shape=[3]"),
+		  ":5:6: node \"v\": its shape differs from that in another body" },
+		{ SHARED("dtype=\"float32\" shape=[2] rate=1"), "node \"v\": its rate differs" },
 		{ "star 1\na = const() value=float32[1000000, 1000000]{}\n", "no room for a tensor of this shape" },
 		{ "star 1\na = const() value=float16[1]{1}\n", "expected a tensor of float32" },
 		{ "star 1\na = const() value=float32[-1]{1}\n", "no room" },
