@@ -6,15 +6,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/clock.h"
 #include "client/star.h"
 #include "session/compile.h"
 #include "session/draft.h"
+#include "session/objects.h"
 #include "session/once.h"
-
-enum { LOOK_MS = 100 };
 
 struct remote {
 	struct graph_ps ps; /* first */
@@ -65,45 +62,6 @@ struct prepared {
 	struct compiled_left **left; /* by run; under the lock */
 	uint32_t left_count;
 };
-
-/* ---- variables and tables ---- */
-
-static struct star_table *create_object(const struct remote *remote, const struct graph_node *node,
-					struct star_error *err)
-{
-	const uint64_t deadline_us = remote->options.deadline_us;
-	struct draft_object object;
-
-	if (draft_object(node, &object, err) < 0)
-		return NULL;
-	return object.is_table ? star_table_create(remote->options.cluster, &object.spec, deadline_us, err)
-			       : star_variable_create(remote->options.cluster, &object.spec, deadline_us, err);
-}
-
-/* Until somebody else has made it. */
-static struct star_table *await_object(const struct remote *remote, const struct graph_node *node,
-				       struct star_error *err)
-{
-	const struct timespec pause = { .tv_nsec = LOOK_MS * 1000000 };
-	struct star_table *table;
-
-	while (!(table = star_lookup(remote->options.cluster, node->name, remote->options.deadline_us, err)) &&
-	       err->code == -ENOENT && clock_ns() < remote->options.until_ns)
-		nanosleep(&pause, NULL);
-	if (!table && err->code == -ENOENT)
-		star_error_set(err, -ETIMEDOUT, "\"%s\" was not there in time: the chief (worker 0) makes it",
-			       node->name);
-	return table;
-}
-
-/* A waiting session takes what there is, if it is what its graph says: creating compares. */
-static struct star_table *make_object(const struct remote *remote, const struct graph_node *node,
-				      struct star_error *err)
-{
-	if (remote->options.wait && !await_object(remote, node, err))
-		return NULL;
-	return create_object(remote, node, err);
-}
 
 /* ---- parts ---- */
 
@@ -218,8 +176,8 @@ static int make_objects(const struct remote *remote, const struct graph *graph, 
 
 		if (!node->outputs_count || node->outputs[0].dtype != 0)
 			continue;
-		p->tables[i] =
-			node->op == GRAPH_IDENTITY ? p->tables[node->inputs[0].node] : make_object(remote, node, err);
+		p->tables[i] = node->op == GRAPH_IDENTITY ? p->tables[node->inputs[0].node]
+							  : objects_make(&remote->options, node, err);
 		if (!p->tables[i])
 			return err->code;
 	}
