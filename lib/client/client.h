@@ -33,11 +33,13 @@
 #include "wire/object.h"
 
 enum client_limits {
-	IN_FLIGHT_MAX = 256,	  /* unanswered requests of a channel; a power of two */
-	BACKOFF_FIRST_US = 10000, /* before the second attempt to connect, to ask for a layout, ... */
-	BACKOFF_MAX_US = 1000000, /* it doubles up to this */
-	IDLE_CHECK_US = 1000,	  /* a channel idle for longer is looked at before it is used: is it still open? */
-	PULL_BYTES = 64 << 10,	  /* of the rows that one request of pulls asks for, over TCP: see split.c */
+	IN_FLIGHT_MAX = 256,	    /* unanswered requests of a channel; a power of two */
+	BACKOFF_FIRST_US = 10000,   /* before the second attempt to connect, to ask for a layout, ... */
+	BACKOFF_MAX_US = 1000000,   /* it doubles up to this */
+	IDLE_CHECK_US = 1000,	    /* a channel idle for longer is looked at before it is used: is it still open? */
+	PULL_BYTES = 64 << 10,	    /* of the rows that one request of pulls asks for, over TCP: see split.c */
+	DENSE_FEW_BYTES = 65 << 10, /* the same of a gradient that is not DENSE_LARGE_BYTES */
+	DENSE_LARGE_BYTES = 1 << 20,
 	DENSE_BYTES = 257 << 10,  /* of a request with a dense push, its 64 keys included: see split.c */
 	UNANSWERED_MAX = 4,	  /* connections in a row that are lost with requests in flight, and nothing answered */
 	RECEIVE_BYTES = 16 << 10, /* a channel's first receive buffer; it grows to the largest reply */

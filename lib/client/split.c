@@ -11,7 +11,8 @@
  * copied by this side, while the node looks for the next. Not so one with versions, of which most rows may stay behind.
  *
  * A dense push goes in requests of DENSE_BYTES, since the node goes through each of them twice: it looks at all its gradients
- * before it applies the first one. The second time it finds those of such a request in its second-level cache.
+ * before it applies the first one. The second time it finds those of such a request in its second-level cache. What is not large
+ * goes in smaller ones still: the node executes the first while the next are on their way, which is a fifth of a step of DLRM.
  */
 #include "client/codec.h"
 #include "client/run.h"
@@ -66,6 +67,13 @@ static uint32_t fewer(uint32_t keys, uint32_t bytes, uint32_t key_bytes)
 	return (uint64_t)keys * key_bytes <= bytes ? keys : bytes / key_bytes;
 }
 
+static uint32_t dense_bytes(const struct call_op *op)
+{
+	const uint64_t all = (uint64_t)op->count * op_request_key_bytes(op);
+
+	return all < DENSE_LARGE_BYTES ? DENSE_FEW_BYTES : DENSE_BYTES;
+}
+
 static uint32_t left(uint32_t most, uint32_t used)
 {
 	return used < most ? most - used : 0;
@@ -89,7 +97,7 @@ static uint32_t room(const struct split *s, const struct part *part, const struc
 	if (op->kind == STAR_PULL && !op->versions && !part->pushes)
 		keys = fewer(keys, left(s->call->cluster->pull_bytes, part->reply_bytes), op_reply_key_bytes(op));
 	else if (op_pushes(op) && !op->keys && !op->undivided)
-		keys = fewer(keys, left(DENSE_BYTES, part->request_bytes), op_request_key_bytes(op));
+		keys = fewer(keys, left(dense_bytes(op), part->request_bytes), op_request_key_bytes(op));
 	else
 		return keys;
 	/* A row may be longer: it then has a request to itself. */
