@@ -485,7 +485,6 @@ static int start(void *ctx, const struct graph_ps_call *call, void **result, str
 
 		if (rc > 0 && summed && updates(item) && !to_sums(&round, op))
 			rc = 0;
-
 		if (rc < 0) {
 			give_token(p, token);
 			return rc;
