@@ -2,7 +2,8 @@
 /*
  * Unfused grpc++: a PS part of the cut becomes one for each operation, so that each is under way as soon as what it brings is there, as
  * an executor's Send and Recv nodes are. What hands each other values on the PS task, or is ordered by a control edge or by what it
- * does to a variable, stays together, so the parts of one part don't need each other.
+ * does to a variable, stays together, so the parts of one part don't need each other. A part that takes values which an earlier one has
+ * left on the task stays whole: requests that share such values must wait for each other.
  */
 #include "graph/plan.h"
 
@@ -167,7 +168,7 @@ static int divide_part(struct divide *d, uint32_t number, struct star_error *err
 	int rc = 0;
 
 	d->first[number] = *count;
-	if (whole->place == GRAPH_PLACE_WORKER) {
+	if (whole->place == GRAPH_PLACE_WORKER || whole->kept_count) {
 		parts[*count] = *whole;
 		rc = set_after(d, whole, &parts[(*count)++], err);
 	} else {
