@@ -66,6 +66,16 @@ void tcp_consumed(struct tcp_conn *c, uint32_t bytes)
 	c->unread -= bytes;
 }
 
+void tcp_will_answer(struct tcp_conn *c)
+{
+	FUZZ_CHECK(c->open, "an answer for a connection that is gone");
+}
+
+void tcp_expect(const struct tcp_conn *c)
+{
+	FUZZ_CHECK(c->open, "something is to be sent to a connection that is gone");
+}
+
 static void forget(struct tcp_conn *c)
 {
 	for (unsigned i = 0; i < c->sent_count && !c->refused; i++)
