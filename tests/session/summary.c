@@ -125,6 +125,17 @@ static void limit_files(rlim_t bytes)
 	CHECK_INT(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
+/* Summaries in a new directory, the first of which is written; NULL: there are none, which has been told. */
+static struct summary *begin(char *directory, const struct summary_scalar *first)
+{
+	struct star_error err = { 0 };
+	struct summary *summary = CHECK(mkdtemp(directory)) ? summary_create(directory, &err) : NULL;
+
+	if (CHECK(summary))
+		CHECK_INT(summary_write(summary, 1, first, 1, &err), 0);
+	return summary;
+}
+
 /* What fits in part is taken back: a reader of events goes no further than a record that is cut off. */
 void summaries_that_do_not_fit_leave_nothing_behind(void)
 {
@@ -135,12 +146,9 @@ void summaries_that_do_not_fit_leave_nothing_behind(void)
 	struct summary *summary;
 	unsigned written = 1, failed = 0;
 
-	if (!CHECK(mkdtemp(directory)))
+	summary = begin(directory, &scalar);
+	if (!summary)
 		return;
-	summary = summary_create(directory, &err);
-	if (!CHECK(summary))
-		return;
-	CHECK_INT(summary_write(summary, 1, &scalar, 1, &err), 0);
 	/* Byte by byte more: each record and each line is cut off everywhere. */
 	for (rlim_t room = 20; room < 400; room++) {
 		limit_files(room);
@@ -171,12 +179,9 @@ void summaries_that_are_taken_away_are_begun_anew(void)
 	struct summary *summary;
 	FILE *file;
 
-	if (!CHECK(mkdtemp(directory)))
+	summary = begin(directory, &scalar);
+	if (!summary)
 		return;
-	summary = summary_create(directory, &err);
-	if (!CHECK(summary))
-		return;
-	CHECK_INT(summary_write(summary, 1, &scalar, 1, &err), 0);
 	unit_remove(directory);
 	CHECK_INT(summary_write(summary, 2, &scalar, 1, &err), 0);
 	CHECK_UINT(count_records(bytes, read_file(directory, "events.", bytes, sizeof(bytes))), 2);
