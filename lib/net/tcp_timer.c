@@ -113,6 +113,7 @@ static void due(struct tcp_conn *conn, enum tcp_timer which)
 	case TCP_TIMER_ACK:
 		if (conn->owed) {
 			conn->net->counters.tcp_delayed_acks++;
+			conn->flags &= ~(uint32_t)TCP_ANSWERS; /* it has not come in time */
 			tcp_send_ack(conn);
 		}
 		break;

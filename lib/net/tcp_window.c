@@ -12,7 +12,10 @@ enum {
 	UNKNOWN_RTT_US = 1000000,
 	UNUSED_MS = 10000,  /* a window that has grown, and was not used for so long, may be taken back */
 	TIGHT_SEGMENTS = 2, /* what a reader that has nothing unread may always be sent */
-	ANSWER_US = 40000,  /* how long an ACK waits for an answer that the user has promised */
+	/* An ACK waits for an answer that the user has promised, so long, and for no more than so many segments: half of what a
+	 * sender may begin with (RFC 6928), so that it does not wait for the ACK meanwhile. */
+	ANSWER_US = 40000,
+	ANSWER_SEGMENTS = 5,
 };
 
 /* The right edge that the reader's room allows. While buffers are short, everybody has room for the next few segments only. */
@@ -72,11 +75,13 @@ static bool is_quick(struct tcp_conn *conn)
 
 void tcp_ack_due(struct tcp_conn *conn)
 {
-	if (conn->flags & TCP_ACK_NOW || conn->owed > conn->rcv_mss || (conn->owed && is_quick(conn)))
+	const bool answers = conn->flags & TCP_ANSWERS;
+	const uint32_t enough = answers ? ANSWER_SEGMENTS * conn->rcv_mss : conn->rcv_mss;
+
+	if (conn->flags & TCP_ACK_NOW || conn->owed > enough || (conn->owed && is_quick(conn)))
 		tcp_send_ack(conn);
 	else if (conn->owed && !tcp_timer_runs(conn, TCP_TIMER_ACK))
-		tcp_timer_start(conn, TCP_TIMER_ACK,
-				conn->flags & TCP_ANSWERS ? ANSWER_US : conn->net->options.delayed_ack_us);
+		tcp_timer_start(conn, TCP_TIMER_ACK, answers ? ANSWER_US : conn->net->options.delayed_ack_us);
 }
 
 void tcp_will_answer(struct tcp_conn *conn)

@@ -79,7 +79,7 @@ void acknowledgements_are_delayed(void)
 	script_end();
 }
 
-/* What the user will answer waits for the answer, if not for ever; two full segments and what comes after the answer do not. */
+/* What the user will answer waits for the answer, if neither for ever nor for more than some segments; what comes after the answer does not. */
 void an_answer_carries_the_acknowledgement(void)
 {
 	begin(NULL);
@@ -108,8 +108,14 @@ void an_answer_carries_the_acknowledgement(void)
 	script_quiet();
 	script_wait(4); /* the answer has not come */
 	script_out(A, 51, 1 + sent, 0);
+	data(MSS); /* and the promise is forgotten */
 	data(MSS);
-	data(MSS);
+	script_out(A, 51, 1 + sent, 0);
+	tcp_will_answer(script.conn);
+	for (unsigned i = 0; i < 5; i++)
+		data(MSS);
+	script_quiet();
+	data(1);
 	script_out(A, 51, 1 + sent, 0);
 	script_end();
 }
