@@ -17,7 +17,7 @@ struct rpc_work {
 		struct tcp_conn *conn;	       /* of a stream */
 		struct dgram_session *session; /* of a session */
 	};
-	struct rpc_work *next; /* in the ready or a free list */
+	struct rpc_work *next; /* in a lane or a free list */
 	struct rte_mbuf *reply_head, *reply_tail;
 	uint64_t starved_ns;  /* since when the reply has found no mbufs; 0: it has not waited */
 	uint32_t reply_bytes; /* of payload */
@@ -92,15 +92,21 @@ static inline struct rpc_session *session_of(struct rpc_work *work)
 	return (struct rpc_session *)work;
 }
 
-/* The first of many that are ready, but for the very next one: what they need is being loaded, step by step. */
+/* What is ready, in the order in which it came. Of many, what the first ones need is being loaded, step by step, but for the very
+ * next one's. */
 enum { AHEAD = 6 };
-struct ahead {
-	uint32_t first, count;
+struct lane {
+	struct rpc_work *head, *tail;
+	uint32_t count;
 	struct {
-		struct rpc_work *work;
-		const struct rte_mbuf *m; /* of its payload: the next one to be loaded; its head is, or soon will be */
-		bool begun;
-	} at[AHEAD];
+		uint32_t first, count;
+		struct {
+			struct rpc_work *work;
+			const struct rte_mbuf
+				*m; /* of its payload: the next one to be loaded; its head is, or soon will be */
+			bool begun;
+		} at[AHEAD];
+	} ahead;
 };
 
 struct rpc_server {
@@ -109,9 +115,8 @@ struct rpc_server {
 	struct rpc_stream *streams;
 	struct rpc_session *sessions;
 	struct rpc_work *free_streams, *free_sessions;
-	struct rpc_work *ready_head, *ready_tail;
-	uint32_t ready;	    /* how many */
-	struct ahead ahead; /* the first of them */
+	struct lane ready, full; /* full: of several mbufs each, which have just come */
+	uint32_t full_run;	 /* of these executed since the last other one */
 	struct replay *replay;
 	struct dgram *dgram; /* NULL: there are no sessions */
 	char *tasks;
@@ -130,8 +135,8 @@ struct rpc_server {
 };
 
 /* server.c */
-/* Waits for its turn from now on. */
-void work_ready(struct rpc_work *work);
+/* A request is whole, and waits for its turn from now on. */
+void work_arrived(struct rpc_work *work);
 /* A request will be executed: says so to the service, as far as it lies in one piece. */
 static inline void work_expect(const struct rpc_server *server, const struct rte_mbuf *m, uint32_t at, bool soon)
 {

@@ -11,6 +11,7 @@ enum {
 	BEGIN_BYTES =
 		256, /* of an mbuf's data: the rest follows by itself, as the processor sees that they are read in a row */
 	AHEAD_FROM = 16, /* so many that are ready are more than the nearest cache holds */
+	FULL_RUN = 3,
 };
 
 /* What a request needs while it is executed; false: all are in use by others. */
@@ -50,32 +51,61 @@ void work_end(struct rpc_work *w)
 	reply_drop(w);
 }
 
-void work_ready(struct rpc_work *w)
+static void join(struct lane *lane, struct rpc_work *w)
 {
-	struct rpc_server *server = w->server;
-
 	w->next = NULL;
-	if (server->ready_tail)
-		server->ready_tail->next = w;
+	if (lane->tail)
+		lane->tail->next = w;
 	else
-		server->ready_head = w;
-	server->ready_tail = w;
-	server->ready++;
+		lane->head = w;
+	lane->tail = w;
+	lane->count++;
+}
+
+static struct rpc_work *leave(struct lane *lane)
+{
+	struct rpc_work *w = lane->head;
+
+	lane->head = w->next;
+	if (!lane->head)
+		lane->tail = NULL;
+	lane->count--;
+	if (lane->ahead.count) {
+		lane->ahead.count--;
+		lane->ahead.first = (lane->ahead.first + 1) % AHEAD;
+	}
+	return w;
+}
+
+/*
+ * Requests that wait in a long line leave the caches and hold mbufs. Those that hold several, pushes that is, go first, while they
+ * are near: then it is the small ones that wait, and gradients are applied before rows are read. Where both never end, one of
+ * FULL_RUN + 1 is a small one; and what needs more than one slice goes on among those.
+ */
+void work_arrived(struct rpc_work *w)
+{
+	const struct rte_mbuf *payload = w->request.payload.m;
+
+	join(payload && payload->next ? &w->server->full : &w->server->ready, w);
+}
+
+static void work_waits(struct rpc_work *w)
+{
+	join(&w->server->ready, w);
+}
+
+static struct lane *next_lane(struct rpc_server *server)
+{
+	return server->full.head && (server->full_run < FULL_RUN || !server->ready.head) ? &server->full
+											 : &server->ready;
 }
 
 static struct rpc_work *take_ready(struct rpc_server *server)
 {
-	struct rpc_work *w = server->ready_head;
+	struct lane *lane = next_lane(server);
 
-	server->ready_head = w->next;
-	if (!server->ready_head)
-		server->ready_tail = NULL;
-	server->ready--;
-	if (server->ahead.count) {
-		server->ahead.count--;
-		server->ahead.first = (server->ahead.first + 1) % AHEAD;
-	}
-	return w;
+	server->full_run = lane == &server->full ? server->full_run + 1 : 0;
+	return leave(lane);
 }
 
 static void work_free(struct rpc_work *w)
@@ -100,7 +130,7 @@ static void finish(struct rpc_work *w)
 	}
 	w->reply_due = !reply_send(w);
 	if (w->reply_due) {
-		work_ready(w);
+		work_waits(w);
 		return;
 	}
 	server->counters.requests++;
@@ -161,42 +191,40 @@ static enum rpc_progress run_slice(struct rpc_work *w, uint64_t now_ns)
  * it is brought a step nearer: the work itself; then the peer, and the payload's first mbuf; then that one's data, and the
  * next mbuf; and so on. Each step looks only at what an earlier one has loaded.
  */
-static void step_nearer(struct rpc_server *server, unsigned i)
+static void step_nearer(struct lane *lane, unsigned i)
 {
-	struct rpc_work *w = server->ahead.at[i].work;
-	const struct rte_mbuf *m = server->ahead.at[i].m;
+	struct rpc_work *w = lane->ahead.at[i].work;
+	const struct rte_mbuf *m = lane->ahead.at[i].m;
 
-	if (!server->ahead.at[i].begun) {
-		server->ahead.at[i].begun = true;
-		server->ahead.at[i].m = m = w->request.payload.m;
+	if (!lane->ahead.at[i].begun) {
+		lane->ahead.at[i].begun = true;
+		lane->ahead.at[i].m = m = w->request.payload.m;
 		if (w->peer && w->is_session)
 			dgram_expect(w->session);
 		else if (w->peer)
 			tcp_expect(w->conn);
 	} else if (m) {
 		net_fetch(rte_pktmbuf_mtod(m, const void *), RTE_MIN(m->data_len, (uint32_t)BEGIN_BYTES));
-		server->ahead.at[i].m = m = m->next;
+		lane->ahead.at[i].m = m = m->next;
 	}
 	if (m)
 		net_fetch(m, sizeof(*m));
 }
 
-static void fetch_ahead(struct rpc_server *server)
+static void fetch_ahead(struct lane *lane)
 {
-	struct ahead *a = &server->ahead;
-	struct rpc_work *next;
+	for (unsigned i = 0; i < lane->ahead.count; i++)
+		step_nearer(lane, (lane->ahead.first + i) % AHEAD);
+	while (lane->ahead.count < AHEAD) {
+		const unsigned end = (lane->ahead.first + lane->ahead.count) % AHEAD;
+		struct rpc_work *next =
+			lane->ahead.count ? lane->ahead.at[(end + AHEAD - 1) % AHEAD].work->next : lane->head;
 
-	for (unsigned i = 0; i < a->count; i++)
-		step_nearer(server, (a->first + i) % AHEAD);
-	while (a->count < AHEAD) {
-		const unsigned end = (a->first + a->count) % AHEAD;
-
-		next = a->count ? a->at[(end + AHEAD - 1) % AHEAD].work->next : server->ready_head;
 		if (!next)
 			break;
-		a->at[end].work = next;
-		a->at[end].begun = false;
-		a->count++;
+		lane->ahead.at[end].work = next;
+		lane->ahead.at[end].begun = false;
+		lane->ahead.count++;
 		net_fetch(next, sizeof(struct rpc_stream));
 	}
 }
@@ -204,10 +232,12 @@ static void fetch_ahead(struct rpc_server *server)
 /* What comes after w need not wait for memory then. */
 static void look_ahead(struct rpc_server *server, struct rpc_work *w)
 {
-	const struct rpc_work *next = server->ready_head;
+	const struct rpc_work *next = next_lane(server)->head;
 
-	if (server->ready >= AHEAD_FROM)
-		fetch_ahead(server);
+	if (server->ready.count >= AHEAD_FROM)
+		fetch_ahead(&server->ready);
+	if (server->full.count >= AHEAD_FROM)
+		fetch_ahead(&server->full);
 	if (next)
 		work_expect(server, next->request.payload.m, next->request.payload.offset, true);
 	else if (w->is_session)
@@ -219,14 +249,14 @@ unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns)
 	unsigned slices = 0;
 
 	server->turn_mbufs = 0;
-	for (; slices < max && server->turn_mbufs < BURST && server->ready_head; slices++) {
+	for (; slices < max && server->turn_mbufs < BURST && next_lane(server)->head; slices++) {
 		struct rpc_work *w = take_ready(server);
 
 		look_ahead(server, w);
 		if (!w->peer && !w->request.begun)
 			work_free(w); /* died before its turn came: nothing was changed */
 		else if (!w->reply_due && run_slice(w, now_ns) == RPC_MORE)
-			work_ready(w);
+			work_waits(w);
 		else
 			finish(w);
 	}

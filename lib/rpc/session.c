@@ -77,7 +77,7 @@ static void check(struct rpc_work *w, struct rte_mbuf *m, uint32_t at)
 static void make_ready(struct rpc_session *s)
 {
 	s->state = SESSION_READY;
-	work_ready(&s->work);
+	work_arrived(&s->work);
 }
 
 /* Begins with the first message, where there is one. */

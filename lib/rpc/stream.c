@@ -31,7 +31,7 @@ static void make_ready(struct rpc_stream *s)
 {
 	s->state = STREAM_READY;
 	tcp_will_answer(s->work.conn);
-	work_ready(&s->work);
+	work_arrived(&s->work);
 }
 
 static void append(struct rpc_stream *s, struct rte_mbuf *m)

@@ -28,6 +28,7 @@
 	X(replies_that_share_a_packet_may_grow_or_fail) \
 	/* turns.c */ \
 	X(small_requests_do_not_wait_for_big_ones) \
+	X(full_requests_go_first_and_starve_none) \
 	X(requests_of_a_stream_keep_their_order) \
 	X(deadlines_pass_while_waiting) \
 	X(half_closed_streams_get_their_replies) \

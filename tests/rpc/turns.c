@@ -66,6 +66,39 @@ void small_requests_do_not_wait_for_big_ones(void)
 	rig_stop(&rig);
 }
 
+/* Requests that hold several mbufs go before small ones, in the order in which they came, but for one of four; what needs more slices goes on
+ * among the small ones. */
+void full_requests_go_first_and_starve_none(void)
+{
+	enum { FULL = 8, SMALL = 20 };
+	static const struct order full = { .slices = 1, .reply_bytes = 8 }, small = { .reply_bytes = 8 };
+	struct peer *peers[SMALL + FULL];
+	unsigned from, at[2] = { SMALL, 0 }; /* the next full one, the next small one */
+
+	toy_init(20, 0);
+	toy_start();
+	for (unsigned i = 0; i < SMALL + FULL; i++)
+		peers[i] = rig_peer(&rig, i);
+	from = toy.logged;
+	rig.slices_a_turn = 0; /* all are there before the first is executed */
+	for (unsigned i = 0; i < SMALL + FULL; i++)
+		toy_send(peers[i], i < SMALL ? small : full, i < SMALL ? 100 : 5000);
+	rig_wait(&rig, 10 * LINK_MS);
+	CHECK_UINT(toy.logged, from);
+	rig.slices_a_turn = 8;
+	for (unsigned i = 0; i < SMALL + FULL; i++)
+		toy_await(peers[i], 1, i < SMALL ? small : full, i < SMALL ? 100 : 5000);
+	CHECK_UINT(toy.logged, from + SMALL + 2 * FULL);
+	for (unsigned i = 0; i < SMALL + FULL; i++) {
+		const bool small_one = i % 4 == 3 || at[0] == SMALL + FULL;
+
+		CHECK_UINT(toy.log[from + i], peers[at[small_one]++]->session);
+	}
+	for (unsigned i = 0; i < FULL; i++) /* their second slices came behind all that waited */
+		CHECK_UINT(toy.log[from + SMALL + FULL + i], peers[SMALL + i]->session);
+	rig_stop(&rig);
+}
+
 void requests_of_a_stream_keep_their_order(void)
 {
 	enum { PEERS = 6, REQUESTS = 50 };
