@@ -69,7 +69,7 @@ def commit():
 
 
 class Server:
-    """A process that sleeps (SIGSTOP) whenever another server is measured, so that it takes nothing of their core."""
+    """A process that sleeps (SIGSTOP) whenever another one is measured, so that it takes nothing of their core."""
 
     def __init__(self, name, protocol, command, address, log):
         self.name, self.protocol, self.address = name, protocol, address
@@ -97,14 +97,24 @@ class Server:
         self.log.seek(0)
         return self.log.read()[-2000:].strip() or "(it said nothing)"
 
+    def signal(self, number):
+        """To its children, too: it leads a session of its own (the sixth field of proc(5)'s stat; the second may have blanks)."""
+        for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                if int(stat.read_text(encoding="utf-8").rpartition(")")[2].split()[3]) == self.process.pid:
+                    os.kill(int(stat.parent.name), number)
+
     def sleep(self):
-        self.process.send_signal(signal.SIGSTOP)
+        self.signal(signal.SIGSTOP)
+
+    def wake(self):
+        if self.process.poll() is not None:
+            raise Failure(f"{self.name} has ended with status {self.process.returncode}: {self.said()}")
+        self.signal(signal.SIGCONT)
 
     @contextlib.contextmanager
     def awake(self):
-        if self.process.poll() is not None:
-            raise Failure(f"{self.name} has ended with status {self.process.returncode}: {self.said()}")
-        self.process.send_signal(signal.SIGCONT)
+        self.wake()
         time.sleep(SETTLE_S)
         try:
             yield
@@ -114,12 +124,12 @@ class Server:
 
     def stop(self):
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            self.process.send_signal(signal.SIGCONT)
+            self.signal(signal.SIGTERM)
+            self.signal(signal.SIGCONT)
             try:
                 self.process.wait(STOP_S)
             except subprocess.TimeoutExpired:
-                self.process.kill()
+                self.signal(signal.SIGKILL)
                 self.process.wait()
         self.log.close()
 
