@@ -2,6 +2,7 @@
 #include "app/starbench/starbench.h"
 #include "app/starbench/store.h"
 #include "app/starbench/worker.h"
+#include "base/output.h"
 #include "wire/frame.h"
 
 #include <errno.h>
@@ -272,7 +273,7 @@ static void print_text(const struct bench *b, const struct summary *s)
 	putchar('\n');
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	struct options o = {
 		.protocol = &protocol_star,
@@ -321,4 +322,9 @@ int main(int argc, char **argv)
 	status = b->errors ? EXIT_FAILURE : EXIT_SUCCESS;
 	bench_destroy(b);
 	return status;
+}
+
+int main(int argc, char **argv)
+{
+	return output_end("starbench", run(argc, argv), EXIT_FAILURE);
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/output.h"
 #include "node.h"
 #include "supervise.h"
 
@@ -235,7 +236,7 @@ int main(int argc, char **argv)
 	int status = parse(argc, argv, &options);
 
 	if (status >= 0)
-		return status;
+		return output_end("starserver", status, EXIT_FAILURE);
 	config = config_load(options.file, options.overrides, options.overrides_count, &err);
 	if (!config) {
 		fprintf(stderr, "starserver: %s\n", err.text);
@@ -266,5 +267,5 @@ int main(int argc, char **argv)
 	if (options.print || options.check)
 		status = EXIT_SUCCESS;
 	config_free(config);
-	return again ? begin_anew(argv, &options, again) : status;
+	return again ? begin_anew(argv, &options, again) : output_end("starserver", status, EXIT_FAILURE);
 }

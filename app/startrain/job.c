@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "app/startrain/progress.h"
+#include "base/output.h"
 
 enum { TICK_MS = 100 };
 
@@ -57,8 +58,8 @@ static void child_main(struct job *job, job_task *task, uint32_t index, pid_t pa
 		_exit(1);
 	sigprocmask(SIG_SETMASK, &job->inherited, NULL);
 	rc = task(job, job->options.first_worker + index, &own->err);
-	if (fflush(stdout) != 0 && rc == 0)
-		rc = star_error_set(&own->err, -errno, "cannot write the result: %s", strerror(errno));
+	if (output_flush(stdout, "the result", rc == 0 ? &own->err : NULL) < 0 && rc == 0)
+		rc = own->err.code;
 	_exit(rc != 0);
 }
 

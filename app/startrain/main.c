@@ -8,6 +8,7 @@
 #include "app/startrain/progress.h"
 #include "app/startrain/zoo/zoo.h"
 #include "base/clock.h"
+#include "base/output.h"
 
 static int load(struct job *job, struct star_error *err)
 {
@@ -87,24 +88,19 @@ static int run(struct job *job, struct star_error *err)
 		rc = job_run(job, NULL, finish_run, 1, err);
 	unload(job);
 	summary_destroy(summary);
-	if (report != NULL)
-		fclose(report);
+	if (report != NULL && output_close(report, job->options.report, rc == 0 ? err : NULL) < 0 && rc == 0)
+		rc = err->code;
 	if (job->dump != NULL)
 		fclose(job->dump);
 	return rc;
 }
 
-int main(int argc, char **argv)
+static int words_main(int argc, char **argv)
 {
 	struct star_error err = { 0 };
 	struct job job = { 0 };
-	int rc, status = 2;
+	int rc = options_parse(&job.options, argc, argv, &err), status = 2;
 
-	if (argc > 1 && zoo_model_find(argv[1]))
-		return zoo_main(argc, argv);
-	if (argc > 1 && !strcmp(argv[1], "generate"))
-		return zoo_generate(argc, argv);
-	rc = options_parse(&job.options, argc, argv, &err);
 	if (rc > 0)
 		return 0;
 	if (rc == 0) {
@@ -115,4 +111,17 @@ int main(int argc, char **argv)
 		return 0;
 	fprintf(stderr, "startrain: %s\n", err.text);
 	return status;
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	if (argc > 1 && zoo_model_find(argv[1]))
+		status = zoo_main(argc, argv);
+	else if (argc > 1 && !strcmp(argv[1], "generate"))
+		status = zoo_generate(argc, argv);
+	else
+		status = words_main(argc, argv);
+	return output_end("startrain", status, 1);
 }

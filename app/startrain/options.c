@@ -153,32 +153,22 @@ static int parse_one(struct options *o, int option, const char *value, struct st
 	return rc;
 }
 
-/* Who takes part, and which worker this is, as TensorFlow's jobs are told. */
 static int read_environment(struct options *o, struct star_error *err)
 {
-	const char *text = getenv("TF_CONFIG");
-	int rc;
+	struct session_config told;
+	const int rc = transport_read_environment(&o->cluster, &told, err);
 
-	if (text == NULL || *text == 0)
-		return 0;
-	rc = cluster_spec_read_worker(text, &o->cluster, err);
-	if (rc != 0)
-		return rc;
-	o->ps = o->cluster.ps;
-	o->workers = o->cluster.workers_count;
-	o->first_worker = o->cluster.task;
+	o->ps = told.ps;
+	o->workers = told.workers;
+	o->first_worker = told.task_index;
 	o->local_workers = 1;
-	return 0;
+	return rc;
 }
 
 static int complete(struct options *o, struct star_error *err)
 {
 	if (o->ps == NULL && read_environment(o, err) != 0)
 		return err->code;
-	if (o->ps == NULL)
-		return star_error_set(err, -EINVAL,
-				      "--ps is missing: the control addresses of the parameter servers, "
-				      "for example --ps tcp:198.18.1.1:3333; or set TF_CONFIG");
 	if (o->first_worker >= o->workers)
 		return star_error_set(err, -EINVAL, "--worker %u: with --workers %u it is 0 to %u", o->first_worker,
 				      o->workers, o->workers - 1);

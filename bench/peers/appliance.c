@@ -19,7 +19,8 @@ enum {
 	MTU = 1500,
 	EPOCH = 1,
 	INCARNATION = 7,
-	BURSTS = 4, /* that a reactor takes in a turn */
+	PATIENCE_US = 60000000, /* a machine that stands still for seconds is no fault of the appliance */
+	BURSTS = 4,		/* that a reactor takes in a turn */
 	FRAMES = BURSTS * PORT_BURST,
 };
 
@@ -248,7 +249,7 @@ uint32_t appliance_fill(uint64_t session, uint64_t sequence, enum wire_op_kind k
 				    .sequence = sequence,
 				    .epoch = EPOCH,
 				    .incarnation = INCARNATION,
-				    .deadline_us = 1000000 };
+				    .deadline_us = PATIENCE_US };
 	struct wire_op op = { .kind = (uint8_t)kind,
 			      .dtype = kind == WIRE_PUSH ? STAR_FLOAT32 : 0,
 			      .result_dtype = kind == WIRE_PULL ? STAR_FLOAT32 : 0,

@@ -151,8 +151,8 @@ int cluster_spec_parse(const char *tf_config, struct cluster_spec *spec, struct 
 
 	memset(spec, 0, sizeof(*spec));
 	if (!root)
-		return star_error_set(err, -EINVAL, "TF_CONFIG: line %d, column %d: %s", where.line, where.column,
-				      where.text);
+		return star_error_set(err, -EINVAL, "TF_CONFIG: line %d, column %d: %s; an example: %s", where.line,
+				      where.column, where.text, example);
 	status = read_spec(root, spec, &why);
 	json_decref(root);
 	return tell(err, status, "TF_CONFIG", &why);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a worker's session is told of its cluster (config/cluster.h). Threads: plain data, built by one. */
+/* What a session is told of its cluster (config/cluster.h). Threads: plain data, built by one. */
 #ifndef SESSION_CLUSTER_H
 #define SESSION_CLUSTER_H
 
@@ -8,11 +8,16 @@
 
 #pragma GCC visibility push(default) /* of libstartrain.so */
 
-/* cluster_spec_parse for a worker: what is another task's is an error that says whose. */
-int cluster_spec_read_worker(const char *tf_config, struct cluster_spec *spec, struct star_error *err);
-
-/* What a session is told of it: ps, which stays the spec's, task_index and workers. 0, or -EINVAL: this task is no worker. */
+/* What a worker's session is told of it: ps, which stays the spec's, task_index and workers. 0, or -EINVAL: this task is no worker. */
 int cluster_spec_worker(const struct cluster_spec *spec, struct session_config *config, struct star_error *err);
+
+/*
+ * As TensorFlow's RunConfig() does, and every call of estimator.h: where the program has not said who takes part (config->ps is NULL), and the
+ * environment has a TF_CONFIG, that says it. spec is read from it, and config told of it: ps, which stays the spec's, task_index, workers
+ * and evaluator. Else spec is empty and config as it was. 0; -EINVAL: TF_CONFIG is malformed, is that of a PS task, or of another worker
+ * than config->task_index.
+ */
+int cluster_spec_take_environment(struct cluster_spec *spec, struct session_config *config, struct star_error *err);
 
 #pragma GCC visibility pop
 

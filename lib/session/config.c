@@ -21,6 +21,10 @@ static int check_consistency(const struct session_config *c, struct star_error *
 				      c->consistency);
 	if (session_consistency(c) == SESSION_ASYNCHRONOUS)
 		return 0;
+	if (c->evaluator)
+		return star_error_set(err, -EINVAL,
+				      "consistency = %s: workers do not wait for an evaluator, nor it for them",
+				      c->consistency);
 	if (c->workers < 1 || c->workers > PEERS_MAX || c->task_index >= c->workers)
 		return star_error_set(
 			err, -EINVAL,
@@ -40,6 +44,10 @@ bool session_is_local(const struct session_config *config)
 
 static int check_local(const struct session_config *config, struct star_error *err)
 {
+	if (config->evaluator)
+		return star_error_set(err, -EINVAL,
+				      "an evaluator sees nothing with ps = local: variables and tables are in the "
+				      "worker's process, which can evaluate itself");
 	if (config->task_index != 0)
 		return star_error_set(err, -EINVAL,
 				      "task_index = %u: with ps = local there is one worker, which is 0: others are "
@@ -66,8 +74,10 @@ int session_config_check(const struct session_config *config, struct star_error 
 			"TensorFlow would drop the protocol without a word. Leave train_distribute away",
 			config->train_distribute);
 	if (!config->ps || !config->ps[0])
-		return star_error_set(err, -EINVAL,
-				      "the PS tasks' control addresses are missing: \"tcp:host:port,...\"");
+		return star_error_set(
+			err, -EINVAL,
+			"the PS tasks' control addresses are missing: session_config.ps is \"tcp:host:port,...\"; an "
+			"estimator's may come from the environment's TF_CONFIG");
 	if (config->protocol && !graph_protocol_parse(config->protocol, err))
 		return -EINVAL;
 	if (session_is_local(config) && check_local(config, err) < 0)

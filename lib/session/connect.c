@@ -188,7 +188,7 @@ static int open_remote(struct session *s, uint64_t until_ns, struct star_error *
 							.admit = synchronous ? sync_admit : NULL,
 							.refused = sync_refused,
 							.arg = &s->sync,
-							.wait = c->task_index != 0 });
+							.wait = !session_is_chief(c) });
 	return s->ps ? 0 : star_error_set(err, -ENOMEM, "no memory for a session");
 }
 

@@ -7,17 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "graph/build.h"
 #include "graph/gradient.h"
 #include "session/auc.h"
+#include "session/cluster.h"
+#include "session/internal.h"
 #include "session/summary.h"
 
-enum { RESULTS = 3 };
+enum { RESULTS = 3, LOOK_MS = 200 /* an evaluator's, at the global step */ };
 
 /* A graph and the session that executes it. */
 struct work {
+	struct session_config config; /* the estimator's, with what TF_CONFIG says */
+	struct cluster_spec cluster;
 	struct graph *graph;
 	struct session *session;
 	struct estimator_spec spec;
@@ -41,16 +46,10 @@ static int set_results(struct work *w, enum estimator_mode mode)
 	return graph_set_results(w->graph, values, train ? 2 : mode == ESTIMATOR_EVAL ? 3 : 1);
 }
 
-static int open_work(const struct estimator *e, enum estimator_mode mode, struct work *w, struct star_error *err)
+static int build(const struct estimator *e, enum estimator_mode mode, struct work *w, struct star_error *err)
 {
-	struct session_config config = e->config;
-	struct session_model model;
-	int rc;
+	int rc = e->model_fn(e->params, mode, w->graph, &w->spec, err);
 
-	*w = (struct work){ .graph = graph_create() };
-	if (!w->graph)
-		return star_error_set(err, -ENOMEM, "no memory for a graph");
-	rc = e->model_fn(e->params, mode, w->graph, &w->spec, err);
 	if (rc == 0)
 		rc = graph_error(w->graph, err);
 	if (rc == 0 && w->spec.feeds_count > ESTIMATOR_FEEDS_MAX)
@@ -60,22 +59,48 @@ static int open_work(const struct estimator *e, enum estimator_mode mode, struct
 		rc = graph_train(w->graph, w->spec.loss, NULL, NULL);
 	if (rc == 0)
 		rc = set_results(w, mode);
-	if (graph_error(w->graph, err) < 0)
-		rc = err->code;
+	return graph_error(w->graph, err) < 0 ? err->code : rc;
+}
+
+/* A session that takes no part in training. */
+static struct session_config aside(struct session_config config)
+{
+	config.model_dir = NULL;
+	config.log_step_count_steps = UINT32_MAX;
+	config.save_checkpoints_steps = 0;
+	config.last_step = 0;
+	config.consistency = NULL;
+	return config;
+}
+
+static int begin_work(const struct estimator *e, struct work *w, struct star_error *err)
+{
+	*w = (struct work){ .config = e->config, .graph = graph_create() };
+	if (!w->graph)
+		return star_error_set(err, -ENOMEM, "no memory for a graph");
+	return cluster_spec_take_environment(&w->cluster, &w->config, err);
+}
+
+static int open_work(const struct estimator *e, enum estimator_mode mode, struct work *w, struct star_error *err)
+{
+	const bool train = mode == ESTIMATOR_TRAIN;
+	struct session_config config;
+	struct session_model model;
+	int rc = begin_work(e, w, err);
+
+	if (rc == 0 && train && w->config.evaluator)
+		rc = star_error_set(err, -EINVAL,
+				    "this is the evaluator, which does not train: estimator_train_and_evaluate and "
+				    "estimator_evaluate are for it");
+	if (rc == 0)
+		rc = build(e, mode, w, err);
 	if (rc < 0)
 		return rc;
-	if (mode != ESTIMATOR_TRAIN) {
-		config.model_dir = NULL;
-		config.log_step_count_steps = UINT32_MAX;
-		config.save_checkpoints_steps = 0;
-		config.last_step = 0;
-		config.consistency = NULL;
-	}
+	config = train ? w->config : aside(w->config);
 	model = (struct session_model){
 		.graph = w->graph, .results = w->results, .feeds = w->spec.feeds, .feeds_count = w->spec.feeds_count
 	};
-	w->session = session_create(&config, &model, mode == ESTIMATOR_TRAIN ? e->hooks : NULL,
-				    mode == ESTIMATOR_TRAIN ? e->hooks_count : 0, err);
+	w->session = session_create(&config, &model, train ? e->hooks : NULL, train ? e->hooks_count : 0, err);
 	return w->session ? 0 : err->code;
 }
 
@@ -86,6 +111,7 @@ static int close_work(struct work *w, int rc, struct star_error *err)
 	const int closed = session_close(w->session, rc < 0 ? &later : err);
 
 	graph_destroy(w->graph);
+	cluster_spec_fini(&w->cluster);
 	return rc < 0 ? rc : closed;
 }
 
@@ -219,16 +245,16 @@ static int evaluate_all(struct work *w, struct estimator_input input, struct est
 }
 
 /* Beside those of training, in a directory of their own, as TensorFlow has them. What fails is told: the figures are there all the same. */
-static void summarize(const struct estimator *e, const struct work *w, const struct estimator_figures *figures)
+static void summarize(const struct work *w, const struct estimator_figures *figures)
 {
 	const struct summary_scalar scalars[] = { { "loss", figures->loss }, { "auc", figures->auc } };
-	const char *const directory = e->config.model_dir;
+	const char *const directory = w->config.model_dir;
 	struct summary *summary = NULL;
 	char path[PATH_MAX];
 	struct star_error err;
 	int rc = -ENAMETOOLONG;
 
-	if (!directory || e->config.task_index != 0)
+	if (!directory || !(session_is_chief(&w->config) || w->config.evaluator))
 		return;
 	mkdir(directory, 0777); /* if it fails, so will the next one, and says so */
 	if (snprintf(path, sizeof(path), "%s/eval", directory) < (int)sizeof(path))
@@ -253,7 +279,7 @@ int estimator_evaluate(const struct estimator *e, struct estimator_input input, 
 	if (rc == 0)
 		rc = evaluate_all(&w, input, figures, &scores, err);
 	if (rc == 0)
-		summarize(e, &w, figures);
+		summarize(&w, figures);
 	free(scores.examples);
 	return close_work(&w, rc, err);
 }
@@ -286,21 +312,116 @@ static int evaluate_once(const struct estimator *e, const struct estimator_eval 
 	return rc;
 }
 
-int estimator_train_and_evaluate(const struct estimator *e, struct estimator_input input,
-				 const struct estimator_eval *eval, struct estimator_figures *trained,
-				 struct estimator_figures *evaluated, struct star_error *err)
+/* The global step, by a session of nothing else. */
+static int open_watch(const struct estimator *e, struct work *w, struct star_error *err)
+{
+	int rc = begin_work(e, w, err);
+
+	if (rc == 0) {
+		const struct graph_value step = graph_global_step_read(w->graph);
+		const struct session_model model = { .graph = w->graph, .results = w->results };
+		const struct session_config config = aside(w->config);
+
+		w->results[0] = SESSION_GLOBAL_STEP;
+		rc = graph_set_results(w->graph, &step, 1);
+		if (rc == 0)
+			w->session = session_create(&config, &model, NULL, 0, err);
+		else
+			graph_error(w->graph, err);
+	}
+	return rc == 0 && w->session ? 0 : err->code;
+}
+
+/*
+ * Waits for the next evaluation's global step. 1: it is there; 0: it is the last one's; or a negative errno: it stands for as long as PS tasks
+ * may be away.
+ */
+static int await_step(struct work *watch, uint64_t every, uint64_t *from, struct star_error *err)
+{
+	const struct timespec pause = { .tv_nsec = LOOK_MS * 1000000L };
+	const struct session_config *config = &watch->config;
+	uint64_t seen = UINT64_MAX, seen_ns = 0;
+
+	for (;;) {
+		const int rc = session_run(watch->session, NULL, NULL, err);
+		const uint64_t step = session_global_step(watch->session), now_ns = clock_ns();
+
+		if (rc < 0)
+			return rc;
+		if (step < *from) /* the cluster went back to a checkpoint */
+			*from = step;
+		if (step >= config->last_step || (every && step - *from >= every)) {
+			*from = step;
+			return step < config->last_step;
+		}
+		if (step != seen) {
+			seen = step;
+			seen_ns = now_ns;
+		} else if (now_ns - seen_ns > config->recovery_us * 1000) {
+			return star_error_set(
+				err, -ETIMEDOUT,
+				"the evaluator has waited for %llu s: the global step stands at %llu, and "
+				"training ends at last_step, %llu",
+				(unsigned long long)config->recovery_us / 1000000, (unsigned long long)step,
+				(unsigned long long)config->last_step);
+		}
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* What an evaluator does: it follows the workers' global step, until that is the last one. */
+static int evaluate_beside(const struct estimator *e, const struct estimator_eval *eval,
+			   struct estimator_figures *evaluated, struct star_error *err)
+{
+	struct work watch;
+	uint64_t step = 0;
+	int rc;
+
+	if (!e->config.last_step)
+		return star_error_set(err, -EINVAL,
+				      "last_step is 0: the evaluator ends with training, and cannot know when that is; "
+				      "say at which global step it ends, to the workers, too");
+	rc = open_watch(e, &watch, err);
+	session_set_defaults(&watch.config);
+	for (bool more = rc == 0; more;) {
+		rc = await_step(&watch, eval->every_steps, &step, err);
+		more = rc > 0;
+		if (rc >= 0)
+			rc = evaluate_once(e, eval, evaluated, err);
+		more = more && rc >= 0;
+	}
+	return close_work(&watch, rc, err);
+}
+
+static int train_between(const struct estimator *e, struct estimator_input input, const struct estimator_eval *eval,
+			 struct estimator_figures *trained, struct estimator_figures *evaluated, struct star_error *err)
 {
 	struct work w;
 	int rc = open_work(e, ESTIMATOR_TRAIN, &w, err);
 	bool more = rc == 0;
 
-	*trained = *evaluated = (struct estimator_figures){ 0 };
 	while (more) {
 		rc = train_some(&w, input, eval->every_steps, trained, err);
 		more = rc > 0 && eval->every_steps && !session_should_stop(w.session);
-		if (rc >= 0 && e->config.task_index == 0)
+		if (rc >= 0 && session_is_chief(&w.config))
 			rc = evaluate_once(e, eval, evaluated, err);
 		more = more && rc >= 0;
 	}
 	return close_work(&w, rc < 0 ? rc : 0, err);
+}
+
+int estimator_train_and_evaluate(const struct estimator *e, struct estimator_input input,
+				 const struct estimator_eval *eval, struct estimator_figures *trained,
+				 struct estimator_figures *evaluated, struct star_error *err)
+{
+	struct session_config config = e->config;
+	struct cluster_spec cluster;
+	int rc = cluster_spec_take_environment(&cluster, &config, err);
+
+	*trained = *evaluated = (struct estimator_figures){ 0 };
+	cluster_spec_fini(&cluster); /* who this is, is all that was asked */
+	if (rc < 0)
+		return rc;
+	return config.evaluator ? evaluate_beside(e, eval, evaluated, err)
+				: train_between(e, input, eval, trained, evaluated, err);
 }

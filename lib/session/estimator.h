@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * After TensorFlow's Estimator: a model function builds the graph for training, evaluating or predicting; input functions bring
- * batches; the estimator trains (by session.h), evaluates and predicts with what the PS tasks hold. RunConfig is struct session_config.
+ * batches; the estimator trains (by session.h), evaluates and predicts with what the PS tasks hold. RunConfig is struct session_config;
+ * without config.ps the environment's TF_CONFIG says who takes part, and what this task is: cluster_spec_take_environment of cluster.h, which a
+ * program calls itself that wants to know it first.
  *
  * Threads: one at a time for each estimator.
  */
@@ -73,6 +75,8 @@ int estimator_predict(const struct estimator *estimator, struct estimator_input 
 /*
  * Trains, and evaluates after every so many steps of this worker, and at the end (0: at the end only), if it is the chief; the last evaluation's
  * loss and AUC go to *evaluated. open_eval gives an input of all examples anew each time, and close_eval ends it.
+ * An evaluator (config.evaluator) trains nothing: it evaluates whenever the job has made so many global steps more, and when it has made
+ * config.last_step, which it needs, and ends. -ETIMEDOUT: the global step stood still for config.recovery_us before.
  */
 struct estimator_eval {
 	uint64_t every_steps;

@@ -45,6 +45,11 @@ enum consistency { SESSION_UNKNOWN, SESSION_ASYNCHRONOUS, SESSION_BOUNDED, SESSI
 
 enum consistency session_consistency(const struct session_config *c);
 bool session_is_local(const struct session_config *config);
+/* Worker 0, which makes what is not there, writes summaries and has checkpoints written. */
+static inline bool session_is_chief(const struct session_config *config)
+{
+	return config->task_index == 0 && !config->evaluator;
+}
 void session_set_defaults(struct session_config *c);
 /* How many PS tasks there are; 0: the worker's file cannot be read. */
 uint32_t session_count_tasks(const char *ps, struct star_error *err);

@@ -114,7 +114,7 @@ static int after_step(struct session *s, const struct session_step *step, struct
 		if (s->hooks[i].after_step)
 			rc = s->hooks[i].after_step(s->hooks[i].arg, s, step, err);
 	log_step(s, step, now_ns);
-	if (rc == 0 && s->config.task_index == 0 && session_consistency(&s->config) != SESSION_SYNCHRONOUS)
+	if (rc == 0 && session_is_chief(&s->config) && session_consistency(&s->config) != SESSION_SYNCHRONOUS)
 		save_checkpoint(s, step);
 	s->stop |= s->config.last_step && step->global_step >= s->config.last_step;
 	return rc;
@@ -305,13 +305,13 @@ static int open_session(struct session *s, struct star_error *err)
 		rc = session_config_check(&s->config, err);
 	if (rc == 0)
 		rc = check_results(s, err);
-	if (rc == 0 && s->config.model_dir && s->config.task_index == 0) {
+	if (rc == 0 && s->config.model_dir && session_is_chief(&s->config)) {
 		s->summary = summary_create(s->config.model_dir, err);
 		rc = s->summary ? 0 : err->code;
 	}
 	if (rc == 0)
 		rc = session_make_cut(s, SESSION_MOVES, err);
-	if (rc == 0 && s->config.task_index == 0 && s->config.log_step_count_steps != UINT32_MAX)
+	if (rc == 0 && session_is_chief(&s->config) && s->config.log_step_count_steps != UINT32_MAX)
 		session_tell_warnings(s->cut);
 	if (rc == 0)
 		rc = connect_first(s, err);

@@ -30,6 +30,7 @@ struct session;
 struct session_config {
 	const char *ps;	      /* as star_open takes it; or SESSION_LOCAL */
 	uint32_t task_index;  /* of the worker; 0 is the chief */
+	bool evaluator;	      /* it is no worker, but looks at what they have trained: estimator_train_and_evaluate */
 	const char *protocol; /* "grpc", "grpc++", "star_server", "star_server_lite" [star_server] */
 	bool tensor_fuse;     /* of grpc++ */
 	uint32_t intra_op_parallelism_threads, inter_op_parallelism_threads; /* [1] */

@@ -280,5 +280,9 @@ const struct unit_case unit_cases[] = {
 	{ "steering_ports_lead_to_their_queue", steering_ports_lead_to_their_queue },
 	{ "power_law_draws_as_the_law_says", power_law_draws_as_the_law_says },
 	{ "power_law_over_one_rank_draws_it", power_law_over_one_rank_draws_it },
+	{ "output that arrives is no error", output_that_arrives_is_no_error },
+	{ "output to a full disk is told", output_to_a_full_disk_is_told },
+	{ "output that failed before is told", output_that_failed_before_is_told },
+	{ "output that was closed matters when there is some", output_that_was_closed_matters_when_there_is_some },
 	{ NULL, NULL },
 };

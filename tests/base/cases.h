@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cases of steering.c. */
+/* The cases, by file. */
 #ifndef TESTS_BASE_CASES_H
 #define TESTS_BASE_CASES_H
 
+/* steering.c */
 void steering_hash_is_the_published_one(void);
 void steering_ports_lead_to_their_queue(void);
+
+/* output.c */
+void output_that_arrives_is_no_error(void);
+void output_to_a_full_disk_is_told(void);
+void output_that_failed_before_is_told(void);
+void output_that_was_closed_matters_when_there_is_some(void);
 
 #endif

@@ -36,5 +36,8 @@ void ids_that_differ_go_as_they_are(void);
 void tf_config_is_read(void);
 void wrong_tf_configs_are_refused(void);
 void clusters_are_made_of_lists(void);
+void a_program_that_says_nothing_is_told_by_the_environment(void);
+void wrong_environments_are_refused(void);
+void an_estimator_takes_its_place_from_the_environment(void);
 
 #endif

@@ -26,5 +26,9 @@ const struct unit_case unit_cases[] = {
 	{ "TF_CONFIG is read", tf_config_is_read },
 	{ "wrong TF_CONFIGs are refused", wrong_tf_configs_are_refused },
 	{ "clusters are made of lists", clusters_are_made_of_lists },
+	{ "a program that says nothing is told by the environment",
+	  a_program_that_says_nothing_is_told_by_the_environment },
+	{ "wrong environments are refused", wrong_environments_are_refused },
+	{ "an estimator takes its place from the environment", an_estimator_takes_its_place_from_the_environment },
 	{ NULL, NULL },
 };

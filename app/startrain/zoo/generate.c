@@ -15,6 +15,7 @@
 #include "app/startrain/zoo/generate.h"
 #include "app/startrain/zoo/zoo.h"
 #include "base/hash.h"
+#include "base/output.h"
 
 enum { NUMBERS = 13, WORDS = 26, SMALL_COLUMNS = 8 };
 
@@ -169,12 +170,12 @@ static int generate(const struct request *r, struct star_error *err)
 	for (uint64_t i = 0; i < r->rows && !ferror(stdout); i++)
 		scores[i] = r->histories ? history_teacher_write(&history_teacher, r->first + i, stdout)
 					 : teacher_write(&teacher, r->first + i, stdout);
-	if (fflush(stdout) != 0 || ferror(stdout))
-		star_error_set(err, -EIO, "cannot write: %s", strerror(errno));
-	else if (auc_exact(scores, r->rows, &auc, NULL) == 0)
-		fprintf(stderr, "the teacher's AUC: %.5f\n", auc);
-	else
-		fprintf(stderr, "the teacher has no AUC: all labels are the same\n");
+	if (output_flush(stdout, "the examples", err) == 0) {
+		if (auc_exact(scores, r->rows, &auc, NULL) == 0)
+			fprintf(stderr, "the teacher's AUC: %.5f\n", auc);
+		else
+			fprintf(stderr, "the teacher has no AUC: all labels are the same\n");
+	}
 	free(scores);
 	return err->code;
 }

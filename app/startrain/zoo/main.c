@@ -56,7 +56,7 @@ static void *shared_memory(size_t bytes)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-static int print_result(const struct zoo_job *zoo, double seconds)
+static void print_result(const struct zoo_job *zoo, double seconds)
 {
 	const struct zoo_options *o = &zoo->options;
 	const struct estimator_figures *first = &zoo->results->of[0].estimator;
@@ -102,7 +102,6 @@ static int print_result(const struct zoo_job *zoo, double seconds)
 	}
 	free(text);
 	json_decref(json);
-	return fflush(stdout) == 0 ? 0 : -errno;
 }
 
 /* On a terminal people see how far it is; elsewhere worker 0 writes lines of its steps. */
@@ -143,8 +142,8 @@ static int run(struct zoo_job *zoo, struct star_error *err)
 	if (rc == 0 && !local && o->test_count)
 		rc = job_run(&zoo->job, NULL, evaluate_task, 1, err);
 	seconds = rc == 0 ? (double)(zoo->results->trained_ns - begin_ns) * 1e-9 : 0;
-	if (rc == 0 && print_result(zoo, seconds) < 0)
-		rc = star_error_set(err, -EIO, "cannot write the result");
+	if (rc == 0)
+		print_result(zoo, seconds);
 	job_release(&zoo->job);
 	return rc;
 }

@@ -10,7 +10,6 @@
 #include "app/startrain/zoo/zoo.h"
 #include "app/startrain/transport.h"
 #include "graph/cut.h"
-#include "session/cluster.h"
 
 /* X(option, has an argument, help). */
 #define OPTIONS(X) \
@@ -254,24 +253,16 @@ static int parse_one(struct zoo_options *o, int option, const char *text, struct
 	}
 }
 
-/* Who takes part, as TensorFlow's jobs are told. */
 static int read_environment(struct zoo_options *o, struct star_error *err)
 {
-	const char *text = getenv("TF_CONFIG");
-	int rc;
+	struct session_config told;
+	const int rc = transport_read_environment(&o->cluster, &told, err);
 
-	if (!text || !*text)
-		return star_error_set(err, -EINVAL,
-				      "--ps is missing: the control addresses of the PS tasks, "
-				      "as in --ps tcp:198.18.1.1:3333; or set TF_CONFIG");
-	rc = cluster_spec_read_worker(text, &o->cluster, err);
-	if (rc < 0)
-		return rc;
-	o->ps = o->cluster.ps;
-	o->workers = o->cluster.workers_count;
-	o->first_worker = o->cluster.task;
+	o->ps = told.ps;
+	o->workers = told.workers;
+	o->first_worker = told.task_index;
 	o->local_workers = 1;
-	return 0;
+	return rc;
 }
 
 /* What cannot be read is better known before the training than after it. */

@@ -98,15 +98,12 @@ int main(int argc, char **argv)
 		.model_fn = likes_model,
 		.config = { .protocol = "star_server", .log_step_count_steps = 500 },
 	};
-	const char *tf_config = getenv("TF_CONFIG");
-	struct cluster_spec cluster = { 0 };
+	struct cluster_spec cluster;
 	struct star_error err = { 0 };
 	int status;
 
-	if (argc == 2) {
-		estimator.config.ps = argv[1];
-	} else if (argc != 1 || !tf_config || cluster_spec_parse(tf_config, &cluster, &err) < 0 ||
-		   cluster_spec_worker(&cluster, &estimator.config, &err) < 0) {
+	estimator.config.ps = argc == 2 ? argv[1] : NULL;
+	if (argc > 2 || cluster_spec_take_environment(&cluster, &estimator.config, &err) < 0 || !estimator.config.ps) {
 		fprintf(stderr, "usage: %s HOST:PORT[,HOST:PORT...] | local, or with TF_CONFIG alone. %s\n", argv[0],
 			err.text);
 		return EXIT_FAILURE;

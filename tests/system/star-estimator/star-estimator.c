@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An estimator at work: star-estimator PS STEPS STOP EVERY [MODEL_DIR] trains a logistic model for up to STEPS batches, evaluates it after every
- * EVERY steps, and then predicts. A hook ends training at global step STOP (0: it does not), another counts. The chief has a checkpoint
+ * EVERY steps, and then predicts. With a PS that is empty it is told its place by the environment's TF_CONFIG, and STOP is training's end for all. A hook ends training at global step STOP (0: it does not), another counts. The chief has a checkpoint
  * written every 5 steps. Prints one JSON object of what happened.
  */
 #include <errno.h>
@@ -144,6 +144,10 @@ int main(int argc, char **argv)
 			(struct session_config){ .ps = argv[1], .model_dir = argv[5], .save_checkpoints_steps = 5 };
 		begin(&batches, 1, strtoull(argv[2], NULL, 10));
 		seen.stop = strtoull(argv[3], NULL, 10);
+		if (!argv[1][0]) {
+			estimator.config.ps = NULL;
+			estimator.config.last_step = seen.stop;
+		}
 		eval.every_steps = strtoull(argv[4], NULL, 10);
 		rc = estimator_train_and_evaluate(&estimator, (struct estimator_input){ next, &batches }, &eval,
 						  &trained, &evaluated, &err);
