@@ -26,5 +26,6 @@ const struct unit_case unit_cases[] = {
 	{ "TF_CONFIG is read", tf_config_is_read },
 	{ "wrong TF_CONFIGs are refused", wrong_tf_configs_are_refused },
 	{ "clusters are made of lists", clusters_are_made_of_lists },
+	{ "steps are whole, whoever leads and stands still", steps_are_whole_whoever_leads_and_stands_still },
 	{ NULL, NULL },
 };
