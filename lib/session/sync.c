@@ -12,8 +12,6 @@
 
 enum {
 	PRESENT = 0, /* the row of the present round */
-	TICKETS = 0, /* elements of a round's row */
-	DONE = 1,
 	ROWS_A_LOOK = 64,
 	NAME_BYTES = 128,
 	OPS = 16,      /* of a call */
@@ -22,9 +20,15 @@ enum {
 	PATIENCE = 2, /* leases for which a ticket may be out though all live: its worker may have been started again */
 };
 
+/*
+ * Elements of a round's row. The last three stand in the rounds' own sums, and come into the row when these are committed: how many leaders
+ * have opened the round, and the sums of the gradients that it takes, and of their squares, as these leaders had it.
+ */
+enum { TICKETS, DONE, OPENED, NEEDS, SQUARES };
+
 /* Above all tags: where worker i, when it leads, has the present round as it wrote it last. */
 #define WRITTEN_BY(i) (UINT64_C(1) << 63 | (i))
-/* Added to DONE by a worker that could not push all it had a ticket for, and by a leader before it throws the sums away. */
+/* Added to DONE by a worker that could not push all it had a ticket for. */
 #define SPOILED -0x1p30
 /* Tags, and all else in a row, are whole numbers that a double has. */
 #define NUMBER_MAX 0x1p53
@@ -93,6 +97,13 @@ static struct sync_round round_of(const double row[static SYNC_ROW])
 				    .need = (uint32_t)number(row[3]) };
 }
 
+/* Whether a round is committed, by its row after the rounds' sums have gone on. Leaders that differ in what it takes have spoiled it. */
+static bool is_applied(const struct sync_round *round, const double row[static SYNC_ROW])
+{
+	return round->need > 0 && row[OPENED] > 0 && row[NEEDS] == row[OPENED] * round->need &&
+	       row[SQUARES] == row[NEEDS] * round->need;
+}
+
 /* The present round, and the row of the one that this worker is at. */
 static int look(struct sync *s, struct sync_round *present, struct star_error *err)
 {
@@ -107,6 +118,8 @@ static int look(struct sync *s, struct sync_round *present, struct star_error *e
 		s->moved_ns = now_ns;
 	s->tickets = rows[1][TICKETS];
 	s->done = rows[1][DONE];
+	if (s->round.tag && is_applied(&s->round, rows[1]))
+		s->applied = s->round.tag;
 	if (s->looked_ns && now_ns - s->looked_ns < s->options.lease_us * 1000 / LOOKS_A_LEASE)
 		return 0;
 	s->looked_ns = now_ns;
@@ -140,12 +153,12 @@ static uint32_t need(const struct sync *s)
 	return there < s->options.wait_for ? there : s->options.wait_for;
 }
 
-/* Of all that the graph updates. */
+/* Of all that the graph updates: of what has no sums with that tag, too, the rest is committed. -EALREADY: there was such. */
 static int commit_all(struct sync *s, uint64_t tag, uint32_t flags, struct star_error *err)
 {
 	struct star_op ops[OPS];
 	uint32_t count = 0;
-	int rc = 0;
+	int rc = 0, refused = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < s->updates_count; i++) {
 		const struct remote_update *u = &s->updates[i];
@@ -160,33 +173,78 @@ static int commit_all(struct sync *s, uint64_t tag, uint32_t flags, struct star_
 		if (++count < OPS && i + 1 < s->updates_count)
 			continue;
 		rc = star_execute(s->cluster, ops, count, s->options.deadline_us, err);
+		refused = rc == -EALREADY ? rc : refused;
+		rc = rc == -EALREADY ? 0 : rc;
 		count = 0;
 	}
-	return rc;
+	return rc < 0 ? rc : refused;
 }
 
-/* The counter of steps on the PS tasks, of which there is one at most. */
-static int pull_global_step(struct sync *s, uint64_t *step, struct star_error *err)
+/*
+ * The rounds' own sums go on before all others, and so decide: in them stands what the round's leaders have opened it with, and either a
+ * commit brings that into its row, which takes one reactor one moment, or it is thrown away. Whoever comes second changes nothing, and
+ * reads what the first one has done. -EALREADY: later rounds are decided, or a node has lost its sums.
+ */
+static int decide(struct sync *s, uint64_t tag, uint32_t flags, double row[static SYNC_ROW], struct star_error *err)
 {
-	double value = 0;
-	int rc = 0;
+	struct star_op ops[] = {
+		{ .kind = STAR_COMMIT, .flags = flags, .table = s->table, .tag = tag },
+		{ .kind = STAR_PULL,
+		  .flags = STAR_READ_ONLY,
+		  .table = s->table,
+		  .keys = &s->round.tag,
+		  .count = 1,
+		  .values = row },
+	};
 
-	for (uint32_t i = 0; rc == 0 && i < s->updates_count; i++)
-		if (s->updates[i].counter)
-			rc = star_variable_pull(s->updates[i].table, &value, s->options.deadline_us, err);
-	*step = number(value);
-	return rc;
+	return star_execute(s->cluster, ops, 2, s->options.deadline_us, err);
 }
 
+/* And the row of a round that is long over is forgotten. */
 static int write_present(struct sync *s, const struct sync_round *round, struct star_error *err)
 {
-	const uint64_t keys[] = { PRESENT, WRITTEN_BY(s->options.index) };
+	const uint64_t keys[] = { PRESENT, WRITTEN_BY(s->options.index) }, old = s->round.tag - ROWS_KEPT;
 	double rows[2][SYNC_ROW] = { { (double)round->tag, (double)round->step, (double)round->global_step,
 				       round->need } };
-	struct star_op op = { .kind = STAR_ASSIGN, .table = s->table, .keys = keys, .count = 2, .values = rows };
+	struct star_op ops[] = {
+		{ .kind = STAR_ASSIGN, .table = s->table, .keys = keys, .count = 2, .values = rows },
+		{ .kind = STAR_DELETE, .table = s->table, .keys = &old, .count = 1 },
+	};
 
 	memcpy(rows[1], rows[0], sizeof(rows[0]));
-	return execute(s, &op, err);
+	return star_execute(s->cluster, ops, 2, s->options.deadline_us, err);
+}
+
+/* What it takes stands in the sums before any worker sees it. */
+static int open_round(struct sync *s, uint64_t tag, bool applied, struct star_error *err)
+{
+	struct sync_round next = { .tag = tag, .step = s->round.step + applied, .need = need(s) };
+	const double n = next.need;
+	double minus[SYNC_ROW] = { [OPENED] = -1, [NEEDS] = -n, [SQUARES] = -n * n }, global_step = 0;
+	struct star_op ops[2];
+	uint32_t count = 0;
+	int rc;
+
+	/* The counter of steps on the PS tasks, of which there is one at most. */
+	for (uint32_t i = 0; count == 0 && i < s->updates_count; i++)
+		if (s->updates[i].counter)
+			ops[count++] = (struct star_op){ .kind = STAR_PULL,
+							 .table = s->updates[i].table,
+							 .values = &global_step };
+	ops[count++] = (struct star_op){ .kind = STAR_PUSH,
+					 .flags = STAR_ACCUMULATE,
+					 .table = s->table,
+					 .keys = &tag,
+					 .count = 1,
+					 .values = minus,
+					 .tag = tag };
+	rc = star_execute(s->cluster, ops, count, s->options.deadline_us, err);
+	if (rc < 0)
+		return rc;
+	next.global_step = number(global_step);
+	if (applied && s->options.boundary)
+		s->options.boundary(s->options.arg, next.global_step);
+	return write_present(s, &next, err);
 }
 
 /*
@@ -215,88 +273,75 @@ static int find_present(struct sync *s, struct sync_round *present, struct star_
 	return present->tag == shown ? 0 : write_present(s, present, err);
 }
 
-/* What has been summed up is thrown away: the same step under the next tag. */
-static int open_again(struct sync *s, uint64_t tag, struct star_error *err)
-{
-	struct sync_round next = { .tag = tag, .step = s->round.step, .need = need(s) };
-	int rc = commit_all(s, tag, STAR_OPEN, err);
-
-	if (rc == 0)
-		rc = pull_global_step(s, &next.global_step, err);
-	return rc == 0 ? write_present(s, &next, err) : rc;
-}
-
-/* The mean of the gradients is applied, and the next round begins. */
-static int advance(struct sync *s, struct star_error *err)
-{
-	struct sync_round next = { .tag = s->round.tag + 1, .step = s->round.step + 1, .need = need(s) };
-	const uint64_t old = s->round.tag - ROWS_KEPT;
-	struct star_op forget = { .kind = STAR_DELETE, .table = s->table, .keys = &old, .count = 1 };
-	int rc = commit_all(s, s->round.tag, 0, err);
-
-	if (rc == 0)
-		rc = pull_global_step(s, &next.global_step, err);
-	if (rc < 0)
-		return rc;
-	if (s->options.boundary)
-		s->options.boundary(s->options.arg, next.global_step);
-	rc = write_present(s, &next, err);
-	return rc == 0 ? execute(s, &forget, err) : rc;
-}
-
-/* 1: the round, which was not complete, will not be any more: whoever leads next throws it away, too. 0: it has become complete. */
-static int spoil(struct sync *s, struct star_error *err)
-{
-	double row[SYNC_ROW];
-	int rc = add(s, s->round.tag, DONE, SPOILED, row, err);
-
-	if (rc < 0 || s->round.need == 0 || row[DONE] - SPOILED < s->round.need)
-		return rc < 0 ? rc : 1;
-	return add(s, s->round.tag, DONE, -SPOILED, row, err);
-}
-
-/* 1: not this time: it has become complete meanwhile. */
-static int throw_away(struct sync *s, struct star_error *err)
-{
-	const int rc = spoil(s, err);
-
-	return rc > 0 ? open_again(s, s->round.tag + 1, err) : rc < 0 ? rc : 1;
-}
-
 static bool is_complete(const struct sync *s)
 {
 	return s->round.need && s->done >= s->round.need;
 }
 
 /*
- * The first time since it is connected: nodes may have been started anew, and with them sums are lost. A round that was complete is first
- * committed where that is still possible: somebody may have begun with it.
+ * The round that this worker is at ends: the mean of the gradients is applied if `apply`, or what has been summed up is thrown away; unless
+ * another leader was first, who has decided it, and perhaps not finished. Then comes the round `next`, of the next step or the same.
  */
-static int take_over(struct sync *s, const struct sync_round *shown, struct star_error *err)
+static int settle(struct sync *s, bool apply, uint64_t next, struct star_error *err)
 {
-	struct sync_round present = *shown, first;
-	struct timespec now;
-	int rc = find_present(s, &present, err);
+	double row[SYNC_ROW] = { 0 };
+	int rc = apply ? decide(s, s->round.tag, 0, row, err) : -EALREADY;
+	bool applied;
 
+	if (rc == -EALREADY)
+		rc = decide(s, next, STAR_OPEN, row, err);
 	if (rc < 0)
 		return rc;
-	clock_gettime(CLOCK_REALTIME, &now);
-	if (present.tag == 0) { /* above all tags of a life of which this row knows nothing */
-		s->round = (struct sync_round){ .tag = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000,
-						.step = s->round.step };
-		rc = open_again(s, s->round.tag, err);
-		s->round.tag = 0;
+	applied = is_applied(&s->round, row);
+	rc = applied ? commit_all(s, s->round.tag, 0, err) : -EALREADY;
+	if (rc == -EALREADY || (rc == 0 && next != s->round.tag + 1))
+		rc = commit_all(s, next, STAR_OPEN, err);
+	if (rc < 0)
 		return rc;
-	}
+	s->applied = applied ? s->round.tag : s->applied;
+	return open_round(s, next, applied, err);
+}
+
+/* By what the leaders have written; row 0 alone may be an old one. */
+static int go_to_present(struct sync *s, struct star_error *err)
+{
+	struct sync_round present;
+	int rc = look(s, &present, err);
+
+	if (rc == 0)
+		rc = find_present(s, &present, err);
+	if (rc < 0)
+		return rc;
+	if (present.tag == 0) /* rounds are lost, or there were none: steps go on */
+		present.step = s->round.step;
 	go_to(s, &present);
-	rc = look(s, &first, err);
-	if (rc == 0 && is_complete(s)) {
-		rc = commit_all(s, s->round.tag, 0, err);
-		s->round.step += rc == 0 || rc == -EALREADY;
-		rc = rc == -EALREADY ? 0 : rc;
-		return rc == 0 ? open_again(s, present.tag + 1, err) : rc;
-	}
-	return rc == 0 ? throw_away(s, err) : rc;
+	return look(s, &present, err);
+}
+
+/*
+ * The first time since it is connected: nodes may have been started anew, and with them sums, rounds and what was decided are lost. A round
+ * that was complete is first committed where that is still possible. The next tag is above all that there were, in a life of which the
+ * row of the present round knows nothing, too. When the rounds' sums have it no other leader decides an earlier round; and what such a one
+ * has written until then is found, and followed.
+ */
+static int take_over(struct sync *s, struct star_error *err)
+{
+	double row[SYNC_ROW];
+	struct timespec now;
+	uint64_t next;
+	int rc = go_to_present(s, err);
+
+	if (rc == 0 && is_complete(s))
+		rc = decide(s, s->round.tag, 0, row, err);
+	if (rc < 0 && rc != -EALREADY)
+		return rc;
+	clock_gettime(CLOCK_REALTIME, &now);
+	next = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+	next = next > s->round.tag ? next : s->round.tag + 1;
+	rc = decide(s, next, STAR_OPEN, row, err);
+	if (rc == 0)
+		rc = go_to_present(s, err);
+	return rc == 0 ? settle(s, false, next, err) : rc;
 }
 
 /* A gradient is on its way for longer than its worker can be thought to live. */
@@ -319,20 +364,20 @@ static int lead(struct sync *s, const struct sync_round *present, struct star_er
 	int rc = 0;
 
 	if (s->fresh) {
-		rc = take_over(s, present, err);
+		rc = take_over(s, err);
 		s->fresh = rc != 0;
 	} else if (present->tag != s->round.tag) {
 		s->fresh = present->tag < s->round.tag;
 	} else if (s->late) { /* its sums are closed, and no other round has begun */
 		s->fresh = true;
 	} else if (is_complete(s)) {
-		rc = advance(s, err);
+		rc = settle(s, true, s->round.tag + 1, err);
 	} else if (is_stuck(s) || need(s) < s->round.need) {
-		rc = throw_away(s, err);
+		rc = settle(s, false, s->round.tag + 1, err);
 	}
 	/* Somebody else leads, or a node has lost its sums: what row 0 says then, is true. */
 	s->fresh |= rc == -EALREADY;
-	return rc == -EALREADY || rc > 0 ? 0 : rc;
+	return rc == -EALREADY ? 0 : rc;
 }
 
 /* ---- a worker's step ---- */
@@ -432,9 +477,19 @@ void sync_refused(void *arg)
 	pthread_mutex_unlock(&s->lock);
 }
 
+/* The round is over: whether what this worker has brought was thrown away with it. Of one that was forgotten since nobody knows. */
+static int ask_whether_late(struct sync *s, const struct sync_round *round, struct star_error *err)
+{
+	double row[SYNC_ROW];
+	int rc = star_pull(s->table, &round->tag, 1, row, STAR_READ_ONLY, s->options.deadline_us, err);
+
+	s->late = rc == 0 && row[TICKETS] >= 1 && !is_applied(round, row);
+	return rc;
+}
+
 int sync_end(struct sync *s, uint64_t until_ns, struct star_error *err)
 {
-	const uint64_t step = s->round.step;
+	const struct sync_round round = s->round;
 	struct sync_round present;
 	double row[SYNC_ROW];
 	bool committed;
@@ -443,14 +498,16 @@ int sync_end(struct sync *s, uint64_t until_ns, struct star_error *err)
 	if (s->admitted && !s->late) {
 		s->counted = true; /* or perhaps not, if this fails: then it is missed, and the round is made again */
 		rc = add(s, s->round.tag, DONE, 1, row, err);
-		/* The sums were thrown away before, or the row was forgotten since. */
+		/* A step of another worker has failed, or the row was forgotten since. */
 		s->late = rc == 0 && (row[DONE] <= 0 || row[TICKETS] < 1);
 	}
 	if (rc == 0)
 		rc = await_round(s, s->round.tag + 1, &present, until_ns, err);
+	if (rc == 0 && s->admitted && !s->late && s->applied != round.tag)
+		rc = ask_whether_late(s, &round, err);
 	if (rc < 0)
 		return rc;
-	committed = present.step > step;
+	committed = present.step > round.step;
 	s->dropped += committed && !(s->admitted && !s->late);
 	s->repeated += !committed;
 	go_to(s, &present);

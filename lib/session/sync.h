@@ -10,11 +10,16 @@
  * (session/peers.h): when all gradients are there, it commits the sums, and writes the next round into row 0. Where a worker has died
  * between its ticket and its last gradient, or ended and is missed, it has the sums thrown away, and the same step is made again under the next tag.
  *
- * Any of them may die or stand still between two calls. Whether a round is committed or thrown away follows from its row: sums are thrown
- * away when it has been spoiled, after which no gradient completes it. Nodes commit a tag once, refuse what is older than they are, and
- * finish what was begun. A leader that wakes up late may write an old round into row 0; but each one also writes what it has begun into a
- * row of its own, whose latest is the present one. Two that lead at once have one gap: of two that look at a row at the moment in which its
- * last gradient arrives, the one may spoil it for the time of a call, and a third one throw it away, while the other one commits it.
+ * Any of them may die or stand still between two calls, and any number of them lead at once. Whether a round is committed or thrown away is
+ * decided in one place, the reactor that has the round's row: the table has sums of its own with the same tags, and in them, for that row,
+ * stands what the round was opened with. They are committed or thrown away before all others. The first one decides; whoever comes later
+ * changes nothing, reads in the row which of both it was, and does the same with all other sums: nodes commit a tag once, refuse what is
+ * older than they are, and finish what was begun. The next round is written when that is done everywhere. A leader that wakes up late may
+ * write an old round into row 0; but each one also writes what it has begun into a row of its own, whose latest is the present one.
+ *
+ * What is not promised: a node that is started anew has lost its sums, and perhaps a round's row, with what was decided. Then what of the step
+ * is not yet applied is thrown away, also where other nodes have applied their part of it. And a leader that stood still for longer than
+ * its lease before it calls `boundary`, or in it, does so while others go on.
  *
  * Threads: one at a time, but for sync_admit.
  */
@@ -28,7 +33,7 @@
 #include "session/peers.h"
 #include "session/remote.h"
 
-enum { SYNC_ROW = 4 };
+enum { SYNC_ROW = 5 };
 
 struct sync_options {
 	const char *job;
@@ -54,6 +59,7 @@ struct sync {
 	struct star_table *table;
 	struct sync_round round;    /* that this worker is at */
 	bool fresh;		    /* since it is connected it has not led */
+	uint64_t applied;	    /* the tag of the last round that it knows to be committed */
 	uint64_t given_up;	    /* the tag of a round in which a step of this worker failed with its ticket taken */
 	uint64_t dropped, repeated; /* steps: whose gradients came too late; that were made again */
 	/* the row of the round, and since when it is so */

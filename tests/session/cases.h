@@ -28,6 +28,9 @@ void local_tables_stay_until_they_are_forgotten(void);
 void a_local_step_that_is_refused_changes_nothing(void);
 void local_plans_that_cannot_be_are_refused(void);
 
+/* sync.c */
+void steps_are_whole_whoever_leads_and_stands_still(void);
+
 /* once.c */
 void ids_go_once_and_their_rows_to_all_places(void);
 void ids_that_differ_go_as_they_are(void);

@@ -30,5 +30,6 @@ const struct unit_case unit_cases[] = {
 	  a_program_that_says_nothing_is_told_by_the_environment },
 	{ "wrong environments are refused", wrong_environments_are_refused },
 	{ "an estimator takes its place from the environment", an_estimator_takes_its_place_from_the_environment },
+	{ "steps are whole, whoever leads and stands still", steps_are_whole_whoever_leads_and_stands_still },
 	{ NULL, NULL },
 };

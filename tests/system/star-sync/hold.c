@@ -12,8 +12,9 @@
 
 struct hold hold;
 
-/* What a call is, by its operations, and how much of it is done when the worker stops. A session pushes and pulls at once in rounds' rows alone. */
-enum kind { OTHER, TICKET, GRADIENTS, DONE, COMMIT, OPEN };
+/* What a call is, by its operations, and how much of it is done when the worker stops. A session pushes and pulls at once in rounds' rows alone, and
+ * commits and pulls in one call where it decides about a round. */
+enum kind { OTHER, TICKET, GRADIENTS, DONE, KEEP, DROP, COMMIT, OPEN };
 enum when { BEFORE, HALF, AFTER };
 
 static const struct point {
@@ -25,7 +26,10 @@ static const struct point {
 	{ "gradients", GRADIENTS, HALF }, /* some of its gradients have arrived */
 	{ "pushed", DONE, BEFORE },	  /* all have, and it has not said so */
 	{ "done", DONE, AFTER },	  /* it has */
-	{ "complete", COMMIT, BEFORE },	  /* leaders: all gradients are there */
+	{ "complete", KEEP, BEFORE },	  /* leaders: all gradients are there */
+	{ "kept", KEEP, AFTER },	  /* it is decided that they are committed, and nothing is */
+	{ "stuck", DROP, BEFORE },	  /* a gradient is missing, and its worker has died */
+	{ "dropped", DROP, AFTER },	  /* it is decided that they are thrown away, and nothing is */
 	{ "half", COMMIT, HALF },	  /* some sums are applied */
 	{ "committed", COMMIT, AFTER },	  /* all are, and the next round is not begun */
 	{ "open-half", OPEN, HALF },	  /* some sums are thrown away */
@@ -40,8 +44,10 @@ int hold_parse(const char *name)
 	return -EINVAL;
 }
 
-static enum kind kind_of(const struct star_op *op)
+static enum kind kind_of(const struct star_op *op, uint32_t count)
 {
+	if (op->kind == STAR_COMMIT && op[count - 1].kind == STAR_PULL)
+		return op->flags & STAR_OPEN ? DROP : KEEP;
 	if (op->kind == STAR_COMMIT)
 		return op->flags & STAR_OPEN ? OPEN : COMMIT;
 	if (op->flags & STAR_ACCUMULATE)
@@ -52,10 +58,10 @@ static enum kind kind_of(const struct star_op *op)
 }
 
 /* The point, if the worker is to stop at this call. */
-static const struct point *point_at(const struct star_op *ops)
+static const struct point *point_at(const struct star_op *ops, uint32_t count)
 {
 	for (unsigned i = 0; hold.point && hold.made >= hold.step && i < sizeof(points) / sizeof(points[0]); i++)
-		if (!strcmp(points[i].name, hold.point) && points[i].kind == kind_of(ops))
+		if (!strcmp(points[i].name, hold.point) && points[i].kind == kind_of(ops, count))
 			return &points[i];
 	return NULL;
 }
@@ -82,7 +88,7 @@ struct star_request *__wrap_star_execute_async(struct star_cluster *cluster, con
 int __wrap_star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t count, uint64_t deadline_us,
 			struct star_error *err)
 {
-	const struct point *point = point_at(ops);
+	const struct point *point = point_at(ops, count);
 	const uint32_t first = !point || point->when == AFTER ? count : point->when == BEFORE ? 0 : count / 2;
 	int rc = first ? __real_star_execute(cluster, ops, first, deadline_us, err) : 0;
 
@@ -98,7 +104,7 @@ int __wrap_star_execute(struct star_cluster *cluster, struct star_op *ops, uint3
 struct star_request *__wrap_star_execute_async(struct star_cluster *cluster, const struct star_op *ops, uint32_t count,
 					       uint64_t deadline_us, star_done *done, void *arg, struct star_error *err)
 {
-	const uint32_t first = point_at(ops) ? count / 2 : 0;
+	const uint32_t first = point_at(ops, count) ? count / 2 : 0;
 
 	if (first) {
 		struct star_op some[8];
