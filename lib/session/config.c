@@ -65,6 +65,26 @@ static int check_local(const struct session_config *config, struct star_error *e
 	return 0;
 }
 
+static int check_steps(const struct session_config *config, struct star_error *err)
+{
+	const uint32_t steps = config->steps_in_flight;
+
+	if (steps > SESSION_IN_FLIGHT_MAX)
+		return star_error_set(err, -EINVAL, "steps_in_flight = %u: 1 to %d are possible", steps,
+				      SESSION_IN_FLIGHT_MAX);
+	if (steps > 1 && session_is_local(config))
+		return star_error_set(err, -EINVAL,
+				      "steps_in_flight = %u: with ps = local there is nothing to wait for, and one "
+				      "step at a time",
+				      steps);
+	if (steps > 1 && session_consistency(config) != SESSION_ASYNCHRONOUS)
+		return star_error_set(err, -EINVAL,
+				      "steps_in_flight = %u: with consistency = %s workers wait for each other's "
+				      "steps, and each makes one at a time",
+				      steps, config->consistency);
+	return 0;
+}
+
 int session_config_check(const struct session_config *config, struct star_error *err)
 {
 	if (config->train_distribute && config->train_distribute[0])
@@ -82,7 +102,9 @@ int session_config_check(const struct session_config *config, struct star_error 
 		return -EINVAL;
 	if (session_is_local(config) && check_local(config, err) < 0)
 		return -EINVAL;
-	return check_consistency(config, err);
+	if (check_consistency(config, err) < 0)
+		return -EINVAL;
+	return check_steps(config, err);
 }
 
 void session_set_defaults(struct session_config *c)
@@ -90,6 +112,7 @@ void session_set_defaults(struct session_config *c)
 	c->protocol = c->protocol ? c->protocol : "star_server";
 	c->save_summary_steps = c->save_summary_steps ? c->save_summary_steps : 100;
 	c->log_step_count_steps = c->log_step_count_steps ? c->log_step_count_steps : 100;
+	c->steps_in_flight = c->steps_in_flight ? c->steps_in_flight : 1;
 	c->deadline_us = c->deadline_us ? c->deadline_us : STAR_DEADLINE_DEFAULT_US;
 	c->recovery_us = c->recovery_us ? c->recovery_us : UINT64_C(300000000);
 	c->job = c->job ? c->job : "job";

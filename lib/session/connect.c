@@ -24,9 +24,14 @@ static int make_plan(struct session *s, struct star_error *err)
 	};
 
 	s->plan = graph_compile(s->model.graph, s->cut, &options, err);
-	if (s->plan)
-		s->run = graph_run_create(s->plan, err);
-	return s->run ? 0 : err->code;
+	if (!s->plan)
+		return err->code;
+	for (uint32_t i = 0; i < c->steps_in_flight; i++) {
+		s->flights[i].run = graph_run_create(s->plan, err);
+		if (!s->flights[i].run)
+			return err->code;
+	}
+	return 0;
 }
 
 /* What could not be merged, and why: told once for a job, not for an evaluation, nor where nothing is told. */
@@ -103,9 +108,11 @@ static bool has_moved(const struct graph_cut *cut)
 
 static void drop_plan(struct session *s)
 {
-	graph_run_destroy(s->run);
+	for (uint32_t i = 0; i < SESSION_IN_FLIGHT_MAX; i++) {
+		graph_run_destroy(s->flights[i].run);
+		s->flights[i].run = NULL;
+	}
 	graph_plan_destroy(s->plan);
-	s->run = NULL;
 	s->plan = NULL;
 }
 

@@ -19,6 +19,13 @@
 
 enum { RESULTS = 3, LOOK_MS = 200 /* an evaluator's, at the global step */ };
 
+/* A step in flight. With several of them input functions go on meanwhile, so its feeds are copied. */
+struct batch {
+	void *copies[ESTIMATOR_FEEDS_MAX];
+	uint64_t room[ESTIMATOR_FEEDS_MAX]; /* bytes */
+	uint64_t examples;
+};
+
 /* A graph and the session that executes it. */
 struct work {
 	struct session_config config; /* the estimator's, with what TF_CONFIG says */
@@ -28,6 +35,9 @@ struct work {
 	struct estimator_spec spec;
 	const char *results[RESULTS];
 	struct graph_tensor feeds[ESTIMATOR_FEEDS_MAX];
+	struct batch batches[SESSION_IN_FLIGHT_MAX]; /* used in turns */
+	uint32_t at_once;
+	uint64_t begun, ended; /* steps */
 };
 
 /* Loss, where there is one, is result 1. An evaluation is one of a global step, but is no step itself. */
@@ -70,6 +80,7 @@ static struct session_config aside(struct session_config config)
 	config.save_checkpoints_steps = 0;
 	config.last_step = 0;
 	config.consistency = NULL;
+	config.steps_in_flight = 1;
 	return config;
 }
 
@@ -97,6 +108,7 @@ static int open_work(const struct estimator *e, enum estimator_mode mode, struct
 	if (rc < 0)
 		return rc;
 	config = train ? w->config : aside(w->config);
+	w->at_once = config.steps_in_flight ? config.steps_in_flight : 1;
 	model = (struct session_model){
 		.graph = w->graph, .results = w->results, .feeds = w->spec.feeds, .feeds_count = w->spec.feeds_count
 	};
@@ -110,27 +122,79 @@ static int close_work(struct work *w, int rc, struct star_error *err)
 	struct star_error later;
 	const int closed = session_close(w->session, rc < 0 ? &later : err);
 
+	for (uint32_t i = 0; i < SESSION_IN_FLIGHT_MAX; i++)
+		for (uint32_t f = 0; f < ESTIMATOR_FEEDS_MAX; f++)
+			free(w->batches[i].copies[f]);
 	graph_destroy(w->graph);
 	cluster_spec_fini(&w->cluster);
 	return rc < 0 ? rc : closed;
 }
 
-/* 1: a step was made; 0: the input has ended. */
-static int next_step(struct work *w, struct estimator_input input, const struct graph_tensor **results,
-		     struct estimator_figures *figures, struct star_error *err)
+/* What is greater than it may be is left to the session, which says so. */
+static int copy_feeds(struct work *w, struct batch *batch, struct star_error *err)
 {
+	for (uint32_t i = 0; i < w->spec.feeds_count; i++) {
+		struct graph_tensor *feed = &w->feeds[i];
+		const struct graph_type *most = &w->spec.feeds[i].type;
+		uint64_t bytes = 0;
+
+		if (feed->data && feed->type.dtype == most->dtype && feed->type.shape.ndim == most->shape.ndim)
+			bytes = graph_type_bytes(&feed->type);
+		if (bytes == 0 || bytes > graph_type_bytes(most))
+			continue;
+		if (bytes > batch->room[i]) {
+			free(batch->copies[i]);
+			batch->copies[i] = malloc(bytes);
+			batch->room[i] = batch->copies[i] ? bytes : 0;
+		}
+		if (!batch->copies[i])
+			return star_error_set(err, -ENOMEM, "no memory for a batch");
+		memcpy(batch->copies[i], feed->data, bytes);
+		feed->data = batch->copies[i];
+	}
+	return 0;
+}
+
+/* 1: a step was submitted; 0: the input has ended. */
+static int begin_step(struct work *w, struct estimator_input input, struct star_error *err)
+{
+	struct batch *batch = &w->batches[w->begun % w->at_once];
 	int rc = input.next(input.arg, w->feeds, err);
 
 	if (rc <= 0)
 		return rc;
 	if (w->feeds[0].type.shape.ndim && w->feeds[0].type.shape.dims[0] == 0) /* its loss would be no number */
 		return star_error_set(err, -EINVAL, "a batch without one example");
-	rc = session_run(w->session, w->feeds, results, err);
+	batch->examples = w->feeds[0].type.shape.ndim ? (uint64_t)w->feeds[0].type.shape.dims[0] : 1;
+	rc = w->at_once > 1 ? copy_feeds(w, batch, err) : 0;
+	if (rc == 0)
+		rc = session_submit(w->session, w->feeds, err);
+	w->begun += rc == 0;
+	return rc < 0 ? rc : 1;
+}
+
+/* Of the oldest one. */
+static int end_step(struct work *w, const struct graph_tensor **results, struct estimator_figures *figures,
+		    struct star_error *err)
+{
+	const int rc = session_take(w->session, results, err);
+
 	if (rc < 0)
 		return rc;
 	figures->steps++;
-	figures->examples += w->feeds[0].type.shape.ndim ? (uint64_t)w->feeds[0].type.shape.dims[0] : 1;
-	return 1;
+	figures->examples += w->batches[w->ended++ % w->at_once].examples;
+	return 0;
+}
+
+/* 1: a step was made; 0: the input has ended. */
+static int next_step(struct work *w, struct estimator_input input, const struct graph_tensor **results,
+		     struct estimator_figures *figures, struct star_error *err)
+{
+	int rc = begin_step(w, input, err);
+
+	if (rc > 0 && end_step(w, results, figures, err) < 0)
+		rc = err->code;
+	return rc;
 }
 
 static double loss_of(const struct graph_tensor *results)
@@ -148,10 +212,16 @@ static int train_some(struct work *w, struct estimator_input input, uint64_t ste
 	uint64_t begin_ns = clock_ns();
 	int rc = 1;
 
-	for (uint64_t i = 0; (!steps || i < steps) && !session_should_stop(w->session); i++) {
-		rc = next_step(w, input, &results, figures, err);
-		if (rc <= 0)
+	for (uint64_t i = 0;;) {
+		while (rc > 0 && session_in_flight(w->session) < w->at_once && (!steps || i < steps) &&
+		       !session_should_stop(w->session)) {
+			rc = begin_step(w, input, err);
+			i += rc > 0;
+		}
+		if (rc < 0 || !session_in_flight(w->session))
 			break;
+		if (end_step(w, &results, figures, err) < 0)
+			return err->code;
 		if (figures->steps == 1)
 			begin_ns = clock_ns();
 		figures->loss += (loss_of(results) - figures->loss) / (figures->steps == 1 ? 1 : 100);

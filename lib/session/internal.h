@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the files of a session share: config.c looks at what is asked for, connect.c cuts the graph and reaches PS tasks, session.c makes
- * the steps. One thread. */
+ * the steps, flight.c several at once. One thread, but for the flights' own. */
 #ifndef SESSION_INTERNAL_H
 #define SESSION_INTERNAL_H
+
+#include <pthread.h>
 
 #include "client/star.h"
 #include "session/peers.h"
@@ -17,6 +19,28 @@ struct mark {
 	uint64_t step, ns;
 };
 
+enum flight_state {
+	FLIGHT_FREE,  /* or taken */
+	FLIGHT_WAITS, /* to be started */
+	FLIGHT_RUNS,  /* in its own thread */
+	FLIGHT_HERE,  /* is made by the session's caller */
+	FLIGHT_DONE,
+	FLIGHT_FAILED,
+};
+
+/* A step, from its submission until its run is used for another one. */
+struct flight {
+	struct session *session;
+	struct graph_run *run;
+	struct graph_tensor *feeds, *results;
+	void *kept;		 /* results, when the run is gone */
+	uint64_t number;	 /* local_step, when it has been taken */
+	enum flight_state state; /* under the session's lock */
+	struct star_error err;	 /* if it failed */
+	pthread_t thread;
+	pthread_cond_t go;
+};
+
 struct session {
 	struct session_config config;
 	struct session_model model;
@@ -26,14 +50,20 @@ struct session {
 	struct graph_cut *cut;
 	struct graph_ps *ps;
 	struct graph_plan *plan;
-	struct graph_run *run;
-	struct graph_tensor *results;
+	struct flight flights[SESSION_IN_FLIGHT_MAX]; /* steps_in_flight of them, used in turns */
+	uint32_t oldest, in_flight;	   /* of those that were submitted and not taken: which, and how many */
+	uint32_t at_once;		   /* so many run at most; */
+	uint32_t threads;		   /* of the flights; one flight has none */
+	pthread_mutex_t lock;		   /* of their states */
+	pthread_cond_t ended;		   /* one of them has */
+	bool over;			   /* the threads end; under the lock */
 	uint32_t step_result, loss_result; /* of the model's; SESSION_NOT_THERE */
 	struct summary *summary;
 	struct peers *peers; /* NULL: workers do not wait for each other */
 	struct sync sync;    /* of a synchronous job */
 	uint64_t clock;	     /* steps that the others take this worker to have made */
 	uint64_t global_step, local_step;
+	uint64_t counted; /* the local step that global_step is of */
 	struct mark logged, summarized, saved;
 	bool stop, failed;
 	bool no_summaries; /* the last ones could not be written, which has been told */
@@ -53,6 +83,42 @@ static inline bool session_is_chief(const struct session_config *config)
 void session_set_defaults(struct session_config *c);
 /* How many PS tasks there are; 0: the worker's file cannot be read. */
 uint32_t session_count_tasks(const char *ps, struct star_error *err);
+
+/* ---- session.c ---- */
+
+bool session_may_come_back(int code);
+/* One step of a flight, by the calling thread. */
+int session_make_step(struct session *s, struct flight *f, uint64_t until_ns, struct star_error *err);
+
+/* ---- flight.c ---- */
+
+int flights_init(struct session *s, struct star_error *err);
+/* Once the session is connected. */
+int flights_start(struct session *s, struct star_error *err);
+void flights_fini(struct session *s);
+
+static inline struct flight *flights_at(struct session *s, uint32_t place)
+{
+	return &s->flights[(s->oldest + place) % s->config.steps_in_flight];
+}
+
+/* The next step, which waits. There is a flight free. */
+void flights_add(struct session *s, const struct graph_tensor *feeds);
+/* Starts those that may be. */
+void flights_go(struct session *s);
+/* Until the oldest one has ended: 0, or what it failed with. What was not started is made by the caller. */
+int flights_await(struct session *s, uint64_t until_ns, struct star_error *err);
+/* Until none runs. */
+void flights_settle(struct session *s);
+bool flights_have_failed(struct session *s);
+/* What the done ones have is theirs, and not their runs' any more. */
+int flights_keep(struct session *s, struct star_error *err);
+/* Of those that have settled: makes those again that failed, by the calling thread, until one fails or has failed with what does not come back. */
+void flights_again(struct session *s, uint64_t until_ns);
+/* The oldest one, which is done: it is not in flight any more. */
+struct flight *flights_take(struct session *s);
+/* Nothing is in flight then. 0, or what the oldest that failed did. */
+int flights_drop(struct session *s, struct star_error *err);
 
 /* ---- connect.c ---- */
 

@@ -90,6 +90,10 @@ static void save_checkpoint(struct session *s, const struct session_step *step)
 
 	if (!s->config.save_checkpoints_steps || steps_since(step, &s->saved) < s->config.save_checkpoints_steps)
 		return;
+	flights_settle(s);
+	if (flights_have_failed(
+		    s)) /* some of what they push is there: when they have been made again, it is tried again */
+		return;
 	s->saved.step = step->global_step;
 	if (star_checkpoint(s->cluster, "full", s->config.recovery_us, &err) < 0)
 		fprintf(stderr, "no checkpoint at step %" PRIu64 ": %s\n", step->global_step, err.text);
@@ -122,7 +126,7 @@ static int after_step(struct session *s, const struct session_step *step, struct
 
 /* ---- steps ---- */
 
-static bool may_come_back(int code)
+bool session_may_come_back(int code)
 {
 	switch (-code) {
 	case ESTALE:
@@ -140,7 +144,7 @@ static bool may_come_back(int code)
 	}
 }
 
-/* Until PS tasks are there and hold what the graph needs, or the time is over. */
+/* Until PS tasks are there and hold what the graph needs, or the time is over. None runs. */
 static int recover(struct session *s, uint64_t until_ns, unsigned *pause_ms, struct star_error *err)
 {
 	fprintf(stderr, "%s: waiting until it can go on\n", err->text);
@@ -154,12 +158,12 @@ static int recover(struct session *s, uint64_t until_ns, unsigned *pause_ms, str
 		*pause_ms = *pause_ms * 2 < RETRY_MAX_MS ? *pause_ms * 2 : RETRY_MAX_MS;
 		if (session_connect(s, until_ns, err) == 0)
 			return 0;
-	} while (may_come_back(err->code));
+	} while (session_may_come_back(err->code));
 	return err->code;
 }
 
 /* Until the step is made by all, or fails. */
-static int run_together(struct session *s, const struct graph_tensor *feeds, uint64_t until_ns, struct star_error *err)
+static int run_together(struct session *s, struct flight *f, uint64_t until_ns, struct star_error *err)
 {
 	int rc;
 
@@ -167,7 +171,7 @@ static int run_together(struct session *s, const struct graph_tensor *feeds, uin
 		rc = sync_begin(&s->sync, until_ns, err);
 		if (rc < 0)
 			return rc;
-		rc = graph_run_step(s->run, s->local_step + 1, feeds, s->results, err);
+		rc = graph_run_step(f->run, f->number, f->feeds, f->results, err);
 		if (rc == 0)
 			rc = sync_end(&s->sync, until_ns, err);
 	} while (rc == 0);
@@ -176,18 +180,51 @@ static int run_together(struct session *s, const struct graph_tensor *feeds, uin
 	return rc < 0 ? rc : 0;
 }
 
-static int run_step(struct session *s, const struct graph_tensor *feeds, uint64_t until_ns, struct star_error *err)
+int session_make_step(struct session *s, struct flight *f, uint64_t until_ns, struct star_error *err)
 {
 	int rc;
 
-	if (!s->run)
+	if (!f->run)
 		return star_error_set(err, -ESTALE, "the PS tasks did not come back in time before");
 	if (session_consistency(&s->config) == SESSION_SYNCHRONOUS)
-		return run_together(s, feeds, until_ns, err);
+		return run_together(s, f, until_ns, err);
 	rc = s->peers ? peers_await(s->peers, s->config.staleness, &s->clock, until_ns, err) : 0;
 	if (rc < 0)
 		return rc;
-	return graph_run_step(s->run, s->local_step + 1, feeds, s->results, err);
+	return graph_run_step(f->run, f->number, f->feeds, f->results, err);
+}
+
+/* What steps leave on PS tasks until their last request finds no room: fewer at once leave less. */
+static void run_fewer(struct session *s)
+{
+	if (s->at_once <= 1)
+		return;
+	s->at_once /= 2;
+	fprintf(stderr, "PS tasks have no room for what so many steps keep there: %u of them at once from now on\n",
+		s->at_once);
+}
+
+/* Until the oldest step is made. */
+static int end_oldest(struct session *s, struct star_error *err)
+{
+	const uint64_t until_ns = clock_ns() + s->config.recovery_us * 1000;
+	unsigned pause_ms = RETRY_MIN_MS;
+	int rc;
+
+	while ((rc = flights_await(s, until_ns, err)) < 0) {
+		if (!session_may_come_back(rc))
+			return rc;
+		flights_settle(s);
+		if (flights_keep(s, err) < 0)
+			return err->code;
+		if (rc == -ENOBUFS)
+			run_fewer(s);
+		if (recover(s, until_ns, &pause_ms, err) < 0)
+			return err->code;
+		flights_again(s, until_ns);
+		flights_go(s);
+	}
+	return 0;
 }
 
 static double scalar(const struct graph_tensor *tensor)
@@ -195,48 +232,94 @@ static double scalar(const struct graph_tensor *tensor)
 	return tensor->type.dtype == STAR_FLOAT64 ? *(const double *)tensor->data : *(const float *)tensor->data;
 }
 
-int session_run(struct session *s, const struct graph_tensor *feeds, const struct graph_tensor **results,
-		struct star_error *err)
+/*
+ * A step's own count may be below that of one before it, if both were in flight at once. One that was not yet submitted then has a greater
+ * one, if PS tasks have not gone back.
+ */
+static void set_global_step(struct session *s, const struct flight *f)
 {
-	const uint64_t until_ns = clock_ns() + s->config.recovery_us * 1000;
-	struct session_step step = { .loss = NAN };
-	unsigned pause_ms = RETRY_MIN_MS;
-	struct star_error ignored;
-	int rc;
+	const uint64_t step = s->step_result != SESSION_NOT_THERE
+				      ? (uint64_t)fmax(0, scalar(&f->results[s->step_result]))
+				      : f->number;
 
-	err = err ? err : &ignored;
-	while ((rc = run_step(s, feeds, until_ns, err)) < 0) {
-		s->failed = true;
-		if (!may_come_back(rc) || recover(s, until_ns, &pause_ms, err) < 0)
-			return err->code;
-		s->failed = false;
-	}
+	if (step < s->global_step && f->number < s->counted + s->config.steps_in_flight)
+		return;
+	s->global_step = step;
+	s->counted = f->number;
+}
+
+/* The oldest step has been made. */
+static int land(struct session *s, const struct graph_tensor **results, struct star_error *err)
+{
+	const struct flight *f = flights_take(s);
+	struct session_step step = { .loss = NAN, .results = f->results };
+
 	s->local_step++;
 	s->clock++;
 	if (s->peers &&
 	    session_consistency(&s->config) ==
 		    SESSION_BOUNDED) /* what this fails with, the next step will fail with, too, and say again how many there are */
 		peers_set_clock(s->peers, s->clock, &(struct star_error){ 0 });
-	s->global_step = s->step_result != SESSION_NOT_THERE ? (uint64_t)fmax(0, scalar(&s->results[s->step_result]))
-							     : s->local_step;
+	set_global_step(s, f);
 	/* A step that comes late has counted from where it began; the others have gone on. */
 	if (s->step_result != SESSION_NOT_THERE && s->sync.round.global_step)
 		s->global_step = s->sync.round.global_step;
 	step.global_step = s->global_step;
 	step.local_step = s->local_step;
-	step.results = s->results;
 	if (s->loss_result != SESSION_NOT_THERE)
-		step.loss = scalar(&s->results[s->loss_result]);
+		step.loss = scalar(&f->results[s->loss_result]);
 	if (results)
-		*results = s->results;
-	rc = after_step(s, &step, err);
+		*results = f->results;
+	return after_step(s, &step, err);
+}
+
+int session_submit(struct session *s, const struct graph_tensor *feeds, struct star_error *err)
+{
+	if (s->in_flight == s->config.steps_in_flight)
+		return star_error_set(err, -EAGAIN,
+				      "%u steps are in flight, which is steps_in_flight: session_take is next",
+				      s->in_flight);
+	flights_add(s, feeds);
+	flights_go(s);
+	return 0;
+}
+
+int session_take(struct session *s, const struct graph_tensor **results, struct star_error *err)
+{
+	struct star_error ignored;
+	int rc;
+
+	err = err ? err : &ignored;
+	if (!s->in_flight)
+		return star_error_set(err, -EINVAL, "no step is in flight: session_submit starts one");
+	rc = end_oldest(s, err);
+	if (rc == 0)
+		rc = land(s, results, err);
 	s->failed = rc < 0;
+	if (rc < 0)
+		flights_drop(s, &(struct star_error){ 0 });
 	return rc;
+}
+
+int session_run(struct session *s, const struct graph_tensor *feeds, const struct graph_tensor **results,
+		struct star_error *err)
+{
+	if (s->in_flight)
+		return star_error_set(err, -EBUSY, "%u steps are in flight: session_take ends them", s->in_flight);
+	flights_add(s, feeds); /* and does not start it: that is done by this thread */
+	return session_take(s, results, err);
+}
+
+uint32_t session_in_flight(const struct session *s)
+{
+	return s->in_flight;
 }
 
 bool session_should_stop(const struct session *s)
 {
-	return s->stop;
+	const uint64_t last = s->config.last_step;
+
+	return s->stop || (last && s->in_flight && s->global_step + s->in_flight >= last);
 }
 
 void session_request_stop(struct session *s)
@@ -294,7 +377,7 @@ static int connect_first(struct session *s, struct star_error *err)
 	unsigned pause_ms = RETRY_MIN_MS;
 	const int rc = session_connect(s, quiet_until_ns < until_ns ? quiet_until_ns : until_ns, err);
 
-	return rc == 0 || !may_come_back(rc) ? rc : recover(s, until_ns, &pause_ms, err);
+	return rc == 0 || !session_may_come_back(rc) ? rc : recover(s, until_ns, &pause_ms, err);
 }
 
 static int open_session(struct session *s, struct star_error *err)
@@ -315,6 +398,8 @@ static int open_session(struct session *s, struct star_error *err)
 		session_tell_warnings(s->cut);
 	if (rc == 0)
 		rc = connect_first(s, err);
+	if (rc == 0)
+		rc = flights_start(s, err);
 	s->logged.ns = s->summarized.ns = clock_ns();
 	for (uint32_t i = 0; rc == 0 && i < s->hooks_count; i++)
 		if (s->hooks[i].begin)
@@ -325,10 +410,10 @@ static int open_session(struct session *s, struct star_error *err)
 static void release(struct session *s)
 {
 	session_disconnect(s);
+	flights_fini(s);
 	sync_fini(&s->sync);
 	graph_cut_destroy(s->cut);
 	summary_destroy(s->summary);
-	free(s->results);
 	free(s);
 }
 
@@ -339,10 +424,7 @@ struct session *session_create(const struct session_config *config, const struct
 	struct star_error ignored;
 
 	err = err ? err : &ignored;
-	if (s)
-		s->results = calloc(model->graph->results_count + 1, sizeof(*s->results));
-	if (!s || !s->results) {
-		free(s);
+	if (!s) {
 		star_error_set(err, -ENOMEM, "no memory for a session");
 		return NULL;
 	}
@@ -364,7 +446,7 @@ struct session *session_create(const struct session_config *config, const struct
 	} else if (hooks_count) {
 		memcpy(s->hooks, hooks, hooks_count * sizeof(*hooks));
 	}
-	if (hooks_count > SESSION_HOOKS_MAX || open_session(s, err) < 0) {
+	if (flights_init(s, err) < 0 || hooks_count > SESSION_HOOKS_MAX || open_session(s, err) < 0) {
 		release(s);
 		return NULL;
 	}
@@ -373,10 +455,14 @@ struct session *session_create(const struct session_config *config, const struct
 
 int session_close(struct session *s, struct star_error *err)
 {
-	int rc = 0;
+	struct star_error ignored;
+	int rc;
 
 	if (!s)
 		return 0;
+	err = err ? err : &ignored;
+	rc = flights_drop(s, err);
+	s->failed |= rc < 0;
 	for (uint32_t i = 0; !s->failed && i < s->hooks_count; i++)
 		if (rc == 0 && s->hooks[i].end)
 			rc = s->hooks[i].end(s->hooks[i].arg, s, err);

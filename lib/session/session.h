@@ -5,7 +5,7 @@
  * task goes away in the middle of a step, the session waits until it is back, makes anew what it has lost (it restores
  * checkpoints by itself, if so configured), and executes the step again, as a whole.
  *
- * Threads: one thread at a time for each session.
+ * Threads: one thread at a time for each session, which has threads of its own where several steps are in flight.
  */
 #ifndef SESSION_SESSION_H
 #define SESSION_SESSION_H
@@ -19,6 +19,8 @@
 #pragma GCC visibility push(default) /* of libstartrain.so */
 
 struct session;
+
+enum { SESSION_IN_FLIGHT_MAX = 16 };
 
 /*
  * Instead of PS tasks: variables and tables are kept in this process, by one store for all of its sessions, until it ends. One worker, no
@@ -34,6 +36,7 @@ struct session_config {
 	const char *protocol; /* "grpc", "grpc++", "star_server", "star_server_lite" [star_server] */
 	bool tensor_fuse;     /* of grpc++ */
 	uint32_t intra_op_parallelism_threads, inter_op_parallelism_threads; /* [1] */
+	uint32_t steps_in_flight; /* at most, of an asynchronous job: session_submit; up to SESSION_IN_FLIGHT_MAX [1] */
 	const char *train_distribute; /* a distribution strategy: must be NULL, see session_config_check */
 
 	const char *model_dir;	       /* the chief writes summaries there; NULL: none */
@@ -95,12 +98,32 @@ struct session *session_create(const struct session_config *config, const struct
 			       const struct session_hook *hooks, uint32_t hooks_count, struct star_error *err);
 
 /*
- * One step. Results are valid until the next one. 0; -EDOM: the loss is not a number; what a call to PS tasks failed with, if they did not
- * come back within recovery_us; -EINVAL as graph_run_step.
+ * One step, with none in flight. Results are valid until the next one. 0; -EDOM: the loss is not a number; what a call to PS tasks failed with, if they did not
+ * come back within recovery_us; -EINVAL as graph_run_step; -EBUSY: steps are in flight.
  */
 int session_run(struct session *session, const struct graph_tensor *feeds, const struct graph_tensor **results,
 		struct star_error *err);
 
+/*
+ * Several steps at once, so that one computes while others wait for PS tasks: where TensorFlow has Session.run called from several threads.
+ *
+ * session_submit starts a step and does not wait. There are steps_in_flight at most that have not been taken: -EAGAIN. Feeds are as of
+ * session_run; what they point to must stay until the step is taken, the array itself need not. (With 1 the step is made by session_take.)
+ *
+ * session_take waits for the oldest step that was submitted. It returns what session_run would, so steps end in the order in which they were
+ * submitted, whichever was faster, and so are hooks called. Results are valid until the next session_submit, session_take or
+ * session_run. -EINVAL: nothing is in flight. After any error nothing is: the steps behind are waited for and dropped; what they pushed stays.
+ *
+ * Steps in flight know nothing of each other: what one reads may lack what those before it push, as with other workers' steps, and
+ * their results "global_step" may be in another order. The session's own global step goes back only when that of the PS tasks has.
+ * When PS tasks go away, the steps in flight are waited for, then those that failed are made again, one after the other, and those
+ * that succeeded are not. The chief's checkpoints wait for the steps in flight, so that none of its own is in one by half.
+ */
+int session_submit(struct session *session, const struct graph_tensor *feeds, struct star_error *err);
+int session_take(struct session *session, const struct graph_tensor **results, struct star_error *err);
+uint32_t session_in_flight(const struct session *session);
+
+/* Also while the steps in flight are enough for last_step; when they have been taken it may turn out that they were not. */
 bool session_should_stop(const struct session *session);
 void session_request_stop(struct session *session);
 uint64_t session_global_step(const struct session *session); /* as of the last step */
@@ -112,7 +135,7 @@ uint64_t session_clock(const struct session *session);
 /* Round trips, requests and what else the cut says. */
 const struct graph_cut *session_cut(const struct session *session);
 
-/* Calls the hooks' ends, and frees. 0, or the first error of a hook. NULL is allowed. */
+/* Waits for the steps in flight, without hooks, calls the hooks' ends, and frees. 0, or the first error of a step or a hook. NULL is allowed. */
 int session_close(struct session *session, struct star_error *err);
 
 #pragma GCC visibility pop

@@ -17,6 +17,17 @@ void wrong_sessions_are_refused(void);
 void a_session_goes_on_without_its_summaries(void);
 void a_session_without_ps_tasks_ends_with_an_error(void);
 
+/* flight.c */
+void as_many_steps_are_in_flight_as_are_asked_for(void);
+void each_step_in_flight_is_applied_once(void);
+void steps_that_failed_are_made_again_and_others_are_not(void);
+void an_error_ends_what_is_in_flight_behind_it(void);
+void a_hooks_error_ends_what_is_in_flight_behind_it(void);
+void steps_in_flight_are_ended_when_the_session_is_closed(void);
+void a_session_of_one_step_at_a_time_is_submitted_to_as_well(void);
+void nothing_is_submitted_beyond_the_last_step(void);
+void counts_that_come_in_another_order_do_not_go_back(void);
+
 /* compile.c */
 void rows_are_kept_for_later_parts(void);
 void ids_and_segments_are_sent_once(void);

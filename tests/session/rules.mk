@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: BSD-3-Clause
-$(eval $(call test,session,session))
+# With the double of PS nodes that libstar is tested with.
+$(eval $(call binary,test,test-session,tests/session,session client port net rpc,tests/unit.c $(wildcard tests/client/peer*.c)))

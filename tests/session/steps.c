@@ -87,6 +87,20 @@ void wrong_sessions_are_refused(void)
 		{ { .ps = "127.0.0.1:1", .model_dir = "/proc/no-such-folder" }, "x", 0, false, -ENOENT, "/proc/" },
 		{ { .ps = "local", .save_checkpoints_steps = 100 }, "x", 0, false, -EINVAL, "there are none" },
 		{ { .ps = "local", .task_index = 1 }, "x", 0, false, -EINVAL, "one worker" },
+		{ { .ps = "127.0.0.1:1", .steps_in_flight = 17 }, "x", 0, false, -EINVAL, "1 to 16" },
+		{ { .ps = "local", .steps_in_flight = 2 }, "x", 0, false, -EINVAL, "one step at a time" },
+		{ { .ps = "127.0.0.1:1", .steps_in_flight = 2, .consistency = "ssp", .workers = 1 },
+		  "x",
+		  0,
+		  false,
+		  -EINVAL,
+		  "consistency = ssp" },
+		{ { .ps = "127.0.0.1:1", .steps_in_flight = 2, .consistency = "synchronous", .workers = 1 },
+		  "x",
+		  0,
+		  false,
+		  -EINVAL,
+		  "one at a time" },
 		{ { .ps = "tcp:not an address" }, "x", 0, false, -EINVAL, "not an address" },
 	};
 
@@ -138,17 +152,37 @@ void a_session_goes_on_without_its_summaries(void)
 	unit_remove(directory);
 }
 
+/* Three steps in flight at a time; the PS tasks have gone back to a checkpoint where they do so for good. */
+void counts_that_come_in_another_order_do_not_go_back(void)
+{
+	static const struct {
+		double count;
+		uint64_t expected;
+	} steps[] = { { 11, 11 }, { 13, 13 }, { 12, 13 }, { 14, 14 }, { 17, 17 }, { 15, 17 }, { 16, 17 }, { 18, 18 },
+		      { 5, 18 },  { 7, 18 },  { 6, 6 },	  { 8, 8 },   { 0, 8 },	  { 9, 9 },   { -1, 9 } };
+	struct session session = { .config = { .steps_in_flight = 3 }, .step_result = 0 };
+
+	for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		double count = steps[i].count;
+		struct graph_tensor result = { .type = { .dtype = STAR_FLOAT64 }, .data = &count };
+		const struct flight flight = { .results = &result, .number = i + 1 };
+
+		set_global_step(&session, &flight);
+		CHECK_UINT(session_global_step(&session), steps[i].expected);
+	}
+}
+
 /* The time is over already when it begins. */
 void a_session_without_ps_tasks_ends_with_an_error(void)
 {
-	const struct session_config config = { .ps = "tcp:127.0.0.1:1", .recovery_us = 1 };
+	const struct session_config config = { .ps = "tcp:127.0.0.1:1", .recovery_us = 1, .steps_in_flight = 1 };
 	struct session session = { .config = config,
 				   .step_result = SESSION_NOT_THERE,
 				   .loss_result = SESSION_NOT_THERE };
 	struct star_error err = { 0 };
 
 	create(&config, "x", 0, false, &err);
-	CHECK(may_come_back(err.code));
+	CHECK(session_may_come_back(err.code));
 	CHECK_HAS(err.text, "127.0.0.1:1");
 	/* As a recovery in vain leaves it. */
 	CHECK(session_run(&session, NULL, NULL, &err) < 0);

@@ -46,6 +46,8 @@
 	X(model_dir, required_argument, "DIR        summaries for TensorBoard, and as JSON lines") \
 	X(intra_op, required_argument, "N          threads in a kernel [1]") \
 	X(inter_op, required_argument, "N          kernels at once [1]") \
+	X(steps_in_flight, required_argument, \
+	  "N          steps of a worker at once: one computes while others wait for PS tasks [1]") \
 	X(deadline, required_argument, "S          seconds that a call to the PS tasks may take [30]") \
 	X(staleness, required_argument, "S          steps that a worker may be ahead of another one [any number]") \
 	X(sync, no_argument, "           synchronous: each step takes the mean of all workers' gradients, or of: ") \
@@ -184,6 +186,8 @@ static int parse_numeric(struct zoo_options *o, int option, const char *text, st
 		return parse_number("intra-op", text, 1, 64, &o->intra_op, err);
 	case OPTION_inter_op:
 		return parse_number("inter-op", text, 1, 64, &o->inter_op, err);
+	case OPTION_steps_in_flight:
+		return parse_number("steps-in-flight", text, 1, SESSION_IN_FLIGHT_MAX, &o->steps_in_flight, err);
 	case OPTION_deadline:
 		rc = training_parse_number("deadline", text, 1, 3600, &seconds, err);
 		o->deadline_us = seconds * 1000000;
@@ -377,7 +381,8 @@ int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_
 				   .rate = 0.001,
 				   .dense_rate = 0.001,
 				   .intra_op = 1,
-				   .inter_op = 1 };
+				   .inter_op = 1,
+				   .steps_in_flight = 1 };
 	make_table(table, names);
 	optind = 2;
 	/* "-": what is no option comes as the argument of an option 1: a further file. */

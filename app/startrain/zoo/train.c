@@ -177,8 +177,9 @@ static int measure(const struct zoo_options *o, struct zoo_scaling *scaling, str
 struct watch {
 	struct figures *seen;
 	struct estimator_input input;
-	const double *share; /* of the files */
-	int64_t rows;	     /* of the last batch */
+	const double *share;		     /* of the files */
+	int64_t rows[SESSION_IN_FLIGHT_MAX]; /* of the batches in flight, in turns */
+	uint64_t begun, ended;		     /* of them */
 };
 
 static int watched_next(void *arg, struct graph_tensor *feeds, struct star_error *err)
@@ -187,17 +188,18 @@ static int watched_next(void *arg, struct graph_tensor *feeds, struct star_error
 	const int rc = w->input.next(w->input.arg, feeds, err);
 
 	if (rc > 0)
-		w->rows = feeds[0].type.shape.dims[0];
+		w->rows[w->begun++ % SESSION_IN_FLIGHT_MAX] = feeds[0].type.shape.dims[0];
 	return rc;
 }
 
 /* Of figures there is one writer: this process. */
 static int show_step(void *arg, struct session *session, const struct session_step *step, struct star_error *err)
 {
-	const struct watch *w = arg;
+	struct watch *w = arg;
 	struct figures *f = w->seen;
-	const double loss = atomic_load_explicit(&f->loss, memory_order_relaxed) + step->loss * (double)w->rows;
-	const uint64_t examples = atomic_load_explicit(&f->examples, memory_order_relaxed) + (uint64_t)w->rows;
+	const int64_t rows = w->rows[w->ended++ % SESSION_IN_FLIGHT_MAX];
+	const double loss = atomic_load_explicit(&f->loss, memory_order_relaxed) + step->loss * (double)rows;
+	const uint64_t examples = atomic_load_explicit(&f->examples, memory_order_relaxed) + (uint64_t)rows;
 
 	(void)session, (void)err;
 	atomic_store_explicit(&f->loss, loss, memory_order_relaxed);
@@ -227,6 +229,7 @@ static int run(const struct zoo_options *o, uint32_t worker, struct figures *see
 			.tensor_fuse = o->tensor_fuse,
 			.intra_op_parallelism_threads = o->intra_op,
 			.inter_op_parallelism_threads = o->inter_op,
+			.steps_in_flight = o->steps_in_flight,
 			.model_dir = o->model_dir,
 			.log_step_count_steps = worker == 0 && !isatty(STDERR_FILENO) ? 0 : UINT32_MAX,
 			.seed = o->seed + worker,

@@ -44,7 +44,7 @@ struct zoo_options {
 	double rate, dense_rate;
 	struct zoo_further table, dense;
 	const char *model_dir;
-	uint32_t intra_op, inter_op;
+	uint32_t intra_op, inter_op, steps_in_flight;
 	const char *consistency; /* session_config's; NULL: asynchronous */
 	uint64_t staleness, lease_us;
 	uint32_t grads_to_wait;
