@@ -68,6 +68,12 @@ static int check_table(const struct service *service, const struct object_spec *
 	return 0;
 }
 
+/* A variable's last block has elements beyond the variable's. */
+static uint32_t last_of(const struct object_spec *spec)
+{
+	return spec->kind == OBJECT_VARIABLE ? (uint32_t)(object_elements(spec) % spec->dim) : 0;
+}
+
 /* Whether a node is a step that computes rows for this KEYS feed; keys PROGRAM_NONE: rows that there are once. */
 static bool computes(const struct plan *plan, unsigned node, unsigned keys)
 {
@@ -136,6 +142,7 @@ static void add_keys(const struct service *service, struct plan *plan, unsigned 
 			   (uint32_t)(SLICE_BYTES / SLICE_KEYS));
 	to->makes = keys->lookup != PROGRAM_NONE && !(nodes[keys->lookup].flags & PROGRAM_READ_ONLY);
 	to->looks = keys->apply != PROGRAM_NONE && store_push_needs_look(to->table);
+	to->last = last_of(store_table_spec(to->table));
 	to->copies = keys->apply != PROGRAM_NONE && nodes[keys->apply].b == keys->lookup;
 	to->steps = (uint8_t)counts[0];
 	to->fetches = (uint8_t)counts[1];

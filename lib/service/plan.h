@@ -32,6 +32,7 @@ struct plan_keys {
 	bool looks;    /* its gradients are to be looked at before anything changes, ... */
 	bool looks_up; /* ... and follow from the rows looked up */
 	uint32_t cost; /* of a slice's budget, for each key */
+	uint32_t last; /* elements of a variable's last block, if it is short; else 0 */
 };
 
 struct plan {

@@ -134,6 +134,53 @@ static void unpool(struct tile *tile, const struct task *task, const struct plan
 		tile->rows[step->node][i] = (const float *)rows + (uint64_t)segments[i] * dim;
 }
 
+/* ---- the last block of a variable, if it is short: what lies beyond counts in no sum, and gets no gradient ---- */
+
+static bool is_last(const struct service *service, const struct task *task, unsigned i)
+{
+	return service->keys[i] == task->blocks - UINT64_C(1);
+}
+
+/* A reduction of rows as wide as blocks, again where it went too far. */
+static void reduce_last(const struct service *service, const struct task *task, const struct plan_step *step,
+			unsigned n)
+{
+	struct tile *tile = service->tile;
+	const struct plan *plan = task->run.plan;
+	const struct plan_keys *keys = &plan->keys[task->run.keys];
+	float *to = values_of(tile, plan, step->node);
+
+	if (step->op <= ELEMENTWISE_TANH_GRAD || plan->shape.values[step->a].dim != task->spec->dim)
+		return;
+	for (unsigned i = 0; i < n; i++)
+		if (is_last(service, task, i))
+			elementwise_reduce(step->op, &tile->rows[step->a][i], &tile->rows[step->b][i], 1, keys->last,
+					   &to[i]);
+}
+
+static void clear_last(const struct service *service, const struct task *task, unsigned n)
+{
+	struct tile *tile = service->tile;
+	const struct plan *plan = task->run.plan;
+	const unsigned apply = plan->shape.keys[task->run.keys].apply;
+	const uint32_t dim = task->spec->dim, last = plan->keys[task->run.keys].last;
+	unsigned node;
+
+	if (apply == PROGRAM_NONE)
+		return;
+	node = plan->program.nodes[apply].b;
+	for (unsigned i = 0; i < n; i++) {
+		float *to = values_of(tile, plan, node) + (size_t)i * dim;
+
+		if (!is_last(service, task, i))
+			continue;
+		if (tile->rows[node][i] != to) /* it may be another's: the request's, or for a segment */
+			memcpy(to, tile->rows[node][i], last * sizeof(*to));
+		memset(to + last, 0, (dim - last) * sizeof(*to));
+		tile->rows[node][i] = to;
+	}
+}
+
 void tile_compute(struct service *service, struct task *task, unsigned n, bool look)
 {
 	struct tile *tile = service->tile;
@@ -154,8 +201,12 @@ void tile_compute(struct service *service, struct task *task, unsigned n, bool l
 			continue;
 		}
 		compute(tile, plan, step, n);
+		if (unlikely(keys->last))
+			reduce_last(service, task, step, n);
 		point(tile, step->node, values_of(tile, plan, step->node), plan->shape.values[step->node].dim, n);
 	}
+	if (unlikely(keys->last))
+		clear_last(service, task, n);
 }
 
 void tile_fetch(struct service *service, struct rpc_request *request, unsigned n)

@@ -98,16 +98,44 @@ static int find_kept_keys(struct compile_build *b, const struct graph_node *firs
 	b->ids = from->ids;
 	b->c->handle = from->handle;
 	b->c->after = first->id;
+	if (from->blocks)
+		return compile_blocks(b, graph_resource(graph, (struct graph_value){ from->handle, 0 }));
 	if (!compile_is_feed(b, b->ids, &feed.source.feed))
 		feed.source.feed = COMPILE_NO_FEED;
 	return compile_add_feed(b, feed, &index);
+}
+
+/* Of a variable as a whole. */
+static bool is_whole(const struct graph_node *node)
+{
+	return node->op == GRAPH_READ || node->op == GRAPH_APPLY;
+}
+
+/* Whether a node goes by the keys of another one. */
+static int check_keys(struct compile_build *b, const struct graph_node *node, const struct graph_node *other)
+{
+	const struct graph *graph = b->plan->graph;
+
+	if (node->op != GRAPH_LOOKUP && node->op != GRAPH_APPLY_ROWS && !is_whole(node))
+		return compile_not_done(b, " with values that are made there");
+	if (!other)
+		return 0;
+	if (is_whole(node) && is_whole(other))
+		return graph_resource(graph, node->inputs[0]) == graph_resource(graph, other->inputs[0])
+			       ? 0
+			       : compile_not_done(b, " with another variable's values");
+	if (is_whole(node) || is_whole(other) ||
+	    graph_resource(graph, node->inputs[0]) != graph_resource(graph, other->inputs[0]) ||
+	    !graph_same(node->inputs[1], other->inputs[1]))
+		return compile_not_done(b, " with rows of other ids");
+	return 0;
 }
 
 /* What is there by key; and nothing that the component looks up is changed in between, before it is executed. */
 static int find_keys(struct compile_build *b)
 {
 	const struct graph *graph = b->plan->graph;
-	const struct graph_node *resource = NULL, *first = NULL;
+	const struct graph_node *resource = NULL, *first = NULL, *keyed = NULL;
 	uint32_t feed, looked_up = UINT32_MAX;
 
 	for (uint32_t i = 0; i < b->part->nodes_count; i++) {
@@ -125,20 +153,20 @@ static int find_keys(struct compile_build *b)
 				looked_up = node->id; /* it has been changed since */
 			continue;
 		}
-		if (node->op != GRAPH_LOOKUP && node->op != GRAPH_APPLY_ROWS)
-			return compile_not_done(b, " with values that are made there");
-		if (resource &&
-		    (graph_resource(graph, node->inputs[0]) != resource || !graph_same(node->inputs[1], b->ids)))
-			return compile_not_done(b, " with rows of other ids");
+		if (check_keys(b, node, keyed) < 0)
+			return b->err->code;
 		if (looked_up != UINT32_MAX && looked_up != b->c->after)
 			return compile_not_done(b, " with rows from before another change");
+		keyed = node;
 		resource = graph_resource(graph, node->inputs[0]);
-		b->ids = node->inputs[1];
+		b->ids = is_whole(node) ? (struct graph_value){ 0 } : node->inputs[1];
 		b->c->handle = node->inputs[0].node;
 		b->c->after = looked_up = node->id;
 	}
 	if (!resource)
 		return find_kept_keys(b, first);
+	if (is_whole(keyed))
+		return compile_blocks(b, resource);
 	if (resource->op != GRAPH_TABLE || !compile_is_feed(b, b->ids, &feed))
 		return compile_not_done(b, resource->op != GRAPH_TABLE ? " with a variable's rows"
 								       : " with ids that are made there");
@@ -157,6 +185,8 @@ static int take_home(struct compile_build *b)
 	if (fetch == b->part->fetches_count || b->step[b->node->id] == COMPILE_NOT_MADE ||
 	    graph_cut_is_shape(b->part, fetch))
 		return 0;
+	if (b->c->blocks)
+		return compile_blocks_home(b, fetch);
 	if (b->c->fetches_count == COMPILE_FETCHES_MAX)
 		return compile_not_done(b, " with so many others");
 	rc = compile_add_step(b, (struct compile_step){ .kind = COMPILE_FETCH, .a = b->step[b->node->id] });
@@ -204,7 +234,7 @@ static int compile_component(struct compile_build *b)
 		rc = take_home(b);
 	}
 	if (rc >= 0)
-		rc = check_size(b);
+		rc = b->c->blocks ? compile_blocks_size(b) : check_size(b);
 	return rc < 0 ? rc : compile_share(b);
 }
 

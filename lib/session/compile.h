@@ -7,7 +7,11 @@
  *   a bag's gradient -> to each of its rows -> elementwise -> apply_rows
  *
  * Bags are those of the segment operations and of gather, and those that sum, mean and expand make of neighbouring ids of a row of
- * ids. Means are sums there, divided here. A node that stands alone, and is what PS tasks hold, is an operation (draft.h).
+ * ids. Means are sums there, divided here. Or by all blocks of one variable, each of which is a row (compile_blocks.c):
+ *
+ *   read -> elementwise -> what is taken home, sums over all elements, apply
+ *
+ * A node that stands alone, and is what PS tasks hold, is an operation (draft.h).
  *
  * Threads: none of this has a state, but for a run's memory, which is one call's.
  */
@@ -45,10 +49,14 @@ enum { COMPILE_NO_FEED = UINT32_MAX };
 
 enum compile_how {
 	COMPILE_AS_IT_IS,
-	COMPILE_NARROWED,    /* int64 segments */
-	COMPILE_NEIGHBOURS,  /* segments: each of so many keys, one after the other */
-	COMPILE_DIVIDED,     /* by how many keys the segment has */
-	COMPILE_DIVIDED_ROOT /* by the root of it */
+	COMPILE_NARROWED,     /* int64 segments */
+	COMPILE_NEIGHBOURS,   /* segments: each of so many keys, one after the other */
+	COMPILE_DIVIDED,      /* by how many keys the segment has */
+	COMPILE_DIVIDED_ROOT, /* by the root of it */
+	/* Of a variable as a whole. */
+	COMPILE_PADDED,	 /* to whole blocks, or from them */
+	COMPILE_SUMMED,	 /* from the blocks' sums */
+	COMPILE_AVERAGED /* likewise, by how many elements there are */
 };
 
 struct compile_feed {
@@ -88,9 +96,9 @@ struct compile_step {
 struct compile_fetch {
 	uint32_t fetch; /* of the part */
 	bool pooled;
-	uint8_t how;	   /* what becomes of a pool: COMPILE_AS_IT_IS, _DIVIDED or _DIVIDED_ROOT */
+	uint8_t how; /* what becomes of a pool: COMPILE_AS_IT_IS, _DIVIDED or _DIVIDED_ROOT; or of a variable's blocks */
 	uint32_t segments; /* of what is divided: the feed with the segments */
-	uint64_t scratch;  /* for counts */
+	uint64_t scratch;  /* for counts; or for blocks */
 };
 
 /* How many segments there are: rows of `like`, or of ids the product of the first `lead` sizes. */
@@ -106,6 +114,9 @@ struct compiled {
 	uint32_t after;			/* it is executed in the place of this node of the part */
 	uint32_t part;
 	struct graph_value ids;
+	uint32_t blocks, block; /* of a variable as a whole: how many, and of how many elements; or 0 */
+	uint64_t elements;	/* of the variable */
+	uint64_t numbers;	/* where in a run's memory its blocks' numbers lie */
 	uint32_t group; /* the number, from 1, of those that have something there between their requests; 0: none */
 	bool begins;	/* the group; others of it take what was left there */
 	bool read_only;

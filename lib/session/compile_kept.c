@@ -85,7 +85,7 @@ static int join(struct compile_build *b, struct compiled *from)
 	group = group_of(b, from);
 	c->group = from->group;
 	c->feeds[0].kept = c->steps[0].kept = true;
-	group->remembers |= c->feeds[0].source.feed == COMPILE_NO_FEED;
+	group->remembers |= !c->blocks && c->feeds[0].source.feed == COMPILE_NO_FEED;
 	if (group->last_part != b->index || c->after > group->last_after)
 		group->last_after = c->after;
 	group->last_part = b->index;
@@ -230,7 +230,7 @@ int compile_share(struct compile_build *b)
 {
 	struct compiled *c = b->c, *from = beginner(b);
 
-	if (!from)
+	if (!from || (c->blocks && !c->group)) /* numbers of blocks are no more than a thousandth of what they have */
 		return 0;
 	if (join(b, from) < 0)
 		return b->err->code;

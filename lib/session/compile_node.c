@@ -9,7 +9,7 @@ enum { DIM_MAX = 4096 };
 
 /* ---- what can be done ---- */
 
-static const char *step_name(enum graph_op op)
+const char *compile_step_name(enum graph_op op)
 {
 	switch (op) {
 	case GRAPH_NEG:
@@ -35,7 +35,7 @@ static const char *step_name(enum graph_op op)
 /* Sigmoids and the like are good to 1e-6 on PS tasks; what is greater of NaN and a number is another question there. */
 static bool is_exact(enum graph_op op)
 {
-	return step_name(op) && op != GRAPH_SIGMOID && op != GRAPH_TANH && op != GRAPH_EXP && op != GRAPH_MAX &&
+	return compile_step_name(op) && op != GRAPH_SIGMOID && op != GRAPH_TANH && op != GRAPH_EXP && op != GRAPH_MAX &&
 	       op != GRAPH_MIN;
 }
 
@@ -104,8 +104,7 @@ bool compile_is_feed(const struct compile_build *b, struct graph_value value, ui
 	return false;
 }
 
-/* What the worker brings, or a constant that is there. */
-static bool find_source(const struct compile_build *b, struct graph_value value, struct compile_source *source)
+bool compile_find_source(const struct compile_build *b, struct graph_value value, struct compile_source *source)
 {
 	const struct graph_node *node = b->plan->graph->nodes[value.node];
 
@@ -133,7 +132,7 @@ int compile_add_step(struct compile_build *b, struct compile_step step)
 	return b->c->steps_count++;
 }
 
-static uint64_t add_scratch(struct compile_build *b, uint64_t bytes)
+uint64_t compile_add_scratch(struct compile_build *b, uint64_t bytes)
 {
 	const uint64_t at = b->c->scratch_bytes;
 
@@ -209,7 +208,7 @@ static int operand(struct compile_build *b, struct graph_value value, unsigned n
 		return aligned && row_dim(b, shape) ? b->step[value.node] : compile_not_done(b, " with this input");
 	if (!is_float(graph_ps_type(b->plan, value)))
 		return compile_not_done(b, " with this input");
-	if (!find_source(b, value, &feed.source))
+	if (!compile_find_source(b, value, &feed.source))
 		return aligned && row_dim(b, shape) ? compile_take(b, value, row_dim(b, shape))
 						    : compile_not_done(b, " with this input");
 	feed.dim = shared_dim(b, shape, ndim);
@@ -227,7 +226,7 @@ static int elementwise(struct compile_build *b)
 	const struct graph_node *node = b->node;
 	const unsigned ndim = compile_shape_of(b, (struct graph_value){ node->id, 0 })->ndim;
 	struct compile_step step = { .kind = node->inputs_count == 1 ? COMPILE_UNARY : COMPILE_BINARY,
-				     .name = step_name(node->op) };
+				     .name = compile_step_name(node->op) };
 
 	for (uint32_t i = 0; i < node->inputs_count; i++) {
 		const int of = operand(b, node->inputs[i], ndim);
@@ -311,7 +310,8 @@ static int segments_feed(struct compile_build *b, struct compile_feed feed, uint
 {
 	feed.kind = COMPILE_SEGMENTS;
 	if (feed.how != COMPILE_AS_IT_IS)
-		feed.scratch = add_scratch(b, (uint64_t)graph_elements(compile_shape_of(b, b->ids)) * sizeof(uint32_t));
+		feed.scratch = compile_add_scratch(b, (uint64_t)graph_elements(compile_shape_of(b, b->ids)) *
+							      sizeof(uint32_t));
 	return compile_add_feed(b, feed, index);
 }
 
@@ -333,7 +333,7 @@ static int given_segments(struct compile_build *b, struct graph_value value, str
 
 	if (lead_of(b) != 1)
 		return compile_not_done(b, " with ids of several dimensions");
-	if (!find_source(b, value, &feed.source) || !find_source(b, like, &bags.like))
+	if (!compile_find_source(b, value, &feed.source) || !compile_find_source(b, like, &bags.like))
 		return compile_not_done(b, ", nor are its segments made there");
 	if (set_bags(b, bags) < 0)
 		return -ENOTSUP;
@@ -365,7 +365,7 @@ static int pool(struct compile_build *b, int rows, int segments, uint32_t index,
 		(struct compile_fetch){ .fetch = fetch, .pooled = true, .how = how, .segments = index };
 	if (how != COMPILE_AS_IT_IS)
 		c->fetches[c->fetches_count].scratch =
-			add_scratch(b, (uint64_t)compile_most_bags(b) * sizeof(uint32_t));
+			compile_add_scratch(b, (uint64_t)compile_most_bags(b) * sizeof(uint32_t));
 	c->fetches_count++;
 	return COMPILE_NOT_MADE;
 }
@@ -432,13 +432,14 @@ static int unpool(struct compile_build *b, struct graph_value rows, int segments
 
 	if (segments < 0)
 		return segments;
-	if (!is_float(graph_ps_type(b->plan, rows)) || !find_source(b, rows, &feed.source))
+	if (!is_float(graph_ps_type(b->plan, rows)) || !compile_find_source(b, rows, &feed.source))
 		return compile_not_done(b, " with what is made there");
 	if (bags < 1 || count % bags || count / bags < 1 || count / bags > DIM_MAX)
 		return compile_not_done(b, " with rows of this size");
 	feed.dim = (uint32_t)(count / bags);
 	if (how != COMPILE_AS_IT_IS)
-		feed.scratch = add_scratch(b, (uint64_t)count * sizeof(float) + (uint64_t)bags * sizeof(uint32_t));
+		feed.scratch =
+			compile_add_scratch(b, (uint64_t)count * sizeof(float) + (uint64_t)bags * sizeof(uint32_t));
 	else
 		feed.segments = 0;
 	step = compile_add_feed(b, feed, &of);
@@ -493,20 +494,24 @@ static int lookup(struct compile_build *b)
 	return compile_add_step(b, (struct compile_step){ .kind = COMPILE_LOOKUP });
 }
 
-static int apply_rows(struct compile_build *b)
+int compile_add_apply(struct compile_build *b, int gradients)
 {
 	struct compiled *c = b->c;
-	const struct graph_value rows = b->node->inputs[2];
-	const int gradients = operand(b, rows, compile_shape_of(b, rows)->ndim);
 
-	if (gradients < 0)
-		return gradients;
 	for (unsigned s = 0; s < c->steps_count; s++)
 		if (c->steps[s].kind == COMPILE_APPLY)
-			return compile_not_done(b, " twice for the same ids");
+			return compile_not_done(b, c->blocks ? " twice" : " twice for the same ids");
 	c->rate = (float)graph_attr_float(b->node, "rate", 0);
 	c->scale = (float)graph_attr_float(b->node, "scale", 0);
 	return compile_add_step(b, (struct compile_step){ .kind = COMPILE_APPLY, .b = (uint8_t)gradients });
+}
+
+static int apply_rows(struct compile_build *b)
+{
+	const struct graph_value rows = b->node->inputs[2];
+	const int gradients = operand(b, rows, compile_shape_of(b, rows)->ndim);
+
+	return gradients < 0 ? gradients : compile_add_apply(b, gradients);
 }
 
 /* Of a gradient whose sizes only a step knows; nothing is to be done where they are those of the rows, and of one that had a single
@@ -530,6 +535,8 @@ static int reduce_like(struct compile_build *b)
 
 int compile_node(struct compile_build *b)
 {
+	if (b->c->blocks)
+		return compile_blocks_node(b);
 	switch (b->node->op) {
 	case GRAPH_LOOKUP:
 		return lookup(b);
@@ -553,6 +560,6 @@ int compile_node(struct compile_build *b)
 	case GRAPH_EXPAND:
 		return expand(b);
 	default:
-		return step_name(b->node->op) ? elementwise(b) : compile_not_done(b, "");
+		return compile_step_name(b->node->op) ? elementwise(b) : compile_not_done(b, "");
 	}
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "session/compile.h"
+#include "compile_internal.h"
 
 /* ---- registering ---- */
 
@@ -64,14 +64,14 @@ struct star_program *compile_register(const struct compiled *c, struct star_clus
 
 /* ---- running ---- */
 
-static const void *data_of(const struct compile_source *source, const struct graph_ps_call *call)
+const void *compiled_data(const struct compile_source *source, const struct graph_ps_call *call)
 {
 	if (source->constant)
 		return source->constant->data;
 	return source->feed != COMPILE_NO_FEED ? call->feeds[source->feed].data : &source->number;
 }
 
-static const struct graph_type *type_of(const struct compile_source *source, const struct graph_ps_call *call)
+const struct graph_type *compiled_type(const struct compile_source *source, const struct graph_ps_call *call)
 {
 	return source->constant ? &source->constant->type : &call->feeds[source->feed].type;
 }
@@ -92,7 +92,7 @@ static int64_t bags_of(const struct compiled *c, const struct graph_shape *ids, 
 	if (c->bags.lead == 0)
 		return 0;
 	if (c->bags.like.constant || c->bags.like.feed != COMPILE_NO_FEED)
-		return type_of(&c->bags.like, call)->shape.dims[0];
+		return compiled_type(&c->bags.like, call)->shape.dims[0];
 	for (unsigned i = 0; i < c->bags.lead; i++)
 		count *= ids->dims[i];
 	return count;
@@ -101,7 +101,7 @@ static int64_t bags_of(const struct compiled *c, const struct graph_shape *ids, 
 static int make_segments(const struct compiled *c, const struct compile_feed *feed, const struct graph_ps_call *call,
 			 uint32_t keys, uint32_t bags, uint32_t *to, struct star_error *err)
 {
-	const int64_t *from = data_of(&feed->source, call);
+	const int64_t *from = compiled_data(&feed->source, call);
 
 	for (uint32_t i = 0; i < keys; i++) {
 		to[i] = feed->how == COMPILE_NEIGHBOURS ? i / (keys / bags) : (uint32_t)from[i];
@@ -132,7 +132,7 @@ static double divisor(uint8_t how, uint32_t count)
 static void divide_rows(const struct compile_feed *feed, const struct graph_ps_call *call,
 			const struct compiled_run *run, uint32_t keys, uint32_t bags)
 {
-	const float *from = data_of(&feed->source, call);
+	const float *from = compiled_data(&feed->source, call);
 	float *to = (float *)(void *)(run->scratch + feed->scratch);
 	uint32_t *counts = (uint32_t *)(void *)(to + (size_t)bags * feed->dim);
 
@@ -152,7 +152,8 @@ static bool fits(const struct compile_feed *feed, const struct graph_ps_call *ca
 
 	if (!feed->source.constant && feed->source.feed == COMPILE_NO_FEED)
 		return true;
-	return (uint64_t)graph_elements(&type_of(&feed->source, call)->shape) == rows * (feed->dim ? feed->dim : 1);
+	return (uint64_t)graph_elements(&compiled_type(&feed->source, call)->shape) ==
+	       rows * (feed->dim ? feed->dim : 1);
 }
 
 static int fill_feed(const struct compiled *c, unsigned f, const struct graph_ps_call *call, struct compiled_run *run,
@@ -164,7 +165,7 @@ static int fill_feed(const struct compiled *c, unsigned f, const struct graph_ps
 	if (!fits(feed, call, keys, bags))
 		return star_error_set(err, -EINVAL, "node \"%s\": what it is given is not of the size of its rows",
 				      c->first->name);
-	run->feeds[f] = (struct star_feed){ data_of(&feed->source, call), 0 };
+	run->feeds[f] = (struct star_feed){ compiled_data(&feed->source, call), 0 };
 	if (feed->kept && !feed->source.constant && feed->source.feed == COMPILE_NO_FEED &&
 	    feed->how == COMPILE_AS_IT_IS)
 		run->feeds[f].data = NULL; /* made there, and there alone */
@@ -186,9 +187,9 @@ static bool is_last(const struct compile_plan *all, const struct compiled *c)
 	return !c->begins && c->part == group->last_part && c->after == group->last_after;
 }
 
-int compiled_fill(const struct compile_plan *all, const struct compiled *c, struct star_program *program,
-		  const struct graph_ps_call *call, const struct compiled_left *left, struct compiled_run *run,
-		  struct star_op *op, struct star_error *err)
+/* By ids: 1; 0: there are none, so that all is nothing. */
+static int fill_by_ids(const struct compiled *c, const struct graph_ps_call *call, const struct compiled_left *left,
+		       struct compiled_run *run, struct star_error *err)
 {
 	const struct graph_tensor *ids = ids_of(c, call, left);
 	const int64_t keys = graph_elements(&ids->type.shape), bags = bags_of(c, &ids->type.shape, call);
@@ -209,14 +210,24 @@ int compiled_fill(const struct compile_plan *all, const struct compiled *c, stru
 	run->feeds[0] = (struct star_feed){ ids->data, (uint32_t)keys };
 	for (unsigned f = 1; rc == 0 && f < c->feeds_count; f++)
 		rc = fill_feed(c, f, call, run, (uint32_t)keys, (uint32_t)bags, err);
-	if (rc < 0)
+	run->run.segments = (uint32_t)bags;
+	return rc < 0 ? rc : 1;
+}
+
+int compiled_fill(const struct compile_plan *all, const struct compiled *c, struct star_program *program,
+		  const struct graph_ps_call *call, const struct compiled_left *left, struct compiled_run *run,
+		  struct star_op *op, struct star_error *err)
+{
+	const int rc = c->blocks ? compiled_blocks_fill(c, call, run, err) : fill_by_ids(c, call, left, run, err);
+
+	if (rc <= 0)
 		return rc;
 	run->run = (struct star_run){ .program = program,
 				      .feeds = run->feeds,
 				      .feeds_count = c->feeds_count,
 				      .fetches = run->fetches,
 				      .fetches_count = c->fetches_count,
-				      .segments = (uint32_t)bags,
+				      .segments = c->blocks ? 0 : run->run.segments,
 				      .tag = c->group ? left[c->group - 1].tag : 0,
 				      .last = c->group && is_last(all, c) };
 	*op = (struct star_op){
@@ -229,6 +240,10 @@ void compiled_finish(const struct compiled *c, const struct graph_ps_call *call,
 {
 	const uint32_t bags = run->run.segments;
 
+	if (c->blocks) {
+		compiled_blocks_finish(c, call, run);
+		return;
+	}
 	for (unsigned f = 0; f < c->fetches_count; f++) {
 		const struct compile_fetch *fetch = &c->fetches[f];
 		const struct graph_tensor *tensor = &call->fetches[fetch->fetch];

@@ -132,7 +132,8 @@ static int make_items(const struct remote *remote, const struct graph_ps_plan *p
 		struct item *item = &part->items[part->count];
 
 		item->compiled = compiled_at(p->compiled.parts[index].list, in, i, node);
-		if (item->compiled && node->op == GRAPH_APPLY_ROWS && remote->options.admit)
+		if (item->compiled && remote->options.admit &&
+		    (node->op == GRAPH_APPLY_ROWS || node->op == GRAPH_APPLY))
 			return star_error_set(err, -ENOTSUP,
 					      "node \"%s\": its gradients are computed on a PS task, and a synchronous "
 					      "job's are summed there: give what it takes the device /job:worker",

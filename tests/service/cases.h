@@ -71,6 +71,7 @@
 	X(gradients_of_pools_are_pushed) \
 	X(one_run_reads_computes_and_applies) \
 	X(rows_may_be_their_own_gradients) \
+	X(sums_and_gradients_end_where_a_variable_does) \
 	X(lookups_read_what_pulls_read) \
 	/* runs.c */ \
 	X(bad_runs_are_refused_and_change_nothing) \

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { BLOCK = 1024 /* of VARIABLE */ };
+
 unsigned node(struct program *p, unsigned op, unsigned a, unsigned b)
 {
 	p->version = PROGRAM_VERSION;
@@ -429,6 +431,74 @@ void rows_may_be_their_own_gradients(void)
 	for (unsigned i = 0; i < N * DIM; i++)
 		CHECK_NEAR(after[i], rows[i] - 0.5f * rows[i], 0);
 	shard_stop();
+}
+
+/* Gradients of the variable's blocks: computed, brought, the blocks themselves, and those of segments. */
+static unsigned gradients_of(struct program *p, unsigned how, unsigned k, unsigned block, unsigned given)
+{
+	switch (how) {
+	case 0:
+		return node(p, ELEMENTWISE_MUL, block, given);
+	case 1:
+		return given;
+	case 2:
+		return block;
+	default:
+		return node(p, PROGRAM_UNPOOL, node_rows(p, PROGRAM_SEGMENT_ROWS, 0, BLOCK),
+			    node(p, PROGRAM_SEGMENTS, k, 0));
+	}
+}
+
+/* What lies beyond a variable's end in its last block is in no sum, and gets no gradient; also where the block comes again. */
+void sums_and_gradients_end_where_a_variable_does(void)
+{
+	enum { BLOCKS = 9, LAST = 100 * 64 % BLOCK };
+	static const uint64_t blocks[BLOCKS] = { 6, 0, 6, 5, 1, 2, 3, 4, 6 };
+	static const uint32_t segments[BLOCKS] = { 0 };
+	static float given[BLOCKS * BLOCK], before[BLOCKS * BLOCK], after[BLOCKS * BLOCK];
+
+	for (unsigned i = 0; i < RTE_DIM(given); i++)
+		given[i] = (float)(i % 37) / 8 + 1;
+	for (unsigned how = 0; how < 4; how++) {
+		struct peer *peer = shard_simple(9);
+		struct program p = { 0 };
+		const unsigned k = node_keys(&p, VARIABLE), g = node_rows(&p, PROGRAM_ROWS, k, BLOCK);
+		const unsigned l = node(&p, PROGRAM_LOOKUP, k, 0), sum = node(&p, ELEMENTWISE_ROW_SUM, g, 0);
+		const unsigned product = node(&p, ELEMENTWISE_DOT, l, g);
+		struct reply reply;
+		struct body b;
+		const float *at;
+
+		node(&p, PROGRAM_APPLY, k, gradients_of(&p, how, k, l, g));
+		node(&p, PROGRAM_FETCH, sum, 0);
+		node(&p, PROGRAM_FETCH, product, 0);
+		install_good(100, &p);
+		pull(peer, VARIABLE, blocks, BLOCKS, 0, before);
+		body_begin(&b, 100, &p, (uint32_t[]){ BLOCKS }, how == 3);
+		if (how == 3)
+			body_part(&b, given, BLOCK * sizeof(float));
+		body_part(&b, blocks, sizeof(blocks));
+		body_part(&b, given, sizeof(given));
+		if (how == 3)
+			body_part(&b, segments, sizeof(segments));
+		at = body_run(&b, peer, &reply);
+		pull(peer, VARIABLE, blocks, BLOCKS, 0, after);
+		for (unsigned i = 0; i < BLOCKS; i++, at += 2) {
+			double sums[2] = { 0 };
+
+			for (unsigned d = 0; d < (blocks[i] == 6 ? LAST : BLOCK); d++) {
+				sums[0] += given[i * BLOCK + d];
+				sums[1] += given[i * BLOCK + d] * before[i * BLOCK + d];
+			}
+			CHECK_NEAR(at[0], sums[0], 1e-3);
+			CHECK_NEAR(at[1], sums[1], 1e-3);
+			for (unsigned d = LAST; d < BLOCK && blocks[i] == 6; d++)
+				CHECK_NEAR(after[i * BLOCK + d], before[i * BLOCK + d], 0);
+			CHECK(after[i * BLOCK + LAST - 1] != before[i * BLOCK + LAST - 1]);
+			CHECK(blocks[i] == 6 || after[i * BLOCK + BLOCK - 1] != before[i * BLOCK + BLOCK - 1]);
+		}
+		shard_stop();
+	}
 }
 
 /* Converted, filtered, of a variable's blocks; read-only and not. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Trains a graph: star-graph PS FILE PROTOCOL STEPS adds training to the graph of a file, whose only result is its loss, and prints the
- * loss of each step, all of its bits. Feeds are drawn anew for each step: ids in [0, 16384), other integers in [0, 16), floats in [-1, 1). Of those whose first
+ * Trains a graph: star-graph PS FILE PROTOCOL STEPS adds training to the graph of a file, whose only result is its loss, unless it applies
+ * gradients itself, and prints the loss of each step, all of its bits. Feeds are drawn anew for each step: ids in [0, 16384), other integers in [0, 16), floats in [-1, 1). Of those whose first
  * size is open it is between 0 and MOST, the same for all; none in the first step.
  */
 #include <errno.h>
@@ -93,13 +93,23 @@ static int train(struct graph *graph, const char *ps, const char *protocol, uint
 	return rc;
 }
 
+static bool applies(const struct graph *graph)
+{
+	bool found = false;
+
+	for (uint32_t i = 0; i < graph->nodes_count; i++)
+		found |= graph->nodes[i]->op == GRAPH_APPLY;
+	return found;
+}
+
 int main(int argc, char **argv)
 {
 	struct star_error err = { .text = "usage: star-graph PS FILE PROTOCOL STEPS" };
 	struct graph *graph = argc == 5 ? graph_load(argv[2], &err) : NULL;
 	int rc = graph ? add_feeds(graph, &err) : -1;
 
-	if (rc == 0 && (graph_train(graph, graph->results[0], NULL, NULL) < 0 || graph_error(graph, &err) < 0))
+	if (rc == 0 && !applies(graph) &&
+	    (graph_train(graph, graph->results[0], NULL, NULL) < 0 || graph_error(graph, &err) < 0))
 		rc = graph_error(graph, &err);
 	if (rc == 0)
 		rc = train(graph, argv[1], argv[3], strtoull(argv[4], NULL, 10), &err);
