@@ -44,7 +44,7 @@ static struct {
 	uint32_t workers, rows, opened;
 	bool counts;
 	uint64_t steps, turns, in, out; /* frames that came to the server, and went */
-	uint64_t spent[STAGES + 1]; /* in this period; the last is their sum */
+	uint64_t spent[STAGES + 1];	/* in this period; the last is their sum */
 	double periods[STAGES + 1][PERIODS_MAX];
 	uint32_t periods_count;
 } b;
