@@ -201,6 +201,7 @@ struct dgram *appliance_sessions(struct appliance *a, const struct dgram_handler
 
 	o.net = rig.worker.net;
 	o.handler = handler;
+	o.credits *= a->workers; /* each has a receive ring of its own */
 	rig.dgram = dgram_create(&o, &err);
 	if (!rig.dgram)
 		appliance_fail(err.text);

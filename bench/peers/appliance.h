@@ -72,7 +72,7 @@ void appliance_turn(struct appliance *a);
 /* For a caller that is the workers itself: what they have to send comes to the server, which makes one turn with it, in bursts as a
  * reactor has them, and what that brings about goes to them; returns how many frames there were. */
 unsigned appliance_round(struct appliance *a);
-/* A session's endpoint for such workers: as the appliance's own one has it, but for its handler. */
+/* The endpoint of such workers' sessions: as the appliance's own one, but for its handler, and with as much credit for each of them. */
 struct dgram *appliance_sessions(struct appliance *a, const struct dgram_handler *handler);
 /* A whole request, in memory that the next call uses again; returns its bytes. session, sequence: of the worker. */
 uint32_t appliance_fill(uint64_t session, uint64_t sequence, enum wire_op_kind kind, const uint64_t *keys, uint32_t n,

@@ -3,8 +3,8 @@
  * What a light step, a pull of some rows and a push for them, costs a reactor by the number of workers that step: its stack, its
  * requests over TCP or over sessions of datagrams, service and shard, in this process, fed with the frames of as many workers. Each has
  * one request in flight, so that with many of them most wait for their turns in the reactor. Cycles a step by stage of the turns, and
- * the rows/s that a core has time for: of the tenth of all periods that was disturbed least. Neither the kernel nor a driver is in it.
- * The workers take their part of the caches, too.
+ * the rows/s that a core has time for: of the tenth of all periods that was disturbed least; and frames a step, in and out. Neither the
+ * kernel nor a driver is in it. The workers take their part of the caches, too.
  */
 #include <jansson.h>
 #include <rte_cycles.h>
@@ -43,8 +43,8 @@ static struct {
 	struct worker *all;
 	uint32_t workers, rows, opened;
 	bool counts;
-	uint64_t steps, turns;
-	uint64_t spent[STAGES + 1]; /* in this period; the last is their sum */
+	uint64_t steps, turns, in, out; /* frames that came to the server, and went */
+	uint64_t spent[STAGES + 1];	/* in this period; the last is their sum */
 	double periods[STAGES + 1][PERIODS_MAX];
 	uint32_t periods_count;
 } b;
@@ -217,6 +217,7 @@ static void turned(struct appliance *a, unsigned received, const uint64_t at[APP
 		b.spent[s] += at[s + 1] - at[s];
 	b.spent[STAGES] += at[APPLIANCE_END] - at[APPLIANCE_RECEIVE];
 	b.turns++;
+	b.in += received;
 }
 
 static void end_period(void)
@@ -235,7 +236,10 @@ static void run(uint64_t periods)
 	uint64_t until = clock_ns() + patience_ns;
 
 	while (periods) {
-		appliance_round(&b.appliance);
+		const uint64_t in = b.in;
+
+		b.out += appliance_round(&b.appliance);
+		b.out -= b.in - in;
 		if (b.steps >= PERIOD) {
 			end_period();
 			periods--;
@@ -283,6 +287,7 @@ int main(int argc, char **argv)
 	static const char *const names[] = { "receive", "execute", "transmit", "all" };
 	const bool tcp = argc == 5 && strcmp(argv[4], "tcp") == 0;
 	unsigned long periods = argc == 5 ? strtoul(argv[3], NULL, 10) : 0;
+	const double steps = (double)periods * PERIOD;
 	json_t *json = json_object();
 
 	_Static_assert(sizeof(names) / sizeof(names[0]) == STAGES + 1, "a name for each stage");
@@ -308,14 +313,16 @@ int main(int argc, char **argv)
 		begin_step(&b.all[i], i % 2); /* so that they don't all do the same for ever */
 	run(periods);
 	b.counts = true;
-	b.turns = 0;
+	b.turns = b.in = b.out = 0;
 	run(periods);
 	for (unsigned s = 0; s <= STAGES; s++)
 		json_object_set_new(json, names[s], json_real(least_disturbed(b.periods[s])));
 	/* Of a reactor that does nothing else: a step is a pull and a push. */
 	json_object_set_new(json, "rows_s",
 			    json_real(2 * b.rows * (double)rte_get_tsc_hz() / least_disturbed(b.periods[STAGES])));
-	json_object_set_new(json, "turns", json_real((double)b.turns / (double)(periods * PERIOD)));
+	json_object_set_new(json, "turns", json_real((double)b.turns / steps));
+	json_object_set_new(json, "in", json_real((double)b.in / steps));
+	json_object_set_new(json, "out", json_real((double)b.out / steps));
 	json_dumpf(json, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
 	putchar('\n');
 	json_decref(json);
