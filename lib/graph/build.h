@@ -103,6 +103,7 @@ struct graph_value graph_op3(struct graph *graph, enum graph_op op, struct graph
 	X(equal, EQUAL) \
 	X(matmul, MATMUL) \
 	X(gather, GATHER) \
+	X(columns, COLUMNS) \
 	X(index, INDEX) \
 	X(expand, EXPAND) \
 	X(reshape_like, RESHAPE)

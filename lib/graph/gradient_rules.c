@@ -293,6 +293,16 @@ RULE(of_scatter_add)
 	GIVE(0, graph_gather(b->graph, g[0], X(1)));
 }
 
+RULE(of_columns)
+{
+	GIVE(0, graph_op3(b->graph, GRAPH_COLUMNS_GRAD, g[0], X(1), X(0)));
+}
+
+RULE(of_columns_grad)
+{
+	GIVE(0, graph_columns(b->graph, g[0], X(1)));
+}
+
 RULE(of_head)
 {
 	const struct graph_shape *x = &graph_type(b->from, node->inputs[0])->shape;
@@ -520,6 +530,8 @@ static backward_rule *const rules[GRAPH_OPS_END] = {
 	[GRAPH_INDEX] = of_index,
 	[GRAPH_INDEX_GRAD] = of_index_grad,
 	[GRAPH_GATHER] = of_gather,
+	[GRAPH_COLUMNS] = of_columns,
+	[GRAPH_COLUMNS_GRAD] = of_columns_grad,
 	[GRAPH_SCATTER_ADD] = of_scatter_add,
 	[GRAPH_HEAD] = of_head,
 	[GRAPH_SUM] = of_sum,

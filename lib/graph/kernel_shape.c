@@ -329,3 +329,87 @@ int kernel_gather(const struct kernel_call *call)
 	team_run(call->team, kernel_parts(w.n, w.grain), gather_part, &w);
 	return 0;
 }
+
+/* ---- columns: elements of each row ---- */
+
+struct columns_work {
+	const int64_t *which;
+	const void *in;
+	void *out;
+	size_t m, k, rows, grain; /* taken of each row, a row's elements */
+	size_t bytes;		  /* of an element */
+};
+
+/* The least that is done at once is some KiB. */
+static void columns_begin(struct columns_work *w, const struct kernel_call *call, const struct graph_tensor *wide)
+{
+	w->which = call->in[1]->data;
+	w->in = call->in[0]->data;
+	w->out = call->out[0]->data;
+	w->m = kernel_count(call->in[1]);
+	w->k = (size_t)wide->type.shape.dims[1];
+	w->rows = (size_t)wide->type.shape.dims[0];
+	w->bytes = dtype_bytes(wide->type.dtype);
+	w->grain = GRAIN_BYTES / (w->m * w->bytes + 1) + 1;
+}
+
+#define ROWS_OF(w, part) \
+	const size_t from = (part) * (w)->grain, to = (w)->rows - from < (w)->grain ? (w)->rows : from + (w)->grain
+#define TAKE(type) \
+	for (size_t i = 0; i < w->m; i++) \
+	((type *)w->out)[row * w->m + i] = ((const type *)w->in)[row * w->k + (size_t)w->which[i]]
+#define ADD(type) \
+	for (size_t i = 0; i < w->m; i++) \
+	((type *)w->out)[row * w->k + (size_t)w->which[i]] += ((const type *)w->in)[row * w->m + i]
+
+static void take_columns(void *context, uint64_t part)
+{
+	const struct columns_work *w = context;
+	ROWS_OF(w, part);
+
+	for (size_t row = from; row < to; row++)
+		if (w->bytes == sizeof(uint32_t))
+			TAKE(uint32_t);
+		else if (w->bytes == sizeof(uint64_t))
+			TAKE(uint64_t);
+		else
+			for (size_t i = 0; i < w->m; i++)
+				memcpy((uint8_t *)w->out + (row * w->m + i) * w->bytes,
+				       (const uint8_t *)w->in + (row * w->k + (size_t)w->which[i]) * w->bytes,
+				       w->bytes);
+}
+
+static void add_columns(void *context, uint64_t part)
+{
+	const struct columns_work *w = context;
+	ROWS_OF(w, part);
+
+	memset((uint8_t *)w->out + from * w->k * w->bytes, 0, (to - from) * w->k * w->bytes);
+	for (size_t row = from; row < to; row++)
+		if (w->bytes == sizeof(float))
+			ADD(float);
+		else
+			ADD(double);
+}
+
+int kernel_columns(const struct kernel_call *call)
+{
+	struct columns_work w;
+
+	columns_begin(&w, call, call->in[0]);
+	if (kernel_check_indices(call, call->in[1], (int64_t)w.k) < 0)
+		return -EINVAL;
+	team_run(call->team, kernel_parts(w.rows, w.grain), take_columns, &w);
+	return 0;
+}
+
+int kernel_columns_grad(const struct kernel_call *call)
+{
+	struct columns_work w;
+
+	columns_begin(&w, call, call->in[2]);
+	if (kernel_check_indices(call, call->in[1], (int64_t)w.k) < 0)
+		return -EINVAL;
+	team_run(call->team, kernel_parts(w.rows, w.grain), add_columns, &w);
+	return 0;
+}

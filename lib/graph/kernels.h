@@ -146,6 +146,8 @@ void broadcast_walk(const struct broadcast *b, size_t from, size_t to, void *con
 	X(index) \
 	X(index_grad) \
 	X(gather) \
+	X(columns) \
+	X(columns_grad) \
 	X(scatter_add) \
 	X(head) \
 	X(reduce) \

@@ -90,6 +90,10 @@ enum { GRAPH_INPUTS_MAX = 64, GRAPH_OUTPUTS_MAX = 64 };
 	X(GATHER, "gather", 2, 2, 1, GRAPH_ANYWHERE, GRAPH_SPREADS) /* x [n, ...], i (int64 [m...]) -> [m..., ...] */ \
 	X(SCATTER_ADD, "scatter_add", 3, 3, 1, GRAPH_ANYWHERE, \
 	  0) /* g [m..., ...], i [m...], x: zeros like x, each g added at its i */ \
+	X(COLUMNS, "columns", 2, 2, 1, GRAPH_ANYWHERE, \
+	  0) /* x [n, k], i (int64 [m]) -> [n, m]: elements i of each row */ \
+	X(COLUMNS_GRAD, "columns_grad", 3, 3, 1, GRAPH_ANYWHERE, \
+	  0) /* g [n, m], i, x: zeros like x, each g added at its i */ \
 	X(HEAD, "head", 2, 2, 1, GRAPH_ANYWHERE, \
 	  0) /* x [n, ...], count (int64 scalar, in [0, n]) -> the first rows (how many is known in a step only) */ \
 	/* reductions: axes, keep (dimensions of 1) */ \

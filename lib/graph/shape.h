@@ -117,6 +117,8 @@ int shape_of_reduce_like(struct graph_inference *in);
 int shape_of_index(struct graph_inference *in);
 int shape_of_index_grad(struct graph_inference *in);
 int shape_of_gather(struct graph_inference *in);
+int shape_of_columns(struct graph_inference *in);
+int shape_of_columns_grad(struct graph_inference *in);
 int shape_of_scatter_add(struct graph_inference *in);
 int shape_of_head(struct graph_inference *in);
 

@@ -306,6 +306,44 @@ int shape_of_gather(struct graph_inference *in)
 	return 0;
 }
 
+int shape_of_columns(struct graph_inference *in)
+{
+	struct graph_shape shape = in->in[0].shape;
+	int rc = shape_want_ndim(in, 0, 2, 2);
+
+	if (rc == 0)
+		rc = shape_want_ndim(in, 1, 1, 1);
+	if (rc == 0)
+		rc = shape_want_dtype(in, 1, STAR_INT64);
+	if (rc < 0)
+		return rc;
+	shape.dims[1] = in->in[1].shape.dims[0];
+	shape_out(in, in->in[0].dtype, &shape);
+	return 0;
+}
+
+int shape_of_columns_grad(struct graph_inference *in)
+{
+	struct graph_shape taken = in->in[2].shape;
+	int rc = shape_want_ndim(in, 2, 2, 2);
+
+	if (rc == 0)
+		rc = shape_want_ndim(in, 1, 1, 1);
+	if (rc == 0)
+		rc = shape_want_dtype(in, 1, STAR_INT64);
+	if (rc == 0)
+		rc = shape_want_float(in, 0);
+	if (rc == 0)
+		rc = shape_want_same_dtype(in, 0, 2);
+	if (rc < 0)
+		return rc;
+	taken.dims[1] = in->in[1].shape.dims[0];
+	if (!shape_unify_all(&taken, &in->in[0].shape))
+		return shape_bad_pair(in, 0, 2, "the first is [n, m], the second [m], the last [n, k]");
+	shape_out(in, in->in[0].dtype, &in->in[2].shape);
+	return 0;
+}
+
 int shape_of_scatter_add(struct graph_inference *in)
 {
 	const struct graph_shape *g = &in->in[0].shape, *i = &in->in[1].shape, *x = &in->in[2].shape;

@@ -366,6 +366,8 @@ void wrong_feeds_are_refused(void)
 static struct graph_value take(struct graph *g, unsigned which, struct graph_value x, struct graph_value index,
 			       struct graph_value ids, struct graph_value segments, struct graph_value three)
 {
+	const struct graph_value wide = graph_transpose(g, x, (const int64_t[]){ 1, 0 }, 2); /* [2, 3] */
+
 	switch (which) {
 	case 0:
 		return graph_gather(g, x, ids);
@@ -387,13 +389,17 @@ static struct graph_value take(struct graph *g, unsigned which, struct graph_val
 		return graph_op3(g, GRAPH_SEGMENT_SQRTN_GRAD, x, segments, three);
 	case 9:
 		return graph_op2(g, GRAPH_SOFTMAX_LOSS, graph_matmul_transposed(g, three, x), ids);
+	case 10:
+		return graph_columns(g, wide, ids);
+	case 11:
+		return graph_op3(g, GRAPH_COLUMNS_GRAD, wide, ids, wide);
 	default:
 		return graph_op3(g, GRAPH_SOFTMAX_LOSS_GRAD, graph_reduce(g, GRAPH_SUM, three, 1),
 				 graph_matmul_transposed(g, three, x), ids);
 	}
 }
 
-enum { TAKERS = 11 };
+enum { TAKERS = 13 };
 
 static void bad_index(unsigned which, int64_t bad)
 {

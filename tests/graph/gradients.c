@@ -159,6 +159,18 @@ static struct graph_value of_gather(struct numeric *n, enum graph_op op)
 	return graph_op2(n->g, op, in(n, GRAPH_DIMS(3, 4)), ids(n, GRAPH_DIMS(2, 5), 3));
 }
 
+static struct graph_value of_columns(struct numeric *n, enum graph_op op)
+{
+	return graph_op2(n->g, op, in(n, GRAPH_DIMS(3, 4)), ids(n, GRAPH_DIMS(6), 4));
+}
+
+static struct graph_value of_columns_grad(struct numeric *n, enum graph_op op)
+{
+	struct graph_value x = in(n, GRAPH_DIMS(3, 4));
+
+	return graph_times(n->g, x, graph_op3(n->g, op, in(n, GRAPH_DIMS(3, 6)), ids(n, GRAPH_DIMS(6), 4), x));
+}
+
 static struct graph_value of_scatter_add(struct numeric *n, enum graph_op op)
 {
 	struct graph_value x = in(n, GRAPH_DIMS(3, 4));
@@ -297,6 +309,8 @@ static const struct {
 	{ GRAPH_INDEX, of_index },
 	{ GRAPH_INDEX_GRAD, of_index_grad },
 	{ GRAPH_GATHER, of_gather },
+	{ GRAPH_COLUMNS, of_columns },
+	{ GRAPH_COLUMNS_GRAD, of_columns_grad },
 	{ GRAPH_SCATTER_ADD, of_scatter_add },
 	{ GRAPH_HEAD, of_head },
 	{ GRAPH_SUM, of_reduction },

@@ -213,6 +213,21 @@ static void indexed(const struct graph_node *node, const struct reference_tensor
 				out->values[i * width + k] = in[0].values[(int64_t)in[1].values[i] * width + k];
 }
 
+static void columns(const struct graph_node *node, const struct reference_tensor *in, struct reference_tensor *out)
+{
+	const bool back = node->op == GRAPH_COLUMNS_GRAD;
+	const int64_t n = out->type.shape.dims[0], k = inner(back ? out : in, 1), m = size(&in[1]);
+
+	for (int64_t i = 0; back && i < size(out); i++)
+		out->values[i] = 0;
+	for (int64_t r = 0; r < n; r++)
+		for (int64_t i = 0; i < m; i++)
+			if (back)
+				out->values[r * k + (int64_t)in[1].values[i]] += in[0].values[r * m + i];
+			else
+				out->values[r * m + i] = in[0].values[r * k + (int64_t)in[1].values[i]];
+}
+
 static void bags(const struct graph_node *node, const struct reference_tensor *in, struct reference_tensor *out)
 {
 	const bool grad = node->op == GRAPH_SEGMENT_MEAN_GRAD || node->op == GRAPH_SEGMENT_SQRTN_GRAD;
@@ -457,6 +472,8 @@ static void (*const references[GRAPH_OPS_END])(const struct graph_node *node, co
 	[GRAPH_INDEX] = indexed,
 	[GRAPH_INDEX_GRAD] = indexed,
 	[GRAPH_GATHER] = indexed,
+	[GRAPH_COLUMNS] = columns,
+	[GRAPH_COLUMNS_GRAD] = columns,
 	[GRAPH_SCATTER_ADD] = indexed,
 	[GRAPH_SEGMENT_SUM] = bags,
 	[GRAPH_SEGMENT_MEAN] = bags,

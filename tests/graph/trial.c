@@ -234,6 +234,18 @@ static void indexed(struct trial *t, enum graph_op op)
 		input(t, t->real, &x, -1, 1);
 }
 
+static void columns(struct trial *t, enum graph_op op)
+{
+	const int64_t n = dim(t, 40), k = 1 + prng_below(&t->prng, 60), m = dim(t, 60);
+	const struct graph_shape x = shape_of(2, n, k, 0), taken = shape_of(2, n, m, 0), index = shape_of(1, m, 0, 0);
+	const bool back = op == GRAPH_COLUMNS_GRAD;
+
+	input(t, t->real, back ? &taken : &x, -1, 1);
+	input(t, STAR_INT64, &index, 0, (double)k);
+	if (back)
+		input(t, t->real, &x, -1, 1);
+}
+
 static void reduced(struct trial *t, enum graph_op op)
 {
 	const struct graph_shape shape = some_shape(t, 0, 4);
@@ -442,6 +454,8 @@ const struct trial_maker trial_makers[] = {
 	{ GRAPH_REDUCE_LIKE, like, true },
 	{ GRAPH_INDEX, indexed, false },
 	{ GRAPH_INDEX_GRAD, indexed, false },
+	{ GRAPH_COLUMNS, columns, true },
+	{ GRAPH_COLUMNS_GRAD, columns, true },
 	{ GRAPH_GATHER, indexed, true },
 	{ GRAPH_SCATTER_ADD, indexed, true },
 	{ GRAPH_SUM, reduced, true },

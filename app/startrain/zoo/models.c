@@ -101,9 +101,8 @@ static struct graph_value dot_products(struct zoo *zoo, struct graph_value x, ui
 		for (uint32_t j = 0; j < i; j++)
 			below[count++] = i * k + j;
 	const struct graph_value which = graph_constant(g, STAR_INT64, &count, 1, below);
-	const int64_t turn[] = { 1, 0 };
 
-	return graph_transpose(g, graph_gather(g, graph_transpose(g, all, turn, 2), which), turn, 2);
+	return graph_columns(g, all, which);
 }
 
 /* Naumov et al., "Deep learning recommendation model for personalization and recommendation systems", 2019. */
