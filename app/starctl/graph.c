@@ -8,15 +8,17 @@
 
 #include "base/nearest.h"
 #include "graph/text.h"
+#include "session/compile.h"
+#include "session/sent.h"
 
-enum { BATCH_MAX = 1 << 30 };
+enum { BATCH_MAX = 1 << 30, REACTORS_MAX = 1024 };
 
 static const struct {
 	const char *name;
 	bool is_switch; /* it takes no value */
 } graph_options[] = {
 	{ "protocol", false }, { "fuse", true }, { "compare", true }, { "ps-tasks", false }, { "batch", false },
-	{ "svg", false },      { "dot", true },	 { "check", true },   { NULL, false },
+	{ "reactors", false }, { "svg", false }, { "dot", true },     { "check", true },     { NULL, false },
 };
 
 bool graph_option_is_switch(const char *name)
@@ -94,6 +96,9 @@ static int read_option(const struct option_word *option, struct graph_question *
 	} else if (!strcmp(option->name, "ps-tasks")) {
 		rc = read_number(option, GRAPH_TASKS_MAX, &number, err);
 		question->cut.ps_tasks = (uint32_t)number;
+	} else if (!strcmp(option->name, "reactors")) {
+		rc = read_number(option, REACTORS_MAX, &number, err);
+		question->cut.reactors = (uint32_t)number;
 	} else if (!strcmp(option->name, "batch")) {
 		rc = read_number(option, BATCH_MAX, &number, err);
 		question->cut.batch = number;
@@ -106,7 +111,8 @@ static int read_option(const struct option_word *option, struct graph_question *
 
 static int read_question(const struct invocation *invocation, struct graph_question *question, struct star_error *err)
 {
-	*question = (struct graph_question){ .file = invocation->argv[0] };
+	*question = (struct graph_question){ .file = invocation->argv[0],
+					     .cut = { .may_move = compile_may_move, .count = sent_count } };
 	for (unsigned i = 0; i < invocation->options_count; i++) {
 		const int rc = read_option(&invocation->options[i], question, err);
 

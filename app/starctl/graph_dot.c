@@ -108,6 +108,24 @@ static bool is_first_use(const struct picture *p, const struct graph_part *part,
 	return true;
 }
 
+/* What travels for a value between two parts, one of which is a PS task's. stays: an earlier request has left it there. */
+static uint64_t sent_bytes(const struct graph_cut *cut, uint32_t from, uint32_t to, struct graph_value value,
+			   bool *stays)
+{
+	const struct graph_part *part = &cut->parts[to];
+
+	for (uint32_t i = 0; part->place != GRAPH_PLACE_WORKER && i < part->feeds_count; i++)
+		if (graph_same(part->feeds[i], value)) {
+			*stays = cut->sent[to].stays[i];
+			return cut->sent[to].feeds[i];
+		}
+	part = &cut->parts[from];
+	for (uint32_t i = 0; part->place != GRAPH_PLACE_WORKER && i < part->fetches_count; i++)
+		if (graph_same(part->fetches[i], value))
+			return cut->sent[from].fetches[i];
+	return 0;
+}
+
 /* What crosses is bold, with its size; what stays on a PS task between requests is dotted. */
 static void print_edge(const struct picture *p, uint32_t number, uint32_t user, uint32_t k)
 {
@@ -116,6 +134,8 @@ static void print_edge(const struct picture *p, uint32_t number, uint32_t user, 
 	const struct graph_value input = node->inputs[k];
 	const bool here = has(part, input.node);
 	const uint32_t from = here ? number : p->part_of[input.node];
+	bool stays = p->cut->parts[from].place == part->place && part->place != GRAPH_PLACE_WORKER;
+	const uint64_t sent = sent_bytes(p->cut, from, number, input, &stays);
 	char bytes[24];
 
 	fprintf(p->out, "\t");
@@ -124,14 +144,11 @@ static void print_edge(const struct picture *p, uint32_t number, uint32_t user, 
 	print_id(p, number, node->id);
 	if (here)
 		fprintf(p->out, ";\n");
-	else if (p->cut->parts[from].place == part->place)
-		fprintf(p->out, " [style=%s];\n", part->place == GRAPH_PLACE_WORKER ? "solid" : "dotted");
+	else if (stays || p->cut->parts[from].place == part->place)
+		fprintf(p->out, " [style=%s];\n", stays ? "dotted" : "solid");
 	else
 		fprintf(p->out, " [label=\" %s\", color=\"#b03020\", fontcolor=\"#b03020\", penwidth=2];\n",
-			is_first_use(p, part, user, k)
-				? human_bytes((double)graph_cut_bytes(p->cut->graph, input, p->question->cut.batch),
-					      bytes)
-				: "");
+			is_first_use(p, part, user, k) ? human_bytes((double)sent, bytes) : "");
 }
 
 static void print_edges(const struct picture *p, uint32_t number)

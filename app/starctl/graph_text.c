@@ -6,7 +6,7 @@
 
 #include "app/starctl/graph.h"
 
-enum { LABEL_WIDTH = 12 };
+enum { LABEL_WIDTH = 12, SENT_TEXT = 48 };
 
 /* A list that goes on in the next line, behind the label's column. */
 struct lines {
@@ -46,27 +46,82 @@ static void end_lines(struct lines *lines)
 	fputc('\n', lines->out);
 }
 
-static void print_values(const struct graph_question *question, const struct graph_cut *cut, unsigned indent,
-			 const char *label, const struct graph_value *values, const bool *shapes, uint32_t count,
-			 FILE *out)
+/* What travels for a value: "20.0 KiB", or, where several operations or reactors get it, "2 x 20.0 KiB". */
+static const char *sent_text(const struct graph_cut *cut, struct graph_value value, uint64_t sent, int64_t batch,
+			     char text[static SENT_TEXT])
 {
-	struct lines lines;
+	const uint64_t once = graph_cut_bytes(cut->graph, value, batch);
+	char bytes[24];
 
+	if (once && sent > once && sent % once == 0)
+		snprintf(text, SENT_TEXT, "%llu x %s", (unsigned long long)(sent / once),
+			 human_bytes((double)once, bytes));
+	else
+		snprintf(text, SENT_TEXT, "%s", human_bytes((double)sent, bytes));
+	return text;
+}
+
+static void add_value(struct lines *lines, const struct graph_cut *cut, struct graph_value value, const char *bytes)
+{
+	const struct graph_node *node = cut->graph->nodes[value.node];
+	char type[GRAPH_TYPE_TEXT], output[16] = "";
+
+	if (node->outputs_count > 1)
+		snprintf(output, sizeof(output), ":%u", value.output);
+	add_item(lines, "%s%s (%s, %s)", node->name, output, graph_type_text(&node->outputs[value.output], type),
+		 bytes);
+}
+
+/* Feeds or fetches; and what travels beside them. */
+static void print_values(const struct graph_question *question, const struct graph_cut *cut, unsigned indent,
+			 const struct graph_part *part, bool to_ps, FILE *out)
+{
+	const struct graph_sent *sent = &cut->sent[part - cut->parts];
+	const struct graph_value *values = to_ps ? part->feeds : part->fetches;
+	const bool *shapes = to_ps ? part->feed_shapes : part->fetch_shapes;
+	uint64_t others = to_ps ? sent->to_ps : sent->from_ps;
+	struct lines lines;
+	char text[SENT_TEXT];
+
+	begin_lines(&lines, out, indent, to_ps ? "brings" : "takes home");
+	for (uint32_t i = 0; i < (to_ps ? part->feeds_count : part->fetches_count); i++) {
+		const uint64_t bytes = to_ps ? sent->feeds[i] : sent->fetches[i];
+
+		others -= bytes;
+		if (!to_ps || !sent->stays[i])
+			add_value(&lines, cut, values[i],
+				  shapes[i] ? "its shape alone"
+					    : sent_text(cut, values[i], bytes, question->cut.batch, text));
+	}
+	if (others)
+		add_item(&lines, "%s (%s)", to_ps ? "constants, numbers of bags, counters" : "counters",
+			 human_bytes((double)others, text));
+	if (!lines.items)
+		fputs("nothing", out);
+	end_lines(&lines);
+}
+
+/* What earlier requests of the step have left there: what they made, and what they brought. */
+static void print_kept(const struct graph_question *question, const struct graph_cut *cut, unsigned indent,
+		       const struct graph_part *part, FILE *out)
+{
+	const struct graph_sent *sent = &cut->sent[part - cut->parts];
+	uint32_t count = part->kept_count;
+	struct lines lines;
+	char text[24];
+
+	for (uint32_t i = 0; i < part->feeds_count; i++)
+		count += sent->stays[i];
 	if (!count)
 		return;
-	begin_lines(&lines, out, indent, label);
-	for (uint32_t i = 0; i < count; i++) {
-		const struct graph_node *node = cut->graph->nodes[values[i].node];
-		char type[GRAPH_TYPE_TEXT], bytes[24], output[16] = "";
+	begin_lines(&lines, out, indent, "kept there");
+	for (uint32_t i = 0; i < part->kept_count + part->feeds_count; i++) {
+		const uint32_t feed = i - part->kept_count;
+		const struct graph_value value = i < part->kept_count ? part->kept[i] : part->feeds[feed];
 
-		if (node->outputs_count > 1)
-			snprintf(output, sizeof(output), ":%u", values[i].output);
-		add_item(&lines, "%s%s (%s, %s)", node->name, output,
-			 graph_type_text(&node->outputs[values[i].output], type),
-			 shapes && shapes[i]
-				 ? "its shape alone"
-				 : human_bytes((double)graph_cut_bytes(cut->graph, values[i], question->cut.batch),
-					       bytes));
+		if (i < part->kept_count || sent->stays[feed])
+			add_value(&lines, cut, value,
+				  human_bytes((double)graph_cut_bytes(cut->graph, value, question->cut.batch), text));
 	}
 	end_lines(&lines);
 }
@@ -119,14 +174,13 @@ static void print_part(const struct graph_question *question, const struct graph
 	fprintf(out, "%*swave %u, %s\n", (int)indent, "", part->wave, graph_place_text(part->place, place));
 	indent += 2;
 	if (on_ps) {
-		print_values(question, cut, indent, "brings", part->feeds, part->feed_shapes, part->feeds_count, out);
-		print_values(question, cut, indent, "kept there", part->kept, NULL, part->kept_count, out);
+		print_values(question, cut, indent, part, true, out);
+		print_kept(question, cut, indent, part, out);
 		print_handles(cut, indent, part, out);
 	}
 	print_nodes(cut, indent, part, out);
 	if (on_ps)
-		print_values(question, cut, indent, "takes home", part->fetches, part->fetch_shapes,
-			     part->fetches_count, out);
+		print_values(question, cut, indent, part, false, out);
 }
 
 static void print_warnings(const struct graph_cut *cut, unsigned indent, FILE *out)
@@ -134,6 +188,12 @@ static void print_warnings(const struct graph_cut *cut, unsigned indent, FILE *o
 	for (uint32_t i = 0; i < cut->warnings_count; i++) {
 		fprintf(out, "%*swarning: ", (int)indent, "");
 		print_text(cut->warnings[i], out);
+		fputc('\n', out);
+	}
+	if (cut->undone) {
+		fprintf(out, "%*swarning: a session %s: ", (int)indent, "",
+			cut->moved_count ? "moves nothing" : "has the worker compute all");
+		print_text(cut->undone, out);
 		fputc('\n', out);
 	}
 }

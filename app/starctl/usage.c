@@ -94,6 +94,7 @@ const struct command starctl_commands[] = {
 	  "  --fuse            with grpc++: tensor_fuse, all values of a wave with the same two ends in one message\n"
 	  "  --compare         all protocols side by side\n"
 	  "  --ps-tasks N      PS tasks [those that the graph names]: what lies on all of them takes a request each\n"
+	  "  --reactors N      of each PS task [1]: each has its part of a sum, and gets what all of them need\n"
 	  "  --batch N         what an unknown size counts as when bytes are added up [1]\n"
 	  "  --svg FILE        draw it, by the program dot of Debian's graphviz; --dot prints what that is given\n"
 	  "  --check           verify the cut, by other means than it was made",

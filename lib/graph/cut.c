@@ -138,14 +138,71 @@ static struct graph_cut *cut_by_lite(struct cutter *cutter)
 	return best;
 }
 
+/* ---- bodies ---- */
+
+/* The greatest types of a graph whose feeds have these; NULL: unknown sizes stay so. To be freed. */
+static struct graph_type **types_from(const struct graph *graph, const struct graph_type *feeds, uint32_t feeds_count)
+{
+	struct star_error ignored;
+
+	return graph_infer_most(graph, feeds, feeds_count, &ignored);
+}
+
+/* Those of a graph whose feeds have a batch of what is unknown. */
+static struct graph_type **types_of_batch(const struct graph *graph, int64_t batch)
+{
+	struct graph_type *feeds = calloc(graph->nodes_count + UINT64_C(1), sizeof(*feeds)), **types = NULL;
+	uint32_t count = 0;
+
+	for (uint32_t v = 0; feeds && v < graph->nodes_count; v++) {
+		if (graph->nodes[v]->op != GRAPH_FEED)
+			continue;
+		feeds[count] = graph->nodes[v]->outputs[0];
+		for (unsigned i = 0; i < feeds[count].shape.ndim; i++)
+			if (feeds[count].shape.dims[i] < 0)
+				feeds[count].shape.dims[i] = batch > 0 ? batch : 1;
+		count++;
+	}
+	if (feeds)
+		types = types_from(graph, feeds, count);
+	free(feeds);
+	return types;
+}
+
+/* Those of a loop's or branch's body, whose first nodes are its feeds: a loop's inputs, or a branch's behind its condition. */
+static struct graph_type **types_of_body(const struct graph_node *node, const struct graph *body,
+					 struct graph_type *const *types)
+{
+	const uint32_t skip = node->op == GRAPH_COND;
+	struct graph_type feeds[GRAPH_INPUTS_MAX];
+	uint32_t count = 0;
+
+	for (; types && count + skip < node->inputs_count && count < body->nodes_count &&
+	       body->nodes[count]->op == GRAPH_FEED;
+	     count++)
+		feeds[count] = types[node->inputs[count + skip].node][node->inputs[count + skip].output];
+	return types ? types_from(body, feeds, count) : NULL;
+}
+
+static struct graph_cut *cut_body(const struct graph_cut *cut, uint32_t node, const struct graph *body,
+				  const struct graph_cut_options *options, struct star_error *err)
+{
+	struct graph_cut_options inner = *options;
+	struct graph_type **types = types_of_body(cut->graph->nodes[node], body, options->types);
+	struct graph_cut *result;
+
+	inner.types = types;
+	result = graph_cut_create(body, &inner, err);
+	free(types);
+	return result;
+}
+
 static int cut_bodies(struct graph_cut *cut, const struct graph_cut_options *options, struct cut_pool *pool,
 		      struct star_error *err)
 {
 	const struct graph *graph = cut->graph;
-	struct graph_cut_options inner = *options;
 	uint32_t count = 0;
 
-	inner.types = NULL;
 	for (uint32_t v = 0; v < graph->nodes_count; v++)
 		count += graph->nodes[v]->body != NULL;
 	cut->bodies = cut_memory(pool, count + 1, sizeof(*cut->bodies));
@@ -157,8 +214,8 @@ static int cut_bodies(struct graph_cut *cut, const struct graph_cut_options *opt
 		if (!graph->nodes[v]->body)
 			continue;
 		both->node = v;
-		both->body = graph_cut_create(graph->nodes[v]->body, &inner, err);
-		both->cond = both->body ? graph_cut_create(graph->nodes[v]->cond, &inner, err) : NULL;
+		both->body = cut_body(cut, v, graph->nodes[v]->body, options, err);
+		both->cond = both->body ? cut_body(cut, v, graph->nodes[v]->cond, options, err) : NULL;
 		cut->bodies_count++;
 		if (!both->cond)
 			return -EINVAL; /* it has said why */
@@ -166,14 +223,13 @@ static int cut_bodies(struct graph_cut *cut, const struct graph_cut_options *opt
 	return 0;
 }
 
-struct graph_cut *graph_cut_create(const struct graph *graph, const struct graph_cut_options *options,
-				   struct star_error *err)
+/* With all that is known of types. */
+static struct graph_cut *create(const struct graph *graph, const struct graph_cut_options *options,
+				struct star_error *err)
 {
 	struct graph_cut *cut = NULL;
 	struct cutter cutter;
 
-	if (graph_error(graph, err) < 0)
-		return NULL;
 	if (cut_order_init(&cutter, graph, options, err) == 0) {
 		if (options->protocol == GRAPH_STAR_SERVER_LITE) {
 			cut = cut_by_lite(&cutter);
@@ -189,5 +245,21 @@ struct graph_cut *graph_cut_create(const struct graph *graph, const struct graph
 		cut = NULL;
 	}
 	cut_pool_free(&cutter.pool);
+	return cut;
+}
+
+struct graph_cut *graph_cut_create(const struct graph *graph, const struct graph_cut_options *options,
+				   struct star_error *err)
+{
+	struct graph_cut_options known = *options;
+	struct graph_type **types = NULL;
+	struct graph_cut *cut;
+
+	if (graph_error(graph, err) < 0)
+		return NULL;
+	if (!options->types)
+		known.types = types = types_of_batch(graph, options->batch);
+	cut = create(graph, &known, err);
+	free(types);
 	return cut;
 }

@@ -53,6 +53,16 @@ struct graph_part {
 	uint32_t *after;	  /* parts that must have been executed, ascending */
 };
 
+/* What a PS part's request brings, and what its reply takes home, in bytes of values. */
+struct graph_sent {
+	uint64_t to_ps,
+		from_ps; /* all of it: also constants, bags' numbers and counters, which are no feeds or fetches */
+	/* Of each of the part's: with each operation there that needs it, and, where each reactor gets it or has a part of it, for each. */
+	uint64_t *feeds, *fetches;
+	bool *stays;	   /* of each feed: an earlier request of the step has brought it, and it is there still */
+	uint32_t reactors; /* of the place */
+};
+
 /* What crosses: of grpc++ one or more values of one wave; of the others the feeds, or the fetches, of a PS part. */
 struct graph_message {
 	uint32_t part; /* the PS part */
@@ -73,6 +83,8 @@ struct graph_cut {
 	uint32_t parts_count, messages_count, bodies_count, warnings_count;
 	struct graph_part *parts; /* in an order in which they can be executed */
 	struct graph_message *messages;
+	struct graph_sent *sent; /* of each part; of the worker's it is empty */
+	char *undone; /* why PS tasks cannot do it, as options.count says; NULL: they can, or nobody was asked */
 	struct graph_body_cut *bodies;
 	char **warnings; /* sentences: what could not be merged, and why */
 	uint32_t *moved; /* nodes that lite moved to a PS task, ascending */
@@ -82,9 +94,12 @@ struct graph_cut {
 	/* ... requests (of unfused grpc++ one an operation, which brings and takes home its values; of the others one a part; and of
 	 * what is on all tasks one each), ... */
 	uint32_t requests;
-	/* ... and the values' bytes: what is on all PS tasks is divided among them, but each sends home its own partial sums. */
+	/* ... and the values' bytes, those of `sent` together: what is on all PS tasks is divided among them, but each sends home its
+	 * own partial sums. */
 	uint64_t to_ps_bytes, from_ps_bytes;
 };
+
+struct graph_ps_plan; /* graph/exec.h */
 
 struct graph_cut_options {
 	enum graph_protocol protocol;
@@ -98,7 +113,10 @@ struct graph_cut_options {
 	 * rows. NULL: any. */
 	bool (*may_move)(const struct graph *graph, const struct graph_node *node);
 	uint32_t reactors; /* of a PS task, each of which sums its own rows, and is sent what all of them need; 0: 1 */
-	/* The greatest types of the graph's values, of graph_infer_all; NULL: an unknown size is batch. Not of bodies. */
+	/* What PS tasks are sent, by who sends it: fills the empty `sent` of each of the plan's parts that is theirs. A negative errno: they
+	 * cannot do the parts as they are. NULL, and then: a value goes once to each part that needs it, with each request. */
+	int (*count)(const struct graph_ps_plan *plan, struct graph_sent *sent, struct star_error *err);
+	/* The greatest types of the graph's values, of graph_infer_most; NULL: those from feeds whose unknown sizes are batch. */
 	struct graph_type *const *types;
 };
 

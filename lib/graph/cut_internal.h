@@ -49,7 +49,7 @@ struct cutter {
 	uint32_t *numbered;
 };
 
-/* The bytes of such numbers. */
+/* cut_sent.c: the bytes of such numbers. */
 uint64_t cut_numbers_bytes(const struct cutter *cutter, uint32_t ids_of);
 
 enum { CUT_WARNINGS_MAX = 32 };
@@ -85,8 +85,9 @@ static inline uint32_t cut_pieces(const struct graph_cut_options *options, int32
 	return cut_tasks(options, place) * (options->reactors ? options->reactors : 1);
 }
 
-/* cut_parts.c: what a value takes on the wire. */
+/* cut_sent.c: what a value takes on the wire; and what all parts send. False: no memory. */
 uint64_t cut_bytes(const struct cutter *cutter, struct graph_value value);
+bool cut_count(const struct cutter *cutter, struct graph_cut *cut);
 
 /* cut_order.c: places and the order of stateful nodes; then, also anew when places have changed, what each waits for. */
 int cut_order_init(struct cutter *cutter, const struct graph *graph, const struct graph_cut_options *options,

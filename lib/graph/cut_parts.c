@@ -67,37 +67,6 @@ void cut_warn(struct cutter *cutter, const char *format, ...)
 		cutter->warnings[cutter->warnings_count++] = strcpy(copy, text);
 }
 
-uint64_t graph_cut_bytes(const struct graph *graph, struct graph_value value, int64_t batch)
-{
-	const struct graph_type *type = graph_type(graph, value);
-	uint64_t bytes;
-
-	if (!type || !type->dtype)
-		return 0;
-	bytes = dtype_bytes(type->dtype);
-	for (unsigned i = 0; i < type->shape.ndim; i++) {
-		const int64_t size = type->shape.dims[i] >= 0 ? type->shape.dims[i] : batch > 0 ? batch : 1;
-
-		if (__builtin_mul_overflow(bytes, (uint64_t)size, &bytes))
-			return UINT64_MAX >> 16;
-	}
-	return bytes;
-}
-
-uint64_t cut_bytes(const struct cutter *cutter, struct graph_value value)
-{
-	struct graph_type *const *types = cutter->options.types;
-
-	if (types && graph_elements(&types[value.node][value.output].shape) >= 0)
-		return graph_type_bytes(&types[value.node][value.output]);
-	return graph_cut_bytes(cutter->graph, value, cutter->options.batch);
-}
-
-uint64_t cut_numbers_bytes(const struct cutter *cutter, uint32_t ids_of)
-{
-	return cut_bytes(cutter, cutter->graph->nodes[ids_of]->inputs[1]) / sizeof(int64_t) * sizeof(uint32_t);
-}
-
 /* ---- which nodes ---- */
 
 static bool group(struct assembly *a)
@@ -281,35 +250,6 @@ static bool add_all_messages(struct whole_cut *whole)
 	return cut->messages;
 }
 
-/* Rows by segment are sent to each reactor. */
-static bool is_spread(const struct graph *graph, const struct graph_part *part, struct graph_value feed)
-{
-	for (uint32_t i = 0; i < part->nodes_count; i++) {
-		const struct graph_node *node = graph->nodes[part->nodes[i]];
-
-		if (graph_op_info(node->op)->flags & GRAPH_SPREADS && graph_same(node->inputs[0], feed))
-			return true;
-	}
-	return false;
-}
-
-static void count_bytes(const struct cutter *cutter, struct graph_cut *cut, const struct graph_part *part)
-{
-	const uint32_t pieces = cut_pieces(&cutter->options, part->place);
-
-	for (uint32_t i = 0; i < part->nodes_count; i++)
-		if (cutter->numbered[part->nodes[i]])
-			cut->to_ps_bytes += cut_numbers_bytes(cutter, cutter->numbered[part->nodes[i]] - 1);
-	for (uint32_t i = 0; i < part->feeds_count; i++)
-		if (!part->feed_shapes[i])
-			cut->to_ps_bytes += cut_bytes(cutter, part->feeds[i]) *
-					    (is_spread(cut->graph, part, part->feeds[i]) ? pieces : 1);
-	for (uint32_t i = 0; i < part->fetches_count; i++)
-		if (!part->fetch_shapes[i])
-			cut->from_ps_bytes += cut_bytes(cutter, part->fetches[i]) *
-					      (cutter->pools[part->fetches[i].node] ? pieces : 1);
-}
-
 /* Of unfused grpc++ an operation on what the place holds is a request; and so is, at least, what is computed there. */
 static uint32_t calls_of(const struct graph_cut *cut, const struct graph_part *part)
 {
@@ -342,7 +282,6 @@ static void count_figures(const struct cutter *cutter, struct graph_cut *cut, ui
 			continue;
 		cut->requests += cut_tasks(options, part->place) *
 				 (cut->protocol == GRAPH_GRPCPP && !cut->fuse ? calls_of(cut, part) : 1);
-		count_bytes(cutter, cut, part);
 	}
 }
 
@@ -408,7 +347,7 @@ static bool assemble(struct assembly *a)
 	if (a->whole->pool.failed || !add_all_messages(a->whole))
 		return false;
 	count_figures(cutter, cut, depth);
-	return keep_words(a);
+	return cut_count(cutter, cut) && keep_words(a);
 }
 
 struct graph_cut *cut_parts(struct cutter *cutter)

@@ -213,6 +213,9 @@ int graph_infer(const struct graph_node *node, const struct graph_type *inputs, 
  */
 struct graph_type **graph_infer_all(const struct graph *graph, const struct graph_type *feeds, uint32_t feeds_count,
 				    struct star_error *err);
+/* The same with the most that those sizes can be. */
+struct graph_type **graph_infer_most(const struct graph *graph, const struct graph_type *feeds, uint32_t feeds_count,
+				     struct star_error *err);
 
 #pragma GCC visibility pop
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "graph/plan.h"
 #include "graph/shape.h"
 
 /* The types of all nodes' outputs, by node; one block of memory. */
@@ -39,8 +40,9 @@ static int infer_node(const struct graph_node *node, struct graph_type **types, 
 	return 0;
 }
 
-struct graph_type **graph_infer_all(const struct graph *graph, const struct graph_type *feeds, uint32_t feeds_count,
-				    struct star_error *err)
+/* most: sizes that a step decides are the most that they can be. */
+static struct graph_type **infer_all(const struct graph *graph, const struct graph_type *feeds, uint32_t feeds_count,
+				     bool most, struct star_error *err)
 {
 	struct graph_type **types = room(graph);
 	uint32_t fed = 0;
@@ -54,6 +56,8 @@ struct graph_type **graph_infer_all(const struct graph *graph, const struct grap
 
 		if (infer_node(node, types, err) < 0)
 			goto fail;
+		if (most && plan_is_open(node))
+			types[i]->shape.dims[0] = types[node->inputs[0].node][node->inputs[0].output].shape.dims[0];
 		if (node->op == GRAPH_FEED && fed < feeds_count) {
 			char declared[GRAPH_SHAPE_TEXT], given[GRAPH_SHAPE_TEXT];
 
@@ -72,6 +76,18 @@ struct graph_type **graph_infer_all(const struct graph *graph, const struct grap
 fail:
 	free(types);
 	return NULL;
+}
+
+struct graph_type **graph_infer_all(const struct graph *graph, const struct graph_type *feeds, uint32_t feeds_count,
+				    struct star_error *err)
+{
+	return infer_all(graph, feeds, feeds_count, false, err);
+}
+
+struct graph_type **graph_infer_most(const struct graph *graph, const struct graph_type *feeds, uint32_t feeds_count,
+				     struct star_error *err)
+{
+	return infer_all(graph, feeds, feeds_count, true, err);
 }
 
 /* A body or condition with what comes in; the types of its results, which it has room for. */

@@ -9,6 +9,7 @@
 #include "session/internal.h"
 #include "session/local.h"
 #include "session/remote.h"
+#include "session/sent.h"
 
 /* Variables and tables exist, and memory is laid out. */
 static int make_plan(struct session *s, struct star_error *err)
@@ -64,7 +65,7 @@ static struct graph_type **most_of(const struct session *s)
 				feeds[count] = s->model.feeds[f].type;
 		count++;
 	}
-	types = graph_infer_all(graph, feeds, count, &ignored);
+	types = graph_infer_most(graph, feeds, count, &ignored);
 	free(feeds);
 	return types;
 }
@@ -83,6 +84,7 @@ int session_make_cut(struct session *s, enum session_moves moves, struct star_er
 		.stay = moves != SESSION_MOVES || session_is_local(c) || session_consistency(c) == SESSION_SYNCHRONOUS,
 		.home = moves == SESSION_COMES_HOME,
 		.may_move = compile_may_move,
+		.count = sent_count,
 		.types = types,
 	};
 

@@ -13,7 +13,7 @@ _starctl()
 		compopt -o filenames 2>/dev/null
 		return
 		;;
-	--address | --ps-tasks | --batch)
+	--address | --ps-tasks | --reactors | --batch)
 		COMPREPLY=()
 		return
 		;;
