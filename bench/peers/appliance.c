@@ -89,7 +89,7 @@ static struct dgram_options sessions(void)
 		.message_max = sizeof(struct wire_frame) + WIRE_PAYLOAD_DEFAULT,
 		.rto_min_ns = 50000000, /* the worker stands still while the server is measured, and the reverse */
 		.rto_max_ns = UINT64_C(1000000000),
-		.lease_ns = UINT64_C(10000000000),
+		.lease_ns = PATIENCE_US * UINT64_C(1000),
 		.heartbeat_ns = UINT64_C(1000000000),
 		.ack_delay_ns = 100000,
 		.target_delay_ns = 50000,

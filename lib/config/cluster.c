@@ -71,15 +71,25 @@ static int check_ps(const json_t *list, struct star_error *err)
 	return 0;
 }
 
+/* A number, or the text of one, which TensorFlow takes, too; -1: neither. */
+static json_int_t read_index(const json_t *index)
+{
+	const char *text = json_string_value(index);
+
+	if (!text)
+		return json_is_integer(index) ? json_integer_value(index) : -1;
+	return *text && strlen(text) <= 9 && !text[strspn(text, "0123456789")] ? atoi(text) : -1;
+}
+
 /* Which task this process is. */
 static int read_task(const json_t *task, struct cluster_spec *spec, int chiefs, struct star_error *err)
 {
 	const char *type = json_string_value(json_object_get(task, "type"));
 	const json_t *index = json_object_get(task, "index");
-	const json_int_t number = json_integer_value(index);
+	const json_int_t number = read_index(index);
 	uint32_t tasks;
 
-	if (!type || !json_is_integer(index))
+	if (!type || (number < 0 && !json_is_integer(index)))
 		return star_error_set(err, -EINVAL, "\"task\" is {\"type\": ..., \"index\": N}, as in %s", example);
 	if (!strcmp(type, "ps")) {
 		spec->job = CLUSTER_PS;

@@ -198,8 +198,10 @@ static int lost(struct jsonrpc_client *client, struct star_error *err, int code,
 	client->broken = true;
 	if (code == -ETIMEDOUT)
 		return star_error_set(err, code,
-				      "%s did not answer \"%s\" in time; it may be busy or gone (starctl status)",
-				      client->address, method);
+				      "%s did not answer \"%s\" in time; it may be busy or gone (starctl status)%s",
+				      client->address, method,
+				      strchr(client->address, '/') ? ""
+								   : ", or be no control address, but a data address");
 	return star_error_set(err, code, "the connection to %s was lost during \"%s\": %s; did starserver stop?",
 			      client->address, method, strerrordesc_np(-code));
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A mempool's store that gives the mbuf back that was freed last: what is in use stays in the caches, where a ring would
- * go round all the pool's memory. It belongs to one thread at a time, as its pool does: no lock, no atomic.
+ * go round all the pool's memory. It belongs to one thread at a time, as its pool does: no lock, no atomic. It lies where the pool does, in DPDK's
+ * memory: on its NUMA node, and not found to have leaked by who looks for pointers everywhere else.
  */
 #include <errno.h>
-#include <stdlib.h>
+#include <rte_malloc.h>
 #include <string.h>
 
 #include "port/internal.h"
@@ -16,7 +17,8 @@ struct lifo {
 
 static int lifo_alloc(struct rte_mempool *pool)
 {
-	struct lifo *lifo = malloc(sizeof(*lifo) + pool->size * sizeof(lifo->objects[0]));
+	struct lifo *lifo = rte_malloc_socket("star_lifo", sizeof(*lifo) + pool->size * sizeof(lifo->objects[0]),
+					      RTE_CACHE_LINE_SIZE, pool->socket_id);
 
 	if (!lifo)
 		return -ENOMEM;
@@ -28,7 +30,7 @@ static int lifo_alloc(struct rte_mempool *pool)
 
 static void lifo_free(struct rte_mempool *pool)
 {
-	free(pool->pool_data);
+	rte_free(pool->pool_data);
 }
 
 static int lifo_put(struct rte_mempool *pool, void *const *objects, unsigned n)

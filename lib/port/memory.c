@@ -128,7 +128,7 @@ uint64_t port_mempool_bytes(uint32_t mbufs, uint32_t mtu)
 	const uint32_t element =
 		(uint32_t)sizeof(struct rte_mbuf) + PORT_PRIV_BYTES + RTE_PKTMBUF_HEADROOM + port_frame_bytes(mtu);
 
-	return (uint64_t)mbufs * rte_mempool_calc_obj_size(element, 0, NULL) + MEMPOOL_FIXED_BYTES;
+	return (uint64_t)mbufs * (rte_mempool_calc_obj_size(element, 0, NULL) + sizeof(void *)) + MEMPOOL_FIXED_BYTES;
 }
 
 /*

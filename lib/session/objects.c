@@ -33,7 +33,9 @@ static struct star_table *await_object(const struct remote_options *options, con
 	       err->code == -ENOENT && clock_ns() < options->until_ns)
 		nanosleep(&pause, NULL);
 	if (!table && err->code == -ENOENT)
-		star_error_set(err, -ETIMEDOUT, "\"%s\" was not there in time: the chief (worker 0) makes it",
+		star_error_set(err, -ETIMEDOUT,
+			       "\"%s\" was not there in time: the chief (worker 0) makes it, if its model "
+			       "has it, too",
 			       node->name);
 	return table;
 }

@@ -147,7 +147,10 @@ bool session_may_come_back(int code)
 /* Until PS tasks are there and hold what the graph needs, or the time is over. None runs. */
 static int recover(struct session *s, uint64_t until_ns, unsigned *pause_ms, struct star_error *err)
 {
-	fprintf(stderr, "%s: waiting until it can go on\n", err->text);
+	const uint64_t now_ns = clock_ns();
+
+	fprintf(stderr, "%s: waiting until it can go on, for %" PRIu64 " s at most\n", err->text,
+		until_ns > now_ns ? (until_ns - now_ns) / 1000000000 : 0);
 	session_disconnect(s);
 	do {
 		const struct timespec pause = { *pause_ms / 1000, (long)(*pause_ms % 1000) * 1000000 };

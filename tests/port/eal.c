@@ -2,6 +2,7 @@
 /* Starting the EAL, hugepages, memory. */
 #include <errno.h>
 #include <rte_malloc.h>
+#include <rte_memory.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@ void quiet_start(void)
 {
 	struct star_error err = { 0 };
 	cpu_set_t before, after;
+	struct rte_mempool *pool;
 	struct config config;
 	char folder[64];
 
@@ -33,7 +35,8 @@ void quiet_start(void)
 	snprintf(folder, sizeof(folder), "/var/run/dpdk/star-%d", (int)getpid());
 	CHECK_INT(access(folder, F_OK), -1);
 	CHECK(!port_eal_hugepages());
-	CHECK(port_mempool_create(0, CHILD_MBUFS, 1500, &err));
+	pool = port_mempool_create(0, CHILD_MBUFS, 1500, &err);
+	CHECK(pool && rte_mem_virt2memseg_list(pool->pool_data)); /* all of it is in DPDK's memory */
 	/* More than it was started for. */
 	CHECK(!port_mempool_create(1, 1000000, 1500, &err));
 	CHECK_HAS(err.text, "1000000 packet buffers of 2176 bytes for reactor 1");
