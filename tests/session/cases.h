@@ -30,6 +30,7 @@ void local_plans_that_cannot_be_are_refused(void);
 
 /* sync.c */
 void steps_are_whole_whoever_leads_and_stands_still(void);
+void a_round_that_leaders_differ_about_is_not_committed(void);
 
 /* once.c */
 void ids_go_once_and_their_rows_to_all_places(void);

@@ -27,5 +27,6 @@ const struct unit_case unit_cases[] = {
 	{ "wrong TF_CONFIGs are refused", wrong_tf_configs_are_refused },
 	{ "clusters are made of lists", clusters_are_made_of_lists },
 	{ "steps are whole, whoever leads and stands still", steps_are_whole_whoever_leads_and_stands_still },
+	{ "a round that leaders differ about is not committed", a_round_that_leaders_differ_about_is_not_committed },
 	{ NULL, NULL },
 };
