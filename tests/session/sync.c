@@ -516,18 +516,18 @@ static void run(void)
 	memset(&world, 0, sizeof(world));
 	search.at = search.switches = search.turns = 0;
 	search.known = false;
-	for (unsigned w = 0; w < WORKERS; w++) {
-		struct worker *worker = &workers[w];
-
-		sync_init(&worker->sync,
-			  &(struct sync_options){
-				  .job = "job", .index = w, .workers = WORKERS, .wait_for = WAIT_FOR, .lease_us = 1 });
-		worker->steps = 0;
-		getcontext(&worker->context);
-		worker->context.uc_stack.ss_sp = worker->stack;
-		worker->context.uc_stack.ss_size = sizeof(worker->stack);
-		worker->context.uc_link = &driver;
-		makecontext(&worker->context, work, 0);
+	for (pick = 0; pick < WORKERS; pick++) {
+		sync_init(&workers[pick].sync, &(struct sync_options){ .job = "job",
+								       .index = pick,
+								       .workers = WORKERS,
+								       .wait_for = WAIT_FOR,
+								       .lease_us = 1 });
+		workers[pick].steps = 0;
+		getcontext(&workers[pick].context);
+		workers[pick].context.uc_stack.ss_sp = workers[pick].stack;
+		workers[pick].context.uc_stack.ss_size = sizeof(workers[pick].stack);
+		workers[pick].context.uc_link = &driver;
+		makecontext(&workers[pick].context, work, 0);
 	}
 	for (pick = 0; pick < WORKERS && !search.known;) {
 		world.current = pick;
