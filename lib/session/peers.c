@@ -38,7 +38,7 @@ struct peers {
 	uint64_t *keys;
 	double *rows;
 	uint64_t opened_ns, looked_ns;
-	uint64_t slowest; /* as of the last look */
+	uint64_t slowest; /* as of the last look; if no other one lived, this one was it: others may have come since */
 
 	pthread_t thread;
 	pthread_mutex_t lock; /* of what follows, and of the own row */
@@ -206,6 +206,8 @@ int peers_look(struct peers *p, struct star_error *err)
 	}
 	p->looked_ns = now_ns;
 	p->slowest = peers_slowest(p, NULL);
+	if (p->slowest == UINT64_MAX && p->options.count > 1)
+		p->slowest = (uint64_t)p->clock;
 	return 0;
 }
 
@@ -283,7 +285,7 @@ int peers_await(struct peers *p, uint64_t staleness, uint64_t *clock, uint64_t u
 	uint64_t told_ns = 0;
 	unsigned pause_us = 0;
 
-	/* Clocks go forward: what was enough at the last look is enough now. */
+	/* Clocks go forward, and who comes late does so with those of the others: what was enough at the last look is enough now. */
 	while (!may_begin(p, staleness, *clock)) {
 		uint32_t behind = 0;
 		int rc = peers_look(p, err);

@@ -53,7 +53,8 @@ uint64_t peers_slowest(const struct peers *peers, uint32_t *index);
  * Waits until no worker that lives is more than `staleness` steps behind *clock, the steps that this one has made: 0: all steps are made
  * together. The wait ends when those that are behind have come along, or a lease after they have died. A worker that was taken
  * for dead, or comes late, finds the others further ahead than they may be of one that lives: it goes on with the clock of the slowest
- * of them. -ETIME at until_ns (by clock_ns), or what a call failed with.
+ * of them; so far behind it may be left for `staleness` steps more, until the others look again. The step in which it stood still counts,
+ * however late it is. -ETIME at until_ns (by clock_ns), or what a call failed with.
  */
 int peers_await(struct peers *peers, uint64_t staleness, uint64_t *clock, uint64_t until_ns, struct star_error *err);
 

@@ -39,8 +39,14 @@ void local_tables_stay_until_they_are_forgotten(void);
 void a_local_step_that_is_refused_changes_nothing(void);
 void local_plans_that_cannot_be_are_refused(void);
 
+/* peers.c */
+void a_worker_is_so_many_steps_ahead_at_most(void);
+void a_worker_that_was_alone_sees_others_come_back(void);
+void a_worker_that_comes_late_goes_on_with_the_slowest(void);
+
 /* sync.c */
 void steps_are_whole_whoever_leads_and_stands_still(void);
+void a_round_that_leaders_differ_about_is_not_committed(void);
 
 /* once.c */
 void ids_go_once_and_their_rows_to_all_places(void);

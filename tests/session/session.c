@@ -41,6 +41,10 @@ const struct unit_case unit_cases[] = {
 	  a_program_that_says_nothing_is_told_by_the_environment },
 	{ "wrong environments are refused", wrong_environments_are_refused },
 	{ "an estimator takes its place from the environment", an_estimator_takes_its_place_from_the_environment },
+	{ "a worker is so many steps ahead at most", a_worker_is_so_many_steps_ahead_at_most },
+	{ "a worker that was alone sees others come back", a_worker_that_was_alone_sees_others_come_back },
+	{ "a worker that comes late goes on with the slowest", a_worker_that_comes_late_goes_on_with_the_slowest },
 	{ "steps are whole, whoever leads and stands still", steps_are_whole_whoever_leads_and_stands_still },
+	{ "a round that leaders differ about is not committed", a_round_that_leaders_differ_about_is_not_committed },
 	{ NULL, NULL },
 };

@@ -5,41 +5,20 @@
  * switches, where one is left standing until the others have done all they can, or until a switch back: so each may stand still between any
  * two requests, and go on at any time. A state that was seen before is not gone on from: the PS tasks, and all that each worker was told.
  */
+#include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <ucontext.h>
 
 #include "base/clock.h"
 #include "client/star.h"
 #include "session/peers.h"
+#include "session/sync.h"
 #include "tests/session/cases.h"
 #include "tests/unit.h"
-
-#define star_execute sim_execute
-#define star_pull sim_pull
-#define star_table_create sim_table_create
-#define peers_lives sim_lives
-#define peers_ended sim_ended
-#define peers_look sim_look
-#define peers_quiet sim_quiet
-#define peers_pause sim_pause
-#define clock_ns sim_clock_ns
-#define clock_gettime sim_clock_gettime
-static int sim_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t count, uint64_t deadline_us,
-		       struct star_error *err);
-static int sim_pull(struct star_table *table, const uint64_t *keys, uint32_t count, void *values, uint32_t flags,
-		    uint64_t deadline_us, struct star_error *err);
-static struct star_table *sim_table_create(struct star_cluster *cluster, const struct star_spec *spec,
-					   uint64_t deadline_us, struct star_error *err);
-static bool sim_lives(const struct peers *peers, uint32_t index);
-static bool sim_ended(const struct peers *peers, uint32_t index);
-static int sim_look(struct peers *peers, struct star_error *err);
-static bool sim_quiet(uint64_t *told_ns);
-static void sim_pause(unsigned *pause_us);
-static uint64_t sim_clock_ns(void);
-static int sim_clock_gettime(clockid_t clock, struct timespec *now);
-#include "lib/session/sync.c"
 
 enum {
 	WORKERS = 3,
@@ -55,10 +34,9 @@ enum {
 };
 
 enum { ROUNDS, COUNTER, WEIGHTS, OBJECTS }; /* the counter is on reactor 0 */
-struct star_table {
+static struct star_table {
 	unsigned object;
-};
-static struct star_table tables[OBJECTS] = { { ROUNDS }, { COUNTER }, { WEIGHTS } };
+} tables[OBJECTS] = { { ROUNDS }, { COUNTER }, { WEIGHTS } };
 
 /* What a commit has applied: gradients by worker. */
 struct made {
@@ -89,13 +67,12 @@ static struct world {
 	uint64_t clock, current, idle, held, ended;
 } world;
 
-struct worker {
+static struct worker {
 	struct sync sync;
 	ucontext_t context;
 	char stack[STACK_BYTES];
 	unsigned steps;
-};
-static struct worker workers[WORKERS];
+} workers[WORKERS];
 static ucontext_t driver;
 
 /* The search: what was chosen at each place where there is a choice. */
@@ -164,9 +141,10 @@ static bool was_seen(void)
 	}
 }
 
-/* 0, or another one of so many ways, each of which is a switch. */
-static unsigned choose(unsigned ways)
+/* 0, or n: a switch to the n-th of the others that have not ended. */
+static unsigned choose(void)
 {
+	const unsigned ways = WORKERS - (unsigned)__builtin_popcountll(world.ended);
 	unsigned chosen = 0;
 
 	if (search.at < search.length) {
@@ -190,14 +168,6 @@ static unsigned next_of(unsigned from, uint64_t without)
 	return WORKERS;
 }
 
-static void go_on_with(unsigned worker)
-{
-	world.held &= ~(UINT64_C(1) << worker);
-	if (worker != world.current)
-		leave();
-}
-
-/* The n-th of the others that have not ended. */
 static unsigned other(unsigned n)
 {
 	for (unsigned i = 0; i < WORKERS; i++)
@@ -210,7 +180,6 @@ static unsigned pick;
 
 static void turn(void)
 {
-	const unsigned others = WORKERS - 1 - (unsigned)__builtin_popcountll(world.ended);
 	unsigned chosen;
 
 	if (++search.turns > TURNS) {
@@ -218,36 +187,37 @@ static void turn(void)
 		search.known = true;
 	}
 	pick = (unsigned)world.current;
-	chosen = choose(1 + others);
+	chosen = choose();
 	if (search.known) {
 		leave();
 	} else if (chosen) {
 		world.held |= UINT64_C(1) << world.current;
 		pick = other(chosen - 1);
-		go_on_with(pick);
+		world.held &= ~(UINT64_C(1) << pick);
+		leave();
 	}
 }
 
 /* Others go on; those that were left standing, when these have done what they can. */
 static void sim_pause(unsigned *pause_us)
 {
-	const unsigned others = WORKERS - 1 - (unsigned)__builtin_popcountll(world.ended);
 	unsigned chosen;
 
 	(void)pause_us;
-	world.idle++;
-	if (world.idle > IDLE && world.held) {
+	if (++world.idle > IDLE && world.held) {
 		world.idle = 0;
 		pick = (unsigned)__builtin_ctzll(world.held);
 	} else {
 		pick = next_of((unsigned)world.current, world.held);
 	}
-	chosen = choose(1 + others);
+	chosen = choose();
 	if (search.known)
 		leave();
 	if (chosen)
 		pick = other(chosen - 1);
-	go_on_with(pick);
+	world.held &= ~(UINT64_C(1) << pick);
+	if (pick != world.current)
+		leave();
 }
 
 /* ---- PS tasks ---- */
@@ -270,7 +240,7 @@ static struct row *row_of(struct row *rows, uint32_t *count, uint64_t key, bool 
 	return &rows[(*count)++];
 }
 
-static void commit(struct part *p, const struct star_op *op)
+static int commit(struct part *p, const struct star_op *op)
 {
 	if (op->flags & STAR_OPEN) {
 		p->open = op->tag;
@@ -291,6 +261,7 @@ static void commit(struct part *p, const struct star_op *op)
 	memset(p->sums, 0, sizeof(p->sums));
 	p->sums_count = 0;
 	world.idle = 0;
+	return 0;
 }
 
 /* One key's part of an operation on the rounds. */
@@ -337,8 +308,7 @@ static int execute_on(unsigned reactor, struct star_op *op)
 			return 0;
 		if (op->flags & STAR_OPEN ? p->open > op->tag : p->open != op->tag)
 			return -EALREADY;
-		commit(p, op);
-		return 0;
+		return commit(p, op);
 	}
 	if (op->flags & STAR_ACCUMULATE && p->open != op->tag)
 		return -EALREADY;
@@ -432,13 +402,6 @@ static bool sim_ended(const struct peers *peers, uint32_t index)
 	return ended;
 }
 
-static int sim_look(struct peers *peers, struct star_error *err)
-{
-	(void)peers;
-	(void)err;
-	return 0;
-}
-
 static bool sim_quiet(uint64_t *told_ns)
 {
 	(void)told_ns;
@@ -463,6 +426,18 @@ static int sim_clock_gettime(clockid_t clock, struct timespec *now)
 }
 
 /* ---- runs ---- */
+
+#define star_execute sim_execute
+#define star_pull sim_pull
+#define star_table_create sim_table_create
+#define peers_lives sim_lives
+#define peers_ended sim_ended
+#define peers_look(peers, err) 0
+#define peers_quiet sim_quiet
+#define peers_pause sim_pause
+#define clock_ns sim_clock_ns
+#define clock_gettime sim_clock_gettime
+#include "lib/session/sync.c"
 
 static int make_step(struct sync *s, struct star_error *err)
 {
@@ -541,18 +516,18 @@ static void run(void)
 	memset(&world, 0, sizeof(world));
 	search.at = search.switches = search.turns = 0;
 	search.known = false;
-	for (unsigned w = 0; w < WORKERS; w++) {
-		struct worker *worker = &workers[w];
-
-		sync_init(&worker->sync,
-			  &(struct sync_options){
-				  .job = "job", .index = w, .workers = WORKERS, .wait_for = WAIT_FOR, .lease_us = 1 });
-		worker->steps = 0;
-		getcontext(&worker->context);
-		worker->context.uc_stack.ss_sp = worker->stack;
-		worker->context.uc_stack.ss_size = sizeof(worker->stack);
-		worker->context.uc_link = &driver;
-		makecontext(&worker->context, work, 0);
+	for (pick = 0; pick < WORKERS; pick++) {
+		sync_init(&workers[pick].sync, &(struct sync_options){ .job = "job",
+								       .index = pick,
+								       .workers = WORKERS,
+								       .wait_for = WAIT_FOR,
+								       .lease_us = 1 });
+		workers[pick].steps = 0;
+		getcontext(&workers[pick].context);
+		workers[pick].context.uc_stack.ss_sp = workers[pick].stack;
+		workers[pick].context.uc_stack.ss_size = sizeof(workers[pick].stack);
+		workers[pick].context.uc_link = &driver;
+		makecontext(&workers[pick].context, work, 0);
 	}
 	for (pick = 0; pick < WORKERS && !search.known;) {
 		world.current = pick;
@@ -573,13 +548,13 @@ static bool next_run(void)
 	return search.length > 0;
 }
 
-void steps_are_whole_whoever_leads_and_stands_still(void)
+static void search_all(unsigned steps)
 {
 	const char *more = getenv("STAR_SYNC_SWITCHES");
 
 	memset(&search, 0, sizeof(search));
 	search.switches_max = more ? (unsigned)atoi(more) & 7 : 2;
-	search.steps = 2;
+	search.steps = steps;
 	search.seen = calloc(SEEN, sizeof(*search.seen));
 	if (!CHECK(search.seen))
 		return;
@@ -589,12 +564,37 @@ void steps_are_whole_whoever_leads_and_stands_still(void)
 			search.failed = !check_end();
 	} while (!search.failed && next_run());
 	if (search.failed || more) {
-		fprintf(stderr, "%llu runs, %llu states; switches:", (unsigned long long)search.runs,
-			(unsigned long long)search.states);
+		fprintf(stderr, "%" PRIu64 " runs, %" PRIu64 " states; switches:", search.runs, search.states);
 		for (unsigned i = 0; i < search.length; i++)
 			if (search.chosen[i])
 				fprintf(stderr, " %u at %u", search.chosen[i], i);
 		fprintf(stderr, "\n");
 	}
 	free(search.seen);
+}
+
+void steps_are_whole_whoever_leads_and_stands_still(void)
+{
+	search_all(1);
+	search_all(2);
+}
+
+/* All that three leaders can have opened it with, as each of them sees it. */
+void a_round_that_leaders_differ_about_is_not_committed(void)
+{
+	for (unsigned i = 0; i < 12 * 12 * 12; i++) {
+		const unsigned needs[3] = { i % 12 + 1, i / 12 % 12 + 1, i / 144 + 1 };
+		double row[SYNC_ROW] = { 0 };
+		bool agree = true;
+
+		for (unsigned n = 0; n < 3; n++) {
+			row[OPENED]++;
+			row[NEEDS] += needs[n];
+			row[SQUARES] += needs[n] * needs[n];
+			agree &= needs[n] == needs[0];
+			for (unsigned seen = 0; seen <= n; seen++)
+				CHECK_INT(is_applied(&(struct sync_round){ .need = needs[seen] }, row), agree);
+		}
+	}
+	CHECK(!is_applied(&(struct sync_round){ .need = 1 }, (double[SYNC_ROW]){ 0 })); /* nobody has */
 }

@@ -36,12 +36,27 @@ static const struct point {
 	{ "opened", OPEN, AFTER },
 };
 
-int hold_parse(const char *name)
+/* The first of a list of points. */
+static const struct point *first_of(const char *list)
 {
 	for (unsigned i = 0; i < sizeof(points) / sizeof(points[0]); i++)
-		if (!strcmp(points[i].name, name))
-			return 0;
-	return -EINVAL;
+		if (strlen(points[i].name) == strcspn(list, ",") && !strncmp(points[i].name, list, strcspn(list, ",")))
+			return &points[i];
+	return NULL;
+}
+
+static const char *rest_of(const char *list)
+{
+	list += strcspn(list, ",");
+	return *list ? list + 1 : NULL;
+}
+
+int hold_parse(const char *list)
+{
+	for (; list; list = rest_of(list))
+		if (!first_of(list))
+			return -EINVAL;
+	return 0;
 }
 
 static enum kind kind_of(const struct star_op *op, uint32_t count)
@@ -60,17 +75,16 @@ static enum kind kind_of(const struct star_op *op, uint32_t count)
 /* The point, if the worker is to stop at this call. */
 static const struct point *point_at(const struct star_op *ops, uint32_t count)
 {
-	for (unsigned i = 0; hold.point && hold.made >= hold.step && i < sizeof(points) / sizeof(points[0]); i++)
-		if (!strcmp(points[i].name, hold.point) && points[i].kind == kind_of(ops, count))
-			return &points[i];
-	return NULL;
+	const struct point *point = hold.point && hold.made >= hold.step ? first_of(hold.point) : NULL;
+
+	return point && point->kind == kind_of(ops, count) ? point : NULL;
 }
 
 static void stop(void)
 {
-	printf("held at %s\n", hold.point);
+	printf("held at %s\n", first_of(hold.point)->name);
 	fflush(stdout);
-	hold.point = NULL;
+	hold.point = rest_of(hold.point);
 	raise(SIGSTOP);
 }
 

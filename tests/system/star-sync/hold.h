@@ -9,14 +9,14 @@
 #include <stdint.h>
 
 struct hold {
-	const char *point; /* NULL: none, or it has been there */
-	uint64_t step;	   /* it stops in the first step after so many */
+	const char *point; /* a list of them, the next one first; NULL: there is none */
+	uint64_t step;	   /* it stops after so many steps */
 	uint64_t made;	   /* steps */
 	uint32_t need;	   /* tickets above that do not count */
 };
 extern struct hold hold;
 
-/* Whether there is such a point. */
-int hold_parse(const char *point);
+/* Whether there are such points. */
+int hold_parse(const char *list);
 
 #endif

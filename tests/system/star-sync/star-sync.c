@@ -3,7 +3,7 @@
  * A worker of a job whose workers wait for each other: star-sync PS [NAME=VALUE...] makes its steps and prints a line for each, "step
  * LOCAL global GLOBAL sum SUM", then "dropped N" and "done". Options by number: index, workers, steps, last_step, pause_ms (before a step),
  * lease_ms, recovery_ms, staleness, grads_to_wait, checkpoints (every so many steps), hold_step; by name: mode (asynchronous, ssp, ...),
- * hold (a point of hold.c, at which it stops once, in a step after hold_step) and model:
+ * hold (points of hold.c, at each of which it stops once, after hold_step steps) and model:
  *
  * integers: a variable "w" [4] and a table "t" of rows of 4, from zeros, by sgd with rate 1. A step's gradient is (index + 1) for
  * each element of w, and for each row of the ids 1, 2 and 10 + index. SUM is that of w's elements as the step read them.
