@@ -2,11 +2,12 @@
 /*
  * A worker of a job whose workers wait for each other: star-sync PS [NAME=VALUE...] makes its steps and prints a line for each, "step
  * LOCAL global GLOBAL sum SUM", then "dropped N" and "done". Options by number: index, workers, steps, last_step, pause_ms (before a step),
- * lease_ms, recovery_ms, staleness, grads_to_wait, checkpoints (every so many steps), hold_step; by name: mode (asynchronous, ssp, ...),
- * hold (points of hold.c, at each of which it stops once, after hold_step steps) and model:
+ * lease_ms, recovery_ms, staleness, grads_to_wait, checkpoints (every so many steps), in_flight (steps), hold_step; by name: mode
+ * (asynchronous, ssp, ...), hold (points of hold.c, at each of which it stops once, after hold_step steps) and model:
  *
  * integers: a variable "w" [4] and a table "t" of rows of 4, from zeros, by sgd with rate 1. A step's gradient is (index + 1) for
  * each element of w, and for each row of the ids 1, 2 and 10 + index. SUM is that of w's elements as the step read them.
+ * Steps in flight have the same feeds.
  * learning: dense layers "d" and a table "e", by adam, of batches of 24 rows, of which each worker takes its share; SUM is the loss.
  */
 #include <errno.h>
@@ -117,6 +118,7 @@ static int set(struct worker *w, const char *word)
 		{ "workers", NULL, 1, &w->config.workers },
 		{ "grads_to_wait", NULL, 1, &w->config.grads_to_wait },
 		{ "checkpoints", NULL, 1, &w->config.save_checkpoints_steps },
+		{ "in_flight", NULL, 1, &w->config.steps_in_flight },
 		{ "staleness", &w->config.staleness, 1, NULL },
 		{ "lease_ms", &w->config.lease_us, 1000, NULL },
 		{ "recovery_ms", &w->config.recovery_us, 1000, NULL },
@@ -183,14 +185,23 @@ static int work(struct worker *w, struct star_error *err)
 	hold.need = w->config.grads_to_wait;
 	session = session_create(&w->config, &model, NULL, 0, err);
 	rc = session ? 0 : err->code;
-	for (uint64_t i = 0; rc == 0 && i < w->steps && !session_should_stop(session); i++) {
-		nanosleep(&pause, NULL);
-		fill(w, session_clock(session));
-		rc = session_run(session, w->tensors, &results, err);
+	for (uint64_t made = 0, begun = 0; rc == 0; made++) {
+		while (rc == 0 && begun < w->steps && !session_should_stop(session)) {
+			nanosleep(&pause, NULL);
+			if (!session_in_flight(session))
+				fill(w, session_clock(session));
+			rc = session_submit(session, w->tensors, err);
+			begun += rc == 0;
+			if (session_in_flight(session) >= w->config.steps_in_flight)
+				break;
+		}
+		if (rc < 0 || !session_in_flight(session))
+			break;
+		rc = session_take(session, &results, err);
 		if (rc < 0)
 			break;
 		hold.made++;
-		printf("step %llu global %llu sum %.9g\n", (unsigned long long)i + 1,
+		printf("step %llu global %llu sum %.9g\n", (unsigned long long)made + 1,
 		       (unsigned long long)session_global_step(session), (double)*(const float *)results[1].data);
 		fflush(stdout);
 	}
