@@ -20,6 +20,7 @@ void a_session_without_ps_tasks_ends_with_an_error(void);
 /* compile.c */
 void rows_are_kept_for_later_parts(void);
 void ids_and_segments_are_sent_once(void);
+void a_variable_goes_by_its_blocks(void);
 void what_cannot_be_kept_is_told(void);
 
 /* local.c */
