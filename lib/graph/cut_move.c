@@ -2,8 +2,8 @@
 /*
  * What lite moves to PS tasks: operations behind a lookup or read, so that less comes back. A PS task holds its rows on many
  * reactors, so only such may be moved as each reactor can do to its own: row by row (also with a row of the worker's for each),
- * over a row's elements, or sums over rows in parts. A value's "rows" say whose rows it lies by: those of one lookup, or those of a variable. One pass forward finds what could
- * be moved; one back, what it would save: fewest(v) is the least that must come back, in bytes, for what v makes, if v is on the
+ * over a row's elements, or sums over rows in parts. A value's "rows" say whose rows it lies by: those of one lookup,
+ * or what was read of a variable, of which each element is one, since its blocks may end anywhere. One pass forward finds what could be moved; one back, what it would save: fewest(v) is the least that must come back, in bytes, for what v makes, if v is on the
  * PS task. Both again, as what one moved operation is fed costs nothing for another one. What that guesses wrong is seen by the caller, who compares the whole.
  */
 #include <string.h>
@@ -16,7 +16,7 @@ struct moving {
 	struct cutter *cutter;
 	int32_t *place;	  /* where each node is, or could be */
 	uint32_t *rows;	  /* of its outputs; NO_ROWS: none, or sums in parts */
-	uint8_t *lead;	  /* their dimensions that count rows: those of the ids */
+	uint8_t *lead;	  /* their dimensions that count rows: those of the ids; of a variable all */
 	uint64_t *fewest; /* of the movable users of each value, together */
 	bool *movable;
 	bool *wanted, *away; /* each value: by what could be moved to it; by others, elsewhere */
@@ -73,9 +73,10 @@ static bool is_rowwise(const struct moving *m, const struct graph_node *node, ui
 		const struct graph_shape *shape = &graph_type(graph, input)->shape;
 
 		if (m->place[input.node] == GRAPH_PLACE_WORKER) {
-			if (!(cut_copied_to(m->cutter, input.node, 0) && cut_is_for_all_rows(shape, out->ndim, lead)) &&
-			    !(cut_is_elementwise(node->op) && cut_is_for_each_row(shape, out, lead) &&
-			      is_early(m, input.node, node->inputs[at].node)))
+			if (cut_copied_to(m->cutter, input.node, 0)
+				    ? !cut_is_for_all_rows(shape, out->ndim, lead) /* rows would be sent all the same */
+				    : !cut_is_elementwise(node->op) || !cut_is_for_each_row(shape, out, lead) ||
+					      !is_early(m, input.node, node->inputs[at].node))
 				return false;
 			continue;
 		}
@@ -110,6 +111,12 @@ static bool is_within_rows(const struct moving *m, const struct graph_node *node
 	return axes && !(axes & ((1U << lead) - 1)) && m->rows[node->inputs[0].node] != NO_ROWS;
 }
 
+/* Whether rows are those of a lookup. */
+static bool are_looked_up(const struct moving *m, uint32_t rows)
+{
+	return rows != NO_ROWS && m->cutter->graph->nodes[rows]->op == GRAPH_LOOKUP;
+}
+
 /* A sum or mean over the rows of neighbouring ids [n, k]. */
 static bool is_neighbours(const struct moving *m, const struct graph_node *node)
 {
@@ -117,11 +124,20 @@ static bool is_neighbours(const struct moving *m, const struct graph_node *node)
 	const unsigned axes = axes_of(m, node), lead = m->lead[node->inputs[0].node];
 	unsigned from = 1;
 
-	if (rows == NO_ROWS || node->op == GRAPH_REDUCE_MAX || m->cutter->graph->nodes[rows]->op != GRAPH_LOOKUP)
+	if (!are_looked_up(m, rows) || node->op == GRAPH_REDUCE_MAX)
 		return false;
 	while (from < lead && axes != (1U << lead) - (1U << from))
 		from++;
 	return from < lead;
+}
+
+/* A sum or mean over all of a variable. */
+static bool is_total(const struct moving *m, const struct graph_node *node)
+{
+	const uint32_t rows = m->rows[node->inputs[0].node];
+
+	return (node->op == GRAPH_SUM || node->op == GRAPH_MEAN) && rows != NO_ROWS && !are_looked_up(m, rows) &&
+	       graph_elements(&node->outputs[0].shape) == 1;
 }
 
 /* A sum over rows, whose segments the worker has before the rows are asked for. */
@@ -129,7 +145,7 @@ static bool is_pooling(const struct moving *m, const struct graph_node *node)
 {
 	const uint32_t rows = node->inputs[0].node;
 
-	if (!(graph_op_info(node->op)->flags & GRAPH_POOLS) || m->rows[rows] == NO_ROWS || m->lead[rows] != 1)
+	if (!(graph_op_info(node->op)->flags & GRAPH_POOLS) || !are_looked_up(m, m->rows[rows]) || m->lead[rows] != 1)
 		return false;
 	for (uint32_t i = 1; i < node->inputs_count; i++)
 		if (!cut_copied_to(m->cutter, node->inputs[i].node, m->place[rows]) &&
@@ -171,8 +187,8 @@ static void look(struct moving *m, uint32_t v)
 		m->rows[v] = v;
 		m->lead[v] = graph_type(cutter->graph, node->inputs[1])->shape.ndim;
 	} else if (node->op == GRAPH_READ) {
-		m->rows[v] = graph_resource(cutter->graph, node->inputs[0])->id;
-		m->lead[v] = node->outputs[0].shape.ndim > 0;
+		m->rows[v] = v;
+		m->lead[v] = node->outputs[0].shape.ndim;
 	}
 	if (!cut_is_free(cutter, node))
 		return;
@@ -184,7 +200,7 @@ static void look(struct moving *m, uint32_t v)
 		m->rows[v] = m->rows[node->inputs[at].node];
 	else if (at == 0 && is_neighbours(m, node))
 		cutter->numbered[v] = m->rows[node->inputs[0].node] + 1;
-	else if (at != 0 || !is_pooling(m, node))
+	else if (at != 0 || (!is_pooling(m, node) && !is_total(m, node)))
 		return;
 	cutter->pools[v] |= cutter->numbered[v] != 0;
 	m->movable[v] = true;

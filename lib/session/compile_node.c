@@ -5,7 +5,7 @@
 
 #include "compile_internal.h"
 
-enum { DIM_MAX = 4096 };
+enum { DIM_MAX = 4096, DEPTH_MAX = 64, BLOCK_LEAST = 512 };
 
 /* ---- what can be done ---- */
 
@@ -44,15 +44,40 @@ static bool is_float(const struct graph_type *type)
 	return type->dtype == STAR_FLOAT32;
 }
 
+/* Whether a node works on what a variable holds, by the first of its inputs that is no constant, and theirs. */
+static bool is_on_variable(const struct graph *graph, const struct graph_node *node)
+{
+	for (unsigned depth = 0; depth < DEPTH_MAX && node->op != GRAPH_READ; depth++) {
+		uint32_t i = 0;
+
+		while (i < node->inputs_count && graph->nodes[node->inputs[i].node]->op == GRAPH_CONST)
+			i++;
+		if (i == node->inputs_count)
+			return false;
+		node = graph->nodes[node->inputs[i].node];
+	}
+	return node->op == GRAPH_READ;
+}
+
+/* Whether all blocks go into one run: there are 1,024 elements in each, or as many as rows of the first dimension come to. */
+static bool is_one_run(const struct graph_shape *shape)
+{
+	return graph_elements(shape) <= (int64_t)COMPILE_KEYS_MAX * BLOCK_LEAST;
+}
+
 bool compile_may_move(const struct graph *graph, const struct graph_node *node)
 {
 	const struct graph_shape *shape = &node->outputs[0].shape;
 
 	if (node->op == GRAPH_APPLY_ROWS)
 		return graph_resource(graph, node->inputs[0])->op == GRAPH_TABLE;
-	if (!is_float(&node->outputs[0]) || (shape->ndim && shape->dims[shape->ndim - 1] > DIM_MAX))
+	if (!is_float(&node->outputs[0]))
+		return false;
+	if (shape->ndim && shape->dims[shape->ndim - 1] > DIM_MAX && !is_on_variable(graph, node))
 		return false;
 	switch (node->op) {
+	case GRAPH_READ:
+		return is_one_run(shape);
 	case GRAPH_LOOKUP:
 		return graph_resource(graph, node->inputs[0])->op == GRAPH_TABLE;
 	case GRAPH_REDUCE_LIKE:

@@ -80,9 +80,10 @@ int session_make_cut(struct session *s, enum session_moves moves, struct star_er
 		.fuse = c->tensor_fuse,
 		.ps_tasks = tasks,
 		.reactors = tasks ? (star_reactors(s->cluster) + tasks - 1) / tasks : 0,
-		/* Where PS tasks are in this process nothing is saved; and what they sum for many workers comes as it is. */
+		/* Where PS tasks are in this process nothing is saved, nor computed elsewhere; and what they sum for many workers
+		 * comes as it is. */
 		.stay = moves != SESSION_MOVES || session_is_local(c) || session_consistency(c) == SESSION_SYNCHRONOUS,
-		.home = moves == SESSION_COMES_HOME,
+		.home = moves == SESSION_COMES_HOME || session_is_local(c),
 		.may_move = compile_may_move,
 		.count = sent_count,
 		.types = types,

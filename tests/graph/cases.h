@@ -93,6 +93,7 @@
 	X(rows_have_as_many_dimensions_as_their_ids) \
 	X(gradients_of_bags_are_sent_for_those_of_rows) \
 	X(what_moves_is_what_may) \
+	X(sums_of_variables_move) \
 	X(constants_are_where_they_are_needed) \
 	X(check_finds_what_is_wrong) \
 	X(largest_graphs_are_cut_quickly)

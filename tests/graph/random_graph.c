@@ -108,15 +108,47 @@ static void add_bag(struct maker *m)
 	keep(m, add(m, GRAPH_SEGMENT_MEAN, (struct graph_value[]){ rows, m->segments, x }, 3, NULL, 0));
 }
 
+/* Of a variable as a whole: where it lies by its author's will or not, all of it or a sum, that is the worker's to go on with. */
+static void add_whole(struct maker *m, uint32_t which)
+{
+	const struct graph_value number = graph_number(m->graph, STAR_FLOAT32, 0.25);
+	const bool placed = prng_below(&m->prng, 2);
+	struct graph_value value = graph_read(m->graph, m->variables[which]);
+	char device[40];
+
+	snprintf(device, sizeof(device), "/job:ps/task:%u", which % m->ps_tasks);
+	for (uint32_t left = prng_below(&m->prng, 4); left; left--) {
+		const struct graph_value inputs[] = { value, prng_below(&m->prng, 2) ? value : number };
+
+		value = graph_add(m->graph,
+				  &(struct graph_draft){ .op = prng_below(&m->prng, 2) ? GRAPH_MUL : GRAPH_SUB,
+							 .device = placed ? device : NULL,
+							 .inputs = inputs,
+							 .inputs_count = 2 });
+	}
+	if (prng_below(&m->prng, 2)) {
+		keep(m, graph_tanh(m->graph, graph_matmul(m->graph, pick(m), value)));
+		return;
+	}
+	value = graph_add(m->graph, &(struct graph_draft){ .op = prng_below(&m->prng, 2) ? GRAPH_SUM : GRAPH_MEAN,
+							   .device = placed ? device : NULL,
+							   .inputs = &value,
+							   .inputs_count = 1 });
+	keep(m, graph_minus(m->graph, pick(m), graph_tanh(m->graph, value)));
+}
+
 static void add_ps(struct maker *m)
 {
 	uint32_t which = prng_below(&m->prng, RESOURCES);
 	struct graph_value value;
 	char name[40], device[40];
 
-	switch (prng_below(&m->prng, 4)) {
+	switch (prng_below(&m->prng, 5)) {
 	case 0:
 		keep(m, graph_matmul(m->graph, pick(m), graph_read(m->graph, m->variables[which])));
+		break;
+	case 3:
+		add_whole(m, which);
 		break;
 	case 1: /* read, then applied to, then read by the next one: of tables that nobody else reads */
 		which = RESOURCES / 2 + which % (RESOURCES / 2);

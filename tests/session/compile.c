@@ -147,6 +147,32 @@ void ids_and_segments_are_sent_once(void)
 	compile_free(&all);
 }
 
+/* Of a variable that the worker has no other use for; its sum alone comes home, however its size is written. */
+void a_variable_goes_by_its_blocks(void)
+{
+	static const char body[] = "w = variable() dtype=\"float32\" shape=[70, 300] @/job:ps\n"
+				   "value = read(w)\n"
+				   "by = const() value=float32[]{0.01}\n"
+				   "less = mul(by, value)\n"
+				   "square = square(less)\n"
+				   "penalty = mean(square)\n"
+				   "results penalty\n";
+	struct star_error err = { 0 };
+
+	if (!CHECK_INT(compile(body, GRAPH_STAR_SERVER_LITE, false, &err), 0))
+		printf("# %s\n", err.text);
+	if (!CHECK_UINT(count, 1))
+		return;
+	CHECK_UINT(found[0]->block, 900);
+	CHECK_UINT(found[0]->blocks, 24);
+	CHECK_UINT(found[0]->elements, 21000);
+	CHECK_UINT(found[0]->fetches_count, 1);
+	CHECK_UINT(found[0]->fetches[0].how, COMPILE_AVERAGED);
+	CHECK_UINT(found[0]->feeds_count, 2);
+	CHECK_UINT(all.groups_count, 0);
+	compile_free(&all);
+}
+
 /* Nothing of a pool stays, as each reactor has its part of it. */
 void what_cannot_be_kept_is_told(void)
 {
