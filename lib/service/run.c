@@ -255,8 +255,9 @@ static void begin_keys(struct service *service, const struct rpc_request *reques
 	run_entry_open(service, request);
 	service->counters.pulls += looks_up(task);
 	if (applies_to(task)) {
-		const struct store_push_step step = op_step(&task->op);
+		struct store_push_step step = op_step(&task->op);
 
+		step.version = 0; /* a run's is its tag */
 		store_push_step(task->scratch->push, task->table, &step);
 		service->counters.pushes++;
 	}
