@@ -165,6 +165,8 @@ static int find_keys(struct compile_build *b)
 	}
 	if (!resource)
 		return find_kept_keys(b, first);
+	if (graph_attr_int(resource, "staleness", 0))
+		return compile_not_done(b, " where there is staleness, for which workers pull and push");
 	if (is_whole(keyed))
 		return compile_blocks(b, resource);
 	if (resource->op != GRAPH_TABLE || !compile_is_feed(b, b->ids, &feed))

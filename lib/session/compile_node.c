@@ -65,21 +65,29 @@ static bool is_one_run(const struct graph_shape *shape)
 	return graph_elements(shape) <= (int64_t)COMPILE_KEYS_MAX * BLOCK_LEAST;
 }
 
+/* Staleness goes by pulls and pushes. */
+static bool has_programs(const struct graph *graph, const struct graph_node *node, enum graph_op kind)
+{
+	const struct graph_node *resource = graph_resource(graph, node->inputs[0]);
+
+	return resource->op == kind && !graph_attr_int(resource, "staleness", 0);
+}
+
 bool compile_may_move(const struct graph *graph, const struct graph_node *node)
 {
 	const struct graph_shape *shape = &node->outputs[0].shape;
 
 	if (node->op == GRAPH_APPLY_ROWS)
-		return graph_resource(graph, node->inputs[0])->op == GRAPH_TABLE;
+		return has_programs(graph, node, GRAPH_TABLE);
 	if (!is_float(&node->outputs[0]))
 		return false;
 	if (shape->ndim && shape->dims[shape->ndim - 1] > DIM_MAX && !is_on_variable(graph, node))
 		return false;
 	switch (node->op) {
 	case GRAPH_READ:
-		return is_one_run(shape);
+		return is_one_run(shape) && has_programs(graph, node, GRAPH_VARIABLE);
 	case GRAPH_LOOKUP:
-		return graph_resource(graph, node->inputs[0])->op == GRAPH_TABLE;
+		return has_programs(graph, node, GRAPH_TABLE);
 	case GRAPH_REDUCE_LIKE:
 	case GRAPH_SUM:
 	case GRAPH_MEAN:

@@ -32,6 +32,7 @@ void counts_that_come_in_another_order_do_not_go_back(void);
 void rows_are_kept_for_later_parts(void);
 void ids_and_segments_are_sent_once(void);
 void a_variable_goes_by_its_blocks(void);
+void staleness_needs_pulls_and_pushes(void);
 void what_cannot_be_kept_is_told(void);
 
 /* local.c */

@@ -173,6 +173,25 @@ void a_variable_goes_by_its_blocks(void)
 	compile_free(&all);
 }
 
+/* Which follows from pulls and pushes: lite leaves it alone, and what its author has put there is refused. */
+void staleness_needs_pulls_and_pushes(void)
+{
+	static const char stale[] = "w = variable() dtype=\"float32\" shape=[2000] staleness=1 @/job:ps\n"
+				    "value = read(w)\n"
+				    "all = sum(value) %s\n"
+				    "results all\n";
+	struct star_error err = { 0 };
+	char body[512];
+
+	for (unsigned placed = 0; placed < 2; placed++) {
+		snprintf(body, sizeof(body), stale, placed ? "@/job:ps" : "");
+		CHECK_INT(compile(body, GRAPH_STAR_SERVER_LITE, false, &err), placed ? -ENOTSUP : 0);
+		CHECK_UINT(count, 0);
+		compile_free(&all);
+	}
+	CHECK_HAS(err.text, "where there is staleness");
+}
+
 /* Nothing of a pool stays, as each reactor has its part of it. */
 void what_cannot_be_kept_is_told(void)
 {

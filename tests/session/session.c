@@ -28,6 +28,7 @@ const struct unit_case unit_cases[] = {
 	{ "rows are kept for later parts", rows_are_kept_for_later_parts },
 	{ "ids and segments are sent once", ids_and_segments_are_sent_once },
 	{ "a variable goes by its blocks", a_variable_goes_by_its_blocks },
+	{ "staleness needs pulls and pushes", staleness_needs_pulls_and_pushes },
 	{ "what cannot be kept is told", what_cannot_be_kept_is_told },
 	{ "a local variable gives and takes rows", a_local_variable_gives_and_takes_rows },
 	{ "local tables stay until they are forgotten", local_tables_stay_until_they_are_forgotten },
