@@ -78,6 +78,8 @@
 	X(without_ps_tasks_ps_nodes_are_refused) \
 	X(ps_tasks_say_how_much_there_is) \
 	X(what_two_parts_give_is_taken_once) \
+	/* cuts_variables.c */ \
+	X(sums_of_variables_move) \
 	/* cuts.c */ \
 	X(step_is_two_rounds) \
 	X(what_is_on_all_tasks_is_asked_of_all) \
@@ -93,7 +95,6 @@
 	X(rows_have_as_many_dimensions_as_their_ids) \
 	X(gradients_of_bags_are_sent_for_those_of_rows) \
 	X(what_moves_is_what_may) \
-	X(sums_of_variables_move) \
 	X(constants_are_where_they_are_needed) \
 	X(check_finds_what_is_wrong) \
 	X(largest_graphs_are_cut_quickly)
