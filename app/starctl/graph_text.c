@@ -191,8 +191,7 @@ static void print_warnings(const struct graph_cut *cut, unsigned indent, FILE *o
 		fputc('\n', out);
 	}
 	if (cut->undone) {
-		fprintf(out, "%*swarning: a session %s: ", (int)indent, "",
-			cut->moved_count ? "moves nothing" : "has the worker compute all");
+		fprintf(out, "%*swarning: a session has the worker compute all of it: ", (int)indent, "");
 		print_text(cut->undone, out);
 		fputc('\n', out);
 	}
