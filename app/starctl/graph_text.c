@@ -94,7 +94,7 @@ static void print_values(const struct graph_question *question, const struct gra
 					    : sent_text(cut, values[i], bytes, question->cut.batch, text));
 	}
 	if (others)
-		add_item(&lines, "%s (%s)", to_ps ? "constants, numbers of bags, counters" : "counters",
+		add_item(&lines, "%s (%s)", to_ps ? "constants, numbers, counters" : "counters",
 			 human_bytes((double)others, text));
 	if (!lines.items)
 		fputs("nothing", out);
