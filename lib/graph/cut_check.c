@@ -366,13 +366,13 @@ static int check_messages(const struct checker *c)
 static bool was_brought(const struct checker *c, uint32_t number, struct graph_value value)
 {
 	const struct graph_node *node = c->graph->nodes[value.node];
+	const struct graph_value narrow = node->op == GRAPH_CAST ? node->inputs[0] : value;
 
-	if (node->op == GRAPH_CAST && was_brought(c, number, node->inputs[0]))
-		return true;
 	for (uint32_t p = 0; p < number; p++)
 		for (uint32_t i = 0; i < c->cut->parts[p].feeds_count; i++)
 			if (c->cut->parts[p].place == c->cut->parts[number].place &&
-			    graph_same(c->cut->parts[p].feeds[i], value))
+			    (graph_same(c->cut->parts[p].feeds[i], value) ||
+			     graph_same(c->cut->parts[p].feeds[i], narrow)))
 				return true;
 	return false;
 }
