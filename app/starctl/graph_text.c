@@ -94,7 +94,7 @@ static void print_values(const struct graph_question *question, const struct gra
 					    : sent_text(cut, values[i], bytes, question->cut.batch, text));
 	}
 	if (others)
-		add_item(&lines, "%s (%s)", to_ps ? "constants, numbers of bags, counters" : "counters",
+		add_item(&lines, "%s (%s)", to_ps ? "constants, numbers, counters" : "counters",
 			 human_bytes((double)others, text));
 	if (!lines.items)
 		fputs("nothing", out);
@@ -191,8 +191,7 @@ static void print_warnings(const struct graph_cut *cut, unsigned indent, FILE *o
 		fputc('\n', out);
 	}
 	if (cut->undone) {
-		fprintf(out, "%*swarning: a session %s: ", (int)indent, "",
-			cut->moved_count ? "moves nothing" : "has the worker compute all");
+		fprintf(out, "%*swarning: a session has the worker compute all of it: ", (int)indent, "");
 		print_text(cut->undone, out);
 		fputc('\n', out);
 	}

@@ -3,6 +3,7 @@
 #include "graph/cut.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,10 +58,15 @@ bool graph_cut_moved(const struct graph_cut *cut, uint32_t node)
 	return false;
 }
 
+static uint64_t all_bytes(const struct graph_cut *cut)
+{
+	return cut->to_ps_bytes + cut->from_ps_bytes;
+}
+
 static bool no_worse(const struct graph_cut *cut, const struct graph_cut *than)
 {
 	return cut && cut->requests <= than->requests && cut->rounds <= than->rounds &&
-	       cut->to_ps_bytes + cut->from_ps_bytes <= than->to_ps_bytes + than->from_ps_bytes;
+	       all_bytes(cut) <= all_bytes(than);
 }
 
 static void say_worse(struct cutter *cutter, const struct graph_cut *cut, const struct graph_cut *than)
@@ -69,8 +75,8 @@ static void say_worse(struct cutter *cutter, const struct graph_cut *cut, const 
 		 "taken as star_server cuts it: merged components would take %u requests, %llu bytes and %u rounds "
 		 "instead "
 		 "of %u, %llu and %u",
-		 cut->requests, (unsigned long long)(cut->to_ps_bytes + cut->from_ps_bytes), cut->rounds,
-		 than->requests, (unsigned long long)(than->to_ps_bytes + than->from_ps_bytes), than->rounds);
+		 cut->requests, (unsigned long long)all_bytes(cut), cut->rounds, than->requests,
+		 (unsigned long long)all_bytes(than), than->rounds);
 }
 
 /* With what may be moved where it is, or moved. */
@@ -93,23 +99,51 @@ static void start_again(struct cutter *cutter, bool copies)
 	cut_order_update(cutter);
 }
 
-/* Components, with moves if they pay. */
-static struct graph_cut *cut_components(struct cutter *cutter, const struct graph_cut *waves)
+/* Components where they are; why: why nothing is moved, if that is to be said. NULL: no memory. */
+static struct graph_cut *cut_still(struct cutter *cutter, const char *why)
 {
-	struct graph_cut *still, *moved;
+	start_again(cutter, true);
+	if (why[0])
+		cut_warn(cutter, "nothing is moved to PS tasks: %s", why);
+	return lite_once(cutter);
+}
+
+/* With what moves if what pools are given stays for their gradients, or does not. NULL: nothing moves, PS tasks cannot do it (why), or
+ * there is no memory. */
+static struct graph_cut *cut_moved(struct cutter *cutter, bool stays, char *why, size_t why_bytes)
+{
+	struct graph_cut *moved;
 
 	start_again(cutter, true);
-	still = lite_once(cutter);
-	if (!still || cutter->options.stay || !cut_move(cutter))
-		return still;
-	cutter->warnings_count = cutter->warnings_more = 0;
-	moved = lite_once(cutter);
-	if (!moved || !no_worse(moved, waves) || !no_worse(moved, still)) {
-		graph_cut_destroy(moved);
-		return still;
+	cutter->stays = stays;
+	moved = cut_move(cutter) ? lite_once(cutter) : NULL;
+	if (!moved || !moved->undone)
+		return moved;
+	snprintf(why, why_bytes, "%s", moved->undone);
+	graph_cut_destroy(moved);
+	return NULL;
+}
+
+/* Components, with moves if they pay. Whether something stays shows when it is counted. */
+static struct graph_cut *cut_components(struct cutter *cutter, const struct graph_cut *waves)
+{
+	struct graph_cut *best = cut_still(cutter, "");
+	char why[sizeof(((struct star_error *)0)->text)] = "";
+
+	for (unsigned turn = 0; best && !cutter->options.stay && turn < (cutter->options.count ? 2 : 1); turn++) {
+		struct graph_cut *moved = cut_moved(cutter, turn == 1, why, sizeof(why)), *worse = moved;
+
+		if (moved && no_worse(moved, waves) && no_worse(moved, best) &&
+		    (turn == 0 || all_bytes(moved) < all_bytes(best))) {
+			worse = best;
+			best = moved;
+		}
+		graph_cut_destroy(worse);
 	}
-	graph_cut_destroy(still);
-	return moved;
+	if (!best || best->moved_count || best->undone || !why[0])
+		return best;
+	graph_cut_destroy(best);
+	return cut_still(cutter, why);
 }
 
 /* The fewest requests; if that costs bytes, each component as early as it can be; if that does too, star_server's. */

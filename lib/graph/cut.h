@@ -56,7 +56,7 @@ struct graph_part {
 /* What a PS part's request brings, and what its reply takes home, in bytes of values. */
 struct graph_sent {
 	uint64_t to_ps,
-		from_ps; /* all of it: also constants, bags' numbers and counters, which are no feeds or fetches */
+		from_ps; /* all of it: also constants, numbers of bags and blocks, and counters, which are no feeds or fetches */
 	/* Of each of the part's: with each operation there that needs it, and, where each reactor gets it or has a part of it, for each. */
 	uint64_t *feeds, *fetches;
 	bool *stays;	   /* of each feed: an earlier request of the step has brought it, and it is there still */

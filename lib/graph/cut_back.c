@@ -14,6 +14,7 @@ struct back {
 	struct cutter *cutter;
 	uint32_t *users; /* of each value; a result counts, too */
 	const struct graph_node *apply;
+	const struct graph_node *pool; /* of the same rows, which has been moved there; NULL: none, or nothing stays */
 	int32_t place;
 	bool mark; /* chooses, where it is less */
 };
@@ -48,6 +49,62 @@ static bool is_neighbours(const struct back *b, const struct graph_node *node)
 	       (to->ndim == ids->ndim || from->dims[to->ndim - 1] == to->dims[to->ndim - 1]);
 }
 
+/* The lookup whose rows a moved node works on; NULL: none. */
+static const struct graph_node *rows_of(const struct back *b, const struct graph_node *node)
+{
+	const struct graph *graph = b->cutter->graph;
+
+	while (node->op != GRAPH_LOOKUP) {
+		const struct graph_node *from = NULL;
+
+		for (uint32_t i = 0; i < node->inputs_count && !from; i++)
+			if (graph_reads(node, i) && b->cutter->place[node->inputs[i].node] == b->place)
+				from = graph->nodes[node->inputs[i].node];
+		if (!from)
+			return NULL;
+		node = from;
+	}
+	return node;
+}
+
+static const struct graph_node *find_pool(const struct back *b, uint32_t moved_count)
+{
+	const struct cutter *cutter = b->cutter;
+
+	for (uint32_t i = 0; cutter->stays && i < moved_count; i++) {
+		const struct graph_node *pool = cutter->graph->nodes[cutter->moved[i]], *rows;
+
+		if (!cutter->pools[pool->id] || cutter->place[pool->id] != b->place)
+			continue;
+		rows = rows_of(b, pool);
+		if (rows && graph_same(rows->inputs[1], b->apply->inputs[1]) &&
+		    graph_resource(cutter->graph, rows->inputs[0]) ==
+			    graph_resource(cutter->graph, b->apply->inputs[0]))
+			return pool;
+	}
+	return NULL;
+}
+
+/* Segments may have been made wider. */
+static struct graph_value narrow(const struct back *b, struct graph_value value)
+{
+	const struct graph_node *node = b->cutter->graph->nodes[value.node];
+
+	return node->op == GRAPH_CAST ? node->inputs[0] : value;
+}
+
+/* Of the bags' numbers, which go along in 4 bytes, if the pool has not been given the same. */
+static uint64_t numbers_bytes(const struct back *b, const struct graph_node *node)
+{
+	const bool numbered = node->op == GRAPH_EXPAND;
+
+	if (b->pool && (b->cutter->numbered[b->pool->id] != 0) == numbered &&
+	    (numbered || graph_same(narrow(b, b->pool->inputs[1]), narrow(b, node->inputs[1]))))
+		return 0;
+	return numbered || b->cutter->stays ? cut_numbers_bytes(b->cutter, b->apply->id)
+					    : cut_bytes(b->cutter, node->inputs[1]);
+}
+
 /* Bags' rows and their numbers. UINT64_MAX: it is not that. */
 static uint64_t spread_bytes(const struct back *b, const struct graph_node *node)
 {
@@ -56,10 +113,10 @@ static uint64_t spread_bytes(const struct back *b, const struct graph_node *node
 	if (!is_workers(b, node->inputs[0]))
 		return UINT64_MAX;
 	if (node->op == GRAPH_EXPAND)
-		return is_neighbours(b, node) ? rows + cut_numbers_bytes(b->cutter, b->apply->id) : UINT64_MAX;
+		return is_neighbours(b, node) ? rows + numbers_bytes(b, node) : UINT64_MAX;
 	return is_workers(b, node->inputs[1]) && shape_of(b, b->apply->inputs[1])->ndim == 1 &&
 			       shape_of(b, node->inputs[1])->ndim == 1
-		       ? rows + cut_bytes(b->cutter, node->inputs[1])
+		       ? rows + numbers_bytes(b, node)
 		       : UINT64_MAX;
 }
 
@@ -105,7 +162,9 @@ static uint64_t least(const struct back *b, struct graph_value value, unsigned d
 {
 	struct cutter *cutter = b->cutter;
 	const struct graph_node *node = cutter->graph->nodes[value.node];
-	const uint64_t whole = cut_bytes(cutter, value);
+	/* As it is it goes with the ids, which a program finds there. */
+	const uint64_t whole =
+		cut_bytes(cutter, value) + (depth == 0 && b->pool ? cut_bytes(cutter, b->apply->inputs[1]) : 0);
 	uint64_t bytes = UINT64_MAX;
 	struct back look = *b;
 
@@ -138,7 +197,7 @@ static int by_id(const void *a, const void *b)
 void cut_move_back(struct cutter *cutter)
 {
 	const struct graph *graph = cutter->graph;
-	const uint32_t n = graph->nodes_count;
+	const uint32_t n = graph->nodes_count, moved_count = cutter->moved_count;
 	struct back b = { .cutter = cutter,
 			  .users = cut_memory(&cutter->pool, cutter->value_first[n] + UINT64_C(1), sizeof(*b.users)),
 			  .mark = true };
@@ -154,6 +213,7 @@ void cut_move_back(struct cutter *cutter)
 	for (uint32_t v = 0; v < n; v++) {
 		b.apply = graph->nodes[v];
 		b.place = cutter->place[v];
+		b.pool = b.apply->op == GRAPH_APPLY_ROWS ? find_pool(&b, moved_count) : NULL;
 		if (b.apply->op == GRAPH_APPLY_ROWS && cut_may_move(cutter, b.apply) &&
 		    is_workers(&b, b.apply->inputs[1]))
 			least(&b, b.apply->inputs[2], 0);

@@ -362,6 +362,50 @@ static int check_messages(const struct checker *c)
 	return at == cut->messages_count ? 0 : wrong(c, 0, UINT32_MAX, "there are messages of no part");
 }
 
+/* Whether an earlier part of the place was fed the value, or, of segments that have been made wider, those. */
+static bool was_brought(const struct checker *c, uint32_t number, struct graph_value value)
+{
+	const struct graph_node *node = c->graph->nodes[value.node];
+	const struct graph_value narrow = node->op == GRAPH_CAST ? node->inputs[0] : value;
+
+	for (uint32_t p = 0; p < number; p++)
+		for (uint32_t i = 0; i < c->cut->parts[p].feeds_count; i++)
+			if (c->cut->parts[p].place == c->cut->parts[number].place &&
+			    (graph_same(c->cut->parts[p].feeds[i], value) ||
+			     graph_same(c->cut->parts[p].feeds[i], narrow)))
+				return true;
+	return false;
+}
+
+/* No byte of what is there, or of which the shape alone is needed; and all are in the sums. */
+static int check_sent(const struct checker *c)
+{
+	uint64_t to_ps = 0, from_ps = 0;
+
+	for (uint32_t p = 0; p < c->cut->parts_count; p++) {
+		const struct graph_part *part = &c->cut->parts[p];
+		const struct graph_sent *sent = &c->cut->sent[p];
+		uint64_t to = 0, from = 0;
+
+		for (uint32_t i = 0; part->place != GRAPH_PLACE_WORKER && i < part->feeds_count; i++) {
+			to += sent->feeds[i];
+			if (sent->feeds[i] && (part->feed_shapes[i] || sent->stays[i]))
+				return wrong(c, p, part->feeds[i].node, "it is sent, and need not be");
+			if (sent->stays[i] && !was_brought(c, p, part->feeds[i]))
+				return wrong(c, p, part->feeds[i].node, "it stays, and was never brought");
+		}
+		for (uint32_t i = 0; part->place != GRAPH_PLACE_WORKER && i < part->fetches_count; i++)
+			from += sent->fetches[i];
+		if (to > sent->to_ps || from > sent->from_ps)
+			return wrong(c, p, UINT32_MAX, "its values are more than all");
+		to_ps += sent->to_ps;
+		from_ps += sent->from_ps;
+	}
+	return to_ps == c->cut->to_ps_bytes && from_ps == c->cut->from_ps_bytes
+		       ? 0
+		       : wrong(c, 0, UINT32_MAX, "the bytes are others");
+}
+
 static int check_rounds(const struct checker *c)
 {
 	uint32_t rounds = 0;
@@ -418,6 +462,8 @@ static int check(const struct checker *c)
 		rc = check_messages(c);
 	if (rc == 0)
 		rc = check_rounds(c);
+	if (rc == 0)
+		rc = check_sent(c);
 	return rc == 0 ? check_bodies(c) : rc;
 }
 

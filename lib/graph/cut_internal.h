@@ -28,6 +28,7 @@ struct cutter {
 	struct graph_cut_options options;
 	struct cut_pool pool;
 	bool early;  /* lite: each component as early as it can be, also where that is a request more */
+	bool stays;  /* what a pool was given by id stays there for its gradient, and so do the ids */
 	bool copies; /* constants are copied to where they are needed (lite) */
 	int32_t *place;
 	uint8_t *kind; /* enum cut_kind */

@@ -79,19 +79,25 @@ static void count_feed(struct count *c, const struct compile_feed *feed, uint64_
 	bring(c, feed->source.feed, bytes);
 }
 
+/* What comes home of a fetch: of a variable as a whole its blocks, the last one padded, or an element of each. */
+static uint64_t fetch_bytes(const struct count *c, const struct compiled *run, const struct compile_fetch *fetch)
+{
+	if (!run->blocks)
+		return graph_type_bytes(graph_ps_type(c->plan, c->part->fetches[fetch->fetch])) *
+		       (fetch->pooled ? c->sent->reactors : 1);
+	return (fetch->how == COMPILE_SUMMED || fetch->how == COMPILE_AVERAGED ? UINT64_C(1) : run->block) *
+	       run->blocks * sizeof(float);
+}
+
 static void count_run(struct count *c, const struct compiled *run)
 {
-	const uint64_t keys = (uint64_t)graph_elements(&graph_ps_type(c->plan, run->ids)->shape);
+	const uint64_t keys =
+		run->blocks ? run->blocks : (uint64_t)graph_elements(&graph_ps_type(c->plan, run->ids)->shape);
 
 	for (unsigned f = 0; f < run->feeds_count; f++)
 		count_feed(c, &run->feeds[f], keys);
-	for (unsigned f = 0; f < run->fetches_count; f++) {
-		const struct compile_fetch *fetch = &run->fetches[f];
-
-		take(c, fetch->fetch,
-		     graph_type_bytes(graph_ps_type(c->plan, c->part->fetches[fetch->fetch])) *
-			     (fetch->pooled ? c->sent->reactors : 1));
-	}
+	for (unsigned f = 0; f < run->fetches_count; f++)
+		take(c, run->fetches[f].fetch, fetch_bytes(c, run, &run->fetches[f]));
 }
 
 /* ---- parts ---- */
