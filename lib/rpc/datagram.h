@@ -146,7 +146,7 @@ void dgram_expect(const struct dgram_session *session);
 uint32_t dgram_queued(const struct dgram_session *session);
 /* For how long the peer has acknowledged nothing of what is queued; 0 when nothing is. */
 uint64_t dgram_stalled_ns(const struct dgram_session *session);
-/* Messages of so many mbufs were freed by their reader; the session may be gone by then. */
+/* What was received as so many mbufs, a message or a packet of several, was freed by its reader; the session may be gone by then. */
 void dgram_taken(struct dgram_session *session, uint32_t mbufs);
 
 /* Sends what may be sent, and the acknowledgements that are due: after the turn's work, before net_output, and again after it

@@ -450,8 +450,7 @@ uint64_t dgram_stalled_ns(const struct dgram_session *s)
 
 void dgram_taken(struct dgram_session *s, uint32_t mbufs)
 {
-	s->dgram->held -= mbufs;
-	s->dgram->held_whole -= mbufs;
+	credit_taken(s->dgram, mbufs);
 }
 
 bool dgram_turn(struct dgram *d, uint64_t now_ns)

@@ -119,7 +119,7 @@ static void deliver(struct dgram_session *s)
 	struct rte_mbuf *first = s->message.first;
 	const uint32_t bytes = s->message_status == WIRE_OK ? s->message_have : (uint32_t)sizeof(struct wire_frame);
 
-	d->held_whole += s->message_mbufs;
+	credit_whole(d, s->message_mbufs);
 	s->message = (struct dgram_chain){ NULL, NULL };
 	s->message_need = s->message_have = s->message_mbufs = 0;
 	if (unlikely(d->favoured == s))
@@ -235,6 +235,15 @@ static bool put_early(struct dgram_session *s, struct rte_mbuf *m, uint32_t numb
 	return true;
 }
 
+/* Packets after which an acknowledgement does not wait: it brings credit. What comes of a message that has all it needs waits for the
+ * reply, or for the delay. */
+static inline uint32_t unacked_most(const struct dgram_session *s, const struct wire_packet *p)
+{
+	if (unlikely((p->flags & WHOLE) != WHOLE && !p->wants))
+		return DGRAM_ACK_EVERY;
+	return RTE_MIN((uint32_t)DGRAM_ACK_EVERY, (s->rx_edge - s->rx_next) / 2 + 2);
+}
+
 static inline void take_data(struct dgram_session *s, struct rte_mbuf *m, const struct dgram_from *from)
 {
 	struct dgram *d = s->dgram;
@@ -271,8 +280,8 @@ static inline void take_data(struct dgram_session *s, struct rte_mbuf *m, const 
 	d->held++;
 	advance(s);
 	s->rx_unacked++;
-	if (unlikely(p->flags & WIRE_PACKET_ACK_NOW || s->reorder ||
-		     s->rx_unacked >= RTE_MIN((uint32_t)DGRAM_ACK_EVERY, (s->rx_edge - s->rx_next) / 2 + 2)))
+	if (unlikely((p->flags & WIRE_PACKET_ACK_NOW && (p->flags & WIRE_PACKET_LAST || !credit_waits(s))) ||
+		     s->reorder || s->rx_unacked >= unacked_most(s, p)))
 		output_urgent(s);
 	else
 		output_owe(s, from->now_ns);
@@ -316,7 +325,7 @@ static inline bool take_header(struct dgram_session *s, const struct dgram_from 
 		s->flags |= DGRAM_HEARD;
 	}
 	if (unlikely((p->wants || s->peer_wants) && (news || p->stamp == s->peer_stamp)))
-		credit_wanted(s, p->wants, from->now_ns);
+		credit_wanted(s, p, from->now_ns);
 	if (number_before(s->tx_edge, p->edge)) {
 		s->tx_edge = p->edge;
 		s->sent_ns = from->now_ns; /* from now on it lapses */

@@ -21,7 +21,7 @@ enum dgram_internal {
 	DGRAM_INDEX_BITS = 20,
 	DGRAM_SESSIONS_MAX = 1 << DGRAM_INDEX_BITS,
 	DGRAM_WINDOW_MAX = 1024,
-	DGRAM_ACK_EVERY = 16,	       /* packets, or half of the credit where that is less */
+	DGRAM_ACK_EVERY = 16,	       /* packets, or less: unacked_most */
 	DGRAM_TURN_PACKETS = 32,       /* of a session, before others have their turn */
 	DGRAM_PACE_SLOTS = 1024,       /* of DGRAM_PACE_NS */
 	DGRAM_PACE_SHIFT = 10,	       /* ns */
@@ -96,7 +96,7 @@ enum dgram_list {
 	DGRAM_DUE,     /* has something to send */
 	DGRAM_ACKS,    /* owes an acknowledgement, at ack_ns */
 	DGRAM_ACTIVES, /* has credit for more than one packet */
-	DGRAM_WANTS,   /* wants more credit than there was */
+	DGRAM_WANTS,   /* wants more credit than it was given yet */
 	DGRAM_WAITS,   /* gets no credit, because messages hold many mbufs */
 	DGRAM_WINDOWS, /* waits for a window to send from */
 	DGRAM_PACED,   /* in a slot of the pacer: not a list of its own */
@@ -185,9 +185,13 @@ struct dgram {
 	uint32_t paced;
 	/* credit */
 	uint32_t actives, share, credits_out;
-	uint64_t lapse_ns;   /* when the actives are looked at next */
-	uint32_t held;	     /* mbufs of messages */
-	uint32_t held_whole; /* of these, of messages that their users have not taken */
+	uint64_t lapse_ns;	      /* when the actives are looked at next */
+	uint32_t held;		      /* mbufs of messages */
+	uint32_t held_whole;	      /* of these, of messages that their users have not taken */
+	uint32_t held_short;	      /* of these, of short messages of several packets */
+	uint32_t held_stuck;	      /* of these, so many that nobody seems to take */
+	bool short_taken;	      /* one of those was taken since the last look */
+	uint32_t looks, looks_behind; /* all; and those since when they are too many, and none was taken */
 	struct dgram_session *favoured;
 	uint64_t favoured_ns; /* when it was chosen, or something of it came last */
 	bool favoured_sends;  /* something has come since it was chosen */
@@ -341,8 +345,13 @@ uint64_t pace_next_ns(const struct dgram *d);
 /* dgram_credit.c */
 /* Moves the edge as far as it may go. */
 void credit_update(struct dgram_session *s, uint64_t now_ns);
-/* The peer has told how many packets wait for credit. */
-void credit_wanted(struct dgram_session *s, uint16_t wants, uint64_t now_ns);
+/* The peer has told with a packet how many wait for credit. */
+void credit_wanted(struct dgram_session *s, const struct wire_packet *p, uint64_t now_ns);
+/* A message has come as so many mbufs; its user has taken it. */
+void credit_whole(struct dgram *d, uint32_t mbufs);
+void credit_taken(struct dgram *d, uint32_t mbufs);
+/* Its peer can go no further in a message, and will be told when it can. */
+bool credit_waits(const struct dgram_session *s);
 /* Whether a packet is taken, so far ahead of the next one, though messages hold as many mbufs as they may. */
 bool credit_admit(struct dgram_session *s, uint32_t ahead, uint64_t now_ns);
 /* Of the favoured session a packet was taken. */

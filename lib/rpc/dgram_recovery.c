@@ -9,6 +9,7 @@
 #include "rpc/dgram_internal.h"
 
 #define RTO_FIRST_NS (2 * DGRAM_MS)	/* before a round trip was measured */
+#define ASK_NS (5 * DGRAM_MS)		/* for credit */
 #define RTT_MAX_NS UINT64_C(2000000000) /* half of 32 bits: differences fit */
 #define REORDER_MIN_NS (2 * DGRAM_US)
 enum { SACKED_ENOUGH = 3, REORDERING_RECOVERIES = 16, BACKOFF_MAX = 16 };
@@ -48,10 +49,21 @@ static uint64_t probe_ns(const struct dgram_session *s)
 	return s->srtt_ns ? RTE_MIN(probe, rto_ns(s)) : rto_ns(s);
 }
 
+/* For credit, when nothing is in flight: our peer knows what we want, unless that was lost, or the credit that it sent. */
+static uint64_t ask_ns(const struct dgram_session *s)
+{
+	const uint64_t rto = rto_ns(s), ask = ASK_NS << RTE_MIN(s->backoff, (uint8_t)BACKOFF_MAX);
+	const uint64_t bounded = RTE_MIN(ask, s->dgram->options.rto_max_ns);
+
+	return RTE_MAX(bounded, rto);
+}
+
 void recovery_arm(struct dgram_session *s, uint64_t now_ns, bool restart)
 {
 	if (restart)
-		s->due_ns = now_ns + (s->flags & DGRAM_PROBED || s->backoff ? rto_ns(s) : probe_ns(s));
+		s->due_ns = now_ns + (s->tx_held == 0			      ? ask_ns(s)
+				      : s->flags & DGRAM_PROBED || s->backoff ? rto_ns(s)
+									      : probe_ns(s));
 	/* One that is armed for earlier looks again when it fires: hardly a packet moves a timer. */
 	if (!wheel_armed(&s->timer) || s->timer.tick > (s->due_ns >> WHEEL_TICK_SHIFT) + 1)
 		wheel_arm(net_wheel(s->dgram->net), &s->timer, s->due_ns);
@@ -194,6 +206,8 @@ bool recovery_ack(struct dgram_session *s, const struct dgram_from *from, bool n
 	} else {
 		s->sacked_edge = s->tx_una;
 		window_release(s);
+		if (s->tx_queued)
+			recovery_arm(s, from->now_ns, true);
 	}
 	if (s->tx_queued || s->lost.first)
 		list_put(s, DGRAM_DUE);

@@ -33,7 +33,6 @@ struct user {
 	struct dgram_session *session; /* NULL: none */
 	uint64_t sent, received;
 	struct rte_mbuf *held;
-	uint32_t held_mbufs;
 	bool client, honest, any_number;
 };
 
@@ -104,12 +103,14 @@ static void take(struct user *u)
 	while (u->held) {
 		struct rte_mbuf *m = u->held;
 
+		uint32_t mbufs = 0;
+
 		memcpy(&u->held, rte_mbuf_to_priv(m), sizeof(u->held));
+		for (const struct rte_mbuf *i = m; i; i = i->next)
+			mbufs++;
 		rte_pktmbuf_free(m);
+		dgram_taken(u->session, mbufs);
 	}
-	if (u->held_mbufs)
-		dgram_taken(u->session, u->held_mbufs);
-	u->held_mbufs = 0;
 }
 
 static void check_message(const struct user *u, const struct rte_mbuf *m, uint32_t from, const struct wire_frame *frame)
@@ -148,16 +149,15 @@ static uint32_t look_at(struct user *u, const struct rte_mbuf *m, uint32_t at, e
 static void on_received(void *user, struct rte_mbuf *m, uint32_t bytes, enum wire_status status)
 {
 	struct user *u = user;
-	uint32_t have = 0, mbufs = 0, at = 0;
+	uint32_t have = 0, at = 0;
 
-	for (const struct rte_mbuf *i = m; i; i = i->next, mbufs++)
+	for (const struct rte_mbuf *i = m; i; i = i->next)
 		have += i->data_len;
 	FUZZ_CHECK(have == bytes, "a message of %u bytes has %u", bytes, have);
 	while ((at = look_at(u, m, at, status)))
 		;
 	memcpy(rte_mbuf_to_priv(m), &u->held, sizeof(u->held));
 	u->held = m;
-	u->held_mbufs += mbufs;
 	if (!w.hold)
 		take(u);
 }

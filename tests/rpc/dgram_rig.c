@@ -93,23 +93,24 @@ static bool check_bytes(const struct rte_mbuf *m, uint32_t from, const struct wi
 	return at == whole;
 }
 
-static void keep(struct dg_end *end, struct rte_mbuf *m, uint32_t mbufs)
+static void keep(struct dg_end *end, struct rte_mbuf *m)
 {
 	memcpy(rte_mbuf_to_priv(m), &end->held, sizeof(end->held));
 	end->held = m;
-	end->held_mbufs += mbufs;
 }
 
 void dg_take(struct dg_end *end)
 {
 	while (end->held) {
 		struct rte_mbuf *m = end->held;
+		uint32_t mbufs = 0;
 
 		memcpy(&end->held, rte_mbuf_to_priv(m), sizeof(end->held));
+		for (const struct rte_mbuf *i = m; i; i = i->next)
+			mbufs++;
 		rte_pktmbuf_free(m);
+		dgram_taken(end->session, mbufs);
 	}
-	dgram_taken(end->session, end->held_mbufs);
-	end->held_mbufs = 0;
 }
 
 static void answer(struct dg_end *end, struct wire_frame frame)
@@ -151,15 +152,15 @@ static void look_at(struct dg_end *end, const struct rte_mbuf *m, uint32_t at, e
 static void on_received(void *user, struct rte_mbuf *m, uint32_t bytes, enum wire_status status)
 {
 	struct dg_end *end = user;
-	uint32_t mbufs = 0, have = 0, at = 0;
+	uint32_t have = 0, at = 0;
 
-	for (const struct rte_mbuf *i = m; i; i = i->next, mbufs++)
+	for (const struct rte_mbuf *i = m; i; i = i->next)
 		have += i->data_len;
 	CHECK_UINT(have, bytes);
 	do
 		look_at(end, m, at, status);
 	while ((at = dgram_next(m, at)));
-	keep(end, m, mbufs);
+	keep(end, m);
 	if (!end->hold)
 		dg_take(end);
 	if (end->shut) {
@@ -209,15 +210,7 @@ static void on_closed(void *user, int reason)
 
 	end->closes++;
 	end->reason = reason;
-	while (end->held) {
-		struct rte_mbuf *m = end->held;
-
-		memcpy(&end->held, rte_mbuf_to_priv(m), sizeof(end->held));
-		rte_pktmbuf_free(m);
-	}
-	if (end->session)
-		dgram_taken(end->session, end->held_mbufs);
-	end->held_mbufs = 0;
+	dg_take(end);
 	end->session = NULL;
 }
 

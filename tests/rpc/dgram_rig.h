@@ -11,7 +11,7 @@
 #include "tests/net/link.h"
 #include "tests/unit.h"
 
-enum { DG_ENDS_MAX = 256, DG_PORT = 7000, DG_INCARNATION = 5 };
+enum { DG_ENDS_MAX = 640, DG_PORT = 7000, DG_INCARNATION = 5 };
 
 #define DG_S (1000 * LINK_MS)
 
@@ -24,7 +24,6 @@ struct dg_end {
 	uint64_t refused;	       /* messages that came with a status */
 	enum wire_status status;       /* of the last one of those */
 	struct rte_mbuf *held;	       /* messages that were not taken, by the private area of their first mbuf */
-	uint32_t held_mbufs;
 	unsigned connects, resumes, closes, acknowledged;
 	int reason;
 	uint32_t incarnation;
