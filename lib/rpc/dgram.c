@@ -450,7 +450,8 @@ uint64_t dgram_stalled_ns(const struct dgram_session *s)
 
 void dgram_taken(struct dgram_session *s, uint32_t mbufs)
 {
-	credit_taken(s->dgram, mbufs);
+	s->dgram->held -= mbufs;
+	s->dgram->held_whole -= mbufs;
 }
 
 bool dgram_turn(struct dgram *d, uint64_t now_ns)

@@ -8,10 +8,7 @@
  *   lapsed on both sides (wire/packet.h).
  *
  *   Where many are active, a share is less than a message. Then what is wanted of it, up to a short message's packets, is granted at
- *   once and in turn: first come, first served, each when there is credit for all of it. While much is held, and many short messages
- *   of several packets lie whole and wait for their users, whose turn comes waits with its first packet: what comes just in time
- *   finds the caches warm and takes fewer mbufs. As many of their packets are let in as wait there of others, and some more; those
- *   that nobody takes do not count.
+ *   once and in turn: first come, first served, each when there is credit for all of it.
  *
  * - The mbufs that messages hold until they are whole and taken. From half of held_mbufs_max on, the edge moves for one favoured
  *   session only, until its message is whole, or nothing of it has come for a while; the others wait in the order in which they
@@ -29,13 +26,8 @@
 enum {
 	LOOKS = 8,
 	WAKES = 64,
-	FEW_WAKES = 8,	  /* as many as a reactor executes in a turn */
 	SHORT = 16,	  /* packets of a message, */
 	SHORT_SHARE = 32, /* and at most so small a part of all credits */
-	WHOLE_SHARE = 4,  /* of the credits: so many mbufs of short messages may lie whole, */
-	STUCK_LOOKS = 64,
-	STUCK_PARTS = 64, /* one of so many is forgotten in so many looks */
-	HELD_PARTS = 3,	  /* where more than so many times them are held */
 };
 
 static void share(struct dgram *d)
@@ -51,55 +43,6 @@ static uint32_t short_most(const struct dgram *d)
 	return RTE_MIN(part, (uint32_t)SHORT);
 }
 
-static bool is_short(const struct dgram *d, uint32_t mbufs)
-{
-	return mbufs > 1 && mbufs <= short_most(d) + 1;
-}
-
-void credit_whole(struct dgram *d, uint32_t mbufs)
-{
-	d->held_whole += mbufs;
-	d->held_short += is_short(d, mbufs) ? mbufs : 0;
-}
-
-void credit_taken(struct dgram *d, uint32_t mbufs)
-{
-	d->held -= mbufs;
-	d->held_whole -= mbufs;
-	if (is_short(d, mbufs)) {
-		d->held_short -= mbufs;
-		d->short_taken = true;
-	}
-}
-
-/* More than caches hold. */
-static bool is_much_held(const struct dgram *d)
-{
-	return d->held > HELD_PARTS * d->options.credits;
-}
-
-/* Of that, short messages that wait for their users are many. */
-static bool is_behind(const struct dgram *d)
-{
-	const uint32_t others = d->held_whole - d->held_short;
-
-	return is_much_held(d) && d->held_short > d->options.credits / WHOLE_SHARE + others + d->held_stuck;
-}
-
-/* None was taken in many looks: what lies there may do so for ever. In time less of it does. */
-static void look_for_stuck(struct dgram *d)
-{
-	d->looks++;
-	d->looks_behind = d->short_taken || !is_behind(d) ? 0 : d->looks_behind + 1;
-	d->short_taken = false;
-	if (d->looks_behind == STUCK_LOOKS) {
-		d->held_stuck = d->held_short;
-		d->looks_behind = 0;
-	} else if (d->looks % STUCK_LOOKS == 0) {
-		d->held_stuck -= (d->held_stuck + STUCK_PARTS - 1) / STUCK_PARTS;
-	}
-}
-
 static bool has_credits(const struct dgram *d)
 {
 	return d->credits_out + short_most(d) <= d->options.credits;
@@ -110,14 +53,7 @@ static bool is_in_turn(const struct dgram_session *s)
 {
 	const struct dgram *d = s->dgram;
 
-	return d->favoured == s || (!d->lists[DGRAM_WANTS].first && has_credits(d) && !is_behind(d));
-}
-
-/* What keeps others waiting is what lies whole, not credit that others have: that may be long in coming back. */
-bool credit_waits(const struct dgram_session *s)
-{
-	return s->listed & 1 << DGRAM_WANTS && s->peer_wants <= short_most(s->dgram) && has_credits(s->dgram) &&
-	       is_much_held(s->dgram);
+	return d->favoured == s || (!d->lists[DGRAM_WANTS].first && has_credits(d));
 }
 
 /* When a session gets credit. */
@@ -127,20 +63,15 @@ struct moment {
 	bool has_come; /* the next packet, which is not counted yet */
 };
 
-/* How much credit it gets then. One packet costs nothing: everyone has credit for it, but for those that are to wait. */
+/* How much credit it gets then. One packet costs nothing: everyone has credit for it. */
 static uint32_t due_credit(const struct dgram_session *s, const struct moment *at)
 {
 	const struct dgram *d = s->dgram;
+	const uint32_t most = short_most(d), wanted = RTE_MIN(s->peer_wants, most) + at->has_come;
 	uint32_t due = RTE_MAX(d->share, 1u);
 
-	if (unlikely(s->peer_wants)) {
-		const uint32_t most = short_most(d), wanted = RTE_MIN(s->peer_wants, most) + at->has_come;
-
-		if (at->in_turn)
-			due = RTE_MAX(due, wanted);
-		else if (s->message_need && credit_waits(s))
-			due = 0;
-	}
+	if (unlikely(s->peer_wants && at->in_turn))
+		due = RTE_MAX(due, wanted);
 	return RTE_MIN(due, d->options.window_max);
 }
 
@@ -327,16 +258,11 @@ static bool waits_end(const struct dgram *d)
 
 void credit_turn(struct dgram *d, uint64_t now_ns)
 {
-	unsigned wakes;
-
-	if (d->actives && now_ns >= d->lapse_ns) {
+	if (d->actives && now_ns >= d->lapse_ns)
 		look_for_lapsed(d, now_ns);
-		look_for_stuck(d);
-	}
 	for (unsigned i = 0; i < WAKES && waits_end(d); i++)
 		serve(d, DGRAM_WAITS, now_ns);
-	wakes = is_much_held(d) ? FEW_WAKES : WAKES;
-	for (unsigned i = 0; i < wakes && d->lists[DGRAM_WANTS].first && has_credits(d) && !is_behind(d); i++)
+	for (unsigned i = 0; i < WAKES && d->lists[DGRAM_WANTS].first && has_credits(d); i++)
 		serve(d, DGRAM_WANTS, now_ns);
 }
 

@@ -119,7 +119,7 @@ static void deliver(struct dgram_session *s)
 	struct rte_mbuf *first = s->message.first;
 	const uint32_t bytes = s->message_status == WIRE_OK ? s->message_have : (uint32_t)sizeof(struct wire_frame);
 
-	credit_whole(d, s->message_mbufs);
+	d->held_whole += s->message_mbufs;
 	s->message = (struct dgram_chain){ NULL, NULL };
 	s->message_need = s->message_have = s->message_mbufs = 0;
 	if (unlikely(d->favoured == s))
@@ -280,8 +280,7 @@ static inline void take_data(struct dgram_session *s, struct rte_mbuf *m, const 
 	d->held++;
 	advance(s);
 	s->rx_unacked++;
-	if (unlikely((p->flags & WIRE_PACKET_ACK_NOW && (p->flags & WIRE_PACKET_LAST || !credit_waits(s))) ||
-		     s->reorder || s->rx_unacked >= unacked_most(s, p)))
+	if (unlikely((p->flags & WIRE_PACKET_ACK_NOW) || s->reorder || s->rx_unacked >= unacked_most(s, p)))
 		output_urgent(s);
 	else
 		output_owe(s, from->now_ns);

@@ -185,13 +185,9 @@ struct dgram {
 	uint32_t paced;
 	/* credit */
 	uint32_t actives, share, credits_out;
-	uint64_t lapse_ns;	      /* when the actives are looked at next */
-	uint32_t held;		      /* mbufs of messages */
-	uint32_t held_whole;	      /* of these, of messages that their users have not taken */
-	uint32_t held_short;	      /* of these, of short messages of several packets */
-	uint32_t held_stuck;	      /* of these, so many that nobody seems to take */
-	bool short_taken;	      /* one of those was taken since the last look */
-	uint32_t looks, looks_behind; /* all; and those since when they are too many, and none was taken */
+	uint64_t lapse_ns;   /* when the actives are looked at next */
+	uint32_t held;	     /* mbufs of messages */
+	uint32_t held_whole; /* of these, of messages that their users have not taken */
 	struct dgram_session *favoured;
 	uint64_t favoured_ns; /* when it was chosen, or something of it came last */
 	bool favoured_sends;  /* something has come since it was chosen */
@@ -347,11 +343,6 @@ uint64_t pace_next_ns(const struct dgram *d);
 void credit_update(struct dgram_session *s, uint64_t now_ns);
 /* The peer has told with a packet how many wait for credit. */
 void credit_wanted(struct dgram_session *s, const struct wire_packet *p, uint64_t now_ns);
-/* A message has come as so many mbufs; its user has taken it. */
-void credit_whole(struct dgram *d, uint32_t mbufs);
-void credit_taken(struct dgram *d, uint32_t mbufs);
-/* Its peer can go no further in a message, and will be told when it can. */
-bool credit_waits(const struct dgram_session *s);
 /* Whether a packet is taken, so far ahead of the next one, though messages hold as many mbufs as they may. */
 bool credit_admit(struct dgram_session *s, uint32_t ahead, uint64_t now_ns);
 /* Of the favoured session a packet was taken. */

@@ -96,8 +96,6 @@
 	/* dgram_crowds.c */ \
 	X(dgram_crowds_send_short_messages_in_two_goes) \
 	X(dgram_crowds_leave_nobody_behind) \
-	X(dgram_crowds_wait_with_one_packet) \
-	X(dgram_crowds_pass_what_is_stuck) \
 	/* dgram_bundles.c */ \
 	X(dgram_small_messages_share_packets) \
 	X(dgram_bundles_fill_a_packet_and_no_more) \

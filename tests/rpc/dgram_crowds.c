@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Credit where more sessions are active than there is credit for: short messages get theirs at once and in turn, nobody is left
- * behind, never is more granted than there is, and what waits for its user is bounded. */
+ * behind, and never is more granted than there is. */
 #include <rte_ip.h>
 #include <rte_udp.h>
 
@@ -12,20 +12,14 @@ enum {
 	CROWD = 600,
 	FOUR = 3 * 1408 + 100, /* bytes of payload that make four packets */
 	EACH_NS = 200,	       /* between two that begin */
-	TURN_NS = 10000,       /* a reactor's, */
-	TURNS = 8000,
-	CREDITS = 128,	   /* of such a one */
-	TURN_MESSAGES = 8, /* in which it takes so many */
 };
 
 static struct {
 	struct dg_end *servers[CROWD]; /* by client */
 	unsigned standing;	       /* nothing of the first clients arrives but one packet of a message */
 	unsigned greedy;	       /* those behind them send long messages without end */
-	unsigned stuck;		       /* nobody takes the messages of the first clients */
 	unsigned packets[2], data;     /* by their sender; of the clients' with data */
 	unsigned rounds[CROWD];	       /* that each client has had answered */
-	uint32_t held_most;
 	bool loops;
 } crowd;
 
@@ -56,7 +50,6 @@ static bool watch(struct link *link, int from, struct rte_mbuf *m)
 	memcpy(&p, rte_pktmbuf_mtod_offset(m, uint8_t *, HEADERS), sizeof(p));
 	crowd.packets[from]++;
 	crowd.data += from == 1 && p.kind == WIRE_PACKET_DATA;
-	crowd.held_most = RTE_MAX(crowd.held_most, dg.dgram[0]->held);
 	if (crowd.packets[0] % 16 == 0)
 		check_books();
 	for (unsigned i = 0; i < crowd.standing; i++)
@@ -159,65 +152,4 @@ void dgram_crowds_leave_nobody_behind(void)
 		CHECK(crowd.servers[i]->received > 5);
 	CHECK_UINT(dg_counters(0)->outside + dg_counters(0)->crowded, 0);
 	dg_down();
-}
-
-/* A turn of a reactor that has more to do than time: takes messages, in the order in which sessions stand, and answers them. */
-static unsigned take_some(unsigned from)
-{
-	unsigned taken = 0, i = from;
-
-	for (unsigned n = 0; n < CROWD && taken < TURN_MESSAGES; n++, i = (i + 1) % CROWD) {
-		struct dg_end *server = crowd.servers[i];
-
-		if (i < crowd.stuck || !server->held)
-			continue;
-		dg_take(server);
-		CHECK(dg_send(server, 0, 0));
-		taken++;
-	}
-	return i;
-}
-
-static void run_slow_reactor(unsigned stuck)
-{
-	unsigned least = UINT32_MAX, most = 0, at = 0;
-
-	begin(102, CREDITS);
-	crowd.loops = true;
-	crowd.stuck = stuck;
-	for (unsigned i = 0; i < CROWD; i++) {
-		crowd.servers[i]->hold = crowd.servers[i]->quiet = true;
-		CHECK(dg_send(&dg.clients[i], FOUR, 1));
-	}
-	for (unsigned i = 0; i < TURNS; i++) {
-		dg_wait(TURN_NS);
-		at = take_some(at);
-		if (i == TURNS / 2) {
-			memset(crowd.rounds, 0, sizeof(crowd.rounds));
-			crowd.held_most = 0;
-		}
-	}
-	for (unsigned i = stuck; i < CROWD; i++) {
-		least = RTE_MIN(least, crowd.rounds[i]);
-		most = RTE_MAX(most, crowd.rounds[i]);
-	}
-	/* As many as there is time for, of everyone; of those that wait one packet, and some messages more. */
-	if (least < TURNS / 2 * TURN_MESSAGES / CROWD * 4 / 5 || least + 3 < most ||
-	    crowd.held_most > CROWD + 3 * CREDITS + 4 * stuck)
-		unit_fail(__FILE__, __LINE__, "%u to %u messages of a session, %u mbufs held", least, most,
-			  crowd.held_most);
-	CHECK_UINT(dg_counters(0)->outside + dg_counters(0)->crowded, 0);
-	dg_down();
-}
-
-/* First packets wait, and whole messages that keep a reactor busy for some turns: not four packets of all. */
-void dgram_crowds_wait_with_one_packet(void)
-{
-	run_slow_reactor(0);
-}
-
-/* Messages that are never taken hold nobody up. */
-void dgram_crowds_pass_what_is_stuck(void)
-{
-	run_slow_reactor(60);
 }
