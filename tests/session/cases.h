@@ -22,6 +22,7 @@ void as_many_steps_are_in_flight_as_are_asked_for(void);
 void each_step_in_flight_is_applied_once(void);
 void steps_that_failed_are_made_again_and_others_are_not(void);
 void an_error_ends_what_is_in_flight_behind_it(void);
+void fewer_steps_are_in_flight_when_nodes_have_no_room(void);
 void a_hooks_error_ends_what_is_in_flight_behind_it(void);
 void steps_in_flight_are_ended_when_the_session_is_closed(void);
 void a_session_of_one_step_at_a_time_is_submitted_to_as_well(void);

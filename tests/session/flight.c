@@ -5,7 +5,7 @@
 
 #include "graph/build.h"
 #include "graph/gradient.h"
-#include "session/session.h"
+#include "session/internal.h"
 #include "tests/client/peer.h"
 #include "tests/session/cases.h"
 #include "tests/unit.h"
@@ -116,12 +116,20 @@ static int submit(struct job *job, uint32_t slot, uint32_t reactor, struct star_
 	return session_submit(job->session, feeds, err);
 }
 
+static void hold_next(struct job *job)
+{
+	peer_misbehave(job->peer, FAULT_HOLD, 0, AT_ONCE);
+	pthread_mutex_lock(&job->peer->lock);
+	job->peer->fault_reactor = -1;
+	pthread_mutex_unlock(&job->peer->lock);
+}
+
 /* Steps on all reactors, the answers to whose first requests the nodes hold. */
 static bool hold_all(struct job *job)
 {
 	struct star_error err = { .text = "" };
 
-	peer_misbehave(job->peer, FAULT_HOLD, 0, AT_ONCE);
+	hold_next(job);
 	for (uint32_t i = 0; i < AT_ONCE; i++)
 		if (!CHECK_INT(submit(job, i, i, &err), 0))
 			return false;
@@ -129,12 +137,12 @@ static bool hold_all(struct job *job)
 }
 
 /* The gate opens, and the next requests to a reactor are refused. */
-static void refuse_next(struct job *job, uint32_t reactor, unsigned status)
+static void refuse_next(struct job *job, uint32_t reactor, uint32_t times, unsigned status)
 {
 	pthread_mutex_lock(&job->peer->lock);
 	job->peer->fault = FAULT_STATUS;
 	job->peer->fault_reactor = (int)reactor;
-	job->peer->fault_count = 1;
+	job->peer->fault_count = times;
 	job->peer->status = status;
 	job->peer->sentence = "refused by the test";
 	pthread_mutex_unlock(&job->peer->lock);
@@ -249,11 +257,18 @@ void an_error_ends_what_is_in_flight_behind_it(void)
 {
 	const struct graph_tensor *results;
 	struct star_error err = { .text = "" };
+	uint32_t requests;
 	struct job job;
 
 	if (begin(&job, AT_ONCE, 0) && hold_all(&job)) {
-		refuse_next(&job, 1, WIRE_NO_MEMORY);
+		refuse_next(&job, 1, 1, WIRE_NO_MEMORY);
 		CHECK_INT(session_take(job.session, &results, &err), 0);
+		/* While one that has failed is in flight no other begins. */
+		flights_settle(job.session);
+		requests = peer_requests(job.peer);
+		CHECK_INT(submit(&job, 0, 0, &err), 0);
+		flights_settle(job.session);
+		CHECK_UINT(peer_requests(job.peer), requests);
 		CHECK_INT(session_take(job.session, &results, &err), -ENOSPC);
 		CHECK_HAS(err.text, "refused by the test");
 		CHECK_UINT(session_in_flight(job.session), 0);
@@ -271,6 +286,36 @@ void an_error_ends_what_is_in_flight_behind_it(void)
 	}
 	finish(&job);
 	CHECK_UINT(job.ended, 1);
+}
+
+/* What a step was to leave on a node finds no room: from then on half as many are made at once, and others wait for their turns. */
+void fewer_steps_are_in_flight_when_nodes_have_no_room(void)
+{
+	struct star_error err = { .text = "" };
+	uint32_t waiting = 0;
+	struct job job;
+
+	if (begin(&job, AT_ONCE, 0) && hold_all(&job)) {
+		refuse_next(&job, 0, 2, WIRE_NOT_KEPT); /* libstar tries once more */
+		for (uint32_t i = 0; i < AT_ONCE; i++)
+			CHECK_INT(session_take(job.session, NULL, &err), 0);
+		hold_next(&job);
+		for (uint32_t i = 0; i < AT_ONCE; i++)
+			CHECK_INT(submit(&job, i, i, &err), 0);
+		pthread_mutex_lock(&job.session->lock);
+		for (uint32_t i = 0; i < AT_ONCE; i++)
+			waiting += flights_at(job.session, i)->state == FLIGHT_WAITS;
+		pthread_mutex_unlock(&job.session->lock);
+		CHECK_UINT(waiting, AT_ONCE / 2);
+		if (peer_wait_held(job.peer, AT_ONCE / 2))
+			peer_open_gate(job.peer);
+		for (uint32_t i = 0; i < AT_ONCE; i++)
+			CHECK_INT(session_take(job.session, NULL, &err), 0);
+		hooked_in_order(&job, 2 * AT_ONCE);
+		for (uint32_t i = 0; i < AT_ONCE; i++)
+			was_applied(&job, i, 2);
+	}
+	finish(&job);
 }
 
 void a_hooks_error_ends_what_is_in_flight_behind_it(void)
@@ -310,7 +355,7 @@ void steps_in_flight_are_ended_when_the_session_is_closed(void)
 	finish(&job);
 	/* One of them has failed. */
 	if (begin(&job, AT_ONCE, 0) && hold_all(&job)) {
-		refuse_next(&job, 2, WIRE_NO_MEMORY);
+		refuse_next(&job, 2, 1, WIRE_NO_MEMORY);
 		CHECK_INT(session_close(job.session, &err), -ENOSPC);
 		CHECK_UINT(job.ended, 0);
 		job.session = NULL;

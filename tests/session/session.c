@@ -18,6 +18,7 @@ const struct unit_case unit_cases[] = {
 	{ "each step in flight is applied once", each_step_in_flight_is_applied_once },
 	{ "steps that failed are made again, and others are not", steps_that_failed_are_made_again_and_others_are_not },
 	{ "an error ends what is in flight behind it", an_error_ends_what_is_in_flight_behind_it },
+	{ "fewer steps are in flight when nodes have no room", fewer_steps_are_in_flight_when_nodes_have_no_room },
 	{ "a hook's error ends what is in flight behind it", a_hooks_error_ends_what_is_in_flight_behind_it },
 	{ "steps in flight are ended when the session is closed",
 	  steps_in_flight_are_ended_when_the_session_is_closed },
