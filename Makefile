@@ -10,7 +10,14 @@ SHELL := /bin/bash
 
 VERSION := 0.1.0
 PREFIX ?= /usr/local
+# Of the libraries, below PREFIX, and of what systemd and udev read; Debian has places of its own for both.
+LIBDIR ?= lib
+SYSTEMLIB ?= $(PREFIX)/lib
 DESTDIR ?=
+# What a distribution adds to the flags below.
+ADD_CPPFLAGS ?=
+ADD_CFLAGS ?=
+ADD_LDFLAGS ?=
 V ?= 0
 CC := gcc
 CXX := g++
@@ -37,11 +44,14 @@ SANITIZE := $(if $(filter 1,$(ASAN)),-fsanitize=address) $(if $(filter 1,$(UBSAN
 WARNINGS := -Wall -Wextra -Werror -Wundef -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes \
 	-Wold-style-definition -Wwrite-strings -Wvla -Wno-unused-parameter
 OPTIMIZE := $(if $(filter 1,$(COVERAGE)),-O0,-O2)
-CPPFLAGS := -D_GNU_SOURCE -DSTAR_VERSION='"$(VERSION)"' -I. -Ilib -Ilib/base -Ilib/client
+CPPFLAGS := -D_GNU_SOURCE -DSTAR_VERSION='"$(VERSION)"' -I. -Ilib -Ilib/base -Ilib/client $(ADD_CPPFLAGS)
 CFLAGS := -std=gnu11 -g $(OPTIMIZE) -fPIC -pthread -fvisibility=hidden -fno-strict-aliasing -ffp-contract=off \
-	-march=x86-64-v2 -mtune=generic $(WARNINGS) $(SANITIZE)
+	-march=x86-64-v2 -mtune=generic $(WARNINGS) $(SANITIZE) $(ADD_CFLAGS)
 CXXFLAGS := -std=gnu++17 $(filter-out -std=% -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition,$(CFLAGS))
-LDFLAGS := -pthread -Wl,--as-needed $(SANITIZE)
+LDFLAGS := -pthread -Wl,--as-needed -Wl,-z,relro $(SANITIZE) $(ADD_LDFLAGS)
+# The libraries' ABI, which is also the version of their symbols (lib/client/libstar.map): another number where programs that were linked
+# with the old library could not run with the new one.
+ABI := 1
 
 include deps.mk
 
@@ -86,7 +96,7 @@ BINARIES_tool :=
 EXTRA_CFLAGS :=
 EXTRA_LIBS :=
 
-RULES := $(sort $(wildcard lib/*/rules.mk app/*/rules.mk tests/*/rules.mk)) $(wildcard bench/rules.mk docs/rules.mk tests/rules.mk scripts/rules.mk)
+RULES := $(sort $(wildcard lib/*/rules.mk app/*/rules.mk tests/*/rules.mk)) $(wildcard bench/rules.mk docs/rules.mk tests/rules.mk scripts/rules.mk packaging/rules.mk)
 include $(RULES)
 
 $(BUILD)/%.o: %.c
@@ -133,7 +143,7 @@ bench:
 	$(call packages,bench)
 	$(call build,all $(BINARIES_tool))
 	$(Q)STAR_BUILD=$(BUILD) bench/run $(BENCH)
-#: lint       check the rules of the house; changes nothing
+#: lint       check the rules of the source tree; changes nothing
 lint:
 	$(Q)scripts/lint
 #: format     clang-format all C files
@@ -145,7 +155,7 @@ facts:
 	@true$(foreach l,$(LIBRARIES),$(info $(l) | $(call closure,$(l)) | $(foreach d,$(call closure,$(l)),$(EXT_CFLAGS_$(d))) \
 		$(CPPFLAGS) $(CFLAGS)))
 
-#: help       this list; switches: V=1 ASAN=1 UBSAN=1 TSAN=1 COVERAGE=1 JOBS=n PREFIX=dir DESTDIR=dir
+#: help       this list; switches: V=1 ASAN=1 UBSAN=1 TSAN=1 COVERAGE=1 JOBS=n PREFIX=dir DESTDIR=dir LIBDIR=lib
 help:
 	@sed -n 's/^#: //p' $(MAKEFILE_LIST)
 

@@ -43,6 +43,16 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
 	return remove(path);
 }
 
+uint64_t unit_seeds(uint64_t count, uint64_t soak, void (*run)(uint64_t seed))
+{
+	const char *one = getenv("STAR_SEED");
+	const uint64_t first = one ? strtoull(one, NULL, 0) : 1, runs = one ? 1 : getenv("STAR_SOAK") ? soak : count;
+
+	for (uint64_t i = 0; i < runs; i++)
+		run(first + i);
+	return runs;
+}
+
 void unit_remove(const char *folder)
 {
 	nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);

@@ -50,4 +50,7 @@ unsigned unit_entries(const char *folder);
 /* Takes a folder away with all that is in it; does not follow links. */
 void unit_remove(const char *folder);
 
+/* Runs the seeds from 1 on: count of them, or soak with STAR_SOAK; with STAR_SEED=n that one alone. How many. */
+uint64_t unit_seeds(uint64_t count, uint64_t soak, void (*run)(uint64_t seed));
+
 #endif

@@ -7,8 +7,8 @@
 
 #include "base/crc32.h"
 #include "base/hash.h"
-#include "control/jsonrpc.h"
-#include "control/object_json.h"
+#include "jsonrpc/jsonrpc.h"
+#include "jsonrpc/object_json.h"
 #include "tensor/dtype.h"
 #include "wire/frame.h"
 #include "wire/layout.h"

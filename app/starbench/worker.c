@@ -305,6 +305,10 @@ int worker_main(int argc, char **argv)
 	};
 	int status;
 
+	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+		fputs(usage, stdout);
+		return EXIT_SUCCESS;
+	}
 	if (!parse(argc, argv, &w.o)) {
 		fputs(usage, stderr);
 		return EXIT_USAGE;

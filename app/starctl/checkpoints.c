@@ -10,7 +10,7 @@
 
 #include "app/starctl/checkpoints.h"
 #include "ckpt/ckpt.h"
-#include "control/member.h"
+#include "jsonrpc/member.h"
 
 enum { KEEP_MAX = 1000000 };
 
@@ -276,7 +276,7 @@ int run_checkpoint_prune(const struct invocation *invocation)
 		star_error_set(&err, -EINVAL, "\"%.60s\" is no number of full checkpoints to keep, as in keep=2", word);
 		return fail(invocation, &err, STARCTL_USAGE);
 	}
-	removed = ckpt_prune(invocation->argv[0], (uint32_t)keep, &err);
+	removed = ckpt_prune(invocation->argv[0], (uint32_t)keep, NULL, &err);
 	if (removed < 0)
 		return fail(invocation, &err, STARCTL_FAILED);
 	if (invocation->json)

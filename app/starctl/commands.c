@@ -10,7 +10,7 @@
 #include "app/starctl/starctl.h"
 #include "base/clock.h"
 #include "config/config.h"
-#include "control/jsonrpc.h"
+#include "jsonrpc/jsonrpc.h"
 
 enum { WATCH_S = 1, GONE_POLL_US = 20000 };
 
@@ -40,17 +40,23 @@ struct jsonrpc_client *open_node(const struct invocation *invocation, bool may_g
 	return node ? jsonrpc_connect(node, STARCTL_CALL_US, err) : NULL;
 }
 
-json_t *ask(const struct invocation *invocation, const char *method, json_t *params, struct star_error *err)
+json_t *ask_within(const struct invocation *invocation, const char *method, json_t *params, uint64_t timeout_us,
+		   struct star_error *err)
 {
 	struct jsonrpc_client *client = open_node(invocation, true, err);
 	json_t *result = NULL;
 
 	if (client)
-		result = jsonrpc_call(client, method, params, STARCTL_CALL_US, err);
+		result = jsonrpc_call(client, method, params, timeout_us, err);
 	else
 		json_decref(params);
 	jsonrpc_close(client);
 	return result;
+}
+
+json_t *ask(const struct invocation *invocation, const char *method, json_t *params, struct star_error *err)
+{
+	return ask_within(invocation, method, params, STARCTL_CALL_US, err);
 }
 
 int print(const struct invocation *invocation, json_t *result, void (*render)(const json_t *, FILE *))
@@ -101,9 +107,40 @@ static int watch(const struct invocation *invocation)
 	return fail(invocation, &err, STARCTL_FAILED);
 }
 
+/* Nodes that PS task 0 has not heard of for some time; how many. */
+static unsigned report_away(const struct invocation *invocation, const json_t *status)
+{
+	const json_t *node;
+	unsigned away = 0;
+	char text[24];
+	size_t i;
+
+	json_array_foreach(json_object_get(status, "nodes"), i, node)
+	{
+		if (!json_is_true(json_object_get(node, "away")))
+			continue;
+		away++;
+		fprintf(invocation->errors, "starctl: PS task %zu is away: nothing was heard of it for %s\n", i,
+			human_time(json_number_value(json_object_get(node, "silent_ms")) / 1000, text));
+	}
+	return away;
+}
+
 int run_status(const struct invocation *invocation)
 {
-	return invocation->watch ? watch(invocation) : show(invocation, "status", NULL, render_status);
+	struct star_error err = { 0 };
+	unsigned away;
+	json_t *status;
+	int rc;
+
+	if (invocation->watch)
+		return watch(invocation);
+	status = ask(invocation, "status", NULL, &err);
+	if (!status)
+		return fail(invocation, &err, STARCTL_FAILED);
+	away = report_away(invocation, status);
+	rc = print(invocation, status, render_status);
+	return away ? STARCTL_FAILED : rc;
 }
 
 int run_tables(const struct invocation *invocation)

@@ -24,6 +24,8 @@ static int add_filter(const char *word, json_t *params, struct star_error *err)
 				      "\"%.80s\" is no filter; there are reactor=N, state=NAME, peer=ADDRESS[:PORT] "
 				      "and limit=N",
 				      word);
+	if (json_object_get(params, filters[i]))
+		return star_error_set(err, -EINVAL, "the filter %s is given twice", filters[i]);
 	if (strcmp(filters[i], "reactor") == 0 || strcmp(filters[i], "limit") == 0) {
 		const unsigned long long value = strtoull(equals + 1, &end, 10);
 

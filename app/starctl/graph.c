@@ -8,8 +8,9 @@
 
 #include "base/nearest.h"
 #include "graph/text.h"
-#include "session/compile.h"
-#include "session/sent.h"
+#include "offload/compile.h"
+#include "offload/cut.h"
+#include "offload/sent.h"
 
 enum { BATCH_MAX = 1 << 30, REACTORS_MAX = 1024 };
 

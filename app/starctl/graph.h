@@ -4,7 +4,7 @@
 #define STARCTL_GRAPH_H
 
 #include "app/starctl/starctl.h"
-#include "graph/cut.h"
+#include "offload/cut.h"
 
 enum {
 	GRAPH_COMPARED = 4, /* grpc++, grpc++ with tensor_fuse, star_server, star_server_lite */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A cut as a picture: a box a part, its colour that of the place, one part below the other by waves; and the `dot` program. */
 #include "app/starctl/graph.h"
+#include "offload/cut.h"
 
 #include <errno.h>
 #include <fcntl.h>

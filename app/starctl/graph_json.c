@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A cut as JSON: names, not numbers; parts by their place in the list. */
 #include "app/starctl/graph.h"
+#include "offload/cut.h"
 
 static json_t *names(const struct graph *graph, const uint32_t *nodes, uint32_t count)
 {

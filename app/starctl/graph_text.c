@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "app/starctl/graph.h"
+#include "offload/cut.h"
 
 enum { LABEL_WIDTH = 12, SENT_TEXT = 48 };
 

@@ -18,8 +18,38 @@ static int fail_export(const struct invocation *invocation, const struct star_er
 	return STARCTL_FAILED;
 }
 
+/* A stream keeps of an error no more than that there was one. This one keeps what it was. */
+struct watched_output {
+	FILE *to;
+	int error; /* an errno */
+};
+
+static ssize_t watched_write(void *cookie, const char *bytes, size_t count)
+{
+	struct watched_output *out = cookie;
+
+	if (fwrite(bytes, 1, count, out->to) == count && fflush(out->to) == 0)
+		return (ssize_t)count;
+	out->error = out->error ? out->error : errno;
+	return 0;
+}
+
+static int export_to(struct watched_output *out, const char *directory, uint64_t id, const char *table,
+		     struct checkpoint_progress *progress, struct star_error *err)
+{
+	FILE *lines = fopencookie(out, "w", (cookie_io_functions_t){ .write = watched_write });
+	int rc;
+
+	if (!lines)
+		return star_error_set(err, -ENOMEM, "no memory for what is to be written");
+	rc = ckpt_export(directory, id, table, lines, checkpoint_progress_tell, progress, err);
+	fclose(lines);
+	return out->error ? star_error_set(err, -out->error, "cannot write the lines: %s", strerror(out->error)) : rc;
+}
+
 int run_checkpoint_export(const struct invocation *invocation)
 {
+	struct watched_output out = { .to = invocation->out };
 	struct checkpoint_progress progress;
 	char directory[CKPT_PATH_MAX];
 	struct star_error err = { 0 };
@@ -28,8 +58,7 @@ int run_checkpoint_export(const struct invocation *invocation)
 
 	checkpoint_progress_begin(&progress, invocation, "export");
 	if (rc == 0)
-		rc = ckpt_export(directory, id, invocation->argv[1], invocation->out, checkpoint_progress_tell,
-				 &progress, &err);
+		rc = export_to(&out, directory, id, invocation->argv[1], &progress, &err);
 	checkpoint_progress_end(&progress);
 	return rc < 0 ? fail_export(invocation, &err) : STARCTL_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A node's ports at run time. */
+#include <errno.h>
 #include <string.h>
 
 #include "app/starctl/starctl.h"
@@ -45,10 +46,28 @@ static json_t *port_params(const struct invocation *invocation)
 	return params;
 }
 
+static bool has_options_twice(const struct invocation *invocation)
+{
+	bool given = false;
+
+	for (unsigned i = 0; i < invocation->options_count; i++)
+		given |= strcmp(invocation->options[i].name, "options") == 0;
+	return given && strchr(invocation->argv[0], ',');
+}
+
 int run_port_add(const struct invocation *invocation)
 {
 	struct star_error err = { 0 };
-	json_t *result = ask(invocation, "port_add", port_params(invocation), &err);
+	json_t *result;
+
+	if (has_options_twice(invocation)) {
+		star_error_set(
+			&err, -EINVAL,
+			"options are given twice: behind the device's name, and by --options: give all of them in one "
+			"place");
+		return fail(invocation, &err, STARCTL_USAGE);
+	}
+	result = ask_within(invocation, "port_add", port_params(invocation), STARCTL_WAIT_US, &err);
 
 	return result ? print(invocation, result, render_added) : fail(invocation, &err, STARCTL_FAILED);
 }
@@ -56,7 +75,8 @@ int run_port_add(const struct invocation *invocation)
 int run_port_remove(const struct invocation *invocation)
 {
 	struct star_error err = { 0 };
-	json_t *result = ask(invocation, "port_remove", json_pack("{s:s}", "name", invocation->argv[0]), &err);
+	json_t *result = ask_within(invocation, "port_remove", json_pack("{s:s}", "name", invocation->argv[0]),
+				    STARCTL_WAIT_US, &err);
 
 	return result ? print(invocation, result, render_removed) : fail(invocation, &err, STARCTL_FAILED);
 }

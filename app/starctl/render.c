@@ -43,11 +43,11 @@ static const struct column reactor_columns[] = {
 };
 
 static const struct column port_columns[] = {
-	{ "name", "PORT", VALUE_TEXT },	    { "interface", "INTERFACE", VALUE_TEXT },
-	{ "mac", "MAC", VALUE_TEXT },	    { "addresses", "ADDRESSES", VALUE_TEXT },
-	{ "vlan", "VLAN", VALUE_COUNT },    { "mtu", "MTU", VALUE_COUNT },
-	{ "client", "CLIENT", VALUE_TEXT }, { "options", "OPTIONS", VALUE_TEXT },
-	{ NULL, NULL, VALUE_TEXT },
+	{ "name", "PORT", VALUE_TEXT },		{ "interface", "INTERFACE", VALUE_TEXT },
+	{ "mac", "MAC", VALUE_TEXT },		{ "addresses", "ADDRESSES", VALUE_TEXT },
+	{ "vlan", "VLAN", VALUE_COUNT },	{ "mtu", "MTU", VALUE_COUNT },
+	{ "client", "CLIENT", VALUE_TEXT },	{ "options", "OPTIONS", VALUE_TEXT },
+	{ "offloads", "OFFLOADS", VALUE_TEXT }, { NULL, NULL, VALUE_TEXT },
 };
 
 static const struct column node_columns[] = {
@@ -58,6 +58,7 @@ static const struct column node_columns[] = {
 	{ "reactors", "REACTORS", VALUE_COUNT },
 	{ "incarnation", "INCARNATION", VALUE_TEXT },
 	{ "silent_ms", "SILENT", VALUE_MILLISECONDS },
+	{ "away", "AWAY", VALUE_TEXT },
 	{ NULL, NULL, VALUE_TEXT },
 };
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-$(eval $(call program,starctl,ckpt control config graph session))
+$(eval $(call program,starctl,ckpt control config graph machine offload))

@@ -45,6 +45,8 @@ static int take_option(char **argv, int argc, int *i, struct invocation *invocat
 		invocation->watch = true;
 	else if (strcmp(word, "--words") == 0)
 		invocation->words = true;
+	else if (strcmp(word, "--yes") == 0)
+		invocation->yes = true;
 	else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
 		options->help = true;
 	else if (strcmp(word, "--version") == 0)
@@ -66,6 +68,9 @@ static int take_own_option(char **argv, int argc, int *i, struct invocation *inv
 	option->name = argv[*i] + 2;
 	if (equals)
 		*equals = 0;
+	for (unsigned other = 0; other < invocation->options_count; other++)
+		if (strcmp(invocation->options[other].name, option->name) == 0)
+			return star_error_set(err, -EINVAL, "the option --%s is given twice", option->name);
 	if (flags & COMMAND_GRAPH && graph_option_is_switch(option->name)) {
 		if (equals)
 			return star_error_set(err, -EINVAL, "the option --%s takes no value", option->name);
@@ -135,6 +140,8 @@ static int check_command(const struct command *command, const struct invocation 
 				      command->arguments[0] ? " " : "", command->arguments);
 	if (invocation->watch && !(command->flags & COMMAND_WATCH))
 		return star_error_set(err, -EINVAL, "\"%s\" does not take --watch", command->name);
+	if (invocation->yes && !(command->flags & COMMAND_YES))
+		return star_error_set(err, -EINVAL, "\"%s\" does not take --yes", command->name);
 	if (invocation->words && !(command->flags & COMMAND_WORDS))
 		return star_error_set(err, -EINVAL, "\"%s\" does not take --words", command->name);
 	return 0;

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "app/starctl/starctl.h"
-#include "control/jsonrpc.h"
+#include "jsonrpc/jsonrpc.h"
 
 enum { POLL_US = 100000 };
 

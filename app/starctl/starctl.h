@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "star_error.h"
@@ -26,7 +27,7 @@ enum { OPTION_WORDS_MAX = 16 };
 struct invocation {
 	const char *socket;  /* --socket, or NULL */
 	const char *address; /* --address, or NULL */
-	bool json, watch, words;
+	bool json, watch, words, yes;
 	struct option_word {
 		const char *name, *value;
 	} options[OPTION_WORDS_MAX]; /* "--name value" behind a command that takes any */
@@ -53,6 +54,7 @@ enum command_flags {
 	COMMAND_FILTERS = 1 << 2, /* takes filters of connections */
 	COMMAND_OPTIONS = 1 << 3, /* takes options of its own, behind its words: --address is one of them then */
 	COMMAND_GRAPH = 1 << 4,	  /* those of graphs, of which some take no value */
+	COMMAND_YES = 1 << 5,	  /* destroys something: asks first on a terminal, and takes --yes */
 };
 
 /* Ended by an entry without a name. */
@@ -77,6 +79,9 @@ int run_config_print(const struct invocation *invocation);
 int run_shutdown(const struct invocation *invocation);
 /* Asks a node for something; the result, or NULL with a sentence. Takes params. */
 json_t *ask(const struct invocation *invocation, const char *method, json_t *params, struct star_error *err);
+/* The same of what may take longer: a node waits 10 s for a reactor before it says which one does not answer. */
+json_t *ask_within(const struct invocation *invocation, const char *method, json_t *params, uint64_t timeout_us,
+		   struct star_error *err);
 /* For people, or as it is. Takes result. */
 int print(const struct invocation *invocation, json_t *result, void (*render)(const json_t *, FILE *));
 /* Asks, and prints; the exit status. Takes params. */
@@ -89,6 +94,13 @@ int run_checkpoint_verify(const struct invocation *invocation);
 int run_checkpoint_prune(const struct invocation *invocation);
 int run_checkpoint_export(const struct invocation *invocation);
 int run_checkpoint_import(const struct invocation *invocation);
+
+/* doctor.c */
+int run_doctor(const struct invocation *invocation);
+
+/* health.c */
+int run_health(const struct invocation *invocation);
+int run_metrics(const struct invocation *invocation);
 
 /* ports.c */
 int run_port_add(const struct invocation *invocation);
@@ -106,6 +118,8 @@ int run_tables_show(const struct invocation *invocation);
 int run_tables_options(const struct invocation *invocation);
 int run_tables_create(const struct invocation *invocation);
 int run_tables_sweep(const struct invocation *invocation);
+int run_tables_empty(const struct invocation *invocation);
+int run_tables_drop(const struct invocation *invocation);
 /* What an option of tables means; NULL when there is none of that name. */
 const char *option_text(const char *name);
 

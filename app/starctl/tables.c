@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One table or variable: shown, created, swept; and what there is to say of it. */
+/* One table or variable: shown, created, swept, emptied, dropped; and what there is to say of it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,11 +9,11 @@
 #include "app/starctl/starctl.h"
 #include "base/clock.h"
 #include "base/nearest.h"
-#include "control/jsonrpc.h"
-#include "control/object_json.h"
+#include "jsonrpc/jsonrpc.h"
+#include "jsonrpc/object_json.h"
 #include "tensor/dtype.h"
 
-enum { SWEEP_WAIT_US = 600000000, SWEEP_POLL_US = 20000, OPTIONS_BYTES = 4096 };
+enum { STARCTL_DROP_US = 60000000, SWEEP_WAIT_US = 600000000, SWEEP_POLL_US = 20000, OPTIONS_BYTES = 4096 };
 
 const char *option_text(const char *name)
 {
@@ -197,6 +197,19 @@ static int read_word(const char *word, struct object_spec *spec, unsigned *optim
 	return 0;
 }
 
+/* Further options are looked at together (object_spec_options). */
+static int check_once(const struct invocation *invocation, int word, struct star_error *err)
+{
+	const char *equals = strchr(invocation->argv[word], '=');
+	const int bytes = equals ? (int)(equals - invocation->argv[word]) : 0;
+
+	for (int i = 1; bytes && i < word; i++)
+		if (strncmp(invocation->argv[i], invocation->argv[word], (size_t)bytes + 1) == 0)
+			return star_error_set(err, -EINVAL, "%.*s is given twice: \"%.40s\" and \"%.40s\"", bytes,
+					      invocation->argv[word], invocation->argv[i], invocation->argv[word]);
+	return 0;
+}
+
 static int read_spec(const struct invocation *invocation, struct object_spec *spec, struct star_error *err)
 {
 	const char *name = invocation->argv[0];
@@ -209,7 +222,8 @@ static int read_spec(const struct invocation *invocation, struct object_spec *sp
 				      WIRE_NAME_MAX);
 	strcpy(spec->name, name);
 	for (int i = 1; i < invocation->argc; i++)
-		if (read_word(invocation->argv[i], spec, &optimizer, options, err) < 0)
+		if (check_once(invocation, i, err) < 0 ||
+		    read_word(invocation->argv[i], spec, &optimizer, options, err) < 0)
 			return -EINVAL;
 	if (!spec->kind || (spec->dim && spec->ndim))
 		return star_error_set(err, -EINVAL, "one of dim= (a table) and shape= (a variable) is needed");
@@ -298,4 +312,160 @@ int run_tables_sweep(const struct invocation *invocation)
 	json_decref(after);
 	json_decref(swept);
 	return status;
+}
+
+/* Whether an administrator wants that: by --yes, or when asked. deletes: "all rows of "; asks: "Delete all rows of ". */
+static int confirm(const struct invocation *invocation, const char *deletes, const char *asks, struct star_error *err)
+{
+	char answer[16] = "";
+
+	if (invocation->yes)
+		return 0;
+	if (!isatty(STDIN_FILENO))
+		return star_error_set(
+			err, -EINVAL,
+			"this deletes %s\"%s\"%s, and standard input is no terminal to ask on: give --yes", deletes,
+			invocation->argv[0], invocation->argc > 1 ? " and others" : "");
+	fprintf(invocation->errors, "%s", asks);
+	for (int i = 0; i < invocation->argc; i++)
+		fprintf(invocation->errors, "%s\"%s\"", i ? ", " : "", invocation->argv[i]);
+	fprintf(invocation->errors, " on all nodes? [y/N] ");
+	fflush(invocation->errors);
+	if (fgets(answer, sizeof(answer), stdin) && (strcmp(answer, "y\n") == 0 || strcmp(answer, "yes\n") == 0))
+		return 0;
+	return star_error_set(err, -ECANCELED, "\"%s\"%s left as %s", invocation->argv[0],
+			      invocation->argc > 1 ? " and the others were" : " was",
+			      invocation->argc > 1 ? "they are" : "it is");
+}
+
+/* Begins, then asks until no rows are left. The last answer, or NULL. */
+static json_t *empty(struct jsonrpc_client *client, const char *name, struct star_error *err)
+{
+	const uint64_t until_us = clock_us() + SWEEP_WAIT_US;
+	json_t *params = json_pack("{s:s}", "name", name), *result;
+
+	if (!params) {
+		star_error_set(err, -EINVAL, "the name is not UTF-8");
+		return NULL;
+	}
+	while ((result = jsonrpc_call(client, "empty", json_incref(params), STARCTL_CALL_US, err)) &&
+	       json_integer_value(json_object_get(result, "left"))) {
+		json_object_set(params, "ticket", json_object_get(result, "ticket"));
+		if (clock_us() > until_us) {
+			star_error_set(err, -ETIMEDOUT,
+				       "%" JSON_INTEGER_FORMAT " rows are left after %d s; the nodes go on",
+				       json_integer_value(json_object_get(result, "left")), SWEEP_WAIT_US / 1000000);
+			json_decref(result);
+			result = NULL;
+			break;
+		}
+		json_decref(result);
+		usleep(SWEEP_POLL_US);
+	}
+	json_decref(params);
+	return result;
+}
+
+int run_tables_empty(const struct invocation *invocation)
+{
+	const char *name = invocation->argv[0];
+	struct star_error err = { 0 };
+	struct jsonrpc_client *client;
+	json_t *result;
+
+	if (confirm(invocation, "all rows of ", "Delete all rows of ", &err) < 0)
+		return fail(invocation, &err, err.code == -EINVAL ? STARCTL_USAGE : STARCTL_FAILED);
+	client = open_node(invocation, true, &err);
+	result = client ? empty(client, name, &err) : NULL;
+	jsonrpc_close(client);
+	if (!result)
+		return fail(invocation, &err, STARCTL_FAILED);
+	if (invocation->json) {
+		json_object_del(result, "ticket");
+		json_object_del(result, "left");
+		json_object_set_new(result, "name", json_string(name));
+		print_json(result, invocation->out);
+		return STARCTL_OK;
+	}
+	fprintf(invocation->out, "\"%s\" is empty on all nodes\n", name);
+	json_decref(result);
+	return STARCTL_OK;
+}
+
+/* Before anything is dropped: all of them are there, and none is named twice. */
+static int check_all(const struct invocation *invocation, struct jsonrpc_client *client, struct star_error *err)
+{
+	json_t *list = jsonrpc_call(client, "tables", NULL, STARCTL_CALL_US, err);
+	int rc = list ? 0 : err->code;
+
+	for (int i = 0; rc == 0 && i < invocation->argc; i++) {
+		json_t *found = choose(list, invocation->argv[i], err);
+
+		rc = found ? 0 : err->code;
+		for (int j = 0; rc == 0 && j < i; j++)
+			if (strcmp(invocation->argv[i], invocation->argv[j]) == 0)
+				rc = star_error_set(err, -EINVAL, "\"%s\" is named twice", invocation->argv[i]);
+		json_decref(found);
+	}
+	json_decref(list);
+	return rc;
+}
+
+/* One after the other; dropped: the answers. */
+static int drop_all(const struct invocation *invocation, struct jsonrpc_client *client, json_t *dropped,
+		    struct star_error *err)
+{
+	for (int i = 0; i < invocation->argc; i++) {
+		const char *name = invocation->argv[i];
+		struct star_error why = { 0 };
+		json_t *result =
+			jsonrpc_call(client, "table_drop", json_pack("{s:s}", "name", name), STARCTL_DROP_US, &why);
+
+		if (!result)
+			return star_error_set(err, why.code, "%s%s", why.text,
+					      i ? "; those named before it were dropped" : "");
+		json_object_set_new(result, "name", json_string(name));
+		json_array_append_new(dropped, result);
+	}
+	return 0;
+}
+
+static void print_dropped(const json_t *dropped, FILE *out)
+{
+	const json_t *one, *task;
+	size_t i, j;
+
+	json_array_foreach(dropped, i, one)
+	{
+		const json_t *later = json_object_get(one, "later");
+
+		fprintf(out, "\"%s\" is dropped", json_string_value(json_object_get(one, "name")));
+		if (json_array_size(later) == 0)
+			fprintf(out, " on all nodes\n");
+		else
+			fprintf(out, "; later, when they are back, on PS tasks");
+		json_array_foreach(later, j, task)
+			fprintf(out, "%s%" JSON_INTEGER_FORMAT "%s", j ? ", " : " ", json_integer_value(task),
+				j + 1 == json_array_size(later) ? "\n" : "");
+	}
+}
+
+int run_tables_drop(const struct invocation *invocation)
+{
+	struct star_error err = { 0 };
+	struct jsonrpc_client *client = open_node(invocation, true, &err);
+	json_t *dropped = json_array();
+	int rc = client ? check_all(invocation, client, &err) : err.code;
+
+	if (rc == 0)
+		rc = confirm(invocation, "", "Drop ", &err);
+	if (rc == 0)
+		rc = drop_all(invocation, client, dropped, &err);
+	jsonrpc_close(client);
+	if (invocation->json && json_array_size(dropped))
+		print_json(json_incref(dropped), invocation->out);
+	else
+		print_dropped(dropped, invocation->out);
+	json_decref(dropped);
+	return rc < 0 ? fail(invocation, &err, rc == -EINVAL ? STARCTL_USAGE : STARCTL_FAILED) : STARCTL_OK;
 }

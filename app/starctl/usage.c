@@ -8,8 +8,26 @@
 
 const struct command starctl_commands[] = {
 	{ "status", "[--watch]", 0, 0, COMMAND_WATCH, "show the node, its cluster and its reactors",
-	  "With --watch it is shown anew every second, until Ctrl-C; with --json as well, one object a line.",
+	  "With --watch it is shown again every second, until Ctrl-C; with --json as well, one object a line. Asked of "
+	  "PS task 0, "
+	  "the exit status is 1 when another PS task is away: it was heard, and is not heard any more.",
 	  run_status },
+	{ "health", "", 0, 0, 0, "say in one line whether the node is well",
+	  "What is wrong: no layout, PS tasks that are away, a checkpoint that failed or is overdue, parameter memory "
+	  "over 90 %\nfull, a link that is down. The exit status is 0 when nothing is, else 1. PS task 0 speaks for "
+	  "the "
+	  "cluster.",
+	  run_health },
+	{ "metrics", "", 0, 0, 0, "print all of the node's metrics",
+	  "In OpenMetrics' text, as Prometheus gets them where metrics.port is set.", run_metrics },
+	{ "doctor", "[FILE]", 0, 1, 0, "look for what is wrong with this machine, a configuration and its cluster",
+	  "Each finding that is not ok comes with what to do about it. With a configuration FILE: whether its node "
+	  "could "
+	  "start here,\nwhich of the cluster's nodes answer, and whether its NICs, cores, memory and storage are as it "
+	  "needs them. Changes\nnothing, and needs no node. The exit status is 1 when something would keep the node "
+	  "from "
+	  "starting or serving.",
+	  run_doctor },
 	{ "tables", "", 0, 0, 0, "list the tables and variables, and what the node holds of them",
 	  "Any node can be asked: all hold the same catalogue, and each its own rows.", run_tables },
 	{ "tables show", "NAME", 1, 1, 0, "show a table's definition and figures",
@@ -25,6 +43,19 @@ const struct command starctl_commands[] = {
 	{ "tables sweep", "NAME", 1, 1, 0, "evict a table's old and light rows now, on all nodes",
 	  "By its steps_to_live and l2_threshold. Waits until the node that is asked has looked at all its rows.",
 	  run_tables_sweep },
+	{ "tables empty", "NAME [--yes]", 1, 1, COMMAND_YES, "delete all rows of a table, on all nodes",
+	  "Values, optimizer state and what an admission filter has counted; the table itself stays. Asks first on a "
+	  "terminal;\nscripts give --yes. Waits until it is done. Rows that workers make meanwhile may be deleted, "
+	  "too. "
+	  "A checkpoint is\nwritten afterwards where checkpoint.directory is set: older ones still have the rows.",
+	  run_tables_empty },
+	{ "tables drop", "NAME... [--yes]", 1, 62, COMMAND_YES, "drop tables and variables, on all nodes",
+	  "They are gone with their rows; their memory is given back, and their names can be created again at once, "
+	  "with "
+	  "any\ndefinition. Workers that use them get errors. Asks first on a terminal; scripts give --yes. A full "
+	  "checkpoint is\nwritten afterwards where checkpoint.directory is set; to go back to an older one brings the "
+	  "tables back.",
+	  run_tables_drop },
 	{ "checkpoint list", "DIR", 1, 1, 0, "list the checkpoints in a directory",
 	  "A delta goes on from another one. Unfinished and damaged ones do not count. Needs no node.",
 	  run_checkpoint_list },
@@ -100,7 +131,8 @@ const struct command starctl_commands[] = {
 	  "  --check           verify the cut, by other means than it was made",
 	  run_graph_explain },
 	{ "config check", "FILE", 1, 1, 0, "check a configuration without starting anything",
-	  "The same checks as `starserver --check -c FILE`, environment included.", run_config_check },
+	  "The checks of `starserver --check -c FILE`, environment included, but for what only the node's machine has.",
+	  run_config_check },
 	{ "config print", "FILE", 1, 1, 0, "print a configuration with all its defaults",
 	  "What comes out is a configuration file that reads back the same.", run_config_print },
 	{ "shutdown", "", 0, 0, 0, "stop the node and wait until it is gone",
@@ -113,7 +145,7 @@ const struct command starctl_commands[] = {
 static const struct {
 	const char *text, *summary;
 } options[] = {
-	{ "--socket PATH", "the node's Unix socket [the newest one in /run/starserver]" },
+	{ "--socket PATH", "the node's Unix socket [the newest of this user's, or in /run/starserver]" },
 	{ "--address HOST:PORT", "the node's control address, from anywhere" },
 	{ "--json", "print JSON, for programs" },
 	{ "--help", "explain starctl, or the command" },
@@ -219,6 +251,8 @@ static void print_words(const struct invocation *invocation)
 	command = find_command(invocation->argc, invocation->argv, &words, &err);
 	if (command && command->flags & COMMAND_WATCH)
 		fprintf(invocation->out, "--watch\n");
+	if (command && command->flags & COMMAND_YES)
+		fprintf(invocation->out, "--yes\n");
 	if (command && command->flags & COMMAND_FILTERS)
 		print_connection_filters(invocation->out);
 	if (command && command->flags & COMMAND_OPTIONS)
@@ -227,6 +261,28 @@ static void print_words(const struct invocation *invocation)
 		print_graph_options(invocation->out);
 	for (unsigned i = 0; i < OPTIONS; i++)
 		fprintf(invocation->out, "%.*s\n", (int)strcspn(options[i].text, " "), options[i].text);
+}
+
+/* Of a word that is no command, but begins several, as in `help checkpoint`: these. */
+static bool print_family(int argc, char *const *argv, FILE *out)
+{
+	const size_t bytes = strlen(argv[0]);
+	bool found = false;
+
+	if (argc != 1)
+		return false;
+	for (const struct command *c = starctl_commands; c->name; c++)
+		if (strcmp(c->name, argv[0]) == 0)
+			return false;
+	for (const struct command *c = starctl_commands; c->name; c++) {
+		if (strncmp(c->name, argv[0], bytes) != 0 || c->name[bytes] != ' ')
+			continue;
+		if (!found)
+			fprintf(out, "commands of \"%s\"; `starctl help COMMAND` explains one:\n", argv[0]);
+		found = true;
+		fprintf(out, "  %s%s%s\n      %s\n", c->name, *c->arguments ? " " : "", c->arguments, c->summary);
+	}
+	return found;
 }
 
 int run_help(const struct invocation *invocation)
@@ -243,6 +299,8 @@ int run_help(const struct invocation *invocation)
 		print_usage(invocation->out);
 		return STARCTL_OK;
 	}
+	if (print_family(invocation->argc, invocation->argv, invocation->out))
+		return STARCTL_OK;
 	command = find_command(invocation->argc, invocation->argv, &words, &err);
 	if (!command) {
 		fprintf(invocation->errors, "starctl: %s\n", err.text);

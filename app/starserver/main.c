@@ -12,10 +12,13 @@
 
 #include "base/log.h"
 #include "base/output.h"
-#include "node.h"
+#include "local.h"
+#include "machine/machine.h"
+#include "metrics/http.h"
+#include "node/node.h"
 #include "supervise.h"
 
-enum { EXIT_CONFIG = 2, OVERRIDES_MAX = 64 };
+enum { EXIT_CONFIG = 2, EXIT_NOT_SAVED = LOCAL_NOT_SAVED, SIGNAL_AGAIN_NS = 100000000, OVERRIDES_MAX = 64, END_S = 60 };
 
 /* From begin_anew to the next main. */
 #define GO_BACK_TO "STARSERVER_GO_BACK_TO"
@@ -25,6 +28,8 @@ struct options {
 	bool check, print, print_rst;
 	struct config_override overrides[OVERRIDES_MAX];
 	unsigned overrides_count;
+	unsigned local; /* nodes of --local; 0: a configuration is given */
+	const char *directory;
 };
 
 static void help(void)
@@ -33,16 +38,28 @@ static void help(void)
 	     "\n"
 	     "usage: starserver -c FILE [--set NAME=VALUE ...]\n"
 	     "       starserver --check -c FILE\n"
+	     "       starserver --local [N] [--directory DIR] [--set NAME=VALUE ...]\n"
 	     "\n"
 	     "  -c, --config FILE      the configuration (libconfig); drivers-config/ has one for each kind of port\n"
 	     "      --set NAME=VALUE   an option of the configuration, stronger than file and environment\n"
-	     "      --check            validate the configuration, and start nothing\n"
+	     "      --check            validate the configuration, and that its directory and NICs are there;\n"
+	     "                         start nothing\n"
 	     "      --print            print the whole configuration as it is in force, and start nothing\n"
+	     "      --local [N]        no configuration, as any user: a node, or a cluster of N, on 127.0.0.1 and the "
+	     "kernel's\n"
+	     "                         sockets; it prints what workers are given as --ps\n"
+	     "      --directory DIR    with --local: keep checkpoints there, begin with the newest, write a last one "
+	     "at\n"
+	     "                         the end\n"
 	     "      --print-options-rst  print the reference of all options, for docs/\n"
 	     "      --version, --help\n"
 	     "\n"
-	     "SIGTERM and SIGINT end it; a second one ends it at once. `starctl status` shows its figures.\n"
-	     "Exit status: 0 after an orderly end, 1 when it could not start, 2 for a wrong option or configuration.\n"
+	     "SIGTERM, SIGINT and SIGHUP end it; a second one ends it at once. `starctl status` shows its figures.\n"
+	     "Exit status: 0 after an orderly end, 1 when it could not start, or a node of --local had to be "
+	     "killed,\n"
+	     "2 for a wrong option or configuration, 3 when it ended in order, but without the last checkpoint that it "
+	     "was to "
+	     "write.\n"
 	     "\n"
 	     "Options of the configuration:\n");
 	config_print_help(stdout);
@@ -67,15 +84,48 @@ static int add_override(struct options *o, char *text)
 	return 0;
 }
 
+static int take_nodes(struct options *o, const char *text)
+{
+	char *end;
+	const unsigned long nodes = strtoul(text, &end, 10);
+
+	if (text[0] < '0' || text[0] > '9' || *end || nodes == 0 || nodes > LOCAL_NODES_MAX)
+		return usage("--local takes a number of nodes from 1 to 64, not ", text);
+	o->local = (unsigned)nodes;
+	return 0;
+}
+
+/* The words that are no options, and options that do not go together: -1 to go on, else the exit status. */
+static int check_words(char **words, struct options *o)
+{
+	_Static_assert(LOCAL_NODES_MAX == 64, "take_nodes says so");
+
+	if (o->local && *words && take_nodes(o, *words++))
+		return EXIT_CONFIG;
+	if (*words)
+		return usage("unexpected argument ", *words);
+	if (o->local && (o->file || o->check))
+		return usage("--local has no configuration: it takes neither --config nor --check", "");
+	if (o->directory && !o->local)
+		return usage("--directory is for --local; a configuration has checkpoint.directory", "");
+	if (!o->file && !o->local)
+		return usage("which configuration? Give one with -c FILE, e.g. -c drivers-config/af_packet.conf; or "
+			     "none, with --local",
+			     "");
+	return -1;
+}
+
 /* -1 to go on, else the exit status. */
 static int parse(int argc, char **argv, struct options *o)
 {
-	enum { OPT_SET = 256, OPT_CHECK, OPT_PRINT, OPT_RST, OPT_VERSION };
+	enum { OPT_SET = 256, OPT_CHECK, OPT_PRINT, OPT_RST, OPT_VERSION, OPT_LOCAL, OPT_DIRECTORY };
 	static const struct option longs[] = {
 		{ "config", required_argument, NULL, 'c' },
 		{ "set", required_argument, NULL, OPT_SET },
 		{ "check", no_argument, NULL, OPT_CHECK },
 		{ "print", no_argument, NULL, OPT_PRINT },
+		{ "local", optional_argument, NULL, OPT_LOCAL },
+		{ "directory", required_argument, NULL, OPT_DIRECTORY },
 		{ "print-options-rst", no_argument, NULL, OPT_RST },
 		{ "version", no_argument, NULL, OPT_VERSION },
 		{ "help", no_argument, NULL, 'h' },
@@ -98,6 +148,13 @@ static int parse(int argc, char **argv, struct options *o)
 		case OPT_PRINT:
 			o->print = true;
 			break;
+		case OPT_LOCAL:
+			if (take_nodes(o, optarg ? optarg : "1"))
+				return EXIT_CONFIG;
+			break;
+		case OPT_DIRECTORY:
+			o->directory = optarg;
+			break;
 		case OPT_RST:
 			config_print_rst(stdout);
 			return EXIT_SUCCESS;
@@ -111,11 +168,19 @@ static int parse(int argc, char **argv, struct options *o)
 			return EXIT_CONFIG; /* getopt has said why */
 		}
 	}
-	if (optind < argc)
-		return usage("unexpected argument ", argv[optind]);
-	if (!o->file)
-		return usage("which configuration? Give one with -c FILE, e.g. -c drivers-config/af_packet.conf", "");
-	return -1;
+	return check_words(argv + optind, o);
+}
+
+static int report_check(const struct config *config, const char *file)
+{
+	struct star_error err = { 0 };
+
+	if (machine_check(config, &err) < 0) {
+		fprintf(stderr, "starserver: %s: %s\n", file, err.text);
+		return EXIT_CONFIG;
+	}
+	printf("%s: ok\n", file);
+	return EXIT_SUCCESS;
 }
 
 /* The control plane serves thousands of workers, each on a connection of its own. */
@@ -129,12 +194,60 @@ static void raise_file_limit(void)
 	}
 }
 
-/* Until SIGTERM or SIGINT, or until the cluster goes back to a checkpoint: then *again is its id. The exit status. */
+static void end_at_once(int number)
+{
+	static const char text[] = "starserver: it does not come to an end, perhaps for its storage: it is ended now\n";
+
+	(void)number;
+	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+		_exit(EXIT_FAILURE);
+	_exit(EXIT_FAILURE);
+}
+
+/* Storage that does not return, under a thread that is to be joined, does not keep the node for ever. */
+static void signal_end_in(unsigned seconds)
+{
+	signal(SIGALRM, end_at_once);
+	alarm(seconds);
+}
+
+static bool metrics_family(void *ctx, unsigned number, FILE *out)
+{
+	return control_metrics(ctx, number, out);
+}
+
+static bool metrics_health(void *ctx, char text[static METRICS_HEALTH_MAX])
+{
+	_Static_assert((int)METRICS_HEALTH_MAX >= (int)CONTROL_HEALTH_MAX, "the text of control_healthy fits");
+	return control_healthy(ctx, text);
+}
+
+/* 0 with NULL where the configuration wants none. */
+static int serve_metrics(const struct config *config, struct control *control, struct metrics_server **server,
+			 struct star_error *err)
+{
+	const struct metrics_server_options options = { .address = config->metrics_address,
+							.port = (uint16_t)config->metrics_port,
+							.ctx = control,
+							.family = metrics_family,
+							.health = metrics_health };
+
+	*server = NULL;
+	if (!config->metrics_port)
+		return 0;
+	*server = metrics_server_start(&options, err);
+	if (!*server)
+		return err->code;
+	log_info("metrics: http://%s/metrics", config_show(config->metrics_address, options.port).text);
+	return 0;
+}
+
+/* Until SIGTERM, SIGINT or SIGHUP, or until the cluster goes back to a checkpoint: then *again is its id. The exit status. */
 static int wait_for_end(struct node *node, struct control *control, struct supervise *supervise,
 			const sigset_t *signals, uint64_t *again)
 {
 	sigset_t end = *signals;
-	int signal;
+	int signal, status;
 
 	supervise_control(supervise, control);
 	do {
@@ -143,7 +256,10 @@ static int wait_for_end(struct node *node, struct control *control, struct super
 	} while (signal == GO_BACK_SIGNAL && !*again);
 	__atomic_store_n(&node->stopping, true, __ATOMIC_RELAXED);
 	sigdelset(&end, GO_BACK_SIGNAL);
-	pthread_sigmask(SIG_UNBLOCK, &end, NULL); /* a second one ends it at once */
+	/* timeout, shells and supervisors may send the same one twice in a row: that is one. */
+	while (sigtimedwait(&end, NULL, &(struct timespec){ .tv_nsec = SIGNAL_AGAIN_NS }) > 0)
+		;
+	pthread_sigmask(SIG_UNBLOCK, &end, NULL); /* a later one ends it at once */
 	if (*again)
 		log_info("beginning anew with checkpoint %" PRIu64, *again);
 	else
@@ -151,9 +267,11 @@ static int wait_for_end(struct node *node, struct control *control, struct super
 	supervise_stop(supervise, *again != 0);
 	if (__atomic_load_n(&node->failed, __ATOMIC_ACQUIRE))
 		return EXIT_FAILURE;
-	if (!*again)
-		control_drain(control);
-	return EXIT_SUCCESS;
+	if (*again)
+		return EXIT_SUCCESS;
+	status = control_drain(control) < 0 ? EXIT_NOT_SAVED : EXIT_SUCCESS;
+	signal_end_in(END_S);
+	return status;
 }
 
 /* Serves until a signal. gone_back_to, again: a checkpoint that the cluster goes back to, with which this process has begun or is to
@@ -164,6 +282,7 @@ static int serve(const struct config *config, const sigset_t *signals, uint64_t 
 	struct star_error err = { 0 };
 	struct control *control = NULL;
 	struct supervise *supervise = NULL;
+	struct metrics_server *metrics = NULL;
 	int status = EXIT_FAILURE;
 
 	if (node_start(&node, config, &err) == 0) {
@@ -176,12 +295,17 @@ static int serve(const struct config *config, const sigset_t *signals, uint64_t 
 		supervise = supervise_start(&node);
 		control = control_create(&options, &err);
 	}
+	if (control && serve_metrics(config, control, &metrics, &err) < 0) {
+		control_destroy(control);
+		control = NULL;
+	}
 	if (control) {
 		log_info("ready: %s task %u, control %s, data %s, %u reactor%s", config->job_name, config->task_index,
 			 config_show(config->own.control.host, config->own.control.port).text,
 			 config_show(config->own.data.host, config->own.data.port).text, config->reactors,
 			 config->reactors == 1 ? "" : "s");
 		status = wait_for_end(&node, control, supervise, signals, again);
+		metrics_server_stop(metrics);
 		control_destroy(control);
 		err = node.failure;
 	} else {
@@ -237,6 +361,14 @@ int main(int argc, char **argv)
 
 	if (status >= 0)
 		return output_end("starserver", status, EXIT_FAILURE);
+	if (options.local)
+		return output_end("starserver",
+				  local_run(&(struct local_options){ .nodes = options.local,
+								     .directory = options.directory,
+								     .print = options.print,
+								     .overrides = options.overrides,
+								     .overrides_count = options.overrides_count }),
+				  EXIT_FAILURE);
 	config = config_load(options.file, options.overrides, options.overrides_count, &err);
 	if (!config) {
 		fprintf(stderr, "starserver: %s\n", err.text);
@@ -254,6 +386,10 @@ int main(int argc, char **argv)
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
+	if (signal(SIGHUP, SIG_DFL) == SIG_IGN)
+		signal(SIGHUP, SIG_IGN); /* nohup: who started it wants it to stay */
+	else
+		sigaddset(&signals, SIGHUP);
 	sigaddset(&signals, GO_BACK_SIGNAL);
 	signal(SIGPIPE, SIG_IGN);
 	raise_file_limit();
@@ -261,10 +397,10 @@ int main(int argc, char **argv)
 	if (options.print)
 		config_print(config, stdout);
 	else if (options.check)
-		printf("%s: ok\n", options.file);
+		status = report_check(config, options.file);
 	else
 		status = serve(config, &signals, take_go_back(config), &again);
-	if (options.print || options.check)
+	if (options.print)
 		status = EXIT_SUCCESS;
 	config_free(config);
 	return again ? begin_anew(argv, &options, again) : output_end("starserver", status, EXIT_FAILURE);

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "control/thread.h"
+#include "jsonrpc/thread.h"
 
 enum {
 	LOOK_US = 1000000, /* between looks; a quarter of the manager's patience where that is less */
@@ -88,10 +88,7 @@ static void *loop(void *arg)
 		tell_state(s);
 		if (reactors_alive(s) && s->keepalive_us)
 			sd_notify(0, "WATCHDOG=1");
-		clock_gettime(CLOCK_MONOTONIC, &next);
-		next.tv_nsec += (long)look_us * 1000;
-		next.tv_sec += next.tv_nsec / 1000000000;
-		next.tv_nsec %= 1000000000;
+		next = clock_timespec(clock_ns() + look_us * 1000);
 		pthread_cond_timedwait(&s->wake, &s->lock, &next); /* early: something is new */
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -101,7 +98,6 @@ static void *loop(void *arg)
 struct supervise *supervise_start(const struct node *node)
 {
 	struct star_error err = { 0 };
-	pthread_condattr_t monotonic;
 	struct supervise *s;
 
 	if (!getenv("NOTIFY_SOCKET"))
@@ -115,10 +111,7 @@ struct supervise *supervise_start(const struct node *node)
 	s->alive = true;
 	if (sd_watchdog_enabled(0, &s->keepalive_us) <= 0)
 		s->keepalive_us = 0;
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->wake, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	clock_condition_init(&s->wake);
 	pthread_mutex_init(&s->lock, NULL);
 	if (thread_start(&s->thread, "supervise", loop, s, &err) == 0)
 		return s;

@@ -10,7 +10,7 @@
 #define STARSERVER_SUPERVISE_H
 
 #include "control/control.h"
-#include "node.h"
+#include "node/node.h"
 
 struct supervise;
 

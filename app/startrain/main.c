@@ -8,7 +8,10 @@
 #include "app/startrain/progress.h"
 #include "app/startrain/zoo/zoo.h"
 #include "base/clock.h"
+#include "base/nearest.h"
 #include "base/output.h"
+
+#define GENERATE "generate"
 
 static int load(struct job *job, struct star_error *err)
 {
@@ -113,14 +116,30 @@ static int words_main(int argc, char **argv)
 	return status;
 }
 
+/* What comes first and is no option is to be a model. */
+static int no_such_model(const char *name)
+{
+	const char *nearest = nearest_name(name, zoo_models, sizeof(zoo_models[0]));
+
+	if (nearest_distance(name, GENERATE) < nearest_distance(name, nearest))
+		nearest = GENERATE;
+	fprintf(stderr, "startrain: there is no model \"%.100s\"; did you mean \"%s\"? Models are", name, nearest);
+	for (const struct zoo_model *model = zoo_models; model->name; model++)
+		fprintf(stderr, "%s %s", model == zoo_models ? "" : ",", model->name);
+	fputs("; " GENERATE " writes examples for them; see startrain --help\n", stderr);
+	return 2;
+}
+
 int main(int argc, char **argv)
 {
 	int status;
 
 	if (argc > 1 && zoo_model_find(argv[1]))
 		status = zoo_main(argc, argv);
-	else if (argc > 1 && !strcmp(argv[1], "generate"))
+	else if (argc > 1 && !strcmp(argv[1], GENERATE))
 		status = zoo_generate(argc, argv);
+	else if (argc > 1 && argv[1][0] != '-')
+		status = no_such_model(argv[1]);
 	else
 		status = words_main(argc, argv);
 	return output_end("startrain", status, 1);

@@ -93,6 +93,26 @@ static int add_text(struct options *o, const char *path, struct star_error *err)
 	return 0;
 }
 
+/* Of an option in --table that is one of startrain's own. */
+static int check_table(const char *text, struct star_error *err)
+{
+	static const struct {
+		const char *name, *option;
+	} own[] = { { "rate", "--rate" }, { "initial_accumulator", "--accumulator" } };
+
+	for (const char *word = text; word; word = strchr(word, ',')) {
+		size_t bytes;
+
+		word += strspn(word, ", ");
+		bytes = strcspn(word, "=, ");
+		for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+			if (strlen(own[i].name) == bytes && strncmp(word, own[i].name, bytes) == 0)
+				return star_error_set(err, -EINVAL, "--table %s=...: %s gives it; leave it out here",
+						      own[i].name, own[i].option);
+	}
+	return 0;
+}
+
 static int parse_one(struct options *o, int option, const char *value, struct star_error *err)
 {
 	uint64_t number = 0;
@@ -128,6 +148,11 @@ static int parse_one(struct options *o, int option, const char *value, struct st
 		o->wire = value;
 		break;
 	case TABLE:
+		if (o->table)
+			rc = star_error_set(err, -EINVAL,
+					    "--table is given twice: give all its options in one, with commas between");
+		else
+			rc = check_table(value, err);
 		o->table = value;
 		break;
 	case REPORT:

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "app/startrain/training.h"
-#include "session/cluster.h"
+#include "train/cluster.h"
 
 enum { OPTIONS_WORKERS_MAX = 1024, OPTIONS_TEXTS_MAX = 64 };
 

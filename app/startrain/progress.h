@@ -7,7 +7,7 @@
 #define STARTRAIN_PROGRESS_H
 
 #include "app/startrain/job.h"
-#include "session/summary.h"
+#include "train/summary.h"
 
 /* all: what sentences of all local workers are together when they are done. */
 struct progress *progress_create(const struct job *job, uint64_t all, FILE *report, struct summary *summary,

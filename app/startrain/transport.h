@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/star_error.h"
-#include "session/cluster.h"
+#include "train/cluster.h"
 
 /*
  * What star_open takes, for a job's --ps: addresses as they are; with --transport dpdk the name of a worker's file, since each has a port

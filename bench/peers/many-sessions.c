@@ -17,8 +17,8 @@
 #include "base/crc32.h"
 #include "base/prng.h"
 #include "config/config.h"
-#include "control/jsonrpc.h"
-#include "control/object_json.h"
+#include "jsonrpc/jsonrpc.h"
+#include "jsonrpc/object_json.h"
 #include "port/port.h"
 #include "rpc/datagram.h"
 

@@ -20,8 +20,8 @@
 #include "base/clock.h"
 #include "base/crc32.h"
 #include "base/wheel.h"
-#include "control/jsonrpc.h"
-#include "control/object_json.h"
+#include "jsonrpc/jsonrpc.h"
+#include "jsonrpc/object_json.h"
 #include "wire/frame.h"
 #include "wire/layout.h"
 
@@ -120,7 +120,8 @@ static uint32_t fill_frame(struct part *p)
 				.count = p->count,
 				.dim = DIM,
 				.body_bytes = body,
-				.rate = pushes ? rate : 0 };
+				.rate = pushes ? rate : 0,
+				.flags = pushes ? WIRE_RATE : 0 };
 	memcpy(keys, p->keys, p->count * sizeof(*keys));
 	for (uint32_t i = 0; pushes && i < p->count * DIM; i++)
 		gradients[i] = 1;

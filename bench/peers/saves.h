@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Checkpoints of the appliance in this process: its turns fill blocks, a thread of its own, on another core where there is one,
- * writes them to a file, as a node's does (app/starserver/checkpoint.c). Whatever goes wrong ends the program.
+ * writes them to a file, as a node's does (lib/node/checkpoint.c). Whatever goes wrong ends the program.
  */
 #ifndef BENCH_SAVES_H
 #define BENCH_SAVES_H

@@ -51,7 +51,8 @@ int main(int argc, char **argv)
 			goto fail;
 		if (star_execute(cluster, &op, 1, deadline_us, &err) < 0)
 			goto fail;
-		op.scale = 0;
+		op.scale = 0; /* and this step's clip with it */
+		op.flags = 0;
 	}
 	/* evaluate */
 	op = (struct star_op){ .kind = STAR_PULL,

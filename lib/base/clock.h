@@ -3,6 +3,7 @@
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -18,6 +19,23 @@ static inline uint64_t clock_ns(void)
 static inline uint64_t clock_us(void)
 {
 	return clock_ns() / 1000;
+}
+
+/* The same moment as the C library's calls take it. */
+static inline struct timespec clock_timespec(uint64_t ns)
+{
+	return (struct timespec){ (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+}
+
+/* A condition whose waits end by this clock, which nobody sets back. */
+static inline void clock_condition_init(pthread_cond_t *condition)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(condition, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 }
 
 /* Cycles of the time stamp counter, for measurements and for struct clock. */

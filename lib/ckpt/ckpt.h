@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "star_error.h"
 #include "wire/checkpoint.h"
@@ -44,6 +45,9 @@ struct ckpt_manifest {
 	uint32_t partitions;
 	uint32_t tasks, reactors; /* of the whole cluster that wrote it */
 	uint64_t step;		  /* the latest training step of any table */
+	/* Drawn by a cluster that begins with nothing, and kept by one that begins with a checkpoint: whose checkpoints it may prune. 0: it
+	 * was written before there were any. */
+	uint64_t lineage;
 	uint32_t objects_count, files_count;
 	struct object_spec *objects; /* in ascending order of their ids */
 	struct ckpt_file *files;
@@ -67,11 +71,14 @@ struct ckpt_claim {
 void ckpt_claim_init(struct ckpt_claim *claim, const char *directory);
 int ckpt_claim_take(struct ckpt_claim *claim, const char *directory, struct star_error *err);
 void ckpt_claim_fini(struct ckpt_claim *claim);
+/* The process of this machine that has taken it; 0: none, or it cannot be known. */
+pid_t ckpt_claim_holder(const char *directory);
 
 /* Makes "<directory>/<id>-kind.partial" and writes its path; what is left of an earlier one of this id is removed. */
 int ckpt_begin(const char *directory, uint64_t id, uint64_t parent, char path[static CKPT_PATH_MAX],
 	       struct star_error *err);
-/* Checks that every file is there with its size, writes the manifest, and renames: the checkpoint is there from now on. */
+/* Checks that every file is there with its size, writes the manifest, and renames: the checkpoint is there from now on. What could not
+ * be restored is refused: -EAGAIN: a delta that what it goes on from is gone of, or whose chain is too long; a full one is possible. */
 int ckpt_commit(const char *path, const struct ckpt_manifest *manifest, struct star_error *err);
 /* Removes a partial checkpoint, whatever is in it. */
 void ckpt_abandon(const char *path);
@@ -95,6 +102,22 @@ int ckpt_writer_block(struct ckpt_writer *writer, void *block, uint32_t payload_
 int ckpt_writer_finish(struct ckpt_writer *writer, struct ckpt_file *file, struct star_error *err);
 void ckpt_writer_destroy(struct ckpt_writer *writer); /* at any time */
 
+/*
+ * "dropped.json" in a directory of checkpoints: of a lineage and each id under which it dropped something the next generation that the id is
+ * given. What a manifest of that lineage has under an earlier one was dropped since: it is not restored by itself. Other lineages count
+ * their ids for themselves. Written by PS task 0, so that a crash leaves the old file or the new one; without a file nothing was dropped.
+ */
+int ckpt_dropped_read(const char *directory, uint64_t lineage, uint32_t generations[static WIRE_OBJECTS_MAX + 1],
+		      struct star_error *err);
+/* Of other lineages it keeps what the file has, as long as the directory has a checkpoint of theirs. */
+int ckpt_dropped_write(const char *directory, uint64_t lineage, const uint32_t generations[static WIRE_OBJECTS_MAX + 1],
+		       struct star_error *err);
+/* lineage NULL: all of them. */
+int ckpt_dropped_remove(const char *directory, const uint64_t *lineage, struct star_error *err);
+/* What stands in the file of a lineage. */
+int ckpt_dropped_parse(const char *text, size_t bytes, uint64_t lineage,
+		       uint32_t generations[static WIRE_OBJECTS_MAX + 1], struct star_error *err);
+
 /* ---- reading ---- */
 
 struct ckpt_reader;
@@ -112,13 +135,18 @@ void ckpt_reader_destroy(struct ckpt_reader *reader);
 int ckpt_run_next(const uint8_t *payload, uint32_t bytes, uint32_t *at, const struct ckpt_manifest *manifest,
 		  struct checkpoint_run *run, const void **records, struct star_error *err);
 
+/* And the records themselves, as far as their table's definition says what there can be: what a node refuses to load. 0 or -EBADMSG. */
+int ckpt_run_check(const struct ckpt_manifest *manifest, const struct checkpoint_run *run, const void *records,
+		   struct star_error *err);
+
 /* Bytes of a row of this object in a run, from its definition alone. */
 uint32_t ckpt_row_bytes(const struct object_spec *spec);
 
 /* ---- a directory of checkpoints ---- */
 
 struct ckpt_entry {
-	uint64_t id, parent, time_ms, step, bytes, rows, deleted; /* all but id as the manifest says; 0 without */
+	uint64_t id, parent, time_ms, step, lineage, bytes, rows,
+		deleted; /* all but id as the manifest says; 0 without */
 	uint32_t partitions;
 	bool delta;
 	bool partial; /* was never finished: it does not count */
@@ -132,22 +160,32 @@ int ckpt_list(const char *directory, struct ckpt_entry **entries, uint32_t *coun
  * the next ckpt_begin removes them. */
 int ckpt_next_id(const char *directory, uint64_t *id, struct star_error *err);
 
-/* The chain that restores `id` (0: the newest that is complete, with all its parents): a full one, then its deltas; in *chain paths, at
- * most CKPT_CHAIN_MAX. -ENOENT with a sentence: which is missing. */
-enum { CKPT_CHAIN_MAX = 1024 };
+/* The chain that restores `id` (0: the newest that is complete, with all its parents): a full one, then its deltas; in *chain paths,
+ * however many. -ENOENT with a sentence: which is missing. */
 int ckpt_chain(const char *directory, uint64_t id, char ***chain, uint32_t *count, struct star_error *err);
 void ckpt_chain_free(char **chain, uint32_t count);
+
+/* How many checkpoints restore that one of so many partitions. -EAGAIN with a sentence: one of them is missing, damaged, or of another
+ * number of partitions. */
+int ckpt_chain_length(const char *directory, uint64_t id, uint32_t partitions, struct star_error *err);
+
+/* Whether a delta may go on from `parent` (0: it is a full one), as the last of a chain of `most` checkpoints. 0, or -EAGAIN with a
+ * sentence: write a full one. Each checkpoint of a chain costs a restore time, and one that is damaged all that go on from it. */
+enum { CKPT_CHAIN_MAX = 1024 };
+int ckpt_chain_check(const char *directory, uint64_t parent, uint32_t partitions, uint32_t most,
+		     struct star_error *err);
 
 /* Is told bytes done and in all; false: it is given up, with -ECANCELED. */
 typedef bool ckpt_progress(void *ctx, uint64_t done, uint64_t total);
 
-/* Reads all of a checkpoint, and checks it: every block, every run, every record's size. progress may be NULL. */
+/* Reads all of a checkpoint, and checks it: every block, every run, every record. progress may be NULL. */
 int ckpt_verify(const char *path, ckpt_progress *progress, void *ctx, struct star_error *err);
 
 /* The newest chain that is in order to the last byte: all of it is read, as by ckpt_verify. refused is told of each checkpoint that
  * something is wrong with, and what. -ENOENT: there is none. */
 struct ckpt_search {
 	uint64_t newest;	 /* none younger than that; 0: any */
+	uint32_t partitions;	 /* it has so many; 0: any number */
 	ckpt_progress *progress; /* of each that is read; may be NULL */
 	void (*refused)(void *ctx, const char *name, const char *why);
 	void *ctx;
@@ -156,7 +194,7 @@ int ckpt_chain_good(const char *directory, const struct ckpt_search *search, cha
 		    struct star_error *err);
 
 /* Removes all but the newest `keep` full checkpoints and what belongs to them, and partial ones older than the newest; returns how many
- * were removed, or a negative errno. */
-int ckpt_prune(const char *directory, uint32_t keep, struct star_error *err);
+ * were removed, or a negative errno. lineage: only those of this one are counted and removed; NULL: all are. */
+int ckpt_prune(const char *directory, uint32_t keep, const uint64_t *lineage, struct star_error *err);
 
 #endif

@@ -2,8 +2,11 @@
 /* One cluster a directory, and the directory that was meant. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "ckpt/internal.h"
@@ -21,6 +24,50 @@ static bool is_same(int one, int other)
 	struct stat a, b;
 
 	return fstat(one, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* By what the kernel tells of its locks. */
+static pid_t find_holder(int folder)
+{
+	struct stat at;
+	FILE *locks = fstat(folder, &at) == 0 ? fopen("/proc/locks", "re") : NULL;
+	pid_t pid = 0;
+	char line[128];
+
+	while (locks && !pid && fgets(line, sizeof(line), locks)) {
+		unsigned high, low;
+		uint64_t inode;
+		int who;
+
+		if (sscanf(line, "%*u: FLOCK ADVISORY WRITE %d %x:%x:%" SCNu64, &who, &high, &low, &inode) == 4 &&
+		    who > 0 && inode == at.st_ino && makedev(high, low) == at.st_dev)
+			pid = who;
+	}
+	if (locks)
+		fclose(locks);
+	return pid;
+}
+
+pid_t ckpt_claim_holder(const char *directory)
+{
+	const int folder = ckpt_open_folder(directory, NULL);
+	const pid_t pid = folder >= 0 ? find_holder(folder) : 0;
+
+	if (folder >= 0)
+		close(folder);
+	return pid;
+}
+
+static int refuse(int folder, const char *directory, struct star_error *err)
+{
+	const pid_t pid = find_holder(folder);
+	char who[32] = "";
+
+	if (pid)
+		snprintf(who, sizeof(who), " (process %d)", (int)pid);
+	return star_error_set(err, -EBUSY,
+			      "another cluster writes its checkpoints to %.280s%s: give each a directory of its own",
+			      directory, who);
 }
 
 void ckpt_claim_init(struct ckpt_claim *claim, const char *directory)
@@ -48,10 +95,7 @@ int ckpt_claim_take(struct ckpt_claim *claim, const char *directory, struct star
 		rc = 1;
 	/* Some network file systems lock no folders: there it cannot be known. */
 	else if (flock(folder, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
-		rc = star_error_set(
-			err, -EBUSY,
-			"another cluster writes its checkpoints to %.280s: give each a directory of its own",
-			directory);
+		rc = refuse(folder, directory, err);
 	if (rc != 0) {
 		close(folder);
 		return rc < 0 ? rc : 0;

@@ -83,7 +83,7 @@ int ckpt_begin(const char *directory, uint64_t id, uint64_t parent, char path[st
 	if (folder < 0)
 		return folder;
 	rc = make_room(folder, directory, id, err);
-	if (rc == 0 && mkdirat(folder, name, 0755) < 0)
+	if (rc == 0 && mkdirat(folder, name, CKPT_FOLDER_MODE) < 0)
 		rc = ckpt_io_error(err, -errno, "create", directory, name);
 	close(folder);
 	return rc;
@@ -122,7 +122,7 @@ static int write_all(int fd, const char *text, size_t bytes)
 static int write_manifest(int folder, const char *path, const char *text, size_t bytes, struct star_error *err)
 {
 	const char *name = CKPT_MANIFEST_NAME CKPT_PARTIAL;
-	const int fd = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	const int fd = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, CKPT_FILE_MODE);
 	const char *doing = "write";
 	int rc;
 
@@ -197,6 +197,10 @@ int ckpt_commit(const char *path, const struct ckpt_manifest *manifest, struct s
 	ckpt_name(expected, manifest->id, manifest->parent != 0, "");
 	if (strcmp(name, expected) != 0)
 		return star_error_set(err, -EINVAL, "the manifest of %s does not belong into %.280s", expected, path);
+	/* As it is now: somebody may have pruned what it goes on from since it was begun. */
+	rc = ckpt_chain_check(directory, manifest->parent, manifest->partitions, CKPT_CHAIN_MAX, err);
+	if (rc < 0)
+		return rc;
 	text = ckpt_manifest_text(manifest, &bytes, err);
 	if (!text)
 		return err && err->code ? err->code : -EINVAL;

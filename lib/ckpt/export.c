@@ -10,8 +10,8 @@
 #include "ckpt/keyset.h"
 #include "ckpt/lines.h"
 #include "ckpt/row.h"
-#include "control/member.h"
-#include "control/object_json.h"
+#include "jsonrpc/member.h"
+#include "jsonrpc/object_json.h"
 
 struct export
 {
@@ -23,7 +23,9 @@ struct export
 	struct keyset deleted; /* of the checkpoint that is read: they are seen when it is over */
 	bool youngest, oldest;
 	uint64_t rows, waiting, blooms;
-	struct checkpoint_table figures; /* the greatest of each shard's */
+	struct checkpoint_table figures; /* of the checkpoint that is read: the greatest of each shard's */
+	bool counted;			 /* figures has those of a shard */
+	uint32_t looks, aged;		 /* the youngest's looks; how many of them came after the one that is read */
 	ckpt_progress *progress;
 	void *ctx;
 	uint64_t done, total;
@@ -61,6 +63,21 @@ static void print_word(const struct export *e, const char *name, const uint8_t *
 	fprintf(e->out, ", \"%s\": %" PRIu32, name, word);
 }
 
+/* Rows count back from the looks of their own checkpoint, the lines from the youngest's. */
+static void print_used(const struct export *e, const uint8_t *row)
+{
+	uint64_t used;
+	uint32_t word;
+
+	if (!e->shape.used)
+		return;
+	memcpy(&word, row + e->shape.used, sizeof(word));
+	used = (uint64_t)word + e->aged;
+	if (e->aged && used > INT32_MAX)
+		used = INT32_MAX;
+	fprintf(e->out, ", \"used\": %" PRIu64, used);
+}
+
 static void print_values(const struct export *e, const uint8_t *row)
 {
 	const uint8_t *values = row + e->shape.values;
@@ -87,7 +104,7 @@ static void print_row(const struct export *e, const uint8_t *row)
 	print_word(e, "version", row, s->version);
 	print_word(e, "rounds", row, s->rounds);
 	print_word(e, "frequency", row, s->frequency);
-	print_word(e, "used", row, s->used);
+	print_used(e, row);
 	print_word(e, "seen", row, s->seen);
 	if (s->words)
 		print_word(e, s->optim.word_name, row, s->words);
@@ -194,6 +211,19 @@ static void keep_greatest(uint64_t *greatest, uint64_t number)
 		*greatest = number;
 }
 
+/* Of a clock of 31 bits that may have gone round. */
+static uint32_t since(uint32_t later, uint32_t earlier)
+{
+	return (later - earlier) & INT32_MAX;
+}
+
+static bool is_later(uint32_t looks, uint32_t others)
+{
+	const uint32_t ahead = since(looks, others);
+
+	return ahead > 0 && ahead <= INT32_MAX / 2;
+}
+
 /* A shard's own figures of the table: they stand before its rows. */
 static int take_figures(struct export *e, const struct ckpt_manifest *manifest, uint32_t object, const uint8_t *payload,
 			uint32_t bytes, struct star_error *err)
@@ -212,8 +242,9 @@ static int take_figures(struct export *e, const struct ckpt_manifest *manifest, 
 			keep_greatest(&e->figures.step, table.step);
 			keep_greatest(&e->figures.pushes, table.pushes);
 			keep_greatest(&e->figures.removed, table.removed);
-			if (table.looks > e->figures.looks)
+			if (!e->counted || is_later(table.looks, e->figures.looks))
 				e->figures.looks = table.looks;
+			e->counted = true;
 		}
 		return 1;
 	}
@@ -269,6 +300,18 @@ static const struct object_spec *find_object(const struct ckpt_manifest *manifes
 	return NULL;
 }
 
+static int read_figures(struct export *e, const char *path, const struct ckpt_manifest *manifest, uint32_t object,
+			struct star_error *err)
+{
+	int rc = 0;
+
+	e->figures = (struct checkpoint_table){ 0 };
+	e->counted = false;
+	for (uint32_t i = 0; rc == 0 && i < manifest->files_count; i++)
+		rc = take_file(e, path, manifest, &manifest->files[i], object, take_figures, err);
+	return rc;
+}
+
 /* The youngest says what the table is. */
 static int begin(struct export *e, const char *path, const struct ckpt_manifest *manifest,
 		 const struct object_spec *spec, struct star_error *err)
@@ -278,13 +321,13 @@ static int begin(struct export *e, const char *path, const struct ckpt_manifest 
 	int rc = 0;
 
 	e->spec = *spec;
-	without_id.id = 0;
+	without_id.id = without_id.generation = 0;
 	if (ckpt_row_shape(spec, &e->shape) < 0)
 		return star_error_set(err, -EINVAL, "\"%s\" has no rows that this program knows", spec->name);
-	for (uint32_t i = 0; rc == 0 && i < manifest->files_count; i++)
-		rc = take_file(e, path, manifest, &manifest->files[i], spec->id, take_figures, err);
+	rc = read_figures(e, path, manifest, spec->id, err);
 	if (rc < 0)
 		return rc;
+	e->looks = e->figures.looks;
 	json = json_pack("{s:o, s:i, s:o, s:o, s:o, s:I}", "table", object_to_json(&without_id), "partitions",
 			 manifest->partitions, "step", member_from_u64(e->figures.step), "pushes",
 			 member_from_u64(e->figures.pushes), "removed", member_from_u64(e->figures.removed), "looks",
@@ -292,6 +335,18 @@ static int begin(struct export *e, const char *path, const struct ckpt_manifest 
 	if (!json || json_dumpf(json, e->out, 0) < 0 || fputc('\n', e->out) == EOF)
 		rc = star_error_set(err, -EIO, "the lines cannot be written");
 	json_decref(json);
+	return rc;
+}
+
+/* An older one of the chain. */
+static int go_on(struct export *e, const char *path, const struct ckpt_manifest *manifest,
+		 const struct object_spec *spec, struct star_error *err)
+{
+	int rc = object_spec_same(spec, &e->spec, err) < 0 ? -EEXIST : 0;
+
+	if (rc == 0 && e->shape.used)
+		rc = read_figures(e, path, manifest, spec->id, err);
+	e->aged = e->counted && is_later(e->looks, e->figures.looks) ? since(e->looks, e->figures.looks) : 0;
 	return rc;
 }
 
@@ -321,8 +376,8 @@ static int take_checkpoint(struct export *e, const char *path, struct star_error
 		rc = no_table(&manifest, path, e->name, err);
 	else if (e->youngest)
 		rc = begin(e, path, &manifest, spec, err);
-	else if (spec && object_spec_same(spec, &e->spec, err) < 0)
-		rc = -EEXIST;
+	else if (spec)
+		rc = go_on(e, path, &manifest, spec, err);
 	for (uint32_t i = 0; rc == 0 && spec && i < manifest.files_count; i++)
 		rc = take_file(e, path, &manifest, &manifest.files[i], spec->id, take_block, err);
 	ckpt_manifest_free(&manifest);

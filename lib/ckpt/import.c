@@ -10,8 +10,8 @@
 #include "ckpt/keyset.h"
 #include "ckpt/lines.h"
 #include "ckpt/row.h"
-#include "control/member.h"
-#include "control/object_json.h"
+#include "jsonrpc/member.h"
+#include "jsonrpc/object_json.h"
 
 enum { LINE_BYTES_MAX = 16 << 20, MEMBERS_MAX = 16, ID = 1 };
 
@@ -122,13 +122,14 @@ static int check_members(const struct import *m, const json_t *json, struct star
 	return member_only(json, names, err);
 }
 
-static int read_word(const json_t *json, const char *name, uint8_t *row, uint32_t at, struct star_error *err)
+static int read_word(const json_t *json, const char *name, uint32_t least, uint32_t most, uint8_t *row, uint32_t at,
+		     struct star_error *err)
 {
 	uint32_t word;
 
 	if (!at)
 		return 0;
-	if (member_u32(json, name, 0, UINT32_MAX, &word, err) < 0)
+	if (member_u32(json, name, least, most, &word, err) < 0)
 		return -EINVAL;
 	memcpy(row + at, &word, sizeof(word));
 	return 0;
@@ -197,6 +198,18 @@ static int take_key(struct import *m, const json_t *json, const char *name, uint
 	return rc ? 0 : star_error_set(err, -EINVAL, "key %" PRIu64 " was there before", *key);
 }
 
+/* Keys of a variable are the numbers of its blocks. */
+static int check_block(struct import *m, uint64_t key, struct star_error *err)
+{
+	const struct object_spec *spec = spec_of(m);
+
+	if (spec->kind != OBJECT_VARIABLE || key < object_blocks(spec))
+		return 0;
+	return star_error_set(err, -EINVAL,
+			      "member \"key\" is %" PRIu64 ": variable \"%s\" has %" PRIu64 " blocks, numbered from 0",
+			      key, spec->name, object_blocks(spec));
+}
+
 static int take_row(struct import *m, const json_t *json, struct star_error *err)
 {
 	const struct ckpt_row_shape *s = &m->shape;
@@ -205,11 +218,15 @@ static int take_row(struct import *m, const json_t *json, struct star_error *err
 
 	memset(row, 0, s->bytes);
 	if (check_members(m, json, err) < 0 || take_key(m, json, "key", &key, err) < 0 ||
-	    read_word(json, "version", row, s->version, err) < 0 ||
-	    read_word(json, "rounds", row, s->rounds, err) < 0 ||
-	    read_word(json, "frequency", row, s->frequency, err) < 0 ||
-	    read_word(json, "used", row, s->used, err) < 0 || read_word(json, "seen", row, s->seen, err) < 0 ||
-	    read_word(json, s->optim.word_name, row, s->words, err) < 0 || read_values(m, json, row, err) < 0 ||
+	    check_block(m, key, err) < 0 ||
+	    /* Within what a store has, and loads. */
+	    read_word(json, "version", 1, UINT32_MAX, row, s->version, err) < 0 ||
+	    read_word(json, "rounds", 0, UINT32_MAX, row, s->rounds, err) < 0 ||
+	    read_word(json, "frequency", 0, UINT32_MAX, row, s->frequency, err) < 0 ||
+	    read_word(json, "used", 0, INT32_MAX, row, s->used, err) < 0 ||
+	    read_word(json, "seen", 0, UINT32_MAX, row, s->seen, err) < 0 ||
+	    read_word(json, s->optim.word_name, 0, UINT32_MAX, row, s->words, err) < 0 ||
+	    read_values(m, json, row, err) < 0 ||
 	    (s->masters && read_elements(json, "masters", STAR_FLOAT32, row + s->masters, spec_of(m)->dim, err) < 0) ||
 	    read_slots(m, json, row, err) < 0)
 		return -EINVAL;
@@ -308,7 +325,7 @@ static int take_table(struct import *m, const json_t *json, struct star_error *e
 	    member_u32(json, "partitions", 1, WIRE_PARTITIONS_MAX, &partitions, err) < 0 ||
 	    member_u64(json, "step", &table.step, err) < 0 || member_u64(json, "pushes", &table.pushes, err) < 0 ||
 	    member_u64(json, "removed", &table.removed, err) < 0 ||
-	    member_u32(json, "looks", 0, UINT32_MAX, &table.looks, err) < 0 ||
+	    member_u32(json, "looks", 0, INT32_MAX, &table.looks, err) < 0 ||
 	    check_table(m, &spec, partitions, err) < 0)
 		return -EINVAL;
 	if (ckpt_row_shape(&spec, &m->shape) < 0)
@@ -319,6 +336,7 @@ static int take_table(struct import *m, const json_t *json, struct star_error *e
 	m->partitions = partitions;
 	m->objects[m->objects_count++] = spec;
 	spec_of(m)->id = m->objects_count;
+	spec_of(m)->generation = 0;
 	m->step = table.step > m->step ? table.step : m->step;
 	m->rows = m->waiting = m->blooms = 0;
 	m->open = true;
@@ -426,7 +444,8 @@ static int check_empty(const char *directory, struct star_error *err)
 			"%.280s has checkpoints: a restore would take the imported one for the newest of them. "
 			"Import into a directory of its own",
 			directory);
-	return rc;
+	/* What was dropped were tables of checkpoints that are gone. */
+	return rc < 0 ? rc : ckpt_dropped_remove(directory, NULL, err);
 }
 
 int ckpt_import(FILE *in, const char *directory, uint64_t total, struct ckpt_imported *imported,

@@ -12,6 +12,9 @@ enum {
 	CKPT_FILE_BYTES_MIN = 2 * CHECKPOINT_ALIGN, /* a header and the last block */
 	/* No sum over the files of a manifest exceeds 63 bits. */
 	CKPT_FILE_SHIFT_MAX = 46,
+	/* Parameters are not for everybody: the group may read them. */
+	CKPT_FILE_MODE = 0640,
+	CKPT_FOLDER_MODE = 0750,
 };
 
 /* error.c: what could not be done with which file, and what to do about it. name may be NULL. Returns code. */

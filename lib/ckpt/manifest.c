@@ -15,16 +15,16 @@
 
 #include "base/crc32.h"
 #include "ckpt/internal.h"
-#include "control/member.h"
-#include "control/object_json.h"
+#include "jsonrpc/member.h"
+#include "jsonrpc/object_json.h"
 
 #define FORMAT "starserver-checkpoint"
 #define TAIL ",\n \"crc32\": \"%08" PRIx32 "\"\n}\n"
 
 enum { TAIL_BYTES = 25 };
 
-static const char *const members[] = { "format",   "version", "id",	 "parent", "time_ms", "partitions", "tasks",
-				       "reactors", "step",    "objects", "files",  "crc32",   NULL };
+static const char *const members[] = { "format",   "version", "id",	 "parent",  "time_ms", "partitions", "tasks",
+				       "reactors", "step",    "lineage", "objects", "files",   "crc32",	     NULL };
 static const char *const file_members[] = { "name", "task", "reactor", "bytes", "rows", "deleted", "checksum", NULL };
 
 void ckpt_manifest_free(struct ckpt_manifest *manifest)
@@ -228,7 +228,8 @@ static int read_head(const json_t *json, struct ckpt_manifest *manifest, struct 
 	    member_u32(json, "partitions", 1, WIRE_PARTITIONS_MAX, &manifest->partitions, err) < 0 ||
 	    member_u32(json, "tasks", 1, WIRE_NODES_MAX, &manifest->tasks, err) < 0 ||
 	    member_u32(json, "reactors", 1, CKPT_FILES_MAX, &manifest->reactors, err) < 0 ||
-	    member_u64(json, "step", &manifest->step, err) < 0)
+	    member_u64(json, "step", &manifest->step, err) < 0 ||
+	    (json_object_get(json, "lineage") && member_u64(json, "lineage", &manifest->lineage, err) < 0))
 		return -EINVAL;
 	if (manifest->partitions & (manifest->partitions - 1))
 		return star_error_set(err, -EINVAL, "member \"partitions\" must be a power of two, not %u",
@@ -288,11 +289,30 @@ static json_t *to_json(const struct ckpt_manifest *manifest)
 		json_array_append_new(objects, object_to_json(&manifest->objects[i]));
 	for (uint32_t i = 0; i < manifest->files_count; i++)
 		json_array_append_new(files, ckpt_file_to_json(&manifest->files[i]));
-	return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "format", FORMAT, "version",
+	return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o*, s:o, s:o}", "format", FORMAT, "version",
 			 CHECKPOINT_VERSION, "id", (json_int_t)manifest->id, "parent", (json_int_t)manifest->parent,
 			 "time_ms", (json_int_t)manifest->time_ms, "partitions", (json_int_t)manifest->partitions,
 			 "tasks", (json_int_t)manifest->tasks, "reactors", (json_int_t)manifest->reactors, "step",
-			 member_from_u64(manifest->step), "objects", objects, "files", files);
+			 member_from_u64(manifest->step), "lineage",
+			 manifest->lineage ? member_from_u64(manifest->lineage) : NULL, "objects", objects, "files",
+			 files);
+}
+
+/* What was written is what reads back: a restore makes the tables from it. */
+static bool same_objects(const struct ckpt_manifest *manifest, const struct ckpt_manifest *again,
+			 struct star_error *err)
+{
+	struct star_error why = { 0 };
+
+	for (uint32_t i = 0; i < again->objects_count; i++)
+		if (strcmp(manifest->objects[i].name, again->objects[i].name) != 0 ||
+		    object_spec_same(&manifest->objects[i], &again->objects[i], &why) < 0) {
+			star_error_set(err, -EINVAL,
+				       "the definition of \"%s\" reads back otherwise than it was: %.200s",
+				       manifest->objects[i].name, why.text);
+			return false;
+		}
+	return true;
 }
 
 char *ckpt_manifest_text(const struct ckpt_manifest *manifest, size_t *bytes, struct star_error *err)
@@ -320,6 +340,9 @@ char *ckpt_manifest_text(const struct ckpt_manifest *manifest, size_t *bytes, st
 		star_error_set(err, -EINVAL,
 			       "the manifest of %u objects and %u files has %zu bytes: at most %d are possible",
 			       manifest->objects_count, manifest->files_count, *bytes, CKPT_MANIFEST_BYTES_MAX);
+		free(text);
+		text = NULL;
+	} else if (!same_objects(manifest, &again, err)) {
 		free(text);
 		text = NULL;
 	}

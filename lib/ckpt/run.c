@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs of a block's payload, and the shape of a row in them. */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "ckpt/internal.h"
@@ -111,4 +112,62 @@ int ckpt_run_next(const uint8_t *payload, uint32_t bytes, uint32_t *at, const st
 	*records = payload + begin + sizeof(*run);
 	*at = begin + (uint32_t)sizeof(*run) + (uint32_t)all;
 	return 1;
+}
+
+static uint32_t word_at(const uint8_t *record, uint32_t at)
+{
+	uint32_t word;
+
+	memcpy(&word, record + at, sizeof(word));
+	return word;
+}
+
+static const char *row_fault(const struct object_spec *spec, const struct ckpt_row_shape *shape, const uint8_t *record)
+{
+	uint64_t key;
+
+	memcpy(&key, record, sizeof(key));
+	if (spec->kind == OBJECT_VARIABLE && key >= object_blocks(spec))
+		return "a block beyond the variable's last";
+	if (shape->version && word_at(record, shape->version) == 0)
+		return "a row of version 0";
+	if (shape->used && word_at(record, shape->used) > INT32_MAX)
+		return "a row that was last used more look-ups ago than are counted";
+	for (uint32_t i = shape->end; i < shape->bytes; i++)
+		if (record[i])
+			return "padding that is not 0";
+	return NULL;
+}
+
+static const char *table_fault(const struct checkpoint_table *table)
+{
+	return table->reserved		  ? "a reserved field that is not 0"
+	       : table->looks > INT32_MAX ? "more look-ups than are counted"
+					  : NULL;
+}
+
+int ckpt_run_check(const struct ckpt_manifest *manifest, const struct checkpoint_run *run, const void *records,
+		   struct star_error *err)
+{
+	const struct object_spec *spec = ckpt_manifest_object(manifest, run->object);
+	struct ckpt_row_shape shape = { 0 };
+	const char *fault = NULL;
+
+	if (!spec || ckpt_row_shape(spec, &shape) < 0)
+		return refuse(err, run, 0, "the manifest knows no such object");
+	if (run->kind == CHECKPOINT_DELETED && spec->kind == OBJECT_VARIABLE)
+		fault = "deleted blocks of a variable";
+	if (run->kind == CHECKPOINT_TABLE)
+		fault = table_fault(records);
+	for (uint32_t i = 0; i < run->count && !fault; i++) {
+		const uint8_t *record = (const uint8_t *)records + (size_t)i * run->row_bytes;
+
+		if (run->kind == CHECKPOINT_ROWS)
+			fault = row_fault(spec, &shape, record);
+		else if (run->kind == CHECKPOINT_COUNTS &&
+			 word_at(record, offsetof(struct checkpoint_count, count)) == 0)
+			fault = "a key that waits and never came";
+	}
+	return fault ? star_error_set(err, -EBADMSG, "a run of \"%s\" has what no node loads: %s", spec->name, fault)
+		     : 0;
 }

@@ -25,6 +25,9 @@ static int check_block(const struct verification *v, const struct ckpt_file *fil
 	int rc;
 
 	while ((rc = ckpt_run_next(payload, bytes, &at, v->manifest, &run, &records, &why)) > 0) {
+		rc = ckpt_run_check(v->manifest, &run, records, &why);
+		if (rc < 0)
+			break;
 		*rows += run.kind == CHECKPOINT_ROWS ? run.count : 0;
 		*deleted += run.kind == CHECKPOINT_DELETED ? run.count : 0;
 	}

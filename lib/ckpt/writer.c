@@ -89,12 +89,12 @@ static int open_file(struct ckpt_writer *w, bool buffered, struct star_error *er
 	if (folder < 0)
 		return folder;
 	w->direct = !buffered;
-	w->fd = openat(folder, w->name, flags | (w->direct ? O_DIRECT : 0), 0644);
+	w->fd = openat(folder, w->name, flags | (w->direct ? O_DIRECT : 0), CKPT_FILE_MODE);
 	if (w->fd < 0 && w->direct && errno == EINVAL) {
 		/* Linux makes the file before it finds that O_DIRECT is not possible. */
 		unlinkat(folder, w->name, 0);
 		w->direct = false;
-		w->fd = openat(folder, w->name, flags, 0644);
+		w->fd = openat(folder, w->name, flags, CKPT_FILE_MODE);
 	}
 	if (w->fd < 0)
 		ckpt_io_error(err, -errno, "create", w->path, w->name);

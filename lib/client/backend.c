@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport by DPDK, in a library of its own, so that libstar needs none of DPDK's. It is looked for where this library is,
- * then in ../lib, ../../lib and ../../../lib from there (programs that libstar is linked into; a build folder), then where the loader looks.
+ * The transport by DPDK, in a library of its own, so that libstar needs none of DPDK's. It is looked for where this library is (a build
+ * folder) and in starserver below that (installed: it is nobody's to link with), then from there where programs that libstar is linked into
+ * have it: in a build folder, in a prefix, and in Debian's folder for libraries. At last where the loader looks.
  * It stays once it is loaded: it has threads, and DPDK's state is made once a process.
  */
 #include "client/client.h"
@@ -17,7 +18,15 @@
 
 static void *open_library(char *why, size_t bytes)
 {
-	static const char *const places[] = { "", "../lib/", "../../lib/", "../../../lib/" };
+	static const char *const places[] = {
+		"",
+		"starserver/",
+		"../lib/",
+		"../../lib/",
+		"../../../lib/",
+		"../lib/starserver/",
+		"../lib/x86_64-linux-gnu/starserver/",
+	};
 	char path[PATH_MAX];
 	Dl_info own;
 	void *handle;
@@ -50,7 +59,7 @@ const struct transport *backend_load(struct star_error *err)
 	if (!handle) {
 		star_error_set(err, -ENOENT,
 			       "\"dpdk:\" needs " LIBRARY
-			       ", which is installed beside libstar and needs DPDK's libraries: %s",
+			       ", which is installed with libstar and needs DPDK's libraries: %s",
 			       why);
 		return NULL;
 	}

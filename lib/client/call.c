@@ -109,11 +109,13 @@ static int fill_op(struct call *call, struct call_op *op, const struct star_op *
 	op->scale = from->scale;
 	op->row_bytes = op->last_bytes = (uint32_t)row_bytes;
 	op->kind = (uint8_t)from->kind;
+	op->at_once = from->flags & STAR_AT_ONCE;
 	op->dtype = (uint8_t)dtype;
 	op->flags =
-		(uint8_t)((from->flags & STAR_READ_ONLY ? WIRE_READ_ONLY : 0) | (from->versions ? WIRE_VERSIONS : 0) |
-			  (from->flags & STAR_ACCUMULATE ? WIRE_ACCUMULATE : 0) |
-			  (from->flags & STAR_OPEN ? WIRE_OPEN : 0));
+		(uint16_t)((from->flags & STAR_READ_ONLY ? WIRE_READ_ONLY : 0) | (from->versions ? WIRE_VERSIONS : 0) |
+			   (from->flags & STAR_ACCUMULATE ? WIRE_ACCUMULATE : 0) |
+			   (from->flags & STAR_OPEN ? WIRE_OPEN : 0) | (from->flags & STAR_BY_ROW ? WIRE_BY_ROW : 0) |
+			   op_step_flags(from));
 	if (op->kind == STAR_COMMIT) {
 		op->undivided = false;
 		return fill_commit(call, op, err);

@@ -9,7 +9,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "control/jsonrpc.h"
+#include "jsonrpc/jsonrpc.h"
 
 static bool worth_another_try(int code)
 {

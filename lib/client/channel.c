@@ -24,6 +24,7 @@ void channel_close(struct channel *ch)
 	ch->out_bytes = ch->out_sent = 0;
 	ch->in_bytes = 0;
 	ch->pause_until_ns = 0;
+	ch->refused = ch->careful = false;
 }
 
 /* Cannot happen: the buffer was made for the whole request. */
@@ -58,7 +59,7 @@ static void build(struct channel *ch, uint64_t now_ns)
 
 static bool may_build(const struct channel *ch)
 {
-	return channel_resends(ch) || (!TAILQ_EMPTY(&ch->queue) && channel_in_flight(ch) < IN_FLIGHT_MAX);
+	return channel_resends(ch) || channel_may_send(ch);
 }
 
 void channel_pump(struct channel *ch, uint64_t now_ns)
@@ -205,6 +206,7 @@ void channel_lose(struct channel *ch, int code, const char *why, struct keeper *
 	bool resends;
 
 	pthread_mutex_lock(&ch->lock);
+	ch->lost++;
 	resends = reply_resend(ch);
 	if (resends) {
 		close(ch->fd);
@@ -277,16 +279,18 @@ bool channel_idle(struct channel *ch)
 
 /*
  * Whether a connection on which only cancelled requests are in flight is not worth keeping: if it has been silent for
- * longer than connecting may take (after an outage a new connection works sooner than an old one, whose
+ * SILENT_US, or longer than connecting may take (after an outage a new connection works sooner than an old one, whose
  * retransmissions have backed off), or if it can take no further request. One that is still being made is kept: a call
  * whose deadline is shorter than that leaves the next one nearer to it.
  */
 static bool hopeless(const struct channel *ch)
 {
+	const uint64_t connect_ns = ch->cluster->connect_timeout_ns, silent_ns = SILENT_US * UINT64_C(1000);
+
 	if (ch->retired || ch->broken)
 		return true;
 	return channel_in_flight(ch) == IN_FLIGHT_MAX ||
-	       (channel_in_flight(ch) && clock_ns() - ch->heard_ns > ch->cluster->connect_timeout_ns);
+	       (channel_in_flight(ch) && clock_ns() - ch->heard_ns > (connect_ns < silent_ns ? connect_ns : silent_ns));
 }
 
 void channel_release(struct channel *ch, struct keeper *self)

@@ -76,12 +76,34 @@ static int check_type(const struct star_op *op, uint32_t i, struct star_error *e
 	return 0;
 }
 
+int check_step(const struct star_op *op, uint32_t i, const char *name, struct star_error *err)
+{
+	if (!isfinite(op->rate) || op->rate < 0)
+		return star_error_set(err, -EINVAL,
+				      "operation %u on \"%s\": the learning rate is %g; 0 or more is possible", i, name,
+				      (double)op->rate);
+	if (!isfinite(op->scale) || op->scale < 0)
+		return star_error_set(err, -EINVAL, "operation %u on \"%s\": the scale is %g; 0 or more is possible", i,
+				      name, (double)op->scale);
+	if (op->rate != 0 && !(op->flags & STAR_RATE))
+		return star_error_set(err, -EINVAL,
+				      "operation %u on \"%s\" has a rate of %g, and its flags lack STAR_RATE: without "
+				      "it the rate is the table's own",
+				      i, name, (double)op->rate);
+	if (op->scale != 0 && !(op->flags & STAR_SCALE))
+		return star_error_set(err, -EINVAL,
+				      "operation %u on \"%s\" has a scale of %g, and its flags lack STAR_SCALE: "
+				      "without it gradients are not scaled",
+				      i, name, (double)op->scale);
+	return 0;
+}
+
 static int check_push(const struct star_op *op, uint32_t i, struct star_error *err)
 {
 	const struct object_spec *spec = &op->table->spec;
 
 	if (!pushes(op))
-		return op->rate == 0 && op->scale == 0
+		return op->rate == 0 && op->scale == 0 && !(op->flags & (STAR_RATE | STAR_SCALE))
 			       ? 0
 			       : star_error_set(err, -EINVAL,
 						"operation %u on \"%s\" has a rate or a scale, and is no push", i,
@@ -96,22 +118,16 @@ static int check_push(const struct star_op *op, uint32_t i, struct star_error *e
 			"operation %u: variable \"%s\" has optimizer lamb, which works on the whole tensor: "
 			"push all of it, not rows",
 			i, spec->name);
-	if (!isfinite(op->rate) || op->rate < 0)
-		return star_error_set(err, -EINVAL,
-				      "operation %u on \"%s\": the learning rate is %g; 0 or more is possible", i,
-				      spec->name, (double)op->rate);
-	if (!isfinite(op->scale) || op->scale < 0)
-		return star_error_set(err, -EINVAL, "operation %u on \"%s\": the scale is %g; 0 or more is possible", i,
-				      spec->name, (double)op->scale);
-	return 0;
+	return check_step(op, i, spec->name, err);
 }
 
 static uint32_t flags_of(enum star_op_kind kind)
 {
-	return kind == STAR_PULL     ? STAR_READ_ONLY
-	       : kind == STAR_PUSH   ? STAR_ACCUMULATE
-	       : kind == STAR_COMMIT ? STAR_OPEN
-				     : 0;
+	return kind == STAR_PULL	? STAR_READ_ONLY
+	       : kind == STAR_PUSH	? STAR_ACCUMULATE | STAR_RATE | STAR_SCALE
+	       : kind == STAR_PUSH_PULL ? STAR_RATE | STAR_SCALE | STAR_AT_ONCE
+	       : kind == STAR_COMMIT	? STAR_OPEN | STAR_RATE | STAR_SCALE | STAR_BY_ROW
+					: 0;
 }
 
 /* Of gradients that are summed up. */
@@ -131,7 +147,7 @@ static int check_sums(const struct star_op *op, uint32_t i, struct star_error *e
 			"operation %u: gradients of \"%s\" cannot be summed up for a commit: %s needs all of "
 			"a gradient at once",
 			i, spec->name, spec->optim.kind == OPTIM_LAMB ? "optimizer lamb" : "clip_global_norm");
-	if (op->flags & STAR_ACCUMULATE && op->rate != 0)
+	if (op->flags & STAR_ACCUMULATE && op->flags & STAR_RATE)
 		return star_error_set(err, -EINVAL,
 				      "operation %u on \"%s\" is summed up: the learning rate is its commit's", i,
 				      spec->name);
@@ -148,7 +164,9 @@ static int check_pull(const struct star_op *op, uint32_t i, struct star_error *e
 	if (op->flags & ~flags_of(op->kind))
 		return star_error_set(err, -EINVAL,
 				      "operation %u: flags are %#x; a pull may have STAR_READ_ONLY, a push "
-				      "STAR_ACCUMULATE, a commit STAR_OPEN",
+				      "STAR_ACCUMULATE, a commit STAR_OPEN and STAR_BY_ROW, a push-pull STAR_AT_ONCE, "
+				      "and what applies "
+				      "gradients STAR_RATE and STAR_SCALE",
 				      i, op->flags);
 	if (op->versions && op->kind != STAR_PULL)
 		return star_error_set(err, -EINVAL, "operation %u on \"%s\" has versions: only a pull may", i,

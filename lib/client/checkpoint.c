@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "control/jsonrpc.h"
+#include "jsonrpc/jsonrpc.h"
 
 enum { LOOK_MS = 20 };
 

@@ -26,17 +26,18 @@
 #include "base/prng.h"
 #include "base/wheel.h"
 #include "config/config.h"
-#include "control/object_json.h"
+#include "jsonrpc/object_json.h"
 #include "star.h"
 #include "tensor/dtype.h"
 #include "wire/frame.h"
 #include "wire/object.h"
 
 enum client_limits {
-	IN_FLIGHT_MAX = 256,	    /* unanswered requests of a channel; a power of two */
-	BACKOFF_FIRST_US = 10000,   /* before the second attempt to connect, to ask for a layout, ... */
-	BACKOFF_MAX_US = 1000000,   /* it doubles up to this */
+	IN_FLIGHT_MAX = WIRE_IN_FLIGHT_MAX, /* unanswered requests of a channel; a power of two */
+	BACKOFF_FIRST_US = 10000,	    /* before the second attempt to connect, to ask for a layout, ... */
+	BACKOFF_MAX_US = 1000000,	    /* it doubles up to this */
 	IDLE_CHECK_US = 1000,	    /* a channel idle for longer is looked at before it is used: is it still open? */
+	SILENT_US = 20000000,	    /* a connection that was silent for longer, and on which no call waits, is closed */
 	PULL_BYTES = 64 << 10,	    /* of the rows that one request of pulls asks for, over TCP: see split.c */
 	DENSE_FEW_BYTES = 65 << 10, /* the same of a gradient that is not DENSE_LARGE_BYTES */
 	DENSE_LARGE_BYTES = 1 << 20,
@@ -56,6 +57,7 @@ struct slice {
 	uint32_t count;	       /* keys */
 	const uint32_t *order; /* their positions in the operation; NULL: first, first + 1, ... */
 	uint64_t first;
+	bool goes_on, more;	 /* there is one of the same operation for the same reactor before it, and behind it */
 	struct run_share *share; /* of a run: run.h */
 };
 
@@ -83,6 +85,7 @@ struct part {
 		apart; /* has such an operation (a commit goes as a delete); one that must not be in a request with pushes */
 	uint32_t epoch;	       /* of the layout by which it was split */
 	uint32_t busy;	       /* how often the node had no buffers for it */
+	bool again;	       /* in the channel's queue for a second time: it stands before what was never sent */
 	enum part_state state; /* under the channel's lock */
 };
 TAILQ_HEAD(parts, part);
@@ -116,10 +119,16 @@ struct call_op {
 	uint32_t row_bytes; /* in a frame */
 	uint32_t
 		last_bytes; /* of a whole variable's last block in the caller's memory; of another row as of row_bytes */
+	uint16_t flags;	    /* enum wire_op_flags */
 	uint8_t kind, dtype;
-	uint8_t flags;
 	bool undivided; /* a push that the node needs in one request */
+	bool at_once;	/* what it pulls must not be later than what it pushes */
 };
+
+static inline uint16_t op_step_flags(const struct star_op *op)
+{
+	return (uint16_t)((op->flags & STAR_RATE ? WIRE_RATE : 0) | (op->flags & STAR_SCALE ? WIRE_SCALE : 0));
+}
 
 /* Assignments go as pushes do. */
 static inline bool op_pushes(const struct call_op *op)
@@ -236,6 +245,12 @@ struct keeper {
 
 enum channel_state { CHANNEL_CLOSED, CHANNEL_WAITING, CHANNEL_CONNECTING, CHANNEL_OPEN };
 
+/* The last pull of a table with staleness, over a channel. */
+struct channel_seen {
+	const struct object_spec *of; /* NULL: there was none */
+	uint64_t version;	      /* 1 + wire_result.version */
+};
+
 struct channel {
 	/* constant */
 	struct star_cluster *cluster;
@@ -259,12 +274,15 @@ struct channel {
 	bool resumed;		 /* the connection goes on with an earlier one's session */
 	uint64_t heard_ns;	 /* when it last answered; or was connected, or first asked after a silence */
 	uint64_t pause_until_ns; /* nothing is sent before: the node was busy */
+	bool refused;		 /* as BUSY, and not sent again yet: all that was sent behind it will be refused, too */
+	bool careful;		 /* the node was busy: one request at a time, until one is not refused so */
 	uint64_t give_up_ns;	 /* when connecting is given up */
 	uint64_t not_before_ns;	 /* the next attempt to connect */
 	uint32_t attempts;	 /* to connect, since it last answered */
+	uint32_t lost;		 /* connections with requests in flight, since then */
 	int connect_error;
 	struct prng prng;
-	uint64_t *seen; /* by object: wire_result.version of the last pull, for tables with staleness; NULL: none yet */
+	struct channel_seen *seen; /* by object, for tables with staleness; NULL: none yet */
 	/* and of TCP */
 	int fd;
 	bool broken; /* a send failed; the keeper will see the reason when it receives */
@@ -290,6 +308,12 @@ static inline struct part **channel_slot(struct channel *ch, uint64_t sequence)
 static inline uint64_t channel_in_flight(const struct channel *ch)
 {
 	return ch->next_sequence - ch->first_sequence;
+}
+
+/* Whether the first request of the queue may be sent. */
+static inline bool channel_may_send(const struct channel *ch)
+{
+	return !TAILQ_EMPTY(&ch->queue) && channel_in_flight(ch) < (ch->refused || ch->careful ? 1 : IN_FLIGHT_MAX);
 }
 
 /* A transport. What it is told to do, it does for channels and calls of clusters that are attached to it. */
@@ -464,6 +488,8 @@ struct star_table *table_ask(struct star_cluster *cluster, const char *method, j
 
 /* check.c: an operation as its caller gave it. 0, or -EINVAL with a sentence. */
 int check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i, struct star_error *err);
+/* The rate and scale of one that applies gradients to what has that name. */
+int check_step(const struct star_op *op, uint32_t i, const char *name, struct star_error *err);
 
 /* rows.c: fills op's keys, count, gradients and results, and pieces, for rows of a variable; memory is the call's. */
 int rows_of_variable(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err);
@@ -548,6 +574,8 @@ const char *reply_check(const struct channel *ch, const struct wire_frame *frame
 /* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. A part may have been
  * executed before: then there is nothing to be read of the reply (WIRE_REPEATED). With the lock. */
 struct part *reply_take(struct channel *ch, const struct wire_frame *frame, uint64_t now_ns);
+/* Of one that was executed before: whether its results are lost for good (STAR_AT_ONCE). */
+bool reply_is_lost(const struct part *part);
 /* Why a node refused a request: text is what it says, bytes long. */
 void reply_refused(const struct channel *ch, const struct wire_frame *frame, const char *text, struct star_error *err);
 /* The same for a frame that it could not read. */

@@ -3,7 +3,6 @@
 #include "client/client.h"
 
 #include <errno.h>
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,12 +67,9 @@ static int op_squares(const struct star_op *op, uint32_t i, double *squares, str
 	return 0;
 }
 
-/* 0 would mean 1. */
-static float scaled(float scale, double factor)
+static double scale_of(const struct star_op *op)
 {
-	const float product = (float)((scale != 0 ? (double)scale : 1) * factor);
-
-	return product > 0 ? product : FLT_MIN;
+	return op->flags & STAR_SCALE ? (double)op->scale : 1;
 }
 
 int star_clip_global_norm(struct star_op *ops, uint32_t ops_count, float max_norm, double *norm, struct star_error *err)
@@ -86,7 +82,7 @@ int star_clip_global_norm(struct star_op *ops, uint32_t ops_count, float max_nor
 	if (!(max_norm > 0) || !isfinite(max_norm))
 		return star_error_set(err, -EINVAL, "max_norm is %g: it must be a number above 0", (double)max_norm);
 	for (uint32_t i = 0; i < ops_count && rc == 0; i++) {
-		const double scale = ops[i].scale != 0 ? (double)ops[i].scale : 1;
+		const double scale = scale_of(&ops[i]);
 		double squares = 0;
 
 		if (!pushes(&ops[i]))
@@ -101,7 +97,9 @@ int star_clip_global_norm(struct star_op *ops, uint32_t ops_count, float max_nor
 		*norm = total;
 	/* NaN or infinite: what becomes of such a gradient is the table's to decide. */
 	for (uint32_t i = 0; i < ops_count && isfinite(total) && total > (double)max_norm; i++)
-		if (pushes(&ops[i]))
-			ops[i].scale = scaled(ops[i].scale, (double)max_norm / total);
+		if (pushes(&ops[i])) {
+			ops[i].scale = (float)(scale_of(&ops[i]) * ((double)max_norm / total));
+			ops[i].flags |= STAR_SCALE;
+		}
 	return 0;
 }

@@ -54,7 +54,7 @@ void cluster_leave(struct star_cluster *cluster)
 
 int cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct star_error *err)
 {
-	const struct timespec until = { (time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000) };
+	const struct timespec until = clock_timespec(until_ns);
 	int rc = 0;
 
 	pthread_mutex_lock(&cluster->lock);
@@ -221,7 +221,6 @@ static void destroy(struct star_cluster *cluster)
 static struct star_cluster *allocate(struct star_error *err)
 {
 	struct star_cluster *cluster = aligned_alloc(_Alignof(struct star_cluster), sizeof(*cluster));
-	pthread_condattr_t monotonic;
 
 	if (!cluster) {
 		star_error_set(err, -ENOMEM, "out of memory for a cluster");
@@ -231,10 +230,7 @@ static struct star_cluster *allocate(struct star_error *err)
 	TAILQ_INIT(&cluster->relay_queue);
 	cluster->payload_max = WIRE_PAYLOAD_MAX;
 	cluster->pull_bytes = PULL_BYTES;
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&cluster->changed, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	clock_condition_init(&cluster->changed);
 	pthread_mutex_init(&cluster->lock, NULL);
 	return cluster;
 }

@@ -248,13 +248,14 @@ static void put_rows(const struct call_op *op, const struct slice *s, struct cod
 	}
 }
 
-/* What the node is to know about the pull that a gradient comes from. */
+/* What the node is to know about the pull that a gradient comes from: 1 + its version; 0: nothing. */
 static uint64_t pulled_version(const struct part *part, const struct call_op *op)
 {
-	const uint64_t *seen = part->channel->seen;
+	const struct channel_seen *seen = part->channel->seen;
 
-	return op_pushes(op) && op->kind != STAR_ASSIGN && op->table->spec.staleness && seen ? seen[op->table->spec.id]
-											     : 0;
+	if (!op->table->spec.staleness || op->kind == STAR_ASSIGN || op->tag || !seen)
+		return 0;
+	return seen[op->table->spec.id].of == &op->table->spec ? seen[op->table->spec.id].version : 0;
 }
 
 static uint32_t request_bytes(const struct part *part, const struct call_op *op, uint32_t count)
@@ -309,22 +310,24 @@ static inline void fill_head(struct unaligned_op *at, const struct part *part, c
 			     const struct slice *s)
 {
 	const bool pushes = op_pushes(op) && !part->applied, steps = pushes || op->kind == STAR_COMMIT;
+	const uint64_t pulled = pushes ? pulled_version(part, op) : 0;
 
 	at->op = (struct wire_op){
 		.kind = part->applied ? WIRE_PULL : op->kind,
 		.dtype = pushes ? op->dtype : 0,
 		.result_dtype = op_pulls(op) ? op->dtype : 0,
-		.flags = op->flags,
-		.object = op->table->spec.id,
+		.object = object_wire_id(&op->table->spec),
 		.count = s->count,
 		.dim = op->table->spec.dim,
 		.body_bytes = request_bytes(part, op, s->count),
 		.rate = steps ? op->rate : 0,
 		.step = op->step,
 		.version = op->tag  ? op->tag
-			   : pushes ? pulled_version(part, op)
+			   : pulled ? pulled - 1
 				    : 0,
 		.scale = steps ? op->scale : 0,
+		.flags = (steps ? op->flags : op->flags & ~(uint32_t)(WIRE_RATE | WIRE_SCALE)) |
+			 (pulled ? WIRE_PULLED : 0) | (pushes && s->more ? WIRE_MORE : 0),
 	};
 }
 
@@ -393,8 +396,8 @@ static bool check_result(const struct call_op *op, const struct slice *s, const 
 	uint32_t rows = op_pulls(op) ? s->count : 0;
 
 	if (op->run)
-		return run_check(op, s, result);
-	if (result->object != op->table->spec.id || result->dim != op->table->spec.dim ||
+		return run_check_result(op, s, result);
+	if (result->object != object_wire_id(&op->table->spec) || result->dim != op->table->spec.dim ||
 	    (op->kind == STAR_DELETE ? result->count > s->count : result->count != s->count) || left < versions)
 		return false;
 	if (op->versions)
@@ -434,12 +437,14 @@ void codec_remember(const struct part *part, struct codec_in in)
 
 		get(&in, &result, sizeof(result));
 		skip(&in, wire_padded(result.body_bytes));
-		if (!op_pulls(op) || !op->table->spec.staleness)
+		/* What follows of a pull may have come later; its gradients are as old as the first of it. */
+		if (!op_pulls(op) || !op->table->spec.staleness || s->goes_on)
 			continue;
 		if (!ch->seen)
 			ch->seen = calloc(WIRE_OBJECTS_MAX + 1, sizeof(*ch->seen));
 		if (ch->seen) /* else the node is told nothing, and takes the gradients for fresh ones */
-			ch->seen[op->table->spec.id] = result.version;
+			ch->seen[op->table->spec.id] =
+				(struct channel_seen){ .of = &op->table->spec, .version = result.version + 1 };
 	}
 }
 
@@ -558,6 +563,8 @@ bool codec_show(const struct part *part, struct codec_in in)
 int codec_errno(unsigned status)
 {
 	switch (status) {
+	case WIRE_BAD_REQUEST: /* the caller's: what libstar makes of a call is well-formed, and its connection goes on */
+		return -EINVAL;
 	case WIRE_STALE_INCARNATION:
 		return -ESTALE;
 	case WIRE_UNKNOWN_OBJECT:

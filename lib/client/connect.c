@@ -14,6 +14,11 @@
 
 #include "base/clock.h"
 
+/* After 7 s there is another attempt, instead of a kernel that asks ever less often. */
+enum { SYN_RETRIES = 2 };
+/* Less than STAR_DEADLINE_DEFAULT_US together. */
+enum { KEEPALIVE_IDLE_S = 10, KEEPALIVE_INTERVAL_S = 3, KEEPALIVE_PROBES = 4 };
+
 static void failed(struct channel *ch, int error, uint64_t now_ns)
 {
 	if (ch->fd >= 0)
@@ -32,9 +37,26 @@ static void connected(struct channel *ch, uint64_t now_ns)
 	ch->heard_ns = now_ns;
 }
 
+/* Keepalives: a call that has sent everything would hear nothing of a node whose end of the connection is gone. */
+static void set_options(int fd)
+{
+	static const struct {
+		int level, name, value;
+	} options[] = {
+		{ IPPROTO_TCP, TCP_NODELAY, 1 },
+		{ IPPROTO_TCP, TCP_SYNCNT, SYN_RETRIES },
+		{ IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S },
+		{ IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S },
+		{ IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES },
+		{ SOL_SOCKET, SO_KEEPALIVE, 1 },
+	};
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
+}
+
 void connect_start(struct channel *ch, uint64_t now_ns)
 {
-	const int one = 1;
 
 	ch->attempts++;
 	ch->fd = socket(ch->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -43,7 +65,7 @@ void connect_start(struct channel *ch, uint64_t now_ns)
 		return;
 	}
 	steer_bind(ch);
-	setsockopt(ch->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	set_options(ch->fd);
 	if (channel_in_flight(ch) == 0 &&
 	    getrandom(&ch->session, sizeof(ch->session), GRND_NONBLOCK) != (ssize_t)sizeof(ch->session))
 		ch->session = prng_next(&ch->prng); /* early in the boot; it need not be a secret */

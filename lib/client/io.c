@@ -8,6 +8,7 @@
 #include "client/run.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sched.h>
 #include <signal.h>
@@ -169,6 +170,12 @@ int io_start(struct io *io, struct star_error *err)
 	rc = pthread_create(&io->thread, &attributes, run, io);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
+	if (rc == 0) {
+		char name[16]; /* the kernel's bound; top and /proc show it */
+
+		snprintf(name, sizeof(name), "star-io/%u", (unsigned)(io - io->keeper.cluster->io) % 1000);
+		pthread_setname_np(io->thread, name);
+	}
 	return rc ? star_error_set(err, -rc, "cannot start an I/O thread: %s; see ulimit -u", strerrordesc_np(rc)) : 0;
 }
 

@@ -35,10 +35,10 @@
 
 #include "base/clock.h"
 
+#define INTERRUPTED_NS UINT64_C(20000000)
+
 int keeper_init(struct keeper *k, struct star_cluster *cluster, bool io, struct star_error *err)
 {
-	pthread_condattr_t monotonic;
-
 	k->cluster = cluster;
 	k->io = io;
 	TAILQ_INIT(&k->incoming);
@@ -54,10 +54,7 @@ int keeper_init(struct keeper *k, struct star_cluster *cluster, bool io, struct 
 		close(k->event_fd);
 		return star_error_set(err, -ENOMEM, "out of memory for a thread's state");
 	}
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&k->done, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	clock_condition_init(&k->done);
 	pthread_mutex_init(&k->lock, NULL);
 	return 0;
 }
@@ -213,18 +210,43 @@ static bool is_finished(struct keeper *k, const struct call *call)
 	return finished;
 }
 
+static _Thread_local struct {
+	star_interrupted *ask; /* NULL: nobody is asked */
+	void *arg;
+} interrupted;
+
+void star_set_interrupted(star_interrupted *ask, void *arg)
+{
+	interrupted.ask = ask;
+	interrupted.arg = arg;
+}
+
 void keeper_wait(struct keeper *k, struct call *call)
 {
+	uint64_t ask_ns = interrupted.ask ? clock_ns() + INTERRUPTED_NS : UINT64_MAX;
+
 	for (;;) {
+		uint64_t now;
+
 		keeper_collect(k, NULL, NULL);
 		if (is_finished(k, call))
 			break;
-		if (!call->cancelled && atomic_load(&k->cluster->closing))
+		if (call->cancelled) { /* it waits for copies that have begun; their end is signalled */
+			keeper_turn(k, UINT64_MAX);
+			continue;
+		}
+		now = clock_ns();
+		if (atomic_load(&k->cluster->closing)) {
 			call_cancel(call, -ECANCELED, k);
-		else if (!call->cancelled && clock_ns() >= call->deadline_ns)
+		} else if (now >= call->deadline_ns) {
 			call_cancel(call, -ETIMEDOUT, k);
-		else /* a cancelled call waits for copies that have begun; their end is signalled */
-			keeper_turn(k, call->cancelled ? UINT64_MAX : call->deadline_ns);
+		} else if (now < ask_ns) {
+			keeper_turn(k, call->deadline_ns < ask_ns ? call->deadline_ns : ask_ns);
+		} else {
+			ask_ns = now + INTERRUPTED_NS;
+			if (interrupted.ask(interrupted.arg))
+				call_cancel(call, -EINTR, k);
+		}
 	}
 	/* Between collect and the last part's end a channel may have come in: rule 3. */
 	keeper_collect(k, NULL, NULL);

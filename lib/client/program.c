@@ -68,7 +68,8 @@ int star_program_keys(struct star_program_builder *b, const struct star_table *t
 		b->tables[b->program.count] = table;
 	return add(b, PROGRAM_KEYS, 0, 0,
 		   (struct program_node){ .object = b ? (uint16_t)table->spec.id : 0,
-					  .dim = b ? (uint16_t)table->spec.dim : 0 });
+					  .dim = b ? (uint16_t)table->spec.dim : 0,
+					  .generation = b ? table->spec.generation : 0 });
 }
 
 int star_program_rows(struct star_program_builder *b, int keys, uint32_t dim)
@@ -149,8 +150,8 @@ int star_program_unary(struct star_program_builder *b, const char *name, int x, 
 {
 	unsigned op = parse(name, ELEMENTWISE_NEG, ELEMENTWISE_ADD);
 
-	op = op ? op : parse(name, ELEMENTWISE_ROW_SUM, ELEMENTWISE_DOT);
-	if (b && !op)
+	op = op ? op : parse(name, ELEMENTWISE_ROW_SUM, ELEMENTWISE_ROW_SUM64 + 1);
+	if (b && (!op || op == ELEMENTWISE_DOT))
 		return fail(b, -EINVAL, "there is no step of one operand called ", name ? name : "NULL");
 	return add(b, op, x, 0, (struct program_node){ .constant = constant });
 }

@@ -54,7 +54,11 @@ static bool handle(struct channel *ch, const struct wire_frame *frame, const cha
 		return true;
 	}
 	if (frame->status == WIRE_REPEATED) {
-		part_finish(part, NULL, self);
+		const bool lost = reply_is_lost(part);
+
+		if (lost)
+			star_error_set(&err, -EREMOTEIO, "%s has applied a push, and its reply was lost", ch->label);
+		part_finish(part, lost ? &err : NULL, self);
 		return true;
 	}
 	if (frame->status != WIRE_OK) {

@@ -24,7 +24,8 @@ static inline void write_frame(const struct channel *ch, const struct part *part
 		.magic = WIRE_MAGIC,
 		.version = WIRE_VERSION,
 		.opcode = WIRE_EXECUTE,
-		.flags = (uint8_t)(flags | (ch->resumed ? WIRE_GOES_ON : 0)),
+		.flags = (uint8_t)(flags | (ch->resumed ? WIRE_GOES_ON : 0) |
+				   (sequence != ch->first_sequence || ch->refused ? WIRE_BEHIND : 0)),
 		.session = ch->session,
 		.sequence = sequence,
 		.epoch = part->epoch,
@@ -40,6 +41,8 @@ void request_frame(struct channel *ch, struct part *part, uint64_t now_ns, char 
 {
 	const uint64_t sequence = ch->next_sequence++;
 
+	ch->refused = false; /* it is the one, or there was none: see channel_may_send */
+	part->again = false;
 	write_frame(ch, part, sequence, 0, now_ns, to);
 	ch->resend = ch->next_sequence;
 	if (channel_in_flight(ch) == 1)
@@ -50,7 +53,7 @@ void request_frame(struct channel *ch, struct part *part, uint64_t now_ns, char 
 
 bool reply_resend(struct channel *ch)
 {
-	if (ch->live == 0 || channel_in_flight(ch) == 0 || ch->attempts >= UNANSWERED_MAX)
+	if (ch->live == 0 || channel_in_flight(ch) == 0 || ch->lost >= UNANSWERED_MAX)
 		return false;
 	ch->resend = ch->first_sequence;
 	ch->resumed = true;
@@ -109,38 +112,47 @@ void reply_refused_frame(const struct wire_frame *frame, const char *text, char 
 	snprintf(why, size, "refused a frame: %s", sentence[0] ? sentence : wire_status_text(frame->status));
 }
 
-/* Whether a request can be sent again without changing what anybody sees: nothing but pulls of the same call went behind it. */
-static bool overtakes_nobody(struct channel *ch, const struct part *part)
+/* Behind those that are to be sent again, too: they were sent in that order. */
+static void queue_again(struct channel *ch, struct part *part)
 {
-	for (uint64_t s = ch->first_sequence; s != ch->next_sequence; s++) {
-		const struct part *behind = *channel_slot(ch, s);
+	struct part *next = TAILQ_FIRST(&ch->queue);
 
-		if (!behind || behind->call != part->call || behind->pushes || part->pushes)
-			return false;
-	}
-	return true;
+	while (next && next->again)
+		next = TAILQ_NEXT(next, link);
+	if (next)
+		TAILQ_INSERT_BEFORE(next, part, link);
+	else
+		TAILQ_INSERT_TAIL(&ch->queue, part, link);
+	part->again = true;
+	part->state = PART_QUEUED;
+	ch->live++;
 }
 
-/* The node was too busy. */
-static bool ask_again(struct channel *ch, struct part *part, uint64_t now_ns)
+/*
+ * The node was too busy. Requests keep their order: what was sent behind this one is refused as well (WIRE_BEHIND), and nothing more is sent
+ * until all of it has been answered.
+ */
+static void ask_later(struct channel *ch, struct part *part, uint64_t now_ns)
 {
-	if (!overtakes_nobody(ch, part))
-		return false;
 	ch->pause_until_ns = now_ns + backoff_ns(&ch->prng, part->busy++);
-	part->state = PART_QUEUED;
-	TAILQ_INSERT_HEAD(&ch->queue, part, link);
-	ch->live++;
-	return true;
+	ch->refused = true;
+	queue_again(ch, part);
+}
+
+bool reply_is_lost(const struct part *part)
+{
+	for (const struct slice *s = part->slices; s; s = s->next)
+		if (part->call->ops[s->op].at_once)
+			return true;
+	return false;
 }
 
 /* Its pushes were applied, but what it pulled after them was lost. */
 static bool ask_for_pulls(struct channel *ch, struct part *part)
 {
-	if (!codec_leave_pulls(part))
+	if (reply_is_lost(part) || !codec_leave_pulls(part))
 		return false;
-	part->state = PART_QUEUED;
-	TAILQ_INSERT_HEAD(&ch->queue, part, link);
-	ch->live++;
+	queue_again(ch, part);
 	return true;
 }
 
@@ -150,9 +162,7 @@ static bool ask_alone(struct channel *ch, struct part *part)
 {
 	if (!codec_bring_all(part))
 		return false;
-	part->state = PART_QUEUED;
-	TAILQ_INSERT_HEAD(&ch->queue, part, link);
-	ch->live++;
+	queue_again(ch, part);
 	return true;
 }
 
@@ -165,12 +175,17 @@ struct part *reply_take(struct channel *ch, const struct wire_frame *frame, uint
 	ch->heard_ns = now_ns;
 	ch->answered = true;
 	ch->attempts = 0;
+	ch->lost = 0;
+	ch->careful = frame->status == WIRE_BUSY;
 	if (!part)
 		return NULL;
 	part->state = PART_TAKEN;
 	ch->live--;
-	if ((frame->status == WIRE_BUSY && ask_again(ch, part, now_ns)) ||
-	    ((frame->status == WIRE_GONE || frame->status == WIRE_NOT_KEPT) && ask_alone(ch, part)) ||
+	if (frame->status == WIRE_BUSY) {
+		ask_later(ch, part, now_ns);
+		return NULL;
+	}
+	if (((frame->status == WIRE_GONE || frame->status == WIRE_NOT_KEPT) && ask_alone(ch, part)) ||
 	    (frame->status == WIRE_REPEATED && ask_for_pulls(ch, part)))
 		return NULL;
 	return part;
@@ -200,9 +215,15 @@ int cancel_error(const struct channel *ch, int code, uint64_t start_ns, struct s
 {
 	const double waited_s = (double)(clock_ns() - start_ns) * 1e-9;
 
+	if (code == -EINTR)
+		return star_error_set(err, code, "interrupted after %.3f s, while a request to %s was in flight",
+				      waited_s, ch->label);
 	if (code != -ETIMEDOUT)
 		return star_error_set(err, code, "the cluster was closed while a request to %s was in flight",
 				      ch->label);
+	if (ch->state == CHANNEL_OPEN && ch->careful)
+		return star_error_set(err, -EBUSY, "%s has had no buffers for requests for %.3f s: it is overloaded",
+				      ch->label, waited_s);
 	if (ch->state == CHANNEL_OPEN)
 		return star_error_set(err, code, "%s did not answer within %.3f s", ch->label, waited_s);
 	if (ch->connect_error)

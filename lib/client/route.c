@@ -213,7 +213,7 @@ int route_install(struct star_cluster *cluster, const struct layout *layout, str
 
 int route_refresh(struct star_cluster *cluster, uint32_t epoch, uint64_t deadline_ns, struct star_error *err)
 {
-	const struct timespec until = { (time_t)(deadline_ns / 1000000000), (long)(deadline_ns % 1000000000) };
+	const struct timespec until = clock_timespec(deadline_ns);
 	struct layout *layout;
 	int rc = 0;
 

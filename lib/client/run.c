@@ -90,14 +90,12 @@ static int check_numbers(const struct star_op *op, uint32_t i, struct star_error
 	if (op->run->last > (program_has_entry(shape) && !shape->begins))
 		return star_error_set(err, -EINVAL, "operation %u: the run is the last to take what was kept: %s", i,
 				      op->run->last > 1 ? "0 and 1 are possible" : "its program takes nothing");
-	if (!isfinite(op->rate) || op->rate < 0 || !isfinite(op->scale) || op->scale < 0 ||
-	    (!shape->applies && (op->rate != 0 || op->scale != 0)))
-		return star_error_set(
-			err, -EINVAL,
-			"operation %u: the run's learning rate is %g and its scale %g; 0 or more is possible, "
-			"of a program that applies",
-			i, (double)op->rate, (double)op->scale);
-	return 0;
+	if (!shape->applies && (op->flags || op->rate != 0 || op->scale != 0))
+		return star_error_set(err, -EINVAL,
+				      "operation %u: the run has a learning rate or a scale, and its program applies "
+				      "nothing",
+				      i);
+	return check_step(op, i, op->run->program->object->spec.name, err);
 }
 
 int run_check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i, struct star_error *err)
@@ -109,8 +107,8 @@ int run_check_op(const struct star_cluster *cluster, const struct star_op *op, u
 		return star_error_set(err, -EINVAL, "operation %u: %s is NULL", i, run ? "the run's program" : "run");
 	if (p->object->cluster != cluster)
 		return star_error_set(err, -EINVAL, "operation %u: its program belongs to another cluster handle", i);
-	if (op->flags || op->table || op->keys || op->count || op->values || op->dtype || op->results || op->versions ||
-	    op->view)
+	if (op->flags & ~(uint32_t)(STAR_RATE | STAR_SCALE) || op->table || op->keys || op->count || op->values ||
+	    op->dtype || op->results || op->versions || op->view)
 		return star_error_set(err, -EINVAL,
 				      "operation %u is a run: everything but run, rate, scale and step must be 0", i);
 	if (run->feeds_count != p->feeds_count || run->fetches_count != p->fetches_count)
@@ -154,6 +152,7 @@ int run_fill(struct call *call, struct call_op *op, const struct star_op *from, 
 		.step = from->step,
 		.rate = from->rate,
 		.scale = from->scale,
+		.flags = op_step_flags(from),
 		.kind = STAR_RUN,
 	};
 	for (unsigned k = 0; k < given->program->shape.keys_count; k++)

@@ -71,7 +71,7 @@ void run_gather(struct call *call);
 
 /* run_codec.c: as codec.h's, of one slice. */
 void run_request(const struct part *part, const struct call_op *op, const struct slice *s, struct codec_out *out);
-bool run_check(const struct call_op *op, const struct slice *s, const struct wire_result *result);
+bool run_check_result(const struct call_op *op, const struct slice *s, const struct wire_result *result);
 void run_scatter(const struct call_op *op, const struct slice *s, struct codec_in in);
 
 #endif

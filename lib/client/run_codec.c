@@ -61,13 +61,13 @@ void run_request(const struct part *part, const struct call_op *op, const struct
 	const struct program_shape *shape = &op->run->program->shape;
 	const struct run_share *share = s->share;
 	const bool entry = program_has_entry(shape) && !part->alone;
-	const unsigned flags = (part->applied && shape->applies ? WIRE_APPLIED : 0) |
+	const unsigned flags = op->flags | (part->applied && shape->applies ? WIRE_APPLIED : 0) |
 			       (program_has_entry(shape) && part->alone ? WIRE_ALONE : 0) |
 			       (entry && op->run->frees ? WIRE_LAST : 0);
 	const struct wire_op head = {
 		.kind = WIRE_RUN,
-		.flags = (uint8_t)flags,
-		.object = op->table->spec.id,
+		.flags = flags,
+		.object = object_wire_id(&op->table->spec),
 		.count = share->keys,
 		.dim = op->run->segments,
 		.body_bytes = part->alone ? share->alone_bytes : share->request_bytes,
@@ -86,9 +86,9 @@ void run_request(const struct part *part, const struct call_op *op, const struct
 		put_keys(out, op, share, k, part->alone);
 }
 
-bool run_check(const struct call_op *op, const struct slice *s, const struct wire_result *result)
+bool run_check_result(const struct call_op *op, const struct slice *s, const struct wire_result *result)
 {
-	return result->object == op->table->spec.id && result->count == s->share->keys &&
+	return result->object == object_wire_id(&op->table->spec) && result->count == s->share->keys &&
 	       result->dim == op->run->segments && result->body_bytes == s->share->reply_bytes;
 }
 

@@ -13,6 +13,8 @@
  * A dense push goes in requests of DENSE_BYTES, since the node goes through each of them twice: it looks at all its gradients
  * before it applies the first one. The second time it finds those of such a request in its second-level cache. What is not large
  * goes in smaller ones still: the node executes the first while the next are on their way, which is a fifth of a step of DLRM.
+ *
+ * A push that is cut is one push all the same: all its requests but a reactor's last one say that more of it follows (WIRE_MORE).
  */
 #include "client/codec.h"
 #include "client/run.h"
@@ -51,6 +53,7 @@ static struct part *open_part(const struct split *s, uint32_t reactor)
 	part->alone = part->applied = part->pushes = part->deletes = part->apart = false;
 	part->epoch = s->route->epoch;
 	part->busy = 0;
+	part->again = false;
 	part->state = PART_NEW;
 	TAILQ_INSERT_TAIL(&s->call->parts, part, in_call);
 	return part;
@@ -116,14 +119,16 @@ static void append(struct part *part, struct slice *slice)
 }
 
 static int add_slice(struct split *s, struct part *part, uint32_t op, const uint32_t *order, uint64_t first,
-		     uint32_t count)
+		     uint32_t count, uint32_t left)
 {
 	const struct call_op *o = &s->call->ops[op];
 	struct slice *slice = call_alloc(s->call, sizeof(*slice));
 
 	if (!slice)
 		return no_memory(s);
-	*slice = (struct slice){ .op = op, .count = count, .order = order, .first = first };
+	*slice = (struct slice){
+		.op = op, .count = count, .order = order, .first = first, .goes_on = first > 0, .more = left > 0
+	};
 	append(part, slice);
 	part->request_bytes += (uint32_t)sizeof(struct wire_op) + wire_padded(op_request_bytes(o, count));
 	part->reply_bytes += (uint32_t)sizeof(struct wire_result) + wire_padded(op_reply_bytes(o, count));
@@ -214,7 +219,7 @@ static int emit(struct split *s, struct part **open, uint32_t reactor, uint32_t 
 			take = uncut(o->keys, order + at, take);
 		if (!take)
 			return too_many(s, o, o->keys[order[at]], fit);
-		rc = add_slice(s, part, op, order ? order + at : NULL, at, take);
+		rc = add_slice(s, part, op, order ? order + at : NULL, at, take, n - at - take);
 		if (rc < 0)
 			return rc;
 		at += take;

@@ -11,15 +11,20 @@
  *
  * Time: each call has a deadline in microseconds from now; 0 means STAR_DEADLINE_DEFAULT_US. When it passes, the call
  * fails with -ETIMEDOUT; nothing waits for ever. Errors are negative errno values, with a sentence that names the node:
- *   -EINVAL     the call makes no sense (sizes, types, zero keys); nothing was sent
+ *   -EINVAL     the call makes no sense (sizes, types, zero keys; STAR_BY_ROW, and the sums were opened without): nothing was sent, or the
+ *               node has refused it and applied nothing
  *   -ENOENT     no such table or variable        -EEXIST      it exists with another definition
  *   -EDOM       a gradient has NaN or infinities, which its table refuses
+ *   -EALREADY   the sums with that tag are closed, or not open yet (STAR_ACCUMULATE)
+ *   -ENODATA, -ENOBUFS  what a run of a program has kept is gone, or finds no room (star_program.h): the step is to be made again
  *   -E2BIG      over a limit of the protocol     -ENOSPC      the parameter memory of a node is full
  *   -ETIMEDOUT  the deadline passed              -ECONNREFUSED, -ECONNRESET, -EHOSTUNREACH  the node cannot be reached, or was
  *   -ESTALE     a node was restarted and has lost what it held       lost in the middle of the call, and not reached again
- *   -EBUSY      a node has no buffers for the request: try again later
+ *   -EBUSY      a node has had no buffers for requests until the deadline: it is overloaded
+ *   -EREMOTEIO  a push was applied, and its results are lost (STAR_AT_ONCE)
  *   -EPROTO, -EBADMSG  a node does not keep to the protocol, or a checksum does not match; its connection was closed
  *   -ECANCELED  the cluster is being closed         -EDEADLK     a callback must not wait
+ *   -EINTR      the thread's star_interrupted has said so
  *   -ENOMEM     this process is out of memory; other negative errno values come from connecting
  * After a failed push it is unknown which of its rows were applied (never half a row), except for -EINVAL.
  */
@@ -75,7 +80,7 @@ struct star_spec {
 	float scale;		 /* constant: the value; uniform: [-scale, scale); normal: standard deviation */
 	uint64_t seed;		 /* of the initializer */
 	const char *optimizer;	 /* "sgd", "adagrad", "adam", ...: docs/optimizers.rst [sgd] */
-	float rate;		 /* learning rate [0.01; adam's family 0.001] */
+	float rate;		 /* learning rate [0.01; adam's family 0.001]; a rate of 0 is the option "rate=0" */
 	/* Everything else by name: "beta1=0.8, schedule=cosine, schedule_steps=100000, filter=counter, filter_frequency=3".
 	 * `starctl tables options` lists names, bounds and defaults; so does docs/optimizers.rst. NULL: all defaults. */
 	const char *options;
@@ -94,6 +99,24 @@ STAR_API struct star_table *star_variable_create(struct star_cluster *cluster, c
 STAR_API struct star_table *star_lookup(struct star_cluster *cluster, const char *name, uint64_t deadline_us,
 					struct star_error *err);
 
+/*
+ * Deletes all rows of a table or variable on all nodes, with their optimizer state and what its admission filter has counted, and waits
+ * until it is done. The handle stays valid, and rows begin again at their initial values. Rows that are made meanwhile may be deleted,
+ * too. A checkpoint is asked for afterwards, where checkpoint.directory is set. -ESTALE: a PS task was restarted meanwhile; -ETIMEDOUT: the nodes go
+ * on. It may be called again after any failure.
+ */
+STAR_API int star_table_empty(struct star_table *table, uint64_t deadline_us, struct star_error *err);
+
+/*
+ * Drops a table or variable on all nodes: its rows, their optimizer state, and sums and programs of it are gone, their memory is given back,
+ * and the name may be created again at once, with any definition. Calls with this handle, or with another one of the same table, fail
+ * with -ENOENT from then on, those in flight too unless they came first; they never meet a table that is created under the name later.
+ * The handle's memory is freed with the cluster. -EHOSTUNREACH: a PS task is away, and nothing was dropped. -ENOENT: the table was
+ * dropped before; also by this very call, if its answer was lost with the connection. A checkpoint is asked for afterwards, where
+ * checkpoint.directory is set; one that is older brings the table back only if the cluster is told to go back to it.
+ */
+STAR_API int star_table_drop(struct star_table *table, uint64_t deadline_us, struct star_error *err);
+
 /* Elements of a table's row, or of a whole variable. */
 STAR_API uint64_t star_elements(const struct star_table *table);
 
@@ -111,6 +134,18 @@ enum star_flags {
 	STAR_ACCUMULATE = 1 << 1,
 	/* commit: throws away what has been summed up, and opens sums with that tag, which must not be less than those that are open */
 	STAR_OPEN = 1 << 2,
+	/* push-pull: the rows are those that this push has left. Without, they may be later ones, if the connection was lost with the reply;
+	 * with it, such a call fails with -EREMOTEIO: the push was applied, and what the rows were then is not known */
+	STAR_AT_ONCE = 1 << 3,
+	/* push, push_pull, commit, run of a program that applies: `rate` is the learning rate, and 0 is a rate of 0; without it the table's
+	 * own, and `rate` must be 0 */
+	STAR_RATE = 1 << 4,
+	/* the same: `scale` is multiplied with each gradient, and 0 makes nothing of them; without it they are as they are, and `scale` must
+	 * be 0 */
+	STAR_SCALE = 1 << 5,
+	/* commit that opens sums: for each row it is counted how many pushes add to it, until sums are opened without this; commit: each
+	 * row's sum is divided by that number (of a variable: each block's). -EINVAL: the sums were opened without it */
+	STAR_BY_ROW = 1 << 6,
 };
 
 enum star_op_kind {
@@ -145,19 +180,20 @@ struct star_op {
 	struct star_table *table;
 	const uint64_t *keys;
 	uint32_t count;
-	float rate; /* push: learning rate, 0 for the table's own */
+	float rate; /* STAR_RATE */
 	void *values;
-	uint64_t step;	   /* the worker's training step, from 1; 0 when it does not count them */
+	uint64_t
+		step; /* the training step, from 1: the job's or the worker's, whichever the caller counts; 0: it counts none */
 	const char *dtype; /* of values: NULL for the stored type */
 	void *results;	   /* push_pull: as values, of the same type */
 	/* pull of a table with versions=1, or of all of a variable: count (star_blocks) versions. Only rows (blocks) that have
 	 * another version now are written, and their new versions here: begin with zeros. NULL: all rows. */
 	uint32_t *versions;
-	float scale; /* push: on each gradient; 0: 1 */
+	float scale; /* STAR_SCALE */
 	/* pull without versions: values is NULL, and *view, which begins as NULL, is set by the call that starts it to a view of the rows.
 	 * It may be read once the call has succeeded, and must be released when the call has completed, also if it has failed. */
 	struct star_view **view;
-	/* run: all else but rate, scale and step is 0. Copied, with its arrays; what they point at is not. */
+	/* run: all else but rate, scale, their flags, and step is 0. Copied, with its arrays; what they point at is not. */
 	const struct star_run *run;
 	uint64_t tag; /* of sums, from 1: commit, and push with STAR_ACCUMULATE; else 0 */
 };
@@ -185,6 +221,14 @@ STAR_API struct star_request *star_execute_async(struct star_cluster *cluster, c
 						 uint32_t ops_count, uint64_t deadline_us, star_done *done, void *arg,
 						 struct star_error *err);
 STAR_API int star_request_wait(struct star_request *request, struct star_error *err);
+
+/*
+ * For programs that must react to signals while a thread of theirs waits, as Python does to Ctrl-C. In star_execute over kernel TCP the
+ * calling thread calls `interrupted` every 20 ms; when it returns nonzero the call ends with -EINTR, as it does at its deadline. Each thread
+ * has its own; NULL, as at the beginning: none. It must not call libstar.
+ */
+typedef int star_interrupted(void *arg);
+STAR_API void star_set_interrupted(star_interrupted *interrupted, void *arg);
 
 /* One operation. */
 STAR_API int star_pull(struct star_table *table, const uint64_t *keys, uint32_t count, void *values, uint32_t flags,
@@ -226,8 +270,8 @@ STAR_API void star_view_release(struct star_view *view);
 
 /*
  * The L2 norm of the gradients of all push operations together, those of one id summed first and each with its operation's scale,
- * into *norm (which may be NULL); and, if it is above max_norm, the operations' scales multiplied by max_norm / norm: clipping by
- * the whole gradient's norm, before star_execute. The push operations must have float32 values; others are left alone, and so
+ * into *norm (which may be NULL); and, if it is above max_norm, the operations' scales multiplied by max_norm / norm, with STAR_SCALE:
+ * clipping by the whole gradient's norm, before star_execute. The push operations must have float32 values; others are left alone, and so
  * are all when the norm is not finite. Allocates for operations with keys. 0, -EINVAL or -ENOMEM.
  */
 STAR_API int star_clip_global_norm(struct star_op *ops, uint32_t ops_count, float max_norm, double *norm,

@@ -53,7 +53,7 @@ STAR_API int star_program_kept_segments(struct star_program_builder *b, int keys
 
 /* The rows of these keys, as a pull reads them before anything is applied to them; flags: STAR_READ_ONLY. One for each keys feed. */
 STAR_API int star_program_lookup(struct star_program_builder *b, int keys, uint32_t flags);
-/* Element by element, or, of row_sum and row_max, a row's elements to one: docs/programs.rst has the names. constant: of scale and
+/* Element by element, or, of row_sum, row_mean and row_max, a row's elements to one (of row_sum64 to two, the bytes of a float64): docs/programs.rst has the names. constant: of scale and
  * offset, else 0. */
 STAR_API int star_program_unary(struct star_program_builder *b, const char *name, int x, float constant);
 /* Rows of the same keys, or what is shared; equally wide, or one of them of one element. dot: to one element. */

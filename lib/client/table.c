@@ -9,6 +9,9 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "client/spec.h"
+#include "jsonrpc/member.h"
+
+enum { EMPTY_LOOK_NS = 20000000 };
 
 /* The handle of that object, made if it is not there yet. */
 static struct star_table *remember(struct star_cluster *cluster, const struct object_spec *spec, struct star_error *err)
@@ -27,8 +30,8 @@ static struct star_table *remember(struct star_cluster *cluster, const struct ob
 	made->row_bytes = (uint32_t)dtype_row_bytes(spec->dtype, spec->dim);
 	pthread_mutex_lock(&cluster->lock);
 	for (table = cluster->tables; table; table = table->next)
-		if (table->spec.id == spec->id && object_spec_same(&table->spec, spec, NULL) == 0 &&
-		    strcmp(table->spec.name, spec->name) == 0)
+		if (object_wire_id(&table->spec) == object_wire_id(spec) &&
+		    object_spec_same(&table->spec, spec, NULL) == 0 && strcmp(table->spec.name, spec->name) == 0)
 			break;
 	if (!table) {
 		made->next = cluster->tables;
@@ -111,6 +114,76 @@ struct star_table *star_lookup(struct star_cluster *cluster, const char *name, u
 		table = table_ask(cluster, "lookup", json_pack("{s:s}", "name", name), &wanted, deadline_us, err);
 	cluster_leave(cluster);
 	return table;
+}
+
+/* Begins, then asks until no rows are left. */
+static int empty(struct star_table *table, uint64_t deadline_ns, struct star_error *err)
+{
+	struct star_cluster *cluster = table->cluster;
+	json_t *params = json_pack("{s:s}", "name", table->spec.name);
+	uint64_t left = 1;
+	int rc = params ? 0 : star_error_set(err, -ENOMEM, "no memory for a question");
+
+	while (rc == 0 && left) {
+		json_t *result = catalogue_call(cluster, "empty", params, deadline_ns, err);
+
+		rc = result ? member_u64(result, "left", &left, err) : err->code;
+		if (rc == 0 && left && json_object_get(result, "ticket"))
+			json_object_set(params, "ticket", json_object_get(result, "ticket"));
+		json_decref(result);
+		if (rc == -ETIMEDOUT ? json_object_get(params, "ticket") != NULL
+				     : rc == 0 && left && clock_ns() >= deadline_ns)
+			rc = star_error_set(err, -ETIMEDOUT, "\"%s\" is not yet empty: the nodes go on",
+					    table->spec.name);
+		if (rc == 0 && left)
+			rc = cluster_pause(cluster, clock_ns() + EMPTY_LOOK_NS, err);
+	}
+	json_decref(params);
+	return rc;
+}
+
+static int drop(struct star_table *table, uint64_t deadline_ns, struct star_error *err)
+{
+	json_t *params, *result;
+	int rc;
+
+	params = json_pack("{s:s, s:I, s:I}", "name", table->spec.name, "id", (json_int_t)table->spec.id, "generation",
+			   (json_int_t)table->spec.generation);
+	if (!params)
+		return star_error_set(err, -ENOMEM, "no memory for a question");
+	result = catalogue_call(table->cluster, "table_drop", params, deadline_ns, err);
+	rc = result ? 0 : err->code;
+	json_decref(result);
+	json_decref(params);
+	return rc;
+}
+
+typedef int table_change(struct star_table *, uint64_t deadline_ns, struct star_error *);
+
+static int change_whole(struct star_table *table, table_change *change, uint64_t deadline_us, struct star_error *err)
+{
+	struct star_error ignored;
+	int rc;
+
+	err = err ? err : &ignored;
+	if (!table)
+		return star_error_set(err, -EINVAL, "no table was given");
+	rc = cluster_enter(table->cluster, true, err);
+	if (rc < 0)
+		return rc;
+	rc = change(table, deadline_from(clock_ns(), deadline_us), err);
+	cluster_leave(table->cluster);
+	return rc;
+}
+
+int star_table_empty(struct star_table *table, uint64_t deadline_us, struct star_error *err)
+{
+	return change_whole(table, empty, deadline_us, err);
+}
+
+int star_table_drop(struct star_table *table, uint64_t deadline_us, struct star_error *err)
+{
+	return change_whole(table, drop, deadline_us, err);
 }
 
 uint64_t star_elements(const struct star_table *table)

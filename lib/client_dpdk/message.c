@@ -244,14 +244,14 @@ static void answer(struct stream *s, struct part *part, const struct wire_frame 
 }
 
 /* Too large for what a client takes, or for the mbufs that it has: the frame came alone. */
-static void answer_too_large(struct stream *s, const struct wire_frame *frame, enum wire_status status)
+static void answer_too_large(struct stream *s, const struct wire_frame *frame)
 {
 	struct part *part = reply_take(s->ch, frame, s->poller->now_ns);
 	struct star_error err;
 
 	if (!part)
 		return;
-	if (status == WIRE_OVER_LIMIT)
+	if (frame->payload_bytes > WIRE_PAYLOAD_MAX)
 		star_error_set(&err, -EPROTO, "%s sent a reply over the limit", s->ch->label);
 	else
 		star_error_set(&err, -ENOMEM,
@@ -280,7 +280,7 @@ static void handle(struct stream *s, struct rte_mbuf *message, uint32_t at, enum
 		return;
 	}
 	if (status != WIRE_OK) {
-		answer_too_large(s, &frame, status);
+		answer_too_large(s, &frame);
 		return;
 	}
 	memset(first + offsetof(struct wire_frame, checksum), 0, sizeof(frame.checksum));

@@ -27,16 +27,13 @@ static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct poller *the_poller;
 static bool eal_started; /* once a process: DPDK cannot be started again after its end */
 
+/* A literal that lib/config has checked; or none. */
 static struct net_address parse_address(const char *host)
 {
-	struct in6_addr v6;
-	struct in_addr v4;
+	struct net_address address;
 
-	if (inet_pton(AF_INET, host, &v4) == 1)
-		return net_address_v4(v4.s_addr);
-	if (inet_pton(AF_INET6, host, &v6) == 1)
-		return net_address_v6(&v6);
-	return (struct net_address){ .halves = { 0, 0 } };
+	net_address_parse(host, &address);
+	return address;
 }
 
 static int make_net(struct poller *p, const struct config_port *config, struct star_error *err)

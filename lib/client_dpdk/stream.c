@@ -67,6 +67,7 @@ static void begin(struct stream *s)
 	struct channel *ch = s->ch;
 
 	ch->first_sequence = ch->next_sequence = ch->resend = 1;
+	ch->refused = ch->careful = false;
 	memset(ch->ring, 0, sizeof(ch->ring));
 	if (getrandom(&ch->session, sizeof(ch->session), GRND_NONBLOCK) != (ssize_t)sizeof(ch->session))
 		ch->session = prng_next(&ch->prng); /* early in the boot; it need not be a secret */
@@ -149,8 +150,8 @@ static void send_queue(struct stream *s)
 	struct channel *ch = s->ch;
 	struct part *part;
 
-	while ((part = TAILQ_FIRST(&ch->queue)) && channel_in_flight(ch) < IN_FLIGHT_MAX &&
-	       dgram_queued(s->session) < QUEUED_MAX) {
+	while (channel_may_send(ch) && dgram_queued(s->session) < QUEUED_MAX) {
+		part = TAILQ_FIRST(&ch->queue);
 		TAILQ_REMOVE(&ch->queue, part, link);
 		if (message_send(s, part))
 			continue;

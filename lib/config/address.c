@@ -106,6 +106,13 @@ bool config_address_equal(const struct config_address *a, const struct config_ad
 	return a->port == b->port && !strcasecmp(a->host, b->host);
 }
 
+bool config_is_literal(const char *host)
+{
+	struct in_addr literal;
+
+	return config_is_ipv6(host) || inet_pton(AF_INET, host, &literal) == 1;
+}
+
 bool config_is_ipv6(const char *host)
 {
 	return strchr(host, ':') != NULL; /* which neither a name nor an IPv4 address has */

@@ -2,6 +2,7 @@
 #include "config/load.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,16 +98,42 @@ static int check_core_list(struct config_load *load, const uint32_t *usable, uin
 
 		while (j < usable_count && usable[j] != c->cores[i])
 			j++;
-		if (j == usable_count)
+		/* Cores that isolcpus= keeps free are in no process's mask until they are asked for. */
+		if (j == usable_count && !config_core_exists(c->cores[i]))
 			return config_fail(origin, err,
-					   "cores.list names core %u, which this process may not use; it may use %u "
-					   "cores, from %u to %u",
+					   "cores.list names core %u, which is not there, or not for this process (its "
+					   "cpuset); without asking it may use %u cores, from %u to %u",
 					   c->cores[i], usable_count, usable[0], usable[usable_count - 1]);
 	}
 	if (c->pin && c->cores_count && c->cores_count < c->reactors)
 		return config_fail(origin, err,
 				   "cores.list names %u cores, and cores.number asks for %u pinned reactors",
 				   c->cores_count, c->reactors);
+	return 0;
+}
+
+/* Which of the PS tasks with this node's control host it is, counted from 0: those share a machine, and no core. */
+static uint32_t neighbours_before(const struct config *c)
+{
+	uint32_t before = 0;
+
+	for (uint32_t i = 0; is_ps(c) && i < c->task_index && i < c->ps_count; i++)
+		before += strcmp(c->ps[i].host, c->ps[c->task_index].host) == 0;
+	return before;
+}
+
+/* The cores of pinned reactors for which no list is given. */
+static int choose_cores(struct config_load *load, const uint32_t *usable, uint32_t count, struct star_error *err)
+{
+	struct config *c = load->config;
+	const uint32_t before = neighbours_before(c), first = before * c->reactors;
+
+	if (first + c->reactors > count)
+		return config_fail(config_check_origin(load, "cores.pin"), err,
+				   "%u PS tasks of this machine come before this one, and with %u pinned reactors each "
+				   "there is none left of the %u cores; give each node a cores.list, or fewer reactors",
+				   before, c->reactors, count);
+	memcpy(c->cores, usable + first, c->reactors * sizeof(*usable));
 	return 0;
 }
 
@@ -129,7 +156,8 @@ static int check_cores(struct config_load *load, struct star_error *err)
 		c->reactors = c->cores_count;
 	else if (!c->reactors)
 		c->reactors = min2(is_ps(c) ? 8 : 2, min2(tasks, count));
-	if ((c->polling || c->pin) && c->reactors > count)
+	/* A list is looked at by itself: it may name cores beyond those. */
+	if ((c->polling || c->pin) && !(c->pin && c->cores_count) && c->reactors > count)
 		rc = config_fail(config_check_origin(load, "cores.number"), err,
 				 "cores.number asks for %u %s reactors, and this process may use %u cores; ask for at "
 				 "most %u, or for "
@@ -139,7 +167,7 @@ static int check_cores(struct config_load *load, struct star_error *err)
 		rc = check_core_list(load, usable, count, err);
 	if (!rc && c->pin) {
 		if (!c->cores_count)
-			memcpy(c->cores, usable, c->reactors * sizeof(*usable));
+			rc = choose_cores(load, usable, count, err);
 		c->cores_count = c->reactors;
 	}
 	free(usable);
@@ -165,6 +193,34 @@ static int check_request(struct config_load *load, struct star_error *err)
 			   c->request_mib, need, mtu, c->mbufs);
 }
 
+/* Each reactor has a queue of every port, and a driver's rings keep what was sent until they are full. */
+static int check_rings(struct config_load *load, struct star_error *err)
+{
+	const struct config *c = load->config;
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < c->ports_count; i++) {
+		if (!strcmp(c->ports[i].device, "pci"))
+			kept += 2 * CONFIG_DESCRIPTORS;
+		else if (!strcmp(c->ports[i].device, "net_af_xdp"))
+			kept += CONFIG_AF_XDP_MBUFS;
+	}
+	if (kept == 0 || c->mbufs >= kept + CONFIG_OWN_MBUFS)
+		return 0;
+	return config_fail(config_check_origin(load, "memory.mbufs"), err,
+			   "memory.mbufs = %u is too few: the rings of the ports keep up to %u packet buffers of each "
+			   "reactor; set it to %u or more",
+			   c->mbufs, kept, kept + CONFIG_OWN_MBUFS);
+}
+
+static void choose_control_socket(struct config *c)
+{
+	char folder[CONFIG_RUNTIME_MAX];
+
+	config_runtime_folder(folder);
+	snprintf(c->control_socket, sizeof(c->control_socket), "%s/%s-%u.sock", folder, c->job_name, c->task_index);
+}
+
 static int check_values(struct config_load *load, struct star_error *err)
 {
 	struct config *c = load->config;
@@ -180,6 +236,8 @@ static int check_values(struct config_load *load, struct star_error *err)
 				   "(%u of this node, one "
 				   "of each other PS); allowed: a power of two from there to 1048576",
 				   c->partitions, (unsigned long long)least, c->reactors);
+	if (config_check_origin(load, "checkpoint.restore")->source == SOURCE_DEFAULT)
+		c->checkpoint_restore = c->checkpoint_directory[0] ? CONFIG_RESTORE_GOOD : CONFIG_RESTORE_NO;
 	if (!c->checkpoint_directory[0] && (c->checkpoint_restore || c->checkpoint_every_s || c->checkpoint_on_stop))
 		return config_fail(config_check_origin(load, c->checkpoint_restore   ? "checkpoint.restore"
 							     : c->checkpoint_every_s ? "checkpoint.every_s"
@@ -192,11 +250,10 @@ static int check_values(struct config_load *load, struct star_error *err)
 		return config_fail(config_check_origin(load, "tcp.rto_max_us"), err,
 				   "tcp.rto_max_us = %u is less than tcp.rto_min_us = %u", c->rto_max_us,
 				   c->rto_min_us);
-	if (is_ps(c) && check_request(load, err) < 0)
+	if (is_ps(c) && (check_request(load, err) < 0 || check_rings(load, err) < 0))
 		return -EINVAL;
 	if (!c->control_socket[0])
-		snprintf(c->control_socket, sizeof(c->control_socket), "/run/starserver/%s-%u.sock", c->job_name,
-			 c->task_index);
+		choose_control_socket(c);
 	return 0;
 }
 
@@ -204,6 +261,10 @@ int config_load_check(struct config_load *load, struct star_error *err)
 {
 	int rc = check_node(load, err);
 
+	/* DPDK names NICs in small letters, as the kernel does. */
+	for (uint32_t i = 0; i < load->config->ports_count; i++)
+		for (char *c = load->config->ports[i].pci; *c; c++)
+			*c = (char)tolower((unsigned char)*c);
 	if (!rc)
 		rc = check_cluster(load, err);
 	if (!rc)

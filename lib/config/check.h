@@ -21,4 +21,7 @@ int config_check_memif(const struct config_port *port, const char *name, const s
 /* Finds the node's own entry (a ps must have one), and refuses data addresses that cannot be a PS's. */
 int config_check_endpoints(struct config_load *load, bool ps, struct star_error *err);
 
+/* resolve.c: the data address of an entry, for network.stack "kernel": a name becomes the address that it has. */
+int config_resolve_data(struct config_load *load, uint32_t index, struct star_error *err);
+
 #endif

@@ -2,6 +2,7 @@
 #include "config/check.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,13 +47,6 @@ static int fail_missing(struct config_load *load, const struct config_address *o
 		show(own).text, c->task_index, show(own).text, example(c, 5555).text);
 }
 
-static bool is_literal(const char *host)
-{
-	struct in_addr literal;
-
-	return config_is_ipv6(host) || inet_pton(AF_INET, host, &literal) == 1;
-}
-
 /* A data address of a PS: one that the appliance can own. */
 static int check_ps_entry(const struct config_load *load, uint32_t index, struct star_error *err)
 {
@@ -60,14 +54,18 @@ static int check_ps_entry(const struct config_load *load, uint32_t index, struct
 	const struct config_origin origin = config_map_origin(&load->map, index);
 	const char *kernel = config_address_kernel_owned(e->data.host);
 
+	if (load->config->stack == CONFIG_STACK_KERNEL)
+		return 0; /* its own is looked at when it is resolved, and the others' nodes look at theirs */
 	if (kernel)
 		return config_fail(
 			&origin, err,
 			"the data address %s of the PS %s is the kernel's (%s); a data address belongs to the "
-			"appliance: give it the address of a port, as in %s=%s",
+			"appliance: give it the address of a port, as in %s=%s; or, to use the kernel's addresses, "
+			"write "
+			"network = { stack = \"kernel\"; };",
 			show(&e->data).text, show(&e->control).text, kernel, show(&e->control).text,
 			example(load->config, e->data.port).text);
-	if (!is_literal(e->data.host))
+	if (!config_is_literal(e->data.host))
 		return config_fail(&origin, err,
 				   "the data address %s of the PS %s is a name; a data address is an IP address, as in "
 				   "%s=%s",
@@ -119,7 +117,7 @@ static int check_own(const struct config_load *load, uint32_t index, struct star
 	const struct config_origin origin = config_map_origin(&load->map, index);
 	char addresses[160];
 
-	if (!find_address(c, e->data.host, addresses, sizeof(addresses)))
+	if (c->stack == CONFIG_STACK_DPDK && !find_address(c, e->data.host, addresses, sizeof(addresses)))
 		return config_fail(
 			&origin, err,
 			"the data address %s of this node is the address of none of its ports, which have %s; "
@@ -141,6 +139,8 @@ static int check_own_entry(struct config_load *load, struct star_error *err)
 
 	if (!find(&load->map, &c->ps[c->task_index], &own))
 		return fail_missing(load, &c->ps[c->task_index], err);
+	if (c->stack == CONFIG_STACK_KERNEL && config_resolve_data(load, own, err))
+		return -EINVAL;
 	rc = check_own(load, own, err);
 	for (uint32_t i = 0; !rc && i < c->ps_count; i++)
 		if (find(&load->map, &c->ps[i], &other))

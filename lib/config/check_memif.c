@@ -7,6 +7,10 @@
 
 #include "config/check.h"
 
+enum {
+	OPTIONS_MAX = 8
+}; /* more than there are: one that is unknown ends the list, and so does one that is given twice */
+
 static int store_id(struct config_memif *memif, const char *value, struct star_error *err)
 {
 	char *end;
@@ -84,6 +88,8 @@ static int read_options(const struct config_port *port, const char *role, struct
 			struct star_error *err)
 {
 	char text[sizeof(port->options)], *rest = text, *part;
+	const char *keys[OPTIONS_MAX];
+	unsigned count = 0;
 	int rc = 0;
 
 	*memif = (struct config_memif){ .id = 0 };
@@ -95,7 +101,13 @@ static int read_options(const struct config_port *port, const char *role, struct
 			continue;
 		if (equals)
 			*equals = 0;
-		rc = store(memif, role, part, equals ? equals + 1 : "", err);
+		for (unsigned i = 0; i < count && !rc; i++)
+			if (!strcmp(keys[i], part))
+				rc = star_error_set(err, -EINVAL, "%.32s is given twice", part);
+		if (!rc)
+			rc = store(memif, role, part, equals ? equals + 1 : "", err);
+		if (count < OPTIONS_MAX)
+			keys[count++] = part;
 	}
 	if (!rc && !memif->socket[0])
 		snprintf(memif->socket, sizeof(memif->socket), "/run/starserver/memif-%u.sock", memif->id);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config/check.h"
 
+#include "base/nearest.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -68,6 +70,23 @@ static bool is_pci_address(const char *text)
 	       strchr(text, ':') - text >= 4 && device < 32 && function < 8;
 }
 
+/* DPDK takes a driver by the beginning of a device's name. Of these drivers we have an end of our own, or what they need to be told:
+ * under another name DPDK's would run without it. */
+static int check_driver(const struct checked *k)
+{
+	static const char *const drivers[] = { "net_memif", "net_af_packet", "net_af_xdp" };
+	const char *device = k->port->device;
+
+	for (unsigned i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++)
+		if (!strncmp(device, drivers[i], strlen(drivers[i])) && device[strlen(drivers[i])])
+			return config_fail(
+				k->origin, k->err,
+				"%s.device = \"%s\" must be the driver's name alone; write \"%s\": ports are "
+				"numbered by their place in the list",
+				k->name, device, drivers[i]);
+	return 0;
+}
+
 static int check_device(const struct checked *k)
 {
 	const struct config_port *p = k->port;
@@ -82,6 +101,8 @@ static int check_device(const struct checked *k)
 				   "starts with "
 				   "net_, as in net_af_packet",
 				   k->name, p->device);
+	if (check_driver(k) < 0)
+		return -EINVAL;
 	if (af && !p->interface[0])
 		return config_fail(k->origin, k->err, "%s has no interface, which %s needs; write %s", k->name,
 				   p->device, k->example);
@@ -223,8 +244,16 @@ int config_check_ports(struct config_load *load, bool ps, struct star_error *err
 	const struct config *c = load->config;
 	int rc = 0;
 
+	if (ps && c->stack == CONFIG_STACK_KERNEL)
+		return c->ports_count ? config_fail(&load->ports[0], err,
+						    "network.stack is \"kernel\", and a node on the kernel's sockets "
+						    "owns no ports: take "
+						    "`ports` out, or write network = { stack = \"dpdk\"; };")
+				      : 0;
 	if (ps && !c->ports_count)
-		return star_error_set(err, -EINVAL, "there is no port for the data plane; write " EXAMPLE);
+		return star_error_set(err, -EINVAL,
+				      "there is no port for the data plane; write " EXAMPLE
+				      " or, to use the kernel's sockets, network = { stack = \"kernel\"; };");
 	for (unsigned i = 0; !rc && i < c->ports_count; i++) {
 		char name[24], other[24];
 		const struct checked k = { &c->ports[i], &load->ports[i], name, EXAMPLE, ps, err };
@@ -237,6 +266,21 @@ int config_check_ports(struct config_load *load, bool ps, struct star_error *err
 		}
 	}
 	return rc;
+}
+
+/* config_option_nearest would name groups as well, which are no options. */
+static const char *nearest_port_option(const char *name)
+{
+	const char *nearest = "device";
+
+	for (unsigned i = 0; i < config_options_count; i++) {
+		const char *leaf = config_option_leaf(&config_options[i]);
+
+		if (!strncmp(config_options[i].name, "ports[].", strlen("ports[].")) &&
+		    nearest_distance(name, leaf) < nearest_distance(name, nearest))
+			nearest = leaf;
+	}
+	return nearest;
 }
 
 int config_port_read(const struct config_override *options, unsigned count, struct config_port *port,
@@ -252,11 +296,9 @@ int config_port_read(const struct config_override *options, unsigned count, stru
 
 		snprintf(name, sizeof(name), "ports[].%s", options[i].name);
 		target.option = config_option_find(name);
-		rc = target.option
-			     ? config_value_store_text(&target, options[i].value, err)
-			     : star_error_set(err, -EINVAL, "a port has no option `%.64s`; did you mean `%s`?",
-					      options[i].name,
-					      config_option_leaf(config_option_find(config_option_nearest(name))));
+		rc = target.option ? config_value_store_text(&target, options[i].value, err)
+				   : star_error_set(err, -EINVAL, "a port has no option `%.64s`; did you mean `%s`?",
+						    options[i].name, nearest_port_option(options[i].name));
 	}
 	return rc ? rc : check_port(&k);
 }

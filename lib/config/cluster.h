@@ -17,6 +17,9 @@
 #include "star_error.h"
 
 #pragma GCC visibility push(default) /* of libstartrain.so */
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { CLUSTER_TASKS_MAX = 4096, CLUSTER_ADDRESS_MAX = 255 };
 
@@ -43,6 +46,9 @@ int cluster_spec_parse(const char *tf_config, struct cluster_spec *spec, struct 
 
 void cluster_spec_fini(struct cluster_spec *spec);
 
+#ifdef __cplusplus
+}
+#endif
 #pragma GCC visibility pop
 
 #endif

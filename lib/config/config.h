@@ -23,6 +23,7 @@ enum config_limits {
 	CONFIG_ADDRESSES_MAX = 8, /* of a port */
 };
 
+enum config_stack { CONFIG_STACK_DPDK, CONFIG_STACK_KERNEL };
 enum config_hugepages { CONFIG_HUGEPAGES_PREFERRED, CONFIG_HUGEPAGES_REQUIRED, CONFIG_HUGEPAGES_NONE };
 
 enum config_restore { CONFIG_RESTORE_NO, CONFIG_RESTORE_LATEST, CONFIG_RESTORE_GOOD };
@@ -58,6 +59,13 @@ struct config_port {
 	uint32_t mtu;
 };
 
+/* What becomes of packet buffers besides holding requests and replies. */
+enum {
+	CONFIG_DESCRIPTORS = 1024,	/* of a NIC's queue, each way: one buffer each */
+	CONFIG_AF_XDP_MBUFS = 3 * 1024, /* a queue's fill ring and what is being sent */
+	CONFIG_OWN_MBUFS = 1023,	/* in a burst, on the way between reactors, in a reply */
+};
+
 struct config {
 	/* node */
 	char job_name[16]; /* "ps", "worker" or "chief" */
@@ -84,6 +92,7 @@ struct config {
 	uint32_t cores_count;
 	uint32_t spin_us; /* how long an idle reactor spins before it sleeps, without polling */
 	/* memory */
+	enum config_stack stack;
 	enum config_hugepages hugepages;
 	uint32_t parameter_mib; /* rows and index, of all reactors together */
 	uint32_t mbufs;		/* of each reactor */
@@ -106,7 +115,8 @@ struct config {
 	/* datagrams, of each reactor */
 	uint32_t credits; /* packets */
 	uint32_t target_delay_us;
-	uint32_t loss_ppm; /* frames that are lost on purpose, each way */
+	uint32_t loss_ppm;  /* frames that are lost on purpose, each way */
+	uint32_t chain_max; /* checkpoints of a chain, at most */
 	/* cluster-wide; must be the same on all nodes */
 	uint32_t partitions;
 	/* checkpoints; the directory is one that all nodes see */
@@ -124,7 +134,9 @@ struct config {
 	/* control plane */
 	char control_socket[108];    /* path of the administrator's Unix socket */
 	uint32_t connect_timeout_ms; /* NETWORK_MAX_CONNECTION_TIMEOUT */
-	uint32_t log_level;	     /* enum log_level */
+	uint32_t metrics_port;	     /* 0: they are not served over HTTP */
+	char metrics_address[INET6_ADDRSTRLEN];
+	uint32_t log_level; /* enum log_level */
 };
 
 /* A command line's --set name=value, in order. */
@@ -183,6 +195,8 @@ struct config_address_text config_show(const char *host, uint16_t port);
 
 /* Whether a host is an IPv6 literal. */
 bool config_is_ipv6(const char *host);
+/* Whether a host is an IPv4 or IPv6 address, and no name. */
+bool config_is_literal(const char *host);
 
 /* Writes the option table: for --help, and for docs/ as reStructuredText. */
 void config_print_help(FILE *out);
@@ -210,6 +224,15 @@ int config_worker_environment(struct config_worker *worker, struct star_error *e
 struct config *config_load_worker(const char *file, struct star_error *err);
 /* What such a file says of libstar's threads: one, which polls and is pinned as cores says. */
 void config_worker_from(const struct config *config, struct config_worker *worker);
+
+/*
+ * The folder of control sockets: /run/starserver for root, and for a user who may write there; for other users
+ * $XDG_RUNTIME_DIR/starserver, or /tmp/starserver-UID. It need not exist.
+ */
+enum { CONFIG_RUNTIME_MAX = 80 };
+void config_runtime_folder(char folder[CONFIG_RUNTIME_MAX]);
+/* Whether the folder is this user's, and nobody else can write to it: anybody can make one in /tmp. */
+bool config_runtime_is_own(const char *folder);
 
 /* Why a literal (or "localhost") cannot be a PS's data address: "loopback", ...; NULL when it can. */
 const char *config_address_kernel_owned(const char *host);

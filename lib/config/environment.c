@@ -27,6 +27,22 @@ uint32_t config_cores(uint32_t *cores, uint32_t max)
 	return count;
 }
 
+bool config_core_exists(uint32_t core)
+{
+	cpu_set_t before[8], only[8];
+	bool can;
+
+	memset(before, 0, sizeof(before));
+	memset(only, 0, sizeof(only));
+	if (core >= 8 * sizeof(only) || sched_getaffinity(0, sizeof(before), before) < 0)
+		return false;
+	/* Only the kernel knows: there may be no such core, it may be off, or a cpuset may keep it from us. */
+	CPU_SET_S(core, sizeof(only), only);
+	can = sched_setaffinity(0, sizeof(only), only) == 0;
+	sched_setaffinity(0, sizeof(before), before);
+	return can;
+}
+
 uint32_t config_usable_cores(void)
 {
 	return config_cores(NULL, 0);

@@ -99,6 +99,9 @@ int config_load_check_worker(struct config_load *load, struct star_error *err);
 enum { CONFIG_FILE_MAX = 4 << 20 };
 char *config_read_text(const char *path, struct star_error *err);
 
+/* Whether this thread could run on a core, also on one outside of its mask, as with isolcpus=. */
+bool config_core_exists(uint32_t core);
+
 bool config_address_equal(const struct config_address *a, const struct config_address *b);
 
 /* The cores that this process may run on, at most max of them; returns how many there are. */

@@ -18,6 +18,7 @@ const struct config_group config_groups[] = {
 	{ "cluster", false, "The cluster, the same on all its nodes." },
 	{ "endpoint_map", true, "The endpoint map: the data address of each control address." },
 	{ "ports", true, "The network ports that the appliance owns, at most 8." },
+	{ "network", false, "What the data plane stands on." },
 	{ "cores", false, "The reactors and the cores that they run on." },
 	{ "memory", false, "Hugepages, and what is reserved at start." },
 	{ "limits", false, "Limits of each reactor and of its connections." },
@@ -26,6 +27,7 @@ const struct config_group config_groups[] = {
 	{ "checkpoint", false, "Checkpoints: what is kept of the parameters when nodes end." },
 	{ "tests", false, "Faults on purpose." },
 	{ "control", false, "The control plane." },
+	{ "metrics", false, "Metrics over HTTP, for Prometheus." },
 	{ "log", false, "The log on standard error." },
 };
 const unsigned config_groups_count = sizeof(config_groups) / sizeof(config_groups[0]);
@@ -89,6 +91,13 @@ const struct config_option config_options[] = {
 	  .help = "The largest IP packet; the same as on the other end of the link. IPv6 needs at least 1280." },
 	{ "ports[].options", OF_PORT(options), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX, .fallback = "",
 	  .help = "Further device arguments, as DPDK takes them: key=value,key=value." },
+
+	{ "network.stack", OF_CONFIG(stack), .type = OPTION_CHOICE, .choices = "dpdk|kernel", .fallback = "dpdk",
+	  .help = "dpdk: the node owns the ports of `ports`, and runs its own TCP/IP on them. kernel: it uses the "
+		  "kernel's TCP "
+		  "sockets; it then needs no port, no hugepages and no root, its data address is one that the kernel "
+		  "has, 127.0.0.1 "
+		  "too, and workers with DPDK cannot reach it." },
 
 	{ "cores.number", OF_CONFIG(reactors), .type = OPTION_NUMBER, .min = 1, .max = CONFIG_CORES_MAX,
 	  .fallback_how = "min(8, tasks of the cluster, usable cores); of a worker min(2, the same); with pinning "
@@ -185,12 +194,11 @@ const struct config_option config_options[] = {
 		  "shared "
 		  "file system). Nothing: there are no checkpoints, and what a node holds is lost when it ends." },
 	{ "checkpoint.restore", OF_CONFIG(checkpoint_restore), .type = OPTION_CHOICE, .choices = "no|latest|good",
-	  .fallback = "no",
+	  .fallback_how = "good where checkpoint.directory is set, else no",
 	  .help = "What the cluster begins with: nothing; the newest checkpoint, or no start if that is damaged; or "
-		  "the newest good one: "
-		  "PS task 0 reads them, from the newest on, until one is in order to the last byte. All nodes have "
-		  "the same "
-		  "word here." },
+		  "the newest good one: PS task 0 reads them, from the newest on, until one is in order to the last "
+		  "byte. All nodes have the same word here. With \"no\" what the directory has is neither restored nor "
+		  "pruned." },
 	{ "checkpoint.restore_id", OF_CONFIG(checkpoint_id), .type = OPTION_NUMBER, .max = INT32_MAX, .fallback = "0",
 	  .help = "This one instead of the newest; with checkpoint.restore = good, this one or one before it. 0: the "
 		  "newest." },
@@ -205,7 +213,9 @@ const struct config_option config_options[] = {
 	{ "checkpoint.keep", OF_CONFIG(checkpoint_keep), .type = OPTION_NUMBER, .min = 1, .max = 10000, .fallback = "2",
 	  .help = "Full checkpoints that are kept, each with its deltas; older ones are removed after each full one." },
 	{ "checkpoint.on_stop", OF_CONFIG(checkpoint_on_stop), .type = OPTION_BOOL, .fallback = "false",
-	  .help = "Whether PS task 0 has a checkpoint written before it ends by SIGTERM or SIGINT." },
+	  .help = "Whether a node has a last checkpoint of the cluster written before it ends by SIGTERM, SIGINT or "
+		  "SIGHUP; no "
+		  "node takes requests from that on until the nodes are back. Give all nodes the same." },
 	{ "checkpoint.copies_mib", OF_CONFIG(checkpoint_copies_mib), .type = OPTION_NUMBER, .min = 1, .max = 65536,
 	  .fallback = "64", .unit = "MiB",
 	  .help = "Memory of each reactor for rows that change while they wait to be written. When it is full, pushes "
@@ -225,18 +235,30 @@ const struct config_option config_options[] = {
 	  .fallback = "0", .unit = "MiB a second",
 	  .help = "How fast the node writes a checkpoint at most; 0: as fast as it goes." },
 
+	{ "tests.chain_max", OF_CONFIG(chain_max), .type = OPTION_NUMBER, .min = 1, .max = 1024, .fallback = "1024",
+	  .help = "Checkpoints of a chain at most: where a delta would be one more, a full one is written." },
 	{ "tests.loss_ppm", OF_CONFIG(loss_ppm), .type = OPTION_NUMBER, .max = 1000000, .fallback = "0",
 	  .unit = "of a million",
 	  .help = "Loses so many of the frames that come in, and of those that leave, at random: to see what loss "
 		  "does." },
 
 	{ "control.socket", OF_CONFIG(control_socket), .type = OPTION_TEXT, .min = 1, .max = 107,
-	  .fallback_how = "/run/starserver/<job_name>-<task_index>.sock",
+	  .fallback_how = "/run/starserver/<job_name>-<task_index>.sock; for an ordinary user, in "
+			  "$XDG_RUNTIME_DIR/starserver or /tmp/starserver-UID",
 	  .help = "Path of the administrator's Unix socket." },
 	{ "control.connect_timeout_ms", OF_CONFIG(connect_timeout_ms), .type = OPTION_NUMBER, .min = 1, .max = 3600000,
 	  .fallback = "120000", .unit = "milliseconds",
 	  .variables = { "NETWORK_MAX_CONNECTION_TIMEOUT", "NETWORK_MAX_CONNECTION_TIMEOUT" }, .worker = true,
 	  .help = "How long to try to reach another node." },
+
+	{ "metrics.port", OF_CONFIG(metrics_port), .type = OPTION_NUMBER, .max = 65535, .fallback = "0",
+	  .help = "The TCP port of the kernel at which /metrics and /health are served over HTTP; 0: nowhere (`starctl "
+		  "metrics` and "
+		  "`starctl health` show the same)." },
+	{ "metrics.address", OF_CONFIG(metrics_address), .type = OPTION_TEXT, .min = 2, .max = INET6_ADDRSTRLEN - 1,
+	  .fallback = "127.0.0.1",
+	  .help = "The address for that: one of the kernel's, or 0.0.0.0 or :: for all. Whoever reaches it can read "
+		  "figures and names of tables, and change nothing." },
 
 	{ "log.level", OF_CONFIG(log_level), .type = OPTION_CHOICE, .choices = "debug|info|warning|error",
 	  .fallback = "info", .worker = true, .help = "The least severe events that are logged." },
@@ -245,6 +267,7 @@ const unsigned config_options_count = sizeof(config_options) / sizeof(config_opt
 
 _Static_assert(sizeof(config_options) / sizeof(config_options[0]) <= CONFIG_OPTIONS_MAX,
 	       "raise CONFIG_OPTIONS_MAX, which sizes the table of origins");
+_Static_assert(sizeof(enum config_stack) == sizeof(uint32_t), "OPTION_CHOICE stores 32 bits");
 _Static_assert(sizeof(enum config_hugepages) == sizeof(uint32_t), "OPTION_CHOICE stores 32 bits");
 
 const struct config_option *config_option_find(const char *name)

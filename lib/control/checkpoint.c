@@ -11,27 +11,29 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "control/jsonrpc_message.h"
-#include "control/member.h"
+#include "jsonrpc/jsonrpc_message.h"
+#include "jsonrpc/member.h"
 #include "control/node.h"
-#include "control/thread.h"
+#include "jsonrpc/thread.h"
 
-enum { SECOND_US = 1000000, IDLE_MS = 3600 * 1000 };
+enum { SECOND_US = 1000000, IDLE_MS = 3600 * 1000, DROPPED_TRIES = 3 };
 
-static json_t *part_begin(const struct control_checkpoint *c)
+static json_t *part_begin(const struct control *control, const struct control_checkpoint *c, uint32_t task)
 {
-	return json_pack("{s:{s:o, s:o, s:s}}", "begin", "id", member_from_u64(c->id), "parent",
-			 member_from_u64(c->parent), "name", c->name);
+	return json_pack("{s:{s:o, s:o, s:s, s:b, s:I, s:I}}", "begin", "id", member_from_u64(c->id), "parent",
+			 member_from_u64(c->parent), "name", c->name, "last", c->last, "incarnation",
+			 (json_int_t)control->checkpointer.incarnations[task], "epoch", (json_int_t)c->epoch);
 }
 
-static json_t *part_end(const struct control_checkpoint *c, bool kept)
+static json_t *part_end(const struct control *control, const struct control_checkpoint *c, uint32_t task, bool kept)
 {
-	return json_pack("{s:{s:o, s:b}}", "end", "id", member_from_u64(c->id), "kept", kept);
+	return json_pack("{s:{s:o, s:b, s:I, s:I}}", "end", "id", member_from_u64(c->id), "kept", kept, "incarnation",
+			 (json_int_t)control->checkpointer.incarnations[task], "epoch", (json_int_t)c->epoch);
 }
 
-json_t *checkpointer_ask(struct control *control, uint32_t task, json_t *params, struct star_error *err)
+json_t *checkpointer_ask(struct control *control, enum control_caller caller, uint32_t task, json_t *params,
+			 struct star_error *err)
 {
-	char address[CONTROL_ADDRESS_MAX];
 	struct jsonrpc_client *client;
 	struct star_error why = { 0 };
 	json_t *result = NULL;
@@ -41,11 +43,10 @@ json_t *checkpointer_ask(struct control *control, uint32_t task, json_t *params,
 		rc = checkpointer_part(control, params, &result, &why);
 		json_decref(params);
 	} else {
-		control_ps_address(control, task, address);
-		client = jsonrpc_connect(address, CONTROL_HEARTBEAT_US, &why);
+		client = control_connect(control, task, CONTROL_HEARTBEAT_US, &why);
 		if (client)
-			result = control_call(control, CALLER_CHECKPOINTER, client, "checkpoint_part", params,
-					      CONTROL_PEER_US, &why);
+			result =
+				control_call(control, caller, client, "checkpoint_part", params, CONTROL_PEER_US, &why);
 		else
 			json_decref(params);
 		jsonrpc_close(client);
@@ -54,6 +55,19 @@ json_t *checkpointer_ask(struct control *control, uint32_t task, json_t *params,
 	if (rc < 0)
 		star_error_set(err, rc, "PS task %u: %s", task, why.text);
 	return rc < 0 ? NULL : result;
+}
+
+static json_t *ask(struct control *control, uint32_t task, json_t *params, struct star_error *err)
+{
+	return checkpointer_ask(control, CALLER_CHECKPOINTER, task, params, err);
+}
+
+/* The node that has answered is still the one that was there as this checkpoint began, and serves its layout. */
+static bool is_same(const struct control *control, const json_t *state, uint32_t task, uint32_t epoch)
+{
+	return (uint64_t)json_integer_value(json_object_get(state, "incarnation")) ==
+		       control->checkpointer.incarnations[task] &&
+	       (uint64_t)json_integer_value(json_object_get(state, "epoch")) == epoch;
 }
 
 static void add(uint64_t *sum, const json_t *state, const char *name)
@@ -70,7 +84,7 @@ static int look(struct control *control, const struct control_checkpoint *c, jso
 
 	json_array_clear(files);
 	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++) {
-		json_t *state = checkpointer_ask(control, task, json_object(), err);
+		json_t *state = ask(control, task, json_object(), err);
 		const char *name = json_string_value(json_object_get(state, "state"));
 		const char *error = json_string_value(json_object_get(state, "error"));
 
@@ -84,8 +98,10 @@ static int look(struct control *control, const struct control_checkpoint *c, jso
 		if (name && error && strcmp(name, "failed") == 0)
 			rc = star_error_set(err, -(int)json_integer_value(json_object_get(state, "errno")),
 					    "PS task %u: %s", task, error);
-		else if (!name || (uint64_t)json_integer_value(json_object_get(state, "id")) != c->id)
-			rc = star_error_set(err, -ESTALE, "PS task %u was restarted meanwhile", task);
+		else if (!name || !is_same(control, state, task, c->epoch) ||
+			 (uint64_t)json_integer_value(json_object_get(state, "id")) != c->id)
+			rc = star_error_set(err, -ESTALE, "PS task %u was restarted meanwhile, or another node was",
+					    task);
 		else if (strcmp(name, "written") == 0 && ++written)
 			json_array_extend(files, json_object_get(state, "files"));
 		json_decref(state);
@@ -100,20 +116,39 @@ static int look(struct control *control, const struct control_checkpoint *c, jso
 	return rc < 0 ? rc : written == control->config->ps_count;
 }
 
+/* 0 while all nodes are those with which it began, and serve the layout that was served then. Under lock. */
+static int check_same(const struct control *control, const struct control_checkpoint *c, struct star_error *err)
+{
+	int rc = leader_complete(control, err);
+
+	if (rc == 0 && control->epoch != c->epoch)
+		rc = star_error_set(err, -ESTALE, "there is another layout meanwhile");
+	if (rc == 0 && (control->dropping || control->drops != control->checkpointer.drops))
+		rc = star_error_set(err, -ESTALE, "a table was dropped meanwhile");
+	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++)
+		if (control->nodes[task].layout.incarnation != control->checkpointer.incarnations[task])
+			rc = star_error_set(err, -ESTALE, "PS task %u was restarted meanwhile", task);
+	return rc;
+}
+
 static int commit(struct control *control, const struct control_checkpoint *c, const json_t *files,
 		  struct star_error *err)
 {
 	const struct object_spec *specs[WIRE_OBJECTS_MAX];
 	uint32_t count = 0, reactors;
+	int rc;
 
 	/* What was created since the nodes began is in the catalogue too, and has no rows. Specs live as long as the node. */
 	pthread_mutex_lock(&control->lock);
+	rc = check_same(control, c, err);
 	for (uint32_t id = 1; id <= control->objects_last; id++)
 		if (control->objects[id])
 			specs[count++] = control->objects[id];
 	reactors = control->cluster_reactors;
 	pthread_mutex_unlock(&control->lock);
-	return control->data_plane.checkpoint_commit(control->data_plane.ctx, c, reactors, specs, count, files, err);
+	return rc < 0 ? rc
+		      : control->data_plane.checkpoint_commit(control->data_plane.ctx, c, reactors, specs, count, files,
+							      err);
 }
 
 /* Tells all nodes how it ended. One that does not hear it has its next part begin anew, and a full one. */
@@ -121,7 +156,7 @@ static void end_all(struct control *control, const struct control_checkpoint *c,
 {
 	for (uint32_t task = 0; task < control->config->ps_count; task++) {
 		struct star_error err = { 0 };
-		json_t *state = checkpointer_ask(control, task, part_end(c, kept), &err);
+		json_t *state = ask(control, task, part_end(control, c, task, kept), &err);
 
 		if (!state)
 			log_warn("checkpoint %" PRIu64 ": %s", c->id, err.text);
@@ -129,23 +164,40 @@ static void end_all(struct control *control, const struct control_checkpoint *c,
 	}
 }
 
-/* Before the first begins: a node that still loads would write what it has until then, and the others would keep copies meanwhile. */
-int checkpointer_wait_for_all(struct control *control, struct star_error *err)
+/* Which nodes there are, and the layout that all of them are to serve. */
+static int note_nodes(struct control *control, uint32_t *epoch, struct star_error *err)
 {
-	uint32_t task = 0;
 	int rc;
 
 	pthread_mutex_lock(&control->lock);
-	rc = leader_laid_out(control, err);
+	rc = leader_complete(control, err);
+	*epoch = control->epoch;
+	control->checkpointer.drops = control->drops;
+	for (uint32_t task = 0; task < control->config->ps_count; task++)
+		control->checkpointer.incarnations[task] = control->nodes[task].layout.incarnation;
 	pthread_mutex_unlock(&control->lock);
-	while (rc == 0 && task < control->config->ps_count) {
-		json_t *state = checkpointer_ask(control, task, json_object(), err);
+	return rc;
+}
 
-		rc = state ? 0 : err->code;
-		if (!json_is_true(json_object_get(state, "loading")))
+/* Before the first begins: a node that still loads would refuse, and the others would keep copies meanwhile. */
+int checkpointer_wait_for_all(struct control *control, uint32_t *epoch, struct star_error *err)
+{
+	uint32_t task = 0;
+	int rc = note_nodes(control, epoch, err);
+
+	while (rc == 0 && task < control->config->ps_count) {
+		json_t *state = ask(control, task, json_object(), err);
+
+		if (!state)
+			return err->code;
+		if (!json_is_true(json_object_get(state, "loading")) && is_same(control, state, task, *epoch)) {
 			task++;
-		else if (!control_pause(control, CONTROL_POLL_MS, NULL))
+		} else if (!control_pause(control, CONTROL_POLL_MS, NULL)) {
 			rc = star_error_set(err, -ECANCELED, "PS task 0 is shutting down");
+		} else {
+			task = 0; /* it may be another node, and there another layout */
+			rc = note_nodes(control, epoch, err);
+		}
 		json_decref(state);
 	}
 	return rc;
@@ -155,7 +207,7 @@ static int write_one(struct control *control, struct control_checkpoint *c, stru
 {
 	const struct control_data_plane *plane = &control->data_plane;
 	json_t *files = json_array();
-	int rc = checkpointer_wait_for_all(control, err);
+	int rc = checkpointer_wait_for_all(control, &c->epoch, err);
 
 	if (rc == 0)
 		rc = plane->checkpoint_new(plane->ctx, c, err);
@@ -165,7 +217,7 @@ static int write_one(struct control *control, struct control_checkpoint *c, stru
 	control->checkpointer.now = *c;
 	pthread_mutex_unlock(&control->lock);
 	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++) {
-		json_t *state = checkpointer_ask(control, task, part_begin(c), err);
+		json_t *state = ask(control, task, part_begin(control, c, task), err);
 
 		rc = state ? 0 : err->code;
 		json_decref(state);
@@ -185,17 +237,33 @@ out:
 	return rc;
 }
 
+/* Since the one that was tried last has begun. */
+static bool has_dropped(struct control *control)
+{
+	bool dropped;
+
+	pthread_mutex_lock(&control->lock);
+	dropped = control->drops != control->checkpointer.drops;
+	pthread_mutex_unlock(&control->lock);
+	return dropped;
+}
+
 /* One checkpoint; a full one where a delta is not possible. */
-static void run_one(struct control *control, bool delta)
+static void run_one(struct control *control, bool delta, bool last)
 {
 	struct checkpointer *p = &control->checkpointer;
-	struct control_checkpoint c = { .parent = delta ? p->last.id : 0 };
+	struct control_checkpoint c = { .parent = delta ? p->last.id : 0, .last = last };
 	struct star_error err = { 0 };
 	int rc = write_one(control, &c, &err);
 
 	if (rc == -EAGAIN && c.parent) {
 		log_info("checkpoint: a full one instead of a delta: %s", err.text);
-		c = (struct control_checkpoint){ .parent = 0 };
+		c = (struct control_checkpoint){ .parent = 0, .last = last };
+		rc = write_one(control, &c, &err);
+	}
+	for (unsigned tries = 0; rc < 0 && tries < DROPPED_TRIES && has_dropped(control); tries++) {
+		log_info("checkpoint: begun again, as a full one, since a table was dropped: %s", err.text);
+		c = (struct control_checkpoint){ .parent = 0, .last = last };
 		rc = write_one(control, &c, &err);
 	}
 	pthread_mutex_lock(&control->lock);
@@ -208,11 +276,16 @@ static void run_one(struct control *control, bool delta)
 			control->begins_with = c.id;
 		p->last_rows = p->rows;
 		p->last_bytes = p->bytes;
-		p->last_us = clock_us() - p->begun_us;
+		p->last_ended_us = clock_us();
+		p->last_us = p->last_ended_us - p->begun_us;
 	} else {
 		p->failed++;
 		strcpy(p->error, err.text);
 	}
+	p->closed |= last && rc == 0;
+	p->lasts_failed += last && rc < 0;
+	if (last)
+		p->asked_last = false;
 	pthread_cond_broadcast(&control->wake);
 	pthread_mutex_unlock(&control->lock);
 	if (rc == 0)
@@ -228,7 +301,7 @@ static uint64_t due_us(uint64_t last_us, uint32_t every_s)
 }
 
 /* Whether it is time for one, and which; if not, how long to wait. Under lock. */
-static bool is_time(struct control *control, bool *delta, uint32_t *wait_ms)
+static bool is_time(struct control *control, bool *delta, bool *last, uint32_t *wait_ms)
 {
 	struct checkpointer *p = &control->checkpointer;
 	struct star_error err;
@@ -241,15 +314,19 @@ static bool is_time(struct control *control, bool *delta, uint32_t *wait_ms)
 		p->settle = false;
 		p->asked = p->asked_full = true;
 	}
-	*wait_ms = p->settle ? CONTROL_BEAT_MS : IDLE_MS;
-	if (p->settle)
+	*wait_ms = p->settle || p->closed ? CONTROL_BEAT_MS : IDLE_MS;
+	if (p->settle && !p->asked_last)
 		return false;
-	if (!p->asked && next_us > now_us) {
+	/* All is in the last one, and a node is about to go, or gone. */
+	if (p->closed && !p->asked)
+		return false;
+	if (!p->asked && !p->asked_last && next_us > now_us) {
 		if (next_us - now_us < (uint64_t)IDLE_MS * 1000)
 			*wait_ms = (uint32_t)((next_us - now_us) / 1000) + 1;
 		return false;
 	}
-	*delta = p->last.id && (p->asked ? !p->asked_full : full_us > now_us);
+	*delta = p->last.id && (p->asked ? !p->asked_full : p->asked_last || full_us > now_us);
+	*last = p->asked_last;
 	p->asked = p->asked_full = false;
 	p->writing = true;
 	p->delta = *delta;
@@ -263,19 +340,19 @@ static bool is_time(struct control *control, bool *delta, uint32_t *wait_ms)
 static void *loop(void *arg)
 {
 	struct control *control = arg;
-	bool delta = false, time, restore;
+	bool delta = false, last = false, time, restore;
 	uint32_t wait_ms = 0;
 
 	do {
 		pthread_mutex_lock(&control->lock);
 		control->checkpointer.woken = false;
 		restore = control->checkpointer.asked_restore;
-		time = !restore && is_time(control, &delta, &wait_ms);
+		time = !restore && is_time(control, &delta, &last, &wait_ms);
 		pthread_mutex_unlock(&control->lock);
 		if (restore)
 			restore_run(control);
 		else if (time)
-			run_one(control, delta);
+			run_one(control, delta, last);
 		time |= restore;
 	} while (control_pause(control, time ? 0 : wait_ms, &control->checkpointer.woken));
 	return NULL;
@@ -355,9 +432,11 @@ int checkpointer_status(struct control *control, json_t **result, struct star_er
 
 	(void)err;
 	pthread_mutex_lock(&control->lock);
-	*result = json_pack("{s:s, s:b, s:b, s:I, s:I, s:s}", "directory", control->config->checkpoint_directory,
-			    "writing", p->writing || p->asked, "restoring", p->restoring || p->asked_restore, "saved",
-			    (json_int_t)p->saved, "failed", (json_int_t)p->failed, "error", p->error);
+	*result = json_pack("{s:o, s:b, s:b, s:I, s:I, s:o}", "directory",
+			    member_from_text(control->config->checkpoint_directory), "writing",
+			    p->writing || p->asked || p->asked_last, "restoring", p->restoring || p->asked_restore,
+			    "saved", (json_int_t)p->saved, "failed", (json_int_t)p->failed, "error",
+			    member_from_text(p->error));
 	if (p->writing)
 		json_object_set_new(*result, "now",
 				    json_pack("{s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:f}", "id", (json_int_t)p->now.id,
@@ -376,72 +455,144 @@ int checkpointer_status(struct control *control, json_t **result, struct star_er
 	return 0;
 }
 
-static int read_begin(const json_t *json, struct control_checkpoint *c, struct star_error *err)
+/* What stands in both: whose part it is. */
+static int read_owner(const json_t *json, uint32_t *incarnation, uint32_t *epoch, struct star_error *err)
 {
-	static const char *const members[] = { "id", "parent", "name", NULL };
+	if (member_u32(json, "incarnation", 1, UINT32_MAX, incarnation, err) < 0 ||
+	    member_u32(json, "epoch", 1, UINT32_MAX, epoch, err) < 0)
+		return -EINVAL;
+	return 0;
+}
+
+struct part {
+	const json_t *begin, *end, *restart;
+	struct control_checkpoint checkpoint;
+	uint64_t id;
+	uint32_t incarnation, epoch;
+	bool kept;
+};
+
+static int read_begin(const json_t *json, struct part *part, struct star_error *err)
+{
+	static const char *const members[] = { "id", "parent", "name", "last", "incarnation", "epoch", NULL };
+	struct control_checkpoint *c = &part->checkpoint;
 	const char *name;
 
 	if (member_only(json, members, err) < 0 || member_u64(json, "id", &c->id, err) < 0 ||
-	    member_u64(json, "parent", &c->parent, err) < 0 ||
-	    member_string(json, "name", sizeof(c->name) - 1, &name, err) < 0)
+	    member_u64(json, "parent", &c->parent, err) < 0 || member_bool(json, "last", &c->last, err) < 0 ||
+	    member_string(json, "name", sizeof(c->name) - 1, &name, err) < 0 ||
+	    read_owner(json, &part->incarnation, &part->epoch, err) < 0)
 		return -EINVAL;
 	if (strchr(name, '/') || name[0] == '.')
 		return star_error_set(err, -EINVAL, "member \"name\" must be the name of a folder, without a slash");
 	strcpy(c->name, name);
+	c->epoch = part->epoch;
 	return 0;
+}
+
+static int read_end(const json_t *json, struct part *part, struct star_error *err)
+{
+	static const char *const members[] = { "id", "kept", "incarnation", "epoch", NULL };
+
+	if (member_only(json, members, err) < 0 || member_u64(json, "id", &part->id, err) < 0 ||
+	    member_bool(json, "kept", &part->kept, err) < 0 ||
+	    read_owner(json, &part->incarnation, &part->epoch, err) < 0)
+		return -EINVAL;
+	return 0;
+}
+
+static int read_part(const json_t *params, struct part *part, struct star_error *err)
+{
+	static const char *const members[] = { "begin", "end", "restart", NULL };
+	static const char *const restart_members[] = { "id", NULL };
+
+	*part = (struct part){ .begin = json_object_get(params, "begin"),
+			       .end = json_object_get(params, "end"),
+			       .restart = json_object_get(params, "restart") };
+	if (member_only(params, members, err) < 0 || (part->begin && read_begin(part->begin, part, err) < 0) ||
+	    (part->end && read_end(part->end, part, err) < 0) ||
+	    (part->restart && (member_only(part->restart, restart_members, err) < 0 ||
+			       member_u64(part->restart, "id", &part->id, err) < 0)))
+		return -EINVAL;
+	if (!!part->begin + !!part->end + !!part->restart > 1)
+		return star_error_set(err, -EINVAL, "one of \"begin\", \"end\" and \"restart\" is possible");
+	return 0;
+}
+
+/* This node is still the one that is asked, with the layout that is meant. The holder of the plane. */
+static bool is_current(struct control *control, const struct part *part)
+{
+	return part->incarnation == control->incarnation && part->epoch == control->epoch;
+}
+
+static bool is_loading(struct control *control)
+{
+	json_t *state = control->data_plane.checkpoint_state(control->data_plane.ctx);
+	const bool loading = json_is_true(json_object_get(state, "loading"));
+
+	json_decref(state);
+	return loading;
+}
+
+/* Whoever loads holds the plane: it is asked before. */
+static int begin_part(struct control *control, const struct part *part, struct star_error *err)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+	int rc;
+
+	if (is_loading(control))
+		return star_error_set(err, -EBUSY, "not now: it has not finished restoring");
+	pthread_mutex_lock(&control->plane);
+	if (is_current(control, part))
+		rc = plane->checkpoint_begin(plane->ctx, &part->checkpoint, err);
+	else
+		rc = star_error_set(err, -ESTALE, "not now: it was restarted, or serves another layout");
+	if (rc == 0)
+		leave_note_begin(control, &part->checkpoint);
+	pthread_mutex_unlock(&control->plane);
+	return rc;
+}
+
+/* What it has written belongs to the checkpoint in any case; whether a delta may go on from it is another question. */
+static void end_part(struct control *control, const struct part *part)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+	bool kept;
+
+	if (is_loading(control))
+		return;
+	pthread_mutex_lock(&control->plane);
+	kept = part->kept && is_current(control, part);
+	plane->checkpoint_end(plane->ctx, part->id, kept);
+	leave_note_end(control, part->id, kept);
+	pthread_mutex_unlock(&control->plane);
 }
 
 int checkpointer_part(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
-	static const char *const members[] = { "begin", "end", "restart", NULL };
-	static const char *const end_members[] = { "id", "kept", NULL }, *const restart_members[] = { "id", NULL };
 	const struct control_data_plane *plane = &control->data_plane;
-	const json_t *begin = json_object_get(params, "begin"), *end = json_object_get(params, "end");
-	const json_t *restart = json_object_get(params, "restart");
-	struct control_checkpoint c;
-	uint64_t id;
-	bool kept;
+	struct part part;
 	int rc = 0;
 
-	if (member_only(params, members, err) < 0 || (begin && read_begin(begin, &c, err) < 0) ||
-	    (end && (member_only(end, end_members, err) < 0 || member_u64(end, "id", &id, err) < 0 ||
-		     member_bool(end, "kept", &kept, err) < 0)) ||
-	    (restart && (member_only(restart, restart_members, err) < 0 || member_u64(restart, "id", &id, err) < 0)))
+	if (read_part(params, &part, err) < 0)
 		return control_invalid(err);
 	if (!control->config->checkpoint_directory[0])
 		return star_error_set(err, -EINVAL, "it keeps no checkpoints: set checkpoint.directory on all nodes");
-	if (begin)
-		rc = plane->checkpoint_begin(plane->ctx, &c, err);
-	if (end)
-		plane->checkpoint_end(plane->ctx, id, kept);
-	if (rc == 0)
-		*result = plane->checkpoint_state(plane->ctx);
-	if (rc == 0 && restart) {
-		log_info("PS task 0 has the cluster go back to checkpoint %" PRIu64, id);
-		plane->go_back(plane->ctx, id);
+	if (part.begin)
+		rc = begin_part(control, &part, err);
+	if (part.end)
+		end_part(control, &part);
+	if (rc < 0)
+		return rc;
+	*result = plane->checkpoint_state(plane->ctx);
+	pthread_mutex_lock(&control->lock);
+	json_object_set_new(*result, "incarnation", json_integer(control->incarnation));
+	json_object_set_new(*result, "epoch", json_integer(control->epoch));
+	pthread_mutex_unlock(&control->lock);
+	if (part.restart) {
+		log_info("PS task 0 has the cluster go back to checkpoint %" PRIu64, part.id);
+		plane->go_back(plane->ctx, part.id);
 		control_stop(control); /* as what it is now it joins nobody any more */
 	}
-	return rc;
-}
-
-void control_drain(struct control *control)
-{
-	struct checkpointer *p = &control->checkpointer;
-	const uint64_t until_us = clock_us() + CONTROL_DRAIN_US;
-	struct star_error err = { 0 };
-	int rc = -EBUSY;
-
-	if (!p->running || !control->config->checkpoint_on_stop)
-		return;
-	pthread_mutex_lock(&control->lock);
-	while (clock_us() < until_us && (rc < 0 || p->writing || p->asked)) {
-		if (rc < 0)
-			rc = ask_for(control, false, &err);
-		pthread_mutex_unlock(&control->lock);
-		control_pause(control, CONTROL_POLL_MS, NULL);
-		pthread_mutex_lock(&control->lock);
-	}
-	if (rc < 0 || p->writing || p->asked || p->error[0])
-		log_error("the node ends without a last checkpoint: %s", p->error[0] ? p->error : "it took too long");
-	pthread_mutex_unlock(&control->lock);
+	return 0;
 }

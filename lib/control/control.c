@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "control/listen.h"
 #include "control/node.h"
 
@@ -29,12 +30,7 @@ static int check_options(const struct control_options *options, struct star_erro
 
 static void init_sync(struct control *control)
 {
-	pthread_condattr_t monotonic;
-
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&control->wake, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	clock_condition_init(&control->wake);
 	pthread_mutex_init(&control->lock, NULL);
 	pthread_mutex_init(&control->plane, NULL);
 }
@@ -44,13 +40,19 @@ static int begin_with(struct control *control, struct star_error *err)
 {
 	struct object_spec *specs = NULL;
 	uint32_t count = 0;
-	int rc = control->config->checkpoint_restore
-			 ? control->data_plane.restored(control->data_plane.ctx, &control->begins_with, &specs, &count,
-							err)
-			 : 0;
+	int rc = leader_bring_back(control, err);
 
+	if (rc == 0 && control->config->checkpoint_restore)
+		rc = control->data_plane.restored(control->data_plane.ctx, &control->begins_with, &specs, &count, err);
+	/* Behind it: what was dropped is known of the lineage that the cluster goes on with. */
+	if (rc == 0)
+		rc = leader_begin_drops(control, err);
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
-		rc = leader_adopt(control, &specs[i], err);
+		if (specs[i].generation >= control->generations[specs[i].id])
+			rc = leader_adopt(control, &specs[i], err);
+		else
+			log_info("%s \"%s\" of the checkpoint is not restored: it was dropped",
+				 object_kind_name(specs[i].kind), specs[i].name);
 	free(specs);
 	return rc;
 }
@@ -83,9 +85,13 @@ static int start_serving(struct control *control, struct star_error *err)
 {
 	struct line_server_options options = {
 		.line_max = JSONRPC_REQUEST_MAX,
+		.peer_line_max = CONTROL_PEER_REQUEST_MAX,
 		.stall_timeout_us = CONTROL_STALL_US,
+		.greeting_timeout_us = CONTROL_GREETING_US,
+		.idle_timeout_us = CONTROL_IDLE_US,
 		.ctx = control,
 		.serve = methods_serve,
+		.is_node = methods_is_node,
 		.too_long = methods_too_long,
 		.too_many = methods_too_many,
 	};
@@ -134,35 +140,14 @@ struct control *control_create(const struct control_options *options, struct sta
 	init_sync(control);
 	control->executor = executor_create("control-exec", err);
 	control->forwarder = control->executor ? executor_create("control-fwd", err) : NULL;
-	if (!control->forwarder || (control->task == 0 && start_leading(control, err) < 0) ||
-	    start_serving(control, err) < 0 ||
-	    (control->task == 0 ? checkpointer_start(control, err) : follower_start(control, err)) < 0) {
+	if (!control->forwarder || origins_create(control, err) < 0 ||
+	    (control->task == 0 && start_leading(control, err) < 0) || start_serving(control, err) < 0 ||
+	    (control->task == 0 ? checkpointer_start(control, err) : follower_start(control, err)) < 0 ||
+	    watch_start(control, err) < 0) {
 		control_destroy(control);
 		return NULL;
 	}
 	return control;
-}
-
-bool control_serves(struct control *control, char state[static CONTROL_STATE_MAX])
-{
-	struct star_error err = { 0 };
-	bool serves;
-
-	pthread_mutex_lock(&control->lock);
-	if (control->task == 0)
-		serves = leader_laid_out(control, &err) == 0;
-	else
-		serves = control->epoch != 0;
-	if (serves)
-		snprintf(state, CONTROL_STATE_MAX, "serving layout %u, %u tables and variables", control->epoch,
-			 control->objects_count);
-	else if (control->task == 0)
-		snprintf(state, CONTROL_STATE_MAX, "%.150s", err.text);
-	else
-		snprintf(state, CONTROL_STATE_MAX, "waiting for a layout from PS task 0%s%.100s",
-			 control->follower_error[0] ? ": " : "", control->follower_error);
-	pthread_mutex_unlock(&control->lock);
-	return serves;
 }
 
 /* Only the socket that this node made: another one may have taken the path since. */
@@ -182,6 +167,7 @@ void control_destroy(struct control *control)
 	control_stop(control);
 	follower_join(control);
 	checkpointer_join(control);
+	watch_join(control);
 	/* The server posts to the executors until it stops, and they answer on its connections until they are gone. */
 	line_server_stop(control->server);
 	executor_destroy(control->forwarder);
@@ -190,7 +176,11 @@ void control_destroy(struct control *control)
 	line_server_destroy(control->server);
 	for (uint32_t id = 1; id <= control->objects_last; id++)
 		free(control->objects[id]);
+	for (unsigned i = 0; i < control->retired_count; i++)
+		free(control->retired[i]);
+	free(control->retired);
 	free(control->nodes);
+	free(control->origins);
 	pthread_cond_destroy(&control->wake);
 	pthread_mutex_destroy(&control->lock);
 	pthread_mutex_destroy(&control->plane);

@@ -13,6 +13,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/steering.h"
 #include "config/config.h"
@@ -34,6 +35,8 @@ enum { CONTROL_CONNECTIONS_MAX = 10000, CONTROL_CONNECTIONS_USUAL = 1000 };
 struct control_checkpoint {
 	uint64_t id, parent;		    /* parent 0: a full one */
 	char name[CONTROL_CHECKPOINT_NAME]; /* of the folder that it is written into, in the directory of checkpoints */
+	uint32_t epoch; /* of the layout: it counts only if that is the same from the begin to the end, on all nodes */
+	bool last;	/* a node is about to stop: nobody takes requests from the instant on, unless it fails */
 };
 
 /* What a node is to serve. */
@@ -44,7 +47,7 @@ struct control_layout {
 	uint64_t checkpoint;	   /* that a node loads its share of which has served no layout yet; 0: none */
 };
 
-/* Called on control threads, one at a time (install, set_layout, sweep, connections, port_add,
+/* Called on control threads, one at a time (install, forget, set_layout, sweep, empty, connections, port_add,
  * port_remove), on the thread that sees to checkpoints or the executor (checkpoint_*), or at any time (the others). */
 struct control_data_plane {
 	void *ctx;
@@ -53,13 +56,29 @@ struct control_data_plane {
 	 * no reactor has it, and its id may come again with another object. The spec stays valid as long as the control plane.
 	 */
 	int (*install)(void *ctx, const struct object_spec *spec, struct star_error *err);
+	/* The object is gone from the catalogue: it was dropped, or its create failed on another node. Its reactors know nothing of it when
+	 * this returns, or do so soon, after a large request; its id may come again with another object. NULL: there is nothing to do. */
+	void (*forget)(void *ctx, uint32_t id);
+	/* PS task 0: remembers beyond a restart what was dropped, if checkpoints are kept: of each id the next generation that it is given,
+	 * WIRE_OBJECTS_MAX + 1 of them. 0 or a negative errno with a sentence. And reads it, after `restored`: of the cluster
+	 * that wrote the checkpoint it said. NULL: nothing is remembered. */
+	int (*dropped_write)(void *ctx, const uint32_t *generations, struct star_error *err);
+	int (*dropped_read)(void *ctx, uint32_t *generations, struct star_error *err);
+	/* PS task 0: an administrator goes back to that checkpoint, and so what was dropped since is there again. */
+	int (*bring_back)(void *ctx, uint64_t id, struct star_error *err);
 	/* Tells every reactor the layout that this node is to serve; before the first one, its share of the checkpoint is loaded. */
 	int (*set_layout)(void *ctx, const struct control_layout *layout, struct star_error *err);
 	/* Begins a full pass of eviction over a table of the catalogue, on every reactor. 0 or a negative errno with a sentence. */
 	int (*sweep)(void *ctx, const struct object_spec *spec, struct star_error *err);
+	/* Begins to delete all rows of a table of the catalogue, on every reactor, or with begin false does nothing; adds to *left how many
+	 * are left, about: 0 when it is done. 0 or a negative errno with a sentence. */
+	int (*empty)(void *ctx, const struct object_spec *spec, bool begin, uint64_t *left, struct star_error *err);
 	/* The figures of one table or variable of the catalogue, over the node's reactors, and the node's; new references. */
 	json_t *(*object_status)(void *ctx, const struct object_spec *spec);
 	json_t *(*status)(void *ctx);
+	/* Writes the data plane's family of metrics of that number, over these tables; false: there is none from it on. From any thread,
+	 * at any time. NULL: it has none. */
+	bool (*metrics)(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count, FILE *out);
 	/* {"connections": [...], "more": whether there are more than limit}; a new reference. 0 or a negative errno with a
 	 * sentence. */
 	int (*connections)(void *ctx, const struct control_connections *which, json_t **result, struct star_error *err);
@@ -78,10 +97,10 @@ struct control_data_plane {
 	/* Begins to write the node's part, and returns. One that is under way is given up first. -EAGAIN: this would have to be a
 	 * full one. */
 	int (*checkpoint_begin)(void *ctx, const struct control_checkpoint *checkpoint, struct star_error *err);
-	/* {"id", "loading": whether it has its first layout yet, "state": "idle", "writing", "written" or "failed", "rows", "left", "bytes", "copied", "waited"}, and "files" or "error";
-	 * at any time. */
+	/* {"id", "loading": whether it has yet to serve its first layout, "restored": rows of the checkpoint that it began with, "state":
+	 * "idle", "writing", "written" or "failed", "rows", "left", "bytes", "copied", "waited"}, and "files" or "error"; at any time. */
 	json_t *(*checkpoint_state)(void *ctx);
-	/* It counts as written now, and the next delta goes on from it; or it is given up. */
+	/* It counts as written now, and the next delta goes on from it; or it is given up. Holders of the plane. */
 	void (*checkpoint_end)(void *ctx, uint64_t id, bool kept);
 	/* PS task 0: makes it count, with the files of all nodes (those of their states) and the catalogue; removes what is older
 	 * than is to be kept. Or removes it. */
@@ -92,6 +111,8 @@ struct control_data_plane {
 	/* PS task 0: reads all of a checkpoint that the cluster is to go back to, and of those that it goes on from; *id 0: the newest,
 	 * which it says then. */
 	int (*checkpoint_check)(void *ctx, uint64_t *id, struct star_error *err);
+	/* Once a second, on a thread of its own: to log what an administrator should know. NULL: nothing. */
+	void (*watch)(void *ctx);
 	/* Asks the appliance to begin anew, with that checkpoint; returns at once. */
 	void (*go_back)(void *ctx, uint64_t id);
 	/* Asks the appliance to stop; returns at once. */
@@ -115,9 +136,17 @@ struct control *control_create(const struct control_options *options, struct sta
 enum { CONTROL_STATE_MAX = 160 };
 bool control_serves(struct control *control, char state[static CONTROL_STATE_MAX]);
 
-/* Before it ends: has a last checkpoint written, if the configuration says so, within its bound of time; or says why not. Nothing on
- * nodes other than PS task 0. */
-void control_drain(struct control *control);
+/* Writes the family of metrics of that number (lib/metrics/openmetrics.h), the control plane's and the data plane's, or nothing; false:
+ * there is none from it on. At any time. */
+bool control_metrics(struct control *control, unsigned number, FILE *out);
+
+/* Whether all is well with the node and, at PS task 0, with the cluster; text: what is wrong, or that nothing is. At any time. */
+enum { CONTROL_HEALTH_MAX = 512 };
+bool control_healthy(struct control *control, char text[static CONTROL_HEALTH_MAX]);
+
+/* Before it ends: has a last checkpoint of the cluster written, if the configuration says so, within its bound of time; or logs why
+ * not: 0, or why. On any node. */
+int control_drain(struct control *control);
 
 /* Stops serving, joins the threads, removes the Unix socket. */
 void control_destroy(struct control *control);

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "control/thread.h"
+#include "jsonrpc/thread.h"
 
 struct executor {
 	pthread_t thread;

@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
-#include "control/jsonrpc_message.h"
-#include "control/member.h"
+#include "jsonrpc/jsonrpc_message.h"
+#include "jsonrpc/member.h"
 #include "control/node.h"
-#include "control/thread.h"
+#include "jsonrpc/thread.h"
 
 struct leader_link {
 	struct jsonrpc_client *client;
@@ -29,11 +30,20 @@ static json_t *join_params(struct control *control, bool with_objects)
 				   "data_port", config->own.data.port, "reactors", (int)config->reactors, "partitions",
 				   (int)config->partitions, "ps_count", (int)config->ps_count, "request_max",
 				   (json_int_t)config->request_mib << 20);
-	json_t *objects = control_objects_json(control, false);
+	json_t *objects = control_objects_json(control, false), *refused = json_array();
 
 	pthread_mutex_lock(&control->lock);
 	json_object_set_new(params, "epoch", json_integer(control->epoch));
+	if (control->epoch) {
+		json_object_set_new(params, "cluster_reactors", json_integer(control->cluster_reactors));
+		json_object_set_new(params, "first_reactor", json_integer(control->first_reactor));
+	}
+	memset(control->fresh, 0, sizeof(control->fresh));
+	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
+		if (control_bit(control->refused, id))
+			json_array_append_new(refused, json_integer(id));
 	pthread_mutex_unlock(&control->lock);
+	json_object_set_new(params, "refused", refused);
 	json_object_set_new(params, "objects_count", json_integer((json_int_t)json_array_size(objects)));
 	if (with_objects)
 		json_object_set(params, "objects", objects);
@@ -56,16 +66,60 @@ static json_t *heartbeat_params(struct control *control)
 
 static int take_layout(struct control *control, const json_t *json, struct star_error *err)
 {
-	static const char *const members[] = { "epoch", "cluster_reactors", "first_reactor", "checkpoint", NULL };
+	static const char *const members[] = { "epoch",	     "cluster_reactors", "first_reactor",
+					       "checkpoint", "incarnation",	 NULL };
 	struct control_layout layout = { .checkpoint = 0 };
+	uint32_t incarnation = control->incarnation;
 
-	if (member_only(json, members, err) < 0 || member_u32(json, "epoch", 1, UINT32_MAX, &layout.epoch, err) < 0 ||
+	if (member_only(json, members, err) < 0 ||
+	    member_u32(json, "epoch", 1, CONTROL_EPOCH_MAX, &layout.epoch, err) < 0 ||
 	    member_u32(json, "cluster_reactors", 1, WIRE_NODES_MAX * WIRE_REACTORS_MAX, &layout.cluster_reactors, err) <
 		    0 ||
 	    member_u32(json, "first_reactor", 0, layout.cluster_reactors - 1, &layout.first_reactor, err) < 0 ||
-	    (json_object_get(json, "checkpoint") && member_u64(json, "checkpoint", &layout.checkpoint, err) < 0))
+	    (json_object_get(json, "checkpoint") && member_u64(json, "checkpoint", &layout.checkpoint, err) < 0) ||
+	    (json_object_get(json, "incarnation") &&
+	     member_u32(json, "incarnation", 1, UINT32_MAX, &incarnation, err) < 0))
 		return control_invalid(err);
+	if (incarnation != control->incarnation)
+		return star_error_set(err, -ESTALE, "this is another start of PS task %u than the layout is for",
+				      control->task);
 	return control_set_layout(control, &layout, err);
+}
+
+/* What has an earlier generation of an id was dropped, and this node was not told. */
+static void drop_older(struct control *control, const struct object_spec *spec)
+{
+	bool older;
+
+	pthread_mutex_lock(&control->lock);
+	older = control->objects[spec->id] && control->objects[spec->id]->generation < spec->generation;
+	pthread_mutex_unlock(&control->lock);
+	if (older)
+		control_forget(control, spec->id, "it was dropped, and its id is another object's");
+}
+
+/* An object that this node has no room for does not keep it out of the cluster. */
+static int install_or_refuse(struct control *control, const struct object_spec *spec, struct star_error *err)
+{
+	bool news = false;
+	int rc;
+
+	drop_older(control, spec);
+	rc = control_install(control, spec, err);
+
+	if (rc < 0 && rc != -ENOMEM && rc != -ENOSPC)
+		return rc;
+	pthread_mutex_lock(&control->lock);
+	if (rc < 0) {
+		news = !control_bit(control->refused, spec->id);
+		control_set_bit(control->refused, spec->id);
+	} else {
+		control->refused[spec->id / 64] &= ~(UINT64_C(1) << (spec->id % 64));
+	}
+	pthread_mutex_unlock(&control->lock);
+	if (news)
+		log_error("\"%s\" of the catalogue cannot be held here: %s", spec->name, err->text);
+	return 0;
 }
 
 static int take_objects(struct control *control, const json_t *objects, struct star_error *err)
@@ -82,11 +136,46 @@ static int take_objects(struct control *control, const json_t *objects, struct s
 		if (rc == 0 && spec.id == 0)
 			rc = star_error_set(err, -EPROTO, "PS task 0 sent \"%s\" without its id", spec.name);
 		if (rc == 0)
-			rc = control_install(control, &spec, err);
+			rc = install_or_refuse(control, &spec, err);
 		if (rc < 0)
 			break;
 	}
 	return rc;
+}
+
+/* What this node holds, and the catalogue does not: what was dropped, and creates that failed on another node, while this one could not be
+ * told. */
+static void forget_others(struct control *control, const json_t *objects)
+{
+	uint64_t listed[WIRE_OBJECTS_MAX / 64 + 1] = { 0 };
+	uint32_t generations[WIRE_OBJECTS_MAX + 1] = { 0 };
+	const json_t *json;
+	uint32_t last;
+	size_t i;
+
+	json_array_foreach(objects, i, json)
+	{
+		const json_int_t id = json_integer_value(json_object_get(json, "id"));
+
+		if (id < 1 || id > WIRE_OBJECTS_MAX)
+			continue;
+		control_set_bit(listed, (uint32_t)id);
+		generations[id] = (uint32_t)json_integer_value(json_object_get(json, "generation"));
+	}
+	pthread_mutex_lock(&control->lock);
+	last = control->objects_last;
+	pthread_mutex_unlock(&control->lock);
+	for (uint32_t id = 1; id <= last; id++) {
+		bool gone;
+
+		pthread_mutex_lock(&control->lock);
+		/* What came since the join was sent is newer than the list. */
+		gone = control->objects[id] && !control_bit(control->fresh, id) &&
+		       (!control_bit(listed, id) || control->objects[id]->generation != generations[id]);
+		pthread_mutex_unlock(&control->lock);
+		if (gone)
+			control_forget(control, id, "PS task 0's catalogue does not have it");
+	}
 }
 
 static void note_leader(struct control *control, uint32_t incarnation, bool joined)
@@ -103,39 +192,46 @@ static void note_leader(struct control *control, uint32_t incarnation, bool join
 		control->follower_error[0] = 0;
 	pthread_mutex_unlock(&control->lock);
 	if (before && before != incarnation)
-		log_warn("PS task 0 was restarted: its rows are lost");
+		log_warn("PS task 0 was restarted%s", control->config->checkpoint_restore
+							      ? ": it begins with its share of a checkpoint"
+							      : ": its rows are lost");
 	if (joined && !was_joined)
 		log_info("joined PS task 0, incarnation %u", incarnation);
 }
 
 /* Acts on a reply. 1: there is something to say at once, 0: the next heartbeat will do, or a negative errno. */
-static int take_reply(struct control *control, const json_t *reply, struct star_error *err)
+static int take_reply(struct control *control, const json_t *reply, uint64_t asked_us, struct star_error *err)
 {
 	const json_t *objects = json_object_get(reply, "objects"), *layout = json_object_get(reply, "layout");
 	const bool joined = json_is_true(json_object_get(reply, "joined"));
 	uint32_t incarnation;
 	int rc = member_u32(reply, "incarnation", 1, UINT32_MAX, &incarnation, err);
 
+	if (rc == 0 && objects && incarnation == control->leader_incarnation)
+		forget_others(control, objects);
 	if (rc == 0)
 		rc = take_objects(control, objects, err);
 	if (rc == 0 && layout)
 		rc = take_layout(control, layout, err);
 	if (rc < 0)
 		return rc;
+	leave_look(control, json_is_true(json_object_get(reply, "closing")), asked_us);
 	note_leader(control, incarnation, joined);
 	return !joined;
 }
 
 static int beat(struct control *control, struct leader_link *link, struct star_error *err)
 {
-	char address[CONTROL_ADDRESS_MAX];
+	uint64_t asked_us;
 	json_t *reply;
 	bool joined;
 	int rc;
 
-	control_ps_address(control, 0, address);
+	pthread_mutex_lock(&control->lock);
+	control->layout_missed = false;
+	pthread_mutex_unlock(&control->lock);
 	if (!link->client) {
-		link->client = jsonrpc_connect(address, CONTROL_HEARTBEAT_US, err);
+		link->client = control_connect(control, 0, CONTROL_HEARTBEAT_US, err);
 		link->introduced = false;
 	}
 	if (!link->client)
@@ -143,6 +239,7 @@ static int beat(struct control *control, struct leader_link *link, struct star_e
 	pthread_mutex_lock(&control->lock);
 	joined = control->joined;
 	pthread_mutex_unlock(&control->lock);
+	asked_us = clock_us();
 	if (joined && link->introduced)
 		reply = control_call(control, CALLER_FOLLOWER, link->client, "heartbeat", heartbeat_params(control),
 				     CONTROL_HEARTBEAT_US, err);
@@ -152,7 +249,7 @@ static int beat(struct control *control, struct leader_link *link, struct star_e
 	if (!reply)
 		return err->code;
 	link->introduced = true;
-	rc = take_reply(control, reply, err);
+	rc = take_reply(control, reply, asked_us, err);
 	json_decref(reply);
 	return rc;
 }
@@ -194,7 +291,7 @@ static void *loop(void *arg)
 		/* More to say is said quickly, but never in a tight loop. */
 		wait_ms = link.retry_ms;
 		link.retry_ms = link.retry_ms * 2 < CONTROL_RETRY_MAX_MS ? link.retry_ms * 2 : CONTROL_RETRY_MAX_MS;
-	} while (control_pause(control, wait_ms, NULL));
+	} while (control_pause(control, wait_ms, &control->layout_missed));
 	jsonrpc_close(link.client);
 	return NULL;
 }
@@ -225,27 +322,50 @@ static int take_object(struct control *control, const json_t *object, struct sta
 		star_error_set(err, -EINVAL, "member \"id\" is missing");
 		return control_invalid(err);
 	}
+	drop_older(control, &spec);
 	return control_install(control, &spec, err);
+}
+
+/* Before it has joined this node may lack what the layout's checkpoint has; the reply to its join brings both, in order. */
+static int take_pushed_layout(struct control *control, const json_t *layout, struct star_error *err)
+{
+	bool joined;
+
+	pthread_mutex_lock(&control->lock);
+	joined = control->joined;
+	if (!joined) {
+		control->layout_missed = true;
+		pthread_cond_broadcast(&control->wake);
+	}
+	pthread_mutex_unlock(&control->lock);
+	return joined ? take_layout(control, layout, err)
+		      : star_error_set(err, -EAGAIN, "PS task %u has not joined yet", control->task);
 }
 
 int follower_install(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
-	static const char *const members[] = { "object", "layout", "sweep", NULL };
+	static const char *const members[] = { "object", "layout", "sweep", "empty", "forget", "generation", NULL };
 	const json_t *object = json_object_get(params, "object"), *layout = json_object_get(params, "layout");
-	const json_t *sweep = json_object_get(params, "sweep");
+	const json_t *sweep = json_object_get(params, "sweep"), *forget = json_object_get(params, "forget");
+	const json_t *empty = json_object_get(params, "empty");
 	const char *name;
 	int rc;
 
 	if (member_only(params, members, err) < 0)
 		return control_invalid(err);
-	if (!!object + !!layout + !!sweep != 1) {
-		star_error_set(err, -EINVAL, "one of \"object\", \"layout\" and \"sweep\" is needed");
+	if (!!object + !!layout + !!sweep + !!empty + !!forget != 1) {
+		star_error_set(err, -EINVAL,
+			       "one of \"object\", \"layout\", \"sweep\", \"empty\" and \"forget\" is needed");
 		return control_invalid(err);
 	}
+	if (empty)
+		return follower_empty(control, empty, result, err);
 	if (layout)
-		rc = take_layout(control, layout, err);
+		rc = take_pushed_layout(control, layout, err);
 	else if (object)
 		rc = take_object(control, object, err);
+	else if (forget)
+		rc = follower_forget(control, params, err);
 	else if (member_string(params, "sweep", WIRE_NAME_MAX, &name, err) < 0)
 		rc = control_invalid(err);
 	else

@@ -14,25 +14,19 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "control/jsonrpc_message.h"
-#include "control/member.h"
+#include "jsonrpc/jsonrpc_message.h"
+#include "jsonrpc/member.h"
+#include "control/join.h"
 #include "control/node.h"
-
-/* A join, read and checked by itself. */
-struct join {
-	uint32_t task, epoch, partitions, ps_count, objects_count;
-	struct layout_node node;
-	const json_t *objects; /* NULL or an array */
-};
 
 static bool holds(const struct cluster_node *node, uint32_t id)
 {
-	return node->holds[id / 64] >> (id % 64) & 1;
+	return control_bit(node->holds, id);
 }
 
 static void set_holds(struct cluster_node *node, uint32_t id)
 {
-	node->holds[id / 64] |= UINT64_C(1) << (id % 64);
+	control_set_bit(node->holds, id);
 }
 
 /* "1, 2 and 5 more": the tasks that have not joined. Under lock. */
@@ -55,7 +49,7 @@ static unsigned missing(const struct control *control, char *text, size_t size)
 	return count;
 }
 
-int leader_laid_out(const struct control *control, struct star_error *err)
+int leader_complete(const struct control *control, struct star_error *err)
 {
 	char tasks[128];
 	unsigned count = missing(control, tasks, sizeof(tasks));
@@ -65,9 +59,22 @@ int leader_laid_out(const struct control *control, struct star_error *err)
 	if (control->goes_back)
 		return star_error_set(err, -EAGAIN, "waiting for all nodes to go back to checkpoint %" PRIu64,
 				      control->begins_with);
+	if (control->layout_due && control->misfit[0])
+		return star_error_set(err, -EAGAIN, "waiting for nodes that fit: %s", control->misfit);
 	if (control->layout_due)
 		return star_error_set(err, -EAGAIN, "waiting for this node's reactors to take over the new layout");
 	return 0;
+}
+
+int leader_laid_out(const struct control *control, struct star_error *err)
+{
+	const int rc = leader_complete(control, err);
+
+	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++)
+		if (control->nodes[task].leaving)
+			return star_error_set(err, -EAGAIN, "waiting for PS task %u, which was stopped, to join again",
+					      task);
+	return rc;
 }
 
 static uint32_t first_reactor(const struct control *control, uint32_t task)
@@ -79,32 +86,45 @@ static uint32_t first_reactor(const struct control *control, uint32_t task)
 	return first;
 }
 
-/* Calls `install` of another node. */
-static int tell(struct control *control, uint32_t task, json_t *params, uint64_t deadline_us, struct star_error *err)
+/* Calls `install` of another node; *result: what it has answered. */
+static int call_install(struct control *control, uint32_t task, json_t *params, uint64_t deadline_us, json_t **result,
+			struct star_error *err)
 {
 	const uint64_t until_us = clock_us() + deadline_us;
-	char address[CONTROL_ADDRESS_MAX];
 	struct jsonrpc_client *client;
-	json_t *result = NULL;
 	uint64_t now_us;
 
-	control_ps_address(control, task, address);
-	client = jsonrpc_connect(address, deadline_us, err);
+	*result = NULL;
+
+	client = control_connect(control, task, deadline_us, err);
 	now_us = clock_us();
 	if (client)
-		result = control_call(control, CALLER_EXECUTOR, client, "install", json_incref(params),
-				      now_us < until_us ? until_us - now_us : 0, err);
+		*result = control_call(control, CALLER_EXECUTOR, client, "install", json_incref(params),
+				       now_us < until_us ? until_us - now_us : 0, err);
 	json_decref(params);
 	jsonrpc_close(client);
-	json_decref(result);
-	return result ? 0 : err->code;
+	return *result ? 0 : err->code;
 }
 
-static uint64_t peer_deadline_us(const struct control *control)
+int leader_tell(struct control *control, uint32_t task, json_t *params, uint64_t deadline_us, struct star_error *err)
+{
+	json_t *result;
+	const int rc = call_install(control, task, params, deadline_us, &result, err);
+
+	json_decref(result);
+	return rc;
+}
+
+uint64_t leader_deadline_us(const struct control *control)
 {
 	const uint64_t configured_us = (uint64_t)control->config->connect_timeout_ms * 1000;
 
 	return configured_us && configured_us < CONTROL_PEER_US ? configured_us : CONTROL_PEER_US;
+}
+
+int leader_ask(struct control *control, uint32_t task, json_t *params, json_t **result, struct star_error *err)
+{
+	return call_install(control, task, params, leader_deadline_us(control), result, err);
 }
 
 /* Brings an object of the catalogue to all nodes that do not hold it yet. */
@@ -122,8 +142,8 @@ static int spread(struct control *control, const struct object_spec *spec, struc
 			continue;
 		if (control_is_stopping(control))
 			return star_error_set(err, -ECANCELED, "PS task 0 is shutting down");
-		rc = tell(control, task, json_pack("{s:o}", "object", object_to_json(spec)), peer_deadline_us(control),
-			  &why);
+		rc = leader_tell(control, task, json_pack("{s:o}", "object", object_to_json(spec)),
+				 leader_deadline_us(control), &why);
 		if (rc < 0)
 			return star_error_set(
 				err, rc, "\"%s\" is not yet on PS task %u: %s. Create it again when that is mended",
@@ -145,8 +165,23 @@ static uint32_t count_programs(const struct control *control)
 	return count;
 }
 
-/* Gives the spec the id of its name, or the next free one. */
-static int identify(struct control *control, struct object_spec *spec, struct star_error *err)
+/*
+ * The next one, so that ids stay apart as long as they can; then the lowest that no object has. Not one that a node may still hold
+ * because it has not heard that it was given back, while there are others. Under lock.
+ */
+static uint32_t free_id(const struct control *control)
+{
+	uint32_t id = (control->objects_last > control->ids_given ? control->objects_last : control->ids_given) + 1;
+
+	if (id > WIRE_OBJECTS_MAX || control->generations[id] > OBJECT_GENERATION_MAX)
+		for (id = 1; id <= WIRE_OBJECTS_MAX &&
+			     (control->objects[id] || control->generations[id] > OBJECT_GENERATION_MAX);)
+			id++;
+	return id;
+}
+
+/* Gives the spec the id of its name, or a free one; *fresh: it had none. */
+static int identify(struct control *control, struct object_spec *spec, bool *fresh, struct star_error *err)
 {
 	const struct object_spec *have;
 	int rc;
@@ -154,17 +189,21 @@ static int identify(struct control *control, struct object_spec *spec, struct st
 	pthread_mutex_lock(&control->lock);
 	have = control_find(control, spec->name);
 	rc = leader_laid_out(control, err);
+	*fresh = !have;
 	if (rc == 0 && have) {
 		rc = object_spec_same(have, spec, err);
 		spec->id = have->id;
+		spec->generation = have->generation;
 	} else if (rc == 0) {
-		spec->id = control->objects_last + 1;
+		spec->id = free_id(control);
 		if (spec->id > WIRE_OBJECTS_MAX)
 			rc = star_error_set(err, -ENOSPC, "the catalogue is full: %d tables and variables are possible",
 					    WIRE_OBJECTS_MAX);
 		else if (spec->kind == OBJECT_PROGRAM && count_programs(control) >= PROGRAMS_MAX)
 			rc = star_error_set(err, -ENOSPC, "the catalogue has %d programs: no more are possible",
 					    PROGRAMS_MAX);
+		else
+			spec->generation = leader_generation(control, spec->id);
 	}
 	pthread_mutex_unlock(&control->lock);
 	return rc;
@@ -201,21 +240,29 @@ static uint32_t least_request(struct control *control)
 int leader_create(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	struct object_spec spec;
+	bool fresh = false;
 	int rc;
 
 	if (object_from_json(params, &spec, err) < 0)
 		return control_invalid(err);
-	if (spec.id) {
-		star_error_set(err, -EINVAL, "member \"id\" is given by the catalogue: leave it out");
+	if (spec.id || spec.generation) {
+		star_error_set(err, -EINVAL, "member \"%s\" is given by the catalogue: leave it out",
+			       spec.id ? "id" : "generation");
 		return control_invalid(err);
 	}
 	if (object_check_whole(&spec, least_request(control), err) < 0)
 		return control_invalid(err);
-	rc = identify(control, &spec, err);
+	rc = identify(control, &spec, &fresh, err);
+	if (rc == 0)
+		rc = leader_all_heard(control, &spec, err);
 	if (rc == 0)
 		rc = leader_adopt(control, &spec, err);
 	if (rc == 0)
 		rc = spread(control, &spec, err);
+	else
+		fresh = false;
+	if (rc < 0 && fresh)
+		leader_undo(control, &spec, rc);
 	if (rc == 0)
 		*result = object_to_json(&spec);
 	return rc;
@@ -231,7 +278,12 @@ int leader_lookup(struct control *control, const char *name, json_t **result, st
 	if (!spec || spec->kind == OBJECT_PROGRAM)
 		rc = star_error_set(err, -ENOENT, "there is no table or variable \"%s\"", name);
 	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++)
-		if (!holds(&control->nodes[task], spec->id))
+		if (control_bit(control->nodes[task].refuses, spec->id))
+			rc = star_error_set(err, -ENOSPC,
+					    "\"%s\" cannot be used: PS task %u has no room for it. Give that node more "
+					    "memory.parameter_mib, and restart it",
+					    name, task);
+		else if (!holds(&control->nodes[task], spec->id))
 			rc = star_error_set(err, -EAGAIN,
 					    "\"%s\" is not yet on PS task %u: look it up again, or create it again",
 					    name, task);
@@ -250,7 +302,7 @@ int leader_sweep(struct control *control, const char *name, json_t **result, str
 
 		if (control_is_stopping(control))
 			return star_error_set(err, -ECANCELED, "PS task 0 is shutting down");
-		rc = tell(control, task, json_pack("{s:s}", "sweep", name), peer_deadline_us(control), &why);
+		rc = leader_tell(control, task, json_pack("{s:s}", "sweep", name), leader_deadline_us(control), &why);
 		if (rc < 0)
 			star_error_set(err, rc, "\"%s\" is not swept on PS task %u and those after it: %s", name, task,
 				       why.text);
@@ -286,9 +338,10 @@ int leader_layout(struct control *control, json_t **result, struct star_error *e
 /* What a node is to serve. Under lock. */
 static json_t *layout_for(const struct control *control, uint32_t task)
 {
-	return json_pack("{s:I, s:I, s:I, s:o}", "epoch", (json_int_t)control->epoch, "cluster_reactors",
+	return json_pack("{s:I, s:I, s:I, s:o, s:I}", "epoch", (json_int_t)control->epoch, "cluster_reactors",
 			 (json_int_t)control->cluster_reactors, "first_reactor",
-			 (json_int_t)first_reactor(control, task), "checkpoint", member_from_u64(control->begins_with));
+			 (json_int_t)first_reactor(control, task), "checkpoint", member_from_u64(control->begins_with),
+			 "incarnation", (json_int_t)control->nodes[task].layout.incarnation);
 }
 
 /* Tells the other nodes, as far as that goes quickly; the heartbeats tell the rest. */
@@ -308,7 +361,8 @@ static void announce(struct control *control, uint32_t except)
 		pthread_mutex_lock(&control->lock);
 		layout = layout_for(control, task);
 		pthread_mutex_unlock(&control->lock);
-		if (tell(control, task, json_pack("{s:o}", "layout", layout), until_us - now_us, &err) < 0)
+		if (leader_tell(control, task, json_pack("{s:o}", "layout", layout), until_us - now_us, &err) < 0 &&
+		    err.code != -EAGAIN) /* it has not taken the reply to its join yet, and asks */
 			log_warn("PS task %u learns the new layout by its next heartbeat: %s", task, err.text);
 	}
 }
@@ -325,82 +379,31 @@ int leader_lay_out(struct control *control, uint32_t except, struct star_error *
 		layout.epoch = (control->epoch > control->epoch_floor ? control->epoch : control->epoch_floor) + 1;
 		layout.cluster_reactors = first_reactor(control, control->config->ps_count);
 	}
-	layout.checkpoint = control->begins_with;
 	again = control->epoch != 0;
 	pthread_mutex_unlock(&control->lock);
 	if (layout.epoch == 0)
 		return 0;
-	rc = again ? restore_look_again(control, err) : 0;
+	if (layout.epoch > CONTROL_EPOCH_MAX)
+		return star_error_set(err, -EOVERFLOW,
+				      "there is no layout after epoch %d: stop all nodes, then start them again",
+				      CONTROL_EPOCH_MAX);
+	rc = places_check(control, err);
+	if (rc == 0 && again)
+		rc = restore_look_again(control, err);
+	pthread_mutex_lock(&control->lock);
+	layout.checkpoint = control->begins_with;
+	pthread_mutex_unlock(&control->lock);
 	if (rc == 0)
 		rc = control_set_layout(control, &layout, err);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&control->lock);
 	control->layout_due = false;
+	control->checkpointer.closed = false;
+	places_note(control);
 	pthread_mutex_unlock(&control->lock);
 	announce(control, except);
 	return 0;
-}
-
-static int read_join(const struct control *control, const json_t *params, struct join *join, struct star_error *err)
-{
-	static const char *const members[] = { "task",	     "incarnation", "data_host", "data_port",	  "reactors",
-					       "partitions", "ps_count",    "epoch",	 "objects_count", "objects",
-					       "steering",   "request_max", NULL };
-	const uint32_t last = control->config->ps_count - 1;
-
-	*join = (struct join){ 0 };
-	if (last == 0)
-		return star_error_set(
-			err, -EINVAL,
-			"this cluster has one PS task, nobody can join it; give all nodes the same list of PS tasks");
-	if (member_only(params, members, err) < 0 || member_u32(params, "task", 1, last, &join->task, err) < 0 ||
-	    layout_node_from_json(params, &join->node, err) < 0 ||
-	    member_u32(params, "partitions", 1, WIRE_PARTITIONS_MAX, &join->partitions, err) < 0 ||
-	    member_u32(params, "ps_count", 1, WIRE_NODES_MAX, &join->ps_count, err) < 0 ||
-	    member_u32(params, "epoch", 0, INT32_MAX, &join->epoch, err) < 0 ||
-	    member_u32(params, "objects_count", 0, WIRE_OBJECTS_MAX, &join->objects_count, err) < 0)
-		return -EINVAL;
-	join->objects = json_object_get(params, "objects");
-	if (join->objects && (!json_is_array(join->objects) || json_array_size(join->objects) != join->objects_count))
-		return star_error_set(err, -EINVAL, "member \"objects\" must be an array of objects_count objects");
-	return 0;
-}
-
-static bool overlap(const struct layout_node *a, const struct layout_node *b)
-{
-	return a->incarnation && b->incarnation && strcmp(a->data_host, b->data_host) == 0 &&
-	       a->data_port < b->data_port + b->reactors && b->data_port < a->data_port + a->reactors;
-}
-
-/* Does what the node brings fit to this cluster? */
-static int check_join(struct control *control, const struct join *join, struct star_error *err)
-{
-	const struct config *config = control->config;
-	int rc = 0;
-
-	if (join->partitions != config->partitions)
-		return star_error_set(err, -EINVAL,
-				      "PS task %u has %u partitions, PS task 0 has %u: give all nodes the same number",
-				      join->task, join->partitions, config->partitions);
-	if (join->ps_count != config->ps_count)
-		return star_error_set(err, -EINVAL,
-				      "PS task %u knows %u PS tasks, PS task 0 knows %u: give all nodes the same list",
-				      join->task, join->ps_count, config->ps_count);
-	pthread_mutex_lock(&control->lock);
-	for (uint32_t task = 0; rc == 0 && task < config->ps_count; task++) {
-		const struct layout_node *other = &control->nodes[task].layout;
-
-		if (task != join->task && overlap(&join->node, other))
-			rc = star_error_set(err, -EADDRINUSE,
-					    "the data ports %u to %u of PS task %u on %s overlap with those of PS task "
-					    "%u, %u to %u",
-					    join->node.data_port, join->node.data_port + join->node.reactors - 1,
-					    join->task, join->node.data_host, task, other->data_port,
-					    other->data_port + other->reactors - 1);
-	}
-	pthread_mutex_unlock(&control->lock);
-	return rc;
 }
 
 /* A node that joined before another one brought the objects has to join again: it lacks some now. Under lock. */
@@ -408,12 +411,13 @@ static void rejudge(struct control *control)
 {
 	for (uint32_t task = 1; task < control->config->ps_count; task++)
 		for (uint32_t id = 1; id <= control->objects_last; id++)
-			if (control->objects[id] && !holds(&control->nodes[task], id))
+			if (control->objects[id] && !holds(&control->nodes[task], id) &&
+			    !control_bit(control->nodes[task].refuses, id))
 				control->nodes[task].joined = false;
 }
 
 /* Takes over the objects that the node brought; all are read before the first one counts. */
-static int adopt_all(struct control *control, const struct join *join, struct star_error *err)
+static int adopt_all(struct control *control, const struct control_join *join, struct star_error *err)
 {
 	struct object_spec *specs = calloc(join->objects_count + 1, sizeof(*specs));
 	struct star_error why = { 0 };
@@ -434,6 +438,9 @@ static int adopt_all(struct control *control, const struct join *join, struct st
 	count_before = control->objects_count;
 	pthread_mutex_unlock(&control->lock);
 	for (i = 0; rc == 0 && i < join->objects_count; i++) {
+		/* It has not heard that it was dropped: it does, as the catalogue has less. */
+		if (specs[i].generation < control->generations[specs[i].id])
+			continue;
 		rc = leader_adopt(control, &specs[i], &why);
 		if (rc < 0)
 			star_error_set(err, rc, "PS task %u holds what the catalogue cannot take: %s; restart it",
@@ -441,7 +448,8 @@ static int adopt_all(struct control *control, const struct join *join, struct st
 	}
 	pthread_mutex_lock(&control->lock);
 	for (i = 0; rc == 0 && i < join->objects_count; i++)
-		set_holds(&control->nodes[join->task], specs[i].id);
+		if (specs[i].generation >= control->generations[specs[i].id])
+			set_holds(&control->nodes[join->task], specs[i].id);
 	if (control->objects_count != count_before)
 		rejudge(control);
 	pthread_mutex_unlock(&control->lock);
@@ -450,7 +458,7 @@ static int adopt_all(struct control *control, const struct join *join, struct st
 }
 
 /* Notes the node under its incarnation. Under lock. */
-static int note(struct control *control, const struct join *join, struct star_error *err)
+static int note(struct control *control, const struct control_join *join, struct star_error *err)
 {
 	struct cluster_node *node = &control->nodes[join->task];
 	const struct layout_node *had = &node->layout, *has = &join->node;
@@ -465,9 +473,17 @@ static int note(struct control *control, const struct join *join, struct star_er
 		return 0;
 	}
 	if (had->incarnation)
-		log_warn("PS task %u was restarted: its rows are lost", join->task);
-	*node = (struct cluster_node){ .layout = *has };
+		log_warn("PS task %u was restarted%s", join->task,
+			 control->begins_with ? ": it begins with its share of a checkpoint" : ": its rows are lost");
+	*node = (struct cluster_node){ .layout = *has,
+				       .place = join->place,
+				       .reactors_before = node->reactors_before,
+				       .away = node->away,
+				       .away_us = node->away_us,
+				       .is_back = had->incarnation != 0 };
 	control->layout_due = true;
+	control->misfit[0] = 0;
+	control->checkpointer.together_failed = false;
 	return 0;
 }
 
@@ -475,27 +491,54 @@ static int note(struct control *control, const struct join *join, struct star_er
 static json_t *standing(const struct control *control, uint32_t task)
 {
 	struct star_error err;
-	const bool laid_out = leader_laid_out(control, &err) == 0;
+	const bool laid_out = leader_complete(control, &err) == 0;
 	const struct cluster_node *node = &control->nodes[task];
-	json_t *reply = json_pack("{s:I, s:b, s:i}", "incarnation", (json_int_t)control->incarnation, "joined",
-				  node->joined, "objects_count", (int)control->objects_count);
+	json_t *reply = json_pack("{s:I, s:b, s:i, s:b}", "incarnation", (json_int_t)control->incarnation, "joined",
+				  node->joined, "objects_count", (int)control->objects_count, "closing",
+				  control->checkpointer.asked_last || control->checkpointer.closed);
 
 	if (node->joined && laid_out)
 		json_object_set_new(reply, "layout", layout_for(control, task));
 	return reply;
 }
 
-/* Joined is who holds everything. Under lock. */
-static void judge(struct control *control, const struct join *join)
+/* What the node has no room for. Under lock. */
+static void note_refused(struct control *control, const struct control_join *join)
+{
+	struct cluster_node *node = &control->nodes[join->task];
+	const json_t *json;
+	size_t i;
+
+	memset(node->refuses, 0, sizeof(node->refuses));
+	node->refuses_count = 0;
+	json_array_foreach(join->refused, i, json)
+	{
+		const json_int_t id = json_integer_value(json);
+
+		if (id < 1 || id > WIRE_OBJECTS_MAX || !control->objects[id] ||
+		    control_bit(node->refuses, (uint32_t)id))
+			continue;
+		control_set_bit(node->refuses, (uint32_t)id);
+		node->refuses_count++;
+	}
+}
+
+/* Joined is who holds everything, but for what it has no room for: that shall not keep the whole cluster waiting. Under lock. */
+static void judge(struct control *control, const struct control_join *join)
 {
 	struct cluster_node *node = &control->nodes[join->task];
 
 	node->seen_us = clock_us();
-	if (join->objects_count != control->objects_count)
+	note_refused(control, join);
+	if (join->objects_count + node->refuses_count != control->objects_count)
 		return;
 	for (uint32_t id = 1; id <= control->objects_last; id++)
-		if (control->objects[id])
+		if (control->objects[id] && !control_bit(node->refuses, id))
 			set_holds(node, id);
+	node->known = true;
+	if (!node->joined && node->refuses_count)
+		log_warn("PS task %u has no room for %u objects of the catalogue: they cannot be used", join->task,
+			 node->refuses_count);
 	if (!node->joined)
 		log_info("PS task %u has joined: %u reactors at %s", join->task, join->node.reactors,
 			 config_show(join->node.data_host, join->node.data_port).text);
@@ -504,13 +547,14 @@ static void judge(struct control *control, const struct join *join)
 
 int leader_join(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
-	struct join join;
+	struct control_join join;
 	uint32_t count;
+	bool known;
 	int rc;
 
-	if (read_join(control, params, &join, err) < 0)
+	if (join_read(control, params, &join, err) < 0)
 		return control_invalid(err);
-	rc = check_join(control, &join, err);
+	rc = join_check(control, &join, err);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&control->lock);
@@ -521,7 +565,11 @@ int leader_join(struct control *control, const json_t *params, json_t **result, 
 		rc = star_error_set(err, -EAGAIN, "PS task 0 begins anew with checkpoint %" PRIu64,
 				    control->begins_with);
 	pthread_mutex_unlock(&control->lock);
-	if (rc == 0 && join.objects)
+	pthread_mutex_lock(&control->lock);
+	known = control->nodes[join.task].known;
+	pthread_mutex_unlock(&control->lock);
+	/* What a node brings that was here before is no news, or what it has not heard to be undone. */
+	if (rc == 0 && join.objects && !known)
 		rc = adopt_all(control, &join, err);
 	if (rc < 0)
 		return rc;
@@ -533,6 +581,7 @@ int leader_join(struct control *control, const json_t *params, json_t **result, 
 		return rc;
 	pthread_mutex_lock(&control->lock);
 	*result = standing(control, join.task);
+	control->nodes[join.task].loads = control->begins_with != 0;
 	count = control->objects_count;
 	pthread_mutex_unlock(&control->lock);
 	if (count != join.objects_count)
@@ -558,41 +607,13 @@ int leader_heartbeat(struct control *control, const json_t *params, json_t **res
 	node = &control->nodes[task];
 	*result = standing(control, task);
 	/* Whoever has to change something is to join, which is the executor's work. */
-	if (node->layout.incarnation != incarnation || !node->joined || count != control->objects_count ||
+	if (node->layout.incarnation != incarnation || !node->joined ||
+	    count + node->refuses_count != control->objects_count ||
 	    (control->layout_due && missing(control, tasks, sizeof(tasks)) == 0))
 		json_object_set_new(*result, "joined", json_false());
 	else
 		node->seen_us = clock_us();
+	node->loads = false;
 	pthread_mutex_unlock(&control->lock);
 	return 0;
-}
-
-json_t *leader_nodes_json(struct control *control)
-{
-	const uint64_t now_us = clock_us();
-	json_t *nodes = json_array();
-	char address[CONTROL_ADDRESS_MAX];
-
-	pthread_mutex_lock(&control->lock);
-	for (uint32_t task = 0; task < control->config->ps_count; task++) {
-		const struct cluster_node *node = &control->nodes[task];
-		json_t *json;
-
-		control_ps_address(control, task, address);
-		json = json_pack("{s:i, s:s, s:b}", "task", (int)task, "control", address, "joined", node->joined);
-		if (node->layout.incarnation) {
-			const struct config_address_text data =
-				config_show(node->layout.data_host, node->layout.data_port);
-
-			json_object_set_new(json, "data", json_string(data.text));
-			json_object_set_new(json, "reactors", json_integer(node->layout.reactors));
-			json_object_set_new(json, "incarnation", json_integer(node->layout.incarnation));
-		}
-		if (task && node->seen_us)
-			json_object_set_new(json, "silent_ms",
-					    json_integer((json_int_t)((now_us - node->seen_us) / 1000)));
-		json_array_append_new(nodes, json);
-	}
-	pthread_mutex_unlock(&control->lock);
-	return nodes;
 }

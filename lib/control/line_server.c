@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "control/line_server.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -14,7 +15,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "control/thread.h"
+#include "control/line_share.h"
+#include "jsonrpc/thread.h"
 
 enum {
 	EVENTS_MAX = 64,
@@ -43,12 +45,16 @@ struct line_connection {
 	struct line_server *server;
 	struct listener *listener;
 	struct line_connection *next, **link;
+	struct line_share *share; /* of its address; NULL: an administrator's, or closed */
+	uint8_t peer[LINE_ADDRESS_BYTES];
 	char *in, *out;
 	size_t in_used, in_size;
 	size_t scanned; /* bytes of in that are known to have no newline */
 	size_t out_bytes, out_sent;
 	uint64_t progress_us; /* when the reader last took something */
 	uint64_t line_us;     /* since when a part of a line waits for its rest; 0: none does */
+	uint64_t active_us;   /* when it came, or something came or went */
+	bool spoke;
 	bool eof;
 	bool waiting;  /* an answer is to come from another thread */
 	bool skipping; /* inside a line that was too long */
@@ -64,6 +70,7 @@ struct line_server {
 	struct source wake;
 	struct listener admin, peer;
 	struct line_connection *connections, *closed;
+	struct line_share *shares;
 	size_t buffered_bytes;
 	struct line_server_counts counts;
 	pthread_mutex_t lock; /* protects what follows */
@@ -89,9 +96,16 @@ static int add(struct line_server *server, struct source *source, uint32_t event
 	return epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, source->fd, &event) < 0 ? -errno : 0;
 }
 
+static void account(struct line_connection *c, size_t more, size_t less)
+{
+	c->server->buffered_bytes += more - less;
+	if (c->share)
+		c->share->bytes += more - less;
+}
+
 static void drop_output(struct line_connection *c)
 {
-	c->server->buffered_bytes -= c->out_bytes;
+	account(c, 0, c->out_bytes);
 	free(c->out);
 	c->out = NULL;
 	c->out_bytes = c->out_sent = 0;
@@ -99,7 +113,7 @@ static void drop_output(struct line_connection *c)
 
 static void drop_input(struct line_connection *c)
 {
-	c->server->buffered_bytes -= c->in_size;
+	account(c, 0, c->in_size);
 	free(c->in);
 	c->in = NULL;
 	c->in_size = c->in_used = c->scanned = 0;
@@ -115,6 +129,9 @@ static void close_connection(struct line_connection *c)
 	drop_output(c);
 	drop_input(c);
 	c->listener->count--;
+	if (c->share)
+		line_share_release(&c->server->shares, c->share);
+	c->share = NULL;
 	*c->link = c->next;
 	if (c->next)
 		c->next->link = c->link;
@@ -137,10 +154,35 @@ static void flush(struct line_connection *c)
 			return;
 		}
 		c->out_sent += (size_t)n;
-		c->progress_us = clock_us();
+		c->progress_us = c->active_us = clock_us();
 		if (c->out_sent == c->out_bytes)
 			drop_output(c);
 	}
+}
+
+/* Has whoever holds most bytes lose its largest buffers until there is room for so many more bytes of c's; false: c is to lose. */
+static bool find_room(struct line_connection *c, size_t more)
+{
+	struct line_server *server = c->server;
+
+	if (!c->share)
+		return true;
+	if (c->share->bytes + more > LINE_SERVER_SHARE_MAX)
+		return false;
+	while (server->buffered_bytes + more > LINE_SERVER_BUFFERED_MAX) {
+		const size_t most = line_share_bytes_max(server->shares);
+		struct line_connection *largest = NULL;
+
+		for (struct line_connection *o = server->connections; o; o = o->next)
+			if (o->share && o->share->bytes == most &&
+			    (!largest || o->in_size + o->out_bytes > largest->in_size + largest->out_bytes))
+				largest = o;
+		if (!largest || largest == c || largest->in_size + largest->out_bytes == 0)
+			return false;
+		server->counts.refused++;
+		close_connection(largest);
+	}
+	return true;
 }
 
 /* Takes over a reply. */
@@ -148,33 +190,61 @@ static void reply(struct line_connection *c, char *text)
 {
 	struct line_server *server = c->server;
 
+	c->active_us = clock_us();
 	if (!text)
 		return;
 	c->out = text;
 	c->out_bytes = strlen(text);
 	c->out_sent = 0;
 	c->progress_us = clock_us();
-	server->buffered_bytes += c->out_bytes;
+	account(c, c->out_bytes, 0);
 	flush(c);
-	if (!c->closed && !c->listener->admin && server->buffered_bytes > LINE_SERVER_BUFFERED_MAX) {
+	if (!c->closed && !find_room(c, 0)) {
 		server->counts.refused++;
 		log_warn("a control connection is closed: replies that nobody reads take too much memory");
 		close_connection(c);
 	}
 }
 
+/* "POST / HTTP/1.1": no JSON begins with a word and a space. */
+static bool starts_as_http(const char *line, size_t bytes)
+{
+	size_t word = 0;
+
+	while (word < bytes && isalpha((unsigned char)line[word]))
+		word++;
+	return word > 0 && word < bytes && line[word] == ' ';
+}
+
+static size_t line_max(const struct line_connection *c, size_t bytes)
+{
+	const struct line_server_options *o = &c->server->options;
+
+	/* Who it is need not be asked for an ordinary line. */
+	return c->listener->admin || !o->peer_line_max || (bytes > o->peer_line_max && o->is_node(o->ctx, c))
+		       ? o->line_max
+		       : o->peer_line_max;
+}
+
 static void serve_line(struct line_connection *c, const char *line, size_t bytes)
 {
 	struct line_server *server = c->server;
+	const size_t max = line_max(c, bytes);
 	char *text = NULL;
 
 	if (c->skipping) {
 		c->skipping = false;
 		return;
 	}
-	if (bytes > server->options.line_max) {
+	c->spoke = true;
+	if (starts_as_http(line, bytes)) {
 		server->counts.refused++;
-		reply(c, server->options.too_long(server->options.ctx));
+		close_connection(c);
+		return;
+	}
+	if (bytes > max) {
+		server->counts.refused++;
+		reply(c, server->options.too_long(server->options.ctx, max));
 		return;
 	}
 	server->counts.requests++;
@@ -194,22 +264,26 @@ static void serve_line(struct line_connection *c, const char *line, size_t bytes
 	}
 }
 
-static void refuse_long_line(struct line_connection *c)
+static void refuse_long_line(struct line_connection *c, size_t max)
 {
 	struct line_server *server = c->server;
+	const bool http = starts_as_http(c->in, c->in_used);
 
 	c->in_used = c->scanned = 0;
 	if (c->skipping)
 		return;
 	c->skipping = true;
 	server->counts.refused++;
-	reply(c, server->options.too_long(server->options.ctx));
+	if (http)
+		close_connection(c);
+	else
+		reply(c, server->options.too_long(server->options.ctx, max));
 }
 
 /* Serves whole lines of the input while nothing is in the works; then the connection waits for what it needs. */
 static void serve_input(struct line_connection *c)
 {
-	size_t start = 0;
+	size_t start = 0, max;
 
 	while (!c->closed && !c->waiting && !c->out) {
 		const size_t from = start + c->scanned;
@@ -231,8 +305,11 @@ static void serve_input(struct line_connection *c)
 		memmove(c->in, c->in + start, c->in_used - start);
 		c->in_used -= start;
 	}
-	if (!c->waiting && !c->out && c->scanned > c->server->options.line_max)
-		refuse_long_line(c);
+	max = line_max(c, c->scanned);
+	if (!c->waiting && !c->out && c->scanned > max)
+		refuse_long_line(c, max);
+	if (c->closed)
+		return;
 	if (start || c->waiting || c->out || c->in_used == 0)
 		c->line_us = 0;
 	if (!c->waiting && !c->out && c->in_used && c->line_us == 0)
@@ -247,18 +324,17 @@ static void serve_input(struct line_connection *c)
 
 static bool make_room(struct line_connection *c)
 {
-	struct line_server *server = c->server;
 	const size_t size = c->in_size ? c->in_size * 2 : READ_BYTES;
 	char *in;
 
 	if (c->in_size > c->in_used)
 		return true;
-	if (!c->listener->admin && server->buffered_bytes + size - c->in_size > LINE_SERVER_BUFFERED_MAX)
+	if (!find_room(c, size - c->in_size))
 		return false;
 	in = realloc(c->in, size);
 	if (!in)
 		return false;
-	server->buffered_bytes += size - c->in_size;
+	account(c, size, c->in_size);
 	c->in = in;
 	c->in_size = size;
 	return true;
@@ -284,6 +360,8 @@ static void read_input(struct line_connection *c)
 	}
 	if (n == 0)
 		c->eof = true;
+	else
+		c->active_us = clock_us();
 	c->in_used += (size_t)n;
 	serve_input(c);
 }
@@ -318,11 +396,30 @@ static void refuse_connection(struct line_server *server, int fd)
 	close(fd);
 }
 
-static void admit(struct line_server *server, struct listener *listener, int fd)
+/* All places are taken: whoever holds most of them gives up the one that has been idle for longest. */
+static void evict_idlest(struct line_server *server)
+{
+	const uint32_t most = line_share_connections_max(server->shares);
+	struct line_connection *idlest = NULL;
+
+	for (struct line_connection *c = server->connections; c; c = c->next)
+		if (c->share && c->share->connections == most && !c->waiting &&
+		    (!idlest || c->active_us < idlest->active_us))
+			idlest = c;
+	if (!idlest)
+		return;
+	server->counts.refused++;
+	close_connection(idlest);
+}
+
+static void admit(struct line_server *server, struct listener *listener, int fd, const struct sockaddr *from)
 {
 	const int on = 1, idle_s = 60, interval_s = 10, probes = 3;
-	struct line_connection *c = listener->count < listener->max ? calloc(1, sizeof(*c)) : NULL;
+	struct line_connection *c;
 
+	if (listener->count == listener->max && !listener->admin)
+		evict_idlest(server);
+	c = listener->count < listener->max ? calloc(1, sizeof(*c)) : NULL;
 	if (!c) {
 		refuse_connection(server, fd);
 		return;
@@ -338,7 +435,14 @@ static void admit(struct line_server *server, struct listener *listener, int fd)
 	c->source = (struct source){ .kind = SOURCE_CONNECTION, .fd = fd };
 	c->server = server;
 	c->listener = listener;
-	if (add(server, &c->source, EPOLLIN) < 0) {
+	c->active_us = clock_us();
+	if (!listener->admin) {
+		line_address(from, c->peer);
+		c->share = line_share_take(&server->shares, c->peer);
+	}
+	if ((!listener->admin && !c->share) || add(server, &c->source, EPOLLIN) < 0) {
+		if (c->share)
+			line_share_release(&server->shares, c->share);
 		free(c);
 		refuse_connection(server, fd);
 		return;
@@ -354,10 +458,12 @@ static void admit(struct line_server *server, struct listener *listener, int fd)
 static void on_listener(struct line_server *server, struct listener *listener)
 {
 	for (int i = 0; i < ACCEPTS_MAX; i++) {
-		int fd = accept4(listener->source.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		struct sockaddr_storage from = { .ss_family = AF_UNSPEC };
+		socklen_t bytes = sizeof(from);
+		int fd = accept4(listener->source.fd, (struct sockaddr *)&from, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			admit(server, listener, fd);
+			admit(server, listener, fd, (const struct sockaddr *)&from);
 			continue;
 		}
 		/* Out of descriptors or memory: the listener would ring without end. The tick listens again. */
@@ -409,6 +515,16 @@ static bool on_wake(struct line_server *server)
 	return deliver(server, true);
 }
 
+/* A peer that has nothing to say. */
+static bool is_idle(const struct line_connection *c, uint64_t now_us)
+{
+	const struct line_server_options *o = &c->server->options;
+	const uint64_t limit_us = c->spoke ? o->idle_timeout_us : o->greeting_timeout_us;
+
+	return c->share && limit_us && !c->waiting && !c->out && !c->line_us && now_us > c->active_us &&
+	       now_us - c->active_us > limit_us;
+}
+
 static void on_tick(struct line_server *server, uint64_t now_us)
 {
 	struct line_connection *c, *next;
@@ -416,7 +532,7 @@ static void on_tick(struct line_server *server, uint64_t now_us)
 	for (c = server->connections; c; c = next) {
 		next = c->next;
 		if ((c->out && now_us - c->progress_us > server->options.stall_timeout_us) ||
-		    (c->line_us && now_us - c->line_us > server->options.stall_timeout_us)) {
+		    (c->line_us && now_us - c->line_us > server->options.stall_timeout_us) || is_idle(c, now_us)) {
 			server->counts.stalled++;
 			close_connection(c);
 		}
@@ -487,6 +603,11 @@ void line_server_answer(struct line_connection *connection, char *text)
 	/* Under the lock, so that the server cannot be gone before the ring. */
 	ring(server);
 	pthread_mutex_unlock(&server->lock);
+}
+
+const uint8_t *line_connection_peer(const struct line_connection *connection)
+{
+	return connection->listener->admin ? NULL : connection->peer;
 }
 
 struct line_server_counts line_server_count(const struct line_connection *connection)

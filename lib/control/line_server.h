@@ -4,7 +4,10 @@
  * writes replies in their order. It knows nothing of what is in a line.
  *
  * Bounds: LINE_SERVER_* below; a connection has at most one request or reply in the works, and is not read meanwhile; a
- * peer that takes nothing of a reply for stall_timeout_us, or leaves a line unfinished for so long, is closed.
+ * peer that takes nothing of a reply for stall_timeout_us, or leaves a line unfinished for so long, is closed, and so is one
+ * that says nothing. When all connections or all memory are taken, the address that holds most of them loses some: the
+ * connection that has been idle for longest, or the largest buffer. What starts as an HTTP request ends its connection: a web
+ * page can have a browser send such, with lines of its own choice behind it.
  */
 #ifndef CONTROL_LINE_SERVER_H
 #define CONTROL_LINE_SERVER_H
@@ -19,7 +22,8 @@ enum line_server_limits {
 	LINE_SERVER_ADMINS_MAX = 64, /* connections of their own, so that peers cannot lock the administrator out */
 	LINE_SERVER_PEERS_MAX = 4096 - LINE_SERVER_ADMINS_MAX,
 	LINE_SERVER_BUFFERED_MAX =
-		256 << 20, /* bytes of all connections' buffers together; administrators' always fit */
+		256 << 20,		  /* bytes of all connections' buffers together; administrators' always fit */
+	LINE_SERVER_SHARE_MAX = 64 << 20, /* of these, of one peer address */
 };
 
 struct line_server;
@@ -34,13 +38,18 @@ enum line_outcome {
 struct line_server_options {
 	int admin_fd, peer_fd; /* listening; the server owns them from a successful create on */
 	size_t line_max;       /* bytes of a request; a longer one goes to too_long, and the rest of it is skipped */
+	size_t peer_line_max;  /* the same for peers of which is_node says no; 0: line_max */
 	uint64_t stall_timeout_us;
+	uint64_t greeting_timeout_us; /* until a peer's first byte; 0: for ever */
+	uint64_t idle_timeout_us;     /* between a peer's requests; 0: for ever */
 	void *ctx;
 	/* Called on the server's thread; must not block. line has no newline and no terminating zero. */
 	enum line_outcome (*serve)(void *ctx, struct line_connection *connection, bool admin, const char *line,
 				   size_t bytes, char **reply);
-	/* What to send for a line over line_max, and to a connection that is one too many (malloc, or NULL). */
-	char *(*too_long)(void *ctx);
+	/* Whether a peer is to have longer lines. Must not block. */
+	bool (*is_node)(void *ctx, const struct line_connection *connection);
+	/* What to send for a line of more bytes than may be, and to a connection that is one too many (malloc, or NULL). */
+	char *(*too_long)(void *ctx, size_t max);
 	char *(*too_many)(void *ctx);
 };
 
@@ -53,6 +62,9 @@ struct line_server_counts {
 	uint32_t admins, peers; /* connections */
 	uint64_t requests, refused, stalled;
 };
+
+/* The peer's address as line_share.h writes it; constant. NULL: an administrator's connection. */
+const uint8_t *line_connection_peer(const struct line_connection *connection);
 
 /* On the server's thread, so from serve. */
 struct line_server_counts line_server_count(const struct line_connection *connection);

@@ -10,7 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "control/address.h"
+#include "config/config.h"
+#include "jsonrpc/address.h"
 
 enum { BACKLOG = 512 };
 
@@ -78,7 +79,7 @@ static int clear_path(const struct sockaddr_un *address, struct star_error *err)
 			       : star_error_set(err, -errno, "cannot look at %s: %s", path, strerrordesc_np(errno));
 	if (!S_ISSOCK(there.st_mode))
 		return star_error_set(err, -EEXIST,
-				      "%s is there and is no socket; remove it, or give another control_socket", path);
+				      "%s is there and is no socket; remove it, or give another control.socket", path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return star_error_set(err, -errno, "cannot open a socket: %s", strerrordesc_np(errno));
@@ -89,7 +90,7 @@ static int clear_path(const struct sockaddr_un *address, struct star_error *err)
 		return star_error_set(
 			err, -EADDRINUSE,
 			"a running node serves %s; `starctl --socket %s status` shows it. Stop it, or give "
-			"another control_socket",
+			"another control.socket",
 			path, path);
 	if (unlink(path) < 0 && errno != ENOENT)
 		return star_error_set(err, -errno, "cannot remove the stale socket %s: %s", path,
@@ -100,14 +101,21 @@ static int clear_path(const struct sockaddr_un *address, struct star_error *err)
 static int make_folder(const char *path, struct star_error *err)
 {
 	const char *slash = strrchr(path, '/');
-	char folder[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	char folder[sizeof(((struct sockaddr_un *)0)->sun_path)], own[CONFIG_RUNTIME_MAX];
 
 	if (!slash || slash == path)
 		return 0;
 	snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
-	if (mkdir(folder, 0755) < 0 && errno != EEXIST)
+	if (mkdir(folder, geteuid() == 0 ? 0755 : 0700) < 0 && errno != EEXIST)
 		return star_error_set(err, -errno, "cannot make the folder %s of the control socket: %s", folder,
 				      strerrordesc_np(errno));
+	config_runtime_folder(own);
+	if (geteuid() != 0 && strcmp(folder, own) == 0 && strncmp(own, "/tmp/", 5) == 0 &&
+	    !config_runtime_is_own(folder))
+		return star_error_set(err, -EPERM,
+				      "others can write to %s, where the control socket should be: remove that folder, "
+				      "or give another control.socket",
+				      folder);
 	return 0;
 }
 
@@ -117,7 +125,7 @@ int listen_unix(const char *path, struct star_error *err)
 	int rc, fd;
 
 	if (path[0] == 0 || strlen(path) >= sizeof(address.sun_path))
-		return star_error_set(err, -EINVAL, "control_socket must be a path of 1 to %zu bytes, not \"%.120s\"",
+		return star_error_set(err, -EINVAL, "control.socket must be a path of 1 to %zu bytes, not \"%.120s\"",
 				      sizeof(address.sun_path) - 1, path);
 	strcpy(address.sun_path, path);
 	rc = make_folder(path, err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The methods, in one table: who may call them, on which thread they run, and what they do. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/nearest.h"
-#include "control/jsonrpc_message.h"
-#include "control/member.h"
+#include "jsonrpc/jsonrpc_message.h"
+#include "jsonrpc/member.h"
 #include "control/node.h"
 
 struct call;
@@ -20,6 +21,7 @@ enum method_flags {
 	METHOD_LEADER = 1 << 2,	   /* answered by PS task 0: another node passes it on */
 	METHOD_AT_LEADER = 1 << 3, /* from node to PS task 0: another node refuses it */
 	METHOD_AT_OTHERS = 1 << 4, /* from PS task 0 to a node: PS task 0 refuses it */
+	METHOD_OF_NODE = 1 << 5,   /* from the addresses in cluster.ps, of the task "task", or of PS task 0 */
 };
 
 struct method {
@@ -84,6 +86,16 @@ static int run_sweep(const struct call *call, json_t **result, struct star_error
 	return rc ? rc : leader_sweep(call->control, name, result, err);
 }
 
+static int run_empty(const struct call *call, json_t **result, struct star_error *err)
+{
+	return leader_empty(call->control, call->request.params, result, err);
+}
+
+static int run_drop(const struct call *call, json_t **result, struct star_error *err)
+{
+	return leader_drop(call->control, call->request.params, result, err);
+}
+
 static int run_tables(const struct call *call, json_t **result, struct star_error *err)
 {
 	const int rc = no_params(call, err);
@@ -101,6 +113,11 @@ static int run_join(const struct call *call, json_t **result, struct star_error 
 static int run_heartbeat(const struct call *call, json_t **result, struct star_error *err)
 {
 	return leader_heartbeat(call->control, call->request.params, result, err);
+}
+
+static int run_leave(const struct call *call, json_t **result, struct star_error *err)
+{
+	return leave_take(call->control, call->request.params, result, err);
 }
 
 static int run_install(const struct call *call, json_t **result, struct star_error *err)
@@ -139,7 +156,7 @@ static json_t *membership_json(struct control *control)
 	if (control->leader_incarnation)
 		json_object_set_new(json, "incarnation", json_integer(control->leader_incarnation));
 	if (control->follower_error[0])
-		json_object_set_new(json, "error", json_string(control->follower_error));
+		json_object_set_new(json, "error", member_from_text(control->follower_error));
 	pthread_mutex_unlock(&control->lock);
 	return json;
 }
@@ -150,6 +167,7 @@ static json_t *node_json(const struct call *call)
 	const struct config *config = control->config;
 	const struct line_server_counts counts = line_server_count(call->connection);
 	json_t *status = endpoint_json(&config->own);
+	struct star_error why = { 0 };
 	char name[32];
 
 	snprintf(name, sizeof(name), "%s:%u", config->job_name, control->task);
@@ -169,9 +187,11 @@ static json_t *node_json(const struct call *call)
 	json_object_set_new(status, "epoch", json_integer(control->epoch));
 	json_object_set_new(status, "cluster_reactors", json_integer(control->cluster_reactors));
 	json_object_set_new(status, "objects", json_integer(control->objects_count));
+	if (control->task == 0 && leader_laid_out(control, &why) < 0)
+		json_object_set_new(status, "no_layout", member_from_text(why.text));
 	pthread_mutex_unlock(&control->lock);
 	if (control->task == 0)
-		json_object_set_new(status, "nodes", leader_nodes_json(control));
+		json_object_set_new(status, "nodes", watch_nodes_json(control));
 	else
 		json_object_set_new(status, "leader", membership_json(control));
 	return status;
@@ -190,6 +210,20 @@ static int run_status(const struct call *call, json_t **result, struct star_erro
 	json_object_update_missing(*result, figures);
 	json_decref(figures);
 	return 0;
+}
+
+static int run_metrics(const struct call *call, json_t **result, struct star_error *err)
+{
+	return metrics_page(call->control, call->request.params, result, err);
+}
+
+static int run_health(const struct call *call, json_t **result, struct star_error *err)
+{
+	const int rc = no_params(call, err);
+
+	if (rc == 0)
+		*result = health_json(call->control);
+	return rc;
 }
 
 static int run_connections(const struct call *call, json_t **result, struct star_error *err)
@@ -273,19 +307,24 @@ static const struct method methods[] = {
 	{ "lookup", METHOD_LEADER, run_lookup },
 	{ "tables", 0, run_tables },
 	{ "sweep", METHOD_LEADER | METHOD_SLOW, run_sweep },
+	{ "empty", METHOD_LEADER | METHOD_SLOW, run_empty },
+	{ "table_drop", METHOD_LEADER | METHOD_SLOW, run_drop },
 	{ "status", 0, run_status },
+	{ "health", 0, run_health },
+	{ "metrics", METHOD_SLOW, run_metrics },
 	{ "endpoint_map", 0, run_endpoint_map },
 	{ "connections", METHOD_SLOW, run_connections },
 	{ "ports", 0, run_ports },
 	{ "port_add", METHOD_ADMIN | METHOD_SLOW, run_port_add },
 	{ "port_remove", METHOD_ADMIN | METHOD_SLOW, run_port_remove },
-	{ "join", METHOD_AT_LEADER | METHOD_SLOW, run_join },
-	{ "heartbeat", METHOD_AT_LEADER, run_heartbeat },
-	{ "install", METHOD_AT_OTHERS | METHOD_SLOW, run_install },
+	{ "join", METHOD_AT_LEADER | METHOD_OF_NODE | METHOD_SLOW, run_join },
+	{ "heartbeat", METHOD_AT_LEADER | METHOD_OF_NODE, run_heartbeat },
+	{ "leave", METHOD_AT_LEADER | METHOD_OF_NODE, run_leave },
+	{ "install", METHOD_AT_OTHERS | METHOD_OF_NODE | METHOD_SLOW, run_install },
 	{ "checkpoint_save", METHOD_LEADER, run_checkpoint_save },
 	{ "checkpoint_status", METHOD_LEADER, run_checkpoint_status },
 	{ "checkpoint_restore", METHOD_ADMIN | METHOD_AT_LEADER, run_checkpoint_restore },
-	{ "checkpoint_part", METHOD_AT_OTHERS | METHOD_SLOW, run_checkpoint_part },
+	{ "checkpoint_part", METHOD_AT_OTHERS | METHOD_OF_NODE | METHOD_SLOW, run_checkpoint_part },
 	{ "shutdown", METHOD_ADMIN, run_shutdown },
 	{ NULL, 0, NULL },
 };
@@ -296,6 +335,28 @@ static const struct method *find(const char *name)
 		if (strcmp(m->name, name) == 0)
 			return m;
 	return NULL;
+}
+
+/* Is the caller the node that it says it is, or PS task 0 where that alone calls? */
+static int check_origin(const struct call *call, struct star_error *err)
+{
+	const uint8_t *peer = line_connection_peer(call->connection);
+	const uint32_t count = call->control->config->ps_count;
+	uint32_t task = 0;
+	char text[INET6_ADDRSTRLEN], wanted[CONTROL_ADDRESS_MAX];
+
+	if ((call->method->flags & METHOD_AT_LEADER) &&
+	    member_u32(call->request.params, "task", 0, count - 1, &task, err) < 0)
+		task = ORIGIN_ANY; /* the method says what is wrong with it */
+	if (!peer || origins_has(call->control, peer, task))
+		return 0;
+	if (!inet_ntop(AF_INET6, peer, text, sizeof(text)))
+		text[0] = 0;
+	control_ps_address(call->control, task == ORIGIN_ANY ? 0 : task, wanted);
+	return star_error_set(err, -EPERM,
+			      "\"%s\" is what nodes tell each other: %s is not the address of %s in cluster.ps",
+			      call->method->name, strncmp(text, "::ffff:", 7) == 0 ? text + 7 : text,
+			      task == ORIGIN_ANY ? "any PS task" : wanted);
 }
 
 /* Is this the node, and the socket, for that method? */
@@ -315,7 +376,7 @@ static int check_place(const struct call *call, bool admin, struct star_error *e
 	if ((flags & METHOD_AT_OTHERS) && call->control->task == 0)
 		return star_error_set(err, -EPERM, "this is PS task 0: \"%s\" is what it tells the others",
 				      call->method->name);
-	return 0;
+	return call->method->flags & METHOD_OF_NODE ? check_origin(call, err) : 0;
 }
 
 static bool passed_on(const struct call *call)
@@ -328,11 +389,9 @@ static int forward(const struct call *call, json_t **result, struct star_error *
 {
 	struct control *control = call->control;
 	const json_t *params = call->request.params;
-	char address[CONTROL_ADDRESS_MAX];
 	struct jsonrpc_client *client;
 
-	control_ps_address(control, 0, address);
-	client = jsonrpc_connect(address, CONTROL_HEARTBEAT_US, err);
+	client = control_connect(control, 0, CONTROL_HEARTBEAT_US, err);
 	if (!client)
 		return err->code;
 	*result = control_call(control, CALLER_FORWARDER, client, call->method->name,
@@ -450,12 +509,16 @@ enum line_outcome methods_serve(void *ctx, struct line_connection *connection, b
 	return answer && !*reply ? LINE_CLOSE : LINE_ANSWERED;
 }
 
-char *methods_too_long(void *ctx)
+bool methods_is_node(void *ctx, const struct line_connection *connection)
+{
+	return origins_has(ctx, line_connection_peer(connection), ORIGIN_ANY);
+}
+
+char *methods_too_long(void *ctx, size_t max)
 {
 	struct star_error err;
 
-	star_error_set(&err, JSONRPC_INVALID_REQUEST, "a request may have %d bytes; the line was skipped",
-		       JSONRPC_REQUEST_MAX);
+	star_error_set(&err, JSONRPC_INVALID_REQUEST, "a request may have %zu bytes; the line was skipped", max);
 	return jsonrpc_error_line(NULL, &err);
 }
 

@@ -7,9 +7,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/nearest.h"
-#include "control/jsonrpc_message.h"
+#include "jsonrpc/jsonrpc_message.h"
 
 int control_invalid(struct star_error *err)
 {
@@ -21,6 +22,16 @@ void control_ps_address(const struct control *control, uint32_t task, char text[
 	const struct config_address *address = &control->config->ps[task];
 
 	snprintf(text, CONTROL_ADDRESS_MAX, "%s", config_show(address->host, address->port).text);
+}
+
+struct jsonrpc_client *control_connect(const struct control *control, uint32_t task, uint64_t deadline_us,
+				       struct star_error *err)
+{
+	char own[CONTROL_ADDRESS_MAX], address[CONTROL_ADDRESS_MAX];
+
+	control_ps_address(control, control->task, own);
+	control_ps_address(control, task, address);
+	return jsonrpc_connect_from(own, address, deadline_us, err);
 }
 
 bool control_is_stopping(struct control *control)
@@ -69,16 +80,9 @@ void control_stop(struct control *control)
 
 bool control_pause(struct control *control, uint32_t ms, const bool *until)
 {
-	struct timespec end;
+	const struct timespec end = clock_timespec(clock_ns() + ms * 1000000ull);
 	bool stopping;
 
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += ms / 1000;
-	end.tv_nsec += (long)(ms % 1000) * 1000000;
-	if (end.tv_nsec >= 1000000000) {
-		end.tv_sec++;
-		end.tv_nsec -= 1000000000;
-	}
 	pthread_mutex_lock(&control->lock);
 	while (!control->stopping && !(until && *until) &&
 	       pthread_cond_timedwait(&control->wake, &control->lock, &end) != ETIMEDOUT)
@@ -105,7 +109,7 @@ static int compare(const struct control *control, const struct object_spec *spec
 				      by_name->id, control->task, spec->id);
 	if (!by_id)
 		return 0;
-	if (strcmp(by_id->name, spec->name) != 0)
+	if (strcmp(by_id->name, spec->name) != 0 || by_id->generation != spec->generation)
 		return star_error_set(err, -EEXIST, "object %u is \"%s\" on PS task %u, not \"%s\"", spec->id,
 				      by_id->name, control->task, spec->name);
 	return object_spec_same(by_id, spec, err) < 0 ? -EEXIST : 1;
@@ -142,6 +146,7 @@ static int install(struct control *control, const struct object_spec *spec, stru
 	control->objects_count++;
 	if (copy->id > control->objects_last)
 		control->objects_last = copy->id;
+	control_set_bit(control->fresh, copy->id);
 	pthread_mutex_unlock(&control->lock);
 	log_info("%s \"%s\" is installed as object %u", object_kind_name(copy->kind), copy->name, copy->id);
 	return 0;
@@ -155,6 +160,49 @@ int control_install(struct control *control, const struct object_spec *spec, str
 	rc = install(control, spec, err);
 	pthread_mutex_unlock(&control->plane);
 	return rc;
+}
+
+/* Holders of the plane. NULL: there is none. */
+static const struct object_spec *forget_one(struct control *control, uint32_t id)
+{
+	struct object_spec **retired, *spec;
+
+	pthread_mutex_lock(&control->lock);
+	spec = control->objects[id];
+	retired = spec ? realloc(control->retired, (control->retired_count + 1) * sizeof(*retired)) : NULL;
+	if (retired) {
+		control->retired = retired;
+		retired[control->retired_count++] = spec;
+		control->objects[id] = NULL;
+		control->objects_count--;
+		control->drops++; /* a checkpoint under way may have it */
+		if (control->generations[id] <= spec->generation)
+			control->generations[id] = spec->generation + 1;
+		while (control->objects_last && !control->objects[control->objects_last])
+			control->objects_last--;
+	}
+	pthread_mutex_unlock(&control->lock);
+	if (retired && control->data_plane.forget)
+		control->data_plane.forget(control->data_plane.ctx, id);
+	return retired ? spec : NULL;
+}
+
+void control_forget(struct control *control, uint32_t id, const char *why)
+{
+	const struct object_spec *spec, *program;
+
+	pthread_mutex_lock(&control->plane);
+	spec = forget_one(control, id);
+	for (uint32_t other = 1; spec && other <= WIRE_OBJECTS_MAX; other++) {
+		pthread_mutex_lock(&control->lock);
+		program = control->objects[other];
+		pthread_mutex_unlock(&control->lock);
+		if (program && object_is_used_by(spec, program))
+			forget_one(control, other);
+	}
+	pthread_mutex_unlock(&control->plane);
+	if (spec)
+		log_info("%s \"%s\" is not kept as object %u: %s", object_kind_name(spec->kind), spec->name, id, why);
 }
 
 int control_set_layout(struct control *control, const struct control_layout *layout, struct star_error *err)
@@ -171,6 +219,7 @@ int control_set_layout(struct control *control, const struct control_layout *lay
 			control->cluster_reactors = layout->cluster_reactors;
 			control->first_reactor = layout->first_reactor;
 			pthread_mutex_unlock(&control->lock);
+			leave_note_layout(control);
 			log_info("layout epoch %u: %u reactors in the cluster, this node's from %u on", layout->epoch,
 				 layout->cluster_reactors, layout->first_reactor);
 		}
@@ -210,6 +259,32 @@ static int unknown_table(const struct control *control, const char *name, struct
 	return count ? star_error_set(err, -ENOENT, "there is no table \"%s\"; did you mean \"%s\"?", name,
 				      nearest_name(name, names, sizeof(names[0])))
 		     : star_error_set(err, -ENOENT, "there is no table \"%s\", nor any other", name);
+}
+
+const struct object_spec *control_table(const struct control *control, const char *name, struct star_error *err)
+{
+	const struct object_spec *spec = control_find(control, name);
+
+	if (spec && spec->kind != OBJECT_PROGRAM)
+		return spec;
+	unknown_table(control, name, err);
+	return NULL;
+}
+
+int control_empty(struct control *control, const char *name, bool begin, uint64_t *left, struct star_error *err)
+{
+	const struct object_spec *spec;
+	int rc;
+
+	pthread_mutex_lock(&control->lock);
+	spec = control_table(control, name, err);
+	pthread_mutex_unlock(&control->lock);
+	if (!spec)
+		return err->code;
+	pthread_mutex_lock(&control->plane);
+	rc = control->data_plane.empty(control->data_plane.ctx, spec, begin, left, err);
+	pthread_mutex_unlock(&control->plane);
+	return rc;
 }
 
 int control_sweep(struct control *control, const char *name, struct star_error *err)

@@ -16,9 +16,11 @@
 
 #include "control/control.h"
 #include "control/executor.h"
-#include "control/jsonrpc.h"
+#include "jsonrpc/jsonrpc.h"
 #include "control/line_server.h"
-#include "control/object_json.h"
+#include "control/line_share.h"
+#include "jsonrpc/object_json.h"
+#include "wire/frame.h"
 
 enum control_times {
 	CONTROL_PEER_US = 5000000,	/* a call to another node that changes something */
@@ -29,8 +31,14 @@ enum control_times {
 	CONTROL_PUSH_US = 2000000,	/* telling all nodes a new layout; who misses it learns it by its heartbeat */
 	CONTROL_FORWARD_US = 25000000,	/* a request passed on to PS task 0 */
 	CONTROL_STALL_US = 30000000,	/* a reader that takes nothing */
+	CONTROL_GREETING_US = 10000000, /* a peer that has connected and says nothing */
+	CONTROL_IDLE_US = 60000000,	/* one that has said something before */
+	CONTROL_SILENT_US = 10000000,	/* a node without a heartbeat for so long is not asked for what must not wait */
 	CONTROL_POLL_MS = 50,		/* between questions how far a checkpoint is */
 	CONTROL_DRAIN_US = 60000000,	/* a last checkpoint, before a node ends */
+	CONTROL_ALONE_US =
+		5000000, /* without an answer of PS task 0, a node that stops waits no longer for that checkpoint */
+	CONTROL_AWAY_US = 5000000, /* without a heartbeat, a node is reported as away */
 };
 
 enum {
@@ -39,15 +47,44 @@ enum {
 		16 << 20, /* bytes of requests that wait for a thread; parsed they take many times as much */
 };
 
+enum {
+	CONTROL_PEER_REQUEST_MAX =
+		64 << 10, /* bytes of a request from who is no node: parsed it may take eighty times as much */
+	CONTROL_EPOCH_MAX = INT32_MAX, /* of a layout */
+};
+
 /* The threads that call other nodes. */
-enum control_caller { CALLER_EXECUTOR, CALLER_FORWARDER, CALLER_FOLLOWER, CALLER_CHECKPOINTER, CALLERS };
+enum control_caller {
+	CALLER_EXECUTOR,
+	CALLER_FORWARDER,
+	CALLER_FOLLOWER,
+	CALLER_CHECKPOINTER,
+	CALLER_WATCH,
+	CALLER_LEAVE,
+	CALLERS
+};
+
+/* Where a node's reactors are among those of the cluster: from that follows which rows it holds. */
+struct control_place {
+	uint32_t reactors, first; /* of the cluster; of them the node's first */
+};
 
 /* What PS task 0 knows of a node. */
 struct cluster_node {
 	struct layout_node layout; /* incarnation 0: never heard of */
 	bool joined;		   /* it holds the whole catalogue in this incarnation */
+	bool leaving;		   /* it has said that it stops */
 	uint64_t seen_us;
+	uint32_t reactors_before;   /* in the last layout that this PS task 0 has made; 0: none */
+	struct control_place place; /* by which it holds its rows; reactors 0: it has none yet */
+	bool loads;		    /* it may be silent: it has a layout to take over, with a checkpoint to load */
+	bool away;		    /* it was reported as such */
+	uint64_t away_us;	    /* when it was heard last before that */
+	bool is_back;		    /* what it has restored is to be logged */
 	uint64_t holds[WIRE_OBJECTS_MAX / 64 + 1]; /* bit i: it has installed object i */
+	bool known;				   /* it has joined once, in this incarnation: it brings nothing new */
+	uint64_t refuses[WIRE_OBJECTS_MAX / 64 + 1]; /* bit i: it has no room for object i */
+	uint32_t refuses_count;
 };
 
 /* What PS task 0 knows of checkpoints; under control.lock but for the thread. */
@@ -58,14 +95,20 @@ struct checkpointer {
 	bool asked, asked_full; /* for one, by somebody */
 	bool writing, delta;
 	bool asked_restore, restoring;
-	uint64_t restore_id; /* 0: the newest */
-	bool settle;	     /* a full one is due as soon as there is a layout: the cluster has gone back */
+	uint64_t restore_id;		/* 0: the newest */
+	bool together, together_failed; /* asked_restore: because nodes do not fit (places.c); and it could not be */
+	bool settle;			/* a full one is due as soon as there is a layout: the cluster has gone back */
+	bool asked_last;		/* for one before a node stops */
+	bool closed; /* such a one counts: no node has taken anything since, and none does until the next layout */
+	uint64_t lasts_failed;
 	struct control_checkpoint now;
+	uint32_t incarnations[WIRE_NODES_MAX];	    /* of all nodes as the one under way began; the thread's */
+	uint64_t drops;				    /* control.drops then */
 	uint64_t rows, left, bytes, copied, waited; /* of all nodes, so far */
 	uint64_t begun_us, full_us, delta_us;	    /* when the last began */
 	/* the last one that counts; id 0: none since this node began */
 	struct control_checkpoint last;
-	uint64_t last_rows, last_bytes, last_us;
+	uint64_t last_rows, last_bytes, last_us, last_ended_us;
 	uint64_t saved, failed;
 	char error[sizeof(((struct star_error *)0)->text)]; /* of the last try; "": it went well */
 };
@@ -81,6 +124,7 @@ struct control {
 	uint64_t socket_inode;
 	struct line_server *server;
 	struct executor *executor, *forwarder;
+	struct origins *origins;
 	pthread_t follower;
 	bool following;
 
@@ -92,8 +136,17 @@ struct control {
 	struct jsonrpc_client *calling[CALLERS];	   /* calls in progress, to be interrupted by a stop */
 	struct object_spec *objects[WIRE_OBJECTS_MAX + 1]; /* by id; never changed or freed while the node runs */
 	uint32_t objects_count, objects_last;		   /* last: the highest id */
+	struct object_spec **retired;			   /* forgotten; others may look at them still */
+	unsigned retired_count;
+	uint64_t fresh[WIRE_OBJECTS_MAX / 64 + 1];   /* of a follower: installed since its last join was sent */
+	uint64_t refused[WIRE_OBJECTS_MAX / 64 + 1]; /* of a follower: it has no room for them */
 	/* the layout that the data plane serves; epoch 0: none yet */
 	uint32_t epoch, cluster_reactors, first_reactor;
+	uint64_t closing,
+		closing_us; /* the last checkpoint, and when its part began: since then it takes nothing; 0: it does */
+	bool closed;	    /* that counts */
+	pthread_t watch;
+	bool watching;
 	/* PS task 0 */
 	struct cluster_node *nodes; /* ps_count */
 	struct checkpointer checkpointer;
@@ -101,16 +154,26 @@ struct control {
 	uint64_t gone_back_to;
 	bool goes_back;	      /* to begins_with: all nodes are told to begin anew, and none is let in */
 	uint32_t epoch_floor; /* the highest epoch that a node brought along from an earlier PS task 0 */
-	bool layout_due;      /* nodes have changed since the epoch was given */
+	uint32_t ids_given;   /* the highest id that a node may hold which has not heard that it was given back */
+	uint32_t generations[WIRE_OBJECTS_MAX + 1]; /* of each id the next one: what has an earlier one was dropped */
+	uint64_t drops;				    /* of tables, so far: begins and ends */
+	bool dropping;				    /* one is under way */
+	bool layout_due;			    /* nodes have changed since the epoch was given */
+	char misfit[sizeof(((struct star_error *)0)
+				   ->text)]; /* why there can be no layout of the nodes as they are; "": there can */
 	/* the others */
 	bool joined;
 	uint32_t leader_incarnation;
 	char follower_error[sizeof(((struct star_error *)0)->text)]; /* why it has not joined; "" when it has */
+	bool layout_missed; /* PS task 0 pushed a layout before this node had joined: the next heartbeat asks for it at once */
 };
 
 /* node.c: what every node does. */
 void control_ps_address(const struct control *control, uint32_t task, char text[static CONTROL_ADDRESS_MAX]);
 bool control_is_stopping(struct control *control);
+/* A connection to another node, from this node's own control address. */
+struct jsonrpc_client *control_connect(const struct control *control, uint32_t task, uint64_t deadline_us,
+				       struct star_error *err);
 
 /* jsonrpc_call, which a stop of the node interrupts. */
 json_t *control_call(struct control *control, enum control_caller caller, struct jsonrpc_client *client,
@@ -125,6 +188,29 @@ bool control_pause(struct control *control, uint32_t ms, const bool *until);
 /* Under lock. NULL when there is none. */
 const struct object_spec *control_find(const struct control *control, const char *name);
 
+/* leader.c: calls `install` of another node; how long that may take. */
+int leader_tell(struct control *control, uint32_t task, json_t *params, uint64_t deadline_us, struct star_error *err);
+uint64_t leader_deadline_us(const struct control *control);
+
+/* undo.c: whether all nodes that an object has to be brought to have been heard of lately: who waits for a dead one keeps everybody
+ * else waiting; and the end of a create that failed with this code on one node. */
+int leader_all_heard(struct control *control, const struct object_spec *spec, struct star_error *err);
+void leader_undo(struct control *control, const struct object_spec *spec, int code);
+
+/* Takes an object out of the catalogue, and programs that work on it. why: for the log. */
+void control_forget(struct control *control, uint32_t id, const char *why);
+
+/* Sets of objects, by id. */
+static inline bool control_bit(const uint64_t *bits, uint32_t id)
+{
+	return bits[id / 64] >> (id % 64) & 1;
+}
+
+static inline void control_set_bit(uint64_t *bits, uint32_t id)
+{
+	bits[id / 64] |= UINT64_C(1) << (id % 64);
+}
+
 /* 1 when the node has this very object, 0 when it could be added, -EEXIST when name or id are taken. Takes lock. */
 int control_compare(struct control *control, const struct object_spec *spec, struct star_error *err);
 
@@ -138,8 +224,14 @@ int control_set_layout(struct control *control, const struct control_layout *lay
  * Takes lock. */
 json_t *control_objects_json(struct control *control, bool with_stats);
 
+/* The table or variable of that name; NULL with -ENOENT and the nearest name. Under lock. */
+const struct object_spec *control_table(const struct control *control, const char *name, struct star_error *err);
+
 /* Begins a full pass of eviction on this node. Takes both locks. */
 int control_sweep(struct control *control, const char *name, struct star_error *err);
+
+/* Begins to delete all rows on this node, or only adds to *left how many are left. Takes both locks. */
+int control_empty(struct control *control, const char *name, bool begin, uint64_t *left, struct star_error *err);
 
 /*
  * leader.c: PS task 0. On the executor's thread: create, sweep, join, lay_out. On any: the others. Parameters are checked;
@@ -151,12 +243,20 @@ int leader_heartbeat(struct control *control, const json_t *params, json_t **res
 int leader_layout(struct control *control, json_t **result, struct star_error *err);
 int leader_lookup(struct control *control, const char *name, json_t **result, struct star_error *err);
 int leader_sweep(struct control *control, const char *name, json_t **result, struct star_error *err);
+/* Calls `install` of another node; *result: what it has answered, a new reference. Takes params. */
+int leader_ask(struct control *control, uint32_t task, json_t *params, json_t **result, struct star_error *err);
 int leader_lay_out(struct control *control, uint32_t except, struct star_error *err);
-json_t *leader_nodes_json(struct control *control);
-/* 0 when there is a layout that workers may have. Under lock. */
+/* 0 when there is a layout that all nodes are to serve. Under lock. */
+int leader_complete(const struct control *control, struct star_error *err);
+/* 0 when workers may have it, too: no node is about to stop. Under lock. */
 int leader_laid_out(const struct control *control, struct star_error *err);
 /* Installs an object under its id, here. */
 int leader_adopt(struct control *control, const struct object_spec *spec, struct star_error *err);
+
+/* metrics.c: {"from": the first family}: {"text", "next": the first of the next page, where there is one}. At any time. */
+int metrics_page(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+/* health.c: {"healthy", "state", "problems": [sentences]}; a new reference. At any time. */
+json_t *health_json(struct control *control);
 
 /* checkpoint.c: PS task 0's thread that has checkpoints written, and what it asks of the other nodes. */
 int checkpointer_start(struct control *control, struct star_error *err);
@@ -167,29 +267,79 @@ int checkpointer_status(struct control *control, json_t **result, struct star_er
 /* On every node: {"begin": {...}}, {"end": {...}}, {"restart": {...}} or {}: how far it is. */
 int checkpointer_part(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 /* Asks a node that; steals params. Its state, a new reference, or NULL with the node's name in err. */
-json_t *checkpointer_ask(struct control *control, uint32_t task, json_t *params, struct star_error *err);
-/* Returns 0 when all nodes have answered, and none loads any more. */
-int checkpointer_wait_for_all(struct control *control, struct star_error *err);
+json_t *checkpointer_ask(struct control *control, enum control_caller caller, uint32_t task, json_t *params,
+			 struct star_error *err);
+/* Returns 0 when all nodes have answered that they serve this layout, so that none loads any more. */
+int checkpointer_wait_for_all(struct control *control, uint32_t *epoch, struct star_error *err);
 
 /* restore.c: PS task 0 has the cluster go back to a checkpoint. The first is the method, the second the checkpointer's thread. */
 int restore_ask(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 void restore_run(struct control *control);
 /* A node has come anew: what it is to begin with, if that is still in order, or else what is. */
 int restore_look_again(struct control *control, struct star_error *err);
+/* Has all nodes go back to what they would begin with. False: they do not restore checkpoints, or there is none. Under lock. */
+bool restore_together(struct control *control);
+
+/* places.c: whether the nodes as they are now can have a layout by which each that holds rows keeps them. 0; -EAGAIN: not so, and all
+ * nodes go back to a checkpoint; -EINVAL: nor is there one, and err says what to do. Takes lock. */
+int places_check(struct control *control, struct star_error *err);
+/* All nodes hold their rows by the layout that was made. Under lock. */
+void places_note(struct control *control);
+
+/* leave.c: at PS task 0 another node says that it is about to stop, again and again until it may. */
+int leave_take(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+
+/* On every node: its part of a checkpoint begins and ends, and it serves a layout. Holders of the plane. */
+void leave_note_begin(struct control *control, const struct control_checkpoint *c);
+void leave_note_end(struct control *control, uint64_t id, bool kept);
+void leave_note_layout(struct control *control);
+/* What PS task 0 has answered, asked at that time: whether there is a last checkpoint. If not, the node serves again. */
+void leave_look(struct control *control, bool closing, uint64_t asked_us);
+
+/* watch.c: logs which nodes are away, which are back, and what else should be known. */
+json_t *watch_nodes_json(struct control *control); /* PS task 0's, for status */
+int watch_start(struct control *control, struct star_error *err);
+void watch_join(struct control *control); /* after control_stop */
 
 /* follower.c: the other PS tasks. */
 int follower_start(struct control *control, struct star_error *err);
 void follower_join(struct control *control); /* after control_stop */
 int follower_install(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
+/* empty.c: a table is emptied on all nodes; the second is what PS task 0 calls on another node. On the executor's thread. */
+int leader_empty(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int follower_empty(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+
+/* empty.c: whether a node was not heard lately; "emptied": what cannot be done then. Under lock. */
+int leader_check_heard(const struct control *control, const char *name, const char *what, struct star_error *err);
+/* Asks for a checkpoint, as older ones have what is gone. False: one is being written that may have begun before. */
+bool leader_ask_checkpoint(struct control *control);
+
+/* drop.c: a table is dropped on all nodes; and what was dropped before is known again after a start. */
+int leader_drop(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int leader_bring_back(struct control *control, struct star_error *err);
+int leader_begin_drops(struct control *control, struct star_error *err);
+/* The generation that an id is given next. Under lock. */
+uint32_t leader_generation(const struct control *control, uint32_t id);
+/* No node holds or refuses what is not in the catalogue any more. Under lock. */
+void leader_clear_forgotten(struct control *control);
+/* On the others: PS task 0 says what is gone. */
+int follower_forget(struct control *control, const json_t *params, struct star_error *err);
+
 /* ports.c: the node's own ports. */
 int ports_add(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int ports_remove(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
+/* origin.c: whether cluster.ps has a caller's address, under that task. The executor must be there before, and be gone after. */
+#define ORIGIN_ANY UINT32_MAX
+int origins_create(struct control *control, struct star_error *err);
+bool origins_has(struct control *control, const uint8_t *address, uint32_t task);
+
 /* methods.c: the table of methods; serve is the line server's. */
 enum line_outcome methods_serve(void *ctx, struct line_connection *connection, bool admin, const char *line,
 				size_t bytes, char **reply);
-char *methods_too_long(void *ctx);
+bool methods_is_node(void *ctx, const struct line_connection *connection);
+char *methods_too_long(void *ctx, size_t max);
 char *methods_too_many(void *ctx);
 
 /* Sets err's code to JSONRPC_INVALID_PARAMS and returns that. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control/member.h"
+#include "jsonrpc/member.h"
 #include "control/node.h"
 
 enum { OPTIONS_MAX = 16, VALUE_BYTES = 512 };

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "control/member.h"
+#include "jsonrpc/member.h"
 #include "control/node.h"
 
 int restore_look_again(struct control *control, struct star_error *err)
@@ -31,6 +31,20 @@ int restore_look_again(struct control *control, struct star_error *err)
 	control->begins_with = id;
 	pthread_mutex_unlock(&control->lock);
 	return 0;
+}
+
+bool restore_together(struct control *control)
+{
+	struct checkpointer *p = &control->checkpointer;
+
+	if (!p->running || !control->begins_with || p->together_failed)
+		return false;
+	if (!p->asked_restore && !p->restoring) {
+		p->asked_restore = p->woken = p->together = true;
+		p->error[0] = 0;
+		pthread_cond_broadcast(&control->wake);
+	}
+	return true;
 }
 
 int restore_ask(struct control *control, const json_t *params, json_t **result, struct star_error *err)
@@ -58,6 +72,7 @@ int restore_ask(struct control *control, const json_t *params, json_t **result, 
 	if (rc == 0) {
 		p->asked_restore = p->woken = true;
 		p->restore_id = id;
+		p->together = false;
 		p->error[0] = 0;
 		pthread_cond_broadcast(&control->wake);
 		*result = json_pack("{s:I}", "incarnation", (json_int_t)control->incarnation);
@@ -73,7 +88,7 @@ static int send_back(struct control *control, uint32_t task, uint32_t incarnatio
 
 	while (!heard) {
 		json_t *params = json_pack("{s:{s:o}}", "restart", "id", member_from_u64(id));
-		json_t *state = checkpointer_ask(control, task, params, err);
+		json_t *state = checkpointer_ask(control, CALLER_CHECKPOINTER, task, params, err);
 
 		heard = state != NULL;
 		json_decref(state);
@@ -89,26 +104,46 @@ static int send_back(struct control *control, uint32_t task, uint32_t incarnatio
 	return 0;
 }
 
-static int go_back(struct control *control, uint64_t id, struct star_error *err)
+/* together: because nodes do not fit, so that there is no layout. */
+static int go_back(struct control *control, uint64_t id, bool together, struct star_error *err)
 {
 	const struct control_data_plane *plane = &control->data_plane;
 	const uint32_t count = control->config->ps_count;
 	uint32_t *incarnations = calloc(count, sizeof(*incarnations));
-	int rc = incarnations ? checkpointer_wait_for_all(control, err) : star_error_set(err, -ENOMEM, "out of memory");
+	uint32_t epoch;
+	int rc = incarnations ? 0 : star_error_set(err, -ENOMEM, "out of memory");
 
+	if (rc == 0)
+		rc = together ? restore_look_again(control, err) : checkpointer_wait_for_all(control, &epoch, err);
+	if (rc == 0 && together) {
+		pthread_mutex_lock(&control->lock);
+		id = control->begins_with;
+		pthread_mutex_unlock(&control->lock);
+	}
 	if (rc == 0)
 		rc = plane->checkpoint_check(plane->ctx, &id, err);
 	if (rc < 0)
 		goto out;
 	log_info("all nodes go back to checkpoint %" PRIu64, id);
 	pthread_mutex_lock(&control->lock);
-	rc = leader_laid_out(control, err); /* still? */
+	if (!together)
+		rc = control->dropping ? star_error_set(err, -EBUSY, "a table is being dropped: try again")
+				       : leader_laid_out(control, err); /* still? */
+	else if (!control->misfit[0])
+		rc = star_error_set(err, -ECANCELED, "nodes have changed meanwhile");
 	control->goes_back = rc == 0;
 	if (rc == 0)
 		control->begins_with = id;
 	for (uint32_t task = 0; task < count; task++)
 		incarnations[task] = control->nodes[task].layout.incarnation;
 	pthread_mutex_unlock(&control->lock);
+	/* An administrator wants all that it has; otherwise what was dropped since stays so. */
+	if (rc == 0 && !together && plane->bring_back) {
+		rc = plane->bring_back(plane->ctx, id, err);
+		pthread_mutex_lock(&control->lock);
+		control->goes_back = rc == 0;
+		pthread_mutex_unlock(&control->lock);
+	}
 	for (uint32_t task = 1; rc == 0 && task < count; task++)
 		rc = send_back(control, task, incarnations[task], id, err);
 	if (rc == 0)
@@ -122,20 +157,23 @@ void restore_run(struct control *control)
 {
 	struct checkpointer *p = &control->checkpointer;
 	struct star_error err = { 0 };
+	bool together;
 	uint64_t id;
 	int rc;
 
 	pthread_mutex_lock(&control->lock);
 	p->asked_restore = false;
 	p->restoring = true;
+	together = p->together;
 	id = p->restore_id;
 	pthread_mutex_unlock(&control->lock);
-	rc = go_back(control, id, &err);
+	rc = go_back(control, id, together, &err);
 	if (rc == 0)
 		return; /* what it is now ends */
 	log_error("the cluster does not go back: %s", err.text);
 	pthread_mutex_lock(&control->lock);
-	p->restoring = false;
+	p->restoring = p->together = false;
+	p->together_failed = together && rc != -ECANCELED; /* until nodes have changed */
 	strcpy(p->error, err.text);
 	pthread_mutex_unlock(&control->lock);
 }

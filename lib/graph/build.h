@@ -16,6 +16,9 @@
 #include "graph/graph.h"
 
 #pragma GCC visibility push(default) /* of libstartrain.so */
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Two arguments: sizes, and how many they are. */
 #define GRAPH_DIMS(...) (const int64_t[]){ __VA_ARGS__ }, (sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t))
@@ -57,6 +60,9 @@ struct graph_value graph_use(struct graph *body, const char *name);
 struct graph_value graph_read(struct graph *graph, struct graph_value variable);
 /* Rows of int64 ids [n...]: [n..., dim]. */
 struct graph_value graph_lookup(struct graph *graph, struct graph_value table, struct graph_value ids);
+/* The same, but makes no rows and counts nothing, of admission filters nor of use: a row that is not there reads as its initial value. For
+ * evaluating and predicting. */
+struct graph_value graph_lookup_read_only(struct graph *graph, struct graph_value table, struct graph_value ids);
 struct graph_value graph_assign(struct graph *graph, struct graph_value variable, struct graph_value value);
 /* A float64 variable "global_step" that counts the steps, one more each: its value. */
 struct graph_value graph_global_step(struct graph *graph);
@@ -215,6 +221,9 @@ static inline struct graph_value graph_output(struct graph_value value, uint32_t
 	return (struct graph_value){ value.node, graph_is_none(value) ? 0 : output };
 }
 
+#ifdef __cplusplus
+}
+#endif
 #pragma GCC visibility pop
 
 #endif

@@ -81,6 +81,17 @@ struct graph_value graph_lookup(struct graph *graph, struct graph_value table, s
 	return graph_op2(graph, GRAPH_LOOKUP, table, ids);
 }
 
+struct graph_value graph_lookup_read_only(struct graph *graph, struct graph_value table, struct graph_value ids)
+{
+	const struct graph_attr read_only = GRAPH_ATTR_INT("read_only", 1);
+
+	return graph_add(graph, &(struct graph_draft){ .op = GRAPH_LOOKUP,
+						       .inputs = (const struct graph_value[]){ table, ids },
+						       .inputs_count = 2,
+						       .attrs = &read_only,
+						       .attrs_count = 1 });
+}
+
 struct graph_value graph_assign(struct graph *graph, struct graph_value variable, struct graph_value value)
 {
 	return graph_op2(graph, GRAPH_ASSIGN, variable, value);

@@ -14,6 +14,9 @@
 #include "graph/graph.h"
 
 #pragma GCC visibility push(default) /* of libstartrain.so */
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Of one value, variable or table. */
 struct graph_gradient {
@@ -42,6 +45,9 @@ struct graph_train_options {
 int graph_train(struct graph *graph, struct graph_value loss, const struct graph_train_options *options,
 		struct graph_value *norm);
 
+#ifdef __cplusplus
+}
+#endif
 #pragma GCC visibility pop
 
 #endif

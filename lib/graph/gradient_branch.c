@@ -163,13 +163,16 @@ static struct graph_value flat(struct graph *graph, struct graph_value x, const 
 {
 	int64_t dims[GRAPH_DIMS_MAX + 1] = { -1 };
 	const struct graph_type *type;
+	struct graph_value rows;
 
 	for (unsigned i = 1; i < row->ndim; i++)
 		dims[i] = row->dims[i];
 	x = graph_reshape(graph, x, dims, row->ndim);
 	type = graph_type(graph, x);
-	if (type && type->shape.dims[0] >= 0)
-		x = graph_op2(graph, GRAPH_HEAD, x, graph_number(graph, STAR_INT64, (double)type->shape.dims[0]));
+	if (type && type->shape.dims[0] >= 0) { /* by a number that is no constant: a head by one has a known size */
+		rows = graph_identity(graph, graph_number(graph, STAR_INT64, (double)type->shape.dims[0]));
+		x = graph_op2(graph, GRAPH_HEAD, x, rows);
+	}
 	return x;
 }
 

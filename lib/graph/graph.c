@@ -246,6 +246,35 @@ static bool copy_attrs(struct graph *graph, struct graph_node *node, const struc
 	return node->attrs;
 }
 
+static int make_read_only(struct graph *graph, struct graph_node *node)
+{
+	struct graph_attr attr = GRAPH_ATTR_INT("read_only", 1);
+	struct graph_attr *attrs = graph_memory(graph, (node->attrs_count + UINT64_C(1)) * sizeof(*attrs));
+
+	attr.name = copy(graph, attr.name, strlen(attr.name) + 1);
+	if (!attrs || !attr.name)
+		return graph->err.code;
+	for (uint32_t i = 0; i < node->attrs_count; i++) /* it may say that it is not */
+		attrs[i] = strcmp(node->attrs[i].name, attr.name) ? node->attrs[i] : attr;
+	if (!graph_attr(node, attr.name))
+		attrs[node->attrs_count++] = attr;
+	node->attrs = attrs;
+	return 0;
+}
+
+int graph_make_read_only(struct graph *graph)
+{
+	for (uint32_t i = 0; i < graph->nodes_count && !graph->err.code; i++) {
+		struct graph_node *node = graph->nodes[i];
+
+		if (node->op == GRAPH_LOOKUP && !graph_attr_int(node, "read_only", 0))
+			make_read_only(graph, node);
+		if (node->body && (graph_make_read_only(node->body) < 0 || graph_make_read_only(node->cond) < 0))
+			graph->err = node->body->err.code ? node->body->err : node->cond->err;
+	}
+	return graph->err.code;
+}
+
 /* Where the node is: as the draft says, or where its variable or table is. */
 static bool place(struct graph *graph, struct graph_node *node, const char *device)
 {
@@ -335,6 +364,25 @@ static bool check_bodies(struct graph *graph, struct graph_node *node, const str
 	return true;
 }
 
+/* A head by a constant: how many rows it has is known. */
+static bool count_rows(struct graph *graph, struct graph_node *node)
+{
+	const struct graph_node *count = graph->nodes[node->inputs[1].node];
+	const int64_t n = graph_type(graph, node->inputs[0])->shape.dims[0];
+	int64_t rows;
+
+	if (count->op != GRAPH_CONST)
+		return true;
+	memcpy(&rows, graph_attr(count, "value")->data, sizeof(rows));
+	if (rows < 0 || (n >= 0 && rows > n)) {
+		graph_fail(graph, node->name, "head: its input has %lld rows, and %lld are to be taken", (long long)n,
+			   (long long)rows);
+		return false;
+	}
+	node->outputs[0].shape.dims[0] = rows;
+	return true;
+}
+
 static bool infer(struct graph *graph, struct graph_node *node)
 {
 	struct graph_type inputs[GRAPH_INPUTS_MAX], outputs[GRAPH_OUTPUTS_MAX];
@@ -347,7 +395,7 @@ static bool infer(struct graph *graph, struct graph_node *node)
 		return false;
 	}
 	node->outputs = copy(graph, outputs, node->outputs_count * sizeof(*outputs));
-	return node->outputs;
+	return node->outputs && (node->op != GRAPH_HEAD || count_rows(graph, node));
 }
 
 static bool same_value(const struct graph_attr *a, const struct graph_attr *b)

@@ -26,6 +26,9 @@
 #include "tensor/dtype.h"
 
 #pragma GCC visibility push(default) /* of libstartrain.so */
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum graph_limits {
 	GRAPH_DIMS_MAX = 8,
@@ -155,6 +158,9 @@ struct graph *graph_body_create(struct graph *outer, const struct graph_type *in
 /* What the graph gives back, in order; replaces what it was. */
 int graph_set_results(struct graph *graph, const struct graph_value *results, uint32_t count);
 
+/* Makes all look-ups of the graph, and of the bodies in it, read-only (build.h). 0 or the graph's error. */
+int graph_make_read_only(struct graph *graph);
+
 /* A node must be executed before another that comes after it. */
 int graph_add_control(struct graph *graph, uint32_t node, uint32_t before);
 
@@ -185,7 +191,7 @@ const struct graph_node *graph_resource(const struct graph *graph, struct graph_
 
 int graph_device_parse(const char *text, struct graph_device *device, struct star_error *err);
 enum { GRAPH_DEVICE_TEXT = 32 };
-const char *graph_device_text(struct graph_device device, char text[static GRAPH_DEVICE_TEXT]);
+const char *graph_device_text(struct graph_device device, char text[GRAPH_DEVICE_TEXT]);
 
 /* ---- types and shapes ---- */
 
@@ -196,7 +202,7 @@ bool graph_shape_same(const struct graph_shape *a, const struct graph_shape *b);
 
 enum { GRAPH_SHAPE_TEXT = 160 };
 /* "[8, ?, 3]" */
-const char *graph_shape_text(const struct graph_shape *shape, char text[static GRAPH_SHAPE_TEXT]);
+const char *graph_shape_text(const struct graph_shape *shape, char text[GRAPH_SHAPE_TEXT]);
 
 /*
  * The outputs' types of an operation (shape.c): from attributes and inputs' types; used when a node is added, when a plan is
@@ -217,6 +223,15 @@ struct graph_type **graph_infer_all(const struct graph *graph, const struct grap
 struct graph_type **graph_infer_most(const struct graph *graph, const struct graph_type *feeds, uint32_t feeds_count,
 				     struct star_error *err);
 
+/* The number of rows of its first output is known only when it has been executed. */
+static inline bool graph_is_open(const struct graph_node *node)
+{
+	return node->op == GRAPH_UNIQUE || node->op == GRAPH_HEAD;
+}
+
+#ifdef __cplusplus
+}
+#endif
 #pragma GCC visibility pop
 
 #endif

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "graph/plan.h"
 #include "graph/shape.h"
 
 /* The types of all nodes' outputs, by node; one block of memory. */
@@ -56,7 +55,7 @@ static struct graph_type **infer_all(const struct graph *graph, const struct gra
 
 		if (infer_node(node, types, err) < 0)
 			goto fail;
-		if (most && plan_is_open(node))
+		if (most && graph_is_open(node) && types[i]->shape.dims[0] < 0)
 			types[i]->shape.dims[0] = types[node->inputs[0].node][node->inputs[0].output].shape.dims[0];
 		if (node->op == GRAPH_FEED && fed < feeds_count) {
 			char declared[GRAPH_SHAPE_TEXT], given[GRAPH_SHAPE_TEXT];

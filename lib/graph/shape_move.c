@@ -367,12 +367,17 @@ int shape_of_scatter_add(struct graph_inference *in)
 	return 0;
 }
 
+/* Of a node whose count is a constant the number is known (graph.c has set it). */
 int shape_of_head(struct graph_inference *in)
 {
 	struct graph_shape shape = in->in[0].shape;
+	const int64_t rows = in->node->outputs ? in->node->outputs[0].shape.dims[0] : -1;
 	const int rc = want_index(in, 0, 1);
 
-	shape.dims[0] = -1;
+	if (rc == 0 && shape.dims[0] >= 0 && rows > shape.dims[0])
+		return shape_bad(in, "it has %lld rows, and %lld are to be taken", (long long)shape.dims[0],
+				 (long long)rows);
+	shape.dims[0] = rows;
 	if (rc == 0)
 		shape_out(in, in->in[0].dtype, &shape);
 	return rc;

@@ -18,6 +18,9 @@
 #include "graph/graph.h"
 
 #pragma GCC visibility push(default) /* of libstartrain.so */
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum { GRAPH_TEXT_VERSION = 1, GRAPH_TEXT_MAX = 64 << 20 /* bytes */ };
 
@@ -30,6 +33,9 @@ struct graph *graph_parse(const char *text, size_t bytes, const char *file, stru
 /* Reads a file. */
 struct graph *graph_load(const char *path, struct star_error *err);
 
+#ifdef __cplusplus
+}
+#endif
 #pragma GCC visibility pop
 
 #endif

@@ -26,6 +26,9 @@
 #include "star_error.h"
 
 #pragma GCC visibility push(default) /* of libstartrain.so */
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum input_format { INPUT_CRITEO = 1, INPUT_CENSUS, INPUT_LIBSVM, INPUT_TEXT, INPUT_HISTORIES };
 
@@ -71,7 +74,7 @@ struct input_batch {
 	uint64_t number; /* of the batch, from 0 */
 	uint32_t epoch;	 /* of its last row, from 0 */
 	double share;	 /* of all that is to be read, all epochs: 0 to 1; 0 of what has no size, as a pipe */
-	float *labels;	 /* criteo, census: 0 or 1; libsvm: as they are, but -1 is 0 */
+	float *labels;	 /* 0 or 1; libsvm's -1 is 0 */
 	float *dense;
 	int64_t *ids;	   /* 0 to 2^63 - 1 */
 	float *values;	   /* of each id; of a word 1 */
@@ -101,6 +104,9 @@ void input_close(struct input *input); /* NULL is allowed */
 int input_vocabulary(const char *const *paths, uint32_t paths_count, uint32_t most, struct vocabulary *vocabulary,
 		     uint64_t *sentences, uint64_t *words, struct star_error *err);
 
+#ifdef __cplusplus
+}
+#endif
 #pragma GCC visibility pop
 
 #endif

@@ -11,7 +11,7 @@
 
 int lines_init(struct lines *lines)
 {
-	*lines = (struct lines){ .fd = -1, .buffer = malloc(INPUT_LINE_MAX) };
+	*lines = (struct lines){ .fd = -1, .buffer = malloc(INPUT_LINE_MAX + 1) };
 	return lines->buffer ? 0 : -ENOMEM;
 }
 
@@ -44,10 +44,10 @@ static int fill(struct lines *lines)
 	memmove(lines->buffer, lines->buffer + lines->begin, lines->end - lines->begin);
 	lines->end -= lines->begin;
 	lines->begin = 0;
-	if (lines->end == INPUT_LINE_MAX - 1)
+	if (lines->end == INPUT_LINE_MAX)
 		return -E2BIG;
 	do
-		n = read(lines->fd, lines->buffer + lines->end, INPUT_LINE_MAX - 1 - lines->end);
+		n = read(lines->fd, lines->buffer + lines->end, INPUT_LINE_MAX - lines->end);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -errno;

@@ -9,7 +9,7 @@
 struct lines {
 	int fd; /* -1: none is open */
 	bool ended;
-	char *buffer; /* INPUT_LINE_MAX bytes */
+	char *buffer; /* a line of INPUT_LINE_MAX - 1 bytes, its '\n', and a zero */
 	size_t begin, end;
 };
 

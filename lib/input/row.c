@@ -209,9 +209,10 @@ static int parse_libsvm(char *line, struct row *row, struct star_error *err)
 		if (labelled) {
 			status = parse_pair(word, row, err);
 		} else {
-			if (!number(word, &value))
-				return star_error_set(err, -EINVAL, "the label \"%.40s\" is not a number", word);
-			row->label = value == -1 ? 0 : (float)value;
+			if (!number(word, &value) || (value != 0 && fabs(value) != 1))
+				return star_error_set(err, -EINVAL,
+						      "the label is 0 or 1 (-1 counts as 0), not \"%.40s\"", word);
+			row->label = value == 1;
 			labelled = true;
 		}
 		if (status < 0)

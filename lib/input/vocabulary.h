@@ -35,9 +35,12 @@ struct line_words {
 
 struct line_words line_words_begin(const char *line, size_t length);
 /* The next word in small letters, and its length; 0: there is none. Those too long for it are passed over. */
-size_t line_words_next(struct line_words *words, char text[static VOCABULARY_WORD_BYTES]);
+size_t line_words_next(struct line_words *words, char text[VOCABULARY_WORD_BYTES]);
 
 #pragma GCC visibility push(default) /* of libstartrain.so */
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct vocabulary {
 	struct word *words; /* by id */
@@ -63,6 +66,9 @@ uint32_t vocabulary_find(const struct vocabulary *v, const char *text);
  */
 int vocabulary_rank(struct vocabulary *v, uint64_t min_count, uint32_t most, uint32_t *renamed, struct star_error *err);
 
+#ifdef __cplusplus
+}
+#endif
 #pragma GCC visibility pop
 
 #endif

@@ -73,6 +73,16 @@ static inline bool net_address_is_link_local(const struct net_address *a)
 	return a->bytes[0] == 0xfe && (a->bytes[1] & 0xc0) == 0x80;
 }
 
+/* Whose share an address counts to: of IPv6 its /64, from which one host may take as many addresses as it likes. */
+static inline struct net_address net_address_sharer(const struct net_address *a)
+{
+	struct net_address sharer = *a;
+
+	if (!net_address_is_v4(a))
+		sharer.halves[1] = 0;
+	return sharer;
+}
+
 /* ff02::1 */
 static inline struct net_address net_address_all_nodes(void)
 {
@@ -96,5 +106,8 @@ static inline bool net_address_same_prefix(const struct net_address *a, const st
 	return memcmp(a->bytes, b->bytes, whole) == 0 &&
 	       (rest == 0 || ((a->bytes[whole] ^ b->bytes[whole]) & (0xff00 >> rest) & 0xff) == 0);
 }
+
+/* An IPv4 or IPv6 literal; false, and *address is none: it is neither, or "::". */
+bool net_address_parse(const char *text, struct net_address *address);
 
 #endif

@@ -37,6 +37,13 @@ void arp_ask(struct net *net, struct net_interface *interface, const struct net_
 			 net_address_to_v4(address));
 }
 
+void arp_announce(struct net *net, struct net_interface *interface, const struct net_address *own)
+{
+	const rte_be32_t address = net_address_to_v4(own);
+
+	send_arp(net, interface, RTE_ARP_OP_REQUEST, address, NULL, address);
+}
+
 static bool is_whole(const struct rte_mbuf *m)
 {
 	const struct rte_arp_hdr *arp = rte_pktmbuf_mtod(m, const struct rte_arp_hdr *);

@@ -20,7 +20,8 @@ struct icmp_quote {
 	struct net_address from, to;
 	uint8_t protocol;
 	uint16_t total;	      /* bytes that the packet had */
-	const uint8_t *upper; /* the first ICMP_QUOTED_BYTES of what was in it */
+	const uint8_t *upper; /* the beginning of what was in it: */
+	uint16_t upper_bytes; /* ICMP_QUOTED_BYTES, or more */
 };
 
 /* quoted: what stands behind the ICMP header, `bytes` long and in no way to be trusted; false: it makes no sense. */

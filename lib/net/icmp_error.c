@@ -30,7 +30,8 @@ bool icmp_quote4(const uint8_t *quoted, uint16_t bytes, struct icmp_quote *q)
 				  .to = net_address_v4(ip->dst_addr),
 				  .protocol = ip->next_proto_id,
 				  .total = rte_be_to_cpu_16(ip->total_length),
-				  .upper = quoted + header };
+				  .upper = quoted + header,
+				  .upper_bytes = bytes - header };
 	return true;
 }
 
@@ -50,22 +51,25 @@ bool icmp_quote6(const uint8_t *quoted, uint16_t bytes, struct icmp_quote *q)
 				  .protocol = w.next,
 				  .total = (uint16_t)RTE_MIN(rte_be_to_cpu_16(ip->payload_len) + sizeof(*ip),
 							     (size_t)UINT16_MAX),
-				  .upper = quoted + w.at };
+				  .upper = quoted + w.at,
+				  .upper_bytes = (uint16_t)(bytes - w.at) };
 	return true;
 }
 
-/* About a datagram; whether it is believed. */
-static bool udp_icmp_error(struct net *net, const struct net_udp_address *address, enum net_icmp_error kind)
+/* About a datagram; whether it is believed: only its sender knows what it has sent. */
+static bool udp_icmp_error(struct net *net, const struct net_udp_address *address, const struct icmp_quote *q,
+			   enum net_icmp_error kind)
 {
 	for (unsigned i = 0; i < net->udp_ports_count; i++) {
 		const struct udp_port port = net->udp_ports[i];
 
 		if (port.port != address->local_port)
 			continue;
-		if (kind != NET_ICMP_PORT_UNREACHABLE || !port.refused)
-			return kind == NET_ICMP_TOO_BIG;
-		port.refused(port.ctx, net, address);
-		return true;
+		if (!port.quoted || (kind != NET_ICMP_PORT_UNREACHABLE && kind != NET_ICMP_TOO_BIG))
+			return false;
+		return port.quoted(port.ctx, net, address, q->upper + sizeof(struct rte_udp_hdr),
+				   q->upper_bytes - (uint32_t)sizeof(struct rte_udp_hdr),
+				   kind == NET_ICMP_PORT_UNREACHABLE);
 	}
 	return false;
 }
@@ -97,7 +101,7 @@ void icmp_act(struct net *net, const struct net_packet *packet, const struct icm
 		believed = udp_icmp_error(net,
 					  &(struct net_udp_address){ q->from, q->to, rte_be_to_cpu_16(upper.from_port),
 								     rte_be_to_cpu_16(upper.to_port) },
-					  kind);
+					  q, kind);
 	if (!believed) {
 		net->counters.icmp_ignored++;
 		return;

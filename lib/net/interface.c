@@ -113,6 +113,7 @@ void net_interface_add(struct net *net, struct net_interface *interface)
 	net->interfaces[net->interfaces_count++] = interface;
 	net->path_news++;
 	mld_news(net);
+	net_announce(net);
 }
 
 struct net_interface *net_interface_find(const struct net *net, uint16_t port)

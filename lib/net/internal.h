@@ -13,6 +13,7 @@
 #include <rte_udp.h>
 
 #include "net/checksum.h"
+#include "net/crowd.h"
 #include "net/net.h"
 #include "net/tcp.h"
 
@@ -21,7 +22,8 @@ enum net_internal {
 	NEIGHBOUR_WAYS = 4,
 	NEIGHBOUR_PENDING_MAX = 3,    /* frames that wait for one answer */
 	NEIGHBOUR_PENDING_SHARE = 16, /* at most 1/16 of the pool may wait for answers */
-	REASSEMBLY_SHARE = 32,	      /* fragments may hold 1/32 of the pool by default */
+	FRAGMENT_COUNTERS = 64,
+	REASSEMBLY_SHARE = 32, /* fragments may hold 1/32 of the pool by default */
 	PMTU_SETS = 64,
 	PMTU_WAYS = 4,
 	NET_MTU4_MIN = 552, /* a router that asks for less is not believed: as Linux's min_pmtu */
@@ -145,7 +147,7 @@ struct tcp_listener {
 struct udp_port {
 	uint16_t port;
 	net_udp_receive *receive;
-	net_udp_refused *refused; /* may be NULL */
+	net_udp_quoted *quoted;	  /* may be NULL */
 	net_udp_expected *expect; /* the same */
 	void *ctx;
 };
@@ -173,7 +175,7 @@ struct net {
 	struct tcp_conn *ack_list,
 		**ack_tail; /* connections that owe an ACK, or have output to try; first come, first served */
 	uint32_t output_head, output_tail;
-	uint32_t fragment_id;
+	uint32_t fragments[FRAGMENT_COUNTERS]; /* packets sent in fragments, by a hash of their addresses */
 	/* neighbours: frames that wait for an answer, and what ends their waiting when none comes */
 	uint32_t neighbour_pending;
 	struct wheel_timer neighbour_timer;
@@ -198,6 +200,7 @@ struct net {
 	uint64_t cookie_ns; /* when the last cookie was sent; 0: never */
 	struct wheel wheel;
 	struct net_counters counters;
+	struct crowds crowds;
 	struct tcp_listener listeners[NET_LISTENERS_MAX];
 	struct udp_port udp_ports[NET_UDP_PORTS_MAX];
 	struct udp_last udp_last;
@@ -206,6 +209,8 @@ struct net {
 	uint32_t path_news; /* times that a path's MTU was learnt, or an interface came or went */
 	struct pmtu_entry pmtus[PMTU_SETS][PMTU_WAYS];
 	struct reassembly reassembly;
+	struct wheel_timer announce_timer;
+	uint32_t announcements; /* of our addresses, still to be made */
 };
 
 /* Frees and counts. */
@@ -381,9 +386,15 @@ enum { ND_SOLICITATION = 135, ND_ADVERTISEMENT = 136 };
 void arp_input(struct net *net, struct net_interface *interface, struct rte_mbuf *m);
 void arp_ask(struct net *net, struct net_interface *interface, const struct net_address *address,
 	     const struct rte_ether_addr *mac);
+/* Tells all neighbours that an address is ours. */
+void arp_announce(struct net *net, struct net_interface *interface, const struct net_address *own);
+void nd_announce(struct net *net, struct net_interface *interface, const struct net_address *own);
 void nd_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet);
 void nd_ask(struct net *net, struct net_interface *interface, const struct net_address *address,
 	    const struct rte_ether_addr *mac);
+
+/* announce.c */
+void announce_timer_fire(struct wheel_timer *timer, uint64_t now_ns);
 
 /* mld.c; of a query whose checksum holds: false when it is malformed, or from beyond the link. */
 enum { MLD_QUERY = 130 };

@@ -6,7 +6,7 @@
  */
 #include "net/internal.h"
 
-#include "base/hash.h"
+#include "net/siphash.h"
 
 enum {
 	REPORT = 143,
@@ -117,7 +117,6 @@ bool mld_query(struct net *net, const struct net_packet *packet, const void *mes
 		return true; /* an answer is on its way */
 	/* Not all of a link's hosts at once; and all interfaces' groups are told, whichever was asked for. */
 	delay_ns = (delay_of(rte_be_to_cpu_16(query->delay)) + UINT64_C(1)) * NET_MS;
-	wheel_arm(&net->wheel, &net->mld_timer,
-		  net->now_ns + hash_mix(net->now_ns ^ net->options.secret[1]) % delay_ns);
+	wheel_arm(&net->wheel, &net->mld_timer, net->now_ns + siphash(net->options.secret, &net->now_ns, 1) % delay_ns);
 	return true;
 }

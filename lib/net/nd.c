@@ -73,6 +73,14 @@ void nd_ask(struct net *net, struct net_interface *interface, const struct net_a
 	send_message(net, &path, ND_SOLICITATION, 0, address, mac);
 }
 
+void nd_announce(struct net *net, struct net_interface *interface, const struct net_address *own)
+{
+	const struct net_path path = { .interface = interface, .local = *own, .remote = net_address_all_nodes() };
+	struct rte_ether_addr group;
+
+	send_message(net, &path, ND_ADVERTISEMENT, FLAG_OVERRIDE, own, multicast_mac(&path.remote, &group));
+}
+
 /* The link address that a message carries; false: its options are malformed. */
 static bool find_link(const uint8_t *option, unsigned bytes, uint8_t type, const struct rte_ether_addr **mac)
 {

@@ -12,8 +12,8 @@ static int check(const struct net_options *o, struct star_error *err)
 	if (!o->pool || rte_pktmbuf_priv_size(o->pool) < sizeof(struct net_priv))
 		return star_error_set(err, -EINVAL, "the mempool's mbufs need a private area of %d bytes",
 				      NET_PRIV_BYTES);
-	if (o->interfaces_count < 1 || o->interfaces_count > NET_INTERFACES_MAX)
-		return star_error_set(err, -EINVAL, "a stack needs 1 to %d interfaces", NET_INTERFACES_MAX);
+	if (o->interfaces_count > NET_INTERFACES_MAX)
+		return star_error_set(err, -EINVAL, "a stack has at most %d interfaces", NET_INTERFACES_MAX);
 	if (o->connections_max < 1 || o->rto_min_us < 1 || o->rto_max_us < o->rto_min_us)
 		return star_error_set(err, -EINVAL, "connections and retransmission timeouts must be positive");
 	return 0;
@@ -34,7 +34,6 @@ struct net *net_create(const struct net_options *options, struct star_error *err
 	if (options->reassembly_mbufs_max == 0)
 		net->options.reassembly_mbufs_max = options->pool->size / REASSEMBLY_SHARE;
 	net->pool = options->pool;
-	net->fragment_id = (uint32_t)(options->secret[0] >> 32); /* not to be guessed from outside (RFC 7739) */
 	net->now_ns = options->now_ns;
 	wheel_init(&net->wheel, options->now_ns);
 	net->neighbour_timer.fire = neighbour_timer_fire;

@@ -145,6 +145,9 @@ struct net_interface_options {
 	struct net_address gateway4, gateway6; /* none: all zero */
 };
 
+/* NICs refuse to cut into segments of less (i40e, iavf: 256) or more (igb: 9216): those leave one by one. */
+enum { NET_TSO_MSS_MIN = 256, NET_TSO_MSS_MAX = 9216 };
+
 enum net_without {
 	NET_WITHOUT_SACK = 1 << 0,
 	NET_WITHOUT_TIMESTAMPS = 1 << 1,
@@ -165,7 +168,8 @@ struct net_options {
 	struct net_interface_options interfaces[NET_INTERFACES_MAX];
 	unsigned interfaces_count;
 	bool neighbours_silent; /* learns from ARP and ND, but leaves the answers to another stack with the same addresses */
-	bool mld; /* tells switches and routers of its IPv6 groups (RFC 3810); one stack of an interface */
+	bool announce; /* tells neighbours at once whose its addresses are, unasked; one stack of an interface */
+	bool mld;      /* tells switches and routers of its IPv6 groups (RFC 3810); one stack of an interface */
 	uint32_t reassembly_mbufs_max; /* fragments that wait for others; 0: 1/32 of the pool */
 	/* A packet was put together from fragments, and made a frame again: true takes it, for another stack (steering sends
 	 * all fragments to one, because only the first shows a port). NULL: all are ours. */
@@ -184,7 +188,7 @@ struct net_options {
 	uint32_t without;	    /* enum net_without: what is neither offered nor accepted */
 	uint32_t ecn;		    /* enum net_ecn */
 	uint32_t fin_wait_ms;	    /* in FIN_WAIT_2, once the user has closed; user_timeout_ms */
-	uint32_t idle_ms;	    /* a connection without a segment for so long may be closed for a new one; 300 s */
+	uint32_t idle_ms;	    /* a connection without data for so long may be closed for a new one; 300 s */
 	uint32_t keepalive_idle_s, keepalive_interval_s,
 		keepalive_probes; /* of new connections; no keepalive, 75 s, 9 */
 	uint32_t rto_min_us, rto_max_us;
@@ -194,7 +198,8 @@ struct net_options {
 	uint32_t time_wait_ms;
 	uint32_t
 		user_timeout_ms; /* unacknowledged data for that long ends a connection, unless its user says otherwise */
-	uint64_t secret[2];	 /* random */
+	uint64_t secret[2];	 /* random, and no other stack's: numbers that a peer sees are made with it */
+	uint32_t stack, stacks; /* which one of how many with the same addresses this is; 0 of 0: it is alone */
 	uint64_t now_ns;
 };
 
@@ -219,6 +224,8 @@ void net_interface_add(struct net *net, struct net_interface *interface);
  * have come by it expire. */
 struct net_interface *net_interface_remove(struct net *net, uint16_t port);
 bool net_interface_end(struct net *net, struct net_interface *interface, uint32_t *cursor, unsigned *ended);
+/* Tells neighbours some times whose the interfaces' addresses are, with options.announce: when a link has come up. */
+void net_announce(struct net *net);
 /* That of a port, to be ended without being taken away: all that lived behind it is gone, and others come. NULL: none. */
 struct net_interface *net_interface_find(const struct net *net, uint16_t port);
 /* Of one that was never added, or has ended. */
@@ -250,6 +257,9 @@ unsigned net_connections(const struct net *net);
 /* The mempool of what the stack makes. */
 struct rte_mempool *net_pool(const struct net *net);
 
+/* How short its mbufs were when frames came in last: 0 not, 1 under 1/16 of them was free, 2 under 1/32. */
+unsigned net_pressure(const struct net *net);
+
 /* The time that the stack was handed last. */
 uint64_t net_now_ns(const struct net *net);
 
@@ -279,10 +289,15 @@ struct net_udp_address {
 typedef void net_udp_receive(void *ctx, struct net *net, const struct net_udp_address *address,
 			     struct rte_mbuf *payload, uint8_t tos);
 int net_udp_bind(struct net *net, uint16_t port, net_udp_receive *receive, void *ctx);
-/* For a port that is bound: an ICMP error says that nobody has the port that a datagram went to (RFC 1122, 4.1.3.3). Anybody can
- * forge it who knows both ports. */
-typedef void net_udp_refused(void *ctx, struct net *net, const struct net_udp_address *address);
-void net_udp_watch(struct net *net, uint16_t port, net_udp_refused *refused);
+/*
+ * For a port that is bound: an ICMP error quotes a datagram of ours, of whose payload these are the first bytes, as many as it
+ * quotes: perhaps none. refused: it says that nobody has the port that it went to (RFC 1122, 4.1.3.3); else that it is too big for
+ * the path. Anybody can forge it who knows both ports: true only when what is quoted is in flight (RFC 8899, 4.6.1). Without a
+ * watcher no error is believed.
+ */
+typedef bool net_udp_quoted(void *ctx, struct net *net, const struct net_udp_address *address, const void *payload,
+			    uint32_t bytes, bool refused);
+void net_udp_watch(struct net *net, uint16_t port, net_udp_quoted *quoted);
 /* For a port that is bound, where what the datagrams of a burst need lies all over the memory: before the first of them is received,
  * expect is called for each, in two passes, and starts loading it: in the first pass what a datagram names, in the second what that
  * points to. Nothing of a datagram is checked yet. NULL: no more. */
@@ -316,12 +331,14 @@ struct net_udp_flow {
 };
 /* 0, or -EHOSTUNREACH. */
 int net_udp_flow_init(struct net *net, struct net_udp_flow *flow, const struct net_udp_address *address);
-/* Bytes of a datagram that the path carries whole, as far as is known now; a larger one goes in fragments. */
+/* Bytes of a datagram that the path carries whole, as far as is known now; a larger one goes in fragments. Where the link carries
+ * NET_UDP_PAYLOAD_BASE bytes it is never less: what is said of the path beyond is then met by fragments. */
 uint16_t net_udp_flow_payload(struct net *net, struct net_udp_flow *flow);
 /* payload's data is the datagram's, in one segment, with room before it for the headers (NET_UDP_HEADERS). Owns it. */
 void net_udp_flow_send(struct net *net, struct net_udp_flow *flow, struct rte_mbuf *payload, uint8_t tos);
 
 enum {
+	NET_UDP_PAYLOAD_BASE = 1200,				     /* RFC 8899, 5.1.2: BASE_PLPMTU */
 	NET_UDP_HEADERS = sizeof(struct rte_ether_hdr) + 4 + 40 + 8, /* at most: Ethernet, VLAN, IPv6, UDP */
 };
 

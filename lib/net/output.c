@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The way out: routes, IP and Ethernet headers, fragments where a packet is too large, the queue that net_output empties. */
 #include "net/internal.h"
+#include "net/siphash.h"
 
 enum { FRAGMENT_UNIT = 8 };
 
@@ -154,7 +155,8 @@ static uint16_t ipv4_checksum(const struct rte_ipv4_hdr *ip)
 /* The same for a port that fills in some checksum. */
 static void leave_ipv4(const struct net_path *path, struct rte_mbuf *packet, struct rte_ipv4_hdr *ip)
 {
-	if (path->interface->options.offloads & OFFLOAD_TX_IP4_CHECKSUM || packet->ol_flags & RTE_MBUF_F_TX_TCP_SEG)
+	/* Also of a frame to be cut: who fills in those of the segments need not take this one's (vmxnet3, virtio). */
+	if (path->interface->options.offloads & OFFLOAD_TX_IP4_CHECKSUM)
 		packet->ol_flags |= RTE_MBUF_F_TX_IP_CKSUM;
 	else
 		ip->hdr_checksum = ipv4_checksum(ip);
@@ -226,12 +228,27 @@ void net_send_link(struct net *net, const struct net_path *path, struct rte_mbuf
 	net_transmit(net, packet);
 }
 
+/*
+ * The next identification between two addresses, after RFC 7739, 5.3: from a place that nobody can guess, in a row that tells
+ * nothing of packets to others. Its low bits name the stack: those that share our addresses never use the same one.
+ */
+static uint32_t next_identification(struct net *net, const struct net_path *path)
+{
+	const uint64_t words[5] = { path->local.halves[0], path->local.halves[1], path->remote.halves[0],
+				    path->remote.halves[1], 0x746e656d67617266 };
+	const uint64_t hash = siphash(net->options.secret, words, RTE_DIM(words));
+	const uint32_t number = (uint32_t)hash + net->fragments[(hash >> 32) % FRAGMENT_COUNTERS]++;
+	const uint32_t stacks = rte_align32pow2(RTE_MAX(net->options.stacks, 1u));
+
+	return number * stacks + net->options.stack;
+}
+
 /* A packet that the path does not carry whole: copied into fragments, which alone may need an identification (RFC 6864). */
 static void send_fragments(struct net *net, const struct net_path *path, struct rte_mbuf *packet, uint8_t protocol,
 			   uint8_t tos)
 {
 	const bool v4 = net_address_is_v4(&path->remote);
-	const uint32_t bytes = rte_pktmbuf_pkt_len(packet), id = net->fragment_id++;
+	const uint32_t bytes = rte_pktmbuf_pkt_len(packet), id = next_identification(net, path);
 	const uint32_t headers =
 		v4 ? sizeof(struct rte_ipv4_hdr) : sizeof(struct rte_ipv6_hdr) + sizeof(struct rte_ipv6_fragment_ext);
 	const uint32_t step = (path->mtu - headers) / FRAGMENT_UNIT * FRAGMENT_UNIT;

@@ -19,3 +19,8 @@ void net_watch_pool(struct net *net)
 	else
 		net->pressure = avail >= net->pool->size / HIGH_PART ? NET_PRESSURE_LOW : NET_PRESSURE_HIGH;
 }
+
+unsigned net_pressure(const struct net *net)
+{
+	return net->pressure;
+}

@@ -63,7 +63,9 @@ void tcp_passive_open(struct net *net, const struct tcp_listener *listener, cons
 	}
 	if (former)
 		tcp_leave_time_wait(former);
-	if (net->half_open >= net->options.half_open_max || net->options.cookies_always) {
+	/* Nobody gives way to an address that has not been shown to be the peer's. */
+	if (net->half_open >= net->options.half_open_max || net->options.cookies_always ||
+	    tcp_is_crowded(net, &path.remote)) {
 		tcp_cookie_send(net, listener, &path, s);
 		return;
 	}

@@ -272,6 +272,8 @@ static bool check(struct tcp_conn *conn, const struct tcp_segment *s)
 /* true when the payload was taken over. */
 static bool conn_input(struct tcp_conn *conn, const struct tcp_segment *s)
 {
+	const uint32_t una = conn->snd_una;
+
 	conn->heard_ms = net_ms(conn->net);
 	conn->segs_in++;
 	conn->keep_sent = 0;
@@ -289,6 +291,8 @@ static bool conn_input(struct tcp_conn *conn, const struct tcp_segment *s)
 	} else if (!take_ack(conn, s)) {
 		return false;
 	}
+	if (conn->snd_una != una || (s->bytes && seq_lt(conn->rcv_nxt, s->seq + s->bytes)))
+		conn->data_ms = conn->heard_ms;
 	/* What spans our last ACK says what time it is there now (RFC 7323, 4.3). */
 	if (conn->features & TCP_FEATURE_TIMESTAMP && seq_le(s->seq, conn->ack_sent) &&
 	    seq_le(conn->ack_sent, s->seq + s->space)) {

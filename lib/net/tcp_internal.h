@@ -174,6 +174,7 @@ struct tcp_conn {
 	uint16_t reorder_runs;
 	uint8_t keep_probes, keep_sent;
 	uint32_t heard_ms;			 /* when the last segment came */
+	uint32_t data_ms;			 /* when data came last, or an acknowledgement of some */
 	uint32_t answered_ms;			 /* when a segment that may be forged was last answered; 0: never */
 	struct rte_mbuf *reorder, *reorder_last; /* the first and the last run of out-of-order data */
 	uint32_t reorder_count;			 /* mbufs */
@@ -243,6 +244,8 @@ struct tcp_conn *tcp_find(struct net *net, const struct net_address *local, rte_
 uint32_t *tcp_bucket(const struct net *net, const struct net_address *local, rte_be16_t local_port,
 		     const struct net_address *remote, rte_be16_t remote_port);
 /* A connection in the table, with what both opens share; NULL when there is none left. */
+/* Whether the table is full, and some address has so many connections that one of them gives way to a newcomer's. */
+bool tcp_is_crowded(struct net *net, const struct net_address *newcomer);
 struct tcp_conn *tcp_conn_make(struct net *net, const struct tcp_listener *listener, const struct net_path *path,
 			       rte_be16_t local_port, rte_be16_t remote_port);
 /* The same without a table: what a SYN's answer is made from. */

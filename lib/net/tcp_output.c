@@ -223,10 +223,12 @@ struct tcp_run {
 static void run_send(struct tcp_conn *conn, struct tcp_run *run)
 {
 	struct rte_mbuf *packet = run->packet;
-	const uint32_t more = packet ? packet->nb_segs - 1u : 0;
+	uint32_t more;
 
 	if (!packet)
 		return;
+	/* A chain is also a single segment whose headers have an mbuf of their own (refer_to_payload): nothing is to be cut there. */
+	more = packet->pkt_len > run->step ? packet->nb_segs - 1u : 0;
 	if (more) {
 		packet->ol_flags |= RTE_MBUF_F_TX_TCP_SEG;
 		packet->tso_segsz = (uint16_t)run->step;
@@ -245,11 +247,11 @@ static bool run_join(const struct tcp_conn *conn, struct tcp_run *run, struct rt
 	const struct net_interface_options *o = &conn->path.interface->options;
 	struct rte_mbuf *first = run->packet;
 
-	if (!first || run->flags != RTE_TCP_ACK_FLAG || flags & RTE_TCP_CWR_FLAG || tos != run->tos ||
-	    run->seq + first->pkt_len != seq || run->last->data_len != run->step || packet->nb_segs != 1 ||
-	    packet->data_len > run->step || first->nb_segs >= o->tso_segments ||
-	    NET_HEADROOM + first->pkt_len + packet->data_len > o->tso_bytes || conn->sacks_count ||
-	    conn->flags & TCP_DSACK_DUE)
+	if (!first || run->step < NET_TSO_MSS_MIN || run->step > NET_TSO_MSS_MAX || run->flags != RTE_TCP_ACK_FLAG ||
+	    flags & RTE_TCP_CWR_FLAG || tos != run->tos || run->seq + first->pkt_len != seq ||
+	    run->last->data_len != run->step || packet->nb_segs != 1 || packet->data_len > run->step ||
+	    first->nb_segs >= o->tso_segments || NET_HEADROOM + first->pkt_len + packet->data_len > o->tso_bytes ||
+	    conn->sacks_count || conn->flags & TCP_DSACK_DUE)
 		return false;
 	run->last->next = packet;
 	run->last = packet;

@@ -53,7 +53,7 @@ int tcp_table_init(struct net *net)
 	}
 	net->ack_tail = &net->ack_list;
 	net->hash_mask = buckets - 1;
-	net->hash_seed = (uint32_t)net->options.secret[0];
+	net->hash_seed = net->crowds.seed = (uint32_t)net->options.secret[0];
 	for (uint32_t i = count; i-- > 0;) {
 		net->conns[i].net = net;
 		net->conns[i].list_next = net->free_list;
@@ -164,6 +164,7 @@ void tcp_conn_init(struct tcp_conn *conn, struct net *net, const struct tcp_list
 		.timer.fire = tcp_timer_fire,
 		.progress_ns = net->now_ns,
 		.heard_ms = net_ms(net),
+		.data_ms = net_ms(net),
 		.rcv_buf = o->receive_initial_bytes,
 		.taken_us = net_us(net),
 		.quick = QUICK_ACKS,
@@ -202,7 +203,7 @@ static struct tcp_conn *find_idle(struct net *net)
 
 	for (unsigned i = 0; i < IDLE_LOOKS_MAX; i++) {
 		struct tcp_conn *conn = &net->conns[net->idle_hand++ % net->options.connections_max];
-		const uint32_t idle_ms = net_ms(net) - conn->heard_ms;
+		const uint32_t idle_ms = net_ms(net) - conn->data_ms; /* what answers keepalives alone is idle */
 
 		if (is_idle(conn) && idle_ms >= longest_ms) {
 			longest_ms = idle_ms;
@@ -212,8 +213,35 @@ static struct tcp_conn *find_idle(struct net *net)
 	return idlest;
 }
 
-/* All connections are in use: one that is over, or that nobody has used for long, gives way. */
-static void make_room(struct net *net)
+/*
+ * A connection, of those looked at, whose address has more than twice as many as the newcomer's would have: an idle one if there is one, and
+ * of these the one on which no data has moved for longest. NULL when there is none.
+ */
+static struct tcp_conn *find_crowded(struct net *net, const struct net_address *newcomer)
+{
+	const uint32_t newcomers = *crowd_of(&net->crowds, newcomer);
+	struct tcp_conn *worst = NULL;
+
+	for (unsigned i = 0; i < IDLE_LOOKS_MAX; i++) {
+		struct tcp_conn *conn = &net->conns[net->idle_hand++ % net->options.connections_max];
+
+		if (conn->state < TCP_ESTABLISHED ||
+		    !crowd_gives_way(*crowd_of(&net->crowds, &conn->path.remote), newcomers))
+			continue;
+		if (!worst || is_idle(conn) > is_idle(worst) ||
+		    (is_idle(conn) == is_idle(worst) && net_ms(net) - conn->data_ms > net_ms(net) - worst->data_ms))
+			worst = conn;
+	}
+	return worst;
+}
+
+bool tcp_is_crowded(struct net *net, const struct net_address *newcomer)
+{
+	return !net->free_list && !net->time_wait_oldest && !find_idle(net) && find_crowded(net, newcomer);
+}
+
+/* All connections are in use: one that is over, that nobody has used for long, or of an address that has many gives way. */
+static void make_room(struct net *net, const struct net_address *newcomer)
 {
 	struct tcp_conn *idle;
 
@@ -222,6 +250,8 @@ static void make_room(struct net *net)
 		tcp_conn_end(net->time_wait_oldest, 0);
 	} else {
 		idle = find_idle(net);
+		if (!idle)
+			idle = find_crowded(net, newcomer);
 		if (!idle)
 			return;
 		net->counters.tcp_idle_closed++;
@@ -238,7 +268,7 @@ struct tcp_conn *tcp_conn_make(struct net *net, const struct tcp_listener *liste
 	uint32_t *chain;
 
 	if (!net->free_list)
-		make_room(net);
+		make_room(net, &path->remote);
 	conn = net->free_list;
 	if (!conn)
 		return NULL;
@@ -249,6 +279,7 @@ struct tcp_conn *tcp_conn_make(struct net *net, const struct tcp_listener *liste
 	chain = tcp_bucket(net, &path->local, local_port, &path->remote, remote_port);
 	conn->hash_next = *chain;
 	*chain = number_of(conn);
+	++*crowd_of(&net->crowds, &path->remote);
 	return conn;
 }
 
@@ -283,6 +314,7 @@ void tcp_conn_end(struct tcp_conn *conn, int reason)
 		time_wait_unlink(conn);
 	conn->state = TCP_CLOSED;
 	net->connections--;
+	--*crowd_of(&net->crowds, &conn->path.remote);
 	unhash(conn);
 	free_payloads(conn);
 	tcp_window_release(conn);

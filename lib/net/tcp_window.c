@@ -10,8 +10,8 @@ enum {
 	LOOKS_MAX = 8,	     /* connections looked at when the budget is used up */
 	SLACK_SEGMENTS = 16, /* beyond twice what was taken: for losses, and for slow start's next step */
 	UNKNOWN_RTT_US = 1000000,
-	UNUSED_MS = 10000,  /* a window that has grown, and was not used for so long, may be taken back */
-	TIGHT_SEGMENTS = 2, /* what a reader that has nothing unread may always be sent */
+	UNUSED_US = 10000000, /* a window that has grown, and was not used for so long, may be taken back */
+	TIGHT_SEGMENTS = 2,   /* what a reader that has nothing unread may always be sent */
 	/* An ACK waits for an answer that the user has promised, so long, and for no more than so many segments: half of what a
 	 * sender may begin with (RFC 6928), so that it does not wait for the ACK meanwhile. */
 	ANSWER_US = 40000,
@@ -107,7 +107,8 @@ static void take_back(struct net *net)
 	for (unsigned i = 0; i < LOOKS_MAX; i++) {
 		struct tcp_conn *conn = &net->conns[net->grown_hand++ % net->options.connections_max];
 
-		if (conn->state != TCP_CLOSED && net_ms(net) - conn->heard_ms > UNUSED_MS)
+		/* Keepalives do not count as use. */
+		if (conn->state != TCP_CLOSED && !conn->unread && net_us(net) - conn->taken_us > UNUSED_US)
 			shrink(conn);
 	}
 }

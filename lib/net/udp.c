@@ -89,11 +89,11 @@ int net_udp_bind(struct net *net, uint16_t port, net_udp_receive *receive, void 
 	return 0;
 }
 
-void net_udp_watch(struct net *net, uint16_t port, net_udp_refused *refused)
+void net_udp_watch(struct net *net, uint16_t port, net_udp_quoted *quoted)
 {
 	for (unsigned i = 0; i < net->udp_ports_count; i++)
 		if (net->udp_ports[i].port == port)
-			net->udp_ports[i].refused = refused;
+			net->udp_ports[i].quoted = quoted;
 }
 
 void net_udp_expect(struct net *net, uint16_t port, net_udp_expected *expect)
@@ -155,8 +155,13 @@ static bool watch_path(struct net *net, struct net_udp_flow *flow)
 
 uint16_t net_udp_flow_payload(struct net *net, struct net_udp_flow *flow)
 {
-	watch_path(net, flow);
-	return flow->path.mtu - net_path_header(&flow->path) - (uint16_t)sizeof(struct rte_udp_hdr);
+	const uint16_t headers = net_path_header(&flow->path) + (uint16_t)sizeof(struct rte_udp_hdr);
+	uint16_t least = NET_UDP_PAYLOAD_BASE;
+
+	if (!watch_path(net, flow))
+		return flow->path.mtu - headers;
+	least = RTE_MIN(least, (uint16_t)(flow->path.interface->options.mtu - headers));
+	return RTE_MAX((uint16_t)(flow->path.mtu - headers), least);
 }
 
 void net_udp_flow_send(struct net *net, struct net_udp_flow *flow, struct rte_mbuf *payload, uint8_t tos)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_log.h>
@@ -10,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -19,25 +21,33 @@ static const uint64_t eal_bytes = 16 << 20;
 
 enum { ARGUMENTS_MAX = 16 + 2 * CONFIG_PORTS_MAX, ARGUMENT_BYTES = CONFIG_TEXT_MAX + 64 };
 
+char port_eal_said[256];
+
 struct arguments {
 	int count;
 	char *vector[ARGUMENTS_MAX + 1];
 	char text[ARGUMENTS_MAX][ARGUMENT_BYTES];
 };
 
+void port_chatter_listen(struct port_chatter *chatter)
+{
+	*chatter = (struct port_chatter){ .stderr_fd = -1 };
+	chatter->stream = open_memstream(&chatter->text, &chatter->bytes);
+	if (chatter->stream)
+		rte_openlog_stream(chatter->stream);
+}
+
 void port_chatter_begin(struct port_chatter *chatter)
 {
 	const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
-	*chatter = (struct port_chatter){ .stderr_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0) };
+	port_chatter_listen(chatter);
+	chatter->stderr_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
 	if (nowhere >= 0) {
 		if (chatter->stderr_fd >= 0)
 			dup2(nowhere, STDERR_FILENO);
 		close(nowhere);
 	}
-	chatter->stream = open_memstream(&chatter->text, &chatter->bytes);
-	if (chatter->stream)
-		rte_openlog_stream(chatter->stream);
 }
 
 void port_chatter_end(struct port_chatter *chatter, char *cause, size_t bytes)
@@ -75,28 +85,37 @@ static uint64_t mib(uint64_t bytes)
 /* Decides on hugepages before the EAL is started, because the EAL's own complaint would name neither number. */
 static int choose_memory(const struct config *config, uint64_t memory_bytes, bool *hugepages, struct star_error *err)
 {
+	const uint64_t parameters = (uint64_t)config->parameter_mib << 20;
+	const struct port_memory memory = { .eal_bytes = eal_bytes,
+					    .mempool_bytes = memory_bytes > parameters ? memory_bytes - parameters : 0,
+					    .arena_bytes = RTE_MIN(parameters, memory_bytes),
+					    .parts = config->reactors };
 	const unsigned long long asked = mib(memory_bytes + eal_bytes);
 	struct port_hugepages pages;
+	const char *whole = "";
 	char there[160];
 
 	*hugepages = false;
 	if (config->hugepages == CONFIG_HUGEPAGES_NONE)
 		return 0;
 	port_hugepages_read(&pages);
-	*hugepages = pages.free_bytes >= asked << 20;
+	*hugepages = port_hugepages_hold(&pages, &memory);
 	if (*hugepages)
 		return 0;
+	if (pages.free_bytes >= asked << 20)
+		whole = " in whole pages (of 1 GiB at least one for packet buffers and one for parameters)";
 	snprintf(there, sizeof(there), "%llu MiB are free (%llu of %llu pages of 2 MiB, %llu of %llu of 1 GiB)",
 		 (unsigned long long)pages.free_bytes >> 20, (unsigned long long)pages.free_2m,
 		 (unsigned long long)pages.total_2m, (unsigned long long)pages.free_1g,
 		 (unsigned long long)pages.total_1g);
 	if (config->hugepages == CONFIG_HUGEPAGES_REQUIRED)
-		return star_error_set(err, -ENOMEM,
-				      "hugepages are required: %llu MiB asked, but %s; run `scripts/hugepages reserve "
-				      "%lluM`, or set memory.hugepages to \"preferred\"",
-				      asked, there, asked);
-	log_warn("no hugepages: %llu MiB asked, but %s; going on without (`scripts/hugepages reserve %lluM` helps)",
-		 asked, there, asked);
+		return star_error_set(
+			err, -ENOMEM,
+			"hugepages are required: %llu MiB asked%s, but %s; run `scripts/hugepages reserve "
+			"%lluM`, or set memory.hugepages to \"preferred\"",
+			asked, whole, there, asked);
+	log_warn("no hugepages: %llu MiB asked%s, but %s; going on without (`scripts/hugepages reserve %lluM` helps)",
+		 asked, whole, there, asked);
 	return 0;
 }
 
@@ -118,10 +137,17 @@ static void add_memory(struct arguments *args, const struct config *config, uint
 	add(args, "%llu", (unsigned long long)mib(2 * mempools + eal_bytes));
 }
 
+static unsigned count_ports(const struct config *config, bool (*is)(const struct config_port *port))
+{
+	unsigned count = 0;
+
+	for (uint32_t i = 0; i < config->ports_count; i++)
+		count += is(&config->ports[i]);
+	return count;
+}
+
 static void add_devices(struct arguments *args, const struct config *config)
 {
-	unsigned pci = 0;
-
 	for (uint32_t i = 0; i < config->ports_count; i++) {
 		const struct config_port *port = &config->ports[i];
 
@@ -129,20 +155,45 @@ static void add_devices(struct arguments *args, const struct config *config)
 			continue;
 		add(args, "-a");
 		add(args, "%s%s%s", port->pci, port->options[0] ? "," : "", port->options);
-		pci++;
 	}
-	if (pci)
+	if (count_ports(config, port_is_pci))
 		return;
 	add(args, "--no-pci");
 	add(args, "--iova-mode=va");
 }
 
-static int first_core(const cpu_set_t *cores)
+/* Where the first reactor's memory will be: -1: anywhere. */
+static int wanted_numa(const struct config *config)
 {
-	for (int core = 0; core < CPU_SETSIZE; core++)
-		if (CPU_ISSET(core, cores))
+	int numa = config->pin ? port_numa_of_core((int)config->cores[0]) : -1;
+
+	for (uint32_t i = 0; numa < 0 && i < config->ports_count; i++)
+		numa = port_numa_of_device(&config->ports[i]);
+	return numa;
+}
+
+/* The core that the EAL calls its own. Of that core's NUMA node is what DPDK takes for itself, and it aborts the process when that has no
+ * hugepages: so it is one where the node's memory is, or at least one with hugepages. */
+static int main_core(const struct config *config, const cpu_set_t *cores, bool hugepages)
+{
+	const int wanted = wanted_numa(config);
+	int first = -1, found = -1;
+
+	for (int core = 0; core < CPU_SETSIZE; core++) {
+		const int numa = CPU_ISSET(core, cores) ? port_numa_of_core(core) : -1;
+
+		if (!CPU_ISSET(core, cores))
+			continue;
+		if (first < 0)
+			first = core;
+		if (hugepages && numa >= 0 && !port_numa_has_hugepages(numa))
+			continue;
+		if (numa == wanted)
 			return core;
-	return 0;
+		if (found < 0)
+			found = core;
+	}
+	return found >= 0 ? found : RTE_MAX(first, 0);
 }
 
 static bool is_worker(const struct config *config)
@@ -155,9 +206,24 @@ static bool needs_root(const struct config *config)
 {
 	bool memif = true;
 
+	if (config->stack == CONFIG_STACK_KERNEL)
+		return false;
+
 	for (uint32_t i = 0; i < config->ports_count; i++)
 		memif &= strcmp(config->ports[i].device, "net_memif") == 0;
 	return !memif || !is_worker(config);
+}
+
+/* Root, or a user who was given what a port on a kernel interface needs, as the unit starserver@.service gives it to its own. */
+static bool may_drive_ports(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	if (geteuid() == 0)
+		return true;
+	return syscall(SYS_capget, &header, sets) == 0 &&
+	       sets[CAP_TO_INDEX(CAP_NET_RAW)].effective & CAP_TO_MASK(CAP_NET_RAW);
 }
 
 int port_eal_start(const struct config *config, uint64_t memory_bytes, struct star_error *err)
@@ -169,9 +235,12 @@ int port_eal_start(const struct config *config, uint64_t memory_bytes, struct st
 	bool hugepages;
 	int ret;
 
-	if (geteuid() != 0 && needs_root(config))
-		return star_error_set(err, -EPERM, "%s drives network queues itself and needs root: run it with sudo",
-				      is_worker(config) ? "a worker with such a port" : "starserver");
+	if (needs_root(config) && !may_drive_ports())
+		return star_error_set(
+			err, -EPERM,
+			"%s drives network queues itself and needs root: run it with sudo, or as a service: "
+			"systemctl start starserver@NAME",
+			is_worker(config) ? "a worker with such a port" : "starserver");
 	ret = choose_memory(config, memory_bytes, &hugepages, err);
 	if (ret)
 		return ret;
@@ -184,7 +253,7 @@ int port_eal_start(const struct config *config, uint64_t memory_bytes, struct st
 	add(&args, "--no-telemetry");
 	add(&args, "--log-level=error");
 	/* One lcore, for the calling thread; reactors register themselves. */
-	add(&args, "--lcores=0@%d", first_core(&cores));
+	add(&args, "--lcores=0@%d", main_core(config, &cores, hugepages));
 	add_memory(&args, config, memory_bytes, hugepages);
 	add_devices(&args, config);
 	args.vector[args.count] = NULL;
@@ -194,10 +263,15 @@ int port_eal_start(const struct config *config, uint64_t memory_bytes, struct st
 	if (ret == -EALREADY && is_worker(config)) /* a worker's program has started it: as good */
 		ret = 0;
 	port_chatter_end(&chatter, cause, sizeof(cause));
+	snprintf(port_eal_said, sizeof(port_eal_said), "%s", cause);
 	/* The EAL has pinned the calling thread to its lcore. */
 	sched_setaffinity(0, sizeof(cores), &cores);
 	if (ret)
 		return star_error_set(err, ret, "DPDK does not start: %s", cause[0] ? cause : rte_strerror(-ret));
+	/* net_af_xdp needs whole pools. */
+	port_mempool_within_pages(count_ports(config, port_is_pci) && !count_ports(config, port_is_af_xdp));
+	if (count_ports(config, port_is_pci))
+		port_expect_removal();
 	/* Nothing is kept there without shared files; a killed process would leave the folder behind. */
 	rmdir(rte_eal_get_runtime_dir());
 	return 0;

@@ -108,14 +108,17 @@ static void *serve(void *argument)
 		const uint64_t now_us = clock_us();
 		struct pollfd fds[] = { { .fd = memif->stop_fd, .events = POLLIN },
 					{ .fd = memif->client_fd, .events = POLLIN },
-					{ .fd = memif->listen_fd, .events = POLLIN } };
+					{ .fd = memif->listen_fd, .events = POLLIN },
+					{ .fd = memif->ask_fd, .events = POLLIN } };
 
 		if (waits && now_us >= memif->patience_us) {
 			memif_client_end(memif, "it has not connected in time");
 			continue;
 		}
-		if (poll(fds, 3, waits ? (int)((memif->patience_us - now_us) / 1000) + 1 : -1) <= 0)
+		if (poll(fds, RTE_DIM(fds), waits ? (int)((memif->patience_us - now_us) / 1000) + 1 : -1) <= 0)
 			continue;
+		if (fds[3].revents)
+			memif_wake_asked(memif);
 		/* Who is gone first: the next one may be there already. */
 		if (fds[1].revents)
 			memif_client_serve(memif);
@@ -158,7 +161,8 @@ static int open_queues(struct memif *memif, struct rte_mempool *const *pools)
 			return -errno;
 	}
 	memif->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	return memif->stop_fd < 0 ? -errno : 0;
+	memif->ask_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	return memif->stop_fd < 0 || memif->ask_fd < 0 ? -errno : 0;
 }
 
 static void free_memif(struct memif *memif)
@@ -169,8 +173,11 @@ static void free_memif(struct memif *memif)
 		if (memif->queue[i].wait_fd >= 0)
 			close(memif->queue[i].wait_fd);
 	}
+	memif_wake_fini(memif);
 	if (memif->stop_fd >= 0)
 		close(memif->stop_fd);
+	if (memif->ask_fd >= 0)
+		close(memif->ask_fd);
 	if (memif->listen_fd >= 0)
 		close_socket(&memif->options, memif->listen_fd);
 	free(memif);
@@ -190,7 +197,7 @@ struct memif *memif_open(const struct config_port *config, const char *name, uin
 	memset(memif, 0, bytes);
 	memif->id = id;
 	memif->queues = queues;
-	memif->client_fd = memif->listen_fd = memif->stop_fd = -1;
+	memif->client_fd = memif->listen_fd = memif->stop_fd = memif->ask_fd = -1;
 	for (unsigned i = 0; i < queues; i++)
 		memif->queue[i].bell = memif->queue[i].wait_fd = -1;
 	snprintf(memif->name, sizeof(memif->name), "%s", name);
@@ -208,6 +215,7 @@ struct memif *memif_open(const struct config_port *config, const char *name, uin
 		ret = memif->listen_fd < 0 ? memif->listen_fd : 0;
 	}
 	if (ret == 0) {
+		memif_wake_init(memif);
 		ret = start_thread(memif);
 		if (ret < 0)
 			star_error_set(err, ret, "no thread for a memif port: %s", strerror(-ret));

@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/uio.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "port/memif_internal.h"
@@ -173,16 +173,20 @@ static int copy_out(const struct memif_link *link, const struct memif_end *end, 
 	return 0;
 }
 
-/* A failed one is no loss: the client looks at its ring when it is woken for the next frame, or by itself. */
-static void wake(const struct memif_end *end)
+/* Has the thread wake the client, whose event fd is not touched here: memif_wake.c says why. */
+static void wake(const struct memif *memif, struct memif_end *end)
 {
 	const uint64_t one = 1;
 
 	rte_smp_mb(); /* between tail and the look at flags; pairs with the client's between flags and its look at tail */
 	if (ONCE(end->ring->flags) & MEMIF_RING_MASKED)
 		return;
-	if (write(end->fd, &one, sizeof(one)) < 0)
+	/* Still wanted: the thread has not looked yet, and wakes the client after this frame, too. */
+	if (__atomic_load_n(&end->wanted, __ATOMIC_RELAXED))
 		return;
+	__atomic_store_n(&end->wanted, 1, __ATOMIC_RELEASE);
+	if (write(memif->ask_fd, &one, sizeof(one)) < 0)
+		return; /* its count is near 2^64: it rings */
 }
 
 /* Only a client with fewer rings than there are reactors costs this. Who holds a ring copies a burst: some microseconds; one that
@@ -199,7 +203,8 @@ static bool lock(struct memif_end *end)
 	return false;
 }
 
-static uint16_t send_burst(const struct memif_link *link, struct memif_queue *q, struct rte_mbuf **mbufs, uint16_t n)
+static uint16_t send_burst(const struct memif *memif, const struct memif_link *link, struct memif_queue *q,
+			   struct rte_mbuf **mbufs, uint16_t n)
 {
 	struct memif_end *end = q->out;
 	uint16_t sent = 0, ready, at, begin;
@@ -227,7 +232,7 @@ static uint16_t send_burst(const struct memif_link *link, struct memif_queue *q,
 		return 0;
 	end->at = at;
 	__atomic_store_n(&end->ring->tail, at, __ATOMIC_RELEASE);
-	wake(end);
+	wake(memif, end);
 	return sent;
 }
 
@@ -239,7 +244,7 @@ uint16_t memif_send(struct memif *memif, uint16_t queue, struct rte_mbuf **mbufs
 
 	if (!link || (unlikely(q->shared) && !lock(q->out)))
 		return 0;
-	sent = send_burst(link, q, mbufs, n);
+	sent = send_burst(memif, link, q, mbufs, n);
 	if (unlikely(q->shared))
 		__atomic_store_n(&q->out->locked, 0, __ATOMIC_RELEASE);
 	if (sent)
@@ -263,15 +268,15 @@ void memif_disarm(struct memif *memif, uint16_t queue)
 {
 	struct memif_queue *q = &memif->queue[queue];
 	const struct memif_link *link = current(memif, queue);
+	struct epoll_event events[2];
 	uint64_t rings;
-	const struct iovec to = { &rings, sizeof(rings) };
 
-	/* Not to wait for either: the client's event fd may be set to block. */
-	if (preadv2(q->bell, &to, 1, -1, RWF_NOWAIT) < 0)
-		rings = 0;
-	if (!link || !q->in)
+	if (link && q->in)
+		__atomic_store_n(&q->in->ring->flags, MEMIF_RING_MASKED, __ATOMIC_RELAXED);
+	if (read(q->bell, &rings, sizeof(rings)) < 0)
+		rings = 0; /* it did not ring */
+	/* The client's event fd is watched for edges: taking its event from our own epoll set quiets it. It is never read, since
+	 * nothing but the kernel may touch it on a reactor. */
+	if (epoll_wait(q->wait_fd, events, RTE_DIM(events), 0) < 0)
 		return;
-	__atomic_store_n(&q->in->ring->flags, MEMIF_RING_MASKED, __ATOMIC_RELAXED);
-	if (preadv2(q->in->fd, &to, 1, -1, RWF_NOWAIT) < 0)
-		rings = 0;
 }

@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -92,7 +94,8 @@ static void offer(struct memif *memif, struct memif_link *link)
 
 static void watch(const struct memif *memif, int operation)
 {
-	struct epoll_event event = { .events = EPOLLIN };
+	/* By edges: see memif_disarm. */
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
 
 	for (unsigned i = 0; i < memif->link->in_count; i++)
 		epoll_ctl(memif->queue[i].wait_fd, operation, memif->link->in[i].fd, &event);
@@ -154,7 +157,22 @@ static const char *introduce(struct memif *memif, const struct memif_message *m)
 	return NULL;
 }
 
-/* Memory of the client's. It may not be made to shrink under us, where that can be asked for. */
+/*
+ * Whether a client's memory stays as it is while we use it: a memfd that is sealed against shrinking, or else an access beyond its end
+ * is SIGBUS. VPP, libmemif, DPDK's and our own client seal it; where a client has left that open, it is done here. And of ordinary
+ * pages: one of a hugetlbfs may be punched out, and then there may be no other one in the pool: SIGBUS again.
+ */
+static bool keeps_its_size(int fd)
+{
+	struct statfs system;
+	int seals;
+
+	(void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK);
+	seals = fcntl(fd, F_GET_SEALS);
+	return seals >= 0 && (seals & F_SEAL_SHRINK) && fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
+}
+
+/* Memory of the client's. */
 static const char *add_region(struct memif *memif, const struct memif_message *m, int fd)
 {
 	struct memif_link *link = memif->link;
@@ -164,31 +182,34 @@ static const char *add_region(struct memif *memif, const struct memif_message *m
 
 	if (m->add_region.index != link->regions_count || link->regions_count == MEMIF_REGIONS_MAX)
 		return "regions come one after the other, and at most 256";
+	if (fd >= 0 && !keeps_its_size(fd))
+		return "a region must be a memfd of ordinary pages, sealed with F_SEAL_SHRINK";
+	/* Only now does its size hold. */
 	if (fd < 0 || fstat(fd, &status) != 0 || status.st_size < 0 || m->add_region.bytes == 0 ||
 	    m->add_region.bytes > (uint64_t)status.st_size)
 		return "a region without its memory";
+	if (m->add_region.bytes > MEMIF_MEMORY_MAX - link->regions_bytes)
+		return "its regions are over 1 GiB together: give it smaller rings or buffers";
 	memory = mmap(NULL, m->add_region.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (memory == MAP_FAILED)
 		return "a region cannot be mapped";
 	region = &link->regions[link->regions_count++];
 	*region = (struct memif_region){ memory, m->add_region.bytes };
+	link->regions_bytes += m->add_region.bytes;
 	return NULL;
 }
 
-/* Writing to it may not keep a reactor waiting. */
 static bool is_event_fd(int fd)
 {
 	char path[32], target[32];
 	ssize_t bytes;
-	int flags;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	bytes = readlink(path, target, sizeof(target) - 1);
 	if (bytes < 0)
 		return false;
 	target[bytes] = 0;
-	flags = fcntl(fd, F_GETFL);
-	return strcmp(target, "anon_inode:[eventfd]") == 0 && flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+	return strcmp(target, "anon_inode:[eventfd]") == 0;
 }
 
 /* Takes fd over when it succeeds. */

@@ -18,6 +18,8 @@ enum {
 	MEMIF_RING_LOG2_MAX = 14,
 	MEMIF_SEGMENTS_MAX = 32, /* of a frame */
 };
+/* Of all regions of a client together: two rings of 16,384 buffers of 9,216 bytes fit. */
+#define MEMIF_MEMORY_MAX (UINT64_C(1) << 30)
 
 enum memif_message_type {
 	MEMIF_ACK = 1,
@@ -98,14 +100,16 @@ struct memif_region {
 struct memif_end {
 	struct memif_ring *ring; /* NULL: not there */
 	uint16_t mask;
-	uint16_t at;	 /* what we have consumed, or produced, last */
-	int fd;		 /* the event fd that wakes its consumer */
+	uint16_t at; /* what we have consumed, or produced, last */
+	int fd; /* the event fd that wakes its consumer; the client's, and so only the thread's: see memif_wake.c */
+	uint32_t wanted; /* of one to the client: a reactor asks the thread to wake its consumer */
 	uint32_t locked; /* of one that several reactors send to */
 };
 
 /* A client. Constant while reactors have it, but for the ends' `at`, each its own reactor's. */
 struct memif_link {
 	unsigned regions_count;
+	uint64_t regions_bytes;
 	struct memif_region regions[MEMIF_REGIONS_MAX];
 	bool shared; /* there are fewer rings to the client than reactors */
 	unsigned in_count,
@@ -131,6 +135,8 @@ struct memif {
 	uint16_t id, queues;
 	struct rte_ether_addr mac;
 	int listen_fd, stop_fd;
+	int ask_fd;	   /* event fd: a reactor wants a client's consumer to be woken */
+	unsigned long aio; /* the thread's, for memif_wake.c; 0: this kernel gives none */
 	bool connected, stopping;
 	void (*gone)(void *ctx, uint16_t id);
 	void *gone_ctx;
@@ -151,5 +157,11 @@ void memif_client_accept(struct memif *memif);
 /* Takes a message of the client's. */
 void memif_client_serve(struct memif *memif);
 void memif_client_end(struct memif *memif, const char *why);
+
+/* memif_wake.c: from the thread. */
+void memif_wake_init(struct memif *memif);
+void memif_wake_fini(struct memif *memif);
+/* Wakes the consumers of those rings to the client for which a reactor asked. Waits for nothing. */
+void memif_wake_asked(struct memif *memif);
 
 #endif

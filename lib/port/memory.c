@@ -2,14 +2,24 @@
 #include "port/internal.h"
 
 #include <errno.h>
+#include <linux/mempolicy.h>
 #include <linux/mman.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
 
 enum { FRAME_BYTES_MIN = 2048, MEMPOOL_CACHE = 256, MEMPOOL_FIXED_BYTES = 2 << 20 };
 enum { PAGE_2M = 1 << 21, PAGE_1G = 1 << 30 };
+
+static size_t round_up(size_t bytes, size_t unit)
+{
+	return (bytes + unit - 1) / unit * unit;
+}
 
 static uint64_t read_number(const char *page, const char *what)
 {
@@ -43,9 +53,78 @@ void port_hugepages_read(struct port_hugepages *pages)
 	pages->free_bytes = pages->free_2m * PAGE_2M + pages->free_1g * PAGE_1G;
 }
 
-static size_t round_up(size_t bytes, size_t unit)
+bool port_hugepages_hold(const struct port_hugepages *pages, const struct port_memory *memory)
 {
-	return (bytes + unit - 1) / unit * unit;
+	const uint64_t parts = memory->parts ? memory->parts : 1, pool = memory->mempool_bytes / parts;
+	const uint64_t arena = round_up(memory->arena_bytes / parts, PAGE_2M);
+	uint64_t free_2m = pages->free_2m * PAGE_2M, free_1g = pages->free_1g * PAGE_1G, on_1g = 0;
+
+	/* The EAL takes each piece from pages of one size, the smaller ones first; and the last 1 GiB page as a whole. */
+	for (uint64_t part = 0; part <= parts; part++) {
+		const uint64_t bytes = part == 0 ? memory->eal_bytes : round_up(pool, PAGE_2M);
+
+		if (bytes <= free_2m)
+			free_2m -= bytes;
+		else
+			on_1g += bytes;
+	}
+	on_1g = round_up(on_1g, PAGE_1G);
+	if (on_1g > free_1g)
+		return false;
+	for (uint64_t part = 0; part < parts; part++)
+		if (arena <= free_2m)
+			free_2m -= arena;
+		else
+			return round_up((parts - part) * arena, PAGE_1G) <= free_1g - on_1g;
+	return true;
+}
+
+int port_numa_of_core(int core)
+{
+	char path[96];
+
+	for (int numa = 0; core >= 0 && numa < RTE_MAX_NUMA_NODES; numa++) {
+		snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/node%d", core, numa);
+		if (access(path, F_OK) == 0)
+			return numa;
+	}
+	return -1;
+}
+
+bool port_numa_has_hugepages(int numa)
+{
+	static const char *const pages[] = { "2048kB", "1048576kB" };
+	unsigned long long number = 0;
+	char path[128];
+	FILE *file;
+
+	for (unsigned i = 0; number == 0 && i < RTE_DIM(pages); i++) {
+		snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/hugepages/hugepages-%s/free_hugepages",
+			 numa, pages[i]);
+		file = fopen(path, "re");
+		if (!file)
+			continue;
+		if (fscanf(file, "%llu", &number) != 1)
+			number = 0;
+		fclose(file);
+	}
+	return number > 0;
+}
+
+int port_numa_of_device(const struct config_port *config)
+{
+	int numa = -1;
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node", config->pci);
+	file = port_is_pci(config) ? fopen(path, "re") : NULL;
+	if (!file)
+		return -1;
+	if (fscanf(file, "%d", &numa) != 1)
+		numa = -1;
+	fclose(file);
+	return numa;
 }
 
 /* Whole 2 MiB pages at a 2 MiB boundary, so that the kernel can back them with huge ones when it has some. */
@@ -64,16 +143,68 @@ static void *map_ordinary(size_t bytes)
 	return map + before;
 }
 
+void port_memory_prefer(void *memory, size_t bytes, int numa)
+{
+	unsigned long nodes[16] = { 0 };
+	const unsigned bits = 8 * sizeof(nodes[0]);
+
+	if (numa < 0 || (unsigned)numa >= RTE_DIM(nodes) * bits)
+		return;
+	nodes[(unsigned)numa / bits] = 1UL << (unsigned)numa % bits;
+	(void)syscall(SYS_mbind, memory, round_up(bytes, PAGE_2M), MPOL_PREFERRED, nodes, RTE_DIM(nodes) * bits, 0);
+}
+
+/* The kernel sets the pages aside now, and takes them from the node of the thread that touches them first. */
+static void *map_pages(void *at, size_t bytes, int flags)
+{
+	void *map = mmap(at, bytes, PROT_READ | PROT_WRITE, flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+
+	return map == MAP_FAILED ? NULL : map;
+}
+
+/* Pages of 1 GiB, one behind the other: pieces share those that they meet in. Given back when the last piece is. */
+static struct {
+	uint8_t *base;
+	size_t used, mapped;
+	unsigned pieces;
+} gigantic;
+
+static void *take_gigantic(size_t bytes)
+{
+	const size_t left = gigantic.mapped - gigantic.used;
+	const size_t more = bytes > left ? round_up(bytes - left, PAGE_1G) : 0;
+
+	if (more && gigantic.pieces) {
+		if (!map_pages(gigantic.base + gigantic.mapped, more, MAP_HUGE_1GB | MAP_FIXED_NOREPLACE))
+			return NULL;
+		gigantic.mapped += more;
+	} else if (more) {
+		gigantic.base = map_pages(NULL, more, MAP_HUGE_1GB);
+		if (!gigantic.base)
+			return NULL;
+		gigantic.mapped = more;
+	}
+	gigantic.used += bytes;
+	gigantic.pieces++;
+	return gigantic.base + gigantic.used - bytes;
+}
+
+static bool give_gigantic(const uint8_t *memory)
+{
+	if (!gigantic.pieces || memory < gigantic.base || memory >= gigantic.base + gigantic.mapped)
+		return false;
+	if (--gigantic.pieces == 0) {
+		munmap(gigantic.base, gigantic.mapped);
+		memset(&gigantic, 0, sizeof(gigantic));
+	}
+	return true;
+}
+
 static void *map_huge(size_t bytes)
 {
-	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB;
-	void *map;
+	void *map = map_pages(NULL, bytes, MAP_HUGE_2MB);
 
-	/* The kernel sets the pages aside now, and takes them from the node of the thread that touches them first. */
-	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags | MAP_HUGE_2MB, -1, 0);
-	if (map == MAP_FAILED)
-		map = mmap(NULL, round_up(bytes, PAGE_1G), PROT_READ | PROT_WRITE, flags | MAP_HUGE_1GB, -1, 0);
-	return map == MAP_FAILED ? NULL : map;
+	return map ? map : take_gigantic(bytes);
 }
 
 void *port_memory_alloc(const char *name, size_t bytes, unsigned reactor, struct star_error *err)
@@ -108,11 +239,8 @@ void *port_memory_alloc(const char *name, size_t bytes, unsigned reactor, struct
 
 void port_memory_free(void *memory, size_t bytes)
 {
-	if (!memory)
-		return;
-	/* A mapping of 1 GiB pages refuses a length that is not a multiple of them. */
-	if (munmap(memory, round_up(bytes, PAGE_2M)) != 0)
-		munmap(memory, round_up(bytes, PAGE_1G));
+	if (memory && !give_gigantic(memory))
+		munmap(memory, round_up(bytes, PAGE_2M));
 }
 
 uint32_t port_frame_bytes(uint32_t mtu)
@@ -128,20 +256,59 @@ uint64_t port_mempool_bytes(uint32_t mbufs, uint32_t mtu)
 	const uint32_t element =
 		(uint32_t)sizeof(struct rte_mbuf) + PORT_PRIV_BYTES + RTE_PKTMBUF_HEADROOM + port_frame_bytes(mtu);
 
-	return (uint64_t)mbufs * (rte_mempool_calc_obj_size(element, 0, NULL) + sizeof(void *)) + MEMPOOL_FIXED_BYTES;
+	const uint64_t object = rte_mempool_calc_obj_size(element, 0, NULL), objects = mbufs * object;
+
+	/* At the end of each page a part of an mbuf may be left free. */
+	return objects + mbufs * sizeof(void *) + objects / PAGE_2M * object + MEMPOOL_FIXED_BYTES;
+}
+
+static bool within_pages;
+
+void port_mempool_within_pages(bool on)
+{
+	within_pages = on;
+}
+
+bool port_mempool_is_whole(void)
+{
+	return !within_pages && rte_eal_iova_mode() == RTE_IOVA_VA;
+}
+
+static void free_zone(struct rte_mempool_memhdr *header, void *zone)
+{
+	(void)header;
+	rte_memzone_free(zone);
 }
 
 /*
- * As rte_pktmbuf_pool_create_by_ops does; but where addresses are virtual, one piece without gaps at the ends of pages:
- * net_af_xdp gives the kernel a piece of memory as long as the mbufs together, and an mbuf behind its end is never sent.
+ * Where devices use virtual addresses, and none is a NIC: one piece without gaps at the ends of pages. net_af_xdp gives the kernel a
+ * piece of memory as long as the mbufs together, and an mbuf behind its end is never sent. The devices' addresses have to be given
+ * here: without them (RTE_MEMPOOL_F_NO_IOVA_CONTIG) DPDK takes the pool for one that no device reads.
  */
-static struct rte_mempool *make_pool(const char *name, uint32_t mbufs, uint32_t cache, uint16_t room)
+static int populate_whole(struct rte_mempool *pool)
 {
-	const unsigned flags = rte_eal_iova_mode() == RTE_IOVA_VA ? RTE_MEMPOOL_F_NO_IOVA_CONTIG : 0;
+	const size_t bytes = (size_t)pool->size * (pool->header_size + pool->elt_size + pool->trailer_size);
+	char name[RTE_MEMZONE_NAMESIZE];
+	const struct rte_memzone *zone;
+	int ret;
+
+	snprintf(name, sizeof(name), "%.20s-memory", pool->name);
+	zone = rte_memzone_reserve_aligned(name, bytes, pool->socket_id, 0, RTE_MEMPOOL_ALIGN);
+	if (!zone)
+		return -rte_errno;
+	ret = rte_mempool_populate_iova(pool, zone->addr, (rte_iova_t)(uintptr_t)zone->addr, bytes, free_zone,
+					(void *)(uintptr_t)zone);
+	if (ret < 0)
+		rte_memzone_free(zone);
+	return ret;
+}
+
+/* As rte_pktmbuf_pool_create_by_ops does. */
+static struct rte_mempool *make_pool_on(const char *name, uint32_t mbufs, uint32_t cache, uint16_t room, int numa)
+{
 	const unsigned element = (unsigned)sizeof(struct rte_mbuf) + PORT_PRIV_BYTES + room;
 	struct rte_pktmbuf_pool_private private = { .mbuf_data_room_size = room, .mbuf_priv_size = PORT_PRIV_BYTES };
-	struct rte_mempool *pool =
-		rte_mempool_create_empty(name, mbufs, element, cache, sizeof(private), SOCKET_ID_ANY, flags);
+	struct rte_mempool *pool = rte_mempool_create_empty(name, mbufs, element, cache, sizeof(private), numa, 0);
 	int ret;
 
 	if (!pool)
@@ -149,8 +316,10 @@ static struct rte_mempool *make_pool(const char *name, uint32_t mbufs, uint32_t 
 	ret = port_lifo(pool);
 	if (ret == 0) {
 		rte_pktmbuf_pool_init(pool, &private);
-		ret = rte_mempool_populate_default(pool);
+		ret = port_mempool_is_whole() ? populate_whole(pool) : rte_mempool_populate_default(pool);
 	}
+	if (ret >= 0 && pool->populated_size < mbufs)
+		ret = -ENOMEM;
 	if (ret < 0) {
 		rte_mempool_free(pool);
 		rte_errno = -ret;
@@ -160,7 +329,28 @@ static struct rte_mempool *make_pool(const char *name, uint32_t mbufs, uint32_t 
 	return pool;
 }
 
+static struct rte_mempool *make_pool(const char *name, uint32_t mbufs, uint32_t cache, uint16_t room, int numa)
+{
+	struct rte_mempool *pool = make_pool_on(name, mbufs, cache, room, numa);
+
+	if (pool || numa == SOCKET_ID_ANY)
+		return pool;
+	pool = make_pool_on(name, mbufs, cache, room, SOCKET_ID_ANY);
+	if (pool)
+		log_warn("the packet buffers %s are not on NUMA node %d: it has no memory for them. Reserve hugepages "
+			 "there "
+			 "(/sys/devices/system/node/node%d/hugepages)",
+			 name, numa, numa);
+	return pool;
+}
+
 struct rte_mempool *port_mempool_create(unsigned reactor, uint32_t mbufs, uint32_t mtu, struct star_error *err)
+{
+	return port_mempool_create_on(reactor, mbufs, mtu, SOCKET_ID_ANY, err);
+}
+
+struct rte_mempool *port_mempool_create_on(unsigned reactor, uint32_t mbufs, uint32_t mtu, int numa,
+					   struct star_error *err)
 {
 	/* The cache may be at most two thirds of the pool; a small pool would sit in it altogether. */
 	const uint32_t cache = mbufs / 4 < MEMPOOL_CACHE ? mbufs / 4 : MEMPOOL_CACHE;
@@ -173,7 +363,7 @@ struct rte_mempool *port_mempool_create(unsigned reactor, uint32_t mbufs, uint32
 		return NULL;
 	}
 	snprintf(name, sizeof(name), "mbufs-%u", reactor);
-	pool = make_pool(name, mbufs, cache, (uint16_t)room);
+	pool = make_pool(name, mbufs, cache, (uint16_t)room, numa);
 	if (!pool)
 		star_error_set(err, -rte_errno,
 			       "%u packet buffers of %u bytes for reactor %u (%llu MiB) cannot be allocated: %s; lower "

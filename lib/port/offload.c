@@ -25,12 +25,39 @@ static const struct {
 	{ RTE_ETH_TX_OFFLOAD_VLAN_INSERT, OFFLOAD_TX_VLAN },
 };
 
+/*
+ * Sources, in DPDK's repository:
+ * - vmxnet3: commit 8fb18591f8 (23.07) limits a TSO frame to 24 descriptors (VMXNET3_MAX_TSO_TXD_PER_PKT in base/vmxnet3_defs.h), which
+ *   devices with UPT want; 22.11 announces 255 (VMXNET3_TX_MAX_SEG), and has no limit of its own.
+ * - ENA: 22.11's ena_ethdev.c announces the device's max_tx_sgl_size, at most ENA_PKT_MAX_BUFS, which is 17, but eth_ena_prep_pkts
+ *   refuses a frame of as many: one less is sent.
+ * - virtio: 22.11's virtio_rxtx.c (virtio_xmit_pkts_prepare) calls rte_vlan_insert, which refuses an mbuf with a second reference.
+ */
+static const struct port_quirks quirks[] = {
+	{ .driver = "net_vmxnet3", .tso_segments = 24 },
+	{ .driver = "net_ena", .last_segment_refused = true },
+	{ .driver = "net_virtio", .vlan_by_software = true },
+};
+
+const struct port_quirks *port_quirks(const struct rte_eth_dev_info *info)
+{
+	static const struct port_quirks none;
+
+	for (unsigned i = 0; info->driver_name && i < RTE_DIM(quirks); i++)
+		if (strcmp(info->driver_name, quirks[i].driver) == 0)
+			return &quirks[i];
+	return &none;
+}
+
 static uint64_t receive_offloads(struct port *port, const struct config_port *config, uint64_t capable)
 {
 	const uint64_t checksums = capable & RTE_ETH_RX_OFFLOAD_CHECKSUM;
-	const uint64_t vlan = config->vlan ? capable & RTE_ETH_RX_OFFLOAD_VLAN_STRIP : 0;
+	/* The filter, because a device that has one may let no tag through before it is set (virtio). */
+	const uint64_t vlan =
+		config->vlan ? capable & (RTE_ETH_RX_OFFLOAD_VLAN_STRIP | RTE_ETH_RX_OFFLOAD_VLAN_FILTER) : 0;
 
-	port->offloads |= (checksums ? OFFLOAD_RX_CHECKSUM : 0) | (vlan ? OFFLOAD_RX_VLAN : 0);
+	port->offloads |=
+		(checksums ? OFFLOAD_RX_CHECKSUM : 0) | (vlan & RTE_ETH_RX_OFFLOAD_VLAN_STRIP ? OFFLOAD_RX_VLAN : 0);
 	return checksums | vlan;
 }
 
@@ -45,8 +72,8 @@ static bool is_wanted(const struct port *port, const struct config_port *config,
 	case OFFLOAD_TX_TSO:
 		return (port->offloads & tso_needs) == tso_needs && port->tso_segments >= SEGMENTS_MIN;
 	case OFFLOAD_TX_VLAN:
-		/* The virtual drivers put the tag in by software, and refuse mbufs that TCP keeps for retransmission. */
-		return config->vlan && port_is_pci(config);
+		/* So do the virtual drivers. */
+		return config->vlan && port_is_pci(config) && !port_quirks(info)->vlan_by_software;
 	default:
 		return true;
 	}
@@ -55,10 +82,14 @@ static bool is_wanted(const struct port *port, const struct config_port *config,
 void port_choose_offloads(struct port *port, const struct config_port *config, const struct rte_eth_dev_info *info,
 			  struct rte_eth_conf *conf)
 {
-	const uint16_t segments = info->tx_desc_lim.nb_seg_max;
+	const struct port_quirks *quirk = port_quirks(info);
+	const uint16_t announced = info->tx_desc_lim.nb_seg_max, known = quirk->tso_segments;
+	const uint16_t segments = announced && quirk->last_segment_refused ? announced - 1 : announced;
 
 	port->tso_bytes = TSO_BYTES;
-	port->tso_segments = segments == 0 ? SEGMENTS_MAX : RTE_MIN(segments, (uint16_t)SEGMENTS_MAX);
+	port->tso_segments = announced == 0 ? SEGMENTS_MAX : RTE_MIN(segments, (uint16_t)SEGMENTS_MAX);
+	if (known && known < port->tso_segments)
+		port->tso_segments = known;
 	port->offloads = strcmp(config->device, "net_memif") == 0 ? OFFLOAD_MEMORY : 0;
 	conf->rxmode.offloads = receive_offloads(port, config, info->rx_offload_capa);
 	for (unsigned i = 0; i < RTE_DIM(transmit); i++)

@@ -12,9 +12,8 @@
 #include "base/log.h"
 
 enum {
-	DESCRIPTORS = 1024,
+	DESCRIPTORS = CONFIG_DESCRIPTORS,
 	AF_PACKET_FRAMES = 2048, /* of each queue and direction */
-	AF_XDP_MBUFS_MIN = 4095, /* the driver keeps 2048 in its fill ring */
 	ARGUMENT_BYTES = CONFIG_TEXT_MAX + 160,
 };
 
@@ -129,14 +128,14 @@ static void detach(struct port *port)
 }
 
 static void fill_conf(struct rte_eth_conf *conf, const struct rte_eth_dev_info *info, const struct port *port,
-		      const struct config_port *config)
+		      const struct config_port *config, bool interrupts)
 {
 	/* A kernel interface has its mtu already, and the drivers know less of it than the kernel. */
 	const bool kernel = port_is_af_packet(config) || port_is_af_xdp(config);
 
 	memset(conf, 0, sizeof(*conf));
 	conf->rxmode.mtu = kernel && config->mtu > RTE_ETHER_MTU ? RTE_ETHER_MTU : config->mtu;
-	conf->intr_conf.rxq = port_is_pci(config);
+	conf->intr_conf.rxq = interrupts;
 	if (port->queues > 1 && info->flow_type_rss_offloads) {
 		conf->rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 		conf->rx_adv_conf.rss_conf.rss_hf =
@@ -144,9 +143,23 @@ static void fill_conf(struct rte_eth_conf *conf, const struct rte_eth_dev_info *
 	}
 }
 
+/* The NIC's filter, where it was asked for, lets the port's VLAN through; or all of them. */
+static void set_vlan(const struct port *port, const struct config_port *config, uint64_t offloads)
+{
+	int ret = 0;
+
+	if (!(offloads & RTE_ETH_RX_OFFLOAD_VLAN_FILTER))
+		return;
+	ret = rte_eth_dev_vlan_filter(port->id, config->vlan, 1);
+	if (ret == 0)
+		return;
+	rte_eth_dev_set_vlan_offload(port->id, rte_eth_dev_get_vlan_offload(port->id) & ~RTE_ETH_VLAN_FILTER_OFFLOAD);
+	log_warn("port %s: the NIC's filter does not take VLAN %u (%s)", port->name, config->vlan, rte_strerror(-ret));
+}
+
 /* Configures and starts the port; on failure *step says what could not be done. */
-static int start(struct port *port, const struct config_port *config, struct rte_mempool *const *pools,
-		 const char **step)
+static int start_with(struct port *port, const struct config_port *config, struct rte_mempool *const *pools,
+		      bool interrupts, const char **step)
 {
 	uint16_t rx = DESCRIPTORS, tx = DESCRIPTORS;
 	struct rte_eth_dev_info info;
@@ -160,7 +173,7 @@ static int start(struct port *port, const struct config_port *config, struct rte
 	*step = "offer a queue pair for each reactor";
 	if (info.max_rx_queues < port->queues || info.max_tx_queues < port->queues)
 		return -ERANGE;
-	fill_conf(&conf, &info, port, config);
+	fill_conf(&conf, &info, port, config, interrupts);
 	port_choose_offloads(port, config, &info, &conf);
 	*step = "be configured";
 	ret = rte_eth_dev_configure(port->id, port->queues, port->queues, &conf);
@@ -180,10 +193,23 @@ static int start(struct port *port, const struct config_port *config, struct rte
 	ret = rte_eth_dev_start(port->id);
 	if (ret)
 		return ret;
+	set_vlan(port, config, conf.rxmode.offloads);
 	*step = "tell its address";
 	ret = rte_eth_macaddr_get(port->id, &port->mac);
 	if (ret)
 		rte_eth_dev_stop(port->id);
+	return ret;
+}
+
+static int start(struct port *port, const struct config_port *config, struct rte_mempool *const *pools,
+		 const char **step)
+{
+	int ret = start_with(port, config, pools, port_is_pci(config), step);
+
+	/* Some have no interrupt for each queue, or not by the kernel driver that they are bound to, and do not start with them:
+	 * virtio and ENA by uio. An idle reactor's sleep is then ended by a timer. */
+	if (ret && port_is_pci(config))
+		ret = start_with(port, config, pools, false, step);
 	return ret;
 }
 
@@ -200,12 +226,18 @@ static int check(const struct config_port *config, unsigned index, struct rte_me
 		return star_error_set(err, -EINVAL, "port %u: the number is out of range; allowed: 0 to %u", index,
 				      PORT_NUMBERS_MAX - 1);
 	for (uint16_t queue = 0; port_is_af_xdp(config) && queue < queues; queue++)
-		if (pools[queue]->size < AF_XDP_MBUFS_MIN)
+		if (pools[queue]->size < CONFIG_AF_XDP_MBUFS + CONFIG_OWN_MBUFS)
 			return star_error_set(
 				err, -EINVAL,
 				"port %u: net_af_xdp keeps 2048 packet buffers of each reactor for itself, "
 				"and there are %u: set memory.mbufs to %u or more",
-				index, pools[queue]->size, AF_XDP_MBUFS_MIN);
+				index, pools[queue]->size, CONFIG_AF_XDP_MBUFS + CONFIG_OWN_MBUFS);
+	if (port_is_af_xdp(config) && !port_mempool_is_whole())
+		return star_error_set(
+			err, -EINVAL,
+			"port %u: net_af_xdp needs packet buffers without gaps, and those of a node with NICs "
+			"have some: start the node with such a port",
+			index);
 	if (port_is_af_packet(config) || port_is_af_xdp(config)) {
 		const int ret = port_interface_check(config, index, err);
 
@@ -226,11 +258,24 @@ static int refuse(const struct config_port *config, unsigned index, const char *
 		  struct star_error *err)
 {
 	const char *what = port_is_pci(config) ? config->pci : config->interface, *hint = "";
+	const int numa = port_numa_of_device(config);
+	char pages[192];
 
 	if (code == -ERANGE && !cause[0])
 		cause = "its driver has fewer; lower cores.number";
-	if (port_is_pci(config) && code == -ENODEV)
+	if (port_is_pci(config) && code == -ENODEV) {
 		hint = ": bind it to a DPDK driver with `scripts/bind-nic`";
+		if (!cause[0])
+			cause = port_eal_said;
+	}
+	/* Its driver's own memory is on its node, and nowhere else. */
+	if (numa >= 0 && rte_eal_has_hugepages() && !port_numa_has_hugepages(numa)) {
+		snprintf(pages, sizeof(pages),
+			 ": NUMA node %d, where it is, has no free hugepages: reserve some there "
+			 "(/sys/devices/system/node/node%d/hugepages)",
+			 numa, numa);
+		hint = pages;
+	}
 	if (port_is_af_xdp(config))
 		hint = ": the interface needs a queue for each reactor (`ethtool -L`), and may carry no other XDP "
 		       "program (`ip link show`)";
@@ -314,6 +359,7 @@ static int open_device(struct port *port, const struct config_port *config, unsi
 	if (ret)
 		return refuse(config, number, step, cause, ret, err);
 	port_wait_init(port, config, &before);
+	port_watch(port);
 	if (port->sends_itself)
 		open_cutting(port, config);
 	port_join_groups(port, config);
@@ -369,11 +415,72 @@ struct port *port_open(const struct config_port *config, unsigned number, struct
 	return NULL;
 }
 
-void port_close(struct port *port)
+int port_reset(struct port *port, const struct config_port *config, struct rte_mempool *const *pools,
+	       struct star_error *err)
+{
+	const char *step = "be reset";
+	struct port_chatter chatter;
+	char cause[256];
+	int ret;
+
+	port_leave_groups(port);
+	port_chatter_begin(&chatter);
+	rte_eth_dev_stop(port->id);
+	ret = rte_eth_dev_reset(port->id);
+	if (ret == 0)
+		ret = start(port, config, pools, &step);
+	port_chatter_end(&chatter, cause, sizeof(cause));
+	if (ret)
+		return star_error_set(err, ret, "port %s cannot %s (%s)", port->name, step,
+				      cause[0] ? cause : rte_strerror(-ret));
+	port_wait_init(port, config, &(struct port_sockets){ .count = 0 });
+	port_join_groups(port, config);
+	__atomic_store_n(&port->state, PORT_WORKS, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static void shut(struct port *port)
+{
+	port_unwatch(port);
+	port_leave_groups(port);
+	rte_eth_dev_stop(port->id);
+	detach(port);
+	port->shut = true;
+}
+
+void port_gone(struct port *port)
+{
+	port->gone = true;
+}
+
+void port_shut(struct port *port, struct port_strays *strays)
 {
 	struct port_chatter chatter;
 	char cause[256];
 
+	port_chatter_listen(&chatter);
+	port_strays_begin(strays);
+	shut(port);
+	port_strays_end();
+	port_chatter_end(&chatter, cause, sizeof(cause));
+	if (cause[0])
+		log_debug("port %s: %s", port->name, cause);
+}
+
+static void close_quietly(struct port *port)
+{
+	struct port_chatter chatter;
+	char cause[256];
+
+	port_chatter_begin(&chatter);
+	shut(port);
+	port_chatter_end(&chatter, cause, sizeof(cause));
+	if (cause[0])
+		log_debug("port %s: %s", port->name, cause);
+}
+
+void port_close(struct port *port)
+{
 	if (!port)
 		return;
 	if (port->memif || port->worker) {
@@ -384,17 +491,12 @@ void port_close(struct port *port)
 		free(port);
 		return;
 	}
-	port_leave_groups(port);
 	if (port->sends_itself && port->offloads & OFFLOAD_TX_TSO)
 		close_cutting(port, port->queues);
 	if (port->sends_itself)
 		close_senders(port, port->queues);
-	port_chatter_begin(&chatter);
-	rte_eth_dev_stop(port->id);
-	detach(port);
-	port_chatter_end(&chatter, cause, sizeof(cause));
-	if (cause[0])
-		log_debug("port %s: %s", port->name, cause);
+	if (!port->shut)
+		close_quietly(port);
 	free(port);
 }
 
@@ -402,6 +504,8 @@ bool port_link(struct port *port)
 {
 	struct rte_eth_link link = { 0 };
 
+	if (port->gone)
+		return false;
 	if (port->worker)
 		return memif_worker_link(port->worker);
 	return port->memif ? memif_connected(port->memif)

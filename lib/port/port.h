@@ -45,15 +45,44 @@ bool port_eal_hugepages(void);
  * gives it back, and wants the same number of bytes. */
 void *port_memory_alloc(const char *name, size_t bytes, unsigned reactor, struct star_error *err);
 void port_memory_free(void *memory, size_t bytes);
+/* Before it is touched: its pages come from this NUMA node as long as that has some (-1: from any). */
+void port_memory_prefer(void *memory, size_t bytes, int numa);
+
+/* The NUMA node of a core, and that of a port's NIC; -1: unknown, or the port has no NIC. */
+int port_numa_of_core(int core);
+int port_numa_of_device(const struct config_port *config);
 
 /* What port_mempool_create takes, for the sum that port_eal_start is told. */
 uint64_t port_mempool_bytes(uint32_t mbufs, uint32_t mtu);
+
+/* A pool's store (lifo.c): what is not in the cache of a thread. */
+struct port_lifo {
+	unsigned count, size;
+	void *objects[];
+};
 
 /*
  * A reactor's mbufs: one producer and one consumer (the reactor's own thread), PORT_PRIV_BYTES of private area each,
  * and room for a full frame of the mtu behind the headroom.
  */
 struct rte_mempool *port_mempool_create(unsigned reactor, uint32_t mbufs, uint32_t mtu, struct star_error *err);
+/* The same with memory of a NUMA node (-1: any), where it has some. */
+struct rte_mempool *port_mempool_create_on(unsigned reactor, uint32_t mbufs, uint32_t mtu, int numa,
+					   struct star_error *err);
+
+/* What a device has said of itself (events.c). */
+enum port_state {
+	PORT_WORKS,
+	PORT_NEEDS_RESET, /* its driver asks for one */
+	PORT_IS_REMOVED,  /* it has been taken out of the machine */
+};
+const char *port_state_text(enum port_state state);
+
+/* Whether one of port_mempool_create's has less left than a burst or two. For its thread: a look at a counter. */
+static inline bool port_mempool_low(const struct rte_mempool *pool)
+{
+	return ((const struct port_lifo *)pool->pool_data)->count < PORT_BURST;
+}
 
 /* How flows reach the reactor whose data port they name. */
 enum port_steers {
@@ -74,10 +103,15 @@ struct port {
 	char name[RTE_ETH_NAME_MAX_LEN];
 	bool sends_itself;     /* by send_fds, and not by the driver */
 	bool rx_interrupts;    /* wait_fds are the driver's interrupts, and not sockets */
+	bool counts;	       /* the driver can tell whether frames came while the interrupt was turned on */
+	uint8_t ring_bytes;    /* that a read of such a descriptor takes */
 	uint32_t offloads;     /* enum offload: those that are on */
 	uint16_t tso_bytes;    /* of TX_TSO: the longest frame to be cut, */
 	uint16_t tso_segments; /* and the most mbufs of its chain */
 	int groups_fd;	       /* the member of IPv6's multicast groups, or -1 */
+	bool gone;	       /* port_gone */
+	bool shut;	       /* the device is closed, and the port only a name */
+	uint32_t state;	       /* enum port_state; written by the EAL's thread */
 	enum port_steers steers;
 	struct steering steering;	  /* of PORT_SOURCE_PORTS */
 	int wait_fds[PORT_QUEUES_MAX];	  /* readable when the queue has packets; -1 where the driver cannot tell */
@@ -94,8 +128,36 @@ const char *port_offload_text(unsigned i);
  * NULL with a sentence and the command that mends it (interface missing, busy, no root). */
 struct port *port_open(const struct config_port *config, unsigned number, struct rte_mempool *const *pools,
 		       uint16_t queues, uint16_t data_port, struct star_error *err);
+/* Whether it is a NIC: a PCI device. */
+bool port_is_nic(const struct port *port);
 /* Whether its link is up. A worker's memif is connected by it, step by step: for the thread that bursts, every few milliseconds. */
 bool port_link(struct port *port);
+/* enum port_state, as of now. */
+enum port_state port_state(const struct port *port);
+/* What wakes a reactor that sleeps: for people. */
+const char *port_wakes_text(const struct port *port);
+/* Has the driver free what it has sent and still keeps in the queue's ring, where it can. For the reactor that owns the queue. */
+void port_clean(const struct port *port, uint16_t queue);
+/* Stops the device, resets it and starts it again: no reactor may run meanwhile. 0, or a negative errno with a sentence. */
+int port_reset(struct port *port, const struct config_port *config, struct rte_mempool *const *pools,
+	       struct star_error *err);
+/* Of a port that was taken out: port_link and port_state make no call to its driver any more. Not while one does. */
+void port_gone(struct port *port);
+/*
+ * Closes the device of a port that is gone and that no reactor uses any more; port_close is all that may follow. Drivers ask registers
+ * that nobody answers any more, again and again: it takes seconds. So reactors go on meanwhile, and what the driver's rings held is
+ * set aside in *strays: port_strays_return gives it back when they are at rest.
+ */
+struct port_stray {
+	struct rte_mempool *pool;
+	void *object;
+};
+struct port_strays {
+	struct port_stray *all;
+	unsigned count, size;
+};
+void port_shut(struct port *port, struct port_strays *strays);
+void port_strays_return(struct port_strays *strays);
 /* No reactor uses it any more. */
 void port_close(struct port *port);
 /* Whether port_open and port_close may take mbufs from the pools, or give some back: then no reactor may run meanwhile. */
@@ -115,18 +177,36 @@ static inline uint16_t port_receive(const struct port *port, uint16_t queue, str
 	return rte_eth_rx_burst(port->id, queue, mbufs, n);
 }
 
+/* The rest of port_transmit, when the driver refuses mbufs[good]. */
+uint16_t port_send_refused(const struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n, uint16_t good,
+			   uint64_t *refused);
+
 /* Sends what it can; the rest is freed by the caller, and counted. A driver may want to look at frames first that leave it
- * something to do (rte_eth_tx_prepare: each its own way to begin a checksum). */
-static inline uint16_t port_send(const struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+ * something to do (rte_eth_tx_prepare: each its own way to begin a checksum). A frame that it refuses is freed and counted in
+ * *refused, as if it had been sent: it does not hold up those behind it. */
+static inline uint16_t port_transmit(const struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n,
+				     uint64_t *refused)
 {
 	if (unlikely(port->id >= RTE_MAX_ETHPORTS))
 		return port->memif ? memif_send(port->memif, queue, mbufs, n)
 				   : memif_worker_send(port->worker, mbufs, n);
 	if (port->sends_itself)
 		return packet_send(port->send_fds[queue], port->cutting_fds[queue], mbufs, n);
-	if (port->offloads & (OFFLOAD_TX_CHECKSUMS | OFFLOAD_TX_VLAN))
-		n = rte_eth_tx_prepare(port->id, queue, mbufs, n);
+	if (port->offloads & (OFFLOAD_TX_CHECKSUMS | OFFLOAD_TX_VLAN)) {
+		const uint16_t good = rte_eth_tx_prepare(port->id, queue, mbufs, n);
+
+		if (unlikely(good < n))
+			return port_send_refused(port, queue, mbufs, n, good, refused);
+	}
 	return rte_eth_tx_burst(port->id, queue, mbufs, n);
+}
+
+/* The same for who does not count them apart. */
+static inline uint16_t port_send(const struct port *port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+{
+	uint64_t refused = 0;
+
+	return port_transmit(port, queue, mbufs, n, &refused);
 }
 
 /* Before a sleep: 0 when the queue's wait_fd will ring (rx interrupt armed where the driver has one); -EAGAIN when

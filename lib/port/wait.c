@@ -77,6 +77,16 @@ static unsigned keep_new(struct port_sockets *now, const struct port_sockets *be
 	return kept;
 }
 
+/* Of uio's descriptors: reads take 4 bytes, and those of event fds 8. */
+static bool is_uio(int fd)
+{
+	static const char folder[] = "/dev/uio";
+	char link[64], path[64] = "";
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	return readlink(link, path, sizeof(path) - 1) > 0 && strncmp(path, folder, strlen(folder)) == 0;
+}
+
 static bool has_interrupt(const struct port *port, uint16_t queue)
 {
 	const int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(port->id, queue);
@@ -101,6 +111,9 @@ void port_wait_init(struct port *port, const struct config_port *config, const s
 		for (queue = 0; queue < port->queues && has_interrupt(port, queue); queue++)
 			port->wait_fds[queue] = rte_eth_dev_rx_intr_ctl_q_get_fd(port->id, queue);
 		port->rx_interrupts = queue == port->queues;
+		port->counts = port->rx_interrupts && rte_eth_rx_queue_count(port->id, 0) >= 0;
+		port->ring_bytes =
+			port->rx_interrupts && is_uio(port->wait_fds[0]) ? sizeof(uint32_t) : sizeof(uint64_t);
 		if (!port->rx_interrupts)
 			while (queue-- > 0)
 				port->wait_fds[queue] = -1;
@@ -112,6 +125,13 @@ void port_wait_init(struct port *port, const struct config_port *config, const s
 		return;
 	}
 	memcpy(port->wait_fds, sockets.fds, port->queues * sizeof(int));
+}
+
+const char *port_wakes_text(const struct port *port)
+{
+	if (port->rx_interrupts)
+		return port->counts ? "interrupts" : "interrupts and a timer";
+	return port->worker || port->wait_fds[0] < 0 ? "a timer" : "its sockets";
 }
 
 int port_wait_arm(const struct port *port, uint16_t queue)
@@ -141,6 +161,6 @@ void port_wait_disarm(const struct port *port, uint16_t queue)
 	if (!port->rx_interrupts)
 		return;
 	rte_eth_dev_rx_intr_disable(port->id, queue);
-	if (read(port->wait_fds[queue], &events, sizeof(events)) < 0)
+	if (read(port->wait_fds[queue], &events, port->ring_bytes) < 0)
 		return; /* it did not ring */
 }

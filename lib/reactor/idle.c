@@ -89,7 +89,7 @@ static void disarm(const struct reactor *r, const struct pollfd *fds, nfds_t cou
 
 void idle_sleep(struct reactor *r)
 {
-	struct pollfd fds[1 + CONFIG_PORTS_MAX] = { { .fd = r->event_fd, .events = POLLIN } };
+	struct pollfd fds[2 + CONFIG_PORTS_MAX] = { { .fd = r->event_fd, .events = POLLIN } };
 	nfds_t count = 1;
 	uint64_t sleep_ns;
 
@@ -100,6 +100,8 @@ void idle_sleep(struct reactor *r)
 		return;
 	}
 	sleep_ns = arm(r, fds, &count);
+	if (r->poll_fd >= 0)
+		fds[count++] = (struct pollfd){ .fd = r->poll_fd, .events = POLLIN };
 	if (sleep_ns) {
 		const struct timespec timeout = { .tv_sec = (time_t)(sleep_ns / 1000000000),
 						  .tv_nsec = (long)(sleep_ns % 1000000000) };

@@ -70,6 +70,8 @@ static unsigned receive(struct reactor *r, uint64_t now_ns)
 {
 	unsigned received = 0;
 
+	if (r->ops.poll)
+		received = r->ops.poll(r->ops.ctx, now_ns);
 	for (unsigned i = 0; i < r->ports_count; i++)
 		received += receive_port(r, r->ports[i], now_ns);
 	r->stats.received += received;
@@ -80,11 +82,13 @@ static void send_run(struct reactor *r, struct rte_mbuf **frames, unsigned n)
 {
 	const uint16_t id = frames[0]->port;
 	const struct port *port = id < PORT_IDS_MAX ? r->port_of[id] : NULL;
+	uint64_t refused = 0;
 	unsigned sent = 0;
 
 	for (unsigned try = 0; port && sent < n && try < SEND_TRIES; try++)
-		sent += port_send(port, (uint16_t)r->index, frames + sent, (uint16_t)(n - sent));
-	r->stats.sent += sent;
+		sent += port_transmit(port, (uint16_t)r->index, frames + sent, (uint16_t)(n - sent), &refused);
+	r->stats.sent += sent - refused;
+	r->stats.transmit_refused += refused;
 	r->stats.transmit_dropped += n - sent;
 	if (sent < n)
 		rte_pktmbuf_free_bulk(frames + sent, n - sent);
@@ -124,6 +128,13 @@ static unsigned run_messages(struct reactor *r, unsigned max)
 	return n;
 }
 
+/* What a driver has sent it may keep until it sends more: frames that the pool lacks to receive and to answer with. */
+static void clean(struct reactor *r)
+{
+	for (unsigned i = 0; i < r->ports_count; i++)
+		port_clean(r->ports[i], (uint16_t)r->index);
+}
+
 /* Returns whether there was something to do. */
 static bool turn(struct reactor *r, uint64_t now_ns)
 {
@@ -137,6 +148,8 @@ static bool turn(struct reactor *r, uint64_t now_ns)
 	wheel_advance(r->ops.wheel, now_ns, TIMERS_MAX);
 	work += run_messages(r, MESSAGES_MAX);
 	work += reactor_transmit(r);
+	if (unlikely(port_mempool_low(r->pool)))
+		clean(r);
 	if (r->ops.tend)
 		work += r->ops.tend(r->ops.ctx, now_ns);
 	return work != 0;

@@ -31,6 +31,8 @@ struct reactor_ops {
 	/* Which reactor a received frame belongs to: its index, REACTOR_HERE, or REACTOR_ALL (a copy for each: ARP and ND). An
 	 * index beyond the reactors is taken for REACTOR_HERE. Reads the frame only; it may be damaged or hostile. */
 	unsigned (*steer)(void *ctx, const struct rte_mbuf *frame);
+	/* Instead of ports: receives what has come by other ways, some of it, and returns how much it did. NULL: there are ports. */
+	unsigned (*poll)(void *ctx, uint64_t now_ns);
 	/* Takes n <= PORT_BURST frames, all of the own pool, and owns them. frame->port is DPDK's id of the port that
 	 * they came in by. */
 	void (*receive)(void *ctx, struct rte_mbuf **frames, unsigned n, uint64_t now_ns);
@@ -45,16 +47,24 @@ struct reactor_ops {
 	struct wheel *wheel;
 };
 
-/* Plain counters with one writer, the reactor; any thread may read them. */
+/* Plain counters with one writer, the reactor; any thread may read them. X(name, what it counts). */
+#define REACTOR_COUNTERS(X) \
+	X(turns, "turns of the loop") \
+	X(busy_turns, "turns that did work") \
+	X(sleeps, "times it slept") \
+	X(received, "frames taken from ports") \
+	X(sent, "frames given to ports") \
+	X(handed_over, "frames given to another reactor") \
+	X(handed_in, "frames taken from another reactor") \
+	X(hand_over_full, "frames dropped: the other reactor's ring, or the own mempool, was full") \
+	X(transmit_dropped, "frames that the driver did not take after some tries") \
+	X(transmit_refused, "frames that the driver finds wrong for the device")
+
 struct reactor_stats {
-	uint64_t turns, busy_turns;
-	uint64_t busy_cycles, idle_cycles;
-	uint64_t sleeps;
-	uint64_t received, sent;
-	uint64_t handed_over;	   /* frames given to another reactor */
-	uint64_t handed_in;	   /* frames taken from another one */
-	uint64_t hand_over_full;   /* frames dropped: the other's ring, or the own mempool, was full */
-	uint64_t transmit_dropped; /* frames that the driver did not take after some tries */
+#define X(name, text) uint64_t name;
+	REACTOR_COUNTERS(X)
+#undef X
+	uint64_t busy_cycles, idle_cycles; /* of turns that did work, and of the others, sleep included */
 };
 
 struct reactor_options {
@@ -64,6 +74,7 @@ struct reactor_options {
 	uint32_t spin_us; /* without polling: how long to spin before a sleep */
 	struct port *const *ports;
 	unsigned ports_count;
+	int poll_fd;		  /* with ops.poll: readable when there is something for it; else -1 */
 	struct rte_mempool *pool; /* for copies of handed-over frames */
 	struct reactor_ops ops;
 };

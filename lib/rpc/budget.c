@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The mbufs of a stack are few beside what its peers may send and not read. Two rules keep one peer from taking them all:
+ * The mbufs of a stack are few beside what its peers may send and not read. Rules keep one peer from taking them all:
  *
  * - Requests that are under way may hold held_mbufs_max. From half of it on, TCP's window is opened to one stream at a time,
  *   until its request is whole, or nothing of it has come for a while; the others wait, in the order in which they came, and
  *   their peers with them.
- * - When there are no mbufs for replies, the peer that has not read for longest is given up.
+ * - Requests of an address (of IPv6: a /64) that has half of the mbufs in unread replies wait; less is enough when mbufs are short.
+ *   Then, and when there are no mbufs for replies, those are given up that do not read: of the address that has most, all of them.
  */
-#include "rpc/internal.h"
+#include "net/siphash.h"
+#include "rpc/link.h"
 
 #define UNREAD_NS UINT64_C(2000000000) /* a peer that has taken nothing for so long is not reading */
 #define FAVOUR_NS UINT64_C(200000000)  /* a stream that sends nothing for so long lets another one go on */
@@ -47,7 +49,7 @@ void budget_grant(struct rpc_stream *s, uint32_t n)
 		server->favoured = s;
 		server->favoured_ns = net_now_ns(server->options.net);
 	}
-	tcp_consumed(s->work.conn, due - s->granted);
+	link_consumed(&s->work, due - s->granted);
 	s->granted = due;
 }
 
@@ -99,8 +101,8 @@ static struct rpc_work *slowest_stream(const struct rpc_server *server, uint64_t
 	for (uint32_t i = 0; i < server->options.streams_max; i++) {
 		struct rpc_stream *s = &server->streams[i];
 
-		if (s->state != STREAM_FREE && s->work.conn && tcp_stalled_ns(s->work.conn) > *longest) {
-			*longest = tcp_stalled_ns(s->work.conn);
+		if (s->state != STREAM_FREE && s->work.conn && link_stalled_ns(&s->work) > *longest) {
+			*longest = link_stalled_ns(&s->work);
 			worst = &s->work;
 		}
 	}
@@ -122,6 +124,28 @@ static struct rpc_work *slowest_session(const struct rpc_server *server, uint64_
 	return worst;
 }
 
+/* The streams of the address with the most unread mbufs; false: all of them read. */
+static bool give_up_crowd(struct rpc_server *server)
+{
+	uint32_t worst = 0;
+	bool some = false;
+
+	for (uint32_t i = 1; i < CROWDS; i++)
+		if (server->unread[i] > server->unread[worst])
+			worst = i;
+	for (uint32_t i = 0; i < server->options.streams_max; i++) {
+		struct rpc_stream *s = &server->streams[i];
+
+		if (s->state == STREAM_FREE || !s->work.conn || s->crowd != worst ||
+		    link_stalled_ns(&s->work) <= UNREAD_NS)
+			continue;
+		server->counters.unread++;
+		link_abort(&s->work);
+		some = true;
+	}
+	return some;
+}
+
 void budget_relieve(struct rpc_server *server)
 {
 	const uint64_t now_ns = net_now_ns(server->options.net);
@@ -132,6 +156,8 @@ void budget_relieve(struct rpc_server *server)
 	if (now_ns - server->relieved_ns < RELIEVE_NS)
 		return;
 	server->relieved_ns = now_ns;
+	if (give_up_crowd(server))
+		return;
 	stream = slowest_stream(server, &longest);
 	session = slowest_session(server, &longest);
 	if (!stream && !session)
@@ -140,5 +166,44 @@ void budget_relieve(struct rpc_server *server)
 	if (session)
 		rpc_session_give_up(session_of(session));
 	else
-		tcp_abort(stream->conn);
+		link_abort(stream);
+}
+
+uint16_t budget_crowd(const struct rpc_server *server, const struct tcp_conn *conn)
+{
+	const struct rpc_transport *transport = server->options.transport;
+	const struct tcp_address address = transport ? transport->address(conn) : tcp_address(conn);
+	const struct net_address sharer = net_address_sharer(&address.remote);
+
+	return (uint16_t)(siphash(server->options.datagrams.secret, sharer.halves, 2) & (CROWDS - 1));
+}
+
+static void set_unread(struct rpc_stream *s, uint32_t mbufs)
+{
+	mbufs = RTE_MIN(mbufs, (uint32_t)UINT16_MAX);
+	s->work.server->unread[s->crowd] += mbufs - s->unread;
+	s->unread = (uint16_t)mbufs;
+}
+
+void budget_sent(struct rpc_stream *s, uint32_t mbufs)
+{
+	set_unread(s, s->unread + mbufs);
+	s->work.request.unread_bytes = link_queued(&s->work);
+}
+
+/* TCP tells bytes: of the mbufs, the same part is read. */
+void budget_read(struct rpc_stream *s)
+{
+	const uint32_t bytes = link_queued(&s->work), before = s->work.request.unread_bytes;
+
+	if (likely(bytes == 0))
+		set_unread(s, 0);
+	else if (bytes < before)
+		set_unread(s, (uint32_t)(((uint64_t)s->unread * bytes + before - 1) / before));
+	s->work.request.unread_bytes = bytes;
+}
+
+void budget_forget(struct rpc_stream *s)
+{
+	set_unread(s, 0);
 }

@@ -43,6 +43,7 @@
 	X(crowded, "dropped: messages hold too many mbufs") \
 	X(broken, "sessions ended: the peer broke the protocol") \
 	X(refused, "sessions refused: there are too many") \
+	X(evicted, "sessions ended for others: all places were taken, and their address had more than its share") \
 	X(over_limit, "messages refused: over a limit, or over the buffers there are") \
 	X(starved, "packets not sent for lack of mbufs")
 
@@ -67,8 +68,8 @@ struct dgram_handler {
 	 * first starting with the wire_frame (checked by wire_frame_check, and to be as long as the chain; its checksum is not). Or
 	 * several messages in one mbuf, each checked so: dgram_next walks over them. The callee owns it, and says by dgram_taken
 	 * when so many mbufs are freed.
-	 * status is WIRE_OK, or WIRE_OVER_LIMIT or WIRE_BUSY: then the message was too large for message_max, or for the mbufs there
-	 * are, and only its frame is there (in the first mbuf).
+	 * status is WIRE_OK, or WIRE_OVER_LIMIT: then the message is too large for message_max, or needs more than half of
+	 * held_mbufs_max, and only its frame is there (in the first mbuf); it may still be on its way.
 	 */
 	void (*received)(void *user, struct rte_mbuf *message, uint32_t bytes, enum wire_status status);
 	/* Some of what was sent has been acknowledged: dgram_queued has fallen. */
@@ -144,6 +145,8 @@ bool dgram_append(struct dgram_session *session, struct rte_mbuf *packet);
 void dgram_expect(const struct dgram_session *session);
 /* Packets queued and not acknowledged. */
 uint32_t dgram_queued(const struct dgram_session *session);
+/* Its peer's address, with all sessions from there, has more unacknowledged than its share: what it asks for next is to wait. */
+bool dgram_over_share(const struct dgram_session *session);
 /* For how long the peer has acknowledged nothing of what is queued; 0 when nothing is. */
 uint64_t dgram_stalled_ns(const struct dgram_session *session);
 /* What was received as so many mbufs, a message or a packet of several, was freed by its reader; the session may be gone by then. */

@@ -6,7 +6,7 @@
 #include "net/siphash.h"
 #include "rpc/dgram_internal.h"
 
-enum { FIRST_PORT = 49152, PORTS = 16384, PORT_TRIES = 64 };
+enum { FIRST_PORT = 49152, PORTS = 16384, PORT_TRIES = 64, WINDOW_TRIES = 64 };
 
 uint64_t dgram_draw(struct dgram *d)
 {
@@ -65,15 +65,22 @@ void window_release(struct dgram_session *s)
 
 	if (!s->window)
 		return;
+	s->window->session = NULL;
+	s->peer->windows--;
+	s->dgram->windows_free++;
 	s->window->next = s->dgram->windows;
 	s->dgram->windows = s->window;
 	s->window = NULL;
-	/* The first that still has use for it; each was put there once. */
-	while ((next = list_take(s->dgram, DGRAM_WINDOWS)))
-		if (next->state == DGRAM_OPEN && next->tx_queued) {
+	/* The first that still has use for it, and a right to it; each asks by itself again, if seldom (ask_ns). */
+	for (unsigned i = 0; i < WINDOW_TRIES && (next = list_take(s->dgram, DGRAM_WINDOWS)); i++) {
+		if (next->state != DGRAM_OPEN || !next->tx_queued)
+			continue;
+		if (peer_may_take_window(next)) {
 			list_put(next, DGRAM_DUE);
 			break;
 		}
+		list_put(next, DGRAM_WINDOWS);
+	}
 }
 
 void reorder_release(struct dgram_session *s)
@@ -97,8 +104,12 @@ void reorder_release(struct dgram_session *s)
 
 static void drop_sent(struct dgram_session *s)
 {
-	for (uint32_t n = s->tx_una; s->window && n != s->tx_next; n++)
-		rte_pktmbuf_free(s->window->packets[n & s->dgram->window_mask]);
+	for (uint32_t n = s->tx_una; s->window && n != s->tx_next; n++) {
+		struct rte_mbuf **place = &s->window->packets[n & s->dgram->window_mask];
+
+		rte_pktmbuf_free(*place);
+		*place = NULL; /* the next session that sends from this window would free it again */
+	}
 	while (s->queue.first) {
 		struct rte_mbuf *m = s->queue.first;
 
@@ -106,6 +117,7 @@ static void drop_sent(struct dgram_session *s)
 		rte_pktmbuf_free(m);
 	}
 	s->queue = s->flying = s->lost = (struct dgram_chain){ NULL, NULL };
+	s->peer->mbufs -= s->tx_queued + s->tx_held;
 	s->tx_queued = s->tx_held = s->tx_flying = 0;
 	window_release(s);
 }
@@ -150,10 +162,10 @@ static struct dgram_session *take_free(struct dgram *d)
 	return s;
 }
 
-static uint32_t next_number(const struct dgram *d, const struct dgram_session *s)
+static uint32_t next_number(struct dgram *d, const struct dgram_session *s)
 {
 	const uint32_t index = (uint32_t)(s - d->all);
-	const uint32_t before = s->number ? s->number : (uint32_t)(d->options.secret[0] >> 32);
+	const uint32_t before = s->number ? s->number : (uint32_t)dgram_draw(d);
 	const uint32_t number = ((before >> DGRAM_INDEX_BITS) + 1) << DGRAM_INDEX_BITS | index;
 
 	return number ? number : 1u << DGRAM_INDEX_BITS; /* 0 names none */
@@ -190,6 +202,7 @@ struct dgram_session *session_make(struct dgram *d, const struct net_udp_address
 	memcpy(s->next, old.next, sizeof(s->next));
 	s->payload = payload_of(d, &s->flow, net_pool(d->net));
 	congestion_init(&s->congestion);
+	peer_join(s);
 	session_reset(s);
 	if (++d->sessions == DGRAM_EXPECT_FROM)
 		net_udp_expect(d->net, d->port, dgram_expected);
@@ -202,6 +215,7 @@ void session_free(struct dgram_session *s)
 
 	session_unhash(s);
 	session_reset(s);
+	peer_leave(s);
 	wheel_cancel(wheel, &s->timer);
 	wheel_cancel(wheel, &s->life);
 	if (s->dgram->sessions-- == DGRAM_EXPECT_FROM)
@@ -255,7 +269,7 @@ static int bind_port(struct dgram *d, struct star_error *err)
 			status = net_udp_bind(d->net, d->port, dgram_receive, d);
 		}
 	if (status == 0)
-		net_udp_watch(d->net, d->port, open_refused);
+		net_udp_watch(d->net, d->port, open_quoted);
 	if (status < 0)
 		return star_error_set(err, status, "UDP port %u cannot be used: %s", d->port,
 				      status == -ENOSPC ? "too many ports" : "it is in use");
@@ -282,6 +296,7 @@ static bool make_pools(struct dgram *d)
 		r->next = d->reorders;
 		d->reorders = r;
 	}
+	d->windows_free = o->active_max;
 	return true;
 }
 
@@ -290,6 +305,8 @@ static void release(struct dgram *d)
 	free(d->windows_memory);
 	free(d->reorders_memory);
 	free(d->hash);
+	free(d->peers);
+	free(d->peers_hash);
 	free(d->all);
 	free(d);
 }
@@ -312,9 +329,11 @@ struct dgram *dgram_create(const struct dgram_options *options, struct star_erro
 	d->favour_timer.fire = credit_timer;
 	d->share = options->credits;
 	d->hash = calloc(d->hash_mask + 1, sizeof(*d->hash));
+	d->peers = calloc(options->sessions_max + 1, sizeof(*d->peers));
+	d->peers_hash = calloc(d->hash_mask + 1, sizeof(*d->peers_hash));
 	d->all = aligned_alloc(RTE_CACHE_LINE_SIZE,
 			       RTE_ALIGN_CEIL(options->sessions_max * sizeof(*d->all), (size_t)RTE_CACHE_LINE_SIZE));
-	if (!d->hash || !d->all || !make_pools(d)) {
+	if (!d->hash || !d->peers || !d->peers_hash || !d->all || !make_pools(d)) {
 		star_error_set(err, -ENOMEM, "no memory for %u sessions", options->sessions_max);
 		goto fail;
 	}
@@ -381,6 +400,7 @@ struct rte_mbuf *dgram_alloc(struct dgram_session *s)
 
 void dgram_send(struct dgram_session *s, struct rte_mbuf *message)
 {
+	const uint32_t queued = s->tx_queued;
 	uint16_t flags = WIRE_PACKET_FIRST;
 
 	if (s->tx_queued + s->tx_held == 0)
@@ -403,6 +423,7 @@ void dgram_send(struct dgram_session *s, struct rte_mbuf *message)
 		s->queue.last = m;
 		s->tx_queued++;
 	}
+	s->peer->mbufs += s->tx_queued - queued;
 	if (likely(s->state == DGRAM_OPEN))
 		list_put(s, DGRAM_DUE);
 }

@@ -97,12 +97,18 @@ static void favour(struct dgram_session *s, uint64_t now_ns)
 	watch_favoured(s->dgram, now_ns);
 }
 
+/* What comes of its message is dropped. */
+static bool is_refused(const struct dgram_session *s)
+{
+	return s->message_need && s->message_status != WIRE_OK;
+}
+
 /* False: others are before it. */
 static bool may_grow(struct dgram_session *s, uint64_t now_ns)
 {
 	struct dgram *d = s->dgram;
 
-	if (likely(!credit_tight(d)))
+	if (likely(!credit_tight(d)) || is_refused(s))
 		return true;
 	if (credit_may_favour(d) && (s->message_need || s->peer_wants))
 		favour(s, now_ns);
@@ -116,19 +122,22 @@ static bool may_grow(struct dgram_session *s, uint64_t now_ns)
 /* Packets that are still to come of the message that is under way, and wanted. Without one, the next packet begins one. */
 static uint32_t packets_due(const struct dgram_session *s)
 {
-	if (!s->message_need || s->message_status != WIRE_OK)
+	if (!s->message_need || is_refused(s))
 		return 1;
 	return (s->message_need - s->message_have + s->message_packet - 1) / s->message_packet;
 }
 
-bool credit_admit(struct dgram_session *s, uint32_t ahead, uint64_t now_ns)
+bool credit_admit(struct dgram_session *s, const struct wire_packet *p, uint64_t now_ns)
 {
 	struct dgram *d = s->dgram;
+	const uint32_t ahead = p->number - s->rx_next;
 
 	if (d->favoured == s)
 		return ahead < packets_due(s);
 	if (ahead)
 		return false;
+	if (is_refused(s))
+		return true;
 	/* One that has only asked gives way to one that sends: else whoever asks again and again would shut out all others. */
 	if (d->favoured && !d->favoured_sends)
 		d->favoured = NULL;

@@ -85,7 +85,8 @@ static inline bool take_whole(struct dgram_session *s, struct rte_mbuf *m)
 	return s->number == number && s->state != DGRAM_FREE; /* its user may have closed it */
 }
 
-/* Whether a message may come whose first packet this is, and not its last; 0: it is none. */
+/* Whether a message may come whose first packet this is, and not its last; 0: it is none. One that needs more mbufs than messages may
+ * hold is refused for good: there will never be more. */
 static uint32_t begin_message(struct dgram_session *s, const struct rte_mbuf *m)
 {
 	struct dgram *d = s->dgram;
@@ -97,12 +98,11 @@ static uint32_t begin_message(struct dgram_session *s, const struct rte_mbuf *m)
 	memcpy(&frame, rte_pktmbuf_mtod(m, const void *), sizeof(frame));
 	bytes = sizeof(frame) + (uint64_t)frame.payload_bytes;
 	s->message_status = WIRE_OK;
-	if (unlikely(bytes > d->options.message_max || frame.payload_bytes > WIRE_PAYLOAD_MAX)) {
+	if (unlikely(
+		    bytes > d->options.message_max || frame.payload_bytes > WIRE_PAYLOAD_MAX ||
+		    (bytes > m->data_len && (bytes + m->data_len - 1) / m->data_len > d->options.held_mbufs_max / 2))) {
 		s->message_status = WIRE_OVER_LIMIT;
 		frame.payload_bytes = 0;
-	} else if (unlikely(bytes > m->data_len &&
-			    (bytes + m->data_len - 1) / m->data_len > d->options.held_mbufs_max / 2)) {
-		s->message_status = WIRE_BUSY;
 	}
 	if (wire_frame_check(&frame, NULL) != WIRE_OK || bytes > UINT32_MAX)
 		return 0;
@@ -117,7 +117,7 @@ static void deliver(struct dgram_session *s)
 {
 	struct dgram *d = s->dgram;
 	struct rte_mbuf *first = s->message.first;
-	const uint32_t bytes = s->message_status == WIRE_OK ? s->message_have : (uint32_t)sizeof(struct wire_frame);
+	const uint32_t bytes = s->message_have;
 
 	d->held_whole += s->message_mbufs;
 	s->message = (struct dgram_chain){ NULL, NULL };
@@ -125,7 +125,29 @@ static void deliver(struct dgram_session *s)
 	if (unlikely(d->favoured == s))
 		d->favoured = NULL;
 	d->counters.messages_in++;
-	d->options.handler->received(s->user, first, bytes, s->message_status);
+	d->options.handler->received(s->user, first, bytes, WIRE_OK);
+}
+
+/* A packet of a refused message. The first one's frame is delivered at once, the rest is dropped as it comes: so a peer that stops in the
+ * middle of such a message holds no mbufs. */
+static void take_refused(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags)
+{
+	struct dgram *d = s->dgram;
+
+	if (flags & WIRE_PACKET_FIRST) {
+		m->data_len = m->pkt_len = sizeof(struct wire_frame);
+		d->held_whole++;
+		d->counters.messages_in++;
+		d->options.handler->received(s->user, m, m->data_len, s->message_status);
+		return;
+	}
+	rte_pktmbuf_free(m);
+	d->held--;
+	if (!(flags & WIRE_PACKET_LAST))
+		return;
+	s->message_need = s->message_have = 0;
+	if (d->favoured == s)
+		d->favoured = NULL;
 }
 
 bool message_take(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags)
@@ -148,21 +170,18 @@ bool message_take(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags)
 	s->message_have += bytes;
 	if (s->message_have > s->message_need || (flags & WIRE_PACKET_LAST && s->message_have != s->message_need))
 		return broken(s, m);
-	if (unlikely(s->message_status != WIRE_OK && s->message.first)) {
-		rte_pktmbuf_free(m);
-		s->dgram->held--;
+	if (unlikely(s->message_status != WIRE_OK)) {
+		take_refused(s, m, flags);
 	} else {
-		if (s->message_status != WIRE_OK)
-			m->data_len = m->pkt_len = sizeof(struct wire_frame);
 		if (s->message.last)
 			s->message.last->next = m;
 		else
 			s->message.first = m;
 		s->message.last = m;
 		s->message_mbufs++;
+		if (flags & WIRE_PACKET_LAST)
+			deliver(s);
 	}
-	if (flags & WIRE_PACKET_LAST)
-		deliver(s);
 	return s->number == number && s->state != DGRAM_FREE; /* its user may have closed it */
 }
 
@@ -263,7 +282,7 @@ static inline void take_data(struct dgram_session *s, struct rte_mbuf *m, const 
 		output_urgent(s);
 		return;
 	}
-	if (unlikely(d->held >= d->options.held_mbufs_max) && !credit_admit(s, ahead, from->now_ns)) {
+	if (unlikely(d->held >= d->options.held_mbufs_max) && !credit_admit(s, p, from->now_ns)) {
 		d->counters.crowded++;
 		rte_pktmbuf_free(m);
 		return;
@@ -298,6 +317,7 @@ static void move(struct dgram_session *s, const struct dgram_from *from)
 
 	if (net_udp_flow_init(s->dgram->net, &flow, from->address) == 0) {
 		s->flow = flow;
+		peer_move(s);
 		congestion_init(&s->congestion);
 	}
 }

@@ -28,7 +28,8 @@ enum dgram_internal {
 	DGRAM_COOKIE_SHIFT = 32,       /* a cookie's time slot: 4.3 s. It is good in its own and the next one. */
 	DGRAM_ANSWERS_A_SECOND = 1000, /* to packets of no session */
 	DGRAM_ANSWERS_BURST = 100,
-	DGRAM_EXPECT_FROM = 64, /* so many sessions are more than the nearest cache holds */
+	DGRAM_QUOTES_A_SECOND = 100, /* ICMP errors that are looked at */
+	DGRAM_EXPECT_FROM = 64,	     /* so many sessions are more than the nearest cache holds */
 };
 _Static_assert(DGRAM_BODY_OFF >= NET_UDP_HEADERS + sizeof(struct wire_packet), "headers fit before a body");
 _Static_assert(DGRAM_BODY_OFF % 64 == 0, "headers are aligned");
@@ -63,7 +64,8 @@ struct dgram_reorder {
 
 /* Packets that have been sent and not acknowledged, by number; NULL: acknowledged out of order. */
 struct dgram_window {
-	struct dgram_window *next; /* in the pool */
+	struct dgram_window *next;     /* in the pool */
+	struct dgram_session *session; /* NULL: it is in the pool */
 	struct rte_mbuf *packets[];
 };
 
@@ -107,10 +109,19 @@ struct dgram_queue {
 	struct dgram_session *first, *last;
 };
 
+/* What the sessions with one address, or one /64 of IPv6, have together. */
+struct dgram_peer {
+	struct net_address address;
+	uint32_t next; /* index and one: of the same bucket, or the next free one */
+	uint32_t sessions, windows;
+	uint32_t mbufs; /* queued or not acknowledged */
+};
+
 struct dgram_session {
 	/* constant while it is open */
 	struct dgram *dgram;
 	void *user;
+	struct dgram_peer *peer;
 	uint64_t token, peer_token;
 	uint32_t number, peer_number; /* index in the low DGRAM_INDEX_BITS, a generation above */
 	uint32_t payload;
@@ -134,7 +145,7 @@ struct dgram_session {
 	uint32_t message_need; /* bytes; 0: none */
 	uint32_t message_have, message_mbufs;
 	uint16_t message_packet; /* bytes of a packet that does not end it */
-	uint16_t message_status; /* not WIRE_OK: it is dropped, but for its frame */
+	uint16_t message_status; /* not WIRE_OK: its frame was delivered, the rest is dropped */
 	/* sending */
 	uint32_t tx_una, tx_next; /* the first number not acknowledged, the next one */
 	uint32_t tx_edge;
@@ -159,7 +170,7 @@ struct dgram_session {
 	uint64_t client;     /* whose it is: wire_packet_open.client */
 	uint64_t open_token; /* of a session that we open: the token in its OPENs */
 	uint64_t cookie;
-	uint64_t opening_ns; /* since when */
+	uint64_t opening_ns; /* since when; of an accepted one: when it was opened */
 	uint32_t hash_next;
 	struct dgram_session *next[DGRAM_LISTS];
 };
@@ -174,6 +185,9 @@ struct dgram {
 	uint64_t random;		  /* how often a number was drawn */
 	struct dgram_session *all, *free_first, *free_last;
 	uint32_t *hash, hash_mask; /* index and one: accepted sessions by client, others by the peer's token */
+	struct dgram_peer *peers;  /* of sessions_max + 1 */
+	uint32_t *peers_hash, peers_made, peers_free, peers_hand;
+	uint32_t windows_free;
 	struct dgram_window *windows;
 	struct dgram_reorder *reorders;
 	void *windows_memory, *reorders_memory;
@@ -192,8 +206,10 @@ struct dgram {
 	uint64_t favoured_ns; /* when it was chosen, or something of it came last */
 	bool favoured_sends;  /* something has come since it was chosen */
 	struct wheel_timer favour_timer;
-	uint64_t answers_ns; /* the bucket of answers to strangers */
-	uint32_t answers;
+	struct dgram_bucket {
+		uint64_t filled_ns;
+		uint32_t left;
+	} answers, quotes; /* to strangers; ICMP errors */
 	struct dgram_counters counters;
 };
 
@@ -301,7 +317,7 @@ void open_cookie(struct dgram_session *s, const struct dgram_from *from);
 void open_opened(struct dgram_session *s, const struct dgram_from *from);
 void open_stranger(struct dgram *d, const struct dgram_from *from);
 void open_unknown(struct dgram *d, const struct dgram_from *from);
-net_udp_refused open_refused;
+net_udp_quoted open_quoted;
 /* Closes the peer's end. */
 void open_send_close(struct dgram_session *s);
 
@@ -333,6 +349,14 @@ static inline void output_urgent(struct dgram_session *s)
 	list_put(s, DGRAM_DUE);
 }
 
+/* dgram_peers.c: a session begins, ends, and speaks from another address. */
+void peer_join(struct dgram_session *s);
+void peer_leave(struct dgram_session *s);
+void peer_move(struct dgram_session *s);
+bool peer_may_take_window(const struct dgram_session *s);
+/* Ends a session for one with that address; false: none gives way to it. */
+bool peer_make_place(struct dgram *d, const struct net_address *address, uint64_t now_ns);
+
 /* dgram_pace.c: calls a session back at a time, to within a slot. */
 void pace_at(struct dgram_session *s, uint64_t when_ns);
 void pace_turn(struct dgram *d, uint64_t now_ns);
@@ -343,8 +367,8 @@ uint64_t pace_next_ns(const struct dgram *d);
 void credit_update(struct dgram_session *s, uint64_t now_ns);
 /* The peer has told with a packet how many wait for credit. */
 void credit_wanted(struct dgram_session *s, const struct wire_packet *p, uint64_t now_ns);
-/* Whether a packet is taken, so far ahead of the next one, though messages hold as many mbufs as they may. */
-bool credit_admit(struct dgram_session *s, uint32_t ahead, uint64_t now_ns);
+/* Whether a packet of data is taken though messages hold as many mbufs as they may. */
+bool credit_admit(struct dgram_session *s, const struct wire_packet *p, uint64_t now_ns);
 /* Of the favoured session a packet was taken. */
 void credit_favoured_sends(struct dgram *d, uint64_t now_ns);
 void credit_leave(struct dgram_session *s);

@@ -27,21 +27,21 @@ static uint64_t cookie_of(const struct dgram *d, const struct net_udp_address *a
 	return cookie ? cookie : 1; /* 0 is none */
 }
 
-/* Answers to strangers have a rate. */
-static bool may_answer(struct dgram *d, uint64_t now_ns)
+/* What strangers can ask for has a rate. */
+static bool bucket_take(struct dgram_bucket *b, uint64_t now_ns, uint32_t a_second)
 {
-	const uint64_t each_ns = 1000 * DGRAM_MS / DGRAM_ANSWERS_A_SECOND, come = (now_ns - d->answers_ns) / each_ns;
+	const uint64_t each_ns = 1000 * DGRAM_MS / a_second, come = (now_ns - b->filled_ns) / each_ns;
 
-	if (d->answers + come >= DGRAM_ANSWERS_BURST) {
-		d->answers = DGRAM_ANSWERS_BURST;
-		d->answers_ns = now_ns;
+	if (b->left + come >= DGRAM_ANSWERS_BURST) {
+		b->left = DGRAM_ANSWERS_BURST;
+		b->filled_ns = now_ns;
 	} else {
-		d->answers += (uint32_t)come;
-		d->answers_ns += come * each_ns;
+		b->left += (uint32_t)come;
+		b->filled_ns += come * each_ns;
 	}
-	if (d->answers == 0)
+	if (b->left == 0)
 		return false;
-	d->answers--;
+	b->left--;
 	return true;
 }
 
@@ -196,21 +196,64 @@ void open_unknown(struct dgram *d, const struct dgram_from *from)
 	open_begin(s);
 }
 
-/* Nobody is at the port, so we are told. Of a session that is being opened it ends the attempt, as an RST would; one that was open
- * once asks on until its lease is over: it may have been forged. */
-void open_refused(void *ctx, struct net *net, const struct net_udp_address *address)
-{
-	struct dgram *d = ctx;
+/* ---- ICMP errors ---- */
 
-	if (d->options.accepts)
-		return;
+static bool is_to(const struct dgram_session *s, const struct net_udp_address *address)
+{
+	return s->flow.remote_port == address->remote_port && net_address_equal(&s->flow.path.remote, &address->remote);
+}
+
+/* Nobody is at the port, so we are told. Of a session that is being opened it ends the attempt, as an RST would; one that was open
+ * once asks on until its lease is over. */
+static bool end_attempt(struct dgram *d, const struct net_udp_address *address, const struct wire_packet_open *open)
+{
 	for (uint32_t i = 0; i < d->sessions_made; i++) {
 		struct dgram_session *s = &d->all[i];
 
-		if (s->state == DGRAM_OPENING && s->flow.remote_port == address->remote_port &&
-		    net_address_equal(&s->flow.path.remote, &address->remote))
+		if (s->state == DGRAM_OPENING && is_to(s, address) && s->client == open->client &&
+		    s->open_token == open->token) {
 			session_end(s, ECONNREFUSED);
+			return true;
+		}
 	}
+	return false;
+}
+
+/* Whether a packet is in flight. What is lies in a window: there are active_max of these. */
+static bool is_in_flight(const struct dgram *d, const struct net_udp_address *address, const struct wire_packet *p)
+{
+	const size_t bytes = sizeof(struct dgram_window) + d->options.window_max * sizeof(struct rte_mbuf *);
+
+	for (uint32_t i = 0; i < d->options.active_max; i++) {
+		const struct dgram_window *window =
+			(const struct dgram_window *)((const char *)d->windows_memory + i * bytes);
+		const struct dgram_session *s = window->session;
+
+		if (s && s->peer_token == p->token && s->peer_number == p->session && is_to(s, address))
+			return p->number - s->tx_una < s->tx_next - s->tx_una &&
+			       window->packets[p->number & d->window_mask];
+	}
+	return false;
+}
+
+/* What is quoted must have the peer's secret, and be a packet that is under way: that nobody can know but who has seen it. */
+bool open_quoted(void *ctx, struct net *net, const struct net_udp_address *address, const void *payload, uint32_t bytes,
+		 bool refused)
+{
+	struct dgram *d = ctx;
+	struct {
+		struct wire_packet packet;
+		struct wire_packet_open open;
+	} quoted = { 0 };
+
+	memcpy(&quoted, payload, RTE_MIN(bytes, (uint32_t)sizeof(quoted)));
+	if (bytes < offsetof(struct wire_packet, ack) || quoted.packet.magic != WIRE_PACKET_MAGIC ||
+	    !bucket_take(&d->quotes, net_now_ns(net), DGRAM_QUOTES_A_SECOND))
+		return false;
+	if (quoted.packet.kind == WIRE_PACKET_DATA)
+		return is_in_flight(d, address, &quoted.packet);
+	return refused && !d->options.accepts && quoted.packet.kind == WIRE_PACKET_OPEN && bytes >= sizeof(quoted) &&
+	       end_attempt(d, address, &quoted.open);
 }
 
 /* ---- the server ---- */
@@ -248,8 +291,11 @@ static struct dgram_session *accept(struct dgram *d, const struct wire_packet_op
 {
 	struct dgram_session *s = session_make(d, from->address);
 
+	if (!s && d->sessions == d->options.sessions_max && peer_make_place(d, &from->address->remote, from->now_ns))
+		s = session_make(d, from->address);
 	if (!s)
 		return NULL;
+	s->opening_ns = from->now_ns;
 	s->flags |= DGRAM_ACCEPTED;
 	s->client = open->client;
 	s->state = DGRAM_OPEN;
@@ -274,6 +320,7 @@ static bool resume(struct dgram_session *s, const struct wire_packet_open *open,
 	if (net_udp_flow_init(s->dgram->net, &flow, from->address) < 0)
 		return false;
 	s->flow = flow;
+	peer_move(s);
 	s->dgram->counters.resumed += open->token != s->peer_token;
 	s->peer_token = open->token;
 	s->peer_number = open->session;
@@ -320,7 +367,7 @@ void open_stranger(struct dgram *d, const struct dgram_from *from)
 	const struct wire_packet header = header_of(WIRE_PACKET_UNKNOWN, p->session, p->token);
 
 	if (d->options.accepts && p->kind >= WIRE_PACKET_DATA && p->kind <= WIRE_PACKET_PING &&
-	    may_answer(d, from->now_ns))
+	    bucket_take(&d->answers, from->now_ns, DGRAM_ANSWERS_A_SECOND))
 		send_to(d, from->address, &header, NULL, 0);
 }
 

@@ -194,9 +194,12 @@ bool recovery_ack(struct dgram_session *s, const struct dgram_from *from, bool n
 	if (unlikely(p->sack || (p->kind == WIRE_PACKET_ACK && from->bytes)) && s->window)
 		take_sacks(s, from);
 	acked = held - s->tx_held;
+	if (s->tx_held == 0)
+		s->tx_una = s->tx_next; /* an ack that lies steps over less than was acknowledged out of order */
 	take_congestion(s, from, rtt_ns, acked);
 	if (acked == 0)
 		return true;
+	s->peer->mbufs -= acked;
 	s->progress_ns = from->now_ns;
 	s->backoff = 0;
 	s->flags &= (uint16_t)~DGRAM_PROBED;
@@ -275,9 +278,26 @@ static void timeout(struct dgram_session *s, uint64_t now_ns)
 	list_put(s, DGRAM_DUE);
 }
 
+/* Whether our peer, though it may be heard, has acknowledged nothing of what is in flight for a lease. */
+static bool is_unread(const struct dgram_session *s, uint64_t now_ns)
+{
+	return s->flags & DGRAM_ACCEPTED && s->tx_held && now_ns - s->progress_ns >= s->dgram->options.lease_ns;
+}
+
+static void give_up(struct dgram_session *s)
+{
+	s->dgram->counters.expired++;
+	open_send_close(s);
+	session_end(s, ETIMEDOUT);
+}
+
 /* Something is in flight, or waits for credit, and nothing was heard. */
 static void retransmit(struct dgram_session *s, uint64_t now_ns)
 {
+	if (is_unread(s, now_ns)) {
+		give_up(s);
+		return;
+	}
 	if (s->tx_held == 0) {
 		if (s->backoff < UINT8_MAX)
 			s->backoff++;
@@ -322,6 +342,11 @@ void recovery_life(struct wheel_timer *timer, uint64_t now_ns)
 	if (silence >= o->lease_ns) {
 		s->dgram->counters.expired++;
 		session_end(s, ETIMEDOUT);
+		return;
+	}
+	/* A client opens a session because it has a request. */
+	if (s->flags & DGRAM_ACCEPTED && s->data_ns == 0 && now_ns - s->opening_ns >= o->lease_ns) {
+		give_up(s);
 		return;
 	}
 	if (!(s->flags & DGRAM_ACCEPTED) && silence >= o->heartbeat_ns) {

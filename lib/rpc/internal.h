@@ -25,7 +25,10 @@ struct rpc_work {
 	uint8_t reply_due; /* the request is done, but there was no mbuf for its reply */
 	uint8_t hopeless;  /* it needs more mbufs than there are */
 	uint8_t is_session;
-	uint32_t replay; /* its session's place in replay.c; 0: none yet */
+	uint8_t refuses; /* a request was refused as BUSY: those sent behind it are refused, too (WIRE_BEHIND) */
+	uint8_t refusal; /* enum wire_status with which the request is refused before the service sees it; WIRE_OK: it is not */
+	uint8_t replayed; /* the reply says what became of the request when it was sent before */
+	uint32_t replay;  /* its session's place in replay.c; 0: none yet */
 	struct rpc_request request;
 };
 
@@ -49,6 +52,7 @@ struct rpc_stream {
 	uint8_t state;
 	uint8_t peer_finished;
 	uint8_t waiting; /* for the budget */
+	uint8_t mute;	 /* nothing has come of it */
 	uint32_t mbufs;	 /* in the chain */
 	/* received: a chain of mbufs, in order; the first starts at the current frame */
 	struct rte_mbuf *head, *tail;
@@ -57,6 +61,10 @@ struct rpc_stream {
 	/* the checksum of the current request's payload, as far as it has come */
 	struct rte_mbuf *crc_at;
 	uint32_t crc, crc_done;
+	uint32_t dropped; /* bytes of the current request's payload that were thrown away: work.refusal says why */
+	uint16_t crowd;	  /* where its peer's address counts: in rpc_server's unread */
+	uint16_t
+		unread; /* mbufs of replies that the peer had not acknowledged at the last look; their bytes: request.unread_bytes */
 	struct wheel_timer timer; /* stall, or draining */
 	TAILQ_ENTRY(rpc_stream) wait_link;
 };
@@ -92,6 +100,8 @@ static inline struct rpc_session *session_of(struct rpc_work *work)
 	return (struct rpc_session *)work;
 }
 
+enum { CROWDS = 1024 }; /* a power of two */
+
 /* What is ready, in the order in which it came. Of many, what the first ones need is being loaded, step by step, but for the very
  * next one's. */
 enum { AHEAD = 6 };
@@ -122,6 +132,7 @@ struct rpc_server {
 	char *tasks;
 	uint32_t task_bytes, tasks_max, tasks_used; /* used so far */
 	void *free_tasks;			    /* of these; each begins with a pointer to the next */
+	uint32_t pool_mbufs;			    /* of the stack's pool */
 	uint32_t held_mbufs;
 	uint32_t turn_mbufs; /* of replies of this turn */
 	/* budget.c */
@@ -129,12 +140,15 @@ struct rpc_server {
 	uint64_t favoured_ns;	     /* when it was last given something */
 	struct wheel_timer favour_timer;
 	TAILQ_HEAD(, rpc_stream) waiting;
-	uint8_t short_of_mbufs; /* a reply found none */
+	uint32_t unread[CROWDS]; /* by the hash of the streams' addresses: mbufs of replies that are not acknowledged */
+	uint8_t short_of_mbufs;	 /* a reply found none, or waits for an address's share */
 	uint64_t relieved_ns;
 	struct rpc_counters counters;
 };
 
 /* server.c */
+/* A request comes: nothing of the one before is left. */
+void work_begin(struct rpc_work *work);
 /* A request is whole, and waits for its turn from now on. */
 void work_arrived(struct rpc_work *work);
 /* A request will be executed: says so to the service, as far as it lies in one piece. */
@@ -177,8 +191,23 @@ void budget_leave(struct rpc_stream *s);
 void budget_timer(struct wheel_timer *timer, uint64_t now_ns);
 /* Mbufs have become free: streams that wait go on. */
 void budget_resume(struct rpc_server *server);
-/* A reply found no mbuf: ends a stream or session whose peer does not read. */
+/* A reply found no mbuf, or waits for its share: ends streams, or a session, whose peers do not read. */
 void budget_relieve(struct rpc_server *server);
+/* Where a new stream counts. */
+uint16_t budget_crowd(const struct rpc_server *server, const struct tcp_conn *conn);
+/* A reply of so many mbufs was given to TCP; */
+void budget_sent(struct rpc_stream *s, uint32_t mbufs);
+/* the peer has acknowledged some; */
+void budget_read(struct rpc_stream *s);
+/* the stream ends. */
+void budget_forget(struct rpc_stream *s);
+/* The peer's address has more mbufs unacknowledged than its share: the same part of the pool as with sessions (dgram_over_share). */
+static inline bool budget_over_share(const struct rpc_stream *s)
+{
+	const struct rpc_server *server = s->work.server;
+
+	return server->unread[s->crowd] > server->pool_mbufs >> (1 + 2 * net_pressure(server->options.net));
+}
 
 /* reply.c */
 void reply_drop(struct rpc_work *work);

@@ -2,20 +2,26 @@
 #include "rpc/replay.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/hash.h"
-#include "rpc/internal.h"
+#include "rpc/link.h"
+
+enum { UNKNOWN = UINT8_MAX }; /* an outcome that no request has reported */
+
+_Static_assert((WIRE_IN_FLIGHT_MAX & (WIRE_IN_FLIGHT_MAX - 1)) == 0, "outcomes are indexed by a mask");
 
 /* Places are counted from 1; 0: none. */
 struct entry {
 	uint64_t session;
-	uint64_t done; /* the highest sequence that was executed */
+	uint64_t done; /* the highest sequence that is at its end, executed or refused */
 	struct rpc_work *owner;
-	uint32_t next;	      /* in its bucket */
-	uint32_t newer : 29;  /* in the line of those that lost their owner */
-	uint32_t lined : 1;   /* it stands there, perhaps with a new owner by now */
-	uint32_t busy : 1;    /* its former owner's request is being executed */
-	uint32_t unknown : 1; /* it went on here, and may have been forgotten */
+	uint32_t next;	       /* in its bucket */
+	uint32_t newer : 28;   /* in the line of those that lost their owner */
+	uint32_t refusals : 1; /* not all of the last requests were executed: their outcomes say which */
+	uint32_t lined : 1;    /* it stands there, perhaps with a new owner by now */
+	uint32_t busy : 1;     /* its former owner's request is being executed */
+	uint32_t unknown : 1;  /* it went on here, and may have been forgotten */
 };
 _Static_assert(sizeof(struct entry) == 32, "two of them share a cache line");
 
@@ -26,6 +32,8 @@ struct replay {
 	bool forgot; /* a session was forgotten: of one that is not here nobody knows whether it ever was */
 	uint32_t *buckets;
 	struct entry *entries; /* [0] is nobody's */
+	/* of each entry: how its last requests ended, enum wire_status or UNKNOWN, by sequence. Not touched as long as all are executed. */
+	uint8_t (*outcomes)[WIRE_IN_FLIGHT_MAX];
 };
 
 struct replay *replay_create(uint32_t sessions, uint64_t secret)
@@ -41,7 +49,8 @@ struct replay *replay_create(uint32_t sessions, uint64_t secret)
 	r->mask = buckets - 1;
 	r->buckets = calloc(buckets, sizeof(*r->buckets));
 	r->entries = calloc((size_t)sessions + 1, sizeof(*r->entries));
-	if (!r->buckets || !r->entries) {
+	r->outcomes = calloc((size_t)sessions + 1, sizeof(*r->outcomes));
+	if (!r->buckets || !r->entries || !r->outcomes) {
 		replay_destroy(r);
 		return NULL;
 	}
@@ -58,6 +67,7 @@ void replay_destroy(struct replay *r)
 		return;
 	free(r->buckets);
 	free(r->entries);
+	free(r->outcomes);
 	free(r);
 }
 
@@ -95,6 +105,59 @@ static uint32_t oldest(struct replay *r)
 	return at;
 }
 
+static uint8_t *outcome_of(struct replay *r, const struct entry *e, uint64_t sequence)
+{
+	return &r->outcomes[e - r->entries][sequence & (WIRE_IN_FLIGHT_MAX - 1)];
+}
+
+/* Nothing of the session has been executed or refused yet. */
+static void begin_outcomes(struct replay *r, struct entry *e)
+{
+	if (e->refusals)
+		memset(r->outcomes[e - r->entries], WIRE_OK, sizeof(*r->outcomes));
+	e->refusals = 0;
+	e->done = 0;
+}
+
+/* A later request than all before is at its end. Of those that were left out nothing is known. */
+static void go_on_to(struct replay *r, struct entry *e, uint64_t sequence)
+{
+	const uint64_t left_out = sequence - e->done - 1;
+
+	if (unlikely(left_out)) {
+		for (uint64_t i = 1; i <= left_out && i < WIRE_IN_FLIGHT_MAX; i++)
+			*outcome_of(r, e, sequence - i) = UNKNOWN;
+		e->refusals = 1;
+	}
+	e->done = sequence;
+}
+
+static void set_outcome(struct replay *r, struct entry *e, uint64_t sequence, uint8_t outcome)
+{
+	static const uint8_t all_executed[WIRE_IN_FLIGHT_MAX];
+
+	if (sequence > e->done)
+		go_on_to(r, e, sequence);
+	else if (e->done - sequence >= WIRE_IN_FLIGHT_MAX)
+		return;
+	if (likely(outcome == WIRE_OK && !e->refusals))
+		return;
+	*outcome_of(r, e, sequence) = outcome;
+	e->refusals = 1;
+	/* Now and then it is seen that the refusals are long over. */
+	if ((sequence & (WIRE_IN_FLIGHT_MAX - 1)) == 0 &&
+	    memcmp(r->outcomes[e - r->entries], all_executed, sizeof(all_executed)) == 0)
+		e->refusals = 0;
+}
+
+/* How a request ended that is not later than the last one. */
+static uint8_t outcome(struct replay *r, const struct entry *e, uint64_t sequence)
+{
+	if (e->done - sequence >= WIRE_IN_FLIGHT_MAX)
+		return UNKNOWN;
+	return e->refusals ? *outcome_of(r, e, sequence) : (uint8_t)WIRE_OK;
+}
+
 /* The oldest that nobody owns forgets its session; 0: there is none. */
 static uint32_t take(struct replay *r, uint64_t session)
 {
@@ -102,14 +165,17 @@ static uint32_t take(struct replay *r, uint64_t session)
 	struct entry *e = &r->entries[at];
 	uint32_t *link;
 
-	if (!at)
+	if (!at) {
+		r->forgot = true; /* what is executed of this session is not remembered */
 		return 0;
+	}
 	if (e->session) {
 		r->forgot = true;
 		for (link = bucket_of(r, e->session); *link != at;)
 			link = &r->entries[*link].next;
 		*link = e->next;
 	}
+	begin_outcomes(r, e);
 	link = bucket_of(r, session);
 	*e = (struct entry){ .session = session, .next = *link };
 	*link = at;
@@ -138,29 +204,31 @@ static void claim(struct replay *r, struct rpc_work *w)
 		return;
 	e = &r->entries[at];
 	if (!(frame->flags & WIRE_GOES_ON)) {
-		e->done = 0;
+		begin_outcomes(r, e);
 		e->unknown = 0;
 	} else if (!known) {
 		e->unknown = r->forgot;
 	}
+	w->refuses = e->done && outcome(r, e, e->done) == WIRE_BUSY;
 	former = e->owner;
 	e->owner = w;
 	w->replay = at;
 	if (!former)
 		return;
-	e->busy = is_executing(former);
-	if (!former->peer) /* gone already: it only finishes what it has begun */
+	e->busy |= is_executing(former); /* or one before it still is */
+	if (!former->peer)		 /* gone already: it only finishes what it has begun */
 		return;
 	if (former->is_session)
 		rpc_session_give_up(session_of(former));
 	else
-		tcp_abort(former->conn);
+		link_abort(former);
 }
 
-enum replay_verdict replay_look(struct replay *r, struct rpc_work *w)
+enum replay_verdict replay_look(struct replay *r, struct rpc_work *w, enum wire_status *status)
 {
 	const struct wire_frame *frame = &w->request.frame;
 	const struct entry *e;
+	uint8_t before;
 
 	if (unlikely(!w->replay) && frame->session)
 		claim(r, w);
@@ -171,18 +239,21 @@ enum replay_verdict replay_look(struct replay *r, struct rpc_work *w)
 		return REPLAY_WAIT;
 	if (likely(!(frame->flags & WIRE_RESENT)))
 		return REPLAY_RUN;
-	return frame->sequence <= e->done ? REPLAY_REPEATED : e->unknown ? REPLAY_FORGOTTEN : REPLAY_RUN;
+	if (frame->sequence > e->done)
+		return e->unknown ? REPLAY_FORGOTTEN : REPLAY_RUN;
+	before = outcome(r, e, frame->sequence);
+	*status = before;
+	return before == WIRE_OK ? REPLAY_REPEATED : before == UNKNOWN ? REPLAY_FORGOTTEN : REPLAY_REFUSED;
 }
 
-void replay_done(struct replay *r, struct rpc_work *w, bool executed)
+void replay_done(struct replay *r, struct rpc_work *w, enum wire_status status)
 {
 	const struct wire_frame *frame = &w->request.frame;
 	struct entry *e = &r->entries[w->replay];
 
 	if (!w->replay || e->session != frame->session)
 		return;
-	if (executed && frame->sequence > e->done)
-		e->done = frame->sequence;
+	set_outcome(r, e, frame->sequence, (uint8_t)status);
 	if (unlikely(e->owner != w))
 		e->busy = 0;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Exactly once across reconnects: a channel keeps its session number (wire_frame.session, chosen at random) and goes on counting
- * when it has to connect again (WIRE_GOES_ON), and says of requests that it sends a second time that it does (WIRE_RESENT). For each session
- * stands here the last request that was executed: they are executed in their order, so that all before it were too. A session
- * belongs to one stream or session of datagrams, its owner, at a time: the newest that sent a request of it; the one before is closed,
+ * when it has to connect again (WIRE_GOES_ON), and says of requests that it sends a second time that it does (WIRE_RESENT). Here is
+ * kept, for each session, how its last WIRE_IN_FLIGHT_MAX requests ended: executed, or refused and with which status. A request that
+ * comes again is answered by that. Requests of a session are executed in their order, so one that is later than the last has never
+ * come. A refused one is not tried again: those behind it may have been executed. A session belongs to one stream or session of datagrams, its owner, at a time: the newest that sent a request of it; the one before is closed,
  * so that nothing of it is executed later, and what it has begun is waited for.
  *
  * REPLAY_SESSIONS are remembered, however many peers there may be: of those without an owner the oldest goes first. A peer that
@@ -14,6 +15,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "wire/frame.h"
 
 struct replay;
 struct rpc_work;
@@ -28,14 +31,15 @@ enum replay_verdict {
 	REPLAY_RUN,
 	REPLAY_WAIT,	  /* for what the session's former owner has begun */
 	REPLAY_REPEATED,  /* it was executed */
+	REPLAY_REFUSED,	  /* it was refused, with this status */
 	REPLAY_FORGOTTEN, /* nobody knows whether it was: its session may have been forgotten */
 };
 
-/* Of a request that is not begun yet. */
-enum replay_verdict replay_look(struct replay *replay, struct rpc_work *work);
+/* Of a request that is not begun yet: also of one that will be refused, whatever the reason, before it is. */
+enum replay_verdict replay_look(struct replay *replay, struct rpc_work *work, enum wire_status *status);
 
-/* The request is at its end. executed: it was not refused, and so must not be executed again. */
-void replay_done(struct replay *replay, struct rpc_work *work, bool executed);
+/* The request is at its end: executed (WIRE_OK), or refused. Not of one that replay_look has answered. */
+void replay_done(struct replay *replay, struct rpc_work *work, enum wire_status status);
 
 /* The owner is gone. */
 void replay_leave(struct replay *replay, struct rpc_work *work);

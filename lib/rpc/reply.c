@@ -4,7 +4,7 @@
  * the checksum is computed mbuf by mbuf and combined. A small reply of a session is written behind those that wait in its last
  * packet, where there is room.
  */
-#include "rpc/internal.h"
+#include "rpc/link.h"
 
 #include <rte_memcpy.h>
 #include <stdarg.h>
@@ -20,13 +20,13 @@ enum {
 
 static struct rte_mbuf *alloc(const struct rpc_work *w)
 {
-	return w->is_session ? dgram_alloc(w->session) : tcp_alloc(w->conn);
+	return w->is_session ? dgram_alloc(w->session) : link_alloc(w);
 }
 
 /* Bytes of a reply that an mbuf takes. */
 static uint32_t mbuf_room(const struct rpc_work *w)
 {
-	return w->is_session ? dgram_payload(w->session) : tcp_mss(w->conn);
+	return w->is_session ? dgram_payload(w->session) : link_mss(w);
 }
 
 /* A reply found no mbufs. */
@@ -281,15 +281,17 @@ enum rpc_progress rpc_reply_fail(struct rpc_request *request, enum wire_status s
 	return RPC_DONE;
 }
 
-static void send_segments(struct tcp_conn *conn, struct rte_mbuf *m)
+static void send_segments(struct rpc_work *w, struct rte_mbuf *m)
 {
 	struct rte_mbuf *next;
+	uint32_t n = 0;
 
-	for (; m; m = next) {
+	for (; m; m = next, n++) {
 		next = m->next;
 		m->next = NULL;
-		tcp_send(conn, m); /* a connection that is closing frees it: its peer is gone */
+		link_send(w, m); /* a connection that is closing frees it: its peer is gone */
 	}
+	budget_sent(stream_of(w), n);
 }
 
 /* Completes the header and gives the mbufs to the transport. false: there is no mbuf for it now. */
@@ -332,7 +334,7 @@ bool reply_send(struct rpc_work *w)
 	w->server->counters.replies++;
 	give_back_empty(w->reply_tail);
 	if (!w->is_session)
-		send_segments(w->conn, w->reply_head);
+		send_segments(w, w->reply_head);
 	else if (!at)
 		dgram_send(w->session, w->reply_head);
 	w->reply_head = w->reply_tail = NULL;

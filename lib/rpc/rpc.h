@@ -16,6 +16,7 @@
 #include "net/tcp.h"
 #include "rpc/cursor.h"
 #include "rpc/datagram.h"
+#include "rpc/transport.h"
 #include "star_error.h"
 #include "wire/frame.h"
 
@@ -28,8 +29,8 @@
 	X(bad_checksums, "streams closed, or requests of sessions refused: wrong checksum") \
 	X(late, "requests refused: their deadline had passed") \
 	X(repeated, "requests not executed: they were sent, and perhaps executed, before") \
-	X(no_buffers, "streams closed: their requests would take too many mbufs") \
-	X(stalled, "streams closed: a request came only in part") \
+	X(no_buffers, "requests refused: they would take too many mbufs") \
+	X(stalled, "streams closed: no request came in time, or only in part") \
 	X(no_stream, "connections or sessions refused: there are too many") \
 	X(starved, "requests refused: no mbufs for their replies") \
 	X(unread, "peers given up: mbufs were short, and they did not read") \
@@ -47,6 +48,7 @@ struct rpc_request {
 	struct rpc_cursor payload; /* at its first byte */
 	uint64_t deadline_ns;	   /* UINT64_MAX: none */
 	bool begun;		   /* set by the service: from now on it is finished whatever happens */
+	uint32_t unread_bytes;	   /* budget.c's: of its stream, in a gap that costs no memory */
 	void *task; /* task_bytes of memory for the service, zeroed before the first slice; NULL before */
 };
 
@@ -70,6 +72,8 @@ struct rpc_service {
 struct rpc_server_options {
 	struct net *net;
 	uint16_t port;
+	const struct rpc_transport *transport; /* NULL: lib/net's TCP */
+	void *transport_ctx;
 	uint32_t streams_max;
 	struct dgram_options
 		datagrams; /* sessions_max 0: none. The server fills in net, port, what it accepts and its handler. */

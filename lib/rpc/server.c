@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Whose turn it is. */
-#include "rpc/internal.h"
+#include "rpc/link.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
 	BURST = 32, /* mbufs of replies that need not wait for what comes after them: no port sends more at once */
@@ -35,6 +36,16 @@ static void task_give(struct rpc_server *server, void *task)
 {
 	memcpy(task, &server->free_tasks, sizeof(void *));
 	server->free_tasks = task;
+}
+
+void work_begin(struct rpc_work *w)
+{
+	w->request.begun = false;
+	w->hopeless = 0;
+	w->starved_ns = 0;
+	w->reply_due = 0;
+	w->refusal = WIRE_OK;
+	w->replayed = 0;
 }
 
 static void task_end(struct rpc_work *w)
@@ -122,7 +133,10 @@ static void finish(struct rpc_work *w)
 	struct rpc_server *server = w->server;
 
 	task_end(w);
-	replay_done(server->replay, w, w->reply_status == WIRE_OK);
+	if (w->reply_status == WIRE_BUSY)
+		w->refuses = 1;
+	if (!w->replayed)
+		replay_done(server->replay, w, w->reply_status);
 	if (!w->peer) {
 		server->counters.abandoned++;
 		work_free(w);
@@ -151,32 +165,95 @@ static enum rpc_progress starved(struct rpc_work *w)
 			      "the node has no buffers left for the reply: retry later, or ask for fewer rows at once");
 }
 
-static enum rpc_progress repeated(struct rpc_work *w, enum replay_verdict verdict)
+/* It was sent before: says what became of it then. */
+static enum rpc_progress repeated(struct rpc_work *w, enum replay_verdict verdict, enum wire_status status)
 {
 	w->server->counters.repeated++;
-	return verdict == REPLAY_REPEATED
-		       ? rpc_reply_fail(&w->request, WIRE_REPEATED, "it was executed when it was sent before")
-		       : rpc_reply_fail(&w->request, WIRE_FORGOTTEN,
-					"the node does not remember whether it was executed when it was sent before");
+	w->replayed = 1;
+	if (verdict == REPLAY_REPEATED)
+		return rpc_reply_fail(&w->request, WIRE_REPEATED, "it was executed when it was sent before");
+	if (verdict == REPLAY_REFUSED)
+		return rpc_reply_fail(&w->request, status, "%s (the request was refused when it was sent before)",
+				      wire_status_text(status));
+	return rpc_reply_fail(&w->request, WIRE_FORGOTTEN,
+			      "the node does not remember whether it was executed when it was sent before");
+}
+
+static enum rpc_progress refused(struct rpc_work *w)
+{
+	const struct rpc_server_options *o = &w->server->options;
+	char text[WIRE_ERROR_TEXT_MAX];
+
+	if (w->refusal == WIRE_OVER_LIMIT && w->request.frame.payload_bytes <= o->payload_max)
+		return rpc_reply_fail(
+			&w->request, WIRE_OVER_LIMIT,
+			"the request needs more than %u packet buffers, half of what this reactor keeps for "
+			"requests: split it, or give the node more",
+			o->held_mbufs_max / 2);
+	if (w->refusal == WIRE_OVER_LIMIT)
+		return rpc_reply_fail(&w->request, WIRE_OVER_LIMIT, "%s", work_over_limit(w->server, text));
+	return rpc_reply_fail(&w->request, WIRE_BUSY,
+			      "the node has no buffers left for requests: retry, with smaller ones");
+}
+
+/* What is to be said of a request before the service is asked. RPC_MORE: nothing, or not yet (*wait). */
+static enum rpc_progress screen(struct rpc_work *w, uint64_t now_ns, bool *wait)
+{
+	struct rpc_server *server = w->server;
+	struct rpc_request *r = &w->request;
+	enum wire_status status = WIRE_OK;
+	const enum replay_verdict verdict = replay_look(server->replay, w, &status);
+
+	*wait = verdict == REPLAY_WAIT;
+	if (unlikely(*wait))
+		return RPC_MORE;
+	if (unlikely(verdict != REPLAY_RUN))
+		return repeated(w, verdict, status);
+	if (unlikely(w->refuses) && !(r->frame.flags & WIRE_BEHIND))
+		w->refuses = 0;
+	if (unlikely(w->refuses))
+		return rpc_reply_fail(r, WIRE_BUSY, "the node had no buffers for the request before this one: retry");
+	if (unlikely(now_ns > r->deadline_ns)) {
+		server->counters.late++;
+		return rpc_reply_fail(r, WIRE_DEADLINE, "the deadline passed before the request was executed");
+	}
+	if (unlikely(w->refusal))
+		return refused(w);
+	if (unlikely(w->starved_ns) && (w->hopeless || now_ns - w->starved_ns > server->options.stall_ns))
+		return starved(w);
+	return RPC_MORE;
+}
+
+static inline bool over_share(const struct rpc_work *w)
+{
+	return w->is_session ? dgram_over_share(w->session) : budget_over_share((const struct rpc_stream *)w);
+}
+
+/* Of an address that has more unacknowledged than its share; false: it has waited for too long. */
+static bool waits_for_share(struct rpc_work *w, uint64_t now_ns)
+{
+	w->server->short_of_mbufs = 1;
+	if (w->starved_ns == 0)
+		w->starved_ns = now_ns;
+	return now_ns - w->starved_ns <= w->server->options.stall_ns;
 }
 
 static enum rpc_progress run_slice(struct rpc_work *w, uint64_t now_ns)
 {
-	struct rpc_server *server = w->server;
-	const struct rpc_service *service = &server->options.service;
+	const struct rpc_service *service = &w->server->options.service;
 	struct rpc_request *r = &w->request;
-	enum replay_verdict verdict;
+	bool wait = false;
 
-	if (r->frame.opcode == WIRE_PING)
+	if (r->frame.opcode == WIRE_PING) {
+		w->replayed = 1; /* it may stand for a request that was cancelled: nobody asks for its outcome */
 		return RPC_DONE;
-	if (!r->begun && now_ns > r->deadline_ns) {
-		server->counters.late++;
-		return rpc_reply_fail(r, WIRE_DEADLINE, "the deadline passed before the request was executed");
 	}
-	if (!r->begun && (verdict = replay_look(server->replay, w)) != REPLAY_RUN)
-		return verdict == REPLAY_WAIT ? RPC_MORE : repeated(w, verdict);
-	if (!r->begun && w->starved_ns && (w->hopeless || now_ns - w->starved_ns > server->options.stall_ns))
-		return starved(w);
+	if (!r->begun && unlikely(over_share(w)) && waits_for_share(w, now_ns))
+		return RPC_MORE;
+	if (!r->begun && screen(w, now_ns, &wait) == RPC_DONE)
+		return RPC_DONE;
+	if (unlikely(wait))
+		return RPC_MORE;
 	if (!r->task) {
 		if (service->direct && service->direct(service->ctx, r) == RPC_DONE)
 			return RPC_DONE;
@@ -202,7 +279,7 @@ static void step_nearer(struct lane *lane, unsigned i)
 		if (w->peer && w->is_session)
 			dgram_expect(w->session);
 		else if (w->peer)
-			tcp_expect(w->conn);
+			link_expect(w);
 	} else if (m) {
 		net_fetch(rte_pktmbuf_mtod(m, const void *), RTE_MIN(m->data_len, (uint32_t)BEGIN_BYTES));
 		lane->ahead.at[i].m = m = m->next;
@@ -318,6 +395,23 @@ static int open_datagrams(struct rpc_server *server, struct star_error *err)
 	return server->dgram ? 0 : err->code;
 }
 
+static int listen_for_streams(struct rpc_server *server, struct star_error *err)
+{
+	const struct rpc_server_options *o = &server->options;
+	int status;
+
+	if (o->transport) {
+		status = o->transport->listen(o->transport_ctx, o->port, &stream_handler, server);
+		return status < 0 ? star_error_set(err, status, "port %u cannot be listened at: %s", o->port,
+						   strerror(-status))
+				  : 0;
+	}
+	if (tcp_listen(o->net, o->port, &stream_handler, server) < 0)
+		return star_error_set(err, -EADDRINUSE, "data port %u is in use by another service of this stack",
+				      o->port);
+	return 0;
+}
+
 struct rpc_server *rpc_server_create(const struct rpc_server_options *options, struct star_error *err)
 {
 	const uint32_t task_bytes = RTE_ALIGN_CEIL(options->service.task_bytes + 1, RTE_CACHE_LINE_SIZE);
@@ -329,6 +423,7 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	if (!server)
 		goto fail;
 	server->options = *options;
+	server->pool_mbufs = net_pool(options->net)->size;
 	TAILQ_INIT(&server->waiting);
 	server->favour_timer.fire = budget_timer;
 	server->streams = calloc(options->streams_max, sizeof(*server->streams));
@@ -339,9 +434,7 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	if (!server->streams || !server->tasks || !server->replay)
 		goto fail;
 	server->free_streams = work_list(server, server->streams, options->streams_max, sizeof(*server->streams));
-	if (tcp_listen(options->net, options->port, &stream_handler, server) < 0) {
-		star_error_set(err, -EADDRINUSE, "data port %u is in use by another service of this stack",
-			       options->port);
+	if (listen_for_streams(server, err) < 0) {
 		rpc_server_destroy(server);
 		return NULL;
 	}

@@ -45,11 +45,13 @@ static uint32_t checksum(struct rte_mbuf *m, uint32_t at, uint32_t bytes)
 	return crc;
 }
 
-/* The request is answered without being executed. A damaged one ends nothing: whose it was, the session has seen to. */
+/* The frame is answered at once, and not remembered: of a damaged one nothing is certain. It ends nothing: whose it was, the session has
+ * seen to. */
 static void refuse(struct rpc_work *w, enum wire_status status, const char *why)
 {
 	rpc_reply_fail(&w->request, status, "%s", why);
 	w->reply_due = 1;
+	w->replayed = 1;
 }
 
 static void check(struct rpc_work *w, struct rte_mbuf *m, uint32_t at)
@@ -58,13 +60,8 @@ static void check(struct rpc_work *w, struct rte_mbuf *m, uint32_t at)
 	struct rpc_request *r = &w->request;
 	const uint8_t status = message_of(m)->status;
 
-	if (status == WIRE_BUSY) {
-		server->counters.no_buffers++;
-		refuse(w, WIRE_BUSY, "the node has no buffers left for requests: retry, with smaller ones");
-	} else if (status != WIRE_OK) {
-		char text[WIRE_ERROR_TEXT_MAX];
-
-		refuse(w, WIRE_OVER_LIMIT, work_over_limit(server, text));
+	if (status != WIRE_OK) { /* when its turn comes: it may have been executed when it was sent before */
+		w->refusal = status;
 	} else if (checksum(m, at, (uint32_t)sizeof(r->frame) + r->frame.payload_bytes) != r->frame.checksum) {
 		server->counters.bad_checksums++;
 		refuse(w, WIRE_BAD_CHECKSUM, "the frame's checksum does not match its bytes");
@@ -92,13 +89,10 @@ static void start(struct rpc_session *s)
 		return;
 	}
 	memcpy(&r->frame, rte_pktmbuf_mtod_offset(m, const void *, s->at), sizeof(r->frame));
-	r->begun = false;
+	work_begin(w);
 	r->payload = (struct rpc_cursor){ m, s->at + (uint32_t)sizeof(r->frame) };
 	r->deadline_ns =
 		r->frame.deadline_us ? message_of(m)->arrived_ns + r->frame.deadline_us * UINT64_C(1000) : UINT64_MAX;
-	w->hopeless = 0;
-	w->starved_ns = 0;
-	w->reply_due = 0;
 	check(w, m, s->at);
 	if ((uint64_t)dgram_queued(w->session) * dgram_payload(w->session) <= w->server->options.send_queue_bytes)
 		make_ready(s);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests over TCP: a stream's bytes are cut into frames. */
-#include "rpc/internal.h"
+#include "rpc/link.h"
 
 #include "base/crc32.h"
 
-enum { GOODBYE_MS = 1000 }; /* how long a stream that was answered an error may take to close */
+enum {
+	GOODBYE_MS = 1000, /* how long a stream that was answered an error may take to close */
+	MUTE_MS = 60000,   /* and to send its first byte: workers connect when they have something to send */
+};
 
 void stream_free(struct rpc_stream *s)
 {
@@ -12,6 +15,7 @@ void stream_free(struct rpc_stream *s)
 
 	wheel_cancel(net_wheel(server->options.net), &s->timer);
 	budget_leave(s);
+	budget_forget(s);
 	work_end(&s->work);
 	server->held_mbufs -= s->mbufs;
 	while (s->head) {
@@ -30,7 +34,7 @@ void stream_free(struct rpc_stream *s)
 static void make_ready(struct rpc_stream *s)
 {
 	s->state = STREAM_READY;
-	tcp_will_answer(s->work.conn);
+	link_will_answer(&s->work);
 	work_arrived(&s->work);
 }
 
@@ -91,7 +95,7 @@ static void consume(struct rpc_stream *s, uint32_t n)
 static void take_off(struct rpc_stream *s, uint32_t n)
 {
 	if (s->granted < n) {
-		tcp_consumed(s->work.conn, n - s->granted);
+		link_consumed(&s->work, n - s->granted);
 		s->granted = n;
 	}
 	consume(s, n);
@@ -104,7 +108,7 @@ static void refuse(struct rpc_stream *s, enum wire_status status, const char *wh
 	rpc_reply_fail(&s->work.request, status, "%s", why);
 	reply_send(&s->work);
 	if (s->have > s->granted)
-		tcp_consumed(s->work.conn, s->have - s->granted);
+		link_consumed(&s->work, s->have - s->granted);
 	consume(s, s->have);
 	s->granted = 0;
 	s->state = STREAM_DRAINING;
@@ -138,12 +142,6 @@ static bool over_budget(const struct rpc_stream *s)
 	return server->held_mbufs > server->options.held_mbufs_max && server->favoured != s;
 }
 
-static void refuse_greedy(struct rpc_stream *s)
-{
-	s->work.server->counters.no_buffers++;
-	refuse(s, WIRE_BUSY, "the node has no buffers left for requests: retry, with smaller ones");
-}
-
 /* Adds to the payload's checksum what has come of it. The payload starts behind the header, at the chain's front. */
 static void checksum(struct rpc_stream *s)
 {
@@ -154,13 +152,35 @@ static void checksum(struct rpc_stream *s)
 	while (m && s->crc_done < bytes) {
 		const uint32_t left = bytes - s->crc_done, part = RTE_MIN(left, (uint32_t)m->data_len);
 
-		if (!m->next && part < left && rte_pktmbuf_tailroom(m) >= 64)
+		if (!m->next && part < left && rte_pktmbuf_tailroom(m) >= 64 && !s->work.refusal)
 			return; /* may still grow */
 		s->crc = crc32_combine(s->crc, crc32(rte_pktmbuf_mtod(m, const void *), part), part);
 		s->crc_done += part;
 		s->crc_at = m;
 		m = m->next;
 	}
+}
+
+/* Throws away what has come of the payload of a request that is to be refused. */
+static void discard(struct rpc_stream *s)
+{
+	checksum(s);
+	take_off(s, s->crc_done - s->dropped);
+	s->dropped = s->crc_done;
+	s->crc_at = NULL;
+}
+
+/*
+ * The request would take too many mbufs. It is read to its end all the same, without being held, and then answered when its turn comes: so
+ * the stream stays in step, and its peer may send the request again on it.
+ */
+static void refuse_greedy(struct rpc_stream *s)
+{
+	s->work.server->counters.no_buffers++;
+	s->work.refusal = WIRE_BUSY;
+	budget_leave(s);
+	discard(s);
+	budget_resume(s->work.server);
 }
 
 /* The header is there: checks it, and takes it off the chain. */
@@ -184,6 +204,8 @@ static bool begin_request(struct rpc_stream *s)
 		refuse(s, WIRE_BAD_FRAME, work_over_limit(server, text));
 		return false;
 	}
+	work_begin(&s->work);
+	s->dropped = 0;
 	begin_checksum(s);
 	take_off(s, sizeof(r->frame));
 	s->state = STREAM_PAYLOAD;
@@ -213,8 +235,11 @@ static void parse_bytes(struct rpc_stream *s)
 		if (!begin_request(s))
 			return;
 	}
-	budget_grant(s, r->frame.payload_bytes);
-	if (s->have < r->frame.payload_bytes) {
+	if (s->work.refusal)
+		discard(s);
+	else
+		budget_grant(s, r->frame.payload_bytes);
+	if (s->have + s->dropped < r->frame.payload_bytes) {
 		checksum(s);
 		return;
 	}
@@ -226,27 +251,31 @@ static void parse_bytes(struct rpc_stream *s)
 		refuse(s, WIRE_BAD_CHECKSUM, "the frame's checksum does not match its bytes: the stream is closed");
 		return;
 	}
-	r->begun = false;
-	s->work.hopeless = 0;
-	s->work.starved_ns = 0;
-	r->payload = (struct rpc_cursor){ s->head, 0 };
-	if (tcp_queued(s->work.conn) <= server->options.send_queue_bytes)
+	if (link_queued(&s->work) <= server->options.send_queue_bytes) {
+		r->payload = (struct rpc_cursor){ s->head, 0 };
 		make_ready(s);
-	else if (over_budget(s))
+		return;
+	}
+	if (over_budget(s) && !s->work.refusal)
 		refuse_greedy(s); /* it would keep what it holds until its peer reads */
-	else
-		block(s);
+	r->payload = (struct rpc_cursor){ s->head, 0 };
+	block(s);
+}
+
+/* A request that came only in part must be whole soon. */
+static void arm_stall(struct rpc_stream *s)
+{
+	struct net *net = s->work.server->options.net;
+
+	if ((s->state == STREAM_PAYLOAD || (s->state == STREAM_HEADER && s->have)) && !s->waiting &&
+	    !wheel_armed(&s->timer))
+		wheel_arm(net_wheel(net), &s->timer, net_now_ns(net) + s->work.server->options.stall_ns);
 }
 
 static void parse(struct rpc_stream *s)
 {
-	struct net *net = s->work.server->options.net;
-
 	parse_bytes(s);
-	/* A request that came only in part must be whole soon. */
-	if ((s->state == STREAM_PAYLOAD || (s->state == STREAM_HEADER && s->have)) && !s->waiting &&
-	    !wheel_armed(&s->timer))
-		wheel_arm(net_wheel(net), &s->timer, net_now_ns(net) + s->work.server->options.stall_ns);
+	arm_stall(s);
 }
 
 static void stream_timer(struct wheel_timer *timer, uint64_t now_ns)
@@ -255,7 +284,7 @@ static void stream_timer(struct wheel_timer *timer, uint64_t now_ns)
 
 	if (s->state != STREAM_DRAINING)
 		s->work.server->counters.stalled++;
-	tcp_abort(s->work.conn);
+	link_abort(&s->work);
 }
 
 static bool stream_opened(void *ctx, struct tcp_conn *conn, void **user)
@@ -270,7 +299,11 @@ static bool stream_opened(void *ctx, struct tcp_conn *conn, void **user)
 	server->free_streams = s->work.next;
 	*s = (struct rpc_stream){ .work = { .server = server, .conn = conn },
 				  .state = STREAM_HEADER,
+				  .mute = 1,
+				  .crowd = budget_crowd(server, conn),
 				  .timer.fire = stream_timer };
+	wheel_arm(net_wheel(server->options.net), &s->timer,
+		  net_now_ns(server->options.net) + MUTE_MS * UINT64_C(1000000));
 	*user = s;
 	return true;
 }
@@ -281,24 +314,31 @@ static void stream_received(void *user, struct rte_mbuf *payload)
 	bool over;
 
 	if (s->state == STREAM_DRAINING) {
-		tcp_consumed(s->work.conn, payload->data_len);
+		link_consumed(&s->work, payload->data_len);
 		rte_pktmbuf_free(payload);
 		return;
+	}
+	if (unlikely(s->mute)) {
+		s->mute = 0;
+		wheel_cancel(net_wheel(s->work.server->options.net), &s->timer);
 	}
 	append(s, payload);
 	over = over_budget(s);
 	if (s->state == STREAM_HEADER || s->state == STREAM_PAYLOAD)
 		parse(s);
 	/* A request that is whole takes no more, and gives back soon what it has. */
-	if (over && s->state == STREAM_PAYLOAD)
+	if (over && s->state == STREAM_PAYLOAD && !s->work.refusal) {
 		refuse_greedy(s);
+		arm_stall(s);
+	}
 }
 
 static void stream_acknowledged(void *user)
 {
 	struct rpc_stream *s = user;
 
-	if (s->state == STREAM_BLOCKED && tcp_queued(s->work.conn) <= s->work.server->options.send_queue_bytes / 2)
+	budget_read(s);
+	if (s->state == STREAM_BLOCKED && link_queued(&s->work) <= s->work.server->options.send_queue_bytes / 2)
 		make_ready(s);
 }
 
@@ -309,7 +349,7 @@ static void stream_finished(void *user)
 	/* What it asked is still answered; then both sides are done. */
 	s->peer_finished = 1;
 	if (s->state != STREAM_READY && s->state != STREAM_BLOCKED)
-		tcp_close(s->work.conn);
+		link_close(&s->work);
 }
 
 static void stream_closed(void *user, int reason)
@@ -332,11 +372,11 @@ const struct tcp_handler stream_handler = {
 
 void stream_next(struct rpc_stream *s)
 {
-	take_off(s, s->work.request.frame.payload_bytes);
+	take_off(s, s->work.request.frame.payload_bytes - s->dropped);
 	s->state = STREAM_HEADER;
 	budget_resume(s->work.server);
 	if (s->have)
 		parse(s);
 	if (s->peer_finished && s->state != STREAM_READY && s->state != STREAM_BLOCKED)
-		tcp_close(s->work.conn);
+		link_close(&s->work);
 }

@@ -11,7 +11,6 @@
 #include "service/internal.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 #include "store/sums.h"
 
@@ -32,21 +31,22 @@ enum rpc_progress commit_check(struct rpc_request *request, const struct object_
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
 				      "a commit of \"%.80s\" names one key, and a tag that is neither 0 nor the last",
 				      spec->name);
-	if (!isfinite(op->rate) || op->rate < 0 || !isfinite(op->scale) || op->scale < 0)
-		return rpc_reply_fail(
-			request, WIRE_BAD_REQUEST,
-			"the learning rate or the scale of a commit of \"%.80s\" is not a finite number of 0 or more",
-			spec->name);
+	if (!wire_op_step_is_good(op))
+		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
+				      "the learning rate or the scale of a commit of \"%.80s\" is not a finite number "
+				      "of 0 or more, or its "
+				      "flag is missing",
+				      spec->name);
 	return RPC_MORE;
 }
 
 static enum rpc_progress refuse_tag(const struct service *service, struct rpc_request *request,
 				    const struct wire_op *op)
 {
-	const struct accumulator *a = &service->accumulators[op->object];
+	const struct accumulator *a = &service->accumulators[object_id_of(op->object)];
 
 	return rpc_reply_fail(request, WIRE_CLOSED, "the sums %" PRIu64 " of \"%.80s\" are not open: %s (%" PRIu64 ")",
-			      op->version, store_table_spec(service->tables[op->object])->name,
+			      op->version, store_table_spec(service->tables[object_id_of(op->object)])->name,
 			      !a->sums	    ? "none were yet"
 			      : a->emptying ? "others are being committed"
 					    : "others are",
@@ -55,12 +55,12 @@ static enum rpc_progress refuse_tag(const struct service *service, struct rpc_re
 
 enum rpc_progress commit_check_push(struct service *service, struct rpc_request *request, const struct wire_op *op)
 {
-	const struct object_spec *spec = store_table_spec(service->tables[op->object]);
-	const struct accumulator *a = &service->accumulators[op->object];
+	const struct object_spec *spec = store_table_spec(service->tables[object_id_of(op->object)]);
+	const struct accumulator *a = &service->accumulators[object_id_of(op->object)];
 
 	if (!store_sums_possible(spec))
 		return refuse_kind(request, spec);
-	if (op->rate != 0)
+	if (op->flags & WIRE_RATE)
 		return rpc_reply_fail(
 			request, WIRE_BAD_REQUEST,
 			"the learning rate of gradients of \"%.80s\" that are summed up is their commit's", spec->name);
@@ -88,6 +88,7 @@ static bool empty(struct service *service, struct task *task, struct accumulator
 	service->counters.commits += a->applies;
 	a->emptying = false;
 	a->open = a->next;
+	store_sums_set_by_row(a->sums, a->next_by_row);
 	return true;
 }
 
@@ -107,17 +108,22 @@ static enum rpc_progress done(struct service *service, struct rpc_request *reque
 	return RPC_MORE;
 }
 
-static void begin(struct rpc_request *request, struct accumulator *a, uint64_t next, bool applies)
+/* A request commits all its sums before a snapshot's instant, or after it. False: not now. */
+static bool begin(struct service *service, struct rpc_request *request, struct accumulator *a, uint64_t next,
+		  bool by_row, bool applies)
 {
 	const struct task *task = request->task;
 
-	store_sums_begin(a->sums);
+	if (!snapshot_lets_change(service, request))
+		return false;
+	store_sums_begin(a->sums, applies ? operation_object(service, task) : NULL);
 	a->emptying = true;
 	a->applies = applies;
 	a->next = next;
+	a->next_by_row = by_row;
 	a->step = op_step(&task->op);
-	a->step.version = 0;
 	request->begun = true;
+	return true;
 }
 
 static enum rpc_progress create(struct service *service, struct rpc_request *request, struct accumulator *a)
@@ -137,11 +143,40 @@ static enum rpc_progress create(struct service *service, struct rpc_request *req
 	return RPC_MORE;
 }
 
+/* Those who contribute to the same sums do not agree on what becomes of them. */
+static enum rpc_progress refuse_by_row(struct rpc_request *request, const struct task *task)
+{
+	return rpc_reply_fail(request, WIRE_BAD_REQUEST,
+			      "the sums %" PRIu64
+			      " of \"%.80s\" were %sopened to be divided by row: is mean_by_row the same for all "
+			      "workers of the job?",
+			      task->op.version, task->spec->name, task->op.flags & WIRE_BY_ROW ? "not " : "");
+}
+
+/* Sums with that tag, which are divided as it says, are to be open. */
+static enum rpc_progress open_slice(struct service *service, struct rpc_request *request, struct accumulator *a,
+				    int64_t *budget)
+{
+	const struct task *task = request->task;
+	const struct wire_op *op = &task->op;
+	const bool by_row = op->flags & WIRE_BY_ROW;
+
+	if (!a->sums && create(service, request, a) == RPC_DONE)
+		return RPC_DONE;
+	if (a->open == op->version)
+		return store_sums_by_row(a->sums) == by_row ? done(service, request) : refuse_by_row(request, task);
+	if (a->open > op->version)
+		return refuse_tag(service, request, op);
+	if (!begin(service, request, a, op->version, by_row, false))
+		*budget = 0;
+	return RPC_MORE;
+}
+
 enum rpc_progress commit_slice(struct service *service, struct rpc_request *request, int64_t *budget)
 {
 	struct task *task = request->task;
 	const struct wire_op *op = &task->op;
-	struct accumulator *a = &service->accumulators[op->object];
+	struct accumulator *a = &service->accumulators[object_id_of(op->object)];
 
 	if (task->done == 0) {
 		if (operation_check_keys(service, request, operation_keys(service, task)) == RPC_DONE)
@@ -152,20 +187,18 @@ enum rpc_progress commit_slice(struct service *service, struct rpc_request *requ
 		empty(service, task, a, budget);
 	if (a->emptying)
 		return RPC_MORE;
-	if (op->flags & WIRE_OPEN) {
-		if (!a->sums && create(service, request, a) == RPC_DONE)
-			return RPC_DONE;
-		if (a->open == op->version)
-			return done(service, request);
-		if (a->open > op->version)
-			return refuse_tag(service, request, op);
-		begin(request, a, op->version, false);
-		return RPC_MORE;
-	}
+	/* The node has closed since it was validated, for a last checkpoint, or has another layout. */
+	if (!request->begun && validate_layout(service, request) == RPC_DONE)
+		return RPC_DONE;
+	if (op->flags & WIRE_OPEN)
+		return open_slice(service, request, a, budget);
 	if (a->sums && a->open == op->version + 1)
 		return done(service, request);
 	if (!a->sums || a->open != op->version)
 		return refuse_tag(service, request, op);
-	begin(request, a, op->version + 1, true);
+	if (op->flags & WIRE_BY_ROW && !store_sums_by_row(a->sums))
+		return refuse_by_row(request, task);
+	if (!begin(service, request, a, op->version + 1, store_sums_by_row(a->sums), true))
+		*budget = 0;
 	return RPC_MORE;
 }

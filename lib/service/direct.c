@@ -8,7 +8,6 @@
 #include "service/internal.h"
 
 #include <errno.h>
-#include <math.h>
 #include <rte_memcpy.h>
 
 #include "tensor/dtype.h"
@@ -36,18 +35,12 @@ static void note_program(struct service *service, uint32_t id)
 	service->direct[id] = (struct direct_table){
 		.table = table,
 		.name_hash = store_name_hash(table),
+		.object = plan->object,
 		.row_bytes = (uint32_t)dtype_row_bytes(STAR_FLOAT32, store_table_spec(table)->dim),
 		.dtype = STAR_FLOAT32,
 		.run = true,
 		.flags = plan->keys[0].makes ? 0 : WIRE_READ_ONLY,
 	};
-}
-
-void direct_forget(struct service *service, const struct store_table *table)
-{
-	for (uint32_t id = 1; table && id <= WIRE_OBJECTS_MAX; id++)
-		if (service->direct[id].table == table)
-			service->direct[id] = (struct direct_table){ 0 };
 }
 
 void direct_note(struct service *service, uint32_t id)
@@ -66,6 +59,7 @@ void direct_note(struct service *service, uint32_t id)
 	service->direct[id] = (struct direct_table){
 		.table = table,
 		.name_hash = store_name_hash(table),
+		.object = object_wire_id(spec),
 		.dim = spec->dim,
 		.row_bytes = (uint32_t)dtype_row_bytes(spec->dtype, spec->dim),
 		.dtype = spec->dtype,
@@ -82,8 +76,8 @@ static bool is_pull(const struct wire_op *op, const struct direct_table *t)
 static bool is_push(const struct wire_op *op, const struct direct_table *t)
 {
 	return op->kind == WIRE_PUSH && t->pushes && op->count <= STORE_FEW && op->dtype == STAR_FLOAT32 &&
-	       op->result_dtype == 0 && op->flags == 0 && isfinite(op->rate) && op->rate >= 0 && isfinite(op->scale) &&
-	       op->scale >= 0;
+	       op->result_dtype == 0 && !(op->flags & ~(WIRE_RATE | WIRE_SCALE | WIRE_PULLED)) &&
+	       wire_op_step_is_good(op) && (op->version == 0 || op->flags & WIRE_PULLED);
 }
 
 /* Its only feed is as many keys as it says. */
@@ -112,12 +106,10 @@ static bool take(const struct service *service, const struct rpc_request *reques
 		return false;
 	payload = rte_pktmbuf_mtod_offset(at->m, const uint8_t *, at->offset);
 	memcpy(&d->op, payload, sizeof(d->op));
-	if (d->op.object > WIRE_OBJECTS_MAX)
-		return false;
 	d->body = payload + sizeof(d->op);
-	d->table = &service->direct[d->op.object];
-	if (!d->table->table || d->op.dim != d->table->dim || d->op.reserved || d->op.count == 0 ||
-	    (d->op.kind == WIRE_RUN) != d->table->run)
+	d->table = &service->direct[object_id_of(d->op.object)];
+	if (!d->table->table || d->op.object != d->table->object || d->op.dim != d->table->dim || d->op.reserved ||
+	    d->op.count == 0 || (d->op.kind == WIRE_RUN) != d->table->run)
 		return false;
 	body = d->op.count * (uint32_t)sizeof(uint64_t);
 	if (unlikely(d->table->run)) {
@@ -245,7 +237,7 @@ void service_expect(void *ctx, const void *payload, uint32_t bytes, bool soon)
 	if (bytes < sizeof(op) + sizeof(key))
 		return;
 	memcpy(&op, payload, sizeof(op));
-	t = &service->direct[op.object <= WIRE_OBJECTS_MAX ? op.object : 0];
+	t = &service->direct[object_id_of(op.object)];
 	if (!t->table)
 		return;
 	for (uint32_t i = 0, at = sizeof(op) + (op.kind == WIRE_RUN ? sizeof(key) : 0);

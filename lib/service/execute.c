@@ -87,7 +87,9 @@ static void begin_push(struct service *service, struct task *task)
 	struct store_push_step step = op_step(op);
 
 	if (unlikely(op->flags & WIRE_ACCUMULATE)) /* store/sums.h */
-		step = (struct store_push_step){ .rate = 1, .scale = -step.scale };
+		step = (struct store_push_step){
+			.has_rate = true, .has_scale = true, .rate = 1, .scale = step.has_scale ? -step.scale : -1
+		};
 	store_push_step(task->scratch->push, task->table, &step);
 	service->counters.pushes++;
 	task->stage = STAGE_PUSH;
@@ -197,6 +199,10 @@ static enum rpc_progress run_batch(struct service *service, struct rpc_request *
 			return RPC_DONE;
 		break;
 	default:
+		if (task->op.count > n && !snapshot_lets_change(service, request)) {
+			*budget = 0;
+			return RPC_MORE;
+		}
 		n = operation_keys(service, task);
 		if (operation_check_keys(service, request, n) == RPC_DONE)
 			return RPC_DONE;
@@ -244,7 +250,7 @@ static bool start(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
 
-	if (task->prepared && task->large && (service->large_owner || service->snapshots.holds))
+	if (task->prepared && task->large && (service->large_owner || service->snapshots.holds || drop_waits(service)))
 		return false;
 	if (task->prepared && !task->large && !snapshot_room_small(service, request))
 		return false;
@@ -270,11 +276,21 @@ static enum rpc_progress step(struct service *service, struct rpc_request *reque
 	enum rpc_progress progress;
 	bool ready = false;
 
+	if (unlikely(task->redefined != service->redefined)) {
+		if (task->phase == TASK_WAIT)
+			task->phase = TASK_NEW;
+		else if (task->phase != TASK_NEW && !drop_spares(service, request))
+			return rpc_reply_fail(request, WIRE_UNKNOWN_OBJECT,
+					      "a table that the request works on was dropped while it was executed");
+		task->redefined = service->redefined;
+	}
 	if (task->phase == TASK_NEW) {
 		if (service_validate(service, request) == RPC_DONE)
 			return RPC_DONE;
 		operation_rewind(request);
 		task->phase = TASK_WAIT;
+	} else if (task->phase == TASK_WAIT && validate_layout(service, request) == RPC_DONE) {
+		return RPC_DONE; /* there is another one since it waits, or none */
 	}
 	if (task->phase == TASK_WAIT) {
 		if (!start(service, request) || task->reply_bytes > SLICE_BYTES)
@@ -312,5 +328,7 @@ enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64
 		kept_disown(service->kept, &task->owned, task->phase == TASK_RUN, now_ns);
 	if (service->large_owner == task)
 		service->large_owner = NULL;
+	if (unlikely(task->changes))
+		service->changing--;
 	return progress;
 }

@@ -7,6 +7,7 @@
 #include "service/service.h"
 #include "store/push.h"
 #include "wire/layout.h"
+#include "wire/object.h"
 
 enum {
 	SLICE_KEYS = 256,	 /* keys of one slice, and ... */
@@ -24,6 +25,7 @@ enum task_phase {
 /* Where the current operation is. */
 enum task_stage {
 	STAGE_NEXT, /* there is none: the next one is taken */
+	STAGE_LOOK, /* of a preparation: gradients once more (store_push_look_again) */
 	STAGE_PUSH,
 	STAGE_FINISH, /* all gradients were taken */
 	STAGE_VERSIONS,
@@ -40,6 +42,8 @@ struct task {
 	uint8_t prepared; /* it has pushes or pulls with versions, and so a phase TASK_PREPARE */
 	uint8_t has_push;
 	uint8_t large; /* it goes over several slices, with the large scratch to itself if it is a prepared one */
+	uint8_t changes; /* it has begun to change rows in several slices without that scratch: no snapshot begins meanwhile */
+	uint32_t redefined; /* service.redefined, when its objects were looked up */
 	uint32_t ops, ops_left;
 	uint32_t reply_bytes;	  /* at most */
 	uint32_t versions_used;	  /* of the scratch, by the operations so far */
@@ -78,6 +82,7 @@ struct prepared {
 struct direct_table {
 	struct store_table *table; /* NULL: its requests go the general way */
 	uint64_t name_hash;
+	uint32_t object; /* as requests name it, with its generation */
 	uint32_t dim;
 	uint32_t row_bytes;
 	uint8_t dtype;
@@ -92,6 +97,7 @@ struct accumulator {
 	struct store_table *sums; /* NULL: were never opened */
 	uint64_t open;		  /* their tag */
 	uint64_t next;		  /* emptying: the one that follows */
+	bool next_by_row;	  /* emptying: whether that one counts, for each row, the pushes that add to it */
 	bool emptying; /* in slices, by whatever commit comes: the one that began it may have been given up */
 	bool applies;  /* emptying: not only thrown away */
 	struct store_push_step step;
@@ -100,19 +106,24 @@ struct accumulator {
 struct service {
 	struct service_options options;
 	uint32_t epoch, first_partition, end_partition;
-	struct store_table *tables[WIRE_OBJECTS_MAX + 1];      /* by id */
-	struct accumulator accumulators[WIRE_OBJECTS_MAX + 1]; /* by id: commit.c */
-	struct store *sums;				       /* the store of their tables */
-	struct direct_table direct[WIRE_OBJECTS_MAX + 1] __rte_cache_aligned;
+	struct store_table *tables[WIRE_OBJECTS_MAX + 1];	    /* by id */
+	struct accumulator accumulators[WIRE_OBJECTS_MAX + 1];	    /* by id: commit.c */
+	struct store *sums;					    /* the store of their tables */
+	struct direct_table direct[OBJECT_IDS] __rte_cache_aligned; /* of whatever a request may name */
 	/* Scratch of requests that are prepared. A large one goes over several slices, and has its scratch to itself meanwhile. */
 	struct prepared small, large;
 	uint32_t small_versions[SMALL_KEYS], large_versions[WIRE_KEYS_MAX];
 	uint8_t small_sent[SMALL_KEYS], large_sent[WIRE_KEYS_MAX];
 	const struct task *large_owner;
+	uint32_t changing;		     /* tasks with `changes` */
+	uint32_t redefined;		     /* how often objects were dropped */
+	uint16_t dropping[WIRE_OBJECTS_MAX]; /* ids of those that wait to be: drop.c */
+	uint32_t dropping_count;
 	struct service_counters counters;
 	/* programs: plan.c */
 	struct plan *plans[WIRE_OBJECTS_MAX + 1]; /* by id */
 	struct plan *plans_memory;
+	bool plans_taken[PROGRAMS_MAX]; /* of that memory */
 	uint32_t plans_used;
 	uint64_t pools_max; /* bytes of the large scratch's */
 	struct tile *tile;
@@ -171,8 +182,13 @@ static inline enum store_find_mode op_mode(const struct wire_op *op)
 static inline struct store_push_step op_step(const struct wire_op *op)
 {
 	return (struct store_push_step){
+		.has_rate = op->flags & WIRE_RATE,
+		.has_scale = op->flags & WIRE_SCALE,
+		.has_version = op->flags & WIRE_PULLED,
+		.by_row = op->flags & WIRE_BY_ROW,
+		.more = op->flags & WIRE_MORE,
 		.rate = op->rate,
-		.scale = op->scale != 0 ? op->scale : 1,
+		.scale = op->scale,
 		.step = op->step,
 		.version = op->version,
 	};
@@ -181,7 +197,23 @@ static inline struct store_push_step op_step(const struct wire_op *op)
 /* The table that the operation names; task->table may be that of its sums. */
 static inline struct store_table *operation_object(const struct service *service, const struct task *task)
 {
-	return service->tables[task->op.object];
+	return service->tables[object_id_of(task->op.object)];
+}
+
+/* What a request means by an id, if that is there, in its generation; or NULL. */
+static inline struct store_table *service_table(const struct service *service, uint32_t object)
+{
+	const uint32_t id = object_id_of(object);
+	struct store_table *table = id <= WIRE_OBJECTS_MAX ? service->tables[id] : NULL;
+
+	return table && object_wire_id(store_table_spec(table)) == object ? table : NULL;
+}
+static inline const struct plan *service_plan(const struct service *service, uint32_t object)
+{
+	const uint32_t id = object_id_of(object);
+	const struct plan *plan = id <= WIRE_OBJECTS_MAX ? service->plans[id] : NULL;
+
+	return plan && plan->object == object ? plan : NULL;
 }
 
 /* What n rows cost of a slice's budget of SLICE_BYTES. */
@@ -204,10 +236,24 @@ enum rpc_progress service_direct(void *ctx, struct rpc_request *request);
 void service_expect(void *ctx, const void *payload, uint32_t bytes, bool soon);
 /* A table or a program was installed. */
 void direct_note(struct service *service, uint32_t id);
-/* That table is no longer one of the service's: programs that work on it are refused. */
-void direct_forget(struct service *service, const struct store_table *table);
+
+/* drop.c: before an id becomes that of something else, what was left behind under it is dropped. -EBUSY: it cannot be now. */
+int drop_left_behind(struct service *service, const struct object_spec *spec, struct star_error *err);
+/* Whether what has that id waits for its end. */
+bool drop_is_due(const struct service *service, uint32_t id);
+/* What waits is dropped if that is possible now. */
+void drop_turn(struct service *service);
+/* Whether large requests are to wait, so that those which have begun come to an end. */
+static inline bool drop_waits(const struct service *service)
+{
+	return service->dropping_count != 0;
+}
+/* Whether all that a request works on, which was there when it was validated, still is. */
+bool drop_spares(const struct service *service, const struct rpc_request *request);
 
 /* validate.c: checks a new request whole, and fills its task. RPC_MORE: it may run; RPC_DONE: it was answered by an error. */
+/* Whether it is meant for the layout that is served now. RPC_DONE: refused. */
+enum rpc_progress validate_layout(struct service *service, struct rpc_request *request);
 enum rpc_progress service_validate(struct service *service, struct rpc_request *request);
 
 /* execute.c */
@@ -217,6 +263,8 @@ enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64
 void operation_rewind(struct rpc_request *request);
 /* Takes the next operation's header, and sets the cursors to its keys and to what follows them. */
 void operation_next(struct service *service, struct task *task);
+/* Back to the first of its keys and gradients. */
+void operation_again(struct task *task);
 /* Reads the keys of the operation's next batch; returns how many. */
 unsigned operation_keys(struct service *service, struct task *task);
 /* Their gradients, in place where they lie in one piece. */
@@ -228,13 +276,19 @@ enum rpc_progress operation_refuse_room(struct rpc_request *request, const struc
 /* commit.c: whether a push may be added to the sums that it names, and a commit is one. RPC_DONE: refused. */
 enum rpc_progress commit_check(struct rpc_request *request, const struct object_spec *spec, const struct wire_op *op);
 enum rpc_progress commit_check_push(struct service *service, struct rpc_request *request, const struct wire_op *op);
+/* Before a request changes rows in several slices, of which a snapshot is to have all or none. False: not now, a snapshot is about to
+ * begin. From then on the request is finished whatever happens. */
+bool snapshot_lets_change(struct service *service, struct rpc_request *request);
 /* Works on the commit at hand, or ends it. RPC_DONE: refused. */
 enum rpc_progress commit_slice(struct service *service, struct rpc_request *request, int64_t *budget);
 
 /* sweep.c: a table was installed. */
+void sweep_forget(struct service *service, uint32_t id);
 void sweep_note(struct service *service, uint32_t id);
 
-/* snapshot.c: whether there is room for copies of rows; else the request waits. */
+/* snapshot.c: what is under way is lost, for that reason. */
+void snapshot_give_up(struct service *service, int status);
+/* Whether there is room for copies of rows; else the request waits. */
 bool snapshot_asks_room(struct service *service, uint64_t need);
 uint64_t snapshot_need_small(struct service *service, struct rpc_request *request);
 

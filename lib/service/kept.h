@@ -34,7 +34,7 @@ struct kept_entry {
 	uint64_t session, tag;
 	uint64_t touched_ns;
 	const void *owner; /* the request that works on it; NULL: none */
-	const void *table; /* whose keys they are */
+	uint32_t object;   /* whose keys they are */
 	uint32_t epoch;	   /* of the layout */
 	uint32_t count;	   /* of the keys */
 	uint32_t blocks;   /* that it has, or may still take */
@@ -56,9 +56,19 @@ struct kept_cursor {
 	uint32_t block, at;
 };
 
+/* X(name, what it is): as it stands now, and since the start. */
+#define KEPT_LEVELS(X) \
+	X(entries, "values that programs keep for a step") \
+	X(bytes, "memory of values that programs keep")
+#define KEPT_EVENTS(X) \
+	X(refused, "values not kept: there was no room, or the session has its share") \
+	X(expired, "values that nobody asked for in time")
+
 struct kept_stats {
-	uint64_t entries, bytes;   /* now */
-	uint64_t refused, expired; /* entries so far */
+#define X(name, text) uint64_t name;
+	KEPT_LEVELS(X)
+	KEPT_EVENTS(X)
+#undef X
 };
 
 struct kept;

@@ -27,10 +27,10 @@ void operation_next(struct service *service, struct task *task)
 		run_next(service, task);
 		return;
 	}
-	task->table = service->tables[op->object];
+	task->table = operation_object(service, task);
 	task->spec = spec = store_table_spec(task->table);
 	if (unlikely(op->flags & WIRE_ACCUMULATE))
-		task->table = service->accumulators[op->object].sums;
+		task->table = service->accumulators[object_id_of(op->object)].sums;
 	task->push_bytes = op_pushes(op) ? (uint32_t)dtype_row_bytes(op->dtype, op->dim) : 0;
 	task->pull_bytes = op_pulls(op) ? (uint32_t)dtype_row_bytes(op->result_dtype, op->dim) : 0;
 	if (task->push_bytes || op->flags & WIRE_VERSIONS)
@@ -44,6 +44,13 @@ void operation_next(struct service *service, struct task *task)
 	task->look = op_pushes(op) && store_push_needs_look(task->table);
 	task->done = 0;
 	task->deleted = 0;
+}
+
+void operation_again(struct task *task)
+{
+	task->keys = task->values = task->keys_begin;
+	rpc_cursor_skip(&task->values, task->op.count * (uint32_t)sizeof(uint64_t));
+	task->done = 0;
 }
 
 unsigned operation_keys(struct service *service, struct task *task)
@@ -103,6 +110,14 @@ enum rpc_progress operation_refuse_room(struct rpc_request *request, const struc
 {
 	const struct object_spec *spec = store_table_spec(table);
 
+	if (spec->rows_max && spec->full != FULL_REFUSE)
+		return rpc_reply_fail(
+			request, WIRE_NO_MEMORY,
+			"\"%.80s\" cannot get new rows: the request names more than this shard's share of "
+			"its rows_max of %llu, or the reactor's parameter memory, has room for; rows that a "
+			"request uses are not evicted for others of its own: raise rows_max, or send fewer keys at "
+			"once",
+			spec->name, (unsigned long long)spec->rows_max);
 	if (spec->rows_max)
 		return rpc_reply_fail(
 			request, WIRE_NO_MEMORY,

@@ -45,6 +45,10 @@ static int check_table(const struct service *service, const struct object_spec *
 				      "the program works on object %u, and there is no such table or variable",
 				      node->object);
 	spec = store_table_spec(table);
+	if (spec->generation != node->generation)
+		return star_error_set(err, -ENOENT,
+				      "the program works on object %u, which was dropped: \"%.80s\" has its id now",
+				      node->object, spec->name);
 	if (spec->dim != node->dim)
 		return star_error_set(err, -EINVAL,
 				      "the program takes \"%.80s\" to have rows of %u elements, it has %u", spec->name,
@@ -137,6 +141,7 @@ static void add_keys(const struct service *service, struct plan *plan, unsigned 
 	const unsigned first = counts[0];
 
 	to->table = service->tables[nodes[keys->node].object];
+	to->object = object_wire_id(store_table_spec(to->table));
 	to->tile = row > SLICE_BYTES ? 1 : (uint8_t)RTE_MIN(SLICE_BYTES / row, (uint32_t)STORE_BATCH);
 	to->cost = RTE_MAX(row + (keys->apply != PROGRAM_NONE ? nodes[keys->node].dim * (uint32_t)sizeof(float) : 0),
 			   (uint32_t)(SLICE_BYTES / SLICE_KEYS));
@@ -163,12 +168,13 @@ static void add_keys(const struct service *service, struct plan *plan, unsigned 
 	lay_out(plan, k);
 }
 
-static void compile(const struct service *service, const struct program *program, const struct program_shape *shape,
+static void compile(const struct service *service, const struct object_spec *spec, const struct program_shape *shape,
 		    struct plan *plan)
 {
+	const struct program *program = &spec->program;
 	unsigned counts[3] = { 0 };
 
-	*plan = (struct plan){ .program = *program, .shape = *shape };
+	*plan = (struct plan){ .program = *program, .shape = *shape, .object = object_wire_id(spec) };
 	add_steps(plan, PROGRAM_NONE, &counts[0]);
 	plan->once = counts[0];
 	lay_out(plan, PROGRAM_NONE);
@@ -190,10 +196,19 @@ bool plan_is_bound(const struct service *service, const struct plan *plan)
 	return true;
 }
 
+static struct plan *free_place(struct service *service)
+{
+	for (unsigned i = 0; i < PROGRAMS_MAX; i++)
+		if (!service->plans_taken[i])
+			return &service->plans_memory[i];
+	return NULL;
+}
+
 int plan_install(struct service *service, const struct object_spec *spec, struct star_error *err)
 {
 	const struct plan *have = service->plans[spec->id];
 	struct program_shape shape;
+	struct plan *plan;
 	unsigned node;
 	int rc;
 
@@ -204,15 +219,19 @@ int plan_install(struct service *service, const struct object_spec *spec, struct
 		if (rc < 0)
 			return rc;
 	}
-	if (have && plan_is_bound(service, have) &&
-	    memcmp(&have->program, &spec->program, program_bytes(&spec->program)) == 0)
+	if (have && !drop_is_due(service, spec->id) && have->object == object_wire_id(spec) &&
+	    plan_is_bound(service, have) && memcmp(&have->program, &spec->program, program_bytes(&spec->program)) == 0)
 		return 0;
-	if (service->plans_used == PROGRAMS_MAX)
+	if (drop_left_behind(service, spec, err) < 0)
+		return err->code;
+	plan = free_place(service);
+	if (!plan)
 		return star_error_set(err, -ENOSPC, "there are %d programs already: no more are possible",
 				      PROGRAMS_MAX);
-	/* Another one's place: a request may be running what was here under this id. */
-	compile(service, &spec->program, &shape, &service->plans_memory[service->plans_used]);
-	service->plans[spec->id] = &service->plans_memory[service->plans_used++];
+	compile(service, spec, &shape, plan);
+	service->plans[spec->id] = plan;
+	service->plans_taken[plan - service->plans_memory] = true;
+	service->plans_used++;
 	direct_note(service, spec->id);
 	return 0;
 }

@@ -25,6 +25,7 @@ struct plan_step {
 /* A KEYS feed's. Steps and nodes are those from one's first up to the next one's. */
 struct plan_keys {
 	struct store_table *table;
+	uint32_t object; /* as requests name it */
 	uint8_t steps, fetches, pools;
 	uint8_t tile;  /* keys */
 	bool makes;    /* its look-up makes rows */
@@ -38,6 +39,7 @@ struct plan_keys {
 struct plan {
 	struct program program;
 	struct program_shape shape;
+	uint32_t object;				/* as requests name it, with its generation */
 	uint32_t once;					/* steps with rows that there are once: the first ones */
 	struct plan_step steps[PROGRAM_NODES_MAX];	/* elementwise ones and UNPOOL */
 	uint8_t fetches[PROGRAM_NODES_MAX];		/* nodes that are fetched by key */
@@ -60,9 +62,11 @@ struct run {
 	uint8_t keys;		  /* the feed */
 	bool applies;		  /* what is to be applied is */
 	bool alone;		  /* nothing is kept, nor taken from what was */
+	bool again;		  /* its gradients are looked at for the second time */
 	struct kept_entry *entry; /* of the feed; or NULL */
 	struct kept_cursor kept_keys, kept[PROGRAM_ALIGNED_MAX];
-	struct rpc_cursor counts, next; /* at the next feed's count, and at its keys */
+	struct rpc_cursor counts, next;	   /* at the next feed's count, and at its keys */
+	struct rpc_cursor count_at, begin; /* the same of this feed */
 	struct rpc_cursor keys_at, aligned[PROGRAM_ALIGNED_MAX];
 };
 

@@ -40,13 +40,28 @@ enum rpc_progress prepare_look(struct rpc_request *request, const void *const *g
 {
 	const struct task *task = request->task;
 
-	if (store_push_look(task->scratch->push, task->table, gradients, dtype, n) < 0)
+	const int rc = store_push_look(task->scratch->push, task->table, gradients, dtype, n);
+
+	if (rc == -ERANGE)
+		return rpc_reply_fail(request, WIRE_NOT_FINITE,
+				      "gradients of one key for \"%.80s\" add up to infinities: nothing was applied; "
+				      "with nonfinite=clip or pass it would be",
+				      task->spec->name);
+	if (rc < 0)
 		return rpc_reply_fail(request, WIRE_NOT_FINITE,
 				      "a %s for \"%.80s\" has NaN or infinities: nothing was applied; with "
 				      "nonfinite=clip or pass it "
 				      "would be",
 				      task->op.kind == WIRE_ASSIGN ? "value" : "gradient", task->spec->name);
 	return RPC_MORE;
+}
+
+static enum rpc_progress look(struct service *service, struct rpc_request *request, unsigned n)
+{
+	struct task *task = request->task;
+
+	operation_gradients(service, task, n);
+	return prepare_look(request, service->gradients, task->op.dtype, n);
 }
 
 static enum rpc_progress prepare_push(struct service *service, struct rpc_request *request, unsigned n)
@@ -56,17 +71,19 @@ static enum rpc_progress prepare_push(struct service *service, struct rpc_reques
 	if (task->spec->optim.kind == OPTIM_LAMB && task->op.kind != WIRE_ASSIGN &&
 	    check_dense(service, request, n) == RPC_DONE)
 		return RPC_DONE;
-	/* A commit finds the rows in the order of an index, in which one cannot be filled within bounds: they are made now. So it also is told
-	 * now that there is no room for them. */
-	if (unlikely(task->op.flags & WIRE_ACCUMULATE) &&
-	    store_find(operation_object(service, task), service->keys, n, STORE_PULL, task->op.step, service->rows))
-		return operation_refuse_room(request, operation_object(service, task));
+	if (unlikely(task->op.flags & WIRE_ACCUMULATE)) {
+		/* They may have been closed since the slice before: rows that are made from now on would be in the next sums. */
+		if (commit_check_push(service, request, &task->op) == RPC_DONE)
+			return RPC_DONE;
+		/* A commit finds the rows in the order of an index, in which one cannot be filled within bounds: they are made now. So it
+		 * also is told now that there is no room for them. */
+		if (store_find(operation_object(service, task), service->keys, n, STORE_PULL, task->op.step,
+			       service->rows))
+			return operation_refuse_room(request, operation_object(service, task));
+	}
 	if (prepare_keys(service, request, n) == RPC_DONE)
 		return RPC_DONE;
-	if (!task->look)
-		return RPC_MORE;
-	operation_gradients(service, task, n);
-	return prepare_look(request, service->gradients, task->op.dtype, n);
+	return task->look ? look(service, request, n) : RPC_MORE;
 }
 
 /* The versions that the worker has, against those of the rows now. */
@@ -105,6 +122,8 @@ static enum rpc_progress prepare_batch(struct service *service, struct rpc_reque
 {
 	struct task *task = request->task;
 
+	if (task->stage == STAGE_LOOK)
+		return look(service, request, n);
 	if (operation_check_keys(service, request, n) == RPC_DONE)
 		return RPC_DONE;
 	return op_pushes(&task->op) ? prepare_push(service, request, n) : prepare_pull(service, request, n);
@@ -118,6 +137,16 @@ static enum rpc_progress wait_for_room(const struct service *service, struct rpc
 	return rpc_reply_fail(request, WIRE_DEADLINE,
 			      "the deadline passed while it waited for a checkpoint to write down rows that it changes "
 			      "(checkpoint.copies_mib)");
+}
+
+/* All keys of the operation are in. */
+static bool look_again(struct task *task)
+{
+	if (!task->look || !store_push_look_again(task->scratch->push))
+		return false;
+	operation_again(task);
+	task->stage = STAGE_LOOK;
+	return true;
 }
 
 enum rpc_progress prepare_slice(struct service *service, struct rpc_request *request, bool *ready)
@@ -137,8 +166,8 @@ enum rpc_progress prepare_slice(struct service *service, struct rpc_request *req
 			task->stage = task->op.kind == WIRE_RUN ? STAGE_RUN
 				      : op_pushes(&task->op)	? STAGE_PUSH
 								: STAGE_PULL;
-			/* It has waited for the scratch since it was validated. */
-			if (unlikely(task->op.flags & WIRE_ACCUMULATE) && task->large &&
+			/* It may have waited since it was validated: for the scratch, or for room. */
+			if (unlikely(task->op.flags & WIRE_ACCUMULATE) &&
 			    commit_check_push(service, request, &task->op) == RPC_DONE)
 				return RPC_DONE;
 			if (task->op.kind == WIRE_ASSIGN)
@@ -156,14 +185,16 @@ enum rpc_progress prepare_slice(struct service *service, struct rpc_request *req
 			continue;
 		}
 		n = RTE_MIN(task->op.count - task->done, task->batch);
-		if (task->large && !snapshot_room(service, operation_object(service, task), n, op_mode(&task->op)))
+		if (task->large && task->stage != STAGE_LOOK &&
+		    !snapshot_room(service, operation_object(service, task), n, op_mode(&task->op)))
 			return wait_for_room(service, request);
-		n = operation_keys(service, task);
+		if (task->stage != STAGE_LOOK)
+			n = operation_keys(service, task);
 		if (prepare_batch(service, request, n) == RPC_DONE)
 			return RPC_DONE;
 		budget -= operation_cost(task, n);
 		task->done += n;
-		if (task->done < task->op.count)
+		if (task->done < task->op.count || look_again(task))
 			continue;
 		task->stage = STAGE_NEXT;
 		if (task->op.flags & WIRE_VERSIONS)

@@ -21,7 +21,7 @@ void run_next(const struct service *service, struct task *task)
 {
 	struct run *run = &task->run;
 
-	run->plan = service->plans[task->op.object];
+	run->plan = service->plans[object_id_of(task->op.object)];
 	run->pools = task->pools_used;
 	run->at = 0;
 	run->stage = RUN_HEAD;
@@ -66,8 +66,10 @@ static bool next_keys(struct task *task)
 		return false;
 	keys = &shape->keys[run->keys];
 	of = &run->plan->keys[run->keys];
+	run->count_at = run->counts;
 	rpc_cursor_copy(&run->counts, &run->count, sizeof(run->count));
 	run->entry = NULL;
+	run->begin = run->next;
 	run->keys_at = run->next;
 	if (!keys->kept || run->alone)
 		rpc_cursor_skip(&run->next, run->count * (uint32_t)sizeof(uint64_t));
@@ -166,7 +168,7 @@ static enum rpc_progress prepare_rows(struct service *service, struct rpc_reques
 			return operation_refuse_room(request, task->table);
 		return RPC_MORE;
 	}
-	if (prepare_keys(service, request, n) == RPC_DONE)
+	if (!task->run.again && prepare_keys(service, request, n) == RPC_DONE)
 		return RPC_DONE;
 	if (!keys->looks)
 		return RPC_MORE;
@@ -192,6 +194,23 @@ static enum rpc_progress prepare_tile(struct service *service, struct rpc_reques
 	return RPC_MORE;
 }
 
+/* All keys of the feed are in: whether its gradients are to be looked at once more, from the first. */
+static bool look_again(struct service *service, const struct rpc_request *request)
+{
+	struct task *task = request->task;
+	struct run *run = &task->run;
+
+	if (!applies_to(task) || !run->count || !run->plan->keys[run->keys].looks ||
+	    !store_push_look_again(task->scratch->push))
+		return false;
+	run->again = true;
+	run->counts = run->count_at;
+	run->next = run->begin;
+	next_keys(task);
+	run_entry_open(service, request);
+	return true;
+}
+
 enum rpc_progress run_prepare(struct service *service, struct rpc_request *request, int64_t *budget, bool *waits)
 {
 	struct task *task = request->task;
@@ -210,15 +229,18 @@ enum rpc_progress run_prepare(struct service *service, struct rpc_request *reque
 			return RPC_DONE;
 		if (applies_to(task) && run->count)
 			store_push_op(task->scratch->push, task->table, run->count);
+		run->again = false;
 		run->stage = RUN_TILES;
 		return RPC_MORE;
 	default:
 		if (task->done == run->count) {
+			if (look_again(service, request))
+				return RPC_MORE;
 			run->keys++;
 			run->stage = RUN_KEYS;
 			return RPC_MORE;
 		}
-		*waits = task->large &&
+		*waits = task->large && !run->again &&
 			 !snapshot_room(service, task->table,
 					RTE_MIN(run->count - task->done, (uint32_t)run->plan->keys[run->keys].tile),
 					mode(task));
@@ -255,9 +277,8 @@ static void begin_keys(struct service *service, const struct rpc_request *reques
 	run_entry_open(service, request);
 	service->counters.pulls += looks_up(task);
 	if (applies_to(task)) {
-		struct store_push_step step = op_step(&task->op);
+		const struct store_push_step step = op_step(&task->op);
 
-		step.version = 0; /* a run's is its tag */
 		store_push_step(task->scratch->push, task->table, &step);
 		service->counters.pushes++;
 	}

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A run's header and the counts of its feeds, before anything is believed of it. */
 #include <inttypes.h>
-#include <math.h>
 
 #include "service/internal.h"
 
@@ -13,7 +12,7 @@ static bool has_entry(const struct program_shape *shape, const struct wire_op *o
 
 static unsigned flags_of(const struct program_shape *shape, const struct wire_op *op)
 {
-	unsigned flags = shape->applies ? WIRE_APPLIED : 0;
+	unsigned flags = shape->applies ? WIRE_APPLIED | WIRE_RATE | WIRE_SCALE : 0;
 
 	if (program_has_entry(shape))
 		flags |= WIRE_ALONE;
@@ -31,12 +30,11 @@ static enum rpc_progress check_head(struct rpc_request *request, const struct wi
 			request, WIRE_BAD_REQUEST,
 			"the run of program %u has a type, a tag or flags that it cannot have, or lacks a tag",
 			op->object);
-	if (!isfinite(op->rate) || op->rate < 0 || !isfinite(op->scale) || op->scale < 0 ||
-	    (!shape->applies && (op->rate != 0 || op->scale != 0)))
+	if (!wire_op_step_is_good(op))
 		return rpc_reply_fail(
 			request, WIRE_BAD_REQUEST,
 			"the learning rate or the scale of a run of program %u is not a finite number of 0 "
-			"or more, or it has one and applies nothing",
+			"or more, or its flag is missing, or it has one and applies nothing",
 			op->object);
 	if (shape->segments ? op->dim < 1 || op->dim > PROGRAM_SEGMENTS_MAX : op->dim != 0)
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST, "a run of program %u names %u segments: %s",
@@ -95,13 +93,15 @@ static void add(struct run_sums *sums, const struct wire_op *op, const struct pl
 enum rpc_progress run_check(struct service *service, struct rpc_request *request, const struct wire_op *op,
 			    struct rpc_cursor at, uint32_t left, struct run_sums *sums)
 {
-	const struct plan *plan = op->object <= WIRE_OBJECTS_MAX ? service->plans[op->object] : NULL;
+	const struct plan *plan = service_plan(service, op->object);
 	uint32_t counts[PROGRAM_KEYS_MAX];
 	uint64_t body;
 
 	if (!plan)
-		return rpc_reply_fail(request, WIRE_UNKNOWN_OBJECT, "no program has the id %u: register it first",
-				      op->object);
+		return rpc_reply_fail(
+			request, WIRE_UNKNOWN_OBJECT,
+			"no program has the id %u: register it first; or a table that it works on was dropped",
+			op->object);
 	if (!plan_is_bound(service, plan))
 		return rpc_reply_fail(
 			request, WIRE_UNKNOWN_OBJECT,

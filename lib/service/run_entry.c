@@ -33,7 +33,8 @@ static const char *look(const struct rpc_request *request, const struct kept_ent
 		return "nothing is there";
 	if (entry->owner && (entry->owner != task || plan->shape.keeps & (entry->grows | entry->takes)))
 		return "another one works on it";
-	if (entry->epoch != request->frame.epoch || entry->table != task->table || entry->count != task->run.count)
+	if (entry->epoch != request->frame.epoch || entry->object != plan->keys[task->run.keys].object ||
+	    entry->count != task->run.count)
 		return "it is of another layout, another table or other keys";
 	for (unsigned i = 0; i < keys->aligned_count; i++) {
 		const struct program_node *node = &plan->program.nodes[keys->aligned[i]];
@@ -93,7 +94,7 @@ enum rpc_progress run_entry_prepare(struct service *service, struct rpc_request 
 		if (!entry)
 			return refuse_room(request);
 		entry->epoch = request->frame.epoch;
-		entry->table = run->plan->keys[run->keys].table;
+		entry->object = run->plan->keys[run->keys].object;
 		entry->count = run->count;
 	} else {
 		const char *why;

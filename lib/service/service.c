@@ -69,20 +69,17 @@ int service_install(struct service *service, const struct object_spec *spec, str
 				      spec->id, WIRE_OBJECTS_MAX);
 	if (spec->kind == OBJECT_PROGRAM)
 		return plan_install(service, spec, err);
-	/* An id whose installation failed on another reactor was never told to workers, and may come again for something
-	 * else: what was made here for it then stays behind, empty. */
-	if (service->tables[spec->id] &&
-	    object_spec_same(store_table_spec(service->tables[spec->id]), spec, NULL) == 0 &&
-	    strcmp(store_table_spec(service->tables[spec->id])->name, spec->name) == 0)
+	table = service_table(service, object_wire_id(spec));
+	if (table && !drop_is_due(service, spec->id) && object_spec_same(store_table_spec(table), spec, NULL) == 0 &&
+	    strcmp(store_table_spec(table)->name, spec->name) == 0)
 		return 0;
+	if (drop_left_behind(service, spec, err) < 0)
+		return err->code;
 	table = store_table_create(service->options.store, spec, share(service), err);
 	if (!table)
 		return err->code;
-	direct_forget(service, service->tables[spec->id]);
-	service->accumulators[spec->id] = (struct accumulator){ 0 };
 	/* With release, for service_store_stats on another thread: it must find the table finished. */
 	__atomic_store_n(&service->tables[spec->id], table, __ATOMIC_RELEASE);
-	service->plans[spec->id] = NULL;
 	sweep_note(service, spec->id);
 	direct_note(service, spec->id);
 	return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The data plane's operations on a shard: validates a request whole, then executes its operations in batches and slices.
- * One thread, the reactor's; it allocates at creation only. service_install, service_set_layout, service_sweep_begin,
- * service_snapshot_begin, _give and _end, and service_load run on that thread too: the control plane sends them as messages.
+ * One thread, the reactor's; it allocates at creation only. service_install, service_drop, service_set_layout, service_sweep_begin, service_empty_begin,
+ * service_snapshot_begin, _give and _end, service_load and service_trim run on that thread too: the control plane sends them as messages.
  */
 #ifndef SERVICE_SERVICE_H
 #define SERVICE_SERVICE_H
@@ -15,14 +15,21 @@
 #include "store/snapshot.h"
 #include "store/store.h"
 
-/* Plain counters with one writer. */
+/* Plain counters with one writer. X(name, what it counts). */
+#define SERVICE_COUNTERS(X) \
+	X(pulls, "pulls executed") \
+	X(pushes, "pushes and assigns executed") \
+	X(rows_pulled, "rows read by pulls") \
+	X(rows_pushed, "rows written by pushes and assigns") \
+	X(direct, "small requests executed on the fast path, without a task") \
+	X(runs, "programs executed by tasks") \
+	X(commits, "sums that were applied") \
+	X(late, "pushes refused: their sums are closed")
+
 struct service_counters {
-	uint64_t pulls, pushes; /* operations */
-	uint64_t rows_pulled, rows_pushed;
-	uint64_t direct;  /* requests that went the straight way of small ones */
-	uint64_t runs;	  /* of programs, but for those that are pulls and went that way */
-	uint64_t commits; /* of sums that were applied */
-	uint64_t late;	  /* pushes to sums that were refused, since those sums are closed */
+#define X(name, text) uint64_t name;
+	SERVICE_COUNTERS(X)
+#undef X
 };
 
 struct service_options {
@@ -44,15 +51,25 @@ struct rpc_service service_rpc(struct service *service);
 
 /* Makes a table, or a program ready to run, or does nothing when it is there. 0 or a negative errno. */
 int service_install(struct service *service, const struct object_spec *spec, struct star_error *err);
+/*
+ * The object is unknown from now on: requests that name it are refused, those that wait or are in the middle of pulls included, and of a
+ * table also its sums, what was kept of its keys, and programs that work on it. Its memory goes back in service_sweep. A large push, or
+ * whatever else must come to its end once it has begun, does so before: -EBUSY: not yet; the table is dropped as soon as that is done,
+ * without being asked again, and new ones wait for it. 0: it is gone, or never was.
+ */
+int service_drop(struct service *service, uint32_t id);
 
 /* The layout that requests must carry, and the partitions [first, end) that this shard owns. */
 void service_set_layout(struct service *service, uint32_t epoch, uint32_t first_partition, uint32_t end_partition);
 
-/* A slice of eviction, if it is time for one: called once a turn, when requests were served. 0: no hurry for the next. */
+/* A slice of eviction, if it is time for one, and of what dropped tables give back: called once a turn, when requests were served. 0: no
+ * hurry for the next. */
 unsigned service_sweep(struct service *service, uint64_t now_ns);
 
 /* Asks for a full pass of eviction over a table, which goes on in service_sweep. 0, or -ENOENT. */
 int service_sweep_begin(struct service *service, uint32_t id);
+/* The same to delete all its rows: store_empty_begin. */
+int service_empty_begin(struct service *service, uint32_t id);
 
 /* ---- snapshots: the reactor fills blocks, another thread writes them down ---- */
 
@@ -60,6 +77,7 @@ struct service_block {
 	void *memory; /* CHECKPOINT_BLOCK_MAX bytes, aligned to 8: the payload lies behind room for a struct checkpoint_block */
 	uint32_t payload_bytes; /* perhaps 0 in the last one */
 	uint64_t rows, deleted; /* in it */
+	uint64_t step; /* the latest training step of the tables whose figures were written, in it and before it */
 	bool last;
 };
 
@@ -76,7 +94,7 @@ struct service_snapshot {
 		wait_max_ns; /* it is given up when requests wait longer for room for copies; 0: they wait as long as they may */
 	/* Read by the other thread (service_snapshot_status): 0; negative: it was given up by the reactor, -EAGAIN since a delta is
 	 * not possible any more, -ETIME since requests waited too long, -ENOBUFS since a row could not be copied. No more blocks
-	 * come then, the last one is missing; service_snapshot_end need not be called. */
+	 * come then, the last one is missing; service_snapshot_end need not be called. -ESTALE: a table was dropped. */
 	int status;
 };
 
@@ -104,6 +122,9 @@ static inline int service_snapshot_status(const struct service_snapshot *snapsho
  * object. */
 int service_load(struct service *service, const struct checkpoint_run *run, const void *records, uint32_t n,
 		 struct star_error *err);
+
+/* After all was loaded: evicts up to `budget` rows that the object has beyond the shard's share (store_trim). How many; 0: none is over. */
+unsigned service_trim(struct service *service, uint32_t id, unsigned budget);
 
 const struct service_counters *service_counters(const struct service *service);
 

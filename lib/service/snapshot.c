@@ -56,7 +56,7 @@ void service_snapshot_end(struct service *service, bool kept)
 	*s = (struct snapshot_turns){ .clearing = true };
 }
 
-static void give_up(struct service *service, int status)
+void snapshot_give_up(struct service *service, int status)
 {
 	struct service_snapshot *snapshot = service->snapshots.snapshot;
 
@@ -73,12 +73,12 @@ static void begin(struct service *service)
 
 	if (!s->holds)
 		s->holds = store_snapshot_ready(store);
-	if (!s->holds || service->large_owner)
+	if (!s->holds || service->large_owner || service->changing)
 		return;
 	if (store_snapshot_begin(store, s->kind))
 		s->pending = s->holds = false;
 	else
-		give_up(service, -EAGAIN);
+		snapshot_give_up(service, -EAGAIN);
 }
 
 /* Requests that wait for room have waited too long. */
@@ -127,8 +127,9 @@ static void fill_piece(struct service *service, struct service_block *block)
 	after = store_snapshot_progress(store);
 	block->rows += after.rows - before.rows;
 	block->deleted += after.deleted - before.deleted;
+	block->step = after.step;
 	if (store_snapshot_lost(store)) {
-		give_up(service, -ENOBUFS);
+		snapshot_give_up(service, -ENOBUFS);
 		return;
 	}
 	if (!block->last && CHECKPOINT_PAYLOAD_MAX - block->payload_bytes >= STORE_SNAPSHOT_SLICE_MIN)
@@ -182,7 +183,7 @@ unsigned service_snapshot_turn(struct service *service, uint64_t now_ns, bool bu
 		return 1;
 	}
 	if (is_overdue(s, now_ns)) {
-		give_up(service, -ETIME);
+		snapshot_give_up(service, -ETIME);
 		return 1;
 	}
 	if (!take_block(s))
@@ -192,6 +193,20 @@ unsigned service_snapshot_turn(struct service *service, uint64_t now_ns, bool bu
 		pause(s, begun);
 	}
 	return 1;
+}
+
+bool snapshot_lets_change(struct service *service, struct rpc_request *request)
+{
+	struct task *task = request->task;
+
+	if (task->changes)
+		return true;
+	if (service->snapshots.holds || drop_waits(service))
+		return false;
+	task->changes = true;
+	service->changing++;
+	request->begun = true;
+	return true;
 }
 
 bool snapshot_asks_room(struct service *service, uint64_t need)
@@ -237,4 +252,11 @@ int service_load(struct service *service, const struct checkpoint_run *run, cons
 		at += (size_t)part * run->row_bytes;
 	}
 	return 0;
+}
+
+unsigned service_trim(struct service *service, uint32_t id, unsigned budget)
+{
+	struct store_table *table = id <= WIRE_OBJECTS_MAX ? service->tables[id] : NULL;
+
+	return table ? store_trim(table, budget) : 0;
 }

@@ -10,7 +10,8 @@
 #include <errno.h>
 
 enum {
-	SWEEP_ROWS = 64, /* of a slice */
+	SWEEP_ROWS = 64,   /* of a slice */
+	RECLAIM_STEPS = 8, /* the same: some microseconds */
 	SWEEP_EVERY_NS = 100000,
 	SLEEP_NS = 1000000000,
 	TABLES_A_SLICE = 16, /* looked at, in turns, for one that is being swept */
@@ -27,22 +28,49 @@ void sweep_note(struct service *service, uint32_t id)
 		service->evicting[service->evicting_count++] = (uint16_t)id;
 }
 
+static uint32_t take_out(uint16_t *ids, uint32_t count, uint32_t id)
+{
+	uint32_t left = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (ids[i] != id)
+			ids[left++] = ids[i];
+	return left;
+}
+
+void sweep_forget(struct service *service, uint32_t id)
+{
+	service->evicting_count = take_out(service->evicting, service->evicting_count, id);
+	service->asked_count = take_out(service->asked, service->asked_count, id);
+	__atomic_store_n(&service->asked_left[id], 0, __ATOMIC_RELAXED);
+}
+
 static void publish(struct service *service, uint32_t id)
 {
 	__atomic_store_n(&service->asked_left[id], store_sweep_left(service->tables[id]), __ATOMIC_RELAXED);
 }
 
-int service_sweep_begin(struct service *service, uint32_t id)
+static int begin(struct service *service, uint32_t id, void (*begin_pass)(struct store_table *))
 {
 	if (id < 1 || id > WIRE_OBJECTS_MAX || !service->tables[id])
 		return -ENOENT;
-	store_sweep_begin(service->tables[id]);
+	begin_pass(service->tables[id]);
 	publish(service, id);
 	for (uint32_t i = 0; i < service->asked_count; i++)
 		if (service->asked[i] == id)
 			return 0;
 	service->asked[service->asked_count++] = (uint16_t)id;
 	return 0;
+}
+
+int service_sweep_begin(struct service *service, uint32_t id)
+{
+	return begin(service, id, store_sweep_begin);
+}
+
+int service_empty_begin(struct service *service, uint32_t id)
+{
+	return begin(service, id, store_empty_begin);
 }
 
 uint64_t service_sweep_left(const struct service *service, uint32_t id)
@@ -84,7 +112,8 @@ static bool is_sweeping(struct service *service)
 unsigned service_sweep(struct service *service, uint64_t now_ns)
 {
 	kept_expire(service->kept, now_ns);
-	if (sweep_asked(service))
+	drop_turn(service);
+	if (store_reclaim(service->options.store, RECLAIM_STEPS) || sweep_asked(service))
 		return 1;
 	if (!service->evicting_count || now_ns - service->swept_ns < SWEEP_EVERY_NS)
 		return 0;

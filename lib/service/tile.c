@@ -155,7 +155,7 @@ static void reduce_last(const struct service *service, const struct task *task, 
 	for (unsigned i = 0; i < n; i++)
 		if (is_last(service, task, i))
 			elementwise_reduce(step->op, &tile->rows[step->a][i], &tile->rows[step->b][i], 1, keys->last,
-					   &to[i]);
+					   &to[i * elementwise_reduced(step->op)]);
 }
 
 static void clear_last(const struct service *service, const struct task *task, unsigned n)

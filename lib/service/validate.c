@@ -3,12 +3,11 @@
 #include "service/internal.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 #include "tensor/dtype.h"
 #include "wire/object.h"
 
-static enum rpc_progress check_layout(struct service *service, struct rpc_request *request)
+enum rpc_progress validate_layout(struct service *service, struct rpc_request *request)
 {
 	const struct wire_frame *frame = &request->frame;
 
@@ -17,7 +16,11 @@ static enum rpc_progress check_layout(struct service *service, struct rpc_reques
 			request, WIRE_STALE_INCARNATION,
 			"the node was restarted (incarnation %u, the request is for %u): what it held is lost",
 			service->options.incarnation, frame->incarnation);
-	if (frame->epoch != service->epoch || service->epoch == 0)
+	if (service->epoch == 0)
+		return rpc_reply_fail(
+			request, WIRE_STALE_LAYOUT,
+			"the node serves no layout at present: it waits for one, or nodes are being stopped");
+	if (frame->epoch != service->epoch)
 		return rpc_reply_fail(request, WIRE_STALE_LAYOUT,
 				      "the layout's epoch is %u, the request's %u: get the layout again",
 				      service->epoch, frame->epoch);
@@ -59,12 +62,15 @@ static enum rpc_progress check_push(struct rpc_request *request, const struct ob
 		return rpc_reply_fail(request, WIRE_WRONG_TYPE,
 				      "\"%.80s\" has no optimizer (element type %s): it takes no pushes", spec->name,
 				      dtype_name(spec->dtype));
-	if (!isfinite(op->rate) || op->rate < 0 || !isfinite(op->scale) || op->scale < 0)
+	if (!wire_op_step_is_good(op))
 		return rpc_reply_fail(
 			request, WIRE_BAD_REQUEST,
 			"the learning rate or the scale of a push to \"%.80s\" is not a finite number of 0 or "
-			"more",
+			"more, or its flag is missing",
 			spec->name);
+	if (op->version && !(op->flags & (WIRE_PULLED | WIRE_ACCUMULATE)))
+		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
+				      "a push to \"%.80s\" has a version, and no flag that says of what", spec->name);
 	if (spec->optim.kind == OPTIM_LAMB && op->count != object_blocks(spec))
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
 				      "a push to \"%.80s\" must have all its %" PRIu64
@@ -79,9 +85,13 @@ static unsigned flags_of(unsigned kind)
 	case WIRE_PULL:
 		return WIRE_READ_ONLY | WIRE_VERSIONS;
 	case WIRE_PUSH:
-		return WIRE_ACCUMULATE;
+		return WIRE_ACCUMULATE | WIRE_RATE | WIRE_SCALE | WIRE_PULLED | WIRE_MORE;
+	case WIRE_PUSH_PULL:
+		return WIRE_RATE | WIRE_SCALE | WIRE_PULLED | WIRE_MORE;
+	case WIRE_ASSIGN:
+		return WIRE_MORE;
 	case WIRE_COMMIT:
-		return WIRE_OPEN;
+		return WIRE_OPEN | WIRE_RATE | WIRE_SCALE | WIRE_BY_ROW;
 	default:
 		return 0;
 	}
@@ -93,7 +103,7 @@ static enum rpc_progress check_flags(struct rpc_request *request, const struct o
 	if (op->reserved)
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
 				      "a reserved field of the operation on \"%.80s\" is not 0", spec->name);
-	if (op->flags & ~flags_of(op->kind))
+	if (op->flags & ~flags_of(op->kind) || (op->flags & WIRE_ACCUMULATE && op->flags & WIRE_PULLED))
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
 				      "the operation on \"%.80s\" has flags that it cannot have (%#x)", spec->name,
 				      op->flags);
@@ -101,6 +111,15 @@ static enum rpc_progress check_flags(struct rpc_request *request, const struct o
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
 				      "the rows of \"%.80s\" have no versions: create it with versions=1", spec->name);
 	return RPC_MORE;
+}
+
+/* A handle of another generation may be that of a table which has the same name now, and even the same definition. */
+static enum rpc_progress refuse_unknown(struct rpc_request *request, uint32_t object)
+{
+	return rpc_reply_fail(request, WIRE_UNKNOWN_OBJECT,
+			      "no table or variable has the id %u (generation %u): it was dropped, or never created; "
+			      "look it up again, or create it first",
+			      object_id_of(object), object >> OBJECT_ID_BITS);
 }
 
 /* One operation's header against its table and the limits. bytes_left: of the payload, after the header. */
@@ -112,10 +131,9 @@ static enum rpc_progress check_op(struct service *service, struct rpc_request *r
 
 	if (op->kind < WIRE_PULL || op->kind > WIRE_COMMIT)
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST, "unknown operation %u", op->kind);
-	if (op->object > WIRE_OBJECTS_MAX || !service->tables[op->object])
-		return rpc_reply_fail(request, WIRE_UNKNOWN_OBJECT,
-				      "no table or variable has the id %u: create it first", op->object);
-	spec = store_table_spec(service->tables[op->object]);
+	if (!service_table(service, op->object))
+		return refuse_unknown(request, op->object);
+	spec = store_table_spec(service_table(service, op->object));
 	if (check_dtype(request, spec, op->dtype, op_pushes(op)) == RPC_DONE ||
 	    check_dtype(request, spec, op->result_dtype, op_pulls(op)) == RPC_DONE)
 		return RPC_DONE;
@@ -210,7 +228,8 @@ enum rpc_progress service_validate(struct service *service, struct rpc_request *
 	struct sums sums = { 0 };
 
 	task->owned = KEPT_NONE;
-	if (check_layout(service, request) == RPC_DONE)
+	task->redefined = service->redefined;
+	if (validate_layout(service, request) == RPC_DONE)
 		return RPC_DONE;
 	for (task->ops = 0; left; task->ops++) {
 		struct wire_op op;
@@ -229,7 +248,7 @@ enum rpc_progress service_validate(struct service *service, struct rpc_request *
 		rpc_cursor_skip(&at, wire_padded(op.body_bytes));
 		left -= wire_padded(op.body_bytes);
 		if (op.kind != WIRE_RUN)
-			add(&sums, &op, store_table_spec(service->tables[op.object])->dtype);
+			add(&sums, &op, store_table_spec(service_table(service, op.object))->dtype);
 	}
 	add_runs(&sums);
 	if (check_sums(service, request, &sums, task->ops) == RPC_DONE)

@@ -169,36 +169,48 @@ static double square_sum(const struct store_table *t, const void *gradient)
 		       : optim_square_sum(&t->optim, gradient, t->dim);
 }
 
-/* The squares of the operation's gradient: of rows' sums, so these are made now. */
-static void measure(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient)
+static int refuse(struct store_table *t, const void *gradient)
 {
-	struct push_entry *first = &p->entries[e->first];
-
-	if (first->sum == PUSH_NO_SUM) {
-		op->squares += square_sum(op->table, gradient);
-		return;
-	}
-	add(p, op->table, e, gradient);
-	if (first != e && --first->left == 1)
-		op->squares += square_sum(op->table, push_sum(p, first));
+	if (t->spec.nonfinite != NONFINITE_REFUSE || is_finite(t, gradient, 1))
+		return 0;
+	t->stats.nonfinite++;
+	return -EDOM;
 }
 
-/* One of the operation's gradients; -EDOM when it is refused. */
+/* The squares of the operation's gradient: of rows' sums, so these are made now. -ERANGE: a sum has overflowed, and is refused. */
+static int measure(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient)
+{
+	struct store_table *t = op->table;
+	struct push_entry *first = &p->entries[e->first];
+
+	if (first->sum != PUSH_NO_SUM) {
+		add(p, t, e, gradient);
+		if (first == e || --first->left > 1)
+			return 0;
+		p->entries[e - p->entries].left = PUSH_LAST;
+		gradient = push_sum(p, first);
+		if (refuse(t, gradient) < 0)
+			return -ERANGE;
+	}
+	if (t->spec.clip_global_norm > 0)
+		op->squares += square_sum(t, gradient);
+	return 0;
+}
+
+/* One of the operation's gradients, which may be known to be finite; -EDOM or -ERANGE when it is refused. */
 static int look_at(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient,
-		   unsigned dtype)
+		   unsigned dtype, bool finite)
 {
 	struct store_table *t = op->table;
 
 	if (e->row == STORE_UNADMITTED)
 		return 0;
-	gradient = take_in(t, gradient, dtype, true);
-	if (t->spec.nonfinite == NONFINITE_REFUSE && !is_finite(t, gradient, 1)) {
-		t->stats.nonfinite++;
-		return -EDOM;
+	if (!finite) {
+		gradient = take_in(t, gradient, dtype, true);
+		if (refuse(t, gradient) < 0)
+			return -EDOM;
 	}
-	if (op->summed)
-		measure(p, op, e, gradient);
-	return 0;
+	return op->summed ? measure(p, op, e, gradient) : 0;
 }
 
 /* How many of the gradients lie one after the other. */
@@ -209,6 +221,32 @@ static unsigned run_length(const void *const *gradients, size_t bytes, unsigned 
 	while (run < n && (const char *)gradients[run] == (const char *)gradients[0] + run * bytes)
 		run++;
 	return run;
+}
+
+/* Whether its gradients are to be summed by row before the first of them is applied. */
+static bool needs_sums(const struct push_op *op)
+{
+	const struct object_spec *spec = &op->table->spec;
+
+	return !op->assign && (spec->clip_global_norm > 0 ||
+			       (op->sums && op->table->converter && spec->nonfinite == NONFINITE_REFUSE));
+}
+
+/* All keys are in: so it is known which of them are the same. */
+static bool is_whole(const struct push_op *op)
+{
+	return op->keys == op->end - op->first;
+}
+
+bool store_push_look_again(struct store_push *p)
+{
+	struct push_op *op = p->ops_count ? &p->ops[p->ops_count - 1] : NULL;
+
+	if (!op || op->summed || !needs_sums(op) || !is_whole(op))
+		return false;
+	op->looked = 0;
+	p->look = p->ops_count - 1;
+	return true;
 }
 
 int store_push_look(struct store_push *p, struct store_table *table, const void *const *gradients, unsigned dtype,
@@ -226,28 +264,39 @@ int store_push_look(struct store_push *p, struct store_table *table, const void 
 	op = &p->ops[p->look];
 	assert(n <= op->keys - op->looked);
 	entries = &p->entries[op->first + op->looked];
+	if (op->looked == 0)
+		op->summed = needs_sums(op) && is_whole(op);
 	op->looked += n;
-	op->summed = table->spec.clip_global_norm > 0 && !op->assign;
+	if (!op->summed && table->spec.clip_global_norm > 0 && !op->assign)
+		return 0; /* they come again */
 	for (unsigned i = 0; store_push_needs_look(table) && i < n; i += run) {
+		bool finite;
+
 		run = run_length(gradients + i, bytes, n - i);
 		/* Mostly all is well with all of them. */
-		if (!op->summed && dtype == work_type(table) && is_finite(table, gradients[i], run))
+		finite = dtype == work_type(table) && is_finite(table, gradients[i], run);
+		if (finite && !op->summed)
 			continue;
-		for (unsigned r = i; r < i + run; r++)
-			if (look_at(p, op, &entries[r], gradients[r], dtype) < 0)
-				return -EDOM;
+		for (unsigned r = i; r < i + run; r++) {
+			const int rc = look_at(p, op, &entries[r], gradients[r], dtype, finite);
+
+			if (rc < 0)
+				return rc;
+		}
 	}
 	return 0;
 }
 
-struct optim_step push_step(const struct store_table *t, const struct store_push_step *step, double squares)
+struct optim_step push_step(struct store_table *t, const struct store_push_step *step, double squares)
 {
 	const struct object_spec *spec = &t->spec;
 	const uint64_t pushes = t->stats.pushes, count = step->step ? step->step : pushes + 1;
-	float rate = step->rate != 0 ? step->rate : spec->optim.rate, scale = step->scale != 0 ? step->scale : 1;
+	float rate = step->has_rate ? step->rate : spec->optim.rate, scale = step->has_scale ? step->scale : 1;
 
+	if (step->step > t->step)
+		t->step = step->step;
 	rate = object_rate(spec, rate, count);
-	if (spec->staleness && step->version && pushes > step->version)
+	if (spec->staleness && step->has_version && pushes > step->version)
 		rate /= (float)(pushes - step->version);
 	if (spec->clip_global_norm > 0) {
 		const double norm = sqrt(squares) * fabs((double)scale);
@@ -264,6 +313,7 @@ void store_push_step(struct store_push *p, struct store_table *table, const stru
 
 	assert(p->run < p->ops_count && op->table == table && op->taken == 0);
 	op->step = push_step(table, step, op->squares);
+	op->more = step->more;
 	op->begun = true;
 }
 
@@ -284,7 +334,8 @@ static void take_gradient(struct store_push *p, struct push_op *op, const struct
 	if (e->row == STORE_UNADMITTED)
 		return;
 	if (op->summed && first->sum != PUSH_NO_SUM) {
-		if (first == e)
+		/* Not before: a program that applies reads the row for each of them, as it was. */
+		if (e->left == PUSH_LAST)
 			apply(t, op, first->row, push_sum(p, first), false);
 		return;
 	}
@@ -339,7 +390,7 @@ static bool is_plain(const struct push_op *op, const void *const *gradients, uns
 {
 	const struct store_table *t = op->table;
 
-	if (!t->plain || dtype != STAR_FLOAT32 || op->summed || op->assign)
+	if (!t->plain || dtype != STAR_FLOAT32 || t->spec.clip_global_norm > 0 || op->assign)
 		return false;
 	return t->spec.nonfinite == NONFINITE_REFUSE ||
 	       (n * work_bytes(t) <= LOOK_BYTES_MAX && all_finite(t, gradients, n));
@@ -407,7 +458,7 @@ void store_push_rows(struct store_push *p, struct store_table *table, const void
 }
 
 void push_apply(struct store_table *t, const struct optim_step *step, const store_row *rows,
-		const void *const *gradients, unsigned n)
+		const void *const *gradients, const uint32_t *counts, unsigned n)
 {
 	struct push_op op = { .step = *step };
 
@@ -419,6 +470,8 @@ void push_apply(struct store_table *t, const struct optim_step *step, const stor
 
 		if (rows[i] >= STORE_UNADMITTED)
 			continue;
+		/* 0: a push that was refused has made the row, and added nothing. */
+		op.step.scale = counts && counts[i] ? step->scale / (float)counts[i] : step->scale;
 		gradient = take_in(t, gradients[i], work_type(t), true);
 		if (t->spec.nonfinite == NONFINITE_REFUSE && !is_finite(t, gradient, 1))
 			t->stats.nonfinite++;
@@ -455,7 +508,10 @@ bool store_push_finish(struct store_push *p, struct store_table *table, unsigned
 		if (p->entries[at].first == at && p->entries[at].row != STORE_UNADMITTED)
 			apply_whole(table, op, p->entries[at].row);
 	}
-	table->stats.pushes++;
+	if (op->more)
+		table->uncounted += table->at.version != 0;
+	else
+		table->stats.pushes++;
 	push_close(op);
 	p->run++;
 	return true;

@@ -5,6 +5,7 @@
  * least often (LFU; of equals the one used longest ago). Redis's sampled LRU comes near to an exact one with ten samples. No
  * list is kept, the work is bounded, and the index need not grow for the new row.
  */
+#include "store/snapshot.h"
 #include "store/touch.h"
 
 enum {
@@ -99,4 +100,18 @@ bool evict_one(struct store_table *t, uint64_t hash)
 	t->stats.rows--;
 	t->stats.evicted++;
 	return true;
+}
+
+unsigned store_trim(struct store_table *table, unsigned budget)
+{
+	unsigned evicted = 0;
+
+	if (!table->evicts || table->stats.rows <= table->rows_max)
+		return 0;
+	/* The last look-up is over: its rows may go, too. */
+	table->tick += TABLE_TICK;
+	while (evicted < budget && table->stats.rows > table->rows_max &&
+	       evict_one(table, index_hash(table->stats.evicted)))
+		evicted++;
+	return evicted;
 }

@@ -21,11 +21,15 @@ static struct filter_count *count_of(const struct filter *f, store_row row)
 	return index_record(&f->index, row);
 }
 
+static uint64_t bloom_bytes(const struct filter *f)
+{
+	return ((uint64_t)f->slots + 1) * FILTER_BLOCK;
+}
+
 static bool bloom_init(struct filter *f, const struct object_spec *spec, double share, struct arena *arena)
 {
 	const double hashes = -elementary_log((double)spec->filter_error) / LN2;
 	double slots;
-	uintptr_t begin;
 
 	f->blocks_count = checkpoint_bloom_blocks(spec);
 	if (!f->blocks_count)
@@ -37,35 +41,51 @@ static bool bloom_init(struct filter *f, const struct object_spec *spec, double 
 	f->holds = arena_take(arena, f->slots * sizeof(*f->holds));
 	if (!f->holds)
 		return false;
-	begin = (uintptr_t)arena_take(arena, ((uint64_t)f->slots + 1) * FILTER_BLOCK);
-	if (!begin)
+	f->memory = arena_take(arena, bloom_bytes(f));
+	if (!f->memory)
 		return false;
 	for (uint32_t i = 0; i < f->slots; i++)
 		f->holds[i] = BLOOM_NONE;
-	f->blocks = (uint8_t *)((begin + FILTER_BLOCK - 1) & ~(uintptr_t)(FILTER_BLOCK - 1));
+	f->blocks = (uint8_t *)(((uintptr_t)f->memory + FILTER_BLOCK - 1) & ~(uintptr_t)(FILTER_BLOCK - 1));
 	return true;
 }
 
 bool filter_init(struct filter *f, const struct object_spec *spec, double share, struct arena *arena,
 		 unsigned row_shift, struct store_stats *stats)
 {
-	const uint64_t before = arena->low;
-	bool done;
-
 	*f = (struct filter){ .kind = spec->filter,
 			      .frequency = spec->filter_frequency,
 			      .name_hash = hash_name(spec->name) };
 	if (spec->filter == FILTER_COUNTER) {
 		pool_init(&f->pool, arena, stats, row_shift, sizeof(struct filter_count));
-		f->pool.reserve = arena->high / RESERVE_SHARE;
+		f->pool.reserve = arena->end / RESERVE_SHARE;
 		return index_init(&f->index, arena, row_shift, stats);
 	}
 	if (spec->filter != FILTER_BLOOM)
 		return true;
 	f->width = (uint8_t)checkpoint_bloom_width(f->frequency);
-	done = bloom_init(f, spec, share, arena);
-	stats->memory_bytes += arena->low - before;
-	return done;
+	if (!bloom_init(f, spec, share, arena))
+		return false;
+	stats->memory_bytes += arena_rounded(f->slots * sizeof(*f->holds)) + bloom_bytes(f);
+	return true;
+}
+
+bool filter_give_back(struct filter *f, struct arena *arena, uint64_t *at, unsigned steps)
+{
+	uint64_t bytes;
+	uint8_t *slab;
+
+	if (f->kind == FILTER_COUNTER) {
+		for (; steps; steps--)
+			if (!pool_drop_slab(&f->pool, &slab, &bytes))
+				return index_drop(&f->index, at, steps);
+		return false;
+	}
+	if (f->holds)
+		arena_give(arena, f->holds, f->slots * sizeof(*f->holds));
+	if (f->memory)
+		arena_give(arena, f->memory, bloom_bytes(f));
+	return true;
 }
 
 /* A key's block, where that lies, and where in it the counters are: five of 12 bits are cut from each mixing. */
@@ -115,6 +135,13 @@ static void bloom_hold(struct filter *f, uint32_t slot, uint32_t number)
 	} else if (*holds != number) {
 		*holds |= BLOOM_SEVERAL;
 	}
+}
+
+bool filter_bloom_clear(struct filter *f, uint32_t *slot, uint32_t slots)
+{
+	for (; *slot < f->slots && slots > 0; slots--)
+		f->holds[(*slot)++] = BLOOM_NONE;
+	return *slot >= f->slots;
 }
 
 static uint32_t bloom_least(const struct filter *f, const struct bloom_place *p)

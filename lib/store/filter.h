@@ -49,6 +49,7 @@ struct filter {
 	/* Bloom */
 	uint64_t name_hash;
 	uint8_t *blocks; /* one for each slot */
+	uint8_t *memory; /* that they lie in */
 	uint32_t *holds; /* for each slot: its block's number, or BLOOM_NONE; and BLOOM_SEVERAL */
 	uint32_t slots;
 	uint32_t blocks_count; /* of all shards */
@@ -57,6 +58,9 @@ struct filter {
 /* share: the part of the keys that this store gets. false when the arena has no room. */
 bool filter_init(struct filter *f, const struct object_spec *spec, double share, struct arena *arena,
 		 unsigned row_shift, struct store_stats *stats);
+
+/* Gives its memory back, as index_drop does; of one that could not be made, too. */
+bool filter_give_back(struct filter *f, struct arena *arena, uint64_t *at, unsigned steps);
 
 /* Starts loading what filter_count will read. hash is index_hash's. */
 void filter_prefetch(const struct filter *f, uint64_t key, uint64_t hash);
@@ -72,6 +76,10 @@ void filter_forget(struct filter *f, uint64_t key, uint64_t hash);
 
 /* Forgets one that waits. */
 void filter_drop(struct filter *f, store_row count);
+
+/* Forgets what some slots of a Bloom filter have counted, from *slot on, which it moves on. True: that was the last; also for other
+ * filters. */
+bool filter_bloom_clear(struct filter *f, uint32_t *slot, uint32_t slots);
 
 /* How often a Bloom filter takes a key to have come. */
 uint32_t filter_bloom_count(const struct filter *f, uint64_t key);

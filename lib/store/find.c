@@ -13,12 +13,15 @@ void store_prefetch(const struct store_table *table, store_row row)
 		table_load(table, row, table->value_lines);
 }
 
-/* Above all versions that an earlier row of its key can have had, which no push has raised twice. */
+/* Above all versions that an earlier row of its key can have had, which no push, or part of one, has raised twice. */
 static uint32_t first_version(const struct store_table *t)
 {
 	const uint64_t removed = table_removed(t);
-	const uint32_t version = removed ? (uint32_t)(1 + removed + t->stats.pushes + t->pushes_open) : 1;
+	const uint64_t raised = t->stats.pushes + t->pushes_open + t->uncounted;
+	const uint32_t version = removed ? (uint32_t)(1 + removed + raised) : 1;
 
+	if (t->sums)
+		return 0;
 	return version ? version : 1; /* 0 is that of no row */
 }
 
@@ -59,11 +62,11 @@ static void fill_row(struct store_table *t, store_row row, uint64_t key, uint32_
 }
 
 /* What table_place says, but for the counting. */
-static store_row place_row(struct store_table *t, uint64_t hash, table_insert *insert)
+static store_row place_row(struct store_table *t, uint64_t hash, uint64_t rows_max, table_insert *insert)
 {
 	store_row row = STORE_NO_ROW;
 
-	if (t->stats.rows < t->rows_max)
+	if (t->stats.rows < rows_max)
 		row = pool_take(&t->pool, t->stats.rows);
 	if (row == STORE_NO_ROW && t->evicts && evict_one(t, hash))
 		row = pool_take(&t->pool, t->stats.rows);
@@ -75,9 +78,9 @@ static store_row place_row(struct store_table *t, uint64_t hash, table_insert *i
 	return STORE_NO_ROW;
 }
 
-store_row table_place(struct store_table *t, uint64_t hash, table_insert *insert)
+store_row table_place(struct store_table *t, uint64_t hash, uint64_t rows_max, table_insert *insert)
 {
-	const store_row row = place_row(t, hash, insert);
+	const store_row row = place_row(t, hash, rows_max, insert);
 
 	if (row == STORE_NO_ROW) {
 		t->stats.refused++;
@@ -92,7 +95,7 @@ store_row table_place(struct store_table *t, uint64_t hash, table_insert *insert
 
 static store_row make_row(struct store_table *t, uint64_t key, uint64_t hash, uint32_t frequency)
 {
-	const store_row row = table_place(t, hash, index_insert);
+	const store_row row = table_place(t, hash, t->rows_max, index_insert);
 
 	if (row != STORE_NO_ROW)
 		fill_row(t, row, key, frequency);

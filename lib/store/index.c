@@ -38,11 +38,19 @@ enum {
 
 static uint32_t *take_directory(struct store_index *ix, uint64_t entries)
 {
-	const uint64_t before = ix->arena->low;
 	uint32_t *directory = arena_take(ix->arena, entries * sizeof(*directory));
 
-	ix->stats->memory_bytes += ix->arena->low - before;
+	if (directory)
+		ix->stats->memory_bytes += arena_rounded(entries * sizeof(*directory));
 	return directory;
+}
+
+static void give_directory(struct store_index *ix, uint32_t *directory, uint64_t entries)
+{
+	if (!directory)
+		return;
+	arena_give(ix->arena, directory, entries * sizeof(*directory));
+	ix->stats->memory_bytes -= arena_rounded(entries * sizeof(*directory));
 }
 
 /* Not zeroed. */
@@ -204,7 +212,7 @@ static bool may_double(const struct store_index *ix, bool loading)
 		return false;
 	if (entries <= SPARSE_ENTRIES || entries <= (uint64_t)SPARSE_MAX * ix->segments)
 		return true;
-	return loading && entries <= LOAD_ENTRIES && entries * LOAD_BYTES <= arena_left(ix->arena);
+	return loading && entries <= LOAD_ENTRIES && entries * LOAD_BYTES <= arena_free(ix->arena);
 }
 
 /* One step towards the next directory, up to a segment that has to split first; nothing once it is complete. */
@@ -229,11 +237,11 @@ static void prepare_directory(struct store_index *ix, bool loading)
 	ix->copied += step;
 }
 
-/* The old directory's memory is not used again: all of them together are smaller than the one in use. */
 static bool double_directory(struct store_index *ix)
 {
 	if (!ix->next || ix->copied < 1u << ix->depth)
 		return false;
+	give_directory(ix, ix->directory, UINT64_C(1) << ix->depth);
 	ix->directory = ix->next;
 	ix->depth++;
 	ix->mask = (UINT64_C(1) << ix->depth) - 1;
@@ -529,7 +537,7 @@ static bool join(struct store_index *ix, uint64_t hash)
 		return false;
 	}
 	enter_segment(ix, to, hash & (bit - 1), depth - 1);
-	arena_give_page(ix->arena, from, &ix->stats->free_bytes);
+	arena_give(ix->arena, from, sizeof(*from));
 	ix->segments--;
 	ix->stats->memory_bytes -= sizeof(*from);
 	if (ix->stats->moved_max < moved)
@@ -545,13 +553,6 @@ void index_erase(struct store_index *ix, uint64_t hash, store_row row)
 	take_out(home, tag, row);
 	if (tag % JOIN_TAGS == 0 && INDEX_ENTRIES - __builtin_popcount(index_match(home, 0)) <= JOIN_BUCKET_MAX)
 		join(ix, hash);
-}
-
-void index_undo(struct store_index *ix)
-{
-	if (ix->segments)
-		arena_give_page(ix->arena, index_segment_of(ix, 0), &ix->arena->nobodys_free_bytes);
-	ix->segments = 0;
 }
 
 /* The end of the segment at a reversed hash: 0 after the last. */
@@ -573,4 +574,21 @@ unsigned index_walk(struct store_index *ix, struct index_walk *w, store_row rows
 	w->at = segment_end(w->at, index_depth(ix, index_order(w->at)));
 	w->over = w->at == 0;
 	return n;
+}
+
+bool index_drop(struct store_index *ix, uint64_t *at, unsigned segments)
+{
+	for (; ix->segments && segments; segments--) {
+		const uint64_t hash = index_order(*at);
+
+		arena_give(ix->arena, index_segment_of(ix, hash), sizeof(struct index_segment));
+		*at = segment_end(*at, index_depth(ix, hash));
+		ix->segments--;
+	}
+	if (ix->segments)
+		return false;
+	give_directory(ix, ix->directory, UINT64_C(1) << ix->depth);
+	give_directory(ix, ix->next, UINT64_C(2) << ix->depth);
+	ix->directory = ix->next = NULL;
+	return true;
 }

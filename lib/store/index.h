@@ -104,8 +104,9 @@ bool index_load(struct store_index *ix, uint64_t hash, store_row row);
 /* Takes an entry out, which must be there. */
 void index_erase(struct store_index *ix, uint64_t hash, store_row row);
 
-/* Gives the pages of an index back that has only just been made. */
-void index_undo(struct store_index *ix);
+/* Gives an index's memory back to the arena, some segments at a time, from *at (0) on; of one that could not be made, too. true: that
+ * was the last of it. */
+bool index_drop(struct store_index *ix, uint64_t *at, unsigned segments);
 
 /*
  * A walk over all entries, a segment at a time, in the order of the segments' reversed hash bits (as Redis's SCAN does): in it a

@@ -28,34 +28,56 @@ void pool_init(struct pool *pool, struct arena *arena, struct store_stats *stats
 	};
 }
 
-/* From the arena, or, when that is used up, from a page that an index gave back. */
+/* A slab of as many rows as go into so many bytes, and of one at least. */
+static struct pool_slab *make_slab(struct pool *pool, uint64_t bytes, uint8_t **begin, uint32_t *rows)
+{
+	struct pool_slab *slab;
+
+	*rows = bytes < pool->row_bytes + sizeof(*slab) ? 1 : (uint32_t)((bytes - sizeof(*slab)) / pool->row_bytes);
+	bytes = arena_rounded((uint64_t)*rows * pool->row_bytes + sizeof(*slab));
+	*begin = arena_take(pool->arena, bytes);
+	if (!*begin)
+		return NULL;
+	slab = (struct pool_slab *)(*begin + bytes) - 1;
+	*slab = (struct pool_slab){ .next = pool->slabs, .bytes = bytes };
+	return slab;
+}
+
 static bool take_slab(struct pool *pool, uint64_t rows)
 {
-	struct arena *arena = pool->arena;
 	uint64_t bytes = rows / SLAB_SHARE * pool->row_bytes;
-	uint8_t *slab;
+	struct pool_slab *slab;
+	uint8_t *begin;
 
-	if (arena_left(arena) < pool->reserve)
+	if (arena_free(pool->arena) < pool->reserve)
 		return false;
 	if (bytes < SLAB_BYTES_MIN)
 		bytes = SLAB_BYTES_MIN;
 	if (bytes > SLAB_BYTES_MAX)
 		bytes = SLAB_BYTES_MAX;
-	if (bytes > arena_left(arena))
-		bytes = arena_left(arena);
-	if (bytes < pool->row_bytes)
-		bytes = pool->row_bytes;
-	bytes -= bytes % pool->row_bytes;
-	slab = arena_take(arena, bytes);
-	if (!slab && pool->row_bytes <= ARENA_PAGE) {
-		slab = arena_take_page(arena);
-		bytes = ARENA_PAGE;
-	}
-	if (!slab)
+	/* What is left of the arena may lie in smaller pieces. */
+	while (!(slab = make_slab(pool, bytes, &begin, &pool->slab_rows)) && pool->slab_rows > 1)
+		bytes /= 2;
+	if (!slab) {
+		pool->slab_rows = 0;
 		return false;
-	pool->stats->memory_bytes += (bytes + ARENA_ALIGN - 1) & ~(uint64_t)(ARENA_ALIGN - 1);
-	pool->slab_next = (store_row)((uint64_t)(slab - arena->base) >> pool->row_shift);
-	pool->slab_rows = (uint32_t)(bytes / pool->row_bytes);
+	}
+	pool->slabs = slab;
+	pool->stats->memory_bytes += slab->bytes;
+	pool->slab_next = (store_row)((uint64_t)(begin - pool->arena->base) >> pool->row_shift);
+	return true;
+}
+
+bool pool_drop_slab(struct pool *pool, uint8_t **slab, uint64_t *bytes)
+{
+	struct pool_slab *last = pool->slabs;
+
+	if (!last)
+		return false;
+	pool->slabs = last->next;
+	*bytes = last->bytes;
+	*slab = (uint8_t *)(last + 1) - *bytes;
+	arena_give(pool->arena, *slab, *bytes);
 	return true;
 }
 

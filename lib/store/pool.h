@@ -2,7 +2,7 @@
 /*
  * Rows of one size: taken from the arena by slabs, given back to a list, and taken from there first. While a push is in
  * flight that may still hold a row's handle, a row given back waits aside, so that it is nobody else's when the push writes
- * to it. One thread.
+ * to it. Slabs are linked, and go back to the arena when the pool's owner is dropped. One thread.
  */
 #ifndef STORE_POOL_H
 #define STORE_POOL_H
@@ -23,6 +23,13 @@ struct pool {
 	store_row slab_next; /* the first of them */
 	store_row free;	     /* the first row given back; each begins with the next one's handle; or STORE_NO_ROW */
 	store_row waiting, waiting_last;
+	struct pool_slab *slabs; /* the last one first */
+};
+
+/* What a slab ends with. */
+struct pool_slab {
+	struct pool_slab *next;
+	uint64_t bytes; /* with this */
 };
 
 /* row_bytes is rounded up to 2^row_shift. reserve is 0. */
@@ -35,5 +42,8 @@ store_row pool_take(struct pool *pool, uint64_t rows);
 /* Gives a row back; with wait only after the next pool_settle. */
 void pool_give(struct pool *pool, store_row row, bool wait);
 void pool_settle(struct pool *pool);
+
+/* Gives the slab that was taken last back to the arena, whatever rows it has; *slab, *bytes: which. false: there is none. */
+bool pool_drop_slab(struct pool *pool, uint8_t **slab, uint64_t *bytes);
 
 #endif

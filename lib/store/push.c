@@ -163,7 +163,7 @@ static inline __attribute__((always_inline)) uint32_t first_of(struct store_push
 }
 
 /* Appends an entry for each row, joined to the first one of its row; false when there is no memory for sums. */
-static bool enter(struct store_push *p, const struct push_op *op, const store_row *rows, unsigned n)
+static bool enter(struct store_push *p, struct push_op *op, const store_row *rows, unsigned n)
 {
 	struct push_entry *const entries = p->entries;
 	uint32_t self = p->keys;
@@ -179,8 +179,10 @@ static bool enter(struct store_push *p, const struct push_op *op, const store_ro
 		if (first == self)
 			continue;
 		entries[self].first = first;
-		if (entries[first].left++ == 1 && !op->assign)
+		if (entries[first].left++ == 1 && !op->assign) {
 			summable &= take_sum(p, &entries[first], op->table);
+			op->sums = true;
+		}
 	}
 	p->keys = self;
 	return summable;

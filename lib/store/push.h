@@ -50,9 +50,13 @@ int store_push_keys(struct store_push *p, struct store_table *table, const uint6
 
 /*
  * Before the first row of a request: looks at its gradients, n rows of an operation at a time, in the keys' order. -EDOM when
- * the table refuses non-finite ones and there is one: the request must be dropped. Adds the squares for a clip by the norm of a
+ * the table refuses non-finite ones and there is one, -ERANGE when those of one id add up to one: the request must be dropped. Adds the squares for a clip by the norm of a
  * whole variable's gradient. Operations of a table that needs no look may be left out.
+ *
+ * It may also be called after each store_push_keys, for the keys so far. When all are in, store_push_look_again says whether this was too
+ * early to sum gradients of one id: then all the operation's gradients are to be looked at once more, from the first.
  */
+bool store_push_look_again(struct store_push *p);
 int store_push_look(struct store_push *p, struct store_table *table, const void *const *gradients, unsigned dtype,
 		    unsigned n);
 
@@ -60,10 +64,14 @@ bool store_push_needs_look(const struct store_table *table);
 
 /* What the rows of one operation have in common: given once, before its first row. */
 struct store_push_step {
-	float rate; /* of the request, 0 for the table's own; schedule and staleness are the store's work */
-	float scale;
+	bool has_rate;	  /* else it is the table's own; schedule and staleness are the store's work */
+	bool has_scale;	  /* else gradients are as they come */
+	bool has_version; /* else it is unknown from which pull the gradients come */
+	bool more;	  /* WIRE_MORE: a part of a push, and not the last one */
+	bool by_row;	  /* of sums (store/sums.h): each row's is divided by the number of pushes to it */
+	float rate, scale;
 	uint64_t step;
-	uint64_t version; /* wire_op.version */
+	uint64_t version; /* wire_result.version of the last pull */
 };
 void store_push_step(struct store_push *p, struct store_table *table, const struct store_push_step *step);
 
@@ -75,7 +83,7 @@ void store_push_rows(struct store_push *p, struct store_table *table, const void
 		     unsigned n);
 
 /* After an operation's last row: what needs all of them (LAMB's second pass over the variable), at most `budget` rows of it.
- * True when the operation is finished, and counts as one push. */
+ * True when the operation is finished, and counts as one push, if it is not a part of one before the last. */
 bool store_push_finish(struct store_push *p, struct store_table *table, unsigned budget);
 
 /*

@@ -7,15 +7,17 @@
 #include "store/table.h"
 
 #define PUSH_NO_SUM UINT32_MAX
-enum { PUSH_SUM_ALIGN = 8 };
+enum { PUSH_SUM_ALIGN = 8, PUSH_LAST = 0 };
 
 /* One key of the request. */
 struct push_entry {
 	store_row row;	/* STORE_UNADMITTED: its gradient is dropped */
 	uint32_t first; /* the entry of the same row that came first in this operation; perhaps this one */
+	/* Of a first entry: gradients to come for the row; 1 when the next step is to apply. Of another: PUSH_LAST, if a look has found it to
+	 * be the row's last one. */
+	uint32_t left;
 	/* Of a first entry: */
-	uint32_t left; /* gradients to come for the row; 1 when the next step is to apply */
-	uint32_t sum;  /* where in sums they are added up, in units of PUSH_SUM_ALIGN; PUSH_NO_SUM: there is one only */
+	uint32_t sum; /* where in sums they are added up, in units of PUSH_SUM_ALIGN; PUSH_NO_SUM: there is one only */
 };
 
 struct push_op {
@@ -28,6 +30,8 @@ struct push_op {
 	bool summed;  /* store_push_look has added up the gradients of one row */
 	bool begun;   /* step is there */
 	bool assign;  /* what comes in is values */
+	bool sums;    /* a row has several gradients */
+	bool more;    /* of store_push_step */
 	bool ordered; /* each key so far was above the one before it: no two are the same, and no entry has a cell yet */
 	uint64_t last; /* of them */
 	struct optim_step step;
@@ -60,12 +64,12 @@ struct store_push {
 };
 
 /* apply.c: what a push of gradients with this sum of squares brings to each of its rows. */
-struct optim_step push_step(const struct store_table *t, const struct store_push_step *step, double squares);
+struct optim_step push_step(struct store_table *t, const struct store_push_step *step, double squares);
 
 /* apply.c: n gradients, in the type that the table is worked on in, each of a row of its own; STORE_UNADMITTED and STORE_NO_ROW are left out,
- * and so are those that are not finite, if the table refuses them. */
+ * and so are those that are not finite, if the table refuses them. counts, or NULL: what each of them is divided by. */
 void push_apply(struct store_table *t, const struct optim_step *step, const store_row *rows,
-		const void *const *gradients, unsigned n);
+		const void *const *gradients, const uint32_t *counts, unsigned n);
 
 /* push.c: the operation is over, or given up. */
 void push_close(struct push_op *op);

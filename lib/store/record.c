@@ -167,7 +167,8 @@ static bool load_row(struct store_table *t, const uint8_t *record)
 	store_row row = index_find(&t->index, key, hash);
 
 	if (row == STORE_NO_ROW) {
-		row = table_place(t, hash, index_load);
+		/* Whatever the share: keys that filled it on other shards may be spread unevenly over these. */
+		row = table_place(t, hash, UINT64_MAX, index_load);
 		if (row == STORE_NO_ROW)
 			return false;
 	} else if (t->store->snapshot.touching) {
@@ -179,13 +180,14 @@ static bool load_row(struct store_table *t, const uint8_t *record)
 	return true;
 }
 
-static bool load_count(struct store_table *t, const struct checkpoint_count *from)
+/* Without room the key is forgotten, as when it comes to a full memory: it waits longer, and no row is refused for it. */
+static void load_count(struct store_table *t, const struct checkpoint_count *from)
 {
 	const uint64_t hash = index_hash(from->key);
 
-	return index_find(&t->index, from->key, hash) != STORE_NO_ROW ||
-	       filter_restore(&t->filter, hash,
-			      &(struct filter_count){ .key = from->key, .count = from->count, .seen = from->seen });
+	if (index_find(&t->index, from->key, hash) == STORE_NO_ROW)
+		filter_restore(&t->filter, hash,
+			       &(struct filter_count){ .key = from->key, .count = from->count, .seen = from->seen });
 }
 
 static void load_blooms(struct store_table *t, const struct checkpoint_bloom *blocks, unsigned n)
@@ -205,8 +207,9 @@ static unsigned load_records(struct store_table *t, const struct checkpoint_run 
 	for (; loaded < n; loaded++) {
 		const uint8_t *record = records + (size_t)loaded * run->row_bytes;
 
-		if (run->kind == CHECKPOINT_ROWS ? !load_row(t, record)
-						 : !load_count(t, (const struct checkpoint_count *)record))
+		if (run->kind == CHECKPOINT_COUNTS)
+			load_count(t, (const struct checkpoint_count *)record);
+		else if (!load_row(t, record))
 			break;
 	}
 	return loaded;
@@ -231,8 +234,8 @@ int store_load(struct store_table *table, const struct checkpoint_run *run, cons
 	else if (load_records(table, run, records, n) < n)
 		return star_error_set(
 			err, -ENOSPC,
-			"\"%s\": no room for the rows to be loaded: the parameter memory of a shard, or its "
-			"share of the table's rows_max, is full",
+			"\"%s\": no room for the rows to be loaded: the parameter memory of a shard is full; raise "
+			"memory.parameter_mib",
 			table->spec.name);
 	return 0;
 }

@@ -61,6 +61,8 @@ static void write_table(struct snapshot *s, struct out *o)
 	if (!record)
 		return;
 	memcpy(record, &table, sizeof(table));
+	if (table.step > s->step)
+		s->step = table.step;
 	s->table = t->next;
 	o->run = NULL; /* one each, even if somebody has made two of one id */
 }

@@ -92,7 +92,8 @@ static void note_tables(struct store *store, bool full)
 						       .tick = t->tick,
 						       .step = t->step,
 						       .pushes = t->stats.pushes,
-						       .removed = table_removed(t) };
+						       /* Both keep versions from coming back. */
+						       .removed = table_removed(t) + t->uncounted };
 		if (t->at.record > s->record_max)
 			s->record_max = t->at.record;
 		s->total += full ? t->stats.rows : 0;
@@ -133,7 +134,7 @@ bool store_snapshot_begin(struct store *store, enum store_snapshot_kind kind)
 	s->walk = (struct index_walk){ 0 };
 	s->from = 0;
 	s->rows_count = 0;
-	s->written = s->deleted = s->copied = s->put_off = 0;
+	s->written = s->deleted = s->copied = s->put_off = s->step = 0;
 	s->total = s->log_split - s->log_tail;
 	note_tables(store, full);
 	return true;
@@ -193,5 +194,6 @@ struct store_snapshot_progress store_snapshot_progress(const struct store *store
 		.left = !s->kind || s->phase == SNAPSHOT_OVER || s->written >= s->total ? 0 : s->total - s->written,
 		.copied = s->copied,
 		.put_off = s->put_off,
+		.step = s->step,
 	};
 }

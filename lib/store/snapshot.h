@@ -91,6 +91,7 @@ struct store_snapshot_progress {
 	uint64_t left;	  /* rows still to be looked at, about */
 	uint64_t copied;  /* rows that were copied because they were about to change */
 	uint64_t put_off; /* times that there was no room */
+	uint64_t step;	  /* the latest training step of the tables that were written */
 };
 struct store_snapshot_progress store_snapshot_progress(const struct store *store);
 
@@ -99,7 +100,8 @@ uint32_t store_row_record_bytes(const struct store_table *table);
 
 /*
  * Loads n records of a run into a table: of rows, deleted keys, an admission filter's counts or the table's own. records: aligned
- * to 8. A row that is there is replaced, one that is not is made, whatever filters say; nothing counts as a pull or push. 0;
+ * to 8. A row that is there is replaced, one that is not is made, whatever filters and the shard's share of rows_max say (store_trim is
+ * to follow); nothing counts as a pull or push. Counts that find no room are forgotten. 0;
  * -ENOSPC: no room (what came before stays); -EINVAL: the run does not fit the table (a damaged file that has the right checksum:
  * every field is checked): nothing is taken of it. Not while a push is in flight that has deleted rows.
  */
@@ -107,5 +109,9 @@ struct checkpoint_run;
 enum { STORE_LOAD_MAX = STORE_BATCH }; /* records of one call: some tens of microseconds */
 int store_load(struct store_table *table, const struct checkpoint_run *run, const void *records, unsigned n,
 	       struct star_error *err);
+
+/* After loading: evicts up to `budget` rows of those that a table with such a policy has beyond its share of rows_max. Returns how many;
+ * fewer than that: no more are over, or may go. Not while a push is in flight. */
+unsigned store_trim(struct store_table *table, unsigned budget);
 
 #endif

@@ -63,7 +63,7 @@ struct snapshot {
 	store_row rows[INDEX_SEGMENT_ENTRIES];
 
 	/* store_snapshot_progress */
-	uint64_t written, deleted, total, copied, put_off;
+	uint64_t written, deleted, total, copied, put_off, step;
 };
 
 struct snapshot_copy {

@@ -14,7 +14,7 @@
  * the optimizer's count), values in the stored type, float32 masters, slots; padded to 8 bytes (to 16, 32 or 64 in an arena
  * over 32, 64 or 128 GiB). Of rows of 4 KiB and more, values, masters and slots begin cache lines. Beyond that the index takes 6
  * to 10.5 bytes a row while a table of more than some ten segments grows. Memory of removed rows is kept for new rows of the
- * same table, pages of the index for anything.
+ * same table, pages of the index and all that a dropped table had for anything.
  *
  * A row's first value depends on (seed, table name, key, element) alone (store/initial.h), so neither order nor core count
  * changes it.
@@ -36,18 +36,22 @@ typedef uint32_t store_row;
 #define STORE_NO_ROW UINT32_MAX
 
 /* X(name, what it counts). One writer; sums over shards, but for moved_max, mean the same of the whole. */
-#define STORE_STATS(X) \
+#define STORE_LEVELS(X) \
 	X(rows, "rows") \
 	X(memory_bytes, "of the arena, taken by rows, index and filters; what deletion gave back apart") \
 	X(free_bytes, "given back, and kept for new rows") \
+	X(moved_max, "most index entries that one operation moved")
+#define STORE_EVENTS(X) \
 	X(created, "rows made") \
 	X(deleted, "rows deleted on request") \
 	X(evicted, "rows that the table's policies removed") \
 	X(refused, "rows not made because the arena, or the table's share of it, is full") \
 	X(unadmitted, "pulls and pushes of keys that the filter keeps out") \
 	X(nonfinite, "gradients with NaN or infinities") \
-	X(pushes, "push and assign operations applied: wire_result.version") \
-	X(moved_max, "most index entries that one operation moved")
+	X(pushes, "push and assign operations applied: wire_result.version")
+#define STORE_STATS(X) \
+	STORE_LEVELS(X) \
+	STORE_EVENTS(X)
 
 struct store_stats {
 #define X(name, text) uint64_t name;
@@ -74,6 +78,15 @@ struct store_table *store_table_create(struct store *store, const struct object_
 const struct object_spec *store_table_spec(const struct store_table *table);
 const struct store_stats *store_table_stats(const struct store_table *table);
 uint64_t store_name_hash(const struct store_table *table);
+
+/*
+ * The table is gone, with its rows: the pointer is invalid from now on, and so are handles of rows; no push may be in flight on it.
+ * Its memory goes back to the arena, for rows, indexes and tables of any kind: by store_reclaim, about `budget` slabs or index segments in
+ * each call, until that is false; and before anybody is refused for want of room. A snapshot under way is lost, and the next one must be
+ * a full one.
+ */
+void store_table_drop(struct store_table *table);
+bool store_reclaim(struct store *store, unsigned budget);
 
 /* What a look-up does about keys without a row. */
 enum store_find_mode {
@@ -129,10 +142,13 @@ unsigned store_delete(struct store_table *table, const uint64_t *keys, unsigned 
  * A slice of eviction for the whole store, of about `budget` rows looked at: called by the loop when there is time, and again
  * and again. Returns rows evicted. Rows whose steps to live have passed, by the latest training step that pushes and pulls have
  * brought, are looked for all the time (and keys that wait for admission as long: they are forgotten). A pass over a table that
- * was asked for with store_sweep_begin (starctl) also evicts by L2 weight; it begins anew if one is under way.
+ * was asked for with store_sweep_begin (starctl) also evicts by L2 weight; it begins anew if one is under way. After store_empty_begin
+ * all rows are deleted that were there then, and the admission filter forgets its counts; rows that are made during the pass may be
+ * deleted with them. Their memory is kept for new rows of the table. Of a table with a filter the next snapshot must be a full one.
  */
 unsigned store_sweep(struct store *store, unsigned budget);
 void store_sweep_begin(struct store_table *table);
+void store_empty_begin(struct store_table *table);
 /* About how many rows the running pass over a table has still to look at; 0 when none is under way. */
 uint64_t store_sweep_left(const struct store_table *table);
 

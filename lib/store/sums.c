@@ -18,30 +18,51 @@ struct store_table *store_sums_create(struct store *beside, const struct store_t
 				    .kind = OBJECT_TABLE,
 				    .dtype = of->wide ? STAR_FLOAT64 : STAR_FLOAT32,
 				    .dim = of->spec.dim };
+	struct store_table *sums;
 
 	memcpy(spec.name, of->spec.name, sizeof(spec.name));
 	object_spec_defaults(&spec, OPTIM_SGD);
 	spec.initializer = OBJECT_ZEROS;
 	spec.optim.rate = 1;
 	spec.nonfinite = of->spec.nonfinite;
-	return store_table_create(beside, &spec, share, err);
+	spec.versions = true;
+	sums = store_table_create(beside, &spec, share, err);
+	if (!sums)
+		return NULL;
+	sums->sums = true;
+	store_sums_set_by_row(sums, false);
+	return sums;
+}
+
+/* Rows of plain tables are worked on without a look at their versions. */
+void store_sums_set_by_row(struct store_table *sums, bool by_row)
+{
+	sums->sums_by_row = by_row;
+	sums->plain = !sums->wide && !by_row;
+}
+
+bool store_sums_by_row(const struct store_table *sums)
+{
+	return sums->sums_by_row;
 }
 
 /* Such a table is never swept: the place of the walk is free. */
-void store_sums_begin(struct store_table *sums)
+void store_sums_begin(struct store_table *sums, struct store_table *of)
 {
 	sums->sweep.rows = (struct index_walk){ 0 };
+	if (of)
+		of->uncounted++; /* until it is over: rows may be deleted and made while it goes on */
 }
 
 /* Rows of the object that there is no room for are counted by the look-up. */
 static void apply_some(struct store_table *of, const struct store_push_step *step, const uint64_t *keys,
-		       const void *const *gradients, unsigned n)
+		       const void *const *gradients, const uint32_t *counts, unsigned n)
 {
 	const struct optim_step common = push_step(of, step, 0);
 	store_row rows[STORE_BATCH];
 
 	store_find(of, keys, n, STORE_PUSH, step->step, rows);
-	push_apply(of, &common, rows, gradients, n);
+	push_apply(of, &common, rows, gradients, counts, n);
 }
 
 /* Rows that are out leave the index, so that the same segment is read again until it is empty. */
@@ -52,12 +73,14 @@ bool store_sums_take(struct store_table *sums, struct store_table *of, const str
 	struct index_walk walk = sums->sweep.rows;
 	const void *gradients[STORE_BATCH];
 	uint64_t keys[STORE_BATCH];
+	uint32_t counts[STORE_BATCH];
 	unsigned there;
 
 	assert(n <= STORE_BATCH);
 	*taken = 0;
 	if (walk.over) {
 		of->stats.pushes += step != NULL;
+		of->uncounted -= step != NULL;
 		return false;
 	}
 	there = index_walk(&sums->index, &walk, segment);
@@ -71,10 +94,11 @@ bool store_sums_take(struct store_table *sums, struct store_table *of, const str
 		const uint8_t *row = table_row(sums, segment[i]);
 
 		keys[i] = row_key(row);
+		counts[i] = store_version(sums, segment[i]);
 		gradients[i] = row + sums->at.values;
 	}
 	if (step && n)
-		apply_some(of, step, keys, gradients, n);
+		apply_some(of, step, keys, gradients, step->by_row && sums->sums_by_row ? counts : NULL, n);
 	for (unsigned i = 0; i < n; i++)
 		table_remove(sums, index_hash(keys[i]), segment[i]);
 	*taken = n;

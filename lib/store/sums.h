@@ -22,11 +22,19 @@ bool store_sums_possible(const struct object_spec *spec);
 struct store_table *store_sums_create(struct store *beside, const struct store_table *of, double share,
 				      struct star_error *err);
 
-/* Begins to empty it. */
-void store_sums_begin(struct store_table *sums);
+/*
+ * Whether it is counted for each row how many pushes have added to it: each once, however often it names the row. The count is a word of the
+ * row, so it goes where the sum goes. It may change where there are no rows; at first they are not counted, which is faster.
+ */
+void store_sums_set_by_row(struct store_table *sums, bool by_row);
+bool store_sums_by_row(const struct store_table *sums);
+
+/* Begins to empty it into the object's table; NULL: they will be thrown away. */
+void store_sums_begin(struct store_table *sums, struct store_table *of);
 
 /*
- * Takes up to n <= STORE_BATCH rows out, and applies each once to its row of the object; NULL: throws them away. *taken: how many there
+ * Takes up to n <= STORE_BATCH rows out, and applies each once to its row of the object; step NULL: throws them away, as store_sums_begin
+ * was told. step->by_row: of sums that count, each row's is divided by its count. *taken: how many there
  * were; fewer than n do not mean the end. False: all are out, and a step was counted as a push. Rows that come meanwhile may stay. What
  * needs room for copies in a snapshot must have asked for it: for n rows of the object.
  */

@@ -3,6 +3,8 @@
  * Eviction by age and by weight: walks over a table's index, in slices. Walks by age begin by themselves; rows are weighed when
  * somebody asks for it, as DeepRec does it at a checkpoint: a row that is still learning weighs little. A row that a push in
  * flight holds may go; its memory then waits for the push's end, which updates what nobody reads.
+ *
+ * A table is emptied by such a walk, too: an entry that stays is met, so all rows that were there at its begin are gone at its end.
  */
 #include "store/snapshot.h"
 #include "store/touch.h"
@@ -12,6 +14,7 @@ enum {
 	TABLES_MAX = 16,   /* looked at in a slice for one that has work */
 	SOME = 16,	   /* rows that are loaded together */
 	SEGMENT_COST = 64, /* what reading a segment of the index counts as, in rows */
+	SOME_SLOTS = 1024, /* of a Bloom filter: some microseconds */
 };
 
 /* No stamp is later than the table's step. A row whose last step is unknown is as good as used at the first that is known. */
@@ -64,6 +67,22 @@ static void note_first_step(struct store_table *t, store_row row)
 		snapshot_touch(t, index_hash(row_key(record)), row);
 }
 
+static unsigned empty_rows(struct store_table *t, const store_row *rows, unsigned n)
+{
+	unsigned removed = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		__builtin_prefetch(table_row(t, rows[i]));
+	for (unsigned i = 0; i < n; i++) {
+		if (!is_there(&t->index, rows[i]))
+			continue;
+		table_remove(t, index_hash(row_key(table_row(t, rows[i]))), rows[i]);
+		removed++;
+	}
+	t->stats.deleted += removed;
+	return removed;
+}
+
 static unsigned sweep_rows(struct store_table *t, const store_row *rows, unsigned n)
 {
 	const bool weigh = t->sweep.weigh && t->spec.l2_threshold > 0;
@@ -86,33 +105,42 @@ static unsigned sweep_rows(struct store_table *t, const store_row *rows, unsigne
 	return evicted;
 }
 
-/* Keys that have waited too long for their admission. */
+/* Keys that have waited too long for their admission, or all that wait. */
 static void sweep_counts(struct store_table *t, const store_row *rows, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
 		struct filter_count *count = index_record(&t->filter.index, rows[i]);
 
-		if (is_expired(t, &count->seen) && is_there(&t->filter.index, rows[i]))
+		if ((t->sweep.empties || is_expired(t, &count->seen)) && is_there(&t->filter.index, rows[i]))
 			filter_drop(&t->filter, rows[i]);
 	}
 }
 
-static bool begin_pass(struct store_table *t, bool weigh)
+static bool begin_pass(struct store_table *t, bool weigh, bool empties)
 {
-	const bool counts = t->spec.filter == FILTER_COUNTER && t->spec.steps_to_live;
+	const bool counts = t->spec.filter == FILTER_COUNTER && (t->spec.steps_to_live || empties);
 
 	if (t->store->sweeping == t)
 		t->store->sweep_rows_count = 0;
-	t->sweep =
-		(struct table_sweep){ .running = true, .weigh = weigh, .step = t->step, .counts = { .over = !counts } };
+	t->sweep = (struct table_sweep){
+		.running = true, .weigh = weigh, .empties = empties, .step = t->step, .counts = { .over = !counts }
+	};
 	return true;
+}
+
+/* Deltas do not have what a filter has forgotten. */
+static void end_pass(struct store_table *t)
+{
+	if (t->sweep.empties && t->filtered)
+		snapshot_ask_full(t->store);
+	t->sweep.running = t->sweep.weigh = t->sweep.empties = false;
 }
 
 static bool has_work(struct store_table *t)
 {
 	const uint64_t passed = t->step - t->sweep.step, wanted = t->spec.steps_to_live / AGAIN_SHARE + 1;
 
-	return t->sweep.running || (t->spec.steps_to_live && passed >= wanted && begin_pass(t, false));
+	return t->sweep.running || (t->spec.steps_to_live && passed >= wanted && begin_pass(t, false, false));
 }
 
 /* Some of the segment that was read last. */
@@ -125,7 +153,7 @@ static unsigned sweep_some(struct store_table *t, unsigned *evicted)
 	if (t->sweep.counting)
 		sweep_counts(t, rows, n);
 	else
-		*evicted += sweep_rows(t, rows, n);
+		*evicted += t->sweep.empties ? empty_rows(t, rows, n) : sweep_rows(t, rows, n);
 	store->sweep_rows_count -= n;
 	return n;
 }
@@ -140,8 +168,8 @@ static void sweep_on(struct store_table *t)
 		store->sweep_rows_count = index_walk(&t->index, &t->sweep.rows, store->sweep_rows);
 	else if (!t->sweep.counts.over)
 		store->sweep_rows_count = index_walk(&t->filter.index, &t->sweep.counts, store->sweep_rows);
-	else
-		t->sweep.running = t->sweep.weigh = false;
+	else if (!t->sweep.empties || filter_bloom_clear(&t->filter, &t->sweep.slot, SOME_SLOTS))
+		end_pass(t);
 }
 
 unsigned store_sweep(struct store *store, unsigned budget)
@@ -173,7 +201,14 @@ unsigned store_sweep(struct store *store, unsigned budget)
 
 void store_sweep_begin(struct store_table *table)
 {
-	begin_pass(table, true);
+	/* What is emptied has nothing left to evict. */
+	if (!table->sweep.empties)
+		begin_pass(table, true, false);
+}
+
+void store_empty_begin(struct store_table *table)
+{
+	begin_pass(table, false, true);
 }
 
 uint64_t store_sweep_left(const struct store_table *table)

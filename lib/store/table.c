@@ -18,6 +18,7 @@ enum {
 	/* Values and slots of rows of so many bytes begin cache lines, which costs few bytes of theirs: a vector that lies in two
 	 * lines costs twice. */
 	LONG_ROW_BYTES = 4096,
+	UNDO_STEPS = 64, /* a table without rows has no more to give back */
 };
 
 /* The cache lines that the first bytes of a row may touch, wherever it begins. */
@@ -113,18 +114,36 @@ static bool settle_memory(struct store_table *t, double share)
 	       index_init(&t->index, store->memory, store->row_shift, &t->stats);
 }
 
-static void undo_memory(struct store_table *t, uint64_t before)
+/* Tables that were dropped leave theirs behind: whoever reads figures on another thread then always finds those of a table. */
+static struct store_table *take_table(struct arena *memory)
 {
-	index_undo(&t->index);
-	index_undo(&t->filter.index);
-	t->store->memory->low = before;
+	struct store_table *t = memory->spare;
+
+	if (!t)
+		return arena_take(memory, sizeof(*t));
+	memory->spare = t->next;
+	return t;
+}
+
+static void undo(struct store_table *t, bool fresh)
+{
+	struct arena *memory = t->store->memory;
+
+	while (!table_give_back(t, UNDO_STEPS))
+		;
+	if (fresh) {
+		arena_give(memory, t, sizeof(*t));
+		return;
+	}
+	t->next = memory->spare;
+	memory->spare = t;
 }
 
 struct store_table *store_table_create(struct store *store, const struct object_spec *spec, double share,
 				       struct star_error *err)
 {
 	struct object_spec checked = *spec;
-	const uint64_t before = store->memory->low;
+	const bool fresh = !store->memory->spare;
 	struct store_table *t;
 
 	if (object_spec_check(&checked, err) < 0)
@@ -133,19 +152,19 @@ struct store_table *store_table_create(struct store *store, const struct object_
 		star_error_set(err, -EINVAL, "\"%s\": a share of %g of the partitions", checked.name, share);
 		return NULL;
 	}
-	t = arena_take(store->memory, sizeof(*t));
+	t = take_table(store->memory);
 	if (!t)
 		goto full;
 	*t = (struct store_table){ .spec = checked, .store = store };
-	t->stats.memory_bytes = store->memory->low - before;
+	t->stats.memory_bytes = arena_rounded(sizeof(*t));
 	if (optim_init(&t->optim, &checked.optim, OPTIM_BEST) < 0) {
 		star_error_set(err, -EINVAL, "\"%s\": the store has no optimizer %u", checked.name, checked.optim.kind);
-		store->memory->low = before;
+		undo(t, fresh);
 		return NULL;
 	}
 	settle_kind(t, share);
 	if (!settle_memory(t, share)) {
-		undo_memory(t, before);
+		undo(t, fresh);
 		goto full;
 	}
 	t->next = store->tables;
@@ -154,7 +173,7 @@ struct store_table *store_table_create(struct store *store, const struct object_
 full:
 	star_error_set(err, -ENOMEM,
 		       "no parameter memory left for \"%s\": %llu bytes of this shard's are free; give it more memory",
-		       checked.name, (unsigned long long)arena_left(store->memory));
+		       checked.name, (unsigned long long)arena_free(store->memory));
 	return NULL;
 }
 

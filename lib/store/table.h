@@ -55,12 +55,14 @@ struct store_table {
 	uint16_t row_lines;   /* that a push loads before the row's turn */
 	bool policies;	      /* a look-up has more to do than to find or make a row */
 	/* What pushes need. */
-	bool wide;     /* float64: worked on as such; all other types as float32 */
-	bool narrow;   /* values are converted for the optimizer, and back unless a master is there */
-	bool plain;    /* float32 values as they lie, without versions */
-	bool is_long;  /* values and slots begin cache lines, and the next row is loaded while one is worked on */
-	bool filtered; /* keys need admission */
-	bool evicts;   /* makes room for new rows by evicting old ones */
+	bool wide;	  /* float64: worked on as such; all other types as float32 */
+	bool narrow;	  /* values are converted for the optimizer, and back unless a master is there */
+	bool plain;	  /* float32 values as they lie, without versions, or with those of sums that do not count */
+	bool is_long;	  /* values and slots begin cache lines, and the next row is loaded while one is worked on */
+	bool filtered;	  /* keys need admission */
+	bool evicts;	  /* makes room for new rows by evicting old ones */
+	bool sums;	  /* of store/sums.h: a row's version is the number of pushes that it has had, ... */
+	bool sums_by_row; /* ... if that is counted */
 	struct optim optim;
 	const struct converter *converter; /* of the stored type; NULL for integers */
 	uint32_t rounding_key[2];	   /* of stochastic rounding */
@@ -83,10 +85,16 @@ struct store_table {
 		bool running;  /* a pass is under way */
 		bool counting; /* over the keys that wait for admission */
 		bool weigh;    /* by L2 weight as well: one that was asked for */
+		bool empties;  /* all rows go, and what the filter has counted */
+		uint32_t slot; /* of a Bloom filter, from which on it is to be cleared */
 		uint64_t step; /* at which the last pass began */
 	} sweep;
 	struct table_snapshot snapshot;
 	uint64_t removed_before; /* rows, in the life that a checkpoint was taken of */
+	/* What has raised versions of rows, and is not in stats.pushes: parts of pushes, and a commit that goes on. */
+	uint64_t uncounted;
+	uint64_t given_back; /* of one that was dropped: up to where its index is */
+	bool rows_given;     /* all rows, and their index */
 
 	struct store_stats stats;
 	uint64_t name_hash;
@@ -159,10 +167,13 @@ void table_store_floats(const struct store_table *t, void *values, const float *
 /* find.c: takes a row out of the index and gives its memory back. */
 void table_remove(struct store_table *t, uint64_t hash, store_row row);
 
-/* find.c: memory for a row that there is not, and its place in the index, at the cost of other rows if need be, by index_insert or
- * index_load. It has no content yet. STORE_NO_ROW, which is counted: no room. */
+/* find.c: memory for a row that there is not, and its place in the index, by index_insert or index_load; at the cost of other rows if
+ * need be, and once there are rows_max of them. It has no content yet. STORE_NO_ROW, which is counted: no room. */
 typedef bool table_insert(struct store_index *ix, uint64_t hash, store_row row);
-store_row table_place(struct store_table *t, uint64_t hash, table_insert *insert);
+store_row table_place(struct store_table *t, uint64_t hash, uint64_t rows_max, table_insert *insert);
+
+/* drop.c: gives back some of the memory of a table that nothing refers to. true: that was the last of it, but for the table itself. */
+bool table_give_back(struct store_table *t, unsigned steps);
 
 /* evict.c: removes one row that may be removed and is worth least of a few, so that one with this hash has a place. false
  * when there is none. */

@@ -172,3 +172,8 @@ void snapshot_gone(struct store_table *t, uint64_t hash, store_row row)
 	unmark(t->store, row, s->generation);
 	note_deleted(t, s, row_key(table_row(t, row)));
 }
+
+void snapshot_ask_full(struct store *store)
+{
+	stop_logging(&store->snapshot);
+}

@@ -71,6 +71,9 @@ void snapshot_made(struct store_table *t, store_row row);
 /* Before a row is taken out of the index. */
 void snapshot_gone(struct store_table *t, uint64_t hash, store_row row);
 
+/* Deltas cannot tell what has happened: the next snapshot is to be a full one, and the one after one that is under way, too. */
+void snapshot_ask_full(struct store *store);
+
 /* record.c: a row as it is in a checkpoint, at->record bytes. `to` is aligned to 8. */
 void record_write(const struct store_table *t, const uint8_t *row, uint8_t *to);
 

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "tensor/sums.h"
+
 static inline float from_bits(uint32_t bits)
 {
 	float x;
@@ -88,7 +90,7 @@ UNARY(unary_tanh, hyperbolic_tangent(x))
 UNARY(unary_exp, exponential(x))
 UNARY(unary_square, x *x)
 UNARY(unary_sqrt, sqrtf(x))
-UNARY(unary_abs, fabsf(x))
+UNARY(unary_abs, x < 0 ? -x : x + 0) /* + 0: of -0 too */
 UNARY(unary_scale, x *c)
 UNARY(unary_offset, x + c)
 
@@ -140,8 +142,9 @@ BINARY(binary_add, x + y)
 BINARY(binary_sub, x - y)
 BINARY(binary_mul, x *y)
 BINARY(binary_div, x / y)
-BINARY(binary_max, x < y ? y : x)
-BINARY(binary_min, y < x ? y : x)
+/* NaN, of which operand ever, stays. */
+BINARY(binary_max, x > y || x != x ? x : y)
+BINARY(binary_min, x < y || x != x ? x : y)
 BINARY(binary_relu_grad, x > 0 ? y : 0)
 BINARY(binary_sigmoid_grad, y *x *(1.0f - x))
 BINARY(binary_tanh_grad, y *(1.0f - x * x))
@@ -168,20 +171,20 @@ void elementwise_binary(unsigned op, const float *const *x, uint32_t x_dim, cons
 enum { LANES = 8 };
 
 /* Lane d % 8 of the whole lanes' elements; then the lanes by halves, then what is left over, one after the other. */
-static float sum_of(const float *x, const float *y, uint32_t dim)
+static float product_of(const float *x, const float *y, uint32_t dim)
 {
 	float lanes[LANES] = { 0 }, sum;
 	uint32_t d = 0;
 
 	for (; d + LANES <= dim; d += LANES)
 		for (unsigned l = 0; l < LANES; l++)
-			lanes[l] += y ? x[d + l] * y[d + l] : x[d + l];
+			lanes[l] += x[d + l] * y[d + l];
 	for (unsigned half = LANES / 2; half; half /= 2)
 		for (unsigned l = 0; l < half; l++)
 			lanes[l] += lanes[l + half];
 	sum = lanes[0];
 	for (; d < dim; d++)
-		sum += y ? x[d] * y[d] : x[d];
+		sum += x[d] * y[d];
 	return sum;
 }
 
@@ -196,9 +199,27 @@ static float greatest_of(const float *x, uint32_t dim)
 
 void elementwise_reduce(unsigned op, const float *const *x, const float *const *y, unsigned n, uint32_t dim, float *to)
 {
-	for (unsigned i = 0; i < n; i++)
-		to[i] = op == ELEMENTWISE_ROW_MAX ? greatest_of(x[i], dim)
-						  : sum_of(x[i], op == ELEMENTWISE_DOT ? y[i] : NULL, dim);
+	for (unsigned i = 0; i < n; i++) {
+		double sum;
+
+		switch (op) {
+		case ELEMENTWISE_ROW_SUM:
+			to[i] = (float)sums_row(x[i], dim);
+			break;
+		case ELEMENTWISE_ROW_MEAN:
+			to[i] = (float)(sums_row(x[i], dim) / dim);
+			break;
+		case ELEMENTWISE_ROW_SUM64:
+			sum = sums_row(x[i], dim);
+			memcpy(&to[2 * i], &sum, sizeof(sum));
+			break;
+		case ELEMENTWISE_ROW_MAX:
+			to[i] = greatest_of(x[i], dim);
+			break;
+		default:
+			to[i] = product_of(x[i], y[i], dim);
+		}
+	}
 }
 
 void elementwise_add(float *restrict sum, const float *restrict row, uint32_t dim)

@@ -2,7 +2,8 @@
 /*
  * Element by element: what programs compute on rows of float32 (docs/programs.rst). Rows may lie anywhere: they come as pointers;
  * results lie one after the other. Additions, multiplications, divisions and square roots in the order written, an exp of our
- * own, and sums in eight lanes whatever the machine: the same bits everywhere. Pure functions; any thread.
+ * own, and sums in eight lanes whatever the machine: the same bits everywhere. All but exp, sigmoid and tanh have the bits that workers
+ * come to (lib/graph), whose sums are those of tensor/sums.h too. Which NaN a result is, is no part of that. Pure functions; any thread.
  */
 #ifndef TENSOR_ELEMENTWISE_H
 #define TENSOR_ELEMENTWISE_H
@@ -28,17 +29,19 @@
 	X(SUB, 65, "sub", "x - y") \
 	X(MUL, 66, "mul", "x * y") \
 	X(DIV, 67, "div", "x / y") \
-	X(MAX, 68, "max", "y where x < y, else x") \
-	X(MIN, 69, "min", "y where y < x, else x") \
+	X(MAX, 68, "max", "the greater one; NaN if one of them is") \
+	X(MIN, 69, "min", "the lesser one; NaN if one of them is") \
 	X(RELU_GRAD, 70, "relu_grad", "y where x > 0, else 0: x is relu's result, y the gradient behind it") \
 	X(SIGMOID_GRAD, 71, "sigmoid_grad", "y * x * (1 - x): x is sigmoid's result") \
 	X(TANH_GRAD, 72, "tanh_grad", "y * (1 - x * x): x is tanh's result")
 
 /* X(NAME, number, "name", what becomes of a row's elements). dot takes two rows. */
 #define ELEMENTWISE_REDUCTIONS(X) \
-	X(ROW_SUM, 96, "row_sum", "their sum") \
+	X(ROW_SUM, 96, "row_sum", "their sum, made in float64") \
 	X(ROW_MAX, 97, "row_max", "the greatest; NaN counts as the least") \
-	X(DOT, 98, "dot", "the sum of x * y")
+	X(DOT, 98, "dot", "the sum of x * y, in float32") \
+	X(ROW_MEAN, 99, "row_mean", "their mean, made in float64") \
+	X(ROW_SUM64, 100, "row_sum64", "their sum as a float64, whose bytes are two elements: to be fetched")
 
 enum elementwise_op {
 #define X(NAME, number, name, text) ELEMENTWISE_##NAME = number,
@@ -53,7 +56,13 @@ void elementwise_unary(unsigned op, float constant, const float *const *x, unsig
 void elementwise_binary(unsigned op, const float *const *x, uint32_t x_dim, const float *const *y, uint32_t y_dim,
 			unsigned n, float *to);
 
-/* One element a row; y is for dot only. */
+/* Elements of a reduced row. */
+static inline unsigned elementwise_reduced(unsigned op)
+{
+	return op == ELEMENTWISE_ROW_SUM64 ? 2 : 1;
+}
+
+/* elementwise_reduced elements a row; y is for dot only. */
 void elementwise_reduce(unsigned op, const float *const *x, const float *const *y, unsigned n, uint32_t dim, float *to);
 
 /* sum += row, dim elements. */

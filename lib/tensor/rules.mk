@@ -2,4 +2,4 @@
 $(eval $(call library,tensor))
 
 # Loops over elements, which -O2 alone does one by one.
-$(BUILD)/lib/tensor/elementwise.o: CFLAGS += -ftree-loop-vectorize -fvect-cost-model=dynamic
+$(BUILD)/lib/tensor/elementwise.o $(BUILD)/lib/tensor/sums.o: CFLAGS += -ftree-loop-vectorize -fvect-cost-model=dynamic

@@ -12,6 +12,7 @@
 #ifndef WIRE_FRAME_H
 #define WIRE_FRAME_H
 
+#include <float.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,7 +23,7 @@
 
 /* Every protocol limit. */
 enum wire_limits {
-	WIRE_VERSION = 2,
+	WIRE_VERSION = 3,
 	WIRE_PAYLOAD_MAX = 64 << 20,	/* bytes of one request's or reply's payload, ... */
 	WIRE_PAYLOAD_DEFAULT = 4 << 20, /* ... and what a node takes that is not told to take more */
 	WIRE_OPS_MAX = 64,		/* operations in one request */
@@ -34,6 +35,7 @@ enum wire_limits {
 	WIRE_REACTORS_MAX = 64,		/* reactors of a node */
 	WIRE_PARTITIONS_MAX = 1 << 20,
 	WIRE_ERROR_TEXT_MAX = 400, /* bytes of an error reply's sentence */
+	WIRE_IN_FLIGHT_MAX = 256,  /* unanswered requests of a session: a node remembers the outcome of so many */
 };
 
 enum wire_opcode {
@@ -77,8 +79,12 @@ enum wire_status {
 enum wire_frame_flags {
 	/* The first request of a connection: the session goes on, and what was executed of it stands. Without: it begins anew. */
 	WIRE_GOES_ON = 1 << 0,
-	/* The request was sent before: it is executed if it was not then; else it is answered by REPEATED, or FORGOTTEN. */
+	/* The request was sent before. It is executed if it never came; else it is answered by what became of it then: REPEATED if it
+	 * was executed, the status with which it was refused, or FORGOTTEN. */
 	WIRE_RESENT = 1 << 1,
+	/* Another request of the session was sent before it and was not answered yet. If that one is refused as BUSY, so is this one, and
+	 * what follows it up to the first request without this flag: the client sends all of them again, in their order. */
+	WIRE_BEHIND = 1 << 2,
 };
 
 struct wire_frame {
@@ -117,7 +123,8 @@ enum wire_op_kind {
 	WIRE_RUN = 6,
 	/* What pushes with WIRE_ACCUMULATE have summed up on this shard is applied at once, by the optimizer once a row, and the next
 	 * sums are open: version is their tag, and they get the next number. Sums that have that number already: nothing happens, so
-	 * it may be asked for again. rate, scale (1 / n of a mean; 0: 1) and step are a push's. body:
+	 * it may be asked for again. rate, scale (1 / n of a mean) and step are a push's. With WIRE_BY_ROW each row's sum is also divided by
+	 * the number of pushes that have added to the row. body:
 	 * one key, any of the shard's; result body: empty. */
 	WIRE_COMMIT = 7,
 };
@@ -140,23 +147,34 @@ enum wire_op_flags {
 	WIRE_ALONE = 1 << 5,
 	/* run of a program that takes what was kept: no other will, so that it is freed when the request has been executed */
 	WIRE_LAST = 1 << 6,
+	/* push, commit, run that applies: `rate` is the learning rate; without the flag it is the object's own, and `rate` is 0 */
+	WIRE_RATE = 1 << 7,
+	/* push, commit, run that applies: `scale` is multiplied with each gradient; without the flag nothing is, and `scale` is 0 */
+	WIRE_SCALE = 1 << 8,
+	/* push: `version` is the wire_result.version of the last pull that the gradient comes from; without the flag that is unknown */
+	WIRE_PULLED = 1 << 9,
+	/* push, push_pull, assign: one of several requests for this shard that a push is cut into, and not the last of them. The push counts
+	 * once, with the last: all of them are applied as the same push of the object. */
+	WIRE_MORE = 1 << 10,
+	/* commit with WIRE_OPEN: the sums count for each row how many pushes add to it; without it: they do not. They do as before after
+	 * a commit. commit: divides by that; of sums that do not count, it is refused. */
+	WIRE_BY_ROW = 1 << 11,
 };
 
 struct wire_op {
 	uint8_t kind;
 	uint8_t dtype;	      /* enum star_dtype of the gradients in this request; 0 without */
 	uint8_t result_dtype; /* of the rows in its result; 0 without */
-	uint8_t flags;
-	uint32_t object;     /* id in the catalogue */
-	uint32_t count;	     /* keys, 1 to WIRE_KEYS_MAX */
-	uint32_t dim;	     /* elements a row; must be the object's (of a run: segments) */
-	uint32_t body_bytes; /* without the padding */
-	float rate;	     /* push: learning rate, or 0 for the object's own */
-	uint64_t step;	     /* the worker's training step, from 1; 0: it does not count them */
-	uint64_t
-		version; /* push: wire_result.version of the last pull that the gradient comes from, 0: unknown; of sums: their tag; of a run: its entry's */
-	float scale;	 /* push: on each gradient; 0: 1 */
-	uint32_t reserved; /* 0 */
+	uint8_t reserved;     /* 0 */
+	uint32_t object;      /* id in the catalogue, and its generation: object_wire_id */
+	uint32_t count;	      /* keys, 1 to WIRE_KEYS_MAX */
+	uint32_t dim;	      /* elements a row; must be the object's (of a run: segments) */
+	uint32_t body_bytes;  /* without the padding */
+	float rate;	      /* WIRE_RATE */
+	uint64_t step;	      /* the training step, from 1; 0: it does not count them */
+	uint64_t version;     /* WIRE_PULLED; of sums: their tag; of a run: its entry's; else 0 */
+	float scale;	      /* WIRE_SCALE */
+	uint32_t flags;	      /* enum wire_op_flags */
 };
 _Static_assert(sizeof(struct wire_op) == 48, "wire_op");
 
@@ -168,6 +186,14 @@ struct wire_result {
 	uint64_t version;    /* push operations that this shard has applied to the object so far */
 };
 _Static_assert(sizeof(struct wire_result) == 24, "wire_result");
+
+/* Whether rate and scale are what an operation that pushes may have: finite, not negative, and 0 where they are not given. */
+static inline bool wire_op_step_is_good(const struct wire_op *op)
+{
+	/* Written so that NaN fails; infinities are above the greatest number. */
+	return op->rate >= 0 && op->rate <= FLT_MAX && op->scale >= 0 && op->scale <= FLT_MAX &&
+	       (op->rate == 0 || op->flags & WIRE_RATE) && (op->scale == 0 || op->flags & WIRE_SCALE);
+}
 
 /* Whether rows of the operation's dtype follow its keys. */
 static inline bool wire_op_brings_rows(const struct wire_op *op)

@@ -82,8 +82,20 @@ enum object_nonfinite { OBJECT_NONFINITES(X) };
 
 enum { OBJECT_NDIM_MAX = 8 };
 
+/*
+ * Ids are given again after a table was dropped, each time with the next generation: requests name both (wire_op.object), and so a worker's
+ * handle of a dropped table never becomes one of another table.
+ */
+enum {
+	OBJECT_ID_BITS = 11,
+	OBJECT_IDS = 1 << OBJECT_ID_BITS,
+	OBJECT_GENERATION_MAX = (1 << (32 - OBJECT_ID_BITS)) - 1
+};
+_Static_assert((int)WIRE_OBJECTS_MAX < (int)OBJECT_IDS, "an id has its bits");
+
 struct object_spec {
-	uint32_t id; /* given by the catalogue, from 1 */
+	uint32_t id;	     /* given by the catalogue, from 1 */
+	uint32_t generation; /* of the id; the same */
 	uint8_t kind;
 	uint8_t dtype; /* as stored */
 	uint8_t initializer;
@@ -117,6 +129,22 @@ struct object_spec {
 	char name[WIRE_NAME_MAX + 1];
 	struct program program; /* of programs */
 };
+
+/* As requests name it, and back. */
+static inline uint32_t object_wire_id(const struct object_spec *spec)
+{
+	return spec->generation << OBJECT_ID_BITS | spec->id;
+}
+static inline uint32_t object_id_of(uint32_t wire_id)
+{
+	return wire_id & (OBJECT_IDS - 1);
+}
+
+/* Whether a program names it. */
+static inline bool object_is_used_by(const struct object_spec *spec, const struct object_spec *program)
+{
+	return program->kind == OBJECT_PROGRAM && program_uses(&program->program, spec->id, spec->generation);
+}
 
 /* One member of a spec for JSON, star_spec.options, help and comparison: every one after `dim` and `shape`, the optimizer's kind
  * apart, which the optimizer's own members follow from. */
@@ -168,7 +196,7 @@ int object_spec_check(struct object_spec *spec, struct star_error *err);
  * bytes. 0, or -EINVAL with a sentence. */
 int object_check_whole(const struct object_spec *spec, uint32_t payload_max, struct star_error *err);
 
-/* Equal but for the id? If not, a sentence with both sides, and -EEXIST. */
+/* Equal but for the id and its generation? If not, a sentence with both sides, and -EEXIST. */
 int object_spec_same(const struct object_spec *have, const struct object_spec *want, struct star_error *err);
 
 /* Elements and blocks of a variable. */

@@ -6,9 +6,10 @@
 #include <string.h>
 
 #include "tensor/dtype.h"
+#include "tensor/sums.h"
 #include "wire/object.h"
 
-enum { BLOCK_ELEMENTS = 1024, ELEMENTS_LOG2_MAX = 38 };
+enum { ELEMENTS_LOG2_MAX = 38 };
 
 /* Bytes of the UTF-8 sequence (RFC 3629) at s, or 0 when it is none. Reads no further than a zero byte. */
 static unsigned utf8_bytes(const unsigned char *s)
@@ -41,7 +42,8 @@ static int check_name(const char *name, struct star_error *err)
 	for (size_t i = 0; i < length; i += utf8_bytes((const unsigned char *)name + i))
 		if (utf8_bytes((const unsigned char *)name + i) == 0)
 			return star_error_set(err, -EINVAL, "the name is not UTF-8 from its byte %zu on", i);
-		else if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
+		else if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f ||
+			 ((unsigned char)name[i] == 0xc2 && (unsigned char)name[i + 1] < 0xa0)) /* U+0080 to U+009F */
 			return star_error_set(err, -EINVAL, "the name has a control character (byte %zu, %#x)", i,
 					      (unsigned char)name[i]);
 	return 0;
@@ -67,9 +69,7 @@ static int check_shape(struct object_spec *spec, struct star_error *err)
 	for (unsigned i = 1; i < spec->ndim; i++)
 		row *= spec->shape[i];
 	total = object_elements(spec);
-	spec->dim = row > BLOCK_ELEMENTS ? BLOCK_ELEMENTS : (uint32_t)(BLOCK_ELEMENTS / row * row);
-	if (total < spec->dim)
-		spec->dim = (uint32_t)total;
+	spec->dim = sums_block(row, total);
 	return 0;
 }
 

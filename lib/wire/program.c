@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "wire/frame.h"
+#include "wire/object.h"
 
 /* A check under way. */
 struct check {
@@ -104,9 +105,11 @@ static const char *check_fields(const struct program_node *n, unsigned at)
 		return dim ? "its rows have no element, or too many" : "it has a dim, which it has no use for";
 	if (n->op == PROGRAM_KEYS ? n->object < 1 || n->object > WIRE_OBJECTS_MAX : n->object != 0)
 		return n->op == PROGRAM_KEYS ? "it names no object" : "it names an object, which it has no use for";
+	if (n->op == PROGRAM_KEYS && n->generation > OBJECT_GENERATION_MAX)
+		return "there is no such generation of an object";
 	if (n->flags & ~flags_of(n->op))
 		return "it has flags that it cannot have";
-	if (!isfinite(n->constant) || (!constant && n->constant != 0))
+	if (n->op != PROGRAM_KEYS && (!isfinite(n->constant) || (!constant && n->constant != 0)))
 		return constant ? "its constant is not finite" : "it has a constant, which it has no use for";
 	if ((!a && n->a) || (!b && !place && n->b))
 		return "it names a node, which it has no use for";
@@ -267,7 +270,7 @@ static const char *check_unary(struct check *c, const struct program_node *n)
 
 	if (!has_rows(c, n->a))
 		return "what it works on has no rows (of a pool there are those of one reactor only)";
-	return set(c, v->axis, v->keys, is_unary(n->op) ? v->dim : 1);
+	return set(c, v->axis, v->keys, is_unary(n->op) ? v->dim : elementwise_reduced(n->op));
 }
 
 static const char *check_binary(struct check *c, const struct program_node *n)
@@ -433,4 +436,13 @@ uint64_t program_reply_bytes(const struct program *program, const struct program
 	for (unsigned k = 0; k < shape->keys_count; k++)
 		bytes += program_record_bytes(shape, k, counts[k]);
 	return bytes;
+}
+
+bool program_uses(const struct program *program, uint32_t object, uint32_t generation)
+{
+	for (unsigned i = 0; i < program->count; i++)
+		if (program->nodes[i].op == PROGRAM_KEYS && program->nodes[i].object == object &&
+		    program->nodes[i].generation == generation)
+			return true;
+	return false;
 }

@@ -76,7 +76,10 @@ struct program_node {
 	uint8_t flags;	 /* enum program_flags */
 	uint16_t dim;	 /* of feeds with rows, and of KEYS; else 0 */
 	uint16_t object; /* of KEYS: the table or variable; else 0 */
-	float constant;	 /* of SCALE and OFFSET; else 0 */
+	union {
+		float constant;	     /* of SCALE and OFFSET; else 0 */
+		uint32_t generation; /* of KEYS: the object's (wire/object.h) */
+	};
 };
 _Static_assert(sizeof(struct program_node) == 12, "program_node");
 
@@ -141,6 +144,9 @@ const char *program_read(const void *bytes, size_t n, struct program *program, s
 			 unsigned *node);
 /* The same for one in memory. */
 const char *program_check(const struct program *program, struct program_shape *shape, unsigned *node);
+
+/* Whether one of its KEYS feeds is of that object. */
+bool program_uses(const struct program *program, uint32_t object, uint32_t generation);
 
 /* What a node counts as, for each element: 1, or several where an exp is in it. */
 unsigned program_cost(unsigned op);

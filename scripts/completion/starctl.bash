@@ -1,15 +1,31 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Completion of starctl for bash: the words come from starctl's own table of commands.
+# Completion of starctl for bash: the words, and what follows a command, come from starctl's own table of commands.
+
+# What the command that is given takes next, as its help's first line has it: "Usage: starctl [OPTIONS] checkpoint prune DIR keep=N".
+_starctl_argument()
+{
+	local -a usage=()
+	local -i i=0
+
+	read -ra usage < <("$1" help "${@:2}" 2>/dev/null | sed -n 's/^Usage: starctl \[OPTIONS\] //p')
+	shift
+	while (($#)) && [[ ${usage[i]:-} == "$1" ]]; do
+		i+=1
+		shift
+	done
+	echo "${usage[i + $#]:-}"
+}
 
 _starctl()
 {
-	local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" word
+	local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" word argument
 	local -a given=() node=()
 	local -i i
 
 	case "$previous" in
 	--socket)
-		mapfile -t COMPREPLY < <(compgen -f -- "$current"; compgen -G "/run/starserver/$current*.sock")
+		mapfile -t COMPREPLY < <(compgen -f -- "$current"; compgen -G "/run/starserver/$current*.sock"
+			compgen -G "${XDG_RUNTIME_DIR:-/nowhere}/starserver/$current*.sock"; compgen -G "/tmp/starserver-$UID/$current*.sock")
 		compopt -o filenames 2>/dev/null
 		return
 		;;
@@ -18,7 +34,8 @@ _starctl()
 		return
 		;;
 	--protocol)
-		mapfile -t COMPREPLY < <(compgen -W "grpc++ star_server star_server_lite" -- "$current")
+		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" help graph explain 2>/dev/null |
+			sed -nE 's/^ *--protocol NAME *//p' | sed -E 's/ \([^)]*\)//g; s/,? or |, / /g')" -- "$current")
 		return
 		;;
 	--svg)
@@ -38,35 +55,32 @@ _starctl()
 		*) given+=("$word") ;;
 		esac
 	done
-	if [[ ${given[*]} == "graph explain" && $current != -* ]]; then
-		mapfile -t COMPREPLY < <(compgen -f -- "$current")
-		compopt -o filenames 2>/dev/null
-		return
+	argument=$(_starctl_argument "${COMP_WORDS[0]}" "${given[@]}")
+	if [[ $current != -* ]]; then
+		case "$argument" in
+		FILE | \[FILE\])
+			mapfile -t COMPREPLY < <(compgen -f -- "$current")
+			compopt -o filenames 2>/dev/null
+			return
+			;;
+		DIR*)
+			mapfile -t COMPREPLY < <(compgen -d -- "$current")
+			compopt -o filenames 2>/dev/null
+			return
+			;;
+		*=N)
+			mapfile -t COMPREPLY < <(compgen -W "${argument%N}" -- "$current")
+			compopt -o nospace 2>/dev/null
+			return
+			;;
+		\[[a-z]*\|*)
+			mapfile -t COMPREPLY < <(compgen -W "${argument//[^a-z]/ }" -- "$current")
+			return
+			;;
+		esac
 	fi
 	case "${given[*]}" in
-	"config check" | "config print" | "endpoint-map check")
-		mapfile -t COMPREPLY < <(compgen -f -- "$current")
-		compopt -o filenames 2>/dev/null
-		return
-		;;
-	esac
-	case "${given[*]}" in
-	"checkpoint list" | "checkpoint verify" | "checkpoint prune" | "checkpoint export" | "checkpoint import")
-		mapfile -t COMPREPLY < <(compgen -d -- "$current")
-		compopt -o filenames 2>/dev/null
-		return
-		;;
-	"checkpoint prune "*)
-		mapfile -t COMPREPLY < <(compgen -S = -W keep -- "$current")
-		compopt -o nospace 2>/dev/null
-		return
-		;;
-	"checkpoint import "*)
-		mapfile -t COMPREPLY < <(compgen -f -- "$current")
-		compopt -o filenames 2>/dev/null
-		return
-		;;
-	"tables show" | "tables sweep") # the names of the node that would be asked
+	"tables show" | "tables sweep" | "tables empty" | "tables drop"*) # the names of the node that would be asked
 		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" "${node[@]}" --json tables 2>/dev/null |
 			sed -n 's/^    "name": "\([^" ]*\)",$/\1/p')" -- "$current")
 		return
@@ -88,6 +102,9 @@ _starctl()
 		return
 		;;
 	esac
+	if [[ ${given[0]:-} == help ]]; then # of a command
+		given=("${given[@]:1}")
+	fi
 	mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" help --words "${given[@]}" 2>/dev/null)" -- "$current")
 }
 

@@ -19,11 +19,17 @@ void foreign_files_are_refused(void);
 void hostile_manifests_are_refused(void);
 void hostile_runs_are_refused(void);
 void hostile_blooms_are_refused(void);
+void what_no_node_loads_is_passed_over(void);
 
 /* crash.c */
 void save_that_ends_anywhere_leaves_the_last_good_one(void);
 void prune_that_ends_anywhere_leaves_the_last_good_one(void);
 void save_that_fails_anywhere_says_why(void);
+
+/* dropped.c */
+void what_was_dropped_is_written_down(void);
+void drops_are_of_one_lineage(void);
+void what_may_not_be_read_is_not_passed_over(void);
 
 /* places.c */
 void file_systems_without_direct_are_used(void);
@@ -39,11 +45,17 @@ void good_chains_are_found(void);
 void what_does_not_count_is_listed(void);
 void prune_keeps_chains_whole(void);
 void prune_goes_past_what_is_not_ours(void);
+void prune_leaves_what_others_wrote(void);
+void long_chains_are_read(void);
+void deltas_that_could_not_be_restored_are_refused(void);
+void files_are_not_for_everybody(void);
 
 /* lines.c */
 void tables_go_out_as_lines_and_come_back(void);
+void uses_count_back_from_the_youngest(void);
 void elements_read_back_bit_for_bit(void);
 void wrong_lines_are_refused(void);
+void lines_that_no_node_would_load_are_refused(void);
 void bloom_filters_go_out_as_lines_and_come_back(void);
 
 #endif

@@ -260,7 +260,7 @@ void what_does_not_count_is_listed(void)
 	CHECK_UINT(count, 5);
 	CHECK_UINT(entries[2].parent, 2);
 	CHECK_UINT(entries[2].rows, OBJECTS);
-	CHECK_UINT(entries[2].deleted, OBJECTS);
+	CHECK_UINT(entries[2].deleted, OBJECTS - 1); /* not of the variable */
 	CHECK_UINT(entries[2].step, UINT64_MAX - 3);
 	free(entries);
 	CHECK_INT(ckpt_next_id(directory, &id, &err), 0);
@@ -315,12 +315,12 @@ void prune_keeps_chains_whole(void)
 			CHECK_INT(ckpt_begin(directory, cases[i].partial, 0, path, &err), 0);
 			write_file(in(path, "a.star").text, "x", 1);
 		}
-		if (!CHECK_INT(ckpt_prune(directory, cases[i].keep, &err), cases[i].removed) ||
+		if (!CHECK_INT(ckpt_prune(directory, cases[i].keep, NULL, &err), cases[i].removed) ||
 		    !CHECK_STR(list_text(directory, text), cases[i].left))
 			printf("# case %u: %s\n", i, err.text);
 		unit_remove(directory);
 	}
-	CHECK_INT(ckpt_prune("/", 0, &err), -EINVAL);
+	CHECK_INT(ckpt_prune("/", 0, NULL, &err), -EINVAL);
 }
 
 /* A folder within a checkpoint that is to go; names of unfinished ones that are links and files. */
@@ -336,7 +336,7 @@ void prune_goes_past_what_is_not_ours(void)
 	CHECK_INT(mkdir(in(directory, "00000003-full/notes").text, 0755), 0);
 	CHECK_INT(symlink(outside, in(directory, "00000004-full.partial").text), 0);
 	write_file(in(directory, "00000005-delta.partial").text, "x", 1);
-	CHECK_INT(ckpt_prune(directory, 1, &err), -EISDIR);
+	CHECK_INT(ckpt_prune(directory, 1, NULL, &err), -EISDIR);
 	CHECK_HAS(err.text, "cannot remove ");
 	CHECK_HAS(err.text, "00000003-full.partial: Is a directory");
 	CHECK_STR(list_text(directory, text), "3-full.partial 6-full 7-delta");
@@ -348,7 +348,177 @@ void prune_goes_past_what_is_not_ours(void)
 	CHECK_STR(list_text(directory, text), "3-full.partial 6-full 7-delta 8-full");
 	CHECK(access(in(outside, "file").text, F_OK) == 0);
 	rmdir(in(directory, "00000003-full.partial/notes").text);
-	CHECK_INT(ckpt_prune(directory, 1, &err), 3);
+	CHECK_INT(ckpt_prune(directory, 1, NULL, &err), 3);
 	unit_remove(directory);
 	unit_remove(outside);
+}
+
+/* One lineage's newest full ones are kept, and another's all. */
+void prune_leaves_what_others_wrote(void)
+{
+	static const struct bare saves[] = {
+		{ .id = 1, .lineage = 5 },
+		{ .id = 2, .parent = 1, .lineage = 5 },
+		{ .id = 3, .lineage = 6 },
+		{ .id = 4, .lineage = 6 },
+		{ .id = 5 },
+		{ .id = 6, .lineage = 5 },
+		{ .id = 7, .lineage = UINT64_MAX },
+		{ .id = 8, .parent = 6, .lineage = 5 },
+		{ .id = 9, .lineage = 5 },
+	};
+	static const struct {
+		uint64_t lineage;
+		uint32_t keep;
+		int removed;
+		const char *left;
+	} steps[] = {
+		{ 4, 1, 0, "1-full 2-delta 3-full 4-full 5-full 6-full 7-full 8-delta 9-full" },
+		{ 5, 2, 2, "3-full 4-full 5-full 6-full 7-full 8-delta 9-full" },
+		{ 6, 1, 1, "4-full 5-full 6-full 7-full 8-delta 9-full" },
+		{ 5, 1, 2, "4-full 5-full 7-full 9-full" },
+		{ 0, 1, 0, "4-full 5-full 7-full 9-full" },
+		{ UINT64_MAX, 1, 0, "4-full 5-full 7-full 9-full" },
+	};
+	char directory[DIRECTORY_MAX], text[512];
+	struct star_error err = { 0 };
+
+	make_memory_directory(directory);
+	for (unsigned i = 0; i < sizeof(saves) / sizeof(saves[0]); i++)
+		save_bare(directory, &saves[i]);
+	for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		CHECK_INT(ckpt_prune(directory, steps[i].keep, &steps[i].lineage, &err), steps[i].removed);
+		CHECK_STR(list_text(directory, text), steps[i].left);
+	}
+	/* What cannot be read may be anybody's; who asks for it by hand has all of it pruned. */
+	destroy(directory, "4-full");
+	save_bare(directory, &(struct bare){ .id = 10, .lineage = 6 });
+	CHECK_INT(ckpt_prune(directory, 1, &(uint64_t){ 6 }, &err), 0);
+	CHECK_INT(ckpt_prune(directory, 1, NULL, &err), 4);
+	CHECK_STR(list_text(directory, text), "10-full");
+	unit_remove(directory);
+}
+
+/* Earlier programs wrote chains without a bound. */
+void long_chains_are_read(void)
+{
+	enum { LENGTH = CKPT_CHAIN_MAX + 76 };
+	struct passed_over over = { .looks = 10 * LENGTH };
+	const struct ckpt_search search = { .progress = look, .refused = pass_over, .ctx = &over };
+	const struct save one_more = { .id = LENGTH + 1, .parent = LENGTH, .files = 1, .rows = 1, .run_rows = 1 };
+	char directory[DIRECTORY_MAX];
+	struct star_error err = { 0 };
+	uint32_t count = 0;
+	char **chain;
+
+	make_memory_directory(directory);
+	for (uint64_t id = 1; id <= LENGTH; id++)
+		save_bare(directory, &(struct bare){ .id = id, .parent = id - 1 });
+	if (!CHECK_INT(ckpt_chain(directory, 0, &chain, &count, &err), 0))
+		printf("# %s\n", err.text);
+	CHECK_UINT(count, LENGTH);
+	CHECK(count && strstr(chain[0], "00000001-full"));
+	ckpt_chain_free(chain, count);
+	CHECK_INT(ckpt_chain_good(directory, &search, &chain, &count, &err), 0);
+	CHECK_UINT(count, LENGTH);
+	ckpt_chain_free(chain, count);
+	CHECK_STR(over.text, "");
+	CHECK_INT(ckpt_chain_length(directory, LENGTH, 1024, &err), LENGTH);
+	/* And none becomes longer. */
+	CHECK_INT(save_checkpoint(directory, &one_more, &err), -EAGAIN);
+	CHECK_HAS(err.text, "it would come after 1100 others in one chain: 1023 are the most");
+	CHECK_INT(ckpt_chain(directory, one_more.id, &chain, &count, &err), -ENOENT);
+	unit_remove(directory);
+}
+
+/* It is not damaged: to begin with an older one would leave it to the next prune. */
+void what_may_not_be_read_is_not_passed_over(void)
+{
+	struct passed_over over = { .looks = 10 };
+	const struct ckpt_search search = { .progress = look, .refused = pass_over, .ctx = &over };
+	char directory[DIRECTORY_MAX];
+	struct star_error err = { 0 };
+	uint32_t count = 0;
+	char **chain;
+
+	if (geteuid() != 0) /* who cannot become somebody else */
+		return;
+	make_directory(directory);
+	CHECK_INT(chmod(directory, 0755), 0);
+	save_bare(directory, &(struct bare){ .id = 1 });
+	save_bare(directory, &(struct bare){ .id = 2 });
+	for (unsigned id = 1; id <= 2; id++) {
+		char folder[32], manifest[64];
+
+		snprintf(folder, sizeof(folder), "%08u-full", id);
+		snprintf(manifest, sizeof(manifest), "%s/manifest.json", folder);
+		CHECK_INT(chmod(in(directory, folder).text, 0755), 0);
+		CHECK_INT(chmod(in(directory, manifest).text, id == 1 ? 0644 : 0600), 0);
+	}
+	CHECK_INT(seteuid(65534), 0);
+	CHECK_INT(ckpt_chain_good(directory, &search, &chain, &count, &err), -EACCES);
+	CHECK_INT(seteuid(0), 0);
+	CHECK_HAS(err.text, "00000002-full");
+	CHECK_STR(over.text, "");
+	unit_remove(directory);
+}
+
+void deltas_that_could_not_be_restored_are_refused(void)
+{
+	const struct save delta = { .id = 9, .parent = 3, .files = 1, .rows = 1, .run_rows = 1 };
+	const struct save longest = {
+		.id = CKPT_CHAIN_MAX + 20, .parent = CKPT_CHAIN_MAX + 18, .files = 1, .rows = 1, .run_rows = 1
+	};
+	char directory[DIRECTORY_MAX];
+	struct star_error err = { 0 };
+
+	make_memory_directory(directory);
+	CHECK_INT(save_checkpoint(directory, &delta, &err), -EAGAIN);
+	CHECK_HAS(err.text, "checkpoint 3 in ");
+	CHECK_HAS(err.text, "is not there any more, or not whole");
+	save_bare(directory, &(struct bare){ .id = 2, .partitions = 64 });
+	save_bare(directory, &(struct bare){ .id = 3, .parent = 2 });
+	CHECK_INT(save_checkpoint(directory, &delta, &err), -EAGAIN);
+	CHECK_HAS(err.text, "has 64 partitions, not 1024");
+	destroy(directory, "2-full");
+	CHECK_INT(save_checkpoint(directory, &delta, &err), -EAGAIN);
+	CHECK_HAS(err.text, "checkpoint 2 in ");
+	/* The longest chain that is written. */
+	save_bare(directory, &(struct bare){ .id = 20 });
+	for (uint64_t id = 21; id < 20 + CKPT_CHAIN_MAX - 1; id++)
+		save_bare(directory, &(struct bare){ .id = id, .parent = id - 1 });
+	if (!CHECK_INT(save_checkpoint(directory, &longest, &err), 0))
+		printf("# %s\n", err.text);
+	CHECK_INT(ckpt_chain_length(directory, longest.id, 1024, &err), CKPT_CHAIN_MAX);
+	unit_remove(directory);
+}
+
+void files_are_not_for_everybody(void)
+{
+	static const struct {
+		const char *name;
+		mode_t mode;
+	} files[] = { { "00000001-full", 0750 },
+		      { "00000001-full/manifest.json", 0640 },
+		      { "00000001-full/node0-reactor0.star", 0640 },
+		      { "dropped.json", 0640 } };
+	const uint32_t generations[WIRE_OBJECTS_MAX + 1] = { [3] = 1 };
+	const mode_t mask = umask(0);
+
+	for (unsigned buffered = 0; buffered < 2; buffered++) {
+		const struct save save = { .id = 1, .files = 1, .rows = 1, .run_rows = 1, .buffered = buffered };
+		char directory[DIRECTORY_MAX];
+		struct star_error err = { 0 };
+		struct stat status;
+
+		make_directory(directory);
+		CHECK_INT(save_checkpoint(directory, &save, &err), 0);
+		CHECK_INT(ckpt_dropped_write(directory, 5, generations, &err), 0);
+		for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+			CHECK_INT(stat(in(directory, files[i].name).text, &status), 0);
+			CHECK_INT(status.st_mode & 07777, files[i].mode);
+		}
+		unit_remove(directory);
+	}
+	umask(mask);
 }

@@ -36,6 +36,7 @@ void no_flipped_byte_is_accepted(void)
 
 	make_memory_directory(directory);
 	path = checkpoint_path(directory, &small);
+	save_bare(directory, &(struct bare){ .id = small.parent });
 	good = CHECK_INT(save_checkpoint(directory, &small, &err), 0);
 	for (unsigned i = 0; i < 2 && good; i++) {
 		const struct path name = in(path.text, files[i]);
@@ -70,6 +71,7 @@ void no_cut_file_is_accepted(void)
 
 	make_memory_directory(directory);
 	path = checkpoint_path(directory, &small);
+	save_bare(directory, &(struct bare){ .id = small.parent });
 	good = CHECK_INT(save_checkpoint(directory, &small, &err), 0);
 	for (unsigned i = 0; i < 2 && good; i++) {
 		const struct path name = in(path.text, files[i]);
@@ -181,6 +183,8 @@ void foreign_files_are_refused(void)
 	f.checkpoint = checkpoint_path(f.directory, &two);
 	f.name = in(f.checkpoint.text, "node0-reactor1.star");
 	f.theirs = in(checkpoint_path(f.other, &two).text, "node0-reactor1.star");
+	save_bare(f.other, &(struct bare){ .id = other.parent });
+	save_bare(f.directory, &(struct bare){ .id = two.parent });
 	CHECK_INT(save_checkpoint(f.other, &other, &err), 0);
 	CHECK_INT(save_checkpoint(f.directory, &two, &err), 0);
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -43,9 +43,9 @@ static const struct {
 	{ "node0-reactor1.star", "\\u00e9", "a file's name has letters" },
 	{ "\"reactor\": 1", "\"reactor\": 64", "member \"reactor\"" },
 	{ "\"task\": 0", "\"task\": 1", "is of task 1, of 1 tasks" },
-	{ "\"deleted\": 9", "\"deleted\": -9", "member \"deleted\"" },
+	{ "\"deleted\": 8", "\"deleted\": -8", "member \"deleted\"" },
 	{ "\"rows\": 27", "\"rows\": 9223372036854775807", "member \"rows\"" },
-	{ "\"rows\": 27", "\"rows\": 28", "it says that it has 36 rows" },
+	{ "\"rows\": 27", "\"rows\": 28", "it says that it has 35 rows" },
 	{ "\"bytes\": ", "\"bytes\": 1", "member \"bytes\"" },
 	{ "\"bytes\": ", "\"bytes\": 4611686018427387904, \"x\": ", "no member \"x\"" },
 	{ "\"checksum\": ", "\"checksum\": 99", "member \"checksum\"" },
@@ -75,6 +75,7 @@ void hostile_manifests_are_refused(void)
 	make_memory_directory(directory);
 	path = checkpoint_path(directory, &save);
 	name = in(path.text, CKPT_MANIFEST_NAME);
+	save_bare(directory, &(struct bare){ .id = save.parent });
 	CHECK_INT(save_checkpoint(directory, &save, &err), 0);
 	text = (char *)read_file(name.text, &bytes);
 	text[bytes] = 0;
@@ -116,6 +117,8 @@ static int verify_payload(const char *directory, uint64_t parent, const uint64_t
 	struct ckpt_writer *writer;
 	int rc = -1;
 
+	if (parent)
+		save_bare(directory, &(struct bare){ .id = parent, .partitions = 1 });
 	CHECK_INT(ckpt_begin(directory, 9, parent, path, err), 0);
 	writer = ckpt_writer_create(path, "a.star", &options, err);
 	memcpy(block + sizeof(struct checkpoint_block), words, count * sizeof(*words));
@@ -136,7 +139,7 @@ static int verify_payload(const char *directory, uint64_t parent, const uint64_t
 
 void hostile_runs_are_refused(void)
 {
-	enum { PLAIN = 1, WIDE = 17, ROW = 24 };
+	enum { PLAIN = 1, WIDE = 17, LETTERS = 50, DENSE = 65, ROW = 24 };
 	static const struct {
 		uint64_t parent;
 		uint32_t count;
@@ -154,6 +157,17 @@ void hostile_runs_are_refused(void)
 		{ 8, 4, { RUN(WIDE, CHECKPOINT_COUNTS, 1, 16), 1, 2 }, 0, 0, "unknown, or has no place there" },
 		{ 0, 6, { RUN(PLAIN, CHECKPOINT_TABLE, 1, 32), 1, 2, 3, 4 }, 0, 0, NULL },
 		{ 0, 10, { RUN(PLAIN, CHECKPOINT_TABLE, 2, 32), 1, 2, 3, 4, 5, 6, 7, 8 }, 0, 0, "number of records" },
+		{ 0, 4, { RUN(WIDE, CHECKPOINT_COUNTS, 1, 16), 1, UINT64_C(5) << 32 }, 0, 0, "waits and never came" },
+		{ 0, 6, { RUN(PLAIN, CHECKPOINT_TABLE, 1, 32), 1, 2, 3, 0x80000000 }, 0, 0, "more look-ups than" },
+		{ 0, 6, { RUN(PLAIN, CHECKPOINT_TABLE, 1, 32), 1, 2, 3, UINT64_C(1) << 32 }, 0, 0, "reserved field" },
+		{ 0, 6, { RUN(LETTERS, CHECKPOINT_ROWS, 2, 16), 1, 0x030201, 2, 0x030201 }, 2, 0, NULL },
+		{ 0,
+		  6,
+		  { RUN(LETTERS, CHECKPOINT_ROWS, 2, 16), 1, 0x030201, 2, 0x1030201 },
+		  2,
+		  0,
+		  "padding that is not 0" },
+		{ 8, 3, { RUN(DENSE, CHECKPOINT_DELETED, 1, 8), 1 }, 0, 1, "deleted blocks of a variable" },
 		{ 0, 1, { RUN(PLAIN, CHECKPOINT_ROWS, 1, ROW) }, 0, 0, "8 bytes are left of a block" },
 		{ 0, 2, { RUN(PLAIN, CHECKPOINT_ROWS, 0, ROW) }, 0, 0, "number of records is not possible" },
 		{ 0, 2, { RUN(PLAIN, CHECKPOINT_ROWS, 1, ROW) }, 1, 0, "number of records is not possible" },
@@ -226,4 +240,57 @@ void hostile_blooms_are_refused(void)
 			printf("# case %u: %s\n", i, err.text);
 		unit_remove(directory);
 	}
+}
+
+static void note_refused(void *ctx, const char *name, const char *why)
+{
+	char *told = ctx;
+
+	snprintf(told + strlen(told), 1024 - strlen(told), "%s: %s\n", name, why);
+}
+
+/* With checksums that are right: the newest has a block that its variable has not, the next is of another cluster, then come two deltas, of
+ * which the second has another object under the first one's id, then a good one. */
+void what_no_node_loads_is_passed_over(void)
+{
+	const uint64_t last = object_blocks(&sample_objects()[8]);
+	const uint32_t bytes = ckpt_row_bytes(&sample_objects()[8]), count = 2 + bytes / 8;
+	uint64_t *words = calloc(count, sizeof(*words));
+	const uint64_t head[] = { RUN(65, CHECKPOINT_ROWS, 1, bytes), last, 1 /* its version */ };
+	const struct ckpt_search any = { .refused = note_refused };
+	char directory[DIRECTORY_MAX], told[1024] = "", *text;
+	struct ckpt_search search = any;
+	struct star_error err = { 0 };
+	struct path manifest;
+	uint32_t length = 0;
+	char **chain = NULL;
+	size_t size;
+
+	make_memory_directory(directory);
+	save_checkpoint(directory, &(struct save){ .id = 1, .files = 1, .rows = 2, .run_rows = 2 }, &err);
+	save_checkpoint(directory, &(struct save){ .id = 2, .parent = 1, .files = 1, .rows = 2, .run_rows = 2 }, &err);
+	save_checkpoint(directory, &(struct save){ .id = 3, .parent = 2, .files = 1, .rows = 2, .run_rows = 2 }, &err);
+	manifest = in(in(directory, "00000003-delta").text, CKPT_MANIFEST_NAME);
+	text = (char *)read_file(manifest.text, &size);
+	text[size] = 0;
+	write_file(manifest.text, changed_manifest(text, "\"name\": \"plain\"", "\"name\": \"other\"", &size), size);
+	free(text);
+	memcpy(words, head, sizeof(head));
+	CHECK_INT(verify_payload(directory, 0, words, count, 1, 0, &err), -EBADMSG);
+	CHECK_HAS(err.text, "has what no node loads: a block beyond the variable's last");
+	words[2] = last - 1;
+	search.ctx = told;
+	CHECK_INT(ckpt_chain_good(directory, &search, &chain, &length, &err), 0);
+	if (CHECK_UINT(length, 2))
+		CHECK_HAS(chain[1], "00000002-delta");
+	ckpt_chain_free(chain, length);
+	CHECK_HAS(told, "00000009-full: ");
+	CHECK_HAS(told, "a block beyond the variable's last");
+	CHECK_HAS(told, "00000003-delta: \"plain\" is another object in 00000002-delta");
+	/* One of a cluster with another number of partitions. */
+	search.partitions = 512;
+	CHECK_INT(ckpt_chain_good(directory, &search, &chain, &length, &err), -ENOENT);
+	CHECK_HAS(told, "was written with 1024 partitions; this cluster has 512");
+	free(words);
+	unit_remove(directory);
 }

@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "ckpt/element.h"
+#include "ckpt/row.h"
 #include "tensor/dtype.h"
 #include "tests/ckpt/cases.h"
 #include "tests/ckpt/support.h"
@@ -18,6 +19,9 @@
 static const struct save full = { .id = 1, .files = 2, .rows = 300, .run_rows = 50 };
 static const struct save delta = { .id = 2, .parent = 1, .files = 2, .rows = 100, .run_rows = 30, .seed = 7 };
 
+/* The samples but the last, a variable, which has one block, and not as many rows as are written here. */
+enum { TABLES = OBJECTS - 1 };
+
 /* All tables, one after the other; to be freed. */
 static char *export_all(const char *directory, uint64_t id)
 {
@@ -26,7 +30,7 @@ static char *export_all(const char *directory, uint64_t id)
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
 
-	for (unsigned i = 0; i < OBJECTS; i++)
+	for (unsigned i = 0; i < TABLES; i++)
 		if (!CHECK_INT(ckpt_export(directory, id, sample_objects()[i].name, out, NULL, NULL, &err), 0))
 			printf("# %s\n", err.text);
 	fclose(out);
@@ -53,8 +57,8 @@ static bool expected_row(bool with_delta, uint32_t file, const struct object_spe
 
 /* The record of a key in the runs of the imported checkpoint. */
 struct found {
-	uint8_t *records[OBJECTS];
-	uint32_t count[OBJECTS];
+	uint8_t *records[TABLES];
+	uint32_t count[TABLES];
 };
 
 static bool find_row(const struct found *found, unsigned object, const uint8_t *row, uint32_t bytes)
@@ -101,18 +105,34 @@ static void collect(const char *path, struct found *found)
 	ckpt_manifest_free(&manifest);
 }
 
-static bool check_rows(const struct found *found, bool with_delta)
+/* aged: look-ups since the full one, from which the lines count back. */
+static void age_row(const struct object_spec *spec, uint32_t aged, uint8_t *row)
+{
+	struct ckpt_row_shape shape;
+	uint32_t used;
+
+	ckpt_row_shape(spec, &shape);
+	if (!shape.used)
+		return;
+	memcpy(&used, row + shape.used, sizeof(used));
+	used = used > INT32_MAX - aged ? INT32_MAX : used + aged;
+	memcpy(row + shape.used, &used, sizeof(used));
+}
+
+static bool check_rows(const struct found *found, bool with_delta, uint32_t aged)
 {
 	static uint8_t row[256 * 1024];
 	bool good = true;
 
-	for (unsigned i = 0; i < OBJECTS; i++) {
+	for (unsigned i = 0; i < TABLES; i++) {
 		const struct object_spec *spec = &sample_objects()[i];
 		uint32_t count = 0;
 
 		for (uint32_t file = 0; file < full.files; file++)
 			for (uint32_t n = 0; n < full.rows && good; n++)
 				if (expected_row(with_delta, file, spec, n, row)) {
+					if (!with_delta || n > delta.rows)
+						age_row(spec, aged, row);
 					good = find_row(found, i, row, ckpt_row_bytes(spec));
 					count++;
 				}
@@ -137,16 +157,16 @@ void tables_go_out_as_lines_and_come_back(void)
 		text = export_all(from, with_delta ? 0 : full.id);
 		if (!CHECK_INT(import_text(text, to, &imported, &err), 0))
 			printf("# %s\n", err.text);
-		CHECK_UINT(imported.tables, OBJECTS);
-		CHECK_UINT(imported.rows, OBJECTS * full.files * (full.rows - with_delta));
+		CHECK_UINT(imported.tables, TABLES);
+		CHECK_UINT(imported.rows, TABLES * full.files * (full.rows - with_delta));
 		CHECK_INT(ckpt_verify(in(to, "00000001-full").text, NULL, NULL, &err), 0);
 		collect(in(to, "00000001-full").text, &found);
-		check_rows(&found, with_delta);
+		check_rows(&found, with_delta, 0);
 		again = export_all(to, 0);
 		CHECK(strcmp(text, again) == 0);
 		/* The next of them would hide what the directory has. */
 		CHECK_INT(import_text(text, to, &imported, &err), -EEXIST);
-		for (unsigned i = 0; i < OBJECTS; i++)
+		for (unsigned i = 0; i < TABLES; i++)
 			free(found.records[i]);
 		free(text);
 		free(again);
@@ -156,6 +176,40 @@ void tables_go_out_as_lines_and_come_back(void)
 	CHECK_HAS(err.text, "has no table or variable \"adma\"; did you mean \"adam\"?");
 	CHECK_INT(ckpt_export(from, 9, "adam", stdout, NULL, NULL, &err), -ENOENT);
 	unit_remove(from);
+}
+
+/* Rows of both are on one scale: a table that evicts after the import evicts what the cluster would have evicted. */
+void uses_count_back_from_the_youngest(void)
+{
+	static const struct {
+		uint32_t full, delta, aged;
+	} cases[] = { { 0, 1000, 1000 }, { INT32_MAX - 20, 30, 51 }, { 7, 7, 0 }, { 1000, 0, 0 } };
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct save older = full, younger = delta;
+		char from[DIRECTORY_MAX], to[DIRECTORY_MAX], *text;
+		struct found found = { 0 };
+		struct ckpt_imported imported;
+		struct star_error err = { 0 };
+
+		older.looks = cases[i].full;
+		younger.looks = cases[i].delta;
+		make_memory_directory(from);
+		make_memory_directory(to);
+		CHECK_INT(save_checkpoint(from, &older, &err), 0);
+		CHECK_INT(save_checkpoint(from, &younger, &err), 0);
+		text = export_all(from, 0);
+		if (!CHECK_INT(import_text(text, to, &imported, &err), 0))
+			printf("# %s\n", err.text);
+		collect(in(to, "00000001-full").text, &found);
+		if (!check_rows(&found, true, cases[i].aged))
+			printf("# case %u\n", i);
+		for (unsigned t = 0; t < TABLES; t++)
+			free(found.records[t]);
+		free(text);
+		unit_remove(from);
+		unit_remove(to);
+	}
 }
 
 /* All of the narrow types, and of the wide ones all exponents with many mantissas. */
@@ -200,12 +254,23 @@ void elements_read_back_bit_for_bit(void)
 	"{\"key\": " key ", \"updates\": 1, \"values\": [1, 2], \"slots\": {\"m\": [1, 2], \"v\": [1, 2]}" rest "}\n"
 #define END(rows) "{\"rows\": " rows ", \"waiting_keys\": 0}\n"
 
+/* Rows with a version and a last use. */
+#define USED_HEAD(looks) \
+	"{\"table\": {\"name\": \"u\", \"kind\": \"table\", \"dim\": 1, \"versions\": true, \"full\": " \
+	"\"evict_lru\"}, " \
+	"\"partitions\": 16, \"step\": 0, \"pushes\": 0, \"removed\": 0, \"looks\": " looks "}\n"
+#define USED_ROW(version, used) "{\"key\": 1, \"version\": " version ", \"used\": " used ", \"values\": [1]}\n"
 #define BLOOM_HEAD \
 	"{\"table\": {\"name\": \"b\", \"kind\": \"table\", \"dim\": 2, \"optimizer\": \"sgd\", \"filter\": " \
 	"\"bloom\", " \
 	"\"filter_frequency\": 300, \"filter_keys\": 1000}, \"partitions\": 4, \"step\": 0, \"pushes\": 0, " \
 	"\"removed\": 0, " \
 	"\"looks\": 0}\n"
+/* A variable of three blocks. */
+#define BLOCKS_HEAD \
+	"{\"table\": {\"name\": \"w\", \"kind\": \"variable\", \"shape\": [2500], \"optimizer\": \"sgd\"}, " \
+	"\"partitions\": 4, \"step\": 0, \"pushes\": 0, \"removed\": 0, \"looks\": 0}\n"
+#define BLOCKS_ROW(key) "{\"key\": " key ", \"version\": 1, \"values\": [1, 2]}\n"
 #define BLOOM(number, counters) "{\"bloom\": " number ", \"counters\": " counters "}\n"
 #define BLOOM_END(blocks) "{\"rows\": 0, \"waiting_keys\": 0, \"bloom_blocks\": " blocks "}\n"
 
@@ -228,11 +293,33 @@ void bloom_filters_go_out_as_lines_and_come_back(void)
 	unit_remove(directory);
 }
 
+struct lines {
+	const char *text, *says; /* NULL: these are right */
+};
+
+static void check_lines(unsigned number, const struct lines *lines)
+{
+	struct ckpt_imported imported;
+	char directory[DIRECTORY_MAX];
+	struct star_error err = { 0 };
+	struct ckpt_entry *entries;
+	uint32_t count;
+	int rc;
+
+	make_memory_directory(directory);
+	rc = import_text(lines->text, directory, &imported, &err);
+	if (lines->says ? !CHECK(rc < 0) || !CHECK_HAS(err.text, lines->says) : !CHECK_INT(rc, 0))
+		printf("# case %u: %s\n", number, err.text);
+	/* Nothing is left of one that failed. */
+	if (CHECK_INT(ckpt_list(directory, &entries, &count, &err), 0))
+		CHECK_UINT(count, !lines->says);
+	free(entries);
+	unit_remove(directory);
+}
+
 void wrong_lines_are_refused(void)
 {
-	static const struct {
-		const char *text, *says; /* NULL: these are right */
-	} cases[] = {
+	static const struct lines cases[] = {
 		{ HEAD ROW("1", "") ROW("\"18446744073709551615\"", "") END("2"), NULL },
 		{ HEAD END("0"), NULL },
 		{ "\n", "line 1: " },
@@ -247,6 +334,11 @@ void wrong_lines_are_refused(void)
 		{ HEAD END("0") ROW("1", ""), "line 3: a table's first line" },
 		{ HEAD ROW("1", "") ROW("2", "") ROW("1", ""), "line 4: key 1 was there before" },
 		{ HEAD ROW("-1", ""), "line 2: member \"key\"" },
+		{ BLOCKS_HEAD BLOCKS_ROW("2"), "line 2: member \"values\" must be an array of 1024 elements" },
+		{ BLOCKS_HEAD BLOCKS_ROW("3"),
+		  "line 2: member \"key\" is 3: variable \"w\" has 3 blocks, numbered from 0" },
+		{ BLOCKS_HEAD BLOCKS_ROW("\"18446744073709551615\""),
+		  "is 18446744073709551615: variable \"w\" has 3 blocks" },
 		{ HEAD ROW("1", ", \"version\": 3"), "line 2: there is no member \"version\" here" },
 		{ HEAD ROW("1", ", \"key\": 2"), "line 2: duplicate object key" },
 		{ HEAD "{\"key\": 1, \"updates\": 1, \"values\": [1, 2]}", "line 2: member \"slots\"" },
@@ -280,22 +372,19 @@ void wrong_lines_are_refused(void)
 		  "line 1: member \"partitions\" is 3" },
 	};
 
-	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct ckpt_imported imported;
-		char directory[DIRECTORY_MAX];
-		struct star_error err = { 0 };
-		struct ckpt_entry *entries;
-		uint32_t count;
-		int rc;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		check_lines(i, &cases[i]);
+}
 
-		make_memory_directory(directory);
-		rc = import_text(cases[i].text, directory, &imported, &err);
-		if (cases[i].says ? !CHECK(rc < 0) || !CHECK_HAS(err.text, cases[i].says) : !CHECK_INT(rc, 0))
-			printf("# case %u: %s\n", i, err.text);
-		/* Nothing is left of one that failed. */
-		if (CHECK_INT(ckpt_list(directory, &entries, &count, &err), 0))
-			CHECK_UINT(count, !cases[i].says);
-		free(entries);
-		unit_remove(directory);
-	}
+void lines_that_no_node_would_load_are_refused(void)
+{
+	static const struct lines cases[] = {
+		{ USED_HEAD("2147483647") USED_ROW("4294967295", "2147483647") END("1"), NULL },
+		{ USED_HEAD("2147483648"), "line 1: member \"looks\"" },
+		{ USED_HEAD("0") USED_ROW("0", "0"), "line 2: member \"version\"" },
+		{ USED_HEAD("0") USED_ROW("1", "2147483648"), "line 2: member \"used\"" },
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		check_lines(i, &cases[i]);
 }

@@ -99,7 +99,7 @@ static bool write_protect(const char *directory)
 	       CHECK_HAS(err.text, "00000002-full.partial: Read-only file system: mount it for writing") &&
 	       check_saved(checkpoint_path(directory, &small).text, &small) &&
 	       CHECK_INT(ckpt_verify(checkpoint_path(directory, &small).text, NULL, NULL, &err), 0) &&
-	       CHECK_INT(ckpt_prune(directory, 1, &err), 0);
+	       CHECK_INT(ckpt_prune(directory, 1, NULL, &err), 0);
 }
 
 void read_only_directory_is_told(void)
@@ -179,15 +179,19 @@ void vanished_mount_is_told(void)
 void directory_of_another_cluster_is_told(void)
 {
 	struct ckpt_claim ours, others;
-	char directory[DIRECTORY_MAX];
+	char directory[DIRECTORY_MAX], said[2 * DIRECTORY_MAX];
 	struct star_error err = { 0 };
 
-	make_directory(directory);
+	make_memory_directory(directory);
 	ckpt_claim_init(&ours, directory);
 	ckpt_claim_init(&others, directory);
+	CHECK_INT(ckpt_claim_holder(directory), 0);
 	CHECK_INT(ckpt_claim_take(&ours, directory, &err), 0);
+	CHECK_INT(ckpt_claim_holder(directory), getpid());
 	CHECK_INT(ckpt_claim_take(&others, directory, &err), -EBUSY);
-	CHECK_HAS(err.text, "another cluster writes its checkpoints to ");
+	snprintf(said, sizeof(said), "another cluster writes its checkpoints to %s (process %d): give each", directory,
+		 (int)getpid());
+	CHECK_HAS(err.text, said);
 	CHECK_INT(ckpt_claim_take(&ours, directory, &err), 0);
 	ckpt_claim_fini(&ours);
 	CHECK_INT(ckpt_claim_take(&others, directory, &err), 0);

@@ -19,7 +19,7 @@ struct path {
 struct path in(const char *directory, const char *name);
 
 /* Tables of every kind of row, ids from 1; ended by none: OBJECTS of them. */
-enum { OBJECTS = 9 };
+enum { OBJECTS = 9, FILES_MAX = 16 };
 const struct object_spec *sample_objects(void);
 
 /* What a save writes: rows of each object in each file; a delta's keys are the first of its parent's, and the one after them is gone. */
@@ -30,7 +30,8 @@ struct save {
 	uint32_t run_rows;  /* in a run at most */
 	uint32_t run_limit; /* bytes of payload at most; 0: as many as fit */
 	bool buffered;
-	uint64_t seed; /* of the rows' bytes, keys excepted */
+	uint64_t seed;	/* of the rows' bytes, keys excepted */
+	uint32_t looks; /* of the first file's tables, less 3; each further file has one more */
 };
 
 uint64_t sample_key(uint32_t file, const struct object_spec *spec, uint32_t n);
@@ -40,6 +41,13 @@ void sample_row(const struct save *save, uint32_t file, const struct object_spec
 
 /* Writes it; 0, or what failed. It is abandoned then. */
 int save_checkpoint(const char *directory, const struct save *save, struct star_error *err);
+
+/* A checkpoint of no rows, whose manifest is written as it is told: where its parent may be missing, or its chain too long. */
+struct bare {
+	uint64_t id, parent, lineage;
+	uint32_t partitions; /* 0: those of save_checkpoint */
+};
+void save_bare(const char *directory, const struct bare *bare);
 
 /* "00000007-full" */
 struct path checkpoint_path(const char *directory, const struct save *save);

@@ -98,14 +98,27 @@ void fields_of_an_operation_arrive(void)
 	uint64_t key = 5;
 	float row[2] = { 1, 1 };
 	struct star_op push = {
-		.kind = STAR_PUSH, .table = b.table, .keys = &key, .count = 1, .values = row, .rate = 0.25f, .step = 77
+		.kind = STAR_PUSH,
+		.flags = STAR_RATE,
+		.table = b.table,
+		.keys = &key,
+		.count = 1,
+		.values = row,
+		.rate = 0.25f,
+		.step = 77,
 	};
 	struct star_error err = { 0 };
 
 	CHECK_INT(star_execute(b.cluster, &push, 1, LONG_US, &err), 0);
 	CHECK_NEAR(b.peer->last_op.rate, 0.25, 0);
 	CHECK_UINT(b.peer->last_op.step, 77);
-	CHECK_UINT(b.peer->last_op.flags, 0);
+	CHECK_UINT(b.peer->last_op.flags, WIRE_RATE);
+	push.flags = STAR_RATE | STAR_SCALE; /* zeros that are meant */
+	push.rate = 0;
+	CHECK_INT(star_execute(b.cluster, &push, 1, LONG_US, &err), 0);
+	CHECK_NEAR(b.peer->last_op.rate, 0, 0);
+	CHECK_NEAR(b.peer->last_op.scale, 0, 0);
+	CHECK_UINT(b.peer->last_op.flags, WIRE_RATE | WIRE_SCALE);
 	CHECK_INT(star_pull(b.table, &key, 1, row, STAR_READ_ONLY, UINT64_MAX, &err), 0);
 	CHECK_UINT(b.peer->last_op.flags, WIRE_READ_ONLY);
 	CHECK_INT(star_pull(b.table, &key, 1, row, 0, 0, NULL), 0);

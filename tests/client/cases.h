@@ -58,6 +58,8 @@ void shared_library_exports_the_api_only(void);
 
 /* tables.c */
 void values_have_the_type_that_is_asked_for(void);
+void tables_are_emptied(void);
+void tables_are_dropped(void);
 void push_pull_is_one_trip(void);
 void deletes_and_conditional_pulls_go_apart(void);
 void values_are_assigned(void);
@@ -114,6 +116,8 @@ void a_refusing_node_is_named(void);
 void connecting_gives_up_in_time(void);
 void statuses_become_errno(void);
 void a_busy_node_is_asked_again(void);
+void refused_requests_keep_their_order(void);
+void lost_results_are_not_replaced_at_once(void);
 void stale_layouts_are_fetched_again(void);
 void an_unpublished_layout_ends_at_the_deadline(void);
 void restarts_never_go_unnoticed(void);

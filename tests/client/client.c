@@ -83,6 +83,8 @@ bool pull_works(struct bench *b)
 	X(runs_follow_the_layout) \
 	X(wrong_results_of_runs_are_refused) \
 	X(values_have_the_type_that_is_asked_for) \
+	X(tables_are_emptied) \
+	X(tables_are_dropped) \
 	X(push_pull_is_one_trip) \
 	X(deletes_and_conditional_pulls_go_apart) \
 	X(values_are_assigned) \
@@ -115,6 +117,7 @@ bool pull_works(struct bench *b)
 	X(connecting_gives_up_in_time) \
 	X(statuses_become_errno) \
 	X(a_busy_node_is_asked_again) \
+	X(refused_requests_keep_their_order) \
 	X(stale_layouts_are_fetched_again) \
 	X(an_unpublished_layout_ends_at_the_deadline) \
 	X(restarts_never_go_unnoticed) \
@@ -152,6 +155,7 @@ const struct unit_case unit_cases[] = {
 	CASE(sizes_are_told),
 	CASE(nonsense_about_types_and_variables_is_refused),
 	CASE(nonsense_about_runs_is_refused),
+	CASE(lost_results_are_not_replaced_at_once),
 	CASE(runs_that_were_executed_are_not_applied_again),
 	CASE(a_request_half_sent_is_completed),
 	CASE(source_ports_lead_to_the_reactor),

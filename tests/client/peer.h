@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "control/object_json.h"
+#include "jsonrpc/object_json.h"
 #include "star.h"
 
 enum peer_limits {
@@ -73,6 +73,7 @@ struct peer_reactor {
 struct peer_connection {
 	struct peer_reactor *reactor;
 	int fd;
+	bool refuses; /* what was sent behind a request that was refused as BUSY */
 	pthread_t thread;
 };
 
@@ -100,6 +101,9 @@ struct peer {
 	uint32_t request_max[PEER_NODES_MAX]; /* at most PEER_PAYLOAD_MAX; set before the layout that says so */
 	uint32_t layout_again;		      /* so many layout questions are answered with EAGAIN */
 	struct layout *layout;
+	uint32_t dropped;    /* tables */
+	uint32_t empty_left; /* rows that "empty" says are left when it begins; each question after that takes one */
+	uint32_t empty_asked, empty_restart; /* questions so far; that which is answered with ESTALE, 0: none */
 	/* what was seen */
 	uint32_t requests, keys, held, connections_made;
 	struct wire_op last_op;

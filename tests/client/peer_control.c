@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "control/jsonrpc_message.h"
+#include "jsonrpc/jsonrpc_message.h"
 
 static json_t *layout(struct peer *p, struct star_error *err)
 {
@@ -69,6 +69,41 @@ static json_t *lookup(struct peer *p, const json_t *params, struct star_error *e
 	return NULL;
 }
 
+/* A begin has no ticket, all other questions have that of the begin. */
+static json_t *empty(struct peer *p, const json_t *params, struct star_error *err)
+{
+	const char *name = json_string_value(json_object_get(params, "name"));
+	const json_t *ticket = json_object_get(params, "ticket");
+
+	if (!name || !find(p, name) || (ticket && json_integer_value(ticket) != 4711)) {
+		star_error_set(err, -ENOENT, "there is no table \"%s\", or another ticket", name ? name : "?");
+		return NULL;
+	}
+	if (++p->empty_asked == p->empty_restart) {
+		star_error_set(err, -ESTALE, "a PS task was restarted");
+		return NULL;
+	}
+	if (ticket && p->empty_left)
+		p->empty_left--;
+	return json_pack("{s:i, s:I, s:i}", "nodes", (int)p->active_nodes, "left", (json_int_t)p->empty_left, "ticket",
+			 4711);
+}
+
+/* By a handle: its id and generation must be those of the name. */
+static json_t *drop(struct peer *p, const json_t *params, struct star_error *err)
+{
+	const char *name = json_string_value(json_object_get(params, "name"));
+	const struct object_spec *have = name ? find(p, name) : NULL;
+
+	if (have && json_integer_value(json_object_get(params, "id")) == have->id &&
+	    json_integer_value(json_object_get(params, "generation")) == have->generation) {
+		p->dropped++;
+		return json_pack("{s:i, s:[]}", "nodes", (int)p->active_nodes, "later");
+	}
+	star_error_set(err, -ENOENT, "\"%s\" is another table by now", name ? name : "?");
+	return NULL;
+}
+
 static char *answer(struct peer *p, const char *line, size_t bytes)
 {
 	struct jsonrpc_request request;
@@ -84,6 +119,10 @@ static char *answer(struct peer *p, const char *line, size_t bytes)
 			result = create(p, request.params, &err);
 		else if (strcmp(request.method, "lookup") == 0)
 			result = lookup(p, request.params, &err);
+		else if (strcmp(request.method, "empty") == 0)
+			result = empty(p, request.params, &err);
+		else if (strcmp(request.method, "table_drop") == 0)
+			result = drop(p, request.params, &err);
 		else
 			star_error_set(&err, JSONRPC_UNKNOWN_METHOD, "no method \"%s\"", request.method);
 		pthread_mutex_unlock(&p->lock);

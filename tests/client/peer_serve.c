@@ -86,7 +86,7 @@ static void push(struct peer_reactor *r, const struct object_spec *spec, const s
 		memcpy(aligned, gradients + i * row_bytes, row_bytes);
 		convert_row(floats, STAR_FLOAT32, aligned, op->dtype, spec->dim, scratch);
 		for (uint32_t e = 0; e < spec->dim; e++)
-			row->values[e] -= floats[e] * (op->scale != 0 ? op->scale : 1);
+			row->values[e] -= floats[e] * (op->flags & WIRE_SCALE ? op->scale : 1);
 	}
 	for (uint32_t i = 0; i < op->count; i++)
 		seen[i]->applied = before[i] + 1;
@@ -443,12 +443,16 @@ static bool serve_one(struct peer_connection *c, struct wire_frame *frame, char 
 	if (frame->payload_bytes > p->largest_request)
 		p->largest_request = frame->payload_bytes;
 	/* Refusals change nothing; everything else is executed, answered or not, as a node does. */
-	if (fault == FAULT_STATUS)
+	c->refuses &= (frame->flags & WIRE_BEHIND) != 0;
+	if (c->refuses)
+		status = WIRE_BUSY;
+	else if (fault == FAULT_STATUS)
 		status = (enum wire_status)p->status;
 	else
 		status = execute(c->reactor, frame, payload, reply);
 	if (status != WIRE_OK)
 		sentence(reply, fault == FAULT_STATUS ? p->sentence : wire_status_text(status));
+	c->refuses |= status == WIRE_BUSY;
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 	if (status == WIRE_BAD_REQUEST || status == WIRE_WRONG_SHARD || status == WIRE_OVER_LIMIT)
@@ -471,7 +475,7 @@ static bool check_frame(struct peer *p, const struct wire_frame *frame, const ch
 	/* session 0: it is the connection's first. */
 	if (frame->sequence != sequence || (session && frame->session != session) ||
 	    (!session && sequence > 1 && !(frame->flags & WIRE_GOES_ON)) ||
-	    frame->flags & ~(WIRE_GOES_ON | WIRE_RESENT) || frame->status || frame->reserved ||
+	    frame->flags & ~(WIRE_GOES_ON | WIRE_RESENT | WIRE_BEHIND) || frame->status || frame->reserved ||
 	    frame->opcode != WIRE_EXECUTE || !frame->deadline_us) {
 		peer_violation(p, "a header is wrong: sequence %llu, not %llu", (unsigned long long)frame->sequence,
 			       (unsigned long long)sequence);

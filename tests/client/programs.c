@@ -256,7 +256,7 @@ void nonsense_about_runs_is_refused(void)
 	REFUSED(bad.segments = 1, "has 1 segments, one of its keys names 1");
 	REFUSED(op.table = b.table, "is a run: everything but run, rate, scale and step must be 0");
 	REFUSED(op.rate = -1, "learning rate is -1");
-	REFUSED(op.scale = INFINITY, "its scale inf");
+	REFUSED(op.scale = INFINITY, "the scale is inf");
 	REFUSED(op.flags = STAR_READ_ONLY, "must be 0");
 	feeds[0].count = 0;
 	REFUSED((void)0, "the run names 0 keys");

@@ -66,6 +66,7 @@ void values_have_the_type_that_is_asked_for(void)
 		convert_row(rows, dtype, floats, STAR_FLOAT32, DIM, scratch);
 		convert_row(floats, STAR_FLOAT32, rows, dtype, DIM, scratch);
 		run(&b, (struct star_op){ .kind = STAR_PUSH,
+					  .flags = STAR_SCALE,
 					  .table = b.table,
 					  .keys = keys,
 					  .count = 1,
@@ -372,7 +373,8 @@ void pulled_versions_go_with_pushes(void)
 	struct star_error err = { 0 };
 
 	CHECK_INT(star_push(t, &key, 1, &row, LONG_US, &err), 0);
-	CHECK_UINT(b.peer->last_op.version, 0); /* nothing was pulled yet */
+	CHECK_UINT(b.peer->last_op.version, 0);
+	CHECK_UINT(b.peer->last_op.flags & WIRE_PULLED, 0); /* nothing was pulled yet */
 	CHECK_INT(star_push(t, &key, 1, &row, LONG_US, &err), 0);
 	CHECK_INT(star_pull(t, &key, 1, &row, 0, LONG_US, &err), 0);
 	CHECK_UINT(b.peer->last_op.version, 0);
@@ -385,12 +387,19 @@ void pulled_versions_go_with_pushes(void)
 		    .kind = STAR_PUSH_PULL, .table = t, .keys = &key, .count = 1, .values = &row, .results = &result });
 	CHECK_INT(star_push(t, &key, 1, &row, LONG_US, &err), 0);
 	CHECK_UINT(b.peer->last_op.version, 5);
+	/* An object that nobody has pushed to has version 0, and who pulled that says so: it may be stale, too. */
+	t = make(&b, (struct star_spec){ .name = "fresh", .dim = 1, .options = "staleness=1" }, false);
+	CHECK_INT(star_pull(t, &key, 1, &row, 0, LONG_US, &err), 0);
+	CHECK_INT(star_push(t, &key, 1, &row, LONG_US, &err), 0);
+	CHECK_UINT(b.peer->last_op.version, 0);
+	CHECK_UINT(b.peer->last_op.flags & WIRE_PULLED, WIRE_PULLED);
 	/* Of tables without staleness nothing is kept. */
 	CHECK_INT(star_pull(b.table, &key, 1, &row, 0, LONG_US, &err), 0);
 	CHECK_INT(star_push(b.table, &key, 1, &row, LONG_US, &err), 0);
 	CHECK_INT(star_pull(b.table, &key, 1, &row, 0, LONG_US, &err), 0);
 	CHECK_INT(star_push(b.table, &key, 1, &row, LONG_US, &err), 0);
 	CHECK_UINT(b.peer->last_op.version, 0);
+	CHECK_UINT(b.peer->last_op.flags & WIRE_PULLED, 0);
 	bench_stop(&b);
 }
 
@@ -403,7 +412,7 @@ void gradients_are_clipped_by_their_norm(void)
 	struct star_op ops[] = {
 		{ .kind = STAR_PUSH, .table = b.table, .keys = keys, .count = 3, .values = sparse },
 		{ .kind = STAR_PULL, .table = b.table, .keys = keys, .count = 3, .values = pulled },
-		{ .kind = STAR_PUSH, .table = v, .values = dense, .scale = 0.5f }, /* 1, 0, 2 */
+		{ .kind = STAR_PUSH, .flags = STAR_SCALE, .table = v, .values = dense, .scale = 0.5f }, /* 1, 0, 2 */
 	};
 	struct star_error err = { 0 };
 	double norm = 0;
@@ -412,9 +421,11 @@ void gradients_are_clipped_by_their_norm(void)
 	CHECK_INT(star_clip_global_norm(ops, 3, 5, &norm, &err), 0);
 	CHECK_NEAR(norm, sqrt(19), 1e-12);
 	CHECK_NEAR(ops[0].scale, 0, 0);
+	CHECK_UINT(ops[0].flags, 0);
 	CHECK_NEAR(ops[2].scale, 0.5, 0);
 	CHECK_INT(star_clip_global_norm(ops, 3, 2, NULL, &err), 0);
 	CHECK_NEAR(ops[0].scale, 2 / sqrt(19), 1e-7);
+	CHECK_UINT(ops[0].flags, STAR_SCALE);
 	CHECK_NEAR(ops[1].scale, 0, 0);
 	CHECK_NEAR(ops[2].scale, 1 / sqrt(19), 1e-7);
 	CHECK_INT(star_clip_global_norm(ops, 3, 2, &norm, &err), 0);
@@ -501,7 +512,11 @@ void nonsense_about_types_and_variables_is_refused(void)
 		{ OP(STAR_PULL, 0, b.table, keys, 2, 0, v, .dtype = "int8"),
 		  "float32, which is not converted to int8" },
 		{ OP(STAR_PUSH, 0, b.table, keys, 2, 0, v, .dtype = "int64"), "is not converted from int64" },
-		{ OP(STAR_PUSH, 0, b.table, keys, 2, 0, v, .scale = INFINITY), "the scale is inf" },
+		{ OP(STAR_PUSH, STAR_SCALE, b.table, keys, 2, 0, v, .scale = INFINITY), "the scale is inf" },
+		{ OP(STAR_PUSH, 0, b.table, keys, 2, 0.5f, v), "has a rate of 0.5, and its flags lack STAR_RATE" },
+		{ OP(STAR_PUSH, STAR_RATE, b.table, keys, 2, 0, v, .scale = 2),
+		  "has a scale of 2, and its flags lack STAR_SCALE: without it gradients are not scaled" },
+		{ OP(STAR_PULL, STAR_RATE, b.table, keys, 2, 0, v), "flags are 0x10; a pull may have STAR_READ_ONLY" },
 		{ OP(STAR_PULL, 0, b.table, keys, 2, 0, v, .scale = 2), "has a rate or a scale, and is no push" },
 		{ OP(STAR_PUSH, 0, numbers, keys, 2, 0, v),
 		  "has no optimizer (element type int32), and takes no pushes" },
@@ -516,5 +531,47 @@ void nonsense_about_types_and_variables_is_refused(void)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		refuse_op(&b, cases[i].op, cases[i].says);
 	CHECK_UINT(peer_requests(b.peer), 0);
+	bench_stop(&b);
+}
+
+/* A handle drops its own table, and not one that has its name, its definition and its id now. */
+void tables_are_dropped(void)
+{
+	struct bench b = bench_start(1, 1, 4);
+	struct star_error err = { 0 };
+
+	CHECK_INT(star_table_drop(NULL, LONG_US, &err), -EINVAL);
+	CHECK_INT(star_table_drop(b.table, LONG_US, &err), 0);
+	CHECK_UINT(b.peer->dropped, 1);
+	b.peer->objects[0].generation = 1;
+	CHECK_INT(star_table_drop(b.table, LONG_US, &err), -ENOENT);
+	CHECK_HAS(err.text, "is another table by now");
+	CHECK_INT(star_table_drop(b.table, LONG_US, NULL), -ENOENT);
+	CHECK_UINT(b.peer->dropped, 1);
+	b.peer->objects[0].generation = 0;
+	CHECK(pull_works(&b));
+	bench_stop(&b);
+}
+
+void tables_are_emptied(void)
+{
+	struct bench b = bench_start(1, 1, 4);
+	struct star_error err = { 0 };
+
+	b.peer->empty_left = 3;
+	CHECK_INT(star_table_empty(b.table, LONG_US, &err), 0);
+	CHECK_UINT(b.peer->empty_asked, 4);
+	CHECK_UINT(b.peer->empty_left, 0);
+	CHECK_INT(star_table_empty(NULL, LONG_US, &err), -EINVAL);
+	CHECK_INT(star_table_empty(b.table, LONG_US, NULL), 0);
+	b.peer->empty_left = 3;
+	b.peer->empty_restart = b.peer->empty_asked + 2;
+	CHECK_INT(star_table_empty(b.table, LONG_US, &err), -ESTALE);
+	CHECK_HAS(err.text, "a PS task was restarted");
+	/* A deadline ends the waiting. */
+	b.peer->empty_left = 100000;
+	CHECK_INT(star_table_empty(b.table, 500000, &err), -ETIMEDOUT);
+	CHECK_HAS(err.text, "\"words\" is not yet empty: the nodes go on");
+	CHECK(pull_works(&b));
 	bench_stop(&b);
 }

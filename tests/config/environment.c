@@ -214,6 +214,50 @@ void cores_are_counted(void)
 	support_one_core(false);
 }
 
+/* The core of a pinned reactor of one of two PS tasks, at the hosts 198.18.1.first and 198.18.1.second. */
+static void pins(unsigned task, unsigned first, unsigned second, uint32_t core)
+{
+	struct star_error err;
+	struct config *c;
+	char text[1024];
+
+	snprintf(text, sizeof(text),
+		 "node = { job_name = \"ps\"; task_index = %u; };\n"
+		 "cluster = { ps = [ \"198.18.1.%u:3333\", \"198.18.1.%u:3334\" ]; };\n"
+		 "endpoint_map = ( { control = \"198.18.1.%u:3333\"; data = \"198.18.0.1:5555\"; },\n"
+		 "                 { control = \"198.18.1.%u:3334\"; data = \"198.18.0.2:5555\"; } );\n"
+		 "ports = ( { device = \"net_af_packet\"; interface = \"star0\"; address = \"198.18.0.%u/24\"; } );\n"
+		 "cores = { number = 1; pin = true; };",
+		 task, first, second, first, second, task + 1);
+	c = support_load(text, NULL, &err);
+	CHECK_STR(err.text, "");
+	if (CHECK(c != NULL)) {
+		CHECK_UINT(c->cores_count, 1);
+		CHECK_UINT(c->cores[0], core);
+	}
+	config_free(c);
+}
+
+void pinned_neighbours_have_cores_of_their_own(void)
+{
+	uint32_t usable[CPU_SETSIZE], count = 0;
+	cpu_set_t set;
+
+	sched_getaffinity(0, sizeof(set), &set);
+	for (uint32_t core = 0; core < CPU_SETSIZE; core++)
+		if (CPU_ISSET(core, &set))
+			usable[count++] = core;
+	if (count < 2) {
+		printf("# this process may use one core: nothing is compared\n");
+		return;
+	}
+	pins(0, 1, 1, usable[0]);
+	pins(1, 1, 1, usable[1]);
+	/* Another machine's. */
+	pins(0, 1, 2, usable[0]);
+	pins(1, 1, 2, usable[0]);
+}
+
 void pinned_cores(void)
 {
 	struct star_error err;
@@ -240,12 +284,31 @@ void pinned_cores(void)
 	if (CHECK(c != NULL))
 		CHECK_UINT(c->cores[0], core);
 	config_free(c);
-	snprintf(text, sizeof(text), PS_FILE "cores = { number = 1; pin = true;\nlist = [ %d ]; };", core + 1);
-	support_refused(text, NULL, "t.conf:6: |cores.list names core|may not use; it may use 1 cores");
-	/* the list gives the number, and the number is too much */
-	snprintf(text, sizeof(text), PS_FILE "cores = { pin = true;\nlist = [ %d, %d ]; };", core, core + 1);
-	support_refused(text, NULL, "asks for 2 pinned reactors");
+	support_refused(PS_FILE "cores = { number = 1; pin = true;\nlist = [ 8191 ]; };", NULL,
+			"t.conf:6: |cores.list names core 8191|may use 1 cores");
+	/* A second node of this machine does not sit on the first one's cores. */
+	support_refused(
+		"node = { job_name = \"ps\"; task_index = 1; };\n"
+		"cluster = { ps = [ \"198.18.1.1:3333\", \"198.18.1.1:3334\" ]; };\n"
+		"endpoint_map = ( { control = \"198.18.1.1:3334\"; data = \"198.18.0.1:5555\"; } );\n"
+		"ports = ( { device = \"net_af_packet\"; interface = \"star0\"; address = \"198.18.0.1/24\"; } );\n"
+		"cores = { number = 1; pin = true; };",
+		NULL, "1 PS tasks of this machine come before this one");
 	support_one_core(false);
+	/* What is not in the mask, but there, may be asked for: isolcpus= keeps cores for those who do. */
+	if (config_usable_cores() > 1) {
+		const int other = core + 1;
+
+		support_one_core(true);
+		snprintf(text, sizeof(text), PS_FILE "cores = { pin = true;\nlist = [ %d, %d ]; };", core, other);
+		c = support_load(text, NULL, &err);
+		CHECK_STR(err.text, "");
+		if (CHECK(c != NULL))
+			CHECK_UINT(c->reactors, 2);
+		config_free(c);
+		CHECK_UINT(config_usable_cores(), 1);
+		support_one_core(false);
+	}
 	if (config_usable_cores() < 2)
 		printf("# one core: a list that is shorter than cores.number is not tried\n");
 	else

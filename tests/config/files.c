@@ -94,9 +94,16 @@ static const struct bad_file bad_files[] = {
 	BAD_PORT("interface = \"star0\";", "ports[0] has no device"),
 	BAD_PORT("device = \"af_packet\";", "\"af_packet\" is no DPDK device|net_af_packet"),
 	BAD_PORT("device = \"net_tap0,iface=x\";", "is no DPDK device"),
+	BAD_PORT("device = \"net_memif0\"; address = \"198.18.0.1/24\";",
+		 "must be the driver's name alone; write \"net_memif\""),
+	BAD_PORT("device = \"net_memif_x\"; address = \"198.18.0.1/24\";", "must be the driver's name alone"),
+	BAD_PORT("device = \"net_af_packet1\"; interface = \"star0\";", "write \"net_af_packet\""),
 	BAD_PORT("device = \"net_af_packet\";", "ports[0] has no interface, which net_af_packet needs"),
 	BAD_PORT("device = \"net_af_xdp\"; interface = \"0123456789abcdef\";", "is 16 bytes long; allowed: 0 to 15"),
 	BAD_PORT("device = \"net_af_xdp\"; interface = \"a/b\";", "is no interface's name"),
+	{ NODE CLUSTER MAP "ports = ( { device = \"pci\"; pci = \"0000:03:00.0\"; address = \"198.18.0.1/24\"; } );\n"
+			   "memory = { mbufs = 3070; };",
+	  "memory.mbufs = 3070 is too few|keep up to 2048 packet buffers|set it to 3071 or more" },
 	BAD_PORT("device = \"pci\";", "ports[0].pci = \"\" is no PCI address"),
 	BAD_PORT("device = \"pci\"; pci = \"03:00.0\";", "is no PCI address|0000:03:00.0"),
 	BAD_PORT("device = \"pci\"; pci = \"0000:03:00.8\";", "is no PCI address"),
@@ -161,6 +168,8 @@ static const struct bad_file bad_files[] = {
 		 "both have s"),
 #define BAD_MEMIF(options, says) \
 	BAD_PORT("device = \"net_memif\"; address = \"198.18.0.1/24\"; options = \"" options "\";", says)
+	BAD_MEMIF("id=1,id=2", "ports[0].options: id is given twice"),
+	BAD_MEMIF("mac=02:00:00:00:00:01,secret=x,,mac=02:00:00:00:00:01", "ports[0].options: mac is given twice"),
 	BAD_MEMIF("role=client", "ports[0].options: role=client is refused: the appliance is always the server"),
 	BAD_MEMIF("id=0,zero-copy=yes", "zero-copy=yes is refused: the appliance copies"),
 	BAD_MEMIF("id=-1", "id=-1 is no number from 0 to 4294967295"),

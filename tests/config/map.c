@@ -366,3 +366,37 @@ void jobs_without_ports(void)
 	CHECK_STR(err.text, "");
 	config_free(c);
 }
+
+#define KERNEL "network = { stack = \"kernel\"; };\n"
+#define KERNEL_MAP(data) \
+	NODE "cluster = { ps = [ \"198.18.1.1:3333\" ]; };\n" \
+	     "endpoint_map = ( { control = \"198.18.1.1:3333\"; data = \"" data "\"; } );\n" KERNEL
+
+static void kernel_data(const char *text, const char *host)
+{
+	struct star_error err = { 0 };
+	struct config *c = support_load(text, NULL, &err);
+
+	CHECK_STR(err.text, "");
+	if (CHECK(c != NULL)) {
+		CHECK_UINT(c->stack, CONFIG_STACK_KERNEL);
+		CHECK_STR(c->own.data.host, host);
+		CHECK_UINT(c->own.data.port, 5555);
+	}
+	config_free(c);
+}
+
+void kernel_stack(void)
+{
+	kernel_data(KERNEL_MAP("127.0.0.1:5555"), "127.0.0.1");
+	kernel_data(KERNEL_MAP("[::1]:5555"), "::1");
+	kernel_data(KERNEL_MAP("localhost:5555"), "127.0.0.1");
+	kernel_data(KERNEL_MAP("198.18.0.1:5555"), "198.18.0.1");
+	support_refused(KERNEL_MAP("0.0.0.0:5555"), NULL, "0.0.0.0:5555|workers cannot connect to it|write an address");
+	support_refused(KERNEL_MAP("[ff02::1]:5555"), NULL, "multicast|write an address");
+	support_refused(KERNEL_MAP("none.invalid:5555"), NULL, "\"none.invalid\" is not known here|/etc/hosts");
+	support_refused(PS_FILE KERNEL, NULL, "owns no ports: take `ports` out|stack = \"dpdk\"");
+	support_refused(NODE CLUSTER MAP, NULL, "there is no port for the data plane|stack = \"kernel\"");
+	support_refused(PS_FILE "network = { stack = \"posix\"; };\n", NULL, "one of \"dpdk\", \"kernel\"");
+	support_refused(KERNEL_MAP("127.0.0.1:65535"), "cores.number=2", "would end above 65535|at most 65534");
+}

@@ -3,6 +3,7 @@
 #include "config/options.h"
 #include "tests/config/support.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <glob.h>
 #include <stdio.h>
@@ -37,6 +38,23 @@ static struct config *check_round_trip(const struct config *c)
 	return back;
 }
 
+/* DPDK knows NICs by small letters, as the kernel does: what was written otherwise would be missed at the start. */
+void pci_addresses_have_small_letters(void)
+{
+	static const char text[] =
+		"node = { };\ncluster = { ps = [ \"a:1\" ]; };\n"
+		"endpoint_map = ( { control = \"a:1\"; data = \"198.18.0.1:5555\"; } );\n"
+		"ports = ( { device = \"pci\"; pci = \"0000:AF:0D.1\"; address = \"198.18.0.1/24\"; } );\n";
+	struct star_error err;
+	struct config *c = support_load(text, NULL, &err);
+
+	CHECK_STR(err.text, "");
+	if (!CHECK(c != NULL))
+		return;
+	CHECK_STR(c->ports[0].pci, "0000:af:0d.1");
+	free(c);
+}
+
 void printed_configuration_reads_back_the_same(void)
 {
 	static const char text[] =
@@ -51,7 +69,7 @@ void printed_configuration_reads_back_the_same(void)
 		"  { device = \"net_ring\"; address = [ \"198.18.5.1/31\", \"2001:2::5:1/127\" ]; vlan = 7; gateway6 = "
 		"\"fe80::1\"; } );\n"
 		"cores = { number = 7; list = [ 3, 4, 5 ]; spin_us = 0; };\n"
-		"memory = { hugepages = \"required\"; parameter_mib = 16777216; mbufs = 1023; };\n"
+		"memory = { hugepages = \"required\"; parameter_mib = 16777216; mbufs = 3071; };\n"
 		"limits = { connections = 1; sessions = 0; request_mib = 1; kept_mib = 65536; kept_lease_ms = 100; "
 		"receive_window_kib = 4; send_queue_kib = "
 		"65536; };\n"
@@ -138,11 +156,11 @@ void ports_are_read_one_by_one(void)
 
 void driver_files_load(void)
 {
-	static const char *const names[] = {
-		"af_packet.conf", "af_xdp.conf", "ena.conf",  "i40e.conf",   "ice.conf",
-		"ixgbe.conf",	  "memif.conf",	 "mlx5.conf", "virtio.conf", "vmxnet3.conf"
-	};
+	static const char *const names[] = { "af_packet.conf", "af_xdp.conf", "e1000.conf",  "ena.conf",
+					     "i40e.conf",      "ice.conf",    "ixgbe.conf",  "memif.conf",
+					     "mlx5.conf",      "virtio.conf", "vmxnet3.conf" };
 	struct star_error err;
+	unsigned pci = 0;
 	glob_t files;
 
 	if (!CHECK_INT(glob("drivers-config/*.conf", 0, NULL, &files), 0))
@@ -171,9 +189,44 @@ void driver_files_load(void)
 			CHECK_UINT(c->ports[0].addresses[0].prefix, 24);
 			CHECK_INT(c->hugepages, strcmp(c->ports[0].device, "pci") ? CONFIG_HUGEPAGES_PREFERRED
 										  : CONFIG_HUGEPAGES_REQUIRED);
+			/* A machine that has such a NIC is there for this; an e1000 has one queue. */
+			if (!strcmp(c->ports[0].device, "pci")) {
+				if (!strstr(files.gl_pathv[i], "/e1000.conf") && config_usable_cores() > 1)
+					CHECK(c->reactors >= 2);
+				CHECK(c->pin);
+				CHECK(c->polling);
+				pci++;
+			}
 			config_free(check_round_trip(c));
 		}
 		config_free(c);
+	}
+	CHECK(pci >= 8);
+	globfree(&files);
+}
+
+/* A line that begins with a small letter goes on with the sentence of the line above. */
+void comments_of_driver_files_are_whole(void)
+{
+	glob_t files;
+
+	if (!CHECK_INT(glob("drivers-config/*.conf", 0, NULL, &files), 0))
+		return;
+	for (size_t i = 0; i < files.gl_pathc; i++) {
+		FILE *file = fopen(files.gl_pathv[i], "re");
+		char line[256], last[2] = "#";
+
+		for (unsigned number = 1; CHECK(file) && fgets(line, sizeof(line), file); number++) {
+			const size_t bytes = strcspn(line, "\n");
+
+			if (line[0] == '#' && line[1] == ' ' && islower((unsigned char)line[2]) &&
+			    strchr("#.", last[0]))
+				unit_fail(__FILE__, __LINE__, "%s:%u: begins in the middle of a sentence",
+					  files.gl_pathv[i], number);
+			last[0] = line[0] == '#' ? line[bytes - 1] : '#';
+		}
+		if (file)
+			fclose(file);
 	}
 	globfree(&files);
 }

@@ -43,9 +43,11 @@ void support_one_core(bool one);
 	X(bad_overrides) \
 	X(command_line_lists) \
 	X(damaged_files_are_loaded_or_refused) \
+	X(pci_addresses_have_small_letters) \
 	X(printed_configuration_reads_back_the_same) \
 	X(printed_strings_are_quoted) \
 	X(driver_files_load) \
+	X(comments_of_driver_files_are_whole) \
 	X(ports_are_read_one_by_one) \
 	X(help_and_reference_name_every_option) \
 	X(example_of_the_reference_loads) \
@@ -60,6 +62,7 @@ void support_one_core(bool one);
 	X(bad_worker_files) \
 	X(cores_are_counted) \
 	X(pinned_cores) \
+	X(pinned_neighbours_have_cores_of_their_own) \
 	X(map_forms_that_are_fine) \
 	X(bad_map_lines) \
 	X(map_limits) \
@@ -72,7 +75,8 @@ void support_one_core(bool one);
 	X(map_of_the_working_directory) \
 	X(seeds_map) \
 	X(addresses) \
-	X(jobs_without_ports)
+	X(jobs_without_ports) \
+	X(kernel_stack)
 
 #define X(name) void name(void);
 CASES(X)

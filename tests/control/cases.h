@@ -4,6 +4,7 @@
 #define TESTS_CONTROL_CASES_H
 
 #define CONTROL_CASES(X) \
+	X(text_of_any_bytes_is_json) \
 	X(object_round_trips) \
 	X(options_round_trip) \
 	X(the_longest_catalogue_fits_in_a_request) \
@@ -49,12 +50,24 @@
 	X(what_belongs_to_task_0_is_passed_on) \
 	X(a_peer_that_is_down_is_named_and_a_retry_completes) \
 	X(a_peer_that_cannot_install_is_named_and_mended) \
+	X(a_failed_create_is_undone_on_the_others) \
+	X(an_object_without_room_does_not_keep_a_node_out) \
 	X(a_node_that_does_not_fit_is_refused_with_the_reason) \
 	X(malformed_joins_are_refused) \
 	X(malformed_installs_are_refused) \
 	X(sweeps_go_to_every_node) \
+	X(tables_are_emptied_on_every_node) \
+	X(a_silent_node_keeps_tables_as_they_are) \
+	X(starctl_empties_tables) \
+	/* drop.c */ \
+	X(a_table_is_dropped_on_all_nodes) \
+	X(a_node_that_is_away_drops_when_it_joins_again) \
+	X(starctl_drops_tables) \
 	X(a_restarted_node_gets_the_catalogue_and_all_a_new_layout) \
-	X(a_node_may_come_back_with_other_reactors) \
+	X(a_node_that_comes_back_with_other_reactors_is_refused) \
+	X(layouts_come_after_the_catalogue_and_to_whom_they_are_for) \
+	X(a_task_0_that_comes_back_with_other_reactors_is_refused) \
+	X(restarted_nodes_may_exchange_reactors) \
 	X(a_restarted_task_0_gets_its_catalogue_from_the_others) \
 	X(who_keeps_the_catalogue_shares_it) \
 	X(heartbeats_are_answered_while_the_executor_is_busy) \
@@ -75,9 +88,31 @@
 	X(numbers_are_for_people) \
 	X(ports_are_added_listed_and_removed) \
 	X(files_are_checked_without_a_node) \
+	X(nics_in_the_wrong_hands_are_found) \
+	X(interfaces_that_lose_frames_are_found) \
+	X(hugepages_cores_and_clocks_are_looked_at) \
+	X(a_data_address_of_the_kernel_is_found) \
+	X(lists_of_numbers_are_read) \
 	X(checkpoints_are_looked_at_without_a_node) \
 	X(shutdown_waits_until_the_node_is_gone) \
 	X(checkpoints_wait_for_nodes_that_load) \
+	X(half_a_node_is_never_saved) \
+	X(parts_that_were_written_do_not_outlive_their_node) \
+	X(parts_are_of_one_incarnation_and_layout) \
+	X(nodes_that_do_not_fit_go_back_together) \
+	X(a_last_checkpoint_is_written_whoever_stops) \
+	X(a_silent_node_is_away) \
+	X(a_last_checkpoint_that_was_given_up_lets_the_node_serve_again) \
+	X(a_node_may_be_known_by_name) \
+	X(strangers_have_no_word_among_nodes) \
+	X(nodes_have_no_word_for_others) \
+	X(epochs_have_one_bound) \
+	X(a_gap_of_ids_does_not_fill_the_catalogue) \
+	X(a_web_page_cannot_ask) \
+	X(idle_connections_keep_nobody_out) \
+	X(long_lines_keep_nobody_out) \
+	X(a_long_line_of_a_stranger_is_not_parsed) \
+	X(who_says_nothing_is_closed) \
 	X(all_nodes_go_back_or_none)
 
 #define X(name) void name(void);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "control/object_json.h"
+#include "jsonrpc/object_json.h"
 
 enum { WAIT_US = 10000000, NAP_US = 2000 };
 
@@ -68,6 +68,58 @@ static int fake_sweep(void *ctx, const struct object_spec *spec, struct star_err
 		p->swept = spec->id;
 		p->sweep_left = 3;
 	}
+	pthread_mutex_unlock(&p->lock);
+	return rc;
+}
+
+/* Emptying takes three looks, the one of the begin apart. */
+static int fake_empty(void *ctx, const struct object_spec *spec, bool begin, uint64_t *left, struct star_error *err)
+{
+	struct fake_plane *p = ctx;
+	int rc = 0;
+
+	pthread_mutex_lock(&p->lock);
+	p->collided |= p->inside > 0;
+	if (p->fail) {
+		rc = star_error_set(err, p->fail, "reactor 0 does not answer");
+	} else if (begin) {
+		p->emptied = spec->id;
+		p->empty_left = 3;
+		p->empty_begun++;
+	} else if (p->empty_left) {
+		p->empty_left--;
+	}
+	*left += p->empty_left;
+	pthread_mutex_unlock(&p->lock);
+	return rc;
+}
+
+static void fake_forget(void *ctx, uint32_t id)
+{
+	struct fake_plane *p = ctx;
+	unsigned left = 0;
+
+	pthread_mutex_lock(&p->lock);
+	p->collided |= p->inside > 0;
+	p->forgotten++;
+	for (unsigned i = 0; i < p->installed_count; i++)
+		if (p->installed[i].id != id)
+			p->installed[left++] = p->installed[i];
+	p->installed_count = left;
+	pthread_mutex_unlock(&p->lock);
+}
+
+static int fake_dropped_write(void *ctx, const uint32_t *generations, struct star_error *err)
+{
+	struct fake_plane *p = ctx;
+	int rc = 0;
+
+	pthread_mutex_lock(&p->lock);
+	p->dropped_written++;
+	if (p->fail_dropped)
+		rc = star_error_set(err, p->fail_dropped, "the disk is full");
+	else
+		memcpy(p->dropped, generations, sizeof(p->dropped));
 	pthread_mutex_unlock(&p->lock);
 	return rc;
 }
@@ -159,6 +211,14 @@ static int fake_restored(void *ctx, uint64_t *id, struct object_spec **specs, ui
 
 static int fake_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct star_error *err)
 {
+	struct fake_plane *p = ctx;
+
+	pthread_mutex_lock(&p->lock);
+	p->holding_new++;
+	while (p->hold_new)
+		pthread_cond_wait(&p->changed, &p->lock);
+	p->holding_new--;
+	pthread_mutex_unlock(&p->lock);
 	checkpoint->id = 8;
 	strcpy(checkpoint->name, "00000008-full.partial");
 	return 0;
@@ -181,14 +241,27 @@ static json_t *fake_checkpoint_state(void *ctx)
 	json_t *state;
 
 	pthread_mutex_lock(&p->lock);
+	p->holding_state++;
+	while (p->hold_state)
+		pthread_cond_wait(&p->changed, &p->lock);
+	p->holding_state--;
 	state = json_pack("{s:I, s:b, s:s, s:[]}", "id", (json_int_t)p->checkpoint.id, "loading", p->loading, "state",
-			  p->begun ? "written" : "idle", "files");
+			  !p->begun	 ? "idle"
+			  : p->slow_part ? "writing"
+					 : "written",
+			  "files");
 	pthread_mutex_unlock(&p->lock);
 	return state;
 }
 
 static void fake_checkpoint_end(void *ctx, uint64_t id, bool kept)
 {
+	struct fake_plane *p = ctx;
+
+	pthread_mutex_lock(&p->lock);
+	p->ended++;
+	p->kept += kept;
+	pthread_mutex_unlock(&p->lock);
 }
 
 static int fake_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
@@ -221,7 +294,7 @@ static int fake_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err
 	fail = p->fail_check;
 	pthread_mutex_unlock(&p->lock);
 	*id = *id ? *id : 7;
-	return fail ? star_error_set(err, fail, "block 5 is damaged") : 0;
+	return fail ? star_error_set(err, fail, "block 5 is damaged in /cut\xc3") : 0;
 }
 
 static void fake_go_back(void *ctx, uint64_t id)
@@ -302,6 +375,9 @@ bool node_start(struct cluster *cluster, unsigned task, uint32_t incarnation)
 				.install = fake_install,
 				.set_layout = fake_set_layout,
 				.sweep = fake_sweep,
+				.empty = fake_empty,
+				.forget = fake_forget,
+				.dropped_write = fake_dropped_write,
 				.object_status = fake_object_status,
 				.status = fake_status,
 				.connections = fake_connections,
@@ -321,6 +397,7 @@ bool node_start(struct cluster *cluster, unsigned task, uint32_t incarnation)
 	};
 
 	memset(&node->plane, 0, sizeof(node->plane));
+	node->plane.fail = node->fail_from_start;
 	pthread_mutex_init(&node->plane.lock, NULL);
 	pthread_cond_init(&node->plane.changed, NULL);
 	node->control = control_create(&options, &err);
@@ -481,6 +558,23 @@ static int connect_raw(const struct sockaddr *address, socklen_t bytes)
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
 	if (connect(fd, address, bytes) < 0)
 		unit_fail(__FILE__, __LINE__, "cannot connect: %s", strerror(errno));
+	return fd;
+}
+
+int raw_connect_from(const char *source, const char *address)
+{
+	const struct timeval wait = { .tv_sec = WAIT_US / 1000000 };
+	struct sockaddr_in from = { .sin_family = AF_INET }, to = { .sin_family = AF_INET };
+	const int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
+	setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+	inet_pton(AF_INET, source, &from.sin_addr);
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	to.sin_port = htons((uint16_t)atoi(strchr(address, ':') + 1));
+	if (bind(fd, (struct sockaddr *)&from, sizeof(from)) < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) < 0)
+		unit_fail(__FILE__, __LINE__, "cannot connect from %s: %s", source, strerror(errno));
 	return fd;
 }
 

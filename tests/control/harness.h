@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "control/control.h"
-#include "control/jsonrpc.h"
+#include "jsonrpc/jsonrpc.h"
 #include "tests/unit.h"
 
 /* A request that any node answers at once. */
@@ -34,21 +34,34 @@ struct fake_plane {
 	int fail;	  /* what installs return, when not 0 */
 	int fail_layout;  /* the same for set_layout */
 	unsigned shutdowns;
-	char asked[128];	 /* of connections: reactor, state, peer, limit */
-	uint32_t swept;		 /* the object that was asked for last */
-	unsigned sweep_left;	 /* looks that its sweep still takes */
+	char asked[128];			/* of connections: reactor, state, peer, limit */
+	uint32_t swept;				/* the object that was asked for last */
+	unsigned sweep_left;			/* looks that its sweep still takes */
+	uint32_t emptied;			/* the table that was last begun to be emptied, and ... */
+	unsigned empty_left, empty_begun;	/* ... looks that this still takes, and how often it was begun */
+	unsigned forgotten;			/* objects */
+	uint32_t dropped[WIRE_OBJECTS_MAX + 1]; /* as it was written down */
+	unsigned dropped_written;
+	int fail_dropped;	 /* what writing it down returns, when not 0 */
 	struct config_port port; /* the last that was added */
 	int port_number;
 	unsigned ports;			      /* that were added, and not removed */
 	bool loading;			      /* what it says of itself when it is asked for its part of a checkpoint */
 	struct control_checkpoint checkpoint; /* the last that was begun */
 	unsigned begun, committed, abandoned;
+	unsigned ended, kept; /* parts that were ended, and that count */
+	bool hold_new;	      /* PS task 0's storage stalls: checkpoint_new waits until it is false */
+	unsigned holding_new;
+	bool slow_part;	 /* its part is being written until it is false */
+	bool hold_state; /* who asks for its part waits until it is false */
+	unsigned holding_state;
 	int fail_check;	    /* what checkpoint_check returns, when not 0 */
 	uint64_t goes_back; /* go_back's id */
 };
 
 struct node {
 	struct config config;
+	int fail_from_start; /* what installs return from its next start on, when not 0 */
 	struct fake_plane plane;
 	struct control *control;
 	char address[32]; /* control address */
@@ -91,6 +104,8 @@ json_t *table_json(const char *name, uint32_t dim);
 
 /* Raw connections. Received lines are without their newline; NULL at the end of the stream or after ten seconds. */
 int raw_connect(const char *address);
+/* From another address of the loopback, such as 127.0.0.2. */
+int raw_connect_from(const char *source, const char *address);
 bool raw_send(int fd, const void *bytes, size_t count);
 char *raw_line(int fd);
 /* Sends a line and returns the error code of the reply, 0 for a result, 1 for no reply at all. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Objects and layouts to JSON and back, and each way in which they can be malformed. */
 #include "tests/control/cases.h"
+
+#include "jsonrpc/member.h"
 #include "tests/control/harness.h"
 
 #include <errno.h>
@@ -8,8 +10,8 @@
 #include <stdlib.h>
 
 #include "base/nearest.h"
-#include "control/jsonrpc.h"
-#include "control/object_json.h"
+#include "jsonrpc/jsonrpc.h"
+#include "jsonrpc/object_json.h"
 #include "tensor/dtype.h"
 
 static struct object_spec table_spec(void)
@@ -352,4 +354,39 @@ void nearest_name_is_found(void)
 	CHECK_STR(nearest_name(longer, names, sizeof(names[0])), "status");
 	CHECK(nearest_name("", names, sizeof(names[0])) != NULL);
 	CHECK(nearest_name("x", none, sizeof(none[0])) == NULL);
+}
+
+/* Paths, and sentences that were cut. */
+void text_of_any_bytes_is_json(void)
+{
+	static const struct {
+		const char *text, *shown;
+	} cases[] = {
+		{ "", "" },
+		{ "/plain", "/plain" },
+		{ "/\xc3\xa4/\xe2\x82\xac/\xf0\x9f\x98\x80", "/\xc3\xa4/\xe2\x82\xac/\xf0\x9f\x98\x80" },
+		{ "a\xc3\xa4 cut \xc3", "a\xc3\xa4 cut " }, /* at the end it is left out, ... */
+		{ "cut \xe2\x82", "cut " },
+		{ "cut \xf0\x9f\x98", "cut " },
+		{ "\xc3 in the middle: \xe2\x82, \xc3\xa4", "? in the middle: ??, \xc3\xa4" },
+		{ "\xff\xfe\x80", "???" },
+		{ "\xc0\xaf \xed\xa0\x80", "?? ???" }, /* overlong, and half a pair */
+	};
+	char longest[5000];
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		json_t *json = member_from_text(cases[i].text);
+
+		CHECK_STR(json_string_value(json), cases[i].shown);
+		json_decref(json);
+	}
+	for (size_t i = 0; i < sizeof(longest) - 1; i++)
+		longest[i] = i % 2 ? (char)0xa4 : (char)0xc3;
+	longest[sizeof(longest) - 1] = 0;
+	for (size_t odd = 0; odd < 2; odd++) {
+		json_t *json = member_from_text(longest + odd);
+
+		CHECK_UINT(json_string_length(json), 4096 - odd);
+		json_decref(json);
+	}
 }

@@ -63,9 +63,14 @@ static char *no_words(void *ctx)
 	return NULL;
 }
 
+static char *no_words_of(void *ctx, size_t max)
+{
+	return NULL;
+}
+
 /* A server of long replies, with one connection to it. */
 struct much {
-	char folder[32], path[64];
+	char folder[32], path[64], address[32];
 	struct line_server *server;
 	int fd;
 };
@@ -75,19 +80,20 @@ static bool start_much(struct much *much, uint64_t stall_timeout_us)
 	struct line_server_options options = {
 		.line_max = 100,
 		.stall_timeout_us = stall_timeout_us,
+		.greeting_timeout_us = stall_timeout_us,
+		.idle_timeout_us = stall_timeout_us,
 		.serve = serve_much,
-		.too_long = no_words,
+		.too_long = no_words_of,
 		.too_many = no_words,
 	};
 	struct star_error err = { 0 };
-	char address[32];
 
 	strcpy(much->folder, "/tmp/test-control.XXXXXX");
 	CHECK(mkdtemp(much->folder) != NULL);
 	snprintf(much->path, sizeof(much->path), "%s/x.sock", much->folder);
-	snprintf(address, sizeof(address), "127.0.0.1:%u", free_port());
+	snprintf(much->address, sizeof(much->address), "127.0.0.1:%u", free_port());
 	options.admin_fd = listen_unix(much->path, &err);
-	options.peer_fd = listen_tcp(address, &err);
+	options.peer_fd = listen_tcp(much->address, &err);
 	much->server = line_server_create(&options, &err);
 	much->fd = raw_connect(much->path);
 	return much->server || unit_fail(__FILE__, __LINE__, "%s", err.text);
@@ -151,6 +157,29 @@ void who_does_not_finish_a_line_is_closed(void)
 		CHECK_UINT(receive_all(much.fd, MUCH_BYTES + 1), MUCH_BYTES + 1);
 		CHECK_INT(poll(&gone, 1, 10000), 1);
 		CHECK_UINT(receive_all(much.fd, 1), 0);
+	}
+	stop_much(&much);
+}
+
+/* Before its first request, and after one; an administrator may think for longer. */
+void who_says_nothing_is_closed(void)
+{
+	struct much much;
+
+	if (start_much(&much, 50000)) {
+		int fds[] = { raw_connect(much.address), raw_connect(much.address) };
+
+		CHECK(raw_send(fds[1], "a\n", 2));
+		CHECK_UINT(receive_all(fds[1], MUCH_BYTES + 1), MUCH_BYTES + 1);
+		for (int i = 0; i < 2; i++) {
+			struct pollfd gone = { .fd = fds[i], .events = POLLIN };
+
+			CHECK_INT(poll(&gone, 1, 10000), 1);
+			CHECK_UINT(receive_all(fds[i], 1), 0);
+			close(fds[i]);
+		}
+		CHECK(raw_send(much.fd, "a\n", 2));
+		CHECK_UINT(receive_all(much.fd, MUCH_BYTES + 1), MUCH_BYTES + 1);
 	}
 	stop_much(&much);
 }

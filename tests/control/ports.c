@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ports at run time: from a command line to the data plane. */
+#include <errno.h>
 #include <string.h>
 
 #include "app/starctl/starctl.h"
@@ -36,6 +37,21 @@ static void wrong_ones(const struct cluster *cluster)
 	}
 }
 
+/* Which starctl would not send. */
+static void wrong_names(const struct cluster *cluster)
+{
+	static const char *const names[] = { "", "q", ".", "ports", "ports[]", "]", "ports[].mtu" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct star_error err = { 0 };
+
+		CHECK(call(cluster->nodes[0].config.control_socket, "port_add", json_pack("{s:i}", names[i], 1),
+			   &err) == NULL);
+		CHECK_INT(err.code, -EINVAL);
+		CHECK_HAS(err.text, "a port has no option");
+	}
+}
+
 void ports_are_added_listed_and_removed(void)
 {
 	struct cluster cluster;
@@ -45,6 +61,7 @@ void ports_are_added_listed_and_removed(void)
 	cluster_init(&cluster, 1);
 	cluster_start(&cluster);
 	wrong_ones(&cluster);
+	wrong_names(&cluster);
 	o = starctl(cluster.folder,
 		    "port add net_memif3,id=1,socket=/run/x.sock --address 198.18.4.1/24,2001:2::4/64 --mtu=9000", "");
 	CHECK_STR(o.errors, "");

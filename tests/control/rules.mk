@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # With starctl's sources, but for its main: its commands run inside the test.
-$(eval $(call binary,test,test-control,tests/control,ckpt control config graph session,\
+$(eval $(call binary,test,test-control,tests/control,ckpt control config graph machine offload,\
 	tests/unit.c $(filter-out app/starctl/main.c,$(wildcard app/starctl/*.c))))

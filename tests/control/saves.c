@@ -104,6 +104,160 @@ void checkpoints_wait_for_nodes_that_load(void)
 	cluster_fini(&cluster);
 }
 
+static unsigned held(struct node *node, bool hold)
+{
+	unsigned holding;
+
+	pthread_mutex_lock(&node->plane.lock);
+	node->plane.hold_new = hold;
+	holding = node->plane.holding_new;
+	pthread_cond_broadcast(&node->plane.changed);
+	pthread_mutex_unlock(&node->plane.lock);
+	return holding;
+}
+
+/* PS task 0's storage stalls, and a node begins anew meanwhile. */
+void half_a_node_is_never_saved(void)
+{
+	const uint64_t until_us = clock_us() + WAIT_US;
+	struct star_error err = { 0 };
+	struct cluster cluster;
+	json_t *status;
+
+	begin(&cluster, 3);
+	held(&cluster.nodes[0], true);
+	json_decref(call(cluster.nodes[0].address, "checkpoint_save", NULL, &err));
+	while (!held(&cluster.nodes[0], true) && CHECK(clock_us() < until_us))
+		usleep(NAP_US);
+	node_stop(&cluster, 1);
+	node_start(&cluster, 1, 201);
+	set_loading(&cluster.nodes[1], true);
+	free(wait_layout(&cluster, 2));
+	held(&cluster.nodes[0], false);
+	status = settled(&cluster);
+	CHECK_UINT(json_integer_value(json_object_get(status, "saved")), 0);
+	CHECK_UINT(json_integer_value(json_object_get(status, "failed")), 1);
+	json_decref(status);
+	CHECK_UINT(begun(&cluster.nodes[1]), 0);
+	CHECK_UINT(cluster.nodes[0].plane.committed, 0);
+	CHECK_UINT(cluster.nodes[0].plane.abandoned, 1);
+	CHECK_UINT(cluster.nodes[0].plane.kept + cluster.nodes[2].plane.kept, 0);
+	set_loading(&cluster.nodes[1], false);
+	json_decref(call(cluster.nodes[0].address, "checkpoint_save", NULL, &err));
+	status = settled(&cluster);
+	CHECK_UINT(json_integer_value(json_object_get(status, "saved")), 1);
+	json_decref(status);
+	cluster_fini(&cluster);
+}
+
+static unsigned part_held(struct node *node, bool slow, bool hold)
+{
+	unsigned holding;
+
+	pthread_mutex_lock(&node->plane.lock);
+	node->plane.slow_part = slow;
+	node->plane.hold_state = hold;
+	holding = hold ? node->plane.holding_state : 0;
+	pthread_cond_broadcast(&node->plane.changed);
+	pthread_mutex_unlock(&node->plane.lock);
+	return holding;
+}
+
+/* Node 1 begins anew after its part was written, while PS task 0 asks node `last` how far it is; why: what is said of it. */
+static void restart_behind(unsigned last, const char *why)
+{
+	const uint64_t until_us = clock_us() + WAIT_US;
+	struct star_error err = { 0 };
+	struct cluster cluster;
+	struct node *asked = &cluster.nodes[last], *node = &cluster.nodes[1];
+	json_t *status;
+
+	begin(&cluster, 3);
+	part_held(asked, true, false);
+	json_decref(call(cluster.nodes[0].address, "checkpoint_save", NULL, &err));
+	while ((!begun(&cluster.nodes[2]) || !begun(node)) && CHECK(clock_us() < until_us))
+		usleep(NAP_US);
+	while (!part_held(asked, true, true) && CHECK(clock_us() < until_us))
+		usleep(NAP_US);
+	node_stop(&cluster, 1);
+	node_start(&cluster, 1, 201);
+	/* It says that it has written that one, as a node of another time might. */
+	pthread_mutex_lock(&node->plane.lock);
+	node->plane.checkpoint = cluster.nodes[2].plane.checkpoint;
+	node->plane.begun = 1;
+	pthread_mutex_unlock(&node->plane.lock);
+	free(wait_layout(&cluster, 2));
+	part_held(asked, false, false);
+	status = settled(&cluster);
+	CHECK_UINT(json_integer_value(json_object_get(status, "saved")), 0);
+	CHECK_UINT(json_integer_value(json_object_get(status, "failed")), 1);
+	CHECK_HAS(json_string_value(json_object_get(status, "error")), why);
+	json_decref(status);
+	CHECK_UINT(cluster.nodes[0].plane.committed, 0);
+	CHECK_UINT(cluster.nodes[0].plane.abandoned, 1);
+	for (unsigned i = 0; i < 3; i++)
+		CHECK_UINT(cluster.nodes[i].plane.kept, 0);
+	cluster_fini(&cluster);
+}
+
+void parts_that_were_written_do_not_outlive_their_node(void)
+{
+	/* Of the round of questions that finds the last part written, or behind its answer about that node, before the manifest. */
+	restart_behind(0, "was restarted meanwhile, or another node was");
+	restart_behind(2, "there is another layout meanwhile");
+}
+
+static int part(struct node *node, json_t *params, struct star_error *err)
+{
+	json_t *state = call(node->address, "checkpoint_part", params, err);
+	const int rc = state ? 0 : err->code;
+
+	json_decref(state);
+	return rc;
+}
+
+static json_t *begin_last_json(uint32_t incarnation, uint32_t epoch, bool last)
+{
+	return json_pack("{s:{s:i, s:i, s:s, s:b, s:i, s:i}}", "begin", "id", 9, "parent", 0, "name", "x.partial",
+			 "last", last, "incarnation", (int)incarnation, "epoch", (int)epoch);
+}
+
+static json_t *begin_json(uint32_t incarnation, uint32_t epoch)
+{
+	return begin_last_json(incarnation, epoch, false);
+}
+
+static json_t *end_json(uint32_t incarnation, uint32_t epoch)
+{
+	return json_pack("{s:{s:i, s:b, s:i, s:i}}", "end", "id", 9, "kept", 1, "incarnation", (int)incarnation,
+			 "epoch", (int)epoch);
+}
+
+void parts_are_of_one_incarnation_and_layout(void)
+{
+	struct star_error err = { 0 };
+	struct cluster cluster;
+	struct node *node = &cluster.nodes[1];
+
+	begin(&cluster, 2);
+	CHECK(wait_epoch(node, 1));
+	CHECK_INT(part(node, begin_json(999, 1), &err), -ESTALE);
+	CHECK_HAS(err.text, "not now");
+	CHECK_INT(part(node, begin_json(101, 2), &err), -ESTALE);
+	set_loading(node, true);
+	CHECK_INT(part(node, begin_json(101, 1), &err), -EBUSY);
+	CHECK_HAS(err.text, "not now: it has not finished restoring");
+	set_loading(node, false);
+	CHECK_UINT(begun(node), 0);
+	CHECK_INT(part(node, begin_json(101, 1), &err), 0);
+	CHECK_UINT(begun(node), 1);
+	CHECK_INT(part(node, end_json(101, 2), &err), 0);
+	CHECK_UINT(node->plane.kept, 0);
+	CHECK_INT(part(node, end_json(101, 1), &err), 0);
+	CHECK_UINT(node->plane.kept, 1);
+	cluster_fini(&cluster);
+}
+
 /* Asks for it, and waits for what comes of it. */
 static void refuse_to_go_back(const struct cluster *cluster, const char *why)
 {
@@ -147,7 +301,7 @@ void all_nodes_go_back_or_none(void)
 	is_refused(cluster.nodes[0].config.control_socket, json_pack("{s:i}", "id", 0), "\"id\"");
 	is_refused(cluster.nodes[0].config.control_socket, json_pack("{s:i}", "it", 7), "\"it\"");
 	set_fail_check(&cluster.nodes[0], -EBADMSG);
-	refuse_to_go_back(&cluster, "block 5 is damaged");
+	refuse_to_go_back(&cluster, "block 5 is damaged in /cut");
 	set_fail_check(&cluster.nodes[0], 0);
 	node_stop(&cluster, 2);
 	refuse_to_go_back(&cluster, "PS task 2");
@@ -177,5 +331,149 @@ void all_nodes_go_back_or_none(void)
 	node_start(&cluster, 0, 303);
 	free(wait_layout(&cluster, 1));
 	CHECK(wait_epoch(&cluster.nodes[1], 1) && wait_epoch(&cluster.nodes[2], 1));
+	cluster_fini(&cluster);
+}
+
+static void wait_goes_back(struct cluster *cluster, unsigned task, uint64_t id)
+{
+	const uint64_t until_us = clock_us() + WAIT_US;
+
+	while (figure(&cluster->nodes[task], &cluster->nodes[task].plane.goes_back) != id)
+		if (!CHECK(clock_us() < until_us))
+			break;
+		else
+			usleep(NAP_US);
+}
+
+/* A node comes back with other reactors: what the others hold would be looked for elsewhere. */
+void nodes_that_do_not_fit_go_back_together(void)
+{
+	struct star_error err = { 0 };
+	struct cluster cluster;
+
+	begin(&cluster, 3);
+	json_decref(call(cluster.nodes[0].address, "checkpoint_save", NULL, &err));
+	json_decref(settled(&cluster));
+	node_stop(&cluster, 1);
+	cluster.nodes[1].config.reactors = 5;
+	node_start(&cluster, 1, 201);
+	wait_goes_back(&cluster, 0, 8);
+	check_gone_back(&cluster, 8);
+	CHECK_UINT(cluster.nodes[2].plane.layouts, 1);
+	/* As the appliance does it. */
+	for (unsigned i = 0; i < 3; i++)
+		node_stop(&cluster, i);
+	for (unsigned i = 0; i < 3; i++)
+		node_start(&cluster, i, 300 + i);
+	free(wait_layout(&cluster, 1));
+	/* PS task 0 is what has changed; and what it would go back to is damaged. */
+	json_decref(call(cluster.nodes[0].address, "checkpoint_save", NULL, &err));
+	json_decref(settled(&cluster));
+	set_fail_check(&cluster.nodes[0], -EBADMSG);
+	node_stop(&cluster, 2);
+	cluster.nodes[2].config.reactors = 1;
+	node_start(&cluster, 2, 400);
+	usleep(2 * LONG_US);
+	CHECK(!call(cluster.nodes[0].address, "layout", NULL, &err));
+	CHECK_HAS(err.text, "PS task 2 has 1 reactors and had 3");
+	check_gone_back(&cluster, 0);
+	cluster_fini(&cluster);
+}
+
+static void *drain(void *arg)
+{
+	struct node *node = arg;
+
+	CHECK_INT(control_drain(node->control), 0);
+	return NULL;
+}
+
+/* Each node alone, and all at once; of all that are stopped one after the other only the first has one written. */
+void a_last_checkpoint_is_written_whoever_stops(void)
+{
+	enum { NODES = 3 };
+	struct star_error err = { 0 };
+	struct cluster cluster;
+	pthread_t threads[NODES];
+
+	for (unsigned who = 0; who <= NODES; who++) {
+		begin(&cluster, NODES);
+		for (unsigned i = 0; i < NODES; i++) {
+			CHECK(wait_epoch(&cluster.nodes[i], 1));
+			cluster.nodes[i].config.checkpoint_on_stop = true;
+		}
+		for (unsigned i = 0; i < NODES; i++)
+			if (who == NODES || i == who)
+				pthread_create(&threads[i], NULL, drain, &cluster.nodes[i]);
+		for (unsigned i = 0; i < NODES; i++)
+			if (who == NODES || i == who)
+				pthread_join(threads[i], NULL);
+		CHECK_UINT(cluster.nodes[0].plane.committed, 1);
+		for (unsigned i = 0; i < NODES; i++) {
+			CHECK(cluster.nodes[i].plane.checkpoint.last);
+			CHECK_UINT(cluster.nodes[i].plane.kept, 1);
+		}
+		/* No worker is let in any more, and nobody else needs another one. */
+		CHECK(!call(cluster.nodes[0].address, "layout", NULL, &err));
+		CHECK_HAS(err.text, "which was stopped, to join again");
+		for (unsigned i = NODES; i-- > 0;)
+			drain(&cluster.nodes[i]);
+		CHECK_UINT(cluster.nodes[0].plane.committed, 1);
+		cluster_fini(&cluster);
+	}
+}
+
+void a_silent_node_is_away(void)
+{
+	const uint64_t until_us = clock_us() + 3 * WAIT_US;
+	struct star_error err = { 0 };
+	struct cluster cluster;
+	bool away = false, back = false;
+
+	begin(&cluster, 2);
+	node_stop(&cluster, 1);
+	while (!back && CHECK(clock_us() < until_us)) {
+		json_t *status = call(cluster.nodes[0].address, "status", NULL, &err);
+		const bool now =
+			json_is_true(json_object_get(json_array_get(json_object_get(status, "nodes"), 1), "away"));
+
+		if (now && !away)
+			node_start(&cluster, 1, 201);
+		back = away && !now;
+		away |= now;
+		json_decref(status);
+		usleep(NAP_US);
+	}
+	CHECK(away && back);
+	cluster_fini(&cluster);
+}
+
+/* It closes for a last checkpoint, and PS task 0 never says how that ended: a restart, or a lost message. Its heartbeats show that none is
+ * being written. */
+void a_last_checkpoint_that_was_given_up_lets_the_node_serve_again(void)
+{
+	const uint64_t until_us = clock_us() + WAIT_US;
+	struct star_error err = { 0 };
+	struct cluster cluster;
+	struct node *node = &cluster.nodes[1];
+	unsigned ended = 0;
+
+	begin(&cluster, 2);
+	CHECK(wait_epoch(node, 1));
+	CHECK_INT(part(node, begin_last_json(101, 1, true), &err), 0);
+	while (!ended && CHECK(clock_us() < until_us)) {
+		usleep(NAP_US);
+		pthread_mutex_lock(&node->plane.lock);
+		ended = node->plane.ended;
+		pthread_mutex_unlock(&node->plane.lock);
+	}
+	CHECK_UINT(ended, 1);
+	CHECK_UINT(node->plane.kept, 0);
+	/* Once: it is not closed any more. And one that is no last checkpoint is not touched. */
+	CHECK_INT(part(node, begin_last_json(101, 1, false), &err), 0);
+	usleep(8 * LONG_US);
+	pthread_mutex_lock(&node->plane.lock);
+	CHECK_UINT(node->plane.ended, 1);
+	pthread_mutex_unlock(&node->plane.lock);
 	cluster_fini(&cluster);
 }

@@ -117,7 +117,7 @@ void an_address_in_use_is_named(void)
 	second->own.control.port = cluster.ps[1].port;
 	memset(second->control_socket, 0, sizeof(second->control_socket));
 	CHECK(try_start(&cluster.nodes[1], 2, &err) == NULL);
-	CHECK_HAS(err.text, "control_socket must be a path");
+	CHECK_HAS(err.text, "control.socket must be a path");
 	strcpy(second->control_socket, "/no/such/folder/x.sock");
 	CHECK(try_start(&cluster.nodes[1], 2, &err) == NULL);
 	CHECK_HAS(err.text, "/no/such/folder");

@@ -71,6 +71,18 @@ void wrong_usage_is_explained(void)
 		{ "tables create x shape=4xx4", "shape is \"4xx4\": 1 to 8 sizes are needed, as in shape=100x64" },
 		{ "tables create x shape=1x1x1x1x1x1x1x1x1", "1 to 8 sizes are needed" },
 		{ "tables create x shape=1048576x1048576", "has 1099511627776 elements: at most 2^38 are possible" },
+		{ "tables create x dim=2 dim=3", "dim is given twice: \"dim=2\" and \"dim=3\"" },
+		{ "tables create x shape=2 shape=3", "shape is given twice: \"shape=2\" and \"shape=3\"" },
+		{ "tables create x dim=2 dtype=int8 dtype=int8", "dtype is given twice" },
+		{ "tables create x optimizer=sgd dim=2 optimizer=adam", "optimizer is given twice" },
+		{ "tables create x dim=2 rate=1 rate=2", "rate is given twice" },
+		{ "tables create x dim=2 rate=1,versions=1 versions=0", "option versions is given twice" },
+		{ "connections reactor=1 limit=2 reactor=2", "the filter reactor is given twice" },
+		{ "port add net_memif0 --address 198.18.0.1/24 --address 198.18.0.2/24",
+		  "the option --address is given twice" },
+		{ "port add net_memif0,id=1 --options id=2", "options are given twice: behind the device's name" },
+		{ "graph explain x.star --batch 1 --batch=2", "the option --batch is given twice" },
+		{ "graph explain x.star --compare --compare", "the option --compare is given twice" },
 		{ "tables create x dim=4 dtype=float", "there is no element type \"float\"; possible are float32, " },
 		{ "tables create x dim=4 optimizer=amad", "there is no optimizer \"amad\"; possible are sgd, " },
 		{ "tables create x dim=4 ratte=1", "there is no option \"ratte\"; did you mean \"rate\"?" },
@@ -106,14 +118,19 @@ void every_command_has_its_help_and_words(void)
 		release(&o);
 	}
 	release(&usage);
+	o = starctl("/nonexistent", "help checkpoint", "");
+	CHECK_INT(o.status, STARCTL_OK);
+	CHECK_HAS(o.out, "checkpoint save [full|delta]");
+	CHECK_HAS(o.out, "checkpoint restore [ID]");
+	release(&o);
 	o = starctl("/nonexistent", "help --words", "");
-	CHECK_STR(o.out, "status\ntables\ncheckpoint\nconnections\ncounters\nport\nendpoint-"
+	CHECK_STR(o.out, "status\nhealth\nmetrics\ndoctor\ntables\ncheckpoint\nconnections\ncounters\nport\nendpoint-"
 			 "map\ngraph\nconfig\nshutdown\nhelp\n--socket\n--"
 			 "address\n--json\n--help\n--"
 			 "version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words tables", "");
-	CHECK_STR(o.out, "show\noptions\ncreate\nsweep\n--socket\n--address\n--json\n--help\n--version\n");
+	CHECK_STR(o.out, "show\noptions\ncreate\nsweep\nempty\ndrop\n--socket\n--address\n--json\n--help\n--version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words config", "");
 	CHECK_STR(o.out, "check\nprint\n--socket\n--address\n--json\n--help\n--version\n");

@@ -4,13 +4,14 @@
  * the graph can; steps with feeds of several sizes stay in their memory; and the same of the graph with its training, if its first result
  * is a loss. PS tasks give arbitrary values. Graphs that would take long are left out.
  */
+#include "offload/cut.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdbool.h>
 #include <string.h>
 
 #include "base/hash.h"
-#include "graph/exec.h"
+#include "exec/exec.h"
 #include "graph/gradient.h"
 #include "graph/text.h"
 

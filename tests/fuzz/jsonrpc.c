@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "control/control.h"
 #include "control/follower.c"
-#include "control/jsonrpc_message.h"
+#include "jsonrpc/jsonrpc_message.h"
 #include "control/node.h"
 
 enum { LINES_MAX = 64, PS_MAX = 3 };
@@ -56,6 +56,17 @@ struct jsonrpc_client *jsonrpc_connect(const char *address, uint64_t deadline_us
 		return (struct jsonrpc_client *)&way; /* never looked into */
 	star_error_set(err, -ECONNREFUSED, "cannot reach %s", address);
 	return NULL;
+}
+
+struct jsonrpc_client *jsonrpc_connect_from(const char *source, const char *address, uint64_t deadline_us,
+					    struct star_error *err)
+{
+	return jsonrpc_connect(address, deadline_us, err);
+}
+
+const uint8_t *line_connection_peer(const struct line_connection *connection)
+{
+	return NULL; /* nodes and administrators: strangers get no further than check_origin */
 }
 
 void jsonrpc_close(struct jsonrpc_client *client)
@@ -120,6 +131,14 @@ static int sweep(void *ctx, const struct object_spec *spec, struct star_error *e
 	return way & WAY_INSTALL_FAILS ? star_error_set(err, -ETIMEDOUT, "no answer") : 0;
 }
 
+static int empty(void *ctx, const struct object_spec *spec, bool begin, uint64_t *left, struct star_error *err)
+{
+	(void)begin;
+	FUZZ_CHECK(spec->kind != OBJECT_PROGRAM, "the program \"%s\" is to be emptied", spec->name);
+	*left += 1;
+	return way & WAY_INSTALL_FAILS ? star_error_set(err, -ETIMEDOUT, "no answer") : 0;
+}
+
 static json_t *object_status(void *ctx, const struct object_spec *spec)
 {
 	return json_pack("{s:i}", "rows", (int)spec->id);
@@ -151,6 +170,7 @@ static json_t *list_ports(void *ctx)
 static const struct control_data_plane data_plane = { .install = install,
 						      .set_layout = set_layout,
 						      .sweep = sweep,
+						      .empty = empty,
 						      .object_status = object_status,
 						      .status = status,
 						      .connections = connections,
@@ -209,6 +229,9 @@ static void control_end(struct control *control)
 {
 	for (uint32_t id = 1; id <= control->objects_last; id++)
 		free(control->objects[id]);
+	for (unsigned i = 0; i < control->retired_count; i++)
+		free(control->retired[i]);
+	free(control->retired);
 	free(control->nodes);
 }
 
@@ -268,7 +291,7 @@ static void read_reply(struct control *control, const char *line, size_t bytes)
 	free(layout);
 	if (object_from_json(result, &spec, &err) == 0)
 		json_decref(object_to_json(&spec));
-	take_reply(control, result, &err);
+	take_reply(control, result, clock_us(), &err);
 	json_decref(result);
 }
 

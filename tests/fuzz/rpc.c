@@ -192,7 +192,7 @@ static void put_wild_op(struct tcp_conn *c, struct input *in)
 	}
 	if (kind >= 0x80) { /* sums for a commit */
 		op.kind = kind & 1 ? WIRE_COMMIT : WIRE_PUSH;
-		op.flags = (uint8_t)(!(kind & 1) ? WIRE_ACCUMULATE : kind & 2 ? WIRE_OPEN : 0);
+		op.flags = (!(kind & 1) ? WIRE_ACCUMULATE : kind & 2 ? WIRE_OPEN : 0) | (kind & 0x10 ? WIRE_SCALE : 0);
 		op.version = kind >> 2 & 3;
 		op.count = kind & 1 ? 1 : op.count;
 		op.scale = kind & 0x10 ? 0.5f : 0;
@@ -224,12 +224,12 @@ static void put_op(struct tcp_conn *c, struct input *in, struct sent *sent)
 	struct wire_op op = { .kind = pull ? WIRE_PULL : WIRE_PUSH,
 			      .dtype = pull ? 0 : STAR_FLOAT32,
 			      .result_dtype = pull ? STAR_FLOAT32 : 0,
-			      .flags = pull && how & 0x40 ? WIRE_READ_ONLY : 0,
 			      .object = t + 1,
 			      .count = count,
 			      .dim = dims[t],
 			      .body_bytes = body,
-			      .rate = 1 };
+			      .rate = 1,
+			      .flags = (pull && how & 0x40 ? WIRE_READ_ONLY : 0) | (pull ? 0 : WIRE_RATE) };
 
 	if (how == 0x3f) {
 		put_wild_op(c, in);

@@ -61,6 +61,12 @@ uint32_t dgram_queued(const struct dgram_session *session)
 	return 0;
 }
 
+bool dgram_over_share(const struct dgram_session *session)
+{
+	NEVER();
+	return false;
+}
+
 uint64_t dgram_stalled_ns(const struct dgram_session *session)
 {
 	NEVER();

@@ -9,6 +9,22 @@ struct wheel *net_wheel(struct net *net)
 	return &w.wheel;
 }
 
+struct rte_mempool *net_pool(const struct net *net)
+{
+	return w.pool;
+}
+
+unsigned net_pressure(const struct net *net)
+{
+	return 0;
+}
+
+/* Connections come from two addresses by turns. */
+struct tcp_address tcp_address(const struct tcp_conn *c)
+{
+	return (struct tcp_address){ .remote = net_address_v4((rte_be32_t)(1 + ((uintptr_t)c / sizeof(*c) & 1))) };
+}
+
 uint64_t net_now_ns(const struct net *net)
 {
 	return w.now_ns;

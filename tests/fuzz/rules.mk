@@ -27,22 +27,29 @@ $(eval $(call fuzzer,dgram,rpc,tests/fuzz/pool.c,))
 # Streams without the segments under them: rpc_tcp.c stands in for lib/net, and rpc_dgram.c for the sessions that there are not.
 $(eval $(call fuzzer,rpc,service,$(addprefix tests/fuzz/,rpc_tcp.c rpc_dgram.c rpc_run.c pool.c),lib/net/% lib/rpc/dgram%))
 # Methods without sockets and threads: jsonrpc.c stands in for who has them.
-$(eval $(call fuzzer,jsonrpc,control,,$(addprefix lib/control/,control.c executor.c follower.c jsonrpc.c line_server.c listen.c)))
+$(eval $(call fuzzer,jsonrpc,control,,$(addprefix lib/,control/control.c control/executor.c control/follower.c jsonrpc/jsonrpc.c control/line_server.c control/listen.c)))
+# The port's thread is left out: memif.c includes the conversation with a client, and has the reactors take their turns in it.
+$(eval $(call fuzzer,memif,port net,tests/fuzz/pool.c,lib/port/memif_client.c))
 $(eval $(call fuzzer,config,config,,))
 $(eval $(call fuzzer,endpoint-map,config,,))
 $(eval $(call fuzzer,program,wire,,))
-$(eval $(call fuzzer,client,client,,))
+$(eval $(call fuzzer,client,client,tests/fuzz/client_sides.c,))
+# Without threads and ports: client_dpdk.c stands in for who has them. And without the server's half of lib/rpc.
+$(eval $(call fuzzer,client_dpdk,client_dpdk,$(addprefix tests/fuzz/,client_dpdk_node.c client_sides.c pool.c),lib/port/% \
+	$(addprefix lib/client_dpdk/,setup.c transport.c) $(addprefix lib/rpc/,budget.c replay.c reply.c server.c session.c stream.c)))
 $(eval $(call fuzzer,ckpt,ckpt,,))
+# A node's own loading, over reactors that restore.c stands in for.
+$(eval $(call fuzzer,restore,service config ckpt,lib/node/restore.c,))
 $(eval $(call fuzzer,rows,input,,))
 $(eval $(call fuzzer,graph,graph,,))
-$(eval $(call fuzzer,graph-run,graph,,))
+$(eval $(call fuzzer,graph-run,exec offload,,))
 
 define fuzz_library
 $$(patsubst %.c,$$(FUZZ_BUILD)/%.o,$$(wildcard lib/$(1)/*.c)): EXTRA_CFLAGS = $$(foreach l,$$(call closure,$(1)),$$(EXT_CFLAGS_$$(l)))
 endef
 $(foreach l,$(patsubst lib/%/rules.mk,%,$(wildcard lib/*/rules.mk)),$(eval $(call fuzz_library,$(l))))
 # clang does not know the pragmas by which these ask for their instructions.
-$(addprefix $(FUZZ_BUILD)/lib/,optim/avx2.o optim/avx2_64.o tensor/convert_avx2.o graph/kernel_math_avx2.o): EXTRA_CFLAGS = -mavx2 -mf16c
+$(addprefix $(FUZZ_BUILD)/lib/,optim/avx2.o optim/avx2_64.o tensor/convert_avx2.o exec/kernel_math_avx2.o): EXTRA_CFLAGS = -mavx2 -mf16c
 $(addprefix $(FUZZ_BUILD)/lib/,optim/avx512.o optim/avx512_64.o tensor/convert_avx512.o): EXTRA_CFLAGS = -mavx512f
 
 $(FUZZ_BUILD)/%.o: %.c

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "graph/build.h"
-#include "graph/plan.h"
+#include "exec/plan.h"
+#include "offload/cut.h"
 #include "tests/graph/cases.h"
 #include "tests/graph/plain_ps.h"
 #include "tests/graph/random_graph.h"

@@ -17,6 +17,12 @@
 	X(wide_and_deep_is_written) \
 	X(loop_with_a_table_is_written) \
 	X(first_error_is_kept) \
+	/* compiled.c */ \
+	X(what_holds_can_be_compiled) \
+	/* ps_bits.c */ \
+	X(programs_steps_have_the_bits_of_workers) \
+	X(sums_of_rows_have_the_bits_of_workers) \
+	X(sums_of_variables_have_the_bits_of_workers) \
 	/* cuts_random.c */ \
 	X(random_graphs_are_cut_right) \
 	X(rounds_are_the_least_there_are) \

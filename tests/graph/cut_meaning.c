@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "offload/cut.h"
 #include "tests/graph/cutting.h"
 #include "tests/unit.h"
 

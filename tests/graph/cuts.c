@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "graph/build.h"
 #include "graph/gradient.h"
+#include "offload/cut.h"
 #include "tests/graph/cases.h"
 #include "tests/graph/cutting.h"
 #include "tests/unit.h"

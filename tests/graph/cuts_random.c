@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "offload/cut.h"
 #include "tests/graph/cases.h"
 #include "tests/graph/cutting.h"
 #include "tests/unit.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What lite moves to variables. */
 #include "graph/build.h"
+#include "offload/cut.h"
 #include "tests/graph/cases.h"
 #include "tests/graph/cutting.h"
 #include "tests/unit.h"

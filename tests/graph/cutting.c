@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "offload/cut.h"
 #include "tests/unit.h"
 
 /* ---- graphs in few words ---- */

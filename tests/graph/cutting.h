@@ -8,7 +8,7 @@
 #define TESTS_GRAPH_CUTTING_H
 
 #include "base/prng.h"
-#include "graph/cut.h"
+#include "offload/cut.h"
 
 /* A node with up to three inputs (the first that is GRAPH_NONE ends them) at a device (NULL: none); most shapes are [4, 3]. */
 struct graph_value put(struct graph *graph, enum graph_op op, const char *name, const char *device,

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "graph/build.h"
-#include "graph/plan.h"
+#include "exec/plan.h"
 #include "tests/graph/cases.h"
 #include "tests/graph/random_graph.h"
 #include "tests/graph/support.h"

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "exec/exec.h"
 #include "graph/build.h"
 #include "graph/text.h"
 #include "tests/graph/cases.h"

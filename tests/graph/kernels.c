@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/exec.h"
-#include "graph/kernel.h"
+#include "exec/exec.h"
+#include "exec/kernel.h"
 #include "tests/graph/cases.h"
 #include "tests/graph/trial.h"
 #include "tests/unit.h"

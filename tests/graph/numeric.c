@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "exec/exec.h"
 #include "tests/graph/numeric.h"
 
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "graph/kernel.h"
+#include "exec/kernel.h"
 #include "tests/unit.h"
 
 /* Of a plan: for each run the tensors of all values, and a kernel's scratch. */

@@ -6,7 +6,7 @@
 #ifndef TESTS_GRAPH_PLAIN_PS_H
 #define TESTS_GRAPH_PLAIN_PS_H
 
-#include "graph/exec.h"
+#include "exec/exec.h"
 
 enum { PLAIN_VARIABLES = 64, PLAIN_ROWS = 256, PLAIN_RUNS = 4, PLAIN_EVENTS = 1024 };
 

@@ -27,13 +27,13 @@ static struct graph_value any_value(struct prng *p, const struct graph *graph)
 	return GRAPH_NONE;
 }
 
-static void add_feed(struct prng *p, struct graph *graph)
+static void add_feed(struct prng *p, struct graph *graph, bool open)
 {
 	int64_t dims[3];
 	const unsigned ndim = prng_below(p, 4);
 
 	for (unsigned i = 0; i < ndim; i++)
-		dims[i] = (int64_t)prng_below(p, 5) - 1;
+		dims[i] = (int64_t)prng_below(p, open ? 5 : 4) - open;
 	graph_feed(graph, NULL, any_dtype(p), dims, ndim);
 }
 
@@ -53,14 +53,25 @@ static void add_constant(struct prng *p, struct graph *graph)
 	graph_constant(graph, dtype, &n, 1, bits);
 }
 
-static void add_object(struct prng *p, struct graph *graph)
+/* The first rows of something, by a number that is known. */
+static void add_head(struct prng *p, struct graph *graph)
+{
+	const struct graph_value x = any_value(p, graph);
+	const struct graph_shape *shape = &graph_type(graph, x)->shape;
+	const int64_t most = shape->ndim && shape->dims[0] > 0 ? shape->dims[0] : 0;
+
+	if (shape->ndim)
+		graph_op2(graph, GRAPH_HEAD, x, graph_number(graph, STAR_INT64, prng_below(p, (uint32_t)most + 1)));
+}
+
+static void add_object(struct prng *p, struct graph *graph, bool open)
 {
 	const struct graph_definition d = { .device = prng_below(p, 2) ? "/job:ps" : "/job:ps/task:3",
 					    .rate = prng_unit(p),
 					    .scale = prng_below(p, 3),
 					    .initializer = "a \"text\"\\\x01\xff",
 					    .seed = (int64_t)prng_next(p) };
-	struct graph_value ids = graph_feed(graph, NULL, STAR_INT64, GRAPH_DIMS(-1));
+	struct graph_value ids = graph_feed(graph, NULL, STAR_INT64, GRAPH_DIMS(open ? -1 : 4));
 	struct graph_value table = graph_table(graph, NULL, 1 + prng_below(p, 4), &d);
 
 	if (prng_below(p, 2))
@@ -99,6 +110,8 @@ static void add_any(struct prng *p, struct graph *graph)
 	node.attrs_count = prng_below(p, 2);
 	if (graph_infer(&node, types, outputs, &outputs_count, NULL) < 0)
 		return;
+	if (node.op == GRAPH_HEAD && graph->nodes[inputs[1].node]->op == GRAPH_CONST)
+		return; /* it may be too many: add_head makes them */
 	graph_add(graph, &(struct graph_draft){ .op = node.op,
 						.inputs = inputs,
 						.inputs_count = node.inputs_count,
@@ -109,61 +122,63 @@ static void add_any(struct prng *p, struct graph *graph)
 						.controls_count = prng_below(p, 8) == 0 });
 }
 
-static void fill(struct prng *p, struct graph *graph, unsigned nodes, unsigned depth);
+static void fill(struct prng *p, struct graph *graph, unsigned nodes, unsigned depth, bool open);
 
-static void add_loop(struct prng *p, struct graph *graph, unsigned depth)
+static void add_loop(struct prng *p, struct graph *graph, unsigned depth, bool open)
 {
 	const struct graph_value i = graph_number(graph, STAR_INT64, 0);
 	const struct graph_value values[] = { i, any_value(p, graph), any_value(p, graph) };
 	struct graph_loop loop = graph_loop_begin(graph, values, 2, values + 2, 1);
 	struct graph_value next[4] = { loop.in[0], loop.in[1] };
 
-	fill(p, loop.body, 6, depth);
+	fill(p, loop.body, 6, depth, open);
 	next[0] = graph_plus(loop.body, next[0], graph_number(loop.body, STAR_INT64, 1));
 	next[2] = next[3] = next[0];
 	graph_loop_end(&loop, graph_less(loop.cond, loop.in[0], graph_number(loop.cond, STAR_INT64, 3)), next,
 		       2 + prng_below(p, 3), 3);
 }
 
-static void add_branch(struct prng *p, struct graph *graph, unsigned depth)
+static void add_branch(struct prng *p, struct graph *graph, unsigned depth, bool open)
 {
 	const struct graph_value values[] = { any_value(p, graph), any_value(p, graph) };
 	struct graph_branch branch = graph_branch_begin(graph, graph_number(graph, STAR_INT32, 1), values, 2);
 
-	fill(p, branch.yes, 4, depth);
-	fill(p, branch.no, 2, depth);
+	fill(p, branch.yes, 4, depth, open);
+	fill(p, branch.no, 2, depth, open);
 	graph_branch_end(&branch, branch.in, branch.in, 2);
 }
 
-static void fill(struct prng *p, struct graph *graph, unsigned nodes, unsigned depth)
+static void fill(struct prng *p, struct graph *graph, unsigned nodes, unsigned depth, bool open)
 {
 	for (unsigned i = 0; i < nodes; i++) {
 		const unsigned what = prng_below(p, 20);
 
 		if (what == 0 && !graph->outer)
-			add_feed(p, graph);
+			add_feed(p, graph, open);
 		else if (what == 1)
 			add_constant(p, graph);
 		else if (what == 2 && !graph->outer)
-			add_object(p, graph);
+			add_object(p, graph, open);
 		else if (what == 3 && depth < 3)
-			add_loop(p, graph, depth + 1);
+			add_loop(p, graph, depth + 1, open);
 		else if (what == 4 && depth < 3)
-			add_branch(p, graph, depth + 1);
+			add_branch(p, graph, depth + 1, open);
+		else if (what == 5)
+			add_head(p, graph);
 		else
 			for (unsigned k = 0; k < 20; k++)
 				add_any(p, graph);
 	}
 }
 
-struct graph *random_graph(struct prng *p, unsigned nodes)
+struct graph *random_graph(struct prng *p, unsigned nodes, bool open)
 {
 	struct graph *graph = graph_create();
 	struct graph_value results[3];
 
-	add_feed(p, graph);
+	add_feed(p, graph, open);
 	add_constant(p, graph);
-	fill(p, graph, nodes, 0);
+	fill(p, graph, nodes, 0, open);
 	for (unsigned i = 0; i < 3; i++)
 		results[i] = any_value(p, graph);
 	graph_set_results(graph, results, prng_below(p, 4));

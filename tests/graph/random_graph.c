@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "graph/build.h"
-#include "graph/kernel.h"
+#include "exec/kernel.h"
 
 enum { WIDTH = 8, POOL = 64, RESOURCES = 4 };
 

@@ -4,7 +4,7 @@
 #define TESTS_GRAPH_RANDOM_GRAPH_H
 
 #include "base/prng.h"
-#include "graph/exec.h"
+#include "exec/exec.h"
 
 enum { RANDOM_FEEDS = 3, RANDOM_RESULTS = 12 };
 

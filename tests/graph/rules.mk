@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-$(eval $(call test,graph,graph))
+$(eval $(call test,graph,graph exec offload))

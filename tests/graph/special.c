@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/prng.h"
 #include "graph/build.h"
-#include "graph/kernel_math.h"
+#include "exec/kernel_math.h"
 #include "tensor/elementary.h"
 #include "tensor/philox.h"
 #include "tests/graph/cases.h"

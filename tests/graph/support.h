@@ -3,7 +3,7 @@
 #ifndef TESTS_GRAPH_SUPPORT_H
 #define TESTS_GRAPH_SUPPORT_H
 
-#include "graph/exec.h"
+#include "exec/exec.h"
 
 /* A plan and one run of it. */
 struct stepper {

@@ -108,7 +108,7 @@ void random_graphs_are_printed_and_read(void)
 		struct prng p;
 
 		prng_seed(&p, seed);
-		graph = random_graph(&p, 30);
+		graph = random_graph(&p, 30, true);
 		CHECK_STR(graph->err.text, "");
 		nodes += graph->nodes_count;
 		check_round_trip(graph, seed);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What training adds to a graph. */
+#include "exec/exec.h"
 #include "graph/gradient.h"
 #include "tests/graph/cases.h"
 #include "tests/graph/models.h"

@@ -59,9 +59,11 @@ static void rows_of_each_format_are_parsed(void)
 	CHECK_UINT(row.count, 2);
 	CHECK_INT(row.ids[1], 9);
 	CHECK_NEAR(row.values[1], -2, 0);
-	CHECK_INT(parse(INPUT_LIBSVM, "2.5", &row, &err), 1);
-	CHECK_NEAR(row.label, 2.5, 0);
+	CHECK_INT(parse(INPUT_LIBSVM, "+1.0", &row, &err), 1);
+	CHECK_NEAR(row.label, 1, 0);
 	CHECK_UINT(row.count, 0);
+	CHECK_INT(parse(INPUT_LIBSVM, "0", &row, &err), 1);
+	CHECK_NEAR(row.label, 0, 0);
 
 	CHECK_INT(parse(INPUT_HISTORIES, "1\tu\ti\tc\ti:c j:u\n", &row, &err), 1);
 	CHECK_NEAR(row.label, 1, 0);
@@ -105,7 +107,11 @@ static void wrong_lines_are_refused(void)
 		{ INPUT_CENSUS, CENSUS "<=50K, 3", "there are 16 columns" },
 		{ INPUT_CENSUS, "old, State-gov", "column 1 (age): \"old\" is not a number" },
 		{ INPUT_CENSUS, "39", "there are 1 columns" },
-		{ INPUT_LIBSVM, "yes 1:2", "the label \"yes\"" },
+		{ INPUT_LIBSVM, "yes 1:2", "the label is 0 or 1 (-1 counts as 0), not \"yes\"" },
+		{ INPUT_LIBSVM, "2 1:2", "the label is 0 or 1 (-1 counts as 0), not \"2\"" },
+		{ INPUT_LIBSVM, "0.5 1:2", "not \"0.5\"" },
+		{ INPUT_LIBSVM, "-2 1:2", "not \"-2\"" },
+		{ INPUT_LIBSVM, "nan 1:2", "not \"nan\"" },
 		{ INPUT_LIBSVM, "1 2", "\"2\" is not index:value" },
 		{ INPUT_LIBSVM, "1 -2:3", "\"-2:3\" is not index:value" },
 		{ INPUT_LIBSVM, "1 2:", "\"2:\" is not index:value" },
@@ -204,7 +210,7 @@ static void a_line_of_too_many_words_is_refused(void)
 
 static char folder[64];
 
-/* A libsvm file of rows first to end - 1, whose label and only id are the number, and which has number % 3 ids more. */
+/* A libsvm file of rows first to end - 1, whose first id is the number and whose label is its last bit, with number % 3 ids more. */
 static const char *write_file(const char *name, unsigned first, unsigned end)
 {
 	static char path[2][128];
@@ -219,7 +225,7 @@ static const char *write_file(const char *name, unsigned first, unsigned end)
 	snprintf(at, sizeof(path[0]), "%s/%s", folder, name);
 	file = fopen(at, "w");
 	for (unsigned i = first; file && i < end; i++)
-		fprintf(file, "%u %u:1%s%s\n", i, i, i % 3 > 0 ? " 5:1" : "", i % 3 > 1 ? " 6:1" : "");
+		fprintf(file, "%u %u:1%s%s\n", i % 2, i, i % 3 > 0 ? " 5:1" : "", i % 3 > 1 ? " 6:1" : "");
 	CHECK(file && fclose(file) == 0);
 	return at;
 }
@@ -230,8 +236,8 @@ static void clean(void)
 	folder[0] = 0;
 }
 
-/* All labels that a reader gives, in order; returns how many, or the error. */
-static int read_all(struct input_options options, float *labels, unsigned most, struct star_error *err)
+/* The numbers of all rows that a reader gives, in order; returns how many, or the error. */
+static int read_all(struct input_options options, float *numbers, unsigned most, struct star_error *err)
 {
 	struct input *input = input_open(&options, err);
 	const struct input_batch *batch;
@@ -247,10 +253,10 @@ static int read_all(struct input_options options, float *labels, unsigned most, 
 		CHECK(batch->share >= share && batch->share <= 1);
 		share = batch->share;
 		for (uint32_t row = 0, id = 0; row < batch->rows && n < most; row++) {
-			const unsigned number = (unsigned)batch->labels[row];
+			const unsigned number = (unsigned)batch->ids[id];
 
-			labels[n++] = batch->labels[row];
-			CHECK_INT(batch->ids[id], number);
+			numbers[n++] = (float)number;
+			CHECK_NEAR(batch->labels[row], number % 2, 0);
 			for (unsigned k = 0; k <= number % 3; k++)
 				CHECK_INT(batch->segments[id++], row);
 			if (row + 1 == batch->rows)
@@ -313,7 +319,7 @@ static void errors_name_file_and_line(void)
 	float labels[32];
 	FILE *file = fopen(paths[1], "a");
 
-	fprintf(file, "\n13 x\n");
+	fprintf(file, "\n1 x\n");
 	fclose(file);
 	CHECK_INT(read_all(options, labels, 32, &err), -EINVAL);
 	CHECK_HAS(err.text, "/bad:4: \"x\" is not index:value");
@@ -324,6 +330,17 @@ static void errors_name_file_and_line(void)
 	fclose(file);
 	CHECK_INT(read_all(options, labels, 32, &err), -E2BIG);
 	CHECK_HAS(err.text, "/bad:1: a line has");
+
+	for (unsigned longer = 0; longer < 4;
+	     longer++) { /* the longest line, and one more byte; with its end and without */
+		const unsigned bytes = INPUT_LINE_MAX - 1 + longer / 2;
+
+		file = fopen(paths[1], "w");
+		fprintf(file, "1 11:1 5:1 6:1%*s%s", (int)bytes - 14, "", longer % 2 ? "" : "\n");
+		fclose(file);
+		CHECK_INT(read_all(options, labels, 32, &err), longer < 2 ? 11 : -E2BIG);
+	}
+	CHECK_HAS(err.text, "/bad:1: a line has 1048575 bytes at most");
 
 	file = fopen(paths[1], "w");
 	fwrite("1 2:3\n1 2:3\0 4:5\n", 1, 18, file);
@@ -358,7 +375,7 @@ static void lines_may_lie_anywhere(void)
 	const struct input_options options = {
 		.format = INPUT_LIBSVM, .paths = &path, .paths_count = 1, .batch = 1000, .epochs = 2, .workers = 1
 	};
-	const unsigned most = INPUT_LINE_MAX - 3,
+	const unsigned most = INPUT_LINE_MAX - 2,
 		       lengths[] = { 1, most, 70, most - 1, 3, most / 2, most / 2 + 7, most };
 	const unsigned count = sizeof(lengths) / sizeof(lengths[0]);
 	const struct input_batch *batch;
@@ -367,7 +384,7 @@ static void lines_may_lie_anywhere(void)
 	struct input *input;
 
 	for (unsigned i = 0; file && i < count + 2000; i++)
-		fprintf(file, "%u%*s%s", i % 10, i < count ? (int)lengths[i] - 1 : (int)(i % 900), "",
+		fprintf(file, "%u%*s%s", i % 3 == 0, i < count ? (int)lengths[i] - 1 : (int)(i % 900), "",
 			i + 1 < count + 2000 ? i % 2 ? "\r\n" : "\n" : "");
 	CHECK(file && fclose(file) == 0);
 	input = input_open(&options, &err);
@@ -376,7 +393,7 @@ static void lines_may_lie_anywhere(void)
 			break;
 		rows = batch->rows;
 		for (unsigned k = 0; k < rows; k++)
-			CHECK_NEAR(batch->labels[k], (i + k) % (count + 2000) % 10, 0);
+			CHECK_NEAR(batch->labels[k], (i + k) % (count + 2000) % 3 == 0, 0);
 	}
 	input_close(input);
 	clean();

@@ -37,6 +37,12 @@ CASES = [
     ("unfinished", {"lib/optim/a.c": C + "/* TO" "DO: all of it */\n"}, "text", "unfinished"),
     ("unfinished_script", {"scripts/x": "#!/bin/bash\n" + S + "# FIX" "ME\n"}, "text", "unfinished"),
     ("part_of_a_word", {"lib/optim/a.c": C + "/* mktemp X" "XXXXX */\n"}, "text", None),
+    # what a merge leaves
+    ("told_twice", {"CHANGELOG.rst": "Changes\n=======\n\n* TCP: SACK, timestamps and more.\n* UDP.\n* TCP: SACK, timestamps and more.\n"},
+     "changelog", "line 4 says the same"),
+    ("a_part_told_twice", {"CHANGELOG.rst": "* One thing,\n  and its second line that is long.\n* Another thing,\n"
+                                            "  and its second line that is long.\n"}, "changelog", "line 2 says the same"),
+    ("told_once", {"CHANGELOG.rst": "0.1\n---------------------\n\n* One.\n\n0.2\n---------------------\n\n* One.\n"}, "changelog", None),
     # sizes
     ("file_too_long", {"lib/optim/a.c": C + "int x;\n" * 700}, "text", "error: the file has 701 lines"),
     ("file_long", {"lib/optim/a.c": C + "int x;\n" * 600}, "text", "warning: the file has 601 lines"),

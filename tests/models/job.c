@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "exec/exec.h"
 #include "tests/models/job.h"
 
 #include "base/hash.h"

@@ -4,7 +4,7 @@
 #define TESTS_MODELS_JOB_H
 
 #include "app/startrain/zoo/zoo.h"
-#include "graph/exec.h"
+#include "exec/exec.h"
 
 /* As in golden.py. */
 enum {

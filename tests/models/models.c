@@ -2,8 +2,9 @@
 /* The first losses of each model against those of the same model in PyTorch: golden.inc, which golden.py writes. */
 #include <stdio.h>
 
-#include "graph/cut.h"
-#include "session/local.h"
+#include "exec/exec.h"
+#include "offload/cut.h"
+#include "train/local.h"
 #include "tests/models/cases.h"
 #include "tests/models/job.h"
 #include "tests/unit.h"

@@ -23,6 +23,7 @@ void check_streams(const struct pair *p, uint64_t seed);
 void plain_datagrams_are_taken_as_all_others(void);
 void plain_datagrams_take_the_short_way(void);
 void plain_datagrams_leave_as_all_others(void);
+void frames_in_pieces_are_put_together(void);
 
 /* frames.c */
 void damaged_segments_are_dropped_and_counted(void);
@@ -81,10 +82,12 @@ void an_idle_connection_takes_a_bounded_memory(void);
 	X(a_flood_of_neighbours_takes_nobodys_place) \
 	X(confirmed_neighbours_keep_their_places_in_a_full_table) \
 	X(groups_are_reported_at_the_start_and_when_asked_for) \
+	X(addresses_are_announced_at_the_start_and_when_a_link_comes_up) \
 	X(echo_is_answered_in_both_families) \
 	X(closed_udp_ports_are_unreachable) \
 	X(errors_are_sent_at_a_rate) \
 	X(path_mtus_are_learnt_and_forgotten) \
+	X(too_big_about_datagrams_must_be_of_one_in_flight) \
 	X(flows_of_datagrams_follow_their_path) \
 	X(errors_about_nothing_of_ours_are_ignored) \
 	X(too_big_about_tcp_must_know_the_numbers) \
@@ -96,6 +99,7 @@ void an_idle_connection_takes_a_bounded_memory(void);
 	X(a_flood_of_fragments_holds_a_bounded_share) \
 	X(fragments_have_a_budget_of_their_own) \
 	X(streams_arrive_through_a_path_that_fragments) \
+	X(stacks_with_one_address_share_no_identifications) \
 	X(a_whole_packet_goes_to_the_stack_it_belongs_to) \
 	X(random_fragments_change_nothing)
 
@@ -229,6 +233,7 @@ void icmp_ends_opens_only(void);
 #define OFFLOAD_CASES(X) \
 	X(the_same_bytes_with_offloads_as_without) \
 	X(each_offload_stands_alone) \
+	X(small_segments_are_not_the_ports_to_cut) \
 	X(checksums_are_looked_at_once) \
 	X(an_odd_rest_is_sent_again_by_reference) \
 	X(a_chain_without_an_mbuf_waits) \
@@ -280,7 +285,13 @@ void progress_begins_the_user_timeout_anew(void);
 
 /* limits.c */
 void idle_connections_give_way(void);
+void acknowledgements_alone_are_no_use(void);
 void time_wait_gives_way_first(void);
 void who_is_there_goes_before_who_comes(void);
+
+/* crowds.c */
+void thousands_half_open_keep_nobody_out(void);
+void thousands_of_idle_connections_leave_places_to_others(void);
+void addresses_of_one_64_share(void);
 
 #endif

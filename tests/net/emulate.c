@@ -93,8 +93,7 @@ static void check_frame(const struct link *link, int side, const struct rte_mbuf
 		fault("a chain that is none", m);
 	if ((count > 1 && !(has & OFFLOAD_TX_SEGMENTS)) || count > EMULATED_SEGMENTS)
 		fault("too many mbufs", m);
-	if ((m->ol_flags & RTE_MBUF_F_TX_IP_CKSUM && !(has & OFFLOAD_TX_IP4_CHECKSUM) &&
-	     !(m->ol_flags & RTE_MBUF_F_TX_TCP_SEG)) ||
+	if ((m->ol_flags & RTE_MBUF_F_TX_IP_CKSUM && !(has & OFFLOAD_TX_IP4_CHECKSUM)) ||
 	    (l4 == RTE_MBUF_F_TX_TCP_CKSUM && !(has & OFFLOAD_TX_TCP_CHECKSUM) &&
 	     !(m->ol_flags & RTE_MBUF_F_TX_TCP_SEG)) ||
 	    (l4 == RTE_MBUF_F_TX_UDP_CKSUM && !(has & OFFLOAD_TX_UDP_CHECKSUM)) ||
@@ -118,8 +117,9 @@ static void check_request(struct rte_mbuf *m, const struct headers *h)
 	if (!(flags & (h->ip4 ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6)))
 		fault("IP version", m);
 	if (flags & RTE_MBUF_F_TX_TCP_SEG &&
-	    (l4 != RTE_MBUF_F_TX_TCP_CKSUM || (h->ip4 && !(flags & RTE_MBUF_F_TX_IP_CKSUM)) || m->tso_segsz == 0 ||
-	     m->nb_segs < 2))
+	    (l4 != RTE_MBUF_F_TX_TCP_CKSUM || m->tso_segsz < NET_TSO_MSS_MIN || m->nb_segs < 2 ||
+	     (h->ip4 && !(flags & RTE_MBUF_F_TX_IP_CKSUM) && rte_ipv4_cksum(h->ip4) != 0xffff &&
+	      rte_ipv4_cksum(h->ip4) != 0)))
 		fault("segmentation", m);
 	if (!l4)
 		return;
@@ -188,6 +188,10 @@ static struct rte_mbuf *cut(struct link *link, const struct rte_mbuf *whole, con
 		own.ip4->total_length = rte_cpu_to_be_16((uint16_t)(m->data_len - own.l2));
 		own.ip4->packet_id = rte_cpu_to_be_16((uint16_t)(rte_be_to_cpu_16(own.ip4->packet_id) + i));
 		own.tcp->cksum = rte_ipv4_phdr_cksum(own.ip4, 0);
+		if (!(asked->ol_flags & RTE_MBUF_F_TX_IP_CKSUM)) {
+			own.ip4->hdr_checksum = 0;
+			own.ip4->hdr_checksum = rte_ipv4_cksum(own.ip4);
+		}
 	} else {
 		own.ip6->payload_len = rte_cpu_to_be_16((uint16_t)(m->data_len - own.l2 - own.l3));
 		own.tcp->cksum = rte_ipv6_phdr_cksum(own.ip6, 0);

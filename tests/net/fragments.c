@@ -350,6 +350,57 @@ void streams_arrive_through_a_path_that_fragments(void)
 	}
 }
 
+/* Sends a datagram in two fragments; returns their identification. */
+static uint32_t identification(bool v4)
+{
+	enum { BODY = 192, BYTES = 1600 };
+	const struct net_udp_address to = { .remote = *peer(v4), .local_port = 53, .remote_port = 999 };
+	struct rte_mbuf *m = net_alloc(net_link.net[0]);
+	struct net_udp_flow flow;
+	unsigned last = 0;
+	const uint8_t *at;
+	uint16_t low;
+	uint32_t id;
+
+	CHECK_INT(net_udp_flow_init(net_link.net[0], &flow, &to), 0);
+	m->data_off = BODY;
+	memset(rte_pktmbuf_append(m, BYTES), 'x', BYTES);
+	net_udp_flow_send(net_link.net[0], &flow, m, 0);
+	packets_turn();
+	if (!CHECK_UINT(packets_count(v4 ? IPPROTO_UDP : IPPROTO_FRAGMENT, &last), 2))
+		return 0;
+	at = packets_ip(last) + (v4 ? 4 : sizeof(struct rte_ipv6_hdr) + 4);
+	memcpy(&id, at, sizeof(id));
+	memcpy(&low, at, sizeof(low));
+	return v4 ? rte_be_to_cpu_16(low) : rte_be_to_cpu_32(id);
+}
+
+/* Reactors share the node's addresses: what two of them send to one peer must not be put together. */
+void stacks_with_one_address_share_no_identifications(void)
+{
+	enum { STACKS = 3 };
+
+	for (unsigned stack = 0; stack < STACKS; stack++) {
+		struct net_options o;
+
+		link_init(&net_link, 107);
+		o = link_options(&net_link, 0);
+		o.stack = stack;
+		o.stacks = STACKS;
+		packets_alone(107, &o);
+		packets_introduce();
+		for (int v4 = 0; v4 < 2; v4++) {
+			const uint32_t first = identification(v4), second = identification(v4);
+
+			CHECK_UINT(first % 4, stack);
+			CHECK_UINT(second % 4, stack);
+			CHECK(first != second);
+			CHECK(first / 4 != (uint32_t)(o.secret[0] >> 32) / 4); /* it is no part of the secret */
+		}
+		link_down(&net_link);
+	}
+}
+
 /* A packet that was put together for another stack, as steering sends all fragments to one. */
 static struct rte_mbuf *taken;
 

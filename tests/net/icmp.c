@@ -147,6 +147,21 @@ static void too_big(bool v4, uint32_t mtu, unsigned bytes)
 	packet_give(&p);
 }
 
+static bool in_flight; /* what port 53 says of what is quoted */
+
+static bool on_quoted(void *ctx, struct net *net, const struct net_udp_address *address, const void *payload,
+		      uint32_t bytes, bool refused)
+{
+	CHECK_UINT(address->local_port, 53);
+	return in_flight && !refused;
+}
+
+static void watch(void)
+{
+	in_flight = true;
+	net_udp_watch(net_link.net[0], 53, on_quoted);
+}
+
 /* What a datagram to side 1 may carry, by asking. */
 static unsigned path_mtu(bool v4)
 {
@@ -170,6 +185,7 @@ void path_mtus_are_learnt_and_forgotten(void)
 {
 	packets_alone(93, NULL);
 	packets_introduce();
+	watch();
 	for (int v4 = 0; v4 < 2; v4++) {
 		CHECK_UINT(path_mtu(v4), 1500);
 		too_big(v4, 1400, 1400);
@@ -200,6 +216,27 @@ void path_mtus_are_learnt_and_forgotten(void)
 	link_down(&net_link);
 }
 
+/* Who knows ports and addresses only can forge an error: whose datagram it quotes is asked. */
+void too_big_about_datagrams_must_be_of_one_in_flight(void)
+{
+	packets_alone(93, NULL);
+	packets_introduce();
+	for (int v4 = 0; v4 < 2; v4++) {
+		net_udp_watch(net_link.net[0], 53, NULL);
+		too_big(v4, 1300, 1400);
+		CHECK_UINT(path_mtu(v4), 1500);
+		watch();
+		in_flight = false;
+		too_big(v4, 1300, 1400);
+		CHECK_UINT(path_mtu(v4), 1500);
+		in_flight = true;
+		too_big(v4, 1300, 1400);
+		CHECK_UINT(path_mtu(v4), 1300);
+	}
+	CHECK_UINT(COUNTER(icmp_ignored), 4);
+	link_down(&net_link);
+}
+
 void flows_of_datagrams_follow_their_path(void)
 {
 	enum { BODY = 192, BYTES = 1400 };
@@ -209,6 +246,7 @@ void flows_of_datagrams_follow_their_path(void)
 
 	packets_alone(94, NULL);
 	packets_introduce();
+	watch();
 	CHECK_INT(net_udp_flow_init(net_link.net[0], &flow, &to), 0);
 	CHECK_UINT(net_udp_flow_payload(net_link.net[0], &flow), 1472);
 	for (unsigned times = 0; times < 3; times++) {
@@ -231,7 +269,7 @@ void flows_of_datagrams_follow_their_path(void)
 		rte_pktmbuf_free(m);
 		if (times == 0)
 			too_big(true, 1000, 1400);
-		CHECK_UINT(net_udp_flow_payload(net_link.net[0], &flow), times == 0 ? 972 : times == 1 ? 972 : 1472);
+		CHECK_UINT(net_udp_flow_payload(net_link.net[0], &flow), times < 2 ? NET_UDP_PAYLOAD_BASE : 1472);
 		if (times == 1)
 			packets_pass(601000);
 	}
@@ -248,6 +286,7 @@ void errors_about_nothing_of_ours_are_ignored(void)
 
 	packets_alone(94, NULL);
 	packets_introduce();
+	watch();
 	for (int v4 = 0; v4 < 2; v4++) {
 		const unsigned ip = v4 ? 20 : 40;
 		const struct {

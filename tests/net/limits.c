@@ -53,6 +53,35 @@ void idle_connections_give_way(void)
 	script_end();
 }
 
+/* A peer that answers keepalives is there, and has no use for its connection. Data that is sent and acknowledged is one, too. */
+void acknowledgements_alone_are_no_use(void)
+{
+	const uint16_t last = 1000 + CONNECTIONS - 1;
+
+	for (unsigned sends = 0; sends < 2; sends++) {
+		begin();
+		fill(CONNECTIONS);
+		script_wait(30000);
+		for (unsigned i = 0; i < CONNECTIONS; i++)
+			script_in(SEGMENT(.flags = A, .seq = 1, .ack = 1, .port = (uint16_t)(1000 + i)));
+		/* Nor is a byte that has come before, with which some stacks ask. */
+		script_in(SEGMENT(.flags = A, .seq = 0, .ack = 1, .port = 1000, .bytes = 1));
+		if (sends) {
+			script_write(10);
+			script_in(SEGMENT(.flags = A, .seq = 1, .ack = 11, .port = last));
+		} else {
+			script_in(SEGMENT(.flags = A, .seq = 1, .ack = 1, .port = last, .bytes = 10));
+		}
+		script_wait(31000);
+		script_drop();
+		for (unsigned i = 0; i < 2 * CONNECTIONS; i++)
+			script_in(SEGMENT(.flags = S, .port = (uint16_t)(3000 + i)));
+		CHECK_UINT(script_counters()->tcp_idle_closed, CONNECTIONS - 1);
+		script_drop();
+		script_end();
+	}
+}
+
 /* What is over goes before what is only idle. */
 void time_wait_gives_way_first(void)
 {

@@ -75,6 +75,12 @@ void link_inject(struct link *link, int to, const void *frame, unsigned bytes);
 rte_be32_t link_address(int side);
 const struct net_address *link_ip(int side);
 const struct net_address *link_ip6(int side);
+/* 2001:2:0:subnet::host: both sides have subnet 0. */
+static inline struct net_address link_ip6_of(uint8_t subnet, uint16_t host)
+{
+	return (struct net_address){ .bytes = { 0x20, 1, 0, 2, [7] = subnet, [14] = (uint8_t)(host >> 8),
+						(uint8_t)host } };
+}
 /* What the station's own address of the link must be: fe80::ff:fe00:1 and 2. */
 const struct net_address *link_local(int side);
 const struct rte_ether_addr *link_mac(int side);

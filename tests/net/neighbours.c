@@ -483,3 +483,53 @@ void groups_are_reported_at_the_start_and_when_asked_for(void)
 	CHECK_UINT(packets_sent.count, 0);
 	link_down(&net_link);
 }
+
+/* ARP announcements of the one address, and unsolicited advertisements of the other and of that of the link. */
+static void expect_announcements(unsigned times)
+{
+	unsigned arps = 0, advertisements = 0;
+
+	for (unsigned i = 0; i < packets_sent.count; i++) {
+		const uint8_t *bytes = packets_sent.sent[i].bytes, *arp = bytes + 14;
+
+		if (bytes[12] == 0x08 && bytes[13] == 0x06) {
+			CHECK_MEM(bytes, "\xff\xff\xff\xff\xff\xff", 6);
+			CHECK_MEM(arp + 6, "\0\1", 2);
+			CHECK_MEM(arp + 8, link_mac(0), 6);
+			CHECK_MEM(arp + 14, arp + 24, 4);
+			arps++;
+		} else if (bytes[12] == 0x86 && packets_protocol(i) == IPPROTO_ICMPV6 && packets_upper(i)[0] == 136) {
+			CHECK_MEM(bytes, "\x33\x33\0\0\0\1", 6);
+			CHECK_UINT(packets_upper(i)[4], 0x20);
+			CHECK_MEM(packets_upper(i) + 26, link_mac(0), 6);
+			advertisements++;
+		}
+	}
+	CHECK_UINT(arps, times);
+	CHECK_UINT(advertisements, 2 * times);
+}
+
+/* A node that was replaced has another link address: routers would send to the old one until they forget it. */
+void addresses_are_announced_at_the_start_and_when_a_link_comes_up(void)
+{
+	struct net_options o;
+
+	link_init(&net_link, 93);
+	o = link_options(&net_link, 0);
+	link_down(&net_link);
+	o.announce = true;
+	packets_alone(93, &o);
+	packets_pass(500);
+	expect_announcements(1);
+	packets_pass(10000);
+	expect_announcements(3);
+	packets_turn();
+	net_announce(net_link.net[0]);
+	packets_pass(10000);
+	expect_announcements(3);
+	link_down(&net_link);
+	packets_alone(93, NULL); /* others tell it */
+	packets_pass(10000);
+	CHECK_UINT(packets_sent.count, 0);
+	link_down(&net_link);
+}

@@ -165,3 +165,53 @@ void plain_datagrams_leave_as_all_others(void)
 	CHECK_UINT(packets_questions(&last), 1);
 	link_down(&net_link);
 }
+
+/* A frame in mbufs of so many bytes. */
+static struct rte_mbuf *in_pieces(const struct packet *p, unsigned piece)
+{
+	struct rte_mbuf *first = NULL;
+
+	for (unsigned at = 0; at < p->length; at += piece) {
+		const uint16_t bytes = (uint16_t)RTE_MIN(piece, p->length - at);
+		struct rte_mbuf *m = rte_pktmbuf_alloc(net_link.pool[0]);
+
+		memcpy(rte_pktmbuf_append(m, bytes), p->bytes + at, bytes);
+		if (!first)
+			first = m;
+		else
+			rte_pktmbuf_chain(first, m);
+	}
+	return first;
+}
+
+void frames_in_pieces_are_put_together(void)
+{
+	static const unsigned pieces[] = { 14, 30, 42, 61 };
+	const struct net_counters *counters;
+	struct rte_mbuf *m, *more;
+	struct packet p;
+
+	packets_alone(97, NULL);
+	packets_introduce();
+	counters = net_counters(net_link.net[0]);
+	packet_udp(&p, link_ip(1), link_ip(0), 1053, 53, 20);
+	for (unsigned i = 0; i < RTE_DIM(pieces); i++) {
+		packets_received = 0;
+		m = in_pieces(&p, pieces[i]);
+		CHECK(m->nb_segs > 1);
+		net_input(net_link.net[0], &m, 1, net_link.now_ns);
+		CHECK_UINT(packets_received, 1);
+		CHECK_MEM(packets_received_bytes, p.bytes + p.length - 20, 20);
+	}
+	CHECK_UINT(counters->eth_short, 0);
+	/* What one mbuf does not hold is no frame of ours. */
+	packets_received = 0;
+	m = in_pieces(&p, 42);
+	more = rte_pktmbuf_alloc(net_link.pool[0]);
+	rte_pktmbuf_append(more, rte_pktmbuf_tailroom(more));
+	rte_pktmbuf_chain(m, more);
+	net_input(net_link.net[0], &m, 1, net_link.now_ns);
+	CHECK_UINT(packets_received, 0);
+	CHECK_UINT(counters->eth_short, 1);
+	link_down(&net_link);
+}

@@ -3,6 +3,8 @@
 #include "port/memif_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,7 @@
 #include "base/prng.h"
 #include "tests/port/cases.h"
 #include "tests/port/child.h"
+#include "tests/port/memif_say.h"
 #include "tests/unit.h"
 
 enum { QUEUES = 2, LOG2 = 5, RING = 1 << LOG2, BUFFER = 512, WAIT_US = 3000000 };
@@ -84,20 +87,7 @@ static bool hear(struct client *c)
 
 static void say(struct client *c, const struct memif_message *m, size_t bytes, int fd)
 {
-	union {
-		struct cmsghdr header;
-		uint8_t bytes[CMSG_SPACE(sizeof(int))];
-	} ancillary = { .bytes = { 0 } };
-	struct iovec from = { (void *)(uintptr_t)m, bytes };
-	struct msghdr message = { .msg_iov = &from, .msg_iovlen = 1 };
-
-	if (fd >= 0) {
-		message.msg_control = &ancillary;
-		message.msg_controllen = sizeof(ancillary);
-		ancillary.header = (struct cmsghdr){ CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
-		memcpy(CMSG_DATA(&ancillary.header), &fd, sizeof(fd));
-	}
-	CHECK(sendmsg(c->fd, &message, MSG_NOSIGNAL) >= 0);
+	CHECK(memif_say(c->fd, m, bytes, fd, 0) >= 0);
 }
 
 static bool is_acknowledged(struct client *c, const struct memif_message *m, int fd)
@@ -111,7 +101,8 @@ static bool come_to(struct client *c, unsigned first)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
-	*c = (struct client){ .memory_fd = memfd_create("client", 0), .event_fd = eventfd(0, EFD_NONBLOCK) };
+	*c = (struct client){ .memory_fd = memfd_create("client", MFD_ALLOW_SEALING),
+			      .event_fd = eventfd(0, EFD_NONBLOCK) };
 	CHECK_INT(ftruncate(c->memory_fd, REGION_BYTES), 0);
 	c->memory = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, c->memory_fd, 0);
 	c->fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
@@ -350,6 +341,90 @@ void memif_wakes_the_sleeper(void)
 		CHECK_UINT(port_receive(port, 0, &m, 1), 1);
 		rte_pktmbuf_free(m);
 	}
+	leave(&c);
+	end();
+}
+
+/* A client that sleeps is woken; one that has its event fd block, and fills it, keeps nobody waiting: child_run ends what hangs. */
+void memif_is_not_held_up_by_its_client(void)
+{
+	const uint64_t full = UINT64_MAX - 1;
+	struct client c;
+	uint64_t rings;
+
+	child_capture();
+	if (!open_port("") || !come(&c) || !join(&c))
+		return;
+	for (int round = 0; round < 4; round++) {
+		struct pollfd woken = { .fd = c.event_fd, .events = POLLIN };
+		struct rte_mbuf *m = NULL;
+
+		CHECK(put_frame(&c, 0, 100, 1));
+		CHECK_INT(port_wait_arm(port, 0), -EAGAIN);
+		port_wait_disarm(port, 0);
+		CHECK_UINT(port_receive(port, 0, &m, 1), 1);
+		if (round == 2) {
+			CHECK_INT(fcntl(c.event_fd, F_SETFL, 0), 0);
+			CHECK(write(c.event_fd, &full, sizeof(full)) == sizeof(full));
+		}
+		CHECK_UINT(port_send(port, 0, &m, 1), 1);
+		if (round < 2) {
+			CHECK_INT(poll(&woken, 1, WAIT_US / 1000), 1);
+			CHECK(read(c.event_fd, &rings, sizeof(rings)) == sizeof(rings));
+			CHECK_UINT(rings, 1);
+		}
+	}
+	leave(&c); /* the port's thread is still there, too */
+	end();
+}
+
+/* Memory that the client could take away under a reactor, or too much of it. */
+static void offer_memory(int fd, uint64_t bytes, const char *says)
+{
+	struct memif_message m = init_message();
+	struct client c;
+
+	if (!come(&c))
+		return;
+	CHECK(is_acknowledged(&c, &m, -1));
+	CHECK_INT(ftruncate(fd, (off_t)bytes), 0);
+	m = region_message();
+	m.add_region.bytes = bytes;
+	say(&c, &m, sizeof(m), fd);
+	if (CHECK(hear(&c)) && CHECK_INT(c.answer.type, MEMIF_DISCONNECT))
+		CHECK_HAS(c.answer.disconnect.text, says);
+	close(fd);
+	leave(&c);
+}
+
+void memif_refuses_memory_that_may_go(void)
+{
+	char file[] = "/tmp/star-test-memif.XXXXXX";
+	struct memif_message m = init_message();
+	struct client c;
+	int fd;
+
+	child_capture();
+	if (!open_port(""))
+		return;
+	offer_memory(memfd_create("client", 0), 4096, "F_SEAL_SHRINK");
+	fd = memfd_create("client", MFD_ALLOW_SEALING);
+	CHECK_INT(fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL), 0);
+	offer_memory(fd, 4096, "F_SEAL_SHRINK");
+	fd = mkstemp(file);
+	unlink(file);
+	offer_memory(fd, 4096, "F_SEAL_SHRINK");
+	fd = memfd_create("client", MFD_ALLOW_SEALING | MFD_HUGETLB);
+	if (CHECK(fd >= 0))
+		offer_memory(fd, 2 << 20, "a memfd of ordinary pages");
+	offer_memory(memfd_create("client", MFD_ALLOW_SEALING), MEMIF_MEMORY_MAX + 4096, "over 1 GiB together");
+	/* What it has passed cannot be made smaller any more. */
+	if (!come(&c))
+		return;
+	CHECK(is_acknowledged(&c, &m, -1));
+	m = region_message();
+	CHECK(is_acknowledged(&c, &m, c.memory_fd));
+	CHECK_INT(ftruncate(c.memory_fd, 0), -1);
 	leave(&c);
 	end();
 }

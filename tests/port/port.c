@@ -539,6 +539,8 @@ CASE(af_xdp_can_be_waited_on, af_xdp_rings)
 CASE(memif_carries_frames_both_ways, memif_carries_frames)
 CASE(memif_wakes_a_sleeping_reactor, memif_wakes_the_sleeper)
 CASE(memif_refuses_clients_that_are_wrong, memif_refuses_wrong_clients)
+CASE(memif_is_not_held_up, memif_is_not_held_up_by_its_client)
+CASE(memif_refuses_memory_that_may_be_taken_away, memif_refuses_memory_that_may_go)
 CASE(memif_survives_what_clients_write, memif_survives_nonsense)
 CASE(memif_workers_carry_frames_and_connect_again, memif_worker_carries_frames)
 CASE(memif_workers_wait_for_room, memif_worker_waits_for_room)
@@ -546,6 +548,7 @@ CASE(memif_workers_survive_what_appliances_write, memif_worker_survives_nonsense
 CASE(af_packet_sends_every_mbuf, af_packet_sends_all)
 CASE(af_xdp_sends_every_mbuf, af_xdp_sends_all)
 CASE(drivers_without_interface_open, driver_without_interface)
+CASE(devices_ask_for_a_reset_or_are_taken_out, device_events)
 CASE(hash_of_a_nic_is_published, rss_is_read)
 CASE(ipv6_groups_are_joined_while_a_port_is_open, ipv6_groups)
 CASE(bad_interfaces_are_refused, bad_interfaces)
@@ -553,6 +556,10 @@ CASE(bad_devices_are_refused, bad_devices)
 CASE(offloads_are_warned_of, offloads_are_told)
 CASE(sleeping_reactor_is_woken_by_af_packet, sleeping_reactor_hears_its_port)
 CASE(start_is_quiet_and_leaves_no_trace, quiet_start)
+CASE(packet_buffers_have_addresses_for_devices, devices_addresses)
+CASE(packet_buffers_for_nics_lie_within_pages, buffers_for_nics)
+CASE(a_removed_device_is_closed_beside_the_reactors, freed_aside)
+CASE(a_refused_frame_does_not_hold_up_others, refused_frames)
 CASE(second_start_is_refused, second_start)
 CASE(start_without_root_is_refused, start_without_root)
 CASE(required_hugepages_are_refused_when_missing, required_and_missing)
@@ -564,6 +571,12 @@ CASE(offloads_of_virtio_are_used, virtio_offloads)
 
 const struct unit_case unit_cases[] = {
 	{ "start_is_quiet_and_leaves_no_trace", start_is_quiet_and_leaves_no_trace },
+	{ "packet_buffers_have_addresses_for_devices", packet_buffers_have_addresses_for_devices },
+	{ "packet_buffers_for_nics_lie_within_pages", packet_buffers_for_nics_lie_within_pages },
+	{ "a_removed_device_is_closed_beside_the_reactors", a_removed_device_is_closed_beside_the_reactors },
+	{ "whole_hugepages_are_counted", whole_pages },
+	{ "segments_are_as_many_as_the_device_takes", segment_limits },
+	{ "a_refused_frame_does_not_hold_up_others", a_refused_frame_does_not_hold_up_others },
 	{ "second_start_is_refused", second_start_is_refused },
 	{ "start_without_root_is_refused", start_without_root_is_refused },
 	{ "required_hugepages_are_refused_when_missing", required_hugepages_are_refused_when_missing },
@@ -583,11 +596,14 @@ const struct unit_case unit_cases[] = {
 	{ "memif_carries_frames_both_ways", memif_carries_frames_both_ways },
 	{ "memif_wakes_a_sleeping_reactor", memif_wakes_a_sleeping_reactor },
 	{ "memif_refuses_clients_that_are_wrong", memif_refuses_clients_that_are_wrong },
+	{ "memif_is_not_held_up", memif_is_not_held_up },
+	{ "memif_refuses_memory_that_may_be_taken_away", memif_refuses_memory_that_may_be_taken_away },
 	{ "memif_survives_what_clients_write", memif_survives_what_clients_write },
 	{ "memif_workers_carry_frames_and_connect_again", memif_workers_carry_frames_and_connect_again },
 	{ "memif_workers_wait_for_room", memif_workers_wait_for_room },
 	{ "memif_workers_survive_what_appliances_write", memif_workers_survive_what_appliances_write },
 	{ "drivers_without_interface_open", drivers_without_interface_open },
+	{ "devices_ask_for_a_reset_or_are_taken_out", devices_ask_for_a_reset_or_are_taken_out },
 	{ "hash_of_a_nic_is_published", hash_of_a_nic_is_published },
 	{ "ipv6_groups_are_joined_while_a_port_is_open", ipv6_groups_are_joined_while_a_port_is_open },
 	{ "bad_interfaces_are_refused", bad_interfaces_are_refused },

@@ -273,6 +273,20 @@ static void what_a_driver_does_not_take_is_freed_and_counted(void)
 	rig_destroy(rig);
 }
 
+static void what_a_driver_keeps_comes_back_when_mbufs_are_short(void)
+{
+	const struct rig_options options = { .reactors = 1, .ports = 1, .mbufs = 255, .mode = RIG_ECHO };
+	struct rig *rig = rig_create(&options);
+
+	rig_keep_sent(rig);
+	rig_start(rig);
+	for (uint32_t number = 0; number < 1000; number++)
+		rig_inject(rig, 0, 0, REACTOR_HERE, number);
+	CHECK(rig_await(&rig->queues[0][0].sent, 1000));
+	CHECK_UINT(stats(rig, 0)->transmit_dropped, 0);
+	rig_destroy(rig);
+}
+
 /* Sends held frames by ports that do not exist. */
 static void misdirect(void *ctx, struct reactor_message *message)
 {
@@ -504,6 +518,7 @@ const struct unit_case unit_cases[] = {
 	{ "some_bursts_are_received_in_a_turn", some_bursts_are_received_in_a_turn },
 	{ "transmit_keeps_order_and_ports", transmit_keeps_order_and_ports },
 	{ "what_a_driver_does_not_take_is_freed_and_counted", what_a_driver_does_not_take_is_freed_and_counted },
+	{ "what_a_driver_keeps_comes_back_when_mbufs_are_short", what_a_driver_keeps_comes_back_when_mbufs_are_short },
 	{ "frames_for_unknown_ports_are_freed_and_counted", frames_for_unknown_ports_are_freed_and_counted },
 	{ "ports_come_and_go", ports_come_and_go },
 	{ "nothing_stays_behind", nothing_stays_behind },

@@ -111,6 +111,32 @@ static uint16_t receive_burst(void *data, struct rte_mbuf **frames, uint16_t n)
 	return received;
 }
 
+/* The queue of rig_keep_sent. */
+static struct rig_queue *keeper;
+
+static void give_back(struct rig_queue *queue)
+{
+	while (queue->kept_count)
+		rte_pktmbuf_free(queue->kept[--queue->kept_count]);
+}
+
+/* Instead of DPDK's: the rig's ports are none of its own. */
+int rte_eth_dev_is_valid_port(uint16_t id)
+{
+	return keeper && id == keeper->port;
+}
+
+int rte_eth_tx_done_cleanup(uint16_t id, uint16_t queue, uint32_t n)
+{
+	give_back(keeper);
+	return 0;
+}
+
+void rig_keep_sent(struct rig *rig)
+{
+	keeper = &rig->queues[0][0];
+}
+
 static uint16_t send_burst(void *data, struct rte_mbuf **frames, uint16_t n)
 {
 	struct rig_queue *queue = data;
@@ -119,7 +145,10 @@ static uint16_t send_burst(void *data, struct rte_mbuf **frames, uint16_t n)
 	for (taken = 0; taken < n && queue->room; taken++) {
 		if (queue->sent < sizeof(queue->order) / sizeof(queue->order[0]))
 			queue->order[queue->sent] = rte_pktmbuf_mtod(frames[taken], struct content *)->number;
-		rte_pktmbuf_free(frames[taken]);
+		if (queue == keeper && queue->kept_count < RTE_DIM(queue->kept))
+			queue->kept[queue->kept_count++] = frames[taken];
+		else
+			rte_pktmbuf_free(frames[taken]);
 		queue->room--;
 		count(&queue->sent);
 	}
@@ -309,6 +338,9 @@ void rig_destroy(struct rig *rig)
 			reactor_stop(rig->nodes[i]->reactor);
 	for (unsigned i = 0; i < rig->options.reactors; i++)
 		reactor_destroy(rig->nodes[i]->reactor);
+	if (keeper)
+		give_back(keeper);
+	keeper = NULL;
 	for (unsigned i = 0; i < rig->options.reactors; i++) {
 		struct rig_node *node = rig->nodes[i];
 

@@ -49,6 +49,8 @@ struct rig_queue {
 	uint32_t room; /* frames that it takes, and then no more */
 	uint64_t sent;
 	uint32_t order[256]; /* the first numbers that were sent */
+	struct rte_mbuf *kept[512];
+	unsigned kept_count;
 };
 
 struct rig_options {
@@ -77,6 +79,9 @@ void rig_reactor_options(struct rig *rig, unsigned index, struct reactor_options
 void rig_start(struct rig *rig);
 /* Stops and destroys the reactors, and checks that all mbufs are back. */
 void rig_destroy(struct rig *rig);
+
+/* The first queue's driver keeps what it has sent until it is told to clean up, as some do. One rig at a time. */
+void rig_keep_sent(struct rig *rig);
 
 /* Puts a frame with this number into a queue, to be steered to a reactor (or REACTOR_HERE, REACTOR_ALL). */
 void rig_inject(struct rig *rig, unsigned port, unsigned queue, unsigned to, uint32_t number);

@@ -40,12 +40,18 @@
 	X(destroyed_in_every_state) \
 	/* replay.c */ \
 	X(resent_requests_are_executed_once) \
-	X(refused_requests_may_be_sent_again) \
+	X(refused_requests_are_answered_as_they_were) \
+	X(a_late_first_request_is_remembered) \
+	X(what_was_executed_is_not_refused_as_late) \
+	X(old_outcomes_are_forgotten) \
 	X(what_a_former_owner_began_is_waited_for) \
 	X(what_a_closed_owner_began_is_waited_for) \
+	X(what_an_owner_before_the_last_began_is_waited_for) \
 	X(what_never_came_is_executed_when_it_is_sent_again) \
 	X(the_oldest_sessions_are_forgotten_first) \
 	X(a_stream_has_one_session) \
+	/* replay_chaos.c */ \
+	X(what_a_client_hears_is_what_was_done) \
 	/* buffers.c */ \
 	X(peer_that_never_reads_is_not_served) \
 	X(blocked_streams_that_die_are_freed) \
@@ -59,6 +65,11 @@
 	X(replies_without_room_wait_and_give_up) \
 	X(receiving_keeps_a_share_of_the_pool) \
 	X(empty_pool_delays_replies_only) \
+	X(connections_of_one_address_leave_room_for_others) \
+	/* shares.c */ \
+	X(streams_that_never_speak_end) \
+	X(unread_replies_of_one_address_are_shared) \
+	X(unread_replies_are_counted) \
 	/* dgram_basic.c */ \
 	X(dgram_small_messages_go_both_ways) \
 	X(dgram_messages_of_all_sizes_arrive) \
@@ -93,6 +104,7 @@
 	X(dgram_repeating_favourites_let_others_go_on) \
 	X(dgram_asking_favourites_let_others_go_on) \
 	X(dgram_standing_messages_leave_room_for_one) \
+	X(dgram_refused_messages_hold_nothing) \
 	/* dgram_crowds.c */ \
 	X(dgram_crowds_send_short_messages_in_two_goes) \
 	X(dgram_crowds_leave_nobody_behind) \
@@ -113,6 +125,21 @@
 	X(dgram_unknown_only_makes_clients_ask) \
 	X(dgram_sessions_follow_the_newest_packet) \
 	X(dgram_options_are_checked) \
+	/* dgram_liars.c */ \
+	X(dgram_acknowledgements_that_step_back_do_no_harm) \
+	X(dgram_windows_are_given_back_empty) \
+	X(dgram_random_lies_hurt_the_liar_only) \
+	/* dgram_shares.c */ \
+	X(dgram_one_address_leaves_places_for_others) \
+	X(dgram_addresses_of_one_64_share) \
+	X(dgram_idle_sessions_give_way) \
+	X(dgram_sessions_without_a_request_end) \
+	X(dgram_unread_replies_leave_windows_for_others) \
+	X(dgram_unread_mbufs_are_shared) \
+	/* dgram_errors.c */ \
+	X(dgram_forged_errors_change_nothing) \
+	X(dgram_forged_refusals_end_nothing) \
+	X(dgram_numbers_do_not_show_the_secret) \
 	/* dgram_flows.c */ \
 	X(dgram_one_flow_fills_the_link) \
 	X(dgram_incast_is_shared) \

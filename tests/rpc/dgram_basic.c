@@ -190,6 +190,8 @@ void dgram_silent_peers_are_given_up(void)
 	dg_up();
 	client = dg_open(0);
 	server = dg_server_of(client);
+	dg_send(client, 10, 1 + 10);
+	CHECK(dg_run(DG_S, dg_answered, client));
 	/* Idle sessions live as long as they are heard. */
 	dg_wait(60 * DG_S);
 	CHECK_UINT(client->closes + server->closes, 0);

@@ -200,3 +200,36 @@ void dgram_standing_messages_leave_room_for_one(void)
 	CHECK_UINT(dg_server_of(&dg.clients[WHOLE])->received, MOST / 2);
 	dg_down();
 }
+
+/* Messages that are refused for their length hold no mbufs, and their rest waits for no turn. */
+void dgram_refused_messages_hold_nothing(void)
+{
+	enum { SILENT = 6, STANDING = SILENT, OTHER, LIMIT = 12 };
+	uint64_t from;
+
+	dg_init(49);
+	dg.options[0].held_mbufs_max = LIMIT;
+	dg_up();
+	memset(cut, 0, sizeof(cut));
+	dg.link.tap = cut_off;
+	for (unsigned i = 0; i < SILENT; i++) {
+		cut[i] = 1;
+		dg_open(i);
+		dg_send(&dg.clients[i], LIMIT * 1408, 1);
+	}
+	dg_wait(LINK_MS);
+	CHECK_UINT(dg_counters(0)->over_limit, SILENT);
+	CHECK_UINT(dg.dgram[0]->held, 0);
+	/* One that stands still takes the budget and the turn; a refused one passes it all the same. */
+	cut[STANDING] = LIMIT / 2 + 1;
+	dg_open(STANDING);
+	dg_send(&dg.clients[STANDING], (LIMIT / 2 - 1) * 1408, 1);
+	dg_send(&dg.clients[STANDING], (LIMIT / 2 - 1) * 1408, 1);
+	dg_wait(5 * LINK_MS);
+	dg_open(OTHER);
+	from = dg.link.now_ns;
+	dg_send(&dg.clients[OTHER], 3 * LIMIT * 1408, 1);
+	CHECK(dg_run(DG_S, dg_answered, &dg.clients[OTHER]));
+	CHECK(dg.link.now_ns - from < 100 * LINK_MS);
+	dg_down();
+}

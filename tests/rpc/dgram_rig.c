@@ -157,6 +157,11 @@ static void on_received(void *user, struct rte_mbuf *m, uint32_t bytes, enum wir
 	for (const struct rte_mbuf *i = m; i; i = i->next)
 		have += i->data_len;
 	CHECK_UINT(have, bytes);
+	if (end->liar) {
+		keep(end, m);
+		dg_take(end);
+		return;
+	}
 	do
 		look_at(end, m, at, status);
 	while ((at = dgram_next(m, at)));
@@ -182,6 +187,9 @@ static bool on_opened(void *ctx, struct dgram_session *session, void **user)
 	if (!end || dg.refuse)
 		return false;
 	*end = (struct dg_end){ .rig = &dg, .session = session, .any_number = true, .hold = end->hold };
+	for (unsigned i = 0; i < DG_ENDS_MAX; i++)
+		end->liar |=
+			dg.clients[i].liar && dg.clients[i].session && dg.clients[i].session->client == session->client;
 	*user = end;
 	return true;
 }
@@ -316,7 +324,7 @@ struct dg_end *dg_client(unsigned i)
 
 	*end = (struct dg_end){ .rig = &dg };
 	net_turn(dg.link.net[1], dg.link.now_ns);
-	end->session = dgram_open(dg.dgram[1], link_ip(0), DG_PORT, end, &err);
+	end->session = dgram_open(dg.dgram[1], dg.v6 ? link_ip6(0) : link_ip(0), DG_PORT, end, &err);
 	if (!end->session)
 		unit_fail(__FILE__, __LINE__, "no session: %s", err.text);
 	return end;

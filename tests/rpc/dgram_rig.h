@@ -31,6 +31,7 @@ struct dg_end {
 	bool hold;	 /* keeps what it receives */
 	bool shut;	 /* closes its session when it receives */
 	bool quiet;	 /* does not answer */
+	bool liar;	 /* of a session whose packets are forged with all that its peer knows: what comes is any */
 };
 
 struct dg_rig {
@@ -44,6 +45,7 @@ struct dg_rig {
 	bool resend;	/* what a session has lost is sent anew, in numbers that begin behind what was answered */
 	bool unchecked; /* messages' bytes: where time counts */
 	bool apart;	/* no message shares a packet with others */
+	bool v6;	/* sessions are opened over IPv6 */
 	struct dg_end servers[DG_ENDS_MAX], clients[DG_ENDS_MAX];
 	unsigned servers_count;
 	void (*on_reply)(struct dg_end *client);

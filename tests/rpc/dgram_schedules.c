@@ -225,13 +225,5 @@ static void run_schedule(uint64_t seed)
 
 void dgram_random_schedules_keep_messages_whole(void)
 {
-	const char *one = getenv("STAR_SEED");
-	const uint64_t count = getenv("STAR_SOAK") ? SCHEDULES_SOAK : SCHEDULES;
-
-	if (one) {
-		run_schedule(strtoull(one, NULL, 0));
-		return;
-	}
-	for (uint64_t seed = 1; seed <= count; seed++)
-		run_schedule(seed);
+	unit_seeds(SCHEDULES, SCHEDULES_SOAK, run_schedule);
 }

@@ -24,6 +24,23 @@ static void resend(struct peer *peer, struct order order)
 	peer_send(peer, frame, toy_payload(frame.session, frame.sequence, order, 0), sizeof(order));
 }
 
+/* Its time is over when its turn comes: one that takes longer is before it, on a stream of its own. */
+static void send_late(struct peer *peer, unsigned flags)
+{
+	static const struct order slow = { .slices = 100, .reply_bytes = 20 };
+	struct peer *other = rig_peer(&rig, 5);
+	struct wire_frame frame = peer_frame(peer, WIRE_EXECUTE);
+
+	rig.slices_a_turn = 1;
+	toy_send(other, slow, 0);
+	frame.flags = (uint8_t)flags;
+	frame.deadline_us = 1;
+	peer_send(peer, frame, toy_payload(frame.session, frame.sequence, echo, 0), sizeof(echo));
+	toy_await(other, 1, slow, 0);
+	toy.finished--;
+	toy.started--;
+}
+
 static void await_status(struct peer *peer, uint64_t sequence, unsigned status)
 {
 	struct reply reply;
@@ -49,8 +66,9 @@ void resent_requests_are_executed_once(void)
 	second = go_on(1, first, 0);
 	for (unsigned i = 1; i <= 5; i++)
 		resend(second, echo);
+	/* What was refused was not executed, and is not executed behind what came later. */
 	for (unsigned i = 1; i <= 3; i++)
-		await_status(second, i, WIRE_REPEATED);
+		await_status(second, i, i == 2 ? WIRE_NO_KEYS : WIRE_REPEATED);
 	for (unsigned i = 4; i <= 5; i++)
 		toy_await(second, i, echo, 0);
 	CHECK_UINT(toy.finished, 5);
@@ -62,22 +80,100 @@ void resent_requests_are_executed_once(void)
 	rig_stop(&rig);
 }
 
-void refused_requests_may_be_sent_again(void)
+/* Each of them is refused for another reason, and executed requests are between them. */
+void refused_requests_are_answered_as_they_were(void)
 {
+	static const struct order hopeless = { .reply_bytes = 10 << 20 };
 	struct peer *first, *second;
+	struct reply reply;
 
-	toy_init(2, 0);
+	toy_init(2, 1024);
 	toy_start();
 	first = rig_peer(&rig, 0);
 	toy_send(first, echo, 0);
 	toy_send(first, refused, 0);
-	toy_await(first, 1, echo, 0);
-	toy_await(first, 2, refused, 0);
-	second = go_on(1, first, 1);
-	resend(second, refused);
-	toy_await(second, 2, refused, 0);
+	toy_send(first, echo, 0);
+	send_late(first, 0);
+	toy_send(first, echo, 0);
+	toy_send(first, hopeless, 0);
+	toy_send(first, echo, 0);
+	for (unsigned i = 1; i <= 7; i++)
+		CHECK(peer_await(first, &reply));
+	CHECK_UINT(toy.finished, 5);
+	second = go_on(1, first, 0);
+	for (unsigned i = 1; i <= 8; i++)
+		resend(second, echo);
+	for (unsigned i = 1; i <= 8; i++) {
+		static const unsigned statuses[] = {
+			[2] = WIRE_NO_KEYS, [4] = WIRE_DEADLINE, [6] = WIRE_OVER_LIMIT, [8] = WIRE_OK
+		};
+
+		if (i == 8)
+			toy_await(second, i, echo, 0);
+		else
+			await_status(second, i, i % 2 ? WIRE_REPEATED : statuses[i]);
+	}
+	CHECK_UINT(toy.finished, 6);
+	rig_stop(&rig);
+}
+
+/* The first request of a session, which nothing has been executed of: the node remembers the refusal. */
+void a_late_first_request_is_remembered(void)
+{
+	struct peer *first, *second;
+
+	toy_init(8, 0);
+	toy_start();
+	first = rig_peer(&rig, 0);
+	send_late(first, 0);
+	toy_send(first, echo, 0);
+	await_status(first, 1, WIRE_DEADLINE);
+	toy_await(first, 2, echo, 0);
+	second = go_on(1, first, 0);
 	resend(second, echo);
-	toy_await(second, 3, echo, 0);
+	resend(second, echo);
+	await_status(second, 1, WIRE_DEADLINE);
+	await_status(second, 2, WIRE_REPEATED);
+	CHECK_UINT(toy.finished, 1);
+	rig_stop(&rig);
+}
+
+/* It was executed, and is too late when it comes again: it was executed all the same. */
+void what_was_executed_is_not_refused_as_late(void)
+{
+	struct peer *first, *second;
+
+	toy_init(9, 0);
+	toy_start();
+	first = rig_peer(&rig, 0);
+	toy_send(first, echo, 0);
+	toy_await(first, 1, echo, 0);
+	second = go_on(1, first, 0);
+	send_late(second, WIRE_GOES_ON | WIRE_RESENT);
+	await_status(second, 1, WIRE_REPEATED);
+	rig_stop(&rig);
+}
+
+/* Beyond as many as a client has in flight. */
+void old_outcomes_are_forgotten(void)
+{
+	enum { MANY = 3 * WIRE_IN_FLIGHT_MAX };
+	struct peer *first, *second;
+
+	toy_init(10, 0);
+	toy_start();
+	first = rig_peer(&rig, 0);
+	for (unsigned i = 1; i <= MANY; i++) {
+		toy_send(first, i % 7 == 3 ? refused : echo, 0);
+		toy_await(first, i, i % 7 == 3 ? refused : echo, 0);
+	}
+	second = go_on(1, first, MANY - WIRE_IN_FLIGHT_MAX - 1);
+	resend(second, echo);
+	await_status(second, MANY - WIRE_IN_FLIGHT_MAX, WIRE_FORGOTTEN);
+	for (unsigned i = MANY - WIRE_IN_FLIGHT_MAX + 1; i <= MANY; i++) {
+		resend(second, echo);
+		await_status(second, i, i % 7 == 3 ? WIRE_NO_KEYS : WIRE_REPEATED);
+	}
 	rig_stop(&rig);
 }
 
@@ -128,6 +224,28 @@ void what_a_closed_owner_began_is_waited_for(void)
 	rig_stop(&rig);
 }
 
+/* Two connections in a row are lost while the first one's request is executed. */
+void what_an_owner_before_the_last_began_is_waited_for(void)
+{
+	static const struct order slow = { .slices = 20000, .begin_at = 1, .reply_bytes = 20 };
+	struct peer *first, *second, *third;
+
+	toy_init(11, 0);
+	toy_start();
+	first = rig_peer(&rig, 0);
+	toy_send(first, slow, 0);
+	rig_wait(&rig, 20 * SLICE_NS);
+	second = go_on(1, first, 0);
+	resend(second, slow);
+	rig_wait(&rig, 20 * SLICE_NS);
+	third = go_on(2, first, 0);
+	resend(third, slow);
+	await_status(third, 1, WIRE_REPEATED);
+	CHECK_UINT(toy.started, 1);
+	CHECK_UINT(toy.finished, 1);
+	rig_stop(&rig);
+}
+
 /* The connection broke before the node had its first request. */
 void what_never_came_is_executed_when_it_is_sent_again(void)
 {
@@ -145,6 +263,13 @@ void what_never_came_is_executed_when_it_is_sent_again(void)
 	rig_stop(&rig);
 }
 
+static enum replay_verdict look(struct replay *replay, struct rpc_work *work)
+{
+	enum wire_status status;
+
+	return replay_look(replay, work, &status);
+}
+
 /* The table by itself: places for four. */
 void the_oldest_sessions_are_forgotten_first(void)
 {
@@ -155,27 +280,27 @@ void the_oldest_sessions_are_forgotten_first(void)
 	memset(works, 0, sizeof(works));
 	for (unsigned i = 0; i < PEERS; i++) {
 		works[i].request.frame = (struct wire_frame){ .session = 100 + i, .sequence = 5 };
-		CHECK_UINT(replay_look(replay, &works[i]), REPLAY_RUN);
-		replay_done(replay, &works[i], true);
+		CHECK_UINT(look(replay, &works[i]), REPLAY_RUN);
+		replay_done(replay, &works[i], WIRE_OK);
 		/* The first three and the last one stay; with those there is no place for a fifth. */
 		CHECK_UINT(works[i].replay != 0, 1);
 		if (i >= 3)
 			replay_leave(replay, &works[i]);
 	}
 	works[PEERS - 1].request.frame.flags = WIRE_GOES_ON | WIRE_RESENT;
-	CHECK_UINT(replay_look(replay, &works[PEERS - 1]), REPLAY_REPEATED);
+	CHECK_UINT(look(replay, &works[PEERS - 1]), REPLAY_REPEATED);
 	works[3].request.frame = (struct wire_frame){ .session = 999, .sequence = 1 };
 	works[3].replay = 0;
-	CHECK_UINT(replay_look(replay, &works[3]), REPLAY_RUN);
+	CHECK_UINT(look(replay, &works[3]), REPLAY_RUN);
 	CHECK_UINT(works[3].replay, 0); /* all places have owners */
 	works[3].request.frame.flags = WIRE_GOES_ON | WIRE_RESENT;
-	CHECK_UINT(replay_look(replay, &works[3]), REPLAY_FORGOTTEN);
+	CHECK_UINT(look(replay, &works[3]), REPLAY_FORGOTTEN);
 	replay_leave(replay, &works[0]);
 	works[3].request.frame.flags = 0;
-	CHECK_UINT(replay_look(replay, &works[3]), REPLAY_RUN);
+	CHECK_UINT(look(replay, &works[3]), REPLAY_RUN);
 	CHECK(works[3].replay != 0);
 	works[0].request.frame.flags = WIRE_GOES_ON | WIRE_RESENT;
-	CHECK_UINT(replay_look(replay, &works[0]), REPLAY_FORGOTTEN); /* its place was taken */
+	CHECK_UINT(look(replay, &works[0]), REPLAY_FORGOTTEN); /* its place was taken */
 	replay_destroy(replay);
 }
 

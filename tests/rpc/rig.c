@@ -171,13 +171,18 @@ static bool is_opened(void *ctx)
 
 struct peer *rig_peer(struct rig *rig, unsigned i)
 {
+	return rig_peer_at(rig, i, link_ip(0));
+}
+
+struct peer *rig_peer_at(struct rig *rig, unsigned i, const struct net_address *address)
+{
 	struct peer *peer = &rig->peers[i];
 	struct star_error err = { 0 };
 
 	free(peer->in);
 	free(peer->out);
 	*peer = (struct peer){ .rig = rig, .session = hash_mix(i + 1) };
-	peer->conn = tcp_connect(rig->link.net[1], link_ip(0), RIG_PORT, &handler, NULL, peer, &err);
+	peer->conn = tcp_connect(rig->link.net[1], address, RIG_PORT, &handler, NULL, peer, &err);
 	if (!peer->conn)
 		unit_fail(__FILE__, __LINE__, "peer %u: %s", i, err.text);
 	rig_run(rig, 60 * RIG_S, is_opened, peer);

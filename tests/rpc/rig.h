@@ -66,6 +66,8 @@ static inline void rig_wait(struct rig *rig, uint64_t for_ns)
 
 /* Connects peer i, and waits until that is done. */
 struct peer *rig_peer(struct rig *rig, unsigned i);
+/* The same to one of the server's addresses, and so from one of the client's. */
+struct peer *rig_peer_at(struct rig *rig, unsigned i, const struct net_address *address);
 
 /* The header of the peer's next request; payload_bytes and checksum are filled in by peer_send. */
 struct wire_frame peer_frame(struct peer *peer, enum wire_opcode opcode);

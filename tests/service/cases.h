@@ -35,14 +35,24 @@
 	X(whole_variables_have_one_home) \
 	X(integers_take_no_gradients) \
 	X(old_rows_are_swept_in_slices) \
+	X(emptied_tables_begin_anew) \
 	/* assign.c */ \
 	X(values_are_assigned) \
+	/* drop.c */ \
+	X(handles_of_dropped_tables_are_refused) \
+	X(requests_in_flight_end_or_are_finished) \
+	X(dropped_tables_sums_go_too) \
+	X(dropped_tables_leave_no_memory_behind) \
+	X(dropped_tables_programs_go_too) \
 	/* commit.c */ \
 	X(sums_are_applied_once) \
 	X(sums_have_tags) \
 	X(wrong_sums_are_refused) \
 	X(random_sums_follow_plain_arrays) \
 	X(commits_go_by_slices) \
+	X(rows_are_divided_by_the_pushes_to_them) \
+	X(what_divides_sums_is_said_when_they_are_opened) \
+	X(a_large_push_whose_sums_are_closed_meanwhile_is_in_no_later_ones) \
 	/* refusals.c */ \
 	X(each_bad_request_is_refused_and_changes_nothing) \
 	X(what_is_left_over_or_missing_is_refused) \
@@ -60,9 +70,15 @@
 	X(deadline_passes_while_another_push_has_the_scratch) \
 	X(layout_changes_in_the_middle) \
 	X(large_pulls_share_a_small_pool) \
+	X(ids_change_their_meaning_between_requests) \
 	/* direct.c */ \
 	X(straight_and_general_way_agree) \
 	X(straight_and_general_way_agree_in_full_memory) \
+	/* pushes.c */ \
+	X(parts_of_a_push_count_once) \
+	X(a_rate_and_a_scale_of_zero_are_meant) \
+	X(gradients_of_one_key_that_overflow_are_refused) \
+	X(computed_gradients_of_one_key_that_overflow_are_refused) \
 	/* programs.c */ \
 	X(unary_steps_are_those_of_plain_c) \
 	X(binary_steps_are_those_of_plain_c) \
@@ -93,8 +109,12 @@
 	/* snapshot.c */ \
 	X(snapshots_while_requests_are_served) \
 	X(requests_wait_for_room_and_go_on) \
+	X(small_sums_that_waited_are_checked_again) \
 	X(snapshots_that_are_waited_for_are_given_up) \
 	X(large_pushes_and_instants_wait_for_each_other) \
+	X(commits_and_instants_wait_for_each_other) \
+	X(large_deletes_and_instants_wait_for_each_other) \
+	X(what_waits_is_refused_by_another_layout) \
 	X(snapshots_have_an_eighth_of_busy_turns) \
 	X(snapshots_and_loads_are_refused) \
 	/* model.c */ \

@@ -34,7 +34,7 @@ static void add_sums(struct request *r, unsigned object, uint64_t tag, const uin
 {
 	struct wire_op op = push_op(object, count, 0);
 
-	op.flags = WIRE_ACCUMULATE;
+	op.flags = WIRE_ACCUMULATE | (scale != 0 ? WIRE_SCALE : 0);
 	op.version = tag;
 	op.scale = scale;
 	request_op(r, op, keys, gradients);
@@ -43,7 +43,7 @@ static void add_sums(struct request *r, unsigned object, uint64_t tag, const uin
 static void add_commit(struct request *r, unsigned object, uint64_t tag, unsigned flags, float scale)
 {
 	struct wire_op op = { .kind = WIRE_COMMIT,
-			      .flags = (uint8_t)flags,
+			      .flags = flags | (scale != 0 ? WIRE_SCALE : 0),
 			      .object = object,
 			      .count = 1,
 			      .dim = specs[object]->dim,
@@ -187,7 +187,7 @@ void wrong_sums_are_refused(void)
 	add_commit(&r, COUNTS, 5, WIRE_OPEN, NAN);
 	request_refused(&r, peer, WIRE_BAD_REQUEST, "is not a finite number of 0 or more");
 	op = push_op(COUNTS, 1, 1);
-	op.flags = WIRE_ACCUMULATE;
+	op.flags |= WIRE_ACCUMULATE;
 	op.version = 5;
 	request_op(&r, op, keys, gradients);
 	request_refused(&r, peer, WIRE_BAD_REQUEST, "is their commit's");
@@ -317,5 +317,138 @@ void commits_go_by_slices(void)
 	CHECK(shard.rig.slices - slices >= KEYS / 256); /* rows of a slice */
 	CHECK_NEAR(pull_one(peer, EIGHTS, keys[KEYS - 1]), -0.5, 0);
 	CHECK_UINT(service_counters(shard.service)->commits, 1);
+	shard_stop();
+}
+
+/*
+ * Two workers' pushes, the first of which is large, and waits in slices: rows have one of them or both. Commits go on counting; what was thrown
+ * away is not counted.
+ */
+void rows_are_divided_by_the_pushes_to_them(void)
+{
+	enum { KEYS = 30000, FEW = 100, DIM = 8 };
+	static float gradients[KEYS * DIM], pulled[KEYS * DIM];
+	static uint64_t keys[KEYS];
+	struct peer *peer = shard_simple(36), *other = rig_peer(&shard.rig, 1);
+	struct request r = { 0 };
+	float expected = 0;
+
+	for (unsigned i = 0; i < KEYS * DIM; i++)
+		gradients[i] = 1;
+	fill_keys(keys, KEYS, 1);
+	for (uint64_t tag = 1; tag < 6; tag++) {
+		struct reply reply;
+		unsigned wrong = 0;
+
+		if (tag != 3) { /* which follows the commit of 2 */
+			add_commit(&r, EIGHTS, tag, WIRE_OPEN | WIRE_BY_ROW, 0);
+			request_good(&r, peer);
+		}
+		add_sums(&r, EIGHTS, tag, keys, gradients, KEYS, 0);
+		request_send(&r, peer);
+		add_sums(&r, EIGHTS, tag, keys, gradients, FEW, 0);
+		request_good(&r, other);
+		peer_await(peer, &reply);
+		CHECK_UINT(reply.frame.status, WIRE_OK);
+		if (tag == 4)
+			continue;
+		add_commit(&r, EIGHTS, tag, WIRE_BY_ROW, 0);
+		request_good(&r, peer);
+		add_commit(&r, EIGHTS, tag, WIRE_BY_ROW, 0); /* asked for again */
+		request_good(&r, other);
+		expected -= 0.5f;
+		pull(peer, EIGHTS, keys, KEYS, WIRE_READ_ONLY, pulled);
+		for (unsigned i = 0; i < KEYS * DIM; i++)
+			wrong += pulled[i] != expected;
+		CHECK_UINT(wrong, 0);
+	}
+	shard_stop();
+}
+
+void what_divides_sums_is_said_when_they_are_opened(void)
+{
+	static const char not_so[] = "the sums 5 of \"counts\" were not opened to be divided by row: is mean_by_row";
+	const uint64_t key = 7;
+	const float two = 2;
+	struct peer *peer = shard_simple(37);
+	struct request r = { 0 };
+	struct wire_op op = push_op(COUNTS, 1, 0);
+
+	open_sums(peer, COUNTS, 5);
+	add_commit(&r, COUNTS, 5, WIRE_OPEN | WIRE_BY_ROW, 0);
+	request_refused(&r, peer, WIRE_BAD_REQUEST, not_so);
+	add_sums(&r, COUNTS, 5, &key, &two, 1, 0);
+	request_good(&r, peer);
+	add_commit(&r, COUNTS, 5, WIRE_BY_ROW, 0);
+	request_refused(&r, peer, WIRE_BAD_REQUEST, not_so);
+	add_commit(&r, COUNTS, 6, WIRE_OPEN | WIRE_BY_ROW, 0);
+	request_good(&r, peer);
+	add_commit(&r, COUNTS, 6, WIRE_OPEN, 0);
+	request_refused(&r, peer, WIRE_BAD_REQUEST,
+			"the sums 6 of \"counts\" were opened to be divided by row: is mean_by_row");
+	for (unsigned i = 0; i < 2; i++) {
+		add_sums(&r, COUNTS, 6, &key, &two, 1, 0);
+		request_good(&r, peer);
+	}
+	/* Counted, and not asked for. */
+	commit(peer, COUNTS, 6, 0);
+	CHECK_NEAR(pull_one(peer, COUNTS, key), -2, 0);
+	op.flags = WIRE_BY_ROW;
+	request_op(&r, op, &key, &two);
+	request_refused(&r, peer, WIRE_BAD_REQUEST, "has flags that it cannot have");
+	shard_stop();
+}
+
+struct moment {
+	struct peer *peer;
+	uint64_t slices;
+};
+
+static bool has_come(void *ctx)
+{
+	const struct moment *moment = ctx;
+
+	return shard.rig.slices >= moment->slices || peer_has_reply(moment->peer);
+}
+
+/* At any moment of it: other sums are opened by somebody who has given up waiting. */
+void a_large_push_whose_sums_are_closed_meanwhile_is_in_no_later_ones(void)
+{
+	enum { KEYS = 20000, DIM = 8 };
+	static float gradients[KEYS * DIM], pulled[KEYS * DIM];
+	static uint64_t keys[KEYS];
+	struct peer *peer = shard_simple(38), *other = rig_peer(&shard.rig, 1);
+	unsigned refused = 0, lost = 0;
+	uint64_t tag = 1;
+
+	for (unsigned i = 0; i < KEYS * DIM; i++)
+		gradients[i] = 1;
+	fill_keys(keys, KEYS, 1);
+	for (unsigned slices = 1; slices < 10000; slices += 1 + slices / 8) {
+		struct request r = { 0 };
+		struct reply reply;
+		struct moment moment;
+		unsigned changed = 0;
+
+		open_sums(peer, EIGHTS, tag);
+		moment = (struct moment){ peer, shard.rig.slices + slices };
+		add_sums(&r, EIGHTS, tag, keys, gradients, KEYS, 0);
+		request_send(&r, peer);
+		CHECK(rig_run(&shard.rig, 10 * RIG_S, has_come, &moment));
+		if (peer_reply(peer, &reply))
+			break;
+		tag += 2;
+		open_sums(other, EIGHTS, tag);
+		peer_await(peer, &reply);
+		refused += reply.frame.status == WIRE_CLOSED;
+		lost += reply.frame.status == WIRE_OK;
+		commit(other, EIGHTS, tag, 0);
+		pull(other, EIGHTS, keys, KEYS, WIRE_READ_ONLY, pulled);
+		for (unsigned i = 0; i < KEYS * DIM; i++)
+			changed += pulled[i] != 0;
+		CHECK_UINT(changed, 0);
+		tag += 2;
+	}
+	CHECK(refused > 0 && lost > 0);
 	shard_stop();
 }

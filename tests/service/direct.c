@@ -55,11 +55,13 @@ static struct wire_op random_op(struct prng *prng)
 		op.rate = rates[prng_below(prng, one_in(prng, 20) ? RTE_DIM(rates) : 4)];
 		op.scale = rates[prng_below(prng, one_in(prng, 20) ? RTE_DIM(rates) : 4)];
 		op.version = prng_below(prng, 4);
+		op.flags = (op.rate != 0 || one_in(prng, 4) ? WIRE_RATE : 0) |
+			   (op.scale != 0 || one_in(prng, 4) ? WIRE_SCALE : 0) | (op.version ? WIRE_PULLED : 0);
 	}
 	if (kind == WIRE_PULL || kind == WIRE_PUSH_PULL)
 		op.result_dtype = one_in(prng, 8) ? STAR_FLOAT16 : (uint8_t)specs[object]->dtype;
 	if (kind == WIRE_PULL && one_in(prng, 4))
-		op.flags = WIRE_READ_ONLY;
+		op.flags |= WIRE_READ_ONLY;
 	op.body_bytes = (uint32_t)wire_op_bytes(&op);
 	switch (prng_below(prng, 60)) {
 	case 0:
@@ -72,7 +74,7 @@ static struct wire_op random_op(struct prng *prng)
 		op.reserved = 1;
 		break;
 	case 3:
-		op.flags ^= (uint8_t)(1 << prng_below(prng, 8));
+		op.flags ^= 1u << prng_below(prng, 12);
 		break;
 	case 4:
 		op.body_bytes += 8;

@@ -2,6 +2,7 @@
 /* Requests that take many slices: what others see meanwhile, and what becomes of them when something happens. */
 #include "tests/service/cases.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "wire/layout.h"
@@ -14,6 +15,41 @@ static void fill(uint64_t first, float gradient)
 {
 	fill_keys(keys, N, first);
 	fill_floats(gradients, RTE_DIM(gradients), gradient);
+}
+
+static bool has_begun(void *ctx)
+{
+	const struct service_counters *counters = service_counters(shard.service);
+
+	return (*(unsigned *)ctx ? counters->rows_pulled : counters->rows_pushed) > 0;
+}
+
+/* An id that was given to something of which the creation failed elsewhere: a large push is finished before it becomes another
+ * table's, a large pull is refused. */
+void ids_change_their_meaning_between_requests(void)
+{
+	struct peer *peer = shard_simple(1);
+	struct object_spec other = *specs[EIGHTS];
+	struct star_error err = { 0 };
+	struct request r = { 0 };
+	struct reply reply;
+
+	other.dim = 3;
+	other.generation++; /* as every id that is given again has it */
+	fill(0, 2);
+	for (unsigned pull = 0; pull < 2; pull++) {
+		if (pull)
+			request_pull(&r, EIGHTS, keys, N, 0);
+		else
+			request_push(&r, EIGHTS, keys, gradients, N, 1);
+		request_send(&r, peer);
+		CHECK(rig_run(&shard.rig, RIG_S, has_begun, &pull));
+		CHECK(!peer_has_reply(peer));
+		CHECK_INT(service_install(shard.service, &other, &err), pull ? 0 : -EBUSY);
+		peer_await(peer, &reply);
+		CHECK_UINT(reply.frame.status, pull ? WIRE_UNKNOWN_OBJECT : WIRE_OK);
+	}
+	shard_stop();
 }
 
 void largest_requests_over_a_bad_link(void)

@@ -132,9 +132,9 @@ static float plain_binary(unsigned op, float x, float y)
 	case ELEMENTWISE_DIV:
 		return x / y;
 	case ELEMENTWISE_MAX:
-		return x < y ? y : x;
+		return x > y || x != x ? x : y;
 	case ELEMENTWISE_MIN:
-		return y < x ? y : x;
+		return x < y || x != x ? x : y;
 	case ELEMENTWISE_RELU_GRAD:
 		return x > 0 ? y : 0;
 	case ELEMENTWISE_SIGMOID_GRAD:
@@ -359,6 +359,7 @@ void gradients_of_pools_are_pushed(void)
 	for (uint32_t n = 5; n <= N; n += N - 5) { /* in one slice, and in several */
 		body_begin(&b, 100, &p, (uint32_t[]){ n }, SEGMENTS);
 		b.op.rate = 0.25f;
+		b.op.flags |= WIRE_RATE;
 		body_part(&b, by_segment, sizeof(by_segment));
 		body_part(&b, keys, n * sizeof(*keys));
 		body_part(&b, segments, n * sizeof(*segments));

@@ -47,10 +47,10 @@ static struct wire_op changed(unsigned field, uint32_t value)
 		memcpy(&op.scale, &value, sizeof(value));
 		break;
 	case 8:
-		op.flags = (uint8_t)value;
+		op.flags = value;
 		break;
 	case 9:
-		op.reserved = value;
+		op.reserved = (uint8_t)value;
 		break;
 	}
 	return op;
@@ -84,11 +84,13 @@ void each_bad_request_is_refused_and_changes_nothing(void)
 		{ changed(DTYPE, STAR_INT8), 8, WIRE_WRONG_TYPE,
 		  "\"words\" has elements of type float32, the request has int8: not the same, and not converted" },
 		{ changed(OF_PUSH + DTYPE, 255), 72, WIRE_WRONG_TYPE, "an unknown one" },
-		{ changed(OBJECT, 0), 8, WIRE_UNKNOWN_OBJECT, "no table or variable has the id 0: create it first" },
+		{ changed(OBJECT, 0), 8, WIRE_UNKNOWN_OBJECT,
+		  "no table or variable has the id 0 (generation 0): it was dropped, or never created" },
 		{ changed(OBJECT, 6), 8, WIRE_UNKNOWN_OBJECT, "has the id 6" },
 		{ changed(OBJECT, WIRE_OBJECTS_MAX), 8, WIRE_UNKNOWN_OBJECT, "has the id 1024" },
 		{ changed(OBJECT, WIRE_OBJECTS_MAX + 1), 8, WIRE_UNKNOWN_OBJECT, "has the id 1025" },
-		{ changed(OF_PUSH + OBJECT, UINT32_MAX), 72, WIRE_UNKNOWN_OBJECT, "has the id 4294967295" },
+		{ changed(OF_PUSH + OBJECT, UINT32_MAX), 72, WIRE_UNKNOWN_OBJECT,
+		  "has the id 2047 (generation 2097151)" },
 		{ changed(OBJECT, COUNTS), 8, WIRE_WRONG_DIM, "\"counts\" has rows of 1 elements, the request has 16" },
 		{ changed(DIM, 0), 8, WIRE_WRONG_DIM, "\"words\" has rows of 16 elements, the request has 0" },
 		{ changed(DIM, 15), 8, WIRE_WRONG_DIM, "the request has 15" },
@@ -219,7 +221,7 @@ void stale_layouts_are_refused(void)
 	service_set_layout(shard.service, 0, 0, 0);
 	frame = peer_frame(peer, WIRE_EXECUTE);
 	frame.epoch = 0;
-	refused_frame(peer, frame, WIRE_STALE_LAYOUT, "the layout's epoch is 0, the request's 0");
+	refused_frame(peer, frame, WIRE_STALE_LAYOUT, "the node serves no layout at present");
 	service_set_layout(shard.service, RIG_EPOCH, 0, PARTITIONS);
 	push(peer, WORDS, &key, gradient, 1);
 	shard_stop();

@@ -87,7 +87,7 @@ static void change(struct body *b, enum change what, uint32_t value)
 		memcpy(&b->op.scale, &value, sizeof(value));
 		break;
 	case FLAGS:
-		b->op.flags = (uint8_t)value;
+		b->op.flags = value;
 		break;
 	case DTYPE:
 		b->op.dtype = (uint8_t)value;
@@ -96,7 +96,7 @@ static void change(struct body *b, enum change what, uint32_t value)
 		b->op.result_dtype = (uint8_t)value;
 		break;
 	case RESERVED:
-		b->op.reserved = value;
+		b->op.reserved = (uint8_t)value;
 		break;
 	case VERSION:
 		b->op.version = value;
@@ -423,6 +423,6 @@ void programs_are_installed_once_and_bound_to_tables(void)
 	CHECK_INT(service_install(shard.service, &other, &err), 0);
 	pool_body(&b, &p, &key, (uint32_t[]){ 0 }, 1);
 	body_into(&b, &r);
-	request_refused(&r, peer, WIRE_UNKNOWN_OBJECT, "is not the one that it was registered for: register it again");
+	request_refused(&r, peer, WIRE_UNKNOWN_OBJECT, "register it first; or a table that it works on was dropped");
 	shard_stop();
 }

@@ -177,7 +177,7 @@ struct wire_op pull_op(unsigned object, uint32_t count, unsigned flags)
 {
 	struct wire_op op = { .kind = WIRE_PULL,
 			      .result_dtype = STAR_FLOAT32,
-			      .flags = (uint8_t)flags,
+			      .flags = flags,
 			      .object = object,
 			      .count = count,
 			      .dim = specs[object]->dim,
@@ -195,6 +195,7 @@ struct wire_op push_op(unsigned object, uint32_t count, float rate)
 			      .count = count,
 			      .dim = specs[object]->dim,
 			      .rate = rate,
+			      .flags = rate != 0 ? WIRE_RATE : 0,
 			      .step = 1 };
 
 	op.body_bytes = (uint32_t)wire_op_bytes(&op);

@@ -328,6 +328,42 @@ void requests_wait_for_room_and_go_on(void)
 	shard_stop();
 }
 
+/* Gradients for sums that were open when they came, and are not any more when there is room. */
+void small_sums_that_waited_are_checked_again(void)
+{
+	const uint64_t key = 0;
+	struct wire_op op = push_op(WIDE, 2, 0), open = { .kind = WIRE_COMMIT,
+							  .flags = WIRE_OPEN,
+							  .object = WIDE,
+							  .count = 1,
+							  .dim = specs[WIDE]->dim,
+							  .body_bytes = sizeof(key),
+							  .version = 5 };
+	struct request r = { 0 };
+	struct peer *peers[3], *waits, *other;
+
+	begin_without_blocks(peers, 0);
+	waits = rig_peer(&shard.rig, 3);
+	other = rig_peer(&shard.rig, 4);
+	request_op(&r, open, &key, NULL);
+	request_good(&r, other);
+	op.flags = WIRE_ACCUMULATE;
+	op.version = 5;
+	request_op(&r, op, keys, gradients);
+	request_send(&r, waits);
+	expect_no_reply(waits);
+	open.version = 7;
+	request_op(&r, open, &key, NULL);
+	request_good(&r, other);
+	for (unsigned i = 0; i < BLOCKS; i++)
+		service_snapshot_give(shard.service, &writer.blocks[i]);
+	expect_reply(waits, WIRE_CLOSED, "the sums 5 of \"wide\" are not open");
+	finish();
+	service_snapshot_end(shard.service, true);
+	writer_close();
+	shard_stop();
+}
+
 void snapshots_that_are_waited_for_are_given_up(void)
 {
 	/* By itself, or by somebody. */
@@ -387,6 +423,141 @@ void large_pushes_and_instants_wait_for_each_other(void)
 	expect_reply(first, WIRE_OK, "");
 	finish();
 	check_restored();
+	writer_close();
+	shard_stop();
+}
+
+static void add_sums(struct request *r, unsigned object, uint64_t tag)
+{
+	struct wire_op op = push_op(object, N, 0);
+
+	op.flags = WIRE_ACCUMULATE;
+	op.version = tag;
+	request_op(r, op, keys, gradients);
+}
+
+static void add_commit(struct request *r, unsigned object, uint64_t tag, unsigned flags)
+{
+	const struct wire_op op = { .kind = WIRE_COMMIT,
+				    .flags = (uint8_t)flags,
+				    .object = object,
+				    .count = 1,
+				    .dim = specs[object]->dim,
+				    .body_bytes = sizeof(uint64_t),
+				    .version = tag };
+
+	request_op(r, op, (const uint64_t[]){ 0 }, NULL);
+}
+
+static bool is_committing(void *ctx)
+{
+	return shard.service->accumulators[*(const unsigned *)ctx].emptying;
+}
+
+/* A step of two objects, with the snapshot's begin in the middle of one of them: all of the step is in it, or nothing. */
+void commits_and_instants_wait_for_each_other(void)
+{
+	for (unsigned object = COUNTS; object <= EIGHTS; object += EIGHTS - COUNTS) {
+		struct peer *first = shard_simple(10), *second = rig_peer(&shard.rig, 1);
+		struct request r = { 0 };
+
+		writer_open();
+		have_blocks();
+		shard.rig.slices_a_turn = 1;
+		fill_keys(keys, N, 0);
+		for (unsigned i = 0; i < RTE_DIM(gradients); i++)
+			gradients[i] = 1;
+		add_commit(&r, COUNTS, 1, WIRE_OPEN);
+		add_commit(&r, EIGHTS, 1, WIRE_OPEN);
+		request_good(&r, first);
+		add_sums(&r, COUNTS, 1);
+		request_good(&r, first);
+		add_sums(&r, EIGHTS, 1);
+		request_good(&r, first);
+		add_commit(&r, COUNTS, 1, 0);
+		add_commit(&r, EIGHTS, 1, 0);
+		request_send(&r, first);
+		CHECK(rig_run(&shard.rig, 10 * RIG_S, is_committing, &object));
+		CHECK_INT(service_snapshot_begin(shard.service, STORE_SNAPSHOT_FULL, &writer.snapshot), 0);
+		/* The next step begins after the instant. */
+		add_commit(&r, EIGHTS, 3, WIRE_OPEN);
+		request_send(&r, second);
+		expect_reply(first, WIRE_OK, "");
+		expect_reply(second, WIRE_OK, "");
+		finish();
+		for (unsigned k = 0; k < N; k++)
+			if (!CHECK(writer.counts[k] == writer.counts[0]) ||
+			    !CHECK(writer.eights[k][0] == writer.eights[0][0]))
+				break;
+		CHECK(writer.counts[0] != 0 && writer.eights[0][0] != 0);
+		check_restored();
+		CHECK_UINT(shard.service->changing, 0);
+		writer_close();
+		shard_stop();
+	}
+}
+
+static bool is_deleting(void *ctx)
+{
+	return store_table_stats(shard.service->tables[COUNTS])->deleted > *(const uint64_t *)ctx;
+}
+
+void large_deletes_and_instants_wait_for_each_other(void)
+{
+	struct peer *first = shard_simple(12);
+	const uint64_t some = 1000;
+	struct request r = { 0 };
+
+	writer_open();
+	have_blocks();
+	shard.rig.slices_a_turn = 1;
+	fill_keys(keys, N, 0);
+	fill_floats(gradients, RTE_DIM(gradients), 2);
+	request_push(&r, COUNTS, keys, gradients, N, 0);
+	request_good(&r, first);
+	request_op(&r,
+		   (struct wire_op){ .kind = WIRE_DELETE,
+				     .object = COUNTS,
+				     .count = N,
+				     .dim = specs[COUNTS]->dim,
+				     .body_bytes = N * 8 },
+		   keys, NULL);
+	request_send(&r, first);
+	CHECK(rig_run(&shard.rig, RIG_S, is_deleting, (void *)&some));
+	CHECK(store_table_stats(shard.service->tables[COUNTS])->deleted < N);
+	CHECK_INT(service_snapshot_begin(shard.service, STORE_SNAPSHOT_FULL, &writer.snapshot), 0);
+	expect_reply(first, WIRE_OK, "");
+	finish();
+	CHECK_UINT(writer.rows, 0);
+	CHECK_UINT(shard.service->changing, 0);
+	writer_close();
+	shard_stop();
+}
+
+/* A node that closes for a last checkpoint acknowledges nothing that is not in it. */
+void what_waits_is_refused_by_another_layout(void)
+{
+	struct peer *first = shard_simple(13), *second = rig_peer(&shard.rig, 1);
+	struct request r = { 0 };
+	uint64_t rows = N - 1000;
+
+	writer_open();
+	have_blocks();
+	shard.rig.slices_a_turn = 1;
+	fill_keys(keys, N, 0);
+	fill_floats(gradients, RTE_DIM(gradients), 2);
+	request_push(&r, COUNTS, keys, gradients, N, 0);
+	request_send(&r, first);
+	request_push(&r, COUNTS, keys, gradients, N, 0);
+	request_send(&r, second); /* waits for the first one's scratch */
+	CHECK(rig_run(&shard.rig, RIG_S, is_pushing, &rows));
+	CHECK(service_counters(shard.service)->rows_pushed <= N);
+	service_set_layout(shard.service, 0, 0, shard.service->end_partition);
+	CHECK_INT(service_snapshot_begin(shard.service, STORE_SNAPSHOT_FULL, &writer.snapshot), 0);
+	expect_reply(first, WIRE_OK, "");
+	expect_reply(second, WIRE_STALE_LAYOUT, "serves no layout");
+	finish();
+	CHECK_NEAR(writer.counts[N - 1], -1, 0);
 	writer_close();
 	shard_stop();
 }

@@ -559,3 +559,29 @@ void old_rows_are_swept_in_slices(void)
 	CHECK_INT(service_sweep_begin(shard.service, 6), -ENOENT);
 	shard_stop();
 }
+
+/* On request: in slices of a turn each, while requests are served. */
+void emptied_tables_begin_anew(void)
+{
+	enum { N = 1000 };
+	static uint64_t keys[N];
+	struct peer *peer = shard_simple(13);
+	unsigned slices = 0;
+
+	fill_keys(keys, N, 0);
+	push_at(peer, keys, N, 1);
+	CHECK_UINT(shard_rows(), N);
+	CHECK_INT(service_empty_begin(shard.service, 6), -ENOENT);
+	CHECK_INT(service_empty_begin(shard.service, WIRE_OBJECTS_MAX + 1), -ENOENT);
+	CHECK_INT(service_empty_begin(shard.service, LIVING), 0);
+	CHECK(service_sweep_left(shard.service, LIVING) > 0);
+	while (service_sweep_left(shard.service, LIVING) && slices < 100) {
+		CHECK_UINT(service_sweep(shard.service, 5 * RIG_S), 1);
+		slices++;
+	}
+	CHECK(slices >= N / 128 && slices < 100);
+	CHECK_UINT(shard_rows(), 0);
+	push_at(peer, keys, 10, 2);
+	CHECK_UINT(shard_rows(), 10);
+	shard_stop();
+}

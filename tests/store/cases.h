@@ -72,11 +72,15 @@
 	X(masters_are_weighed) \
 	X(sweep_goes_on_while_rows_come_and_go) \
 	X(sweep_under_a_push_in_flight) \
+	X(tables_are_emptied_in_slices) \
+	X(filters_of_emptied_tables_forget) \
 	/* whole.c */ \
 	X(non_finite_gradients_are_refused) \
 	X(non_finite_gradients_are_clipped_or_passed) \
 	X(long_non_finite_gradients_are_counted) \
 	X(rates_follow_step_and_staleness) \
+	X(parts_are_applied_as_one_push) \
+	X(zero_is_a_rate_and_a_scale) \
 	X(gradients_are_clipped_by_their_norm) \
 	X(clipped_gradients_count_once) \
 	X(lamb_in_slices_is_lamb) \
@@ -90,12 +94,16 @@
 	X(snapshots_are_given_up) \
 	X(snapshots_are_lost_without_room) \
 	X(sweeps_are_put_off) \
+	X(emptied_tables_stay_empty_in_deltas) \
 	/* snapshot_load.c */ \
 	X(snapshot_memory_is_checked) \
 	X(runs_that_do_not_fit_are_refused) \
 	X(records_that_no_row_can_be_are_refused) \
 	X(variables_are_loaded_by_block) \
 	X(loading_into_a_full_store_is_refused) \
+	X(shares_do_not_bind_what_is_loaded) \
+	X(rows_of_the_last_look_up_are_trimmed) \
+	X(counts_without_room_are_forgotten) \
 	X(counts_are_restored) \
 	X(versions_rise_over_a_restore) \
 	X(no_row_begins_as_none) \
@@ -124,7 +132,14 @@
 	X(sums_in_a_full_arena_are_refused) \
 	X(sums_that_are_not_finite_are_left_out) \
 	X(sums_are_as_wide_as_their_object) \
-	X(sums_are_not_for_all_optimizers)
+	X(versions_rise_while_sums_go_out) \
+	X(sums_are_divided_by_the_pushes_of_each_row) \
+	X(sums_are_not_for_all_optimizers) \
+	/* drop.c */ \
+	X(dropped_tables_memory_is_used_again) \
+	X(tables_come_and_go_beside_others) \
+	X(dropped_sums_leave_nothing) \
+	X(snapshots_know_nothing_of_dropped_tables)
 
 #define X(name) void name(void);
 STORE_CASES(X)

@@ -383,7 +383,11 @@ static bool push(struct model *m, const struct profile *profile, struct batch *b
 	    !CHECK_INT(look_at(m->push, m->table, b->wire, profile->gradients, b->stride, b->n, slice), 0))
 		return false;
 	add_rows(m->push, m->table, b->wire, profile->gradients, b->stride, b->n, slice,
-		 &(struct store_push_step){ .rate = rate, .step = step, .version = version });
+		 &(struct store_push_step){ .has_rate = rate != 0,
+					    .has_version = version != 0,
+					    .rate = rate,
+					    .step = step,
+					    .version = version });
 	push_plainly(m, b, rate_of(m, rate == 0 ? m->spec->optim.rate : rate, step, version));
 	m->pushes++;
 	return true;

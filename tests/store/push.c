@@ -16,7 +16,7 @@ static void add_floats(struct store_push *p, struct store_table *t, const float 
 		       unsigned slice, float rate)
 {
 	add_rows(p, t, gradients, STAR_FLOAT32, dim * sizeof(float), n, slice,
-		 &(struct store_push_step){ .rate = rate });
+		 &(struct store_push_step){ .has_rate = rate != 0, .rate = rate });
 }
 
 void push_sums_duplicates_in_order(void)

@@ -299,3 +299,46 @@ void sweeps_are_put_off(void)
 	capture_free(&c);
 	shots_close(&shots);
 }
+
+/* A chain that goes on over an emptying has neither rows nor counts of before. */
+void emptied_tables_stay_empty_in_deltas(void)
+{
+	static const unsigned emptied[] = { 0, 3, 5, 7 }; /* the last two have filters */
+
+	for (unsigned i = 0; i < sizeof(emptied) / sizeof(emptied[0]); i++) {
+		struct store_table *loaded[1][SHOT_TABLES], *t;
+		struct fixture f = shots_tables(loaded[0]);
+		struct capture chain[2] = { { 0 } };
+		const bool filtered = i >= 2;
+
+		shots_open(&shots, 90 + i, STORE_SNAPSHOT_COPIES_MIN, 2 << 20);
+		t = shots.tables[emptied[i]];
+		operate(500);
+		CHECK(begin(STORE_SNAPSHOT_FULL, &chain[0]));
+		/* Emptied while the full one is written, which has all rows of its instant. */
+		store_empty_begin(t);
+		for (unsigned slices = 0; i % 2 && store_sweep_left(t) && CHECK(slices < 100000); slices++) {
+			store_sweep(shots.store, 16);
+			shots_slice(&shots);
+		}
+		CHECK(finish(&chain[0], 0));
+		CHECK(check_capture(&shots, &chain[0], NULL));
+		store_snapshot_end(shots.store, true);
+		for (unsigned slices = 0; store_sweep_left(t) && CHECK(slices < 100000); slices++)
+			store_sweep(shots.store, 16);
+		CHECK_UINT(t->stats.rows, 0);
+		CHECK(store_snapshot_delta_possible(shots.store) == !filtered);
+		CHECK(begin(filtered ? STORE_SNAPSHOT_FULL : STORE_SNAPSHOT_DELTA, &chain[1]));
+		CHECK(finish(&chain[1], 0));
+		store_snapshot_end(shots.store, true);
+		for (unsigned c = filtered; c < 2; c++)
+			capture_load(&shots, &chain[c], loaded, 1);
+		CHECK_UINT(loaded[0][emptied[i]]->stats.rows, 0);
+		CHECK_UINT(loaded[0][emptied[i]]->filter.keys, 0);
+		CHECK_UINT(loaded[0][1]->stats.rows, shots.tables[1]->stats.rows);
+		for (unsigned c = 0; c < 2; c++)
+			capture_free(&chain[c]);
+		shots_close(&shots);
+		fixture_close(&f);
+	}
+}

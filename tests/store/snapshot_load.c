@@ -190,6 +190,109 @@ void loading_into_a_full_store_is_refused(void)
 	fixture_close(&f);
 }
 
+/* Loads rows of n keys, each used as many look-ups ago as its key says. */
+static int load_keys(struct store_table *t, unsigned n)
+{
+	const struct checkpoint_table clock = { .looks = 1000 };
+	struct sample s = sample_of(t);
+	const struct checkpoint_run run = {
+		.object = t->spec.id, .kind = CHECKPOINT_TABLE, .count = 1, .row_bytes = sizeof(clock)
+	};
+	int rc = store_load(t, &run, &clock, 1, NULL);
+
+	for (unsigned i = 0; rc == 0 && i < n; i++) {
+		s.record[0] = i;
+		if (t->at.used)
+			*row_word((uint8_t *)s.record, t->at.used) = i;
+		rc = load(t, &s, 1);
+	}
+	return rc;
+}
+
+/* A table that was full on another number of shards: none of its rows is lost on the way, and what is over goes by the policy. */
+void shares_do_not_bind_what_is_loaded(void)
+{
+	static const uint8_t fulls[] = { FULL_REFUSE, FULL_EVICT_LRU, FULL_EVICT_LFU };
+
+	for (unsigned i = 0; i < sizeof(fulls); i++) {
+		struct fixture f = fixture_open(4 << 20);
+		struct object_spec spec = spec_of("t", 4, OPTIM_ADAM);
+		const bool evicts = fulls[i] != FULL_REFUSE;
+		struct store_table *t;
+		unsigned old = 0;
+
+		spec.full = fulls[i];
+		spec.rows_max = 1000;
+		t = store_table_create(f.store, &spec, 0.5, NULL);
+		if (!CHECK(t != NULL))
+			return;
+		CHECK_INT(load_keys(t, 800), 0);
+		CHECK_UINT(t->stats.rows, 800);
+		CHECK_UINT(t->stats.evicted, 0);
+		CHECK_UINT(store_trim(t, 100), evicts ? 100 : 0);
+		CHECK_UINT(store_trim(t, 1000), evicts ? 200 : 0);
+		CHECK_UINT(store_trim(t, 1000), 0);
+		CHECK_UINT(t->stats.rows, evicts ? 500 : 800);
+		CHECK_UINT(t->stats.evicted, evicts ? 300 : 0);
+		for (unsigned key = 0; key < 800; key++)
+			old += key >= 400 && find_one(t, key, STORE_LOOK) != STORE_NO_ROW;
+		if (evicts) /* of the 400 that were used last nearly all are there; it is a sampled choice */
+			CHECK(old < 200);
+		/* A new row finds the table full, as ever. */
+		CHECK((find_one(t, 5000, STORE_PULL) == STORE_NO_ROW) == !evicts);
+		CHECK_UINT(t->stats.rows, evicts ? 500 : 800);
+		fixture_close(&f);
+	}
+}
+
+/* All rows were used by the last look-up: still, what is over goes. */
+void rows_of_the_last_look_up_are_trimmed(void)
+{
+	struct fixture f = fixture_open(4 << 20);
+	struct object_spec spec = spec_of("t", 4, OPTIM_SGD);
+	struct store_table *t;
+	struct sample s;
+
+	spec.full = FULL_EVICT_LRU;
+	spec.rows_max = 10;
+	t = table_from(&f, &spec);
+	s = sample_of(t);
+	for (s.record[0] = 0; s.record[0] < 100; s.record[0]++)
+		CHECK_INT(load(t, &s, 1), 0);
+	CHECK_UINT(store_trim(t, 1000), 90);
+	CHECK_UINT(t->stats.rows, 10);
+	fixture_close(&f);
+}
+
+/* Memory that rows have filled has none for keys that wait: they are forgotten, as they are when they come then, and the rows are
+ * restored. */
+void counts_without_room_are_forgotten(void)
+{
+	struct fixture f = fixture_open(1 << 20);
+	struct object_spec spec = spec_of("t", 64, OPTIM_ADAM);
+	const struct checkpoint_count count = { .key = 1 << 20, .count = 1 };
+	struct checkpoint_run run = { .kind = CHECKPOINT_COUNTS, .count = 1, .row_bytes = sizeof(count) };
+	struct store_table *t;
+	struct sample s;
+	int rc = 0;
+
+	spec.filter = FILTER_COUNTER;
+	spec.filter_frequency = 2;
+	t = table_from(&f, &spec);
+	s = (struct sample){ .run = { .kind = CHECKPOINT_ROWS, .count = 1, .row_bytes = store_row_record_bytes(t) } };
+	{
+		uint64_t record[1024] = { 0 };
+
+		CHECK(s.run.row_bytes <= sizeof(record));
+		for (; rc == 0 && CHECK(record[0] < 10000); record[0]++)
+			rc = store_load(t, &s.run, record, 1, NULL);
+	}
+	CHECK_INT(rc, -ENOSPC);
+	CHECK_INT(store_load(t, &run, &count, 1, NULL), 0);
+	CHECK(t->filter.keys <= 1);
+	fixture_close(&f);
+}
+
 /* The counts of an exact filter: what waits goes on waiting, if nothing comes meanwhile. */
 void counts_are_restored(void)
 {

@@ -170,7 +170,8 @@ void push_one(struct store_table *t, uint64_t key, const float *gradient, float 
 	store_push_begin(p);
 	store_push_op(p, t, 1);
 	CHECK_INT(add_keys(p, t, &key, 1, 1), 0);
-	add_rows(p, t, gradient, STAR_FLOAT32, bytes, 1, 1, &(struct store_push_step){ .rate = rate });
+	add_rows(p, t, gradient, STAR_FLOAT32, bytes, 1, 1,
+		 &(struct store_push_step){ .has_rate = rate != 0, .rate = rate });
 	store_push_destroy(p);
 }
 

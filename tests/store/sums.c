@@ -6,7 +6,8 @@
 #include <math.h>
 
 #include "base/prng.h"
-#include "store/table.h"
+#include "store/push_internal.h"
+#include "tensor/dtype.h"
 #include "tests/store/cases.h"
 
 enum { DIM = 3, KEYS = 500, SOME = 7 };
@@ -54,7 +55,8 @@ static int add_up(struct summing *s, const uint64_t *keys, const void *gradients
 	if (!result)
 		result = look_at(p, s->sums, gradients, dtype, bytes, n, STORE_BATCH);
 	if (!result)
-		add_rows(p, s->sums, gradients, dtype, bytes, n, STORE_BATCH, &(struct store_push_step){ .scale = -1 });
+		add_rows(p, s->sums, gradients, dtype, bytes, n, STORE_BATCH,
+			 &(struct store_push_step){ .has_scale = true, .scale = -1 });
 	store_push_destroy(p);
 	return result;
 }
@@ -64,7 +66,7 @@ static unsigned take_all(struct summing *s, const struct store_push_step *step, 
 {
 	unsigned taken, all = 0, calls = 0;
 
-	store_sums_begin(s->sums);
+	store_sums_begin(s->sums, step ? s->of : NULL);
 	while (store_sums_take(s->sums, s->of, step, n, &taken) && CHECK(calls++ < 100 * KEYS)) {
 		CHECK(taken <= n);
 		all += taken;
@@ -106,7 +108,7 @@ void sums_are_applied_as_one_gradient(void)
 	for (uint64_t key = 0; key < KEYS; key++)
 		if (there[key])
 			CHECK_NEAR(*values_of(s.of, find_one(s.of, key, STORE_LOOK)), 0, 0);
-	CHECK_UINT(take_all(&s, &(struct store_push_step){ .rate = 0.5f }, SOME), different);
+	CHECK_UINT(take_all(&s, &(struct store_push_step){ .has_rate = true, .rate = 0.5f }, SOME), different);
 	CHECK_UINT(store_table_stats(s.of)->pushes, 1);
 	CHECK_UINT(store_table_stats(s.sums)->rows, 0);
 	for (uint64_t key = 0; key < KEYS; key++) {
@@ -152,7 +154,7 @@ void sums_are_thrown_away(void)
 void gradients_that_come_while_sums_go_out_are_applied_once(void)
 {
 	struct summing s = open_sums(4 << 20, OPTIM_SGD, STAR_FLOAT32, zeros);
-	const struct store_push_step step = { .rate = 1 };
+	const struct store_push_step step = { .has_rate = true, .rate = 1 };
 	static unsigned times[4 * KEYS];
 	unsigned taken, late = 0;
 	struct prng r;
@@ -162,7 +164,7 @@ void gradients_that_come_while_sums_go_out_are_applied_once(void)
 	for (unsigned round = 0; round < 2; round++) {
 		for (uint64_t key = 0; key < KEYS; key++, times[key - 1]++)
 			CHECK_INT(add_up(&s, &key, (float[DIM]){ 1, 1, 1 }, STAR_FLOAT32, 1), 0);
-		store_sums_begin(s.sums);
+		store_sums_begin(s.sums, s.of);
 		while (store_sums_take(s.sums, s.of, &step, SOME, &taken)) {
 			const uint64_t key = prng_below(&r, 4 * KEYS);
 
@@ -203,12 +205,13 @@ void sums_in_a_full_arena_are_refused(void)
 			store_push_destroy(p);
 			break;
 		}
-		add_rows(p, s.sums, one, STAR_FLOAT32, sizeof(one), 1, 1, &(struct store_push_step){ .scale = -1 });
+		add_rows(p, s.sums, one, STAR_FLOAT32, sizeof(one), 1, 1,
+			 &(struct store_push_step){ .has_scale = true, .scale = -1 });
 		store_push_destroy(p);
 	}
 	CHECK(made >= 100 && made < key);
 	CHECK(store_table_stats(s.sums)->refused > 0);
-	CHECK_UINT(take_all(&s, &(struct store_push_step){ .rate = 1 }, STORE_BATCH), made);
+	CHECK_UINT(take_all(&s, &(struct store_push_step){ .has_rate = true, .rate = 1 }, STORE_BATCH), made);
 	for (uint64_t i = 0; i < key; i++)
 		CHECK_NEAR(*values_of(s.of, find_one(s.of, i, STORE_LOOK)), i < made ? -1 : 0, 0);
 	close_sums(&s);
@@ -225,7 +228,7 @@ void sums_that_are_not_finite_are_left_out(void)
 	CHECK_INT(add_up(&s, keys, large, STAR_FLOAT32, 2), 0);
 	CHECK_INT(add_up(&s, keys, large, STAR_FLOAT32, 2), 0);
 	/* The refused push made rows of zeros. */
-	CHECK_UINT(take_all(&s, &(struct store_push_step){ .rate = 1 }, STORE_BATCH), 2);
+	CHECK_UINT(take_all(&s, &(struct store_push_step){ .has_rate = true, .rate = 1 }, STORE_BATCH), 2);
 	CHECK_UINT(store_table_stats(s.of)->nonfinite, 1);
 	CHECK_NEAR(*values_of(s.of, find_one(s.of, 1, STORE_LOOK)), 0, 0);
 	CHECK_NEAR(*values_of(s.of, find_one(s.of, 2, STORE_LOOK)), -4, 0);
@@ -241,10 +244,116 @@ void sums_are_as_wide_as_their_object(void)
 	CHECK_INT(add_up(&s, &key, (double[DIM]){ 0x1p53 - 1, 0x1p-60, 0 }, STAR_FLOAT64, 1), 0);
 	CHECK_INT(add_up(&s, &key, (double[DIM]){ 1, 1, 0 }, STAR_FLOAT64, 1), 0);
 	CHECK_UINT(store_table_spec(s.sums)->dtype, STAR_FLOAT64);
-	take_all(&s, &(struct store_push_step){ .rate = 1 }, 1);
+	take_all(&s, &(struct store_push_step){ .has_rate = true, .rate = 1 }, 1);
 	CHECK_MEM(store_values(s.of, find_one(s.of, key, STORE_LOOK), STAR_FLOAT64),
 		  ((double[DIM]){ -0x1p53, -1 - 0x1p-60, 0 }), DIM * sizeof(double));
 	close_sums(&s);
+}
+
+/* Rows may be deleted, and made again, between two slices of a commit, and after parts of a push of which no last one comes. */
+void versions_rise_while_sums_go_out(void)
+{
+	const struct store_push_step step = { 0 };
+	const float one[DIM] = { 1, 1, 1 };
+
+	for (unsigned parts = 0; parts < 4; parts++) {
+		struct summing s =
+			open_sums(1 << 20, OPTIM_SGD, STAR_FLOAT32, "versions=1, initializer=zeros, scale=0");
+		struct store_push *p = open_push(1, 64);
+		const uint64_t key = 5;
+		uint32_t last;
+		unsigned taken;
+
+		for (unsigned round = 0; round < 3; round++) {
+			CHECK_INT(add_up(&s, &key, one, STAR_FLOAT32, 1), 0);
+			if (round < 2)
+				take_all(&s, &step, 1);
+		}
+		for (unsigned part = 0; part < parts; part++) {
+			store_push_begin(p);
+			store_push_op(p, s.of, 1);
+			CHECK_INT(add_keys(p, s.of, &key, 1, 1), 0);
+			add_rows(p, s.of, one, STAR_FLOAT32, sizeof(one), 1, 1,
+				 &(struct store_push_step){ .more = true });
+		}
+		store_sums_begin(s.sums, s.of);
+		while (store_sums_take(s.sums, s.of, &step, 1, &taken) && !taken)
+			;
+		CHECK_UINT(taken, 1);
+		last = store_version(s.of, find_one(s.of, key, STORE_LOOK));
+		CHECK_UINT(last, 1 + 3 + parts);
+		store_delete(s.of, &key, 1);
+		CHECK(store_version(s.of, find_one(s.of, key, STORE_PULL)) > last);
+		store_push_destroy(p);
+		close_sums(&s);
+	}
+}
+
+/*
+ * Of several pushes, each of which names some rows more than once, and is seen in batches. Memory of rows is used again by the next round, which
+ * counts from 0; then without counting, and with it again.
+ */
+void sums_are_divided_by_the_pushes_of_each_row(void)
+{
+	enum { PUSHES = 7, EACH = 200, ROUNDS = 4 };
+	static const unsigned dtypes[] = { STAR_FLOAT32, STAR_FLOAT64, STAR_FLOAT16 };
+
+	for (unsigned d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++) {
+		struct summing s = open_sums(2 << 20, OPTIM_ADAGRAD, dtypes[d], zeros);
+		struct store_table *twin = table_with(&s.f, "twin", DIM, OPTIM_ADAGRAD, dtypes[d], zeros);
+		struct prng r;
+
+		prng_seed(&r, 33 + d);
+		for (unsigned round = 0; round < ROUNDS; round++) {
+			const bool by_row = round != 2;
+			static float sums[KEYS][DIM];
+			static unsigned pushes[KEYS];
+
+			store_sums_set_by_row(s.sums, by_row);
+			CHECK(store_sums_by_row(s.sums) == by_row);
+			memset(sums, 0, sizeof(sums));
+			memset(pushes, 0, sizeof(pushes));
+			for (unsigned p = 0; p < PUSHES; p++) {
+				uint64_t keys[EACH];
+				float gradients[EACH][DIM];
+				bool there[KEYS] = { false };
+
+				for (unsigned i = 0; i < EACH; i++) {
+					keys[i] = prng_below(&r, 1 + KEYS / (p + 1));
+					pushes[keys[i]] += !there[keys[i]];
+					there[keys[i]] = true;
+					for (unsigned e = 0; e < DIM; e++) /* exact sums, in any order */
+						sums[keys[i]][e] += gradients[i][e] = (float)prng_below(&r, 9) - 4;
+				}
+				CHECK_INT(add_up(&s, keys, gradients, STAR_FLOAT32, EACH), 0);
+			}
+			take_all(&s,
+				 &(struct store_push_step){ .has_rate = true,
+							    .rate = 0.5f,
+							    .has_scale = true,
+							    .scale = 3,
+							    .by_row = by_row },
+				 SOME);
+			for (uint64_t key = 0; key < KEYS; key++) {
+				const struct optim_step step = { .rate = 0.5f,
+								 .scale = by_row ? 3 / (float)pushes[key] : 3 };
+				const void *gradient = sums[key];
+				double wide[DIM];
+				store_row row;
+
+				if (!pushes[key])
+					continue;
+				for (unsigned e = 0; e < DIM; e++)
+					wide[e] = (double)sums[key][e];
+				row = find_one(twin, key, STORE_PULL);
+				gradient = dtypes[d] == STAR_FLOAT64 ? (const void *)wide : gradient;
+				push_apply(twin, &step, &row, &gradient, NULL, 1);
+				CHECK_MEM(store_values(s.of, find_one(s.of, key, STORE_LOOK), dtypes[d]),
+					  store_values(twin, row, dtypes[d]), dtype_row_bytes(dtypes[d], DIM));
+			}
+		}
+		close_sums(&s);
+	}
 }
 
 void sums_are_not_for_all_optimizers(void)

@@ -214,3 +214,79 @@ void sweep_under_a_push_in_flight(void)
 	store_push_destroy(p);
 	fixture_close(&f);
 }
+
+/* All rows that were there at the begin go, whatever comes and goes meanwhile; other tables keep theirs. */
+void tables_are_emptied_in_slices(void)
+{
+	enum { KEYS = 20000 };
+	struct fixture f = fixture_open(8 << 20);
+	struct store_table *t = table_with(&f, "t", 4, OPTIM_SGD, STAR_FLOAT32, "versions=1"),
+			   *u = table_of(&f, "u", 4, OPTIM_SGD);
+	const struct store_stats *stats = store_table_stats(t);
+	unsigned slices = 0, removed = 0;
+	uint32_t version;
+	uint64_t rows_memory;
+
+	use(t, 0, KEYS, 1);
+	use(u, 0, 100, 1);
+	rows_memory = stats->memory_bytes + stats->free_bytes;
+	version = store_version(t, find_one(t, 7, STORE_LOOK));
+	store_empty_begin(t);
+	CHECK_UINT(store_sweep_left(t), KEYS);
+	while (store_sweep_left(t) && CHECK(slices < KEYS)) {
+		const uint64_t key = KEYS + slices;
+		const unsigned some = store_sweep(f.store, 64);
+
+		CHECK(some <= 64 + 64);
+		removed += some;
+		slices++;
+		use(t, key, 1, 1); /* the index grows while it shrinks */
+		if (slices == 10)
+			store_sweep_begin(t); /* does not end it */
+	}
+	CHECK(slices > KEYS / 128);
+	CHECK(removed >= KEYS);
+	CHECK_UINT(stats->deleted, removed);
+	CHECK_UINT(stats->evicted, 0);
+	CHECK_UINT(stats->rows, KEYS + slices - removed);
+	for (uint64_t key = 0; key < KEYS; key++)
+		CHECK_UINT(find_one(t, key, STORE_LOOK), STORE_NO_ROW);
+	CHECK_UINT(store_table_stats(u)->rows, 100);
+	CHECK(stats->memory_bytes < rows_memory / 8);
+	/* It is used again as if it were new, but for versions, which do not come back. */
+	use(t, 0, KEYS, 1);
+	CHECK(store_version(t, find_one(t, 7, STORE_LOOK)) > version);
+	CHECK(stats->memory_bytes + stats->free_bytes <= rows_memory + rows_memory / 16);
+	CHECK_UINT(sweep_all(&f, 64), 0);
+	CHECK_UINT(stats->rows, KEYS + KEYS + slices - removed);
+	fixture_close(&f);
+}
+
+void filters_of_emptied_tables_forget(void)
+{
+	static const char *const filters[] = {
+		"filter=counter, filter_frequency=3",
+		"filter=bloom, filter_frequency=3, filter_keys=20000, filter_error=0.01"
+	};
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct fixture f = fixture_open(4 << 20);
+		struct store_table *t = table_with(&f, "t", 4, OPTIM_SGD, STAR_FLOAT32, filters[i]);
+
+		use(t, 0, 2000, 1);
+		use(t, 0, 2000, 1);
+		use(t, 0, 50, 1);
+		CHECK_UINT(store_table_stats(t)->rows, 50);
+		store_empty_begin(t);
+		for (unsigned slices = 0; store_sweep_left(t) && CHECK(slices < 1000); slices++)
+			store_sweep(f.store, 64);
+		CHECK_UINT(store_table_stats(t)->rows, 0);
+		CHECK_UINT(t->filter.keys, 0);
+		use(t, 0, 2000, 1);
+		use(t, 0, 2000, 1);
+		CHECK_UINT(store_table_stats(t)->rows, 0);
+		use(t, 0, 2000, 1);
+		CHECK_UINT(store_table_stats(t)->rows, 2000);
+		fixture_close(&f);
+	}
+}

@@ -187,7 +187,10 @@ void random_pushes_of_all_types_have_the_scalar_bits(void)
 			CHECK_INT(add_keys(p, m.table, keys, n, slice), 0);
 			CHECK_INT(look_at(p, m.table, gradients, cases[c].gradients, stride, n, slice), 0);
 			add_rows(p, m.table, gradients, cases[c].gradients, stride, n, slice,
-				 &(struct store_push_step){ .rate = push % 2 ? 0 : 0.5f, .scale = step.scale });
+				 &(struct store_push_step){ .has_rate = push % 2 == 0,
+							    .rate = push % 2 ? 0 : 0.5f,
+							    .has_scale = true,
+							    .scale = step.scale });
 			plain_push(&m, keys, n, gradients, stride, cases[c].gradients, &step);
 			good = same(&m) || unit_fail(__FILE__, __LINE__, "case %u, push %u", c, push);
 		}

@@ -8,7 +8,7 @@
 #include "base/prng.h"
 #include "optim/optim.h"
 
-static const struct store_push_step plain_step = { .rate = 1 };
+static const struct store_push_step plain_step = { .has_rate = true, .rate = 1 };
 
 void non_finite_gradients_are_refused(void)
 {
@@ -145,20 +145,69 @@ void rates_follow_step_and_staleness(void)
 	CHECK_NEAR(push_at(t, p, &(struct store_push_step){ .step = 1 }), 0.125, 1e-6);
 	CHECK_NEAR(push_at(t, p, &(struct store_push_step){ .step = 4 }), 0.5, 1e-6);
 	CHECK_NEAR(push_at(t, p, &(struct store_push_step){ .step = 55 }), 0.25, 1e-6);
-	CHECK_NEAR(push_at(t, p, &(struct store_push_step){ .step = 55, .rate = 2 }), 1, 1e-6);
-	CHECK_NEAR(push_at(t, p, &(struct store_push_step){ .step = 55, .rate = 2, .scale = 0.5f }), 0.5, 1e-6);
+	CHECK_NEAR(push_at(t, p, &(struct store_push_step){ .step = 55, .has_rate = true, .rate = 2 }), 1, 1e-6);
+	CHECK_NEAR(push_at(t, p,
+			   &(struct store_push_step){
+				   .step = 55, .has_rate = true, .rate = 2, .has_scale = true, .scale = 0.5f }),
+		   0.5, 1e-6);
 	CHECK_NEAR(push_at(t, p, &(struct store_push_step){ .step = 1000 }), 0, 0);
 	/* A push without a step counts as the next of the table: this is the seventh. */
-	CHECK_NEAR(push_at(t, p, &(struct store_push_step){ .rate = 2 }), 2 * (1 + cos(M_PI * 2 / 100)) / 2, 1e-5);
+	CHECK_NEAR(push_at(t, p, &(struct store_push_step){ .has_rate = true, .rate = 2 }),
+		   2 * (1 + cos(M_PI * 2 / 100)) / 2, 1e-5);
 
 	for (unsigned i = 0; i < 10; i++)
-		CHECK_NEAR(push_at(u, p, &(struct store_push_step){ .rate = 1 }), 1, 1e-5);
+		CHECK_NEAR(push_at(u, p, &(struct store_push_step){ .has_rate = true, .rate = 1 }), 1, 1e-5);
 	CHECK_UINT(store_table_stats(u)->pushes, 10);
-	CHECK_NEAR(push_at(u, p, &(struct store_push_step){ .rate = 1, .version = 10 }), 1, 1e-5);
-	CHECK_NEAR(push_at(u, p, &(struct store_push_step){ .rate = 1, .version = 9 }), 0.5, 1e-5);
-	CHECK_NEAR(push_at(u, p, &(struct store_push_step){ .rate = 1, .version = 4 }), 0.125, 1e-5);
+	CHECK_NEAR(push_at(u, p,
+			   &(struct store_push_step){
+				   .has_rate = true, .rate = 1, .has_version = true, .version = 10 }),
+		   1, 1e-5);
+	CHECK_NEAR(push_at(u, p,
+			   &(struct store_push_step){ .has_rate = true, .rate = 1, .has_version = true, .version = 9 }),
+		   0.5, 1e-5);
+	CHECK_NEAR(push_at(u, p,
+			   &(struct store_push_step){ .has_rate = true, .rate = 1, .has_version = true, .version = 4 }),
+		   0.125, 1e-5);
+	/* A pull of an object that nobody had pushed to is as good as any; none is another thing. */
+	CHECK_NEAR(push_at(u, p, &(struct store_push_step){ .has_version = true, .version = 0 }), 0.1 / 13, 1e-5);
 	/* One of the future is somebody's mistake, and not stale. */
-	CHECK_NEAR(push_at(u, p, &(struct store_push_step){ .rate = 1, .version = 1000 }), 1, 1e-5);
+	CHECK_NEAR(push_at(u, p,
+			   &(struct store_push_step){
+				   .has_rate = true, .rate = 1, .has_version = true, .version = 1000 }),
+		   1, 1e-5);
+	store_push_destroy(p);
+	fixture_close(&f);
+}
+
+/* A push that comes in parts is one: for its rate, its staleness, and the count. */
+void parts_are_applied_as_one_push(void)
+{
+	struct fixture f = fixture_open(1 << 20);
+	struct store_push *p = open_push(8, 64);
+	struct store_table *t = table_with(&f, "t", 1, OPTIM_SGD, STAR_FLOAT32,
+					   "rate=1, staleness=1, schedule=exponential, schedule_steps=1, "
+					   "schedule_rate=0.5, initializer=zeros, scale=0");
+
+	for (unsigned push = 0; push < 4; push++)
+		for (unsigned part = 0; part < 5; part++) {
+			const struct store_push_step step = { .has_version = true, .version = 0, .more = part < 4 };
+
+			CHECK_NEAR(push_at(t, p, &step), pow(0.5, push) / (push ? push : 1), 1e-6);
+			CHECK_UINT(store_table_stats(t)->pushes, push + part / 4);
+		}
+	store_push_destroy(p);
+	fixture_close(&f);
+}
+
+void zero_is_a_rate_and_a_scale(void)
+{
+	struct fixture f = fixture_open(1 << 20);
+	struct store_push *p = open_push(8, 64);
+	struct store_table *t = table_with(&f, "t", 1, OPTIM_SGD, STAR_FLOAT32, "rate=0.5, initializer=zeros, scale=0");
+
+	CHECK_NEAR(push_at(t, p, &(struct store_push_step){ .has_rate = true }), 0, 0);
+	CHECK_NEAR(push_at(t, p, &(struct store_push_step){ .has_scale = true }), 0, 0);
+	CHECK_NEAR(push_at(t, p, &(struct store_push_step){ 0 }), 0.5, 0);
 	store_push_destroy(p);
 	fixture_close(&f);
 }
@@ -215,7 +264,7 @@ void gradients_are_clipped_by_their_norm(void)
 		CHECK_INT(add_keys(p, t, keys, n, slice), 0);
 		CHECK_INT(look_at(p, t, rows, type, sizeof(rows[0]), n, slice), 0);
 		add_rows(p, t, rows, type, sizeof(rows[0]), n, slice,
-			 &(struct store_push_step){ .scale = (float)scale });
+			 &(struct store_push_step){ .has_scale = true, .scale = (float)scale });
 		for (unsigned r = 0; r < ROWS; r++) {
 			store_read(t, find_one(t, r, STORE_LOOK), r, STAR_FLOAT64, values);
 			for (unsigned e = 0; e < COLUMNS; e++)
@@ -329,7 +378,7 @@ static void lamb_is_lamb(unsigned dtype, const char *options)
 		store_push_op(p, t, ROWS);
 		CHECK_INT(add_keys(p, t, keys, ROWS, slice), 0);
 		CHECK_INT(look_at(p, t, gradients, type, COLUMNS * width, ROWS, slice), 0);
-		store_push_step(p, t, &(struct store_push_step){ .rate = 0.1f });
+		store_push_step(p, t, &(struct store_push_step){ .has_rate = true, .rate = 0.1f });
 		for (unsigned i = 0; i < ROWS; i++)
 			store_push_rows(p, t, &(const void *){ (const char *)gradients + i * COLUMNS * width }, type,
 					1);

@@ -3,10 +3,18 @@ $(eval $(call binary,tool,star-watch,tests/system,client,tests/system/tools/star
 $(eval $(call binary,tool,star-shuffle,tests/system,,tests/system/tools/star-shuffle.c))
 $(eval $(call binary,tool,star-do,tests/system/star-do,client,))
 $(eval $(call binary,tool,star-program,tests/system/star-program,client,))
-$(eval $(call binary,tool,star-graph,tests/system/star-graph,session,))
-$(eval $(call binary,tool,star-sent,tests/system/star-sent,session graph input,tests/models/job.c app/startrain/sampler.c $(addprefix app/startrain/zoo/,text.c models.c models_history.c models_text.c layers.c)))
-$(eval $(call binary,tool,star-estimator,tests/system/star-estimator,session,))
-$(eval $(call binary,tool,star-sync,tests/system/star-sync,session,))
+$(eval $(call binary,tool,star-graph,tests/system/star-graph,train,))
+$(eval $(call binary,tool,star-sent,tests/system/star-sent,train graph input,tests/models/job.c app/startrain/sampler.c $(addprefix app/startrain/zoo/,text.c models.c models_history.c models_text.c layers.c)))
+$(eval $(call binary,tool,star-estimator,tests/system/star-estimator,train,))
+$(eval $(call binary,tool,star-evaluate,tests/system/star-evaluate,train,))
+$(eval $(call binary,tool,star-bits,tests/system/star-bits,train,))
+$(eval $(call binary,tool,star-sync,tests/system/star-sync,train,))
 $(eval $(call binary,tool,star-memif,tests/system,net,tests/system/tools/star-memif.c))
 $(BUILD)/tests/system/star-sync/star-sync: EXTRA_LIBS += -Wl,--wrap=star_execute,--wrap=star_execute_async
 $(BUILD)/tests/system/star-sent/star-sent: EXTRA_LIBS += -Wl,--wrap=star_execute,--wrap=star_execute_async,--wrap=once_find
+# Preloaded into nodes: it needs nothing of ours, and no sanitizer may come before it.
+$(BUILD)/tests/system/storage/star-%.so: tests/system/storage/%.c
+	@mkdir -p $(@D)
+	@echo "  LINK    $@"
+	$(Q)$(CC) -std=gnu11 -g -O2 -fPIC -shared -D_GNU_SOURCE -fvisibility=hidden $(WARNINGS) -o $@ $< -ldl
+BINARIES_tool += $(BUILD)/tests/system/storage/star-storage.so $(BUILD)/tests/system/storage/star-guard.so

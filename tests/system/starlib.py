@@ -142,11 +142,15 @@ def _on_stop(number, frame):
     raise SystemExit(f"stopped by {signal.Signals(number).name}")
 
 
-def _run_case(name, function, timeout_s):
+def run_case(name, function, timeout_s, owns=True):
+    """Runs it, prints and returns its outcome. Without `owns` what it starts outlives it."""
     global _owner
     outcome = "ok " + name
+    before = _owner
     try:
-        with contextlib.ExitStack() as _owner:
+        with contextlib.ExitStack() as stack:
+            if owns:
+                _owner = stack
             signal.alarm(int(timeout_s))
             try:
                 function()
@@ -163,9 +167,9 @@ def _run_case(name, function, timeout_s):
         outcome = "not ok " + name
         traceback.print_exc()
     finally:
-        _owner = _program_owns
+        _owner = before
     print(outcome, flush=True)
-    return not outcome.startswith("not")
+    return outcome
 
 
 def main():
@@ -179,7 +183,7 @@ def main():
     with _program_owns:
         for name, function, timeout_s in _cases:
             if len(sys.argv) < 2 or any(part in name for part in sys.argv[1:]):
-                good = _run_case(f"{suite}/{name}", function, timeout_s) and good
+                good = not run_case(f"{suite}/{name}", function, timeout_s).startswith("not") and good
     sys.exit(0 if good else 1)
 
 
@@ -224,14 +228,36 @@ def run(*argv, expect=0, timeout_s=60, env=None, net=None, text=None, cwd=ROOT):
     try:
         out, err = process.communicate(text, timeout=timeout_s * SLOW)
     except BaseException as error:
-        process.kill()
-        out, err = process.communicate()
+        out, err = _end_with_descendants(process)
         if isinstance(error, subprocess.TimeoutExpired):
             raise Failure(f"{' '.join(argv)}: not done after {timeout_s * SLOW} s\n{out}{err}") from None
         raise
     if expect is not None and process.returncode != expect:
         raise Failure(f"{' '.join(argv)}: exit status {process.returncode}, not {expect}\n{out}{err}")
     return subprocess.CompletedProcess(argv, process.returncode, out, err)
+
+
+def _descendants(pid):
+    children = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{entry}/stat") as file:
+                children.setdefault(int(file.read().rpartition(")")[2].split()[1]), []).append(int(entry))
+    found = [pid]
+    for parent in found:
+        found += children.get(parent, [])
+    return found[1:]
+
+
+def _end_with_descendants(process):
+    """What it started may hold its pipes open, and would be waited for. Returns what it has printed."""
+    for pid in [process.pid, *_descendants(process.pid)]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    try:
+        return process.communicate(timeout=5)
+    except subprocess.TimeoutExpired:
+        return "", ""
 
 
 def run_in(net, *argv, **options):

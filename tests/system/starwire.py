@@ -27,7 +27,7 @@ OP = struct.Struct("<BBBBIIIIfQQfI")
 RESULT = struct.Struct("<IIIIQ")
 assert (FRAME.size, OP.size, RESULT.size, sys.byteorder) == (64, 48, 24, "little")
 
-MAGIC, VERSION = 0x52415453, 2
+MAGIC, VERSION = 0x52415453, 3
 EXECUTE, REPLY, PING = 1, 2, 3
 PULL, PUSH, PUSH_PULL, DELETE, ASSIGN = 1, 2, 3, 4, 5
 READ_ONLY = 1
@@ -117,8 +117,8 @@ class Op:
             setattr(self, name, value)
 
     def bytes(self):
-        return OP.pack(self.kind, self.dtype, self.result_dtype, self.flags, self.object, self.count, self.dim,
-                       self.body_bytes, self.rate, self.step, self.version, self.scale, self.reserved) + _padded(self.body)
+        return OP.pack(self.kind, self.dtype, self.result_dtype, self.reserved, self.object, self.count, self.dim,
+                       self.body_bytes, self.rate, self.step, self.version, self.scale, self.flags) + _padded(self.body)
 
 
 def pull_op(table, keys, **fields):
@@ -180,10 +180,10 @@ class Table:
 class Stream:
     """
     A connection from the namespace to the data port of a reactor, at the node's data address or at another one of the
-    appliance's. receive_buffer: SO_RCVBUF. Layout and incarnation are those of the time when it was made.
+    appliance's. receive_buffer: SO_RCVBUF. mss: TCP_MAXSEG. source: the address that it comes from. Layout and incarnation are those of the time when it was made.
     """
 
-    def __init__(self, server, reactor=0, receive_buffer=None, timeout_s=20, host=None):
+    def __init__(self, server, reactor=0, receive_buffer=None, timeout_s=20, host=None, mss=None, source=None):
         layout = server.layout()
         node = layout["nodes"][server.task]
         host = host or node["data_host"]
@@ -195,7 +195,11 @@ class Stream:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if mss:
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, mss)
         try:
+            if source:
+                self.socket.bind((source, 0))
             self.socket.connect((host, node["data_port"] + reactor))
         except BaseException:
             self.socket.close()

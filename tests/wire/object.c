@@ -73,12 +73,20 @@ void names_have_limits(void)
 		else
 			check_good(spec);
 	}
+	/* U+0080 to U+009F are control characters, too: terminals obey them. */
+	for (int c = 0x80; c < 0xc0; c++) {
+		snprintf(spec.name, sizeof(spec.name), "a\xc2%c", c);
+		if (c < 0xa0)
+			check_bad(spec, "the name has a control character (byte 1, 0xc2)");
+		else
+			check_good(spec);
+	}
 }
 
 /* The limits of RFC 3629: shortest forms, no surrogates, nothing beyond U+10FFFF, nothing cut. */
 void names_are_utf8(void)
 {
-	static const char *const good[] = { "\xc2\x80",		"\xdf\xbf",	    "\xe0\xa0\x80",
+	static const char *const good[] = { "\xc2\xa0",		"\xdf\xbf",	    "\xe0\xa0\x80",
 					    "\xed\x9f\xbf",	"\xee\x80\x80",	    "\xef\xbf\xbf",
 					    "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "W\xc3\xb6rter/\xe8\xaf\x8d" };
 	static const char *const bad[] = { "\xc0\x80",

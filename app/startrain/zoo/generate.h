@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/power_law.h"
-#include "session/auc.h"
+#include "train/auc.h"
 
 /* About normal with deviation 1, by the hash of what it is the weight of: never 0 for all kinds at once. */
 double teacher_weight(uint64_t seed, uint64_t kind, uint64_t a, uint64_t b);

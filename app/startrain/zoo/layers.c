@@ -2,6 +2,7 @@
 /* What models are made of. */
 #include <stdio.h>
 
+#include "exec/exec.h"
 #include "app/startrain/zoo/zoo.h"
 
 const char *zoo_own_name(const struct zoo *zoo, const char *name, char own[static ZOO_NAME_ROOM])
@@ -46,13 +47,8 @@ static struct graph_value look_up(struct zoo *zoo, const char *name, int64_t dim
 	};
 	const struct graph_value handle =
 		there ? (struct graph_value){ there->id, 0 } : graph_table(zoo->graph, table, dim, &definition);
-	const struct graph_attr read_only = GRAPH_ATTR_INT("read_only", 1);
 
-	return graph_add(zoo->graph, &(struct graph_draft){ .op = GRAPH_LOOKUP,
-							    .inputs = (const struct graph_value[]){ handle, ids },
-							    .inputs_count = 2,
-							    .attrs = &read_only,
-							    .attrs_count = zoo->train ? 0 : 1 });
+	return zoo->train ? graph_lookup(zoo->graph, handle, ids) : graph_lookup_read_only(zoo->graph, handle, ids);
 }
 
 /* Each column's rows from a table of its own, side by side: [n, k, dim]. */

@@ -123,6 +123,7 @@ const struct zoo_model zoo_models[] = {
 	{ .name = "logistic",
 	  .help = "logistic regression: a weight for each id and each number",
 	  .any_row = true,
+	  .no_embeddings = true,
 	  .logits = logistic_regression },
 	{ .name = "dnn", .help = "embeddings and numbers into dense layers", .logits = dnn },
 	{ .name = "wide-deep",

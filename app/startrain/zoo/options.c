@@ -3,13 +3,14 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "app/startrain/batch.h"
 #include "app/startrain/training.h"
 #include "app/startrain/zoo/zoo.h"
 #include "app/startrain/transport.h"
-#include "graph/cut.h"
+#include "offload/cut.h"
 
 /* X(option, has an argument, help). */
 #define OPTIONS(X) \
@@ -34,7 +35,7 @@
 	X(dense_optimizer, required_argument, "NAME       of the dense layers [adam]") \
 	X(dense_rate, required_argument, "R          its learning rate [0.001]") \
 	X(table, required_argument, \
-	  "OPTIONS    further options of the tables, as \"schedule=cosine,schedule_steps=1000\"") \
+	  "OPTIONS    further options of the tables, as \"schedule=cosine,schedule_steps=1000\" (the job's steps)") \
 	X(dense, required_argument, "OPTIONS    further options of the dense layers") \
 	X(history, required_argument, "N          clicks of a row's history at most, the latest [50]") \
 	X(shuffle, required_argument, "N          examples of which the next one is drawn [10000]") \
@@ -52,6 +53,8 @@
 	X(staleness, required_argument, "S          steps that a worker may be ahead of another one [any number]") \
 	X(sync, no_argument, "           synchronous: each step takes the mean of all workers' gradients, or of: ") \
 	X(grads_to_wait, required_argument, "N          the first N of them; the others are backup workers [all]") \
+	X(mean_by_row, no_argument, \
+	  "           a row's gradients are divided by the workers that have touched it, as in TensorFlow") \
 	X(lease, required_argument, "S          seconds that a worker which is not heard of is waited for [10]") \
 	X(json, no_argument, "           print the result as one JSON object") \
 	X(help, no_argument, "")
@@ -124,15 +127,41 @@ static int parse_rate(const char *name, const char *text, double *rate, struct s
 	return 0;
 }
 
+/* Of an option of --table or --dense that startrain gives itself. */
+static int check_own(const char *list, const char *name, struct star_error *err)
+{
+	static const struct {
+		const char *name, *of_table, *of_dense; /* who gives it; NULL: the model */
+	} own[] = {
+		{ "optimizer", "--optimizer", "--dense-optimizer" },
+		{ "rate", "--rate", "--dense-rate" },
+		{ "seed", "--seed", "--seed" },
+		{ "dim", "--dim", NULL },
+		{ "initializer", NULL, NULL },
+		{ "scale", NULL, NULL },
+	};
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		const char *option = !strcmp(list, "table") ? own[i].of_table : own[i].of_dense;
+
+		if (!strcmp(own[i].name, name))
+			return star_error_set(err, -EINVAL, "--%s %s=...: %s gives it; leave it out here", list, name,
+					      option ? option : "the model");
+	}
+	return 0;
+}
+
 /* The names' meanings are the catalogue's, which says what is wrong with them. */
 static int parse_further(const char *name, const char *text, struct zoo_further *further, struct star_error *err)
 {
 	char *rest = further->text, *word;
 
+	if (further->count)
+		return star_error_set(err, -EINVAL,
+				      "--%s is given twice: give all its options in one, with commas between", name);
 	if ((size_t)snprintf(further->text, sizeof(further->text), "%s", text) >= sizeof(further->text))
 		return star_error_set(err, -EINVAL, "--%s: longer than %zu characters", name,
 				      sizeof(further->text) - 1);
-	further->count = 0;
 	while ((word = strsep(&rest, ","))) {
 		char *value = word + strcspn(word, "=");
 
@@ -143,8 +172,21 @@ static int parse_further(const char *name, const char *text, struct zoo_further 
 		if (further->count == ZOO_FURTHER_MAX)
 			return star_error_set(err, -EINVAL, "--%s: more than %d options", name, ZOO_FURTHER_MAX);
 		*value++ = 0;
+		if (check_own(name, word, err) < 0)
+			return -EINVAL;
 		further->attrs[further->count++] = GRAPH_ATTR_STRING(word, value);
 	}
+	return 0;
+}
+
+/* --sync and --grads-to-wait go together, --staleness with neither. */
+static int set_consistency(struct zoo_options *o, const char *name, struct star_error *err)
+{
+	if (o->consistency && strcmp(o->consistency, name) != 0)
+		return star_error_set(err, -EINVAL,
+				      "--staleness is another way to train than --sync and --grads-to-wait: "
+				      "leave one out");
+	o->consistency = name;
 	return 0;
 }
 
@@ -190,14 +232,14 @@ static int parse_numeric(struct zoo_options *o, int option, const char *text, st
 		return parse_number("steps-in-flight", text, 1, SESSION_IN_FLIGHT_MAX, &o->steps_in_flight, err);
 	case OPTION_deadline:
 		rc = training_parse_number("deadline", text, 1, 3600, &seconds, err);
-		o->deadline_us = seconds * 1000000;
+		o->deadline_us = o->connect_us = seconds * 1000000;
 		return rc;
 	case OPTION_staleness:
-		o->consistency = "ssp";
-		return training_parse_number("staleness", text, 0, 1e9, &o->staleness, err);
+		rc = set_consistency(o, "ssp", err);
+		return rc < 0 ? rc : training_parse_number("staleness", text, 0, 1e9, &o->staleness, err);
 	case OPTION_grads_to_wait:
-		o->consistency = "synchronous";
-		return parse_number("grads-to-wait", text, 1, ZOO_WORKERS_MAX, &o->grads_to_wait, err);
+		rc = set_consistency(o, "synchronous", err);
+		return rc < 0 ? rc : parse_number("grads-to-wait", text, 1, ZOO_WORKERS_MAX, &o->grads_to_wait, err);
 	case OPTION_lease:
 		rc = training_parse_number("lease", text, 1, 3600, &seconds, err);
 		o->lease_us = seconds * 1000000;
@@ -235,9 +277,11 @@ static int parse_one(struct zoo_options *o, int option, const char *text, struct
 	case OPTION_apart:
 		o->apart = true;
 		return 0;
-	case OPTION_sync:
-		o->consistency = "synchronous";
+	case OPTION_mean_by_row:
+		o->mean_by_row = true;
 		return 0;
+	case OPTION_sync:
+		return set_consistency(o, "synchronous", err);
 	case OPTION_optimizer:
 		o->optimizer = text;
 		return 0;
@@ -272,9 +316,16 @@ static int read_environment(struct zoo_options *o, struct star_error *err)
 /* What cannot be read is better known before the training than after it. */
 static int check_files(const char *const *files, uint32_t count, struct star_error *err)
 {
-	for (uint32_t i = 0; i < count; i++)
-		if (access(files[i], R_OK) < 0)
+	struct stat file;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (access(files[i], R_OK) < 0 || stat(files[i], &file) < 0)
 			return star_error_set(err, -EINVAL, "cannot read %s: %s", files[i], strerror(errno));
+		if (S_ISDIR(file.st_mode))
+			return star_error_set(err, -EINVAL, "cannot read %s: it is a directory", files[i]);
+		if (S_ISREG(file.st_mode) && file.st_size == 0)
+			return star_error_set(err, -EINVAL, "%s is empty", files[i]);
+	}
 	return 0;
 }
 
@@ -309,7 +360,88 @@ static int check_format(struct zoo_options *o, struct star_error *err)
 	return 0;
 }
 
-static int complete(struct zoo_options *o, struct star_error *err)
+static bool has_histories(const struct zoo_options *o)
+{
+	return o->model->history;
+}
+
+static bool is_of_text(const struct zoo_options *o)
+{
+	return o->model->kind != ZOO_ROWS;
+}
+
+static bool is_of_pairs(const struct zoo_options *o)
+{
+	return o->model->kind == ZOO_PAIRS;
+}
+
+static bool has_embeddings(const struct zoo_options *o)
+{
+	return !o->model->no_embeddings;
+}
+
+static bool has_columns(const struct zoo_options *o)
+{
+	return o->model->kind == ZOO_ROWS && input_shape(o->format).fields > 1;
+}
+
+static bool is_fusible(const struct zoo_options *o)
+{
+	return graph_protocol_parse(o->protocol, NULL) == GRAPH_GRPCPP;
+}
+
+static bool is_synchronous(const struct zoo_options *o)
+{
+	return o->consistency && !strcmp(o->consistency, "synchronous");
+}
+
+static bool is_held_together(const struct zoo_options *o)
+{
+	return o->consistency != NULL;
+}
+
+/* Options that would mean nothing: who gives one expects something of it. */
+static int check_given(const struct zoo_options *o, const bool *given, struct star_error *err)
+{
+	static const struct {
+		int option;
+		const char *name;
+		bool (*holds)(const struct zoo_options *o);
+		const char *what;
+	} needs[] = {
+		{ OPTION_history, "history", has_histories, "models of histories: dssm, din and dien" },
+		{ OPTION_vocabulary, "vocabulary", is_of_text, "models of texts: language and skip-gram" },
+		{ OPTION_window, "window", is_of_text, "models of texts: language and skip-gram" },
+		{ OPTION_negatives, "negatives", is_of_pairs, "skip-gram" },
+		{ OPTION_dim, "dim", has_embeddings, "models with embeddings; logistic has one weight for each id" },
+		{ OPTION_apart, "apart", has_columns, "rows with columns: criteo, census or histories" },
+		{ OPTION_tensor_fuse, "tensor-fuse", is_fusible,
+		  "--protocol grpc++; the others have one message for all tensors anyway" },
+		{ OPTION_mean_by_row, "mean-by-row", is_synchronous,
+		  "synchronous steps: give --sync or --grads-to-wait, too" },
+		{ OPTION_lease, "lease", is_held_together,
+		  "workers that wait for each other: give --sync, --grads-to-wait or --staleness, too" },
+	};
+
+	for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
+		if (given[needs[i].option] && !needs[i].holds(o))
+			return star_error_set(err, -EINVAL, "--%s is for %s", needs[i].name, needs[i].what);
+	return 0;
+}
+
+/* What is trained learns. */
+static int check_optimizers(const struct zoo_options *o, struct star_error *err)
+{
+	const bool dense = !strcmp(o->dense_optimizer, "none");
+
+	if (!dense && strcmp(o->optimizer, "none") != 0)
+		return 0;
+	return star_error_set(err, -EINVAL,
+			      "--%s none: %s without an optimizer cannot be trained; starctl tables options lists them",
+			      dense ? "dense-optimizer" : "optimizer", dense ? "dense layers" : "tables");
+}
+
+static int complete(struct zoo_options *o, const bool *given, struct star_error *err)
 {
 	int rc;
 
@@ -326,6 +458,10 @@ static int complete(struct zoo_options *o, struct star_error *err)
 	if (rc < 0)
 		return rc;
 	rc = check_format(o, err);
+	if (rc == 0)
+		rc = check_given(o, given, err);
+	if (rc == 0)
+		rc = check_optimizers(o, err);
 	if (rc < 0)
 		return rc;
 	if (!o->window)
@@ -363,6 +499,7 @@ int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_
 	struct option table[OPTIONS_COUNT];
 	char names[OPTIONS_COUNT][NAME_BYTES];
 	int option, last = NONE, rc = 0;
+	bool given[OPTIONS_COUNT] = { false };
 
 	*o = (struct zoo_options){ .model = zoo_model_find(argv[1]),
 				   .protocol = "star_server",
@@ -396,7 +533,8 @@ int zoo_options_parse(struct zoo_options *o, int argc, char **argv, struct star_
 		if (option == ARGUMENT && last != OPTION_train && last != OPTION_test)
 			return star_error_set(err, -EINVAL, "%s: files follow --train or --test", optarg);
 		last = option == ARGUMENT ? last : option;
+		given[last] = true;
 		rc = parse_one(o, last, optarg, err);
 	}
-	return rc == 0 ? complete(o, err) : rc;
+	return rc == 0 ? complete(o, given, err) : rc;
 }

@@ -234,11 +234,13 @@ static int run(const struct zoo_options *o, uint32_t worker, struct figures *see
 			.log_step_count_steps = worker == 0 && !isatty(STDERR_FILENO) ? 0 : UINT32_MAX,
 			.seed = o->seed + worker,
 			.deadline_us = o->deadline_us,
+			.connect_us = o->connect_us,
 			.consistency = o->consistency,
 			.job = o->model->name,
 			.workers = o->workers,
 			.staleness = o->staleness,
 			.grads_to_wait = o->grads_to_wait,
+			.mean_by_row = o->mean_by_row,
 			.lease_us = o->lease_us,
 		},
 	};

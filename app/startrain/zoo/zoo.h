@@ -12,8 +12,8 @@
 #include "base/prng.h"
 #include "graph/build.h"
 #include "input/input.h"
-#include "session/cluster.h"
-#include "session/estimator.h"
+#include "train/cluster.h"
+#include "train/estimator.h"
 #include "star_error.h"
 
 enum { ZOO_FILES_MAX = 64, ZOO_WORKERS_MAX = 1024, ZOO_DIM_MAX = 4096, ZOO_HISTORY_MAX = 1024, ZOO_FURTHER_MAX = 12 };
@@ -40,6 +40,7 @@ struct zoo_options {
 	uint32_t vocabulary, window, negatives; /* of text */
 	uint32_t history;			/* clicks of a row at most */
 	uint64_t seed, deadline_us;
+	uint64_t connect_us;			 /* for PS tasks to answer at first; 0: the session's own */
 	const char *optimizer, *dense_optimizer; /* of tables; of variables */
 	double rate, dense_rate;
 	struct zoo_further table, dense;
@@ -48,6 +49,7 @@ struct zoo_options {
 	const char *consistency; /* session_config's; NULL: asynchronous */
 	uint64_t staleness, lease_us;
 	uint32_t grads_to_wait;
+	bool mean_by_row;
 	bool json;
 };
 
@@ -100,7 +102,8 @@ enum zoo_kind { ZOO_ROWS, ZOO_WINDOWS, ZOO_PAIRS };
 
 struct zoo_model {
 	const char *name, *help;
-	bool any_row; /* takes rows without columns, too */
+	bool any_row;	    /* takes rows without columns, too */
+	bool no_embeddings; /* a weight for each id instead */
 	struct graph_value (*logits)(struct zoo *zoo, const struct zoo_inputs *in); /* of rows: [n] */
 	enum zoo_kind kind;
 	/* Of a text: the loss. */

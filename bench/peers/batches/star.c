@@ -31,6 +31,7 @@ static void star_begin(const struct batch *batch, uint32_t depth)
 		.table = table,
 		.keys = batch->keys,
 		.count = batch->count,
+		.flags = batch->push ? STAR_RATE : 0,
 		.rate = batch->push ? batch->rate : 0,
 		.values = batch->push ? (void *)(uintptr_t)batch->payload : batch->results,
 	};

@@ -6,9 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "exec/exec.h"
 #include "graph/build.h"
-#include "session/cluster.h"
-#include "session/estimator.h"
+#include "train/cluster.h"
+#include "train/estimator.h"
 
 enum { USERS = 1000, ITEMS = 500, DIM = 8, BATCH = 256, STEPS = 2000, EVAL_BATCHES = 40 };
 
@@ -24,6 +25,7 @@ static int likes_model(void *params, enum estimator_mode mode, struct graph *g, 
 	const struct graph_value users = graph_feed(g, "users", STAR_INT64, GRAPH_DIMS(-1));
 	const struct graph_value items = graph_feed(g, "items", STAR_INT64, GRAPH_DIMS(-1));
 	const struct graph_value labels = graph_feed(g, "labels", STAR_FLOAT32, GRAPH_DIMS(-1));
+	/* Looked up read-only when the estimator evaluates or predicts: that makes no rows. */
 	const struct graph_value u = graph_lookup(g, graph_table(g, "likes/users", DIM, &rows), users);
 	const struct graph_value v = graph_lookup(g, graph_table(g, "likes/items", DIM, &rows), items);
 	const struct graph_value logits = graph_reduce(g, GRAPH_SUM, graph_times(g, u, v), 1);

@@ -9,7 +9,10 @@
  *    "values": [...] or a number for all, "dtype", "step", "rate", "scale", "read_only", "versions": [...], "hash": true,
  *    "clip": 1.5}
  *   {"do": "push", ..., "tag": 5} with STAR_ACCUMULATE; {"do": "commit", "table": "t", "tag": 5, "scale", "rate", "open": true}
+ *   {"do": "together", "table": "t", "pushes": [{"keys", "values"}, ...]}   all in flight at once; "each" has {} or an error for each
  *   {"do": "checkpoint", "kind": "full"}   by star_checkpoint
+ *   {"do": "empty", "table": "t"}   by star_table_empty
+ *   {"do": "drop", "table": "t"}   by star_table_drop; its handle stays, until the table is created again
  *   {"do": "open"}   closes the cluster, and opens it again; its tables are forgotten
  *
  * Rows come back as "values", or as the CRC-32 of their bytes. Numbers are what they are as the type on the wire. clip: by
@@ -86,6 +89,16 @@ static json_t *create(const json_t *line)
 	tables[tables_count++].dtype = spec.dtype ? dtype_parse(spec.dtype) : STAR_FLOAT32;
 	return json_pack("{s:I, s:I, s:I}", "elements", (json_int_t)star_elements(table), "blocks",
 			 (json_int_t)star_blocks(table), "bytes", (json_int_t)star_bytes(table, NULL));
+}
+
+/* Its place in tables, as it was created last; tables_count: there is none. */
+static unsigned find(const char *name)
+{
+	unsigned t = tables_count;
+
+	while (t > 0 && (!name || strcmp(tables[t - 1].name, name) != 0))
+		t--;
+	return t > 0 ? t - 1 : tables_count;
 }
 
 static uint64_t *keys_of(const json_t *keys, uint32_t *count)
@@ -186,11 +199,13 @@ static json_t *operate(const json_t *line, enum star_op_kind kind)
 {
 	const char *name = json_string_value(json_object_get(line, "table"));
 	const json_t *given = json_object_get(line, "versions"), *clip = json_object_get(line, "clip");
+	const unsigned rates =
+		(json_object_get(line, "rate") ? STAR_RATE : 0) | (json_object_get(line, "scale") ? STAR_SCALE : 0);
 	struct star_op op = {
 		.kind = kind,
-		.flags = json_is_true(json_object_get(line, "read_only")) ? STAR_READ_ONLY
-			 : json_is_true(json_object_get(line, "open"))	  ? STAR_OPEN
-									  : 0,
+		.flags = rates | (json_is_true(json_object_get(line, "read_only")) ? STAR_READ_ONLY
+				  : json_is_true(json_object_get(line, "open"))	   ? STAR_OPEN
+										   : 0),
 		.tag = (uint64_t)json_integer_value(json_object_get(line, "tag")),
 		.rate = float_of(json_object_get(line, "rate")),
 		.scale = float_of(json_object_get(line, "scale")),
@@ -200,11 +215,10 @@ static json_t *operate(const json_t *line, enum star_op_kind kind)
 	struct star_error err = { 0 };
 	uint64_t rows, n, *keys;
 	double norm = -1;
-	unsigned t = 0, dtype;
+	const unsigned t = find(name);
+	unsigned dtype;
 	json_t *result;
 
-	while (t < tables_count && (!name || strcmp(tables[t].name, name) != 0))
-		t++;
 	if (t == tables_count)
 		exit(EXIT_FAILURE);
 	op.table = tables[t].table;
@@ -214,7 +228,7 @@ static json_t *operate(const json_t *line, enum star_op_kind kind)
 	rows = op.count ? op.count : 1;
 	n = op.count ? tables[t].row : star_elements(op.table);
 	if (kind == STAR_PUSH && op.tag)
-		op.flags = STAR_ACCUMULATE;
+		op.flags |= STAR_ACCUMULATE;
 	if (kind != STAR_DELETE && kind != STAR_COMMIT) {
 		op.values = memory(rows * dtype_row_bytes(dtype, n) + star_bytes(op.table, op.dtype));
 		fill(op.values, dtype, rows, n, json_object_get(line, "values"));
@@ -236,6 +250,42 @@ static json_t *operate(const json_t *line, enum star_op_kind kind)
 	free(op.results);
 	free(op.versions);
 	return result;
+}
+
+/* Pushes of float32 that are in flight at once. */
+static json_t *together(const json_t *line)
+{
+	enum { PUSHES_MAX = 64 };
+	const char *name = json_string_value(json_object_get(line, "table"));
+	const json_t *pushes = json_object_get(line, "pushes"), *push;
+	struct star_request *requests[PUSHES_MAX] = { NULL };
+	struct star_error errs[PUSHES_MAX] = { { 0 } };
+	struct star_op ops[PUSHES_MAX] = { { .kind = STAR_PUSH } };
+	uint64_t *keys[PUSHES_MAX];
+	json_t *each = json_array();
+	const unsigned t = find(name);
+	size_t i;
+
+	if (t == tables_count || json_array_size(pushes) > PUSHES_MAX) {
+		json_decref(each);
+		return json_pack("{s:s}", "error", "an unknown table, or too many pushes");
+	}
+	json_array_foreach(pushes, i, push)
+	{
+		ops[i] = (struct star_op){ .kind = STAR_PUSH, .table = tables[t].table };
+		ops[i].keys = keys[i] = keys_of(json_object_get(push, "keys"), &ops[i].count);
+		ops[i].values = memory(ops[i].count * tables[t].row * sizeof(float));
+		fill(ops[i].values, STAR_FLOAT32, ops[i].count, tables[t].row, json_object_get(push, "values"));
+		requests[i] = star_execute_async(cluster, &ops[i], 1, deadline_us, NULL, NULL, &errs[i]);
+	}
+	for (i = 0; i < json_array_size(pushes); i++) {
+		const int rc = requests[i] ? star_request_wait(requests[i], &errs[i]) : errs[i].code;
+
+		json_array_append_new(each, rc < 0 ? failed(&errs[i]) : json_object());
+		free(keys[i]);
+		free(ops[i].values);
+	}
+	return json_pack("{s:o}", "each", each);
 }
 
 static json_t *open_again(void)
@@ -261,6 +311,26 @@ static json_t *checkpoint(const json_t *line)
 	return json_object();
 }
 
+static json_t *empty(const json_t *line)
+{
+	const unsigned t = find(json_string_value(json_object_get(line, "table")));
+	struct star_error err = { 0 };
+
+	if (star_table_empty(t < tables_count ? tables[t].table : NULL, deadline_us, &err) < 0)
+		return failed(&err);
+	return json_object();
+}
+
+static json_t *drop(const json_t *line)
+{
+	const unsigned t = find(json_string_value(json_object_get(line, "table")));
+	struct star_error err = { 0 };
+
+	if (star_table_drop(t < tables_count ? tables[t].table : NULL, deadline_us, &err) < 0)
+		return failed(&err);
+	return json_object();
+}
+
 static json_t *perform(const json_t *line)
 {
 	static const char *const kinds[] = {
@@ -273,8 +343,14 @@ static json_t *perform(const json_t *line)
 			return operate(line, (enum star_op_kind)kind);
 	if (what && strcmp(what, "commit") == 0)
 		return operate(line, STAR_COMMIT);
+	if (what && strcmp(what, "together") == 0)
+		return together(line);
 	if (what && strcmp(what, "open") == 0)
 		return open_again();
+	if (what && strcmp(what, "drop") == 0)
+		return drop(line);
+	if (what && strcmp(what, "empty") == 0)
+		return empty(line);
 	if (what && strcmp(what, "checkpoint") == 0)
 		return checkpoint(line);
 	return what && strcmp(what, "create") == 0 ? create(line) : json_pack("{s:s}", "error", "what is to be done?");

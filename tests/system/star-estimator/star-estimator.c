@@ -8,9 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "exec/exec.h"
 #include "base/prng.h"
 #include "graph/build.h"
-#include "session/estimator.h"
+#include "train/estimator.h"
 
 enum { ROWS = 32, NUMBERS = 4, EVALUATION = 3 /* batches */ };
 

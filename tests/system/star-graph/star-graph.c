@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/exec.h"
 #include "base/prng.h"
 #include "graph/build.h"
 #include "graph/gradient.h"
 #include "graph/text.h"
-#include "session/session.h"
+#include "train/session.h"
 #include "tensor/dtype.h"
 
 enum { FEEDS_MAX = 16, MOST = 240 };

@@ -185,9 +185,15 @@ static void train(const struct star_program *program)
 	static float before[KEYS * WIDE], spread[KEYS * WIDE], seen[KEYS * WIDE];
 	float *const fetches[] = { seen };
 	const struct star_run run = { (struct star_program *)(uintptr_t)program, feeds, 3, fetches, 1, BAGS, 0, 0 };
-	struct star_op op = { .kind = STAR_RUN, .run = &run, .rate = 0.25f };
+	struct star_op op = { .kind = STAR_RUN, .flags = STAR_RATE, .run = &run, .rate = 0.25f };
 	struct star_op push = {
-		.kind = STAR_PUSH, .table = pushed, .keys = keys, .count = KEYS, .rate = 0.25f, .values = spread
+		.kind = STAR_PUSH,
+		.flags = STAR_RATE,
+		.table = pushed,
+		.keys = keys,
+		.count = KEYS,
+		.rate = 0.25f,
+		.values = spread,
 	};
 	struct star_error err;
 

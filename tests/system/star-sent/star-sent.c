@@ -13,13 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/exec.h"
 #include "client/client.h"
 #include "client/run.h"
 #include "graph/build.h"
 #include "graph/gradient.h"
 #include "graph/text.h"
-#include "session/once.h"
-#include "session/session.h"
+#include "train/once.h"
+#include "train/session.h"
 #include "tests/models/job.h"
 
 enum { STEPS = 4, ITERATIONS = 5 };

@@ -2,12 +2,14 @@
 /*
  * A worker of a job whose workers wait for each other: star-sync PS [NAME=VALUE...] makes its steps and prints a line for each, "step
  * LOCAL global GLOBAL sum SUM", then "dropped N" and "done". Options by number: index, workers, steps, last_step, pause_ms (before a step),
- * lease_ms, recovery_ms, staleness, grads_to_wait, checkpoints (every so many steps), in_flight (steps), hold_step; by name: mode
+ * lease_ms, recovery_ms, staleness, grads_to_wait, by_row (0 or 1), checkpoints (every so many steps), in_flight (steps), hold_step; by name: mode
  * (asynchronous, ssp, ...), hold (points of hold.c, at each of which it stops once, after hold_step steps) and model:
  *
  * integers: a variable "w" [4] and a table "t" of rows of 4, from zeros, by sgd with rate 1. A step's gradient is (index + 1) for
  * each element of w, and for each row of the ids 1, 2 and 10 + index. SUM is that of w's elements as the step read them.
  * Steps in flight have the same feeds.
+ * counted: the same, but w's rate halves with each step that tables count, and rows of t live 10 of them.
+ * twice: integers, and a table "t2" is updated in two places. shared: and some rows of a variable "s", which share a block.
  * learning: dense layers "d" and a table "e", by adam, of batches of 24 rows, of which each worker takes its share; SUM is the loss.
  */
 #include <errno.h>
@@ -16,10 +18,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "exec/exec.h"
 #include "base/prng.h"
 #include "graph/build.h"
 #include "graph/gradient.h"
-#include "session/session.h"
+#include "train/session.h"
 #include "tests/system/star-sync/hold.h"
 
 enum { WIDTH = 4, IDS = 3, ROWS = 24, BATCHES = 4, RESULTS = 2 };
@@ -27,7 +30,7 @@ enum { WIDTH = 4, IDS = 3, ROWS = 24, BATCHES = 4, RESULTS = 2 };
 struct worker {
 	struct session_config config;
 	uint64_t steps, pause_ms;
-	bool learning;
+	bool learning, counted, twice, shared;
 	struct graph *graph;
 	struct graph_plan_feed feeds[3];
 	uint32_t feeds_count;
@@ -52,14 +55,34 @@ static struct graph_type type_of(unsigned dtype, unsigned ndim, int64_t rows, in
 /* The gradient of a sum of products is the other factor. What is shown is a result beside the loss. */
 static struct graph_value integers(struct worker *w, struct graph_value *shown)
 {
+	const struct graph_attr halves[] = { GRAPH_ATTR_STRING("schedule", "exponential"),
+					     GRAPH_ATTR_INT("schedule_steps", 1),
+					     GRAPH_ATTR_FLOAT("schedule_rate", 0.5) };
+	const struct graph_attr lives[] = { GRAPH_ATTR_INT("steps_to_live", 10) };
 	const struct graph_definition definition = { .optimizer = "sgd", .rate = 1, .initializer = "zeros" };
+	struct graph_definition dense = definition, living = definition;
 	struct graph *g = w->graph;
 	const struct graph_value x = feed(w, "x", type_of(STAR_FLOAT32, 1, WIDTH, 0), w->x);
 	const struct graph_value ids = feed(w, "ids", type_of(STAR_INT64, 1, IDS, 0), w->ids);
-	const struct graph_value read = graph_read(g, graph_variable(g, "w", GRAPH_DIMS(WIDTH), &definition));
-	const struct graph_value rows = graph_lookup(g, graph_table(g, "t", WIDTH, &definition), ids);
+	struct graph_value read, rows;
 
+	if (w->counted) {
+		dense.options = halves;
+		dense.options_count = sizeof(halves) / sizeof(halves[0]);
+		living.options = lives;
+		living.options_count = 1;
+	}
+	read = graph_read(g, graph_variable(g, "w", GRAPH_DIMS(WIDTH), &dense));
+	rows = graph_lookup(g, graph_table(g, "t", WIDTH, &living), ids);
 	*shown = graph_sum(g, read);
+	for (unsigned i = 0; w->twice && i < 2; i++)
+		graph_op3(g, GRAPH_APPLY_ROWS,
+			  i ? (struct graph_value){ graph_find(g, "t2")->id, 0 }
+			    : graph_table(g, "t2", WIDTH, &definition),
+			  ids, graph_times(g, rows, x));
+	if (w->shared)
+		graph_op3(g, GRAPH_APPLY_ROWS, graph_variable(g, "s", GRAPH_DIMS(20, WIDTH), &definition), ids,
+			  graph_times(g, rows, x));
 	return graph_plus(g, graph_sum(g, graph_times(g, read, x)), graph_sum(g, graph_times(g, rows, x)));
 }
 
@@ -130,6 +153,10 @@ static int set(struct worker *w, const char *word)
 
 	if (!value)
 		return -EINVAL;
+	if (!strncmp(word, "by_row=", 7)) {
+		w->config.mean_by_row = !strcmp(value + 1, "1");
+		return 0;
+	}
 	if (!strncmp(word, "mode=", 5)) {
 		w->config.consistency = value + 1;
 		return 0;
@@ -140,7 +167,11 @@ static int set(struct worker *w, const char *word)
 	}
 	if (!strncmp(word, "model=", 6)) {
 		w->learning = !strcmp(value + 1, "learning");
-		return w->learning || !strcmp(value + 1, "integers") ? 0 : -EINVAL;
+		w->twice = !strcmp(value + 1, "twice");
+		w->shared = !strcmp(value + 1, "shared");
+		w->counted = !strcmp(value + 1, "counted");
+		return w->learning || w->counted || w->twice || w->shared || !strcmp(value + 1, "integers") ? 0
+													    : -EINVAL;
 	}
 	for (unsigned i = 0; i < sizeof(options) / sizeof(options[0]); i++)
 		if (strlen(options[i].name) == (size_t)(value - word) &&

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The cluster: which nodes can be reached, and whether this one's addresses are free. */
+#include <errno.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "app/starctl/doctor.h"
+#include "jsonrpc/jsonrpc.h"
+
+/* A node that is there answers in a fraction of it. */
+enum { REACH_US = 1000000 };
+
+/* 0: a socket could be bound there; else an errno. Nothing listens: no peer can see it. */
+static int try_bind(const char *host, uint16_t port)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_PASSIVE }, *found;
+	char service[8];
+	int fd, one = 1, rc = 0;
+
+	snprintf(service, sizeof(service), "%u", port);
+	if (getaddrinfo(host, service, &hints, &found) != 0)
+		return ENOENT;
+	fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) < 0)
+		rc = errno;
+	if (fd >= 0)
+		close(fd);
+	freeaddrinfo(found);
+	return rc;
+}
+
+static void look_at_address(struct doctor *doctor, const char *check, const char *host, uint16_t port)
+{
+	const struct config_address_text shown = config_show(host, port);
+	char remedy[96];
+	const int rc = try_bind(host, port);
+
+	snprintf(remedy, sizeof(remedy), "`ss -ltnp sport = :%u` says which: end it, or choose another port", port);
+	if (rc == 0)
+		doctor_find(doctor, check, DOCTOR_OK, NULL, "%s is this machine's, and free", shown.text);
+	else if (rc == EADDRINUSE)
+		doctor_find(doctor, check, DOCTOR_BAD, remedy, "%s is taken by another program", shown.text);
+	else if (rc == EADDRNOTAVAIL)
+		doctor_find(doctor, check, DOCTOR_BAD,
+			    "run the node on the machine of that task, or correct node.task_index or cluster.ps; `ip "
+			    "address` "
+			    "lists this machine's addresses",
+			    "this machine does not have the address of %s", shown.text);
+	else if (rc == ENOENT)
+		doctor_find(doctor, check, DOCTOR_BAD, "give it an address, or an entry in /etc/hosts",
+			    "the name %s has no address", host);
+	else
+		doctor_find(doctor, check, DOCTOR_BAD, "choose another port", "%s cannot be listened at: %s",
+			    shown.text, strerrordesc_np(rc));
+}
+
+/* The addresses that the kernel is to listen at for this node. */
+static void look_at_own(struct doctor *doctor)
+{
+	const struct config *config = doctor->config;
+	const struct config_address *control = &config->ps[config->task_index];
+	unsigned reactors = config->stack == CONFIG_STACK_KERNEL ? config->reactors : 0;
+
+	look_at_address(doctor, "control address", control->host, control->port);
+	for (unsigned r = 0; r < reactors; r++)
+		look_at_address(doctor, "data address", config->own.data.host, (uint16_t)(config->own.data.port + r));
+	if (config->stack != CONFIG_STACK_KERNEL && try_bind(config->own.data.host, 0) == 0)
+		doctor_find(doctor, "data address", DOCTOR_BAD,
+			    "`ip address del` it from the interface that has it: the node answers for it alone",
+			    "the kernel of this machine has %s, too", config->own.data.host);
+	if (config->metrics_port)
+		look_at_address(doctor, "metrics address", config->metrics_address, (uint16_t)config->metrics_port);
+}
+
+/* A node's status; NULL: it cannot be reached. */
+static json_t *ask_node(const struct config_address *address, struct star_error *err)
+{
+	struct jsonrpc_client *client = jsonrpc_connect(config_show(address->host, address->port).text, REACH_US, err);
+	json_t *status = client ? jsonrpc_call(client, "status", NULL, REACH_US, err) : NULL;
+
+	jsonrpc_close(client);
+	return status;
+}
+
+static void look_at_node(struct doctor *doctor, unsigned task, const json_t *status, const struct star_error *err)
+{
+	const struct config_address *address = &doctor->config->ps[task];
+	const struct config_address_text shown = config_show(address->host, address->port);
+	const char *version = json_string_value(json_object_get(status, "version"));
+	const json_int_t is = json_integer_value(json_object_get(status, "task"));
+	char check[24];
+
+	snprintf(check, sizeof(check), "PS task %u", task);
+	if (!status)
+		doctor_find(doctor, check, DOCTOR_WARNING,
+			    "start its node; if it runs, see its log, and whether a firewall lets this port through",
+			    "%s", err->text);
+	else if (!version || is != task)
+		doctor_find(doctor, check, DOCTOR_BAD, "see cluster.ps, and node.task_index of the node there",
+			    "who answers at %s is not PS task %u of this cluster", shown.text, task);
+	else if (strcmp(version, STAR_VERSION) != 0)
+		doctor_find(doctor, check, DOCTOR_WARNING, "install the same version on all machines",
+			    "%s answers, and is of version %.32s; this is " STAR_VERSION, shown.text, version);
+	else
+		doctor_find(doctor, check, DOCTOR_OK, NULL, "%s answers", shown.text);
+}
+
+void doctor_cluster(struct doctor *doctor)
+{
+	const struct config *config = doctor->config;
+	const bool is_ps = strcmp(config->job_name, "ps") == 0;
+
+	for (unsigned task = 0; task < config->ps_count; task++) {
+		struct star_error err = { 0 };
+		json_t *status = ask_node(&config->ps[task], &err);
+		const bool own = is_ps && task == config->task_index;
+
+		doctor->running |= own && status;
+		if (own && !status)
+			look_at_own(doctor);
+		else
+			look_at_node(doctor, task, status, &err);
+		json_decref(status);
+	}
+}

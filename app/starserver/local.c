@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * starserver --local. Each node is this program again, with its configuration as --set options. The nodes report that they serve as
+ * they do to a service manager (sd_notify), and the kernel ends them by SIGTERM when this process dies.
+ */
+#include "local.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "ckpt/ckpt.h"
+#include "machine/machine.h"
+
+enum {
+	FIRST_PORT = 3333,
+	PORT_TRIES = 2000,
+	REACTORS_MAX = 128,
+	PARAMETER_MIB_MIN = 16,
+	WORDS_MAX = 256,
+	LIST_BYTES = LOCAL_NODES_MAX * 48,
+	DIRECTORY_LOOKS = 10,
+	DIRECTORY_LOOK_US = 100000,
+	LOCK_TRIES = 300, /* of 100 ms */
+	HOST_BYTES = 65,
+	OWNER_BYTES = 160,	   /* the line in LOCK_NAME */
+	SIGNAL_AGAIN_US = 1000000, /* a signal that follows one so soon is the same */
+	STOP_S = 90,		   /* a node's last checkpoint may take 60 s */
+	STOP_AT_ONCE_S = 5,	   /* who asks twice wants no checkpoint */
+	KILLED_S = 10,		   /* for the kernel: only storage under a process keeps it from ending */
+};
+
+/* In the directory of checkpoints. */
+#define LOCK_NAME "starserver-local.lock"
+
+struct node_process {
+	pid_t pid; /* 0: none */
+	bool ready, killed;
+};
+
+struct local {
+	const struct local_options *options;
+	unsigned reactors;	/* of each node */
+	uint16_t control, data; /* ports of node 0; those of the others follow */
+	uint32_t parameter_mib; /* of each node */
+	char folder[CONFIG_RUNTIME_MAX];
+	char directory[PATH_MAX];
+	char controls[LIST_BYTES], endpoints[LIST_BYTES];
+	int lock_fd, notify_fd, signal_fd;
+	int directory_fd; /* of the file by whose lock the directory is this cluster's; -1: none */
+	char notify_name[64];
+	sigset_t before; /* the signal mask that this process began with */
+	struct node_process nodes[LOCAL_NODES_MAX];
+	unsigned alive;
+	bool ready, stopping;
+	int status;
+	uint64_t signal_us; /* when the last one came that counted */
+	uint64_t stop_us;   /* when nodes that are told to end must have done so; UINT64_MAX: none is */
+};
+
+static int fail(const char *what, const char *arg)
+{
+	fprintf(stderr, "starserver: %s%s\n", what, arg);
+	return EXIT_FAILURE;
+}
+
+/* ---- what the nodes are given ---- */
+
+/* How many reactors --set asks for; the configuration's check refuses what is no number. */
+static unsigned reactors_of(const struct local_options *o)
+{
+	unsigned reactors = 1;
+
+	for (unsigned i = 0; i < o->overrides_count; i++)
+		if (strcmp(o->overrides[i].name, "cores.number") == 0)
+			reactors = (unsigned)strtoul(o->overrides[i].value, NULL, 10);
+	return reactors == 0 ? 1 : reactors > REACTORS_MAX ? REACTORS_MAX : reactors;
+}
+
+static bool is_free(uint16_t port)
+{
+	const struct sockaddr_in address = { .sin_family = AF_INET,
+					     .sin_port = htons(port),
+					     .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool bound;
+
+	if (fd < 0)
+		return false;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	bound = bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
+	close(fd);
+	return bound;
+}
+
+/* Ports in a row: the control ports of all nodes, then the data ports of each reactor of each. */
+static bool find_ports(struct local *local)
+{
+	const unsigned nodes = local->options->nodes, count = nodes * (1 + local->reactors);
+	unsigned first = FIRST_PORT, next;
+
+	while (first < FIRST_PORT + PORT_TRIES && first + count <= UINT16_MAX + 1u) {
+		for (next = first; next < first + count && is_free((uint16_t)next);)
+			next++;
+		if (next == first + count) {
+			local->control = (uint16_t)first;
+			local->data = (uint16_t)(first + nodes);
+			return true;
+		}
+		first = next + 1;
+	}
+	return false;
+}
+
+static void list_addresses(struct local *local)
+{
+	size_t controls = 0, endpoints = 0;
+
+	for (unsigned i = 0; i < local->options->nodes; i++) {
+		const unsigned control = local->control + i, data = local->data + i * local->reactors;
+		const char *comma = i ? "," : "";
+
+		controls += (size_t)snprintf(local->controls + controls, LIST_BYTES - controls, "%s127.0.0.1:%u", comma,
+					     control);
+		endpoints += (size_t)snprintf(local->endpoints + endpoints, LIST_BYTES - endpoints,
+					      "%s127.0.0.1:%u=127.0.0.1:%u", comma, control, data);
+	}
+}
+
+/* A quarter of what is free, for all nodes together, and their packet buffers counted. */
+static void choose_memory(struct local *local)
+{
+	enum { MBUFS_MIB = 40 }; /* of memory.mbufs = 4095, for each reactor */
+	const uint64_t share = (machine_free_bytes() >> 20) / 4 / local->options->nodes;
+	const uint64_t buffers = (uint64_t)MBUFS_MIB * local->reactors;
+
+	local->parameter_mib = share > buffers + PARAMETER_MIB_MIN ? (uint32_t)(share - buffers) : PARAMETER_MIB_MIN;
+}
+
+/* Relative paths are made whole: what is printed can be copied anywhere. */
+static int make_directory(struct local *local)
+{
+	const char *directory = local->options->directory;
+
+	if (!directory)
+		return 0;
+	if (mkdir(directory, 0777) < 0 && errno != EEXIST) {
+		fprintf(stderr, "starserver: --directory: %s cannot be made: %s\n", directory, strerror(errno));
+		return EXIT_FAILURE;
+	}
+	if (!realpath(directory, local->directory) || access(directory, R_OK | W_OK | X_OK) != 0) {
+		fprintf(stderr, "starserver: --directory: %s cannot be written to: %s\n", directory, strerror(errno));
+		return EXIT_FAILURE;
+	}
+	return 0;
+}
+
+/* The name of who has locked the file. Another one's pid may be another machine's, where the directory is shared. */
+static void read_owner(int fd, char who[static OWNER_BYTES])
+{
+	char *end;
+	ssize_t bytes = pread(fd, who, OWNER_BYTES - 1, 0);
+
+	who[bytes > 0 ? bytes : 0] = 0;
+	end = strchr(who, '\n');
+	if (end)
+		*end = 0;
+	else
+		strcpy(who, "another starserver --local"); /* it is about to write it */
+}
+
+static void write_owner(int fd)
+{
+	char who[OWNER_BYTES], host[HOST_BYTES] = "";
+	int bytes;
+
+	gethostname(host, sizeof(host) - 1);
+	bytes = snprintf(who, sizeof(who), "starserver --local, process %d on %s\n", (int)getpid(), host);
+	/* It is for a sentence alone. */
+	if (ftruncate(fd, 0) < 0 || pwrite(fd, who, (size_t)bytes, 0) != bytes)
+		fprintf(stderr, "starserver: %s cannot be written: %s\n", LOCK_NAME, strerror(errno));
+}
+
+/* Whether another process keeps its checkpoints there, and which. Where a file system has no locks it cannot be known. */
+static bool is_taken(const struct local *local, char who[static OWNER_BYTES])
+{
+	const pid_t pid = ckpt_claim_holder(local->directory);
+
+	snprintf(who, OWNER_BYTES, "process %d", (int)pid);
+	if (pid || flock(local->directory_fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+		return pid != 0;
+	read_owner(local->directory_fd, who);
+	return true;
+}
+
+/* The lock is the nodes', too, which inherit it: it ends with the last of them, also where this process was killed. */
+static int lock_directory(struct local *local)
+{
+	char path[PATH_MAX + sizeof(LOCK_NAME)], who[OWNER_BYTES];
+	unsigned looks = 1;
+
+	snprintf(path, sizeof(path), "%s/" LOCK_NAME, local->directory);
+	local->directory_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0640);
+	if (local->directory_fd < 0) {
+		fprintf(stderr, "starserver: --directory: %s cannot be made: %s\n", path, strerror(errno));
+		return EXIT_FAILURE;
+	}
+	/* Of a process that is just ending the kernel has yet to let go. */
+	while (is_taken(local, who)) {
+		if (looks++ == DIRECTORY_LOOKS) {
+			fprintf(stderr,
+				"starserver: --directory: %s keeps its checkpoints in %s: end it and its nodes before, "
+				"or "
+				"give another directory\n",
+				who, local->directory);
+			return EXIT_FAILURE;
+		}
+		usleep(DIRECTORY_LOOK_US);
+	}
+	write_owner(local->directory_fd);
+	return 0;
+}
+
+struct words {
+	char *list[WORDS_MAX];
+	unsigned count;
+	bool failed;
+};
+
+static void __attribute__((format(printf, 2, 3))) add(struct words *words, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	if (words->failed || words->count + 1 == WORDS_MAX || vasprintf(&words->list[words->count], format, args) < 0)
+		words->failed = true;
+	else
+		words->count++;
+	va_end(args);
+}
+
+static void set(struct words *words, const char *name, const char *value)
+{
+	add(words, "--set");
+	add(words, "%s=%s", name, value);
+}
+
+static void set_number(struct words *words, const char *name, unsigned value)
+{
+	add(words, "--set");
+	add(words, "%s=%u", name, value);
+}
+
+/* What the user has set; a port for metrics is the first node's, and each further node has the next one. */
+static void set_override(struct words *words, const struct config_override *override, unsigned task)
+{
+	char *end;
+	const unsigned long number = strtoul(override->value, &end, 10);
+
+	if (task && number && !*end && strcmp(override->name, "metrics.port") == 0)
+		set_number(words, override->name, (unsigned)number + task);
+	else
+		set(words, override->name, override->value);
+}
+
+/* The command line of a node. What the user has set comes last, and is stronger. */
+static void make_words(const struct local *local, unsigned task, struct words *words)
+{
+	const struct local_options *o = local->options;
+
+	*words = (struct words){ .count = 0 };
+	add(words, "starserver");
+	add(words, "--config=/dev/null");
+	set(words, "node.job_name", "ps");
+	set_number(words, "node.task_index", task);
+	set(words, "cluster.ps", local->controls);
+	set(words, "endpoint_map", local->endpoints);
+	set(words, "network.stack", "kernel");
+	set_number(words, "cores.number", local->reactors);
+	set(words, "memory.hugepages", "none");
+	set_number(words, "memory.mbufs", 4095);
+	set_number(words, "memory.parameter_mib", local->parameter_mib);
+	add(words, "--set");
+	add(words, "control.socket=%s/local-%u.sock", local->folder, local->control + task);
+	if (local->directory[0]) {
+		set(words, "checkpoint.directory", local->directory);
+		set(words, "checkpoint.on_stop", "true");
+	}
+	for (unsigned i = 0; i < o->overrides_count; i++)
+		set_override(words, &o->overrides[i], task);
+	if (o->print)
+		add(words, "--print");
+}
+
+/* Returns only when that fails. */
+static void become_node(const struct local *local, unsigned task)
+{
+	struct words words;
+
+	make_words(local, task, &words);
+	/* These would describe another cluster. */
+	unsetenv("TF_CONFIG");
+	unsetenv("TF_SEASTAR_ENDPOINT_MAP_PATH");
+	if (!words.failed)
+		execv("/proc/self/exe", words.list);
+	fprintf(stderr, "starserver: the program cannot be started again: %s\n",
+		strerror(words.failed ? ENOMEM : errno));
+}
+
+/* ---- running them ---- */
+
+/* Two that start at once would find the same ports free: the name is this network namespace's. Held until the nodes listen. */
+static void lock_ports(struct local *local)
+{
+	static const char name[] = "starserver/local";
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	const socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + sizeof(name));
+
+	memcpy(address.sun_path + 1, name, sizeof(name) - 1);
+	local->lock_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	/* Whoever holds it for so long keeps nobody from starting: the ports are tried all the same. */
+	for (unsigned i = 0; i < LOCK_TRIES; i++) {
+		if (local->lock_fd < 0 || bind(local->lock_fd, (const struct sockaddr *)&address, bytes) == 0)
+			return;
+		usleep(100000);
+	}
+}
+
+static void unlock_ports(struct local *local)
+{
+	if (local->lock_fd >= 0)
+		close(local->lock_fd);
+	local->lock_fd = -1;
+}
+
+/* An abstract socket that the nodes report to. */
+static int open_notify(struct local *local)
+{
+	const int one = 1;
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	socklen_t bytes = sizeof(name);
+
+	local->notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (local->notify_fd < 0 || setsockopt(local->notify_fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) < 0 ||
+	    bind(local->notify_fd, (const struct sockaddr *)&name, sizeof(sa_family_t)) < 0 ||
+	    getsockname(local->notify_fd, (struct sockaddr *)&name, &bytes) < 0)
+		return -1;
+	snprintf(local->notify_name, sizeof(local->notify_name), "@%.*s",
+		 (int)(bytes - offsetof(struct sockaddr_un, sun_path) - 1), name.sun_path + 1);
+	return 0;
+}
+
+static int open_events(struct local *local)
+{
+	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD };
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		struct sigaction was;
+
+		/* Under nohup SIGHUP is not for us. */
+		if (numbers[i] != SIGHUP || sigaction(SIGHUP, NULL, &was) < 0 || was.sa_handler != SIG_IGN)
+			sigaddset(&signals, numbers[i]);
+	}
+	sigprocmask(SIG_BLOCK, &signals, &local->before);
+	local->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	return local->signal_fd < 0 ? -1 : open_notify(local);
+}
+
+static bool start_node(struct local *local, unsigned task)
+{
+	const pid_t parent = getpid(), pid = fork();
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		if (getppid() != parent)
+			_exit(EXIT_FAILURE);
+		setpgid(0, 0); /* Ctrl-C is for the parent, which asks each node once */
+		sigprocmask(SIG_SETMASK, &local->before, NULL);
+		setenv("NOTIFY_SOCKET", local->notify_name, 1);
+		unsetenv("WATCHDOG_USEC");
+		unsetenv("WATCHDOG_PID");
+		become_node(local, task);
+		_exit(EXIT_FAILURE);
+	}
+	if (pid < 0)
+		return false;
+	local->nodes[task].pid = pid;
+	local->alive++;
+	return true;
+}
+
+/* They have until then, or less. */
+static void stop_within(struct local *local, unsigned seconds)
+{
+	const uint64_t until_us = clock_us() + seconds * UINT64_C(1000000);
+
+	local->stop_us = until_us < local->stop_us ? until_us : local->stop_us;
+}
+
+static void stop_nodes(struct local *local)
+{
+	stop_within(local, local->stopping ? STOP_AT_ONCE_S : STOP_S);
+	local->stopping = true;
+	for (unsigned i = 0; i < local->options->nodes; i++)
+		if (local->nodes[i].pid)
+			kill(local->nodes[i].pid, SIGTERM);
+}
+
+/* Those that have not ended in time: one that is stopped, or waits for its storage, hears no SIGTERM. False: nor SIGKILL. */
+static bool kill_nodes(struct local *local)
+{
+	bool heard = true;
+
+	for (unsigned i = 0; i < local->options->nodes; i++) {
+		struct node_process *node = &local->nodes[i];
+
+		if (!node->pid)
+			continue;
+		heard = !node->killed;
+		fprintf(stderr, "starserver: node %u (process %d) %s\n", i, (int)node->pid,
+			heard ? "has not ended, perhaps for its storage, or because it is stopped: it is killed now, "
+				"without a last checkpoint"
+			      : "was killed and is still there, perhaps for its storage: it is left behind");
+		kill(node->pid, SIGKILL);
+		node->killed = true;
+	}
+	local->status = EXIT_FAILURE;
+	local->stop_us = UINT64_MAX;
+	stop_within(local, KILLED_S);
+	return heard;
+}
+
+static void print_ready(struct local *local)
+{
+	const unsigned nodes = local->options->nodes;
+
+	for (unsigned i = 0; i < nodes; i++)
+		if (!local->nodes[i].ready)
+			return;
+	if (local->ready)
+		return;
+	local->ready = true;
+	unlock_ports(local);
+	printf("%u node%s on this machine, up to %u MiB of parameters%s. Give workers\n  --ps tcp:%s\n", nodes,
+	       nodes == 1 ? "" : "s", local->parameter_mib, nodes == 1 ? "" : " each", local->controls);
+	if (local->directory[0])
+		printf("Checkpoints are kept in %s; Ctrl-C ends after a last one.\n", local->directory);
+	else
+		printf("Ctrl-C ends; nothing is kept (--directory DIR keeps checkpoints).\n");
+	fflush(stdout);
+	sd_notify(0, "READY=1");
+}
+
+/* What a node says of itself: its first line is READY=1 when it serves. */
+static void take_report(struct local *local)
+{
+	char text[256], control[CMSG_SPACE(sizeof(struct ucred))];
+	struct iovec piece = { .iov_base = text, .iov_len = sizeof(text) - 1 };
+	struct msghdr message = {
+		.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
+	};
+	const ssize_t bytes = recvmsg(local->notify_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	const struct cmsghdr *header = bytes > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+	struct ucred from;
+
+	if (!header || header->cmsg_type != SCM_CREDENTIALS)
+		return;
+	memcpy(&from, CMSG_DATA(header), sizeof(from));
+	text[bytes] = 0;
+	if (strncmp(text, "READY=1", 7) != 0)
+		return;
+	for (unsigned i = 0; i < local->options->nodes; i++)
+		if (local->nodes[i].pid == from.pid)
+			local->nodes[i].ready = true;
+	print_ready(local);
+}
+
+static void take_end(struct local *local, pid_t pid, int status)
+{
+	unsigned task = 0;
+
+	while (task < local->options->nodes && local->nodes[task].pid != pid)
+		task++;
+	if (task == local->options->nodes)
+		return;
+	local->nodes[task].pid = 0;
+	local->alive--;
+	if (WIFEXITED(status) && WEXITSTATUS(status) != 0 && local->status == 0)
+		local->status = WEXITSTATUS(status);
+	else if (WIFSIGNALED(status) && local->status == 0)
+		local->status = EXIT_FAILURE;
+	if (local->nodes[task].killed)
+		return; /* which was told */
+	if (WIFSIGNALED(status))
+		fprintf(stderr, "starserver: node %u was ended by signal %d (%s)%s\n", task, WTERMSIG(status),
+			strsignal(WTERMSIG(status)), local->stopping || !local->alive ? "" : "; the others end, too");
+	else if (!local->stopping && local->alive)
+		fprintf(stderr, "starserver: node %u has ended with status %d; the others end, too\n", task,
+			WEXITSTATUS(status));
+	if (!local->stopping)
+		stop_nodes(local);
+}
+
+static void take_signal(struct local *local)
+{
+	struct signalfd_siginfo info;
+	int status;
+	pid_t pid;
+
+	while (read(local->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		const uint64_t now_us = clock_us();
+
+		/* A later one ends the nodes at once. But timeout, systemd and shells may send the same one twice in a row. */
+		if (info.ssi_signo == SIGCHLD || (local->stopping && now_us - local->signal_us < SIGNAL_AGAIN_US))
+			continue;
+		local->signal_us = now_us;
+		stop_nodes(local);
+	}
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		take_end(local, pid, status);
+}
+
+/* For poll. */
+static int stop_ms(const struct local *local)
+{
+	const uint64_t now_us = clock_us();
+
+	if (local->stop_us == UINT64_MAX)
+		return -1;
+	return local->stop_us > now_us ? (int)((local->stop_us - now_us) / 1000 + 1) : 0;
+}
+
+static int run_nodes(struct local *local)
+{
+	if (open_events(local) < 0)
+		return fail("no descriptors for the nodes: ", strerror(errno));
+	for (unsigned i = 0; i < local->options->nodes && !local->stopping; i++)
+		if (!start_node(local, i)) {
+			local->status = fail("a node cannot be started: ", strerror(errno));
+			stop_nodes(local);
+		}
+	while (local->alive) {
+		struct pollfd events[] = { { .fd = local->signal_fd, .events = POLLIN },
+					   { .fd = local->notify_fd, .events = POLLIN } };
+
+		if (poll(events, 2, stop_ms(local)) < 0 && errno != EINTR)
+			return fail("poll: ", strerror(errno)); /* the nodes end with this process */
+		if (events[1].revents)
+			take_report(local);
+		if (events[0].revents)
+			take_signal(local);
+		if (local->alive && clock_us() >= local->stop_us && !kill_nodes(local))
+			return EXIT_FAILURE;
+	}
+	if (local->status == LOCAL_NOT_SAVED)
+		fprintf(stderr,
+			"starserver: there is no last checkpoint in %s, for the reason above; the next start takes an "
+			"older one\n",
+			local->directory[0] ? local->directory : "checkpoint.directory");
+	return local->status;
+}
+
+int local_run(const struct local_options *options)
+{
+	static struct local local;
+
+	local = (struct local){ .options = options,
+				.lock_fd = -1,
+				.directory_fd = -1,
+				.stop_us = UINT64_MAX,
+				.reactors = reactors_of(options) };
+	config_runtime_folder(local.folder);
+	if (make_directory(&local))
+		return EXIT_FAILURE;
+	if (local.directory[0] && !options->print && lock_directory(&local))
+		return EXIT_FAILURE;
+	lock_ports(&local);
+	if (!find_ports(&local))
+		return fail("no ports in a row are free from 3333 on: `ss -ltn` shows who has them", "");
+	choose_memory(&local);
+	list_addresses(&local);
+	if (options->print) {
+		become_node(&local, 0);
+		return EXIT_FAILURE;
+	}
+	return run_nodes(&local);
+}

@@ -1,0 +1,189 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Steps/s of the DLRM of docs/examples/torch, for bench/python-dlrm: python-dlrm.py SIDE PS WORKERS SECONDS.
+
+star: embeddings and optimizer on the node PS. local: nn.EmbeddingBag(sparse=True), SparseAdam and Adam in this process. rpc: a
+parameter server as in PyTorch's tutorial on its RPC: the whole model in a process of its own, which trainers call.
+"""
+import contextlib
+import ctypes
+import itertools
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+
+import dlrm
+import starserver
+import starserver.torch
+import torch
+import torch.distributed.autograd as dist_autograd
+from torch import nn
+from torch.distributed import rpc
+from torch.distributed.optim import DistributedOptimizer
+
+DIM, BATCH, BATCHES, WARM_STEPS = 16, 256, 64, 30
+RATE = 1e-3
+PR_SET_PDEATHSIG = 1
+
+
+class Rows(nn.Module):
+    """One bag for each key."""
+
+    def __init__(self, bag):
+        super().__init__()
+        self.bag = bag
+
+    @staticmethod
+    def keys(keys):
+        return keys.reshape(-1, 1)
+
+    def forward(self, keys):
+        return self.bag(self.keys(keys)).reshape(*keys.shape, DIM)
+
+
+class LocalRows(Rows):
+    """The whole vocabulary, in this process."""
+
+    def __init__(self):
+        super().__init__(nn.EmbeddingBag(dlrm.SPARSE * dlrm.IDS, DIM, mode="sum", sparse=True))
+
+    @staticmethod
+    def keys(keys):
+        return ((keys >> 48) * dlrm.IDS + (keys & (1 << 48) - 1)).reshape(-1, 1)
+
+
+def steps_a_second(batches, step, seconds):
+    """Of one worker, from a time on that all agree about."""
+    for batch in itertools.islice(batches, WARM_STEPS):
+        step(batch)
+    count, began = 0, time.monotonic()
+    while time.monotonic() - began < seconds:
+        step(next(batches))
+        count += 1
+    return count / (time.monotonic() - began)
+
+
+def data(rank):
+    return itertools.cycle(list(dlrm.batches(BATCHES, BATCH, rank)))
+
+
+def loss_of(model, batch):
+    return nn.functional.binary_cross_entropy_with_logits(model(batch[0], batch[1]), batch[2])
+
+
+def star(rank, workers, ps, seconds):
+    with starserver.connect(ps) as cluster:
+        table = cluster.table("rows", DIM, optimizer="adam", rate=RATE, initializer="normal", scale=0.1)
+        model = dlrm.DLRM(Rows(starserver.torch.EmbeddingBag(table, "sum")), DIM)
+        optimizer = starserver.torch.Optimizer(model, "adam", rate=RATE, rank=rank)
+
+        def step(batch):
+            loss_of(model, batch).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        return steps_a_second(starserver.torch.prefetch(data(rank), model, 1, keys=lambda batch: {model.rows.bag: Rows.keys(batch[1])}),
+                              step, seconds)
+
+
+def local(rank, workers, ps, seconds):
+    model = dlrm.DLRM(LocalRows(), DIM)
+    sparse = torch.optim.SparseAdam(model.rows.parameters(), RATE)
+    dense = torch.optim.Adam([*model.bottom.parameters(), *model.top.parameters()], RATE)
+
+    def step(batch):
+        loss_of(model, batch).backward()
+        for optimizer in (sparse, dense):
+            optimizer.step()
+            optimizer.zero_grad()
+    return steps_a_second(data(rank), step, seconds)
+
+
+class Server:
+    """What the tutorial's ParameterServer is."""
+
+    def __init__(self):
+        self.model = dlrm.DLRM(LocalRows(), DIM)
+
+    def forward(self, dense, keys):
+        return self.model(dense, keys)
+
+    def parameters(self, sparse):
+        return [rpc.RRef(p) for name, p in self.model.named_parameters() if name.startswith("rows.") == sparse]
+
+
+served = None
+
+
+def get_server():
+    global served
+    served = served or Server()
+    return served
+
+
+def join(rank, workers):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=os.environ["RPC_PORT"])
+    rpc.init_rpc(f"member{rank}", rank=rank, world_size=workers + 1,
+                 rpc_backend_options=rpc.TensorPipeRpcBackendOptions(num_worker_threads=max(8, 2 * workers), rpc_timeout=120))
+
+
+def rpc_server(workers):
+    end_with_parent()
+    torch.set_num_threads(1)
+    join(workers, workers)
+    get_server()
+    rpc.shutdown()
+
+
+def through_rpc(rank, workers, ps, seconds):
+    join(rank, workers)
+    server = rpc.remote(f"member{workers}", get_server)
+    sparse = DistributedOptimizer(torch.optim.SparseAdam, server.rpc_sync(timeout=120).parameters(True), lr=RATE)
+    dense = DistributedOptimizer(torch.optim.Adam, server.rpc_sync(timeout=120).parameters(False), lr=RATE)
+
+    def step(batch):
+        with dist_autograd.context() as context:
+            score = server.rpc_sync(timeout=120).forward(batch[0], batch[1])
+            dist_autograd.backward(context, [nn.functional.binary_cross_entropy_with_logits(score, batch[2])])
+            sparse.step(context)
+            dense.step(context)
+    rate = steps_a_second(data(rank), step, seconds)
+    rpc.shutdown()
+    return rate
+
+
+SIDES = {"star": star, "local": local, "rpc": through_rpc}
+
+
+def end_with_parent():
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def work(side, rank, workers, ps, seconds, answers):
+    end_with_parent()
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    answers.put(SIDES[side](rank, workers, ps, seconds))
+
+
+def main():
+    side, ps, workers, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+    context = multiprocessing.get_context("spawn")
+    answers = context.Queue()
+    with contextlib.ExitStack() as stack:
+        stack.callback(lambda: [process.terminate() for process in processes])
+        processes = [context.Process(target=work, args=(side, rank, workers, ps, seconds, answers)) for rank in range(workers)]
+        if side == "rpc":
+            processes.append(context.Process(target=rpc_server, args=(workers,)))
+        for process in processes:
+            process.start()
+        rates = [answers.get(timeout=300 + 10 * seconds) for _ in range(workers)]
+        for process in processes:
+            process.join(60)
+    print(json.dumps({"rate": sum(rates)}))
+
+
+if __name__ == "__main__":
+    main()

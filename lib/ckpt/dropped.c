@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which objects of a directory's checkpoints were dropped since: a file beside them, written by the cluster's first node. */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ckpt/internal.h"
+#include "jsonrpc/member.h"
+
+#define DROPPED_NAME "dropped.json"
+#define DROPPED_FORMAT "starserver dropped objects"
+enum { DROPPED_VERSION = 1, DROPPED_BYTES_MAX = 1 << 20 };
+
+static int path_of(const char *directory, const char *ending, char path[static CKPT_PATH_MAX], struct star_error *err)
+{
+	if (snprintf(path, CKPT_PATH_MAX, "%s/" DROPPED_NAME "%s", directory, ending) < CKPT_PATH_MAX)
+		return 0;
+	return star_error_set(err, -ENAMETOOLONG, "the path %.100s... is too long", directory);
+}
+
+struct entry {
+	uint64_t lineage;
+	uint32_t id, next;
+};
+
+static int read_entry(const json_t *json, struct entry *entry, struct star_error *err)
+{
+	static const char *const members[] = { "lineage", "id", "next_generation", NULL };
+
+	if (member_only(json, members, err) < 0 || member_u64(json, "lineage", &entry->lineage, err) < 0 ||
+	    member_u32(json, "id", 1, WIRE_OBJECTS_MAX, &entry->id, err) < 0 ||
+	    member_u32(json, "next_generation", 1, OBJECT_GENERATION_MAX + 1, &entry->next, err) < 0)
+		return -EINVAL;
+	return 0;
+}
+
+static int check_json(const json_t *json, struct star_error *err)
+{
+	static const char *const members[] = { "format", "version", "dropped", NULL };
+	const json_t *list = json_object_get(json, "dropped"), *each;
+	const char *format;
+	struct entry entry;
+	uint32_t version;
+	size_t i;
+
+	if (member_only(json, members, err) < 0 || member_string(json, "format", 64, &format, err) < 0 ||
+	    member_u32(json, "version", DROPPED_VERSION, DROPPED_VERSION, &version, err) < 0)
+		return -EINVAL;
+	if (strcmp(format, DROPPED_FORMAT) != 0 || !json_is_array(list))
+		return star_error_set(err, -EINVAL, "it is no list of dropped objects");
+	json_array_foreach(list, i, each)
+	{
+		if (read_entry(each, &entry, err) < 0)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+/* What stands in the file, checked; NULL with a sentence. */
+static json_t *parse(const char *text, size_t bytes, struct star_error *err)
+{
+	json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+
+	if (!json) {
+		star_error_set(err, -EINVAL, "it is no JSON");
+		return NULL;
+	}
+	if (check_json(json, err) == 0)
+		return json;
+	json_decref(json);
+	return NULL;
+}
+
+static void take_generations(const json_t *json, uint64_t lineage, uint32_t generations[static WIRE_OBJECTS_MAX + 1])
+{
+	struct star_error none;
+	struct entry entry;
+	const json_t *each;
+	size_t i;
+
+	memset(generations, 0, (WIRE_OBJECTS_MAX + 1) * sizeof(*generations));
+	json_array_foreach(json_object_get(json, "dropped"), i,
+			   each) if (read_entry(each, &entry, &none) == 0 && entry.lineage == lineage)
+		generations[entry.id] = entry.next;
+}
+
+int ckpt_dropped_parse(const char *text, size_t bytes, uint64_t lineage,
+		       uint32_t generations[static WIRE_OBJECTS_MAX + 1], struct star_error *err)
+{
+	json_t *json = parse(text, bytes, err);
+
+	take_generations(json, lineage, generations);
+	json_decref(json);
+	return json ? 0 : -EINVAL;
+}
+
+/* A file, and nothing that waits for ever or leads elsewhere. NULL with errno. */
+static FILE *open_file(const char *path)
+{
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct stat status;
+	FILE *file = NULL;
+
+	if (fd < 0)
+		return NULL;
+	if (fstat(fd, &status) == 0 && !S_ISREG(status.st_mode))
+		errno = ELOOP;
+	else
+		file = fdopen(fd, "r");
+	if (!file) {
+		const int code = errno;
+
+		close(fd);
+		errno = code;
+	}
+	return file;
+}
+
+/* *json: NULL when there is no file. */
+static int read_file(const char *directory, json_t **json, struct star_error *err)
+{
+	char path[CKPT_PATH_MAX], *text;
+	struct star_error why = { 0 };
+	size_t bytes;
+	FILE *file;
+	int rc = path_of(directory, "", path, err);
+
+	*json = NULL;
+	if (rc < 0)
+		return rc;
+	file = open_file(path);
+	if (!file && errno == ENOENT)
+		return 0;
+	if (!file && errno == ELOOP)
+		return star_error_set(
+			err, -EBADMSG,
+			"%.300s is no file. It says which tables were dropped; remove it, and those of the "
+			"newest checkpoint are there again",
+			path);
+	text = file ? malloc(DROPPED_BYTES_MAX + 1) : NULL;
+	if (!text) {
+		rc = ckpt_io_error(err, -errno, "read", directory, DROPPED_NAME);
+		if (file)
+			fclose(file);
+		return rc;
+	}
+	bytes = fread(text, 1, DROPPED_BYTES_MAX + 1, file);
+	if (ferror(file))
+		rc = ckpt_io_error(err, -EIO, "read", directory, DROPPED_NAME);
+	else if (bytes > DROPPED_BYTES_MAX)
+		star_error_set(&why, -EINVAL, "it has more than %d bytes", DROPPED_BYTES_MAX);
+	else
+		*json = parse(text, bytes, &why);
+	if (why.text[0])
+		rc = star_error_set(
+			err, -EBADMSG,
+			"%.300s is damaged: %.100s. It says which tables were dropped; remove it, and those of "
+			"the newest checkpoint are there again",
+			path, why.text);
+	fclose(file);
+	free(text);
+	return rc;
+}
+
+int ckpt_dropped_read(const char *directory, uint64_t lineage, uint32_t generations[static WIRE_OBJECTS_MAX + 1],
+		      struct star_error *err)
+{
+	json_t *json;
+	const int rc = read_file(directory, &json, err);
+
+	take_generations(json, lineage, generations);
+	json_decref(json);
+	return rc;
+}
+
+static bool has_checkpoint(const struct ckpt_entry *entries, uint32_t count, uint64_t lineage)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (!entries[i].partial && (!entries[i].complete || entries[i].lineage == lineage))
+			return true; /* one that is damaged may be anybody's */
+	return false;
+}
+
+/* What the file has of lineages other than this one, and has a use for. */
+static int keep_others(const char *directory, uint64_t lineage, json_t *list, struct star_error *err)
+{
+	struct ckpt_entry *entries = NULL;
+	struct star_error none;
+	struct entry entry;
+	uint32_t count = 0;
+	json_t *json, *each;
+	size_t i;
+	int rc = read_file(directory, &json, err);
+
+	if (rc == 0 && json)
+		rc = ckpt_list(directory, &entries, &count, err);
+	json_array_foreach(json_object_get(json, "dropped"), i,
+			   each) if (rc == 0 && read_entry(each, &entry, &none) == 0 && entry.lineage != lineage &&
+				     has_checkpoint(entries, count, entry.lineage)) json_array_append(list, each);
+	free(entries);
+	json_decref(json);
+	return rc;
+}
+
+static void add_own(uint64_t lineage, const uint32_t generations[static WIRE_OBJECTS_MAX + 1], json_t *list)
+{
+	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
+		if (generations[id])
+			json_array_append_new(list, json_pack("{s:o, s:I, s:I}", "lineage", member_from_u64(lineage),
+							      "id", (json_int_t)id, "next_generation",
+							      (json_int_t)generations[id]));
+}
+
+static char *to_text(json_t *list)
+{
+	json_t *json =
+		json_pack("{s:s, s:i, s:O}", "format", DROPPED_FORMAT, "version", DROPPED_VERSION, "dropped", list);
+	char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+
+	json_decref(json);
+	return text;
+}
+
+static int write_synced(const char *path, const char *text)
+{
+	const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, CKPT_FILE_MODE);
+	const size_t bytes = strlen(text);
+	int rc = 0;
+
+	if (fd < 0)
+		return -errno;
+	for (size_t at = 0; rc == 0 && at < bytes;) {
+		const ssize_t n = write(fd, text + at, bytes - at);
+
+		if (n < 0 && errno != EINTR)
+			rc = -errno;
+		else if (n > 0)
+			at += (size_t)n;
+	}
+	if (rc == 0 && fsync(fd) < 0)
+		rc = -errno;
+	close(fd);
+	return rc;
+}
+
+static int sync_folder(const char *directory, struct star_error *err)
+{
+	const int folder = ckpt_open_folder(directory, err);
+	int rc = folder;
+
+	if (folder < 0)
+		return rc;
+	rc = fsync(folder) < 0 ? -errno : 0;
+	close(folder);
+	return rc < 0 ? ckpt_io_error(err, rc, "sync", directory, DROPPED_NAME) : 0;
+}
+
+static int remove_file(const char *directory, struct star_error *err)
+{
+	char path[CKPT_PATH_MAX];
+	int rc = path_of(directory, "", path, err);
+
+	if (rc < 0)
+		return rc;
+	if (unlink(path) < 0)
+		return errno == ENOENT ? 0 : ckpt_io_error(err, -errno, "remove", directory, DROPPED_NAME);
+	return sync_folder(directory, err);
+}
+
+static int write_file(const char *directory, json_t *list, struct star_error *err)
+{
+	char path[CKPT_PATH_MAX], made[CKPT_PATH_MAX], *text;
+	int rc = path_of(directory, "", path, err);
+
+	if (rc == 0)
+		rc = path_of(directory, ".partial", made, err);
+	if (rc < 0)
+		return rc;
+	text = to_text(list);
+	if (!text)
+		return star_error_set(err, -ENOMEM, "out of memory");
+	rc = write_synced(made, text);
+	if (rc == 0 && rename(made, path) < 0)
+		rc = -errno;
+	free(text);
+	return rc < 0 ? ckpt_io_error(err, rc, "write", directory, DROPPED_NAME) : sync_folder(directory, err);
+}
+
+int ckpt_dropped_write(const char *directory, uint64_t lineage, const uint32_t generations[static WIRE_OBJECTS_MAX + 1],
+		       struct star_error *err)
+{
+	json_t *list = json_array();
+	int rc = keep_others(directory, lineage, list, err);
+
+	add_own(lineage, generations, list);
+	if (rc == 0)
+		rc = json_array_size(list) ? write_file(directory, list, err) : remove_file(directory, err);
+	json_decref(list);
+	return rc;
+}
+
+int ckpt_dropped_remove(const char *directory, const uint64_t *lineage, struct star_error *err)
+{
+	static const uint32_t none[WIRE_OBJECTS_MAX + 1];
+
+	return lineage ? ckpt_dropped_write(directory, *lineage, none, err) : remove_file(directory, err);
+}

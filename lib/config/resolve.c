@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The data address of a node on the kernel's sockets, which may be a host's name. It is looked up once, when the configuration is
+ * read; workers are told the address.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "config/check.h"
+
+/* The literals of a look-up, each once; returns how many there are. */
+static unsigned list_addresses(const struct addrinfo *found, char *first, size_t first_bytes, char *all, size_t bytes)
+{
+	unsigned count = 0;
+	size_t used = 0;
+
+	for (all[0] = 0; found; found = found->ai_next) {
+		char host[INET6_ADDRSTRLEN];
+
+		if (getnameinfo(found->ai_addr, found->ai_addrlen, host, sizeof(host), NULL, 0, NI_NUMERICHOST) != 0)
+			continue;
+		if (count++ == 0)
+			snprintf(first, first_bytes, "%s", host);
+		if (used < bytes)
+			used += (size_t)snprintf(all + used, bytes - used, "%s%s", used ? ", " : "", host);
+	}
+	return count;
+}
+
+static int look_up(const struct config_origin *origin, char *host, size_t bytes, struct star_error *err)
+{
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+	struct addrinfo *found = NULL;
+	char first[INET6_ADDRSTRLEN] = "", all[256];
+	unsigned count;
+	int rc;
+
+	/* It means both 127.0.0.1 and ::1 nearly everywhere. */
+	if (!strcasecmp(host, "localhost")) {
+		snprintf(host, bytes, "127.0.0.1");
+		return 0;
+	}
+	rc = getaddrinfo(host, NULL, &hints, &found);
+	if (rc != 0)
+		return config_fail(
+			origin, err,
+			"the data address \"%s\" is not known here: %s; write an IP address, or add the name to "
+			"/etc/hosts",
+			host, rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
+	count = list_addresses(found, first, sizeof(first), all, sizeof(all));
+	freeaddrinfo(found);
+	if (count != 1)
+		return config_fail(
+			origin, err,
+			"the data address \"%s\" has %u addresses (%s); write the one that workers shall use", host,
+			count, all);
+	snprintf(host, bytes, "%s", first);
+	return 0;
+}
+
+int config_resolve_data(struct config_load *load, uint32_t index, struct star_error *err)
+{
+	struct config_address *data = &load->map.entries[index].data;
+	const struct config_origin origin = config_map_origin(&load->map, index);
+	const char *kind = config_address_kernel_owned(data->host);
+	struct in6_addr v6;
+	struct in_addr v4;
+
+	if (kind && strcmp(kind, "loopback") != 0)
+		return config_fail(
+			&origin, err,
+			"the data address %s is %s: workers cannot connect to it; write an address that this "
+			"machine has, or 127.0.0.1",
+			config_show(data->host, data->port).text, kind);
+	if (inet_pton(AF_INET, data->host, &v4) == 1 || inet_pton(AF_INET6, data->host, &v6) == 1)
+		return 0;
+	return look_up(&origin, data->host, sizeof(data->host), err);
+}

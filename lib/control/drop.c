@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tables are dropped on all nodes. PS task 0 begins only while it hears all others. What decides is that it has written down the id's next
+ * generation (where checkpoints are kept) and has taken the table out of its catalogue: whoever is not reached from then on, or dies
+ * meanwhile, drops it when it joins again, as its catalogue has more (follower.c). A checkpoint that is being written is given up
+ * and written again, as a full one.
+ *
+ * An id that was given back is given to another object with the next generation, so that nobody takes one for the other.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "jsonrpc/member.h"
+#include "control/node.h"
+
+int leader_bring_back(struct control *control, struct star_error *err)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+
+	/* Who starts with a checkpoint that the configuration names wants all that it has. A cluster that went back to one by itself does
+	 * not, and where an administrator asked for that, restore.c has seen to it. */
+	if (control->config->checkpoint_restore && control->config->checkpoint_id && !control->gone_back_to &&
+	    plane->bring_back)
+		return plane->bring_back(plane->ctx, control->config->checkpoint_id, err);
+	return 0;
+}
+
+int leader_begin_drops(struct control *control, struct star_error *err)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+
+	return plane->dropped_read ? plane->dropped_read(plane->ctx, control->generations, err) : 0;
+}
+
+uint32_t leader_generation(const struct control *control, uint32_t id)
+{
+	/* An earlier PS task 0 may have given the id before, and nobody knows how often. */
+	if (!control->generations[id] && control->epoch_floor)
+		return (uint32_t)hash_mix(control->incarnation + (uint64_t)id) % (OBJECT_GENERATION_MAX / 2) + 1;
+	return control->generations[id];
+}
+
+void leader_clear_forgotten(struct control *control)
+{
+	for (uint32_t task = 0; task < control->config->ps_count; task++) {
+		struct cluster_node *node = &control->nodes[task];
+
+		for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++) {
+			const uint64_t bit = UINT64_C(1) << (id % 64);
+
+			if (control->objects[id])
+				continue;
+			node->holds[id / 64] &= ~bit;
+			node->refuses_count -= control_bit(node->refuses, id);
+			node->refuses[id / 64] &= ~bit;
+		}
+	}
+}
+
+struct drop {
+	const char *name;
+	uint32_t id, generation;
+	bool by_handle; /* of that id and generation, and no other of the name */
+};
+
+static int read_params(const json_t *params, struct drop *drop, struct star_error *err)
+{
+	static const char *const members[] = { "name", "id", "generation", NULL };
+
+	*drop = (struct drop){ .by_handle = json_object_get(params, "id") || json_object_get(params, "generation") };
+	if (member_only(params, members, err) < 0 ||
+	    member_string(params, "name", WIRE_NAME_MAX, &drop->name, err) < 0 ||
+	    (drop->by_handle &&
+	     (member_u32(params, "id", 1, WIRE_OBJECTS_MAX, &drop->id, err) < 0 ||
+	      member_u32(params, "generation", 0, OBJECT_GENERATION_MAX, &drop->generation, err) < 0)))
+		return control_invalid(err);
+	return 0;
+}
+
+/* May it be? generations: as they are to be written down then. */
+static int check(struct control *control, struct drop *drop, uint32_t *generations, struct star_error *err)
+{
+	const struct object_spec *spec;
+	int rc;
+
+	pthread_mutex_lock(&control->lock);
+	rc = leader_laid_out(control, err);
+	spec = rc == 0 ? control_table(control, drop->name, err) : NULL;
+	if (rc == 0 && !spec)
+		rc = err->code;
+	else if (rc == 0 && drop->by_handle && (spec->id != drop->id || spec->generation != drop->generation))
+		rc = star_error_set(err, -ENOENT,
+				    "\"%s\" is another table by now: the one that is meant was dropped before",
+				    drop->name);
+	if (rc == 0)
+		rc = leader_check_heard(control, drop->name, "dropped", err);
+	memcpy(generations, control->generations, sizeof(control->generations));
+	control->dropping = rc == 0; /* from here on nobody goes back to a checkpoint that has it */
+	if (rc == 0) {
+		drop->id = spec->id;
+		drop->generation = spec->generation;
+		generations[spec->id] = spec->generation + 1;
+		for (uint32_t id = 1; id <= control->objects_last; id++)
+			if (control->objects[id] && object_is_used_by(spec, control->objects[id]))
+				generations[id] = control->objects[id]->generation + 1;
+	}
+	pthread_mutex_unlock(&control->lock);
+	return rc;
+}
+
+/* Tells the others; who cannot be told now does it when it joins again. Their tasks. */
+static json_t *tell_all(struct control *control, const struct drop *drop)
+{
+	json_t *later = json_array();
+
+	for (uint32_t task = 1; task < control->config->ps_count; task++) {
+		struct star_error why = { 0 };
+		json_t *params = json_pack("{s:I, s:I}", "forget", (json_int_t)drop->id, "generation",
+					   (json_int_t)drop->generation);
+
+		if (leader_tell(control, task, params, leader_deadline_us(control), &why) == 0)
+			continue;
+		log_warn("\"%s\" is dropped on PS task %u when that joins again: %s", drop->name, task, why.text);
+		json_array_append_new(later, json_integer(task));
+		/* Until it has joined again its part of a checkpoint would have the table. */
+		pthread_mutex_lock(&control->lock);
+		control->nodes[task].joined = false;
+		pthread_mutex_unlock(&control->lock);
+	}
+	return later;
+}
+
+/* A checkpoint that has begun before the end may have the table's rows in the parts of some nodes. */
+static void note_dropping(struct control *control, bool dropping)
+{
+	pthread_mutex_lock(&control->lock);
+	control->dropping = dropping;
+	control->drops++;
+	pthread_mutex_unlock(&control->lock);
+}
+
+int leader_drop(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+	uint32_t generations[WIRE_OBJECTS_MAX + 1];
+	struct drop drop;
+	json_t *later;
+	int rc = read_params(params, &drop, err);
+
+	if (rc == 0)
+		rc = check(control, &drop, generations, err);
+	if (rc < 0)
+		return rc;
+	if (plane->dropped_write)
+		rc = plane->dropped_write(plane->ctx, generations, err);
+	if (rc < 0) {
+		note_dropping(control, false);
+		return rc;
+	}
+	note_dropping(control, true);
+	control_forget(control, drop.id, "it was dropped");
+	pthread_mutex_lock(&control->lock);
+	leader_clear_forgotten(control);
+	pthread_mutex_unlock(&control->lock);
+	later = tell_all(control, &drop);
+	note_dropping(control, false);
+	leader_ask_checkpoint(control);
+	*result = json_pack("{s:i, s:o}", "nodes", (int)control->config->ps_count, "later", later);
+	return 0;
+}
+
+int follower_forget(struct control *control, const json_t *params, struct star_error *err)
+{
+	uint32_t id, generation = 0;
+	bool there;
+
+	if (member_u32(params, "forget", 1, WIRE_OBJECTS_MAX, &id, err) < 0 ||
+	    (json_object_get(params, "generation") &&
+	     member_u32(params, "generation", 0, OBJECT_GENERATION_MAX, &generation, err) < 0))
+		return control_invalid(err);
+	pthread_mutex_lock(&control->lock);
+	there = control->objects[id] && control->objects[id]->generation == generation;
+	if (!there && !control->objects[id])
+		control->refused[id / 64] &= ~(UINT64_C(1) << (id % 64));
+	pthread_mutex_unlock(&control->lock);
+	if (there)
+		control_forget(control, id, "PS task 0 says that it is gone");
+	return 0;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tables are emptied on all nodes: PS task 0 begins it, and whoever has asked for it asks again until no rows are left. A ticket names the
+ * nodes' incarnations: one that is restarted meanwhile may have loaded old rows, so the question then fails. At the end PS task 0 has a
+ * checkpoint written, as older ones still have the rows.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "jsonrpc/member.h"
+#include "control/node.h"
+
+/* Of all nodes, with their incarnations; not 0. Under lock. */
+static uint64_t ticket_of(const struct control *control)
+{
+	uint64_t ticket = 0;
+
+	for (uint32_t task = 0; task < control->config->ps_count; task++)
+		ticket = hash_mix(ticket ^ control->nodes[task].layout.incarnation);
+	return ticket ? ticket : 1;
+}
+
+/* Who waits for a node that is dead keeps everybody else waiting. */
+int leader_check_heard(const struct control *control, const char *name, const char *what, struct star_error *err)
+{
+	const uint64_t now_us = clock_us();
+
+	for (uint32_t task = 1; task < control->config->ps_count; task++) {
+		const uint64_t seen_us = control->nodes[task].seen_us;
+
+		if (now_us > seen_us + CONTROL_SILENT_US)
+			return star_error_set(
+				err, -EHOSTUNREACH,
+				"\"%s\" cannot be %s: nothing was heard of PS task %u for %u s. Try again when that "
+				"is back",
+				name, what, task, (unsigned)((now_us - seen_us) / 1000000));
+	}
+	return 0;
+}
+
+/* May it begin, or go on? *ticket: 0, or what the begin has returned; then that of now. */
+static int check(struct control *control, const char *name, uint64_t *ticket, uint32_t *id, struct star_error *err)
+{
+	const struct object_spec *spec;
+	int rc;
+
+	pthread_mutex_lock(&control->lock);
+	rc = leader_laid_out(control, err);
+	spec = rc == 0 ? control_table(control, name, err) : NULL;
+	if (rc == 0 && !spec)
+		rc = err->code;
+	if (rc == 0)
+		rc = leader_check_heard(control, name, "emptied", err);
+	if (rc == 0 && *ticket && *ticket != ticket_of(control))
+		rc = star_error_set(
+			err, -ESTALE,
+			"\"%s\" may have rows: a PS task was restarted while it was being emptied. Empty it again",
+			name);
+	*ticket = ticket_of(control);
+	if (rc == 0)
+		*id = spec->id;
+	pthread_mutex_unlock(&control->lock);
+	return rc;
+}
+
+/* One node begins to empty it, or says how far it is: rows, added to *left. */
+static int empty_on(struct control *control, uint32_t task, const char *name, bool begin, uint64_t *left,
+		    struct star_error *err)
+{
+	struct star_error why = { 0 };
+	json_t *result = NULL;
+	uint64_t rows = 0;
+	int rc;
+
+	if (task == 0)
+		return control_empty(control, name, begin, left, err);
+	rc = leader_ask(control, task, json_pack("{s:{s:s, s:b}}", "empty", "name", name, "begin", begin), &result,
+			&why);
+	if (rc == 0)
+		rc = member_u64(result, "left", &rows, &why);
+	json_decref(result);
+	*left += rows;
+	return rc == 0 ? 0
+		       : star_error_set(err, rc, "\"%s\" is not emptied on PS task %u%s: %s. Empty it again", name,
+					task, begin ? " and those after it" : "", why.text);
+}
+
+/* True: there is none to write, or it will be. */
+bool leader_ask_checkpoint(struct control *control)
+{
+	struct star_error why = { 0 };
+	json_t *asked = NULL;
+	int rc = 0;
+
+	if (control->config->checkpoint_directory[0])
+		rc = checkpointer_save(control, NULL, &asked, &why);
+	json_decref(asked);
+	return rc != -EBUSY;
+}
+
+int leader_empty(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+{
+	static const char *const members[] = { "name", "ticket", NULL };
+	const bool begin = !json_object_get(params, "ticket");
+	uint64_t ticket = 0, left = 0;
+	const char *name;
+	uint32_t id = 0;
+	int rc;
+
+	if (member_only(params, members, err) < 0 || member_string(params, "name", WIRE_NAME_MAX, &name, err) < 0 ||
+	    (!begin && member_u64(params, "ticket", &ticket, err) < 0))
+		return control_invalid(err);
+	if (!begin && ticket == 0) {
+		star_error_set(err, -EINVAL, "member \"ticket\" is 0: leave it out to begin");
+		return control_invalid(err);
+	}
+	rc = check(control, name, &ticket, &id, err);
+	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++) {
+		bool refuses;
+
+		if (control_is_stopping(control))
+			return star_error_set(err, -ECANCELED, "PS task 0 is shutting down");
+		pthread_mutex_lock(&control->lock);
+		refuses = control_bit(control->nodes[task].refuses, id);
+		pthread_mutex_unlock(&control->lock);
+		if (!refuses)
+			rc = empty_on(control, task, name, begin, &left, err);
+	}
+	if (rc < 0)
+		return rc;
+	if (begin)
+		log_info("\"%s\" is being emptied on all nodes", name);
+	/* Who has begun it asks at least once more. */
+	if (left == 0 && (begin || !leader_ask_checkpoint(control)))
+		left = 1;
+	*result = json_pack("{s:i, s:o, s:o}", "nodes", (int)control->config->ps_count, "left", member_from_u64(left),
+			    "ticket", member_from_u64(ticket));
+	return 0;
+}
+
+int follower_empty(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+{
+	static const char *const members[] = { "name", "begin", NULL };
+	uint64_t left = 0;
+	const char *name;
+	int rc;
+
+	if (member_only(params, members, err) < 0 || member_string(params, "name", WIRE_NAME_MAX, &name, err) < 0)
+		return control_invalid(err);
+	if (!json_is_boolean(json_object_get(params, "begin"))) {
+		star_error_set(err, -EINVAL, "member \"begin\" must be true or false");
+		return control_invalid(err);
+	}
+	rc = control_empty(control, name, json_is_true(json_object_get(params, "begin")), &left, err);
+	if (rc == 0)
+		*result = json_pack("{s:o}", "left", member_from_u64(left));
+	return rc;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Whether somebody should look after the node: what is wrong, in words that name the next step. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "control/node.h"
+#include "jsonrpc/member.h"
+
+enum { MEMORY_FULL_PERCENT = 90 };
+
+bool control_serves(struct control *control, char state[static CONTROL_STATE_MAX])
+{
+	struct star_error err = { 0 };
+	bool serves;
+
+	pthread_mutex_lock(&control->lock);
+	if (control->task == 0)
+		serves = leader_laid_out(control, &err) == 0;
+	else
+		serves = control->epoch != 0;
+	if (serves)
+		snprintf(state, CONTROL_STATE_MAX, "serving layout %u, %u tables and variables", control->epoch,
+			 control->objects_count);
+	else if (control->task == 0)
+		snprintf(state, CONTROL_STATE_MAX, "%.150s", err.text);
+	else
+		snprintf(state, CONTROL_STATE_MAX, "waiting for a layout from PS task 0%s%.100s",
+			 control->follower_error[0] ? ": " : "", control->follower_error);
+	pthread_mutex_unlock(&control->lock);
+	return serves;
+}
+
+__attribute__((format(printf, 2, 3))) static void add(json_t *problems, const char *format, ...)
+{
+	char text[256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	json_array_append_new(problems, member_from_text(text));
+}
+
+/* PS task 0's: nodes that are not there. Under lock. */
+static void look_at_nodes(const struct control *control, json_t *problems)
+{
+	for (uint32_t task = 0; control->task == 0 && task < control->config->ps_count; task++) {
+		const struct cluster_node *node = &control->nodes[task];
+		char address[CONTROL_ADDRESS_MAX];
+
+		control_ps_address(control, task, address);
+		if (node->away)
+			add(problems, "PS task %u at %s is away: nothing was heard of it for %.0f s", task, address,
+			    (double)(clock_us() - node->away_us) / 1e6);
+		else if (!node->joined)
+			add(problems, "PS task %u at %s has not joined", task, address);
+	}
+}
+
+/* PS task 0's: whether a checkpoint could not be written, or should have been. Under lock. */
+static void look_at_checkpoints(const struct control *control, json_t *problems)
+{
+	const struct config *config = control->config;
+	const struct checkpointer *p = &control->checkpointer;
+	const uint32_t full_s = config->checkpoint_every_s, delta_s = config->checkpoint_delta_every_s;
+	const uint32_t every_s = delta_s && (!full_s || delta_s < full_s) ? delta_s : full_s;
+	const uint64_t since_us = p->last.id ? p->last_ended_us : control->started_us;
+	const double age_s = (double)(clock_us() - since_us) / 1e6;
+
+	if (control->task || !config->checkpoint_directory[0])
+		return;
+	if (p->error[0])
+		add(problems, "the last checkpoint could not be written: %.180s", p->error);
+	else if (every_s && age_s > 3.0 * every_s + 60)
+		add(problems, "no checkpoint for %.0f s, though one is due every %u s (starctl checkpoint status)",
+		    age_s, every_s);
+}
+
+static void look_at_memory(const json_t *figures, json_t *problems)
+{
+	const json_t *reactor;
+	size_t index;
+
+	json_array_foreach(json_object_get(figures, "reactors"), index, reactor)
+	{
+		const double used = (double)json_integer_value(json_object_get(reactor, "memory_bytes"));
+		const double limit = (double)json_integer_value(json_object_get(reactor, "memory_limit_bytes"));
+
+		if (limit > 0 && used * 100 > limit * MEMORY_FULL_PERCENT) {
+			add(problems,
+			    "parameter memory of reactor %zu is %.0f %% full (memory.parameter_mib; starctl tables)",
+			    index, used * 100 / limit);
+			return; /* the others stand alike */
+		}
+	}
+}
+
+static void look_at_ports(const json_t *figures, json_t *problems)
+{
+	const json_t *port;
+	size_t index;
+
+	json_array_foreach(json_object_get(figures, "ports"), index, port)
+	{
+		if (json_is_false(json_object_get(port, "link")))
+			add(problems, "the link of port %s is down", json_string_value(json_object_get(port, "name")));
+	}
+}
+
+static void look_at_data_plane(const struct control *control, json_t *problems)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+	json_t *figures = plane->status ? plane->status(plane->ctx) : NULL;
+
+	look_at_memory(figures, problems);
+	look_at_ports(figures, problems);
+	json_decref(figures);
+}
+
+json_t *health_json(struct control *control)
+{
+	char state[CONTROL_STATE_MAX];
+	json_t *problems = json_array();
+	const bool serves = control_serves(control, state);
+
+	if (!serves)
+		add(problems, "%s", state);
+	pthread_mutex_lock(&control->lock);
+	look_at_nodes(control, problems);
+	look_at_checkpoints(control, problems);
+	pthread_mutex_unlock(&control->lock);
+	look_at_data_plane(control, problems);
+	return json_pack("{s:b, s:o, s:o}", "healthy", json_array_size(problems) == 0, "state", member_from_text(state),
+			 "problems", problems);
+}
+
+bool control_healthy(struct control *control, char text[static CONTROL_HEALTH_MAX])
+{
+	json_t *json = health_json(control);
+	const json_t *problems = json_object_get(json, "problems"), *problem;
+	const bool healthy = json_is_true(json_object_get(json, "healthy"));
+	size_t index, at = 0;
+
+	snprintf(text, CONTROL_HEALTH_MAX, "ok: %s", json_string_value(json_object_get(json, "state")));
+	json_array_foreach(problems, index, problem)
+	{
+		if (at < CONTROL_HEALTH_MAX)
+			at += (size_t)snprintf(text + at, CONTROL_HEALTH_MAX - at, "%s%s", index ? "; " : "",
+					       json_string_value(problem));
+	}
+	json_decref(json);
+	return healthy;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a node says of itself when it joins: read, and compared with this cluster. */
+#include "control/join.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "jsonrpc/member.h"
+
+/* Of a node that serves a layout. */
+static int read_place(const json_t *params, struct control_place *place, struct star_error *err)
+{
+	if (member_u32(params, "cluster_reactors", 1, WIRE_NODES_MAX * WIRE_REACTORS_MAX, &place->reactors, err) < 0 ||
+	    member_u32(params, "first_reactor", 0, place->reactors - 1, &place->first, err) < 0)
+		return -EINVAL;
+	return 0;
+}
+
+int join_read(const struct control *control, const json_t *params, struct control_join *join, struct star_error *err)
+{
+	/* clang-format off */
+	static const char *const members[] = {
+		"task", "incarnation", "data_host", "data_port", "reactors", "partitions", "ps_count", "epoch",
+		"objects_count", "objects", "steering", "request_max", "cluster_reactors", "first_reactor", "refused", NULL,
+	};
+	/* clang-format on */
+	const uint32_t last = control->config->ps_count - 1;
+
+	*join = (struct control_join){ 0 };
+	if (last == 0)
+		return star_error_set(
+			err, -EINVAL,
+			"this cluster has one PS task, nobody can join it; give all nodes the same list of PS tasks");
+	if (member_only(params, members, err) < 0 || member_u32(params, "task", 1, last, &join->task, err) < 0 ||
+	    layout_node_from_json(params, &join->node, err) < 0 ||
+	    member_u32(params, "partitions", 1, WIRE_PARTITIONS_MAX, &join->partitions, err) < 0 ||
+	    member_u32(params, "ps_count", 1, WIRE_NODES_MAX, &join->ps_count, err) < 0 ||
+	    member_u32(params, "epoch", 0, CONTROL_EPOCH_MAX, &join->epoch, err) < 0 ||
+	    (join->epoch && read_place(params, &join->place, err) < 0) ||
+	    member_u32(params, "objects_count", 0, WIRE_OBJECTS_MAX, &join->objects_count, err) < 0)
+		return -EINVAL;
+	join->objects = json_object_get(params, "objects");
+	if (join->objects && (!json_is_array(join->objects) || json_array_size(join->objects) != join->objects_count))
+		return star_error_set(err, -EINVAL, "member \"objects\" must be an array of objects_count objects");
+	join->refused = json_object_get(params, "refused");
+	if (join->refused && !json_is_array(join->refused))
+		return star_error_set(err, -EINVAL, "member \"refused\" must be an array of ids");
+	return 0;
+}
+
+static bool overlap(const struct layout_node *a, const struct layout_node *b)
+{
+	return a->incarnation && b->incarnation && strcmp(a->data_host, b->data_host) == 0 &&
+	       a->data_port < b->data_port + b->reactors && b->data_port < a->data_port + a->reactors;
+}
+
+/* Workers go where the layout says: what the endpoint map says of a node holds, if it says anything. */
+static int check_data_address(const struct config *config, const struct control_join *join, struct star_error *err)
+{
+	for (uint32_t i = 0; i < config->endpoints_count; i++) {
+		const struct config_endpoint *e = &config->endpoints[i];
+
+		if (e->control.port != config->ps[join->task].port ||
+		    strcmp(e->control.host, config->ps[join->task].host) != 0)
+			continue;
+		/* With the kernel's sockets it may be a name there, which the node itself has resolved. */
+		if (e->data.port == join->node.data_port &&
+		    (strcmp(e->data.host, join->node.data_host) == 0 || !config_is_literal(e->data.host)))
+			return 0;
+		return star_error_set(err, -EINVAL,
+				      "PS task %u says that its data address is %s, and the endpoint map of PS task 0 "
+				      "has %s: give all "
+				      "nodes the same map",
+				      join->task, config_show(join->node.data_host, join->node.data_port).text,
+				      config_show(e->data.host, e->data.port).text);
+	}
+	return 0;
+}
+
+/* Does what the node brings fit to this cluster? */
+int join_check(struct control *control, const struct control_join *join, struct star_error *err)
+{
+	const struct config *config = control->config;
+	int rc = 0;
+
+	if (join->partitions != config->partitions)
+		return star_error_set(err, -EINVAL,
+				      "PS task %u has %u partitions, PS task 0 has %u: give all nodes the same number",
+				      join->task, join->partitions, config->partitions);
+	if (join->ps_count != config->ps_count)
+		return star_error_set(err, -EINVAL,
+				      "PS task %u knows %u PS tasks, PS task 0 knows %u: give all nodes the same list",
+				      join->task, join->ps_count, config->ps_count);
+	pthread_mutex_lock(&control->lock);
+	for (uint32_t task = 0; rc == 0 && task < config->ps_count; task++) {
+		const struct layout_node *other = &control->nodes[task].layout;
+
+		if (task != join->task && overlap(&join->node, other))
+			rc = star_error_set(err, -EADDRINUSE,
+					    "the data ports %u to %u of PS task %u on %s overlap with those of PS task "
+					    "%u, %u to %u",
+					    join->node.data_port, join->node.data_port + join->node.reactors - 1,
+					    join->task, join->node.data_host, task, other->data_port,
+					    other->data_port + other->reactors - 1);
+	}
+	pthread_mutex_unlock(&control->lock);
+	return rc < 0 ? rc : check_data_address(config, join, err);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A node's join, as PS task 0 reads it. Any thread; the check takes control.lock. */
+#ifndef CONTROL_JOIN_H
+#define CONTROL_JOIN_H
+
+#include "control/node.h"
+
+/* A join, read and checked by itself. */
+struct control_join {
+	uint32_t task, epoch, partitions, ps_count, objects_count;
+	struct control_place place;
+	struct layout_node node;
+	const json_t *objects; /* NULL or an array */
+	const json_t *refused; /* the same: ids that it has no room for */
+};
+
+/* 0, or -EINVAL with a sentence. What join has of params lives as long as they do. */
+int join_read(const struct control *control, const json_t *params, struct control_join *join, struct star_error *err);
+
+/* Does what the node brings fit to this cluster? 0 or a negative errno with what to do. */
+int join_check(struct control *control, const struct control_join *join, struct star_error *err);
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A node is stopped, and a last checkpoint is to have all that the cluster has taken. Whichever node it is, it asks PS task 0 for one, and
+ * serves until that counts. From the instant of it no node takes requests any more: what was acknowledged is in it. The others
+ * serve again when it has failed, or with the next layout, when the node is back; workers find a node that waits for a layout. Nodes that
+ * are stopped meanwhile, in whatever order, need no other one.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "jsonrpc/member.h"
+#include "control/node.h"
+
+/* How it stands, for who is about to stop; asks for what is missing. Under lock. */
+static json_t *take(struct control *control, uint32_t task)
+{
+	struct checkpointer *p = &control->checkpointer;
+
+	control->nodes[task].leaving = true;
+	if (p->running && !p->closed && !p->asked_last) {
+		p->asked_last = p->woken = true;
+		pthread_cond_broadcast(&control->wake);
+	}
+	return json_pack("{s:b, s:I, s:o}", "done", !p->running || p->closed, "failed", (json_int_t)p->lasts_failed,
+			 "error", member_from_text(p->error));
+}
+
+int leave_take(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+{
+	static const char *const members[] = { "task", "incarnation", NULL };
+	uint32_t task, incarnation;
+	int rc = 0;
+
+	if (control->config->ps_count < 2)
+		return star_error_set(err, -EINVAL, "this cluster has one PS task");
+	if (member_only(params, members, err) < 0 ||
+	    member_u32(params, "task", 1, control->config->ps_count - 1, &task, err) < 0 ||
+	    member_u32(params, "incarnation", 1, UINT32_MAX, &incarnation, err) < 0)
+		return control_invalid(err);
+	pthread_mutex_lock(&control->lock);
+	if (control->nodes[task].layout.incarnation != incarnation)
+		rc = star_error_set(err, -ESTALE, "PS task %u has not joined as this incarnation", task);
+	else
+		*result = take(control, task);
+	pthread_mutex_unlock(&control->lock);
+	return rc;
+}
+
+/* Asks PS task 0; NULL with err. */
+static json_t *ask(struct control *control, struct star_error *err)
+{
+	struct jsonrpc_client *client;
+	json_t *answer = NULL;
+
+	if (control->task == 0) {
+		pthread_mutex_lock(&control->lock);
+		answer = take(control, 0);
+		pthread_mutex_unlock(&control->lock);
+		return answer;
+	}
+	client = control_connect(control, 0, CONTROL_HEARTBEAT_US, err);
+	if (client)
+		answer = control_call(control, CALLER_LEAVE, client, "leave",
+				      json_pack("{s:i, s:I}", "task", (int)control->task, "incarnation",
+						(json_int_t)control->incarnation),
+				      CONTROL_HEARTBEAT_US, err);
+	jsonrpc_close(client);
+	return answer;
+}
+
+static bool is_closed(struct control *control)
+{
+	bool closed;
+
+	pthread_mutex_lock(&control->lock);
+	closed = control->closed;
+	pthread_mutex_unlock(&control->lock);
+	return closed;
+}
+
+/* Whether it has taken anything that could be saved: it has a layout. */
+static bool has_served(struct control *control)
+{
+	bool served;
+
+	pthread_mutex_lock(&control->lock);
+	served = control->epoch != 0;
+	pthread_mutex_unlock(&control->lock);
+	return served;
+}
+
+void leave_note_begin(struct control *control, const struct control_checkpoint *c)
+{
+	pthread_mutex_lock(&control->lock);
+	control->closing = c->last ? c->id : 0;
+	control->closing_us = clock_us();
+	pthread_mutex_unlock(&control->lock);
+}
+
+void leave_note_end(struct control *control, uint64_t id, bool kept)
+{
+	pthread_mutex_lock(&control->lock);
+	if (control->closing == id) {
+		control->closed = kept;
+		control->closing = kept ? id : 0;
+	}
+	pthread_mutex_unlock(&control->lock);
+}
+
+void leave_note_layout(struct control *control)
+{
+	pthread_mutex_lock(&control->lock);
+	control->closing = 0;
+	control->closed = false;
+	pthread_mutex_unlock(&control->lock);
+}
+
+void leave_look(struct control *control, bool closing, uint64_t asked_us)
+{
+	const struct control_data_plane *plane = &control->data_plane;
+	uint64_t id;
+
+	pthread_mutex_lock(&control->lock);
+	id = !closing && control->closing_us < asked_us ? control->closing : 0;
+	pthread_mutex_unlock(&control->lock);
+	if (!id)
+		return;
+	log_warn("the last checkpoint %" PRIu64 " was given up: the node serves again", id);
+	pthread_mutex_lock(&control->plane);
+	plane->checkpoint_end(plane->ctx, id, false);
+	leave_note_end(control, id, false);
+	pthread_mutex_unlock(&control->plane);
+}
+
+/* 0 when a last checkpoint counts. */
+static int wait_for_last(struct control *control, struct star_error *err)
+{
+	const uint64_t begun_us = clock_us();
+	uint64_t heard_us = begun_us;
+	json_int_t failed = -1;
+
+	while (!is_closed(control)) {
+		json_t *answer = ask(control, err);
+		const json_int_t now_failed = json_integer_value(json_object_get(answer, "failed"));
+		const bool done = json_is_true(json_object_get(answer, "done"));
+
+		if (answer && failed >= 0 && now_failed > failed)
+			star_error_set(err, -EIO, "%s", json_string_value(json_object_get(answer, "error")));
+		else if (answer)
+			heard_us = clock_us();
+		if (answer && failed < 0)
+			failed = now_failed;
+		json_decref(answer);
+		if (done)
+			return 0;
+		if (answer && now_failed > failed)
+			return err->code;
+		if (clock_us() - heard_us > CONTROL_ALONE_US)
+			return err->code;
+		if (clock_us() - begun_us > CONTROL_DRAIN_US)
+			return star_error_set(err, -ETIMEDOUT, "it took too long");
+		if (!control_pause(control, CONTROL_POLL_MS, NULL))
+			return star_error_set(err, -ECANCELED, "it goes back to a checkpoint");
+	}
+	return 0;
+}
+
+int control_drain(struct control *control)
+{
+	struct star_error err = { 0 };
+
+	if (!control->config->checkpoint_directory[0] || !control->config->checkpoint_on_stop || !has_served(control))
+		return 0;
+	log_info("a last checkpoint is written before the node ends");
+	if (wait_for_last(control, &err) == 0)
+		return 0;
+	log_error("the node ends without a last checkpoint: %s", err.text);
+	return err.code;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The control plane's metrics, and in front of the data plane's, the tables that they are about. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "control/node.h"
+#include "jsonrpc/member.h"
+#include "metrics/openmetrics.h"
+
+enum { PAGE_BYTES = 256 << 10 }; /* of an answer; a family is not cut */
+
+struct view {
+	struct control *control;
+	const struct openmetrics_family *family;
+	FILE *out;
+};
+
+static void one(const struct view *view, double value)
+{
+	openmetrics_family(view->out, view->family);
+	openmetrics_real(view->out, view->family, NULL, value);
+}
+
+static void write_build(const struct view *view)
+{
+	char task[12];
+	const struct openmetrics_label labels[] = { { "version", STAR_VERSION },
+						    { "job", view->control->config->job_name },
+						    { "task", task },
+						    { NULL, NULL } };
+
+	snprintf(task, sizeof(task), "%u", view->control->task);
+	openmetrics_family(view->out, view->family);
+	openmetrics_count(view->out, view->family, labels, 1);
+}
+
+static void write_uptime(const struct view *view)
+{
+	one(view, (double)(clock_us() - view->control->started_us) / 1e6);
+}
+
+static void write_serving(const struct view *view)
+{
+	char state[CONTROL_STATE_MAX];
+
+	one(view, control_serves(view->control, state));
+}
+
+static void write_epoch(const struct view *view)
+{
+	uint32_t epoch;
+
+	pthread_mutex_lock(&view->control->lock);
+	epoch = view->control->epoch;
+	pthread_mutex_unlock(&view->control->lock);
+	one(view, epoch);
+}
+
+static void write_objects(const struct view *view)
+{
+	uint32_t count;
+
+	pthread_mutex_lock(&view->control->lock);
+	count = view->control->objects_count;
+	pthread_mutex_unlock(&view->control->lock);
+	one(view, count);
+}
+
+/* PS task 0 alone: which nodes have joined, and are heard. */
+static void write_nodes(const struct view *view)
+{
+	struct control *control = view->control;
+
+	if (control->task)
+		return;
+	openmetrics_family(view->out, view->family);
+	pthread_mutex_lock(&control->lock);
+	for (uint32_t task = 0; task < control->config->ps_count; task++) {
+		const struct cluster_node *node = &control->nodes[task];
+		char text[12];
+		const struct openmetrics_label labels[] = { { "task", text }, { NULL, NULL } };
+
+		snprintf(text, sizeof(text), "%u", task);
+		openmetrics_count(view->out, view->family, labels, node->joined && !node->away);
+	}
+	pthread_mutex_unlock(&control->lock);
+}
+
+static bool has_checkpoints(const struct view *view)
+{
+	return view->control->task == 0 && view->control->config->checkpoint_directory[0];
+}
+
+static void write_of_checkpoints(const struct view *view, const uint64_t *count)
+{
+	uint64_t value;
+
+	pthread_mutex_lock(&view->control->lock);
+	value = *count;
+	pthread_mutex_unlock(&view->control->lock);
+	if (has_checkpoints(view))
+		one(view, (double)value);
+}
+
+static void write_saved(const struct view *view)
+{
+	write_of_checkpoints(view, &view->control->checkpointer.saved);
+}
+
+static void write_failed(const struct view *view)
+{
+	write_of_checkpoints(view, &view->control->checkpointer.failed);
+}
+
+static void write_last(const struct view *view)
+{
+	uint64_t ended_us, id;
+
+	pthread_mutex_lock(&view->control->lock);
+	id = view->control->checkpointer.last.id;
+	ended_us = view->control->checkpointer.last_ended_us;
+	pthread_mutex_unlock(&view->control->lock);
+	if (has_checkpoints(view) && id)
+		one(view, (double)time(NULL) - (double)(clock_us() - ended_us) / 1e6);
+}
+
+static const struct {
+	struct openmetrics_family family;
+	void (*write)(const struct view *view);
+} families[] = {
+	{ { "star_build", OPENMETRICS_INFO, NULL, "what runs here" }, write_build },
+	{ { "star_uptime_seconds", OPENMETRICS_GAUGE, "seconds", "since the node was started" }, write_uptime },
+	{ { "star_serving", OPENMETRICS_GAUGE, NULL, "whether the node serves a layout" }, write_serving },
+	{ { "star_layout_epoch", OPENMETRICS_GAUGE, NULL, "of the layout that the node serves; 0: none" },
+	  write_epoch },
+	{ { "star_objects", OPENMETRICS_GAUGE, NULL, "tables, variables and programs in the catalogue" },
+	  write_objects },
+	{ { "star_node_up", OPENMETRICS_GAUGE, NULL, "PS task 0 alone: whether the PS task has joined and is heard" },
+	  write_nodes },
+	{ { "star_checkpoints_saved", OPENMETRICS_COUNTER, NULL,
+	    "PS task 0 alone: checkpoints of the cluster that count" },
+	  write_saved },
+	{ { "star_checkpoints_failed", OPENMETRICS_COUNTER, NULL,
+	    "PS task 0 alone: checkpoints that could not be written" },
+	  write_failed },
+	{ { "star_checkpoint_last_timestamp_seconds", OPENMETRICS_GAUGE, "seconds",
+	    "PS task 0 alone: when the last checkpoint since its start was complete, as Unix time" },
+	  write_last },
+};
+
+/* Those of the catalogue that hold parameters. The list is to be freed; what it names stays as long as the control plane. */
+static const struct object_spec **list_tables(struct control *control, uint32_t *count)
+{
+	const struct object_spec **tables;
+
+	*count = 0;
+	pthread_mutex_lock(&control->lock);
+	tables = calloc(control->objects_last + 1, sizeof(*tables));
+	for (uint32_t id = 1; tables && id <= control->objects_last; id++)
+		if (control->objects[id] && control->objects[id]->kind != OBJECT_PROGRAM)
+			tables[(*count)++] = control->objects[id];
+	pthread_mutex_unlock(&control->lock);
+	return tables;
+}
+
+bool control_metrics(struct control *control, unsigned number, FILE *out)
+{
+	enum { OWN = sizeof(families) / sizeof(families[0]) };
+	const struct control_data_plane *plane = &control->data_plane;
+	const struct object_spec **tables;
+	uint32_t count;
+	bool more;
+
+	if (number < OWN) {
+		families[number].write(
+			&(struct view){ .control = control, .family = &families[number].family, .out = out });
+		return true;
+	}
+	if (!plane->metrics)
+		return false;
+	tables = list_tables(control, &count);
+	more = plane->metrics(plane->ctx, number - OWN, tables, count, out);
+	free(tables);
+	return more;
+}
+
+int metrics_page(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+{
+	static const char *const members[] = { "from", NULL };
+	uint32_t from = 0;
+	char *text = NULL;
+	size_t bytes = 0;
+	bool more = true;
+	FILE *out;
+
+	if (member_only(params, members, err) < 0 ||
+	    (json_object_get(params, "from") && member_u32(params, "from", 0, UINT16_MAX, &from, err) < 0))
+		return control_invalid(err);
+	out = open_memstream(&text, &bytes);
+	while (out && more && ftell(out) < PAGE_BYTES)
+		more = control_metrics(control, from++, out);
+	if (out && !more)
+		openmetrics_end(out);
+	if (!out || fclose(out) != 0) {
+		free(text);
+		return star_error_set(err, -ENOMEM, "no memory left for a page of metrics");
+	}
+	*result = json_object();
+	json_object_set_new(*result, "text", json_string(text));
+	if (more)
+		json_object_set_new(*result, "next", json_integer(from));
+	free(text);
+	return 0;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A thread of each node that looks once a second: at PS task 0 whether the other nodes are heard, and everywhere at what the appliance
+ * wants to log. A node that loads a checkpoint may be silent for long, since its heartbeats wait for that: it is away only if
+ * nobody answers at its control address.
+ */
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "control/node.h"
+#include "jsonrpc/thread.h"
+
+/* Whether somebody answers there. */
+static bool answers(struct control *control, uint32_t task)
+{
+	struct star_error err = { 0 };
+	struct jsonrpc_client *client;
+
+	client = control_connect(control, task, CONTROL_HEARTBEAT_US, &err);
+	jsonrpc_close(client);
+	return client != NULL;
+}
+
+static void look_for(struct control *control, uint32_t task)
+{
+	struct cluster_node *node = &control->nodes[task];
+	uint64_t seen_us, now_us = clock_us();
+	char address[CONTROL_ADDRESS_MAX];
+	bool silent, probe, news = false;
+
+	pthread_mutex_lock(&control->lock);
+	silent = node->seen_us && now_us - node->seen_us > CONTROL_AWAY_US;
+	probe = silent && !node->away && node->loads;
+	pthread_mutex_unlock(&control->lock);
+	if (probe && answers(control, task))
+		return;
+	pthread_mutex_lock(&control->lock);
+	seen_us = node->seen_us;
+	silent = seen_us && now_us > seen_us && now_us - seen_us > CONTROL_AWAY_US;
+	if (silent && !node->away) {
+		news = node->away = true;
+		node->away_us = seen_us;
+	} else if (!silent && node->away && seen_us) {
+		news = true;
+		node->away = false;
+	}
+	pthread_mutex_unlock(&control->lock);
+	control_ps_address(control, task, address);
+	if (news && silent)
+		log_error("PS task %u at %s is away: nothing was heard of it for %.1f s", task, address,
+			  (double)(now_us - seen_us) / 1e6);
+	else if (news)
+		log_info("PS task %u at %s is heard again, after %.1f s", task, address,
+			 (double)(seen_us - node->away_us) / 1e6);
+}
+
+/* What a node has restored that came back; as soon as it is done. */
+static void ask_back(struct control *control, uint32_t task)
+{
+	struct star_error err = { 0 };
+	bool is_back, over;
+	json_t *state;
+
+	pthread_mutex_lock(&control->lock);
+	is_back = control->nodes[task].is_back && control->nodes[task].joined && !control->layout_due &&
+		  control->config->checkpoint_directory[0];
+	pthread_mutex_unlock(&control->lock);
+	if (!is_back)
+		return;
+	state = checkpointer_ask(control, CALLER_WATCH, task, json_object(), &err);
+	over = state && json_is_false(json_object_get(state, "loading"));
+	if (over)
+		log_info("PS task %u serves again, with %" PRIu64 " rows of checkpoint %" PRIu64, task,
+			 (uint64_t)json_integer_value(json_object_get(state, "restored")),
+			 (uint64_t)json_integer_value(json_object_get(state, "restored_from")));
+	json_decref(state);
+	pthread_mutex_lock(&control->lock);
+	control->nodes[task].is_back = !over;
+	pthread_mutex_unlock(&control->lock);
+}
+
+static void *loop(void *arg)
+{
+	struct control *control = arg;
+
+	while (control_pause(control, CONTROL_BEAT_MS, NULL)) {
+		for (uint32_t task = 1; control->task == 0 && task < control->config->ps_count; task++) {
+			look_for(control, task);
+			ask_back(control, task);
+		}
+		if (control->data_plane.watch)
+			control->data_plane.watch(control->data_plane.ctx);
+	}
+	return NULL;
+}
+
+int watch_start(struct control *control, struct star_error *err)
+{
+	const int rc = thread_start(&control->watch, "control-watch", loop, control, err);
+
+	control->watching = rc == 0;
+	return rc;
+}
+
+void watch_join(struct control *control)
+{
+	if (control->watching)
+		pthread_join(control->watch, NULL);
+	control->watching = false;
+}
+
+json_t *watch_nodes_json(struct control *control)
+{
+	json_t *nodes = json_array();
+	char address[CONTROL_ADDRESS_MAX];
+	uint64_t now_us;
+
+	pthread_mutex_lock(&control->lock);
+	now_us = clock_us(); /* not before: a heartbeat may have come while it waited */
+	for (uint32_t task = 0; task < control->config->ps_count; task++) {
+		const struct cluster_node *node = &control->nodes[task];
+		json_t *json;
+
+		control_ps_address(control, task, address);
+		json = json_pack("{s:i, s:s, s:b}", "task", (int)task, "control", address, "joined", node->joined);
+		if (node->layout.incarnation) {
+			const struct config_address_text data =
+				config_show(node->layout.data_host, node->layout.data_port);
+
+			json_object_set_new(json, "data", json_string(data.text));
+			json_object_set_new(json, "reactors", json_integer(node->layout.reactors));
+			json_object_set_new(json, "incarnation", json_integer(node->layout.incarnation));
+		}
+		if (task && node->seen_us) {
+			json_object_set_new(json, "silent_ms",
+					    json_integer((json_int_t)((now_us - node->seen_us) / 1000)));
+			json_object_set_new(json, "away", json_boolean(node->away));
+		}
+		json_array_append_new(nodes, json);
+	}
+	pthread_mutex_unlock(&control->lock);
+	return nodes;
+}

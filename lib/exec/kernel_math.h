@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* elementary_exp of many numbers, with the same bits, by the instructions that the machine has. Pure functions. */
+#ifndef EXEC_KERNEL_MATH_H
+#define EXEC_KERNEL_MATH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void kernel_exp_many(const double *x, double *y, size_t n);
+
+/* Of that: each instruction set's. */
+void kernel_exp_many_any(const double *x, double *y, size_t n);
+void kernel_exp_many_avx2(const double *x, double *y, size_t n);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The catalogue's entries and the layout as JSON, for both ends of the control plane. Pure functions. */
+#ifndef JSONRPC_OBJECT_JSON_H
+#define JSONRPC_OBJECT_JSON_H
+
+#include <jansson.h>
+
+#include "base/steering.h"
+#include "star_error.h"
+#include "wire/layout.h"
+#include "wire/object.h"
+
+/* A new reference; NULL when the name is not UTF-8, which JSON cannot carry. The id is left out while it is 0, and so are options
+ * that the optimizer has no use for. */
+json_t *object_to_json(const struct object_spec *spec);
+
+/*
+ * Checks every field (object_spec_check included). 0 or -EINVAL with the member's name. Without "id", spec->id is 0; a
+ * variable's "dim" follows from its shape and may be left out. "dtype" is float32 and "optimizer" sgd when they are left out,
+ * options their defaults.
+ */
+int object_from_json(const json_t *json, struct object_spec *spec, struct star_error *err);
+
+/* The layout as workers get it. */
+struct layout_node {
+	uint32_t incarnation;
+	char data_host[64];
+	uint16_t data_port; /* of its reactor 0; reactor r has data_port + r */
+	uint32_t reactors;
+	uint32_t request_max;	  /* bytes of a request's or reply's payload */
+	struct steering steering; /* entries 0: source ports do not matter */
+};
+
+struct layout {
+	uint32_t epoch;
+	uint32_t partitions;
+	uint32_t nodes_count;
+	uint32_t reactors; /* of all nodes */
+	struct layout_node nodes[];
+};
+
+json_t *layout_to_json(const struct layout *layout);
+
+/* NULL with err; the caller frees it with free(). */
+struct layout *layout_from_json(const json_t *json, struct star_error *err);
+
+/* A node's own part of it, as in a layout's "nodes" and in a join. Checks everything. 0 or -EINVAL with the member's name. */
+int layout_node_from_json(const json_t *json, struct layout_node *node, struct star_error *err);
+
+/* A node's "steering": {"key": hexadecimal digits, "queues": [...]}; from_json takes NULL for none. */
+json_t *steering_to_json(const struct steering *steering);
+int steering_from_json(const json_t *json, uint32_t queues, struct steering *steering, struct star_error *err);
+
+#endif

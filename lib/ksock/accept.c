@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Listening, and connections that come. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "ksock/internal.h"
+
+enum { KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_PROBES = 6 };
+
+union socket_address {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+static socklen_t fill_address(const struct net_address *host, uint16_t port, union socket_address *a)
+{
+	memset(a, 0, sizeof(*a));
+	if (net_address_is_v4(host)) {
+		a->v4 = (struct sockaddr_in){ .sin_family = AF_INET,
+					      .sin_port = htons(port),
+					      .sin_addr.s_addr = net_address_to_v4(host) };
+		return sizeof(a->v4);
+	}
+	a->v6 = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	memcpy(&a->v6.sin6_addr, host->bytes, sizeof(host->bytes));
+	return sizeof(a->v6);
+}
+
+static void set(int fd, int level, int option, int value)
+{
+	setsockopt(fd, level, option, &value, sizeof(value)); /* advice: a connection works without */
+}
+
+int ksock_listen(void *ctx, uint16_t port, const struct tcp_handler *handler, void *handler_ctx)
+{
+	struct ksock *ks = ctx;
+	union socket_address a;
+	const socklen_t bytes = fill_address(&ks->host, port, &a);
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = UINT64_MAX };
+	int fd, one = 1, status;
+
+	if (ks->listen_fd >= 0)
+		return -EADDRINUSE;
+	fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(fd, &a.any, bytes) < 0 || listen(fd, KSOCK_BACKLOG) < 0 ||
+	    epoll_ctl(ks->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+		status = -errno;
+		close(fd);
+		return status;
+	}
+	ks->listen_fd = fd;
+	ks->port = port;
+	ks->handler = handler;
+	ks->handler_ctx = handler_ctx;
+	return 0;
+}
+
+static void watch_listener(struct ksock *ks, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.u64 = UINT64_MAX };
+
+	if (ks->listen_fd >= 0)
+		epoll_ctl(ks->epoll_fd, EPOLL_CTL_MOD, ks->listen_fd, &event);
+}
+
+static void accept_again(struct wheel_timer *timer, uint64_t now_ns)
+{
+	watch_listener((struct ksock *)((char *)timer - offsetof(struct ksock, accept_timer)), EPOLLIN);
+}
+
+/* Without descriptors the listening socket would stay readable, and the reactor awake. */
+static void rest(struct ksock *ks)
+{
+	ks->counters.accept_failed++;
+	watch_listener(ks, 0);
+	ks->accept_timer.fire = accept_again;
+	wheel_arm(ks->wheel, &ks->accept_timer, ks->now_ns + KSOCK_ACCEPT_PAUSE_MS * UINT64_C(1000000));
+}
+
+/* Nothing is under way on it. */
+static bool is_idle(const struct ksock_conn *conn)
+{
+	return conn->queued == 0 && conn->unread == 0;
+}
+
+/* The connection that was silent for longest, and for long enough; NULL: there is none. */
+static struct ksock_conn *find_idle(const struct ksock *ks)
+{
+	struct ksock_conn *conn;
+	unsigned looks = 0;
+
+	TAILQ_FOREACH(conn, &ks->open, by_age)
+	{
+		if (++looks > KSOCK_LOOKS || ks->now_ns - conn->received_ns < KSOCK_IDLE_MIN_MS * UINT64_C(1000000))
+			break;
+		if (is_idle(conn))
+			return conn;
+	}
+	return NULL;
+}
+
+/* As lib/net's TCP does: of those looked at, one whose address has many more than the newcomer's. An idle one if there is one, and of
+ * these the one that has been silent for longest. */
+static struct ksock_conn *find_crowded(struct ksock *ks, uint32_t newcomers)
+{
+	struct ksock_conn *worst = NULL;
+
+	for (unsigned i = 0; i < KSOCK_LOOKS; i++) {
+		struct ksock_conn *conn = &ks->conns[ks->hand++ % ks->connections_max];
+
+		if (conn->state == KSOCK_FREE || !crowd_gives_way(*conn->crowd, newcomers))
+			continue;
+		if (!worst || is_idle(conn) > is_idle(worst) ||
+		    (is_idle(conn) == is_idle(worst) && conn->received_ns < worst->received_ns))
+			worst = conn;
+	}
+	return worst;
+}
+
+/* False: nobody gives way. */
+static bool make_room(struct ksock *ks, uint32_t newcomers)
+{
+	struct ksock_conn *conn = find_idle(ks);
+
+	if (!conn)
+		conn = find_crowded(ks, newcomers);
+	if (!conn)
+		return false;
+	ks->counters.idle_closed++;
+	ksock_end(conn, ETIMEDOUT, true);
+	return true;
+}
+
+static void open_conn(struct ksock *ks, int fd, uint32_t *crowd)
+{
+	struct ksock_conn *conn = TAILQ_FIRST(&ks->free);
+	struct epoll_event event = { .events = EPOLLIN };
+
+	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	if (ks->user_timeout_ms)
+		set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)ks->user_timeout_ms);
+	if (ks->keepalive_s) {
+		set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+		set(fd, IPPROTO_TCP, TCP_KEEPIDLE, (int)ks->keepalive_s);
+		set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
+		set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+	}
+	*conn = (struct ksock_conn){
+		.ks = ks,
+		.fd = fd,
+		.generation = conn->generation,
+		.state = KSOCK_OPEN,
+		.armed = EPOLLIN,
+		.crowd = crowd,
+		.received_ns = ks->now_ns,
+		.by_age = conn->by_age,
+	};
+	event.data.u64 = (uint64_t)conn->generation << 32 | (uint32_t)(conn - ks->conns);
+	if (epoll_ctl(ks->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+		conn->state = KSOCK_FREE;
+		close(fd);
+		rest(ks);
+		return;
+	}
+	TAILQ_REMOVE(&ks->free, conn, by_age);
+	TAILQ_INSERT_TAIL(&ks->open, conn, by_age);
+	ks->open_count++;
+	++*crowd;
+	ks->counters.accepted++;
+	if (ks->handler->opened(ks->handler_ctx, ksock_foreign(conn), &conn->user))
+		return;
+	ks->counters.refused++;
+	conn->user = NULL;
+	ksock_end(conn, 0, true);
+}
+
+/* Without a descriptor nothing is accepted, and who waits is not known: an address that has more than half of all connections gives
+ * way. */
+static bool make_descriptor(struct ksock *ks)
+{
+	return make_room(ks, ks->open_count / 4);
+}
+
+void ksock_accept(struct ksock *ks)
+{
+	bool made = false; /* a descriptor: without one the kernel does not say whether anybody waits, so one a turn */
+	bool accepted = false;
+
+	for (unsigned i = 0; i < KSOCK_ACCEPTS; i++) {
+		struct sockaddr_storage from = { 0 };
+		socklen_t bytes = sizeof(from);
+		struct net_address remote = { 0 };
+		uint32_t *crowd;
+		uint16_t port;
+		int fd = accept4(ks->listen_fd, (struct sockaddr *)&from, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+			if (accepted)
+				return; /* epoll says in the next turn whether anybody else waits */
+			if (errno == EMFILE && !made && make_descriptor(ks)) {
+				made = true;
+				continue;
+			}
+			rest(ks); /* another one has taken it, or the machine has none */
+			return;
+		}
+		if (fd < 0)
+			return; /* none waits, or the one that did has gone */
+		accepted = true;
+		ksock_read_address(&from, &remote, &port);
+		crowd = crowd_of(&ks->crowds, &remote);
+		if (TAILQ_EMPTY(&ks->free) && !make_room(ks, *crowd)) {
+			ks->counters.refused++;
+			close(fd);
+		} else {
+			open_conn(ks, fd, crowd);
+		}
+	}
+}

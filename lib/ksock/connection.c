@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A connection: what rpc asks of it. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "ksock/internal.h"
+
+void ksock_watch(struct ksock_conn *conn)
+{
+	const bool reads = conn->shut || (conn->state == KSOCK_OPEN && !conn->finished && !conn->paused);
+	struct epoll_event event = {
+		.events = (reads ? EPOLLIN : 0u) | (conn->full ? EPOLLOUT : 0u),
+		.data.u64 = (uint64_t)conn->generation << 32 | (uint32_t)(conn - conn->ks->conns),
+	};
+
+	if (event.events == conn->armed)
+		return;
+	conn->armed = event.events;
+	epoll_ctl(conn->ks->epoll_fd, EPOLL_CTL_MOD, conn->fd, &event);
+}
+
+void ksock_will_send(struct ksock_conn *conn)
+{
+	if (conn->listed)
+		return;
+	conn->listed = 1;
+	conn->ks->unsent_count++;
+	TAILQ_INSERT_TAIL(&conn->ks->unsent, conn, to_send);
+}
+
+void ksock_end(struct ksock_conn *conn, int reason, bool reset)
+{
+	const struct linger at_once = { .l_onoff = 1 };
+	struct ksock *ks = conn->ks;
+	void *user = conn->user;
+
+	wheel_cancel(ks->wheel, &conn->close_timer);
+	if (conn->listed) {
+		TAILQ_REMOVE(&ks->unsent, conn, to_send);
+		ks->unsent_count--;
+	}
+	while (conn->head) {
+		struct rte_mbuf *next = conn->head->next;
+
+		conn->head->next = NULL;
+		rte_pktmbuf_free(conn->head);
+		conn->head = next;
+	}
+	if (reset)
+		setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	close(conn->fd); /* epoll forgets it: nobody else has this descriptor */
+	TAILQ_REMOVE(&ks->open, conn, by_age);
+	ks->open_count--;
+	--*conn->crowd;
+	conn->state = KSOCK_FREE;
+	conn->listed = 0;
+	conn->fd = -1;
+	conn->tail = NULL;
+	conn->generation++;
+	TAILQ_INSERT_TAIL(&ks->free, conn, by_age);
+	if (user)
+		ks->handler->closed(user, reason);
+}
+
+static struct rte_mbuf *conn_alloc(struct tcp_conn *c)
+{
+	return rte_pktmbuf_alloc(ksock_own(c)->ks->pool);
+}
+
+static uint32_t conn_mss(const struct tcp_conn *c)
+{
+	return ksock_own(c)->ks->segment_bytes;
+}
+
+static bool conn_send(struct tcp_conn *c, struct rte_mbuf *payload)
+{
+	struct ksock_conn *conn = ksock_own(c);
+
+	if (conn->state != KSOCK_OPEN || payload->data_len == 0) {
+		const bool open = conn->state == KSOCK_OPEN;
+
+		rte_pktmbuf_free(payload);
+		return open; /* nothing to send is sent; in the queue it would never leave */
+	}
+	if (conn->tail)
+		conn->tail->next = payload;
+	else
+		conn->head = payload;
+	conn->tail = payload;
+	if (conn->queued == 0)
+		conn->progress_ns = conn->ks->now_ns;
+	conn->queued += payload->data_len;
+	if (!conn->full)
+		ksock_will_send(conn);
+	return true;
+}
+
+static uint32_t conn_queued(const struct tcp_conn *c)
+{
+	return ksock_own(c)->queued;
+}
+
+static uint64_t conn_stalled_ns(const struct tcp_conn *c)
+{
+	const struct ksock_conn *conn = ksock_own(c);
+
+	return conn->queued ? conn->ks->now_ns - conn->progress_ns : 0;
+}
+
+static void conn_consumed(struct tcp_conn *c, uint32_t bytes)
+{
+	struct ksock_conn *conn = ksock_own(c);
+
+	conn->unread -= bytes < conn->unread ? bytes : conn->unread;
+	if (conn->paused && conn->unread <= conn->ks->window / 2) {
+		conn->paused = 0;
+		ksock_watch(conn);
+	}
+}
+
+static void close_timeout(struct wheel_timer *timer, uint64_t now_ns)
+{
+	struct ksock_conn *conn = (struct ksock_conn *)((char *)timer - offsetof(struct ksock_conn, close_timer));
+
+	/* When all was sent, the kernel sees to the rest. */
+	conn->ks->counters.unsent_timeouts += !conn->shut;
+	ksock_end(conn, conn->shut ? 0 : ETIMEDOUT, !conn->shut);
+}
+
+static void conn_close(struct tcp_conn *c)
+{
+	struct ksock_conn *conn = ksock_own(c);
+
+	if (conn->state != KSOCK_OPEN)
+		return;
+	conn->state = KSOCK_CLOSING;
+	ksock_watch(conn);
+	conn->close_timer.fire = close_timeout;
+	wheel_arm(conn->ks->wheel, &conn->close_timer, conn->ks->now_ns + KSOCK_CLOSE_MS * UINT64_C(1000000));
+	if (!conn->full)
+		ksock_will_send(conn);
+}
+
+static void conn_abort(struct tcp_conn *c)
+{
+	ksock_end(ksock_own(c), ECONNABORTED, true);
+}
+
+void ksock_read_address(const struct sockaddr_storage *from, struct net_address *address, uint16_t *port)
+{
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)from;
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)from;
+
+	if (from->ss_family == AF_INET) {
+		*address = net_address_v4(v4->sin_addr.s_addr);
+		*port = ntohs(v4->sin_port);
+	} else if (from->ss_family == AF_INET6) {
+		*address = net_address_v6(&v6->sin6_addr);
+		*port = ntohs(v6->sin6_port);
+	}
+}
+
+static struct tcp_address conn_address(const struct tcp_conn *c)
+{
+	const struct ksock_conn *conn = ksock_own(c);
+	struct tcp_address address = { .local = conn->ks->host, .local_port = conn->ks->port };
+	struct sockaddr_storage peer = { 0 };
+	socklen_t bytes = sizeof(peer);
+
+	if (getpeername(conn->fd, (struct sockaddr *)&peer, &bytes) == 0)
+		ksock_read_address(&peer, &address.remote, &address.remote_port);
+	return address;
+}
+
+const struct rpc_transport ksock_transport = {
+	.listen = ksock_listen,
+	.alloc = conn_alloc,
+	.mss = conn_mss,
+	.send = conn_send,
+	.queued = conn_queued,
+	.stalled_ns = conn_stalled_ns,
+	.consumed = conn_consumed,
+	.close = conn_close,
+	.abort = conn_abort,
+	.address = conn_address,
+};

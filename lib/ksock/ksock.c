@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Beginning and end of a reactor's sockets. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "ksock/internal.h"
+
+static void make_free_list(struct ksock *ks)
+{
+	TAILQ_INIT(&ks->free);
+	TAILQ_INIT(&ks->open);
+	TAILQ_INIT(&ks->unsent);
+	for (uint32_t i = 0; i < ks->connections_max; i++) {
+		ks->conns[i].ks = ks;
+		ks->conns[i].fd = -1;
+		TAILQ_INSERT_TAIL(&ks->free, &ks->conns[i], by_age);
+	}
+}
+
+struct ksock *ksock_create(const struct ksock_options *o, struct star_error *err)
+{
+	struct ksock *ks = calloc(1, sizeof(*ks));
+
+	if (!ks || !(ks->conns = calloc(o->connections_max, sizeof(*ks->conns)))) {
+		free(ks);
+		star_error_set(err, -ENOMEM, "no memory for %u connections: lower limits.connections",
+			       o->connections_max);
+		return NULL;
+	}
+	ks->pool = o->pool;
+	ks->wheel = o->wheel;
+	net_address_parse(o->host, &ks->host);
+	ks->now_ns = o->now_ns;
+	ks->listen_fd = -1;
+	ks->segment_bytes = (uint16_t)(rte_pktmbuf_data_room_size(o->pool) - RTE_PKTMBUF_HEADROOM);
+	ks->window = o->receive_window_bytes;
+	ks->user_timeout_ms = o->user_timeout_ms;
+	ks->keepalive_s = o->keepalive_s;
+	ks->connections_max = o->connections_max;
+	if (getrandom(&ks->crowds.seed, sizeof(ks->crowds.seed), GRND_NONBLOCK) < 0)
+		ks->crowds.seed = (uint32_t)clock_cycles(); /* early in the boot */
+	make_free_list(ks);
+	ks->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (ks->epoll_fd < 0) {
+		star_error_set(err, -errno, "the kernel gives no epoll descriptor: %m");
+		ksock_destroy(ks);
+		return NULL;
+	}
+	if (net_address_is_none(&ks->host)) {
+		star_error_set(err, -EINVAL, "\"%s\" is no IP address that a node can listen at", o->host);
+		ksock_destroy(ks);
+		return NULL;
+	}
+	return ks;
+}
+
+static void free_queue(struct rte_mbuf *m)
+{
+	while (m) {
+		struct rte_mbuf *next = m->next;
+
+		m->next = NULL;
+		rte_pktmbuf_free(m);
+		m = next;
+	}
+}
+
+void ksock_destroy(struct ksock *ks)
+{
+	if (!ks)
+		return;
+	for (uint32_t i = 0; i < ks->connections_max; i++) {
+		struct ksock_conn *conn = &ks->conns[i];
+
+		if (conn->state == KSOCK_FREE)
+			continue;
+		wheel_cancel(ks->wheel, &conn->close_timer);
+		free_queue(conn->head);
+		close(conn->fd);
+	}
+	for (unsigned i = 0; i < ks->spares; i++)
+		rte_pktmbuf_free(ks->spare[i]);
+	wheel_cancel(ks->wheel, &ks->accept_timer);
+	if (ks->listen_fd >= 0)
+		close(ks->listen_fd);
+	if (ks->epoll_fd >= 0)
+		close(ks->epoll_fd);
+	free(ks->conns);
+	free(ks);
+}
+
+int ksock_wait_fd(const struct ksock *ks)
+{
+	return ks->epoll_fd;
+}
+
+const struct ksock_counters *ksock_counters(const struct ksock *ks)
+{
+	return &ks->counters;
+}
+
+uint32_t ksock_connections(const struct ksock *ks)
+{
+	return __atomic_load_n(&ks->open_count, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,650 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A node's part of a checkpoint: reactors put blocks of rows into rings as their turns have time for it, one thread writes them to
+ * the reactors' files. Checksums and disks are its business: a reactor never waits for either, it only finds no empty block.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "node/checkpoint.h"
+#include "jsonrpc/member.h"
+#include "jsonrpc/thread.h"
+#include "store/snapshot.h"
+
+enum { BLOCKS = 4, LOOK_US = 200, PATH_BYTES = 4096 };
+
+enum state { IDLE, WRITING, WRITTEN, FAILED };
+
+/* A block, and the message that gives it back to its reactor: it is there again when that was run. */
+struct block {
+	struct service_block block;
+	struct reactor_message message;
+};
+
+/* A reactor's file. */
+struct part {
+	struct service_snapshot snapshot;
+	struct block blocks[BLOCKS];
+	struct ckpt_writer *writer;
+	struct ckpt_file file;
+	uint64_t step; /* the latest training step in it */
+	bool over;
+};
+
+struct node_checkpoint {
+	struct node *node;
+	pthread_mutex_t lock; /* protects what follows it, but for parts, which are the thread's while there is one */
+	struct control_checkpoint now;
+	enum state state;
+	bool give_up, threaded;
+	pthread_t thread;
+	uint64_t kept; /* the id of the last one that counts */
+	uint64_t bytes;
+	struct star_error err;
+	struct ckpt_claim claim; /* the thread's that asks for new ones */
+	uint64_t lineage;	 /* of those that the cluster writes; PS task 0's */
+	struct part parts[WIRE_REACTORS_MAX];
+};
+
+/* ---- what reactors are told ---- */
+
+struct snapshot_message {
+	struct reactor_message message;
+	struct service_snapshot *snapshot;
+	enum store_snapshot_kind kind;
+	bool kept, possible;
+	int status;
+};
+
+static void begin_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+	struct snapshot_message *m = (struct snapshot_message *)message;
+
+	m->status = service_snapshot_begin(shard->service, m->kind, m->snapshot);
+}
+
+static void end_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+	const struct snapshot_message *m = (const struct snapshot_message *)message;
+
+	service_snapshot_end(shard->service, m->kept);
+}
+
+static void look_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+	struct snapshot_message *m = (struct snapshot_message *)message;
+
+	m->possible = store_snapshot_delta_possible(shard->store);
+}
+
+static void give_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+
+	service_snapshot_give(shard->service,
+			      &((struct block *)((char *)message - offsetof(struct block, message)))->block);
+}
+
+static void end_snapshots(struct node_checkpoint *c, bool kept)
+{
+	for (unsigned i = 0; i < c->node->shards_count; i++) {
+		struct snapshot_message m = { .message.run = end_on_reactor, .kept = kept };
+		struct star_error err = { 0 };
+
+		if (node_ask_copy(&c->node->shards[i], &m.message, sizeof(m), &err) < 0)
+			log_warn("checkpoint: %s", err.text);
+	}
+}
+
+/* ---- blocks ---- */
+
+static void free_part(struct part *part)
+{
+	rte_ring_free(part->snapshot.full);
+	for (unsigned b = 0; b < BLOCKS; b++)
+		free(part->blocks[b].block.memory);
+	*part = (struct part){ 0 };
+}
+
+static int make_part(struct part *part, unsigned reactor, struct star_error *err)
+{
+	char name[32];
+	bool made;
+
+	snprintf(name, sizeof(name), "ckpt_full_%u", reactor);
+	part->snapshot.full = rte_ring_create(name, BLOCKS * 2, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ);
+	made = part->snapshot.full != NULL;
+	for (unsigned b = 0; b < BLOCKS && made; b++) {
+		part->blocks[b].message.run = give_on_reactor;
+		part->blocks[b].block.memory = aligned_alloc(CHECKPOINT_ALIGN, CHECKPOINT_BLOCK_MAX);
+		part->snapshot.blocks[part->snapshot.blocks_count++] = &part->blocks[b].block;
+		made = part->blocks[b].block.memory != NULL;
+	}
+	return made ? 0 : star_error_set(err, -ENOMEM, "no memory for the blocks of a checkpoint");
+}
+
+/* ---- the thread ---- */
+
+static enum state state_of(struct node_checkpoint *c)
+{
+	enum state state;
+
+	pthread_mutex_lock(&c->lock);
+	state = c->state;
+	pthread_mutex_unlock(&c->lock);
+	return state;
+}
+
+static bool is_given_up(struct node_checkpoint *c)
+{
+	bool given_up;
+
+	pthread_mutex_lock(&c->lock);
+	given_up = c->give_up;
+	pthread_mutex_unlock(&c->lock);
+	return given_up;
+}
+
+/* Its reactor may sleep until it has this block again. */
+static int give_back(struct node_checkpoint *c, unsigned reactor, struct service_block *written, struct star_error *err)
+{
+	struct block *block = (struct block *)written;
+	int rc;
+
+	while ((rc = reactor_post(c->node->shards[reactor].reactor, &block->message)) == -EAGAIN && !is_given_up(c))
+		usleep(LOOK_US);
+	return rc < 0 ? star_error_set(err, rc, "reactor %u takes no messages", reactor) : 0;
+}
+
+/* Writes what a reactor has ready; returns how many blocks, or a negative errno. */
+static int write_ready(struct node_checkpoint *c, unsigned reactor, struct star_error *err)
+{
+	struct part *part = &c->parts[reactor];
+	struct service_block *block;
+	int written = 0;
+
+	while (!part->over && rte_ring_dequeue(part->snapshot.full, (void **)&block) == 0) {
+		if (block->payload_bytes && ckpt_writer_block(part->writer, block->memory, block->payload_bytes,
+							      block->rows, block->deleted, err) < 0)
+			return err->code;
+		pthread_mutex_lock(&c->lock);
+		c->bytes += block->payload_bytes;
+		pthread_mutex_unlock(&c->lock);
+		part->over = block->last;
+		part->step = block->step;
+		written++;
+		if (!part->over && give_back(c, reactor, block, err) < 0)
+			return err->code;
+	}
+	return written;
+}
+
+/* The reactor has given it up. */
+static int lost(const struct service_snapshot *snapshot, unsigned reactor, struct star_error *err)
+{
+	const int status = service_snapshot_status(snapshot);
+
+	return star_error_set(err, status,
+			      status == -EAGAIN	  ? "reactor %u has no list of what has changed any more"
+			      : status == -ESTALE ? "reactor %u has dropped a table meanwhile"
+			      : status == -ETIME  ? "requests to reactor %u waited too long for it (checkpoint.wait_s)"
+						  : "reactor %u had no memory for a row's copy (checkpoint.copies_mib)",
+			      reactor);
+}
+
+static int write_all(struct node_checkpoint *c, struct star_error *err)
+{
+	const unsigned parts = c->node->shards_count;
+	unsigned over = 0;
+
+	while (over < parts) {
+		int written = 0;
+
+		if (is_given_up(c))
+			return star_error_set(err, -ECANCELED, "it was given up");
+		over = 0;
+		for (unsigned i = 0; i < parts; i++) {
+			const int n = write_ready(c, i, err);
+
+			if (n < 0)
+				return n;
+			written += n;
+			over += c->parts[i].over;
+			if (service_snapshot_status(&c->parts[i].snapshot) < 0)
+				return lost(&c->parts[i].snapshot, i, err);
+		}
+		if (!written && over < parts)
+			usleep(LOOK_US);
+	}
+	for (unsigned i = 0; i < parts; i++)
+		if (ckpt_writer_finish(c->parts[i].writer, &c->parts[i].file, err) < 0)
+			return err->code;
+	return 0;
+}
+
+static int open_files(struct node_checkpoint *c, struct star_error *err)
+{
+	const struct config *config = c->node->config;
+	char path[PATH_BYTES], name[32];
+
+	if (snprintf(path, sizeof(path), "%s/%s", config->checkpoint_directory, c->now.name) >= (int)sizeof(path))
+		return star_error_set(err, -ENAMETOOLONG, "the path of the checkpoint is too long");
+	for (unsigned i = 0; i < c->node->shards_count; i++) {
+		const struct ckpt_writer_options options = {
+			.header = { .id = c->now.id,
+				    .parent = c->now.parent,
+				    .task = config->task_index,
+				    .reactor = i,
+				    .partitions = config->partitions },
+			.limit_mib_s = config->checkpoint_rate_mib_s / c->node->shards_count +
+				       (config->checkpoint_rate_mib_s != 0),
+		};
+
+		snprintf(name, sizeof(name), "node%u-reactor%u.star", config->task_index, i);
+		c->parts[i].over = false;
+		c->parts[i].writer = ckpt_writer_create(path, name, &options, err);
+		if (!c->parts[i].writer)
+			return err->code;
+	}
+	return 0;
+}
+
+static int begin_snapshots(struct node_checkpoint *c, struct star_error *err)
+{
+	void *left;
+	int rc = 0;
+
+	for (unsigned i = 0; rc == 0 && i < c->node->shards_count; i++) {
+		struct snapshot_message m = { .message.run = begin_on_reactor,
+					      .snapshot = &c->parts[i].snapshot,
+					      .kind = c->now.parent ? STORE_SNAPSHOT_DELTA : STORE_SNAPSHOT_FULL };
+
+		while (rte_ring_dequeue(c->parts[i].snapshot.full, &left) == 0)
+			;
+		c->parts[i].snapshot.status = 0;
+		c->parts[i].snapshot.wait_max_ns = c->node->config->checkpoint_wait_s * UINT64_C(1000000000);
+		rc = node_ask_copy(&c->node->shards[i], &m.message, sizeof(m), err);
+		if (rc == 0 && m.status < 0)
+			rc = star_error_set(err, m.status, "reactor %u cannot begin: %s", i,
+					    strerrordesc_np(-m.status));
+	}
+	return rc;
+}
+
+static void *write_checkpoint(void *arg)
+{
+	struct node_checkpoint *c = arg;
+	struct star_error err = { 0 };
+	int rc = open_files(c, &err);
+
+	if (rc == 0)
+		rc = begin_snapshots(c, &err);
+	if (rc == 0)
+		rc = write_all(c, &err);
+	if (rc < 0)
+		end_snapshots(c, false);
+	for (unsigned i = 0; i < c->node->shards_count; i++) {
+		ckpt_writer_destroy(c->parts[i].writer);
+		c->parts[i].writer = NULL;
+	}
+	pthread_mutex_lock(&c->lock);
+	c->state = rc < 0 ? FAILED : WRITTEN;
+	c->err = err;
+	pthread_mutex_unlock(&c->lock);
+	return NULL;
+}
+
+/* Ends the thread, if there is one; what it wrote does not count unless kept. */
+static void finish(struct node_checkpoint *c, bool kept)
+{
+	bool written;
+
+	pthread_mutex_lock(&c->lock);
+	c->give_up = true;
+	pthread_mutex_unlock(&c->lock);
+	if (c->threaded)
+		pthread_join(c->thread, NULL);
+	c->threaded = false;
+	written = state_of(c) == WRITTEN;
+	if (written)
+		end_snapshots(c, kept);
+	pthread_mutex_lock(&c->lock);
+	c->state = IDLE;
+	c->kept = written && kept ? c->now.id : 0;
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* Zeroed memory, all of it there from now on: a reactor must not wait for the kernel to find some. */
+static void *map(size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	/* Marks are looked up in any order, beside rows in huge pages. */
+	madvise(memory, bytes, MADV_HUGEPAGE);
+	if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0)
+		return memory;
+	munmap(memory, bytes);
+	return NULL;
+}
+
+static size_t copies_bytes(const struct config *config)
+{
+	return (size_t)(config->checkpoint_copies_mib + config->checkpoint_log_mib) << 20;
+}
+
+int shard_add_snapshots(struct shard *shard, struct star_error *err)
+{
+	const struct config *config = shard->node->config;
+	const size_t arena_bytes = shard->node->arena_bytes;
+
+	shard->marks = map(store_snapshot_memory(arena_bytes));
+	shard->copies = map(copies_bytes(config));
+	if (!shard->marks || !shard->copies)
+		return star_error_set(err, -ENOMEM, "no memory for checkpoints (checkpoint.copies_mib, log_mib)");
+	return store_snapshot_init(shard->store,
+				   &(struct store_snapshot_options){ .marks = shard->marks,
+								     .copies = shard->copies,
+								     .copies_bytes = copies_bytes(config),
+								     .log_bytes = (size_t)config->checkpoint_log_mib
+										  << 20 },
+				   err);
+}
+
+void shard_remove_snapshots(struct shard *shard)
+{
+	if (shard->marks)
+		munmap(shard->marks, store_snapshot_memory(shard->node->arena_bytes));
+	if (shard->copies)
+		munmap(shard->copies, copies_bytes(shard->node->config));
+}
+
+/* ---- what the control plane calls ---- */
+
+struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_error *err)
+{
+	struct node_checkpoint *c = calloc(1, sizeof(*c));
+	int rc = c ? 0 : star_error_set(err, -ENOMEM, "out of memory");
+
+	if (rc < 0)
+		return NULL;
+	c->node = node;
+	pthread_mutex_init(&c->lock, NULL);
+	/* Until it begins with a checkpoint: what others have written is not this cluster's to prune. */
+	if (getrandom(&c->lineage, sizeof(c->lineage), 0) != sizeof(c->lineage))
+		c->lineage = clock_ns();
+	c->lineage = c->lineage % INT64_MAX + 1;
+	ckpt_claim_init(&c->claim, node->config->checkpoint_directory);
+	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++)
+		rc = make_part(&c->parts[i], i, err);
+	if (rc == 0)
+		return c;
+	node_checkpoint_destroy(c);
+	return NULL;
+}
+
+void node_checkpoint_destroy(struct node_checkpoint *c)
+{
+	if (!c)
+		return;
+	if (state_of(c) != IDLE)
+		finish(c, false);
+	for (unsigned i = 0; i < c->node->shards_count; i++)
+		free_part(&c->parts[i]);
+	pthread_mutex_destroy(&c->lock);
+	ckpt_claim_fini(&c->claim);
+	free(c);
+}
+
+void node_checkpoint_lineage(struct node_checkpoint *c, uint64_t lineage)
+{
+	if (c)
+		c->lineage = lineage;
+}
+
+uint64_t node_checkpoint_own_lineage(const struct node_checkpoint *c)
+{
+	return c->lineage;
+}
+
+int node_checkpoint_claim(struct node_checkpoint *c, struct star_error *err)
+{
+	return ckpt_claim_take(&c->claim, c->node->config->checkpoint_directory, err);
+}
+
+int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct star_error *err)
+{
+	const struct node *node = ctx;
+	const char *directory = node->config->checkpoint_directory, *name;
+	struct ckpt_entry *entries;
+	char path[PATH_BYTES];
+	uint32_t count;
+	int rc = node_checkpoint_claim(node->checkpoint, err);
+
+	if (rc == 0)
+		rc = ckpt_chain_check(directory, checkpoint->parent, node->config->partitions, node->config->chain_max,
+				      err);
+	if (rc == 0)
+		rc = ckpt_list(directory, &entries, &count, err);
+	if (rc < 0)
+		return rc;
+	checkpoint->id = count ? entries[count - 1].id + 1 : 1;
+	free(entries);
+	rc = ckpt_begin(directory, checkpoint->id, checkpoint->parent, path, err);
+	if (rc < 0)
+		return rc;
+	name = strrchr(path, '/') + 1;
+	if (strlen(name) >= sizeof(checkpoint->name))
+		return star_error_set(err, -ENAMETOOLONG, "the name %s is too long", name);
+	strcpy(checkpoint->name, name);
+	return 0;
+}
+
+static int delta_possible(struct node_checkpoint *c, uint64_t parent, struct star_error *err)
+{
+	if (c->kept != parent)
+		return star_error_set(err, -EAGAIN, "it has not written its part of checkpoint %" PRIu64, parent);
+	for (unsigned i = 0; i < c->node->shards_count; i++) {
+		struct snapshot_message m = { .message.run = look_on_reactor };
+		const int rc = node_ask_copy(&c->node->shards[i], &m.message, sizeof(m), err);
+
+		if (rc < 0)
+			return rc;
+		if (!m.possible)
+			return star_error_set(err, -EAGAIN,
+					      "more rows have changed than reactor %u has a list for "
+					      "(checkpoint.log_mib)",
+					      i);
+	}
+	return 0;
+}
+
+/* A last checkpoint does not count: the node goes on. */
+static void open_again(struct node *node)
+{
+	struct star_error err = { 0 };
+
+	if (node_open(node, &err) < 0)
+		log_error("the node serves no requests: %s; restart it", err.text);
+}
+
+int node_checkpoint_begin(void *ctx, const struct control_checkpoint *checkpoint, struct star_error *err)
+{
+	struct node *node = ctx;
+	struct node_checkpoint *c = node->checkpoint;
+	int rc;
+
+	if (state_of(c) != IDLE)
+		finish(c, false);
+	rc = checkpoint->parent ? delta_possible(c, checkpoint->parent, err) : 0;
+	if (rc == 0)
+		rc = checkpoint->last ? node_close(node, err) : node_open(node, err);
+	if (rc < 0) {
+		open_again(node);
+		return rc;
+	}
+	pthread_mutex_lock(&c->lock);
+	c->now = *checkpoint;
+	c->state = WRITING;
+	c->give_up = false;
+	c->bytes = 0;
+	c->err = (struct star_error){ 0 };
+	pthread_mutex_unlock(&c->lock);
+	rc = thread_start(&c->thread, "ckpt-write", write_checkpoint, c, err);
+	c->threaded = rc == 0;
+	if (rc < 0) {
+		c->state = IDLE;
+		open_again(node);
+	}
+	return rc;
+}
+
+static json_t *files_json(const struct node_checkpoint *c)
+{
+	json_t *files = json_array();
+
+	for (unsigned i = 0; i < c->node->shards_count; i++) {
+		const struct ckpt_file *f = &c->parts[i].file;
+
+		json_array_append_new(files, json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:o}", "name", f->name,
+						       "task", (int)f->task, "reactor", (int)f->reactor, "bytes",
+						       (json_int_t)f->bytes, "rows", (json_int_t)f->rows, "deleted",
+						       (json_int_t)f->deleted, "checksum", (json_int_t)f->checksum,
+						       "step", member_from_u64(c->parts[i].step)));
+	}
+	return files;
+}
+
+json_t *node_checkpoint_state(void *ctx)
+{
+	static const char *const names[] = {
+		[IDLE] = "idle", [WRITING] = "writing", [WRITTEN] = "written", [FAILED] = "failed"
+	};
+	const struct node *node = ctx;
+	struct node_checkpoint *c = node->checkpoint;
+	const bool restored = __atomic_load_n(&node->restored, __ATOMIC_ACQUIRE);
+	struct store_snapshot_progress sum = { 0 };
+	json_t *json;
+
+	for (unsigned i = 0; i < node->shards_count; i++) {
+		const struct store_snapshot_progress p = store_snapshot_progress(node->shards[i].store);
+
+		sum.rows += p.rows;
+		sum.left += p.left;
+		sum.copied += p.copied;
+		sum.put_off += p.put_off;
+	}
+	pthread_mutex_lock(&c->lock);
+	json = json_pack("{s:I, s:b, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "id", (json_int_t)c->now.id, "loading",
+			 !restored, "restored", restored ? (json_int_t)node->restored_rows : 0, "restored_from",
+			 restored ? (json_int_t)node->restored_from : 0, "state", names[c->state], "rows",
+			 (json_int_t)sum.rows, "left", (json_int_t)sum.left, "bytes", (json_int_t)c->bytes, "copied",
+			 (json_int_t)sum.copied, "waited", (json_int_t)sum.put_off);
+	if (c->state == WRITTEN)
+		json_object_set_new(json, "files", files_json(c));
+	if (c->state == FAILED)
+		json_object_update_new(json, json_pack("{s:s, s:i}", "error", c->err.text, "errno", -c->err.code));
+	pthread_mutex_unlock(&c->lock);
+	return json;
+}
+
+void node_checkpoint_end(void *ctx, uint64_t id, bool kept)
+{
+	struct node *node = ctx;
+	struct node_checkpoint *c = node->checkpoint;
+
+	if (state_of(c) != IDLE && c->now.id == id)
+		finish(c, kept);
+	if (!kept)
+		open_again(node);
+}
+
+/* Files as their nodes told of them. */
+static int read_files(const json_t *json, struct ckpt_manifest *m, struct star_error *err)
+{
+	const json_t *file;
+	size_t i;
+
+	m->files_count = (uint32_t)json_array_size(json);
+	m->files = calloc(m->files_count + 1, sizeof(*m->files));
+	if (!m->files)
+		return star_error_set(err, -ENOMEM, "out of memory");
+	json_array_foreach(json, i, file)
+	{
+		struct ckpt_file *f = &m->files[i];
+		const char *name;
+		uint64_t step;
+
+		if (member_string(file, "name", sizeof(f->name) - 1, &name, err) < 0 ||
+		    member_u32(file, "task", 0, WIRE_NODES_MAX - 1, &f->task, err) < 0 ||
+		    member_u32(file, "reactor", 0, WIRE_REACTORS_MAX - 1, &f->reactor, err) < 0 ||
+		    member_u64(file, "bytes", &f->bytes, err) < 0 || member_u64(file, "rows", &f->rows, err) < 0 ||
+		    member_u64(file, "deleted", &f->deleted, err) < 0 ||
+		    member_u32(file, "checksum", 0, UINT32_MAX, &f->checksum, err) < 0 ||
+		    member_u64(file, "step", &step, err) < 0)
+			return -EPROTO;
+		if (step > m->step)
+			m->step = step;
+		strcpy(f->name, name);
+	}
+	return 0;
+}
+
+int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
+			   const struct object_spec *const *specs, uint32_t count, const json_t *files,
+			   struct star_error *err)
+{
+	const struct node *node = ctx;
+	const struct config *config = node->config;
+	struct timespec now;
+	char path[PATH_BYTES];
+	struct ckpt_manifest m = { .id = checkpoint->id,
+				   .parent = checkpoint->parent,
+				   .partitions = config->partitions,
+				   .tasks = config->ps_count,
+				   .reactors = cluster_reactors,
+				   .lineage = node->checkpoint->lineage };
+	int rc = read_files(files, &m, err);
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	m.time_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	m.objects = calloc(count + 1, sizeof(*m.objects));
+	if (rc == 0 && !m.objects)
+		rc = star_error_set(err, -ENOMEM, "out of memory");
+	for (uint32_t i = 0; rc == 0 && i < count; i++)
+		m.objects[m.objects_count++] = *specs[i];
+	if (snprintf(path, sizeof(path), "%s/%s", config->checkpoint_directory, checkpoint->name) >= (int)sizeof(path))
+		rc = star_error_set(err, -ENAMETOOLONG, "the path of the checkpoint is too long");
+	if (rc == 0)
+		rc = ckpt_commit(path, &m, err);
+	ckpt_manifest_free(&m);
+	if (rc == 0 && !checkpoint->parent) {
+		struct star_error why = { 0 };
+
+		if (ckpt_prune(config->checkpoint_directory, config->checkpoint_keep, &m.lineage, &why) < 0)
+			log_warn("older checkpoints stay: %s", why.text);
+	}
+	return rc;
+}
+
+void node_checkpoint_abandon(void *ctx, const struct control_checkpoint *checkpoint)
+{
+	const struct node *node = ctx;
+	char path[PATH_BYTES];
+
+	if (checkpoint->name[0] && snprintf(path, sizeof(path), "%s/%s", node->config->checkpoint_directory,
+					    checkpoint->name) < (int)sizeof(path))
+		ckpt_abandon(path);
+}

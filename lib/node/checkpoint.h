@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Checkpoints on a node: its part of one that is written, and what it begins with. The control plane's threads only. */
+#ifndef STARSERVER_CHECKPOINT_H
+#define STARSERVER_CHECKPOINT_H
+
+#include "ckpt/ckpt.h"
+#include "node/node.h"
+
+struct node_checkpoint;
+
+/* checkpoint.c. NULL with err. */
+struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_error *err);
+/* Gives up what is under way. While reactors run. NULL is allowed. */
+void node_checkpoint_destroy(struct node_checkpoint *checkpoint);
+
+/* The cluster begins with a checkpoint of this lineage: those that it writes go on with it. NULL is allowed. */
+void node_checkpoint_lineage(struct node_checkpoint *checkpoint, uint64_t lineage);
+/* Of those that it writes. */
+uint64_t node_checkpoint_own_lineage(const struct node_checkpoint *checkpoint);
+
+/* Gives a shard's store what it needs for snapshots, before its first table. */
+int shard_add_snapshots(struct shard *shard, struct star_error *err);
+void shard_remove_snapshots(struct shard *shard); /* after its store is gone */
+
+/* What the control plane calls: control_data_plane says what each does. */
+int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct star_error *err);
+int node_checkpoint_begin(void *ctx, const struct control_checkpoint *checkpoint, struct star_error *err);
+json_t *node_checkpoint_state(void *ctx);
+void node_checkpoint_end(void *ctx, uint64_t id, bool kept);
+int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
+			   const struct object_spec *const *specs, uint32_t count, const json_t *files,
+			   struct star_error *err);
+void node_checkpoint_abandon(void *ctx, const struct control_checkpoint *checkpoint);
+
+/* dropped.c: the same, of the lineage that the cluster goes on with. Without a directory of checkpoints nothing is written, and
+ * nothing read. */
+int node_dropped_write(void *ctx, const uint32_t *generations, struct star_error *err);
+int node_dropped_read(void *ctx, uint32_t *generations, struct star_error *err);
+int node_bring_back(void *ctx, uint64_t id, struct star_error *err);
+
+/* Takes the directory for this cluster, as before each save. */
+int node_checkpoint_claim(struct node_checkpoint *checkpoint, struct star_error *err);
+
+/* restore.c: loads the node's share of a checkpoint, before its first layout is served; and what control_data_plane says. */
+int node_restore(struct node *node, const struct control_layout *layout, struct star_error *err);
+int node_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err);
+int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A data address has one owner. A packet socket is given every frame, whoever else has one: two owners, appliances or
+ * kernel, would both answer, and end each other's connections by RST. So an address that the kernel has is refused, and an
+ * appliance claims its own by an abstract Unix socket: the name is this network namespace's, and goes with the process.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "node/node.h"
+
+static unsigned prefix_of(const struct sockaddr *mask)
+{
+	const uint8_t *bytes = NULL;
+	unsigned count = 0, prefix = 0;
+
+	if (mask && mask->sa_family == AF_INET) {
+		bytes = (const uint8_t *)&((const struct sockaddr_in *)mask)->sin_addr;
+		count = sizeof(struct in_addr);
+	} else if (mask && mask->sa_family == AF_INET6) {
+		bytes = (const uint8_t *)&((const struct sockaddr_in6 *)mask)->sin6_addr;
+		count = sizeof(struct in6_addr);
+	}
+	for (unsigned i = 0; i < count; i++)
+		prefix += (unsigned)__builtin_popcount(bytes[i]);
+	return prefix;
+}
+
+static bool is_address(const struct sockaddr *at, const char *host)
+{
+	char text[INET6_ADDRSTRLEN] = "";
+
+	if (at && at->sa_family == AF_INET)
+		inet_ntop(AF_INET, &((const struct sockaddr_in *)at)->sin_addr, text, sizeof(text));
+	else if (at && at->sa_family == AF_INET6)
+		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)at)->sin6_addr, text, sizeof(text));
+	return strcmp(text, host) == 0;
+}
+
+static int check_kernel(const char *host, struct star_error *err)
+{
+	struct ifaddrs *list;
+	int status = 0;
+
+	if (getifaddrs(&list) < 0)
+		return star_error_set(err, -errno, "the addresses of this machine cannot be read: %m");
+	for (const struct ifaddrs *at = list; at && status == 0; at = at->ifa_next)
+		if (is_address(at->ifa_addr, host))
+			status = star_error_set(
+				err, -EADDRINUSE,
+				"the data address %s is the kernel's too, on %s, and both would answer: run "
+				"`ip address delete %s/%u dev %s`, or give the port another address",
+				host, at->ifa_name, host, prefix_of(at->ifa_netmask), at->ifa_name);
+	freeifaddrs(list);
+	return status;
+}
+
+static int claim(const struct config_port *port, const char *host, int *fd, struct star_error *err)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	const int length = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "starserver/%s/%s",
+				    port->interface[0] ? port->interface : port->pci, host);
+	const socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+
+	*fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (*fd >= 0 && bind(*fd, (const struct sockaddr *)&name, bytes) == 0)
+		return 0;
+	if (errno == EADDRINUSE)
+		return star_error_set(err, -EADDRINUSE,
+				      "the data ports of %s are taken by another appliance: `ss -xap | grep @%s` shows "
+				      "by which process; stop it, or give the port another address",
+				      host, name.sun_path + 1);
+	return star_error_set(err, -errno, "the data address %s cannot be claimed: %m", host);
+}
+
+int node_claim(struct node_port *port, struct star_error *err)
+{
+	const struct config_port *config = &port->config;
+	int status = 0;
+
+	/* Nobody but its client sees a memif port's frames, and no two clients have the same one. */
+	if (strcmp(config->device, "net_memif") == 0)
+		return 0;
+	for (unsigned i = 0; i < config->addresses_count && status == 0; i++) {
+		status = check_kernel(config->addresses[i].host, err);
+		if (status == 0)
+			status = claim(config, config->addresses[i].host, &port->claims[port->claims_count++], err);
+	}
+	return status;
+}
+
+void node_disclaim(struct node_port *port)
+{
+	while (port->claims_count > 0) {
+		const int fd = port->claims[--port->claims_count];
+
+		if (fd >= 0)
+			close(fd);
+	}
+}

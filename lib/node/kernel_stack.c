@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A shard on the kernel's TCP sockets (network.stack = "kernel"): what takes the place of ports. Its stack of lib/net has no interface
+ * then, and only lends its clock and timers.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "node/node.h"
+
+enum { KERNEL_FRAME_BYTES = 8192 };
+
+uint32_t node_kernel_mtu(void)
+{
+	return KERNEL_FRAME_BYTES - 128; /* port_mempool_create adds what frames need, and rounds up */
+}
+
+int shard_add_sockets(struct shard *shard, struct star_error *err)
+{
+	const struct config *config = shard->node->config;
+	const struct ksock_options options = {
+		.pool = shard->pool,
+		.host = config->own.data.host,
+		.connections_max = config->connections_max,
+		.receive_window_bytes = config->receive_window_kib << 10,
+		.user_timeout_ms = config->user_timeout_ms,
+		.keepalive_s = config->keepalive_s,
+		.wheel = net_wheel(shard->net),
+		.now_ns = clock_ns(),
+	};
+
+	shard->sockets = ksock_create(&options, err);
+	return shard->sockets ? 0 : err->code;
+}
+
+void shard_explain_sockets(const struct shard *shard, struct star_error *err)
+{
+	const struct config_address *data = &shard->node->config->own.data;
+	const struct config_address_text at = config_show(data->host, (uint16_t)(data->port + shard->index));
+
+	if (err->code == -EADDRNOTAVAIL)
+		star_error_set(err, -EADDRNOTAVAIL,
+			       "the data address %s is no address of this machine (`ip address` lists them): with "
+			       "network.stack = \"kernel\" it must be one",
+			       at.text);
+	else if (err->code == -EADDRINUSE)
+		star_error_set(
+			err, -EADDRINUSE,
+			"another process listens at the data address %s (`ss -ltnp` says which): end it, or choose "
+			"another data port",
+			at.text);
+	else if (err->code == -EACCES)
+		star_error_set(err, -EACCES, "the data address %s is not for ordinary users: choose a port above 1023",
+			       at.text);
+	else
+		star_error_set(err, err->code, "data address %s: %s", at.text, strerror(-err->code));
+}
+
+unsigned shard_poll_sockets(void *ctx, uint64_t now_ns)
+{
+	struct shard *shard = ctx;
+
+	net_turn(shard->net, now_ns);
+	return ksock_receive(shard->sockets, now_ns);
+}
+
+/* There are no frames: what is to be sent goes to the kernel. */
+unsigned shard_transmit_sockets(void *ctx, struct rte_mbuf **frames, unsigned max)
+{
+	struct shard *shard = ctx;
+
+	ksock_transmit(shard->sockets, net_now_ns(shard->net));
+	return 0;
+}

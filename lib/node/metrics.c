@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The catalogue of metrics of reactors, ports and tables. Counters come from the lists of the libraries that count them: a new
+ * one there is a new metric here. They are read while their reactors write them: each is one aligned word.
+ */
+#include <rte_cycles.h>
+
+#include "metrics/openmetrics.h"
+#include "node/node.h"
+#include "service/kept.h"
+
+#define READ(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
+
+/* Where a counter of a reactor is: an offset into what counters_of gives. */
+enum source { OF_REACTOR, OF_RPC, OF_SERVICE, OF_KEPT, OF_NET, OF_SESSIONS, OF_SOCKETS };
+
+struct counter {
+	struct openmetrics_family family;
+	enum source source;
+	size_t offset;
+};
+
+static const struct counter counters[] = {
+#define COUNTER(prefix, kind, source, type, name, text) \
+	{ { "star_" prefix "_" #name, OPENMETRICS_##kind, NULL, text }, source, offsetof(struct type, name) },
+#define X(name, text) COUNTER("reactor", COUNTER, OF_REACTOR, reactor_stats, name, text)
+	REACTOR_COUNTERS(X)
+#undef X
+#define X(name, text) COUNTER("rpc", COUNTER, OF_RPC, rpc_counters, name, text)
+		RPC_COUNTERS(X)
+#undef X
+#define X(name, text) COUNTER("service", COUNTER, OF_SERVICE, service_counters, name, text)
+			SERVICE_COUNTERS(X)
+#undef X
+#define X(name, text) COUNTER("kept", GAUGE, OF_KEPT, kept_stats, name, text)
+				KEPT_LEVELS(X)
+#undef X
+#define X(name, text) COUNTER("kept", COUNTER, OF_KEPT, kept_stats, name, text)
+					KEPT_EVENTS(X)
+#undef X
+#define X(name, kernel, text) COUNTER("net", COUNTER, OF_NET, net_counters, name, text)
+						NET_COUNTERS(X)
+#undef X
+#define X(name, text) COUNTER("sessions", COUNTER, OF_SESSIONS, dgram_counters, name, text)
+							DGRAM_COUNTERS(X)
+#undef X
+#define X(name, text) COUNTER("sockets", COUNTER, OF_SOCKETS, ksock_counters, name, text)
+								KSOCK_COUNTERS(X)
+#undef X
+};
+
+/* NULL: this reactor has none of them. */
+static const void *counters_of(const struct shard *shard, enum source source)
+{
+	switch (source) {
+	case OF_REACTOR:
+		return reactor_stats(shard->reactor);
+	case OF_RPC:
+		return rpc_counters(shard->rpc);
+	case OF_SERVICE:
+		return service_counters(shard->service);
+	case OF_KEPT:
+		return service_kept_stats(shard->service);
+	case OF_NET:
+		return shard->sockets ? NULL : net_counters(shard->net);
+	case OF_SESSIONS:
+		return rpc_datagrams(shard->rpc) ? dgram_counters(rpc_datagrams(shard->rpc)) : NULL;
+	case OF_SOCKETS:
+		return shard->sockets ? ksock_counters(shard->sockets) : NULL;
+	}
+	return NULL;
+}
+
+struct reactor_text {
+	char text[12];
+};
+
+static struct reactor_text reactor_name(const struct shard *shard)
+{
+	struct reactor_text name;
+
+	snprintf(name.text, sizeof(name.text), "%u", shard->index);
+	return name;
+}
+
+static void write_counter(const struct node *node, const struct counter *counter, FILE *out)
+{
+	bool begun = false;
+
+	for (unsigned i = 0; i < node->shards_count; i++) {
+		const struct reactor_text name = reactor_name(&node->shards[i]);
+		const struct openmetrics_label labels[] = { { "reactor", name.text }, { NULL, NULL } };
+		const char *from = counters_of(&node->shards[i], counter->source);
+
+		if (!from)
+			continue;
+		if (!begun)
+			openmetrics_family(out, &counter->family);
+		begun = true;
+		openmetrics_count(out, &counter->family, labels, READ(*(const uint64_t *)(from + counter->offset)));
+	}
+}
+
+/* What of a reactor is no counter in a list. */
+enum level { BUSY, IDLE, CONNECTIONS, SESSIONS, MBUFS, MBUFS_USED, PARAMETER_MEMORY, PARAMETER_LIMIT, ROWS };
+
+static const struct openmetrics_family levels[] = {
+	[BUSY] = { "star_reactor_busy_seconds", OPENMETRICS_COUNTER, "seconds", "time of turns that did work" },
+	[IDLE] = { "star_reactor_idle_seconds", OPENMETRICS_COUNTER, "seconds",
+		   "time of turns that found nothing to do, and of sleep" },
+	[CONNECTIONS] = { "star_connections", OPENMETRICS_GAUGE, NULL, "TCP connections" },
+	[SESSIONS] = { "star_sessions", OPENMETRICS_GAUGE, NULL, "sessions of workers with DPDK" },
+	[MBUFS] = { "star_mbufs", OPENMETRICS_GAUGE, NULL, "packet buffers" },
+	[MBUFS_USED] = { "star_mbufs_used", OPENMETRICS_GAUGE, NULL, "packet buffers in use, about" },
+	[PARAMETER_MEMORY] = { "star_parameter_memory_bytes", OPENMETRICS_GAUGE, "bytes",
+			       "memory taken by rows, index and filters" },
+	[PARAMETER_LIMIT] = { "star_parameter_memory_limit_bytes", OPENMETRICS_GAUGE, "bytes",
+			      "memory for rows, index and filters" },
+	[ROWS] = { "star_rows", OPENMETRICS_GAUGE, NULL, "rows of all tables" },
+};
+
+static double level_of(const struct shard *shard, enum level level)
+{
+	const struct reactor_stats *stats = reactor_stats(shard->reactor);
+	const struct dgram *sessions = rpc_datagrams(shard->rpc);
+
+	switch (level) {
+	case BUSY:
+		return (double)READ(stats->busy_cycles) / (double)rte_get_tsc_hz();
+	case IDLE:
+		return (double)READ(stats->idle_cycles) / (double)rte_get_tsc_hz();
+	case CONNECTIONS:
+		return shard->sockets ? ksock_connections(shard->sockets) : net_connections(shard->net);
+	case SESSIONS:
+		return sessions ? dgram_sessions(sessions) : 0;
+	case MBUFS:
+		return shard->pool->size;
+	case MBUFS_USED:
+		return rte_mempool_in_use_count(shard->pool);
+	case PARAMETER_MEMORY:
+		return (double)service_store_stats(shard->service).memory_bytes;
+	case PARAMETER_LIMIT:
+		return (double)shard->node->arena_bytes;
+	case ROWS:
+		return (double)service_store_stats(shard->service).rows;
+	}
+	return 0;
+}
+
+static void write_level(const struct node *node, enum level level, FILE *out)
+{
+	openmetrics_family(out, &levels[level]);
+	for (unsigned i = 0; i < node->shards_count; i++) {
+		const struct reactor_text name = reactor_name(&node->shards[i]);
+		const struct openmetrics_label labels[] = { { "reactor", name.text }, { NULL, NULL } };
+
+		openmetrics_real(out, &levels[level], labels, level_of(&node->shards[i], level));
+	}
+}
+
+static const struct counter table_figures[] = {
+#define X(name, text) COUNTER("table", GAUGE, OF_REACTOR, store_stats, name, text)
+	STORE_LEVELS(X)
+#undef X
+#define X(name, text) COUNTER("table", COUNTER, OF_REACTOR, store_stats, name, text)
+		STORE_EVENTS(X)
+#undef X
+};
+
+static void write_tables(const struct node *node, const struct counter *figure, const struct object_spec *const *tables,
+			 uint32_t count, FILE *out)
+{
+	if (count)
+		openmetrics_family(out, &figure->family);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct openmetrics_label labels[] = { { "table", tables[i]->name }, { NULL, NULL } };
+		struct store_stats sum = { 0 };
+
+		for (unsigned s = 0; s < node->shards_count; s++)
+			service_table_stats(node->shards[s].service, tables[i]->id, &sum);
+		openmetrics_count(out, &figure->family, labels,
+				  *(const uint64_t *)((const char *)&sum + figure->offset));
+	}
+}
+
+static void write_links(struct node *node, FILE *out)
+{
+	static const struct openmetrics_family family = { "star_port_link_up", OPENMETRICS_GAUGE, NULL,
+							  "whether the link of a NIC is up" };
+	bool begun = false;
+
+	pthread_mutex_lock(&node->ports_lock);
+	for (unsigned i = 0; i < node->ports_count; i++) {
+		struct port *port = node->ports[i].port;
+		const struct openmetrics_label labels[] = { { "port", port->name }, { NULL, NULL } };
+
+		if (!port_is_nic(port))
+			continue;
+		if (!begun)
+			openmetrics_family(out, &family);
+		begun = true;
+		openmetrics_count(out, &family, labels, port_link(port));
+	}
+	pthread_mutex_unlock(&node->ports_lock);
+}
+
+bool node_metrics(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count, FILE *out)
+{
+	enum {
+		LEVELS = sizeof(levels) / sizeof(levels[0]),
+		COUNTERS = sizeof(counters) / sizeof(counters[0]),
+		FIGURES = sizeof(table_figures) / sizeof(table_figures[0]),
+	};
+	struct node *node = ctx;
+
+	if (number < LEVELS)
+		write_level(node, (enum level)number, out);
+	else if (number < LEVELS + COUNTERS)
+		write_counter(node, &counters[number - LEVELS], out);
+	else if (number < LEVELS + COUNTERS + FIGURES)
+		write_tables(node, &table_figures[number - LEVELS - COUNTERS], tables, count, out);
+	else if (number == LEVELS + COUNTERS + FIGURES)
+		write_links(node, out);
+	else
+		return false;
+	return true;
+}

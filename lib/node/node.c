@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "node/node.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "node/checkpoint.h"
+#include "wire/layout.h"
+
+enum { RPC_SLICES_A_TURN = 8, STALL_S = 30, DELAYED_ACK_US = 1000, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_PROBES = 6 };
+
+enum {
+	DATAGRAM_WINDOW = 256,	    /* packets of a session */
+	DATAGRAM_ACTIVE_MAX = 1024, /* sessions with something under way */
+	DATAGRAM_RTO_MIN_NS = 50000,
+	DATAGRAM_RTO_MIN_ASLEEP_NS = 1000000, /* a reactor may have to wake up first */
+	DATAGRAM_ACK_DELAY_NS = 100000,
+};
+#define DATAGRAM_LEASE_NS UINT64_C(10000000000)
+
+/* ---- what a reactor runs ---- */
+
+static unsigned shard_steer(void *ctx, const struct rte_mbuf *frame)
+{
+	const struct shard *shard = ctx;
+	const struct node *node = shard->node;
+	const struct net_flow flow = net_flow(frame);
+	const unsigned index = (unsigned)flow.port - node->config->own.data.port;
+
+	switch (flow.kind) {
+	case NET_FLOW_NEIGHBOUR:
+		return REACTOR_ALL;
+	case NET_FLOW_FRAGMENT:
+		return 0; /* only the first of a packet shows a port: one reactor puts all together */
+	case NET_FLOW_OTHER:
+		return REACTOR_HERE;
+	default:
+		return index < node->shards_count ? index : REACTOR_HERE;
+	}
+}
+
+/* What reactor 0 has put together goes on to the one that it is for. */
+static bool shard_reassembled(void *ctx, struct rte_mbuf *frame)
+{
+	struct shard *shard = ctx;
+	const unsigned to = shard_steer(shard, frame);
+
+	if (to >= shard->node->shards_count || to == shard->index)
+		return false;
+	reactor_give(shard->reactor, to, frame);
+	return true;
+}
+
+/* tests.loss_ppm: frees some of n frames; returns how many are left. */
+static unsigned lose(struct shard *shard, struct rte_mbuf **frames, unsigned n)
+{
+	unsigned left = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (prng_below(&shard->losses, 1000000) < shard->node->config->loss_ppm)
+			rte_pktmbuf_free(frames[i]);
+		else
+			frames[left++] = frames[i];
+	}
+	return left;
+}
+
+static void shard_receive(void *ctx, struct rte_mbuf **frames, unsigned n, uint64_t now_ns)
+{
+	struct shard *shard = ctx;
+
+	if (unlikely(shard->node->config->loss_ppm))
+		n = lose(shard, frames, n);
+	net_input(shard->net, frames, n, now_ns);
+}
+
+static unsigned shard_work(void *ctx, uint64_t now_ns)
+{
+	struct shard *shard = ctx;
+
+	net_turn(shard->net, now_ns);
+	shard->slices = rpc_run(shard->rpc, RPC_SLICES_A_TURN, now_ns);
+	return shard->slices + rpc_expects(shard->rpc);
+}
+
+static unsigned shard_tend(void *ctx, uint64_t now_ns)
+{
+	struct shard *shard = ctx;
+
+	return service_sweep(shard->service, now_ns) +
+	       service_snapshot_turn(shard->service, now_ns, shard->slices != 0);
+}
+
+static unsigned shard_transmit(void *ctx, struct rte_mbuf **frames, unsigned max)
+{
+	struct shard *shard = ctx;
+
+	unsigned n;
+
+	do {
+		rpc_transmit(shard->rpc, net_now_ns(shard->net));
+		n = net_output(shard->net, frames, max);
+		if (likely(!shard->node->config->loss_ppm || n == 0))
+			return n;
+		n = lose(shard, frames, n);
+	} while (n == 0);
+	return n;
+}
+
+/* ---- start and stop ---- */
+
+/* A literal that lib/config has checked; or none. */
+static struct net_address parse_address(const char *host)
+{
+	struct net_address address;
+
+	net_address_parse(host, &address);
+	return address;
+}
+
+bool node_port_has(const struct node_port *port, const char *host)
+{
+	for (unsigned i = 0; i < port->config.addresses_count; i++)
+		if (strcmp(port->config.addresses[i].host, host) == 0)
+			return true;
+	return false;
+}
+
+struct net_interface_options node_interface(const struct node_port *p)
+{
+	const struct config_port *config = &p->config;
+	struct net_interface_options o = {
+		.port = p->port->id,
+		.mtu = p->port->mtu,
+		.mac = p->port->mac,
+		.vlan = (uint16_t)config->vlan,
+		.offloads = p->port->offloads,
+		.tso_bytes = p->port->tso_bytes,
+		.tso_segments = p->port->tso_segments,
+		.addresses_count = config->addresses_count,
+		.gateway4 = parse_address(config->gateway),
+		.gateway6 = parse_address(config->gateway6),
+	};
+
+	for (unsigned i = 0; i < config->addresses_count; i++) {
+		o.addresses[i].address = parse_address(config->addresses[i].host);
+		o.addresses[i].prefix = config->addresses[i].prefix;
+	}
+	return o;
+}
+
+static void fill_net_options(const struct node *node, struct shard *shard, struct net_options *o)
+{
+	const struct config *config = node->config;
+
+	*o = (struct net_options){
+		.pool = shard->pool,
+		.interfaces_count = node->ports_count,
+		.neighbours_silent = shard->index != 0,
+		.mld = shard->index == 0,
+		.announce = shard->index == 0,
+		.reassembled = shard_reassembled,
+		.reassembled_ctx = shard,
+		.connections_max = config->stack == CONFIG_STACK_KERNEL ? 1 : config->connections_max,
+		.receive_window_bytes = config->receive_window_kib << 10,
+		.rto_min_us = config->rto_min_us,
+		.rto_max_us = config->rto_max_us,
+		.delayed_ack_us = DELAYED_ACK_US,
+		.time_wait_ms = config->time_wait_ms,
+		.user_timeout_ms = config->user_timeout_ms,
+		.congestion = config->congestion,
+		.ecn = config->ecn,
+		.keepalive_idle_s = config->keepalive_s,
+		.keepalive_interval_s = KEEPALIVE_INTERVAL_S,
+		.keepalive_probes = KEEPALIVE_PROBES,
+		.stack = shard->index,
+		.stacks = config->reactors,
+		.now_ns = clock_ns(),
+	};
+	for (unsigned i = 0; i < node->ports_count; i++)
+		o->interfaces[i] = node_interface(&node->ports[i]);
+}
+
+static void fill_datagram_options(const struct node *node, const struct shard *shard, struct dgram_options *o)
+{
+	const struct config *config = node->config;
+
+	*o = (struct dgram_options){
+		.incarnation = node->incarnation,
+		.sessions_max = config->sessions_max,
+		.active_max = RTE_MIN(config->sessions_max, (uint32_t)DATAGRAM_ACTIVE_MAX),
+		.window_max = DATAGRAM_WINDOW,
+		.credits = config->credits,
+		.rto_min_ns = config->polling ? DATAGRAM_RTO_MIN_NS : DATAGRAM_RTO_MIN_ASLEEP_NS,
+		.rto_max_ns = UINT64_C(1000000000),
+		.lease_ns = DATAGRAM_LEASE_NS,
+		.heartbeat_ns = DATAGRAM_LEASE_NS / 10,
+		.ack_delay_ns = DATAGRAM_ACK_DELAY_NS,
+		.target_delay_ns = config->target_delay_us * UINT64_C(1000),
+	};
+}
+
+/* Of all partitions, what a reactor has at most if all nodes have as many as this one. */
+static double largest_share(const struct config *config)
+{
+	const uint64_t reactors = (uint64_t)config->ps_count * config->reactors;
+
+	return (double)((config->partitions + reactors - 1) / reactors) / config->partitions;
+}
+
+/* Each reactor's stack and endpoint has a secret of its own: what a peer sees of one says nothing of another. */
+static int draw_secret(uint64_t secret[2], struct star_error *err)
+{
+	const size_t bytes = 2 * sizeof(secret[0]);
+
+	if (getrandom(secret, bytes, 0) != (ssize_t)bytes)
+		return star_error_set(err, -EIO, "the kernel gives no random numbers");
+	return 0;
+}
+
+/* The stack and the shard of one reactor; its mempool is there. */
+static int shard_build(struct shard *shard, struct star_error *err)
+{
+	struct node *node = shard->node;
+	const struct config *config = node->config;
+	struct net_options net_options;
+	struct rpc_server_options rpc = {
+		.port = (uint16_t)(config->own.data.port + shard->index),
+		.streams_max = config->connections_max,
+		.payload_max = config->request_mib << 20,
+		.send_queue_bytes = config->send_queue_kib << 10,
+		.held_mbufs_max = config->mbufs / 2,
+		.stall_ns = STALL_S * UINT64_C(1000000000),
+	};
+
+	shard->arena = port_memory_alloc("parameters", node->arena_bytes, shard->index, err);
+	if (!shard->arena)
+		return err->code;
+	port_memory_prefer(shard->arena, node->arena_bytes, shard->numa);
+	shard->store = store_create(shard->arena, node->arena_bytes, err);
+	if (!shard->store)
+		return err->code;
+	if (config->checkpoint_directory[0] && shard_add_snapshots(shard, err) < 0)
+		return err->code;
+	shard->service =
+		service_create(&(struct service_options){ .incarnation = node->incarnation,
+							  .partitions = config->partitions,
+							  .store = shard->store,
+							  .payload_max = config->request_mib << 20,
+							  .kept_bytes = (uint64_t)config->kept_mib << 20,
+							  .kept_lease_ns = config->kept_lease_ms * UINT64_C(1000000),
+							  .share = largest_share(config) },
+			       err);
+	if (!shard->service)
+		return err->code;
+	prng_seed(&shard->losses, node->incarnation + shard->index);
+	fill_net_options(node, shard, &net_options);
+	if (draw_secret(net_options.secret, err) < 0)
+		return err->code;
+	shard->net = net_create(&net_options, err);
+	if (!shard->net)
+		return err->code;
+	if (config->stack == CONFIG_STACK_KERNEL && shard_add_sockets(shard, err) < 0)
+		return err->code;
+	rpc.transport = shard->sockets ? &ksock_transport : NULL;
+	rpc.transport_ctx = shard->sockets;
+	rpc.net = shard->net;
+	rpc.service = service_rpc(shard->service);
+	if (!shard->sockets)
+		fill_datagram_options(node, shard, &rpc.datagrams);
+	/* Without sessions, too: rpc's tables of peers are hashed by it. */
+	if (draw_secret(rpc.datagrams.secret, err) < 0)
+		return err->code;
+	shard->rpc = rpc_server_create(&rpc, err);
+	if (!shard->rpc && shard->sockets)
+		shard_explain_sockets(shard, err);
+	return shard->rpc ? 0 : err->code;
+}
+
+static int shard_make_reactor(struct shard *shard, struct star_error *err)
+{
+	const struct node *node = shard->node;
+	const struct config *config = node->config;
+	struct port *ports[CONFIG_PORTS_MAX];
+	struct reactor_options options = {
+		.index = shard->index,
+		.polling = config->polling,
+		.core = config->pin ? (int)config->cores[shard->index] : -1,
+		.spin_us = config->spin_us,
+		.ports = ports,
+		.ports_count = node->ports_count,
+		.pool = shard->pool,
+		.ops = { .ctx = shard,
+			 .steer = shard_steer,
+			 .receive = shard_receive,
+			 .work = shard_work,
+			 .transmit = shard_transmit,
+			 .tend = shard_tend,
+			 .wheel = net_wheel(shard->net) },
+	};
+
+	for (unsigned i = 0; i < node->ports_count; i++)
+		ports[i] = node->ports[i].port;
+	if (shard->sockets) {
+		options.poll_fd = ksock_wait_fd(shard->sockets);
+		options.ops.poll = shard_poll_sockets;
+		options.ops.transmit = shard_transmit_sockets;
+	}
+	shard->reactor = reactor_create(&options, err);
+	return shard->reactor ? 0 : err->code;
+}
+
+static uint32_t largest_mtu(const struct config *config)
+{
+	uint32_t mtu = config->stack == CONFIG_STACK_KERNEL ? node_kernel_mtu() : 0;
+
+	for (unsigned i = 0; i < config->ports_count; i++)
+		mtu = RTE_MAX(mtu, config->ports[i].mtu);
+	return mtu;
+}
+
+/* Of the core that a reactor is pinned to, else of the first NIC; -1: it does not matter, or is not known. */
+static int numa_of(const struct config *config, unsigned reactor)
+{
+	int numa = config->pin ? port_numa_of_core((int)config->cores[reactor]) : -1;
+
+	for (unsigned i = 0; numa < 0 && i < config->ports_count; i++)
+		numa = port_numa_of_device(&config->ports[i]);
+	return numa;
+}
+
+static int open_ports(struct node *node, struct star_error *err)
+{
+	const struct config *config = node->config;
+	struct rte_mempool *pools[WIRE_REACTORS_MAX];
+
+	for (unsigned i = 0; i < node->shards_count; i++) {
+		struct shard *shard = &node->shards[i];
+
+		*shard = (struct shard){ .node = node, .index = i };
+		shard->numa = numa_of(config, i);
+		shard->pool = port_mempool_create_on(i, config->mbufs, largest_mtu(config), shard->numa, err);
+		if (!shard->pool)
+			return err->code;
+		pools[i] = shard->pool;
+	}
+	for (; node->ports_count < config->ports_count; node->ports_count++) {
+		struct node_port *port = &node->ports[node->ports_count];
+
+		port->port = port_open(&port->config, node->ports_count, pools, (uint16_t)node->shards_count,
+				       config->own.data.port, err);
+		if (!port->port)
+			return err->code;
+	}
+	return 0;
+}
+
+/* The cores of cores.list are asked for, though they may be in nobody's mask (isolcpus). Other threads shall not inherit them. */
+static int join_reactors(const struct node *node, struct reactor *const *reactors, struct star_error *err)
+{
+	const struct config *config = node->config;
+	cpu_set_t before, with;
+	int status;
+
+	if (sched_getaffinity(0, sizeof(before), &before) != 0)
+		return star_error_set(err, -errno, "cannot read the cores that this process may use: %m");
+	with = before;
+	for (unsigned i = 0; config->pin && i < node->shards_count; i++)
+		if (config->cores[i] < CPU_SETSIZE)
+			CPU_SET(config->cores[i], &with);
+	sched_setaffinity(0, sizeof(with), &with); /* what the kernel refuses is missed and told by what comes now */
+	status = reactor_join(reactors, node->shards_count, err);
+	sched_setaffinity(0, sizeof(before), &before);
+	return status;
+}
+
+static int start_reactors(struct node *node, struct star_error *err)
+{
+	struct reactor *reactors[WIRE_REACTORS_MAX];
+	int status;
+
+	for (unsigned i = 0; i < node->shards_count; i++) {
+		status = shard_make_reactor(&node->shards[i], err);
+		if (status < 0)
+			return status;
+		reactors[i] = node->shards[i].reactor;
+	}
+	status = join_reactors(node, reactors, err);
+	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
+		status = reactor_start(reactors[i], err);
+	return status;
+}
+
+static void tell_port(const struct port *port)
+{
+	char offloads[256] = "";
+	size_t used = 0;
+
+	for (unsigned i = 0; port_offload_text(i) && used < sizeof(offloads); i++)
+		if (port->offloads >> i & 1)
+			used += (size_t)snprintf(offloads + used, sizeof(offloads) - used, "%s%s", used ? ", " : "",
+						 port_offload_text(i));
+	log_info("port %s: flows reach their reactors by %s; offloads: %s", port->name, port_steers_text(port->steers),
+		 used ? offloads : "none");
+}
+
+int node_start(struct node *node, const struct config *config, struct star_error *err)
+{
+	const uint64_t mempools = config->reactors * port_mempool_bytes(config->mbufs, largest_mtu(config));
+	uint32_t random;
+	int status;
+
+	*node = (struct node){ .config = config };
+	pthread_mutex_init(&node->ports_lock, NULL);
+	pthread_mutex_init(&node->ports_change, NULL);
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		return star_error_set(err, -EIO, "the kernel gives no random numbers");
+	node->incarnation = random | 1;
+	node->arena_bytes = ((size_t)config->parameter_mib << 20) / config->reactors & ~(size_t)4095;
+	status = port_eal_start(config, mempools + ((uint64_t)config->parameter_mib << 20), err);
+	node->eal_started = status == 0;
+	for (unsigned i = 0; status == 0 && i < config->ports_count; i++) {
+		node->ports[i].config = config->ports[i];
+		status = node_claim(&node->ports[i], err);
+	}
+	if (status < 0)
+		return status;
+	node->shards_count = config->reactors;
+	status = open_ports(node, err);
+	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
+		status = shard_build(&node->shards[i], err);
+	if (status == 0)
+		status = node_touch(node, err);
+	if (status == 0)
+		status = start_reactors(node, err);
+	if (status == 0 && config->checkpoint_directory[0]) {
+		node->checkpoint = node_checkpoint_create(node, err);
+		status = node->checkpoint ? 0 : err->code;
+	}
+	for (unsigned i = 0; status == 0 && i < node->ports_count; i++)
+		port_on_gone(node->ports[i].port, node_port_gone, node);
+	for (unsigned i = 0; status == 0 && i < node->ports_count; i++)
+		tell_port(node->ports[i].port);
+	return status == 0 ? node_nics_begin(node, err) : status;
+}
+
+bool node_told_to_stop(const struct node *node)
+{
+	sigset_t pending;
+
+	/* All threads block the signals, and until the node serves main does not take them. */
+	return __atomic_load_n(&node->stopping, __ATOMIC_RELAXED) ||
+	       (sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) > 0 || sigismember(&pending, SIGINT) > 0 ||
+					      sigismember(&pending, SIGHUP) > 0));
+}
+
+void node_fail(struct node *node, const struct star_error *why)
+{
+	if (__atomic_load_n(&node->failed, __ATOMIC_RELAXED))
+		return;
+	node->failure = *why;
+	__atomic_store_n(&node->failed, true, __ATOMIC_RELEASE);
+	kill(getpid(), SIGTERM);
+}
+
+void node_stop(struct node *node)
+{
+	node_nics_end(node);
+	node_checkpoint_destroy(node->checkpoint);
+	for (unsigned i = 0; i < node->shards_count; i++)
+		if (node->shards[i].reactor)
+			reactor_stop(node->shards[i].reactor);
+	/* A port's thread may still ask a reactor that has stopped. */
+	for (unsigned i = 0; i < node->ports_count; i++)
+		port_close(node->ports[i].port);
+	for (unsigned i = 0; i < node->shards_count; i++) {
+		struct shard *shard = &node->shards[i];
+
+		if (shard->reactor)
+			reactor_destroy(shard->reactor);
+		rpc_server_destroy(shard->rpc);
+		ksock_destroy(shard->sockets);
+		net_destroy(shard->net);
+		service_destroy(shard->service);
+		if (shard->store)
+			store_destroy(shard->store);
+		if (shard->arena)
+			port_memory_free(shard->arena, node->arena_bytes);
+		shard_remove_snapshots(shard);
+	}
+	for (unsigned i = 0; i < node->shards_count; i++)
+		rte_mempool_free(node->shards[i].pool);
+	for (unsigned i = 0; i < CONFIG_PORTS_MAX; i++)
+		node_disclaim(&node->ports[i]);
+	if (node->eal_started)
+		port_eal_stop();
+}

@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A node's share of a checkpoint, into its reactors: before the first layout is served, so nobody asks for rows meanwhile. One
+ * thread reads the files, all of them, since another number of nodes or reactors may have written them, and sorts what is
+ * this node's by reactor; each reactor loads some batches while the next is filled.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "node/checkpoint.h"
+#include "wire/layout.h"
+
+/* So many batches that neither the thread nor a reactor waits for the other's every pause. */
+enum { BATCH_BYTES = 128 * 1024, BATCHES = 8, TELL_US = 5000000, LOAD_WAIT_US = 60000000, TRIM_ROWS = 1024 };
+
+/* Records of one run on their way to a reactor. */
+struct batch {
+	struct reactor_message message;
+	struct checkpoint_run run;
+	struct star_error err;
+	int status;
+	bool posted;
+	uint8_t *records;
+};
+
+struct restore {
+	struct node *node;
+	uint32_t first_reactor, cluster_reactors;
+	const struct ckpt_manifest *manifest;
+	uint32_t dropped[WIRE_OBJECTS_MAX + 1]; /* generations, as ckpt_dropped_read says */
+	uint32_t writer;			/* of the file: its place among the reactors that wrote */
+	struct batch *batches;			/* BATCHES of each reactor */
+	size_t batch_bytes;			/* of each; has room for the longest record there is */
+	unsigned filling[WIRE_REACTORS_MAX];
+	uint64_t rows, bytes, total, told_us;
+};
+
+static void load_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+	struct batch *b = (struct batch *)message;
+
+	b->status = service_load(shard->service, &b->run, b->records, b->run.count, &b->err);
+}
+
+static struct batch *batch_of(const struct restore *r, unsigned shard)
+{
+	return &r->batches[shard * BATCHES + r->filling[shard]];
+}
+
+/* Waits until the reactor has loaded it. */
+static int settle(const struct restore *r, unsigned shard, struct batch *b, struct star_error *err)
+{
+	if (!b->posted)
+		return 0;
+	if (reactor_wait(&b->message, LOAD_WAIT_US) < 0)
+		return star_error_set(err, -ETIMEDOUT, "reactor %u does not load what it is given", shard);
+	b->posted = false;
+	b->run.count = 0;
+	if (b->status < 0)
+		return star_error_set(err, b->status, "object \"%s\": %s",
+				      r->node->specs[b->run.object] ? r->node->specs[b->run.object]->name : "?",
+				      b->err.text);
+	return 0;
+}
+
+/* Gives the reactor its batch, and makes the oldest one free. */
+static int flush(struct restore *r, unsigned shard, struct star_error *err)
+{
+	struct batch *b = batch_of(r, shard);
+	int rc;
+
+	if (!b->run.count)
+		return 0;
+	b->message = (struct reactor_message){ .run = load_on_reactor };
+	rc = reactor_post(r->node->shards[shard].reactor, &b->message);
+	if (rc < 0)
+		return star_error_set(err, rc, "reactor %u takes no messages", shard);
+	b->posted = true;
+	r->filling[shard] = (r->filling[shard] + 1) % BATCHES;
+	return settle(r, shard, batch_of(r, shard), err);
+}
+
+static int add(struct restore *r, unsigned shard, const struct checkpoint_run *run, const void *record,
+	       struct star_error *err)
+{
+	struct batch *b = batch_of(r, shard);
+	int rc;
+
+	if (b->run.count && (b->run.object != run->object || b->run.kind != run->kind ||
+			     (b->run.count + 1) * (size_t)run->row_bytes > r->batch_bytes)) {
+		rc = flush(r, shard, err);
+		if (rc < 0)
+			return rc;
+		b = batch_of(r, shard);
+	}
+	if (!b->run.count) {
+		b->run = *run;
+		b->run.count = 0;
+	}
+	if (run->row_bytes > r->batch_bytes || run->row_bytes != b->run.row_bytes)
+		return star_error_set(err, -EBADMSG, "object %u has no records of %u bytes", run->object,
+				      run->row_bytes);
+	memcpy(b->records + (size_t)b->run.count * run->row_bytes, record, run->row_bytes);
+	b->run.count++;
+	return 0;
+}
+
+/* What a shard knows of a table goes to the same shard where the layout is the same, else to all: the greatest figures count. */
+static int add_table(struct restore *r, const struct checkpoint_run *run, const void *table, struct star_error *err)
+{
+	const bool same = r->manifest->reactors == r->cluster_reactors;
+	int rc = 0;
+
+	for (unsigned i = 0; rc == 0 && i < r->node->shards_count; i++)
+		if (!same || r->first_reactor + i == r->writer)
+			rc = add(r, i, run, table, err);
+	return rc;
+}
+
+/* A block of a Bloom filter goes to all shards that may be asked for keys which it counts: two at most, but for filters of few blocks. */
+static int add_bloom(struct restore *r, const struct object_spec *spec, const struct checkpoint_run *run,
+		     const void *record, struct star_error *err)
+{
+	const uint32_t partitions = r->node->config->partitions;
+	uint64_t number, first, last;
+	int rc = 0;
+
+	memcpy(&number, record, sizeof(number));
+	if (!checkpoint_bloom_hashes(spec, number, &first, &last))
+		return star_error_set(err, -EBADMSG, "\"%s\": the filter has no block %" PRIu64, spec->name, number);
+	first = layout_owner(partitions, r->cluster_reactors, layout_partition(first, partitions));
+	last = layout_owner(partitions, r->cluster_reactors, layout_partition(last, partitions));
+	for (unsigned i = 0; rc == 0 && i < r->node->shards_count; i++)
+		if (r->first_reactor + i >= first && r->first_reactor + i <= last)
+			rc = add(r, i, run, record, err);
+	return rc;
+}
+
+/* What was dropped since the checkpoint was written stays so; its id may be that of something else by now. */
+static bool was_dropped(const struct restore *r, const struct object_spec *spec)
+{
+	return spec->generation < r->dropped[spec->id];
+}
+
+static bool run_was_dropped(const struct restore *r, const struct checkpoint_run *run)
+{
+	for (uint32_t i = 0; i < r->manifest->objects_count; i++)
+		if (r->manifest->objects[i].id == run->object)
+			return was_dropped(r, &r->manifest->objects[i]);
+	return false;
+}
+
+static int add_run(struct restore *r, const struct checkpoint_run *run, const uint8_t *records, struct star_error *err)
+{
+	const uint32_t partitions = r->node->config->partitions;
+	const struct object_spec *spec = run->object <= WIRE_OBJECTS_MAX ? r->node->specs[run->object] : NULL;
+	uint64_t name_hash;
+	int rc = 0;
+
+	if (run_was_dropped(r, run))
+		return 0;
+	if (!spec)
+		return star_error_set(err, -ENOENT, "object %u of the checkpoint is not in this cluster's catalogue",
+				      run->object);
+	if (run->kind == CHECKPOINT_TABLE)
+		return add_table(r, run, records, err);
+	name_hash = hash_name(spec->name);
+	for (uint32_t i = 0; rc == 0 && i < run->count; i++) {
+		const uint8_t *record = records + (size_t)i * run->row_bytes;
+		uint64_t key;
+		uint32_t owner;
+
+		if (run->kind == CHECKPOINT_BLOOM) {
+			rc = add_bloom(r, spec, run, record, err);
+			continue;
+		}
+		memcpy(&key, record, sizeof(key));
+		owner = layout_owner(partitions, r->cluster_reactors,
+				     layout_partition(hash_key(name_hash, object_partition_key(spec, key)),
+						      partitions));
+		if (owner < r->first_reactor || owner >= r->first_reactor + r->node->shards_count)
+			continue;
+		rc = add(r, owner - r->first_reactor, run, record, err);
+		r->rows += run->kind == CHECKPOINT_ROWS;
+	}
+	return rc;
+}
+
+/* Between blocks: whether to go on. */
+static int tell(struct restore *r, struct star_error *err)
+{
+	const uint64_t now_us = clock_us();
+
+	if (node_told_to_stop(r->node))
+		return star_error_set(err, -ECANCELED, "told to stop while a checkpoint was loaded");
+	if (now_us - r->told_us < TELL_US)
+		return 0;
+	r->told_us = now_us;
+	log_info("restoring: %" PRIu64 " of %" PRIu64 " MiB read, %" PRIu64 " rows", r->bytes >> 20, r->total >> 20,
+		 r->rows);
+	return 0;
+}
+
+static int restore_file(struct restore *r, const char *path, const struct ckpt_file *file, struct star_error *err)
+{
+	struct ckpt_reader *reader = ckpt_reader_create(path, r->manifest, file, err);
+	const uint8_t *payload;
+	uint32_t bytes;
+	int rc = reader ? 1 : err->code;
+
+	while (rc > 0 && (rc = ckpt_reader_next(reader, &payload, &bytes, err)) > 0) {
+		struct checkpoint_run run;
+		const void *records;
+		uint32_t at = 0;
+
+		while (rc > 0 && (rc = ckpt_run_next(payload, bytes, &at, r->manifest, &run, &records, err)) > 0)
+			if (add_run(r, &run, records, err) < 0)
+				rc = err->code;
+		r->bytes += bytes;
+		if (rc == 0)
+			rc = tell(r, err) < 0 ? -ECANCELED : 1;
+	}
+	ckpt_reader_destroy(reader);
+	/* Before the next file: what it says of a key that was in this one must come after. */
+	for (unsigned i = 0; rc == 0 && i < r->node->shards_count; i++)
+		rc = flush(r, i, err);
+	return rc;
+}
+
+/* The checkpoint's objects must be those of the catalogue. */
+static int check_objects(const struct restore *r, struct star_error *err)
+{
+	const struct ckpt_manifest *m = r->manifest;
+	struct star_error why = { 0 };
+
+	if (m->partitions != r->node->config->partitions)
+		return star_error_set(err, -EINVAL, "it was written with %u partitions; this cluster has %u",
+				      m->partitions, r->node->config->partitions);
+	for (uint32_t i = 0; i < m->objects_count; i++) {
+		const struct object_spec *has = r->node->specs[m->objects[i].id];
+
+		if (was_dropped(r, &m->objects[i]))
+			continue;
+		if (!has)
+			return star_error_set(err, -ENOENT, "\"%s\" is not in this cluster's catalogue",
+					      m->objects[i].name);
+		if (strcmp(has->name, m->objects[i].name) != 0 || object_spec_same(has, &m->objects[i], &why) < 0)
+			return star_error_set(err, -EEXIST, "\"%s\" is another object in this cluster: %s",
+					      m->objects[i].name, why.text);
+	}
+	return 0;
+}
+
+static int restore_one(struct restore *r, const char *path, struct star_error *err)
+{
+	struct ckpt_manifest manifest;
+	int rc = ckpt_manifest_read(path, &manifest, err);
+
+	if (rc < 0)
+		return rc;
+	r->manifest = &manifest;
+	rc = check_objects(r, err);
+	for (uint32_t i = 0; i < manifest.files_count; i++)
+		r->total += manifest.files[i].bytes;
+	for (r->writer = 0; rc == 0 && r->writer < manifest.files_count; r->writer++)
+		rc = restore_file(r, path, &manifest.files[r->writer], err);
+	ckpt_manifest_free(&manifest);
+	return rc;
+}
+
+/* ---- rows that a table has beyond a shard's share ---- */
+
+struct trim_message {
+	struct reactor_message message;
+	uint32_t object;
+	unsigned evicted;
+};
+
+static void trim_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+	struct trim_message *m = (struct trim_message *)message;
+
+	m->evicted = service_trim(shard->service, m->object, TRIM_ROWS);
+}
+
+static int trim_object(struct node *node, uint32_t object, struct star_error *err)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++) {
+		struct trim_message m = { .message.run = trim_on_reactor, .object = object, .evicted = TRIM_ROWS };
+
+		while (rc == 0 && m.evicted == TRIM_ROWS && !node_told_to_stop(node))
+			rc = node_ask_copy(&node->shards[i], &m.message, sizeof(m), err);
+	}
+	return rc;
+}
+
+/* Loading goes beyond shares, which are cut otherwise than where the rows were: now each table's policy says which go. */
+static int trim_tables(struct node *node, struct star_error *err)
+{
+	int rc = 0;
+
+	for (uint32_t id = 1; rc == 0 && id <= WIRE_OBJECTS_MAX; id++) {
+		const struct object_spec *spec = node->specs[id];
+		struct store_stats sum = { 0 };
+
+		if (!spec || spec->kind != OBJECT_TABLE)
+			continue;
+		rc = trim_object(node, id, err);
+		for (unsigned i = 0; i < node->shards_count; i++)
+			service_table_stats(node->shards[i].service, id, &sum);
+		if (sum.evicted)
+			log_warn("\"%s\": %" PRIu64
+				 " rows of the checkpoint were evicted: this node's share of rows_max, or "
+				 "its parameter memory, holds no more, or their steps to live have passed",
+				 spec->name, sum.evicted);
+	}
+	return rc;
+}
+
+/* What else there is than a damaged checkpoint. */
+static const char *hint(const struct node *node, int rc)
+{
+	return rc == -EBADMSG && node->config->checkpoint_restore == CONFIG_RESTORE_LATEST
+		       ? "; checkpoint.restore = \"good\" begins with the newest that is in order"
+		       : "";
+}
+
+/* As many bytes and rows as the full checkpoint brings to each shard. NULL: no matter why, it goes on without. */
+static struct touch_ahead *touch_for(const struct restore *r, const char *full)
+{
+	struct ckpt_manifest manifest;
+	uint64_t bytes = 0, rows = 0;
+
+	if (ckpt_manifest_read(full, &manifest, NULL) < 0)
+		return NULL;
+	for (uint32_t i = 0; i < manifest.files_count; i++) {
+		bytes += manifest.files[i].bytes;
+		rows += manifest.files[i].rows;
+	}
+	ckpt_manifest_free(&manifest);
+	rows = rows < bytes / sizeof(uint64_t) ? rows : bytes / sizeof(uint64_t); /* each has its key */
+	return node_touch_begin(r->node, bytes / r->cluster_reactors, rows / r->cluster_reactors);
+}
+
+/* Of the objects that there are: those of the checkpoint must be the same. */
+static size_t longest_record(const struct node *node)
+{
+	size_t longest = sizeof(struct checkpoint_bloom);
+
+	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++) {
+		const size_t bytes = node->specs[id] ? ckpt_row_bytes(node->specs[id]) : 0;
+
+		longest = bytes > longest ? bytes : longest;
+	}
+	return longest;
+}
+
+static int restore_chain(struct restore *r, char **chain, uint32_t count, struct star_error *err)
+{
+	const size_t longest = longest_record(r->node);
+	const unsigned batches = r->node->shards_count * BATCHES;
+	struct star_error why = { 0 };
+	bool stays = false;
+	uint32_t at = 0;
+	int rc = 0;
+
+	r->batches = calloc(batches, sizeof(*r->batches));
+	r->batch_bytes = longest > BATCH_BYTES ? (longest + 63) / 64 * 64 : BATCH_BYTES;
+	for (unsigned i = 0; r->batches && i < batches; i++) {
+		r->batches[i].records = aligned_alloc(64, r->batch_bytes);
+		if (!r->batches[i].records)
+			rc = -ENOMEM;
+	}
+	if (!r->batches || rc < 0)
+		rc = star_error_set(&why, -ENOMEM, "out of memory");
+	for (; rc == 0 && at < count; at++)
+		rc = restore_one(r, chain[at], &why);
+	for (unsigned i = 0; r->batches && i < batches; i++) {
+		const int settled = settle(r, i / BATCHES, &r->batches[i], rc < 0 ? &(struct star_error){ 0 } : &why);
+
+		rc = rc < 0 ? rc : settled;
+		/* What a reactor may still come to must live on, and so must all of them. */
+		stays |= r->batches[i].posted;
+		if (!r->batches[i].posted)
+			free(r->batches[i].records);
+	}
+	if (!stays)
+		free(r->batches);
+	return rc < 0 ? star_error_set(err, rc, "the checkpoint %.120s cannot be restored: %.250s%s",
+				       chain[at ? at - 1 : 0], why.text, hint(r->node, rc))
+		      : 0;
+}
+
+static int read_dropped(struct restore *r, const char *last, struct star_error *err)
+{
+	struct ckpt_manifest manifest;
+	uint64_t lineage;
+	int rc = ckpt_manifest_read(last, &manifest, err);
+
+	if (rc < 0)
+		return rc;
+	lineage = manifest.lineage;
+	ckpt_manifest_free(&manifest);
+	return ckpt_dropped_read(r->node->config->checkpoint_directory, lineage, r->dropped, err);
+}
+
+int node_restore(struct node *node, const struct control_layout *layout, struct star_error *err)
+{
+	const uint64_t begun_us = clock_us();
+	struct restore r = { .node = node,
+			     .first_reactor = layout->first_reactor,
+			     .cluster_reactors = layout->cluster_reactors,
+			     .told_us = begun_us };
+	uint32_t count = 0;
+	char **chain = NULL;
+	int rc;
+
+	rc = ckpt_chain(node->config->checkpoint_directory, layout->checkpoint, &chain, &count, err);
+	if (rc == 0)
+		rc = read_dropped(&r, chain[count - 1], err);
+	if (rc == 0) {
+		struct touch_ahead *ahead = touch_for(&r, chain[0]);
+
+		rc = restore_chain(&r, chain, count, err);
+		node_touch_end(ahead);
+	}
+	node->restored_rows = r.rows;
+	node->restored_from = rc == 0 ? layout->checkpoint : 0;
+	if (rc == 0)
+		rc = trim_tables(node, err);
+	if (rc == 0)
+		log_info("restored %s and %u before it: %" PRIu64 " rows, %" PRIu64 " MiB, in %.3f s", chain[count - 1],
+			 count - 1, r.rows, r.bytes >> 20, (double)(clock_us() - begun_us) / 1e6);
+	ckpt_chain_free(chain, count);
+	return rc;
+}
+
+/* ---- which one ---- */
+
+struct search {
+	const struct node *node;
+	uint64_t told_us;
+};
+
+static void tell_refused(void *ctx, const char *name, const char *why)
+{
+	(void)ctx;
+	log_warn("checkpoint %s is passed over: %s", name, why);
+}
+
+static bool tell_read(void *ctx, uint64_t done, uint64_t total)
+{
+	struct search *s = ctx;
+	const uint64_t now_us = clock_us();
+
+	if (now_us - s->told_us >= TELL_US) {
+		s->told_us = now_us;
+		log_info("looking for a good checkpoint: %" PRIu64 " of %" PRIu64 " MiB of one read", done >> 20,
+			 total >> 20);
+	}
+	return !node_told_to_stop(s->node);
+}
+
+/* The chain that the configuration asks for, none younger than `newest` where that is not 0. -ENOENT, and *any false: there is none at all. */
+static int find_chain(const struct node *node, uint64_t newest, char ***chain, uint32_t *length, bool *any,
+		      struct star_error *err)
+{
+	const struct config *config = node->config;
+	struct search ctx = { .node = node, .told_us = clock_us() };
+	const struct ckpt_search search = { .newest = newest,
+					    .partitions = config->partitions,
+					    .progress = tell_read,
+					    .refused = tell_refused,
+					    .ctx = &ctx };
+	uint64_t next;
+	int rc = ckpt_next_id(config->checkpoint_directory, &next, err);
+
+	*any = rc < 0 || next > 1;
+	if (!*any)
+		return star_error_set(err, -ENOENT, "there is no checkpoint in %.300s", config->checkpoint_directory);
+	if (rc == 0 && config->checkpoint_restore == CONFIG_RESTORE_GOOD)
+		rc = ckpt_chain_good(config->checkpoint_directory, &search, chain, length, err);
+	else if (rc == 0)
+		rc = ckpt_chain(config->checkpoint_directory, newest ? newest : next - 1, chain, length, err);
+	return rc;
+}
+
+int node_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err)
+{
+	const struct node *node = ctx;
+	const struct config *config = node->config;
+	struct search search = { .node = node, .told_us = clock_us() };
+	struct ckpt_manifest manifest;
+	uint32_t length = 0;
+	char **chain = NULL;
+	uint64_t next = 1;
+	int rc = *id ? 0 : ckpt_next_id(config->checkpoint_directory, &next, err);
+
+	if (rc == 0 && !*id && next == 1)
+		rc = star_error_set(err, -ENOENT, "there is no checkpoint in %.300s", config->checkpoint_directory);
+	if (rc == 0)
+		rc = ckpt_chain(config->checkpoint_directory, *id ? *id : next - 1, &chain, &length, err);
+	for (uint32_t i = 0; rc == 0 && i < length; i++)
+		rc = ckpt_verify(chain[i], tell_read, &search, err);
+	if (rc == 0)
+		rc = ckpt_manifest_read(chain[length - 1], &manifest, err);
+	ckpt_chain_free(chain, length);
+	if (rc < 0)
+		return rc;
+	*id = manifest.id;
+	if (manifest.id > INT32_MAX)
+		rc = star_error_set(err, -ERANGE, "its id is too great for checkpoint.restore_id");
+	else if (manifest.partitions != config->partitions)
+		rc = star_error_set(err, -EINVAL, "it was written with %u partitions; this cluster has %u",
+				    manifest.partitions, config->partitions);
+	ckpt_manifest_free(&manifest);
+	return rc;
+}
+
+int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err)
+{
+	const struct node *node = ctx;
+	const struct config *config = node->config;
+	const uint64_t newest = *id ? *id : config->checkpoint_id;
+	struct ckpt_manifest manifest;
+	uint32_t length = 0;
+	char **chain = NULL;
+	bool any;
+	int rc = find_chain(node, newest, &chain, &length, &any, err);
+
+	*id = 0;
+	if (!any && !newest) {
+		log_info("%s yet: the node begins with nothing", err->text);
+		*count = 0;
+		return 0;
+	}
+	if (rc == 0)
+		rc = ckpt_manifest_read(chain[length - 1], &manifest, err);
+	ckpt_chain_free(chain, length);
+	if (rc < 0) {
+		const struct star_error why = *err;
+
+		return star_error_set(err, rc, "%.400s%s", why.text, hint(node, rc));
+	}
+	*id = manifest.id;
+	node_checkpoint_lineage(node->checkpoint, manifest.lineage);
+	if (specs) {
+		*specs = manifest.objects;
+		*count = manifest.objects_count;
+		manifest.objects = NULL;
+	}
+	ckpt_manifest_free(&manifest);
+	return 0;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The node's figures as JSON. Counters are read while their reactors write them: each is one aligned word. */
+#include "node/node.h"
+#include "service/kept.h"
+
+#define READ(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
+
+static json_t *addresses_json(const struct config_port *port)
+{
+	json_t *addresses = json_array();
+
+	for (unsigned i = 0; i < port->addresses_count; i++)
+		json_array_append_new(addresses,
+				      json_sprintf("%s/%u", port->addresses[i].host, port->addresses[i].prefix));
+	return addresses;
+}
+
+static json_t *offloads_json(const struct port *port)
+{
+	json_t *offloads = json_array();
+
+	for (unsigned i = 0; port_offload_text(i); i++)
+		if (port->offloads >> i & 1)
+			json_array_append_new(offloads, json_string(port_offload_text(i)));
+	return offloads;
+}
+
+static json_t *port_json(const struct node_port *p)
+{
+	char mac[RTE_ETHER_ADDR_FMT_SIZE];
+	json_t *json;
+
+	rte_ether_format_addr(mac, sizeof(mac), &p->port->mac);
+	json = json_pack("{s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:i}", "name", p->port->name, "steering",
+			 port_steers_text(p->port->steers), "interface", p->config.interface, "mac", mac, "addresses",
+			 addresses_json(&p->config), "offloads", offloads_json(p->port), "vlan", (int)p->config.vlan,
+			 "mtu", (int)p->port->mtu);
+	json_object_set_new(json, "wakes", json_string(port_wakes_text(p->port)));
+	if (port_is_nic(p->port)) {
+		json_object_set_new(json, "state", json_string(port_state_text(port_state(p->port))));
+		json_object_set_new(json, "link", json_boolean(port_link(p->port)));
+		json_object_set_new(json, "numa_node", json_integer(port_numa_of_device(&p->config)));
+	}
+	if (p->config.options[0])
+		json_object_set_new(json, "options", json_string(p->config.options));
+	if (p->port->memif)
+		json_object_set_new(json, "client", json_boolean(memif_connected(p->port->memif)));
+	return json;
+}
+
+json_t *node_ports(struct node *node)
+{
+	json_t *ports = json_array();
+
+	pthread_mutex_lock(&node->ports_lock);
+	for (unsigned i = 0; i < node->ports_count; i++)
+		json_array_append_new(ports, port_json(&node->ports[i]));
+	pthread_mutex_unlock(&node->ports_lock);
+	return ports;
+}
+
+static void put(json_t *object, const char *name, uint64_t value)
+{
+	json_object_set_new(object, name, json_integer((json_int_t)value));
+}
+
+/* Everything that went wrong, by reason; reasons that never happened are left out. */
+static json_t *errors_json(const struct shard *shard)
+{
+	const struct kept_stats *kept = service_kept_stats(shard->service);
+	const struct net_counters *net = net_counters(shard->net);
+	const struct rpc_counters *rpc = rpc_counters(shard->rpc);
+	const struct reactor_stats *stats = reactor_stats(shard->reactor);
+	const struct {
+		const char *name;
+		uint64_t value;
+	} reasons[] = {
+		{ "hand_over_full", READ(stats->hand_over_full) },
+		{ "transmit_dropped", READ(stats->transmit_dropped) },
+		{ "transmit_refused", READ(stats->transmit_refused) },
+		{ "request_errors", READ(rpc->errors) },
+		{ "bad_frames", READ(rpc->bad_frames) },
+		{ "bad_checksums", READ(rpc->bad_checksums) },
+		{ "late", READ(rpc->late) },
+		{ "repeated", READ(rpc->repeated) },
+		{ "no_buffers", READ(rpc->no_buffers) },
+		{ "stalled", READ(rpc->stalled) },
+		{ "no_stream", READ(rpc->no_stream) },
+		{ "unread", READ(rpc->unread) },
+		{ "starved", READ(rpc->starved) },
+		{ "kept_refused", READ(kept->refused) },
+		{ "kept_expired", READ(kept->expired) },
+		{ "abandoned", READ(rpc->abandoned) },
+		{ "out_no_mbuf", READ(net->out_no_mbuf) },
+		{ "out_queue_full", READ(net->out_queue_full) },
+		{ "eth_short", READ(net->eth_short) },
+		{ "ip_bad_header", READ(net->ip_bad_header) },
+		{ "ip_bad_checksum", READ(net->ip_bad_checksum) },
+		{ "ip_bad_extension", READ(net->ip_bad_extension) },
+		{ "ip_reasm_fails", READ(net->ip_reasm_fails) },
+		{ "address_conflicts", READ(net->address_conflicts) },
+		{ "tcp_bad_checksum", READ(net->tcp_bad_checksum) },
+		{ "tcp_bad_header", READ(net->tcp_bad_header) },
+		{ "tcp_bad_option", READ(net->tcp_bad_option) },
+		{ "tcp_no_port", READ(net->tcp_no_port) },
+		{ "tcp_listen_overflow", READ(net->tcp_listen_overflow) },
+		{ "tcp_listen_drops", READ(net->tcp_listen_drops) },
+		{ "tcp_cookies_sent", READ(net->tcp_cookies_sent) },
+		{ "tcp_cookies_failed", READ(net->tcp_cookies_failed) },
+		{ "tcp_idle_closed", READ(net->tcp_idle_closed) },
+		{ "tcp_paws", READ(net->tcp_paws) },
+		{ "tcp_estab_resets", READ(net->tcp_estab_resets) },
+		{ "tcp_timeouts", READ(net->tcp_timeouts) },
+		{ "tcp_retrans_segs", READ(net->tcp_retrans_segs) },
+		{ "tcp_outside_window", READ(net->tcp_outside_window) },
+		{ "tcp_out_of_order_dropped", READ(net->tcp_out_of_order_dropped) },
+	};
+	json_t *errors = json_object();
+
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+		if (reasons[i].value)
+			put(errors, reasons[i].name, reasons[i].value);
+	return errors;
+}
+
+/* The stack's counters under the names that the kernel's have in nstat, and those of sessions; what stands at 0 is left out. */
+static json_t *counters_json(const struct net_counters *net, const struct dgram *dgram, const struct ksock *sockets)
+{
+	static const struct dgram_counters none;
+	static const struct ksock_counters no_sockets;
+	const struct ksock_counters *kernel = sockets ? ksock_counters(sockets) : &no_sockets;
+	const struct dgram_counters *sessions = dgram ? dgram_counters(dgram) : &none;
+	const struct {
+		const char *name;
+		uint64_t value;
+	} counters[] = {
+#define X(name, kernel, text) { kernel, READ(net->name) },
+		NET_COUNTERS(X)
+#undef X
+#define X(name, text) { "Dgram." #name, READ(sessions->name) },
+			DGRAM_COUNTERS(X)
+#undef X
+#define X(name, text) { "Socket." #name, READ(kernel->name) },
+				KSOCK_COUNTERS(X)
+#undef X
+	};
+	json_t *json = json_object();
+
+	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++)
+		if (counters[i].value)
+			put(json, counters[i].name, counters[i].value);
+	return json;
+}
+
+static json_t *shard_json(const struct shard *shard)
+{
+	const struct reactor_stats *stats = reactor_stats(shard->reactor);
+	const struct service_counters *service = service_counters(shard->service);
+	const struct store_stats store = service_store_stats(shard->service);
+	const struct kept_stats *kept = service_kept_stats(shard->service);
+	const uint64_t busy = READ(stats->busy_cycles), cycles = busy + READ(stats->idle_cycles);
+	json_t *json = json_object();
+
+	put(json, "index", shard->index);
+	if (shard->node->config->pin)
+		put(json, "core", shard->node->config->cores[shard->index]);
+	if (shard->numa >= 0)
+		put(json, "numa_node", (uint64_t)shard->numa);
+	put(json, "connections", shard->sockets ? ksock_connections(shard->sockets) : net_connections(shard->net));
+	put(json, "sessions", rpc_datagrams(shard->rpc) ? dgram_sessions(rpc_datagrams(shard->rpc)) : 0);
+	put(json, "requests", READ(rpc_counters(shard->rpc)->requests));
+	put(json, "pulls", READ(service->pulls));
+	put(json, "pushes", READ(service->pushes));
+	put(json, "commits", READ(service->commits));
+	put(json, "late_pushes", READ(service->late));
+	put(json, "rows_pulled", READ(service->rows_pulled));
+	put(json, "rows_pushed", READ(service->rows_pushed));
+	put(json, "rows", store.rows);
+	put(json, "rows_refused", store.refused);
+	put(json, "rows_evicted", store.evicted);
+	put(json, "memory_bytes", store.memory_bytes);
+	put(json, "memory_limit_bytes", shard->node->arena_bytes);
+	put(json, "kept_entries", READ(kept->entries));
+	put(json, "kept_bytes", READ(kept->bytes));
+	put(json, "mbufs_used", rte_mempool_in_use_count(shard->pool)); /* a glimpse: its caches change meanwhile */
+	put(json, "mbufs", shard->pool->size);
+	json_object_set_new(json, "busy_percent", json_real(cycles ? 100.0 * (double)busy / (double)cycles : 0));
+	put(json, "sleeps", READ(stats->sleeps));
+	put(json, "received", READ(stats->received));
+	put(json, "sent", READ(stats->sent));
+	put(json, "handed_over", READ(stats->handed_over));
+	put(json, "handed_in", READ(stats->handed_in));
+	json_object_set_new(json, "errors", errors_json(shard));
+	json_object_set_new(json, "counters",
+			    counters_json(net_counters(shard->net), rpc_datagrams(shard->rpc), shard->sockets));
+	return json;
+}
+
+json_t *node_object_status(const struct node *node, const struct object_spec *spec)
+{
+	struct store_stats sum = { 0 };
+	json_t *json = json_object();
+	uint64_t left = 0;
+
+	for (unsigned i = 0; i < node->shards_count; i++) {
+		service_table_stats(node->shards[i].service, spec->id, &sum);
+		left += service_sweep_left(node->shards[i].service, spec->id);
+	}
+#define X(name, text) put(json, #name, sum.name);
+	STORE_STATS(X)
+#undef X
+	put(json, "sweep_left", left);
+	return json;
+}
+
+json_t *node_status(struct node *node)
+{
+	json_t *reactors = json_array(), *json = json_object();
+
+	for (unsigned i = 0; i < node->shards_count; i++)
+		json_array_append_new(reactors, shard_json(&node->shards[i]));
+	json_object_set_new(json, "hugepages", json_boolean(port_eal_hugepages()));
+	json_object_set_new(json, "polling", json_boolean(node->config->polling));
+	json_object_set_new(json, "ports", node_ports(node));
+	json_object_set_new(json, "reactors", reactors);
+	return json;
+}

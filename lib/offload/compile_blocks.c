@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Components on a variable as a whole: its blocks are the keys, all of them. Values of the variable's shape are rows by block, whose
+ * last one is padded (wire/object.h); numbers are shared. Of a sum each block has its part, which comes home as float64 and is added here
+ * in the blocks' order: so it has the worker's bits (tensor/sums.h), however many reactors there are.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "client/spec.h"
+#include "compile_internal.h"
+#include "offload/draft.h"
+
+int compile_blocks(struct compile_build *b, const struct graph_node *variable)
+{
+	const struct compile_feed keys = { .kind = COMPILE_KEYS, .source = { .feed = COMPILE_NO_FEED } };
+	struct compiled *c = b->c;
+	struct draft_object object;
+	struct object_spec spec;
+	uint32_t index;
+
+	if (draft_object(variable, &object, b->err) < 0 || spec_of(&spec, &object.spec, OBJECT_VARIABLE, b->err) < 0)
+		return b->err->code;
+	if (object_blocks(&spec) > COMPILE_KEYS_MAX)
+		return compile_not_done(b, " on a variable of this size");
+	c->blocks = (uint32_t)object_blocks(&spec);
+	c->block = spec.dim;
+	c->elements = object_elements(&spec);
+	b->whole = &variable->outputs[0].shape;
+	c->numbers = compile_add_scratch(b, c->blocks * sizeof(uint64_t));
+	return compile_add_feed(b, keys, &index);
+}
+
+/* ---- values ---- */
+
+static bool is_padded(const struct compiled *c)
+{
+	return c->elements % c->block != 0;
+}
+
+static uint64_t padded_bytes(const struct compiled *c)
+{
+	return (uint64_t)c->blocks * c->block * sizeof(float);
+}
+
+static bool is_whole(const struct compile_build *b, struct graph_value value)
+{
+	return graph_shape_same(compile_shape_of(b, value), b->whole);
+}
+
+/* Whether there are rows by block of a step; else it is a number. */
+static bool has_blocks(const struct compiled *c, unsigned step)
+{
+	const struct compile_step *s = &c->steps[step];
+
+	switch (s->kind) {
+	case COMPILE_UNARY:
+		return has_blocks(c, s->a);
+	case COMPILE_BINARY:
+		return has_blocks(c, s->a) || has_blocks(c, s->b);
+	default:
+		return s->kind != COMPILE_SHARED;
+	}
+}
+
+static int fed(struct compile_build *b, struct graph_value value, struct compile_feed feed)
+{
+	const bool one = graph_elements(compile_shape_of(b, value)) == 1;
+	uint32_t index;
+
+	if (!is_whole(b, value) || (one && feed.source.constant)) {
+		if (!one)
+			return compile_not_done(b, " with an input of that shape");
+		feed.kind = COMPILE_SHARED;
+		feed.dim = 1;
+		return compile_add_feed(b, feed, &index);
+	}
+	feed.kind = COMPILE_ROWS;
+	feed.dim = b->c->block;
+	if (is_padded(b->c)) {
+		feed.how = COMPILE_PADDED;
+		feed.scratch = compile_add_scratch(b, padded_bytes(b->c));
+	}
+	return compile_add_feed(b, feed, &index);
+}
+
+/* Of the variable's shape, or a number. */
+static int operand(struct compile_build *b, struct graph_value value)
+{
+	struct compile_feed feed = { 0 };
+
+	if (b->step[value.node] != COMPILE_NOT_MADE)
+		return b->step[value.node];
+	if (graph_ps_type(b->plan, value)->dtype != STAR_FLOAT32)
+		return compile_not_done(b, " with this input");
+	if (compile_find_source(b, value, &feed.source))
+		return fed(b, value, feed);
+	return is_whole(b, value) ? compile_take(b, value, b->c->block) : compile_not_done(b, " with this input");
+}
+
+static int blocks_of(struct compile_build *b, struct graph_value value)
+{
+	const int step = operand(b, value);
+
+	return step < 0 || has_blocks(b->c, (unsigned)step) ? step : compile_not_done(b, " with this input");
+}
+
+/* ---- nodes ---- */
+
+/* The same for all who read it: what changes it comes behind. */
+static int read(struct compile_build *b)
+{
+	struct compiled *c = b->c;
+	int step = -1;
+
+	if (b->node->outputs[0].dtype != STAR_FLOAT32)
+		return compile_not_done(b, " and computed with, but in float32");
+	for (unsigned s = 0; s < c->steps_count; s++) {
+		if (c->steps[s].kind == COMPILE_APPLY)
+			return compile_not_done(b, " once more after a change");
+		step = c->steps[s].kind == COMPILE_LOOKUP ? (int)s : step;
+	}
+	return step >= 0 ? step : compile_add_step(b, (struct compile_step){ .kind = COMPILE_LOOKUP });
+}
+
+static int apply(struct compile_build *b)
+{
+	const int gradient = blocks_of(b, b->node->inputs[1]);
+
+	return gradient < 0 ? gradient : compile_add_apply(b, gradient);
+}
+
+/* Two at a time, from the first on, as the worker does. */
+static int elementwise(struct compile_build *b, const char *name)
+{
+	const struct graph_node *node = b->node;
+	int result = operand(b, node->inputs[0]);
+
+	if (result >= 0 && node->inputs_count == 1)
+		result = compile_add_step(b, (struct compile_step){
+						     .kind = COMPILE_UNARY, .a = (uint8_t)result, .name = name });
+	for (uint32_t i = 1; result >= 0 && i < node->inputs_count; i++) {
+		const int other = operand(b, node->inputs[i]);
+
+		result = other < 0 ? other
+				   : compile_add_step(b, (struct compile_step){ .kind = COMPILE_BINARY,
+										.a = (uint8_t)result,
+										.b = (uint8_t)other,
+										.name = name });
+	}
+	if (result >= 0 && has_blocks(b->c, (unsigned)result) && !is_whole(b, (struct graph_value){ node->id, 0 }))
+		return compile_not_done(b, " to this shape");
+	return result;
+}
+
+static int fetch(struct compile_build *b, int step, struct compile_fetch fetch)
+{
+	struct compiled *c = b->c;
+	const int rc =
+		c->fetches_count == COMPILE_FETCHES_MAX
+			? compile_not_done(b, " with so many others")
+			: compile_add_step(b, (struct compile_step){ .kind = COMPILE_FETCH, .a = (uint8_t)step });
+
+	if (rc >= 0)
+		c->fetches[c->fetches_count++] = fetch;
+	return rc;
+}
+
+int compile_blocks_home(struct compile_build *b, uint32_t of)
+{
+	struct compile_fetch to = { .fetch = of };
+	const unsigned step = b->step[b->node->id];
+
+	if (!has_blocks(b->c, step))
+		return compile_not_done(b, " and taken home");
+	for (unsigned s = 0; s < b->c->steps_count; s++) /* of two reads, and what is as it was */
+		if (b->c->steps[s].kind == COMPILE_FETCH && b->c->steps[s].a == step)
+			return compile_not_done(b, " and taken home twice");
+	if (is_padded(b->c)) {
+		to.how = COMPILE_PADDED;
+		to.scratch = compile_add_scratch(b, padded_bytes(b->c));
+	}
+	return fetch(b, (int)step, to);
+}
+
+/* A sum over all elements: it can be taken home, and nothing else. */
+static int sum(struct compile_build *b)
+{
+	const struct graph_value value = { b->node->id, 0 };
+	struct compile_fetch to = { .how = b->node->op == GRAPH_MEAN ? COMPILE_AVERAGED : COMPILE_SUMMED };
+	int rows, step;
+
+	if (graph_elements(compile_shape_of(b, value)) != 1)
+		return compile_not_done(b, " over these axes");
+	while (to.fetch < b->part->fetches_count && !graph_same(b->part->fetches[to.fetch], value))
+		to.fetch++;
+	if (to.fetch == b->part->fetches_count)
+		return compile_not_done(b, ", if others there need it");
+	rows = blocks_of(b, b->node->inputs[0]);
+	step = rows < 0 ? rows
+			: compile_add_step(b, (struct compile_step){
+						      .kind = COMPILE_UNARY, .a = (uint8_t)rows, .name = "row_sum64" });
+	if (step < 0)
+		return step;
+	to.scratch = compile_add_scratch(b, b->c->blocks * sizeof(double));
+	step = fetch(b, step, to);
+	return step < 0 ? step : COMPILE_NOT_MADE;
+}
+
+int compile_blocks_node(struct compile_build *b)
+{
+	const char *name = compile_step_name(b->node->op);
+
+	switch (b->node->op) {
+	case GRAPH_READ:
+		return read(b);
+	case GRAPH_APPLY:
+		return apply(b);
+	case GRAPH_SUM:
+	case GRAPH_MEAN:
+		return sum(b);
+	case GRAPH_EXPAND: /* a number goes with each element */
+		return operand(b, b->node->inputs[0]);
+	case GRAPH_REDUCE_LIKE:
+		return is_whole(b, (struct graph_value){ b->node->id, 0 }) ? operand(b, b->node->inputs[0]) : sum(b);
+	case GRAPH_ADD_N:
+		return elementwise(b, "add");
+	default:
+		return name ? elementwise(b, name) : compile_not_done(b, "");
+	}
+}
+
+int compile_blocks_size(struct compile_build *b)
+{
+	const struct compiled *c = b->c;
+	uint64_t to = c->blocks * sizeof(uint64_t), from = 0;
+
+	for (unsigned f = 0; f < c->feeds_count; f++)
+		to += c->feeds[f].kind == COMPILE_ROWS ? padded_bytes(c) : c->feeds[f].dim * sizeof(float);
+	for (unsigned f = 0; f < c->fetches_count; f++)
+		from += c->fetches[f].how == COMPILE_SUMMED || c->fetches[f].how == COMPILE_AVERAGED
+				? c->blocks * sizeof(double)
+				: padded_bytes(c);
+	b->node = c->first;
+	return to > COMPILE_BYTES_MAX || from > COMPILE_BYTES_MAX ? compile_not_done(b, " on a variable of this size")
+								  : 0;
+}
+
+/* ---- runs ---- */
+
+static int fill_feed(const struct compiled *c, const struct compile_feed *feed, const struct graph_ps_call *call,
+		     struct compiled_run *run, struct star_feed *to, struct star_error *err)
+{
+	const bool kept = feed->kept && !feed->source.constant && feed->source.feed == COMPILE_NO_FEED;
+	uint8_t *padded = run->scratch + feed->scratch;
+
+	*to = (struct star_feed){ kept ? NULL : compiled_data(&feed->source, call), 0 };
+	if (kept)
+		return 0;
+	if ((uint64_t)graph_elements(&compiled_type(&feed->source, call)->shape) !=
+	    (feed->kind == COMPILE_ROWS ? c->elements : 1))
+		return star_error_set(err, -EINVAL, "node \"%s\": what it is given is not of the variable's size",
+				      c->first->name);
+	if (feed->how != COMPILE_PADDED)
+		return 0;
+	memcpy(padded, to->data, c->elements * sizeof(float));
+	memset(padded + c->elements * sizeof(float), 0, padded_bytes(c) - c->elements * sizeof(float));
+	to->data = padded;
+	return 0;
+}
+
+int compiled_blocks_fill(const struct compiled *c, const struct graph_ps_call *call, struct compiled_run *run,
+			 struct star_error *err)
+{
+	uint64_t *numbers = (uint64_t *)(void *)(run->scratch + c->numbers);
+
+	for (uint32_t i = 0; i < c->blocks; i++)
+		numbers[i] = i;
+	run->feeds[0] = (struct star_feed){ numbers, c->blocks };
+	for (unsigned f = 1; f < c->feeds_count; f++)
+		if (fill_feed(c, &c->feeds[f], call, run, &run->feeds[f], err) < 0)
+			return err->code;
+	for (unsigned f = 0; f < c->fetches_count; f++)
+		run->fetches[f] = c->fetches[f].how == COMPILE_AS_IT_IS
+					  ? call->fetches[c->fetches[f].fetch].data
+					  : (float *)(void *)(run->scratch + c->fetches[f].scratch);
+	return 1;
+}
+
+void compiled_blocks_finish(const struct compiled *c, const struct graph_ps_call *call, const struct compiled_run *run)
+{
+	for (unsigned f = 0; f < c->fetches_count; f++) {
+		const struct compile_fetch *fetch = &c->fetches[f];
+		const float *from = run->fetches[f]; /* of sums: float64 of each block */
+		float *to = call->fetches[fetch->fetch].data;
+		double all = 0;
+
+		if (fetch->how == COMPILE_PADDED)
+			memcpy(to, from, c->elements * sizeof(float));
+		if (fetch->how != COMPILE_SUMMED && fetch->how != COMPILE_AVERAGED)
+			continue;
+		for (uint32_t i = 0; i < c->blocks; i++) {
+			double block;
+
+			memcpy(&block, &from[2 * i], sizeof(block));
+			all += block;
+		}
+		*to = (float)(fetch->how == COMPILE_AVERAGED ? all / (double)c->elements : all);
+	}
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of the compiler share. One thread. */
+#ifndef OFFLOAD_COMPILE_INTERNAL_H
+#define OFFLOAD_COMPILE_INTERNAL_H
+
+#include "offload/compile.h"
+#include "offload/draft.h"
+
+/* A component that is being compiled. */
+struct compile_build {
+	const struct graph_ps_plan *plan;
+	struct compile_plan *all;
+	const struct graph_part *part;
+	uint32_t index;	    /* the part's */
+	const uint32_t *in; /* of each of the part's nodes */
+	uint32_t number;    /* the component's, as in has it */
+	struct compiled *c;
+	uint8_t *step;			 /* of each node of the graph: the step that makes it, or COMPILE_NOT_MADE */
+	struct graph_value ids;		 /* the keys; or: */
+	const struct graph_shape *whole; /* the variable's, by whose blocks it goes */
+	const struct graph_node *node;	 /* in hand */
+	struct star_error *err;
+};
+
+/* compile_node.c: -ENOTSUP, with the node in hand. */
+int compile_not_done(const struct compile_build *b, const char *why);
+const struct graph_shape *compile_shape_of(const struct compile_build *b, struct graph_value value);
+bool compile_is_feed(const struct compile_build *b, struct graph_value value, uint32_t *feed);
+/* A step's number; of a feed also its place among the feeds; or -ENOTSUP. */
+int compile_add_step(struct compile_build *b, struct compile_step step);
+int compile_add_feed(struct compile_build *b, struct compile_feed feed, uint32_t *index);
+int compile_add_apply(struct compile_build *b, int gradients);
+/* Room in a run's memory. */
+uint64_t compile_add_scratch(struct compile_build *b, uint64_t bytes);
+/* What the worker brings, or a constant that is there. */
+bool compile_find_source(const struct compile_build *b, struct graph_value value, struct compile_source *source);
+/* What programs call an elementwise operation; NULL: it is none. */
+const char *compile_step_name(enum graph_op op);
+/* How many bags a step has at most. */
+int64_t compile_most_bags(const struct compile_build *b);
+/* The step that the node in hand is made by; COMPILE_NOT_MADE: it is nothing that others can work on; or -ENOTSUP. */
+int compile_node(struct compile_build *b);
+
+/* compile_blocks.c: all of a variable's blocks are the component's keys; the node in hand, as compile_node; it is taken home; whether it
+ * is too large for a run. */
+int compile_blocks(struct compile_build *b, const struct graph_node *variable);
+int compile_blocks_node(struct compile_build *b);
+int compile_blocks_home(struct compile_build *b, uint32_t fetch);
+int compile_blocks_size(struct compile_build *b);
+/* What compiled_fill and compiled_finish do with them. */
+int compiled_blocks_fill(const struct compiled *c, const struct graph_ps_call *call, struct compiled_run *run,
+			 struct star_error *err);
+void compiled_blocks_finish(const struct compiled *c, const struct graph_ps_call *call, const struct compiled_run *run);
+
+/* compile_run.c: where a source's data lie in a call, and of what type they are: of a feed or constant. */
+const void *compiled_data(const struct compile_source *source, const struct graph_ps_call *call);
+const struct graph_type *compiled_type(const struct compile_source *source, const struct graph_ps_call *call);
+
+/* compile_kept.c: whether a later part of the place needs what this node makes. */
+bool compile_is_kept(const struct graph_ps_plan *plan, uint32_t part, uint32_t node);
+/* The component of an earlier part of the place by whose step rows are made; NULL: there is none. */
+struct compiled *compile_maker(const struct compile_build *b, struct graph_value value, unsigned *step);
+/* The step of a feed of such rows, or -ENOTSUP. */
+int compile_take(struct compile_build *b, struct graph_value value, uint32_t dim);
+/* What an earlier component has been given for the same ids, and the ids, are kept there. 0 or -ENOTSUP. */
+int compile_share(struct compile_build *b);
+
+#endif

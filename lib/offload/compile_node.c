@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From nodes to steps. */
+#include <errno.h>
+#include <string.h>
+
+#include "compile_internal.h"
+
+enum { DIM_MAX = 4096, DEPTH_MAX = 64, BLOCK_LEAST = 512 };
+
+/* ---- what can be done ---- */
+
+const char *compile_step_name(enum graph_op op)
+{
+	switch (op) {
+	case GRAPH_NEG:
+	case GRAPH_RELU:
+	case GRAPH_SIGMOID:
+	case GRAPH_TANH:
+	case GRAPH_EXP:
+	case GRAPH_SQUARE:
+	case GRAPH_SQRT:
+	case GRAPH_ABS:
+	case GRAPH_ADD:
+	case GRAPH_SUB:
+	case GRAPH_MUL:
+	case GRAPH_DIV:
+	case GRAPH_MAX:
+	case GRAPH_MIN:
+		return graph_op_name(op); /* programs call them the same */
+	default:
+		return NULL;
+	}
+}
+
+/* Sigmoids and the like are good to 1e-6 on PS tasks; all else has the worker's bits there. */
+static bool is_exact(enum graph_op op)
+{
+	return compile_step_name(op) && op != GRAPH_SIGMOID && op != GRAPH_TANH && op != GRAPH_EXP;
+}
+
+static bool is_float(const struct graph_type *type)
+{
+	return type->dtype == STAR_FLOAT32;
+}
+
+/* Whether a node works on what a variable holds, by the first of its inputs that is no constant, and theirs. */
+static bool is_on_variable(const struct graph *graph, const struct graph_node *node)
+{
+	for (unsigned depth = 0; depth < DEPTH_MAX && node->op != GRAPH_READ; depth++) {
+		uint32_t i = 0;
+
+		while (i < node->inputs_count && graph->nodes[node->inputs[i].node]->op == GRAPH_CONST)
+			i++;
+		if (i == node->inputs_count)
+			return false;
+		node = graph->nodes[node->inputs[i].node];
+	}
+	return node->op == GRAPH_READ;
+}
+
+/* Whether all blocks go into one run: there are 1,024 elements in each, or as many as rows of the first dimension come to. */
+static bool is_one_run(const struct graph_shape *shape)
+{
+	return graph_elements(shape) <= (int64_t)COMPILE_KEYS_MAX * BLOCK_LEAST;
+}
+
+/* Staleness goes by pulls and pushes. */
+static bool has_programs(const struct graph *graph, const struct graph_node *node, enum graph_op kind)
+{
+	const struct graph_node *resource = graph_resource(graph, node->inputs[0]);
+
+	return resource->op == kind && !graph_attr_int(resource, "staleness", 0);
+}
+
+bool compile_may_move(const struct graph *graph, const struct graph_node *node)
+{
+	const struct graph_shape *shape = &node->outputs[0].shape;
+
+	if (node->op == GRAPH_APPLY_ROWS)
+		return has_programs(graph, node, GRAPH_TABLE);
+	if (!is_float(&node->outputs[0]))
+		return false;
+	if (shape->ndim && shape->dims[shape->ndim - 1] > DIM_MAX && !is_on_variable(graph, node))
+		return false;
+	switch (node->op) {
+	case GRAPH_READ:
+		return is_one_run(shape) && has_programs(graph, node, GRAPH_VARIABLE);
+	case GRAPH_LOOKUP:
+		return has_programs(graph, node, GRAPH_TABLE);
+	case GRAPH_REDUCE_LIKE:
+	case GRAPH_SUM:
+	case GRAPH_MEAN:
+	case GRAPH_SEGMENT_SUM:
+	case GRAPH_SEGMENT_MEAN:
+	case GRAPH_SEGMENT_SQRTN:
+	case GRAPH_GATHER:
+	case GRAPH_EXPAND:
+	case GRAPH_SEGMENT_MEAN_GRAD:
+	case GRAPH_SEGMENT_SQRTN_GRAD:
+		return true;
+	default:
+		break;
+	}
+	for (uint32_t i = 0; i < node->inputs_count; i++)
+		if (!is_float(graph_type(graph, node->inputs[i])))
+			return false;
+	return is_exact(node->op);
+}
+
+/* ---- refusing ---- */
+
+int compile_not_done(const struct compile_build *b, const char *why)
+{
+	return star_error_set(b->err, -ENOTSUP,
+			      "node \"%s\": %s is not done on PS tasks%s: give it the device /job:worker",
+			      b->node->name, graph_op_name(b->node->op), why);
+}
+
+/* ---- values ---- */
+
+const struct graph_shape *compile_shape_of(const struct compile_build *b, struct graph_value value)
+{
+	return &graph_ps_type(b->plan, value)->shape;
+}
+
+static unsigned lead_of(const struct compile_build *b)
+{
+	return compile_shape_of(b, b->ids)->ndim;
+}
+
+bool compile_is_feed(const struct compile_build *b, struct graph_value value, uint32_t *feed)
+{
+	for (*feed = 0; *feed < b->part->feeds_count; ++*feed)
+		if (graph_same(b->part->feeds[*feed], value))
+			return true;
+	return false;
+}
+
+bool compile_find_source(const struct compile_build *b, struct graph_value value, struct compile_source *source)
+{
+	const struct graph_node *node = b->plan->graph->nodes[value.node];
+
+	*source = (struct compile_source){ .feed = COMPILE_NO_FEED };
+	if (compile_is_feed(b, value, &source->feed))
+		return true;
+	source->feed = COMPILE_NO_FEED;
+	if (node->op == GRAPH_CONST)
+		source->constant = graph_attr(node, "value");
+	return source->constant != NULL;
+}
+
+static bool same_source(const struct compile_source *a, const struct compile_source *b)
+{
+	return a->feed == b->feed && a->constant == b->constant &&
+	       memcmp(&a->number, &b->number, sizeof(a->number)) == 0;
+}
+
+/* The step's number, or an error. */
+int compile_add_step(struct compile_build *b, struct compile_step step)
+{
+	if (b->c->steps_count == COMPILE_STEPS_MAX)
+		return compile_not_done(b, " with so many others");
+	b->c->steps[b->c->steps_count] = step;
+	return b->c->steps_count++;
+}
+
+uint64_t compile_add_scratch(struct compile_build *b, uint64_t bytes)
+{
+	const uint64_t at = b->c->scratch_bytes;
+
+	b->c->scratch_bytes += (bytes + 63) & ~UINT64_C(63);
+	return at;
+}
+
+/* The step of a feed, which may be there already. */
+int compile_add_feed(struct compile_build *b, struct compile_feed feed, uint32_t *index)
+{
+	struct compiled *c = b->c;
+	uint32_t f = 0;
+	int step = 0;
+
+	for (unsigned s = 0; s < c->steps_count; s++) {
+		const struct compile_feed *have = &c->feeds[f];
+
+		if (c->steps[s].kind > COMPILE_SEGMENT_ROWS)
+			continue;
+		if (have->kind == feed.kind && have->how == feed.how && have->dim == feed.dim &&
+		    have->segments == feed.segments && have->kept == feed.kept && have->place == feed.place &&
+		    same_source(&have->source, &feed.source)) {
+			*index = f;
+			return (int)s;
+		}
+		f++;
+	}
+	if (c->feeds_count == COMPILE_FEEDS_MAX)
+		return compile_not_done(b, " with so many others");
+	step = compile_add_step(b,
+				(struct compile_step){
+					.kind = feed.kind, .dim = feed.dim, .kept = feed.kept, .place = feed.place });
+	if (step < 0)
+		return step;
+	*index = c->feeds_count;
+	c->feeds[c->feeds_count++] = feed;
+	return step;
+}
+
+/* Elements of a row by key of that shape; 0: it is none. */
+static uint32_t row_dim(const struct compile_build *b, const struct graph_shape *shape)
+{
+	const unsigned lead = lead_of(b);
+
+	if (shape->ndim == lead)
+		return 1;
+	return shape->ndim == lead + 1 && shape->dims[lead] >= 1 && shape->dims[lead] <= DIM_MAX
+		       ? (uint32_t)shape->dims[lead]
+		       : 0;
+}
+
+/* Which of a row's elements are the same for all keys: a number, or a row; 0: it is not that. */
+static uint32_t shared_dim(const struct compile_build *b, const struct graph_shape *shape, unsigned ndim)
+{
+	const int64_t last = shape->ndim ? shape->dims[shape->ndim - 1] : 1;
+
+	if (shape->ndim > ndim || graph_elements(shape) != last || last < 1 || last > DIM_MAX)
+		return 0;
+	return ndim == lead_of(b) && last != 1 ? 0 : (uint32_t)last;
+}
+
+/* ---- steps ---- */
+
+/* An operand of an elementwise operation with an output of ndim dimensions. */
+static int operand(struct compile_build *b, struct graph_value value, unsigned ndim)
+{
+	const struct graph_shape *shape = compile_shape_of(b, value), *ids = compile_shape_of(b, b->ids);
+	struct compile_feed feed = { .kind = COMPILE_SHARED };
+	bool aligned = shape->ndim == ndim;
+	uint32_t index = 0;
+
+	if (b->step[value.node] != COMPILE_NOT_MADE)
+		return aligned && row_dim(b, shape) ? b->step[value.node] : compile_not_done(b, " with this input");
+	if (!is_float(graph_ps_type(b->plan, value)))
+		return compile_not_done(b, " with this input");
+	if (!compile_find_source(b, value, &feed.source))
+		return aligned && row_dim(b, shape) ? compile_take(b, value, row_dim(b, shape))
+						    : compile_not_done(b, " with this input");
+	feed.dim = shared_dim(b, shape, ndim);
+	if (feed.dim == 0) {
+		for (unsigned i = 0; i < ids->ndim; i++)
+			aligned = aligned && shape->dims[i] == ids->dims[i];
+		feed.kind = COMPILE_ROWS;
+		feed.dim = aligned && feed.source.feed != COMPILE_NO_FEED ? row_dim(b, shape) : 0;
+	}
+	return feed.dim ? compile_add_feed(b, feed, &index) : compile_not_done(b, " with an input of that shape");
+}
+
+static int elementwise(struct compile_build *b)
+{
+	const struct graph_node *node = b->node;
+	const unsigned ndim = compile_shape_of(b, (struct graph_value){ node->id, 0 })->ndim;
+	struct compile_step step = { .kind = node->inputs_count == 1 ? COMPILE_UNARY : COMPILE_BINARY,
+				     .name = compile_step_name(node->op) };
+
+	for (uint32_t i = 0; i < node->inputs_count; i++) {
+		const int of = operand(b, node->inputs[i], ndim);
+
+		if (of < 0)
+			return of;
+		*(i ? &step.b : &step.a) = (uint8_t)of;
+	}
+	return compile_add_step(b, step);
+}
+
+/* The first two, then each of the others, as the worker does. */
+static int add_n(struct compile_build *b)
+{
+	const struct graph_node *node = b->node;
+	const unsigned ndim = compile_shape_of(b, (struct graph_value){ node->id, 0 })->ndim;
+	int sum = operand(b, node->inputs[0], ndim);
+
+	for (uint32_t i = 1; sum >= 0 && i < node->inputs_count; i++) {
+		const int of = operand(b, node->inputs[i], ndim);
+
+		sum = of < 0 ? of
+			     : compile_add_step(b, (struct compile_step){ .kind = COMPILE_BINARY,
+									  .a = (uint8_t)sum,
+									  .b = (uint8_t)of,
+									  .name = "add" });
+	}
+	return sum;
+}
+
+/* The dimensions that a sum or mean goes over, as bits; 0: all, or none of its own. */
+static unsigned axes_of(const struct graph_node *node, unsigned ndim)
+{
+	const struct graph_attr *axes = graph_attr(node, "axes");
+	unsigned bits = 0;
+
+	for (uint32_t i = 0; axes && axes->kind == GRAPH_INTS && i < axes->ints_count; i++)
+		bits |= 1U << (axes->ints[i] < 0 ? axes->ints[i] + ndim : axes->ints[i]);
+	return bits;
+}
+
+/* Of ids [n, k]: their last dimensions, which are those of neighbours. Returns the first of them, or 0. */
+static unsigned neighbours(const struct compile_build *b, unsigned axes)
+{
+	const unsigned lead = lead_of(b);
+
+	for (unsigned from = 1; from < lead; from++)
+		if (axes == ((1U << lead) - (1U << from)))
+			return from;
+	return 0;
+}
+
+/* All bags of a component are equally many. */
+static int set_bags(struct compile_build *b, struct compile_bags bags)
+{
+	struct compile_bags *have = &b->c->bags;
+
+	if (have->lead && (have->lead != bags.lead || !same_source(&have->like, &bags.like)))
+		return compile_not_done(b, " with other bags");
+	*have = bags;
+	return 0;
+}
+
+int64_t compile_most_bags(const struct compile_build *b)
+{
+	const struct compile_bags *bags = &b->c->bags;
+	const struct compile_source *like = &bags->like;
+	const struct graph_shape *ids = compile_shape_of(b, b->ids);
+	int64_t count = 1;
+
+	if (like->constant)
+		return like->constant->type.shape.dims[0];
+	if (like->feed != COMPILE_NO_FEED)
+		return compile_shape_of(b, b->part->feeds[like->feed])->dims[0];
+	for (unsigned i = 0; i < bags->lead; i++)
+		count *= ids->dims[i];
+	return count;
+}
+
+static int segments_feed(struct compile_build *b, struct compile_feed feed, uint32_t *index)
+{
+	feed.kind = COMPILE_SEGMENTS;
+	if (feed.how != COMPILE_AS_IT_IS)
+		feed.scratch = compile_add_scratch(b, (uint64_t)graph_elements(compile_shape_of(b, b->ids)) *
+							      sizeof(uint32_t));
+	return compile_add_feed(b, feed, index);
+}
+
+static int neighbours_feed(struct compile_build *b, unsigned lead, uint32_t *index)
+{
+	const struct compile_source none = { .feed = COMPILE_NO_FEED };
+
+	if (set_bags(b, (struct compile_bags){ .like = none, .lead = (uint8_t)lead }) < 0)
+		return -ENOTSUP;
+	return segments_feed(b, (struct compile_feed){ .source = none, .how = COMPILE_NEIGHBOURS }, index);
+}
+
+/* int32 segments, or int64 indices, of rows whose number is that of `like`. */
+static int given_segments(struct compile_build *b, struct graph_value value, struct graph_value like, uint32_t *index)
+{
+	struct compile_bags bags = { .lead = 1 };
+	struct compile_feed feed = { .how = graph_ps_type(b->plan, value)->dtype == STAR_INT64 ? COMPILE_NARROWED
+											       : COMPILE_AS_IT_IS };
+
+	if (lead_of(b) != 1)
+		return compile_not_done(b, " with ids of several dimensions");
+	if (!compile_find_source(b, value, &feed.source) || !compile_find_source(b, like, &bags.like))
+		return compile_not_done(b, ", nor are its segments made there");
+	if (set_bags(b, bags) < 0)
+		return -ENOTSUP;
+	return segments_feed(b, feed, index);
+}
+
+/* A sum over bags: it can be taken home, and nothing else. */
+static int pool(struct compile_build *b, int rows, int segments, uint32_t index, uint8_t how)
+{
+	const struct graph_value value = { b->node->id, 0 };
+	struct compiled *c = b->c;
+	const int step = segments < 0 ? segments
+				      : compile_add_step(b, (struct compile_step){ .kind = COMPILE_POOL,
+										   .a = (uint8_t)rows,
+										   .b = (uint8_t)segments });
+	uint32_t fetch = 0;
+	int rc;
+
+	if (step < 0)
+		return step;
+	while (fetch < b->part->fetches_count && !graph_same(b->part->fetches[fetch], value))
+		fetch++;
+	if (fetch == b->part->fetches_count || c->fetches_count == COMPILE_FETCHES_MAX)
+		return compile_not_done(b, ", if others there need it");
+	rc = compile_add_step(b, (struct compile_step){ .kind = COMPILE_FETCH, .a = (uint8_t)step });
+	if (rc < 0)
+		return rc;
+	c->fetches[c->fetches_count] =
+		(struct compile_fetch){ .fetch = fetch, .pooled = true, .how = how, .segments = index };
+	if (how != COMPILE_AS_IT_IS)
+		c->fetches[c->fetches_count].scratch =
+			compile_add_scratch(b, (uint64_t)compile_most_bags(b) * sizeof(uint32_t));
+	c->fetches_count++;
+	return COMPILE_NOT_MADE;
+}
+
+/* Sums and means: over a row, or over neighbouring ids. */
+static int reduce(struct compile_build *b)
+{
+	const struct graph_node *node = b->node;
+	const struct graph_shape *shape = compile_shape_of(b, node->inputs[0]);
+	const unsigned lead = lead_of(b), axes = axes_of(node, shape->ndim), from = neighbours(b, axes);
+	const uint8_t how = node->op == GRAPH_MEAN ? COMPILE_DIVIDED : COMPILE_AS_IT_IS;
+	const int rows = operand(b, node->inputs[0], shape->ndim);
+	uint32_t index = 0;
+
+	if (rows < 0)
+		return rows;
+	if (from) {
+		const int segments = neighbours_feed(b, from, &index);
+
+		return segments < 0 ? segments : pool(b, rows, segments, index, how);
+	}
+	if (axes != 1U << lead)
+		return compile_not_done(b, " over these axes");
+	return compile_add_step(b, (struct compile_step){ .kind = COMPILE_UNARY,
+							  .a = (uint8_t)rows,
+							  .name = node->op == GRAPH_MEAN ? "row_mean" : "row_sum" });
+}
+
+static int segment_pool(struct compile_build *b)
+{
+	const struct graph_node *node = b->node;
+	const int rows = operand(b, node->inputs[0], compile_shape_of(b, node->inputs[0])->ndim);
+	uint32_t index = 0;
+	int segments;
+
+	if (rows < 0)
+		return rows;
+	segments = given_segments(b, node->inputs[1], node->inputs[2], &index);
+	return pool(b, rows, segments, index,
+		    node->op == GRAPH_SEGMENT_SUM    ? COMPILE_AS_IT_IS
+		    : node->op == GRAPH_SEGMENT_MEAN ? COMPILE_DIVIDED
+						     : COMPILE_DIVIDED_ROOT);
+}
+
+/* For each key the row of its bag. */
+static int unpool(struct compile_build *b, struct graph_value rows, int segments, uint32_t index, uint8_t how)
+{
+	const struct graph_shape *shape = compile_shape_of(b, rows);
+	const int64_t count = graph_elements(shape), bags = segments < 0 ? 0 : compile_most_bags(b);
+	struct compile_feed feed = { .kind = COMPILE_SEGMENT_ROWS, .how = how, .segments = index };
+	uint32_t of;
+	int step;
+
+	if (segments < 0)
+		return segments;
+	if (!is_float(graph_ps_type(b->plan, rows)) || !compile_find_source(b, rows, &feed.source))
+		return compile_not_done(b, " with what is made there");
+	if (bags < 1 || count % bags || count / bags < 1 || count / bags > DIM_MAX)
+		return compile_not_done(b, " with rows of this size");
+	feed.dim = (uint32_t)(count / bags);
+	if (how != COMPILE_AS_IT_IS)
+		feed.scratch =
+			compile_add_scratch(b, (uint64_t)count * sizeof(float) + (uint64_t)bags * sizeof(uint32_t));
+	else
+		feed.segments = 0;
+	step = compile_add_feed(b, feed, &of);
+	return step < 0 ? step
+			: compile_add_step(b, (struct compile_step){ .kind = COMPILE_UNPOOL,
+								     .a = (uint8_t)step,
+								     .b = (uint8_t)segments });
+}
+
+/* [n, 1, dim] to [n, k, dim]: neighbours. */
+static int expand(struct compile_build *b)
+{
+	const struct graph_value from = b->node->inputs[0];
+	const struct graph_shape *ids = compile_shape_of(b, b->ids), *shape = compile_shape_of(b, from);
+	const struct graph_shape *out = compile_shape_of(b, (struct graph_value){ b->node->id, 0 });
+	unsigned lead = ids->ndim;
+	uint32_t index = 0;
+	int segments;
+
+	while (lead > 1 && shape->ndim == out->ndim && shape->dims[lead - 1] == 1)
+		lead--;
+	for (unsigned i = 0; i < lead && i < shape->ndim; i++)
+		if (shape->ndim != out->ndim || shape->dims[i] != ids->dims[i])
+			return compile_not_done(b, " to this shape");
+	if (lead == ids->ndim || !row_dim(b, out) || shape->ndim != out->ndim ||
+	    (shape->ndim > ids->ndim && shape->dims[ids->ndim] != out->dims[ids->ndim]))
+		return compile_not_done(b, " to this shape");
+	segments = neighbours_feed(b, lead, &index);
+	return unpool(b, from, segments, index, COMPILE_AS_IT_IS);
+}
+
+static int spread(struct compile_build *b)
+{
+	const struct graph_node *node = b->node;
+	const uint8_t how = node->op == GRAPH_GATHER		  ? COMPILE_AS_IT_IS
+			    : node->op == GRAPH_SEGMENT_MEAN_GRAD ? COMPILE_DIVIDED
+								  : COMPILE_DIVIDED_ROOT;
+	uint32_t index = 0;
+	const int segments = given_segments(b, node->inputs[1], node->inputs[0], &index);
+
+	return unpool(b, node->inputs[0], segments, index, how);
+}
+
+static int lookup(struct compile_build *b)
+{
+	for (unsigned s = 0; s < b->c->steps_count; s++)
+		if (b->c->steps[s].kind == COMPILE_LOOKUP)
+			return compile_not_done(b, " twice for the same ids");
+	if (!is_float(&b->node->outputs[0]))
+		return compile_not_done(b, " and computed with, but in float32");
+	b->c->read_only = graph_attr_int(b->node, "read_only", 0);
+	return compile_add_step(b, (struct compile_step){ .kind = COMPILE_LOOKUP });
+}
+
+int compile_add_apply(struct compile_build *b, int gradients)
+{
+	struct compiled *c = b->c;
+
+	for (unsigned s = 0; s < c->steps_count; s++)
+		if (c->steps[s].kind == COMPILE_APPLY)
+			return compile_not_done(b, c->blocks ? " twice" : " twice for the same ids");
+	if (draft_rates(b->node, &c->applies, b->err) < 0)
+		return b->err->code;
+	return compile_add_step(b, (struct compile_step){ .kind = COMPILE_APPLY, .b = (uint8_t)gradients });
+}
+
+static int apply_rows(struct compile_build *b)
+{
+	const struct graph_value rows = b->node->inputs[2];
+	const int gradients = operand(b, rows, compile_shape_of(b, rows)->ndim);
+
+	return gradients < 0 ? gradients : compile_add_apply(b, gradients);
+}
+
+/* Of a gradient whose sizes only a step knows; nothing is to be done where they are those of the rows, and of one that had a single
+ * element for each row it is the row's sum. */
+static int reduce_like(struct compile_build *b)
+{
+	const struct graph_value *inputs = b->node->inputs;
+	const struct graph_shape *shape = compile_shape_of(b, inputs[0]), *like = compile_shape_of(b, inputs[1]);
+	const bool column = shape->ndim == like->ndim && shape->ndim == lead_of(b) + 1 && row_dim(b, like) == 1;
+	const bool same = graph_shape_same(shape, like);
+	int rows;
+
+	if ((!same && !column) || b->step[inputs[0].node] == COMPILE_NOT_MADE)
+		return compile_not_done(b, " to another shape");
+	rows = operand(b, inputs[0], shape->ndim);
+	return rows < 0 || same
+		       ? rows
+		       : compile_add_step(b, (struct compile_step){
+						     .kind = COMPILE_UNARY, .a = (uint8_t)rows, .name = "row_sum" });
+}
+
+int compile_node(struct compile_build *b)
+{
+	if (b->c->blocks)
+		return compile_blocks_node(b);
+	switch (b->node->op) {
+	case GRAPH_LOOKUP:
+		return lookup(b);
+	case GRAPH_ADD_N:
+		return add_n(b);
+	case GRAPH_REDUCE_LIKE:
+		return reduce_like(b);
+	case GRAPH_APPLY_ROWS:
+		return apply_rows(b);
+	case GRAPH_SUM:
+	case GRAPH_MEAN:
+		return reduce(b);
+	case GRAPH_SEGMENT_SUM:
+	case GRAPH_SEGMENT_MEAN:
+	case GRAPH_SEGMENT_SQRTN:
+		return segment_pool(b);
+	case GRAPH_GATHER:
+	case GRAPH_SEGMENT_MEAN_GRAD:
+	case GRAPH_SEGMENT_SQRTN_GRAD:
+		return spread(b);
+	case GRAPH_EXPAND:
+		return expand(b);
+	default:
+		return compile_step_name(b->node->op) ? elementwise(b) : compile_not_done(b, "");
+	}
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is sent: of each PS part, and of all. Who sends it knows best (graph_cut_options.count): which operation brings which value anew, and
+ * what an earlier request has left there. Without that a value goes once to each part that needs it.
+ */
+#include <string.h>
+
+#include "offload/cut_internal.h"
+#include "graph/ps.h"
+
+/* A type with its unknown sizes as a batch. */
+static struct graph_type with_batch(struct graph_type type, int64_t batch)
+{
+	for (unsigned i = 0; i < type.shape.ndim; i++)
+		if (type.shape.dims[i] < 0)
+			type.shape.dims[i] = batch > 0 ? batch : 1;
+	return type;
+}
+
+static uint64_t bytes_of(const struct graph_type *type)
+{
+	uint64_t bytes = dtype_bytes(type->dtype);
+
+	for (unsigned i = 0; i < type->shape.ndim; i++)
+		if (__builtin_mul_overflow(bytes, (uint64_t)type->shape.dims[i], &bytes))
+			return UINT64_MAX >> 16;
+	return bytes;
+}
+
+uint64_t graph_cut_bytes(const struct graph *graph, struct graph_value value, int64_t batch)
+{
+	const struct graph_type *type = graph_type(graph, value);
+	struct graph_type known;
+
+	if (!type || !type->dtype)
+		return 0;
+	known = with_batch(*type, batch);
+	return bytes_of(&known);
+}
+
+static struct graph_type type_of(const struct cutter *cutter, struct graph_value value)
+{
+	struct graph_type *const *types = cutter->options.types;
+
+	return with_batch(types ? types[value.node][value.output] : *graph_type(cutter->graph, value),
+			  cutter->options.batch);
+}
+
+uint64_t cut_bytes(const struct cutter *cutter, struct graph_value value)
+{
+	const struct graph_type type = type_of(cutter, value);
+
+	return type.dtype ? bytes_of(&type) : 0;
+}
+
+uint64_t cut_numbers_bytes(const struct cutter *cutter, uint32_t ids_of)
+{
+	return cut_bytes(cutter, cutter->graph->nodes[ids_of]->inputs[1]) / sizeof(int64_t) * sizeof(uint32_t);
+}
+
+/* ---- without asking ---- */
+
+/* Rows by segment are sent to each reactor. */
+static bool is_spread(const struct graph *graph, const struct graph_part *part, struct graph_value feed)
+{
+	for (uint32_t i = 0; i < part->nodes_count; i++) {
+		const struct graph_node *node = graph->nodes[part->nodes[i]];
+
+		if (graph_op_info(node->op)->flags & GRAPH_SPREADS && graph_same(node->inputs[0], feed))
+			return true;
+	}
+	return false;
+}
+
+static void count_values(const struct cutter *cutter, const struct graph_part *part, struct graph_sent *sent)
+{
+	for (uint32_t i = 0; i < part->nodes_count; i++)
+		if (cutter->numbered[part->nodes[i]])
+			sent->to_ps += cut_numbers_bytes(cutter, cutter->numbered[part->nodes[i]] - 1);
+	for (uint32_t i = 0; i < part->feeds_count; i++) {
+		if (!part->feed_shapes[i])
+			sent->feeds[i] =
+				cut_bytes(cutter, part->feeds[i]) *
+				(is_spread(cutter->graph, part, part->feeds[i]) ? sent->reactors : UINT64_C(1));
+		sent->to_ps += sent->feeds[i];
+	}
+	for (uint32_t i = 0; i < part->fetches_count; i++) {
+		if (!part->fetch_shapes[i])
+			sent->fetches[i] = cut_bytes(cutter, part->fetches[i]) *
+					   (cutter->pools[part->fetches[i].node] ? sent->reactors : UINT64_C(1));
+		sent->from_ps += sent->fetches[i];
+	}
+}
+
+/* ---- asking ---- */
+
+static bool make_room(const struct cutter *cutter, struct graph_cut *cut)
+{
+	struct cut_pool *pool = cut_pool_of(cut);
+
+	cut->sent = cut_memory(pool, cut->parts_count + UINT64_C(1), sizeof(*cut->sent));
+	for (uint32_t i = 0; cut->sent && i < cut->parts_count; i++) {
+		const struct graph_part *part = &cut->parts[i];
+
+		if (part->place == GRAPH_PLACE_WORKER)
+			continue;
+		cut->sent[i] = (struct graph_sent){
+			.feeds = cut_memory(pool, part->feeds_count + UINT64_C(1), sizeof(uint64_t)),
+			.fetches = cut_memory(pool, part->fetches_count + UINT64_C(1), sizeof(uint64_t)),
+			.stays = cut_memory(pool, part->feeds_count + UINT64_C(1), sizeof(bool)),
+			.reactors = cut_pieces(&cutter->options, part->place),
+		};
+	}
+	return !pool->failed;
+}
+
+/* False: no memory. */
+static bool ask(const struct cutter *cutter, struct graph_cut *cut)
+{
+	const struct graph *graph = cutter->graph;
+	struct cut_pool scratch = { 0 };
+	struct graph_type *types =
+		cut_memory(&scratch, cutter->value_first[graph->nodes_count] + UINT64_C(1), sizeof(*types));
+	const struct graph_ps_plan plan = {
+		.graph = graph,
+		.cut = cut,
+		.parts = cut->parts,
+		.parts_count = cut->parts_count,
+		.types = types,
+		.first = cutter->value_first,
+	};
+	struct star_error why = { 0 };
+
+	for (uint32_t v = 0; types && v < graph->nodes_count; v++)
+		for (uint32_t o = 0; o < graph->nodes[v]->outputs_count; o++)
+			types[cutter->value_first[v] + o] = type_of(cutter, (struct graph_value){ v, o });
+	if (types && cutter->options.count(&plan, cut->sent, &why) < 0) {
+		cut->undone = cut_memory(cut_pool_of(cut), strlen(why.text) + 1, 1);
+		if (cut->undone)
+			strcpy(cut->undone, why.text);
+	}
+	cut_pool_free(&scratch);
+	return types && !cut_pool_of(cut)->failed;
+}
+
+bool cut_count(const struct cutter *cutter, struct graph_cut *cut)
+{
+	if (!make_room(cutter, cut) || (cutter->options.count && !ask(cutter, cut)))
+		return false;
+	if (cut->undone && !make_room(cutter, cut))
+		return false;
+	for (uint32_t i = 0; i < cut->parts_count; i++) {
+		if (cut->parts[i].place != GRAPH_PLACE_WORKER && (cut->undone || !cutter->options.count))
+			count_values(cutter, &cut->parts[i], &cut->sent[i]);
+		cut->to_ps_bytes += cut->sent[i].to_ps;
+		cut->from_ps_bytes += cut->sent[i].from_ps;
+	}
+	return true;
+}

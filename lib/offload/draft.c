@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "offload/draft.h"
+
+#include <errno.h>
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- variables and tables ---- */
+
+/* What star_spec has no member for: "beta1=0.8,whole=1". */
+static int options_text(const struct graph_node *node, char text[static DRAFT_OPTIONS_TEXT], struct star_error *err)
+{
+	static const char *const others[] = { "dtype", "shape",	    "dim",  "initializer", "scale",
+					      "seed",  "optimizer", "rate", "trainable" };
+	size_t used = 0;
+
+	text[0] = 0;
+	for (uint32_t i = 0; i < node->attrs_count; i++) {
+		const struct graph_attr *attr = &node->attrs[i];
+		const char *comma = used ? "," : "";
+		bool other = false;
+		int n;
+
+		for (unsigned k = 0; k < sizeof(others) / sizeof(others[0]); k++)
+			other |= !strcmp(attr->name, others[k]);
+		if (!strcmp(attr->name, "rate") && graph_attr_float(node, "rate", 1) == 0)
+			other = false; /* in star_spec.rate it would be the default */
+		if (other)
+			continue;
+		n = attr->kind == GRAPH_INT ? snprintf(text + used, DRAFT_OPTIONS_TEXT - used, "%s%s=%lld", comma,
+						       attr->name, (long long)attr->i)
+		    : attr->kind == GRAPH_FLOAT
+			    ? snprintf(text + used, DRAFT_OPTIONS_TEXT - used, "%s%s=%.17g", comma, attr->name, attr->f)
+		    : attr->kind == GRAPH_STRING && !strpbrk(attr->s, ",=") /* which would begin another option */
+			    ? snprintf(text + used, DRAFT_OPTIONS_TEXT - used, "%s%s=%s", comma, attr->name, attr->s)
+			    : -1;
+		if (n < 0 || (size_t)n >= DRAFT_OPTIONS_TEXT - used)
+			return star_error_set(err, -EINVAL, "node \"%s\": attribute %s is no option", node->name,
+					      attr->name);
+		used += (size_t)n;
+	}
+	return 0;
+}
+
+int draft_object(const struct graph_node *node, struct draft_object *object, struct star_error *err)
+{
+	struct star_spec *spec = &object->spec;
+
+	object->is_table = node->op == GRAPH_TABLE;
+	*spec = (struct star_spec){
+		.name = node->name,
+		.dtype = graph_attr_string(node, "dtype", NULL),
+		.dim = (uint32_t)graph_attr_int(node, "dim", 0),
+		.ndim = node->outputs[0].shape.ndim,
+		.shape = object->shape,
+		.initializer = graph_attr_string(node, "initializer", NULL),
+		.scale = (float)graph_attr_float(node, "scale", 0),
+		.seed = (uint64_t)graph_attr_int(node, "seed", 0),
+		.optimizer = graph_attr_string(node, "optimizer", NULL),
+		.rate = (float)graph_attr_float(node, "rate", 0),
+		.options = object->options,
+	};
+	for (unsigned i = 0; i < spec->ndim; i++)
+		object->shape[i] = (uint64_t)node->outputs[0].shape.dims[i];
+	if (node->op == GRAPH_VARIABLE && spec->ndim == 0) { /* a scalar is one element */
+		spec->ndim = 1;
+		object->shape[0] = 1;
+	}
+	return options_text(node, object->options, err);
+}
+
+/* ---- operations ---- */
+
+static uint32_t find(const struct graph_value *values, uint32_t count, struct graph_value value)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (graph_same(values[i], value))
+			return i;
+	return DRAFT_NOT_THERE;
+}
+
+/* The feed that a node's input is, or constant; an error if it is made on the PS task itself. */
+static int feed_of(const struct graph_ps_plan *plan, const struct graph_part *part, const struct graph_node *node,
+		   uint32_t input, uint32_t *feed, const struct graph_attr **constant, struct star_error *err)
+{
+	const struct graph_node *from = plan->graph->nodes[node->inputs[input].node];
+
+	*feed = find(part->feeds, part->feeds_count, node->inputs[input]);
+	*constant = *feed == DRAFT_NOT_THERE && from->op == GRAPH_CONST ? graph_attr(from, "value") : NULL;
+	if (*feed == DRAFT_NOT_THERE && !*constant)
+		return star_error_set(
+			err, -ENOTSUP,
+			"node \"%s\": its input %u is made on a PS task, and used there: let it come by the "
+			"worker, through a node with the device /job:worker",
+			node->name, input);
+	return 0;
+}
+
+bool draft_goes_along(const struct graph_part *part, const struct graph_node *node)
+{
+	return node->op == GRAPH_CONST &&
+	       (node->device.job != GRAPH_PS ||
+		find(part->fetches, part->fetches_count, (struct graph_value){ node->id, 0 }) == DRAFT_NOT_THERE);
+}
+
+/* Nobody waits for what a pull without a fetch would bring. */
+static bool is_needed(const struct draft *d)
+{
+	return d->op.kind != STAR_PULL || d->fetch != DRAFT_NOT_THERE;
+}
+
+int draft_rates(const struct graph_node *node, struct star_op *op, struct star_error *err)
+{
+	const double rate = graph_attr_float(node, "rate", 0), scale = graph_attr_float(node, "scale", 0);
+
+	/* Written so that NaN fails. */
+	if (!(rate >= 0 && rate <= (double)FLT_MAX) || !(scale >= 0 && scale <= (double)FLT_MAX))
+		return star_error_set(err, -EINVAL,
+				      "node \"%s\": its learning rate is %g and its scale %g: 0 or more is possible",
+				      node->name, rate, scale);
+	op->flags |= (graph_attr(node, "rate") ? STAR_RATE : 0) | (graph_attr(node, "scale") ? STAR_SCALE : 0);
+	op->rate = (float)rate;
+	op->scale = (float)scale;
+	return 0;
+}
+
+int draft_node(const struct graph_ps_plan *plan, const struct graph_part *part, const struct graph_node *node,
+	       struct draft *d, struct star_error *err)
+{
+	int rc = 0;
+
+	if ((node->outputs_count && node->outputs[0].dtype == 0) || draft_goes_along(part, node))
+		return 0;
+	*d = (struct draft){ .keys = DRAFT_NOT_THERE, .values = DRAFT_NOT_THERE, .fetch = DRAFT_NOT_THERE };
+	/* What takes no handle, or no input at all, is refused below. */
+	d->handle = node->inputs_count ? node->inputs[0].node : DRAFT_NOT_THERE;
+	if (node->outputs_count)
+		d->fetch = find(part->fetches, part->fetches_count, (struct graph_value){ node->id, 0 });
+	if (d->fetch != DRAFT_NOT_THERE && graph_cut_is_shape(part, d->fetch) && node->op != GRAPH_STEP_ADD)
+		d->fetch = DRAFT_NOT_THERE;
+	switch (node->op) {
+	case GRAPH_READ:
+		d->op.kind = STAR_PULL;
+		break;
+	case GRAPH_LOOKUP:
+		d->op.kind = STAR_PULL;
+		d->op.flags = graph_attr_int(node, "read_only", 0) ? STAR_READ_ONLY : 0;
+		rc = feed_of(plan, part, node, 1, &d->keys, &d->keys_constant, err);
+		break;
+	case GRAPH_APPLY:
+	case GRAPH_ASSIGN:
+		d->op.kind = node->op == GRAPH_APPLY ? STAR_PUSH : STAR_ASSIGN;
+		rc = node->op == GRAPH_APPLY ? draft_rates(node, &d->op, err) : 0;
+		if (rc == 0)
+			rc = feed_of(plan, part, node, 1, &d->values, &d->values_constant, err);
+		break;
+	case GRAPH_APPLY_ROWS:
+		d->op.kind = STAR_PUSH;
+		rc = draft_rates(node, &d->op, err);
+		if (rc == 0)
+			rc = feed_of(plan, part, node, 1, &d->keys, &d->keys_constant, err);
+		if (rc == 0)
+			rc = feed_of(plan, part, node, 2, &d->values, &d->values_constant, err);
+		break;
+	case GRAPH_STEP_ADD:
+		d->op.kind = STAR_PUSH_PULL;
+		d->op.dtype = "float64";
+		break;
+	default:
+		rc = star_error_set(err, -ENOTSUP,
+				    "node \"%s\": %s is not done on PS tasks: give it the device /job:worker",
+				    node->name, graph_op_name(node->op));
+	}
+	return rc < 0 ? rc : is_needed(d);
+}
+
+int draft_part(const struct graph_ps_plan *plan, uint32_t index, struct draft **drafts, uint32_t *count,
+	       struct star_error *err)
+{
+	const struct graph_part *from = &plan->parts[index];
+
+	*drafts = NULL;
+	*count = 0;
+	if (from->place == GRAPH_PLACE_WORKER)
+		return 0;
+	*drafts = calloc(from->nodes_count, sizeof(**drafts));
+	if (!*drafts)
+		return star_error_set(err, -ENOMEM, "no memory for a plan");
+	for (uint32_t i = 0; i < from->nodes_count; i++) {
+		const struct graph_node *node = plan->graph->nodes[from->nodes[i]];
+		struct draft *d = &(*drafts)[*count];
+		const int rc = draft_node(plan, from, node, d, err);
+
+		if (rc < 0)
+			return rc;
+		*count += (uint32_t)rc;
+	}
+	return 0;
+}
+
+/* A feed of the call, or a constant; NULL: none. */
+static const void *data_of(const struct graph_ps_call *call, uint32_t feed, const struct graph_attr *constant,
+			   const struct graph_type **type)
+{
+	if (feed != DRAFT_NOT_THERE) {
+		*type = &call->feeds[feed].type;
+		return call->feeds[feed].data;
+	}
+	*type = constant ? &constant->type : NULL;
+	return constant ? constant->data : NULL;
+}
+
+int draft_fill(const struct draft *d, const struct graph_ps_call *call, struct draft_step *step, struct star_op *op,
+	       struct star_error *err)
+{
+	const struct graph_type *keys, *values;
+	const void *ids = data_of(call, d->keys, d->keys_constant, &keys);
+	const void *data = data_of(call, d->values, d->values_constant, &values);
+
+	*op = d->op;
+	step->minus_one = -1;
+	op->step = call->step;
+	if (keys) {
+		op->keys = ids;
+		if (graph_elements(&keys->shape) > UINT32_MAX)
+			return star_error_set(err, -E2BIG, "%lld ids: an operation has 2^32 - 1 at most",
+					      (long long)graph_elements(&keys->shape));
+		op->count = (uint32_t)graph_elements(&keys->shape);
+		if (op->count == 0)
+			return 0;
+	}
+	if (values)
+		op->values = (void *)(uintptr_t)data; /* which no push or assign writes to */
+	else if (op->kind == STAR_PUSH_PULL)
+		op->values = &step->minus_one;
+	if (op->kind == STAR_PUSH_PULL)
+		op->results = d->fetch != DRAFT_NOT_THERE ? call->fetches[d->fetch].data : &step->counted;
+	else if (d->fetch != DRAFT_NOT_THERE)
+		op->values = call->fetches[d->fetch].data;
+	if (!op->dtype)
+		op->dtype = dtype_name(values ? values->dtype : call->fetches[d->fetch].type.dtype);
+	return 1;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The module: its functions, constants and types, and how errors become exceptions. */
+#include "native.h"
+
+#include <string.h>
+
+PyTypeObject *native_cluster_type, *native_table_type;
+static PyObject *make_exception; /* (code, text) -> exception, of starserver/_errors.py */
+
+PyObject *native_exception(int code, const char *text)
+{
+	PyObject *words = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+	PyObject *exception;
+
+	if (!words)
+		return NULL;
+	if (!make_exception)
+		exception = PyObject_CallFunction(PyExc_RuntimeError, "O", words);
+	else
+		exception = PyObject_CallFunction(make_exception, "iO", code < 0 ? -code : code, words);
+	Py_DECREF(words);
+	return exception;
+}
+
+PyObject *native_raise(const struct star_error *err)
+{
+	PyObject *exception = native_exception(err->code, err->text);
+
+	if (exception)
+		PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+	Py_XDECREF(exception);
+	return NULL;
+}
+
+PyObject *native_set_exception(PyObject *module, PyObject *factory)
+{
+	PyObject *before = make_exception;
+
+	make_exception = Py_NewRef(factory);
+	Py_XDECREF(before);
+	Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+	{ "open", native_open, METH_VARARGS, "open(ps, deadline_us) -> Cluster" },
+	{ "unique", native_unique, METH_VARARGS, "unique(keys, distinct, inverse) -> how many distinct ones" },
+	{ "set_exception", native_set_exception, METH_O, "set_exception(factory): factory(errno, text) -> exception" },
+	{ NULL, NULL, 0, NULL },
+};
+
+static struct PyModuleDef definition = {
+	PyModuleDef_HEAD_INIT,
+	.m_name = "starserver._native",
+	.m_doc = "star.h for Python; use the package starserver.",
+	.m_size = -1,
+	.m_methods = methods,
+};
+
+static bool add_constants(PyObject *module)
+{
+	static const struct {
+		const char *name;
+		long value;
+	} constants[] = {
+		{ "PULL", STAR_PULL },		 { "PUSH", STAR_PUSH },
+		{ "PUSH_PULL", STAR_PUSH_PULL }, { "DELETE", STAR_DELETE },
+		{ "ASSIGN", STAR_ASSIGN },	 { "COMMIT", STAR_COMMIT },
+		{ "READ_ONLY", STAR_READ_ONLY }, { "ACCUMULATE", STAR_ACCUMULATE },
+		{ "OPEN", STAR_OPEN },		 { "AT_ONCE", STAR_AT_ONCE },
+		{ "RATE", STAR_RATE },		 { "SCALE", STAR_SCALE },
+		{ "BY_ROW", STAR_BY_ROW },
+	};
+
+	for (size_t i = 0; i < sizeof(constants) / sizeof(*constants); i++)
+		if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value) < 0)
+			return false;
+	return true;
+}
+
+PyMODINIT_FUNC PyInit__native(void); /* the interpreter looks it up by its name */
+
+PyMODINIT_FUNC PyInit__native(void)
+{
+	PyObject *module = PyModule_Create(&definition);
+
+	if (!module)
+		return NULL;
+	native_cluster_type = (PyTypeObject *)PyType_FromSpec(&native_cluster_spec);
+	native_table_type = (PyTypeObject *)PyType_FromSpec(&native_table_spec);
+	if (!native_cluster_type || !native_table_type || !add_constants(module) ||
+	    PyModule_AddObjectRef(module, "Cluster", (PyObject *)native_cluster_type) < 0 ||
+	    PyModule_AddObjectRef(module, "Table", (PyObject *)native_table_type) < 0 ||
+	    PyModule_AddStringConstant(module, "version", STAR_VERSION) < 0) {
+		Py_DECREF(module);
+		return NULL;
+	}
+	pthread_atfork(NULL, NULL, native_after_fork);
+	return module;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * starserver._native: star.h for Python, by CPython's limited API. What is Python's own (names, defaults, futures) is in
+ * starserver/; here is what needs C: memory by the buffer protocol, calls without the GIL, completions.
+ *
+ * Who frees a handle. A cluster counts the threads that are inside of a libstar call (users, under the GIL). close() lets
+ * nobody in any more; whoever is the last to leave calls star_close. A child of fork has none of libstar's threads, so it
+ * is let in nowhere, and frees nothing.
+ */
+#ifndef STAR_PYTHON_NATIVE_H
+#define STAR_PYTHON_NATIVE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "star.h"
+
+struct flight;
+
+struct py_cluster {
+	PyObject ob_base;
+	struct star_cluster *handle; /* NULL once it is freed */
+	unsigned generation;	     /* of this process: see cluster_enter */
+	unsigned users;
+	bool closed;
+	pthread_mutex_t lock; /* what follows; never held while the GIL is taken */
+	pthread_cond_t changed;
+	struct flight *landed, **landed_end; /* completed, for completions() */
+	unsigned flying;		     /* started, and not yet handed over */
+	bool grounded;			     /* star_close has been called */
+};
+
+struct py_table {
+	PyObject ob_base;
+	struct py_cluster *cluster; /* a reference */
+	struct star_table *handle;
+};
+
+extern PyTypeObject *native_cluster_type, *native_table_type;
+extern PyType_Spec native_cluster_spec, native_table_spec;
+
+/* Sets the exception that the error stands for; returns NULL. */
+PyObject *native_raise(const struct star_error *err);
+/* The exception itself, not set; NULL if one was set meanwhile. */
+PyObject *native_exception(int code, const char *text);
+/* For module.c. */
+PyObject *native_set_exception(PyObject *module, PyObject *factory);
+PyObject *native_open(PyObject *module, PyObject *args);
+PyObject *native_unique(PyObject *module, PyObject *args);
+void native_after_fork(void);
+
+/* False with an exception: it is closed, or belongs to the parent process. */
+bool cluster_enter(struct py_cluster *cluster);
+/* Afterwards the cluster may be freed; keeps the exception that is set. */
+void cluster_leave(struct py_cluster *cluster);
+
+/* The operations of one call, with the buffers that they use. */
+struct ops {
+	struct star_op *list;
+	Py_buffer *buffers; /* four for each: keys, values, results, versions; obj is NULL where there is none */
+	uint32_t count;
+	PyObject *sequence; /* keeps tables and strings alive */
+};
+
+/* From a list of tuples (kind, flags, table, elements of a row, keys, values, results, dtype, step, rate, scale, tag, versions). */
+bool ops_fill(struct ops *ops, struct py_cluster *cluster, PyObject *list);
+void ops_release(struct ops *ops);
+
+PyObject *flight_execute(PyObject *self, PyObject *args);
+PyObject *flight_execute_async(PyObject *self, PyObject *args);
+PyObject *flight_completions(PyObject *self, PyObject *none);
+/* star_close has been called: nobody may wait for requests. The thread in completions() returns. */
+void flight_wake(struct py_cluster *cluster);
+
+#endif

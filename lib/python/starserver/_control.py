@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The control protocol (docs/control.rst): one JSON-RPC request a connection, to a node's control address."""
+import errno
+import json
+import socket
+import time
+
+from ._errors import StarError, make_exception
+
+ANSWER_MAX = 64 << 20
+
+
+def addresses(ps):
+    """The control addresses in what connect() was given, in task order."""
+    if ps.startswith("dpdk:"):
+        raise StarError(errno.EOPNOTSUPP, "the control addresses are in the worker's file, which Python does not read: ask with "
+                                          "`starctl --address HOST:PORT status`")
+    if ps.startswith("tcp:") and ":" in ps[4:]:
+        ps = ps[4:]
+    return ps.split(",")
+
+
+def call(address, method, timeout, **params):
+    """The result of a method at HOST:PORT. timeout: seconds for all of it."""
+    end = time.monotonic() + timeout
+    request = {"jsonrpc": "2.0", "id": 1, "method": method}
+    if params:
+        request["params"] = params
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout) as connection:
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            answer = _line(connection, end)
+    except ValueError:
+        raise StarError(errno.EINVAL, f"{address!r} is no address: HOST:PORT") from None
+    except OSError as error:
+        code = errno.ETIMEDOUT if isinstance(error, OSError) and error.errno is None else error.errno
+        raise make_exception(code, f"the node's control address {address} does not answer: {error}; is starserver "
+                                   "running there?") from None
+    if not isinstance(answer, dict):
+        raise StarError(errno.EPROTO, f"{address} has answered {method} with something else than JSON-RPC")
+    if "error" in answer:
+        text = answer["error"].get("message", "")
+        raise make_exception(errno.EIO, f"{address} refuses {method}: {text}")
+    return answer.get("result")
+
+
+def _line(connection, end):
+    data = bytearray()
+    while not data.endswith(b"\n"):
+        left = end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        connection.settimeout(left)
+        part = connection.recv(1 << 16)
+        if not part:
+            raise ConnectionResetError(errno.ECONNRESET, "the connection was closed without an answer")
+        data += part
+        if len(data) > ANSWER_MAX:
+            raise StarError(errno.EPROTO, "an answer of more than 64 MiB")
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Nodes on this machine, for notebooks and tests."""
+import errno
+import glob
+import os
+import queue
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import warnings
+import weakref
+
+from . import _control
+from ._cluster import connect
+from ._errors import StarError, TimeoutError
+
+TRIES = 5  # another program may take a port between our looking and the node's listening
+NO_CHECKPOINT = "the node ends without a last checkpoint:"  # in its log
+LAST_CHECKPOINT_S = 70  # more than a node waits for it
+_starter = None
+_starter_lock = threading.Lock()
+
+
+class _Starter:
+    """Starts processes from a thread that lives as long as this process: PR_SET_PDEATHSIG kills them when the *thread* that
+    has started them ends, however that comes about."""
+
+    def __init__(self):
+        self.pid = os.getpid()
+        self.wanted = queue.SimpleQueue()
+        threading.Thread(target=self._run, name="starserver-nodes", daemon=True).start()
+
+    def _run(self):
+        while True:
+            function, answer = self.wanted.get()
+            try:
+                answer.put((function(), None))
+            except BaseException as error:
+                answer.put((None, error))
+            function = answer = None
+
+    def start(self, function):
+        answer = queue.SimpleQueue()
+        self.wanted.put((function, answer))
+        result, error = answer.get()
+        if error:
+            raise error
+        return result
+
+
+def _start(function):
+    global _starter
+    with _starter_lock:
+        if _starter is None or _starter.pid != os.getpid():
+            _starter = _Starter()
+    return _starter.start(function)
+
+
+def _find_server(server):
+    tree = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "app", "starserver", "starserver")
+    for name in (server, None if server else os.environ.get("STARSERVER"), None if server else "starserver",
+                 None if server else tree):
+        path = shutil.which(name) if name else None
+        if path:
+            return os.path.abspath(path)
+    raise StarError(errno.ENOENT, f"there is no program {server or 'starserver'}: install StarServer, or say where it is with "
+                                  "LocalCluster(server=...) or the environment's STARSERVER")
+
+
+def _free_ports(count):
+    """So many ports in a row that nobody listens on now."""
+    for _ in range(100):
+        held = []
+        try:
+            first = socket.socket()
+            held.append(first)
+            first.bind(("127.0.0.1", 0))
+            base = first.getsockname()[1]
+            for port in range(base + 1, base + count):
+                held.append(socket.socket())
+                held[-1].bind(("127.0.0.1", port))
+            return base
+        except (OSError, OverflowError):
+            continue
+        finally:
+            for one in held:
+                one.close()
+    raise StarError(errno.EADDRINUSE, f"there are no {count} free ports in a row on 127.0.0.1")
+
+
+def _end(processes, folder, pid, patience):
+    """Whatever state they are in, after so many seconds at most. A child of fork has no part in it."""
+    if os.getpid() != pid:
+        return
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+    end = time.monotonic() + patience
+    for process in processes:
+        try:
+            process.wait(max(0.1, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    reason = _no_last_checkpoint(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    if reason:
+        warnings.warn(f"the nodes have ended without a last checkpoint: {reason}", RuntimeWarning, stacklevel=2)
+
+
+def _no_last_checkpoint(folder):
+    """Why there is none, as the nodes' logs say; None: they were not told to write one, or have."""
+    for name in glob.glob(os.path.join(glob.escape(folder), "node-*.log")):
+        with open(name, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if NO_CHECKPOINT in line:
+                    return line.partition(NO_CHECKPOINT)[2].strip()
+    return None
+
+
+class LocalCluster:
+    """Nodes on 127.0.0.1 over the kernel's TCP, as an ordinary user, without hugepages: for notebooks and tests.
+
+        with starserver.LocalCluster(nodes=2) as local, local.connect() as cluster:
+            table = cluster.table("words", dim=16)
+
+    nodes: how many. reactors: of each node. memory_mib: for the parameters of each node. checkpoints: a folder, which
+    is made if need be: they begin with the newest one there, and write a last one when they end with stop() or the object. Without
+    it what they hold is lost. server: the program, else the environment's STARSERVER, or starserver in PATH. timeout:
+    seconds until they must be ready. They end with stop(), with the object, and when this process dies, SIGKILL included.
+    """
+
+    def __init__(self, nodes=1, *, reactors=1, memory_mib=64, checkpoints=None, server=None, timeout=30):
+        for what, value, most in (("nodes", nodes, 64), ("reactors", reactors, 64), ("memory_mib", memory_mib, 1 << 20)):
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+                raise ValueError(f"{what} is a whole number from 1 to {most}, not {value!r}")
+        if checkpoints is not None:
+            if not os.fspath(checkpoints):
+                raise ValueError("checkpoints is a folder, or None for none; it is empty")
+            checkpoints = os.path.abspath(os.fsdecode(checkpoints))
+            os.makedirs(checkpoints, mode=0o750, exist_ok=True)
+        self.nodes, self.reactors = nodes, reactors
+        self.processes = []
+        self._memory_mib, self._checkpoints, self._server = memory_mib, checkpoints, _find_server(server)
+        if shutil.which("setpriv") is None:
+            raise StarError(errno.ENOENT, "there is no program setpriv, which ends nodes when this process dies: install util-linux")
+        end = time.monotonic() + timeout
+        for attempt in range(TRIES):
+            self._folder = tempfile.mkdtemp(prefix="starserver-")
+            self.processes = []
+            self._finalizer = weakref.finalize(self, _end, self.processes, self._folder, os.getpid(),
+                                               LAST_CHECKPOINT_S if checkpoints else 10)
+            try:
+                self._begin()
+                self._wait_ready(end)
+                return
+            except BaseException as error:
+                taken = any(words in str(error) for words in ("in use", "another process listens"))
+                for process in self.processes:
+                    process.kill()  # nobody has had an address to push to
+                self.stop()
+                if not taken or attempt == TRIES - 1 or not isinstance(error, StarError):
+                    raise
+
+    def _begin(self):
+        self._controls = []
+        data = []
+        for _ in range(self.nodes):
+            base = _free_ports(1 + self.reactors)
+            self._controls.append(f"127.0.0.1:{base}")
+            data.append(f"127.0.0.1:{base + 1}")
+        self.address = "tcp:" + ",".join(self._controls)
+        for task in range(self.nodes):
+            self.processes.append(self._start_node(task, self._write_file(task, data)))
+
+    def _write_file(self, task, data):
+        """The node's configuration file."""
+        path = os.path.join(self._folder, f"node-{task}.conf")
+        entries = ", ".join(f'{{ control = "{control}"; data = "{own}"; }}' for control, own in zip(self._controls, data))
+        nodes = ", ".join(f'"{control}"' for control in self._controls)
+        folder = self._checkpoints.replace("\\", "\\\\").replace('"', '\\"') if self._checkpoints else ""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f'node = {{ job_name = "ps"; task_index = {task}; }};\n'
+                       f"cluster = {{ ps = [ {nodes} ]; }};\n"
+                       f"endpoint_map = ( {entries} );\n"
+                       'network = { stack = "kernel"; };\n'
+                       f"cores = {{ number = {self.reactors}; polling = false; pin = false; }};\n"
+                       f'memory = {{ hugepages = "none"; parameter_mib = {self._memory_mib}; }};\n'
+                       f'control = {{ socket = "{self._folder}/node-{task}.sock"; }};\n'
+                       + (f'checkpoint = {{ directory = "{folder}"; on_stop = true; }};\n' if folder else ""))
+        return path
+
+    def _start_node(self, task, path):
+        governing = ("NETWORK_", "PS_", "WORKER_", "TF_SEASTAR_", "TF_CONFIG")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(governing)}
+        argv = ["setpriv", "--pdeathsig", "KILL", "--", self._server, "-c", path]
+
+        def start():
+            with open(self._log(task), "wb") as log:
+                return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
+                                        cwd=self._folder, start_new_session=True)  # Ctrl-C is for the interpreter
+        return _start(start)
+
+    def _log(self, task):
+        return os.path.join(self._folder, f"node-{task}.log")
+
+    def log(self, task=0):
+        """What a node has written."""
+        with open(self._log(task), encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def _wait_ready(self, end):
+        for task, process in enumerate(self.processes):
+            while True:
+                if process.poll() is not None:
+                    raise StarError(errno.ECHILD, f"node {task} has ended with status {process.returncode}:\n"
+                                                  f"{self.log(task)[-2000:]}")
+                try:
+                    if task == 0:
+                        _control.call(self._controls[task], "layout", 2)
+                    _control.call(self._controls[task], "status", 2)
+                    break
+                except StarError:
+                    if time.monotonic() > end:
+                        raise TimeoutError(errno.ETIMEDOUT, f"node {task} is not ready:\n{self.log(task)[-2000:]}") from None
+                    time.sleep(0.02)
+
+    def connect(self, timeout=None):
+        """connect() to these nodes: a Cluster."""
+        return connect(self.address, timeout)
+
+    def stop(self):
+        """Ends the nodes. May be called again."""
+        self._finalizer()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def __repr__(self):
+        running = sum(process.poll() is None for process in self.processes)
+        return f"<starserver.LocalCluster {self.address}, {running} of {self.nodes} nodes running>"

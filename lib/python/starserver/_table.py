@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tables and variables: pull, push, assign, delete, with and without waiting."""
+import math
+
+from . import _native
+from ._arrays import PULLED_AS, dtype_name, empty, key_buffer, microseconds, ndarray, value_buffer
+
+
+class Operation:
+    """One operation of Cluster.execute: made by pull_op(), push_op() and so on."""
+    __slots__ = ("tuple", "result")
+
+    def __init__(self, operation, result):
+        self.tuple = operation
+        self.result = result
+
+
+class _Object:
+    """What tables and variables have in common."""
+    kind = ""
+
+    def __init__(self, cluster, native, name, dtype, shape, optimizer):
+        self.cluster = cluster
+        self.name = name
+        self.dtype = dtype
+        self.optimizer = optimizer
+        self._native = native
+        self._shape = shape
+        self._pulled_as = PULLED_AS[dtype]
+
+    def _run(self, operation, timeout):
+        timeout = microseconds(timeout)
+        if operation.tuple:
+            self.cluster._native.execute((operation.tuple,), timeout)
+        return operation.result
+
+    def _start(self, operation, timeout):
+        return self.cluster._start([operation.tuple] if operation.tuple else [], operation.result, timeout)
+
+    def _op(self, kind, flags, row, keys, values, results, dtype, step=0, rate=None, scale=None, tag=0, result=None,
+            versions=None):
+        if rate is not None:
+            flags |= _native.RATE
+        if scale is not None:
+            flags |= _native.SCALE
+        if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 1 << 64:
+            raise ValueError(f"a step is a whole number from 1, or 0 for none; not {step!r}")
+        return Operation((kind, flags, self._native, row, keys, values, results, dtype, step, float(rate or 0),
+                          float(scale or 0), tag, versions), result)
+
+    def _memory(self, out, shape, dtype):
+        """Memory for rows of that shape: the caller's, or new."""
+        if out is None:
+            dtype = dtype or self._pulled_as
+            return empty(shape, dtype), dtype
+        _check_shape(out, shape, "out")
+        return out, dtype
+
+    def __repr__(self):
+        return (f"<starserver.{type(self).__name__} \"{self.name}\" {self._describe()} {self.dtype}, optimizer "
+                f"{self.optimizer}, of {self.cluster.ps}>")
+
+
+def _check_shape(values, shape, what):
+    """Of what has more than one dimension; flat memory is checked by its size, raw bytes too."""
+    have = tuple(getattr(values, "shape", ()))
+    if len(have) > 1 and have != tuple(shape) and getattr(values, "itemsize", 4) > 2:
+        raise ValueError(f"{what} has the shape {have}; it must be {tuple(shape)}")
+
+
+class Table(_Object):
+    """A table: rows of `dim` elements by key. Keys are any 64-bit integers, int64 or uint64 (a negative key k is the
+    same as 2**64 + k); rows are made when their key is first pulled or pushed.
+
+    Arrays have the buffer protocol (NumPy arrays, array.array, memoryview), are C-contiguous and are not copied; lists are
+    converted. Wrong types raise TypeError, wrong shapes ValueError; what a node refuses raises StarError. A timeout is in
+    seconds, None for 30. After a failed push, or one that Ctrl-C has interrupted, it is unknown which rows were applied.
+    """
+    kind = "table"
+
+    @property
+    def dim(self):
+        """Elements of a row."""
+        return self._shape[0]
+
+    def _describe(self):
+        return f"dim {self.dim}"
+
+    def pull_op(self, keys, out=None, *, dtype=None, read_only=False, step=0, versions=None):
+        """pull() as an operation for Cluster.execute()."""
+        keys, count = key_buffer(keys)
+        if versions is not None and out is None:
+            raise ValueError("a pull by versions writes only the rows that have changed: pass out=, the rows as they were")
+        out, dtype = self._memory(out, (count, self.dim), dtype)
+        if not count:
+            return Operation(None, out)
+        return self._op(_native.PULL, _native.READ_ONLY if read_only else 0, 0, keys, out, None, dtype, step, result=out,
+                        versions=versions)
+
+    def pull(self, keys, out=None, *, dtype=None, read_only=False, step=0, versions=None, timeout=None):
+        """Reads rows. keys: n int64 or uint64, in any order, repeated or not. Returns float32 of shape (n, dim) (float64
+        and integers for tables of these; another one by dtype); written to `out` if that is given. read_only: creates no
+        rows and counts nothing; a row that is not there reads as its initial value. step: the training step. versions: n
+        uint32, zeros at first, kept beside `out`: only rows that have changed since are sent and written, with their new
+        versions, if the table was made with versions=True."""
+        if type(keys) is ndarray and keys.ndim == 1 and out is None and dtype is None and step == 0 and versions is None and \
+                len(keys):
+            # What training does all the time, without the questions whose answers are known: a third of a small call's time.
+            rows = empty((len(keys), self._shape[0]), self._pulled_as)
+            self.cluster._native.execute(((_native.PULL, _native.READ_ONLY if read_only else 0, self._native, 0, keys, rows,
+                                           None, self._pulled_as, 0, 0.0, 0.0, 0),), microseconds(timeout))
+            return rows
+        return self._run(self.pull_op(keys, out, dtype=dtype, read_only=read_only, step=step, versions=versions), timeout)
+
+    def pull_async(self, keys, out=None, *, dtype=None, read_only=False, step=0, versions=None, timeout=None):
+        """pull() without waiting: a concurrent.futures.Future of the rows."""
+        return self._start(self.pull_op(keys, out, dtype=dtype, read_only=read_only, step=step, versions=versions), timeout)
+
+    def push_op(self, keys, gradients, *, step=0, rate=None, scale=None, dtype=None):
+        """push() as an operation for Cluster.execute()."""
+        return self._write(_native.PUSH, keys, gradients, dtype, step, rate, scale)
+
+    def push(self, keys, gradients, *, step=0, rate=None, scale=None, dtype=None, timeout=None):
+        """Applies gradients by the table's optimizer, exactly once. keys: n; those that occur again have their gradients
+        summed. gradients: float32 (float16, float64) of shape (n, dim). step: the training step, from 1. rate: the learning
+        rate instead of the table's own. scale: multiplies the gradients. NaN and infinities raise StarError (EDOM), unless
+        the table was made with nonfinite="clip" or "pass"."""
+        self._run(self.push_op(keys, gradients, step=step, rate=rate, scale=scale, dtype=dtype), timeout)
+
+    def push_async(self, keys, gradients, *, step=0, rate=None, scale=None, dtype=None, timeout=None):
+        """push() without waiting: a Future of None. keys and gradients must stay as they are until it is done."""
+        return self._start(self.push_op(keys, gradients, step=step, rate=rate, scale=scale, dtype=dtype), timeout)
+
+    def assign_op(self, keys, values, *, step=0, dtype=None):
+        """assign() as an operation for Cluster.execute()."""
+        return self._write(_native.ASSIGN, keys, values, dtype, step)
+
+    def assign(self, keys, values, *, step=0, dtype=None, timeout=None):
+        """Gives rows new values, of shape (n, dim); the optimizer's slots stay. Of a key that occurs again the last."""
+        self._run(self.assign_op(keys, values, step=step, dtype=dtype), timeout)
+
+    def assign_async(self, keys, values, *, step=0, dtype=None, timeout=None):
+        """assign() without waiting: a Future of None."""
+        return self._start(self.assign_op(keys, values, step=step, dtype=dtype), timeout)
+
+    def push_pull_op(self, keys, gradients, out=None, *, step=0, rate=None, scale=None, dtype=None):
+        """push_pull() as an operation for Cluster.execute()."""
+        keys, count = key_buffer(keys)
+        gradients = value_buffer(gradients)
+        _check_shape(gradients, (count, self.dim), "gradients")
+        if dtype is None and out is None:
+            dtype = dtype_name(gradients, self._pulled_as)
+        out, dtype = self._memory(out, (count, self.dim), dtype)
+        if not count:
+            return Operation(None, out)
+        return self._op(_native.PUSH_PULL, 0, 0, keys, gradients, out, dtype, step, rate, scale, result=out)
+
+    def push_pull(self, keys, gradients, out=None, *, step=0, rate=None, scale=None, dtype=None, timeout=None):
+        """push() and pull() of the same keys in one trip: the rows as they are after the push, of the gradients' type."""
+        return self._run(self.push_pull_op(keys, gradients, out, step=step, rate=rate, scale=scale, dtype=dtype), timeout)
+
+    def push_pull_async(self, keys, gradients, out=None, *, step=0, rate=None, scale=None, dtype=None, timeout=None):
+        """push_pull() without waiting: a Future of the rows."""
+        return self._start(self.push_pull_op(keys, gradients, out, step=step, rate=rate, scale=scale, dtype=dtype), timeout)
+
+    def delete_op(self, keys):
+        """delete() as an operation for Cluster.execute()."""
+        keys, count = key_buffer(keys)
+        return self._op(_native.DELETE, 0, 0, keys, None, None, None) if count else Operation(None, None)
+
+    def delete(self, keys, timeout=None):
+        """Removes rows; keys without a row are passed over."""
+        self._run(self.delete_op(keys), timeout)
+
+    def delete_async(self, keys, timeout=None):
+        """delete() without waiting: a Future of None."""
+        return self._start(self.delete_op(keys), timeout)
+
+    def _write(self, kind, keys, values, dtype, step, rate=None, scale=None):
+        keys, count = key_buffer(keys)
+        values = value_buffer(values)
+        _check_shape(values, (count, self.dim), "the array of values")
+        if not count:
+            if memoryview(values).nbytes:
+                raise ValueError("there are values, and no keys")
+            return Operation(None, None)
+        return self._op(kind, 0, 0, keys, values, None, dtype, step, rate, scale)
+
+
+class Variable(_Object):
+    """A dense variable. Without `rows` a call is on all of it, an array of its shape; with them on those rows of its first
+    dimension, an array of shape (n, *shape[1:]), where these are whole blocks or fit into one (docs/libstar.rst).
+
+    Arrays, errors and timeouts are as for Table.
+    """
+    kind = "variable"
+
+    @property
+    def shape(self):
+        """Its sizes."""
+        return self._shape
+
+    def _describe(self):
+        return f"shape {self._shape}"
+
+    def _where(self, rows):
+        """(keys, shape of the array, elements of a row or 0); None where there are no rows."""
+        if rows is None:
+            return None, self._shape, 0
+        keys, count = key_buffer(rows)
+        return (keys if count else False), (count, *self._shape[1:]), math.prod(self._shape[1:])
+
+    def pull_op(self, rows=None, out=None, *, dtype=None, read_only=False, step=0):
+        """pull() as an operation for Cluster.execute()."""
+        keys, shape, row = self._where(rows)
+        out, dtype = self._memory(out, shape, dtype)
+        if keys is False:
+            return Operation(None, out)
+        return self._op(_native.PULL, _native.READ_ONLY if read_only else 0, row, keys, out, None, dtype, step, result=out)
+
+    def pull(self, rows=None, out=None, *, dtype=None, read_only=False, step=0, timeout=None):
+        """Reads it, or rows of it: float32 (float64, integers for variables of these; another one by dtype)."""
+        return self._run(self.pull_op(rows, out, dtype=dtype, read_only=read_only, step=step), timeout)
+
+    def pull_async(self, rows=None, out=None, *, dtype=None, read_only=False, step=0, timeout=None):
+        """pull() without waiting: a Future of the values."""
+        return self._start(self.pull_op(rows, out, dtype=dtype, read_only=read_only, step=step), timeout)
+
+    def push_op(self, gradients, rows=None, *, step=0, rate=None, scale=None, dtype=None):
+        """push() as an operation for Cluster.execute()."""
+        return self._write(_native.PUSH, gradients, rows, dtype, step, rate, scale)
+
+    def push(self, gradients, rows=None, *, step=0, rate=None, scale=None, dtype=None, timeout=None):
+        """Applies gradients by the variable's optimizer, exactly once. step, rate, scale: as for Table.push()."""
+        self._run(self.push_op(gradients, rows, step=step, rate=rate, scale=scale, dtype=dtype), timeout)
+
+    def push_async(self, gradients, rows=None, *, step=0, rate=None, scale=None, dtype=None, timeout=None):
+        """push() without waiting: a Future of None."""
+        return self._start(self.push_op(gradients, rows, step=step, rate=rate, scale=scale, dtype=dtype), timeout)
+
+    def assign_op(self, values, rows=None, *, step=0, dtype=None):
+        """assign() as an operation for Cluster.execute()."""
+        return self._write(_native.ASSIGN, values, rows, dtype, step)
+
+    def assign(self, values, rows=None, *, step=0, dtype=None, timeout=None):
+        """Gives it, or rows of it that are whole blocks, new values; the optimizer's slots stay."""
+        self._run(self.assign_op(values, rows, step=step, dtype=dtype), timeout)
+
+    def assign_async(self, values, rows=None, *, step=0, dtype=None, timeout=None):
+        """assign() without waiting: a Future of None."""
+        return self._start(self.assign_op(values, rows, step=step, dtype=dtype), timeout)
+
+    def push_pull_op(self, gradients, rows=None, out=None, *, step=0, rate=None, scale=None, dtype=None):
+        """push_pull() as an operation for Cluster.execute()."""
+        keys, shape, row = self._where(rows)
+        gradients = value_buffer(gradients)
+        _check_shape(gradients, shape, "the array of gradients")
+        if dtype is None and out is None:
+            dtype = dtype_name(gradients, self._pulled_as)
+        out, dtype = self._memory(out, shape, dtype)
+        if keys is False:
+            return Operation(None, out)
+        return self._op(_native.PUSH_PULL, 0, row, keys, gradients, out, dtype, step, rate, scale, result=out)
+
+    def push_pull(self, gradients, rows=None, out=None, *, step=0, rate=None, scale=None, dtype=None, timeout=None):
+        """push() and pull() in one trip: the values as they are after the push, of the gradients' type."""
+        return self._run(self.push_pull_op(gradients, rows, out, step=step, rate=rate, scale=scale, dtype=dtype), timeout)
+
+    def push_pull_async(self, gradients, rows=None, out=None, *, step=0, rate=None, scale=None, dtype=None, timeout=None):
+        """push_pull() without waiting: a Future of the values."""
+        return self._start(self.push_pull_op(gradients, rows, out, step=step, rate=rate, scale=scale, dtype=dtype), timeout)
+
+    def _write(self, kind, values, rows, dtype, step, rate=None, scale=None):
+        keys, shape, row = self._where(rows)
+        values = value_buffer(values)
+        _check_shape(values, shape, "the array of values")
+        if keys is False:
+            return Operation(None, None)
+        return self._op(kind, 0, row, keys, values, None, dtype, step, rate, scale)

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shares by peer address (of IPv6: by its /64), of an endpoint that accepts sessions. Three things are few beside what one address can ask for: places
+ * for sessions, windows to send from, and mbufs that wait for acknowledgements.
+ *
+ * - When all places are taken, an address with fewer sessions than another one gets a place: the idlest session of the larger
+ *   share ends. Nobody gets a place by ending sessions of a smaller share, but those that nobody has used for long.
+ * - An address gets a window only while it holds no more than WINDOW_SHARE times those that are free, so some always are
+ *   (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998).
+ * - Requests of an address that has half of the mbufs unacknowledged wait; less is enough when mbufs are short.
+ */
+#include <errno.h>
+
+#include "net/siphash.h"
+#include "rpc/dgram_internal.h"
+
+#define UNUSED_NS (60000 * DGRAM_MS) /* a session without data for so long gives way to any other one */
+enum {
+	LOOKED_AT = 64, /* sessions, for one that gives way: a share that is too large is hardly missed by so many */
+	WINDOW_SHARE = 16,
+};
+
+static uint32_t *bucket(struct dgram *d, const struct net_address *address)
+{
+	return &d->peers_hash[siphash(d->options.secret, address->halves, 2) & d->hash_mask];
+}
+
+static struct dgram_peer *find(struct dgram *d, const struct net_address *address)
+{
+	for (uint32_t at = *bucket(d, address); at; at = d->peers[at - 1].next)
+		if (net_address_equal(&d->peers[at - 1].address, address))
+			return &d->peers[at - 1];
+	return NULL;
+}
+
+/* There are as many places as sessions, and one for a session that moves. */
+static struct dgram_peer *make(struct dgram *d, const struct net_address *address)
+{
+	uint32_t *at = bucket(d, address);
+	struct dgram_peer *peer = d->peers_free ? &d->peers[d->peers_free - 1] : &d->peers[d->peers_made++];
+
+	if (d->peers_free)
+		d->peers_free = peer->next;
+	*peer = (struct dgram_peer){ .address = *address, .next = *at };
+	*at = (uint32_t)(peer - d->peers) + 1;
+	return peer;
+}
+
+static void drop(struct dgram *d, struct dgram_peer *peer)
+{
+	const uint32_t own = (uint32_t)(peer - d->peers) + 1;
+	uint32_t *at = bucket(d, &peer->address);
+
+	while (*at != own)
+		at = &d->peers[*at - 1].next;
+	*at = peer->next;
+	peer->next = d->peers_free;
+	d->peers_free = own;
+}
+
+void peer_join(struct dgram_session *s)
+{
+	struct dgram *d = s->dgram;
+	const struct net_address sharer = net_address_sharer(&s->flow.path.remote);
+	struct dgram_peer *peer = find(d, &sharer);
+
+	if (!peer)
+		peer = make(d, &sharer);
+	peer->sessions++;
+	peer->mbufs += s->tx_queued + s->tx_held;
+	peer->windows += !!s->window;
+	s->peer = peer;
+}
+
+void peer_leave(struct dgram_session *s)
+{
+	struct dgram_peer *peer = s->peer;
+
+	peer->mbufs -= s->tx_queued + s->tx_held;
+	peer->windows -= !!s->window;
+	if (--peer->sessions == 0)
+		drop(s->dgram, peer);
+	s->peer = NULL;
+}
+
+void peer_move(struct dgram_session *s)
+{
+	const struct net_address sharer = net_address_sharer(&s->flow.path.remote);
+
+	if (net_address_equal(&s->peer->address, &sharer))
+		return;
+	peer_leave(s);
+	peer_join(s);
+}
+
+bool peer_may_take_window(const struct dgram_session *s)
+{
+	const struct dgram *d = s->dgram;
+
+	return !d->options.accepts || s->peer->windows <= WINDOW_SHARE * d->windows_free;
+}
+
+bool dgram_over_share(const struct dgram_session *s)
+{
+	const struct net *net = s->dgram->net;
+
+	return s->peer->mbufs > net_pool(net)->size >> (1 + 2 * net_pressure(net));
+}
+
+/* Since when nothing has come of it but what keeps it. */
+static uint64_t used_ns(const struct dgram_session *s)
+{
+	return RTE_MAX(s->data_ns, s->opening_ns);
+}
+
+static bool gives_way(const struct dgram_session *s, uint32_t newcomers, uint64_t now_ns)
+{
+	return s->state == DGRAM_OPEN && (s->peer->sessions > newcomers + 1 || now_ns - used_ns(s) >= UNUSED_NS);
+}
+
+/* Of two sessions, the one of the larger share gives way; of two of the same share, the one used longer ago. */
+static bool is_before(const struct dgram_session *s, const struct dgram_session *other)
+{
+	if (s->peer->sessions != other->peer->sessions)
+		return s->peer->sessions > other->peer->sessions;
+	return used_ns(s) < used_ns(other);
+}
+
+bool peer_make_place(struct dgram *d, const struct net_address *address, uint64_t now_ns)
+{
+	const struct net_address sharer = net_address_sharer(address);
+	const struct dgram_peer *peer = find(d, &sharer);
+	const uint32_t newcomers = peer ? peer->sessions : 0;
+	struct dgram_session *worst = NULL;
+
+	for (unsigned i = 0; i < RTE_MIN(d->sessions_made, (uint32_t)LOOKED_AT); i++) {
+		struct dgram_session *s = &d->all[d->peers_hand++ % d->sessions_made];
+
+		if (gives_way(s, newcomers, now_ns) && (!worst || is_before(s, worst)))
+			worst = s;
+	}
+	if (!worst)
+		return false;
+	d->counters.evicted++;
+	open_send_close(worst);
+	session_end(worst, ETIMEDOUT);
+	return true;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The byte streams that requests come in by. By default they are connections of lib/net's TCP, called directly; a server that is given
+ * this table uses another implementation instead, such as kernel sockets (lib/ksock). A connection is opaque to rpc: it is given back
+ * to the operations that it came from.
+ *
+ * What each call promises stands in net/tcp.h, at the function of the same name. One thread, the reactor's.
+ */
+#ifndef RPC_TRANSPORT_H
+#define RPC_TRANSPORT_H
+
+#include "net/tcp.h"
+
+struct rpc_transport {
+	/* ctx is rpc_server_options.transport_ctx. 0 or a negative errno. */
+	int (*listen)(void *ctx, uint16_t port, const struct tcp_handler *handler, void *handler_ctx);
+	struct rte_mbuf *(*alloc)(struct tcp_conn *conn);
+	uint32_t (*mss)(const struct tcp_conn *conn);
+	bool (*send)(struct tcp_conn *conn, struct rte_mbuf *payload);
+	uint32_t (*queued)(const struct tcp_conn *conn);
+	uint64_t (*stalled_ns)(const struct tcp_conn *conn);
+	void (*consumed)(struct tcp_conn *conn, uint32_t bytes);
+	void (*close)(struct tcp_conn *conn);
+	void (*abort)(struct tcp_conn *conn);
+	struct tcp_address (*address)(const struct tcp_conn *conn);
+};
+
+#endif

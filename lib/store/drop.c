@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tables are dropped: from one moment on the store knows nothing of them, and what they have taken of the arena goes back a slab or a
+ * segment at a time, when there is time for it or when somebody needs it. Rows are not looked at.
+ */
+#include <string.h>
+
+#include "store/snapshot.h"
+#include "store/touch.h"
+
+/* Free memory has no marks, of either generation. */
+static void clear_marks(const struct store *store, const uint8_t *slab, uint64_t bytes)
+{
+	if (store->snapshot.marks)
+		memset(store->snapshot.marks + ((uint64_t)(slab - store->arena.base) >> MARK_BYTE_SHIFT), 0,
+		       bytes >> MARK_BYTE_SHIFT);
+}
+
+/* *steps: what is left of them. */
+static bool give_rows_back(struct store_table *t, unsigned *steps)
+{
+	uint64_t bytes;
+	uint8_t *slab;
+
+	for (; *steps; --*steps) {
+		if (!pool_drop_slab(&t->pool, &slab, &bytes))
+			return index_drop(&t->index, &t->given_back, *steps);
+		clear_marks(t->store, slab, bytes);
+	}
+	return false;
+}
+
+bool table_give_back(struct store_table *t, unsigned steps)
+{
+	if (!t->rows_given) {
+		if (!give_rows_back(t, &steps))
+			return false;
+		t->rows_given = true;
+		t->given_back = 0;
+	}
+	return filter_give_back(&t->filter, t->store->memory, &t->given_back, steps ? steps : 1);
+}
+
+bool arena_reclaim(struct arena *a, unsigned steps)
+{
+	struct store_table *t = a->dropped;
+
+	if (!t)
+		return false;
+	if (table_give_back(t, steps)) {
+		a->dropped = t->next;
+		t->next = a->spare;
+		a->spare = t;
+	}
+	return true;
+}
+
+static void unlink_table(struct store_table *t)
+{
+	struct store_table **at = &t->store->tables;
+
+	while (*at != t)
+		at = &(*at)->next;
+	*at = t->next;
+}
+
+/* What is under way has rows of it, or its number; and the log for the next delta, too. */
+static void leave_snapshots(struct store *store)
+{
+	struct snapshot *s = &store->snapshot;
+
+	snapshot_ask_full(store);
+	if (!s->kind)
+		return;
+	s->lost = true;
+	s->first = s->table = NULL;
+	s->rows_count = 0;
+}
+
+void store_table_drop(struct store_table *table)
+{
+	struct store *store = table->store;
+
+	unlink_table(table);
+	if (store->sweeping == table) {
+		store->sweeping = table->next;
+		store->sweep_rows_count = 0;
+	}
+	leave_snapshots(store);
+	table->next = store->memory->dropped;
+	store->memory->dropped = table;
+}
+
+bool store_reclaim(struct store *store, unsigned budget)
+{
+	arena_reclaim(store->memory, budget);
+	return store->memory->dropped != NULL;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/cluster.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int refuse_ps(const struct cluster_spec *spec, const char *where, struct star_error *err)
+{
+	return star_error_set(
+		err, -EINVAL,
+		"%sthis is PS task %u, which starserver is, and no program that trains: start starserver here, "
+		"which reads TF_CONFIG, too",
+		where, spec->task);
+}
+
+static void tell(const struct cluster_spec *spec, struct session_config *config)
+{
+	config->ps = spec->ps;
+	config->task_index = spec->task;
+	config->workers = spec->workers_count;
+	config->evaluator = spec->job == CLUSTER_EVALUATOR;
+}
+
+int cluster_spec_worker(const struct cluster_spec *spec, struct session_config *config, struct star_error *err)
+{
+	if (spec->job == CLUSTER_PS)
+		return refuse_ps(spec, "", err);
+	if (spec->job == CLUSTER_EVALUATOR)
+		return star_error_set(err, -EINVAL, "this is the evaluator; a worker is wanted here");
+	tell(spec, config);
+	return 0;
+}
+
+int cluster_spec_take_environment(struct cluster_spec *spec, struct session_config *config, struct star_error *err)
+{
+	const char *text = getenv("TF_CONFIG");
+	int rc;
+
+	memset(spec, 0, sizeof(*spec));
+	if (config->ps || !text || !*text)
+		return 0;
+	rc = cluster_spec_parse(text, spec, err);
+	if (rc < 0)
+		return rc;
+	if (spec->job == CLUSTER_PS)
+		rc = refuse_ps(spec, "TF_CONFIG: ", err);
+	else if (config->task_index && config->task_index != spec->task)
+		rc = star_error_set(
+			err, -EINVAL,
+			"TF_CONFIG says that this is %s %u, and the program that it is worker %u: give it ps, too, "
+			"or no task_index",
+			spec->job == CLUSTER_EVALUATOR ? "evaluator" : "worker", spec->task, config->task_index);
+	if (rc < 0)
+		cluster_spec_fini(spec);
+	else
+		tell(spec, config);
+	return rc;
+}

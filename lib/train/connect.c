@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "config/config.h"
+#include "offload/compile.h"
+#include "offload/cut.h"
+#include "train/internal.h"
+#include "train/local.h"
+#include "train/remote.h"
+#include "offload/sent.h"
+
+/* Variables and tables exist, and memory is laid out. */
+static int make_plan(struct session *s, struct star_error *err)
+{
+	const struct session_config *c = &s->config;
+	const struct graph_plan_options options = {
+		.feeds = s->model.feeds,
+		.feeds_count = s->model.feeds_count,
+		.ps = s->ps,
+		.intra_op = c->intra_op_parallelism_threads,
+		.inter_op = c->inter_op_parallelism_threads,
+		.seed = c->seed,
+	};
+
+	s->plan = graph_compile(s->model.graph, s->cut, &options, err);
+	if (!s->plan)
+		return err->code;
+	for (uint32_t i = 0; i < c->steps_in_flight; i++) {
+		s->flights[i].run = graph_run_create(s->plan, err);
+		if (!s->flights[i].run)
+			return err->code;
+	}
+	return 0;
+}
+
+/* What could not be merged, and why: told once for a job, not for an evaluation, nor where nothing is told. */
+void session_tell_warnings(const struct graph_cut *cut)
+{
+	for (uint32_t i = 0; i < cut->warnings_count; i++)
+		fprintf(stderr, "warning: %s\n", cut->warnings[i]);
+	for (uint32_t i = 0; i < cut->bodies_count; i++) {
+		session_tell_warnings(cut->bodies[i].cond);
+		session_tell_warnings(cut->bodies[i].body);
+	}
+}
+
+/* The greatest types of all values; NULL: the graph's own have to do. To be freed. */
+static struct graph_type **most_of(const struct session *s)
+{
+	const struct graph *graph = s->model.graph;
+	struct graph_type *feeds = calloc(graph->nodes_count + 1, sizeof(*feeds)), **types;
+	struct star_error ignored;
+	uint32_t count = 0;
+
+	if (!feeds)
+		return NULL;
+	for (uint32_t v = 0; v < graph->nodes_count; v++) {
+		if (graph->nodes[v]->op != GRAPH_FEED)
+			continue;
+		feeds[count] = graph->nodes[v]->outputs[0];
+		for (uint32_t f = 0; f < s->model.feeds_count; f++)
+			if (!strcmp(s->model.feeds[f].name, graph->nodes[v]->name))
+				feeds[count] = s->model.feeds[f].type;
+		count++;
+	}
+	types = graph_infer_most(graph, feeds, count, &ignored);
+	free(feeds);
+	return types;
+}
+
+int session_make_cut(struct session *s, enum session_moves moves, struct star_error *err)
+{
+	const struct session_config *c = &s->config;
+	const uint32_t tasks = session_count_tasks(c->ps, err);
+	struct graph_type **types = most_of(s);
+	const struct graph_cut_options options = {
+		.protocol = graph_protocol_parse(c->protocol, err),
+		.fuse = c->tensor_fuse,
+		.ps_tasks = tasks,
+		.reactors = tasks ? (star_reactors(s->cluster) + tasks - 1) / tasks : 0,
+		/* Where PS tasks are in this process nothing is saved, nor computed elsewhere; and what they sum for many workers
+		 * comes as it is. */
+		.stay = moves != SESSION_MOVES || session_is_local(c) || session_consistency(c) == SESSION_SYNCHRONOUS,
+		.home = moves == SESSION_COMES_HOME || session_is_local(c),
+		.may_move = compile_may_move,
+		.count = sent_count,
+		.types = types,
+	};
+
+	graph_cut_destroy(s->cut);
+	s->cut = NULL;
+	if (options.ps_tasks == 0) {
+		free(types);
+		return err->code;
+	}
+	s->cut = graph_cut_create(s->model.graph, &options, err);
+	free(types);
+	return s->cut ? 0 : err->code;
+}
+
+static bool has_moved(const struct graph_cut *cut)
+{
+	bool moved = cut->moved_count > 0;
+
+	for (uint32_t i = 0; i < cut->bodies_count && !moved; i++)
+		moved = has_moved(cut->bodies[i].body) || has_moved(cut->bodies[i].cond);
+	return moved;
+}
+
+static void drop_plan(struct session *s)
+{
+	for (uint32_t i = 0; i < SESSION_IN_FLIGHT_MAX; i++) {
+		graph_run_destroy(s->flights[i].run);
+		s->flights[i].run = NULL;
+	}
+	graph_plan_destroy(s->plan);
+	s->plan = NULL;
+}
+
+/*
+ * What has moved and is too large for one program stays in the worker after all; and so does, in the end, what the graph's author has put on
+ * PS tasks and they do not compute.
+ */
+static int make_plan_somehow(struct session *s, struct star_error *err)
+{
+	/* What is worth moving depends on how many reactors there are. */
+	int rc = has_moved(s->cut) && star_reactors(s->cluster) != session_count_tasks(s->config.ps, err)
+			 ? session_make_cut(s, SESSION_MOVES, err)
+			 : 0;
+
+	if (rc == 0)
+		rc = make_plan(s, err);
+	while (rc == -ENOTSUP && !s->cut->home) {
+		const bool moved = has_moved(s->cut);
+
+		fprintf(stderr, "warning: %s%s\n",
+			moved ? "nothing is moved to PS tasks: " : "the worker computes all: ", err->text);
+		drop_plan(s);
+		rc = session_make_cut(s, moved ? SESSION_STAYS : SESSION_COMES_HOME, err);
+		if (rc == 0)
+			rc = make_plan(s, err);
+	}
+	return rc;
+}
+
+/* What it adds to; else what it may read under the same name. */
+void session_find_counter(struct session *s)
+{
+	const struct graph *graph = s->model.graph;
+
+	for (uint32_t i = 0; i < graph->nodes_count && !s->counter.adds; i++) {
+		const struct graph_node *node = graph->nodes[i];
+
+		s->counter.adds = node->op == GRAPH_STEP_ADD;
+		while (node->op == GRAPH_STEP_ADD || node->op == GRAPH_IDENTITY)
+			node = graph->nodes[node->inputs[0].node];
+		if (node->op == GRAPH_VARIABLE && (s->counter.adds || !strcmp(node->name, SESSION_GLOBAL_STEP)))
+			s->counter.name = node->name;
+	}
+}
+
+/* Where the job stands: in this process, or on the PS tasks. */
+static int read_counter(struct session *s, struct star_error *err)
+{
+	double value = 0;
+	struct star_op op = { .kind = STAR_PULL, .flags = STAR_READ_ONLY, .dtype = "float64", .values = &value };
+	int rc = 0;
+
+	if (!s->counter.name)
+		return 0;
+	if (session_is_local(&s->config)) {
+		value = local_scalar(s->counter.name);
+	} else {
+		op.table = star_lookup(s->cluster, s->counter.name, s->config.deadline_us, err);
+		rc = op.table ? star_execute(s->cluster, &op, 1, s->config.deadline_us, err) : err->code;
+	}
+	if (rc == 0)
+		flights_recount(s, value > 0 && value < 0x1p53 ? (uint64_t)value : 0);
+	return rc;
+}
+
+void session_disconnect(struct session *s)
+{
+	peers_close(s->peers, false);
+	drop_plan(s);
+	if (session_is_local(&s->config))
+		local_destroy(s->ps);
+	else
+		remote_destroy(s->ps);
+	star_close(s->cluster);
+	s->ps = NULL;
+	s->cluster = NULL;
+	s->peers = NULL;
+}
+
+static int join_peers(struct session *s, struct star_error *err)
+{
+	const struct session_config *c = &s->config;
+	const struct remote_update *updates;
+	uint32_t updates_count;
+
+	if (session_consistency(c) == SESSION_ASYNCHRONOUS)
+		return 0;
+	s->peers = peers_open(&(struct peers_options){ .cluster = s->cluster,
+						       .job = c->job,
+						       .index = c->task_index,
+						       .count = c->workers,
+						       .lease_us = c->lease_us,
+						       .deadline_us = c->deadline_us,
+						       .clock = s->clock,
+						       .by_row = c->mean_by_row },
+			      err);
+	if (!s->peers)
+		return err->code;
+	if (session_consistency(c) != SESSION_SYNCHRONOUS)
+		return 0;
+	updates_count = remote_updates(s->ps, &updates);
+	return sync_attach(&s->sync, s->cluster, s->peers, updates, updates_count, err);
+}
+
+/*
+ * Whoever says how many threads communicate, or where, has them do so. Nobody does by default: the thread that makes a step then receives
+ * by itself, which saves two wake-ups a request. A worker's file ("dpdk:") is not the environment's; there one thread does it all anyway.
+ */
+static bool wants_io_threads(const char *ps)
+{
+	struct config_worker worker = { 0 };
+	struct star_error ignored;
+
+	return strncmp(ps, "dpdk:", 5) != 0 && config_worker_environment(&worker, &ignored) == 0 &&
+	       (worker.io_threads || worker.pin);
+}
+
+static int open_remote(struct session *s, uint64_t until_ns, struct star_error *err)
+{
+	const struct session_config *c = &s->config;
+	const bool synchronous = session_consistency(c) == SESSION_SYNCHRONOUS;
+	const uint64_t now_ns = clock_ns();
+
+	s->cluster = star_open(c->ps, (until_ns > now_ns ? until_ns - now_ns : 0) / 1000 + 1, err);
+	if (!s->cluster)
+		return err->code;
+	s->reached = true;
+	s->ps = remote_create(&(struct remote_options){ .cluster = s->cluster,
+							.deadline_us = c->deadline_us,
+							.until_ns = until_ns,
+							.admit = synchronous ? sync_admit : NULL,
+							.refused = sync_refused,
+							.arg = &s->sync,
+							.mean_by_row = c->mean_by_row ? s->model.graph : NULL,
+							.io_threads = wants_io_threads(c->ps),
+							.wait = !session_is_chief(c) });
+	return s->ps ? 0 : star_error_set(err, -ENOMEM, "no memory for a session");
+}
+
+/* 1: the PS tasks have one of the graph's tables or variables, besides the counter of steps, which all models have; 0: none; or why it is not known. */
+static int holds_model(const struct session *s, bool *has_any, struct star_error *err)
+{
+	const struct graph *graph = s->model.graph;
+
+	*has_any = false;
+	for (uint32_t i = 0; i < graph->nodes_count; i++) {
+		const struct graph_node *node = graph->nodes[i];
+
+		if ((node->op != GRAPH_VARIABLE && node->op != GRAPH_TABLE) ||
+		    (s->counter.name && !strcmp(node->name, s->counter.name)))
+			continue;
+		*has_any = true;
+		if (star_lookup(s->cluster, node->name, s->config.deadline_us, err))
+			return 1;
+		if (err->code != -ENOENT)
+			return err->code;
+	}
+	return 0;
+}
+
+/* The counter's value on the PS tasks; 0: it is not there. */
+static int read_held_step(const struct session *s, uint64_t *step, struct star_error *err)
+{
+	double value = 0;
+	struct star_op op = { .kind = STAR_PULL, .flags = STAR_READ_ONLY, .dtype = "float64", .values = &value };
+	int rc;
+
+	*step = 0;
+	op.table = star_lookup(s->cluster, s->counter.name, s->config.deadline_us, err);
+	if (!op.table)
+		return err->code == -ENOENT ? 0 : err->code;
+	rc = star_elements(op.table) == 1 ? star_execute(s->cluster, &op, 1, s->config.deadline_us, err) : 0;
+	*step = value > 0 && value < 0x1p53 ? (uint64_t)value : 0;
+	return rc;
+}
+
+/*
+ * A job that has trained, by its summaries, of which the PS tasks hold nothing: they came back empty, whatever other models have counted there
+ * since. It would begin again from nothing, and its next checkpoints would take the place of those that it could go on from. It is asked before
+ * anything is made. Those that are back at an earlier checkpoint are what it goes on from.
+ */
+static int check_held(struct session *s, struct star_error *err)
+{
+	const uint64_t last = s->summary_step;
+	uint64_t step = 0;
+	bool has_any;
+	int held;
+
+	if (!last || !s->counter.name || !s->cluster)
+		return 0;
+	held = holds_model(s, &has_any, err);
+	if (held >= 0 && read_held_step(s, &step, err) < 0)
+		held = err->code;
+	if (held < 0)
+		return held;
+	if (step == 0 || (has_any && !held))
+		return star_error_set(err, -ENOTRECOVERABLE,
+				      "model_dir %.200s has summaries up to global step %" PRIu64
+				      ", and the PS tasks hold nothing of that job%s: to go on, have them restore a "
+				      "checkpoint (starctl "
+				      "checkpoint restore); to begin again, give another model_dir, or empty it",
+				      s->config.model_dir, last,
+				      step ? ", which others have counted steps on since" : ", not even a global step");
+	if (step < last)
+		fprintf(stderr,
+			"model_dir %s has summaries up to global step %" PRIu64 ", and the PS tasks stand at %" PRIu64
+			", at an earlier checkpoint: training goes on from there\n",
+			s->config.model_dir, last, step);
+	s->summary_step = 0;
+	return 0;
+}
+
+/* A cluster that is open is that of one incarnation of each node: after a restart it is opened anew. */
+int session_connect(struct session *s, uint64_t until_ns, struct star_error *err)
+{
+	int rc = 0;
+
+	if (session_is_local(&s->config))
+		s->ps = local_create(err);
+	else
+		rc = open_remote(s, until_ns, err);
+	if (!s->ps)
+		rc = err->code;
+	if (rc == 0)
+		rc = check_held(s, err);
+	if (rc == 0)
+		rc = make_plan_somehow(s, err);
+	if (rc == 0)
+		rc = read_counter(s, err);
+	if (rc == 0 && s->cluster)
+		rc = join_peers(s, err);
+	if (rc < 0)
+		session_disconnect(s);
+	return rc;
+}

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/estimator.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "graph/build.h"
+#include "graph/gradient.h"
+#include "train/auc.h"
+#include "train/cluster.h"
+#include "train/internal.h"
+#include "train/summary.h"
+
+enum { RESULTS = 3, LOOK_MS = 200 /* an evaluator's, at the global step */ };
+
+/* A step in flight. With several of them input functions go on meanwhile, so its feeds are copied. */
+struct batch {
+	void *copies[ESTIMATOR_FEEDS_MAX];
+	uint64_t room[ESTIMATOR_FEEDS_MAX]; /* bytes */
+	uint64_t examples;
+};
+
+/* A graph and the session that executes it. */
+struct work {
+	struct session_config config; /* the estimator's, with what TF_CONFIG says */
+	struct cluster_spec cluster;
+	struct graph *graph;
+	struct session *session;
+	struct estimator_spec spec;
+	const char *results[RESULTS];
+	struct graph_tensor feeds[ESTIMATOR_FEEDS_MAX];
+	struct batch batches[SESSION_IN_FLIGHT_MAX]; /* used in turns */
+	uint32_t at_once;
+	uint64_t begun, ended; /* steps */
+};
+
+/* Loss, where there is one, is result 1. An evaluation is one of a global step, but is no step itself. */
+static int set_results(struct work *w, enum estimator_mode mode)
+{
+	const struct estimator_spec *spec = &w->spec;
+	const bool train = mode == ESTIMATOR_TRAIN;
+	struct graph_value values[RESULTS];
+
+	w->results[0] = train ? SESSION_GLOBAL_STEP : "predictions";
+	w->results[1] = SESSION_LOSS;
+	w->results[2] = SESSION_GLOBAL_STEP;
+	values[0] = train ? graph_global_step(w->graph) : spec->predictions;
+	values[1] = spec->loss;
+	values[2] = mode == ESTIMATOR_EVAL ? graph_global_step_read(w->graph) : GRAPH_NONE;
+	return graph_set_results(w->graph, values, train ? 2 : mode == ESTIMATOR_EVAL ? 3 : 1);
+}
+
+static int build(const struct estimator *e, enum estimator_mode mode, struct work *w, struct star_error *err)
+{
+	int rc = e->model_fn(e->params, mode, w->graph, &w->spec, err);
+
+	if (rc == 0)
+		rc = graph_error(w->graph, err);
+	if (rc == 0 && w->spec.feeds_count > ESTIMATOR_FEEDS_MAX)
+		rc = star_error_set(err, -E2BIG, "a model has %d feeds at most, not %u", ESTIMATOR_FEEDS_MAX,
+				    w->spec.feeds_count);
+	if (rc == 0)
+		rc = mode == ESTIMATOR_TRAIN ? graph_train(w->graph, w->spec.loss, NULL, NULL)
+					     : graph_make_read_only(w->graph);
+	if (rc == 0)
+		rc = set_results(w, mode);
+	return graph_error(w->graph, err) < 0 ? err->code : rc;
+}
+
+/* A session that takes no part in training. */
+static struct session_config aside(struct session_config config)
+{
+	config.model_dir = NULL;
+	config.log_step_count_steps = UINT32_MAX;
+	config.save_checkpoints_steps = 0;
+	config.last_step = 0;
+	config.consistency = NULL;
+	config.steps_in_flight = 1;
+	return config;
+}
+
+static int begin_work(const struct estimator *e, struct work *w, struct star_error *err)
+{
+	*w = (struct work){ .config = e->config, .graph = graph_create() };
+	if (!w->graph)
+		return star_error_set(err, -ENOMEM, "no memory for a graph");
+	return cluster_spec_take_environment(&w->cluster, &w->config, err);
+}
+
+static int open_work(const struct estimator *e, enum estimator_mode mode, struct work *w, struct star_error *err)
+{
+	const bool train = mode == ESTIMATOR_TRAIN;
+	struct session_config config;
+	struct session_model model;
+	int rc = begin_work(e, w, err);
+
+	if (rc == 0 && train && w->config.evaluator)
+		rc = star_error_set(err, -EINVAL,
+				    "this is the evaluator, which does not train: estimator_train_and_evaluate and "
+				    "estimator_evaluate are for it");
+	if (rc == 0)
+		rc = build(e, mode, w, err);
+	if (rc < 0)
+		return rc;
+	config = train ? w->config : aside(w->config);
+	w->at_once = config.steps_in_flight ? config.steps_in_flight : 1;
+	model = (struct session_model){
+		.graph = w->graph, .results = w->results, .feeds = w->spec.feeds, .feeds_count = w->spec.feeds_count
+	};
+	w->session = session_create(&config, &model, train ? e->hooks : NULL, train ? e->hooks_count : 0, err);
+	return w->session ? 0 : err->code;
+}
+
+/* Ends it, and returns the first error of all. */
+static int close_work(struct work *w, int rc, struct star_error *err)
+{
+	struct star_error later;
+	const int closed = session_close(w->session, rc < 0 ? &later : err);
+
+	for (uint32_t i = 0; i < SESSION_IN_FLIGHT_MAX; i++)
+		for (uint32_t f = 0; f < ESTIMATOR_FEEDS_MAX; f++)
+			free(w->batches[i].copies[f]);
+	graph_destroy(w->graph);
+	cluster_spec_fini(&w->cluster);
+	return rc < 0 ? rc : closed;
+}
+
+/* What is greater than it may be is left to the session, which says so. */
+static int copy_feeds(struct work *w, struct batch *batch, struct star_error *err)
+{
+	for (uint32_t i = 0; i < w->spec.feeds_count; i++) {
+		struct graph_tensor *feed = &w->feeds[i];
+		const struct graph_type *most = &w->spec.feeds[i].type;
+		uint64_t bytes = 0;
+
+		if (feed->data && feed->type.dtype == most->dtype && feed->type.shape.ndim == most->shape.ndim)
+			bytes = graph_type_bytes(&feed->type);
+		if (bytes == 0 || bytes > graph_type_bytes(most))
+			continue;
+		if (bytes > batch->room[i]) {
+			free(batch->copies[i]);
+			batch->copies[i] = malloc(bytes);
+			batch->room[i] = batch->copies[i] ? bytes : 0;
+		}
+		if (!batch->copies[i])
+			return star_error_set(err, -ENOMEM, "no memory for a batch");
+		memcpy(batch->copies[i], feed->data, bytes);
+		feed->data = batch->copies[i];
+	}
+	return 0;
+}
+
+/* 1: a step was submitted; 0: the input has ended. */
+static int begin_step(struct work *w, struct estimator_input input, struct star_error *err)
+{
+	struct batch *batch = &w->batches[w->begun % w->at_once];
+	int rc = input.next(input.arg, w->feeds, err);
+
+	if (rc <= 0)
+		return rc;
+	if (w->feeds[0].type.shape.ndim && w->feeds[0].type.shape.dims[0] == 0) /* its loss would be no number */
+		return star_error_set(err, -EINVAL, "a batch without one example");
+	batch->examples = w->feeds[0].type.shape.ndim ? (uint64_t)w->feeds[0].type.shape.dims[0] : 1;
+	rc = w->at_once > 1 ? copy_feeds(w, batch, err) : 0;
+	if (rc == 0)
+		rc = session_submit(w->session, w->feeds, err);
+	w->begun += rc == 0;
+	return rc < 0 ? rc : 1;
+}
+
+/* Of the oldest one. */
+static int end_step(struct work *w, const struct graph_tensor **results, struct estimator_figures *figures,
+		    struct star_error *err)
+{
+	const int rc = session_take(w->session, results, err);
+
+	if (rc < 0)
+		return rc;
+	figures->steps++;
+	figures->examples += w->batches[w->ended++ % w->at_once].examples;
+	return 0;
+}
+
+/* 1: a step was made; 0: the input has ended. */
+static int next_step(struct work *w, struct estimator_input input, const struct graph_tensor **results,
+		     struct estimator_figures *figures, struct star_error *err)
+{
+	int rc = begin_step(w, input, err);
+
+	if (rc > 0 && end_step(w, results, figures, err) < 0)
+		rc = err->code;
+	return rc;
+}
+
+static double loss_of(const struct graph_tensor *results)
+{
+	return results[1].type.dtype == STAR_FLOAT64 ? *(const double *)results[1].data
+						     : *(const float *)results[1].data;
+}
+
+/* ---- training ---- */
+
+static int train_some(struct work *w, struct estimator_input input, uint64_t steps, struct estimator_figures *figures,
+		      struct star_error *err)
+{
+	const struct graph_tensor *results;
+	uint64_t begin_ns = clock_ns();
+	int rc = 1;
+
+	for (uint64_t i = 0;;) {
+		while (rc > 0 && session_in_flight(w->session) < w->at_once && (!steps || i < steps) &&
+		       !session_should_stop(w->session)) {
+			rc = begin_step(w, input, err);
+			i += rc > 0;
+		}
+		if (rc < 0 || !session_in_flight(w->session))
+			break;
+		if (end_step(w, &results, figures, err) < 0)
+			return err->code;
+		if (figures->steps == 1)
+			begin_ns = clock_ns();
+		figures->loss += (loss_of(results) - figures->loss) / (figures->steps == 1 ? 1 : 100);
+	}
+	figures->seconds += (double)(clock_ns() - begin_ns) * 1e-9;
+	figures->rounds = session_cut(w->session)->rounds;
+	figures->requests = session_cut(w->session)->requests;
+	return rc;
+}
+
+int estimator_train(const struct estimator *e, struct estimator_input input, uint64_t steps,
+		    struct estimator_figures *figures, struct star_error *err)
+{
+	struct work w;
+	int rc = open_work(e, ESTIMATOR_TRAIN, &w, err);
+
+	*figures = (struct estimator_figures){ 0 };
+	if (rc == 0)
+		rc = train_some(&w, input, steps, figures, err);
+	return close_work(&w, rc < 0 ? rc : 0, err);
+}
+
+/* ---- evaluating ---- */
+
+struct scores {
+	struct auc_example *examples;
+	size_t count, room;
+};
+
+static int add_scores(struct scores *s, const struct graph_tensor *predictions, const float *labels,
+		      struct star_error *err)
+{
+	const size_t n = (size_t)graph_elements(&predictions->type.shape);
+	const float *values = predictions->data;
+
+	if (s->count + n > s->room) {
+		const size_t room = 2 * s->room + n;
+		struct auc_example *more = realloc(s->examples, room * sizeof(*more));
+
+		if (!more)
+			return star_error_set(err, -ENOMEM, "no memory for the scores of %zu examples", room);
+		s->examples = more;
+		s->room = room;
+	}
+	for (size_t i = 0; i < n; i++)
+		s->examples[s->count++] = (struct auc_example){ .score = values[i], .label = labels[i] };
+	return 0;
+}
+
+/* Which feed the labels are; -EINVAL if predictions do not go with them. */
+static int find_labels(const struct work *w, uint32_t *feed, struct star_error *err)
+{
+	for (*feed = 0; *feed < w->spec.feeds_count; ++*feed)
+		if (!strcmp(w->spec.feeds[*feed].name, w->spec.labels))
+			break;
+	if (*feed == w->spec.feeds_count)
+		return star_error_set(err, -EINVAL, "there is no feed \"%s\" with the labels", w->spec.labels);
+	if (w->spec.feeds[*feed].type.dtype != STAR_FLOAT32 ||
+	    graph_type(w->graph, w->spec.predictions)->dtype != STAR_FLOAT32)
+		return star_error_set(err, -EINVAL, "labels and predictions must be float32 for an AUC");
+	return 0;
+}
+
+static int evaluate_all(struct work *w, struct estimator_input input, struct estimator_figures *figures,
+			struct scores *scores, struct star_error *err)
+{
+	const struct graph_tensor *results;
+	uint32_t labels = 0;
+	double sum = 0;
+	int rc = w->spec.labels ? find_labels(w, &labels, err) : 0;
+
+	while (rc == 0) {
+		const uint64_t before = figures->examples;
+
+		rc = next_step(w, input, &results, figures, err);
+		if (rc <= 0)
+			break;
+		sum += loss_of(results) * (double)(figures->examples - before);
+		rc = 0;
+		if (w->spec.labels) {
+			if (graph_elements(&results[0].type.shape) != graph_elements(&w->feeds[labels].type.shape))
+				return star_error_set(err, -EINVAL, "there are not as many predictions as labels");
+			rc = add_scores(scores, &results[0], w->feeds[labels].data, err);
+		}
+	}
+	if (rc == 0 && !figures->examples)
+		return star_error_set(err, -ENODATA, "there is not one example to evaluate with");
+	if (rc == 0)
+		figures->loss = sum / (double)figures->examples;
+	return rc == 0 && w->spec.labels ? auc_exact(scores->examples, scores->count, &figures->auc, err) : rc;
+}
+
+/* Beside those of training, in a directory of their own, as TensorFlow has them. What fails is told: the figures are there all the same. */
+static void summarize(const struct work *w, const struct estimator_figures *figures)
+{
+	const struct summary_scalar scalars[] = { { "loss", figures->loss }, { "auc", figures->auc } };
+	const char *const directory = w->config.model_dir;
+	struct summary *summary = NULL;
+	char path[PATH_MAX];
+	struct star_error err;
+	int rc = -ENAMETOOLONG;
+
+	if (!directory || !(session_is_chief(&w->config) || w->config.evaluator))
+		return;
+	mkdir(directory, 0777); /* if it fails, so will the next one, and says so */
+	if (snprintf(path, sizeof(path), "%s/eval", directory) < (int)sizeof(path))
+		summary = summary_create(path, &err);
+	else
+		star_error_set(&err, rc, "the path %.100s... is too long", directory);
+	if (summary)
+		rc = summary_write(summary, session_global_step(w->session), scalars, w->spec.labels ? 2 : 1, &err);
+	if (rc < 0)
+		fprintf(stderr, "no summary of the evaluation: %s\n", err.text);
+	summary_destroy(summary);
+}
+
+int estimator_evaluate(const struct estimator *e, struct estimator_input input, struct estimator_figures *figures,
+		       struct star_error *err)
+{
+	struct scores scores = { 0 };
+	struct work w;
+	int rc = open_work(e, ESTIMATOR_EVAL, &w, err);
+
+	*figures = (struct estimator_figures){ 0 };
+	if (rc == 0)
+		rc = evaluate_all(&w, input, figures, &scores, err);
+	if (rc == 0)
+		summarize(&w, figures);
+	free(scores.examples);
+	return close_work(&w, rc, err);
+}
+
+int estimator_predict(const struct estimator *e, struct estimator_input input, estimator_each *each, void *arg,
+		      struct star_error *err)
+{
+	struct estimator_figures figures = { 0 };
+	const struct graph_tensor *results;
+	struct work w;
+	int rc = open_work(e, ESTIMATOR_PREDICT, &w, err);
+
+	while (rc == 0 && (rc = next_step(&w, input, &results, &figures, err)) > 0)
+		rc = each(arg, &results[0], err);
+	return close_work(&w, rc < 0 ? rc : 0, err);
+}
+
+/* ---- both ---- */
+
+static int evaluate_once(const struct estimator *e, const struct estimator_eval *eval,
+			 struct estimator_figures *figures, struct star_error *err)
+{
+	struct estimator_input input;
+	int rc = eval->open(eval->arg, &input, err);
+
+	if (rc < 0)
+		return rc;
+	rc = estimator_evaluate(e, input, figures, err);
+	eval->close(eval->arg, &input);
+	return rc;
+}
+
+/* The global step, by a session of nothing else. */
+static int open_watch(const struct estimator *e, struct work *w, struct star_error *err)
+{
+	int rc = begin_work(e, w, err);
+
+	if (rc == 0) {
+		const struct graph_value step = graph_global_step_read(w->graph);
+		const struct session_model model = { .graph = w->graph, .results = w->results };
+		const struct session_config config = aside(w->config);
+
+		w->results[0] = SESSION_GLOBAL_STEP;
+		rc = graph_set_results(w->graph, &step, 1);
+		if (rc == 0)
+			w->session = session_create(&config, &model, NULL, 0, err);
+		else
+			graph_error(w->graph, err);
+	}
+	return rc == 0 && w->session ? 0 : err->code;
+}
+
+/*
+ * Waits for the next evaluation's global step. 1: it is there; 0: it is the last one's; or a negative errno: it stands for as long as PS tasks
+ * may be away.
+ */
+static int await_step(struct work *watch, uint64_t every, uint64_t *from, struct star_error *err)
+{
+	const struct timespec pause = { .tv_nsec = LOOK_MS * 1000000L };
+	const struct session_config *config = &watch->config;
+	uint64_t seen = UINT64_MAX, seen_ns = 0;
+
+	for (;;) {
+		const int rc = session_run(watch->session, NULL, NULL, err);
+		const uint64_t step = session_global_step(watch->session), now_ns = clock_ns();
+
+		if (rc < 0)
+			return rc;
+		if (step < *from) /* the cluster went back to a checkpoint */
+			*from = step;
+		if (step >= config->last_step || (every && step - *from >= every)) {
+			*from = step;
+			return step < config->last_step;
+		}
+		if (step != seen) {
+			seen = step;
+			seen_ns = now_ns;
+		} else if (now_ns - seen_ns > config->recovery_us * 1000) {
+			return star_error_set(
+				err, -ETIMEDOUT,
+				"the evaluator has waited for %llu s: the global step stands at %llu, and "
+				"training ends at last_step, %llu",
+				(unsigned long long)config->recovery_us / 1000000, (unsigned long long)step,
+				(unsigned long long)config->last_step);
+		}
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* What an evaluator does: it follows the workers' global step, until that is the last one. */
+static int evaluate_beside(const struct estimator *e, const struct estimator_eval *eval,
+			   struct estimator_figures *evaluated, struct star_error *err)
+{
+	struct work watch;
+	uint64_t step = 0;
+	int rc;
+
+	if (!e->config.last_step)
+		return star_error_set(err, -EINVAL,
+				      "last_step is 0: the evaluator ends with training, and cannot know when that is; "
+				      "say at which global step it ends, to the workers, too");
+	rc = open_watch(e, &watch, err);
+	session_set_defaults(&watch.config);
+	for (bool more = rc == 0; more;) {
+		rc = await_step(&watch, eval->every_steps, &step, err);
+		more = rc > 0;
+		if (rc >= 0)
+			rc = evaluate_once(e, eval, evaluated, err);
+		more = more && rc >= 0;
+	}
+	return close_work(&watch, rc, err);
+}
+
+static int train_between(const struct estimator *e, struct estimator_input input, const struct estimator_eval *eval,
+			 struct estimator_figures *trained, struct estimator_figures *evaluated, struct star_error *err)
+{
+	struct work w;
+	int rc = open_work(e, ESTIMATOR_TRAIN, &w, err);
+	bool more = rc == 0;
+
+	while (more) {
+		rc = train_some(&w, input, eval->every_steps, trained, err);
+		more = rc > 0 && eval->every_steps && !session_should_stop(w.session);
+		if (rc >= 0 && session_is_chief(&w.config))
+			rc = evaluate_once(e, eval, evaluated, err);
+		more = more && rc >= 0;
+	}
+	return close_work(&w, rc < 0 ? rc : 0, err);
+}
+
+int estimator_train_and_evaluate(const struct estimator *e, struct estimator_input input,
+				 const struct estimator_eval *eval, struct estimator_figures *trained,
+				 struct estimator_figures *evaluated, struct star_error *err)
+{
+	struct session_config config = e->config;
+	struct cluster_spec cluster;
+	int rc = cluster_spec_take_environment(&cluster, &config, err);
+
+	*trained = *evaluated = (struct estimator_figures){ 0 };
+	cluster_spec_fini(&cluster); /* who this is, is all that was asked */
+	if (rc < 0)
+		return rc;
+	return config.evaluator ? evaluate_beside(e, eval, evaluated, err)
+				: train_between(e, input, eval, trained, evaluated, err);
+}

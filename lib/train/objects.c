@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/objects.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "client/star.h"
+#include "offload/draft.h"
+
+enum { LOOK_MS = 100 };
+
+static struct star_table *create_object(const struct remote_options *options, const struct graph_node *node,
+					struct star_error *err)
+{
+	const uint64_t deadline_us = options->deadline_us;
+	struct draft_object object;
+
+	if (draft_object(node, &object, err) < 0)
+		return NULL;
+	return object.is_table ? star_table_create(options->cluster, &object.spec, deadline_us, err)
+			       : star_variable_create(options->cluster, &object.spec, deadline_us, err);
+}
+
+/* Until somebody else has made it. */
+static struct star_table *await_object(const struct remote_options *options, const struct graph_node *node,
+				       struct star_error *err)
+{
+	const struct timespec pause = { .tv_nsec = LOOK_MS * 1000000 };
+	struct star_table *table;
+
+	while (!(table = star_lookup(options->cluster, node->name, options->deadline_us, err)) &&
+	       err->code == -ENOENT && clock_ns() < options->until_ns)
+		nanosleep(&pause, NULL);
+	if (!table && err->code == -ENOENT)
+		star_error_set(err, -ETIMEDOUT,
+			       "\"%s\" was not there in time: the chief (worker 0) makes it, if its model "
+			       "has it, too",
+			       node->name);
+	return table;
+}
+
+struct star_table *objects_make(const struct remote_options *options, const struct graph_node *node,
+				struct star_error *err)
+{
+	/* What there is is taken, if it is what the graph says: creating compares. */
+	if (options->wait && !await_object(options, node, err))
+		return NULL;
+	return create_object(options, node, err);
+}

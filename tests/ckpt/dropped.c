@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The list of what was dropped, beside the checkpoints. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/ckpt/cases.h"
+#include "tests/ckpt/support.h"
+#include "tests/unit.h"
+
+static void refuse(const char *text)
+{
+	uint32_t generations[WIRE_OBJECTS_MAX + 1];
+	struct star_error err = { 0 };
+
+	if (!CHECK_INT(ckpt_dropped_parse(text, strlen(text), 5, generations, &err), -EINVAL) || !CHECK(err.text[0]))
+		printf("# %s\n", text);
+}
+
+void what_was_dropped_is_written_down(void)
+{
+	uint32_t generations[WIRE_OBJECTS_MAX + 1] = { 0 }, read[WIRE_OBJECTS_MAX + 1];
+	struct ckpt_entry *entries = NULL;
+	struct star_error err = { 0 };
+	char path[DIRECTORY_MAX];
+	uint32_t count = 1;
+	FILE *file;
+
+	make_directory(path);
+	/* Without a file nothing was. */
+	CHECK_INT(ckpt_dropped_read(path, 5, read, &err), 0);
+	CHECK_MEM(read, generations, sizeof(read));
+	generations[1] = 1;
+	generations[7] = OBJECT_GENERATION_MAX + 1;
+	generations[WIRE_OBJECTS_MAX] = 3;
+	for (unsigned again = 0; again < 2; again++) {
+		CHECK_INT(ckpt_dropped_write(path, 5, generations, &err), 0);
+		CHECK_INT(ckpt_dropped_read(path, 5, read, &err), 0);
+		CHECK_MEM(read, generations, sizeof(read));
+		generations[1]++;
+	}
+	/* It is no checkpoint. */
+	CHECK_INT(ckpt_list(path, &entries, &count, &err), 0);
+	CHECK_UINT(count, 0);
+	free(entries);
+	CHECK_INT(ckpt_dropped_remove(path, NULL, &err), 0);
+	CHECK_INT(ckpt_dropped_remove(path, NULL, &err), 0);
+	CHECK_INT(ckpt_dropped_read(path, 5, read, &err), 0);
+	CHECK_UINT(read[1], 0);
+	file = fopen(in(path, "dropped.json").text, "w");
+	fputs("{\"format\"", file);
+	fclose(file);
+	CHECK_INT(ckpt_dropped_read(path, 5, read, &err), -EBADMSG);
+	CHECK_HAS(err.text, "dropped.json is damaged: it is no JSON");
+	/* What would be waited for, or leads elsewhere. */
+	for (unsigned kind = 0; kind < 3; kind++) {
+		CHECK_INT(unlink(in(path, "dropped.json").text), 0);
+		if (kind == 0)
+			CHECK_INT(mkfifo(in(path, "dropped.json").text, 0600), 0);
+		else if (kind == 1)
+			CHECK_INT(symlink("/dev/zero", in(path, "dropped.json").text), 0);
+		else
+			CHECK_INT(mkdir(in(path, "dropped.json").text, 0700), 0);
+		CHECK_INT(ckpt_dropped_read(path, 5, read, &err), -EBADMSG);
+		CHECK_HAS(err.text, "dropped.json is no file");
+	}
+	refuse("");
+	refuse("[]");
+	refuse("{}");
+#define HEAD "{\"format\": \"starserver dropped objects\", \"version\": 1, \"dropped\": "
+	refuse(HEAD "{}}");
+	refuse(HEAD "[7]}");
+	refuse(HEAD "[{\"lineage\": 5, \"id\": 7}]}");
+	refuse(HEAD "[{\"lineage\": 5, \"id\": 0, \"next_generation\": 1}]}");
+	refuse(HEAD "[{\"lineage\": 5, \"id\": 1025, \"next_generation\": 1}]}");
+	refuse(HEAD "[{\"lineage\": 5, \"id\": 1, \"next_generation\": 0}]}");
+	refuse(HEAD "[{\"lineage\": 5, \"id\": 1, \"next_generation\": 2097153}]}");
+	refuse(HEAD "[{\"lineage\": 5, \"id\": 1, \"next_generation\": 1, \"more\": 1}]}");
+	refuse(HEAD "[{\"id\": 1, \"next_generation\": 1}]}");
+	refuse(HEAD "[{\"lineage\": -1, \"id\": 1, \"next_generation\": 1}]}");
+	refuse(HEAD "[], \"more\": 1}");
+	refuse("{\"format\": \"another\", \"version\": 1, \"dropped\": []}");
+	refuse("{\"format\": \"starserver dropped objects\", \"version\": 2, \"dropped\": []}");
+	unit_remove(path);
+}
+
+/* Each counts its ids for itself: what one dropped under an id says nothing of another's. */
+void drops_are_of_one_lineage(void)
+{
+	uint32_t generations[WIRE_OBJECTS_MAX + 1] = { 0 }, read[WIRE_OBJECTS_MAX + 1];
+	const uint64_t third = 3;
+	struct star_error err = { 0 };
+	char path[DIRECTORY_MAX];
+
+	make_directory(path);
+	save_bare(path, &(struct bare){ .id = 1, .lineage = 3 });
+	save_bare(path, &(struct bare){ .id = 2, .lineage = 5 });
+	generations[1] = 1;
+	CHECK_INT(ckpt_dropped_write(path, 3, generations, &err), 0);
+	CHECK_INT(ckpt_dropped_read(path, 5, read, &err), 0);
+	CHECK_UINT(read[1], 0);
+	generations[1] = 4;
+	generations[2] = 2;
+	CHECK_INT(ckpt_dropped_write(path, 5, generations, &err), 0);
+	CHECK_INT(ckpt_dropped_write(path, 7, generations, &err), 0);
+	CHECK_INT(ckpt_dropped_read(path, 3, read, &err), 0);
+	CHECK_UINT(read[1], 1);
+	CHECK_UINT(read[2], 0);
+	CHECK_INT(ckpt_dropped_read(path, 7, read, &err), 0);
+	CHECK_UINT(read[1], 4);
+	/* Of one without any checkpoint nothing is kept by the next write. */
+	CHECK_INT(ckpt_dropped_remove(path, &third, &err), 0);
+	CHECK_INT(ckpt_dropped_read(path, 7, read, &err), 0);
+	CHECK_UINT(read[1], 0);
+	CHECK_INT(ckpt_dropped_read(path, 3, read, &err), 0);
+	CHECK_UINT(read[1], 0);
+	CHECK_INT(ckpt_dropped_read(path, 5, read, &err), 0);
+	CHECK_UINT(read[1], 4);
+	CHECK_UINT(read[2], 2);
+	unit_remove(path);
+}

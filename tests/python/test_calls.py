@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tables, variables and clusters: what goes well."""
+import array
+import asyncio
+import pathlib
+import tempfile
+import threading
+import unittest
+
+import numpy
+import starserver
+from support import WithCluster
+
+
+class Calls(WithCluster):
+    def test_rows_are_what_was_pushed(self):
+        table = self.table()
+        table.push([1, 2, 1], numpy.ones((3, 4), "float32"))
+        rows = table.pull([2, 1, 9])
+        self.assertEqual(rows.dtype, numpy.float32)
+        self.assertEqual(rows.tolist(), [[-1] * 4, [-2] * 4, [0] * 4])
+
+    def test_buffers_of_other_kinds_serve(self):
+        table = self.table()
+        keys = array.array("q", [5, 6])
+        table.push(keys, array.array("f", [1] * 8))
+        out = array.array("f", [0] * 8)
+        self.assertIs(table.pull(memoryview(keys), out), out)
+        self.assertEqual(out.tolist(), [-1] * 8)
+        table.push(numpy.array([5, 6], "uint64"), [[1, 1, 1, 1], [0, 0, 0, 0]])
+        self.assertEqual(table.pull(range(5, 7)).tolist(), [[-2] * 4, [-1] * 4])
+
+    def test_read_only_input_serves(self):
+        table = self.table()
+        keys, gradients = numpy.array([3]), numpy.ones((1, 4), "float32")
+        keys.flags.writeable = gradients.flags.writeable = False
+        table.push(keys, gradients)
+        table.push(numpy.array([3]), memoryview(bytes(16)).cast("f"))
+        self.assertEqual(table.pull(3).tolist(), [[-1] * 4])
+
+    def test_types_are_converted_by_the_node(self):
+        table = self.table(dtype="float16")
+        table.assign([1], numpy.full((1, 4), 0.5, "float64"))
+        self.assertEqual(table.pull([1]).dtype, numpy.float32)
+        self.assertEqual(table.pull([1], dtype="float64").tolist(), [[0.5] * 4])
+        table.push([1], numpy.full((1, 4), 0.25, "float16"))
+        self.assertEqual(table.pull([1], dtype="float16").tolist(), [[0.25] * 4])
+        counts = self.cluster.table("counts", dim=2, dtype="int64")
+        counts.assign([1], numpy.array([[1 << 40, -1]]))
+        self.assertEqual(counts.pull([1]).tolist(), [[1 << 40, -1]])
+
+    def test_bfloat16_bytes_and_scaled_int8(self):
+        table = self.table(dtype="bfloat16")
+        table.assign([1], numpy.full(4, 0x3F80, "uint16"), dtype="bfloat16")
+        self.assertEqual(table.pull([1]).tolist(), [[1.0] * 4])
+        narrow = self.table(self.id() + "8", dtype="scaled_int8")
+        narrow.assign([1], [[1, 2, 3, 4]])
+        raw = narrow.pull([1], numpy.empty(8, "uint8"), dtype="scaled_int8")
+        self.assertEqual(raw[7], 127)
+
+    def test_negative_and_huge_keys_are_keys(self):
+        table = self.table()
+        table.assign([-1, -(1 << 63), (1 << 63) - 1], numpy.arange(12, dtype="float32").reshape(3, 4))
+        same = numpy.array([(1 << 64) - 1, 1 << 63, (1 << 63) - 1], "uint64")
+        self.assertEqual(table.pull(same)[:, 0].tolist(), [0, 4, 8])
+        self.assertEqual(table.pull(numpy.array([-1, -(1 << 63)]))[:, 0].tolist(), [0, 4])
+
+    def test_no_keys_are_no_call(self):
+        table = self.table()
+        self.assertEqual(table.pull([]).shape, (0, 4))
+        table.push([], numpy.empty((0, 4), "float32"))
+        table.delete(numpy.empty(0, "int64"))
+        self.assertEqual(table.pull_async([]).result(5).shape, (0, 4))
+        variable = self.cluster.variable(self.id() + "v", (4, 2))
+        self.assertEqual(variable.pull([]).shape, (0, 2))
+
+    def test_assign_delete_and_push_pull(self):
+        table = self.table(initializer="ones")
+        table.assign([1, 2], numpy.zeros((2, 4), "float32"))
+        table.delete([1, 77])
+        self.assertEqual(table.pull([1, 2])[:, 0].tolist(), [1, 0])
+        rows = table.push_pull([1, 2], numpy.ones((2, 4), "float32"), rate=0.5, scale=2.0)
+        self.assertEqual(rows[:, 0].tolist(), [0, -1])
+
+    def test_read_only_pull(self):
+        table = self.table(initializer="ones")
+        self.assertEqual(table.pull([5], read_only=True)[0, 0], 1)
+        table.assign([5], [[9, 9, 9, 9]])
+        self.assertEqual(table.pull([5], read_only=True)[0, 0], 9)
+
+    def test_a_rate_of_zero_is_zero(self):
+        for rate, moved in ((0, 0), (0.0, 0), (None, 0.01), (1, 1)):
+            t = self.table(f"rate-{rate}-{type(rate).__name__}", rate=rate)
+            t.push([1], -numpy.ones((1, 4), "float32"))
+            self.assertEqual(t.pull([1]).tolist(), [[numpy.float32(moved)] * 4])
+        integers = self.cluster.table("rate-of-nothing", 4, dtype="int64", optimizer="none", rate=0.0)
+        self.assertEqual(integers.pull([1]).tolist(), [[0] * 4])
+
+    def test_numpy_numbers_make_tables(self):
+        t = self.table("numpy-numbers", dim=numpy.int64(4), seed=numpy.uint64(7))
+        self.assertEqual((t.dim, t.pull([1]).shape), (4, (1, 4)))
+        self.assertEqual(self.cluster.variable("numpy-size", numpy.int32(3)).pull().shape, (3,))
+
+    def test_variables(self):
+        variable = self.cluster.variable(self.id(), (6, 5), optimizer="sgd", rate=1.0)
+        variable.assign(numpy.arange(30, dtype="float32").reshape(6, 5))
+        variable.push(numpy.ones((6, 5), "float32"))
+        self.assertEqual(variable.pull([2, 0, 2])[:, 0].tolist(), [9, -1, 9])
+        variable.push(numpy.ones((1, 5), "float32"), [1])
+        self.assertEqual(variable.pull()[:, 0].tolist(), [-1, 3, 9, 14, 19, 24])
+        self.assertEqual(variable.push_pull(numpy.zeros((6, 5), "float32")).shape, (6, 5))
+        found = self.cluster.lookup(self.id())
+        self.assertIsInstance(found, starserver.Variable)
+        self.assertEqual(found.shape, (6, 5))
+
+    def test_one_call_of_several_operations(self):
+        a, b = self.table(self.id() + "a"), self.table(self.id() + "b", dim=2)
+        variable = self.cluster.variable(self.id() + "v", 3)
+        ones = numpy.ones((1, 4), "float32")
+        result = self.cluster.execute([a.push_op([1], ones), a.pull_op([1]), b.pull_op([]), b.delete_op([1]),
+                                       variable.pull_op()])
+        self.assertIsNone(result[0])
+        self.assertEqual(result[1].tolist(), [[-1] * 4])
+        self.assertEqual((result[2].shape, result[3], result[4].tolist()), ((0, 2), None, [0, 0, 0]))
+        self.assertEqual(self.cluster.execute_async([a.pull_op([1])]).result(10)[0].tolist(), [[-1] * 4])
+
+    def test_futures_and_coroutines(self):
+        table = self.table()
+        ones = numpy.ones((1, 4), "float32")
+        futures = [table.push_async([1], ones) for _ in range(200)]
+        self.assertEqual(table.pull_async([1]).result(30).tolist(), [[-200] * 4])
+        self.assertEqual([future.result(30) for future in futures], [None] * 200)
+
+        async def work():
+            pulls = [asyncio.wrap_future(table.pull_async([key])) for key in (1, 2)]
+            return await asyncio.wait_for(asyncio.gather(*pulls), 30)
+        self.assertEqual([rows[0, 0] for rows in asyncio.run(work())], [-200, 0])
+        self.assertFalse(table.pull_async([1]).cancel())
+
+    def test_a_callback_that_raises_hurts_nobody(self):
+        table = self.table()
+        future = table.pull_async([1])
+        with self.assertLogs("concurrent.futures", "ERROR") if not future.done() else self.subTest():
+            future.add_done_callback(lambda done: 1 / 0)
+            future.result(10)
+            table.pull_async([1]).result(10)
+
+    def test_many_threads_at_once(self):
+        table = self.table()
+        ones = numpy.ones((3, 4), "float32")
+        wrong = []
+
+        def work():
+            try:
+                for _ in range(50):
+                    table.push([1, 2, 3], ones)
+                    table.pull([1, 2, 3])
+            except BaseException as error:
+                wrong.append(error)
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        self.assertEqual(table.pull([2]).tolist(), [[-200] * 4])
+
+    def test_big_calls_are_cut_and_whole(self):
+        table = self.table(dim=16)
+        keys = numpy.arange(200_000) * 7919
+        values = numpy.random.default_rng(1).random((len(keys), 16), "float32")
+        table.assign(keys, values, timeout=60)
+        self.assertTrue((table.pull(keys[::-1].copy(), timeout=60) == values[::-1]).all())
+
+    def test_status_and_repr(self):
+        self.assertEqual([node["task"] for node in self.cluster.status()], [0, 1])
+        self.assertEqual(self.cluster.reactors, 2)
+        table = self.table("words")
+        self.assertIn('"words" dim 4 float32, optimizer sgd', repr(table))
+        self.assertIn(self.local.address, repr(self.cluster))
+        self.assertIn("2 of 2 nodes running", repr(self.local))
+        self.assertEqual(self.cluster.lookup("words").dim, 4)
+
+
+class Checkpoints(unittest.TestCase):
+    def test_rows_survive_in_a_checkpoint(self):
+        with tempfile.TemporaryDirectory() as parent:
+            folder = pathlib.Path(parent) / "made" / "if need be"
+            with starserver.LocalCluster(checkpoints=folder) as local, local.connect() as cluster:
+                cluster.table("t", 4).assign([1], [[1, 2, 3, 4]])
+                cluster.checkpoint("full")
+                cluster.lookup("t").assign(range(2, 50), numpy.ones((48, 4), "float32"))
+            # What came after it is in the last one, which is written at the end.
+            with starserver.LocalCluster(2, checkpoints=folder) as local, local.connect() as cluster:
+                self.assertEqual(cluster.lookup("t").pull(range(1, 50)).tolist(), [[1, 2, 3, 4]] + [[1] * 4] * 48)
+
+    def test_a_last_checkpoint_that_fails_is_a_warning(self):
+        with tempfile.TemporaryDirectory() as parent:
+            folder = pathlib.Path(parent, "folder")
+            with starserver.LocalCluster(checkpoints=folder) as local, local.connect() as cluster:
+                cluster.table("t", 4).assign([1], [[1, 2, 3, 4]])
+                folder.rename(folder.with_name("elsewhere"))
+                with self.assertWarnsRegex(RuntimeWarning, f"without a last checkpoint: .*{folder}"):
+                    local.stop()
+
+    def test_without_a_directory_it_says_so(self):
+        with starserver.LocalCluster() as local, local.connect() as cluster:
+            with self.assertRaisesRegex(starserver.StarError, "checkpoint.directory"):
+                cluster.checkpoint()
+
+
+if __name__ == "__main__":
+    unittest.main()

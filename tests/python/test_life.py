@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ctrl-C, nodes that die or hang, fork, spawn, threads, garbage collection, the end of the interpreter."""
+import builtins
+import errno
+import gc
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import numpy
+import starserver
+from support import SLOW, WithCluster, ctrl_c_after, run, stopped
+
+ONES = numpy.ones((1, 4), "float32")
+SOON_S = 0.1  # of processor time and waiting; the machine may be loaded, so the best of some tries counts
+TRIES = 8
+
+
+class Interrupts(WithCluster):
+    def interrupted(self, call):
+        """Ctrl-C ends it within SOON_S, by KeyboardInterrupt."""
+        best = 99.0
+        for _ in range(TRIES):
+            with ctrl_c_after(0.15) as moments:
+                with self.assertRaises(KeyboardInterrupt):
+                    call()
+                best = min(best, time.monotonic() - moments[0])
+            if best < SOON_S:
+                return
+        self.fail(f"Ctrl-C was answered after {best:.3f} s at best")
+
+    def test_ctrl_c_in_every_call_that_waits(self):
+        table = self.table()
+        table.pull([1, 2, 3])
+        keys = numpy.arange(64)
+        out = numpy.zeros((64, 4), "float32")
+        with stopped(self.local.processes):
+            for call in (lambda: table.pull(keys, out), lambda: table.push(keys, out), lambda: table.assign(keys, out),
+                         lambda: table.delete(keys), lambda: table.push_pull(keys, out),
+                         lambda: self.cluster.execute([table.pull_op(keys)]), lambda: table.pull_async(keys).result(),
+                         lambda: self.cluster.table("later", 4), lambda: self.cluster.lookup("later"),
+                         lambda: self.cluster.checkpoint(), lambda: self.cluster.status(), lambda: self.local.connect()):
+                self.interrupted(call)
+        # Nothing holds the memory, and the handle is as good as before.
+        out.resize((65, 4), refcheck=False)
+        table.assign([7], ONES)
+        self.assertEqual(table.pull([7]).tolist(), [[1] * 4])
+
+    def test_a_signal_handler_that_raises_nothing_ends_no_call(self):
+        table = self.table()
+        seen = []
+
+        def handler(number, frame):
+            seen.append(number)
+            with self.assertRaisesRegex(starserver.StarError, "signal handler"):
+                table.pull([1])
+        before = signal.signal(signal.SIGALRM, handler)
+        try:
+            with stopped(self.local.processes):
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
+                with self.assertRaises(starserver.TimeoutError):
+                    table.pull([1], timeout=0.5)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        self.assertEqual(seen, [signal.SIGALRM])
+        self.assertEqual(table.pull([1]).shape, (1, 4))
+
+    def test_other_threads_run_while_one_waits(self):
+        table = self.table()
+        counted = 0
+        with stopped(self.local.processes):
+            future = threading.Thread(target=lambda: self.assertRaises(starserver.TimeoutError, table.pull, [1], timeout=0.5))
+            future.start()
+            while future.is_alive():
+                counted += 1
+                time.sleep(0.001)
+        self.assertGreater(counted, 20)
+
+    def test_timeout_of_an_asynchronous_call(self):
+        table = self.table()
+        with stopped(self.local.processes):
+            with self.assertRaises(builtins.TimeoutError) as raised:
+                table.push_async([1], ONES, timeout=0.2).result(30)
+        self.assertIsInstance(raised.exception, starserver.TimeoutError)
+        self.assertEqual(raised.exception.errno, errno.ETIMEDOUT)
+        self.assertIn("127.0.0.1", str(raised.exception))
+
+
+class Deaths(unittest.TestCase):
+    def test_a_node_that_dies_in_the_middle(self):
+        with starserver.LocalCluster(nodes=2) as local, local.connect() as cluster:
+            table = cluster.table("t", 4)
+            keys = numpy.arange(100)
+            table.pull(keys)
+            os.kill(local.processes[1].pid, signal.SIGSTOP)
+            future = table.push_async(keys, numpy.ones((100, 4), "float32"), timeout=4)
+            local.processes[1].kill()
+            with self.assertRaises(starserver.StarError) as raised:
+                future.result(30 * SLOW)
+            self.assertIn("127.0.0.1", str(raised.exception))
+            with self.assertRaises(starserver.StarError):
+                table.pull(keys, timeout=1)
+            alive = [key for key in range(50) if self.served(table, key)]
+            self.assertTrue(0 < len(alive) < 50, alive)
+            with self.assertRaises(starserver.StarError):
+                cluster.status(timeout=1)
+
+    @staticmethod
+    def served(table, key):
+        try:
+            table.pull([key], timeout=0.1 * SLOW)
+            return True
+        except starserver.StarError:
+            return False
+
+    def test_a_port_that_was_taken_meanwhile_is_left_to_its_owner(self):
+        from starserver import _local
+        found = _local._free_ports
+        for offset in (0, 1):  # the control address, then the data address
+            taken = socket.socket()
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            answers = [taken.getsockname()[1] - offset]
+            _local._free_ports = lambda count: answers.pop() if answers else found(count)
+            try:
+                with taken, starserver.LocalCluster() as local, local.connect() as cluster:
+                    self.assertEqual(cluster.reactors, 1)
+                    self.assertEqual(answers, [])
+            finally:
+                _local._free_ports = found
+
+    def test_nodes_end_with_the_interpreter(self):
+        code = """if 1:
+            import os, signal, starserver, threading
+            made = []
+            maker = threading.Thread(target=lambda: made.append(starserver.LocalCluster(nodes=2)))
+            maker.start(); maker.join()  # a thread that ends must not take them with it
+            import time; time.sleep(0.3)
+            made[0].connect().table("t", 4).pull([1])
+            print(*[process.pid for process in made[0].processes], flush=True)
+            {end}
+        """
+        for end in ("os.kill(os.getpid(), signal.SIGKILL)", "os._exit(3)", "raise SystemExit(0)", "made[0].stop()"):
+            done = subprocess.run([sys.executable, "-c", code.format(end=end)], capture_output=True, text=True, timeout=60 * SLOW)
+            pids = [int(pid) for pid in done.stdout.split()]
+            self.assertEqual(len(pids), 2, done.stderr)
+            limit = time.monotonic() + 10 * SLOW
+            while any(running(pid) for pid in pids):
+                self.assertLess(time.monotonic(), limit, f"after {end} nodes still run")
+                time.sleep(0.05)
+
+
+def in_spawned_child(address, queue):
+    with starserver.connect(address) as cluster:
+        cluster.lookup("spawned").push([1], ONES)
+        queue.put("done")
+
+
+class Processes(WithCluster):
+    nodes = 1
+
+    def test_a_forked_child_gets_an_error_and_may_connect(self):
+        table = self.table("forked")
+        table.pull_async([1]).result(10)
+        read, write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            said = "nothing"
+            try:
+                for call in (lambda: table.pull([1]), lambda: table.pull_async([1]), lambda: self.cluster.lookup("forked"),
+                             lambda: self.cluster.reactors, lambda: self.cluster.checkpoint()):
+                    try:
+                        call()
+                        said = "no error"
+                        break
+                    except starserver.StarError as error:
+                        said = str(error)
+                self.cluster.close()
+                self.local.stop()
+                with starserver.connect(self.local.address) as cluster:
+                    cluster.lookup("forked").push([1], ONES)
+                    cluster.lookup("forked").push_async([1], ONES).result(10)
+            except BaseException as error:
+                said = repr(error)
+            os.write(write, said.encode())
+            os._exit(0)
+        os.close(write)
+        with open(read) as pipe:
+            said = pipe.read()
+        os.waitpid(pid, 0)
+        self.assertIn("starserver.connect() in the child", said)
+        self.assertEqual(table.pull([1]).tolist(), [[-2] * 4])
+        self.assertIsNone(self.local.processes[0].poll())
+
+    def test_a_forked_child_that_ends_as_usual(self):
+        run("""if 1:
+            import os, starserver, numpy
+            with starserver.LocalCluster() as local, local.connect() as cluster:
+                table = cluster.table("t", 4)
+                table.pull_async([1]).result(10)
+                pid = os.fork()
+                if pid == 0:
+                    raise SystemExit(0)  # with atexit, finalizers and all
+                assert os.waitpid(pid, 0)[1] == 0
+                table.pull([1])
+        """)
+
+    def test_spawn(self):
+        self.table("spawned")
+        context = multiprocessing.get_context("spawn")
+        queue = context.Queue()
+        child = context.Process(target=in_spawned_child, args=(self.local.address, queue))
+        child.start()
+        self.assertEqual(queue.get(timeout=60 * SLOW), "done")
+        child.join(60)
+        self.assertEqual(self.cluster.lookup("spawned").pull([1]).tolist(), [[-1] * 4])
+
+    def test_a_collected_table_with_pushes_in_flight(self):
+        cluster = self.local.connect()
+        futures = []
+        for number in range(20):
+            table = cluster.table("collected", 4, rate=1.0)
+            futures.append(table.push_async(numpy.array([1]), ONES.copy()))
+            del table
+        gc.collect()
+        for future in futures:
+            future.result(30)
+        self.assertEqual(cluster.lookup("collected").pull([1]).tolist(), [[-20] * 4])
+        cluster.close()
+
+    def test_a_collected_cluster_with_pushes_in_flight(self):
+        cluster = self.local.connect()
+        table = cluster.table("dropped", 4, rate=1.0)
+        table.pull([1])
+        with stopped(self.local.processes):
+            futures = [table.push_async(numpy.array([1]), ONES.copy()) for _ in range(20)]
+            del table, cluster
+            gc.collect()
+            for future in futures:
+                with self.assertRaises(starserver.StarError) as raised:
+                    future.result(30)
+                self.assertEqual(raised.exception.errno, errno.ECANCELED)
+
+    def test_close_ends_what_is_in_flight(self):
+        cluster = self.local.connect()
+        table = cluster.table("closed", 4)
+        table.pull([1])
+        with stopped(self.local.processes):
+            future = table.push_async([1], ONES)
+            cluster.close()
+            with self.assertRaises(starserver.StarError) as raised:
+                future.result(30)
+        self.assertEqual(raised.exception.errno, errno.ECANCELED)
+        for call in (lambda: table.pull([1]), lambda: table.pull_async([1]), lambda: cluster.lookup("closed")):
+            with self.assertRaisesRegex(starserver.StarError, "closed"):
+                call()
+        cluster.close()
+        self.assertIn("closed", repr(cluster))
+
+    def test_close_while_another_thread_waits(self):
+        cluster = self.local.connect()
+        table = cluster.table("waited", 4)
+        outcomes = []
+
+        def wait():
+            try:
+                table.pull([1], timeout=1)
+            except starserver.StarError as error:
+                outcomes.append(error.errno)
+        with stopped(self.local.processes):
+            thread = threading.Thread(target=wait)
+            thread.start()
+            time.sleep(0.2)
+            cluster.close()
+            thread.join(30)
+        self.assertIn(outcomes, ([errno.ETIMEDOUT], [errno.ECANCELED]))
+
+    def test_the_interpreter_ends_with_calls_in_flight(self):
+        run("""if 1:
+            import os, signal, starserver, numpy
+            local = starserver.LocalCluster()
+            cluster = local.connect()
+            table = cluster.table("t", 4)
+            table.pull([1])
+            os.kill(local.processes[0].pid, signal.SIGSTOP)
+            futures = [table.push_async([1], numpy.ones((1, 4), "f")) for _ in range(100)]
+            os.kill(local.processes[0].pid, signal.SIGCONT)
+        """)
+
+    def test_without_numpy(self):
+        said = run("""if 1:
+            import sys
+            sys.modules["numpy"] = None
+            import starserver
+            with starserver.LocalCluster() as local, local.connect() as cluster:
+                table = cluster.table("t", 2, optimizer="sgd", rate=1.0)
+                table.push([1, 2], [[1, 2], [3, 4]])
+                rows = table.pull([2, 1])
+                print(type(rows).__name__, rows.shape, rows.tolist(), table.pull([]).nbytes)
+        """)
+        self.assertEqual(said.strip(), "memoryview (2, 2) [[-3.0, -4.0], [-1.0, -2.0]] 0")
+
+    def test_references_and_memory_do_not_grow(self):
+        table = self.table("leaks", dim=16)
+        keys, gradients = numpy.arange(100), numpy.ones((100, 16), "float32")
+
+        def work(count):
+            for _ in range(count):
+                table.push(keys, gradients)
+                table.pull_async(keys).result(10)
+                try:
+                    table.push(keys, gradients[:50])
+                except ValueError:
+                    pass
+        work(100)
+        before = sys.getrefcount(keys), sys.getrefcount(gradients), resident()
+        work(1000)
+        gc.collect()
+        self.assertEqual((sys.getrefcount(keys), sys.getrefcount(gradients)), before[:2])
+        self.assertLess(resident() - before[2], 4 << 20)
+
+
+def running(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,3 +1,0 @@
-# SPDX-License-Identifier: BSD-3-Clause
-# With the double of PS nodes that libstar is tested with.
-$(eval $(call binary,test,test-session,tests/session,session client port net rpc,tests/unit.c $(wildcard tests/client/peer*.c)))

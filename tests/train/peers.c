@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How far a worker goes ahead of others: its source, a table of their rows, and a clock that the test moves. */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "client/star.h"
+#include "train/peers.h"
+#include "tests/train/cases.h"
+#include "tests/unit.h"
+
+enum { WORKERS = 3, LEASE_US = 1000000, STALENESS = 2 };
+
+/* Beats and clocks, by worker. The first one is the worker that is tested, whose thread writes it, too. */
+static double rows[WORKERS][2];
+static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t sim_ns;
+
+static uint64_t sim_clock_ns(void)
+{
+	return sim_ns;
+}
+
+static int sim_execute(struct star_cluster *cluster, struct star_op *op, uint32_t count, uint64_t deadline_us,
+		       struct star_error *err)
+{
+	(void)cluster;
+	(void)count;
+	(void)deadline_us;
+	(void)err;
+	pthread_mutex_lock(&rows_lock);
+	memcpy(rows[op->keys[0]], op->values, sizeof(rows[0]));
+	pthread_mutex_unlock(&rows_lock);
+	return 0;
+}
+
+static int sim_pull(struct star_table *table, const uint64_t *keys, uint32_t count, void *values, uint32_t flags,
+		    uint64_t deadline_us, struct star_error *err)
+{
+	(void)table;
+	(void)keys;
+	(void)flags;
+	(void)deadline_us;
+	(void)err;
+	pthread_mutex_lock(&rows_lock);
+	memcpy(values, rows, count * sizeof(rows[0]));
+	pthread_mutex_unlock(&rows_lock);
+	return 0;
+}
+
+static struct star_table *sim_table_create(struct star_cluster *cluster, const struct star_spec *spec,
+					   uint64_t deadline_us, struct star_error *err)
+{
+	static int table;
+
+	(void)cluster;
+	(void)spec;
+	(void)deadline_us;
+	(void)err;
+	return (struct star_table *)&table;
+}
+
+#define star_execute sim_execute
+#define star_pull sim_pull
+#define star_table_create sim_table_create
+#define clock_ns sim_clock_ns
+#include "lib/train/peers.c"
+
+static struct peers *open_peers(uint64_t clock)
+{
+	struct star_error err = { 0 };
+
+	memset(rows, 0, sizeof(rows));
+	sim_ns = 1;
+	return peers_open(
+		&(struct peers_options){ .job = "job", .count = WORKERS, .lease_us = LEASE_US, .clock = clock }, &err);
+}
+
+static void set(unsigned worker, double clock)
+{
+	rows[worker][BEAT]++;
+	rows[worker][CLOCK] = clock;
+}
+
+/* Makes as many steps as it may, up to a number, and gives its clock. */
+static uint64_t run(struct peers *p, uint64_t clock, uint64_t most)
+{
+	struct star_error err = { 0 };
+
+	for (uint64_t i = 0; i < most; i++) {
+		const int rc = peers_await(p, STALENESS, &clock, sim_ns, &err);
+
+		if (rc < 0) {
+			CHECK_INT(rc, -ETIME);
+			return clock;
+		}
+		CHECK_INT(peers_set_clock(p, ++clock, &err), 0);
+	}
+	return clock;
+}
+
+/* Whose beat was not seen to change may be of a run before. */
+void a_worker_sees_who_was_told_otherwise(void)
+{
+	for (unsigned by_row = 0; by_row < 2; by_row++) {
+		const double sign = by_row ? 1 : -1; /* of who was told otherwise */
+		struct star_error err = { 0 };
+		uint32_t who = WORKERS;
+		struct peers *p;
+
+		memset(rows, 0, sizeof(rows));
+		sim_ns = 1;
+		p = peers_open(&(struct peers_options){ .job = "job",
+							.count = WORKERS,
+							.lease_us = LEASE_US,
+							.by_row = by_row != 0 },
+			       &err);
+		if (!CHECK(p))
+			return;
+		CHECK((rows[0][BEAT] < 0) == by_row);
+		CHECK_INT(peers_look(p, &err), 0);
+		CHECK_INT(peers_accord(p, &who), PEERS_AGREE);
+		rows[1][BEAT] = -sign * 5;
+		rows[2][BEAT] = sign * 5;
+		CHECK_INT(peers_look(p, &err), 0);
+		CHECK_INT(peers_accord(p, &who), PEERS_DIFFER);
+		CHECK_UINT(who, 2);
+		rows[2][CLOCK] = CLOCK_DONE;
+		CHECK_INT(peers_look(p, &err), 0);
+		CHECK_INT(peers_accord(p, &who), PEERS_AGREE);
+		peers_close(p, true);
+	}
+}
+
+void who_only_seems_to_live_may_be_of_a_run_before(void)
+{
+	struct peers *p = open_peers(0);
+	struct star_error err = { 0 };
+	uint32_t who = 0;
+
+	if (!CHECK(p))
+		return;
+	rows[1][BEAT] = -5;
+	CHECK_INT(peers_look(p, &err), 0);
+	CHECK_INT(peers_accord(p, &who), PEERS_MAY_DIFFER);
+	CHECK_UINT(who, 1);
+	sim_ns += LEASE_US * UINT64_C(1000);
+	CHECK_INT(peers_look(p, &err), 0);
+	CHECK_INT(peers_accord(p, &who), PEERS_AGREE);
+	rows[1][BEAT] = -6;
+	CHECK_INT(peers_look(p, &err), 0);
+	CHECK_INT(peers_accord(p, &who), PEERS_DIFFER);
+	rows[1][BEAT] = 7; /* its place is another one's now */
+	CHECK_INT(peers_look(p, &err), 0);
+	CHECK_INT(peers_accord(p, &who), PEERS_AGREE);
+	peers_close(p, true);
+}
+
+/* Each that lives is at 5 when the worker begins at 5, and does nothing then. */
+void a_worker_is_so_many_steps_ahead_at_most(void)
+{
+	struct peers *p = open_peers(5);
+
+	if (!CHECK(p))
+		return;
+	set(1, 5);
+	set(2, 7);
+	CHECK_UINT(run(p, 5, 100), 5 + STALENESS + 1);
+	set(1, 6);
+	CHECK_UINT(run(p, 8, 100), 6 + STALENESS + 1);
+	set(1, 100);
+	CHECK_UINT(run(p, 9, 100), 7 + STALENESS + 1);
+	peers_close(p, true);
+}
+
+/* Those that have died, or ended, and begin anew: when it was alone it does not go on as if it were so for ever. */
+void a_worker_that_was_alone_sees_others_come_back(void)
+{
+	static const double before[] = { 5, CLOCK_DONE };
+
+	for (unsigned i = 0; i < sizeof(before) / sizeof(before[0]); i++) {
+		struct peers *p = open_peers(5);
+		uint64_t clock;
+
+		if (!CHECK(p))
+			return;
+		set(1, before[i]);
+		set(2, before[i]);
+		clock = run(p, 5, 1);
+		sim_ns += LEASE_US * UINT64_C(2000);
+		clock = run(p, clock, 1000);
+		CHECK(clock >= 1000);
+		set(1, (double)clock);
+		CHECK(run(p, clock, 1000) <= clock + STALENESS + 1);
+		peers_close(p, true);
+	}
+}
+
+/* It goes on with the clock of the slowest one, and waits for it. */
+void a_worker_that_comes_late_goes_on_with_the_slowest(void)
+{
+	struct peers *p = open_peers(0);
+
+	if (!CHECK(p))
+		return;
+	set(1, 40);
+	set(2, 50);
+	CHECK_UINT(run(p, 0, 1), 41);
+	CHECK_UINT(run(p, 41, 100), 40 + STALENESS + 1);
+	peers_close(p, true);
+}
