@@ -125,11 +125,11 @@ demo:
 	$(call packages,demo)
 	$(call build,all)
 	$(Q)STAR_BUILD=$(BUILD) scripts/demo --transport $(TRANSPORT)
-#: test       install what it needs, build, and run all tests; TESTS="net config" runs some
+#: test       install what it needs, build, and run all tests; TESTS="net config" runs some; AGAIN=1 runs a failed case once more
 test:
 	$(call packages,test)
 	$(call build,tests)
-	$(Q)scripts/run-tests --build $(BUILD) $(addprefix --unit ,$(BINARIES_test)) $(TESTS)
+	$(Q)scripts/run-tests --build $(BUILD) $(if $(AGAIN),--again) $(addprefix --unit ,$(BINARIES_test)) $(TESTS)
 #: soak       the same with as much of everything as the issues ask for: hours; TESTS="net kernel-peer" runs some
 soak: export STAR_SOAK := 1
 soak: test
