@@ -49,8 +49,9 @@ struct node_checkpoint {
 	uint64_t kept; /* the id of the last one that counts */
 	uint64_t bytes;
 	struct star_error err;
-	struct ckpt_claim claim; /* the thread's that asks for new ones */
-	uint64_t lineage;	 /* of those that the cluster writes; PS task 0's */
+	struct ckpt_claim claim;	 /* the thread's that asks for new ones */
+	char strange[CHECKPOINT_ID_MAX]; /* what it passed over at last; that thread's, too */
+	uint64_t lineage;		 /* of those that the cluster writes; PS task 0's */
 	struct part parts[WIRE_REACTORS_MAX];
 };
 
@@ -387,6 +388,9 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 		c->lineage = clock_ns();
 	c->lineage = c->lineage % INT64_MAX + 1;
 	ckpt_claim_init(&c->claim, node->config->checkpoint_directory);
+	/* From the start, so that nobody imports into it. Whose it is otherwise a save says: it may be nobody's by then. */
+	if (node->config->task_index == 0)
+		(void)node_checkpoint_claim(c, NULL);
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++)
 		rc = make_part(&c->parts[i], i, err);
 	if (rc == 0)
@@ -424,25 +428,37 @@ int node_checkpoint_claim(struct node_checkpoint *c, struct star_error *err)
 	return ckpt_claim_take(&c->claim, c->node->config->checkpoint_directory, err);
 }
 
+int node_checkpoint_next(struct node_checkpoint *c, bool partial, uint64_t *id, struct star_error *err)
+{
+	const char *directory = c->node->config->checkpoint_directory;
+	struct ckpt_next next;
+	const int rc = ckpt_next_id(directory, partial, &next, err);
+
+	if (next.strange[0] && strcmp(next.strange, c->strange) != 0)
+		log_warn(
+			"%s/%s is no whole checkpoint, and its number is far beyond those that are: it is passed over; "
+			"remove it, or move it away",
+			directory, next.strange);
+	strcpy(c->strange, next.strange);
+	*id = next.id;
+	return rc;
+}
+
 int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct star_error *err)
 {
 	const struct node *node = ctx;
 	const char *directory = node->config->checkpoint_directory, *name;
-	struct ckpt_entry *entries;
+	struct node_checkpoint *c = node->checkpoint;
 	char path[PATH_BYTES];
-	uint32_t count;
-	int rc = node_checkpoint_claim(node->checkpoint, err);
+	int rc = node_checkpoint_claim(c, err);
 
 	if (rc == 0)
 		rc = ckpt_chain_check(directory, checkpoint->parent, node->config->partitions, node->config->chain_max,
 				      err);
 	if (rc == 0)
-		rc = ckpt_list(directory, &entries, &count, err);
-	if (rc < 0)
-		return rc;
-	checkpoint->id = count ? entries[count - 1].id + 1 : 1;
-	free(entries);
-	rc = ckpt_begin(directory, checkpoint->id, checkpoint->parent, path, err);
+		rc = node_checkpoint_next(c, true, &checkpoint->id, err);
+	if (rc == 0)
+		rc = ckpt_begin(directory, checkpoint->id, checkpoint->parent, path, err);
 	if (rc < 0)
 		return rc;
 	name = strrchr(path, '/') + 1;
