@@ -199,6 +199,8 @@ void leader_undo(struct control *control, const struct object_spec *spec, int co
 
 /* Takes an object out of the catalogue, and programs that work on it. why: for the log. */
 void control_forget(struct control *control, uint32_t id, const char *why);
+/* A line of the log: a node was restarted. checkpoint: what it begins with its share of; 0: with nothing. */
+void control_tell_restart(uint32_t task, uint64_t checkpoint);
 
 /* Sets of objects, by id. */
 static inline bool control_bit(const uint64_t *bits, uint32_t id)

@@ -49,6 +49,7 @@ struct node_checkpoint {
 	uint64_t kept; /* the id of the last one that counts */
 	uint64_t bytes;
 	struct star_error err;
+	const char *no_delta;	 /* what has happened since the last one began, so that a full one follows; NULL: nothing known */
 	struct ckpt_claim claim;	 /* the thread's that asks for new ones */
 	char strange[CHECKPOINT_ID_MAX]; /* what it passed over at last; that thread's, too */
 	uint64_t lineage;		 /* of those that the cluster writes; PS task 0's */
@@ -468,8 +469,22 @@ int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct
 	return 0;
 }
 
+void node_checkpoint_no_delta(struct node_checkpoint *c, const char *why)
+{
+	if (!c)
+		return;
+	pthread_mutex_lock(&c->lock);
+	c->no_delta = why;
+	pthread_mutex_unlock(&c->lock);
+}
+
 static int delta_possible(struct node_checkpoint *c, uint64_t parent, struct star_error *err)
 {
+	const char *why = c->no_delta ? c->no_delta
+			  : c->node->config->checkpoint_log_mib
+				  ? "more rows have changed than it has a list for (checkpoint.log_mib)"
+				  : "it has no list of what changes (checkpoint.log_mib is 0)";
+
 	if (c->kept != parent)
 		return star_error_set(err, -EAGAIN, "it has not written its part of checkpoint %" PRIu64, parent);
 	for (unsigned i = 0; i < c->node->shards_count; i++) {
@@ -479,10 +494,7 @@ static int delta_possible(struct node_checkpoint *c, uint64_t parent, struct sta
 		if (rc < 0)
 			return rc;
 		if (!m.possible)
-			return star_error_set(err, -EAGAIN,
-					      "more rows have changed than reactor %u has a list for "
-					      "(checkpoint.log_mib)",
-					      i);
+			return star_error_set(err, -EAGAIN, "reactor %u: %s", i, why);
 	}
 	return 0;
 }
@@ -514,6 +526,7 @@ int node_checkpoint_begin(void *ctx, const struct control_checkpoint *checkpoint
 	pthread_mutex_lock(&c->lock);
 	c->now = *checkpoint;
 	c->state = WRITING;
+	c->no_delta = NULL;
 	c->give_up = false;
 	c->bytes = 0;
 	c->err = (struct star_error){ 0 };
