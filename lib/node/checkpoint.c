@@ -49,7 +49,8 @@ struct node_checkpoint {
 	uint64_t kept; /* the id of the last one that counts */
 	uint64_t bytes;
 	struct star_error err;
-	const char *no_delta;	 /* what has happened since the last one began, so that a full one follows; NULL: nothing known */
+	const char *
+		no_delta; /* what has happened since the last one began, so that a full one follows; NULL: nothing known */
 	struct ckpt_claim claim;	 /* the thread's that asks for new ones */
 	char strange[CHECKPOINT_ID_MAX]; /* what it passed over at last; that thread's, too */
 	uint64_t lineage;		 /* of those that the cluster writes; PS task 0's */

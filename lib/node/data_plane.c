@@ -265,7 +265,8 @@ static int node_empty(void *ctx, const struct object_spec *spec, bool begin, uin
 
 	/* What a filter forgets is in no delta (lib/store/sweep.c). */
 	if (begin && spec->filter != FILTER_NONE)
-		node_checkpoint_no_delta(node->checkpoint, "a table with a filter was emptied since the last checkpoint");
+		node_checkpoint_no_delta(node->checkpoint,
+					 "a table with a filter was emptied since the last checkpoint");
 	for (unsigned i = 0; i < node->shards_count; i++)
 		*left += service_sweep_left(node->shards[i].service, spec->id);
 	return status;
