@@ -75,7 +75,7 @@ const struct command starctl_commands[] = {
 	{ "checkpoint import", "DIR [FILE]", 1, 2, 0, "make a checkpoint of JSON lines",
 	  "What `checkpoint export` wrote, of one table or of several one after the other, from a file or from "
 	  "standard input.\n"
-	  "DIR must have no checkpoints yet. Needs no node.",
+	  "DIR must have no checkpoints yet, and no running cluster that writes to it. Needs no node.",
 	  run_checkpoint_import },
 	{ "connections", "[FILTER...]", 0, 4, COMMAND_FILTERS, "show the connections of the node's TCP",
 	  "As `ss -ti` does. Filters: reactor=N, state=established (or another of TCP's), peer=ADDRESS[:PORT],\n"

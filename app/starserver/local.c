@@ -27,6 +27,7 @@
 
 #include "base/clock.h"
 #include "ckpt/ckpt.h"
+#include "control/control.h"
 #include "machine/machine.h"
 
 enum {
@@ -42,7 +43,6 @@ enum {
 	HOST_BYTES = 65,
 	OWNER_BYTES = 160,	   /* the line in LOCK_NAME */
 	SIGNAL_AGAIN_US = 1000000, /* a signal that follows one so soon is the same */
-	STOP_S = 90,		   /* a node's last checkpoint may take 60 s */
 	STOP_AT_ONCE_S = 5,	   /* who asks twice wants no checkpoint */
 	KILLED_S = 10,		   /* for the kernel: only storage under a process keeps it from ending */
 };
@@ -418,7 +418,7 @@ static void stop_within(struct local *local, unsigned seconds)
 
 static void stop_nodes(struct local *local)
 {
-	stop_within(local, local->stopping ? STOP_AT_ONCE_S : STOP_S);
+	stop_within(local, local->stopping ? STOP_AT_ONCE_S : CONTROL_STOP_S);
 	local->stopping = true;
 	for (unsigned i = 0; i < local->options->nodes; i++)
 		if (local->nodes[i].pid)

@@ -23,6 +23,7 @@ struct import {
 	ckpt_progress *progress;
 	void *ctx;
 
+	struct ckpt_claim claim;
 	char path[CKPT_PATH_MAX];
 	struct ckpt_writer *writer;
 	uint8_t *block;
@@ -435,10 +436,10 @@ static int finish(struct import *m, struct star_error *err)
 
 static int check_empty(const char *directory, struct star_error *err)
 {
-	uint64_t id;
-	int rc = ckpt_next_id(directory, &id, err);
+	struct ckpt_next next;
+	int rc = ckpt_next_id(directory, false, &next, err);
 
-	if (rc == 0 && id != ID)
+	if (rc == 0 && next.id != ID)
 		rc = star_error_set(
 			err, -EEXIST,
 			"%.280s has checkpoints: a restore would take the imported one for the newest of them. "
@@ -465,7 +466,11 @@ int ckpt_import(FILE *in, const char *directory, uint64_t total, struct ckpt_imp
 	m->total = total;
 	m->progress = progress;
 	m->ctx = ctx;
-	rc = check_empty(directory, &why);
+	/* What lies there unfinished may be what a node is writing: nothing is touched before that is known. */
+	ckpt_claim_init(&m->claim, directory);
+	rc = ckpt_claim_take(&m->claim, directory, &why);
+	if (rc == 0)
+		rc = check_empty(directory, &why);
 	if (rc == 0)
 		rc = ckpt_begin(directory, ID, 0, m->path, &why);
 	if (rc == 0) {
@@ -477,6 +482,7 @@ int ckpt_import(FILE *in, const char *directory, uint64_t total, struct ckpt_imp
 	}
 	*imported = (struct ckpt_imported){ .id = ID, .rows = m->rows_in_all, .tables = m->objects_count };
 	ckpt_writer_destroy(m->writer);
+	ckpt_claim_fini(&m->claim);
 	keyset_fini(&m->keys);
 	free(m->block);
 	free(m->record);

@@ -20,6 +20,14 @@
 #include "star_error.h"
 #include "wire/object.h"
 
+/* How long a node may take to stop: whoever waits for one (--local, the unit's TimeoutStopSec) waits for so long before it kills it. */
+enum control_stop {
+	CONTROL_DRAIN_S = 60, /* for a last checkpoint */
+	CONTROL_END_S = 60,   /* after that, for threads that wait for their storage */
+	CONTROL_STOP_S =
+		CONTROL_DRAIN_S + CONTROL_END_S + 10, /* the last question to PS task 0 may take some seconds */
+};
+
 /* Which connections of the data plane an administrator asks for. */
 struct control_connections {
 	int reactor;	   /* -1: of all */

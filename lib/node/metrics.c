@@ -186,7 +186,7 @@ static void write_tables(const struct node *node, const struct counter *figure, 
 static void write_links(struct node *node, FILE *out)
 {
 	static const struct openmetrics_family family = { "star_port_link_up", OPENMETRICS_GAUGE, NULL,
-							  "whether the link of a NIC is up" };
+							  "whether the link of a port is up" };
 	bool begun = false;
 
 	pthread_mutex_lock(&node->ports_lock);
@@ -194,12 +194,12 @@ static void write_links(struct node *node, FILE *out)
 		struct port *port = node->ports[i].port;
 		const struct openmetrics_label labels[] = { { "port", port->name }, { NULL, NULL } };
 
-		if (!port_is_nic(port))
+		if (!port_has_link(port))
 			continue;
 		if (!begun)
 			openmetrics_family(out, &family);
 		begun = true;
-		openmetrics_count(out, &family, labels, port_link(port));
+		openmetrics_count(out, &family, labels, port_carrier(port));
 	}
 	pthread_mutex_unlock(&node->ports_lock);
 }

@@ -438,6 +438,36 @@ void a_node_that_does_not_fit_is_refused_with_the_reason(void)
 	cluster_fini(&cluster);
 }
 
+/* Each node looks at its own reactors when it starts, and only PS task 0 sees all. */
+void reactors_have_partitions_or_are_refused(void)
+{
+	struct cluster cluster;
+	struct layout *layout;
+
+	cluster_init(&cluster, 3);
+	for (uint32_t i = 0; i < 3; i++)
+		cluster.nodes[i].config.partitions = 4;
+	cluster.nodes[0].config.reactors = cluster.nodes[1].config.reactors = 2;
+	node_start(&cluster, 0, 1);
+	node_start(&cluster, 1, 5);
+	/* The third one has a reactor at least. */
+	expect_reason(&cluster.nodes[1], "with the 2 reactors of PS task 1 the cluster has at least 5, more than its 4 "
+					 "partitions: give it fewer");
+	node_stop(&cluster, 1);
+	cluster.nodes[1].config.reactors = 1;
+	CHECK(node_start(&cluster, 1, 5));
+	cluster.nodes[2].config.reactors = 2;
+	node_start(&cluster, 2, 5);
+	expect_reason(&cluster.nodes[2], "with the 2 reactors of PS task 2 the cluster has at least 5");
+	node_stop(&cluster, 2);
+	cluster.nodes[2].config.reactors = 1;
+	CHECK(node_start(&cluster, 2, 5));
+	layout = wait_layout(&cluster, 1);
+	CHECK_UINT(layout ? layout->reactors : 0, 4);
+	free(layout);
+	cluster_fini(&cluster);
+}
+
 void malformed_joins_are_refused(void)
 {
 	static const struct {
