@@ -20,6 +20,7 @@ from test_torch import WithTorch
 from torch import nn
 
 STEPS, BATCH, RATE = 12, 8, 0.1
+seeding = threading.Lock()  # all threads have one generator
 
 
 class Model(nn.Module):
@@ -27,10 +28,11 @@ class Model(nn.Module):
 
     def __init__(self, cluster, name):
         super().__init__()
-        torch.manual_seed(5)
         self.rows = starserver.torch.EmbeddingBag(cluster.table(f"{name}/rows", 4, optimizer="adagrad", rate=0.5, initializer="constant",
                                                                 scale=0.3), "sum")
-        self.top = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1))
+        with seeding:
+            torch.manual_seed(5)
+            self.top = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1))
 
     def forward(self, keys):
         return self.top(self.rows(keys)).squeeze(1)

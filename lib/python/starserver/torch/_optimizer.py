@@ -329,7 +329,8 @@ class Optimizer(torch.optim.Optimizer):
     def _commits(self, number: int, tag: int, scale: float) -> list[Operation]:
         """What applies the sums of a round, as step `number`."""
         dense_rate, *rates = self._rates()
-        of_rate: list[tuple[Table | Variable, float | None]] = [*zip(self._tables.values(), rates), *((one.variable, dense_rate) for one in self._dense)]
+        of_rate: list[tuple[Table | Variable, float | None]] = [*zip(self._tables.values(), rates),
+                                                                *((one.variable, dense_rate) for one in self._dense)]
         return [*(made.commit_op(tag, step=number, rate=rate, scale=scale) for made, rate in of_rate),
                 self._state.assign_op([1.0, float(number)])]
 

@@ -133,10 +133,11 @@ class Rounds:
         # No earlier round is decided any more: this is the last that was.
         present, rows, _ = self._look(0)
         row = self._table.pull([present.tag], read_only=True, timeout=self._timeout)[0]
-        step = max(present.step, self._round.step) if present.tag else self._round.step
+        step = present.step
         if present.tag and row[OPENED]:
             self._apply(present.tag, step, int(row[DONE]))
             step += 1
+        step = max(step, self._round.step)  # there may have been steps of another kind of training
         # All that there were have ended: it is another run of the job, whose workers may not have begun yet.
         since = present.since if (rows[:, STATE] == TAKES_PART).any() else tag
         try:
