@@ -66,6 +66,11 @@ def stopped(processes):
             os.kill(process.pid, signal.SIGCONT)
 
 
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def run(code, timeout=60):
     """A Python program of its own that has the package; its standard output."""
     import subprocess
