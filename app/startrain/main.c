@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/startrain/graphfile/graphfile.h"
 #include "app/startrain/job.h"
 #include "app/startrain/progress.h"
 #include "app/startrain/zoo/zoo.h"
@@ -138,6 +139,8 @@ int main(int argc, char **argv)
 		status = zoo_main(argc, argv);
 	else if (argc > 1 && !strcmp(argv[1], GENERATE))
 		status = zoo_generate(argc, argv);
+	else if (argc > 1 && graphfile_is_one(argv[1]))
+		status = graphfile_main(argc, argv);
 	else if (argc > 1 && argv[1][0] != '-')
 		status = no_such_model(argv[1]);
 	else
