@@ -17,6 +17,7 @@ static const char help[] =
 	"       startrain MODEL --ps tcp:HOST:PORT,... --train FILE... [options]\n"
 	"       startrain FILE.star --ps tcp:HOST:PORT,... --train FILE... [options]\n"
 	"       startrain generate [options] > FILE\n"
+	"       startrain key COLUMN TEXT...\n"
 	"Trains on a StarServer cluster: without a MODEL word vectors (skip-gram with negative sampling), with one a "
 	"model "
 	"of\n"

@@ -332,6 +332,10 @@ int follower_forget(struct control *control, const json_t *params, struct star_e
 int ports_add(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int ports_remove(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
+/* rows.c: the keys of a table's rows that a reactor has, and rows themselves. */
+int rows_keys(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int rows_read(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+
 /* origin.c: whether cluster.ps has a caller's address, under that task. The executor must be there before, and be gone after. */
 #define ORIGIN_ANY UINT32_MAX
 int origins_create(struct control *control, struct star_error *err);

@@ -337,6 +337,8 @@ struct control_data_plane node_data_plane(struct node *node)
 		.set_layout = node_set_layout,
 		.sweep = node_sweep,
 		.empty = node_empty,
+		.row_keys = node_row_keys,
+		.rows = node_rows,
 		.object_status = node_object_figures,
 		.status = node_figures,
 		.metrics = node_metrics,

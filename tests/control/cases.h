@@ -57,6 +57,7 @@
 	X(malformed_joins_are_refused) \
 	X(malformed_installs_are_refused) \
 	X(sweeps_go_to_every_node) \
+	X(rows_are_asked_for_by_their_keys) \
 	X(tables_are_emptied_on_every_node) \
 	X(a_silent_node_keeps_tables_as_they_are) \
 	X(starctl_empties_tables) \

@@ -552,6 +552,56 @@ void malformed_installs_are_refused(void)
 	cluster_fini(&cluster);
 }
 
+static void refuses(const char *address, const char *method, json_t *params, int code, const char *part)
+{
+	struct star_error err = { 0 };
+
+	CHECK(call(address, method, params, &err) == NULL);
+	CHECK_INT(err.code, code);
+	CHECK_HAS(err.text, part);
+}
+
+void rows_are_asked_for_by_their_keys(void)
+{
+	struct cluster cluster;
+	const char *address;
+	struct star_error err = { 0 };
+	json_t *result, *many = json_array();
+
+	cluster_init(&cluster, 1);
+	cluster_start(&cluster);
+	address = cluster.nodes[0].address;
+	json_decref(call(address, "create", table_json("words", 8), &err));
+	result = call(address, "row_keys", json_pack("{s:s, s:i}", "name", "words", "reactor", 0), &err);
+	CHECK_INT(json_integer_value(json_array_get(json_object_get(result, "keys"), 0)), 1);
+	CHECK_STR(json_string_value(json_object_get(result, "at")), "18446744073709551615");
+	json_decref(result);
+	result = call(address, "row_keys",
+		      json_pack("{s:s, s:i, s:s}", "name", "words", "reactor", 0, "at", "18446744073709551615"), &err);
+	CHECK_INT(json_integer_value(json_array_get(json_object_get(result, "keys"), 0)), 3);
+	CHECK_INT(json_integer_value(json_object_get(result, "at")), 0);
+	json_decref(result);
+	result = call(address, "rows", json_pack("{s:s, s:[i, s, i]}", "name", "words", "keys", 3, "4", 5), &err);
+	CHECK_UINT(json_array_size(json_object_get(result, "rows")), 2);
+	CHECK_STR(json_string_value(json_array_get(json_object_get(result, "rows"), 0)), "0123");
+	CHECK(json_is_null(json_array_get(json_object_get(result, "rows"), 1)));
+	json_decref(result);
+	refuses(address, "rows", json_pack("{s:s, s:[i]}", "name", "word", "keys", 1), -ENOENT,
+		"did you mean \"words\"?");
+	refuses(address, "rows", json_pack("{s:s, s:[]}", "name", "words", "keys"), -EINVAL,
+		"must be an array of 1 to 2048 keys");
+	refuses(address, "rows", json_pack("{s:s, s:[i, i]}", "name", "words", "keys", 1, -1), -EINVAL,
+		"element 1 is no key, a number from 0 to 2^64 - 1");
+	for (int i = 0; i <= 2048; i++)
+		json_array_append_new(many, json_integer(i));
+	refuses(address, "rows", json_pack("{s:s, s:o}", "name", "words", "keys", many), -EINVAL,
+		"must be an array of 1 to 2048 keys");
+	refuses(address, "row_keys", json_pack("{s:s, s:i}", "name", "words", "reactor", 1), -EINVAL,
+		"there is no reactor 1");
+	refuses(address, "row_keys", json_pack("{s:s}", "name", "words"), -EINVAL, "\"reactor\"");
+	cluster_fini(&cluster);
+}
+
 void sweeps_go_to_every_node(void)
 {
 	struct cluster cluster;
