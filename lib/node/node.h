@@ -164,6 +164,9 @@ json_t *node_ports(struct node *node);
 json_t *node_object_status(const struct node *node, const struct object_spec *spec);
 
 /* metrics.c: writes the family of metrics of that number, over these tables; false: there is none from it on. From any thread. */
-bool node_metrics(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count, FILE *out);
+bool node_metrics(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count,
+		  const struct openmetrics_page *page);
+/* The family of that number; NULL: there is none from it on. */
+const struct openmetrics_family *node_metric(unsigned number);
 
 #endif
