@@ -337,6 +337,7 @@ static int serve(const struct config *config, const sigset_t *signals, uint64_t 
 	if (status == EXIT_FAILURE)
 		fprintf(stderr, "starserver: %s\n", err.text);
 	node_stop(&node);
+	log_tell_held(UINT64_MAX);
 	return status;
 }
 
@@ -401,6 +402,7 @@ int main(int argc, char **argv)
 		config_free(config);
 		return EXIT_CONFIG;
 	}
+	log_open((enum log_format)config->log_format);
 	log_set_level((enum log_level)config->log_level);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);

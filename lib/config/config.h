@@ -137,7 +137,8 @@ struct config {
 	uint32_t metrics_port;	     /* 0: they are not served over HTTP */
 	char metrics_address[INET6_ADDRSTRLEN];
 	bool metrics_telemetry;
-	uint32_t log_level; /* enum log_level */
+	uint32_t log_level;  /* enum log_level */
+	uint32_t log_format; /* enum log_format */
 };
 
 /* A command line's --set name=value, in order. */

@@ -264,7 +264,12 @@ const struct config_option config_options[] = {
 		  "mempools, and the metrics below /star." },
 
 	{ "log.level", OF_CONFIG(log_level), .type = OPTION_CHOICE, .choices = "debug|info|warning|error",
-	  .fallback = "info", .worker = true, .help = "The least severe events that are logged." },
+	  .fallback = "info", .worker = true,
+	  .help = "The least severe events that are logged; `starctl log-level` changes it while the node runs." },
+	{ "log.format", OF_CONFIG(log_format), .type = OPTION_CHOICE, .choices = "text|logfmt", .fallback = "text",
+	  .help = "How lines are written: date, level and text; or time=, level= and msg= for programs. In the journal "
+		  "they have "
+		  "a priority instead of the date." },
 };
 const unsigned config_options_count = sizeof(config_options) / sizeof(config_options[0]);
 

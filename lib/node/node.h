@@ -51,6 +51,8 @@ struct node_port {
 	unsigned reset_looks; /* since a reset was asked for */
 };
 
+enum { NODE_WATCHED = 3 }; /* watch.c: what is logged when it happens in reactors */
+
 struct node_checkpoint;
 struct nic_watch;
 
@@ -76,8 +78,9 @@ struct node {
 	struct star_error failure;	       /* why it cannot go on; main's once `failed` is set */
 	bool failed;
 	struct node_watch {
-		uint64_t refused, logged_us; /* rows for want of memory, as last logged, and when that was */
-	} watch;
+		uint64_t count, logged_us; /* as last logged, and when that was */
+	} watch[NODE_WATCHED];
+	bool nearly_full; /* the watch's: parameter memory, as last logged */
 	struct shard shards[WIRE_REACTORS_MAX];
 };
 
