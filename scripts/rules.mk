@@ -20,6 +20,7 @@ INSTALL_FILES = \
 	scripts/completion/startrain.bash:$(share)/bash-completion/completions/starbench \
 	$(foreach d,$(wildcard drivers-config/*),$(d):$(share)/starserver/drivers-config/$(notdir $(d))) \
 	$(foreach r,$(wildcard scripts/prometheus/*),$(r):$(share)/starserver/prometheus/$(notdir $(r))) \
+	$(INSTALL_TEXTS)/dashboard.json:$(share)/starserver/grafana/starserver.json \
 	$(INSTALL_TEXTS)/starserver@.service:$(SYSTEMLIB)/systemd/system/starserver@.service \
 	scripts/starserver.rules:$(SYSTEMLIB)/udev/rules.d/60-starserver.rules scripts/starserver.sysusers:$(PREFIX)/lib/sysusers.d/starserver.conf
 # name:what it points to. Programs are linked with the names without a number.
@@ -36,6 +37,8 @@ install: all
 	$(Q)set -e; for p in star startrain; do sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
 		scripts/$$p.pc.in > $(INSTALL_TEXTS)/$$p.pc; done
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' scripts/starserver@.service.in > $(INSTALL_TEXTS)/starserver@.service
+	$(Q)set -e; $(BIN_program_starserver) --print-metrics-rst > $(INSTALL_TEXTS)/metrics.rst; \
+		scripts/make-dashboard --version $(VERSION) < $(INSTALL_TEXTS)/metrics.rst > $(INSTALL_TEXTS)/dashboard.json
 	$(Q)sed -e 's|/usr/local|$(PREFIX)|g' docs/man/starserver.8 > $(INSTALL_TEXTS)/starserver.8
 	$(Q)scripts/man-from-help --version $(VERSION) --configuration $(BIN_program_starserver) > $(INSTALL_TEXTS)/starserver.conf.5
 	$(Q)set -e; for s in $(INSTALL_SCRIPTS); do scripts/man-from-help --version $(VERSION) --script scripts/$$s \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether a node is well, and its metrics. */
+/* Whether a node is well, its metrics, and how much it logs. */
 #include "app/starctl/starctl.h"
 
 static void render_health(const json_t *health, FILE *out)
@@ -56,4 +56,16 @@ int run_metrics(const struct invocation *invocation)
 	} while (from > 0);
 	fflush(invocation->out);
 	return STARCTL_OK;
+}
+
+static void render_log_level(const json_t *level, FILE *out)
+{
+	print_text(json_string_value(json_object_get(level, "level")), out);
+	fputc('\n', out);
+}
+
+int run_log_level(const struct invocation *invocation)
+{
+	return show(invocation, "log_level", invocation->argc ? json_pack("{s:s}", "level", invocation->argv[0]) : NULL,
+		    render_log_level);
 }

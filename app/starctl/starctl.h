@@ -101,6 +101,7 @@ int run_doctor(const struct invocation *invocation);
 /* health.c */
 int run_health(const struct invocation *invocation);
 int run_metrics(const struct invocation *invocation);
+int run_log_level(const struct invocation *invocation);
 
 /* ports.c */
 int run_port_add(const struct invocation *invocation);

@@ -20,6 +20,9 @@ const struct command starctl_commands[] = {
 	  run_health },
 	{ "metrics", "", 0, 0, 0, "print all of the node's metrics",
 	  "In OpenMetrics' text, as Prometheus gets them where metrics.port is set.", run_metrics },
+	{ "log-level", "[LEVEL]", 0, 1, 0, "show the least severe events that the node logs, or change it",
+	  "LEVEL is debug, info, warning or error; it holds until the node ends. On the node's own machine only.",
+	  run_log_level },
 	{ "doctor", "[FILE]", 0, 1, 0, "look for what is wrong with this machine, a configuration and its cluster",
 	  "Each finding that is not ok comes with what to do about it. With a configuration FILE: whether its node "
 	  "could "

@@ -16,6 +16,7 @@
 #include "machine/machine.h"
 #include "metrics/http.h"
 #include "node/node.h"
+#include "node/telemetry.h"
 #include "supervise.h"
 
 enum { EXIT_CONFIG = 2, EXIT_NOT_SAVED = LOCAL_NOT_SAVED, SIGNAL_AGAIN_NS = 100000000, OVERRIDES_MAX = 64 };
@@ -52,6 +53,7 @@ static void help(void)
 	     "at\n"
 	     "                         the end\n"
 	     "      --print-options-rst  print the reference of all options, for docs/\n"
+	     "      --print-metrics-rst  print the reference of all metrics, for docs/\n"
 	     "      --version, --help\n"
 	     "\n"
 	     "SIGTERM, SIGINT and SIGHUP end it; a second one ends it at once. `starctl status` shows its figures.\n"
@@ -115,10 +117,21 @@ static int check_words(char **words, struct options *o)
 	return -1;
 }
 
+static void print_metrics(void)
+{
+	const struct openmetrics_family *family;
+
+	openmetrics_rst_begin(stdout);
+	for (unsigned i = 0; (family = control_metric(i)); i++)
+		openmetrics_rst(stdout, family);
+	for (unsigned i = 0; (family = node_metric(i)); i++)
+		openmetrics_rst(stdout, family);
+}
+
 /* -1 to go on, else the exit status. */
 static int parse(int argc, char **argv, struct options *o)
 {
-	enum { OPT_SET = 256, OPT_CHECK, OPT_PRINT, OPT_RST, OPT_VERSION, OPT_LOCAL, OPT_DIRECTORY };
+	enum { OPT_SET = 256, OPT_CHECK, OPT_PRINT, OPT_RST, OPT_METRICS, OPT_VERSION, OPT_LOCAL, OPT_DIRECTORY };
 	static const struct option longs[] = {
 		{ "config", required_argument, NULL, 'c' },
 		{ "set", required_argument, NULL, OPT_SET },
@@ -127,6 +140,7 @@ static int parse(int argc, char **argv, struct options *o)
 		{ "local", optional_argument, NULL, OPT_LOCAL },
 		{ "directory", required_argument, NULL, OPT_DIRECTORY },
 		{ "print-options-rst", no_argument, NULL, OPT_RST },
+		{ "print-metrics-rst", no_argument, NULL, OPT_METRICS },
 		{ "version", no_argument, NULL, OPT_VERSION },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
@@ -157,6 +171,9 @@ static int parse(int argc, char **argv, struct options *o)
 			break;
 		case OPT_RST:
 			config_print_rst(stdout);
+			return EXIT_SUCCESS;
+		case OPT_METRICS:
+			print_metrics();
 			return EXIT_SUCCESS;
 		case OPT_VERSION:
 			puts("starserver " STAR_VERSION);
@@ -211,9 +228,9 @@ static void signal_end_in(unsigned seconds)
 	alarm(seconds);
 }
 
-static bool metrics_family(void *ctx, unsigned number, FILE *out)
+static bool metrics_family(void *ctx, unsigned number, const struct openmetrics_page *page)
 {
-	return control_metrics(ctx, number, out);
+	return control_metrics(ctx, number, page);
 }
 
 static bool metrics_health(void *ctx, char text[static METRICS_HEALTH_MAX])
@@ -295,7 +312,8 @@ static int serve(const struct config *config, const sigset_t *signals, uint64_t 
 		supervise = supervise_start(&node);
 		control = control_create(&options, &err);
 	}
-	if (control && serve_metrics(config, control, &metrics, &err) < 0) {
+	if (control && (telemetry_begin(control, &err) < 0 || serve_metrics(config, control, &metrics, &err) < 0)) {
+		telemetry_end();
 		control_destroy(control);
 		control = NULL;
 	}
@@ -306,6 +324,7 @@ static int serve(const struct config *config, const sigset_t *signals, uint64_t 
 			 config->reactors == 1 ? "" : "s");
 		status = wait_for_end(&node, control, supervise, signals, again);
 		metrics_server_stop(metrics);
+		telemetry_end();
 		control_destroy(control);
 		err = node.failure;
 	} else {
@@ -318,6 +337,7 @@ static int serve(const struct config *config, const sigset_t *signals, uint64_t 
 	if (status == EXIT_FAILURE)
 		fprintf(stderr, "starserver: %s\n", err.text);
 	node_stop(&node);
+	log_tell_held(UINT64_MAX);
 	return status;
 }
 
@@ -382,6 +402,7 @@ int main(int argc, char **argv)
 		config_free(config);
 		return EXIT_CONFIG;
 	}
+	log_open((enum log_format)config->log_format);
 	log_set_level((enum log_level)config->log_level);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);

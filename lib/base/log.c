@@ -1,39 +1,179 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/log.h"
 
+#include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
+enum { TEXT_MAX = 1000, SAMPLE_MAX = 200, KINDS_MAX = 64 };
+
 static enum log_level log_threshold = LOG_INFO;
+static enum log_format log_format;
+static bool log_to_journal;
+
+static const char *const names[LOG_LEVELS] = { "debug", "info", "warning", "error" };
+
+/* The messages that came lately: an event that a peer can cause again and again shall not fill a disk. */
+static pthread_mutex_t kinds_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kind {
+	const char *format; /* whose lines these are; NULL: free */
+	enum log_level level;
+	uint64_t begun_us; /* of its window */
+	uint64_t lines;	   /* in it; those beyond LOG_LINES_MAX were held back */
+	char last[SAMPLE_MAX];
+} kinds[KINDS_MAX];
+
+void log_open(enum log_format format)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	unsigned long long device, inode;
+	struct stat stat;
+
+	log_format = format;
+	log_to_journal = stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
+			 fstat(STDERR_FILENO, &stat) == 0 && stat.st_dev == device && stat.st_ino == inode;
+}
 
 void log_set_level(enum log_level level)
 {
 	__atomic_store_n(&log_threshold, level, __ATOMIC_RELAXED);
 }
 
-void log_write(enum log_level level, const char *format, ...)
+enum log_level log_get_level(void)
 {
-	static const char *const names[] = { "debug", "info", "warning", "error" };
+	return __atomic_load_n(&log_threshold, __ATOMIC_RELAXED);
+}
+
+const char *log_level_name(enum log_level level)
+{
+	return (unsigned)level < LOG_LEVELS ? names[level] : NULL;
+}
+
+bool log_level_from(const char *name, enum log_level *level)
+{
+	for (unsigned i = 0; i < LOG_LEVELS; i++) {
+		if (strcmp(name, names[i]) != 0)
+			continue;
+		*level = (enum log_level)i;
+		return true;
+	}
+	return false;
+}
+
+/* In one line, whatever a peer's or a file's text has in it: nothing of it looks like a line of its own. */
+static void write_line(enum log_level level, const char *text)
+{
+	static const int priorities[LOG_LEVELS] = { 7, 6, 4, 3 }; /* of syslog */
+	char line[2 * TEXT_MAX + 128];
 	struct timespec now;
 	struct tm parts;
-	char line[1024];
-	va_list args;
-	int used;
+	char time[32] = "";
+	size_t used = 0;
 
-	if (level < __atomic_load_n(&log_threshold, __ATOMIC_RELAXED))
-		return;
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &parts);
-	used = (int)strftime(line, sizeof(line), "%H:%M:%S", &parts);
-	used += snprintf(line + used, sizeof(line) - used, ".%03ld %s ", now.tv_nsec / 1000000, names[level]);
-	va_start(args, format);
-	used += vsnprintf(line + used, sizeof(line) - used, format, args);
-	va_end(args);
-	if (used > (int)sizeof(line) - 2)
-		used = sizeof(line) - 2;
+	strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%S", &parts);
+	if (log_to_journal)
+		used += (size_t)sprintf(line, "<%d>", priorities[level]);
+	if (log_format == LOG_LOGFMT && !log_to_journal)
+		used += (size_t)sprintf(line + used, "time=%s.%03ldZ ", time, now.tv_nsec / 1000000);
+	else if (!log_to_journal)
+		used += (size_t)sprintf(line + used, "%s.%03ldZ %s ", time, now.tv_nsec / 1000000, names[level]);
+	if (log_format == LOG_LOGFMT)
+		used += (size_t)sprintf(line + used, "level=%s msg=\"", names[level]);
+	for (; *text; text++) {
+		if (log_format == LOG_LOGFMT && (*text == '"' || *text == '\\'))
+			line[used++] = '\\';
+		line[used++] = (unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text;
+	}
+	if (log_format == LOG_LOGFMT)
+		line[used++] = '"';
 	line[used++] = '\n';
 	if (write(STDERR_FILENO, line, used) < 0)
 		return; /* nobody reads it: there is nowhere to say so */
+}
+
+static void tell_held(struct kind *kind)
+{
+	char text[SAMPLE_MAX + 128];
+
+	if (kind->lines > LOG_LINES_MAX) {
+		snprintf(text, sizeof(text), "%" PRIu64 " more of these were held back within %u s: %s",
+			 kind->lines - LOG_LINES_MAX, LOG_WINDOW_US / 1000000, kind->last);
+		write_line(kind->level, text);
+	}
+	kind->format = NULL;
+}
+
+static bool is_over(const struct kind *kind, uint64_t now_us)
+{
+	return kind->format && now_us > kind->begun_us && now_us - kind->begun_us >= LOG_WINDOW_US;
+}
+
+void log_tell_held(uint64_t now_us)
+{
+	pthread_mutex_lock(&kinds_lock);
+	for (unsigned i = 0; i < KINDS_MAX; i++)
+		if (is_over(&kinds[i], now_us))
+			tell_held(&kinds[i]);
+	pthread_mutex_unlock(&kinds_lock);
+}
+
+/* Its own, or a free one, or one whose window is over; NULL: all have lines these days, and this one is not limited. Under the lock. */
+static struct kind *find_kind(const char *format, uint64_t now_us)
+{
+	struct kind *room = NULL;
+
+	for (unsigned i = 0; i < KINDS_MAX; i++) {
+		struct kind *kind = &kinds[i];
+
+		if (is_over(kind, now_us))
+			tell_held(kind);
+		if (kind->format == format)
+			return kind;
+		if (!kind->format && !room)
+			room = kind;
+	}
+	if (room)
+		*room = (struct kind){ .format = format, .begun_us = now_us };
+	return room;
+}
+
+static bool is_held(enum log_level level, const char *format, const char *text)
+{
+	struct kind *kind;
+	bool held = false;
+
+	pthread_mutex_lock(&kinds_lock);
+	kind = find_kind(format, clock_us());
+	if (kind) {
+		held = ++kind->lines > LOG_LINES_MAX;
+		kind->level = level;
+		if (held)
+			snprintf(kind->last, sizeof(kind->last), "%.*s", SAMPLE_MAX - 1, text);
+	}
+	pthread_mutex_unlock(&kinds_lock);
+	return held;
+}
+
+void log_write(enum log_level level, const char *format, ...)
+{
+	char text[TEXT_MAX];
+	va_list args;
+
+	if (level < log_get_level())
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (!is_held(level, format, text))
+		write_line(level, text);
 }

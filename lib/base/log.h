@@ -1,14 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log of the control path: one line an event on standard error, "time level text". Thread-safe (one write a
- * line). Never called in a reactor's turn: `make lint` sees to that.
+ * The log of the control path: one line an event on standard error, as "2026-11-22T09:15:02.117Z level text", or as pairs that programs
+ * read, or with a priority for the journal, which has the time itself. Of one message (one format) LOG_LINES_MAX lines are written in
+ * LOG_WINDOW_US, and then how many were held back. Thread-safe (one write a line). Never called in a reactor's turn: `make lint` sees
+ * to that.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
-enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
+#include <stdbool.h>
+#include <stdint.h>
 
+enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR, LOG_LEVELS };
+enum log_format { LOG_TEXT, LOG_LOGFMT };
+enum { LOG_LINES_MAX = 100, LOG_WINDOW_US = 10000000 };
+
+/* Finds out whether standard error is the journal's, too. Without it lines are text. */
+void log_open(enum log_format format);
 void log_set_level(enum log_level level);
+enum log_level log_get_level(void);
+/* debug, info, warning, error; NULL: there is no such level. */
+const char *log_level_name(enum log_level level);
+bool log_level_from(const char *name, enum log_level *level);
+/* Says what was held back in windows that are over at that time (clock_us); to be called now and then, and with UINT64_MAX at the end. */
+void log_tell_held(uint64_t now_us);
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)

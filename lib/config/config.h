@@ -136,7 +136,9 @@ struct config {
 	uint32_t connect_timeout_ms; /* NETWORK_MAX_CONNECTION_TIMEOUT */
 	uint32_t metrics_port;	     /* 0: they are not served over HTTP */
 	char metrics_address[INET6_ADDRSTRLEN];
-	uint32_t log_level; /* enum log_level */
+	bool metrics_telemetry;
+	uint32_t log_level;  /* enum log_level */
+	uint32_t log_format; /* enum log_format */
 };
 
 /* A command line's --set name=value, in order. */

@@ -27,7 +27,7 @@ const struct config_group config_groups[] = {
 	{ "checkpoint", false, "Checkpoints: what is kept of the parameters when nodes end." },
 	{ "tests", false, "Faults on purpose." },
 	{ "control", false, "The control plane." },
-	{ "metrics", false, "Metrics over HTTP, for Prometheus." },
+	{ "metrics", false, "Metrics over HTTP, for Prometheus, and over DPDK's telemetry." },
 	{ "log", false, "The log on standard error." },
 };
 const unsigned config_groups_count = sizeof(config_groups) / sizeof(config_groups[0]);
@@ -259,9 +259,17 @@ const struct config_option config_options[] = {
 	  .fallback = "127.0.0.1",
 	  .help = "The address for that: one of the kernel's, or 0.0.0.0 or :: for all. Whoever reaches it can read "
 		  "figures and names of tables, and change nothing." },
+	{ "metrics.telemetry", OF_CONFIG(metrics_telemetry), .type = OPTION_BOOL, .fallback = "false",
+	  .help = "Whether DPDK's telemetry socket is there, for dpdk-telemetry.py: its own figures of ports and "
+		  "mempools, and the metrics below /star." },
 
 	{ "log.level", OF_CONFIG(log_level), .type = OPTION_CHOICE, .choices = "debug|info|warning|error",
-	  .fallback = "info", .worker = true, .help = "The least severe events that are logged." },
+	  .fallback = "info", .worker = true,
+	  .help = "The least severe events that are logged; `starctl log-level` changes it while the node runs." },
+	{ "log.format", OF_CONFIG(log_format), .type = OPTION_CHOICE, .choices = "text|logfmt", .fallback = "text",
+	  .help = "How lines are written: date, level and text; or time=, level= and msg= for programs. In the journal "
+		  "they have "
+		  "a priority instead of the date." },
 };
 const unsigned config_options_count = sizeof(config_options) / sizeof(config_options[0]);
 

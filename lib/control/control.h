@@ -13,10 +13,10 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "base/steering.h"
 #include "config/config.h"
+#include "metrics/openmetrics.h"
 #include "star_error.h"
 #include "wire/object.h"
 
@@ -105,7 +105,8 @@ struct control_data_plane {
 	json_t *(*status)(void *ctx);
 	/* Writes the data plane's family of metrics of that number, over these tables; false: there is none from it on. From any thread,
 	 * at any time. NULL: it has none. */
-	bool (*metrics)(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count, FILE *out);
+	bool (*metrics)(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count,
+			const struct openmetrics_page *page);
 	/* {"connections": [...], "more": whether there are more than limit}; a new reference. 0 or a negative errno with a
 	 * sentence. */
 	int (*connections)(void *ctx, const struct control_connections *which, json_t **result, struct star_error *err);
@@ -165,7 +166,9 @@ bool control_serves(struct control *control, char state[static CONTROL_STATE_MAX
 
 /* Writes the family of metrics of that number (lib/metrics/openmetrics.h), the control plane's and the data plane's, or nothing; false:
  * there is none from it on. At any time. */
-bool control_metrics(struct control *control, unsigned number, FILE *out);
+bool control_metrics(struct control *control, unsigned number, const struct openmetrics_page *page);
+/* The control plane's own of that number, which come first; NULL: there is none from it on. */
+const struct openmetrics_family *control_metric(unsigned number);
 
 /* Whether all is well with the node and, at PS task 0, with the cluster; text: what is wrong, or that nothing is. At any time. */
 enum { CONTROL_HEALTH_MAX = 512 };

@@ -59,21 +59,30 @@ static void look_at_nodes(const struct control *control, json_t *problems)
 	}
 }
 
-/* PS task 0's: whether a checkpoint could not be written, or should have been. Under lock. */
-static void look_at_checkpoints(const struct control *control, json_t *problems)
+bool health_checkpoint_overdue(const struct control *control, double *age_s, uint32_t *every_s)
 {
 	const struct config *config = control->config;
 	const struct checkpointer *p = &control->checkpointer;
 	const uint32_t full_s = config->checkpoint_every_s, delta_s = config->checkpoint_delta_every_s;
-	const uint32_t every_s = delta_s && (!full_s || delta_s < full_s) ? delta_s : full_s;
 	const uint64_t since_us = p->last.id ? p->last_ended_us : control->started_us;
-	const double age_s = (double)(clock_us() - since_us) / 1e6;
 
-	if (control->task || !config->checkpoint_directory[0])
+	*every_s = delta_s && (!full_s || delta_s < full_s) ? delta_s : full_s;
+	*age_s = (double)(clock_us() - since_us) / 1e6;
+	return control->task == 0 && config->checkpoint_directory[0] && *every_s && *age_s > 3.0 * *every_s + 60;
+}
+
+/* PS task 0's: whether a checkpoint could not be written, or should have been. Under lock. */
+static void look_at_checkpoints(const struct control *control, json_t *problems)
+{
+	const struct checkpointer *p = &control->checkpointer;
+	uint32_t every_s;
+	double age_s;
+
+	if (control->task || !control->config->checkpoint_directory[0])
 		return;
 	if (p->error[0])
 		add(problems, "the last checkpoint could not be written: %.180s", p->error);
-	else if (every_s && age_s > 3.0 * every_s + 60)
+	else if (health_checkpoint_overdue(control, &age_s, &every_s))
 		add(problems, "no checkpoint for %.0f s, though one is due every %u s (starctl checkpoint status)",
 		    age_s, every_s);
 }

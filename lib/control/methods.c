@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/nearest.h"
 #include "jsonrpc/jsonrpc_message.h"
 #include "jsonrpc/member.h"
@@ -217,6 +218,33 @@ static int run_metrics(const struct call *call, json_t **result, struct star_err
 	return metrics_page(call->control, call->request.params, result, err);
 }
 
+/* What it is, or is to be. */
+static int run_log_level(const struct call *call, json_t **result, struct star_error *err)
+{
+	static const char *const members[] = { "level", NULL };
+	const json_t *params = call->request.params;
+	const enum log_level before = log_get_level();
+	enum log_level level = before;
+	const char *name;
+
+	if (member_only(params, members, err) < 0)
+		return control_invalid(err);
+	if (json_object_get(params, "level")) {
+		if (member_string(params, "level", 16, &name, err) < 0)
+			return control_invalid(err);
+		if (!log_level_from(name, &level))
+			return star_error_set(err, JSONRPC_INVALID_PARAMS,
+					      "there is no log level \"%s\": debug, info, warning or error", name);
+	}
+	log_set_level(level < before ? level : before); /* so that it is seen */
+	if (level != before)
+		log_write(log_get_level(), "log level: %s, and not %s any more", log_level_name(level),
+			  log_level_name(before));
+	log_set_level(level);
+	*result = json_pack("{s:s}", "level", log_level_name(level));
+	return 0;
+}
+
 static int run_health(const struct call *call, json_t **result, struct star_error *err)
 {
 	const int rc = no_params(call, err);
@@ -324,6 +352,7 @@ static const struct method methods[] = {
 	{ "status", 0, run_status },
 	{ "health", 0, run_health },
 	{ "metrics", METHOD_SLOW, run_metrics },
+	{ "log_level", METHOD_ADMIN, run_log_level },
 	{ "endpoint_map", 0, run_endpoint_map },
 	{ "connections", METHOD_SLOW, run_connections },
 	{ "ports", 0, run_ports },

@@ -15,13 +15,13 @@ enum { PAGE_BYTES = 256 << 10 }; /* of an answer; a family is not cut */
 struct view {
 	struct control *control;
 	const struct openmetrics_family *family;
-	FILE *out;
+	const struct openmetrics_page *page;
 };
 
 static void one(const struct view *view, double value)
 {
-	openmetrics_family(view->out, view->family);
-	openmetrics_real(view->out, view->family, NULL, value);
+	openmetrics_family(view->page, view->family);
+	openmetrics_real(view->page, view->family, NULL, value);
 }
 
 static void write_build(const struct view *view)
@@ -33,8 +33,8 @@ static void write_build(const struct view *view)
 						    { NULL, NULL } };
 
 	snprintf(task, sizeof(task), "%u", view->control->task);
-	openmetrics_family(view->out, view->family);
-	openmetrics_count(view->out, view->family, labels, 1);
+	openmetrics_family(view->page, view->family);
+	openmetrics_count(view->page, view->family, labels, 1);
 }
 
 static void write_uptime(const struct view *view)
@@ -76,7 +76,7 @@ static void write_nodes(const struct view *view)
 
 	if (control->task)
 		return;
-	openmetrics_family(view->out, view->family);
+	openmetrics_family(view->page, view->family);
 	pthread_mutex_lock(&control->lock);
 	for (uint32_t task = 0; task < control->config->ps_count; task++) {
 		const struct cluster_node *node = &control->nodes[task];
@@ -84,7 +84,7 @@ static void write_nodes(const struct view *view)
 		const struct openmetrics_label labels[] = { { "task", text }, { NULL, NULL } };
 
 		snprintf(text, sizeof(text), "%u", task);
-		openmetrics_count(view->out, view->family, labels, node->joined && !node->away);
+		openmetrics_count(view->page, view->family, labels, node->joined && !node->away);
 	}
 	pthread_mutex_unlock(&control->lock);
 }
@@ -131,25 +131,32 @@ static const struct {
 	struct openmetrics_family family;
 	void (*write)(const struct view *view);
 } families[] = {
-	{ { "star_build", OPENMETRICS_INFO, NULL, "what runs here" }, write_build },
-	{ { "star_uptime_seconds", OPENMETRICS_GAUGE, "seconds", "since the node was started" }, write_uptime },
-	{ { "star_serving", OPENMETRICS_GAUGE, NULL, "whether the node serves a layout" }, write_serving },
-	{ { "star_layout_epoch", OPENMETRICS_GAUGE, NULL, "of the layout that the node serves; 0: none" },
+	{ { "star_build", OPENMETRICS_INFO, "what runs here", "version, job, task" }, write_build },
+	{ { "star_uptime_seconds", OPENMETRICS_GAUGE, "since the node was started", NULL }, write_uptime },
+	{ { "star_serving", OPENMETRICS_GAUGE, "whether the node serves a layout", NULL }, write_serving },
+	{ { "star_layout_epoch", OPENMETRICS_GAUGE, "of the layout that the node serves; 0: none", NULL },
 	  write_epoch },
-	{ { "star_objects", OPENMETRICS_GAUGE, NULL, "tables, variables and programs in the catalogue" },
+	{ { "star_objects", OPENMETRICS_GAUGE, "tables, variables and programs in the catalogue", NULL },
 	  write_objects },
-	{ { "star_node_up", OPENMETRICS_GAUGE, NULL, "PS task 0 alone: whether the PS task has joined and is heard" },
+	{ { "star_node_up", OPENMETRICS_GAUGE, "PS task 0 alone: whether the PS task has joined and is heard", "task" },
 	  write_nodes },
-	{ { "star_checkpoints_saved", OPENMETRICS_COUNTER, NULL,
-	    "PS task 0 alone: checkpoints of the cluster that count" },
+	{ { "star_checkpoints_saved", OPENMETRICS_COUNTER, "PS task 0 alone: checkpoints of the cluster that count",
+	    NULL },
 	  write_saved },
-	{ { "star_checkpoints_failed", OPENMETRICS_COUNTER, NULL,
-	    "PS task 0 alone: checkpoints that could not be written" },
+	{ { "star_checkpoints_failed", OPENMETRICS_COUNTER, "PS task 0 alone: checkpoints that could not be written",
+	    NULL },
 	  write_failed },
-	{ { "star_checkpoint_last_timestamp_seconds", OPENMETRICS_GAUGE, "seconds",
-	    "PS task 0 alone: when the last checkpoint since its start was complete, as Unix time" },
+	{ { "star_checkpoint_last_timestamp_seconds", OPENMETRICS_GAUGE,
+	    "PS task 0 alone: when the last checkpoint since its start was complete, as Unix time", NULL },
 	  write_last },
 };
+
+enum { OWN = sizeof(families) / sizeof(families[0]) };
+
+const struct openmetrics_family *control_metric(unsigned number)
+{
+	return number < OWN ? &families[number].family : NULL;
+}
 
 /* Those of the catalogue that hold parameters. The list is to be freed; what it names stays as long as the control plane. */
 static const struct object_spec **list_tables(struct control *control, uint32_t *count)
@@ -166,9 +173,8 @@ static const struct object_spec **list_tables(struct control *control, uint32_t 
 	return tables;
 }
 
-bool control_metrics(struct control *control, unsigned number, FILE *out)
+bool control_metrics(struct control *control, unsigned number, const struct openmetrics_page *page)
 {
-	enum { OWN = sizeof(families) / sizeof(families[0]) };
 	const struct control_data_plane *plane = &control->data_plane;
 	const struct object_spec **tables;
 	uint32_t count;
@@ -176,13 +182,13 @@ bool control_metrics(struct control *control, unsigned number, FILE *out)
 
 	if (number < OWN) {
 		families[number].write(
-			&(struct view){ .control = control, .family = &families[number].family, .out = out });
+			&(struct view){ .control = control, .family = &families[number].family, .page = page });
 		return true;
 	}
 	if (!plane->metrics)
 		return false;
 	tables = list_tables(control, &count);
-	more = plane->metrics(plane->ctx, number - OWN, tables, count, out);
+	more = plane->metrics(plane->ctx, number - OWN, tables, count, page);
 	free(tables);
 	return more;
 }
@@ -201,9 +207,9 @@ int metrics_page(struct control *control, const json_t *params, json_t **result,
 		return control_invalid(err);
 	out = open_memstream(&text, &bytes);
 	while (out && more && ftell(out) < PAGE_BYTES)
-		more = control_metrics(control, from++, out);
+		more = control_metrics(control, from++, &(struct openmetrics_page){ .out = out });
 	if (out && !more)
-		openmetrics_end(out);
+		openmetrics_end(&(struct openmetrics_page){ .out = out });
 	if (!out || fclose(out) != 0) {
 		free(text);
 		return star_error_set(err, -ENOMEM, "no memory left for a page of metrics");

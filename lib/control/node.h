@@ -147,6 +147,7 @@ struct control {
 	bool closed;	    /* that counts */
 	pthread_t watch;
 	bool watching;
+	uint64_t overdue_logged_us; /* the watch's: that no checkpoint comes; 0: it does */
 	/* PS task 0 */
 	struct cluster_node *nodes; /* ps_count */
 	struct checkpointer checkpointer;
@@ -259,6 +260,8 @@ int leader_adopt(struct control *control, const struct object_spec *spec, struct
 int metrics_page(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 /* health.c: {"healthy", "state", "problems": [sentences]}; a new reference. At any time. */
 json_t *health_json(struct control *control);
+/* Whether a periodic checkpoint should have been written; how long ago the last one was, and how often one is due. Under lock. */
+bool health_checkpoint_overdue(const struct control *control, double *age_s, uint32_t *every_s);
 
 /* checkpoint.c: PS task 0's thread that has checkpoints written, and what it asks of the other nodes. */
 int checkpointer_start(struct control *control, struct star_error *err);

@@ -11,6 +11,8 @@
 #include "control/node.h"
 #include "jsonrpc/thread.h"
 
+#define OVERDUE_AGAIN_US UINT64_C(600000000)
+
 /* Whether somebody answers there. */
 static bool answers(struct control *control, uint32_t task)
 {
@@ -80,6 +82,26 @@ static void ask_back(struct control *control, uint32_t task)
 	pthread_mutex_unlock(&control->lock);
 }
 
+/* A checkpoint that does not come is said once, and then every ten minutes. */
+static void look_for_checkpoint(struct control *control)
+{
+	const uint64_t now_us = clock_us();
+	uint32_t every_s;
+	double age_s;
+	bool overdue;
+
+	pthread_mutex_lock(&control->lock);
+	overdue = health_checkpoint_overdue(control, &age_s, &every_s);
+	pthread_mutex_unlock(&control->lock);
+	if (!overdue)
+		control->overdue_logged_us = 0;
+	if (!overdue || (control->overdue_logged_us && now_us - control->overdue_logged_us < OVERDUE_AGAIN_US))
+		return;
+	__atomic_store_n(&control->overdue_logged_us, now_us, __ATOMIC_RELAXED);
+	log_error("no checkpoint for %.0f s, though one is due every %u s; `starctl checkpoint status` says more",
+		  age_s, every_s);
+}
+
 static void *loop(void *arg)
 {
 	struct control *control = arg;
@@ -91,6 +113,8 @@ static void *loop(void *arg)
 		}
 		if (control->data_plane.watch)
 			control->data_plane.watch(control->data_plane.ctx);
+		look_for_checkpoint(control);
+		log_tell_held(clock_us());
 	}
 	return NULL;
 }

@@ -30,7 +30,7 @@ struct metrics_server {
 struct page {
 	const struct metrics_server_options *options;
 	unsigned next;
-	bool ended;
+	bool plain, ended;
 	char *text;
 	size_t bytes, sent;
 };
@@ -39,19 +39,19 @@ struct page {
 static bool page_next(struct page *page)
 {
 	while (!page->ended) {
-		FILE *out;
+		struct openmetrics_page to = { .plain = page->plain };
 
 		free(page->text);
 		page->text = NULL;
 		page->bytes = page->sent = 0;
-		out = open_memstream(&page->text, &page->bytes);
-		if (!out)
+		to.out = open_memstream(&page->text, &page->bytes);
+		if (!to.out)
 			return false;
-		if (!page->options->family(page->options->ctx, page->next++, out)) {
-			openmetrics_end(out);
+		if (!page->options->family(page->options->ctx, page->next++, &to)) {
+			openmetrics_end(&to);
 			page->ended = true;
 		}
-		if (fclose(out) != 0)
+		if (fclose(to.out) != 0)
 			return false;
 		if (page->bytes > 0)
 			return true;
@@ -103,6 +103,19 @@ static enum MHD_Result answer_text(struct MHD_Connection *connection, unsigned s
 		      "text/plain; charset=utf-8");
 }
 
+/* OpenMetrics is for those who ask for it, as Prometheus does; others may not read it, and get what was before it. */
+static bool wants_plain(struct MHD_Connection *connection)
+{
+	const char *accept = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+
+	return !accept || !strcasestr(accept, "application/openmetrics-text");
+}
+
+static const char *type_of(const struct page *page)
+{
+	return page->plain ? OPENMETRICS_PLAIN_TYPE : OPENMETRICS_TYPE;
+}
+
 static enum MHD_Result answer_metrics(struct MHD_Connection *connection, const struct metrics_server_options *options)
 {
 	struct page *page = calloc(1, sizeof(*page));
@@ -111,17 +124,19 @@ static enum MHD_Result answer_metrics(struct MHD_Connection *connection, const s
 	if (!page)
 		return MHD_NO;
 	page->options = options;
+	page->plain = wants_plain(connection);
 	response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, page_read, page, page_free);
-	if (!response)
-		page_free(page);
-	return answer(connection, MHD_HTTP_OK, response, OPENMETRICS_TYPE);
+	if (response)
+		return answer(connection, MHD_HTTP_OK, response, type_of(page));
+	page_free(page);
+	return MHD_NO;
 }
 
 /* With the page's length, as a reply without one is in chunks, of which libmicrohttpd sends the last one even where there is no body. */
 static enum MHD_Result answer_metrics_head(struct MHD_Connection *connection,
 					   const struct metrics_server_options *options)
 {
-	struct page page = { .options = options };
+	struct page page = { .options = options, .plain = wants_plain(connection) };
 	struct MHD_Response *response = NULL;
 	uint64_t bytes = 0;
 
@@ -130,7 +145,7 @@ static enum MHD_Result answer_metrics_head(struct MHD_Connection *connection,
 	free(page.text);
 	if (page.ended)
 		response = MHD_create_response_from_callback(bytes, BLOCK, page_read, NULL, NULL);
-	return answer(connection, MHD_HTTP_OK, response, OPENMETRICS_TYPE);
+	return answer(connection, MHD_HTTP_OK, response, type_of(&page));
 }
 
 static enum MHD_Result answer_health(struct MHD_Connection *connection, const struct metrics_server_options *options)

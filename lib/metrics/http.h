@@ -11,8 +11,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
+#include "metrics/openmetrics.h"
 #include "star_error.h"
 
 enum { METRICS_HEALTH_MAX = 512 };
@@ -23,7 +23,7 @@ struct metrics_server_options {
 	uint32_t request_ms; /* 0: 30 s */
 	void *ctx;
 	/* Writes the page's family of that number, or nothing; false: there is none from it on. On the server's thread. */
-	bool (*family)(void *ctx, unsigned number, FILE *out);
+	bool (*family)(void *ctx, unsigned number, const struct openmetrics_page *page);
 	/* Whether the node is healthy, and how it stands in one line. On the server's thread. */
 	bool (*health)(void *ctx, char text[static METRICS_HEALTH_MAX]);
 };

@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
+
 static const char *const kinds[] = {
 	[OPENMETRICS_GAUGE] = "gauge",
 	[OPENMETRICS_COUNTER] = "counter",
@@ -27,14 +29,32 @@ static void write_escaped(FILE *out, const char *text)
 	}
 }
 
-void openmetrics_family(FILE *out, const struct openmetrics_family *family)
+static const char *unit_of(const struct openmetrics_family *family)
 {
-	fprintf(out, "# TYPE %s %s\n", family->name, kinds[family->kind]);
-	if (family->unit)
-		fprintf(out, "# UNIT %s %s\n", family->name, family->unit);
-	fprintf(out, "# HELP %s ", family->name);
-	write_escaped(out, family->help);
-	fputc('\n', out);
+	static const char *const units[] = { "bytes", "seconds" };
+	const char *end = strrchr(family->name, '_');
+
+	for (unsigned i = 0; end && i < sizeof(units) / sizeof(units[0]); i++)
+		if (strcmp(end + 1, units[i]) == 0)
+			return units[i];
+	return NULL;
+}
+
+/* Before OpenMetrics a counter's family had the name of its samples, and what tells something was a gauge. */
+void openmetrics_family(const struct openmetrics_page *page, const struct openmetrics_family *family)
+{
+	const char *suffix = page->plain ? suffixes[family->kind] : "";
+	const char *kind = kinds[page->plain && family->kind == OPENMETRICS_INFO ? OPENMETRICS_GAUGE : family->kind];
+	const char *unit = unit_of(family);
+
+	if (page->take)
+		return;
+	fprintf(page->out, "# TYPE %s%s %s\n", family->name, suffix, kind);
+	if (unit && !page->plain)
+		fprintf(page->out, "# UNIT %s %s\n", family->name, unit);
+	fprintf(page->out, "# HELP %s%s ", family->name, suffix);
+	write_escaped(page->out, family->help);
+	fputc('\n', page->out);
 }
 
 static void write_name(FILE *out, const struct openmetrics_family *family, const struct openmetrics_label *labels)
@@ -50,26 +70,48 @@ static void write_name(FILE *out, const struct openmetrics_family *family, const
 	fputc('}', out);
 }
 
-void openmetrics_count(FILE *out, const struct openmetrics_family *family, const struct openmetrics_label *labels,
-		       uint64_t value)
+void openmetrics_count(const struct openmetrics_page *page, const struct openmetrics_family *family,
+		       const struct openmetrics_label *labels, uint64_t value)
 {
-	write_name(out, family, labels);
-	fprintf(out, " %" PRIu64 "\n", value);
+	if (page->take) {
+		page->take(page->ctx, labels, (double)value);
+		return;
+	}
+	write_name(page->out, family, labels);
+	fprintf(page->out, " %" PRIu64 "\n", value);
 }
 
-void openmetrics_real(FILE *out, const struct openmetrics_family *family, const struct openmetrics_label *labels,
-		      double value)
+void openmetrics_real(const struct openmetrics_page *page, const struct openmetrics_family *family,
+		      const struct openmetrics_label *labels, double value)
 {
-	write_name(out, family, labels);
+	if (page->take) {
+		page->take(page->ctx, labels, value);
+		return;
+	}
+	write_name(page->out, family, labels);
 	if (isnan(value))
-		fputs(" NaN\n", out);
+		fputs(" NaN\n", page->out);
 	else if (isinf(value))
-		fputs(value > 0 ? " +Inf\n" : " -Inf\n", out);
+		fputs(value > 0 ? " +Inf\n" : " -Inf\n", page->out);
 	else
-		fprintf(out, " %.12g\n", value);
+		fprintf(page->out, " %.12g\n", value);
 }
 
-void openmetrics_end(FILE *out)
+void openmetrics_end(const struct openmetrics_page *page)
 {
-	fputs("# EOF\n", out);
+	if (!page->plain)
+		fputs("# EOF\n", page->out);
+}
+
+void openmetrics_rst_begin(FILE *out)
+{
+	fputs(".. list-table::\n   :header-rows: 1\n   :widths: 45 10 15 60\n\n"
+	      "   * - Metric\n     - Kind\n     - Labels\n     - Meaning\n",
+	      out);
+}
+
+void openmetrics_rst(FILE *out, const struct openmetrics_family *family)
+{
+	fprintf(out, "   * - ``%s%s``\n     - %s\n     - %s\n     - %s\n", family->name, suffixes[family->kind],
+		kinds[family->kind], family->labels ? family->labels : "", family->help);
 }

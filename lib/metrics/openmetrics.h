@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Metrics in the OpenMetrics text format 1.0: families of samples, each family written as a whole. Whoever writes a page puts
- * openmetrics_end behind the last family.
+ * Metrics in the OpenMetrics text format 1.0, or in the text format 0.0.4 that Prometheus had before it: families of samples, each family
+ * written as a whole. Whoever writes a page puts openmetrics_end behind the last family.
  *
- * Threads: the functions keep no state; a stream belongs to one thread.
+ * Threads: the functions keep no state; a page belongs to one thread.
  */
 #ifndef METRICS_OPENMETRICS_H
 #define METRICS_OPENMETRICS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #define OPENMETRICS_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
+#define OPENMETRICS_PLAIN_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 enum openmetrics_kind { OPENMETRICS_GAUGE, OPENMETRICS_COUNTER, OPENMETRICS_INFO };
 
-/* The name has the unit at its end, where there is one ("star_memory_bytes"), and no "_total": samples of counters get that. */
+/* The name has the unit at its end, if that is bytes or seconds ("star_memory_bytes"), and no "_total": samples of counters get that. */
 struct openmetrics_family {
 	const char *name;
 	enum openmetrics_kind kind;
-	const char *unit; /* seconds, bytes; NULL: it counts something */
-	const char *help; /* one line */
+	const char *help;   /* one line */
+	const char *labels; /* what its samples have, with commas; NULL: it has one sample, without */
 };
 
 /* A list of them ends with a name of NULL; a value is UTF-8 of any characters. */
@@ -28,12 +30,25 @@ struct openmetrics_label {
 	const char *name, *value;
 };
 
-void openmetrics_family(FILE *out, const struct openmetrics_family *family);
+/* Where families go. */
+struct openmetrics_page {
+	FILE *out;
+	bool plain; /* in the format 0.0.4 */
+	/* Not NULL: nothing is written, and this gets the samples. */
+	void (*take)(void *ctx, const struct openmetrics_label *labels, double value);
+	void *ctx;
+};
+
+void openmetrics_family(const struct openmetrics_page *page, const struct openmetrics_family *family);
 /* One sample of it; labels may be NULL. */
-void openmetrics_count(FILE *out, const struct openmetrics_family *family, const struct openmetrics_label *labels,
-		       uint64_t value);
-void openmetrics_real(FILE *out, const struct openmetrics_family *family, const struct openmetrics_label *labels,
-		      double value);
-void openmetrics_end(FILE *out);
+void openmetrics_count(const struct openmetrics_page *page, const struct openmetrics_family *family,
+		       const struct openmetrics_label *labels, uint64_t value);
+void openmetrics_real(const struct openmetrics_page *page, const struct openmetrics_family *family,
+		      const struct openmetrics_label *labels, double value);
+void openmetrics_end(const struct openmetrics_page *page);
+
+/* A family as a row of the reference of all metrics (docs/metrics.rst), which openmetrics_rst_begin starts. */
+void openmetrics_rst_begin(FILE *out);
+void openmetrics_rst(FILE *out, const struct openmetrics_family *family);
 
 #endif

@@ -12,7 +12,7 @@
 #define READ(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
 /* Where a counter of a reactor is: an offset into what counters_of gives. */
-enum source { OF_REACTOR, OF_RPC, OF_SERVICE, OF_KEPT, OF_NET, OF_SESSIONS, OF_SOCKETS };
+enum source { OF_REACTOR, OF_RPC, OF_SERVICE, OF_KEPT, OF_NET, OF_SESSIONS, OF_SOCKETS, OF_TABLE };
 
 struct counter {
 	struct openmetrics_family family;
@@ -22,7 +22,9 @@ struct counter {
 
 static const struct counter counters[] = {
 #define COUNTER(prefix, kind, source, type, name, text) \
-	{ { "star_" prefix "_" #name, OPENMETRICS_##kind, NULL, text }, source, offsetof(struct type, name) },
+	{ { "star_" prefix "_" #name, OPENMETRICS_##kind, text, source == OF_TABLE ? "table" : "reactor" }, \
+	  source, \
+	  offsetof(struct type, name) },
 #define X(name, text) COUNTER("reactor", COUNTER, OF_REACTOR, reactor_stats, name, text)
 	REACTOR_COUNTERS(X)
 #undef X
@@ -67,6 +69,8 @@ static const void *counters_of(const struct shard *shard, enum source source)
 		return rpc_datagrams(shard->rpc) ? dgram_counters(rpc_datagrams(shard->rpc)) : NULL;
 	case OF_SOCKETS:
 		return shard->sockets ? ksock_counters(shard->sockets) : NULL;
+	case OF_TABLE:
+		return NULL;
 	}
 	return NULL;
 }
@@ -83,7 +87,7 @@ static struct reactor_text reactor_name(const struct shard *shard)
 	return name;
 }
 
-static void write_counter(const struct node *node, const struct counter *counter, FILE *out)
+static void write_counter(const struct node *node, const struct counter *counter, const struct openmetrics_page *page)
 {
 	bool begun = false;
 
@@ -95,9 +99,9 @@ static void write_counter(const struct node *node, const struct counter *counter
 		if (!from)
 			continue;
 		if (!begun)
-			openmetrics_family(out, &counter->family);
+			openmetrics_family(page, &counter->family);
 		begun = true;
-		openmetrics_count(out, &counter->family, labels, READ(*(const uint64_t *)(from + counter->offset)));
+		openmetrics_count(page, &counter->family, labels, READ(*(const uint64_t *)(from + counter->offset)));
 	}
 }
 
@@ -105,18 +109,18 @@ static void write_counter(const struct node *node, const struct counter *counter
 enum level { BUSY, IDLE, CONNECTIONS, SESSIONS, MBUFS, MBUFS_USED, PARAMETER_MEMORY, PARAMETER_LIMIT, ROWS };
 
 static const struct openmetrics_family levels[] = {
-	[BUSY] = { "star_reactor_busy_seconds", OPENMETRICS_COUNTER, "seconds", "time of turns that did work" },
-	[IDLE] = { "star_reactor_idle_seconds", OPENMETRICS_COUNTER, "seconds",
-		   "time of turns that found nothing to do, and of sleep" },
-	[CONNECTIONS] = { "star_connections", OPENMETRICS_GAUGE, NULL, "TCP connections" },
-	[SESSIONS] = { "star_sessions", OPENMETRICS_GAUGE, NULL, "sessions of workers with DPDK" },
-	[MBUFS] = { "star_mbufs", OPENMETRICS_GAUGE, NULL, "packet buffers" },
-	[MBUFS_USED] = { "star_mbufs_used", OPENMETRICS_GAUGE, NULL, "packet buffers in use, about" },
-	[PARAMETER_MEMORY] = { "star_parameter_memory_bytes", OPENMETRICS_GAUGE, "bytes",
-			       "memory taken by rows, index and filters" },
-	[PARAMETER_LIMIT] = { "star_parameter_memory_limit_bytes", OPENMETRICS_GAUGE, "bytes",
-			      "memory for rows, index and filters" },
-	[ROWS] = { "star_rows", OPENMETRICS_GAUGE, NULL, "rows of all tables" },
+	[BUSY] = { "star_reactor_busy_seconds", OPENMETRICS_COUNTER, "time of turns that did work", "reactor" },
+	[IDLE] = { "star_reactor_idle_seconds", OPENMETRICS_COUNTER,
+		   "time of turns that found nothing to do, and of sleep", "reactor" },
+	[CONNECTIONS] = { "star_connections", OPENMETRICS_GAUGE, "TCP connections", "reactor" },
+	[SESSIONS] = { "star_sessions", OPENMETRICS_GAUGE, "sessions of workers with DPDK", "reactor" },
+	[MBUFS] = { "star_mbufs", OPENMETRICS_GAUGE, "packet buffers", "reactor" },
+	[MBUFS_USED] = { "star_mbufs_used", OPENMETRICS_GAUGE, "packet buffers in use, about", "reactor" },
+	[PARAMETER_MEMORY] = { "star_parameter_memory_bytes", OPENMETRICS_GAUGE,
+			       "memory taken by rows, index and filters", "reactor" },
+	[PARAMETER_LIMIT] = { "star_parameter_memory_limit_bytes", OPENMETRICS_GAUGE,
+			      "memory for rows, index and filters", "reactor" },
+	[ROWS] = { "star_rows", OPENMETRICS_GAUGE, "rows of all tables", "reactor" },
 };
 
 static double level_of(const struct shard *shard, enum level level)
@@ -147,46 +151,47 @@ static double level_of(const struct shard *shard, enum level level)
 	return 0;
 }
 
-static void write_level(const struct node *node, enum level level, FILE *out)
+static void write_level(const struct node *node, enum level level, const struct openmetrics_page *page)
 {
-	openmetrics_family(out, &levels[level]);
+	openmetrics_family(page, &levels[level]);
 	for (unsigned i = 0; i < node->shards_count; i++) {
 		const struct reactor_text name = reactor_name(&node->shards[i]);
 		const struct openmetrics_label labels[] = { { "reactor", name.text }, { NULL, NULL } };
 
-		openmetrics_real(out, &levels[level], labels, level_of(&node->shards[i], level));
+		openmetrics_real(page, &levels[level], labels, level_of(&node->shards[i], level));
 	}
 }
 
 static const struct counter table_figures[] = {
-#define X(name, text) COUNTER("table", GAUGE, OF_REACTOR, store_stats, name, text)
+#define X(name, text) COUNTER("table", GAUGE, OF_TABLE, store_stats, name, text)
 	STORE_LEVELS(X)
 #undef X
-#define X(name, text) COUNTER("table", COUNTER, OF_REACTOR, store_stats, name, text)
+#define X(name, text) COUNTER("table", COUNTER, OF_TABLE, store_stats, name, text)
 		STORE_EVENTS(X)
 #undef X
 };
 
 static void write_tables(const struct node *node, const struct counter *figure, const struct object_spec *const *tables,
-			 uint32_t count, FILE *out)
+			 uint32_t count, const struct openmetrics_page *page)
 {
 	if (count)
-		openmetrics_family(out, &figure->family);
+		openmetrics_family(page, &figure->family);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct openmetrics_label labels[] = { { "table", tables[i]->name }, { NULL, NULL } };
 		struct store_stats sum = { 0 };
 
 		for (unsigned s = 0; s < node->shards_count; s++)
 			service_table_stats(node->shards[s].service, tables[i]->id, &sum);
-		openmetrics_count(out, &figure->family, labels,
+		openmetrics_count(page, &figure->family, labels,
 				  *(const uint64_t *)((const char *)&sum + figure->offset));
 	}
 }
 
-static void write_links(struct node *node, FILE *out)
+static const struct openmetrics_family link_family = { "star_port_link_up", OPENMETRICS_GAUGE,
+						       "whether the link of a port is up", "port" };
+
+static void write_links(struct node *node, const struct openmetrics_page *page)
 {
-	static const struct openmetrics_family family = { "star_port_link_up", OPENMETRICS_GAUGE, NULL,
-							  "whether the link of a port is up" };
 	bool begun = false;
 
 	pthread_mutex_lock(&node->ports_lock);
@@ -197,30 +202,43 @@ static void write_links(struct node *node, FILE *out)
 		if (!port_has_link(port))
 			continue;
 		if (!begun)
-			openmetrics_family(out, &family);
+			openmetrics_family(page, &link_family);
 		begun = true;
-		openmetrics_count(out, &family, labels, port_carrier(port));
+		openmetrics_count(page, &link_family, labels, port_carrier(port));
 	}
 	pthread_mutex_unlock(&node->ports_lock);
 }
 
-bool node_metrics(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count, FILE *out)
+enum {
+	LEVELS = sizeof(levels) / sizeof(levels[0]),
+	COUNTERS = sizeof(counters) / sizeof(counters[0]),
+	FIGURES = sizeof(table_figures) / sizeof(table_figures[0]),
+};
+
+const struct openmetrics_family *node_metric(unsigned number)
 {
-	enum {
-		LEVELS = sizeof(levels) / sizeof(levels[0]),
-		COUNTERS = sizeof(counters) / sizeof(counters[0]),
-		FIGURES = sizeof(table_figures) / sizeof(table_figures[0]),
-	};
+	if (number < LEVELS)
+		return &levels[number];
+	if (number < LEVELS + COUNTERS)
+		return &counters[number - LEVELS].family;
+	if (number < LEVELS + COUNTERS + FIGURES)
+		return &table_figures[number - LEVELS - COUNTERS].family;
+	return number == LEVELS + COUNTERS + FIGURES ? &link_family : NULL;
+}
+
+bool node_metrics(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count,
+		  const struct openmetrics_page *page)
+{
 	struct node *node = ctx;
 
 	if (number < LEVELS)
-		write_level(node, (enum level)number, out);
+		write_level(node, (enum level)number, page);
 	else if (number < LEVELS + COUNTERS)
-		write_counter(node, &counters[number - LEVELS], out);
+		write_counter(node, &counters[number - LEVELS], page);
 	else if (number < LEVELS + COUNTERS + FIGURES)
-		write_tables(node, &table_figures[number - LEVELS - COUNTERS], tables, count, out);
+		write_tables(node, &table_figures[number - LEVELS - COUNTERS], tables, count, page);
 	else if (number == LEVELS + COUNTERS + FIGURES)
-		write_links(node, out);
+		write_links(node, page);
 	else
 		return false;
 	return true;

@@ -51,6 +51,8 @@ struct node_port {
 	unsigned reset_looks; /* since a reset was asked for */
 };
 
+enum { NODE_WATCHED = 3 }; /* watch.c: what is logged when it happens in reactors */
+
 struct node_checkpoint;
 struct nic_watch;
 
@@ -76,8 +78,9 @@ struct node {
 	struct star_error failure;	       /* why it cannot go on; main's once `failed` is set */
 	bool failed;
 	struct node_watch {
-		uint64_t refused, logged_us; /* rows for want of memory, as last logged, and when that was */
-	} watch;
+		uint64_t count, logged_us; /* as last logged, and when that was */
+	} watch[NODE_WATCHED];
+	bool nearly_full; /* the watch's: parameter memory, as last logged */
 	struct shard shards[WIRE_REACTORS_MAX];
 };
 
@@ -170,6 +173,9 @@ json_t *node_ports(struct node *node);
 json_t *node_object_status(const struct node *node, const struct object_spec *spec);
 
 /* metrics.c: writes the family of metrics of that number, over these tables; false: there is none from it on. From any thread. */
-bool node_metrics(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count, FILE *out);
+bool node_metrics(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count,
+		  const struct openmetrics_page *page);
+/* The family of that number; NULL: there is none from it on. */
+const struct openmetrics_family *node_metric(unsigned number);
 
 #endif

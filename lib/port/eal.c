@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -20,6 +21,8 @@
 static const uint64_t eal_bytes = 16 << 20;
 
 enum { ARGUMENTS_MAX = 16 + 2 * CONFIG_PORTS_MAX, ARGUMENT_BYTES = CONFIG_TEXT_MAX + 64 };
+
+#define TELEMETRY_SOCKET "dpdk_telemetry.v2"
 
 char port_eal_said[256];
 
@@ -250,7 +253,8 @@ int port_eal_start(const struct config *config, uint64_t memory_bytes, struct st
 	args.count = 0;
 	add(&args, "starserver");
 	add(&args, "--file-prefix=star-%d", (int)getpid());
-	add(&args, "--no-telemetry");
+	if (!config->metrics_telemetry)
+		add(&args, "--no-telemetry");
 	add(&args, "--log-level=error");
 	/* One lcore, for the calling thread; reactors register themselves. */
 	add(&args, "--lcores=0@%d", main_core(config, &cores, hugepages));
@@ -273,13 +277,21 @@ int port_eal_start(const struct config *config, uint64_t memory_bytes, struct st
 	if (count_ports(config, port_is_pci))
 		port_expect_removal();
 	/* Nothing is kept there without shared files; a killed process would leave the folder behind. */
-	rmdir(rte_eal_get_runtime_dir());
+	if (!config->metrics_telemetry)
+		rmdir(rte_eal_get_runtime_dir());
+	else
+		log_info("telemetry: %s/" TELEMETRY_SOCKET, rte_eal_get_runtime_dir());
 	return 0;
 }
 
 void port_eal_stop(void)
 {
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/" TELEMETRY_SOCKET, rte_eal_get_runtime_dir());
 	rte_eal_cleanup();
+	unlink(path); /* where there is one */
+	rmdir(rte_eal_get_runtime_dir());
 }
 
 bool port_eal_hugepages(void)

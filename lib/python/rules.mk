@@ -43,4 +43,4 @@ wheel:
 test-python:
 	$(call packages,torch)
 	$(call build,$(PYTHON_DIR)/.complete $(foreach p,starserver startrain,$(BUILD)/app/$(p)/$(p)))
-	$(Q)scripts/run-tests --build $(BUILD) --system tests/python
+	$(Q)scripts/run-tests --build $(BUILD) $(if $(AGAIN),--again) --system tests/python

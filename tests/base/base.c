@@ -284,5 +284,9 @@ const struct unit_case unit_cases[] = {
 	{ "output to a full disk is told", output_to_a_full_disk_is_told },
 	{ "output that failed before is told", output_that_failed_before_is_told },
 	{ "output that was closed matters when there is some", output_that_was_closed_matters_when_there_is_some },
+	{ "log_lines_have_their_date_and_level", log_lines_have_their_date_and_level },
+	{ "log_lines_are_cut", log_lines_are_cut },
+	{ "log_says_how_much_it_held_back", log_says_how_much_it_held_back },
+	{ "log_levels_have_names", log_levels_have_names },
 	{ NULL, NULL },
 };

@@ -13,4 +13,10 @@ void output_to_a_full_disk_is_told(void);
 void output_that_failed_before_is_told(void);
 void output_that_was_closed_matters_when_there_is_some(void);
 
+/* log.c */
+void log_lines_have_their_date_and_level(void);
+void log_lines_are_cut(void);
+void log_says_how_much_it_held_back(void);
+void log_levels_have_names(void);
+
 #endif

@@ -102,6 +102,7 @@
 	X(parts_that_were_written_do_not_outlive_their_node) \
 	X(parts_are_of_one_incarnation_and_layout) \
 	X(nodes_that_do_not_fit_go_back_together) \
+	X(a_checkpoint_that_does_not_come_is_told) \
 	X(a_last_checkpoint_is_written_whoever_stops) \
 	X(a_silent_node_is_away) \
 	X(a_last_checkpoint_that_was_given_up_lets_the_node_serve_again) \

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "control/node.h"
 #include "tests/unit.h"
 
 enum { NAP_US = 10000, WAIT_US = 10000000, LONG_US = 300000 };
@@ -114,6 +115,38 @@ static unsigned held(struct node *node, bool hold)
 	pthread_cond_broadcast(&node->plane.changed);
 	pthread_mutex_unlock(&node->plane.lock);
 	return holding;
+}
+
+static uint64_t overdue_logged(struct control *control)
+{
+	return __atomic_load_n(&control->overdue_logged_us, __ATOMIC_RELAXED);
+}
+
+/* Of a cluster that writes one each hour, which began two hours ago, and then four. */
+void a_checkpoint_that_does_not_come_is_told(void)
+{
+	enum { HOUR_S = 3600 };
+	const uint64_t until_us = clock_us() + WAIT_US;
+	struct cluster cluster;
+	struct control *control;
+	uint32_t every_s;
+	double age_s;
+
+	cluster_init(&cluster, 1);
+	strcpy(cluster.nodes[0].config.checkpoint_directory, "/nowhere");
+	cluster.nodes[0].config.checkpoint_every_s = HOUR_S;
+	cluster_start(&cluster);
+	control = cluster.nodes[0].control;
+	pthread_mutex_lock(&control->lock);
+	control->started_us -= UINT64_C(2) * HOUR_S * 1000000;
+	CHECK(!health_checkpoint_overdue(control, &age_s, &every_s));
+	control->started_us -= UINT64_C(2) * HOUR_S * 1000000;
+	CHECK(health_checkpoint_overdue(control, &age_s, &every_s));
+	CHECK(age_s >= 4.0 * HOUR_S && every_s == HOUR_S);
+	pthread_mutex_unlock(&control->lock);
+	while (!overdue_logged(control) && CHECK(clock_us() < until_us))
+		usleep(NAP_US);
+	cluster_fini(&cluster);
 }
 
 /* PS task 0's storage stalls, and a node begins anew meanwhile. */

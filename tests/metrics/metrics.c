@@ -100,10 +100,10 @@ static void who_takes_too_long_is_ended(void)
 
 /* ---- over HTTP ---- */
 
-static bool family(void *ctx, unsigned number, FILE *out)
+static bool family(void *ctx, unsigned number, const struct openmetrics_page *page)
 {
 	(void)ctx;
-	fprintf(out, "star_test_%u 1\n", number);
+	fprintf(page->out, "star_test_%u 1\n", number);
 	return number < 3;
 }
 
@@ -253,7 +253,7 @@ static void a_head_has_no_body(void)
 	static const struct {
 		const char *url, *status, *type;
 	} pages[] = {
-		{ "/metrics", "200", "Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n" },
+		{ "/metrics", "200", "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n" },
 		{ "/health", "200", "Content-Type: text/plain; charset=utf-8\r\n" },
 		{ "/nothing", "404", "Content-Type: text/plain; charset=utf-8\r\n" },
 	};

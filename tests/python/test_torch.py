@@ -514,7 +514,7 @@ class Faults(WithTorch):
             model, optimizer = self.model(cluster)
             model(KEYS).sum().backward()
             before = [parameter.detach().clone() for parameter in model.parameters()]
-            os.kill(local.processes[0].pid, signal.SIGSTOP)
+            stop(local.processes)
             timer = threading.Timer(0.3, local.processes[0].kill)
             timer.start()
             with self.assertRaises(starserver.StarError) as raised:

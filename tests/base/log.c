@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The log, as it arrives at a file that stands for standard error. */
+#include "base/log.h"
+
+#include <fcntl.h>
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cases.h"
+#include "tests/unit.h"
+
+static int real_stderr = -1, file = -1;
+
+static void begin(enum log_format format, bool journal)
+{
+	char path[] = "/tmp/star-log-XXXXXX", stream[64];
+	struct stat stat;
+
+	file = mkstemp(path);
+	unlink(path);
+	real_stderr = dup(STDERR_FILENO);
+	dup2(file, STDERR_FILENO);
+	fstat(file, &stat);
+	snprintf(stream, sizeof(stream), "%llu:%llu", (unsigned long long)stat.st_dev,
+		 (unsigned long long)stat.st_ino + !journal);
+	setenv("JOURNAL_STREAM", stream, 1);
+	log_open(format);
+}
+
+/* What was logged; static. */
+static const char *end(void)
+{
+	static char text[1 << 20];
+	const ssize_t n = pread(file, text, sizeof(text) - 1, 0);
+
+	dup2(real_stderr, STDERR_FILENO);
+	close(real_stderr);
+	close(file);
+	unsetenv("JOURNAL_STREAM");
+	log_open(LOG_TEXT);
+	text[n < 0 ? 0 : n] = 0;
+	return text;
+}
+
+static void check_matches(const char *text, const char *pattern)
+{
+	regex_t regex;
+
+	CHECK_INT(regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB), 0);
+	if (!CHECK(regexec(&regex, text, 0, NULL, 0) == 0))
+		printf("# %s\n", text);
+	regfree(&regex);
+}
+
+#define DATE "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z"
+
+void log_lines_have_their_date_and_level(void)
+{
+	static const struct {
+		enum log_format format;
+		bool journal;
+		const char *pattern;
+	} cases[] = {
+		{ LOG_TEXT, false, "^" DATE " warning a \"b\\\\c\" \\?d\n" DATE " error e\n$" },
+		{ LOG_LOGFMT, false,
+		  "^time=" DATE " level=warning msg=\"a \\\\\"b\\\\\\\\c\\\\\" \\?d\"\ntime=" DATE
+		  " level=error msg=\"e\"\n$" },
+		{ LOG_TEXT, true, "^<4>a \"b\\\\c\" \\?d\n<3>e\n$" },
+		{ LOG_LOGFMT, true,
+		  "^<4>level=warning msg=\"a \\\\\"b\\\\\\\\c\\\\\" \\?d\"\n<3>level=error msg=\"e\"\n$" },
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		begin(cases[i].format, cases[i].journal);
+		log_set_level(LOG_WARN);
+		log_warn("a \"b\\c\" %cd", '\n');
+		log_info("not this");
+		log_error("e");
+		log_set_level(LOG_INFO);
+		check_matches(end(), cases[i].pattern);
+		log_tell_held(UINT64_MAX);
+	}
+}
+
+/* A line that is as long as it can be is cut, and stays one line. */
+void log_lines_are_cut(void)
+{
+	static char quotes[5000];
+	const char *text;
+
+	memset(quotes, '"', sizeof(quotes) - 1);
+	begin(LOG_LOGFMT, false);
+	log_error("%s", quotes);
+	text = end();
+	CHECK(strlen(text) > 1900 && strlen(text) < 2200);
+	CHECK_INT(strcmp(text + strlen(text) - 3, "\"\"\n"), 0);
+	log_tell_held(UINT64_MAX);
+}
+
+static unsigned count(const char *text, const char *part)
+{
+	unsigned found = 0;
+
+	while ((text = strstr(text, part))) {
+		found++;
+		text++;
+	}
+	return found;
+}
+
+static void flood(unsigned lines)
+{
+	for (unsigned i = 0; i < lines; i++)
+		log_warn("a peer does it again: %u", i);
+}
+
+void log_says_how_much_it_held_back(void)
+{
+	const char *text;
+
+	begin(LOG_TEXT, false);
+	flood(LOG_LINES_MAX + 23);
+	log_error("something else");
+	log_tell_held(0); /* a moment of no window's end */
+	log_tell_held(UINT64_MAX);
+	log_tell_held(UINT64_MAX);
+	flood(1);
+	text = end();
+	CHECK_UINT(count(text, "warning a peer does it again"), LOG_LINES_MAX + 1);
+	CHECK_UINT(count(text, "error something else"), 1);
+	CHECK_UINT(count(text, "held back"), 1);
+	CHECK_UINT(count(text, "warning 23 more of these were held back within 10 s: a peer does it again: 122\n"), 1);
+	log_tell_held(UINT64_MAX);
+}
+
+void log_levels_have_names(void)
+{
+	enum log_level level;
+
+	for (unsigned i = 0; i < LOG_LEVELS; i++) {
+		CHECK(log_level_from(log_level_name((enum log_level)i), &level));
+		CHECK_UINT(level, i);
+	}
+	CHECK(!log_level_from("loud", &level));
+	CHECK(!log_level_name(LOG_LEVELS));
+}
