@@ -13,7 +13,7 @@ import numpy
 import starserver
 import starserver.torch
 import torch
-from support import WithCluster, ctrl_c_after, stopped
+from support import WithCluster, ctrl_c_after, stop, stopped
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
