@@ -4,7 +4,6 @@ import copy
 import errno
 import gc
 import os
-import signal
 import threading
 import time
 import unittest
