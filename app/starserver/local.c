@@ -203,11 +203,12 @@ static bool is_taken(const struct local *local, char who[static OWNER_BYTES])
 {
 	const pid_t pid = ckpt_claim_holder(local->directory);
 
+	if (flock(local->directory_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+		read_owner(local->directory_fd, who);
+		return true;
+	}
 	snprintf(who, OWNER_BYTES, "process %d", (int)pid);
-	if (pid || flock(local->directory_fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
-		return pid != 0;
-	read_owner(local->directory_fd, who);
-	return true;
+	return pid != 0;
 }
 
 /* The lock is the nodes', too, which inherit it: it ends with the last of them, also where this process was killed. */
@@ -227,8 +228,7 @@ static int lock_directory(struct local *local)
 		if (looks++ == DIRECTORY_LOOKS) {
 			fprintf(stderr,
 				"starserver: --directory: %s keeps its checkpoints in %s: end it and its nodes before, "
-				"or "
-				"give another directory\n",
+				"or give another directory\n",
 				who, local->directory);
 			return EXIT_FAILURE;
 		}
