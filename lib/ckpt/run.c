@@ -122,13 +122,16 @@ static uint32_t word_at(const uint8_t *record, uint32_t at)
 	return word;
 }
 
-static const char *row_fault(const struct object_spec *spec, const struct ckpt_row_shape *shape, const uint8_t *record)
+static bool is_beyond(const struct object_spec *spec, const uint8_t *record)
 {
 	uint64_t key;
 
 	memcpy(&key, record, sizeof(key));
-	if (spec->kind == OBJECT_VARIABLE && key >= object_blocks(spec))
-		return "a block beyond the variable's last";
+	return spec->kind == OBJECT_VARIABLE && key >= object_blocks(spec);
+}
+
+static const char *row_fault(const struct ckpt_row_shape *shape, const uint8_t *record)
+{
 	if (shape->version && word_at(record, shape->version) == 0)
 		return "a row of version 0";
 	if (shape->used && word_at(record, shape->used) > INT32_MAX)
@@ -155,15 +158,16 @@ int ckpt_run_check(const struct ckpt_manifest *manifest, const struct checkpoint
 
 	if (!spec || ckpt_row_shape(spec, &shape) < 0)
 		return refuse(err, run, 0, "the manifest knows no such object");
-	if (run->kind == CHECKPOINT_DELETED && spec->kind == OBJECT_VARIABLE)
-		fault = "deleted blocks of a variable";
 	if (run->kind == CHECKPOINT_TABLE)
 		fault = table_fault(records);
 	for (uint32_t i = 0; i < run->count && !fault; i++) {
 		const uint8_t *record = (const uint8_t *)records + (size_t)i * run->row_bytes;
 
-		if (run->kind == CHECKPOINT_ROWS)
-			fault = row_fault(spec, &shape, record);
+		/* A variable's blocks are deleted when it is emptied. */
+		if ((run->kind == CHECKPOINT_ROWS || run->kind == CHECKPOINT_DELETED) && is_beyond(spec, record))
+			fault = "a block beyond the variable's last";
+		else if (run->kind == CHECKPOINT_ROWS)
+			fault = row_fault(&shape, record);
 		else if (run->kind == CHECKPOINT_COUNTS &&
 			 word_at(record, offsetof(struct checkpoint_count, count)) == 0)
 			fault = "a key that waits and never came";

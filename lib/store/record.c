@@ -61,6 +61,11 @@ static void record_read(const struct store_table *t, uint8_t *row, const uint8_t
 	memcpy(row + t->at.slots, from, slots_bytes(t));
 }
 
+static bool is_beyond(const struct store_table *t, uint64_t key)
+{
+	return t->spec.kind == OBJECT_VARIABLE && key >= object_blocks(&t->spec);
+}
+
 /* What no row has. */
 static const char *row_fault(const struct store_table *t, const uint8_t *record)
 {
@@ -71,7 +76,7 @@ static const char *row_fault(const struct store_table *t, const uint8_t *record)
 
 	for (uint32_t i = bytes; i < t->at.record; i++) /* up to 7 */
 		padding |= record[i];
-	if (t->spec.kind == OBJECT_VARIABLE && row_key(record) >= object_blocks(&t->spec))
+	if (is_beyond(t, row_key(record)))
 		return "a block beyond the variable's last";
 	memcpy(&word, record + t->at.version, sizeof(word));
 	if (t->at.version && word == 0)
@@ -97,6 +102,15 @@ static const char *counts_fault(const struct checkpoint_count *counts, unsigned 
 	for (unsigned i = 0; i < n; i++)
 		if (counts[i].count == 0)
 			return "a key that waits and never came";
+	return NULL;
+}
+
+/* A variable's blocks are deleted when it is emptied. */
+static const char *deleted_fault(const struct store_table *t, const uint64_t *keys, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (is_beyond(t, keys[i]))
+			return "a deleted block beyond the variable's last";
 	return NULL;
 }
 
@@ -139,7 +153,7 @@ static const char *find_fault(const struct store_table *t, const struct checkpoi
 	case CHECKPOINT_BLOOM:
 		return t->spec.filter == FILTER_BLOOM ? bloom_fault(t, records, n) : "counters for another filter";
 	case CHECKPOINT_DELETED:
-		return t->spec.kind == OBJECT_VARIABLE ? "deleted blocks of a variable" : NULL;
+		return deleted_fault(t, records, n);
 	}
 	for (unsigned i = 0; i < n && !fault; i++)
 		fault = row_fault(t, (const uint8_t *)records + (size_t)i * t->at.record);

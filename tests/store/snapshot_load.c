@@ -170,6 +170,10 @@ void variables_are_loaded_by_block(void)
 	run.kind = CHECKPOINT_DELETED;
 	run.row_bytes = 8;
 	CHECK_INT(store_load(t, &run, record, 1, &err), -EINVAL);
+	CHECK(find_one(t, record[0] - 1, STORE_LOOK) != STORE_NO_ROW);
+	record[0]--;
+	CHECK_INT(store_load(t, &run, record, 1, &err), 0);
+	CHECK_UINT(find_one(t, record[0], STORE_LOOK), STORE_NO_ROW);
 	free(record);
 	fixture_close(&f);
 }
