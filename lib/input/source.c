@@ -48,7 +48,7 @@ static int fill(struct source *s, struct star_error *err)
 	s->begin = 0;
 	n = read_some(s->fd, s->packed + s->end, PACKED_BYTES - s->end);
 	if (n < 0)
-		return star_error_set(err, (int)n, "it cannot be read: %s", strerror((int)-n));
+		return star_error_set(err, (int)n, "%s", strerror((int)-n));
 	s->ended = n == 0;
 	s->end += (size_t)n;
 	s->read += (uint64_t)n;
@@ -110,8 +110,7 @@ int source_open(struct source *s, const char *path, struct star_error *err)
 		strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
 
 	*s = (struct source){ .fd = -1 };
-	return fd < 0 ? star_error_set(err, -errno, "it cannot be opened: %s", strerror(errno))
-		      : source_open_fd(s, fd, err);
+	return fd < 0 ? star_error_set(err, -errno, "%s", strerror(errno)) : source_open_fd(s, fd, err);
 }
 
 void source_close(struct source *s)
@@ -140,7 +139,7 @@ static int64_t read_plain(struct source *s, void *to, size_t bytes, struct star_
 	}
 	more = s->ended ? 0 : read_some(s->fd, to, bytes);
 	if (more < 0)
-		return star_error_set(err, (int)more, "it cannot be read: %s", strerror((int)-more));
+		return star_error_set(err, (int)more, "%s", strerror((int)-more));
 	s->ended = more == 0;
 	s->read += (uint64_t)more;
 	return more;
