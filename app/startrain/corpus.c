@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "input/source.h"
+
 static int out_of_memory(struct star_error *err)
 {
 	return star_error_set(err, -ENOMEM, "not enough memory for the text");
@@ -83,22 +85,43 @@ static int read_line(struct corpus *c, const char *line, size_t length, struct s
 	return words > 0 ? sentences_end(s, words, err) : 0;
 }
 
+/* A stream of a file that may be packed; a stream keeps of an error no more than that there was one. */
+struct text_file {
+	struct source source;
+	struct star_error err;
+};
+
+static ssize_t read_source(void *cookie, char *to, size_t bytes)
+{
+	struct text_file *file = cookie;
+	const int64_t n = source_read(&file->source, to, bytes, &file->err);
+
+	return n < 0 ? -1 : (ssize_t)n;
+}
+
+/* A line may be as long as the text is. */
 static int read_file(struct corpus *c, const char *path, struct star_error *err)
 {
-	FILE *file = fopen(path, "re");
+	struct text_file text = { 0 };
+	FILE *file = NULL;
 	size_t room = 0;
 	char *line = NULL;
 	ssize_t length;
-	int rc = 0;
+	int rc = source_open(&text.source, path, &text.err);
 
-	if (file == NULL)
-		return star_error_set(err, -errno, "cannot read the text %s: %s", path, strerror(errno));
-	while (rc == 0 && (length = getline(&line, &room, file)) >= 0)
+	if (rc == 0) {
+		file = fopencookie(&text, "r", (cookie_io_functions_t){ .read = read_source });
+		if (file == NULL)
+			rc = out_of_memory(&text.err);
+	}
+	while (file != NULL && rc == 0 && (length = getline(&line, &room, file)) >= 0)
 		rc = read_line(c, line, (size_t)length, err);
-	if (rc == 0 && ferror(file))
-		rc = star_error_set(err, -EIO, "cannot read the text %s: %s", path, strerror(errno));
+	if (text.err.code < 0)
+		rc = star_error_set(err, text.err.code, "cannot read the text %s: %s", path, text.err.text);
 	free(line);
-	fclose(file);
+	if (file != NULL)
+		fclose(file);
+	source_close(&text.source);
 	return rc;
 }
 

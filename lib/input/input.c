@@ -27,6 +27,7 @@ struct input {
 	uint32_t path; /* index of the file that is open, or of the next one to be opened */
 	uint32_t epoch;
 	uint64_t line, rows;		 /* of this file; rows of this epoch, all workers' */
+	uint64_t bytes_before;		 /* bytes, as this file was opened */
 	uint64_t bytes, all_bytes, mine; /* read of all epochs, and what they have; this worker's rows that were read */
 	uint64_t batches;
 	struct row *pool;    /* what may be drawn next */
@@ -47,29 +48,46 @@ struct input {
 
 /* ---- lines ---- */
 
+static bool is_stdin(const char *path)
+{
+	return strcmp(path, "-") == 0;
+}
+
+/* Of the file that is open, or of the next one. */
+static const char *name_of(const struct input *in)
+{
+	return is_stdin(in->paths[in->path]) ? "standard input" : in->paths[in->path];
+}
+
 static int open_next(struct input *in)
 {
 	const char *path = in->paths[in->path];
-	const int rc = lines_open(&in->lines, path);
+	struct star_error why = { 0 };
+	const int rc = lines_open(&in->lines, path, &why);
 
 	in->line = 0;
-	return rc < 0 ? star_error_set(&in->err, rc, "cannot read %s: %s", path, strerror(-rc)) : 0;
+	in->bytes_before = in->bytes;
+	return rc < 0 ? star_error_set(&in->err, rc, "cannot read %s: %s", name_of(in), why.text) : 0;
 }
 
 /* The next line of the file that is open: 1; 0: there is none; or an error. What is behind a zero byte would go unnoticed. */
 static int read_line(struct input *in, char **line)
 {
-	const char *path = in->paths[in->path];
+	const char *path = name_of(in);
+	struct star_error why = { 0 };
 	size_t bytes = 0;
-	const int rc = lines_next(&in->lines, line, &bytes);
+	const int rc = lines_next(&in->lines, line, &bytes, &why);
 
 	in->line += rc != 0;
-	in->bytes += bytes + (rc > 0);
+	/* Of what is packed, its own bytes, which the file's size counts. */
+	in->bytes = in->lines.source.kind == SOURCE_PLAIN ? in->bytes + bytes + (rc > 0)
+							  : in->bytes_before + in->lines.source.read;
 	if (rc == -E2BIG)
 		return star_error_set(&in->err, rc, "%s:%llu: a line has %d bytes at most", path,
 				      (unsigned long long)in->line, INPUT_LINE_MAX - 1);
 	if (rc < 0)
-		return star_error_set(&in->err, rc, "cannot read %s: %s", path, strerror(-rc));
+		return star_error_set(&in->err, rc, "cannot read %s behind line %llu: %s", path,
+				      (unsigned long long)in->line - 1, why.text);
 	if (rc > 0 && memchr(*line, 0, bytes))
 		return star_error_set(&in->err, -EINVAL, "%s:%llu: there is a zero byte in the line", path,
 				      (unsigned long long)in->line);
@@ -82,7 +100,7 @@ static int next_line(struct input *in, char **line)
 	for (;;) {
 		int rc;
 
-		if (in->lines.fd < 0) {
+		if (!lines_are_open(&in->lines)) {
 			if (in->path == in->options.paths_count) {
 				if (in->rows == 0)
 					return star_error_set(&in->err, -ENODATA, "there is not one row in %s%s",
@@ -126,7 +144,7 @@ static int next_row(struct input *in, struct row *row)
 			return status;
 		status = parse_line(in, line, row, &err);
 		if (status < 0)
-			return star_error_set(&in->err, status, "%s:%llu: %s", in->paths[in->path],
+			return star_error_set(&in->err, status, "%s:%llu: %s", name_of(in),
 					      (unsigned long long)in->line, err.text);
 		row->number = in->epoch;
 		if (status > 0 && in->rows++ % in->options.workers == in->options.worker) {
@@ -307,6 +325,12 @@ static int check(const struct input_options *o, struct star_error *err)
 	if (o->worker >= o->workers)
 		return star_error_set(err, -EINVAL, "worker %u: with %u workers it is below that", o->worker,
 				      o->workers);
+	for (uint32_t i = 0; i < o->paths_count; i++)
+		if (is_stdin(o->paths[i]) && (o->epochs > 1 || o->workers > 1 || o->paths_count > 1))
+			return star_error_set(
+				err, -EINVAL,
+				"standard input can be read once, by one worker, and alone: one epoch, and no "
+				"other files");
 	return 0;
 }
 
@@ -318,7 +342,7 @@ static uint64_t count_bytes(const struct input_options *o)
 	for (uint32_t i = 0; i < o->paths_count; i++) {
 		struct stat file;
 
-		if (stat(o->paths[i], &file) < 0 || !S_ISREG(file.st_mode))
+		if (is_stdin(o->paths[i]) || stat(o->paths[i], &file) < 0 || !S_ISREG(file.st_mode))
 			return 0;
 		bytes += (uint64_t)file.st_size;
 	}

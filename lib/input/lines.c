@@ -2,32 +2,32 @@
 #include "input/lines.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "input/input.h"
 
 int lines_init(struct lines *lines)
 {
-	*lines = (struct lines){ .fd = -1, .buffer = malloc(INPUT_LINE_MAX + 1) };
+	*lines = (struct lines){ .source.fd = -1, .buffer = malloc(INPUT_LINE_MAX + 1) };
 	return lines->buffer ? 0 : -ENOMEM;
 }
 
-int lines_open(struct lines *lines, const char *path)
+int lines_open(struct lines *lines, const char *path, struct star_error *err)
 {
-	lines->fd = open(path, O_RDONLY | O_CLOEXEC);
 	lines->ended = false;
 	lines->begin = lines->end = 0;
-	return lines->fd < 0 ? -errno : 0;
+	return source_open(&lines->source, path, err);
+}
+
+bool lines_are_open(const struct lines *lines)
+{
+	return lines->source.fd >= 0;
 }
 
 void lines_close(struct lines *lines)
 {
-	if (lines->fd >= 0)
-		close(lines->fd);
-	lines->fd = -1;
+	source_close(&lines->source);
 }
 
 void lines_fini(struct lines *lines)
@@ -37,26 +37,24 @@ void lines_fini(struct lines *lines)
 }
 
 /* More bytes behind what there is; a byte is left for a zero. */
-static int fill(struct lines *lines)
+static int fill(struct lines *lines, struct star_error *err)
 {
-	ssize_t n;
+	int64_t n;
 
 	memmove(lines->buffer, lines->buffer + lines->begin, lines->end - lines->begin);
 	lines->end -= lines->begin;
 	lines->begin = 0;
 	if (lines->end == INPUT_LINE_MAX)
 		return -E2BIG;
-	do
-		n = read(lines->fd, lines->buffer + lines->end, INPUT_LINE_MAX - lines->end);
-	while (n < 0 && errno == EINTR);
+	n = source_read(&lines->source, lines->buffer + lines->end, INPUT_LINE_MAX - lines->end, err);
 	if (n < 0)
-		return -errno;
+		return (int)n;
 	lines->ended = n == 0;
 	lines->end += (size_t)n;
 	return 0;
 }
 
-int lines_next(struct lines *lines, char **line, size_t *bytes)
+int lines_next(struct lines *lines, char **line, size_t *bytes, struct star_error *err)
 {
 	size_t looked = 0;
 
@@ -78,7 +76,7 @@ int lines_next(struct lines *lines, char **line, size_t *bytes)
 		if (lines->ended)
 			return 0;
 		looked = n;
-		rc = fill(lines);
+		rc = fill(lines, err);
 		if (rc < 0)
 			return rc;
 	}

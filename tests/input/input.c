@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "input/row.h"
+#include "tests/input/cases.h"
 #include "tests/unit.h"
 
 /* ---- lines ---- */
@@ -595,5 +596,11 @@ const struct unit_case unit_cases[] = {
 	{ "histories are bounded", histories_are_bounded },
 	{ "wrong options are refused", wrong_options_are_refused },
 	{ "a reader may be closed at any time", a_reader_may_be_closed_at_any_time },
+	{ "packed files are read as they were", packed_files_are_read_as_they_were },
+	{ "streams that are cut are refused", streams_that_are_cut_are_refused },
+	{ "streams that are damaged are refused", streams_that_are_damaged_are_refused },
+	{ "what unpacks to too much is refused", what_unpacks_to_too_much_is_refused },
+	{ "standard input is read once", standard_input_is_read_once },
+	{ "errors of packed files name file and line", errors_of_packed_files_name_file_and_line },
 	{ NULL, NULL },
 };

@@ -207,7 +207,7 @@ void bad_texts_are_refused(void)
 
 	CHECK_INT(corpus_load(&c, &missing, 1, 1, &err), -ENOENT);
 	CHECK_STR(err.text, "cannot read the text /nonexistent/text: No such file or directory");
-	CHECK_INT(corpus_load(&c, (const char *const[]){ "/" }, 1, 1, &err), -EIO);
+	CHECK_INT(corpus_load(&c, (const char *const[]){ "/" }, 1, 1, &err), -EISDIR);
 	CHECK_HAS(err.text, "cannot read the text /: Is a directory");
 	CHECK_INT(load_text(&c, "", 1, &err), -EINVAL);
 	CHECK_HAS(err.text, "fewer than two words that occur 1 times or more: give more text with --text");

@@ -18,7 +18,7 @@
 	  "ADDRESSES  control addresses of the PS tasks, or local: none, all is in this process [TF_CONFIG's]") \
 	X(transport, required_argument, \
 	  "NAME       tcp, or dpdk: then --ps names a worker's file, where % is the worker's number [tcp]") \
-	X(train, required_argument, "FILE...    training examples") \
+	X(train, required_argument, "FILE...    training examples, plain, gzip or zstd; - is standard input") \
 	X(test, required_argument, "FILE...    examples to evaluate with at the end: AUC and loss") \
 	X(format, required_argument, \
 	  "NAME       of the files: criteo, census, libsvm, histories or text [as the model needs]") \
@@ -313,12 +313,43 @@ static int read_environment(struct zoo_options *o, struct star_error *err)
 	return rc;
 }
 
+static bool is_stdin(const char *file)
+{
+	return strcmp(file, "-") == 0;
+}
+
+/* What comes by a pipe comes once, and to one worker. */
+static int check_stdin(const struct zoo_options *o, struct star_error *err)
+{
+	uint32_t train = 0, test = 0;
+
+	for (uint32_t i = 0; i < o->train_count; i++)
+		train += is_stdin(o->train[i]);
+	for (uint32_t i = 0; i < o->test_count; i++)
+		test += is_stdin(o->test[i]);
+	if (!train && !test)
+		return 0;
+	if (train + test > 1 || (train ? o->train_count : o->test_count) > 1)
+		return star_error_set(err, -EINVAL, "- is standard input: it stands alone, behind --train or --test");
+	if (train && (o->workers > 1 || o->epochs > 1))
+		return star_error_set(
+			err, -EINVAL,
+			"--train -: standard input is read once, by one worker: --workers and --epochs are 1");
+	if (train && (o->model->kind != ZOO_ROWS || o->format == INPUT_CENSUS))
+		return star_error_set(err, -EINVAL,
+				      "--train -: training files of format %s are read twice: give a file",
+				      o->model->kind != ZOO_ROWS ? "text" : "census");
+	return 0;
+}
+
 /* What cannot be read is better known before the training than after it. */
 static int check_files(const char *const *files, uint32_t count, struct star_error *err)
 {
 	struct stat file;
 
 	for (uint32_t i = 0; i < count; i++) {
+		if (is_stdin(files[i]))
+			continue;
 		if (access(files[i], R_OK) < 0 || stat(files[i], &file) < 0)
 			return star_error_set(err, -EINVAL, "cannot read %s: %s", files[i], strerror(errno));
 		if (S_ISDIR(file.st_mode))
@@ -458,6 +489,8 @@ static int complete(struct zoo_options *o, const bool *given, struct star_error 
 	if (rc < 0)
 		return rc;
 	rc = check_format(o, err);
+	if (rc == 0)
+		rc = check_stdin(o, err);
 	if (rc == 0)
 		rc = check_given(o, given, err);
 	if (rc == 0)

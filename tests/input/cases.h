@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The cases that are not input.c's own. */
+#ifndef TESTS_INPUT_CASES_H
+#define TESTS_INPUT_CASES_H
+
+/* source.c */
+void packed_files_are_read_as_they_were(void);
+void streams_that_are_cut_are_refused(void);
+void streams_that_are_damaged_are_refused(void);
+void what_unpacks_to_too_much_is_refused(void);
+void standard_input_is_read_once(void);
+void errors_of_packed_files_name_file_and_line(void);
+
+#endif
