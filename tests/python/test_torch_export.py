@@ -6,12 +6,14 @@ import os
 import subprocess
 import tempfile
 
+import factors
 import golden
 import starserver.torch
 import torch
 import zoo
-from starserver.torch._export_elementwise import OPERATIONS
+from metrics import auc
 from starserver.torch._export import _trace
+from starserver.torch._export_elementwise import OPERATIONS
 from support import SLOW
 from test_torch import WithTorch
 from torch import nn
@@ -172,6 +174,29 @@ class Zoo(Exported):
                 losses += zoo.train(model, optimizer, batches[60:])
                 vectors = zoo.golden_losses(os.path.join(os.path.dirname(golden.__file__), "golden.inc"))
                 self.assert_close(losses, vectors["dlrm", "adam", 0.001, "adam", 0.001], protocol)
+
+    def test_factors_are_as_good_as_those_of_the_program_in_c(self):
+        """docs/examples/torch/factors.py on ratings like MovieLens's, by starserver.torch and by startrain: AUC of pairs held out."""
+        ratings = factors.Ratings(1)
+        batches = [ratings.draw(512, held_out=False) for _ in range(400)]
+        users, items, liked = ratings.draw(4000, held_out=True)
+        found = []
+        for by_startrain in (False, True):
+            with starserver.LocalCluster(1) as local, local.connect() as cluster:
+                model = factors.Factors(cluster, 8)
+                if by_startrain:
+                    graph = starserver.torch.export_graph(model, batches[0], F.binary_cross_entropy_with_logits)
+                    self.startrain(graph, batches, ps=local.address)
+                else:
+                    optimizer = self.optimizer(model, cluster=cluster)
+                    for batch in batches:
+                        F.binary_cross_entropy_with_logits(model(*batch[:2]), batch[2]).backward()
+                        optimizer.step()
+                with torch.no_grad():
+                    found.append(auc(model(users, items), liked))
+        print(f"# AUC {found[0]:.5f} by starserver.torch, {found[1]:.5f} by startrain")
+        self.assertGreater(min(found), 0.88)
+        self.assertLess(abs(found[0] - found[1]), 0.003)
 
 
 class Text(Exported):

@@ -28,8 +28,8 @@ def site():
     os.mkdir(home)
     if os.geteuid() == 0:
         os.chown(home, NOBODY, NOBODY)
-    environment = {"PYTHONPATH": f"{folder}/package:{folder}/tests", "STARSERVER": f"{folder}/starserver", "STARTRAIN": f"{folder}/startrain", "HOME": home,
-                   "TMPDIR": home, "PYTHONDONTWRITEBYTECODE": "1", "STAR_TEST_SLOW": str(SLOW), "PYTHONFAULTHANDLER": "1",
+    environment = {"PYTHONPATH": f"{folder}/package:{folder}/tests:{folder}/examples", "STARSERVER": f"{folder}/starserver",
+                   "STARTRAIN": f"{folder}/startrain", "HOME": home, "TMPDIR": home, "PYTHONDONTWRITEBYTECODE": "1", "STAR_TEST_SLOW": str(SLOW), "PYTHONFAULTHANDLER": "1",
                    "LD_PRELOAD": preload()}
     return environment, folder
 

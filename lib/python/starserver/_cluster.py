@@ -54,6 +54,14 @@ def _close_all():
         cluster.close()
 
 
+def open_cluster():
+    """The only one that is open in this process. Raises ValueError when there is none, or several."""
+    found = [cluster for cluster in list(_living) if not cluster.closed]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} clusters are open: pass cluster=, what starserver.connect() has returned")
+    return found[0]
+
+
 class Cluster:
     """An open cluster: what connect() returns. Every method may be called from any thread; close() ends what is in flight.
 
