@@ -71,7 +71,8 @@ bool checkpoint_progress_tell(void *ctx, uint64_t done, uint64_t total)
 	if (!p->wanted || !total || percent == p->percent)
 		return true;
 	p->percent = percent;
-	fprintf(p->out, "\r%s: %3d %% of %s", p->doing, percent, human_bytes((double)total, text));
+	fprintf(p->out, "\r%s: %3d %% of %s", p->doing, percent,
+		p->rows ? strcat(human_count((double)total, text), " rows") : human_bytes((double)total, text));
 	fflush(p->out);
 	return true;
 }

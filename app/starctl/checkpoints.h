@@ -13,7 +13,7 @@ int checkpoint_locate(const char *argument, char directory[static CKPT_PATH_MAX]
 struct checkpoint_progress {
 	FILE *out;
 	const char *doing;
-	bool wanted;
+	bool wanted, rows; /* counts these, and not bytes */
 	int percent;
 };
 void checkpoint_progress_begin(struct checkpoint_progress *progress, const struct invocation *invocation,

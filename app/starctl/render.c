@@ -46,6 +46,7 @@ static const struct column port_columns[] = {
 	{ "name", "PORT", VALUE_TEXT },		{ "interface", "INTERFACE", VALUE_TEXT },
 	{ "mac", "MAC", VALUE_TEXT },		{ "addresses", "ADDRESSES", VALUE_TEXT },
 	{ "vlan", "VLAN", VALUE_COUNT },	{ "mtu", "MTU", VALUE_COUNT },
+	{ "link", "LINK", VALUE_TEXT },		{ "state", "STATE", VALUE_TEXT },
 	{ "client", "CLIENT", VALUE_TEXT },	{ "options", "OPTIONS", VALUE_TEXT },
 	{ "offloads", "OFFLOADS", VALUE_TEXT }, { NULL, NULL, VALUE_TEXT },
 };

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-$(eval $(call program,starctl,ckpt control config graph machine offload))
+$(eval $(call program,starctl,ckpt client control config graph machine offload))

@@ -121,8 +121,15 @@ int run_tables_create(const struct invocation *invocation);
 int run_tables_sweep(const struct invocation *invocation);
 int run_tables_empty(const struct invocation *invocation);
 int run_tables_drop(const struct invocation *invocation);
+/* A table's definition and figures on a node; NULL with the nearest name. A new reference. */
+json_t *table_of_node(struct jsonrpc_client *client, const char *name, struct star_error *err);
 /* What an option of tables means; NULL when there is none of that name. */
 const char *option_text(const char *name);
+
+/* rows.c, row_import.c: rows of a running cluster */
+int run_rows_get(const struct invocation *invocation);
+int run_tables_export(const struct invocation *invocation);
+int run_tables_import(const struct invocation *invocation);
 
 /* saves.c: what a running cluster does about checkpoints */
 int run_checkpoint_save(const struct invocation *invocation);

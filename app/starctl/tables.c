@@ -49,7 +49,7 @@ static json_t *choose(const json_t *list, const char *name, struct star_error *e
 	return found;
 }
 
-static json_t *ask_table(struct jsonrpc_client *client, const char *name, struct star_error *err)
+json_t *table_of_node(struct jsonrpc_client *client, const char *name, struct star_error *err)
 {
 	json_t *list = jsonrpc_call(client, "tables", NULL, STARCTL_CALL_US, err);
 	json_t *found = list ? choose(list, name, err) : NULL;
@@ -62,7 +62,7 @@ int run_tables_show(const struct invocation *invocation)
 {
 	struct star_error err = { 0 };
 	struct jsonrpc_client *client = open_node(invocation, true, &err);
-	json_t *object = client ? ask_table(client, invocation->argv[0], &err) : NULL;
+	json_t *object = client ? table_of_node(client, invocation->argv[0], &err) : NULL;
 
 	jsonrpc_close(client);
 	if (!object)
@@ -268,7 +268,7 @@ static json_t *wait_swept(struct jsonrpc_client *client, const char *name, struc
 	const uint64_t until_us = clock_us() + SWEEP_WAIT_US;
 	json_t *object;
 
-	while ((object = ask_table(client, name, err)) && stat_of(object, "sweep_left")) {
+	while ((object = table_of_node(client, name, err)) && stat_of(object, "sweep_left")) {
 		const json_int_t left = stat_of(object, "sweep_left");
 
 		json_decref(object);
@@ -289,7 +289,7 @@ int run_tables_sweep(const struct invocation *invocation)
 	const char *name = invocation->argv[0];
 	struct star_error err = { 0 };
 	struct jsonrpc_client *client = open_node(invocation, true, &err);
-	json_t *before = client ? ask_table(client, name, &err) : NULL, *after = NULL, *swept = NULL;
+	json_t *before = client ? table_of_node(client, name, &err) : NULL, *after = NULL, *swept = NULL;
 	int status = STARCTL_OK;
 
 	if (before)

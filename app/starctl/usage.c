@@ -61,6 +61,25 @@ const struct command starctl_commands[] = {
 	  "checkpoint is\nwritten afterwards where checkpoint.directory is set; to go back to an older one brings the "
 	  "tables back.",
 	  run_tables_drop },
+	{ "tables export", "TABLE [FILE]", 1, 2, 0, "write a running cluster's table into a file",
+	  "The name says the form: .jsonl are JSON lines as `checkpoint export` writes them, with optimizer state; "
+	  ".csv "
+	  "key and\nvalues; .npy a pair for numpy: words.npy makes words.keys.npy and words.values.npy. Without FILE, "
+	  "or "
+	  "with -, JSON\nlines go to standard output. Training goes on meanwhile: each row comes once, as it is when "
+	  "it "
+	  "is read.",
+	  run_tables_export },
+	{ "tables import", "TABLE [FILE]", 1, 2, 0, "assign rows from a file to a running cluster's table",
+	  "What `tables export` wrote, or files of one's own in these forms; without FILE, or with -, JSON lines from "
+	  "standard\ninput. The table is there, with rows of that many elements; of its rows values alone change, "
+	  "optimizer state stays.\nA file is looked through first: one that is bad changes nothing.",
+	  run_tables_import },
+	{ "rows get", "TABLE KEY...", 2, 60, 0, "show rows of a table: values, optimizer state, version and counts",
+	  "Of the whole cluster, and without counting as a pull. `startrain key COLUMN TEXT` gives the key of a "
+	  "feature's "
+	  "text.",
+	  run_rows_get },
 	{ "checkpoint list", "DIR", 1, 1, 0, "list the checkpoints in a directory",
 	  "A delta goes on from another one. Unfinished and damaged ones do not count. Needs no node.",
 	  run_checkpoint_list },
@@ -80,7 +99,7 @@ const struct command starctl_commands[] = {
 	{ "checkpoint import", "DIR [FILE]", 1, 2, 0, "make a checkpoint of JSON lines",
 	  "What `checkpoint export` wrote, of one table or of several one after the other, from a file or from "
 	  "standard input.\n"
-	  "DIR must have no checkpoints yet. Needs no node.",
+	  "DIR must have no checkpoints yet, and no running cluster that writes to it. Needs no node.",
 	  run_checkpoint_import },
 	{ "connections", "[FILTER...]", 0, 4, COMMAND_FILTERS, "show the connections of the node's TCP",
 	  "As `ss -ti` does. Filters: reactor=N, state=established (or another of TCP's), peer=ADDRESS[:PORT],\n"

@@ -27,6 +27,7 @@
 
 #include "base/clock.h"
 #include "ckpt/ckpt.h"
+#include "control/control.h"
 #include "machine/machine.h"
 
 enum {
@@ -42,7 +43,6 @@ enum {
 	HOST_BYTES = 65,
 	OWNER_BYTES = 160,	   /* the line in LOCK_NAME */
 	SIGNAL_AGAIN_US = 1000000, /* a signal that follows one so soon is the same */
-	STOP_S = 90,		   /* a node's last checkpoint may take 60 s */
 	STOP_AT_ONCE_S = 5,	   /* who asks twice wants no checkpoint */
 	KILLED_S = 10,		   /* for the kernel: only storage under a process keeps it from ending */
 };
@@ -203,11 +203,12 @@ static bool is_taken(const struct local *local, char who[static OWNER_BYTES])
 {
 	const pid_t pid = ckpt_claim_holder(local->directory);
 
+	if (flock(local->directory_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+		read_owner(local->directory_fd, who);
+		return true;
+	}
 	snprintf(who, OWNER_BYTES, "process %d", (int)pid);
-	if (pid || flock(local->directory_fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
-		return pid != 0;
-	read_owner(local->directory_fd, who);
-	return true;
+	return pid != 0;
 }
 
 /* The lock is the nodes', too, which inherit it: it ends with the last of them, also where this process was killed. */
@@ -227,8 +228,7 @@ static int lock_directory(struct local *local)
 		if (looks++ == DIRECTORY_LOOKS) {
 			fprintf(stderr,
 				"starserver: --directory: %s keeps its checkpoints in %s: end it and its nodes before, "
-				"or "
-				"give another directory\n",
+				"or give another directory\n",
 				who, local->directory);
 			return EXIT_FAILURE;
 		}
@@ -418,7 +418,7 @@ static void stop_within(struct local *local, unsigned seconds)
 
 static void stop_nodes(struct local *local)
 {
-	stop_within(local, local->stopping ? STOP_AT_ONCE_S : STOP_S);
+	stop_within(local, local->stopping ? STOP_AT_ONCE_S : CONTROL_STOP_S);
 	local->stopping = true;
 	for (unsigned i = 0; i < local->options->nodes; i++)
 		if (local->nodes[i].pid)

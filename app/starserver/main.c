@@ -19,7 +19,7 @@
 #include "node/telemetry.h"
 #include "supervise.h"
 
-enum { EXIT_CONFIG = 2, EXIT_NOT_SAVED = LOCAL_NOT_SAVED, SIGNAL_AGAIN_NS = 100000000, OVERRIDES_MAX = 64, END_S = 60 };
+enum { EXIT_CONFIG = 2, EXIT_NOT_SAVED = LOCAL_NOT_SAVED, SIGNAL_AGAIN_NS = 100000000, OVERRIDES_MAX = 64 };
 
 /* From begin_anew to the next main. */
 #define GO_BACK_TO "STARSERVER_GO_BACK_TO"
@@ -287,7 +287,7 @@ static int wait_for_end(struct node *node, struct control *control, struct super
 	if (*again)
 		return EXIT_SUCCESS;
 	status = control_drain(control) < 0 ? EXIT_NOT_SAVED : EXIT_SUCCESS;
-	signal_end_in(END_S);
+	signal_end_in(CONTROL_END_S);
 	return status;
 }
 

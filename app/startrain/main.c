@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/startrain/graphfile/graphfile.h"
 #include "app/startrain/job.h"
+#include "app/startrain/key.h"
 #include "app/startrain/progress.h"
 #include "app/startrain/zoo/zoo.h"
 #include "base/clock.h"
@@ -12,6 +14,7 @@
 #include "base/output.h"
 
 #define GENERATE "generate"
+#define KEY "key"
 
 static int load(struct job *job, struct star_error *err)
 {
@@ -123,10 +126,13 @@ static int no_such_model(const char *name)
 
 	if (nearest_distance(name, GENERATE) < nearest_distance(name, nearest))
 		nearest = GENERATE;
+	if (nearest_distance(name, KEY) < nearest_distance(name, nearest))
+		nearest = KEY;
 	fprintf(stderr, "startrain: there is no model \"%.100s\"; did you mean \"%s\"? Models are", name, nearest);
 	for (const struct zoo_model *model = zoo_models; model->name; model++)
 		fprintf(stderr, "%s %s", model == zoo_models ? "" : ",", model->name);
-	fputs("; " GENERATE " writes examples for them; see startrain --help\n", stderr);
+	fputs("; " GENERATE " writes examples for them, " KEY " says the key of a text; see startrain --help\n",
+	      stderr);
 	return 2;
 }
 
@@ -138,6 +144,10 @@ int main(int argc, char **argv)
 		status = zoo_main(argc, argv);
 	else if (argc > 1 && !strcmp(argv[1], GENERATE))
 		status = zoo_generate(argc, argv);
+	else if (argc > 1 && graphfile_is_one(argv[1]))
+		status = graphfile_main(argc, argv);
+	else if (argc > 1 && !strcmp(argv[1], KEY))
+		status = key_main(argc, argv);
 	else if (argc > 1 && argv[1][0] != '-')
 		status = no_such_model(argv[1]);
 	else

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-$(eval $(call binary,program,startrain,app/startrain,client train graph input,$(wildcard app/startrain/zoo/*.c)))
+$(eval $(call binary,program,startrain,app/startrain,client train graph input,$(foreach d,graphfile zoo,$(wildcard app/startrain/$(d)/*.c))))

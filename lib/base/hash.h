@@ -33,4 +33,10 @@ static inline uint64_t hash_key(uint64_t name_hash, uint64_t key)
 	return hash_mix(hash_mix(key + 0x9e3779b97f4a7c15u) ^ name_hash);
 }
 
+/* The row's key of a word in a column of examples, whatever table it is in; never above 2^63 - 1. */
+static inline uint64_t hash_word(uint32_t column, const char *word)
+{
+	return hash_mix(hash_name(word) + column) >> 1;
+}
+
 #endif

@@ -156,9 +156,16 @@ struct ckpt_entry {
 /* All of them, in ascending order of their ids, to be freed with free(). */
 int ckpt_list(const char *directory, struct ckpt_entry **entries, uint32_t *count, struct star_error *err);
 
-/* The id of the next one: above all that count. Damaged ones count here, so that no id comes twice; unfinished ones do not, so that
- * the next ckpt_begin removes them. */
-int ckpt_next_id(const char *directory, uint64_t *id, struct star_error *err);
+/*
+ * The id of the next one: above all that count. Damaged ones count here, so that no id comes twice; unfinished ones where `partial` says
+ * so: of others the next ckpt_begin removes the one of its id. What is not whole and has a number far beyond all that are (anybody can make
+ * such a folder) is passed over. -EOVERFLOW: there is no number above them; which has the greatest, and what to do.
+ */
+struct ckpt_next {
+	uint64_t id;
+	char strange[CHECKPOINT_ID_MAX]; /* the last one that was passed over; "": none */
+};
+int ckpt_next_id(const char *directory, bool partial, struct ckpt_next *next, struct star_error *err);
 
 /* The chain that restores `id` (0: the newest that is complete, with all its parents): a full one, then its deltas; in *chain paths,
  * however many. -ENOENT with a sentence: which is missing. */

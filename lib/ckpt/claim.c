@@ -65,9 +65,11 @@ static int refuse(int folder, const char *directory, struct star_error *err)
 
 	if (pid)
 		snprintf(who, sizeof(who), " (process %d)", (int)pid);
-	return star_error_set(err, -EBUSY,
-			      "another cluster writes its checkpoints to %.280s%s: give each a directory of its own",
-			      directory, who);
+	return star_error_set(
+		err, -EBUSY,
+		"another cluster writes its checkpoints to %.280s%s: give each a directory of its own, or end "
+		"that one before",
+		directory, who);
 }
 
 void ckpt_claim_init(struct ckpt_claim *claim, const char *directory)

@@ -14,6 +14,9 @@
 /* More names than that in a directory are not ours. */
 enum { ENTRIES_MAX = 1 << 20, DIGITS_MAX = 19 };
 
+/* So many saves in a row that cannot be read: a year of one each other second. What is farther away nobody has saved. */
+enum { ID_GAP_MAX = 1 << 24 };
+
 struct list {
 	struct ckpt_entry *entries;
 	uint32_t count, size;
@@ -140,19 +143,44 @@ int ckpt_list(const char *directory, struct ckpt_entry **entries, uint32_t *coun
 	return 0;
 }
 
-int ckpt_next_id(const char *directory, uint64_t *id, struct star_error *err)
+/* Of the newest that is whole; 0: none is. */
+static uint64_t newest_whole(const char *directory, struct list *list)
+{
+	for (uint32_t i = list->count; i-- > 0;) {
+		look_into(directory, &list->entries[i]);
+		if (list->entries[i].complete)
+			return list->entries[i].id;
+	}
+	return 0;
+}
+
+int ckpt_next_id(const char *directory, bool partial, struct ckpt_next *next, struct star_error *err)
 {
 	struct list list;
-	const int rc = read_names(directory, &list, err);
+	uint64_t whole;
+	int rc = read_names(directory, &list, err);
 
-	*id = 1;
+	*next = (struct ckpt_next){ .id = 1 };
 	if (rc < 0)
 		return rc;
-	for (uint32_t i = 0; i < list.count; i++)
-		if (!list.entries[i].partial)
-			*id = list.entries[i].id + 1;
+	whole = newest_whole(directory, &list);
+	for (uint32_t i = 0; i < list.count; i++) {
+		const struct ckpt_entry *e = &list.entries[i];
+
+		/* Storage may yet bring back what cannot be read now, and it was newer: near ones keep their place. */
+		if (e->id > whole + ID_GAP_MAX && e->id > next->id)
+			strcpy(next->strange, e->name);
+		else if (partial || !e->partial)
+			next->id = e->id + 1;
+	}
+	if (next->id > INT64_MAX)
+		rc = star_error_set(
+			err, -EOVERFLOW,
+			"%.280s/%s has the greatest number that a checkpoint can have, and no save comes after "
+			"it: move it to another directory",
+			directory, list.entries[list.count - 1].name);
 	free(list.entries);
-	return 0;
+	return rc;
 }
 
 /* ---- chains ---- */

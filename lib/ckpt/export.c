@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/nearest.h"
-#include "ckpt/element.h"
 #include "ckpt/internal.h"
 #include "ckpt/keyset.h"
+#include "ckpt/line.h"
 #include "ckpt/lines.h"
 #include "ckpt/row.h"
 #include "jsonrpc/member.h"
@@ -32,94 +32,6 @@ struct export
 };
 
 /* ---- lines ---- */
-
-static void print_elements(const struct export *e, const char *name, unsigned dtype, const uint8_t *from, uint32_t n)
-{
-	const unsigned bytes = dtype_bytes(dtype);
-	char text[ELEMENT_TEXT];
-
-	fprintf(e->out, "\"%s\": [", name);
-	for (uint32_t i = 0; i < n; i++) {
-		if (i)
-			fputs(", ", e->out);
-		fwrite(text, 1, (size_t)element_print(dtype, from + (size_t)i * bytes, text), e->out);
-	}
-	fputc(']', e->out);
-}
-
-static void print_key(const struct export *e, const char *name, uint64_t key)
-{
-	/* JSON libraries have signed numbers (control/member.h). */
-	fprintf(e->out, key > INT64_MAX ? "{\"%s\": \"%" PRIu64 "\"" : "{\"%s\": %" PRIu64, name, key);
-}
-
-static void print_word(const struct export *e, const char *name, const uint8_t *row, uint32_t at)
-{
-	uint32_t word;
-
-	if (!at)
-		return;
-	memcpy(&word, row + at, sizeof(word));
-	fprintf(e->out, ", \"%s\": %" PRIu32, name, word);
-}
-
-/* Rows count back from the looks of their own checkpoint, the lines from the youngest's. */
-static void print_used(const struct export *e, const uint8_t *row)
-{
-	uint64_t used;
-	uint32_t word;
-
-	if (!e->shape.used)
-		return;
-	memcpy(&word, row + e->shape.used, sizeof(word));
-	used = (uint64_t)word + e->aged;
-	if (e->aged && used > INT32_MAX)
-		used = INT32_MAX;
-	fprintf(e->out, ", \"used\": %" PRIu64, used);
-}
-
-static void print_values(const struct export *e, const uint8_t *row)
-{
-	const uint8_t *values = row + e->shape.values;
-	char text[ELEMENT_TEXT];
-
-	fputs(", ", e->out);
-	if (e->spec.dtype == STAR_SCALED_INT8) {
-		element_print(STAR_FLOAT32, values, text);
-		fprintf(e->out, "\"scale\": %s, ", text);
-		print_elements(e, "values", STAR_INT8, values + sizeof(float), e->spec.dim);
-	} else {
-		print_elements(e, "values", e->spec.dtype, values, e->spec.dim);
-	}
-}
-
-static void print_row(const struct export *e, const uint8_t *row)
-{
-	const struct ckpt_row_shape *s = &e->shape;
-	const unsigned slot_type = s->slot_width == sizeof(double) ? STAR_FLOAT64 : STAR_FLOAT32;
-	uint64_t key;
-
-	memcpy(&key, row, sizeof(key));
-	print_key(e, "key", key);
-	print_word(e, "version", row, s->version);
-	print_word(e, "rounds", row, s->rounds);
-	print_word(e, "frequency", row, s->frequency);
-	print_used(e, row);
-	print_word(e, "seen", row, s->seen);
-	if (s->words)
-		print_word(e, s->optim.word_name, row, s->words);
-	print_values(e, row);
-	if (s->masters) {
-		fputs(", ", e->out);
-		print_elements(e, "masters", STAR_FLOAT32, row + s->masters, e->spec.dim);
-	}
-	for (unsigned i = 0; i < s->optim.slots; i++) {
-		fputs(i ? ", " : ", \"slots\": {", e->out);
-		print_elements(e, s->optim.slot_names[i], slot_type,
-			       row + s->slots + (size_t)i * e->spec.dim * s->slot_width, e->spec.dim);
-	}
-	fputs(s->optim.slots ? "}}\n" : "}\n", e->out);
-}
 
 /* The counters that are not 0, each with its place. */
 static void print_bloom(const struct export *e, const uint8_t *record)
@@ -162,7 +74,7 @@ static int take_record(struct export *e, unsigned kind, const uint8_t *record)
 	case CHECKPOINT_ROWS:
 		rc = take_key(e, key);
 		if (rc > 0) {
-			print_row(e, record);
+			ckpt_line_row(e->out, &e->spec, &e->shape, e->aged, record);
 			e->rows++;
 		}
 		return rc;
@@ -170,7 +82,7 @@ static int take_record(struct export *e, unsigned kind, const uint8_t *record)
 		memcpy(&count, record, sizeof(count));
 		rc = take_key(e, key);
 		if (rc > 0) {
-			print_key(e, "waiting", key);
+			ckpt_line_key(e->out, "waiting", key);
 			fprintf(e->out, ", \"count\": %" PRIu32 ", \"seen\": %" PRIu32 "}\n", count.count, count.seen);
 			e->waiting++;
 		}
@@ -316,26 +228,18 @@ static int read_figures(struct export *e, const char *path, const struct ckpt_ma
 static int begin(struct export *e, const char *path, const struct ckpt_manifest *manifest,
 		 const struct object_spec *spec, struct star_error *err)
 {
-	struct object_spec without_id = *spec;
-	json_t *json;
-	int rc = 0;
+	int rc;
 
 	e->spec = *spec;
-	without_id.id = without_id.generation = 0;
 	if (ckpt_row_shape(spec, &e->shape) < 0)
 		return star_error_set(err, -EINVAL, "\"%s\" has no rows that this program knows", spec->name);
 	rc = read_figures(e, path, manifest, spec->id, err);
 	if (rc < 0)
 		return rc;
 	e->looks = e->figures.looks;
-	json = json_pack("{s:o, s:i, s:o, s:o, s:o, s:I}", "table", object_to_json(&without_id), "partitions",
-			 manifest->partitions, "step", member_from_u64(e->figures.step), "pushes",
-			 member_from_u64(e->figures.pushes), "removed", member_from_u64(e->figures.removed), "looks",
-			 (json_int_t)e->figures.looks);
-	if (!json || json_dumpf(json, e->out, 0) < 0 || fputc('\n', e->out) == EOF)
-		rc = star_error_set(err, -EIO, "the lines cannot be written");
-	json_decref(json);
-	return rc;
+	return ckpt_line_table(e->out, spec, manifest->partitions, &e->figures) == 0
+		       ? 0
+		       : star_error_set(err, -EIO, "the lines cannot be written");
 }
 
 /* An older one of the chain. */

@@ -5,15 +5,15 @@
 #include <string.h>
 #include <time.h>
 
-#include "ckpt/element.h"
 #include "ckpt/internal.h"
 #include "ckpt/keyset.h"
+#include "ckpt/line.h"
 #include "ckpt/lines.h"
 #include "ckpt/row.h"
 #include "jsonrpc/member.h"
 #include "jsonrpc/object_json.h"
 
-enum { LINE_BYTES_MAX = 16 << 20, MEMBERS_MAX = 16, ID = 1 };
+enum { LINE_BYTES_MAX = 16 << 20, ID = 1 };
 
 struct import {
 	FILE *in;
@@ -23,6 +23,7 @@ struct import {
 	ckpt_progress *progress;
 	void *ctx;
 
+	struct ckpt_claim claim;
 	char path[CKPT_PATH_MAX];
 	struct ckpt_writer *writer;
 	uint8_t *block;
@@ -95,30 +96,9 @@ static int put(struct import *m, unsigned kind, const void *record, uint32_t byt
 /* All members of a row's line, so that a wrong one is told. */
 static int check_members(const struct import *m, const json_t *json, struct star_error *err)
 {
-	const struct ckpt_row_shape *s = &m->shape;
-	const struct {
-		const char *name;
-		bool there;
-	} all[] = {
-		{ "key", true },
-		{ "version", s->version },
-		{ "rounds", s->rounds },
-		{ "frequency", s->frequency },
-		{ "used", s->used },
-		{ "seen", s->seen },
-		{ s->optim.word_name, s->words },
-		{ "scale", m->objects[m->objects_count - 1].dtype == STAR_SCALED_INT8 },
-		{ "values", true },
-		{ "masters", s->masters },
-		{ "slots", s->slots },
-	};
-	const char *names[MEMBERS_MAX];
-	unsigned count = 0;
+	const char *names[CKPT_LINE_MEMBERS];
 
-	for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		if (all[i].there)
-			names[count++] = all[i].name;
-	names[count] = NULL;
+	ckpt_line_members(&m->objects[m->objects_count - 1], &m->shape, names);
 	return member_only(json, names, err);
 }
 
@@ -133,36 +113,6 @@ static int read_word(const json_t *json, const char *name, uint32_t least, uint3
 		return -EINVAL;
 	memcpy(row + at, &word, sizeof(word));
 	return 0;
-}
-
-static int read_elements(const json_t *json, const char *name, unsigned dtype, uint8_t *to, uint32_t n,
-			 struct star_error *err)
-{
-	const json_t *list = json_object_get(json, name), *element;
-	const unsigned bytes = dtype_bytes(dtype);
-	size_t i;
-
-	if (!json_is_array(list) || json_array_size(list) != n)
-		return star_error_set(err, -EINVAL, "member \"%s\" must be an array of %u elements", name, n);
-	json_array_foreach(list, i, element)
-	{
-		if (!element_parse(dtype, element, to + i * bytes))
-			return star_error_set(err, -EINVAL, "member \"%s\": element %zu is no %s", name, i,
-					      dtype_name(dtype));
-	}
-	return 0;
-}
-
-static int read_values(struct import *m, const json_t *json, uint8_t *row, struct star_error *err)
-{
-	const struct object_spec *spec = spec_of(m);
-	uint8_t *values = row + m->shape.values;
-
-	if (spec->dtype != STAR_SCALED_INT8)
-		return read_elements(json, "values", spec->dtype, values, spec->dim, err);
-	if (!element_parse(STAR_FLOAT32, json_object_get(json, "scale"), values))
-		return star_error_set(err, -EINVAL, "member \"scale\" must be a number");
-	return read_elements(json, "values", STAR_INT8, values + sizeof(float), spec->dim, err);
 }
 
 static int read_slots(struct import *m, const json_t *json, uint8_t *row, struct star_error *err)
@@ -180,8 +130,9 @@ static int read_slots(struct import *m, const json_t *json, uint8_t *row, struct
 			"member \"slots\" must be an object with \"%s\" and no others than the optimizer has",
 			names[0]);
 	for (unsigned i = 0; i < s->optim.slots; i++)
-		if (read_elements(slots, names[i], type, row + s->slots + (size_t)i * spec_of(m)->dim * s->slot_width,
-				  spec_of(m)->dim, err) < 0)
+		if (ckpt_line_read_elements(slots, names[i], type,
+					    row + s->slots + (size_t)i * spec_of(m)->dim * s->slot_width,
+					    spec_of(m)->dim, err) < 0)
 			return -EINVAL;
 	return 0;
 }
@@ -226,8 +177,9 @@ static int take_row(struct import *m, const json_t *json, struct star_error *err
 	    read_word(json, "used", 0, INT32_MAX, row, s->used, err) < 0 ||
 	    read_word(json, "seen", 0, UINT32_MAX, row, s->seen, err) < 0 ||
 	    read_word(json, s->optim.word_name, 0, UINT32_MAX, row, s->words, err) < 0 ||
-	    read_values(m, json, row, err) < 0 ||
-	    (s->masters && read_elements(json, "masters", STAR_FLOAT32, row + s->masters, spec_of(m)->dim, err) < 0) ||
+	    ckpt_line_read_values(json, spec_of(m), row + s->values, err) < 0 ||
+	    (s->masters &&
+	     ckpt_line_read_elements(json, "masters", STAR_FLOAT32, row + s->masters, spec_of(m)->dim, err) < 0) ||
 	    read_slots(m, json, row, err) < 0)
 		return -EINVAL;
 	memcpy(row, &key, sizeof(key));
@@ -435,10 +387,10 @@ static int finish(struct import *m, struct star_error *err)
 
 static int check_empty(const char *directory, struct star_error *err)
 {
-	uint64_t id;
-	int rc = ckpt_next_id(directory, &id, err);
+	struct ckpt_next next;
+	int rc = ckpt_next_id(directory, false, &next, err);
 
-	if (rc == 0 && id != ID)
+	if (rc == 0 && next.id != ID)
 		rc = star_error_set(
 			err, -EEXIST,
 			"%.280s has checkpoints: a restore would take the imported one for the newest of them. "
@@ -465,7 +417,11 @@ int ckpt_import(FILE *in, const char *directory, uint64_t total, struct ckpt_imp
 	m->total = total;
 	m->progress = progress;
 	m->ctx = ctx;
-	rc = check_empty(directory, &why);
+	/* What lies there unfinished may be what a node is writing: nothing is touched before that is known. */
+	ckpt_claim_init(&m->claim, directory);
+	rc = ckpt_claim_take(&m->claim, directory, &why);
+	if (rc == 0)
+		rc = check_empty(directory, &why);
 	if (rc == 0)
 		rc = ckpt_begin(directory, ID, 0, m->path, &why);
 	if (rc == 0) {
@@ -477,6 +433,7 @@ int ckpt_import(FILE *in, const char *directory, uint64_t total, struct ckpt_imp
 	}
 	*imported = (struct ckpt_imported){ .id = ID, .rows = m->rows_in_all, .tables = m->objects_count };
 	ckpt_writer_destroy(m->writer);
+	ckpt_claim_fini(&m->claim);
 	keyset_fini(&m->keys);
 	free(m->block);
 	free(m->record);

@@ -117,6 +117,13 @@ STAR_API int star_table_empty(struct star_table *table, uint64_t deadline_us, st
  */
 STAR_API int star_table_drop(struct star_table *table, uint64_t deadline_us, struct star_error *err);
 
+/*
+ * The key of the row that stands for a text in a column of examples, as startrain and libstartrain's readers make it from their files
+ * (docs/training.rst, "Rows by their names"): a hash, so that all columns may share a table. Columns count from 0, in the file's order.
+ * It stays the same for ever, and is below 2^63. text ends with a zero.
+ */
+STAR_API uint64_t star_key(uint32_t column, const char *text);
+
 /* Elements of a table's row, or of a whole variable. */
 STAR_API uint64_t star_elements(const struct star_table *table);
 

@@ -20,6 +20,14 @@
 #include "star_error.h"
 #include "wire/object.h"
 
+/* How long a node may take to stop: whoever waits for one (--local, the unit's TimeoutStopSec) waits for so long before it kills it. */
+enum control_stop {
+	CONTROL_DRAIN_S = 60, /* for a last checkpoint */
+	CONTROL_END_S = 60,   /* after that, for threads that wait for their storage */
+	CONTROL_STOP_S =
+		CONTROL_DRAIN_S + CONTROL_END_S + 10, /* the last question to PS task 0 may take some seconds */
+};
+
 /* Which connections of the data plane an administrator asks for. */
 struct control_connections {
 	int reactor;	   /* -1: of all */
@@ -30,6 +38,18 @@ struct control_connections {
 
 enum { CONTROL_CHECKPOINT_NAME = 80 };
 enum { CONTROL_CONNECTIONS_MAX = 10000, CONTROL_CONNECTIONS_USUAL = 1000 };
+
+/* Whose keys, and from where on: 0 at the beginning, and again after the last. */
+struct control_row_keys {
+	uint32_t reactor;
+	uint64_t at;
+};
+
+enum {
+	CONTROL_ROWS_KEYS = 2048,     /* of one request for rows: within what a peer's line may have */
+	CONTROL_ROWS_BYTES = 4 << 20, /* of digits in a reply, and those of a step more */
+	CONTROL_ROWS_US = 500000,     /* for one reply: others wait for the same thread */
+};
 
 /* A checkpoint under way. */
 struct control_checkpoint {
@@ -47,7 +67,7 @@ struct control_layout {
 	uint64_t checkpoint;	   /* that a node loads its share of which has served no layout yet; 0: none */
 };
 
-/* Called on control threads, one at a time (install, forget, set_layout, sweep, empty, connections, port_add,
+/* Called on control threads, one at a time (install, forget, set_layout, sweep, empty, row_keys, rows, connections, port_add,
  * port_remove), on the thread that sees to checkpoints or the executor (checkpoint_*), or at any time (the others). */
 struct control_data_plane {
 	void *ctx;
@@ -73,6 +93,13 @@ struct control_data_plane {
 	/* Begins to delete all rows of a table of the catalogue, on every reactor, or with begin false does nothing; adds to *left how many
 	 * are left, about: 0 when it is done. 0 or a negative errno with a sentence. */
 	int (*empty)(void *ctx, const struct object_spec *spec, bool begin, uint64_t *left, struct star_error *err);
+	/* The next keys of rows that a reactor has of a table, appended to an array. 0 or a negative errno with a sentence. */
+	int (*row_keys)(void *ctx, const struct object_spec *spec, struct control_row_keys *which, json_t *keys,
+			struct star_error *err);
+	/* Appends to an array, for the first of these keys, at least one: the row as a checkpoint has it, in hexadecimal digits, or null,
+	 * if the node has none. Changes nothing, and counts as no pull. 0 or a negative errno with a sentence. */
+	int (*rows)(void *ctx, const struct object_spec *spec, const uint64_t *keys, uint32_t count, json_t *records,
+		    struct star_error *err);
 	/* The figures of one table or variable of the catalogue, over the node's reactors, and the node's; new references. */
 	json_t *(*object_status)(void *ctx, const struct object_spec *spec);
 	json_t *(*status)(void *ctx);

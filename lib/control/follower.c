@@ -178,7 +178,7 @@ static void forget_others(struct control *control, const json_t *objects)
 	}
 }
 
-static void note_leader(struct control *control, uint32_t incarnation, bool joined)
+static void note_leader(struct control *control, uint32_t incarnation, bool joined, uint64_t begins_with)
 {
 	uint32_t before;
 	bool was_joined;
@@ -193,9 +193,7 @@ static void note_leader(struct control *control, uint32_t incarnation, bool join
 		control->follower_error[0] = 0;
 	pthread_mutex_unlock(&control->lock);
 	if (before && before != incarnation)
-		log_warn("PS task 0 was restarted%s", control->config->checkpoint_restore
-							      ? ": it begins with its share of a checkpoint"
-							      : ": its rows are lost");
+		control_tell_restart(0, begins_with);
 	if (joined && !was_joined)
 		log_info("joined PS task 0, incarnation %u", incarnation);
 }
@@ -205,9 +203,12 @@ static int take_reply(struct control *control, const json_t *reply, uint64_t ask
 {
 	const json_t *objects = json_object_get(reply, "objects"), *layout = json_object_get(reply, "layout");
 	const bool joined = json_is_true(json_object_get(reply, "joined"));
+	uint64_t begins_with = 0;
 	uint32_t incarnation;
 	int rc = member_u32(reply, "incarnation", 1, UINT32_MAX, &incarnation, err);
 
+	if (rc == 0 && json_object_get(reply, "begins_with"))
+		rc = member_u64(reply, "begins_with", &begins_with, err);
 	if (rc == 0 && objects && incarnation == control->leader_incarnation)
 		forget_others(control, objects);
 	if (rc == 0)
@@ -217,7 +218,7 @@ static int take_reply(struct control *control, const json_t *reply, uint64_t ask
 	if (rc < 0)
 		return rc;
 	leave_look(control, json_is_true(json_object_get(reply, "closing")), asked_us);
-	note_leader(control, incarnation, joined);
+	note_leader(control, incarnation, joined, begins_with);
 	return !joined;
 }
 

@@ -191,8 +191,16 @@ static void look_at_ports(const json_t *figures, json_t *problems)
 
 	json_array_foreach(json_object_get(figures, "ports"), index, port)
 	{
-		if (json_is_false(json_object_get(port, "link")))
-			add(problems, "the link of port %s is down", json_string_value(json_object_get(port, "name")));
+		const char *name = json_string_value(json_object_get(port, "name"));
+		const char *interface = json_string_value(json_object_get(port, "interface"));
+		const char *state = json_string_value(json_object_get(port, "state"));
+
+		if (state && strcmp(state, "removed") == 0)
+			add(problems, "port %s is gone: %s%s was taken out of the machine", name,
+			    interface && *interface ? "its interface " : "its NIC", interface ? interface : "");
+		else if (json_is_false(json_object_get(port, "link")))
+			add(problems, "the link of port %s is down%s%s", name,
+			    interface && *interface ? ": ip link show " : "", interface ? interface : "");
 	}
 }
 

@@ -77,6 +77,29 @@ static int check_data_address(const struct config *config, const struct control_
 	return 0;
 }
 
+/* Each reactor has a partition at least: workers refuse another layout, and its last reactors would have no rows. Each node has looked
+ * only at its own reactors. Under lock. */
+static int check_partitions(const struct control *control, const struct control_join *join, struct star_error *err)
+{
+	const struct config *config = control->config;
+	uint32_t reactors = join->node.reactors;
+
+	for (uint32_t task = 0; task < config->ps_count; task++) {
+		const uint32_t others = control->nodes[task].layout.reactors;
+
+		if (task != join->task)
+			reactors += others ? others : 1;
+	}
+	if (reactors <= config->partitions)
+		return 0;
+	return star_error_set(
+		err, -EINVAL,
+		"with the %u reactors of PS task %u the cluster has at least %u, more than its %u partitions: give it "
+		"fewer (cores.number), or, if the cluster has no rows and no checkpoints yet, all nodes a greater "
+		"cluster.partitions",
+		join->node.reactors, join->task, reactors, config->partitions);
+}
+
 /* Does what the node brings fit to this cluster? */
 int join_check(struct control *control, const struct control_join *join, struct star_error *err)
 {
@@ -92,6 +115,7 @@ int join_check(struct control *control, const struct control_join *join, struct 
 				      "PS task %u knows %u PS tasks, PS task 0 knows %u: give all nodes the same list",
 				      join->task, join->ps_count, config->ps_count);
 	pthread_mutex_lock(&control->lock);
+	rc = check_partitions(control, join, err);
 	for (uint32_t task = 0; rc == 0 && task < config->ps_count; task++) {
 		const struct layout_node *other = &control->nodes[task].layout;
 

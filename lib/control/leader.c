@@ -473,8 +473,7 @@ static int note(struct control *control, const struct control_join *join, struct
 		return 0;
 	}
 	if (had->incarnation)
-		log_warn("PS task %u was restarted%s", join->task,
-			 control->begins_with ? ": it begins with its share of a checkpoint" : ": its rows are lost");
+		control_tell_restart(join->task, control->begins_with);
 	*node = (struct cluster_node){ .layout = *has,
 				       .place = join->place,
 				       .reactors_before = node->reactors_before,
@@ -493,9 +492,10 @@ static json_t *standing(const struct control *control, uint32_t task)
 	struct star_error err;
 	const bool laid_out = leader_complete(control, &err) == 0;
 	const struct cluster_node *node = &control->nodes[task];
-	json_t *reply = json_pack("{s:I, s:b, s:i, s:b}", "incarnation", (json_int_t)control->incarnation, "joined",
-				  node->joined, "objects_count", (int)control->objects_count, "closing",
-				  control->checkpointer.asked_last || control->checkpointer.closed);
+	json_t *reply = json_pack("{s:I, s:b, s:i, s:b, s:o}", "incarnation", (json_int_t)control->incarnation,
+				  "joined", node->joined, "objects_count", (int)control->objects_count, "closing",
+				  control->checkpointer.asked_last || control->checkpointer.closed, "begins_with",
+				  member_from_u64(control->begins_with));
 
 	if (node->joined && laid_out)
 		json_object_set_new(reply, "layout", layout_for(control, task));

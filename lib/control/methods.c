@@ -279,6 +279,16 @@ static int run_connections(const struct call *call, json_t **result, struct star
 	return data_plane->connections(data_plane->ctx, &which, result, err);
 }
 
+static int run_row_keys(const struct call *call, json_t **result, struct star_error *err)
+{
+	return rows_keys(call->control, call->request.params, result, err);
+}
+
+static int run_rows(const struct call *call, json_t **result, struct star_error *err)
+{
+	return rows_read(call->control, call->request.params, result, err);
+}
+
 static int run_ports(const struct call *call, json_t **result, struct star_error *err)
 {
 	const struct control_data_plane *data_plane = &call->control->data_plane;
@@ -339,6 +349,8 @@ static const struct method methods[] = {
 	{ "sweep", METHOD_LEADER | METHOD_SLOW, run_sweep },
 	{ "empty", METHOD_LEADER | METHOD_SLOW, run_empty },
 	{ "table_drop", METHOD_LEADER | METHOD_SLOW, run_drop },
+	{ "row_keys", METHOD_SLOW, run_row_keys },
+	{ "rows", METHOD_SLOW, run_rows },
 	{ "status", 0, run_status },
 	{ "health", 0, run_health },
 	{ "metrics", METHOD_SLOW, run_metrics },

@@ -2,6 +2,7 @@
 #include "control/node.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,6 +186,15 @@ static const struct object_spec *forget_one(struct control *control, uint32_t id
 	if (retired && control->data_plane.forget)
 		control->data_plane.forget(control->data_plane.ctx, id);
 	return retired ? spec : NULL;
+}
+
+void control_tell_restart(uint32_t task, uint64_t checkpoint)
+{
+	if (checkpoint)
+		log_warn("PS task %" PRIu32 " was restarted: it begins with its share of checkpoint %" PRIu64, task,
+			 checkpoint);
+	else
+		log_warn("PS task %" PRIu32 " was restarted: there is no checkpoint for it, its rows are lost", task);
 }
 
 void control_forget(struct control *control, uint32_t id, const char *why)

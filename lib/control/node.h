@@ -35,7 +35,7 @@ enum control_times {
 	CONTROL_IDLE_US = 60000000,	/* one that has said something before */
 	CONTROL_SILENT_US = 10000000,	/* a node without a heartbeat for so long is not asked for what must not wait */
 	CONTROL_POLL_MS = 50,		/* between questions how far a checkpoint is */
-	CONTROL_DRAIN_US = 60000000,	/* a last checkpoint, before a node ends */
+	CONTROL_DRAIN_US = CONTROL_DRAIN_S * 1000000,
 	CONTROL_ALONE_US =
 		5000000, /* without an answer of PS task 0, a node that stops waits no longer for that checkpoint */
 	CONTROL_AWAY_US = 5000000, /* without a heartbeat, a node is reported as away */
@@ -203,6 +203,8 @@ void leader_undo(struct control *control, const struct object_spec *spec, int co
 
 /* Takes an object out of the catalogue, and programs that work on it. why: for the log. */
 void control_forget(struct control *control, uint32_t id, const char *why);
+/* A line of the log: a node was restarted. checkpoint: what it begins with its share of; 0: with nothing. */
+void control_tell_restart(uint32_t task, uint64_t checkpoint);
 
 /* Sets of objects, by id. */
 static inline bool control_bit(const uint64_t *bits, uint32_t id)
@@ -341,6 +343,10 @@ int follower_forget(struct control *control, const json_t *params, struct star_e
 /* ports.c: the node's own ports. */
 int ports_add(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 int ports_remove(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+
+/* rows.c: the keys of a table's rows that a reactor has, and rows themselves. */
+int rows_keys(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int rows_read(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
 /* origin.c: whether cluster.ps has a caller's address, under that task. The executor must be there before, and be gone after. */
 #define ORIGIN_ANY UINT32_MAX

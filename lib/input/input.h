@@ -37,6 +37,7 @@ enum input_limits {
 	INPUT_IDS_MAX = 65536,	  /* of a row */
 	INPUT_BATCH_MAX = 1 << 20,
 	INPUT_SHUFFLE_MAX = 1 << 24,
+	INPUT_COLUMN_MAX = 65535,
 };
 
 struct input_options {
@@ -88,6 +89,12 @@ struct input;
 enum input_format input_format_parse(const char *name, struct star_error *err);
 
 struct input_shape input_shape(enum input_format format);
+
+/*
+ * The column of that name or number, counted from 0 in the file's order, whose words become ids. Names are census's (workclass ...) and
+ * those of histories (user, item, category). -EINVAL with the names that there are.
+ */
+int input_column(enum input_format format, const char *text, struct star_error *err);
 
 /* Opens the first file, and begins to read. NULL with err. */
 struct input *input_open(const struct input_options *options, struct star_error *err);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +53,48 @@ enum input_format input_format_parse(const char *name, struct star_error *err)
 	return 0;
 }
 
+/* The names of a format's columns of words, with their numbers; in text with commas, if that is not NULL. */
+static int named_column(enum input_format format, const char *name, char text[static 256])
+{
+	static const char *const histories[] = {
+		[HISTORY_USER] = "user", [HISTORY_ITEM] = "item", [HISTORY_CATEGORY] = "category"
+	};
+	const int columns = format == INPUT_CENSUS ? CENSUS_COLUMNS - 1 : HISTORY_CLICKS;
+	size_t used = 0;
+
+	for (int i = format == INPUT_CENSUS ? 0 : HISTORY_USER; i < columns; i++) {
+		const char *own = format == INPUT_CENSUS ? census[i].name : histories[i];
+
+		if (format == INPUT_CENSUS && census[i].number)
+			continue;
+		if (!strcmp(name, own))
+			return i;
+		used += (size_t)snprintf(text + used, 256 - used, "%s%s", used ? ", " : "", own);
+	}
+	return -1;
+}
+
+int input_column(enum input_format format, const char *text, struct star_error *err)
+{
+	char names[256];
+	char *end;
+	long number;
+	int column;
+
+	errno = 0;
+	number = strtol(text, &end, 10);
+	if (isdigit((unsigned char)*text) && !*end && !errno && number <= INPUT_COLUMN_MAX)
+		return (int)number;
+	if (format != INPUT_CENSUS && format != INPUT_HISTORIES)
+		return star_error_set(err, -EINVAL,
+				      "column \"%.40s\": columns of this format have no names: a number from 0 to %d",
+				      text, INPUT_COLUMN_MAX);
+	column = named_column(format, text, names);
+	return column >= 0 ? column
+			   : star_error_set(err, -EINVAL, "there is no column \"%.40s\" of words: there are %s", text,
+					    names);
+}
+
 struct input_shape input_shape(enum input_format format)
 {
 	return format == INPUT_CRITEO	   ? (struct input_shape){ CRITEO_NUMBERS, CRITEO_WORDS, false }
@@ -92,7 +135,7 @@ static int add_id(struct row *row, int64_t id, float value, struct star_error *e
 /* The id of a word in a column; never negative. */
 static int64_t word_id(unsigned column, const char *word)
 {
-	return (int64_t)(hash_mix(hash_name(word) + column) >> 1);
+	return (int64_t)hash_word(column, word);
 }
 
 /* All of text is a finite number. */

@@ -123,22 +123,26 @@ int member_string(const json_t *json, const char *name, size_t max, const char *
 	return refuse(json, name, err, wanted);
 }
 
-int member_u64(const json_t *json, const char *name, uint64_t *value, struct star_error *err)
+bool member_to_u64(const json_t *json, uint64_t *value)
 {
-	const json_t *given = json_object_get(json, name);
-	const char *text = json_string_value(given);
+	const char *text = json_string_value(json);
 	char *end = NULL;
 
-	if (json_is_integer(given) && json_integer_value(given) >= 0) {
-		*value = (uint64_t)json_integer_value(given);
+	if (json_is_integer(json) && json_integer_value(json) >= 0) {
+		*value = (uint64_t)json_integer_value(json);
+		return true;
+	}
+	if (!text || text[0] < '0' || text[0] > '9')
+		return false;
+	errno = 0;
+	*value = strtoull(text, &end, 10);
+	return errno == 0 && *end == 0;
+}
+
+int member_u64(const json_t *json, const char *name, uint64_t *value, struct star_error *err)
+{
+	if (member_to_u64(json_object_get(json, name), value))
 		return 0;
-	}
-	if (text && text[0] >= '0' && text[0] <= '9') {
-		errno = 0;
-		*value = strtoull(text, &end, 10);
-		if (errno == 0 && *end == 0)
-			return 0;
-	}
 	return refuse(json, name, err, "an integer from 0 to 18446744073709551615 (above 2^63 - 1: as a string)");
 }
 

@@ -28,6 +28,7 @@ int member_string(const json_t *json, const char *name, size_t max, const char *
 /* Any 64-bit number: JSON libraries have signed ones, so that one above 2^63 - 1 travels as a string of digits. */
 int member_u64(const json_t *json, const char *name, uint64_t *value, struct star_error *err);
 json_t *member_from_u64(uint64_t value);
+bool member_to_u64(const json_t *json, uint64_t *value); /* what is no member, but an array's element */
 
 /*
  * Text for people: a sentence that was cut, or a path, may not be UTF-8, and JSON has nothing else. Of up to 4096 bytes characters stay as

@@ -49,8 +49,11 @@ struct node_checkpoint {
 	uint64_t kept; /* the id of the last one that counts */
 	uint64_t bytes;
 	struct star_error err;
-	struct ckpt_claim claim; /* the thread's that asks for new ones */
-	uint64_t lineage;	 /* of those that the cluster writes; PS task 0's */
+	const char *
+		no_delta; /* what has happened since the last one began, so that a full one follows; NULL: nothing known */
+	struct ckpt_claim claim;	 /* the thread's that asks for new ones */
+	char strange[CHECKPOINT_ID_MAX]; /* what it passed over at last; that thread's, too */
+	uint64_t lineage;		 /* of those that the cluster writes; PS task 0's */
 	struct part parts[WIRE_REACTORS_MAX];
 };
 
@@ -387,6 +390,9 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 		c->lineage = clock_ns();
 	c->lineage = c->lineage % INT64_MAX + 1;
 	ckpt_claim_init(&c->claim, node->config->checkpoint_directory);
+	/* From the start, so that nobody imports into it. Whose it is otherwise a save says: it may be nobody's by then. */
+	if (node->config->task_index == 0)
+		(void)node_checkpoint_claim(c, NULL);
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++)
 		rc = make_part(&c->parts[i], i, err);
 	if (rc == 0)
@@ -424,25 +430,37 @@ int node_checkpoint_claim(struct node_checkpoint *c, struct star_error *err)
 	return ckpt_claim_take(&c->claim, c->node->config->checkpoint_directory, err);
 }
 
+int node_checkpoint_next(struct node_checkpoint *c, bool partial, uint64_t *id, struct star_error *err)
+{
+	const char *directory = c->node->config->checkpoint_directory;
+	struct ckpt_next next;
+	const int rc = ckpt_next_id(directory, partial, &next, err);
+
+	if (next.strange[0] && strcmp(next.strange, c->strange) != 0)
+		log_warn(
+			"%s/%s is no whole checkpoint, and its number is far beyond those that are: it is passed over; "
+			"remove it, or move it away",
+			directory, next.strange);
+	strcpy(c->strange, next.strange);
+	*id = next.id;
+	return rc;
+}
+
 int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct star_error *err)
 {
 	const struct node *node = ctx;
 	const char *directory = node->config->checkpoint_directory, *name;
-	struct ckpt_entry *entries;
+	struct node_checkpoint *c = node->checkpoint;
 	char path[PATH_BYTES];
-	uint32_t count;
-	int rc = node_checkpoint_claim(node->checkpoint, err);
+	int rc = node_checkpoint_claim(c, err);
 
 	if (rc == 0)
 		rc = ckpt_chain_check(directory, checkpoint->parent, node->config->partitions, node->config->chain_max,
 				      err);
 	if (rc == 0)
-		rc = ckpt_list(directory, &entries, &count, err);
-	if (rc < 0)
-		return rc;
-	checkpoint->id = count ? entries[count - 1].id + 1 : 1;
-	free(entries);
-	rc = ckpt_begin(directory, checkpoint->id, checkpoint->parent, path, err);
+		rc = node_checkpoint_next(c, true, &checkpoint->id, err);
+	if (rc == 0)
+		rc = ckpt_begin(directory, checkpoint->id, checkpoint->parent, path, err);
 	if (rc < 0)
 		return rc;
 	name = strrchr(path, '/') + 1;
@@ -452,8 +470,22 @@ int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct
 	return 0;
 }
 
+void node_checkpoint_no_delta(struct node_checkpoint *c, const char *why)
+{
+	if (!c)
+		return;
+	pthread_mutex_lock(&c->lock);
+	c->no_delta = why;
+	pthread_mutex_unlock(&c->lock);
+}
+
 static int delta_possible(struct node_checkpoint *c, uint64_t parent, struct star_error *err)
 {
+	const char *why = c->no_delta ? c->no_delta
+			  : c->node->config->checkpoint_log_mib
+				  ? "more rows have changed than it has a list for (checkpoint.log_mib)"
+				  : "it has no list of what changes (checkpoint.log_mib is 0)";
+
 	if (c->kept != parent)
 		return star_error_set(err, -EAGAIN, "it has not written its part of checkpoint %" PRIu64, parent);
 	for (unsigned i = 0; i < c->node->shards_count; i++) {
@@ -463,10 +495,7 @@ static int delta_possible(struct node_checkpoint *c, uint64_t parent, struct sta
 		if (rc < 0)
 			return rc;
 		if (!m.possible)
-			return star_error_set(err, -EAGAIN,
-					      "more rows have changed than reactor %u has a list for "
-					      "(checkpoint.log_mib)",
-					      i);
+			return star_error_set(err, -EAGAIN, "reactor %u: %s", i, why);
 	}
 	return 0;
 }
@@ -498,6 +527,7 @@ int node_checkpoint_begin(void *ctx, const struct control_checkpoint *checkpoint
 	pthread_mutex_lock(&c->lock);
 	c->now = *checkpoint;
 	c->state = WRITING;
+	c->no_delta = NULL;
 	c->give_up = false;
 	c->bytes = 0;
 	c->err = (struct star_error){ 0 };

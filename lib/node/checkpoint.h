@@ -38,6 +38,10 @@ int node_dropped_write(void *ctx, const uint32_t *generations, struct star_error
 int node_dropped_read(void *ctx, uint32_t *generations, struct star_error *err);
 int node_bring_back(void *ctx, uint64_t id, struct star_error *err);
 
+/* The id of the next one (ckpt_next_id); what is passed over is logged, once. */
+int node_checkpoint_next(struct node_checkpoint *checkpoint, bool partial, uint64_t *id, struct star_error *err);
+/* No delta follows, and why: for its log. Holders of the plane; NULL: there are no checkpoints. */
+void node_checkpoint_no_delta(struct node_checkpoint *checkpoint, const char *why);
 /* Takes the directory for this cluster, as before each save. */
 int node_checkpoint_claim(struct node_checkpoint *checkpoint, struct star_error *err);
 

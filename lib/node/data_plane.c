@@ -131,6 +131,8 @@ static void node_forget(void *ctx, uint32_t id)
 	struct node *node = ctx;
 	struct star_error err;
 
+	if (node->specs[id] && node->specs[id]->kind != OBJECT_PROGRAM)
+		node_checkpoint_no_delta(node->checkpoint, "a table was dropped since the last checkpoint");
 	node->specs[id] = NULL;
 	for (unsigned i = 0; i < node->shards_count; i++)
 		if (drop_on(&node->shards[i], id, &err) < 0)
@@ -261,6 +263,10 @@ static int node_empty(void *ctx, const struct object_spec *spec, bool begin, uin
 	const struct node *node = ctx;
 	const int status = begin ? ask_reactors(ctx, &question, err) : 0;
 
+	/* What a filter forgets is in no delta (lib/store/sweep.c). */
+	if (begin && spec->filter != FILTER_NONE)
+		node_checkpoint_no_delta(node->checkpoint,
+					 "a table with a filter was emptied since the last checkpoint");
 	for (unsigned i = 0; i < node->shards_count; i++)
 		*left += service_sweep_left(node->shards[i].service, spec->id);
 	return status;
@@ -331,6 +337,8 @@ struct control_data_plane node_data_plane(struct node *node)
 		.set_layout = node_set_layout,
 		.sweep = node_sweep,
 		.empty = node_empty,
+		.row_keys = node_row_keys,
+		.rows = node_rows,
 		.object_status = node_object_figures,
 		.status = node_figures,
 		.metrics = node_metrics,

@@ -188,7 +188,7 @@ static void write_tables(const struct node *node, const struct counter *figure, 
 }
 
 static const struct openmetrics_family link_family = { "star_port_link_up", OPENMETRICS_GAUGE,
-						       "whether the link of a NIC is up", "port" };
+						       "whether the link of a port is up", "port" };
 
 static void write_links(struct node *node, const struct openmetrics_page *page)
 {
@@ -199,12 +199,12 @@ static void write_links(struct node *node, const struct openmetrics_page *page)
 		struct port *port = node->ports[i].port;
 		const struct openmetrics_label labels[] = { { "port", port->name }, { NULL, NULL } };
 
-		if (!port_is_nic(port))
+		if (!port_has_link(port))
 			continue;
 		if (!begun)
 			openmetrics_family(page, &link_family);
 		begun = true;
-		openmetrics_count(page, &link_family, labels, port_link(port));
+		openmetrics_count(page, &link_family, labels, port_carrier(port));
 	}
 	pthread_mutex_unlock(&node->ports_lock);
 }

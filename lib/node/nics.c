@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looks after the NICs: says when a link goes down or comes up (neighbours are then told whose the addresses are), resets a
+ * Looks after NICs and kernel interfaces: says when a link goes down or comes up (neighbours are then told whose the addresses are), resets a
  * device whose driver asks for it, and lets go of one that was taken out of the machine. A node whose NIC is gone goes on with
  * the ports that it has left, and tells of it.
  */
@@ -39,11 +39,20 @@ static void look_at_link(struct node *node, struct node_port *p)
 {
 	struct reactor_message *message;
 	struct star_error err = { 0 };
-	const bool up = port_link(p->port);
+	const bool up = port_carrier(p->port);
 
 	if (p->link_seen && up == p->link)
 		return;
-	if (up || p->link_seen)
+	/* An interface is up before its port is opened: there is no news, and its addresses were announced. */
+	if (!p->link_seen && up && !port_is_nic(p->port)) {
+		p->link = p->link_seen = true;
+		return;
+	}
+	if (!up && !port_is_nic(p->port) && port_state(p->port) == PORT_IS_REMOVED)
+		log_error("port %s: its interface %s was deleted: make it again, and remove and add the port, or start "
+			  "the node anew",
+			  p->port->name, p->port->interface);
+	else if (up || p->link_seen)
 		log_info("port %s: the link is %s", p->port->name, up ? "up" : "down");
 	else
 		log_warn("port %s: the link is down", p->port->name);
@@ -121,8 +130,12 @@ static void reset(struct node *node, struct node_port *p)
 
 static void look_at(struct node *node, struct node_port *p)
 {
-	if (!port_is_nic(p->port) || p->port->shut)
+	if (!port_has_link(p->port) || p->port->shut)
 		return;
+	if (!port_is_nic(p->port)) {
+		look_at_link(node, p);
+		return;
+	}
 	switch (port_state(p->port)) {
 	case PORT_IS_REMOVED:
 		let_go(node, p);
@@ -165,12 +178,10 @@ static void *loop(void *arg)
 int node_nics_begin(struct node *node, struct star_error *err)
 {
 	struct nic_watch *watch;
-	bool nics = false;
 	int status;
 
-	for (unsigned i = 0; i < node->ports_count; i++)
-		nics |= port_is_nic(node->ports[i].port);
-	if (!nics)
+	/* A node on the kernel's sockets has no ports; another may get some at any time. */
+	if (!node->ports_count)
 		return 0;
 	watch = calloc(1, sizeof(*watch));
 	if (!watch)

@@ -161,6 +161,12 @@ int node_ask_copy(struct shard *shard, struct reactor_message *message, size_t b
 int node_connections(struct node *node, const struct control_connections *which, json_t **result,
 		     struct star_error *err);
 
+/* rows.c: rows of a table, as control_data_plane says. */
+int node_row_keys(void *ctx, const struct object_spec *spec, struct control_row_keys *which, json_t *keys,
+		  struct star_error *err);
+int node_rows(void *ctx, const struct object_spec *spec, const uint64_t *keys, uint32_t count, json_t *records,
+	      struct star_error *err);
+
 /* status.c: the node's figures, and those of one table or variable; new references. */
 json_t *node_status(struct node *node);
 json_t *node_ports(struct node *node);

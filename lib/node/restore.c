@@ -481,7 +481,7 @@ static int find_chain(const struct node *node, uint64_t newest, char ***chain, u
 					    .refused = tell_refused,
 					    .ctx = &ctx };
 	uint64_t next;
-	int rc = ckpt_next_id(config->checkpoint_directory, &next, err);
+	int rc = node_checkpoint_next(node->checkpoint, false, &next, err);
 
 	*any = rc < 0 || next > 1;
 	if (!*any)
@@ -502,7 +502,7 @@ int node_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err)
 	uint32_t length = 0;
 	char **chain = NULL;
 	uint64_t next = 1;
-	int rc = *id ? 0 : ckpt_next_id(config->checkpoint_directory, &next, err);
+	int rc = *id ? 0 : node_checkpoint_next(node->checkpoint, false, &next, err);
 
 	if (rc == 0 && !*id && next == 1)
 		rc = star_error_set(err, -ENOENT, "there is no checkpoint in %.300s", config->checkpoint_directory);

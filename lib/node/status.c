@@ -36,11 +36,12 @@ static json_t *port_json(const struct node_port *p)
 			 addresses_json(&p->config), "offloads", offloads_json(p->port), "vlan", (int)p->config.vlan,
 			 "mtu", (int)p->port->mtu);
 	json_object_set_new(json, "wakes", json_string(port_wakes_text(p->port)));
-	if (port_is_nic(p->port)) {
+	if (port_has_link(p->port)) {
 		json_object_set_new(json, "state", json_string(port_state_text(port_state(p->port))));
-		json_object_set_new(json, "link", json_boolean(port_link(p->port)));
-		json_object_set_new(json, "numa_node", json_integer(port_numa_of_device(&p->config)));
+		json_object_set_new(json, "link", json_boolean(port_carrier(p->port)));
 	}
+	if (port_is_nic(p->port))
+		json_object_set_new(json, "numa_node", json_integer(port_numa_of_device(&p->config)));
 	if (p->config.options[0])
 		json_object_set_new(json, "options", json_string(p->config.options));
 	if (p->port->memif)

@@ -67,6 +67,11 @@ bool port_is_nic(const struct port *port)
 	return strchr(port->name, ':') && port->id < RTE_MAX_ETHPORTS; /* its name is a PCI address */
 }
 
+bool port_has_link(const struct port *port)
+{
+	return port_is_nic(port) || port->interface[0];
+}
+
 enum port_state port_state(const struct port *port)
 {
 	char path[128];
@@ -78,6 +83,8 @@ enum port_state port_state(const struct port *port)
 		if (access(path, F_OK) != 0 && errno == ENOENT)
 			return PORT_IS_REMOVED;
 	}
+	if (port->interface[0] && !port_interface_is_there(port))
+		return PORT_IS_REMOVED;
 	return (enum port_state)__atomic_load_n(&port->state, __ATOMIC_RELAXED);
 }
 

@@ -98,3 +98,48 @@ int port_interface_check(const struct config_port *config, unsigned index, struc
 	close(fd);
 	return ret;
 }
+
+/* By name, as it is now; -1: there is none, or it is another one by now. */
+static int open_interface(const struct port *port, struct ifreq *request)
+{
+	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	memcpy(request->ifr_name, port->interface, sizeof(request->ifr_name));
+	if (fd >= 0 && ioctl(fd, SIOCGIFINDEX, request) == 0 && (unsigned)request->ifr_ifindex == port->interface_index)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+bool port_interface_is_there(const struct port *port)
+{
+	struct ifreq request = { 0 };
+	const int fd = open_interface(port, &request);
+
+	if (fd < 0)
+		return errno == EMFILE || errno == ENFILE; /* then it is not known */
+	close(fd);
+	return true;
+}
+
+bool port_interface_link(const struct port *port)
+{
+	struct ethtool_value carrier = { .cmd = ETHTOOL_GLINK };
+	struct ifreq request = { 0 };
+	const int fd = open_interface(port, &request);
+	bool up;
+
+	if (fd < 0)
+		return errno == EMFILE || errno == ENFILE;
+	up = ioctl(fd, SIOCGIFFLAGS, &request) == 0 && request.ifr_flags & IFF_UP;
+	if (up) {
+		up = request.ifr_flags & IFF_RUNNING;
+		/* The flag follows a moment later. Not every driver tells. */
+		request.ifr_data = (char *)&carrier;
+		if (ioctl(fd, SIOCETHTOOL, &request) == 0)
+			up = carrier.data != 0;
+	}
+	close(fd);
+	return up;
+}

@@ -99,6 +99,9 @@ void port_leave_groups(struct port *port);
 int port_hotplug(const char *name, const char *arguments);
 
 /* A kernel interface that carries a port: it exists, is up, has the MTU. Warns of offloads that spoil its frames. */
+/* interface.c: whether the port's interface is there, and whether its link is up. */
+bool port_interface_is_there(const struct port *port);
+bool port_interface_link(const struct port *port);
 int port_interface_check(const struct config_port *config, unsigned index, struct star_error *err);
 
 /* This process's sockets that can be waited on for an interface: packet sockets bound to it, and AF_XDP sockets. */

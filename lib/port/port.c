@@ -407,6 +407,10 @@ struct port *port_open(const struct config_port *config, unsigned number, struct
 	}
 	port->queues = queues;
 	port->mtu = (uint16_t)config->mtu;
+	if (port_is_af_packet(config) || port_is_af_xdp(config)) {
+		strcpy(port->interface, config->interface);
+		port->interface_index = if_nametoindex(port->interface);
+	}
 	ret = is_driver(config, "net_memif") ? open_memif(port, config, number, pools, err)
 					     : open_device(port, config, number, pools, data_port, err);
 	if (ret == 0)
@@ -510,6 +514,11 @@ bool port_link(struct port *port)
 		return memif_worker_link(port->worker);
 	return port->memif ? memif_connected(port->memif)
 			   : rte_eth_link_get_nowait(port->id, &link) != 0 || link.link_status;
+}
+
+bool port_carrier(struct port *port)
+{
+	return port->interface[0] ? port_interface_link(port) : port_link(port);
 }
 
 void port_on_gone(struct port *port, void (*gone)(void *ctx, uint16_t id), void *ctx)

@@ -7,6 +7,7 @@
 #ifndef PORT_PORT_H
 #define PORT_PORT_H
 
+#include <net/if.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <stdbool.h>
@@ -74,7 +75,7 @@ struct rte_mempool *port_mempool_create_on(unsigned reactor, uint32_t mbufs, uin
 enum port_state {
 	PORT_WORKS,
 	PORT_NEEDS_RESET, /* its driver asks for one */
-	PORT_IS_REMOVED,  /* it has been taken out of the machine */
+	PORT_IS_REMOVED,  /* it has been taken out of the machine; an interface: it was deleted */
 };
 const char *port_state_text(enum port_state state);
 
@@ -101,17 +102,19 @@ struct port {
 	uint16_t mtu;
 	struct rte_ether_addr mac;
 	char name[RTE_ETH_NAME_MAX_LEN];
-	bool sends_itself;     /* by send_fds, and not by the driver */
-	bool rx_interrupts;    /* wait_fds are the driver's interrupts, and not sockets */
-	bool counts;	       /* the driver can tell whether frames came while the interrupt was turned on */
-	uint8_t ring_bytes;    /* that a read of such a descriptor takes */
-	uint32_t offloads;     /* enum offload: those that are on */
-	uint16_t tso_bytes;    /* of TX_TSO: the longest frame to be cut, */
-	uint16_t tso_segments; /* and the most mbufs of its chain */
-	int groups_fd;	       /* the member of IPv6's multicast groups, or -1 */
-	bool gone;	       /* port_gone */
-	bool shut;	       /* the device is closed, and the port only a name */
-	uint32_t state;	       /* enum port_state; written by the EAL's thread */
+	char interface[IFNAMSIZ]; /* of the kernel, that net_af_packet and net_af_xdp work on; "": there is none */
+	unsigned interface_index; /* another one of the same name is not it */
+	bool sends_itself;	  /* by send_fds, and not by the driver */
+	bool rx_interrupts;	  /* wait_fds are the driver's interrupts, and not sockets */
+	bool counts;		  /* the driver can tell whether frames came while the interrupt was turned on */
+	uint8_t ring_bytes;	  /* that a read of such a descriptor takes */
+	uint32_t offloads;	  /* enum offload: those that are on */
+	uint16_t tso_bytes;	  /* of TX_TSO: the longest frame to be cut, */
+	uint16_t tso_segments;	  /* and the most mbufs of its chain */
+	int groups_fd;		  /* the member of IPv6's multicast groups, or -1 */
+	bool gone;		  /* port_gone */
+	bool shut;		  /* the device is closed, and the port only a name */
+	uint32_t state;		  /* enum port_state; written by the EAL's thread */
 	enum port_steers steers;
 	struct steering steering;	  /* of PORT_SOURCE_PORTS */
 	int wait_fds[PORT_QUEUES_MAX];	  /* readable when the queue has packets; -1 where the driver cannot tell */
@@ -130,8 +133,13 @@ struct port *port_open(const struct config_port *config, unsigned number, struct
 		       uint16_t queues, uint16_t data_port, struct star_error *err);
 /* Whether it is a NIC: a PCI device. */
 bool port_is_nic(const struct port *port);
-/* Whether its link is up. A worker's memif is connected by it, step by step: for the thread that bursts, every few milliseconds. */
+/* Whether it has a link that goes up and down: a NIC's, or an interface's of the kernel. */
+bool port_has_link(const struct port *port);
+/* Whether its link is up, as its driver says: net_af_packet and net_af_xdp always say so. A worker's memif is connected by it, step by
+ * step: for the thread that bursts, every few milliseconds. */
 bool port_link(struct port *port);
+/* The same for control threads: of an interface the kernel is asked, in the calling thread's network namespace, which is to be port_open's. */
+bool port_carrier(struct port *port);
 /* enum port_state, as of now. */
 enum port_state port_state(const struct port *port);
 /* What wakes a reactor that sleeps: for people. */

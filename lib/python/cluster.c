@@ -241,6 +241,7 @@ static PyMethodDef cluster_methods[] = {
 	{ "lookup", cluster_lookup, METH_VARARGS, NULL },
 	{ "checkpoint", cluster_checkpoint, METH_VARARGS, NULL },
 	{ "execute", flight_execute, METH_VARARGS, NULL },
+	{ "pull_view", view_pull, METH_VARARGS, NULL },
 	{ "execute_async", flight_execute_async, METH_VARARGS, NULL },
 	{ "completions", flight_completions, METH_NOARGS, NULL },
 	{ NULL, NULL, 0, NULL },
@@ -283,7 +284,39 @@ static PyObject *table_size(PyObject *self, PyObject *none)
 	return size;
 }
 
+/* Of a call that needs the table and a deadline. */
+static PyObject *table_call(PyObject *self, PyObject *args,
+			    int (*call)(struct star_table *table, uint64_t deadline_us, struct star_error *err))
+{
+	struct py_table *table = (struct py_table *)self;
+	struct star_error err = { 0 };
+	unsigned long long deadline_us;
+	int rc;
+
+	if (!PyArg_ParseTuple(args, "K", &deadline_us) || !cluster_enter(table->cluster))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS;
+	rc = call(table->handle, deadline_us, &err);
+	Py_END_ALLOW_THREADS;
+	if (rc < 0)
+		native_raise(&err);
+	cluster_leave(table->cluster);
+	return rc < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *table_empty(PyObject *self, PyObject *args)
+{
+	return table_call(self, args, star_table_empty);
+}
+
+static PyObject *table_drop(PyObject *self, PyObject *args)
+{
+	return table_call(self, args, star_table_drop);
+}
+
 static PyMethodDef table_methods[] = {
+	{ "empty", table_empty, METH_VARARGS, NULL },
+	{ "drop", table_drop, METH_VARARGS, NULL },
 	{ "size", table_size, METH_NOARGS, NULL },
 	{ NULL, NULL, 0, NULL },
 };

@@ -31,29 +31,26 @@ static int ask_python(void *arg)
 	return rc;
 }
 
-PyObject *flight_execute(PyObject *self, PyObject *args)
+bool flight_run(struct py_cluster *cluster, PyObject *list, struct star_view **view, unsigned long long deadline_us)
 {
-	struct py_cluster *cluster = (struct py_cluster *)self;
 	struct star_error err = { 0 };
-	unsigned long long deadline_us;
 	struct ops ops;
-	PyObject *list;
 	int rc;
 
-	if (!PyArg_ParseTuple(args, "OK", &list, &deadline_us))
-		return NULL;
 	if (waiting) {
 		star_error_set(&err, -EDEADLK,
 			       "a signal handler must not call a cluster whose call it has interrupted: note the "
 			       "signal, and do so after the call");
-		return native_raise(&err);
+		native_raise(&err);
+		return false;
 	}
 	if (!cluster_enter(cluster))
-		return NULL;
+		return false;
 	if (!ops_fill(&ops, cluster, list)) {
 		cluster_leave(cluster);
-		return NULL;
+		return false;
 	}
+	ops.list[0].view = view;
 	waiting = PyEval_SaveThread();
 	star_set_interrupted(ask_python, NULL);
 	rc = star_execute(cluster->handle, ops.list, ops.count, deadline_us, &err);
@@ -76,7 +73,18 @@ PyObject *flight_execute(PyObject *self, PyObject *args)
 		ops_release(&ops);
 	}
 	cluster_leave(cluster);
-	return rc < 0 ? NULL : Py_NewRef(Py_None);
+	return rc >= 0;
+}
+
+PyObject *flight_execute(PyObject *self, PyObject *args)
+{
+	unsigned long long deadline_us;
+	PyObject *list;
+
+	if (!PyArg_ParseTuple(args, "OK", &list, &deadline_us) ||
+	    !flight_run((struct py_cluster *)self, list, NULL, deadline_us))
+		return NULL;
+	return Py_NewRef(Py_None);
 }
 
 /* With the cluster's lock. */

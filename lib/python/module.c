@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-PyTypeObject *native_cluster_type, *native_table_type;
+PyTypeObject *native_cluster_type, *native_table_type, *native_view_type;
 static PyObject *make_exception; /* (code, text) -> exception, of starserver/_errors.py */
 
 PyObject *native_exception(int code, const char *text)
@@ -87,9 +87,11 @@ PyMODINIT_FUNC PyInit__native(void)
 		return NULL;
 	native_cluster_type = (PyTypeObject *)PyType_FromSpec(&native_cluster_spec);
 	native_table_type = (PyTypeObject *)PyType_FromSpec(&native_table_spec);
-	if (!native_cluster_type || !native_table_type || !add_constants(module) ||
+	native_view_type = (PyTypeObject *)PyType_FromSpec(&native_view_spec);
+	if (!native_cluster_type || !native_table_type || !native_view_type || !add_constants(module) ||
 	    PyModule_AddObjectRef(module, "Cluster", (PyObject *)native_cluster_type) < 0 ||
 	    PyModule_AddObjectRef(module, "Table", (PyObject *)native_table_type) < 0 ||
+	    PyModule_AddObjectRef(module, "View", (PyObject *)native_view_type) < 0 ||
 	    PyModule_AddStringConstant(module, "version", STAR_VERSION) < 0) {
 		Py_DECREF(module);
 		return NULL;

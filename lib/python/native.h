@@ -38,8 +38,8 @@ struct py_table {
 	struct star_table *handle;
 };
 
-extern PyTypeObject *native_cluster_type, *native_table_type;
-extern PyType_Spec native_cluster_spec, native_table_spec;
+extern PyTypeObject *native_cluster_type, *native_table_type, *native_view_type;
+extern PyType_Spec native_cluster_spec, native_table_spec, native_view_spec;
 
 /* Sets the exception that the error stands for; returns NULL. */
 PyObject *native_raise(const struct star_error *err);
@@ -68,9 +68,13 @@ struct ops {
 bool ops_fill(struct ops *ops, struct py_cluster *cluster, PyObject *list);
 void ops_release(struct ops *ops);
 
+/* Executes the operations and waits. view: NULL, or of the first one, a pull: set as star_op's, also if it fails. False with an exception. */
+bool flight_run(struct py_cluster *cluster, PyObject *list, struct star_view **view, unsigned long long deadline_us);
 PyObject *flight_execute(PyObject *self, PyObject *args);
 PyObject *flight_execute_async(PyObject *self, PyObject *args);
 PyObject *flight_completions(PyObject *self, PyObject *none);
+/* pull_view(operation, dtype, shape, deadline_us) -> View */
+PyObject *view_pull(PyObject *self, PyObject *args);
 /* star_close has been called: nobody may wait for requests. The thread in completions() returns. */
 void flight_wake(struct py_cluster *cluster);
 

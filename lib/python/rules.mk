@@ -42,5 +42,5 @@ wheel:
 #: test-python  install PyTorch, and run the tests of starserver.torch and its examples
 test-python:
 	$(call packages,torch)
-	$(call build,$(PYTHON_DIR)/.complete $(BUILD)/app/starserver/starserver)
-	$(Q)scripts/run-tests --build $(BUILD) --system tests/python
+	$(call build,$(PYTHON_DIR)/.complete $(foreach p,starserver startrain,$(BUILD)/app/$(p)/$(p)))
+	$(Q)scripts/run-tests --build $(BUILD) $(if $(AGAIN),--again) --system tests/python

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "config/config.h"
 #include "offload/compile.h"
 #include "offload/cut.h"
@@ -198,28 +199,56 @@ void session_disconnect(struct session *s)
 	s->peers = NULL;
 }
 
+/* What the leader of a synchronous job applies gradients with. */
+static void tell_rates(const struct remote_update *updates, uint32_t count, double settings[static PEERS_SETTINGS])
+{
+	uint64_t hash = 1;
+	unsigned rates = 0;
+	double sum = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t bits = 0;
+
+		if (updates[i].has_rate)
+			memcpy(&bits, &updates[i].rate, sizeof(bits));
+		hash = hash_mix(hash ^ (bits + (uint64_t)updates[i].has_rate));
+		sum += updates[i].has_rate ? (double)updates[i].rate : 0;
+		rates += updates[i].has_rate;
+	}
+	settings[PEERS_RATE] = rates ? sum / rates : 0;
+	settings[PEERS_RATES] = (double)((hash >> 12) + 1);
+}
+
 static int join_peers(struct session *s, struct star_error *err)
 {
 	const struct session_config *c = &s->config;
+	const bool together = session_consistency(c) == SESSION_SYNCHRONOUS;
+	struct peers_options options = {
+		.cluster = s->cluster,
+		.job = c->job,
+		.index = c->task_index,
+		.count = c->workers,
+		.lease_us = c->lease_us,
+		.deadline_us = c->deadline_us,
+		.clock = s->clock,
+		.settings = { [PEERS_CONSISTENCY] = together ? 3 : 2, [PEERS_WORKERS] = c->workers }
+	};
 	const struct remote_update *updates;
 	uint32_t updates_count;
 
 	if (session_consistency(c) == SESSION_ASYNCHRONOUS)
 		return 0;
-	s->peers = peers_open(&(struct peers_options){ .cluster = s->cluster,
-						       .job = c->job,
-						       .index = c->task_index,
-						       .count = c->workers,
-						       .lease_us = c->lease_us,
-						       .deadline_us = c->deadline_us,
-						       .clock = s->clock,
-						       .by_row = c->mean_by_row },
-			      err);
+	updates_count = remote_updates(s->ps, &updates);
+	if (together) {
+		options.settings[PEERS_GRADS_TO_WAIT] = c->grads_to_wait;
+		options.settings[PEERS_MEAN_BY_ROW] = c->mean_by_row ? 2 : 1;
+		tell_rates(updates, updates_count, options.settings);
+	}
+	s->peers = peers_open(&options, err);
 	if (!s->peers)
 		return err->code;
-	if (session_consistency(c) != SESSION_SYNCHRONOUS)
+	if (!together)
 		return 0;
-	updates_count = remote_updates(s->ps, &updates);
 	return sync_attach(&s->sync, s->cluster, s->peers, updates, updates_count, err);
 }
 

@@ -6,20 +6,23 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "client/star.h"
 
 enum {
-	BEAT, /* below 0: its worker has by_row; 0: there was none yet */
+	BEAT, /* below 0 by a worker of an earlier version; 0: there was none yet */
 	CLOCK,
-	ROW, /* elements */
+	ROW,						 /* elements */
+	SETTING_ROWS = (PEERS_SETTINGS + ROW - 1) / ROW, /* of a worker, behind the rows of all: from PEERS_MAX on */
 	BEATS_A_LEASE = 8,
 	PAUSE_MIN_US = 100,
 	PAUSE_MAX_US = 10000,
 	TELL_S = 5,
 	NAME_BYTES = 128,
+	SETTING_BYTES = 32,
 };
 
 /* The clock of a worker that has ended: the largest whole number up to which a double has all. */
@@ -28,7 +31,7 @@ enum {
 struct peer {
 	double beat, clock;
 	uint64_t moved_ns; /* when the beat was first seen as it is */
-	bool seen;	   /* to change */
+	bool looked, seen; /* at; to change */
 };
 
 struct peers {
@@ -36,7 +39,8 @@ struct peers {
 	struct star_table *table;
 	struct peer *peers;
 	uint64_t *keys;
-	double *rows;
+	double *rows; /* as a look has brought them: of the first count workers, or of all that there may be */
+	bool joined;
 	uint64_t opened_ns, looked_ns;
 	uint64_t slowest; /* as of the last look; if no other one lived, this one was it: others may have come since */
 
@@ -57,12 +61,28 @@ static int write_own(struct peers *p, struct star_error *err)
 	clock_gettime(CLOCK_REALTIME, &now);
 	beat = (double)now.tv_sec * 1e6 + (double)(now.tv_nsec / 1000);
 	p->beat = beat > p->beat ? beat : p->beat + 1;
-	row[BEAT] = p->options.by_row ? -p->beat : p->beat;
+	row[BEAT] = p->beat;
 	row[CLOCK] = p->clock;
 	return star_execute(p->options.cluster,
 			    &(struct star_op){
 				    .kind = STAR_ASSIGN, .table = p->table, .keys = &key, .count = 1, .values = row },
 			    1, p->options.deadline_us, err);
+}
+
+/* Before the first beat: who sees this worker live, sees them. */
+static int write_settings(struct peers *p, struct star_error *err)
+{
+	double values[SETTING_ROWS * ROW] = { 0 };
+	uint64_t keys[SETTING_ROWS];
+
+	memcpy(values, p->options.settings, sizeof(p->options.settings));
+	for (uint32_t i = 0; i < SETTING_ROWS; i++)
+		keys[i] = PEERS_MAX * (1 + (uint64_t)i) + p->options.index;
+	return star_execute(
+		p->options.cluster,
+		&(struct star_op){
+			.kind = STAR_ASSIGN, .table = p->table, .keys = keys, .count = SETTING_ROWS, .values = values },
+		1, p->options.deadline_us, err);
 }
 
 /* What a beat fails with, the next step's calls will fail with, too. */
@@ -112,11 +132,13 @@ static int start(struct peers *p, struct star_error *err)
 
 	if (!p->peers || !p->keys || !p->rows)
 		return star_error_set(err, -ENOMEM, "no memory for %u workers", p->options.count);
-	for (uint32_t i = 0; i < p->options.count; i++) {
+	for (uint32_t i = 0; i < PEERS_MAX; i++) {
 		p->keys[i] = i;
 		p->peers[i].moved_ns = clock_ns();
 	}
 	rc = make_table(p, err);
+	if (rc == 0)
+		rc = write_settings(p, err);
 	if (rc == 0)
 		rc = write_own(p, err);
 	if (rc == 0 && (rc = pthread_create(&p->thread, NULL, beat, p)) != 0)
@@ -135,9 +157,9 @@ struct peers *peers_open(const struct peers_options *options, struct star_error 
 	p->options = *options;
 	p->clock = (double)options->clock;
 	p->opened_ns = clock_ns();
-	p->peers = calloc(options->count, sizeof(*p->peers));
-	p->keys = calloc(options->count, sizeof(*p->keys));
-	p->rows = calloc((size_t)options->count * ROW, sizeof(*p->rows));
+	p->peers = calloc(PEERS_MAX, sizeof(*p->peers));
+	p->keys = calloc(PEERS_MAX, sizeof(*p->keys));
+	p->rows = calloc((size_t)PEERS_MAX * ROW, sizeof(*p->rows));
 	pthread_mutex_init(&p->lock, NULL);
 	clock_condition_init(&p->ends);
 	if (start(p, err) < 0) {
@@ -175,23 +197,22 @@ int peers_set_clock(struct peers *p, uint64_t clock, struct star_error *err)
 	return rc;
 }
 
-int peers_look(struct peers *p, struct star_error *err)
+static int look_at(struct peers *p, uint32_t count, struct star_error *err)
 {
-	const int rc =
-		star_pull(p->table, p->keys, p->options.count, p->rows, STAR_READ_ONLY, p->options.deadline_us, err);
-	const bool first = p->looked_ns == 0;
+	const int rc = star_pull(p->table, p->keys, count, p->rows, STAR_READ_ONLY, p->options.deadline_us, err);
 	const uint64_t now_ns = clock_ns();
 
 	if (rc < 0)
 		return rc;
-	for (uint32_t i = 0; i < p->options.count; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		const double *row = p->rows + (size_t)i * ROW;
 		struct peer *peer = &p->peers[i];
 
 		if (row[BEAT] != peer->beat) {
-			peer->seen |= !first;
+			peer->seen |= peer->looked;
 			peer->moved_ns = now_ns;
 		}
+		peer->looked = true;
 		peer->beat = row[BEAT];
 		peer->clock = row[CLOCK];
 	}
@@ -200,6 +221,11 @@ int peers_look(struct peers *p, struct star_error *err)
 	if (p->slowest == UINT64_MAX && p->options.count > 1)
 		p->slowest = (uint64_t)p->clock;
 	return 0;
+}
+
+int peers_look(struct peers *p, struct star_error *err)
+{
+	return look_at(p, p->options.count, err);
 }
 
 bool peers_lives(const struct peers *p, uint32_t index)
@@ -218,20 +244,112 @@ bool peers_ended(const struct peers *p, uint32_t index)
 	       (peer->seen || p->looked_ns - p->opened_ns >= p->options.lease_us * 1000);
 }
 
-enum peers_accord peers_accord(const struct peers *p, uint32_t *index)
+/* One setting, for people. */
+static void show(enum peers_setting setting, double value, char text[static SETTING_BYTES])
 {
-	enum peers_accord accord = PEERS_AGREE;
+	static const char *const consistencies[] = { "asynchronous", "ssp", "synchronous" };
 
-	for (uint32_t i = 0; i < p->options.count && accord != PEERS_DIFFER; i++) {
-		const struct peer *peer = &p->peers[i];
+	if (setting == PEERS_CONSISTENCY && value >= 1 && value <= 3)
+		snprintf(text, SETTING_BYTES, "%s", consistencies[(unsigned)value - 1]);
+	else if (setting == PEERS_MEAN_BY_ROW)
+		snprintf(text, SETTING_BYTES, "%s", value > 1 ? "true" : "false");
+	else if (setting == PEERS_RATES)
+		snprintf(text, SETTING_BYTES, "%013" PRIx64, value > 0 && value < CLOCK_DONE ? (uint64_t)value : 0);
+	else
+		snprintf(text, SETTING_BYTES, "%.7g", value);
+}
 
-		if (i == p->options.index || peer->beat == 0 || (peer->beat < 0) == p->options.by_row ||
-		    !peers_lives(p, i))
+static int say_difference(const struct peers *p, uint32_t who, enum peers_setting setting, double theirs,
+			  struct star_error *err)
+{
+	static const char *const names[] = { "consistency", "workers", "grads_to_wait",
+					     "mean_by_row", "rate",    "rates of its updates (their hash)" };
+	char ours[SETTING_BYTES], others[SETTING_BYTES];
+
+	_Static_assert(sizeof(names) / sizeof(names[0]) == PEERS_SETTINGS, "each has a name");
+	show(setting, p->options.settings[setting], ours);
+	show(setting, theirs, others);
+	return star_error_set(err, -EINVAL,
+			      "this worker has %s = %s, and worker %" PRIu32
+			      " has %s: it must be the same for all workers of job \"%.100s\"",
+			      names[setting], ours, who, others, p->options.job);
+}
+
+/* Whether a worker was told otherwise: 1 with err, 0, or what a call failed with. Rows without settings are of nobody who could be refused. */
+static int differs(const struct peers *p, uint32_t who, struct star_error *err)
+{
+	double theirs[SETTING_ROWS * ROW];
+	uint64_t keys[SETTING_ROWS];
+	int rc;
+
+	for (uint32_t i = 0; i < SETTING_ROWS; i++)
+		keys[i] = PEERS_MAX * (1 + (uint64_t)i) + who;
+	rc = star_pull(p->table, keys, SETTING_ROWS, theirs, STAR_READ_ONLY, p->options.deadline_us, err);
+	for (unsigned i = 0; rc >= 0 && i < PEERS_SETTINGS; i++) {
+		const double ours = p->options.settings[i];
+
+		if (ours == 0 || theirs[i] == 0 || ours == theirs[i])
 			continue;
-		accord = peer->seen ? PEERS_DIFFER : PEERS_MAY_DIFFER;
-		*index = i;
+		say_difference(p, who, i, theirs[i], err);
+		return 1;
 	}
-	return accord;
+	return rc < 0 ? rc : 0;
+}
+
+/* PEERS_MAX: nobody; err has what differs. */
+static int find_other(struct peers *p, uint32_t *who, struct star_error *err)
+{
+	int rc = look_at(p, PEERS_MAX, err);
+	uint32_t may = PEERS_MAX;
+
+	*who = PEERS_MAX;
+	for (uint32_t i = 0; rc == 0 && i < PEERS_MAX; i++) {
+		if (i == p->options.index || p->peers[i].beat == 0 || !peers_lives(p, i))
+			continue;
+		rc = differs(p, i, err);
+		if (rc <= 0)
+			continue;
+		rc = 0;
+		may = i;
+		if (p->peers[i].seen)
+			break;
+	}
+	*who = may;
+	return rc < 0 ? rc : 0;
+}
+
+int peers_check(struct peers *p, struct star_error *err)
+{
+	struct star_error why = { 0 };
+	uint32_t who;
+	int rc = find_other(p, &who, &why);
+
+	if (rc == 0 && who < PEERS_MAX && p->peers[who].seen)
+		rc = -EINVAL;
+	return rc < 0 ? star_error_set(err, rc, "%s", why.text) : 0;
+}
+
+int peers_join(struct peers *p, uint64_t until_ns, struct star_error *err)
+{
+	uint64_t told_ns = 0;
+	unsigned pause_us = 0;
+
+	while (!p->joined) {
+		struct star_error why = { 0 };
+		uint32_t who;
+		int rc = find_other(p, &who, &why);
+
+		p->joined = rc == 0 && who == PEERS_MAX;
+		if (rc == 0 && !p->joined && (p->peers[who].seen || clock_ns() >= until_ns))
+			rc = -EINVAL;
+		if (rc < 0)
+			return star_error_set(err, rc, "%s", why.text);
+		if (!p->joined && peers_quiet(&told_ns))
+			fprintf(stderr, "%s; waiting until worker %" PRIu32 " is known to be gone\n", why.text, who);
+		if (!p->joined)
+			peers_pause(&pause_us);
+	}
+	return 0;
 }
 
 uint64_t peers_slowest(const struct peers *p, uint32_t *index)

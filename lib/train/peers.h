@@ -23,13 +23,24 @@ enum { PEERS_MAX = 4096 };
 struct peers;
 struct star_cluster;
 
+/* What is to be the same for all workers of a job that wait for each other: their rows say it. 0: it does not matter here. */
+enum peers_setting {
+	PEERS_CONSISTENCY, /* enum consistency */
+	PEERS_WORKERS,
+	PEERS_GRADS_TO_WAIT,
+	PEERS_MEAN_BY_ROW, /* how gradients are divided: 1: no, 2: yes */
+	PEERS_RATE,	   /* of the graph's updates; of several the mean, and ... */
+	PEERS_RATES,	   /* ... which ones: a hash */
+	PEERS_SETTINGS,
+};
+
 struct peers_options {
 	struct star_cluster *cluster;
 	const char *job;
 	uint32_t index, count; /* this worker, of so many: up to PEERS_MAX */
 	uint64_t lease_us, deadline_us;
 	uint64_t clock; /* steps that this worker has made */
-	bool by_row; /* how gradients are divided, which is to be the same for all workers: their rows show it (peers_accord) */
+	double settings[PEERS_SETTINGS];
 };
 
 /* Makes the table if it is not there, beats once, and begins to do so all the time. NULL with err. */
@@ -47,10 +58,12 @@ int peers_look(struct peers *peers, struct star_error *err);
 bool peers_lives(const struct peers *peers, uint32_t index);
 /* Whether it has ended. That it had, before this worker began, does not count for a lease: it may belong to the job's last run. */
 bool peers_ended(const struct peers *peers, uint32_t index);
-/* As of the last look: whether all workers that live have the same by_row as this one; if not, one that has another one: it was seen to live, or
- * may be of the job's last run, which is known when a lease is over. */
-enum peers_accord { PEERS_AGREE, PEERS_MAY_DIFFER, PEERS_DIFFER };
-enum peers_accord peers_accord(const struct peers *peers, uint32_t *index);
+/* Looks at all workers that live, how many this one may think there are: -EINVAL when another one was seen to live whose settings differ: which,
+ * and both values. 0: nobody was; or what a call failed with. */
+int peers_check(struct peers *peers, struct star_error *err);
+/* The same before the first step; again it is 0 at once. Who only seems to live may be of the job's last run, which is known when a lease is
+ * over: waits for that, until until_ns. */
+int peers_join(struct peers *peers, uint64_t until_ns, struct star_error *err);
 /* The least clock of all that live but this one, and whose it is; UINT64_MAX: there is none. */
 uint64_t peers_slowest(const struct peers *peers, uint32_t *index);
 

@@ -202,6 +202,9 @@ int session_make_step(struct session *s, struct flight *f, uint64_t until_ns, st
 		return star_error_set(err, -ESTALE, "the PS tasks did not come back in time before");
 	if (session_consistency(&s->config) == SESSION_SYNCHRONOUS)
 		return run_together(s, f, until_ns, err);
+	rc = s->peers ? peers_join(s->peers, until_ns, err) : 0;
+	if (rc < 0)
+		return rc;
 	rc = s->peers ? peers_await(s->peers, s->config.staleness, &s->clock, until_ns, err) : 0;
 	if (rc < 0)
 		return rc;

@@ -65,7 +65,6 @@ int sync_attach(struct sync *s, struct star_cluster *cluster, struct peers *peer
 	s->updates = updates;
 	s->updates_count = updates_count;
 	s->fresh = true;
-	s->joined = false;
 	s->looked_ns = 0;
 	snprintf(name, sizeof(name), "%s/rounds",
 		 s->options.job); /* as long a name as that of peers, which was made before */
@@ -447,41 +446,6 @@ static int live(const struct sync *s)
 	return n;
 }
 
-static int differ(const struct sync *s, uint32_t who, struct star_error *err)
-{
-	return star_error_set(
-		err, -EINVAL,
-		"this worker has mean_by_row = %s, and worker %u has not: it must be the same for all workers "
-		"of job \"%s\"",
-		s->options.by_row ? "true" : "false", who, s->options.job);
-}
-
-/* Before this worker leads, or takes part. Who only seems to live may be of the job's last run, in which it was otherwise. */
-static int join(struct sync *s, uint64_t until_ns, struct star_error *err)
-{
-	uint64_t told_ns = 0;
-	unsigned pause_us = 0;
-	uint32_t who = 0;
-
-	while (!s->joined) {
-		int rc = peers_look(s->peers, err);
-		enum peers_accord accord;
-
-		if (rc < 0)
-			return rc;
-		accord = peers_accord(s->peers, &who);
-		s->joined = accord == PEERS_AGREE;
-		if (accord == PEERS_DIFFER || (!s->joined && clock_ns() >= until_ns))
-			return differ(s, who, err);
-		if (!s->joined && peers_quiet(&told_ns))
-			fprintf(stderr, "worker %u had another mean_by_row: waiting until it is known to be gone\n",
-				who);
-		if (!s->joined)
-			peers_pause(&pause_us);
-	}
-	return 0;
-}
-
 /* Whether this worker can take part in the present round. */
 static bool is_ours(const struct sync *s, const struct sync_round *present, uint64_t least)
 {
@@ -495,7 +459,6 @@ static int await_round(struct sync *s, uint64_t least, struct sync_round *presen
 {
 	uint64_t told_ns = 0;
 	unsigned pause_us = 0;
-	uint32_t who = 0;
 
 	for (;;) {
 		int rc = look(s, present, err);
@@ -514,8 +477,10 @@ static int await_round(struct sync *s, uint64_t least, struct sync_round *presen
 				continue;
 		}
 		/* This one has stood still, and was taken for dead by who has begun it. */
-		if (present->by_row != s->options.by_row && peers_accord(s->peers, &who) == PEERS_DIFFER)
-			return differ(s, who, err);
+		if (present->by_row != s->options.by_row)
+			rc = peers_check(s->peers, err);
+		if (rc < 0)
+			return rc;
 		if (clock_ns() >= until_ns)
 			return star_error_set(err, -ETIME,
 					      "step %" PRIu64
@@ -532,11 +497,10 @@ static int await_round(struct sync *s, uint64_t least, struct sync_round *presen
 int sync_begin(struct sync *s, uint64_t until_ns, struct star_error *err)
 {
 	struct sync_round present = { 0 };
-	int rc = 0;
+	/* Before it leads, or takes part. */
+	int rc = peers_join(s->peers, until_ns, err);
 
 	s->asked = s->unsure = s->admitted = s->late = s->counted = s->counts = false;
-	if (!s->joined)
-		rc = join(s, until_ns, err);
 	if (rc == 0 && s->given_up) {
 		s->round.tag = s->given_up;
 		rc = spoil(s, s->given_up, err);

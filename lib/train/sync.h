@@ -20,8 +20,8 @@
  * A worker that stood still learns from its round's row whether what it has brought was applied. Rows of committed rounds are deleted soon,
  * those of rounds that were thrown away are kept for many rounds: so what has no row was applied.
  *
- * How gradients are divided (mean_by_row) is the leader's word for all, so all must have been told the same. Who connects looks first whether
- * others live who were told otherwise, and fails; and no worker takes a ticket of a round, or goes on with it, whose leader was.
+ * How gradients are divided (mean_by_row), how many a round takes, and at which rate they are applied is the leader's word for all, so all must
+ * have been told the same. Who connects looks first whether others live who were told otherwise (peers_join), and fails; and no worker takes a ticket of a round, or goes on with it, whose leader was.
  *
  * What is not promised: a node that is started anew has lost its sums, and perhaps a round's row, with what was decided. Then what of the step
  * is not yet applied is thrown away, also where other nodes have applied their part of it. And a leader that stood still for longer than
@@ -67,7 +67,6 @@ struct sync {
 	struct star_table *table;
 	struct sync_round round;    /* that this worker is at */
 	bool fresh;		    /* since it is connected it has not led */
-	bool joined;		    /* since then nobody was found who divides gradients otherwise */
 	uint64_t applied;	    /* the tag of the last round that it knows to be committed */
 	uint64_t given_up;	    /* the tag of a round in which a step of this worker failed with its ticket taken */
 	uint64_t dropped, repeated; /* steps: whose gradients came too late; that were made again */

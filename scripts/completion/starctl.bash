@@ -80,7 +80,7 @@ _starctl()
 		esac
 	fi
 	case "${given[*]}" in
-	"tables show" | "tables sweep" | "tables empty" | "tables drop"*) # the names of the node that would be asked
+	"tables show" | "tables sweep" | "tables empty" | "tables drop"* | "tables export" | "tables import" | "rows get") # the names of the node that would be asked
 		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" "${node[@]}" --json tables 2>/dev/null |
 			sed -n 's/^    "name": "\([^" ]*\)",$/\1/p')" -- "$current")
 		return

@@ -43,6 +43,7 @@ void directory_of_another_cluster_is_told(void);
 void chains_are_found(void);
 void good_chains_are_found(void);
 void what_does_not_count_is_listed(void);
+void strange_numbers_stop_no_save(void);
 void prune_keeps_chains_whole(void);
 void prune_goes_past_what_is_not_ours(void);
 void prune_leaves_what_others_wrote(void);
@@ -51,6 +52,7 @@ void deltas_that_could_not_be_restored_are_refused(void);
 void files_are_not_for_everybody(void);
 
 /* lines.c */
+void import_respects_who_writes_there(void);
 void tables_go_out_as_lines_and_come_back(void);
 void uses_count_back_from_the_youngest(void);
 void elements_read_back_bit_for_bit(void);

@@ -225,6 +225,19 @@ void good_chains_are_found(void)
 	}
 }
 
+/* And with what was never finished. */
+static void check_next(const char *directory, uint64_t id, uint64_t with_partial, const char *strange)
+{
+	struct star_error err = { 0 };
+	struct ckpt_next next;
+
+	CHECK_INT(ckpt_next_id(directory, false, &next, &err), 0);
+	CHECK_UINT(next.id, id);
+	CHECK_INT(ckpt_next_id(directory, true, &next, &err), 0);
+	CHECK_UINT(next.id, with_partial);
+	CHECK_STR(next.strange, strange);
+}
+
 void what_does_not_count_is_listed(void)
 {
 	static const char *const others[] = { "1-full",
@@ -242,11 +255,9 @@ void what_does_not_count_is_listed(void)
 	struct star_error err = { 0 };
 	struct ckpt_entry *entries;
 	uint32_t count;
-	uint64_t id;
 
 	make_memory_directory(directory);
-	CHECK_INT(ckpt_next_id(directory, &id, &err), 0);
-	CHECK_UINT(id, 1);
+	check_next(directory, 1, 1, "");
 	save_all(directory, "2 3<2 4<3 5");
 	destroy(directory, "5-full");
 	CHECK_INT(ckpt_begin(directory, 6, 4, path, &err), 0);
@@ -263,8 +274,7 @@ void what_does_not_count_is_listed(void)
 	CHECK_UINT(entries[2].deleted, OBJECTS - 1); /* not of the variable */
 	CHECK_UINT(entries[2].step, UINT64_MAX - 3);
 	free(entries);
-	CHECK_INT(ckpt_next_id(directory, &id, &err), 0);
-	CHECK_UINT(id, 6);
+	check_next(directory, 6, 7, "");
 	/* An id is given once. */
 	CHECK_INT(ckpt_begin(directory, 5, 4, path, &err), -EEXIST);
 	CHECK_INT(ckpt_begin(directory, 3, 0, path, &err), -EEXIST);
@@ -274,6 +284,50 @@ void what_does_not_count_is_listed(void)
 		CHECK_INT(rmdir(in(directory, others[i]).text), 0);
 	CHECK(ckpt_list(in(directory, "none").text, &entries, &count, &err) < 0);
 	CHECK_HAS(err.text, "none: No such file or directory");
+	unit_remove(directory);
+}
+
+void strange_numbers_stop_no_save(void)
+{
+	static const char *const far[] = { "9223372036854775807-full",		"9223372036854775807-delta",
+					   "9223372036854775807-full.partial",	"9223372036854775806-full",
+					   "9223372036854775807-delta.partial", "4294967296-full",
+					   "9223372036854775808-full",		"18446744073709551616-full",
+					   "09223372036854775807-full" };
+	char directory[DIRECTORY_MAX], path[CKPT_PATH_MAX], text[512];
+	struct star_error err = { 0 };
+	struct ckpt_next next;
+
+	make_memory_directory(directory);
+	for (unsigned i = 0; i < sizeof(far) / sizeof(far[0]); i++) {
+		const struct save save = { .id = i + 1, .files = 1, .rows = 1, .run_rows = 1 };
+		const bool is_name = i < 6; /* of a checkpoint: the others are no numbers of one */
+
+		/* A folder or a file. */
+		if (i % 2)
+			CHECK_INT(mkdir(in(directory, far[i]).text, 0755), 0);
+		else
+			write_file(in(directory, far[i]).text, "x", 1);
+		check_next(directory, i + 1, i + 1, is_name ? far[i] : "");
+		CHECK_INT(save_checkpoint(directory, &save, &err), 0);
+		CHECK_INT(ckpt_prune(directory, 1, NULL, &err), i ? 1 : 0);
+		snprintf(text, sizeof(text), "%u-full", i + 1);
+		CHECK_STR(chain_text(directory, 0, text, &err), text);
+		CHECK(access(in(directory, far[i]).text, F_OK) == 0);
+		CHECK_INT(remove(in(directory, far[i]).text), 0);
+	}
+	/* Near ones may have been saved, and come back: what comes after them is newer than they are. */
+	CHECK_INT(mkdir(in(directory, "00000020-full").text, 0755), 0);
+	CHECK_INT(mkdir(in(directory, "00000031-delta.partial").text, 0755), 0);
+	CHECK_INT(mkdir(in(directory, "9223372036854775807-full").text, 0755), 0);
+	check_next(directory, 21, 32, "9223372036854775807-full");
+	/* One that is whole is not passed over: who restores would take it for the newest. */
+	CHECK_INT(rmdir(in(directory, "9223372036854775807-full").text), 0);
+	save_bare(directory, &(struct bare){ .id = INT64_MAX });
+	CHECK_INT(ckpt_next_id(directory, true, &next, &err), -EOVERFLOW);
+	CHECK_HAS(err.text, "/9223372036854775807-full has the greatest number");
+	CHECK_HAS(err.text, "move it to another directory");
+	CHECK_INT(ckpt_begin(directory, next.id, 0, path, &err), -EINVAL);
 	unit_remove(directory);
 }
 

@@ -101,11 +101,11 @@ static unsigned partial_ones(const struct scene *scene)
 static bool goes_on(const struct scene *scene, uint64_t newest)
 {
 	struct star_error err = { 0 };
-	uint64_t id = 0;
+	struct ckpt_next after;
 
-	if (!CHECK_INT(ckpt_next_id(scene->directory, &id, &err), 0) || !CHECK_UINT(id, newest + 1))
+	if (!CHECK_INT(ckpt_next_id(scene->directory, false, &after, &err), 0) || !CHECK_UINT(after.id, newest + 1))
 		return false;
-	if (id == next.id && !CHECK_INT(save_next(scene, &err), 0))
+	if (after.id == next.id && !CHECK_INT(save_next(scene, &err), 0))
 		return unit_fail(__FILE__, __LINE__, "%s", err.text);
 	if (!CHECK(prune_old(scene, &err) >= 0))
 		return unit_fail(__FILE__, __LINE__, "%s", err.text);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 #include "ckpt/element.h"
@@ -139,6 +141,38 @@ static bool check_rows(const struct found *found, bool with_delta, uint32_t aged
 		good = good && CHECK_UINT(found->count[i], count);
 	}
 	return good;
+}
+
+/* What a running cluster writes there is not an import's to remove. */
+void import_respects_who_writes_there(void)
+{
+	char from[DIRECTORY_MAX], to[DIRECTORY_MAX], said[2 * DIRECTORY_MAX], *text;
+	struct ckpt_imported imported;
+	struct star_error err = { 0 };
+	struct ckpt_claim others;
+
+	make_memory_directory(from);
+	make_memory_directory(to);
+	CHECK_INT(save_checkpoint(from, &full, &err), 0);
+	text = export_all(from, 0);
+	ckpt_claim_init(&others, to);
+	CHECK_INT(ckpt_claim_take(&others, to, &err), 0);
+	CHECK_INT(mkdir(in(to, "00000001-full.partial").text, 0755), 0);
+	write_file(in(to, "00000001-full.partial/node0-reactor0.star").text, "x", 1);
+	write_file(in(to, "dropped.json").text, "{}", 2);
+	CHECK_INT(import_text(text, to, &imported, &err), -EBUSY);
+	snprintf(said, sizeof(said), "another cluster writes its checkpoints to %s (process %d)", to, (int)getpid());
+	CHECK_HAS(err.text, said);
+	CHECK_HAS(err.text, "or end that one before");
+	CHECK(access(in(to, "00000001-full.partial/node0-reactor0.star").text, F_OK) == 0);
+	CHECK(access(in(to, "dropped.json").text, F_OK) == 0);
+	/* What is left when it has ended is nobody's. */
+	ckpt_claim_fini(&others);
+	CHECK_INT(import_text(text, to, &imported, &err), 0);
+	CHECK_INT(ckpt_claim_holder(to), 0);
+	free(text);
+	unit_remove(from);
+	unit_remove(to);
 }
 
 void tables_go_out_as_lines_and_come_back(void)

@@ -53,9 +53,11 @@
 	X(a_failed_create_is_undone_on_the_others) \
 	X(an_object_without_room_does_not_keep_a_node_out) \
 	X(a_node_that_does_not_fit_is_refused_with_the_reason) \
+	X(reactors_have_partitions_or_are_refused) \
 	X(malformed_joins_are_refused) \
 	X(malformed_installs_are_refused) \
 	X(sweeps_go_to_every_node) \
+	X(rows_are_asked_for_by_their_keys) \
 	X(tables_are_emptied_on_every_node) \
 	X(a_silent_node_keeps_tables_as_they_are) \
 	X(starctl_empties_tables) \

@@ -438,6 +438,36 @@ void a_node_that_does_not_fit_is_refused_with_the_reason(void)
 	cluster_fini(&cluster);
 }
 
+/* Each node looks at its own reactors when it starts, and only PS task 0 sees all. */
+void reactors_have_partitions_or_are_refused(void)
+{
+	struct cluster cluster;
+	struct layout *layout;
+
+	cluster_init(&cluster, 3);
+	for (uint32_t i = 0; i < 3; i++)
+		cluster.nodes[i].config.partitions = 4;
+	cluster.nodes[0].config.reactors = cluster.nodes[1].config.reactors = 2;
+	node_start(&cluster, 0, 1);
+	node_start(&cluster, 1, 5);
+	/* The third one has a reactor at least. */
+	expect_reason(&cluster.nodes[1], "with the 2 reactors of PS task 1 the cluster has at least 5, more than its 4 "
+					 "partitions: give it fewer");
+	node_stop(&cluster, 1);
+	cluster.nodes[1].config.reactors = 1;
+	CHECK(node_start(&cluster, 1, 5));
+	cluster.nodes[2].config.reactors = 2;
+	node_start(&cluster, 2, 5);
+	expect_reason(&cluster.nodes[2], "with the 2 reactors of PS task 2 the cluster has at least 5");
+	node_stop(&cluster, 2);
+	cluster.nodes[2].config.reactors = 1;
+	CHECK(node_start(&cluster, 2, 5));
+	layout = wait_layout(&cluster, 1);
+	CHECK_UINT(layout ? layout->reactors : 0, 4);
+	free(layout);
+	cluster_fini(&cluster);
+}
+
 void malformed_joins_are_refused(void)
 {
 	static const struct {
@@ -519,6 +549,56 @@ void malformed_installs_are_refused(void)
 	json_object_set_new(params, "id", json_integer(1));
 	CHECK(call(cluster.nodes[1].address, "install", json_pack("{s:o}", "object", params), &err) == NULL);
 	CHECK_HAS(err.text, "object 1 is \"words\" on PS task 1, not \"others\"");
+	cluster_fini(&cluster);
+}
+
+static void refuses(const char *address, const char *method, json_t *params, int code, const char *part)
+{
+	struct star_error err = { 0 };
+
+	CHECK(call(address, method, params, &err) == NULL);
+	CHECK_INT(err.code, code);
+	CHECK_HAS(err.text, part);
+}
+
+void rows_are_asked_for_by_their_keys(void)
+{
+	struct cluster cluster;
+	const char *address;
+	struct star_error err = { 0 };
+	json_t *result, *many = json_array();
+
+	cluster_init(&cluster, 1);
+	cluster_start(&cluster);
+	address = cluster.nodes[0].address;
+	json_decref(call(address, "create", table_json("words", 8), &err));
+	result = call(address, "row_keys", json_pack("{s:s, s:i}", "name", "words", "reactor", 0), &err);
+	CHECK_INT(json_integer_value(json_array_get(json_object_get(result, "keys"), 0)), 1);
+	CHECK_STR(json_string_value(json_object_get(result, "at")), "18446744073709551615");
+	json_decref(result);
+	result = call(address, "row_keys",
+		      json_pack("{s:s, s:i, s:s}", "name", "words", "reactor", 0, "at", "18446744073709551615"), &err);
+	CHECK_INT(json_integer_value(json_array_get(json_object_get(result, "keys"), 0)), 3);
+	CHECK_INT(json_integer_value(json_object_get(result, "at")), 0);
+	json_decref(result);
+	result = call(address, "rows", json_pack("{s:s, s:[i, s, i]}", "name", "words", "keys", 3, "4", 5), &err);
+	CHECK_UINT(json_array_size(json_object_get(result, "rows")), 2);
+	CHECK_STR(json_string_value(json_array_get(json_object_get(result, "rows"), 0)), "0123");
+	CHECK(json_is_null(json_array_get(json_object_get(result, "rows"), 1)));
+	json_decref(result);
+	refuses(address, "rows", json_pack("{s:s, s:[i]}", "name", "word", "keys", 1), -ENOENT,
+		"did you mean \"words\"?");
+	refuses(address, "rows", json_pack("{s:s, s:[]}", "name", "words", "keys"), -EINVAL,
+		"must be an array of 1 to 2048 keys");
+	refuses(address, "rows", json_pack("{s:s, s:[i, i]}", "name", "words", "keys", 1, -1), -EINVAL,
+		"element 1 is no key, a number from 0 to 2^64 - 1");
+	for (int i = 0; i <= 2048; i++)
+		json_array_append_new(many, json_integer(i));
+	refuses(address, "rows", json_pack("{s:s, s:o}", "name", "words", "keys", many), -EINVAL,
+		"must be an array of 1 to 2048 keys");
+	refuses(address, "row_keys", json_pack("{s:s, s:i}", "name", "words", "reactor", 1), -EINVAL,
+		"there is no reactor 1");
+	refuses(address, "row_keys", json_pack("{s:s}", "name", "words"), -EINVAL, "\"reactor\"");
 	cluster_fini(&cluster);
 }
 

@@ -138,6 +138,25 @@ static json_t *fake_object_status(void *ctx, const struct object_spec *spec)
 			 "evicted", p->swept == spec->id ? 4 : 0, "sweep_left", (int)left);
 }
 
+/* Keys 1 and 2 from 0 on, then that is all; an odd key has a row. Of a reply no more than two rows. */
+static int fake_row_keys(void *ctx, const struct object_spec *spec, struct control_row_keys *which, json_t *keys,
+			 struct star_error *err)
+{
+	if (which->reactor)
+		return star_error_set(err, -EINVAL, "there is no reactor %u: this node has 0 to 0", which->reactor);
+	json_array_append_new(keys, json_integer(which->at ? 3 : 1));
+	which->at = which->at ? 0 : UINT64_MAX;
+	return 0;
+}
+
+static int fake_rows(void *ctx, const struct object_spec *spec, const uint64_t *keys, uint32_t count, json_t *records,
+		     struct star_error *err)
+{
+	for (uint32_t i = 0; i < count && i < 2; i++)
+		json_array_append_new(records, keys[i] % 2 ? json_string("0123") : json_null());
+	return 0;
+}
+
 static json_t *fake_status(void *ctx)
 {
 	return json_pack("{s:b, s:[{s:i, s:i, s:{s:i, s:i}}], s:s}", "polling", false, "reactors", "index", 0,
@@ -376,6 +395,8 @@ bool node_start(struct cluster *cluster, unsigned task, uint32_t incarnation)
 				.set_layout = fake_set_layout,
 				.sweep = fake_sweep,
 				.empty = fake_empty,
+				.row_keys = fake_row_keys,
+				.rows = fake_rows,
 				.forget = fake_forget,
 				.dropped_write = fake_dropped_write,
 				.object_status = fake_object_status,

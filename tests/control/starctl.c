@@ -124,15 +124,15 @@ void every_command_has_its_help_and_words(void)
 	CHECK_HAS(o.out, "checkpoint restore [ID]");
 	release(&o);
 	o = starctl("/nonexistent", "help --words", "");
-	CHECK_STR(
-		o.out,
-		"status\nhealth\nmetrics\nlog-level\ndoctor\ntables\ncheckpoint\nconnections\ncounters\nport\nendpoint-"
-		"map\ngraph\nconfig\nshutdown\nhelp\n--socket\n--"
-		"address\n--json\n--help\n--"
-		"version\n");
+	CHECK_STR(o.out, "status\nhealth\nmetrics\nlog-"
+			 "level\ndoctor\ntables\nrows\ncheckpoint\nconnections\ncounters\nport\nendpoint-"
+			 "map\ngraph\nconfig\nshutdown\nhelp\n--socket\n--"
+			 "address\n--json\n--help\n--"
+			 "version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words tables", "");
-	CHECK_STR(o.out, "show\noptions\ncreate\nsweep\nempty\ndrop\n--socket\n--address\n--json\n--help\n--version\n");
+	CHECK_STR(o.out, "show\noptions\ncreate\nsweep\nempty\ndrop\nexport\nimport\n--socket\n--address\n--json\n--"
+			 "help\n--version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words config", "");
 	CHECK_STR(o.out, "check\nprint\n--socket\n--address\n--json\n--help\n--version\n");

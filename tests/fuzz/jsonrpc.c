@@ -131,6 +131,24 @@ static int sweep(void *ctx, const struct object_spec *spec, struct star_error *e
 	return way & WAY_INSTALL_FAILS ? star_error_set(err, -ETIMEDOUT, "no answer") : 0;
 }
 
+static int row_keys(void *ctx, const struct object_spec *spec, struct control_row_keys *which, json_t *keys,
+		    struct star_error *err)
+{
+	FUZZ_CHECK(spec->kind != OBJECT_PROGRAM && which->reactor < WIRE_REACTORS_MAX, "keys of \"%s\"", spec->name);
+	json_array_append_new(keys, json_integer(7));
+	which->at = way & WAY_INSTALL_FAILS ? UINT64_MAX : 0;
+	return 0;
+}
+
+static int rows(void *ctx, const struct object_spec *spec, const uint64_t *keys, uint32_t count, json_t *records,
+		struct star_error *err)
+{
+	FUZZ_CHECK(spec->kind != OBJECT_PROGRAM && count && count <= CONTROL_ROWS_KEYS, "%u keys", count);
+	for (uint32_t i = 0; i < count; i++)
+		json_array_append_new(records, keys[i] ? json_null() : json_string("00"));
+	return way & WAY_INSTALL_FAILS ? star_error_set(err, -ETIMEDOUT, "reactor 0 does not answer") : 0;
+}
+
 static int empty(void *ctx, const struct object_spec *spec, bool begin, uint64_t *left, struct star_error *err)
 {
 	(void)begin;
@@ -171,6 +189,8 @@ static const struct control_data_plane data_plane = { .install = install,
 						      .set_layout = set_layout,
 						      .sweep = sweep,
 						      .empty = empty,
+						      .row_keys = row_keys,
+						      .rows = rows,
 						      .object_status = object_status,
 						      .status = status,
 						      .connections = connections,

@@ -121,6 +121,16 @@ void node_checkpoint_lineage(struct node_checkpoint *checkpoint, uint64_t lineag
 {
 }
 
+int node_checkpoint_next(struct node_checkpoint *checkpoint, bool partial, uint64_t *id, struct star_error *err)
+{
+	struct ckpt_next next = { 0 };
+	const int rc = ckpt_next_id(directory, partial, &next, err);
+
+	(void)checkpoint;
+	*id = next.id;
+	return rc;
+}
+
 /* ---- tables ---- */
 
 static const char *const option_sets[] = {

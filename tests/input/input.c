@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "input/row.h"
 #include "tests/unit.h"
 
@@ -76,6 +77,25 @@ static void rows_of_each_format_are_parsed(void)
 	CHECK_UINT(row.count, 3);
 	row_fini(&row);
 	row_fini(&other);
+}
+
+/* They are part of what people have in tables: the same for ever. */
+static void keys_of_words_are_golden(void)
+{
+	struct star_error err = { 0 };
+	struct row row = { 0 };
+
+	CHECK_UINT(hash_word(1, "State-gov"), UINT64_C(9150532560656723636));
+	CHECK_INT(parse(INPUT_CENSUS, CENSUS "<=50K", &row, &err), 1);
+	CHECK_UINT((uint64_t)row.ids[0], hash_word(1, "State-gov"));
+	CHECK_INT(input_column(INPUT_CENSUS, "workclass", &err), 1);
+	CHECK_INT(input_column(INPUT_CENSUS, "native-country", &err), 13);
+	CHECK_INT(input_column(INPUT_HISTORIES, "category", &err), 3);
+	CHECK_INT(input_column(INPUT_CRITEO, "65535", &err), 65535);
+	CHECK_INT(input_column(INPUT_CENSUS, "label", &err), -EINVAL);
+	CHECK_INT(input_column(INPUT_CRITEO, "65536", &err), -EINVAL);
+	CHECK_INT(input_column(INPUT_CRITEO, "1x", &err), -EINVAL);
+	row_fini(&row);
 }
 
 static void empty_lines_are_passed_over(void)
@@ -564,6 +584,7 @@ static void a_reader_may_be_closed_at_any_time(void)
 const char *const unit_suite = "input";
 const struct unit_case unit_cases[] = {
 	{ "rows of each format are parsed", rows_of_each_format_are_parsed },
+	{ "keys of words are golden", keys_of_words_are_golden },
 	{ "empty lines are passed over", empty_lines_are_passed_over },
 	{ "wrong lines are refused", wrong_lines_are_refused },
 	{ "words of a line have ids", words_of_a_line_have_ids },

@@ -50,20 +50,30 @@ def state(path):
         return file.read().rpartition(")")[2].split()[0]
 
 
-@contextlib.contextmanager
-def stopped(processes):
-    """Nodes that say nothing, and are there."""
+def stop(processes):
+    """Returns when none of their threads runs."""
     for process in processes:
         os.kill(process.pid, signal.SIGSTOP)
     for process in processes:  # each thread stops when it is next run, which takes a while on a loaded machine
         for thread in os.listdir(f"/proc/{process.pid}/task"):
             while state(f"/proc/{process.pid}/task/{thread}/stat") != "T":
                 time.sleep(0.005)
+
+
+@contextlib.contextmanager
+def stopped(processes):
+    """Nodes that say nothing, and are there."""
+    stop(processes)
     try:
         yield
     finally:
         for process in processes:
             os.kill(process.pid, signal.SIGCONT)
+
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def run(code, timeout=60):

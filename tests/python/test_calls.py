@@ -2,6 +2,7 @@
 """Tables, variables and clusters: what goes well."""
 import array
 import asyncio
+import errno
 import pathlib
 import tempfile
 import threading
@@ -113,6 +114,52 @@ class Calls(WithCluster):
         self.assertIsInstance(found, starserver.Variable)
         self.assertEqual(found.shape, (6, 5))
 
+    def test_sums_are_applied_once_by_a_commit(self):
+        table = self.table()
+        variable = self.cluster.variable("summed", 3, optimizer="sgd", rate=1.0)
+        ones = numpy.ones((1, 4), "float32")
+        with self.assertRaises(starserver.StarError) as raised:
+            table.push([1], ones, tag=7)
+        self.assertEqual(raised.exception.errno, errno.EALREADY)
+        self.cluster.execute([table.commit_op(7, open=True), variable.commit_op(7, open=True)])
+        for _ in range(3):
+            self.cluster.execute([table.push_op([1, 2], numpy.repeat(ones, 2, 0), tag=7), variable.push_op([1.0, 2, 3], tag=7)])
+        table.push([2], ones, tag=7)
+        self.assertEqual(table.pull([1, 2])[:, 0].tolist(), [0, 0])
+        for _ in range(2):
+            self.cluster.execute([table.commit_op(7, scale=1 / 4), variable.commit_op(7, rate=2.0)])
+        self.assertEqual(table.pull([1, 2])[:, 0].tolist(), [-0.75, -1])
+        self.assertEqual(variable.pull().tolist(), [-6, -12, -18])
+        with self.assertRaises(starserver.StarError) as raised:
+            table.push_async([1], ones, tag=7).result(30)
+        self.assertEqual(raised.exception.errno, errno.EALREADY)
+        table.commit(20, open=True, by_row=True)
+        table.push([1], ones, tag=20)
+        table.push([1, 2], numpy.array([[3] * 4, [8] * 4], "float32"), tag=20)
+        table.commit_async(20, by_row=True).result(30)
+        self.assertEqual(table.pull([1, 2])[:, 0].tolist(), [-2.75, -9])
+        for tag in (0, -1, 1.5, True, 1 << 64):
+            with self.assertRaises(ValueError):
+                table.commit(tag)
+
+    def test_emptied_and_dropped(self):
+        for made in (self.table("gone", initializer="ones"), self.cluster.variable("gone too", (2, 2), initializer="ones")):
+            write = [[5.0] * 4] if made.kind == "table" else [[5.0] * 2] * 2
+            pull = (lambda: made.pull([1])) if made.kind == "table" else made.pull
+            made.assign([1], write) if made.kind == "table" else made.assign(write)
+            self.assertEqual(pull().tolist(), write)
+            made.empty()
+            self.assertTrue((pull() == 1).all())
+            made.drop()
+            for call in (pull, made.drop, made.empty, lambda: made.commit(1), lambda: self.cluster.lookup(made.name)):
+                with self.assertRaises(starserver.NotFound):
+                    call()
+            self.assertEqual(self.cluster.table(made.name, 9).pull([1]).shape, (1, 9))
+
+    def test_push_pull_at_once(self):
+        table = self.table()
+        self.assertEqual(table.push_pull([1, 2], numpy.ones((2, 4), "float32"), at_once=True)[:, 0].tolist(), [-1, -1])
+
     def test_one_call_of_several_operations(self):
         a, b = self.table(self.id() + "a"), self.table(self.id() + "b", dim=2)
         variable = self.cluster.variable(self.id() + "v", 3)
@@ -133,6 +180,13 @@ class Calls(WithCluster):
 
         async def work():
             pulls = [asyncio.wrap_future(table.pull_async([key])) for key in (1, 2)]
+            await table.push_async([3], ones)
+            self.assertEqual((await table.pull_async([3])).tolist(), [[-1] * 4])
+            self.assertEqual([set(node) for node in await self.cluster.status_async()], [set(node) for node in self.cluster.status()])
+            with self.assertRaises(starserver.StarError):  # no directory
+                await self.cluster.checkpoint_async()
+            with self.assertRaises(starserver.StarError):
+                await table.push_async([3], numpy.nan * ones)
             return await asyncio.wait_for(asyncio.gather(*pulls), 30)
         self.assertEqual([rows[0, 0] for rows in asyncio.run(work())], [-200, 0])
         self.assertFalse(table.pull_async([1]).cancel())

@@ -15,7 +15,7 @@ import unittest
 
 import numpy
 import starserver
-from support import SLOW, WithCluster, ctrl_c_after, run, stopped
+from support import SLOW, WithCluster, ctrl_c_after, resident, run, stopped
 
 ONES = numpy.ones((1, 4), "float32")
 SOON_S = 0.1  # of processor time and waiting; the machine may be loaded, so the best of some tries counts
@@ -38,6 +38,7 @@ class Interrupts(WithCluster):
     def test_ctrl_c_in_every_call_that_waits(self):
         table = self.table()
         table.pull([1, 2, 3])
+        other = self.table("another")  # what is begun goes on
         keys = numpy.arange(64)
         out = numpy.zeros((64, 4), "float32")
         with stopped(self.local.processes):
@@ -45,7 +46,9 @@ class Interrupts(WithCluster):
                          lambda: table.delete(keys), lambda: table.push_pull(keys, out),
                          lambda: self.cluster.execute([table.pull_op(keys)]), lambda: table.pull_async(keys).result(),
                          lambda: self.cluster.table("later", 4), lambda: self.cluster.lookup("later"),
-                         lambda: self.cluster.checkpoint(), lambda: self.cluster.status(), lambda: self.local.connect()):
+                         lambda: table.commit(1, open=True), lambda: table.pull_view(keys), other.empty, other.drop,
+                         lambda: self.cluster.checkpoint(), lambda: self.cluster.checkpoint_async().result(),
+                         lambda: self.cluster.status(), lambda: self.local.connect()):
                 self.interrupted(call)
         # Nothing holds the memory, and the handle is as good as before.
         out.resize((65, 4), refcheck=False)
@@ -174,7 +177,8 @@ class Processes(WithCluster):
             said = "nothing"
             try:
                 for call in (lambda: table.pull([1]), lambda: table.pull_async([1]), lambda: self.cluster.lookup("forked"),
-                             lambda: self.cluster.reactors, lambda: self.cluster.checkpoint()):
+                             lambda: self.cluster.reactors, lambda: self.cluster.checkpoint(), lambda: table.pull_view([1]),
+                             lambda: table.empty(), lambda: table.drop(), lambda: table.commit(1)):
                     try:
                         call()
                         said = "no error"
@@ -333,10 +337,6 @@ def running(pid):
     except OSError:
         return False
 
-
-def resident():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ import copy
 import errno
 import gc
 import os
-import signal
 import threading
 import time
 import unittest
@@ -13,7 +12,7 @@ import numpy
 import starserver
 import starserver.torch
 import torch
-from support import WithCluster, ctrl_c_after, stopped
+from support import WithCluster, ctrl_c_after, stop, stopped
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -514,7 +513,7 @@ class Faults(WithTorch):
             model, optimizer = self.model(cluster)
             model(KEYS).sum().backward()
             before = [parameter.detach().clone() for parameter in model.parameters()]
-            os.kill(local.processes[0].pid, signal.SIGSTOP)
+            stop(local.processes)
             timer = threading.Timer(0.3, local.processes[0].kill)
             timer.start()
             with self.assertRaises(starserver.StarError) as raised:

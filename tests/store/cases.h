@@ -20,6 +20,7 @@
 	X(many_tables_share_an_arena) \
 	X(small_tables_are_small) \
 	X(rows_in_a_huge_arena) \
+	X(rows_are_looked_at_while_their_table_grows) \
 	/* growth.c */ \
 	X(growth_is_bounded_in_moves_and_memory) \
 	X(index_counts_agree_at_any_fill) \

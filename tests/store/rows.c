@@ -9,6 +9,9 @@
 
 #include "base/hash.h"
 #include "base/prng.h"
+#include "store/look.h"
+#include "store/snapshot.h"
+#include "store/table.h"
 
 static void refuse_table(struct store *store, const struct object_spec *spec, int code, const char *part)
 {
@@ -267,4 +270,52 @@ void rows_in_a_huge_arena(void)
 	}
 	store_destroy(f.store);
 	munmap(f.memory, bytes);
+}
+
+/* Whatever is made and removed between two steps: those that stay are told once. And nothing of them changes. */
+void rows_are_looked_at_while_their_table_grows(void)
+{
+	enum { STAY = 20000, ALL = 60000 };
+	struct fixture f = fixture_open(32 << 20);
+	struct store_table *t =
+		table_with(&f, "t", 4, OPTIM_ADAGRAD, STAR_FLOAT32, "versions=1, rows_max=1000000, full=evict_lfu");
+	static uint64_t keys[STORE_LOOK_KEYS], record[64], before[64];
+	static uint8_t seen[ALL];
+	uint64_t at = 0, more = STAY;
+	uint32_t used;
+
+	for (uint64_t key = 0; key < STAY; key++)
+		find_one(t, key, STORE_PULL);
+	CHECK(store_look_table(f.store, t->spec.id, t->spec.generation) == t);
+	CHECK(!store_look_table(f.store, t->spec.id, t->spec.generation + 1));
+	do {
+		const unsigned n = store_look_keys(t, &at, keys);
+
+		for (unsigned i = 0; i < n && CHECK(keys[i] < ALL); i++)
+			seen[keys[i]]++;
+		for (unsigned i = 0; i < 2000 && more < ALL; i++)
+			find_one(t, more++, STORE_PULL);
+	} while (at);
+	CHECK_UINT(more, ALL);
+	for (uint64_t key = 0; key < ALL; key++)
+		CHECK(key < STAY ? seen[key] == 1 : seen[key] <= 1);
+
+	/* As a checkpoint has it: `used` counts the look-ups since. */
+	CHECK(store_row_record_bytes(t) <= sizeof(record));
+	CHECK(!store_look_row(t, ALL, record));
+	find_one(t, 7, STORE_PULL);
+	CHECK(store_look_row(t, 7, before));
+	CHECK_UINT(before[0], 7);
+	memcpy(&used, (const char *)before + t->at.used, sizeof(used));
+	CHECK_UINT(used, 0);
+	for (unsigned i = 0; i < 5; i++)
+		find_one(t, 8, STORE_PULL);
+	CHECK(store_look_row(t, 7, record));
+	CHECK(store_look_row(t, 7, record));
+	memcpy(&used, (const char *)record + t->at.used, sizeof(used));
+	CHECK_UINT(used, 5);
+	used = 0;
+	memcpy((char *)record + t->at.used, &used, sizeof(used));
+	CHECK_MEM(record, before, store_row_record_bytes(t));
+	fixture_close(&f);
 }

@@ -20,12 +20,15 @@ def site():
     for name, origin in (("package", PACKAGE), ("tests", TESTS), ("examples", EXAMPLES)):
         check(os.path.isdir(origin), f"there is no {origin}: run make python")
         shutil.copytree(origin, os.path.join(folder, name), ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(program("starserver"), folder)
+    for name in ("golden.py", "golden.inc"):
+        shutil.copy(os.path.join(ROOT, "tests/models", name), f"{folder}/tests")
+    for name in ("starserver", "startrain"):
+        shutil.copy(program(name), folder)
     home = os.path.join(folder, "home")
     os.mkdir(home)
     if os.geteuid() == 0:
         os.chown(home, NOBODY, NOBODY)
-    environment = {"PYTHONPATH": f"{folder}/package:{folder}/tests", "STARSERVER": f"{folder}/starserver", "HOME": home,
+    environment = {"PYTHONPATH": f"{folder}/package:{folder}/tests", "STARSERVER": f"{folder}/starserver", "STARTRAIN": f"{folder}/startrain", "HOME": home,
                    "TMPDIR": home, "PYTHONDONTWRITEBYTECODE": "1", "STAR_TEST_SLOW": str(SLOW), "PYTHONFAULTHANDLER": "1",
                    "LD_PRELOAD": preload()}
     return environment, folder

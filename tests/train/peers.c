@@ -17,7 +17,7 @@
 enum { WORKERS = 3, LEASE_US = 1000000, STALENESS = 2 };
 
 /* Beats and clocks, by worker. The first one is the worker that is tested, whose thread writes it, too. */
-static double rows[WORKERS][2];
+static double rows[(1 + 3) * PEERS_MAX][2]; /* and their settings */
 static pthread_mutex_t rows_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t sim_ns;
 
@@ -34,7 +34,8 @@ static int sim_execute(struct star_cluster *cluster, struct star_op *op, uint32_
 	(void)deadline_us;
 	(void)err;
 	pthread_mutex_lock(&rows_lock);
-	memcpy(rows[op->keys[0]], op->values, sizeof(rows[0]));
+	for (size_t i = 0; i < op->count; i++)
+		memcpy(rows[op->keys[i]], (const double *)op->values + 2 * i, sizeof(rows[0]));
 	pthread_mutex_unlock(&rows_lock);
 	return 0;
 }
@@ -43,12 +44,12 @@ static int sim_pull(struct star_table *table, const uint64_t *keys, uint32_t cou
 		    uint64_t deadline_us, struct star_error *err)
 {
 	(void)table;
-	(void)keys;
 	(void)flags;
 	(void)deadline_us;
 	(void)err;
 	pthread_mutex_lock(&rows_lock);
-	memcpy(values, rows, count * sizeof(rows[0]));
+	for (uint32_t i = 0; i < count; i++)
+		memcpy((double *)values + 2 * (size_t)i, rows[keys[i]], sizeof(rows[0]));
 	pthread_mutex_unlock(&rows_lock);
 	return 0;
 }
@@ -104,60 +105,85 @@ static uint64_t run(struct peers *p, uint64_t clock, uint64_t most)
 	return clock;
 }
 
-/* Whose beat was not seen to change may be of a run before. */
+static void tell(unsigned worker, enum peers_setting setting, double value)
+{
+	rows[(1 + setting / 2) * PEERS_MAX + worker][setting % 2] = value;
+}
+
+static struct peers *open_told(void)
+{
+	struct star_error err = { 0 };
+
+	memset(rows, 0, sizeof(rows));
+	sim_ns = 1;
+	return peers_open(&(struct peers_options){ .job = "job",
+						   .count = WORKERS,
+						   .lease_us = LEASE_US,
+						   .settings = { 3, WORKERS, 2, 1, 0.5, 77 } },
+			  &err);
+}
+
+/* Each setting has its name and both values in the sentence; also of workers of which this one knows nothing. */
 void a_worker_sees_who_was_told_otherwise(void)
 {
-	for (unsigned by_row = 0; by_row < 2; by_row++) {
-		const double sign = by_row ? 1 : -1; /* of who was told otherwise */
-		struct star_error err = { 0 };
-		uint32_t who = WORKERS;
-		struct peers *p;
+	static const struct {
+		enum peers_setting setting;
+		unsigned worker;
+		double value;
+		const char *said;
+	} cases[] = {
+		{ PEERS_CONSISTENCY, 1, 2, "this worker has consistency = synchronous, and worker 1 has ssp: it must" },
+		{ PEERS_WORKERS, 2, 5, "this worker has workers = 3, and worker 2 has 5: it must be the same for all" },
+		{ PEERS_WORKERS, 4, 5, "this worker has workers = 3, and worker 4 has 5" },
+		{ PEERS_GRADS_TO_WAIT, 1, 3, "this worker has grads_to_wait = 2, and worker 1 has 3" },
+		{ PEERS_MEAN_BY_ROW, 1, 2, "this worker has mean_by_row = false, and worker 1 has true" },
+		{ PEERS_RATE, 1, 0.25, "this worker has rate = 0.5, and worker 1 has 0.25: it must be the same" },
+		{ PEERS_RATES, 1, 78, "(their hash) = 000000000004d, and worker 1 has 000000000004e" },
+	};
 
-		memset(rows, 0, sizeof(rows));
-		sim_ns = 1;
-		p = peers_open(&(struct peers_options){ .job = "job",
-							.count = WORKERS,
-							.lease_us = LEASE_US,
-							.by_row = by_row != 0 },
-			       &err);
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct star_error err = { 0 };
+		struct peers *p = open_told();
+
 		if (!CHECK(p))
 			return;
-		CHECK((rows[0][BEAT] < 0) == by_row);
-		CHECK_INT(peers_look(p, &err), 0);
-		CHECK_INT(peers_accord(p, &who), PEERS_AGREE);
-		rows[1][BEAT] = -sign * 5;
-		rows[2][BEAT] = sign * 5;
-		CHECK_INT(peers_look(p, &err), 0);
-		CHECK_INT(peers_accord(p, &who), PEERS_DIFFER);
-		CHECK_UINT(who, 2);
-		rows[2][CLOCK] = CLOCK_DONE;
-		CHECK_INT(peers_look(p, &err), 0);
-		CHECK_INT(peers_accord(p, &who), PEERS_AGREE);
+		CHECK_INT(peers_join(p, 0, &err), 0);
+		tell(cases[i].worker, cases[i].setting, cases[i].value);
+		CHECK_INT(peers_check(p, &err), 0); /* it has not begun */
+		set(cases[i].worker, 0);
+		CHECK_INT(peers_check(p, &err), -EINVAL);
+		CHECK_HAS(err.text, cases[i].said);
+		CHECK_HAS(err.text, "of job \"job\"");
+		rows[cases[i].worker][CLOCK] = CLOCK_DONE;
+		CHECK_INT(peers_check(p, &err), 0);
+		set(cases[i].worker, 0);
+		tell(cases[i].worker, cases[i].setting, 0); /* it says nothing of it */
+		CHECK_INT(peers_check(p, &err), 0);
 		peers_close(p, true);
 	}
 }
 
+/* Whose beat was not seen to change may be of a run before. */
 void who_only_seems_to_live_may_be_of_a_run_before(void)
 {
-	struct peers *p = open_peers(0);
+	struct peers *p = open_told();
 	struct star_error err = { 0 };
-	uint32_t who = 0;
 
 	if (!CHECK(p))
 		return;
-	rows[1][BEAT] = -5;
-	CHECK_INT(peers_look(p, &err), 0);
-	CHECK_INT(peers_accord(p, &who), PEERS_MAY_DIFFER);
-	CHECK_UINT(who, 1);
+	rows[1][BEAT] = 5;
+	tell(1, PEERS_RATE, 0.25);
+	CHECK_INT(peers_check(p, &err), 0);
+	CHECK_INT(peers_join(p, sim_ns, &err), -EINVAL); /* no time to wait */
+	CHECK_HAS(err.text, "this worker has rate = 0.5, and worker 1 has 0.25");
 	sim_ns += LEASE_US * UINT64_C(1000);
-	CHECK_INT(peers_look(p, &err), 0);
-	CHECK_INT(peers_accord(p, &who), PEERS_AGREE);
-	rows[1][BEAT] = -6;
-	CHECK_INT(peers_look(p, &err), 0);
-	CHECK_INT(peers_accord(p, &who), PEERS_DIFFER);
-	rows[1][BEAT] = 7; /* its place is another one's now */
-	CHECK_INT(peers_look(p, &err), 0);
-	CHECK_INT(peers_accord(p, &who), PEERS_AGREE);
+	CHECK_INT(peers_check(p, &err), 0);
+	CHECK_INT(peers_join(p, sim_ns, &err), 0);
+	rows[1][BEAT] = 6;
+	CHECK_INT(peers_check(p, &err), -EINVAL);
+	tell(1, PEERS_RATE, 0.5); /* its place is another one's now */
+	rows[1][BEAT] = 7;
+	CHECK_INT(peers_check(p, &err), 0);
 	peers_close(p, true);
 }
 

@@ -474,7 +474,8 @@ static int sim_clock_gettime(clockid_t clock, struct timespec *now)
 #define peers_lives sim_lives
 #define peers_ended sim_ended
 #define peers_look(peers, err) 0
-#define peers_accord(peers, index) PEERS_AGREE
+#define peers_check(peers, err) 0
+#define peers_join(peers, until_ns, err) 0
 #define peers_quiet sim_quiet
 #define peers_pause sim_pause
 #define clock_ns sim_clock_ns

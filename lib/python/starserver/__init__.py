@@ -14,7 +14,8 @@ from ._errors import Busy, NotFound, Stale, StarError, TimeoutError
 from ._cluster import Cluster, connect
 from ._table import Operation, Table, Variable
 from ._local import LocalCluster
-from ._native import version as __version__
+from ._futures import Future
+from ._native import View, version as __version__
 
-__all__ = ["Busy", "Cluster", "LocalCluster", "NotFound", "Operation", "Stale", "StarError", "Table", "TimeoutError",
-           "Variable", "connect"]
+__all__ = ["Busy", "Cluster", "Future", "LocalCluster", "NotFound", "Operation", "Stale", "StarError", "Table", "TimeoutError",
+           "Variable", "View", "connect"]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A cluster that was connected to: its tables, variables, checkpoints, status."""
 import atexit
-import concurrent.futures
 import operator
 import threading
 import weakref
@@ -9,32 +8,8 @@ from collections.abc import Iterable
 
 from . import _control, _native
 from ._arrays import DEFAULT_TIMEOUT_S, microseconds
+from ._futures import Future, in_background, interruptible
 from ._table import Table, Variable
-
-
-def interruptible(function, *args):
-    """Calls a function that waits without looking at signals; Ctrl-C ends the waiting at once, and the call later."""
-    if threading.current_thread() is not threading.main_thread():
-        return function(*args)
-    future = concurrent.futures.Future()
-
-    def run():
-        try:
-            future.set_result(function(*args))
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="starserver-call", daemon=True).start()
-    try:
-        return future.result()
-    except BaseException:  # a signal handler's: what is opened after it is nobody's
-        future.add_done_callback(_close_result)
-        raise
-
-
-def _close_result(future):
-    if not future.exception() and isinstance(future.result(), _native.Cluster):
-        future.result().close()
 
 
 def connect(ps, timeout=None):
@@ -45,7 +20,7 @@ def connect(ps, timeout=None):
     """
     if not isinstance(ps, str):
         raise TypeError(f"the addresses are a string like \"tcp:host:3333\", not {type(ps).__name__}")
-    return Cluster(ps, interruptible(_native.open, ps, microseconds(timeout)))
+    return Cluster(ps, interruptible(_native.open, ps, microseconds(timeout), discard=lambda native: native.close()))
 
 
 def _deliver(native):
@@ -157,13 +132,13 @@ class Cluster:
         return [op.result for op in operations]
 
     def execute_async(self, operations, timeout=None):
-        """The same without waiting: a concurrent.futures.Future of the list; `await asyncio.wrap_future(future)` in
-        coroutines. The arrays of the operations must stay as they are until it is done."""
+        """The same without waiting: a Future of the list, which coroutines may await. The arrays of the operations must stay as they are
+        until it is done."""
         operations = list(operations)
         return self._start([op.tuple for op in operations if op.tuple], [op.result for op in operations], timeout)
 
     def _start(self, tuples, result, timeout):
-        future = concurrent.futures.Future()
+        future = Future()
         future.set_running_or_notify_cancel()  # it is on its way: cancel() says False
         if not tuples:
             future.set_result(result)
@@ -183,12 +158,20 @@ class Cluster:
         possible. timeout: seconds. Raises Busy while another is being written, StarError when no directory is configured."""
         interruptible(self._native.checkpoint, kind, microseconds(timeout))
 
+    def checkpoint_async(self, kind=None, timeout=None):
+        """checkpoint() without waiting: a Future of None. Training may go on meanwhile."""
+        return in_background(self._native.checkpoint, kind, microseconds(timeout))
+
     def status(self, timeout=None):
         """What each node says of itself, a list of dicts in task order (docs/control.rst, "status")."""
-        def ask():
-            return [_control.call(address, "status", timeout or DEFAULT_TIMEOUT_S)
-                    for address in _control.addresses(self.ps)]
-        return interruptible(ask)
+        return interruptible(self._ask_status, timeout)
+
+    def status_async(self, timeout=None):
+        """status() without waiting: a Future of the list."""
+        return in_background(self._ask_status, timeout)
+
+    def _ask_status(self, timeout):
+        return [_control.call(address, "status", timeout or DEFAULT_TIMEOUT_S) for address in _control.addresses(self.ps)]
 
     @property
     def reactors(self):

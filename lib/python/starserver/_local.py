@@ -19,7 +19,7 @@ from ._errors import StarError, TimeoutError
 
 TRIES = 5  # another program may take a port between our looking and the node's listening
 NO_CHECKPOINT = "the node ends without a last checkpoint:"  # in its log
-LAST_CHECKPOINT_S = 70  # more than a node waits for it
+STOP_S = 130  # for its last checkpoint and its end: CONTROL_STOP_S in lib/control/control.h
 _starter = None
 _starter_lock = threading.Lock()
 
@@ -152,7 +152,7 @@ class LocalCluster:
             self._folder = tempfile.mkdtemp(prefix="starserver-")
             self.processes = []
             self._finalizer = weakref.finalize(self, _end, self.processes, self._folder, os.getpid(),
-                                               LAST_CHECKPOINT_S if checkpoints else 10)
+                                               STOP_S if checkpoints else 10)
             try:
                 self._begin()
                 self._wait_ready(end)

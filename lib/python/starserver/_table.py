@@ -4,6 +4,7 @@ import math
 
 from . import _native
 from ._arrays import PULLED_AS, dtype_name, empty, key_buffer, microseconds, ndarray, value_buffer
+from ._futures import interruptible
 
 
 class Operation:
@@ -48,6 +49,42 @@ class _Object:
         return Operation((kind, flags, self._native, row, keys, values, results, dtype, step, float(rate or 0),
                           float(scale or 0), tag, versions), result)
 
+    def commit_op(self, tag, *, open=False, by_row=False, step=0, rate=None, scale=None):
+        """commit() as an operation for Cluster.execute()."""
+        flags = (_native.OPEN if open else 0) | (_native.BY_ROW if by_row else 0)
+        return self._op(_native.COMMIT, flags, 0, None, None, None, None, step, rate, scale, _tag(tag))
+
+    def commit(self, tag, *, open=False, by_row=False, step=0, rate=None, scale=None, timeout=None):
+        """Applies the sums with that tag, which pushes with tag= have added to, by the optimizer, once a row; scale: 1 / n for the mean of n
+        gradients. Then those with tag + 1 are open. Each node does it once, however often it is asked. open: throws away what there is,
+        and opens sums with that tag, which never fall. by_row: each row's sum is divided by how many pushes have added to it;
+        to be given when they are opened, too. Raises StarError (EALREADY) when a later tag is open already."""
+        self._run(self.commit_op(tag, open=open, by_row=by_row, step=step, rate=rate, scale=scale), timeout)
+
+    def commit_async(self, tag, *, open=False, by_row=False, step=0, rate=None, scale=None, timeout=None):
+        """commit() without waiting: a Future of None."""
+        return self._start(self.commit_op(tag, open=open, by_row=by_row, step=step, rate=rate, scale=scale), timeout)
+
+    def empty(self, timeout=None):
+        """Deletes all its rows on all nodes, with their optimizer's slots: they begin again at their initial values. The object stays
+        valid. Rows that are made meanwhile may be deleted, too. May be called again after any failure."""
+        interruptible(self._native.empty, microseconds(timeout))
+
+    def drop(self, timeout=None):
+        """Drops it on all nodes, and gives its memory back: the name may be used again, with any definition. Calls by this object and
+        by all others of the same table raise NotFound from then on. Raises StarError (EHOSTUNREACH) when a node is away: then
+        nothing was dropped."""
+        interruptible(self._native.drop, microseconds(timeout))
+
+    def _view(self, keys, count, shape, row, dtype, read_only, timeout):
+        dtype = dtype or self._pulled_as
+        if dtype == "scaled_int8":
+            shape = (count, self._native.size()[2])
+        if count == 0:
+            raise ValueError("a view has one row at least")
+        operation = self._op(_native.PULL, _native.READ_ONLY if read_only else 0, row, keys, None, None, dtype)
+        return self.cluster._native.pull_view(operation.tuple, dtype, shape, microseconds(timeout))
+
     def _memory(self, out, shape, dtype):
         """Memory for rows of that shape: the caller's, or new."""
         if out is None:
@@ -59,6 +96,15 @@ class _Object:
     def __repr__(self):
         return (f"<starserver.{type(self).__name__} \"{self.name}\" {self._describe()} {self.dtype}, optimizer "
                 f"{self.optimizer}, of {self.cluster.ps}>")
+
+
+def _tag(tag):
+    """As libstar has it: 0 is none."""
+    if tag is None:
+        return 0
+    if isinstance(tag, bool) or not isinstance(tag, int) or not 0 < tag < 1 << 64:
+        raise ValueError(f"a tag of sums is a whole number from 1, not {tag!r}")
+    return tag
 
 
 def _check_shape(values, shape, what):
@@ -116,20 +162,27 @@ class Table(_Object):
         """pull() without waiting: a concurrent.futures.Future of the rows."""
         return self._start(self.pull_op(keys, out, dtype=dtype, read_only=read_only, step=step, versions=versions), timeout)
 
-    def push_op(self, keys, gradients, *, step=0, rate=None, scale=None, dtype=None):
-        """push() as an operation for Cluster.execute()."""
-        return self._write(_native.PUSH, keys, gradients, dtype, step, rate, scale)
+    def pull_view(self, keys, *, dtype=None, read_only=False, timeout=None):
+        """Reads rows into memory of libstar's: a View of shape (n, dim), read-only, for numpy.from_dlpack(view), torch.from_dlpack(view)
+        or memoryview(view). dtype: any of a table's types, without NumPy's knowing it, too (bfloat16)."""
+        keys, count = key_buffer(keys)
+        return self._view(keys, count, (count, self.dim), 0, dtype, read_only, timeout)
 
-    def push(self, keys, gradients, *, step=0, rate=None, scale=None, dtype=None, timeout=None):
+    def push_op(self, keys, gradients, *, step=0, rate=None, scale=None, dtype=None, tag=None):
+        """push() as an operation for Cluster.execute()."""
+        return self._write(_native.PUSH, keys, gradients, dtype, step, rate, scale, tag)
+
+    def push(self, keys, gradients, *, step=0, rate=None, scale=None, dtype=None, tag=None, timeout=None):
         """Applies gradients by the table's optimizer, exactly once. keys: n; those that occur again have their gradients
         summed. gradients: float32 (float16, float64) of shape (n, dim). step: the training step, from 1. rate: the learning
-        rate instead of the table's own. scale: multiplies the gradients. NaN and infinities raise StarError (EDOM), unless
+        rate instead of the table's own. scale: multiplies the gradients. tag: they are not applied, but added to the sums with that
+        tag, for commit(); StarError (EALREADY) when these are not open. NaN and infinities raise StarError (EDOM), unless
         the table was made with nonfinite="clip" or "pass"."""
-        self._run(self.push_op(keys, gradients, step=step, rate=rate, scale=scale, dtype=dtype), timeout)
+        self._run(self.push_op(keys, gradients, step=step, rate=rate, scale=scale, dtype=dtype, tag=tag), timeout)
 
-    def push_async(self, keys, gradients, *, step=0, rate=None, scale=None, dtype=None, timeout=None):
+    def push_async(self, keys, gradients, *, step=0, rate=None, scale=None, dtype=None, tag=None, timeout=None):
         """push() without waiting: a Future of None. keys and gradients must stay as they are until it is done."""
-        return self._start(self.push_op(keys, gradients, step=step, rate=rate, scale=scale, dtype=dtype), timeout)
+        return self._start(self.push_op(keys, gradients, step=step, rate=rate, scale=scale, dtype=dtype, tag=tag), timeout)
 
     def assign_op(self, keys, values, *, step=0, dtype=None):
         """assign() as an operation for Cluster.execute()."""
@@ -143,7 +196,7 @@ class Table(_Object):
         """assign() without waiting: a Future of None."""
         return self._start(self.assign_op(keys, values, step=step, dtype=dtype), timeout)
 
-    def push_pull_op(self, keys, gradients, out=None, *, step=0, rate=None, scale=None, dtype=None):
+    def push_pull_op(self, keys, gradients, out=None, *, step=0, rate=None, scale=None, dtype=None, at_once=False):
         """push_pull() as an operation for Cluster.execute()."""
         keys, count = key_buffer(keys)
         gradients = value_buffer(gradients)
@@ -153,15 +206,21 @@ class Table(_Object):
         out, dtype = self._memory(out, (count, self.dim), dtype)
         if not count:
             return Operation(None, out)
-        return self._op(_native.PUSH_PULL, 0, 0, keys, gradients, out, dtype, step, rate, scale, result=out)
+        return self._op(_native.PUSH_PULL, _native.AT_ONCE if at_once else 0, 0, keys, gradients, out, dtype, step, rate, scale, result=out)
 
-    def push_pull(self, keys, gradients, out=None, *, step=0, rate=None, scale=None, dtype=None, timeout=None):
-        """push() and pull() of the same keys in one trip: the rows as they are after the push, of the gradients' type."""
-        return self._run(self.push_pull_op(keys, gradients, out, step=step, rate=rate, scale=scale, dtype=dtype), timeout)
+    def push_pull(self, keys, gradients, out=None, *, step=0, rate=None, scale=None, dtype=None, at_once=False,
+                  timeout=None):
+        """push() and pull() of the same keys in one trip: the rows as they are after the push, of the gradients' type.
+        If the connection was lost with the reply they may be later ones; at_once: then StarError (EREMOTEIO): it was applied, and the rows
+        of then are not known."""
+        return self._run(self.push_pull_op(keys, gradients, out, step=step, rate=rate, scale=scale, dtype=dtype, at_once=at_once),
+                         timeout)
 
-    def push_pull_async(self, keys, gradients, out=None, *, step=0, rate=None, scale=None, dtype=None, timeout=None):
+    def push_pull_async(self, keys, gradients, out=None, *, step=0, rate=None, scale=None, dtype=None, at_once=False,
+                        timeout=None):
         """push_pull() without waiting: a Future of the rows."""
-        return self._start(self.push_pull_op(keys, gradients, out, step=step, rate=rate, scale=scale, dtype=dtype), timeout)
+        return self._start(self.push_pull_op(keys, gradients, out, step=step, rate=rate, scale=scale, dtype=dtype, at_once=at_once),
+                         timeout)
 
     def delete_op(self, keys):
         """delete() as an operation for Cluster.execute()."""
@@ -176,7 +235,7 @@ class Table(_Object):
         """delete() without waiting: a Future of None."""
         return self._start(self.delete_op(keys), timeout)
 
-    def _write(self, kind, keys, values, dtype, step, rate=None, scale=None):
+    def _write(self, kind, keys, values, dtype, step, rate=None, scale=None, tag=None):
         keys, count = key_buffer(keys)
         values = value_buffer(values)
         _check_shape(values, (count, self.dim), "the array of values")
@@ -184,7 +243,7 @@ class Table(_Object):
             if memoryview(values).nbytes:
                 raise ValueError("there are values, and no keys")
             return Operation(None, None)
-        return self._op(kind, 0, 0, keys, values, None, dtype, step, rate, scale)
+        return self._op(kind, 0 if tag is None else _native.ACCUMULATE, 0, keys, values, None, dtype, step, rate, scale, _tag(tag))
 
 
 class Variable(_Object):
@@ -226,17 +285,22 @@ class Variable(_Object):
         """pull() without waiting: a Future of the values."""
         return self._start(self.pull_op(rows, out, dtype=dtype, read_only=read_only, step=step), timeout)
 
-    def push_op(self, gradients, rows=None, *, step=0, rate=None, scale=None, dtype=None):
+    def pull_view(self, rows=None, *, dtype=None, read_only=False, timeout=None):
+        """Reads it, or rows of it, into memory of libstar's: a View, as Table.pull_view()."""
+        keys, shape, row = self._where(rows)
+        return self._view(keys, shape[0], shape, row, dtype, read_only, timeout)
+
+    def push_op(self, gradients, rows=None, *, step=0, rate=None, scale=None, dtype=None, tag=None):
         """push() as an operation for Cluster.execute()."""
-        return self._write(_native.PUSH, gradients, rows, dtype, step, rate, scale)
+        return self._write(_native.PUSH, gradients, rows, dtype, step, rate, scale, tag)
 
-    def push(self, gradients, rows=None, *, step=0, rate=None, scale=None, dtype=None, timeout=None):
-        """Applies gradients by the variable's optimizer, exactly once. step, rate, scale: as for Table.push()."""
-        self._run(self.push_op(gradients, rows, step=step, rate=rate, scale=scale, dtype=dtype), timeout)
+    def push(self, gradients, rows=None, *, step=0, rate=None, scale=None, dtype=None, tag=None, timeout=None):
+        """Applies gradients by the variable's optimizer, exactly once. step, rate, scale, tag: as for Table.push()."""
+        self._run(self.push_op(gradients, rows, step=step, rate=rate, scale=scale, dtype=dtype, tag=tag), timeout)
 
-    def push_async(self, gradients, rows=None, *, step=0, rate=None, scale=None, dtype=None, timeout=None):
+    def push_async(self, gradients, rows=None, *, step=0, rate=None, scale=None, dtype=None, tag=None, timeout=None):
         """push() without waiting: a Future of None."""
-        return self._start(self.push_op(gradients, rows, step=step, rate=rate, scale=scale, dtype=dtype), timeout)
+        return self._start(self.push_op(gradients, rows, step=step, rate=rate, scale=scale, dtype=dtype, tag=tag), timeout)
 
     def assign_op(self, values, rows=None, *, step=0, dtype=None):
         """assign() as an operation for Cluster.execute()."""
@@ -250,7 +314,7 @@ class Variable(_Object):
         """assign() without waiting: a Future of None."""
         return self._start(self.assign_op(values, rows, step=step, dtype=dtype), timeout)
 
-    def push_pull_op(self, gradients, rows=None, out=None, *, step=0, rate=None, scale=None, dtype=None):
+    def push_pull_op(self, gradients, rows=None, out=None, *, step=0, rate=None, scale=None, dtype=None, at_once=False):
         """push_pull() as an operation for Cluster.execute()."""
         keys, shape, row = self._where(rows)
         gradients = value_buffer(gradients)
@@ -260,20 +324,24 @@ class Variable(_Object):
         out, dtype = self._memory(out, shape, dtype)
         if keys is False:
             return Operation(None, out)
-        return self._op(_native.PUSH_PULL, 0, row, keys, gradients, out, dtype, step, rate, scale, result=out)
+        return self._op(_native.PUSH_PULL, _native.AT_ONCE if at_once else 0, row, keys, gradients, out, dtype, step, rate, scale, result=out)
 
-    def push_pull(self, gradients, rows=None, out=None, *, step=0, rate=None, scale=None, dtype=None, timeout=None):
+    def push_pull(self, gradients, rows=None, out=None, *, step=0, rate=None, scale=None, dtype=None, at_once=False,
+                  timeout=None):
         """push() and pull() in one trip: the values as they are after the push, of the gradients' type."""
-        return self._run(self.push_pull_op(gradients, rows, out, step=step, rate=rate, scale=scale, dtype=dtype), timeout)
+        return self._run(self.push_pull_op(gradients, rows, out, step=step, rate=rate, scale=scale, dtype=dtype, at_once=at_once),
+                         timeout)
 
-    def push_pull_async(self, gradients, rows=None, out=None, *, step=0, rate=None, scale=None, dtype=None, timeout=None):
+    def push_pull_async(self, gradients, rows=None, out=None, *, step=0, rate=None, scale=None, dtype=None, at_once=False,
+                        timeout=None):
         """push_pull() without waiting: a Future of the values."""
-        return self._start(self.push_pull_op(gradients, rows, out, step=step, rate=rate, scale=scale, dtype=dtype), timeout)
+        return self._start(self.push_pull_op(gradients, rows, out, step=step, rate=rate, scale=scale, dtype=dtype, at_once=at_once),
+                         timeout)
 
-    def _write(self, kind, values, rows, dtype, step, rate=None, scale=None):
+    def _write(self, kind, values, rows, dtype, step, rate=None, scale=None, tag=None):
         keys, shape, row = self._where(rows)
         values = value_buffer(values)
         _check_shape(values, shape, "the array of values")
         if keys is False:
             return Operation(None, None)
-        return self._op(kind, 0, row, keys, values, None, dtype, step, rate, scale)
+        return self._op(kind, 0 if tag is None else _native.ACCUMULATE, row, keys, values, None, dtype, step, rate, scale, _tag(tag))

@@ -24,9 +24,11 @@ except ImportError as error:
     raise ImportError(f"starserver.torch needs PyTorch and NumPy (Debian: python3-torch, python3-numpy): {error}") from error
 
 from ._embedding import Embedding, EmbeddingBag
+from ._export import ExportedGraph, ExportError, export_graph
 from ._optimizer import Optimizer
 from ._prefetch import prefetch, progress
 from ._serving import freeze, load_frozen
 from ._workers import Summaries, Worker
 
-__all__ = ["Embedding", "EmbeddingBag", "Optimizer", "Summaries", "Worker", "freeze", "load_frozen", "prefetch", "progress"]
+__all__ = ["Embedding", "EmbeddingBag", "ExportError", "ExportedGraph", "Optimizer", "Summaries", "Worker", "export_graph", "freeze",
+           "load_frozen", "prefetch", "progress"]

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from .. import Cluster, Operation, StarError, Table, TimeoutError, Variable
 from ._embedding import _Rows, sum_by_key
+from ._rounds import Rounds
 from ._workers import Worker
 
 DTYPES = {torch.float32: "float32", torch.float64: "float64", torch.float16: "float16"}
@@ -69,14 +70,20 @@ class _Dense:
     def pull(self, memory: Tensor) -> Operation:
         return self.variable.pull_op(out=self.array(memory), dtype=DTYPES[memory.dtype])
 
-    def push_pull(self, memory: Tensor, step: int, rate: float | None) -> Operation:
+    def gradient(self) -> Any:
+        """As an array of the variable's shape; None where there is none: others may have had one."""
         gradient = self.parameter.grad
-        if gradient is None:  # others may have had one
-            return self.pull(memory)
+        if gradient is None:
+            return None
         if gradient.is_sparse:
             gradient = gradient.to_dense()
-        return self.variable.push_pull_op(self.array(gradient.to(memory.dtype)), out=self.array(memory), step=step, rate=rate,
-                                          dtype=DTYPES[memory.dtype])
+        return self.array(gradient.to(self.parameter.dtype))
+
+    def push_pull(self, memory: Tensor, step: int, rate: float | None) -> Operation:
+        gradient = self.gradient()
+        if gradient is None:
+            return self.pull(memory)
+        return self.variable.push_pull_op(gradient, out=self.array(memory), step=step, rate=rate, dtype=DTYPES[memory.dtype])
 
     def accept(self, memory: Tensor) -> None:
         if memory.data_ptr() != self.parameter.data_ptr():
@@ -142,6 +149,11 @@ class Optimizer(torch.optim.Optimizer):
     worker waits while it is more than so many steps ahead of the slowest one that takes part; 0 is lock-step. Call finish()
     when a worker is done, else the others wait for it until their timeout. None: nobody waits for anybody.
 
+    grads_to_wait: synchronous training, as by SyncReplicasOptimizer: the gradients of so many of the `workers` are one update, by their
+    mean, and each step() returns when that is applied: N workers with batches of n train as one with batches of N * n. With fewer
+    than there are workers the rest are backups: what comes too late is dropped, and counted in `dropped`. Call finish() when a worker
+    is done. Not with staleness, and not for the optimizer lamb and clip_global_norm.
+
     param_groups, for schedulers of torch.optim.lr_scheduler: one of the dense parameters, one for each table; "lr" is the rate
     that a push brings. A rate that is left as it was made is the server's, with its schedule. global_step: steps of all workers.
     """
@@ -149,10 +161,12 @@ class Optimizer(torch.optim.Optimizer):
     _step_supports_amp_scaling = True  # so that torch.cuda.amp.GradScaler comes to step(), which refuses it
 
     def __init__(self, model: nn.Module, dense: str = "adam", *, rate: float | None = None, name: str = "model", rank: int | None = None,
-                 local: Sequence[str] = (), cluster: Cluster | None = None, staleness: int | None = None, workers: int | None = None,
-                 timeout: float | None = None, **options: object) -> None:
-        if staleness is not None and rank is not None and workers is None:
-            raise ValueError("staleness= with rank= needs workers=, the number of workers that take part")
+                 local: Sequence[str] = (), cluster: Cluster | None = None, staleness: int | None = None, grads_to_wait: int | None = None,
+                 workers: int | None = None, timeout: float | None = None, **options: object) -> None:
+        if staleness is not None and grads_to_wait is not None:
+            raise ValueError("staleness= is for asynchronous training, grads_to_wait= for synchronous: give one of them")
+        if (staleness is not None or grads_to_wait is not None) and rank is not None and workers is None:
+            raise ValueError("staleness= and grads_to_wait= with rank= need workers=, the number of workers that take part")
         self._modules = embeddings(model)
         self.cluster = cluster_of(model) if cluster is None else cluster
         if any(module.table.cluster is not self.cluster for module in self._modules):
@@ -175,6 +189,9 @@ class Optimizer(torch.optim.Optimizer):
         rank, workers = place.rank, workers or place.world_size
         self._begin(rank)
         self._clocks = None if staleness is None else _Clocks(self.cluster, name, rank, workers, staleness, timeout)
+        self._rounds = None if grads_to_wait is None else Rounds(
+            self.cluster, name, rank, workers, grads_to_wait, [*self._tables.values(), *(one.variable for one in self._dense)],
+            self._commits, self.global_step, timeout)
 
     def _variable(self, path: str, parameter: nn.Parameter, optimizer: str, rate: float | None, options: dict[str, Any]) -> Variable:
         if parameter.dtype not in DTYPES:
@@ -272,18 +289,12 @@ class Optimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        number = self.global_step + 1
-        memories = [one.memory() for one in self._dense]
-        state = self._state.push_pull_op(ONE_MORE)
-        dense_rate, *rates = self._rates()
         taken = [(module, module.gradients.take()) for module in self._modules]
-        operations = [table.push_op(keys.numpy(), gradient.numpy(), step=number, rate=rate)
-                      for rate, (table, pairs) in zip(rates, self._by_table(taken)) for keys, gradient in pairs]
-        operations += [one.push_pull(memory, number, dense_rate) for one, memory in zip(self._dense, memories)]
-        if self._clocks is not None:
-            operations += self._clocks.operations()
         try:
-            self._execute([*operations, state], memories, state)
+            if self._rounds is None:
+                self._push_pull(self._by_table(taken))
+            else:
+                self._push_to_round(self._rounds, self._by_table(taken))
         except BaseException:
             for module, pairs in taken:
                 module.gradients.put_back(pairs)
@@ -294,10 +305,46 @@ class Optimizer(torch.optim.Optimizer):
             self._clocks.wait()
         return loss
 
+    def _push_pull(self, gradients: Sequence[tuple[Table, list[tuple[Tensor, Tensor]]]]) -> None:
+        number = self.global_step + 1
+        memories = [one.memory() for one in self._dense]
+        state = self._state.push_pull_op(ONE_MORE)
+        dense_rate, *rates = self._rates()
+        operations = [table.push_op(keys.numpy(), gradient.numpy(), step=number, rate=rate)
+                      for rate, (table, pairs) in zip(rates, gradients) for keys, gradient in pairs]
+        operations += [one.push_pull(memory, number, dense_rate) for one, memory in zip(self._dense, memories)]
+        if self._clocks is not None:
+            operations += self._clocks.operations()
+        self._execute([*operations, state], memories, state)
+
+    def _push_to_round(self, rounds: Rounds, gradients: Sequence[tuple[Table, list[tuple[Tensor, Tensor]]]]) -> None:
+        def pushes(tag: int) -> list[Operation]:
+            operations = [table.push_op(keys.numpy(), gradient.numpy(), tag=tag) for table, pairs in gradients for keys, gradient in pairs]
+            dense = [(one, one.gradient()) for one in self._dense]
+            return operations + [one.variable.push_op(gradient, dtype=DTYPES[one.parameter.dtype], tag=tag)
+                                 for one, gradient in dense if gradient is not None]
+        rounds.step(pushes)
+        self.refresh()
+
+    def _commits(self, number: int, tag: int, scale: float) -> list[Operation]:
+        """What applies the sums of a round, as step `number`."""
+        dense_rate, *rates = self._rates()
+        of_rate: list[tuple[Table | Variable, float | None]] = [*zip(self._tables.values(), rates),
+                                                                *((one.variable, dense_rate) for one in self._dense)]
+        return [*(made.commit_op(tag, step=number, rate=rate, scale=scale) for made, rate in of_rate),
+                self._state.assign_op([1.0, float(number)])]
+
+    @property
+    def dropped(self) -> int:
+        """With grads_to_wait: steps of this worker whose gradients came too late."""
+        return 0 if self._rounds is None else self._rounds.dropped
+
     def finish(self) -> None:
-        """This worker is done: nobody waits for it any more. With `staleness`; else it does nothing."""
+        """This worker is done: nobody waits for it any more. With `staleness` or `grads_to_wait`; else it does nothing."""
         if self._clocks is not None:
             self._clocks.finish()
+        if self._rounds is not None:
+            self._rounds.finish()
 
     def _rates(self) -> list[float | None]:
         """Of the dense parameters and of each table: None while it is what they were made with, which the server has."""

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rows from files into a table of a running cluster, by libstar as a worker's. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/starctl/checkpoints.h"
+#include "app/starctl/rows.h"
+#include "star.h"
+#include "tensor/dtype.h"
+
+enum { IMPORT_KEYS = 1024, IMPORT_BYTES = 1 << 20 };
+#define IMPORT_US UINT64_C(60000000)
+
+struct import {
+	const struct object_spec *spec;
+	struct star_cluster *cluster;
+	struct star_table *table;
+	struct checkpoint_progress progress;
+	struct row_reader *reader;
+	unsigned dtype;		/* of values */
+	size_t row_bytes, room; /* bytes of a row's, and how many rows there is memory for */
+	uint64_t *keys;
+	uint8_t *values;
+	uint64_t rows;
+};
+
+/* A variable is read and assigned as a whole: blocks that the file lacks stay as they are. */
+static int run_op(struct import *m, enum star_op_kind kind, size_t count, struct star_error *err)
+{
+	const bool variable = m->spec->kind == OBJECT_VARIABLE;
+	struct star_op op = { .kind = kind,
+			      .flags = kind == STAR_PULL ? STAR_READ_ONLY : 0,
+			      .table = m->table,
+			      .keys = variable ? NULL : m->keys,
+			      .count = variable ? 0 : (uint32_t)count,
+			      .values = m->values,
+			      .dtype = dtype_name(m->dtype) };
+
+	return star_execute(m->cluster, &op, 1, IMPORT_US, err);
+}
+
+static size_t rows_of_batch(const struct import *m)
+{
+	const size_t most = IMPORT_BYTES / m->row_bytes;
+
+	if (m->spec->kind == OBJECT_VARIABLE)
+		return object_blocks(m->spec);
+	return most > IMPORT_KEYS ? IMPORT_KEYS : most ? most : 1;
+}
+
+static int open_file(struct import *m, enum row_format format, const char *path, struct star_error *err)
+{
+	m->reader = row_reader_open(m->spec, format, path, stdin, err);
+	if (!m->reader)
+		return err->code;
+	m->dtype = row_reader_dtype(m->reader);
+	m->row_bytes = dtype_row_bytes(m->dtype, m->spec->dim);
+	m->room = rows_of_batch(m);
+	m->keys = calloc(m->room, sizeof(*m->keys));
+	m->values = calloc(m->room + 1, m->row_bytes);
+	return m->keys && m->values ? 0 : star_error_set(err, -ENOMEM, "no memory for %zu rows", m->room);
+}
+
+static void close_file(struct import *m)
+{
+	row_reader_close(m->reader);
+	free(m->keys);
+	free(m->values);
+	m->reader = NULL;
+	m->keys = NULL;
+	m->values = NULL;
+}
+
+/* The next rows, as many as are assigned together; 0: there are none left, or an error. Blocks of a variable go to their places. */
+static int read_batch(struct import *m, struct star_error *err)
+{
+	uint8_t *const spare = m->values + m->room * m->row_bytes;
+	uint64_t done, total;
+	size_t n = 0;
+	int rc = 1;
+
+	while (n < m->room && rc > 0) {
+		rc = row_reader_next(m->reader, &m->keys[n], spare, err);
+		if (rc <= 0)
+			break;
+		memcpy(m->values + (m->spec->kind == OBJECT_VARIABLE ? m->keys[n] : n) * m->row_bytes, spare,
+		       m->row_bytes);
+		n++;
+	}
+	row_reader_share(m->reader, &done, &total);
+	checkpoint_progress_tell(&m->progress, done < total ? done : total, total);
+	return rc < 0 ? rc : (int)n;
+}
+
+/* The whole file, and nothing is assigned: one that is bad changes nothing. */
+static int look_through(struct import *m, enum row_format format, const char *path, struct star_error *err)
+{
+	int rc = open_file(m, format, path, err);
+
+	if (rc == 0)
+		while ((rc = read_batch(m, err)) > 0)
+			;
+	close_file(m);
+	return rc;
+}
+
+static int assign_all(struct import *m, enum row_format format, const char *path, struct star_error *err)
+{
+	struct star_error why = { 0 };
+	int rc = open_file(m, format, path, err);
+
+	if (rc == 0 && m->spec->kind == OBJECT_VARIABLE)
+		rc = run_op(m, STAR_PULL, 0, err);
+	while (rc == 0) {
+		const int n = read_batch(m, &why);
+
+		if (n <= 0) {
+			rc = n;
+			break;
+		}
+		rc = run_op(m, STAR_ASSIGN, (size_t)n, &why);
+		m->rows += rc == 0 ? (uint64_t)n : 0;
+	}
+	close_file(m);
+	return rc < 0 && why.code ? star_error_set(err, rc, "%.400s (%" PRIu64 " rows before that were assigned)",
+						   why.text, m->rows)
+				  : rc;
+}
+
+/* What an assign would drop without a word. */
+static int check_table(const struct object_spec *spec, struct star_error *err)
+{
+	if (spec->filter == FILTER_NONE)
+		return 0;
+	return star_error_set(
+		err, -EINVAL,
+		"\"%s\" has an admission filter, which keeps keys out that come for the first time: import "
+		"into a checkpoint (checkpoint import), and begin with that",
+		spec->name);
+}
+
+static int import(struct import *m, const struct row_source *source, enum row_format format, const char *path,
+		  struct star_error *err)
+{
+	int rc = check_table(&source->spec, err);
+
+	m->spec = &source->spec;
+	if (rc == 0 && path)
+		rc = look_through(m, format, path, err);
+	if (rc < 0)
+		return rc;
+	m->cluster = star_open(source->ps, IMPORT_US, err);
+	m->table = m->cluster ? star_lookup(m->cluster, source->spec.name, IMPORT_US, err) : NULL;
+	rc = m->table ? assign_all(m, format, path, err) : err->code;
+	star_close(m->cluster);
+	return rc;
+}
+
+int run_tables_import(const struct invocation *invocation)
+{
+	const char *path = invocation->argc > 1 && strcmp(invocation->argv[1], "-") != 0 ? invocation->argv[1] : NULL;
+	struct row_source source = { 0 };
+	struct import m = { 0 };
+	struct star_error err = { 0 };
+	const enum row_format format = row_format_of(path, &err);
+	int rc;
+
+	if (!format)
+		return fail(invocation, &err, STARCTL_USAGE);
+	checkpoint_progress_begin(&m.progress, invocation, "import");
+	rc = row_source_open(&source, invocation, invocation->argv[0], &err);
+	if (rc == 0)
+		rc = import(&m, &source, format, path, &err);
+	checkpoint_progress_end(&m.progress);
+	row_source_close(&source);
+	if (rc < 0)
+		return fail(invocation, &err, STARCTL_FAILED);
+	if (invocation->json)
+		print_json(json_pack("{s:s, s:I}", "table", invocation->argv[0], "rows", (json_int_t)m.rows),
+			   invocation->out);
+	else
+		fprintf(invocation->out, "%" PRIu64 " rows of %s were assigned\n", m.rows, invocation->argv[0]);
+	return STARCTL_OK;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `startrain FILE.star`: worker processes below a parent that watches them. */
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "app/startrain/graphfile/graphfile.h"
+#include "app/startrain/job.h"
+#include "app/startrain/training.h"
+#include "base/clock.h"
+#include "offload/cut.h"
+
+#define SUFFIX ".star"
+
+bool graphfile_is_one(const char *argument)
+{
+	const size_t n = strlen(argument);
+
+	return argument[0] != '-' && n > strlen(SUFFIX) && !strcmp(argument + n - strlen(SUFFIX), SUFFIX);
+}
+
+/* ---- options ---- */
+
+enum { PS = 2, TRAIN, VALUES, PROTOCOL, WORKERS, WORKER, EPOCHS, REPORT, INTRA_OP, SEED, DEADLINE, JSON, HELP };
+
+static const struct option options[] = {
+	{ "ps", required_argument, NULL, PS },
+	{ "train", required_argument, NULL, TRAIN },
+	{ "values", required_argument, NULL, VALUES },
+	{ "protocol", required_argument, NULL, PROTOCOL },
+	{ "workers", required_argument, NULL, WORKERS },
+	{ "worker", required_argument, NULL, WORKER },
+	{ "epochs", required_argument, NULL, EPOCHS },
+	{ "report", required_argument, NULL, REPORT },
+	{ "intra-op", required_argument, NULL, INTRA_OP },
+	{ "seed", required_argument, NULL, SEED },
+	{ "deadline", required_argument, NULL, DEADLINE },
+	{ "json", no_argument, NULL, JSON },
+	{ "help", no_argument, NULL, HELP },
+	{ 0 },
+};
+
+static void print_help(void)
+{
+	puts("Usage: startrain FILE.star --ps tcp:HOST:PORT,... --train FILE... [options]\n"
+	     "Trains a graph that is written as text, as starserver.torch.export_graph() in Python writes it. Its "
+	     "first result "
+	     "is the loss;\n"
+	     "gradients and updates are added where it has no updates of its own.\n"
+	     "\n"
+	     "Options:\n"
+	     "  --ps ADDRESSES     control addresses of the PS tasks, or local: none, all is in this process\n"
+	     "  --train FILE...    batches: for each an array for each feed, in the graph's order, as numpy.save() "
+	     "writes them\n"
+	     "  --values FILE      first values of variables that have none: an array for each, in the graph's order\n"
+	     "  --protocol NAME    grpc++, star_server or star_server_lite [star_server]\n"
+	     "  --workers N        worker processes of the job [1]; each takes every Nth batch; they all run here, but "
+	     "for:\n"
+	     "  --worker I         run only worker I of them, counted from 0\n"
+	     "  --epochs N         passes over the batches [1]\n"
+	     "  --report FILE      write the first worker's losses there: a JSON object a line\n"
+	     "  --intra-op N       threads in a kernel [1]\n"
+	     "  --seed N           of random numbers in the graph [1]\n"
+	     "  --deadline S       seconds that a call to the PS tasks may take [30]\n"
+	     "  --json             print the result as one JSON object");
+}
+
+static int parse_number(const char *name, const char *text, double low, double high, uint32_t *number,
+			struct star_error *err)
+{
+	uint64_t value = 0;
+	const int rc = training_parse_number(name, text, low, high, &value, err);
+
+	*number = (uint32_t)value;
+	return rc;
+}
+
+static int add_file(struct graphfile_options *o, const char *path, struct star_error *err)
+{
+	if (o->train_count == GRAPHFILE_FILES_MAX)
+		return star_error_set(err, -EINVAL, "--train: more than %d files", GRAPHFILE_FILES_MAX);
+	o->train[o->train_count++] = path;
+	return 0;
+}
+
+static int parse_one(struct graphfile_options *o, int option, const char *text, struct star_error *err)
+{
+	uint64_t seconds = 0;
+	int rc = 0;
+
+	switch (option) {
+	case PS:
+		o->ps = text;
+		break;
+	case TRAIN:
+		return add_file(o, text, err);
+	case VALUES:
+		o->values = text;
+		break;
+	case PROTOCOL:
+		o->protocol = text;
+		return graph_protocol_parse(text, err) ? 0 : -EINVAL;
+	case WORKERS:
+		return parse_number("workers", text, 1, GRAPHFILE_WORKERS_MAX, &o->workers, err);
+	case WORKER:
+		o->local_workers = 1;
+		return parse_number("worker", text, 0, GRAPHFILE_WORKERS_MAX - 1, &o->first_worker, err);
+	case EPOCHS:
+		return parse_number("epochs", text, 1, 1e6, &o->epochs, err);
+	case REPORT:
+		o->report = text;
+		break;
+	case INTRA_OP:
+		return parse_number("intra-op", text, 1, 64, &o->intra_op, err);
+	case SEED:
+		return training_parse_number("seed", text, 0, 0x1p53, &o->seed, err);
+	case DEADLINE:
+		rc = training_parse_number("deadline", text, 1, 3600, &seconds, err);
+		o->deadline_us = seconds * 1000000;
+		break;
+	case JSON:
+		o->json = true;
+		break;
+	}
+	return rc;
+}
+
+static int complete(struct graphfile_options *o, struct star_error *err)
+{
+	if (!o->ps)
+		return star_error_set(err, -EINVAL, "--ps is missing: control addresses of the PS tasks, or local");
+	if (!o->train_count)
+		return star_error_set(err, -EINVAL, "--train is missing: files of batches");
+	if (o->first_worker >= o->workers)
+		return star_error_set(err, -EINVAL, "--worker %u: with --workers %u it is 0 to %u", o->first_worker,
+				      o->workers, o->workers - 1);
+	if (!strcmp(o->ps, SESSION_LOCAL) && o->workers > 1)
+		return star_error_set(err, -EINVAL, "--workers %u: with --ps local there is one: all is in its process",
+				      o->workers);
+	if (!o->local_workers)
+		o->local_workers = o->workers;
+	return 0;
+}
+
+int graphfile_options_parse(struct graphfile_options *o, int argc, char **argv, struct star_error *err)
+{
+	int option, last = 0, rc = 0;
+
+	*o = (struct graphfile_options){ .graph = argv[1],
+					 .protocol = "star_server",
+					 .workers = 1,
+					 .epochs = 1,
+					 .intra_op = 1,
+					 .seed = 1,
+					 .deadline_us = 30000000 };
+	optind = 2;
+	/* "-": what is no option comes as the argument of an option 1: a further file. */
+	while (rc == 0 && (option = getopt_long(argc, argv, "-", options, NULL)) != -1) {
+		if (option == '?')
+			return star_error_set(err, -EINVAL, "startrain %s --help shows the options", argv[1]);
+		if (option == HELP) {
+			print_help();
+			return 1;
+		}
+		if (option == 1 && last != TRAIN)
+			return star_error_set(err, -EINVAL, "%s: files follow --train", optarg);
+		last = option == 1 ? last : option;
+		rc = parse_one(o, last, optarg, err);
+	}
+	return rc == 0 ? complete(o, err) : rc;
+}
+
+/* ---- the job ---- */
+
+struct graphfile_job {
+	struct job job; /* first: what its tasks are handed */
+	struct graphfile_options options;
+	struct graphfile_result *results; /* of the local workers, shared with their processes */
+};
+
+static int train_task(struct job *job, uint32_t worker, struct star_error *err)
+{
+	struct graphfile_job *j = (struct graphfile_job *)job;
+
+	return graphfile_train(&j->options, worker, &j->results[worker - j->options.first_worker], err);
+}
+
+static void print_result(const struct graphfile_job *j, double seconds)
+{
+	const struct graphfile_result *first = &j->results[0];
+	uint64_t steps = 0;
+	json_t *json;
+	char *text;
+
+	for (uint32_t i = 0; i < j->options.local_workers; i++)
+		steps += j->results[i].steps;
+	if (!j->options.json) {
+		printf("%s over %s: %llu steps in %.1f s, %u round trips and %u requests a step\n"
+		       "loss %.6f at first, %.6f at last\n",
+		       j->options.graph, j->options.protocol, (unsigned long long)steps, seconds, first->rounds,
+		       first->requests, first->first_loss, first->last_loss);
+		return;
+	}
+	json = json_pack("{s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:i, s:i}", "graph", j->options.graph, "protocol",
+			 j->options.protocol, "steps", (json_int_t)steps, "seconds", seconds, "steps_per_s",
+			 first->seconds > 0 ? (double)first->steps / first->seconds : 0.0, "first_loss",
+			 first->first_loss, "loss", first->last_loss, "rounds", (int)first->rounds, "requests",
+			 (int)first->requests);
+	text = json_dumps(json, JSON_REAL_PRECISION(17));
+	puts(text ? text : "{}");
+	free(text);
+	json_decref(json);
+}
+
+static int run(struct graphfile_job *j, struct star_error *err)
+{
+	const struct graphfile_options *o = &j->options;
+	const size_t bytes = o->local_workers * sizeof(*j->results);
+	const uint64_t begin_ns = clock_ns();
+	void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int rc;
+
+	if (shared == MAP_FAILED)
+		return star_error_set(err, -ENOMEM, "not enough memory");
+	j->results = shared;
+	j->job.options.first_worker = o->first_worker;
+	j->job.options.local_workers = o->local_workers;
+	rc = job_prepare(&j->job, err);
+	if (rc == 0)
+		rc = job_run(&j->job, o->workers > 1 ? "worker" : NULL, train_task, o->local_workers, err);
+	if (rc == 0)
+		print_result(j, (double)(clock_ns() - begin_ns) * 1e-9);
+	job_release(&j->job);
+	munmap(shared, bytes);
+	return rc;
+}
+
+int graphfile_main(int argc, char **argv)
+{
+	static struct graphfile_job job;
+	struct star_error err = { 0 };
+	int rc = graphfile_options_parse(&job.options, argc, argv, &err), status = 2;
+
+	if (rc > 0)
+		return 0;
+	if (rc == 0) {
+		rc = run(&job, &err);
+		status = rc == -EINTR ? 128 + err.code : 1;
+	}
+	if (rc == 0)
+		return 0;
+	fprintf(stderr, "startrain: %s\n", err.text);
+	return status;
+}

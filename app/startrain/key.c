@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "app/startrain/key.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "input/input.h"
+#include "star.h"
+
+static void print_help(void)
+{
+	puts("startrain key [--format FORMAT] COLUMN TEXT... prints the keys of the rows that stand for these texts in "
+	     "a "
+	     "column\n"
+	     "of examples, one a line. COLUMN counts from 0 in the file's order; with --format census or histories it "
+	     "may be a\n"
+	     "name, as workclass. `starctl rows get TABLE KEY` shows the row.\n\n"
+	     "  --format FORMAT  criteo, census, libsvm, text or histories [criteo]\n"
+	     "  --help           this text");
+}
+
+/* 0, 1 when --help was answered, or -EINVAL. */
+static int parse(int argc, char **argv, enum input_format *format, struct star_error *err)
+{
+	static const struct option options[] = { { "format", required_argument, NULL, 'f' },
+						 { "help", no_argument, NULL, 'h' },
+						 { NULL, 0, NULL, 0 } };
+	int option;
+
+	optind = 2;
+	opterr = 0;
+	while ((option = getopt_long(argc, argv, "+:", options, NULL)) != -1) {
+		if (option == 'h') {
+			print_help();
+			return 1;
+		}
+		if (option != 'f')
+			return star_error_set(err, -EINVAL,
+					      "%s is no option, or lacks a value: see startrain key --help",
+					      argv[optind - 1]);
+		*format = input_format_parse(optarg, err);
+		if (!*format)
+			return -EINVAL;
+	}
+	if (*format == INPUT_LIBSVM)
+		return star_error_set(err, -EINVAL, "the keys of libsvm are the numbers in its files");
+	return argc - optind >= 2
+		       ? 0
+		       : star_error_set(err, -EINVAL, "a column and a text are needed: startrain key COLUMN TEXT...");
+}
+
+int key_main(int argc, char **argv)
+{
+	enum input_format format = INPUT_CRITEO;
+	struct star_error err = { 0 };
+	int rc = parse(argc, argv, &format, &err), column = rc;
+
+	if (rc > 0)
+		return 0;
+	if (rc == 0)
+		column = input_column(format, argv[optind], &err);
+	if (column < 0) {
+		fprintf(stderr, "startrain: %s\n", err.text);
+		return 2;
+	}
+	for (int i = optind + 1; i < argc; i++)
+		printf("%" PRIu64 "\n", star_key((uint32_t)column, argv[i]));
+	return 0;
+}

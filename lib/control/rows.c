@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Rows of a table, for the administrator: what this node has of them. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "jsonrpc/member.h"
+#include "control/node.h"
+
+static const struct object_spec *find_table(struct control *control, const char *name, struct star_error *err)
+{
+	const struct object_spec *spec;
+
+	pthread_mutex_lock(&control->lock);
+	spec = control_table(control, name, err);
+	pthread_mutex_unlock(&control->lock);
+	return spec;
+}
+
+int rows_keys(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+{
+	static const char *const members[] = { "name", "reactor", "at", NULL };
+	const struct control_data_plane *plane = &control->data_plane;
+	struct control_row_keys which = { 0 };
+	const struct object_spec *spec;
+	const char *name;
+	json_t *keys;
+	int rc;
+
+	if (member_only(params, members, err) < 0 || member_string(params, "name", WIRE_NAME_MAX, &name, err) < 0 ||
+	    member_u32(params, "reactor", 0, WIRE_REACTORS_MAX - 1, &which.reactor, err) < 0 ||
+	    (json_object_get(params, "at") && member_u64(params, "at", &which.at, err) < 0))
+		return control_invalid(err);
+	spec = find_table(control, name, err);
+	if (!spec)
+		return err->code;
+	keys = json_array();
+	pthread_mutex_lock(&control->plane);
+	rc = plane->row_keys(plane->ctx, spec, &which, keys, err);
+	pthread_mutex_unlock(&control->plane);
+	if (rc == 0)
+		*result = json_pack("{s:O, s:o}", "keys", keys, "at", member_from_u64(which.at));
+	json_decref(keys);
+	return rc;
+}
+
+/* An array of 1 to CONTROL_ROWS_KEYS keys; NULL with the member's name. */
+static uint64_t *read_keys(const json_t *params, uint32_t *count, struct star_error *err)
+{
+	const json_t *list = json_object_get(params, "keys"), *key;
+	const size_t n = json_array_size(list);
+	uint64_t *keys = n && n <= CONTROL_ROWS_KEYS ? malloc(n * sizeof(*keys)) : NULL;
+	size_t i;
+
+	if (!keys) {
+		star_error_set(err, -EINVAL, "member \"keys\" must be an array of 1 to %d keys", CONTROL_ROWS_KEYS);
+		return NULL;
+	}
+	json_array_foreach(list, i, key)
+	{
+		if (member_to_u64(key, &keys[i]))
+			continue;
+		star_error_set(err, -EINVAL, "member \"keys\": element %zu is no key, a number from 0 to 2^64 - 1", i);
+		free(keys);
+		return NULL;
+	}
+	*count = (uint32_t)n;
+	return keys;
+}
+
+int rows_read(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+{
+	static const char *const members[] = { "name", "keys", NULL };
+	const struct control_data_plane *plane = &control->data_plane;
+	const struct object_spec *spec;
+	uint64_t *keys = NULL;
+	uint32_t count = 0;
+	const char *name;
+	json_t *records;
+	int rc = 0;
+
+	if (member_only(params, members, err) < 0 || member_string(params, "name", WIRE_NAME_MAX, &name, err) < 0)
+		return control_invalid(err);
+	keys = read_keys(params, &count, err);
+	if (!keys)
+		return control_invalid(err);
+	spec = find_table(control, name, err);
+	if (!spec)
+		rc = err->code;
+	records = json_array();
+	pthread_mutex_lock(&control->plane);
+	if (rc == 0)
+		rc = plane->rows(plane->ctx, spec, keys, count, records, err);
+	pthread_mutex_unlock(&control->plane);
+	if (rc == 0)
+		*result = json_pack("{s:O}", "rows", records);
+	json_decref(records);
+	free(keys);
+	return rc;
+}

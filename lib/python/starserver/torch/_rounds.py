@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Synchronous training: the gradients of several workers become one update.
+
+A round has a tag, which its sums on the PS tasks have too (docs/libstar.rst, "Sums"). A worker takes a ticket of the round, pushes its
+gradients to the sums, and says that it is done; whoever completes the round commits the sums, and opens the next one.
+
+The table NAME/rounds has a row for each round, and in the row of each worker, which nobody else writes, the latest round that this worker
+has opened or joined: the greatest tag of these is the present round's. Rounds are thrown away, and made again under a greater tag, by
+a worker that begins, and by one that cannot say what became of its ticket: so who died in the middle of a step disturbs nobody for
+longer than until it is started again. The others push the gradients that they have once more; nothing was applied meanwhile.
+
+Several may want to end a round at once, the one by a commit, the other by throwing it away. It is decided in one place, the reactor that
+has the round's row: OPENED of that row is in the sums of NAME/rounds itself, which are committed or thrown away before all others. The
+first one decides; the others see in the row which of both it was, and do the same with all other sums. Nodes commit a tag once.
+"""
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy
+
+from .. import Cluster, Operation, StarError, Table, TimeoutError, Variable
+
+TAG, STEP, STATE, SINCE = range(4)  # of a worker's row
+TAKES_PART, ENDED = 1, 2  # STATE; 0: has not begun
+TICKETS, DONE, OPENED = range(3)  # of a round's row
+HELP_S = 0.1  # a round that is complete for so long is ended by somebody else than who has completed it
+KEPT = 64  # rows of rounds
+WAIT_S = 0.0005, 0.01
+
+
+class Round(NamedTuple):
+    """tag: of its sums. step: steps of the model before it. since: the tag of the first round of this run of the job."""
+    tag: int
+    step: int
+    since: int
+
+
+def _is_over(error: StarError) -> bool:
+    return error.errno == errno.EALREADY
+
+
+def _minus(place: int, value: float = 1.0) -> Any:
+    """The gradient that adds to an element of a row, for sgd with rate 1."""
+    row = numpy.zeros((1, 4))
+    row[0, place] = -value
+    return row
+
+
+class Rounds:
+    """commits: of a number of a step and a tag, the operations that apply the sums of the model with that tag; wait_for: so many gradients
+    are one update, of those workers that have not ended."""
+
+    def __init__(self, cluster: Cluster, name: str, rank: int, workers: int, wait_for: int, model: Sequence[Table | Variable],
+                 commits: Callable[[int, int, float], list[Operation]], step: int, timeout: float | None) -> None:
+        if not 0 < wait_for <= workers or not 0 <= rank < workers:
+            raise ValueError(f"grads_to_wait is from 1 to workers, and rank from 0 to workers - 1: not grads_to_wait={wait_for}, "
+                             f"rank={rank}, workers={workers}")
+        self._cluster, self._model, self._commits, self._timeout = cluster, model, commits, timeout
+        self._table = cluster.table(f"{name}/rounds", 4, dtype="float64", optimizer="sgd", rate=1.0, timeout=timeout)
+        self._workers, self._own, self._wait_for = numpy.arange(workers), numpy.array([rank]), wait_for
+        self._spoilt = False  # what became of this worker's ticket is not known
+        self.dropped = 0
+        self._round = Round(0, step, 0)
+        self._renew()
+
+    # Rows
+
+    def _look(self, tag: int) -> tuple[Round, Any, Any]:
+        """(the present round, the rows of the workers, the row of the round with that tag)."""
+        return self._of(*self._cluster.execute(self._pulls(tag), self._timeout))
+
+    def _pulls(self, tag: int) -> list[Operation]:
+        return [self._table.pull_op(self._workers, read_only=True), self._table.pull_op([tag], read_only=True)]
+
+    def _of(self, rows: Any, row: Any) -> tuple[Round, Any, Any]:
+        last = rows[rows[:, TAG].argmax()]
+        return Round(int(last[TAG]), int(last[STEP]), int(last[SINCE])), rows, row[0]
+
+    def _publish(self, opened: Round, state: int = TAKES_PART) -> None:
+        self._table.assign(self._own, numpy.array([[opened.tag, opened.step, state, opened.since]], "float64"), timeout=self._timeout)
+        self._round = opened
+
+    def _open(self, opened: Round) -> None:
+        """Says that there is the round, whose sums are open."""
+        self._table.push([opened.tag], _minus(OPENED), tag=opened.tag, timeout=self._timeout)
+        self._publish(opened)
+
+    def _needed(self, rows: Any) -> int:
+        ended = (rows[:, STATE] == ENDED) & (rows[:, TAG] >= rows[rows[:, TAG].argmax(), SINCE])
+        return max(1, min(self._wait_for, len(rows) - int(ended.sum())))
+
+    def _is_complete(self, rows: Any, row: Any) -> bool:
+        return row[DONE] >= self._needed(rows) and row[DONE] >= min(row[TICKETS], self._wait_for)
+
+    # Ends of rounds
+
+    def _apply(self, tag: int, step: int, done: int) -> None:
+        try:
+            self._cluster.execute(self._commits(step + 1, tag, 1 / done), self._timeout)
+        except StarError as error:
+            if not _is_over(error):  # it was done, or the sums were lost with a node
+                raise
+
+    def _complete(self) -> None:
+        """Applies the sums of the present round, unless it was thrown away before, and opens the next one."""
+        tag, step, since = self._round
+        try:
+            self._table.commit(tag, timeout=self._timeout)
+            row = self._table.pull([tag], read_only=True, timeout=self._timeout)[0]
+            if not row[OPENED]:
+                return
+            self._apply(tag, step, int(row[DONE]))
+            self._open(Round(tag + 1, step + 1, since))
+            self._table.delete([tag - KEPT], timeout=self._timeout)
+        except StarError as error:
+            if not _is_over(error):
+                raise
+
+    def _renew(self) -> None:
+        """Throws the present round away, unless it is to be applied, and opens another one for the same step."""
+        while True:
+            tag = max(time.time_ns() // 1000, self._round.tag + 1, self._look(0)[0].tag + 1)
+            try:
+                self._table.commit(tag, open=True, timeout=self._timeout)
+                break
+            except StarError as error:
+                if not _is_over(error):
+                    raise
+        # No earlier round is decided any more: this is the last that was.
+        present, rows, _ = self._look(0)
+        row = self._table.pull([present.tag], read_only=True, timeout=self._timeout)[0]
+        step = present.step
+        if present.tag and row[OPENED]:
+            self._apply(present.tag, step, int(row[DONE]))
+            step += 1
+        step = max(step, self._round.step)  # there may have been steps of another kind of training
+        # All that there were have ended: it is another run of the job, whose workers may not have begun yet.
+        since = present.since if (rows[:, STATE] == TAKES_PART).any() else tag
+        try:
+            self._cluster.execute([one.commit_op(tag, open=True) for one in self._model], self._timeout)
+            self._open(Round(tag, step, since))
+        except StarError as error:
+            if not _is_over(error):
+                raise
+            # Somebody has begun another one, which all will follow, and this worker too, where that says that it takes part.
+            self._publish(Round(tag, step, since))
+        self._spoilt = False
+
+    # Steps
+
+    def step(self, pushes: Callable[[int], list[Operation]]) -> None:
+        """pushes: of a tag, the operations that add this worker's gradients to the sums. Returns when the round is over."""
+        if self._spoilt:
+            self._renew()
+        end = time.monotonic() + (30 if self._timeout is None else self._timeout)
+        self._spoilt = True  # also by Ctrl-C
+        while not self._try(pushes, end):
+            pass
+        self._spoilt = False
+
+    def _try(self, pushes: Callable[[int], list[Operation]], end: float) -> bool:
+        """False: the round was thrown away, or is another one."""
+        mine = self._round
+        ticket = self._table.push_pull_op([mine.tag], _minus(TICKETS), at_once=True)
+        present, rows, row = self._of(*self._cluster.execute([*self._pulls(mine.tag), ticket], self._timeout)[:2])
+        if present.tag != mine.tag:
+            self._in_time(end, rows, row)
+            self._round = present
+            return False
+        counts = bool(ticket.result[0, TICKETS] <= self._wait_for)
+        if counts:
+            try:
+                self._cluster.execute(pushes(mine.tag), self._timeout)
+                row = self._table.push_pull([mine.tag], _minus(DONE), at_once=True, timeout=self._timeout)[0]
+                if self._is_complete(rows, row):
+                    self._complete()
+            except StarError as error:
+                if not _is_over(error):
+                    raise
+                counts = False
+        return self._wait(mine, counts, end)
+
+    def _wait(self, mine: Round, counts: bool, end: float) -> bool:
+        """Until there is another round. Whether that is of a later step."""
+        pause, complete_s = WAIT_S[0], None
+        while True:
+            present, rows, row = self._look(mine.tag)
+            if present.tag > mine.tag:
+                self._round = present
+                committed = present.step > mine.step
+                self.dropped += committed and (not counts or bool(row[DONE] and not row[OPENED]))
+                return committed
+            if self._is_complete(rows, row):
+                now = time.monotonic()
+                complete_s = now if complete_s is None else complete_s
+                if now - complete_s > HELP_S:
+                    self._complete()
+            self._in_time(end, rows, row)
+            time.sleep(pause)
+            pause = min(2 * pause, WAIT_S[1])
+
+    def _in_time(self, end: float, rows: Any, row: Any) -> None:
+        if time.monotonic() > end:
+            raise TimeoutError(errno.ETIMEDOUT, f"step {self._round.step + 1}: {int(row[DONE])} of {self._needed(rows)} gradients have come: "
+                                                "do the other workers still run? A worker that is done calls finish(); one that has "
+                                                "died is to be started again")
+
+    def finish(self) -> None:
+        """Nobody waits for this worker any more."""
+        self._publish(self._look(0)[0], ENDED)
