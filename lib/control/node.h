@@ -167,7 +167,7 @@ struct control {
 	/* the others */
 	bool joined;
 	uint32_t leader_incarnation;
-	uint64_t leader_seen_us; /* 0: never */
+	uint64_t leader_seen_us;				     /* 0: never */
 	char follower_error[sizeof(((struct star_error *)0)->text)]; /* why it has not joined; "" when it has */
 	bool layout_missed; /* PS task 0 pushed a layout before this node had joined: the next heartbeat asks for it at once */
 };
