@@ -107,21 +107,30 @@ static int watch(const struct invocation *invocation)
 	return fail(invocation, &err, STARCTL_FAILED);
 }
 
-/* Nodes that PS task 0 has not heard of for some time; how many. */
+static unsigned report_silence(const struct invocation *invocation, size_t task, const json_t *node)
+{
+	const char *since = json_string_value(json_object_get(node, "away_since"));
+	char text[24];
+
+	if (!json_is_true(json_object_get(node, "away")))
+		return 0;
+	fprintf(invocation->errors, "starctl: PS task %zu is away: nothing was heard of it for %s, since ", task,
+		human_time(json_number_value(json_object_get(node, "silent_ms")) / 1000, text));
+	print_text(since ? since : "?", invocation->errors);
+	fputc('\n', invocation->errors);
+	return 1;
+}
+
+/* Nodes that PS task 0 has not heard of for some time, and PS task 0 itself where another node is asked; how many. */
 static unsigned report_away(const struct invocation *invocation, const json_t *status)
 {
-	const json_t *node;
-	unsigned away = 0;
-	char text[24];
-	size_t i;
+	const json_t *leader = json_object_get(status, "leader"), *node;
+	unsigned away = report_silence(invocation, 0, leader);
+	size_t task;
 
-	json_array_foreach(json_object_get(status, "nodes"), i, node)
+	json_array_foreach(json_object_get(status, "nodes"), task, node)
 	{
-		if (!json_is_true(json_object_get(node, "away")))
-			continue;
-		away++;
-		fprintf(invocation->errors, "starctl: PS task %zu is away: nothing was heard of it for %s\n", i,
-			human_time(json_number_value(json_object_get(node, "silent_ms")) / 1000, text));
+		away += report_silence(invocation, task, node);
 	}
 	return away;
 }

@@ -2,23 +2,30 @@
 /* Whether a node is well, its metrics, and how much it logs. */
 #include "app/starctl/starctl.h"
 
+static void print_sentences(const json_t *sentences, bool first, FILE *out)
+{
+	const json_t *sentence;
+	size_t i;
+
+	json_array_foreach(sentences, i, sentence)
+	{
+		fprintf(out, "%s", i || !first ? "; " : "");
+		print_text(json_string_value(sentence), out);
+	}
+}
+
+/* What is good to know is not said beside what is wrong: that is where to look. */
 static void render_health(const json_t *health, FILE *out)
 {
-	const json_t *problems = json_object_get(health, "problems"), *problem;
-	size_t i;
+	const json_t *problems = json_object_get(health, "problems");
 
 	if (json_array_size(problems) == 0) {
 		fprintf(out, "ok: ");
 		print_text(json_string_value(json_object_get(health, "state")), out);
-		fputc('\n', out);
+		print_sentences(json_object_get(health, "notes"), false, out);
 	}
-	json_array_foreach(problems, i, problem)
-	{
-		fprintf(out, "%s", i ? "; " : "");
-		print_text(json_string_value(problem), out);
-	}
-	if (json_array_size(problems))
-		fputc('\n', out);
+	print_sentences(problems, true, out);
+	fputc('\n', out);
 	fflush(out);
 }
 

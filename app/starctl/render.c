@@ -60,6 +60,7 @@ static const struct column node_columns[] = {
 	{ "incarnation", "INCARNATION", VALUE_TEXT },
 	{ "silent_ms", "SILENT", VALUE_MILLISECONDS },
 	{ "away", "AWAY", VALUE_TEXT },
+	{ "away_since", "SINCE", VALUE_TEXT },
 	{ NULL, NULL, VALUE_TEXT },
 };
 
@@ -273,6 +274,7 @@ static void render_leader(const json_t *leader, FILE *out)
 	field(leader, "control", "control", out);
 	field(leader, "joined", "joined", out);
 	field(leader, "incarnation", "incarnation", out);
+	field(leader, "away_since", "away since", out);
 	if (error) {
 		fprintf(out, "\n   not joined: ");
 		print_text(error, out);

@@ -8,15 +8,17 @@
 
 const struct command starctl_commands[] = {
 	{ "status", "[--watch]", 0, 0, COMMAND_WATCH, "show the node, its cluster and its reactors",
-	  "With --watch it is shown again every second, until Ctrl-C; with --json as well, one object a line. Asked of "
-	  "PS task 0, "
-	  "the exit status is 1 when another PS task is away: it was heard, and is not heard any more.",
+	  "With --watch it is shown again every second, until Ctrl-C; with --json as well, one object a line. The "
+	  "exit status is 1 when\nanother PS task is away: it was heard, and is not heard any more. PS task 0 knows of "
+	  "all; the others, of "
+	  "PS task 0.",
 	  run_status },
 	{ "health", "", 0, 0, 0, "say in one line whether the node is well",
-	  "What is wrong: no layout, PS tasks that are away, a checkpoint that failed or is overdue, parameter memory "
-	  "over 90 %\nfull, a link that is down. The exit status is 0 when nothing is, else 1. PS task 0 speaks for "
-	  "the "
-	  "cluster.",
+	  "What is wrong: no layout, PS tasks that are away, a restore that goes on, a checkpoint that failed or is "
+	  "overdue, parameter\nmemory over 90 % full, a link that is down. The exit status is 0 when nothing is, else "
+	  "1. Beside ok stands what is good to\nknow: the age of the last checkpoint, a clock that is not "
+	  "synchronized, "
+	  "missing hugepages. PS task 0 speaks for the cluster.",
 	  run_health },
 	{ "metrics", "", 0, 0, 0, "print all of the node's metrics",
 	  "In OpenMetrics' text, as Prometheus gets them where metrics.port is set.", run_metrics },

@@ -137,6 +137,7 @@ struct control *control_create(const struct control_options *options, struct sta
 	control->gone_back_to = options->gone_back_to;
 	control->task = options->config->task_index;
 	control->started_us = clock_us();
+	control->clock_offset_us = health_clock_offset_us();
 	init_sync(control);
 	control->executor = executor_create("control-exec", err);
 	control->forwarder = control->executor ? executor_create("control-fwd", err) : NULL;

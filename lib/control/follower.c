@@ -188,6 +188,7 @@ static void note_leader(struct control *control, uint32_t incarnation, bool join
 	was_joined = control->joined;
 	control->leader_incarnation = incarnation;
 	control->joined = joined;
+	control->leader_seen_us = clock_us();
 	if (joined)
 		control->follower_error[0] = 0;
 	pthread_mutex_unlock(&control->lock);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether somebody should look after the node: what is wrong, in words that name the next step. */
+/* Whether somebody should look after the node: what is wrong, in words that name the next step; and what is good to know. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/timex.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "control/node.h"
 #include "jsonrpc/member.h"
 
-enum { MEMORY_FULL_PERCENT = 90 };
+enum { MEMORY_FULL_PERCENT = 90, CLOCK_SET_US = 1000000 };
 
 bool control_serves(struct control *control, char state[static CONTROL_STATE_MAX])
 {
@@ -25,6 +28,8 @@ bool control_serves(struct control *control, char state[static CONTROL_STATE_MAX
 			 control->objects_count);
 	else if (control->task == 0)
 		snprintf(state, CONTROL_STATE_MAX, "%.150s", err.text);
+	else if (control->loading)
+		snprintf(state, CONTROL_STATE_MAX, "loading its share of checkpoint %" PRIu64, control->loading);
 	else
 		snprintf(state, CONTROL_STATE_MAX, "waiting for a layout from PS task 0%s%.100s",
 			 control->follower_error[0] ? ": " : "", control->follower_error);
@@ -69,6 +74,79 @@ bool health_checkpoint_overdue(const struct control *control, double *age_s, uin
 	*every_s = delta_s && (!full_s || delta_s < full_s) ? delta_s : full_s;
 	*age_s = (double)(clock_us() - since_us) / 1e6;
 	return control->task == 0 && config->checkpoint_directory[0] && *every_s && *age_s > 3.0 * *every_s + 60;
+}
+
+bool health_leader_is_away(const struct control *control)
+{
+	const uint64_t now_us = clock_us();
+
+	return control->leader_seen_us && !control->joined && now_us > control->leader_seen_us + CONTROL_AWAY_US;
+}
+
+static void look_at_leader(const struct control *control, json_t *problems)
+{
+	char address[CONTROL_ADDRESS_MAX];
+
+	if (!control->task || !health_leader_is_away(control))
+		return;
+	control_ps_address(control, 0, address);
+	add(problems, "PS task 0 at %s is away: nothing was heard of it for %.0f s", address,
+	    (double)(clock_us() - control->leader_seen_us) / 1e6);
+}
+
+/* Of this node, of the cluster, and, where PS task 0 is asked, of the others. Under lock. */
+static void look_at_restores(const struct control *control, bool serves, json_t *problems)
+{
+	if (control->loading && serves) /* else it is the state */
+		add(problems, "its share of checkpoint %" PRIu64 " is being loaded", control->loading);
+	if (control->task)
+		return;
+	if (control->checkpointer.restoring)
+		add(problems, "the cluster is going back to a checkpoint (starctl checkpoint status)");
+	for (uint32_t task = 1; control->begins_with && task < control->config->ps_count; task++)
+		if (control->nodes[task].joined && control->nodes[task].loads)
+			add(problems, "PS task %u loads its share of checkpoint %" PRIu64, task, control->begins_with);
+}
+
+int64_t health_clock_offset_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 - (int64_t)clock_us();
+}
+
+/* Nothing that a node computes depends on its date; what its log and its checkpoints say does. */
+static void look_at_clock(const struct control *control, json_t *notes)
+{
+	const int64_t set_us = health_clock_offset_us() - control->clock_offset_us;
+	struct timex clock = { 0 };
+
+	if (set_us > CLOCK_SET_US || set_us < -CLOCK_SET_US)
+		add(notes, "the clock was set by %+.1f s since the node's start", (double)set_us / 1e6);
+	if (adjtimex(&clock) >= 0 && clock.status & STA_UNSYNC)
+		add(notes, "the clock is not synchronized: dates of the log and of checkpoints may be wrong");
+}
+
+static void look_at_last_checkpoint(const struct control *control, json_t *notes)
+{
+	const struct checkpointer *p = &control->checkpointer;
+
+	if (control->task || !control->config->checkpoint_directory[0])
+		return;
+	if (p->last.id)
+		add(notes, "the last checkpoint, %" PRIu64 ", is %.0f s old", p->last.id,
+		    (double)(clock_us() - p->last_ended_us) / 1e6);
+	else
+		add(notes, "no checkpoint was written since the node's start");
+}
+
+static void look_at_hugepages(const struct control *control, const json_t *figures, json_t *notes)
+{
+	if (control->config->hugepages == CONFIG_HUGEPAGES_PREFERRED &&
+	    json_is_false(json_object_get(figures, "hugepages")))
+		add(notes,
+		    "the node runs without hugepages, and slower: there were too few at its start (starctl doctor)");
 }
 
 /* PS task 0's: whether a checkpoint could not be written, or should have been. Under lock. */
@@ -126,47 +204,57 @@ static void look_at_ports(const json_t *figures, json_t *problems)
 	}
 }
 
-static void look_at_data_plane(const struct control *control, json_t *problems)
+json_t *health_json(struct control *control)
 {
 	const struct control_data_plane *plane = &control->data_plane;
 	json_t *figures = plane->status ? plane->status(plane->ctx) : NULL;
-
-	look_at_memory(figures, problems);
-	look_at_ports(figures, problems);
-	json_decref(figures);
-}
-
-json_t *health_json(struct control *control)
-{
+	json_t *problems = json_array(), *notes = json_array();
 	char state[CONTROL_STATE_MAX];
-	json_t *problems = json_array();
 	const bool serves = control_serves(control, state);
 
 	if (!serves)
 		add(problems, "%s", state);
 	pthread_mutex_lock(&control->lock);
 	look_at_nodes(control, problems);
+	look_at_leader(control, problems);
+	look_at_restores(control, serves, problems);
 	look_at_checkpoints(control, problems);
+	look_at_last_checkpoint(control, notes);
 	pthread_mutex_unlock(&control->lock);
-	look_at_data_plane(control, problems);
-	return json_pack("{s:b, s:o, s:o}", "healthy", json_array_size(problems) == 0, "state", member_from_text(state),
-			 "problems", problems);
+	look_at_memory(figures, problems);
+	look_at_ports(figures, problems);
+	look_at_hugepages(control, figures, notes);
+	look_at_clock(control, notes);
+	json_decref(figures);
+	return json_pack("{s:b, s:o, s:o, s:o}", "healthy", json_array_size(problems) == 0, "state",
+			 member_from_text(state), "problems", problems, "notes", notes);
+}
+
+/* Adds them to what stands there. */
+static void append(char text[static CONTROL_HEALTH_MAX], const json_t *sentences)
+{
+	const json_t *sentence;
+	size_t index;
+
+	json_array_foreach(sentences, index, sentence)
+	{
+		const size_t at = strlen(text);
+
+		snprintf(text + at, CONTROL_HEALTH_MAX - at, "%s%s", at ? "; " : "", json_string_value(sentence));
+	}
 }
 
 bool control_healthy(struct control *control, char text[static CONTROL_HEALTH_MAX])
 {
 	json_t *json = health_json(control);
-	const json_t *problems = json_object_get(json, "problems"), *problem;
 	const bool healthy = json_is_true(json_object_get(json, "healthy"));
-	size_t index, at = 0;
 
-	snprintf(text, CONTROL_HEALTH_MAX, "ok: %s", json_string_value(json_object_get(json, "state")));
-	json_array_foreach(problems, index, problem)
-	{
-		if (at < CONTROL_HEALTH_MAX)
-			at += (size_t)snprintf(text + at, CONTROL_HEALTH_MAX - at, "%s%s", index ? "; " : "",
-					       json_string_value(problem));
-	}
+	text[0] = 0;
+	if (healthy)
+		snprintf(text, CONTROL_HEALTH_MAX, "ok: %s", json_string_value(json_object_get(json, "state")));
+	append(text, json_object_get(json, "problems"));
+	if (healthy)
+		append(text, json_object_get(json, "notes"));
 	json_decref(json);
 	return healthy;
 }

@@ -158,6 +158,8 @@ static json_t *membership_json(struct control *control)
 		json_object_set_new(json, "incarnation", json_integer(control->leader_incarnation));
 	if (control->follower_error[0])
 		json_object_set_new(json, "error", member_from_text(control->follower_error));
+	if (control->leader_seen_us)
+		watch_put_silence(json, control->leader_seen_us, clock_us(), health_leader_is_away(control));
 	pthread_mutex_unlock(&control->lock);
 	return json;
 }

@@ -215,11 +215,19 @@ void control_forget(struct control *control, uint32_t id, const char *why)
 		log_info("%s \"%s\" is not kept as object %u: %s", object_kind_name(spec->kind), spec->name, id, why);
 }
 
+static void set_loading(struct control *control, uint64_t checkpoint)
+{
+	pthread_mutex_lock(&control->lock);
+	control->loading = checkpoint;
+	pthread_mutex_unlock(&control->lock);
+}
+
 int control_set_layout(struct control *control, const struct control_layout *layout, struct star_error *err)
 {
 	int rc = 0;
 
 	pthread_mutex_lock(&control->plane);
+	set_loading(control, control->epoch ? 0 : layout->checkpoint);
 	/* A heartbeat's reply may come after a newer layout that PS task 0 sent by itself. Holders of plane write it. */
 	if (layout->epoch > control->epoch) {
 		rc = control->data_plane.set_layout(control->data_plane.ctx, layout, err);
@@ -234,6 +242,7 @@ int control_set_layout(struct control *control, const struct control_layout *lay
 				 layout->cluster_reactors, layout->first_reactor);
 		}
 	}
+	set_loading(control, 0);
 	pthread_mutex_unlock(&control->plane);
 	return rc;
 }

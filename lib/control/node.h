@@ -148,6 +148,8 @@ struct control {
 	pthread_t watch;
 	bool watching;
 	uint64_t overdue_logged_us; /* the watch's: that no checkpoint comes; 0: it does */
+	uint64_t loading;	    /* the checkpoint that this node loads its share of; 0: none */
+	int64_t clock_offset_us;    /* of the kernel's date from its clock, as this node began */
 	/* PS task 0 */
 	struct cluster_node *nodes; /* ps_count */
 	struct checkpointer checkpointer;
@@ -165,6 +167,7 @@ struct control {
 	/* the others */
 	bool joined;
 	uint32_t leader_incarnation;
+	uint64_t leader_seen_us;				     /* 0: never */
 	char follower_error[sizeof(((struct star_error *)0)->text)]; /* why it has not joined; "" when it has */
 	bool layout_missed; /* PS task 0 pushed a layout before this node had joined: the next heartbeat asks for it at once */
 };
@@ -260,6 +263,10 @@ int leader_adopt(struct control *control, const struct object_spec *spec, struct
 int metrics_page(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 /* health.c: {"healthy", "state", "problems": [sentences]}; a new reference. At any time. */
 json_t *health_json(struct control *control);
+/* How far the date is from the clock that nobody sets. */
+int64_t health_clock_offset_us(void);
+/* A follower's: PS task 0 was heard, and is not heard any more. Under lock. */
+bool health_leader_is_away(const struct control *control);
 /* Whether a periodic checkpoint should have been written; how long ago the last one was, and how often one is due. Under lock. */
 bool health_checkpoint_overdue(const struct control *control, double *age_s, uint32_t *every_s);
 
@@ -302,6 +309,8 @@ void leave_note_layout(struct control *control);
 void leave_look(struct control *control, bool closing, uint64_t asked_us);
 
 /* watch.c: logs which nodes are away, which are back, and what else should be known. */
+/* Puts into a node's JSON how long it has not been heard, and if that is too long, since when. */
+void watch_put_silence(json_t *json, uint64_t seen_us, uint64_t now_us, bool away);
 json_t *watch_nodes_json(struct control *control); /* PS task 0's, for status */
 int watch_start(struct control *control, struct star_error *err);
 void watch_join(struct control *control); /* after control_stop */

@@ -5,6 +5,7 @@
  * nobody answers at its control address.
  */
 #include <inttypes.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -134,6 +135,23 @@ void watch_join(struct control *control)
 	control->watching = false;
 }
 
+void watch_put_silence(json_t *json, uint64_t seen_us, uint64_t now_us, bool away)
+{
+	const uint64_t silent_us = now_us > seen_us ? now_us - seen_us : 0;
+	char text[32] = "";
+	struct tm parts;
+	time_t since;
+
+	json_object_set_new(json, "silent_ms", json_integer((json_int_t)(silent_us / 1000)));
+	json_object_set_new(json, "away", json_boolean(away));
+	if (!away)
+		return;
+	since = time(NULL) - (time_t)(silent_us / 1000000);
+	if (gmtime_r(&since, &parts))
+		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+	json_object_set_new(json, "away_since", json_string(text));
+}
+
 json_t *watch_nodes_json(struct control *control)
 {
 	json_t *nodes = json_array();
@@ -156,11 +174,8 @@ json_t *watch_nodes_json(struct control *control)
 			json_object_set_new(json, "reactors", json_integer(node->layout.reactors));
 			json_object_set_new(json, "incarnation", json_integer(node->layout.incarnation));
 		}
-		if (task && node->seen_us) {
-			json_object_set_new(json, "silent_ms",
-					    json_integer((json_int_t)((now_us - node->seen_us) / 1000)));
-			json_object_set_new(json, "away", json_boolean(node->away));
-		}
+		if (task && node->seen_us)
+			watch_put_silence(json, node->seen_us, now_us, node->away);
 		json_array_append_new(nodes, json);
 	}
 	pthread_mutex_unlock(&control->lock);
