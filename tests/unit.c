@@ -37,6 +37,12 @@ unsigned unit_entries(const char *folder)
 	return n;
 }
 
+bool unit_folder(char path[static UNIT_FOLDER], const char *name)
+{
+	snprintf(path, UNIT_FOLDER, "/tmp/star-%s-XXXXXX", name);
+	return mkdtemp(path) || unit_fail(__FILE__, __LINE__, "no folder %s: %m", path);
+}
+
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
 {
 	(void)status, (void)type, (void)where;

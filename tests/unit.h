@@ -47,6 +47,10 @@ bool unit_check_mem(const char *file, int line, const char *what, const void *ac
 /* How many entries a folder has: of /proc/self/fd, to see that nothing stays open. */
 unsigned unit_entries(const char *folder);
 
+/* Makes a new folder in /tmp, with what it is for in its name; writes where. False: recorded as a failure. */
+enum { UNIT_FOLDER = 64 };
+bool unit_folder(char path[static UNIT_FOLDER], const char *name);
+
 /* Takes a folder away with all that is in it; does not follow links. */
 void unit_remove(const char *folder);
 

@@ -30,8 +30,8 @@ static double weight_of(const struct bags *b, size_t target)
 	return count ? 1 / sqrt((double)count) : 0;
 }
 
-/* Of mean, divided: a third of 3 is 1. */
-#define BAGS(T) \
+/* Integers are added as the unsigned ones of their size: they wrap around. */
+#define SCATTER(T) \
 	static void scatter_##T(const struct bags *b, size_t from, size_t to) \
 	{ \
 		T *out = (T *)b->out; \
@@ -47,6 +47,19 @@ static double weight_of(const struct bags *b, size_t target)
 			for (size_t k = 0; k < b->width; k++) \
 				sum[k] += row[k]; \
 		} \
+	}
+SCATTER(float)
+SCATTER(double)
+SCATTER(uint32_t)
+SCATTER(uint64_t)
+
+/* Of mean, divided: a third of 3 is 1. */
+#define BAGS(T) \
+	static void scatter_bags_##T(const struct bags *b, size_t from, size_t to) \
+	{ \
+		T *out = (T *)b->out; \
+\
+		scatter_##T(b, from, to); \
 		for (size_t t = from; b->counts && t < to; t++) { \
 			const T divisor = \
 				b->op == GRAPH_SEGMENT_MEAN ? (T)b->counts[t] : (T)sqrt((double)b->counts[t]); \
@@ -70,26 +83,9 @@ static double weight_of(const struct bags *b, size_t target)
 BAGS(float)
 BAGS(double)
 
-/* Integers are added as the unsigned ones of their size: they wrap around. */
-#define SCATTER(T) \
-	static void scatter_##T(const struct bags *b, size_t from, size_t to) \
-	{ \
-		T *out = (T *)b->out; \
-\
-		memset(out + from * b->width, 0, (to - from) * b->width * sizeof(T)); \
-		for (size_t i = 0; i < b->n; i++) { \
-			const size_t target = (size_t)kernel_element(b->index, i); \
-\
-			for (size_t k = 0; k < b->width && target >= from && target < to; k++) \
-				out[target * b->width + k] += ((const T *)b->rows)[i * b->width + k]; \
-		} \
-	}
-SCATTER(uint32_t)
-SCATTER(uint64_t)
-
 static void (*const scatters[KERNEL_TYPES])(const struct bags *b, size_t from, size_t to) = {
-	[KERNEL_FLOAT32] = scatter_float,
-	[KERNEL_FLOAT64] = scatter_double,
+	[KERNEL_FLOAT32] = scatter_bags_float,
+	[KERNEL_FLOAT64] = scatter_bags_double,
 	[KERNEL_INT32] = scatter_uint32_t,
 	[KERNEL_INT64] = scatter_uint64_t,
 };

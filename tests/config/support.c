@@ -15,15 +15,12 @@ __attribute__((visibility("default"))) const char *__lsan_default_suppressions(v
 	return "leak:strbuf_append\n";
 }
 
-static char folder[64];
+static char folder[UNIT_FOLDER];
 
 const char *support_folder(void)
 {
-	if (!folder[0]) {
-		strcpy(folder, "/tmp/star-test-config-XXXXXX");
-		if (!mkdtemp(folder))
-			unit_fail(__FILE__, __LINE__, "no folder in /tmp");
-	}
+	if (!folder[0])
+		unit_folder(folder, "config");
 	return folder;
 }
 
@@ -41,19 +38,8 @@ const char *support_write(const char *name, const char *text, size_t bytes)
 
 void support_clean(void)
 {
-	DIR *dir = folder[0] ? opendir(folder) : NULL;
-	struct dirent *entry;
-	char path[400];
-
-	while (dir && (entry = readdir(dir)))
-		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")) {
-			snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-			unlink(path);
-		}
-	if (dir) {
-		closedir(dir);
-		rmdir(folder);
-	}
+	if (folder[0])
+		unit_remove(folder);
 	folder[0] = 0;
 }
 

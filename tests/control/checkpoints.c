@@ -59,34 +59,19 @@ static void damage(const char *checkpoint)
 	CHECK(file && fseek(file, 4096 + 100, SEEK_SET) == 0 && fputc('x', file) == 'x' && fclose(file) == 0);
 }
 
-static void clear(const char *directory, const char *checkpoint)
-{
-	static const char *const names[] = { "node0-reactor0.star", "manifest.json" };
-	char name[600];
-
-	for (unsigned i = 0; i < 2; i++) {
-		snprintf(name, sizeof(name), "%s/%s", checkpoint, names[i]);
-		unlink(name);
-	}
-	rmdir(checkpoint);
-	snprintf(name, sizeof(name), "%s/lines", directory);
-	unlink(name);
-	rmdir(directory);
-}
-
 void checkpoints_are_looked_at_without_a_node(void)
 {
-	char directory[] = "/tmp/starctl-XXXXXX", checkpoint[64], file[64], words[128];
+	char directory[UNIT_FOLDER], checkpoint[UNIT_FOLDER + 16], file[UNIT_FOLDER + 8], words[128];
 	struct outcome o;
 
-	if (!CHECK(mkdtemp(directory)))
+	if (!unit_folder(directory, "checkpoints"))
 		return;
 	snprintf(checkpoint, sizeof(checkpoint), "%s/00000001-full", directory);
 	snprintf(file, sizeof(file), "%s/lines", directory);
 	snprintf(words, sizeof(words), "checkpoint import @ %s", file);
 	write_text(file, lines);
-	says("checkpoint list @", directory, STARCTL_OK, "no checkpoints in /tmp/starctl-");
-	says("checkpoint verify @", directory, STARCTL_FAILED, "no checkpoints in /tmp/starctl-");
+	says("checkpoint list @", directory, STARCTL_OK, "no checkpoints in /tmp/star-checkpoints-");
+	says("checkpoint verify @", directory, STARCTL_FAILED, "no checkpoints in /tmp/star-checkpoints-");
 	says(words, directory, STARCTL_OK, "checkpoint 1 has 2 rows of 1 table\n");
 	says(words, directory, STARCTL_FAILED, "Import into a directory of its own");
 	says("checkpoint list @", directory, STARCTL_OK, "00000001-full");
@@ -118,5 +103,5 @@ void checkpoints_are_looked_at_without_a_node(void)
 	CHECK_INT(o.status, STARCTL_FAILED);
 	CHECK_HAS(o.errors, "its checksum does not match");
 	release(&o);
-	clear(directory, checkpoint);
+	unit_remove(directory);
 }

@@ -13,12 +13,11 @@
 #include "app/starctl/doctor.h"
 #include "machine/machine.h"
 
-static char root[64];
+static char root[UNIT_FOLDER];
 
 static void begin(struct doctor *doctor, struct config *config)
 {
-	strcpy(root, "/tmp/star-doctor-XXXXXX");
-	CHECK(mkdtemp(root) != NULL);
+	unit_folder(root, "doctor");
 	memset(config, 0, sizeof(*config));
 	strcpy(config->job_name, "worker");
 	config->reactors = 1;

@@ -36,13 +36,21 @@ static int fake_install(void *ctx, const struct object_spec *spec, struct star_e
 	return rc;
 }
 
-static int fake_set_layout(void *ctx, const struct control_layout *layout, struct star_error *err)
+/* As those begin that must not meet another one. */
+static struct fake_plane *enter_alone(void *ctx)
 {
 	struct fake_plane *p = ctx;
-	int rc = 0;
 
 	pthread_mutex_lock(&p->lock);
 	p->collided |= p->inside > 0;
+	return p;
+}
+
+static int fake_set_layout(void *ctx, const struct control_layout *layout, struct star_error *err)
+{
+	struct fake_plane *p = enter_alone(ctx);
+	int rc = 0;
+
 	if (p->fail_layout) {
 		rc = star_error_set(err, p->fail_layout, "a reactor does not answer");
 	} else {
@@ -57,11 +65,9 @@ static int fake_set_layout(void *ctx, const struct control_layout *layout, struc
 
 static int fake_sweep(void *ctx, const struct object_spec *spec, struct star_error *err)
 {
-	struct fake_plane *p = ctx;
+	struct fake_plane *p = enter_alone(ctx);
 	int rc = 0;
 
-	pthread_mutex_lock(&p->lock);
-	p->collided |= p->inside > 0;
 	if (p->fail) {
 		rc = star_error_set(err, p->fail, "reactor 0 does not answer");
 	} else {
@@ -75,11 +81,9 @@ static int fake_sweep(void *ctx, const struct object_spec *spec, struct star_err
 /* Emptying takes three looks, the one of the begin apart. */
 static int fake_empty(void *ctx, const struct object_spec *spec, bool begin, uint64_t *left, struct star_error *err)
 {
-	struct fake_plane *p = ctx;
+	struct fake_plane *p = enter_alone(ctx);
 	int rc = 0;
 
-	pthread_mutex_lock(&p->lock);
-	p->collided |= p->inside > 0;
 	if (p->fail) {
 		rc = star_error_set(err, p->fail, "reactor 0 does not answer");
 	} else if (begin) {
@@ -96,11 +100,9 @@ static int fake_empty(void *ctx, const struct object_spec *spec, bool begin, uin
 
 static void fake_forget(void *ctx, uint32_t id)
 {
-	struct fake_plane *p = ctx;
+	struct fake_plane *p = enter_alone(ctx);
 	unsigned left = 0;
 
-	pthread_mutex_lock(&p->lock);
-	p->collided |= p->inside > 0;
 	p->forgotten++;
 	for (unsigned i = 0; i < p->installed_count; i++)
 		if (p->installed[i].id != id)
@@ -351,9 +353,7 @@ void cluster_init(struct cluster *cluster, unsigned count)
 {
 	memset(cluster, 0, sizeof(*cluster));
 	cluster->count = count;
-	strcpy(cluster->folder, "/tmp/test-control.XXXXXX");
-	if (!mkdtemp(cluster->folder))
-		unit_fail(__FILE__, __LINE__, "mkdtemp: %s", strerror(errno));
+	unit_folder(cluster->folder, "control");
 	for (unsigned i = 0; i < count; i++) {
 		struct config_endpoint *endpoint = &cluster->endpoints[i];
 		struct node *node = &cluster->nodes[i];

@@ -68,7 +68,7 @@ struct node {
 };
 
 struct cluster {
-	char folder[64];
+	char folder[UNIT_FOLDER];
 	unsigned count;
 	struct config_address ps[NODES_MAX];
 	struct config_endpoint endpoints[NODES_MAX];

@@ -70,7 +70,7 @@ static char *no_words_of(void *ctx, size_t max)
 
 /* A server of long replies, with one connection to it. */
 struct much {
-	char folder[32], path[64], address[32];
+	char folder[UNIT_FOLDER], path[UNIT_FOLDER + 8], address[32];
 	struct line_server *server;
 	int fd;
 };
@@ -88,8 +88,7 @@ static bool start_much(struct much *much, uint64_t stall_timeout_us)
 	};
 	struct star_error err = { 0 };
 
-	strcpy(much->folder, "/tmp/test-control.XXXXXX");
-	CHECK(mkdtemp(much->folder) != NULL);
+	unit_folder(much->folder, "control");
 	snprintf(much->path, sizeof(much->path), "%s/x.sock", much->folder);
 	snprintf(much->address, sizeof(much->address), "127.0.0.1:%u", free_port());
 	options.admin_fd = listen_unix(much->path, &err);

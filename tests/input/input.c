@@ -228,7 +228,7 @@ static void a_line_of_too_many_words_is_refused(void)
 
 /* ---- files ---- */
 
-static char folder[64];
+static char folder[UNIT_FOLDER];
 
 /* A libsvm file of rows first to end - 1, whose first id is the number and whose label is its last bit, with number % 3 ids more. */
 static const char *write_file(const char *name, unsigned first, unsigned end)
@@ -238,10 +238,8 @@ static const char *write_file(const char *name, unsigned first, unsigned end)
 	char *at = path[turn ^= 1];
 	FILE *file;
 
-	if (!folder[0]) {
-		snprintf(folder, sizeof(folder), "/tmp/star-input-XXXXXX");
-		CHECK(mkdtemp(folder));
-	}
+	if (!folder[0])
+		unit_folder(folder, "input");
 	snprintf(at, sizeof(path[0]), "%s/%s", folder, name);
 	file = fopen(at, "w");
 	for (unsigned i = first; file && i < end; i++)

@@ -179,7 +179,7 @@ void wrong_sessions_are_refused(void)
 /* Its directory is gone, and a file in its place: nobody loses what he has trained for that. */
 void a_session_goes_on_without_its_summaries(void)
 {
-	char directory[] = "/tmp/star-session-XXXXXX", path[64];
+	char directory[UNIT_FOLDER], path[UNIT_FOLDER + 32];
 	const struct session_config config = {
 		.ps = SESSION_LOCAL, .model_dir = directory, .save_summary_steps = 1, .log_step_count_steps = UINT32_MAX
 	};
@@ -194,7 +194,7 @@ void a_session_goes_on_without_its_summaries(void)
 	FILE *file;
 
 	CHECK_INT(graph_set_results(graph, &value, 1), 0);
-	session = CHECK(mkdtemp(directory)) ? session_create(&config, &model, NULL, 0, &err) : NULL;
+	session = unit_folder(directory, "session") ? session_create(&config, &model, NULL, 0, &err) : NULL;
 	if (CHECK(session)) {
 		CHECK_INT(session_run(session, NULL, NULL, &err), 0);
 		unit_remove(directory);

@@ -34,13 +34,13 @@ void summaries_refuse_what_they_cannot_write(void)
 {
 	static char longer[200];
 	const struct summary_scalar good = { "loss", 1 }, bad[] = { { "", 1 }, { longer, 1 }, { "a\nb", 1 } };
-	char directory[] = "/tmp/star-summary-XXXXXX";
+	char directory[UNIT_FOLDER];
 	struct star_error err = { 0 };
 	struct summary *summary;
 
 	CHECK(!summary_create("/proc/no-such-folder", &err));
 	CHECK_HAS(err.text, "/proc/no-such-folder");
-	if (!CHECK(mkdtemp(directory)))
+	if (!unit_folder(directory, "summary"))
 		return;
 	memset(longer, 'x', sizeof(longer) - 1);
 	summary = summary_create(directory, &err);
@@ -126,10 +126,10 @@ static void limit_files(rlim_t bytes)
 }
 
 /* Summaries in a new directory, the first of which is written; NULL: there are none, which has been told. */
-static struct summary *begin(char *directory, const struct summary_scalar *first)
+static struct summary *begin(char directory[static UNIT_FOLDER], const struct summary_scalar *first)
 {
 	struct star_error err = { 0 };
-	struct summary *summary = CHECK(mkdtemp(directory)) ? summary_create(directory, &err) : NULL;
+	struct summary *summary = unit_folder(directory, "summary") ? summary_create(directory, &err) : NULL;
 
 	if (CHECK(summary))
 		CHECK_INT(summary_write(summary, 1, first, 1, &err), 0);
@@ -140,7 +140,7 @@ static struct summary *begin(char *directory, const struct summary_scalar *first
 void summaries_that_do_not_fit_leave_nothing_behind(void)
 {
 	const struct summary_scalar scalar = { "loss", 1 };
-	char directory[] = "/tmp/star-summary-XXXXXX";
+	char directory[UNIT_FOLDER];
 	static uint8_t bytes[4096];
 	struct star_error err = { 0 };
 	struct summary *summary;
@@ -173,7 +173,7 @@ void summaries_that_do_not_fit_leave_nothing_behind(void)
 void summaries_that_are_taken_away_are_begun_anew(void)
 {
 	const struct summary_scalar scalar = { "loss", 1 };
-	char directory[] = "/tmp/star-summary-XXXXXX";
+	char directory[UNIT_FOLDER];
 	static uint8_t bytes[4096];
 	struct star_error err = { 0 };
 	struct summary *summary;
