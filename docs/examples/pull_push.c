@@ -35,15 +35,13 @@ int main(int argc, char **argv)
 	table = star_table_create(cluster, &spec, deadline_us, &err);
 	if (!table)
 		goto fail;
-	op = (struct star_op){
-		.kind = STAR_PULL, .table = table, .keys = keys, .count = COUNT, .values = rows, .dtype = "float32"
-	};
+	op = star_op_pull(table, keys, COUNT, rows);
+	op.dtype = "float32";
 	if (star_execute(cluster, &op, 1, deadline_us, &err) < 0)
 		goto fail;
 	/* train: each push brings the rows of the next step back */
-	op.kind = STAR_PUSH_PULL;
-	op.values = gradients;
-	op.results = rows;
+	op = star_op_push_pull(table, keys, COUNT, gradients, rows);
+	op.dtype = "float32";
 	for (op.step = 1; op.step <= STEPS; op.step++) {
 		for (int i = 0; i < COUNT * DIM; i++)
 			gradients[i] = rows[i]; /* of the loss |rows|^2 / 2 */
@@ -55,13 +53,9 @@ int main(int argc, char **argv)
 		op.flags = 0;
 	}
 	/* evaluate */
-	op = (struct star_op){ .kind = STAR_PULL,
-			       .flags = STAR_READ_ONLY,
-			       .table = table,
-			       .keys = keys,
-			       .count = COUNT,
-			       .values = rows,
-			       .dtype = "float32" };
+	op = star_op_pull(table, keys, COUNT, rows);
+	op.dtype = "float32";
+	op.flags = STAR_READ_ONLY;
 	if (star_execute(cluster, &op, 1, deadline_us, &err) < 0)
 		goto fail;
 	/* end */

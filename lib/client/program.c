@@ -137,30 +137,28 @@ int star_program_lookup(struct star_program_builder *b, int keys, uint32_t flags
 		   (struct program_node){ .flags = flags & STAR_READ_ONLY ? PROGRAM_READ_ONLY : 0 });
 }
 
-/* The number of an op between two, by its name; 0: there is none. */
-static unsigned parse(const char *name, unsigned first, unsigned end)
+/* The number of a computation with one operand, or two, by its name; 0: there is none. */
+static unsigned find_step(const char *name, bool two)
 {
-	for (unsigned op = first; name && op < end; op++)
-		if (program_op_name(op) && strcmp(program_op_name(op), name) == 0)
-			return op;
-	return 0;
+	const unsigned op = name ? program_op_find(name) : 0;
+	const struct program_op_info *info = program_op(op);
+
+	return info->kind >= PROGRAM_KIND_UNARY && !!(info->uses & PROGRAM_USES_B) == two ? op : 0;
 }
 
 int star_program_unary(struct star_program_builder *b, const char *name, int x, float constant)
 {
-	unsigned op = parse(name, ELEMENTWISE_NEG, ELEMENTWISE_ADD);
+	const unsigned op = find_step(name, false);
 
-	op = op ? op : parse(name, ELEMENTWISE_ROW_SUM, ELEMENTWISE_ROW_SUM64 + 1);
-	if (b && (!op || op == ELEMENTWISE_DOT))
+	if (b && !op)
 		return fail(b, -EINVAL, "there is no step of one operand called ", name ? name : "NULL");
 	return add(b, op, x, 0, (struct program_node){ .constant = constant });
 }
 
 int star_program_binary(struct star_program_builder *b, const char *name, int x, int y)
 {
-	unsigned op = parse(name, ELEMENTWISE_ADD, ELEMENTWISE_ROW_SUM);
+	const unsigned op = find_step(name, true);
 
-	op = op ? op : parse(name, ELEMENTWISE_DOT, ELEMENTWISE_DOT + 1);
 	if (b && !op)
 		return fail(b, -EINVAL, "there is no step of two operands called ", name ? name : "NULL");
 	return add(b, op, x, y, (struct program_node){ 0 });
@@ -206,11 +204,11 @@ static struct star_program *remember(const struct star_program_builder *b, struc
 
 		if (n->op == PROGRAM_KEYS)
 			made->tables[made->shape.values[i].keys] = b->tables[i];
-		if (n->op == PROGRAM_KEEP && object->spec.program.nodes[n->a].op > PROGRAM_SEGMENT_ROWS)
+		if (n->op == PROGRAM_KEEP && program_op(object->spec.program.nodes[n->a].op)->kind != PROGRAM_KIND_FEED)
 			made->brings_all = false;
 		if (n->op == PROGRAM_FETCH)
 			made->fetches[made->fetches_count++] = n->a;
-		if (n->op > PROGRAM_SEGMENT_ROWS)
+		if (program_op(n->op)->kind != PROGRAM_KIND_FEED)
 			continue;
 		made->feed_of[i] = made->feeds_count;
 		made->feeds[made->feeds_count++] = (uint8_t)i;

@@ -63,7 +63,7 @@ static int check_feeds(const struct star_run *run, uint32_t i, struct star_error
 
 		if (!run->feeds[f].data && !empty && (op == PROGRAM_KEYS || !is_kept(p, f)))
 			return star_error_set(err, -EINVAL, "operation %u: feed %u of the run, %s, is NULL", i, f,
-					      program_op_name(op));
+					      program_op(op)->name);
 		keys += op == PROGRAM_KEYS ? run->feeds[f].count : 0;
 	}
 	if (keys == 0 || keys > UINT32_MAX)

@@ -32,6 +32,7 @@
 #define STAR_H
 
 #include <stdint.h>
+#include <string.h>
 
 #include "star_error.h"
 
@@ -177,9 +178,18 @@ enum star_op_kind {
  * + 1. So gradients of many workers for one step, pushed with STAR_ACCUMULATE, become one update. Where that is done already nothing
  * happens: it may be asked for again, by whomever. It names no keys. Sums are the nodes' memory: a restart loses them, and they are not in
  * checkpoints. Not for optimizer lamb and clip_global_norm.
- * values: pull: count rows are written there, in the keys' order; push: as many gradients are read; assign: as many rows; delete: NULL. push_pull
- * reads gradients from values and writes the rows, after the push, to results.
+ * values: pull: count rows are written there, in the keys' order; push: as many gradients are read; assign: as many rows; delete, commit: NULL.
+ * push_pull reads gradients from values and writes the rows, after the push, to results.
+ *
+ * Layout of values and results: rows of star_bytes(table, dtype) bytes, one directly behind the other, without gaps; of a variable
+ * without keys all its elements, the last dimension counting fastest, star_bytes(variable, dtype) bytes in all; with keys its rows alike.
+ * They must be aligned as an element of dtype is (scaled_int8: to 4 bytes), keys and versions as theirs are. What a failed pull has written
+ * there is undefined. -EINVAL: values is NULL where it is needed, or is not where it has no use; or dtype is unknown, or not converted from
+ * or to what is stored.
  * The memory must stay as it is until the call has completed.
+ *
+ * Fields that a kind has no use for must be 0: the constructors below (star_op_pull and so on) set what each kind needs, and the caller adds
+ * flags, step, dtype and the like.
  */
 struct star_op {
 	enum star_op_kind kind;
@@ -205,6 +215,99 @@ struct star_op {
 	uint64_t tag; /* of sums, from 1: commit, and push with STAR_ACCUMULATE; else 0 */
 };
 
+/* An operation of each kind, with what it cannot do without. keys NULL and count 0: all of a variable. Nothing is checked here. */
+static inline struct star_op star_op_of(enum star_op_kind kind, struct star_table *table, const uint64_t *keys,
+					uint32_t count)
+{
+	struct star_op op;
+
+	memset(&op, 0, sizeof(op));
+	op.kind = kind;
+	op.table = table;
+	op.keys = keys;
+	op.count = count;
+	return op;
+}
+
+static inline struct star_op star_op_pull(struct star_table *table, const uint64_t *keys, uint32_t count, void *values)
+{
+	struct star_op op = star_op_of(STAR_PULL, table, keys, count);
+
+	op.values = values;
+	return op;
+}
+
+/* *view is NULL until the call that starts it. */
+static inline struct star_op star_op_pull_view(struct star_table *table, const uint64_t *keys, uint32_t count,
+					       struct star_view **view)
+{
+	struct star_op op = star_op_of(STAR_PULL, table, keys, count);
+
+	op.view = view;
+	return op;
+}
+
+static inline struct star_op star_op_push(struct star_table *table, const uint64_t *keys, uint32_t count,
+					  const void *gradients)
+{
+	struct star_op op = star_op_of(STAR_PUSH, table, keys, count);
+
+	op.values = (void *)(uintptr_t)gradients; /* which are only read */
+	return op;
+}
+
+/* A push that is added to the sums with that tag. */
+static inline struct star_op star_op_accumulate(struct star_table *table, const uint64_t *keys, uint32_t count,
+						const void *gradients, uint64_t tag)
+{
+	struct star_op op = star_op_push(table, keys, count, gradients);
+
+	op.flags = STAR_ACCUMULATE;
+	op.tag = tag;
+	return op;
+}
+
+static inline struct star_op star_op_push_pull(struct star_table *table, const uint64_t *keys, uint32_t count,
+					       const void *gradients, void *results)
+{
+	struct star_op op = star_op_push(table, keys, count, gradients);
+
+	op.kind = STAR_PUSH_PULL;
+	op.results = results;
+	return op;
+}
+
+static inline struct star_op star_op_delete(struct star_table *table, const uint64_t *keys, uint32_t count)
+{
+	return star_op_of(STAR_DELETE, table, keys, count);
+}
+
+static inline struct star_op star_op_assign(struct star_table *table, const uint64_t *keys, uint32_t count,
+					    const void *values)
+{
+	struct star_op op = star_op_push(table, keys, count, values);
+
+	op.kind = STAR_ASSIGN;
+	return op;
+}
+
+/* Applies the sums with that tag; with the flag STAR_OPEN opens them. */
+static inline struct star_op star_op_commit(struct star_table *table, uint64_t tag)
+{
+	struct star_op op = star_op_of(STAR_COMMIT, table, NULL, 0);
+
+	op.tag = tag;
+	return op;
+}
+
+static inline struct star_op star_op_run(const struct star_run *run)
+{
+	struct star_op op = star_op_of(STAR_RUN, NULL, NULL, 0);
+
+	op.run = run;
+	return op;
+}
+
 /*
  * Asks the cluster for a checkpoint of all nodes (checkpoint.directory), and waits until it counts; training may go on meanwhile. kind:
  * "full", or NULL for what fits: a delta where that is possible. -EINVAL: no directory is configured; -EBUSY: one is being
@@ -214,7 +317,7 @@ struct star_op {
 STAR_API int star_checkpoint(struct star_cluster *cluster, const char *kind, uint64_t deadline_us,
 			     struct star_error *err);
 
-/* Executes operations of one call: one round trip to each reactor concerned, in parallel. 0 or a negative errno. */
+/* Executes operations of one call: one round trip to each reactor concerned, in parallel. 0 or a negative errno, of those above. */
 STAR_API int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops_count, uint64_t deadline_us,
 			  struct star_error *err);
 
@@ -237,7 +340,11 @@ STAR_API int star_request_wait(struct star_request *request, struct star_error *
 typedef int star_interrupted(void *arg);
 STAR_API void star_set_interrupted(star_interrupted *interrupted, void *arg);
 
-/* One operation. */
+/*
+ * One operation, with values of the stored type: count rows of star_bytes(table, NULL) bytes each, or star_bytes(variable, NULL) bytes.
+ * flags of a pull: STAR_READ_ONLY or 0. Of a key that is given several times a pull writes the row as often, and a push sums the
+ * gradients. Errors are those of star_execute.
+ */
 STAR_API int star_pull(struct star_table *table, const uint64_t *keys, uint32_t count, void *values, uint32_t flags,
 		       uint64_t deadline_us, struct star_error *err);
 STAR_API int star_push(struct star_table *table, const uint64_t *keys, uint32_t count, const void *gradients,

@@ -108,7 +108,7 @@ static int blocks_of(struct compile_build *b, struct graph_value value)
 /* ---- nodes ---- */
 
 /* The same for all who read it: what changes it comes behind. */
-static int read(struct compile_build *b)
+static int blocks_read(struct compile_build *b)
 {
 	struct compiled *c = b->c;
 	int step = -1;
@@ -123,7 +123,7 @@ static int read(struct compile_build *b)
 	return step >= 0 ? step : compile_add_step(b, (struct compile_step){ .kind = COMPILE_LOOKUP });
 }
 
-static int apply(struct compile_build *b)
+static int blocks_apply(struct compile_build *b)
 {
 	const int gradient = blocks_of(b, b->node->inputs[1]);
 
@@ -131,9 +131,10 @@ static int apply(struct compile_build *b)
 }
 
 /* Two at a time, from the first on, as the worker does. */
-static int elementwise(struct compile_build *b, const char *name)
+static int blocks_elementwise(struct compile_build *b)
 {
 	const struct graph_node *node = b->node;
+	const char *name = compile_step_name(node);
 	int result = operand(b, node->inputs[0]);
 
 	if (result >= 0 && node->inputs_count == 1)
@@ -184,7 +185,7 @@ int compile_blocks_home(struct compile_build *b, uint32_t of)
 }
 
 /* A sum over all elements: it can be taken home, and nothing else. */
-static int sum(struct compile_build *b)
+static int blocks_sum(struct compile_build *b)
 {
 	const struct graph_value value = { b->node->id, 0 };
 	struct compile_fetch to = { .how = b->node->op == GRAPH_MEAN ? COMPILE_AVERAGED : COMPILE_SUMMED };
@@ -207,27 +208,32 @@ static int sum(struct compile_build *b)
 	return step < 0 ? step : COMPILE_NOT_MADE;
 }
 
+/* A number goes with each element. */
+static int blocks_expand(struct compile_build *b)
+{
+	return operand(b, b->node->inputs[0]);
+}
+
+static int blocks_reduce_like(struct compile_build *b)
+{
+	return is_whole(b, (struct graph_value){ b->node->id, 0 }) ? operand(b, b->node->inputs[0]) : blocks_sum(b);
+}
+
+static int blocks_none(struct compile_build *b)
+{
+	return compile_not_done(b, "");
+}
+
 int compile_blocks_node(struct compile_build *b)
 {
-	const char *name = compile_step_name(b->node->op);
+	static int (*const by_blocks[])(struct compile_build * b) = {
+#define X(OP, step, moves, rows, blocks) [GRAPH_##OP] = blocks_##blocks,
+		COMPILE_OPS(X)
+#undef X
+	};
+	const unsigned op = (unsigned)b->node->op;
 
-	switch (b->node->op) {
-	case GRAPH_READ:
-		return read(b);
-	case GRAPH_APPLY:
-		return apply(b);
-	case GRAPH_SUM:
-	case GRAPH_MEAN:
-		return sum(b);
-	case GRAPH_EXPAND: /* a number goes with each element */
-		return operand(b, b->node->inputs[0]);
-	case GRAPH_REDUCE_LIKE:
-		return is_whole(b, (struct graph_value){ b->node->id, 0 }) ? operand(b, b->node->inputs[0]) : sum(b);
-	case GRAPH_ADD_N:
-		return elementwise(b, "add");
-	default:
-		return name ? elementwise(b, name) : compile_not_done(b, "");
-	}
+	return op < sizeof(by_blocks) / sizeof(by_blocks[0]) && by_blocks[op] ? by_blocks[op](b) : blocks_none(b);
 }
 
 int compile_blocks_size(struct compile_build *b)

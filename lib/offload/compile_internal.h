@@ -6,6 +6,51 @@
 #include "offload/compile.h"
 #include "offload/draft.h"
 
+/*
+ * What PS tasks can do of graphs. X(operation, what programs call it, when it may move there, by rows, by blocks): the last two name the
+ * function that makes its steps where all goes by the keys of a table (rows_NAME in compile_node.c), and where it goes by a variable's
+ * blocks (blocks_NAME in compile_blocks.c). What is not here is not done there, nor is `none`. Sigmoids and the like are good to 1e-6 on PS
+ * tasks, so that they are done there only where the graph's author says so; all else has the worker's bits there.
+ */
+#define COMPILE_OPS(X) \
+	X(NEG, "neg", IF_FLOAT, elementwise, elementwise) \
+	X(RELU, "relu", IF_FLOAT, elementwise, elementwise) \
+	X(SIGMOID, "sigmoid", NEVER, elementwise, elementwise) \
+	X(TANH, "tanh", NEVER, elementwise, elementwise) \
+	X(EXP, "exp", NEVER, elementwise, elementwise) \
+	X(SQUARE, "square", IF_FLOAT, elementwise, elementwise) \
+	X(SQRT, "sqrt", IF_FLOAT, elementwise, elementwise) \
+	X(ABS, "abs", IF_FLOAT, elementwise, elementwise) \
+	X(ADD, "add", IF_FLOAT, elementwise, elementwise) \
+	X(SUB, "sub", IF_FLOAT, elementwise, elementwise) \
+	X(MUL, "mul", IF_FLOAT, elementwise, elementwise) \
+	X(DIV, "div", IF_FLOAT, elementwise, elementwise) \
+	X(MAX, "max", IF_FLOAT, elementwise, elementwise) \
+	X(MIN, "min", IF_FLOAT, elementwise, elementwise) \
+	X(ADD_N, "add", NEVER, add_n, elementwise) \
+	X(LOOKUP, NULL, IF_TABLE, lookup, none) \
+	X(READ, NULL, IF_VARIABLE, none, read) \
+	X(APPLY_ROWS, NULL, IF_TABLE, apply, none) \
+	X(APPLY, NULL, NEVER, none, apply) \
+	X(REDUCE_LIKE, "row_sum", ALWAYS, reduce_like, reduce_like) \
+	X(SUM, "row_sum", ALWAYS, reduce, sum) \
+	X(MEAN, "row_mean", ALWAYS, reduce, sum) \
+	X(SEGMENT_SUM, NULL, ALWAYS, segment_pool, none) \
+	X(SEGMENT_MEAN, NULL, ALWAYS, segment_pool, none) \
+	X(SEGMENT_SQRTN, NULL, ALWAYS, segment_pool, none) \
+	X(GATHER, NULL, ALWAYS, spread, none) \
+	X(SEGMENT_MEAN_GRAD, NULL, ALWAYS, spread, none) \
+	X(SEGMENT_SQRTN_GRAD, NULL, ALWAYS, spread, none) \
+	X(EXPAND, NULL, ALWAYS, expand, expand)
+
+enum compile_moves {
+	COMPILE_MOVES_NEVER,
+	COMPILE_MOVES_IF_FLOAT, /* if all that it works on is float32 */
+	COMPILE_MOVES_IF_TABLE, /* or variable: if programs can work on the one that it is of */
+	COMPILE_MOVES_IF_VARIABLE,
+	COMPILE_MOVES_ALWAYS, /* if what it makes is float32, as with all of these */
+};
+
 /* A component that is being compiled. */
 struct compile_build {
 	const struct graph_ps_plan *plan;
@@ -34,8 +79,8 @@ int compile_add_apply(struct compile_build *b, int gradients);
 uint64_t compile_add_scratch(struct compile_build *b, uint64_t bytes);
 /* What the worker brings, or a constant that is there. */
 bool compile_find_source(const struct compile_build *b, struct graph_value value, struct compile_source *source);
-/* What programs call an elementwise operation; NULL: it is none. */
-const char *compile_step_name(enum graph_op op);
+/* What programs call what the node in hand computes; NULL: nothing. */
+const char *compile_step_name(const struct graph_node *node);
 /* How many bags a step has at most. */
 int64_t compile_most_bags(const struct compile_build *b);
 /* The step that the node in hand is made by; COMPILE_NOT_MADE: it is nothing that others can work on; or -ENOTSUP. */

@@ -9,33 +9,19 @@ enum { DIM_MAX = 4096, DEPTH_MAX = 64, BLOCK_LEAST = 512 };
 
 /* ---- what can be done ---- */
 
-const char *compile_step_name(enum graph_op op)
-{
-	switch (op) {
-	case GRAPH_NEG:
-	case GRAPH_RELU:
-	case GRAPH_SIGMOID:
-	case GRAPH_TANH:
-	case GRAPH_EXP:
-	case GRAPH_SQUARE:
-	case GRAPH_SQRT:
-	case GRAPH_ABS:
-	case GRAPH_ADD:
-	case GRAPH_SUB:
-	case GRAPH_MUL:
-	case GRAPH_DIV:
-	case GRAPH_MAX:
-	case GRAPH_MIN:
-		return graph_op_name(op); /* programs call them the same */
-	default:
-		return NULL;
-	}
-}
+static const struct {
+	const char *step;
+	uint8_t moves; /* enum compile_moves */
+} ops[] = {
+#define X(OP, step, moves, rows, blocks) [GRAPH_##OP] = { step, COMPILE_MOVES_##moves },
+	COMPILE_OPS(X)
+#undef X
+};
+enum { OPS = sizeof(ops) / sizeof(ops[0]) };
 
-/* Sigmoids and the like are good to 1e-6 on PS tasks; all else has the worker's bits there. */
-static bool is_exact(enum graph_op op)
+const char *compile_step_name(const struct graph_node *node)
 {
-	return compile_step_name(op) && op != GRAPH_SIGMOID && op != GRAPH_TANH && op != GRAPH_EXP;
+	return (unsigned)node->op < OPS ? ops[node->op].step : NULL;
 }
 
 static bool is_float(const struct graph_type *type)
@@ -75,36 +61,24 @@ static bool has_programs(const struct graph *graph, const struct graph_node *nod
 bool compile_may_move(const struct graph *graph, const struct graph_node *node)
 {
 	const struct graph_shape *shape = &node->outputs[0].shape;
+	const unsigned moves = (unsigned)node->op < OPS ? ops[node->op].moves : COMPILE_MOVES_NEVER;
 
-	if (node->op == GRAPH_APPLY_ROWS)
+	if (moves == COMPILE_MOVES_NEVER)
+		return false;
+	if (node->op == GRAPH_APPLY_ROWS) /* it makes nothing */
 		return has_programs(graph, node, GRAPH_TABLE);
 	if (!is_float(&node->outputs[0]))
 		return false;
 	if (shape->ndim && shape->dims[shape->ndim - 1] > DIM_MAX && !is_on_variable(graph, node))
 		return false;
-	switch (node->op) {
-	case GRAPH_READ:
+	if (moves == COMPILE_MOVES_IF_VARIABLE)
 		return is_one_run(shape) && has_programs(graph, node, GRAPH_VARIABLE);
-	case GRAPH_LOOKUP:
+	if (moves == COMPILE_MOVES_IF_TABLE)
 		return has_programs(graph, node, GRAPH_TABLE);
-	case GRAPH_REDUCE_LIKE:
-	case GRAPH_SUM:
-	case GRAPH_MEAN:
-	case GRAPH_SEGMENT_SUM:
-	case GRAPH_SEGMENT_MEAN:
-	case GRAPH_SEGMENT_SQRTN:
-	case GRAPH_GATHER:
-	case GRAPH_EXPAND:
-	case GRAPH_SEGMENT_MEAN_GRAD:
-	case GRAPH_SEGMENT_SQRTN_GRAD:
-		return true;
-	default:
-		break;
-	}
-	for (uint32_t i = 0; i < node->inputs_count; i++)
+	for (uint32_t i = 0; moves == COMPILE_MOVES_IF_FLOAT && i < node->inputs_count; i++)
 		if (!is_float(graph_type(graph, node->inputs[i])))
 			return false;
-	return is_exact(node->op);
+	return true;
 }
 
 /* ---- refusing ---- */
@@ -253,12 +227,12 @@ static int operand(struct compile_build *b, struct graph_value value, unsigned n
 	return feed.dim ? compile_add_feed(b, feed, &index) : compile_not_done(b, " with an input of that shape");
 }
 
-static int elementwise(struct compile_build *b)
+static int rows_elementwise(struct compile_build *b)
 {
 	const struct graph_node *node = b->node;
 	const unsigned ndim = compile_shape_of(b, (struct graph_value){ node->id, 0 })->ndim;
 	struct compile_step step = { .kind = node->inputs_count == 1 ? COMPILE_UNARY : COMPILE_BINARY,
-				     .name = compile_step_name(node->op) };
+				     .name = compile_step_name(node) };
 
 	for (uint32_t i = 0; i < node->inputs_count; i++) {
 		const int of = operand(b, node->inputs[i], ndim);
@@ -271,7 +245,7 @@ static int elementwise(struct compile_build *b)
 }
 
 /* The first two, then each of the others, as the worker does. */
-static int add_n(struct compile_build *b)
+static int rows_add_n(struct compile_build *b)
 {
 	const struct graph_node *node = b->node;
 	const unsigned ndim = compile_shape_of(b, (struct graph_value){ node->id, 0 })->ndim;
@@ -284,7 +258,7 @@ static int add_n(struct compile_build *b)
 			     : compile_add_step(b, (struct compile_step){ .kind = COMPILE_BINARY,
 									  .a = (uint8_t)sum,
 									  .b = (uint8_t)of,
-									  .name = "add" });
+									  .name = compile_step_name(node) });
 	}
 	return sum;
 }
@@ -403,7 +377,7 @@ static int pool(struct compile_build *b, int rows, int segments, uint32_t index,
 }
 
 /* Sums and means: over a row, or over neighbouring ids. */
-static int reduce(struct compile_build *b)
+static int rows_reduce(struct compile_build *b)
 {
 	const struct graph_node *node = b->node;
 	const struct graph_shape *shape = compile_shape_of(b, node->inputs[0]);
@@ -423,10 +397,10 @@ static int reduce(struct compile_build *b)
 		return compile_not_done(b, " over these axes");
 	return compile_add_step(b, (struct compile_step){ .kind = COMPILE_UNARY,
 							  .a = (uint8_t)rows,
-							  .name = node->op == GRAPH_MEAN ? "row_mean" : "row_sum" });
+							  .name = compile_step_name(node) });
 }
 
-static int segment_pool(struct compile_build *b)
+static int rows_segment_pool(struct compile_build *b)
 {
 	const struct graph_node *node = b->node;
 	const int rows = operand(b, node->inputs[0], compile_shape_of(b, node->inputs[0])->ndim);
@@ -471,7 +445,7 @@ static int unpool(struct compile_build *b, struct graph_value rows, int segments
 }
 
 /* [n, 1, dim] to [n, k, dim]: neighbours. */
-static int expand(struct compile_build *b)
+static int rows_expand(struct compile_build *b)
 {
 	const struct graph_value from = b->node->inputs[0];
 	const struct graph_shape *ids = compile_shape_of(b, b->ids), *shape = compile_shape_of(b, from);
@@ -492,7 +466,7 @@ static int expand(struct compile_build *b)
 	return unpool(b, from, segments, index, COMPILE_AS_IT_IS);
 }
 
-static int spread(struct compile_build *b)
+static int rows_spread(struct compile_build *b)
 {
 	const struct graph_node *node = b->node;
 	const uint8_t how = node->op == GRAPH_GATHER		  ? COMPILE_AS_IT_IS
@@ -504,7 +478,7 @@ static int spread(struct compile_build *b)
 	return unpool(b, node->inputs[0], segments, index, how);
 }
 
-static int lookup(struct compile_build *b)
+static int rows_lookup(struct compile_build *b)
 {
 	for (unsigned s = 0; s < b->c->steps_count; s++)
 		if (b->c->steps[s].kind == COMPILE_LOOKUP)
@@ -527,7 +501,7 @@ int compile_add_apply(struct compile_build *b, int gradients)
 	return compile_add_step(b, (struct compile_step){ .kind = COMPILE_APPLY, .b = (uint8_t)gradients });
 }
 
-static int apply_rows(struct compile_build *b)
+static int rows_apply(struct compile_build *b)
 {
 	const struct graph_value rows = b->node->inputs[2];
 	const int gradients = operand(b, rows, compile_shape_of(b, rows)->ndim);
@@ -537,7 +511,7 @@ static int apply_rows(struct compile_build *b)
 
 /* Of a gradient whose sizes only a step knows; nothing is to be done where they are those of the rows, and of one that had a single
  * element for each row it is the row's sum. */
-static int reduce_like(struct compile_build *b)
+static int rows_reduce_like(struct compile_build *b)
 {
 	const struct graph_value *inputs = b->node->inputs;
 	const struct graph_shape *shape = compile_shape_of(b, inputs[0]), *like = compile_shape_of(b, inputs[1]);
@@ -548,39 +522,26 @@ static int reduce_like(struct compile_build *b)
 	if ((!same && !column) || b->step[inputs[0].node] == COMPILE_NOT_MADE)
 		return compile_not_done(b, " to another shape");
 	rows = operand(b, inputs[0], shape->ndim);
-	return rows < 0 || same
-		       ? rows
-		       : compile_add_step(b, (struct compile_step){
-						     .kind = COMPILE_UNARY, .a = (uint8_t)rows, .name = "row_sum" });
+	return rows < 0 || same ? rows
+				: compile_add_step(b, (struct compile_step){ .kind = COMPILE_UNARY,
+									     .a = (uint8_t)rows,
+									     .name = compile_step_name(b->node) });
+}
+
+static int rows_none(struct compile_build *b)
+{
+	return compile_not_done(b, "");
 }
 
 int compile_node(struct compile_build *b)
 {
+	static int (*const by_rows[])(struct compile_build * b) = {
+#define X(OP, step, moves, rows, blocks) [GRAPH_##OP] = rows_##rows,
+		COMPILE_OPS(X)
+#undef X
+	};
+
 	if (b->c->blocks)
 		return compile_blocks_node(b);
-	switch (b->node->op) {
-	case GRAPH_LOOKUP:
-		return lookup(b);
-	case GRAPH_ADD_N:
-		return add_n(b);
-	case GRAPH_REDUCE_LIKE:
-		return reduce_like(b);
-	case GRAPH_APPLY_ROWS:
-		return apply_rows(b);
-	case GRAPH_SUM:
-	case GRAPH_MEAN:
-		return reduce(b);
-	case GRAPH_SEGMENT_SUM:
-	case GRAPH_SEGMENT_MEAN:
-	case GRAPH_SEGMENT_SQRTN:
-		return segment_pool(b);
-	case GRAPH_GATHER:
-	case GRAPH_SEGMENT_MEAN_GRAD:
-	case GRAPH_SEGMENT_SQRTN_GRAD:
-		return spread(b);
-	case GRAPH_EXPAND:
-		return expand(b);
-	default:
-		return compile_step_name(b->node->op) ? elementwise(b) : compile_not_done(b, "");
-	}
+	return (unsigned)b->node->op < OPS && by_rows[b->node->op] ? by_rows[b->node->op](b) : rows_none(b);
 }

@@ -82,9 +82,8 @@ static uint32_t last_of(const struct object_spec *spec)
 static bool computes(const struct plan *plan, unsigned node, unsigned keys)
 {
 	const struct program_value *v = &plan->shape.values[node];
-	const unsigned op = plan->program.nodes[node].op;
 
-	if (op < ELEMENTWISE_NEG && op != PROGRAM_UNPOOL)
+	if (program_op(plan->program.nodes[node].op)->kind < PROGRAM_KIND_SPREAD)
 		return false;
 	return keys == PROGRAM_NONE ? v->axis == PROGRAM_ONCE : v->axis == PROGRAM_BY_KEY && v->keys == keys;
 }
@@ -95,9 +94,12 @@ static void add_steps(struct plan *plan, unsigned keys, unsigned *count)
 		const struct program_node *n = &plan->program.nodes[i];
 
 		if (computes(plan, i, keys))
-			plan->steps[(*count)++] = (struct plan_step){
-				.op = n->op, .node = (uint8_t)i, .a = n->a, .b = n->b, .constant = n->constant
-			};
+			plan->steps[(*count)++] = (struct plan_step){ .op = n->op,
+								      .node = (uint8_t)i,
+								      .a = n->a,
+								      .b = n->b,
+								      .kind = program_op(n->op)->kind,
+								      .constant = n->constant };
 	}
 }
 

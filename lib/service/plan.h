@@ -18,7 +18,8 @@ struct task;
 
 struct plan_step {
 	uint8_t op, node, a, b;
-	bool look; /* a gradient follows from it */
+	uint8_t kind; /* enum program_kind */
+	bool look;    /* a gradient follows from it */
 	float constant;
 };
 

@@ -25,9 +25,9 @@ static void compute(struct tile *tile, const struct plan *plan, const struct pla
 	const float *const *x = tile->rows[step->a], *const *y = tile->rows[step->b];
 	float *to = values_of(tile, plan, step->node);
 
-	if (step->op <= ELEMENTWISE_OFFSET)
+	if (step->kind == PROGRAM_KIND_UNARY)
 		elementwise_unary(step->op, step->constant, x, n, a->dim, to);
-	else if (step->op <= ELEMENTWISE_TANH_GRAD)
+	else if (step->kind == PROGRAM_KIND_BINARY)
 		elementwise_binary(step->op, x, a->dim, y, b->dim, n, to);
 	else
 		elementwise_reduce(step->op, x, y, n, a->dim, to);
@@ -150,7 +150,7 @@ static void reduce_last(const struct service *service, const struct task *task, 
 	const struct plan_keys *keys = &plan->keys[task->run.keys];
 	float *to = values_of(tile, plan, step->node);
 
-	if (step->op <= ELEMENTWISE_TANH_GRAD || plan->shape.values[step->a].dim != task->spec->dim)
+	if (step->kind != PROGRAM_KIND_REDUCTION || plan->shape.values[step->a].dim != task->spec->dim)
 		return;
 	for (unsigned i = 0; i < n; i++)
 		if (is_last(service, task, i))
@@ -196,7 +196,7 @@ void tile_compute(struct service *service, struct task *task, unsigned n, bool l
 
 		if (look && !step->look)
 			continue;
-		if (step->op == PROGRAM_UNPOOL) {
+		if (step->kind == PROGRAM_KIND_SPREAD) {
 			unpool(tile, task, step, n);
 			continue;
 		}

@@ -10,42 +10,49 @@
 
 #include <stdint.h>
 
-/* X(NAME, number, "name", what becomes of x; c: the step's constant). exp is good to 3e-7, relative; sigmoid and tanh to 1e-6. */
+/* X(NAME, number, name, cost, what becomes of x). The cost of an element: 1, or several where an exp is in it. exp is good to 3e-7,
+ * relative; sigmoid and tanh to 1e-6. */
 #define ELEMENTWISE_UNARIES(X) \
-	X(NEG, 32, "neg", "-x") \
-	X(RELU, 33, "relu", "0 where x < 0, else x") \
-	X(SIGMOID, 34, "sigmoid", "1 / (1 + exp(-x))") \
-	X(TANH, 35, "tanh", "tanh(x)") \
-	X(EXP, 36, "exp", "exp(x)") \
-	X(SQUARE, 37, "square", "x * x") \
-	X(SQRT, 38, "sqrt", "square root of x") \
-	X(ABS, 39, "abs", "|x|") \
-	X(SCALE, 40, "scale", "x * c") \
-	X(OFFSET, 41, "offset", "x + c")
+	X(NEG, 32, neg, 1, "-x") \
+	X(RELU, 33, relu, 1, "0 where x < 0, else x") \
+	X(SIGMOID, 34, sigmoid, 4, "1 / (1 + exp(-x))") \
+	X(TANH, 35, tanh, 4, "tanh(x)") \
+	X(EXP, 36, exp, 4, "exp(x)") \
+	X(SQUARE, 37, square, 1, "x * x") \
+	X(SQRT, 38, sqrt, 1, "square root of x") \
+	X(ABS, 39, abs, 1, "|x|")
 
-/* X(NAME, number, "name", what becomes of x and y). The gradients take y = f(x), and g, what comes from behind. */
+/* The same with c, the step's constant. */
+#define ELEMENTWISE_CONSTANTS(X) \
+	X(SCALE, 40, scale, 1, "x * c") \
+	X(OFFSET, 41, offset, 1, "x + c")
+
+/* X(NAME, number, name, cost, what becomes of x and y). The gradients take y = f(x), and g, what comes from behind. */
 #define ELEMENTWISE_BINARIES(X) \
-	X(ADD, 64, "add", "x + y") \
-	X(SUB, 65, "sub", "x - y") \
-	X(MUL, 66, "mul", "x * y") \
-	X(DIV, 67, "div", "x / y") \
-	X(MAX, 68, "max", "the greater one; NaN if one of them is") \
-	X(MIN, 69, "min", "the lesser one; NaN if one of them is") \
-	X(RELU_GRAD, 70, "relu_grad", "y where x > 0, else 0: x is relu's result, y the gradient behind it") \
-	X(SIGMOID_GRAD, 71, "sigmoid_grad", "y * x * (1 - x): x is sigmoid's result") \
-	X(TANH_GRAD, 72, "tanh_grad", "y * (1 - x * x): x is tanh's result")
+	X(ADD, 64, add, 1, "x + y") \
+	X(SUB, 65, sub, 1, "x - y") \
+	X(MUL, 66, mul, 1, "x * y") \
+	X(DIV, 67, div, 1, "x / y") \
+	X(MAX, 68, max, 1, "the greater one; NaN if one of them is") \
+	X(MIN, 69, min, 1, "the lesser one; NaN if one of them is") \
+	X(RELU_GRAD, 70, relu_grad, 1, "y where x > 0, else 0: x is relu's result, y the gradient behind it") \
+	X(SIGMOID_GRAD, 71, sigmoid_grad, 1, "y * x * (1 - x): x is sigmoid's result") \
+	X(TANH_GRAD, 72, tanh_grad, 1, "y * (1 - x * x): x is tanh's result")
 
-/* X(NAME, number, "name", what becomes of a row's elements). dot takes two rows. */
+/* X(NAME, number, name, cost, what becomes of a row's elements). */
 #define ELEMENTWISE_REDUCTIONS(X) \
-	X(ROW_SUM, 96, "row_sum", "their sum, made in float64") \
-	X(ROW_MAX, 97, "row_max", "the greatest; NaN counts as the least") \
-	X(DOT, 98, "dot", "the sum of x * y, in float32") \
-	X(ROW_MEAN, 99, "row_mean", "their mean, made in float64") \
-	X(ROW_SUM64, 100, "row_sum64", "their sum as a float64, whose bytes are two elements: to be fetched")
+	X(ROW_SUM, 96, row_sum, 1, "their sum, made in float64") \
+	X(ROW_MAX, 97, row_max, 1, "the greatest; NaN counts as the least") \
+	X(ROW_MEAN, 99, row_mean, 1, "their mean, made in float64") \
+	X(ROW_SUM64, 100, row_sum64, 1, "their sum as a float64, whose bytes are two elements: to be fetched")
+
+/* The same of two rows. */
+#define ELEMENTWISE_PRODUCTS(X) X(DOT, 98, dot, 1, "the sum of x * y, in float32")
 
 enum elementwise_op {
-#define X(NAME, number, name, text) ELEMENTWISE_##NAME = number,
-	ELEMENTWISE_UNARIES(X) ELEMENTWISE_BINARIES(X) ELEMENTWISE_REDUCTIONS(X)
+#define X(NAME, number, name, cost, text) ELEMENTWISE_##NAME = number,
+	ELEMENTWISE_UNARIES(X) ELEMENTWISE_CONSTANTS(X) ELEMENTWISE_BINARIES(X) ELEMENTWISE_REDUCTIONS(X)
+		ELEMENTWISE_PRODUCTS(X)
 #undef X
 };
 

@@ -57,16 +57,15 @@ static int write_own(struct peers *p, struct star_error *err)
 	const uint64_t key = p->options.index;
 	struct timespec now;
 	double row[ROW], beat;
+	struct star_op op;
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	beat = (double)now.tv_sec * 1e6 + (double)(now.tv_nsec / 1000);
 	p->beat = beat > p->beat ? beat : p->beat + 1;
 	row[BEAT] = p->beat;
 	row[CLOCK] = p->clock;
-	return star_execute(p->options.cluster,
-			    &(struct star_op){
-				    .kind = STAR_ASSIGN, .table = p->table, .keys = &key, .count = 1, .values = row },
-			    1, p->options.deadline_us, err);
+	op = star_op_assign(p->table, &key, 1, row);
+	return star_execute(p->options.cluster, &op, 1, p->options.deadline_us, err);
 }
 
 /* Before the first beat: who sees this worker live, sees them. */
@@ -74,15 +73,13 @@ static int write_settings(struct peers *p, struct star_error *err)
 {
 	double values[SETTING_ROWS * ROW] = { 0 };
 	uint64_t keys[SETTING_ROWS];
+	struct star_op op;
 
 	memcpy(values, p->options.settings, sizeof(p->options.settings));
 	for (uint32_t i = 0; i < SETTING_ROWS; i++)
 		keys[i] = PEERS_MAX * (1 + (uint64_t)i) + p->options.index;
-	return star_execute(
-		p->options.cluster,
-		&(struct star_op){
-			.kind = STAR_ASSIGN, .table = p->table, .keys = keys, .count = SETTING_ROWS, .values = values },
-		1, p->options.deadline_us, err);
+	op = star_op_assign(p->table, keys, SETTING_ROWS, values);
+	return star_execute(p->options.cluster, &op, 1, p->options.deadline_us, err);
 }
 
 /* What a beat fails with, the next step's calls will fail with, too. */

@@ -314,8 +314,8 @@ static int check_program(const struct object_spec *spec, struct star_error *err)
 
 	if (why && node != PROGRAM_NONE)
 		return star_error_set(err, -EINVAL, "node %u of the program, a %s: %s", node,
-				      program_op_name(spec->program.nodes[node].op)
-					      ? program_op_name(spec->program.nodes[node].op)
+				      program_op(spec->program.nodes[node].op)->name
+					      ? program_op(spec->program.nodes[node].op)->name
 					      : "thing unknown",
 				      why);
 	if (why)

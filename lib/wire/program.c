@@ -17,37 +17,6 @@ struct check {
 	uint64_t fetched; /* nodes, as bits */
 };
 
-unsigned program_cost(unsigned op)
-{
-	return op == ELEMENTWISE_EXP || op == ELEMENTWISE_SIGMOID || op == ELEMENTWISE_TANH ? 4 : 1;
-}
-
-const char *program_op_name(unsigned op)
-{
-	switch (op) {
-#define X(NAME, number, name, text) \
-	case number: \
-		return name;
-		PROGRAM_FEEDS(X)
-		PROGRAM_STEPS(X)
-		ELEMENTWISE_UNARIES(X)
-		ELEMENTWISE_BINARIES(X)
-		ELEMENTWISE_REDUCTIONS(X)
-#undef X
-	}
-	return NULL;
-}
-
-static bool is_unary(unsigned op)
-{
-	return op >= ELEMENTWISE_NEG && op <= ELEMENTWISE_OFFSET;
-}
-
-static bool is_binary(unsigned op)
-{
-	return op >= ELEMENTWISE_ADD && op <= ELEMENTWISE_TANH_GRAD;
-}
-
 static const struct program_node *node_of(const struct check *c, unsigned i)
 {
 	return &c->program->nodes[i];
@@ -56,12 +25,6 @@ static const struct program_node *node_of(const struct check *c, unsigned i)
 static bool is_op(const struct check *c, unsigned i, unsigned op)
 {
 	return node_of(c, i)->op == op;
-}
-
-/* Whether elementwise steps may take it. */
-static bool has_rows(const struct check *c, unsigned i)
-{
-	return c->shape->values[i].axis == PROGRAM_BY_KEY || c->shape->values[i].axis == PROGRAM_ONCE;
 }
 
 static struct program_keys *keys_of(const struct check *c, unsigned i)
@@ -76,40 +39,25 @@ static const char *set(struct check *c, unsigned axis, unsigned keys, unsigned d
 	return NULL;
 }
 
-static unsigned flags_of(unsigned op)
-{
-	switch (op) {
-	case PROGRAM_LOOKUP:
-		return PROGRAM_READ_ONLY;
-	case PROGRAM_KEYS:
-	case PROGRAM_ROWS:
-	case PROGRAM_SEGMENTS:
-		return PROGRAM_KEPT;
-	default:
-		return 0;
-	}
-}
-
-/* Fields that the node's op has no use for are 0. */
+/* Fields that the node's operation has no use for are 0. */
 static const char *check_fields(const struct program_node *n, unsigned at)
 {
-	const bool dim = n->op == PROGRAM_KEYS || n->op == PROGRAM_ROWS || n->op == PROGRAM_SHARED ||
-			 n->op == PROGRAM_SEGMENT_ROWS;
-	const bool constant = n->op == ELEMENTWISE_SCALE || n->op == ELEMENTWISE_OFFSET;
-	const bool a = n->op != PROGRAM_KEYS && n->op != PROGRAM_SHARED && n->op != PROGRAM_SEGMENT_ROWS;
-	const bool b = n->op == PROGRAM_APPLY || n->op == PROGRAM_POOL || n->op == PROGRAM_UNPOOL ||
-		       n->op == ELEMENTWISE_DOT || is_binary(n->op);
-	const bool place = n->op == PROGRAM_KEEP || (n->flags & PROGRAM_KEPT && n->op != PROGRAM_KEYS);
+	const struct program_op_info *op = program_op(n->op);
+	const bool dim = op->uses & PROGRAM_USES_DIM, object = op->uses & PROGRAM_USES_OBJECT;
+	const bool constant = op->uses & PROGRAM_USES_CONSTANT;
+	const bool a = op->uses & PROGRAM_USES_A, b = op->uses & PROGRAM_USES_B;
+	const bool place =
+		op->uses & PROGRAM_USES_PLACE || (op->uses & PROGRAM_USES_KEPT_PLACE && n->flags & PROGRAM_KEPT);
 
 	if (dim ? n->dim < 1 || n->dim > WIRE_DIM_MAX : n->dim != 0)
 		return dim ? "its rows have no element, or too many" : "it has a dim, which it has no use for";
-	if (n->op == PROGRAM_KEYS ? n->object < 1 || n->object > WIRE_OBJECTS_MAX : n->object != 0)
-		return n->op == PROGRAM_KEYS ? "it names no object" : "it names an object, which it has no use for";
-	if (n->op == PROGRAM_KEYS && n->generation > OBJECT_GENERATION_MAX)
+	if (object ? n->object < 1 || n->object > WIRE_OBJECTS_MAX : n->object != 0)
+		return object ? "it names no object" : "it names an object, which it has no use for";
+	if (object && n->generation > OBJECT_GENERATION_MAX)
 		return "there is no such generation of an object";
-	if (n->flags & ~flags_of(n->op))
+	if (n->flags & ~op->flags)
 		return "it has flags that it cannot have";
-	if (n->op != PROGRAM_KEYS && (!isfinite(n->constant) || (!constant && n->constant != 0)))
+	if (!object && (!isfinite(n->constant) || (!constant && n->constant != 0)))
 		return constant ? "its constant is not finite" : "it has a constant, which it has no use for";
 	if ((!a && n->a) || (!b && !place && n->b))
 		return "it names a node, which it has no use for";
@@ -118,10 +66,10 @@ static const char *check_fields(const struct program_node *n, unsigned at)
 	return (a && n->a >= at) || (b && n->b >= at) ? "it uses a node that does not come before it" : NULL;
 }
 
-static const char *check_keys(struct check *c)
+static const char *check_keys(struct check *c, const struct program_node *n)
 {
 	struct program_shape *s = c->shape;
-	const bool kept = node_of(c, c->at)->flags & PROGRAM_KEPT;
+	const bool kept = n->flags & PROGRAM_KEPT;
 
 	if (s->keys_count == PROGRAM_KEYS_MAX)
 		return "there are too many key feeds";
@@ -148,21 +96,24 @@ static const char *check_place(struct check *c, unsigned keys, unsigned place, u
 	return NULL;
 }
 
-static const char *check_feed(struct check *c, const struct program_node *n)
+static const char *check_shared(struct check *c, const struct program_node *n)
+{
+	c->shape->once_bytes += (uint32_t)program_padded(n->dim * sizeof(float));
+	return set(c, PROGRAM_ONCE, 0, n->dim);
+}
+
+static const char *check_segment_rows(struct check *c, const struct program_node *n)
+{
+	c->shape->segments = true;
+	return set(c, PROGRAM_BY_SEGMENT, 0, n->dim);
+}
+
+/* A feed with something for each key of another one. */
+static const char *check_aligned(struct check *c, const struct program_node *n)
 {
 	struct program_shape *s = c->shape;
 	struct program_keys *keys;
 
-	switch (n->op) {
-	case PROGRAM_KEYS:
-		return check_keys(c);
-	case PROGRAM_SHARED:
-		s->once_bytes += (uint32_t)program_padded(n->dim * sizeof(float));
-		return set(c, PROGRAM_ONCE, 0, n->dim);
-	case PROGRAM_SEGMENT_ROWS:
-		s->segments = true;
-		return set(c, PROGRAM_BY_SEGMENT, 0, n->dim);
-	}
 	if (!is_op(c, n->a, PROGRAM_KEYS))
 		return "it is aligned with a node that is no key feed";
 	keys = keys_of(c, n->a);
@@ -176,10 +127,24 @@ static const char *check_feed(struct check *c, const struct program_node *n)
 			return why;
 	}
 	keys->aligned[keys->aligned_count++] = (uint8_t)c->at;
-	if (n->op == PROGRAM_ROWS)
-		return set(c, PROGRAM_BY_KEY, s->values[n->a].keys, n->dim);
-	keys->segments = s->segments = true;
-	return set(c, PROGRAM_NO_ROWS, s->values[n->a].keys, 0);
+	return NULL;
+}
+
+static const char *check_rows(struct check *c, const struct program_node *n)
+{
+	const char *why = check_aligned(c, n);
+
+	return why ? why : set(c, PROGRAM_BY_KEY, c->shape->values[n->a].keys, n->dim);
+}
+
+static const char *check_segments(struct check *c, const struct program_node *n)
+{
+	const char *why = check_aligned(c, n);
+
+	if (why)
+		return why;
+	keys_of(c, n->a)->segments = c->shape->segments = true;
+	return set(c, PROGRAM_NO_ROWS, c->shape->values[n->a].keys, 0);
 }
 
 static const char *check_lookup(struct check *c, const struct program_node *n)
@@ -218,13 +183,18 @@ static const char *check_apply(struct check *c, const struct program_node *n)
 	return set(c, PROGRAM_NO_ROWS, 0, 0);
 }
 
-static const char *check_pooling(struct check *c, const struct program_node *n)
+static const char *check_pool(struct check *c, const struct program_node *n)
 {
 	if (!is_op(c, n->b, PROGRAM_SEGMENTS))
 		return "its segments are no segment feed";
-	if (n->op == PROGRAM_POOL)
-		return goes_with(c, n->a, n->b) ? set(c, PROGRAM_POOLED, 0, c->shape->values[n->a].dim)
-						: "the segments are not those of these rows' keys";
+	return goes_with(c, n->a, n->b) ? set(c, PROGRAM_POOLED, 0, c->shape->values[n->a].dim)
+					: "the segments are not those of these rows' keys";
+}
+
+static const char *check_unpool(struct check *c, const struct program_node *n)
+{
+	if (!is_op(c, n->b, PROGRAM_SEGMENTS))
+		return "its segments are no segment feed";
 	return is_op(c, n->a, PROGRAM_SEGMENT_ROWS)
 		       ? set(c, PROGRAM_BY_KEY, c->shape->values[n->b].keys, c->shape->values[n->a].dim)
 		       : "what it hands back are no rows by segment";
@@ -264,16 +234,32 @@ static const char *check_keep(struct check *c, const struct program_node *n)
 	return why ? why : set(c, PROGRAM_NO_ROWS, 0, 0);
 }
 
-static const char *check_unary(struct check *c, const struct program_node *n)
+/* Whether elementwise steps may take it. */
+static bool has_rows(const struct check *c, unsigned i)
+{
+	return c->shape->values[i].axis == PROGRAM_BY_KEY || c->shape->values[i].axis == PROGRAM_ONCE;
+}
+
+static const char *check_one(struct check *c, const struct program_node *n, unsigned dim)
 {
 	const struct program_value *v = &c->shape->values[n->a];
 
 	if (!has_rows(c, n->a))
 		return "what it works on has no rows (of a pool there are those of one reactor only)";
-	return set(c, v->axis, v->keys, is_unary(n->op) ? v->dim : elementwise_reduced(n->op));
+	return set(c, v->axis, v->keys, dim);
 }
 
-static const char *check_binary(struct check *c, const struct program_node *n)
+static const char *check_unary(struct check *c, const struct program_node *n)
+{
+	return check_one(c, n, c->shape->values[n->a].dim);
+}
+
+static const char *check_reduction(struct check *c, const struct program_node *n)
+{
+	return check_one(c, n, elementwise_reduced(n->op));
+}
+
+static const char *check_two(struct check *c, const struct program_node *n, bool reduced)
 {
 	const struct program_value *a = &c->shape->values[n->a], *b = &c->shape->values[n->b];
 	const struct program_value *wide = a->axis == PROGRAM_BY_KEY ? a : b;
@@ -282,9 +268,69 @@ static const char *check_binary(struct check *c, const struct program_node *n)
 		return "what it works on has no rows (of a pool there are those of one reactor only)";
 	if (a->axis == PROGRAM_BY_KEY && b->axis == PROGRAM_BY_KEY && a->keys != b->keys)
 		return "its rows are those of different keys";
-	if (a->dim != b->dim && (n->op == ELEMENTWISE_DOT || (a->dim != 1 && b->dim != 1)))
+	if (a->dim != b->dim && (reduced || (a->dim != 1 && b->dim != 1)))
 		return "its rows are not equally wide, nor is one of them a single element";
-	return set(c, wide->axis, wide->keys, n->op == ELEMENTWISE_DOT ? 1 : a->dim > b->dim ? a->dim : b->dim);
+	return set(c, wide->axis, wide->keys, reduced ? elementwise_reduced(n->op) : a->dim > b->dim ? a->dim : b->dim);
+}
+
+static const char *check_binary(struct check *c, const struct program_node *n)
+{
+	return check_two(c, n, false);
+}
+
+static const char *check_product(struct check *c, const struct program_node *n)
+{
+	return check_two(c, n, true);
+}
+
+/* ---- the table of operations ---- */
+
+struct op_entry {
+	struct program_op_info info;
+	const char *(*check)(struct check *c, const struct program_node *n);
+};
+
+static const struct op_entry op_entries[] = {
+#define X(NAME, number, op, what, fields, allowed, text) \
+	[number] = { { .name = #op, .kind = PROGRAM_KIND_##what, .uses = fields, .flags = allowed, .cost = 1 }, \
+		     check_##op },
+	PROGRAM_FEEDS(X) PROGRAM_STEPS(X)
+#undef X
+#define ELEMENTWISE(number, op, price, what, fields, checked) \
+	[number] = { { .name = #op, .kind = PROGRAM_KIND_##what, .uses = fields, .cost = price }, checked },
+#define X(NAME, number, op, price, text) ELEMENTWISE(number, op, price, UNARY, PROGRAM_USES_A, check_unary)
+		ELEMENTWISE_UNARIES(X)
+#undef X
+#define X(NAME, number, op, price, text) \
+	ELEMENTWISE(number, op, price, UNARY, PROGRAM_USES_A | PROGRAM_USES_CONSTANT, check_unary)
+			ELEMENTWISE_CONSTANTS(X)
+#undef X
+#define X(NAME, number, op, price, text) \
+	ELEMENTWISE(number, op, price, BINARY, PROGRAM_USES_A | PROGRAM_USES_B, check_binary)
+				ELEMENTWISE_BINARIES(X)
+#undef X
+#define X(NAME, number, op, price, text) ELEMENTWISE(number, op, price, REDUCTION, PROGRAM_USES_A, check_reduction)
+					ELEMENTWISE_REDUCTIONS(X)
+#undef X
+#define X(NAME, number, op, price, text) \
+	ELEMENTWISE(number, op, price, REDUCTION, PROGRAM_USES_A | PROGRAM_USES_B, check_product)
+						ELEMENTWISE_PRODUCTS(X)
+#undef X
+#undef ELEMENTWISE
+};
+enum { OP_ENTRIES = sizeof(op_entries) / sizeof(op_entries[0]) };
+
+const struct program_op_info *program_op(unsigned op)
+{
+	return &op_entries[op < OP_ENTRIES ? op : 0].info; /* 0 is none */
+}
+
+unsigned program_op_find(const char *name)
+{
+	for (unsigned op = 0; op < OP_ENTRIES; op++)
+		if (op_entries[op].info.name && strcmp(op_entries[op].info.name, name) == 0)
+			return op;
+	return 0;
 }
 
 static const char *check_node(struct check *c)
@@ -292,24 +338,10 @@ static const char *check_node(struct check *c)
 	const struct program_node *n = node_of(c, c->at);
 	const char *why;
 
-	if (!program_op_name(n->op))
+	if (program_op(n->op)->kind == PROGRAM_KIND_NONE)
 		return "there is no such operation";
 	why = check_fields(n, c->at);
-	if (why)
-		return why;
-	if (n->op <= PROGRAM_SEGMENT_ROWS)
-		return check_feed(c, n);
-	if (n->op == PROGRAM_LOOKUP)
-		return check_lookup(c, n);
-	if (n->op == PROGRAM_APPLY)
-		return check_apply(c, n);
-	if (n->op == PROGRAM_POOL || n->op == PROGRAM_UNPOOL)
-		return check_pooling(c, n);
-	if (n->op == PROGRAM_FETCH)
-		return check_fetch(c, n);
-	if (n->op == PROGRAM_KEEP)
-		return check_keep(c, n);
-	return is_binary(n->op) || n->op == ELEMENTWISE_DOT ? check_binary(c, n) : check_unary(c, n);
+	return why ? why : op_entries[n->op].check(c, n);
 }
 
 /* Adds up what the node's rows cost. NULL: it is not too much. */
@@ -317,7 +349,7 @@ static const char *weigh(struct check *c)
 {
 	struct program_shape *s = c->shape;
 	const struct program_value *v = &s->values[c->at];
-	const uint32_t elements = v->dim * program_cost(node_of(c, c->at)->op);
+	const uint32_t elements = v->dim * program_op(node_of(c, c->at)->op)->cost;
 
 	if (v->axis == PROGRAM_BY_KEY)
 		s->keys[v->keys].elements += elements;

@@ -35,33 +35,65 @@ enum program_limits {
 	PROGRAM_PLACES_MAX = 8,	 /* of what is kept with an entry's keys */
 	PROGRAM_SEGMENTS_MAX = 65536,
 	/* Elements of all nodes' rows together, so that a row of a program takes some tens of microseconds. What is dear counts as
-	 * several: program_cost. */
+	 * several: program_op_info.cost. */
 	PROGRAM_ELEMENTS_MAX = 32768,
 	PROGRAMS_MAX = 256, /* of a cluster */
 	PROGRAM_NONE = 255, /* no node */
 };
 
-/* X(NAME, number, "name", what a and b are, text) */
+/*
+ * The operations of programs: these, and all of tensor/elementwise.h. Whatever has to know what an operation takes and is reads it from
+ * program_op, which is made from these lists: the check, libstar, a shard's plan, and what runs it.
+ * X(NAME, number, name, kind, fields of the node that it uses, flags that the node may have, text)
+ */
 #define PROGRAM_FEEDS(X) \
-	X(KEYS, 1, "keys", "ids of the rows of `object`, whose rows have `dim` elements") \
-	X(ROWS, 2, "rows", "a row of `dim` for each key of a") \
-	X(SEGMENTS, 3, "segments", "a segment number for each key of a") \
-	X(SHARED, 4, "shared", "one row of `dim`, which every reactor gets") \
-	X(SEGMENT_ROWS, 5, "segment_rows", "a row of `dim` for each segment, which every reactor gets")
+	X(KEYS, 1, keys, FEED, PROGRAM_USES_DIM | PROGRAM_USES_OBJECT, PROGRAM_KEPT, \
+	  "ids of the rows of `object`, whose rows have `dim` elements") \
+	X(ROWS, 2, rows, FEED, PROGRAM_USES_DIM | PROGRAM_USES_A | PROGRAM_USES_KEPT_PLACE, PROGRAM_KEPT, \
+	  "a row of `dim` for each key of a") \
+	X(SEGMENTS, 3, segments, FEED, PROGRAM_USES_A | PROGRAM_USES_KEPT_PLACE, PROGRAM_KEPT, \
+	  "a segment number for each key of a") \
+	X(SHARED, 4, shared, FEED, PROGRAM_USES_DIM, 0, "one row of `dim`, which every reactor gets") \
+	X(SEGMENT_ROWS, 5, segment_rows, FEED, PROGRAM_USES_DIM, 0, \
+	  "a row of `dim` for each segment, which every reactor gets")
 #define PROGRAM_STEPS(X) \
-	X(LOOKUP, 16, "lookup", \
+	X(LOOKUP, 16, lookup, STORE, PROGRAM_USES_A, PROGRAM_READ_ONLY, \
 	  "the rows of the keys a, as float32; made if they are not there, unless PROGRAM_READ_ONLY") \
-	X(APPLY, 17, "apply", "pushes the rows b as gradients of the keys a") \
-	X(POOL, 18, "pool", "for each segment the sum of those rows of a whose number in b it is") \
-	X(UNPOOL, 19, "unpool", "for each key the row of a, a SEGMENT_ROWS, whose number stands in b") \
-	X(FETCH, 20, "fetch", "a goes into the result") \
-	X(KEEP, 21, "keep", \
+	X(APPLY, 17, apply, STORE, PROGRAM_USES_A | PROGRAM_USES_B, 0, "pushes the rows b as gradients of the keys a") \
+	X(POOL, 18, pool, RESULT, PROGRAM_USES_A | PROGRAM_USES_B, 0, \
+	  "for each segment the sum of those rows of a whose number in b it is") \
+	X(UNPOOL, 19, unpool, SPREAD, PROGRAM_USES_A | PROGRAM_USES_B, 0, \
+	  "for each key the row of a, a SEGMENT_ROWS, whose number stands in b") \
+	X(FETCH, 20, fetch, RESULT, PROGRAM_USES_A, 0, "a goes into the result") \
+	X(KEEP, 21, keep, RESULT, PROGRAM_USES_A | PROGRAM_USES_PLACE, 0, \
 	  "a stays on the reactor: keys, which begin the run's entry, or rows or segments of them, in its place b")
 
 enum program_op {
-#define X(NAME, number, name, text) PROGRAM_##NAME = number,
+#define X(NAME, number, name, kind, uses, flags, text) PROGRAM_##NAME = number,
 	PROGRAM_FEEDS(X) PROGRAM_STEPS(X)
 #undef X
+};
+
+/* How a shard does it. From SPREAD on: a step that computes rows. */
+enum program_kind {
+	PROGRAM_KIND_NONE, /* there is no such operation */
+	PROGRAM_KIND_FEED,
+	PROGRAM_KIND_STORE,
+	PROGRAM_KIND_RESULT,
+	PROGRAM_KIND_SPREAD,	/* rows by segment, to their keys */
+	PROGRAM_KIND_UNARY,	/* elementwise_unary */
+	PROGRAM_KIND_BINARY,	/* elementwise_binary */
+	PROGRAM_KIND_REDUCTION, /* elementwise_reduce, with two rows if it uses b */
+};
+
+enum program_uses {
+	PROGRAM_USES_A = 1 << 0,
+	PROGRAM_USES_B = 1 << 1,
+	PROGRAM_USES_PLACE = 1 << 2,	  /* b is a place of the entry */
+	PROGRAM_USES_KEPT_PLACE = 1 << 3, /* the same, of what is PROGRAM_KEPT */
+	PROGRAM_USES_DIM = 1 << 4,
+	PROGRAM_USES_OBJECT = 1 << 5, /* and its generation */
+	PROGRAM_USES_CONSTANT = 1 << 6,
 };
 
 enum program_flags {
@@ -120,7 +152,7 @@ struct program_keys {
 	bool segments;			      /* one of those at least is SEGMENTS */
 	bool kept;			      /* they are an entry's */
 	uint32_t record_bytes;		      /* of what is fetched, for each key */
-	uint32_t elements;		      /* of all rows by key, as program_cost counts them */
+	uint32_t elements;		      /* of all rows by key, as program_op_info.cost has them */
 };
 
 struct program_shape {
@@ -148,11 +180,18 @@ const char *program_check(const struct program *program, struct program_shape *s
 /* Whether one of its KEYS feeds is of that object. */
 bool program_uses(const struct program *program, uint32_t object, uint32_t generation);
 
-/* What a node counts as, for each element: 1, or several where an exp is in it. */
-unsigned program_cost(unsigned op);
+struct program_op_info {
+	const char *name; /* "relu" */
+	uint8_t kind;	  /* enum program_kind */
+	uint8_t uses;	  /* enum program_uses */
+	uint8_t flags;	  /* that its node may have: enum program_flags */
+	uint8_t cost;	  /* of an element */
+};
 
-/* "relu"; NULL for an unknown op. */
-const char *program_op_name(unsigned op);
+/* Of any number; of an unknown one kind is PROGRAM_KIND_NONE and name NULL. */
+const struct program_op_info *program_op(unsigned op);
+/* The operation of that name; 0: there is none. */
+unsigned program_op_find(const char *name);
 
 /* "program:" and 16 digits of a hash: the same program has the same name everywhere. */
 enum { PROGRAM_NAME_BYTES = 8 + 16 + 1 };

@@ -573,3 +573,64 @@ void shared_library_exports_the_api_only(void)
 			unit_fail(__FILE__, __LINE__, "libstar.so exports %s", inside[i]);
 	dlclose(library);
 }
+
+static void check_same(int line, struct star_op made, struct star_op expected)
+{
+	if (made.kind != expected.kind || made.flags != expected.flags || made.table != expected.table ||
+	    made.keys != expected.keys || made.count != expected.count || made.values != expected.values ||
+	    made.results != expected.results || made.view != expected.view || made.run != expected.run ||
+	    made.tag != expected.tag || made.rate != 0 || made.scale != 0 || made.step != 0 || made.dtype ||
+	    made.versions)
+		unit_fail(__FILE__, line, "the constructor has made another operation of kind %d", (int)made.kind);
+}
+
+/* What a constructor makes is what the header says of its kind, and nothing else; and an execution takes each of them. */
+void operations_have_constructors(void)
+{
+	struct bench b = bench_start(1, 1, 1);
+	const uint64_t keys[] = { 5, 6 };
+	float rows[2] = { 0 }, given[2] = { 1, 2 };
+	struct star_table *t = b.table;
+	struct star_view *view = NULL;
+	struct star_run *run = (struct star_run *)(void *)rows; /* which nobody looks at */
+	struct star_error err;
+	struct star_op op;
+
+	check_same(__LINE__, star_op_pull(t, keys, 2, rows),
+		   (struct star_op){ .kind = STAR_PULL, .table = t, .keys = keys, .count = 2, .values = rows });
+	check_same(__LINE__, star_op_pull_view(t, keys, 2, &view),
+		   (struct star_op){ .kind = STAR_PULL, .table = t, .keys = keys, .count = 2, .view = &view });
+	check_same(__LINE__, star_op_push(t, keys, 2, given),
+		   (struct star_op){ .kind = STAR_PUSH, .table = t, .keys = keys, .count = 2, .values = given });
+	check_same(__LINE__, star_op_accumulate(t, keys, 2, given, 7),
+		   (struct star_op){ .kind = STAR_PUSH,
+				     .flags = STAR_ACCUMULATE,
+				     .table = t,
+				     .keys = keys,
+				     .count = 2,
+				     .values = given,
+				     .tag = 7 });
+	check_same(__LINE__, star_op_push_pull(t, keys, 2, given, rows),
+		   (struct star_op){ .kind = STAR_PUSH_PULL,
+				     .table = t,
+				     .keys = keys,
+				     .count = 2,
+				     .values = given,
+				     .results = rows });
+	check_same(__LINE__, star_op_delete(t, keys, 2),
+		   (struct star_op){ .kind = STAR_DELETE, .table = t, .keys = keys, .count = 2 });
+	check_same(__LINE__, star_op_assign(t, keys, 2, given),
+		   (struct star_op){ .kind = STAR_ASSIGN, .table = t, .keys = keys, .count = 2, .values = given });
+	check_same(__LINE__, star_op_commit(t, 7), (struct star_op){ .kind = STAR_COMMIT, .table = t, .tag = 7 });
+	check_same(__LINE__, star_op_run(run), (struct star_op){ .kind = STAR_RUN, .run = run });
+
+	op = star_op_assign(t, keys, 2, given);
+	CHECK_INT(star_execute(b.cluster, &op, 1, LONG_US, &err), 0);
+	op = star_op_pull(t, keys, 2, rows);
+	CHECK_INT(star_execute(b.cluster, &op, 1, LONG_US, &err), 0);
+	CHECK_MEM(rows, given, sizeof(rows));
+	op = star_op_pull(t, keys, 2, NULL);
+	CHECK_INT(star_execute(b.cluster, &op, 1, LONG_US, &err), -EINVAL);
+	CHECK_HAS(err.text, "values is NULL");
+	bench_stop(&b);
+}

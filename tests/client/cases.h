@@ -39,6 +39,7 @@ void source_ports_lead_to_the_reactor(void);
 void refuse_op(struct bench *b, struct star_op op, const char *says);
 
 /* calls.c */
+void operations_have_constructors(void);
 void pull_and_push_over_reactors(void);
 void one_frame_a_reactor_carries_all_operations(void);
 void fields_of_an_operation_arrive(void);

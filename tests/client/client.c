@@ -70,6 +70,7 @@ bool pull_works(struct bench *b)
 
 /* Those in which a node's reactors have a part: over TCP, and over datagrams. */
 #define OVER_BOTH(X) \
+	X(operations_have_constructors) \
 	X(pull_and_push_over_reactors) \
 	X(one_frame_a_reactor_carries_all_operations) \
 	X(fields_of_an_operation_arrive) \

@@ -11,7 +11,7 @@ enum { DIM = 2, ROWS = 900 /* of a large call: more than a call's own memory can
 
 static struct star_op pull_op(struct bench *b, const uint64_t *keys, uint32_t count, float *values)
 {
-	return (struct star_op){ .kind = STAR_PULL, .table = b->table, .keys = keys, .count = count, .values = values };
+	return star_op_pull(b->table, keys, count, values);
 }
 
 /* Each kind of call once, good and bad: what the next ones find in the memory. */

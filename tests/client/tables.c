@@ -75,8 +75,7 @@ void values_have_the_type_that_is_asked_for(void)
 					  .scale = 2 });
 		CHECK_UINT(b.peer->last_op.dtype, dtype);
 		CHECK_NEAR(b.peer->last_op.scale, 2, 0);
-		run(&b,
-		    (struct star_op){ .kind = STAR_PULL, .table = b.table, .keys = keys, .count = 1, .values = after });
+		run(&b, star_op_pull(b.table, keys, 1, after));
 		for (uint32_t e = 0; e < DIM; e++)
 			CHECK_NEAR(after[e], peer_initial(1, keys[0], e) - 2 * floats[e], 1e-3);
 		keys[0] = 0;
@@ -98,12 +97,7 @@ void push_pull_is_one_trip(void)
 		for (uint32_t e = 0; e < 3; e++)
 			gradients[i * 3 + e] = (float)i;
 	}
-	run(&b, (struct star_op){ .kind = STAR_PUSH_PULL,
-				  .table = b.table,
-				  .keys = keys,
-				  .count = KEYS,
-				  .values = gradients,
-				  .results = rows });
+	run(&b, star_op_push_pull(b.table, keys, KEYS, gradients, rows));
 	CHECK_UINT(peer_requests(b.peer), 2);
 	for (uint32_t i = 0; i < KEYS; i++)
 		CHECK_NEAR(rows[i * 3 + 2], peer_initial(1, keys[i], 2) - (float)keys[i], 1e-3);
@@ -152,16 +146,15 @@ void values_are_assigned(void)
 		keys[i] = i / 2;
 	for (uint32_t i = 0; i < KEYS * DIM; i++)
 		values[i] = (float)i;
-	run(&b,
-	    (struct star_op){ .kind = STAR_ASSIGN, .table = b.table, .keys = keys, .count = KEYS, .values = values });
+	run(&b, star_op_assign(b.table, keys, KEYS, values));
 	CHECK_UINT(b.peer->last_op.kind, WIRE_ASSIGN);
 	CHECK_UINT(b.peer->last_op.dtype, STAR_FLOAT32);
-	run(&b, (struct star_op){ .kind = STAR_PULL, .table = b.table, .keys = keys, .count = KEYS, .values = rows });
+	run(&b, star_op_pull(b.table, keys, KEYS, rows));
 	for (uint32_t i = 1; i < KEYS; i += 2)
 		CHECK_MEM(rows + (size_t)i * DIM, values + (size_t)i * DIM, DIM * sizeof(float));
-	run(&b, (struct star_op){ .kind = STAR_ASSIGN, .table = v, .values = values });
-	run(&b, (struct star_op){ .kind = STAR_ASSIGN, .table = v, .keys = some, .count = 2, .values = values + 77 });
-	run(&b, (struct star_op){ .kind = STAR_PULL, .table = v, .values = rows });
+	run(&b, star_op_assign(v, NULL, 0, values));
+	run(&b, star_op_assign(v, some, 2, values + 77));
+	run(&b, star_op_pull(v, NULL, 0, rows));
 	for (uint32_t i = 0; i < BLOCKS; i++)
 		CHECK_MEM(rows + i * 1024, values + (i == 4 ? 77 : i == 2 ? 77 + 1024 : i * 1024), 4096);
 	free(keys);
@@ -201,8 +194,8 @@ void only_what_is_new_is_written(void)
 	}
 	for (uint32_t i = 0; i < KEYS * DIM; i++)
 		rows[i] = -77;
-	run(&b, (struct star_op){ .kind = STAR_PUSH, .table = t, .keys = &keys[70000], .count = 1, .values = one });
-	run(&b, (struct star_op){ .kind = STAR_PUSH, .table = t, .keys = &keys[5], .count = 1, .values = one });
+	run(&b, star_op_push(t, &keys[70000], 1, one));
+	run(&b, star_op_push(t, &keys[5], 1, one));
 	run(&b, op);
 	for (uint32_t i = 0; i < KEYS; i++) {
 		const bool new = i == 5 || i == 70000;
@@ -382,9 +375,7 @@ void pulled_versions_go_with_pushes(void)
 	CHECK_UINT(b.peer->last_op.version, 2);
 	CHECK_INT(star_push(t, &key, 1, &row, LONG_US, &err), 0);
 	CHECK_UINT(b.peer->last_op.version, 2); /* that is what its gradient is of */
-	run(&b,
-	    (struct star_op){
-		    .kind = STAR_PUSH_PULL, .table = t, .keys = &key, .count = 1, .values = &row, .results = &result });
+	run(&b, star_op_push_pull(t, &key, 1, &row, &result));
 	CHECK_INT(star_push(t, &key, 1, &row, LONG_US, &err), 0);
 	CHECK_UINT(b.peer->last_op.version, 5);
 	/* An object that nobody has pushed to has version 0, and who pulled that says so: it may be stale, too. */

@@ -194,6 +194,41 @@ void programs_are_the_same_by_name(void)
 	CHECK_HAS(err.text, "node 12 of the program, a apply: it uses a node that does not come before it");
 }
 
+/* Every operation has its entry, by number and by name; what has none is refused. */
+void programs_have_one_table(void)
+{
+	unsigned known = 0, unknown = 0;
+
+	for (unsigned op = 0; op < 1000; op++) {
+		const struct program_op_info *info = program_op(op);
+
+		if (info->kind == PROGRAM_KIND_NONE) {
+			struct program p = good;
+
+			CHECK(!info->name && info->uses == 0 && info->flags == 0);
+			unknown++;
+			if (op > UINT8_MAX)
+				continue;
+			p.nodes[7].op = (uint8_t)op;
+			refuse(__LINE__, &p, 7, "there is no such operation");
+			continue;
+		}
+		known++;
+		CHECK_UINT(program_op_find(info->name), op);
+		CHECK(info->cost >= 1);
+		/* What b is, is one thing. */
+		CHECK(!(info->uses & PROGRAM_USES_B) || !(info->uses & (PROGRAM_USES_PLACE | PROGRAM_USES_KEPT_PLACE)));
+		CHECK(info->kind < PROGRAM_KIND_SPREAD || info->uses & PROGRAM_USES_A);
+	}
+	CHECK_UINT(known, 5 + 6 + 10 + 9 + 5);
+	CHECK_UINT(known + unknown, 1000);
+	CHECK_UINT(program_op_find("relu"), ELEMENTWISE_RELU);
+	CHECK_UINT(program_op_find("segment_rows"), PROGRAM_SEGMENT_ROWS);
+	CHECK_UINT(program_op_find(""), 0);
+	CHECK_UINT(program_op_find("relux"), 0);
+	CHECK(program_op(ELEMENTWISE_EXP)->cost > program_op(ELEMENTWISE_NEG)->cost);
+}
+
 /* What is kept is an entry of one KEYS feed, and has places. */
 void programs_have_one_entry(void)
 {
