@@ -46,6 +46,7 @@ static struct call *begin(struct star_cluster *cluster)
 	call->at = call->memory;
 	call->end = call->memory + sizeof(call->memory);
 	call->remaining = 0;
+	call->small.part = NULL;
 	call->callback = NULL;
 	call->timer.link = NULL;
 	call->error.code = 0;

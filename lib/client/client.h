@@ -172,6 +172,49 @@ enum call_state {
 	CALL_FINISHED,
 };
 
+/* The first bytes of a small call's request, where they are sent from: a frame, its operation, and its key. */
+struct small_head {
+	uint32_t magic;
+	uint8_t version, opcode, flags, status;
+	uint64_t session, sequence;
+	uint32_t epoch, incarnation, deadline_us, payload_bytes;
+	uint8_t unused[20];
+	uint32_t checksum;
+	struct wire_op op;
+	uint64_t key;
+} __attribute__((packed, may_alias));
+_Static_assert(offsetof(struct small_head, payload_bytes) == offsetof(struct wire_frame, payload_bytes) &&
+		       offsetof(struct small_head, checksum) == offsetof(struct wire_frame, checksum) &&
+		       offsetof(struct small_head, op) == sizeof(struct wire_frame),
+	       "small_head begins as a wire_frame");
+
+/* Those of its reply: a frame, and the result's head. */
+struct small_reply {
+	uint64_t head; /* magic, version, opcode, flags, status */
+	uint64_t session, sequence;
+	uint32_t epoch, incarnation, deadline_us, payload_bytes;
+	uint8_t unused[20];
+	uint32_t checksum;
+	uint64_t object_count, dim_bytes, version;
+} __attribute__((packed, may_alias));
+_Static_assert(offsetof(struct small_reply, payload_bytes) == offsetof(struct wire_frame, payload_bytes) &&
+		       offsetof(struct small_reply, checksum) == offsetof(struct wire_frame, checksum) &&
+		       sizeof(struct small_reply) == sizeof(struct wire_frame) + sizeof(struct wire_result),
+	       "small_reply begins as a wire_frame");
+
+/* What is kept of a call that was small (small.h). */
+struct small {
+	const struct route *route; /* by which it was split */
+	struct part *part;	   /* NULL: the call is not small */
+	struct call_op *op;
+	uint64_t deadline_us;
+	uint32_t request_bytes, reply_bytes; /* of whole frames */
+	bool pushes;
+	bool plain; /* it has ended well, and left everything as it was */
+	uint64_t reply_head, object_count, dim_bytes;
+	struct small_head head;
+};
+
 /* Owned by its keeper's thread, but for what stands under the keeper's lock. */
 struct call {
 	uint32_t number;	     /* in the pool; constant */
@@ -203,7 +246,8 @@ struct call {
 	struct wheel_timer timer;
 	TAILQ_ENTRY(call) link;	   /* finished or the relay's queue */
 	TAILQ_ENTRY(call) running; /* incoming, then the I/O thread's calls in flight */
-	struct star_error error;   /* the first one; under the keeper's lock, as above */
+	struct small small;
+	struct star_error error; /* the first one; under the keeper's lock, as above */
 	_Alignas(16) char memory[CALL_BYTES];
 };
 TAILQ_HEAD(calls, call);
@@ -333,6 +377,8 @@ struct transport {
 	void (*retire)(struct channel *ch);
 	/* Sends all parts of a call. self: the calling thread's keeper, or NULL. A call that does not wait may be gone when it returns. */
 	void (*submit)(struct call *call, struct keeper *self);
+	/* As submit and wait, of a small call (small.h), from its own thread. */
+	void (*small)(struct call *call, struct keeper *self);
 	/* Takes off what is not finished, and fails it. The call's owner only. */
 	void (*cancel)(struct call *call, int code, struct keeper *self);
 	/* Waits until the call is finished, or fails it when its time has come. Of unattended transports k is NULL. */
@@ -361,9 +407,11 @@ struct star_table {
 	struct star_cluster *cluster;
 	struct object_spec spec;
 	uint64_t name_hash;
-	uint64_t elements;  /* of a row, or of the whole variable */
-	uint64_t blocks;    /* of a variable */
-	uint32_t row_bytes; /* of spec.dim elements of the stored type */
+	uint64_t elements;		 /* of a row, or of the whole variable */
+	uint64_t blocks;		 /* of a variable */
+	uint32_t row_bytes;		 /* of spec.dim elements of the stored type */
+	bool small, small_pushes;	 /* rows may be pulled, and pushed, by small calls (small.h) */
+	_Atomic(struct call *) spare[2]; /* one that is over, for the next of its kind: a pull; a push */
 };
 
 struct io {
@@ -390,6 +438,7 @@ struct star_cluster {
 	atomic_bool closing; /* written under the lock */
 	atomic_bool stop;    /* the I/O threads may end */
 	struct call_pool pool;
+	_Atomic(struct keeper *) spare;	       /* a waiter, for the next small call */
 	_Alignas(64) _Atomic(uint32_t) inside; /* threads inside a public call, and CLUSTER_CLOSING */
 
 	_Alignas(64) pthread_mutex_t lock;
@@ -494,6 +543,12 @@ int check_step(const struct star_op *op, uint32_t i, const char *name, struct st
 /* rows.c: fills op's keys, count, gradients and results, and pieces, for rows of a variable; memory is the call's. */
 int rows_of_variable(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err);
 
+/* execute.c: waits for a call that was submitted, and returns its outcome. k: the thread's keeper, as of run. */
+int call_finish(struct keeper *k, struct call *call, struct star_error *err);
+/* Made and split; NULL with err. */
+struct call *call_make(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
+		       uint64_t deadline_us, struct star_error *err);
+
 /* view.c: a view for each operation that has one. 0 or -ENOMEM; what was made stays its caller's. */
 int view_begin(struct call *call, const struct star_op *ops, struct star_error *err);
 
@@ -539,6 +594,8 @@ void keeper_give(struct keeper *k, struct channel *ch, struct keeper *self);
 void keeper_collect(struct keeper *k, struct calls *incoming, struct calls *finished);
 /* Waits for something to happen to a kept channel or the keeper, at most until then, and handles it. */
 void keeper_turn(struct keeper *k, uint64_t until_ns);
+/* Whether there is room for one more channel. */
+bool keeper_may_keep(struct keeper *k);
 /* Gives up all channels (or those without work). */
 void keeper_release(struct keeper *k, bool all);
 /* Waits until the call is finished, or fails it when its time has come. */
@@ -603,10 +660,16 @@ void channel_lose(struct channel *ch, int code, const char *why, struct keeper *
 void channel_release(struct channel *ch, struct keeper *self);
 bool channel_idle(struct channel *ch);
 void channel_retire(struct channel *ch);
+/* With the lock held, before a channel without a keeper is used: nobody has looked at the connection while it was idle. If the node has
+ * closed it, that is no failure of this call. */
+void channel_check_idle(struct channel *ch, uint64_t now_ns);
 /* With the lock held: sends what can be sent now. */
 void channel_pump(struct channel *ch, uint64_t now_ns);
 /* With the lock held, by the keeper, or while there is none: closes and forgets the connection. */
 void channel_close(struct channel *ch);
+
+/* small_tcp.c: transport.small */
+void small_tcp(struct call *call, struct keeper *k);
 
 /* connect.c: with the lock held */
 /* Binds a socket that is to be connected to a source port whose flow reaches the channel's reactor, where that matters. */
@@ -617,5 +680,7 @@ bool connect_continue(struct channel *ch, short revents, uint64_t now_ns, struct
 
 /* receive.c: by the keeper, without the lock; false: the channel has died. */
 bool receive(struct channel *ch, struct keeper *self);
+/* The same with bytes that have been received into the channel's buffer. */
+bool receive_more(struct channel *ch, size_t bytes, struct keeper *self);
 
 #endif

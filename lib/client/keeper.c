@@ -78,8 +78,8 @@ void keeper_give(struct keeper *k, struct channel *ch, struct keeper *self)
 	pthread_mutex_unlock(&k->lock);
 }
 
-/* Room for one more channel in both arrays; polls has one more, for the event fd. */
-static bool grow(struct keeper *k)
+/* In both arrays; polls has one more, for the event fd. */
+bool keeper_may_keep(struct keeper *k)
 {
 	const uint32_t size = k->kept_size ? k->kept_size * 2 : 8;
 	struct channel **kept;
@@ -123,7 +123,7 @@ void keeper_collect(struct keeper *k, struct calls *incoming, struct calls *fini
 	while (ch) {
 		struct channel *next = ch->inbox_next;
 
-		if (grow(k)) {
+		if (keeper_may_keep(k)) {
 			k->kept[k->kept_count++] = ch;
 		} else {
 			channel_die(ch, -ENOMEM, "cannot be served: out of memory", k);

@@ -74,6 +74,7 @@ const struct transport transport_tcp = {
 	.close = close_channel,
 	.retire = channel_retire,
 	.submit = submit,
+	.small = small_tcp,
 	.cancel = cancel,
 	.wait = keeper_wait,
 	.turn = keeper_turn,

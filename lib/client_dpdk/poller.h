@@ -157,6 +157,8 @@ void stream_close(struct stream *s);
 /* message.c: requests into mbufs, replies out of them */
 /* False: there are not enough mbufs now. */
 bool message_send(struct stream *s, struct part *part);
+/* The same of a small call that may go before all others; false: it may not, and nothing is changed. */
+bool message_send_small(struct stream *s, struct call *call);
 /* Handles a reply, or several in one packet, and frees them. */
 void message_received(struct stream *s, struct rte_mbuf *message, uint32_t bytes, enum wire_status status);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "client/small.h"
 
 enum {
 	DATAGRAM_PULL_BYTES = 32 << 10, /* a request costs less than over TCP: more of them, for less to wait for */
@@ -123,6 +124,21 @@ static bool may_defer(const struct poller *p, const struct call *call, const str
 	       p->deferred < DEFERRED_MAX && channel_in_flight(part->channel) >= 5 * (p->deferred + 1);
 }
 
+/* The driver's, before a call: what has happened meanwhile. */
+static uint64_t begin_turn(struct poller *p)
+{
+	const uint64_t now = clock_read(&p->clock);
+
+	p->entered_ns = p->now_ns = now;
+	if (now - p->turned_ns < IDLE_CHECK_US * UINT64_C(1000)) /* or it has just been turned */
+		net_turn(p->net, p->now_ns);
+	else
+		poller_catch_up(p);
+	poller_pump(p);
+	poller_drain(p);
+	return now;
+}
+
 /* A caller that waits keeps the lock until it has its answer. */
 static void submit(struct call *call, struct keeper *self)
 {
@@ -138,16 +154,7 @@ static void submit(struct call *call, struct keeper *self)
 		announce(k, call, self);
 	}
 	if (poller_try(p, NULL, waits ? call : NULL)) {
-		const uint64_t now = clock_read(&p->clock);
-
-		call_begin(call, now);
-		p->entered_ns = p->now_ns = now;
-		if (now - p->turned_ns < IDLE_CHECK_US * UINT64_C(1000)) /* or it has just been turned */
-			net_turn(p->net, p->now_ns);
-		else
-			poller_catch_up(p);
-		poller_pump(p);
-		poller_drain(p);
+		call_begin(call, begin_turn(p));
 		/* Who does not wait does not own it from here on. */
 		defer = !waits && may_defer(p, call, self);
 		call_start(p, call);
@@ -168,6 +175,27 @@ static void submit(struct call *call, struct keeper *self)
 	}
 	if (async && k != self)
 		keeper_wake(k);
+}
+
+static void small(struct call *call, struct keeper *self)
+{
+	struct poller *p = poller_of(call->cluster);
+
+	if (!poller_try(p, NULL, call)) {
+		call->start_ns = 0;
+		call->deadline_ns = call->small.deadline_us * 1000;
+		submit(call, self);
+		poller_wait(self, call);
+		return;
+	}
+	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);
+	small_begin(call, begin_turn(p));
+	if (!message_send_small(call->small.part->channel->datagrams, call))
+		call_start(p, call);
+	poller_flush(p);
+	atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
+	call->driven = true;
+	poller_wait(self, call);
 }
 
 static void cancel(struct call *call, int code, struct keeper *self)
@@ -192,6 +220,7 @@ const struct transport star_transport_dpdk = {
 	.close = close_channel,
 	.retire = retire,
 	.submit = submit,
+	.small = small,
 	.cancel = cancel,
 	.wait = poller_wait,
 	.turn = poller_turn,
