@@ -422,6 +422,9 @@ struct io {
 	struct calls running;
 };
 
+/* In star_cluster.inside: from here on whoever leaves does so under the lock, which star_close has while it looks. */
+#define CLUSTER_CLOSING (UINT32_C(1) << 31)
+
 struct star_cluster {
 	const struct transport *transport;
 	void *transport_state;
@@ -456,10 +459,28 @@ struct star_cluster {
 
 /* cluster.c: every public call is between enter and leave; enter refuses closed clusters and, of a call that waits, I/O threads. */
 int cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err);
-void cluster_leave(struct star_cluster *cluster);
+/* While it is being closed. */
+void cluster_leave_closing(struct star_cluster *cluster);
+static inline void cluster_leave(struct star_cluster *cluster)
+{
+	uint32_t inside = atomic_load_explicit(&cluster->inside, memory_order_relaxed);
+
+	while (!(inside & CLUSTER_CLOSING))
+		if (atomic_compare_exchange_weak_explicit(&cluster->inside, &inside, inside - 1, memory_order_release,
+							  memory_order_relaxed))
+			return;
+	cluster_leave_closing(cluster);
+}
 /* Sleeps until then; -ECANCELED as soon as the cluster is being closed. */
 int cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct star_error *err);
 uint64_t deadline_from(uint64_t start_ns, uint64_t deadline_us);
+/* What a caller's deadline means. */
+static inline uint64_t deadline_bounded(uint64_t deadline_us)
+{
+	const uint64_t most = DEADLINE_MAX_S * UINT64_C(1000000);
+
+	return !deadline_us ? STAR_DEADLINE_DEFAULT_US : deadline_us < most ? deadline_us : most;
+}
 /* Half of min(first * 2^attempt, max), and as much again at random. */
 uint64_t backoff_ns(struct prng *prng, uint32_t attempt);
 

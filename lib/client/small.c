@@ -105,7 +105,7 @@ static int run(struct call *call, struct keeper *k, uint64_t deadline_us, struct
 	struct small *small = &call->small;
 	int rc;
 
-	small->deadline_us = deadline_from(0, deadline_us) / 1000;
+	small->deadline_us = deadline_bounded(deadline_us);
 	small->head.deadline_us = small->deadline_us > UINT32_MAX ? UINT32_MAX : (uint32_t)small->deadline_us;
 	small->plain = false;
 	call->keeper = k;

@@ -52,12 +52,6 @@ static inline bool small_may_send(const struct channel *ch, uint64_t now_ns)
 	       channel_in_flight(ch) < IN_FLIGHT_MAX && now_ns >= ch->pause_until_ns;
 }
 
-static inline void small_begin(struct call *call, uint64_t now_ns)
-{
-	call->start_ns = now_ns;
-	call->deadline_ns = now_ns + call->small.deadline_us * 1000;
-}
-
 /* Writes the request, small.request_bytes long, as the channel's next. */
 static inline void small_write(const struct call *call, const struct channel *ch, char *to)
 {

@@ -95,13 +95,13 @@ void small_tcp(struct call *call, struct keeper *k)
 	const enum sent sent = keeper_may_keep(k) ? send_first(ch, call, k, now) : NOT_SENT;
 	size_t n;
 
+	call->start_ns = 0;
+	call->deadline_ns = call->small.deadline_us * 1000;
 	if (sent == NOT_SENT) {
-		call->start_ns = 0;
-		call->deadline_ns = call->small.deadline_us * 1000;
 		transport_tcp.submit(call, k);
 		return;
 	}
-	small_begin(call, now);
+	call_begin(call, now);
 	k->kept[k->kept_count++] = ch;
 	call->remaining = 1;
 	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);

@@ -326,8 +326,9 @@ static void handle(struct stream *s, struct rte_mbuf *message, uint32_t at, enum
 }
 
 /* The reply that a small call expects. */
-static bool take_small(struct stream *s, struct rte_mbuf *message)
+static inline bool take_small(struct stream *s, struct rte_mbuf *message)
 {
+	struct poller *p = s->poller;
 	struct channel *ch = s->ch;
 	struct part *part = *channel_slot(ch, ch->first_sequence);
 	struct call *call = part ? part->call : NULL;
@@ -336,23 +337,23 @@ static bool take_small(struct stream *s, struct rte_mbuf *message)
 	    s->doom || ch->first_sequence == ch->next_sequence ||
 	    !small_take_row(call, ch, rte_pktmbuf_mtod(message, char *)))
 		return false;
-	small_take(ch, call, s->poller->now_ns);
-	part_end(s->poller, part, NULL);
+	small_take(ch, call, p->now_ns);
+	if (likely(call == p->awaited)) { /* as part_end has it */
+		p->done = true;
+		atomic_store_explicit(&call->finished, CALL_FINISHED, memory_order_relaxed);
+	} else {
+		part_end(p, part, NULL);
+	}
 	if (unlikely(!TAILQ_EMPTY(&ch->queue) || ch->retired))
 		stream_touch(s);
 	return true;
 }
 
-void message_received(struct stream *s, struct rte_mbuf *message, uint32_t bytes, enum wire_status status)
+static __attribute__((noinline)) void handle_all(struct stream *s, struct rte_mbuf *message, enum wire_status status)
 {
 	struct dgram_session *session = s->session;
 	uint32_t mbufs = 0, at = 0;
 
-	if (take_small(s, message)) {
-		rte_pktmbuf_free(message);
-		dgram_taken(session, 1);
-		return;
-	}
 	for (const struct rte_mbuf *m = message; m; m = m->next)
 		mbufs++;
 	do {
@@ -365,4 +366,14 @@ void message_received(struct stream *s, struct rte_mbuf *message, uint32_t bytes
 		free_chain(message);
 	s->poller->kept = false;
 	dgram_taken(session, mbufs);
+}
+
+void message_received(struct stream *s, struct rte_mbuf *message, uint32_t bytes, enum wire_status status)
+{
+	if (!take_small(s, message)) {
+		handle_all(s, message, status);
+		return;
+	}
+	rte_pktmbuf_free_seg(message);
+	dgram_taken(s->session, 1);
 }

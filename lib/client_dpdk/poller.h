@@ -80,7 +80,8 @@ struct poller {
 	bool done;			    /* a call of the driver's has finished */
 	bool starved;			    /* mbufs were short: streams wait for them in `dirty` */
 	uint32_t deferred;		    /* calls that were written, and wait for company to be sent */
-	int lcore;			    /* of the mempool's cache, which goes with the lock */
+	unsigned *lcore_at;		    /* the thread's number of an lcore, */
+	unsigned lcore;			    /* and what it was: see borrow_lcore */
 	struct streams dirty;
 	struct clock clock;
 	uint64_t now_ns;	      /* of the turn */
@@ -127,10 +128,25 @@ void poller_catch_up(struct poller *p);
 void poller_post(struct poller *p, struct call *call);
 /* The driver's, before it leaves: I/O threads that sleep for long must know that there was something to do. */
 void poller_tell_watcher(struct poller *p, struct star_cluster *cluster);
+/* The driver's, before a call; returns the time. */
+uint64_t poller_begin(struct poller *p);
+/* Sends a small call, and waits for its reply. False: it has not ended yet; start_ns is 0: it was not sent either. */
+bool poller_small(struct call *call);
 /* The driver's: does what streams have to do. */
-void poller_pump(struct poller *p);
+void poller_pump_all(struct poller *p);
+static inline void poller_pump(struct poller *p)
+{
+	if (unlikely(!TAILQ_EMPTY(&p->dirty)))
+		poller_pump_all(p);
+}
 /* Takes over what was posted. */
-void poller_drain(struct poller *p);
+void poller_drain_all(struct poller *p);
+static inline void poller_drain(struct poller *p)
+{
+	if (unlikely(atomic_load_explicit(&p->released, memory_order_relaxed) ||
+		     atomic_load_explicit(&p->inbox, memory_order_relaxed)))
+		poller_drain_all(p);
+}
 /* The driver's: frees what released views kept (message.c). */
 void poller_reclaim(struct poller *p);
 void poller_wait(struct keeper *k, struct call *call);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "client/small.h"
 
 enum {
 	DATAGRAM_PULL_BYTES = 32 << 10, /* a request costs less than over TCP: more of them, for less to wait for */
@@ -124,21 +123,6 @@ static bool may_defer(const struct poller *p, const struct call *call, const str
 	       p->deferred < DEFERRED_MAX && channel_in_flight(part->channel) >= 5 * (p->deferred + 1);
 }
 
-/* The driver's, before a call: what has happened meanwhile. */
-static uint64_t begin_turn(struct poller *p)
-{
-	const uint64_t now = clock_read(&p->clock);
-
-	p->entered_ns = p->now_ns = now;
-	if (now - p->turned_ns < IDLE_CHECK_US * UINT64_C(1000)) /* or it has just been turned */
-		net_turn(p->net, p->now_ns);
-	else
-		poller_catch_up(p);
-	poller_pump(p);
-	poller_drain(p);
-	return now;
-}
-
 /* A caller that waits keeps the lock until it has its answer. */
 static void submit(struct call *call, struct keeper *self)
 {
@@ -154,7 +138,7 @@ static void submit(struct call *call, struct keeper *self)
 		announce(k, call, self);
 	}
 	if (poller_try(p, NULL, waits ? call : NULL)) {
-		call_begin(call, begin_turn(p));
+		call_begin(call, poller_begin(p));
 		/* Who does not wait does not own it from here on. */
 		defer = !waits && may_defer(p, call, self);
 		call_start(p, call);
@@ -179,22 +163,10 @@ static void submit(struct call *call, struct keeper *self)
 
 static void small(struct call *call, struct keeper *self)
 {
-	struct poller *p = poller_of(call->cluster);
-
-	if (!poller_try(p, NULL, call)) {
-		call->start_ns = 0;
-		call->deadline_ns = call->small.deadline_us * 1000;
-		submit(call, self);
-		poller_wait(self, call);
+	if (poller_small(call))
 		return;
-	}
-	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);
-	small_begin(call, begin_turn(p));
-	if (!message_send_small(call->small.part->channel->datagrams, call))
-		call_start(p, call);
-	poller_flush(p);
-	atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
-	call->driven = true;
+	if (!call->start_ns)
+		submit(call, self);
 	poller_wait(self, call);
 }
 
