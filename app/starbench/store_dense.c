@@ -82,7 +82,7 @@ static int make_variable(struct dense *d, const char *optimizer, enum object_non
 		.kind = OBJECT_VARIABLE, .dtype = STAR_FLOAT32, .ndim = 2, .shape = { d->blocks, BLOCK }
 	};
 
-	object_spec_defaults(&spec, optim_kind_parse(optimizer));
+	wire_object_spec_defaults(&spec, optim_kind_parse(optimizer));
 	spec.initializer = OBJECT_UNIFORM;
 	spec.scale = 0.05f;
 	spec.nonfinite = (uint8_t)nonfinite;

@@ -140,7 +140,7 @@ struct row_writer *row_writer_open(const struct row_source *source, enum row_for
 static void put_cell(FILE *out, unsigned dtype, const void *element)
 {
 	char text[ELEMENT_TEXT];
-	const int bytes = element_print(dtype, element, text);
+	const int bytes = ckpt_element_print(dtype, element, text);
 	const int quotes = text[0] == '"';
 
 	fprintf(out, ",%.*s", bytes - 2 * quotes, text + quotes);
@@ -171,7 +171,7 @@ static void put_npy(const struct row_writer *w, uint64_t key, const uint8_t *val
 		fwrite(values, sizeof(float), 1, w->out[2]);
 		fwrite(values + sizeof(float), 1, spec->dim, w->out[1]);
 	} else if (spec->dtype == STAR_BFLOAT16) {
-		convert_find(STAR_BFLOAT16, CONVERT_SCALAR)->to_float(wide, values, spec->dim);
+		tensor_convert_find(STAR_BFLOAT16, CONVERT_SCALAR)->to_float(wide, values, spec->dim);
 		fwrite(wide, sizeof(float), spec->dim, w->out[1]);
 	} else {
 		fwrite(values, dtype_bytes(spec->dtype), spec->dim, w->out[1]);

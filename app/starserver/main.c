@@ -312,8 +312,9 @@ static int serve(const struct config *config, const sigset_t *signals, uint64_t 
 		supervise = supervise_start(&node);
 		control = control_create(&options, &err);
 	}
-	if (control && (telemetry_begin(control, &err) < 0 || serve_metrics(config, control, &metrics, &err) < 0)) {
-		telemetry_end();
+	if (control &&
+	    (node_telemetry_begin(control, &err) < 0 || serve_metrics(config, control, &metrics, &err) < 0)) {
+		node_telemetry_end();
 		control_destroy(control);
 		control = NULL;
 	}
@@ -324,7 +325,7 @@ static int serve(const struct config *config, const sigset_t *signals, uint64_t 
 			 config->reactors == 1 ? "" : "s");
 		status = wait_for_end(&node, control, supervise, signals, again);
 		metrics_server_stop(metrics);
-		telemetry_end();
+		node_telemetry_end();
 		control_destroy(control);
 		err = node.failure;
 	} else {

@@ -384,7 +384,7 @@ static int check_objects(const char *directory, const struct ckpt_entry *last, c
 		const struct object_spec *before = &manifests[1].objects[i];
 		const struct object_spec *after = ckpt_manifest_object(&manifests[0], before->id);
 
-		if (!after || strcmp(after->name, before->name) || object_spec_same(after, before, &why) < 0)
+		if (!after || strcmp(after->name, before->name) || wire_object_spec_same(after, before, &why) < 0)
 			rc = star_error_set(err, -EBADMSG, "\"%s\" is another object in %s, from which it goes on",
 					    before->name, step->name);
 	}

@@ -77,7 +77,7 @@ static int refuse(struct star_error *err, const struct checkpoint_run *run, uint
 static bool blooms_possible(const struct object_spec *spec, const uint8_t *blocks, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
-		if (!checkpoint_bloom_possible(spec, blocks + (size_t)i * sizeof(struct checkpoint_bloom)))
+		if (!wire_checkpoint_bloom_possible(spec, blocks + (size_t)i * sizeof(struct checkpoint_bloom)))
 			return false;
 	return true;
 }
@@ -127,7 +127,7 @@ static bool is_beyond(const struct object_spec *spec, const uint8_t *record)
 	uint64_t key;
 
 	memcpy(&key, record, sizeof(key));
-	return spec->kind == OBJECT_VARIABLE && key >= object_blocks(spec);
+	return spec->kind == OBJECT_VARIABLE && key >= wire_object_blocks(spec);
 }
 
 static const char *row_fault(const struct ckpt_row_shape *shape, const uint8_t *record)

@@ -140,8 +140,8 @@ int star_program_lookup(struct star_program_builder *b, int keys, uint32_t flags
 /* The number of a computation with one operand, or two, by its name; 0: there is none. */
 static unsigned find_step(const char *name, bool two)
 {
-	const unsigned op = name ? program_op_find(name) : 0;
-	const struct program_op_info *info = program_op(op);
+	const unsigned op = name ? wire_program_op_find(name) : 0;
+	const struct program_op_info *info = wire_program_op(op);
 
 	return info->kind >= PROGRAM_KIND_UNARY && !!(info->uses & PROGRAM_USES_B) == two ? op : 0;
 }
@@ -197,18 +197,19 @@ static struct star_program *remember(const struct star_program_builder *b, struc
 		return NULL;
 	}
 	made->object = object;
-	program_check(&object->spec.program, &made->shape, &node); /* object_spec_check has found it good */
+	wire_program_check(&object->spec.program, &made->shape, &node); /* wire_object_spec_check has found it good */
 	made->brings_all = true;
 	for (unsigned i = 0; i < object->spec.program.count; i++) {
 		const struct program_node *n = &object->spec.program.nodes[i];
 
 		if (n->op == PROGRAM_KEYS)
 			made->tables[made->shape.values[i].keys] = b->tables[i];
-		if (n->op == PROGRAM_KEEP && program_op(object->spec.program.nodes[n->a].op)->kind != PROGRAM_KIND_FEED)
+		if (n->op == PROGRAM_KEEP &&
+		    wire_program_op(object->spec.program.nodes[n->a].op)->kind != PROGRAM_KIND_FEED)
 			made->brings_all = false;
 		if (n->op == PROGRAM_FETCH)
 			made->fetches[made->fetches_count++] = n->a;
-		if (program_op(n->op)->kind != PROGRAM_KIND_FEED)
+		if (wire_program_op(n->op)->kind != PROGRAM_KIND_FEED)
 			continue;
 		made->feed_of[i] = made->feeds_count;
 		made->feeds[made->feeds_count++] = (uint8_t)i;
@@ -231,10 +232,10 @@ static struct star_program *ask(const struct star_program_builder *b, uint64_t d
 	struct object_spec spec = { .kind = OBJECT_PROGRAM, .dtype = STAR_FLOAT32, .program = b->program };
 	struct star_table *object;
 
-	program_name(&spec.program, spec.name);
-	if (object_spec_check(&spec, err) < 0)
+	wire_program_name(&spec.program, spec.name);
+	if (wire_object_spec_check(&spec, err) < 0)
 		return NULL;
-	object = table_ask(b->cluster, "create", object_to_json(&spec), &spec, deadline_us, err);
+	object = client_table_ask(b->cluster, "create", jsonrpc_object_encode(&spec), &spec, deadline_us, err);
 	return object ? remember(b, object, err) : NULL;
 }
 
@@ -251,15 +252,15 @@ struct star_program *star_program_register(struct star_program_builder *b, uint6
 	}
 	if (b->err.code)
 		*err = b->err;
-	else if (cluster_enter(b->cluster, true, err) == 0) {
+	else if (client_cluster_enter(b->cluster, true, err) == 0) {
 		program = ask(b, deadline_us, err);
-		cluster_leave(b->cluster);
+		client_cluster_leave(b->cluster);
 	}
 	free(b);
 	return program;
 }
 
-void program_free_all(struct star_cluster *cluster)
+void client_program_free_all(struct star_cluster *cluster)
 {
 	struct star_program *program;
 

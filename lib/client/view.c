@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Views: pulled rows where they lie. While the call runs, a view is its transport's, which adds what it keeps (codec_show); then it
+ * Views: pulled rows where they lie. While the call runs, a view is its transport's, which adds what it keeps (client_codec_show); then it
  * is the caller's. The first look at it puts the parts in order, and lists what was copied between them.
  */
 #include "client/codec.h"
@@ -24,7 +24,7 @@ static struct star_view *create(const struct call_op *op)
 	return NULL;
 }
 
-int view_begin(struct call *call, const struct star_op *ops, struct star_error *err)
+int client_view_begin(struct call *call, const struct star_op *ops, struct star_error *err)
 {
 	for (uint32_t i = 0; i < call->ops_count; i++) {
 		struct call_op *op = &call->ops[i];

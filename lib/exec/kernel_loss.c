@@ -81,8 +81,8 @@ SOFTMAX_LOSS(double)
 static int run(struct loss_work *w, void (*of_float)(void *, uint64_t), void (*of_double)(void *, uint64_t))
 {
 	w->grain = GRAIN / (w->width + 1) + 1;
-	team_run(w->call->team, kernel_parts(w->n, w->grain),
-		 w->call->in[0]->type.dtype == STAR_FLOAT64 ? of_double : of_float, w);
+	exec_team_run(w->call->team, kernel_parts(w->n, w->grain),
+		      w->call->in[0]->type.dtype == STAR_FLOAT64 ? of_double : of_float, w);
 	return 0;
 }
 

@@ -128,7 +128,7 @@ static struct graph_value norm_of(struct graph *graph, struct trained *t, unsign
 		term->next = terms;
 		terms = term;
 	}
-	return terms ? graph_sqrt(graph, backward_sum_terms(graph, &terms)) : GRAPH_NONE;
+	return terms ? graph_sqrt(graph, graph_backward_sum_terms(graph, &terms)) : GRAPH_NONE;
 }
 
 static void clip(struct graph *graph, struct trained *t, struct graph_value norm, unsigned dtype, double most)

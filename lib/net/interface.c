@@ -166,7 +166,7 @@ bool net_interface_end(struct net *net, struct net_interface *interface, uint32_
 	}
 	if (*cursor < count)
 		return false;
-	neighbour_fini(net, interface);
+	net_neighbour_fini(net, interface);
 	memset(interface->neighbours, 0, sizeof(interface->neighbours));
 	interface->last_neighbour = NULL;
 	return true;

@@ -71,7 +71,7 @@ void ip4_input(struct net *net, struct net_interface *interface, struct rte_mbuf
 		return;
 	}
 	if (unlikely(ip->fragment_offset & RTE_BE16(RTE_IPV4_HDR_OFFSET_MASK | RTE_IPV4_HDR_MF_FLAG))) {
-		reassembly_put4(net, m, &p);
+		net_reassembly_put4(net, m, &p);
 		return;
 	}
 	rte_pktmbuf_adj(m, rte_ipv4_hdr_len(ip));

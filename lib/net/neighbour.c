@@ -62,7 +62,7 @@ static void arm_timer(struct net *net)
 		wheel_arm(&net->wheel, &net->neighbour_timer, net->now_ns + WAIT_NS);
 }
 
-void neighbour_timer_fire(struct wheel_timer *timer, uint64_t now_ns)
+void net_neighbour_timer_fire(struct wheel_timer *timer, uint64_t now_ns)
 {
 	struct net *net = (struct net *)((char *)timer - offsetof(struct net, neighbour_timer));
 
@@ -166,8 +166,8 @@ static void doubt(struct net *net, struct net_interface *interface, struct neigh
 	ask(net, interface, n);
 }
 
-void neighbour_heard(struct net *net, struct net_interface *interface, const struct net_address *address,
-		     const struct rte_ether_addr *mac, enum neighbour_news news)
+void net_neighbour_heard(struct net *net, struct net_interface *interface, const struct net_address *address,
+			 const struct rte_ether_addr *mac, enum neighbour_news news)
 {
 	struct neighbour *n = find(net, interface, address);
 
@@ -206,8 +206,8 @@ static bool usable(struct net *net, struct net_interface *interface, struct neig
 	return true;
 }
 
-const struct rte_ether_addr *neighbour_resolve(struct net *net, struct net_interface *interface,
-					       const struct net_address *address, struct rte_mbuf *frame)
+const struct rte_ether_addr *net_neighbour_resolve(struct net *net, struct net_interface *interface,
+						   const struct net_address *address, struct rte_mbuf *frame)
 {
 	struct neighbour *n = interface->last_neighbour;
 
@@ -236,15 +236,15 @@ const struct rte_ether_addr *neighbour_resolve(struct net *net, struct net_inter
 	return NULL;
 }
 
-const struct rte_ether_addr *neighbour_known(const struct net *net, struct net_interface *interface,
-					     const struct net_address *address)
+const struct rte_ether_addr *net_neighbour_known(const struct net *net, struct net_interface *interface,
+						 const struct net_address *address)
 {
 	const struct neighbour *n = find(net, interface, address);
 
 	return n && n->known ? &n->mac : NULL;
 }
 
-void neighbour_fini(struct net *net, struct net_interface *interface)
+void net_neighbour_fini(struct net *net, struct net_interface *interface)
 {
 	for (int i = 0; i < NEIGHBOUR_SETS; i++)
 		for (int j = 0; j < NEIGHBOUR_WAYS; j++)

@@ -131,7 +131,7 @@ static int add_bloom(struct restore *r, const struct object_spec *spec, const st
 	int rc = 0;
 
 	memcpy(&number, record, sizeof(number));
-	if (!checkpoint_bloom_hashes(spec, number, &first, &last))
+	if (!wire_checkpoint_bloom_hashes(spec, number, &first, &last))
 		return star_error_set(err, -EBADMSG, "\"%s\": the filter has no block %" PRIu64, spec->name, number);
 	first = layout_owner(partitions, r->cluster_reactors, layout_partition(first, partitions));
 	last = layout_owner(partitions, r->cluster_reactors, layout_partition(last, partitions));
@@ -249,7 +249,7 @@ static int check_objects(const struct restore *r, struct star_error *err)
 		if (!has)
 			return star_error_set(err, -ENOENT, "\"%s\" is not in this cluster's catalogue",
 					      m->objects[i].name);
-		if (strcmp(has->name, m->objects[i].name) != 0 || object_spec_same(has, &m->objects[i], &why) < 0)
+		if (strcmp(has->name, m->objects[i].name) != 0 || wire_object_spec_same(has, &m->objects[i], &why) < 0)
 			return star_error_set(err, -EEXIST, "\"%s\" is another object in this cluster: %s",
 					      m->objects[i].name, why.text);
 	}

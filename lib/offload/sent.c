@@ -112,7 +112,7 @@ static int count_part(struct count *c, const struct compile_parts *compiled, str
 
 		if (compiled->in[i])
 			continue;
-		rc = draft_node(c->plan, c->part, c->plan->graph->nodes[c->part->nodes[i]], &draft, err);
+		rc = offload_draft_node(c->plan, c->part, c->plan->graph->nodes[c->part->nodes[i]], &draft, err);
 		if (rc > 0)
 			count_draft(c, &draft);
 	}
@@ -123,10 +123,10 @@ static int count_part(struct count *c, const struct compile_parts *compiled, str
 	return rc < 0 ? rc : 0;
 }
 
-int sent_count(const struct graph_ps_plan *plan, struct graph_sent *sent, struct star_error *err)
+int offload_sent_count(const struct graph_ps_plan *plan, struct graph_sent *sent, struct star_error *err)
 {
 	struct compile_plan all = { 0 };
-	int rc = compile_parts(plan, &all, err);
+	int rc = offload_compile_parts(plan, &all, err);
 
 	for (uint32_t p = 0; rc == 0 && p < plan->parts_count; p++) {
 		struct count c = { plan, &plan->parts[p], &sent[p] };
@@ -134,6 +134,6 @@ int sent_count(const struct graph_ps_plan *plan, struct graph_sent *sent, struct
 		if (c.part->place != GRAPH_PLACE_WORKER)
 			rc = count_part(&c, &all.parts[p], err);
 	}
-	compile_free(&all);
+	offload_compile_free(&all);
 	return rc;
 }

@@ -295,7 +295,7 @@ static int open_senders(struct port *port, const struct config_port *config)
 	const bool bypass = !strstr(config->options, "qdisc_bypass=0"); /* the driver's option */
 
 	for (uint16_t queue = 0; queue < port->queues; queue++) {
-		port->send_fds[queue] = packet_open(config->interface, bypass);
+		port->send_fds[queue] = port_packet_open(config->interface, bypass);
 		if (port->send_fds[queue] < 0) {
 			close_senders(port, queue);
 			return port->send_fds[queue];
@@ -318,8 +318,9 @@ static void open_cutting(struct port *port, const struct config_port *config)
 	if (config->vlan || !(port->offloads & OFFLOAD_TX_SEGMENTS))
 		return;
 	for (uint16_t queue = 0; queue < port->queues; queue++) {
-		port->cutting_fds[queue] =
-			packet_deafen(port->wait_fds[queue]) == 0 ? packet_open_cutting(config->interface) : -1;
+		port->cutting_fds[queue] = port_packet_deafen(port->wait_fds[queue]) == 0
+						   ? port_packet_open_cutting(config->interface)
+						   : -1;
 		if (port->cutting_fds[queue] < 0) {
 			close_cutting(port, queue);
 			return;

@@ -71,21 +71,21 @@ void *reactor_loop(void *argument);
 unsigned reactor_transmit(struct reactor *r);
 
 /* handover.c: the rings between two reactors, and their use by owner and taker. */
-int hand_over_create(struct reactor *owner, struct reactor *taker);
-void hand_over_destroy(struct reactor *owner, unsigned taker);
+int reactor_hand_over_create(struct reactor *owner, struct reactor *taker);
+void reactor_hand_over_destroy(struct reactor *owner, unsigned taker);
 /* Gives a frame to another reactor, or drops and counts it. */
-void hand_over_give(struct reactor *r, unsigned taker, struct rte_mbuf *frame);
+void reactor_hand_over_give(struct reactor *r, unsigned taker, struct rte_mbuf *frame);
 /* Gives a copy to each other reactor; the frame stays. */
-void hand_over_give_all(struct reactor *r, struct rte_mbuf *frame);
+void reactor_hand_over_give_all(struct reactor *r, struct rte_mbuf *frame);
 /* Takes what others gave, and passes it to ops.receive; returns how many. */
-unsigned hand_over_take(struct reactor *r, uint64_t now_ns);
+unsigned reactor_hand_over_take(struct reactor *r, uint64_t now_ns);
 /* Frees the own frames that came back. */
-void hand_over_reclaim(struct reactor *r);
-bool hand_over_waiting(const struct reactor *r);
+void reactor_hand_over_reclaim(struct reactor *r);
+bool reactor_hand_over_waiting(const struct reactor *r);
 
 /* idle.c: sleeping, and waking the sleeper. */
-void idle_sleep(struct reactor *r);
+void reactor_idle_sleep(struct reactor *r);
 /* After something was put where r finds it. From any thread. */
-void idle_wake(struct reactor *r);
+void reactor_idle_wake(struct reactor *r);
 
 #endif

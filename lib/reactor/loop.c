@@ -35,19 +35,19 @@ static void distribute(struct reactor *r, struct rte_mbuf **frames, unsigned n, 
 		const unsigned to = r->ops.steer(r->ops.ctx, frame);
 
 		if (to < r->count && to != r->index) {
-			hand_over_give(r, to, frame);
+			reactor_hand_over_give(r, to, frame);
 			given |= UINT64_C(1) << to;
 			continue;
 		}
 		if (to == REACTOR_ALL) {
-			hand_over_give_all(r, frame);
+			reactor_hand_over_give_all(r, frame);
 			given |= UINT64_MAX;
 		}
 		frames[mine++] = frame;
 	}
 	for (unsigned to = 0; given && to < r->count; to++)
 		if (to != r->index && given >> to & 1)
-			idle_wake(r->peers[to]);
+			reactor_idle_wake(r->peers[to]);
 	if (mine)
 		r->ops.receive(r->ops.ctx, frames, mine, now_ns);
 }
@@ -140,9 +140,9 @@ static bool turn(struct reactor *r, uint64_t now_ns)
 {
 	unsigned work;
 
-	hand_over_reclaim(r);
+	reactor_hand_over_reclaim(r);
 	work = receive(r, now_ns);
-	work += hand_over_take(r, now_ns);
+	work += reactor_hand_over_take(r, now_ns);
 	work += r->ops.work(r->ops.ctx, now_ns);
 	/* A timer alone is not work: it would make an idle reactor spin. What it brings about is. */
 	wheel_advance(r->ops.wheel, now_ns, TIMERS_MAX);
@@ -178,7 +178,7 @@ static void run(struct reactor *r)
 		if (busy)
 			r->busy_ns = now_ns;
 		else if (!r->polling && now_ns - r->busy_ns >= r->spin_ns)
-			idle_sleep(r); /* counted as idle, as it belongs to this turn */
+			reactor_idle_sleep(r); /* counted as idle, as it belongs to this turn */
 		end = clock_cycles();
 		account(&r->stats, busy, end - cycles);
 		cycles = end;
@@ -186,7 +186,7 @@ static void run(struct reactor *r)
 	/* Nothing is posted after the stop; what was before is run. */
 	run_messages(r, MAILBOX_RING);
 	reactor_transmit(r);
-	hand_over_reclaim(r);
+	reactor_hand_over_reclaim(r);
 }
 
 void *reactor_loop(void *argument)

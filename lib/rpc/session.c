@@ -39,9 +39,9 @@ static uint32_t checksum(struct rte_mbuf *m, uint32_t at, uint32_t bytes)
 	uint32_t crc;
 
 	memset(frame + offsetof(struct wire_frame, checksum), 0, sizeof(uint32_t));
-	crc = crc32(frame, RTE_MIN(bytes, m->data_len - at));
+	crc = base_crc32(frame, RTE_MIN(bytes, m->data_len - at));
 	for (m = m->next; m; m = m->next)
-		crc = crc32_combine(crc, crc32(rte_pktmbuf_mtod(m, const void *), m->data_len), m->data_len);
+		crc = base_crc32_combine(crc, base_crc32(rte_pktmbuf_mtod(m, const void *), m->data_len), m->data_len);
 	return crc;
 }
 
@@ -74,7 +74,7 @@ static void check(struct rpc_work *w, struct rte_mbuf *m, uint32_t at)
 static void make_ready(struct rpc_session *s)
 {
 	s->state = SESSION_READY;
-	work_arrived(&s->work);
+	rpc_work_arrived(&s->work);
 }
 
 /* Begins with the first message, where there is one. */
@@ -89,7 +89,7 @@ static void start(struct rpc_session *s)
 		return;
 	}
 	memcpy(&r->frame, rte_pktmbuf_mtod_offset(m, const void *, s->at), sizeof(r->frame));
-	work_begin(w);
+	rpc_work_begin(w);
 	r->payload = (struct rpc_cursor){ m, s->at + (uint32_t)sizeof(r->frame) };
 	r->deadline_ns =
 		r->frame.deadline_us ? message_of(m)->arrived_ns + r->frame.deadline_us * UINT64_C(1000) : UINT64_MAX;
@@ -120,7 +120,7 @@ void rpc_session_free(struct rpc_session *s)
 {
 	struct rpc_server *server = s->work.server;
 
-	work_end(&s->work);
+	rpc_work_end(&s->work);
 	while (s->head)
 		pop(s);
 	s->state = SESSION_FREE;

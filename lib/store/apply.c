@@ -39,7 +39,7 @@ static const void *take_in(struct store_table *t, const void *gradient, unsigned
 	void *copy = t->store->scratch[0];
 
 	if (dtype != type) {
-		convert_row(copy, type, gradient, dtype, t->dim, (float *)t->store->scratch[2]);
+		tensor_convert_row(copy, type, gradient, dtype, t->dim, (float *)t->store->scratch[2]);
 		gradient = copy;
 	}
 	if (t->spec.nonfinite == NONFINITE_REFUSE || is_finite(t, gradient, 1))
@@ -150,8 +150,8 @@ static void assign(const struct store_push *p, struct store_table *t, const stru
 	}
 	row = table_row(t, e->row);
 	if (t->at.master)
-		convert_row(row + t->at.master, STAR_FLOAT32, value, dtype, t->dim, scratch);
-	convert_row(row + t->at.values, t->spec.dtype, value, dtype, t->dim, scratch);
+		tensor_convert_row(row + t->at.master, STAR_FLOAT32, value, dtype, t->dim, scratch);
+	tensor_convert_row(row + t->at.values, t->spec.dtype, value, dtype, t->dim, scratch);
 	if (&p->entries[e->first] == e)
 		count_version(t, row); /* once for the push, however often it names the key */
 }
@@ -287,7 +287,7 @@ int store_push_look(struct store_push *p, struct store_table *table, const void 
 	return 0;
 }
 
-struct optim_step push_step(struct store_table *t, const struct store_push_step *step, double squares)
+struct optim_step store_push_apply_step(struct store_table *t, const struct store_push_step *step, double squares)
 {
 	const struct object_spec *spec = &t->spec;
 	const uint64_t pushes = t->stats.pushes, count = step->step ? step->step : pushes + 1;
@@ -295,7 +295,7 @@ struct optim_step push_step(struct store_table *t, const struct store_push_step 
 
 	if (step->step > t->step)
 		t->step = step->step;
-	rate = object_rate(spec, rate, count);
+	rate = wire_object_rate(spec, rate, count);
 	if (spec->staleness && step->has_version && pushes > step->version)
 		rate /= (float)(pushes - step->version);
 	if (spec->clip_global_norm > 0) {
@@ -312,7 +312,7 @@ void store_push_step(struct store_push *p, struct store_table *table, const stru
 	struct push_op *op = &p->ops[p->run];
 
 	assert(p->run < p->ops_count && op->table == table && op->taken == 0);
-	op->step = push_step(table, step, op->squares);
+	op->step = store_push_apply_step(table, step, op->squares);
 	op->more = step->more;
 	op->begun = true;
 }
@@ -457,8 +457,8 @@ void store_push_rows(struct store_push *p, struct store_table *table, const void
 		take_each(p, op, gradients, dtype, n);
 }
 
-void push_apply(struct store_table *t, const struct optim_step *step, const store_row *rows,
-		const void *const *gradients, const uint32_t *counts, unsigned n)
+void store_push_apply(struct store_table *t, const struct optim_step *step, const store_row *rows,
+		      const void *const *gradients, const uint32_t *counts, unsigned n)
 {
 	struct push_op op = { .step = *step };
 
@@ -512,7 +512,7 @@ bool store_push_finish(struct store_push *p, struct store_table *table, unsigned
 		table->uncounted += table->at.version != 0;
 	else
 		table->stats.pushes++;
-	push_close(op);
+	store_push_close(op);
 	p->run++;
 	return true;
 }
