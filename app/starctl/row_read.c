@@ -35,7 +35,7 @@ struct row_reader {
 };
 
 /* An error at the line; of .npy at the row. */
-static int refuse(const struct row_reader *r, struct star_error *err, int code, const struct star_error *why)
+static int refuse_line(const struct row_reader *r, struct star_error *err, int code, const struct star_error *why)
 {
 	return star_error_set(err, code, "%.200s:%" PRIu64 ": %.600s", r->name, r->line, why->text);
 }
@@ -417,7 +417,7 @@ struct row_reader *row_reader_open(const struct object_spec *spec, enum row_form
 			r->total = (uint64_t)status.st_size;
 	}
 	if (rc == 0 && format == ROW_CSV && csv_header(r, &why) < 0)
-		rc = refuse(r, err, -EINVAL, &why);
+		rc = refuse_line(r, err, -EINVAL, &why);
 	if (rc == 0)
 		return r;
 	row_reader_close(r);
@@ -434,7 +434,7 @@ int row_reader_next(struct row_reader *r, uint64_t *key, void *values, struct st
 	if (rc > 0 && check_key(r, *key, &why) < 0)
 		rc = why.code;
 	r->rows += rc > 0;
-	return rc < 0 ? refuse(r, err, rc, &why) : rc;
+	return rc < 0 ? refuse_line(r, err, rc, &why) : rc;
 }
 
 unsigned row_reader_dtype(const struct row_reader *r)

@@ -200,7 +200,7 @@ int row_writer_put(struct row_writer *w, const uint8_t *record, struct star_erro
 }
 
 /* All of it is on the disk before it has its name. */
-static int finish(struct row_writer *w, unsigned part, bool good, struct star_error *err)
+static int finish_part(struct row_writer *w, unsigned part, bool good, struct star_error *err)
 {
 	char temporary[ROW_PATH_MAX], final[ROW_PATH_MAX];
 	FILE *out = w->out[part];
@@ -229,7 +229,7 @@ int row_writer_close(struct row_writer *w, bool good, struct star_error *err)
 	else if (good && w->format == ROW_NPY)
 		npy_headers(w);
 	for (unsigned i = 0; i < w->parts; i++)
-		if (finish(w, i, good && rc == 0, err) < 0)
+		if (finish_part(w, i, good && rc == 0, err) < 0)
 			rc = -EIO;
 	free(w);
 	return rc;

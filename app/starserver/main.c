@@ -129,7 +129,7 @@ static void print_metrics(void)
 }
 
 /* -1 to go on, else the exit status. */
-static int parse(int argc, char **argv, struct options *o)
+static int parse_server_options(int argc, char **argv, struct options *o)
 {
 	enum { OPT_SET = 256, OPT_CHECK, OPT_PRINT, OPT_RST, OPT_METRICS, OPT_VERSION, OPT_LOCAL, OPT_DIRECTORY };
 	static const struct option longs[] = {
@@ -378,7 +378,7 @@ int main(int argc, char **argv)
 	struct config *config;
 	uint64_t again = 0;
 	sigset_t signals;
-	int status = parse(argc, argv, &options);
+	int status = parse_server_options(argc, argv, &options);
 
 	if (status >= 0)
 		return output_end("starserver", status, EXIT_FAILURE);

@@ -64,7 +64,7 @@ static int check_json(const json_t *json, struct star_error *err)
 }
 
 /* What stands in the file, checked; NULL with a sentence. */
-static json_t *parse(const char *text, size_t bytes, struct star_error *err)
+static json_t *parse_dropped_text(const char *text, size_t bytes, struct star_error *err)
 {
 	json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
 
@@ -94,7 +94,7 @@ static void take_generations(const json_t *json, uint64_t lineage, uint32_t gene
 int ckpt_dropped_parse(const char *text, size_t bytes, uint64_t lineage,
 		       uint32_t generations[static WIRE_OBJECTS_MAX + 1], struct star_error *err)
 {
-	json_t *json = parse(text, bytes, err);
+	json_t *json = parse_dropped_text(text, bytes, err);
 
 	take_generations(json, lineage, generations);
 	json_decref(json);
@@ -157,7 +157,7 @@ static int read_file(const char *directory, json_t **json, struct star_error *er
 	else if (bytes > DROPPED_BYTES_MAX)
 		star_error_set(&why, -EINVAL, "it has more than %d bytes", DROPPED_BYTES_MAX);
 	else
-		*json = parse(text, bytes, &why);
+		*json = parse_dropped_text(text, bytes, &why);
 	if (why.text[0])
 		rc = star_error_set(
 			err, -EBADMSG,

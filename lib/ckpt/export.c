@@ -225,8 +225,8 @@ static int read_figures(struct export *e, const char *path, const struct ckpt_ma
 }
 
 /* The youngest says what the table is. */
-static int begin(struct export *e, const char *path, const struct ckpt_manifest *manifest,
-		 const struct object_spec *spec, struct star_error *err)
+static int begin_export(struct export *e, const char *path, const struct ckpt_manifest *manifest,
+			const struct object_spec *spec, struct star_error *err)
 {
 	int rc;
 
@@ -279,7 +279,7 @@ static int take_checkpoint(struct export *e, const char *path, struct star_error
 	if (e->youngest && !spec)
 		rc = no_table(&manifest, path, e->name, err);
 	else if (e->youngest)
-		rc = begin(e, path, &manifest, spec, err);
+		rc = begin_export(e, path, &manifest, spec, err);
 	else if (spec)
 		rc = go_on(e, path, &manifest, spec, err);
 	for (uint32_t i = 0; rc == 0 && spec && i < manifest.files_count; i++)

@@ -368,7 +368,7 @@ static int take_lines(struct import *m, struct star_error *err)
 
 /* ---- the checkpoint ---- */
 
-static int finish(struct import *m, struct star_error *err)
+static int finish_import(struct import *m, struct star_error *err)
 {
 	struct ckpt_file file;
 	struct ckpt_manifest manifest = { .id = ID,
@@ -429,7 +429,7 @@ int ckpt_import(FILE *in, const char *directory, uint64_t total, struct ckpt_imp
 	if (rc == 0) {
 		rc = take_lines(m, &why);
 		if (rc == 0)
-			rc = finish(m, &why);
+			rc = finish_import(m, &why);
 		if (rc < 0)
 			ckpt_abandon(m->path);
 	}

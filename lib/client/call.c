@@ -31,7 +31,7 @@ void client_call_free(struct call *call)
 }
 
 /* A call without operations, of which nothing is left of its last use. */
-static struct call *begin(struct star_cluster *cluster)
+static struct call *begin_call(struct star_cluster *cluster)
 {
 	struct call *call = client_call_pool_take(cluster);
 
@@ -147,7 +147,7 @@ struct call *client_call_create(struct star_cluster *cluster, const struct star_
 	for (uint32_t i = 0; i < ops_count; i++)
 		if (client_check_op(cluster, &ops[i], i, err) < 0)
 			return NULL;
-	call = begin(cluster);
+	call = begin_call(cluster);
 	if (!call) {
 		star_error_set(err, -ENOMEM, "out of memory for a call");
 		return NULL;

@@ -38,8 +38,8 @@ static uint64_t left_us(uint64_t deadline_ns)
 }
 
 /* One question to one task; connecting may take its share of the time only, so that the others get theirs. */
-static json_t *ask(struct star_cluster *cluster, uint32_t task, const char *method, json_t *params,
-		   uint64_t deadline_ns, struct star_error *err)
+static json_t *ask_catalogue(struct star_cluster *cluster, uint32_t task, const char *method, json_t *params,
+			     uint64_t deadline_ns, struct star_error *err)
 {
 	uint64_t connect_us = left_us(deadline_ns) / (cluster->ps_count - task);
 	struct jsonrpc_client *client;
@@ -61,7 +61,7 @@ static json_t *ask_all(struct star_cluster *cluster, const char *method, json_t 
 	struct star_error first = { 0 };
 
 	for (uint32_t task = 0; task < cluster->ps_count; task++) {
-		json_t *result = ask(cluster, task, method, params, deadline_ns, err);
+		json_t *result = ask_catalogue(cluster, task, method, params, deadline_ns, err);
 
 		if (result)
 			return result;

@@ -6,7 +6,7 @@
 #include <errno.h>
 
 /* Of a call that was submitted. */
-static int finish(struct keeper *k, struct call *call, struct star_error *err)
+static int finish_blocking(struct keeper *k, struct call *call, struct star_error *err)
 {
 	for (;;) {
 		call->cluster->transport->wait(k, call);
@@ -21,12 +21,12 @@ static int finish(struct keeper *k, struct call *call, struct star_error *err)
 }
 
 /* Waits for it too. */
-static int run(struct call *call, struct keeper *k, struct star_error *err)
+static int run_call(struct call *call, struct keeper *k, struct star_error *err)
 {
 	call->waits = true;
 	call->keeper = k;
 	call_submit(call, k);
-	return finish(k, call, err);
+	return finish_blocking(k, call, err);
 }
 
 /* Made and split; NULL with err. */
@@ -58,7 +58,7 @@ int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops
 	call = make(cluster, ops, ops_count, deadline_us, err);
 	if (call && !cluster->transport->unattended)
 		k = client_waiter_get(cluster, err);
-	rc = call && (k || cluster->transport->unattended) ? run(call, k, err) : err->code;
+	rc = call && (k || cluster->transport->unattended) ? run_call(call, k, err) : err->code;
 	if (call)
 		client_call_free(call);
 	if (k)
@@ -101,7 +101,7 @@ int star_request_wait(struct star_request *request, struct star_error *err)
 	if (call->async)
 		client_io_await(call->keeper, call);
 	else
-		finish(NULL, call, NULL);
+		finish_blocking(NULL, call, NULL);
 	rc = call->error.code;
 	if (rc && err)
 		*err = call->error;

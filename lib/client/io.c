@@ -33,7 +33,7 @@ static void deadline_passed(struct wheel_timer *timer, uint64_t now_ns)
 	call_cancel(call, -ETIMEDOUT, call->keeper);
 }
 
-static void start(struct io *io, struct calls *incoming)
+static void start_calls(struct io *io, struct calls *incoming)
 {
 	struct call *call;
 
@@ -106,7 +106,7 @@ static void cancel_all(struct io *io)
 }
 
 /* What other threads left here, and this one for itself. */
-static void take(struct keeper *k, struct calls *incoming, struct calls *finished)
+static void take_calls(struct keeper *k, struct calls *incoming, struct calls *finished)
 {
 	TAILQ_INIT(incoming);
 	TAILQ_INIT(finished);
@@ -115,7 +115,7 @@ static void take(struct keeper *k, struct calls *incoming, struct calls *finishe
 	client_keeper_collect(k, incoming, finished);
 }
 
-static void *run(void *arg)
+static void *run_io(void *arg)
 {
 	struct io *io = arg;
 	struct keeper *k = &io->keeper;
@@ -125,8 +125,8 @@ static void *run(void *arg)
 	for (;;) {
 		struct calls incoming, finished;
 
-		take(k, &incoming, &finished);
-		start(io, &incoming);
+		take_calls(k, &incoming, &finished);
+		start_calls(io, &incoming);
 		end(io, &finished);
 		if (atomic_load(&cluster->closing))
 			cancel_all(io);
@@ -167,7 +167,7 @@ int client_io_start(struct io *io, struct star_error *err)
 	}
 	sigfillset(&all); /* the program's signals are for its own threads */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&io->thread, &attributes, run, io);
+	rc = pthread_create(&io->thread, &attributes, run_io, io);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
 	if (rc == 0) {

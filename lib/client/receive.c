@@ -22,7 +22,7 @@ static bool die(struct channel *ch, int code, const char *why, struct keeper *se
 }
 
 /* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. */
-static struct part *take(struct channel *ch, const struct wire_frame *frame)
+static struct part *take_part_of(struct channel *ch, const struct wire_frame *frame)
 {
 	const uint64_t now = clock_ns();
 	struct part *part;
@@ -42,7 +42,7 @@ static void past_the_end(struct codec_in *in)
 /* A whole frame with a good checksum. */
 static bool handle(struct channel *ch, const struct wire_frame *frame, const char *payload, struct keeper *self)
 {
-	struct part *part = take(ch, frame);
+	struct part *part = take_part_of(ch, frame);
 	const struct codec_in in = { .at = payload, .end = payload + frame->payload_bytes, .next = past_the_end };
 	struct star_error err;
 	const char *wrong;

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 
 /* The control plane is believed as little as a reactor: nothing here may lead out of an array. */
-static int check(const struct layout *layout, struct star_error *err)
+static int check_shards(const struct layout *layout, struct star_error *err)
 {
 	uint64_t reactors = 0;
 
@@ -131,7 +131,7 @@ static struct channel *add_channel(struct star_cluster *cluster, const struct la
 }
 
 /* Both lists are in the order of tasks and reactors; *at moves over the old one. NULL: there is none. */
-static struct channel *find(const struct route *old, uint32_t *at, uint32_t task, uint32_t reactor)
+static struct channel *find_channel(const struct route *old, uint32_t *at, uint32_t task, uint32_t reactor)
 {
 	for (; old && *at < old->reactors; ++*at) {
 		struct channel *ch = old->channels[*at];
@@ -167,7 +167,7 @@ static void retire_others(const struct route *old, const struct route *route)
 	for (uint32_t i = 0; old && i < old->reactors; i++) {
 		struct channel *ch = old->channels[i];
 
-		if (find(route, &at, ch->task, ch->reactor) != ch)
+		if (find_channel(route, &at, ch->task, ch->reactor) != ch)
 			ch->cluster->transport->retire(ch);
 	}
 }
@@ -177,7 +177,7 @@ int client_route_install(struct star_cluster *cluster, const struct layout *layo
 	struct route *old = atomic_load(&cluster->route), *route;
 	uint32_t at = 0, n = 0;
 
-	if (check(layout, err) < 0 || check_restarts(old, layout, err) < 0)
+	if (check_shards(layout, err) < 0 || check_restarts(old, layout, err) < 0)
 		return err->code;
 	if (old && layout->epoch <= old->epoch)
 		return 0;
@@ -194,7 +194,7 @@ int client_route_install(struct star_cluster *cluster, const struct layout *layo
 		if (node->request_max < route->payload_max)
 			route->payload_max = node->request_max;
 		for (uint32_t r = 0; r < node->reactors; r++) {
-			struct channel *ch = find(old, &at, task, r);
+			struct channel *ch = find_channel(old, &at, task, r);
 
 			if (!ch || !same_place(ch, node->data_host, (uint16_t)(node->data_port + r)))
 				ch = add_channel(cluster, node, task, r, err);

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void finish(struct poller *p, struct call *call)
+static void finish_call(struct poller *p, struct call *call)
 {
 	struct keeper *k = call->keeper;
 
@@ -36,7 +36,7 @@ void dpdk_part_end(struct poller *p, struct part *part, const struct star_error 
 	if (err && !call->error.code)
 		call->error = *err;
 	if (--call->remaining == 0)
-		finish(p, call);
+		finish_call(p, call);
 }
 
 void dpdk_part_end_stale(struct poller *p, struct part *part)
@@ -45,7 +45,7 @@ void dpdk_part_end_stale(struct poller *p, struct part *part)
 
 	TAILQ_INSERT_TAIL(&call->stale, part, link);
 	if (--call->remaining == 0)
-		finish(p, call);
+		finish_call(p, call);
 }
 
 void dpdk_call_start(struct poller *p, struct call *call)
@@ -59,7 +59,7 @@ void dpdk_call_start(struct poller *p, struct call *call)
 	TAILQ_FOREACH(part, &call->parts, in_call)
 	dpdk_stream_enqueue(part->channel->datagrams, part);
 	if (--call->remaining == 0)
-		finish(p, call);
+		finish_call(p, call);
 }
 
 void dpdk_call_abort(struct poller *p, struct call *call, int code)
@@ -77,5 +77,5 @@ void dpdk_call_abort(struct poller *p, struct call *call, int code)
 			dpdk_part_end(p, part, &err);
 	}
 	if (--call->remaining == 0)
-		finish(p, call);
+		finish_call(p, call);
 }

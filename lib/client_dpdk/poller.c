@@ -37,7 +37,7 @@ static inline void borrow_lcore(struct poller *p)
 	RTE_PER_LCORE(_lcore_id) = 0;
 }
 
-static inline bool take(struct poller *p)
+static inline bool try_lock(struct poller *p)
 {
 	if (atomic_load_explicit(&p->locked, memory_order_relaxed) ||
 	    atomic_exchange_explicit(&p->locked, 1, memory_order_acquire))
@@ -49,7 +49,7 @@ static inline bool take(struct poller *p)
 
 bool dpdk_poller_try(struct poller *p, struct keeper *k, const struct call *call)
 {
-	if (!take(p))
+	if (!try_lock(p))
 		return false;
 	p->driver = k;
 	p->awaited = call;
@@ -59,7 +59,7 @@ bool dpdk_poller_try(struct poller *p, struct keeper *k, const struct call *call
 void dpdk_poller_lock(struct poller *p)
 {
 	atomic_fetch_add(&p->wanted, 1);
-	while (!take(p)) {
+	while (!try_lock(p)) {
 		const struct timespec moment = { 0, DOZE_MIN_NS };
 
 		for (int i = 0; i < LOOKS_MAX && atomic_load_explicit(&p->locked, memory_order_relaxed); i++)

@@ -62,7 +62,7 @@ static void fail_all(struct stream *s, const struct star_error *err, bool queued
 }
 
 /* Its messages begin anew. */
-static void begin(struct stream *s)
+static void begin_messages(struct stream *s)
 {
 	struct channel *ch = s->ch;
 
@@ -83,7 +83,7 @@ void dpdk_stream_close(struct stream *s)
 	s->ch->state = CHANNEL_CLOSED;
 	s->ch->pause_until_ns = 0;
 	wheel_cancel(net_wheel(s->poller->net), &s->timer);
-	begin(s);
+	begin_messages(s);
 }
 
 static void die(struct stream *s, int code, const char *why)
@@ -129,7 +129,7 @@ static void give_up(struct stream *s)
 	dpdk_stream_close(s);
 }
 
-static void start(struct stream *s)
+static void start_session(struct stream *s)
 {
 	struct channel *ch = s->ch;
 	struct star_error err;
@@ -140,7 +140,7 @@ static void start(struct stream *s)
 		failed(s, -err.code);
 		return;
 	}
-	begin(s);
+	begin_messages(s);
 	s->was_open = false;
 	ch->state = CHANNEL_CONNECTING;
 }
@@ -181,7 +181,7 @@ void dpdk_stream_pump(struct stream *s)
 		return;
 	}
 	if (ch->state == CHANNEL_WAITING && now >= ch->not_before_ns)
-		start(s);
+		start_session(s);
 	if (ch->state == CHANNEL_WAITING && ch->not_before_ns < ch->give_up_ns)
 		wake_at(s, ch->not_before_ns);
 	else if (ch->state != CHANNEL_OPEN)
@@ -246,7 +246,7 @@ static void connected(void *user, bool resumed, uint32_t incarnation)
 				"%s has forgotten the session while this call was in flight; its log may say why",
 				ch->label);
 		fail_all(s, &err, false);
-		begin(s);
+		begin_messages(s);
 	}
 	if (!s->was_open) {
 		ch->answered = false;

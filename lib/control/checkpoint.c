@@ -58,7 +58,7 @@ json_t *control_checkpointer_ask(struct control *control, enum control_caller ca
 	return rc < 0 ? NULL : result;
 }
 
-static json_t *ask(struct control *control, uint32_t task, json_t *params, struct star_error *err)
+static json_t *ask_task(struct control *control, uint32_t task, json_t *params, struct star_error *err)
 {
 	return control_checkpointer_ask(control, CALLER_CHECKPOINTER, task, params, err);
 }
@@ -71,7 +71,7 @@ static bool is_same(const struct control *control, const json_t *state, uint32_t
 	       (uint64_t)json_integer_value(json_object_get(state, "epoch")) == epoch;
 }
 
-static void add(uint64_t *sum, const json_t *state, const char *name)
+static void add_count(uint64_t *sum, const json_t *state, const char *name)
 {
 	*sum += (uint64_t)json_integer_value(json_object_get(state, name));
 }
@@ -85,17 +85,17 @@ static int look(struct control *control, const struct control_checkpoint *c, jso
 
 	json_array_clear(files);
 	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++) {
-		json_t *state = ask(control, task, json_object(), err);
+		json_t *state = ask_task(control, task, json_object(), err);
 		const char *name = json_string_value(json_object_get(state, "state"));
 		const char *error = json_string_value(json_object_get(state, "error"));
 
 		if (!state)
 			return err->code;
-		add(&sums.rows, state, "rows");
-		add(&sums.left, state, "left");
-		add(&sums.bytes, state, "bytes");
-		add(&sums.copied, state, "copied");
-		add(&sums.waited, state, "waited");
+		add_count(&sums.rows, state, "rows");
+		add_count(&sums.left, state, "left");
+		add_count(&sums.bytes, state, "bytes");
+		add_count(&sums.copied, state, "copied");
+		add_count(&sums.waited, state, "waited");
 		if (name && error && strcmp(name, "failed") == 0)
 			rc = star_error_set(err, -(int)json_integer_value(json_object_get(state, "errno")),
 					    "PS task %u: %s", task, error);
@@ -157,7 +157,7 @@ static void end_all(struct control *control, const struct control_checkpoint *c,
 {
 	for (uint32_t task = 0; task < control->config->ps_count; task++) {
 		struct star_error err = { 0 };
-		json_t *state = ask(control, task, part_end(control, c, task, kept), &err);
+		json_t *state = ask_task(control, task, part_end(control, c, task, kept), &err);
 
 		if (!state)
 			log_warn("checkpoint %" PRIu64 ": %s", c->id, err.text);
@@ -187,7 +187,7 @@ int control_checkpointer_wait_for_all(struct control *control, uint32_t *epoch, 
 	int rc = note_nodes(control, epoch, err);
 
 	while (rc == 0 && task < control->config->ps_count) {
-		json_t *state = ask(control, task, json_object(), err);
+		json_t *state = ask_task(control, task, json_object(), err);
 
 		if (!state)
 			return err->code;
@@ -218,7 +218,7 @@ static int write_one(struct control *control, struct control_checkpoint *c, stru
 	control->checkpointer.now = *c;
 	pthread_mutex_unlock(&control->lock);
 	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++) {
-		json_t *state = ask(control, task, part_begin(control, c, task), err);
+		json_t *state = ask_task(control, task, part_begin(control, c, task), err);
 
 		rc = state ? 0 : err->code;
 		json_decref(state);

@@ -80,7 +80,7 @@ static int read_params(const json_t *params, struct drop *drop, struct star_erro
 }
 
 /* May it be? generations: as they are to be written down then. */
-static int check(struct control *control, struct drop *drop, uint32_t *generations, struct star_error *err)
+static int check_may_drop(struct control *control, struct drop *drop, uint32_t *generations, struct star_error *err)
 {
 	const struct object_spec *spec;
 	int rc;
@@ -150,7 +150,7 @@ int control_leader_drop(struct control *control, const json_t *params, json_t **
 	int rc = read_params(params, &drop, err);
 
 	if (rc == 0)
-		rc = check(control, &drop, generations, err);
+		rc = check_may_drop(control, &drop, generations, err);
 	if (rc < 0)
 		return rc;
 	if (plane->dropped_write)

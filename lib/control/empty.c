@@ -43,7 +43,8 @@ int control_leader_check_heard(const struct control *control, const char *name, 
 }
 
 /* May it begin, or go on? *ticket: 0, or what the begin has returned; then that of now. */
-static int check(struct control *control, const char *name, uint64_t *ticket, uint32_t *id, struct star_error *err)
+static int check_may_empty(struct control *control, const char *name, uint64_t *ticket, uint32_t *id,
+			   struct star_error *err)
 {
 	const struct object_spec *spec;
 	int rc;
@@ -119,7 +120,7 @@ int control_leader_empty(struct control *control, const json_t *params, json_t *
 		star_error_set(err, -EINVAL, "member \"ticket\" is 0: leave it out to begin");
 		return control_invalid(err);
 	}
-	rc = check(control, name, &ticket, &id, err);
+	rc = check_may_empty(control, name, &ticket, &id, err);
 	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++) {
 		bool refuses;
 

@@ -15,7 +15,7 @@
 #include "control/node.h"
 
 /* How it stands, for who is about to stop; asks for what is missing. Under lock. */
-static json_t *take(struct control *control, uint32_t task)
+static json_t *leave_progress(struct control *control, uint32_t task)
 {
 	struct checkpointer *p = &control->checkpointer;
 
@@ -44,20 +44,20 @@ int control_leave_take(struct control *control, const json_t *params, json_t **r
 	if (control->nodes[task].layout.incarnation != incarnation)
 		rc = star_error_set(err, -ESTALE, "PS task %u has not joined as this incarnation", task);
 	else
-		*result = take(control, task);
+		*result = leave_progress(control, task);
 	pthread_mutex_unlock(&control->lock);
 	return rc;
 }
 
 /* Asks PS task 0; NULL with err. */
-static json_t *ask(struct control *control, struct star_error *err)
+static json_t *ask_about_leave(struct control *control, struct star_error *err)
 {
 	struct jsonrpc_client *client;
 	json_t *answer = NULL;
 
 	if (control->task == 0) {
 		pthread_mutex_lock(&control->lock);
-		answer = take(control, 0);
+		answer = leave_progress(control, 0);
 		pthread_mutex_unlock(&control->lock);
 		return answer;
 	}
@@ -143,7 +143,7 @@ static int wait_for_last(struct control *control, struct star_error *err)
 	json_int_t failed = -1;
 
 	while (!is_closed(control)) {
-		json_t *answer = ask(control, err);
+		json_t *answer = ask_about_leave(control, err);
 		const json_int_t now_failed = json_integer_value(json_object_get(answer, "failed"));
 		const bool done = json_is_true(json_object_get(answer, "done"));
 

@@ -88,7 +88,7 @@ static void watch(struct line_server *server, struct source *source, uint32_t ev
 	epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, source->fd, &event);
 }
 
-static int add(struct line_server *server, struct source *source, uint32_t events)
+static int add_source(struct line_server *server, struct source *source, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = source };
 
@@ -440,7 +440,7 @@ static void admit(struct line_server *server, struct listener *listener, int fd,
 		control_line_address(from, c->peer);
 		c->share = control_line_share_take(&server->shares, c->peer);
 	}
-	if ((!listener->admin && !c->share) || add(server, &c->source, EPOLLIN) < 0) {
+	if ((!listener->admin && !c->share) || add_source(server, &c->source, EPOLLIN) < 0) {
 		if (c->share)
 			control_line_share_release(&server->shares, c->share);
 		free(c);
@@ -634,8 +634,9 @@ struct line_server *control_line_server_create(const struct line_server_options 
 	pthread_mutex_init(&server->lock, NULL);
 	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	server->wake = (struct source){ SOURCE_WAKE, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), 0 };
-	if (server->epoll_fd < 0 || server->wake.fd < 0 || add(server, &server->wake, EPOLLIN) < 0 ||
-	    add(server, &server->admin.source, EPOLLIN) < 0 || add(server, &server->peer.source, EPOLLIN) < 0) {
+	if (server->epoll_fd < 0 || server->wake.fd < 0 || add_source(server, &server->wake, EPOLLIN) < 0 ||
+	    add_source(server, &server->admin.source, EPOLLIN) < 0 ||
+	    add_source(server, &server->peer.source, EPOLLIN) < 0) {
 		star_error_set(err, -errno, "cannot watch the control sockets: %s", strerrordesc_np(errno));
 		goto fail;
 	}

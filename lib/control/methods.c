@@ -373,7 +373,7 @@ static const struct method methods[] = {
 	{ NULL, 0, NULL },
 };
 
-static const struct method *find(const char *name)
+static const struct method *find_method(const char *name)
 {
 	for (const struct method *m = methods; m->name; m++)
 		if (strcmp(m->name, name) == 0)
@@ -532,7 +532,7 @@ enum line_outcome control_methods_serve(void *ctx, struct line_connection *conne
 	bool answer = rc < 0 || call.request.id, slow;
 
 	if (rc == 0) {
-		call.method = find(call.request.method);
+		call.method = find_method(call.request.method);
 		if (call.method)
 			rc = check_place(&call, admin, &err);
 		else

@@ -172,7 +172,7 @@ static void remove_gap(struct gaps *gaps, uint32_t at)
 	memmove(&gaps->all[at], &gaps->all[at + 1], (--gaps->count - at) * sizeof(gaps->all[0]));
 }
 
-static uint64_t take(struct gaps *gaps, uint64_t bytes)
+static uint64_t take_gap(struct gaps *gaps, uint64_t bytes)
 {
 	uint32_t best = UINT32_MAX;
 	uint64_t offset;
@@ -246,7 +246,7 @@ int exec_plan_layout(struct graph_plan *plan, struct star_error *err)
 		for (; plan->blocks[ends[ended]].to < block->from; ended++)
 			if (plan->blocks[ends[ended]].bytes)
 				give_back(&gaps, plan->blocks[ends[ended]].offset, plan->blocks[ends[ended]].bytes);
-		block->offset = block->bytes ? take(&gaps, block->bytes) : 0;
+		block->offset = block->bytes ? take_gap(&gaps, block->bytes) : 0;
 		if (gaps.end > PLAN_BYTES_MAX)
 			return star_error_set(err, -ENOMEM, "a step would take more than %llu bytes",
 					      (unsigned long long)PLAN_BYTES_MAX);

@@ -35,7 +35,7 @@ static uint32_t leader(const struct divide *d, uint32_t i)
 	return i;
 }
 
-static void join(struct divide *d, uint32_t a, uint32_t b)
+static void join_parts(struct divide *d, uint32_t a, uint32_t b)
 {
 	a = leader(d, a);
 	b = leader(d, b);
@@ -63,7 +63,7 @@ static void join_users(struct divide *d, const struct graph_part *part, uint32_t
 		const struct graph_node *theirs = is_work(other) ? resource_of(d, other) : NULL;
 
 		if (theirs && !strcmp(theirs->name, mine->name) && !(reads_only(node) && reads_only(other)))
-			join(d, i, k);
+			join_parts(d, i, k);
 	}
 }
 
@@ -80,10 +80,10 @@ static void group(struct divide *d, const struct graph_part *part)
 			continue;
 		for (uint32_t k = 0; k < node->inputs_count; k++)
 			if (d->place[node->inputs[k].node])
-				join(d, i, d->place[node->inputs[k].node] - 1);
+				join_parts(d, i, d->place[node->inputs[k].node] - 1);
 		for (uint32_t k = 0; k < node->controls_count; k++)
 			if (d->place[node->controls[k]])
-				join(d, i, d->place[node->controls[k]] - 1);
+				join_parts(d, i, d->place[node->controls[k]] - 1);
 		join_users(d, part, i);
 	}
 }
@@ -124,8 +124,8 @@ static int set_after(struct divide *d, const struct graph_part *whole, struct gr
 }
 
 /* What the group has of the whole; lists keep their order. */
-static int fill(struct divide *d, const struct graph_part *whole, uint32_t lead, struct graph_part *part,
-		struct star_error *err)
+static int fill_part(struct divide *d, const struct graph_part *whole, uint32_t lead, struct graph_part *part,
+		     struct star_error *err)
 {
 	struct graph_plan *plan = d->plan;
 
@@ -182,7 +182,7 @@ static int divide_part(struct divide *d, uint32_t number, struct star_error *err
 			++*count;
 			rc = set_after(d, whole, part, err);
 			if (rc == 0)
-				rc = fill(d, whole, i, part, err);
+				rc = fill_part(d, whole, i, part, err);
 		}
 		for (uint32_t i = 0; i < whole->nodes_count; i++)
 			d->place[whole->nodes[i]] = 0;

@@ -305,7 +305,8 @@ struct graph_value graph_backward_zeros(struct graph *graph, unsigned dtype, con
 
 /* ---- the whole ---- */
 
-static int fill(struct backward *b, struct graph *graph, struct graph_value of, struct graph_gradient *gradient)
+static int fill_gradient(struct backward *b, struct graph *graph, struct graph_value of,
+			 struct graph_gradient *gradient)
 {
 	const struct graph_node *resource = graph_type(graph, of)->dtype == 0 ? graph_resource(graph, of) : NULL;
 	struct backward_object *object = b->objects;
@@ -332,7 +333,7 @@ static int fill(struct backward *b, struct graph *graph, struct graph_value of, 
 }
 
 /* What is asked for; its names are to be freed. */
-static bool ask(struct graph *graph, const struct graph_value *of, uint32_t count, struct backward_asked *asked)
+static bool note_asked(struct graph *graph, const struct graph_value *of, uint32_t count, struct backward_asked *asked)
 {
 	asked->names = calloc(count + 1, sizeof(*asked->names));
 	for (uint32_t i = 0; asked->names && i < count; i++) {
@@ -365,7 +366,7 @@ int graph_gradients(struct graph *graph, struct graph_value loss, const struct g
 		graph_fail(graph, type ? graph->nodes[loss.node]->name : NULL, "a loss is a float scalar");
 		return graph->err.code;
 	}
-	if (ask(graph, of, count, &asked) && graph_backward_init(&b, graph, graph, false, &asked)) {
+	if (note_asked(graph, of, count, &asked) && graph_backward_init(&b, graph, graph, false, &asked)) {
 		for (uint32_t i = 0; i < count; i++)
 			if (graph_type(graph, of[i])->dtype)
 				b.wanted[of[i].node] = true;
@@ -374,7 +375,7 @@ int graph_gradients(struct graph *graph, struct graph_value loss, const struct g
 			graph_backward_add(&b, loss, graph_number(graph, type->dtype, 1));
 		graph_backward_walk(&b);
 		for (uint32_t i = 0; i < count && !graph->err.code; i++)
-			fill(&b, graph, of[i], &gradients[i]);
+			fill_gradient(&b, graph, of[i], &gradients[i]);
 		graph_backward_fini(&b);
 	}
 	free(asked.names);

@@ -143,7 +143,7 @@ static void captures_results(struct branching *u, struct backward *inner, bool *
 	}
 }
 
-static struct backward_object *find(struct backward_object *objects, const char *name)
+static struct backward_object *find_backward_object(struct backward_object *objects, const char *name)
 {
 	while (objects && strcmp(objects->name, name) != 0)
 		objects = objects->next;
@@ -152,7 +152,7 @@ static struct backward_object *find(struct backward_object *objects, const char 
 
 static struct graph_value dense_or_zeros(struct backward *inner, const struct backward_object *like)
 {
-	struct backward_object *mine = find(inner->objects, like->name);
+	struct backward_object *mine = find_backward_object(inner->objects, like->name);
 
 	return mine && mine->dense ? graph_backward_sum_terms(inner->graph, &mine->dense)
 				   : graph_backward_zeros(inner->graph, like->element, &like->shape);
@@ -211,7 +211,7 @@ static struct backward_object *object_like(struct backward *b, const struct back
 /* Has the first branch an object of that name with a dense gradient? Then the second one's is in it. */
 static bool is_first(const struct backward *inner, unsigned s, const struct backward_object *o)
 {
-	struct backward_object *other = s ? find(inner[0].objects, o->name) : NULL;
+	struct backward_object *other = s ? find_backward_object(inner[0].objects, o->name) : NULL;
 
 	return o->dense && !(other && other->dense);
 }
@@ -234,7 +234,7 @@ static void give_all(struct branching *u, struct backward *inner, const bool *ha
 							graph_output(branch, next + 1));
 }
 
-static void finish(struct branching *u, struct backward *inner)
+static void finish_branches(struct branching *u, struct backward *inner)
 {
 	struct graph *graph = u->b->graph;
 	bool has[GRAPH_INPUTS_MAX];
@@ -290,7 +290,7 @@ void graph_gradient_cond(struct backward *b, const struct graph_node *node, cons
 	if (!bodies[0] || !bodies[1] || !graph_backward_init(&inner[0], bodies[0], node->body, true, b->asked))
 		return;
 	if (graph_backward_init(&inner[1], bodies[1], node->cond, true, b->asked)) {
-		finish(&u, inner);
+		finish_branches(&u, inner);
 		graph_backward_fini(&inner[1]);
 	}
 	graph_backward_fini(&inner[0]);

@@ -249,7 +249,7 @@ static double share(const struct input *in)
 }
 
 /* 1, 0 (nothing is left) or an error. */
-static int fill(struct input *in, unsigned slot)
+static int fill_slot(struct input *in, unsigned slot)
 {
 	struct input_batch *b = &in->batches_ahead[slot];
 
@@ -281,7 +281,7 @@ static void *read_ahead(void *arg)
 		if (in->stop)
 			break;
 		pthread_mutex_unlock(&in->lock);
-		status = fill(in, in->filled % AHEAD);
+		status = fill_slot(in, in->filled % AHEAD);
 		pthread_mutex_lock(&in->lock);
 		in->filled += status > 0;
 		in->over = status <= 0;
@@ -313,7 +313,7 @@ int input_next(struct input *in, const struct input_batch **batch, struct star_e
 
 /* ---- opening and closing ---- */
 
-static int check(const struct input_options *o, struct star_error *err)
+static int check_input_options(const struct input_options *o, struct star_error *err)
 {
 	if (!o->paths_count)
 		return star_error_set(err, -EINVAL, "no file is given to be read");
@@ -391,7 +391,7 @@ static void release(struct input *in)
 static struct input *open_input(const struct input_options *options, struct vocabulary *learns, struct star_error *err)
 {
 	struct input *in;
-	int status = check(options, err);
+	int status = check_input_options(options, err);
 
 	if (status < 0)
 		return NULL;

@@ -37,7 +37,7 @@ void input_lines_fini(struct lines *lines)
 }
 
 /* More bytes behind what there is; a byte is left for a zero. */
-static int fill(struct lines *lines, struct star_error *err)
+static int fill_lines(struct lines *lines, struct star_error *err)
 {
 	int64_t n;
 
@@ -76,7 +76,7 @@ int input_lines_next(struct lines *lines, char **line, size_t *bytes, struct sta
 		if (lines->ended)
 			return 0;
 		looked = n;
-		rc = fill(lines, err);
+		rc = fill_lines(lines, err);
 		if (rc < 0)
 			return rc;
 	}

@@ -39,7 +39,7 @@ static ssize_t read_some(int fd, void *to, size_t bytes)
 }
 
 /* More packed bytes behind what there is, which goes to the beginning. */
-static int fill(struct source *s, struct star_error *err)
+static int fill_buffer(struct source *s, struct star_error *err)
 {
 	ssize_t n;
 
@@ -92,7 +92,7 @@ int input_source_open_fd(struct source *s, int fd, struct star_error *err)
 	if (!s->packed)
 		rc = no_memory(err);
 	while (rc == 0 && !s->ended && s->end < MAGIC_BYTES)
-		rc = fill(s, err);
+		rc = fill_buffer(s, err);
 	if (rc == 0 && s->end >= 2 && s->packed[0] == 0x1f && s->packed[1] == 0x8b)
 		s->kind = SOURCE_GZIP;
 	else if (rc == 0 && s->end >= MAGIC_BYTES && is_zstd(s->packed))
@@ -211,7 +211,7 @@ int64_t input_source_read(struct source *s, void *to, size_t bytes, struct star_
 	while (n == 0) {
 		size_t before;
 
-		if (s->begin == s->end && !s->ended && fill(s, err) < 0)
+		if (s->begin == s->end && !s->ended && fill_buffer(s, err) < 0)
 			return err->code;
 		skip_zeros(s);
 		before = s->begin;
@@ -225,7 +225,7 @@ int64_t input_source_read(struct source *s, void *to, size_t bytes, struct star_
 					      "it ends at byte %" PRIu64
 					      " in the middle of a %s stream: it was cut off",
 					      offset(s), kind_name(s));
-		if (n == 0 && s->inside && s->begin == before && s->begin < s->end && fill(s, err) < 0)
+		if (n == 0 && s->inside && s->begin == before && s->begin < s->end && fill_buffer(s, err) < 0)
 			return err->code;
 	}
 	if (n < 0)

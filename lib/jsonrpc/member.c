@@ -23,7 +23,7 @@ static const char *shown(const json_t *value, char *text, size_t size)
 	return text;
 }
 
-static int refuse(const json_t *json, const char *name, struct star_error *err, const char *wanted)
+static int refuse_member(const json_t *json, const char *name, struct star_error *err, const char *wanted)
 {
 	const json_t *value = json_object_get(json, name);
 	char text[80];
@@ -73,7 +73,7 @@ int jsonrpc_member_uint(const json_t *json, const char *name, uint64_t min, uint
 		return 0;
 	}
 	snprintf(wanted, sizeof(wanted), "an integer from %" PRIu64 " to %" PRIu64, min, max);
-	return refuse(json, name, err, wanted);
+	return refuse_member(json, name, err, wanted);
 }
 
 int jsonrpc_member_u32(const json_t *json, const char *name, uint32_t min, uint32_t max, uint32_t *value,
@@ -93,7 +93,7 @@ int jsonrpc_member_float(const json_t *json, const char *name, float *value, str
 	const double number = json_number_value(given);
 
 	if (!json_is_number(given) || !isfinite((float)number))
-		return refuse(json, name, err, "a number that fits into 32 bits");
+		return refuse_member(json, name, err, "a number that fits into 32 bits");
 	*value = (float)number;
 	return 0;
 }
@@ -103,7 +103,7 @@ int jsonrpc_member_bool(const json_t *json, const char *name, bool *value, struc
 	const json_t *given = json_object_get(json, name);
 
 	if (!json_is_boolean(given))
-		return refuse(json, name, err, "true or false");
+		return refuse_member(json, name, err, "true or false");
 	*value = json_is_true(given);
 	return 0;
 }
@@ -120,7 +120,7 @@ int jsonrpc_member_string(const json_t *json, const char *name, size_t max, cons
 		return 0;
 	}
 	snprintf(wanted, sizeof(wanted), "a string of 1 to %zu bytes", max);
-	return refuse(json, name, err, wanted);
+	return refuse_member(json, name, err, wanted);
 }
 
 bool jsonrpc_member_to_u64(const json_t *json, uint64_t *value)
@@ -143,7 +143,8 @@ int jsonrpc_member_u64(const json_t *json, const char *name, uint64_t *value, st
 {
 	if (jsonrpc_member_to_u64(json_object_get(json, name), value))
 		return 0;
-	return refuse(json, name, err, "an integer from 0 to 18446744073709551615 (above 2^63 - 1: as a string)");
+	return refuse_member(json, name, err,
+			     "an integer from 0 to 18446744073709551615 (above 2^63 - 1: as a string)");
 }
 
 json_t *jsonrpc_member_from_u64(uint64_t value)

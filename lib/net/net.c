@@ -7,7 +7,7 @@
 
 #include "net/tcp_internal.h"
 
-static int check(const struct net_options *o, struct star_error *err)
+static int check_net_options(const struct net_options *o, struct star_error *err)
 {
 	if (!o->pool || rte_pktmbuf_priv_size(o->pool) < sizeof(struct net_priv))
 		return star_error_set(err, -EINVAL, "the mempool's mbufs need a private area of %d bytes",
@@ -23,7 +23,7 @@ struct net *net_create(const struct net_options *options, struct star_error *err
 {
 	struct net *net;
 
-	if (check(options, err) < 0)
+	if (check_net_options(options, err) < 0)
 		return NULL;
 	net = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL(sizeof(*net), RTE_CACHE_LINE_SIZE));
 	if (!net)

@@ -309,7 +309,7 @@ static void *write_checkpoint(void *arg)
 }
 
 /* Ends the thread, if there is one; what it wrote does not count unless kept. */
-static void finish(struct node_checkpoint *c, bool kept)
+static void finish_checkpoint(struct node_checkpoint *c, bool kept)
 {
 	bool written;
 
@@ -406,7 +406,7 @@ void node_checkpoint_destroy(struct node_checkpoint *c)
 	if (!c)
 		return;
 	if (state_of(c) != IDLE)
-		finish(c, false);
+		finish_checkpoint(c, false);
 	for (unsigned i = 0; i < c->node->shards_count; i++)
 		free_part(&c->parts[i]);
 	pthread_mutex_destroy(&c->lock);
@@ -516,7 +516,7 @@ int node_checkpoint_begin(void *ctx, const struct control_checkpoint *checkpoint
 	int rc;
 
 	if (state_of(c) != IDLE)
-		finish(c, false);
+		finish_checkpoint(c, false);
 	rc = checkpoint->parent ? delta_possible(c, checkpoint->parent, err) : 0;
 	if (rc == 0)
 		rc = checkpoint->last ? node_close(node, err) : node_open(node, err);
@@ -596,7 +596,7 @@ void node_checkpoint_end(void *ctx, uint64_t id, bool kept)
 	struct node_checkpoint *c = node->checkpoint;
 
 	if (state_of(c) != IDLE && c->now.id == id)
-		finish(c, kept);
+		finish_checkpoint(c, kept);
 	if (!kept)
 		open_again(node);
 }

@@ -85,8 +85,8 @@ static int flush(struct restore *r, unsigned shard, struct star_error *err)
 	return settle(r, shard, batch_of(r, shard), err);
 }
 
-static int add(struct restore *r, unsigned shard, const struct checkpoint_run *run, const void *record,
-	       struct star_error *err)
+static int add_record(struct restore *r, unsigned shard, const struct checkpoint_run *run, const void *record,
+		      struct star_error *err)
 {
 	struct batch *b = batch_of(r, shard);
 	int rc;
@@ -118,7 +118,7 @@ static int add_table(struct restore *r, const struct checkpoint_run *run, const 
 
 	for (unsigned i = 0; rc == 0 && i < r->node->shards_count; i++)
 		if (!same || r->first_reactor + i == r->writer)
-			rc = add(r, i, run, table, err);
+			rc = add_record(r, i, run, table, err);
 	return rc;
 }
 
@@ -137,7 +137,7 @@ static int add_bloom(struct restore *r, const struct object_spec *spec, const st
 	last = layout_owner(partitions, r->cluster_reactors, layout_partition(last, partitions));
 	for (unsigned i = 0; rc == 0 && i < r->node->shards_count; i++)
 		if (r->first_reactor + i >= first && r->first_reactor + i <= last)
-			rc = add(r, i, run, record, err);
+			rc = add_record(r, i, run, record, err);
 	return rc;
 }
 
@@ -185,7 +185,7 @@ static int add_run(struct restore *r, const struct checkpoint_run *run, const ui
 						      partitions));
 		if (owner < r->first_reactor || owner >= r->first_reactor + r->node->shards_count)
 			continue;
-		rc = add(r, owner - r->first_reactor, run, record, err);
+		rc = add_record(r, owner - r->first_reactor, run, record, err);
 		r->rows += run->kind == CHECKPOINT_ROWS;
 	}
 	return rc;

@@ -71,7 +71,7 @@ static bool is_next(const struct compile_build *b, const struct compiled *from)
 	return last == b->index || comes_after(b, b->index, last);
 }
 
-static int join(struct compile_build *b, struct compiled *from)
+static int join_step(struct compile_build *b, struct compiled *from)
 {
 	struct compiled *c = b->c;
 	struct compile_group *group;
@@ -156,7 +156,7 @@ int offload_compile_take(struct compile_build *b, struct graph_value value, uint
 		return offload_compile_not_done(b, " with this input");
 	if (!same_table(b, from, b->c))
 		return offload_compile_not_done(b, " with rows of other ids");
-	if (join(b, from) < 0)
+	if (join_step(b, from) < 0)
 		return b->err->code;
 	place = keep(b, from, step);
 	feed.place = (uint8_t)place;
@@ -232,7 +232,7 @@ int offload_compile_share(struct compile_build *b)
 
 	if (!from || (c->blocks && !c->group)) /* numbers of blocks are no more than a thousandth of what they have */
 		return 0;
-	if (join(b, from) < 0)
+	if (join_step(b, from) < 0)
 		return b->err->code;
 	for (unsigned f = 1; f < c->feeds_count; f++)
 		for (unsigned g = 1; g < from->feeds_count && !c->feeds[f].kept; g++) {

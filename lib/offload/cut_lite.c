@@ -34,7 +34,7 @@ struct lite {
 	bool *told; /* nodes whose component a warning has named */
 };
 
-static uint32_t find(uint32_t *parent, uint32_t v)
+static uint32_t find_root(uint32_t *parent, uint32_t v)
 {
 	while (parent[v] != v) {
 		parent[v] = parent[parent[v]];
@@ -57,12 +57,12 @@ static void find_components(struct lite *lite)
 
 			if (c->place[u] != c->place[v] || (i >= c->data_end[v] && c->level[u] != c->level[v]))
 				continue;
-			a = find(lite->label, u);
-			b = find(lite->label, v);
+			a = find_root(lite->label, u);
+			b = find_root(lite->label, v);
 			lite->label[a < b ? b : a] = a < b ? a : b;
 		}
 	for (uint32_t v = 0; v < lite->n; v++)
-		lite->label[v] = find(lite->label, v);
+		lite->label[v] = find_root(lite->label, v);
 }
 
 /* From labels to units. A label is its unit's first node. */

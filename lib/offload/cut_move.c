@@ -306,7 +306,7 @@ static bool decide(struct moving *m)
 }
 
 /* What is sent where as things are; and nothing is wanted of anything yet. */
-static void begin(struct moving *m)
+static void begin_moving(struct moving *m)
 {
 	struct cutter *cutter = m->cutter;
 	const struct graph *graph = cutter->graph;
@@ -352,7 +352,7 @@ bool offload_cut_move(struct cutter *cutter)
 	for (uint32_t v = 0; v < n; v++)
 		look(&m, v);
 	for (unsigned turn = 0; turn < 2; turn++) {
-		begin(&m);
+		begin_moving(&m);
 		for (uint32_t v = n; v-- > 0;)
 			weigh(&m, v);
 		if (!decide(&m))

@@ -158,7 +158,7 @@ static bool *keep_shapes(struct assembly *a, const struct graph_value *values, u
 	return shapes;
 }
 
-static void fill(struct assembly *a, struct graph_part *part, const uint32_t *work)
+static void fill_assembly_part(struct assembly *a, struct graph_part *part, const uint32_t *work)
 {
 	const struct cutter *cutter = a->cutter;
 	const uint32_t number = (uint32_t)(part - a->whole->cut.parts), works = part->nodes_count;
@@ -340,7 +340,7 @@ static bool assemble(struct assembly *a)
 	}
 	for (uint32_t i = 0; i < cut->parts_count; i++) {
 		at[i + 1] = at[i] + cut->parts[i].nodes_count;
-		fill(a, &cut->parts[i], a->order + at[i]);
+		fill_assembly_part(a, &cut->parts[i], a->order + at[i]);
 	}
 	for (uint32_t i = 0; i < cut->parts_count; i++)
 		fetch(a, &cut->parts[i], a->order + at[i], at[i + 1] - at[i]);

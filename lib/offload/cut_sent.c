@@ -115,7 +115,7 @@ static bool make_room(const struct cutter *cutter, struct graph_cut *cut)
 }
 
 /* False: no memory. */
-static bool ask(const struct cutter *cutter, struct graph_cut *cut)
+static bool count_cut(const struct cutter *cutter, struct graph_cut *cut)
 {
 	const struct graph *graph = cutter->graph;
 	struct cut_pool scratch = { 0 };
@@ -145,7 +145,7 @@ static bool ask(const struct cutter *cutter, struct graph_cut *cut)
 
 bool offload_cut_count(const struct cutter *cutter, struct graph_cut *cut)
 {
-	if (!make_room(cutter, cut) || (cutter->options.count && !ask(cutter, cut)))
+	if (!make_room(cutter, cut) || (cutter->options.count && !count_cut(cutter, cut)))
 		return false;
 	if (cut->undone && !make_room(cutter, cut))
 		return false;

@@ -73,7 +73,7 @@ int offload_draft_object(const struct graph_node *node, struct draft_object *obj
 
 /* ---- operations ---- */
 
-static uint32_t find(const struct graph_value *values, uint32_t count, struct graph_value value)
+static uint32_t find_value(const struct graph_value *values, uint32_t count, struct graph_value value)
 {
 	for (uint32_t i = 0; i < count; i++)
 		if (graph_same(values[i], value))
@@ -87,7 +87,7 @@ static int feed_of(const struct graph_ps_plan *plan, const struct graph_part *pa
 {
 	const struct graph_node *from = plan->graph->nodes[node->inputs[input].node];
 
-	*feed = find(part->feeds, part->feeds_count, node->inputs[input]);
+	*feed = find_value(part->feeds, part->feeds_count, node->inputs[input]);
 	*constant = *feed == DRAFT_NOT_THERE && from->op == GRAPH_CONST ? graph_attr(from, "value") : NULL;
 	if (*feed == DRAFT_NOT_THERE && !*constant)
 		return star_error_set(
@@ -102,7 +102,7 @@ bool offload_draft_goes_along(const struct graph_part *part, const struct graph_
 {
 	return node->op == GRAPH_CONST &&
 	       (node->device.job != GRAPH_PS ||
-		find(part->fetches, part->fetches_count, (struct graph_value){ node->id, 0 }) == DRAFT_NOT_THERE);
+		find_value(part->fetches, part->fetches_count, (struct graph_value){ node->id, 0 }) == DRAFT_NOT_THERE);
 }
 
 /* Nobody waits for what a pull without a fetch would bring. */
@@ -137,7 +137,7 @@ int offload_draft_node(const struct graph_ps_plan *plan, const struct graph_part
 	/* What takes no handle, or no input at all, is refused below. */
 	d->handle = node->inputs_count ? node->inputs[0].node : DRAFT_NOT_THERE;
 	if (node->outputs_count)
-		d->fetch = find(part->fetches, part->fetches_count, (struct graph_value){ node->id, 0 });
+		d->fetch = find_value(part->fetches, part->fetches_count, (struct graph_value){ node->id, 0 });
 	if (d->fetch != DRAFT_NOT_THERE && graph_cut_is_shape(part, d->fetch) && node->op != GRAPH_STEP_ADD)
 		d->fetch = DRAFT_NOT_THERE;
 	switch (node->op) {

@@ -18,7 +18,7 @@ static void bring(struct count *c, uint32_t feed, uint64_t bytes)
 		c->sent->feeds[feed] += bytes;
 }
 
-static void take(struct count *c, uint32_t fetch, uint64_t bytes)
+static void count_fetch(struct count *c, uint32_t fetch, uint64_t bytes)
 {
 	c->sent->from_ps += bytes;
 	if (fetch != DRAFT_NOT_THERE)
@@ -42,9 +42,9 @@ static void count_draft(struct count *c, const struct draft *d)
 	bring(c, d->values, feed_bytes(c, d->values, d->values_constant));
 	if (d->op.kind == STAR_PUSH_PULL) { /* the counter of steps */
 		bring(c, COMPILE_NO_FEED, sizeof(double));
-		take(c, d->fetch, sizeof(double));
+		count_fetch(c, d->fetch, sizeof(double));
 	} else if (d->fetch != DRAFT_NOT_THERE) {
-		take(c, d->fetch, graph_type_bytes(graph_ps_type(c->plan, c->part->fetches[d->fetch])));
+		count_fetch(c, d->fetch, graph_type_bytes(graph_ps_type(c->plan, c->part->fetches[d->fetch])));
 	}
 }
 
@@ -98,7 +98,7 @@ static void count_run(struct count *c, const struct compiled *run)
 	for (unsigned f = 0; f < run->feeds_count; f++)
 		count_feed(c, &run->feeds[f], keys);
 	for (unsigned f = 0; f < run->fetches_count; f++)
-		take(c, run->fetches[f].fetch, fetch_bytes(c, run, &run->fetches[f]));
+		count_fetch(c, run->fetches[f].fetch, fetch_bytes(c, run, &run->fetches[f]));
 }
 
 /* ---- parts ---- */

@@ -124,7 +124,7 @@ static void flight_free(struct flight *flight)
 }
 
 /* False with an exception, and then it is gone. */
-static bool start(struct flight *flight, uint64_t deadline_us)
+static bool start_flight(struct flight *flight, uint64_t deadline_us)
 {
 	struct py_cluster *cluster = flight->cluster;
 	struct star_error err = { 0 };
@@ -175,7 +175,7 @@ PyObject *native_flight_execute_async(PyObject *self, PyObject *args)
 	}
 	flight->cluster = (struct py_cluster *)Py_NewRef(self);
 	flight->future = Py_NewRef(future);
-	good = start(flight, deadline_us);
+	good = start_flight(flight, deadline_us);
 	native_cluster_leave(cluster);
 	return good ? Py_NewRef(Py_None) : NULL;
 }

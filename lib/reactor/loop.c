@@ -166,7 +166,7 @@ static void account(struct reactor_stats *stats, bool busy, uint64_t cycles)
 	}
 }
 
-static void run(struct reactor *r)
+static void run_turns(struct reactor *r)
 {
 	uint64_t cycles = clock_cycles();
 
@@ -199,7 +199,7 @@ void *reactor_loop(void *argument)
 	prctl(PR_SET_TIMERSLACK, 1);
 	sem_post(&r->registered);
 	if (r->start_result == 0) {
-		run(r);
+		run_turns(r);
 		rte_thread_unregister();
 	}
 	return NULL;

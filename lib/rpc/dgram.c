@@ -234,7 +234,7 @@ void dgram_session_end(struct dgram_session *s, int reason)
 
 /* ---- endpoints ---- */
 
-static int check(const struct dgram_options *o, struct star_error *err)
+static int check_dgram_options(const struct dgram_options *o, struct star_error *err)
 {
 	if (o->sessions_max < 1 || o->sessions_max > DGRAM_SESSIONS_MAX)
 		return star_error_set(err, -EINVAL, "1 to %d sessions", DGRAM_SESSIONS_MAX);
@@ -315,7 +315,7 @@ struct dgram *dgram_create(const struct dgram_options *options, struct star_erro
 {
 	struct dgram *d;
 
-	if (check(options, err) < 0)
+	if (check_dgram_options(options, err) < 0)
 		return NULL;
 	d = calloc(1, sizeof(*d));
 	if (!d) {

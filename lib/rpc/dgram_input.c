@@ -356,7 +356,7 @@ static inline bool take_header(struct dgram_session *s, const struct dgram_from 
 }
 
 /* The session that a packet is of, by its number and token. */
-static struct dgram_session *find(struct dgram *d, const struct wire_packet *p)
+static struct dgram_session *find_session_of(struct dgram *d, const struct wire_packet *p)
 {
 	const uint32_t index = p->session & (DGRAM_SESSIONS_MAX - 1);
 	struct dgram_session *s = &d->all[index];
@@ -470,7 +470,7 @@ void dgram_receive(void *ctx, struct net *net, const struct net_udp_address *add
 	memcpy(&p, rte_pktmbuf_mtod(m, const void *), sizeof(p));
 	if (unlikely(!well_formed(&p, from.bytes)))
 		goto bad;
-	s = p.kind == WIRE_PACKET_OPEN || p.kind == WIRE_PACKET_UNKNOWN ? NULL : find(d, &p);
+	s = p.kind == WIRE_PACKET_OPEN || p.kind == WIRE_PACKET_UNKNOWN ? NULL : find_session_of(d, &p);
 	if (unlikely(!s)) {
 		take_outside(d, &from);
 		rte_pktmbuf_free(m);

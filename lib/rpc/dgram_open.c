@@ -279,7 +279,7 @@ static void send_opened(struct dgram_session *s, bool resumed, const struct dgra
 	send_to(d, from->address, &header, &body, sizeof(body));
 }
 
-static void refuse(struct dgram *d, const struct wire_packet_open *open, const struct dgram_from *from)
+static void refuse_open(struct dgram *d, const struct wire_packet_open *open, const struct dgram_from *from)
 {
 	const struct wire_packet header = header_of(WIRE_PACKET_CLOSE, open->session, open->token);
 
@@ -355,7 +355,7 @@ void dgram_open_asked(struct dgram *d, const struct dgram_from *from)
 	s = dgram_session_find(d, open.client, true);
 	resumed = s;
 	if (s ? !resume(s, &open, from) : !(s = accept(d, &open, from))) {
-		refuse(d, &open, from);
+		refuse_open(d, &open, from);
 		return;
 	}
 	send_opened(s, resumed, from);

@@ -25,7 +25,7 @@ static uint32_t *bucket(struct dgram *d, const struct net_address *address)
 	return &d->peers_hash[siphash(d->options.secret, address->halves, 2) & d->hash_mask];
 }
 
-static struct dgram_peer *find(struct dgram *d, const struct net_address *address)
+static struct dgram_peer *find_peer(struct dgram *d, const struct net_address *address)
 {
 	for (uint32_t at = *bucket(d, address); at; at = d->peers[at - 1].next)
 		if (net_address_equal(&d->peers[at - 1].address, address))
@@ -62,7 +62,7 @@ void dgram_peer_join(struct dgram_session *s)
 {
 	struct dgram *d = s->dgram;
 	const struct net_address sharer = net_address_sharer(&s->flow.path.remote);
-	struct dgram_peer *peer = find(d, &sharer);
+	struct dgram_peer *peer = find_peer(d, &sharer);
 
 	if (!peer)
 		peer = make(d, &sharer);
@@ -129,7 +129,7 @@ static bool is_before(const struct dgram_session *s, const struct dgram_session 
 bool dgram_peer_make_place(struct dgram *d, const struct net_address *address, uint64_t now_ns)
 {
 	const struct net_address sharer = net_address_sharer(address);
-	const struct dgram_peer *peer = find(d, &sharer);
+	const struct dgram_peer *peer = find_peer(d, &sharer);
 	const uint32_t newcomers = peer ? peer->sessions : 0;
 	struct dgram_session *worst = NULL;
 

@@ -76,7 +76,7 @@ static uint32_t *bucket_of(struct replay *r, uint64_t session)
 	return &r->buckets[hash_mix(session ^ r->secret) & r->mask];
 }
 
-static uint32_t find(struct replay *r, uint64_t session)
+static uint32_t find_entry_of(struct replay *r, uint64_t session)
 {
 	uint32_t at = *bucket_of(r, session);
 
@@ -159,7 +159,7 @@ static uint8_t outcome(struct replay *r, const struct entry *e, uint64_t sequenc
 }
 
 /* The oldest that nobody owns forgets its session; 0: there is none. */
-static uint32_t take(struct replay *r, uint64_t session)
+static uint32_t take_oldest(struct replay *r, uint64_t session)
 {
 	const uint32_t at = oldest(r);
 	struct entry *e = &r->entries[at];
@@ -193,13 +193,13 @@ static bool is_executing(struct rpc_work *w)
 static void claim(struct replay *r, struct rpc_work *w)
 {
 	const struct wire_frame *frame = &w->request.frame;
-	uint32_t at = find(r, frame->session);
+	uint32_t at = find_entry_of(r, frame->session);
 	const bool known = at != 0;
 	struct rpc_work *former;
 	struct entry *e;
 
 	if (!known)
-		at = take(r, frame->session);
+		at = take_oldest(r, frame->session);
 	if (!at)
 		return;
 	e = &r->entries[at];

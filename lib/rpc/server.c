@@ -62,7 +62,7 @@ void rpc_work_end(struct rpc_work *w)
 	rpc_reply_drop(w);
 }
 
-static void join(struct lane *lane, struct rpc_work *w)
+static void join_lane(struct lane *lane, struct rpc_work *w)
 {
 	w->next = NULL;
 	if (lane->tail)
@@ -97,12 +97,12 @@ void rpc_work_arrived(struct rpc_work *w)
 {
 	const struct rte_mbuf *payload = w->request.payload.m;
 
-	join(payload && payload->next ? &w->server->full : &w->server->ready, w);
+	join_lane(payload && payload->next ? &w->server->full : &w->server->ready, w);
 }
 
 static void work_waits(struct rpc_work *w)
 {
-	join(&w->server->ready, w);
+	join_lane(&w->server->ready, w);
 }
 
 static struct lane *next_lane(struct rpc_server *server)
@@ -128,7 +128,7 @@ static void work_free(struct rpc_work *w)
 }
 
 /* The request is done: its reply goes, and the next one's turn comes. */
-static void finish(struct rpc_work *w)
+static void finish_work(struct rpc_work *w)
 {
 	struct rpc_server *server = w->server;
 
@@ -335,7 +335,7 @@ unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns)
 		else if (!w->reply_due && run_slice(w, now_ns) == RPC_MORE)
 			work_waits(w);
 		else
-			finish(w);
+			finish_work(w);
 	}
 	if (server->short_of_mbufs)
 		rpc_budget_relieve(server);

@@ -103,7 +103,7 @@ static void take_off(struct rpc_stream *s, uint32_t n)
 }
 
 /* Answers that the stream is out of step or too greedy, and waits a moment for the peer to close. */
-static void refuse(struct rpc_stream *s, enum wire_status status, const char *why)
+static void refuse_stream(struct rpc_stream *s, enum wire_status status, const char *why)
 {
 	rpc_reply_fail(&s->work.request, status, "%s", why);
 	rpc_reply_send(&s->work);
@@ -194,14 +194,14 @@ static bool begin_request(struct rpc_stream *s)
 	rpc_cursor_copy(&at, &r->frame, sizeof(r->frame));
 	if (wire_frame_check(&r->frame, &why) != WIRE_OK || r->frame.opcode == WIRE_REPLY) {
 		server->counters.bad_frames++;
-		refuse(s, WIRE_BAD_FRAME, why ? why : "a reply was sent to a server");
+		refuse_stream(s, WIRE_BAD_FRAME, why ? why : "a reply was sent to a server");
 		return false;
 	}
 	if (r->frame.payload_bytes > server->options.payload_max) {
 		char text[WIRE_ERROR_TEXT_MAX];
 
 		server->counters.bad_frames++;
-		refuse(s, WIRE_BAD_FRAME, rpc_work_over_limit(server, text));
+		refuse_stream(s, WIRE_BAD_FRAME, rpc_work_over_limit(server, text));
 		return false;
 	}
 	rpc_work_begin(&s->work);
@@ -248,7 +248,8 @@ static void parse_bytes(struct rpc_stream *s)
 	checksum(s);
 	if (s->crc != r->frame.checksum) {
 		server->counters.bad_checksums++;
-		refuse(s, WIRE_BAD_CHECKSUM, "the frame's checksum does not match its bytes: the stream is closed");
+		refuse_stream(s, WIRE_BAD_CHECKSUM,
+			      "the frame's checksum does not match its bytes: the stream is closed");
 		return;
 	}
 	if (link_queued(&s->work) <= server->options.send_queue_bytes) {
@@ -272,7 +273,7 @@ static void arm_stall(struct rpc_stream *s)
 		wheel_arm(net_wheel(net), &s->timer, net_now_ns(net) + s->work.server->options.stall_ns);
 }
 
-static void parse(struct rpc_stream *s)
+static void parse_stream(struct rpc_stream *s)
 {
 	parse_bytes(s);
 	arm_stall(s);
@@ -325,7 +326,7 @@ static void stream_received(void *user, struct rte_mbuf *payload)
 	append(s, payload);
 	over = over_budget(s);
 	if (s->state == STREAM_HEADER || s->state == STREAM_PAYLOAD)
-		parse(s);
+		parse_stream(s);
 	/* A request that is whole takes no more, and gives back soon what it has. */
 	if (over && s->state == STREAM_PAYLOAD && !s->work.refusal) {
 		refuse_greedy(s);
@@ -376,7 +377,7 @@ void rpc_stream_next(struct rpc_stream *s)
 	s->state = STREAM_HEADER;
 	rpc_budget_resume(s->work.server);
 	if (s->have)
-		parse(s);
+		parse_stream(s);
 	if (s->peer_finished && s->state != STREAM_READY && s->state != STREAM_BLOCKED)
 		link_close(&s->work);
 }

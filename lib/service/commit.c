@@ -111,8 +111,8 @@ static enum rpc_progress done(struct service *service, struct rpc_request *reque
 }
 
 /* A request commits all its sums before a snapshot's instant, or after it. False: not now. */
-static bool begin(struct service *service, struct rpc_request *request, struct accumulator *a, uint64_t next,
-		  bool by_row, bool applies)
+static bool begin_commit(struct service *service, struct rpc_request *request, struct accumulator *a, uint64_t next,
+			 bool by_row, bool applies)
 {
 	const struct task *task = request->task;
 
@@ -169,7 +169,7 @@ static enum rpc_progress open_slice(struct service *service, struct rpc_request 
 		return store_sums_by_row(a->sums) == by_row ? done(service, request) : refuse_by_row(request, task);
 	if (a->open > op->version)
 		return refuse_tag(service, request, op);
-	if (!begin(service, request, a, op->version, by_row, false))
+	if (!begin_commit(service, request, a, op->version, by_row, false))
 		*budget = 0;
 	return RPC_MORE;
 }
@@ -200,7 +200,7 @@ enum rpc_progress service_commit_slice(struct service *service, struct rpc_reque
 		return refuse_tag(service, request, op);
 	if (op->flags & WIRE_BY_ROW && !store_sums_by_row(a->sums))
 		return refuse_by_row(request, task);
-	if (!begin(service, request, a, op->version + 1, store_sums_by_row(a->sums), true))
+	if (!begin_commit(service, request, a, op->version + 1, store_sums_by_row(a->sums), true))
 		*budget = 0;
 	return RPC_MORE;
 }

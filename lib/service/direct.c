@@ -93,7 +93,7 @@ static bool is_run(const struct wire_op *op, const uint8_t *body, uint32_t left)
 }
 
 /* What service_validate would find good, as far as it is plain. */
-static bool take(const struct service *service, const struct rpc_request *request, struct direct *d)
+static bool take_plain_op(const struct service *service, const struct rpc_request *request, struct direct *d)
 {
 	const struct wire_frame *frame = &request->frame;
 	const struct rpc_cursor *at = &request->payload;
@@ -219,7 +219,7 @@ enum rpc_progress service_direct(void *ctx, struct rpc_request *request)
 	enum rpc_progress progress;
 	struct direct d;
 
-	if (!take(service, request, &d))
+	if (!take_plain_op(service, request, &d))
 		return RPC_MORE;
 	progress = d.op.kind == WIRE_PUSH ? push(service, request, &d) : pull(service, request, &d);
 	service->counters.direct += progress == RPC_DONE;

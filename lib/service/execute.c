@@ -110,7 +110,7 @@ static void begin_pull(struct service *service, struct rpc_request *request)
 	task->stage = versions ? STAGE_VERSIONS : STAGE_PULL;
 }
 
-static void begin(struct service *service, struct rpc_request *request)
+static void begin_operation(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
 
@@ -215,7 +215,7 @@ static enum rpc_progress run_batch(struct service *service, struct rpc_request *
 	return RPC_MORE;
 }
 
-static enum rpc_progress run(struct service *service, struct rpc_request *request)
+static enum rpc_progress run_operations(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
 	int64_t budget = SLICE_BYTES;
@@ -224,7 +224,7 @@ static enum rpc_progress run(struct service *service, struct rpc_request *reques
 		if (task->stage == STAGE_NEXT) {
 			if (task->ops_left == 0)
 				return RPC_DONE;
-			begin(service, request);
+			begin_operation(service, request);
 		}
 		if (task->stage == STAGE_RUN) {
 			if (service_run_slice(service, request, &budget) == RPC_DONE)
@@ -246,7 +246,7 @@ static enum rpc_progress run(struct service *service, struct rpc_request *reques
  * Takes what the request needs to be finished: room for its whole reply and, if it is prepared first, the scratch, which a large
  * one has to itself. Nothing is held while anything is missing.
  */
-static bool start(struct service *service, struct rpc_request *request)
+static bool start_operation(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
 
@@ -293,7 +293,7 @@ static enum rpc_progress step(struct service *service, struct rpc_request *reque
 		return RPC_DONE; /* there is another one since it waits, or none */
 	}
 	if (task->phase == TASK_WAIT) {
-		if (!start(service, request) || task->reply_bytes > SLICE_BYTES)
+		if (!start_operation(service, request) || task->reply_bytes > SLICE_BYTES)
 			return RPC_MORE; /* making so many mbufs was a slice's work */
 	}
 	if (task->phase == TASK_PREPARE) {
@@ -306,7 +306,7 @@ static enum rpc_progress step(struct service *service, struct rpc_request *reque
 			return RPC_MORE;
 	}
 	do
-		progress = run(service, request);
+		progress = run_operations(service, request);
 	while (progress == RPC_MORE && task->prepared && !task->large);
 	return progress;
 }

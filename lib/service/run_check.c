@@ -66,7 +66,8 @@ static enum rpc_progress read_counts(struct rpc_request *request, const struct w
 						 op->object, op->count, sum);
 }
 
-static void add(struct run_sums *sums, const struct wire_op *op, const struct plan *plan, const uint32_t *counts)
+static void add_run_sums(struct run_sums *sums, const struct wire_op *op, const struct plan *plan,
+			 const uint32_t *counts)
 {
 	const struct program_shape *shape = &plan->shape;
 	const bool applies = shape->applies && !(op->flags & WIRE_APPLIED);
@@ -117,6 +118,6 @@ enum rpc_progress service_run_check(struct service *service, struct rpc_request 
 				      "the run of program %u has a body of %u bytes: %" PRIu64
 				      " are needed, %u are left",
 				      op->object, op->body_bytes, body, left);
-	add(sums, op, plan, counts);
+	add_run_sums(sums, op, plan, counts);
 	return RPC_MORE;
 }

@@ -103,7 +103,7 @@ const struct kept_stats *service_kept_stats(const struct service *service)
 	return service_kept_read_stats(service->kept);
 }
 
-static void add(struct store_stats *sum, const struct store_stats *stats)
+static void add_store_stats(struct store_stats *sum, const struct store_stats *stats)
 {
 	const uint64_t moved_max = sum->moved_max, moved = __atomic_load_n(&stats->moved_max, __ATOMIC_RELAXED);
 
@@ -127,5 +127,5 @@ void service_table_stats(const struct service *service, uint32_t id, struct stor
 	const struct store_table *table = __atomic_load_n(&service->tables[id], __ATOMIC_ACQUIRE);
 
 	if (table)
-		add(sum, store_table_stats(table));
+		add_store_stats(sum, store_table_stats(table));
 }

@@ -66,7 +66,7 @@ void service_snapshot_give_up(struct service *service, int status)
 }
 
 /* The instant, if it can be now. */
-static void begin(struct service *service)
+static void begin_instant(struct service *service)
 {
 	struct snapshot_turns *s = &service->snapshots;
 	struct store *store = service->options.store;
@@ -141,7 +141,7 @@ static void fill_piece(struct service *service, struct service_block *block)
 }
 
 /* A slice: a moment's pieces, whatever the rows and where they lie. */
-static void fill(struct service *service)
+static void fill_snapshot(struct service *service)
 {
 	struct snapshot_turns *s = &service->snapshots;
 	const uint64_t begun = clock_ns();
@@ -177,7 +177,7 @@ unsigned service_snapshot_turn(struct service *service, uint64_t now_ns, bool bu
 		return 0;
 	if (s->pending) {
 		if (s->holds || !pausing) {
-			begin(service);
+			begin_instant(service);
 			pause(s, begun);
 		}
 		return 1;
@@ -189,7 +189,7 @@ unsigned service_snapshot_turn(struct service *service, uint64_t now_ns, bool bu
 	if (!take_block(s))
 		return 0; /* requests that wait for room are looked at in every turn anyway */
 	if (!pausing) {
-		fill(service);
+		fill_snapshot(service);
 		pause(s, begun);
 	}
 	return 1;

@@ -50,7 +50,7 @@ static void publish(struct service *service, uint32_t id)
 	__atomic_store_n(&service->asked_left[id], store_sweep_left(service->tables[id]), __ATOMIC_RELAXED);
 }
 
-static int begin(struct service *service, uint32_t id, void (*begin_pass)(struct store_table *))
+static int begin_sweep(struct service *service, uint32_t id, void (*begin_pass)(struct store_table *))
 {
 	if (id < 1 || id > WIRE_OBJECTS_MAX || !service->tables[id])
 		return -ENOENT;
@@ -65,12 +65,12 @@ static int begin(struct service *service, uint32_t id, void (*begin_pass)(struct
 
 int service_sweep_begin(struct service *service, uint32_t id)
 {
-	return begin(service, id, store_sweep_begin);
+	return begin_sweep(service, id, store_sweep_begin);
 }
 
 int service_empty_begin(struct service *service, uint32_t id)
 {
-	return begin(service, id, store_empty_begin);
+	return begin_sweep(service, id, store_empty_begin);
 }
 
 uint64_t service_sweep_left(const struct service *service, uint32_t id)

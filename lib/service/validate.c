@@ -166,7 +166,7 @@ struct sums {
 	struct run_sums runs;
 };
 
-static void add(struct sums *sums, const struct wire_op *op, unsigned stored)
+static void add_op(struct sums *sums, const struct wire_op *op, unsigned stored)
 {
 	sums->keys += op->count;
 	sums->reply_bytes += sizeof(struct wire_result) + ((wire_op_result_bytes(op) + 7) & ~UINT64_C(7));
@@ -248,7 +248,7 @@ enum rpc_progress service_validate(struct service *service, struct rpc_request *
 		rpc_cursor_skip(&at, wire_padded(op.body_bytes));
 		left -= wire_padded(op.body_bytes);
 		if (op.kind != WIRE_RUN)
-			add(&sums, &op, store_table_spec(service_table(service, op.object))->dtype);
+			add_op(&sums, &op, store_table_spec(service_table(service, op.object))->dtype);
 	}
 	add_runs(&sums);
 	if (check_sums(service, request, &sums, task->ops) == RPC_DONE)

@@ -57,8 +57,8 @@ static const void *take_in(struct store_table *t, const void *gradient, unsigned
 }
 
 /* The first gradient of several, or a further one. */
-static void add(const struct store_push *p, const struct store_table *t, const struct push_entry *e,
-		const void *gradient)
+static void add_gradient(const struct store_push *p, const struct store_table *t, const struct push_entry *e,
+			 const void *gradient)
 {
 	const struct push_entry *first = &p->entries[e->first];
 	void *sum = push_sum(p, first);
@@ -169,7 +169,7 @@ static double square_sum(const struct store_table *t, const void *gradient)
 		       : optim_square_sum(&t->optim, gradient, t->dim);
 }
 
-static int refuse(struct store_table *t, const void *gradient)
+static int refuse_gradient(struct store_table *t, const void *gradient)
 {
 	if (t->spec.nonfinite != NONFINITE_REFUSE || is_finite(t, gradient, 1))
 		return 0;
@@ -184,12 +184,12 @@ static int measure(struct store_push *p, struct push_op *op, const struct push_e
 	struct push_entry *first = &p->entries[e->first];
 
 	if (first->sum != PUSH_NO_SUM) {
-		add(p, t, e, gradient);
+		add_gradient(p, t, e, gradient);
 		if (first == e || --first->left > 1)
 			return 0;
 		p->entries[e - p->entries].left = PUSH_LAST;
 		gradient = push_sum(p, first);
-		if (refuse(t, gradient) < 0)
+		if (refuse_gradient(t, gradient) < 0)
 			return -ERANGE;
 	}
 	if (t->spec.clip_global_norm > 0)
@@ -207,7 +207,7 @@ static int look_at(struct store_push *p, struct push_op *op, const struct push_e
 		return 0;
 	if (!finite) {
 		gradient = take_in(t, gradient, dtype, true);
-		if (refuse(t, gradient) < 0)
+		if (refuse_gradient(t, gradient) < 0)
 			return -EDOM;
 	}
 	return op->summed ? measure(p, op, e, gradient) : 0;
@@ -348,7 +348,7 @@ static void take_gradient(struct store_push *p, struct push_op *op, const struct
 		apply(t, op, first->row, gradient, false);
 		return;
 	}
-	add(p, t, e, gradient);
+	add_gradient(p, t, e, gradient);
 	if (first != e && --first->left == 1)
 		apply(t, op, first->row, push_sum(p, first), false);
 }

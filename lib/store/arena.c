@@ -184,7 +184,7 @@ static void *take_once(struct arena *a, uint64_t bytes, bool page)
 	return taken;
 }
 
-static void *take(struct arena *a, uint64_t bytes, bool page)
+static void *take_or_reclaim(struct arena *a, uint64_t bytes, bool page)
 {
 	void *taken = take_once(a, bytes, page);
 
@@ -195,12 +195,12 @@ static void *take(struct arena *a, uint64_t bytes, bool page)
 
 void *store_arena_take(struct arena *a, uint64_t bytes)
 {
-	return take(a, arena_rounded(bytes), false);
+	return take_or_reclaim(a, arena_rounded(bytes), false);
 }
 
 void *store_arena_take_page(struct arena *a)
 {
-	return take(a, ARENA_PAGE, true);
+	return take_or_reclaim(a, ARENA_PAGE, true);
 }
 
 void store_arena_give(struct arena *a, void *piece, uint64_t bytes)

@@ -505,7 +505,7 @@ static void set_sides(struct index_segment *segment, bool known, bool side)
 }
 
 /* Joins the segment of a hash with the one that differs in its last bit. */
-static bool join(struct store_index *ix, uint64_t hash)
+static bool join_segment(struct store_index *ix, uint64_t hash)
 {
 	struct index_segment *to = index_segment_of(ix, hash), *from, *swap;
 	const unsigned depth = index_depth(ix, hash);
@@ -552,7 +552,7 @@ void store_index_erase(struct store_index *ix, uint64_t hash, store_row row)
 
 	take_out(home, tag, row);
 	if (tag % JOIN_TAGS == 0 && INDEX_ENTRIES - __builtin_popcount(index_match(home, 0)) <= JOIN_BUCKET_MAX)
-		join(ix, hash);
+		join_segment(ix, hash);
 }
 
 /* The end of the segment at a reversed hash: 0 after the last. */

@@ -22,7 +22,7 @@ static uint32_t count(struct session *s, enum flight_state state)
 	return n;
 }
 
-static void start(struct session *s)
+static void start_flights(struct session *s)
 {
 	uint32_t room = s->at_once - count(s, FLIGHT_RUNS);
 
@@ -45,7 +45,7 @@ static void settle(struct session *s)
 		pthread_cond_wait(&s->ended, &s->lock);
 }
 
-static struct flight *take(struct session *s)
+static struct flight *take_flight(struct session *s)
 {
 	struct flight *f = flights_at(s, 0);
 
@@ -74,7 +74,7 @@ static void *fly(void *arg)
 		rc = session_make_step(s, f, UINT64_MAX, &f->err);
 		pthread_mutex_lock(&s->lock);
 		f->state = rc < 0 ? FLIGHT_FAILED : FLIGHT_DONE;
-		start(s);
+		start_flights(s);
 		pthread_cond_signal(&s->ended); /* to the session's caller: no other waits */
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -175,7 +175,7 @@ void train_flights_recount(struct session *s, uint64_t value)
 void train_flights_go(struct session *s)
 {
 	pthread_mutex_lock(&s->lock);
-	start(s);
+	start_flights(s);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -275,7 +275,7 @@ struct flight *train_flights_take(struct session *s)
 	struct flight *f;
 
 	pthread_mutex_lock(&s->lock);
-	f = take(s);
+	f = take_flight(s);
 	pthread_mutex_unlock(&s->lock);
 	return f;
 }
@@ -296,7 +296,7 @@ int train_flights_drop(struct session *s, struct star_error *err)
 			*err = f->err;
 			rc = err->code;
 		}
-		take(s);
+		take_flight(s);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return rc;

@@ -289,7 +289,7 @@ static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared,
 
 enum { SWEPT_ROWS = 64 /* looked at after each call for what may be evicted */ };
 
-static int start(void *ctx, const struct graph_ps_call *call, void **token, struct star_error *err)
+static int start_local_part(void *ctx, const struct graph_ps_call *call, void **token, struct star_error *err)
 {
 	struct prepared *p = call->prepared;
 	const int rc = train_local_run(&p->scratch, &p->parts[call->part], call, err);
@@ -319,7 +319,9 @@ struct graph_ps *train_local_create(struct star_error *err)
 		free(ps);
 		ps = NULL;
 	} else {
-		*ps = (struct graph_ps){ .prepare = prepare, .release = release, .start = start, .wait = wait };
+		*ps = (struct graph_ps){
+			.prepare = prepare, .release = release, .start = start_local_part, .wait = wait
+		};
 	}
 	return ps;
 }

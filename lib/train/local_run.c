@@ -278,7 +278,8 @@ static int check_rows(const struct local_op *o, struct star_error *err)
 }
 
 /* 1; 0: there is nothing to do. */
-static int fill(struct local_op *o, const struct graph_ps_call *call, struct draft_step *step, struct star_error *err)
+static int fill_local_op(struct local_op *o, const struct graph_ps_call *call, struct draft_step *step,
+			 struct star_error *err)
 {
 	int rc = offload_draft_fill(&o->draft, call, step, &o->op, err);
 
@@ -303,7 +304,7 @@ int train_local_run(struct local_scratch *scratch, struct local_part *part, cons
 	int rc = 0;
 
 	for (uint32_t i = 0; i < part->count; i++) {
-		rc = fill(&part->ops[i], call, &part->step, err);
+		rc = fill_local_op(&part->ops[i], call, &part->step, err);
 		if (rc < 0)
 			return rc;
 		if (rc > 0)

@@ -63,7 +63,7 @@ void train_once_free(struct once *list)
 }
 
 /* A slot holds 1 + the place of an id in keys, or 0. Most slots are free, so each search ends, and soon. */
-static void find(struct once *once)
+static void find_repeats(struct once *once)
 {
 	const uint32_t mask = once->mask;
 	uint32_t count = 0;
@@ -102,7 +102,7 @@ bool train_once_find(struct once *once, const uint64_t *ids, uint32_t n)
 	}
 	once->n = n;
 	memcpy(once->ids, ids, n * sizeof(*ids));
-	find(once);
+	find_repeats(once);
 	once->skip = is_worth(once) ? 0 : SKIP;
 	return is_worth(once);
 }

@@ -123,7 +123,7 @@ static void release(struct peers *p)
 	free(p);
 }
 
-static int start(struct peers *p, struct star_error *err)
+static int start_peers(struct peers *p, struct star_error *err)
 {
 	int rc;
 
@@ -159,7 +159,7 @@ struct peers *train_peers_open(const struct peers_options *options, struct star_
 	p->rows = calloc((size_t)PEERS_MAX * ROW, sizeof(*p->rows));
 	pthread_mutex_init(&p->lock, NULL);
 	clock_condition_init(&p->ends);
-	if (start(p, err) < 0) {
+	if (start_peers(p, err) < 0) {
 		release(p);
 		return NULL;
 	}

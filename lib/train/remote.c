@@ -419,7 +419,8 @@ static bool to_sums(const struct remote_round *round, struct star_op *op)
 }
 
 /* 0: the part's gradients are applied, or it has none; 1: they go to *round's sums, or nowhere. */
-static int ask(const struct remote *remote, const struct part *part, struct remote_round *round, struct star_error *err)
+static int ask_admission(const struct remote *remote, const struct part *part, struct remote_round *round,
+			 struct star_error *err)
 {
 	bool any = false;
 
@@ -455,9 +456,9 @@ static struct compiled_left *left_of(struct prepared *p, uint32_t run)
 }
 
 /* An item's operation: 1; 0: it has nothing to do; or a negative errno. */
-static int fill(struct remote *remote, struct prepared *p, const struct item *item, const struct graph_ps_call *call,
-		struct compiled_left *left, struct token *token, struct compiled_run *run, struct star_op *op,
-		struct star_error *err)
+static int fill_remote_op(struct remote *remote, struct prepared *p, const struct item *item,
+			  const struct graph_ps_call *call, struct compiled_left *left, struct token *token,
+			  struct compiled_run *run, struct star_op *op, struct star_error *err)
 {
 	if (!item->compiled)
 		return offload_draft_fill(&item->draft, call, &token->step, op, err);
@@ -510,7 +511,7 @@ static void go_once(struct prepared *p, const struct graph_ps_call *call, struct
 	op->values = token->sums[item];
 }
 
-static int start(void *ctx, const struct graph_ps_call *call, void **result, struct star_error *err)
+static int start_remote_part(void *ctx, const struct graph_ps_call *call, void **result, struct star_error *err)
 {
 	struct remote *remote = ctx;
 	struct prepared *p = call->prepared;
@@ -523,7 +524,7 @@ static int start(void *ctx, const struct graph_ps_call *call, void **result, str
 
 	if (!token)
 		return star_error_set(err, -ENOMEM, "no memory for a call");
-	summed = ask(remote, part, &round, err);
+	summed = ask_admission(remote, part, &round, err);
 	if (summed < 0) {
 		give_token(p, token);
 		return summed;
@@ -531,7 +532,7 @@ static int start(void *ctx, const struct graph_ps_call *call, void **result, str
 	for (uint32_t i = 0; i < part->count; i++) {
 		const struct item *item = &part->items[i];
 		struct star_op *op = &token->ops[count];
-		int rc = fill(remote, p, item, call, left, token, &token->runs[i], op, err);
+		int rc = fill_remote_op(remote, p, item, call, left, token, &token->runs[i], op, err);
 
 		if (rc > 0 && summed && updates(item) && !to_sums(&round, op))
 			rc = 0;
@@ -603,7 +604,7 @@ struct graph_ps *train_remote_create(const struct remote_options *options)
 		return NULL;
 	remote->options = *options;
 	remote->ps = (struct graph_ps){
-		.ctx = remote, .prepare = prepare, .release = release, .start = start, .wait = wait
+		.ctx = remote, .prepare = prepare, .release = release, .start = start_remote_part, .wait = wait
 	};
 	return &remote->ps;
 }

@@ -85,8 +85,8 @@ static int execute(struct sync *s, struct star_op *op, struct star_error *err)
 }
 
 /* Adds to a round's row, which is as in row then. -EREMOTEIO: it was added, but the reply was lost, and what the row was then. */
-static int add(struct sync *s, uint64_t tag, unsigned element, double what, double row[static SYNC_ROW],
-	       struct star_error *err)
+static int add_to_row(struct sync *s, uint64_t tag, unsigned element, double what, double row[static SYNC_ROW],
+		      struct star_error *err)
 {
 	double minus[SYNC_ROW] = { 0 };
 	struct star_op op = {
@@ -107,7 +107,7 @@ static int add(struct sync *s, uint64_t tag, unsigned element, double what, doub
 static int spoil(struct sync *s, uint64_t tag, struct star_error *err)
 {
 	double row[SYNC_ROW];
-	const int rc = add(s, tag, DONE, SPOILED, row, err);
+	const int rc = add_to_row(s, tag, DONE, SPOILED, row, err);
 
 	return rc == -EREMOTEIO ? 0 : rc;
 }
@@ -523,7 +523,7 @@ int train_sync_admit(void *arg, struct remote_round *round, struct star_error *e
 
 	pthread_mutex_lock(&s->lock);
 	if (!s->asked) {
-		rc = add(s, s->round.tag, TICKETS, 1, row, err);
+		rc = add_to_row(s, s->round.tag, TICKETS, 1, row, err);
 		s->admitted = rc == 0 && row[TICKETS] <= s->round.need;
 		s->counts = rc == 0 && row[TICKETS] == 1;
 		s->unsure = rc < 0;
@@ -569,7 +569,7 @@ int train_sync_end(struct sync *s, uint64_t until_ns, struct star_error *err)
 
 	if (s->admitted && !s->late) {
 		s->counted = true; /* or perhaps not, if this fails: then it is missed, and the round is made again */
-		rc = add(s, s->round.tag, DONE, 1, row, err);
+		rc = add_to_row(s, s->round.tag, DONE, 1, row, err);
 		/* A step of another worker has failed, or the row was forgotten since. If the reply is lost, what became of the round
 		 * is seen when it is over. */
 		s->late = rc == 0 && (row[DONE] <= 0 || row[TICKETS] < 1);

@@ -283,7 +283,7 @@ static int set_text(const struct object_option *option, struct object_spec *spec
 	return 0;
 }
 
-static const struct object_option *find(const char *name)
+static const struct object_option *find_option(const char *name)
 {
 	for (const struct object_option *o = wire_object_options; o->name; o++)
 		if (strcmp(o->name, name) == 0)
@@ -326,7 +326,7 @@ static int read_item(struct object_spec *spec, char *item, uint64_t *seen, struc
 		*equals = 0;
 	name = trim(item);
 	value = equals ? trim(equals + 1) : NULL;
-	option = find(name);
+	option = find_option(name);
 	if (!option)
 		return unknown(name, err);
 	if (!value || !*value)
