@@ -14,8 +14,6 @@ enum {
 	TIMERS_MAX = 64,
 	MESSAGES_MAX = 16,
 	RECEIVE_BURSTS_MAX = 4, /* of a port: the ACKs of what a turn sends, one for some segments, fit into it */
-	TRANSMIT_BURSTS_MAX = 16,
-	SEND_TRIES = 3,
 };
 
 /* Sorts a burst by whose frames they are: others' go to the rings, ours to the stack in one call. A lone reactor's are its own. */
@@ -76,40 +74,6 @@ static unsigned receive(struct reactor *r, uint64_t now_ns)
 		received += receive_port(r, r->ports[i], now_ns);
 	r->stats.received += received;
 	return received;
-}
-
-static void send_run(struct reactor *r, struct rte_mbuf **frames, unsigned n)
-{
-	const uint16_t id = frames[0]->port;
-	const struct port *port = id < PORT_IDS_MAX ? r->port_of[id] : NULL;
-	uint64_t refused = 0;
-	unsigned sent = 0;
-
-	for (unsigned try = 0; port && sent < n && try < SEND_TRIES; try++)
-		sent += port_transmit(port, (uint16_t)r->index, frames + sent, (uint16_t)(n - sent), &refused);
-	r->stats.sent += sent - refused;
-	r->stats.transmit_refused += refused;
-	r->stats.transmit_dropped += n - sent;
-	if (sent < n)
-		rte_pktmbuf_free_bulk(frames + sent, n - sent);
-}
-
-unsigned reactor_transmit(struct reactor *r)
-{
-	struct rte_mbuf *frames[PORT_BURST];
-	unsigned total = 0, n = PORT_BURST;
-
-	for (unsigned burst = 0; n == PORT_BURST && burst < TRANSMIT_BURSTS_MAX; burst++) {
-		n = r->ops.transmit(r->ops.ctx, frames, PORT_BURST);
-		total += n;
-		/* Runs of the same port: nearly always the whole burst. */
-		for (unsigned from = 0, to; from < n; from = to) {
-			for (to = from + 1; to < n && frames[to]->port == frames[from]->port; to++)
-				;
-			send_run(r, frames + from, to - from);
-		}
-	}
-	return total;
 }
 
 static unsigned run_messages(struct reactor *r, unsigned max)
@@ -185,7 +149,7 @@ static void run_turns(struct reactor *r)
 	}
 	/* Nothing is posted after the stop; what was before is run. */
 	run_messages(r, MAILBOX_RING);
-	reactor_transmit(r);
+	reactor_transmit_all(r);
 	reactor_hand_over_reclaim(r);
 }
 
