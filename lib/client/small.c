@@ -27,7 +27,7 @@ static void fill(struct call *call, bool pushes)
 	char payload[sizeof(struct wire_op) + sizeof(uint64_t) + SMALL_ROW_BYTES];
 	struct codec_out out = { .at = payload, .end = payload + sizeof(payload), .next = past_the_end };
 
-	codec_request(part, &out);
+	client_codec_request(part, &out);
 	memset(&small->head, 0, sizeof(small->head));
 	small->head.magic = WIRE_MAGIC;
 	small->head.version = WIRE_VERSION;
@@ -90,14 +90,14 @@ static inline struct keeper *take_waiter(struct star_cluster *cluster, struct st
 {
 	struct keeper *k = atomic_exchange_explicit(&cluster->spare, NULL, memory_order_acquire);
 
-	return k ? k : waiter_get(cluster, err);
+	return k ? k : client_waiter_get(cluster, err);
 }
 
 static inline void put_waiter(struct star_cluster *cluster, struct keeper *k)
 {
 	k = atomic_exchange_explicit(&cluster->spare, k, memory_order_acq_rel);
 	if (k)
-		waiter_put(k);
+		client_waiter_put(k);
 }
 
 static int run(struct call *call, struct keeper *k, uint64_t deadline_us, struct star_error *err)
@@ -130,7 +130,7 @@ int small_execute(const struct small_op *o, uint64_t deadline_us, struct star_er
 
 	if (!err)
 		err = &ignored;
-	rc = cluster_enter(cluster, true, err);
+	rc = client_cluster_enter(cluster, true, err);
 	if (rc < 0)
 		return rc;
 	route = atomic_load_explicit(&cluster->route, memory_order_acquire);
@@ -139,7 +139,7 @@ int small_execute(const struct small_op *o, uint64_t deadline_us, struct star_er
 		renew(call, o, route);
 	} else {
 		if (call)
-			call_free(call);
+			client_call_free(call);
 		call = make(o, route, deadline_us, err);
 	}
 	if (call && !cluster->transport->unattended)
@@ -150,7 +150,7 @@ int small_execute(const struct small_op *o, uint64_t deadline_us, struct star_er
 	if (call && call->small.plain)
 		call = atomic_exchange_explicit(spare, call, memory_order_acq_rel);
 	if (call)
-		call_free(call);
-	cluster_leave(cluster);
+		client_call_free(call);
+	client_cluster_leave(cluster);
 	return rc;
 }

@@ -5,7 +5,7 @@
  * part, and the bytes of frame and operation as they were, and writes over what differs. A transport sends it by those bytes and takes the
  * reply that it expects, byte for byte but for the row, without a look at the rest; whatever is not so plain (a queue, a refusal, a
  * lost connection, another layout) goes the general way, which finds the call as its own. What small_sent and small_take do is what
- * request_frame and reply_take (reply.c) do for such a request; a channel's lock, where it has one, is held.
+ * client_request_frame and client_reply_take (reply.c) do for such a request; a channel's lock, where it has one, is held.
  */
 #ifndef CLIENT_SMALL_H
 #define CLIENT_SMALL_H
@@ -68,7 +68,7 @@ static inline void small_write(const struct call *call, const struct channel *ch
 	at->key = *small->op->keys;
 	if (small->pushes)
 		memcpy(to + sizeof(*at), small->op->gradients, small->op->row_bytes);
-	checksum = crc32(to, small->request_bytes);
+	checksum = base_crc32(to, small->request_bytes);
 	memcpy(&at->checksum, &checksum, sizeof(checksum));
 }
 
@@ -101,7 +101,7 @@ static inline bool small_take_row(const struct call *call, const struct channel 
 	    at->object_count != small->object_count || at->dim_bytes != small->dim_bytes)
 		return false;
 	memset(frame + offsetof(struct wire_frame, checksum), 0, sizeof(checksum));
-	sum = crc32(frame, small->reply_bytes);
+	sum = base_crc32(frame, small->reply_bytes);
 	memcpy(frame + offsetof(struct wire_frame, checksum), &checksum, sizeof(checksum));
 	if (sum != checksum)
 		return false;

@@ -12,7 +12,7 @@
 
 enum {
 	LOOKS = 256,	       /* at a socket, with polling: longer than any reply takes for which it matters */
-	PATIENCE_NS = 1000000, /* without; then keeper_wait sees to deadlines and interruptions, too */
+	PATIENCE_NS = 1000000, /* without; then client_keeper_wait sees to deadlines and interruptions, too */
 };
 
 enum sent { NOT_SENT, SENT_PARTLY, SENT };
@@ -43,14 +43,14 @@ static enum sent send_first(struct channel *ch, struct call *call, struct keeper
 		ch->keeper = k;
 		n = send(ch->fd, ch->out, small->request_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 		ch->out_bytes = small->request_bytes;
-		ch->out_sent = n > 0 ? (size_t)n : 0; /* what is wrong channel_pump is told again */
+		ch->out_sent = n > 0 ? (size_t)n : 0; /* what is wrong client_channel_pump is told again */
 		sent = ch->out_sent == ch->out_bytes ? SENT : SENT_PARTLY;
 	}
 	pthread_mutex_unlock(&ch->lock);
 	return sent;
 }
 
-/* Bytes that have come; 0: keeper_wait is to see why not. */
+/* Bytes that have come; 0: client_keeper_wait is to see why not. */
 static size_t await(struct channel *ch, struct keeper *k)
 {
 	static const struct timespec patience = { .tv_nsec = PATIENCE_NS };
@@ -98,7 +98,7 @@ void small_tcp(struct call *call, struct keeper *k)
 	call->start_ns = 0;
 	call->deadline_ns = call->small.deadline_us * 1000;
 	if (sent == NOT_SENT) {
-		transport_tcp.submit(call, k);
+		client_transport_tcp.submit(call, k);
 		return;
 	}
 	call_begin(call, now);
@@ -110,7 +110,7 @@ void small_tcp(struct call *call, struct keeper *k)
 		if (take(ch, call))
 			k->kept_count = 0;
 		else
-			keeper_release(k, true);
+			client_keeper_release(k, true);
 	} else if (n) {
 		receive_more(ch, n, k);
 	}
