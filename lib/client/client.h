@@ -460,7 +460,7 @@ struct star_cluster {
 /* cluster.c: every public call is between enter and leave; enter refuses closed clusters and, of a call that waits, I/O threads. */
 int client_cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err);
 /* While it is being closed. */
-void cluster_leave_closing(struct star_cluster *cluster);
+void client_cluster_leave_closing(struct star_cluster *cluster);
 static inline void client_cluster_leave(struct star_cluster *cluster)
 {
 	uint32_t inside = atomic_load_explicit(&cluster->inside, memory_order_relaxed);
@@ -469,7 +469,7 @@ static inline void client_cluster_leave(struct star_cluster *cluster)
 		if (atomic_compare_exchange_weak_explicit(&cluster->inside, &inside, inside - 1, memory_order_release,
 							  memory_order_relaxed))
 			return;
-	cluster_leave_closing(cluster);
+	client_cluster_leave_closing(cluster);
 }
 /* Sleeps until then; -ECANCELED as soon as the cluster is being closed. */
 int client_cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct star_error *err);
@@ -566,10 +566,10 @@ int client_check_step(const struct star_op *op, uint32_t i, const char *name, st
 int client_rows_of_variable(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err);
 
 /* execute.c: waits for a call that was submitted, and returns its outcome. k: the thread's keeper, as of run. */
-int call_finish(struct keeper *k, struct call *call, struct star_error *err);
+int client_call_finish(struct keeper *k, struct call *call, struct star_error *err);
 /* Made and split; NULL with err. */
-struct call *call_make(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
-		       uint64_t deadline_us, struct star_error *err);
+struct call *client_call_make(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
+			      uint64_t deadline_us, struct star_error *err);
 
 /* view.c: a view for each operation that has one. 0 or -ENOMEM; what was made stays its caller's. */
 int client_view_begin(struct call *call, const struct star_op *ops, struct star_error *err);
@@ -617,7 +617,7 @@ void client_keeper_collect(struct keeper *k, struct calls *incoming, struct call
 /* Waits for something to happen to a kept channel or the keeper, at most until then, and handles it. */
 void client_keeper_turn(struct keeper *k, uint64_t until_ns);
 /* Whether there is room for one more channel. */
-bool keeper_may_keep(struct keeper *k);
+bool client_keeper_may_keep(struct keeper *k);
 /* Gives up all channels (or those without work). */
 void client_keeper_release(struct keeper *k, bool all);
 /* Waits until the call is finished, or fails it when its time has come. */
@@ -685,14 +685,14 @@ bool client_channel_idle(struct channel *ch);
 void client_channel_retire(struct channel *ch);
 /* With the lock held, before a channel without a keeper is used: nobody has looked at the connection while it was idle. If the node has
  * closed it, that is no failure of this call. */
-void channel_check_idle(struct channel *ch, uint64_t now_ns);
+void client_channel_check_idle(struct channel *ch, uint64_t now_ns);
 /* With the lock held: sends what can be sent now. */
 void client_channel_pump(struct channel *ch, uint64_t now_ns);
 /* With the lock held, by the keeper, or while there is none: closes and forgets the connection. */
 void client_channel_close(struct channel *ch);
 
 /* small_tcp.c: transport.small */
-void small_tcp(struct call *call, struct keeper *k);
+void client_small_tcp(struct call *call, struct keeper *k);
 
 /* connect.c: with the lock held */
 /* Binds a socket that is to be connected to a source port whose flow reaches the channel's reactor, where that matters. */
@@ -704,6 +704,6 @@ bool client_connect_continue(struct channel *ch, short revents, uint64_t now_ns,
 /* receive.c: by the keeper, without the lock; false: the channel has died. */
 bool client_receive_reply(struct channel *ch, struct keeper *self);
 /* The same with bytes that have been received into the channel's buffer. */
-bool receive_more(struct channel *ch, size_t bytes, struct keeper *self);
+bool client_receive_more(struct channel *ch, size_t bytes, struct keeper *self);
 
 #endif

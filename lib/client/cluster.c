@@ -31,7 +31,7 @@ int client_cluster_enter(struct star_cluster *cluster, bool waits, struct star_e
 	return 0;
 }
 
-void cluster_leave_closing(struct star_cluster *cluster)
+void client_cluster_leave_closing(struct star_cluster *cluster)
 {
 	pthread_mutex_lock(&cluster->lock);
 	atomic_fetch_sub(&cluster->inside, 1);

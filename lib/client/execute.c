@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-int call_finish(struct keeper *k, struct call *call, struct star_error *err)
+int client_call_finish(struct keeper *k, struct call *call, struct star_error *err)
 {
 	for (;;) {
 		call->cluster->transport->wait(k, call);
@@ -26,11 +26,11 @@ static int run_call(struct call *call, struct keeper *k, struct star_error *err)
 	call->waits = true;
 	call->keeper = k;
 	call_submit(call, k);
-	return call_finish(k, call, err);
+	return client_call_finish(k, call, err);
 }
 
-struct call *call_make(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
-		       uint64_t deadline_us, struct star_error *err)
+struct call *client_call_make(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
+			      uint64_t deadline_us, struct star_error *err)
 {
 	struct call *call = client_call_create(cluster, ops, ops_count, deadline_us, err);
 
@@ -54,7 +54,7 @@ static int execute(struct star_cluster *cluster, const struct star_op *ops, uint
 	rc = client_cluster_enter(cluster, true, err);
 	if (rc < 0)
 		return rc;
-	call = call_make(cluster, ops, ops_count, deadline_us, err);
+	call = client_call_make(cluster, ops, ops_count, deadline_us, err);
 	if (call && !cluster->transport->unattended)
 		k = client_waiter_get(cluster, err);
 	rc = call && (k || cluster->transport->unattended) ? run_call(call, k, err) : err->code;
@@ -87,7 +87,7 @@ int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops
 						.kind = ops->kind };
 
 		if (small_is(&small))
-			return small_execute(&small, deadline_us, err);
+			return client_small_execute(&small, deadline_us, err);
 	}
 	return execute(cluster, ops, ops_count, deadline_us, err);
 }
@@ -99,7 +99,7 @@ struct star_request *star_execute_async(struct star_cluster *cluster, const stru
 
 	if (client_cluster_enter(cluster, false, err) < 0)
 		return NULL;
-	call = call_make(cluster, ops, ops_count, deadline_us, err);
+	call = client_call_make(cluster, ops, ops_count, deadline_us, err);
 	if (call) {
 		call->async = done || !cluster->transport->unattended;
 		call->callback = done;
@@ -126,7 +126,7 @@ int star_request_wait(struct star_request *request, struct star_error *err)
 	if (call->async)
 		client_io_await(call->keeper, call);
 	else
-		call_finish(NULL, call, NULL);
+		client_call_finish(NULL, call, NULL);
 	rc = call->error.code;
 	if (rc && err)
 		*err = call->error;
@@ -151,7 +151,7 @@ int star_pull(struct star_table *table, const uint64_t *keys, uint32_t count, vo
 	struct star_op op;
 
 	if (count == 1 && table && small_is(&small))
-		return small_execute(&small, deadline_us, err);
+		return client_small_execute(&small, deadline_us, err);
 	op = star_op_pull(table, keys, count, values);
 	op.flags = flags;
 	return one(&op, deadline_us, err);
@@ -164,7 +164,7 @@ int star_push(struct star_table *table, const uint64_t *keys, uint32_t count, co
 	const struct small_op small = { .table = table, .keys = keys, .values = op.values, .kind = STAR_PUSH };
 
 	if (count == 1 && table && small_is(&small))
-		return small_execute(&small, deadline_us, err);
+		return client_small_execute(&small, deadline_us, err);
 	return one(&op, deadline_us, err);
 }
 

@@ -160,7 +160,7 @@ static bool lost(struct channel *ch, ssize_t n, int error, struct keeper *self)
 	return false;
 }
 
-bool receive_more(struct channel *ch, size_t bytes, struct keeper *self)
+bool client_receive_more(struct channel *ch, size_t bytes, struct keeper *self)
 {
 	size_t need;
 

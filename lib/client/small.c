@@ -14,7 +14,7 @@ static void past_the_end(struct codec_out *out)
 }
 
 /* What the requests of a call have in common, as the general way writes it. */
-static void fill(struct call *call, bool pushes)
+static void fill_small(struct call *call, bool pushes)
 {
 	struct small *small = &call->small;
 	struct part *part = TAILQ_FIRST(&call->parts);
@@ -45,8 +45,8 @@ static void fill(struct call *call, bool pushes)
 	small->part = part;
 }
 
-static struct call *make(const struct small_op *o, const struct route *route, uint64_t deadline_us,
-			 struct star_error *err)
+static struct call *make_small(const struct small_op *o, const struct route *route, uint64_t deadline_us,
+			       struct star_error *err)
 {
 	const struct star_op op = { .kind = o->kind,
 				    .flags = o->flags,
@@ -55,18 +55,18 @@ static struct call *make(const struct small_op *o, const struct route *route, ui
 				    .count = 1,
 				    .values = o->values,
 				    .step = o->step };
-	struct call *call = call_make(o->table->cluster, &op, 1, deadline_us, err);
+	struct call *call = client_call_make(o->table->cluster, &op, 1, deadline_us, err);
 
 	if (!call)
 		return NULL;
 	call->waits = true;
 	call->small.route = route;
-	fill(call, o->kind == STAR_PUSH);
+	fill_small(call, o->kind == STAR_PUSH);
 	return call;
 }
 
 /* One that is over becomes this one. */
-static inline void renew(struct call *call, const struct small_op *o, const struct route *route)
+static inline void renew_small(struct call *call, const struct small_op *o, const struct route *route)
 {
 	struct small *small = &call->small;
 	struct call_op *op = small->op;
@@ -100,7 +100,7 @@ static inline void put_waiter(struct star_cluster *cluster, struct keeper *k)
 		client_waiter_put(k);
 }
 
-static int run(struct call *call, struct keeper *k, uint64_t deadline_us, struct star_error *err)
+static int run_small(struct call *call, struct keeper *k, uint64_t deadline_us, struct star_error *err)
 {
 	struct small *small = &call->small;
 	int rc;
@@ -112,13 +112,13 @@ static int run(struct call *call, struct keeper *k, uint64_t deadline_us, struct
 	call->cluster->transport->small(call, k);
 	if (small->plain)
 		return 0;
-	rc = call_finish(k, call, err);
+	rc = client_call_finish(k, call, err);
 	/* What came of it the general way may have left it as it was, too. */
 	small->plain = rc == 0 && !call->cancelled && !call->retries && !small->part->busy && !small->part->applied;
 	return rc;
 }
 
-int small_execute(const struct small_op *o, uint64_t deadline_us, struct star_error *err)
+int client_small_execute(const struct small_op *o, uint64_t deadline_us, struct star_error *err)
 {
 	struct star_cluster *cluster = o->table->cluster;
 	_Atomic(struct call *) *spare = &o->table->spare[o->kind == STAR_PUSH];
@@ -136,15 +136,15 @@ int small_execute(const struct small_op *o, uint64_t deadline_us, struct star_er
 	route = atomic_load_explicit(&cluster->route, memory_order_acquire);
 	call = atomic_exchange_explicit(spare, NULL, memory_order_acquire);
 	if (call && call->small.route == route) {
-		renew(call, o, route);
+		renew_small(call, o, route);
 	} else {
 		if (call)
 			client_call_free(call);
-		call = make(o, route, deadline_us, err);
+		call = make_small(o, route, deadline_us, err);
 	}
 	if (call && !cluster->transport->unattended)
 		k = take_waiter(cluster, err);
-	rc = call && (k || cluster->transport->unattended) ? run(call, k, deadline_us, err) : err->code;
+	rc = call && (k || cluster->transport->unattended) ? run_small(call, k, deadline_us, err) : err->code;
 	if (k)
 		put_waiter(cluster, k);
 	if (call && call->small.plain)

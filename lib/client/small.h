@@ -41,7 +41,7 @@ static inline bool small_is(const struct small_op *o)
 }
 
 /* small.c: of one that small_is. */
-int small_execute(const struct small_op *o, uint64_t deadline_us, struct star_error *err);
+int client_small_execute(const struct small_op *o, uint64_t deadline_us, struct star_error *err);
 
 /* ---- for transports ---- */
 

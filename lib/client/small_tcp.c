@@ -17,7 +17,7 @@ enum {
 
 enum sent { NOT_SENT, SENT_PARTLY, SENT };
 
-static inline bool is_free(const struct channel *ch, const struct small *small)
+static inline bool is_unused(const struct channel *ch, const struct small *small)
 {
 	return !ch->keeper && ch->first_sequence == ch->next_sequence && ch->out_sent == ch->out_bytes &&
 	       !ch->in_bytes && ch->out_size >= small->request_bytes && ch->in_size >= small->reply_bytes &&
@@ -31,8 +31,8 @@ static enum sent send_first(struct channel *ch, struct call *call, struct keeper
 	enum sent sent = NOT_SENT;
 
 	pthread_mutex_lock(&ch->lock);
-	if (is_free(ch, small)) {
-		channel_check_idle(ch, now_ns);
+	if (is_unused(ch, small)) {
+		client_channel_check_idle(ch, now_ns);
 		sent = small_may_send(ch, now_ns) ? SENT_PARTLY : NOT_SENT;
 	}
 	if (sent) {
@@ -51,7 +51,7 @@ static enum sent send_first(struct channel *ch, struct call *call, struct keeper
 }
 
 /* Bytes that have come; 0: client_keeper_wait is to see why not. */
-static size_t await(struct channel *ch, struct keeper *k)
+static size_t await_reply(struct channel *ch, struct keeper *k)
 {
 	static const struct timespec patience = { .tv_nsec = PATIENCE_NS };
 	const bool polling = k->cluster->polling;
@@ -75,7 +75,7 @@ static size_t await(struct channel *ch, struct keeper *k)
 }
 
 /* Whether nobody else waits for the channel: then it is given up. */
-static bool take(struct channel *ch, struct call *call)
+static bool take_reply(struct channel *ch, struct call *call)
 {
 	bool alone;
 
@@ -88,11 +88,11 @@ static bool take(struct channel *ch, struct call *call)
 	return alone;
 }
 
-void small_tcp(struct call *call, struct keeper *k)
+void client_small_tcp(struct call *call, struct keeper *k)
 {
 	struct channel *ch = call->small.part->channel;
 	const uint64_t now = clock_ns();
-	const enum sent sent = keeper_may_keep(k) ? send_first(ch, call, k, now) : NOT_SENT;
+	const enum sent sent = client_keeper_may_keep(k) ? send_first(ch, call, k, now) : NOT_SENT;
 	size_t n;
 
 	call->start_ns = 0;
@@ -105,13 +105,13 @@ void small_tcp(struct call *call, struct keeper *k)
 	k->kept[k->kept_count++] = ch;
 	call->remaining = 1;
 	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);
-	n = sent == SENT ? await(ch, k) : 0;
+	n = sent == SENT ? await_reply(ch, k) : 0;
 	if (n == call->small.reply_bytes && small_take_row(call, ch, ch->in)) {
-		if (take(ch, call))
+		if (take_reply(ch, call))
 			k->kept_count = 0;
 		else
 			client_keeper_release(k, true);
 	} else if (n) {
-		receive_more(ch, n, k);
+		client_receive_more(ch, n, k);
 	}
 }

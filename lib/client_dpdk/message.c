@@ -151,7 +151,7 @@ bool dpdk_message_send(struct stream *s, struct part *part)
 	return true;
 }
 
-bool message_send_small(struct stream *s, struct call *call)
+bool dpdk_message_send_small(struct stream *s, struct call *call)
 {
 	const uint32_t bytes = call->small.request_bytes;
 	const uint64_t now = s->poller->now_ns;

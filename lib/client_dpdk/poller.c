@@ -90,7 +90,7 @@ static void wake_sleeper(struct poller *p)
 	pthread_mutex_unlock(&p->sleepers_lock);
 }
 
-static inline void leave(struct poller *p)
+static inline void leave_lock(struct poller *p)
 {
 	*p->lcore_at = p->lcore;
 	/* Pairs with doze: either it sees the lock free, or we see that it sleeps. */
@@ -101,7 +101,7 @@ static inline void leave(struct poller *p)
 
 void dpdk_poller_leave(struct poller *p)
 {
-	leave(p);
+	leave_lock(p);
 }
 
 /* ---- a turn ---- */
@@ -115,7 +115,7 @@ void dpdk_poller_post(struct poller *p, struct call *call)
 }
 
 /* Each stream once: one that wants to be looked at again is in the next turn. */
-void poller_pump_all(struct poller *p)
+void dpdk_poller_pump_all(struct poller *p)
 {
 	struct streams dirty;
 	struct stream *s;
@@ -130,7 +130,7 @@ void poller_pump_all(struct poller *p)
 	}
 }
 
-void poller_drain_all(struct poller *p)
+void dpdk_poller_drain_all(struct poller *p)
 {
 	struct call *newest, *oldest = NULL;
 
@@ -410,7 +410,7 @@ void dpdk_poller_wait(struct keeper *k, struct call *call)
 	}
 }
 
-static inline uint64_t begin(struct poller *p)
+static inline uint64_t begin_call(struct poller *p)
 {
 	const uint64_t now = clock_read(&p->clock);
 
@@ -424,13 +424,13 @@ static inline uint64_t begin(struct poller *p)
 	return now;
 }
 
-uint64_t poller_begin(struct poller *p)
+uint64_t dpdk_poller_begin(struct poller *p)
 {
-	return begin(p);
+	return begin_call(p);
 }
 
 /* The first looks for the reply, some microseconds; drive has the others. */
-static inline void look(struct poller *p)
+static inline void look_for_reply(struct poller *p)
 {
 	struct rte_mbuf *frames[PORT_BURST];
 
@@ -445,7 +445,7 @@ static inline void look(struct poller *p)
 	}
 }
 
-bool poller_small(struct call *call)
+bool dpdk_poller_small(struct call *call)
 {
 	struct star_cluster *cluster = call->cluster;
 	struct poller *p = cluster->transport_state;
@@ -456,17 +456,17 @@ bool poller_small(struct call *call)
 	if (unlikely(!dpdk_poller_try(p, NULL, call)))
 		return false;
 	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);
-	call_begin(call, begin(p));
-	if (unlikely(!message_send_small(call->small.part->channel->datagrams, call)))
+	call_begin(call, begin_call(p));
+	if (unlikely(!dpdk_message_send_small(call->small.part->channel->datagrams, call)))
 		dpdk_call_start(p, call);
 	dpdk_poller_flush(p);
-	look(p);
+	look_for_reply(p);
 	if (unlikely(!p->done))
 		drive(p, cluster, NULL, call->deadline_ns);
 	done = p->done; /* so it was finished before anybody else drives */
 	settle(p);
 	dpdk_poller_tell_watcher(p, cluster);
-	leave(p);
+	leave_lock(p);
 	let_in(p);
 	return done;
 }

@@ -138,7 +138,7 @@ static void submit(struct call *call, struct keeper *self)
 		announce(k, call, self);
 	}
 	if (dpdk_poller_try(p, NULL, waits ? call : NULL)) {
-		call_begin(call, poller_begin(p));
+		call_begin(call, dpdk_poller_begin(p));
 		/* Who does not wait does not own it from here on. */
 		defer = !waits && may_defer(p, call, self);
 		dpdk_call_start(p, call);
@@ -163,7 +163,7 @@ static void submit(struct call *call, struct keeper *self)
 
 static void small(struct call *call, struct keeper *self)
 {
-	if (poller_small(call))
+	if (dpdk_poller_small(call))
 		return;
 	if (!call->start_ns)
 		submit(call, self);
