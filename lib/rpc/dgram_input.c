@@ -471,7 +471,7 @@ void dgram_receive(void *ctx, struct net *net, const struct net_udp_address *add
 	if (unlikely(!well_formed(&p, from.bytes))) {
 		if (p.magic != WIRE_PACKET_MAGIC || p.version == WIRE_PACKET_VERSION)
 			goto bad;
-		open_foreign(d, &from);
+		dgram_open_foreign(d, &from);
 		rte_pktmbuf_free(m);
 		return;
 	}

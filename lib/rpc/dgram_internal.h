@@ -318,7 +318,7 @@ void open_opened(struct dgram_session *s, const struct dgram_from *from);
 void open_stranger(struct dgram *d, const struct dgram_from *from);
 void open_unknown(struct dgram *d, const struct dgram_from *from);
 /* A packet of another version of the protocol. */
-void open_foreign(struct dgram *d, const struct dgram_from *from);
+void dgram_open_foreign(struct dgram *d, const struct dgram_from *from);
 net_udp_quoted open_quoted;
 /* Closes the peer's end. */
 void open_send_close(struct dgram_session *s);

@@ -375,7 +375,7 @@ void open_stranger(struct dgram *d, const struct dgram_from *from)
 }
 
 /* Its client is told at once, in its own version, what it would otherwise find out by its lease. */
-void open_foreign(struct dgram *d, const struct dgram_from *from)
+void dgram_open_foreign(struct dgram *d, const struct dgram_from *from)
 {
 	struct wire_packet_open open;
 	struct wire_packet header;
