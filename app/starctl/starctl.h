@@ -163,13 +163,13 @@ void render_connections(const json_t *reply, FILE *out);
 json_t *sum_counters(const json_t *status);
 void render_counters(const json_t *sums, FILE *out);
 
-/* table.c: columns as wide as their widest cell; what is wider than a terminal continues below. Cells are text; control characters in them are not printed. */
-enum { TABLE_COLUMNS_MAX = 24, TABLE_CELL_MAX = 64, TABLE_WIDTH = 100 };
+/* table.c: columns as wide as their widest cell; what is wider than a terminal continues below. Cells are text of less than TABLE_CELL_MAX bytes; control characters in them are not printed. */
+enum { TABLE_COLUMNS_MAX = 24, TABLE_CELL_MAX = 512, TABLE_WIDTH = 100 };
 
 struct table {
 	unsigned columns, rows, rows_max;
 	bool right[TABLE_COLUMNS_MAX]; /* aligned to the right: numbers */
-	char (*cells)[TABLE_CELL_MAX];
+	char **cells; /* NULL: "-" */
 };
 
 void table_init(struct table *table);

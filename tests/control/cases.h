@@ -86,6 +86,7 @@
 	X(filters_of_connections_are_checked) \
 	X(counters_are_shown_as_nstat_does) \
 	X(a_wide_table_continues_below) \
+	X(long_names_are_shown_whole) \
 	X(a_strange_status_is_no_harm) \
 	X(numbers_are_for_people) \
 	X(ports_are_added_listed_and_removed) \
