@@ -14,6 +14,7 @@
 #include "ckpt/line.h"
 #include "jsonrpc/member.h"
 #include "jsonrpc/object_json.h"
+#include "tensor/convert.h"
 #include "tensor/dtype.h"
 
 struct row_reader {
@@ -439,6 +440,50 @@ static int next_npy(struct row_reader *r, uint64_t *key, void *values, struct st
 
 /* ---- any ---- */
 
+/* The first element of a row of real numbers that is no finite one; dim: all are. */
+static uint32_t not_finite(unsigned dtype, const void *row, uint32_t dim)
+{
+	double wide[WIRE_DIM_MAX];
+	float scratch[WIRE_DIM_MAX];
+	uint32_t i = 0;
+
+	if (dtype == STAR_FLOAT64)
+		memcpy(wide, row, dim * sizeof(*wide));
+	else
+		convert_row(scratch, STAR_FLOAT32, row, dtype, dim, NULL);
+	while (i < dim && isfinite(dtype == STAR_FLOAT64 ? wide[i] : (double)scratch[i]))
+		i++;
+	return i;
+}
+
+/* What the node would refuse, or make something else of: by then other nodes and reactors have assigned theirs. */
+static int check_values(const struct row_reader *r, uint64_t key, const void *values, struct star_error *why)
+{
+	const struct object_spec *spec = r->spec;
+	double stored[WIRE_DIM_MAX]; /* of any type */
+	float scratch[WIRE_DIM_MAX];
+	uint32_t at;
+
+	if (!dtype_is_real(spec->dtype))
+		return 0;
+	at = not_finite(r->dtype, values, spec->dim);
+	if (at < spec->dim)
+		return spec->nonfinite == NONFINITE_PASS
+			       ? 0
+			       : star_error_set(why, -EDOM,
+						"key %" PRIu64 ": element %" PRIu32
+						" is a NaN or an infinity, which \"%s\" would take with nonfinite=pass "
+						"alone",
+						key, at, spec->name);
+	if (r->dtype == spec->dtype)
+		return 0;
+	convert_row(stored, spec->dtype, values, r->dtype, spec->dim, scratch);
+	at = not_finite(spec->dtype, stored, spec->dim);
+	return at == spec->dim ? 0
+			       : star_error_set(why, -ERANGE, "key %" PRIu64 ": element %" PRIu32 " is too large for %s",
+						key, at, dtype_name(spec->dtype));
+}
+
 struct row_reader *row_reader_open(const struct object_spec *spec, enum row_format format, const char *path, FILE *in,
 				   struct star_error *err)
 {
@@ -484,7 +529,7 @@ int row_reader_next(struct row_reader *r, uint64_t *key, void *values, struct st
 		 : r->format == ROW_CSV ? next_csv(r, key, values, &why)
 					: next_line(r, key, values, &why);
 
-	if (rc > 0 && check_key(r, *key, &why) < 0)
+	if (rc > 0 && (check_key(r, *key, &why) < 0 || check_values(r, *key, values, &why) < 0))
 		rc = why.code;
 	r->rows += rc > 0;
 	return rc < 0 ? refuse(r, err, rc, &why) : rc;

@@ -73,12 +73,13 @@ const struct command starctl_commands[] = {
 	{ "tables import", "TABLE [FILE]", 1, 2, 0, "assign rows from a file to a running cluster's table",
 	  "What `tables export` wrote, or files of one's own in these forms; without FILE, or with -, JSON lines from "
 	  "standard\ninput. The table is there, with rows of that many elements; of its rows values alone change, "
-	  "optimizer state stays.\nA file is looked through first: one that is bad changes nothing.",
+	  "optimizer state stays.\nColumns of CSV go by the names in its first line. Of a variable those "
+	  "blocks are assigned that the file has. A file\nis looked through first: one that is bad, or has values that "
+	  "are not finite without nonfinite=pass, changes nothing.",
 	  run_tables_import },
 	{ "rows get", "TABLE KEY...", 2, 60, 0, "show rows of a table: values, optimizer state, version and counts",
 	  "Of the whole cluster, and without counting as a pull. `startrain key COLUMN TEXT` gives the key of a "
-	  "feature's "
-	  "text.",
+	  "feature's\ntext. Keys are decimal, or hexadecimal behind 0x; a negative one k is 2^64 + k.",
 	  run_rows_get },
 	{ "checkpoint list", "DIR", 1, 1, 0, "list the checkpoints in a directory",
 	  "A delta goes on from another one. Unfinished and damaged ones do not count. Needs no node.",
