@@ -114,6 +114,10 @@ int run_graph_explain(const struct invocation *invocation);
 bool graph_option_is_switch(const char *name);
 void print_graph_options(FILE *out);
 
+/* saves.c: of the last checkpoint that was asked for, when it was written; a new reference. NULL with why there is none. Waits as long as it
+ * takes, on a terminal with how far it is. */
+json_t *wait_saved(const struct invocation *invocation, struct jsonrpc_client *client, struct star_error *err);
+
 /* tables.c */
 int run_tables_show(const struct invocation *invocation);
 int run_tables_options(const struct invocation *invocation);

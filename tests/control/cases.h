@@ -105,6 +105,7 @@
 	X(nodes_that_do_not_fit_go_back_together) \
 	X(a_checkpoint_that_does_not_come_is_told) \
 	X(a_delta_right_after_a_start_is_a_full_one) \
+	X(a_table_that_is_empty_in_no_checkpoint_is_told) \
 	X(a_last_checkpoint_is_written_whoever_stops) \
 	X(a_silent_node_is_away) \
 	X(a_last_checkpoint_that_was_given_up_lets_the_node_serve_again) \
