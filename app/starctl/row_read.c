@@ -217,13 +217,14 @@ static int csv_header(struct row_reader *r, struct star_error *why)
 					      n + 1, name, r->spec->name, csv_names(r, names));
 		for (uint32_t i = 0; i < n; i++)
 			if (r->columns[i] == place)
-				return star_error_set(why, -EINVAL, "columns %" PRIu32 " and %" PRIu32 " are both \"%s\"",
-						      i + 1, n + 1, name);
+				return star_error_set(why, -EINVAL,
+						      "columns %" PRIu32 " and %" PRIu32 " are both \"%s\"", i + 1,
+						      n + 1, name);
 		r->columns[n++] = place; /* each name once: so there are no more than columns */
 	}
 	if (n < columns)
-		return star_error_set(why, -EINVAL, "it has %" PRIu32 " columns of %" PRIu32 ": \"%s\" has %s", n, columns,
-				      r->spec->name, csv_names(r, names));
+		return star_error_set(why, -EINVAL, "it has %" PRIu32 " columns of %" PRIu32 ": \"%s\" has %s", n,
+				      columns, r->spec->name, csv_names(r, names));
 	return 0;
 }
 
@@ -377,8 +378,8 @@ static int npy_values(struct row_reader *r, const struct npy_header *header, str
 /* Keys and scales. numpy's own integers are signed: a negative key k is 2^64 + k. */
 static int npy_column(unsigned part, const struct npy_header *header, struct star_error *why)
 {
-	if (!header->columns && (strcmp(header->type, part ? "<f4" : "<u8") == 0 ||
-				 (part == 0 && strcmp(header->type, "<i8") == 0)))
+	if (!header->columns &&
+	    (strcmp(header->type, part ? "<f4" : "<u8") == 0 || (part == 0 && strcmp(header->type, "<i8") == 0)))
 		return 0;
 	return star_error_set(why, -EINVAL, "it has elements of type '%s' in %d dimensions: needed are '%s' in one",
 			      header->type, header->columns ? 2 : 1, part ? "<f4" : "<u8");
@@ -479,9 +480,10 @@ static int check_values(const struct row_reader *r, uint64_t key, const void *va
 		return 0;
 	convert_row(stored, spec->dtype, values, r->dtype, spec->dim, scratch);
 	at = not_finite(spec->dtype, stored, spec->dim);
-	return at == spec->dim ? 0
-			       : star_error_set(why, -ERANGE, "key %" PRIu64 ": element %" PRIu32 " is too large for %s",
-						key, at, dtype_name(spec->dtype));
+	return at == spec->dim
+		       ? 0
+		       : star_error_set(why, -ERANGE, "key %" PRIu64 ": element %" PRIu32 " is too large for %s", key,
+					at, dtype_name(spec->dtype));
 }
 
 struct row_reader *row_reader_open(const struct object_spec *spec, enum row_format format, const char *path, FILE *in,

@@ -173,7 +173,7 @@ enum { TABLE_COLUMNS_MAX = 24, TABLE_CELL_MAX = 512, TABLE_WIDTH = 100 };
 struct table {
 	unsigned columns, rows, rows_max;
 	bool right[TABLE_COLUMNS_MAX]; /* aligned to the right: numbers */
-	char **cells; /* NULL: "-" */
+	char **cells;		       /* NULL: "-" */
 };
 
 void table_init(struct table *table);

@@ -48,8 +48,8 @@ void table_row(struct table *table)
 {
 	if (table->rows == table->rows_max) {
 		table->rows_max = table->rows_max ? table->rows_max * 2 : 16;
-		table->cells = reallocarray(table->cells, (size_t)table->rows_max * TABLE_COLUMNS_MAX,
-					    sizeof(*table->cells));
+		table->cells =
+			reallocarray(table->cells, (size_t)table->rows_max * TABLE_COLUMNS_MAX, sizeof(*table->cells));
 		need_memory(table->cells);
 	}
 	for (unsigned column = 0; column < TABLE_COLUMNS_MAX; column++)

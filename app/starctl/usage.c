@@ -52,14 +52,16 @@ const struct command starctl_commands[] = {
 	  "Values, optimizer state and what an admission filter has counted; the table itself stays. Asks first on a "
 	  "terminal;\nscripts give --yes. Waits until it is done. Rows that workers make meanwhile may be deleted, "
 	  "too. "
-	  "Where checkpoint.directory\nis set a checkpoint is written afterwards, and waited for: older ones still have the rows. "
+	  "Where checkpoint.directory\nis set a checkpoint is written afterwards, and waited for: older ones still "
+	  "have the rows. "
 	  "If it fails the exit status is 1.",
 	  run_tables_empty },
 	{ "tables drop", "NAME... [--yes]", 1, 62, COMMAND_YES, "drop tables and variables, on all nodes",
 	  "They are gone with their rows; their memory is given back, and their names can be created again at once, "
 	  "with "
 	  "any\ndefinition. Workers that use them get errors. Asks first on a terminal; scripts give --yes. A full "
-	  "checkpoint is\nasked for afterwards where checkpoint.directory is set; to go back to an older one brings the "
+	  "checkpoint is\nasked for afterwards where checkpoint.directory is set; to go back to an older one brings "
+	  "the "
 	  "tables back.",
 	  run_tables_drop },
 	{ "tables export", "TABLE [FILE]", 1, 2, 0, "write a running cluster's table into a file",

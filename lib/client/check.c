@@ -16,11 +16,12 @@ static int check_blocks(const struct star_op *op, uint32_t i, struct star_error 
 {
 	for (uint32_t k = 0; k < op->count; k++)
 		if (op->keys[k] >= op->table->blocks)
-			return star_error_set(err, -EINVAL,
-					      "operation %u: variable \"%s\" has %llu blocks, the operation names block "
-					      "%llu",
-					      i, op->table->spec.name, (unsigned long long)op->table->blocks,
-					      (unsigned long long)op->keys[k]);
+			return star_error_set(
+				err, -EINVAL,
+				"operation %u: variable \"%s\" has %llu blocks, the operation names block "
+				"%llu",
+				i, op->table->spec.name, (unsigned long long)op->table->blocks,
+				(unsigned long long)op->keys[k]);
 	return 0;
 }
 

@@ -124,7 +124,8 @@ void a_table_that_is_empty_in_no_checkpoint_is_told(void)
 	o = starctl(cluster.folder, "tables empty emb --yes", "");
 	CHECK_INT(o.status, STARCTL_FAILED);
 	CHECK_STR(o.out, "");
-	CHECK_HAS(o.errors, "\"emb\" is empty on all nodes, but a restart may bring its rows back: there is no new checkpoint: the disk is full");
+	CHECK_HAS(o.errors, "\"emb\" is empty on all nodes, but a restart may bring its rows back: there is no new "
+			    "checkpoint: the disk is full");
 	CHECK_UINT(cluster.nodes[0].plane.emptied, 1);
 	release(&o);
 	set_fail_commit(&cluster.nodes[0], 0);

@@ -113,7 +113,8 @@ void a_delta_right_after_a_start_is_a_full_one(void)
 
 	begin(&cluster, 1);
 	for (unsigned i = 0; i < 2; i++) {
-		json_t *asked = call(cluster.nodes[0].address, "checkpoint_save", json_pack("{s:s}", "kind", "delta"), &err);
+		json_t *asked =
+			call(cluster.nodes[0].address, "checkpoint_save", json_pack("{s:s}", "kind", "delta"), &err);
 		json_t *status;
 
 		if (!CHECK(asked != NULL))
