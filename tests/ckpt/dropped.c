@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/ckpt/cases.h"
+#include "tests/ckpt/shim.h"
 #include "tests/ckpt/support.h"
 #include "tests/unit.h"
 
@@ -85,6 +86,48 @@ void what_was_dropped_is_written_down(void)
 	refuse("{\"format\": \"another\", \"version\": 1, \"dropped\": []}");
 	refuse("{\"format\": \"starserver dropped objects\", \"version\": 2, \"dropped\": []}");
 	unit_remove(path);
+}
+
+/* Whichever call of it fails: the file is the old one or the new one, and nothing is beside it. */
+void a_drop_that_is_not_written_leaves_nothing(void)
+{
+	uint32_t generations[WIRE_OBJECTS_MAX + 1] = { 0 }, read[WIRE_OBJECTS_MAX + 1];
+	struct star_error err = { 0 };
+	char path[DIRECTORY_MAX], stash[DIRECTORY_MAX];
+	unsigned calls;
+
+	make_directory(path);
+	make_directory(stash);
+	generations[1] = 1;
+	shim_arm(&(struct shim_plan){ .way = SHIM_COUNT, .stash = stash });
+	CHECK_INT(ckpt_dropped_write(path, 5, generations, &err), 0);
+	calls = shim_disarm();
+	CHECK(calls > 4);
+	for (unsigned at = 0; at < calls; at++) {
+		int rc;
+
+		generations[1]++;
+		shim_arm(&(struct shim_plan){ .way = SHIM_FAIL, .at = at, .code = ENOSPC, .stash = stash });
+		rc = ckpt_dropped_write(path, 5, generations, &err);
+		shim_disarm();
+		CHECK_INT(access(in(path, "dropped.json.partial").text, F_OK), -1);
+		CHECK_INT(ckpt_dropped_read(path, 5, read, &err), 0);
+		CHECK(read[1] == generations[1] || (rc < 0 && read[1] < generations[1]));
+	}
+	/* Of a writer that was killed; what leads elsewhere is not followed. */
+	for (unsigned kind = 0; kind < 2; kind++) {
+		if (kind == 0)
+			write_file(in(path, "dropped.json.partial").text, "{", 1);
+		else
+			CHECK_INT(symlink("dropped.json", in(path, "dropped.json.partial").text), 0);
+		ckpt_dropped_clean(path);
+		CHECK_INT(access(in(path, "dropped.json.partial").text, F_OK), -1);
+		CHECK_INT(ckpt_dropped_read(path, 5, read, &err), 0);
+		CHECK_UINT(read[1], generations[1]);
+	}
+	ckpt_dropped_clean(path);
+	unit_remove(path);
+	unit_remove(stash);
 }
 
 /* Each counts its ids for itself: what one dropped under an id says nothing of another's. */
