@@ -293,6 +293,14 @@ static int write_file(const char *directory, json_t *list, struct star_error *er
 	text = to_text(list);
 	if (!text)
 		return star_error_set(err, -ENOMEM, "out of memory");
+	if (strlen(text) > DROPPED_BYTES_MAX) {
+		free(text);
+		return star_error_set(
+			err, -EFBIG,
+			"%.280s would have more than %d bytes, of what clusters have dropped whose checkpoints are "
+			"there: remove old ones (starctl checkpoint prune), or give the cluster a directory of its own",
+			path, DROPPED_BYTES_MAX);
+	}
 	ckpt_dropped_clean(directory);
 	rc = write_synced(made, text);
 	if (rc == 0 && renameat(AT_FDCWD, made, AT_FDCWD, path) < 0)

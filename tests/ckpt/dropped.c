@@ -165,3 +165,30 @@ void drops_are_of_one_lineage(void)
 	CHECK_UINT(read[2], 2);
 	unit_remove(path);
 }
+
+/* Of many clusters, each of which has dropped much: it is refused, and the list stays as it was. */
+void no_list_of_drops_is_written_that_is_not_read(void)
+{
+	enum { LINEAGES = 20 };
+	uint32_t generations[WIRE_OBJECTS_MAX + 1], read[WIRE_OBJECTS_MAX + 1];
+	struct star_error err = { 0 };
+	char path[DIRECTORY_MAX];
+	uint64_t last = 0;
+	int rc = 0;
+
+	make_memory_directory(path);
+	for (uint32_t id = 0; id <= WIRE_OBJECTS_MAX; id++)
+		generations[id] = id ? OBJECT_GENERATION_MAX + 1 : 0;
+	for (unsigned i = 0; rc == 0 && CHECK(i < LINEAGES); i++) {
+		save_bare(path, &(struct bare){ .id = i + 1, .lineage = UINT64_MAX / 2 - i });
+		rc = ckpt_dropped_write(path, UINT64_MAX / 2 - i, generations, &err);
+		last = rc == 0 ? UINT64_MAX / 2 - i : last;
+		if (!CHECK_INT(ckpt_dropped_read(path, last, read, &err), 0))
+			printf("# %s\n", err.text);
+		CHECK_MEM(read, generations, sizeof(read));
+	}
+	CHECK_INT(rc, -EFBIG);
+	CHECK_HAS(err.text, "starctl checkpoint prune");
+	CHECK_INT(access(in(path, "dropped.json.partial").text, F_OK), -1);
+	unit_remove(path);
+}
