@@ -148,3 +148,11 @@ int job_run(struct job *job, const char *name, job_task *task, uint32_t count, s
 	end_all(job, count);
 	return rc;
 }
+
+int job_exit_status(int rc, int failed, const struct star_error *err)
+{
+	if (rc == 0)
+		return 0;
+	fprintf(stderr, "startrain: %s\n", err->text);
+	return rc == -EINTR ? 128 + err->code : failed; /* as a shell has it for a process that a signal ended */
+}

@@ -111,12 +111,9 @@ static int words_main(int argc, char **argv)
 		return 0;
 	if (rc == 0) {
 		rc = run(&job, &err);
-		status = rc == -EINTR ? 128 + err.code : 1; /* as a shell has it for a process that a signal ended */
+		status = 1;
 	}
-	if (rc == 0)
-		return 0;
-	fprintf(stderr, "startrain: %s\n", err.text);
-	return status;
+	return job_exit_status(rc, status, &err);
 }
 
 /* What comes first and is no option is to be a model. */

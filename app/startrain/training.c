@@ -85,6 +85,25 @@ int training_parse_number(const char *name, const char *text, double low, double
 	return rc;
 }
 
+int training_parse_count(const char *name, const char *text, double low, double high, uint32_t *count,
+			 struct star_error *err)
+{
+	uint64_t number = 0;
+	const int rc = training_parse_number(name, text, low, high, &number, err);
+
+	*count = (uint32_t)number;
+	return rc;
+}
+
+int training_parse_seconds(const char *name, const char *text, uint64_t *us, struct star_error *err)
+{
+	uint64_t seconds = 0;
+	const int rc = training_parse_number(name, text, 1, 3600, &seconds, err);
+
+	*us = seconds * 1000000;
+	return rc;
+}
+
 int training_set(struct training *t, const struct training_option *o, const char *text, struct star_error *err)
 {
 	double value;

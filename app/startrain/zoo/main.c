@@ -158,11 +158,8 @@ int zoo_main(int argc, char **argv)
 		return 0;
 	if (rc == 0) {
 		rc = run(&zoo, &err);
-		status = rc == -EINTR ? 128 + err.code : 1;
+		status = 1;
 	}
 	cluster_spec_fini(&zoo.options.cluster);
-	if (rc == 0)
-		return 0;
-	fprintf(stderr, "startrain: %s\n", err.text);
-	return status;
+	return job_exit_status(rc, status, &err);
 }
