@@ -75,7 +75,7 @@ static void close_file(struct import *m)
 static void clear_tail(const struct import *m, uint64_t key, uint8_t *values)
 {
 	const bool scaled = m->dtype == STAR_SCALED_INT8;
-	const uint64_t left = object_elements(m->spec) - key * m->spec->dim;
+	const uint64_t left = wire_object_elements(m->spec) - key * m->spec->dim;
 	const size_t used = (scaled ? sizeof(float) : 0) + left * dtype_bytes(scaled ? STAR_INT8 : m->dtype);
 
 	if (left < m->spec->dim)

@@ -60,8 +60,8 @@ void training_default(struct training *t)
 		set(t, &training_options[i], training_options[i].value);
 }
 
-static int parse(const char *name, const char *text, int whole, double low, double high, double *value,
-		 struct star_error *err)
+static int parse_bounded(const char *name, const char *text, int whole, double low, double high, double *value,
+			 struct star_error *err)
 {
 	char *end;
 
@@ -78,7 +78,7 @@ int training_parse_number(const char *name, const char *text, double low, double
 			  struct star_error *err)
 {
 	double value;
-	int rc = parse(name, text, 1, low, high, &value, err);
+	int rc = parse_bounded(name, text, 1, low, high, &value, err);
 
 	if (rc == 0)
 		*number = (uint64_t)value;
@@ -107,7 +107,8 @@ int training_parse_seconds(const char *name, const char *text, uint64_t *us, str
 int training_set(struct training *t, const struct training_option *o, const char *text, struct star_error *err)
 {
 	double value;
-	int rc = parse(o->name, text, o->type == TRAINING_U64 || o->type == TRAINING_U32, o->low, o->high, &value, err);
+	int rc = parse_bounded(o->name, text, o->type == TRAINING_U64 || o->type == TRAINING_U32, o->low, o->high,
+			       &value, err);
 
 	if (rc == 0)
 		set(t, o, value);

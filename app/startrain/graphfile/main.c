@@ -201,7 +201,7 @@ static void print_result(const struct graphfile_job *j, double seconds)
 	json_decref(json);
 }
 
-static int run(struct graphfile_job *j, struct star_error *err)
+static int run_graphfile(struct graphfile_job *j, struct star_error *err)
 {
 	const struct graphfile_options *o = &j->options;
 	const size_t bytes = o->local_workers * sizeof(*j->results);
@@ -233,7 +233,7 @@ int graphfile_main(int argc, char **argv)
 	if (rc > 0)
 		return 0;
 	if (rc == 0) {
-		rc = run(&job, &err);
+		rc = run_graphfile(&job, &err);
 		status = 1;
 	}
 	return job_exit_status(rc, status, &err);

@@ -123,7 +123,7 @@ static int train(struct zoo_job *zoo, struct star_error *err)
 	return rc;
 }
 
-static int run(struct zoo_job *zoo, struct star_error *err)
+static int run_zoo(struct zoo_job *zoo, struct star_error *err)
 {
 	const struct zoo_options *o = &zoo->options;
 	const uint64_t begin_ns = clock_ns();
@@ -157,7 +157,7 @@ int zoo_main(int argc, char **argv)
 	if (rc > 0)
 		return 0;
 	if (rc == 0) {
-		rc = run(&zoo, &err);
+		rc = run_zoo(&zoo, &err);
 		status = 1;
 	}
 	cluster_spec_fini(&zoo.options.cluster);
