@@ -50,6 +50,46 @@ class Calls(WithCluster):
         counts.assign([1], numpy.array([[1 << 40, -1]]))
         self.assertEqual(counts.pull([1]).tolist(), [[1 << 40, -1]])
 
+    def test_lists_are_converted_to_the_tables_own_type(self):
+        doubles = self.table(self.id() + "64", dim=2, dtype="float64")
+        doubles.assign([1], [[0.1, 2.0 ** 53 - 1]])
+        self.assertEqual(doubles.pull([1]).tolist(), [[0.1, 2.0 ** 53 - 1]])
+        doubles.push([2], ((-0.1, -1e-50),))
+        self.assertEqual(doubles.pull([2]).tolist(), [[0.1, 1e-50]])
+        doubles.assign([3], [1e300, -1e300])
+        self.assertEqual(doubles.pull([3]).tolist(), [[1e300, -1e300]])
+        self.assertEqual(doubles.push_pull([4], [[-0.1, 0]]).tolist(), [[0.1, 0]])
+        out = numpy.empty((1, 2), "float32")
+        doubles.push_pull([5], [[-0.5, 0]], out)
+        self.assertEqual(out.tolist(), [[0.5, 0]])
+        doubles.assign([6], [[0.1, 0]], dtype="float32")
+        self.assertEqual(doubles.pull([6]).tolist(), [[float(numpy.float32(0.1)), 0]])
+        variable = self.cluster.variable(self.id() + "v", (2,), dtype="float64", optimizer="sgd", rate=1.0)
+        variable.assign([0.1, 1e300])
+        self.assertEqual(variable.pull().tolist(), [0.1, 1e300])
+        variable.push([-0.2, 0])
+        self.assertEqual(variable.pull().tolist(), [0.1 + 0.2, 1e300])
+        self.assertEqual(variable.push_pull([-0.2, 0]).tolist(), [0.1 + 0.2 + 0.2, 1e300])
+        with self.assertRaisesRegex(starserver.StarError, "infinit"):
+            self.table(self.id() + "32", dim=2).push([1], [[1e300, 0]])
+
+    def test_lists_of_whole_numbers_are_taken_by_tables_of_integers(self):
+        for bits, name in ((8, "int8"), (32, "int32"), (64, "int64")):
+            table = self.cluster.table(self.id() + name, dim=2, dtype=name)
+            most = 2 ** (bits - 1) - 1
+            table.assign([1, 2], [[most, -most - 1], (numpy.int64(1), True)])
+            self.assertEqual(table.pull([1, 2]).tolist(), [[most, -most - 1], [1, 1]])
+            for wrong in ([[most + 1, 0]], [[0, -most - 2]]):
+                with self.assertRaisesRegex(ValueError, name):
+                    table.assign([1], wrong)
+            for wrong in ([[1.5, 0]], [[1.0, 0]], [["1", 0]], [[None, 0]]):
+                with self.assertRaisesRegex(TypeError, "whole numbers"):
+                    table.assign([1], wrong)
+            self.assertEqual(table.pull([1]).tolist(), [[most, -most - 1]])
+        variable = self.cluster.variable(self.id() + "v", (2, 2), dtype="int64")
+        variable.assign([[1, 2], [3, 2 ** 53 + 1]])
+        self.assertEqual(variable.pull().tolist(), [[1, 2], [3, 2 ** 53 + 1]])
+
     def test_bfloat16_bytes_and_scaled_int8(self):
         table = self.table(dtype="bfloat16")
         table.assign([1], numpy.full(4, 0x3F80, "uint16"), dtype="bfloat16")

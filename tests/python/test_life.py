@@ -15,7 +15,7 @@ import unittest
 
 import numpy
 import starserver
-from support import SLOW, WithCluster, ctrl_c_after, resident, run, stopped
+from support import SLOW, WithCluster, ctrl_c_after, resident, run, stop, stopped
 
 ONES = numpy.ones((1, 4), "float32")
 SOON_S = 0.1  # of processor time and waiting; the machine may be loaded, so the best of some tries counts
@@ -101,7 +101,7 @@ class Deaths(unittest.TestCase):
             table = cluster.table("t", 4)
             keys = numpy.arange(100)
             table.pull(keys)
-            os.kill(local.processes[1].pid, signal.SIGSTOP)
+            stop([local.processes[1]])
             future = table.push_async(keys, numpy.ones((100, 4), "float32"), timeout=4)
             local.processes[1].kill()
             with self.assertRaises(starserver.StarError) as raised:

@@ -70,19 +70,44 @@ def _refuse(key):
     raise ValueError(f"the key {key} does not fit into 64 bits: keys are from {-(1 << 63)} to {(1 << 64) - 1}")
 
 
-def value_buffer(values):
-    """Values as a buffer. Sequences of numbers are converted to float32."""
+def value_buffer(values, dtype):
+    """Values as a buffer. Sequences of numbers are converted to that type; whole numbers are never rounded or cut off."""
     try:
         memoryview(values)
         return values
     except TypeError:
         pass
-    if isinstance(values, (list, tuple)):
-        if numpy is not None:
-            return numpy.asarray(values, "float32")
-        flat = [number for row in values for number in (row if isinstance(row, (list, tuple)) else [row])]
-        return array.array("f", flat)
-    return _host_array(values, "values")
+    if not isinstance(values, (list, tuple)):
+        return _host_array(values, "values")
+    if dtype.startswith("int"):
+        return _whole_numbers(values, dtype)
+    if numpy is not None:
+        with numpy.errstate(over="ignore"):  # the node says what is no number
+            return numpy.asarray(values, dtype)
+    return array.array(FORMATS[dtype] if dtype != "float16" else "f", _flat(values))
+
+
+def list_dtype(dtype, out, otherwise):
+    """The type that a sequence of numbers is converted to: the one that is asked for, or that of the memory for rows, or the table's."""
+    if dtype is None and out is not None:
+        dtype = dtype_name(out, None)
+    return dtype if dtype in FORMATS else otherwise
+
+
+def _flat(values):
+    return [number for row in values for number in (row if isinstance(row, (list, tuple)) else [row])]
+
+
+def _whole_numbers(values, dtype):
+    try:
+        if numpy is None:
+            return array.array(FORMATS[dtype], _flat(values))
+        have = numpy.asarray(values, object)
+        return numpy.array(array.array(FORMATS[dtype], have.ravel().tolist()), dtype).reshape(have.shape)
+    except TypeError:
+        raise TypeError(f"a list for a table of {dtype} has whole numbers only") from None
+    except OverflowError:
+        raise ValueError(f"a number in the list does not fit into {dtype}") from None
 
 
 def _host_array(thing, what):

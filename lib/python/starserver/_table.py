@@ -3,7 +3,7 @@
 import math
 
 from . import _native
-from ._arrays import PULLED_AS, dtype_name, empty, key_buffer, microseconds, ndarray, value_buffer
+from ._arrays import PULLED_AS, dtype_name, empty, key_buffer, list_dtype, microseconds, ndarray, value_buffer
 from ._futures import interruptible
 
 
@@ -119,7 +119,7 @@ class Table(_Object):
     same as 2**64 + k); rows are made when their key is first pulled or pushed.
 
     Arrays have the buffer protocol (NumPy arrays, array.array, memoryview), are C-contiguous and are not copied; lists are
-    converted. Wrong types raise TypeError, wrong shapes ValueError; what a node refuses raises StarError. A timeout is in
+    converted to the table's type (float32 for those that are stored in fewer bits). Wrong types raise TypeError, wrong shapes ValueError; what a node refuses raises StarError. A timeout is in
     seconds, None for 30. After a failed push, or one that Ctrl-C has interrupted, it is unknown which rows were applied.
     """
     kind = "table"
@@ -199,7 +199,7 @@ class Table(_Object):
     def push_pull_op(self, keys, gradients, out=None, *, step=0, rate=None, scale=None, dtype=None, at_once=False):
         """push_pull() as an operation for Cluster.execute()."""
         keys, count = key_buffer(keys)
-        gradients = value_buffer(gradients)
+        gradients = value_buffer(gradients, list_dtype(dtype, out, self._pulled_as))
         _check_shape(gradients, (count, self.dim), "gradients")
         if dtype is None and out is None:
             dtype = dtype_name(gradients, self._pulled_as)
@@ -237,7 +237,7 @@ class Table(_Object):
 
     def _write(self, kind, keys, values, dtype, step, rate=None, scale=None, tag=None):
         keys, count = key_buffer(keys)
-        values = value_buffer(values)
+        values = value_buffer(values, list_dtype(dtype, None, self._pulled_as))
         _check_shape(values, (count, self.dim), "the array of values")
         if not count:
             if memoryview(values).nbytes:
@@ -317,7 +317,7 @@ class Variable(_Object):
     def push_pull_op(self, gradients, rows=None, out=None, *, step=0, rate=None, scale=None, dtype=None, at_once=False):
         """push_pull() as an operation for Cluster.execute()."""
         keys, shape, row = self._where(rows)
-        gradients = value_buffer(gradients)
+        gradients = value_buffer(gradients, list_dtype(dtype, out, self._pulled_as))
         _check_shape(gradients, shape, "the array of gradients")
         if dtype is None and out is None:
             dtype = dtype_name(gradients, self._pulled_as)
@@ -340,7 +340,7 @@ class Variable(_Object):
 
     def _write(self, kind, values, rows, dtype, step, rate=None, scale=None, tag=None):
         keys, shape, row = self._where(rows)
-        values = value_buffer(values)
+        values = value_buffer(values, list_dtype(dtype, None, self._pulled_as))
         _check_shape(values, shape, "the array of values")
         if keys is False:
             return Operation(None, None)
