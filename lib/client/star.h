@@ -104,7 +104,8 @@ STAR_API struct star_table *star_lookup(struct star_cluster *cluster, const char
  * Deletes all rows of a table or variable on all nodes, with their optimizer state and what its admission filter has counted, and waits
  * until it is done. The handle stays valid, and rows begin again at their initial values. Rows that are made meanwhile may be deleted,
  * too. A checkpoint is asked for afterwards, where checkpoint.directory is set. -ESTALE: a PS task was restarted meanwhile; -ETIMEDOUT: the nodes go
- * on. It may be called again after any failure.
+ * on; -EHOSTUNREACH ("cannot be emptied:"): nothing was heard of a PS task for 5 s, and nothing was deleted. Of one that fell silent later
+ * that is not known: then the error says which PS tasks empty it. It may be called again after any failure.
  */
 STAR_API int star_table_empty(struct star_table *table, uint64_t deadline_us, struct star_error *err);
 
@@ -112,8 +113,8 @@ STAR_API int star_table_empty(struct star_table *table, uint64_t deadline_us, st
  * Drops a table or variable on all nodes: its rows, their optimizer state, and sums and programs of it are gone, their memory is given back,
  * and the name may be created again at once, with any definition. Calls with this handle, or with another one of the same table, fail
  * with -ENOENT from then on, those in flight too unless they came first; they never meet a table that is created under the name later.
- * The handle's memory is freed with the cluster. -EHOSTUNREACH: a PS task is away, and nothing was dropped. -ENOENT: the table was
- * dropped before; also by this very call, if its answer was lost with the connection. A checkpoint is asked for afterwards, where
+ * The handle's memory is freed with the cluster. -EHOSTUNREACH: nothing was heard of a PS task for 5 s, and nothing was dropped; one that
+ * fell silent later drops it when it is back. -ENOENT: the table was dropped before; also by this very call, if its answer was lost with the connection. A checkpoint is asked for afterwards, where
  * checkpoint.directory is set; one that is older brings the table back only if the cluster is told to go back to it.
  */
 STAR_API int star_table_drop(struct star_table *table, uint64_t deadline_us, struct star_error *err);

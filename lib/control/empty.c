@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tables are emptied on all nodes: PS task 0 begins it, and whoever has asked for it asks again until no rows are left. A ticket names the
- * nodes' incarnations: one that is restarted meanwhile may have loaded old rows, so the question then fails. At the end PS task 0 has a
- * checkpoint written, as older ones still have the rows.
+ * Tables are emptied on all nodes: PS task 0 begins it, only while it hears all others, and whoever has asked for it asks again until no
+ * rows are left. A ticket names the nodes' incarnations: one that is restarted meanwhile may have loaded old rows, so the question then
+ * fails. At the end PS task 0 has a checkpoint written, as older ones still have the rows.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -23,7 +24,7 @@ static uint64_t ticket_of(const struct control *control)
 	return ticket ? ticket : 1;
 }
 
-/* Who waits for a node that is dead keeps everybody else waiting. */
+/* Refuses all that is refused when a node is reported as away, so that what is gone on some nodes only is the exception. Under lock. */
 int control_leader_check_heard(const struct control *control, const char *name, const char *what,
 			       struct star_error *err)
 {
@@ -32,12 +33,12 @@ int control_leader_check_heard(const struct control *control, const char *name, 
 	for (uint32_t task = 1; task < control->config->ps_count; task++) {
 		const uint64_t seen_us = control->nodes[task].seen_us;
 
-		if (now_us > seen_us + CONTROL_SILENT_US)
+		if (control_watch_is_silent(&control->nodes[task], now_us))
 			return star_error_set(
 				err, -EHOSTUNREACH,
 				"\"%s\" cannot be %s: nothing was heard of PS task %u for %u s. Try again when that "
 				"is back",
-				name, what, task, (unsigned)((now_us - seen_us) / 1000000));
+				name, what, task, now_us > seen_us ? (unsigned)((now_us - seen_us) / 1000000) : 0);
 	}
 	return 0;
 }
@@ -55,7 +56,7 @@ static int check_may_empty(struct control *control, const char *name, uint64_t *
 	if (rc == 0 && !spec)
 		rc = err->code;
 	if (rc == 0)
-		rc = control_leader_check_heard(control, name, "emptied", err);
+		rc = control_leader_check_heard(control, name, *ticket ? "emptied whole" : "emptied", err);
 	if (rc == 0 && *ticket && *ticket != ticket_of(control))
 		rc = star_error_set(
 			err, -ESTALE,
@@ -74,9 +75,12 @@ static int empty_on(struct control *control, uint32_t task, const char *name, bo
 {
 	struct star_error why = { 0 };
 	json_t *result = NULL;
+	char before[16] = "";
 	uint64_t rows = 0;
 	int rc;
 
+	if (task > 1)
+		snprintf(before, sizeof(before), " to %u", task - 1);
 	if (task == 0)
 		return control_empty(control, name, begin, left, err);
 	rc = control_leader_ask(control, task, json_pack("{s:{s:s, s:b}}", "empty", "name", name, "begin", begin),
@@ -85,9 +89,15 @@ static int empty_on(struct control *control, uint32_t task, const char *name, bo
 		rc = jsonrpc_member_u64(result, "left", &rows, &why);
 	json_decref(result);
 	*left += rows;
-	return rc == 0 ? 0
-		       : star_error_set(err, rc, "\"%s\" is not emptied on PS task %u%s: %s. Empty it again", name,
-					task, begin ? " and those after it" : "", why.text);
+	if (rc < 0 && begin)
+		return star_error_set(err, rc,
+				      "\"%s\" is being emptied on PS task 0%s, and not on PS task %u and those after it: "
+				      "%s. Empty it again",
+				      name, before, task, why.text);
+	if (rc < 0)
+		return star_error_set(err, rc, "\"%s\" may have rows on PS task %u: %s. Empty it again", name, task,
+				      why.text);
+	return 0;
 }
 
 /* True: there is none to write, or it will be. */

@@ -56,7 +56,7 @@ static void look_at_nodes(const struct control *control, json_t *problems)
 		char address[CONTROL_ADDRESS_MAX];
 
 		control_ps_address(control, task, address);
-		if (node->away)
+		if (control_watch_is_away(node, clock_us()))
 			add(problems, "PS task %u at %s is away: nothing was heard of it for %.0f s", task, address,
 			    (double)(clock_us() - node->away_us) / 1e6);
 		else if (!node->joined)
@@ -104,7 +104,8 @@ static void look_at_restores(const struct control *control, bool serves, json_t 
 	if (control->checkpointer.restoring)
 		add(problems, "the cluster is going back to a checkpoint (starctl checkpoint status)");
 	for (uint32_t task = 1; control->begins_with && task < control->config->ps_count; task++)
-		if (control->nodes[task].joined && control->nodes[task].loads)
+		if (control->nodes[task].joined && control->nodes[task].loads &&
+		    !control_watch_is_away(&control->nodes[task], clock_us()))
 			add(problems, "PS task %u loads its share of checkpoint %" PRIu64, task, control->begins_with);
 }
 

@@ -33,12 +33,12 @@ enum control_times {
 	CONTROL_STALL_US = 30000000,	/* a reader that takes nothing */
 	CONTROL_GREETING_US = 10000000, /* a peer that has connected and says nothing */
 	CONTROL_IDLE_US = 60000000,	/* one that has said something before */
-	CONTROL_SILENT_US = 10000000,	/* a node without a heartbeat for so long is not asked for what must not wait */
 	CONTROL_POLL_MS = 50,		/* between questions how far a checkpoint is */
 	CONTROL_DRAIN_US = CONTROL_DRAIN_S * 1000000,
 	CONTROL_ALONE_US =
 		5000000, /* without an answer of PS task 0, a node that stops waits no longer for that checkpoint */
-	CONTROL_AWAY_US = 5000000, /* without a heartbeat, a node is reported as away */
+	/* without a heartbeat, a node is reported as away, and not asked for what must not wait */
+	CONTROL_AWAY_US = 5000000,
 };
 
 enum {
@@ -314,6 +314,9 @@ void control_leave_look(struct control *control, bool closing, uint64_t asked_us
 
 /* watch.c: logs which nodes are away, which are back, and what else should be known. */
 /* Puts into a node's JSON how long it has not been heard, and if that is too long, since when. */
+/* ... and whether one has been silent for so long that it is; and whether it is reported, which comes after that. Under lock. */
+bool control_watch_is_silent(const struct cluster_node *node, uint64_t now_us);
+bool control_watch_is_away(const struct cluster_node *node, uint64_t now_us);
 void control_watch_put_silence(json_t *json, uint64_t seen_us, uint64_t now_us, bool away);
 json_t *control_watch_nodes_json(struct control *control); /* PS task 0's, for status */
 int control_watch_start(struct control *control, struct star_error *err);

@@ -19,7 +19,7 @@ int control_leader_all_heard(struct control *control, const struct object_spec *
 	for (uint32_t task = 1; rc == 0 && task < control->config->ps_count; task++) {
 		const struct cluster_node *node = &control->nodes[task];
 
-		if (!control_bit(node->holds, spec->id) && node->seen_us && now_us - node->seen_us > CONTROL_AWAY_US)
+		if (!control_bit(node->holds, spec->id) && control_watch_is_silent(node, now_us))
 			rc = star_error_set(
 				err, -EHOSTUNREACH,
 				"\"%s\" is not yet on PS task %u: nothing was heard of it for %u s. Create it "

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A thread of each node that looks once a second: at PS task 0 whether the other nodes are heard, and everywhere at what the appliance
- * wants to log. A node that loads a checkpoint may be silent for long, since its heartbeats wait for that: it is away only if
- * nobody answers at its control address.
+ * wants to log. A node that loads a checkpoint may be silent for long, since its heartbeats wait for that: it is away only if it
+ * does not answer a question, either. A connection alone says nothing: the kernel of a process that stands still takes it.
  */
 #include <inttypes.h>
 #include <time.h>
@@ -14,33 +14,48 @@
 
 #define OVERDUE_AGAIN_US UINT64_C(600000000)
 
-/* Whether somebody answers there. */
+bool control_watch_is_silent(const struct cluster_node *node, uint64_t now_us)
+{
+	return node->seen_us && now_us > node->seen_us && now_us - node->seen_us > CONTROL_AWAY_US;
+}
+
+bool control_watch_is_away(const struct cluster_node *node, uint64_t now_us)
+{
+	return node->away && control_watch_is_silent(node, now_us);
+}
+
+/* Whether the node itself answers there. */
 static bool answers(struct control *control, uint32_t task)
 {
 	struct star_error err = { 0 };
 	struct jsonrpc_client *client;
+	json_t *status = NULL;
 
 	client = control_connect(control, task, CONTROL_HEARTBEAT_US, &err);
+	if (client)
+		status = control_call(control, CALLER_WATCH, client, "status", NULL, CONTROL_HEARTBEAT_US, &err);
 	jsonrpc_close(client);
-	return client != NULL;
+	json_decref(status);
+	return status != NULL;
 }
 
 static void look_for(struct control *control, uint32_t task)
 {
 	struct cluster_node *node = &control->nodes[task];
-	uint64_t seen_us, now_us = clock_us();
+	uint64_t seen_us, now_us;
 	char address[CONTROL_ADDRESS_MAX];
 	bool silent, probe, news = false;
 
 	pthread_mutex_lock(&control->lock);
-	silent = node->seen_us && now_us - node->seen_us > CONTROL_AWAY_US;
+	silent = control_watch_is_silent(node, clock_us());
 	probe = silent && !node->away && node->loads;
 	pthread_mutex_unlock(&control->lock);
 	if (probe && answers(control, task))
 		return;
 	pthread_mutex_lock(&control->lock);
 	seen_us = node->seen_us;
-	silent = seen_us && now_us > seen_us && now_us - seen_us > CONTROL_AWAY_US;
+	now_us = clock_us();
+	silent = control_watch_is_silent(node, now_us);
 	if (silent && !node->away) {
 		news = node->away = true;
 		node->away_us = seen_us;
@@ -175,7 +190,8 @@ json_t *control_watch_nodes_json(struct control *control)
 			json_object_set_new(json, "incarnation", json_integer(node->layout.incarnation));
 		}
 		if (task && node->seen_us)
-			control_watch_put_silence(json, node->seen_us, now_us, node->away);
+			control_watch_put_silence(json, node->seen_us, now_us,
+						   control_watch_is_away(node, now_us));
 		json_array_append_new(nodes, json);
 	}
 	pthread_mutex_unlock(&control->lock);

@@ -108,6 +108,9 @@
 	X(a_table_that_is_empty_in_no_checkpoint_is_told) \
 	X(a_last_checkpoint_is_written_whoever_stops) \
 	X(a_silent_node_is_away) \
+	X(a_node_that_stands_still_before_its_first_heartbeat_is_away) \
+	X(a_node_that_loads_for_long_is_not_away) \
+	X(nothing_is_deleted_while_a_node_is_away) \
 	X(a_last_checkpoint_that_was_given_up_lets_the_node_serve_again) \
 	X(a_node_may_be_known_by_name) \
 	X(strangers_have_no_word_among_nodes) \

@@ -58,7 +58,8 @@ void tables_are_emptied_on_every_node(void)
 	set_fail(&cluster.nodes[1], -ETIMEDOUT);
 	CHECK(ask_empty(&cluster.nodes[0], "words", NULL, &err) == NULL);
 	CHECK_INT(err.code, -ETIMEDOUT);
-	CHECK_HAS(err.text, "\"words\" is not emptied on PS task 1 and those after it: reactor 0 does not answer");
+	CHECK_HAS(err.text, "\"words\" is being emptied on PS task 0, and not on PS task 1 and those after it: reactor 0 "
+			    "does not answer");
 	set_fail(&cluster.nodes[1], 0);
 	/* A node that was restarted meanwhile may have loaded old rows. */
 	node_stop(&cluster, 1);

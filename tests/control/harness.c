@@ -51,6 +51,8 @@ static int fake_set_layout(void *ctx, const struct control_layout *layout, struc
 	struct fake_plane *p = enter_alone(ctx);
 	int rc = 0;
 
+	while (p->hold_layout)
+		pthread_cond_wait(&p->changed, &p->lock);
 	if (p->fail_layout) {
 		rc = star_error_set(err, p->fail_layout, "a reactor does not answer");
 	} else {
@@ -225,7 +227,7 @@ static json_t *fake_ports(void *ctx)
 
 static int fake_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err)
 {
-	*id = 0;
+	*id = ((const struct fake_plane *)ctx)->restored;
 	*count = 0;
 	return 0;
 }
@@ -421,6 +423,8 @@ bool node_start(struct cluster *cluster, unsigned task, uint32_t incarnation)
 	};
 
 	memset(&node->plane, 0, sizeof(node->plane));
+	node->plane.restored = node->begins_with;
+	node->plane.hold_layout = node->loads_for_long;
 	node->plane.fail = node->fail_from_start;
 	pthread_mutex_init(&node->plane.lock, NULL);
 	pthread_cond_init(&node->plane.changed, NULL);

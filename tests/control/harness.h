@@ -33,6 +33,8 @@ struct fake_plane {
 	unsigned holding; /* installs that wait */
 	int fail;	  /* what installs return, when not 0 */
 	int fail_layout;  /* the same for set_layout */
+	bool hold_layout; /* set_layout waits until it is false */
+	uint64_t restored;
 	unsigned shutdowns;
 	char asked[128];			/* of connections: reactor, state, peer, limit */
 	uint32_t swept;				/* the object that was asked for last */
@@ -63,6 +65,8 @@ struct fake_plane {
 struct node {
 	struct config config;
 	int fail_from_start; /* what installs return from its next start on, when not 0 */
+	uint64_t begins_with; /* the checkpoint that it has from its next start on; 0: none */
+	bool loads_for_long;  /* from its next start on it takes no layout over until plane.hold_layout is false */
 	struct fake_plane plane;
 	struct control *control;
 	char address[32]; /* control address */
