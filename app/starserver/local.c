@@ -62,6 +62,7 @@ struct local {
 	struct node_process nodes[LOCAL_NODES_MAX];
 	unsigned alive;
 	bool ready, stopping;
+	bool leader_ended_well; /* node 0, which writes the checkpoints */
 	int status;
 	uint64_t signal_us; /* when the last one came that counted */
 	uint64_t stop_us;   /* when nodes that are told to end must have done so; UINT64_MAX: none is */
@@ -430,6 +431,8 @@ static void take_end(struct local *local, pid_t pid, int status)
 		return;
 	local->nodes[task].pid = 0;
 	local->alive--;
+	if (task == 0)
+		local->leader_ended_well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
 	if (WIFEXITED(status) && WEXITSTATUS(status) != 0 && local->status == 0)
 		local->status = WEXITSTATUS(status);
 	else if (WIFSIGNALED(status) && local->status == 0)
@@ -497,7 +500,12 @@ static int run_nodes(struct local *local)
 		if (local->alive && clock_us() >= local->stop_us && !kill_nodes(local))
 			return EXIT_FAILURE;
 	}
-	if (local->status == LOCAL_NOT_SAVED)
+	if (local->status == LOCAL_NOT_SAVED && local->leader_ended_well)
+		fprintf(stderr,
+			"starserver: a node does not know of the last checkpoint in %s, for the reason above, which node 0 "
+			"has written; the next start takes the newest that counts\n",
+			local->directory[0] ? local->directory : "checkpoint.directory");
+	else if (local->status == LOCAL_NOT_SAVED)
 		fprintf(stderr,
 			"starserver: there is no last checkpoint in %s, for the reason above; the next start takes an "
 			"older one\n",

@@ -161,6 +161,9 @@ static void end_all(struct control *control, const struct control_checkpoint *c,
 
 		if (!state)
 			log_warn("checkpoint %" PRIu64 ": %s", c->id, err.text);
+		pthread_mutex_lock(&control->lock);
+		control->nodes[task].told_last |= state && kept && c->last;
+		pthread_mutex_unlock(&control->lock);
 		json_decref(state);
 	}
 }

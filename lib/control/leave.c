@@ -3,7 +3,7 @@
  * A node is stopped, and a last checkpoint is to have all that the cluster has taken. Whichever node it is, it asks PS task 0 for one, and
  * serves until that counts. From the instant of it no node takes requests any more: what was acknowledged is in it. The others
  * serve again when it has failed, or with the next layout, when the node is back; workers find a node that waits for a layout. Nodes that
- * are stopped meanwhile, in whatever order, need no other one.
+ * are stopped meanwhile, in whatever order, need no other one. PS task 0 alone knows that it counts: it ends when the others know, too.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,8 +22,11 @@ static json_t *leave_progress(struct control *control, uint32_t task)
 	control->nodes[task].leaving = true;
 	if (p->running && !p->closed && !p->asked_last) {
 		p->asked_last = p->woken = true;
+		for (uint32_t other = 0; other < control->config->ps_count; other++)
+			control->nodes[other].told_last = false;
 		pthread_cond_broadcast(&control->wake);
 	}
+	control->nodes[task].told_last |= p->closed;
 	return json_pack("{s:b, s:I, s:o}", "done", !p->running || p->closed, "failed", (json_int_t)p->lasts_failed,
 			 "error", jsonrpc_member_from_text(p->error));
 }
@@ -135,6 +138,32 @@ void control_leave_look(struct control *control, bool closing, uint64_t asked_us
 	pthread_mutex_unlock(&control->plane);
 }
 
+/* Whether another node is there, and has not heard that the last checkpoint counts. */
+static bool others_wait(struct control *control)
+{
+	const uint64_t now_us = clock_us();
+	bool wait = false;
+
+	pthread_mutex_lock(&control->lock);
+	for (uint32_t task = 1; control->checkpointer.closed && task < control->config->ps_count; task++)
+		wait |= control->nodes[task].joined && !control->nodes[task].told_last &&
+			!control_watch_is_silent(&control->nodes[task], now_us);
+	pthread_mutex_unlock(&control->lock);
+	return wait;
+}
+
+/* PS task 0, before it ends. Those who stop ask again and again; who has not been told to stop yet is to find it out in this time. */
+static void let_others_ask(struct control *control)
+{
+	const uint64_t until_us = clock_us() + CONTROL_ALONE_US;
+
+	if (!others_wait(control))
+		return;
+	while (others_wait(control) && clock_us() < until_us && control_pause(control, CONTROL_POLL_MS, NULL))
+		;
+	control_pause(control, CONTROL_POLL_MS, NULL); /* the answer is under way */
+}
+
 /* 0 when a last checkpoint counts. */
 static int wait_for_last(struct control *control, struct star_error *err)
 {
@@ -142,7 +171,8 @@ static int wait_for_last(struct control *control, struct star_error *err)
 	uint64_t heard_us = begun_us;
 	json_int_t failed = -1;
 
-	while (!is_closed(control)) {
+	/* At PS task 0 its own part is the first that is closed, while the others are still to be told. */
+	while (control->task == 0 || !is_closed(control)) {
 		json_t *answer = ask_about_leave(control, err);
 		const json_int_t now_failed = json_integer_value(json_object_get(answer, "failed"));
 		const bool done = json_is_true(json_object_get(answer, "done"));
@@ -158,8 +188,14 @@ static int wait_for_last(struct control *control, struct star_error *err)
 			return 0;
 		if (answer && now_failed > failed)
 			return err->code;
-		if (clock_us() - heard_us > CONTROL_ALONE_US)
-			return err->code;
+		if (clock_us() - heard_us > CONTROL_ALONE_US) {
+			const struct star_error why = *err;
+
+			return star_error_set(err, why.code,
+					      "it knows of none, though there may be one: PS task 0 did not answer for %u "
+					      "s: %s",
+					      CONTROL_ALONE_US / 1000000, why.text);
+		}
 		if (clock_us() - begun_us > CONTROL_DRAIN_US)
 			return star_error_set(err, -ETIMEDOUT, "it took too long");
 		if (!control_pause(control, CONTROL_POLL_MS, NULL))
@@ -175,8 +211,11 @@ int control_drain(struct control *control)
 	if (!control->config->checkpoint_directory[0] || !control->config->checkpoint_on_stop || !has_served(control))
 		return 0;
 	log_info("a last checkpoint is written before the node ends");
-	if (wait_for_last(control, &err) == 0)
+	if (wait_for_last(control, &err) == 0) {
+		if (control->task == 0)
+			let_others_ask(control);
 		return 0;
+	}
 	log_error("the node ends without a last checkpoint: %s", err.text);
 	return err.code;
 }

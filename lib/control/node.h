@@ -74,6 +74,7 @@ struct cluster_node {
 	struct layout_node layout; /* incarnation 0: never heard of */
 	bool joined;		   /* it holds the whole catalogue in this incarnation */
 	bool leaving;		   /* it has said that it stops */
+	bool told_last;		   /* it knows that the last checkpoint counts, or was told so */
 	uint64_t seen_us;
 	uint32_t reactors_before;   /* in the last layout that this PS task 0 has made; 0: none */
 	struct control_place place; /* by which it holds its rows; reactors 0: it has none yet */

@@ -107,6 +107,7 @@
 	X(a_delta_right_after_a_start_is_a_full_one) \
 	X(a_table_that_is_empty_in_no_checkpoint_is_told) \
 	X(a_last_checkpoint_is_written_whoever_stops) \
+	X(who_writes_the_last_checkpoint_ends_when_the_others_know) \
 	X(a_silent_node_is_away) \
 	X(a_node_that_stands_still_before_its_first_heartbeat_is_away) \
 	X(a_node_that_loads_for_long_is_not_away) \

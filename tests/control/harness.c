@@ -284,6 +284,8 @@ static void fake_checkpoint_end(void *ctx, uint64_t id, bool kept)
 	pthread_mutex_lock(&p->lock);
 	p->ended++;
 	p->kept += kept;
+	while (p->hold_end)
+		pthread_cond_wait(&p->changed, &p->lock);
 	pthread_mutex_unlock(&p->lock);
 }
 

@@ -53,6 +53,7 @@ struct fake_plane {
 	unsigned begun, committed, abandoned;
 	int fail_commit;      /* what checkpoint_commit returns, when not 0 */
 	unsigned ended, kept; /* parts that were ended, and that count */
+	bool hold_end;	      /* who ends its part waits until it is false */
 	bool hold_new;	      /* PS task 0's storage stalls: checkpoint_new waits until it is false */
 	unsigned holding_new;
 	bool slow_part;	 /* its part is being written until it is false */

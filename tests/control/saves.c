@@ -482,6 +482,78 @@ void a_last_checkpoint_is_written_whoever_stops(void)
 	}
 }
 
+static void set_hold_end(struct node *node, bool hold)
+{
+	pthread_mutex_lock(&node->plane.lock);
+	node->plane.hold_end = hold;
+	pthread_cond_broadcast(&node->plane.changed);
+	pthread_mutex_unlock(&node->plane.lock);
+}
+
+static unsigned ended(struct node *node)
+{
+	unsigned value;
+
+	pthread_mutex_lock(&node->plane.lock);
+	value = node->plane.ended;
+	pthread_mutex_unlock(&node->plane.lock);
+	return value;
+}
+
+static bool drained;
+
+static void *drain_and_note(void *arg)
+{
+	drain(arg);
+	__atomic_store_n(&drained, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static bool is_drained(void)
+{
+	usleep(LONG_US);
+	return __atomic_load_n(&drained, __ATOMIC_ACQUIRE);
+}
+
+static bool last_counts(struct control *control)
+{
+	bool closed;
+
+	pthread_mutex_lock(&control->lock);
+	closed = control->checkpointer.closed;
+	pthread_mutex_unlock(&control->lock);
+	return closed;
+}
+
+/* PS task 1 is slow to hear that the last checkpoint counts, misses it, and asks: PS task 0 is there until then. */
+void who_writes_the_last_checkpoint_ends_when_the_others_know(void)
+{
+	const uint64_t until_us = clock_us() + 3 * WAIT_US;
+	struct star_error err = { 0 };
+	struct cluster cluster;
+	pthread_t thread;
+	json_t *answer;
+
+	begin(&cluster, 2);
+	CHECK(wait_epoch(&cluster.nodes[1], 1));
+	cluster.nodes[0].config.checkpoint_on_stop = true;
+	set_hold_end(&cluster.nodes[1], true);
+	drained = false;
+	pthread_create(&thread, NULL, drain_and_note, &cluster.nodes[0]);
+	while (!ended(&cluster.nodes[1]) && CHECK(clock_us() < until_us))
+		usleep(NAP_US);
+	CHECK(!is_drained());
+	while (!last_counts(cluster.nodes[0].control) && CHECK(clock_us() < until_us))
+		usleep(NAP_US);
+	CHECK(!is_drained());
+	answer = call(cluster.nodes[0].address, "leave", json_pack("{s:i, s:i}", "task", 1, "incarnation", 101), &err);
+	CHECK(json_is_true(json_object_get(answer, "done")));
+	json_decref(answer);
+	pthread_join(thread, NULL);
+	set_hold_end(&cluster.nodes[1], false);
+	cluster_fini(&cluster);
+}
+
 void a_silent_node_is_away(void)
 {
 	const uint64_t until_us = clock_us() + 3 * WAIT_US;
