@@ -43,6 +43,11 @@ enum rpc_progress service_prepare_look(struct rpc_request *request, const void *
 
 	const int rc = store_push_look(task->scratch->push, task->table, gradients, dtype, n);
 
+	if (rc == -ERANGE && task->op.kind == WIRE_ASSIGN)
+		return rpc_reply_fail(request, WIRE_NOT_FINITE,
+				      "a value for \"%.80s\" is too great for its element type: nothing was applied; "
+				      "with nonfinite=clip or pass it would be, as an infinity",
+				      task->spec->name);
 	if (rc == -ERANGE)
 		return rpc_reply_fail(request, WIRE_NOT_FINITE,
 				      "gradients of one key for \"%.80s\" add up to infinities: nothing was applied; "

@@ -197,6 +197,28 @@ static int measure(struct store_push *p, struct push_op *op, const struct push_e
 	return 0;
 }
 
+/* Types of rows that have a smaller greatest number than float32. */
+static bool is_narrow(const struct store_table *t)
+{
+	return t->spec.dtype == STAR_FLOAT16 || t->spec.dtype == STAR_BFLOAT16;
+}
+
+/* A finite value that would be an infinity in the row is refused as one that is. */
+static int refuse_value(struct store_table *t, const void *value)
+{
+	void *row = t->store->scratch[1], *again = t->store->scratch[0];
+	float *between = (float *)t->store->scratch[2];
+
+	if (!is_narrow(t) || t->spec.nonfinite != NONFINITE_REFUSE)
+		return 0;
+	tensor_convert_row(row, t->spec.dtype, value, work_type(t), t->dim, between);
+	tensor_convert_row(again, work_type(t), row, t->spec.dtype, t->dim, between);
+	if (is_finite(t, again, 1))
+		return 0;
+	t->stats.nonfinite++;
+	return -ERANGE;
+}
+
 /* One of the operation's gradients, which may be known to be finite; -EDOM or -ERANGE when it is refused. */
 static int look_at(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient,
 		   unsigned dtype, bool finite)
@@ -210,6 +232,8 @@ static int look_at(struct store_push *p, struct push_op *op, const struct push_e
 		if (refuse_gradient(t, gradient) < 0)
 			return -EDOM;
 	}
+	if (op->assign)
+		return refuse_value(t, gradient);
 	return op->summed ? measure(p, op, e, gradient) : 0;
 }
 
@@ -275,7 +299,7 @@ int store_push_look(struct store_push *p, struct store_table *table, const void 
 		run = run_length(gradients + i, bytes, n - i);
 		/* Mostly all is well with all of them. */
 		finite = dtype == work_type(table) && is_finite(table, gradients[i], run);
-		if (finite && !op->summed)
+		if (finite && !op->summed && !(op->assign && is_narrow(table)))
 			continue;
 		for (unsigned r = i; r < i + run; r++) {
 			const int rc = look_at(p, op, &entries[r], gradients[r], dtype, finite);

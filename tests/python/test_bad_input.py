@@ -100,6 +100,17 @@ class BadInput(WithCluster):
                 self.t.push_async([1, 1], gradients).result(30)
             self.assertEqual(raised.exception.errno, errno.EDOM)
 
+    def test_values_beyond_the_type(self):
+        for dtype, great in (("float16", 70000.0), ("bfloat16", 3.4e38), ("float32", 1e300)):
+            table = self.table("bad-" + dtype, dim=2, dtype=dtype)
+            with self.assertRaises(starserver.StarError) as raised:
+                table.assign([1], numpy.array([[3, great]]))
+            self.assertEqual(raised.exception.errno, errno.EDOM)
+            self.assertEqual(table.pull([1], read_only=True).tolist(), [[0, 0]])
+            if dtype != "float32":
+                with self.assertRaisesRegex(starserver.StarError, "too great for its element type"):
+                    table.assign([1], [[1, great]])
+
     def test_another_definition(self):
         with self.assertRaises(starserver.StarError) as raised:
             self.table("bad", dim=8)

@@ -53,6 +53,7 @@
 	X(integers_are_held) \
 	X(assigned_rows_hold_what_came) \
 	X(assigned_values_must_be_finite) \
+	X(assigned_values_must_fit_the_type) \
 	X(rows_of_all_sizes) \
 	/* policy.c */ \
 	X(counter_admits_at_its_frequency) \

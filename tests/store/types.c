@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/hash.h"
@@ -405,6 +406,48 @@ void assigned_values_must_be_finite(void)
 	assign_all(p, clips, keys, 2, values, STAR_FLOAT32, 8);
 	CHECK_NEAR(values_of(clips, find_one(clips, 1, STORE_LOOK))[1], 2, 0);
 	CHECK_NEAR(values_of(clips, find_one(clips, 2, STORE_LOOK))[1], -FLT_MAX, 0);
+	store_push_destroy(p);
+	fixture_close(&f);
+}
+
+/* The values are finite, and the row's type has no number for them. */
+void assigned_values_must_fit_the_type(void)
+{
+	static const struct {
+		unsigned dtype;
+		double most, beyond;
+	} types[] = { { STAR_FLOAT16, 65504, 65520 },
+		      { STAR_BFLOAT16, 0x1.fep127, 0x1.ffp127 },
+		      { STAR_FLOAT32, FLT_MAX, 0x1p128 } };
+	struct fixture f = fixture_open(1 << 20);
+	struct store_push *p = open_push(8, 64);
+	const uint64_t keys[] = { 1, 2 };
+
+	for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		for (unsigned wide = 0; wide < 2; wide++) {
+			const double least = wide ? -types[i].beyond : types[i].beyond;
+			const double doubles[2][4] = { { 1, 2, 3, least }, { 1, 2, 3, -types[i].most } };
+			float floats[4];
+			char name[8];
+			struct store_table *t;
+
+			if (!wide && types[i].dtype == STAR_FLOAT32)
+				continue; /* an infinity already */
+			snprintf(name, sizeof(name), "%u-%u", i, wide);
+			t = table_with(&f, name, 2, OPTIM_SGD, types[i].dtype, "");
+			for (unsigned good = 0; good < 2; good++) {
+				for (unsigned e = 0; e < 4; e++)
+					floats[e] = (float)doubles[good][e];
+				store_push_begin(p);
+				store_push_assign(p, t, 2);
+				CHECK_INT(add_keys(p, t, keys, 2, 2), 0);
+				CHECK_INT(look_at(p, t, wide ? (const void *)doubles[good] : floats,
+						  wide ? STAR_FLOAT64 : STAR_FLOAT32, wide ? 16 : 8, 2, 2) < 0,
+					  !good);
+				CHECK_UINT(store_table_stats(t)->nonfinite, 1);
+			}
+			store_push_begin(p);
+		}
 	store_push_destroy(p);
 	fixture_close(&f);
 }
