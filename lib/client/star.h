@@ -24,6 +24,7 @@
  *   -EREMOTEIO  a push was applied, and its results are lost (STAR_AT_ONCE)
  *   -EPROTO, -EBADMSG  a node does not keep to the protocol, or a checksum does not match; its connection was closed
  *   -ECANCELED  the cluster is being closed         -EDEADLK     a callback must not wait
+ *   -EACCES     the control plane wants a key, or does not take this one; -EPERM  others may read the key file, or its role may not do this
  *   -EINTR      the thread's star_interrupted has said so
  *   -ENOMEM     this process is out of memory; other negative errno values come from connecting
  * After a failed push it is unknown which of its rows were applied (never half a row), except for -EINVAL.
@@ -55,6 +56,8 @@ enum { STAR_OPS_MAX = 4096 }; /* operations of one call */
  *   "tcp:host:port,host:port,..." (the prefix may be left out): the control addresses of the PS tasks in task order. I/O threads,
  *     polling and pinning come from the environment (NETWORK_WORKER_CORE_NUMBER, WORKER_ENABLE_POLLING,
  *     WORKER_DISABLE_PIN_CORES, NETWORK_MAX_CONNECTION_TIMEOUT).
+ *     STAR_KEY names the key file of a cluster whose control plane has keys (docs/security.rst): read again at each question, never in clear
+ *     then. Pulls and pushes go over the data network, which has no keys yet.
  *   "dpdk:FILE": a worker's file (docs/libstar.rst), with those addresses and a network port of the worker's own.
  */
 STAR_API struct star_cluster *star_open(const char *ps, uint64_t deadline_us, struct star_error *err);

@@ -246,6 +246,9 @@ static int check_values(struct config_load *load, struct star_error *err)
 	if (c->checkpoint_delta_every_s && !c->checkpoint_log_mib)
 		return config_fail(config_check_origin(load, "checkpoint.delta_every_s"), err,
 				   "checkpoint.delta_every_s needs checkpoint.log_mib of at least 1");
+	if (c->security_control_principal[0] && !c->security_control_keys[0])
+		return config_fail(config_check_origin(load, "security.control_principal"), err,
+				   "a principal is one of a key file: set security.control_keys");
 	if (c->rto_max_us < c->rto_min_us)
 		return config_fail(config_check_origin(load, "tcp.rto_max_us"), err,
 				   "tcp.rto_max_us = %u is less than tcp.rto_min_us = %u", c->rto_max_us,

@@ -137,8 +137,12 @@ struct config {
 	uint32_t metrics_port;	     /* 0: they are not served over HTTP */
 	char metrics_address[INET6_ADDRSTRLEN];
 	bool metrics_telemetry;
-	uint32_t log_level;  /* enum log_level */
-	uint32_t log_format; /* enum log_format */
+	/* security: of the control plane */
+	char security_control_keys[CONFIG_TEXT_MAX + 1]; /* "": everybody gets in */
+	char security_control_principal[64]; /* as which this node calls others; "": the only one of role node */
+	char security_audit_log[CONFIG_TEXT_MAX + 1]; /* "": none */
+	uint32_t log_level;			      /* enum log_level */
+	uint32_t log_format;			      /* enum log_format */
 };
 
 /* A command line's --set name=value, in order. */

@@ -28,6 +28,7 @@ const struct config_group config_groups[] = {
 	{ "tests", false, "Faults on purpose." },
 	{ "control", false, "The control plane." },
 	{ "metrics", false, "Metrics over HTTP, for Prometheus, and over DPDK's telemetry." },
+	{ "security", false, "Who gets in at the control plane. The data network is open to whoever reaches it." },
 	{ "log", false, "The log on standard error." },
 };
 const unsigned config_groups_count = sizeof(config_groups) / sizeof(config_groups[0]);
@@ -262,6 +263,22 @@ const struct config_option config_options[] = {
 	{ "metrics.telemetry", OF_CONFIG(metrics_telemetry), .type = OPTION_BOOL, .fallback = "false",
 	  .help = "Whether DPDK's telemetry socket is there, for dpdk-telemetry.py: its own figures of ports and "
 		  "mempools, and the metrics below /star." },
+
+	{ "security.control_keys", OF_CONFIG(security_control_keys), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
+	  .fallback = "",
+	  .help = "The key file of all principals who may use the control address, by TLS 1.3: `starctl key create` "
+		  "makes "
+		  "it. credential:NAME is one of systemd's (LoadCredential=). Nothing: whoever reaches that address "
+		  "gets "
+		  "in. It says nothing of the data network, which has no keys yet." },
+	{ "security.control_principal", OF_CONFIG(security_control_principal), .type = OPTION_TEXT, .max = 63,
+	  .fallback = "",
+	  .help = "The principal of that file as which this node calls the others; nothing: the only one of role "
+		  "node." },
+	{ "security.audit_log", OF_CONFIG(security_audit_log), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
+	  .fallback = "",
+	  .help = "A file for the audit log of the control plane, in JSON lines: who came, what he changed, and what "
+		  "was refused. `starctl audit verify` checks it. Nothing: there is none." },
 
 	{ "log.level", OF_CONFIG(log_level), .type = OPTION_CHOICE, .choices = "debug|info|warning|error",
 	  .fallback = "info", .worker = true,

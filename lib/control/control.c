@@ -89,11 +89,14 @@ static int start_serving(struct control *control, struct star_error *err)
 		.stall_timeout_us = CONTROL_STALL_US,
 		.greeting_timeout_us = CONTROL_GREETING_US,
 		.idle_timeout_us = CONTROL_IDLE_US,
+		.keys = control->ring,
 		.ctx = control,
 		.serve = methods_serve,
 		.is_node = methods_is_node,
 		.too_long = methods_too_long,
 		.too_many = methods_too_many,
+		.in_clear = security_in_clear,
+		.came = control->ring ? security_came : NULL,
 	};
 	const struct config_address *own = &control->config->own.control;
 	struct stat socket;
@@ -141,7 +144,7 @@ struct control *control_create(const struct control_options *options, struct sta
 	init_sync(control);
 	control->executor = executor_create("control-exec", err);
 	control->forwarder = control->executor ? executor_create("control-fwd", err) : NULL;
-	if (!control->forwarder || origins_create(control, err) < 0 ||
+	if (!control->forwarder || security_create(control, err) < 0 || origins_create(control, err) < 0 ||
 	    (control->task == 0 && start_leading(control, err) < 0) || start_serving(control, err) < 0 ||
 	    (control->task == 0 ? checkpointer_start(control, err) : follower_start(control, err)) < 0 ||
 	    watch_start(control, err) < 0) {
@@ -175,6 +178,7 @@ void control_destroy(struct control *control)
 	executor_destroy(control->executor);
 	remove_socket(control);
 	line_server_destroy(control->server);
+	security_destroy(control);
 	for (uint32_t id = 1; id <= control->objects_last; id++)
 		free(control->objects[id]);
 	for (unsigned i = 0; i < control->retired_count; i++)

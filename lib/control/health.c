@@ -149,6 +149,12 @@ static void look_at_hugepages(const struct control *control, const json_t *figur
 		    "the node runs without hugepages, and slower: there were too few at its start (starctl doctor)");
 }
 
+static void look_at_keys(const struct control *control, json_t *notes)
+{
+	if (!control->ring)
+		add(notes, "everybody who reaches the control address gets in: no security.control_keys");
+}
+
 /* PS task 0's: whether a checkpoint could not be written, or should have been. Under lock. */
 static void look_at_checkpoints(const struct control *control, json_t *problems)
 {
@@ -225,6 +231,7 @@ json_t *health_json(struct control *control)
 	look_at_ports(figures, problems);
 	look_at_hugepages(control, figures, notes);
 	look_at_clock(control, notes);
+	look_at_keys(control, notes);
 	json_decref(figures);
 	return json_pack("{s:b, s:o, s:o, s:o}", "healthy", json_array_size(problems) == 0, "state",
 			 member_from_text(state), "problems", problems, "notes", notes);

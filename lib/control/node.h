@@ -14,12 +14,14 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "control/audit.h"
 #include "control/control.h"
 #include "control/executor.h"
 #include "jsonrpc/jsonrpc.h"
 #include "control/line_server.h"
 #include "control/line_share.h"
 #include "jsonrpc/object_json.h"
+#include "secure/ring.h"
 #include "wire/frame.h"
 
 enum control_times {
@@ -125,6 +127,8 @@ struct control {
 	struct line_server *server;
 	struct executor *executor, *forwarder;
 	struct origins *origins;
+	struct secure_ring *ring; /* who gets in; NULL: everybody */
+	struct audit *audit;	  /* NULL: none is kept */
 	pthread_t follower;
 	bool following;
 
@@ -259,6 +263,27 @@ int leader_laid_out(const struct control *control, struct star_error *err);
 /* Installs an object under its id, here. */
 int leader_adopt(struct control *control, const struct object_spec *spec, struct star_error *err);
 
+/* security.c: keys, roles, and what is written down of who came. */
+int security_create(struct control *control, struct star_error *err);
+void security_destroy(struct control *control);
+/* How a new connection to another node is to say who this one is: for secure_keys_free; *keys NULL: in clear. */
+int security_own(const struct control *control, struct secure_keys **keys, struct star_error *err);
+/* What a line server is told. */
+char *security_in_clear(void *ctx);
+void security_came(void *ctx, const struct line_connection *connection, const char *refused);
+/* Whether who is at the other end may call a method that is for those roles. */
+int security_check(const struct control *control, const struct line_connection *connection, const char *method,
+		   unsigned roles, struct star_error *err);
+/* A line of the audit log: what came of a request. From any thread: fill is on the server's. */
+void security_fill(const struct line_connection *connection, struct audit_event *event);
+void security_note(const struct control *control, struct audit_event *event, const char *method, int code,
+		   const char *text);
+/* "acl_check" and "key_reload"; roles_of: the roles of a method, or -1. */
+int security_acl(struct control *control, const json_t *params, int (*roles_of)(const char *method), json_t **result,
+		 struct star_error *err);
+int security_reload(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+json_t *security_json(const struct control *control);
+
 /* metrics.c: {"from": the first family}: {"text", "next": the first of the next page, where there is one}. At any time. */
 int metrics_page(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 /* health.c: {"healthy", "state", "problems": [sentences]}; a new reference. At any time. */
@@ -356,6 +381,8 @@ bool origins_has(struct control *control, const uint8_t *address, uint32_t task)
 /* methods.c: the table of methods; serve is the line server's. */
 enum line_outcome methods_serve(void *ctx, struct line_connection *connection, bool admin, const char *line,
 				size_t bytes, char **reply);
+/* The set of roles that may call a method; -1: there is no such method. */
+int methods_roles(const char *name);
 bool methods_is_node(void *ctx, const struct line_connection *connection);
 char *methods_too_long(void *ctx, size_t max);
 char *methods_too_many(void *ctx);
