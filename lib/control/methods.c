@@ -390,7 +390,7 @@ static const struct method methods[] = {
 	{ "leave", METHOD_AT_LEADER | METHOD_OF_NODE | METHOD_NOTED, NODES, run_leave },
 	{ "install", METHOD_AT_OTHERS | METHOD_OF_NODE | METHOD_SLOW | METHOD_NOTED, NODES, run_install },
 	{ "checkpoint_save", METHOD_LEADER | METHOD_NOTED, KEEPERS | WORKERS | NODES, run_checkpoint_save },
-	{ "checkpoint_status", METHOD_LEADER, LOOKERS | WORKERS, run_checkpoint_status },
+	{ "checkpoint_status", METHOD_LEADER, LOOKERS | WORKERS | NODES, run_checkpoint_status },
 	{ "checkpoint_restore", METHOD_ADMIN | METHOD_AT_LEADER | METHOD_NOTED, ADMINS, run_checkpoint_restore },
 	{ "checkpoint_part", METHOD_AT_OTHERS | METHOD_OF_NODE | METHOD_SLOW, NODES, run_checkpoint_part },
 	{ "shutdown", METHOD_ADMIN | METHOD_NOTED, ADMINS, run_shutdown },

@@ -181,7 +181,6 @@ static void sync_folder(const char *path)
 int secure_keys_write(const char *path, const struct secure_keys *keys, bool fresh, struct star_error *err)
 {
 	char draft[PATH_MAX];
-	struct stat before;
 	int fd, rc;
 
 	if (snprintf(draft, sizeof(draft), "%s.XXXXXX", path) >= (int)sizeof(draft))
@@ -191,10 +190,6 @@ int secure_keys_write(const char *path, const struct secure_keys *keys, bool fre
 		return cannot("write", path, err);
 	rc = write_lines(fd, keys);
 	if (rc == 0 && fchmod(fd, 0400) < 0)
-		rc = -errno;
-	/* A service's file stays the service's when root changes it. */
-	if (rc == 0 && !fresh && stat(path, &before) == 0 && before.st_uid != geteuid() &&
-	    fchown(fd, before.st_uid, before.st_gid) < 0)
 		rc = -errno;
 	close(fd);
 	/* link refuses to take the place of a file; rename does it in one step. */
