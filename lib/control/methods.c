@@ -414,6 +414,11 @@ int methods_roles(const char *name)
 	return method ? (int)method->roles : -1;
 }
 
+unsigned methods_count(void)
+{
+	return sizeof(methods) / sizeof(methods[0]) - 1;
+}
+
 /* Is the caller the node that it says it is, or PS task 0 where that alone calls? */
 static int check_origin(const struct call *call, struct star_error *err)
 {

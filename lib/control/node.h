@@ -383,6 +383,7 @@ enum line_outcome methods_serve(void *ctx, struct line_connection *connection, b
 				size_t bytes, char **reply);
 /* The set of roles that may call a method; -1: there is no such method. */
 int methods_roles(const char *name);
+unsigned methods_count(void);
 bool methods_is_node(void *ctx, const struct line_connection *connection);
 char *methods_too_long(void *ctx, size_t max);
 char *methods_too_many(void *ctx);
