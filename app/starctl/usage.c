@@ -23,7 +23,8 @@ const struct command starctl_commands[] = {
 	{ "metrics", "", 0, 0, 0, "print all of the node's metrics",
 	  "In OpenMetrics' text, as Prometheus gets them where metrics.port is set.", run_metrics },
 	{ "log-level", "[LEVEL]", 0, 1, 0, "show the least severe events that the node logs, or change it",
-	  "LEVEL is debug, info, warning or error; it holds until the node ends. On the node's own machine only.",
+	  "LEVEL is debug, info, warning or error; it holds until the node ends. By the node's socket, or with an "
+	  "admin's key.",
 	  run_log_level },
 	{ "doctor", "[FILE]", 0, 1, 0, "look for what is wrong with this machine, a configuration and its cluster",
 	  "Each finding that is not ok comes with what to do about it. With a configuration FILE: whether its node "
@@ -115,12 +116,13 @@ const struct command starctl_commands[] = {
 	  "net_memif0,socket=/run/starserver/w0.sock, or net_af_packet with --interface star1. The options are those "
 	  "of "
 	  "a\nconfiguration's port: --address 198.18.4.1/24 (several with commas), --interface, --gateway, --gateway6, "
-	  "--vlan, --mtu,\n--options. The port is gone when the node ends. On the node's own machine only.",
+	  "--vlan, --mtu,\n--options. The port is gone when the node ends. By the node's socket, or with an admin's "
+	  "key.",
 	  run_port_add },
 	{ "port remove", "NAME", 1, 1, 0, "take a port from the running node",
 	  "Its connections are ended, and their peers told. One of the configuration's ports comes back with the "
 	  "node.\n"
-	  "The last port stays. On the node's own machine only.",
+	  "The last port stays. By the node's socket, or with an admin's key.",
 	  run_port_remove },
 	{ "checkpoint save", "[full|delta]", 0, 1, 0, "have all nodes write a checkpoint, and wait until it counts",
 	  "Training goes on meanwhile. Without a word it is a delta, of the rows that have changed since the last one, "
@@ -188,7 +190,7 @@ const struct command starctl_commands[] = {
 	  "exit status\nis 1 when a line was changed, taken out or put in: it is named. Needs no node.",
 	  run_audit_verify },
 	{ "shutdown", "", 0, 0, 0, "stop the node and wait until it is gone",
-	  "On the node's own machine only: through its Unix socket. Waits for at most 30 seconds.", run_shutdown },
+	  "By the node's Unix socket, or with an admin's key. Waits for at most 30 seconds.", run_shutdown },
 	{ "help", "[--words] [COMMAND]", 0, 15, COMMAND_WORDS, "explain a command",
 	  "With --words it lists the words that may follow, for the shell's completion.", run_help },
 	{ NULL, NULL, 0, 0, 0, NULL, NULL, NULL },
