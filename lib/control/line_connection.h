@@ -40,9 +40,9 @@ struct line_connection {
 	uint64_t active_us;   /* when it came, or something came or went */
 	uint64_t came_us;
 	struct secure_link *tls; /* NULL: in clear, or before its first byte */
-	uint32_t user;		  /* an administrator's */
-	bool entered;		  /* lines are read of it: its handshake is over, or there is none to be */
-	bool held;		  /* its handshake waits for one of its address to be over */
+	uint32_t user;		 /* an administrator's */
+	bool entered;		 /* lines are read of it: its handshake is over, or there is none to be */
+	bool held;		 /* its handshake waits for one of its address to be over */
 	bool spoke;
 	bool eof;
 	bool waiting;  /* an answer is to come from another thread */
