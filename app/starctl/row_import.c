@@ -46,7 +46,7 @@ static size_t rows_of_batch(const struct import *m)
 	const size_t most = IMPORT_BYTES / m->row_bytes;
 
 	if (m->spec->kind == OBJECT_VARIABLE)
-		return object_blocks(m->spec);
+		return wire_object_blocks(m->spec);
 	return most > IMPORT_KEYS ? IMPORT_KEYS : most ? most : 1;
 }
 

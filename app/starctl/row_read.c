@@ -35,23 +35,23 @@ struct row_reader {
 };
 
 /* An error at the line; of .npy at the row. */
-static int refuse(const struct row_reader *r, struct star_error *err, int code, const struct star_error *why)
+static int refuse_line(const struct row_reader *r, struct star_error *err, int code, const struct star_error *why)
 {
 	return star_error_set(err, code, "%.200s:%" PRIu64 ": %.600s", r->name, r->line, why->text);
 }
 
 static int check_key(struct row_reader *r, uint64_t key, struct star_error *why)
 {
-	const int rc = keyset_add(&r->keys, key);
+	const int rc = ckpt_keyset_add(&r->keys, key);
 
 	if (rc < 0)
 		return star_error_set(why, rc, "no memory left for the keys");
 	if (rc == 0)
 		return star_error_set(why, -EINVAL, "key %" PRIu64 " was there before", key);
-	if (r->spec->kind == OBJECT_VARIABLE && key >= object_blocks(r->spec))
+	if (r->spec->kind == OBJECT_VARIABLE && key >= wire_object_blocks(r->spec))
 		return star_error_set(why, -EINVAL,
 				      "key %" PRIu64 ": variable \"%s\" has %" PRIu64 " blocks, numbered from 0", key,
-				      r->spec->name, object_blocks(r->spec));
+				      r->spec->name, wire_object_blocks(r->spec));
 	return 0;
 }
 
@@ -78,15 +78,15 @@ static int take_definition(struct row_reader *r, const json_t *json, struct star
 {
 	if (r->line != 1)
 		return star_error_set(why, -EINVAL, "another table begins here: rows of one table are read");
-	if (object_from_json(json_object_get(json, "table"), &r->of_file, why) < 0)
+	if (jsonrpc_object_decode(json_object_get(json, "table"), &r->of_file, why) < 0)
 		return -EINVAL;
 	if (r->of_file.kind != r->spec->kind || r->of_file.dim != r->spec->dim || r->of_file.dtype != r->spec->dtype)
 		return star_error_set(why, -EINVAL,
 				      "the rows are of a %s of %s, %" PRIu32
 				      " elements a row, and \"%s\" is a %s of %s, %" PRIu32,
-				      object_kind_name(r->of_file.kind), dtype_name(r->of_file.dtype), r->of_file.dim,
-				      r->spec->name, object_kind_name(r->spec->kind), dtype_name(r->spec->dtype),
-				      r->spec->dim);
+				      wire_object_kind_name(r->of_file.kind), dtype_name(r->of_file.dtype),
+				      r->of_file.dim, r->spec->name, wire_object_kind_name(r->spec->kind),
+				      dtype_name(r->spec->dtype), r->spec->dim);
 	return ckpt_row_shape(&r->of_file, &r->shape) < 0 ? star_error_set(why, -EINVAL, "it has no rows") : 0;
 }
 
@@ -94,7 +94,7 @@ static int take_end(struct row_reader *r, const json_t *json, struct star_error 
 {
 	uint64_t rows;
 
-	if (member_u64(json, "rows", &rows, why) < 0)
+	if (jsonrpc_member_u64(json, "rows", &rows, why) < 0)
 		return -EINVAL;
 	r->ended = true;
 	return rows == r->rows
@@ -108,7 +108,7 @@ static int take_row(struct row_reader *r, const json_t *json, uint64_t *key, voi
 	const char *members[CKPT_LINE_MEMBERS];
 
 	ckpt_line_members(&r->of_file, &r->shape, members);
-	if (member_only(json, members, why) < 0 || member_u64(json, "key", key, why) < 0 ||
+	if (jsonrpc_member_only(json, members, why) < 0 || jsonrpc_member_u64(json, "key", key, why) < 0 ||
 	    ckpt_line_read_values(json, r->spec, values, why) < 0)
 		return -EINVAL;
 	return 1;
@@ -174,7 +174,7 @@ static int csv_header(struct row_reader *r, struct star_error *why)
 	return 0;
 }
 
-/* What element_parse takes, from a cell. */
+/* What ckpt_element_parse takes, from a cell. */
 static json_t *cell_json(const char *cell, bool real)
 {
 	const char *digits = cell + (*cell == '-' || *cell == '+');
@@ -199,7 +199,7 @@ static int read_cell(char **at, unsigned column, unsigned dtype, void *to, struc
 {
 	char *cell = strsep(at, ",");
 	json_t *json = cell ? cell_json(cell, dtype_is_real(dtype)) : NULL;
-	const bool ok = json && element_parse(dtype, json, to);
+	const bool ok = json && ckpt_element_parse(dtype, json, to);
 
 	json_decref(json);
 	if (ok)
@@ -417,7 +417,7 @@ struct row_reader *row_reader_open(const struct object_spec *spec, enum row_form
 			r->total = (uint64_t)status.st_size;
 	}
 	if (rc == 0 && format == ROW_CSV && csv_header(r, &why) < 0)
-		rc = refuse(r, err, -EINVAL, &why);
+		rc = refuse_line(r, err, -EINVAL, &why);
 	if (rc == 0)
 		return r;
 	row_reader_close(r);
@@ -434,7 +434,7 @@ int row_reader_next(struct row_reader *r, uint64_t *key, void *values, struct st
 	if (rc > 0 && check_key(r, *key, &why) < 0)
 		rc = why.code;
 	r->rows += rc > 0;
-	return rc < 0 ? refuse(r, err, rc, &why) : rc;
+	return rc < 0 ? refuse_line(r, err, rc, &why) : rc;
 }
 
 unsigned row_reader_dtype(const struct row_reader *r)
@@ -455,7 +455,7 @@ void row_reader_close(struct row_reader *r)
 	for (unsigned i = 0; i < ROW_PARTS; i++)
 		if (r->in[i] && r->in[i] != stdin)
 			fclose(r->in[i]);
-	keyset_fini(&r->keys);
+	ckpt_keyset_fini(&r->keys);
 	free(r->text);
 	free(r);
 }

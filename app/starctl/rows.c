@@ -127,8 +127,9 @@ static int print_rows(const struct invocation *invocation, struct shown *shown)
 		else if (shown->rows[i])
 			json_array_append(list, shown->rows[i]);
 		else
-			json_array_append_new(list, json_pack("{s:o, s:b}", "key", member_from_u64(shown->keys[i]),
-							      "missing", true));
+			json_array_append_new(list,
+					      json_pack("{s:o, s:b}", "key", jsonrpc_member_from_u64(shown->keys[i]),
+							"missing", true));
 	}
 	if (invocation->json)
 		print_json(list, invocation->out);

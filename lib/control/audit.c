@@ -117,7 +117,7 @@ static int follow_path(struct audit *audit)
 static void put(json_t *json, const char *name, const char *text)
 {
 	if (text[0])
-		json_object_set_new(json, name, member_from_text(text));
+		json_object_set_new(json, name, jsonrpc_member_from_text(text));
 }
 
 static json_t *line_json(struct audit *audit, const struct queued *q, uint64_t lost)
@@ -268,7 +268,7 @@ struct audit *audit_open(const char *path, struct star_error *err)
 		goto fail;
 	pthread_mutex_init(&audit->lock, NULL);
 	pthread_cond_init(&audit->wake, NULL);
-	if (thread_start(&audit->thread, "control-audit", loop, audit, err) == 0)
+	if (jsonrpc_thread_start(&audit->thread, "control-audit", loop, audit, err) == 0)
 		return audit;
 	pthread_cond_destroy(&audit->wake);
 	pthread_mutex_destroy(&audit->lock);

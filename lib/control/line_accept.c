@@ -31,7 +31,7 @@ static void refuse_connection(struct line_server *server, bool admin, int fd)
 /* All places are taken: whoever holds most of them gives up the one that has been idle for longest. */
 static void evict_idlest(struct line_server *server)
 {
-	const uint32_t most = line_share_connections_max(server->shares);
+	const uint32_t most = control_line_share_connections_max(server->shares);
 	struct line_connection *idlest = NULL;
 
 	for (struct line_connection *c = server->connections; c; c = c->next)
@@ -89,12 +89,12 @@ static void admit(struct line_server *server, struct line_listener *listener, in
 	c->listener = listener;
 	c->came_us = c->active_us = clock_us();
 	if (!listener->admin) {
-		line_address(from, c->peer);
-		c->share = line_share_take(&server->shares, c->peer);
+		control_line_address(from, c->peer);
+		c->share = control_line_share_take(&server->shares, c->peer);
 	}
 	if ((!listener->admin && !c->share) || line_source_add(server, &c->source, EPOLLIN) < 0) {
 		if (c->share)
-			line_share_release(&server->shares, c->share);
+			control_line_share_release(&server->shares, c->share);
 		free(c);
 		refuse_connection(server, listener->admin, fd);
 		return;

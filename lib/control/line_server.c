@@ -76,7 +76,7 @@ void line_connection_close(struct line_connection *c)
 	drop_input(c);
 	c->listener->count--;
 	if (c->share)
-		line_share_release(&c->server->shares, c->share);
+		control_line_share_release(&c->server->shares, c->share);
 	c->share = NULL;
 	*c->link = c->next;
 	if (c->next)
@@ -116,7 +116,7 @@ static bool find_room(struct line_connection *c, size_t more)
 	if (c->share->bytes + more > LINE_SERVER_SHARE_MAX)
 		return false;
 	while (server->buffered_bytes + more > LINE_SERVER_BUFFERED_MAX) {
-		const size_t most = line_share_bytes_max(server->shares);
+		const size_t most = control_line_share_bytes_max(server->shares);
 		struct line_connection *largest = NULL;
 
 		for (struct line_connection *o = server->connections; o; o = o->next)
@@ -491,7 +491,7 @@ static void ring(struct line_server *server)
 		log_debug("the control plane's eventfd is full");
 }
 
-void line_server_answer(struct line_connection *connection, char *text)
+void control_line_server_answer(struct line_connection *connection, char *text)
 {
 	struct line_server *server = connection->server;
 
@@ -522,12 +522,12 @@ uint32_t line_connection_user(const struct line_connection *connection)
 	return connection->user;
 }
 
-const uint8_t *line_connection_peer(const struct line_connection *connection)
+const uint8_t *control_line_connection_peer(const struct line_connection *connection)
 {
 	return connection->listener->admin ? NULL : connection->peer;
 }
 
-struct line_server_counts line_server_count(const struct line_connection *connection)
+struct line_server_counts control_line_server_count(const struct line_connection *connection)
 {
 	const struct line_server *server = connection->server;
 	struct line_server_counts counts = server->counts;
@@ -537,7 +537,7 @@ struct line_server_counts line_server_count(const struct line_connection *connec
 	return counts;
 }
 
-struct line_server *line_server_create(const struct line_server_options *options, struct star_error *err)
+struct line_server *control_line_server_create(const struct line_server_options *options, struct star_error *err)
 {
 	struct line_server *server = calloc(1, sizeof(*server));
 
@@ -566,7 +566,7 @@ struct line_server *line_server_create(const struct line_server_options *options
 		star_error_set(err, -errno, "cannot watch the control sockets: %s", strerrordesc_np(errno));
 		goto fail;
 	}
-	if (thread_start(&server->thread, "control-io", loop, server, err) < 0)
+	if (jsonrpc_thread_start(&server->thread, "control-io", loop, server, err) < 0)
 		goto fail;
 	return server;
 fail:
@@ -580,7 +580,7 @@ fail:
 	return NULL;
 }
 
-void line_server_stop(struct line_server *server)
+void control_line_server_stop(struct line_server *server)
 {
 	if (!server)
 		return;
@@ -591,7 +591,7 @@ void line_server_stop(struct line_server *server)
 	pthread_join(server->thread, NULL);
 }
 
-void line_server_destroy(struct line_server *server)
+void control_line_server_destroy(struct line_server *server)
 {
 	if (!server)
 		return;

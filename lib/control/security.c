@@ -64,7 +64,7 @@ char *security_in_clear(void *ctx)
 
 static void write_origin(const struct line_connection *connection, char *text, size_t bytes)
 {
-	const uint8_t *peer = line_connection_peer(connection);
+	const uint8_t *peer = control_line_connection_peer(connection);
 	char address[INET6_ADDRSTRLEN] = "";
 
 	if (!peer)
@@ -114,7 +114,7 @@ int security_check(const struct control *control, const struct line_connection *
 	const struct secure_key *principal = line_connection_principal(connection);
 	char text[SECURE_ROLES_TEXT];
 
-	if (!line_connection_peer(connection) || !control->ring)
+	if (!control_line_connection_peer(connection) || !control->ring)
 		return 0;
 	if (principal && principal->role < SECURE_ROLES && (roles & SECURE_BIT(principal->role)))
 		return 0;
@@ -133,9 +133,9 @@ int security_acl(struct control *control, const json_t *params, int (*roles_of)(
 	bool allowed;
 	int roles;
 
-	if (member_only(params, members, err) < 0 ||
-	    member_string(params, "principal", SECURE_NAME_MAX, &principal, err) < 0 ||
-	    member_string(params, "method", 64, &method, err) < 0)
+	if (jsonrpc_member_only(params, members, err) < 0 ||
+	    jsonrpc_member_string(params, "principal", SECURE_NAME_MAX, &principal, err) < 0 ||
+	    jsonrpc_member_string(params, "method", 64, &method, err) < 0)
 		return control_invalid(err);
 	roles = roles_of(method);
 	if (roles < 0)
@@ -159,7 +159,7 @@ int security_reload(struct control *control, const json_t *params, json_t **resu
 	unsigned count;
 	int rc;
 
-	if (member_only(params, none, err) < 0)
+	if (jsonrpc_member_only(params, none, err) < 0)
 		return control_invalid(err);
 	if (!control->ring)
 		return star_error_set(err, -ENOTSUP, "this node was started without keys (security.control_keys)");

@@ -97,7 +97,7 @@ static void try_open(struct dgram_session *s, uint64_t now_ns)
 	wheel_arm(net_wheel(s->dgram->net), &s->timer, now_ns + wait);
 }
 
-void open_begin(struct dgram_session *s)
+void dgram_open_begin(struct dgram_session *s)
 {
 	const uint64_t now_ns = dgram_now(s->dgram);
 
@@ -116,19 +116,19 @@ void open_begin(struct dgram_session *s)
 	try_open(s, now_ns);
 }
 
-void open_timer(struct dgram_session *s, uint64_t now_ns)
+void dgram_open_timer(struct dgram_session *s, uint64_t now_ns)
 {
 	const uint64_t since_ns = s->state == DGRAM_OPENING ? s->opening_ns : s->heard_ns;
 
 	if (now_ns - since_ns >= s->dgram->options.lease_ns) {
 		s->dgram->counters.expired++;
-		session_end(s, ETIMEDOUT);
+		dgram_session_end(s, ETIMEDOUT);
 		return;
 	}
 	try_open(s, now_ns);
 }
 
-void open_cookie(struct dgram_session *s, const struct dgram_from *from)
+void dgram_open_cookie(struct dgram_session *s, const struct dgram_from *from)
 {
 	struct wire_packet_open body;
 
@@ -143,7 +143,7 @@ void open_cookie(struct dgram_session *s, const struct dgram_from *from)
 	send_open(s, from->now_ns);
 }
 
-void open_opened(struct dgram_session *s, const struct dgram_from *from)
+void dgram_open_opened(struct dgram_session *s, const struct dgram_from *from)
 {
 	struct dgram *d = s->dgram;
 	struct wire_packet_opened body;
@@ -159,13 +159,13 @@ void open_opened(struct dgram_session *s, const struct dgram_from *from)
 	same = s->flags & DGRAM_KNOWN && body.token == s->peer_token && body.session == s->peer_number;
 	if (!same) {
 		if (s->flags & DGRAM_KNOWN) {
-			session_unhash(s);
-			session_reset(s);
+			dgram_session_unhash(s);
+			dgram_session_reset(s);
 		}
 		s->peer_token = body.token;
 		s->peer_number = body.session;
 		s->tx_edge = s->tx_next;
-		session_hash(s);
+		dgram_session_hash(s);
 	}
 	if (number_before(s->tx_edge, from->packet->edge))
 		s->tx_edge = from->packet->edge;
@@ -179,21 +179,21 @@ void open_opened(struct dgram_session *s, const struct dgram_from *from)
 	if (same)
 		output_urgent(s); /* tells the server our edge */
 	if (s->tx_queued + s->tx_held) {
-		recovery_arm(s, from->now_ns, true);
+		dgram_recovery_arm(s, from->now_ns, true);
 		list_put(s, DGRAM_DUE);
 	}
 	d->options.handler->connected(s->user, same, body.incarnation);
 }
 
-void open_unknown(struct dgram *d, const struct dgram_from *from)
+void dgram_open_unknown(struct dgram *d, const struct dgram_from *from)
 {
-	struct dgram_session *s = session_find(d, from->packet->token, false);
+	struct dgram_session *s = dgram_session_find(d, from->packet->token, false);
 
 	if (!s || s->peer_number != from->packet->session || s->state != DGRAM_OPEN) {
 		d->counters.unknown++;
 		return;
 	}
-	open_begin(s);
+	dgram_open_begin(s);
 }
 
 /* ---- ICMP errors ---- */
@@ -212,7 +212,7 @@ static bool end_attempt(struct dgram *d, const struct net_udp_address *address, 
 
 		if (s->state == DGRAM_OPENING && is_to(s, address) && s->client == open->client &&
 		    s->open_token == open->token) {
-			session_end(s, ECONNREFUSED);
+			dgram_session_end(s, ECONNREFUSED);
 			return true;
 		}
 	}
@@ -237,8 +237,8 @@ static bool is_in_flight(const struct dgram *d, const struct net_udp_address *ad
 }
 
 /* What is quoted must have the peer's secret, and be a packet that is under way: that nobody can know but who has seen it. */
-bool open_quoted(void *ctx, struct net *net, const struct net_udp_address *address, const void *payload, uint32_t bytes,
-		 bool refused)
+bool dgram_open_quoted(void *ctx, struct net *net, const struct net_udp_address *address, const void *payload,
+		       uint32_t bytes, bool refused)
 {
 	struct dgram *d = ctx;
 	struct {
@@ -270,7 +270,7 @@ static void send_opened(struct dgram_session *s, bool resumed, const struct dgra
 						 .message_max = d->options.message_max };
 	struct wire_packet header = header_of(WIRE_PACKET_OPENED, s->peer_number, s->peer_token);
 
-	credit_update(s, from->now_ns);
+	dgram_credit_update(s, from->now_ns);
 	header.number = s->tx_next;
 	header.ack = s->rx_next;
 	header.edge = s->rx_edge;
@@ -279,7 +279,7 @@ static void send_opened(struct dgram_session *s, bool resumed, const struct dgra
 	send_to(d, from->address, &header, &body, sizeof(body));
 }
 
-static void refuse(struct dgram *d, const struct wire_packet_open *open, const struct dgram_from *from)
+static void refuse_open(struct dgram *d, const struct wire_packet_open *open, const struct dgram_from *from)
 {
 	const struct wire_packet header = header_of(WIRE_PACKET_CLOSE, open->session, open->token);
 
@@ -289,10 +289,11 @@ static void refuse(struct dgram *d, const struct wire_packet_open *open, const s
 
 static struct dgram_session *accept(struct dgram *d, const struct wire_packet_open *open, const struct dgram_from *from)
 {
-	struct dgram_session *s = session_make(d, from->address);
+	struct dgram_session *s = dgram_session_make(d, from->address);
 
-	if (!s && d->sessions == d->options.sessions_max && peer_make_place(d, &from->address->remote, from->now_ns))
-		s = session_make(d, from->address);
+	if (!s && d->sessions == d->options.sessions_max &&
+	    dgram_peer_make_place(d, &from->address->remote, from->now_ns))
+		s = dgram_session_make(d, from->address);
 	if (!s)
 		return NULL;
 	s->opening_ns = from->now_ns;
@@ -302,10 +303,10 @@ static struct dgram_session *accept(struct dgram *d, const struct wire_packet_op
 	s->peer_token = open->token;
 	s->peer_number = open->session;
 	s->tx_edge = RTE_MIN(open->edge, d->options.window_max);
-	session_hash(s);
+	dgram_session_hash(s);
 	wheel_arm(net_wheel(d->net), &s->life, from->now_ns + d->options.lease_ns);
 	if (!d->options.handler->opened(d->options.ctx, s, &s->user)) {
-		session_free(s);
+		dgram_session_free(s);
 		return NULL;
 	}
 	d->counters.opened++;
@@ -320,7 +321,7 @@ static bool resume(struct dgram_session *s, const struct wire_packet_open *open,
 	if (net_udp_flow_init(s->dgram->net, &flow, from->address) < 0)
 		return false;
 	s->flow = flow;
-	peer_move(s);
+	dgram_peer_move(s);
 	s->dgram->counters.resumed += open->token != s->peer_token;
 	s->peer_token = open->token;
 	s->peer_number = open->session;
@@ -329,7 +330,7 @@ static bool resume(struct dgram_session *s, const struct wire_packet_open *open,
 	return true;
 }
 
-void open_asked(struct dgram *d, const struct dgram_from *from)
+void dgram_open_asked(struct dgram *d, const struct dgram_from *from)
 {
 	struct wire_packet_open open;
 	struct wire_packet header;
@@ -351,17 +352,17 @@ void open_asked(struct dgram *d, const struct dgram_from *from)
 		send_to(d, from->address, &header, &open, sizeof(open));
 		return;
 	}
-	s = session_find(d, open.client, true);
+	s = dgram_session_find(d, open.client, true);
 	resumed = s;
 	if (s ? !resume(s, &open, from) : !(s = accept(d, &open, from))) {
-		refuse(d, &open, from);
+		refuse_open(d, &open, from);
 		return;
 	}
 	send_opened(s, resumed, from);
 }
 
 /* A packet of no session that we have: its sender may be a client of ours from before we were started anew. */
-void open_stranger(struct dgram *d, const struct dgram_from *from)
+void dgram_open_stranger(struct dgram *d, const struct dgram_from *from)
 {
 	const struct wire_packet *p = from->packet;
 	const struct wire_packet header = header_of(WIRE_PACKET_UNKNOWN, p->session, p->token);
@@ -371,7 +372,7 @@ void open_stranger(struct dgram *d, const struct dgram_from *from)
 		send_to(d, from->address, &header, NULL, 0);
 }
 
-void open_send_close(struct dgram_session *s)
+void dgram_open_send_close(struct dgram_session *s)
 {
 	const struct wire_packet header = header_of(WIRE_PACKET_CLOSE, s->peer_number, s->peer_token);
 	const struct net_udp_address to = dgram_address(s);

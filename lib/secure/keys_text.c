@@ -25,7 +25,7 @@ size_t keys_write_line(const struct secure_key *key, char line[static KEYS_LINE_
 
 	for (unsigned i = 0; i < SECURE_SECRET_BYTES; i++)
 		used += (size_t)snprintf(line + used, KEYS_LINE_MAX - used, "%02x", key->secret[i]);
-	return used + (size_t)snprintf(line + used, KEYS_LINE_MAX - used, " %08x\n", crc32(line, used));
+	return used + (size_t)snprintf(line + used, KEYS_LINE_MAX - used, " %08x\n", base_crc32(line, used));
 }
 
 /* Exactly WORDS of them, with one space between. */

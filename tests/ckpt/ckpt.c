@@ -74,9 +74,9 @@ static unsigned compare_sizes(unsigned optimizer, unsigned dtype, uint32_t dim, 
 	struct star_error err;
 	struct store *store;
 
-	object_spec_defaults(&spec, optimizer);
-	if (object_spec_options(&spec, options, &err) < 0 || object_spec_options(&spec, more, &err) < 0 ||
-	    object_spec_check(&spec, &err) < 0)
+	wire_object_spec_defaults(&spec, optimizer);
+	if (wire_object_spec_options(&spec, options, &err) < 0 || wire_object_spec_options(&spec, more, &err) < 0 ||
+	    wire_object_spec_check(&spec, &err) < 0)
 		return 0;
 	spec.id = 1;
 	store = store_create(arena, arena_bytes, &err);

@@ -254,9 +254,9 @@ static bool check_element(unsigned dtype, uint64_t bits)
 	json_t *json;
 	bool good;
 
-	element_print(dtype, &bits, text);
+	ckpt_element_print(dtype, &bits, text);
 	json = json_loads(text, JSON_DECODE_ANY, NULL);
-	good = json && element_parse(dtype, json, &back) && memcmp(&back, &bits, dtype_bytes(dtype)) == 0;
+	good = json && ckpt_element_parse(dtype, json, &back) && memcmp(&back, &bits, dtype_bytes(dtype)) == 0;
 	json_decref(json);
 	return good || unit_fail(__FILE__, __LINE__, "%s %#llx is %s, and %#llx again", dtype_name(dtype),
 				 (unsigned long long)bits, text, (unsigned long long)back);

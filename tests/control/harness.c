@@ -479,7 +479,7 @@ struct layout *wait_layout(const struct cluster *cluster, uint32_t epoch)
 
 	for (;;) {
 		json_t *json = call(cluster->nodes[0].address, "layout", NULL, &err);
-		struct layout *layout = json ? layout_from_json(json, &err) : NULL;
+		struct layout *layout = json ? jsonrpc_layout_decode(json, &err) : NULL;
 
 		json_decref(json);
 		if (layout && layout->epoch >= epoch)

@@ -139,9 +139,9 @@ void a_checkpoint_that_does_not_come_is_told(void)
 	control = cluster.nodes[0].control;
 	pthread_mutex_lock(&control->lock);
 	control->started_us -= UINT64_C(2) * HOUR_S * 1000000;
-	CHECK(!health_checkpoint_overdue(control, &age_s, &every_s));
+	CHECK(!control_health_checkpoint_overdue(control, &age_s, &every_s));
 	control->started_us -= UINT64_C(2) * HOUR_S * 1000000;
-	CHECK(health_checkpoint_overdue(control, &age_s, &every_s));
+	CHECK(control_health_checkpoint_overdue(control, &age_s, &every_s));
 	CHECK(age_s >= 4.0 * HOUR_S && every_s == HOUR_S);
 	pthread_mutex_unlock(&control->lock);
 	while (!overdue_logged(control) && CHECK(clock_us() < until_us))

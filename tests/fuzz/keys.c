@@ -24,7 +24,7 @@ static size_t add_checks(const uint8_t *data, size_t bytes, char *text)
 
 		memcpy(text + used, data + at, taken);
 		used += taken;
-		used += (size_t)snprintf(text + used, 16, " %08x\n", crc32(text + used - taken, taken));
+		used += (size_t)snprintf(text + used, 16, " %08x\n", base_crc32(text + used - taken, taken));
 		at += length + 1;
 	}
 	return used;

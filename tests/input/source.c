@@ -63,15 +63,15 @@ static int64_t read_all(int fd, size_t piece, const char *text, struct star_erro
 {
 	struct source source;
 	char *buffer = malloc(piece);
-	int64_t n = source_open_fd(&source, fd, err), all = 0;
+	int64_t n = input_source_open_fd(&source, fd, err), all = 0;
 
-	while (n == 0 && (n = source_read(&source, buffer, piece, err)) > 0) {
+	while (n == 0 && (n = input_source_read(&source, buffer, piece, err)) > 0) {
 		if (text && !CHECK(all + n <= TEXT && memcmp(buffer, text + all, (size_t)n) == 0))
 			break;
 		all += n;
 		n = 0;
 	}
-	source_close(&source);
+	input_source_close(&source);
 	free(buffer);
 	return n < 0 ? n : all;
 }

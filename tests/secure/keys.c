@@ -76,7 +76,7 @@ static const char *line_of(const char *words, char line[static 512])
 {
 	const int bytes = snprintf(line, 512, "%s", words);
 
-	snprintf(line + bytes, 512 - (size_t)bytes, " %08x\n", crc32(words, (size_t)bytes));
+	snprintf(line + bytes, 512 - (size_t)bytes, " %08x\n", base_crc32(words, (size_t)bytes));
 	return line;
 }
 
