@@ -270,7 +270,7 @@ int run_audit_verify(const struct invocation *invocation)
 					    strerrordesc_np(errno));
 			break;
 		}
-		rc = audit_verify(file, invocation->argv[i], &check, &err);
+		rc = control_audit_verify(file, invocation->argv[i], &check, &err);
 		fclose(file);
 	}
 	if (rc < 0)

@@ -86,7 +86,7 @@ static int read_end(struct audit *audit, struct star_error *err)
 		return 0;
 	line = end == text ? NULL : memrchr(text, '\n', (size_t)(end - text));
 	line = line ? line + 1 : text;
-	if (audit_verify_line(line, (size_t)(end - line), audit->path, 0, &check, NULL) < 0)
+	if (control_audit_verify_line(line, (size_t)(end - line), audit->path, 0, &check, NULL) < 0)
 		return star_error_set(
 			err, -EINVAL,
 			"%.200s is no audit log: its last line is none of one; name another file, or move it "
@@ -182,7 +182,7 @@ static int write_event(struct audit *audit, const struct queued *q, uint64_t los
 		rc = write_line(audit, line, bytes + 1);
 	if (rc < 0)
 		return rc;
-	audit_hash(line, bytes, audit->previous);
+	control_audit_hash(line, bytes, audit->previous);
 	audit->number++;
 	audit->cut = 0;
 	return 0;
@@ -253,7 +253,7 @@ static void *loop(void *arg)
 	return NULL;
 }
 
-struct audit *audit_open(const char *path, struct star_error *err)
+struct audit *control_audit_open(const char *path, struct star_error *err)
 {
 	struct audit *audit = calloc(1, sizeof(*audit));
 
@@ -279,7 +279,7 @@ fail:
 	return NULL;
 }
 
-void audit_note(struct audit *audit, const struct audit_event *event)
+void control_audit_note(struct audit *audit, const struct audit_event *event)
 {
 	struct queued *q;
 
@@ -300,7 +300,7 @@ void audit_note(struct audit *audit, const struct audit_event *event)
 	pthread_mutex_unlock(&audit->lock);
 }
 
-struct audit_counts audit_count(struct audit *audit)
+struct audit_counts control_audit_count(struct audit *audit)
 {
 	struct audit_counts counts;
 
@@ -310,7 +310,7 @@ struct audit_counts audit_count(struct audit *audit)
 	return counts;
 }
 
-void audit_close(struct audit *audit)
+void control_audit_close(struct audit *audit)
 {
 	if (!audit)
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The audit log: who has come to the control plane, what he has asked for, and what came of it; a JSON object a line, in order. Each line has
- * the SHA-256 of the line before it, so that a line that was changed, taken out or put in shows (audit_verify). A thread of its own
+ * the SHA-256 of the line before it, so that a line that was changed, taken out or put in shows (control_audit_verify). A thread of its own
  * writes, behind a queue of AUDIT_QUEUE_MAX; what finds no room there is counted, and the next line says how many were lost. Thread-safe.
  */
 #ifndef CONTROL_AUDIT_H
@@ -32,16 +32,16 @@ struct audit;
 
 /* Goes on with the file that is there: its last line is looked at, and one that a crash has left unfinished is taken away. NULL: it cannot be
  * written, or is no audit log. path is borrowed. */
-struct audit *audit_open(const char *path, struct star_error *err);
+struct audit *control_audit_open(const char *path, struct star_error *err);
 /* Never waits for the disk. */
-void audit_note(struct audit *audit, const struct audit_event *event);
+void control_audit_note(struct audit *audit, const struct audit_event *event);
 /* Writes what is queued. audit may be NULL. */
-void audit_close(struct audit *audit);
+void control_audit_close(struct audit *audit);
 
 struct audit_counts {
 	uint64_t events, lost, failures; /* lost: no room in the queue, or none on the disk */
 };
-struct audit_counts audit_count(struct audit *audit);
+struct audit_counts control_audit_count(struct audit *audit);
 
 /* What a file, or several in their order, have shown so far; begin with zeroes. */
 struct audit_check {
@@ -53,12 +53,12 @@ struct audit_check {
 };
 
 /* 0, or -EBADMSG with the file's name, the line and what is wrong with it; -ENODATA: there is no line. */
-int audit_verify(FILE *file, const char *name, struct audit_check *check, struct star_error *err);
+int control_audit_verify(FILE *file, const char *name, struct audit_check *check, struct star_error *err);
 
 /* One line, without its newline: the same. number: which of the file. */
-int audit_verify_line(const char *line, size_t bytes, const char *name, uint64_t number, struct audit_check *check,
-		      struct star_error *err);
+int control_audit_verify_line(const char *line, size_t bytes, const char *name, uint64_t number,
+			      struct audit_check *check, struct star_error *err);
 
-void audit_hash(const char *line, size_t bytes, char hash[static AUDIT_HASH_TEXT]);
+void control_audit_hash(const char *line, size_t bytes, char hash[static AUDIT_HASH_TEXT]);
 
 #endif

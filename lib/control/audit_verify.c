@@ -9,7 +9,7 @@
 
 #include <openssl/evp.h>
 
-void audit_hash(const char *line, size_t bytes, char hash[static AUDIT_HASH_TEXT])
+void control_audit_hash(const char *line, size_t bytes, char hash[static AUDIT_HASH_TEXT])
 {
 	unsigned char digest[EVP_MAX_MD_SIZE] = { 0 };
 	unsigned size = 0;
@@ -54,8 +54,8 @@ static const char *look(const json_t *json, struct audit_check *check)
 	return NULL;
 }
 
-int audit_verify_line(const char *line, size_t bytes, const char *name, uint64_t number, struct audit_check *check,
-		      struct star_error *err)
+int control_audit_verify_line(const char *line, size_t bytes, const char *name, uint64_t number,
+			      struct audit_check *check, struct star_error *err)
 {
 	json_error_t ignored;
 	const char *why;
@@ -68,11 +68,11 @@ int audit_verify_line(const char *line, size_t bytes, const char *name, uint64_t
 	json_decref(json);
 	if (why)
 		return bad(name, number, why, err);
-	audit_hash(line, bytes, check->ends);
+	control_audit_hash(line, bytes, check->ends);
 	return 0;
 }
 
-int audit_verify(FILE *file, const char *name, struct audit_check *check, struct star_error *err)
+int control_audit_verify(FILE *file, const char *name, struct audit_check *check, struct star_error *err)
 {
 	char line[AUDIT_LINE_MAX + 1];
 	uint64_t number = 0;
@@ -85,7 +85,7 @@ int audit_verify(FILE *file, const char *name, struct audit_check *check, struct
 		if (bytes == 0 || line[bytes - 1] != '\n')
 			rc = bad(name, number, feof(file) ? "it has no end" : "it is no line of an audit log", err);
 		else
-			rc = audit_verify_line(line, bytes - 1, name, number, check, err);
+			rc = control_audit_verify_line(line, bytes - 1, name, number, check, err);
 	}
 	if (rc == 0 && ferror(file))
 		rc = star_error_set(err, -EIO, "%.200s cannot be read", name);

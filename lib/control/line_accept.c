@@ -41,7 +41,7 @@ static void evict_idlest(struct line_server *server)
 	if (!idlest)
 		return;
 	server->counts.refused++;
-	line_connection_close(idlest);
+	control_line_connection_close(idlest);
 }
 
 /* Of the administrator's socket: the mode of its file says the same, but may have been changed. */
@@ -92,7 +92,7 @@ static void admit(struct line_server *server, struct line_listener *listener, in
 		control_line_address(from, c->peer);
 		c->share = control_line_share_take(&server->shares, c->peer);
 	}
-	if ((!listener->admin && !c->share) || line_source_add(server, &c->source, EPOLLIN) < 0) {
+	if ((!listener->admin && !c->share) || control_line_source_add(server, &c->source, EPOLLIN) < 0) {
 		if (c->share)
 			control_line_share_release(&server->shares, c->share);
 		free(c);
@@ -107,7 +107,7 @@ static void admit(struct line_server *server, struct line_listener *listener, in
 	server->connections = c;
 }
 
-void line_accept(struct line_server *server, struct line_listener *listener)
+void control_line_accept(struct line_server *server, struct line_listener *listener)
 {
 	for (int i = 0; i < ACCEPTS_MAX; i++) {
 		struct sockaddr_storage from = { .ss_family = AF_UNSPEC };
@@ -121,7 +121,7 @@ void line_accept(struct line_server *server, struct line_listener *listener)
 		/* Out of descriptors or memory: the listener would ring without end. The tick listens again. */
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			log_warn("no control connection can be accepted for a while: %s", strerrordesc_np(errno));
-			line_source_watch(server, &listener->source, 0);
+			control_line_source_watch(server, &listener->source, 0);
 		}
 		if (errno != EINTR && errno != ECONNABORTED)
 			break;

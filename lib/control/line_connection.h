@@ -70,20 +70,20 @@ struct line_server {
 };
 
 /* line_server.c */
-void line_source_watch(struct line_server *server, struct line_source *source, uint32_t events);
-int line_source_add(struct line_server *server, struct line_source *source, uint32_t events);
+void control_line_source_watch(struct line_server *server, struct line_source *source, uint32_t events);
+int control_line_source_add(struct line_server *server, struct line_source *source, uint32_t events);
 /* Its memory stays until the end of the turn. */
-void line_connection_close(struct line_connection *c);
+void control_line_connection_close(struct line_connection *c);
 
-/* line_accept.c: takes the connections that wait at a listener. */
-void line_accept(struct line_server *server, struct line_listener *listener);
+/* control_line_accept.c: takes the connections that wait at a listener. */
+void control_line_accept(struct line_server *server, struct line_listener *listener);
 
 /* line_tls.c. As recv and send on what the connection has, with the negative errno returned. */
-ssize_t line_tls_receive(struct line_connection *c, char *to, size_t room);
-ssize_t line_tls_send(struct line_connection *c, const char *from, size_t bytes);
+ssize_t control_line_tls_receive(struct line_connection *c, char *to, size_t room);
+ssize_t control_line_tls_send(struct line_connection *c, const char *from, size_t bytes);
 /* Goes on with a connection that has not entered yet, when its socket rings; afterwards it has entered, waits, or is closed. */
-void line_tls_continue(struct line_connection *c);
+void control_line_tls_continue(struct line_connection *c);
 /* Of a connection that is closed. */
-void line_tls_drop(struct line_connection *c);
+void control_line_tls_drop(struct line_connection *c);
 
 #endif

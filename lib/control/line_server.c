@@ -23,7 +23,7 @@ enum {
 	TICK_MS = 1000,
 };
 
-void line_source_watch(struct line_server *server, struct line_source *source, uint32_t events)
+void control_line_source_watch(struct line_server *server, struct line_source *source, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = source };
 
@@ -33,7 +33,7 @@ void line_source_watch(struct line_server *server, struct line_source *source, u
 	epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, source->fd, &event);
 }
 
-int line_source_add(struct line_server *server, struct line_source *source, uint32_t events)
+int control_line_source_add(struct line_server *server, struct line_source *source, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = source };
 
@@ -65,12 +65,12 @@ static void drop_input(struct line_connection *c)
 }
 
 /* The memory stays until the end of the turn: epoll may have handed out an event for it, another thread an answer. */
-void line_connection_close(struct line_connection *c)
+void control_line_connection_close(struct line_connection *c)
 {
 	if (c->closed)
 		return;
 	c->closed = true;
-	line_tls_drop(c);
+	control_line_tls_drop(c);
 	close(c->source.fd);
 	drop_output(c);
 	drop_input(c);
@@ -90,13 +90,13 @@ void line_connection_close(struct line_connection *c)
 static void flush(struct line_connection *c)
 {
 	while (c->out) {
-		const ssize_t n = line_tls_send(c, c->out + c->out_sent, c->out_bytes - c->out_sent);
+		const ssize_t n = control_line_tls_send(c, c->out + c->out_sent, c->out_bytes - c->out_sent);
 
 		if (n == -EINTR)
 			continue;
 		if (n < 0) {
 			if (n != -EAGAIN)
-				line_connection_close(c);
+				control_line_connection_close(c);
 			return;
 		}
 		c->out_sent += (size_t)n;
@@ -126,7 +126,7 @@ static bool find_room(struct line_connection *c, size_t more)
 		if (!largest || largest == c || largest->in_size + largest->out_bytes == 0)
 			return false;
 		server->counts.refused++;
-		line_connection_close(largest);
+		control_line_connection_close(largest);
 	}
 	return true;
 }
@@ -148,7 +148,7 @@ static void reply(struct line_connection *c, char *text)
 	if (!c->closed && !find_room(c, 0)) {
 		server->counts.refused++;
 		log_warn("a control connection is closed: replies that nobody reads take too much memory");
-		line_connection_close(c);
+		control_line_connection_close(c);
 	}
 }
 
@@ -185,7 +185,7 @@ static void serve_line(struct line_connection *c, const char *line, size_t bytes
 	c->spoke = true;
 	if (starts_as_http(line, bytes)) {
 		server->counts.refused++;
-		line_connection_close(c);
+		control_line_connection_close(c);
 		return;
 	}
 	if (bytes > max) {
@@ -205,7 +205,7 @@ static void serve_line(struct line_connection *c, const char *line, size_t bytes
 		break;
 	case LINE_CLOSE:
 		c->waiting = false;
-		line_connection_close(c);
+		control_line_connection_close(c);
 		break;
 	}
 }
@@ -221,7 +221,7 @@ static void refuse_long_line(struct line_connection *c, size_t max)
 	c->skipping = true;
 	server->counts.refused++;
 	if (http)
-		line_connection_close(c);
+		control_line_connection_close(c);
 	else
 		reply(c, server->options.too_long(server->options.ctx, max));
 }
@@ -263,9 +263,12 @@ static void serve_input(struct line_connection *c)
 	if (c->in_used == 0 && c->in_size > KEPT_BYTES)
 		drop_input(c);
 	if (!c->closed && c->eof && !c->waiting && !c->out && c->in_used == 0)
-		line_connection_close(c);
+		control_line_connection_close(c);
 	if (!c->closed)
-		line_source_watch(c->server, &c->source, c->out ? EPOLLOUT : c->waiting || c->eof ? 0 : EPOLLIN);
+		control_line_source_watch(c->server, &c->source,
+					  c->out		 ? EPOLLOUT
+					  : c->waiting || c->eof ? 0
+								 : EPOLLIN);
 }
 
 static bool make_room(struct line_connection *c)
@@ -296,15 +299,15 @@ static bool read_some(struct line_connection *c)
 	do {
 		if (!make_room(c)) {
 			c->server->counts.refused++;
-			line_connection_close(c);
+			control_line_connection_close(c);
 			return false;
 		}
 		room = c->in_size - c->in_used;
-		n = line_tls_receive(c, c->in + c->in_used, room < READ_BYTES ? room : READ_BYTES);
+		n = control_line_tls_receive(c, c->in + c->in_used, room < READ_BYTES ? room : READ_BYTES);
 		if (n == -EAGAIN || n == -EINTR)
 			return some;
 		if (n < 0) {
-			line_connection_close(c);
+			control_line_connection_close(c);
 			return false;
 		}
 		some = true;
@@ -329,9 +332,9 @@ static void on_connection(struct line_connection *c, uint32_t events)
 		return;
 	if (!c->entered) {
 		if (c->held && events & (EPOLLHUP | EPOLLERR))
-			line_connection_close(c);
+			control_line_connection_close(c);
 		else if (!c->held)
-			line_tls_continue(c);
+			control_line_tls_continue(c);
 		if (!c->entered || c->closed)
 			return;
 	}
@@ -341,7 +344,7 @@ static void on_connection(struct line_connection *c, uint32_t events)
 	}
 	/* The peer is gone in both directions while a reply was in the works: nobody is there to read it. */
 	if (events & (EPOLLHUP | EPOLLERR)) {
-		line_connection_close(c);
+		control_line_connection_close(c);
 		return;
 	}
 	flush(c);
@@ -392,7 +395,7 @@ static void review(struct line_server *server)
 		    (c->entered && secure_ring_has(server->options.keys, peer->principal, peer->id, peer->role)))
 			continue;
 		server->counts.revoked++;
-		line_connection_close(c);
+		control_line_connection_close(c);
 	}
 }
 
@@ -433,11 +436,11 @@ static void on_tick(struct line_server *server, uint64_t now_us)
 		if ((c->out && now_us - c->progress_us > server->options.stall_timeout_us) ||
 		    (c->line_us && now_us - c->line_us > server->options.stall_timeout_us) || is_idle(c, now_us)) {
 			server->counts.stalled++;
-			line_connection_close(c);
+			control_line_connection_close(c);
 		}
 	}
-	line_source_watch(server, &server->admin.source, EPOLLIN);
-	line_source_watch(server, &server->peer.source, EPOLLIN);
+	control_line_source_watch(server, &server->admin.source, EPOLLIN);
+	control_line_source_watch(server, &server->peer.source, EPOLLIN);
 }
 
 static void bury(struct line_server *server)
@@ -469,7 +472,7 @@ static void *loop(void *arg)
 			if (source->kind == LINE_SOURCE_CONNECTION)
 				on_connection((struct line_connection *)source, events[i].events);
 			else if (source->kind == LINE_SOURCE_LISTENER)
-				line_accept(server, (struct line_listener *)source);
+				control_line_accept(server, (struct line_listener *)source);
 			else
 				running = on_wake(server);
 		}
@@ -504,7 +507,7 @@ void control_line_server_answer(struct line_connection *connection, char *text)
 	pthread_mutex_unlock(&server->lock);
 }
 
-void line_server_review(struct line_server *server)
+void control_line_server_review(struct line_server *server)
 {
 	pthread_mutex_lock(&server->lock);
 	server->review = true;
@@ -512,12 +515,12 @@ void line_server_review(struct line_server *server)
 	pthread_mutex_unlock(&server->lock);
 }
 
-const struct secure_key *line_connection_principal(const struct line_connection *connection)
+const struct secure_key *control_line_connection_principal(const struct line_connection *connection)
 {
 	return connection->tls ? secure_link_peer(connection->tls) : NULL;
 }
 
-uint32_t line_connection_user(const struct line_connection *connection)
+uint32_t control_line_connection_user(const struct line_connection *connection)
 {
 	return connection->user;
 }
@@ -560,9 +563,10 @@ struct line_server *control_line_server_create(const struct line_server_options 
 	pthread_mutex_init(&server->lock, NULL);
 	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	server->wake = (struct line_source){ LINE_SOURCE_WAKE, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), 0 };
-	if (server->epoll_fd < 0 || server->wake.fd < 0 || line_source_add(server, &server->wake, EPOLLIN) < 0 ||
-	    line_source_add(server, &server->admin.source, EPOLLIN) < 0 ||
-	    line_source_add(server, &server->peer.source, EPOLLIN) < 0) {
+	if (server->epoll_fd < 0 || server->wake.fd < 0 ||
+	    control_line_source_add(server, &server->wake, EPOLLIN) < 0 ||
+	    control_line_source_add(server, &server->admin.source, EPOLLIN) < 0 ||
+	    control_line_source_add(server, &server->peer.source, EPOLLIN) < 0) {
 		star_error_set(err, -errno, "cannot watch the control sockets: %s", strerrordesc_np(errno));
 		goto fail;
 	}
@@ -597,7 +601,7 @@ void control_line_server_destroy(struct line_server *server)
 		return;
 	deliver(server, false);
 	while (server->connections)
-		line_connection_close(server->connections);
+		control_line_connection_close(server->connections);
 	bury(server);
 	close(server->admin.source.fd);
 	close(server->peer.source.fd);

@@ -87,12 +87,12 @@ struct line_server_counts {
 const uint8_t *control_line_connection_peer(const struct line_connection *connection);
 
 /* As whom a peer has come, with its secret left out; NULL: in clear, or an administrator's connection. Constant from the first line on. */
-const struct secure_key *line_connection_principal(const struct line_connection *connection);
+const struct secure_key *control_line_connection_principal(const struct line_connection *connection);
 /* The user of an administrator's connection. */
-uint32_t line_connection_user(const struct line_connection *connection);
+uint32_t control_line_connection_user(const struct line_connection *connection);
 
 /* From any thread: closes the connections of whom the keys do not let in any more, before another line of theirs is read. */
-void line_server_review(struct line_server *server);
+void control_line_server_review(struct line_server *server);
 
 /* On the server's thread, so from serve. */
 struct line_server_counts control_line_server_count(const struct line_connection *connection);

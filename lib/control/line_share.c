@@ -44,7 +44,7 @@ void control_line_share_release(struct line_share **shares, struct line_share *s
 	free(share);
 }
 
-uint32_t line_share_handshakes_max(const struct line_share *shares)
+uint32_t control_line_share_handshakes_max(const struct line_share *shares)
 {
 	uint32_t most = 0;
 

@@ -12,14 +12,14 @@
 
 enum { DRAIN_BYTES = 64 << 10 };
 
-ssize_t line_tls_receive(struct line_connection *c, char *to, size_t room)
+ssize_t control_line_tls_receive(struct line_connection *c, char *to, size_t room)
 {
 	const ssize_t n = c->tls ? secure_link_read(c->tls, to, room) : recv(c->source.fd, to, room, 0);
 
 	return n < 0 && !c->tls ? -errno : n;
 }
 
-ssize_t line_tls_send(struct line_connection *c, const char *from, size_t bytes)
+ssize_t control_line_tls_send(struct line_connection *c, const char *from, size_t bytes)
 {
 	const ssize_t n =
 		c->tls ? secure_link_write(c->tls, from, bytes) : send(c->source.fd, from, bytes, MSG_NOSIGNAL);
@@ -39,7 +39,7 @@ static void refuse(struct line_connection *c, const char *why)
 {
 	c->server->counts.strangers++;
 	tell(c, why);
-	line_connection_close(c);
+	control_line_connection_close(c);
 }
 
 /* What it has sent so far is taken first: closing over unread bytes would reset the connection, and what it is told be lost. */
@@ -63,7 +63,7 @@ static void let_go_on(struct line_server *server)
 			continue;
 		c->held = false;
 		server->held--;
-		line_source_watch(c->server, &c->source, EPOLLIN);
+		control_line_source_watch(c->server, &c->source, EPOLLIN);
 	}
 }
 
@@ -74,7 +74,7 @@ static void leave_handshake(struct line_connection *c)
 	let_go_on(c->server);
 }
 
-void line_tls_drop(struct line_connection *c)
+void control_line_tls_drop(struct line_connection *c)
 {
 	if (c->held) {
 		c->held = false;
@@ -89,7 +89,7 @@ void line_tls_drop(struct line_connection *c)
 /* All places are taken: whoever holds most of them loses the oldest. Those that are honest last some milliseconds. */
 static void end_oldest(struct line_server *server)
 {
-	const uint32_t most = line_share_handshakes_max(server->shares);
+	const uint32_t most = control_line_share_handshakes_max(server->shares);
 	struct line_connection *oldest = NULL;
 
 	for (struct line_connection *c = server->connections; c; c = c->next)
@@ -111,7 +111,7 @@ static void begin(struct line_connection *c)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
-		line_connection_close(c);
+		control_line_connection_close(c);
 		return;
 	}
 	if (first != SECURE_FIRST_BYTE) {
@@ -121,21 +121,21 @@ static void begin(struct line_connection *c)
 	if (c->share->handshakes >= LINE_SERVER_SHARE_HANDSHAKES_MAX) {
 		c->held = true;
 		server->held++;
-		line_source_watch(c->server, &c->source, 0);
+		control_line_source_watch(c->server, &c->source, 0);
 		return;
 	}
 	if (server->handshakes >= LINE_SERVER_HANDSHAKES_MAX)
 		end_oldest(server);
 	c->tls = secure_link_accept(server->context, c->source.fd);
 	if (!c->tls) {
-		line_connection_close(c);
+		control_line_connection_close(c);
 		return;
 	}
 	server->handshakes++;
 	c->share->handshakes++;
 }
 
-void line_tls_continue(struct line_connection *c)
+void control_line_tls_continue(struct line_connection *c)
 {
 	struct star_error why;
 	short events = 0;
@@ -147,7 +147,7 @@ void line_tls_continue(struct line_connection *c)
 		return;
 	rc = secure_link_handshake(c->tls, &events, &why);
 	if (rc == -EAGAIN && secure_link_received(c->tls) <= LINE_SERVER_HANDSHAKE_BYTES) {
-		line_source_watch(c->server, &c->source, events == POLLOUT ? EPOLLOUT : EPOLLIN);
+		control_line_source_watch(c->server, &c->source, events == POLLOUT ? EPOLLOUT : EPOLLIN);
 		return;
 	}
 	if (rc < 0) {
@@ -157,6 +157,6 @@ void line_tls_continue(struct line_connection *c)
 	c->entered = true;
 	leave_handshake(c);
 	c->active_us = clock_us();
-	line_source_watch(c->server, &c->source, EPOLLIN);
+	control_line_source_watch(c->server, &c->source, EPOLLIN);
 	tell(c, NULL);
 }

@@ -201,7 +201,7 @@ static json_t *node_json(const struct call *call)
 				      "refused", (json_int_t)counts.refused, "stalled", (json_int_t)counts.stalled,
 				      "strangers", (json_int_t)counts.strangers, "revoked",
 				      (json_int_t)counts.revoked));
-	json_object_set_new(status, "security", security_json(control));
+	json_object_set_new(status, "security", control_security_json(control));
 	pthread_mutex_lock(&control->lock);
 	json_object_set_new(status, "epoch", json_integer(control->epoch));
 	json_object_set_new(status, "cluster_reactors", json_integer(control->cluster_reactors));
@@ -359,12 +359,12 @@ static int run_shutdown(const struct call *call, json_t **result, struct star_er
 
 static int run_acl_check(const struct call *call, json_t **result, struct star_error *err)
 {
-	return security_acl(call->control, call->request.params, methods_roles, result, err);
+	return control_security_acl(call->control, call->request.params, control_methods_roles, result, err);
 }
 
 static int run_key_reload(const struct call *call, json_t **result, struct star_error *err)
 {
-	return security_reload(call->control, call->request.params, result, err);
+	return control_security_reload(call->control, call->request.params, result, err);
 }
 
 static const struct method methods[] = {
@@ -408,14 +408,14 @@ static const struct method *find_method(const char *name)
 	return NULL;
 }
 
-int methods_roles(const char *name)
+int control_methods_roles(const char *name)
 {
 	const struct method *method = find_method(name);
 
 	return method ? (int)method->roles : -1;
 }
 
-unsigned methods_count(void)
+unsigned control_methods_count(void)
 {
 	return sizeof(methods) / sizeof(methods[0]) - 1;
 }
@@ -448,7 +448,7 @@ static int check_place(const struct call *call, bool admin, struct star_error *e
 	const unsigned flags = call->method->flags;
 	char address[CONTROL_ADDRESS_MAX];
 
-	if (security_check(call->control, call->connection, call->method->name, call->method->roles, err) < 0)
+	if (control_security_check(call->control, call->connection, call->method->name, call->method->roles, err) < 0)
 		return err->code;
 	if ((flags & METHOD_ADMIN) && !admin && !call->control->ring)
 		return star_error_set(err, -EPERM, "\"%s\" is for the administrator's socket %s only",
@@ -491,8 +491,8 @@ static void note(const struct call *call, int rc, const struct star_error *err)
 	struct audit_event event = call->event;
 
 	if (rc < 0 || (call->method && call->method->flags & METHOD_NOTED))
-		security_note(call->control, &event, call->method ? call->method->name : "", rc,
-			      rc < 0 ? err->text : "");
+		control_security_note(call->control, &event, call->method ? call->method->name : "", rc,
+				      rc < 0 ? err->text : "");
 }
 
 /* Runs the method; the reply's line, or NULL for a notification. */
@@ -584,7 +584,7 @@ enum line_outcome control_methods_serve(void *ctx, struct line_connection *conne
 	bool answer = rc < 0 || call.request.id, slow;
 
 	if (call.control->audit)
-		security_fill(connection, &call.event);
+		control_security_fill(connection, &call.event);
 	if (rc == 0) {
 		call.method = find_method(call.request.method);
 		if (call.method)
@@ -612,7 +612,7 @@ enum line_outcome control_methods_serve(void *ctx, struct line_connection *conne
 bool control_methods_is_node(void *ctx, const struct line_connection *connection)
 {
 	const struct control *control = ctx;
-	const struct secure_key *principal = line_connection_principal(connection);
+	const struct secure_key *principal = control_line_connection_principal(connection);
 
 	return (!control->ring || (principal && principal->role == SECURE_NODE)) &&
 	       control_origins_has(ctx, control_line_connection_peer(connection), ORIGIN_ANY);

@@ -32,7 +32,7 @@ struct jsonrpc_client *control_connect(const struct control *control, uint32_t t
 	struct jsonrpc_client *client;
 	struct secure_keys *keys;
 
-	if (security_own(control, &keys, err) < 0)
+	if (control_security_own(control, &keys, err) < 0)
 		return NULL;
 	control_ps_address(control, control->task, own);
 	control_ps_address(control, task, address);

@@ -265,25 +265,25 @@ int control_leader_laid_out(const struct control *control, struct star_error *er
 int control_leader_adopt(struct control *control, const struct object_spec *spec, struct star_error *err);
 
 /* security.c: keys, roles, and what is written down of who came. */
-int security_create(struct control *control, struct star_error *err);
-void security_destroy(struct control *control);
+int control_security_create(struct control *control, struct star_error *err);
+void control_security_destroy(struct control *control);
 /* How a new connection to another node is to say who this one is: for secure_keys_free; *keys NULL: in clear. */
-int security_own(const struct control *control, struct secure_keys **keys, struct star_error *err);
+int control_security_own(const struct control *control, struct secure_keys **keys, struct star_error *err);
 /* What a line server is told. */
-char *security_in_clear(void *ctx);
-void security_came(void *ctx, const struct line_connection *connection, const char *refused);
+char *control_security_in_clear(void *ctx);
+void control_security_came(void *ctx, const struct line_connection *connection, const char *refused);
 /* Whether who is at the other end may call a method that is for those roles. */
-int security_check(const struct control *control, const struct line_connection *connection, const char *method,
-		   unsigned roles, struct star_error *err);
+int control_security_check(const struct control *control, const struct line_connection *connection, const char *method,
+			   unsigned roles, struct star_error *err);
 /* A line of the audit log: what came of a request. From any thread: fill is on the server's. */
-void security_fill(const struct line_connection *connection, struct audit_event *event);
-void security_note(const struct control *control, struct audit_event *event, const char *method, int code,
-		   const char *text);
+void control_security_fill(const struct line_connection *connection, struct audit_event *event);
+void control_security_note(const struct control *control, struct audit_event *event, const char *method, int code,
+			   const char *text);
 /* "acl_check" and "key_reload"; roles_of: the roles of a method, or -1. */
-int security_acl(struct control *control, const json_t *params, int (*roles_of)(const char *method), json_t **result,
-		 struct star_error *err);
-int security_reload(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-json_t *security_json(const struct control *control);
+int control_security_acl(struct control *control, const json_t *params, int (*roles_of)(const char *method),
+			 json_t **result, struct star_error *err);
+int control_security_reload(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+json_t *control_security_json(const struct control *control);
 
 /* metrics.c: {"from": the first family}: {"text", "next": the first of the next page, where there is one}. At any time. */
 int control_metrics_page(struct control *control, const json_t *params, json_t **result, struct star_error *err);
@@ -384,8 +384,8 @@ bool control_origins_has(struct control *control, const uint8_t *address, uint32
 enum line_outcome control_methods_serve(void *ctx, struct line_connection *connection, bool admin, const char *line,
 					size_t bytes, char **reply);
 /* The set of roles that may call a method; -1: there is no such method. */
-int methods_roles(const char *name);
-unsigned methods_count(void);
+int control_methods_roles(const char *name);
+unsigned control_methods_count(void);
 bool control_methods_is_node(void *ctx, const struct line_connection *connection);
 char *control_methods_too_long(void *ctx, size_t max);
 char *control_methods_too_many(void *ctx);

@@ -11,7 +11,7 @@
 #include "jsonrpc/member.h"
 #include "control/node.h"
 
-int security_create(struct control *control, struct star_error *err)
+int control_security_create(struct control *control, struct star_error *err)
 {
 	const struct config *config = control->config;
 
@@ -31,17 +31,17 @@ int security_create(struct control *control, struct star_error *err)
 	}
 	if (!config->security_audit_log[0])
 		return 0;
-	control->audit = audit_open(config->security_audit_log, err);
+	control->audit = control_audit_open(config->security_audit_log, err);
 	return control->audit ? 0 : err->code;
 }
 
-void security_destroy(struct control *control)
+void control_security_destroy(struct control *control)
 {
-	audit_close(control->audit);
+	control_audit_close(control->audit);
 	secure_ring_destroy(control->ring);
 }
 
-int security_own(const struct control *control, struct secure_keys **keys, struct star_error *err)
+int control_security_own(const struct control *control, struct secure_keys **keys, struct star_error *err)
 {
 	*keys = NULL;
 	if (!control->ring)
@@ -50,7 +50,7 @@ int security_own(const struct control *control, struct secure_keys **keys, struc
 	return *keys ? 0 : err->code;
 }
 
-char *security_in_clear(void *ctx)
+char *control_security_in_clear(void *ctx)
 {
 	const struct control *control = ctx;
 	struct star_error err;
@@ -68,14 +68,14 @@ static void write_origin(const struct line_connection *connection, char *text, s
 	char address[INET6_ADDRSTRLEN] = "";
 
 	if (!peer)
-		snprintf(text, bytes, "uid %u", line_connection_user(connection));
+		snprintf(text, bytes, "uid %u", control_line_connection_user(connection));
 	else if (inet_ntop(AF_INET6, peer, address, sizeof(address)))
 		snprintf(text, bytes, "%s", strncmp(address, "::ffff:", 7) == 0 ? address + 7 : address);
 }
 
-void security_fill(const struct line_connection *connection, struct audit_event *event)
+void control_security_fill(const struct line_connection *connection, struct audit_event *event)
 {
-	const struct secure_key *principal = line_connection_principal(connection);
+	const struct secure_key *principal = control_line_connection_principal(connection);
 
 	*event = (struct audit_event){ .code = 0 };
 	write_origin(connection, event->from, sizeof(event->from));
@@ -86,32 +86,32 @@ void security_fill(const struct line_connection *connection, struct audit_event 
 		snprintf(event->role, sizeof(event->role), "%s", secure_role_name(principal->role));
 }
 
-void security_note(const struct control *control, struct audit_event *event, const char *method, int code,
-		   const char *text)
+void control_security_note(const struct control *control, struct audit_event *event, const char *method, int code,
+			   const char *text)
 {
 	if (!control->audit)
 		return;
 	event->code = code;
 	snprintf(event->method, sizeof(event->method), "%s", method);
 	snprintf(event->text, sizeof(event->text), "%s", text);
-	audit_note(control->audit, event);
+	control_audit_note(control->audit, event);
 }
 
-void security_came(void *ctx, const struct line_connection *connection, const char *refused)
+void control_security_came(void *ctx, const struct line_connection *connection, const char *refused)
 {
 	const struct control *control = ctx;
 	struct audit_event event;
 
-	security_fill(connection, &event);
+	control_security_fill(connection, &event);
 	if (refused)
 		log_debug("a control connection from %s was refused: %s", event.from, refused);
-	security_note(control, &event, "connect", refused ? -EACCES : 0, refused ? refused : "");
+	control_security_note(control, &event, "connect", refused ? -EACCES : 0, refused ? refused : "");
 }
 
-int security_check(const struct control *control, const struct line_connection *connection, const char *method,
-		   unsigned roles, struct star_error *err)
+int control_security_check(const struct control *control, const struct line_connection *connection, const char *method,
+			   unsigned roles, struct star_error *err)
 {
-	const struct secure_key *principal = line_connection_principal(connection);
+	const struct secure_key *principal = control_line_connection_principal(connection);
 	char text[SECURE_ROLES_TEXT];
 
 	if (!control_line_connection_peer(connection) || !control->ring)
@@ -123,8 +123,8 @@ int security_check(const struct control *control, const struct line_connection *
 			      secure_role_name(principal ? principal->role : SECURE_ROLES));
 }
 
-int security_acl(struct control *control, const json_t *params, int (*roles_of)(const char *method), json_t **result,
-		 struct star_error *err)
+int control_security_acl(struct control *control, const json_t *params, int (*roles_of)(const char *method),
+			 json_t **result, struct star_error *err)
 {
 	static const char *const members[] = { "principal", "method", NULL };
 	enum secure_role role = SECURE_ROLES;
@@ -153,7 +153,7 @@ int security_acl(struct control *control, const json_t *params, int (*roles_of)(
 	return 0;
 }
 
-int security_reload(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+int control_security_reload(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	static const char *const none[] = { NULL };
 	unsigned count;
@@ -166,14 +166,14 @@ int security_reload(struct control *control, const json_t *params, json_t **resu
 	rc = secure_ring_reload(control->ring, err);
 	if (rc < 0)
 		return rc;
-	line_server_review(control->server);
+	control_line_server_review(control->server);
 	count = secure_ring_principals(control->ring);
 	log_info("the keys were read again: %u principals", count);
 	*result = json_pack("{s:i}", "principals", (int)count);
 	return 0;
 }
 
-json_t *security_json(const struct control *control)
+json_t *control_security_json(const struct control *control)
 {
 	json_t *json = json_pack("{s:s, s:s}", "control", control->ring ? "keys" : "open", "data", "open");
 	struct audit_counts counts;
@@ -182,7 +182,7 @@ json_t *security_json(const struct control *control)
 		json_object_set_new(json, "principals", json_integer(secure_ring_principals(control->ring)));
 	if (!control->audit)
 		return json;
-	counts = audit_count(control->audit);
+	counts = control_audit_count(control->audit);
 	json_object_set_new(json, "audit",
 			    json_pack("{s:I, s:I, s:I}", "events", (json_int_t)counts.events, "failures",
 				      (json_int_t)counts.failures, "lost", (json_int_t)counts.lost));

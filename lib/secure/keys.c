@@ -19,7 +19,7 @@ bool secure_name_is_good(const char *name)
 	       !strchr("._-", name[bytes - 1]);
 }
 
-struct secure_keys *keys_alloc(unsigned count, struct star_error *err)
+struct secure_keys *secure_keys_alloc(unsigned count, struct star_error *err)
 {
 	struct secure_keys *keys = secure_alloc(sizeof(*keys) + count * sizeof(keys->list[0]));
 
@@ -101,7 +101,7 @@ struct secure_keys *secure_keys_select(const struct secure_keys *keys, const cha
 		unknown(principal, err);
 		return NULL;
 	}
-	own = keys_alloc(2, err);
+	own = secure_keys_alloc(2, err);
 	for (int next = 0; own && next < 2; next++) {
 		const struct secure_key *key = find(keys, principal, next);
 
@@ -111,7 +111,7 @@ struct secure_keys *secure_keys_select(const struct secure_keys *keys, const cha
 	return own;
 }
 
-int keys_check_new(const struct secure_keys *keys, const struct secure_key *key, struct star_error *err)
+int secure_keys_check_new(const struct secure_keys *keys, const struct secure_key *key, struct star_error *err)
 {
 	for (unsigned i = 0; i < keys->count; i++) {
 		const struct secure_key *other = &keys->list[i];
@@ -172,7 +172,7 @@ struct secure_keys *secure_keys_add(const struct secure_keys *keys, const char *
 		star_error_set(err, -ENOSPC, "a key file has at most %d keys", SECURE_KEYS_MAX);
 		return NULL;
 	}
-	more = keys_alloc(keys->count + 1, err);
+	more = secure_keys_alloc(keys->count + 1, err);
 	if (!more)
 		return NULL;
 	memcpy(more->list, keys->list, keys->count * sizeof(keys->list[0]));
@@ -183,7 +183,7 @@ struct secure_keys *secure_keys_add(const struct secure_keys *keys, const char *
 	key->next = next;
 	if (!fill_by_chance(key))
 		star_error_set(err, -EAGAIN, "the kernel has no random numbers yet");
-	else if (keys_check_new(keys, key, err) == 0) {
+	else if (secure_keys_check_new(keys, key, err) == 0) {
 		more->count++;
 		return more;
 	}
@@ -203,7 +203,7 @@ struct secure_keys *secure_keys_without(const struct secure_keys *keys, const ch
 			unknown(principal, err);
 		return NULL;
 	}
-	left = keys_alloc(keys->count, err);
+	left = secure_keys_alloc(keys->count, err);
 	for (unsigned i = 0; left && i < keys->count; i++)
 		if (strcmp(keys->list[i].principal, principal) != 0 || (id && strcmp(keys->list[i].id, id) != 0))
 			left->list[left->count++] = keys->list[i];
@@ -222,7 +222,7 @@ struct secure_keys *secure_keys_promote(const struct secure_keys *keys, const ch
 			unknown(principal, err);
 		return NULL;
 	}
-	left = keys_alloc(keys->count, err);
+	left = secure_keys_alloc(keys->count, err);
 	for (unsigned i = 0; left && i < keys->count; i++) {
 		const struct secure_key *key = &keys->list[i];
 		const bool own = strcmp(key->principal, principal) == 0;

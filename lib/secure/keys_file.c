@@ -157,7 +157,7 @@ static int write_lines(int fd, const struct secure_keys *keys)
 	if (!text)
 		return -ENOMEM;
 	for (unsigned i = 0; i < keys->count; i++)
-		used += keys_write_line(&keys->list[i], text + used);
+		used += secure_keys_write_line(&keys->list[i], text + used);
 	rc = write_whole(fd, text, used);
 	secure_free(text);
 	return rc;

@@ -18,7 +18,7 @@ struct words {
 	char line[KEYS_LINE_MAX];
 };
 
-size_t keys_write_line(const struct secure_key *key, char line[static KEYS_LINE_MAX])
+size_t secure_keys_write_line(const struct secure_key *key, char line[static KEYS_LINE_MAX])
 {
 	size_t used = (size_t)snprintf(line, KEYS_LINE_MAX, MARK " %s %s %s %s ", key->principal,
 				       secure_role_name(key->role), key->id, key->next ? "next" : "current");
@@ -86,7 +86,7 @@ static const char *take_line(const char *line, size_t bytes, struct words *words
 	strcpy(key->principal, words->text[1]);
 	strcpy(key->id, words->text[3]);
 	/* What is taken is what would be written: there is one form of a line. */
-	if (keys_write_line(key, words->line) != bytes + 1 || memcmp(words->line, line, bytes) != 0)
+	if (secure_keys_write_line(key, words->line) != bytes + 1 || memcmp(words->line, line, bytes) != 0)
 		return "its check does not match: a part of it was lost or changed";
 	return NULL;
 }
@@ -111,7 +111,7 @@ static int add_line(struct secure_keys *keys, const char *line, size_t bytes, st
 	if (keys->count == SECURE_KEYS_MAX)
 		return star_error_set(err, -E2BIG, "there are more than %d keys", SECURE_KEYS_MAX);
 	why = take_line(line, bytes, words, key);
-	rc = why ? star_error_set(err, -EINVAL, "%s", why) : keys_check_new(keys, key, err);
+	rc = why ? star_error_set(err, -EINVAL, "%s", why) : secure_keys_check_new(keys, key, err);
 	if (rc == 0)
 		keys->count++;
 	return rc;
@@ -120,7 +120,7 @@ static int add_line(struct secure_keys *keys, const char *line, size_t bytes, st
 struct secure_keys *secure_keys_parse(const char *name, const char *text, size_t bytes, struct star_error *err)
 {
 	const unsigned lines = count_lines(text, bytes), most = lines < SECURE_KEYS_MAX ? lines : SECURE_KEYS_MAX;
-	struct secure_keys *keys = keys_alloc(most + 1, err);
+	struct secure_keys *keys = secure_keys_alloc(most + 1, err);
 	struct words *words = secure_alloc(sizeof(*words));
 	struct star_error why = { 0 };
 	unsigned number = 0;

@@ -42,7 +42,7 @@ static int verify(const char *path, struct audit_check *check, struct star_error
 	*check = (struct audit_check){ 0 };
 	if (!CHECK(file != NULL))
 		return -ENOENT;
-	rc = audit_verify(file, "log", check, err);
+	rc = control_audit_verify(file, "log", check, err);
 	fclose(file);
 	return rc;
 }
@@ -71,14 +71,14 @@ static void write_file(const char *path, const char *text, size_t bytes)
 static size_t three_lines(const struct place *p, char *text)
 {
 	struct star_error err = { 0 };
-	struct audit *audit = audit_open(p->path, &err);
+	struct audit *audit = control_audit_open(p->path, &err);
 
 	if (!CHECK(audit != NULL))
 		return 0;
-	audit_note(audit, &done);
-	audit_note(audit, &refused);
-	audit_note(audit, &done);
-	audit_close(audit);
+	control_audit_note(audit, &done);
+	control_audit_note(audit, &refused);
+	control_audit_note(audit, &done);
+	control_audit_close(audit);
 	return read_file(p->path, text);
 }
 
@@ -102,9 +102,9 @@ void an_audit_log_is_a_chain(void)
 	CHECK_HAS(text, "\"outcome\":\"refused\",\"code\":-1,\"reason\":\"no \\\"way\\\"\",\"failures\":1");
 	CHECK(stat(p.path, &file) == 0 && (file.st_mode & 07777) == 0600);
 	/* It goes on where it was. */
-	audit = audit_open(p.path, &err);
-	audit_note(audit, &done);
-	audit_close(audit);
+	audit = control_audit_open(p.path, &err);
+	control_audit_note(audit, &done);
+	control_audit_close(audit);
 	CHECK_INT(verify(p.path, &check, &err), 0);
 	CHECK_UINT(check.lines, 4);
 	unit_remove(p.folder);
@@ -157,33 +157,33 @@ void a_torn_line_is_taken_away_and_told(void)
 	place_init(&p);
 	bytes = three_lines(&p, text);
 	write_file(p.path, text, bytes - 7);
-	audit = audit_open(p.path, &err);
-	audit_note(audit, &done);
-	audit_close(audit);
+	audit = control_audit_open(p.path, &err);
+	control_audit_note(audit, &done);
+	control_audit_close(audit);
 	CHECK_INT(verify(p.path, &check, &err), 0);
 	CHECK_UINT(check.lines, 3);
 	read_file(p.path, text);
 	CHECK_HAS(text, "\"cut\":");
 	write_file(p.path, "this is a letter\n", 17);
-	CHECK(audit_open(p.path, &err) == NULL);
+	CHECK(control_audit_open(p.path, &err) == NULL);
 	CHECK_HAS(err.text, "is no audit log");
 	memset(text, 'x', TEXT_MAX);
 	write_file(p.path, text, TEXT_MAX);
-	CHECK(audit_open(p.path, &err) == NULL);
+	CHECK(control_audit_open(p.path, &err) == NULL);
 	read_file(p.path, text);
 	CHECK_INT(text[TEXT_MAX - 2], 'x');
 	unlink(p.path);
-	CHECK(symlink("/dev/null", p.path) == 0 && audit_open(p.path, &err) == NULL);
+	CHECK(symlink("/dev/null", p.path) == 0 && control_audit_open(p.path, &err) == NULL);
 	unlink(p.path);
-	CHECK(audit_open(p.folder, &err) == NULL);
-	CHECK(audit_open(p.folder, NULL) == NULL);
+	CHECK(control_audit_open(p.folder, &err) == NULL);
+	CHECK(control_audit_open(p.folder, NULL) == NULL);
 	unit_remove(p.folder);
 }
 
 static void *write_many(void *arg)
 {
 	for (unsigned i = 0; i < EVENTS; i++)
-		audit_note(arg, i % 2 ? &done : &refused);
+		control_audit_note(arg, i % 2 ? &done : &refused);
 	return NULL;
 }
 
@@ -200,13 +200,13 @@ void what_finds_no_room_is_counted(void)
 	FILE *file;
 
 	place_init(&p);
-	audit = audit_open(p.path, &err);
+	audit = control_audit_open(p.path, &err);
 	for (unsigned i = 0; i < WRITERS; i++)
 		CHECK_INT(pthread_create(&threads[i], NULL, write_many, audit), 0);
 	for (unsigned i = 0; i < WRITERS; i++)
 		pthread_join(threads[i], NULL);
-	counts = audit_count(audit);
-	audit_close(audit);
+	counts = control_audit_count(audit);
+	control_audit_close(audit);
 	CHECK_UINT(counts.events, WRITERS * EVENTS);
 	CHECK_UINT(counts.failures, WRITERS * EVENTS / 2);
 	CHECK_INT(verify(p.path, &check, &err), 0);
@@ -223,9 +223,9 @@ void what_finds_no_room_is_counted(void)
 
 static void wait_lost(struct audit *audit, uint64_t lost)
 {
-	for (unsigned ms = 0; ms < 10000 && audit_count(audit).lost < lost; ms++)
+	for (unsigned ms = 0; ms < 10000 && control_audit_count(audit).lost < lost; ms++)
 		usleep(1000);
-	CHECK_UINT(audit_count(audit).lost, lost);
+	CHECK_UINT(control_audit_count(audit).lost, lost);
 }
 
 void a_disk_that_refuses_is_told_later(void)
@@ -240,19 +240,19 @@ void a_disk_that_refuses_is_told_later(void)
 
 	place_init(&p);
 	bytes = three_lines(&p, text);
-	audit = audit_open(p.path, &err);
+	audit = control_audit_open(p.path, &err);
 	signal(SIGXFSZ, SIG_IGN);
 	getrlimit(RLIMIT_FSIZE, &before);
 	/* There is room for a part of a line, which is taken back. */
 	none = (struct rlimit){ bytes + 20, before.rlim_max };
 	CHECK_INT(setrlimit(RLIMIT_FSIZE, &none), 0);
-	audit_note(audit, &done);
-	audit_note(audit, &refused);
+	control_audit_note(audit, &done);
+	control_audit_note(audit, &refused);
 	wait_lost(audit, 2);
 	CHECK_INT(setrlimit(RLIMIT_FSIZE, &before), 0);
 	CHECK_UINT(read_file(p.path, text), bytes);
-	audit_note(audit, &done);
-	audit_close(audit);
+	control_audit_note(audit, &done);
+	control_audit_close(audit);
 	signal(SIGXFSZ, SIG_DFL);
 	CHECK_INT(verify(p.path, &check, &err), 0);
 	CHECK_UINT(check.lines, 4);

@@ -164,7 +164,7 @@ void the_table_of_rights_is_whole(void)
 	char text[SECURE_ROLES_TEXT];
 
 	for (unsigned i = 0; i < RIGHTS; i++) {
-		const int roles = methods_roles(rights[i].method);
+		const int roles = control_methods_roles(rights[i].method);
 
 		CHECK(roles > 0);
 		for (unsigned role = 0; role < SECURE_ROLES; role++)
@@ -173,8 +173,8 @@ void the_table_of_rights_is_whole(void)
 				unit_fail(__FILE__, __LINE__, "%s is for %s", rights[i].method,
 					  secure_roles_text((unsigned)roles, text));
 	}
-	CHECK_INT(methods_roles("no such method"), -1);
-	CHECK_UINT(methods_count(), RIGHTS);
+	CHECK_INT(control_methods_roles("no such method"), -1);
+	CHECK_UINT(control_methods_count(), RIGHTS);
 }
 
 void nodes_with_keys_make_a_cluster(void)

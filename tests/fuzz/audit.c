@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 						      (int)length, data + at)
 					   : 0;
 
-			rc = audit_verify_line(line, (size_t)used, "input", number, &check, &err);
+			rc = control_audit_verify_line(line, (size_t)used, "input", number, &check, &err);
 			FUZZ_CHECK(rc == 0 || err.text[0], "refused without a sentence");
 			if (rc < 0)
 				return 0;
@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		return 0;
 	}
 	file = fmemopen((void *)(uintptr_t)(data + 1), bytes - 1, "r");
-	rc = audit_verify(file, "input", &check, &err);
+	rc = control_audit_verify(file, "input", &check, &err);
 	fclose(file);
 	FUZZ_CHECK(rc == 0 || (err.code && err.text[0]), "refused without a sentence");
 	FUZZ_CHECK(rc < 0 || (check.lines && check.last >= check.first), "%llu lines", (unsigned long long)check.lines);

@@ -69,17 +69,17 @@ const uint8_t *control_line_connection_peer(const struct line_connection *connec
 	return NULL; /* nodes and administrators: strangers get no further than check_origin */
 }
 
-const struct secure_key *line_connection_principal(const struct line_connection *connection)
+const struct secure_key *control_line_connection_principal(const struct line_connection *connection)
 {
 	return NULL;
 }
 
-uint32_t line_connection_user(const struct line_connection *connection)
+uint32_t control_line_connection_user(const struct line_connection *connection)
 {
 	return 0;
 }
 
-void line_server_review(struct line_server *server)
+void control_line_server_review(struct line_server *server)
 {
 }
 

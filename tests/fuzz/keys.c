@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	}
 	used = 0;
 	for (unsigned i = 0; i < keys->count; i++)
-		used += keys_write_line(&keys->list[i], text + used);
+		used += secure_keys_write_line(&keys->list[i], text + used);
 	again = secure_keys_parse("output", text, used, &err);
 	FUZZ_CHECK(again && again->count == keys->count &&
 			   !memcmp(again->list, keys->list, keys->count * sizeof(keys->list[0])),
