@@ -46,6 +46,8 @@
 	X(a_revoked_key_ends_its_connections) \
 	X(acl_check_says_what_the_node_would) \
 	X(without_keys_everybody_gets_in_and_it_is_said) \
+	X(handshakes_of_one_address_wait_for_each_other) \
+	X(strangers_handshakes_keep_nobody_out) \
 	X(a_node_with_a_bad_ring_does_not_start) \
 	X(an_audit_log_is_a_chain) \
 	X(no_changed_byte_of_an_audit_log_passes) \

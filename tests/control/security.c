@@ -356,6 +356,94 @@ void without_keys_everybody_gets_in_and_it_is_said(void)
 	cluster_fini(&cluster);
 }
 
+/* As the reader, from an address of the loopback. */
+static struct jsonrpc_client *come_from(const struct cluster *cluster, const char *source, uint64_t deadline_us,
+					struct star_error *err)
+{
+	char path[PATH_BYTES], from[32];
+	struct jsonrpc_client *client;
+	struct secure_keys *keys;
+
+	path_of(cluster, "reader", path);
+	snprintf(from, sizeof(from), "%s:1", source);
+	keys = secure_keys_load(path, err);
+	client = jsonrpc_connect_from(from, keys, cluster->nodes[0].address, deadline_us, err);
+	secure_keys_free(keys);
+	return client;
+}
+
+/* A handshake that is begun, and not gone on with. */
+static int begin_handshake(const struct cluster *cluster, const char *source)
+{
+	static const char record[] = "\x16\x03\x01\x02\x00\x01";
+	const int fd = raw_connect_from(source, cluster->nodes[0].address);
+
+	CHECK(raw_send(fd, record, sizeof(record) - 1));
+	return fd;
+}
+
+static json_int_t count_of(const struct cluster *cluster, const char *name)
+{
+	json_t *status = call(cluster->nodes[0].config.control_socket, "status", NULL, NULL);
+	const json_int_t count = json_integer_value(json_object_get(json_object_get(status, "control_plane"), name));
+
+	json_decref(status);
+	return count;
+}
+
+void handshakes_of_one_address_wait_for_each_other(void)
+{
+	int fds[LINE_SERVER_SHARE_HANDSHAKES_MAX];
+	struct jsonrpc_client *client;
+	struct star_error err = { 0 };
+	struct cluster cluster;
+
+	keyed_init(&cluster, 1);
+	if (keyed_start(&cluster)) {
+		for (unsigned i = 0; i < LINE_SERVER_SHARE_HANDSHAKES_MAX; i++)
+			fds[i] = begin_handshake(&cluster, "127.0.0.2");
+		CHECK(come_from(&cluster, "127.0.0.2", 300000, &err) == NULL);
+		CHECK_INT(err.code, -ETIMEDOUT);
+		client = come_from(&cluster, "127.0.0.1", CALL_US, &err);
+		CHECK(client != NULL);
+		jsonrpc_close(client);
+		/* One place is enough for those who finish. */
+		close(fds[0]);
+		for (unsigned i = 0; i < 3; i++) {
+			client = come_from(&cluster, "127.0.0.2", CALL_US / 4, &err);
+			CHECK(client != NULL);
+			jsonrpc_close(client);
+		}
+		for (unsigned i = 1; i < LINE_SERVER_SHARE_HANDSHAKES_MAX; i++)
+			close(fds[i]);
+	}
+	keyed_fini(&cluster);
+}
+
+void strangers_handshakes_keep_nobody_out(void)
+{
+	int fds[LINE_SERVER_HANDSHAKES_MAX];
+	struct jsonrpc_client *client;
+	struct star_error err = { 0 };
+	struct cluster cluster;
+	char source[32];
+
+	keyed_init(&cluster, 1);
+	if (keyed_start(&cluster)) {
+		for (unsigned i = 0; i < LINE_SERVER_HANDSHAKES_MAX; i++) {
+			snprintf(source, sizeof(source), "127.0.1.%u", 1 + i / LINE_SERVER_SHARE_HANDSHAKES_MAX);
+			fds[i] = begin_handshake(&cluster, source);
+		}
+		client = come_from(&cluster, "127.0.0.1", CALL_US / 4, &err);
+		CHECK(client != NULL);
+		jsonrpc_close(client);
+		CHECK_INT(count_of(&cluster, "strangers"), 1);
+		for (unsigned i = 0; i < LINE_SERVER_HANDSHAKES_MAX; i++)
+			close(fds[i]);
+	}
+	keyed_fini(&cluster);
+}
+
 void a_node_with_a_bad_ring_does_not_start(void)
 {
 	const struct control_options options = { .incarnation = 1 };
