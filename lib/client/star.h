@@ -122,6 +122,13 @@ STAR_API int star_table_empty(struct star_table *table, uint64_t deadline_us, st
 STAR_API int star_table_drop(struct star_table *table, uint64_t deadline_us, struct star_error *err);
 
 /*
+ * Asks a node's control plane, at "host:port", what docs/control.rst has: params is the text of a JSON object, or NULL. The result is JSON text,
+ * for free(); NULL: a code of above, or the node's. By TLS as the key that STAR_KEY names, where it is set.
+ */
+STAR_API char *star_ask(const char *address, const char *method, const char *params, uint64_t deadline_us,
+			struct star_error *err);
+
+/*
  * The key of the row that stands for a text in a column of examples, as startrain and libstartrain's readers make it from their files
  * (docs/training.rst, "Rows by their names"): a hash, so that all columns may share a table. Columns count from 0, in the file's order.
  * It stays the same for ever, and is below 2^63. text ends with a zero.
