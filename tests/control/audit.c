@@ -194,6 +194,7 @@ void what_finds_no_room_is_counted(void)
 	struct audit_counts counts;
 	struct audit_check check;
 	struct audit *audit;
+	unsigned long long last = 0;
 	uint64_t own = 0;
 	char line[AUDIT_LINE_MAX];
 	struct place p;
@@ -212,8 +213,15 @@ void what_finds_no_room_is_counted(void)
 	CHECK_INT(verify(p.path, &check, &err), 0);
 	CHECK_UINT(check.lost, counts.lost);
 	file = fopen(p.path, "re");
-	while (file && fgets(line, sizeof(line), file))
+	while (file && fgets(line, sizeof(line), file)) {
+		const char *number = strstr(line, "\"failures\":");
+		const unsigned long long n = number ? strtoull(number + strlen("\"failures\":"), NULL, 10) : 0;
+
 		own += strstr(line, "\"method\":\"audit\"") != NULL;
+		/* None is there twice, in the place of another one. */
+		CHECK(!number || n > last);
+		last = number ? n : last;
+	}
 	if (file)
 		fclose(file);
 	/* Each event is a line, or is counted as lost: none is both, and none is neither. */
