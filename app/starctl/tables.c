@@ -366,6 +366,21 @@ static json_t *empty(struct jsonrpc_client *client, const char *name, struct sta
 	return result;
 }
 
+/* Where checkpoints are kept the nodes have asked for one. */
+static int check_saved(const struct invocation *invocation, struct jsonrpc_client *client, struct star_error *err)
+{
+	struct star_error why = { 0 };
+	json_t *status = wait_saved(invocation, client, &why);
+
+	json_decref(status);
+	return status ? 0
+		      : star_error_set(
+				err, why.code,
+				"\"%s\" is empty on all nodes, but a restart may bring its rows back: %.300s. `starctl "
+				"checkpoint save` when that is mended",
+				invocation->argv[0], why.text);
+}
+
 int run_tables_empty(const struct invocation *invocation)
 {
 	const char *name = invocation->argv[0];
@@ -377,6 +392,10 @@ int run_tables_empty(const struct invocation *invocation)
 		return fail(invocation, &err, err.code == -EINVAL ? STARCTL_USAGE : STARCTL_FAILED);
 	client = open_node(invocation, true, &err);
 	result = client ? empty(client, name, &err) : NULL;
+	if (result && check_saved(invocation, client, &err) < 0) {
+		json_decref(result);
+		result = NULL;
+	}
 	jsonrpc_close(client);
 	if (!result)
 		return fail(invocation, &err, STARCTL_FAILED);

@@ -230,7 +230,7 @@ static char *to_text(json_t *list)
 
 static int write_synced(const char *path, const char *text)
 {
-	const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, CKPT_FILE_MODE);
+	const int fd = openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, CKPT_FILE_MODE);
 	const size_t bytes = strlen(text);
 	int rc = 0;
 
@@ -246,7 +246,8 @@ static int write_synced(const char *path, const char *text)
 	}
 	if (rc == 0 && fsync(fd) < 0)
 		rc = -errno;
-	close(fd);
+	if (close(fd) < 0 && rc == 0)
+		rc = -errno;
 	return rc;
 }
 
@@ -274,6 +275,14 @@ static int remove_file(const char *directory, struct star_error *err)
 	return sync_folder(directory, err);
 }
 
+void ckpt_dropped_clean(const char *directory)
+{
+	char path[CKPT_PATH_MAX];
+
+	if (path_of(directory, ".partial", path, NULL) == 0)
+		(void)unlinkat(AT_FDCWD, path, 0);
+}
+
 static int write_file(const char *directory, json_t *list, struct star_error *err)
 {
 	char path[CKPT_PATH_MAX], made[CKPT_PATH_MAX], *text;
@@ -286,9 +295,20 @@ static int write_file(const char *directory, json_t *list, struct star_error *er
 	text = to_text(list);
 	if (!text)
 		return star_error_set(err, -ENOMEM, "out of memory");
+	if (strlen(text) > DROPPED_BYTES_MAX) {
+		free(text);
+		return star_error_set(
+			err, -EFBIG,
+			"%.280s would have more than %d bytes, of what clusters have dropped whose checkpoints are "
+			"there: remove old ones (starctl checkpoint prune), or give the cluster a directory of its own",
+			path, DROPPED_BYTES_MAX);
+	}
+	ckpt_dropped_clean(directory);
 	rc = write_synced(made, text);
-	if (rc == 0 && rename(made, path) < 0)
+	if (rc == 0 && renameat(AT_FDCWD, made, AT_FDCWD, path) < 0)
 		rc = -errno;
+	if (rc < 0)
+		ckpt_dropped_clean(directory);
 	free(text);
 	return rc < 0 ? ckpt_io_error(err, rc, "write", directory, DROPPED_NAME) : sync_folder(directory, err);
 }

@@ -139,7 +139,7 @@ static int read_slots(struct import *m, const json_t *json, uint8_t *row, struct
 
 static int take_key(struct import *m, const json_t *json, const char *name, uint64_t *key, struct star_error *err)
 {
-	int rc = jsonrpc_member_u64(json, name, key, err);
+	int rc = ckpt_line_read_key(json, name, key, err);
 
 	if (rc < 0)
 		return rc;

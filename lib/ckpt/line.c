@@ -164,6 +164,16 @@ int ckpt_line_read_elements(const json_t *json, const char *name, unsigned dtype
 	return 0;
 }
 
+int ckpt_line_read_key(const json_t *json, const char *name, uint64_t *key, struct star_error *err)
+{
+	const json_t *member = json_object_get(json, name);
+
+	if (!json_is_integer(member))
+		return jsonrpc_member_u64(json, name, key, err);
+	*key = (uint64_t)json_integer_value(member);
+	return 0;
+}
+
 int ckpt_line_read_values(const json_t *json, const struct object_spec *spec, uint8_t *values, struct star_error *err)
 {
 	if (spec->dtype != STAR_SCALED_INT8)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A call's life: checked and copied, split, given to channels, finished part by part. */
+#include "client/blocks.h"
 #include "client/client.h"
 #include "client/run.h"
 
@@ -123,6 +124,8 @@ static int fill_op(struct call *call, struct call_op *op, const struct star_op *
 	op->undivided = op_pushes(op) && op->kind != STAR_ASSIGN &&
 			(spec->optim.kind == OPTIM_LAMB || spec->clip_global_norm > 0);
 	if (!table->blocks)
+		return 0;
+	if (from->flags & CLIENT_BLOCKS)
 		return 0;
 	if (from->count)
 		return client_rows_of_variable(call, op, from, err);

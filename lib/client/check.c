@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What an operation may be, before anything is sent. */
+#include "client/blocks.h"
 #include "client/client.h"
 #include "client/run.h"
 
@@ -9,6 +10,19 @@
 static bool pushes(const struct star_op *op)
 {
 	return op->kind == STAR_PUSH || op->kind == STAR_PUSH_PULL || op->kind == STAR_COMMIT;
+}
+
+static int check_blocks(const struct star_op *op, uint32_t i, struct star_error *err)
+{
+	for (uint32_t k = 0; k < op->count; k++)
+		if (op->keys[k] >= op->table->blocks)
+			return star_error_set(
+				err, -EINVAL,
+				"operation %u: variable \"%s\" has %llu blocks, the operation names block "
+				"%llu",
+				i, op->table->spec.name, (unsigned long long)op->table->blocks,
+				(unsigned long long)op->keys[k]);
+	return 0;
 }
 
 static int check_keys(const struct star_op *op, uint32_t i, struct star_error *err)
@@ -22,6 +36,8 @@ static int check_keys(const struct star_op *op, uint32_t i, struct star_error *e
 						: "names no keys: its count is 0");
 	if (spec->kind == OBJECT_TABLE || !op->count)
 		return 0;
+	if (op->flags & CLIENT_BLOCKS)
+		return check_blocks(op, i, err);
 	for (uint32_t k = 0; k < op->count; k++)
 		if (op->keys[k] >= spec->shape[0])
 			return star_error_set(err, -EINVAL,
@@ -161,7 +177,8 @@ static int check_pull(const struct star_op *op, uint32_t i, struct star_error *e
 {
 	const struct object_spec *spec = &op->table->spec;
 
-	if (op->flags & ~flags_of(op->kind))
+	if (op->flags & ~flags_of(op->kind) &&
+	    !(op->kind == STAR_ASSIGN && op->flags == CLIENT_BLOCKS && op->table->blocks && op->count))
 		return star_error_set(err, -EINVAL,
 				      "operation %u: flags are %#x; a pull may have STAR_READ_ONLY, a push "
 				      "STAR_ACCUMULATE, a commit STAR_OPEN and STAR_BY_ROW, a push-pull STAR_AT_ONCE, "

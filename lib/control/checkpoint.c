@@ -413,13 +413,9 @@ int control_checkpointer_save(struct control *control, const json_t *params, jso
 		return control_invalid(err);
 	}
 	pthread_mutex_lock(&control->lock);
-	if (strcmp(kind, "delta") == 0 && !control->checkpointer.last.id)
-		rc = star_error_set(
-			err, -EAGAIN,
-			"a delta needs a checkpoint to go on from, written since this node began: ask for a "
-			"full one first");
-	else
-		rc = ask_for(control, strcmp(kind, "full") == 0, err);
+	rc = ask_for(control, strcmp(kind, "full") == 0, err);
+	if (rc == 0 && strcmp(kind, "delta") == 0 && !control->checkpointer.last.id)
+		log_info("checkpoint: a full one instead of a delta: none was written since PS task 0 began");
 	if (rc == 0)
 		*result = json_pack("{s:I}", "asked",
 				    (json_int_t)(control->checkpointer.saved + control->checkpointer.failed + 1));

@@ -298,14 +298,21 @@ const struct object_spec *control_table(const struct control *control, const cha
 	return NULL;
 }
 
-int control_empty(struct control *control, const char *name, bool begin, uint64_t *left, struct star_error *err)
+const struct object_spec *control_table_by_name(struct control *control, const char *name, struct star_error *err)
 {
 	const struct object_spec *spec;
-	int rc;
 
 	pthread_mutex_lock(&control->lock);
 	spec = control_table(control, name, err);
 	pthread_mutex_unlock(&control->lock);
+	return spec;
+}
+
+int control_empty(struct control *control, const char *name, bool begin, uint64_t *left, struct star_error *err)
+{
+	const struct object_spec *spec = control_table_by_name(control, name, err);
+	int rc;
+
 	if (!spec)
 		return err->code;
 	pthread_mutex_lock(&control->plane);

@@ -238,6 +238,9 @@ json_t *control_objects_json(struct control *control, bool with_stats);
 /* The table or variable of that name; NULL with -ENOENT and the nearest name. Under lock. */
 const struct object_spec *control_table(const struct control *control, const char *name, struct star_error *err);
 
+/* The same for those without it. Takes lock. */
+const struct object_spec *control_table_by_name(struct control *control, const char *name, struct star_error *err);
+
 /* Begins a full pass of eviction on this node. Takes both locks. */
 int control_sweep(struct control *control, const char *name, struct star_error *err);
 

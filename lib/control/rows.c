@@ -6,16 +6,6 @@
 #include "jsonrpc/member.h"
 #include "control/node.h"
 
-static const struct object_spec *find_table(struct control *control, const char *name, struct star_error *err)
-{
-	const struct object_spec *spec;
-
-	pthread_mutex_lock(&control->lock);
-	spec = control_table(control, name, err);
-	pthread_mutex_unlock(&control->lock);
-	return spec;
-}
-
 int control_rows_keys(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	static const char *const members[] = { "name", "reactor", "at", NULL };
@@ -31,7 +21,7 @@ int control_rows_keys(struct control *control, const json_t *params, json_t **re
 	    jsonrpc_member_u32(params, "reactor", 0, WIRE_REACTORS_MAX - 1, &which.reactor, err) < 0 ||
 	    (json_object_get(params, "at") && jsonrpc_member_u64(params, "at", &which.at, err) < 0))
 		return control_invalid(err);
-	spec = find_table(control, name, err);
+	spec = control_table_by_name(control, name, err);
 	if (!spec)
 		return err->code;
 	keys = json_array();
@@ -85,7 +75,7 @@ int control_rows_read(struct control *control, const json_t *params, json_t **re
 	keys = read_keys(params, &count, err);
 	if (!keys)
 		return control_invalid(err);
-	spec = find_table(control, name, err);
+	spec = control_table_by_name(control, name, err);
 	if (!spec)
 		rc = err->code;
 	records = json_array();

@@ -392,7 +392,8 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 	ckpt_claim_init(&c->claim, node->config->checkpoint_directory);
 	/* From the start, so that nobody imports into it. Whose it is otherwise a save says: it may be nobody's by then. */
 	if (node->config->task_index == 0)
-		(void)node_checkpoint_claim(c, NULL);
+		if (node_checkpoint_claim(c, NULL) == 0)
+			ckpt_dropped_clean(node->config->checkpoint_directory);
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++)
 		rc = make_part(&c->parts[i], i, err);
 	if (rc == 0)

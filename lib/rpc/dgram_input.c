@@ -468,8 +468,13 @@ void dgram_receive(void *ctx, struct net *net, const struct net_udp_address *add
 	if (unlikely(m->data_len < sizeof(p)))
 		goto bad;
 	memcpy(&p, rte_pktmbuf_mtod(m, const void *), sizeof(p));
-	if (unlikely(!well_formed(&p, from.bytes)))
-		goto bad;
+	if (unlikely(!well_formed(&p, from.bytes))) {
+		if (p.magic != WIRE_PACKET_MAGIC || p.version == WIRE_PACKET_VERSION)
+			goto bad;
+		dgram_open_foreign(d, &from);
+		rte_pktmbuf_free(m);
+		return;
+	}
 	s = p.kind == WIRE_PACKET_OPEN || p.kind == WIRE_PACKET_UNKNOWN ? NULL : find_session_of(d, &p);
 	if (unlikely(!s)) {
 		take_outside(d, &from);

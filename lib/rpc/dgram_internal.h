@@ -122,7 +122,7 @@ struct dgram_session {
 	struct dgram *dgram;
 	void *user;
 	struct dgram_peer *peer;
-	uint64_t token, peer_token;
+	uint64_t token, peer_token;   /* of the packets that come, and of those that are sent; see wire_packet.token */
 	uint32_t number, peer_number; /* index in the low DGRAM_INDEX_BITS, a generation above */
 	uint32_t payload;
 	uint8_t state;	/* enum dgram_state */
@@ -168,7 +168,7 @@ struct dgram_session {
 	struct net_udp_flow flow;
 	/* opening */
 	uint64_t client;     /* whose it is: wire_packet_open.client */
-	uint64_t open_token; /* of a session that we open: the token in its OPENs */
+	uint64_t open_token; /* of a session that we open: the token in its OPENs, and of what answers them */
 	uint64_t cookie;
 	uint64_t opening_ns; /* since when; of an accepted one: when it was opened */
 	uint32_t hash_next;
@@ -317,6 +317,8 @@ void dgram_open_cookie(struct dgram_session *s, const struct dgram_from *from);
 void dgram_open_opened(struct dgram_session *s, const struct dgram_from *from);
 void dgram_open_stranger(struct dgram *d, const struct dgram_from *from);
 void dgram_open_unknown(struct dgram *d, const struct dgram_from *from);
+/* A packet of another version of the protocol. */
+void dgram_open_foreign(struct dgram *d, const struct dgram_from *from);
 net_udp_quoted dgram_open_quoted;
 /* Closes the peer's end. */
 void dgram_open_send_close(struct dgram_session *s);

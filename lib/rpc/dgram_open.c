@@ -169,8 +169,9 @@ void dgram_open_opened(struct dgram_session *s, const struct dgram_from *from)
 	}
 	if (number_before(s->tx_edge, from->packet->edge))
 		s->tx_edge = from->packet->edge;
-	s->token = s->open_token;
+	s->token = wire_packet_pair(s->open_token, body.token);
 	s->state = DGRAM_OPEN;
+	s->heard_ns = from->now_ns; /* or the silence before it would go on, though there be nothing to say */
 	s->backoff = 0;
 	s->flags = (s->flags & (uint16_t)~DGRAM_HEARD) | DGRAM_KNOWN;
 	wheel_cancel(net_wheel(d->net), &s->timer);
@@ -258,7 +259,8 @@ bool dgram_open_quoted(void *ctx, struct net *net, const struct net_udp_address 
 
 /* ---- the server ---- */
 
-static void send_opened(struct dgram_session *s, bool resumed, const struct dgram_from *from)
+static void send_opened(struct dgram_session *s, const struct wire_packet_open *open, bool resumed,
+			const struct dgram_from *from)
 {
 	struct dgram *d = s->dgram;
 	const struct wire_packet_opened body = { .client = s->client,
@@ -268,7 +270,7 @@ static void send_opened(struct dgram_session *s, bool resumed, const struct dgra
 						 .lease_ms = (uint32_t)(d->options.lease_ns / DGRAM_MS),
 						 .resumed = resumed,
 						 .message_max = d->options.message_max };
-	struct wire_packet header = header_of(WIRE_PACKET_OPENED, s->peer_number, s->peer_token);
+	struct wire_packet header = header_of(WIRE_PACKET_OPENED, open->session, open->token);
 
 	dgram_credit_update(s, from->now_ns);
 	header.number = s->tx_next;
@@ -300,7 +302,7 @@ static struct dgram_session *accept(struct dgram *d, const struct wire_packet_op
 	s->flags |= DGRAM_ACCEPTED;
 	s->client = open->client;
 	s->state = DGRAM_OPEN;
-	s->peer_token = open->token;
+	s->peer_token = wire_packet_pair(open->token, s->token);
 	s->peer_number = open->session;
 	s->tx_edge = RTE_MIN(open->edge, d->options.window_max);
 	dgram_session_hash(s);
@@ -316,14 +318,15 @@ static struct dgram_session *accept(struct dgram *d, const struct wire_packet_op
 /* Its client asks for a session that is there: after a silence, or because our answer was lost. */
 static bool resume(struct dgram_session *s, const struct wire_packet_open *open, const struct dgram_from *from)
 {
+	const uint64_t token = wire_packet_pair(open->token, s->token);
 	struct net_udp_flow flow;
 
 	if (net_udp_flow_init(s->dgram->net, &flow, from->address) < 0)
 		return false;
 	s->flow = flow;
 	dgram_peer_move(s);
-	s->dgram->counters.resumed += open->token != s->peer_token;
-	s->peer_token = open->token;
+	s->dgram->counters.resumed += token != s->peer_token;
+	s->peer_token = token;
 	s->peer_number = open->session;
 	s->heard_ns = from->now_ns;
 	s->flags &= (uint16_t)~DGRAM_HEARD;
@@ -358,7 +361,7 @@ void dgram_open_asked(struct dgram *d, const struct dgram_from *from)
 		refuse_open(d, &open, from);
 		return;
 	}
-	send_opened(s, resumed, from);
+	send_opened(s, &open, resumed, from);
 }
 
 /* A packet of no session that we have: its sender may be a client of ours from before we were started anew. */
@@ -370,6 +373,22 @@ void dgram_open_stranger(struct dgram *d, const struct dgram_from *from)
 	if (d->options.accepts && p->kind >= WIRE_PACKET_DATA && p->kind <= WIRE_PACKET_PING &&
 	    bucket_take(&d->answers, from->now_ns, DGRAM_ANSWERS_A_SECOND))
 		send_to(d, from->address, &header, NULL, 0);
+}
+
+/* Its client is told at once, in its own version, what it would otherwise find out by its lease. */
+void dgram_open_foreign(struct dgram *d, const struct dgram_from *from)
+{
+	struct wire_packet_open open;
+	struct wire_packet header;
+
+	d->counters.bad_versions++;
+	if (!d->options.accepts || from->packet->kind != WIRE_PACKET_OPEN || from->bytes < sizeof(open) ||
+	    !bucket_take(&d->answers, from->now_ns, DGRAM_ANSWERS_A_SECOND))
+		return;
+	memcpy(&open, from->body, sizeof(open));
+	header = header_of(WIRE_PACKET_CLOSE, open.session, open.token);
+	header.version = from->packet->version;
+	send_to(d, from->address, &header, NULL, 0);
 }
 
 void dgram_open_send_close(struct dgram_session *s)

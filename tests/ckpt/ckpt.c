@@ -229,6 +229,8 @@ const struct unit_case unit_cases[] = {
 	{ "deltas that could not be restored are refused", deltas_that_could_not_be_restored_are_refused },
 	{ "what was dropped is written down", what_was_dropped_is_written_down },
 	{ "drops are of one lineage", drops_are_of_one_lineage },
+	{ "a drop that is not written leaves nothing", a_drop_that_is_not_written_leaves_nothing },
+	{ "no list of drops is written that is not read", no_list_of_drops_is_written_that_is_not_read },
 	{ "what may not be read is not passed over", what_may_not_be_read_is_not_passed_over },
 	{ "files are not for everybody", files_are_not_for_everybody },
 	{ "an import respects who writes there", import_respects_who_writes_there },

@@ -105,6 +105,29 @@ void checkpoints_wait_for_nodes_that_load(void)
 	cluster_fini(&cluster);
 }
 
+/* Where nothing was written yet it is a full one. */
+void a_delta_right_after_a_start_is_a_full_one(void)
+{
+	struct star_error err = { 0 };
+	struct cluster cluster;
+
+	begin(&cluster, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		json_t *asked =
+			call(cluster.nodes[0].address, "checkpoint_save", json_pack("{s:s}", "kind", "delta"), &err);
+		json_t *status;
+
+		if (!CHECK(asked != NULL))
+			printf("# %s\n", err.text);
+		status = settled(&cluster);
+		CHECK_UINT(json_integer_value(json_object_get(status, "saved")), i + 1);
+		CHECK_INT(json_is_true(json_object_get(json_object_get(status, "last"), "delta")), i == 1);
+		json_decref(asked);
+		json_decref(status);
+	}
+	cluster_fini(&cluster);
+}
+
 static unsigned held(struct node *node, bool hold)
 {
 	unsigned holding;

@@ -234,10 +234,10 @@ void standard_input_is_read_once(void)
 void errors_of_packed_files_name_file_and_line(void)
 {
 	static const char rows[] = "1 2:3\n0 4:5\n1 6 7\n";
-	char path[] = "/tmp/test-input-XXXXXX", said[80];
+	char path[UNIT_FOLDER], said[80 + UNIT_FOLDER];
 	const char *const paths[] = { path };
 	const struct input_options options = options_of(paths);
-	const int fd = mkstemp(path);
+	const int fd = unit_file(path, "input");
 	uint8_t packed[200];
 
 	for (unsigned kind = 0; kind < 2; kind++) {
