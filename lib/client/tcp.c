@@ -74,6 +74,7 @@ const struct transport client_transport_tcp = {
 	.close = close_channel,
 	.retire = client_channel_retire,
 	.submit = submit,
+	.small = client_small_tcp,
 	.cancel = cancel,
 	.wait = client_keeper_wait,
 	.turn = client_keeper_turn,
