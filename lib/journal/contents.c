@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -137,6 +139,14 @@ static void free_life(struct journal_past_life *life)
 	*life = (struct journal_past_life){ 0 };
 }
 
+static bool is_whole(const struct journal_contents *c, uint32_t life)
+{
+	char path[PATH_MAX], name[JOURNAL_NAME_MAX];
+
+	journal_whole_name(name, life);
+	return snprintf(path, sizeof(path), "%s/%s", c->directory, name) < (int)sizeof(path) && access(path, F_OK) == 0;
+}
+
 /* All streams of a life whose files begin at `first` and end before `end`. 1: it is there; 0: it never began. */
 static int read_life(const struct journal_contents *c, uint32_t first, uint32_t end, struct journal_past_life *life,
 		     const struct progress *progress, struct star_error *err)
@@ -185,6 +195,8 @@ static int read_life(const struct journal_contents *c, uint32_t first, uint32_t 
 		return 0;
 	life->goes_on = known->begin.flags & JOURNAL_GOES_ON;
 	life->after = known->begin.after;
+	life->story = known->begin.story;
+	life->whole = is_whole(c, life->number);
 	life->incarnation = known->begin.incarnation;
 	life->partitions = known->begin.partitions;
 	life->base = known->begin.base;
@@ -323,15 +335,6 @@ int journal_contents_from(const struct journal_contents *c, uint64_t id, uint32_
 	return 0;
 }
 
-const struct journal_past_life *journal_contents_root(const struct journal_contents *c)
-{
-	uint32_t at = c->lives_count - 1;
-
-	while (follows(c, at))
-		at--;
-	return &c->lives[at];
-}
-
 int journal_remove(const char *directory, uint32_t up_to, struct star_error *err)
 {
 	struct journal_contents c = { .directory = (char *)directory };
@@ -345,6 +348,8 @@ int journal_remove(const char *directory, uint32_t up_to, struct star_error *err
 
 		if (c.files[i].life > up_to)
 			continue;
+		journal_whole_name(name, c.files[i].life);
+		unlinkat(folder, name, 0);
 		journal_segment_name(name, c.files[i].life, c.files[i].reactor, c.files[i].number);
 		if (unlinkat(folder, name, 0) < 0 && errno != ENOENT)
 			rc = star_error_set(err, -errno, "%.200s/%s cannot be removed: %s", directory, name,

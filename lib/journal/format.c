@@ -23,6 +23,11 @@ bool journal_segment_parse(const char *name, uint32_t *life, uint32_t *reactor, 
 	return strcmp(name, again) == 0 && *life && *number;
 }
 
+void journal_whole_name(char name[static JOURNAL_NAME_MAX], uint32_t life)
+{
+	snprintf(name, JOURNAL_NAME_MAX, "%08" PRIu32 ".whole", life);
+}
+
 uint32_t journal_segment_checksum(const struct journal_segment *segment)
 {
 	struct journal_segment copy = *segment;

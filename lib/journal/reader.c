@@ -259,7 +259,7 @@ uint64_t journal_input_position(const struct journal_input *in)
 	return in->position - in->left;
 }
 
-int journal_stream_visit(const struct journal_contents *contents, const struct journal_stream *stream, uint64_t from,
+int journal_stream_visit(const struct journal_contents *contents, const struct journal_stream *stream,
 			 journal_visit *visit, void *ctx, struct star_error *err)
 {
 	const struct journal_record *record;
@@ -270,8 +270,8 @@ int journal_stream_visit(const struct journal_contents *contents, const struct j
 		rc = journal_input_next(&in, &record, err);
 		if (rc <= 0)
 			break;
-		rc = journal_input_position(&in) > from && journal_input_position(&in) <= stream->end
-			     ? visit(ctx, record, record + 1, err)
+		rc = journal_input_position(&in) <= stream->end
+			     ? visit(ctx, record, record + 1, journal_input_position(&in), err)
 			     : 0;
 	}
 	journal_input_close(&in);

@@ -31,7 +31,8 @@ struct journal_stream {
 struct journal_past_life {
 	uint32_t number, reactors;
 	bool goes_on, sums;
-	uint32_t after, incarnation, partitions;
+	bool whole; /* nothing of it is missing because its journal has failed */
+	uint32_t after, story, incarnation, partitions;
 	uint64_t base, passed_over;
 	struct journal_stream *streams;
 	struct star_error fault; /* code 0: none; that matters only to who needs this life */
@@ -57,17 +58,17 @@ void journal_contents_free(struct journal_contents *contents);
 /* The lives that bring a node from a checkpoint (0: from nothing) to where the journal ends: contents->lives[*first] and those behind
  * it. 1, or 0: there are none; -EBADMSG: one of them is damaged, and where. */
 int journal_contents_from(const struct journal_contents *contents, uint64_t id, uint32_t *first, struct star_error *err);
-/* The life that the last one goes on from, and so on: the first of these that is there. There is one at least. */
-const struct journal_past_life *journal_contents_root(const struct journal_contents *contents);
 /* Where in a stream of the first of these the records begin that come after the checkpoint. */
 uint64_t journal_stream_from(const struct journal_past_life *life, const struct journal_stream *stream, uint64_t id);
 
-/* Calls visit for each record from a position up to the stream's end; it returns 0 or a negative errno, with err. content: aligned to 8. */
-typedef int journal_visit(void *ctx, const struct journal_record *record, const void *content, struct star_error *err);
-int journal_stream_visit(const struct journal_contents *contents, const struct journal_stream *stream, uint64_t from,
+/* Calls visit for each record up to the stream's end, with the position behind it; it returns 0 or a negative errno, with err. content:
+ * aligned to 8. */
+typedef int journal_visit(void *ctx, const struct journal_record *record, const void *content, uint64_t behind,
+			  struct star_error *err);
+int journal_stream_visit(const struct journal_contents *contents, const struct journal_stream *stream,
 			 journal_visit *visit, void *ctx, struct star_error *err);
 
-/* Removes the files of all lives up to this number. */
+/* Removes the segments of all lives up to this number. */
 int journal_remove(const char *directory, uint32_t up_to, struct star_error *err);
 
 #endif

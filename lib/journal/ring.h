@@ -98,11 +98,14 @@ static inline void journal_publish(struct journal_ring *ring)
 
 /* Whether the reactor is to wait before it begins or goes on with anything that may write. */
 bool journal_is_behind_now(struct journal_ring *ring, uint64_t now_ns);
+/* As far as is known without a look, it is not. */
+static inline bool journal_is_easy(const struct journal_ring *ring)
+{
+	return __builtin_expect(ring->head - ring->tail_seen + JOURNAL_SLICE_MAX <= ring->bytes || ring->lost, 1);
+}
 static inline bool journal_is_behind(struct journal_ring *ring, uint64_t now_ns)
 {
-	if (__builtin_expect(ring->head - ring->tail_seen + JOURNAL_SLICE_MAX <= ring->bytes || ring->lost, 1))
-		return false;
-	return journal_is_behind_now(ring, now_ns);
+	return !journal_is_easy(ring) && journal_is_behind_now(ring, now_ns);
 }
 
 /* A mark, where there is anything new before it. */

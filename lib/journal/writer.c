@@ -51,6 +51,20 @@ struct journal_writer {
 	struct star_error why;
 };
 
+static void set_failed(struct journal_writer *w, const struct star_error *why)
+{
+	char name[JOURNAL_NAME_MAX];
+
+	pthread_mutex_lock(&w->lock);
+	if (!w->figures.failed)
+		w->why = *why;
+	w->figures.failed = true;
+	pthread_mutex_unlock(&w->lock);
+	__atomic_store_n(&w->ring->off, true, __ATOMIC_RELAXED);
+	journal_whole_name(name, w->life.number);
+	unlinkat(w->folder, name, 0);
+}
+
 static int fail(struct journal_writer *w, int code, const char *what, const char *name)
 {
 	struct star_error err;
@@ -61,12 +75,7 @@ static int fail(struct journal_writer *w, int code, const char *what, const char
 	else
 		star_error_set(&err, code, "the journal's %s cannot be %s in %.200s: %s", name, what, w->directory,
 			       strerror(-code));
-	pthread_mutex_lock(&w->lock);
-	if (!w->figures.failed)
-		w->why = err;
-	w->figures.failed = true;
-	pthread_mutex_unlock(&w->lock);
-	__atomic_store_n(&w->ring->off, true, __ATOMIC_RELAXED);
+	set_failed(w, &err);
 	return code;
 }
 
@@ -135,11 +144,7 @@ static int over_limit(struct journal_writer *w)
 		       "the journal in %.200s has reached journal.limit_mib, as no checkpoint was written for so long: "
 		       "see checkpoint.every_s and checkpoint.delta_every_s",
 		       w->directory);
-	pthread_mutex_lock(&w->lock);
-	w->why = err;
-	w->figures.failed = true;
-	pthread_mutex_unlock(&w->lock);
-	__atomic_store_n(&w->ring->off, true, __ATOMIC_RELAXED);
+	set_failed(w, &err);
 	return -EFBIG;
 }
 
@@ -157,6 +162,7 @@ static int begin_segment(struct journal_writer *w, uint64_t position)
 					  .partitions = w->life.partitions,
 					  .incarnation = w->life.incarnation,
 					  .after = w->life.after,
+					  .story = w->life.story,
 					  .position = position,
 					  .base = w->life.base,
 					  .passed_over = w->life.passed_over,
@@ -274,19 +280,20 @@ static void keep_from(struct journal_writer *w)
 
 static bool has_failed(struct journal_writer *w)
 {
+	struct star_error err;
 	bool failed;
 
 	pthread_mutex_lock(&w->lock);
 	failed = w->figures.failed;
-	if (!failed && __atomic_load_n(&w->ring->lost, __ATOMIC_ACQUIRE)) {
-		w->figures.failed = failed = true;
-		star_error_set(&w->why, -EOVERFLOW,
-			       "the journal in %.200s does not keep up, or its disk does not answer: requests have waited for "
-			       "journal.wait_s",
-			       w->directory);
-	}
 	pthread_mutex_unlock(&w->lock);
-	return failed;
+	if (failed || !__atomic_load_n(&w->ring->lost, __ATOMIC_ACQUIRE))
+		return failed;
+	star_error_set(&err, -EOVERFLOW,
+		       "the journal in %.200s does not keep up, or its disk does not answer: requests have waited for "
+		       "journal.wait_s",
+		       w->directory);
+	set_failed(w, &err);
+	return true;
 }
 
 static void *run(void *arg)

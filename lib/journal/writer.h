@@ -13,7 +13,7 @@ struct journal_life {
 	const char *directory;
 	uint32_t number, reactors, partitions, incarnation;
 	uint32_t flags; /* enum journal_segment_flags */
-	uint32_t after;
+	uint32_t after, story;
 	uint64_t base, passed_over;
 	uint64_t segment_bytes;
 	uint64_t limit_bytes; /* of all segments of a reactor */
@@ -48,6 +48,8 @@ enum { JOURNAL_NAME_MAX = 32 };
 /* "00000001-003-00000007.log" */
 void journal_segment_name(char name[static JOURNAL_NAME_MAX], uint32_t life, uint32_t reactor, uint32_t number);
 bool journal_segment_parse(const char *name, uint32_t *life, uint32_t *reactor, uint32_t *number);
+/* A file of this name is there as long as nothing of the life is missing in its journal. */
+void journal_whole_name(char name[static JOURNAL_NAME_MAX], uint32_t life);
 uint32_t journal_segment_checksum(const struct journal_segment *segment);
 uint32_t journal_block_checksum(const struct journal_block *block, const void *payload);
 

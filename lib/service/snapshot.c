@@ -75,10 +75,13 @@ static void begin(struct service *service)
 		s->holds = store_snapshot_ready(store);
 	if (!s->holds || service->large_owner || service->changing)
 		return;
-	if (store_snapshot_begin(store, s->kind))
+	if (store_snapshot_begin(store, s->kind)) {
 		s->pending = s->holds = false;
-	else
+		if (unlikely(service->journal))
+			journal_snapshot(service, s->snapshot->id);
+	} else {
 		snapshot_give_up(service, -EAGAIN);
+	}
 }
 
 /* Requests that wait for room have waited too long. */
@@ -201,7 +204,7 @@ bool snapshot_lets_change(struct service *service, struct rpc_request *request)
 
 	if (task->changes)
 		return true;
-	if (service->snapshots.holds || drop_waits(service))
+	if (service->snapshots.holds || drop_waits(service) || journal_holds(service))
 		return false;
 	task->changes = true;
 	service->changing++;

@@ -6,6 +6,7 @@
  *
  * A table is emptied by such a walk, too: an entry that stays is met, so all rows that were there at its begin are gone at its end.
  */
+#include "store/journal_note.h"
 #include "store/snapshot.h"
 #include "store/touch.h"
 
@@ -131,8 +132,11 @@ static bool begin_pass(struct store_table *t, bool weigh, bool empties)
 /* Deltas do not have what a filter has forgotten. */
 static void end_pass(struct store_table *t)
 {
-	if (t->sweep.empties && t->filtered)
+	if (t->sweep.empties && t->filtered) {
 		snapshot_ask_full(t->store);
+		if (journal_is_on(t))
+			journal_write_cleared(t);
+	}
 	t->sweep.running = t->sweep.weigh = t->sweep.empties = false;
 }
 

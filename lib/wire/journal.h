@@ -40,12 +40,14 @@ struct journal_segment {
 	uint32_t incarnation;	       /* under which it was served */
 	uint32_t after;		       /* GOES_ON: the life before it */
 	uint64_t position;    /* in the stream, of the first block's payload */
-	uint64_t base;	      /* the checkpoint that the life began with; 0: with nothing */
-	uint64_t passed_over; /* checkpoints up to this one that are younger than `base` do not count: the cluster was taken back */
+	/* The life that began anew, which this one goes on from, or itself; the checkpoint that it began with (0: with nothing); and
+	 * checkpoints up to this one that are younger do not count: the cluster was taken back. */
+	uint32_t story, reserved;
+	uint64_t base, passed_over;
 	uint64_t former;      /* GOES_ON: where the streams of the life before end, of all whose number leaves `reactor` when divided by
 			       * `reactors`: the sum */
 };
-_Static_assert(sizeof(struct journal_segment) == 80, "journal_segment");
+_Static_assert(sizeof(struct journal_segment) == 88, "journal_segment");
 
 /* A block begins at a multiple of JOURNAL_ALIGN, and takes a multiple of it: zeros follow the payload. */
 struct journal_block {
@@ -79,7 +81,8 @@ enum journal_kind {
 };
 enum journal_record_flags {
 	JOURNAL_REFUSALS = 1 << 0, /* of an outcome */
-	JOURNAL_FORGOT = 1 << 1,   /* of an outcome, or of SESSIONS: sessions were forgotten */
+	JOURNAL_FORGOT = 1 << 1,   /* of an outcome: sessions were forgotten before */
+	JOURNAL_UNKNOWN = 1 << 2,  /* of an outcome: this one may have been */
 };
 
 /* Aligned to 8; its content follows. */
