@@ -419,3 +419,8 @@ void journal_writer_figures(struct journal_writer *w, struct journal_figures *su
 	sum->lag_bytes += __atomic_load_n(&w->ring->published, __ATOMIC_ACQUIRE) - tail;
 	sum->waits += __atomic_load_n(&w->ring->waits, __ATOMIC_RELAXED);
 }
+
+void journal_writer_fail(struct journal_writer *w, const struct star_error *why)
+{
+	set_failed(w, why);
+}

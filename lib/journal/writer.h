@@ -32,6 +32,9 @@ void journal_writer_keep_from(struct journal_writer *writer, uint64_t id);
 /* Whether that has been done, so that former lives are of no use any more. From the same thread. */
 bool journal_writer_keeps_from(struct journal_writer *writer, uint64_t id);
 
+/* Ends it, for that reason. From any thread. */
+void journal_writer_fail(struct journal_writer *writer, const struct star_error *why);
+
 struct journal_figures {
 	uint64_t bytes;		/* written, padding and all */
 	uint64_t commits;	/* writes */

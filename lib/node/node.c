@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "node/checkpoint.h"
+#include "node/journal.h"
 #include "wire/layout.h"
 
 enum { RPC_SLICES_A_TURN = 8, STALL_S = 30, DELAYED_ACK_US = 1000, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_PROBES = 6 };
@@ -94,8 +95,12 @@ static unsigned shard_tend(void *ctx, uint64_t now_ns)
 {
 	struct shard *shard = ctx;
 
-	return service_sweep(shard->service, now_ns) +
-	       service_snapshot_turn(shard->service, now_ns, shard->slices != 0);
+	unsigned hurry = service_sweep(shard->service, now_ns) +
+			 service_snapshot_turn(shard->service, now_ns, shard->slices != 0);
+
+	if (unlikely(shard->journal))
+		hurry += shard_journal_turn(shard, now_ns);
+	return hurry;
 }
 
 static unsigned shard_transmit(void *ctx, struct rte_mbuf **frames, unsigned max)
@@ -439,6 +444,8 @@ int node_start(struct node *node, const struct config *config, struct star_error
 	if (status == 0)
 		status = node_touch(node, err);
 	if (status == 0)
+		status = node_journal_open(node, err);
+	if (status == 0)
 		status = start_reactors(node, err);
 	if (status == 0 && config->checkpoint_directory[0]) {
 		node->checkpoint = node_checkpoint_create(node, err);
@@ -477,6 +484,7 @@ void node_stop(struct node *node)
 	for (unsigned i = 0; i < node->shards_count; i++)
 		if (node->shards[i].reactor)
 			reactor_stop(node->shards[i].reactor);
+	node_journal_close(node);
 	/* A port's thread may still ask a reactor that has stopped. */
 	for (unsigned i = 0; i < node->ports_count; i++)
 		port_close(node->ports[i].port);

@@ -509,4 +509,6 @@ void rpc_server_set_layout(struct rpc_server *server, uint32_t epoch, uint32_t i
 {
 	server->epoch = epoch;
 	server->incarnation = incarnation;
+	if (server->dgram)
+		dgram_set_incarnation(server->dgram, incarnation);
 }
