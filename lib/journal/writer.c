@@ -58,7 +58,7 @@ static void set_failed(struct journal_writer *w, const struct star_error *why)
 	pthread_mutex_lock(&w->lock);
 	if (!w->figures.failed)
 		w->why = *why;
-	w->figures.failed = true;
+	w->figures.failed = 1;
 	pthread_mutex_unlock(&w->lock);
 	__atomic_store_n(&w->ring->off, true, __ATOMIC_RELAXED);
 	journal_whole_name(name, w->life.number);

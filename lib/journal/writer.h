@@ -35,14 +35,20 @@ bool journal_writer_keeps_from(struct journal_writer *writer, uint64_t id);
 /* Ends it, for that reason. From any thread. */
 void journal_writer_fail(struct journal_writer *writer, const struct star_error *why);
 
+/* X(name, kind, what it says). */
+#define JOURNAL_FIGURES(X) \
+	X(bytes, COUNTER, "of the journal written, padding and all") \
+	X(commits, COUNTER, "writes to the journal") \
+	X(lag_bytes, GAUGE, "of the journal still to be written") \
+	X(commit_max_us, GAUGE, "microseconds that the longest write to the journal took") \
+	X(waits, COUNTER, "times that a reactor waited for its journal") \
+	X(segments, GAUGE, "files of the journal") \
+	X(failed, GAUGE, "whether the journal has ended, and the node serves without it")
+
 struct journal_figures {
-	uint64_t bytes;		/* written, padding and all */
-	uint64_t commits;	/* writes */
-	uint64_t lag_bytes;	/* published and not written */
-	uint64_t commit_max_us; /* the longest write */
-	uint64_t waits;		/* times that a reactor waited */
-	uint64_t segments;
-	bool failed;
+#define X(name, kind, text) uint64_t name;
+	JOURNAL_FIGURES(X)
+#undef X
 };
 /* Added to *sum; commit_max_us is the greatest. text, or NULL: why it failed, where it has. From any thread. */
 void journal_writer_figures(struct journal_writer *writer, struct journal_figures *sum, struct star_error *why);

@@ -357,7 +357,7 @@ int node_journal_begin(struct node *node, const struct control_layout *layout, s
 		return rc;
 	journal_contents_free(j->contents);
 	j->contents = NULL;
-	j->begun = true;
+	__atomic_store_n(&j->begun, true, __ATOMIC_RELEASE);
 	log_info("the journal goes on in %s, life %u", node->config->journal_directory, j->life.number);
 	return 0;
 }
@@ -444,6 +444,17 @@ unsigned shard_journal_turn(struct shard *shard, uint64_t now_ns)
 		}
 	}
 	return service_journal_turn(shard->service, now_ns, shard->slices != 0) + (due != 0);
+}
+
+bool node_journal_figures(const struct node *node, unsigned reactor, struct journal_figures *figures)
+{
+	const struct node_journal *j = node->journal;
+
+	*figures = (struct journal_figures){ 0 };
+	if (!j || !__atomic_load_n(&j->begun, __ATOMIC_ACQUIRE))
+		return false;
+	journal_writer_figures(j->writers[reactor], figures, NULL);
+	return true;
 }
 
 json_t *node_journal_status(const struct node *node)

@@ -54,6 +54,8 @@ void node_journal_watch(struct node *node);
 /* In a reactor's turn: marks, and sessions after an instant. 0: no hurry. */
 unsigned shard_journal_turn(struct shard *shard, uint64_t now_ns);
 
+/* Of a reactor; false: there is none. From any thread. */
+bool node_journal_figures(const struct node *node, unsigned reactor, struct journal_figures *figures);
 /* NULL: there is none. */
 json_t *node_journal_status(const struct node *node);
 
