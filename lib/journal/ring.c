@@ -68,10 +68,22 @@ bool journal_has_room(struct journal_ring *ring, uint64_t bytes)
 	return false;
 }
 
-bool journal_is_behind_now(struct journal_ring *ring, uint64_t now_ns)
+void journal_look(struct journal_ring *ring, uint64_t now_ns)
 {
 	ring->tail_seen = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
-	if (ring->head - ring->tail_seen + JOURNAL_SLICE_MAX <= ring->bytes) {
+	if (!ring->lag_since_ns || ring->tail_seen >= ring->lag_at) {
+		ring->lag_since_ns = ring->published != ring->tail_seen ? now_ns : 0;
+		ring->lag_at = ring->published;
+		ring->slow = false;
+	} else if (now_ns - ring->lag_since_ns > JOURNAL_LAG_NS) {
+		ring->slow = true;
+	}
+}
+
+bool journal_is_behind_now(struct journal_ring *ring, uint64_t now_ns)
+{
+	journal_look(ring, now_ns);
+	if (ring->head - ring->tail_seen + JOURNAL_SLICE_MAX <= ring->bytes && !ring->slow) {
 		ring->waits_ns = 0;
 		return false;
 	}

@@ -21,6 +21,7 @@
 enum {
 	JOURNAL_RING_MIN = 8 << 20,
 	JOURNAL_SLICE_MAX = 4 << 20, /* what a slice of a request may write at most */
+	JOURNAL_LAG_NS = 100000000,  /* the reactor waits when what it has written is not on disk after so long */
 };
 
 struct journal_ring {
@@ -35,6 +36,8 @@ struct journal_ring {
 	uint64_t marked;	       /* head behind the last mark */
 	uint64_t waits_ns;	       /* since when it waits for the reader; 0: it does not */
 	struct journal_record *record; /* a run that goes on, up to head; NULL: none */
+	uint64_t lag_at, lag_since_ns; /* a position that the thread has not come to, and since when it has had to; 0: none */
+	bool slow;		       /* it is time to wait for that */
 	bool lost;		       /* read by the thread, too */
 	/* the reactor's, read by others */
 	uint64_t published __attribute__((aligned(64))); /* head, as far as the thread may read */
@@ -101,12 +104,16 @@ bool journal_is_behind_now(struct journal_ring *ring, uint64_t now_ns);
 /* As far as is known without a look, it is not. */
 static inline bool journal_is_easy(const struct journal_ring *ring)
 {
-	return __builtin_expect(ring->head - ring->tail_seen + JOURNAL_SLICE_MAX <= ring->bytes || ring->lost, 1);
+	return __builtin_expect(
+		(ring->head - ring->tail_seen + JOURNAL_SLICE_MAX <= ring->bytes && !ring->slow) || ring->lost, 1);
 }
 static inline bool journal_is_behind(struct journal_ring *ring, uint64_t now_ns)
 {
 	return !journal_is_easy(ring) && journal_is_behind_now(ring, now_ns);
 }
+
+/* Once a turn: whether what was published is on disk in time. */
+void journal_look(struct journal_ring *ring, uint64_t now_ns);
 
 /* A mark, where there is anything new before it. */
 void journal_mark(struct journal_ring *ring);

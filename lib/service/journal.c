@@ -65,6 +65,8 @@ unsigned service_journal_turn(struct service *service, uint64_t now_ns, bool bus
 {
 	struct journal_ring *ring = service->journal;
 
+	if (busy)
+		journal_look(ring, now_ns);
 	if (ring->head == ring->marked) {
 		service->journal_marked_ns = now_ns;
 		return 0;

@@ -35,7 +35,7 @@ struct service_counters {
 struct journal_ring;
 
 struct service_options {
-	uint32_t incarnation;
+	uint32_t incarnation; /* 0: it comes with the first layout */
 	uint32_t partitions;
 	struct store *store;  /* the shard's */
 	uint32_t payload_max; /* bytes of a request's or reply's payload, up to WIRE_PAYLOAD_MAX */
