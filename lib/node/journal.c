@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "jsonrpc/member.h"
 #include "jsonrpc/object_json.h"
@@ -188,7 +189,9 @@ int node_journal_read(struct node *node, struct star_error *err)
 
 	if (!j || j->contents)
 		return 0;
+	j->read_s = (double)clock_us() / 1e6;
 	j->contents = journal_contents_read(node->config->journal_directory, goes_on, node, err);
+	j->read_s = (double)clock_us() / 1e6 - j->read_s;
 	return j->contents ? 0 : err->code;
 }
 

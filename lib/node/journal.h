@@ -23,7 +23,7 @@ struct node_journal {
 	struct journal_life life;
 	uint64_t kept_id; /* the last checkpoint that counts */
 	uint64_t replayed_rows, replayed_bytes;
-	double replayed_s;
+	double read_s, replayed_s;
 };
 
 /* Before the reactors run: takes the folder and makes the rings. After both node_journal_close, when they have ended. */
