@@ -488,10 +488,12 @@ void push_apply(struct store_table *t, const struct optim_step *step, const stor
 		/* 0: a push that was refused has made the row, and added nothing. */
 		op.step.scale = counts && counts[i] ? step->scale / (float)counts[i] : step->scale;
 		gradient = take_in(t, gradients[i], work_type(t), true);
-		if (t->spec.nonfinite == NONFINITE_REFUSE && !is_finite(t, gradient, 1))
+		if (t->spec.nonfinite == NONFINITE_REFUSE && !is_finite(t, gradient, 1)) {
 			t->stats.nonfinite++;
-		else
+			journal_note_row(t, rows[i]);
+		} else {
 			apply(t, &op, rows[i], gradient, false);
+		}
 	}
 }
 

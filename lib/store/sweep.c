@@ -93,10 +93,14 @@ static unsigned sweep_rows(struct store_table *t, const store_row *rows, unsigne
 		__builtin_prefetch(table_row(t, rows[i]));
 	for (unsigned i = 0; i < n; i++) {
 		uint8_t *row = table_row(t, rows[i]);
+		const bool unknown = journal_is_on(t) && t->at.seen && t->step && *row_word(row, t->at.seen) == 0;
 
 		note_first_step(t, rows[i]);
-		if (!(t->at.seen && is_expired(t, row_word(row, t->at.seen))) && !(weigh && is_light(t, row)))
+		if (!(t->at.seen && is_expired(t, row_word(row, t->at.seen))) && !(weigh && is_light(t, row))) {
+			if (unknown && is_there(&t->index, rows[i]))
+				journal_write_row(t, rows[i]);
 			continue;
+		}
 		if (!is_there(&t->index, rows[i]))
 			continue;
 		table_remove(t, index_hash(row_key(row)), rows[i]);
