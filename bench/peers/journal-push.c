@@ -63,8 +63,9 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	qsort(took_us, pushes, sizeof(took_us[0]), compare);
-	printf("{\"rows_s\": %.0f, \"p50_us\": %.2f, \"p99_us\": %.2f, \"pushes\": %llu}\n", (double)(pushes * rows) / all,
-	       took_us[pushes / 2], took_us[pushes * 99 / 100], (unsigned long long)pushes);
+	printf("{\"rows_s\": %.0f, \"p50_us\": %.2f, \"p99_us\": %.2f, \"pushes\": %llu}\n",
+	       (double)(pushes * rows) / all, took_us[pushes / 2], took_us[pushes * 99 / 100],
+	       (unsigned long long)pushes);
 	star_close(cluster);
 	return EXIT_SUCCESS;
 }

@@ -232,18 +232,20 @@ static int check_journal(struct config_load *load, struct star_error *err)
 	if (!c->checkpoint_directory[0])
 		return config_fail(at, err, "a journal goes on from checkpoints: set checkpoint.directory");
 	if (c->checkpoint_restore == CONFIG_RESTORE_NO)
-		return config_fail(at, err,
-				   "a journal is applied when a checkpoint is restored: set checkpoint.restore to good or "
-				   "latest");
+		return config_fail(
+			at, err,
+			"a journal is applied when a checkpoint is restored: set checkpoint.restore to good or "
+			"latest");
 	if (c->ps_count > 1)
-		return config_fail(at, err,
-				   "a journal is kept by clusters of one PS task only, and this one has %u; leave it out",
-				   c->ps_count);
+		return config_fail(
+			at, err, "a journal is kept by clusters of one PS task only, and this one has %u; leave it out",
+			c->ps_count);
 	if (c->journal_limit_mib / c->reactors < 2 * c->journal_segment_mib)
-		return config_fail(config_check_origin(load, "journal.limit_mib"), err,
-				   "journal.limit_mib = %u is less than two files of journal.segment_mib = %u for each of "
-				   "%u reactors",
-				   c->journal_limit_mib, c->journal_segment_mib, c->reactors);
+		return config_fail(
+			config_check_origin(load, "journal.limit_mib"), err,
+			"journal.limit_mib = %u is less than two files of journal.segment_mib = %u for each of "
+			"%u reactors",
+			c->journal_limit_mib, c->journal_segment_mib, c->reactors);
 	return 0;
 }
 

@@ -50,8 +50,7 @@ static int damaged(const struct journal_input *in, const struct journal_file *fi
 	char name[JOURNAL_NAME_MAX];
 
 	return star_error_set(err, -EBADMSG,
-			      "the journal is damaged: %.200s/%s, byte %" PRIu64
-			      ": %s. " JOURNAL_MOVE_AWAY,
+			      "the journal is damaged: %.200s/%s, byte %" PRIu64 ": %s. " JOURNAL_MOVE_AWAY,
 			      in->contents->directory, name_of(file, name), offset, what);
 }
 
@@ -59,8 +58,8 @@ static int read_error(const struct journal_input *in, const struct journal_file 
 {
 	char name[JOURNAL_NAME_MAX];
 
-	return star_error_set(err, -errno, "%.200s/%s cannot be read: %s", in->contents->directory,
-			      name_of(file, name), strerror(errno));
+	return star_error_set(err, -errno, "%.200s/%s cannot be read: %s", in->contents->directory, name_of(file, name),
+			      strerror(errno));
 }
 
 /* Up to `bytes`, fewer at the file's end. */
@@ -208,8 +207,8 @@ static int next_block(struct journal_input *in, struct star_error *err)
 			/* A segment ends where the next one begins. */
 			rc = find_later(in, &in->files[file], in->offset, in->position, err);
 			if (rc > 0)
-				return damaged(in, &in->files[file], in->offset, "a block is damaged, and others follow it",
-					       err);
+				return damaged(in, &in->files[file], in->offset,
+					       "a block is damaged, and others follow it", err);
 			if (rc == 0)
 				rc = next_file(in, file + 1, err);
 		} else {

@@ -22,7 +22,7 @@ struct journal_stream {
 	bool sums;		      /* sums were opened */
 	struct journal_mark_at {
 		uint64_t id, at;
-	} *instants; /* of checkpoints, in order; at: behind the record */
+	} * instants; /* of checkpoints, in order; at: behind the record */
 	uint32_t instants_count;
 	uint32_t first_file, files_count;
 };
@@ -42,11 +42,11 @@ struct journal_contents {
 	char *directory;
 	struct journal_file {
 		uint32_t life, reactor, number;
-	} *files; /* sorted */
+	} * files; /* sorted */
 	uint32_t files_count;
 	struct journal_past_life *lives; /* sorted */
 	uint32_t lives_count;
-	uint32_t last; /* the highest number of any life, perhaps of one that never began; 0: there is none */
+	uint32_t last;	/* the highest number of any life, perhaps of one that never began; 0: there is none */
 	uint64_t bytes; /* of all segments */
 };
 
@@ -57,7 +57,8 @@ void journal_contents_free(struct journal_contents *contents);
 
 /* The lives that bring a node from a checkpoint (0: from nothing) to where the journal ends: contents->lives[*first] and those behind
  * it. 1, or 0: there are none; -EBADMSG: one of them is damaged, and where. */
-int journal_contents_from(const struct journal_contents *contents, uint64_t id, uint32_t *first, struct star_error *err);
+int journal_contents_from(const struct journal_contents *contents, uint64_t id, uint32_t *first,
+			  struct star_error *err);
 /* Where in a stream of the first of these the records begin that come after the checkpoint. */
 uint64_t journal_stream_from(const struct journal_past_life *life, const struct journal_stream *stream, uint64_t id);
 

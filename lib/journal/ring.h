@@ -36,14 +36,15 @@ struct journal_ring {
 	uint64_t marked;	       /* head behind the last mark */
 	uint64_t waits_ns;	       /* since when it waits for the reader; 0: it does not */
 	struct journal_record *record; /* a run that goes on, up to head; NULL: none */
-	uint64_t lag_at, lag_since_ns; /* a position that the thread has not come to, and since when it has had to; 0: none */
-	bool slow;		       /* it is time to wait for that */
-	bool lost;		       /* read by the thread, too */
+	uint64_t lag_at,
+		lag_since_ns; /* a position that the thread has not come to, and since when it has had to; 0: none */
+	bool slow;	      /* it is time to wait for that */
+	bool lost;	      /* read by the thread, too */
 	/* the reactor's, read by others */
 	uint64_t published __attribute__((aligned(64))); /* head, as far as the thread may read */
 	uint64_t waits;					 /* times that it has waited */
-	uint64_t instant_id, instant_at;		 /* of the last checkpoint that was begun, where in the stream, ... */
-	uint64_t sessions_of;				 /* ... and of which all sessions are written again */
+	uint64_t instant_id, instant_at; /* of the last checkpoint that was begun, where in the stream, ... */
+	uint64_t sessions_of;		 /* ... and of which all sessions are written again */
 	/* the thread's */
 	uint64_t tail __attribute__((aligned(64)));
 	bool off; /* nobody reads any more */
@@ -104,8 +105,9 @@ bool journal_is_behind_now(struct journal_ring *ring, uint64_t now_ns);
 /* As far as is known without a look, it is not. */
 static inline bool journal_is_easy(const struct journal_ring *ring)
 {
-	return __builtin_expect(
-		(ring->head - ring->tail_seen + JOURNAL_SLICE_MAX <= ring->bytes && !ring->slow) || ring->lost, 1);
+	return __builtin_expect((ring->head - ring->tail_seen + JOURNAL_SLICE_MAX <= ring->bytes && !ring->slow) ||
+					ring->lost,
+				1);
 }
 static inline bool journal_is_behind(struct journal_ring *ring, uint64_t now_ns)
 {

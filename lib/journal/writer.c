@@ -171,8 +171,8 @@ static int begin_segment(struct journal_writer *w, uint64_t position)
 	int rc;
 
 	journal_segment_name(name, w->life.number, w->reactor, number);
-	if (!w->unneeded &&
-	    (w->segments_count == SEGMENTS_MAX || (w->segments_count + 1) * w->life.segment_bytes > w->life.limit_bytes))
+	if (!w->unneeded && (w->segments_count == SEGMENTS_MAX ||
+			     (w->segments_count + 1) * w->life.segment_bytes > w->life.limit_bytes))
 		return over_limit(w);
 	if (w->fd >= 0)
 		close(w->fd);

@@ -36,9 +36,10 @@ int node_journal_open(struct node *node, struct star_error *err)
 		return star_error_set(err, -errno, "journal.directory: %.300s cannot be opened: %s",
 				      config->journal_directory, strerror(errno));
 	if (flock(j->folder, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
-		return star_error_set(err, -EBUSY,
-				      "journal.directory: another node keeps its journal in %.300s: each has its own folder",
-				      config->journal_directory);
+		return star_error_set(
+			err, -EBUSY,
+			"journal.directory: another node keeps its journal in %.300s: each has its own folder",
+			config->journal_directory);
 	for (unsigned i = 0; i < node->shards_count; i++) {
 		j->rings[i] = journal_ring_create((uint64_t)config->journal_ring_mib << 20,
 						  config->journal_wait_s * UINT64_C(1000000000), err);
@@ -233,7 +234,8 @@ int node_journal_choose(struct node *node, uint64_t id, bool asked_for, struct o
 	}
 	rc = journal_contents_from(j->contents, id, &j->first, err);
 	if (rc == 0)
-		log_warn("the journal does not go on from checkpoint %" PRIu64 ", which the node begins with: it is not applied",
+		log_warn("the journal does not go on from checkpoint %" PRIu64
+			 ", which the node begins with: it is not applied",
 			 id);
 	if (rc <= 0)
 		return rc;
@@ -340,7 +342,8 @@ int node_journal_begin(struct node *node, const struct control_layout *layout, s
 	int rc = node_journal_read(node, err);
 
 	if (rc == 0 && layout->checkpoint != j->chosen)
-		rc = star_error_set(err, -EINVAL, "the node begins with checkpoint %" PRIu64 ", and its journal with %" PRIu64,
+		rc = star_error_set(err, -EINVAL,
+				    "the node begins with checkpoint %" PRIu64 ", and its journal with %" PRIu64,
 				    layout->checkpoint, j->chosen);
 	if (rc == 0 && j->usable)
 		rc = node_journal_apply(node, layout, err);
@@ -350,7 +353,7 @@ int node_journal_begin(struct node *node, const struct control_layout *layout, s
 		node->incarnation = last_life(j)->incarnation;
 	else if (j->usable && node->restored_rows + j->replayed_rows)
 		log_info("workers have to open the cluster again: %s",
-			 last_life(j)->sums    ? "sums of gradients were open, which the journal does not have"
+			 last_life(j)->sums	? "sums of gradients were open, which the journal does not have"
 			 : !last_life(j)->whole ? "the journal had ended before the node did"
 						: "the node has other reactors than before");
 	rc = begin_to_write(j, err);
@@ -370,7 +373,8 @@ int node_journal_begin(struct node *node, const struct control_layout *layout, s
 static void fail(struct node_journal *j, const struct star_error *why)
 {
 	if (!j->failure_told)
-		log_error("%s. The node serves on without a journal: what comes from now on is lost when it dies, but for "
+		log_error("%s. The node serves on without a journal: what comes from now on is lost when it dies, but "
+			  "for "
 			  "what checkpoints have; restart it when that is mended",
 			  why->text);
 	j->failure_told = true;
@@ -433,7 +437,7 @@ static void write_outcome(void *ctx, const struct rpc_outcome *outcome)
 	service_journal_outcome(shard->service, outcome);
 }
 
-unsigned shard_journal_turn(struct shard *shard, uint64_t now_ns)
+unsigned node_journal_turn(struct shard *shard, uint64_t now_ns)
 {
 	const uint64_t due = service_journal_sessions_due(shard->service);
 
@@ -474,8 +478,8 @@ json_t *node_journal_status(const struct node *node)
 	json = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "directory",
 			 node->config->journal_directory, "state", sum.failed ? "failed" : "writing", "lag_bytes",
 			 (json_int_t)sum.lag_bytes, "bytes", (json_int_t)sum.bytes, "commits", (json_int_t)sum.commits,
-			 "commit_max_us", (json_int_t)sum.commit_max_us, "waits", (json_int_t)sum.waits,
-			 "disk_bytes", (json_int_t)(sum.segments * j->life.segment_bytes), "replayed_rows",
+			 "commit_max_us", (json_int_t)sum.commit_max_us, "waits", (json_int_t)sum.waits, "disk_bytes",
+			 (json_int_t)(sum.segments * j->life.segment_bytes), "replayed_rows",
 			 (json_int_t)j->replayed_rows, "replayed_s", j->replayed_s);
 	json_object_set_new(json, "replayed_bytes", json_integer((json_int_t)j->replayed_bytes));
 	if (sum.failed)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A node's journal: what it begins with, and what is written down while it serves. docs/availability.rst says what is promised. The control
- * plane's threads only, but for shard_journal_turn.
+ * plane's threads only, but for node_journal_turn.
  */
 #ifndef STARSERVER_JOURNAL_H
 #define STARSERVER_JOURNAL_H
@@ -17,7 +17,7 @@ struct node_journal {
 	struct journal_writer *writers[WIRE_REACTORS_MAX];
 	struct journal_contents *contents; /* until it begins */
 	bool usable, begun, failure_told, removed;
-	uint32_t first; /* usable: of its lives the one that the checkpoint is in */
+	uint32_t first;	 /* usable: of its lives the one that the checkpoint is in */
 	uint64_t chosen; /* that checkpoint; 0: none */
 	uint64_t newest; /* there is, of any kind */
 	struct journal_life life;
@@ -52,7 +52,7 @@ void node_journal_counts(struct node *node, uint64_t id);
 void node_journal_watch(struct node *node);
 
 /* In a reactor's turn: marks, and sessions after an instant. 0: no hurry. */
-unsigned shard_journal_turn(struct shard *shard, uint64_t now_ns);
+unsigned node_journal_turn(struct shard *shard, uint64_t now_ns);
 
 /* Of a reactor; false: there is none. From any thread. */
 bool node_journal_figures(const struct node *node, unsigned reactor, struct journal_figures *figures);

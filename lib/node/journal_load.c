@@ -180,7 +180,8 @@ static int route(struct apply *a, const struct object_spec *spec, const struct c
 
 		memcpy(&key, row, sizeof(key));
 		owner = layout_owner(partitions, a->cluster_reactors,
-				     layout_partition(hash_key(name_hash, object_partition_key(spec, key)), partitions));
+				     layout_partition(hash_key(name_hash, object_partition_key(spec, key)),
+						      partitions));
 		if (owner < a->first_reactor || owner >= a->first_reactor + a->node->shards_count)
 			return star_error_set(err, -EBADMSG, "the journal has rows of another node");
 		rc = add_row(a, run, row, owner - a->first_reactor, err);
@@ -279,8 +280,8 @@ static int visit(void *ctx, const struct journal_record *record, const void *con
 	return rc < 0 ? rc : apply_record(ctx, record, content, behind, err);
 }
 
-static int apply_life(struct apply *a, const struct node_journal *j, const struct journal_past_life *life, bool is_first,
-		      struct star_error *err)
+static int apply_life(struct apply *a, const struct node_journal *j, const struct journal_past_life *life,
+		      bool is_first, struct star_error *err)
 {
 	int rc = 0;
 
@@ -337,7 +338,7 @@ int node_journal_apply(struct node *node, const struct control_layout *layout, s
 	j->replayed_rows = a.rows;
 	j->replayed_bytes = j->contents->bytes;
 	j->replayed_s = j->read_s + (double)(clock_us() - begun_us) / 1e6;
-	log_info("the journal was applied behind checkpoint %" PRIu64 ": %" PRIu64 " rows, in %.3f s", j->chosen, a.rows,
-		 j->replayed_s);
+	log_info("the journal was applied behind checkpoint %" PRIu64 ": %" PRIu64 " rows, in %.3f s", j->chosen,
+		 a.rows, j->replayed_s);
 	return 0;
 }

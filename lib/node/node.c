@@ -99,7 +99,7 @@ static unsigned shard_tend(void *ctx, uint64_t now_ns)
 			 service_snapshot_turn(shard->service, now_ns, shard->slices != 0);
 
 	if (unlikely(shard->journal))
-		hurry += shard_journal_turn(shard, now_ns);
+		hurry += node_journal_turn(shard, now_ns);
 	return hurry;
 }
 
@@ -254,16 +254,15 @@ static int shard_build(struct shard *shard, struct star_error *err)
 		return err->code;
 	if (config->checkpoint_directory[0] && shard_add_snapshots(shard, err) < 0)
 		return err->code;
-	shard->service =
-		service_create(&(struct service_options){ .incarnation = node->config->journal_directory[0] ? 0
-													    : node->incarnation,
-							  .partitions = config->partitions,
-							  .store = shard->store,
-							  .payload_max = config->request_mib << 20,
-							  .kept_bytes = (uint64_t)config->kept_mib << 20,
-							  .kept_lease_ns = config->kept_lease_ms * UINT64_C(1000000),
-							  .share = largest_share(config) },
-			       err);
+	shard->service = service_create(
+		&(struct service_options){ .incarnation = node->config->journal_directory[0] ? 0 : node->incarnation,
+					   .partitions = config->partitions,
+					   .store = shard->store,
+					   .payload_max = config->request_mib << 20,
+					   .kept_bytes = (uint64_t)config->kept_mib << 20,
+					   .kept_lease_ns = config->kept_lease_ms * UINT64_C(1000000),
+					   .share = largest_share(config) },
+		err);
 	if (!shard->service)
 		return err->code;
 	prng_seed(&shard->losses, node->incarnation + shard->index);

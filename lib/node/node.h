@@ -36,12 +36,12 @@ struct shard {
 	struct ksock *sockets; /* network.stack "kernel"; else NULL */
 	struct rpc_server *rpc;
 	struct reactor *reactor;
-	unsigned slices;      /* of requests in this turn */
+	unsigned slices;	      /* of requests in this turn */
 	struct journal_ring *journal; /* NULL: none */
 	uint32_t sessions_at;	      /* of those that are written to it behind an instant, ... */
 	uint64_t sessions_of;	      /* ... that of this checkpoint */
-	void *marks, *copies; /* of snapshots, or NULL */
-	struct prng losses;   /* which frames are lost on purpose */
+	void *marks, *copies;	      /* of snapshots, or NULL */
+	struct prng losses;	      /* which frames are lost on purpose */
 };
 
 /* A port, and what it was made from. */

@@ -61,10 +61,11 @@ enum rpc_progress {
 /* How the last requests of a session ended. */
 struct rpc_outcome {
 	uint64_t session;
-	uint64_t sequence;    /* the highest that is at its end */
-	const uint8_t *ended; /* of the last WIRE_IN_FLIGHT_MAX, by sequence: enum wire_status; NULL: all were executed */
-	bool forgot;	      /* sessions were forgotten before */
-	bool unknown;	      /* this one may have been */
+	uint64_t sequence; /* the highest that is at its end */
+	const uint8_t
+		*ended; /* of the last WIRE_IN_FLIGHT_MAX, by sequence: enum wire_status; NULL: all were executed */
+	bool forgot;	/* sessions were forgotten before */
+	bool unknown;	/* this one may have been */
 };
 
 struct rpc_service {

@@ -141,7 +141,7 @@ static enum rpc_progress create(struct service *service, struct rpc_request *req
 			task->spec->name);
 	a->open = 0;
 	if (unlikely(service->journal))
-		journal_sums(service);
+		service_journal_sums(service);
 	return RPC_MORE;
 }
 

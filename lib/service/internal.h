@@ -116,12 +116,12 @@ struct service {
 	uint32_t small_versions[SMALL_KEYS], large_versions[WIRE_KEYS_MAX];
 	uint8_t small_sent[SMALL_KEYS], large_sent[WIRE_KEYS_MAX];
 	const struct task *large_owner;
-	uint32_t changing;		     /* tasks with `changes` */
+	uint32_t changing; /* tasks with `changes` */
 	/* journal.c */
-	struct journal_ring *journal; /* NULL: none */
-	bool journal_holds;	      /* new large requests wait for a mark */
-	uint64_t journal_marked_ns;   /* when the last mark was made, or found nothing to do */
-	uint64_t journal_instant;     /* whose sessions are still to be written; 0: none */
+	struct journal_ring *journal;	     /* NULL: none */
+	bool journal_holds;		     /* new large requests wait for a mark */
+	uint64_t journal_marked_ns;	     /* when the last mark was made, or found nothing to do */
+	uint64_t journal_instant;	     /* whose sessions are still to be written; 0: none */
 	uint32_t redefined;		     /* how often objects were dropped */
 	uint16_t dropping[WIRE_OBJECTS_MAX]; /* ids of those that wait to be: drop.c */
 	uint32_t dropping_count;
@@ -273,8 +273,8 @@ enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64
 
 /* journal.c: rpc_service.ended; the instant of a checkpoint; sums were opened. */
 void service_ended(void *ctx, const struct rpc_outcome *outcome);
-void journal_snapshot(struct service *service, uint64_t id);
-void journal_sums(struct service *service);
+void service_journal_instant(struct service *service, uint64_t id);
+void service_journal_sums(struct service *service);
 
 /* operation.c: the operations of a request, one after the other. */
 void operation_rewind(struct rpc_request *request);

@@ -11,8 +11,8 @@
 #include "store/journal.h"
 
 enum {
-	MARK_NS = 200000,    /* while there are requests a mark comes so often */
-	HOLD_NS = 20000000,  /* and if nothing has made one possible for so long, large requests wait for one */
+	MARK_NS = 200000,   /* while there are requests a mark comes so often */
+	HOLD_NS = 20000000, /* and if nothing has made one possible for so long, large requests wait for one */
 };
 
 void service_journal_begin(struct service *service, struct journal_ring *ring)
@@ -79,7 +79,7 @@ unsigned service_journal_turn(struct service *service, uint64_t now_ns, bool bus
 	return ring->head != ring->marked;
 }
 
-void journal_snapshot(struct service *service, uint64_t id)
+void service_journal_instant(struct service *service, uint64_t id)
 {
 	store_journal_tables(service->options.store);
 	journal_instant(service->journal, id);
@@ -104,7 +104,7 @@ void service_journal_sessions_done(struct service *service, uint64_t id)
 	__atomic_store_n(&ring->sessions_of, id, __ATOMIC_RELEASE);
 }
 
-void journal_sums(struct service *service)
+void service_journal_sums(struct service *service)
 {
 	journal_take(service->journal, JOURNAL_SUMS, 0, 0);
 }

@@ -78,7 +78,7 @@ static void begin(struct service *service)
 	if (store_snapshot_begin(store, s->kind)) {
 		s->pending = s->holds = false;
 		if (unlikely(service->journal))
-			journal_snapshot(service, s->snapshot->id);
+			service_journal_instant(service, s->snapshot->id);
 	} else {
 		snapshot_give_up(service, -EAGAIN);
 	}

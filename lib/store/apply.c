@@ -406,7 +406,7 @@ static void journal_plain(const struct store_push *p, const struct push_op *op, 
 
 	for (unsigned i = 0; i < n; i++, e++)
 		if (e->row != STORE_UNADMITTED && p->entries[e->first].sum == PUSH_NO_SUM)
-			journal_write_row(op->table, e->row);
+			store_journal_row(op->table, e->row);
 }
 
 /* The same for all n rows. */

@@ -213,7 +213,7 @@ static store_row admit(struct store_table *t, uint64_t key, uint64_t hash, uint3
 	if (t->filtered) {
 		count = filter_count(&t->filter, key, hash, stamp);
 		if (journal_is_on(t) && count)
-			journal_write_count(t, key, count, stamp);
+			store_journal_count(t, key, count, stamp);
 		if (count < t->filter.frequency) {
 			t->stats.unadmitted++;
 			return STORE_UNADMITTED;
@@ -272,10 +272,10 @@ static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, cons
 	}
 	/* A push writes the rows that there were as it changes them. */
 	if (journal_is_on(t) && mode == STORE_PULL)
-		journal_write_rows(t, rows, n);
+		store_journal_rows(t, rows, n);
 	else if (journal_is_on(t) && mode == STORE_PUSH)
 		for (unsigned m = 0; m < missings; m++)
-			journal_write_rows(t, &rows[missing[m]], 1);
+			store_journal_rows(t, &rows[missing[m]], 1);
 	return refused;
 }
 

@@ -13,7 +13,7 @@ void store_journal_begin(struct store *store, struct journal_ring *ring)
 		t->journal_tick = t->tick + 1; /* no tick is odd: what was written of it counts no more */
 }
 
-void journal_table_changed(struct store_table *t)
+void store_journal_table_changed(struct store_table *t)
 {
 	t->store->journal->changes++;
 	if (t->journal_due)
@@ -23,7 +23,7 @@ void journal_table_changed(struct store_table *t)
 	t->store->journal_tables = t;
 }
 
-void journal_forget_table(struct store_table *t)
+void store_journal_forget(struct store_table *t)
 {
 	struct store_table **at = &t->store->journal_tables;
 
@@ -89,7 +89,7 @@ static bool has_gone(const struct store_table *t, store_row row)
 	return t->pool.waiting != STORE_NO_ROW && index_find(&t->index, key, index_hash(key)) != row;
 }
 
-void journal_write_row(struct store_table *t, store_row row)
+void store_journal_row(struct store_table *t, store_row row)
 {
 	const uint8_t *record = table_row(t, row);
 	uint8_t *to;
@@ -97,7 +97,7 @@ void journal_write_row(struct store_table *t, store_row row)
 	if (has_gone(t, row))
 		return;
 	if (!t->journal_due)
-		journal_table_changed(t);
+		store_journal_table_changed(t);
 	/* `used` counts back from the table's last record. */
 	if (t->at.used && t->journal_tick != t->tick)
 		write_table(t);
@@ -110,34 +110,34 @@ void journal_write_row(struct store_table *t, store_row row)
 		record_write(t, record, to, t->tick);
 }
 
-void journal_write_rows(struct store_table *t, const store_row *rows, unsigned n)
+void store_journal_rows(struct store_table *t, const store_row *rows, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
 		if (rows[i] < STORE_UNADMITTED)
-			journal_write_row(t, rows[i]);
+			store_journal_row(t, rows[i]);
 }
 
-void journal_write_deleted(struct store_table *t, uint64_t key)
+void store_journal_deleted(struct store_table *t, uint64_t key)
 {
 	uint64_t *to;
 
-	journal_table_changed(t);
+	store_journal_table_changed(t);
 	to = take(t, CHECKPOINT_DELETED, sizeof(*to));
 	if (to)
 		*to = key;
 }
 
-void journal_write_count(struct store_table *t, uint64_t key, uint32_t count, uint32_t seen)
+void store_journal_count(struct store_table *t, uint64_t key, uint32_t count, uint32_t seen)
 {
 	struct checkpoint_count *to;
 
-	journal_table_changed(t);
+	store_journal_table_changed(t);
 	to = take(t, CHECKPOINT_COUNTS, sizeof(*to));
 	if (to)
 		*to = (struct checkpoint_count){ .key = key, .count = count, .seen = seen };
 }
 
-void journal_write_cleared(struct store_table *t)
+void store_journal_cleared(struct store_table *t)
 {
 	struct journal_object *object = journal_take(t->store->journal, JOURNAL_CLEARED, 0, sizeof(*object));
 

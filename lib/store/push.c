@@ -98,7 +98,7 @@ static void journal_given_up(const struct store_push *p, const struct push_op *o
 {
 	if (op->open && journal_is_on(op->table) && op->table->policies)
 		for (uint32_t i = op->first; i < op->first + op->keys; i++)
-			journal_write_rows(op->table, &p->entries[i].row, 1);
+			store_journal_rows(op->table, &p->entries[i].row, 1);
 }
 
 void store_push_begin(struct store_push *p)

@@ -43,7 +43,7 @@ int store_push_few(struct store_table *table, const uint64_t *keys, const float 
 			    row_word(row, table->at.words), gradients + (size_t)i * table->dim, table->dim);
 	}
 	if (journal_is_on(table))
-		journal_write_rows(table, rows, n);
+		store_journal_rows(table, rows, n);
 	table->stats.pushes++;
 	journal_note_push(table);
 	return 0;

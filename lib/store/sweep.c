@@ -98,7 +98,7 @@ static unsigned sweep_rows(struct store_table *t, const store_row *rows, unsigne
 		note_first_step(t, rows[i]);
 		if (!(t->at.seen && is_expired(t, row_word(row, t->at.seen))) && !(weigh && is_light(t, row))) {
 			if (unknown && is_there(&t->index, rows[i]))
-				journal_write_row(t, rows[i]);
+				store_journal_row(t, rows[i]);
 			continue;
 		}
 		if (!is_there(&t->index, rows[i]))
@@ -139,7 +139,7 @@ static void end_pass(struct store_table *t)
 	if (t->sweep.empties && t->filtered) {
 		snapshot_ask_full(t->store);
 		if (journal_is_on(t))
-			journal_write_cleared(t);
+			store_journal_cleared(t);
 	}
 	t->sweep.running = t->sweep.weigh = t->sweep.empties = false;
 }

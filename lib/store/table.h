@@ -22,8 +22,9 @@ struct store {
 	unsigned sweep_rows_count;
 	store_row sweep_rows[INDEX_SEGMENT_ENTRIES];
 	struct snapshot snapshot;
-	struct journal_ring *journal;	    /* NULL: none */
-	struct store_table *journal_tables; /* that have changed since they were written there; linked by journal_next */
+	struct journal_ring *journal; /* NULL: none */
+	struct store_table
+		*journal_tables; /* that have changed since they were written there; linked by journal_next */
 	/* Rows in the types that are worked in, for conversions: nothing in them outlives a call. */
 	double scratch[3][WIRE_DIM_MAX];
 };

@@ -39,12 +39,13 @@ struct journal_segment {
 	uint32_t reactors, partitions; /* of the node that wrote it */
 	uint32_t incarnation;	       /* under which it was served */
 	uint32_t after;		       /* GOES_ON: the life before it */
-	uint64_t position;    /* in the stream, of the first block's payload */
+	uint64_t position;	       /* in the stream, of the first block's payload */
 	/* The life that began anew, which this one goes on from, or itself; the checkpoint that it began with (0: with nothing); and
 	 * checkpoints up to this one that are younger do not count: the cluster was taken back. */
 	uint32_t story, reserved;
 	uint64_t base, passed_over;
-	uint64_t former;      /* GOES_ON: where the streams of the life before end, of all whose number leaves `reactor` when divided by
+	uint64_t
+		former; /* GOES_ON: where the streams of the life before end, of all whose number leaves `reactor` when divided by
 			       * `reactors`: the sum */
 };
 _Static_assert(sizeof(struct journal_segment) == 88, "journal_segment");
