@@ -37,10 +37,24 @@ unsigned unit_entries(const char *folder)
 	return n;
 }
 
-bool unit_folder(char path[static UNIT_FOLDER], const char *name)
+static char *temporary(char path[static UNIT_FOLDER], const char *name)
 {
 	snprintf(path, UNIT_FOLDER, "/tmp/star-%s-XXXXXX", name);
-	return mkdtemp(path) || unit_fail(__FILE__, __LINE__, "no folder %s: %m", path);
+	return path;
+}
+
+bool unit_folder(char path[static UNIT_FOLDER], const char *name)
+{
+	return mkdtemp(temporary(path, name)) || unit_fail(__FILE__, __LINE__, "no folder %s: %m", path);
+}
+
+int unit_file(char path[static UNIT_FOLDER], const char *name)
+{
+	const int fd = mkstemp(temporary(path, name));
+
+	if (fd < 0)
+		unit_fail(__FILE__, __LINE__, "no file %s: %m", path);
+	return fd;
 }
 
 static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)

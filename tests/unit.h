@@ -51,6 +51,9 @@ unsigned unit_entries(const char *folder);
 enum { UNIT_FOLDER = 64 };
 bool unit_folder(char path[static UNIT_FOLDER], const char *name);
 
+/* The same of a file: open for reading and writing, or -1. */
+int unit_file(char path[static UNIT_FOLDER], const char *name);
+
 /* Takes a folder away with all that is in it; does not follow links. */
 void unit_remove(const char *folder);
 

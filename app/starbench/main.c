@@ -192,7 +192,7 @@ static bool set_option(struct options *o, int id, const char *name, const char *
 }
 
 /* EXIT_SUCCESS when there is something to run, else the exit status after a line on standard error. */
-static int parse(int argc, char **argv, struct options *o)
+static int parse_bench_options(int argc, char **argv, struct options *o)
 {
 	int id, index = 0;
 
@@ -273,7 +273,7 @@ static void print_text(const struct bench *b, const struct summary *s)
 	putchar('\n');
 }
 
-static int run(int argc, char **argv)
+static int run_bench(int argc, char **argv)
 {
 	struct options o = {
 		.protocol = &protocol_star,
@@ -306,7 +306,7 @@ static int run(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	argv[1] = argv[0]; /* the name that getopt complains under */
-	status = parse(argc - 1, argv + 1, &o);
+	status = parse_bench_options(argc - 1, argv + 1, &o);
 	if (status != EXIT_SUCCESS)
 		return status;
 	b = bench_create(&o, &err);
@@ -326,5 +326,5 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	return output_end("starbench", run(argc, argv), EXIT_FAILURE);
+	return output_end("starbench", run_bench(argc, argv), EXIT_FAILURE);
 }

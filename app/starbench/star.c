@@ -61,13 +61,13 @@ static int ask_control(struct bench *b, struct star *star, struct star_error *er
 	client = jsonrpc_connect(b->options->control, CONTROL_DEADLINE_US, err);
 	if (!client)
 		return err->code;
-	answer = jsonrpc_call(client, "create", object_to_json(&star->spec), CONTROL_DEADLINE_US, err);
-	outcome = answer ? object_from_json(answer, &star->spec, err) : err->code;
+	answer = jsonrpc_call(client, "create", jsonrpc_object_encode(&star->spec), CONTROL_DEADLINE_US, err);
+	outcome = answer ? jsonrpc_object_decode(answer, &star->spec, err) : err->code;
 	json_decref(answer);
 	if (outcome)
 		goto close;
 	answer = jsonrpc_call(client, "layout", NULL, CONTROL_DEADLINE_US, err);
-	star->layout = answer ? layout_from_json(answer, err) : NULL;
+	star->layout = answer ? jsonrpc_layout_decode(answer, err) : NULL;
 	if (!star->layout)
 		outcome = err->code;
 	json_decref(answer);
@@ -144,12 +144,12 @@ static int star_bench_open(struct bench *b, struct star_error *err)
 		return star_error_set(err, -ENOMEM, "out of memory");
 	b->state = star;
 	star->spec = (struct object_spec){ .kind = OBJECT_TABLE, .dtype = STAR_FLOAT32, .dim = b->options->dim };
-	object_spec_defaults(&star->spec, OPTIM_SGD);
+	wire_object_spec_defaults(&star->spec, OPTIM_SGD);
 	star->spec.initializer = OBJECT_UNIFORM;
 	star->spec.scale = 0.5f;
 	star->spec.seed = 1;
 	snprintf(star->spec.name, sizeof(star->spec.name), "starbench-%u", b->options->dim);
-	outcome = object_spec_check(&star->spec, err);
+	outcome = wire_object_spec_check(&star->spec, err);
 	if (!outcome)
 		outcome = ask_control(b, star, err);
 	if (!outcome)
@@ -205,7 +205,7 @@ static void star_request(struct bench *b, struct connection *c, uint32_t key, ui
 	request->frame.sequence = c->sent + 1;
 	request->key = b->keys[key];
 	request->frame.checksum = 0;
-	request->frame.checksum = crc32(request, sizeof(*request));
+	request->frame.checksum = base_crc32(request, sizeof(*request));
 }
 
 static int refused(struct bench *b, const struct wire_frame *frame, const uint8_t *sentence, uint32_t bytes)
@@ -252,7 +252,7 @@ static int check_row(struct bench *b, struct pull_reply *reply)
 		uint32_t is;
 
 		reply->frame.checksum = 0;
-		is = crc32(reply, b->reply_bytes);
+		is = base_crc32(reply, b->reply_bytes);
 		if (said != is)
 			return bench_wrong(b, "a reply's checksum is %#x and should be %#x", said, is);
 	}

@@ -59,7 +59,7 @@ struct store_table *store_bench_table(struct store_bench *b, const char *name, s
 {
 	struct object_spec spec = { .kind = OBJECT_TABLE, .dtype = STAR_FLOAT32, .dim = b->options->dim };
 
-	object_spec_defaults(&spec, optim_kind_parse(b->options->optimizer));
+	wire_object_spec_defaults(&spec, optim_kind_parse(b->options->optimizer));
 	spec.initializer = OBJECT_UNIFORM;
 	spec.scale = 0.05f;
 	snprintf(spec.name, sizeof(spec.name), "%s", name);

@@ -82,7 +82,7 @@ static int make_variable(struct dense *d, const char *optimizer, enum object_non
 		.kind = OBJECT_VARIABLE, .dtype = STAR_FLOAT32, .ndim = 2, .shape = { d->blocks, BLOCK }
 	};
 
-	object_spec_defaults(&spec, optim_kind_parse(optimizer));
+	wire_object_spec_defaults(&spec, optim_kind_parse(optimizer));
 	spec.initializer = OBJECT_UNIFORM;
 	spec.scale = 0.05f;
 	spec.nonfinite = (uint8_t)nonfinite;
@@ -202,7 +202,7 @@ static float *make_array(struct dense *d, struct store_bench *memory, unsigned n
 	return array;
 }
 
-static int run(struct dense *d, json_t *result, struct star_error *err)
+static int run_dense(struct dense *d, json_t *result, struct star_error *err)
 {
 	static const struct {
 		const char *optimizer, *mine, *limit;
@@ -246,7 +246,7 @@ int store_bench_dense(const struct store_options *options, json_t *result, struc
 	if (!outcome && !d.push)
 		outcome = err->code;
 	if (!outcome)
-		outcome = run(&d, result, err);
+		outcome = run_dense(&d, result, err);
 	json_object_set_new(result, "memory", json_string(d.b.memory_kind));
 	store_push_destroy(d.push);
 	for (unsigned i = 0; i < 5; i++)

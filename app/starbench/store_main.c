@@ -124,7 +124,7 @@ static bool set_option(struct store_options *o, int id, const char *name, const 
 }
 
 /* EXIT_SUCCESS when there is something to run. */
-static int parse(int argc, char **argv, struct store_options *o, bool *help)
+static int parse_store_options(int argc, char **argv, struct store_options *o, bool *help)
 {
 	int id, index = 0;
 
@@ -168,7 +168,7 @@ int store_main(int argc, char **argv)
 
 	if (!help && argc > 1)
 		argv[1] = argv[0]; /* the name that getopt complains under */
-	status = help || argc < 2 ? EXIT_SUCCESS : parse(argc - 1, argv + 1, &o, &help);
+	status = help || argc < 2 ? EXIT_SUCCESS : parse_store_options(argc - 1, argv + 1, &o, &help);
 	if (status != EXIT_SUCCESS)
 		return status;
 	if (help) {

@@ -90,7 +90,7 @@ static int wrong(struct worker *w, const char *what)
 	return star_error_set(&w->err, -EPROTO, "%s", what);
 }
 
-static bool parse(int argc, char **argv, struct options *o)
+static bool parse_worker_options(int argc, char **argv, struct options *o)
 {
 	struct option list[NUMBERS + 4] = { [OPTION_CLUSTER] = { "cluster", required_argument, NULL, OPTION_CLUSTER },
 					    [OPTION_VIEW] = { "view", no_argument, NULL, OPTION_VIEW },
@@ -125,7 +125,7 @@ static bool parse(int argc, char **argv, struct options *o)
 }
 
 /* Creates the rows, and keeps the first element of each. */
-static int fill(struct worker *w)
+static int fill_slots(struct worker *w)
 {
 	const uint32_t count = (uint32_t)w->o.keys, dim = (uint32_t)w->o.dim;
 	uint64_t keys[FILL_ROWS];
@@ -175,7 +175,7 @@ static int open_worker(struct worker *w)
 					  .values = w->o.view ? NULL : s->values,
 					  .view = w->o.view ? &s->view : NULL };
 	}
-	return fill(w);
+	return fill_slots(w);
 }
 
 static void close_worker(struct worker *w)
@@ -190,7 +190,7 @@ static void close_worker(struct worker *w)
 }
 
 /* Just after now_ns. */
-static int begin(struct worker *w, struct slot *s, uint64_t now_ns)
+static int begin_slot(struct worker *w, struct slot *s, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < s->op.count; i++)
 		s->keys[i] = prng_below(&w->prng, (uint64_t)w->o.keys);
@@ -252,11 +252,11 @@ static int loop(struct worker *w)
 	int status = 0;
 
 	for (unsigned i = 0; i < depth && status == 0; i++)
-		status = begin(w, &w->slots[i], now);
+		status = begin_slot(w, &w->slots[i], now);
 	for (unsigned i = 0; status == 0 && now < until; i = i + 1 == depth ? 0 : i + 1) {
 		status = end(w, &w->slots[i], from, &now);
 		if (status == 0)
-			status = begin(w, &w->slots[i], now);
+			status = begin_slot(w, &w->slots[i], now);
 	}
 	w->seconds = (double)(now - from) * 1e-9;
 	for (unsigned i = 0; i < depth; i++) {
@@ -309,7 +309,7 @@ int worker_main(int argc, char **argv)
 		fputs(usage, stdout);
 		return EXIT_SUCCESS;
 	}
-	if (!parse(argc, argv, &w.o)) {
+	if (!parse_worker_options(argc, argv, &w.o)) {
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}

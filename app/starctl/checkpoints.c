@@ -96,7 +96,7 @@ static json_t *entry_to_json(const struct ckpt_entry *entry)
 	return json_pack("{s:s, s:I, s:s, s:I, s:I, s:o, s:I, s:I, s:I, s:s}", "name", entry->name, "id",
 			 (json_int_t)entry->id, "kind", entry->delta ? "delta" : "full", "parent",
 			 (json_int_t)entry->parent, "time_ms", (json_int_t)entry->time_ms, "step",
-			 member_from_u64(entry->step), "rows", (json_int_t)entry->rows, "deleted",
+			 jsonrpc_member_from_u64(entry->step), "rows", (json_int_t)entry->rows, "deleted",
 			 (json_int_t)entry->deleted, "bytes", (json_int_t)entry->bytes, "state", state_of(entry));
 }
 

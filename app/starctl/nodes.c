@@ -53,7 +53,8 @@ static int note_definition(struct row_source *source, const json_t *definition, 
 {
 	struct star_error why;
 
-	if (object_from_json(definition, &source->spec, &why) < 0 || ckpt_row_shape(&source->spec, &source->shape) < 0)
+	if (jsonrpc_object_decode(definition, &source->spec, &why) < 0 ||
+	    ckpt_row_shape(&source->spec, &source->shape) < 0)
 		return star_error_set(err, -EINVAL, "the node has a table that this program does not know: %s",
 				      why.text);
 	return 0;
@@ -166,7 +167,7 @@ static json_t *ask_rows(struct row_source *source, uint32_t node, const uint64_t
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < n && i < CONTROL_ROWS_KEYS; i++)
-		json_array_append_new(list, member_from_u64(keys[i]));
+		json_array_append_new(list, jsonrpc_member_from_u64(keys[i]));
 	return jsonrpc_call(source->nodes[node].client, "rows",
 			    json_pack("{s:s, s:o}", "name", source->spec.name, "keys", list), STARCTL_CALL_US, err);
 }
@@ -210,10 +211,10 @@ static int ask_keys(struct row_source *source, uint32_t node, uint32_t reactor, 
 {
 	json_t *result = jsonrpc_call(source->nodes[node].client, "row_keys",
 				      json_pack("{s:s, s:i, s:o}", "name", source->spec.name, "reactor", (int)reactor,
-						"at", member_from_u64(*at)),
+						"at", jsonrpc_member_from_u64(*at)),
 				      STARCTL_CALL_US, err);
 	const json_t *list = json_object_get(result, "keys"), *key;
-	bool ok = json_is_array(list) && member_to_u64(json_object_get(result, "at"), at);
+	bool ok = json_is_array(list) && jsonrpc_member_to_u64(json_object_get(result, "at"), at);
 	size_t i;
 
 	if (!result)
@@ -222,7 +223,7 @@ static int ask_keys(struct row_source *source, uint32_t node, uint32_t reactor, 
 	*keys = malloc((*n + 1) * sizeof(**keys));
 	json_array_foreach(list, i, key)
 	{
-		ok = ok && *keys && member_to_u64(key, &(*keys)[i]);
+		ok = ok && *keys && jsonrpc_member_to_u64(key, &(*keys)[i]);
 	}
 	json_decref(result);
 	return ok ? 0 : star_error_set(err, -EPROTO, "PS task %u answers with what are no keys", node);

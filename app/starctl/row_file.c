@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What files of rows are called, and the types that numpy has. */
+#include <ctype.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/starctl/rows.h"
@@ -45,6 +47,18 @@ int row_part_path(enum row_format format, const char *path, unsigned part, char 
 	else
 		snprintf(to, ROW_PATH_MAX, "%s", path);
 	return 0;
+}
+
+bool row_key_parse(const char *text, uint64_t *key)
+{
+	const char *digits = text + (*text == '-');
+	const bool hex = text[0] == '0' && (text[1] | 0x20) == 'x';
+	char *end = NULL;
+
+	errno = 0;
+	if (hex ? isxdigit((unsigned char)text[2]) : isdigit((unsigned char)*digits))
+		*key = digits > text ? (uint64_t)strtoll(text, &end, 10) : strtoull(text, &end, hex ? 16 : 10);
+	return end && !*end && !errno;
 }
 
 const char *row_npy_type(unsigned dtype)

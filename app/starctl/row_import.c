@@ -7,6 +7,7 @@
 
 #include "app/starctl/checkpoints.h"
 #include "app/starctl/rows.h"
+#include "client/blocks.h"
 #include "star.h"
 #include "tensor/dtype.h"
 
@@ -26,15 +27,14 @@ struct import {
 	uint64_t rows;
 };
 
-/* A variable is read and assigned as a whole: blocks that the file lacks stay as they are. */
-static int run_op(struct import *m, enum star_op_kind kind, size_t count, struct star_error *err)
+/* Of a variable the blocks that the file has, and nothing else: workers may push to the others meanwhile. */
+static int assign(struct import *m, size_t count, struct star_error *err)
 {
-	const bool variable = m->spec->kind == OBJECT_VARIABLE;
-	struct star_op op = { .kind = kind,
-			      .flags = kind == STAR_PULL ? STAR_READ_ONLY : 0,
+	struct star_op op = { .kind = STAR_ASSIGN,
+			      .flags = m->spec->kind == OBJECT_VARIABLE ? CLIENT_BLOCKS : 0,
 			      .table = m->table,
-			      .keys = variable ? NULL : m->keys,
-			      .count = variable ? 0 : (uint32_t)count,
+			      .keys = m->keys,
+			      .count = (uint32_t)count,
 			      .values = m->values,
 			      .dtype = dtype_name(m->dtype) };
 
@@ -45,8 +45,6 @@ static size_t rows_of_batch(const struct import *m)
 {
 	const size_t most = IMPORT_BYTES / m->row_bytes;
 
-	if (m->spec->kind == OBJECT_VARIABLE)
-		return object_blocks(m->spec);
 	return most > IMPORT_KEYS ? IMPORT_KEYS : most ? most : 1;
 }
 
@@ -59,7 +57,7 @@ static int open_file(struct import *m, enum row_format format, const char *path,
 	m->row_bytes = dtype_row_bytes(m->dtype, m->spec->dim);
 	m->room = rows_of_batch(m);
 	m->keys = calloc(m->room, sizeof(*m->keys));
-	m->values = calloc(m->room + 1, m->row_bytes);
+	m->values = calloc(m->room, m->row_bytes);
 	return m->keys && m->values ? 0 : star_error_set(err, -ENOMEM, "no memory for %zu rows", m->room);
 }
 
@@ -73,20 +71,30 @@ static void close_file(struct import *m)
 	m->values = NULL;
 }
 
-/* The next rows, as many as are assigned together; 0: there are none left, or an error. Blocks of a variable go to their places. */
+/* A variable's last block may have elements that are not the variable's. */
+static void clear_tail(const struct import *m, uint64_t key, uint8_t *values)
+{
+	const bool scaled = m->dtype == STAR_SCALED_INT8;
+	const uint64_t left = wire_object_elements(m->spec) - key * m->spec->dim;
+	const size_t used = (scaled ? sizeof(float) : 0) + left * dtype_bytes(scaled ? STAR_INT8 : m->dtype);
+
+	if (left < m->spec->dim)
+		memset(values + used, 0, m->row_bytes - used);
+}
+
+/* The next rows, as many as are assigned together; 0: there are none left, or an error. */
 static int read_batch(struct import *m, struct star_error *err)
 {
-	uint8_t *const spare = m->values + m->room * m->row_bytes;
 	uint64_t done, total;
 	size_t n = 0;
 	int rc = 1;
 
 	while (n < m->room && rc > 0) {
-		rc = row_reader_next(m->reader, &m->keys[n], spare, err);
+		rc = row_reader_next(m->reader, &m->keys[n], m->values + n * m->row_bytes, err);
 		if (rc <= 0)
 			break;
-		memcpy(m->values + (m->spec->kind == OBJECT_VARIABLE ? m->keys[n] : n) * m->row_bytes, spare,
-		       m->row_bytes);
+		if (m->spec->kind == OBJECT_VARIABLE)
+			clear_tail(m, m->keys[n], m->values + n * m->row_bytes);
 		n++;
 	}
 	row_reader_share(m->reader, &done, &total);
@@ -111,8 +119,6 @@ static int assign_all(struct import *m, enum row_format format, const char *path
 	struct star_error why = { 0 };
 	int rc = open_file(m, format, path, err);
 
-	if (rc == 0 && m->spec->kind == OBJECT_VARIABLE)
-		rc = run_op(m, STAR_PULL, 0, err);
 	while (rc == 0) {
 		const int n = read_batch(m, &why);
 
@@ -120,7 +126,7 @@ static int assign_all(struct import *m, enum row_format format, const char *path
 			rc = n;
 			break;
 		}
-		rc = run_op(m, STAR_ASSIGN, (size_t)n, &why);
+		rc = assign(m, (size_t)n, &why);
 		m->rows += rc == 0 ? (uint64_t)n : 0;
 	}
 	close_file(m);

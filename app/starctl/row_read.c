@@ -14,6 +14,7 @@
 #include "ckpt/line.h"
 #include "jsonrpc/member.h"
 #include "jsonrpc/object_json.h"
+#include "tensor/convert.h"
 #include "tensor/dtype.h"
 
 struct row_reader {
@@ -28,30 +29,30 @@ struct row_reader {
 	uint64_t expected; /* of .npy: as many as the headers say */
 	uint64_t done;	   /* bytes */
 	bool ended;	   /* the last line has come */
-	bool signed_keys;  /* of .npy */
+	uint32_t *columns; /* of .csv: what is in each, as csv_place has it */
 	char *text;
 	size_t text_bytes;
 	struct keyset keys;
 };
 
 /* An error at the line; of .npy at the row. */
-static int refuse(const struct row_reader *r, struct star_error *err, int code, const struct star_error *why)
+static int refuse_line(const struct row_reader *r, struct star_error *err, int code, const struct star_error *why)
 {
 	return star_error_set(err, code, "%.200s:%" PRIu64 ": %.600s", r->name, r->line, why->text);
 }
 
 static int check_key(struct row_reader *r, uint64_t key, struct star_error *why)
 {
-	const int rc = keyset_add(&r->keys, key);
+	const int rc = ckpt_keyset_add(&r->keys, key);
 
 	if (rc < 0)
 		return star_error_set(why, rc, "no memory left for the keys");
 	if (rc == 0)
 		return star_error_set(why, -EINVAL, "key %" PRIu64 " was there before", key);
-	if (r->spec->kind == OBJECT_VARIABLE && key >= object_blocks(r->spec))
+	if (r->spec->kind == OBJECT_VARIABLE && key >= wire_object_blocks(r->spec))
 		return star_error_set(why, -EINVAL,
 				      "key %" PRIu64 ": variable \"%s\" has %" PRIu64 " blocks, numbered from 0", key,
-				      r->spec->name, object_blocks(r->spec));
+				      r->spec->name, wire_object_blocks(r->spec));
 	return 0;
 }
 
@@ -78,15 +79,15 @@ static int take_definition(struct row_reader *r, const json_t *json, struct star
 {
 	if (r->line != 1)
 		return star_error_set(why, -EINVAL, "another table begins here: rows of one table are read");
-	if (object_from_json(json_object_get(json, "table"), &r->of_file, why) < 0)
+	if (jsonrpc_object_decode(json_object_get(json, "table"), &r->of_file, why) < 0)
 		return -EINVAL;
 	if (r->of_file.kind != r->spec->kind || r->of_file.dim != r->spec->dim || r->of_file.dtype != r->spec->dtype)
 		return star_error_set(why, -EINVAL,
 				      "the rows are of a %s of %s, %" PRIu32
 				      " elements a row, and \"%s\" is a %s of %s, %" PRIu32,
-				      object_kind_name(r->of_file.kind), dtype_name(r->of_file.dtype), r->of_file.dim,
-				      r->spec->name, object_kind_name(r->spec->kind), dtype_name(r->spec->dtype),
-				      r->spec->dim);
+				      wire_object_kind_name(r->of_file.kind), dtype_name(r->of_file.dtype),
+				      r->of_file.dim, r->spec->name, wire_object_kind_name(r->spec->kind),
+				      dtype_name(r->spec->dtype), r->spec->dim);
 	return ckpt_row_shape(&r->of_file, &r->shape) < 0 ? star_error_set(why, -EINVAL, "it has no rows") : 0;
 }
 
@@ -94,7 +95,7 @@ static int take_end(struct row_reader *r, const json_t *json, struct star_error 
 {
 	uint64_t rows;
 
-	if (member_u64(json, "rows", &rows, why) < 0)
+	if (jsonrpc_member_u64(json, "rows", &rows, why) < 0)
 		return -EINVAL;
 	r->ended = true;
 	return rows == r->rows
@@ -108,7 +109,7 @@ static int take_row(struct row_reader *r, const json_t *json, uint64_t *key, voi
 	const char *members[CKPT_LINE_MEMBERS];
 
 	ckpt_line_members(&r->of_file, &r->shape, members);
-	if (member_only(json, members, why) < 0 || member_u64(json, "key", key, why) < 0 ||
+	if (jsonrpc_member_only(json, members, why) < 0 || ckpt_line_read_key(json, "key", key, why) < 0 ||
 	    ckpt_line_read_values(json, r->spec, values, why) < 0)
 		return -EINVAL;
 	return 1;
@@ -156,25 +157,78 @@ static int next_line(struct row_reader *r, uint64_t *key, void *values, struct s
 
 /* ---- CSV ---- */
 
-static int csv_header(struct row_reader *r, struct star_error *why)
-{
-	const bool scaled = r->spec->dtype == STAR_SCALED_INT8;
-	uint32_t columns = 1;
+/* What a column can hold: the key, the scale of scaled_int8, or from CSV_VALUES on an element. */
+enum { CSV_KEY, CSV_SCALE, CSV_VALUES };
 
-	if (next_text(r, why) <= 0)
-		return star_error_set(why, -EINVAL, "there is no first line with the columns' names");
-	for (const char *at = r->text; *at; at++)
-		columns += *at == ',';
-	if (strncmp(r->text, scaled ? "key,scale," : "key,", scaled ? 10 : 4) != 0 ||
-	    columns != 1 + scaled + r->spec->dim)
-		return star_error_set(why, -EINVAL,
-				      "the first line names the columns: key%s, and %" PRIu32
-				      " values; it is \"%.60s\"",
-				      scaled ? ", scale" : "", r->spec->dim, r->text);
+static uint32_t csv_columns(const struct row_reader *r)
+{
+	return 1 + (r->spec->dtype == STAR_SCALED_INT8) + r->spec->dim;
+}
+
+/* Of a column's name; 0 or -EINVAL. */
+static int csv_place(const struct row_reader *r, const char *name, uint32_t *place)
+{
+	unsigned long element;
+	char *end;
+
+	*place = strcmp(name, "key") == 0 ? CSV_KEY : CSV_SCALE;
+	if (*place == CSV_KEY || (r->spec->dtype == STAR_SCALED_INT8 && strcmp(name, "scale") == 0))
+		return 0;
+	/* "v0", not "v00": a name for each. */
+	if (name[0] != 'v' || !isdigit((unsigned char)name[1]) || (name[1] == '0' && name[2]))
+		return -EINVAL;
+	errno = 0;
+	element = strtoul(name + 1, &end, 10);
+	if (errno || *end || element >= r->spec->dim)
+		return -EINVAL;
+	*place = CSV_VALUES + (uint32_t)element;
 	return 0;
 }
 
-/* What element_parse takes, from a cell. */
+/* The names of the columns that a table has: "key, v0 to v15". */
+static const char *csv_names(const struct row_reader *r, char text[static 48])
+{
+	const int used = snprintf(text, 48, "key%s, v0", r->spec->dtype == STAR_SCALED_INT8 ? ", scale" : "");
+
+	if (r->spec->dim > 1)
+		snprintf(text + used, 48 - (size_t)used, " to v%" PRIu32, r->spec->dim - 1);
+	return text;
+}
+
+/* They are read by their names, in any order. */
+static int csv_header(struct row_reader *r, struct star_error *why)
+{
+	const uint32_t columns = csv_columns(r);
+	char *at, *name, names[48];
+	uint32_t n = 0;
+
+	r->columns = calloc(columns, sizeof(*r->columns));
+	if (!r->columns)
+		return star_error_set(why, -ENOMEM, "out of memory");
+	if (next_text(r, why) <= 0)
+		return star_error_set(why, -EINVAL, "there is no first line with the columns' names");
+	at = r->text;
+	while ((name = strsep(&at, ","))) {
+		uint32_t place;
+
+		if (csv_place(r, name, &place) < 0)
+			return star_error_set(why, -EINVAL,
+					      "column %" PRIu32 " is called \"%.60s\": \"%s\" has %s, in any order",
+					      n + 1, name, r->spec->name, csv_names(r, names));
+		for (uint32_t i = 0; i < n; i++)
+			if (r->columns[i] == place)
+				return star_error_set(why, -EINVAL,
+						      "columns %" PRIu32 " and %" PRIu32 " are both \"%s\"", i + 1,
+						      n + 1, name);
+		r->columns[n++] = place; /* each name once: so there are no more than columns */
+	}
+	if (n < columns)
+		return star_error_set(why, -EINVAL, "it has %" PRIu32 " columns of %" PRIu32 ": \"%s\" has %s", n,
+				      columns, r->spec->name, csv_names(r, names));
+	return 0;
+}
+
+/* What ckpt_element_parse takes, from a cell. */
 static json_t *cell_json(const char *cell, bool real)
 {
 	const char *digits = cell + (*cell == '-' || *cell == '+');
@@ -195,35 +249,33 @@ static json_t *cell_json(const char *cell, bool real)
 	return *end || errno ? NULL : json_integer(number);
 }
 
-static int read_cell(char **at, unsigned column, unsigned dtype, void *to, struct star_error *why)
+static int read_cell(const char *cell, uint32_t column, unsigned dtype, void *to, struct star_error *why)
 {
-	char *cell = strsep(at, ",");
-	json_t *json = cell ? cell_json(cell, dtype_is_real(dtype)) : NULL;
-	const bool ok = json && element_parse(dtype, json, to);
+	json_t *json = cell_json(cell, dtype_is_real(dtype));
+	const bool ok = json && ckpt_element_parse(dtype, json, to);
 
 	json_decref(json);
-	if (ok)
-		return 0;
-	return cell ? star_error_set(why, -EINVAL, "column %u: \"%.40s\" is no %s", column, cell, dtype_name(dtype))
-		    : star_error_set(why, -EINVAL, "there are %u columns only", column - 1);
+	return ok ? 0
+		  : star_error_set(why, -EINVAL, "column %" PRIu32 ": \"%.40s\" is no %s", column, cell,
+				   dtype_name(dtype));
 }
 
-static int read_key(const char *cell, uint64_t *key)
+static int read_key(const char *cell, uint32_t column, uint64_t *key, struct star_error *why)
 {
-	char *end;
-
-	errno = 0;
-	*key = isdigit((unsigned char)*cell) ? strtoull(cell, &end, 10) : 0;
-	return isdigit((unsigned char)*cell) && !*end && !errno ? 0 : -EINVAL;
+	return row_key_parse(cell, key) ? 0
+					: star_error_set(why, -EINVAL,
+							 "column %" PRIu32 ": \"%.40s\" is no key, a number from -2^63 "
+							 "to 2^64 - 1",
+							 column, cell);
 }
 
 static int next_csv(struct row_reader *r, uint64_t *key, void *values, struct star_error *why)
 {
 	const bool scaled = r->spec->dtype == STAR_SCALED_INT8;
 	const unsigned dtype = scaled ? STAR_INT8 : r->spec->dtype;
-	uint8_t *to = values;
-	unsigned column = 1;
-	char *at, *cell;
+	uint8_t *const elements = (uint8_t *)values + (scaled ? sizeof(float) : 0);
+	const uint32_t columns = csv_columns(r);
+	char *at;
 	int rc;
 
 	do
@@ -232,17 +284,22 @@ static int next_csv(struct row_reader *r, uint64_t *key, void *values, struct st
 	if (rc <= 0)
 		return rc;
 	at = r->text;
-	cell = strsep(&at, ",");
-	if (read_key(cell, key) < 0)
-		return star_error_set(why, -EINVAL, "column 1: \"%.40s\" is no key, a number from 0 to 2^64 - 1", cell);
-	if (scaled) {
-		rc = read_cell(&at, ++column, STAR_FLOAT32, to, why);
-		to += sizeof(float);
+	for (uint32_t i = 0; rc >= 0 && i < columns; i++) {
+		const char *cell = strsep(&at, ",");
+		const uint32_t place = r->columns[i];
+
+		if (!cell)
+			rc = star_error_set(why, -EINVAL, "there are %" PRIu32 " columns only", i);
+		else if (place == CSV_KEY)
+			rc = read_key(cell, i + 1, key, why);
+		else if (place == CSV_SCALE)
+			rc = read_cell(cell, i + 1, STAR_FLOAT32, values, why);
+		else
+			rc = read_cell(cell, i + 1, dtype, elements + (size_t)(place - CSV_VALUES) * dtype_bytes(dtype),
+				       why);
 	}
-	for (uint32_t i = 0; rc >= 0 && i < r->spec->dim; i++)
-		rc = read_cell(&at, ++column, dtype, to + (size_t)i * dtype_bytes(dtype), why);
 	if (rc >= 0 && at)
-		rc = star_error_set(why, -EINVAL, "there are more than %u columns", column);
+		rc = star_error_set(why, -EINVAL, "there are more than %" PRIu32 " columns", columns);
 	return rc < 0 ? rc : 1;
 }
 
@@ -318,11 +375,11 @@ static int npy_values(struct row_reader *r, const struct npy_header *header, str
 			      r->spec->name, dtype_name(r->spec->dtype), row_npy_type(own));
 }
 
-/* Keys and scales. numpy's own integers are signed. */
-static int npy_column(struct row_reader *r, unsigned part, const struct npy_header *header, struct star_error *why)
+/* Keys and scales. numpy's own integers are signed: a negative key k is 2^64 + k. */
+static int npy_column(unsigned part, const struct npy_header *header, struct star_error *why)
 {
-	r->signed_keys = r->signed_keys || (part == 0 && strcmp(header->type, "<i8") == 0);
-	if (!header->columns && (strcmp(header->type, part ? "<f4" : "<u8") == 0 || (part == 0 && r->signed_keys)))
+	if (!header->columns &&
+	    (strcmp(header->type, part ? "<f4" : "<u8") == 0 || (part == 0 && strcmp(header->type, "<i8") == 0)))
 		return 0;
 	return star_error_set(why, -EINVAL, "it has elements of type '%s' in %d dimensions: needed are '%s' in one",
 			      header->type, header->columns ? 2 : 1, part ? "<f4" : "<u8");
@@ -346,7 +403,7 @@ static int npy_open(struct row_reader *r, const char *path, struct star_error *e
 		if (rc == 0 && i == 1)
 			rc = npy_values(r, &header, &why);
 		else if (rc == 0)
-			rc = npy_column(r, i, &header, &why);
+			rc = npy_column(i, &header, &why);
 		if (rc == 0 && i && header.rows != r->expected)
 			rc = star_error_set(&why, -EINVAL, "it has %" PRIu64 " rows, and there are %" PRIu64 " keys",
 					    header.rows, r->expected);
@@ -379,12 +436,55 @@ static int next_npy(struct row_reader *r, uint64_t *key, void *values, struct st
 		return star_error_set(why, -EINVAL, "the files were cut off: they should have %" PRIu64 " rows",
 				      r->expected);
 	r->done += sizeof(*key) + bytes;
-	if (r->signed_keys && *key > INT64_MAX)
-		return star_error_set(why, -EINVAL, "key %" PRId64 " is negative", (int64_t)*key);
 	return 1;
 }
 
 /* ---- any ---- */
+
+/* The first element of a row of real numbers that is no finite one; dim: all are. */
+static uint32_t not_finite(unsigned dtype, const void *row, uint32_t dim)
+{
+	double wide[WIRE_DIM_MAX];
+	float scratch[WIRE_DIM_MAX];
+	uint32_t i = 0;
+
+	if (dtype == STAR_FLOAT64)
+		memcpy(wide, row, dim * sizeof(*wide));
+	else
+		tensor_convert_row(scratch, STAR_FLOAT32, row, dtype, dim, NULL);
+	while (i < dim && isfinite(dtype == STAR_FLOAT64 ? wide[i] : (double)scratch[i]))
+		i++;
+	return i;
+}
+
+/* What the node would refuse, or make something else of: by then other nodes and reactors have assigned theirs. */
+static int check_values(const struct row_reader *r, uint64_t key, const void *values, struct star_error *why)
+{
+	const struct object_spec *spec = r->spec;
+	double stored[WIRE_DIM_MAX]; /* of any type */
+	float scratch[WIRE_DIM_MAX];
+	uint32_t at;
+
+	if (!dtype_is_real(spec->dtype))
+		return 0;
+	at = not_finite(r->dtype, values, spec->dim);
+	if (at < spec->dim)
+		return spec->nonfinite == NONFINITE_PASS
+			       ? 0
+			       : star_error_set(why, -EDOM,
+						"key %" PRIu64 ": element %" PRIu32
+						" is a NaN or an infinity, which \"%s\" would take with nonfinite=pass "
+						"alone",
+						key, at, spec->name);
+	if (r->dtype == spec->dtype)
+		return 0;
+	tensor_convert_row(stored, spec->dtype, values, r->dtype, spec->dim, scratch);
+	at = not_finite(spec->dtype, stored, spec->dim);
+	return at == spec->dim
+		       ? 0
+		       : star_error_set(why, -ERANGE, "key %" PRIu64 ": element %" PRIu32 " is too large for %s", key,
+					at, dtype_name(spec->dtype));
+}
 
 struct row_reader *row_reader_open(const struct object_spec *spec, enum row_format format, const char *path, FILE *in,
 				   struct star_error *err)
@@ -417,7 +517,7 @@ struct row_reader *row_reader_open(const struct object_spec *spec, enum row_form
 			r->total = (uint64_t)status.st_size;
 	}
 	if (rc == 0 && format == ROW_CSV && csv_header(r, &why) < 0)
-		rc = refuse(r, err, -EINVAL, &why);
+		rc = refuse_line(r, err, -EINVAL, &why);
 	if (rc == 0)
 		return r;
 	row_reader_close(r);
@@ -431,10 +531,10 @@ int row_reader_next(struct row_reader *r, uint64_t *key, void *values, struct st
 		 : r->format == ROW_CSV ? next_csv(r, key, values, &why)
 					: next_line(r, key, values, &why);
 
-	if (rc > 0 && check_key(r, *key, &why) < 0)
+	if (rc > 0 && (check_key(r, *key, &why) < 0 || check_values(r, *key, values, &why) < 0))
 		rc = why.code;
 	r->rows += rc > 0;
-	return rc < 0 ? refuse(r, err, rc, &why) : rc;
+	return rc < 0 ? refuse_line(r, err, rc, &why) : rc;
 }
 
 unsigned row_reader_dtype(const struct row_reader *r)
@@ -455,7 +555,8 @@ void row_reader_close(struct row_reader *r)
 	for (unsigned i = 0; i < ROW_PARTS; i++)
 		if (r->in[i] && r->in[i] != stdin)
 			fclose(r->in[i]);
-	keyset_fini(&r->keys);
+	ckpt_keyset_fini(&r->keys);
+	free(r->columns);
 	free(r->text);
 	free(r);
 }

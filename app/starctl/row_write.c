@@ -140,7 +140,7 @@ struct row_writer *row_writer_open(const struct row_source *source, enum row_for
 static void put_cell(FILE *out, unsigned dtype, const void *element)
 {
 	char text[ELEMENT_TEXT];
-	const int bytes = element_print(dtype, element, text);
+	const int bytes = ckpt_element_print(dtype, element, text);
 	const int quotes = text[0] == '"';
 
 	fprintf(out, ",%.*s", bytes - 2 * quotes, text + quotes);
@@ -171,7 +171,7 @@ static void put_npy(const struct row_writer *w, uint64_t key, const uint8_t *val
 		fwrite(values, sizeof(float), 1, w->out[2]);
 		fwrite(values + sizeof(float), 1, spec->dim, w->out[1]);
 	} else if (spec->dtype == STAR_BFLOAT16) {
-		convert_find(STAR_BFLOAT16, CONVERT_SCALAR)->to_float(wide, values, spec->dim);
+		tensor_convert_find(STAR_BFLOAT16, CONVERT_SCALAR)->to_float(wide, values, spec->dim);
 		fwrite(wide, sizeof(float), spec->dim, w->out[1]);
 	} else {
 		fwrite(values, dtype_bytes(spec->dtype), spec->dim, w->out[1]);
@@ -200,7 +200,7 @@ int row_writer_put(struct row_writer *w, const uint8_t *record, struct star_erro
 }
 
 /* All of it is on the disk before it has its name. */
-static int finish(struct row_writer *w, unsigned part, bool good, struct star_error *err)
+static int finish_part(struct row_writer *w, unsigned part, bool good, struct star_error *err)
 {
 	char temporary[ROW_PATH_MAX], final[ROW_PATH_MAX];
 	FILE *out = w->out[part];
@@ -229,7 +229,7 @@ int row_writer_close(struct row_writer *w, bool good, struct star_error *err)
 	else if (good && w->format == ROW_NPY)
 		npy_headers(w);
 	for (unsigned i = 0; i < w->parts; i++)
-		if (finish(w, i, good && rc == 0, err) < 0)
+		if (finish_part(w, i, good && rc == 0, err) < 0)
 			rc = -EIO;
 	free(w);
 	return rc;

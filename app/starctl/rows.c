@@ -2,7 +2,6 @@
 /* Rows of a running cluster: shown, and exported. */
 #include "app/starctl/rows.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -101,20 +100,13 @@ static void print_row(uint64_t key, const json_t *row, FILE *out)
 	}
 }
 
-/* Digits, or 0x and hexadecimal digits. */
 static int parse_key(const char *word, uint64_t *key, struct star_error *err)
 {
-	const bool hex = word[0] == '0' && (word[1] | 0x20) == 'x';
-	char *end = NULL;
-
-	errno = 0;
-	if (hex ? isxdigit((unsigned char)word[2]) : isdigit((unsigned char)*word))
-		*key = strtoull(word, &end, hex ? 16 : 10);
-	return end && !*end && !errno ? 0
-				      : star_error_set(err, -EINVAL,
-						       "\"%.60s\" is no key: a number from 0 to 2^64 - 1; `startrain "
-						       "key` gives that of a column's text",
-						       word);
+	return row_key_parse(word, key) ? 0
+					: star_error_set(err, -EINVAL,
+							 "\"%.60s\" is no key: a number from -2^63 to 2^64 - 1; "
+							 "`startrain key` gives that of a column's text",
+							 word);
 }
 
 static int print_rows(const struct invocation *invocation, struct shown *shown)
@@ -127,8 +119,9 @@ static int print_rows(const struct invocation *invocation, struct shown *shown)
 		else if (shown->rows[i])
 			json_array_append(list, shown->rows[i]);
 		else
-			json_array_append_new(list, json_pack("{s:o, s:b}", "key", member_from_u64(shown->keys[i]),
-							      "missing", true));
+			json_array_append_new(list,
+					      json_pack("{s:o, s:b}", "key", jsonrpc_member_from_u64(shown->keys[i]),
+							"missing", true));
 	}
 	if (invocation->json)
 		print_json(list, invocation->out);

@@ -51,6 +51,9 @@ int row_part_path(enum row_format format, const char *path, unsigned part, char 
 /* How many files there are: of scaled_int8 the scales have one of their own. */
 unsigned row_parts(enum row_format format, const struct object_spec *spec);
 
+/* A key in decimal digits, or in hexadecimal ones behind 0x; a negative one k stands for 2^64 + k, as int64 has it. */
+bool row_key_parse(const char *text, uint64_t *key);
+
 /* The type of a .npy file's elements, little endian: "<f4"; NULL: numpy has it not. And back: 0, or an error. */
 const char *row_npy_type(unsigned dtype);
 /* What is in a .npy file of values: float32 for bfloat16, int8 for scaled_int8. */

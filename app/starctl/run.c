@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* From a command line to the command that it names. */
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
@@ -102,6 +103,7 @@ static unsigned own_options(const char *word, const struct options *options)
 	return command ? command->flags & (COMMAND_OPTIONS | COMMAND_GRAPH) : 0;
 }
 
+/* "-7" is a word: a key. */
 static int read_command_line(int argc, char **argv, struct invocation *invocation, struct options *options,
 			     struct star_error *err)
 {
@@ -111,7 +113,7 @@ static int read_command_line(int argc, char **argv, struct invocation *invocatio
 	for (int i = 1; i < argc; i++) {
 		if (!only_words && strcmp(argv[i], "--") == 0) {
 			only_words = true;
-		} else if (!only_words && argv[i][0] == '-' && argv[i][1]) {
+		} else if (!only_words && argv[i][0] == '-' && argv[i][1] && !isdigit((unsigned char)argv[i][1])) {
 			const unsigned own = own_options(argv[i], options);
 			int rc = own ? take_own_option(argv, argc, &i, invocation, own, err)
 				     : take_option(argv, argc, &i, invocation, options, err);

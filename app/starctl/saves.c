@@ -90,29 +90,34 @@ static json_t *wait_written(const struct invocation *invocation, struct jsonrpc_
 	return status;
 }
 
+json_t *wait_saved(const struct invocation *invocation, struct jsonrpc_client *client, struct star_error *err)
+{
+	json_t *status = wait_written(invocation, client, err);
+	const char *error = json_string_value(json_object_get(status, "error"));
+
+	if (!error || !error[0])
+		return status;
+	star_error_set(err, -EIO, "there is no new checkpoint: %s", error);
+	json_decref(status);
+	return NULL;
+}
+
 int run_checkpoint_save(const struct invocation *invocation)
 {
 	const char *kind = invocation->argc ? invocation->argv[0] : "auto";
 	struct star_error err = { 0 };
 	struct jsonrpc_client *client = open_node(invocation, true, &err);
 	json_t *asked = NULL, *status = NULL;
-	const char *error;
 
 	if (client)
 		asked = jsonrpc_call(client, "checkpoint_save", json_pack("{s:s}", "kind", kind), STARCTL_CALL_US,
 				     &err);
 	if (asked)
-		status = wait_written(invocation, client, &err);
+		status = wait_saved(invocation, client, &err);
 	json_decref(asked);
 	jsonrpc_close(client);
 	if (!status)
 		return fail(invocation, &err, STARCTL_FAILED);
-	error = json_string_value(json_object_get(status, "error"));
-	if (error && error[0]) {
-		star_error_set(&err, -EIO, "there is no new checkpoint: %s", error);
-		json_decref(status);
-		return fail(invocation, &err, STARCTL_FAILED);
-	}
 	if (invocation->json)
 		print_json(json_incref(json_object_get(status, "last")), invocation->out);
 	else

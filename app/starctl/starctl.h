@@ -114,6 +114,10 @@ int run_graph_explain(const struct invocation *invocation);
 bool graph_option_is_switch(const char *name);
 void print_graph_options(FILE *out);
 
+/* saves.c: of the last checkpoint that was asked for, when it was written; a new reference. NULL with why there is none. Waits as long as it
+ * takes, on a terminal with how far it is. */
+json_t *wait_saved(const struct invocation *invocation, struct jsonrpc_client *client, struct star_error *err);
+
 /* tables.c */
 int run_tables_show(const struct invocation *invocation);
 int run_tables_options(const struct invocation *invocation);
@@ -163,13 +167,13 @@ void render_connections(const json_t *reply, FILE *out);
 json_t *sum_counters(const json_t *status);
 void render_counters(const json_t *sums, FILE *out);
 
-/* table.c: columns as wide as their widest cell; what is wider than a terminal continues below. Cells are text; control characters in them are not printed. */
-enum { TABLE_COLUMNS_MAX = 24, TABLE_CELL_MAX = 64, TABLE_WIDTH = 100 };
+/* table.c: columns as wide as their widest cell; what is wider than a terminal continues below. Cells are text of less than TABLE_CELL_MAX bytes; control characters in them are not printed. */
+enum { TABLE_COLUMNS_MAX = 24, TABLE_CELL_MAX = 512, TABLE_WIDTH = 100 };
 
 struct table {
 	unsigned columns, rows, rows_max;
 	bool right[TABLE_COLUMNS_MAX]; /* aligned to the right: numbers */
-	char (*cells)[TABLE_CELL_MAX];
+	char **cells;		       /* NULL: "-" */
 };
 
 void table_init(struct table *table);

@@ -6,9 +6,28 @@
 
 #include "app/starctl/starctl.h"
 
-static char *cell(const struct table *table, unsigned row, unsigned column)
+static const char *cell(const struct table *table, unsigned row, unsigned column)
 {
-	return table->cells[row * TABLE_COLUMNS_MAX + column];
+	const char *text = table->cells[row * TABLE_COLUMNS_MAX + column];
+
+	return text ? text : "-";
+}
+
+static void need_memory(const void *got)
+{
+	if (got)
+		return;
+	fprintf(stderr, "starctl: out of memory\n");
+	exit(STARCTL_FAILED);
+}
+
+static void set_cell(struct table *table, unsigned row, unsigned column, const char *text)
+{
+	char **to = &table->cells[row * TABLE_COLUMNS_MAX + column];
+
+	free(*to);
+	*to = strdup(text);
+	need_memory(*to);
 }
 
 /* Row 0 holds the titles. */
@@ -20,6 +39,8 @@ void table_init(struct table *table)
 
 void table_fini(struct table *table)
 {
+	for (unsigned i = 0; i < table->rows * TABLE_COLUMNS_MAX; i++)
+		free(table->cells[i]);
 	free(table->cells);
 }
 
@@ -27,14 +48,12 @@ void table_row(struct table *table)
 {
 	if (table->rows == table->rows_max) {
 		table->rows_max = table->rows_max ? table->rows_max * 2 : 16;
-		table->cells = reallocarray(table->cells, (size_t)table->rows_max * TABLE_COLUMNS_MAX, TABLE_CELL_MAX);
-		if (!table->cells) {
-			fprintf(stderr, "starctl: out of memory\n");
-			exit(STARCTL_FAILED);
-		}
+		table->cells =
+			reallocarray(table->cells, (size_t)table->rows_max * TABLE_COLUMNS_MAX, sizeof(*table->cells));
+		need_memory(table->cells);
 	}
 	for (unsigned column = 0; column < TABLE_COLUMNS_MAX; column++)
-		strcpy(cell(table, table->rows, column), "-");
+		table->cells[table->rows * TABLE_COLUMNS_MAX + column] = NULL;
 	table->rows++;
 }
 
@@ -43,18 +62,20 @@ void table_column(struct table *table, const char *title, bool right)
 	if (table->columns == TABLE_COLUMNS_MAX)
 		return;
 	table->right[table->columns] = right;
-	snprintf(cell(table, 0, table->columns++), TABLE_CELL_MAX, "%s", title);
+	set_cell(table, 0, table->columns++, title);
 }
 
 void table_set(struct table *table, unsigned column, const char *format, ...)
 {
+	char text[TABLE_CELL_MAX];
 	va_list args;
 
 	if (column >= table->columns)
 		return;
 	va_start(args, format);
-	vsnprintf(cell(table, table->rows - 1, column), TABLE_CELL_MAX, format, args);
+	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
+	set_cell(table, table->rows - 1, column, text);
 }
 
 /* Characters, where bytes that continue one of UTF-8 do not count. */

@@ -17,7 +17,7 @@ enum { STARCTL_DROP_US = 60000000, SWEEP_WAIT_US = 600000000, SWEEP_POLL_US = 20
 
 const char *option_text(const char *name)
 {
-	for (const struct object_option *o = object_options; o->name; o++)
+	for (const struct object_option *o = wire_object_options; o->name; o++)
 		if (strcmp(o->name, name) == 0)
 			return o->text;
 	return NULL;
@@ -79,7 +79,7 @@ int run_tables_show(const struct invocation *invocation)
 static const char *default_text(const struct object_option *option, unsigned optimizer, const struct object_spec *spec,
 				char text[static OBJECT_OPTION_TEXT])
 {
-	return option->of_optimizer && !optimizer ? "the optimizer's" : object_option_text(option, spec, text);
+	return option->of_optimizer && !optimizer ? "the optimizer's" : wire_object_option_text(option, spec, text);
 }
 
 int run_tables_options(const struct invocation *invocation)
@@ -96,14 +96,14 @@ int run_tables_options(const struct invocation *invocation)
 			       optim_kind_names());
 		return fail(invocation, &err, STARCTL_USAGE);
 	}
-	object_spec_defaults(&spec, optimizer ? optimizer : OPTIM_SGD);
-	for (const struct object_option *o = object_options; o->name; o++) {
+	wire_object_spec_defaults(&spec, optimizer ? optimizer : OPTIM_SGD);
+	for (const struct object_option *o = wire_object_options; o->name; o++) {
 		char standard[OBJECT_OPTION_TEXT], possible[OBJECT_OPTION_TEXT];
 
-		if (optimizer && !object_option_used(o, optimizer))
+		if (optimizer && !wire_object_option_used(o, optimizer))
 			continue;
 		default_text(o, optimizer, &spec, standard);
-		object_option_possible(o, possible);
+		wire_object_option_possible(o, possible);
 		if (invocation->json)
 			json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "name", o->name, "default",
 							      default_text(o, optimizer, &spec, standard), "possible",
@@ -197,7 +197,7 @@ static int read_word(const char *word, struct object_spec *spec, unsigned *optim
 	return 0;
 }
 
-/* Further options are looked at together (object_spec_options). */
+/* Further options are looked at together (wire_object_spec_options). */
 static int check_once(const struct invocation *invocation, int word, struct star_error *err)
 {
 	const char *equals = strchr(invocation->argv[word], '=');
@@ -229,8 +229,8 @@ static int read_spec(const struct invocation *invocation, struct object_spec *sp
 		return star_error_set(err, -EINVAL, "one of dim= (a table) and shape= (a variable) is needed");
 	if (!optimizer)
 		optimizer = dtype_is_real(spec->dtype) ? OPTIM_SGD : OPTIM_NONE;
-	object_spec_defaults(spec, optimizer);
-	return object_spec_options(spec, options, err) < 0 ? -EINVAL : object_spec_check(spec, err);
+	wire_object_spec_defaults(spec, optimizer);
+	return wire_object_spec_options(spec, options, err) < 0 ? -EINVAL : wire_object_spec_check(spec, err);
 }
 
 int run_tables_create(const struct invocation *invocation)
@@ -243,7 +243,7 @@ int run_tables_create(const struct invocation *invocation)
 	if (read_spec(invocation, &spec, &err) < 0)
 		return fail(invocation, &err, STARCTL_USAGE);
 	client = open_node(invocation, true, &err);
-	result = client ? jsonrpc_call(client, "create", object_to_json(&spec), STARCTL_CALL_US, &err) : NULL;
+	result = client ? jsonrpc_call(client, "create", jsonrpc_object_encode(&spec), STARCTL_CALL_US, &err) : NULL;
 	jsonrpc_close(client);
 	if (!result)
 		return fail(invocation, &err, STARCTL_FAILED);
@@ -251,7 +251,7 @@ int run_tables_create(const struct invocation *invocation)
 		print_json(result, invocation->out);
 		return STARCTL_OK;
 	}
-	fprintf(invocation->out, "%s \"%s\" is object %" JSON_INTEGER_FORMAT "\n", object_kind_name(spec.kind),
+	fprintf(invocation->out, "%s \"%s\" is object %" JSON_INTEGER_FORMAT "\n", wire_object_kind_name(spec.kind),
 		spec.name, json_integer_value(json_object_get(result, "id")));
 	json_decref(result);
 	return STARCTL_OK;
@@ -366,6 +366,21 @@ static json_t *empty(struct jsonrpc_client *client, const char *name, struct sta
 	return result;
 }
 
+/* Where checkpoints are kept the nodes have asked for one. */
+static int check_saved(const struct invocation *invocation, struct jsonrpc_client *client, struct star_error *err)
+{
+	struct star_error why = { 0 };
+	json_t *status = wait_saved(invocation, client, &why);
+
+	json_decref(status);
+	return status ? 0
+		      : star_error_set(
+				err, why.code,
+				"\"%s\" is empty on all nodes, but a restart may bring its rows back: %.300s. `starctl "
+				"checkpoint save` when that is mended",
+				invocation->argv[0], why.text);
+}
+
 int run_tables_empty(const struct invocation *invocation)
 {
 	const char *name = invocation->argv[0];
@@ -377,6 +392,10 @@ int run_tables_empty(const struct invocation *invocation)
 		return fail(invocation, &err, err.code == -EINVAL ? STARCTL_USAGE : STARCTL_FAILED);
 	client = open_node(invocation, true, &err);
 	result = client ? empty(client, name, &err) : NULL;
+	if (result && check_saved(invocation, client, &err) < 0) {
+		json_decref(result);
+		result = NULL;
+	}
 	jsonrpc_close(client);
 	if (!result)
 		return fail(invocation, &err, STARCTL_FAILED);

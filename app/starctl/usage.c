@@ -52,13 +52,16 @@ const struct command starctl_commands[] = {
 	  "Values, optimizer state and what an admission filter has counted; the table itself stays. Asks first on a "
 	  "terminal;\nscripts give --yes. Waits until it is done. Rows that workers make meanwhile may be deleted, "
 	  "too. "
-	  "A checkpoint is\nwritten afterwards where checkpoint.directory is set: older ones still have the rows.",
+	  "Where checkpoint.directory\nis set a checkpoint is written afterwards, and waited for: older ones still "
+	  "have the rows. "
+	  "If it fails the exit status is 1.",
 	  run_tables_empty },
 	{ "tables drop", "NAME... [--yes]", 1, 62, COMMAND_YES, "drop tables and variables, on all nodes",
 	  "They are gone with their rows; their memory is given back, and their names can be created again at once, "
 	  "with "
 	  "any\ndefinition. Workers that use them get errors. Asks first on a terminal; scripts give --yes. A full "
-	  "checkpoint is\nwritten afterwards where checkpoint.directory is set; to go back to an older one brings the "
+	  "checkpoint is\nasked for afterwards where checkpoint.directory is set; to go back to an older one brings "
+	  "the "
 	  "tables back.",
 	  run_tables_drop },
 	{ "tables export", "TABLE [FILE]", 1, 2, 0, "write a running cluster's table into a file",
@@ -73,12 +76,13 @@ const struct command starctl_commands[] = {
 	{ "tables import", "TABLE [FILE]", 1, 2, 0, "assign rows from a file to a running cluster's table",
 	  "What `tables export` wrote, or files of one's own in these forms; without FILE, or with -, JSON lines from "
 	  "standard\ninput. The table is there, with rows of that many elements; of its rows values alone change, "
-	  "optimizer state stays.\nA file is looked through first: one that is bad changes nothing.",
+	  "optimizer state stays.\nColumns of CSV go by the names in its first line. Of a variable those "
+	  "blocks are assigned that the file has. A file\nis looked through first: one that is bad, or has values that "
+	  "are not finite without nonfinite=pass, changes nothing.",
 	  run_tables_import },
 	{ "rows get", "TABLE KEY...", 2, 60, 0, "show rows of a table: values, optimizer state, version and counts",
 	  "Of the whole cluster, and without counting as a pull. `startrain key COLUMN TEXT` gives the key of a "
-	  "feature's "
-	  "text.",
+	  "feature's\ntext. Keys are decimal, or hexadecimal behind 0x; a negative one k is 2^64 + k.",
 	  run_rows_get },
 	{ "checkpoint list", "DIR", 1, 1, 0, "list the checkpoints in a directory",
 	  "A delta goes on from another one. Unfinished and damaged ones do not count. Needs no node.",
@@ -123,8 +127,9 @@ const struct command starctl_commands[] = {
 	  "The last port stays. On the node's own machine only.",
 	  run_port_remove },
 	{ "checkpoint save", "[full|delta]", 0, 1, 0, "have all nodes write a checkpoint, and wait until it counts",
-	  "Training goes on meanwhile. Without a word it is a delta, of the rows that have changed since the last one, "
-	  "where\nthat is possible, and else a full one. Ctrl-C ends the waiting, not the checkpoint.",
+	  "Training goes on meanwhile. Without a word, and with delta, it is a delta, of the rows that have changed "
+	  "since the\nlast one, where that is possible, and else a full one. Ctrl-C ends the waiting, not the "
+	  "checkpoint.",
 	  run_checkpoint_save },
 	{ "checkpoint restore", "[ID]", 0, 1, 0, "have all nodes go back to a checkpoint, and wait until they serve",
 	  "The newest, or that with this ID (`checkpoint list`). It is read to its end first; then every node begins "

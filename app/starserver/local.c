@@ -4,6 +4,7 @@
  * they do to a service manager (sd_notify), and the kernel ends them by SIGTERM when this process dies.
  */
 #include "local.h"
+#include "local_directory.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -26,7 +26,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "ckpt/ckpt.h"
 #include "control/control.h"
 #include "machine/machine.h"
 
@@ -37,18 +36,11 @@ enum {
 	PARAMETER_MIB_MIN = 16,
 	WORDS_MAX = 256,
 	LIST_BYTES = LOCAL_NODES_MAX * 48,
-	DIRECTORY_LOOKS = 10,
-	DIRECTORY_LOOK_US = 100000,
-	LOCK_TRIES = 300, /* of 100 ms */
-	HOST_BYTES = 65,
-	OWNER_BYTES = 160,	   /* the line in LOCK_NAME */
+	LOCK_TRIES = 300,	   /* of 100 ms */
 	SIGNAL_AGAIN_US = 1000000, /* a signal that follows one so soon is the same */
 	STOP_AT_ONCE_S = 5,	   /* who asks twice wants no checkpoint */
 	KILLED_S = 10,		   /* for the kernel: only storage under a process keeps it from ending */
 };
-
-/* In the directory of checkpoints. */
-#define LOCK_NAME "starserver-local.lock"
 
 struct node_process {
 	pid_t pid; /* 0: none */
@@ -169,72 +161,6 @@ static int make_directory(struct local *local)
 		fprintf(stderr, "starserver: --directory: %s cannot be written to: %s\n", directory, strerror(errno));
 		return EXIT_FAILURE;
 	}
-	return 0;
-}
-
-/* The name of who has locked the file. Another one's pid may be another machine's, where the directory is shared. */
-static void read_owner(int fd, char who[static OWNER_BYTES])
-{
-	char *end;
-	ssize_t bytes = pread(fd, who, OWNER_BYTES - 1, 0);
-
-	who[bytes > 0 ? bytes : 0] = 0;
-	end = strchr(who, '\n');
-	if (end)
-		*end = 0;
-	else
-		strcpy(who, "another starserver --local"); /* it is about to write it */
-}
-
-static void write_owner(int fd)
-{
-	char who[OWNER_BYTES], host[HOST_BYTES] = "";
-	int bytes;
-
-	gethostname(host, sizeof(host) - 1);
-	bytes = snprintf(who, sizeof(who), "starserver --local, process %d on %s\n", (int)getpid(), host);
-	/* It is for a sentence alone. */
-	if (ftruncate(fd, 0) < 0 || pwrite(fd, who, (size_t)bytes, 0) != bytes)
-		fprintf(stderr, "starserver: %s cannot be written: %s\n", LOCK_NAME, strerror(errno));
-}
-
-/* Whether another process keeps its checkpoints there, and which. Where a file system has no locks it cannot be known. */
-static bool is_taken(const struct local *local, char who[static OWNER_BYTES])
-{
-	const pid_t pid = ckpt_claim_holder(local->directory);
-
-	if (flock(local->directory_fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
-		read_owner(local->directory_fd, who);
-		return true;
-	}
-	snprintf(who, OWNER_BYTES, "process %d", (int)pid);
-	return pid != 0;
-}
-
-/* The lock is the nodes', too, which inherit it: it ends with the last of them, also where this process was killed. */
-static int lock_directory(struct local *local)
-{
-	char path[PATH_MAX + sizeof(LOCK_NAME)], who[OWNER_BYTES];
-	unsigned looks = 1;
-
-	snprintf(path, sizeof(path), "%s/" LOCK_NAME, local->directory);
-	local->directory_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0640);
-	if (local->directory_fd < 0) {
-		fprintf(stderr, "starserver: --directory: %s cannot be made: %s\n", path, strerror(errno));
-		return EXIT_FAILURE;
-	}
-	/* Of a process that is just ending the kernel has yet to let go. */
-	while (is_taken(local, who)) {
-		if (looks++ == DIRECTORY_LOOKS) {
-			fprintf(stderr,
-				"starserver: --directory: %s keeps its checkpoints in %s: end it and its nodes before, "
-				"or give another directory\n",
-				who, local->directory);
-			return EXIT_FAILURE;
-		}
-		usleep(DIRECTORY_LOOK_US);
-	}
-	write_owner(local->directory_fd);
 	return 0;
 }
 
@@ -591,8 +517,11 @@ int local_run(const struct local_options *options)
 	config_runtime_folder(local.folder);
 	if (make_directory(&local))
 		return EXIT_FAILURE;
-	if (local.directory[0] && !options->print && lock_directory(&local))
-		return EXIT_FAILURE;
+	if (local.directory[0] && !options->print) {
+		local.directory_fd = local_directory_lock(local.directory);
+		if (local.directory_fd < 0)
+			return EXIT_FAILURE;
+	}
 	lock_ports(&local);
 	if (!find_ports(&local))
 		return fail("no ports in a row are free from 3333 on: `ss -ltn` shows who has them", "");

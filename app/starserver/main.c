@@ -129,7 +129,7 @@ static void print_metrics(void)
 }
 
 /* -1 to go on, else the exit status. */
-static int parse(int argc, char **argv, struct options *o)
+static int parse_server_options(int argc, char **argv, struct options *o)
 {
 	enum { OPT_SET = 256, OPT_CHECK, OPT_PRINT, OPT_RST, OPT_METRICS, OPT_VERSION, OPT_LOCAL, OPT_DIRECTORY };
 	static const struct option longs[] = {
@@ -312,8 +312,9 @@ static int serve(const struct config *config, const sigset_t *signals, uint64_t 
 		supervise = supervise_start(&node);
 		control = control_create(&options, &err);
 	}
-	if (control && (telemetry_begin(control, &err) < 0 || serve_metrics(config, control, &metrics, &err) < 0)) {
-		telemetry_end();
+	if (control &&
+	    (node_telemetry_begin(control, &err) < 0 || serve_metrics(config, control, &metrics, &err) < 0)) {
+		node_telemetry_end();
 		control_destroy(control);
 		control = NULL;
 	}
@@ -324,7 +325,7 @@ static int serve(const struct config *config, const sigset_t *signals, uint64_t 
 			 config->reactors == 1 ? "" : "s");
 		status = wait_for_end(&node, control, supervise, signals, again);
 		metrics_server_stop(metrics);
-		telemetry_end();
+		node_telemetry_end();
 		control_destroy(control);
 		err = node.failure;
 	} else {
@@ -377,7 +378,7 @@ int main(int argc, char **argv)
 	struct config *config;
 	uint64_t again = 0;
 	sigset_t signals;
-	int status = parse(argc, argv, &options);
+	int status = parse_server_options(argc, argv, &options);
 
 	if (status >= 0)
 		return output_end("starserver", status, EXIT_FAILURE);

@@ -113,7 +113,7 @@ struct supervise *supervise_start(const struct node *node)
 		s->keepalive_us = 0;
 	clock_condition_init(&s->wake);
 	pthread_mutex_init(&s->lock, NULL);
-	if (thread_start(&s->thread, "supervise", loop, s, &err) == 0)
+	if (jsonrpc_thread_start(&s->thread, "supervise", loop, s, &err) == 0)
 		return s;
 	log_warn("the service manager is told nothing: %s", err.text);
 	pthread_cond_destroy(&s->wake);

@@ -65,14 +65,14 @@ static int read_line(struct corpus *c, const char *line, size_t length, struct s
 {
 	const int held_out = (c->training.count + c->held_out.count) % CORPUS_HELD_OUT == CORPUS_HELD_OUT - 1;
 	struct sentences *s = held_out ? &c->held_out : &c->training;
-	struct line_words line_words = line_words_begin(line, length);
+	struct line_words line_words = input_line_words_begin(line, length);
 	char text[VOCABULARY_WORD_BYTES];
 	uint64_t words = 0;
 	uint32_t id;
 	size_t n;
 	int rc;
 
-	while ((n = line_words_next(&line_words, text)) > 0) {
+	while ((n = input_line_words_next(&line_words, text)) > 0) {
 		rc = vocabulary_add(&c->vocabulary, text, n, &id, err);
 		if (rc == 0)
 			rc = sentences_add(s, words, id, err);
@@ -94,7 +94,7 @@ struct text_file {
 static ssize_t read_source(void *cookie, char *to, size_t bytes)
 {
 	struct text_file *file = cookie;
-	const int64_t n = source_read(&file->source, to, bytes, &file->err);
+	const int64_t n = input_source_read(&file->source, to, bytes, &file->err);
 
 	return n < 0 ? -1 : (ssize_t)n;
 }
@@ -107,7 +107,7 @@ static int read_file(struct corpus *c, const char *path, struct star_error *err)
 	size_t room = 0;
 	char *line = NULL;
 	ssize_t length;
-	int rc = source_open(&text.source, path, &text.err);
+	int rc = input_source_open(&text.source, path, &text.err);
 
 	if (rc == 0) {
 		file = fopencookie(&text, "r", (cookie_io_functions_t){ .read = read_source });
@@ -121,7 +121,7 @@ static int read_file(struct corpus *c, const char *path, struct star_error *err)
 	free(line);
 	if (file != NULL)
 		fclose(file);
-	source_close(&text.source);
+	input_source_close(&text.source);
 	return rc;
 }
 

@@ -63,7 +63,7 @@ static void child_main(struct job *job, job_task *task, uint32_t index, pid_t pa
 	_exit(rc != 0);
 }
 
-static int start(struct job *job, job_task *task, uint32_t count, struct star_error *err)
+static int start_tasks(struct job *job, job_task *task, uint32_t count, struct star_error *err)
 {
 	const pid_t parent = getpid();
 
@@ -131,7 +131,7 @@ static void end_all(struct job *job, uint32_t count)
 int job_run(struct job *job, const char *name, job_task *task, uint32_t count, struct star_error *err)
 {
 	const struct timespec tick = { .tv_nsec = TICK_MS * 1000000L };
-	int rc = start(job, task, count, err);
+	int rc = start_tasks(job, task, count, err);
 
 	while (rc == 0 && job->running > 0) {
 		const int number = sigtimedwait(&job->watched, NULL, &tick);
@@ -147,4 +147,12 @@ int job_run(struct job *job, const char *name, job_task *task, uint32_t count, s
 	}
 	end_all(job, count);
 	return rc;
+}
+
+int job_exit_status(int rc, int failed, const struct star_error *err)
+{
+	if (rc == 0)
+		return 0;
+	fprintf(stderr, "startrain: %s\n", err->text);
+	return rc == -EINTR ? 128 + err->code : failed; /* as a shell has it for a process that a signal ended */
 }

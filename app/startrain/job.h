@@ -60,6 +60,9 @@ void job_release(struct job *job);
  */
 int job_run(struct job *job, const char *name, job_task *task, uint32_t count, struct star_error *err);
 
+/* The program's exit status when its job has ended with rc; prints the error. failed: the status unless a signal ended it. */
+int job_exit_status(int rc, int failed, const struct star_error *err);
+
 /* The three tasks. */
 job_task prepare_run;
 job_task worker_run;

@@ -23,7 +23,7 @@ static void print_help(void)
 }
 
 /* 0, 1 when --help was answered, or -EINVAL. */
-static int parse(int argc, char **argv, enum input_format *format, struct star_error *err)
+static int parse_key_options(int argc, char **argv, enum input_format *format, struct star_error *err)
 {
 	static const struct option options[] = { { "format", required_argument, NULL, 'f' },
 						 { "help", no_argument, NULL, 'h' },
@@ -56,7 +56,7 @@ int key_main(int argc, char **argv)
 {
 	enum input_format format = INPUT_CRITEO;
 	struct star_error err = { 0 };
-	int rc = parse(argc, argv, &format, &err), column = rc;
+	int rc = parse_key_options(argc, argv, &format, &err), column = rc;
 
 	if (rc > 0)
 		return 0;

@@ -71,7 +71,7 @@ static int open_output(const char *path, FILE **file, struct star_error *err)
 	return 0;
 }
 
-static int run(struct job *job, struct star_error *err)
+static int run_job(struct job *job, struct star_error *err)
 {
 	struct summary *summary = NULL;
 	FILE *report = NULL;
@@ -110,13 +110,10 @@ static int words_main(int argc, char **argv)
 	if (rc > 0)
 		return 0;
 	if (rc == 0) {
-		rc = run(&job, &err);
-		status = rc == -EINTR ? 128 + err.code : 1; /* as a shell has it for a process that a signal ended */
+		rc = run_job(&job, &err);
+		status = 1;
 	}
-	if (rc == 0)
-		return 0;
-	fprintf(stderr, "startrain: %s\n", err.text);
-	return status;
+	return job_exit_status(rc, status, &err);
 }
 
 /* What comes first and is no option is to be a model. */

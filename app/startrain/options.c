@@ -118,7 +118,6 @@ static int check_table(const char *text, struct star_error *err)
 
 static int parse_one(struct options *o, int option, const char *value, struct star_error *err)
 {
-	uint64_t number = 0;
 	int rc = 0;
 
 	switch (option) {
@@ -129,20 +128,17 @@ static int parse_one(struct options *o, int option, const char *value, struct st
 		rc = transport_parse(value, &o->dpdk, err);
 		break;
 	case WORKERS:
-		rc = training_parse_number("workers", value, 1, OPTIONS_WORKERS_MAX, &number, err);
-		o->workers = (uint32_t)number;
+		rc = training_parse_count("workers", value, 1, OPTIONS_WORKERS_MAX, &o->workers, err);
 		break;
 	case WORKER:
-		rc = training_parse_number("worker", value, 0, OPTIONS_WORKERS_MAX - 1, &number, err);
-		o->first_worker = (uint32_t)number;
+		rc = training_parse_count("worker", value, 0, OPTIONS_WORKERS_MAX - 1, &o->first_worker, err);
 		o->local_workers = 1;
 		break;
 	case TEXT:
 		rc = add_text(o, value, err);
 		break;
 	case DEADLINE:
-		rc = training_parse_number("deadline", value, 1, 3600, &number, err);
-		o->deadline_us = number * 1000000;
+		rc = training_parse_seconds("deadline", value, &o->deadline_us, err);
 		break;
 	case DTYPE:
 		o->dtype = value;
@@ -168,8 +164,7 @@ static int parse_one(struct options *o, int option, const char *value, struct st
 		o->evaluate = true;
 		break;
 	case NEIGHBOURS:
-		rc = training_parse_number("neighbours", value, 0, NEIGHBOURS_MAX, &number, err);
-		o->neighbours = (uint32_t)number;
+		rc = training_parse_count("neighbours", value, 0, NEIGHBOURS_MAX, &o->neighbours, err);
 		break;
 	case DUMP:
 		o->dump = value;

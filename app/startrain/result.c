@@ -72,7 +72,7 @@ static void print_text(struct job *job, double after, const float *in)
 	}
 }
 
-static int finish(struct job *job, struct tables *tables, struct star_error *err)
+static int finish_tables(struct job *job, struct tables *tables, struct star_error *err)
 {
 	const struct options *o = &job->options;
 	const struct reader reader = { tables_read, tables };
@@ -107,7 +107,7 @@ int finish_run(struct job *job, uint32_t worker, struct star_error *err)
 
 	if (rc != 0)
 		return rc;
-	rc = finish(job, &tables, err);
+	rc = finish_tables(job, &tables, err);
 	tables_close(&tables);
 	return rc;
 }

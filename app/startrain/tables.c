@@ -72,8 +72,8 @@ void tables_unpack(const struct tables *t, float *rows, const void *wire, uint32
 	float scratch[MODEL_DIM_MAX];
 
 	for (uint32_t i = 0; t->wire_dtype != STAR_FLOAT32 && i < count; i++)
-		convert_row(rows + (size_t)i * t->dim, STAR_FLOAT32, (const char *)wire + tables_wire_bytes(t, i),
-			    t->wire_dtype, t->dim, scratch);
+		tensor_convert_row(rows + (size_t)i * t->dim, STAR_FLOAT32,
+				   (const char *)wire + tables_wire_bytes(t, i), t->wire_dtype, t->dim, scratch);
 }
 
 void tables_pack(const struct tables *t, void *wire, const float *rows, uint32_t count)
@@ -81,8 +81,8 @@ void tables_pack(const struct tables *t, void *wire, const float *rows, uint32_t
 	float scratch[MODEL_DIM_MAX];
 
 	for (uint32_t i = 0; t->wire_dtype != STAR_FLOAT32 && i < count; i++)
-		convert_row((char *)wire + tables_wire_bytes(t, i), t->wire_dtype, rows + (size_t)i * t->dim,
-			    STAR_FLOAT32, t->dim, scratch);
+		tensor_convert_row((char *)wire + tables_wire_bytes(t, i), t->wire_dtype, rows + (size_t)i * t->dim,
+				   STAR_FLOAT32, t->dim, scratch);
 }
 
 int tables_read(void *ctx, enum side side, const uint64_t *keys, uint32_t count, float *rows, struct star_error *err)

@@ -60,8 +60,8 @@ void training_default(struct training *t)
 		set(t, &training_options[i], training_options[i].value);
 }
 
-static int parse(const char *name, const char *text, int whole, double low, double high, double *value,
-		 struct star_error *err)
+static int parse_bounded(const char *name, const char *text, int whole, double low, double high, double *value,
+			 struct star_error *err)
 {
 	char *end;
 
@@ -78,17 +78,37 @@ int training_parse_number(const char *name, const char *text, double low, double
 			  struct star_error *err)
 {
 	double value;
-	int rc = parse(name, text, 1, low, high, &value, err);
+	int rc = parse_bounded(name, text, 1, low, high, &value, err);
 
 	if (rc == 0)
 		*number = (uint64_t)value;
 	return rc;
 }
 
+int training_parse_count(const char *name, const char *text, double low, double high, uint32_t *count,
+			 struct star_error *err)
+{
+	uint64_t number = 0;
+	const int rc = training_parse_number(name, text, low, high, &number, err);
+
+	*count = (uint32_t)number;
+	return rc;
+}
+
+int training_parse_seconds(const char *name, const char *text, uint64_t *us, struct star_error *err)
+{
+	uint64_t seconds = 0;
+	const int rc = training_parse_number(name, text, 1, 3600, &seconds, err);
+
+	*us = seconds * 1000000;
+	return rc;
+}
+
 int training_set(struct training *t, const struct training_option *o, const char *text, struct star_error *err)
 {
 	double value;
-	int rc = parse(o->name, text, o->type == TRAINING_U64 || o->type == TRAINING_U32, o->low, o->high, &value, err);
+	int rc = parse_bounded(o->name, text, o->type == TRAINING_U64 || o->type == TRAINING_U32, o->low, o->high,
+			       &value, err);
 
 	if (rc == 0)
 		set(t, o, value);

@@ -47,6 +47,9 @@ int training_set(struct training *t, const struct training_option *option, const
 /* Whole numbers in text, for other options: 0, or -EINVAL with the allowed range. */
 int training_parse_number(const char *name, const char *text, double low, double high, uint64_t *number,
 			  struct star_error *err);
+int training_parse_count(const char *name, const char *text, double low, double high, uint32_t *count,
+			 struct star_error *err);
+int training_parse_seconds(const char *name, const char *text, uint64_t *us, struct star_error *err); /* 1 s to 1 h */
 
 /* One line an option. */
 void training_print_help(FILE *file);

@@ -131,7 +131,7 @@ static int wait_for_push(struct worker *w, struct star_error *err)
 }
 
 /* There is one writer: a load and a store do, without a locked instruction. */
-static void add(_Atomic uint64_t *sum, uint64_t n)
+static void add_figure(_Atomic uint64_t *sum, uint64_t n)
 {
 	*sum = *sum + n;
 }
@@ -161,9 +161,9 @@ static int run_batch(struct worker *w, const struct batch *b, struct star_error 
 	w->push = star_execute_async(w->tables.cluster, ops, SIDES, deadline_us, NULL, NULL, err);
 	if (w->push == NULL)
 		return err->code;
-	add(&f->examples, b->pairs);
-	add(&f->rows_pulled, b->in.count + b->out.count);
-	add(&f->rows_pushed, b->in.count + b->out.count);
+	add_figure(&f->examples, b->pairs);
+	add_figure(&f->rows_pulled, b->in.count + b->out.count);
+	add_figure(&f->rows_pushed, b->in.count + b->out.count);
 	f->loss = f->loss + loss;
 	f->sentences = w->sentences + w->stream.next;
 	return 0;

@@ -128,9 +128,9 @@ static void make_server(struct appliance *a, const struct store_snapshot_options
 	a->spec = (struct object_spec){
 		.id = APPLIANCE_TABLE, .kind = OBJECT_TABLE, .dtype = STAR_FLOAT32, .dim = APPLIANCE_DIM, .name = "rows"
 	};
-	object_spec_defaults(&a->spec, OPTIM_ADAGRAD);
-	if (object_spec_options(&a->spec, "initializer=uniform, scale=1", &err) < 0 ||
-	    object_spec_check(&a->spec, &err) < 0)
+	wire_object_spec_defaults(&a->spec, OPTIM_ADAGRAD);
+	if (wire_object_spec_options(&a->spec, "initializer=uniform, scale=1", &err) < 0 ||
+	    wire_object_spec_check(&a->spec, &err) < 0)
 		appliance_fail(err.text);
 	a->store = store_create(arena, APPLIANCE_ARENA_BYTES, &err);
 	if (!a->store || (snapshots && store_snapshot_init(a->store, snapshots, &err) < 0))

@@ -172,7 +172,7 @@ static void ask_pull(struct bulk *b)
 	set_keys(b, b->sent % BULK_SETS);
 	frame->sequence = ++b->sent;
 	frame->checksum = 0;
-	frame->checksum = crc32(&b->request, sizeof(b->request));
+	frame->checksum = base_crc32(&b->request, sizeof(b->request));
 	send_all(b, &b->request, sizeof(b->request));
 }
 
@@ -184,7 +184,7 @@ static void ask_push(struct bulk *b)
 	set_keys(b, set);
 	frame->sequence = ++b->sent;
 	frame->checksum = 0;
-	frame->checksum = crc32_combine(wire_frame_crc(frame), b->payload_crc[set], frame->payload_bytes);
+	frame->checksum = base_crc32_combine(wire_frame_crc(frame), b->payload_crc[set], frame->payload_bytes);
 	send_all(b, &b->request, sizeof(b->request));
 	send_all(b, b->gradients + (size_t)set * BULK_SET_BYTES, BULK_SET_BYTES);
 }
@@ -309,9 +309,10 @@ static void make_gradients(struct bulk *b)
 		const uint32_t bytes = b->request.frame.payload_bytes - BULK_SET_BYTES;
 
 		set_keys(b, set);
-		b->payload_crc[set] = crc32_combine(crc32(&b->request.op, bytes),
-						    crc32(b->gradients + (size_t)set * BULK_SET_BYTES, BULK_SET_BYTES),
-						    BULK_SET_BYTES);
+		b->payload_crc[set] =
+			base_crc32_combine(base_crc32(&b->request.op, bytes),
+					   base_crc32(b->gradients + (size_t)set * BULK_SET_BYTES, BULK_SET_BYTES),
+					   BULK_SET_BYTES);
 	}
 }
 

@@ -53,8 +53,8 @@ static void fill_block(struct bench *b)
 	uint8_t *payload;
 
 	b->spec = (struct object_spec){ .kind = OBJECT_TABLE, .dtype = STAR_FLOAT32, .dim = ROW_DIM, .name = "t" };
-	object_spec_defaults(&b->spec, OPTIM_ADAM);
-	if (object_spec_check(&b->spec, NULL) < 0)
+	wire_object_spec_defaults(&b->spec, OPTIM_ADAM);
+	if (wire_object_spec_check(&b->spec, NULL) < 0)
 		die("no table");
 	b->spec.id = 1;
 	b->row_bytes = run.row_bytes = ckpt_row_bytes(&b->spec);

@@ -111,7 +111,7 @@ static bool ask(struct session *s)
 	s->key = (uint32_t)prng_below(&b.prng, KEYS);
 	s->sent_ns = b.now_ns;
 	r.key = s->key;
-	r.frame.checksum = crc32(&r, sizeof(r));
+	r.frame.checksum = base_crc32(&r, sizeof(r));
 	memcpy(rte_pktmbuf_append(m, sizeof(r)), &r, sizeof(r));
 	dgram_send(s->dgram, m);
 	return true;
@@ -191,17 +191,17 @@ static void ask_control(void)
 	b.table = (struct object_spec){
 		.kind = OBJECT_TABLE, .dtype = STAR_FLOAT32, .dim = DIM, .name = "many-sessions"
 	};
-	object_spec_defaults(&b.table, OPTIM_SGD);
+	wire_object_spec_defaults(&b.table, OPTIM_SGD);
 	b.table.initializer = OBJECT_UNIFORM;
 	b.table.scale = 1;
 	if (!client)
 		fail(err.text);
-	answer = jsonrpc_call(client, "create", object_to_json(&b.table), deadline_us, &err);
-	if (!answer || object_from_json(answer, &b.table, &err) < 0)
+	answer = jsonrpc_call(client, "create", jsonrpc_object_encode(&b.table), deadline_us, &err);
+	if (!answer || jsonrpc_object_decode(answer, &b.table, &err) < 0)
 		fail(err.text);
 	json_decref(answer);
 	answer = jsonrpc_call(client, "layout", NULL, deadline_us, &err);
-	b.layout = answer ? layout_from_json(answer, &err) : NULL;
+	b.layout = answer ? jsonrpc_layout_decode(answer, &err) : NULL;
 	if (!b.layout)
 		fail(err.text);
 	json_decref(answer);

@@ -125,7 +125,7 @@ static uint32_t fill_frame(struct part *p)
 	memcpy(keys, p->keys, p->count * sizeof(*keys));
 	for (uint32_t i = 0; pushes && i < p->count * DIM; i++)
 		gradients[i] = 1;
-	frame->checksum = crc32(b.frame, sizeof(*frame) + frame->payload_bytes);
+	frame->checksum = base_crc32(b.frame, sizeof(*frame) + frame->payload_bytes);
 	return (uint32_t)sizeof(*frame) + frame->payload_bytes;
 }
 
@@ -209,7 +209,7 @@ static void check(struct part *p)
 	    result->count != p->count)
 		fail("a reply is not that of its request", NULL);
 	frame->checksum = 0;
-	if (crc32(p->in, p->got) != said)
+	if (base_crc32(p->in, p->got) != said)
 		fail("a reply's checksum is wrong", NULL);
 }
 
@@ -285,15 +285,15 @@ static void ask_control(const char *control)
 	if (!client)
 		fail("no control plane", err.text);
 	b.table = (struct object_spec){ .kind = OBJECT_TABLE, .dtype = STAR_FLOAT32, .dim = DIM };
-	object_spec_defaults(&b.table, OPTIM_SGD);
+	wire_object_spec_defaults(&b.table, OPTIM_SGD);
 	b.table.initializer = OBJECT_ZEROS;
 	strcpy(b.table.name, "many-workers");
-	answer = call(client, "create", object_to_json(&b.table));
-	if (object_from_json(answer, &b.table, &err) < 0)
+	answer = call(client, "create", jsonrpc_object_encode(&b.table));
+	if (jsonrpc_object_decode(answer, &b.table, &err) < 0)
 		fail("the table", err.text);
 	json_decref(answer);
 	answer = call(client, "layout", NULL);
-	b.layout = layout_from_json(answer, &err);
+	b.layout = jsonrpc_layout_decode(answer, &err);
 	if (!b.layout)
 		fail("the layout", err.text);
 	json_decref(answer);

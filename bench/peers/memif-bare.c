@@ -124,7 +124,7 @@ static void source(struct rte_mempool *pool, uint8_t *data)
 			if (at + FRAME_MAX > SOURCE_BYTES)
 				at = 0;
 			memcpy(frame + HEADERS, data + at, FRAME_MAX - HEADERS);
-			sum = crc32(frame + HEADERS, FRAME_MAX - HEADERS);
+			sum = base_crc32(frame + HEADERS, FRAME_MAX - HEADERS);
 			at += FRAME_MAX - HEADERS;
 		}
 		send_all(frames, BURST);

@@ -8,7 +8,7 @@
 
 enum { SHORT_END = 256 };
 
-/* x^(8 * 2^k) modulo the polynomial, bit-reflected: what crc32_combine shifts by for bit k of a length. */
+/* x^(8 * 2^k) modulo the polynomial, bit-reflected: what base_crc32_combine shifts by for bit k of a length. */
 static uint32_t shift_power[64];
 /* What a byte at distance k from the end of four contributes, times x^32: takes 64 bits down to 32. */
 static uint32_t fold[4][256];
@@ -115,14 +115,14 @@ __attribute__((target("pclmul"))) static uint32_t crc32_short(const uint8_t *at,
 	return reduce(x, by_128);
 }
 
-uint32_t crc32(const void *data, size_t bytes)
+uint32_t base_crc32(const void *data, size_t bytes)
 {
 	if (bytes < SHORT_END && bytes >= 16 && has_clmul)
 		return crc32_short(data, bytes);
 	return IMB_CRC32_ETHERNET_FCS(manager, data, bytes);
 }
 
-uint32_t crc32_combine(uint32_t crc_a, uint32_t crc_b, size_t bytes_b)
+uint32_t base_crc32_combine(uint32_t crc_a, uint32_t crc_b, size_t bytes_b)
 {
 	for (int k = 0; bytes_b; k++, bytes_b >>= 1)
 		if (bytes_b & 1)

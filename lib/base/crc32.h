@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-uint32_t crc32(const void *data, size_t bytes);
+uint32_t base_crc32(const void *data, size_t bytes);
 
 /* The CRC of a||b from those of a and b and b's length: a reply in several segments needs no contiguous copy. */
-uint32_t crc32_combine(uint32_t crc_a, uint32_t crc_b, size_t bytes_b);
+uint32_t base_crc32_combine(uint32_t crc_a, uint32_t crc_b, size_t bytes_b);
 
 #endif

@@ -74,7 +74,7 @@ static int read_piece(struct ckpt_ahead *a, uint64_t position)
 }
 
 /* Asks for all pieces that have room: none over what is not used yet. */
-static void ask(struct ckpt_ahead *a)
+static void ask_pieces(struct ckpt_ahead *a)
 {
 	while (a->asked < a->end && a->asked + length_of(a, a->asked) - a->used <= a->ring_bytes) {
 		const uint32_t piece = piece_of(a->asked);
@@ -137,7 +137,7 @@ int ckpt_ahead_get(struct ckpt_ahead *a, uint32_t bytes, const uint8_t **at)
 	if (bytes > a->end - a->used)
 		return -ENODATA;
 	if (a->context)
-		ask(a);
+		ask_pieces(a);
 	while (rc == 0 && a->come < a->used + bytes)
 		rc = come(a);
 	if (rc < 0)

@@ -112,6 +112,8 @@ int ckpt_dropped_read(const char *directory, uint64_t lineage, uint32_t generati
 /* Of other lineages it keeps what the file has, as long as the directory has a checkpoint of theirs. */
 int ckpt_dropped_write(const char *directory, uint64_t lineage, const uint32_t generations[static WIRE_OBJECTS_MAX + 1],
 		       struct star_error *err);
+/* Takes away what is left of one whose writer ended in the middle: for who has taken the directory. */
+void ckpt_dropped_clean(const char *directory);
 /* lineage NULL: all of them. */
 int ckpt_dropped_remove(const char *directory, const uint64_t *lineage, struct star_error *err);
 /* What stands in the file of a lineage. */

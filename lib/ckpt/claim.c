@@ -58,7 +58,7 @@ pid_t ckpt_claim_holder(const char *directory)
 	return pid;
 }
 
-static int refuse(int folder, const char *directory, struct star_error *err)
+static int refuse_claim(int folder, const char *directory, struct star_error *err)
 {
 	const pid_t pid = find_holder(folder);
 	char who[32] = "";
@@ -97,7 +97,7 @@ int ckpt_claim_take(struct ckpt_claim *claim, const char *directory, struct star
 		rc = 1;
 	/* Some network file systems lock no folders: there it cannot be known. */
 	else if (flock(folder, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
-		rc = refuse(folder, directory, err);
+		rc = refuse_claim(folder, directory, err);
 	if (rc != 0) {
 		close(folder);
 		return rc < 0 ? rc : 0;

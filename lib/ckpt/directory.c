@@ -69,7 +69,7 @@ static void look_into(const char *directory, struct ckpt_entry *entry)
 	ckpt_manifest_free(&manifest);
 }
 
-static int add(struct list *list, const struct ckpt_entry *entry)
+static int add_entry(struct list *list, const struct ckpt_entry *entry)
 {
 	if (list->count == list->size) {
 		const uint32_t size = list->size ? 2 * list->size : 64;
@@ -111,7 +111,7 @@ static int read_names(const char *directory, struct list *list, struct star_erro
 	}
 	while (rc == 0 && (errno = 0, found = readdir(folder))) {
 		if (parse_name(found->d_name, &entry))
-			rc = add(list, &entry);
+			rc = add_entry(list, &entry);
 	}
 	if (rc < 0)
 		rc = star_error_set(err, rc, "no memory left for the checkpoints of %s", directory);
@@ -186,7 +186,7 @@ int ckpt_next_id(const char *directory, bool partial, struct ckpt_next *next, st
 /* ---- chains ---- */
 
 /* The entry of that id which counts, or NULL: entries are in ascending order of their ids. */
-static const struct ckpt_entry *find(const struct ckpt_entry *entries, uint32_t count, uint64_t id)
+static const struct ckpt_entry *find_entry(const struct ckpt_entry *entries, uint32_t count, uint64_t id)
 {
 	uint32_t low = 0, high = count;
 
@@ -217,7 +217,7 @@ static int walk(const char *directory, const struct ckpt_entry *entries, uint32_
 		steps[n] = at;
 		if (!parent)
 			return (int)n + 1;
-		at = find(entries, count, parent);
+		at = find_entry(entries, count, parent);
 		if (!at)
 			return star_error_set(err, -ENOENT,
 					      "%.280s/%s goes on from checkpoint %" PRIu64
@@ -384,7 +384,7 @@ static int check_objects(const char *directory, const struct ckpt_entry *last, c
 		const struct object_spec *before = &manifests[1].objects[i];
 		const struct object_spec *after = ckpt_manifest_object(&manifests[0], before->id);
 
-		if (!after || strcmp(after->name, before->name) || object_spec_same(after, before, &why) < 0)
+		if (!after || strcmp(after->name, before->name) || wire_object_spec_same(after, before, &why) < 0)
 			rc = star_error_set(err, -EBADMSG, "\"%s\" is another object in %s, from which it goes on",
 					    before->name, step->name);
 	}

@@ -32,9 +32,10 @@ static int read_entry(const json_t *json, struct entry *entry, struct star_error
 {
 	static const char *const members[] = { "lineage", "id", "next_generation", NULL };
 
-	if (member_only(json, members, err) < 0 || member_u64(json, "lineage", &entry->lineage, err) < 0 ||
-	    member_u32(json, "id", 1, WIRE_OBJECTS_MAX, &entry->id, err) < 0 ||
-	    member_u32(json, "next_generation", 1, OBJECT_GENERATION_MAX + 1, &entry->next, err) < 0)
+	if (jsonrpc_member_only(json, members, err) < 0 ||
+	    jsonrpc_member_u64(json, "lineage", &entry->lineage, err) < 0 ||
+	    jsonrpc_member_u32(json, "id", 1, WIRE_OBJECTS_MAX, &entry->id, err) < 0 ||
+	    jsonrpc_member_u32(json, "next_generation", 1, OBJECT_GENERATION_MAX + 1, &entry->next, err) < 0)
 		return -EINVAL;
 	return 0;
 }
@@ -48,8 +49,9 @@ static int check_json(const json_t *json, struct star_error *err)
 	uint32_t version;
 	size_t i;
 
-	if (member_only(json, members, err) < 0 || member_string(json, "format", 64, &format, err) < 0 ||
-	    member_u32(json, "version", DROPPED_VERSION, DROPPED_VERSION, &version, err) < 0)
+	if (jsonrpc_member_only(json, members, err) < 0 ||
+	    jsonrpc_member_string(json, "format", 64, &format, err) < 0 ||
+	    jsonrpc_member_u32(json, "version", DROPPED_VERSION, DROPPED_VERSION, &version, err) < 0)
 		return -EINVAL;
 	if (strcmp(format, DROPPED_FORMAT) != 0 || !json_is_array(list))
 		return star_error_set(err, -EINVAL, "it is no list of dropped objects");
@@ -62,7 +64,7 @@ static int check_json(const json_t *json, struct star_error *err)
 }
 
 /* What stands in the file, checked; NULL with a sentence. */
-static json_t *parse(const char *text, size_t bytes, struct star_error *err)
+static json_t *parse_dropped_text(const char *text, size_t bytes, struct star_error *err)
 {
 	json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
 
@@ -92,7 +94,7 @@ static void take_generations(const json_t *json, uint64_t lineage, uint32_t gene
 int ckpt_dropped_parse(const char *text, size_t bytes, uint64_t lineage,
 		       uint32_t generations[static WIRE_OBJECTS_MAX + 1], struct star_error *err)
 {
-	json_t *json = parse(text, bytes, err);
+	json_t *json = parse_dropped_text(text, bytes, err);
 
 	take_generations(json, lineage, generations);
 	json_decref(json);
@@ -155,7 +157,7 @@ static int read_file(const char *directory, json_t **json, struct star_error *er
 	else if (bytes > DROPPED_BYTES_MAX)
 		star_error_set(&why, -EINVAL, "it has more than %d bytes", DROPPED_BYTES_MAX);
 	else
-		*json = parse(text, bytes, &why);
+		*json = parse_dropped_text(text, bytes, &why);
 	if (why.text[0])
 		rc = star_error_set(
 			err, -EBADMSG,
@@ -211,9 +213,9 @@ static void add_own(uint64_t lineage, const uint32_t generations[static WIRE_OBJ
 {
 	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
 		if (generations[id])
-			json_array_append_new(list, json_pack("{s:o, s:I, s:I}", "lineage", member_from_u64(lineage),
-							      "id", (json_int_t)id, "next_generation",
-							      (json_int_t)generations[id]));
+			json_array_append_new(list, json_pack("{s:o, s:I, s:I}", "lineage",
+							      jsonrpc_member_from_u64(lineage), "id", (json_int_t)id,
+							      "next_generation", (json_int_t)generations[id]));
 }
 
 static char *to_text(json_t *list)
@@ -228,7 +230,7 @@ static char *to_text(json_t *list)
 
 static int write_synced(const char *path, const char *text)
 {
-	const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, CKPT_FILE_MODE);
+	const int fd = openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, CKPT_FILE_MODE);
 	const size_t bytes = strlen(text);
 	int rc = 0;
 
@@ -244,7 +246,8 @@ static int write_synced(const char *path, const char *text)
 	}
 	if (rc == 0 && fsync(fd) < 0)
 		rc = -errno;
-	close(fd);
+	if (close(fd) < 0 && rc == 0)
+		rc = -errno;
 	return rc;
 }
 
@@ -272,6 +275,14 @@ static int remove_file(const char *directory, struct star_error *err)
 	return sync_folder(directory, err);
 }
 
+void ckpt_dropped_clean(const char *directory)
+{
+	char path[CKPT_PATH_MAX];
+
+	if (path_of(directory, ".partial", path, NULL) == 0)
+		(void)unlinkat(AT_FDCWD, path, 0);
+}
+
 static int write_file(const char *directory, json_t *list, struct star_error *err)
 {
 	char path[CKPT_PATH_MAX], made[CKPT_PATH_MAX], *text;
@@ -284,9 +295,20 @@ static int write_file(const char *directory, json_t *list, struct star_error *er
 	text = to_text(list);
 	if (!text)
 		return star_error_set(err, -ENOMEM, "out of memory");
+	if (strlen(text) > DROPPED_BYTES_MAX) {
+		free(text);
+		return star_error_set(
+			err, -EFBIG,
+			"%.280s would have more than %d bytes, of what clusters have dropped whose checkpoints are "
+			"there: remove old ones (starctl checkpoint prune), or give the cluster a directory of its own",
+			path, DROPPED_BYTES_MAX);
+	}
+	ckpt_dropped_clean(directory);
 	rc = write_synced(made, text);
-	if (rc == 0 && rename(made, path) < 0)
+	if (rc == 0 && renameat(AT_FDCWD, made, AT_FDCWD, path) < 0)
 		rc = -errno;
+	if (rc < 0)
+		ckpt_dropped_clean(directory);
 	free(text);
 	return rc < 0 ? ckpt_io_error(err, rc, "write", directory, DROPPED_NAME) : sync_folder(directory, err);
 }

@@ -25,7 +25,7 @@ static double real_of(unsigned dtype, const void *element)
 	if (dtype == STAR_FLOAT32)
 		memcpy(&single, element, sizeof(single));
 	else
-		convert_find(dtype, CONVERT_SCALAR)->to_float(&single, element, 1);
+		tensor_convert_find(dtype, CONVERT_SCALAR)->to_float(&single, element, 1);
 	return (double)single;
 }
 
@@ -56,7 +56,7 @@ static int print_nan(unsigned dtype, const void *element, char text[static ELEME
 	return snprintf(text, ELEMENT_TEXT, "\"nan:%0*" PRIx64 "\"", (int)(2 * dtype_bytes(dtype)), bits);
 }
 
-int element_print(unsigned dtype, const void *element, char text[static ELEMENT_TEXT])
+int ckpt_element_print(unsigned dtype, const void *element, char text[static ELEMENT_TEXT])
 {
 	double number;
 	int bytes;
@@ -107,11 +107,11 @@ static bool parse_real(unsigned dtype, const json_t *json, void *element)
 	else if (dtype == STAR_FLOAT32)
 		memcpy(element, &single, sizeof(single));
 	else
-		convert_find(dtype, CONVERT_SCALAR)->from_float(element, &single, 1);
+		tensor_convert_find(dtype, CONVERT_SCALAR)->from_float(element, &single, 1);
 	return text || isfinite(real_of(dtype, element));
 }
 
-bool element_parse(unsigned dtype, const json_t *json, void *element)
+bool ckpt_element_parse(unsigned dtype, const json_t *json, void *element)
 {
 	const json_int_t number = json_integer_value(json);
 	const unsigned bytes = dtype_bytes(dtype);

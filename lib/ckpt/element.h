@@ -12,9 +12,9 @@
 enum { ELEMENT_TEXT = 40 };
 
 /* Of all types but scaled rows. Returns the number of characters. */
-int element_print(unsigned dtype, const void *element, char text[static ELEMENT_TEXT]);
+int ckpt_element_print(unsigned dtype, const void *element, char text[static ELEMENT_TEXT]);
 
 /* False for what is no such element. A real that the type has not is rounded to the nearest that it has. */
-bool element_parse(unsigned dtype, const json_t *json, void *element);
+bool ckpt_element_parse(unsigned dtype, const json_t *json, void *element);
 
 #endif

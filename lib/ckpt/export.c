@@ -44,7 +44,7 @@ static void print_bloom(const struct export *e, const uint8_t *record)
 	memcpy(&number, record, sizeof(number));
 	fprintf(e->out, "{\"bloom\": %" PRIu64 ", \"counters\": [", number);
 	for (unsigned i = 0; i < CHECKPOINT_BLOOM_BYTES / width; i++) {
-		const uint32_t count = checkpoint_bloom_counter(counters + (size_t)i * width, width);
+		const uint32_t count = wire_checkpoint_bloom_counter(counters + (size_t)i * width, width);
 
 		if (count == 0)
 			continue;
@@ -60,7 +60,7 @@ static void print_bloom(const struct export *e, const uint8_t *record)
 static int take_key(struct export *e, uint64_t key)
 {
 	/* The oldest one's keys are asked for no more. */
-	return e->oldest ? !keyset_has(&e->seen, key) : keyset_add(&e->seen, key);
+	return e->oldest ? !ckpt_keyset_has(&e->seen, key) : ckpt_keyset_add(&e->seen, key);
 }
 
 static int take_record(struct export *e, unsigned kind, const uint8_t *record)
@@ -88,7 +88,7 @@ static int take_record(struct export *e, unsigned kind, const uint8_t *record)
 		}
 		return rc;
 	case CHECKPOINT_DELETED:
-		return keyset_add(&e->deleted, key);
+		return ckpt_keyset_add(&e->deleted, key);
 	case CHECKPOINT_BLOOM:
 		print_bloom(e, record);
 		e->blooms++;
@@ -225,8 +225,8 @@ static int read_figures(struct export *e, const char *path, const struct ckpt_ma
 }
 
 /* The youngest says what the table is. */
-static int begin(struct export *e, const char *path, const struct ckpt_manifest *manifest,
-		 const struct object_spec *spec, struct star_error *err)
+static int begin_export(struct export *e, const char *path, const struct ckpt_manifest *manifest,
+			const struct object_spec *spec, struct star_error *err)
 {
 	int rc;
 
@@ -246,7 +246,7 @@ static int begin(struct export *e, const char *path, const struct ckpt_manifest 
 static int go_on(struct export *e, const char *path, const struct ckpt_manifest *manifest,
 		 const struct object_spec *spec, struct star_error *err)
 {
-	int rc = object_spec_same(spec, &e->spec, err) < 0 ? -EEXIST : 0;
+	int rc = wire_object_spec_same(spec, &e->spec, err) < 0 ? -EEXIST : 0;
 
 	if (rc == 0 && e->shape.used)
 		rc = read_figures(e, path, manifest, spec->id, err);
@@ -260,10 +260,10 @@ static int forget(struct export *e)
 
 	for (uint64_t i = 0; i < e->deleted.size && rc >= 0; i++)
 		if (e->deleted.keys[i])
-			rc = keyset_add(&e->seen, e->deleted.keys[i]);
+			rc = ckpt_keyset_add(&e->seen, e->deleted.keys[i]);
 	if (e->deleted.has_zero && rc >= 0)
-		rc = keyset_add(&e->seen, 0);
-	keyset_fini(&e->deleted);
+		rc = ckpt_keyset_add(&e->seen, 0);
+	ckpt_keyset_fini(&e->deleted);
 	return rc < 0 ? rc : 0;
 }
 
@@ -279,7 +279,7 @@ static int take_checkpoint(struct export *e, const char *path, struct star_error
 	if (e->youngest && !spec)
 		rc = no_table(&manifest, path, e->name, err);
 	else if (e->youngest)
-		rc = begin(e, path, &manifest, spec, err);
+		rc = begin_export(e, path, &manifest, spec, err);
 	else if (spec)
 		rc = go_on(e, path, &manifest, spec, err);
 	for (uint32_t i = 0; rc == 0 && spec && i < manifest.files_count; i++)
@@ -334,7 +334,7 @@ int ckpt_export(const char *directory, uint64_t id, const char *table, FILE *out
 	if (rc == 0 && end(&e) < 0)
 		rc = star_error_set(&why, -EIO, "the lines cannot be written");
 	ckpt_chain_free(chain, count);
-	keyset_fini(&e.seen);
-	keyset_fini(&e.deleted);
+	ckpt_keyset_fini(&e.seen);
+	ckpt_keyset_fini(&e.deleted);
 	return rc < 0 ? star_error_set(err, rc, "%s", why.text) : 0;
 }

@@ -99,7 +99,7 @@ static int check_members(const struct import *m, const json_t *json, struct star
 	const char *names[CKPT_LINE_MEMBERS];
 
 	ckpt_line_members(&m->objects[m->objects_count - 1], &m->shape, names);
-	return member_only(json, names, err);
+	return jsonrpc_member_only(json, names, err);
 }
 
 static int read_word(const json_t *json, const char *name, uint32_t least, uint32_t most, uint8_t *row, uint32_t at,
@@ -109,7 +109,7 @@ static int read_word(const json_t *json, const char *name, uint32_t least, uint3
 
 	if (!at)
 		return 0;
-	if (member_u32(json, name, least, most, &word, err) < 0)
+	if (jsonrpc_member_u32(json, name, least, most, &word, err) < 0)
 		return -EINVAL;
 	memcpy(row + at, &word, sizeof(word));
 	return 0;
@@ -124,7 +124,7 @@ static int read_slots(struct import *m, const json_t *json, uint8_t *row, struct
 
 	for (unsigned i = 0; i < s->optim.slots; i++)
 		names[i] = s->optim.slot_names[i];
-	if (s->slots && (!json_is_object(slots) || member_only(slots, names, err) < 0))
+	if (s->slots && (!json_is_object(slots) || jsonrpc_member_only(slots, names, err) < 0))
 		return star_error_set(
 			err, -EINVAL,
 			"member \"slots\" must be an object with \"%s\" and no others than the optimizer has",
@@ -139,11 +139,11 @@ static int read_slots(struct import *m, const json_t *json, uint8_t *row, struct
 
 static int take_key(struct import *m, const json_t *json, const char *name, uint64_t *key, struct star_error *err)
 {
-	int rc = member_u64(json, name, key, err);
+	int rc = ckpt_line_read_key(json, name, key, err);
 
 	if (rc < 0)
 		return rc;
-	rc = keyset_add(&m->keys, *key);
+	rc = ckpt_keyset_add(&m->keys, *key);
 	if (rc < 0)
 		return star_error_set(err, rc, "no memory left for the keys of \"%s\"", spec_of(m)->name);
 	return rc ? 0 : star_error_set(err, -EINVAL, "key %" PRIu64 " was there before", *key);
@@ -154,11 +154,11 @@ static int check_block(struct import *m, uint64_t key, struct star_error *err)
 {
 	const struct object_spec *spec = spec_of(m);
 
-	if (spec->kind != OBJECT_VARIABLE || key < object_blocks(spec))
+	if (spec->kind != OBJECT_VARIABLE || key < wire_object_blocks(spec))
 		return 0;
 	return star_error_set(err, -EINVAL,
 			      "member \"key\" is %" PRIu64 ": variable \"%s\" has %" PRIu64 " blocks, numbered from 0",
-			      key, spec->name, object_blocks(spec));
+			      key, spec->name, wire_object_blocks(spec));
 }
 
 static int take_row(struct import *m, const json_t *json, struct star_error *err)
@@ -193,9 +193,9 @@ static int take_waiting(struct import *m, const json_t *json, struct star_error 
 	static const char *const members[] = { "waiting", "count", "seen", NULL };
 	struct checkpoint_count count;
 
-	if (member_only(json, members, err) < 0 || member_u64(json, "waiting", &count.key, err) < 0 ||
-	    member_u32(json, "count", 1, UINT32_MAX, &count.count, err) < 0 ||
-	    member_u32(json, "seen", 0, UINT32_MAX, &count.seen, err) < 0)
+	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_u64(json, "waiting", &count.key, err) < 0 ||
+	    jsonrpc_member_u32(json, "count", 1, UINT32_MAX, &count.count, err) < 0 ||
+	    jsonrpc_member_u32(json, "seen", 0, UINT32_MAX, &count.seen, err) < 0)
 		return -EINVAL;
 	if (spec_of(m)->filter != FILTER_COUNTER)
 		return star_error_set(err, -EINVAL, "\"%s\" has no filter that counts by key", spec_of(m)->name);
@@ -228,12 +228,12 @@ static int take_bloom(struct import *m, const json_t *json, struct star_error *e
 	if (spec_of(m)->filter != FILTER_BLOOM)
 		return star_error_set(err, -EINVAL, "\"%s\" has no Bloom filter", spec_of(m)->name);
 	m->bloom = (struct checkpoint_bloom){ .number = 0 };
-	if (member_only(json, members, err) < 0 || member_u64(json, "bloom", &m->bloom.number, err) < 0)
+	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_u64(json, "bloom", &m->bloom.number, err) < 0)
 		return -EINVAL;
-	if (m->bloom.number >= checkpoint_bloom_blocks(spec_of(m)))
+	if (m->bloom.number >= wire_checkpoint_bloom_blocks(spec_of(m)))
 		return star_error_set(err, -EINVAL,
 				      "member \"bloom\" is %" PRIu64 ": the filter has %" PRIu32 " blocks",
-				      m->bloom.number, checkpoint_bloom_blocks(spec_of(m)));
+				      m->bloom.number, wire_checkpoint_bloom_blocks(spec_of(m)));
 	if (!json_is_array(counters))
 		return star_error_set(err, -EINVAL, "member \"counters\" must be an array");
 	json_array_foreach(counters, i, pair)
@@ -273,11 +273,13 @@ static int take_table(struct import *m, const json_t *json, struct star_error *e
 		return star_error_set(err, -EINVAL,
 				      "table \"%s\" has not ended: its last line, with \"rows\", is missing",
 				      spec_of(m)->name);
-	if (member_only(json, members, err) < 0 || object_from_json(json_object_get(json, "table"), &spec, err) < 0 ||
-	    member_u32(json, "partitions", 1, WIRE_PARTITIONS_MAX, &partitions, err) < 0 ||
-	    member_u64(json, "step", &table.step, err) < 0 || member_u64(json, "pushes", &table.pushes, err) < 0 ||
-	    member_u64(json, "removed", &table.removed, err) < 0 ||
-	    member_u32(json, "looks", 0, INT32_MAX, &table.looks, err) < 0 ||
+	if (jsonrpc_member_only(json, members, err) < 0 ||
+	    jsonrpc_object_decode(json_object_get(json, "table"), &spec, err) < 0 ||
+	    jsonrpc_member_u32(json, "partitions", 1, WIRE_PARTITIONS_MAX, &partitions, err) < 0 ||
+	    jsonrpc_member_u64(json, "step", &table.step, err) < 0 ||
+	    jsonrpc_member_u64(json, "pushes", &table.pushes, err) < 0 ||
+	    jsonrpc_member_u64(json, "removed", &table.removed, err) < 0 ||
+	    jsonrpc_member_u32(json, "looks", 0, INT32_MAX, &table.looks, err) < 0 ||
 	    check_table(m, &spec, partitions, err) < 0)
 		return -EINVAL;
 	if (ckpt_row_shape(&spec, &m->shape) < 0)
@@ -301,9 +303,9 @@ static int take_end(struct import *m, const json_t *json, struct star_error *err
 	const char *const members[] = { "rows", "waiting_keys", has_bloom ? "bloom_blocks" : NULL, NULL };
 	uint64_t rows, waiting, blooms = 0;
 
-	if (member_only(json, members, err) < 0 || member_u64(json, "rows", &rows, err) < 0 ||
-	    member_u64(json, "waiting_keys", &waiting, err) < 0 ||
-	    (has_bloom && member_u64(json, "bloom_blocks", &blooms, err) < 0))
+	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_u64(json, "rows", &rows, err) < 0 ||
+	    jsonrpc_member_u64(json, "waiting_keys", &waiting, err) < 0 ||
+	    (has_bloom && jsonrpc_member_u64(json, "bloom_blocks", &blooms, err) < 0))
 		return -EINVAL;
 	if (rows != m->rows || waiting != m->waiting || blooms != m->blooms)
 		return star_error_set(err, -EINVAL,
@@ -313,7 +315,7 @@ static int take_end(struct import *m, const json_t *json, struct star_error *err
 				      spec_of(m)->name, m->rows, m->waiting, m->blooms, rows, waiting, blooms);
 	m->open = false;
 	m->rows_in_all += rows;
-	keyset_fini(&m->keys);
+	ckpt_keyset_fini(&m->keys);
 	return 0;
 }
 
@@ -366,7 +368,7 @@ static int take_lines(struct import *m, struct star_error *err)
 
 /* ---- the checkpoint ---- */
 
-static int finish(struct import *m, struct star_error *err)
+static int finish_import(struct import *m, struct star_error *err)
 {
 	struct ckpt_file file;
 	struct ckpt_manifest manifest = { .id = ID,
@@ -427,14 +429,14 @@ int ckpt_import(FILE *in, const char *directory, uint64_t total, struct ckpt_imp
 	if (rc == 0) {
 		rc = take_lines(m, &why);
 		if (rc == 0)
-			rc = finish(m, &why);
+			rc = finish_import(m, &why);
 		if (rc < 0)
 			ckpt_abandon(m->path);
 	}
 	*imported = (struct ckpt_imported){ .id = ID, .rows = m->rows_in_all, .tables = m->objects_count };
 	ckpt_writer_destroy(m->writer);
 	ckpt_claim_fini(&m->claim);
-	keyset_fini(&m->keys);
+	ckpt_keyset_fini(&m->keys);
 	free(m->block);
 	free(m->record);
 	free(m->line);

@@ -18,7 +18,7 @@ static uint64_t *place(const struct keyset *set, uint64_t key)
 	return &set->keys[at];
 }
 
-bool keyset_has(const struct keyset *set, uint64_t key)
+bool ckpt_keyset_has(const struct keyset *set, uint64_t key)
 {
 	return key ? set->size && *place(set, key) : set->has_zero;
 }
@@ -39,7 +39,7 @@ static int grow(struct keyset *set)
 	return 0;
 }
 
-int keyset_add(struct keyset *set, uint64_t key)
+int ckpt_keyset_add(struct keyset *set, uint64_t key)
 {
 	uint64_t *at;
 
@@ -60,7 +60,7 @@ int keyset_add(struct keyset *set, uint64_t key)
 	return 1;
 }
 
-void keyset_fini(struct keyset *set)
+void ckpt_keyset_fini(struct keyset *set)
 {
 	free(set->keys);
 	*set = (struct keyset){ 0 };

@@ -13,9 +13,9 @@ struct keyset {
 	bool has_zero;
 };
 
-bool keyset_has(const struct keyset *set, uint64_t key);
+bool ckpt_keyset_has(const struct keyset *set, uint64_t key);
 /* 1: it is new; 0: it was there; -ENOMEM. */
-int keyset_add(struct keyset *set, uint64_t key);
-void keyset_fini(struct keyset *set); /* empty again */
+int ckpt_keyset_add(struct keyset *set, uint64_t key);
+void ckpt_keyset_fini(struct keyset *set); /* empty again */
 
 #endif

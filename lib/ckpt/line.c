@@ -20,9 +20,10 @@ int ckpt_line_table(FILE *out, const struct object_spec *spec, uint32_t partitio
 	int rc = 0;
 
 	without_id.id = without_id.generation = 0;
-	json = json_pack("{s:o, s:i, s:o, s:o, s:o, s:I}", "table", object_to_json(&without_id), "partitions",
-			 partitions, "step", member_from_u64(figures->step), "pushes", member_from_u64(figures->pushes),
-			 "removed", member_from_u64(figures->removed), "looks", (json_int_t)figures->looks);
+	json = json_pack("{s:o, s:i, s:o, s:o, s:o, s:I}", "table", jsonrpc_object_encode(&without_id), "partitions",
+			 partitions, "step", jsonrpc_member_from_u64(figures->step), "pushes",
+			 jsonrpc_member_from_u64(figures->pushes), "removed", jsonrpc_member_from_u64(figures->removed),
+			 "looks", (json_int_t)figures->looks);
 	if (!json || json_dumpf(json, out, 0) < 0 || fputc('\n', out) == EOF)
 		rc = -EIO;
 	json_decref(json);
@@ -38,7 +39,7 @@ void ckpt_line_elements(FILE *out, const char *name, unsigned dtype, const uint8
 	for (uint32_t i = 0; i < n; i++) {
 		if (i)
 			fputs(", ", out);
-		fwrite(text, 1, (size_t)element_print(dtype, from + (size_t)i * bytes, text), out);
+		fwrite(text, 1, (size_t)ckpt_element_print(dtype, from + (size_t)i * bytes, text), out);
 	}
 	fputc(']', out);
 }
@@ -80,7 +81,7 @@ static void print_values(FILE *out, const struct object_spec *spec, const uint8_
 
 	fputs(", ", out);
 	if (spec->dtype == STAR_SCALED_INT8) {
-		element_print(STAR_FLOAT32, values, text);
+		ckpt_element_print(STAR_FLOAT32, values, text);
 		fprintf(out, "\"scale\": %s, ", text);
 		ckpt_line_elements(out, "values", STAR_INT8, values + sizeof(float), spec->dim);
 	} else {
@@ -156,10 +157,20 @@ int ckpt_line_read_elements(const json_t *json, const char *name, unsigned dtype
 		return star_error_set(err, -EINVAL, "member \"%s\" must be an array of %u elements", name, n);
 	json_array_foreach(list, i, element)
 	{
-		if (!element_parse(dtype, element, to + i * bytes))
+		if (!ckpt_element_parse(dtype, element, to + i * bytes))
 			return star_error_set(err, -EINVAL, "member \"%s\": element %zu is no %s", name, i,
 					      dtype_name(dtype));
 	}
+	return 0;
+}
+
+int ckpt_line_read_key(const json_t *json, const char *name, uint64_t *key, struct star_error *err)
+{
+	const json_t *member = json_object_get(json, name);
+
+	if (!json_is_integer(member))
+		return jsonrpc_member_u64(json, name, key, err);
+	*key = (uint64_t)json_integer_value(member);
 	return 0;
 }
 
@@ -167,7 +178,7 @@ int ckpt_line_read_values(const json_t *json, const struct object_spec *spec, ui
 {
 	if (spec->dtype != STAR_SCALED_INT8)
 		return ckpt_line_read_elements(json, "values", spec->dtype, values, spec->dim, err);
-	if (!element_parse(STAR_FLOAT32, json_object_get(json, "scale"), values))
+	if (!ckpt_element_parse(STAR_FLOAT32, json_object_get(json, "scale"), values))
 		return star_error_set(err, -EINVAL, "member \"scale\" must be a number");
 	return ckpt_line_read_elements(json, "values", STAR_INT8, values + sizeof(float), spec->dim, err);
 }

@@ -25,6 +25,9 @@ void ckpt_line_elements(FILE *out, const char *name, unsigned dtype, const uint8
 int ckpt_line_read_elements(const json_t *json, const char *name, unsigned dtype, uint8_t *to, uint32_t n,
 			    struct star_error *err);
 
+/* A row's key; a negative one k is 2^64 + k. 0, or -EINVAL with the member's name. */
+int ckpt_line_read_key(const json_t *json, const char *name, uint64_t *key, struct star_error *err);
+
 /* The values of a row's line, as the type stores them: dtype_row_bytes. The same errors. */
 int ckpt_line_read_values(const json_t *json, const struct object_spec *spec, uint8_t *values, struct star_error *err);
 

@@ -86,14 +86,14 @@ int ckpt_file_from_json(const json_t *json, struct ckpt_file *file, struct star_
 	*file = (struct ckpt_file){ 0 };
 	if (!json_is_object(json))
 		return star_error_set(err, -EINVAL, "a file must be a JSON object");
-	if (member_only(json, file_members, err) < 0 ||
-	    member_string(json, "name", CKPT_FILE_NAME_MAX, &name, err) < 0 ||
-	    member_u32(json, "task", 0, WIRE_NODES_MAX - 1, &file->task, err) < 0 ||
-	    member_u32(json, "reactor", 0, WIRE_REACTORS_MAX - 1, &file->reactor, err) < 0 ||
-	    member_uint(json, "bytes", CKPT_FILE_BYTES_MIN, bytes_max, &file->bytes, err) < 0 ||
-	    member_uint(json, "rows", 0, bytes_max / sizeof(uint64_t), &file->rows, err) < 0 ||
-	    member_uint(json, "deleted", 0, bytes_max / sizeof(uint64_t), &file->deleted, err) < 0 ||
-	    member_u32(json, "checksum", 0, UINT32_MAX, &file->checksum, err) < 0)
+	if (jsonrpc_member_only(json, file_members, err) < 0 ||
+	    jsonrpc_member_string(json, "name", CKPT_FILE_NAME_MAX, &name, err) < 0 ||
+	    jsonrpc_member_u32(json, "task", 0, WIRE_NODES_MAX - 1, &file->task, err) < 0 ||
+	    jsonrpc_member_u32(json, "reactor", 0, WIRE_REACTORS_MAX - 1, &file->reactor, err) < 0 ||
+	    jsonrpc_member_uint(json, "bytes", CKPT_FILE_BYTES_MIN, bytes_max, &file->bytes, err) < 0 ||
+	    jsonrpc_member_uint(json, "rows", 0, bytes_max / sizeof(uint64_t), &file->rows, err) < 0 ||
+	    jsonrpc_member_uint(json, "deleted", 0, bytes_max / sizeof(uint64_t), &file->deleted, err) < 0 ||
+	    jsonrpc_member_u32(json, "checksum", 0, UINT32_MAX, &file->checksum, err) < 0)
 		return -EINVAL;
 	strcpy(file->name, name);
 	if (!ckpt_file_name_ok(file->name))
@@ -200,7 +200,7 @@ static int read_objects(const json_t *list, struct ckpt_manifest *manifest, stru
 	manifest->objects_count = (uint32_t)count;
 	json_array_foreach(list, i, object)
 	{
-		if (object_from_json(object, &manifest->objects[i], err) < 0)
+		if (jsonrpc_object_decode(object, &manifest->objects[i], err) < 0)
 			return -EINVAL;
 	}
 	return check_objects(manifest, err);
@@ -213,23 +213,24 @@ static int read_head(const json_t *json, struct ckpt_manifest *manifest, struct 
 
 	if (!json_is_object(json))
 		return star_error_set(err, -EINVAL, "it is no JSON object");
-	if (member_string(json, "format", sizeof(FORMAT), &format, err) < 0)
+	if (jsonrpc_member_string(json, "format", sizeof(FORMAT), &format, err) < 0)
 		return -EINVAL;
 	if (strcmp(format, FORMAT) != 0)
 		return star_error_set(err, -EINVAL, "its format is \"%s\", not \"%s\"", format, FORMAT);
-	if (member_u32(json, "version", 0, UINT32_MAX, &version, err) < 0)
+	if (jsonrpc_member_u32(json, "version", 0, UINT32_MAX, &version, err) < 0)
 		return -EINVAL;
 	if (version != CHECKPOINT_VERSION)
 		return star_error_set(err, -EINVAL, "its version is %u; this program reads version %d", version,
 				      CHECKPOINT_VERSION);
-	if (member_only(json, members, err) < 0 || member_uint(json, "id", 1, INT64_MAX, &manifest->id, err) < 0 ||
-	    member_uint(json, "parent", 0, manifest->id - 1, &manifest->parent, err) < 0 ||
-	    member_uint(json, "time_ms", 0, INT64_MAX, &manifest->time_ms, err) < 0 ||
-	    member_u32(json, "partitions", 1, WIRE_PARTITIONS_MAX, &manifest->partitions, err) < 0 ||
-	    member_u32(json, "tasks", 1, WIRE_NODES_MAX, &manifest->tasks, err) < 0 ||
-	    member_u32(json, "reactors", 1, CKPT_FILES_MAX, &manifest->reactors, err) < 0 ||
-	    member_u64(json, "step", &manifest->step, err) < 0 ||
-	    (json_object_get(json, "lineage") && member_u64(json, "lineage", &manifest->lineage, err) < 0))
+	if (jsonrpc_member_only(json, members, err) < 0 ||
+	    jsonrpc_member_uint(json, "id", 1, INT64_MAX, &manifest->id, err) < 0 ||
+	    jsonrpc_member_uint(json, "parent", 0, manifest->id - 1, &manifest->parent, err) < 0 ||
+	    jsonrpc_member_uint(json, "time_ms", 0, INT64_MAX, &manifest->time_ms, err) < 0 ||
+	    jsonrpc_member_u32(json, "partitions", 1, WIRE_PARTITIONS_MAX, &manifest->partitions, err) < 0 ||
+	    jsonrpc_member_u32(json, "tasks", 1, WIRE_NODES_MAX, &manifest->tasks, err) < 0 ||
+	    jsonrpc_member_u32(json, "reactors", 1, CKPT_FILES_MAX, &manifest->reactors, err) < 0 ||
+	    jsonrpc_member_u64(json, "step", &manifest->step, err) < 0 ||
+	    (json_object_get(json, "lineage") && jsonrpc_member_u64(json, "lineage", &manifest->lineage, err) < 0))
 		return -EINVAL;
 	if (manifest->partitions & (manifest->partitions - 1))
 		return star_error_set(err, -EINVAL, "member \"partitions\" must be a power of two, not %u",
@@ -244,7 +245,7 @@ static int check_sum(const char *text, size_t bytes, struct star_error *err)
 
 	if (bytes < TAIL_BYTES)
 		return star_error_set(err, -EINVAL, "it has %zu bytes: it is cut off", bytes);
-	snprintf(tail, sizeof(tail), TAIL, crc32(text, bytes - TAIL_BYTES));
+	snprintf(tail, sizeof(tail), TAIL, base_crc32(text, bytes - TAIL_BYTES));
 	return memcmp(tail, text + bytes - TAIL_BYTES, TAIL_BYTES) == 0
 		       ? 0
 		       : star_error_set(err, -EINVAL,
@@ -286,16 +287,16 @@ static json_t *to_json(const struct ckpt_manifest *manifest)
 	json_t *objects = json_array(), *files = json_array();
 
 	for (uint32_t i = 0; i < manifest->objects_count; i++)
-		json_array_append_new(objects, object_to_json(&manifest->objects[i]));
+		json_array_append_new(objects, jsonrpc_object_encode(&manifest->objects[i]));
 	for (uint32_t i = 0; i < manifest->files_count; i++)
 		json_array_append_new(files, ckpt_file_to_json(&manifest->files[i]));
 	return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o*, s:o, s:o}", "format", FORMAT, "version",
 			 CHECKPOINT_VERSION, "id", (json_int_t)manifest->id, "parent", (json_int_t)manifest->parent,
 			 "time_ms", (json_int_t)manifest->time_ms, "partitions", (json_int_t)manifest->partitions,
 			 "tasks", (json_int_t)manifest->tasks, "reactors", (json_int_t)manifest->reactors, "step",
-			 member_from_u64(manifest->step), "lineage",
-			 manifest->lineage ? member_from_u64(manifest->lineage) : NULL, "objects", objects, "files",
-			 files);
+			 jsonrpc_member_from_u64(manifest->step), "lineage",
+			 manifest->lineage ? jsonrpc_member_from_u64(manifest->lineage) : NULL, "objects", objects,
+			 "files", files);
 }
 
 /* What was written is what reads back: a restore makes the tables from it. */
@@ -306,7 +307,7 @@ static bool same_objects(const struct ckpt_manifest *manifest, const struct ckpt
 
 	for (uint32_t i = 0; i < again->objects_count; i++)
 		if (strcmp(manifest->objects[i].name, again->objects[i].name) != 0 ||
-		    object_spec_same(&manifest->objects[i], &again->objects[i], &why) < 0) {
+		    wire_object_spec_same(&manifest->objects[i], &again->objects[i], &why) < 0) {
 			star_error_set(err, -EINVAL,
 				       "the definition of \"%s\" reads back otherwise than it was: %.200s",
 				       manifest->objects[i].name, why.text);
@@ -329,7 +330,7 @@ char *ckpt_manifest_text(const struct ckpt_manifest *manifest, size_t *bytes, st
 		star_error_set(err, -ENOMEM, "no memory left for a manifest, or a name in it is not UTF-8");
 		return NULL;
 	}
-	sprintf(text + used, TAIL, crc32(text, used));
+	sprintf(text + used, TAIL, base_crc32(text, used));
 	*bytes = used + TAIL_BYTES;
 	if (ckpt_manifest_parse("a new checkpoint", text, *bytes, &again, err) < 0) {
 		free(text);

@@ -9,7 +9,7 @@
 #include "optim/optim.h"
 #include "tensor/dtype.h"
 
-static uint32_t take(uint32_t *end, bool wanted, uint32_t bytes)
+static uint32_t take_range(uint32_t *end, bool wanted, uint32_t bytes)
 {
 	const uint32_t at = *end;
 
@@ -28,15 +28,15 @@ int ckpt_row_shape(const struct object_spec *spec, struct ckpt_row_shape *shape)
 	if (spec->dim < 1 || spec->dim > WIRE_DIM_MAX || !values || optim_state(&spec->optim, &shape->optim) < 0)
 		return -EINVAL;
 	shape->slot_width = spec->dtype == STAR_FLOAT64 ? sizeof(double) : sizeof(float);
-	shape->version = take(&end, spec->versions || spec->kind == OBJECT_VARIABLE, sizeof(uint32_t));
-	shape->rounds = take(&end, spec->stochastic, sizeof(uint32_t));
-	shape->frequency = take(&end, spec->full == FULL_EVICT_LFU, sizeof(uint32_t));
-	shape->used = take(&end, spec->full != FULL_REFUSE, sizeof(uint32_t));
-	shape->seen = take(&end, spec->steps_to_live != 0, sizeof(uint32_t));
-	shape->words = take(&end, shape->optim.words, shape->optim.words * (uint32_t)sizeof(uint32_t));
-	shape->values = take(&end, true, (uint32_t)values);
-	shape->masters = take(&end, spec->master, spec->dim * (uint32_t)sizeof(float));
-	shape->slots = take(&end, shape->optim.slots, shape->optim.slots * spec->dim * shape->slot_width);
+	shape->version = take_range(&end, spec->versions || spec->kind == OBJECT_VARIABLE, sizeof(uint32_t));
+	shape->rounds = take_range(&end, spec->stochastic, sizeof(uint32_t));
+	shape->frequency = take_range(&end, spec->full == FULL_EVICT_LFU, sizeof(uint32_t));
+	shape->used = take_range(&end, spec->full != FULL_REFUSE, sizeof(uint32_t));
+	shape->seen = take_range(&end, spec->steps_to_live != 0, sizeof(uint32_t));
+	shape->words = take_range(&end, shape->optim.words, shape->optim.words * (uint32_t)sizeof(uint32_t));
+	shape->values = take_range(&end, true, (uint32_t)values);
+	shape->masters = take_range(&end, spec->master, spec->dim * (uint32_t)sizeof(float));
+	shape->slots = take_range(&end, shape->optim.slots, shape->optim.slots * spec->dim * shape->slot_width);
 	shape->end = end;
 	shape->bytes = (end + 7) & ~UINT32_C(7);
 	return 0;
@@ -68,7 +68,7 @@ static uint32_t record_bytes(const struct ckpt_manifest *manifest, const struct 
 	}
 }
 
-static int refuse(struct star_error *err, const struct checkpoint_run *run, uint32_t at, const char *why)
+static int refuse_run(struct star_error *err, const struct checkpoint_run *run, uint32_t at, const char *why)
 {
 	return star_error_set(err, -EBADMSG, "the run of kind %u of object %u at byte %u of the block: %s", run->kind,
 			      run->object, at, why);
@@ -77,7 +77,7 @@ static int refuse(struct star_error *err, const struct checkpoint_run *run, uint
 static bool blooms_possible(const struct object_spec *spec, const uint8_t *blocks, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
-		if (!checkpoint_bloom_possible(spec, blocks + (size_t)i * sizeof(struct checkpoint_bloom)))
+		if (!wire_checkpoint_bloom_possible(spec, blocks + (size_t)i * sizeof(struct checkpoint_bloom)))
 			return false;
 	return true;
 }
@@ -97,18 +97,18 @@ int ckpt_run_next(const uint8_t *payload, uint32_t bytes, uint32_t *at, const st
 	memcpy(run, payload + begin, sizeof(*run));
 	spec = ckpt_manifest_object(manifest, run->object);
 	if (!spec)
-		return refuse(err, run, begin, "the manifest knows no such object");
+		return refuse_run(err, run, begin, "the manifest knows no such object");
 	each = record_bytes(manifest, spec, run->kind);
 	if (!each || run->reserved)
-		return refuse(err, run, begin, "this kind is unknown, or has no place there");
+		return refuse_run(err, run, begin, "this kind is unknown, or has no place there");
 	if (each != run->row_bytes)
 		return star_error_set(err, -EBADMSG, "a run of \"%s\" has records of %u bytes; %u are possible",
 				      spec->name, run->row_bytes, each);
 	all = ((uint64_t)run->count * each + 7) & ~UINT64_C(7);
 	if (run->count == 0 || (run->kind == CHECKPOINT_TABLE && run->count != 1) || all > left - sizeof(*run))
-		return refuse(err, run, begin, "its number of records is not possible");
+		return refuse_run(err, run, begin, "its number of records is not possible");
 	if (run->kind == CHECKPOINT_BLOOM && !blooms_possible(spec, payload + begin + sizeof(*run), run->count))
-		return refuse(err, run, begin, "the table's filter has no such block");
+		return refuse_run(err, run, begin, "the table's filter has no such block");
 	*records = payload + begin + sizeof(*run);
 	*at = begin + (uint32_t)sizeof(*run) + (uint32_t)all;
 	return 1;
@@ -127,7 +127,7 @@ static bool is_beyond(const struct object_spec *spec, const uint8_t *record)
 	uint64_t key;
 
 	memcpy(&key, record, sizeof(key));
-	return spec->kind == OBJECT_VARIABLE && key >= object_blocks(spec);
+	return spec->kind == OBJECT_VARIABLE && key >= wire_object_blocks(spec);
 }
 
 static const char *row_fault(const struct ckpt_row_shape *shape, const uint8_t *record)
@@ -157,7 +157,7 @@ int ckpt_run_check(const struct ckpt_manifest *manifest, const struct checkpoint
 	const char *fault = NULL;
 
 	if (!spec || ckpt_row_shape(spec, &shape) < 0)
-		return refuse(err, run, 0, "the manifest knows no such object");
+		return refuse_run(err, run, 0, "the manifest knows no such object");
 	if (run->kind == CHECKPOINT_TABLE)
 		fault = table_fault(records);
 	for (uint32_t i = 0; i < run->count && !fault; i++) {

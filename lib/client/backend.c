@@ -32,7 +32,8 @@ static void *open_library(char *why, size_t bytes)
 	void *handle;
 
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		const char *slash = dladdr((void *)(uintptr_t)&backend_load, &own) ? strrchr(own.dli_fname, '/') : NULL;
+		const char *slash =
+			dladdr((void *)(uintptr_t)&client_backend_load, &own) ? strrchr(own.dli_fname, '/') : NULL;
 		const int folder = slash ? (int)(slash - own.dli_fname) + 1 : 0;
 		const int length =
 			snprintf(path, sizeof(path), "%.*s%s" LIBRARY, folder, folder ? own.dli_fname : "", places[i]);
@@ -50,7 +51,7 @@ static void *open_library(char *why, size_t bytes)
 	return handle;
 }
 
-const struct transport *backend_load(struct star_error *err)
+const struct transport *client_backend_load(struct star_error *err)
 {
 	const struct transport *transport;
 	char why[256];

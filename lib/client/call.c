@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A call's life: checked and copied, split, given to channels, finished part by part. */
+#include "client/blocks.h"
 #include "client/client.h"
 #include "client/run.h"
 
@@ -11,7 +12,7 @@
 #include "base/hash.h"
 #include "wire/layout.h"
 
-void *call_alloc_chunk(struct call *call, size_t bytes)
+void *client_call_alloc_chunk(struct call *call, size_t bytes)
 {
 	const size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
 	struct chunk *chunk = malloc(sizeof(*chunk) + size);
@@ -25,15 +26,15 @@ void *call_alloc_chunk(struct call *call, size_t bytes)
 	return chunk->bytes;
 }
 
-void call_free(struct call *call)
+void client_call_free(struct call *call)
 {
-	call_pool_give(&call->cluster->pool, call);
+	client_call_pool_give(&call->cluster->pool, call);
 }
 
 /* A call without operations, of which nothing is left of its last use. */
-static struct call *begin(struct star_cluster *cluster)
+static struct call *begin_call(struct star_cluster *cluster)
 {
-	struct call *call = call_pool_take(cluster);
+	struct call *call = client_call_pool_take(cluster);
 
 	if (!call)
 		return NULL;
@@ -124,14 +125,16 @@ static int fill_op(struct call *call, struct call_op *op, const struct star_op *
 			(spec->optim.kind == OPTIM_LAMB || spec->clip_global_norm > 0);
 	if (!table->blocks)
 		return 0;
+	if (from->flags & CLIENT_BLOCKS)
+		return 0;
 	if (from->count)
-		return rows_of_variable(call, op, from, err);
+		return client_rows_of_variable(call, op, from, err);
 	op->last_bytes = (uint32_t)dtype_row_bytes(dtype, table->elements - (table->blocks - 1) * spec->dim);
 	return 0;
 }
 
-struct call *call_create(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
-			 uint64_t deadline_us, struct star_error *err)
+struct call *client_call_create(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
+				uint64_t deadline_us, struct star_error *err)
 {
 	struct call *call;
 
@@ -145,9 +148,9 @@ struct call *call_create(struct star_cluster *cluster, const struct star_op *ops
 		return NULL;
 	}
 	for (uint32_t i = 0; i < ops_count; i++)
-		if (check_op(cluster, &ops[i], i, err) < 0)
+		if (client_check_op(cluster, &ops[i], i, err) < 0)
 			return NULL;
-	call = begin(cluster);
+	call = begin_call(cluster);
 	if (!call) {
 		star_error_set(err, -ENOMEM, "out of memory for a call");
 		return NULL;
@@ -155,26 +158,26 @@ struct call *call_create(struct star_cluster *cluster, const struct star_op *ops
 	call->ops = call_alloc(call, ops_count * sizeof(*call->ops));
 	if (!call->ops) {
 		star_error_set(err, -ENOMEM, "out of memory for a call");
-		call_free(call);
+		client_call_free(call);
 		return NULL;
 	}
 	call->start_ns = 0;
-	call->deadline_ns = deadline_from(0, deadline_us);
+	call->deadline_ns = client_deadline_from(0, deadline_us);
 	call->ops_count = ops_count;
 	for (uint32_t i = 0; i < ops_count; i++)
-		if ((ops[i].kind == STAR_RUN ? run_fill(call, &call->ops[i], &ops[i], err)
+		if ((ops[i].kind == STAR_RUN ? client_run_fill(call, &call->ops[i], &ops[i], err)
 					     : fill_op(call, &call->ops[i], &ops[i], err)) < 0) {
-			call_free(call);
+			client_call_free(call);
 			return NULL;
 		}
-	if (view_begin(call, ops, err) < 0) {
-		call_free(call);
+	if (client_view_begin(call, ops, err) < 0) {
+		client_call_free(call);
 		return NULL;
 	}
 	return call;
 }
 
-void call_drop(struct call *call, struct keeper *self)
+void client_call_drop(struct call *call, struct keeper *self)
 {
 	struct keeper *k = call->keeper;
 
@@ -187,7 +190,7 @@ void call_drop(struct call *call, struct keeper *self)
 		keeper_signal(k, self);
 }
 
-void part_finish(struct part *part, const struct star_error *err, struct keeper *self)
+void client_part_finish(struct part *part, const struct star_error *err, struct keeper *self)
 {
 	struct call *call = part->call;
 	struct keeper *k = call->keeper;
@@ -195,22 +198,22 @@ void part_finish(struct part *part, const struct star_error *err, struct keeper 
 	pthread_mutex_lock(&k->lock);
 	if (err && !call->error.code)
 		call->error = *err;
-	call_drop(call, self);
+	client_call_drop(call, self);
 	pthread_mutex_unlock(&k->lock);
 }
 
-void part_finish_stale(struct part *part, struct keeper *self)
+void client_part_finish_stale(struct part *part, struct keeper *self)
 {
 	struct call *call = part->call;
 	struct keeper *k = call->keeper;
 
 	pthread_mutex_lock(&k->lock);
 	TAILQ_INSERT_TAIL(&call->stale, part, link);
-	call_drop(call, self);
+	client_call_drop(call, self);
 	pthread_mutex_unlock(&k->lock);
 }
 
-int call_reroute(struct call *call)
+int client_call_reroute(struct call *call)
 {
 	struct star_cluster *cluster = call->cluster;
 	struct star_error err = { 0 };
@@ -222,25 +225,25 @@ int call_reroute(struct call *call)
 	TAILQ_CONCAT(&stale, &call->stale, link); /* the call is finished for now: nobody else looks at it */
 	TAILQ_INIT(&call->parts);
 	epoch = TAILQ_FIRST(&stale)->epoch;
-	rc = route_refresh(cluster, epoch, call->deadline_ns, &err);
+	rc = client_route_refresh(cluster, epoch, call->deadline_ns, &err);
 	/* The node is ahead of the layout that is published, or behind it: a moment later they will agree. */
 	if (rc == 0 && (call->retries || atomic_load(&cluster->route)->epoch == epoch)) {
 		struct prng prng;
 		uint64_t now = clock_ns(), until;
 
 		prng_seed(&prng, now ^ (uintptr_t)call);
-		until = now + backoff_ns(&prng, call->retries);
+		until = now + client_backoff_ns(&prng, call->retries);
 		if (until >= call->deadline_ns)
 			rc = star_error_set(
 				&err, -ETIMEDOUT,
 				"%s does not agree with the published layout (epoch %u), and the deadline is near",
 				TAILQ_FIRST(&stale)->channel->label, epoch);
 		else
-			rc = cluster_pause(cluster, until, &err);
+			rc = client_cluster_pause(cluster, until, &err);
 	}
 	call->retries++;
 	if (rc == 0)
-		rc = split_call(call, atomic_load(&cluster->route), &stale, &err);
+		rc = client_split_call(call, atomic_load(&cluster->route), &stale, &err);
 	if (rc < 0) {
 		TAILQ_INIT(&call->parts);
 		call->error = err;

@@ -70,7 +70,7 @@ static struct call *grow(struct call_pool *pool)
 	return slab;
 }
 
-struct call *call_pool_take(struct star_cluster *cluster)
+struct call *client_call_pool_take(struct star_cluster *cluster)
 {
 	struct call *call = pop(&cluster->pool);
 
@@ -94,7 +94,7 @@ static void free_chunks(struct call *call)
 	}
 }
 
-void call_pool_give(struct call_pool *pool, struct call *call)
+void client_call_pool_give(struct call_pool *pool, struct call *call)
 {
 	if (call->chunks)
 		free_chunks(call);
@@ -102,7 +102,7 @@ void call_pool_give(struct call_pool *pool, struct call *call)
 	push(pool, call);
 }
 
-void call_pool_fini(struct call_pool *pool)
+void client_call_pool_fini(struct call_pool *pool)
 {
 	for (uint32_t s = 0; s < pool->slabs_count; s++) {
 		for (uint32_t i = 0; i < (uint32_t)POOL_FIRST << s; i++) {

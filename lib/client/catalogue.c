@@ -38,8 +38,8 @@ static uint64_t left_us(uint64_t deadline_ns)
 }
 
 /* One question to one task; connecting may take its share of the time only, so that the others get theirs. */
-static json_t *ask(struct star_cluster *cluster, uint32_t task, const char *method, json_t *params,
-		   uint64_t deadline_ns, struct star_error *err)
+static json_t *ask_catalogue(struct star_cluster *cluster, uint32_t task, const char *method, json_t *params,
+			     uint64_t deadline_ns, struct star_error *err)
 {
 	uint64_t connect_us = left_us(deadline_ns) / (cluster->ps_count - task);
 	struct jsonrpc_client *client;
@@ -61,7 +61,7 @@ static json_t *ask_all(struct star_cluster *cluster, const char *method, json_t 
 	struct star_error first = { 0 };
 
 	for (uint32_t task = 0; task < cluster->ps_count; task++) {
-		json_t *result = ask(cluster, task, method, params, deadline_ns, err);
+		json_t *result = ask_catalogue(cluster, task, method, params, deadline_ns, err);
 
 		if (result)
 			return result;
@@ -75,8 +75,8 @@ static json_t *ask_all(struct star_cluster *cluster, const char *method, json_t 
 }
 
 /* params is borrowed. */
-json_t *catalogue_call(struct star_cluster *cluster, const char *method, json_t *params, uint64_t deadline_ns,
-		       struct star_error *err)
+json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, json_t *params, uint64_t deadline_ns,
+			      struct star_error *err)
 {
 	struct star_error ignored;
 	struct prng prng;
@@ -86,7 +86,7 @@ json_t *catalogue_call(struct star_cluster *cluster, const char *method, json_t 
 	prng_seed(&prng, clock_ns() ^ (uintptr_t)&prng);
 	for (uint32_t attempt = 0;; attempt++) {
 		json_t *result = ask_all(cluster, method, params, deadline_ns, err);
-		const uint64_t until = clock_ns() + backoff_ns(&prng, attempt);
+		const uint64_t until = clock_ns() + client_backoff_ns(&prng, attempt);
 
 		if (result || !worth_another_try(err->code))
 			return result;
@@ -97,19 +97,19 @@ json_t *catalogue_call(struct star_cluster *cluster, const char *method, json_t 
 				       "\"%s\" failed until its deadline: %s", method, last.text);
 			return NULL;
 		}
-		if (cluster_pause(cluster, until, err) < 0)
+		if (client_cluster_pause(cluster, until, err) < 0)
 			return NULL;
 	}
 }
 
-struct layout *catalogue_layout(struct star_cluster *cluster, uint64_t deadline_ns, struct star_error *err)
+struct layout *client_catalogue_layout(struct star_cluster *cluster, uint64_t deadline_ns, struct star_error *err)
 {
-	json_t *json = catalogue_call(cluster, "layout", NULL, deadline_ns, err);
+	json_t *json = client_catalogue_call(cluster, "layout", NULL, deadline_ns, err);
 	struct layout *layout;
 
 	if (!json)
 		return NULL;
-	layout = layout_from_json(json, err);
+	layout = jsonrpc_layout_decode(json, err);
 	json_decref(json);
 	return layout;
 }

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/crc32.h"
 
-void channel_close(struct channel *ch)
+void client_channel_close(struct channel *ch)
 {
 	if (ch->fd >= 0)
 		close(ch->fd);
@@ -42,17 +42,17 @@ static void build(struct channel *ch, uint64_t now_ns)
 	uint32_t checksum;
 
 	if (channel_resends(ch)) {
-		part = reply_resent(ch, now_ns, ch->out);
+		part = client_reply_resent(ch, now_ns, ch->out);
 	} else {
 		part = TAILQ_FIRST(&ch->queue);
 		TAILQ_REMOVE(&ch->queue, part, link);
-		request_frame(ch, part, now_ns, ch->out);
+		client_request_frame(ch, part, now_ns, ch->out);
 	}
 	ch->out_bytes = sizeof(struct wire_frame) + (part ? part->request_bytes : 0);
 	payload.end = ch->out + ch->out_bytes;
 	if (part)
-		codec_request(part, &payload);
-	checksum = crc32(ch->out, ch->out_bytes);
+		client_codec_request(part, &payload);
+	checksum = base_crc32(ch->out, ch->out_bytes);
 	memcpy(ch->out + offsetof(struct wire_frame, checksum), &checksum, sizeof(checksum));
 	ch->out_sent = 0;
 }
@@ -62,7 +62,7 @@ static bool may_build(const struct channel *ch)
 	return channel_resends(ch) || channel_may_send(ch);
 }
 
-void channel_pump(struct channel *ch, uint64_t now_ns)
+void client_channel_pump(struct channel *ch, uint64_t now_ns)
 {
 	while (ch->state == CHANNEL_OPEN && !ch->broken) {
 		ssize_t n;
@@ -95,7 +95,7 @@ static void check_idle(struct channel *ch, uint64_t now_ns)
 		return;
 	n = recv(ch->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-		channel_close(ch);
+		client_channel_close(ch);
 }
 
 static bool reserve(struct channel *ch, size_t bytes)
@@ -112,7 +112,7 @@ static bool reserve(struct channel *ch, size_t bytes)
 	return true;
 }
 
-void channel_submit(struct channel *ch, struct part *part, struct keeper *self)
+void client_channel_submit(struct channel *ch, struct part *part, struct keeper *self)
 {
 	const uint64_t now = clock_ns();
 
@@ -123,7 +123,7 @@ void channel_submit(struct channel *ch, struct part *part, struct keeper *self)
 		part->state = PART_TAKEN;
 		pthread_mutex_unlock(&ch->lock);
 		star_error_set(&err, -ENOMEM, "out of memory for a request to %s", ch->label);
-		part_finish(part, &err, self);
+		client_part_finish(part, &err, self);
 		return;
 	}
 	if (!ch->keeper)
@@ -135,16 +135,16 @@ void channel_submit(struct channel *ch, struct part *part, struct keeper *self)
 	if (ch->state == CHANNEL_CLOSED)
 		ch->state = CHANNEL_WAITING;
 	if (ch->state == CHANNEL_WAITING && now >= ch->not_before_ns)
-		connect_start(ch, now);
-	channel_pump(ch, now);
+		client_connect_start(ch, now);
+	client_channel_pump(ch, now);
 	if (!ch->keeper)
-		keeper_give(part->call->async ? ch->io : part->call->keeper, ch, self);
+		client_keeper_give(part->call->async ? ch->io : part->call->keeper, ch, self);
 	else if (ch->keeper != self && (ch->state != CHANNEL_OPEN || ch->out_sent < ch->out_bytes))
 		keeper_wake(ch->keeper); /* it polls for something else by now */
 	pthread_mutex_unlock(&ch->lock);
 }
 
-bool channel_cancel(struct channel *ch, struct part *part, int code, uint64_t start_ns, struct star_error *err)
+bool client_channel_cancel(struct channel *ch, struct part *part, int code, uint64_t start_ns, struct star_error *err)
 {
 	bool cancelled = false;
 
@@ -161,7 +161,7 @@ bool channel_cancel(struct channel *ch, struct part *part, int code, uint64_t st
 	if (cancelled) {
 		part->state = PART_TAKEN;
 		ch->live--;
-		cancel_error(ch, code, start_ns, err);
+		client_cancel_error(ch, code, start_ns, err);
 	}
 	pthread_mutex_unlock(&ch->lock);
 	return cancelled;
@@ -183,16 +183,16 @@ static void fail_all(struct channel *ch, const struct star_error *err, struct ke
 	part->state = PART_TAKEN;
 	ch->live = 0;
 	if (ch->state == CHANNEL_OPEN && !ch->answered) /* connecting again at once would bring the same */
-		ch->not_before_ns = now + backoff_ns(&ch->prng, ch->attempts - 1);
-	channel_close(ch);
+		ch->not_before_ns = now + client_backoff_ns(&ch->prng, ch->attempts - 1);
+	client_channel_close(ch);
 	pthread_mutex_unlock(&ch->lock);
 	while ((part = TAILQ_FIRST(&taken))) {
 		TAILQ_REMOVE(&taken, part, link);
-		part_finish(part, err, self);
+		client_part_finish(part, err, self);
 	}
 }
 
-void channel_die(struct channel *ch, int code, const char *why, struct keeper *self)
+void client_channel_die(struct channel *ch, int code, const char *why, struct keeper *self)
 {
 	struct star_error err;
 
@@ -200,29 +200,29 @@ void channel_die(struct channel *ch, int code, const char *why, struct keeper *s
 	fail_all(ch, &err, self);
 }
 
-void channel_lose(struct channel *ch, int code, const char *why, struct keeper *self)
+void client_channel_lose(struct channel *ch, int code, const char *why, struct keeper *self)
 {
 	const uint64_t now = clock_ns();
 	bool resends;
 
 	pthread_mutex_lock(&ch->lock);
 	ch->lost++;
-	resends = reply_resend(ch);
+	resends = client_reply_resend(ch);
 	if (resends) {
 		close(ch->fd);
 		ch->fd = -1;
 		ch->broken = false;
 		ch->out_bytes = ch->out_sent = ch->in_bytes = 0;
 		ch->state = CHANNEL_WAITING;
-		ch->not_before_ns = now + backoff_ns(&ch->prng, ch->attempts);
+		ch->not_before_ns = now + client_backoff_ns(&ch->prng, ch->attempts);
 		ch->give_up_ns = now + ch->cluster->connect_timeout_ns;
 	}
 	pthread_mutex_unlock(&ch->lock);
 	if (!resends)
-		channel_die(ch, code, why, self);
+		client_channel_die(ch, code, why, self);
 }
 
-int channel_interest(struct channel *ch, short *events, uint64_t *until_ns)
+int client_channel_interest(struct channel *ch, short *events, uint64_t *until_ns)
 {
 	int fd;
 
@@ -250,7 +250,7 @@ int channel_interest(struct channel *ch, short *events, uint64_t *until_ns)
 	return fd;
 }
 
-void channel_serve(struct channel *ch, short revents, uint64_t now_ns, struct keeper *self)
+void client_channel_serve(struct channel *ch, short revents, uint64_t now_ns, struct keeper *self)
 {
 	struct star_error err;
 	bool given_up = false, open;
@@ -258,16 +258,16 @@ void channel_serve(struct channel *ch, short revents, uint64_t now_ns, struct ke
 	pthread_mutex_lock(&ch->lock);
 	open = ch->state == CHANNEL_OPEN;
 	if (ch->state == CHANNEL_CONNECTING || ch->state == CHANNEL_WAITING)
-		given_up = !connect_continue(ch, revents, now_ns, &err);
-	channel_pump(ch, now_ns);
+		given_up = !client_connect_continue(ch, revents, now_ns, &err);
+	client_channel_pump(ch, now_ns);
 	pthread_mutex_unlock(&ch->lock);
 	if (given_up)
 		fail_all(ch, &err, self);
 	else if (open && revents & (POLLIN | POLLERR | POLLHUP))
-		receive(ch, self);
+		client_receive_reply(ch, self);
 }
 
-bool channel_idle(struct channel *ch)
+bool client_channel_idle(struct channel *ch)
 {
 	bool idle;
 
@@ -293,26 +293,26 @@ static bool hopeless(const struct channel *ch)
 	       (channel_in_flight(ch) && clock_ns() - ch->heard_ns > (connect_ns < silent_ns ? connect_ns : silent_ns));
 }
 
-void channel_release(struct channel *ch, struct keeper *self)
+void client_channel_release(struct channel *ch, struct keeper *self)
 {
 	pthread_mutex_lock(&ch->lock);
 	if (ch->live) {
-		const struct call *call = oldest_live(ch)->call;
+		const struct call *call = client_oldest_live(ch)->call;
 
-		keeper_give(call->async ? ch->io : call->keeper, ch, self);
+		client_keeper_give(call->async ? ch->io : call->keeper, ch, self);
 	} else {
 		if (hopeless(ch))
-			channel_close(ch);
+			client_channel_close(ch);
 		ch->keeper = NULL;
 	}
 	pthread_mutex_unlock(&ch->lock);
 }
 
-void channel_retire(struct channel *ch)
+void client_channel_retire(struct channel *ch)
 {
 	pthread_mutex_lock(&ch->lock);
 	ch->retired = true;
 	if (!ch->keeper)
-		channel_close(ch);
+		client_channel_close(ch);
 	pthread_mutex_unlock(&ch->lock);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What an operation may be, before anything is sent. */
+#include "client/blocks.h"
 #include "client/client.h"
 #include "client/run.h"
 
@@ -11,17 +12,32 @@ static bool pushes(const struct star_op *op)
 	return op->kind == STAR_PUSH || op->kind == STAR_PUSH_PULL || op->kind == STAR_COMMIT;
 }
 
+static int check_blocks(const struct star_op *op, uint32_t i, struct star_error *err)
+{
+	for (uint32_t k = 0; k < op->count; k++)
+		if (op->keys[k] >= op->table->blocks)
+			return star_error_set(
+				err, -EINVAL,
+				"operation %u: variable \"%s\" has %llu blocks, the operation names block "
+				"%llu",
+				i, op->table->spec.name, (unsigned long long)op->table->blocks,
+				(unsigned long long)op->keys[k]);
+	return 0;
+}
+
 static int check_keys(const struct star_op *op, uint32_t i, struct star_error *err)
 {
 	const struct object_spec *spec = &op->table->spec;
 
 	if (!op->count != !op->keys || (!op->count && spec->kind == OBJECT_TABLE))
-		return star_error_set(err, -EINVAL, "operation %u on %s \"%s\" %s", i, object_kind_name(spec->kind),
-				      spec->name,
+		return star_error_set(err, -EINVAL, "operation %u on %s \"%s\" %s", i,
+				      wire_object_kind_name(spec->kind), spec->name,
 				      op->count ? "has a count, but its keys are NULL"
 						: "names no keys: its count is 0");
 	if (spec->kind == OBJECT_TABLE || !op->count)
 		return 0;
+	if (op->flags & CLIENT_BLOCKS)
+		return check_blocks(op, i, err);
 	for (uint32_t k = 0; k < op->count; k++)
 		if (op->keys[k] >= spec->shape[0])
 			return star_error_set(err, -EINVAL,
@@ -76,7 +92,7 @@ static int check_type(const struct star_op *op, uint32_t i, struct star_error *e
 	return 0;
 }
 
-int check_step(const struct star_op *op, uint32_t i, const char *name, struct star_error *err)
+int client_check_step(const struct star_op *op, uint32_t i, const char *name, struct star_error *err)
 {
 	if (!isfinite(op->rate) || op->rate < 0)
 		return star_error_set(err, -EINVAL,
@@ -118,7 +134,7 @@ static int check_push(const struct star_op *op, uint32_t i, struct star_error *e
 			"operation %u: variable \"%s\" has optimizer lamb, which works on the whole tensor: "
 			"push all of it, not rows",
 			i, spec->name);
-	return check_step(op, i, spec->name, err);
+	return client_check_step(op, i, spec->name, err);
 }
 
 static uint32_t flags_of(enum star_op_kind kind)
@@ -161,7 +177,8 @@ static int check_pull(const struct star_op *op, uint32_t i, struct star_error *e
 {
 	const struct object_spec *spec = &op->table->spec;
 
-	if (op->flags & ~flags_of(op->kind))
+	if (op->flags & ~flags_of(op->kind) &&
+	    !(op->kind == STAR_ASSIGN && op->flags == CLIENT_BLOCKS && op->table->blocks && op->count))
 		return star_error_set(err, -EINVAL,
 				      "operation %u: flags are %#x; a pull may have STAR_READ_ONLY, a push "
 				      "STAR_ACCUMULATE, a commit STAR_OPEN and STAR_BY_ROW, a push-pull STAR_AT_ONCE, "
@@ -178,10 +195,10 @@ static int check_pull(const struct star_op *op, uint32_t i, struct star_error *e
 	return 0;
 }
 
-int check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i, struct star_error *err)
+int client_check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i, struct star_error *err)
 {
 	if (op->kind == STAR_RUN)
-		return run_check_op(cluster, op, i, err);
+		return client_run_check_op(cluster, op, i, err);
 	if (op->kind < STAR_PULL || op->kind > STAR_COMMIT)
 		return star_error_set(err, -EINVAL,
 				      "operation %u is none of STAR_PULL, STAR_PUSH, STAR_PUSH_PULL, STAR_DELETE, "

@@ -18,7 +18,7 @@ static uint64_t number(const json_t *json, const char *name)
 static int await_saved(struct star_cluster *cluster, uint64_t asked, uint64_t deadline_ns, struct star_error *err)
 {
 	for (;;) {
-		json_t *status = catalogue_call(cluster, "checkpoint_status", NULL, deadline_ns, err);
+		json_t *status = client_catalogue_call(cluster, "checkpoint_status", NULL, deadline_ns, err);
 		const json_t *error = json_object_get(status, "error");
 		const bool done = number(status, "saved") + number(status, "failed") >= asked;
 		const bool lost = !done && json_is_false(json_object_get(status, "writing"));
@@ -36,7 +36,7 @@ static int await_saved(struct star_cluster *cluster, uint64_t asked, uint64_t de
 			return rc;
 		if (clock_ns() >= deadline_ns)
 			return star_error_set(err, -ETIMEDOUT, "the checkpoint is not yet written: it goes on");
-		if (cluster_pause(cluster, clock_ns() + LOOK_MS * UINT64_C(1000000), err) < 0)
+		if (client_cluster_pause(cluster, clock_ns() + LOOK_MS * UINT64_C(1000000), err) < 0)
 			return err->code;
 	}
 }
@@ -50,7 +50,7 @@ int star_checkpoint(struct star_cluster *cluster, const char *kind, uint64_t dea
 
 	err = err ? err : &ignored;
 	params = json_pack("{s:s}", "kind", kind ? kind : "auto");
-	asked = params ? catalogue_call(cluster, "checkpoint_save", params, deadline_ns, err) : NULL;
+	asked = params ? client_catalogue_call(cluster, "checkpoint_save", params, deadline_ns, err) : NULL;
 	json_decref(params);
 	if (!asked)
 		return params ? err->code : star_error_set(err, -ENOMEM, "no memory for a question");

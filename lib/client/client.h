@@ -406,44 +406,45 @@ struct star_cluster {
 };
 
 /* cluster.c: every public call is between enter and leave; enter refuses closed clusters and, of a call that waits, I/O threads. */
-int cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err);
-void cluster_leave(struct star_cluster *cluster);
+int client_cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err);
+void client_cluster_leave(struct star_cluster *cluster);
 /* Sleeps until then; -ECANCELED as soon as the cluster is being closed. */
-int cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct star_error *err);
-uint64_t deadline_from(uint64_t start_ns, uint64_t deadline_us);
+int client_cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct star_error *err);
+uint64_t client_deadline_from(uint64_t start_ns, uint64_t deadline_us);
 /* Half of min(first * 2^attempt, max), and as much again at random. */
-uint64_t backoff_ns(struct prng *prng, uint32_t attempt);
+uint64_t client_backoff_ns(struct prng *prng, uint32_t attempt);
 
 /* catalogue.c: the control plane; params is borrowed, the result a new reference */
-json_t *catalogue_call(struct star_cluster *cluster, const char *method, json_t *params, uint64_t deadline_ns,
-		       struct star_error *err);
+json_t *client_catalogue_call(struct star_cluster *cluster, const char *method, json_t *params, uint64_t deadline_ns,
+			      struct star_error *err);
 /* The caller frees it with free(). */
-struct layout *catalogue_layout(struct star_cluster *cluster, uint64_t deadline_ns, struct star_error *err);
+struct layout *client_catalogue_layout(struct star_cluster *cluster, uint64_t deadline_ns, struct star_error *err);
 
 /* route.c */
-struct channel *channel_create(struct star_cluster *cluster, uint32_t task, uint32_t reactor, uint32_t incarnation,
-			       const char *host, uint16_t port, struct keeper *io, struct star_error *err);
-void channel_destroy(struct channel *ch);
-int route_install(struct star_cluster *cluster, const struct layout *layout, struct star_error *err);
+struct channel *client_channel_create(struct star_cluster *cluster, uint32_t task, uint32_t reactor,
+				      uint32_t incarnation, const char *host, uint16_t port, struct keeper *io,
+				      struct star_error *err);
+void client_channel_destroy(struct channel *ch);
+int client_route_install(struct star_cluster *cluster, const struct layout *layout, struct star_error *err);
 /* After a node said that `epoch` is stale: makes sure that the layout was fetched since. */
-int route_refresh(struct star_cluster *cluster, uint32_t epoch, uint64_t deadline_ns, struct star_error *err);
+int client_route_refresh(struct star_cluster *cluster, uint32_t epoch, uint64_t deadline_ns, struct star_error *err);
 
 /* io.c */
 /* The calling thread's keeper if it is an I/O thread of this cluster, else NULL. */
-struct keeper *io_self(const struct star_cluster *cluster);
+struct keeper *client_io_self(const struct star_cluster *cluster);
 /* Waits until the call's callback has returned, on k. */
-void io_await(struct keeper *k, struct call *call);
-int io_init(struct io *io, struct star_cluster *cluster, int core, struct star_error *err);
-int io_start(struct io *io, struct star_error *err);
-void io_stop(struct io *io);
-void io_fini(struct io *io);
-int relay_start(struct star_cluster *cluster, struct star_error *err);
-void relay_stop(struct star_cluster *cluster);
+void client_io_await(struct keeper *k, struct call *call);
+int client_io_init(struct io *io, struct star_cluster *cluster, int core, struct star_error *err);
+int client_io_start(struct io *io, struct star_error *err);
+void client_io_stop(struct io *io);
+void client_io_fini(struct io *io);
+int client_relay_start(struct star_cluster *cluster, struct star_error *err);
+void client_relay_stop(struct star_cluster *cluster);
 
 /* call.c */
-struct call *call_create(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
-			 uint64_t deadline_us, struct star_error *err);
-void *call_alloc_chunk(struct call *call, size_t bytes);
+struct call *client_call_create(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
+				uint64_t deadline_us, struct star_error *err);
+void *client_call_alloc_chunk(struct call *call, size_t bytes);
 /* Memory that lives as long as the call. */
 static inline void *call_alloc(struct call *call, size_t bytes)
 {
@@ -451,11 +452,11 @@ static inline void *call_alloc(struct call *call, size_t bytes)
 
 	bytes = (bytes + 15) & ~(size_t)15;
 	if (bytes > (size_t)(call->end - memory))
-		return call_alloc_chunk(call, bytes);
+		return client_call_alloc_chunk(call, bytes);
 	call->at = memory + bytes;
 	return memory;
 }
-void call_free(struct call *call);
+void client_call_free(struct call *call);
 /* When it is submitted for the first time, by its transport: time runs from here. */
 static inline void call_begin(struct call *call, uint64_t now_ns)
 {
@@ -475,36 +476,36 @@ static inline void call_cancel(struct call *call, int code, struct keeper *self)
 	call->cluster->transport->cancel(call, code, self);
 }
 /* Splits the stale parts anew, by a newer layout; 0, or a negative errno, which is in call->error too. */
-int call_reroute(struct call *call);
+int client_call_reroute(struct call *call);
 /* One part fewer remains. With the keeper's lock held: the call may be freed by its owner as soon as it is released. */
-void call_drop(struct call *call, struct keeper *self);
+void client_call_drop(struct call *call, struct keeper *self);
 /* err NULL: it went well. self: the calling thread's keeper or NULL. The call may be gone when it returns. */
-void part_finish(struct part *part, const struct star_error *err, struct keeper *self);
-void part_finish_stale(struct part *part, struct keeper *self);
+void client_part_finish(struct part *part, const struct star_error *err, struct keeper *self);
+void client_part_finish_stale(struct part *part, struct keeper *self);
 
 /* table.c: asks the control plane for an object by that method, and remembers it. params is stolen. */
-struct star_table *table_ask(struct star_cluster *cluster, const char *method, json_t *params,
-			     const struct object_spec *wanted, uint64_t deadline_us, struct star_error *err);
+struct star_table *client_table_ask(struct star_cluster *cluster, const char *method, json_t *params,
+				    const struct object_spec *wanted, uint64_t deadline_us, struct star_error *err);
 
 /* check.c: an operation as its caller gave it. 0, or -EINVAL with a sentence. */
-int check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i, struct star_error *err);
+int client_check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i, struct star_error *err);
 /* The rate and scale of one that applies gradients to what has that name. */
-int check_step(const struct star_op *op, uint32_t i, const char *name, struct star_error *err);
+int client_check_step(const struct star_op *op, uint32_t i, const char *name, struct star_error *err);
 
 /* rows.c: fills op's keys, count, gradients and results, and pieces, for rows of a variable; memory is the call's. */
-int rows_of_variable(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err);
+int client_rows_of_variable(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err);
 
 /* view.c: a view for each operation that has one. 0 or -ENOMEM; what was made stays its caller's. */
-int view_begin(struct call *call, const struct star_op *ops, struct star_error *err);
+int client_view_begin(struct call *call, const struct star_op *ops, struct star_error *err);
 
 /* split.c: cuts operations into parts; from NULL: all keys, else those of these parts. */
-int split_call(struct call *call, const struct route *route, const struct parts *from, struct star_error *err);
+int client_split_call(struct call *call, const struct route *route, const struct parts *from, struct star_error *err);
 /* For qsort_r over positions: by their keys, then by themselves. */
-int split_by_key(const void *a, const void *b, void *keys);
+int client_split_by_key(const void *a, const void *b, void *keys);
 
 /* keeper.c */
-int keeper_init(struct keeper *k, struct star_cluster *cluster, bool io, struct star_error *err);
-void keeper_fini(struct keeper *k);
+int client_keeper_init(struct keeper *k, struct star_cluster *cluster, bool io, struct star_error *err);
+void client_keeper_fini(struct keeper *k);
 /* With k's lock held: there is something in its lists. self: the calling thread's keeper, or NULL. */
 static inline void keeper_signal(struct keeper *k, struct keeper *self)
 {
@@ -534,88 +535,89 @@ static inline void keeper_wake(struct keeper *k)
 }
 
 /* With the channel's lock held. */
-void keeper_give(struct keeper *k, struct channel *ch, struct keeper *self);
+void client_keeper_give(struct keeper *k, struct channel *ch, struct keeper *self);
 /* Takes over what is in the inbox; of an I/O thread, moves what is in the other lists to these. */
-void keeper_collect(struct keeper *k, struct calls *incoming, struct calls *finished);
+void client_keeper_collect(struct keeper *k, struct calls *incoming, struct calls *finished);
 /* Waits for something to happen to a kept channel or the keeper, at most until then, and handles it. */
-void keeper_turn(struct keeper *k, uint64_t until_ns);
+void client_keeper_turn(struct keeper *k, uint64_t until_ns);
 /* Gives up all channels (or those without work). */
-void keeper_release(struct keeper *k, bool all);
+void client_keeper_release(struct keeper *k, bool all);
 /* Waits until the call is finished, or fails it when its time has come. */
-void keeper_wait(struct keeper *k, struct call *call);
+void client_keeper_wait(struct keeper *k, struct call *call);
 /* A keeper for a thread that waits for a call. NULL with err. */
-struct keeper *waiter_get(struct star_cluster *cluster, struct star_error *err);
-void waiter_put(struct keeper *k);
+struct keeper *client_waiter_get(struct star_cluster *cluster, struct star_error *err);
+void client_waiter_put(struct keeper *k);
 
 /* call_pool.c. A call's fields are what its last user left; NULL: out of memory. */
-struct call *call_pool_take(struct star_cluster *cluster);
-void call_pool_give(struct call_pool *pool, struct call *call);
-void call_pool_fini(struct call_pool *pool);
+struct call *client_call_pool_take(struct star_cluster *cluster);
+void client_call_pool_give(struct call_pool *pool, struct call *call);
+void client_call_pool_fini(struct call_pool *pool);
 
 /* backend.c: the transport that lies in another library; NULL with err. */
-const struct transport *backend_load(struct star_error *err);
+const struct transport *client_backend_load(struct star_error *err);
 
 /* reply.c: what every transport does with a request's and a reply's header */
 /* Writes the header of the next request, without its checksum; its part is in the channel's ring then, and counts as sent. */
-void request_frame(struct channel *ch, struct part *part, uint64_t now_ns, char *to);
+void client_request_frame(struct channel *ch, struct part *part, uint64_t now_ns, char *to);
 /*
  * The connection is lost. Whether what is in flight is to be sent again, by another one; else it is to be failed. Then, once there is
- * one, reply_resent writes the header of the next request, and returns its part: NULL, and an empty frame, for one that was
+ * one, client_reply_resent writes the header of the next request, and returns its part: NULL, and an empty frame, for one that was
  * cancelled meanwhile, whose number must not be left out.
  */
-bool reply_resend(struct channel *ch);
+bool client_reply_resend(struct channel *ch);
 static inline bool channel_resends(const struct channel *ch)
 {
 	return ch->resend != ch->next_sequence;
 }
-struct part *reply_resent(struct channel *ch, uint64_t now_ns, char *to);
+struct part *client_reply_resent(struct channel *ch, uint64_t now_ns, char *to);
 /* What can be said of a reply's frame by its header; NULL if it is good. With the channel's lock held. */
-const char *reply_check(const struct channel *ch, const struct wire_frame *frame);
+const char *client_reply_check(const struct channel *ch, const struct wire_frame *frame);
 /* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. A part may have been
  * executed before: then there is nothing to be read of the reply (WIRE_REPEATED). With the lock. */
-struct part *reply_take(struct channel *ch, const struct wire_frame *frame, uint64_t now_ns);
+struct part *client_reply_take(struct channel *ch, const struct wire_frame *frame, uint64_t now_ns);
 /* Of one that was executed before: whether its results are lost for good (STAR_AT_ONCE). */
-bool reply_is_lost(const struct part *part);
+bool client_reply_is_lost(const struct part *part);
 /* Why a node refused a request: text is what it says, bytes long. */
-void reply_refused(const struct channel *ch, const struct wire_frame *frame, const char *text, struct star_error *err);
+void client_reply_refused(const struct channel *ch, const struct wire_frame *frame, const char *text,
+			  struct star_error *err);
 /* The same for a frame that it could not read. */
-void reply_refused_frame(const struct wire_frame *frame, const char *text, char *why, size_t size);
+void client_reply_refused_frame(const struct wire_frame *frame, const char *text, char *why, size_t size);
 /* Why a part was cancelled. With the channel's lock held. */
-int cancel_error(const struct channel *ch, int code, uint64_t start_ns, struct star_error *err);
+int client_cancel_error(const struct channel *ch, int code, uint64_t start_ns, struct star_error *err);
 /* The part that waits longest; NULL: there is none. With the lock. */
-struct part *oldest_live(struct channel *ch);
+struct part *client_oldest_live(struct channel *ch);
 
 /* tcp.c */
-extern const struct transport transport_tcp;
+extern const struct transport client_transport_tcp;
 
 /* channel.c */
-void channel_submit(struct channel *ch, struct part *part, struct keeper *self);
+void client_channel_submit(struct channel *ch, struct part *part, struct keeper *self);
 /* Takes the part off, if it is not taken yet, and fills err. */
-bool channel_cancel(struct channel *ch, struct part *part, int code, uint64_t start_ns, struct star_error *err);
+bool client_channel_cancel(struct channel *ch, struct part *part, int code, uint64_t start_ns, struct star_error *err);
 /* What to poll for; until: when to look again. -1: nothing to poll. */
-int channel_interest(struct channel *ch, short *events, uint64_t *until_ns);
-void channel_serve(struct channel *ch, short revents, uint64_t now_ns, struct keeper *self);
+int client_channel_interest(struct channel *ch, short *events, uint64_t *until_ns);
+void client_channel_serve(struct channel *ch, short revents, uint64_t now_ns, struct keeper *self);
 /* Fails all that is on the channel, and closes it. Its keeper only. */
-void channel_die(struct channel *ch, int code, const char *why, struct keeper *self);
+void client_channel_die(struct channel *ch, int code, const char *why, struct keeper *self);
 /* The connection is lost: what is in flight is sent again by another one, if that may help, or fails so. Its keeper only. */
-void channel_lose(struct channel *ch, int code, const char *why, struct keeper *self);
+void client_channel_lose(struct channel *ch, int code, const char *why, struct keeper *self);
 /* The keeper gives it up. */
-void channel_release(struct channel *ch, struct keeper *self);
-bool channel_idle(struct channel *ch);
-void channel_retire(struct channel *ch);
+void client_channel_release(struct channel *ch, struct keeper *self);
+bool client_channel_idle(struct channel *ch);
+void client_channel_retire(struct channel *ch);
 /* With the lock held: sends what can be sent now. */
-void channel_pump(struct channel *ch, uint64_t now_ns);
+void client_channel_pump(struct channel *ch, uint64_t now_ns);
 /* With the lock held, by the keeper, or while there is none: closes and forgets the connection. */
-void channel_close(struct channel *ch);
+void client_channel_close(struct channel *ch);
 
 /* connect.c: with the lock held */
 /* Binds a socket that is to be connected to a source port whose flow reaches the channel's reactor, where that matters. */
-void steer_bind(struct channel *ch);
-void connect_start(struct channel *ch, uint64_t now_ns);
+void client_steer_bind(struct channel *ch);
+void client_connect_start(struct channel *ch, uint64_t now_ns);
 /* false: given up; err says why. */
-bool connect_continue(struct channel *ch, short revents, uint64_t now_ns, struct star_error *err);
+bool client_connect_continue(struct channel *ch, short revents, uint64_t now_ns, struct star_error *err);
 
 /* receive.c: by the keeper, without the lock; false: the channel has died. */
-bool receive(struct channel *ch, struct keeper *self);
+bool client_receive_reply(struct channel *ch, struct keeper *self);
 
 #endif

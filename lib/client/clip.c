@@ -29,7 +29,7 @@ static int keyed_squares(const struct star_op *op, uint64_t row, double *squares
 	}
 	for (uint32_t i = 0; i < op->count; i++)
 		order[i] = i;
-	qsort_r(order, op->count, sizeof(*order), split_by_key, (void *)(uintptr_t)op->keys);
+	qsort_r(order, op->count, sizeof(*order), client_split_by_key, (void *)(uintptr_t)op->keys);
 	for (uint32_t i = 0, next; i < op->count; i = next) {
 		const float *rows = op->values;
 
@@ -54,7 +54,7 @@ static int op_squares(const struct star_op *op, uint32_t i, double *squares, str
 	const struct star_table *t = op->table;
 	uint64_t row;
 
-	if (!t || check_op(t->cluster, op, i, err) < 0)
+	if (!t || client_check_op(t->cluster, op, i, err) < 0)
 		return t ? -EINVAL : star_error_set(err, -EINVAL, "operation %u: table is NULL", i);
 	if ((op->dtype ? dtype_parse(op->dtype) : t->spec.dtype) != STAR_FLOAT32)
 		return star_error_set(err, -EINVAL,

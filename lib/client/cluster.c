@@ -12,7 +12,7 @@
 
 enum { IO_THREADS_DEFAULT_MAX = 2, CONNECT_TIMEOUT_DEFAULT_MS = 10000 };
 
-uint64_t deadline_from(uint64_t start_ns, uint64_t deadline_us)
+uint64_t client_deadline_from(uint64_t start_ns, uint64_t deadline_us)
 {
 	if (!deadline_us)
 		deadline_us = STAR_DEADLINE_DEFAULT_US;
@@ -24,21 +24,21 @@ uint64_t deadline_from(uint64_t start_ns, uint64_t deadline_us)
 /* In cluster->inside: from here on whoever leaves does so under the lock, which star_close has while it looks. */
 #define CLUSTER_CLOSING (UINT32_C(1) << 31)
 
-int cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err)
+int client_cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err)
 {
 	if (!cluster)
 		return star_error_set(err, -EINVAL, "the cluster handle is NULL");
-	if (waits && io_self(cluster))
+	if (waits && client_io_self(cluster))
 		return star_error_set(err, -EDEADLK,
 				      "a callback must not wait: use the _async calls there, or another thread");
 	if (atomic_fetch_add(&cluster->inside, 1) & CLUSTER_CLOSING) {
-		cluster_leave(cluster);
+		client_cluster_leave(cluster);
 		return star_error_set(err, -ECANCELED, "the cluster is being closed");
 	}
 	return 0;
 }
 
-void cluster_leave(struct star_cluster *cluster)
+void client_cluster_leave(struct star_cluster *cluster)
 {
 	uint32_t inside = atomic_load_explicit(&cluster->inside, memory_order_relaxed);
 
@@ -52,7 +52,7 @@ void cluster_leave(struct star_cluster *cluster)
 	pthread_mutex_unlock(&cluster->lock);
 }
 
-int cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct star_error *err)
+int client_cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct star_error *err)
 {
 	const struct timespec until = clock_timespec(until_ns);
 	int rc = 0;
@@ -136,7 +136,7 @@ static void stop_io(struct star_cluster *cluster, uint32_t started)
 {
 	atomic_store(&cluster->stop, true);
 	for (uint32_t i = 0; i < started; i++)
-		io_stop(&cluster->io[i]);
+		client_io_stop(&cluster->io[i]);
 }
 
 /* All I/O states first, then the threads: channels point at them. */
@@ -151,23 +151,23 @@ static int start_threads(struct star_cluster *cluster, const struct config_worke
 	if (!cluster->io)
 		return star_error_set(err, -ENOMEM, "out of memory for the I/O threads");
 	while (rc == 0 && cluster->io_count < count) {
-		rc = io_init(&cluster->io[cluster->io_count], cluster,
-			     !worker->pin	   ? -1
-			     : worker->cores_count ? (int)worker->cores[cluster->io_count]
-						   : usable_core(cluster->io_count),
-			     err);
+		rc = client_io_init(&cluster->io[cluster->io_count], cluster,
+				    !worker->pin	  ? -1
+				    : worker->cores_count ? (int)worker->cores[cluster->io_count]
+							  : usable_core(cluster->io_count),
+				    err);
 		if (rc == 0)
 			cluster->io_count++;
 	}
 	if (rc == 0)
-		rc = route_install(cluster, layout, err);
+		rc = client_route_install(cluster, layout, err);
 	while (rc == 0 && started < count) {
-		rc = io_start(&cluster->io[started], err);
+		rc = client_io_start(&cluster->io[started], err);
 		if (rc == 0)
 			started++;
 	}
 	if (rc == 0)
-		rc = relay_start(cluster, err);
+		rc = client_relay_start(cluster, err);
 	if (rc < 0)
 		stop_io(cluster, started);
 	return rc;
@@ -188,22 +188,22 @@ static void destroy(struct star_cluster *cluster)
 
 	while ((ch = cluster->channels)) {
 		cluster->channels = ch->next_all;
-		channel_destroy(ch);
+		client_channel_destroy(ch);
 	}
 	while ((waiter = cluster->waiters)) {
 		cluster->waiters = waiter->next_all;
-		keeper_fini(waiter);
+		client_keeper_fini(waiter);
 		free(waiter);
 	}
 	for (uint32_t i = 0; i < cluster->io_count; i++)
-		io_fini(&cluster->io[i]);
+		client_io_fini(&cluster->io[i]);
 	free(cluster->io);
-	call_pool_fini(&cluster->pool);
+	client_call_pool_fini(&cluster->pool);
 	while ((table = cluster->tables)) {
 		cluster->tables = table->next;
 		free(table);
 	}
-	program_free_all(cluster);
+	client_program_free_all(cluster);
 	while ((route = cluster->routes)) {
 		cluster->routes = route->next;
 		free(route);
@@ -240,10 +240,10 @@ static int read_address(struct star_cluster *cluster, const char *address, struc
 			struct star_error *err)
 {
 	*config = NULL;
-	cluster->transport = &transport_tcp;
+	cluster->transport = &client_transport_tcp;
 	if (strncmp(address, "dpdk:", 5) == 0) {
 		*config = config_load_worker(address + 5, err);
-		cluster->transport = *config ? backend_load(err) : NULL;
+		cluster->transport = *config ? client_backend_load(err) : NULL;
 		return cluster->transport ? copy_ps(cluster, *config, err) : err->code;
 	}
 	/* "tcp:3333" is a host called tcp. */
@@ -269,7 +269,7 @@ static int open_cluster(struct star_cluster *cluster, const struct config *confi
 	}
 	if (rc < 0)
 		return rc;
-	layout = catalogue_layout(cluster, deadline_ns, err);
+	layout = client_catalogue_layout(cluster, deadline_ns, err);
 	if (!layout)
 		return err->code;
 	rc = start_threads(cluster, &worker, layout, err);
@@ -279,7 +279,7 @@ static int open_cluster(struct star_cluster *cluster, const struct config *confi
 
 struct star_cluster *star_open(const char *ps, uint64_t deadline_us, struct star_error *err)
 {
-	const uint64_t deadline_ns = deadline_from(clock_ns(), deadline_us);
+	const uint64_t deadline_ns = client_deadline_from(clock_ns(), deadline_us);
 	struct star_cluster *cluster;
 	struct config *config;
 	struct star_error ignored;
@@ -321,7 +321,7 @@ void star_close(struct star_cluster *cluster)
 	while (atomic_load(&cluster->inside) != CLUSTER_CLOSING)
 		pthread_cond_wait(&cluster->changed, &cluster->lock);
 	pthread_mutex_unlock(&cluster->lock);
-	relay_stop(cluster);
+	client_relay_stop(cluster);
 	stop_io(cluster, cluster->io_count);
 	destroy(cluster);
 }

@@ -125,22 +125,22 @@ static inline void skip(struct codec_in *in, size_t bytes)
 		get_spanning(in, NULL, bytes);
 }
 
-void codec_put(struct codec_out *out, const void *from, size_t bytes)
+void client_codec_put(struct codec_out *out, const void *from, size_t bytes)
 {
 	put(out, from, bytes);
 }
 
-void codec_put_zeros(struct codec_out *out, size_t bytes)
+void client_codec_put_zeros(struct codec_out *out, size_t bytes)
 {
 	put_zeros(out, bytes);
 }
 
-void codec_get(struct codec_in *in, void *to, size_t bytes)
+void client_codec_get(struct codec_in *in, void *to, size_t bytes)
 {
 	get(in, to, bytes);
 }
 
-void codec_skip(struct codec_in *in, size_t bytes)
+void client_codec_skip(struct codec_in *in, size_t bytes)
 {
 	skip(in, bytes);
 }
@@ -263,7 +263,7 @@ static uint32_t request_bytes(const struct part *part, const struct call_op *op,
 	return part->applied && op_pushes(op) ? count * (uint32_t)sizeof(uint64_t) : op_request_bytes(op, count);
 }
 
-bool codec_leave_pulls(struct part *part)
+bool client_codec_leave_pulls(struct part *part)
 {
 	struct slice **link = &part->slices;
 
@@ -286,7 +286,7 @@ bool codec_leave_pulls(struct part *part)
 	return part->slices != NULL;
 }
 
-bool codec_bring_all(struct part *part)
+bool client_codec_bring_all(struct part *part)
 {
 	uint32_t more = 0;
 
@@ -344,7 +344,7 @@ static void put_head(struct codec_out *out, const struct part *part, const struc
 	}
 }
 
-void codec_request(const struct part *part, struct codec_out *out)
+void client_codec_request(const struct part *part, struct codec_out *out)
 {
 	for (const struct slice *s = part->slices; s; s = s->next) {
 		const struct call_op *op = &part->call->ops[s->op];
@@ -353,7 +353,7 @@ void codec_request(const struct part *part, struct codec_out *out)
 		uint32_t unpadded = body_bytes;
 
 		if (op->run) {
-			run_request(part, op, s, out);
+			client_run_request(part, op, s, out);
 			continue;
 		}
 		put_head(out, part, op, s);
@@ -396,7 +396,7 @@ static bool check_result(const struct call_op *op, const struct slice *s, const 
 	uint32_t rows = op_pulls(op) ? s->count : 0;
 
 	if (op->run)
-		return run_check_result(op, s, result);
+		return client_run_check_result(op, s, result);
 	if (result->object != object_wire_id(&op->table->spec) || result->dim != op->table->spec.dim ||
 	    (op->kind == STAR_DELETE ? result->count > s->count : result->count != s->count) || left < versions)
 		return false;
@@ -405,7 +405,7 @@ static bool check_result(const struct call_op *op, const struct slice *s, const 
 	return result->body_bytes == versions + rows * op->row_bytes;
 }
 
-const char *codec_check(const struct part *part, struct codec_in in, uint32_t bytes)
+const char *client_codec_check(const struct part *part, struct codec_in in, uint32_t bytes)
 {
 	if (bytes > part->reply_bytes)
 		return "answered with a payload of the wrong length";
@@ -427,7 +427,7 @@ const char *codec_check(const struct part *part, struct codec_in in, uint32_t by
 	return bytes ? "answered with a payload of the wrong length" : NULL;
 }
 
-void codec_remember(const struct part *part, struct codec_in in)
+void client_codec_remember(const struct part *part, struct codec_in in)
 {
 	struct channel *ch = part->channel;
 
@@ -481,7 +481,7 @@ static void scatter(const struct call_op *op, const struct slice *s, struct code
 	}
 }
 
-void codec_scatter(const struct part *part, struct codec_in in)
+void client_codec_scatter(const struct part *part, struct codec_in in)
 {
 	bool streamed = false;
 
@@ -497,7 +497,7 @@ void codec_scatter(const struct part *part, struct codec_in in)
 		else if (op_pulls(op))
 			scatter(op, s, in);
 		else if (op->run)
-			run_scatter(op, s, in);
+			client_run_scatter(op, s, in);
 		streamed |= in.streams;
 		in.streams = false;
 		skip(&in, wire_padded(result.body_bytes));
@@ -542,7 +542,7 @@ static bool show_bytes(struct star_view *view, struct codec_in *in, uint64_t off
 	return true;
 }
 
-bool codec_show(const struct part *part, struct codec_in in)
+bool client_codec_show(const struct part *part, struct codec_in in)
 {
 	const struct slice *s = part->slices;
 	const struct call_op *op = &part->call->ops[s->op];
@@ -560,7 +560,7 @@ bool codec_show(const struct part *part, struct codec_in in)
 	return true;
 }
 
-int codec_errno(unsigned status)
+int client_codec_errno(unsigned status)
 {
 	switch (status) {
 	case WIRE_BAD_REQUEST: /* the caller's: what libstar makes of a call is well-formed, and its connection goes on */

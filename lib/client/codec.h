@@ -55,26 +55,26 @@ struct codec_in {
 };
 
 /* Bytes, over as many pieces as it takes. */
-void codec_put(struct codec_out *out, const void *from, size_t bytes);
-void codec_put_zeros(struct codec_out *out, size_t bytes);
-void codec_get(struct codec_in *in, void *to, size_t bytes);
-void codec_skip(struct codec_in *in, size_t bytes);
+void client_codec_put(struct codec_out *out, const void *from, size_t bytes);
+void client_codec_put_zeros(struct codec_out *out, size_t bytes);
+void client_codec_get(struct codec_in *in, void *to, size_t bytes);
+void client_codec_skip(struct codec_in *in, size_t bytes);
 
 /* Leaves of a part only what it pulls. False: it pulls nothing. */
-bool codec_leave_pulls(struct part *part);
+bool client_codec_leave_pulls(struct part *part);
 /* Has a part's runs bring what was kept, or is to be, and keep nothing. False: they cannot. */
-bool codec_bring_all(struct part *part);
+bool client_codec_bring_all(struct part *part);
 /* Writes the payload, request_bytes long: the pieces have room for it. */
-void codec_request(const struct part *part, struct codec_out *out);
+void client_codec_request(const struct part *part, struct codec_out *out);
 /* NULL if the payload is what was asked for, else what is wrong with it. Nothing is written anywhere. */
-const char *codec_check(const struct part *part, struct codec_in in, uint32_t bytes);
+const char *client_codec_check(const struct part *part, struct codec_in in, uint32_t bytes);
 /* Remembers what versions the objects had when these results were made; with the channel's lock held. */
-void codec_remember(const struct part *part, struct codec_in in);
+void client_codec_remember(const struct part *part, struct codec_in in);
 /* Copies the rows of a checked payload to the caller's memory. */
-void codec_scatter(const struct part *part, struct codec_in in);
+void client_codec_scatter(const struct part *part, struct codec_in in);
 /* Of a part that is one slice of a view's: where the rows of a checked payload lie goes to the view. False: no memory for that. */
-bool codec_show(const struct part *part, struct codec_in in);
+bool client_codec_show(const struct part *part, struct codec_in in);
 /* A reply's status as an errno. */
-int codec_errno(unsigned status);
+int client_codec_errno(unsigned status);
 
 #endif

@@ -25,7 +25,7 @@ static void failed(struct channel *ch, int error, uint64_t now_ns)
 		close(ch->fd);
 	ch->fd = -1;
 	ch->connect_error = error;
-	ch->not_before_ns = now_ns + backoff_ns(&ch->prng, ch->attempts - 1);
+	ch->not_before_ns = now_ns + client_backoff_ns(&ch->prng, ch->attempts - 1);
 	ch->state = CHANNEL_WAITING;
 }
 
@@ -55,7 +55,7 @@ static void set_options(int fd)
 		setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
 }
 
-void connect_start(struct channel *ch, uint64_t now_ns)
+void client_connect_start(struct channel *ch, uint64_t now_ns)
 {
 
 	ch->attempts++;
@@ -64,7 +64,7 @@ void connect_start(struct channel *ch, uint64_t now_ns)
 		failed(ch, errno, now_ns);
 		return;
 	}
-	steer_bind(ch);
+	client_steer_bind(ch);
 	set_options(ch->fd);
 	if (channel_in_flight(ch) == 0 &&
 	    getrandom(&ch->session, sizeof(ch->session), GRND_NONBLOCK) != (ssize_t)sizeof(ch->session))
@@ -89,7 +89,7 @@ static bool give_up(struct channel *ch, struct star_error *err)
 	return false;
 }
 
-bool connect_continue(struct channel *ch, short revents, uint64_t now_ns, struct star_error *err)
+bool client_connect_continue(struct channel *ch, short revents, uint64_t now_ns, struct star_error *err)
 {
 	if (ch->state == CHANNEL_CONNECTING && revents) {
 		int error = 0;
@@ -106,6 +106,6 @@ bool connect_continue(struct channel *ch, short revents, uint64_t now_ns, struct
 	if (now_ns >= ch->give_up_ns)
 		return give_up(ch, err);
 	if (ch->state == CHANNEL_WAITING && now_ns >= ch->not_before_ns)
-		connect_start(ch, now_ns);
+		client_connect_start(ch, now_ns);
 	return true;
 }

@@ -6,38 +6,39 @@
 #include <errno.h>
 
 /* Of a call that was submitted. */
-static int finish(struct keeper *k, struct call *call, struct star_error *err)
+static int finish_blocking(struct keeper *k, struct call *call, struct star_error *err)
 {
 	for (;;) {
 		call->cluster->transport->wait(k, call);
-		if (TAILQ_EMPTY(&call->stale) || call->error.code || call->cancelled || call_reroute(call) < 0)
+		if (TAILQ_EMPTY(&call->stale) || call->error.code || call->cancelled || client_call_reroute(call) < 0)
 			break;
 		call_submit(call, k);
 	}
-	run_gather(call);
+	client_run_gather(call);
 	if (call->error.code && err)
 		*err = call->error;
 	return call->error.code;
 }
 
 /* Waits for it too. */
-static int run(struct call *call, struct keeper *k, struct star_error *err)
+static int run_call(struct call *call, struct keeper *k, struct star_error *err)
 {
 	call->waits = true;
 	call->keeper = k;
 	call_submit(call, k);
-	return finish(k, call, err);
+	return finish_blocking(k, call, err);
 }
 
 /* Made and split; NULL with err. */
 static struct call *make(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
 			 uint64_t deadline_us, struct star_error *err)
 {
-	struct call *call = call_create(cluster, ops, ops_count, deadline_us, err);
+	struct call *call = client_call_create(cluster, ops, ops_count, deadline_us, err);
 
-	if (!call || split_call(call, atomic_load_explicit(&cluster->route, memory_order_acquire), NULL, err) == 0)
+	if (!call ||
+	    client_split_call(call, atomic_load_explicit(&cluster->route, memory_order_acquire), NULL, err) == 0)
 		return call;
-	call_free(call);
+	client_call_free(call);
 	return NULL;
 }
 
@@ -51,18 +52,18 @@ int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops
 
 	if (!err)
 		err = &ignored;
-	rc = cluster_enter(cluster, true, err);
+	rc = client_cluster_enter(cluster, true, err);
 	if (rc < 0)
 		return rc;
 	call = make(cluster, ops, ops_count, deadline_us, err);
 	if (call && !cluster->transport->unattended)
-		k = waiter_get(cluster, err);
-	rc = call && (k || cluster->transport->unattended) ? run(call, k, err) : err->code;
+		k = client_waiter_get(cluster, err);
+	rc = call && (k || cluster->transport->unattended) ? run_call(call, k, err) : err->code;
 	if (call)
-		call_free(call);
+		client_call_free(call);
 	if (k)
-		waiter_put(k);
-	cluster_leave(cluster);
+		client_waiter_put(k);
+	client_cluster_leave(cluster);
 	return rc;
 }
 
@@ -71,7 +72,7 @@ struct star_request *star_execute_async(struct star_cluster *cluster, const stru
 {
 	struct call *call;
 
-	if (cluster_enter(cluster, false, err) < 0)
+	if (client_cluster_enter(cluster, false, err) < 0)
 		return NULL;
 	call = make(cluster, ops, ops_count, deadline_us, err);
 	if (call) {
@@ -79,9 +80,9 @@ struct star_request *star_execute_async(struct star_cluster *cluster, const stru
 		call->callback = done;
 		call->arg = arg;
 		call->keeper = TAILQ_FIRST(&call->parts)->channel->io;
-		call_submit(call, io_self(cluster));
+		call_submit(call, client_io_self(cluster));
 	}
-	cluster_leave(cluster);
+	client_cluster_leave(cluster);
 	return (struct star_request *)call;
 }
 
@@ -94,18 +95,18 @@ int star_request_wait(struct star_request *request, struct star_error *err)
 	if (!call)
 		return star_error_set(err, -EINVAL, "the request is NULL");
 	cluster = call->cluster;
-	rc = cluster_enter(cluster, true, err);
+	rc = client_cluster_enter(cluster, true, err);
 	if (rc < 0)
 		return rc;
 	if (call->async)
-		io_await(call->keeper, call);
+		client_io_await(call->keeper, call);
 	else
-		finish(NULL, call, NULL);
+		finish_blocking(NULL, call, NULL);
 	rc = call->error.code;
 	if (rc && err)
 		*err = call->error;
-	call_free(call);
-	cluster_leave(cluster);
+	client_call_free(call);
+	client_cluster_leave(cluster);
 	return rc;
 }
 

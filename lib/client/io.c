@@ -19,7 +19,7 @@ static _Thread_local struct keeper *own; /* of an I/O thread */
 
 #define CALL_OF(t) ((struct call *)((char *)(t)-offsetof(struct call, timer)))
 
-struct keeper *io_self(const struct star_cluster *cluster)
+struct keeper *client_io_self(const struct star_cluster *cluster)
 {
 	struct keeper *self = own;
 
@@ -33,7 +33,7 @@ static void deadline_passed(struct wheel_timer *timer, uint64_t now_ns)
 	call_cancel(call, -ETIMEDOUT, call->keeper);
 }
 
-static void start(struct io *io, struct calls *incoming)
+static void start_calls(struct io *io, struct calls *incoming)
 {
 	struct call *call;
 
@@ -70,10 +70,10 @@ static void end(struct io *io, struct calls *finished)
 		wheel_cancel(&io->wheel, &call->timer);
 		if (to_relay(io, call))
 			continue;
-		run_gather(call);
+		client_run_gather(call);
 		if (call->callback)
 			call->callback(call->arg, call->error.code, &call->error);
-		/* From here on star_request_wait may free it. Pairs with io_await: either it sees this, or we see that it waits. */
+		/* From here on star_request_wait may free it. Pairs with client_io_await: either it sees this, or we see that it waits. */
 		atomic_store(&call->done, true);
 		some = true;
 	}
@@ -84,7 +84,7 @@ static void end(struct io *io, struct calls *finished)
 	pthread_mutex_unlock(&k->lock);
 }
 
-void io_await(struct keeper *k, struct call *call)
+void client_io_await(struct keeper *k, struct call *call)
 {
 	if (atomic_load_explicit(&call->done, memory_order_acquire))
 		return;
@@ -106,16 +106,16 @@ static void cancel_all(struct io *io)
 }
 
 /* What other threads left here, and this one for itself. */
-static void take(struct keeper *k, struct calls *incoming, struct calls *finished)
+static void take_calls(struct keeper *k, struct calls *incoming, struct calls *finished)
 {
 	TAILQ_INIT(incoming);
 	TAILQ_INIT(finished);
 	TAILQ_CONCAT(incoming, &k->own_incoming, running);
 	TAILQ_CONCAT(finished, &k->own_finished, link);
-	keeper_collect(k, incoming, finished);
+	client_keeper_collect(k, incoming, finished);
 }
 
-static void *run(void *arg)
+static void *run_io(void *arg)
 {
 	struct io *io = arg;
 	struct keeper *k = &io->keeper;
@@ -125,13 +125,13 @@ static void *run(void *arg)
 	for (;;) {
 		struct calls incoming, finished;
 
-		take(k, &incoming, &finished);
-		start(io, &incoming);
+		take_calls(k, &incoming, &finished);
+		start_calls(io, &incoming);
 		end(io, &finished);
 		if (atomic_load(&cluster->closing))
 			cancel_all(io);
 		wheel_advance(&io->wheel, clock_ns(), TIMERS_A_TURN);
-		keeper_release(k, false);
+		client_keeper_release(k, false);
 		/* Our own doing (a cancelled call, a channel handed to ourselves) is not signalled to us. */
 		if (keeper_has_news(k))
 			continue;
@@ -139,19 +139,19 @@ static void *run(void *arg)
 			break;
 		cluster->transport->turn(k, wheel_next(&io->wheel));
 	}
-	keeper_release(k, true);
+	client_keeper_release(k, true);
 	return NULL;
 }
 
-int io_init(struct io *io, struct star_cluster *cluster, int core, struct star_error *err)
+int client_io_init(struct io *io, struct star_cluster *cluster, int core, struct star_error *err)
 {
 	io->core = core;
 	TAILQ_INIT(&io->running);
 	wheel_init(&io->wheel, clock_ns());
-	return keeper_init(&io->keeper, cluster, true, err);
+	return client_keeper_init(&io->keeper, cluster, true, err);
 }
 
-int io_start(struct io *io, struct star_error *err)
+int client_io_start(struct io *io, struct star_error *err)
 {
 	pthread_attr_t attributes;
 	sigset_t all, before;
@@ -167,7 +167,7 @@ int io_start(struct io *io, struct star_error *err)
 	}
 	sigfillset(&all); /* the program's signals are for its own threads */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&io->thread, &attributes, run, io);
+	rc = pthread_create(&io->thread, &attributes, run_io, io);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
 	if (rc == 0) {
@@ -180,15 +180,15 @@ int io_start(struct io *io, struct star_error *err)
 }
 
 /* The cluster's `stop` is set. */
-void io_stop(struct io *io)
+void client_io_stop(struct io *io)
 {
 	keeper_wake(&io->keeper);
 	pthread_join(io->thread, NULL);
 }
 
-void io_fini(struct io *io)
+void client_io_fini(struct io *io)
 {
-	keeper_fini(&io->keeper);
+	client_keeper_fini(&io->keeper);
 }
 
 static void *relay(void *arg)
@@ -207,7 +207,7 @@ static void *relay(void *arg)
 		}
 		TAILQ_REMOVE(&cluster->relay_queue, call, link);
 		pthread_mutex_unlock(&cluster->lock);
-		call_reroute(call);
+		client_call_reroute(call);
 		call_submit(call, NULL); /* without parts, if that failed: it then goes to its I/O thread to be ended */
 		pthread_mutex_lock(&cluster->lock);
 	}
@@ -215,7 +215,7 @@ static void *relay(void *arg)
 	return NULL;
 }
 
-int relay_start(struct star_cluster *cluster, struct star_error *err)
+int client_relay_start(struct star_cluster *cluster, struct star_error *err)
 {
 	sigset_t all, before;
 	int rc;
@@ -227,7 +227,7 @@ int relay_start(struct star_cluster *cluster, struct star_error *err)
 	return rc ? star_error_set(err, -rc, "cannot start a thread: %s; see ulimit -u", strerrordesc_np(rc)) : 0;
 }
 
-void relay_stop(struct star_cluster *cluster)
+void client_relay_stop(struct star_cluster *cluster)
 {
 	pthread_mutex_lock(&cluster->lock);
 	cluster->relay_stop = true;

@@ -10,7 +10,7 @@
  *  1. While a channel has live parts (queued or sent, and not cancelled) it has a keeper. Whoever puts the first one
  *     there names it, under the same hold of the channel's lock: itself for a synchronous call, else the channel's I/O
  *     thread.
- *  2. A keeper stays until it gives the channel up (keeper_release): a synchronous caller when its own call is
+ *  2. A keeper stays until it gives the channel up (client_keeper_release): a synchronous caller when its own call is
  *     finished, an I/O thread when the channel has no live part. If there are live parts then, the keeper becomes that
  *     of the oldest one, again under the channel's lock; a signal on its event fd tells it.
  *  3. A synchronous caller does not leave before its call is finished, which needs all its parts finished, and each
@@ -37,7 +37,7 @@
 
 #define INTERRUPTED_NS UINT64_C(20000000)
 
-int keeper_init(struct keeper *k, struct star_cluster *cluster, bool io, struct star_error *err)
+int client_keeper_init(struct keeper *k, struct star_cluster *cluster, bool io, struct star_error *err)
 {
 	k->cluster = cluster;
 	k->io = io;
@@ -59,7 +59,7 @@ int keeper_init(struct keeper *k, struct star_cluster *cluster, bool io, struct 
 	return 0;
 }
 
-void keeper_fini(struct keeper *k)
+void client_keeper_fini(struct keeper *k)
 {
 	pthread_mutex_destroy(&k->lock);
 	pthread_cond_destroy(&k->done);
@@ -68,7 +68,7 @@ void keeper_fini(struct keeper *k)
 	close(k->event_fd);
 }
 
-void keeper_give(struct keeper *k, struct channel *ch, struct keeper *self)
+void client_keeper_give(struct keeper *k, struct channel *ch, struct keeper *self)
 {
 	ch->keeper = k;
 	pthread_mutex_lock(&k->lock);
@@ -99,7 +99,7 @@ static bool grow(struct keeper *k)
 	return true;
 }
 
-void keeper_collect(struct keeper *k, struct calls *incoming, struct calls *finished)
+void client_keeper_collect(struct keeper *k, struct calls *incoming, struct calls *finished)
 {
 	struct channel *ch;
 	uint64_t count;
@@ -126,8 +126,8 @@ void keeper_collect(struct keeper *k, struct calls *incoming, struct calls *fini
 		if (grow(k)) {
 			k->kept[k->kept_count++] = ch;
 		} else {
-			channel_die(ch, -ENOMEM, "cannot be served: out of memory", k);
-			channel_release(ch, k);
+			client_channel_die(ch, -ENOMEM, "cannot be served: out of memory", k);
+			client_channel_release(ch, k);
 		}
 		ch = next;
 	}
@@ -143,7 +143,7 @@ static uint64_t prepare(struct keeper *k, uint64_t until_ns, bool *all_open)
 		uint64_t when = UINT64_MAX;
 
 		*p = (struct pollfd){ 0 };
-		p->fd = channel_interest(k->kept[i], &p->events, &when);
+		p->fd = client_channel_interest(k->kept[i], &p->events, &when);
 		if (!(p->events & POLLIN))
 			*all_open = false;
 		if (when < until_ns)
@@ -164,7 +164,7 @@ static void wait_for_events(struct keeper *k, uint64_t until_ns)
 			k->polls[i].revents = 0;
 }
 
-void keeper_turn(struct keeper *k, uint64_t until_ns)
+void client_keeper_turn(struct keeper *k, uint64_t until_ns)
 {
 	/* An idle I/O thread sleeps even with polling on: it has nothing to poll. */
 	const bool spin = k->cluster->polling && (k->kept_count || !k->io);
@@ -184,16 +184,16 @@ void keeper_turn(struct keeper *k, uint64_t until_ns)
 	}
 	now = clock_ns();
 	for (uint32_t i = 0; i < k->kept_count; i++)
-		channel_serve(k->kept[i], k->polls[i + 1].revents, now, k);
+		client_channel_serve(k->kept[i], k->polls[i + 1].revents, now, k);
 }
 
-void keeper_release(struct keeper *k, bool all)
+void client_keeper_release(struct keeper *k, bool all)
 {
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < k->kept_count; i++) {
-		if (all || channel_idle(k->kept[i]))
-			channel_release(k->kept[i], k);
+		if (all || client_channel_idle(k->kept[i]))
+			client_channel_release(k->kept[i], k);
 		else
 			k->kept[kept++] = k->kept[i];
 	}
@@ -221,18 +221,18 @@ void star_set_interrupted(star_interrupted *ask, void *arg)
 	interrupted.arg = arg;
 }
 
-void keeper_wait(struct keeper *k, struct call *call)
+void client_keeper_wait(struct keeper *k, struct call *call)
 {
 	uint64_t ask_ns = interrupted.ask ? clock_ns() + INTERRUPTED_NS : UINT64_MAX;
 
 	for (;;) {
 		uint64_t now;
 
-		keeper_collect(k, NULL, NULL);
+		client_keeper_collect(k, NULL, NULL);
 		if (is_finished(k, call))
 			break;
 		if (call->cancelled) { /* it waits for copies that have begun; their end is signalled */
-			keeper_turn(k, UINT64_MAX);
+			client_keeper_turn(k, UINT64_MAX);
 			continue;
 		}
 		now = clock_ns();
@@ -241,7 +241,7 @@ void keeper_wait(struct keeper *k, struct call *call)
 		} else if (now >= call->deadline_ns) {
 			call_cancel(call, -ETIMEDOUT, k);
 		} else if (now < ask_ns) {
-			keeper_turn(k, call->deadline_ns < ask_ns ? call->deadline_ns : ask_ns);
+			client_keeper_turn(k, call->deadline_ns < ask_ns ? call->deadline_ns : ask_ns);
 		} else {
 			ask_ns = now + INTERRUPTED_NS;
 			if (interrupted.ask(interrupted.arg))
@@ -249,8 +249,8 @@ void keeper_wait(struct keeper *k, struct call *call)
 		}
 	}
 	/* Between collect and the last part's end a channel may have come in: rule 3. */
-	keeper_collect(k, NULL, NULL);
-	keeper_release(k, true);
+	client_keeper_collect(k, NULL, NULL);
+	client_keeper_release(k, true);
 }
 
 static struct keeper *waiter_create(struct star_cluster *cluster, struct star_error *err)
@@ -261,7 +261,7 @@ static struct keeper *waiter_create(struct star_cluster *cluster, struct star_er
 		star_error_set(err, -ENOMEM, "out of memory for a thread's state");
 		return NULL;
 	}
-	if (keeper_init(k, cluster, false, err) < 0) {
+	if (client_keeper_init(k, cluster, false, err) < 0) {
 		free(k);
 		return NULL;
 	}
@@ -272,7 +272,7 @@ static struct keeper *waiter_create(struct star_cluster *cluster, struct star_er
 	return k;
 }
 
-struct keeper *waiter_get(struct star_cluster *cluster, struct star_error *err)
+struct keeper *client_waiter_get(struct star_cluster *cluster, struct star_error *err)
 {
 	struct keeper *k;
 
@@ -284,7 +284,7 @@ struct keeper *waiter_get(struct star_cluster *cluster, struct star_error *err)
 	return k ? k : waiter_create(cluster, err);
 }
 
-void waiter_put(struct keeper *k)
+void client_waiter_put(struct keeper *k)
 {
 	struct star_cluster *cluster = k->cluster;
 

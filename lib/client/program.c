@@ -37,7 +37,7 @@ static int fail(struct star_program_builder *b, int code, const char *what, cons
 }
 
 /* a and b of nodes that have them are numbers of nodes, or errors of earlier calls. */
-static int add(struct star_program_builder *b, unsigned op, int x, int y, struct program_node rest)
+static int add_program_node(struct star_program_builder *b, unsigned op, int x, int y, struct program_node rest)
 {
 	if (!b)
 		return -ENOMEM;
@@ -56,7 +56,7 @@ static int add_rows(struct star_program_builder *b, unsigned op, int keys, uint3
 {
 	if (b && (dim < 1 || dim > WIRE_DIM_MAX))
 		return fail(b, -EINVAL, "a row has 1 to 4096 elements", "");
-	return add(b, op, keys, 0, (struct program_node){ .dim = (uint16_t)dim });
+	return add_program_node(b, op, keys, 0, (struct program_node){ .dim = (uint16_t)dim });
 }
 
 int star_program_keys(struct star_program_builder *b, const struct star_table *table)
@@ -66,10 +66,10 @@ int star_program_keys(struct star_program_builder *b, const struct star_table *t
 			    "");
 	if (b && b->program.count < PROGRAM_NODES_MAX)
 		b->tables[b->program.count] = table;
-	return add(b, PROGRAM_KEYS, 0, 0,
-		   (struct program_node){ .object = b ? (uint16_t)table->spec.id : 0,
-					  .dim = b ? (uint16_t)table->spec.dim : 0,
-					  .generation = b ? table->spec.generation : 0 });
+	return add_program_node(b, PROGRAM_KEYS, 0, 0,
+				(struct program_node){ .object = b ? (uint16_t)table->spec.id : 0,
+						       .dim = b ? (uint16_t)table->spec.dim : 0,
+						       .generation = b ? table->spec.generation : 0 });
 }
 
 int star_program_rows(struct star_program_builder *b, int keys, uint32_t dim)
@@ -79,7 +79,7 @@ int star_program_rows(struct star_program_builder *b, int keys, uint32_t dim)
 
 int star_program_segments(struct star_program_builder *b, int keys)
 {
-	return add(b, PROGRAM_SEGMENTS, keys, 0, (struct program_node){ 0 });
+	return add_program_node(b, PROGRAM_SEGMENTS, keys, 0, (struct program_node){ 0 });
 }
 
 /* The same of an earlier run's. */
@@ -111,7 +111,7 @@ int star_program_kept_segments(struct star_program_builder *b, int keys, uint32_
 
 int star_program_keep(struct star_program_builder *b, int x, uint32_t place)
 {
-	const int node = add(b, PROGRAM_KEEP, x, 0, (struct program_node){ 0 });
+	const int node = add_program_node(b, PROGRAM_KEEP, x, 0, (struct program_node){ 0 });
 	const int rc = add_kept(b, node, place);
 
 	if (rc >= 0)
@@ -133,15 +133,15 @@ int star_program_lookup(struct star_program_builder *b, int keys, uint32_t flags
 {
 	if (b && flags & ~(uint32_t)STAR_READ_ONLY)
 		return fail(b, -EINVAL, "a look-up's flags may be STAR_READ_ONLY", "");
-	return add(b, PROGRAM_LOOKUP, keys, 0,
-		   (struct program_node){ .flags = flags & STAR_READ_ONLY ? PROGRAM_READ_ONLY : 0 });
+	return add_program_node(b, PROGRAM_LOOKUP, keys, 0,
+				(struct program_node){ .flags = flags & STAR_READ_ONLY ? PROGRAM_READ_ONLY : 0 });
 }
 
 /* The number of a computation with one operand, or two, by its name; 0: there is none. */
 static unsigned find_step(const char *name, bool two)
 {
-	const unsigned op = name ? program_op_find(name) : 0;
-	const struct program_op_info *info = program_op(op);
+	const unsigned op = name ? wire_program_op_find(name) : 0;
+	const struct program_op_info *info = wire_program_op(op);
 
 	return info->kind >= PROGRAM_KIND_UNARY && !!(info->uses & PROGRAM_USES_B) == two ? op : 0;
 }
@@ -152,7 +152,7 @@ int star_program_unary(struct star_program_builder *b, const char *name, int x, 
 
 	if (b && !op)
 		return fail(b, -EINVAL, "there is no step of one operand called ", name ? name : "NULL");
-	return add(b, op, x, 0, (struct program_node){ .constant = constant });
+	return add_program_node(b, op, x, 0, (struct program_node){ .constant = constant });
 }
 
 int star_program_binary(struct star_program_builder *b, const char *name, int x, int y)
@@ -161,27 +161,27 @@ int star_program_binary(struct star_program_builder *b, const char *name, int x,
 
 	if (b && !op)
 		return fail(b, -EINVAL, "there is no step of two operands called ", name ? name : "NULL");
-	return add(b, op, x, y, (struct program_node){ 0 });
+	return add_program_node(b, op, x, y, (struct program_node){ 0 });
 }
 
 int star_program_pool(struct star_program_builder *b, int rows, int segments)
 {
-	return add(b, PROGRAM_POOL, rows, segments, (struct program_node){ 0 });
+	return add_program_node(b, PROGRAM_POOL, rows, segments, (struct program_node){ 0 });
 }
 
 int star_program_unpool(struct star_program_builder *b, int segment_rows, int segments)
 {
-	return add(b, PROGRAM_UNPOOL, segment_rows, segments, (struct program_node){ 0 });
+	return add_program_node(b, PROGRAM_UNPOOL, segment_rows, segments, (struct program_node){ 0 });
 }
 
 int star_program_apply(struct star_program_builder *b, int keys, int gradients)
 {
-	return add(b, PROGRAM_APPLY, keys, gradients, (struct program_node){ 0 });
+	return add_program_node(b, PROGRAM_APPLY, keys, gradients, (struct program_node){ 0 });
 }
 
 int star_program_fetch(struct star_program_builder *b, int x)
 {
-	return add(b, PROGRAM_FETCH, x, 0, (struct program_node){ 0 });
+	return add_program_node(b, PROGRAM_FETCH, x, 0, (struct program_node){ 0 });
 }
 
 /* The handle of that object, made if it is not there yet. */
@@ -197,18 +197,19 @@ static struct star_program *remember(const struct star_program_builder *b, struc
 		return NULL;
 	}
 	made->object = object;
-	program_check(&object->spec.program, &made->shape, &node); /* object_spec_check has found it good */
+	wire_program_check(&object->spec.program, &made->shape, &node); /* wire_object_spec_check has found it good */
 	made->brings_all = true;
 	for (unsigned i = 0; i < object->spec.program.count; i++) {
 		const struct program_node *n = &object->spec.program.nodes[i];
 
 		if (n->op == PROGRAM_KEYS)
 			made->tables[made->shape.values[i].keys] = b->tables[i];
-		if (n->op == PROGRAM_KEEP && program_op(object->spec.program.nodes[n->a].op)->kind != PROGRAM_KIND_FEED)
+		if (n->op == PROGRAM_KEEP &&
+		    wire_program_op(object->spec.program.nodes[n->a].op)->kind != PROGRAM_KIND_FEED)
 			made->brings_all = false;
 		if (n->op == PROGRAM_FETCH)
 			made->fetches[made->fetches_count++] = n->a;
-		if (program_op(n->op)->kind != PROGRAM_KIND_FEED)
+		if (wire_program_op(n->op)->kind != PROGRAM_KIND_FEED)
 			continue;
 		made->feed_of[i] = made->feeds_count;
 		made->feeds[made->feeds_count++] = (uint8_t)i;
@@ -226,15 +227,16 @@ static struct star_program *remember(const struct star_program_builder *b, struc
 	return program;
 }
 
-static struct star_program *ask(const struct star_program_builder *b, uint64_t deadline_us, struct star_error *err)
+static struct star_program *ask_program(const struct star_program_builder *b, uint64_t deadline_us,
+					struct star_error *err)
 {
 	struct object_spec spec = { .kind = OBJECT_PROGRAM, .dtype = STAR_FLOAT32, .program = b->program };
 	struct star_table *object;
 
-	program_name(&spec.program, spec.name);
-	if (object_spec_check(&spec, err) < 0)
+	wire_program_name(&spec.program, spec.name);
+	if (wire_object_spec_check(&spec, err) < 0)
 		return NULL;
-	object = table_ask(b->cluster, "create", object_to_json(&spec), &spec, deadline_us, err);
+	object = client_table_ask(b->cluster, "create", jsonrpc_object_encode(&spec), &spec, deadline_us, err);
 	return object ? remember(b, object, err) : NULL;
 }
 
@@ -251,15 +253,15 @@ struct star_program *star_program_register(struct star_program_builder *b, uint6
 	}
 	if (b->err.code)
 		*err = b->err;
-	else if (cluster_enter(b->cluster, true, err) == 0) {
-		program = ask(b, deadline_us, err);
-		cluster_leave(b->cluster);
+	else if (client_cluster_enter(b->cluster, true, err) == 0) {
+		program = ask_program(b, deadline_us, err);
+		client_cluster_leave(b->cluster);
 	}
 	free(b);
 	return program;
 }
 
-void program_free_all(struct star_cluster *cluster)
+void client_program_free_all(struct star_cluster *cluster)
 {
 	struct star_program *program;
 

@@ -17,19 +17,19 @@ enum { ROUNDS = 16 }; /* of one visit, so that a fast node does not keep its kee
 
 static bool die(struct channel *ch, int code, const char *why, struct keeper *self)
 {
-	channel_die(ch, code, why, self);
+	client_channel_die(ch, code, why, self);
 	return false;
 }
 
 /* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. */
-static struct part *take(struct channel *ch, const struct wire_frame *frame)
+static struct part *take_part_of(struct channel *ch, const struct wire_frame *frame)
 {
 	const uint64_t now = clock_ns();
 	struct part *part;
 
 	pthread_mutex_lock(&ch->lock);
-	part = reply_take(ch, frame, now);
-	channel_pump(ch, now);
+	part = client_reply_take(ch, frame, now);
+	client_channel_pump(ch, now);
 	pthread_mutex_unlock(&ch->lock);
 	return part;
 }
@@ -42,7 +42,7 @@ static void past_the_end(struct codec_in *in)
 /* A whole frame with a good checksum. */
 static bool handle(struct channel *ch, const struct wire_frame *frame, const char *payload, struct keeper *self)
 {
-	struct part *part = take(ch, frame);
+	struct part *part = take_part_of(ch, frame);
 	const struct codec_in in = { .at = payload, .end = payload + frame->payload_bytes, .next = past_the_end };
 	struct star_error err;
 	const char *wrong;
@@ -50,33 +50,33 @@ static bool handle(struct channel *ch, const struct wire_frame *frame, const cha
 	if (!part)
 		return true;
 	if (frame->status == WIRE_STALE_LAYOUT) {
-		part_finish_stale(part, self);
+		client_part_finish_stale(part, self);
 		return true;
 	}
 	if (frame->status == WIRE_REPEATED) {
-		const bool lost = reply_is_lost(part);
+		const bool lost = client_reply_is_lost(part);
 
 		if (lost)
 			star_error_set(&err, -EREMOTEIO, "%s has applied a push, and its reply was lost", ch->label);
-		part_finish(part, lost ? &err : NULL, self);
+		client_part_finish(part, lost ? &err : NULL, self);
 		return true;
 	}
 	if (frame->status != WIRE_OK) {
-		reply_refused(ch, frame, payload, &err);
-		part_finish(part, &err, self);
+		client_reply_refused(ch, frame, payload, &err);
+		client_part_finish(part, &err, self);
 		return true;
 	}
-	wrong = codec_check(part, in, frame->payload_bytes);
+	wrong = client_codec_check(part, in, frame->payload_bytes);
 	if (wrong) {
 		star_error_set(&err, -EPROTO, "%s %s", ch->label, wrong);
-		part_finish(part, &err, self);
+		client_part_finish(part, &err, self);
 		return die(ch, -EPROTO, wrong, self);
 	}
 	pthread_mutex_lock(&ch->lock);
-	codec_remember(part, in);
+	client_codec_remember(part, in);
 	pthread_mutex_unlock(&ch->lock);
-	codec_scatter(part, in);
-	part_finish(part, NULL, self);
+	client_codec_scatter(part, in);
+	client_part_finish(part, NULL, self);
 	return true;
 }
 
@@ -85,7 +85,7 @@ static const char *check_header(struct channel *ch, const struct wire_frame *fra
 	const char *wrong;
 
 	pthread_mutex_lock(&ch->lock);
-	wrong = reply_check(ch, frame);
+	wrong = client_reply_check(ch, frame);
 	pthread_mutex_unlock(&ch->lock);
 	return wrong;
 }
@@ -95,7 +95,7 @@ static bool died_of_our_frame(struct channel *ch, const struct wire_frame *frame
 {
 	char why[WIRE_ERROR_TEXT_MAX + 64];
 
-	reply_refused_frame(frame, payload, why, sizeof(why));
+	client_reply_refused_frame(frame, payload, why, sizeof(why));
 	return die(ch, frame->status == WIRE_BAD_CHECKSUM ? -EBADMSG : -EPROTO, why, self);
 }
 
@@ -121,7 +121,7 @@ static bool handle_frames(struct channel *ch, size_t *need, struct keeper *self)
 			break;
 		}
 		memset(start + offsetof(struct wire_frame, checksum), 0, sizeof(frame.checksum));
-		if (crc32(start, bytes) != frame.checksum)
+		if (base_crc32(start, bytes) != frame.checksum)
 			return die(ch, -EBADMSG, "sent a reply whose checksum does not match", self);
 		if (frame.status == WIRE_BAD_FRAME || frame.status == WIRE_BAD_CHECKSUM)
 			return died_of_our_frame(ch, &frame, start + sizeof(frame), self);
@@ -156,11 +156,11 @@ static bool lost(struct channel *ch, ssize_t n, int error, struct keeper *self)
 		snprintf(why, sizeof(why), "closed the connection while this call was in flight; its log may say why");
 	else
 		snprintf(why, sizeof(why), "was lost while this call was in flight: %s", strerrordesc_np(error));
-	channel_lose(ch, error == EHOSTUNREACH || error == ENETUNREACH ? -EHOSTUNREACH : -ECONNRESET, why, self);
+	client_channel_lose(ch, error == EHOSTUNREACH || error == ENETUNREACH ? -EHOSTUNREACH : -ECONNRESET, why, self);
 	return false;
 }
 
-bool receive(struct channel *ch, struct keeper *self)
+bool client_receive_reply(struct channel *ch, struct keeper *self)
 {
 	size_t need = RECEIVE_BYTES;
 

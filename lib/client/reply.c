@@ -37,7 +37,7 @@ static inline void write_frame(const struct channel *ch, const struct part *part
 	};
 }
 
-void request_frame(struct channel *ch, struct part *part, uint64_t now_ns, char *to)
+void client_request_frame(struct channel *ch, struct part *part, uint64_t now_ns, char *to)
 {
 	const uint64_t sequence = ch->next_sequence++;
 
@@ -51,7 +51,7 @@ void request_frame(struct channel *ch, struct part *part, uint64_t now_ns, char 
 	part->state = PART_SENT;
 }
 
-bool reply_resend(struct channel *ch)
+bool client_reply_resend(struct channel *ch)
 {
 	if (ch->live == 0 || channel_in_flight(ch) == 0 || ch->lost >= UNANSWERED_MAX)
 		return false;
@@ -60,7 +60,7 @@ bool reply_resend(struct channel *ch)
 	return true;
 }
 
-struct part *reply_resent(struct channel *ch, uint64_t now_ns, char *to)
+struct part *client_reply_resent(struct channel *ch, uint64_t now_ns, char *to)
 {
 	const uint64_t sequence = ch->resend++;
 	struct part *part = *channel_slot(ch, sequence);
@@ -87,7 +87,8 @@ static void copy_sentence(char *to, size_t size, const char *text, size_t bytes)
 	to[n] = 0;
 }
 
-void reply_refused(const struct channel *ch, const struct wire_frame *frame, const char *text, struct star_error *err)
+void client_reply_refused(const struct channel *ch, const struct wire_frame *frame, const char *text,
+			  struct star_error *err)
 {
 	char sentence[WIRE_ERROR_TEXT_MAX + 1];
 
@@ -100,11 +101,11 @@ void reply_refused(const struct channel *ch, const struct wire_frame *frame, con
 		return;
 	}
 	copy_sentence(sentence, sizeof(sentence), text, frame->payload_bytes);
-	star_error_set(err, codec_errno(frame->status), "%s: %s", ch->label,
+	star_error_set(err, client_codec_errno(frame->status), "%s: %s", ch->label,
 		       sentence[0] ? sentence : wire_status_text(frame->status));
 }
 
-void reply_refused_frame(const struct wire_frame *frame, const char *text, char *why, size_t size)
+void client_reply_refused_frame(const struct wire_frame *frame, const char *text, char *why, size_t size)
 {
 	char sentence[WIRE_ERROR_TEXT_MAX + 1];
 
@@ -134,12 +135,12 @@ static void queue_again(struct channel *ch, struct part *part)
  */
 static void ask_later(struct channel *ch, struct part *part, uint64_t now_ns)
 {
-	ch->pause_until_ns = now_ns + backoff_ns(&ch->prng, part->busy++);
+	ch->pause_until_ns = now_ns + client_backoff_ns(&ch->prng, part->busy++);
 	ch->refused = true;
 	queue_again(ch, part);
 }
 
-bool reply_is_lost(const struct part *part)
+bool client_reply_is_lost(const struct part *part)
 {
 	for (const struct slice *s = part->slices; s; s = s->next)
 		if (part->call->ops[s->op].at_once)
@@ -150,7 +151,7 @@ bool reply_is_lost(const struct part *part)
 /* Its pushes were applied, but what it pulled after them was lost. */
 static bool ask_for_pulls(struct channel *ch, struct part *part)
 {
-	if (reply_is_lost(part) || !codec_leave_pulls(part))
+	if (client_reply_is_lost(part) || !client_codec_leave_pulls(part))
 		return false;
 	queue_again(ch, part);
 	return true;
@@ -160,13 +161,13 @@ static bool ask_for_pulls(struct channel *ch, struct part *part)
  * executed before. */
 static bool ask_alone(struct channel *ch, struct part *part)
 {
-	if (!codec_bring_all(part))
+	if (!client_codec_bring_all(part))
 		return false;
 	queue_again(ch, part);
 	return true;
 }
 
-struct part *reply_take(struct channel *ch, const struct wire_frame *frame, uint64_t now_ns)
+struct part *client_reply_take(struct channel *ch, const struct wire_frame *frame, uint64_t now_ns)
 {
 	struct part **slot = channel_slot(ch, frame->sequence), *part = *slot;
 
@@ -191,7 +192,7 @@ struct part *reply_take(struct channel *ch, const struct wire_frame *frame, uint
 	return part;
 }
 
-const char *reply_check(const struct channel *ch, const struct wire_frame *frame)
+const char *client_reply_check(const struct channel *ch, const struct wire_frame *frame)
 {
 	if (wire_frame_check(frame, NULL) != WIRE_OK || frame->opcode != WIRE_REPLY)
 		return "sent something that is not a reply frame; is that address StarServer's?";
@@ -211,7 +212,7 @@ const char *reply_check(const struct channel *ch, const struct wire_frame *frame
 	return NULL;
 }
 
-int cancel_error(const struct channel *ch, int code, uint64_t start_ns, struct star_error *err)
+int client_cancel_error(const struct channel *ch, int code, uint64_t start_ns, struct star_error *err)
 {
 	const double waited_s = (double)(clock_ns() - start_ns) * 1e-9;
 
@@ -235,7 +236,7 @@ int cancel_error(const struct channel *ch, int code, uint64_t start_ns, struct s
 			      ch->label, waited_s);
 }
 
-struct part *oldest_live(struct channel *ch)
+struct part *client_oldest_live(struct channel *ch)
 {
 	for (uint64_t s = ch->first_sequence; s != ch->next_sequence; s++)
 		if (*channel_slot(ch, s))
@@ -243,7 +244,7 @@ struct part *oldest_live(struct channel *ch)
 	return TAILQ_FIRST(&ch->queue);
 }
 
-uint64_t backoff_ns(struct prng *prng, uint32_t attempt)
+uint64_t client_backoff_ns(struct prng *prng, uint32_t attempt)
 {
 	uint32_t us = attempt < 10 ? (uint32_t)BACKOFF_FIRST_US << attempt : BACKOFF_MAX_US;
 

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 
 /* The control plane is believed as little as a reactor: nothing here may lead out of an array. */
-static int check(const struct layout *layout, struct star_error *err)
+static int check_shards(const struct layout *layout, struct star_error *err)
 {
 	uint64_t reactors = 0;
 
@@ -59,8 +59,9 @@ static int check_restarts(const struct route *old, const struct layout *layout, 
 	return 0;
 }
 
-struct channel *channel_create(struct star_cluster *cluster, uint32_t task, uint32_t reactor, uint32_t incarnation,
-			       const char *host, uint16_t port, struct keeper *io, struct star_error *err)
+struct channel *client_channel_create(struct star_cluster *cluster, uint32_t task, uint32_t reactor,
+				      uint32_t incarnation, const char *host, uint16_t port, struct keeper *io,
+				      struct star_error *err)
 {
 	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV };
 	struct addrinfo *list;
@@ -100,7 +101,7 @@ struct channel *channel_create(struct star_cluster *cluster, uint32_t task, uint
 	return NULL;
 }
 
-void channel_destroy(struct channel *ch)
+void client_channel_destroy(struct channel *ch)
 {
 	ch->cluster->transport->close(ch);
 	pthread_mutex_destroy(&ch->lock);
@@ -113,8 +114,8 @@ static struct channel *add_channel(struct star_cluster *cluster, const struct la
 				   uint32_t reactor, struct star_error *err)
 {
 	struct keeper *io = &cluster->io[cluster->channels_count % cluster->io_count].keeper;
-	struct channel *ch = channel_create(cluster, task, reactor, node->incarnation, node->data_host,
-					    (uint16_t)(node->data_port + reactor), io, err);
+	struct channel *ch = client_channel_create(cluster, task, reactor, node->incarnation, node->data_host,
+						   (uint16_t)(node->data_port + reactor), io, err);
 
 	if (!ch)
 		return NULL;
@@ -130,7 +131,7 @@ static struct channel *add_channel(struct star_cluster *cluster, const struct la
 }
 
 /* Both lists are in the order of tasks and reactors; *at moves over the old one. NULL: there is none. */
-static struct channel *find(const struct route *old, uint32_t *at, uint32_t task, uint32_t reactor)
+static struct channel *find_channel(const struct route *old, uint32_t *at, uint32_t task, uint32_t reactor)
 {
 	for (; old && *at < old->reactors; ++*at) {
 		struct channel *ch = old->channels[*at];
@@ -166,17 +167,17 @@ static void retire_others(const struct route *old, const struct route *route)
 	for (uint32_t i = 0; old && i < old->reactors; i++) {
 		struct channel *ch = old->channels[i];
 
-		if (find(route, &at, ch->task, ch->reactor) != ch)
+		if (find_channel(route, &at, ch->task, ch->reactor) != ch)
 			ch->cluster->transport->retire(ch);
 	}
 }
 
-int route_install(struct star_cluster *cluster, const struct layout *layout, struct star_error *err)
+int client_route_install(struct star_cluster *cluster, const struct layout *layout, struct star_error *err)
 {
 	struct route *old = atomic_load(&cluster->route), *route;
 	uint32_t at = 0, n = 0;
 
-	if (check(layout, err) < 0 || check_restarts(old, layout, err) < 0)
+	if (check_shards(layout, err) < 0 || check_restarts(old, layout, err) < 0)
 		return err->code;
 	if (old && layout->epoch <= old->epoch)
 		return 0;
@@ -193,7 +194,7 @@ int route_install(struct star_cluster *cluster, const struct layout *layout, str
 		if (node->request_max < route->payload_max)
 			route->payload_max = node->request_max;
 		for (uint32_t r = 0; r < node->reactors; r++) {
-			struct channel *ch = find(old, &at, task, r);
+			struct channel *ch = find_channel(old, &at, task, r);
 
 			if (!ch || !same_place(ch, node->data_host, (uint16_t)(node->data_port + r)))
 				ch = add_channel(cluster, node, task, r, err);
@@ -211,7 +212,7 @@ int route_install(struct star_cluster *cluster, const struct layout *layout, str
 	return 0;
 }
 
-int route_refresh(struct star_cluster *cluster, uint32_t epoch, uint64_t deadline_ns, struct star_error *err)
+int client_route_refresh(struct star_cluster *cluster, uint32_t epoch, uint64_t deadline_ns, struct star_error *err)
 {
 	const struct timespec until = clock_timespec(deadline_ns);
 	struct layout *layout;
@@ -227,8 +228,8 @@ int route_refresh(struct star_cluster *cluster, uint32_t epoch, uint64_t deadlin
 	}
 	cluster->refreshing = true; /* one thread at a time fetches and installs */
 	pthread_mutex_unlock(&cluster->lock);
-	layout = catalogue_layout(cluster, deadline_ns, err);
-	rc = layout ? route_install(cluster, layout, err) : err->code;
+	layout = client_catalogue_layout(cluster, deadline_ns, err);
+	rc = layout ? client_route_install(cluster, layout, err) : err->code;
 	free(layout);
 	pthread_mutex_lock(&cluster->lock);
 	cluster->refreshing = false;

@@ -113,7 +113,7 @@ static int inside_blocks(struct call *call, struct call_op *op, const struct sta
 	return 0;
 }
 
-int rows_of_variable(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err)
+int client_rows_of_variable(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err)
 {
 	const struct object_spec *spec = &op->table->spec;
 	const uint64_t row = op->table->elements / spec->shape[0];

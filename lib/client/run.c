@@ -63,7 +63,7 @@ static int check_feeds(const struct star_run *run, uint32_t i, struct star_error
 
 		if (!run->feeds[f].data && !empty && (op == PROGRAM_KEYS || !is_kept(p, f)))
 			return star_error_set(err, -EINVAL, "operation %u: feed %u of the run, %s, is NULL", i, f,
-					      program_op(op)->name);
+					      wire_program_op(op)->name);
 		keys += op == PROGRAM_KEYS ? run->feeds[f].count : 0;
 	}
 	if (keys == 0 || keys > UINT32_MAX)
@@ -95,10 +95,11 @@ static int check_numbers(const struct star_op *op, uint32_t i, struct star_error
 				      "operation %u: the run has a learning rate or a scale, and its program applies "
 				      "nothing",
 				      i);
-	return check_step(op, i, op->run->program->object->spec.name, err);
+	return client_check_step(op, i, op->run->program->object->spec.name, err);
 }
 
-int run_check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i, struct star_error *err)
+int client_run_check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i,
+			struct star_error *err)
 {
 	const struct star_run *run = op->run;
 	const struct star_program *p = run ? run->program : NULL;
@@ -123,7 +124,7 @@ int run_check_op(const struct star_cluster *cluster, const struct star_op *op, u
 	return check_feeds(run, i, err);
 }
 
-int run_fill(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err)
+int client_run_fill(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err)
 {
 	const struct star_run *given = from->run;
 	struct call_run *run = call_alloc(call, sizeof(*run));
@@ -161,7 +162,7 @@ int run_fill(struct call *call, struct call_op *op, const struct star_op *from, 
 	return 0;
 }
 
-uint32_t run_pushes(const struct call_op *op)
+uint32_t client_run_pushes(const struct call_op *op)
 {
 	const struct program_shape *shape = &op->run->program->shape;
 	uint32_t pushes = 0;
@@ -282,13 +283,13 @@ static bool cut(struct call *call, const struct route *route, uint32_t op, const
 	return starts != NULL;
 }
 
-struct run_share **run_cut(struct call *call, const struct route *route, uint32_t op, const struct parts *from)
+struct run_share **client_run_cut(struct call *call, const struct route *route, uint32_t op, const struct parts *from)
 {
 	struct call_run *run = call->ops[op].run;
 	const struct program *program = run_program(&call->ops[op]);
 	const struct program_shape *shape = &run->program->shape;
 	struct run_share **shares = call_alloc(call, route->reactors * sizeof(*shares));
-	const uint64_t pools = program_segment_bytes(program, shape, PROGRAM_POOL, run->segments);
+	const uint64_t pools = wire_program_segment_bytes(program, shape, PROGRAM_POOL, run->segments);
 
 	if (!shares)
 		return NULL;
@@ -301,9 +302,9 @@ struct run_share **run_cut(struct call *call, const struct route *route, uint32_
 
 		if (!share)
 			continue;
-		request = program_request_bytes(program, shape, share->counts, run->segments, false);
-		alone = program_request_bytes(program, shape, share->counts, run->segments, true);
-		reply = program_reply_bytes(program, shape, share->counts, run->segments);
+		request = wire_program_request_bytes(program, shape, share->counts, run->segments, false);
+		alone = wire_program_request_bytes(program, shape, share->counts, run->segments, true);
+		reply = wire_program_reply_bytes(program, shape, share->counts, run->segments);
 		/* More than fits a request, by far, is refused by its caller. */
 		share->request_bytes = request < WIRE_PAYLOAD_MAX ? (uint32_t)request : WIRE_PAYLOAD_MAX;
 		share->alone_bytes = alone < WIRE_PAYLOAD_MAX ? (uint32_t)alone : WIRE_PAYLOAD_MAX;
@@ -320,7 +321,8 @@ struct run_share **run_cut(struct call *call, const struct route *route, uint32_
 	return shares;
 }
 
-int run_too_large(const struct call_op *op, const struct run_share *share, uint32_t payload_max, struct star_error *err)
+int client_run_too_large(const struct call_op *op, const struct run_share *share, uint32_t payload_max,
+			 struct star_error *err)
 {
 	return star_error_set(
 		err, -E2BIG,
@@ -358,7 +360,7 @@ static void gather(const struct call_op *op)
 	}
 }
 
-void run_gather(struct call *call)
+void client_run_gather(struct call *call)
 {
 	if (!call->runs || call->error.code)
 		return;

@@ -55,23 +55,25 @@ static inline bool run_fetches(const struct call_op *op)
 }
 
 /* program.c: with the cluster, when nobody uses it any more. */
-void program_free_all(struct star_cluster *cluster);
+void client_program_free_all(struct star_cluster *cluster);
 
 /* run.c: an operation as its caller gave it. 0, or -EINVAL with a sentence. */
-int run_check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i, struct star_error *err);
-int run_fill(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err);
+int client_run_check_op(const struct star_cluster *cluster, const struct star_op *op, uint32_t i,
+			struct star_error *err);
+int client_run_fill(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err);
 /* How many times it pushes. */
-uint32_t run_pushes(const struct call_op *op);
+uint32_t client_run_pushes(const struct call_op *op);
 /* Shares by reactor, NULL where there is none: of all keys, or of those that parts of this run had. NULL: out of memory. */
-struct run_share **run_cut(struct call *call, const struct route *route, uint32_t op, const struct parts *from);
-int run_too_large(const struct call_op *op, const struct run_share *share, uint32_t payload_max,
-		  struct star_error *err);
+struct run_share **client_run_cut(struct call *call, const struct route *route, uint32_t op, const struct parts *from);
+int client_run_too_large(const struct call_op *op, const struct run_share *share, uint32_t payload_max,
+			 struct star_error *err);
 /* All parts of the call have ended: adds up the pools, if it went well. */
-void run_gather(struct call *call);
+void client_run_gather(struct call *call);
 
 /* run_codec.c: as codec.h's, of one slice. */
-void run_request(const struct part *part, const struct call_op *op, const struct slice *s, struct codec_out *out);
-bool run_check_result(const struct call_op *op, const struct slice *s, const struct wire_result *result);
-void run_scatter(const struct call_op *op, const struct slice *s, struct codec_in in);
+void client_run_request(const struct part *part, const struct call_op *op, const struct slice *s,
+			struct codec_out *out);
+bool client_run_check_result(const struct call_op *op, const struct slice *s, const struct wire_result *result);
+void client_run_scatter(const struct call_op *op, const struct slice *s, struct codec_in in);
 
 #endif

@@ -7,7 +7,7 @@
 static void pad(struct codec_out *out, uint64_t bytes)
 {
 	if (bytes % 8)
-		codec_put_zeros(out, 8 - bytes % 8);
+		client_codec_put_zeros(out, 8 - bytes % 8);
 }
 
 /* Elements of a feed, `each` bytes long, of the keys that this reactor gets. */
@@ -16,9 +16,9 @@ static void put_aligned(struct codec_out *out, const struct run_share *share, un
 	const uint32_t count = share->counts[k], *order = share->orders[k];
 
 	if (!order && count)
-		codec_put(out, data, count * each);
+		client_codec_put(out, data, count * each);
 	for (uint32_t i = 0; order && i < count; i++)
-		codec_put(out, (const char *)data + order[i] * each, each);
+		client_codec_put(out, (const char *)data + order[i] * each, each);
 	pad(out, count * (uint64_t)each);
 }
 
@@ -33,7 +33,7 @@ static void put_same(struct codec_out *out, const struct call_op *op, unsigned k
 
 		if (n->op != kind)
 			continue;
-		codec_put(out, op->run->feeds[f].data, rows * n->dim * sizeof(float));
+		client_codec_put(out, op->run->feeds[f].data, rows * n->dim * sizeof(float));
 		pad(out, rows * n->dim * sizeof(float));
 	}
 }
@@ -56,7 +56,7 @@ static void put_keys(struct codec_out *out, const struct call_op *op, const stru
 	}
 }
 
-void run_request(const struct part *part, const struct call_op *op, const struct slice *s, struct codec_out *out)
+void client_run_request(const struct part *part, const struct call_op *op, const struct slice *s, struct codec_out *out)
 {
 	const struct program_shape *shape = &op->run->program->shape;
 	const struct run_share *share = s->share;
@@ -77,8 +77,8 @@ void run_request(const struct part *part, const struct call_op *op, const struct
 		.version = entry ? op->run->tag : 0,
 	};
 
-	codec_put(out, &head, sizeof(head));
-	codec_put(out, share->counts, shape->keys_count * sizeof(*share->counts));
+	client_codec_put(out, &head, sizeof(head));
+	client_codec_put(out, share->counts, shape->keys_count * sizeof(*share->counts));
 	pad(out, shape->keys_count * sizeof(*share->counts));
 	put_same(out, op, PROGRAM_SHARED, 1);
 	put_same(out, op, PROGRAM_SEGMENT_ROWS, op->run->segments);
@@ -86,7 +86,7 @@ void run_request(const struct part *part, const struct call_op *op, const struct
 		put_keys(out, op, share, k, part->alone);
 }
 
-bool run_check_result(const struct call_op *op, const struct slice *s, const struct wire_result *result)
+bool client_run_check_result(const struct call_op *op, const struct slice *s, const struct wire_result *result)
 {
 	return result->object == object_wire_id(&op->table->spec) && result->count == s->share->keys &&
 	       result->dim == op->run->segments && result->body_bytes == s->share->reply_bytes;
@@ -105,13 +105,13 @@ static void take_records(const struct call_op *op, const struct run_share *share
 			const struct program_value *v = &p->shape.values[p->fetches[f]];
 
 			if (v->axis == PROGRAM_BY_KEY && v->keys == k)
-				codec_get(in, op->run->fetches[f] + at * v->dim, v->dim * sizeof(float));
+				client_codec_get(in, op->run->fetches[f] + at * v->dim, v->dim * sizeof(float));
 		}
 	}
-	codec_skip(in, (size_t)(program_record_bytes(&p->shape, k, count) - (uint64_t)count * bytes));
+	client_codec_skip(in, (size_t)(wire_program_record_bytes(&p->shape, k, count) - (uint64_t)count * bytes));
 }
 
-void run_scatter(const struct call_op *op, const struct slice *s, struct codec_in in)
+void client_run_scatter(const struct call_op *op, const struct slice *s, struct codec_in in)
 {
 	const struct program_shape *shape = &op->run->program->shape;
 	struct run_share *share = s->share;
@@ -119,7 +119,7 @@ void run_scatter(const struct call_op *op, const struct slice *s, struct codec_i
 	for (unsigned k = 0; k < shape->keys_count; k++)
 		take_records(op, share, k, &in);
 	if (share->pools)
-		codec_get(&in, share->pools,
-			  program_segment_bytes(run_program(op), shape, PROGRAM_POOL, op->run->segments));
+		client_codec_get(&in, share->pools,
+				 wire_program_segment_bytes(run_program(op), shape, PROGRAM_POOL, op->run->segments));
 	share->came = true;
 }

@@ -6,7 +6,7 @@
 
 #include "tensor/dtype.h"
 
-int spec_name(struct object_spec *spec, const char *name, struct star_error *err)
+int client_spec_name(struct object_spec *spec, const char *name, struct star_error *err)
 {
 	if (!name || strnlen(name, WIRE_NAME_MAX + 1) > WIRE_NAME_MAX)
 		return star_error_set(err, -EINVAL, "a table's or variable's name must have 1 to %d bytes",
@@ -49,29 +49,30 @@ static int fill_names(struct object_spec *spec, const struct star_spec *from, st
 	if (parse_name(spec, "element type", from->dtype, STAR_FLOAT32, dtype_parse, dtype_names(), &dtype, err) < 0 ||
 	    parse_name(spec, "optimizer", from->optimizer, dtype_is_real(dtype) ? OPTIM_SGD : OPTIM_NONE,
 		       optim_kind_parse, optim_kind_names(), &optimizer, err) < 0 ||
-	    parse_name(spec, "initializer", from->initializer, OBJECT_ZEROS, object_initializer_parse,
-		       object_option_possible(&object_options[0], possible), &initializer, err) < 0)
+	    parse_name(spec, "initializer", from->initializer, OBJECT_ZEROS, wire_object_initializer_parse,
+		       wire_object_option_possible(&wire_object_options[0], possible), &initializer, err) < 0)
 		return -EINVAL;
-	object_spec_defaults(spec, optimizer);
+	wire_object_spec_defaults(spec, optimizer);
 	spec->dtype = (uint8_t)dtype;
 	spec->initializer = (uint8_t)initializer;
 	return 0;
 }
 
-int spec_of(struct object_spec *spec, const struct star_spec *from, unsigned kind, struct star_error *err)
+int client_spec_of(struct object_spec *spec, const struct star_spec *from, unsigned kind, struct star_error *err)
 {
 	struct star_error why;
 
 	if (!from)
 		return star_error_set(err, -EINVAL, "the definition (struct star_spec) is NULL");
 	*spec = (struct object_spec){ .kind = (uint8_t)kind };
-	if (spec_name(spec, from->name, err) < 0 || fill_names(spec, from, err) < 0 || fill_shape(spec, from, err) < 0)
+	if (client_spec_name(spec, from->name, err) < 0 || fill_names(spec, from, err) < 0 ||
+	    fill_shape(spec, from, err) < 0)
 		return -EINVAL;
 	spec->seed = from->seed;
 	spec->scale = from->scale;
 	if (from->rate != 0)
 		spec->optim.rate = from->rate;
-	if (object_spec_options(spec, from->options, &why) < 0)
+	if (wire_object_spec_options(spec, from->options, &why) < 0)
 		return star_error_set(err, -EINVAL, "\"%s\": %s", spec->name, why.text);
-	return object_spec_check(spec, err);
+	return wire_object_spec_check(spec, err);
 }

@@ -9,9 +9,9 @@
 #include "wire/object.h"
 
 /* kind: OBJECT_TABLE or OBJECT_VARIABLE. 0, or -EINVAL with a sentence; from may be NULL, which is such an error. */
-int spec_of(struct object_spec *spec, const struct star_spec *from, unsigned kind, struct star_error *err);
+int client_spec_of(struct object_spec *spec, const struct star_spec *from, unsigned kind, struct star_error *err);
 
 /* Its name alone. */
-int spec_name(struct object_spec *spec, const char *name, struct star_error *err);
+int client_spec_name(struct object_spec *spec, const char *name, struct star_error *err);
 
 #endif

@@ -138,7 +138,7 @@ static int add_slice(struct split *s, struct part *part, uint32_t op, const uint
 	return 0;
 }
 
-int split_by_key(const void *a, const void *b, void *keys_of)
+int client_split_by_key(const void *a, const void *b, void *keys_of)
 {
 	const uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
 	const uint64_t *keys = keys_of;
@@ -156,7 +156,7 @@ static const uint32_t *order_by_key(struct split *s, const struct call_op *op, c
 		return NULL;
 	for (uint32_t i = 0; i < n; i++)
 		sorted[i] = order ? order[i] : i;
-	qsort_r(sorted, n, sizeof(*sorted), split_by_key, (void *)(uintptr_t)op->keys);
+	qsort_r(sorted, n, sizeof(*sorted), client_split_by_key, (void *)(uintptr_t)op->keys);
 	return sorted;
 }
 
@@ -330,8 +330,8 @@ static bool run_fits(const struct split *s, const struct part *part, const struc
 static int split_run(struct split *s, uint32_t op, const struct parts *from)
 {
 	const struct call_op *o = &s->call->ops[op];
-	const uint32_t pushes = run_pushes(o);
-	struct run_share **shares = run_cut(s->call, s->route, op, from);
+	const uint32_t pushes = client_run_pushes(o);
+	struct run_share **shares = client_run_cut(s->call, s->route, op, from);
 
 	if (!shares)
 		return no_memory(s);
@@ -347,7 +347,7 @@ static int split_run(struct split *s, uint32_t op, const struct parts *from)
 		if (!*open || !slice)
 			return no_memory(s);
 		if (!run_fits(s, *open, shares[r], pushes))
-			return run_too_large(o, shares[r], s->route->payload_max, s->err);
+			return client_run_too_large(o, shares[r], s->route->payload_max, s->err);
 		*slice = (struct slice){ .op = op, .count = shares[r]->keys, .share = shares[r] };
 		append(*open, slice);
 		(*open)->more_pushes += pushes ? pushes - 1 : 0;
@@ -359,7 +359,7 @@ static int split_run(struct split *s, uint32_t op, const struct parts *from)
 	return 0;
 }
 
-int split_call(struct call *call, const struct route *route, const struct parts *from, struct star_error *err)
+int client_split_call(struct call *call, const struct route *route, const struct parts *from, struct star_error *err)
 {
 	struct split s = { .call = call, .route = route, .err = err };
 	const struct call_op *first = &call->ops[0];

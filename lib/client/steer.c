@@ -38,7 +38,7 @@ static bool own_address(const struct channel *ch, struct sockaddr_storage *own)
 	return found;
 }
 
-void steer_bind(struct channel *ch)
+void client_steer_bind(struct channel *ch)
 {
 	struct sockaddr_storage own, to = ch->address;
 	struct steering_flow flow = { 0 };

@@ -25,13 +25,13 @@ static struct star_table *remember(struct star_cluster *cluster, const struct ob
 	made->cluster = cluster;
 	made->spec = *spec;
 	made->name_hash = hash_name(spec->name);
-	made->elements = spec->kind == OBJECT_VARIABLE ? object_elements(spec) : spec->dim;
-	made->blocks = spec->kind == OBJECT_VARIABLE ? object_blocks(spec) : 0;
+	made->elements = spec->kind == OBJECT_VARIABLE ? wire_object_elements(spec) : spec->dim;
+	made->blocks = spec->kind == OBJECT_VARIABLE ? wire_object_blocks(spec) : 0;
 	made->row_bytes = (uint32_t)dtype_row_bytes(spec->dtype, spec->dim);
 	pthread_mutex_lock(&cluster->lock);
 	for (table = cluster->tables; table; table = table->next)
 		if (object_wire_id(&table->spec) == object_wire_id(spec) &&
-		    object_spec_same(&table->spec, spec, NULL) == 0 && strcmp(table->spec.name, spec->name) == 0)
+		    wire_object_spec_same(&table->spec, spec, NULL) == 0 && strcmp(table->spec.name, spec->name) == 0)
 			break;
 	if (!table) {
 		made->next = cluster->tables;
@@ -43,10 +43,10 @@ static struct star_table *remember(struct star_cluster *cluster, const struct ob
 	return table;
 }
 
-struct star_table *table_ask(struct star_cluster *cluster, const char *method, json_t *params,
-			     const struct object_spec *wanted, uint64_t deadline_us, struct star_error *err)
+struct star_table *client_table_ask(struct star_cluster *cluster, const char *method, json_t *params,
+				    const struct object_spec *wanted, uint64_t deadline_us, struct star_error *err)
 {
-	const uint64_t deadline_ns = deadline_from(clock_ns(), deadline_us);
+	const uint64_t deadline_ns = client_deadline_from(clock_ns(), deadline_us);
 	struct star_table *table = NULL;
 	struct object_spec spec = { 0 };
 	json_t *json;
@@ -55,15 +55,15 @@ struct star_table *table_ask(struct star_cluster *cluster, const char *method, j
 		star_error_set(err, -EINVAL, "the name \"%s\" is not UTF-8", wanted->name);
 		return NULL;
 	}
-	json = catalogue_call(cluster, method, params, deadline_ns, err);
+	json = client_catalogue_call(cluster, method, params, deadline_ns, err);
 	json_decref(params);
 	if (!json)
 		return NULL;
-	if (object_from_json(json, &spec, err) == 0) {
+	if (jsonrpc_object_decode(json, &spec, err) == 0) {
 		if (strcmp(spec.name, wanted->name) != 0 || spec.id == 0)
 			star_error_set(err, -EPROTO, "the control plane answered \"%s\" of \"%s\" with another object",
 				       method, wanted->name);
-		else if (!wanted->kind || object_spec_same(&spec, wanted, err) == 0)
+		else if (!wanted->kind || wire_object_spec_same(&spec, wanted, err) == 0)
 			table = remember(cluster, &spec, err);
 	}
 	json_decref(json);
@@ -79,11 +79,11 @@ static struct star_table *create(struct star_cluster *cluster, const struct star
 
 	if (!err)
 		err = &ignored;
-	if (cluster_enter(cluster, true, err) < 0)
+	if (client_cluster_enter(cluster, true, err) < 0)
 		return NULL;
-	if (spec_of(&spec, from, kind, err) == 0)
-		table = table_ask(cluster, "create", object_to_json(&spec), &spec, deadline_us, err);
-	cluster_leave(cluster);
+	if (client_spec_of(&spec, from, kind, err) == 0)
+		table = client_table_ask(cluster, "create", jsonrpc_object_encode(&spec), &spec, deadline_us, err);
+	client_cluster_leave(cluster);
 	return table;
 }
 
@@ -108,11 +108,12 @@ struct star_table *star_lookup(struct star_cluster *cluster, const char *name, u
 
 	if (!err)
 		err = &ignored;
-	if (cluster_enter(cluster, true, err) < 0)
+	if (client_cluster_enter(cluster, true, err) < 0)
 		return NULL;
-	if (spec_name(&wanted, name, err) == 0)
-		table = table_ask(cluster, "lookup", json_pack("{s:s}", "name", name), &wanted, deadline_us, err);
-	cluster_leave(cluster);
+	if (client_spec_name(&wanted, name, err) == 0)
+		table = client_table_ask(cluster, "lookup", json_pack("{s:s}", "name", name), &wanted, deadline_us,
+					 err);
+	client_cluster_leave(cluster);
 	return table;
 }
 
@@ -125,9 +126,9 @@ static int empty(struct star_table *table, uint64_t deadline_ns, struct star_err
 	int rc = params ? 0 : star_error_set(err, -ENOMEM, "no memory for a question");
 
 	while (rc == 0 && left) {
-		json_t *result = catalogue_call(cluster, "empty", params, deadline_ns, err);
+		json_t *result = client_catalogue_call(cluster, "empty", params, deadline_ns, err);
 
-		rc = result ? member_u64(result, "left", &left, err) : err->code;
+		rc = result ? jsonrpc_member_u64(result, "left", &left, err) : err->code;
 		if (rc == 0 && left && json_object_get(result, "ticket"))
 			json_object_set(params, "ticket", json_object_get(result, "ticket"));
 		json_decref(result);
@@ -136,7 +137,7 @@ static int empty(struct star_table *table, uint64_t deadline_ns, struct star_err
 			rc = star_error_set(err, -ETIMEDOUT, "\"%s\" is not yet empty: the nodes go on",
 					    table->spec.name);
 		if (rc == 0 && left)
-			rc = cluster_pause(cluster, clock_ns() + EMPTY_LOOK_NS, err);
+			rc = client_cluster_pause(cluster, clock_ns() + EMPTY_LOOK_NS, err);
 	}
 	json_decref(params);
 	return rc;
@@ -151,7 +152,7 @@ static int drop(struct star_table *table, uint64_t deadline_ns, struct star_erro
 			   (json_int_t)table->spec.generation);
 	if (!params)
 		return star_error_set(err, -ENOMEM, "no memory for a question");
-	result = catalogue_call(table->cluster, "table_drop", params, deadline_ns, err);
+	result = client_catalogue_call(table->cluster, "table_drop", params, deadline_ns, err);
 	rc = result ? 0 : err->code;
 	json_decref(result);
 	json_decref(params);
@@ -168,11 +169,11 @@ static int change_whole(struct star_table *table, table_change *change, uint64_t
 	err = err ? err : &ignored;
 	if (!table)
 		return star_error_set(err, -EINVAL, "no table was given");
-	rc = cluster_enter(table->cluster, true, err);
+	rc = client_cluster_enter(table->cluster, true, err);
 	if (rc < 0)
 		return rc;
-	rc = change(table, deadline_from(clock_ns(), deadline_us), err);
-	cluster_leave(table->cluster);
+	rc = change(table, client_deadline_from(clock_ns(), deadline_us), err);
+	client_cluster_leave(table->cluster);
 	return rc;
 }
 

@@ -34,13 +34,13 @@ static void submit(struct call *call, struct keeper *self)
 	call->remaining = remaining;
 	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);
 	TAILQ_FOREACH(part, &call->parts, in_call)
-	channel_submit(part->channel, part, self);
+	client_channel_submit(part->channel, part, self);
 	pthread_mutex_lock(&k->lock);
 	if (call->async) {
 		TAILQ_INSERT_TAIL(&k->incoming, call, running);
 		keeper_signal(k, self);
 	}
-	call_drop(call, self);
+	client_call_drop(call, self);
 	pthread_mutex_unlock(&k->lock);
 }
 
@@ -53,28 +53,28 @@ static void cancel(struct call *call, int code, struct keeper *self)
 	{
 		struct star_error err;
 
-		if (channel_cancel(part->channel, part, code, call->start_ns, &err))
-			part_finish(part, &err, self);
+		if (client_channel_cancel(part->channel, part, code, call->start_ns, &err))
+			client_part_finish(part, &err, self);
 	}
 }
 
 static void close_channel(struct channel *ch)
 {
-	channel_close(ch);
+	client_channel_close(ch);
 	free(ch->out);
 	free(ch->in);
 }
 
-const struct transport transport_tcp = {
+const struct transport client_transport_tcp = {
 	.abi = TRANSPORT_ABI,
 	.release = STAR_VERSION,
 	.attach = attach,
 	.detach = detach,
 	.open = open_channel,
 	.close = close_channel,
-	.retire = channel_retire,
+	.retire = client_channel_retire,
 	.submit = submit,
 	.cancel = cancel,
-	.wait = keeper_wait,
-	.turn = keeper_turn,
+	.wait = client_keeper_wait,
+	.turn = client_keeper_turn,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Views: pulled rows where they lie. While the call runs, a view is its transport's, which adds what it keeps (codec_show); then it
+ * Views: pulled rows where they lie. While the call runs, a view is its transport's, which adds what it keeps (client_codec_show); then it
  * is the caller's. The first look at it puts the parts in order, and lists what was copied between them.
  */
 #include "client/codec.h"
@@ -24,7 +24,7 @@ static struct star_view *create(const struct call_op *op)
 	return NULL;
 }
 
-int view_begin(struct call *call, const struct star_op *ops, struct star_error *err)
+int client_view_begin(struct call *call, const struct star_op *ops, struct star_error *err)
 {
 	for (uint32_t i = 0; i < call->ops_count; i++) {
 		struct call_op *op = &call->ops[i];
@@ -100,7 +100,7 @@ uint32_t star_view_parts(struct star_view *view, const struct star_view_part **p
 }
 
 /* The part that holds that byte. */
-static uint32_t find(const struct star_view *view, uint64_t offset)
+static uint32_t find_view_part(const struct star_view *view, uint64_t offset)
 {
 	uint32_t low = 0, high = view->parts_count - 1;
 
@@ -123,7 +123,7 @@ int star_view_copy(struct star_view *view, uint64_t offset, uint64_t bytes, void
 		return -EINVAL;
 	if (!complete(view))
 		return -ENOMEM;
-	for (uint32_t i = find(view, offset); bytes; i++) {
+	for (uint32_t i = find_view_part(view, offset); bytes; i++) {
 		const struct star_view_part *part = &view->parts[i];
 		const uint64_t left = part->offset + part->bytes - offset, n = left < bytes ? left : bytes;
 

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void finish(struct poller *p, struct call *call)
+static void finish_call(struct poller *p, struct call *call)
 {
 	struct keeper *k = call->keeper;
 
@@ -29,26 +29,26 @@ static void finish(struct poller *p, struct call *call)
 	}
 }
 
-void part_end(struct poller *p, struct part *part, const struct star_error *err)
+void dpdk_part_end(struct poller *p, struct part *part, const struct star_error *err)
 {
 	struct call *call = part->call;
 
 	if (err && !call->error.code)
 		call->error = *err;
 	if (--call->remaining == 0)
-		finish(p, call);
+		finish_call(p, call);
 }
 
-void part_end_stale(struct poller *p, struct part *part)
+void dpdk_part_end_stale(struct poller *p, struct part *part)
 {
 	struct call *call = part->call;
 
 	TAILQ_INSERT_TAIL(&call->stale, part, link);
 	if (--call->remaining == 0)
-		finish(p, call);
+		finish_call(p, call);
 }
 
-void call_start(struct poller *p, struct call *call)
+void dpdk_call_start(struct poller *p, struct call *call)
 {
 	struct part *part;
 	uint32_t remaining = 1; /* one for the second loop */
@@ -57,12 +57,12 @@ void call_start(struct poller *p, struct call *call)
 	remaining++;
 	call->remaining = remaining;
 	TAILQ_FOREACH(part, &call->parts, in_call)
-	stream_enqueue(part->channel->datagrams, part);
+	dpdk_stream_enqueue(part->channel->datagrams, part);
 	if (--call->remaining == 0)
-		finish(p, call);
+		finish_call(p, call);
 }
 
-void call_abort(struct poller *p, struct call *call, int code)
+void dpdk_call_abort(struct poller *p, struct call *call, int code)
 {
 	struct part *part;
 
@@ -73,9 +73,9 @@ void call_abort(struct poller *p, struct call *call, int code)
 	{
 		struct star_error err;
 
-		if (stream_cancel(part->channel->datagrams, part, code, &err))
-			part_end(p, part, &err);
+		if (dpdk_stream_cancel(part->channel->datagrams, part, code, &err))
+			dpdk_part_end(p, part, &err);
 	}
 	if (--call->remaining == 0)
-		finish(p, call);
+		finish_call(p, call);
 }

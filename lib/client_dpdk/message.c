@@ -50,10 +50,10 @@ static uint32_t chain_crc(const struct rte_mbuf *m, uint32_t at, uint32_t bytes)
 	uint32_t crc;
 
 	prefetch_data(m->next);
-	crc = crc32(rte_pktmbuf_mtod_offset(m, const char *, at), RTE_MIN(bytes, m->data_len - at));
+	crc = base_crc32(rte_pktmbuf_mtod_offset(m, const char *, at), RTE_MIN(bytes, m->data_len - at));
 	while ((m = m->next)) {
 		prefetch_data(m->next);
-		crc = crc32_combine(crc, crc32(rte_pktmbuf_mtod(m, const char *), m->data_len), m->data_len);
+		crc = base_crc32_combine(crc, base_crc32(rte_pktmbuf_mtod(m, const char *), m->data_len), m->data_len);
 	}
 	return crc;
 }
@@ -81,7 +81,7 @@ static void release(struct star_view *view)
 		;
 }
 
-void poller_reclaim(struct poller *p)
+void dpdk_poller_reclaim(struct poller *p)
 {
 	struct star_view *view = atomic_exchange_explicit(&p->released, NULL, memory_order_acquire);
 
@@ -119,7 +119,7 @@ static struct rte_mbuf *make_chain(struct dgram_session *session, uint32_t bytes
 	return first;
 }
 
-bool message_send(struct stream *s, struct part *part)
+bool dpdk_message_send(struct stream *s, struct part *part)
 {
 	const uint32_t bytes = (uint32_t)sizeof(struct wire_frame) + part->request_bytes;
 	struct rte_mbuf *shared = dgram_room(s->session, bytes), *message = shared;
@@ -136,11 +136,11 @@ bool message_send(struct stream *s, struct part *part)
 	if (!message)
 		return false;
 	first = rte_pktmbuf_mtod_offset(message, char *, at);
-	request_frame(s->ch, part, s->poller->now_ns, first);
+	client_request_frame(s->ch, part, s->poller->now_ns, first);
 	out.piece = message;
 	out.at = first + sizeof(struct wire_frame);
 	out.end = first + message->data_len - at;
-	codec_request(part, &out);
+	client_codec_request(part, &out);
 	checksum = chain_crc(message, at, bytes);
 	memcpy(first + offsetof(struct wire_frame, checksum), &checksum, sizeof(checksum));
 	if (shared)
@@ -154,7 +154,7 @@ static void doom(struct stream *s, int code, const char *why)
 {
 	s->doom = code;
 	snprintf(s->why, sizeof(s->why), "%s", why);
-	stream_touch(s);
+	dpdk_stream_touch(s);
 }
 
 /* The sentence of a refusal, in one piece. in: at the payload. */
@@ -199,7 +199,7 @@ static bool keep(struct poller *p, const struct part *part, struct codec_in in)
 		return false;
 	for (const struct rte_mbuf *m = message; m; m = m->next)
 		mbufs++;
-	if (p->viewed + mbufs > p->viewed_max || !make_room(view, mbufs) || !codec_show(part, in))
+	if (p->viewed + mbufs > p->viewed_max || !make_room(view, mbufs) || !client_codec_show(part, in))
 		return false;
 	for (struct rte_mbuf *next; message; message = next) {
 		next = message->next;
@@ -221,32 +221,32 @@ static void answer(struct stream *s, struct part *part, const struct wire_frame 
 	const char *wrong;
 
 	if (frame->status == WIRE_STALE_LAYOUT) {
-		part_end_stale(s->poller, part);
+		dpdk_part_end_stale(s->poller, part);
 		return;
 	}
 	if (frame->status != WIRE_OK) {
 		copy_text(in, frame->payload_bytes, text);
-		reply_refused(s->ch, frame, text, &err);
-		part_end(s->poller, part, &err);
+		client_reply_refused(s->ch, frame, text, &err);
+		dpdk_part_end(s->poller, part, &err);
 		return;
 	}
-	wrong = codec_check(part, in, frame->payload_bytes);
+	wrong = client_codec_check(part, in, frame->payload_bytes);
 	if (wrong) {
 		star_error_set(&err, -EPROTO, "%s %s", s->ch->label, wrong);
-		part_end(s->poller, part, &err);
+		dpdk_part_end(s->poller, part, &err);
 		doom(s, -EPROTO, wrong);
 		return;
 	}
-	codec_remember(part, in);
+	client_codec_remember(part, in);
 	if (!keep(s->poller, part, in))
-		codec_scatter(part, in);
-	part_end(s->poller, part, NULL);
+		client_codec_scatter(part, in);
+	dpdk_part_end(s->poller, part, NULL);
 }
 
 /* Too large for what a client takes, or for the mbufs that it has: the frame came alone. */
 static void answer_too_large(struct stream *s, const struct wire_frame *frame)
 {
-	struct part *part = reply_take(s->ch, frame, s->poller->now_ns);
+	struct part *part = client_reply_take(s->ch, frame, s->poller->now_ns);
 	struct star_error err;
 
 	if (!part)
@@ -258,7 +258,7 @@ static void answer_too_large(struct stream *s, const struct wire_frame *frame)
 			       "%s sent a reply of %u bytes, and there are not enough packet buffers for it: raise "
 			       "memory.mbufs in the worker's file",
 			       s->ch->label, frame->payload_bytes);
-	part_end(s->poller, part, &err);
+	dpdk_part_end(s->poller, part, &err);
 }
 
 /* The message at `at`. */
@@ -274,7 +274,7 @@ static void handle(struct stream *s, struct rte_mbuf *message, uint32_t at, enum
 	const char *wrong;
 
 	memcpy(&frame, first, sizeof(frame));
-	wrong = reply_check(s->ch, &frame);
+	wrong = client_reply_check(s->ch, &frame);
 	if (wrong) {
 		doom(s, -EPROTO, wrong);
 		return;
@@ -292,19 +292,19 @@ static void handle(struct stream *s, struct rte_mbuf *message, uint32_t at, enum
 		char text[WIRE_ERROR_TEXT_MAX], why[WIRE_ERROR_TEXT_MAX + 64];
 
 		copy_text(in, frame.payload_bytes, text);
-		reply_refused_frame(&frame, text, why, sizeof(why));
+		client_reply_refused_frame(&frame, text, why, sizeof(why));
 		doom(s, frame.status == WIRE_BAD_CHECKSUM ? -EBADMSG : -EPROTO, why);
 		return;
 	}
-	part = reply_take(s->ch, &frame, s->poller->now_ns);
+	part = client_reply_take(s->ch, &frame, s->poller->now_ns);
 	if (part)
 		answer(s, part, &frame, in);
 	/* There is room for a further request; or this one is asked again; or the last one has ended. */
 	if (!TAILQ_EMPTY(&s->ch->queue) || s->ch->retired)
-		stream_touch(s);
+		dpdk_stream_touch(s);
 }
 
-void message_received(struct stream *s, struct rte_mbuf *message, uint32_t bytes, enum wire_status status)
+void dpdk_message_received(struct stream *s, struct rte_mbuf *message, uint32_t bytes, enum wire_status status)
 {
 	struct dgram_session *session = s->session;
 	uint32_t mbufs = 0, at = 0;

@@ -37,7 +37,7 @@ static inline void borrow_lcore(struct poller *p)
 	RTE_PER_LCORE(_lcore_id) = 0;
 }
 
-static inline bool take(struct poller *p)
+static inline bool try_lock(struct poller *p)
 {
 	if (atomic_load_explicit(&p->locked, memory_order_relaxed) ||
 	    atomic_exchange_explicit(&p->locked, 1, memory_order_acquire))
@@ -47,19 +47,19 @@ static inline bool take(struct poller *p)
 	return true;
 }
 
-bool poller_try(struct poller *p, struct keeper *k, const struct call *call)
+bool dpdk_poller_try(struct poller *p, struct keeper *k, const struct call *call)
 {
-	if (!take(p))
+	if (!try_lock(p))
 		return false;
 	p->driver = k;
 	p->awaited = call;
 	return true;
 }
 
-void poller_lock(struct poller *p)
+void dpdk_poller_lock(struct poller *p)
 {
 	atomic_fetch_add(&p->wanted, 1);
-	while (!take(p)) {
+	while (!try_lock(p)) {
 		const struct timespec moment = { 0, DOZE_MIN_NS };
 
 		for (int i = 0; i < LOOKS_MAX && atomic_load_explicit(&p->locked, memory_order_relaxed); i++)
@@ -71,7 +71,7 @@ void poller_lock(struct poller *p)
 	p->driver = NULL;
 	p->awaited = NULL;
 	p->now_ns = clock_read(&p->clock);
-	poller_drain(p);
+	dpdk_poller_drain(p);
 }
 
 /* One of those who sleep shall drive now. */
@@ -88,7 +88,7 @@ static void wake_sleeper(struct poller *p)
 	pthread_mutex_unlock(&p->sleepers_lock);
 }
 
-void poller_leave(struct poller *p)
+void dpdk_poller_leave(struct poller *p)
 {
 	RTE_PER_LCORE(_lcore_id) = (unsigned)p->lcore;
 	/* Pairs with doze: either it sees the lock free, or we see that it sleeps. */
@@ -99,7 +99,7 @@ void poller_leave(struct poller *p)
 
 /* ---- a turn ---- */
 
-void poller_post(struct poller *p, struct call *call)
+void dpdk_poller_post(struct poller *p, struct call *call)
 {
 	call->inbox_next = atomic_load_explicit(&p->inbox, memory_order_relaxed);
 	while (!atomic_compare_exchange_weak_explicit(&p->inbox, &call->inbox_next, call, memory_order_release,
@@ -108,7 +108,7 @@ void poller_post(struct poller *p, struct call *call)
 }
 
 /* Each stream once: one that wants to be looked at again is in the next turn. */
-void poller_pump(struct poller *p)
+void dpdk_poller_pump(struct poller *p)
 {
 	struct streams dirty;
 	struct stream *s;
@@ -121,20 +121,20 @@ void poller_pump(struct poller *p)
 	while ((s = TAILQ_FIRST(&dirty))) {
 		TAILQ_REMOVE(&dirty, s, link);
 		s->dirty = false;
-		stream_pump(s);
+		dpdk_stream_pump(s);
 	}
 }
 
-void poller_drain(struct poller *p)
+void dpdk_poller_drain(struct poller *p)
 {
 	struct call *newest, *oldest = NULL;
 
 	if (unlikely(atomic_load_explicit(&p->released, memory_order_relaxed)))
-		poller_reclaim(p);
+		dpdk_poller_reclaim(p);
 
 	if (!atomic_load_explicit(&p->inbox, memory_order_relaxed))
 		return;
-	poller_pump(p); /* a session that is to be closed is closed before anything new is put on it */
+	dpdk_poller_pump(p); /* a session that is to be closed is closed before anything new is put on it */
 	newest = atomic_exchange_explicit(&p->inbox, NULL, memory_order_acquire);
 	while (newest) {
 		struct call *next = newest->inbox_next;
@@ -146,7 +146,7 @@ void poller_drain(struct poller *p)
 	while (oldest) {
 		struct call *next = oldest->inbox_next;
 
-		call_start(p, oldest);
+		dpdk_call_start(p, oldest);
 		oldest = next;
 	}
 }
@@ -187,9 +187,9 @@ static unsigned output(struct poller *p)
 	return total;
 }
 
-void poller_flush(struct poller *p)
+void dpdk_poller_flush(struct poller *p)
 {
-	poller_pump(p);
+	dpdk_poller_pump(p);
 	output(p);
 }
 
@@ -209,12 +209,12 @@ static bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
 		return true;
 	}
 	p->turned_ns = p->now_ns;
-	poller_drain(p);
+	dpdk_poller_drain(p);
 	wheel_advance(net_wheel(p->net), p->now_ns, TIMERS_MAX);
-	poller_pump(p);
+	dpdk_poller_pump(p);
 	work += output(p);
 	if (p->now_ns >= p->link_ns)
-		poller_link(p);
+		dpdk_poller_link(p);
 	if (work)
 		atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
 	return work;
@@ -237,7 +237,7 @@ static void settle(struct poller *p)
 	}
 }
 
-void poller_catch_up(struct poller *p)
+void dpdk_poller_catch_up(struct poller *p)
 {
 	struct rte_mbuf *frames[PORT_BURST];
 	unsigned n;
@@ -347,7 +347,7 @@ static void doze(struct poller *p, struct call *call)
 	delist(p, &sleeper);
 }
 
-void poller_tell_watcher(struct poller *p, struct star_cluster *cluster)
+void dpdk_poller_tell_watcher(struct poller *p, struct star_cluster *cluster)
 {
 	if (atomic_load_explicit(&p->watch_ns, memory_order_relaxed) > p->now_ns + 2 * DOZE_MAX_NS &&
 	    p->now_ns - p->busy_ns < WATCH_NS)
@@ -359,7 +359,7 @@ static bool is_finished(const struct call *call)
 	return atomic_load_explicit(&call->finished, memory_order_acquire) == CALL_FINISHED;
 }
 
-void poller_wait(struct keeper *k, struct call *call)
+void dpdk_poller_wait(struct keeper *k, struct call *call)
 {
 	struct star_cluster *cluster = call->cluster;
 	struct poller *p = cluster->transport_state;
@@ -367,12 +367,12 @@ void poller_wait(struct keeper *k, struct call *call)
 
 	call->driven = false;
 	while (mine || !is_finished(call)) {
-		if (mine || poller_try(p, NULL, call)) {
+		if (mine || dpdk_poller_try(p, NULL, call)) {
 			if (!is_finished(call))
 				drive(p, cluster, NULL, call->deadline_ns);
 			settle(p);
-			poller_tell_watcher(p, cluster);
-			poller_leave(p);
+			dpdk_poller_tell_watcher(p, cluster);
+			dpdk_poller_leave(p);
 			let_in(p);
 			mine = false;
 		}
@@ -399,21 +399,21 @@ static uint64_t next_look(struct poller *p, const struct keeper *k, uint64_t due
 	return now + (ns < DOZE_MIN_NS ? DOZE_MIN_NS : ns > IDLE_MAX_NS ? IDLE_MAX_NS : ns);
 }
 
-void poller_turn(struct keeper *k, uint64_t until_ns)
+void dpdk_poller_turn(struct keeper *k, uint64_t until_ns)
 {
 	struct star_cluster *cluster = k->cluster;
 	struct poller *p = cluster->transport_state;
 	uint64_t due = clock_ns() + DOZE_MAX_NS, when;
 	struct pollfd fd = { .fd = k->event_fd, .events = POLLIN };
 
-	if (poller_try(p, k, NULL)) {
+	if (dpdk_poller_try(p, k, NULL)) {
 		uint64_t next;
 
 		drive(p, cluster, k, until_ns);
 		due = wheel_next(net_wheel(p->net));
 		next = dgram_next_ns(p->dgram);
 		due = next < due ? next : due;
-		poller_leave(p);
+		dpdk_poller_leave(p);
 		let_in(p);
 		if (cluster->polling)
 			return;

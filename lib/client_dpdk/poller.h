@@ -7,7 +7,7 @@
  * else by an I/O thread. The rules:
  *
  *  1. Nobody sleeps with the lock, and nobody waits for it for long: a driver lets go when its own call is finished, when
- *     nothing has happened for SPIN_NS, or when somebody wants the lock (poller_lock). With `polling` the I/O thread drives as
+ *     nothing has happened for SPIN_NS, or when somebody wants the lock (dpdk_poller_lock). With `polling` the I/O thread drives as
  *     long as it lets nobody else in.
  *  2. A call that is made while another thread drives goes to the inbox, which the driver empties in each turn, and before it
  *     takes a call of its own: so calls keep the order in which they were made.
@@ -66,7 +66,7 @@ struct poller {
 	/* anybody's */
 	_Atomic(uint32_t) locked;
 	_Alignas(64) _Atomic(struct call *) inbox; /* the newest first */
-	_Atomic(uint32_t) wanted;		   /* threads in poller_lock */
+	_Atomic(uint32_t) wanted;		   /* threads in dpdk_poller_lock */
 	_Atomic(uint64_t) watch_ns;		   /* an I/O thread will look by then */
 	_Atomic(uint32_t) sleepers_count;
 	_Atomic(uint64_t) busy_ns; /* the last turn that had something to do */
@@ -108,56 +108,56 @@ struct sleeper {
 };
 
 /* setup.c: the process's one poller. With a worker's file; NULL with err. */
-struct poller *poller_get(const struct config *config, struct star_error *err);
-void poller_put(struct poller *p);
+struct poller *dpdk_poller_get(const struct config *config, struct star_error *err);
+void dpdk_poller_put(struct poller *p);
 /* The driver's: brings the link up again, where the device leaves that to us. */
-void poller_link(struct poller *p);
+void dpdk_poller_link(struct poller *p);
 
 /* poller.c */
 /* k: of an I/O thread, or NULL; call: what the thread waits for, or NULL. */
-bool poller_try(struct poller *p, struct keeper *k, const struct call *call);
+bool dpdk_poller_try(struct poller *p, struct keeper *k, const struct call *call);
 /* For short work that cannot wait. */
-void poller_lock(struct poller *p);
-void poller_leave(struct poller *p);
+void dpdk_poller_lock(struct poller *p);
+void dpdk_poller_leave(struct poller *p);
 /* The driver's: sends what can be sent. */
-void poller_flush(struct poller *p);
+void dpdk_poller_flush(struct poller *p);
 /* The same, before a call: takes what has come while nobody looked. A session that was closed meanwhile is no failure of it. */
-void poller_catch_up(struct poller *p);
+void dpdk_poller_catch_up(struct poller *p);
 /* Gives a call to whoever drives. */
-void poller_post(struct poller *p, struct call *call);
+void dpdk_poller_post(struct poller *p, struct call *call);
 /* The driver's, before it leaves: I/O threads that sleep for long must know that there was something to do. */
-void poller_tell_watcher(struct poller *p, struct star_cluster *cluster);
+void dpdk_poller_tell_watcher(struct poller *p, struct star_cluster *cluster);
 /* The driver's: does what streams have to do. */
-void poller_pump(struct poller *p);
+void dpdk_poller_pump(struct poller *p);
 /* Takes over what was posted. */
-void poller_drain(struct poller *p);
+void dpdk_poller_drain(struct poller *p);
 /* The driver's: frees what released views kept (message.c). */
-void poller_reclaim(struct poller *p);
-void poller_wait(struct keeper *k, struct call *call);
-void poller_turn(struct keeper *k, uint64_t until_ns);
+void dpdk_poller_reclaim(struct poller *p);
+void dpdk_poller_wait(struct keeper *k, struct call *call);
+void dpdk_poller_turn(struct keeper *k, uint64_t until_ns);
 
 /* calls.c: the driver's */
-void call_start(struct poller *p, struct call *call);
+void dpdk_call_start(struct poller *p, struct call *call);
 /* Fails what is left of it. */
-void call_abort(struct poller *p, struct call *call, int code);
-void part_end(struct poller *p, struct part *part, const struct star_error *err);
-void part_end_stale(struct poller *p, struct part *part);
+void dpdk_call_abort(struct poller *p, struct call *call, int code);
+void dpdk_part_end(struct poller *p, struct part *part, const struct star_error *err);
+void dpdk_part_end_stale(struct poller *p, struct part *part);
 
 /* stream.c: the driver's */
-extern const struct dgram_handler stream_handler;
-void stream_enqueue(struct stream *s, struct part *part);
+extern const struct dgram_handler dpdk_stream_handler;
+void dpdk_stream_enqueue(struct stream *s, struct part *part);
 /* Takes a part off, if it is not taken yet, and fills err. */
-bool stream_cancel(struct stream *s, struct part *part, int code, struct star_error *err);
+bool dpdk_stream_cancel(struct stream *s, struct part *part, int code, struct star_error *err);
 /* Does what can be done now. */
-void stream_pump(struct stream *s);
-void stream_touch(struct stream *s);
+void dpdk_stream_pump(struct stream *s);
+void dpdk_stream_touch(struct stream *s);
 /* Closes the session, forgets what was in flight. */
-void stream_close(struct stream *s);
+void dpdk_stream_close(struct stream *s);
 
 /* message.c: requests into mbufs, replies out of them */
 /* False: there are not enough mbufs now. */
-bool message_send(struct stream *s, struct part *part);
+bool dpdk_message_send(struct stream *s, struct part *part);
 /* Handles a reply, or several in one packet, and frees them. */
-void message_received(struct stream *s, struct rte_mbuf *message, uint32_t bytes, enum wire_status status);
+void dpdk_message_received(struct stream *s, struct rte_mbuf *message, uint32_t bytes, enum wire_status status);
 
 #endif

@@ -91,7 +91,7 @@ static int make_dgram(struct poller *p, const struct config *config, struct star
 		/* Threads that sleep, or share their core, take longer than a path does: that is no congestion. */
 		.target_delay_ns =
 			RTE_MAX(config->target_delay_us, config->polling ? 0u : TARGET_ASLEEP_US) * UINT64_C(1000),
-		.handler = &stream_handler,
+		.handler = &dpdk_stream_handler,
 	};
 
 	if (getrandom(o.secret, sizeof(o.secret), 0) != sizeof(o.secret))
@@ -164,7 +164,7 @@ static struct poller *create(const struct config *config, struct star_error *err
 	return NULL;
 }
 
-struct poller *poller_get(const struct config *config, struct star_error *err)
+struct poller *dpdk_poller_get(const struct config *config, struct star_error *err)
 {
 	struct poller *p;
 	bool same;
@@ -172,7 +172,7 @@ struct poller *poller_get(const struct config *config, struct star_error *err)
 	pthread_mutex_lock(&setup_lock);
 	p = the_poller;
 	if (p && p->users == 0)
-		poller_reclaim(p);
+		dpdk_poller_reclaim(p);
 	same = p && memcmp(&p->config, &config->ports[0], sizeof(p->config)) == 0;
 	if (p && !same && (p->users || p->viewed)) {
 		star_error_set(err, -EBUSY,
@@ -191,7 +191,7 @@ struct poller *poller_get(const struct config *config, struct star_error *err)
 }
 
 /* The port stays open: closing and opening them is what drivers and the EAL's interrupt thread are worst at. */
-void poller_put(struct poller *p)
+void dpdk_poller_put(struct poller *p)
 {
 	pthread_mutex_lock(&setup_lock);
 	p->users--;
@@ -209,7 +209,7 @@ static void forget_neighbours(struct poller *p)
 		; /* it has no connections: once is enough */
 }
 
-void poller_link(struct poller *p)
+void dpdk_poller_link(struct poller *p)
 {
 	const bool up = port_link(p->port);
 

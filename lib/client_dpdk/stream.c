@@ -16,7 +16,7 @@ enum { QUEUED_MAX = 2048 };
 
 #define STREAM_OF(t) ((struct stream *)((char *)(t)-offsetof(struct stream, timer)))
 
-void stream_touch(struct stream *s)
+void dpdk_stream_touch(struct stream *s)
 {
 	if (s->dirty)
 		return;
@@ -26,7 +26,7 @@ void stream_touch(struct stream *s)
 
 static void fire(struct wheel_timer *timer, uint64_t now_ns)
 {
-	stream_touch(STREAM_OF(timer));
+	dpdk_stream_touch(STREAM_OF(timer));
 }
 
 static void wake_at(struct stream *s, uint64_t when_ns)
@@ -57,12 +57,12 @@ static void fail_all(struct stream *s, const struct star_error *err, bool queued
 	}
 	while ((part = TAILQ_FIRST(&taken))) {
 		TAILQ_REMOVE(&taken, part, link);
-		part_end(s->poller, part, err);
+		dpdk_part_end(s->poller, part, err);
 	}
 }
 
 /* Its messages begin anew. */
-static void begin(struct stream *s)
+static void begin_messages(struct stream *s)
 {
 	struct channel *ch = s->ch;
 
@@ -73,7 +73,7 @@ static void begin(struct stream *s)
 		ch->session = prng_next(&ch->prng); /* early in the boot; it need not be a secret */
 }
 
-void stream_close(struct stream *s)
+void dpdk_stream_close(struct stream *s)
 {
 	if (s->session)
 		dgram_close(s->session);
@@ -83,7 +83,7 @@ void stream_close(struct stream *s)
 	s->ch->state = CHANNEL_CLOSED;
 	s->ch->pause_until_ns = 0;
 	wheel_cancel(net_wheel(s->poller->net), &s->timer);
-	begin(s);
+	begin_messages(s);
 }
 
 static void die(struct stream *s, int code, const char *why)
@@ -94,13 +94,13 @@ static void die(struct stream *s, int code, const char *why)
 
 	star_error_set(&err, code, "%s %s", ch->label, why);
 	if (!answered) /* opening again at once would bring the same */
-		ch->not_before_ns = s->poller->now_ns + backoff_ns(&ch->prng, ch->attempts - 1);
+		ch->not_before_ns = s->poller->now_ns + client_backoff_ns(&ch->prng, ch->attempts - 1);
 	/* The session first: who is told of a failure may ask again at once. */
 	if (s->session)
 		dgram_close(s->session);
 	s->session = NULL;
 	fail_all(s, &err, true);
-	stream_close(s);
+	dpdk_stream_close(s);
 }
 
 static void failed(struct stream *s, int error)
@@ -109,9 +109,9 @@ static void failed(struct stream *s, int error)
 
 	s->session = NULL;
 	ch->connect_error = error;
-	ch->not_before_ns = s->poller->now_ns + backoff_ns(&ch->prng, ch->attempts - 1);
+	ch->not_before_ns = s->poller->now_ns + client_backoff_ns(&ch->prng, ch->attempts - 1);
 	ch->state = CHANNEL_WAITING;
-	stream_touch(s);
+	dpdk_stream_touch(s);
 }
 
 static void give_up(struct stream *s)
@@ -126,10 +126,10 @@ static void give_up(struct stream *s)
 		"and its data address reachable from this worker's port?",
 		ch->label, strerrordesc_np(error), ch->attempts, (double)ch->cluster->connect_timeout_ns * 1e-9);
 	fail_all(s, &err, true);
-	stream_close(s);
+	dpdk_stream_close(s);
 }
 
-static void start(struct stream *s)
+static void start_session(struct stream *s)
 {
 	struct channel *ch = s->ch;
 	struct star_error err;
@@ -140,7 +140,7 @@ static void start(struct stream *s)
 		failed(s, -err.code);
 		return;
 	}
-	begin(s);
+	begin_messages(s);
 	s->was_open = false;
 	ch->state = CHANNEL_CONNECTING;
 }
@@ -153,16 +153,16 @@ static void send_queue(struct stream *s)
 	while (channel_may_send(ch) && dgram_queued(s->session) < QUEUED_MAX) {
 		part = TAILQ_FIRST(&ch->queue);
 		TAILQ_REMOVE(&ch->queue, part, link);
-		if (message_send(s, part))
+		if (dpdk_message_send(s, part))
 			continue;
 		TAILQ_INSERT_HEAD(&ch->queue, part, link);
 		s->poller->starved = true;
-		stream_touch(s);
+		dpdk_stream_touch(s);
 		return;
 	}
 }
 
-void stream_pump(struct stream *s)
+void dpdk_stream_pump(struct stream *s)
 {
 	struct channel *ch = s->ch;
 	const uint64_t now = s->poller->now_ns;
@@ -171,7 +171,7 @@ void stream_pump(struct stream *s)
 		die(s, s->doom, s->why);
 	if (ch->live == 0) {
 		if (ch->retired)
-			stream_close(s);
+			dpdk_stream_close(s);
 		return;
 	}
 	if (ch->state == CHANNEL_CLOSED)
@@ -181,7 +181,7 @@ void stream_pump(struct stream *s)
 		return;
 	}
 	if (ch->state == CHANNEL_WAITING && now >= ch->not_before_ns)
-		start(s);
+		start_session(s);
 	if (ch->state == CHANNEL_WAITING && ch->not_before_ns < ch->give_up_ns)
 		wake_at(s, ch->not_before_ns);
 	else if (ch->state != CHANNEL_OPEN)
@@ -192,7 +192,7 @@ void stream_pump(struct stream *s)
 		send_queue(s);
 }
 
-void stream_enqueue(struct stream *s, struct part *part)
+void dpdk_stream_enqueue(struct stream *s, struct part *part)
 {
 	struct channel *ch = s->ch;
 
@@ -201,10 +201,10 @@ void stream_enqueue(struct stream *s, struct part *part)
 	if (ch->live++ == 0) /* an attempt that goes on from an earlier call gets the full time too */
 		ch->give_up_ns = s->poller->now_ns + ch->cluster->connect_timeout_ns;
 	if (!s->dirty) /* else it waits for mbufs, or is to be closed */
-		stream_pump(s);
+		dpdk_stream_pump(s);
 }
 
-bool stream_cancel(struct stream *s, struct part *part, int code, struct star_error *err)
+bool dpdk_stream_cancel(struct stream *s, struct part *part, int code, struct star_error *err)
 {
 	struct channel *ch = s->ch;
 
@@ -219,12 +219,12 @@ bool stream_cancel(struct stream *s, struct part *part, int code, struct star_er
 	}
 	part->state = PART_TAKEN;
 	ch->live--;
-	cancel_error(ch, code, part->call->start_ns, err);
+	client_cancel_error(ch, code, part->call->start_ns, err);
 	/* A session on which only cancelled requests are in flight, and that can take no more, is not worth keeping. */
 	if (ch->live == 0 && ch->state == CHANNEL_OPEN && channel_in_flight(ch) == IN_FLIGHT_MAX)
-		stream_close(s);
+		dpdk_stream_close(s);
 	else if (ch->live == 0 && ch->retired)
-		stream_touch(s);
+		dpdk_stream_touch(s);
 	return true;
 }
 
@@ -239,14 +239,14 @@ static void connected(void *user, bool resumed, uint32_t incarnation)
 		struct star_error err;
 
 		if (incarnation != ch->incarnation)
-			reply_refused(ch, &(struct wire_frame){ .status = WIRE_STALE_INCARNATION }, "", &err);
+			client_reply_refused(ch, &(struct wire_frame){ .status = WIRE_STALE_INCARNATION }, "", &err);
 		else
 			star_error_set(
 				&err, -ECONNRESET,
 				"%s has forgotten the session while this call was in flight; its log may say why",
 				ch->label);
 		fail_all(s, &err, false);
-		begin(s);
+		begin_messages(s);
 	}
 	if (!s->was_open) {
 		ch->answered = false;
@@ -256,12 +256,12 @@ static void connected(void *user, bool resumed, uint32_t incarnation)
 	ch->state = CHANNEL_OPEN;
 	ch->connect_error = 0;
 	wheel_cancel(net_wheel(s->poller->net), &s->timer);
-	stream_touch(s);
+	dpdk_stream_touch(s);
 }
 
 static void received(void *user, struct rte_mbuf *message, uint32_t bytes, enum wire_status status)
 {
-	message_received(user, message, bytes, status);
+	dpdk_message_received(user, message, bytes, status);
 }
 
 static void acknowledged(void *user)
@@ -269,7 +269,7 @@ static void acknowledged(void *user)
 	struct stream *s = user;
 
 	if (!TAILQ_EMPTY(&s->ch->queue))
-		stream_touch(s);
+		dpdk_stream_touch(s);
 }
 
 static void closed(void *user, int reason)
@@ -286,10 +286,10 @@ static void closed(void *user, int reason)
 		 reason == ETIMEDOUT ? "has gone silent while this call was in flight"
 		 : reason == EPROTO  ? "does not keep to the protocol; its session was closed"
 				     : "closed the connection while this call was in flight; its log may say why");
-	stream_touch(s);
+	dpdk_stream_touch(s);
 }
 
-const struct dgram_handler stream_handler = {
+const struct dgram_handler dpdk_stream_handler = {
 	.connected = connected,
 	.received = received,
 	.acknowledged = acknowledged,

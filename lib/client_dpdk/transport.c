@@ -32,7 +32,7 @@ static uint32_t sendable(const struct config *config)
 
 static int attach(struct star_cluster *cluster, const struct config *config, struct star_error *err)
 {
-	struct poller *p = poller_get(config, err);
+	struct poller *p = dpdk_poller_get(config, err);
 
 	if (!p)
 		return err->code;
@@ -44,7 +44,7 @@ static int attach(struct star_cluster *cluster, const struct config *config, str
 
 static void detach(struct star_cluster *cluster)
 {
-	poller_put(cluster->transport_state);
+	dpdk_poller_put(cluster->transport_state);
 }
 
 static int open_channel(struct channel *ch, struct star_error *err)
@@ -75,12 +75,12 @@ static void close_channel(struct channel *ch)
 	struct stream *s = ch->datagrams;
 	struct poller *p = s->poller;
 
-	poller_lock(p);
-	stream_close(s);
+	dpdk_poller_lock(p);
+	dpdk_stream_close(s);
 	if (s->dirty)
 		TAILQ_REMOVE(&p->dirty, s, link);
-	poller_flush(p);
-	poller_leave(p);
+	dpdk_poller_flush(p);
+	dpdk_poller_leave(p);
 	free(s);
 }
 
@@ -88,11 +88,11 @@ static void retire(struct channel *ch)
 {
 	struct stream *s = ch->datagrams;
 
-	poller_lock(s->poller);
+	dpdk_poller_lock(s->poller);
 	ch->retired = true;
-	stream_touch(s);
-	poller_flush(s->poller);
-	poller_leave(s->poller);
+	dpdk_stream_touch(s);
+	dpdk_poller_flush(s->poller);
+	dpdk_poller_leave(s->poller);
 }
 
 /* An asynchronous call has a deadline, of which its I/O thread is to know. */
@@ -137,7 +137,7 @@ static void submit(struct call *call, struct keeper *self)
 		call_begin(call, clock_ns());
 		announce(k, call, self);
 	}
-	if (poller_try(p, NULL, waits ? call : NULL)) {
+	if (dpdk_poller_try(p, NULL, waits ? call : NULL)) {
 		const uint64_t now = clock_read(&p->clock);
 
 		call_begin(call, now);
@@ -145,26 +145,26 @@ static void submit(struct call *call, struct keeper *self)
 		if (now - p->turned_ns < IDLE_CHECK_US * UINT64_C(1000)) /* or it has just been turned */
 			net_turn(p->net, p->now_ns);
 		else
-			poller_catch_up(p);
-		poller_pump(p);
-		poller_drain(p);
+			dpdk_poller_catch_up(p);
+		dpdk_poller_pump(p);
+		dpdk_poller_drain(p);
 		/* Who does not wait does not own it from here on. */
 		defer = !waits && may_defer(p, call, self);
-		call_start(p, call);
+		dpdk_call_start(p, call);
 		if (defer)
 			p->deferred++;
 		else
-			poller_flush(p);
+			dpdk_poller_flush(p);
 		atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
 		if (waits) {
 			call->driven = true;
 			return;
 		}
-		poller_tell_watcher(p, cluster);
-		poller_leave(p);
+		dpdk_poller_tell_watcher(p, cluster);
+		dpdk_poller_leave(p);
 	} else {
 		call_begin(call, clock_ns());
-		poller_post(p, call);
+		dpdk_poller_post(p, call);
 	}
 	if (async && k != self)
 		keeper_wake(k);
@@ -174,10 +174,10 @@ static void cancel(struct call *call, int code, struct keeper *self)
 {
 	struct poller *p = poller_of(call->cluster);
 
-	poller_lock(p);
-	call_abort(p, call, code);
-	poller_flush(p);
-	poller_leave(p);
+	dpdk_poller_lock(p);
+	dpdk_call_abort(p, call, code);
+	dpdk_poller_flush(p);
+	dpdk_poller_leave(p);
 }
 
 __attribute__((visibility("default"))) extern const struct transport star_transport_dpdk;
@@ -193,6 +193,6 @@ const struct transport star_transport_dpdk = {
 	.retire = retire,
 	.submit = submit,
 	.cancel = cancel,
-	.wait = poller_wait,
-	.turn = poller_turn,
+	.wait = dpdk_poller_wait,
+	.turn = dpdk_poller_turn,
 };

@@ -19,8 +19,8 @@ static struct config_address_text example(const struct config *c, uint16_t port)
 			   port);
 }
 
-static const struct config_endpoint *find(const struct config_map *map, const struct config_address *control,
-					  uint32_t *index)
+static const struct config_endpoint *find_endpoint(const struct config_map *map, const struct config_address *control,
+						   uint32_t *index)
 {
 	for (*index = 0; *index < map->count; ++*index)
 		if (config_address_equal(&map->entries[*index].control, control))
@@ -137,13 +137,13 @@ static int check_own_entry(struct config_load *load, struct star_error *err)
 	uint32_t own, other;
 	int rc;
 
-	if (!find(&load->map, &c->ps[c->task_index], &own))
+	if (!find_endpoint(&load->map, &c->ps[c->task_index], &own))
 		return fail_missing(load, &c->ps[c->task_index], err);
 	if (c->stack == CONFIG_STACK_KERNEL && config_resolve_data(load, own, err))
 		return -EINVAL;
 	rc = check_own(load, own, err);
 	for (uint32_t i = 0; !rc && i < c->ps_count; i++)
-		if (find(&load->map, &c->ps[i], &other))
+		if (find_endpoint(&load->map, &c->ps[i], &other))
 			rc = check_overlap(load, own, other, err);
 	load->config->own = load->map.entries[own];
 	return rc;
@@ -157,13 +157,13 @@ int config_check_endpoints(struct config_load *load, bool ps, struct star_error 
 	int rc = 0;
 
 	for (uint32_t i = 0; !rc && i < c->ps_count; i++)
-		if (find(&load->map, &c->ps[i], &index))
+		if (find_endpoint(&load->map, &c->ps[i], &index))
 			rc = check_ps_entry(load, index, err);
 	if (rc || ps)
 		return rc ? rc : check_own_entry(load, err);
 	/* A worker may have an entry (a DPDK worker's address), and so its own; it needs none. */
 	if (!strcmp(c->job_name, "worker")) {
-		own = find(&load->map, &c->workers[c->task_index], &index);
+		own = find_endpoint(&load->map, &c->workers[c->task_index], &index);
 		if (own)
 			c->own = *own;
 	}

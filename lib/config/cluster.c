@@ -44,7 +44,7 @@ static int count_job(const json_t *cluster, const char *job, struct star_error *
 }
 
 /* Two lists as one text, their members in order; NULL: no memory. */
-static char *join(const char *prefix, const json_t *first, const json_t *second)
+static char *join_address(const char *prefix, const json_t *first, const json_t *second)
 {
 	const json_t *lists[] = { first, second }, *address;
 	const size_t members = json_array_size(first) + json_array_size(second);
@@ -137,9 +137,9 @@ static int read_spec(const json_t *root, struct cluster_spec *spec, struct star_
 	if (read_task(json_object_get(root, "task"), spec, chiefs, err) < 0 ||
 	    check_ps(json_object_get(cluster, "ps"), err) < 0)
 		return -EINVAL;
-	spec->ps = join("tcp:", json_object_get(cluster, "ps"), NULL);
-	spec->workers =
-		join("", json_object_get(cluster, masters ? "master" : "chief"), json_object_get(cluster, "worker"));
+	spec->ps = join_address("tcp:", json_object_get(cluster, "ps"), NULL);
+	spec->workers = join_address("", json_object_get(cluster, masters ? "master" : "chief"),
+				     json_object_get(cluster, "worker"));
 	if (spec->ps && spec->workers)
 		return 0;
 	cluster_spec_fini(spec);

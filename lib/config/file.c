@@ -193,7 +193,7 @@ static int read_root(const struct walk *w, const config_t *parsed)
 	return config_fail(&origin, w->err, "endpoint_map_file and endpoint_map are both given; keep one of them");
 }
 
-static int parse(const struct walk *w, const char *text)
+static int parse_config_text(const struct walk *w, const char *text)
 {
 	config_t parsed;
 	int rc;
@@ -231,7 +231,7 @@ int config_load_file(struct config_load *load, const char *file, struct star_err
 				      include_line);
 	if (!wide)
 		return star_error_set(err, -ENOMEM, "no memory to read %s", file);
-	rc = parse(&walk, wide);
+	rc = parse_config_text(&walk, wide);
 	free(wide);
 	return rc;
 }

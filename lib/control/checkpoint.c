@@ -20,19 +20,20 @@ enum { SECOND_US = 1000000, IDLE_MS = 3600 * 1000, DROPPED_TRIES = 3 };
 
 static json_t *part_begin(const struct control *control, const struct control_checkpoint *c, uint32_t task)
 {
-	return json_pack("{s:{s:o, s:o, s:s, s:b, s:I, s:I}}", "begin", "id", member_from_u64(c->id), "parent",
-			 member_from_u64(c->parent), "name", c->name, "last", c->last, "incarnation",
+	return json_pack("{s:{s:o, s:o, s:s, s:b, s:I, s:I}}", "begin", "id", jsonrpc_member_from_u64(c->id), "parent",
+			 jsonrpc_member_from_u64(c->parent), "name", c->name, "last", c->last, "incarnation",
 			 (json_int_t)control->checkpointer.incarnations[task], "epoch", (json_int_t)c->epoch);
 }
 
 static json_t *part_end(const struct control *control, const struct control_checkpoint *c, uint32_t task, bool kept)
 {
-	return json_pack("{s:{s:o, s:b, s:I, s:I}}", "end", "id", member_from_u64(c->id), "kept", kept, "incarnation",
-			 (json_int_t)control->checkpointer.incarnations[task], "epoch", (json_int_t)c->epoch);
+	return json_pack("{s:{s:o, s:b, s:I, s:I}}", "end", "id", jsonrpc_member_from_u64(c->id), "kept", kept,
+			 "incarnation", (json_int_t)control->checkpointer.incarnations[task], "epoch",
+			 (json_int_t)c->epoch);
 }
 
-json_t *checkpointer_ask(struct control *control, enum control_caller caller, uint32_t task, json_t *params,
-			 struct star_error *err)
+json_t *control_checkpointer_ask(struct control *control, enum control_caller caller, uint32_t task, json_t *params,
+				 struct star_error *err)
 {
 	struct jsonrpc_client *client;
 	struct star_error why = { 0 };
@@ -40,7 +41,7 @@ json_t *checkpointer_ask(struct control *control, enum control_caller caller, ui
 	int rc;
 
 	if (task == 0) {
-		rc = checkpointer_part(control, params, &result, &why);
+		rc = control_checkpointer_part(control, params, &result, &why);
 		json_decref(params);
 	} else {
 		client = control_connect(control, task, CONTROL_HEARTBEAT_US, &why);
@@ -57,9 +58,9 @@ json_t *checkpointer_ask(struct control *control, enum control_caller caller, ui
 	return rc < 0 ? NULL : result;
 }
 
-static json_t *ask(struct control *control, uint32_t task, json_t *params, struct star_error *err)
+static json_t *ask_task(struct control *control, uint32_t task, json_t *params, struct star_error *err)
 {
-	return checkpointer_ask(control, CALLER_CHECKPOINTER, task, params, err);
+	return control_checkpointer_ask(control, CALLER_CHECKPOINTER, task, params, err);
 }
 
 /* The node that has answered is still the one that was there as this checkpoint began, and serves its layout. */
@@ -70,7 +71,7 @@ static bool is_same(const struct control *control, const json_t *state, uint32_t
 	       (uint64_t)json_integer_value(json_object_get(state, "epoch")) == epoch;
 }
 
-static void add(uint64_t *sum, const json_t *state, const char *name)
+static void add_count(uint64_t *sum, const json_t *state, const char *name)
 {
 	*sum += (uint64_t)json_integer_value(json_object_get(state, name));
 }
@@ -84,17 +85,17 @@ static int look(struct control *control, const struct control_checkpoint *c, jso
 
 	json_array_clear(files);
 	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++) {
-		json_t *state = ask(control, task, json_object(), err);
+		json_t *state = ask_task(control, task, json_object(), err);
 		const char *name = json_string_value(json_object_get(state, "state"));
 		const char *error = json_string_value(json_object_get(state, "error"));
 
 		if (!state)
 			return err->code;
-		add(&sums.rows, state, "rows");
-		add(&sums.left, state, "left");
-		add(&sums.bytes, state, "bytes");
-		add(&sums.copied, state, "copied");
-		add(&sums.waited, state, "waited");
+		add_count(&sums.rows, state, "rows");
+		add_count(&sums.left, state, "left");
+		add_count(&sums.bytes, state, "bytes");
+		add_count(&sums.copied, state, "copied");
+		add_count(&sums.waited, state, "waited");
 		if (name && error && strcmp(name, "failed") == 0)
 			rc = star_error_set(err, -(int)json_integer_value(json_object_get(state, "errno")),
 					    "PS task %u: %s", task, error);
@@ -119,7 +120,7 @@ static int look(struct control *control, const struct control_checkpoint *c, jso
 /* 0 while all nodes are those with which it began, and serve the layout that was served then. Under lock. */
 static int check_same(const struct control *control, const struct control_checkpoint *c, struct star_error *err)
 {
-	int rc = leader_complete(control, err);
+	int rc = control_leader_complete(control, err);
 
 	if (rc == 0 && control->epoch != c->epoch)
 		rc = star_error_set(err, -ESTALE, "there is another layout meanwhile");
@@ -156,7 +157,7 @@ static void end_all(struct control *control, const struct control_checkpoint *c,
 {
 	for (uint32_t task = 0; task < control->config->ps_count; task++) {
 		struct star_error err = { 0 };
-		json_t *state = ask(control, task, part_end(control, c, task, kept), &err);
+		json_t *state = ask_task(control, task, part_end(control, c, task, kept), &err);
 
 		if (!state)
 			log_warn("checkpoint %" PRIu64 ": %s", c->id, err.text);
@@ -170,7 +171,7 @@ static int note_nodes(struct control *control, uint32_t *epoch, struct star_erro
 	int rc;
 
 	pthread_mutex_lock(&control->lock);
-	rc = leader_complete(control, err);
+	rc = control_leader_complete(control, err);
 	*epoch = control->epoch;
 	control->checkpointer.drops = control->drops;
 	for (uint32_t task = 0; task < control->config->ps_count; task++)
@@ -180,13 +181,13 @@ static int note_nodes(struct control *control, uint32_t *epoch, struct star_erro
 }
 
 /* Before the first begins: a node that still loads would refuse, and the others would keep copies meanwhile. */
-int checkpointer_wait_for_all(struct control *control, uint32_t *epoch, struct star_error *err)
+int control_checkpointer_wait_for_all(struct control *control, uint32_t *epoch, struct star_error *err)
 {
 	uint32_t task = 0;
 	int rc = note_nodes(control, epoch, err);
 
 	while (rc == 0 && task < control->config->ps_count) {
-		json_t *state = ask(control, task, json_object(), err);
+		json_t *state = ask_task(control, task, json_object(), err);
 
 		if (!state)
 			return err->code;
@@ -207,7 +208,7 @@ static int write_one(struct control *control, struct control_checkpoint *c, stru
 {
 	const struct control_data_plane *plane = &control->data_plane;
 	json_t *files = json_array();
-	int rc = checkpointer_wait_for_all(control, &c->epoch, err);
+	int rc = control_checkpointer_wait_for_all(control, &c->epoch, err);
 
 	if (rc == 0)
 		rc = plane->checkpoint_new(plane->ctx, c, err);
@@ -217,7 +218,7 @@ static int write_one(struct control *control, struct control_checkpoint *c, stru
 	control->checkpointer.now = *c;
 	pthread_mutex_unlock(&control->lock);
 	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++) {
-		json_t *state = ask(control, task, part_begin(control, c, task), err);
+		json_t *state = ask_task(control, task, part_begin(control, c, task), err);
 
 		rc = state ? 0 : err->code;
 		json_decref(state);
@@ -310,7 +311,7 @@ static bool is_time(struct control *control, bool *delta, bool *last, uint32_t *
 	const uint64_t delta_us = due_us(p->delta_us, control->config->checkpoint_delta_every_s);
 	const uint64_t next_us = full_us < delta_us ? full_us : delta_us;
 
-	if (p->settle && leader_laid_out(control, &err) == 0) {
+	if (p->settle && control_leader_laid_out(control, &err) == 0) {
 		p->settle = false;
 		p->asked = p->asked_full = true;
 	}
@@ -350,7 +351,7 @@ static void *loop(void *arg)
 		time = !restore && is_time(control, &delta, &last, &wait_ms);
 		pthread_mutex_unlock(&control->lock);
 		if (restore)
-			restore_run(control);
+			control_restore_run(control);
 		else if (time)
 			run_one(control, delta, last);
 		time |= restore;
@@ -358,7 +359,7 @@ static void *loop(void *arg)
 	return NULL;
 }
 
-int checkpointer_start(struct control *control, struct star_error *err)
+int control_checkpointer_start(struct control *control, struct star_error *err)
 {
 	struct checkpointer *p = &control->checkpointer;
 	int rc;
@@ -368,12 +369,12 @@ int checkpointer_start(struct control *control, struct star_error *err)
 	p->full_us = p->delta_us = clock_us();
 	/* What is newer in the directory than what it has gone back to must not come again by a restart. */
 	p->settle = control->gone_back_to != 0;
-	rc = thread_start(&p->thread, "control-ckpt", loop, control, err);
+	rc = jsonrpc_thread_start(&p->thread, "control-ckpt", loop, control, err);
 	p->running = rc == 0;
 	return rc;
 }
 
-void checkpointer_join(struct control *control)
+void control_checkpointer_join(struct control *control)
 {
 	if (!control->checkpointer.running)
 		return;
@@ -398,27 +399,23 @@ static int ask_for(struct control *control, bool full, struct star_error *err)
 	return 0;
 }
 
-int checkpointer_save(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+int control_checkpointer_save(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	static const char *const members[] = { "kind", NULL };
 	const char *kind = "auto";
 	int rc;
 
-	if (member_only(params, members, err) < 0 ||
-	    (json_object_get(params, "kind") && member_string(params, "kind", 8, &kind, err) < 0))
+	if (jsonrpc_member_only(params, members, err) < 0 ||
+	    (json_object_get(params, "kind") && jsonrpc_member_string(params, "kind", 8, &kind, err) < 0))
 		return control_invalid(err);
 	if (strcmp(kind, "auto") != 0 && strcmp(kind, "full") != 0 && strcmp(kind, "delta") != 0) {
 		star_error_set(err, -EINVAL, "member \"kind\" is \"%s\"; possible are auto, full and delta", kind);
 		return control_invalid(err);
 	}
 	pthread_mutex_lock(&control->lock);
-	if (strcmp(kind, "delta") == 0 && !control->checkpointer.last.id)
-		rc = star_error_set(
-			err, -EAGAIN,
-			"a delta needs a checkpoint to go on from, written since this node began: ask for a "
-			"full one first");
-	else
-		rc = ask_for(control, strcmp(kind, "full") == 0, err);
+	rc = ask_for(control, strcmp(kind, "full") == 0, err);
+	if (rc == 0 && strcmp(kind, "delta") == 0 && !control->checkpointer.last.id)
+		log_info("checkpoint: a full one instead of a delta: none was written since PS task 0 began");
 	if (rc == 0)
 		*result = json_pack("{s:I}", "asked",
 				    (json_int_t)(control->checkpointer.saved + control->checkpointer.failed + 1));
@@ -426,17 +423,17 @@ int checkpointer_save(struct control *control, const json_t *params, json_t **re
 	return rc;
 }
 
-int checkpointer_status(struct control *control, json_t **result, struct star_error *err)
+int control_checkpointer_status(struct control *control, json_t **result, struct star_error *err)
 {
 	const struct checkpointer *p = &control->checkpointer;
 
 	(void)err;
 	pthread_mutex_lock(&control->lock);
 	*result = json_pack("{s:o, s:b, s:b, s:I, s:I, s:o}", "directory",
-			    member_from_text(control->config->checkpoint_directory), "writing",
+			    jsonrpc_member_from_text(control->config->checkpoint_directory), "writing",
 			    p->writing || p->asked || p->asked_last, "restoring", p->restoring || p->asked_restore,
 			    "saved", (json_int_t)p->saved, "failed", (json_int_t)p->failed, "error",
-			    member_from_text(p->error));
+			    jsonrpc_member_from_text(p->error));
 	if (p->writing)
 		json_object_set_new(*result, "now",
 				    json_pack("{s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:f}", "id", (json_int_t)p->now.id,
@@ -450,7 +447,7 @@ int checkpointer_status(struct control *control, json_t **result, struct star_er
 					      p->last.parent != 0, "rows", (json_int_t)p->last_rows, "bytes",
 					      (json_int_t)p->last_bytes, "seconds", (double)p->last_us / 1e6));
 	if (control->gone_back_to)
-		json_object_set_new(*result, "gone_back_to", member_from_u64(control->gone_back_to));
+		json_object_set_new(*result, "gone_back_to", jsonrpc_member_from_u64(control->gone_back_to));
 	pthread_mutex_unlock(&control->lock);
 	return 0;
 }
@@ -458,8 +455,8 @@ int checkpointer_status(struct control *control, json_t **result, struct star_er
 /* What stands in both: whose part it is. */
 static int read_owner(const json_t *json, uint32_t *incarnation, uint32_t *epoch, struct star_error *err)
 {
-	if (member_u32(json, "incarnation", 1, UINT32_MAX, incarnation, err) < 0 ||
-	    member_u32(json, "epoch", 1, UINT32_MAX, epoch, err) < 0)
+	if (jsonrpc_member_u32(json, "incarnation", 1, UINT32_MAX, incarnation, err) < 0 ||
+	    jsonrpc_member_u32(json, "epoch", 1, UINT32_MAX, epoch, err) < 0)
 		return -EINVAL;
 	return 0;
 }
@@ -478,9 +475,10 @@ static int read_begin(const json_t *json, struct part *part, struct star_error *
 	struct control_checkpoint *c = &part->checkpoint;
 	const char *name;
 
-	if (member_only(json, members, err) < 0 || member_u64(json, "id", &c->id, err) < 0 ||
-	    member_u64(json, "parent", &c->parent, err) < 0 || member_bool(json, "last", &c->last, err) < 0 ||
-	    member_string(json, "name", sizeof(c->name) - 1, &name, err) < 0 ||
+	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_u64(json, "id", &c->id, err) < 0 ||
+	    jsonrpc_member_u64(json, "parent", &c->parent, err) < 0 ||
+	    jsonrpc_member_bool(json, "last", &c->last, err) < 0 ||
+	    jsonrpc_member_string(json, "name", sizeof(c->name) - 1, &name, err) < 0 ||
 	    read_owner(json, &part->incarnation, &part->epoch, err) < 0)
 		return -EINVAL;
 	if (strchr(name, '/') || name[0] == '.')
@@ -494,8 +492,8 @@ static int read_end(const json_t *json, struct part *part, struct star_error *er
 {
 	static const char *const members[] = { "id", "kept", "incarnation", "epoch", NULL };
 
-	if (member_only(json, members, err) < 0 || member_u64(json, "id", &part->id, err) < 0 ||
-	    member_bool(json, "kept", &part->kept, err) < 0 ||
+	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_u64(json, "id", &part->id, err) < 0 ||
+	    jsonrpc_member_bool(json, "kept", &part->kept, err) < 0 ||
 	    read_owner(json, &part->incarnation, &part->epoch, err) < 0)
 		return -EINVAL;
 	return 0;
@@ -509,10 +507,10 @@ static int read_part(const json_t *params, struct part *part, struct star_error 
 	*part = (struct part){ .begin = json_object_get(params, "begin"),
 			       .end = json_object_get(params, "end"),
 			       .restart = json_object_get(params, "restart") };
-	if (member_only(params, members, err) < 0 || (part->begin && read_begin(part->begin, part, err) < 0) ||
+	if (jsonrpc_member_only(params, members, err) < 0 || (part->begin && read_begin(part->begin, part, err) < 0) ||
 	    (part->end && read_end(part->end, part, err) < 0) ||
-	    (part->restart && (member_only(part->restart, restart_members, err) < 0 ||
-			       member_u64(part->restart, "id", &part->id, err) < 0)))
+	    (part->restart && (jsonrpc_member_only(part->restart, restart_members, err) < 0 ||
+			       jsonrpc_member_u64(part->restart, "id", &part->id, err) < 0)))
 		return -EINVAL;
 	if (!!part->begin + !!part->end + !!part->restart > 1)
 		return star_error_set(err, -EINVAL, "one of \"begin\", \"end\" and \"restart\" is possible");
@@ -548,7 +546,7 @@ static int begin_part(struct control *control, const struct part *part, struct s
 	else
 		rc = star_error_set(err, -ESTALE, "not now: it was restarted, or serves another layout");
 	if (rc == 0)
-		leave_note_begin(control, &part->checkpoint);
+		control_leave_note_begin(control, &part->checkpoint);
 	pthread_mutex_unlock(&control->plane);
 	return rc;
 }
@@ -564,11 +562,11 @@ static void end_part(struct control *control, const struct part *part)
 	pthread_mutex_lock(&control->plane);
 	kept = part->kept && is_current(control, part);
 	plane->checkpoint_end(plane->ctx, part->id, kept);
-	leave_note_end(control, part->id, kept);
+	control_leave_note_end(control, part->id, kept);
 	pthread_mutex_unlock(&control->plane);
 }
 
-int checkpointer_part(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+int control_checkpointer_part(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	const struct control_data_plane *plane = &control->data_plane;
 	struct part part;

@@ -40,19 +40,19 @@ static int begin_with(struct control *control, struct star_error *err)
 {
 	struct object_spec *specs = NULL;
 	uint32_t count = 0;
-	int rc = leader_bring_back(control, err);
+	int rc = control_leader_bring_back(control, err);
 
 	if (rc == 0 && control->config->checkpoint_restore)
 		rc = control->data_plane.restored(control->data_plane.ctx, &control->begins_with, &specs, &count, err);
 	/* Behind it: what was dropped is known of the lineage that the cluster goes on with. */
 	if (rc == 0)
-		rc = leader_begin_drops(control, err);
+		rc = control_leader_begin_drops(control, err);
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
 		if (specs[i].generation >= control->generations[specs[i].id])
-			rc = leader_adopt(control, &specs[i], err);
+			rc = control_leader_adopt(control, &specs[i], err);
 		else
 			log_info("%s \"%s\" of the checkpoint is not restored: it was dropped",
-				 object_kind_name(specs[i].kind), specs[i].name);
+				 wire_object_kind_name(specs[i].kind), specs[i].name);
 	free(specs);
 	return rc;
 }
@@ -78,7 +78,7 @@ static int start_leading(struct control *control, struct star_error *err)
 	control->layout_due = true;
 	rc = begin_with(control, err);
 	if (rc == 0)
-		rc = leader_lay_out(control, 0, err);
+		rc = control_leader_lay_out(control, 0, err);
 	if (rc == 0 && control->data_plane.incarnation)
 		own->layout.incarnation = control->incarnation =
 			control->data_plane.incarnation(control->data_plane.ctx);
@@ -95,24 +95,24 @@ static int start_serving(struct control *control, struct star_error *err)
 		.greeting_timeout_us = CONTROL_GREETING_US,
 		.idle_timeout_us = CONTROL_IDLE_US,
 		.ctx = control,
-		.serve = methods_serve,
-		.is_node = methods_is_node,
-		.too_long = methods_too_long,
-		.too_many = methods_too_many,
+		.serve = control_methods_serve,
+		.is_node = control_methods_is_node,
+		.too_long = control_methods_too_long,
+		.too_many = control_methods_too_many,
 	};
 	const struct config_address *own = &control->config->own.control;
 	struct stat socket;
 
-	options.peer_fd = listen_tcp(config_show(own->host, own->port).text, err);
+	options.peer_fd = control_listen_tcp(config_show(own->host, own->port).text, err);
 	if (options.peer_fd < 0)
 		return options.peer_fd;
-	options.admin_fd = listen_unix(control->config->control_socket, err);
+	options.admin_fd = control_listen_unix(control->config->control_socket, err);
 	if (options.admin_fd < 0)
 		goto close_peer;
 	strcpy(control->socket_path, control->config->control_socket);
 	if (stat(control->socket_path, &socket) == 0)
 		control->socket_inode = socket.st_ino;
-	control->server = line_server_create(&options, err);
+	control->server = control_line_server_create(&options, err);
 	if (control->server)
 		return 0;
 	close(options.admin_fd);
@@ -142,14 +142,15 @@ struct control *control_create(const struct control_options *options, struct sta
 	control->gone_back_to = options->gone_back_to;
 	control->task = options->config->task_index;
 	control->started_us = clock_us();
-	control->clock_offset_us = health_clock_offset_us();
+	control->clock_offset_us = control_health_clock_offset_us();
 	init_sync(control);
-	control->executor = executor_create("control-exec", err);
-	control->forwarder = control->executor ? executor_create("control-fwd", err) : NULL;
-	if (!control->forwarder || origins_create(control, err) < 0 ||
+	control->executor = control_executor_create("control-exec", err);
+	control->forwarder = control->executor ? control_executor_create("control-fwd", err) : NULL;
+	if (!control->forwarder || control_origins_create(control, err) < 0 ||
 	    (control->task == 0 && start_leading(control, err) < 0) || start_serving(control, err) < 0 ||
-	    (control->task == 0 ? checkpointer_start(control, err) : follower_start(control, err)) < 0 ||
-	    watch_start(control, err) < 0) {
+	    (control->task == 0 ? control_checkpointer_start(control, err) : control_follower_start(control, err)) <
+		    0 ||
+	    control_watch_start(control, err) < 0) {
 		control_destroy(control);
 		return NULL;
 	}
@@ -171,15 +172,15 @@ void control_destroy(struct control *control)
 	if (!control)
 		return;
 	control_stop(control);
-	follower_join(control);
-	checkpointer_join(control);
-	watch_join(control);
+	control_follower_join(control);
+	control_checkpointer_join(control);
+	control_watch_join(control);
 	/* The server posts to the executors until it stops, and they answer on its connections until they are gone. */
-	line_server_stop(control->server);
-	executor_destroy(control->forwarder);
-	executor_destroy(control->executor);
+	control_line_server_stop(control->server);
+	control_executor_destroy(control->forwarder);
+	control_executor_destroy(control->executor);
 	remove_socket(control);
-	line_server_destroy(control->server);
+	control_line_server_destroy(control->server);
 	for (uint32_t id = 1; id <= control->objects_last; id++)
 		free(control->objects[id]);
 	for (unsigned i = 0; i < control->retired_count; i++)

@@ -15,7 +15,7 @@
 #include "jsonrpc/member.h"
 #include "control/node.h"
 
-int leader_bring_back(struct control *control, struct star_error *err)
+int control_leader_bring_back(struct control *control, struct star_error *err)
 {
 	const struct control_data_plane *plane = &control->data_plane;
 
@@ -27,14 +27,14 @@ int leader_bring_back(struct control *control, struct star_error *err)
 	return 0;
 }
 
-int leader_begin_drops(struct control *control, struct star_error *err)
+int control_leader_begin_drops(struct control *control, struct star_error *err)
 {
 	const struct control_data_plane *plane = &control->data_plane;
 
 	return plane->dropped_read ? plane->dropped_read(plane->ctx, control->generations, err) : 0;
 }
 
-uint32_t leader_generation(const struct control *control, uint32_t id)
+uint32_t control_leader_generation(const struct control *control, uint32_t id)
 {
 	/* An earlier PS task 0 may have given the id before, and nobody knows how often. */
 	if (!control->generations[id] && control->epoch_floor)
@@ -42,7 +42,7 @@ uint32_t leader_generation(const struct control *control, uint32_t id)
 	return control->generations[id];
 }
 
-void leader_clear_forgotten(struct control *control)
+void control_leader_clear_forgotten(struct control *control)
 {
 	for (uint32_t task = 0; task < control->config->ps_count; task++) {
 		struct cluster_node *node = &control->nodes[task];
@@ -70,23 +70,23 @@ static int read_params(const json_t *params, struct drop *drop, struct star_erro
 	static const char *const members[] = { "name", "id", "generation", NULL };
 
 	*drop = (struct drop){ .by_handle = json_object_get(params, "id") || json_object_get(params, "generation") };
-	if (member_only(params, members, err) < 0 ||
-	    member_string(params, "name", WIRE_NAME_MAX, &drop->name, err) < 0 ||
+	if (jsonrpc_member_only(params, members, err) < 0 ||
+	    jsonrpc_member_string(params, "name", WIRE_NAME_MAX, &drop->name, err) < 0 ||
 	    (drop->by_handle &&
-	     (member_u32(params, "id", 1, WIRE_OBJECTS_MAX, &drop->id, err) < 0 ||
-	      member_u32(params, "generation", 0, OBJECT_GENERATION_MAX, &drop->generation, err) < 0)))
+	     (jsonrpc_member_u32(params, "id", 1, WIRE_OBJECTS_MAX, &drop->id, err) < 0 ||
+	      jsonrpc_member_u32(params, "generation", 0, OBJECT_GENERATION_MAX, &drop->generation, err) < 0)))
 		return control_invalid(err);
 	return 0;
 }
 
 /* May it be? generations: as they are to be written down then. */
-static int check(struct control *control, struct drop *drop, uint32_t *generations, struct star_error *err)
+static int check_may_drop(struct control *control, struct drop *drop, uint32_t *generations, struct star_error *err)
 {
 	const struct object_spec *spec;
 	int rc;
 
 	pthread_mutex_lock(&control->lock);
-	rc = leader_laid_out(control, err);
+	rc = control_leader_laid_out(control, err);
 	spec = rc == 0 ? control_table(control, drop->name, err) : NULL;
 	if (rc == 0 && !spec)
 		rc = err->code;
@@ -95,7 +95,7 @@ static int check(struct control *control, struct drop *drop, uint32_t *generatio
 				    "\"%s\" is another table by now: the one that is meant was dropped before",
 				    drop->name);
 	if (rc == 0)
-		rc = leader_check_heard(control, drop->name, "dropped", err);
+		rc = control_leader_check_heard(control, drop->name, "dropped", err);
 	memcpy(generations, control->generations, sizeof(control->generations));
 	control->dropping = rc == 0; /* from here on nobody goes back to a checkpoint that has it */
 	if (rc == 0) {
@@ -120,7 +120,7 @@ static json_t *tell_all(struct control *control, const struct drop *drop)
 		json_t *params = json_pack("{s:I, s:I}", "forget", (json_int_t)drop->id, "generation",
 					   (json_int_t)drop->generation);
 
-		if (leader_tell(control, task, params, leader_deadline_us(control), &why) == 0)
+		if (control_leader_tell(control, task, params, control_leader_deadline_us(control), &why) == 0)
 			continue;
 		log_warn("\"%s\" is dropped on PS task %u when that joins again: %s", drop->name, task, why.text);
 		json_array_append_new(later, json_integer(task));
@@ -141,7 +141,7 @@ static void note_dropping(struct control *control, bool dropping)
 	pthread_mutex_unlock(&control->lock);
 }
 
-int leader_drop(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+int control_leader_drop(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	const struct control_data_plane *plane = &control->data_plane;
 	uint32_t generations[WIRE_OBJECTS_MAX + 1];
@@ -150,7 +150,7 @@ int leader_drop(struct control *control, const json_t *params, json_t **result, 
 	int rc = read_params(params, &drop, err);
 
 	if (rc == 0)
-		rc = check(control, &drop, generations, err);
+		rc = check_may_drop(control, &drop, generations, err);
 	if (rc < 0)
 		return rc;
 	if (plane->dropped_write)
@@ -162,23 +162,23 @@ int leader_drop(struct control *control, const json_t *params, json_t **result, 
 	note_dropping(control, true);
 	control_forget(control, drop.id, "it was dropped");
 	pthread_mutex_lock(&control->lock);
-	leader_clear_forgotten(control);
+	control_leader_clear_forgotten(control);
 	pthread_mutex_unlock(&control->lock);
 	later = tell_all(control, &drop);
 	note_dropping(control, false);
-	leader_ask_checkpoint(control);
+	control_leader_ask_checkpoint(control);
 	*result = json_pack("{s:i, s:o}", "nodes", (int)control->config->ps_count, "later", later);
 	return 0;
 }
 
-int follower_forget(struct control *control, const json_t *params, struct star_error *err)
+int control_follower_forget(struct control *control, const json_t *params, struct star_error *err)
 {
 	uint32_t id, generation = 0;
 	bool there;
 
-	if (member_u32(params, "forget", 1, WIRE_OBJECTS_MAX, &id, err) < 0 ||
+	if (jsonrpc_member_u32(params, "forget", 1, WIRE_OBJECTS_MAX, &id, err) < 0 ||
 	    (json_object_get(params, "generation") &&
-	     member_u32(params, "generation", 0, OBJECT_GENERATION_MAX, &generation, err) < 0))
+	     jsonrpc_member_u32(params, "generation", 0, OBJECT_GENERATION_MAX, &generation, err) < 0))
 		return control_invalid(err);
 	pthread_mutex_lock(&control->lock);
 	there = control->objects[id] && control->objects[id]->generation == generation;

@@ -24,7 +24,8 @@ static uint64_t ticket_of(const struct control *control)
 }
 
 /* Who waits for a node that is dead keeps everybody else waiting. */
-int leader_check_heard(const struct control *control, const char *name, const char *what, struct star_error *err)
+int control_leader_check_heard(const struct control *control, const char *name, const char *what,
+			       struct star_error *err)
 {
 	const uint64_t now_us = clock_us();
 
@@ -42,18 +43,19 @@ int leader_check_heard(const struct control *control, const char *name, const ch
 }
 
 /* May it begin, or go on? *ticket: 0, or what the begin has returned; then that of now. */
-static int check(struct control *control, const char *name, uint64_t *ticket, uint32_t *id, struct star_error *err)
+static int check_may_empty(struct control *control, const char *name, uint64_t *ticket, uint32_t *id,
+			   struct star_error *err)
 {
 	const struct object_spec *spec;
 	int rc;
 
 	pthread_mutex_lock(&control->lock);
-	rc = leader_laid_out(control, err);
+	rc = control_leader_laid_out(control, err);
 	spec = rc == 0 ? control_table(control, name, err) : NULL;
 	if (rc == 0 && !spec)
 		rc = err->code;
 	if (rc == 0)
-		rc = leader_check_heard(control, name, "emptied", err);
+		rc = control_leader_check_heard(control, name, "emptied", err);
 	if (rc == 0 && *ticket && *ticket != ticket_of(control))
 		rc = star_error_set(
 			err, -ESTALE,
@@ -77,10 +79,10 @@ static int empty_on(struct control *control, uint32_t task, const char *name, bo
 
 	if (task == 0)
 		return control_empty(control, name, begin, left, err);
-	rc = leader_ask(control, task, json_pack("{s:{s:s, s:b}}", "empty", "name", name, "begin", begin), &result,
-			&why);
+	rc = control_leader_ask(control, task, json_pack("{s:{s:s, s:b}}", "empty", "name", name, "begin", begin),
+				&result, &why);
 	if (rc == 0)
-		rc = member_u64(result, "left", &rows, &why);
+		rc = jsonrpc_member_u64(result, "left", &rows, &why);
 	json_decref(result);
 	*left += rows;
 	return rc == 0 ? 0
@@ -89,19 +91,19 @@ static int empty_on(struct control *control, uint32_t task, const char *name, bo
 }
 
 /* True: there is none to write, or it will be. */
-bool leader_ask_checkpoint(struct control *control)
+bool control_leader_ask_checkpoint(struct control *control)
 {
 	struct star_error why = { 0 };
 	json_t *asked = NULL;
 	int rc = 0;
 
 	if (control->config->checkpoint_directory[0])
-		rc = checkpointer_save(control, NULL, &asked, &why);
+		rc = control_checkpointer_save(control, NULL, &asked, &why);
 	json_decref(asked);
 	return rc != -EBUSY;
 }
 
-int leader_empty(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+int control_leader_empty(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	static const char *const members[] = { "name", "ticket", NULL };
 	const bool begin = !json_object_get(params, "ticket");
@@ -110,14 +112,15 @@ int leader_empty(struct control *control, const json_t *params, json_t **result,
 	uint32_t id = 0;
 	int rc;
 
-	if (member_only(params, members, err) < 0 || member_string(params, "name", WIRE_NAME_MAX, &name, err) < 0 ||
-	    (!begin && member_u64(params, "ticket", &ticket, err) < 0))
+	if (jsonrpc_member_only(params, members, err) < 0 ||
+	    jsonrpc_member_string(params, "name", WIRE_NAME_MAX, &name, err) < 0 ||
+	    (!begin && jsonrpc_member_u64(params, "ticket", &ticket, err) < 0))
 		return control_invalid(err);
 	if (!begin && ticket == 0) {
 		star_error_set(err, -EINVAL, "member \"ticket\" is 0: leave it out to begin");
 		return control_invalid(err);
 	}
-	rc = check(control, name, &ticket, &id, err);
+	rc = check_may_empty(control, name, &ticket, &id, err);
 	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++) {
 		bool refuses;
 
@@ -134,21 +137,22 @@ int leader_empty(struct control *control, const json_t *params, json_t **result,
 	if (begin)
 		log_info("\"%s\" is being emptied on all nodes", name);
 	/* Who has begun it asks at least once more. */
-	if (left == 0 && (begin || !leader_ask_checkpoint(control)))
+	if (left == 0 && (begin || !control_leader_ask_checkpoint(control)))
 		left = 1;
-	*result = json_pack("{s:i, s:o, s:o}", "nodes", (int)control->config->ps_count, "left", member_from_u64(left),
-			    "ticket", member_from_u64(ticket));
+	*result = json_pack("{s:i, s:o, s:o}", "nodes", (int)control->config->ps_count, "left",
+			    jsonrpc_member_from_u64(left), "ticket", jsonrpc_member_from_u64(ticket));
 	return 0;
 }
 
-int follower_empty(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+int control_follower_empty(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	static const char *const members[] = { "name", "begin", NULL };
 	uint64_t left = 0;
 	const char *name;
 	int rc;
 
-	if (member_only(params, members, err) < 0 || member_string(params, "name", WIRE_NAME_MAX, &name, err) < 0)
+	if (jsonrpc_member_only(params, members, err) < 0 ||
+	    jsonrpc_member_string(params, "name", WIRE_NAME_MAX, &name, err) < 0)
 		return control_invalid(err);
 	if (!json_is_boolean(json_object_get(params, "begin"))) {
 		star_error_set(err, -EINVAL, "member \"begin\" must be true or false");
@@ -156,6 +160,6 @@ int follower_empty(struct control *control, const json_t *params, json_t **resul
 	}
 	rc = control_empty(control, name, json_is_true(json_object_get(params, "begin")), &left, err);
 	if (rc == 0)
-		*result = json_pack("{s:o}", "left", member_from_u64(left));
+		*result = json_pack("{s:o}", "left", jsonrpc_member_from_u64(left));
 	return rc;
 }

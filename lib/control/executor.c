@@ -41,7 +41,7 @@ static void *loop(void *arg)
 	return NULL;
 }
 
-struct executor *executor_create(const char *name, struct star_error *err)
+struct executor *control_executor_create(const char *name, struct star_error *err)
 {
 	struct executor *executor = calloc(1, sizeof(*executor));
 
@@ -52,7 +52,7 @@ struct executor *executor_create(const char *name, struct star_error *err)
 	pthread_mutex_init(&executor->lock, NULL);
 	pthread_cond_init(&executor->posted, NULL);
 	executor->last = &executor->first;
-	if (thread_start(&executor->thread, name, loop, executor, err) < 0) {
+	if (jsonrpc_thread_start(&executor->thread, name, loop, executor, err) < 0) {
 		pthread_cond_destroy(&executor->posted);
 		pthread_mutex_destroy(&executor->lock);
 		free(executor);
@@ -61,7 +61,7 @@ struct executor *executor_create(const char *name, struct star_error *err)
 	return executor;
 }
 
-void executor_post(struct executor *executor, struct executor_job *job)
+void control_executor_post(struct executor *executor, struct executor_job *job)
 {
 	job->next = NULL;
 	pthread_mutex_lock(&executor->lock);
@@ -71,7 +71,7 @@ void executor_post(struct executor *executor, struct executor_job *job)
 	pthread_mutex_unlock(&executor->lock);
 }
 
-void executor_destroy(struct executor *executor)
+void control_executor_destroy(struct executor *executor)
 {
 	if (!executor)
 		return;

@@ -16,12 +16,12 @@ struct executor_job {
 struct executor;
 
 /* name: the thread's, at most 15 bytes. The thread blocks all signals. */
-struct executor *executor_create(const char *name, struct star_error *err);
+struct executor *control_executor_create(const char *name, struct star_error *err);
 
 /* From any thread. Who posts bounds how many jobs there are. */
-void executor_post(struct executor *executor, struct executor_job *job);
+void control_executor_post(struct executor *executor, struct executor_job *job);
 
 /* Waits for the job that runs, cancels the others. executor may be NULL. */
-void executor_destroy(struct executor *executor);
+void control_executor_destroy(struct executor *executor);
 
 #endif

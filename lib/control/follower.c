@@ -48,7 +48,7 @@ static json_t *join_params(struct control *control, bool with_objects)
 	if (with_objects)
 		json_object_set(params, "objects", objects);
 	if (control->steering.entries)
-		json_object_set_new(params, "steering", steering_to_json(&control->steering));
+		json_object_set_new(params, "steering", jsonrpc_steering_encode(&control->steering));
 	json_decref(objects);
 	return params;
 }
@@ -71,14 +71,15 @@ static int take_layout(struct control *control, const json_t *json, struct star_
 	struct control_layout layout = { .checkpoint = 0 };
 	uint32_t incarnation = control->incarnation;
 
-	if (member_only(json, members, err) < 0 ||
-	    member_u32(json, "epoch", 1, CONTROL_EPOCH_MAX, &layout.epoch, err) < 0 ||
-	    member_u32(json, "cluster_reactors", 1, WIRE_NODES_MAX * WIRE_REACTORS_MAX, &layout.cluster_reactors, err) <
-		    0 ||
-	    member_u32(json, "first_reactor", 0, layout.cluster_reactors - 1, &layout.first_reactor, err) < 0 ||
-	    (json_object_get(json, "checkpoint") && member_u64(json, "checkpoint", &layout.checkpoint, err) < 0) ||
+	if (jsonrpc_member_only(json, members, err) < 0 ||
+	    jsonrpc_member_u32(json, "epoch", 1, CONTROL_EPOCH_MAX, &layout.epoch, err) < 0 ||
+	    jsonrpc_member_u32(json, "cluster_reactors", 1, WIRE_NODES_MAX * WIRE_REACTORS_MAX,
+			       &layout.cluster_reactors, err) < 0 ||
+	    jsonrpc_member_u32(json, "first_reactor", 0, layout.cluster_reactors - 1, &layout.first_reactor, err) < 0 ||
+	    (json_object_get(json, "checkpoint") &&
+	     jsonrpc_member_u64(json, "checkpoint", &layout.checkpoint, err) < 0) ||
 	    (json_object_get(json, "incarnation") &&
-	     member_u32(json, "incarnation", 1, UINT32_MAX, &incarnation, err) < 0))
+	     jsonrpc_member_u32(json, "incarnation", 1, UINT32_MAX, &incarnation, err) < 0))
 		return control_invalid(err);
 	if (incarnation != control->incarnation)
 		return star_error_set(err, -ESTALE, "this is another start of PS task %u than the layout is for",
@@ -132,7 +133,7 @@ static int take_objects(struct control *control, const json_t *objects, struct s
 	{
 		struct object_spec spec;
 
-		rc = object_from_json(json, &spec, err);
+		rc = jsonrpc_object_decode(json, &spec, err);
 		if (rc == 0 && spec.id == 0)
 			rc = star_error_set(err, -EPROTO, "PS task 0 sent \"%s\" without its id", spec.name);
 		if (rc == 0)
@@ -205,10 +206,10 @@ static int take_reply(struct control *control, const json_t *reply, uint64_t ask
 	const bool joined = json_is_true(json_object_get(reply, "joined"));
 	uint64_t begins_with = 0;
 	uint32_t incarnation;
-	int rc = member_u32(reply, "incarnation", 1, UINT32_MAX, &incarnation, err);
+	int rc = jsonrpc_member_u32(reply, "incarnation", 1, UINT32_MAX, &incarnation, err);
 
 	if (rc == 0 && json_object_get(reply, "begins_with"))
-		rc = member_u64(reply, "begins_with", &begins_with, err);
+		rc = jsonrpc_member_u64(reply, "begins_with", &begins_with, err);
 	if (rc == 0 && objects && incarnation == control->leader_incarnation)
 		forget_others(control, objects);
 	if (rc == 0)
@@ -217,7 +218,7 @@ static int take_reply(struct control *control, const json_t *reply, uint64_t ask
 		rc = take_layout(control, layout, err);
 	if (rc < 0)
 		return rc;
-	leave_look(control, json_is_true(json_object_get(reply, "closing")), asked_us);
+	control_leave_look(control, json_is_true(json_object_get(reply, "closing")), asked_us);
 	note_leader(control, incarnation, joined, begins_with);
 	return !joined;
 }
@@ -298,15 +299,15 @@ static void *loop(void *arg)
 	return NULL;
 }
 
-int follower_start(struct control *control, struct star_error *err)
+int control_follower_start(struct control *control, struct star_error *err)
 {
-	int rc = thread_start(&control->follower, "control-join", loop, control, err);
+	int rc = jsonrpc_thread_start(&control->follower, "control-join", loop, control, err);
 
 	control->following = rc == 0;
 	return rc;
 }
 
-void follower_join(struct control *control)
+void control_follower_join(struct control *control)
 {
 	if (!control->following)
 		return;
@@ -318,7 +319,7 @@ static int take_object(struct control *control, const json_t *object, struct sta
 {
 	struct object_spec spec;
 
-	if (object_from_json(object, &spec, err) < 0)
+	if (jsonrpc_object_decode(object, &spec, err) < 0)
 		return control_invalid(err);
 	if (spec.id == 0) {
 		star_error_set(err, -EINVAL, "member \"id\" is missing");
@@ -344,7 +345,7 @@ static int take_pushed_layout(struct control *control, const json_t *layout, str
 		      : star_error_set(err, -EAGAIN, "PS task %u has not joined yet", control->task);
 }
 
-int follower_install(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+int control_follower_install(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	static const char *const members[] = { "object", "layout", "sweep", "empty", "forget", "generation", NULL };
 	const json_t *object = json_object_get(params, "object"), *layout = json_object_get(params, "layout");
@@ -353,7 +354,7 @@ int follower_install(struct control *control, const json_t *params, json_t **res
 	const char *name;
 	int rc;
 
-	if (member_only(params, members, err) < 0)
+	if (jsonrpc_member_only(params, members, err) < 0)
 		return control_invalid(err);
 	if (!!object + !!layout + !!sweep + !!empty + !!forget != 1) {
 		star_error_set(err, -EINVAL,
@@ -361,14 +362,14 @@ int follower_install(struct control *control, const json_t *params, json_t **res
 		return control_invalid(err);
 	}
 	if (empty)
-		return follower_empty(control, empty, result, err);
+		return control_follower_empty(control, empty, result, err);
 	if (layout)
 		rc = take_pushed_layout(control, layout, err);
 	else if (object)
 		rc = take_object(control, object, err);
 	else if (forget)
-		rc = follower_forget(control, params, err);
-	else if (member_string(params, "sweep", WIRE_NAME_MAX, &name, err) < 0)
+		rc = control_follower_forget(control, params, err);
+	else if (jsonrpc_member_string(params, "sweep", WIRE_NAME_MAX, &name, err) < 0)
 		rc = control_invalid(err);
 	else
 		rc = control_sweep(control, name, err);

@@ -20,7 +20,7 @@ bool control_serves(struct control *control, char state[static CONTROL_STATE_MAX
 
 	pthread_mutex_lock(&control->lock);
 	if (control->task == 0)
-		serves = leader_laid_out(control, &err) == 0;
+		serves = control_leader_laid_out(control, &err) == 0;
 	else
 		serves = control->epoch != 0;
 	if (serves)
@@ -45,7 +45,7 @@ __attribute__((format(printf, 2, 3))) static void add(json_t *problems, const ch
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	json_array_append_new(problems, member_from_text(text));
+	json_array_append_new(problems, jsonrpc_member_from_text(text));
 }
 
 /* PS task 0's: nodes that are not there. Under lock. */
@@ -64,7 +64,7 @@ static void look_at_nodes(const struct control *control, json_t *problems)
 	}
 }
 
-bool health_checkpoint_overdue(const struct control *control, double *age_s, uint32_t *every_s)
+bool control_health_checkpoint_overdue(const struct control *control, double *age_s, uint32_t *every_s)
 {
 	const struct config *config = control->config;
 	const struct checkpointer *p = &control->checkpointer;
@@ -76,7 +76,7 @@ bool health_checkpoint_overdue(const struct control *control, double *age_s, uin
 	return control->task == 0 && config->checkpoint_directory[0] && *every_s && *age_s > 3.0 * *every_s + 60;
 }
 
-bool health_leader_is_away(const struct control *control)
+bool control_health_leader_is_away(const struct control *control)
 {
 	const uint64_t now_us = clock_us();
 
@@ -87,7 +87,7 @@ static void look_at_leader(const struct control *control, json_t *problems)
 {
 	char address[CONTROL_ADDRESS_MAX];
 
-	if (!control->task || !health_leader_is_away(control))
+	if (!control->task || !control_health_leader_is_away(control))
 		return;
 	control_ps_address(control, 0, address);
 	add(problems, "PS task 0 at %s is away: nothing was heard of it for %.0f s", address,
@@ -108,7 +108,7 @@ static void look_at_restores(const struct control *control, bool serves, json_t 
 			add(problems, "PS task %u loads its share of checkpoint %" PRIu64, task, control->begins_with);
 }
 
-int64_t health_clock_offset_us(void)
+int64_t control_health_clock_offset_us(void)
 {
 	struct timespec now;
 
@@ -119,7 +119,7 @@ int64_t health_clock_offset_us(void)
 /* Nothing that a node computes depends on its date; what its log and its checkpoints say does. */
 static void look_at_clock(const struct control *control, json_t *notes)
 {
-	const int64_t set_us = health_clock_offset_us() - control->clock_offset_us;
+	const int64_t set_us = control_health_clock_offset_us() - control->clock_offset_us;
 	struct timex clock = { 0 };
 
 	if (set_us > CLOCK_SET_US || set_us < -CLOCK_SET_US)
@@ -160,7 +160,7 @@ static void look_at_checkpoints(const struct control *control, json_t *problems)
 		return;
 	if (p->error[0])
 		add(problems, "the last checkpoint could not be written: %.180s", p->error);
-	else if (health_checkpoint_overdue(control, &age_s, &every_s))
+	else if (control_health_checkpoint_overdue(control, &age_s, &every_s))
 		add(problems, "no checkpoint for %.0f s, though one is due every %u s (starctl checkpoint status)",
 		    age_s, every_s);
 }
@@ -212,7 +212,7 @@ static void look_at_journal(const json_t *figures, json_t *problems)
 		add(problems, "the node serves without its journal: %.200s", error);
 }
 
-json_t *health_json(struct control *control)
+json_t *control_health_json(struct control *control)
 {
 	const struct control_data_plane *plane = &control->data_plane;
 	json_t *figures = plane->status ? plane->status(plane->ctx) : NULL;
@@ -236,7 +236,7 @@ json_t *health_json(struct control *control)
 	look_at_clock(control, notes);
 	json_decref(figures);
 	return json_pack("{s:b, s:o, s:o, s:o}", "healthy", json_array_size(problems) == 0, "state",
-			 member_from_text(state), "problems", problems, "notes", notes);
+			 jsonrpc_member_from_text(state), "problems", problems, "notes", notes);
 }
 
 /* Adds them to what stands there. */
@@ -255,7 +255,7 @@ static void append(char text[static CONTROL_HEALTH_MAX], const json_t *sentences
 
 bool control_healthy(struct control *control, char text[static CONTROL_HEALTH_MAX])
 {
-	json_t *json = health_json(control);
+	json_t *json = control_health_json(control);
 	const bool healthy = json_is_true(json_object_get(json, "healthy"));
 
 	text[0] = 0;

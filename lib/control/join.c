@@ -10,13 +10,15 @@
 /* Of a node that serves a layout. */
 static int read_place(const json_t *params, struct control_place *place, struct star_error *err)
 {
-	if (member_u32(params, "cluster_reactors", 1, WIRE_NODES_MAX * WIRE_REACTORS_MAX, &place->reactors, err) < 0 ||
-	    member_u32(params, "first_reactor", 0, place->reactors - 1, &place->first, err) < 0)
+	if (jsonrpc_member_u32(params, "cluster_reactors", 1, WIRE_NODES_MAX * WIRE_REACTORS_MAX, &place->reactors,
+			       err) < 0 ||
+	    jsonrpc_member_u32(params, "first_reactor", 0, place->reactors - 1, &place->first, err) < 0)
 		return -EINVAL;
 	return 0;
 }
 
-int join_read(const struct control *control, const json_t *params, struct control_join *join, struct star_error *err)
+int control_join_read(const struct control *control, const json_t *params, struct control_join *join,
+		      struct star_error *err)
 {
 	/* clang-format off */
 	static const char *const members[] = {
@@ -31,13 +33,14 @@ int join_read(const struct control *control, const json_t *params, struct contro
 		return star_error_set(
 			err, -EINVAL,
 			"this cluster has one PS task, nobody can join it; give all nodes the same list of PS tasks");
-	if (member_only(params, members, err) < 0 || member_u32(params, "task", 1, last, &join->task, err) < 0 ||
-	    layout_node_from_json(params, &join->node, err) < 0 ||
-	    member_u32(params, "partitions", 1, WIRE_PARTITIONS_MAX, &join->partitions, err) < 0 ||
-	    member_u32(params, "ps_count", 1, WIRE_NODES_MAX, &join->ps_count, err) < 0 ||
-	    member_u32(params, "epoch", 0, CONTROL_EPOCH_MAX, &join->epoch, err) < 0 ||
+	if (jsonrpc_member_only(params, members, err) < 0 ||
+	    jsonrpc_member_u32(params, "task", 1, last, &join->task, err) < 0 ||
+	    jsonrpc_layout_node_decode(params, &join->node, err) < 0 ||
+	    jsonrpc_member_u32(params, "partitions", 1, WIRE_PARTITIONS_MAX, &join->partitions, err) < 0 ||
+	    jsonrpc_member_u32(params, "ps_count", 1, WIRE_NODES_MAX, &join->ps_count, err) < 0 ||
+	    jsonrpc_member_u32(params, "epoch", 0, CONTROL_EPOCH_MAX, &join->epoch, err) < 0 ||
 	    (join->epoch && read_place(params, &join->place, err) < 0) ||
-	    member_u32(params, "objects_count", 0, WIRE_OBJECTS_MAX, &join->objects_count, err) < 0)
+	    jsonrpc_member_u32(params, "objects_count", 0, WIRE_OBJECTS_MAX, &join->objects_count, err) < 0)
 		return -EINVAL;
 	join->objects = json_object_get(params, "objects");
 	if (join->objects && (!json_is_array(join->objects) || json_array_size(join->objects) != join->objects_count))
@@ -101,7 +104,7 @@ static int check_partitions(const struct control *control, const struct control_
 }
 
 /* Does what the node brings fit to this cluster? */
-int join_check(struct control *control, const struct control_join *join, struct star_error *err)
+int control_join_check(struct control *control, const struct control_join *join, struct star_error *err)
 {
 	const struct config *config = control->config;
 	int rc = 0;

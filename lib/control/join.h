@@ -15,9 +15,10 @@ struct control_join {
 };
 
 /* 0, or -EINVAL with a sentence. What join has of params lives as long as they do. */
-int join_read(const struct control *control, const json_t *params, struct control_join *join, struct star_error *err);
+int control_join_read(const struct control *control, const json_t *params, struct control_join *join,
+		      struct star_error *err);
 
 /* Does what the node brings fit to this cluster? 0 or a negative errno with what to do. */
-int join_check(struct control *control, const struct control_join *join, struct star_error *err);
+int control_join_check(struct control *control, const struct control_join *join, struct star_error *err);
 
 #endif

@@ -49,7 +49,7 @@ static unsigned missing(const struct control *control, char *text, size_t size)
 	return count;
 }
 
-int leader_complete(const struct control *control, struct star_error *err)
+int control_leader_complete(const struct control *control, struct star_error *err)
 {
 	char tasks[128];
 	unsigned count = missing(control, tasks, sizeof(tasks));
@@ -66,9 +66,9 @@ int leader_complete(const struct control *control, struct star_error *err)
 	return 0;
 }
 
-int leader_laid_out(const struct control *control, struct star_error *err)
+int control_leader_laid_out(const struct control *control, struct star_error *err)
 {
-	const int rc = leader_complete(control, err);
+	const int rc = control_leader_complete(control, err);
 
 	for (uint32_t task = 0; rc == 0 && task < control->config->ps_count; task++)
 		if (control->nodes[task].leaving)
@@ -106,7 +106,8 @@ static int call_install(struct control *control, uint32_t task, json_t *params, 
 	return *result ? 0 : err->code;
 }
 
-int leader_tell(struct control *control, uint32_t task, json_t *params, uint64_t deadline_us, struct star_error *err)
+int control_leader_tell(struct control *control, uint32_t task, json_t *params, uint64_t deadline_us,
+			struct star_error *err)
 {
 	json_t *result;
 	const int rc = call_install(control, task, params, deadline_us, &result, err);
@@ -115,16 +116,16 @@ int leader_tell(struct control *control, uint32_t task, json_t *params, uint64_t
 	return rc;
 }
 
-uint64_t leader_deadline_us(const struct control *control)
+uint64_t control_leader_deadline_us(const struct control *control)
 {
 	const uint64_t configured_us = (uint64_t)control->config->connect_timeout_ms * 1000;
 
 	return configured_us && configured_us < CONTROL_PEER_US ? configured_us : CONTROL_PEER_US;
 }
 
-int leader_ask(struct control *control, uint32_t task, json_t *params, json_t **result, struct star_error *err)
+int control_leader_ask(struct control *control, uint32_t task, json_t *params, json_t **result, struct star_error *err)
 {
-	return call_install(control, task, params, leader_deadline_us(control), result, err);
+	return call_install(control, task, params, control_leader_deadline_us(control), result, err);
 }
 
 /* Brings an object of the catalogue to all nodes that do not hold it yet. */
@@ -142,8 +143,8 @@ static int spread(struct control *control, const struct object_spec *spec, struc
 			continue;
 		if (control_is_stopping(control))
 			return star_error_set(err, -ECANCELED, "PS task 0 is shutting down");
-		rc = leader_tell(control, task, json_pack("{s:o}", "object", object_to_json(spec)),
-				 leader_deadline_us(control), &why);
+		rc = control_leader_tell(control, task, json_pack("{s:o}", "object", jsonrpc_object_encode(spec)),
+					 control_leader_deadline_us(control), &why);
 		if (rc < 0)
 			return star_error_set(
 				err, rc, "\"%s\" is not yet on PS task %u: %s. Create it again when that is mended",
@@ -188,10 +189,10 @@ static int identify(struct control *control, struct object_spec *spec, bool *fre
 
 	pthread_mutex_lock(&control->lock);
 	have = control_find(control, spec->name);
-	rc = leader_laid_out(control, err);
+	rc = control_leader_laid_out(control, err);
 	*fresh = !have;
 	if (rc == 0 && have) {
-		rc = object_spec_same(have, spec, err);
+		rc = wire_object_spec_same(have, spec, err);
 		spec->id = have->id;
 		spec->generation = have->generation;
 	} else if (rc == 0) {
@@ -203,13 +204,13 @@ static int identify(struct control *control, struct object_spec *spec, bool *fre
 			rc = star_error_set(err, -ENOSPC, "the catalogue has %d programs: no more are possible",
 					    PROGRAMS_MAX);
 		else
-			spec->generation = leader_generation(control, spec->id);
+			spec->generation = control_leader_generation(control, spec->id);
 	}
 	pthread_mutex_unlock(&control->lock);
 	return rc;
 }
 
-int leader_adopt(struct control *control, const struct object_spec *spec, struct star_error *err)
+int control_leader_adopt(struct control *control, const struct object_spec *spec, struct star_error *err)
 {
 	int rc = control_install(control, spec, err);
 
@@ -237,38 +238,38 @@ static uint32_t least_request(struct control *control)
 	return least;
 }
 
-int leader_create(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+int control_leader_create(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	struct object_spec spec;
 	bool fresh = false;
 	int rc;
 
-	if (object_from_json(params, &spec, err) < 0)
+	if (jsonrpc_object_decode(params, &spec, err) < 0)
 		return control_invalid(err);
 	if (spec.id || spec.generation) {
 		star_error_set(err, -EINVAL, "member \"%s\" is given by the catalogue: leave it out",
 			       spec.id ? "id" : "generation");
 		return control_invalid(err);
 	}
-	if (object_check_whole(&spec, least_request(control), err) < 0)
+	if (wire_object_check_whole(&spec, least_request(control), err) < 0)
 		return control_invalid(err);
 	rc = identify(control, &spec, &fresh, err);
 	if (rc == 0)
-		rc = leader_all_heard(control, &spec, err);
+		rc = control_leader_all_heard(control, &spec, err);
 	if (rc == 0)
-		rc = leader_adopt(control, &spec, err);
+		rc = control_leader_adopt(control, &spec, err);
 	if (rc == 0)
 		rc = spread(control, &spec, err);
 	else
 		fresh = false;
 	if (rc < 0 && fresh)
-		leader_undo(control, &spec, rc);
+		control_leader_undo(control, &spec, rc);
 	if (rc == 0)
-		*result = object_to_json(&spec);
+		*result = jsonrpc_object_encode(&spec);
 	return rc;
 }
 
-int leader_lookup(struct control *control, const char *name, json_t **result, struct star_error *err)
+int control_leader_lookup(struct control *control, const char *name, json_t **result, struct star_error *err)
 {
 	const struct object_spec *spec;
 	int rc = 0;
@@ -289,11 +290,11 @@ int leader_lookup(struct control *control, const char *name, json_t **result, st
 					    name, task);
 	pthread_mutex_unlock(&control->lock);
 	if (rc == 0)
-		*result = object_to_json(spec);
+		*result = jsonrpc_object_encode(spec);
 	return rc;
 }
 
-int leader_sweep(struct control *control, const char *name, json_t **result, struct star_error *err)
+int control_leader_sweep(struct control *control, const char *name, json_t **result, struct star_error *err)
 {
 	int rc = control_sweep(control, name, err);
 
@@ -302,7 +303,8 @@ int leader_sweep(struct control *control, const char *name, json_t **result, str
 
 		if (control_is_stopping(control))
 			return star_error_set(err, -ECANCELED, "PS task 0 is shutting down");
-		rc = leader_tell(control, task, json_pack("{s:s}", "sweep", name), leader_deadline_us(control), &why);
+		rc = control_leader_tell(control, task, json_pack("{s:s}", "sweep", name),
+					 control_leader_deadline_us(control), &why);
 		if (rc < 0)
 			star_error_set(err, rc, "\"%s\" is not swept on PS task %u and those after it: %s", name, task,
 				       why.text);
@@ -312,7 +314,7 @@ int leader_sweep(struct control *control, const char *name, json_t **result, str
 	return rc;
 }
 
-int leader_layout(struct control *control, json_t **result, struct star_error *err)
+int control_leader_layout(struct control *control, json_t **result, struct star_error *err)
 {
 	const uint32_t count = control->config->ps_count;
 	struct layout *layout = calloc(1, sizeof(*layout) + count * sizeof(layout->nodes[0]));
@@ -321,7 +323,7 @@ int leader_layout(struct control *control, json_t **result, struct star_error *e
 	if (!layout)
 		return star_error_set(err, -ENOMEM, "out of memory");
 	pthread_mutex_lock(&control->lock);
-	rc = leader_laid_out(control, err);
+	rc = control_leader_laid_out(control, err);
 	layout->epoch = control->epoch;
 	layout->partitions = control->config->partitions;
 	layout->nodes_count = count;
@@ -330,7 +332,7 @@ int leader_layout(struct control *control, json_t **result, struct star_error *e
 		layout->nodes[task] = control->nodes[task].layout;
 	pthread_mutex_unlock(&control->lock);
 	if (rc == 0)
-		*result = layout_to_json(layout);
+		*result = jsonrpc_layout_encode(layout);
 	free(layout);
 	return rc;
 }
@@ -340,8 +342,9 @@ static json_t *layout_for(const struct control *control, uint32_t task)
 {
 	return json_pack("{s:I, s:I, s:I, s:o, s:I}", "epoch", (json_int_t)control->epoch, "cluster_reactors",
 			 (json_int_t)control->cluster_reactors, "first_reactor",
-			 (json_int_t)first_reactor(control, task), "checkpoint", member_from_u64(control->begins_with),
-			 "incarnation", (json_int_t)control->nodes[task].layout.incarnation);
+			 (json_int_t)first_reactor(control, task), "checkpoint",
+			 jsonrpc_member_from_u64(control->begins_with), "incarnation",
+			 (json_int_t)control->nodes[task].layout.incarnation);
 }
 
 /* Tells the other nodes, as far as that goes quickly; the heartbeats tell the rest. */
@@ -361,13 +364,14 @@ static void announce(struct control *control, uint32_t except)
 		pthread_mutex_lock(&control->lock);
 		layout = layout_for(control, task);
 		pthread_mutex_unlock(&control->lock);
-		if (leader_tell(control, task, json_pack("{s:o}", "layout", layout), until_us - now_us, &err) < 0 &&
+		if (control_leader_tell(control, task, json_pack("{s:o}", "layout", layout), until_us - now_us, &err) <
+			    0 &&
 		    err.code != -EAGAIN) /* it has not taken the reply to its join yet, and asks */
 			log_warn("PS task %u learns the new layout by its next heartbeat: %s", task, err.text);
 	}
 }
 
-int leader_lay_out(struct control *control, uint32_t except, struct star_error *err)
+int control_leader_lay_out(struct control *control, uint32_t except, struct star_error *err)
 {
 	struct control_layout layout = { .epoch = 0 };
 	bool again;
@@ -387,9 +391,9 @@ int leader_lay_out(struct control *control, uint32_t except, struct star_error *
 		return star_error_set(err, -EOVERFLOW,
 				      "there is no layout after epoch %d: stop all nodes, then start them again",
 				      CONTROL_EPOCH_MAX);
-	rc = places_check(control, err);
+	rc = control_places_check(control, err);
 	if (rc == 0 && again)
-		rc = restore_look_again(control, err);
+		rc = control_restore_look_again(control, err);
 	pthread_mutex_lock(&control->lock);
 	layout.checkpoint = control->begins_with;
 	pthread_mutex_unlock(&control->lock);
@@ -400,7 +404,7 @@ int leader_lay_out(struct control *control, uint32_t except, struct star_error *
 	pthread_mutex_lock(&control->lock);
 	control->layout_due = false;
 	control->checkpointer.closed = false;
-	places_note(control);
+	control_places_note(control);
 	pthread_mutex_unlock(&control->lock);
 	announce(control, except);
 	return 0;
@@ -428,7 +432,7 @@ static int adopt_all(struct control *control, const struct control_join *join, s
 
 	json_array_foreach(join->objects, i, json)
 	{
-		if (rc == 0 && object_from_json(json, &specs[i], err) < 0)
+		if (rc == 0 && jsonrpc_object_decode(json, &specs[i], err) < 0)
 			rc = control_invalid(err);
 		if (rc == 0 && specs[i].id == 0)
 			rc = star_error_set(err, JSONRPC_INVALID_PARAMS, "member \"objects\": \"%s\" has no id",
@@ -441,7 +445,7 @@ static int adopt_all(struct control *control, const struct control_join *join, s
 		/* It has not heard that it was dropped: it does, as the catalogue has less. */
 		if (specs[i].generation < control->generations[specs[i].id])
 			continue;
-		rc = leader_adopt(control, &specs[i], &why);
+		rc = control_leader_adopt(control, &specs[i], &why);
 		if (rc < 0)
 			star_error_set(err, rc, "PS task %u holds what the catalogue cannot take: %s; restart it",
 				       join->task, why.text);
@@ -490,12 +494,12 @@ static int note(struct control *control, const struct control_join *join, struct
 static json_t *standing(const struct control *control, uint32_t task)
 {
 	struct star_error err;
-	const bool laid_out = leader_complete(control, &err) == 0;
+	const bool laid_out = control_leader_complete(control, &err) == 0;
 	const struct cluster_node *node = &control->nodes[task];
 	json_t *reply = json_pack("{s:I, s:b, s:i, s:b, s:o}", "incarnation", (json_int_t)control->incarnation,
 				  "joined", node->joined, "objects_count", (int)control->objects_count, "closing",
 				  control->checkpointer.asked_last || control->checkpointer.closed, "begins_with",
-				  member_from_u64(control->begins_with));
+				  jsonrpc_member_from_u64(control->begins_with));
 
 	if (node->joined && laid_out)
 		json_object_set_new(reply, "layout", layout_for(control, task));
@@ -545,16 +549,16 @@ static void judge(struct control *control, const struct control_join *join)
 	node->joined = true;
 }
 
-int leader_join(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+int control_leader_join(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	struct control_join join;
 	uint32_t count;
 	bool known;
 	int rc;
 
-	if (join_read(control, params, &join, err) < 0)
+	if (control_join_read(control, params, &join, err) < 0)
 		return control_invalid(err);
-	rc = join_check(control, &join, err);
+	rc = control_join_check(control, &join, err);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&control->lock);
@@ -576,7 +580,7 @@ int leader_join(struct control *control, const json_t *params, json_t **result, 
 	pthread_mutex_lock(&control->lock);
 	judge(control, &join);
 	pthread_mutex_unlock(&control->lock);
-	rc = leader_lay_out(control, join.task, err);
+	rc = control_leader_lay_out(control, join.task, err);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&control->lock);
@@ -589,17 +593,17 @@ int leader_join(struct control *control, const json_t *params, json_t **result, 
 	return 0;
 }
 
-int leader_heartbeat(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+int control_leader_heartbeat(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	static const char *const members[] = { "task", "incarnation", "objects_count", NULL };
 	uint32_t task, incarnation, count;
 	struct cluster_node *node;
 	char tasks[128];
 
-	if (member_only(params, members, err) < 0 ||
-	    member_u32(params, "task", 1, WIRE_NODES_MAX - 1, &task, err) < 0 ||
-	    member_u32(params, "incarnation", 1, UINT32_MAX, &incarnation, err) < 0 ||
-	    member_u32(params, "objects_count", 0, WIRE_OBJECTS_MAX, &count, err) < 0)
+	if (jsonrpc_member_only(params, members, err) < 0 ||
+	    jsonrpc_member_u32(params, "task", 1, WIRE_NODES_MAX - 1, &task, err) < 0 ||
+	    jsonrpc_member_u32(params, "incarnation", 1, UINT32_MAX, &incarnation, err) < 0 ||
+	    jsonrpc_member_u32(params, "objects_count", 0, WIRE_OBJECTS_MAX, &count, err) < 0)
 		return control_invalid(err);
 	if (task >= control->config->ps_count)
 		return star_error_set(err, -ENOENT, "this cluster has no PS task %u", task);

@@ -15,7 +15,7 @@
 #include "control/node.h"
 
 /* How it stands, for who is about to stop; asks for what is missing. Under lock. */
-static json_t *take(struct control *control, uint32_t task)
+static json_t *leave_progress(struct control *control, uint32_t task)
 {
 	struct checkpointer *p = &control->checkpointer;
 
@@ -25,10 +25,10 @@ static json_t *take(struct control *control, uint32_t task)
 		pthread_cond_broadcast(&control->wake);
 	}
 	return json_pack("{s:b, s:I, s:o}", "done", !p->running || p->closed, "failed", (json_int_t)p->lasts_failed,
-			 "error", member_from_text(p->error));
+			 "error", jsonrpc_member_from_text(p->error));
 }
 
-int leave_take(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+int control_leave_take(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	static const char *const members[] = { "task", "incarnation", NULL };
 	uint32_t task, incarnation;
@@ -36,28 +36,28 @@ int leave_take(struct control *control, const json_t *params, json_t **result, s
 
 	if (control->config->ps_count < 2)
 		return star_error_set(err, -EINVAL, "this cluster has one PS task");
-	if (member_only(params, members, err) < 0 ||
-	    member_u32(params, "task", 1, control->config->ps_count - 1, &task, err) < 0 ||
-	    member_u32(params, "incarnation", 1, UINT32_MAX, &incarnation, err) < 0)
+	if (jsonrpc_member_only(params, members, err) < 0 ||
+	    jsonrpc_member_u32(params, "task", 1, control->config->ps_count - 1, &task, err) < 0 ||
+	    jsonrpc_member_u32(params, "incarnation", 1, UINT32_MAX, &incarnation, err) < 0)
 		return control_invalid(err);
 	pthread_mutex_lock(&control->lock);
 	if (control->nodes[task].layout.incarnation != incarnation)
 		rc = star_error_set(err, -ESTALE, "PS task %u has not joined as this incarnation", task);
 	else
-		*result = take(control, task);
+		*result = leave_progress(control, task);
 	pthread_mutex_unlock(&control->lock);
 	return rc;
 }
 
 /* Asks PS task 0; NULL with err. */
-static json_t *ask(struct control *control, struct star_error *err)
+static json_t *ask_about_leave(struct control *control, struct star_error *err)
 {
 	struct jsonrpc_client *client;
 	json_t *answer = NULL;
 
 	if (control->task == 0) {
 		pthread_mutex_lock(&control->lock);
-		answer = take(control, 0);
+		answer = leave_progress(control, 0);
 		pthread_mutex_unlock(&control->lock);
 		return answer;
 	}
@@ -92,7 +92,7 @@ static bool has_served(struct control *control)
 	return served;
 }
 
-void leave_note_begin(struct control *control, const struct control_checkpoint *c)
+void control_leave_note_begin(struct control *control, const struct control_checkpoint *c)
 {
 	pthread_mutex_lock(&control->lock);
 	control->closing = c->last ? c->id : 0;
@@ -100,7 +100,7 @@ void leave_note_begin(struct control *control, const struct control_checkpoint *
 	pthread_mutex_unlock(&control->lock);
 }
 
-void leave_note_end(struct control *control, uint64_t id, bool kept)
+void control_leave_note_end(struct control *control, uint64_t id, bool kept)
 {
 	pthread_mutex_lock(&control->lock);
 	if (control->closing == id) {
@@ -110,7 +110,7 @@ void leave_note_end(struct control *control, uint64_t id, bool kept)
 	pthread_mutex_unlock(&control->lock);
 }
 
-void leave_note_layout(struct control *control)
+void control_leave_note_layout(struct control *control)
 {
 	pthread_mutex_lock(&control->lock);
 	control->closing = 0;
@@ -118,7 +118,7 @@ void leave_note_layout(struct control *control)
 	pthread_mutex_unlock(&control->lock);
 }
 
-void leave_look(struct control *control, bool closing, uint64_t asked_us)
+void control_leave_look(struct control *control, bool closing, uint64_t asked_us)
 {
 	const struct control_data_plane *plane = &control->data_plane;
 	uint64_t id;
@@ -131,7 +131,7 @@ void leave_look(struct control *control, bool closing, uint64_t asked_us)
 	log_warn("the last checkpoint %" PRIu64 " was given up: the node serves again", id);
 	pthread_mutex_lock(&control->plane);
 	plane->checkpoint_end(plane->ctx, id, false);
-	leave_note_end(control, id, false);
+	control_leave_note_end(control, id, false);
 	pthread_mutex_unlock(&control->plane);
 }
 
@@ -143,7 +143,7 @@ static int wait_for_last(struct control *control, struct star_error *err)
 	json_int_t failed = -1;
 
 	while (!is_closed(control)) {
-		json_t *answer = ask(control, err);
+		json_t *answer = ask_about_leave(control, err);
 		const json_int_t now_failed = json_integer_value(json_object_get(answer, "failed"));
 		const bool done = json_is_true(json_object_get(answer, "done"));
 

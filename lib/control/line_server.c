@@ -88,7 +88,7 @@ static void watch(struct line_server *server, struct source *source, uint32_t ev
 	epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, source->fd, &event);
 }
 
-static int add(struct line_server *server, struct source *source, uint32_t events)
+static int add_source(struct line_server *server, struct source *source, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = source };
 
@@ -130,7 +130,7 @@ static void close_connection(struct line_connection *c)
 	drop_input(c);
 	c->listener->count--;
 	if (c->share)
-		line_share_release(&c->server->shares, c->share);
+		control_line_share_release(&c->server->shares, c->share);
 	c->share = NULL;
 	*c->link = c->next;
 	if (c->next)
@@ -170,7 +170,7 @@ static bool find_room(struct line_connection *c, size_t more)
 	if (c->share->bytes + more > LINE_SERVER_SHARE_MAX)
 		return false;
 	while (server->buffered_bytes + more > LINE_SERVER_BUFFERED_MAX) {
-		const size_t most = line_share_bytes_max(server->shares);
+		const size_t most = control_line_share_bytes_max(server->shares);
 		struct line_connection *largest = NULL;
 
 		for (struct line_connection *o = server->connections; o; o = o->next)
@@ -399,7 +399,7 @@ static void refuse_connection(struct line_server *server, int fd)
 /* All places are taken: whoever holds most of them gives up the one that has been idle for longest. */
 static void evict_idlest(struct line_server *server)
 {
-	const uint32_t most = line_share_connections_max(server->shares);
+	const uint32_t most = control_line_share_connections_max(server->shares);
 	struct line_connection *idlest = NULL;
 
 	for (struct line_connection *c = server->connections; c; c = c->next)
@@ -437,12 +437,12 @@ static void admit(struct line_server *server, struct listener *listener, int fd,
 	c->listener = listener;
 	c->active_us = clock_us();
 	if (!listener->admin) {
-		line_address(from, c->peer);
-		c->share = line_share_take(&server->shares, c->peer);
+		control_line_address(from, c->peer);
+		c->share = control_line_share_take(&server->shares, c->peer);
 	}
-	if ((!listener->admin && !c->share) || add(server, &c->source, EPOLLIN) < 0) {
+	if ((!listener->admin && !c->share) || add_source(server, &c->source, EPOLLIN) < 0) {
 		if (c->share)
-			line_share_release(&server->shares, c->share);
+			control_line_share_release(&server->shares, c->share);
 		free(c);
 		refuse_connection(server, fd);
 		return;
@@ -592,7 +592,7 @@ static void ring(struct line_server *server)
 		log_debug("the control plane's eventfd is full");
 }
 
-void line_server_answer(struct line_connection *connection, char *text)
+void control_line_server_answer(struct line_connection *connection, char *text)
 {
 	struct line_server *server = connection->server;
 
@@ -605,12 +605,12 @@ void line_server_answer(struct line_connection *connection, char *text)
 	pthread_mutex_unlock(&server->lock);
 }
 
-const uint8_t *line_connection_peer(const struct line_connection *connection)
+const uint8_t *control_line_connection_peer(const struct line_connection *connection)
 {
 	return connection->listener->admin ? NULL : connection->peer;
 }
 
-struct line_server_counts line_server_count(const struct line_connection *connection)
+struct line_server_counts control_line_server_count(const struct line_connection *connection)
 {
 	const struct line_server *server = connection->server;
 	struct line_server_counts counts = server->counts;
@@ -620,7 +620,7 @@ struct line_server_counts line_server_count(const struct line_connection *connec
 	return counts;
 }
 
-struct line_server *line_server_create(const struct line_server_options *options, struct star_error *err)
+struct line_server *control_line_server_create(const struct line_server_options *options, struct star_error *err)
 {
 	struct line_server *server = calloc(1, sizeof(*server));
 
@@ -634,12 +634,13 @@ struct line_server *line_server_create(const struct line_server_options *options
 	pthread_mutex_init(&server->lock, NULL);
 	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	server->wake = (struct source){ SOURCE_WAKE, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), 0 };
-	if (server->epoll_fd < 0 || server->wake.fd < 0 || add(server, &server->wake, EPOLLIN) < 0 ||
-	    add(server, &server->admin.source, EPOLLIN) < 0 || add(server, &server->peer.source, EPOLLIN) < 0) {
+	if (server->epoll_fd < 0 || server->wake.fd < 0 || add_source(server, &server->wake, EPOLLIN) < 0 ||
+	    add_source(server, &server->admin.source, EPOLLIN) < 0 ||
+	    add_source(server, &server->peer.source, EPOLLIN) < 0) {
 		star_error_set(err, -errno, "cannot watch the control sockets: %s", strerrordesc_np(errno));
 		goto fail;
 	}
-	if (thread_start(&server->thread, "control-io", loop, server, err) < 0)
+	if (jsonrpc_thread_start(&server->thread, "control-io", loop, server, err) < 0)
 		goto fail;
 	return server;
 fail:
@@ -652,7 +653,7 @@ fail:
 	return NULL;
 }
 
-void line_server_stop(struct line_server *server)
+void control_line_server_stop(struct line_server *server)
 {
 	if (!server)
 		return;
@@ -663,7 +664,7 @@ void line_server_stop(struct line_server *server)
 	pthread_join(server->thread, NULL);
 }
 
-void line_server_destroy(struct line_server *server)
+void control_line_server_destroy(struct line_server *server)
 {
 	if (!server)
 		return;

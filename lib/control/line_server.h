@@ -31,7 +31,7 @@ struct line_connection;
 
 enum line_outcome {
 	LINE_ANSWERED, /* *reply is what to send (with its newline; malloc), or NULL for nothing */
-	LINE_LATER,    /* line_server_answer will be called for this connection, once */
+	LINE_LATER,    /* control_line_server_answer will be called for this connection, once */
 	LINE_CLOSE,    /* end the connection */
 };
 
@@ -53,10 +53,10 @@ struct line_server_options {
 	char *(*too_many)(void *ctx);
 };
 
-struct line_server *line_server_create(const struct line_server_options *options, struct star_error *err);
+struct line_server *control_line_server_create(const struct line_server_options *options, struct star_error *err);
 
 /* From any thread: the reply (or NULL for none) of a request that was put off. Frees reply in the end. */
-void line_server_answer(struct line_connection *connection, char *reply);
+void control_line_server_answer(struct line_connection *connection, char *reply);
 
 struct line_server_counts {
 	uint32_t admins, peers; /* connections */
@@ -64,15 +64,15 @@ struct line_server_counts {
 };
 
 /* The peer's address as line_share.h writes it; constant. NULL: an administrator's connection. */
-const uint8_t *line_connection_peer(const struct line_connection *connection);
+const uint8_t *control_line_connection_peer(const struct line_connection *connection);
 
 /* On the server's thread, so from serve. */
-struct line_server_counts line_server_count(const struct line_connection *connection);
+struct line_server_counts control_line_server_count(const struct line_connection *connection);
 
 /* Stops the thread: serve is called no more, while answers may still come. server may be NULL. */
-void line_server_stop(struct line_server *server);
+void control_line_server_stop(struct line_server *server);
 
 /* After the stop: sends what has been answered since, as far as that goes at once, and closes everything. May be NULL. */
-void line_server_destroy(struct line_server *server);
+void control_line_server_destroy(struct line_server *server);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void line_address(const struct sockaddr *from, uint8_t address[static LINE_ADDRESS_BYTES])
+void control_line_address(const struct sockaddr *from, uint8_t address[static LINE_ADDRESS_BYTES])
 {
 	memset(address, 0, LINE_ADDRESS_BYTES);
 	if (from->sa_family == AF_INET6) {
@@ -16,7 +16,7 @@ void line_address(const struct sockaddr *from, uint8_t address[static LINE_ADDRE
 	}
 }
 
-struct line_share *line_share_take(struct line_share **shares, const uint8_t address[static LINE_ADDRESS_BYTES])
+struct line_share *control_line_share_take(struct line_share **shares, const uint8_t address[static LINE_ADDRESS_BYTES])
 {
 	struct line_share *s = *shares;
 
@@ -34,7 +34,7 @@ struct line_share *line_share_take(struct line_share **shares, const uint8_t add
 	return s;
 }
 
-void line_share_release(struct line_share **shares, struct line_share *share)
+void control_line_share_release(struct line_share **shares, struct line_share *share)
 {
 	if (--share->connections)
 		return;
@@ -44,7 +44,7 @@ void line_share_release(struct line_share **shares, struct line_share *share)
 	free(share);
 }
 
-uint32_t line_share_connections_max(const struct line_share *shares)
+uint32_t control_line_share_connections_max(const struct line_share *shares)
 {
 	uint32_t most = 0;
 
@@ -53,7 +53,7 @@ uint32_t line_share_connections_max(const struct line_share *shares)
 	return most;
 }
 
-size_t line_share_bytes_max(const struct line_share *shares)
+size_t control_line_share_bytes_max(const struct line_share *shares)
 {
 	size_t most = 0;
 

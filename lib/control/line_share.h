@@ -17,14 +17,15 @@ struct line_share {
 };
 
 /* IPv4 addresses as IPv6 writes them (::ffff:a.b.c.d); all zeroes for another family. */
-void line_address(const struct sockaddr *from, uint8_t address[static LINE_ADDRESS_BYTES]);
+void control_line_address(const struct sockaddr *from, uint8_t address[static LINE_ADDRESS_BYTES]);
 
 /* The share of an address, with one connection more; NULL: out of memory. */
-struct line_share *line_share_take(struct line_share **shares, const uint8_t address[static LINE_ADDRESS_BYTES]);
+struct line_share *control_line_share_take(struct line_share **shares,
+					   const uint8_t address[static LINE_ADDRESS_BYTES]);
 /* One connection fewer; frees the share with its last one. */
-void line_share_release(struct line_share **shares, struct line_share *share);
+void control_line_share_release(struct line_share **shares, struct line_share *share);
 
-uint32_t line_share_connections_max(const struct line_share *shares);
-size_t line_share_bytes_max(const struct line_share *shares);
+uint32_t control_line_share_connections_max(const struct line_share *shares);
+size_t control_line_share_bytes_max(const struct line_share *shares);
 
 #endif

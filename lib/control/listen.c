@@ -54,10 +54,10 @@ static int bind_and_listen(const struct addrinfo *a)
 	return code;
 }
 
-int listen_tcp(const char *address, struct star_error *err)
+int control_listen_tcp(const char *address, struct star_error *err)
 {
 	struct addrinfo *list;
-	int rc = address_resolve(address, true, &list, err);
+	int rc = jsonrpc_address_resolve(address, true, &list, err);
 
 	if (rc < 0)
 		return rc;
@@ -119,7 +119,7 @@ static int make_folder(const char *path, struct star_error *err)
 	return 0;
 }
 
-int listen_unix(const char *path, struct star_error *err)
+int control_listen_unix(const char *path, struct star_error *err)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int rc, fd;

@@ -6,12 +6,12 @@
 #include "star_error.h"
 
 /* address: "host:port". A descriptor, or a negative errno with a sentence that says what to do. */
-int listen_tcp(const char *address, struct star_error *err);
+int control_listen_tcp(const char *address, struct star_error *err);
 
 /*
  * Mode 0600 from its first moment. The folder is made when it is missing, but not its parents; the socket of a process
  * that is gone is removed, that of a living one is an error (-EADDRINUSE).
  */
-int listen_unix(const char *path, struct star_error *err);
+int control_listen_unix(const char *path, struct star_error *err);
 
 #endif

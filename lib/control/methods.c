@@ -46,27 +46,27 @@ static int no_params(const struct call *call, struct star_error *err)
 {
 	static const char *const none[] = { NULL };
 
-	return member_only(call->request.params, none, err) < 0 ? control_invalid(err) : 0;
+	return jsonrpc_member_only(call->request.params, none, err) < 0 ? control_invalid(err) : 0;
 }
 
 static int run_layout(const struct call *call, json_t **result, struct star_error *err)
 {
 	const int rc = no_params(call, err);
 
-	return rc ? rc : leader_layout(call->control, result, err);
+	return rc ? rc : control_leader_layout(call->control, result, err);
 }
 
 static int run_create(const struct call *call, json_t **result, struct star_error *err)
 {
-	return leader_create(call->control, call->request.params, result, err);
+	return control_leader_create(call->control, call->request.params, result, err);
 }
 
 static int take_name(const struct call *call, const char **name, struct star_error *err)
 {
 	static const char *const members[] = { "name", NULL };
 
-	if (member_only(call->request.params, members, err) < 0 ||
-	    member_string(call->request.params, "name", WIRE_NAME_MAX, name, err) < 0)
+	if (jsonrpc_member_only(call->request.params, members, err) < 0 ||
+	    jsonrpc_member_string(call->request.params, "name", WIRE_NAME_MAX, name, err) < 0)
 		return control_invalid(err);
 	return 0;
 }
@@ -76,7 +76,7 @@ static int run_lookup(const struct call *call, json_t **result, struct star_erro
 	const char *name;
 	const int rc = take_name(call, &name, err);
 
-	return rc ? rc : leader_lookup(call->control, name, result, err);
+	return rc ? rc : control_leader_lookup(call->control, name, result, err);
 }
 
 static int run_sweep(const struct call *call, json_t **result, struct star_error *err)
@@ -84,17 +84,17 @@ static int run_sweep(const struct call *call, json_t **result, struct star_error
 	const char *name;
 	const int rc = take_name(call, &name, err);
 
-	return rc ? rc : leader_sweep(call->control, name, result, err);
+	return rc ? rc : control_leader_sweep(call->control, name, result, err);
 }
 
 static int run_empty(const struct call *call, json_t **result, struct star_error *err)
 {
-	return leader_empty(call->control, call->request.params, result, err);
+	return control_leader_empty(call->control, call->request.params, result, err);
 }
 
 static int run_drop(const struct call *call, json_t **result, struct star_error *err)
 {
-	return leader_drop(call->control, call->request.params, result, err);
+	return control_leader_drop(call->control, call->request.params, result, err);
 }
 
 static int run_tables(const struct call *call, json_t **result, struct star_error *err)
@@ -108,22 +108,22 @@ static int run_tables(const struct call *call, json_t **result, struct star_erro
 
 static int run_join(const struct call *call, json_t **result, struct star_error *err)
 {
-	return leader_join(call->control, call->request.params, result, err);
+	return control_leader_join(call->control, call->request.params, result, err);
 }
 
 static int run_heartbeat(const struct call *call, json_t **result, struct star_error *err)
 {
-	return leader_heartbeat(call->control, call->request.params, result, err);
+	return control_leader_heartbeat(call->control, call->request.params, result, err);
 }
 
 static int run_leave(const struct call *call, json_t **result, struct star_error *err)
 {
-	return leave_take(call->control, call->request.params, result, err);
+	return control_leave_take(call->control, call->request.params, result, err);
 }
 
 static int run_install(const struct call *call, json_t **result, struct star_error *err)
 {
-	return follower_install(call->control, call->request.params, result, err);
+	return control_follower_install(call->control, call->request.params, result, err);
 }
 
 static json_t *endpoint_json(const struct config_endpoint *endpoint)
@@ -157,9 +157,10 @@ static json_t *membership_json(struct control *control)
 	if (control->leader_incarnation)
 		json_object_set_new(json, "incarnation", json_integer(control->leader_incarnation));
 	if (control->follower_error[0])
-		json_object_set_new(json, "error", member_from_text(control->follower_error));
+		json_object_set_new(json, "error", jsonrpc_member_from_text(control->follower_error));
 	if (control->leader_seen_us)
-		watch_put_silence(json, control->leader_seen_us, clock_us(), health_leader_is_away(control));
+		control_watch_put_silence(json, control->leader_seen_us, clock_us(),
+					  control_health_leader_is_away(control));
 	pthread_mutex_unlock(&control->lock);
 	return json;
 }
@@ -168,7 +169,7 @@ static json_t *node_json(const struct call *call)
 {
 	struct control *control = call->control;
 	const struct config *config = control->config;
-	const struct line_server_counts counts = line_server_count(call->connection);
+	const struct line_server_counts counts = control_line_server_count(call->connection);
 	json_t *status = endpoint_json(&config->own);
 	struct star_error why = { 0 };
 	char name[32];
@@ -190,11 +191,11 @@ static json_t *node_json(const struct call *call)
 	json_object_set_new(status, "epoch", json_integer(control->epoch));
 	json_object_set_new(status, "cluster_reactors", json_integer(control->cluster_reactors));
 	json_object_set_new(status, "objects", json_integer(control->objects_count));
-	if (control->task == 0 && leader_laid_out(control, &why) < 0)
-		json_object_set_new(status, "no_layout", member_from_text(why.text));
+	if (control->task == 0 && control_leader_laid_out(control, &why) < 0)
+		json_object_set_new(status, "no_layout", jsonrpc_member_from_text(why.text));
 	pthread_mutex_unlock(&control->lock);
 	if (control->task == 0)
-		json_object_set_new(status, "nodes", watch_nodes_json(control));
+		json_object_set_new(status, "nodes", control_watch_nodes_json(control));
 	else
 		json_object_set_new(status, "leader", membership_json(control));
 	return status;
@@ -217,7 +218,7 @@ static int run_status(const struct call *call, json_t **result, struct star_erro
 
 static int run_metrics(const struct call *call, json_t **result, struct star_error *err)
 {
-	return metrics_page(call->control, call->request.params, result, err);
+	return control_metrics_page(call->control, call->request.params, result, err);
 }
 
 /* What it is, or is to be. */
@@ -229,10 +230,10 @@ static int run_log_level(const struct call *call, json_t **result, struct star_e
 	enum log_level level = before;
 	const char *name;
 
-	if (member_only(params, members, err) < 0)
+	if (jsonrpc_member_only(params, members, err) < 0)
 		return control_invalid(err);
 	if (json_object_get(params, "level")) {
-		if (member_string(params, "level", 16, &name, err) < 0)
+		if (jsonrpc_member_string(params, "level", 16, &name, err) < 0)
 			return control_invalid(err);
 		if (!log_level_from(name, &level))
 			return star_error_set(err, JSONRPC_INVALID_PARAMS,
@@ -252,7 +253,7 @@ static int run_health(const struct call *call, json_t **result, struct star_erro
 	const int rc = no_params(call, err);
 
 	if (rc == 0)
-		*result = health_json(call->control);
+		*result = control_health_json(call->control);
 	return rc;
 }
 
@@ -264,29 +265,29 @@ static int run_connections(const struct call *call, json_t **result, struct star
 	const json_t *params = call->request.params;
 	uint32_t reactor;
 
-	if (member_only(params, members, err) < 0)
+	if (jsonrpc_member_only(params, members, err) < 0)
 		return control_invalid(err);
 	if (json_object_get(params, "reactor")) {
-		if (member_u32(params, "reactor", 0, WIRE_REACTORS_MAX - 1, &reactor, err) < 0)
+		if (jsonrpc_member_u32(params, "reactor", 0, WIRE_REACTORS_MAX - 1, &reactor, err) < 0)
 			return control_invalid(err);
 		which.reactor = (int)reactor;
 	}
-	if ((json_object_get(params, "state") && member_string(params, "state", 32, &which.state, err) < 0) ||
-	    (json_object_get(params, "peer") && member_string(params, "peer", 80, &which.peer, err) < 0) ||
+	if ((json_object_get(params, "state") && jsonrpc_member_string(params, "state", 32, &which.state, err) < 0) ||
+	    (json_object_get(params, "peer") && jsonrpc_member_string(params, "peer", 80, &which.peer, err) < 0) ||
 	    (json_object_get(params, "limit") &&
-	     member_u32(params, "limit", 1, CONTROL_CONNECTIONS_MAX, &which.limit, err) < 0))
+	     jsonrpc_member_u32(params, "limit", 1, CONTROL_CONNECTIONS_MAX, &which.limit, err) < 0))
 		return control_invalid(err);
 	return data_plane->connections(data_plane->ctx, &which, result, err);
 }
 
 static int run_row_keys(const struct call *call, json_t **result, struct star_error *err)
 {
-	return rows_keys(call->control, call->request.params, result, err);
+	return control_rows_keys(call->control, call->request.params, result, err);
 }
 
 static int run_rows(const struct call *call, json_t **result, struct star_error *err)
 {
-	return rows_read(call->control, call->request.params, result, err);
+	return control_rows_read(call->control, call->request.params, result, err);
 }
 
 static int run_ports(const struct call *call, json_t **result, struct star_error *err)
@@ -301,34 +302,34 @@ static int run_ports(const struct call *call, json_t **result, struct star_error
 
 static int run_port_add(const struct call *call, json_t **result, struct star_error *err)
 {
-	return ports_add(call->control, call->request.params, result, err);
+	return control_ports_add(call->control, call->request.params, result, err);
 }
 
 static int run_port_remove(const struct call *call, json_t **result, struct star_error *err)
 {
-	return ports_remove(call->control, call->request.params, result, err);
+	return control_ports_remove(call->control, call->request.params, result, err);
 }
 
 static int run_checkpoint_save(const struct call *call, json_t **result, struct star_error *err)
 {
-	return checkpointer_save(call->control, call->request.params, result, err);
+	return control_checkpointer_save(call->control, call->request.params, result, err);
 }
 
 static int run_checkpoint_status(const struct call *call, json_t **result, struct star_error *err)
 {
 	const int rc = no_params(call, err);
 
-	return rc ? rc : checkpointer_status(call->control, result, err);
+	return rc ? rc : control_checkpointer_status(call->control, result, err);
 }
 
 static int run_checkpoint_part(const struct call *call, json_t **result, struct star_error *err)
 {
-	return checkpointer_part(call->control, call->request.params, result, err);
+	return control_checkpointer_part(call->control, call->request.params, result, err);
 }
 
 static int run_checkpoint_restore(const struct call *call, json_t **result, struct star_error *err)
 {
-	return restore_ask(call->control, call->request.params, result, err);
+	return control_restore_ask(call->control, call->request.params, result, err);
 }
 
 static int run_shutdown(const struct call *call, json_t **result, struct star_error *err)
@@ -372,7 +373,7 @@ static const struct method methods[] = {
 	{ NULL, 0, NULL },
 };
 
-static const struct method *find(const char *name)
+static const struct method *find_method(const char *name)
 {
 	for (const struct method *m = methods; m->name; m++)
 		if (strcmp(m->name, name) == 0)
@@ -383,15 +384,15 @@ static const struct method *find(const char *name)
 /* Is the caller the node that it says it is, or PS task 0 where that alone calls? */
 static int check_origin(const struct call *call, struct star_error *err)
 {
-	const uint8_t *peer = line_connection_peer(call->connection);
+	const uint8_t *peer = control_line_connection_peer(call->connection);
 	const uint32_t count = call->control->config->ps_count;
 	uint32_t task = 0;
 	char text[INET6_ADDRSTRLEN], wanted[CONTROL_ADDRESS_MAX];
 
 	if ((call->method->flags & METHOD_AT_LEADER) &&
-	    member_u32(call->request.params, "task", 0, count - 1, &task, err) < 0)
+	    jsonrpc_member_u32(call->request.params, "task", 0, count - 1, &task, err) < 0)
 		task = ORIGIN_ANY; /* the method says what is wrong with it */
-	if (!peer || origins_has(call->control, peer, task))
+	if (!peer || control_origins_has(call->control, peer, task))
 		return 0;
 	if (!inet_ntop(AF_INET6, peer, text, sizeof(text)))
 		text[0] = 0;
@@ -484,7 +485,7 @@ static void perform_job(struct executor_job *job, bool cancelled)
 	}
 	json_decref(call->request.root);
 	leave_queue(call);
-	line_server_answer(call->connection, reply);
+	control_line_server_answer(call->connection, reply);
 	free(call);
 }
 
@@ -517,12 +518,12 @@ static enum line_outcome put_off(const struct call *call)
 	}
 	*later = *call;
 	later->job.run = perform_job;
-	executor_post(passed_on(later) ? control->forwarder : control->executor, &later->job);
+	control_executor_post(passed_on(later) ? control->forwarder : control->executor, &later->job);
 	return LINE_LATER;
 }
 
-enum line_outcome methods_serve(void *ctx, struct line_connection *connection, bool admin, const char *line,
-				size_t bytes, char **reply)
+enum line_outcome control_methods_serve(void *ctx, struct line_connection *connection, bool admin, const char *line,
+					size_t bytes, char **reply)
 {
 	struct call call = { .control = ctx, .connection = connection, .bytes = bytes };
 	struct star_error err = { 0 };
@@ -531,7 +532,7 @@ enum line_outcome methods_serve(void *ctx, struct line_connection *connection, b
 	bool answer = rc < 0 || call.request.id, slow;
 
 	if (rc == 0) {
-		call.method = find(call.request.method);
+		call.method = find_method(call.request.method);
 		if (call.method)
 			rc = check_place(&call, admin, &err);
 		else
@@ -552,12 +553,12 @@ enum line_outcome methods_serve(void *ctx, struct line_connection *connection, b
 	return answer && !*reply ? LINE_CLOSE : LINE_ANSWERED;
 }
 
-bool methods_is_node(void *ctx, const struct line_connection *connection)
+bool control_methods_is_node(void *ctx, const struct line_connection *connection)
 {
-	return origins_has(ctx, line_connection_peer(connection), ORIGIN_ANY);
+	return control_origins_has(ctx, control_line_connection_peer(connection), ORIGIN_ANY);
 }
 
-char *methods_too_long(void *ctx, size_t max)
+char *control_methods_too_long(void *ctx, size_t max)
 {
 	struct star_error err;
 
@@ -565,7 +566,7 @@ char *methods_too_long(void *ctx, size_t max)
 	return jsonrpc_error_line(NULL, &err);
 }
 
-char *methods_too_many(void *ctx)
+char *control_methods_too_many(void *ctx)
 {
 	struct star_error err;
 

@@ -193,7 +193,7 @@ bool control_metrics(struct control *control, unsigned number, const struct open
 	return more;
 }
 
-int metrics_page(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+int control_metrics_page(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	static const char *const members[] = { "from", NULL };
 	uint32_t from = 0;
@@ -202,8 +202,8 @@ int metrics_page(struct control *control, const json_t *params, json_t **result,
 	bool more = true;
 	FILE *out;
 
-	if (member_only(params, members, err) < 0 ||
-	    (json_object_get(params, "from") && member_u32(params, "from", 0, UINT16_MAX, &from, err) < 0))
+	if (jsonrpc_member_only(params, members, err) < 0 ||
+	    (json_object_get(params, "from") && jsonrpc_member_u32(params, "from", 0, UINT16_MAX, &from, err) < 0))
 		return control_invalid(err);
 	out = open_memstream(&text, &bytes);
 	while (out && more && ftell(out) < PAGE_BYTES)

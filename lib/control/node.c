@@ -113,7 +113,7 @@ static int compare(const struct control *control, const struct object_spec *spec
 	if (strcmp(by_id->name, spec->name) != 0 || by_id->generation != spec->generation)
 		return star_error_set(err, -EEXIST, "object %u is \"%s\" on PS task %u, not \"%s\"", spec->id,
 				      by_id->name, control->task, spec->name);
-	return object_spec_same(by_id, spec, err) < 0 ? -EEXIST : 1;
+	return wire_object_spec_same(by_id, spec, err) < 0 ? -EEXIST : 1;
 }
 
 int control_compare(struct control *control, const struct object_spec *spec, struct star_error *err)
@@ -149,7 +149,7 @@ static int install(struct control *control, const struct object_spec *spec, stru
 		control->objects_last = copy->id;
 	control_set_bit(control->fresh, copy->id);
 	pthread_mutex_unlock(&control->lock);
-	log_info("%s \"%s\" is installed as object %u", object_kind_name(copy->kind), copy->name, copy->id);
+	log_info("%s \"%s\" is installed as object %u", wire_object_kind_name(copy->kind), copy->name, copy->id);
 	return 0;
 }
 
@@ -212,7 +212,8 @@ void control_forget(struct control *control, uint32_t id, const char *why)
 	}
 	pthread_mutex_unlock(&control->plane);
 	if (spec)
-		log_info("%s \"%s\" is not kept as object %u: %s", object_kind_name(spec->kind), spec->name, id, why);
+		log_info("%s \"%s\" is not kept as object %u: %s", wire_object_kind_name(spec->kind), spec->name, id,
+			 why);
 }
 
 static void set_loading(struct control *control, uint64_t checkpoint)
@@ -237,7 +238,7 @@ int control_set_layout(struct control *control, const struct control_layout *lay
 			control->cluster_reactors = layout->cluster_reactors;
 			control->first_reactor = layout->first_reactor;
 			pthread_mutex_unlock(&control->lock);
-			leave_note_layout(control);
+			control_leave_note_layout(control);
 			log_info("layout epoch %u: %u reactors in the cluster, this node's from %u on", layout->epoch,
 				 layout->cluster_reactors, layout->first_reactor);
 		}
@@ -255,7 +256,8 @@ json_t *control_objects_json(struct control *control, bool with_stats)
 	pthread_mutex_lock(&control->lock);
 	for (uint32_t id = 1; id <= control->objects_last; id++) {
 		const struct object_spec *spec = control->objects[id];
-		json_t *json = spec && !(with_stats && spec->kind == OBJECT_PROGRAM) ? object_to_json(spec) : NULL;
+		json_t *json =
+			spec && !(with_stats && spec->kind == OBJECT_PROGRAM) ? jsonrpc_object_encode(spec) : NULL;
 
 		if (json && with_stats)
 			json_object_set_new(json, "stats", data_plane->object_status(data_plane->ctx, spec));
@@ -290,14 +292,21 @@ const struct object_spec *control_table(const struct control *control, const cha
 	return NULL;
 }
 
-int control_empty(struct control *control, const char *name, bool begin, uint64_t *left, struct star_error *err)
+const struct object_spec *control_table_by_name(struct control *control, const char *name, struct star_error *err)
 {
 	const struct object_spec *spec;
-	int rc;
 
 	pthread_mutex_lock(&control->lock);
 	spec = control_table(control, name, err);
 	pthread_mutex_unlock(&control->lock);
+	return spec;
+}
+
+int control_empty(struct control *control, const char *name, bool begin, uint64_t *left, struct star_error *err)
+{
+	const struct object_spec *spec = control_table_by_name(control, name, err);
+	int rc;
+
 	if (!spec)
 		return err->code;
 	pthread_mutex_lock(&control->plane);

@@ -193,13 +193,14 @@ bool control_pause(struct control *control, uint32_t ms, const bool *until);
 const struct object_spec *control_find(const struct control *control, const char *name);
 
 /* leader.c: calls `install` of another node; how long that may take. */
-int leader_tell(struct control *control, uint32_t task, json_t *params, uint64_t deadline_us, struct star_error *err);
-uint64_t leader_deadline_us(const struct control *control);
+int control_leader_tell(struct control *control, uint32_t task, json_t *params, uint64_t deadline_us,
+			struct star_error *err);
+uint64_t control_leader_deadline_us(const struct control *control);
 
 /* undo.c: whether all nodes that an object has to be brought to have been heard of lately: who waits for a dead one keeps everybody
  * else waiting; and the end of a create that failed with this code on one node. */
-int leader_all_heard(struct control *control, const struct object_spec *spec, struct star_error *err);
-void leader_undo(struct control *control, const struct object_spec *spec, int code);
+int control_leader_all_heard(struct control *control, const struct object_spec *spec, struct star_error *err);
+void control_leader_undo(struct control *control, const struct object_spec *spec, int code);
 
 /* Takes an object out of the catalogue, and programs that work on it. why: for the log. */
 void control_forget(struct control *control, uint32_t id, const char *why);
@@ -233,6 +234,9 @@ json_t *control_objects_json(struct control *control, bool with_stats);
 /* The table or variable of that name; NULL with -ENOENT and the nearest name. Under lock. */
 const struct object_spec *control_table(const struct control *control, const char *name, struct star_error *err);
 
+/* The same for those without it. Takes lock. */
+const struct object_spec *control_table_by_name(struct control *control, const char *name, struct star_error *err);
+
 /* Begins a full pass of eviction on this node. Takes both locks. */
 int control_sweep(struct control *control, const char *name, struct star_error *err);
 
@@ -243,122 +247,123 @@ int control_empty(struct control *control, const char *name, bool begin, uint64_
  * leader.c: PS task 0. On the executor's thread: create, sweep, join, lay_out. On any: the others. Parameters are checked;
  * a wrong one is JSONRPC_INVALID_PARAMS.
  */
-int leader_create(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-int leader_join(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-int leader_heartbeat(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-int leader_layout(struct control *control, json_t **result, struct star_error *err);
-int leader_lookup(struct control *control, const char *name, json_t **result, struct star_error *err);
-int leader_sweep(struct control *control, const char *name, json_t **result, struct star_error *err);
+int control_leader_create(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_leader_join(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_leader_heartbeat(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_leader_layout(struct control *control, json_t **result, struct star_error *err);
+int control_leader_lookup(struct control *control, const char *name, json_t **result, struct star_error *err);
+int control_leader_sweep(struct control *control, const char *name, json_t **result, struct star_error *err);
 /* Calls `install` of another node; *result: what it has answered, a new reference. Takes params. */
-int leader_ask(struct control *control, uint32_t task, json_t *params, json_t **result, struct star_error *err);
-int leader_lay_out(struct control *control, uint32_t except, struct star_error *err);
+int control_leader_ask(struct control *control, uint32_t task, json_t *params, json_t **result, struct star_error *err);
+int control_leader_lay_out(struct control *control, uint32_t except, struct star_error *err);
 /* 0 when there is a layout that all nodes are to serve. Under lock. */
-int leader_complete(const struct control *control, struct star_error *err);
+int control_leader_complete(const struct control *control, struct star_error *err);
 /* 0 when workers may have it, too: no node is about to stop. Under lock. */
-int leader_laid_out(const struct control *control, struct star_error *err);
+int control_leader_laid_out(const struct control *control, struct star_error *err);
 /* Installs an object under its id, here. */
-int leader_adopt(struct control *control, const struct object_spec *spec, struct star_error *err);
+int control_leader_adopt(struct control *control, const struct object_spec *spec, struct star_error *err);
 
 /* metrics.c: {"from": the first family}: {"text", "next": the first of the next page, where there is one}. At any time. */
-int metrics_page(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_metrics_page(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 /* health.c: {"healthy", "state", "problems": [sentences]}; a new reference. At any time. */
-json_t *health_json(struct control *control);
+json_t *control_health_json(struct control *control);
 /* How far the date is from the clock that nobody sets. */
-int64_t health_clock_offset_us(void);
+int64_t control_health_clock_offset_us(void);
 /* A follower's: PS task 0 was heard, and is not heard any more. Under lock. */
-bool health_leader_is_away(const struct control *control);
+bool control_health_leader_is_away(const struct control *control);
 /* Whether a periodic checkpoint should have been written; how long ago the last one was, and how often one is due. Under lock. */
-bool health_checkpoint_overdue(const struct control *control, double *age_s, uint32_t *every_s);
+bool control_health_checkpoint_overdue(const struct control *control, double *age_s, uint32_t *every_s);
 
 /* checkpoint.c: PS task 0's thread that has checkpoints written, and what it asks of the other nodes. */
-int checkpointer_start(struct control *control, struct star_error *err);
-void checkpointer_join(struct control *control); /* after control_stop */
+int control_checkpointer_start(struct control *control, struct star_error *err);
+void control_checkpointer_join(struct control *control); /* after control_stop */
 /* Asks for one; kind is "full", "delta" or "auto". -EBUSY with a sentence when one is under way. */
-int checkpointer_save(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-int checkpointer_status(struct control *control, json_t **result, struct star_error *err);
+int control_checkpointer_save(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_checkpointer_status(struct control *control, json_t **result, struct star_error *err);
 /* On every node: {"begin": {...}}, {"end": {...}}, {"restart": {...}} or {}: how far it is. */
-int checkpointer_part(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_checkpointer_part(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 /* Asks a node that; steals params. Its state, a new reference, or NULL with the node's name in err. */
-json_t *checkpointer_ask(struct control *control, enum control_caller caller, uint32_t task, json_t *params,
-			 struct star_error *err);
+json_t *control_checkpointer_ask(struct control *control, enum control_caller caller, uint32_t task, json_t *params,
+				 struct star_error *err);
 /* Returns 0 when all nodes have answered that they serve this layout, so that none loads any more. */
-int checkpointer_wait_for_all(struct control *control, uint32_t *epoch, struct star_error *err);
+int control_checkpointer_wait_for_all(struct control *control, uint32_t *epoch, struct star_error *err);
 
 /* restore.c: PS task 0 has the cluster go back to a checkpoint. The first is the method, the second the checkpointer's thread. */
-int restore_ask(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-void restore_run(struct control *control);
+int control_restore_ask(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+void control_restore_run(struct control *control);
 /* A node has come anew: what it is to begin with, if that is still in order, or else what is. */
-int restore_look_again(struct control *control, struct star_error *err);
+int control_restore_look_again(struct control *control, struct star_error *err);
 /* Has all nodes go back to what they would begin with. False: they do not restore checkpoints, or there is none. Under lock. */
-bool restore_together(struct control *control);
+bool control_restore_together(struct control *control);
 
 /* places.c: whether the nodes as they are now can have a layout by which each that holds rows keeps them. 0; -EAGAIN: not so, and all
  * nodes go back to a checkpoint; -EINVAL: nor is there one, and err says what to do. Takes lock. */
-int places_check(struct control *control, struct star_error *err);
+int control_places_check(struct control *control, struct star_error *err);
 /* All nodes hold their rows by the layout that was made. Under lock. */
-void places_note(struct control *control);
+void control_places_note(struct control *control);
 
 /* leave.c: at PS task 0 another node says that it is about to stop, again and again until it may. */
-int leave_take(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_leave_take(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
 /* On every node: its part of a checkpoint begins and ends, and it serves a layout. Holders of the plane. */
-void leave_note_begin(struct control *control, const struct control_checkpoint *c);
-void leave_note_end(struct control *control, uint64_t id, bool kept);
-void leave_note_layout(struct control *control);
+void control_leave_note_begin(struct control *control, const struct control_checkpoint *c);
+void control_leave_note_end(struct control *control, uint64_t id, bool kept);
+void control_leave_note_layout(struct control *control);
 /* What PS task 0 has answered, asked at that time: whether there is a last checkpoint. If not, the node serves again. */
-void leave_look(struct control *control, bool closing, uint64_t asked_us);
+void control_leave_look(struct control *control, bool closing, uint64_t asked_us);
 
 /* watch.c: logs which nodes are away, which are back, and what else should be known. */
 /* Puts into a node's JSON how long it has not been heard, and if that is too long, since when. */
-void watch_put_silence(json_t *json, uint64_t seen_us, uint64_t now_us, bool away);
-json_t *watch_nodes_json(struct control *control); /* PS task 0's, for status */
-int watch_start(struct control *control, struct star_error *err);
-void watch_join(struct control *control); /* after control_stop */
+void control_watch_put_silence(json_t *json, uint64_t seen_us, uint64_t now_us, bool away);
+json_t *control_watch_nodes_json(struct control *control); /* PS task 0's, for status */
+int control_watch_start(struct control *control, struct star_error *err);
+void control_watch_join(struct control *control); /* after control_stop */
 
 /* follower.c: the other PS tasks. */
-int follower_start(struct control *control, struct star_error *err);
-void follower_join(struct control *control); /* after control_stop */
-int follower_install(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_follower_start(struct control *control, struct star_error *err);
+void control_follower_join(struct control *control); /* after control_stop */
+int control_follower_install(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
 /* empty.c: a table is emptied on all nodes; the second is what PS task 0 calls on another node. On the executor's thread. */
-int leader_empty(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-int follower_empty(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_leader_empty(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_follower_empty(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
 /* empty.c: whether a node was not heard lately; "emptied": what cannot be done then. Under lock. */
-int leader_check_heard(const struct control *control, const char *name, const char *what, struct star_error *err);
+int control_leader_check_heard(const struct control *control, const char *name, const char *what,
+			       struct star_error *err);
 /* Asks for a checkpoint, as older ones have what is gone. False: one is being written that may have begun before. */
-bool leader_ask_checkpoint(struct control *control);
+bool control_leader_ask_checkpoint(struct control *control);
 
 /* drop.c: a table is dropped on all nodes; and what was dropped before is known again after a start. */
-int leader_drop(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-int leader_bring_back(struct control *control, struct star_error *err);
-int leader_begin_drops(struct control *control, struct star_error *err);
+int control_leader_drop(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_leader_bring_back(struct control *control, struct star_error *err);
+int control_leader_begin_drops(struct control *control, struct star_error *err);
 /* The generation that an id is given next. Under lock. */
-uint32_t leader_generation(const struct control *control, uint32_t id);
+uint32_t control_leader_generation(const struct control *control, uint32_t id);
 /* No node holds or refuses what is not in the catalogue any more. Under lock. */
-void leader_clear_forgotten(struct control *control);
+void control_leader_clear_forgotten(struct control *control);
 /* On the others: PS task 0 says what is gone. */
-int follower_forget(struct control *control, const json_t *params, struct star_error *err);
+int control_follower_forget(struct control *control, const json_t *params, struct star_error *err);
 
 /* ports.c: the node's own ports. */
-int ports_add(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-int ports_remove(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_ports_add(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_ports_remove(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
 /* rows.c: the keys of a table's rows that a reactor has, and rows themselves. */
-int rows_keys(struct control *control, const json_t *params, json_t **result, struct star_error *err);
-int rows_read(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_rows_keys(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+int control_rows_read(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 
 /* origin.c: whether cluster.ps has a caller's address, under that task. The executor must be there before, and be gone after. */
 #define ORIGIN_ANY UINT32_MAX
-int origins_create(struct control *control, struct star_error *err);
-bool origins_has(struct control *control, const uint8_t *address, uint32_t task);
+int control_origins_create(struct control *control, struct star_error *err);
+bool control_origins_has(struct control *control, const uint8_t *address, uint32_t task);
 
 /* methods.c: the table of methods; serve is the line server's. */
-enum line_outcome methods_serve(void *ctx, struct line_connection *connection, bool admin, const char *line,
-				size_t bytes, char **reply);
-bool methods_is_node(void *ctx, const struct line_connection *connection);
-char *methods_too_long(void *ctx, size_t max);
-char *methods_too_many(void *ctx);
+enum line_outcome control_methods_serve(void *ctx, struct line_connection *connection, bool admin, const char *line,
+					size_t bytes, char **reply);
+bool control_methods_is_node(void *ctx, const struct line_connection *connection);
+char *control_methods_too_long(void *ctx, size_t max);
+char *control_methods_too_many(void *ctx);
 
 /* Sets err's code to JSONRPC_INVALID_PARAMS and returns that. */
 int control_invalid(struct star_error *err);

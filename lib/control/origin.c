@@ -36,11 +36,11 @@ static void resolve(const struct control *control, uint32_t task, struct origin 
 	struct addrinfo *list;
 
 	control_ps_address(control, task, text);
-	if (address_resolve(text, false, &list, &(struct star_error){ 0 }) < 0)
+	if (jsonrpc_address_resolve(text, false, &list, &(struct star_error){ 0 }) < 0)
 		return; /* what it was before, then */
 	origin->count = 0;
 	for (const struct addrinfo *a = list; a && origin->count < ADDRESSES_MAX; a = a->ai_next)
-		line_address(a->ai_addr, origin->addresses[origin->count++]);
+		control_line_address(a->ai_addr, origin->addresses[origin->count++]);
 	freeaddrinfo(list);
 }
 
@@ -66,7 +66,7 @@ static void look_up(struct executor_job *job, bool cancelled)
 	pthread_mutex_unlock(&control->lock);
 }
 
-int origins_create(struct control *control, struct star_error *err)
+int control_origins_create(struct control *control, struct star_error *err)
 {
 	const uint32_t count = control->config->ps_count;
 	struct origins *origins = calloc(1, sizeof(*origins) + count * sizeof(origins->tasks[0]));
@@ -86,7 +86,7 @@ int origins_create(struct control *control, struct star_error *err)
 	origins->looking = named;
 	control->origins = origins;
 	if (named)
-		executor_post(control->executor, &origins->job);
+		control_executor_post(control->executor, &origins->job);
 	return 0;
 }
 
@@ -98,7 +98,7 @@ static bool matches(const struct origin *origin, const uint8_t *address)
 	return false;
 }
 
-bool origins_has(struct control *control, const uint8_t *address, uint32_t task)
+bool control_origins_has(struct control *control, const uint8_t *address, uint32_t task)
 {
 	struct origins *origins = control->origins;
 	bool found = false, named = false;
@@ -116,6 +116,6 @@ bool origins_has(struct control *control, const uint8_t *address, uint32_t task)
 		origins->looking = true;
 	pthread_mutex_unlock(&control->lock);
 	if (named)
-		executor_post(control->executor, &origins->job);
+		control_executor_post(control->executor, &origins->job);
 	return found;
 }

@@ -61,7 +61,7 @@ static void tell_change(const struct control *control, uint32_t moved, char *tex
 		 reactors_of(control, count), reactors_of(control, moved), moved, place->reactors, place->first);
 }
 
-int places_check(struct control *control, struct star_error *err)
+int control_places_check(struct control *control, struct star_error *err)
 {
 	char change[256], misfit[sizeof(control->misfit)];
 	uint32_t moved;
@@ -73,7 +73,7 @@ int places_check(struct control *control, struct star_error *err)
 		control->misfit[0] = 0;
 	} else {
 		tell_change(control, moved, change, sizeof(change));
-		together = restore_together(control);
+		together = control_restore_together(control);
 		snprintf(misfit, sizeof(misfit), "%s%s", change,
 			 together ? ""
 				  : ", or stop all nodes and start them again, with a checkpoint to restore if their "
@@ -91,7 +91,7 @@ int places_check(struct control *control, struct star_error *err)
 			      together ? "; all nodes go back to the last checkpoint" : "");
 }
 
-void places_note(struct control *control)
+void control_places_note(struct control *control)
 {
 	const uint32_t count = control->config->ps_count;
 

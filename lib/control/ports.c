@@ -58,7 +58,7 @@ static int cut_number(char *device, struct star_error *err)
 	return (int)number;
 }
 
-int ports_add(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+int control_ports_add(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	const struct control_data_plane *data_plane = &control->data_plane;
 	struct config_override options[OPTIONS_MAX];
@@ -94,13 +94,13 @@ int ports_add(struct control *control, const json_t *params, json_t **result, st
 	return data_plane->port_add(data_plane->ctx, &port, number, result, err);
 }
 
-int ports_remove(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+int control_ports_remove(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	static const char *const members[] = { "name", NULL };
 	const struct control_data_plane *data_plane = &control->data_plane;
 	const char *name;
 
-	if (member_only(params, members, err) < 0 || member_string(params, "name", 64, &name, err) < 0)
+	if (jsonrpc_member_only(params, members, err) < 0 || jsonrpc_member_string(params, "name", 64, &name, err) < 0)
 		return control_invalid(err);
 	return data_plane->port_remove(data_plane->ctx, name, result, err);
 }

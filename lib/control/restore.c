@@ -13,7 +13,7 @@
 #include "jsonrpc/member.h"
 #include "control/node.h"
 
-int restore_look_again(struct control *control, struct star_error *err)
+int control_restore_look_again(struct control *control, struct star_error *err)
 {
 	const struct control_data_plane *plane = &control->data_plane;
 	uint64_t id;
@@ -33,7 +33,7 @@ int restore_look_again(struct control *control, struct star_error *err)
 	return 0;
 }
 
-bool restore_together(struct control *control)
+bool control_restore_together(struct control *control)
 {
 	struct checkpointer *p = &control->checkpointer;
 
@@ -47,15 +47,15 @@ bool restore_together(struct control *control)
 	return true;
 }
 
-int restore_ask(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+int control_restore_ask(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	static const char *const members[] = { "id", NULL };
 	struct checkpointer *p = &control->checkpointer;
 	uint32_t id = 0;
 	int rc = 0;
 
-	if (member_only(params, members, err) < 0 ||
-	    (json_object_get(params, "id") && member_u32(params, "id", 1, INT32_MAX, &id, err) < 0))
+	if (jsonrpc_member_only(params, members, err) < 0 ||
+	    (json_object_get(params, "id") && jsonrpc_member_u32(params, "id", 1, INT32_MAX, &id, err) < 0))
 		return control_invalid(err);
 	pthread_mutex_lock(&control->lock);
 	if (!p->running)
@@ -68,7 +68,7 @@ int restore_ask(struct control *control, const json_t *params, json_t **result, 
 	else if (p->writing || p->asked || p->asked_restore || p->restoring)
 		rc = star_error_set(err, -EBUSY, "a checkpoint is being written or restored: wait until that is done");
 	else
-		rc = leader_laid_out(control, err);
+		rc = control_leader_laid_out(control, err);
 	if (rc == 0) {
 		p->asked_restore = p->woken = true;
 		p->restore_id = id;
@@ -87,8 +87,8 @@ static int send_back(struct control *control, uint32_t task, uint32_t incarnatio
 	bool heard = false;
 
 	while (!heard) {
-		json_t *params = json_pack("{s:{s:o}}", "restart", "id", member_from_u64(id));
-		json_t *state = checkpointer_ask(control, CALLER_CHECKPOINTER, task, params, err);
+		json_t *params = json_pack("{s:{s:o}}", "restart", "id", jsonrpc_member_from_u64(id));
+		json_t *state = control_checkpointer_ask(control, CALLER_CHECKPOINTER, task, params, err);
 
 		heard = state != NULL;
 		json_decref(state);
@@ -114,7 +114,8 @@ static int go_back(struct control *control, uint64_t id, bool together, struct s
 	int rc = incarnations ? 0 : star_error_set(err, -ENOMEM, "out of memory");
 
 	if (rc == 0)
-		rc = together ? restore_look_again(control, err) : checkpointer_wait_for_all(control, &epoch, err);
+		rc = together ? control_restore_look_again(control, err)
+			      : control_checkpointer_wait_for_all(control, &epoch, err);
 	if (rc == 0 && together) {
 		pthread_mutex_lock(&control->lock);
 		id = control->begins_with;
@@ -128,7 +129,7 @@ static int go_back(struct control *control, uint64_t id, bool together, struct s
 	pthread_mutex_lock(&control->lock);
 	if (!together)
 		rc = control->dropping ? star_error_set(err, -EBUSY, "a table is being dropped: try again")
-				       : leader_laid_out(control, err); /* still? */
+				       : control_leader_laid_out(control, err); /* still? */
 	else if (!control->misfit[0])
 		rc = star_error_set(err, -ECANCELED, "nodes have changed meanwhile");
 	control->goes_back = rc == 0;
@@ -153,7 +154,7 @@ out:
 	return rc;
 }
 
-void restore_run(struct control *control)
+void control_restore_run(struct control *control)
 {
 	struct checkpointer *p = &control->checkpointer;
 	struct star_error err = { 0 };

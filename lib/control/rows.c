@@ -6,17 +6,7 @@
 #include "jsonrpc/member.h"
 #include "control/node.h"
 
-static const struct object_spec *find_table(struct control *control, const char *name, struct star_error *err)
-{
-	const struct object_spec *spec;
-
-	pthread_mutex_lock(&control->lock);
-	spec = control_table(control, name, err);
-	pthread_mutex_unlock(&control->lock);
-	return spec;
-}
-
-int rows_keys(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+int control_rows_keys(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	static const char *const members[] = { "name", "reactor", "at", NULL };
 	const struct control_data_plane *plane = &control->data_plane;
@@ -26,11 +16,12 @@ int rows_keys(struct control *control, const json_t *params, json_t **result, st
 	json_t *keys;
 	int rc;
 
-	if (member_only(params, members, err) < 0 || member_string(params, "name", WIRE_NAME_MAX, &name, err) < 0 ||
-	    member_u32(params, "reactor", 0, WIRE_REACTORS_MAX - 1, &which.reactor, err) < 0 ||
-	    (json_object_get(params, "at") && member_u64(params, "at", &which.at, err) < 0))
+	if (jsonrpc_member_only(params, members, err) < 0 ||
+	    jsonrpc_member_string(params, "name", WIRE_NAME_MAX, &name, err) < 0 ||
+	    jsonrpc_member_u32(params, "reactor", 0, WIRE_REACTORS_MAX - 1, &which.reactor, err) < 0 ||
+	    (json_object_get(params, "at") && jsonrpc_member_u64(params, "at", &which.at, err) < 0))
 		return control_invalid(err);
-	spec = find_table(control, name, err);
+	spec = control_table_by_name(control, name, err);
 	if (!spec)
 		return err->code;
 	keys = json_array();
@@ -38,7 +29,7 @@ int rows_keys(struct control *control, const json_t *params, json_t **result, st
 	rc = plane->row_keys(plane->ctx, spec, &which, keys, err);
 	pthread_mutex_unlock(&control->plane);
 	if (rc == 0)
-		*result = json_pack("{s:O, s:o}", "keys", keys, "at", member_from_u64(which.at));
+		*result = json_pack("{s:O, s:o}", "keys", keys, "at", jsonrpc_member_from_u64(which.at));
 	json_decref(keys);
 	return rc;
 }
@@ -57,7 +48,7 @@ static uint64_t *read_keys(const json_t *params, uint32_t *count, struct star_er
 	}
 	json_array_foreach(list, i, key)
 	{
-		if (member_to_u64(key, &keys[i]))
+		if (jsonrpc_member_to_u64(key, &keys[i]))
 			continue;
 		star_error_set(err, -EINVAL, "member \"keys\": element %zu is no key, a number from 0 to 2^64 - 1", i);
 		free(keys);
@@ -67,7 +58,7 @@ static uint64_t *read_keys(const json_t *params, uint32_t *count, struct star_er
 	return keys;
 }
 
-int rows_read(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+int control_rows_read(struct control *control, const json_t *params, json_t **result, struct star_error *err)
 {
 	static const char *const members[] = { "name", "keys", NULL };
 	const struct control_data_plane *plane = &control->data_plane;
@@ -78,12 +69,13 @@ int rows_read(struct control *control, const json_t *params, json_t **result, st
 	json_t *records;
 	int rc = 0;
 
-	if (member_only(params, members, err) < 0 || member_string(params, "name", WIRE_NAME_MAX, &name, err) < 0)
+	if (jsonrpc_member_only(params, members, err) < 0 ||
+	    jsonrpc_member_string(params, "name", WIRE_NAME_MAX, &name, err) < 0)
 		return control_invalid(err);
 	keys = read_keys(params, &count, err);
 	if (!keys)
 		return control_invalid(err);
-	spec = find_table(control, name, err);
+	spec = control_table_by_name(control, name, err);
 	if (!spec)
 		rc = err->code;
 	records = json_array();

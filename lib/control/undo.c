@@ -9,7 +9,7 @@
 #include "control/node.h"
 
 /* Whether all other nodes have been heard of lately: who waits for one that is dead keeps everybody else waiting. */
-int leader_all_heard(struct control *control, const struct object_spec *spec, struct star_error *err)
+int control_leader_all_heard(struct control *control, const struct object_spec *spec, struct star_error *err)
 {
 	uint64_t now_us;
 	int rc = 0;
@@ -38,7 +38,7 @@ static bool is_certain(int code)
 }
 
 /* A create that failed on one node, with this code, leaves no trace on the others. */
-void leader_undo(struct control *control, const struct object_spec *spec, int code)
+void control_leader_undo(struct control *control, const struct object_spec *spec, int code)
 {
 	bool all = is_certain(code);
 
@@ -51,15 +51,15 @@ void leader_undo(struct control *control, const struct object_spec *spec, int co
 		control->nodes[task].holds[spec->id / 64] &= ~(UINT64_C(1) << (spec->id % 64));
 		pthread_mutex_unlock(&control->lock);
 		/* Who does not hear of it does when it joins again, as its catalogue is longer then (follower.c). */
-		if (has && leader_tell(control, task,
-				       json_pack("{s:I, s:I}", "forget", (json_int_t)spec->id, "generation",
-						 (json_int_t)spec->generation),
-				       leader_deadline_us(control), &why) < 0)
+		if (has && control_leader_tell(control, task,
+					       json_pack("{s:I, s:I}", "forget", (json_int_t)spec->id, "generation",
+							 (json_int_t)spec->generation),
+					       control_leader_deadline_us(control), &why) < 0)
 			all = false;
 	}
 	control_forget(control, spec->id, "it could not be created on all nodes");
 	pthread_mutex_lock(&control->lock);
-	leader_clear_forgotten(control);
+	control_leader_clear_forgotten(control);
 	if (!all)
 		control->ids_given = spec->id > control->ids_given ? spec->id : control->ids_given;
 	pthread_mutex_unlock(&control->lock);

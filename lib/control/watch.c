@@ -71,7 +71,7 @@ static void ask_back(struct control *control, uint32_t task)
 	pthread_mutex_unlock(&control->lock);
 	if (!is_back)
 		return;
-	state = checkpointer_ask(control, CALLER_WATCH, task, json_object(), &err);
+	state = control_checkpointer_ask(control, CALLER_WATCH, task, json_object(), &err);
 	over = state && json_is_false(json_object_get(state, "loading"));
 	if (over)
 		log_info("PS task %u serves again, with %" PRIu64 " rows of checkpoint %" PRIu64, task,
@@ -92,7 +92,7 @@ static void look_for_checkpoint(struct control *control)
 	bool overdue;
 
 	pthread_mutex_lock(&control->lock);
-	overdue = health_checkpoint_overdue(control, &age_s, &every_s);
+	overdue = control_health_checkpoint_overdue(control, &age_s, &every_s);
 	pthread_mutex_unlock(&control->lock);
 	if (!overdue)
 		control->overdue_logged_us = 0;
@@ -120,22 +120,22 @@ static void *loop(void *arg)
 	return NULL;
 }
 
-int watch_start(struct control *control, struct star_error *err)
+int control_watch_start(struct control *control, struct star_error *err)
 {
-	const int rc = thread_start(&control->watch, "control-watch", loop, control, err);
+	const int rc = jsonrpc_thread_start(&control->watch, "control-watch", loop, control, err);
 
 	control->watching = rc == 0;
 	return rc;
 }
 
-void watch_join(struct control *control)
+void control_watch_join(struct control *control)
 {
 	if (control->watching)
 		pthread_join(control->watch, NULL);
 	control->watching = false;
 }
 
-void watch_put_silence(json_t *json, uint64_t seen_us, uint64_t now_us, bool away)
+void control_watch_put_silence(json_t *json, uint64_t seen_us, uint64_t now_us, bool away)
 {
 	const uint64_t silent_us = now_us > seen_us ? now_us - seen_us : 0;
 	char text[32] = "";
@@ -152,7 +152,7 @@ void watch_put_silence(json_t *json, uint64_t seen_us, uint64_t now_us, bool awa
 	json_object_set_new(json, "away_since", json_string(text));
 }
 
-json_t *watch_nodes_json(struct control *control)
+json_t *control_watch_nodes_json(struct control *control)
 {
 	json_t *nodes = json_array();
 	char address[CONTROL_ADDRESS_MAX];
@@ -175,7 +175,7 @@ json_t *watch_nodes_json(struct control *control)
 			json_object_set_new(json, "incarnation", json_integer(node->layout.incarnation));
 		}
 		if (task && node->seen_us)
-			watch_put_silence(json, node->seen_us, now_us, node->away);
+			control_watch_put_silence(json, node->seen_us, now_us, node->away);
 		json_array_append_new(nodes, json);
 	}
 	pthread_mutex_unlock(&control->lock);

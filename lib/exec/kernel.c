@@ -126,13 +126,13 @@ int kernel_check_indices(const struct kernel_call *call, const struct graph_tens
 
 double kernel_exp(double x)
 {
-	return elementary_exp(x);
+	return tensor_elementary_exp(x);
 }
 
 double kernel_log(double x)
 {
 	if (x > 0 && x < (double)INFINITY)
-		return elementary_log(x);
+		return tensor_elementary_log(x);
 	return x == 0 ? (double)-INFINITY : x > 0 ? x : (double)NAN;
 }
 
@@ -141,7 +141,7 @@ double kernel_log1p(double x)
 {
 	const double u = 1 + x;
 
-	return u == 1 ? x : elementary_log(u) * (x / (u - 1));
+	return u == 1 ? x : tensor_elementary_log(u) * (x / (u - 1));
 }
 
 double kernel_sigmoid(double x)
@@ -151,8 +151,8 @@ double kernel_sigmoid(double x)
 	return x < 0 ? e / (1 + e) : 1 / (1 + e);
 }
 
-void broadcast_set(struct broadcast *b, const struct graph_shape *out, const struct graph_tensor *const *in,
-		   unsigned operands)
+void kernel_broadcast_set(struct broadcast *b, const struct graph_shape *out, const struct graph_tensor *const *in,
+			  unsigned operands)
 {
 	size_t strides[BROADCAST_OPERANDS][GRAPH_DIMS_MAX];
 
@@ -189,8 +189,8 @@ void broadcast_set(struct broadcast *b, const struct graph_shape *out, const str
 	}
 }
 
-void broadcast_walk(const struct broadcast *b, size_t from, size_t to, void *context,
-		    void (*run)(void *context, size_t out, const size_t at[BROADCAST_OPERANDS], size_t length))
+void kernel_broadcast_walk(const struct broadcast *b, size_t from, size_t to, void *context,
+			   void (*run)(void *context, size_t out, const size_t at[BROADCAST_OPERANDS], size_t length))
 {
 	const unsigned last = b->ndim - 1;
 

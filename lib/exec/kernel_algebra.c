@@ -86,7 +86,7 @@ int kernel_matmul(const struct kernel_call *call)
 	w.block = w.block < BLOCK_ROWS_MIN ? BLOCK_ROWS_MIN : w.block;
 	w.blocks = kernel_parts(w.gemm.m, w.block);
 	if (kernel_count(call->out[0]))
-		team_run(call->team, kernel_product(out, 0, out->ndim - 2u) * w.blocks, matmul_part, &w);
+		exec_team_run(call->team, kernel_product(out, 0, out->ndim - 2u) * w.blocks, matmul_part, &w);
 	return 0;
 }
 
@@ -152,7 +152,7 @@ int kernel_attention(const struct kernel_call *call)
 
 	if (attention_work(call, 0, &w) < 0)
 		return -EINVAL;
-	team_run(call->team, (uint64_t)call->in[0]->type.shape.dims[0], attention_part, &w);
+	exec_team_run(call->team, (uint64_t)call->in[0]->type.shape.dims[0], attention_part, &w);
 	return 0;
 }
 
@@ -207,6 +207,6 @@ int kernel_attention_grad(const struct kernel_call *call)
 
 	if (attention_work(call, 1, &w) < 0)
 		return -EINVAL;
-	team_run(call->team, (uint64_t)call->in[1]->type.shape.dims[0], attention_grad_part, &w);
+	exec_team_run(call->team, (uint64_t)call->in[1]->type.shape.dims[0], attention_grad_part, &w);
 	return 0;
 }

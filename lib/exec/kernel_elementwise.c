@@ -115,7 +115,7 @@ static int run_unary(const struct kernel_call *call, unary_run *run, size_t grai
 	if (!run)
 		return kernel_fail(call, "%s is not done on %s", graph_op_name(call->node->op),
 				   dtype_name(call->in[0]->type.dtype));
-	team_run(call->team, kernel_parts(w.n, w.grain), unary_part, &w);
+	exec_team_run(call->team, kernel_parts(w.n, w.grain), unary_part, &w);
 	return 0;
 }
 
@@ -258,7 +258,7 @@ static void binary_part(void *context, uint64_t part)
 	const struct broadcast_work *w = context;
 	const size_t from = part * GRAIN, to = w->n - from < GRAIN ? w->n : from + GRAIN;
 
-	broadcast_walk(&w->b, from, to, context, binary_stretch);
+	kernel_broadcast_walk(&w->b, from, to, context, binary_stretch);
 }
 
 static int no_division_by_zero(const struct kernel_call *call)
@@ -284,8 +284,8 @@ int kernel_binary(const struct kernel_call *call)
 
 	if (call->node->op == GRAPH_DIV && !kernel_is_float(call->in[0]) && no_division_by_zero(call) < 0)
 		return -EINVAL;
-	broadcast_set(&w.b, &call->out[0]->type.shape, call->in, 2);
-	team_run(call->team, kernel_parts(w.n, GRAIN), binary_part, &w);
+	kernel_broadcast_set(&w.b, &call->out[0]->type.shape, call->in, 2);
+	exec_team_run(call->team, kernel_parts(w.n, GRAIN), binary_part, &w);
 	return 0;
 }
 
@@ -322,7 +322,7 @@ static void select_part(void *context, uint64_t part)
 	const struct broadcast_work *w = context;
 	const size_t from = part * GRAIN, to = w->n - from < GRAIN ? w->n : from + GRAIN;
 
-	broadcast_walk(&w->b, from, to, context, w->out_bytes == 4 ? select_uint32_t : select_uint64_t);
+	kernel_broadcast_walk(&w->b, from, to, context, w->out_bytes == 4 ? select_uint32_t : select_uint64_t);
 }
 
 int kernel_select(const struct kernel_call *call)
@@ -334,8 +334,8 @@ int kernel_select(const struct kernel_call *call)
 		.out_bytes = dtype_bytes(call->out[0]->type.dtype),
 	};
 
-	broadcast_set(&w.b, &call->out[0]->type.shape, call->in, 3);
-	team_run(call->team, kernel_parts(w.n, GRAIN), select_part, &w);
+	kernel_broadcast_set(&w.b, &call->out[0]->type.shape, call->in, 3);
+	exec_team_run(call->team, kernel_parts(w.n, GRAIN), select_part, &w);
 	return 0;
 }
 
@@ -363,7 +363,7 @@ static void expand_part(void *context, uint64_t part)
 	const struct broadcast_work *w = context;
 	const size_t from = part * GRAIN, to = w->n - from < GRAIN ? w->n : from + GRAIN;
 
-	broadcast_walk(&w->b, from, to, context, expand_stretch);
+	kernel_broadcast_walk(&w->b, from, to, context, expand_stretch);
 }
 
 int kernel_expand(const struct kernel_call *call)
@@ -375,8 +375,8 @@ int kernel_expand(const struct kernel_call *call)
 		.out_bytes = dtype_bytes(call->out[0]->type.dtype),
 	};
 
-	broadcast_set(&w.b, &call->out[0]->type.shape, call->in, 1);
-	team_run(call->team, kernel_parts(w.n, GRAIN), expand_part, &w);
+	kernel_broadcast_set(&w.b, &call->out[0]->type.shape, call->in, 1);
+	exec_team_run(call->team, kernel_parts(w.n, GRAIN), expand_part, &w);
 	return 0;
 }
 
@@ -412,6 +412,6 @@ int kernel_add_n(const struct kernel_call *call)
 	static void (*const parts[KERNEL_TYPES])(void *, uint64_t) = { ALL(add_n) };
 	struct add_work w = { .call = call, .n = kernel_count(call->out[0]) };
 
-	team_run(call->team, kernel_parts(w.n, GRAIN), parts[kernel_type(call->out[0])], &w);
+	exec_team_run(call->team, kernel_parts(w.n, GRAIN), parts[kernel_type(call->out[0])], &w);
 	return 0;
 }

@@ -79,6 +79,6 @@ int kernel_hash_cross(const struct kernel_call *call)
 		.n = kernel_count(call->out[0]),
 	};
 
-	team_run(call->team, kernel_parts(w.n, GRAIN), cross_part, &w);
+	exec_team_run(call->team, kernel_parts(w.n, GRAIN), cross_part, &w);
 	return 0;
 }

@@ -78,11 +78,11 @@ SIGMOID_LOSS(double)
 SOFTMAX_LOSS(float)
 SOFTMAX_LOSS(double)
 
-static int run(struct loss_work *w, void (*of_float)(void *, uint64_t), void (*of_double)(void *, uint64_t))
+static int run_loss(struct loss_work *w, void (*of_float)(void *, uint64_t), void (*of_double)(void *, uint64_t))
 {
 	w->grain = GRAIN / (w->width + 1) + 1;
-	team_run(w->call->team, kernel_parts(w->n, w->grain),
-		 w->call->in[0]->type.dtype == STAR_FLOAT64 ? of_double : of_float, w);
+	exec_team_run(w->call->team, kernel_parts(w->n, w->grain),
+		      w->call->in[0]->type.dtype == STAR_FLOAT64 ? of_double : of_float, w);
 	return 0;
 }
 
@@ -90,14 +90,14 @@ int kernel_sigmoid_loss(const struct kernel_call *call)
 {
 	struct loss_work w = { .call = call, .n = kernel_count(call->out[0]) };
 
-	return run(&w, sigmoid_loss_float, sigmoid_loss_double);
+	return run_loss(&w, sigmoid_loss_float, sigmoid_loss_double);
 }
 
 int kernel_sigmoid_loss_grad(const struct kernel_call *call)
 {
 	struct loss_work w = { .call = call, .n = kernel_count(call->out[0]) };
 
-	return run(&w, sigmoid_loss_grad_float, sigmoid_loss_grad_double);
+	return run_loss(&w, sigmoid_loss_grad_float, sigmoid_loss_grad_double);
 }
 
 int kernel_softmax_loss(const struct kernel_call *call)
@@ -106,7 +106,7 @@ int kernel_softmax_loss(const struct kernel_call *call)
 
 	if (kernel_check_indices(call, call->in[1], (int64_t)w.width) < 0)
 		return -EINVAL;
-	return run(&w, softmax_loss_float, softmax_loss_double);
+	return run_loss(&w, softmax_loss_float, softmax_loss_double);
 }
 
 int kernel_softmax_loss_grad(const struct kernel_call *call)
@@ -115,5 +115,5 @@ int kernel_softmax_loss_grad(const struct kernel_call *call)
 
 	if (kernel_check_indices(call, call->in[2], (int64_t)w.width) < 0)
 		return -EINVAL;
-	return run(&w, softmax_loss_grad_float, softmax_loss_grad_double);
+	return run_loss(&w, softmax_loss_grad_float, softmax_loss_grad_double);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* elementary_exp of many numbers, with the same bits, by the instructions that the machine has. Pure functions. */
+/* tensor_elementary_exp of many numbers, with the same bits, by the instructions that the machine has. Pure. */
 #ifndef EXEC_KERNEL_MATH_H
 #define EXEC_KERNEL_MATH_H
 

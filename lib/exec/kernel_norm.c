@@ -40,14 +40,14 @@ static struct norm_work work_of(const struct kernel_call *call, unsigned x)
 
 static void by_rows(struct norm_work *w, void (*of_float)(void *, uint64_t), void (*of_double)(void *, uint64_t))
 {
-	team_run(w->call->team, kernel_parts(w->rows, w->grain),
-		 w->call->in[0]->type.dtype == STAR_FLOAT64 ? of_double : of_float, w);
+	exec_team_run(w->call->team, kernel_parts(w->rows, w->grain),
+		      w->call->in[0]->type.dtype == STAR_FLOAT64 ? of_double : of_float, w);
 }
 
 static void by_columns(struct norm_work *w, void (*of_float)(void *, uint64_t), void (*of_double)(void *, uint64_t))
 {
-	team_run(w->call->team, kernel_parts(w->width, COLUMNS),
-		 w->call->in[0]->type.dtype == STAR_FLOAT64 ? of_double : of_float, w);
+	exec_team_run(w->call->team, kernel_parts(w->width, COLUMNS),
+		      w->call->in[0]->type.dtype == STAR_FLOAT64 ? of_double : of_float, w);
 }
 
 int kernel_softmax(const struct kernel_call *call)

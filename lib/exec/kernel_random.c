@@ -76,7 +76,7 @@ int kernel_random(const struct kernel_call *call)
 {
 	struct random_work w = work_of(call);
 
-	team_run(call->team, kernel_parts(w.n, GRAIN), random_part, &w);
+	exec_team_run(call->team, kernel_parts(w.n, GRAIN), random_part, &w);
 	return 0;
 }
 
@@ -87,7 +87,7 @@ int kernel_dropout(const struct kernel_call *call)
 
 	w.dropped = (uint64_t)(rate * 0x1p32);
 	w.scale = 1 / (1 - rate);
-	team_run(call->team, kernel_parts(w.n, GRAIN),
-		 call->out[0]->type.dtype == STAR_FLOAT64 ? dropout_double : dropout_float, &w);
+	exec_team_run(call->team, kernel_parts(w.n, GRAIN),
+		      call->out[0]->type.dtype == STAR_FLOAT64 ? dropout_double : dropout_float, &w);
 	return 0;
 }

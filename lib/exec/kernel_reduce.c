@@ -38,7 +38,7 @@ static size_t offset_of(size_t index, unsigned count, const size_t *dims, const 
 /* Sums of neighbours: of float32 by the definition that PS tasks have too, of others in eight lanes. */
 static double sum_float(double so_far, const float *x, size_t n, size_t block)
 {
-	return sums_add(so_far, x, n, block);
+	return tensor_sums_add(so_far, x, n, block);
 }
 
 #define SUM(T, A, U) \
@@ -191,7 +191,7 @@ static int reduce(const struct kernel_call *call, const bool gone[GRAPH_DIMS_MAX
 	}
 	work = r.rows * (r.columns ? COLUMNS : r.last);
 	r.grain = GRAIN / (work + 1) + 1;
-	team_run(call->team, kernel_parts(r.units, r.grain), reduce_part, &r);
+	exec_team_run(call->team, kernel_parts(r.units, r.grain), reduce_part, &r);
 	return 0;
 }
 

@@ -110,7 +110,7 @@ static void scatter(const struct kernel_call *call, struct bags bags)
 
 	w.bags.parts = kernel_parts(bags.n * bags.width, GRAIN);
 	w.bags.parts = w.bags.parts > PARTS_MAX ? PARTS_MAX : w.bags.parts ? w.bags.parts : 1;
-	team_run(call->team, w.bags.parts, scatter_part, &w);
+	exec_team_run(call->team, w.bags.parts, scatter_part, &w);
 }
 
 /* What a kernel is called with: in[0]'s rows, which in[1] gives to the rows of `targets`. -EINVAL: one is out of range. */
@@ -194,6 +194,6 @@ int kernel_segment_grad(const struct kernel_call *call)
 	bags.counts = count_rows(call, bags.targets);
 	bags.parts = kernel_parts(bags.n * bags.width, GRAIN);
 	if (bags.parts)
-		team_run(call->team, bags.parts, spread_part, &bags);
+		exec_team_run(call->team, bags.parts, spread_part, &bags);
 	return 0;
 }

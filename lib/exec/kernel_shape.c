@@ -136,12 +136,12 @@ int kernel_transpose(const struct kernel_call *call)
 		const size_t rows = t.dims[t.ndim - 2], columns = t.dims[t.ndim - 1];
 
 		t.grain = GRAIN_BYTES / (BAND * columns * t.bytes) + 1;
-		team_run(call->team, kernel_parts(t.n / (rows * columns) * ((rows + BAND - 1) / BAND), t.grain),
-			 transpose_bands, &t);
+		exec_team_run(call->team, kernel_parts(t.n / (rows * columns) * ((rows + BAND - 1) / BAND), t.grain),
+			      transpose_bands, &t);
 		return 0;
 	}
 	t.grain = GRAIN_BYTES / (t.dims[t.ndim - 1] * t.bytes) + 1;
-	team_run(call->team, kernel_parts(t.n / t.dims[t.ndim - 1], t.grain), transpose_part, &t);
+	exec_team_run(call->team, kernel_parts(t.n / t.dims[t.ndim - 1], t.grain), transpose_part, &t);
 	return 0;
 }
 
@@ -326,7 +326,7 @@ int kernel_gather(const struct kernel_call *call)
 	if (kernel_check_indices(call, call->in[1], call->in[0]->type.shape.dims[0]) < 0)
 		return -EINVAL;
 	w.grain = GRAIN_BYTES / (w.bytes + 1) + 1;
-	team_run(call->team, kernel_parts(w.n, w.grain), gather_part, &w);
+	exec_team_run(call->team, kernel_parts(w.n, w.grain), gather_part, &w);
 	return 0;
 }
 
@@ -399,7 +399,7 @@ int kernel_columns(const struct kernel_call *call)
 	columns_begin(&w, call, call->in[0]);
 	if (kernel_check_indices(call, call->in[1], (int64_t)w.k) < 0)
 		return -EINVAL;
-	team_run(call->team, kernel_parts(w.rows, w.grain), take_columns, &w);
+	exec_team_run(call->team, kernel_parts(w.rows, w.grain), take_columns, &w);
 	return 0;
 }
 
@@ -410,6 +410,6 @@ int kernel_columns_grad(const struct kernel_call *call)
 	columns_begin(&w, call, call->in[2]);
 	if (kernel_check_indices(call, call->in[1], (int64_t)w.k) < 0)
 		return -EINVAL;
-	team_run(call->team, kernel_parts(w.rows, w.grain), add_columns, &w);
+	exec_team_run(call->team, kernel_parts(w.rows, w.grain), add_columns, &w);
 	return 0;
 }

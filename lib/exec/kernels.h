@@ -120,11 +120,11 @@ struct broadcast {
 	size_t dims[GRAPH_DIMS_MAX];
 	size_t strides[BROADCAST_OPERANDS][GRAPH_DIMS_MAX]; /* in elements; of the last dimension 0 or 1 */
 };
-void broadcast_set(struct broadcast *b, const struct graph_shape *out, const struct graph_tensor *const *in,
-		   unsigned operands);
+void kernel_broadcast_set(struct broadcast *b, const struct graph_shape *out, const struct graph_tensor *const *in,
+			  unsigned operands);
 /* Calls run for each stretch of [from, to) of the output along its last dimension: where it begins in each operand, its length. */
-void broadcast_walk(const struct broadcast *b, size_t from, size_t to, void *context,
-		    void (*run)(void *context, size_t out, const size_t at[BROADCAST_OPERANDS], size_t length));
+void kernel_broadcast_walk(const struct broadcast *b, size_t from, size_t to, void *context,
+			   void (*run)(void *context, size_t out, const size_t at[BROADCAST_OPERANDS], size_t length));
 
 #define KERNEL_LIST(X) \
 	X(unary) \

@@ -139,7 +139,7 @@ static int make_blocks(struct graph_plan *plan, struct star_error *err)
 {
 	const uint64_t most = (uint64_t)plan->values_count + plan->items_count + plan->tensors_count;
 
-	plan->blocks = plan_alloc(plan, most, sizeof(*plan->blocks), err);
+	plan->blocks = exec_plan_alloc(plan, most, sizeof(*plan->blocks), err);
 	if (!plan->blocks)
 		return err->code;
 	for (uint32_t level = 0; level < plan->levels_count; level++)
@@ -172,7 +172,7 @@ static void remove_gap(struct gaps *gaps, uint32_t at)
 	memmove(&gaps->all[at], &gaps->all[at + 1], (--gaps->count - at) * sizeof(gaps->all[0]));
 }
 
-static uint64_t take(struct gaps *gaps, uint64_t bytes)
+static uint64_t take_gap(struct gaps *gaps, uint64_t bytes)
 {
 	uint32_t best = UINT32_MAX;
 	uint64_t offset;
@@ -226,15 +226,15 @@ static int by_end(const void *a, const void *b, void *plan)
 }
 
 /* Blocks are in the order of their first levels. */
-int plan_layout(struct graph_plan *plan, struct star_error *err)
+int exec_plan_layout(struct graph_plan *plan, struct star_error *err)
 {
 	struct gaps gaps = { 0 };
 	uint32_t *ends, ended = 0;
 
 	if (make_blocks(plan, err) < 0)
 		return err->code;
-	ends = plan_alloc(plan, plan->blocks_count, sizeof(*ends), err);
-	gaps.all = plan_alloc(plan, plan->blocks_count + UINT64_C(1), sizeof(*gaps.all), err);
+	ends = exec_plan_alloc(plan, plan->blocks_count, sizeof(*ends), err);
+	gaps.all = exec_plan_alloc(plan, plan->blocks_count + UINT64_C(1), sizeof(*gaps.all), err);
 	if (!ends || !gaps.all)
 		return err->code;
 	for (uint32_t i = 0; i < plan->blocks_count; i++)
@@ -246,7 +246,7 @@ int plan_layout(struct graph_plan *plan, struct star_error *err)
 		for (; plan->blocks[ends[ended]].to < block->from; ended++)
 			if (plan->blocks[ends[ended]].bytes)
 				give_back(&gaps, plan->blocks[ends[ended]].offset, plan->blocks[ends[ended]].bytes);
-		block->offset = block->bytes ? take(&gaps, block->bytes) : 0;
+		block->offset = block->bytes ? take_gap(&gaps, block->bytes) : 0;
 		if (gaps.end > PLAN_BYTES_MAX)
 			return star_error_set(err, -ENOMEM, "a step would take more than %llu bytes",
 					      (unsigned long long)PLAN_BYTES_MAX);

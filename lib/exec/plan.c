@@ -15,7 +15,7 @@ struct plan_memory {
 	_Alignas(max_align_t) uint8_t data[];
 };
 
-void *plan_alloc(struct graph_plan *plan, uint64_t count, uint64_t size, struct star_error *err)
+void *exec_plan_alloc(struct graph_plan *plan, uint64_t count, uint64_t size, struct star_error *err)
 {
 	struct plan_memory *memory = NULL;
 
@@ -30,13 +30,13 @@ void *plan_alloc(struct graph_plan *plan, uint64_t count, uint64_t size, struct 
 	return memory->data;
 }
 
-bool plan_same_type(const struct graph_type *a, const struct graph_type *b)
+bool exec_plan_same_type(const struct graph_type *a, const struct graph_type *b)
 {
 	return a->dtype == b->dtype && graph_shape_same(&a->shape, &b->shape);
 }
 
-int plan_infer(const struct graph_node *node, const struct graph_type *in, struct graph_type *out,
-	       struct star_error *err)
+int exec_plan_infer(const struct graph_node *node, const struct graph_type *in, struct graph_type *out,
+		    struct star_error *err)
 {
 	struct graph_type all[GRAPH_OUTPUTS_MAX];
 	struct star_error why;
@@ -85,8 +85,8 @@ static int set_feeds(struct graph_plan *plan, const struct graph_plan_options *o
 {
 	const uint32_t count = plan->feeds_count;
 
-	plan->feeds = plan_alloc(plan, count, sizeof(*plan->feeds), err);
-	plan->feed_types = plan_alloc(plan, count, sizeof(*plan->feed_types), err);
+	plan->feeds = exec_plan_alloc(plan, count, sizeof(*plan->feeds), err);
+	plan->feed_types = exec_plan_alloc(plan, count, sizeof(*plan->feed_types), err);
 	if (!plan->feeds || !plan->feed_types)
 		return err->code;
 	for (uint32_t i = 0; i < count; i++) {
@@ -132,7 +132,7 @@ static int while_types(const struct graph_node *node, const struct graph_plan *b
 		char before[GRAPH_SHAPE_TEXT], after[GRAPH_SHAPE_TEXT];
 		const struct graph_type *type = result_type(body, i);
 
-		if (!plan_same_type(type, &in[i]))
+		if (!exec_plan_same_type(type, &in[i]))
 			return star_error_set(err, -EINVAL,
 					      "node \"%s\": carried value %u is %s before an iteration and %s after it",
 					      node->name, i, graph_shape_text(&in[i].shape, before),
@@ -228,7 +228,7 @@ static int infer_all(struct graph_plan *plan, struct star_error *err)
 		else if (plan_is_flow(node))
 			rc = compile_flow(plan, node, in, out, err);
 		else
-			rc = plan_infer(node, in, out, err);
+			rc = exec_plan_infer(node, in, out, err);
 		if (rc < 0)
 			return rc;
 	}
@@ -242,7 +242,7 @@ static int number_values(struct graph_plan *plan, struct star_error *err)
 	const struct graph *graph = plan->graph;
 	uint32_t flows = 0;
 
-	plan->first = plan_alloc(plan, graph->nodes_count + UINT64_C(1), sizeof(*plan->first), err);
+	plan->first = exec_plan_alloc(plan, graph->nodes_count + UINT64_C(1), sizeof(*plan->first), err);
 	if (!plan->first)
 		return err->code;
 	for (uint32_t n = 0; n < graph->nodes_count; n++) {
@@ -250,9 +250,9 @@ static int number_values(struct graph_plan *plan, struct star_error *err)
 		plan->values_count += graph->nodes[n]->outputs_count;
 		flows += plan_is_flow(graph->nodes[n]);
 	}
-	plan->types = plan_alloc(plan, plan->values_count, sizeof(*plan->types), err);
-	plan->values = plan_alloc(plan, plan->values_count, sizeof(*plan->values), err);
-	plan->flows = plan_alloc(plan, flows, sizeof(*plan->flows), err);
+	plan->types = exec_plan_alloc(plan, plan->values_count, sizeof(*plan->types), err);
+	plan->values = exec_plan_alloc(plan, plan->values_count, sizeof(*plan->values), err);
+	plan->flows = exec_plan_alloc(plan, flows, sizeof(*plan->flows), err);
 	return plan->types && plan->values && plan->flows ? 0 : err->code;
 }
 
@@ -295,7 +295,7 @@ static struct graph_plan *compile(const struct graph *graph, const struct graph_
 		while (plan->feeds_count < graph->nodes_count && graph->nodes[plan->feeds_count]->op == GRAPH_FEED)
 			plan->feeds_count++;
 	if (number_values(plan, err) == 0 && set_feeds(plan, options, inputs, err) == 0 && infer_all(plan, err) == 0 &&
-	    plan_place(plan, err) == 0 && plan_schedule(plan, err) == 0 && plan_layout(plan, err) == 0 &&
+	    exec_plan_place(plan, err) == 0 && exec_plan_schedule(plan, err) == 0 && exec_plan_layout(plan, err) == 0 &&
 	    prepare(plan, err) == 0)
 		return plan;
 	graph_plan_destroy(plan);

@@ -102,7 +102,7 @@ struct graph_plan {
 };
 
 /* Zeroed memory that is freed with the plan; NULL: none, and the error says so. */
-void *plan_alloc(struct graph_plan *plan, uint64_t count, uint64_t size, struct star_error *err);
+void *exec_plan_alloc(struct graph_plan *plan, uint64_t count, uint64_t size, struct star_error *err);
 
 static inline uint32_t plan_number(const struct graph_plan *plan, struct graph_value value)
 {
@@ -131,17 +131,17 @@ static inline bool plan_is_share(const struct graph_node *node)
 }
 
 /* Sizes of a step's values from a node's actual inputs; open ones (graph_is_open) are the most there can be. */
-int plan_infer(const struct graph_node *node, const struct graph_type *in, struct graph_type *out,
-	       struct star_error *err);
-bool plan_same_type(const struct graph_type *a, const struct graph_type *b);
+int exec_plan_infer(const struct graph_node *node, const struct graph_type *in, struct graph_type *out,
+		    struct star_error *err);
+bool exec_plan_same_type(const struct graph_type *a, const struct graph_type *b);
 
 /* plan_place.c: what is executed here and what on PS tasks, and where each value comes from. */
-int plan_place(struct graph_plan *plan, struct star_error *err);
+int exec_plan_place(struct graph_plan *plan, struct star_error *err);
 /* plan_divide.c: a part for each operation. */
-int plan_divide(struct graph_plan *plan, struct star_error *err);
+int exec_plan_divide(struct graph_plan *plan, struct star_error *err);
 /* schedule.c: items and levels. */
-int plan_schedule(struct graph_plan *plan, struct star_error *err);
+int exec_plan_schedule(struct graph_plan *plan, struct star_error *err);
 /* layout.c: blocks, and their offsets. */
-int plan_layout(struct graph_plan *plan, struct star_error *err);
+int exec_plan_layout(struct graph_plan *plan, struct star_error *err);
 
 #endif

@@ -35,7 +35,7 @@ static uint32_t leader(const struct divide *d, uint32_t i)
 	return i;
 }
 
-static void join(struct divide *d, uint32_t a, uint32_t b)
+static void join_parts(struct divide *d, uint32_t a, uint32_t b)
 {
 	a = leader(d, a);
 	b = leader(d, b);
@@ -63,7 +63,7 @@ static void join_users(struct divide *d, const struct graph_part *part, uint32_t
 		const struct graph_node *theirs = is_work(other) ? resource_of(d, other) : NULL;
 
 		if (theirs && !strcmp(theirs->name, mine->name) && !(reads_only(node) && reads_only(other)))
-			join(d, i, k);
+			join_parts(d, i, k);
 	}
 }
 
@@ -80,10 +80,10 @@ static void group(struct divide *d, const struct graph_part *part)
 			continue;
 		for (uint32_t k = 0; k < node->inputs_count; k++)
 			if (d->place[node->inputs[k].node])
-				join(d, i, d->place[node->inputs[k].node] - 1);
+				join_parts(d, i, d->place[node->inputs[k].node] - 1);
 		for (uint32_t k = 0; k < node->controls_count; k++)
 			if (d->place[node->controls[k]])
-				join(d, i, d->place[node->controls[k]] - 1);
+				join_parts(d, i, d->place[node->controls[k]] - 1);
 		join_users(d, part, i);
 	}
 }
@@ -114,7 +114,7 @@ static int set_after(struct divide *d, const struct graph_part *whole, struct gr
 	for (uint32_t i = 0; i < whole->after_count; i++)
 		count += d->first[whole->after[i] + 1] - d->first[whole->after[i]];
 	part->after_count = 0;
-	part->after = plan_alloc(d->plan, count, sizeof(*part->after), err);
+	part->after = exec_plan_alloc(d->plan, count, sizeof(*part->after), err);
 	if (!part->after)
 		return err->code;
 	for (uint32_t i = 0; i < whole->after_count; i++)
@@ -124,18 +124,18 @@ static int set_after(struct divide *d, const struct graph_part *whole, struct gr
 }
 
 /* What the group has of the whole; lists keep their order. */
-static int fill(struct divide *d, const struct graph_part *whole, uint32_t lead, struct graph_part *part,
-		struct star_error *err)
+static int fill_part(struct divide *d, const struct graph_part *whole, uint32_t lead, struct graph_part *part,
+		     struct star_error *err)
 {
 	struct graph_plan *plan = d->plan;
 
 	part->nodes_count = part->feeds_count = part->fetches_count = part->kept_count = 0;
-	part->nodes = plan_alloc(plan, whole->nodes_count, sizeof(*part->nodes), err);
-	part->feeds = plan_alloc(plan, whole->feeds_count, sizeof(*part->feeds), err);
-	part->feed_shapes = plan_alloc(plan, whole->feeds_count, sizeof(*part->feed_shapes), err);
-	part->fetches = plan_alloc(plan, whole->fetches_count, sizeof(*part->fetches), err);
-	part->fetch_shapes = plan_alloc(plan, whole->fetches_count, sizeof(*part->fetch_shapes), err);
-	part->kept = plan_alloc(plan, whole->kept_count, sizeof(*part->kept), err);
+	part->nodes = exec_plan_alloc(plan, whole->nodes_count, sizeof(*part->nodes), err);
+	part->feeds = exec_plan_alloc(plan, whole->feeds_count, sizeof(*part->feeds), err);
+	part->feed_shapes = exec_plan_alloc(plan, whole->feeds_count, sizeof(*part->feed_shapes), err);
+	part->fetches = exec_plan_alloc(plan, whole->fetches_count, sizeof(*part->fetches), err);
+	part->fetch_shapes = exec_plan_alloc(plan, whole->fetches_count, sizeof(*part->fetch_shapes), err);
+	part->kept = exec_plan_alloc(plan, whole->kept_count, sizeof(*part->kept), err);
 	if (!part->nodes || !part->feeds || !part->feed_shapes || !part->fetches || !part->fetch_shapes || !part->kept)
 		return err->code;
 	for (uint32_t i = 0; i < whole->nodes_count; i++)
@@ -182,7 +182,7 @@ static int divide_part(struct divide *d, uint32_t number, struct star_error *err
 			++*count;
 			rc = set_after(d, whole, part, err);
 			if (rc == 0)
-				rc = fill(d, whole, i, part, err);
+				rc = fill_part(d, whole, i, part, err);
 		}
 		for (uint32_t i = 0; i < whole->nodes_count; i++)
 			d->place[whole->nodes[i]] = 0;
@@ -191,7 +191,7 @@ static int divide_part(struct divide *d, uint32_t number, struct star_error *err
 	return rc;
 }
 
-int plan_divide(struct graph_plan *plan, struct star_error *err)
+int exec_plan_divide(struct graph_plan *plan, struct star_error *err)
 {
 	const struct graph_cut *cut = plan->cut;
 	struct divide d = { .plan = plan };
@@ -201,10 +201,10 @@ int plan_divide(struct graph_plan *plan, struct star_error *err)
 	for (uint32_t p = 0; p < cut->parts_count; p++)
 		most += cut->parts[p].nodes_count + 1;
 	plan->ps_plan.parts_count = 0;
-	plan->ps_plan.parts = plan_alloc(plan, most, sizeof(*plan->ps_plan.parts), err);
-	d.place = plan_alloc(plan, plan->graph->nodes_count, sizeof(*d.place), err);
-	d.leader = plan_alloc(plan, plan->graph->nodes_count, sizeof(*d.leader), err);
-	d.first = plan_alloc(plan, cut->parts_count + UINT64_C(1), sizeof(*d.first), err);
+	plan->ps_plan.parts = exec_plan_alloc(plan, most, sizeof(*plan->ps_plan.parts), err);
+	d.place = exec_plan_alloc(plan, plan->graph->nodes_count, sizeof(*d.place), err);
+	d.leader = exec_plan_alloc(plan, plan->graph->nodes_count, sizeof(*d.leader), err);
+	d.first = exec_plan_alloc(plan, cut->parts_count + UINT64_C(1), sizeof(*d.first), err);
 	if (!plan->ps_plan.parts || !d.place || !d.leader || !d.first)
 		return err->code;
 	for (uint32_t p = 0; rc == 0 && p < cut->parts_count; p++)

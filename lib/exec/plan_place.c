@@ -19,9 +19,9 @@ static int single_part(struct graph_plan *plan, const struct graph_node *node, s
 {
 	part->place = node->device.job == GRAPH_PS && node->device.task >= 0 ? node->device.task : GRAPH_PLACE_ALL;
 	part->wave = 1;
-	part->nodes = plan_alloc(plan, 1, sizeof(*part->nodes), err);
-	part->feeds = plan_alloc(plan, node->inputs_count, sizeof(*part->feeds), err);
-	part->fetches = plan_alloc(plan, node->outputs_count + UINT64_C(1), sizeof(*part->fetches), err);
+	part->nodes = exec_plan_alloc(plan, 1, sizeof(*part->nodes), err);
+	part->feeds = exec_plan_alloc(plan, node->inputs_count, sizeof(*part->feeds), err);
+	part->fetches = exec_plan_alloc(plan, node->outputs_count + UINT64_C(1), sizeof(*part->fetches), err);
 	if (!part->nodes || !part->feeds || !part->fetches)
 		return err->code;
 	part->nodes[part->nodes_count++] = node->id;
@@ -45,7 +45,7 @@ static int single_parts(struct graph_plan *plan, struct star_error *err)
 
 	for (uint32_t n = 0; n < plan->graph->nodes_count; n++)
 		count += is_call(plan->graph->nodes[n]);
-	parts = plan_alloc(plan, count, sizeof(*parts), err);
+	parts = exec_plan_alloc(plan, count, sizeof(*parts), err);
 	if (!parts)
 		return err->code;
 	plan->ps_plan.parts = parts;
@@ -71,7 +71,7 @@ static int cut_parts(struct graph_plan *plan, struct star_error *err)
 	for (uint32_t n = 0; n < plan->graph->nodes_count; n++)
 		if (plan_is_source(plan->graph->nodes[n]))
 			plan->in_worker[n] = true;
-	return plan->cut->protocol == GRAPH_GRPCPP && !plan->cut->fuse ? plan_divide(plan, err) : 0;
+	return plan->cut->protocol == GRAPH_GRPCPP && !plan->cut->fuse ? exec_plan_divide(plan, err) : 0;
 }
 
 static int add_part(struct graph_plan *plan, uint32_t part, struct star_error *err)
@@ -85,7 +85,7 @@ static int add_part(struct graph_plan *plan, uint32_t part, struct star_error *e
 	plan->part_of[part] = plan->parts_count - 1;
 	for (uint32_t i = 0; i < p->nodes_count; i++)
 		mine->open = mine->open || graph_is_open(plan->graph->nodes[p->nodes[i]]);
-	mine->spare = plan_alloc(plan, p->fetches_count, sizeof(*mine->spare), err);
+	mine->spare = exec_plan_alloc(plan, p->fetches_count, sizeof(*mine->spare), err);
 	if (!mine->spare)
 		return err->code;
 	for (uint32_t i = 0; i < p->fetches_count; i++) {
@@ -103,8 +103,8 @@ static int add_parts(struct graph_plan *plan, struct star_error *err)
 {
 	const uint32_t count = plan->ps_plan.parts_count;
 
-	plan->parts = plan_alloc(plan, count, sizeof(*plan->parts), err);
-	plan->part_of = plan_alloc(plan, count, sizeof(*plan->part_of), err);
+	plan->parts = exec_plan_alloc(plan, count, sizeof(*plan->parts), err);
+	plan->part_of = exec_plan_alloc(plan, count, sizeof(*plan->part_of), err);
 	if (!plan->parts || !plan->part_of)
 		return err->code;
 	for (uint32_t p = 0; p < count; p++) {
@@ -230,12 +230,12 @@ static int check_sources(const struct graph_plan *plan, struct star_error *err)
 	return 0;
 }
 
-int plan_place(struct graph_plan *plan, struct star_error *err)
+int exec_plan_place(struct graph_plan *plan, struct star_error *err)
 {
 	const struct graph *graph = plan->graph;
 
-	plan->in_worker = plan_alloc(plan, graph->nodes_count, sizeof(*plan->in_worker), err);
-	plan->needed = plan_alloc(plan, graph->nodes_count, sizeof(*plan->needed), err);
+	plan->in_worker = exec_plan_alloc(plan, graph->nodes_count, sizeof(*plan->in_worker), err);
+	plan->needed = exec_plan_alloc(plan, graph->nodes_count, sizeof(*plan->needed), err);
 	if (!plan->in_worker || !plan->needed)
 		return err->code;
 	for (uint32_t i = 0; i < plan->values_count; i++)

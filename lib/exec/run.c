@@ -9,9 +9,9 @@
 
 /* ---- types of this step ---- */
 
-void run_set_type(struct graph_run *run, uint32_t value, const struct graph_type *type)
+void exec_run_set_type(struct graph_run *run, uint32_t value, const struct graph_type *type)
 {
-	if (plan_same_type(&run->values[value].type, type))
+	if (exec_plan_same_type(&run->values[value].type, type))
 		return;
 	run->values[value].type = *type;
 	run->changed[value] = run->stamp;
@@ -31,7 +31,7 @@ static int refresh(struct graph_run *run, const struct graph_node *node, bool an
 		return 0;
 	for (uint32_t i = 0; i < node->inputs_count; i++)
 		in[i] = run->values[plan_number(plan, node->inputs[i])].type;
-	rc = plan_infer(node, in, out, err);
+	rc = exec_plan_infer(node, in, out, err);
 	if (rc < 0)
 		return rc;
 	for (uint32_t o = 0; o < node->outputs_count; o++) {
@@ -40,7 +40,7 @@ static int refresh(struct graph_run *run, const struct graph_node *node, bool an
 		if (graph_type_bytes(&out[o]) > graph_type_bytes(&plan->types[number]))
 			return star_error_set(err, -EINVAL, "node \"%s\": its output is greater than it was planned",
 					      node->name);
-		run_set_type(run, number, &out[o]);
+		exec_run_set_type(run, number, &out[o]);
 	}
 	return 0;
 }
@@ -77,7 +77,7 @@ static int run_node(struct graph_run *run, const struct plan_item *item, struct 
 	/* The kernel says how many there are. */
 	before = out[0]->type;
 	rc = kernel_run(&call);
-	if (rc == 0 && !plan_same_type(&before, &out[0]->type))
+	if (rc == 0 && !exec_plan_same_type(&before, &out[0]->type))
 		run->changed[plan->first[item->id]] = run->stamp;
 	return rc;
 }
@@ -152,7 +152,7 @@ static int take_types(struct graph_run *run, uint32_t p, struct star_error *err)
 			return star_error_set(err, -EPROTO, "node \"%s\": PS tasks gave more than can be",
 					      plan->graph->nodes[part->fetches[i].node]->name);
 		if (mine->spare[i] == PLAN_NONE)
-			run_set_type(run, number, type);
+			exec_run_set_type(run, number, type);
 	}
 	return 0;
 }
@@ -186,7 +186,7 @@ static int run_item(struct graph_run *run, const struct plan_item *item, struct 
 	case PLAN_SHARE:
 		return share(run, item, err);
 	case PLAN_FLOW:
-		return run_flow(run, item, err);
+		return exec_run_flow(run, item, err);
 	case PLAN_START:
 		return start_part(run, item->id, err);
 	case PLAN_WAIT:
@@ -210,7 +210,7 @@ static void run_one(void *context, uint64_t item)
 static int run_at_once(struct graph_run *run, const struct plan_level *level, struct star_error *err)
 {
 	run->level = level;
-	team_run(run->crew, level->count, run_one, run);
+	exec_team_run(run->crew, level->count, run_one, run);
 	for (uint32_t i = 0; i < level->count; i++)
 		if (run->errors[i].code) {
 			*err = run->errors[i];
@@ -219,7 +219,7 @@ static int run_at_once(struct graph_run *run, const struct plan_level *level, st
 	return 0;
 }
 
-int run_execute(struct graph_run *run, uint64_t step, uint64_t counted, struct star_error *err)
+int exec_run_execute(struct graph_run *run, uint64_t step, uint64_t counted, struct star_error *err)
 {
 	const struct graph_plan *plan = run->plan;
 	int rc = 0;
@@ -243,7 +243,7 @@ int run_execute(struct graph_run *run, uint64_t step, uint64_t counted, struct s
 	return rc;
 }
 
-int run_types(struct graph_run *run, struct star_error *err)
+int exec_run_types(struct graph_run *run, struct star_error *err)
 {
 	const struct graph_plan *plan = run->plan;
 	int rc = 0;
@@ -254,7 +254,7 @@ int run_types(struct graph_run *run, struct star_error *err)
 		const struct graph_part *part;
 
 		if (item->kind == PLAN_FLOW)
-			rc = run_flow_types(run, item->flow, err);
+			rc = exec_run_flow_types(run, item->flow, err);
 		else if (item->kind == PLAN_NODE || item->kind == PLAN_SHARE)
 			rc = refresh(run, plan->graph->nodes[item->id], false, err);
 		if (item->kind != PLAN_START)
@@ -268,11 +268,11 @@ int run_types(struct graph_run *run, struct star_error *err)
 
 /* ---- feeds and fetches ---- */
 
-void run_set_feed(struct graph_run *run, uint32_t feed, const struct graph_type *type, void *data)
+void exec_run_set_feed(struct graph_run *run, uint32_t feed, const struct graph_type *type, void *data)
 {
 	const uint32_t node = run->plan->feeds[feed];
 
-	run_set_type(run, run->plan->first[node], type);
+	exec_run_set_type(run, run->plan->first[node], type);
 	run->values[run->plan->first[node]].data = data;
 }
 
@@ -322,8 +322,8 @@ int graph_run_counted(struct graph_run *run, uint64_t step, uint64_t counted, co
 	}
 	for (uint32_t i = 0; i < plan->feeds_count; i++)
 		if (plan->needed[plan->feeds[i]])
-			run_set_feed(run, i, &feeds[i].type, feeds[i].data);
-	rc = run_execute(run, step, counted, err);
+			exec_run_set_feed(run, i, &feeds[i].type, feeds[i].data);
+	rc = exec_run_execute(run, step, counted, err);
 	for (uint32_t i = 0; rc == 0 && i < plan->graph->results_count; i++)
 		fetches[i] = *run_result(run, i);
 	return rc;

@@ -28,16 +28,16 @@ struct graph_run {
 };
 
 /* One step of what the run's feeds are set to. */
-int run_execute(struct graph_run *run, uint64_t step, uint64_t counted, struct star_error *err);
+int exec_run_execute(struct graph_run *run, uint64_t step, uint64_t counted, struct star_error *err);
 
 /* A feed's type and data, by its place among the plan's feeds. */
-void run_set_feed(struct graph_run *run, uint32_t feed, const struct graph_type *type, void *data);
+void exec_run_set_feed(struct graph_run *run, uint32_t feed, const struct graph_type *type, void *data);
 
 /* The type of a value in this step; notes whether it is another than before. */
-void run_set_type(struct graph_run *run, uint32_t value, const struct graph_type *type);
+void exec_run_set_type(struct graph_run *run, uint32_t value, const struct graph_type *type);
 
 /* Types of all values, without executing anything: of a body that is not executed. */
-int run_types(struct graph_run *run, struct star_error *err);
+int exec_run_types(struct graph_run *run, struct star_error *err);
 
 static inline const struct graph_tensor *run_result(const struct graph_run *run, uint32_t result)
 {
@@ -45,7 +45,7 @@ static inline const struct graph_tensor *run_result(const struct graph_run *run,
 }
 
 /* run_flow.c: a while or cond. */
-int run_flow(struct graph_run *run, const struct plan_item *item, struct star_error *err);
-int run_flow_types(struct graph_run *run, uint32_t flow, struct star_error *err);
+int exec_run_flow(struct graph_run *run, const struct plan_item *item, struct star_error *err);
+int exec_run_flow_types(struct graph_run *run, uint32_t flow, struct star_error *err);
 
 #endif

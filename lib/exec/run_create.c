@@ -146,9 +146,9 @@ static int create_arena(struct graph_run *run, struct star_error *err)
 
 static int create_teams(struct graph_run *run, struct star_error *err)
 {
-	run->team = team_create(run->plan->intra_op, err);
+	run->team = exec_team_create(run->plan->intra_op, err);
 	if (err->code == 0)
-		run->crew = team_create(run->plan->inter_op, err);
+		run->crew = exec_team_create(run->plan->inter_op, err);
 	return err->code;
 }
 
@@ -212,8 +212,8 @@ void graph_run_destroy(struct graph_run *run)
 		graph_run_destroy(run->conds[i]);
 	}
 	if (!run->is_inner) {
-		team_destroy(run->team);
-		team_destroy(run->crew);
+		exec_team_destroy(run->team);
+		exec_team_destroy(run->crew);
 		free(run->arena);
 		give_id(run);
 	}

@@ -24,8 +24,8 @@ static void feed_bodies(struct graph_run *run, const struct plan_item *item, str
 	for (uint32_t i = 0; i < node->inputs_count; i++) {
 		const struct graph_tensor *from = i < carried ? &out[i] : input(run, node, i);
 
-		run_set_feed(run->conds[item->flow], i, &from->type, from->data);
-		run_set_feed(run->bodies[item->flow], i, &from->type, from->data);
+		exec_run_set_feed(run->conds[item->flow], i, &from->type, from->data);
+		exec_run_set_feed(run->bodies[item->flow], i, &from->type, from->data);
 	}
 }
 
@@ -48,7 +48,7 @@ static int carry(struct graph_run *run, const struct plan_item *item, struct gra
 		const struct graph_tensor *result = run_result(run->bodies[item->flow], i);
 		const uint64_t bytes = graph_type_bytes(&result->type);
 
-		if (!plan_same_type(&result->type, &out[i].type))
+		if (!exec_plan_same_type(&result->type, &out[i].type))
 			return changes(node, "carried value", i, err);
 		from[i] = result->data;
 		for (uint32_t k = 0; k < carried; k++)
@@ -87,8 +87,8 @@ static int write_tapes(struct graph_run *run, const struct plan_item *item, stru
 		uint8_t *tape = out[i + 1].data;
 
 		if (iteration == 0)
-			run_set_type(run, run->plan->first[item->id] + i + 1, &type);
-		else if (!plan_same_type(&out[i + 1].type, &type))
+			exec_run_set_type(run, run->plan->first[item->id] + i + 1, &type);
+		else if (!exec_plan_same_type(&out[i + 1].type, &type))
 			return changes(node, "tape", i - carried, err);
 		if (bytes)
 			memcpy(tape + iteration * bytes, result->data, bytes);
@@ -101,7 +101,7 @@ static int end_tapes(struct graph_run *run, const struct plan_item *item, struct
 		     uint64_t iterations, struct star_error *err)
 {
 	const struct graph_node *node = run->plan->graph->nodes[item->id];
-	int rc = iterations == 0 && node->body->results_count > carried ? run_flow_types(run, item->flow, err) : 0;
+	int rc = iterations == 0 && node->body->results_count > carried ? exec_run_flow_types(run, item->flow, err) : 0;
 
 	for (uint32_t i = carried; i < node->body->results_count && rc == 0; i++) {
 		const uint64_t all = graph_type_bytes(&out[i + 1].type);
@@ -126,13 +126,13 @@ static int run_while(struct graph_run *run, const struct plan_item *item, struct
 	for (uint32_t i = 0; i < carried; i++) {
 		const struct graph_tensor *in = input(run, node, i);
 
-		run_set_type(run, plan->first[item->id] + i, &in->type);
+		exec_run_set_type(run, plan->first[item->id] + i, &in->type);
 		if (graph_type_bytes(&in->type))
 			memcpy(out[i].data, in->data, graph_type_bytes(&in->type));
 	}
 	for (;; iterations++) {
 		feed_bodies(run, item, out, carried);
-		rc = run_execute(run->conds[item->flow], run->step, run->counted, err);
+		rc = exec_run_execute(run->conds[item->flow], run->step, run->counted, err);
 		if (rc < 0 || *(const int32_t *)run_result(run->conds[item->flow], 0)->data == 0)
 			break;
 		if (iterations == most) {
@@ -140,7 +140,7 @@ static int run_while(struct graph_run *run, const struct plan_item *item, struct
 					    (long long)most);
 			break;
 		}
-		rc = run_execute(run->bodies[item->flow], run->step, run->counted, err);
+		rc = exec_run_execute(run->bodies[item->flow], run->step, run->counted, err);
 		if (rc == 0)
 			rc = write_tapes(run, item, out, carried, (uint64_t)iterations, err);
 		if (rc == 0)
@@ -162,26 +162,26 @@ static int run_cond(struct graph_run *run, const struct plan_item *item, struct 
 	int rc;
 
 	for (uint32_t i = 1; i < node->inputs_count; i++)
-		run_set_feed(body, i - 1, &input(run, node, i)->type, input(run, node, i)->data);
-	rc = run_execute(body, run->step, run->counted, err);
+		exec_run_set_feed(body, i - 1, &input(run, node, i)->type, input(run, node, i)->data);
+	rc = exec_run_execute(body, run->step, run->counted, err);
 	for (uint32_t i = 0; rc == 0 && i < node->outputs_count; i++) {
 		const struct graph_tensor *result = run_result(body, i);
 		const uint32_t number = run->plan->first[item->id] + i;
 
-		run_set_type(run, number, &result->type);
+		exec_run_set_type(run, number, &result->type);
 		if (graph_type_bytes(&result->type))
 			memcpy(run->values[number].data, result->data, graph_type_bytes(&result->type));
 	}
 	return rc;
 }
 
-int run_flow(struct graph_run *run, const struct plan_item *item, struct star_error *err)
+int exec_run_flow(struct graph_run *run, const struct plan_item *item, struct star_error *err)
 {
 	return run->plan->graph->nodes[item->id]->op == GRAPH_WHILE ? run_while(run, item, err)
 								    : run_cond(run, item, err);
 }
 
-int run_flow_types(struct graph_run *run, uint32_t flow, struct star_error *err)
+int exec_run_flow_types(struct graph_run *run, uint32_t flow, struct star_error *err)
 {
 	const struct graph_plan *plan = run->plan;
 	const struct graph_node *node = plan->graph->nodes[plan->flows[flow].node];
@@ -191,8 +191,8 @@ int run_flow_types(struct graph_run *run, uint32_t flow, struct star_error *err)
 	int rc;
 
 	for (uint32_t i = loop ? 0 : 1; i < node->inputs_count; i++)
-		run_set_feed(body, loop ? i : i - 1, &input(run, node, i)->type, NULL);
-	rc = run_types(body, err);
+		exec_run_set_feed(body, loop ? i : i - 1, &input(run, node, i)->type, NULL);
+	rc = exec_run_types(body, err);
 	if (rc < 0)
 		return rc;
 	for (uint32_t i = 0; i < node->body->results_count; i++) {
@@ -200,7 +200,7 @@ int run_flow_types(struct graph_run *run, uint32_t flow, struct star_error *err)
 
 		if (loop && i >= carried)
 			type = tape_type(node, &type);
-		run_set_type(run, plan->first[node->id] + i + (loop && i >= carried), &type);
+		exec_run_set_type(run, plan->first[node->id] + i + (loop && i >= carried), &type);
 	}
 	return 0;
 }

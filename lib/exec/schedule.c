@@ -288,7 +288,7 @@ static void find_waited_for(struct graph_plan *plan)
 			plan->parts[plan->items[i].id].waited_for |= plan->items[i].id == plan->items[i + 1].id;
 }
 
-int plan_schedule(struct graph_plan *plan, struct star_error *err)
+int exec_plan_schedule(struct graph_plan *plan, struct star_error *err)
 {
 	struct schedule s = { .plan = plan };
 	uint32_t wanted = 2 * plan->parts_count;
@@ -296,8 +296,8 @@ int plan_schedule(struct graph_plan *plan, struct star_error *err)
 
 	for (uint32_t n = 0; n < plan->graph->nodes_count; n++)
 		wanted += is_job(plan, n);
-	plan->items = plan_alloc(plan, wanted, sizeof(*plan->items), err);
-	plan->levels = plan_alloc(plan, wanted + UINT64_C(1), sizeof(*plan->levels), err);
+	plan->items = exec_plan_alloc(plan, wanted, sizeof(*plan->items), err);
+	plan->levels = exec_plan_alloc(plan, wanted + UINT64_C(1), sizeof(*plan->levels), err);
 	if (rc == 0 && (!plan->items || !plan->levels))
 		rc = err->code;
 	if (rc == 0) {

@@ -52,7 +52,7 @@ static void *member(void *context)
 	return NULL;
 }
 
-struct team *team_create(uint32_t threads, struct star_error *err)
+struct team *exec_team_create(uint32_t threads, struct star_error *err)
 {
 	struct team *team;
 
@@ -77,7 +77,7 @@ struct team *team_create(uint32_t threads, struct star_error *err)
 		if (failed) {
 			star_error_set(err, -failed, "thread %u of %u cannot be started: %s", i + 2, threads,
 				       strerror(failed));
-			team_destroy(team);
+			exec_team_destroy(team);
 			return NULL;
 		}
 		team->threads_count++;
@@ -85,7 +85,7 @@ struct team *team_create(uint32_t threads, struct star_error *err)
 	return team;
 }
 
-void team_destroy(struct team *team)
+void exec_team_destroy(struct team *team)
 {
 	if (!team)
 		return;
@@ -101,7 +101,7 @@ void team_destroy(struct team *team)
 	free(team);
 }
 
-void team_run(struct team *team, uint64_t parts, void (*work)(void *context, uint64_t part), void *context)
+void exec_team_run(struct team *team, uint64_t parts, void (*work)(void *context, uint64_t part), void *context)
 {
 	if (!team || parts <= 1) {
 		for (uint64_t part = 0; part < parts; part++)

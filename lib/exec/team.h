@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A few threads that do the parts of one thing at once. What a part is depends on sizes alone, never on the number of threads, so
- * results have the same bits whatever that is. A team belongs to one run and is used by one thread at a time; team_run allocates
+ * results have the same bits whatever that is. A team belongs to one run and is used by one thread at a time; exec_team_run allocates
  * nothing. A team of NULL is the caller alone.
  */
 #ifndef EXEC_TEAM_H
@@ -16,10 +16,10 @@ struct team;
 enum { TEAM_THREADS_MAX = 256 };
 
 /* threads counts the caller; 1 gives NULL without an error (err->code 0). */
-struct team *team_create(uint32_t threads, struct star_error *err);
-void team_destroy(struct team *team);
+struct team *exec_team_create(uint32_t threads, struct star_error *err);
+void exec_team_destroy(struct team *team);
 
 /* work(context, 0) to work(context, parts - 1), each once, in any order; returns when all are done. */
-void team_run(struct team *team, uint64_t parts, void (*work)(void *context, uint64_t part), void *context);
+void exec_team_run(struct team *team, uint64_t parts, void (*work)(void *context, uint64_t part), void *context);
 
 #endif

@@ -206,8 +206,8 @@ struct graph_value graph_softmax_loss(struct graph *graph, struct graph_value lo
 /* ---- loops and branches ---- */
 
 /* Two bodies that begin with feeds for these values. */
-static void begin(struct graph *graph, const struct graph_value *outside, uint32_t count, struct graph **a,
-		  struct graph **b, struct graph_value *in)
+static void begin_bodies(struct graph *graph, const struct graph_value *outside, uint32_t count, struct graph **a,
+			 struct graph **b, struct graph_value *in)
 {
 	struct graph_type types[GRAPH_INPUTS_MAX];
 
@@ -229,8 +229,8 @@ static void begin(struct graph *graph, const struct graph_value *outside, uint32
 }
 
 /* The values of both lists, one after the other. */
-static uint32_t join(struct graph *graph, struct graph_value *all, const struct graph_value *a, uint32_t a_count,
-		     const struct graph_value *b, uint32_t b_count)
+static uint32_t join_values(struct graph *graph, struct graph_value *all, const struct graph_value *a, uint32_t a_count,
+			    const struct graph_value *b, uint32_t b_count)
 {
 	if (a_count > GRAPH_INPUTS_MAX || b_count > GRAPH_INPUTS_MAX - a_count) {
 		graph_fail(graph, NULL, "a body takes %d values at most", GRAPH_INPUTS_MAX);
@@ -248,8 +248,8 @@ struct graph_loop graph_loop_begin(struct graph *graph, const struct graph_value
 {
 	struct graph_loop loop = { .graph = graph, .carried = carried_count };
 
-	loop.count = join(graph, loop.outside, carried, carried_count, captures, captures_count);
-	begin(graph, loop.outside, loop.count, &loop.body, &loop.cond, loop.in);
+	loop.count = join_values(graph, loop.outside, carried, carried_count, captures, captures_count);
+	begin_bodies(graph, loop.outside, loop.count, &loop.body, &loop.cond, loop.in);
 	return loop;
 }
 
@@ -276,8 +276,9 @@ struct graph_branch graph_branch_begin(struct graph *graph, struct graph_value c
 {
 	struct graph_branch branch = { .graph = graph };
 
-	branch.count = join(graph, branch.outside, &condition, 1, captures, captures_count);
-	begin(graph, branch.outside + 1, branch.count ? branch.count - 1 : 0, &branch.yes, &branch.no, branch.in);
+	branch.count = join_values(graph, branch.outside, &condition, 1, captures, captures_count);
+	begin_bodies(graph, branch.outside + 1, branch.count ? branch.count - 1 : 0, &branch.yes, &branch.no,
+		     branch.in);
 	return branch;
 }
 

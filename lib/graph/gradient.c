@@ -9,8 +9,8 @@
 
 /* ---- a walk ---- */
 
-bool backward_init(struct backward *b, struct graph *graph, const struct graph *from, bool with_map,
-		   const struct backward_asked *asked)
+bool graph_backward_init(struct backward *b, struct graph *graph, const struct graph *from, bool with_map,
+			 const struct backward_asked *asked)
 {
 	uint32_t values = 0;
 
@@ -26,7 +26,7 @@ bool backward_init(struct backward *b, struct graph *graph, const struct graph *
 	b->map = with_map ? malloc((values + 1) * sizeof(*b->map)) : NULL;
 	if (!b->first || !b->wanted || !b->terms || !b->used || (with_map && !b->map)) {
 		graph_fail(graph, NULL, "out of memory");
-		backward_fini(b);
+		graph_backward_fini(b);
 		return false;
 	}
 	for (uint32_t i = 0; with_map && i < values; i++)
@@ -34,7 +34,7 @@ bool backward_init(struct backward *b, struct graph *graph, const struct graph *
 	return true;
 }
 
-void backward_fini(struct backward *b)
+void graph_backward_fini(struct backward *b)
 {
 	free(b->first);
 	free(b->wanted);
@@ -43,7 +43,7 @@ void backward_fini(struct backward *b)
 	free(b->map);
 }
 
-bool backward_asks(const struct backward_asked *asked, const char *name)
+bool graph_backward_asks(const struct backward_asked *asked, const char *name)
 {
 	for (uint32_t i = 0; i < asked->count; i++)
 		if (strcmp(asked->names[i], name) == 0)
@@ -51,27 +51,28 @@ bool backward_asks(const struct backward_asked *asked, const char *name)
 	return false;
 }
 
-bool backward_touches(const struct graph *body, const struct backward_asked *asked)
+bool graph_backward_touches(const struct graph *body, const struct backward_asked *asked)
 {
 	for (uint32_t i = 0; i < body->nodes_count; i++) {
 		const struct graph_node *node = body->nodes[i];
 
-		if (node->body && (backward_touches(node->body, asked) || backward_touches(node->cond, asked)))
+		if (node->body &&
+		    (graph_backward_touches(node->body, asked) || graph_backward_touches(node->cond, asked)))
 			return true;
 		if (node->op == GRAPH_VARIABLE || node->op == GRAPH_TABLE
-			    ? !asked || backward_asks(asked, node->name)
+			    ? !asked || graph_backward_asks(asked, node->name)
 			    : !asked && graph_op_info(node->op)->place == GRAPH_ON_PS)
 			return true;
 	}
 	return false;
 }
 
-bool backward_is_float(const struct graph_type *type)
+bool graph_backward_is_float(const struct graph_type *type)
 {
 	return type && (type->dtype == STAR_FLOAT32 || type->dtype == STAR_FLOAT64);
 }
 
-void backward_mark(struct backward *b)
+void graph_backward_mark(struct backward *b)
 {
 	for (uint32_t n = 0; n < b->nodes_count; n++) {
 		const struct graph_node *node = b->from->nodes[n];
@@ -79,14 +80,15 @@ void backward_mark(struct backward *b)
 		if (node->op == GRAPH_READ || node->op == GRAPH_LOOKUP) {
 			const struct graph_node *resource = graph_resource(b->from, node->inputs[0]);
 
-			b->wanted[n] |= backward_is_float(node->outputs) && backward_asks(b->asked, resource->name);
+			b->wanted[n] |=
+				graph_backward_is_float(node->outputs) && graph_backward_asks(b->asked, resource->name);
 			continue;
 		}
-		for (uint32_t i = 0; i < node->inputs_count && backward_passes(node->op); i++)
-			b->wanted[n] |= backward_wants(b, node->inputs[i]);
+		for (uint32_t i = 0; i < node->inputs_count && graph_backward_passes(node->op); i++)
+			b->wanted[n] |= graph_backward_wants(b, node->inputs[i]);
 		if (node->body)
-			b->wanted[n] |=
-				backward_touches(node->body, b->asked) || backward_touches(node->cond, b->asked);
+			b->wanted[n] |= graph_backward_touches(node->body, b->asked) ||
+					graph_backward_touches(node->cond, b->asked);
 	}
 }
 
@@ -102,19 +104,19 @@ static void place_like(struct graph *graph, uint32_t first, const struct graph_n
 	}
 }
 
-void backward_walk(struct backward *b)
+void graph_backward_walk(struct backward *b)
 {
 	for (uint32_t n = b->nodes_count; n-- > 0 && !b->graph->err.code;) {
 		const struct graph_node *node = b->from->nodes[n];
 		const uint32_t outputs = node->outputs_count, before = b->graph->nodes_count;
-		backward_rule *rule = backward_rule_of(node->op);
+		backward_rule *rule = graph_backward_rule_of(node->op);
 		struct graph_value g[GRAPH_OUTPUTS_MAX];
 		bool some = false;
 
 		if (!b->wanted[n] || node->op == GRAPH_FEED)
 			continue;
 		for (uint32_t i = 0; i < outputs; i++) {
-			g[i] = backward_sum(b, (struct graph_value){ n, i });
+			g[i] = graph_backward_sum(b, (struct graph_value){ n, i });
 			some |= !graph_is_none(g[i]);
 		}
 		if (!some)
@@ -131,7 +133,7 @@ void backward_walk(struct backward *b)
 
 /* ---- values ---- */
 
-void backward_set(struct backward *b, struct graph_value value, struct graph_value is)
+void graph_backward_set(struct backward *b, struct graph_value value, struct graph_value is)
 {
 	b->map[backward_number(b, value)] = is;
 }
@@ -165,12 +167,12 @@ static void compute_again(struct backward *b, uint32_t wanted)
 			inputs[i] = b->map[backward_number(b, node->inputs[i])];
 		copy = graph_copy_node(b->graph, node, inputs);
 		for (uint32_t i = 0; i < node->outputs_count && !graph_is_none(copy); i++)
-			backward_set(b, (struct graph_value){ n, i }, graph_output(copy, i));
+			graph_backward_set(b, (struct graph_value){ n, i }, graph_output(copy, i));
 	}
 	free(needed);
 }
 
-struct graph_value backward_value(struct backward *b, struct graph_value value)
+struct graph_value graph_backward_value(struct backward *b, struct graph_value value)
 {
 	const uint32_t number = backward_number(b, value);
 
@@ -193,13 +195,13 @@ static void add_term(struct graph *graph, struct backward_term **terms, struct g
 	*terms = term;
 }
 
-void backward_add(struct backward *b, struct graph_value value, struct graph_value term)
+void graph_backward_add(struct backward *b, struct graph_value value, struct graph_value term)
 {
 	if (!graph_is_none(term))
 		add_term(b->graph, &b->terms[backward_number(b, value)], term);
 }
 
-struct graph_value backward_sum_terms(struct graph *graph, struct backward_term **terms)
+struct graph_value graph_backward_sum_terms(struct graph *graph, struct backward_term **terms)
 {
 	while (*terms && (*terms)->next) {
 		struct graph_value values[GRAPH_INPUTS_MAX];
@@ -214,25 +216,25 @@ struct graph_value backward_sum_terms(struct graph *graph, struct backward_term 
 	return *terms ? (*terms)->value : GRAPH_NONE;
 }
 
-struct graph_value backward_sum(struct backward *b, struct graph_value value)
+struct graph_value graph_backward_sum(struct backward *b, struct graph_value value)
 {
-	return backward_sum_terms(b->graph, &b->terms[backward_number(b, value)]);
+	return graph_backward_sum_terms(b->graph, &b->terms[backward_number(b, value)]);
 }
 
-bool backward_wants(const struct backward *b, struct graph_value value)
+bool graph_backward_wants(const struct backward *b, struct graph_value value)
 {
-	return b->wanted[value.node] && backward_is_float(graph_type(b->from, value));
+	return b->wanted[value.node] && graph_backward_is_float(graph_type(b->from, value));
 }
 
-void backward_give(struct backward *b, const struct graph_node *node, uint32_t input, struct graph_value gradient)
+void graph_backward_give(struct backward *b, const struct graph_node *node, uint32_t input, struct graph_value gradient)
 {
-	if (backward_wants(b, node->inputs[input]))
-		backward_add(b, node->inputs[input], gradient);
+	if (graph_backward_wants(b, node->inputs[input]))
+		graph_backward_add(b, node->inputs[input], gradient);
 }
 
 /* ---- variables and tables ---- */
 
-struct backward_object *backward_object(struct backward *b, const struct graph_node *resource)
+struct backward_object *graph_backward_object(struct backward *b, const struct graph_node *resource)
 {
 	struct backward_object *object = b->objects;
 
@@ -251,14 +253,14 @@ struct backward_object *backward_object(struct backward *b, const struct graph_n
 	return object;
 }
 
-void backward_add_dense(struct backward *b, struct backward_object *object, struct graph_value term)
+void graph_backward_add_dense(struct backward *b, struct backward_object *object, struct graph_value term)
 {
 	if (object && !graph_is_none(term))
 		add_term(b->graph, &object->dense, term);
 }
 
-void backward_add_pair(struct backward *b, struct backward_object *object, struct graph_value ids,
-		       struct graph_value rows)
+void graph_backward_add_pair(struct backward *b, struct backward_object *object, struct graph_value ids,
+			     struct graph_value rows)
 {
 	struct backward_pair *pair = object ? graph_memory(b->graph, sizeof(*pair)) : NULL;
 
@@ -270,14 +272,14 @@ void backward_add_pair(struct backward *b, struct backward_object *object, struc
 
 /* ---- zeros ---- */
 
-struct graph_value backward_zeros_like(struct graph *graph, struct graph_value value)
+struct graph_value graph_backward_zeros_like(struct graph *graph, struct graph_value value)
 {
 	const struct graph_type *type = graph_type(graph, value);
 
 	return type ? graph_expand(graph, graph_number(graph, type->dtype, 0), value) : GRAPH_NONE;
 }
 
-struct graph_value backward_zeros(struct graph *graph, unsigned dtype, const struct graph_shape *shape)
+struct graph_value graph_backward_zeros(struct graph *graph, unsigned dtype, const struct graph_shape *shape)
 {
 	static const uint8_t none[sizeof(int64_t)];
 	const int64_t before[GRAPH_DIMS_MAX] = { 0 };
@@ -303,7 +305,8 @@ struct graph_value backward_zeros(struct graph *graph, unsigned dtype, const str
 
 /* ---- the whole ---- */
 
-static int fill(struct backward *b, struct graph *graph, struct graph_value of, struct graph_gradient *gradient)
+static int fill_gradient(struct backward *b, struct graph *graph, struct graph_value of,
+			 struct graph_gradient *gradient)
 {
 	const struct graph_node *resource = graph_type(graph, of)->dtype == 0 ? graph_resource(graph, of) : NULL;
 	struct backward_object *object = b->objects;
@@ -311,14 +314,14 @@ static int fill(struct backward *b, struct graph *graph, struct graph_value of, 
 
 	*gradient = (struct graph_gradient){ .dense = GRAPH_NONE };
 	if (!resource) {
-		gradient->dense = backward_sum(b, of);
+		gradient->dense = graph_backward_sum(b, of);
 		return graph->err.code;
 	}
 	while (object && strcmp(object->name, resource->name) != 0)
 		object = object->next;
 	if (!object)
 		return 0;
-	gradient->dense = backward_sum_terms(graph, &object->dense);
+	gradient->dense = graph_backward_sum_terms(graph, &object->dense);
 	for (const struct backward_pair *pair = object->pairs; pair; pair = pair->next)
 		count++;
 	gradient->pairs = graph_memory(graph, count * sizeof(*gradient->pairs));
@@ -330,7 +333,7 @@ static int fill(struct backward *b, struct graph *graph, struct graph_value of, 
 }
 
 /* What is asked for; its names are to be freed. */
-static bool ask(struct graph *graph, const struct graph_value *of, uint32_t count, struct backward_asked *asked)
+static bool note_asked(struct graph *graph, const struct graph_value *of, uint32_t count, struct backward_asked *asked)
 {
 	asked->names = calloc(count + 1, sizeof(*asked->names));
 	for (uint32_t i = 0; asked->names && i < count; i++) {
@@ -338,7 +341,7 @@ static bool ask(struct graph *graph, const struct graph_value *of, uint32_t coun
 
 		if (type && type->dtype == 0) {
 			asked->names[asked->count++] = graph_resource(graph, of[i])->name;
-		} else if (!backward_is_float(type)) {
+		} else if (!graph_backward_is_float(type)) {
 			graph_fail(graph, NULL, "gradients are of floats, variables and tables: number %u is none", i);
 			return false;
 		}
@@ -359,21 +362,21 @@ int graph_gradients(struct graph *graph, struct graph_value loss, const struct g
 		gradients[i] = (struct graph_gradient){ .dense = GRAPH_NONE };
 	if (graph->err.code)
 		return graph->err.code;
-	if (!backward_is_float(type) || type->shape.ndim != 0) {
+	if (!graph_backward_is_float(type) || type->shape.ndim != 0) {
 		graph_fail(graph, type ? graph->nodes[loss.node]->name : NULL, "a loss is a float scalar");
 		return graph->err.code;
 	}
-	if (ask(graph, of, count, &asked) && backward_init(&b, graph, graph, false, &asked)) {
+	if (note_asked(graph, of, count, &asked) && graph_backward_init(&b, graph, graph, false, &asked)) {
 		for (uint32_t i = 0; i < count; i++)
 			if (graph_type(graph, of[i])->dtype)
 				b.wanted[of[i].node] = true;
-		backward_mark(&b);
+		graph_backward_mark(&b);
 		if (b.wanted[loss.node])
-			backward_add(&b, loss, graph_number(graph, type->dtype, 1));
-		backward_walk(&b);
+			graph_backward_add(&b, loss, graph_number(graph, type->dtype, 1));
+		graph_backward_walk(&b);
 		for (uint32_t i = 0; i < count && !graph->err.code; i++)
-			fill(&b, graph, of[i], &gradients[i]);
-		backward_fini(&b);
+			fill_gradient(&b, graph, of[i], &gradients[i]);
+		graph_backward_fini(&b);
 	}
 	free(asked.names);
 	return graph->err.code;

@@ -65,7 +65,7 @@ static bool extend(struct branching *u)
 				const struct graph_type *type = graph_type(side(u->branch, of), u->reads[of].values[i]);
 
 				results[count++] = of == s ? u->reads[of].values[i]
-							   : backward_zeros(body, type->dtype, &type->shape);
+							   : graph_backward_zeros(body, type->dtype, &type->shape);
 			}
 		graph_set_results(body, results, count);
 	}
@@ -101,16 +101,16 @@ static void walk(struct branching *u, unsigned s, struct backward *inner)
 
 	for (uint32_t i = 0; i < u->captures; i++) {
 		inner->map[inner->first[i]] = (struct graph_value){ i, 0 };
-		inner->wanted[i] = backward_wants(u->b, u->node->inputs[i + 1]);
+		inner->wanted[i] = graph_backward_wants(u->b, u->node->inputs[i + 1]);
 	}
 	for (uint32_t i = 0; i < u->outputs; i++)
 		if (!graph_is_none(u->g[i]))
-			backward_add(inner, from->results[i], (struct graph_value){ next++, 0 });
+			graph_backward_add(inner, from->results[i], (struct graph_value){ next++, 0 });
 	read += s ? u->reads[0].count : 0;
 	for (uint32_t i = 0; i < u->reads[s].count; i++)
-		backward_set(inner, u->reads[s].values[i], (struct graph_value){ read + i, 0 });
-	backward_mark(inner);
-	backward_walk(inner);
+		graph_backward_set(inner, u->reads[s].values[i], (struct graph_value){ read + i, 0 });
+	graph_backward_mark(inner);
+	graph_backward_walk(inner);
 }
 
 static void add_results(struct branching *u, struct graph_value yes, struct graph_value no)
@@ -135,15 +135,15 @@ static void captures_results(struct branching *u, struct backward *inner, bool *
 		if (!has[i])
 			continue;
 		for (unsigned s = 0; s < 2; s++) {
-			sums[s] = backward_sum(&inner[s], feed);
+			sums[s] = graph_backward_sum(&inner[s], feed);
 			if (graph_is_none(sums[s]))
-				sums[s] = backward_zeros_like(inner[s].graph, feed);
+				sums[s] = graph_backward_zeros_like(inner[s].graph, feed);
 		}
 		add_results(u, sums[0], sums[1]);
 	}
 }
 
-static struct backward_object *find(struct backward_object *objects, const char *name)
+static struct backward_object *find_backward_object(struct backward_object *objects, const char *name)
 {
 	while (objects && strcmp(objects->name, name) != 0)
 		objects = objects->next;
@@ -152,10 +152,10 @@ static struct backward_object *find(struct backward_object *objects, const char 
 
 static struct graph_value dense_or_zeros(struct backward *inner, const struct backward_object *like)
 {
-	struct backward_object *mine = find(inner->objects, like->name);
+	struct backward_object *mine = find_backward_object(inner->objects, like->name);
 
-	return mine && mine->dense ? backward_sum_terms(inner->graph, &mine->dense)
-				   : backward_zeros(inner->graph, like->element, &like->shape);
+	return mine && mine->dense ? graph_backward_sum_terms(inner->graph, &mine->dense)
+				   : graph_backward_zeros(inner->graph, like->element, &like->shape);
 }
 
 /* [n..., tail...] -> [-1, tail...], of which no size is known before a step: the other branch has none. */
@@ -181,7 +181,7 @@ static struct graph_value none(struct graph *graph, unsigned dtype, const struct
 	struct graph_shape shape = *row;
 
 	shape.dims[0] = 0;
-	return backward_zeros(graph, dtype, &shape);
+	return graph_backward_zeros(graph, dtype, &shape);
 }
 
 static void pairs_results(struct branching *u, struct backward *inner, unsigned s)
@@ -205,13 +205,13 @@ static struct backward_object *object_like(struct backward *b, const struct back
 	struct graph_type type = { .shape = o->shape, .element = o->element };
 	const struct graph_node resource = { .name = o->name, .outputs = &type };
 
-	return backward_object(b, &resource);
+	return graph_backward_object(b, &resource);
 }
 
 /* Has the first branch an object of that name with a dense gradient? Then the second one's is in it. */
 static bool is_first(const struct backward *inner, unsigned s, const struct backward_object *o)
 {
-	struct backward_object *other = s ? find(inner[0].objects, o->name) : NULL;
+	struct backward_object *other = s ? find_backward_object(inner[0].objects, o->name) : NULL;
 
 	return o->dense && !(other && other->dense);
 }
@@ -222,19 +222,19 @@ static void give_all(struct branching *u, struct backward *inner, const bool *ha
 
 	for (uint32_t i = 0; i < u->captures; i++)
 		if (has[i])
-			backward_give(u->b, u->node, i + 1, graph_output(branch, next++));
+			graph_backward_give(u->b, u->node, i + 1, graph_output(branch, next++));
 	for (unsigned s = 0; s < 2; s++)
 		for (const struct backward_object *o = inner[s].objects; o; o = o->next)
 			if (is_first(inner, s, o))
-				backward_add_dense(u->b, object_like(u->b, o), graph_output(branch, next++));
+				graph_backward_add_dense(u->b, object_like(u->b, o), graph_output(branch, next++));
 	for (unsigned s = 0; s < 2; s++)
 		for (const struct backward_object *o = inner[s].objects; o; o = o->next)
 			for (const struct backward_pair *pair = o->pairs; pair; pair = pair->next, next += 2)
-				backward_add_pair(u->b, object_like(u->b, o), graph_output(branch, next),
-						  graph_output(branch, next + 1));
+				graph_backward_add_pair(u->b, object_like(u->b, o), graph_output(branch, next),
+							graph_output(branch, next + 1));
 }
 
-static void finish(struct branching *u, struct backward *inner)
+static void finish_branches(struct branching *u, struct backward *inner)
 {
 	struct graph *graph = u->b->graph;
 	bool has[GRAPH_INPUTS_MAX];
@@ -262,7 +262,7 @@ static void finish(struct branching *u, struct backward *inner)
 		give_all(u, inner, has, branch);
 }
 
-void gradient_cond(struct backward *b, const struct graph_node *node, const struct graph_value *g)
+void graph_gradient_cond(struct backward *b, const struct graph_node *node, const struct graph_value *g)
 {
 	const struct graph_value here = backward_out(b, node, 0);
 	struct branching u = {
@@ -274,7 +274,7 @@ void gradient_cond(struct backward *b, const struct graph_node *node, const stru
 
 	if (graph_is_none(here))
 		return;
-	if (b->map && (backward_touches(node->body, NULL) || backward_touches(node->cond, NULL))) {
+	if (b->map && (graph_backward_touches(node->body, NULL) || graph_backward_touches(node->cond, NULL))) {
 		graph_fail(b->graph, node->name,
 			   "no gradient: a branch in a loop that uses variables or tables; read "
 			   "them outside of it, and give it what was read");
@@ -287,11 +287,11 @@ void gradient_cond(struct backward *b, const struct graph_node *node, const stru
 		types[i - 1] = *graph_type(b->graph, u.outside[i]);
 	for (unsigned s = 0; s < 2; s++)
 		bodies[s] = graph_body_create(b->graph, types, u.outside_count - 1);
-	if (!bodies[0] || !bodies[1] || !backward_init(&inner[0], bodies[0], node->body, true, b->asked))
+	if (!bodies[0] || !bodies[1] || !graph_backward_init(&inner[0], bodies[0], node->body, true, b->asked))
 		return;
-	if (backward_init(&inner[1], bodies[1], node->cond, true, b->asked)) {
-		finish(&u, inner);
-		backward_fini(&inner[1]);
+	if (graph_backward_init(&inner[1], bodies[1], node->cond, true, b->asked)) {
+		finish_branches(&u, inner);
+		graph_backward_fini(&inner[1]);
 	}
-	backward_fini(&inner[0]);
+	graph_backward_fini(&inner[0]);
 }

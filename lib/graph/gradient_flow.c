@@ -68,18 +68,19 @@ static bool extend(struct unrolling *u, const struct backward *inner)
 
 static bool float_input(const struct unrolling *u, uint32_t i)
 {
-	return backward_is_float(graph_type(u->b->from, u->node->inputs[i]));
+	return graph_backward_is_float(graph_type(u->b->from, u->node->inputs[i]));
 }
 
 /* From the gradients of the body's results, by number, to those of its inputs. */
 static void walk(struct unrolling *u, struct backward *inner, const struct graph_value *g)
 {
 	for (uint32_t r = 0; r < u->results; r++)
-		backward_add(inner, u->body->results[r], g[r]);
+		graph_backward_add(inner, u->body->results[r], g[r]);
 	for (uint32_t i = 0; i < u->inputs; i++)
-		inner->wanted[i] = float_input(u, i) && (i < u->carried || backward_wants(u->b, u->node->inputs[i]));
-	backward_mark(inner);
-	backward_walk(inner);
+		inner->wanted[i] =
+			float_input(u, i) && (i < u->carried || graph_backward_wants(u->b, u->node->inputs[i]));
+	graph_backward_mark(inner);
+	graph_backward_walk(inner);
 }
 
 static struct graph_value feed_like(struct graph *body, const struct graph_type *type)
@@ -94,7 +95,7 @@ static bool rehearse(struct unrolling *u)
 	struct graph_value g[GRAPH_OUTPUTS_MAX];
 	struct backward inner;
 
-	if (!body || !backward_init(&inner, body, u->body, true, u->b->asked))
+	if (!body || !graph_backward_init(&inner, body, u->body, true, u->b->asked))
 		return false;
 	for (uint32_t n = 0; n < inner.nodes_count; n++) {
 		const struct graph_node *node = u->body->nodes[n];
@@ -107,7 +108,7 @@ static bool rehearse(struct unrolling *u)
 		const struct graph_type *type = graph_type(u->body, u->body->results[r]);
 		const bool some = r < u->carried || !graph_is_none(u->g[r + 1]);
 
-		g[r] = some && backward_is_float(type) ? feed_like(body, type) : GRAPH_NONE;
+		g[r] = some && graph_backward_is_float(type) ? feed_like(body, type) : GRAPH_NONE;
 	}
 	walk(u, &inner, g);
 	for (uint32_t n = 0; n < inner.nodes_count; n++) {
@@ -125,7 +126,7 @@ static bool rehearse(struct unrolling *u)
 	u->objects = inner.objects;
 	if (!u->b->graph->err.code)
 		extend(u, &inner);
-	backward_fini(&inner);
+	graph_backward_fini(&inner);
 	return !u->b->graph->err.code;
 }
 
@@ -144,7 +145,7 @@ static uint32_t bring(struct unrolling *u, struct graph_value value)
 
 static struct graph_value zeros_or(struct unrolling *u, struct graph_value g, struct graph_value like)
 {
-	return graph_is_none(g) ? backward_zeros_like(u->b->graph, like) : g;
+	return graph_is_none(g) ? graph_backward_zeros_like(u->b->graph, like) : g;
 }
 
 /* What the backward loop starts with: iteration, gradients of carried values, sums. */
@@ -159,10 +160,10 @@ static void bring_carried(struct unrolling *u)
 			bring(u, zeros_or(u, u->g[i], (struct graph_value){ u->loop->id, i }));
 	for (uint32_t i = u->carried; i < u->inputs; i++)
 		if (u->sums[i])
-			bring(u, backward_zeros_like(graph, backward_in(u->b, u->node, i)));
+			bring(u, graph_backward_zeros_like(graph, backward_in(u->b, u->node, i)));
 	for (const struct backward_object *o = u->objects; o; o = o->next)
 		if (o->dense)
-			bring(u, backward_zeros(graph, o->element, &o->shape));
+			bring(u, graph_backward_zeros(graph, o->element, &o->shape));
 	u->backward_carried = u->outside_count;
 }
 
@@ -217,23 +218,24 @@ static uint32_t carry(struct unrolling *u, struct backward *inner, struct graph 
 	results[count++] = graph_minus(body, (struct graph_value){ 0, 0 }, graph_number(body, STAR_INT64, 1));
 	for (uint32_t i = 0; i < u->carried; i++)
 		if (float_input(u, i)) {
-			const struct graph_value g = backward_sum(inner, (struct graph_value){ i, 0 });
+			const struct graph_value g = graph_backward_sum(inner, (struct graph_value){ i, 0 });
 
-			results[count] =
-				graph_is_none(g) ? backward_zeros_like(body, (struct graph_value){ count, 0 }) : g;
+			results[count] = graph_is_none(g)
+						 ? graph_backward_zeros_like(body, (struct graph_value){ count, 0 })
+						 : g;
 			count++;
 		}
 	for (uint32_t i = u->carried; i < u->inputs; i++)
 		if (u->sums[i]) {
 			results[count] = graph_plus(body, (struct graph_value){ count, 0 },
-						    backward_sum(inner, (struct graph_value){ i, 0 }));
+						    graph_backward_sum(inner, (struct graph_value){ i, 0 }));
 			count++;
 		}
 	for (const struct backward_object *o = u->objects; o; o = o->next)
 		for (struct backward_object *mine = inner->objects; o->dense && mine; mine = mine->next)
 			if (strcmp(mine->name, o->name) == 0) {
 				results[count] = graph_plus(body, (struct graph_value){ count, 0 },
-							    backward_sum_terms(body, &mine->dense));
+							    graph_backward_sum_terms(body, &mine->dense));
 				count++;
 			}
 	for (const struct backward_object *o = inner->objects; o; o = o->next)
@@ -271,7 +273,7 @@ static struct backward_object *object_like(struct backward *b, const struct back
 					     .outputs =
 						     &(struct graph_type){ .shape = o->shape, .element = o->element } };
 
-	return backward_object(b, &resource);
+	return graph_backward_object(b, &resource);
 }
 
 /* What the backward loop has found goes on in the graph that it is in. */
@@ -283,18 +285,19 @@ static void give_all(struct unrolling *u, const struct backward *inner, struct g
 
 	for (uint32_t i = 0; i < u->carried; i++)
 		if (float_input(u, i))
-			backward_give(u->b, u->node, i, graph_output(loop, next++));
+			graph_backward_give(u->b, u->node, i, graph_output(loop, next++));
 	for (uint32_t i = u->carried; i < u->inputs; i++)
 		if (u->sums[i])
-			backward_give(u->b, u->node, i, graph_output(loop, next++));
+			graph_backward_give(u->b, u->node, i, graph_output(loop, next++));
 	for (const struct backward_object *o = u->objects; o; o = o->next)
 		if (o->dense)
-			backward_add_dense(u->b, object_like(u->b, o), graph_output(loop, next++));
+			graph_backward_add_dense(u->b, object_like(u->b, o), graph_output(loop, next++));
 	next++; /* the number of iterations */
 	for (const struct backward_object *o = inner->objects; o; o = o->next)
 		for (const struct backward_pair *pair = o->pairs; pair; pair = pair->next, next += 2)
-			backward_add_pair(u->b, object_like(u->b, o), flat(graph, graph_output(loop, next), count, 0),
-					  flat(graph, graph_output(loop, next + 1), count, o->shape.ndim - 1u));
+			graph_backward_add_pair(u->b, object_like(u->b, o),
+						flat(graph, graph_output(loop, next), count, 0),
+						flat(graph, graph_output(loop, next + 1), count, o->shape.ndim - 1u));
 }
 
 /* The backward loop. */
@@ -333,7 +336,7 @@ static void build(struct unrolling *u)
 		types[i] = *graph_type(graph, u->outside[i]);
 	body = graph_body_create(graph, types, u->outside_count);
 	cond = graph_body_create(graph, types, u->outside_count);
-	if (!body || !cond || !backward_init(&inner, body, u->body, true, u->b->asked))
+	if (!body || !cond || !graph_backward_init(&inner, body, u->body, true, u->b->asked))
 		return;
 	start_inner(u, &inner, body);
 	count = graph->err.code ? 0 : carry(u, &inner, body, results);
@@ -341,10 +344,10 @@ static void build(struct unrolling *u)
 	loop = graph->err.code ? GRAPH_NONE : add_loop(u, body, cond);
 	if (!graph_is_none(loop))
 		give_all(u, &inner, loop);
-	backward_fini(&inner);
+	graph_backward_fini(&inner);
 }
 
-void gradient_while(struct backward *b, const struct graph_node *node, const struct graph_value *g)
+void graph_gradient_while(struct backward *b, const struct graph_node *node, const struct graph_value *g)
 {
 	const struct graph_value here = backward_out(b, node, 0);
 	struct unrolling u = { .b = b,
@@ -357,7 +360,7 @@ void gradient_while(struct backward *b, const struct graph_node *node, const str
 
 	if (graph_is_none(here))
 		return;
-	if (b->map && (backward_touches(node->body, NULL) || backward_touches(node->cond, NULL))) {
+	if (b->map && (graph_backward_touches(node->body, NULL) || graph_backward_touches(node->cond, NULL))) {
 		graph_fail(b->graph, node->name,
 			   "no gradient: a loop in a loop that uses variables or tables; read them "
 			   "outside, and give it what was read");

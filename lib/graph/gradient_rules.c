@@ -10,8 +10,8 @@
 			 const struct graph_value g[] __attribute__((unused)))
 #define X(i) backward_in(b, node, i)
 #define Y(i) backward_out(b, node, i)
-#define WANTS(i) backward_wants(b, node->inputs[i])
-#define GIVE(i, value) backward_give(b, node, i, value)
+#define WANTS(i) graph_backward_wants(b, node->inputs[i])
+#define GIVE(i, value) graph_backward_give(b, node, i, value)
 
 /* A number of an output's type. */
 static struct graph_value number(struct backward *b, const struct graph_node *node, double value)
@@ -227,7 +227,7 @@ RULE(of_split)
 	struct graph_value parts[GRAPH_OUTPUTS_MAX];
 
 	for (uint32_t i = 0; i < node->outputs_count; i++)
-		parts[i] = graph_is_none(g[i]) ? backward_zeros_like(b->graph, Y(i)) : g[i];
+		parts[i] = graph_is_none(g[i]) ? graph_backward_zeros_like(b->graph, Y(i)) : g[i];
 	GIVE(0, graph_concat(b->graph, parts, node->outputs_count, axis_of(node)));
 }
 
@@ -487,12 +487,12 @@ RULE(of_softmax_loss)
 
 RULE(of_read)
 {
-	backward_add_dense(b, backward_object(b, graph_resource(b->from, node->inputs[0])), g[0]);
+	graph_backward_add_dense(b, graph_backward_object(b, graph_resource(b->from, node->inputs[0])), g[0]);
 }
 
 RULE(of_lookup)
 {
-	backward_add_pair(b, backward_object(b, graph_resource(b->from, node->inputs[0])), X(1), g[0]);
+	graph_backward_add_pair(b, graph_backward_object(b, graph_resource(b->from, node->inputs[0])), X(1), g[0]);
 }
 
 static backward_rule *const rules[GRAPH_OPS_END] = {
@@ -547,17 +547,17 @@ static backward_rule *const rules[GRAPH_OPS_END] = {
 	[GRAPH_ATTENTION] = of_attention,
 	[GRAPH_SIGMOID_LOSS] = of_sigmoid_loss,
 	[GRAPH_SOFTMAX_LOSS] = of_softmax_loss,
-	[GRAPH_WHILE] = gradient_while,
-	[GRAPH_COND] = gradient_cond,
+	[GRAPH_WHILE] = graph_gradient_while,
+	[GRAPH_COND] = graph_gradient_cond,
 };
 
-backward_rule *backward_rule_of(enum graph_op op)
+backward_rule *graph_backward_rule_of(enum graph_op op)
 {
 	return rules[op];
 }
 
 /* What has no rule and is no constant of its inputs stops the walk with an error: gradients of gradients' operations. */
-bool backward_passes(enum graph_op op)
+bool graph_backward_passes(enum graph_op op)
 {
 	switch (op) {
 	case GRAPH_STOP_GRADIENT:

@@ -22,7 +22,7 @@ static bool trainable(const struct graph_node *node)
 }
 
 /* Handles in the graph of all that is trainable, in it and in bodies, which have the same names for the same things. */
-static void find(struct graph *graph, const struct graph *in, struct trained *t)
+static void find_trained(struct graph *graph, const struct graph *in, struct trained *t)
 {
 	const uint32_t count = in->nodes_count;
 
@@ -31,8 +31,8 @@ static void find(struct graph *graph, const struct graph *in, struct trained *t)
 		const struct graph_node *here = graph_find(graph, node->name);
 
 		if (node->body) {
-			find(graph, node->body, t);
-			find(graph, node->cond, t);
+			find_trained(graph, node->body, t);
+			find_trained(graph, node->cond, t);
 		}
 		if (!trainable(node) || (in != graph && here && trainable(here)))
 			continue;
@@ -70,7 +70,7 @@ static struct graph_value flat(struct graph *graph, struct graph_value x, const 
 }
 
 /* All pairs of a gradient become one: rows of an id are summed by whoever applies them, once. */
-static void join(struct graph *graph, const struct graph_shape *row, struct graph_gradient *gradient)
+static void join_gradient(struct graph *graph, const struct graph_shape *row, struct graph_gradient *gradient)
 {
 	struct graph_value ids[GRAPH_INPUTS_MAX], rows[GRAPH_INPUTS_MAX];
 
@@ -96,7 +96,7 @@ static void settle(struct graph *graph, struct graph_value handle, struct graph_
 	const struct graph_shape row = graph_type(graph, handle)->shape;
 	struct graph_value sum;
 
-	join(graph, &row, gradient);
+	join_gradient(graph, &row, gradient);
 	if (!gradient->pairs_count || graph_is_none(gradient->dense))
 		return;
 	sum = graph_op3(graph, GRAPH_SCATTER_ADD, gradient->pairs[0].rows, gradient->pairs[0].ids, gradient->dense);
@@ -128,7 +128,7 @@ static struct graph_value norm_of(struct graph *graph, struct trained *t, unsign
 		term->next = terms;
 		terms = term;
 	}
-	return terms ? graph_sqrt(graph, backward_sum_terms(graph, &terms)) : GRAPH_NONE;
+	return terms ? graph_sqrt(graph, graph_backward_sum_terms(graph, &terms)) : GRAPH_NONE;
 }
 
 static void clip(struct graph *graph, struct trained *t, struct graph_value norm, unsigned dtype, double most)
@@ -162,7 +162,7 @@ int graph_train(struct graph *graph, struct graph_value loss, const struct graph
 	struct graph_value all = GRAPH_NONE;
 	bool some = false;
 
-	find(graph, graph, &t);
+	find_trained(graph, graph, &t);
 	t.gradients = calloc(t.count + 1, sizeof(*t.gradients));
 	if (!t.gradients)
 		graph_fail(graph, NULL, "out of memory");

@@ -22,22 +22,22 @@ struct block {
 	_Alignas(16) uint8_t data[];
 };
 
-void *reader_memory(struct reader *r, struct block **blocks, size_t bytes);
+void *graph_reader_memory(struct reader *r, struct block **blocks, size_t bytes);
 
 /* Keeps the first sentence, with where the reader is; returns false. */
-bool reader_fail(struct reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool graph_reader_fail(struct reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "expected ..., not 'x'" */
-bool reader_expected(struct reader *r, const char *what);
+bool graph_reader_expected(struct reader *r, const char *what);
 
 /* Spaces and comments; with lines also ends of lines. */
-void reader_skip(struct reader *r, bool lines);
+void graph_reader_skip(struct reader *r, bool lines);
 /* Whether c comes next, which is then taken. */
-bool reader_take(struct reader *r, char c, bool lines);
-bool reader_want(struct reader *r, char c, bool lines);
-bool reader_name(struct reader *r, char name[static TEXT_NAME_MAX + 1], const char *what);
-bool reader_int(struct reader *r, int64_t *value);
+bool graph_reader_take(struct reader *r, char c, bool lines);
+bool graph_reader_want(struct reader *r, char c, bool lines);
+bool graph_reader_name(struct reader *r, char name[static TEXT_NAME_MAX + 1], const char *what);
+bool graph_reader_int(struct reader *r, int64_t *value);
 
 /* An attribute's value. */
-bool reader_attr(struct reader *r, struct graph_attr *attr, struct block **blocks);
+bool graph_reader_attr(struct reader *r, struct graph_attr *attr, struct block **blocks);
 
 #endif

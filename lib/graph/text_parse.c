@@ -24,12 +24,12 @@ static const struct graph_node *read_reference(struct reader *r, const struct gr
 	const struct graph_node *node;
 	char name[TEXT_NAME_MAX + 1];
 
-	reader_skip(r, true);
-	if (!reader_name(r, name, "the name of a node"))
+	graph_reader_skip(r, true);
+	if (!graph_reader_name(r, name, "the name of a node"))
 		return NULL;
 	node = graph_find(graph, name);
 	if (!node)
-		reader_fail(r, "no node \"%s\" stands before this line", name);
+		graph_reader_fail(r, "no node \"%s\" stands before this line", name);
 	return node;
 }
 
@@ -41,11 +41,11 @@ static bool read_value(struct reader *r, const struct graph *graph, struct graph
 
 	if (!node)
 		return false;
-	if (reader_take(r, ':', false) && !reader_int(r, &output))
+	if (graph_reader_take(r, ':', false) && !graph_reader_int(r, &output))
 		return false;
 	if (output < 0 || output >= node->outputs_count)
-		return reader_fail(r, "node \"%s\" has %u outputs, not an output %lld", node->name, node->outputs_count,
-				   (long long)output);
+		return graph_reader_fail(r, "node \"%s\" has %u outputs, not an output %lld", node->name,
+					 node->outputs_count, (long long)output);
 	*value = (struct graph_value){ node->id, (uint32_t)output };
 	return true;
 }
@@ -56,20 +56,21 @@ static bool read_values(struct reader *r, const struct graph *graph, struct grap
 {
 	do {
 		if (*count == most)
-			return reader_fail(r, "more than %u values", most);
+			return graph_reader_fail(r, "more than %u values", most);
 		if (!read_value(r, graph, &values[(*count)++]))
 			return false;
-	} while (reader_take(r, ',', false));
+	} while (graph_reader_take(r, ',', false));
 	return true;
 }
 
 static bool read_inputs(struct reader *r, const struct graph *graph, struct statement *s)
 {
-	if (!reader_want(r, '(', false))
+	if (!graph_reader_want(r, '(', false))
 		return false;
-	if (reader_take(r, ')', true))
+	if (graph_reader_take(r, ')', true))
 		return true;
-	return read_values(r, graph, s->inputs, GRAPH_INPUTS_MAX, &s->draft.inputs_count) && reader_want(r, ')', true);
+	return read_values(r, graph, s->inputs, GRAPH_INPUTS_MAX, &s->draft.inputs_count) &&
+	       graph_reader_want(r, ')', true);
 }
 
 static bool read_controls(struct reader *r, const struct graph *graph, struct statement *s)
@@ -82,7 +83,7 @@ static bool read_controls(struct reader *r, const struct graph *graph, struct st
 		if (!node)
 			return false;
 		if (count == room) {
-			uint32_t *more = reader_memory(r, &s->blocks, (2 * (size_t)room + 4) * sizeof(*more));
+			uint32_t *more = graph_reader_memory(r, &s->blocks, (2 * (size_t)room + 4) * sizeof(*more));
 
 			if (!more)
 				return false;
@@ -92,10 +93,10 @@ static bool read_controls(struct reader *r, const struct graph *graph, struct st
 			room = 2 * room + 4;
 		}
 		controls[count++] = node->id;
-	} while (reader_take(r, ',', true));
+	} while (graph_reader_take(r, ',', true));
 	s->draft.controls = controls;
 	s->draft.controls_count = count;
-	return reader_want(r, ')', true);
+	return graph_reader_want(r, ')', true);
 }
 
 static bool read_attr(struct reader *r, struct statement *s, const char *name)
@@ -104,14 +105,14 @@ static bool read_attr(struct reader *r, struct statement *s, const char *name)
 	char *kept;
 
 	if (s->draft.attrs_count == GRAPH_ATTRS_MAX)
-		return reader_fail(r, "more than %d attributes", GRAPH_ATTRS_MAX);
-	kept = reader_memory(r, &s->blocks, strlen(name) + 1);
+		return graph_reader_fail(r, "more than %d attributes", GRAPH_ATTRS_MAX);
+	kept = graph_reader_memory(r, &s->blocks, strlen(name) + 1);
 	if (!kept)
 		return false;
 	strcpy(kept, name);
 	attr->name = kept;
 	s->draft.attrs_count++;
-	return reader_attr(r, attr, &s->blocks);
+	return graph_reader_attr(r, attr, &s->blocks);
 }
 
 /* "@/job:ps/task:0": a device has colons, which names have not. */
@@ -122,7 +123,7 @@ static bool read_device(struct reader *r, struct statement *s)
 	while (r->at + n < r->end && !strchr(" \t\r\n{#", r->at[n]) && n < sizeof(s->device) - 1)
 		n++;
 	if (n == 0 || s->draft.device)
-		return reader_expected(r, n ? "one device" : "a device");
+		return graph_reader_expected(r, n ? "one device" : "a device");
 	memcpy(s->device, r->at, n);
 	s->device[n] = 0;
 	s->draft.device = s->device;
@@ -136,7 +137,7 @@ static bool read_details(struct reader *r, const struct graph *graph, struct sta
 	char name[TEXT_NAME_MAX + 1];
 
 	for (;;) {
-		reader_skip(r, false);
+		graph_reader_skip(r, false);
 		if (r->at == r->end || *r->at == '\n' || *r->at == '{' || *r->at == '}')
 			return true;
 		if (*r->at == '@') {
@@ -145,13 +146,13 @@ static bool read_details(struct reader *r, const struct graph *graph, struct sta
 				return false;
 			continue;
 		}
-		if (!reader_name(r, name, "an attribute, '@' or \"after\""))
+		if (!graph_reader_name(r, name, "an attribute, '@' or \"after\""))
 			return false;
-		if (reader_take(r, '=', false)) {
+		if (graph_reader_take(r, '=', false)) {
 			if (!read_attr(r, s, name))
 				return false;
-		} else if (strcmp(name, "after") != 0 || s->draft.controls || !reader_take(r, '(', false)) {
-			return reader_expected(r, "'=' behind the name of an attribute");
+		} else if (strcmp(name, "after") != 0 || s->draft.controls || !graph_reader_take(r, '(', false)) {
+			return graph_reader_expected(r, "'=' behind the name of an attribute");
 		} else if (!read_controls(r, graph, s)) {
 			return false;
 		}
@@ -165,21 +166,21 @@ static bool read_bodies(struct reader *r, struct graph *graph, struct statement 
 	const char *const first = loop ? "body" : "then", *const second = loop ? "cond" : "else";
 	char name[TEXT_NAME_MAX + 1];
 
-	if (!reader_want(r, '{', false))
+	if (!graph_reader_want(r, '{', false))
 		return false;
-	while (!reader_take(r, '}', true)) {
+	while (!graph_reader_take(r, '}', true)) {
 		struct graph **place, *body;
 
-		if (!reader_name(r, name, loop ? "cond, body or '}'" : "then, else or '}'"))
+		if (!graph_reader_name(r, name, loop ? "cond, body or '}'" : "then, else or '}'"))
 			return false;
 		place = strcmp(name, first) == 0 ? &s->draft.body : strcmp(name, second) == 0 ? &s->draft.cond : NULL;
 		if (!place || *place)
-			return reader_fail(r, "expected %s and %s, each once, not \"%s\"", first, second, name);
+			return graph_reader_fail(r, "expected %s and %s, each once, not \"%s\"", first, second, name);
 		body = graph_body_create(graph, NULL, 0);
 		*place = body;
 		if (!body)
-			return reader_fail(r, "%s", graph->err.text);
-		if (!reader_want(r, '{', false) || !read_body(r, body))
+			return graph_reader_fail(r, "%s", graph->err.text);
+		if (!graph_reader_want(r, '{', false) || !read_body(r, body))
 			return false;
 	}
 	return true;
@@ -191,37 +192,37 @@ static bool read_node(struct reader *r, struct graph *graph, struct statement *s
 	const unsigned line = r->line;
 	char op[TEXT_NAME_MAX + 1];
 
-	reader_skip(r, false);
-	if (!reader_name(r, op, "an operation"))
+	graph_reader_skip(r, false);
+	if (!graph_reader_name(r, op, "an operation"))
 		return false;
 	s->draft.op = graph_op_parse(op);
 	if (s->draft.op == GRAPH_NO_OP)
-		return reader_fail(r, "there is no operation \"%s\"", op);
+		return graph_reader_fail(r, "there is no operation \"%s\"", op);
 	if (!read_inputs(r, graph, s) || !read_details(r, graph, s))
 		return false;
 	if ((s->draft.op == GRAPH_WHILE || s->draft.op == GRAPH_COND) && !read_bodies(r, graph, s))
 		return false;
 	if (++r->nodes > GRAPH_NODES_MAX)
-		return reader_fail(r, "more than %d nodes", GRAPH_NODES_MAX);
+		return graph_reader_fail(r, "more than %d nodes", GRAPH_NODES_MAX);
 	if (!graph_is_none(graph_add(graph, &s->draft)))
 		return true;
 	r->at = start; /* what is wrong is the node, not where it ends */
 	r->line_start = line_start;
 	r->line = line;
-	return reader_fail(r, "%s", graph->err.text);
+	return graph_reader_fail(r, "%s", graph->err.text);
 }
 
 static bool read_results(struct reader *r, struct graph *graph)
 {
 	struct graph_value *values = calloc(GRAPH_NODES_MAX, sizeof(*values));
 	uint32_t count = 0;
-	bool ok = values || reader_fail(r, "out of memory");
+	bool ok = values || graph_reader_fail(r, "out of memory");
 
 	ok = ok && read_values(r, graph, values, GRAPH_NODES_MAX, &count);
 	if (ok && graph->results_count)
-		ok = reader_fail(r, "results stand once in a graph");
+		ok = graph_reader_fail(r, "results stand once in a graph");
 	if (ok && graph_set_results(graph, values, count) < 0)
-		ok = reader_fail(r, "%s", graph->err.text);
+		ok = graph_reader_fail(r, "%s", graph->err.text);
 	free(values);
 	return ok;
 }
@@ -231,29 +232,29 @@ static bool read_statement(struct reader *r, struct graph *graph)
 	struct statement s = { 0 };
 	bool ok;
 
-	if (!reader_name(r, s.name, "the name of a node, or results"))
+	if (!graph_reader_name(r, s.name, "the name of a node, or results"))
 		return false;
 	s.draft.name = s.name;
 	s.draft.inputs = s.inputs;
 	s.draft.attrs = s.attrs;
-	if (reader_take(r, '=', false))
+	if (graph_reader_take(r, '=', false))
 		ok = read_node(r, graph, &s);
 	else if (strcmp(s.name, "results") == 0)
 		ok = read_results(r, graph);
 	else
-		ok = reader_expected(r, "'=' behind the name of a node");
+		ok = graph_reader_expected(r, "'=' behind the name of a node");
 	for (struct block *next; s.blocks; s.blocks = next) {
 		next = s.blocks->next;
 		free(s.blocks);
 	}
-	reader_skip(r, false);
-	return ok && (r->at == r->end || *r->at == '}' || reader_want(r, '\n', false));
+	graph_reader_skip(r, false);
+	return ok && (r->at == r->end || *r->at == '}' || graph_reader_want(r, '\n', false));
 }
 
 /* Statements up to and with '}'. */
 static bool read_body(struct reader *r, struct graph *graph)
 {
-	while (!reader_take(r, '}', true))
+	while (!graph_reader_take(r, '}', true))
 		if (!read_statement(r, graph))
 			return false;
 	return true;
@@ -264,16 +265,17 @@ static bool read_version(struct reader *r)
 	char name[TEXT_NAME_MAX + 1];
 	int64_t version;
 
-	reader_skip(r, true);
-	if (!reader_name(r, name, "\"star 1\""))
+	graph_reader_skip(r, true);
+	if (!graph_reader_name(r, name, "\"star 1\""))
 		return false;
 	if (strcmp(name, "star") != 0)
-		return reader_fail(r, "a graph begins with \"star %d\"", GRAPH_TEXT_VERSION);
-	if (!reader_int(r, &version))
+		return graph_reader_fail(r, "a graph begins with \"star %d\"", GRAPH_TEXT_VERSION);
+	if (!graph_reader_int(r, &version))
 		return false;
 	if (version != GRAPH_TEXT_VERSION)
-		return reader_fail(r, "version %lld is not known, only %d is", (long long)version, GRAPH_TEXT_VERSION);
-	return reader_want(r, '\n', false);
+		return graph_reader_fail(r, "version %lld is not known, only %d is", (long long)version,
+					 GRAPH_TEXT_VERSION);
+	return graph_reader_want(r, '\n', false);
 }
 
 struct graph *graph_parse(const char *text, size_t bytes, const char *file, struct star_error *err)
@@ -293,7 +295,7 @@ struct graph *graph_parse(const char *text, size_t bytes, const char *file, stru
 	}
 	ok = read_version(&r);
 	while (ok) {
-		reader_skip(&r, true);
+		graph_reader_skip(&r, true);
 		if (r.at == r.end)
 			return graph;
 		ok = read_statement(&r, graph);

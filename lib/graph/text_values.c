@@ -10,12 +10,12 @@
 
 enum { WORD_MAX = 63 }; /* bytes of a number */
 
-void *reader_memory(struct reader *r, struct block **blocks, size_t bytes)
+void *graph_reader_memory(struct reader *r, struct block **blocks, size_t bytes)
 {
 	struct block *block = malloc(sizeof(*block) + bytes);
 
 	if (!block) {
-		reader_fail(r, "out of memory");
+		graph_reader_fail(r, "out of memory");
 		return NULL;
 	}
 	block->next = *blocks;
@@ -23,7 +23,7 @@ void *reader_memory(struct reader *r, struct block **blocks, size_t bytes)
 	return block->data;
 }
 
-bool reader_fail(struct reader *r, const char *format, ...)
+bool graph_reader_fail(struct reader *r, const char *format, ...)
 {
 	char text[400];
 	va_list args;
@@ -38,18 +38,18 @@ bool reader_fail(struct reader *r, const char *format, ...)
 	return false;
 }
 
-bool reader_expected(struct reader *r, const char *what)
+bool graph_reader_expected(struct reader *r, const char *what)
 {
 	if (r->at == r->end)
-		return reader_fail(r, "expected %s, but the text ends", what);
+		return graph_reader_fail(r, "expected %s, but the text ends", what);
 	if (*r->at == '\n' || *r->at == '\r')
-		return reader_fail(r, "expected %s, but the line ends", what);
+		return graph_reader_fail(r, "expected %s, but the line ends", what);
 	if (*r->at < ' ' || *r->at > '~')
-		return reader_fail(r, "expected %s, not byte 0x%02x", what, (unsigned char)*r->at);
-	return reader_fail(r, "expected %s, not '%c'", what, *r->at);
+		return graph_reader_fail(r, "expected %s, not byte 0x%02x", what, (unsigned char)*r->at);
+	return graph_reader_fail(r, "expected %s, not '%c'", what, *r->at);
 }
 
-void reader_skip(struct reader *r, bool lines)
+void graph_reader_skip(struct reader *r, bool lines)
 {
 	for (; r->at < r->end; r->at++) {
 		if (*r->at == '#')
@@ -66,9 +66,9 @@ void reader_skip(struct reader *r, bool lines)
 	}
 }
 
-bool reader_take(struct reader *r, char c, bool lines)
+bool graph_reader_take(struct reader *r, char c, bool lines)
 {
-	reader_skip(r, lines);
+	graph_reader_skip(r, lines);
 	if (r->at == r->end || *r->at != c)
 		return false;
 	if (c == '\n') {
@@ -79,11 +79,11 @@ bool reader_take(struct reader *r, char c, bool lines)
 	return true;
 }
 
-bool reader_want(struct reader *r, char c, bool lines)
+bool graph_reader_want(struct reader *r, char c, bool lines)
 {
 	const char text[] = { '\'', c, '\'', 0 };
 
-	return reader_take(r, c, lines) || reader_expected(r, c == '\n' ? "the end of the line" : text);
+	return graph_reader_take(r, c, lines) || graph_reader_expected(r, c == '\n' ? "the end of the line" : text);
 }
 
 /* Bytes from here on of which each is in the set. */
@@ -102,14 +102,14 @@ static size_t span(const struct reader *r, const char *more)
 	return n;
 }
 
-bool reader_name(struct reader *r, char name[static TEXT_NAME_MAX + 1], const char *what)
+bool graph_reader_name(struct reader *r, char name[static TEXT_NAME_MAX + 1], const char *what)
 {
 	const size_t n = span(r, "_./-");
 
 	if (n == 0)
-		return reader_expected(r, what);
+		return graph_reader_expected(r, what);
 	if (n > TEXT_NAME_MAX)
-		return reader_fail(r, "a name of %zu bytes; %d are the most", n, TEXT_NAME_MAX);
+		return graph_reader_fail(r, "a name of %zu bytes; %d are the most", n, TEXT_NAME_MAX);
 	memcpy(name, r->at, n);
 	name[n] = 0;
 	r->at += n;
@@ -122,7 +122,7 @@ static bool read_word(struct reader *r, char word[static WORD_MAX + 1], const ch
 	const size_t n = span(r, "+-.");
 
 	if (n == 0 || n > WORD_MAX)
-		return reader_expected(r, what);
+		return graph_reader_expected(r, what);
 	memcpy(word, r->at, n);
 	word[n] = 0;
 	return true;
@@ -149,15 +149,15 @@ static bool is_float(const char *word, double *value)
 	return !*end;
 }
 
-bool reader_int(struct reader *r, int64_t *value)
+bool graph_reader_int(struct reader *r, int64_t *value)
 {
 	char word[WORD_MAX + 1];
 
-	reader_skip(r, true);
+	graph_reader_skip(r, true);
 	if (!read_word(r, word, "an integer"))
 		return false;
 	if (!is_int(word, value))
-		return reader_fail(r, "expected an integer of 64 bits, not %s", word);
+		return graph_reader_fail(r, "expected an integer of 64 bits, not %s", word);
 	r->at += strlen(word);
 	return true;
 }
@@ -172,17 +172,17 @@ static size_t left(const struct reader *r)
 static bool read_ints(struct reader *r, int64_t *ints, uint32_t most, uint32_t *count)
 {
 	*count = 0;
-	if (!reader_want(r, '[', false))
+	if (!graph_reader_want(r, '[', false))
 		return false;
-	if (reader_take(r, ']', true))
+	if (graph_reader_take(r, ']', true))
 		return true;
 	do {
 		if (*count == most)
-			return reader_fail(r, "a list of more than %u integers", most);
-		if (!reader_int(r, &ints[(*count)++]))
+			return graph_reader_fail(r, "a list of more than %u integers", most);
+		if (!graph_reader_int(r, &ints[(*count)++]))
 			return false;
-	} while (reader_take(r, ',', true));
-	return reader_want(r, ']', true);
+	} while (graph_reader_take(r, ',', true));
+	return graph_reader_want(r, ']', true);
 }
 
 /* ---- tensors ---- */
@@ -193,14 +193,14 @@ static bool read_element(struct reader *r, unsigned dtype, void *data, uint64_t 
 	double value = 0;
 	int64_t whole = 0;
 
-	reader_skip(r, true);
+	graph_reader_skip(r, true);
 	if (!read_word(r, word, "a number"))
 		return false;
 	if (dtype == STAR_FLOAT32 || dtype == STAR_FLOAT64) {
 		if (!is_float(word, &value))
-			return reader_fail(r, "expected a number, not %s", word);
+			return graph_reader_fail(r, "expected a number, not %s", word);
 	} else if (!is_int(word, &whole) || (dtype == STAR_INT32 && (whole < INT32_MIN || whole > INT32_MAX))) {
-		return reader_fail(r, "expected an %s, not %s", dtype_name(dtype), word);
+		return graph_reader_fail(r, "expected an %s, not %s", dtype_name(dtype), word);
 	}
 	if (dtype == STAR_FLOAT32)
 		((float *)data)[i] = strtof(word, &end); /* not by way of double: that would round twice */
@@ -217,9 +217,9 @@ static bool read_element(struct reader *r, unsigned dtype, void *data, uint64_t 
 static bool read_numbers(struct reader *r, unsigned dtype, void *data, uint64_t count)
 {
 	for (uint64_t i = 0; i < count; i++)
-		if ((i && !reader_want(r, ',', true)) || !read_element(r, dtype, data, i))
+		if ((i && !graph_reader_want(r, ',', true)) || !read_element(r, dtype, data, i))
 			return false;
-	return reader_want(r, '}', true);
+	return graph_reader_want(r, '}', true);
 }
 
 static int digit(char c)
@@ -241,10 +241,10 @@ static bool read_digits(struct reader *r, uint8_t *data, uint64_t bytes)
 		const int byte = two_digits(r);
 
 		if (byte < 0)
-			return reader_expected(r, "two hexadecimal digits");
+			return graph_reader_expected(r, "two hexadecimal digits");
 		data[i] = (uint8_t)byte;
 	}
-	return reader_want(r, '>', false);
+	return graph_reader_want(r, '>', false);
 }
 
 /* "float32[2]{1, 2.5}" or "float32[2]<0000803f00002040>" */
@@ -257,12 +257,12 @@ static bool read_tensor(struct reader *r, struct graph_attr *attr, struct block 
 
 	attr->kind = GRAPH_TENSOR;
 	attr->type = (struct graph_type){ 0 };
-	if (!reader_name(r, name, "a value"))
+	if (!graph_reader_name(r, name, "a value"))
 		return false;
 	attr->type.dtype = (uint8_t)dtype_parse(name);
 	if (attr->type.dtype != STAR_FLOAT32 && attr->type.dtype != STAR_FLOAT64 && attr->type.dtype != STAR_INT32 &&
 	    attr->type.dtype != STAR_INT64)
-		return reader_fail(r, "expected a tensor of float32, float64, int32 or int64, not \"%s\"", name);
+		return graph_reader_fail(r, "expected a tensor of float32, float64, int32 or int64, not \"%s\"", name);
 	if (!read_ints(r, attr->type.shape.dims, GRAPH_DIMS_MAX, &ndim))
 		return false;
 	attr->type.shape.ndim = (uint8_t)ndim;
@@ -270,23 +270,23 @@ static bool read_tensor(struct reader *r, struct graph_attr *attr, struct block 
 		const int64_t size = attr->type.shape.dims[i];
 
 		if (size < 0 || (uint64_t)size > left(r) || count * (uint64_t)size > left(r))
-			return reader_fail(r, "the text has no room for a tensor of this shape");
+			return graph_reader_fail(r, "the text has no room for a tensor of this shape");
 		count *= (uint64_t)size;
 	}
-	data = reader_memory(r, blocks, count * dtype_bytes(attr->type.dtype));
+	data = graph_reader_memory(r, blocks, count * dtype_bytes(attr->type.dtype));
 	attr->data = data;
 	if (!data)
 		return false;
-	if (reader_take(r, '<', false))
+	if (graph_reader_take(r, '<', false))
 		return read_digits(r, data, count * dtype_bytes(attr->type.dtype));
-	return reader_want(r, '{', false) && read_numbers(r, attr->type.dtype, data, count);
+	return graph_reader_want(r, '{', false) && read_numbers(r, attr->type.dtype, data, count);
 }
 
 /* ---- attributes ---- */
 
 static bool read_string(struct reader *r, struct graph_attr *attr, struct block **blocks)
 {
-	char *text = reader_memory(r, blocks, TEXT_STRING_MAX + 1);
+	char *text = graph_reader_memory(r, blocks, TEXT_STRING_MAX + 1);
 	size_t n = 0;
 
 	attr->kind = GRAPH_STRING;
@@ -296,7 +296,7 @@ static bool read_string(struct reader *r, struct graph_attr *attr, struct block 
 		int c = (unsigned char)*r->at;
 
 		if (c < ' ' || c > '~')
-			return reader_expected(r, "'\"'");
+			return graph_reader_expected(r, "'\"'");
 		if (c == '\\' && r->at + 1 < r->end && (r->at[1] == '"' || r->at[1] == '\\')) {
 			c = *++r->at;
 		} else if (c == '\\') {
@@ -304,21 +304,23 @@ static bool read_string(struct reader *r, struct graph_attr *attr, struct block 
 			c = r->at <= r->end && r->at[-1] == 'x' ? two_digits(r) : -1;
 			r->at = r->at < r->end ? r->at + 1 : r->end;
 			if (c <= 0)
-				return reader_fail(r, "expected \\\", \\\\ or \\x with two hexadecimal digits, not 00");
+				return graph_reader_fail(
+					r, "expected \\\", \\\\ or \\x with two hexadecimal digits, not 00");
 		}
 		if (n == TEXT_STRING_MAX)
-			return reader_fail(r, "a text of more than %d bytes", TEXT_STRING_MAX);
+			return graph_reader_fail(r, "a text of more than %d bytes", TEXT_STRING_MAX);
 		text[n++] = (char)c;
 	}
 	if (!text)
 		return false;
 	text[n] = 0;
-	return reader_want(r, '"', false);
+	return graph_reader_want(r, '"', false);
 }
 
 static bool read_list(struct reader *r, struct graph_attr *attr, struct block **blocks)
 {
-	int64_t *ints = reader_memory(r, blocks, (left(r) < TEXT_INTS_MAX ? left(r) : TEXT_INTS_MAX) * sizeof(*ints));
+	int64_t *ints =
+		graph_reader_memory(r, blocks, (left(r) < TEXT_INTS_MAX ? left(r) : TEXT_INTS_MAX) * sizeof(*ints));
 
 	attr->kind = GRAPH_INTS;
 	attr->ints = ints;
@@ -326,13 +328,13 @@ static bool read_list(struct reader *r, struct graph_attr *attr, struct block **
 	       read_ints(r, ints, left(r) < TEXT_INTS_MAX ? (uint32_t)left(r) : TEXT_INTS_MAX, &attr->ints_count);
 }
 
-bool reader_attr(struct reader *r, struct graph_attr *attr, struct block **blocks)
+bool graph_reader_attr(struct reader *r, struct graph_attr *attr, struct block **blocks)
 {
 	char word[WORD_MAX + 1];
 
-	reader_skip(r, false);
+	graph_reader_skip(r, false);
 	if (r->at == r->end)
-		return reader_expected(r, "a value");
+		return graph_reader_expected(r, "a value");
 	if (*r->at == '"')
 		return read_string(r, attr, blocks);
 	if (*r->at == '[')

@@ -4,14 +4,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int clicks_init(struct input_clicks *clicks, uint32_t rows, struct star_error *err)
+int input_clicks_init(struct input_clicks *clicks, uint32_t rows, struct star_error *err)
 {
 	clicks->first = malloc(rows * sizeof(*clicks->first));
 	clicks->lengths = malloc(rows * sizeof(*clicks->lengths));
 	return clicks->first && clicks->lengths ? 0 : star_error_set(err, -ENOMEM, "no memory for %u histories", rows);
 }
 
-void clicks_fini(struct input_clicks *clicks)
+void input_clicks_fini(struct input_clicks *clicks)
 {
 	free(clicks->items);
 	free(clicks->categories);
@@ -42,8 +42,8 @@ static int grow(struct input_clicks *clicks, uint32_t *room, uint32_t need, stru
 	return 0;
 }
 
-int clicks_add(struct input_clicks *clicks, uint32_t *room, uint32_t number, const struct row *row, uint32_t fields,
-	       uint32_t most, struct star_error *err)
+int input_clicks_add(struct input_clicks *clicks, uint32_t *room, uint32_t number, const struct row *row,
+		     uint32_t fields, uint32_t most, struct star_error *err)
 {
 	const uint32_t all = (row->count - fields) / 2, count = most && all > most ? most : all;
 	const int64_t *from = row->ids + fields + 2 * (size_t)(all - count);

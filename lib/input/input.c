@@ -63,7 +63,7 @@ static int open_next(struct input *in)
 {
 	const char *path = in->paths[in->path];
 	struct star_error why = { 0 };
-	const int rc = lines_open(&in->lines, path, &why);
+	const int rc = input_lines_open(&in->lines, path, &why);
 
 	in->line = 0;
 	in->bytes_before = in->bytes;
@@ -76,7 +76,7 @@ static int read_line(struct input *in, char **line)
 	const char *path = name_of(in);
 	struct star_error why = { 0 };
 	size_t bytes = 0;
-	const int rc = lines_next(&in->lines, line, &bytes, &why);
+	const int rc = input_lines_next(&in->lines, line, &bytes, &why);
 
 	in->line += rc != 0;
 	/* Of what is packed, its own bytes, which the file's size counts. */
@@ -100,7 +100,7 @@ static int next_line(struct input *in, char **line)
 	for (;;) {
 		int rc;
 
-		if (!lines_are_open(&in->lines)) {
+		if (!input_lines_are_open(&in->lines)) {
 			if (in->path == in->options.paths_count) {
 				if (in->rows == 0)
 					return star_error_set(&in->err, -ENODATA, "there is not one row in %s%s",
@@ -119,7 +119,7 @@ static int next_line(struct input *in, char **line)
 		rc = read_line(in, line);
 		if (rc != 0)
 			return rc;
-		lines_close(&in->lines);
+		input_lines_close(&in->lines);
 		in->path++;
 	}
 }
@@ -127,8 +127,8 @@ static int next_line(struct input *in, char **line)
 static int parse_line(struct input *in, char *line, struct row *row, struct star_error *err)
 {
 	if (in->options.format != INPUT_TEXT)
-		return row_parse(in->options.format, line, row, err);
-	return row_text(line, in->options.vocabulary, in->learns, row, err);
+		return input_row_parse(in->options.format, line, row, err);
+	return input_row_text(line, in->options.vocabulary, in->learns, row, err);
 }
 
 /* The next row that is this worker's: 1, 0 or an error. */
@@ -228,8 +228,8 @@ static int add_row(struct input *in, unsigned slot, const struct row *row)
 	int status = add_ids(in, slot, row, in->shape.history ? in->shape.fields : row->count);
 
 	if (status == 0 && in->shape.history)
-		status = clicks_add(&b->clicks, &in->clicks_room[slot], b->rows, row, in->shape.fields,
-				    in->options.clicks, &in->err);
+		status = input_clicks_add(&b->clicks, &in->clicks_room[slot], b->rows, row, in->shape.fields,
+					  in->options.clicks, &in->err);
 	if (status < 0)
 		return status;
 	b->labels[b->rows] = row->label;
@@ -249,7 +249,7 @@ static double share(const struct input *in)
 }
 
 /* 1, 0 (nothing is left) or an error. */
-static int fill(struct input *in, unsigned slot)
+static int fill_slot(struct input *in, unsigned slot)
 {
 	struct input_batch *b = &in->batches_ahead[slot];
 
@@ -281,7 +281,7 @@ static void *read_ahead(void *arg)
 		if (in->stop)
 			break;
 		pthread_mutex_unlock(&in->lock);
-		status = fill(in, in->filled % AHEAD);
+		status = fill_slot(in, in->filled % AHEAD);
 		pthread_mutex_lock(&in->lock);
 		in->filled += status > 0;
 		in->over = status <= 0;
@@ -313,7 +313,7 @@ int input_next(struct input *in, const struct input_batch **batch, struct star_e
 
 /* ---- opening and closing ---- */
 
-static int check(const struct input_options *o, struct star_error *err)
+static int check_input_options(const struct input_options *o, struct star_error *err)
 {
 	if (!o->paths_count)
 		return star_error_set(err, -EINVAL, "no file is given to be read");
@@ -352,7 +352,7 @@ static uint64_t count_bytes(const struct input_options *o)
 static int allocate(struct input *in)
 {
 	const struct input_options *o = &in->options;
-	bool ok = lines_init(&in->lines) == 0;
+	bool ok = input_lines_init(&in->lines) == 0;
 
 	in->pool = calloc(o->shuffle ? o->shuffle : 1, sizeof(*in->pool));
 	in->paths = calloc(o->paths_count, sizeof(*in->paths));
@@ -363,24 +363,24 @@ static int allocate(struct input *in)
 		in->batches_ahead[i].dense = malloc((size_t)o->batch * in->shape.dense * sizeof(float) + 1);
 		ok = ok && in->batches_ahead[i].labels && in->batches_ahead[i].dense;
 		if (in->shape.history)
-			ok = ok && clicks_init(&in->batches_ahead[i].clicks, o->batch, &in->err) == 0;
+			ok = ok && input_clicks_init(&in->batches_ahead[i].clicks, o->batch, &in->err) == 0;
 	}
 	return ok && in->pool && in->paths ? 0 : star_error_set(&in->err, -ENOMEM, "no memory for reading");
 }
 
 static void release(struct input *in)
 {
-	lines_fini(&in->lines);
+	input_lines_fini(&in->lines);
 	for (unsigned i = 0; i < AHEAD; i++) {
 		free(in->batches_ahead[i].labels);
 		free(in->batches_ahead[i].dense);
 		free(in->batches_ahead[i].ids);
 		free(in->batches_ahead[i].values);
 		free(in->batches_ahead[i].segments);
-		clicks_fini(&in->batches_ahead[i].clicks);
+		input_clicks_fini(&in->batches_ahead[i].clicks);
 	}
 	for (uint32_t i = 0; in->pool && i < (in->options.shuffle ? in->options.shuffle : 1); i++)
-		row_fini(&in->pool[i]);
+		input_row_fini(&in->pool[i]);
 	for (uint32_t i = 0; in->paths && i < in->options.paths_count; i++)
 		free(in->paths[i]);
 	free(in->paths);
@@ -391,7 +391,7 @@ static void release(struct input *in)
 static struct input *open_input(const struct input_options *options, struct vocabulary *learns, struct star_error *err)
 {
 	struct input *in;
-	int status = check(options, err);
+	int status = check_input_options(options, err);
 
 	if (status < 0)
 		return NULL;

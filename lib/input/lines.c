@@ -7,37 +7,37 @@
 
 #include "input/input.h"
 
-int lines_init(struct lines *lines)
+int input_lines_init(struct lines *lines)
 {
 	*lines = (struct lines){ .source.fd = -1, .buffer = malloc(INPUT_LINE_MAX + 1) };
 	return lines->buffer ? 0 : -ENOMEM;
 }
 
-int lines_open(struct lines *lines, const char *path, struct star_error *err)
+int input_lines_open(struct lines *lines, const char *path, struct star_error *err)
 {
 	lines->ended = false;
 	lines->begin = lines->end = 0;
-	return source_open(&lines->source, path, err);
+	return input_source_open(&lines->source, path, err);
 }
 
-bool lines_are_open(const struct lines *lines)
+bool input_lines_are_open(const struct lines *lines)
 {
 	return lines->source.fd >= 0;
 }
 
-void lines_close(struct lines *lines)
+void input_lines_close(struct lines *lines)
 {
-	source_close(&lines->source);
+	input_source_close(&lines->source);
 }
 
-void lines_fini(struct lines *lines)
+void input_lines_fini(struct lines *lines)
 {
-	lines_close(lines);
+	input_lines_close(lines);
 	free(lines->buffer);
 }
 
 /* More bytes behind what there is; a byte is left for a zero. */
-static int fill(struct lines *lines, struct star_error *err)
+static int fill_lines(struct lines *lines, struct star_error *err)
 {
 	int64_t n;
 
@@ -46,7 +46,7 @@ static int fill(struct lines *lines, struct star_error *err)
 	lines->begin = 0;
 	if (lines->end == INPUT_LINE_MAX)
 		return -E2BIG;
-	n = source_read(&lines->source, lines->buffer + lines->end, INPUT_LINE_MAX - lines->end, err);
+	n = input_source_read(&lines->source, lines->buffer + lines->end, INPUT_LINE_MAX - lines->end, err);
 	if (n < 0)
 		return (int)n;
 	lines->ended = n == 0;
@@ -54,7 +54,7 @@ static int fill(struct lines *lines, struct star_error *err)
 	return 0;
 }
 
-int lines_next(struct lines *lines, char **line, size_t *bytes, struct star_error *err)
+int input_lines_next(struct lines *lines, char **line, size_t *bytes, struct star_error *err)
 {
 	size_t looked = 0;
 
@@ -76,7 +76,7 @@ int lines_next(struct lines *lines, char **line, size_t *bytes, struct star_erro
 		if (lines->ended)
 			return 0;
 		looked = n;
-		rc = fill(lines, err);
+		rc = fill_lines(lines, err);
 		if (rc < 0)
 			return rc;
 	}

@@ -16,16 +16,16 @@ struct lines {
 };
 
 /* 0 or a negative errno; no file is open then. Sentences do not name it. */
-int lines_init(struct lines *lines);
-int lines_open(struct lines *lines, const char *path, struct star_error *err); /* "-": standard input */
-bool lines_are_open(const struct lines *lines);
-void lines_close(struct lines *lines); /* the file; another one may be opened */
-void lines_fini(struct lines *lines);
+int input_lines_init(struct lines *lines);
+int input_lines_open(struct lines *lines, const char *path, struct star_error *err); /* "-": standard input */
+bool input_lines_are_open(const struct lines *lines);
+void input_lines_close(struct lines *lines); /* the file; another one may be opened */
+void input_lines_fini(struct lines *lines);
 
 /*
  * The next line without its '\n', a zero in its place, which may be changed until the next call: 1; 0: there is none, also of the last line
  * without '\n' behind it; -E2BIG: it has INPUT_LINE_MAX bytes or more, and no sentence is set; or what reading failed with, with one.
  */
-int lines_next(struct lines *lines, char **line, size_t *bytes, struct star_error *err);
+int input_lines_next(struct lines *lines, char **line, size_t *bytes, struct star_error *err);
 
 #endif

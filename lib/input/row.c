@@ -103,7 +103,7 @@ struct input_shape input_shape(enum input_format format)
 					   : (struct input_shape){ 0, 0, false };
 }
 
-void row_fini(struct row *row)
+void input_row_fini(struct row *row)
 {
 	free(row->ids);
 	free(row->values);
@@ -313,7 +313,7 @@ static int parse_history(char *line, struct row *row, struct star_error *err)
 	return 1;
 }
 
-int row_parse(enum input_format format, char *line, struct row *row, struct star_error *err)
+int input_row_parse(enum input_format format, char *line, struct row *row, struct star_error *err)
 {
 	size_t bytes = strlen(line);
 
@@ -328,16 +328,16 @@ int row_parse(enum input_format format, char *line, struct row *row, struct star
 					   : parse_libsvm(line, row, err);
 }
 
-int row_text(const char *line, const struct vocabulary *vocabulary, struct vocabulary *learns, struct row *row,
-	     struct star_error *err)
+int input_row_text(const char *line, const struct vocabulary *vocabulary, struct vocabulary *learns, struct row *row,
+		   struct star_error *err)
 {
-	struct line_words words = line_words_begin(line, strlen(line));
+	struct line_words words = input_line_words_begin(line, strlen(line));
 	char text[VOCABULARY_WORD_BYTES];
 	size_t length;
 
 	row->count = 0;
 	row->label = 0;
-	while ((length = line_words_next(&words, text)) > 0) {
+	while ((length = input_line_words_next(&words, text)) > 0) {
 		uint32_t place = VOCABULARY_NONE;
 		int64_t id = 0;
 		int rc;

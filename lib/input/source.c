@@ -39,7 +39,7 @@ static ssize_t read_some(int fd, void *to, size_t bytes)
 }
 
 /* More packed bytes behind what there is, which goes to the beginning. */
-static int fill(struct source *s, struct star_error *err)
+static int fill_buffer(struct source *s, struct star_error *err)
 {
 	ssize_t n;
 
@@ -84,7 +84,7 @@ static bool is_zstd(const uint8_t *magic)
 	       (magic[0] >> 4 == 5 && memcmp(magic + 1, skipped, sizeof(skipped)) == 0);
 }
 
-int source_open_fd(struct source *s, int fd, struct star_error *err)
+int input_source_open_fd(struct source *s, int fd, struct star_error *err)
 {
 	int rc = 0;
 
@@ -92,7 +92,7 @@ int source_open_fd(struct source *s, int fd, struct star_error *err)
 	if (!s->packed)
 		rc = no_memory(err);
 	while (rc == 0 && !s->ended && s->end < MAGIC_BYTES)
-		rc = fill(s, err);
+		rc = fill_buffer(s, err);
 	if (rc == 0 && s->end >= 2 && s->packed[0] == 0x1f && s->packed[1] == 0x8b)
 		s->kind = SOURCE_GZIP;
 	else if (rc == 0 && s->end >= MAGIC_BYTES && is_zstd(s->packed))
@@ -100,20 +100,20 @@ int source_open_fd(struct source *s, int fd, struct star_error *err)
 	if (rc == 0 && s->kind != SOURCE_PLAIN)
 		rc = begin_unpacking(s, err);
 	if (rc < 0)
-		source_close(s);
+		input_source_close(s);
 	return rc;
 }
 
-int source_open(struct source *s, const char *path, struct star_error *err)
+int input_source_open(struct source *s, const char *path, struct star_error *err)
 {
 	const int fd =
 		strcmp(path, "-") == 0 ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
 
 	*s = (struct source){ .fd = -1 };
-	return fd < 0 ? star_error_set(err, -errno, "%s", strerror(errno)) : source_open_fd(s, fd, err);
+	return fd < 0 ? star_error_set(err, -errno, "%s", strerror(errno)) : input_source_open_fd(s, fd, err);
 }
 
-void source_close(struct source *s)
+void input_source_close(struct source *s)
 {
 	if (s->fd >= 0)
 		close(s->fd);
@@ -202,7 +202,7 @@ static int check_ratio(const struct source *s, struct star_error *err)
 			      offset(s), SOURCE_RATIO_MAX);
 }
 
-int64_t source_read(struct source *s, void *to, size_t bytes, struct star_error *err)
+int64_t input_source_read(struct source *s, void *to, size_t bytes, struct star_error *err)
 {
 	int64_t n = 0;
 
@@ -211,7 +211,7 @@ int64_t source_read(struct source *s, void *to, size_t bytes, struct star_error 
 	while (n == 0) {
 		size_t before;
 
-		if (s->begin == s->end && !s->ended && fill(s, err) < 0)
+		if (s->begin == s->end && !s->ended && fill_buffer(s, err) < 0)
 			return err->code;
 		skip_zeros(s);
 		before = s->begin;
@@ -225,7 +225,7 @@ int64_t source_read(struct source *s, void *to, size_t bytes, struct star_error 
 					      "it ends at byte %" PRIu64
 					      " in the middle of a %s stream: it was cut off",
 					      offset(s), kind_name(s));
-		if (n == 0 && s->inside && s->begin == before && s->begin < s->end && fill(s, err) < 0)
+		if (n == 0 && s->inside && s->begin == before && s->begin < s->end && fill_buffer(s, err) < 0)
 			return err->code;
 	}
 	if (n < 0)

@@ -31,12 +31,12 @@ struct source {
 };
 
 /* "-" is standard input. 0 or a negative errno with a sentence, without the path; nothing is open then. */
-int source_open(struct source *source, const char *path, struct star_error *err);
+int input_source_open(struct source *source, const char *path, struct star_error *err);
 /* The same of a descriptor, which is the source's from now on, also after a failure. */
-int source_open_fd(struct source *source, int fd, struct star_error *err);
-void source_close(struct source *source); /* of one that is closed, too */
+int input_source_open_fd(struct source *source, int fd, struct star_error *err);
+void input_source_close(struct source *source); /* of one that is closed, too */
 
 /* Up to `bytes` > 0 bytes; 0: that was all; or a negative errno with a sentence that says at which byte of the file. */
-int64_t source_read(struct source *source, void *to, size_t bytes, struct star_error *err);
+int64_t input_source_read(struct source *source, void *to, size_t bytes, struct star_error *err);
 
 #endif

@@ -15,7 +15,7 @@ static char letter(unsigned char byte)
 	return lower >= 'a' && lower <= 'z' ? (char)lower : 0;
 }
 
-struct line_words line_words_begin(const char *line, size_t length)
+struct line_words input_line_words_begin(const char *line, size_t length)
 {
 	const char *bar = memmem(line, length, " | ", 3);
 
@@ -24,7 +24,7 @@ struct line_words line_words_begin(const char *line, size_t length)
 	return (struct line_words){ bar != NULL ? bar + 3 : line, line + length };
 }
 
-size_t line_words_next(struct line_words *words, char text[static VOCABULARY_WORD_BYTES])
+size_t input_line_words_next(struct line_words *words, char text[static VOCABULARY_WORD_BYTES])
 {
 	while (words->at < words->end) {
 		size_t n = 0;

@@ -33,9 +33,9 @@ struct line_words {
 	const char *at, *end;
 };
 
-struct line_words line_words_begin(const char *line, size_t length);
+struct line_words input_line_words_begin(const char *line, size_t length);
 /* The next word in small letters, and its length; 0: there is none. Those too long for it are passed over. */
-size_t line_words_next(struct line_words *words, char text[VOCABULARY_WORD_BYTES]);
+size_t input_line_words_next(struct line_words *words, char text[VOCABULARY_WORD_BYTES]);
 
 #pragma GCC visibility push(default) /* of libstartrain.so */
 #ifdef __cplusplus

@@ -33,7 +33,7 @@ uint32_t journal_segment_checksum(const struct journal_segment *segment)
 	struct journal_segment copy = *segment;
 
 	copy.checksum = 0;
-	return crc32(&copy, sizeof(copy));
+	return base_crc32(&copy, sizeof(copy));
 }
 
 uint32_t journal_block_checksum(const struct journal_block *block, const void *payload)
@@ -41,5 +41,5 @@ uint32_t journal_block_checksum(const struct journal_block *block, const void *p
 	struct journal_block copy = *block;
 
 	copy.checksum = 0;
-	return crc32_combine(crc32(&copy, sizeof(copy)), crc32(payload, block->bytes), block->bytes);
+	return base_crc32_combine(base_crc32(&copy, sizeof(copy)), base_crc32(payload, block->bytes), block->bytes);
 }

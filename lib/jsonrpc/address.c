@@ -33,7 +33,7 @@ static int split(const char *text, char *host, size_t host_size, const char **po
 	return 0;
 }
 
-int address_resolve(const char *text, bool passive, struct addrinfo **list, struct star_error *err)
+int jsonrpc_address_resolve(const char *text, bool passive, struct addrinfo **list, struct star_error *err)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | AI_NUMERICHOST };
 	char host[256];

@@ -155,7 +155,7 @@ static int connect_host(const char *text, const struct addrinfo *source, uint64_
 {
 	struct addrinfo *list;
 	int fd = -EHOSTUNREACH;
-	int rc = address_resolve(text, false, &list, err);
+	int rc = jsonrpc_address_resolve(text, false, &list, err);
 
 	if (rc < 0)
 		return rc;
@@ -199,7 +199,7 @@ struct jsonrpc_client *jsonrpc_connect_from(const char *source, const char *addr
 	struct addrinfo *own, *a;
 	struct jsonrpc_client *client;
 
-	if (address_resolve(source, false, &own, err) < 0)
+	if (jsonrpc_address_resolve(source, false, &own, err) < 0)
 		return NULL;
 	for (a = own; a; a = a->ai_next)
 		if (a->ai_family == AF_INET6)

@@ -81,7 +81,7 @@ char *jsonrpc_error_line(const json_t *id, const struct star_error *err)
 	const char *name = number ? strerrorname_np(number) : NULL;
 	json_t *reply = reply_to(id);
 	json_t *error = json_pack("{s:i, s:o}", "code", is_errno ? JSONRPC_APPLICATION_ERROR : err->code, "message",
-				  member_from_text(err->text));
+				  jsonrpc_member_from_text(err->text));
 	size_t bytes;
 
 	if (number)

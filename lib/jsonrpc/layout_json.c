@@ -7,7 +7,7 @@
 
 #include "jsonrpc/member.h"
 
-json_t *layout_to_json(const struct layout *layout)
+json_t *jsonrpc_layout_encode(const struct layout *layout)
 {
 	json_t *nodes = json_array();
 
@@ -20,28 +20,28 @@ json_t *layout_to_json(const struct layout *layout)
 					 (json_int_t)node->request_max);
 
 		if (node->steering.entries)
-			json_object_set_new(json, "steering", steering_to_json(&node->steering));
+			json_object_set_new(json, "steering", jsonrpc_steering_encode(&node->steering));
 		json_array_append_new(nodes, json);
 	}
 	return json_pack("{s:I, s:i, s:i, s:o}", "epoch", (json_int_t)layout->epoch, "partitions",
 			 (int)layout->partitions, "reactors", (int)layout->reactors, "nodes", nodes);
 }
 
-int layout_node_from_json(const json_t *json, struct layout_node *node, struct star_error *err)
+int jsonrpc_layout_node_decode(const json_t *json, struct layout_node *node, struct star_error *err)
 {
 	const char *host;
 	uint32_t port;
 
 	if (!json_is_object(json))
 		return star_error_set(err, -EINVAL, "a node must be a JSON object");
-	if (member_u32(json, "incarnation", 1, UINT32_MAX, &node->incarnation, err) < 0 ||
-	    member_string(json, "data_host", sizeof(node->data_host) - 1, &host, err) < 0 ||
-	    member_u32(json, "data_port", 1, UINT16_MAX, &port, err) < 0 ||
-	    member_u32(json, "reactors", 1, WIRE_REACTORS_MAX, &node->reactors, err) < 0)
+	if (jsonrpc_member_u32(json, "incarnation", 1, UINT32_MAX, &node->incarnation, err) < 0 ||
+	    jsonrpc_member_string(json, "data_host", sizeof(node->data_host) - 1, &host, err) < 0 ||
+	    jsonrpc_member_u32(json, "data_port", 1, UINT16_MAX, &port, err) < 0 ||
+	    jsonrpc_member_u32(json, "reactors", 1, WIRE_REACTORS_MAX, &node->reactors, err) < 0)
 		return -EINVAL;
 	node->request_max = WIRE_PAYLOAD_DEFAULT;
 	if (json_object_get(json, "request_max") &&
-	    member_u32(json, "request_max", 1 << 20, WIRE_PAYLOAD_MAX, &node->request_max, err) < 0)
+	    jsonrpc_member_u32(json, "request_max", 1 << 20, WIRE_PAYLOAD_MAX, &node->request_max, err) < 0)
 		return -EINVAL;
 	for (const char *c = host; *c; c++)
 		if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f)
@@ -53,7 +53,7 @@ int layout_node_from_json(const json_t *json, struct layout_node *node, struct s
 			node->reactors);
 	strcpy(node->data_host, host);
 	node->data_port = (uint16_t)port;
-	return steering_from_json(json_object_get(json, "steering"), node->reactors, &node->steering, err);
+	return jsonrpc_steering_decode(json_object_get(json, "steering"), node->reactors, &node->steering, err);
 }
 
 static int read_nodes(const json_t *nodes, struct layout *layout, struct star_error *err)
@@ -64,8 +64,8 @@ static int read_nodes(const json_t *nodes, struct layout *layout, struct star_er
 
 	json_array_foreach(nodes, i, json)
 	{
-		if (layout_node_from_json(json, &layout->nodes[i], err) < 0 ||
-		    member_u32(json, "task", 0, WIRE_NODES_MAX - 1, &task, err) < 0)
+		if (jsonrpc_layout_node_decode(json, &layout->nodes[i], err) < 0 ||
+		    jsonrpc_member_u32(json, "task", 0, WIRE_NODES_MAX - 1, &task, err) < 0)
 			return -EINVAL;
 		if (task != i)
 			return star_error_set(err, -EINVAL, "member \"nodes\": task %u stands in place %zu", task, i);
@@ -77,7 +77,7 @@ static int read_nodes(const json_t *nodes, struct layout *layout, struct star_er
 	return 0;
 }
 
-struct layout *layout_from_json(const json_t *json, struct star_error *err)
+struct layout *jsonrpc_layout_decode(const json_t *json, struct star_error *err)
 {
 	const json_t *nodes = json_object_get(json, "nodes");
 	const size_t count = json_array_size(nodes);
@@ -93,9 +93,9 @@ struct layout *layout_from_json(const json_t *json, struct star_error *err)
 		return NULL;
 	}
 	layout->nodes_count = (uint32_t)count;
-	if (member_u32(json, "epoch", 1, UINT32_MAX, &layout->epoch, err) < 0 ||
-	    member_u32(json, "partitions", 1, WIRE_PARTITIONS_MAX, &layout->partitions, err) < 0 ||
-	    member_u32(json, "reactors", 1, WIRE_NODES_MAX * WIRE_REACTORS_MAX, &layout->reactors, err) < 0 ||
+	if (jsonrpc_member_u32(json, "epoch", 1, UINT32_MAX, &layout->epoch, err) < 0 ||
+	    jsonrpc_member_u32(json, "partitions", 1, WIRE_PARTITIONS_MAX, &layout->partitions, err) < 0 ||
+	    jsonrpc_member_u32(json, "reactors", 1, WIRE_NODES_MAX * WIRE_REACTORS_MAX, &layout->reactors, err) < 0 ||
 	    read_nodes(nodes, layout, err) < 0)
 		goto fail;
 	if (layout->partitions & (layout->partitions - 1)) {

@@ -10,7 +10,7 @@
 
 #include "base/nearest.h"
 
-enum { TEXT_MAX = 4096 }; /* of member_from_text */
+enum { TEXT_MAX = 4096 }; /* of jsonrpc_member_from_text */
 
 /* What stands there, short enough for a sentence. */
 static const char *shown(const json_t *value, char *text, size_t size)
@@ -23,7 +23,7 @@ static const char *shown(const json_t *value, char *text, size_t size)
 	return text;
 }
 
-static int refuse(const json_t *json, const char *name, struct star_error *err, const char *wanted)
+static int refuse_member(const json_t *json, const char *name, struct star_error *err, const char *wanted)
 {
 	const json_t *value = json_object_get(json, name);
 	char text[80];
@@ -34,7 +34,7 @@ static int refuse(const json_t *json, const char *name, struct star_error *err, 
 			      shown(value, text, sizeof(text)));
 }
 
-int member_only(const json_t *json, const char *const *names, struct star_error *err)
+int jsonrpc_member_only(const json_t *json, const char *const *names, struct star_error *err)
 {
 	const char *key;
 	json_t *value;
@@ -61,8 +61,8 @@ int member_only(const json_t *json, const char *const *names, struct star_error 
 	return 0;
 }
 
-int member_uint(const json_t *json, const char *name, uint64_t min, uint64_t max, uint64_t *value,
-		struct star_error *err)
+int jsonrpc_member_uint(const json_t *json, const char *name, uint64_t min, uint64_t max, uint64_t *value,
+			struct star_error *err)
 {
 	const json_t *given = json_object_get(json, name);
 	const json_int_t number = json_integer_value(given);
@@ -73,42 +73,42 @@ int member_uint(const json_t *json, const char *name, uint64_t min, uint64_t max
 		return 0;
 	}
 	snprintf(wanted, sizeof(wanted), "an integer from %" PRIu64 " to %" PRIu64, min, max);
-	return refuse(json, name, err, wanted);
+	return refuse_member(json, name, err, wanted);
 }
 
-int member_u32(const json_t *json, const char *name, uint32_t min, uint32_t max, uint32_t *value,
-	       struct star_error *err)
+int jsonrpc_member_u32(const json_t *json, const char *name, uint32_t min, uint32_t max, uint32_t *value,
+		       struct star_error *err)
 {
 	uint64_t wide = 0;
-	int rc = member_uint(json, name, min, max, &wide, err);
+	int rc = jsonrpc_member_uint(json, name, min, max, &wide, err);
 
 	if (rc == 0)
 		*value = (uint32_t)wide;
 	return rc;
 }
 
-int member_float(const json_t *json, const char *name, float *value, struct star_error *err)
+int jsonrpc_member_float(const json_t *json, const char *name, float *value, struct star_error *err)
 {
 	const json_t *given = json_object_get(json, name);
 	const double number = json_number_value(given);
 
 	if (!json_is_number(given) || !isfinite((float)number))
-		return refuse(json, name, err, "a number that fits into 32 bits");
+		return refuse_member(json, name, err, "a number that fits into 32 bits");
 	*value = (float)number;
 	return 0;
 }
 
-int member_bool(const json_t *json, const char *name, bool *value, struct star_error *err)
+int jsonrpc_member_bool(const json_t *json, const char *name, bool *value, struct star_error *err)
 {
 	const json_t *given = json_object_get(json, name);
 
 	if (!json_is_boolean(given))
-		return refuse(json, name, err, "true or false");
+		return refuse_member(json, name, err, "true or false");
 	*value = json_is_true(given);
 	return 0;
 }
 
-int member_string(const json_t *json, const char *name, size_t max, const char **value, struct star_error *err)
+int jsonrpc_member_string(const json_t *json, const char *name, size_t max, const char **value, struct star_error *err)
 {
 	const json_t *given = json_object_get(json, name);
 	const char *text = json_string_value(given);
@@ -120,10 +120,10 @@ int member_string(const json_t *json, const char *name, size_t max, const char *
 		return 0;
 	}
 	snprintf(wanted, sizeof(wanted), "a string of 1 to %zu bytes", max);
-	return refuse(json, name, err, wanted);
+	return refuse_member(json, name, err, wanted);
 }
 
-bool member_to_u64(const json_t *json, uint64_t *value)
+bool jsonrpc_member_to_u64(const json_t *json, uint64_t *value)
 {
 	const char *text = json_string_value(json);
 	char *end = NULL;
@@ -139,14 +139,15 @@ bool member_to_u64(const json_t *json, uint64_t *value)
 	return errno == 0 && *end == 0;
 }
 
-int member_u64(const json_t *json, const char *name, uint64_t *value, struct star_error *err)
+int jsonrpc_member_u64(const json_t *json, const char *name, uint64_t *value, struct star_error *err)
 {
-	if (member_to_u64(json_object_get(json, name), value))
+	if (jsonrpc_member_to_u64(json_object_get(json, name), value))
 		return 0;
-	return refuse(json, name, err, "an integer from 0 to 18446744073709551615 (above 2^63 - 1: as a string)");
+	return refuse_member(json, name, err,
+			     "an integer from 0 to 18446744073709551615 (above 2^63 - 1: as a string)");
 }
 
-json_t *member_from_u64(uint64_t value)
+json_t *jsonrpc_member_from_u64(uint64_t value)
 {
 	char text[24];
 
@@ -170,7 +171,7 @@ static bool is_cut(const char *at, size_t left)
 	return true;
 }
 
-json_t *member_from_text(const char *text)
+json_t *jsonrpc_member_from_text(const char *text)
 {
 	const size_t bytes = strnlen(text, TEXT_MAX);
 	json_t *string = json_stringn(text, bytes), *one;

@@ -13,27 +13,27 @@
 #include "star_error.h"
 
 /* json is an object and has no members but those named (a list ended by NULL). json may be NULL: that is {}. */
-int member_only(const json_t *json, const char *const *names, struct star_error *err);
+int jsonrpc_member_only(const json_t *json, const char *const *names, struct star_error *err);
 
-int member_uint(const json_t *json, const char *name, uint64_t min, uint64_t max, uint64_t *value,
-		struct star_error *err);
-int member_u32(const json_t *json, const char *name, uint32_t min, uint32_t max, uint32_t *value,
-	       struct star_error *err);
-int member_float(const json_t *json, const char *name, float *value, struct star_error *err);
-int member_bool(const json_t *json, const char *name, bool *value, struct star_error *err);
+int jsonrpc_member_uint(const json_t *json, const char *name, uint64_t min, uint64_t max, uint64_t *value,
+			struct star_error *err);
+int jsonrpc_member_u32(const json_t *json, const char *name, uint32_t min, uint32_t max, uint32_t *value,
+		       struct star_error *err);
+int jsonrpc_member_float(const json_t *json, const char *name, float *value, struct star_error *err);
+int jsonrpc_member_bool(const json_t *json, const char *name, bool *value, struct star_error *err);
 
 /* A borrowed string of 1 to max bytes without NUL. */
-int member_string(const json_t *json, const char *name, size_t max, const char **value, struct star_error *err);
+int jsonrpc_member_string(const json_t *json, const char *name, size_t max, const char **value, struct star_error *err);
 
 /* Any 64-bit number: JSON libraries have signed ones, so that one above 2^63 - 1 travels as a string of digits. */
-int member_u64(const json_t *json, const char *name, uint64_t *value, struct star_error *err);
-json_t *member_from_u64(uint64_t value);
-bool member_to_u64(const json_t *json, uint64_t *value); /* what is no member, but an array's element */
+int jsonrpc_member_u64(const json_t *json, const char *name, uint64_t *value, struct star_error *err);
+json_t *jsonrpc_member_from_u64(uint64_t value);
+bool jsonrpc_member_to_u64(const json_t *json, uint64_t *value); /* what is no member, but an array's element */
 
 /*
  * Text for people: a sentence that was cut, or a path, may not be UTF-8, and JSON has nothing else. Of up to 4096 bytes characters stay as
  * they are, one that was cut at the end is left out, and bytes that are in no character become '?'.
  */
-json_t *member_from_text(const char *text);
+json_t *jsonrpc_member_from_text(const char *text);
 
 #endif

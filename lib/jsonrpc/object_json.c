@@ -20,9 +20,9 @@ static void put_id(json_t *json, const struct object_spec *spec)
 
 static int read_id(const json_t *json, struct object_spec *spec, struct star_error *err)
 {
-	if ((json_object_get(json, "id") && member_u32(json, "id", 1, WIRE_OBJECTS_MAX, &spec->id, err) < 0) ||
+	if ((json_object_get(json, "id") && jsonrpc_member_u32(json, "id", 1, WIRE_OBJECTS_MAX, &spec->id, err) < 0) ||
 	    (json_object_get(json, "generation") &&
-	     member_u32(json, "generation", 0, OBJECT_GENERATION_MAX, &spec->generation, err) < 0))
+	     jsonrpc_member_u32(json, "generation", 0, OBJECT_GENERATION_MAX, &spec->generation, err) < 0))
 		return -EINVAL;
 	return 0;
 }
@@ -60,8 +60,8 @@ static int program_from_json(const json_t *json, struct object_spec *spec, struc
 	unsigned node;
 	size_t n;
 
-	if (member_only(json, members, err) < 0 || read_id(json, spec, err) < 0 ||
-	    member_string(json, "program", 2 * PROGRAM_BYTES_MAX, &text, err) < 0)
+	if (jsonrpc_member_only(json, members, err) < 0 || read_id(json, spec, err) < 0 ||
+	    jsonrpc_member_string(json, "program", 2 * PROGRAM_BYTES_MAX, &text, err) < 0)
 		return -EINVAL;
 	for (n = 0; text[2 * n]; n++) {
 		const int high = digit(text[2 * n]), low = digit(text[2 * n + 1]);
@@ -70,10 +70,10 @@ static int program_from_json(const json_t *json, struct object_spec *spec, struc
 			return star_error_set(err, -EINVAL, "member \"program\" is not bytes in hexadecimal digits");
 		bytes[n] = (uint8_t)(high << 4 | low);
 	}
-	why = program_read(bytes, n, &spec->program, &shape, &node);
+	why = wire_program_read(bytes, n, &spec->program, &shape, &node);
 	if (why && node == PROGRAM_NONE)
 		return star_error_set(err, -EINVAL, "member \"program\" cannot be: %s", why);
-	return object_spec_check(spec, err);
+	return wire_object_spec_check(spec, err);
 }
 
 /* The members that stand in no table: what a definition begins with. */
@@ -85,32 +85,32 @@ static json_t *from_float(float number)
 {
 	char text[OBJECT_OPTION_TEXT];
 
-	return json_loads(object_float_text(number, text), JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
+	return json_loads(wire_object_float_text(number, text), JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
 }
 
 static json_t *option_to_json(const struct object_option *option, const struct object_spec *spec)
 {
-	const uint64_t whole = object_option_whole(option, spec);
+	const uint64_t whole = wire_object_option_whole(option, spec);
 
 	switch (option->type) {
 	case OPTION_FLOAT:
-		return from_float(object_option_float(option, spec));
+		return from_float(wire_object_option_float(option, spec));
 	case OPTION_SWITCH:
 		return json_boolean(whole);
 	case OPTION_NAME:
 		return json_string(option->name_of((unsigned)whole));
 	default:
-		return member_from_u64(whole);
+		return jsonrpc_member_from_u64(whole);
 	}
 }
 
-json_t *object_to_json(const struct object_spec *spec)
+json_t *jsonrpc_object_encode(const struct object_spec *spec)
 {
 	json_t *json, *shape;
 
 	if (spec->kind == OBJECT_PROGRAM)
 		return program_to_json(spec);
-	json = json_pack("{s:s, s:s, s:s, s:i}", "name", spec->name, "kind", object_kind_name(spec->kind), "dtype",
+	json = json_pack("{s:s, s:s, s:s, s:i}", "name", spec->name, "kind", wire_object_kind_name(spec->kind), "dtype",
 			 dtype_name(spec->dtype), "dim", spec->dim);
 	if (!json)
 		return NULL;
@@ -118,20 +118,20 @@ json_t *object_to_json(const struct object_spec *spec)
 	if (spec->kind == OBJECT_VARIABLE) {
 		shape = json_array();
 		for (unsigned i = 0; i < spec->ndim && i < OBJECT_NDIM_MAX; i++)
-			json_array_append_new(shape, member_from_u64(spec->shape[i]));
+			json_array_append_new(shape, jsonrpc_member_from_u64(spec->shape[i]));
 		json_object_set_new(json, "shape", shape);
 	}
 	json_object_set_new(json, "optimizer", json_string(optim_kind_name(spec->optim.kind)));
-	for (const struct object_option *o = object_options; o->name; o++)
-		if (object_option_used(o, spec->optim.kind))
+	for (const struct object_option *o = wire_object_options; o->name; o++)
+		if (wire_object_option_used(o, spec->optim.kind))
 			json_object_set_new(json, o->name, option_to_json(o, spec));
 	return json;
 }
 
 static unsigned kind_parse(const char *name)
 {
-	for (unsigned kind = OBJECT_TABLE; object_kind_name(kind); kind++)
-		if (strcmp(object_kind_name(kind), name) == 0)
+	for (unsigned kind = OBJECT_TABLE; wire_object_kind_name(kind); kind++)
+		if (strcmp(wire_object_kind_name(kind), name) == 0)
 			return kind;
 	return 0;
 }
@@ -141,7 +141,7 @@ static int read_name(const json_t *json, const char *member, unsigned (*parse)(c
 		     uint8_t *number, struct star_error *err)
 {
 	const char *name;
-	int rc = member_string(json, member, WIRE_NAME_MAX, &name, err);
+	int rc = jsonrpc_member_string(json, member, WIRE_NAME_MAX, &name, err);
 
 	if (rc < 0)
 		return rc;
@@ -178,17 +178,17 @@ static int read_option_name(const json_t *json, const struct object_option *opti
 {
 	char possible[OBJECT_OPTION_TEXT];
 	const char *name;
-	int rc = member_string(json, option->name, WIRE_NAME_MAX, &name, err);
+	int rc = jsonrpc_member_string(json, option->name, WIRE_NAME_MAX, &name, err);
 
 	if (rc < 0)
 		return rc;
-	*number = object_option_parse(option, name);
+	*number = wire_object_option_parse(option, name);
 	return *number ? 0
 		       : star_error_set(err, -EINVAL, "member \"%s\" is \"%.40s\"; possible: %s", option->name, name,
-					object_option_possible(option, possible));
+					wire_object_option_possible(option, possible));
 }
 
-/* A member that is there. Its bounds are object_spec_check's to know, but that it fits into its place. */
+/* A member that is there. Its bounds are wire_object_spec_check's to know, but that it fits into its place. */
 static int read_option(const json_t *json, const struct object_option *option, struct object_spec *spec,
 		       struct star_error *err)
 {
@@ -199,35 +199,35 @@ static int read_option(const json_t *json, const struct object_option *option, s
 
 	switch (option->type) {
 	case OPTION_FLOAT:
-		rc = member_float(json, option->name, &number, err);
+		rc = jsonrpc_member_float(json, option->name, &number, err);
 		break;
 	case OPTION_SWITCH:
-		rc = member_bool(json, option->name, &on, err);
+		rc = jsonrpc_member_bool(json, option->name, &on, err);
 		whole = on;
 		break;
 	case OPTION_NAME:
 		rc = read_option_name(json, option, &whole, err);
 		break;
 	case OPTION_U32:
-		rc = member_uint(json, option->name, 0, UINT32_MAX, &whole, err);
+		rc = jsonrpc_member_uint(json, option->name, 0, UINT32_MAX, &whole, err);
 		break;
 	default:
-		rc = member_u64(json, option->name, &whole, err);
+		rc = jsonrpc_member_u64(json, option->name, &whole, err);
 	}
 	if (rc == 0)
-		object_option_set(option, spec, whole, number);
+		wire_object_option_set(option, spec, whole, number);
 	return rc;
 }
 
 static int read_options(const json_t *json, struct object_spec *spec, struct star_error *err)
 {
-	for (const struct object_option *o = object_options; o->name; o++)
+	for (const struct object_option *o = wire_object_options; o->name; o++)
 		if (json_object_get(json, o->name) && read_option(json, o, spec, err) < 0)
 			return -EINVAL;
 	if (read_id(json, spec, err) < 0)
 		return -EINVAL;
 	if ((spec->kind == OBJECT_TABLE || json_object_get(json, "dim")) &&
-	    member_u32(json, "dim", 1, WIRE_DIM_MAX, &spec->dim, err) < 0)
+	    jsonrpc_member_u32(json, "dim", 1, WIRE_DIM_MAX, &spec->dim, err) < 0)
 		return -EINVAL;
 	return 0;
 }
@@ -239,13 +239,13 @@ static int check_members(const json_t *json, struct star_error *err)
 
 	for (; count < FIRST_MEMBERS; count++)
 		members[count] = first_members[count];
-	for (const struct object_option *o = object_options; o->name && count < FIRST_MEMBERS + OPTIONS_MAX; o++)
+	for (const struct object_option *o = wire_object_options; o->name && count < FIRST_MEMBERS + OPTIONS_MAX; o++)
 		members[count++] = o->name;
 	members[count] = NULL;
-	return member_only(json, members, err);
+	return jsonrpc_member_only(json, members, err);
 }
 
-int object_from_json(const json_t *json, struct object_spec *spec, struct star_error *err)
+int jsonrpc_object_decode(const json_t *json, struct object_spec *spec, struct star_error *err)
 {
 	uint8_t optimizer = OPTIM_SGD;
 	const char *name;
@@ -254,7 +254,7 @@ int object_from_json(const json_t *json, struct object_spec *spec, struct star_e
 	*spec = (struct object_spec){ .dtype = STAR_FLOAT32 };
 	if (!json_is_object(json))
 		return star_error_set(err, -EINVAL, "a table or variable must be a JSON object");
-	if (member_string(json, "name", WIRE_NAME_MAX, &name, err) < 0)
+	if (jsonrpc_member_string(json, "name", WIRE_NAME_MAX, &name, err) < 0)
 		return -EINVAL;
 	strcpy(spec->name, name);
 	if (json_object_get(json, "program")) {
@@ -273,11 +273,11 @@ int object_from_json(const json_t *json, struct object_spec *spec, struct star_e
 	if (json_object_get(json, "optimizer") &&
 	    read_name(json, "optimizer", optim_kind_parse, optim_kind_names(), &optimizer, err) < 0)
 		return -EINVAL;
-	object_spec_defaults(spec, optimizer);
+	wire_object_spec_defaults(spec, optimizer);
 	if (read_options(json, spec, err) < 0 || read_shape(json, spec, err) < 0)
 		return -EINVAL;
 	dim = spec->dim;
-	if (object_spec_check(spec, err) < 0)
+	if (wire_object_spec_check(spec, err) < 0)
 		return -EINVAL;
 	if (dim && dim != spec->dim)
 		return star_error_set(

@@ -12,14 +12,14 @@
 
 /* A new reference; NULL when the name is not UTF-8, which JSON cannot carry. The id is left out while it is 0, and so are options
  * that the optimizer has no use for. */
-json_t *object_to_json(const struct object_spec *spec);
+json_t *jsonrpc_object_encode(const struct object_spec *spec);
 
 /*
- * Checks every field (object_spec_check included). 0 or -EINVAL with the member's name. Without "id", spec->id is 0; a
+ * Checks every field (wire_object_spec_check too). 0 or -EINVAL with the member's name. Without "id", spec->id is 0; a
  * variable's "dim" follows from its shape and may be left out. "dtype" is float32 and "optimizer" sgd when they are left out,
  * options their defaults.
  */
-int object_from_json(const json_t *json, struct object_spec *spec, struct star_error *err);
+int jsonrpc_object_decode(const json_t *json, struct object_spec *spec, struct star_error *err);
 
 /* The layout as workers get it. */
 struct layout_node {
@@ -39,16 +39,16 @@ struct layout {
 	struct layout_node nodes[];
 };
 
-json_t *layout_to_json(const struct layout *layout);
+json_t *jsonrpc_layout_encode(const struct layout *layout);
 
 /* NULL with err; the caller frees it with free(). */
-struct layout *layout_from_json(const json_t *json, struct star_error *err);
+struct layout *jsonrpc_layout_decode(const json_t *json, struct star_error *err);
 
 /* A node's own part of it, as in a layout's "nodes" and in a join. Checks everything. 0 or -EINVAL with the member's name. */
-int layout_node_from_json(const json_t *json, struct layout_node *node, struct star_error *err);
+int jsonrpc_layout_node_decode(const json_t *json, struct layout_node *node, struct star_error *err);
 
 /* A node's "steering": {"key": hexadecimal digits, "queues": [...]}; from_json takes NULL for none. */
-json_t *steering_to_json(const struct steering *steering);
-int steering_from_json(const json_t *json, uint32_t queues, struct steering *steering, struct star_error *err);
+json_t *jsonrpc_steering_encode(const struct steering *steering);
+int jsonrpc_steering_decode(const json_t *json, uint32_t queues, struct steering *steering, struct star_error *err);
 
 #endif

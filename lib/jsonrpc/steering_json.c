@@ -6,7 +6,7 @@
 #include "jsonrpc/member.h"
 #include "jsonrpc/object_json.h"
 
-json_t *steering_to_json(const struct steering *steering)
+json_t *jsonrpc_steering_encode(const struct steering *steering)
 {
 	json_t *queues = json_array();
 	char key[2 * STEERING_KEY_MAX + 1] = "";
@@ -32,7 +32,7 @@ static int read_key(const char *text, struct steering *steering, struct star_err
 	return 0;
 }
 
-int steering_from_json(const json_t *json, uint32_t queues, struct steering *steering, struct star_error *err)
+int jsonrpc_steering_decode(const json_t *json, uint32_t queues, struct steering *steering, struct star_error *err)
 {
 	static const char *const members[] = { "key", "queues", NULL };
 	const json_t *table, *queue;
@@ -44,8 +44,9 @@ int steering_from_json(const json_t *json, uint32_t queues, struct steering *ste
 		return 0;
 	if (!json_is_object(json))
 		return star_error_set(err, -EINVAL, "member \"steering\" must be an object");
-	if (member_only(json, members, err) < 0 ||
-	    member_string(json, "key", (size_t)2 * STEERING_KEY_MAX, &key, err) < 0 || read_key(key, steering, err) < 0)
+	if (jsonrpc_member_only(json, members, err) < 0 ||
+	    jsonrpc_member_string(json, "key", (size_t)2 * STEERING_KEY_MAX, &key, err) < 0 ||
+	    read_key(key, steering, err) < 0)
 		return -EINVAL;
 	table = json_object_get(json, "queues");
 	entries = json_array_size(table);

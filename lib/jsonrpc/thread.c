@@ -4,7 +4,8 @@
 #include <signal.h>
 #include <string.h>
 
-int thread_start(pthread_t *thread, const char *name, void *(*run)(void *arg), void *arg, struct star_error *err)
+int jsonrpc_thread_start(pthread_t *thread, const char *name, void *(*run)(void *arg), void *arg,
+			 struct star_error *err)
 {
 	sigset_t all, before;
 	int rc;

@@ -7,6 +7,7 @@
 
 #include "star_error.h"
 
-int thread_start(pthread_t *thread, const char *name, void *(*run)(void *arg), void *arg, struct star_error *err);
+int jsonrpc_thread_start(pthread_t *thread, const char *name, void *(*run)(void *arg), void *arg,
+			 struct star_error *err);
 
 #endif

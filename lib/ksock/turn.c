@@ -68,7 +68,7 @@ static unsigned read_pieces(struct ksock_conn *conn, struct iovec *pieces)
 	return n;
 }
 
-static void finish(struct ksock_conn *conn)
+static void finish_connection(struct ksock_conn *conn)
 {
 	conn->finished = 1;
 	ksock_watch(conn);
@@ -101,7 +101,7 @@ static unsigned read_conn(struct ksock_conn *conn)
 		TAILQ_INSERT_TAIL(&ks->open, conn, by_age);
 		deliver(conn, (size_t)bytes);
 	} else if (bytes == 0) {
-		finish(conn);
+		finish_connection(conn);
 	} else if (errno != EAGAIN && errno != EINTR) {
 		ks->counters.resets++;
 		ksock_end(conn, errno, false);

@@ -109,7 +109,7 @@ uint64_t machine_free_bytes(void)
 	return MIN((uint64_t)kib << 10, group_free_bytes());
 }
 
-static bool join(char path[PATH_MAX], const char *root, const char *rest)
+static bool join_path(char path[PATH_MAX], const char *root, const char *rest)
 {
 	return snprintf(path, PATH_MAX, "%s%s", root, rest) < PATH_MAX;
 }
@@ -117,7 +117,7 @@ static bool join(char path[PATH_MAX], const char *root, const char *rest)
 bool machine_read(const char *root, const char *path, char text[static MACHINE_TEXT_MAX])
 {
 	char whole[PATH_MAX];
-	FILE *file = join(whole, root, path) ? fopen(whole, "re") : NULL;
+	FILE *file = join_path(whole, root, path) ? fopen(whole, "re") : NULL;
 	const bool read = file && fgets(text, MACHINE_TEXT_MAX, file);
 
 	if (file)
@@ -130,7 +130,7 @@ bool machine_link(const char *root, const char *path, char name[static MACHINE_T
 {
 	char whole[PATH_MAX], target[PATH_MAX];
 	const char *last;
-	const ssize_t bytes = join(whole, root, path) ? readlink(whole, target, sizeof(target) - 1) : -1;
+	const ssize_t bytes = join_path(whole, root, path) ? readlink(whole, target, sizeof(target) - 1) : -1;
 
 	name[0] = 0;
 	if (bytes < 0)
@@ -146,7 +146,7 @@ bool machine_link(const char *root, const char *path, char name[static MACHINE_T
 unsigned machine_pages(const char *root, struct machine_pages pages[static MACHINE_PAGES_MAX])
 {
 	char folder[PATH_MAX], own[PATH_MAX];
-	DIR *sizes = join(folder, root, "/sys/kernel/mm/hugepages") ? opendir(folder) : NULL;
+	DIR *sizes = join_path(folder, root, "/sys/kernel/mm/hugepages") ? opendir(folder) : NULL;
 	const struct dirent *entry;
 	unsigned long long kib;
 	unsigned n = 0;

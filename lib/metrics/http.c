@@ -194,7 +194,7 @@ static enum MHD_Result accept_from(void *cls, const struct sockaddr *from, sockl
 
 	(void)bytes;
 	pthread_mutex_lock(&server->lock);
-	allowed = places_allow(&server->places, from);
+	allowed = metrics_places_allow(&server->places, from);
 	pthread_mutex_unlock(&server->lock);
 	return allowed ? MHD_YES : MHD_NO;
 }
@@ -210,11 +210,12 @@ static void note_connection(void *cls, struct MHD_Connection *connection, void *
 	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
 		address = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 		fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-		*place = address && fd ? places_take(&server->places, address->client_addr, fd->connect_fd, clock_ns())
+		*place = address && fd ? metrics_places_take(&server->places, address->client_addr, fd->connect_fd,
+							     clock_ns())
 				       : NULL;
 		pthread_cond_signal(&server->wake);
 	} else if (*place) {
-		place_give(*place);
+		metrics_place_give(*place);
 	}
 	pthread_mutex_unlock(&server->lock);
 }
@@ -244,7 +245,7 @@ static void *watch(void *arg)
 
 	pthread_mutex_lock(&server->lock);
 	while (!server->over) {
-		const uint64_t next_ns = places_end_overdue(&server->places, patience_ns, clock_ns());
+		const uint64_t next_ns = metrics_places_end_overdue(&server->places, patience_ns, clock_ns());
 		const struct timespec next = clock_timespec(next_ns);
 
 		if (next_ns == UINT64_MAX)

@@ -20,7 +20,7 @@ static void find_sharer(const struct sockaddr *from, uint8_t peer[static PLACE_P
 	}
 }
 
-bool places_allow(const struct places *places, const struct sockaddr *from)
+bool metrics_places_allow(const struct places *places, const struct sockaddr *from)
 {
 	uint8_t peer[PLACE_PEER_BYTES];
 	unsigned has = 0;
@@ -31,7 +31,7 @@ bool places_allow(const struct places *places, const struct sockaddr *from)
 	return has < PLACES_OF_PEER;
 }
 
-struct place *places_take(struct places *places, const struct sockaddr *from, int fd, uint64_t now_ns)
+struct place *metrics_places_take(struct places *places, const struct sockaddr *from, int fd, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < PLACES; i++) {
 		struct place *place = &places->of[i];
@@ -45,12 +45,12 @@ struct place *places_take(struct places *places, const struct sockaddr *from, in
 	return NULL;
 }
 
-void place_give(struct place *place)
+void metrics_place_give(struct place *place)
 {
 	place->taken = false;
 }
 
-uint64_t places_end_overdue(struct places *places, uint64_t patience_ns, uint64_t now_ns)
+uint64_t metrics_places_end_overdue(struct places *places, uint64_t patience_ns, uint64_t now_ns)
 {
 	uint64_t next_ns = UINT64_MAX;
 

@@ -21,12 +21,12 @@ struct places {
 };
 
 /* Whether the peer may have one more. */
-bool places_allow(const struct places *places, const struct sockaddr *peer);
+bool metrics_places_allow(const struct places *places, const struct sockaddr *peer);
 /* NULL: none is left. */
-struct place *places_take(struct places *places, const struct sockaddr *peer, int fd, uint64_t now_ns);
-void place_give(struct place *place);
+struct place *metrics_places_take(struct places *places, const struct sockaddr *peer, int fd, uint64_t now_ns);
+void metrics_place_give(struct place *place);
 
 /* Ends the connections (shutdown) that have had their places for so long. When the next one will have; UINT64_MAX: there is none. */
-uint64_t places_end_overdue(struct places *places, uint64_t patience_ns, uint64_t now_ns);
+uint64_t metrics_places_end_overdue(struct places *places, uint64_t patience_ns, uint64_t now_ns);
 
 #endif

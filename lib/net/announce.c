@@ -22,7 +22,7 @@ static void announce_interface(struct net *net, struct net_interface *interface)
 	}
 }
 
-void announce_timer_fire(struct wheel_timer *timer, uint64_t now_ns)
+void net_announce_timer_fire(struct wheel_timer *timer, uint64_t now_ns)
 {
 	struct net *net = (struct net *)((char *)timer - offsetof(struct net, announce_timer));
 
@@ -37,7 +37,7 @@ void net_announce(struct net *net)
 {
 	if (!net->options.announce)
 		return;
-	net->announce_timer.fire = announce_timer_fire;
+	net->announce_timer.fire = net_announce_timer_fire;
 	net->announcements = TIMES;
 	wheel_arm(&net->wheel, &net->announce_timer, net->now_ns);
 }

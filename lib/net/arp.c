@@ -78,10 +78,10 @@ void arp_input(struct net *net, struct net_interface *interface, struct rte_mbuf
 		return;
 	}
 	if (data->arp_sip)
-		neighbour_heard(net, interface, &from, &data->arp_sha,
-				!for_us	  ? NEIGHBOUR_ANNOUNCES
-				: request ? NEIGHBOUR_ASKS
-					  : NEIGHBOUR_ANSWERS);
+		net_neighbour_heard(net, interface, &from, &data->arp_sha,
+				    !for_us   ? NEIGHBOUR_ANNOUNCES
+				    : request ? NEIGHBOUR_ASKS
+					      : NEIGHBOUR_ANSWERS);
 	if (for_us && request && !net->options.neighbours_silent)
 		send_arp(net, interface, RTE_ARP_OP_REPLY, data->arp_tip, &data->arp_sha, data->arp_sip);
 	rte_pktmbuf_free(m);

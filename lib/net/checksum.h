@@ -17,7 +17,7 @@
 enum { CHECKSUM_BLOCK = 64, CHECKSUM_BLOCKS_FROM = 256 /* bytes */ };
 
 /* The sum and that of so many blocks; the machine has AVX2. */
-uint64_t checksum_add_blocks(uint64_t sum, const uint8_t *at, size_t blocks);
+uint64_t net_checksum_add_blocks(uint64_t sum, const uint8_t *at, size_t blocks);
 
 /* Adds data to a sum that has not been folded; at most 64 KiB together, so that 64 bits never overflow. */
 static inline uint64_t checksum_add(uint64_t sum, const void *data, size_t bytes)
@@ -26,7 +26,7 @@ static inline uint64_t checksum_add(uint64_t sum, const void *data, size_t bytes
 	uint64_t word;
 
 	if (bytes >= CHECKSUM_BLOCKS_FROM && __builtin_cpu_supports("avx2")) {
-		sum = checksum_add_blocks(sum, at, bytes / CHECKSUM_BLOCK);
+		sum = net_checksum_add_blocks(sum, at, bytes / CHECKSUM_BLOCK);
 		at += bytes / CHECKSUM_BLOCK * CHECKSUM_BLOCK;
 		bytes %= CHECKSUM_BLOCK;
 	}

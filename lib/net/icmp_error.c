@@ -108,7 +108,7 @@ void icmp_act(struct net *net, const struct net_packet *packet, const struct icm
 	}
 	net->counters.icmp_in_errors++;
 	if (kind == NET_ICMP_TOO_BIG)
-		pmtu_learn(net, &q->to, (uint16_t)mtu);
+		net_pmtu_learn(net, &q->to, (uint16_t)mtu);
 }
 
 /* ---- out ---- */

@@ -12,7 +12,8 @@ enum {
 	RESETS_A_CALL = 64,	  /* and so many ended */
 };
 
-static int check(const struct net *net, const struct net_interface_options *interface, struct star_error *err)
+static int check_interface_options(const struct net *net, const struct net_interface_options *interface,
+				   struct star_error *err)
 {
 	const unsigned i = net->interfaces_count;
 	bool v6 = false;
@@ -91,7 +92,7 @@ struct net_interface *net_interface_create(const struct net *net, const struct n
 {
 	struct net_interface *interface;
 
-	if (check(net, options, err) < 0 || check_others(net, options, err) < 0)
+	if (check_interface_options(net, options, err) < 0 || check_others(net, options, err) < 0)
 		return NULL;
 	interface = aligned_alloc(RTE_CACHE_LINE_SIZE, sizeof(*interface));
 	if (!interface) {
@@ -166,7 +167,7 @@ bool net_interface_end(struct net *net, struct net_interface *interface, uint32_
 	}
 	if (*cursor < count)
 		return false;
-	neighbour_fini(net, interface);
+	net_neighbour_fini(net, interface);
 	memset(interface->neighbours, 0, sizeof(interface->neighbours));
 	interface->last_neighbour = NULL;
 	return true;

@@ -363,11 +363,11 @@ enum neighbour_news {
 	NEIGHBOUR_ANNOUNCES, /* itself, to all or to others */
 };
 /* A neighbour has said what its link address is. */
-void neighbour_heard(struct net *net, struct net_interface *interface, const struct net_address *address,
-		     const struct rte_ether_addr *mac, enum neighbour_news news);
+void net_neighbour_heard(struct net *net, struct net_interface *interface, const struct net_address *address,
+			 const struct rte_ether_addr *mac, enum neighbour_news news);
 /* The link address of a neighbour, or NULL: then frame was queued (or dropped), and the neighbour asked for. */
-const struct rte_ether_addr *neighbour_resolve(struct net *net, struct net_interface *interface,
-					       const struct net_address *address, struct rte_mbuf *frame);
+const struct rte_ether_addr *net_neighbour_resolve(struct net *net, struct net_interface *interface,
+						   const struct net_address *address, struct rte_mbuf *frame);
 /* An entry of before is still of that address, and needs no question. */
 static inline bool neighbour_is_sure(const struct net *net, const struct neighbour *n,
 				     const struct net_address *address)
@@ -376,10 +376,10 @@ static inline bool neighbour_is_sure(const struct net *net, const struct neighbo
 	       (uint32_t)(net->now_ns >> 20) - n->heard < NEIGHBOUR_FRESH;
 }
 /* What the table has, or NULL. */
-const struct rte_ether_addr *neighbour_known(const struct net *net, struct net_interface *interface,
-					     const struct net_address *address);
-void neighbour_timer_fire(struct wheel_timer *timer, uint64_t now_ns);
-void neighbour_fini(struct net *net, struct net_interface *interface);
+const struct rte_ether_addr *net_neighbour_known(const struct net *net, struct net_interface *interface,
+						 const struct net_address *address);
+void net_neighbour_timer_fire(struct wheel_timer *timer, uint64_t now_ns);
+void net_neighbour_fini(struct net *net, struct net_interface *interface);
 
 /* arp.c, nd.c: ask for an address; mac: of the station that had it, NULL: everybody. nd_input: a message whose checksum holds. */
 enum { ND_SOLICITATION = 135, ND_ADVERTISEMENT = 136 };
@@ -394,7 +394,7 @@ void nd_ask(struct net *net, struct net_interface *interface, const struct net_a
 	    const struct rte_ether_addr *mac);
 
 /* announce.c */
-void announce_timer_fire(struct wheel_timer *timer, uint64_t now_ns);
+void net_announce_timer_fire(struct wheel_timer *timer, uint64_t now_ns);
 
 /* mld.c; of a query whose checksum holds: false when it is malformed, or from beyond the link. */
 enum { MLD_QUERY = 130 };
@@ -405,15 +405,15 @@ bool mld_query(struct net *net, const struct net_packet *packet, const void *mes
 
 /* reassembly.c: m's data starts at the IP header, and ends with the packet. */
 struct ip6_walk;
-int reassembly_init(struct net *net);
-void reassembly_fini(struct net *net);
-void reassembly_put4(struct net *net, struct rte_mbuf *m, const struct net_packet *packet);
-void reassembly_put6(struct net *net, struct rte_mbuf *m, const struct net_packet *packet,
-		     const struct ip6_walk *at_fragment);
-void reassembly_timer_fire(struct wheel_timer *timer, uint64_t now_ns);
+int net_reassembly_init(struct net *net);
+void net_reassembly_fini(struct net *net);
+void net_reassembly_put4(struct net *net, struct rte_mbuf *m, const struct net_packet *packet);
+void net_reassembly_put6(struct net *net, struct rte_mbuf *m, const struct net_packet *packet,
+			 const struct ip6_walk *at_fragment);
+void net_reassembly_timer_fire(struct wheel_timer *timer, uint64_t now_ns);
 
 /* pmtu.c: no more than mtu gets through to an address. */
-void pmtu_learn(struct net *net, const struct net_address *to, uint16_t mtu);
+void net_pmtu_learn(struct net *net, const struct net_address *to, uint16_t mtu);
 
 static inline uint16_t net_mtu_min(const struct net_address *to)
 {

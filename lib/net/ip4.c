@@ -19,7 +19,7 @@ static bool options_fine(const uint8_t *option, unsigned bytes)
 }
 
 /* Checks the header and cuts off Ethernet's padding; false: it is counted. */
-static bool check(struct net *net, const struct net_interface *interface, struct rte_mbuf *m)
+static bool check_ip4_header(struct net *net, const struct net_interface *interface, struct rte_mbuf *m)
 {
 	const struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod(m, const struct rte_ipv4_hdr *);
 	const uint16_t have = rte_pktmbuf_data_len(m);
@@ -52,7 +52,7 @@ void ip4_input(struct net *net, struct net_interface *interface, struct rte_mbuf
 	const struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod(m, const struct rte_ipv4_hdr *);
 	struct net_packet p;
 
-	if (!check(net, interface, m)) {
+	if (!check_ip4_header(net, interface, m)) {
 		rte_pktmbuf_free(m);
 		return;
 	}
@@ -71,7 +71,7 @@ void ip4_input(struct net *net, struct net_interface *interface, struct rte_mbuf
 		return;
 	}
 	if (unlikely(ip->fragment_offset & RTE_BE16(RTE_IPV4_HDR_OFFSET_MASK | RTE_IPV4_HDR_MF_FLAG))) {
-		reassembly_put4(net, m, &p);
+		net_reassembly_put4(net, m, &p);
 		return;
 	}
 	rte_pktmbuf_adj(m, rte_ipv4_hdr_len(ip));

@@ -139,7 +139,7 @@ static bool take_extension(struct net *net, struct rte_mbuf *m, const struct net
 	default:
 		if (ip6_is_atomic(w)) /* RFC 6946 */
 			return true;
-		reassembly_put6(net, m, p, w);
+		net_reassembly_put6(net, m, p, w);
 		return false;
 	}
 	NET_DROP(net, m, ip_bad_extension);

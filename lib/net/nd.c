@@ -130,10 +130,10 @@ static bool solicited(struct net *net, const struct net_packet *p, const struct 
 	if (!net_is_own(p->interface, &target))
 		return true;
 	if (mac && net_on_link(p->interface, &p->from))
-		neighbour_heard(net, p->interface, &p->from, mac, NEIGHBOUR_ASKS);
+		net_neighbour_heard(net, p->interface, &p->from, mac, NEIGHBOUR_ASKS);
 	/* Without its link address it is a neighbour that knows us, and asks whether we are still here. */
 	if (!mac && !probe)
-		mac = neighbour_known(net, p->interface, &p->from);
+		mac = net_neighbour_known(net, p->interface, &p->from);
 	if (!net->options.neighbours_silent)
 		answer(net, p, &target, mac);
 	return true;
@@ -152,13 +152,13 @@ static bool advertised(struct net *net, const struct net_packet *p, const struct
 		net->counters.address_conflicts++;
 		return true;
 	}
-	known = neighbour_known(net, p->interface, &target);
+	known = net_neighbour_known(net, p->interface, &target);
 	if (!mac)
 		mac = known; /* it says: still here */
 	/* One that must not override what is known is a proxy's. */
 	if (!mac || (known && !(message->flags & FLAG_OVERRIDE) && !rte_is_same_ether_addr(known, mac)))
 		return true;
-	neighbour_heard(net, p->interface, &target, mac, for_us ? NEIGHBOUR_ANSWERS : NEIGHBOUR_ANNOUNCES);
+	net_neighbour_heard(net, p->interface, &target, mac, for_us ? NEIGHBOUR_ANSWERS : NEIGHBOUR_ANNOUNCES);
 	return true;
 }
 

@@ -37,7 +37,8 @@ static struct neighbour *find_set(const struct net *net, struct net_interface *i
 	return interface->neighbours[hash % NEIGHBOUR_SETS];
 }
 
-static struct neighbour *find(const struct net *net, struct net_interface *interface, const struct net_address *address)
+static struct neighbour *find_neighbour(const struct net *net, struct net_interface *interface,
+					const struct net_address *address)
 {
 	struct neighbour *set = find_set(net, interface, address);
 
@@ -62,7 +63,7 @@ static void arm_timer(struct net *net)
 		wheel_arm(&net->wheel, &net->neighbour_timer, net->now_ns + WAIT_NS);
 }
 
-void neighbour_timer_fire(struct wheel_timer *timer, uint64_t now_ns)
+void net_neighbour_timer_fire(struct wheel_timer *timer, uint64_t now_ns)
 {
 	struct net *net = (struct net *)((char *)timer - offsetof(struct net, neighbour_timer));
 
@@ -125,7 +126,7 @@ static bool may_ask(struct net *net)
 	return net_bucket_take(&net->neighbour_asks, net->now_ns, ASKS_A_SECOND, ASKS_BURST);
 }
 
-static void ask(struct net *net, struct net_interface *interface, struct neighbour *n)
+static void ask_neighbour(struct net *net, struct net_interface *interface, struct neighbour *n)
 {
 	n->asked = ticks(net);
 	n->tries++;
@@ -163,13 +164,13 @@ static void doubt(struct net *net, struct net_interface *interface, struct neigh
 	if (ticks(net) - n->asked < retry || !may_ask(net))
 		return;
 	n->tries = RTE_MAX(n->tries, (uint8_t)(TRIES - 2));
-	ask(net, interface, n);
+	ask_neighbour(net, interface, n);
 }
 
-void neighbour_heard(struct net *net, struct net_interface *interface, const struct net_address *address,
-		     const struct rte_ether_addr *mac, enum neighbour_news news)
+void net_neighbour_heard(struct net *net, struct net_interface *interface, const struct net_address *address,
+			 const struct rte_ether_addr *mac, enum neighbour_news news)
 {
-	struct neighbour *n = find(net, interface, address);
+	struct neighbour *n = find_neighbour(net, interface, address);
 
 	if (!n) {
 		if (news == NEIGHBOUR_ASKS) {
@@ -201,18 +202,18 @@ static bool usable(struct net *net, struct net_interface *interface, struct neig
 			return false;
 		}
 		if (may_ask(net))
-			ask(net, interface, n);
+			ask_neighbour(net, interface, n);
 	}
 	return true;
 }
 
-const struct rte_ether_addr *neighbour_resolve(struct net *net, struct net_interface *interface,
-					       const struct net_address *address, struct rte_mbuf *frame)
+const struct rte_ether_addr *net_neighbour_resolve(struct net *net, struct net_interface *interface,
+						   const struct net_address *address, struct rte_mbuf *frame)
 {
 	struct neighbour *n = interface->last_neighbour;
 
 	if (unlikely(!n || !net_address_equal(&n->address, address)))
-		interface->last_neighbour = n = find(net, interface, address);
+		interface->last_neighbour = n = find_neighbour(net, interface, address);
 	if (likely(n && n->known)) {
 		if (likely(neighbour_is_sure(net, n, address)))
 			return &n->mac;
@@ -230,21 +231,21 @@ const struct rte_ether_addr *neighbour_resolve(struct net *net, struct net_inter
 			drop_pending(net, n);
 			n->tries = 0;
 		}
-		ask(net, interface, n);
+		ask_neighbour(net, interface, n);
 	}
 	queue(net, n, frame);
 	return NULL;
 }
 
-const struct rte_ether_addr *neighbour_known(const struct net *net, struct net_interface *interface,
-					     const struct net_address *address)
+const struct rte_ether_addr *net_neighbour_known(const struct net *net, struct net_interface *interface,
+						 const struct net_address *address)
 {
-	const struct neighbour *n = find(net, interface, address);
+	const struct neighbour *n = find_neighbour(net, interface, address);
 
 	return n && n->known ? &n->mac : NULL;
 }
 
-void neighbour_fini(struct net *net, struct net_interface *interface)
+void net_neighbour_fini(struct net *net, struct net_interface *interface)
 {
 	for (int i = 0; i < NEIGHBOUR_SETS; i++)
 		for (int j = 0; j < NEIGHBOUR_WAYS; j++)

@@ -7,7 +7,7 @@
 
 #include "net/tcp_internal.h"
 
-static int check(const struct net_options *o, struct star_error *err)
+static int check_net_options(const struct net_options *o, struct star_error *err)
 {
 	if (!o->pool || rte_pktmbuf_priv_size(o->pool) < sizeof(struct net_priv))
 		return star_error_set(err, -EINVAL, "the mempool's mbufs need a private area of %d bytes",
@@ -23,7 +23,7 @@ struct net *net_create(const struct net_options *options, struct star_error *err
 {
 	struct net *net;
 
-	if (check(options, err) < 0)
+	if (check_net_options(options, err) < 0)
 		return NULL;
 	net = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN_CEIL(sizeof(*net), RTE_CACHE_LINE_SIZE));
 	if (!net)
@@ -36,9 +36,9 @@ struct net *net_create(const struct net_options *options, struct star_error *err
 	net->pool = options->pool;
 	net->now_ns = options->now_ns;
 	wheel_init(&net->wheel, options->now_ns);
-	net->neighbour_timer.fire = neighbour_timer_fire;
-	net->reassembly.timer.fire = reassembly_timer_fire;
-	if (reassembly_init(net) < 0)
+	net->neighbour_timer.fire = net_neighbour_timer_fire;
+	net->reassembly.timer.fire = net_reassembly_timer_fire;
+	if (net_reassembly_init(net) < 0)
 		goto free_net;
 	if (tcp_table_init(net) < 0)
 		goto free_reassembly;
@@ -54,7 +54,7 @@ struct net *net_create(const struct net_options *options, struct star_error *err
 	return net;
 
 free_reassembly:
-	reassembly_fini(net);
+	net_reassembly_fini(net);
 free_net:
 	free(net);
 fail:
@@ -68,10 +68,10 @@ void net_destroy(struct net *net)
 		return;
 	tcp_table_fini(net);
 	for (unsigned i = 0; i < net->interfaces_count; i++) {
-		neighbour_fini(net, net->interfaces[i]);
+		net_neighbour_fini(net, net->interfaces[i]);
 		net_interface_free(net->interfaces[i]);
 	}
-	reassembly_fini(net);
+	net_reassembly_fini(net);
 	while (net->output_head != net->output_tail)
 		rte_pktmbuf_free(net->output[net->output_head++ % NET_OUTPUT_MAX]);
 	free(net);

@@ -212,7 +212,7 @@ static void send_packet(struct net *net, const struct net_path *path, struct rte
 	struct rte_ether_hdr *eth =
 		net_put_ethernet(path->interface, packet,
 				 v4 ? RTE_BE16(RTE_ETHER_TYPE_IPV4) : RTE_BE16(RTE_ETHER_TYPE_IPV6));
-	const struct rte_ether_addr *mac = neighbour_resolve(net, path->interface, &path->next_hop, packet);
+	const struct rte_ether_addr *mac = net_neighbour_resolve(net, path->interface, &path->next_hop, packet);
 
 	if (likely(mac)) {
 		eth->dst_addr = *mac;

@@ -27,7 +27,7 @@ uint16_t net_path_mtu(struct net *net, const struct net_path *path)
 	return mtu;
 }
 
-void pmtu_learn(struct net *net, const struct net_address *to, uint16_t mtu)
+void net_pmtu_learn(struct net *net, const struct net_address *to, uint16_t mtu)
 {
 	struct pmtu_entry *set = find_set(net, to), *entry = &set[0];
 

@@ -26,7 +26,7 @@ enum {
 #define TIMEOUT_NS \
 	(30000 * NET_MS) /* as Linux; RFC 8200 has 60 s, in which an attacker holds the places twice as long */
 
-int reassembly_init(struct net *net)
+int net_reassembly_init(struct net *net)
 {
 	struct reassembly *r = &net->reassembly;
 	const uint32_t packets = net->options.reassembly_mbufs_max / FRAGMENTS_A_PACKET;
@@ -37,7 +37,7 @@ int reassembly_init(struct net *net)
 	return r->table ? 0 : -ENOMEM;
 }
 
-void reassembly_fini(struct net *net)
+void net_reassembly_fini(struct net *net)
 {
 	rte_ip_frag_table_destroy(net->reassembly.table);
 }
@@ -77,7 +77,7 @@ static void tell_expired(struct net *net, struct rte_mbuf *m)
 		icmp_send_error(net, m, &p, ICMP_REASSEMBLY_TIME, 0);
 }
 
-void reassembly_timer_fire(struct wheel_timer *timer, uint64_t now_ns)
+void net_reassembly_timer_fire(struct wheel_timer *timer, uint64_t now_ns)
 {
 	struct net *net = (struct net *)((char *)timer - offsetof(struct net, reassembly.timer));
 	struct reassembly *r = &net->reassembly;
@@ -175,7 +175,7 @@ static void go_on(struct net *net, struct net_interface *interface, struct rte_m
 		net_frame_input(net, packet);
 }
 
-void reassembly_put4(struct net *net, struct rte_mbuf *m, const struct net_packet *p)
+void net_reassembly_put4(struct net *net, struct rte_mbuf *m, const struct net_packet *p)
 {
 	struct rte_ipv4_hdr *ip = rte_pktmbuf_mtod(m, struct rte_ipv4_hdr *);
 	const uint16_t field = rte_be_to_cpu_16(ip->fragment_offset), header = rte_ipv4_hdr_len(ip);
@@ -208,7 +208,7 @@ static bool chain_is_shown(const struct ip6_walk *at_fragment)
 	return step == IP6_UPPER && upper_is_shown(w.next, w.base + w.at, w.end - w.at);
 }
 
-void reassembly_put6(struct net *net, struct rte_mbuf *m, const struct net_packet *p, const struct ip6_walk *w)
+void net_reassembly_put6(struct net *net, struct rte_mbuf *m, const struct net_packet *p, const struct ip6_walk *w)
 {
 	const uint16_t field = (uint16_t)(w->header[2] << 8 | w->header[3]), offset = field & (UINT16_MAX << 3);
 	const uint16_t before = (uint16_t)(w->header - w->base) - (uint16_t)sizeof(struct rte_ipv6_hdr);

@@ -16,7 +16,7 @@ enum {
 #define SECOND_NS (1000 * NET_MS)
 
 /* Owns the payload on success only. */
-static bool parse(struct net *net, struct rte_mbuf *m, const struct net_packet *packet, struct tcp_segment *s)
+static bool parse_segment(struct net *net, struct rte_mbuf *m, const struct net_packet *packet, struct tcp_segment *s)
 {
 	const struct rte_tcp_hdr *tcp = rte_pktmbuf_mtod(m, const struct rte_tcp_hdr *);
 	const uint16_t have = rte_pktmbuf_data_len(m);
@@ -252,7 +252,7 @@ static bool is_simultaneous(const struct tcp_conn *conn, const struct tcp_segmen
 }
 
 /* The checks before a segment's ACK and data count; false when it is to be dropped. */
-static bool check(struct tcp_conn *conn, const struct tcp_segment *s)
+static bool check_in_window(struct tcp_conn *conn, const struct tcp_segment *s)
 {
 	if (conn->features & TCP_FEATURE_TIMESTAMP && !timestamp_holds(conn, s))
 		return false;
@@ -277,7 +277,7 @@ static bool conn_input(struct tcp_conn *conn, const struct tcp_segment *s)
 	conn->heard_ms = net_ms(conn->net);
 	conn->segs_in++;
 	conn->keep_sent = 0;
-	if (!check(conn, s))
+	if (!check_in_window(conn, s))
 		return false;
 	if (unlikely(conn->state == TCP_SYN_RECEIVED)) {
 		if (s->ack != conn->iss + 1) {
@@ -370,7 +370,7 @@ void tcp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *pac
 	bool taken;
 
 	net->counters.tcp_in++;
-	if (!parse(net, m, packet, &s)) {
+	if (!parse_segment(net, m, packet, &s)) {
 		rte_pktmbuf_free(m);
 		return;
 	}

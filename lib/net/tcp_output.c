@@ -8,7 +8,7 @@ enum {
 };
 
 /* The last steps of every segment: TCP's checksum, IP, Ethernet. segment's data starts with the TCP header. */
-static void finish(struct net *net, const struct net_path *path, struct rte_mbuf *segment, uint8_t tos)
+static void finish_segment(struct net *net, const struct net_path *path, struct rte_mbuf *segment, uint8_t tos)
 {
 	struct rte_tcp_hdr *tcp = rte_pktmbuf_mtod(segment, struct rte_tcp_hdr *);
 
@@ -48,7 +48,7 @@ static void send_segments(struct tcp_conn *conn, struct rte_mbuf *packet, uint32
 	tcp->tcp_urp = 0;
 	if (flags & RTE_TCP_ACK_FLAG)
 		tcp_ack_sent(conn, payload);
-	finish(conn->net, &conn->path, packet, tos);
+	finish_segment(conn->net, &conn->path, packet, tos);
 }
 
 static void send_segment(struct tcp_conn *conn, struct rte_mbuf *packet, uint8_t flags, uint32_t seq, uint8_t tos)
@@ -125,7 +125,7 @@ void tcp_refuse(struct net *net, const struct net_packet *packet, const struct r
 		tcp->tcp_flags = RTE_TCP_RST_FLAG | RTE_TCP_ACK_FLAG;
 	}
 	net->counters.tcp_out_rsts++;
-	finish(net, &path, segment, 0);
+	finish_segment(net, &path, segment, 0);
 }
 
 struct rte_mbuf *tcp_copy_payload(struct net *net, struct rte_mbuf *m)
@@ -468,7 +468,7 @@ uint64_t tcp_stalled_ns(const struct tcp_conn *conn)
 
 /* Copies payload behind the last one, if that waits and has room: a small one as a whole, with Nagle's rule also the first
  * part of a larger one, which fills the segment up. */
-static void join(struct tcp_conn *conn, struct rte_mbuf *payload)
+static void join_payload(struct tcp_conn *conn, struct rte_mbuf *payload)
 {
 	struct net_priv *p = conn->send_next ? net_priv(conn->send_tail) : NULL;
 	uint32_t room, part;
@@ -498,7 +498,7 @@ bool tcp_send(struct tcp_conn *conn, struct rte_mbuf *payload)
 	}
 	if (tcp_queued(conn) == 0)
 		conn->moved_ns = conn->net->now_ns;
-	join(conn, payload);
+	join_payload(conn, payload);
 	if (payload->data_len == 0) {
 		rte_pktmbuf_free(payload);
 	} else {

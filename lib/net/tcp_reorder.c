@@ -241,7 +241,7 @@ static void insert_run(struct tcp_conn *conn, struct rte_mbuf *before, const str
 }
 
 /* Joins the run behind this one to it, if there is no gap left between them. */
-static void join(struct tcp_conn *conn, struct rte_mbuf *run)
+static void join_run(struct tcp_conn *conn, struct rte_mbuf *run)
 {
 	struct tcp_reorder_priv *p = tcp_reorder_priv(run);
 	struct rte_mbuf *next = p->next_run;
@@ -291,7 +291,7 @@ void tcp_reorder_put(struct tcp_conn *conn, struct rte_mbuf *payload, uint32_t s
 		drop(conn, payload);
 		return;
 	}
-	join(conn, run);
+	join_run(conn, run);
 	note_run(conn, tcp_reorder_priv(run)->seq, tcp_reorder_priv(run)->end);
 }
 

@@ -62,7 +62,7 @@ static uint16_t choose_port(struct net *net, const struct net_path *path, rte_be
 	return 0;
 }
 
-static void start(struct tcp_conn *conn, void *user)
+static void start_connection(struct tcp_conn *conn, void *user)
 {
 	struct net *net = conn->net;
 
@@ -109,7 +109,7 @@ struct tcp_conn *tcp_connect_from(struct net *net, const struct net_address *loc
 	}
 	if (former && seq_lt(conn->iss, floor))
 		tcp_set_iss(conn, floor);
-	start(conn, user);
+	start_connection(conn, user);
 	return conn;
 }
 

@@ -5,7 +5,7 @@
 #include <errno.h>
 
 /* The datagram's length; 0: it is malformed, or damaged. */
-static uint16_t check(const struct rte_mbuf *m, const struct net_packet *packet)
+static uint16_t udp_checksum(const struct rte_mbuf *m, const struct net_packet *packet)
 {
 	const struct rte_udp_hdr *udp = rte_pktmbuf_mtod(m, const struct rte_udp_hdr *);
 	const uint16_t have = rte_pktmbuf_data_len(m);
@@ -24,7 +24,7 @@ static uint16_t check(const struct rte_mbuf *m, const struct net_packet *packet)
 void udp_input(struct net *net, struct rte_mbuf *m, const struct net_packet *packet)
 {
 	const struct rte_udp_hdr *udp = rte_pktmbuf_mtod(m, const struct rte_udp_hdr *);
-	const uint16_t bytes = check(m, packet);
+	const uint16_t bytes = udp_checksum(m, packet);
 
 	if (bytes == 0) {
 		NET_DROP(net, m, udp_bad);

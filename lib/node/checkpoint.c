@@ -311,7 +311,7 @@ static void *write_checkpoint(void *arg)
 }
 
 /* Ends the thread, if there is one; what it wrote does not count unless kept. */
-static void finish(struct node_checkpoint *c, bool kept)
+static void finish_checkpoint(struct node_checkpoint *c, bool kept)
 {
 	bool written;
 
@@ -350,7 +350,7 @@ static size_t copies_bytes(const struct config *config)
 	return (size_t)(config->checkpoint_copies_mib + config->checkpoint_log_mib) << 20;
 }
 
-int shard_add_snapshots(struct shard *shard, struct star_error *err)
+int node_shard_add_snapshots(struct shard *shard, struct star_error *err)
 {
 	const struct config *config = shard->node->config;
 	const size_t arena_bytes = shard->node->arena_bytes;
@@ -368,7 +368,7 @@ int shard_add_snapshots(struct shard *shard, struct star_error *err)
 				   err);
 }
 
-void shard_remove_snapshots(struct shard *shard)
+void node_shard_remove_snapshots(struct shard *shard)
 {
 	if (shard->marks)
 		munmap(shard->marks, store_snapshot_memory(shard->node->arena_bytes));
@@ -394,7 +394,8 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 	ckpt_claim_init(&c->claim, node->config->checkpoint_directory);
 	/* From the start, so that nobody imports into it. Whose it is otherwise a save says: it may be nobody's by then. */
 	if (node->config->task_index == 0)
-		(void)node_checkpoint_claim(c, NULL);
+		if (node_checkpoint_claim(c, NULL) == 0)
+			ckpt_dropped_clean(node->config->checkpoint_directory);
 	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++)
 		rc = make_part(&c->parts[i], i, err);
 	if (rc == 0)
@@ -408,7 +409,7 @@ void node_checkpoint_destroy(struct node_checkpoint *c)
 	if (!c)
 		return;
 	if (state_of(c) != IDLE)
-		finish(c, false);
+		finish_checkpoint(c, false);
 	for (unsigned i = 0; i < c->node->shards_count; i++)
 		free_part(&c->parts[i]);
 	pthread_mutex_destroy(&c->lock);
@@ -518,7 +519,7 @@ int node_checkpoint_begin(void *ctx, const struct control_checkpoint *checkpoint
 	int rc;
 
 	if (state_of(c) != IDLE)
-		finish(c, false);
+		finish_checkpoint(c, false);
 	rc = checkpoint->parent ? delta_possible(c, checkpoint->parent, err) : 0;
 	if (rc == 0)
 		rc = checkpoint->last ? node_close(node, err) : node_open(node, err);
@@ -534,7 +535,7 @@ int node_checkpoint_begin(void *ctx, const struct control_checkpoint *checkpoint
 	c->bytes = 0;
 	c->err = (struct star_error){ 0 };
 	pthread_mutex_unlock(&c->lock);
-	rc = thread_start(&c->thread, "ckpt-write", write_checkpoint, c, err);
+	rc = jsonrpc_thread_start(&c->thread, "ckpt-write", write_checkpoint, c, err);
 	c->threaded = rc == 0;
 	if (rc < 0) {
 		c->state = IDLE;
@@ -554,7 +555,7 @@ static json_t *files_json(const struct node_checkpoint *c)
 						       "task", (int)f->task, "reactor", (int)f->reactor, "bytes",
 						       (json_int_t)f->bytes, "rows", (json_int_t)f->rows, "deleted",
 						       (json_int_t)f->deleted, "checksum", (json_int_t)f->checksum,
-						       "step", member_from_u64(c->parts[i].step)));
+						       "step", jsonrpc_member_from_u64(c->parts[i].step)));
 	}
 	return files;
 }
@@ -598,7 +599,7 @@ void node_checkpoint_end(void *ctx, uint64_t id, bool kept)
 	struct node_checkpoint *c = node->checkpoint;
 
 	if (state_of(c) != IDLE && c->now.id == id)
-		finish(c, kept);
+		finish_checkpoint(c, kept);
 	if (!kept)
 		open_again(node);
 }
@@ -619,13 +620,14 @@ static int read_files(const json_t *json, struct ckpt_manifest *m, struct star_e
 		const char *name;
 		uint64_t step;
 
-		if (member_string(file, "name", sizeof(f->name) - 1, &name, err) < 0 ||
-		    member_u32(file, "task", 0, WIRE_NODES_MAX - 1, &f->task, err) < 0 ||
-		    member_u32(file, "reactor", 0, WIRE_REACTORS_MAX - 1, &f->reactor, err) < 0 ||
-		    member_u64(file, "bytes", &f->bytes, err) < 0 || member_u64(file, "rows", &f->rows, err) < 0 ||
-		    member_u64(file, "deleted", &f->deleted, err) < 0 ||
-		    member_u32(file, "checksum", 0, UINT32_MAX, &f->checksum, err) < 0 ||
-		    member_u64(file, "step", &step, err) < 0)
+		if (jsonrpc_member_string(file, "name", sizeof(f->name) - 1, &name, err) < 0 ||
+		    jsonrpc_member_u32(file, "task", 0, WIRE_NODES_MAX - 1, &f->task, err) < 0 ||
+		    jsonrpc_member_u32(file, "reactor", 0, WIRE_REACTORS_MAX - 1, &f->reactor, err) < 0 ||
+		    jsonrpc_member_u64(file, "bytes", &f->bytes, err) < 0 ||
+		    jsonrpc_member_u64(file, "rows", &f->rows, err) < 0 ||
+		    jsonrpc_member_u64(file, "deleted", &f->deleted, err) < 0 ||
+		    jsonrpc_member_u32(file, "checksum", 0, UINT32_MAX, &f->checksum, err) < 0 ||
+		    jsonrpc_member_u64(file, "step", &step, err) < 0)
 			return -EPROTO;
 		if (step > m->step)
 			m->step = step;

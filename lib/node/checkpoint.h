@@ -19,8 +19,8 @@ void node_checkpoint_lineage(struct node_checkpoint *checkpoint, uint64_t lineag
 uint64_t node_checkpoint_own_lineage(const struct node_checkpoint *checkpoint);
 
 /* Gives a shard's store what it needs for snapshots, before its first table. */
-int shard_add_snapshots(struct shard *shard, struct star_error *err);
-void shard_remove_snapshots(struct shard *shard); /* after its store is gone */
+int node_shard_add_snapshots(struct shard *shard, struct star_error *err);
+void node_shard_remove_snapshots(struct shard *shard); /* after its store is gone */
 
 /* What the control plane calls: control_data_plane says what each does. */
 int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct star_error *err);

@@ -98,7 +98,7 @@ int node_ask_copy(struct shard *shard, struct reactor_message *message, size_t b
 }
 
 /* Asks one reactor, and waits for it. */
-static int ask(struct shard *shard, const struct question *draft, struct star_error *err)
+static int ask_shard(struct shard *shard, const struct question *draft, struct star_error *err)
 {
 	struct question question = *draft;
 	int status = node_ask_copy(shard, &question.message, sizeof(question), err);
@@ -123,7 +123,7 @@ static int drop_on(struct shard *shard, uint32_t id, struct star_error *err)
 	const uint64_t until_us = clock_us() + ANSWER_TIMEOUT_US;
 	int status;
 
-	while ((status = ask(shard, &question, err)) == -EBUSY && clock_us() < until_us)
+	while ((status = ask_shard(shard, &question, err)) == -EBUSY && clock_us() < until_us)
 		usleep(DROP_LOOK_US);
 	return status;
 }
@@ -149,7 +149,7 @@ static int node_install(void *ctx, const struct object_spec *spec, struct star_e
 	int status = 0;
 
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
-		status = ask(&node->shards[i], &question, err);
+		status = ask_shard(&node->shards[i], &question, err);
 	if (status == 0) {
 		node->specs[spec->id] = spec;
 		node_journal_catalogue(node);
@@ -215,7 +215,7 @@ static int tell_layout(struct node *node, const struct control_layout *layout, u
 			.end_partition = layout_first(partitions, layout->cluster_reactors, reactor + 1),
 		};
 
-		status = ask(&node->shards[i], &question, err);
+		status = ask_shard(&node->shards[i], &question, err);
 	}
 	return status;
 }
@@ -253,7 +253,7 @@ static int ask_reactors(struct node *node, const struct question *question, stru
 	int status = 0;
 
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
-		status = ask(&node->shards[i], question, err);
+		status = ask_shard(&node->shards[i], question, err);
 	return status;
 }
 

@@ -117,9 +117,9 @@ static int write_catalogue(const struct node_journal *j, struct star_error *err)
 
 	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
 		if (node->specs[id])
-			json_array_append_new(objects, object_to_json(node->specs[id]));
-	json = json_pack("{s:o, s:o}", "lineage", member_from_u64(node_checkpoint_own_lineage(node->checkpoint)),
-			 "objects", objects);
+			json_array_append_new(objects, jsonrpc_object_encode(node->specs[id]));
+	json = json_pack("{s:o, s:o}", "lineage",
+			 jsonrpc_member_from_u64(node_checkpoint_own_lineage(node->checkpoint)), "objects", objects);
 	text = json_dumps(json, JSON_INDENT(1));
 	json_decref(json);
 	if (!text)
@@ -152,7 +152,7 @@ static int read_catalogue(const struct node_journal *j, uint32_t story, uint64_t
 		return star_error_set(err, -EBADMSG, "the journal's %s cannot be read in %.200s: %.150s", name,
 				      j->node->config->journal_directory, fd < 0 ? strerror(errno) : why.text);
 	objects = json_object_get(json, "objects");
-	if (member_only(json, members, err) < 0 || member_u64(json, "lineage", lineage, err) < 0)
+	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_u64(json, "lineage", lineage, err) < 0)
 		rc = err->code;
 	else if (!json_is_array(objects) || json_array_size(objects) > WIRE_OBJECTS_MAX)
 		rc = star_error_set(err, -EBADMSG, "the journal's %s has no list of objects", name);
@@ -164,7 +164,7 @@ static int read_catalogue(const struct node_journal *j, uint32_t story, uint64_t
 	{
 		if (rc < 0)
 			break;
-		rc = object_from_json(object, &(*specs)[*count], err);
+		rc = jsonrpc_object_decode(object, &(*specs)[*count], err);
 		if (rc == 0 && (*specs)[*count].id == 0)
 			rc = star_error_set(err, -EBADMSG, "the journal's %s has an object without its id", name);
 		++*count;
@@ -483,6 +483,6 @@ json_t *node_journal_status(const struct node *node)
 			 (json_int_t)j->replayed_rows, "replayed_s", j->replayed_s);
 	json_object_set_new(json, "replayed_bytes", json_integer((json_int_t)j->replayed_bytes));
 	if (sum.failed)
-		json_object_set_new(json, "error", member_from_text(why.text));
+		json_object_set_new(json, "error", jsonrpc_member_from_text(why.text));
 	return json;
 }

@@ -16,7 +16,7 @@ uint32_t node_kernel_mtu(void)
 	return KERNEL_FRAME_BYTES - 128; /* port_mempool_create adds what frames need, and rounds up */
 }
 
-int shard_add_sockets(struct shard *shard, struct star_error *err)
+int node_shard_add_sockets(struct shard *shard, struct star_error *err)
 {
 	const struct config *config = shard->node->config;
 	const struct ksock_options options = {
@@ -34,7 +34,7 @@ int shard_add_sockets(struct shard *shard, struct star_error *err)
 	return shard->sockets ? 0 : err->code;
 }
 
-void shard_explain_sockets(const struct shard *shard, struct star_error *err)
+void node_shard_explain_sockets(const struct shard *shard, struct star_error *err)
 {
 	const struct config_address *data = &shard->node->config->own.data;
 	const struct config_address_text at = config_show(data->host, (uint16_t)(data->port + shard->index));
@@ -57,7 +57,7 @@ void shard_explain_sockets(const struct shard *shard, struct star_error *err)
 		star_error_set(err, err->code, "data address %s: %s", at.text, strerror(-err->code));
 }
 
-unsigned shard_poll_sockets(void *ctx, uint64_t now_ns)
+unsigned node_shard_poll_sockets(void *ctx, uint64_t now_ns)
 {
 	struct shard *shard = ctx;
 
@@ -66,7 +66,7 @@ unsigned shard_poll_sockets(void *ctx, uint64_t now_ns)
 }
 
 /* There are no frames: what is to be sent goes to the kernel. */
-unsigned shard_transmit_sockets(void *ctx, struct rte_mbuf **frames, unsigned max)
+unsigned node_shard_transmit_sockets(void *ctx, struct rte_mbuf **frames, unsigned max)
 {
 	struct shard *shard = ctx;
 

@@ -189,7 +189,7 @@ int node_nics_begin(struct node *node, struct star_error *err)
 	watch->node = node;
 	pthread_mutex_init(&watch->lock, NULL);
 	clock_condition_init(&watch->wake);
-	status = thread_start(&watch->thread, "watch", loop, watch, err);
+	status = jsonrpc_thread_start(&watch->thread, "watch", loop, watch, err);
 	if (status < 0)
 		free(watch);
 	else

@@ -252,7 +252,7 @@ static int shard_build(struct shard *shard, struct star_error *err)
 	shard->store = store_create(shard->arena, node->arena_bytes, err);
 	if (!shard->store)
 		return err->code;
-	if (config->checkpoint_directory[0] && shard_add_snapshots(shard, err) < 0)
+	if (config->checkpoint_directory[0] && node_shard_add_snapshots(shard, err) < 0)
 		return err->code;
 	shard->service = service_create(
 		&(struct service_options){ .incarnation = node->config->journal_directory[0] ? 0 : node->incarnation,
@@ -272,7 +272,7 @@ static int shard_build(struct shard *shard, struct star_error *err)
 	shard->net = net_create(&net_options, err);
 	if (!shard->net)
 		return err->code;
-	if (config->stack == CONFIG_STACK_KERNEL && shard_add_sockets(shard, err) < 0)
+	if (config->stack == CONFIG_STACK_KERNEL && node_shard_add_sockets(shard, err) < 0)
 		return err->code;
 	rpc.transport = shard->sockets ? &ksock_transport : NULL;
 	rpc.transport_ctx = shard->sockets;
@@ -285,7 +285,7 @@ static int shard_build(struct shard *shard, struct star_error *err)
 		return err->code;
 	shard->rpc = rpc_server_create(&rpc, err);
 	if (!shard->rpc && shard->sockets)
-		shard_explain_sockets(shard, err);
+		node_shard_explain_sockets(shard, err);
 	return shard->rpc ? 0 : err->code;
 }
 
@@ -315,8 +315,8 @@ static int shard_make_reactor(struct shard *shard, struct star_error *err)
 		ports[i] = node->ports[i].port;
 	if (shard->sockets) {
 		options.poll_fd = ksock_wait_fd(shard->sockets);
-		options.ops.poll = shard_poll_sockets;
-		options.ops.transmit = shard_transmit_sockets;
+		options.ops.poll = node_shard_poll_sockets;
+		options.ops.transmit = node_shard_transmit_sockets;
 	}
 	shard->reactor = reactor_create(&options, err);
 	return shard->reactor ? 0 : err->code;
@@ -501,7 +501,7 @@ void node_stop(struct node *node)
 			store_destroy(shard->store);
 		if (shard->arena)
 			port_memory_free(shard->arena, node->arena_bytes);
-		shard_remove_snapshots(shard);
+		node_shard_remove_snapshots(shard);
 	}
 	for (unsigned i = 0; i < node->shards_count; i++)
 		rte_mempool_free(node->shards[i].pool);

@@ -113,12 +113,12 @@ void node_touch_end(struct touch_ahead *ahead);
 
 /* kernel_stack.c: a shard on the kernel's sockets. The mtu is what its packet buffers are sized for. */
 uint32_t node_kernel_mtu(void);
-int shard_add_sockets(struct shard *shard, struct star_error *err);
+int node_shard_add_sockets(struct shard *shard, struct star_error *err);
 /* Why it could not listen, as a sentence for the operator; err has the code. */
-void shard_explain_sockets(const struct shard *shard, struct star_error *err);
+void node_shard_explain_sockets(const struct shard *shard, struct star_error *err);
 /* For reactor_ops: poll and transmit. */
-unsigned shard_poll_sockets(void *ctx, uint64_t now_ns);
-unsigned shard_transmit_sockets(void *ctx, struct rte_mbuf **frames, unsigned max);
+unsigned node_shard_poll_sockets(void *ctx, uint64_t now_ns);
+unsigned node_shard_transmit_sockets(void *ctx, struct rte_mbuf **frames, unsigned max);
 
 /* What a stack is told of a port. */
 struct net_interface_options node_interface(const struct node_port *port);

@@ -70,8 +70,8 @@ static void end_gone_on_reactor(void *ctx, struct reactor_message *message)
 }
 
 /* A message outlives a wait that timed out: it is not freed then, nor what it names. */
-static int ask(struct shard *shard, struct port_message *m, void (*run)(void *, struct reactor_message *),
-	       struct star_error *err)
+static int ask_reactor(struct shard *shard, struct port_message *m, void (*run)(void *, struct reactor_message *),
+		       struct star_error *err)
 {
 	m->message = (struct reactor_message){ .run = run };
 	return node_ask(shard, &m->message, err);
@@ -86,11 +86,11 @@ static int remove_from(struct shard *shard, struct port *port, unsigned *ended, 
 	if (!m)
 		return star_error_set(err, -ENOMEM, "no memory for a message to reactor %u", shard->index);
 	m->port = port;
-	status = ask(shard, m, detach_on_reactor, err);
+	status = ask_reactor(shard, m, detach_on_reactor, err);
 	while (status == 0 && !m->done)
-		status = ask(shard, m, end_on_reactor, err);
+		status = ask_reactor(shard, m, end_on_reactor, err);
 	if (status == 0)
-		status = ask(shard, m, remove_on_reactor, err);
+		status = ask_reactor(shard, m, remove_on_reactor, err);
 	if (status == 0)
 		net_interface_free(m->interface);
 	*ended += m->ended;
@@ -112,7 +112,7 @@ void node_port_gone(void *ctx, uint16_t id)
 			return; /* keepalive ends them */
 		m->id = id;
 		while (status == 0 && !m->done)
-			status = ask(&node->shards[i], m, end_gone_on_reactor, &err);
+			status = ask_reactor(&node->shards[i], m, end_gone_on_reactor, &err);
 		if (status != -ETIMEDOUT)
 			free(m);
 	}
@@ -129,7 +129,7 @@ static int add_to(struct shard *shard, const struct node_port *p, struct star_er
 	m->port = p->port;
 	/* Stacks differ from each other in nothing that it looks at; and only this thread changes their interfaces. */
 	m->interface = net_interface_create(shard->net, &options, err);
-	status = m->interface ? ask(shard, m, add_on_reactor, err) : err->code;
+	status = m->interface ? ask_reactor(shard, m, add_on_reactor, err) : err->code;
 	if (status == 0 && m->status < 0)
 		status = star_error_set(err, m->status, "reactor %u has no room for another port", shard->index);
 	if (status == -ETIMEDOUT)
@@ -296,7 +296,7 @@ static int choose_number(const struct node *node, const struct config_port *port
 	return number;
 }
 
-static int check(const struct node *node, const struct config_port *port, struct star_error *err)
+static int check_new_port(const struct node *node, const struct config_port *port, struct star_error *err)
 {
 	int status = 0;
 
@@ -317,12 +317,13 @@ static int check(const struct node *node, const struct config_port *port, struct
 	return status < 0 ? err->code : 0;
 }
 
-static int add(struct node *node, const struct config_port *port, int number, json_t **result, struct star_error *err)
+static int add_new_port(struct node *node, const struct config_port *port, int number, json_t **result,
+			struct star_error *err)
 {
 	struct node_port *p = &node->ports[node->ports_count < CONFIG_PORTS_MAX ? node->ports_count : 0];
 	struct star_error ignored;
 	unsigned shards, ended = 0;
-	int status = check(node, port, err);
+	int status = check_new_port(node, port, err);
 
 	if (status < 0)
 		return status;
@@ -360,7 +361,7 @@ static int add(struct node *node, const struct config_port *port, int number, js
 	return 0;
 }
 
-static struct node_port *find(struct node *node, const char *name, struct star_error *err)
+static struct node_port *find_named_port(struct node *node, const char *name, struct star_error *err)
 {
 	char names[CONFIG_PORTS_MAX * (RTE_ETH_NAME_MAX_LEN + 2)] = "";
 
@@ -392,14 +393,14 @@ int node_port_add(struct node *node, const struct config_port *port, int number,
 	if (status < 0)
 		return status;
 	pthread_mutex_lock(&node->ports_change);
-	status = add(node, port, number, result, err);
+	status = add_new_port(node, port, number, result, err);
 	pthread_mutex_unlock(&node->ports_change);
 	return status;
 }
 
 static int remove_named(struct node *node, const char *name, json_t **result, struct star_error *err)
 {
-	struct node_port *p = find(node, name, err), removed;
+	struct node_port *p = find_named_port(node, name, err), removed;
 	unsigned ended = 0;
 	int status;
 

@@ -86,8 +86,8 @@ static int flush(struct restore *r, unsigned shard, struct star_error *err)
 	return settle(r, shard, batch_of(r, shard), err);
 }
 
-static int add(struct restore *r, unsigned shard, const struct checkpoint_run *run, const void *record,
-	       struct star_error *err)
+static int add_record(struct restore *r, unsigned shard, const struct checkpoint_run *run, const void *record,
+		      struct star_error *err)
 {
 	struct batch *b = batch_of(r, shard);
 	int rc;
@@ -119,7 +119,7 @@ static int add_table(struct restore *r, const struct checkpoint_run *run, const 
 
 	for (unsigned i = 0; rc == 0 && i < r->node->shards_count; i++)
 		if (!same || r->first_reactor + i == r->writer)
-			rc = add(r, i, run, table, err);
+			rc = add_record(r, i, run, table, err);
 	return rc;
 }
 
@@ -132,13 +132,13 @@ static int add_bloom(struct restore *r, const struct object_spec *spec, const st
 	int rc = 0;
 
 	memcpy(&number, record, sizeof(number));
-	if (!checkpoint_bloom_hashes(spec, number, &first, &last))
+	if (!wire_checkpoint_bloom_hashes(spec, number, &first, &last))
 		return star_error_set(err, -EBADMSG, "\"%s\": the filter has no block %" PRIu64, spec->name, number);
 	first = layout_owner(partitions, r->cluster_reactors, layout_partition(first, partitions));
 	last = layout_owner(partitions, r->cluster_reactors, layout_partition(last, partitions));
 	for (unsigned i = 0; rc == 0 && i < r->node->shards_count; i++)
 		if (r->first_reactor + i >= first && r->first_reactor + i <= last)
-			rc = add(r, i, run, record, err);
+			rc = add_record(r, i, run, record, err);
 	return rc;
 }
 
@@ -186,7 +186,7 @@ static int add_run(struct restore *r, const struct checkpoint_run *run, const ui
 						      partitions));
 		if (owner < r->first_reactor || owner >= r->first_reactor + r->node->shards_count)
 			continue;
-		rc = add(r, owner - r->first_reactor, run, record, err);
+		rc = add_record(r, owner - r->first_reactor, run, record, err);
 		r->rows += run->kind == CHECKPOINT_ROWS;
 	}
 	return rc;
@@ -250,7 +250,7 @@ static int check_objects(const struct restore *r, struct star_error *err)
 		if (!has)
 			return star_error_set(err, -ENOENT, "\"%s\" is not in this cluster's catalogue",
 					      m->objects[i].name);
-		if (strcmp(has->name, m->objects[i].name) != 0 || object_spec_same(has, &m->objects[i], &why) < 0)
+		if (strcmp(has->name, m->objects[i].name) != 0 || wire_object_spec_same(has, &m->objects[i], &why) < 0)
 			return star_error_set(err, -EEXIST, "\"%s\" is another object in this cluster: %s",
 					      m->objects[i].name, why.text);
 	}

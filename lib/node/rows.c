@@ -117,7 +117,7 @@ int node_row_keys(void *ctx, const struct object_spec *spec, struct control_row_
 	step->walk.at = which->at;
 	status = take_step(&node->shards[which->reactor], &step, spec, walk_on_reactor, err);
 	for (unsigned i = 0; status == 0 && i < step->walk.count; i++)
-		json_array_append_new(keys, member_from_u64(step->walk.keys[i]));
+		json_array_append_new(keys, jsonrpc_member_from_u64(step->walk.keys[i]));
 	which->at = status == 0 ? step->walk.at : 0;
 	free(step);
 	return status;

@@ -116,7 +116,7 @@ static int reactor(const char *command, const char *params, struct rte_tel_data 
 	return of.found ? 0 : -ENOENT;
 }
 
-int telemetry_begin(struct control *control, struct star_error *err)
+int node_telemetry_begin(struct control *control, struct star_error *err)
 {
 	static const struct {
 		const char *name, *help;
@@ -140,7 +140,7 @@ int telemetry_begin(struct control *control, struct star_error *err)
 	return 0;
 }
 
-void telemetry_end(void)
+void node_telemetry_end(void)
 {
 	pthread_mutex_lock(&telemetry.lock);
 	telemetry.control = NULL;

@@ -56,7 +56,7 @@ int node_touch(struct node *node, struct star_error *err)
 		return 0;
 	for (; status == 0 && started < node->shards_count; started += status == 0) {
 		touches[started] = (struct touch){ .shard = &node->shards[started] };
-		status = thread_start(&touches[started].thread, "touch", touch_arena, &touches[started], err);
+		status = jsonrpc_thread_start(&touches[started].thread, "touch", touch_arena, &touches[started], err);
 	}
 	for (unsigned i = 0; i < started; i++) {
 		pthread_join(touches[i].thread, NULL);
@@ -129,7 +129,7 @@ struct touch_ahead *node_touch_begin(struct node *node, uint64_t bytes, uint64_t
 	ahead->node = node;
 	ahead->index_bytes = pages(rows * INDEX_BYTES_OF_A_ROW, node->arena_bytes / 2);
 	ahead->rows_bytes = pages(bytes, node->arena_bytes - ahead->index_bytes);
-	if (thread_start(&ahead->thread, "touch", touch_all, ahead, &err) == 0)
+	if (jsonrpc_thread_start(&ahead->thread, "touch", touch_all, ahead, &err) == 0)
 		return ahead;
 	free(ahead);
 	return NULL;

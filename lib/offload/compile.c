@@ -14,7 +14,7 @@ static bool is_handle(const struct graph_node *node)
 
 static bool is_member(const struct graph_part *part, const struct graph_node *node)
 {
-	return !is_handle(node) && !draft_goes_along(part, node);
+	return !is_handle(node) && !offload_draft_goes_along(part, node);
 }
 
 static uint32_t root_of(uint32_t *labels, uint32_t i)
@@ -65,7 +65,7 @@ static uint32_t number_components(const struct graph_ps_plan *plan, uint32_t ind
 		for (uint32_t k = i + 1; k < part->nodes_count && !in[i] && is_member(part, node); k++)
 			in[i] = labels[k] == i ? count + 1 : 0;
 		if (!in[i] && is_member(part, node) &&
-		    (graph_op_info(node->op)->place != GRAPH_ON_PS || compile_is_kept(plan, index, node->id)))
+		    (graph_op_info(node->op)->place != GRAPH_ON_PS || offload_compile_is_kept(plan, index, node->id)))
 			in[i] = count + 1;
 		count += in[i] != 0;
 	}
@@ -90,19 +90,19 @@ static int find_kept_keys(struct compile_build *b, const struct graph_node *firs
 		const struct graph_node *node = graph->nodes[b->part->nodes[i]];
 
 		for (uint32_t k = 0; b->in[i] == b->number && k < node->inputs_count && !from; k++)
-			from = compile_maker(b, node->inputs[k], &step);
+			from = offload_compile_maker(b, node->inputs[k], &step);
 	}
 	b->node = first;
 	if (!from)
-		return compile_not_done(b, "");
+		return offload_compile_not_done(b, "");
 	b->ids = from->ids;
 	b->c->handle = from->handle;
 	b->c->after = first->id;
 	if (from->blocks)
-		return compile_blocks(b, graph_resource(graph, (struct graph_value){ from->handle, 0 }));
-	if (!compile_is_feed(b, b->ids, &feed.source.feed))
+		return offload_compile_blocks(b, graph_resource(graph, (struct graph_value){ from->handle, 0 }));
+	if (!offload_compile_is_feed(b, b->ids, &feed.source.feed))
 		feed.source.feed = COMPILE_NO_FEED;
-	return compile_add_feed(b, feed, &index);
+	return offload_compile_add_feed(b, feed, &index);
 }
 
 /* Of a variable as a whole. */
@@ -117,17 +117,17 @@ static int check_keys(struct compile_build *b, const struct graph_node *node, co
 	const struct graph *graph = b->plan->graph;
 
 	if (node->op != GRAPH_LOOKUP && node->op != GRAPH_APPLY_ROWS && !is_whole(node))
-		return compile_not_done(b, " with values that are made there");
+		return offload_compile_not_done(b, " with values that are made there");
 	if (!other)
 		return 0;
 	if (is_whole(node) && is_whole(other))
 		return graph_resource(graph, node->inputs[0]) == graph_resource(graph, other->inputs[0])
 			       ? 0
-			       : compile_not_done(b, " with another variable's values");
+			       : offload_compile_not_done(b, " with another variable's values");
 	if (is_whole(node) || is_whole(other) ||
 	    graph_resource(graph, node->inputs[0]) != graph_resource(graph, other->inputs[0]) ||
 	    !graph_same(node->inputs[1], other->inputs[1]))
-		return compile_not_done(b, " with rows of other ids");
+		return offload_compile_not_done(b, " with rows of other ids");
 	return 0;
 }
 
@@ -156,7 +156,7 @@ static int find_keys(struct compile_build *b)
 		if (check_keys(b, node, keyed) < 0)
 			return b->err->code;
 		if (looked_up != UINT32_MAX && looked_up != b->c->after)
-			return compile_not_done(b, " with rows from before another change");
+			return offload_compile_not_done(b, " with rows from before another change");
 		keyed = node;
 		resource = graph_resource(graph, node->inputs[0]);
 		b->ids = is_whole(node) ? (struct graph_value){ 0 } : node->inputs[1];
@@ -166,13 +166,14 @@ static int find_keys(struct compile_build *b)
 	if (!resource)
 		return find_kept_keys(b, first);
 	if (graph_attr_int(resource, "staleness", 0))
-		return compile_not_done(b, " where there is staleness, for which workers pull and push");
+		return offload_compile_not_done(b, " where there is staleness, for which workers pull and push");
 	if (is_whole(keyed))
-		return compile_blocks(b, resource);
-	if (resource->op != GRAPH_TABLE || !compile_is_feed(b, b->ids, &feed))
-		return compile_not_done(b, resource->op != GRAPH_TABLE ? " with a variable's rows"
-								       : " with ids that are made there");
-	return compile_add_feed(b, (struct compile_feed){ .kind = COMPILE_KEYS, .source = { .feed = feed } }, &feed);
+		return offload_compile_blocks(b, resource);
+	if (resource->op != GRAPH_TABLE || !offload_compile_is_feed(b, b->ids, &feed))
+		return offload_compile_not_done(b, resource->op != GRAPH_TABLE ? " with a variable's rows"
+									       : " with ids that are made there");
+	return offload_compile_add_feed(b, (struct compile_feed){ .kind = COMPILE_KEYS, .source = { .feed = feed } },
+					&feed);
 }
 
 /* What others need of a node is taken home, unless it is a pool, which is already. */
@@ -188,10 +189,10 @@ static int take_home(struct compile_build *b)
 	    graph_cut_is_shape(b->part, fetch))
 		return 0;
 	if (b->c->blocks)
-		return compile_blocks_home(b, fetch);
+		return offload_compile_blocks_home(b, fetch);
 	if (b->c->fetches_count == COMPILE_FETCHES_MAX)
-		return compile_not_done(b, " with so many others");
-	rc = compile_add_step(b, (struct compile_step){ .kind = COMPILE_FETCH, .a = b->step[b->node->id] });
+		return offload_compile_not_done(b, " with so many others");
+	rc = offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_FETCH, .a = b->step[b->node->id] });
 	b->c->fetches[b->c->fetches_count++] = (struct compile_fetch){ .fetch = fetch };
 	return rc;
 }
@@ -199,8 +200,9 @@ static int take_home(struct compile_build *b)
 /* A run goes to a reactor as one request. The greatest step may be for one alone. */
 static int check_size(struct compile_build *b)
 {
-	const uint64_t keys = (uint64_t)graph_elements(compile_shape_of(b, b->ids));
-	uint64_t bags = b->c->bags.lead ? (uint64_t)compile_most_bags(b) : 0, to = keys * sizeof(uint64_t), from = 0;
+	const uint64_t keys = (uint64_t)graph_elements(offload_compile_shape_of(b, b->ids));
+	uint64_t bags = b->c->bags.lead ? (uint64_t)offload_compile_most_bags(b) : 0, to = keys * sizeof(uint64_t),
+		 from = 0;
 
 	for (unsigned f = 0; f < b->c->feeds_count; f++) {
 		const struct compile_feed *feed = &b->c->feeds[f];
@@ -215,7 +217,7 @@ static int check_size(struct compile_build *b)
 	b->node = b->c->first;
 	if (keys > COMPILE_KEYS_MAX || bags > COMPILE_SEGMENTS_MAX || to > COMPILE_BYTES_MAX ||
 	    from > COMPILE_BYTES_MAX)
-		return compile_not_done(b, " with so many ids in a step");
+		return offload_compile_not_done(b, " with so many ids in a step");
 	return 0;
 }
 
@@ -229,15 +231,15 @@ static int compile_component(struct compile_build *b)
 		if (b->in[i] != b->number)
 			continue;
 		b->node = b->plan->graph->nodes[b->part->nodes[i]];
-		rc = compile_node(b);
+		rc = offload_compile_node(b);
 		if (rc < 0)
 			break;
 		b->step[b->node->id] = (uint8_t)rc;
 		rc = take_home(b);
 	}
 	if (rc >= 0)
-		rc = b->c->blocks ? compile_blocks_size(b) : check_size(b);
-	return rc < 0 ? rc : compile_share(b);
+		rc = b->c->blocks ? offload_compile_blocks_size(b) : check_size(b);
+	return rc < 0 ? rc : offload_compile_share(b);
 }
 
 static int compile_part(const struct graph_ps_plan *plan, struct compile_plan *all, uint32_t index,
@@ -274,7 +276,7 @@ static int compile_part(const struct graph_ps_plan *plan, struct compile_plan *a
 	return rc < 0 ? rc : 0;
 }
 
-int compile_parts(const struct graph_ps_plan *plan, struct compile_plan *all, struct star_error *err)
+int offload_compile_parts(const struct graph_ps_plan *plan, struct compile_plan *all, struct star_error *err)
 {
 	int rc = 0;
 
@@ -288,7 +290,7 @@ int compile_parts(const struct graph_ps_plan *plan, struct compile_plan *all, st
 	return rc;
 }
 
-void compile_free(struct compile_plan *all)
+void offload_compile_free(struct compile_plan *all)
 {
 	for (uint32_t i = 0; all->parts && i < all->parts_count; i++) {
 		free(all->parts[i].list);

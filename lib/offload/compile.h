@@ -37,7 +37,7 @@ enum {
  * graph_cut_options.may_move: whether a node of this kind may be moved to PS tasks. Only what gives the same bits there, but for the
  * order of sums.
  */
-bool compile_may_move(const struct graph *graph, const struct graph_node *node);
+bool offload_compile_may_move(const struct graph *graph, const struct graph_node *node);
 
 /* A tensor of a call, or of the graph, or a number. */
 struct compile_source {
@@ -149,14 +149,15 @@ struct compile_plan {
 	struct compile_group *groups;
 };
 
-/* The components of a plan's PS parts; compile_free also after an error. 0; -ENOTSUP: what programs cannot do, with what to do about it;
+/* The components of a plan's PS parts; offload_compile_free also after an error. 0; -ENOTSUP: what programs cannot do, with what to do about it;
  * -ENOMEM. */
-int compile_parts(const struct graph_ps_plan *plan, struct compile_plan *all, struct star_error *err);
-void compile_free(struct compile_plan *all);
+int offload_compile_parts(const struct graph_ps_plan *plan, struct compile_plan *all, struct star_error *err);
+void offload_compile_free(struct compile_plan *all);
 
 /* The program, registered. NULL as star_program_register; -ENOTSUP where it is too large for one. */
-struct star_program *compile_register(const struct compiled *c, struct star_cluster *cluster,
-				      const struct star_table *table, uint64_t deadline_us, struct star_error *err);
+struct star_program *offload_compile_register(const struct compiled *c, struct star_cluster *cluster,
+					      const struct star_table *table, uint64_t deadline_us,
+					      struct star_error *err);
 
 /* One run of it. */
 struct compiled_run {
@@ -171,17 +172,18 @@ struct compiled_left {
 	uint64_t tag;
 	struct graph_tensor ids; /* as they were when they were left there */
 };
-/* Before compiled_fill: notes what this component will leave, under a tag that no other step has. 0 or -ENOMEM. */
-int compiled_leave(const struct compile_plan *all, const struct compiled *c, const struct graph_ps_call *call,
-		   uint64_t tag, struct compiled_left *left, struct star_error *err);
-void compiled_left_free(const struct compile_plan *all, struct compiled_left *left);
+/* Before offload_compiled_fill: notes what this component will leave, under a tag of this step alone. 0 or -ENOMEM. */
+int offload_compiled_leave(const struct compile_plan *all, const struct compiled *c, const struct graph_ps_call *call,
+			   uint64_t tag, struct compiled_left *left, struct star_error *err);
+void offload_compiled_left_free(const struct compile_plan *all, struct compiled_left *left);
 
 /* The operation of a call: 1; 0: it has no keys, and what it would fetch is set here; or a negative errno. */
-int compiled_fill(const struct compile_plan *all, const struct compiled *c, struct star_program *program,
-		  const struct graph_ps_call *call, const struct compiled_left *left, struct compiled_run *run,
-		  struct star_op *op, struct star_error *err);
+int offload_compiled_fill(const struct compile_plan *all, const struct compiled *c, struct star_program *program,
+			  const struct graph_ps_call *call, const struct compiled_left *left, struct compiled_run *run,
+			  struct star_op *op, struct star_error *err);
 
 /* What is left to be done here when it has been executed: means. */
-void compiled_finish(const struct compiled *c, const struct graph_ps_call *call, const struct compiled_run *run);
+void offload_compiled_finish(const struct compiled *c, const struct graph_ps_call *call,
+			     const struct compiled_run *run);
 
 #endif

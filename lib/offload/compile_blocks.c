@@ -11,7 +11,7 @@
 #include "compile_internal.h"
 #include "offload/draft.h"
 
-int compile_blocks(struct compile_build *b, const struct graph_node *variable)
+int offload_compile_blocks(struct compile_build *b, const struct graph_node *variable)
 {
 	const struct compile_feed keys = { .kind = COMPILE_KEYS, .source = { .feed = COMPILE_NO_FEED } };
 	struct compiled *c = b->c;
@@ -19,16 +19,17 @@ int compile_blocks(struct compile_build *b, const struct graph_node *variable)
 	struct object_spec spec;
 	uint32_t index;
 
-	if (draft_object(variable, &object, b->err) < 0 || spec_of(&spec, &object.spec, OBJECT_VARIABLE, b->err) < 0)
+	if (offload_draft_object(variable, &object, b->err) < 0 ||
+	    client_spec_of(&spec, &object.spec, OBJECT_VARIABLE, b->err) < 0)
 		return b->err->code;
-	if (object_blocks(&spec) > COMPILE_KEYS_MAX)
-		return compile_not_done(b, " on a variable of this size");
-	c->blocks = (uint32_t)object_blocks(&spec);
+	if (wire_object_blocks(&spec) > COMPILE_KEYS_MAX)
+		return offload_compile_not_done(b, " on a variable of this size");
+	c->blocks = (uint32_t)wire_object_blocks(&spec);
 	c->block = spec.dim;
-	c->elements = object_elements(&spec);
+	c->elements = wire_object_elements(&spec);
 	b->whole = &variable->outputs[0].shape;
-	c->numbers = compile_add_scratch(b, c->blocks * sizeof(uint64_t));
-	return compile_add_feed(b, keys, &index);
+	c->numbers = offload_compile_add_scratch(b, c->blocks * sizeof(uint64_t));
+	return offload_compile_add_feed(b, keys, &index);
 }
 
 /* ---- values ---- */
@@ -45,7 +46,7 @@ static uint64_t padded_bytes(const struct compiled *c)
 
 static bool is_whole(const struct compile_build *b, struct graph_value value)
 {
-	return graph_shape_same(compile_shape_of(b, value), b->whole);
+	return graph_shape_same(offload_compile_shape_of(b, value), b->whole);
 }
 
 /* Whether there are rows by block of a step; else it is a number. */
@@ -65,23 +66,23 @@ static bool has_blocks(const struct compiled *c, unsigned step)
 
 static int fed(struct compile_build *b, struct graph_value value, struct compile_feed feed)
 {
-	const bool one = graph_elements(compile_shape_of(b, value)) == 1;
+	const bool one = graph_elements(offload_compile_shape_of(b, value)) == 1;
 	uint32_t index;
 
 	if (!is_whole(b, value) || (one && feed.source.constant)) {
 		if (!one)
-			return compile_not_done(b, " with an input of that shape");
+			return offload_compile_not_done(b, " with an input of that shape");
 		feed.kind = COMPILE_SHARED;
 		feed.dim = 1;
-		return compile_add_feed(b, feed, &index);
+		return offload_compile_add_feed(b, feed, &index);
 	}
 	feed.kind = COMPILE_ROWS;
 	feed.dim = b->c->block;
 	if (is_padded(b->c)) {
 		feed.how = COMPILE_PADDED;
-		feed.scratch = compile_add_scratch(b, padded_bytes(b->c));
+		feed.scratch = offload_compile_add_scratch(b, padded_bytes(b->c));
 	}
-	return compile_add_feed(b, feed, &index);
+	return offload_compile_add_feed(b, feed, &index);
 }
 
 /* Of the variable's shape, or a number. */
@@ -92,17 +93,18 @@ static int operand(struct compile_build *b, struct graph_value value)
 	if (b->step[value.node] != COMPILE_NOT_MADE)
 		return b->step[value.node];
 	if (graph_ps_type(b->plan, value)->dtype != STAR_FLOAT32)
-		return compile_not_done(b, " with this input");
-	if (compile_find_source(b, value, &feed.source))
+		return offload_compile_not_done(b, " with this input");
+	if (offload_compile_find_source(b, value, &feed.source))
 		return fed(b, value, feed);
-	return is_whole(b, value) ? compile_take(b, value, b->c->block) : compile_not_done(b, " with this input");
+	return is_whole(b, value) ? offload_compile_take(b, value, b->c->block)
+				  : offload_compile_not_done(b, " with this input");
 }
 
 static int blocks_of(struct compile_build *b, struct graph_value value)
 {
 	const int step = operand(b, value);
 
-	return step < 0 || has_blocks(b->c, (unsigned)step) ? step : compile_not_done(b, " with this input");
+	return step < 0 || has_blocks(b->c, (unsigned)step) ? step : offload_compile_not_done(b, " with this input");
 }
 
 /* ---- nodes ---- */
@@ -114,72 +116,73 @@ static int blocks_read(struct compile_build *b)
 	int step = -1;
 
 	if (b->node->outputs[0].dtype != STAR_FLOAT32)
-		return compile_not_done(b, " and computed with, but in float32");
+		return offload_compile_not_done(b, " and computed with, but in float32");
 	for (unsigned s = 0; s < c->steps_count; s++) {
 		if (c->steps[s].kind == COMPILE_APPLY)
-			return compile_not_done(b, " once more after a change");
+			return offload_compile_not_done(b, " once more after a change");
 		step = c->steps[s].kind == COMPILE_LOOKUP ? (int)s : step;
 	}
-	return step >= 0 ? step : compile_add_step(b, (struct compile_step){ .kind = COMPILE_LOOKUP });
+	return step >= 0 ? step : offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_LOOKUP });
 }
 
 static int blocks_apply(struct compile_build *b)
 {
 	const int gradient = blocks_of(b, b->node->inputs[1]);
 
-	return gradient < 0 ? gradient : compile_add_apply(b, gradient);
+	return gradient < 0 ? gradient : offload_compile_add_apply(b, gradient);
 }
 
 /* Two at a time, from the first on, as the worker does. */
 static int blocks_elementwise(struct compile_build *b)
 {
 	const struct graph_node *node = b->node;
-	const char *name = compile_step_name(node);
+	const char *name = offload_compile_step_name(node);
 	int result = operand(b, node->inputs[0]);
 
 	if (result >= 0 && node->inputs_count == 1)
-		result = compile_add_step(b, (struct compile_step){
-						     .kind = COMPILE_UNARY, .a = (uint8_t)result, .name = name });
+		result = offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_UNARY,
+									    .a = (uint8_t)result,
+									    .name = name });
 	for (uint32_t i = 1; result >= 0 && i < node->inputs_count; i++) {
 		const int other = operand(b, node->inputs[i]);
 
 		result = other < 0 ? other
-				   : compile_add_step(b, (struct compile_step){ .kind = COMPILE_BINARY,
-										.a = (uint8_t)result,
-										.b = (uint8_t)other,
-										.name = name });
+				   : offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_BINARY,
+											.a = (uint8_t)result,
+											.b = (uint8_t)other,
+											.name = name });
 	}
 	if (result >= 0 && has_blocks(b->c, (unsigned)result) && !is_whole(b, (struct graph_value){ node->id, 0 }))
-		return compile_not_done(b, " to this shape");
+		return offload_compile_not_done(b, " to this shape");
 	return result;
 }
 
 static int fetch(struct compile_build *b, int step, struct compile_fetch fetch)
 {
 	struct compiled *c = b->c;
-	const int rc =
-		c->fetches_count == COMPILE_FETCHES_MAX
-			? compile_not_done(b, " with so many others")
-			: compile_add_step(b, (struct compile_step){ .kind = COMPILE_FETCH, .a = (uint8_t)step });
+	const int rc = c->fetches_count == COMPILE_FETCHES_MAX
+			       ? offload_compile_not_done(b, " with so many others")
+			       : offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_FETCH,
+										    .a = (uint8_t)step });
 
 	if (rc >= 0)
 		c->fetches[c->fetches_count++] = fetch;
 	return rc;
 }
 
-int compile_blocks_home(struct compile_build *b, uint32_t of)
+int offload_compile_blocks_home(struct compile_build *b, uint32_t of)
 {
 	struct compile_fetch to = { .fetch = of };
 	const unsigned step = b->step[b->node->id];
 
 	if (!has_blocks(b->c, step))
-		return compile_not_done(b, " and taken home");
+		return offload_compile_not_done(b, " and taken home");
 	for (unsigned s = 0; s < b->c->steps_count; s++) /* of two reads, and what is as it was */
 		if (b->c->steps[s].kind == COMPILE_FETCH && b->c->steps[s].a == step)
-			return compile_not_done(b, " and taken home twice");
+			return offload_compile_not_done(b, " and taken home twice");
 	if (is_padded(b->c)) {
 		to.how = COMPILE_PADDED;
-		to.scratch = compile_add_scratch(b, padded_bytes(b->c));
+		to.scratch = offload_compile_add_scratch(b, padded_bytes(b->c));
 	}
 	return fetch(b, (int)step, to);
 }
@@ -191,19 +194,20 @@ static int blocks_sum(struct compile_build *b)
 	struct compile_fetch to = { .how = b->node->op == GRAPH_MEAN ? COMPILE_AVERAGED : COMPILE_SUMMED };
 	int rows, step;
 
-	if (graph_elements(compile_shape_of(b, value)) != 1)
-		return compile_not_done(b, " over these axes");
+	if (graph_elements(offload_compile_shape_of(b, value)) != 1)
+		return offload_compile_not_done(b, " over these axes");
 	while (to.fetch < b->part->fetches_count && !graph_same(b->part->fetches[to.fetch], value))
 		to.fetch++;
 	if (to.fetch == b->part->fetches_count)
-		return compile_not_done(b, ", if others there need it");
+		return offload_compile_not_done(b, ", if others there need it");
 	rows = blocks_of(b, b->node->inputs[0]);
 	step = rows < 0 ? rows
-			: compile_add_step(b, (struct compile_step){
-						      .kind = COMPILE_UNARY, .a = (uint8_t)rows, .name = "row_sum64" });
+			: offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_UNARY,
+									     .a = (uint8_t)rows,
+									     .name = "row_sum64" });
 	if (step < 0)
 		return step;
-	to.scratch = compile_add_scratch(b, b->c->blocks * sizeof(double));
+	to.scratch = offload_compile_add_scratch(b, b->c->blocks * sizeof(double));
 	step = fetch(b, step, to);
 	return step < 0 ? step : COMPILE_NOT_MADE;
 }
@@ -221,10 +225,10 @@ static int blocks_reduce_like(struct compile_build *b)
 
 static int blocks_none(struct compile_build *b)
 {
-	return compile_not_done(b, "");
+	return offload_compile_not_done(b, "");
 }
 
-int compile_blocks_node(struct compile_build *b)
+int offload_compile_blocks_node(struct compile_build *b)
 {
 	static int (*const by_blocks[])(struct compile_build * b) = {
 #define X(OP, step, moves, rows, blocks) [GRAPH_##OP] = blocks_##blocks,
@@ -236,7 +240,7 @@ int compile_blocks_node(struct compile_build *b)
 	return op < sizeof(by_blocks) / sizeof(by_blocks[0]) && by_blocks[op] ? by_blocks[op](b) : blocks_none(b);
 }
 
-int compile_blocks_size(struct compile_build *b)
+int offload_compile_blocks_size(struct compile_build *b)
 {
 	const struct compiled *c = b->c;
 	uint64_t to = c->blocks * sizeof(uint64_t), from = 0;
@@ -248,8 +252,9 @@ int compile_blocks_size(struct compile_build *b)
 				? c->blocks * sizeof(double)
 				: padded_bytes(c);
 	b->node = c->first;
-	return to > COMPILE_BYTES_MAX || from > COMPILE_BYTES_MAX ? compile_not_done(b, " on a variable of this size")
-								  : 0;
+	return to > COMPILE_BYTES_MAX || from > COMPILE_BYTES_MAX
+		       ? offload_compile_not_done(b, " on a variable of this size")
+		       : 0;
 }
 
 /* ---- runs ---- */
@@ -260,10 +265,10 @@ static int fill_feed(const struct compiled *c, const struct compile_feed *feed, 
 	const bool kept = feed->kept && !feed->source.constant && feed->source.feed == COMPILE_NO_FEED;
 	uint8_t *padded = run->scratch + feed->scratch;
 
-	*to = (struct star_feed){ kept ? NULL : compiled_data(&feed->source, call), 0 };
+	*to = (struct star_feed){ kept ? NULL : offload_compiled_data(&feed->source, call), 0 };
 	if (kept)
 		return 0;
-	if ((uint64_t)graph_elements(&compiled_type(&feed->source, call)->shape) !=
+	if ((uint64_t)graph_elements(&offload_compiled_type(&feed->source, call)->shape) !=
 	    (feed->kind == COMPILE_ROWS ? c->elements : 1))
 		return star_error_set(err, -EINVAL, "node \"%s\": what it is given is not of the variable's size",
 				      c->first->name);
@@ -275,8 +280,8 @@ static int fill_feed(const struct compiled *c, const struct compile_feed *feed, 
 	return 0;
 }
 
-int compiled_blocks_fill(const struct compiled *c, const struct graph_ps_call *call, struct compiled_run *run,
-			 struct star_error *err)
+int offload_compiled_blocks_fill(const struct compiled *c, const struct graph_ps_call *call, struct compiled_run *run,
+				 struct star_error *err)
 {
 	uint64_t *numbers = (uint64_t *)(void *)(run->scratch + c->numbers);
 
@@ -293,7 +298,8 @@ int compiled_blocks_fill(const struct compiled *c, const struct graph_ps_call *c
 	return 1;
 }
 
-void compiled_blocks_finish(const struct compiled *c, const struct graph_ps_call *call, const struct compiled_run *run)
+void offload_compiled_blocks_finish(const struct compiled *c, const struct graph_ps_call *call,
+				    const struct compiled_run *run)
 {
 	for (unsigned f = 0; f < c->fetches_count; f++) {
 		const struct compile_fetch *fetch = &c->fetches[f];

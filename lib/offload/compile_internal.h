@@ -68,46 +68,48 @@ struct compile_build {
 };
 
 /* compile_node.c: -ENOTSUP, with the node in hand. */
-int compile_not_done(const struct compile_build *b, const char *why);
-const struct graph_shape *compile_shape_of(const struct compile_build *b, struct graph_value value);
-bool compile_is_feed(const struct compile_build *b, struct graph_value value, uint32_t *feed);
+int offload_compile_not_done(const struct compile_build *b, const char *why);
+const struct graph_shape *offload_compile_shape_of(const struct compile_build *b, struct graph_value value);
+bool offload_compile_is_feed(const struct compile_build *b, struct graph_value value, uint32_t *feed);
 /* A step's number; of a feed also its place among the feeds; or -ENOTSUP. */
-int compile_add_step(struct compile_build *b, struct compile_step step);
-int compile_add_feed(struct compile_build *b, struct compile_feed feed, uint32_t *index);
-int compile_add_apply(struct compile_build *b, int gradients);
+int offload_compile_add_step(struct compile_build *b, struct compile_step step);
+int offload_compile_add_feed(struct compile_build *b, struct compile_feed feed, uint32_t *index);
+int offload_compile_add_apply(struct compile_build *b, int gradients);
 /* Room in a run's memory. */
-uint64_t compile_add_scratch(struct compile_build *b, uint64_t bytes);
+uint64_t offload_compile_add_scratch(struct compile_build *b, uint64_t bytes);
 /* What the worker brings, or a constant that is there. */
-bool compile_find_source(const struct compile_build *b, struct graph_value value, struct compile_source *source);
+bool offload_compile_find_source(const struct compile_build *b, struct graph_value value,
+				 struct compile_source *source);
 /* What programs call what the node in hand computes; NULL: nothing. */
-const char *compile_step_name(const struct graph_node *node);
+const char *offload_compile_step_name(const struct graph_node *node);
 /* How many bags a step has at most. */
-int64_t compile_most_bags(const struct compile_build *b);
+int64_t offload_compile_most_bags(const struct compile_build *b);
 /* The step that the node in hand is made by; COMPILE_NOT_MADE: it is nothing that others can work on; or -ENOTSUP. */
-int compile_node(struct compile_build *b);
+int offload_compile_node(struct compile_build *b);
 
-/* compile_blocks.c: all of a variable's blocks are the component's keys; the node in hand, as compile_node; it is taken home; whether it
+/* compile_blocks.c: all of a variable's blocks are the component's keys; the node in hand, as offload_compile_node; it is taken home; whether it
  * is too large for a run. */
-int compile_blocks(struct compile_build *b, const struct graph_node *variable);
-int compile_blocks_node(struct compile_build *b);
-int compile_blocks_home(struct compile_build *b, uint32_t fetch);
-int compile_blocks_size(struct compile_build *b);
-/* What compiled_fill and compiled_finish do with them. */
-int compiled_blocks_fill(const struct compiled *c, const struct graph_ps_call *call, struct compiled_run *run,
-			 struct star_error *err);
-void compiled_blocks_finish(const struct compiled *c, const struct graph_ps_call *call, const struct compiled_run *run);
+int offload_compile_blocks(struct compile_build *b, const struct graph_node *variable);
+int offload_compile_blocks_node(struct compile_build *b);
+int offload_compile_blocks_home(struct compile_build *b, uint32_t fetch);
+int offload_compile_blocks_size(struct compile_build *b);
+/* What offload_compiled_fill and offload_compiled_finish do with them. */
+int offload_compiled_blocks_fill(const struct compiled *c, const struct graph_ps_call *call, struct compiled_run *run,
+				 struct star_error *err);
+void offload_compiled_blocks_finish(const struct compiled *c, const struct graph_ps_call *call,
+				    const struct compiled_run *run);
 
 /* compile_run.c: where a source's data lie in a call, and of what type they are: of a feed or constant. */
-const void *compiled_data(const struct compile_source *source, const struct graph_ps_call *call);
-const struct graph_type *compiled_type(const struct compile_source *source, const struct graph_ps_call *call);
+const void *offload_compiled_data(const struct compile_source *source, const struct graph_ps_call *call);
+const struct graph_type *offload_compiled_type(const struct compile_source *source, const struct graph_ps_call *call);
 
 /* compile_kept.c: whether a later part of the place needs what this node makes. */
-bool compile_is_kept(const struct graph_ps_plan *plan, uint32_t part, uint32_t node);
+bool offload_compile_is_kept(const struct graph_ps_plan *plan, uint32_t part, uint32_t node);
 /* The component of an earlier part of the place by whose step rows are made; NULL: there is none. */
-struct compiled *compile_maker(const struct compile_build *b, struct graph_value value, unsigned *step);
+struct compiled *offload_compile_maker(const struct compile_build *b, struct graph_value value, unsigned *step);
 /* The step of a feed of such rows, or -ENOTSUP. */
-int compile_take(struct compile_build *b, struct graph_value value, uint32_t dim);
+int offload_compile_take(struct compile_build *b, struct graph_value value, uint32_t dim);
 /* What an earlier component has been given for the same ids, and the ids, are kept there. 0 or -ENOTSUP. */
-int compile_share(struct compile_build *b);
+int offload_compile_share(struct compile_build *b);
 
 #endif

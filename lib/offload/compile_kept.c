@@ -10,7 +10,7 @@
 
 #include "compile_internal.h"
 
-bool compile_is_kept(const struct graph_ps_plan *plan, uint32_t part, uint32_t node)
+bool offload_compile_is_kept(const struct graph_ps_plan *plan, uint32_t part, uint32_t node)
 {
 	for (uint32_t p = part + 1; p < plan->parts_count; p++)
 		for (uint32_t i = 0; i < plan->parts[p].kept_count; i++)
@@ -51,7 +51,7 @@ static int begin_group(struct compile_build *b, struct compiled *c)
 	if (c->group)
 		return 0;
 	if (c->steps_count == COMPILE_STEPS_MAX)
-		return compile_not_done(b, " with so many others");
+		return offload_compile_not_done(b, " with so many others");
 	more = realloc(all->groups, (all->groups_count + UINT64_C(1)) * sizeof(*more));
 	if (!more)
 		return star_error_set(b->err, -ENOMEM, "no memory for a plan");
@@ -71,15 +71,15 @@ static bool is_next(const struct compile_build *b, const struct compiled *from)
 	return last == b->index || comes_after(b, b->index, last);
 }
 
-static int join(struct compile_build *b, struct compiled *from)
+static int join_step(struct compile_build *b, struct compiled *from)
 {
 	struct compiled *c = b->c;
 	struct compile_group *group;
 
 	if (c->group)
-		return c->group == from->group ? 0 : compile_not_done(b, " with rows of two earlier requests");
+		return c->group == from->group ? 0 : offload_compile_not_done(b, " with rows of two earlier requests");
 	if (!is_next(b, from))
-		return compile_not_done(b, " with rows that another request needs at the same time");
+		return offload_compile_not_done(b, " with rows that another request needs at the same time");
 	if (begin_group(b, from) < 0)
 		return b->err->code;
 	group = group_of(b, from);
@@ -103,7 +103,7 @@ static int keep(struct compile_build *b, struct compiled *from, unsigned step)
 		if (from->steps[s].kind == COMPILE_KEEP && from->steps[s].a == step)
 			return from->steps[s].place;
 	if (from->steps_count == COMPILE_STEPS_MAX || group->places == COMPILE_PLACES_MAX)
-		return compile_not_done(b, " with so many others");
+		return offload_compile_not_done(b, " with so many others");
 	from->steps[from->steps_count++] =
 		(struct compile_step){ .kind = COMPILE_KEEP, .a = (uint8_t)step, .place = (uint8_t)group->places };
 	return (int)group->places++;
@@ -117,7 +117,7 @@ static bool is_rows(const struct compile_step *step)
 	       step->kind == COMPILE_BINARY || step->kind == COMPILE_UNPOOL;
 }
 
-struct compiled *compile_maker(const struct compile_build *b, struct graph_value value, unsigned *step)
+struct compiled *offload_compile_maker(const struct compile_build *b, struct graph_value value, unsigned *step)
 {
 	for (uint32_t p = 0; p < b->index; p++) {
 		const struct graph_part *part = &b->plan->parts[p];
@@ -144,24 +144,24 @@ static bool same_table(const struct compile_build *b, const struct compiled *x, 
 	       graph_same(x->ids, y->ids);
 }
 
-int compile_take(struct compile_build *b, struct graph_value value, uint32_t dim)
+int offload_compile_take(struct compile_build *b, struct graph_value value, uint32_t dim)
 {
 	unsigned step;
-	struct compiled *from = compile_maker(b, value, &step);
+	struct compiled *from = offload_compile_maker(b, value, &step);
 	struct compile_feed feed = { .kind = COMPILE_ROWS, .source = { .feed = COMPILE_NO_FEED }, .kept = true };
 	uint32_t index;
 	int place;
 
 	if (!from)
-		return compile_not_done(b, " with this input");
+		return offload_compile_not_done(b, " with this input");
 	if (!same_table(b, from, b->c))
-		return compile_not_done(b, " with rows of other ids");
-	if (join(b, from) < 0)
+		return offload_compile_not_done(b, " with rows of other ids");
+	if (join_step(b, from) < 0)
 		return b->err->code;
 	place = keep(b, from, step);
 	feed.place = (uint8_t)place;
 	feed.dim = dim;
-	return place < 0 ? place : compile_add_feed(b, feed, &index);
+	return place < 0 ? place : offload_compile_add_feed(b, feed, &index);
 }
 
 /* ---- ids, and what the worker has for each of them ---- */
@@ -226,13 +226,13 @@ static struct compiled *beginner(const struct compile_build *b)
 	return NULL;
 }
 
-int compile_share(struct compile_build *b)
+int offload_compile_share(struct compile_build *b)
 {
 	struct compiled *c = b->c, *from = beginner(b);
 
 	if (!from || (c->blocks && !c->group)) /* numbers of blocks are no more than a thousandth of what they have */
 		return 0;
-	if (join(b, from) < 0)
+	if (join_step(b, from) < 0)
 		return b->err->code;
 	for (unsigned f = 1; f < c->feeds_count; f++)
 		for (unsigned g = 1; g < from->feeds_count && !c->feeds[f].kept; g++) {
@@ -253,15 +253,15 @@ int compile_share(struct compile_build *b)
 
 /* ---- steps ---- */
 
-void compiled_left_free(const struct compile_plan *all, struct compiled_left *left)
+void offload_compiled_left_free(const struct compile_plan *all, struct compiled_left *left)
 {
 	for (uint32_t g = 0; left && g < all->groups_count; g++)
 		free(left[g].ids.data);
 	free(left);
 }
 
-int compiled_leave(const struct compile_plan *all, const struct compiled *c, const struct graph_ps_call *call,
-		   uint64_t tag, struct compiled_left *left, struct star_error *err)
+int offload_compiled_leave(const struct compile_plan *all, const struct compiled *c, const struct graph_ps_call *call,
+			   uint64_t tag, struct compiled_left *left, struct star_error *err)
 {
 	const struct graph_tensor *ids;
 

@@ -19,7 +19,7 @@ static const struct {
 };
 enum { OPS = sizeof(ops) / sizeof(ops[0]) };
 
-const char *compile_step_name(const struct graph_node *node)
+const char *offload_compile_step_name(const struct graph_node *node)
 {
 	return (unsigned)node->op < OPS ? ops[node->op].step : NULL;
 }
@@ -58,7 +58,7 @@ static bool has_programs(const struct graph *graph, const struct graph_node *nod
 	return resource->op == kind && !graph_attr_int(resource, "staleness", 0);
 }
 
-bool compile_may_move(const struct graph *graph, const struct graph_node *node)
+bool offload_compile_may_move(const struct graph *graph, const struct graph_node *node)
 {
 	const struct graph_shape *shape = &node->outputs[0].shape;
 	const unsigned moves = (unsigned)node->op < OPS ? ops[node->op].moves : COMPILE_MOVES_NEVER;
@@ -83,7 +83,7 @@ bool compile_may_move(const struct graph *graph, const struct graph_node *node)
 
 /* ---- refusing ---- */
 
-int compile_not_done(const struct compile_build *b, const char *why)
+int offload_compile_not_done(const struct compile_build *b, const char *why)
 {
 	return star_error_set(b->err, -ENOTSUP,
 			      "node \"%s\": %s is not done on PS tasks%s: give it the device /job:worker",
@@ -92,17 +92,17 @@ int compile_not_done(const struct compile_build *b, const char *why)
 
 /* ---- values ---- */
 
-const struct graph_shape *compile_shape_of(const struct compile_build *b, struct graph_value value)
+const struct graph_shape *offload_compile_shape_of(const struct compile_build *b, struct graph_value value)
 {
 	return &graph_ps_type(b->plan, value)->shape;
 }
 
 static unsigned lead_of(const struct compile_build *b)
 {
-	return compile_shape_of(b, b->ids)->ndim;
+	return offload_compile_shape_of(b, b->ids)->ndim;
 }
 
-bool compile_is_feed(const struct compile_build *b, struct graph_value value, uint32_t *feed)
+bool offload_compile_is_feed(const struct compile_build *b, struct graph_value value, uint32_t *feed)
 {
 	for (*feed = 0; *feed < b->part->feeds_count; ++*feed)
 		if (graph_same(b->part->feeds[*feed], value))
@@ -110,12 +110,12 @@ bool compile_is_feed(const struct compile_build *b, struct graph_value value, ui
 	return false;
 }
 
-bool compile_find_source(const struct compile_build *b, struct graph_value value, struct compile_source *source)
+bool offload_compile_find_source(const struct compile_build *b, struct graph_value value, struct compile_source *source)
 {
 	const struct graph_node *node = b->plan->graph->nodes[value.node];
 
 	*source = (struct compile_source){ .feed = COMPILE_NO_FEED };
-	if (compile_is_feed(b, value, &source->feed))
+	if (offload_compile_is_feed(b, value, &source->feed))
 		return true;
 	source->feed = COMPILE_NO_FEED;
 	if (node->op == GRAPH_CONST)
@@ -130,15 +130,15 @@ static bool same_source(const struct compile_source *a, const struct compile_sou
 }
 
 /* The step's number, or an error. */
-int compile_add_step(struct compile_build *b, struct compile_step step)
+int offload_compile_add_step(struct compile_build *b, struct compile_step step)
 {
 	if (b->c->steps_count == COMPILE_STEPS_MAX)
-		return compile_not_done(b, " with so many others");
+		return offload_compile_not_done(b, " with so many others");
 	b->c->steps[b->c->steps_count] = step;
 	return b->c->steps_count++;
 }
 
-uint64_t compile_add_scratch(struct compile_build *b, uint64_t bytes)
+uint64_t offload_compile_add_scratch(struct compile_build *b, uint64_t bytes)
 {
 	const uint64_t at = b->c->scratch_bytes;
 
@@ -147,7 +147,7 @@ uint64_t compile_add_scratch(struct compile_build *b, uint64_t bytes)
 }
 
 /* The step of a feed, which may be there already. */
-int compile_add_feed(struct compile_build *b, struct compile_feed feed, uint32_t *index)
+int offload_compile_add_feed(struct compile_build *b, struct compile_feed feed, uint32_t *index)
 {
 	struct compiled *c = b->c;
 	uint32_t f = 0;
@@ -167,10 +167,9 @@ int compile_add_feed(struct compile_build *b, struct compile_feed feed, uint32_t
 		f++;
 	}
 	if (c->feeds_count == COMPILE_FEEDS_MAX)
-		return compile_not_done(b, " with so many others");
-	step = compile_add_step(b,
-				(struct compile_step){
-					.kind = feed.kind, .dim = feed.dim, .kept = feed.kept, .place = feed.place });
+		return offload_compile_not_done(b, " with so many others");
+	step = offload_compile_add_step(
+		b, (struct compile_step){ .kind = feed.kind, .dim = feed.dim, .kept = feed.kept, .place = feed.place });
 	if (step < 0)
 		return step;
 	*index = c->feeds_count;
@@ -205,18 +204,20 @@ static uint32_t shared_dim(const struct compile_build *b, const struct graph_sha
 /* An operand of an elementwise operation with an output of ndim dimensions. */
 static int operand(struct compile_build *b, struct graph_value value, unsigned ndim)
 {
-	const struct graph_shape *shape = compile_shape_of(b, value), *ids = compile_shape_of(b, b->ids);
+	const struct graph_shape *shape = offload_compile_shape_of(b, value),
+				 *ids = offload_compile_shape_of(b, b->ids);
 	struct compile_feed feed = { .kind = COMPILE_SHARED };
 	bool aligned = shape->ndim == ndim;
 	uint32_t index = 0;
 
 	if (b->step[value.node] != COMPILE_NOT_MADE)
-		return aligned && row_dim(b, shape) ? b->step[value.node] : compile_not_done(b, " with this input");
+		return aligned && row_dim(b, shape) ? b->step[value.node]
+						    : offload_compile_not_done(b, " with this input");
 	if (!is_float(graph_ps_type(b->plan, value)))
-		return compile_not_done(b, " with this input");
-	if (!compile_find_source(b, value, &feed.source))
-		return aligned && row_dim(b, shape) ? compile_take(b, value, row_dim(b, shape))
-						    : compile_not_done(b, " with this input");
+		return offload_compile_not_done(b, " with this input");
+	if (!offload_compile_find_source(b, value, &feed.source))
+		return aligned && row_dim(b, shape) ? offload_compile_take(b, value, row_dim(b, shape))
+						    : offload_compile_not_done(b, " with this input");
 	feed.dim = shared_dim(b, shape, ndim);
 	if (feed.dim == 0) {
 		for (unsigned i = 0; i < ids->ndim; i++)
@@ -224,15 +225,16 @@ static int operand(struct compile_build *b, struct graph_value value, unsigned n
 		feed.kind = COMPILE_ROWS;
 		feed.dim = aligned && feed.source.feed != COMPILE_NO_FEED ? row_dim(b, shape) : 0;
 	}
-	return feed.dim ? compile_add_feed(b, feed, &index) : compile_not_done(b, " with an input of that shape");
+	return feed.dim ? offload_compile_add_feed(b, feed, &index)
+			: offload_compile_not_done(b, " with an input of that shape");
 }
 
 static int rows_elementwise(struct compile_build *b)
 {
 	const struct graph_node *node = b->node;
-	const unsigned ndim = compile_shape_of(b, (struct graph_value){ node->id, 0 })->ndim;
+	const unsigned ndim = offload_compile_shape_of(b, (struct graph_value){ node->id, 0 })->ndim;
 	struct compile_step step = { .kind = node->inputs_count == 1 ? COMPILE_UNARY : COMPILE_BINARY,
-				     .name = compile_step_name(node) };
+				     .name = offload_compile_step_name(node) };
 
 	for (uint32_t i = 0; i < node->inputs_count; i++) {
 		const int of = operand(b, node->inputs[i], ndim);
@@ -241,24 +243,25 @@ static int rows_elementwise(struct compile_build *b)
 			return of;
 		*(i ? &step.b : &step.a) = (uint8_t)of;
 	}
-	return compile_add_step(b, step);
+	return offload_compile_add_step(b, step);
 }
 
 /* The first two, then each of the others, as the worker does. */
 static int rows_add_n(struct compile_build *b)
 {
 	const struct graph_node *node = b->node;
-	const unsigned ndim = compile_shape_of(b, (struct graph_value){ node->id, 0 })->ndim;
+	const unsigned ndim = offload_compile_shape_of(b, (struct graph_value){ node->id, 0 })->ndim;
 	int sum = operand(b, node->inputs[0], ndim);
 
 	for (uint32_t i = 1; sum >= 0 && i < node->inputs_count; i++) {
 		const int of = operand(b, node->inputs[i], ndim);
 
 		sum = of < 0 ? of
-			     : compile_add_step(b, (struct compile_step){ .kind = COMPILE_BINARY,
-									  .a = (uint8_t)sum,
-									  .b = (uint8_t)of,
-									  .name = compile_step_name(node) });
+			     : offload_compile_add_step(b, (struct compile_step){
+								   .kind = COMPILE_BINARY,
+								   .a = (uint8_t)sum,
+								   .b = (uint8_t)of,
+								   .name = offload_compile_step_name(node) });
 	}
 	return sum;
 }
@@ -291,22 +294,22 @@ static int set_bags(struct compile_build *b, struct compile_bags bags)
 	struct compile_bags *have = &b->c->bags;
 
 	if (have->lead && (have->lead != bags.lead || !same_source(&have->like, &bags.like)))
-		return compile_not_done(b, " with other bags");
+		return offload_compile_not_done(b, " with other bags");
 	*have = bags;
 	return 0;
 }
 
-int64_t compile_most_bags(const struct compile_build *b)
+int64_t offload_compile_most_bags(const struct compile_build *b)
 {
 	const struct compile_bags *bags = &b->c->bags;
 	const struct compile_source *like = &bags->like;
-	const struct graph_shape *ids = compile_shape_of(b, b->ids);
+	const struct graph_shape *ids = offload_compile_shape_of(b, b->ids);
 	int64_t count = 1;
 
 	if (like->constant)
 		return like->constant->type.shape.dims[0];
 	if (like->feed != COMPILE_NO_FEED)
-		return compile_shape_of(b, b->part->feeds[like->feed])->dims[0];
+		return offload_compile_shape_of(b, b->part->feeds[like->feed])->dims[0];
 	for (unsigned i = 0; i < bags->lead; i++)
 		count *= ids->dims[i];
 	return count;
@@ -316,9 +319,10 @@ static int segments_feed(struct compile_build *b, struct compile_feed feed, uint
 {
 	feed.kind = COMPILE_SEGMENTS;
 	if (feed.how != COMPILE_AS_IT_IS)
-		feed.scratch = compile_add_scratch(b, (uint64_t)graph_elements(compile_shape_of(b, b->ids)) *
-							      sizeof(uint32_t));
-	return compile_add_feed(b, feed, index);
+		feed.scratch =
+			offload_compile_add_scratch(b, (uint64_t)graph_elements(offload_compile_shape_of(b, b->ids)) *
+							       sizeof(uint32_t));
+	return offload_compile_add_feed(b, feed, index);
 }
 
 static int neighbours_feed(struct compile_build *b, unsigned lead, uint32_t *index)
@@ -338,9 +342,9 @@ static int given_segments(struct compile_build *b, struct graph_value value, str
 											       : COMPILE_AS_IT_IS };
 
 	if (lead_of(b) != 1)
-		return compile_not_done(b, " with ids of several dimensions");
-	if (!compile_find_source(b, value, &feed.source) || !compile_find_source(b, like, &bags.like))
-		return compile_not_done(b, ", nor are its segments made there");
+		return offload_compile_not_done(b, " with ids of several dimensions");
+	if (!offload_compile_find_source(b, value, &feed.source) || !offload_compile_find_source(b, like, &bags.like))
+		return offload_compile_not_done(b, ", nor are its segments made there");
 	if (set_bags(b, bags) < 0)
 		return -ENOTSUP;
 	return segments_feed(b, feed, index);
@@ -352,9 +356,9 @@ static int pool(struct compile_build *b, int rows, int segments, uint32_t index,
 	const struct graph_value value = { b->node->id, 0 };
 	struct compiled *c = b->c;
 	const int step = segments < 0 ? segments
-				      : compile_add_step(b, (struct compile_step){ .kind = COMPILE_POOL,
-										   .a = (uint8_t)rows,
-										   .b = (uint8_t)segments });
+				      : offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_POOL,
+											   .a = (uint8_t)rows,
+											   .b = (uint8_t)segments });
 	uint32_t fetch = 0;
 	int rc;
 
@@ -363,15 +367,15 @@ static int pool(struct compile_build *b, int rows, int segments, uint32_t index,
 	while (fetch < b->part->fetches_count && !graph_same(b->part->fetches[fetch], value))
 		fetch++;
 	if (fetch == b->part->fetches_count || c->fetches_count == COMPILE_FETCHES_MAX)
-		return compile_not_done(b, ", if others there need it");
-	rc = compile_add_step(b, (struct compile_step){ .kind = COMPILE_FETCH, .a = (uint8_t)step });
+		return offload_compile_not_done(b, ", if others there need it");
+	rc = offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_FETCH, .a = (uint8_t)step });
 	if (rc < 0)
 		return rc;
 	c->fetches[c->fetches_count] =
 		(struct compile_fetch){ .fetch = fetch, .pooled = true, .how = how, .segments = index };
 	if (how != COMPILE_AS_IT_IS)
 		c->fetches[c->fetches_count].scratch =
-			compile_add_scratch(b, (uint64_t)compile_most_bags(b) * sizeof(uint32_t));
+			offload_compile_add_scratch(b, (uint64_t)offload_compile_most_bags(b) * sizeof(uint32_t));
 	c->fetches_count++;
 	return COMPILE_NOT_MADE;
 }
@@ -380,7 +384,7 @@ static int pool(struct compile_build *b, int rows, int segments, uint32_t index,
 static int rows_reduce(struct compile_build *b)
 {
 	const struct graph_node *node = b->node;
-	const struct graph_shape *shape = compile_shape_of(b, node->inputs[0]);
+	const struct graph_shape *shape = offload_compile_shape_of(b, node->inputs[0]);
 	const unsigned lead = lead_of(b), axes = axes_of(node, shape->ndim), from = neighbours(b, axes);
 	const uint8_t how = node->op == GRAPH_MEAN ? COMPILE_DIVIDED : COMPILE_AS_IT_IS;
 	const int rows = operand(b, node->inputs[0], shape->ndim);
@@ -394,16 +398,16 @@ static int rows_reduce(struct compile_build *b)
 		return segments < 0 ? segments : pool(b, rows, segments, index, how);
 	}
 	if (axes != 1U << lead)
-		return compile_not_done(b, " over these axes");
-	return compile_add_step(b, (struct compile_step){ .kind = COMPILE_UNARY,
-							  .a = (uint8_t)rows,
-							  .name = compile_step_name(node) });
+		return offload_compile_not_done(b, " over these axes");
+	return offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_UNARY,
+								  .a = (uint8_t)rows,
+								  .name = offload_compile_step_name(node) });
 }
 
 static int rows_segment_pool(struct compile_build *b)
 {
 	const struct graph_node *node = b->node;
-	const int rows = operand(b, node->inputs[0], compile_shape_of(b, node->inputs[0])->ndim);
+	const int rows = operand(b, node->inputs[0], offload_compile_shape_of(b, node->inputs[0])->ndim);
 	uint32_t index = 0;
 	int segments;
 
@@ -419,37 +423,37 @@ static int rows_segment_pool(struct compile_build *b)
 /* For each key the row of its bag. */
 static int unpool(struct compile_build *b, struct graph_value rows, int segments, uint32_t index, uint8_t how)
 {
-	const struct graph_shape *shape = compile_shape_of(b, rows);
-	const int64_t count = graph_elements(shape), bags = segments < 0 ? 0 : compile_most_bags(b);
+	const struct graph_shape *shape = offload_compile_shape_of(b, rows);
+	const int64_t count = graph_elements(shape), bags = segments < 0 ? 0 : offload_compile_most_bags(b);
 	struct compile_feed feed = { .kind = COMPILE_SEGMENT_ROWS, .how = how, .segments = index };
 	uint32_t of;
 	int step;
 
 	if (segments < 0)
 		return segments;
-	if (!is_float(graph_ps_type(b->plan, rows)) || !compile_find_source(b, rows, &feed.source))
-		return compile_not_done(b, " with what is made there");
+	if (!is_float(graph_ps_type(b->plan, rows)) || !offload_compile_find_source(b, rows, &feed.source))
+		return offload_compile_not_done(b, " with what is made there");
 	if (bags < 1 || count % bags || count / bags < 1 || count / bags > DIM_MAX)
-		return compile_not_done(b, " with rows of this size");
+		return offload_compile_not_done(b, " with rows of this size");
 	feed.dim = (uint32_t)(count / bags);
 	if (how != COMPILE_AS_IT_IS)
-		feed.scratch =
-			compile_add_scratch(b, (uint64_t)count * sizeof(float) + (uint64_t)bags * sizeof(uint32_t));
+		feed.scratch = offload_compile_add_scratch(b, (uint64_t)count * sizeof(float) +
+								      (uint64_t)bags * sizeof(uint32_t));
 	else
 		feed.segments = 0;
-	step = compile_add_feed(b, feed, &of);
+	step = offload_compile_add_feed(b, feed, &of);
 	return step < 0 ? step
-			: compile_add_step(b, (struct compile_step){ .kind = COMPILE_UNPOOL,
-								     .a = (uint8_t)step,
-								     .b = (uint8_t)segments });
+			: offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_UNPOOL,
+									     .a = (uint8_t)step,
+									     .b = (uint8_t)segments });
 }
 
 /* [n, 1, dim] to [n, k, dim]: neighbours. */
 static int rows_expand(struct compile_build *b)
 {
 	const struct graph_value from = b->node->inputs[0];
-	const struct graph_shape *ids = compile_shape_of(b, b->ids), *shape = compile_shape_of(b, from);
-	const struct graph_shape *out = compile_shape_of(b, (struct graph_value){ b->node->id, 0 });
+	const struct graph_shape *ids = offload_compile_shape_of(b, b->ids), *shape = offload_compile_shape_of(b, from);
+	const struct graph_shape *out = offload_compile_shape_of(b, (struct graph_value){ b->node->id, 0 });
 	unsigned lead = ids->ndim;
 	uint32_t index = 0;
 	int segments;
@@ -458,10 +462,10 @@ static int rows_expand(struct compile_build *b)
 		lead--;
 	for (unsigned i = 0; i < lead && i < shape->ndim; i++)
 		if (shape->ndim != out->ndim || shape->dims[i] != ids->dims[i])
-			return compile_not_done(b, " to this shape");
+			return offload_compile_not_done(b, " to this shape");
 	if (lead == ids->ndim || !row_dim(b, out) || shape->ndim != out->ndim ||
 	    (shape->ndim > ids->ndim && shape->dims[ids->ndim] != out->dims[ids->ndim]))
-		return compile_not_done(b, " to this shape");
+		return offload_compile_not_done(b, " to this shape");
 	segments = neighbours_feed(b, lead, &index);
 	return unpool(b, from, segments, index, COMPILE_AS_IT_IS);
 }
@@ -482,31 +486,31 @@ static int rows_lookup(struct compile_build *b)
 {
 	for (unsigned s = 0; s < b->c->steps_count; s++)
 		if (b->c->steps[s].kind == COMPILE_LOOKUP)
-			return compile_not_done(b, " twice for the same ids");
+			return offload_compile_not_done(b, " twice for the same ids");
 	if (!is_float(&b->node->outputs[0]))
-		return compile_not_done(b, " and computed with, but in float32");
+		return offload_compile_not_done(b, " and computed with, but in float32");
 	b->c->read_only = graph_attr_int(b->node, "read_only", 0);
-	return compile_add_step(b, (struct compile_step){ .kind = COMPILE_LOOKUP });
+	return offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_LOOKUP });
 }
 
-int compile_add_apply(struct compile_build *b, int gradients)
+int offload_compile_add_apply(struct compile_build *b, int gradients)
 {
 	struct compiled *c = b->c;
 
 	for (unsigned s = 0; s < c->steps_count; s++)
 		if (c->steps[s].kind == COMPILE_APPLY)
-			return compile_not_done(b, c->blocks ? " twice" : " twice for the same ids");
-	if (draft_rates(b->node, &c->applies, b->err) < 0)
+			return offload_compile_not_done(b, c->blocks ? " twice" : " twice for the same ids");
+	if (offload_draft_rates(b->node, &c->applies, b->err) < 0)
 		return b->err->code;
-	return compile_add_step(b, (struct compile_step){ .kind = COMPILE_APPLY, .b = (uint8_t)gradients });
+	return offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_APPLY, .b = (uint8_t)gradients });
 }
 
 static int rows_apply(struct compile_build *b)
 {
 	const struct graph_value rows = b->node->inputs[2];
-	const int gradients = operand(b, rows, compile_shape_of(b, rows)->ndim);
+	const int gradients = operand(b, rows, offload_compile_shape_of(b, rows)->ndim);
 
-	return gradients < 0 ? gradients : compile_add_apply(b, gradients);
+	return gradients < 0 ? gradients : offload_compile_add_apply(b, gradients);
 }
 
 /* Of a gradient whose sizes only a step knows; nothing is to be done where they are those of the rows, and of one that had a single
@@ -514,26 +518,29 @@ static int rows_apply(struct compile_build *b)
 static int rows_reduce_like(struct compile_build *b)
 {
 	const struct graph_value *inputs = b->node->inputs;
-	const struct graph_shape *shape = compile_shape_of(b, inputs[0]), *like = compile_shape_of(b, inputs[1]);
+	const struct graph_shape *shape = offload_compile_shape_of(b, inputs[0]),
+				 *like = offload_compile_shape_of(b, inputs[1]);
 	const bool column = shape->ndim == like->ndim && shape->ndim == lead_of(b) + 1 && row_dim(b, like) == 1;
 	const bool same = graph_shape_same(shape, like);
 	int rows;
 
 	if ((!same && !column) || b->step[inputs[0].node] == COMPILE_NOT_MADE)
-		return compile_not_done(b, " to another shape");
+		return offload_compile_not_done(b, " to another shape");
 	rows = operand(b, inputs[0], shape->ndim);
-	return rows < 0 || same ? rows
-				: compile_add_step(b, (struct compile_step){ .kind = COMPILE_UNARY,
-									     .a = (uint8_t)rows,
-									     .name = compile_step_name(b->node) });
+	return rows < 0 || same
+		       ? rows
+		       : offload_compile_add_step(b,
+						  (struct compile_step){ .kind = COMPILE_UNARY,
+									 .a = (uint8_t)rows,
+									 .name = offload_compile_step_name(b->node) });
 }
 
 static int rows_none(struct compile_build *b)
 {
-	return compile_not_done(b, "");
+	return offload_compile_not_done(b, "");
 }
 
-int compile_node(struct compile_build *b)
+int offload_compile_node(struct compile_build *b)
 {
 	static int (*const by_rows[])(struct compile_build * b) = {
 #define X(OP, step, moves, rows, blocks) [GRAPH_##OP] = rows_##rows,
@@ -542,6 +549,6 @@ int compile_node(struct compile_build *b)
 	};
 
 	if (b->c->blocks)
-		return compile_blocks_node(b);
+		return offload_compile_blocks_node(b);
 	return (unsigned)b->node->op < OPS && by_rows[b->node->op] ? by_rows[b->node->op](b) : rows_none(b);
 }

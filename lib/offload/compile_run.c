@@ -41,8 +41,9 @@ static int add_step(struct star_program_builder *b, const struct compiled *c, co
 	}
 }
 
-struct star_program *compile_register(const struct compiled *c, struct star_cluster *cluster,
-				      const struct star_table *table, uint64_t deadline_us, struct star_error *err)
+struct star_program *offload_compile_register(const struct compiled *c, struct star_cluster *cluster,
+					      const struct star_table *table, uint64_t deadline_us,
+					      struct star_error *err)
 {
 	struct star_program_builder *b = star_program_begin(cluster);
 	struct star_program *program;
@@ -64,14 +65,14 @@ struct star_program *compile_register(const struct compiled *c, struct star_clus
 
 /* ---- running ---- */
 
-const void *compiled_data(const struct compile_source *source, const struct graph_ps_call *call)
+const void *offload_compiled_data(const struct compile_source *source, const struct graph_ps_call *call)
 {
 	if (source->constant)
 		return source->constant->data;
 	return source->feed != COMPILE_NO_FEED ? call->feeds[source->feed].data : &source->number;
 }
 
-const struct graph_type *compiled_type(const struct compile_source *source, const struct graph_ps_call *call)
+const struct graph_type *offload_compiled_type(const struct compile_source *source, const struct graph_ps_call *call)
 {
 	return source->constant ? &source->constant->type : &call->feeds[source->feed].type;
 }
@@ -92,7 +93,7 @@ static int64_t bags_of(const struct compiled *c, const struct graph_shape *ids, 
 	if (c->bags.lead == 0)
 		return 0;
 	if (c->bags.like.constant || c->bags.like.feed != COMPILE_NO_FEED)
-		return compiled_type(&c->bags.like, call)->shape.dims[0];
+		return offload_compiled_type(&c->bags.like, call)->shape.dims[0];
 	for (unsigned i = 0; i < c->bags.lead; i++)
 		count *= ids->dims[i];
 	return count;
@@ -101,7 +102,7 @@ static int64_t bags_of(const struct compiled *c, const struct graph_shape *ids, 
 static int make_segments(const struct compiled *c, const struct compile_feed *feed, const struct graph_ps_call *call,
 			 uint32_t keys, uint32_t bags, uint32_t *to, struct star_error *err)
 {
-	const int64_t *from = compiled_data(&feed->source, call);
+	const int64_t *from = offload_compiled_data(&feed->source, call);
 
 	for (uint32_t i = 0; i < keys; i++) {
 		to[i] = feed->how == COMPILE_NEIGHBOURS ? i / (keys / bags) : (uint32_t)from[i];
@@ -132,7 +133,7 @@ static double divisor(uint8_t how, uint32_t count)
 static void divide_rows(const struct compile_feed *feed, const struct graph_ps_call *call,
 			const struct compiled_run *run, uint32_t keys, uint32_t bags)
 {
-	const float *from = compiled_data(&feed->source, call);
+	const float *from = offload_compiled_data(&feed->source, call);
 	float *to = (float *)(void *)(run->scratch + feed->scratch);
 	uint32_t *counts = (uint32_t *)(void *)(to + (size_t)bags * feed->dim);
 
@@ -152,7 +153,7 @@ static bool fits(const struct compile_feed *feed, const struct graph_ps_call *ca
 
 	if (!feed->source.constant && feed->source.feed == COMPILE_NO_FEED)
 		return true;
-	return (uint64_t)graph_elements(&compiled_type(&feed->source, call)->shape) ==
+	return (uint64_t)graph_elements(&offload_compiled_type(&feed->source, call)->shape) ==
 	       rows * (feed->dim ? feed->dim : 1);
 }
 
@@ -165,7 +166,7 @@ static int fill_feed(const struct compiled *c, unsigned f, const struct graph_ps
 	if (!fits(feed, call, keys, bags))
 		return star_error_set(err, -EINVAL, "node \"%s\": what it is given is not of the size of its rows",
 				      c->first->name);
-	run->feeds[f] = (struct star_feed){ compiled_data(&feed->source, call), 0 };
+	run->feeds[f] = (struct star_feed){ offload_compiled_data(&feed->source, call), 0 };
 	if (feed->kept && !feed->source.constant && feed->source.feed == COMPILE_NO_FEED &&
 	    feed->how == COMPILE_AS_IT_IS)
 		run->feeds[f].data = NULL; /* made there, and there alone */
@@ -214,11 +215,12 @@ static int fill_by_ids(const struct compiled *c, const struct graph_ps_call *cal
 	return rc < 0 ? rc : 1;
 }
 
-int compiled_fill(const struct compile_plan *all, const struct compiled *c, struct star_program *program,
-		  const struct graph_ps_call *call, const struct compiled_left *left, struct compiled_run *run,
-		  struct star_op *op, struct star_error *err)
+int offload_compiled_fill(const struct compile_plan *all, const struct compiled *c, struct star_program *program,
+			  const struct graph_ps_call *call, const struct compiled_left *left, struct compiled_run *run,
+			  struct star_op *op, struct star_error *err)
 {
-	const int rc = c->blocks ? compiled_blocks_fill(c, call, run, err) : fill_by_ids(c, call, left, run, err);
+	const int rc =
+		c->blocks ? offload_compiled_blocks_fill(c, call, run, err) : fill_by_ids(c, call, left, run, err);
 
 	if (rc <= 0)
 		return rc;
@@ -239,12 +241,12 @@ int compiled_fill(const struct compile_plan *all, const struct compiled *c, stru
 	return 1;
 }
 
-void compiled_finish(const struct compiled *c, const struct graph_ps_call *call, const struct compiled_run *run)
+void offload_compiled_finish(const struct compiled *c, const struct graph_ps_call *call, const struct compiled_run *run)
 {
 	const uint32_t bags = run->run.segments;
 
 	if (c->blocks) {
-		compiled_blocks_finish(c, call, run);
+		offload_compiled_blocks_finish(c, call, run);
 		return;
 	}
 	for (unsigned f = 0; f < c->fetches_count; f++) {

@@ -71,21 +71,22 @@ static bool no_worse(const struct graph_cut *cut, const struct graph_cut *than)
 
 static void say_worse(struct cutter *cutter, const struct graph_cut *cut, const struct graph_cut *than)
 {
-	cut_warn(cutter,
-		 "taken as star_server cuts it: merged components would take %u requests, %llu bytes and %u rounds "
-		 "instead "
-		 "of %u, %llu and %u",
-		 cut->requests, (unsigned long long)all_bytes(cut), cut->rounds, than->requests,
-		 (unsigned long long)all_bytes(than), than->rounds);
+	offload_cut_warn(
+		cutter,
+		"taken as star_server cuts it: merged components would take %u requests, %llu bytes and %u rounds "
+		"instead "
+		"of %u, %llu and %u",
+		cut->requests, (unsigned long long)all_bytes(cut), cut->rounds, than->requests,
+		(unsigned long long)all_bytes(than), than->rounds);
 }
 
 /* With what may be moved where it is, or moved. */
 static struct graph_cut *lite_once(struct cutter *cutter)
 {
-	cut_order_update(cutter);
-	cut_waves(cutter);
-	cut_lite(cutter);
-	return cutter->pool.failed ? NULL : cut_parts(cutter);
+	offload_cut_order_update(cutter);
+	offload_cut_waves(cutter);
+	offload_cut_lite(cutter);
+	return cutter->pool.failed ? NULL : offload_cut_parts(cutter);
 }
 
 /* Nothing moved, nothing said. */
@@ -96,7 +97,7 @@ static void start_again(struct cutter *cutter, bool copies)
 	for (uint32_t v = 0; v < cutter->graph->nodes_count; v++)
 		if (cutter->graph->nodes[v]->device.job != GRAPH_PS)
 			cutter->place[v] = GRAPH_PLACE_WORKER;
-	cut_order_update(cutter);
+	offload_cut_order_update(cutter);
 }
 
 /* Components where they are; why: why nothing is moved, if that is to be said. NULL: no memory. */
@@ -104,7 +105,7 @@ static struct graph_cut *cut_still(struct cutter *cutter, const char *why)
 {
 	start_again(cutter, true);
 	if (why[0])
-		cut_warn(cutter, "nothing is moved to PS tasks: %s", why);
+		offload_cut_warn(cutter, "nothing is moved to PS tasks: %s", why);
 	return lite_once(cutter);
 }
 
@@ -116,7 +117,7 @@ static struct graph_cut *cut_moved(struct cutter *cutter, bool stays, char *why,
 
 	start_again(cutter, true);
 	cutter->stays = stays;
-	moved = cut_move(cutter) ? lite_once(cutter) : NULL;
+	moved = offload_cut_move(cutter) ? lite_once(cutter) : NULL;
 	if (!moved || !moved->undone)
 		return moved;
 	snprintf(why, why_bytes, "%s", moved->undone);
@@ -151,8 +152,8 @@ static struct graph_cut *cut_by_lite(struct cutter *cutter)
 {
 	struct graph_cut *waves, *best;
 
-	cut_waves(cutter);
-	waves = cut_parts(cutter);
+	offload_cut_waves(cutter);
+	waves = offload_cut_parts(cutter);
 	if (!waves)
 		return NULL;
 	best = cut_components(cutter, waves);
@@ -165,8 +166,8 @@ static struct graph_cut *cut_by_lite(struct cutter *cutter)
 		start_again(cutter, false);
 		say_worse(cutter, best, waves);
 		graph_cut_destroy(best);
-		cut_waves(cutter);
-		best = cut_parts(cutter);
+		offload_cut_waves(cutter);
+		best = offload_cut_parts(cutter);
 	}
 	graph_cut_destroy(waves);
 	return best;
@@ -239,7 +240,7 @@ static int cut_bodies(struct graph_cut *cut, const struct graph_cut_options *opt
 
 	for (uint32_t v = 0; v < graph->nodes_count; v++)
 		count += graph->nodes[v]->body != NULL;
-	cut->bodies = cut_memory(pool, count + 1, sizeof(*cut->bodies));
+	cut->bodies = offload_cut_memory(pool, count + 1, sizeof(*cut->bodies));
 	if (!cut->bodies)
 		return star_error_set(err, -ENOMEM, "out of memory");
 	for (uint32_t v = 0; v < graph->nodes_count; v++) {
@@ -264,21 +265,21 @@ static struct graph_cut *create(const struct graph *graph, const struct graph_cu
 	struct graph_cut *cut = NULL;
 	struct cutter cutter;
 
-	if (cut_order_init(&cutter, graph, options, err) == 0) {
+	if (offload_cut_order_init(&cutter, graph, options, err) == 0) {
 		if (options->protocol == GRAPH_STAR_SERVER_LITE) {
 			cut = cut_by_lite(&cutter);
 		} else {
-			cut_waves(&cutter);
-			cut = cutter.pool.failed ? NULL : cut_parts(&cutter);
+			offload_cut_waves(&cutter);
+			cut = cutter.pool.failed ? NULL : offload_cut_parts(&cutter);
 		}
 		if (!cut)
 			star_error_set(err, -ENOMEM, "out of memory");
 	}
-	if (cut && cut_bodies(cut, &cutter.options, cut_pool_of(cut), err) < 0) {
+	if (cut && cut_bodies(cut, &cutter.options, offload_cut_pool_of(cut), err) < 0) {
 		graph_cut_destroy(cut);
 		cut = NULL;
 	}
-	cut_pool_free(&cutter.pool);
+	offload_cut_pool_free(&cutter.pool);
 	return cut;
 }
 

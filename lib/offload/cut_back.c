@@ -101,14 +101,14 @@ static uint64_t numbers_bytes(const struct back *b, const struct graph_node *nod
 	if (b->pool && (b->cutter->numbered[b->pool->id] != 0) == numbered &&
 	    (numbered || graph_same(narrow(b, b->pool->inputs[1]), narrow(b, node->inputs[1]))))
 		return 0;
-	return numbered || b->cutter->stays ? cut_numbers_bytes(b->cutter, b->apply->id)
-					    : cut_bytes(b->cutter, node->inputs[1]);
+	return numbered || b->cutter->stays ? offload_cut_numbers_bytes(b->cutter, b->apply->id)
+					    : offload_cut_bytes(b->cutter, node->inputs[1]);
 }
 
 /* Bags' rows and their numbers. UINT64_MAX: it is not that. */
 static uint64_t spread_bytes(const struct back *b, const struct graph_node *node)
 {
-	const uint64_t rows = cut_bytes(b->cutter, node->inputs[0]) * cut_pieces(&b->cutter->options, b->place);
+	const uint64_t rows = offload_cut_bytes(b->cutter, node->inputs[0]) * cut_pieces(&b->cutter->options, b->place);
 
 	if (!is_workers(b, node->inputs[0]))
 		return UINT64_MAX;
@@ -133,9 +133,9 @@ static uint64_t inputs_bytes(const struct back *b, const struct graph_node *node
 		if (!graph_reads(node, i))
 			continue;
 		if (cut_copied_to(b->cutter, input.node, b->place) &&
-		    cut_is_for_all_rows(shape_of(b, input), out->ndim, lead))
+		    offload_cut_is_for_all_rows(shape_of(b, input), out->ndim, lead))
 			continue;
-		if (!is_workers(b, input) || !cut_is_for_each_row(shape_of(b, input), out, lead))
+		if (!is_workers(b, input) || !offload_cut_is_for_each_row(shape_of(b, input), out, lead))
 			return UINT64_MAX;
 		bytes += least(b, input, depth + 1);
 	}
@@ -145,7 +145,7 @@ static uint64_t inputs_bytes(const struct back *b, const struct graph_node *node
 /* Or what is already as the rows are. */
 static bool is_by_row(const struct back *b, const struct graph_node *node)
 {
-	return cut_is_elementwise(node->op) ||
+	return offload_cut_is_elementwise(node->op) ||
 	       (node->op == GRAPH_REDUCE_LIKE &&
 		graph_shape_same(shape_of(b, node->inputs[0]), shape_of(b, node->inputs[1])));
 }
@@ -163,8 +163,8 @@ static uint64_t least(const struct back *b, struct graph_value value, unsigned d
 	struct cutter *cutter = b->cutter;
 	const struct graph_node *node = cutter->graph->nodes[value.node];
 	/* As it is it goes with the ids, which a program finds there. */
-	const uint64_t whole =
-		cut_bytes(cutter, value) + (depth == 0 && b->pool ? cut_bytes(cutter, b->apply->inputs[1]) : 0);
+	const uint64_t whole = offload_cut_bytes(cutter, value) +
+			       (depth == 0 && b->pool ? offload_cut_bytes(cutter, b->apply->inputs[1]) : 0);
 	uint64_t bytes = UINT64_MAX;
 	struct back look = *b;
 
@@ -194,12 +194,13 @@ static int by_id(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-void cut_move_back(struct cutter *cutter)
+void offload_cut_move_back(struct cutter *cutter)
 {
 	const struct graph *graph = cutter->graph;
 	const uint32_t n = graph->nodes_count, moved_count = cutter->moved_count;
 	struct back b = { .cutter = cutter,
-			  .users = cut_memory(&cutter->pool, cutter->value_first[n] + UINT64_C(1), sizeof(*b.users)),
+			  .users = offload_cut_memory(&cutter->pool, cutter->value_first[n] + UINT64_C(1),
+						      sizeof(*b.users)),
 			  .mark = true };
 
 	if (!b.users)

@@ -437,7 +437,7 @@ static int check_bodies(const struct checker *c)
 
 /* ---- */
 
-static int check(const struct checker *c)
+static int check_cut(const struct checker *c)
 {
 	int rc = check_moved(c);
 
@@ -496,7 +496,7 @@ int graph_cut_check(const struct graph_cut *cut, struct star_error *err)
 		c.value_first[v] = (uint32_t)values;
 		values += graph->nodes[v]->outputs_count;
 	}
-	rc = check(&c);
+	rc = check_cut(&c);
 	free(memory);
 	return rc;
 }

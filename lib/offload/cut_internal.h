@@ -14,8 +14,8 @@ struct cut_pool {
 	bool failed; /* there was none: looked at where it matters */
 };
 
-void *cut_memory(struct cut_pool *pool, size_t count, size_t bytes);
-void cut_pool_free(struct cut_pool *pool);
+void *offload_cut_memory(struct cut_pool *pool, size_t count, size_t bytes);
+void offload_cut_pool_free(struct cut_pool *pool);
 
 enum cut_kind {
 	CUT_WORK,
@@ -51,7 +51,7 @@ struct cutter {
 };
 
 /* cut_sent.c: the bytes of such numbers. */
-uint64_t cut_numbers_bytes(const struct cutter *cutter, uint32_t ids_of);
+uint64_t offload_cut_numbers_bytes(const struct cutter *cutter, uint32_t ids_of);
 
 enum { CUT_WARNINGS_MAX = 32 };
 
@@ -87,25 +87,25 @@ static inline uint32_t cut_pieces(const struct graph_cut_options *options, int32
 }
 
 /* cut_sent.c: what a value takes on the wire; and what all parts send. False: no memory. */
-uint64_t cut_bytes(const struct cutter *cutter, struct graph_value value);
-bool cut_count(const struct cutter *cutter, struct graph_cut *cut);
+uint64_t offload_cut_bytes(const struct cutter *cutter, struct graph_value value);
+bool offload_cut_count(const struct cutter *cutter, struct graph_cut *cut);
 
 /* cut_order.c: places and the order of stateful nodes; then, also anew when places have changed, what each waits for. */
-int cut_order_init(struct cutter *cutter, const struct graph *graph, const struct graph_cut_options *options,
-		   struct star_error *err);
-void cut_order_update(struct cutter *cutter);
+int offload_cut_order_init(struct cutter *cutter, const struct graph *graph, const struct graph_cut_options *options,
+			   struct star_error *err);
+void offload_cut_order_update(struct cutter *cutter);
 /* The least level of each node, where those that wait for nothing are at 0 (worker) and 1 (PS); or, ps_first, at 2 and 1. Returns
  * the greatest of a PS node. */
-uint32_t cut_levels(const struct cutter *cutter, bool ps_first, uint32_t *level);
+uint32_t offload_cut_levels(const struct cutter *cutter, bool ps_first, uint32_t *level);
 /* Frames to PS tasks when nodes have these levels. */
-uint32_t cut_requests(struct cutter *cutter, const uint32_t *level);
+uint32_t offload_cut_requests(struct cutter *cutter, const uint32_t *level);
 /* star_server's levels into cutter->level. */
-void cut_waves(struct cutter *cutter);
+void offload_cut_waves(struct cutter *cutter);
 
 /* cut_move.c: changes places; true when any. */
-bool cut_move(struct cutter *cutter);
+bool offload_cut_move(struct cutter *cutter);
 /* cut_back.c: the same of what makes gradients of rows; adds to what has been moved. */
-void cut_move_back(struct cutter *cutter);
+void offload_cut_move_back(struct cutter *cutter);
 
 static inline bool cut_may_move(const struct cutter *cutter, const struct graph_node *node)
 {
@@ -121,17 +121,17 @@ static inline bool cut_is_free(const struct cutter *cutter, const struct graph_n
 
 /* cut_move.c: operations element by element; shapes of what is the same for each of those rows, whose first lead dimensions count
  * them; and of what has a row for each. */
-bool cut_is_elementwise(enum graph_op op);
-bool cut_is_for_all_rows(const struct graph_shape *shape, unsigned ndim, unsigned lead);
-bool cut_is_for_each_row(const struct graph_shape *shape, const struct graph_shape *rows, unsigned lead);
+bool offload_cut_is_elementwise(enum graph_op op);
+bool offload_cut_is_for_all_rows(const struct graph_shape *shape, unsigned ndim, unsigned lead);
+bool offload_cut_is_for_each_row(const struct graph_shape *shape, const struct graph_shape *rows, unsigned lead);
 
 /* cut_lite.c: levels of components, from star_server's levels; warnings. */
-void cut_lite(struct cutter *cutter);
+void offload_cut_lite(struct cutter *cutter);
 
 /* cut_parts.c: from places and levels to a result, without bodies. NULL: no memory. */
-struct graph_cut *cut_parts(struct cutter *cutter);
+struct graph_cut *offload_cut_parts(struct cutter *cutter);
 /* Memory that lives as long as the result. */
-struct cut_pool *cut_pool_of(struct graph_cut *cut);
-void cut_warn(struct cutter *cutter, const char *format, ...) __attribute__((format(printf, 2, 3)));
+struct cut_pool *offload_cut_pool_of(struct graph_cut *cut);
+void offload_cut_warn(struct cutter *cutter, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

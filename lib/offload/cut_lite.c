@@ -34,7 +34,7 @@ struct lite {
 	bool *told; /* nodes whose component a warning has named */
 };
 
-static uint32_t find(uint32_t *parent, uint32_t v)
+static uint32_t find_root(uint32_t *parent, uint32_t v)
 {
 	while (parent[v] != v) {
 		parent[v] = parent[parent[v]];
@@ -57,12 +57,12 @@ static void find_components(struct lite *lite)
 
 			if (c->place[u] != c->place[v] || (i >= c->data_end[v] && c->level[u] != c->level[v]))
 				continue;
-			a = find(lite->label, u);
-			b = find(lite->label, v);
+			a = find_root(lite->label, u);
+			b = find_root(lite->label, v);
 			lite->label[a < b ? b : a] = a < b ? a : b;
 		}
 	for (uint32_t v = 0; v < lite->n; v++)
-		lite->label[v] = find(lite->label, v);
+		lite->label[v] = find_root(lite->label, v);
 }
 
 /* From labels to units. A label is its unit's first node. */
@@ -209,10 +209,11 @@ static void warn(struct lite *lite, uint32_t unit, bool in_circle)
 	graph_device_text((struct graph_device){ GRAPH_PS, place_of(lite, unit) < 0 ? -1 : place_of(lite, unit) },
 			  device);
 	if (!in_circle) {
-		cut_warn(c,
-			 "nodes on %s are cut by waves: as one request %s would wait for the worker, and cost the "
-			 "step another round",
-			 device, names);
+		offload_cut_warn(
+			c,
+			"nodes on %s are cut by waves: as one request %s would wait for the worker, and cost the "
+			"step another round",
+			device, names);
 		return;
 	}
 	while ((to = walk_next(lite, unit, &walk)) != UINT32_MAX)
@@ -220,12 +221,12 @@ static void warn(struct lite *lite, uint32_t unit, bool in_circle)
 			break;
 	if (to == UINT32_MAX)
 		return;
-	cut_warn(c,
-		 "nodes on %s cannot be one request, and are cut by waves: \"%.40s\" needs \"%.40s\", which is "
-		 "elsewhere "
-		 "and needs others of them; they are %s",
-		 device, c->graph->nodes[lite->members[walk.member]]->name,
-		 c->graph->nodes[c->deps[walk.edge - 1]]->name, names);
+	offload_cut_warn(c,
+			 "nodes on %s cannot be one request, and are cut by waves: \"%.40s\" needs \"%.40s\", which is "
+			 "elsewhere "
+			 "and needs others of them; they are %s",
+			 device, c->graph->nodes[lite->members[walk.member]]->name,
+			 c->graph->nodes[c->deps[walk.edge - 1]]->name, names);
 }
 
 /* What of the unit lies in one wave becomes a unit. */
@@ -327,13 +328,13 @@ static int by_place(const void *a, const void *b)
 static bool init_search(struct lite *lite, struct search *s)
 {
 	struct cut_pool *pool = &lite->cutter->pool;
-	int32_t *places = cut_memory(pool, lite->count + 1, sizeof(*places));
+	int32_t *places = offload_cut_memory(pool, lite->count + 1, sizeof(*places));
 
 	*s = (struct search){
-		.best = cut_memory(pool, lite->count + 1, sizeof(*s->best)),
-		.trial = cut_memory(pool, lite->count + 1, sizeof(*s->trial)),
-		.slot = cut_memory(pool, lite->count + 1, sizeof(*s->slot)),
-		.weight = cut_memory(pool, lite->count + 1, sizeof(*s->weight)),
+		.best = offload_cut_memory(pool, lite->count + 1, sizeof(*s->best)),
+		.trial = offload_cut_memory(pool, lite->count + 1, sizeof(*s->trial)),
+		.slot = offload_cut_memory(pool, lite->count + 1, sizeof(*s->slot)),
+		.weight = offload_cut_memory(pool, lite->count + 1, sizeof(*s->weight)),
 		.levels = lite->top + 2,
 	};
 	if (pool->failed)
@@ -357,7 +358,7 @@ static bool init_search(struct lite *lite, struct search *s)
 	}
 	if ((uint64_t)s->slots * s->levels > SEARCH_LEVELS)
 		return true; /* too many to try any: seen stays NULL */
-	s->seen = cut_memory(pool, (size_t)s->slots * s->levels + 1, sizeof(*s->seen));
+	s->seen = offload_cut_memory(pool, (size_t)s->slots * s->levels + 1, sizeof(*s->seen));
 	return s->seen;
 }
 
@@ -470,27 +471,27 @@ static struct walk *init(struct lite *lite, struct cutter *cutter)
 	struct cut_pool *pool = &cutter->pool;
 
 	*lite = (struct lite){ .cutter = cutter, .n = cutter->graph->nodes_count, .top = cutter->top };
-	lite->label = cut_memory(pool, n, sizeof(*lite->label));
-	lite->unit = cut_memory(pool, n, sizeof(*lite->unit));
-	lite->first = cut_memory(pool, n + 1, sizeof(*lite->first));
-	lite->members = cut_memory(pool, n, sizeof(*lite->members));
-	lite->circle = cut_memory(pool, n, sizeof(*lite->circle));
-	lite->circle_size = cut_memory(pool, n, sizeof(*lite->circle_size));
-	lite->order = cut_memory(pool, n, sizeof(*lite->order));
-	lite->least = cut_memory(pool, n, sizeof(*lite->least));
-	lite->greatest = cut_memory(pool, n, sizeof(*lite->greatest));
-	lite->index = cut_memory(pool, n, sizeof(*lite->index));
-	lite->low = cut_memory(pool, n, sizeof(*lite->low));
-	lite->stack = cut_memory(pool, n, sizeof(*lite->stack));
-	lite->frames = cut_memory(pool, n, sizeof(*lite->frames));
-	lite->next = cut_memory(pool, n, sizeof(*lite->next));
-	lite->level_mark = cut_memory(pool, levels, sizeof(*lite->level_mark));
-	lite->level_first = cut_memory(pool, levels, sizeof(*lite->level_first));
-	lite->told = cut_memory(pool, n, sizeof(*lite->told));
-	return cut_memory(pool, n, sizeof(struct walk));
+	lite->label = offload_cut_memory(pool, n, sizeof(*lite->label));
+	lite->unit = offload_cut_memory(pool, n, sizeof(*lite->unit));
+	lite->first = offload_cut_memory(pool, n + 1, sizeof(*lite->first));
+	lite->members = offload_cut_memory(pool, n, sizeof(*lite->members));
+	lite->circle = offload_cut_memory(pool, n, sizeof(*lite->circle));
+	lite->circle_size = offload_cut_memory(pool, n, sizeof(*lite->circle_size));
+	lite->order = offload_cut_memory(pool, n, sizeof(*lite->order));
+	lite->least = offload_cut_memory(pool, n, sizeof(*lite->least));
+	lite->greatest = offload_cut_memory(pool, n, sizeof(*lite->greatest));
+	lite->index = offload_cut_memory(pool, n, sizeof(*lite->index));
+	lite->low = offload_cut_memory(pool, n, sizeof(*lite->low));
+	lite->stack = offload_cut_memory(pool, n, sizeof(*lite->stack));
+	lite->frames = offload_cut_memory(pool, n, sizeof(*lite->frames));
+	lite->next = offload_cut_memory(pool, n, sizeof(*lite->next));
+	lite->level_mark = offload_cut_memory(pool, levels, sizeof(*lite->level_mark));
+	lite->level_first = offload_cut_memory(pool, levels, sizeof(*lite->level_first));
+	lite->told = offload_cut_memory(pool, n, sizeof(*lite->told));
+	return offload_cut_memory(pool, n, sizeof(struct walk));
 }
 
-void cut_lite(struct cutter *cutter)
+void offload_cut_lite(struct cutter *cutter)
 {
 	struct lite lite;
 	struct walk *walks = init(&lite, cutter);
@@ -503,8 +504,9 @@ void cut_lite(struct cutter *cutter)
 		make_units(&lite);
 		broke = break_some(&lite, walks, turn == TURNS_MAX);
 		if (broke && turn == TURNS_MAX)
-			cut_warn(cutter,
-				 "the rest of the graph is too entangled for components: all of it is cut by waves");
+			offload_cut_warn(
+				cutter,
+				"the rest of the graph is too entangled for components: all of it is cut by waves");
 	}
 	choose_levels(&lite);
 }

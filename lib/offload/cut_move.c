@@ -23,13 +23,13 @@ struct moving {
 	uint64_t *fed;	     /* each value: 1 + level and place of a PS part that it is sent to */
 };
 
-bool cut_is_elementwise(enum graph_op op)
+bool offload_cut_is_elementwise(enum graph_op op)
 {
 	return (op >= GRAPH_NEG && op <= GRAPH_ADD_N) || op == GRAPH_IDENTITY || op == GRAPH_STOP_GRADIENT;
 }
 
 /* The same for each row of a shape of ndim dimensions: 1 there, or no such dimension. */
-bool cut_is_for_all_rows(const struct graph_shape *shape, unsigned ndim, unsigned lead)
+bool offload_cut_is_for_all_rows(const struct graph_shape *shape, unsigned ndim, unsigned lead)
 {
 	if (shape->ndim > ndim)
 		return false;
@@ -39,7 +39,7 @@ bool cut_is_for_all_rows(const struct graph_shape *shape, unsigned ndim, unsigne
 	return true;
 }
 
-bool cut_is_for_each_row(const struct graph_shape *shape, const struct graph_shape *rows, unsigned lead)
+bool offload_cut_is_for_each_row(const struct graph_shape *shape, const struct graph_shape *rows, unsigned lead)
 {
 	if (shape->ndim != rows->ndim || shape->ndim < lead)
 		return false;
@@ -74,15 +74,17 @@ static bool is_rowwise(const struct moving *m, const struct graph_node *node, ui
 
 		if (m->place[input.node] == GRAPH_PLACE_WORKER) {
 			if (cut_copied_to(m->cutter, input.node, 0)
-				    ? !cut_is_for_all_rows(shape, out->ndim, lead) /* rows would be sent all the same */
-				    : !cut_is_elementwise(node->op) || !cut_is_for_each_row(shape, out, lead) ||
+				    ? !offload_cut_is_for_all_rows(shape, out->ndim,
+								   lead) /* rows would be sent all the same */
+				    : !offload_cut_is_elementwise(node->op) ||
+					      !offload_cut_is_for_each_row(shape, out, lead) ||
 					      !is_early(m, input.node, node->inputs[at].node))
 				return false;
 			continue;
 		}
 		if (m->rows[input.node] != rows)
 			return false;
-		if (cut_is_elementwise(node->op) ? shape->ndim != out->ndim : shape->ndim <= lead)
+		if (offload_cut_is_elementwise(node->op) ? shape->ndim != out->ndim : shape->ndim <= lead)
 			return false;
 	}
 	return true;
@@ -224,11 +226,11 @@ static uint64_t fewest_of(const struct moving *m, uint32_t v)
 {
 	const struct cutter *cutter = m->cutter;
 	const struct graph_node *node = cutter->graph->nodes[v];
-	uint64_t bytes = cutter->numbered[v] ? cut_numbers_bytes(cutter, cutter->numbered[v] - 1) : 0;
+	uint64_t bytes = cutter->numbered[v] ? offload_cut_numbers_bytes(cutter, cutter->numbered[v] - 1) : 0;
 
 	for (uint32_t o = 0; o < node->outputs_count; o++) {
 		const uint32_t value = cutter->value_first[v] + o;
-		const uint64_t whole = cut_bytes(cutter, (struct graph_value){ v, o }) *
+		const uint64_t whole = offload_cut_bytes(cutter, (struct graph_value){ v, o }) *
 				       (cutter->pools[v] ? cut_pieces(&cutter->options, m->place[v]) : 1);
 
 		if (m->away[value])
@@ -240,7 +242,7 @@ static uint64_t fewest_of(const struct moving *m, uint32_t v)
 		if (m->place[node->inputs[i].node] == GRAPH_PLACE_WORKER && graph_reads(node, i) &&
 		    !cut_copied_to(cutter, node->inputs[i].node, m->place[v]) &&
 		    m->fed[cutter->value_first[node->inputs[i].node] + node->inputs[i].output] != part_key(m, v))
-			bytes += cut_bytes(cutter, node->inputs[i]);
+			bytes += offload_cut_bytes(cutter, node->inputs[i]);
 	return bytes;
 }
 
@@ -277,7 +279,7 @@ static bool users_follow(const struct moving *m, struct graph_value value)
 {
 	const uint32_t v = m->cutter->value_first[value.node] + value.output;
 
-	return m->wanted[v] && !m->away[v] && m->fewest[v] < cut_bytes(m->cutter, value);
+	return m->wanted[v] && !m->away[v] && m->fewest[v] < offload_cut_bytes(m->cutter, value);
 }
 
 static bool decide(struct moving *m)
@@ -304,7 +306,7 @@ static bool decide(struct moving *m)
 }
 
 /* What is sent where as things are; and nothing is wanted of anything yet. */
-static void begin(struct moving *m)
+static void begin_moving(struct moving *m)
 {
 	struct cutter *cutter = m->cutter;
 	const struct graph *graph = cutter->graph;
@@ -328,35 +330,35 @@ static void begin(struct moving *m)
 	cutter->moved_count = 0;
 }
 
-bool cut_move(struct cutter *cutter)
+bool offload_cut_move(struct cutter *cutter)
 {
 	const struct graph *graph = cutter->graph;
 	const uint32_t n = graph->nodes_count, values = cutter->value_first[n];
 	struct moving m = {
 		.cutter = cutter,
-		.place = cut_memory(&cutter->pool, n + 1, sizeof(*m.place)),
-		.rows = cut_memory(&cutter->pool, n + 1, sizeof(*m.rows)),
-		.lead = cut_memory(&cutter->pool, n + 1, sizeof(*m.lead)),
-		.fewest = cut_memory(&cutter->pool, values + 1, sizeof(*m.fewest)),
-		.movable = cut_memory(&cutter->pool, n + 1, sizeof(*m.movable)),
-		.wanted = cut_memory(&cutter->pool, values + 1, sizeof(*m.wanted)),
-		.away = cut_memory(&cutter->pool, values + 1, sizeof(*m.away)),
-		.fed = cut_memory(&cutter->pool, values + 1, sizeof(*m.fed)),
+		.place = offload_cut_memory(&cutter->pool, n + 1, sizeof(*m.place)),
+		.rows = offload_cut_memory(&cutter->pool, n + 1, sizeof(*m.rows)),
+		.lead = offload_cut_memory(&cutter->pool, n + 1, sizeof(*m.lead)),
+		.fewest = offload_cut_memory(&cutter->pool, values + 1, sizeof(*m.fewest)),
+		.movable = offload_cut_memory(&cutter->pool, n + 1, sizeof(*m.movable)),
+		.wanted = offload_cut_memory(&cutter->pool, values + 1, sizeof(*m.wanted)),
+		.away = offload_cut_memory(&cutter->pool, values + 1, sizeof(*m.away)),
+		.fed = offload_cut_memory(&cutter->pool, values + 1, sizeof(*m.fed)),
 	};
 
 	if (cutter->pool.failed)
 		return false;
-	cut_waves(cutter); /* what is there before what */
+	offload_cut_waves(cutter); /* what is there before what */
 	for (uint32_t v = 0; v < n; v++)
 		look(&m, v);
 	for (unsigned turn = 0; turn < 2; turn++) {
-		begin(&m);
+		begin_moving(&m);
 		for (uint32_t v = n; v-- > 0;)
 			weigh(&m, v);
 		if (!decide(&m))
 			break;
 	}
-	cut_move_back(cutter);
+	offload_cut_move_back(cutter);
 	for (uint32_t v = 0; v < n; v++)
 		if (cutter->place[v] == GRAPH_PLACE_WORKER || graph->nodes[v]->device.job == GRAPH_PS)
 			cutter->numbered[v] = 0;

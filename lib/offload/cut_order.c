@@ -11,7 +11,7 @@ struct cut_block {
 	_Alignas(16) uint8_t data[];
 };
 
-void *cut_memory(struct cut_pool *pool, size_t count, size_t bytes)
+void *offload_cut_memory(struct cut_pool *pool, size_t count, size_t bytes)
 {
 	struct cut_block *block = calloc(1, sizeof(*block) + count * bytes);
 
@@ -24,7 +24,7 @@ void *cut_memory(struct cut_pool *pool, size_t count, size_t bytes)
 	return block->data;
 }
 
-void cut_pool_free(struct cut_pool *pool)
+void offload_cut_pool_free(struct cut_pool *pool)
 {
 	for (struct cut_block *block = pool->blocks, *next; block; block = next) {
 		next = block->next;
@@ -135,7 +135,7 @@ static int order_state(struct cutter *cutter)
 	struct uses uses = { 0 };
 
 	find_uses(&uses, cutter->graph, UINT32_MAX);
-	cutter->state = cut_memory(&cutter->pool, 2 * (size_t)uses.count + 1, sizeof(*cutter->state));
+	cutter->state = offload_cut_memory(&cutter->pool, 2 * (size_t)uses.count + 1, sizeof(*cutter->state));
 	if (uses.failed || !cutter->state) {
 		free(uses.all);
 		return -ENOMEM;
@@ -193,8 +193,8 @@ static int find_places(struct cutter *cutter, struct star_error *err)
 	return 0;
 }
 
-int cut_order_init(struct cutter *cutter, const struct graph *graph, const struct graph_cut_options *options,
-		   struct star_error *err)
+int offload_cut_order_init(struct cutter *cutter, const struct graph *graph, const struct graph_cut_options *options,
+			   struct star_error *err)
 {
 	const size_t n = graph->nodes_count;
 	size_t edges = 0, values = 0;
@@ -206,17 +206,17 @@ int cut_order_init(struct cutter *cutter, const struct graph *graph, const struc
 	for (size_t v = 0; v < n; v++)
 		edges += graph->nodes[v]->inputs_count + graph->nodes[v]->controls_count;
 	rc = order_state(cutter);
-	cutter->place = cut_memory(&cutter->pool, n + 1, sizeof(*cutter->place));
-	cutter->kind = cut_memory(&cutter->pool, n + 1, sizeof(*cutter->kind));
-	cutter->first = cut_memory(&cutter->pool, n + 1, sizeof(*cutter->first));
-	cutter->data_end = cut_memory(&cutter->pool, n + 1, sizeof(*cutter->data_end));
-	cutter->level = cut_memory(&cutter->pool, n + 1, sizeof(*cutter->level));
-	cutter->value_first = cut_memory(&cutter->pool, n + 1, sizeof(*cutter->value_first));
-	cutter->moved = cut_memory(&cutter->pool, n + 1, sizeof(*cutter->moved));
-	cutter->pools = cut_memory(&cutter->pool, n + 1, sizeof(*cutter->pools));
-	cutter->numbered = cut_memory(&cutter->pool, n + 1, sizeof(*cutter->numbered));
-	cutter->warnings = cut_memory(&cutter->pool, CUT_WARNINGS_MAX + 1, sizeof(*cutter->warnings));
-	cutter->deps = cut_memory(&cutter->pool, edges + cutter->state_count + 1, sizeof(*cutter->deps));
+	cutter->place = offload_cut_memory(&cutter->pool, n + 1, sizeof(*cutter->place));
+	cutter->kind = offload_cut_memory(&cutter->pool, n + 1, sizeof(*cutter->kind));
+	cutter->first = offload_cut_memory(&cutter->pool, n + 1, sizeof(*cutter->first));
+	cutter->data_end = offload_cut_memory(&cutter->pool, n + 1, sizeof(*cutter->data_end));
+	cutter->level = offload_cut_memory(&cutter->pool, n + 1, sizeof(*cutter->level));
+	cutter->value_first = offload_cut_memory(&cutter->pool, n + 1, sizeof(*cutter->value_first));
+	cutter->moved = offload_cut_memory(&cutter->pool, n + 1, sizeof(*cutter->moved));
+	cutter->pools = offload_cut_memory(&cutter->pool, n + 1, sizeof(*cutter->pools));
+	cutter->numbered = offload_cut_memory(&cutter->pool, n + 1, sizeof(*cutter->numbered));
+	cutter->warnings = offload_cut_memory(&cutter->pool, CUT_WARNINGS_MAX + 1, sizeof(*cutter->warnings));
+	cutter->deps = offload_cut_memory(&cutter->pool, edges + cutter->state_count + 1, sizeof(*cutter->deps));
 	if (rc < 0 || cutter->pool.failed)
 		return star_error_set(err, -ENOMEM, "out of memory");
 	for (size_t v = 0; v < n; v++) {
@@ -226,7 +226,7 @@ int cut_order_init(struct cutter *cutter, const struct graph *graph, const struc
 	}
 	cutter->value_first[n] = (uint32_t)values;
 	rc = find_places(cutter, err);
-	cut_order_update(cutter);
+	offload_cut_order_update(cutter);
 	return rc;
 }
 
@@ -257,7 +257,7 @@ static void find_kinds(struct cutter *cutter)
 			cutter->kind[graph->results[i].node] = CUT_WORK;
 }
 
-void cut_order_update(struct cutter *cutter)
+void offload_cut_order_update(struct cutter *cutter)
 {
 	const struct graph *graph = cutter->graph;
 	uint32_t at = 0, s = 0;
@@ -291,7 +291,7 @@ void cut_order_update(struct cutter *cutter)
 
 /* ---- waves ---- */
 
-uint32_t cut_levels(const struct cutter *cutter, bool ps_first, uint32_t *level)
+uint32_t offload_cut_levels(const struct cutter *cutter, bool ps_first, uint32_t *level)
 {
 	uint32_t top = 0;
 
@@ -321,7 +321,7 @@ static int by_number(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-uint32_t cut_requests(struct cutter *cutter, const uint32_t *level)
+uint32_t offload_cut_requests(struct cutter *cutter, const uint32_t *level)
 {
 	const uint32_t n = cutter->graph->nodes_count;
 	uint64_t *pairs = malloc((n + 1) * sizeof(*pairs));
@@ -353,16 +353,16 @@ uint32_t cut_requests(struct cutter *cutter, const uint32_t *level)
  * the longest way starts with the worker. Where it does not, the first wave may take what a later one would have needed another
  * request for: then that is taken.
  */
-void cut_waves(struct cutter *cutter)
+void offload_cut_waves(struct cutter *cutter)
 {
-	uint32_t *other = cut_memory(&cutter->pool, cutter->graph->nodes_count + 1, sizeof(*other));
+	uint32_t *other = offload_cut_memory(&cutter->pool, cutter->graph->nodes_count + 1, sizeof(*other));
 	uint32_t top;
 
-	cutter->top = cut_levels(cutter, false, cutter->level);
+	cutter->top = offload_cut_levels(cutter, false, cutter->level);
 	if (!other)
 		return;
-	top = cut_levels(cutter, true, other);
-	if (top <= cutter->top && cut_requests(cutter, other) < cut_requests(cutter, cutter->level)) {
+	top = offload_cut_levels(cutter, true, other);
+	if (top <= cutter->top && offload_cut_requests(cutter, other) < offload_cut_requests(cutter, cutter->level)) {
 		cutter->top = top;
 		cutter->level = other;
 	}

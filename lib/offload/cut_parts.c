@@ -49,7 +49,7 @@ static int by_id(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-void cut_warn(struct cutter *cutter, const char *format, ...)
+void offload_cut_warn(struct cutter *cutter, const char *format, ...)
 {
 	char text[1024];
 	va_list args;
@@ -62,7 +62,7 @@ void cut_warn(struct cutter *cutter, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	copy = cut_memory(&cutter->pool, strlen(text) + 1, 1);
+	copy = offload_cut_memory(&cutter->pool, strlen(text) + 1, 1);
 	if (copy)
 		cutter->warnings[cutter->warnings_count++] = strcpy(copy, text);
 }
@@ -74,7 +74,7 @@ static bool group(struct assembly *a)
 	const struct cutter *cutter = a->cutter;
 	const uint32_t n = cutter->graph->nodes_count;
 	struct graph_cut *cut = &a->whole->cut;
-	struct keyed *keys = cut_memory(&a->scratch, n + 1, sizeof(*keys));
+	struct keyed *keys = offload_cut_memory(&a->scratch, n + 1, sizeof(*keys));
 	uint32_t count = 0;
 
 	if (!keys)
@@ -87,7 +87,7 @@ static bool group(struct assembly *a)
 	qsort(keys, count, sizeof(*keys), by_key);
 	for (uint32_t i = 0; i < count; i++)
 		cut->parts_count += i == 0 || keys[i].key != keys[i - 1].key;
-	cut->parts = cut_memory(&a->whole->pool, cut->parts_count + 1, sizeof(*cut->parts));
+	cut->parts = offload_cut_memory(&a->whole->pool, cut->parts_count + 1, sizeof(*cut->parts));
 	if (!cut->parts)
 		return false;
 	for (uint32_t i = 0, part = 0; i < count; i++) {
@@ -141,14 +141,14 @@ static void take_input(struct assembly *a, struct graph_part *part, struct graph
 
 static void *keep(struct assembly *a, const void *from, size_t count, size_t bytes)
 {
-	void *to = cut_memory(&a->whole->pool, count + 1, bytes);
+	void *to = offload_cut_memory(&a->whole->pool, count + 1, bytes);
 
 	return to && count ? memcpy(to, from, count * bytes) : to;
 }
 
 static bool *keep_shapes(struct assembly *a, const struct graph_value *values, uint32_t count, uint32_t part)
 {
-	bool *shapes = cut_memory(&a->whole->pool, count + 1, sizeof(*shapes));
+	bool *shapes = offload_cut_memory(&a->whole->pool, count + 1, sizeof(*shapes));
 
 	for (uint32_t i = 0; shapes && i < count; i++) {
 		const uint32_t value = a->cutter->value_first[values[i].node] + values[i].output;
@@ -158,7 +158,7 @@ static bool *keep_shapes(struct assembly *a, const struct graph_value *values, u
 	return shapes;
 }
 
-static void fill(struct assembly *a, struct graph_part *part, const uint32_t *work)
+static void fill_assembly_part(struct assembly *a, struct graph_part *part, const uint32_t *work)
 {
 	const struct cutter *cutter = a->cutter;
 	const uint32_t number = (uint32_t)(part - a->whole->cut.parts), works = part->nodes_count;
@@ -240,7 +240,7 @@ static bool add_all_messages(struct whole_cut *whole)
 	for (uint32_t i = 0; i < cut->parts_count; i++)
 		if (cut->parts[i].place != GRAPH_PLACE_WORKER)
 			count += messages_of(cut, &cut->parts[i], true) + messages_of(cut, &cut->parts[i], false);
-	cut->messages = cut_memory(&whole->pool, count + 1, sizeof(*cut->messages));
+	cut->messages = offload_cut_memory(&whole->pool, count + 1, sizeof(*cut->messages));
 	for (uint32_t i = 0; cut->messages && i < cut->parts_count; i++) {
 		if (cut->parts[i].place == GRAPH_PLACE_WORKER)
 			continue;
@@ -290,7 +290,7 @@ static bool keep_words(struct assembly *a)
 	const struct cutter *cutter = a->cutter;
 	struct graph_cut *cut = &a->whole->cut;
 
-	cut->warnings = cut_memory(&a->whole->pool, cutter->warnings_count + 2, sizeof(*cut->warnings));
+	cut->warnings = offload_cut_memory(&a->whole->pool, cutter->warnings_count + 2, sizeof(*cut->warnings));
 	cut->moved = keep(a, cutter->moved, cutter->moved_count, sizeof(*cut->moved));
 	cut->moved_count = cutter->moved_count;
 	if (!cut->warnings || !cut->moved)
@@ -314,19 +314,19 @@ static bool assemble(struct assembly *a)
 	const uint32_t n = cutter->graph->nodes_count, values = cutter->value_first[n];
 	uint32_t *at, *depth;
 
-	a->part_of = cut_memory(&a->scratch, n + 1, sizeof(*a->part_of));
-	a->order = cut_memory(&a->scratch, n + 1, sizeof(*a->order));
-	a->node_mark = cut_memory(&a->scratch, n + 1, sizeof(*a->node_mark));
-	a->value_mark = cut_memory(&a->scratch, values + 1, sizeof(*a->value_mark));
-	a->fetched = cut_memory(&a->scratch, values + 1, sizeof(*a->fetched));
-	a->read = cut_memory(&a->scratch, values + 1, sizeof(*a->read));
-	a->read_mark = cut_memory(&a->scratch, values + 1, sizeof(*a->read_mark));
-	a->part_mark = cut_memory(&a->scratch, n + 1, sizeof(*a->part_mark));
-	a->ids = cut_memory(&a->scratch, n + 1, sizeof(*a->ids));
-	a->feeds = cut_memory(&a->scratch, values + 1, sizeof(*a->feeds));
-	a->kept = cut_memory(&a->scratch, values + 1, sizeof(*a->kept));
-	depth = cut_memory(&a->scratch, n + 1, sizeof(*depth));
-	at = cut_memory(&a->scratch, n + 2, sizeof(*at)); /* where each part's nodes begin in order */
+	a->part_of = offload_cut_memory(&a->scratch, n + 1, sizeof(*a->part_of));
+	a->order = offload_cut_memory(&a->scratch, n + 1, sizeof(*a->order));
+	a->node_mark = offload_cut_memory(&a->scratch, n + 1, sizeof(*a->node_mark));
+	a->value_mark = offload_cut_memory(&a->scratch, values + 1, sizeof(*a->value_mark));
+	a->fetched = offload_cut_memory(&a->scratch, values + 1, sizeof(*a->fetched));
+	a->read = offload_cut_memory(&a->scratch, values + 1, sizeof(*a->read));
+	a->read_mark = offload_cut_memory(&a->scratch, values + 1, sizeof(*a->read_mark));
+	a->part_mark = offload_cut_memory(&a->scratch, n + 1, sizeof(*a->part_mark));
+	a->ids = offload_cut_memory(&a->scratch, n + 1, sizeof(*a->ids));
+	a->feeds = offload_cut_memory(&a->scratch, values + 1, sizeof(*a->feeds));
+	a->kept = offload_cut_memory(&a->scratch, values + 1, sizeof(*a->kept));
+	depth = offload_cut_memory(&a->scratch, n + 1, sizeof(*depth));
+	at = offload_cut_memory(&a->scratch, n + 2, sizeof(*at)); /* where each part's nodes begin in order */
 	if (a->scratch.failed)
 		return false;
 	memset(a->part_of, 0xff, n * sizeof(*a->part_of));
@@ -340,17 +340,17 @@ static bool assemble(struct assembly *a)
 	}
 	for (uint32_t i = 0; i < cut->parts_count; i++) {
 		at[i + 1] = at[i] + cut->parts[i].nodes_count;
-		fill(a, &cut->parts[i], a->order + at[i]);
+		fill_assembly_part(a, &cut->parts[i], a->order + at[i]);
 	}
 	for (uint32_t i = 0; i < cut->parts_count; i++)
 		fetch(a, &cut->parts[i], a->order + at[i], at[i + 1] - at[i]);
 	if (a->whole->pool.failed || !add_all_messages(a->whole))
 		return false;
 	count_figures(cutter, cut, depth);
-	return cut_count(cutter, cut) && keep_words(a);
+	return offload_cut_count(cutter, cut) && keep_words(a);
 }
 
-struct graph_cut *cut_parts(struct cutter *cutter)
+struct graph_cut *offload_cut_parts(struct cutter *cutter)
 {
 	struct assembly a = { .cutter = cutter, .whole = calloc(1, sizeof(struct whole_cut)) };
 	bool done;
@@ -362,14 +362,14 @@ struct graph_cut *cut_parts(struct cutter *cutter)
 	a.whole->cut.home = cutter->options.home;
 	a.whole->cut.fuse = cutter->options.fuse && cutter->options.protocol == GRAPH_GRPCPP;
 	done = assemble(&a);
-	cut_pool_free(&a.scratch);
+	offload_cut_pool_free(&a.scratch);
 	if (done)
 		return &a.whole->cut;
 	graph_cut_destroy(&a.whole->cut);
 	return NULL;
 }
 
-struct cut_pool *cut_pool_of(struct graph_cut *cut)
+struct cut_pool *offload_cut_pool_of(struct graph_cut *cut)
 {
 	return &((struct whole_cut *)(void *)cut)->pool;
 }
@@ -384,6 +384,6 @@ void graph_cut_destroy(struct graph_cut *cut)
 		graph_cut_destroy(cut->bodies[i].body);
 		graph_cut_destroy(cut->bodies[i].cond);
 	}
-	cut_pool_free(&whole->pool);
+	offload_cut_pool_free(&whole->pool);
 	free(whole);
 }

@@ -46,16 +46,16 @@ static struct graph_type type_of(const struct cutter *cutter, struct graph_value
 			  cutter->options.batch);
 }
 
-uint64_t cut_bytes(const struct cutter *cutter, struct graph_value value)
+uint64_t offload_cut_bytes(const struct cutter *cutter, struct graph_value value)
 {
 	const struct graph_type type = type_of(cutter, value);
 
 	return type.dtype ? bytes_of(&type) : 0;
 }
 
-uint64_t cut_numbers_bytes(const struct cutter *cutter, uint32_t ids_of)
+uint64_t offload_cut_numbers_bytes(const struct cutter *cutter, uint32_t ids_of)
 {
-	return cut_bytes(cutter, cutter->graph->nodes[ids_of]->inputs[1]) / sizeof(int64_t) * sizeof(uint32_t);
+	return offload_cut_bytes(cutter, cutter->graph->nodes[ids_of]->inputs[1]) / sizeof(int64_t) * sizeof(uint32_t);
 }
 
 /* ---- without asking ---- */
@@ -76,17 +76,17 @@ static void count_values(const struct cutter *cutter, const struct graph_part *p
 {
 	for (uint32_t i = 0; i < part->nodes_count; i++)
 		if (cutter->numbered[part->nodes[i]])
-			sent->to_ps += cut_numbers_bytes(cutter, cutter->numbered[part->nodes[i]] - 1);
+			sent->to_ps += offload_cut_numbers_bytes(cutter, cutter->numbered[part->nodes[i]] - 1);
 	for (uint32_t i = 0; i < part->feeds_count; i++) {
 		if (!part->feed_shapes[i])
 			sent->feeds[i] =
-				cut_bytes(cutter, part->feeds[i]) *
+				offload_cut_bytes(cutter, part->feeds[i]) *
 				(is_spread(cutter->graph, part, part->feeds[i]) ? sent->reactors : UINT64_C(1));
 		sent->to_ps += sent->feeds[i];
 	}
 	for (uint32_t i = 0; i < part->fetches_count; i++) {
 		if (!part->fetch_shapes[i])
-			sent->fetches[i] = cut_bytes(cutter, part->fetches[i]) *
+			sent->fetches[i] = offload_cut_bytes(cutter, part->fetches[i]) *
 					   (cutter->pools[part->fetches[i].node] ? sent->reactors : UINT64_C(1));
 		sent->from_ps += sent->fetches[i];
 	}
@@ -96,18 +96,18 @@ static void count_values(const struct cutter *cutter, const struct graph_part *p
 
 static bool make_room(const struct cutter *cutter, struct graph_cut *cut)
 {
-	struct cut_pool *pool = cut_pool_of(cut);
+	struct cut_pool *pool = offload_cut_pool_of(cut);
 
-	cut->sent = cut_memory(pool, cut->parts_count + UINT64_C(1), sizeof(*cut->sent));
+	cut->sent = offload_cut_memory(pool, cut->parts_count + UINT64_C(1), sizeof(*cut->sent));
 	for (uint32_t i = 0; cut->sent && i < cut->parts_count; i++) {
 		const struct graph_part *part = &cut->parts[i];
 
 		if (part->place == GRAPH_PLACE_WORKER)
 			continue;
 		cut->sent[i] = (struct graph_sent){
-			.feeds = cut_memory(pool, part->feeds_count + UINT64_C(1), sizeof(uint64_t)),
-			.fetches = cut_memory(pool, part->fetches_count + UINT64_C(1), sizeof(uint64_t)),
-			.stays = cut_memory(pool, part->feeds_count + UINT64_C(1), sizeof(bool)),
+			.feeds = offload_cut_memory(pool, part->feeds_count + UINT64_C(1), sizeof(uint64_t)),
+			.fetches = offload_cut_memory(pool, part->fetches_count + UINT64_C(1), sizeof(uint64_t)),
+			.stays = offload_cut_memory(pool, part->feeds_count + UINT64_C(1), sizeof(bool)),
 			.reactors = cut_pieces(&cutter->options, part->place),
 		};
 	}
@@ -115,12 +115,12 @@ static bool make_room(const struct cutter *cutter, struct graph_cut *cut)
 }
 
 /* False: no memory. */
-static bool ask(const struct cutter *cutter, struct graph_cut *cut)
+static bool count_cut(const struct cutter *cutter, struct graph_cut *cut)
 {
 	const struct graph *graph = cutter->graph;
 	struct cut_pool scratch = { 0 };
 	struct graph_type *types =
-		cut_memory(&scratch, cutter->value_first[graph->nodes_count] + UINT64_C(1), sizeof(*types));
+		offload_cut_memory(&scratch, cutter->value_first[graph->nodes_count] + UINT64_C(1), sizeof(*types));
 	const struct graph_ps_plan plan = {
 		.graph = graph,
 		.cut = cut,
@@ -135,17 +135,17 @@ static bool ask(const struct cutter *cutter, struct graph_cut *cut)
 		for (uint32_t o = 0; o < graph->nodes[v]->outputs_count; o++)
 			types[cutter->value_first[v] + o] = type_of(cutter, (struct graph_value){ v, o });
 	if (types && cutter->options.count(&plan, cut->sent, &why) < 0) {
-		cut->undone = cut_memory(cut_pool_of(cut), strlen(why.text) + 1, 1);
+		cut->undone = offload_cut_memory(offload_cut_pool_of(cut), strlen(why.text) + 1, 1);
 		if (cut->undone)
 			strcpy(cut->undone, why.text);
 	}
-	cut_pool_free(&scratch);
-	return types && !cut_pool_of(cut)->failed;
+	offload_cut_pool_free(&scratch);
+	return types && !offload_cut_pool_of(cut)->failed;
 }
 
-bool cut_count(const struct cutter *cutter, struct graph_cut *cut)
+bool offload_cut_count(const struct cutter *cutter, struct graph_cut *cut)
 {
-	if (!make_room(cutter, cut) || (cutter->options.count && !ask(cutter, cut)))
+	if (!make_room(cutter, cut) || (cutter->options.count && !count_cut(cutter, cut)))
 		return false;
 	if (cut->undone && !make_room(cutter, cut))
 		return false;

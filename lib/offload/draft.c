@@ -44,7 +44,7 @@ static int options_text(const struct graph_node *node, char text[static DRAFT_OP
 	return 0;
 }
 
-int draft_object(const struct graph_node *node, struct draft_object *object, struct star_error *err)
+int offload_draft_object(const struct graph_node *node, struct draft_object *object, struct star_error *err)
 {
 	struct star_spec *spec = &object->spec;
 
@@ -73,7 +73,7 @@ int draft_object(const struct graph_node *node, struct draft_object *object, str
 
 /* ---- operations ---- */
 
-static uint32_t find(const struct graph_value *values, uint32_t count, struct graph_value value)
+static uint32_t find_value(const struct graph_value *values, uint32_t count, struct graph_value value)
 {
 	for (uint32_t i = 0; i < count; i++)
 		if (graph_same(values[i], value))
@@ -87,7 +87,7 @@ static int feed_of(const struct graph_ps_plan *plan, const struct graph_part *pa
 {
 	const struct graph_node *from = plan->graph->nodes[node->inputs[input].node];
 
-	*feed = find(part->feeds, part->feeds_count, node->inputs[input]);
+	*feed = find_value(part->feeds, part->feeds_count, node->inputs[input]);
 	*constant = *feed == DRAFT_NOT_THERE && from->op == GRAPH_CONST ? graph_attr(from, "value") : NULL;
 	if (*feed == DRAFT_NOT_THERE && !*constant)
 		return star_error_set(
@@ -98,11 +98,11 @@ static int feed_of(const struct graph_ps_plan *plan, const struct graph_part *pa
 	return 0;
 }
 
-bool draft_goes_along(const struct graph_part *part, const struct graph_node *node)
+bool offload_draft_goes_along(const struct graph_part *part, const struct graph_node *node)
 {
 	return node->op == GRAPH_CONST &&
 	       (node->device.job != GRAPH_PS ||
-		find(part->fetches, part->fetches_count, (struct graph_value){ node->id, 0 }) == DRAFT_NOT_THERE);
+		find_value(part->fetches, part->fetches_count, (struct graph_value){ node->id, 0 }) == DRAFT_NOT_THERE);
 }
 
 /* Nobody waits for what a pull without a fetch would bring. */
@@ -111,7 +111,7 @@ static bool is_needed(const struct draft *d)
 	return d->op.kind != STAR_PULL || d->fetch != DRAFT_NOT_THERE;
 }
 
-int draft_rates(const struct graph_node *node, struct star_op *op, struct star_error *err)
+int offload_draft_rates(const struct graph_node *node, struct star_op *op, struct star_error *err)
 {
 	const double rate = graph_attr_float(node, "rate", 0), scale = graph_attr_float(node, "scale", 0);
 
@@ -126,18 +126,18 @@ int draft_rates(const struct graph_node *node, struct star_op *op, struct star_e
 	return 0;
 }
 
-int draft_node(const struct graph_ps_plan *plan, const struct graph_part *part, const struct graph_node *node,
-	       struct draft *d, struct star_error *err)
+int offload_draft_node(const struct graph_ps_plan *plan, const struct graph_part *part, const struct graph_node *node,
+		       struct draft *d, struct star_error *err)
 {
 	int rc = 0;
 
-	if ((node->outputs_count && node->outputs[0].dtype == 0) || draft_goes_along(part, node))
+	if ((node->outputs_count && node->outputs[0].dtype == 0) || offload_draft_goes_along(part, node))
 		return 0;
 	*d = (struct draft){ .keys = DRAFT_NOT_THERE, .values = DRAFT_NOT_THERE, .fetch = DRAFT_NOT_THERE };
 	/* What takes no handle, or no input at all, is refused below. */
 	d->handle = node->inputs_count ? node->inputs[0].node : DRAFT_NOT_THERE;
 	if (node->outputs_count)
-		d->fetch = find(part->fetches, part->fetches_count, (struct graph_value){ node->id, 0 });
+		d->fetch = find_value(part->fetches, part->fetches_count, (struct graph_value){ node->id, 0 });
 	if (d->fetch != DRAFT_NOT_THERE && graph_cut_is_shape(part, d->fetch) && node->op != GRAPH_STEP_ADD)
 		d->fetch = DRAFT_NOT_THERE;
 	switch (node->op) {
@@ -152,13 +152,13 @@ int draft_node(const struct graph_ps_plan *plan, const struct graph_part *part, 
 	case GRAPH_APPLY:
 	case GRAPH_ASSIGN:
 		d->op.kind = node->op == GRAPH_APPLY ? STAR_PUSH : STAR_ASSIGN;
-		rc = node->op == GRAPH_APPLY ? draft_rates(node, &d->op, err) : 0;
+		rc = node->op == GRAPH_APPLY ? offload_draft_rates(node, &d->op, err) : 0;
 		if (rc == 0)
 			rc = feed_of(plan, part, node, 1, &d->values, &d->values_constant, err);
 		break;
 	case GRAPH_APPLY_ROWS:
 		d->op.kind = STAR_PUSH;
-		rc = draft_rates(node, &d->op, err);
+		rc = offload_draft_rates(node, &d->op, err);
 		if (rc == 0)
 			rc = feed_of(plan, part, node, 1, &d->keys, &d->keys_constant, err);
 		if (rc == 0)
@@ -176,8 +176,8 @@ int draft_node(const struct graph_ps_plan *plan, const struct graph_part *part, 
 	return rc < 0 ? rc : is_needed(d);
 }
 
-int draft_part(const struct graph_ps_plan *plan, uint32_t index, struct draft **drafts, uint32_t *count,
-	       struct star_error *err)
+int offload_draft_part(const struct graph_ps_plan *plan, uint32_t index, struct draft **drafts, uint32_t *count,
+		       struct star_error *err)
 {
 	const struct graph_part *from = &plan->parts[index];
 
@@ -191,7 +191,7 @@ int draft_part(const struct graph_ps_plan *plan, uint32_t index, struct draft **
 	for (uint32_t i = 0; i < from->nodes_count; i++) {
 		const struct graph_node *node = plan->graph->nodes[from->nodes[i]];
 		struct draft *d = &(*drafts)[*count];
-		const int rc = draft_node(plan, from, node, d, err);
+		const int rc = offload_draft_node(plan, from, node, d, err);
 
 		if (rc < 0)
 			return rc;
@@ -212,8 +212,8 @@ static const void *data_of(const struct graph_ps_call *call, uint32_t feed, cons
 	return constant ? constant->data : NULL;
 }
 
-int draft_fill(const struct draft *d, const struct graph_ps_call *call, struct draft_step *step, struct star_op *op,
-	       struct star_error *err)
+int offload_draft_fill(const struct draft *d, const struct graph_ps_call *call, struct draft_step *step,
+		       struct star_op *op, struct star_error *err)
 {
 	const struct graph_type *keys, *values;
 	const void *ids = data_of(call, d->keys, d->keys_constant, &keys);

@@ -24,10 +24,10 @@ struct draft_object {
 	uint64_t shape[GRAPH_DIMS_MAX];
 	char options[DRAFT_OPTIONS_TEXT];
 };
-int draft_object(const struct graph_node *node, struct draft_object *object, struct star_error *err);
+int offload_draft_object(const struct graph_node *node, struct draft_object *object, struct star_error *err);
 
 /* What a node that applies gradients says of their learning rate and scale, into op; -EINVAL: they cannot be so. */
-int draft_rates(const struct graph_node *node, struct star_op *op, struct star_error *err);
+int offload_draft_rates(const struct graph_node *node, struct star_op *op, struct star_error *err);
 
 /* An operation of a part, without a step's memory; op.table is NULL. */
 struct draft {
@@ -38,16 +38,16 @@ struct draft {
 };
 
 /* Whether a node is a constant that is with each that needs it there: one that its author has put there, and others need, is work. */
-bool draft_goes_along(const struct graph_part *part, const struct graph_node *node);
+bool offload_draft_goes_along(const struct graph_part *part, const struct graph_node *node);
 
 /* The operation that a node of a part is: 1; 0: none, as it is a handle, or a constant that is with another, or nobody needs it; or
  * -ENOTSUP, as PS tasks don't do it. */
-int draft_node(const struct graph_ps_plan *plan, const struct graph_part *part, const struct graph_node *node,
-	       struct draft *draft, struct star_error *err);
+int offload_draft_node(const struct graph_ps_plan *plan, const struct graph_part *part, const struct graph_node *node,
+		       struct draft *draft, struct star_error *err);
 
 /* The operations of part `index`; *drafts is to be freed, also after an error. 0; -ENOTSUP: the part has what PS tasks don't do. */
-int draft_part(const struct graph_ps_plan *plan, uint32_t index, struct draft **drafts, uint32_t *count,
-	       struct star_error *err);
+int offload_draft_part(const struct graph_ps_plan *plan, uint32_t index, struct draft **drafts, uint32_t *count,
+		       struct star_error *err);
 
 /* A step_add's gradient, and its result if nobody fetches it. */
 struct draft_step {
@@ -55,7 +55,7 @@ struct draft_step {
 };
 
 /* The operation with a step's memory: 1; 0: it has no keys, so there is nothing to do; or -E2BIG. */
-int draft_fill(const struct draft *draft, const struct graph_ps_call *call, struct draft_step *step, struct star_op *op,
-	       struct star_error *err);
+int offload_draft_fill(const struct draft *draft, const struct graph_ps_call *call, struct draft_step *step,
+		       struct star_op *op, struct star_error *err);
 
 #endif

@@ -18,7 +18,7 @@ static void bring(struct count *c, uint32_t feed, uint64_t bytes)
 		c->sent->feeds[feed] += bytes;
 }
 
-static void take(struct count *c, uint32_t fetch, uint64_t bytes)
+static void count_fetch(struct count *c, uint32_t fetch, uint64_t bytes)
 {
 	c->sent->from_ps += bytes;
 	if (fetch != DRAFT_NOT_THERE)
@@ -42,9 +42,9 @@ static void count_draft(struct count *c, const struct draft *d)
 	bring(c, d->values, feed_bytes(c, d->values, d->values_constant));
 	if (d->op.kind == STAR_PUSH_PULL) { /* the counter of steps */
 		bring(c, COMPILE_NO_FEED, sizeof(double));
-		take(c, d->fetch, sizeof(double));
+		count_fetch(c, d->fetch, sizeof(double));
 	} else if (d->fetch != DRAFT_NOT_THERE) {
-		take(c, d->fetch, graph_type_bytes(graph_ps_type(c->plan, c->part->fetches[d->fetch])));
+		count_fetch(c, d->fetch, graph_type_bytes(graph_ps_type(c->plan, c->part->fetches[d->fetch])));
 	}
 }
 
@@ -98,7 +98,7 @@ static void count_run(struct count *c, const struct compiled *run)
 	for (unsigned f = 0; f < run->feeds_count; f++)
 		count_feed(c, &run->feeds[f], keys);
 	for (unsigned f = 0; f < run->fetches_count; f++)
-		take(c, run->fetches[f].fetch, fetch_bytes(c, run, &run->fetches[f]));
+		count_fetch(c, run->fetches[f].fetch, fetch_bytes(c, run, &run->fetches[f]));
 }
 
 /* ---- parts ---- */
@@ -112,7 +112,7 @@ static int count_part(struct count *c, const struct compile_parts *compiled, str
 
 		if (compiled->in[i])
 			continue;
-		rc = draft_node(c->plan, c->part, c->plan->graph->nodes[c->part->nodes[i]], &draft, err);
+		rc = offload_draft_node(c->plan, c->part, c->plan->graph->nodes[c->part->nodes[i]], &draft, err);
 		if (rc > 0)
 			count_draft(c, &draft);
 	}
@@ -123,10 +123,10 @@ static int count_part(struct count *c, const struct compile_parts *compiled, str
 	return rc < 0 ? rc : 0;
 }
 
-int sent_count(const struct graph_ps_plan *plan, struct graph_sent *sent, struct star_error *err)
+int offload_sent_count(const struct graph_ps_plan *plan, struct graph_sent *sent, struct star_error *err)
 {
 	struct compile_plan all = { 0 };
-	int rc = compile_parts(plan, &all, err);
+	int rc = offload_compile_parts(plan, &all, err);
 
 	for (uint32_t p = 0; rc == 0 && p < plan->parts_count; p++) {
 		struct count c = { plan, &plan->parts[p], &sent[p] };
@@ -134,6 +134,6 @@ int sent_count(const struct graph_ps_plan *plan, struct graph_sent *sent, struct
 		if (c.part->place != GRAPH_PLACE_WORKER)
 			rc = count_part(&c, &all.parts[p], err);
 	}
-	compile_free(&all);
+	offload_compile_free(&all);
 	return rc;
 }

@@ -10,6 +10,6 @@
  * a batch count as often, although they may go once (once.h): that is the data's. -ENOTSUP: PS tasks cannot do it, and the
  * session cuts anew.
  */
-int sent_count(const struct graph_ps_plan *plan, struct graph_sent *sent, struct star_error *err);
+int offload_sent_count(const struct graph_ps_plan *plan, struct graph_sent *sent, struct star_error *err);
 
 #endif

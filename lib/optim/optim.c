@@ -212,7 +212,8 @@ static bool decay_is_due(const struct optim *o, const struct optim_step *step, u
 }
 
 /* Fills terms, and returns the formula of this row's update, or OPTIM_FORMULA_COUNT for none. */
-static unsigned begin(const struct optim *o, const struct optim_step *step, uint32_t *words, struct optim_terms *t)
+static unsigned begin_update(const struct optim *o, const struct optim_step *step, uint32_t *words,
+			     struct optim_terms *t)
 {
 	t->rate = step->rate;
 	t->epsilon = o->options.epsilon;
@@ -268,7 +269,7 @@ static __attribute__((noinline)) void apply_each(const struct optim *o, const st
 						 uint32_t *words, const void *grad, uint32_t n)
 {
 	struct optim_terms t = { 0 };
-	const unsigned formula = begin(o, step, words, &t);
+	const unsigned formula = begin_update(o, step, words, &t);
 
 	assert(!o->whole);
 	if (formula != OPTIM_FORMULA_COUNT)
@@ -303,7 +304,7 @@ bool optim_apply_watched(const struct optim *o, const struct optim_step *step, f
 			 uint32_t *words, const float *grad, uint32_t n)
 {
 	struct optim_terms t = { 0 };
-	const unsigned formula = begin(o, step, words, &t);
+	const unsigned formula = begin_update(o, step, words, &t);
 	const bool prepare = prepares(o, step, o->kernels, grad, n, &t) == OPTIM_PREPARED;
 
 	assert(!o->whole);

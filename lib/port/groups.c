@@ -23,12 +23,12 @@ struct groups {
 	unsigned count;
 };
 
-static void add(struct groups *g, uint8_t a, uint8_t b, uint8_t c, uint8_t d)
+static void add_group_of(struct groups *g, uint8_t a, uint8_t b, uint8_t c, uint8_t d)
 {
 	g->macs[g->count++] = (struct rte_ether_addr){ { 0x33, 0x33, a, b, c, d } };
 }
 
-static void find(const struct port *port, const struct config_port *config, struct groups *g)
+static void find_groups(const struct port *port, const struct config_port *config, struct groups *g)
 {
 	const uint8_t *mac = port->mac.addr_bytes;
 	struct in6_addr address;
@@ -36,11 +36,11 @@ static void find(const struct port *port, const struct config_port *config, stru
 	g->count = 0;
 	for (uint32_t i = 0; i < config->addresses_count; i++)
 		if (inet_pton(AF_INET6, config->addresses[i].host, &address) == 1)
-			add(g, 0xff, address.s6_addr[13], address.s6_addr[14], address.s6_addr[15]);
+			add_group_of(g, 0xff, address.s6_addr[13], address.s6_addr[14], address.s6_addr[15]);
 	if (g->count == 0)
 		return;
-	add(g, 0xff, mac[3], mac[4], mac[5]);
-	add(g, 0, 0, 0, 1);
+	add_group_of(g, 0xff, mac[3], mac[4], mac[5]);
+	add_group_of(g, 0, 0, 0, 1);
 }
 
 static int join_kernel(const struct groups *g, const char *interface, int *fd)
@@ -66,7 +66,7 @@ void port_join_groups(struct port *port, const struct config_port *config)
 	int ret;
 
 	port->groups_fd = -1;
-	find(port, config, &g);
+	find_groups(port, config, &g);
 	if (g.count == 0)
 		return;
 	if (port_is_af_packet(config) || port_is_af_xdp(config)) {

@@ -53,7 +53,7 @@ static void warn_of_offloads(int fd, struct ifreq *request, unsigned index)
 			 index, request->ifr_name, on, request->ifr_name, off, veth ? " on both ends of the pair" : "");
 }
 
-static int check(int fd, const struct config_port *config, unsigned index, struct star_error *err)
+static int check_interface(int fd, const struct config_port *config, unsigned index, struct star_error *err)
 {
 	struct ifreq request = { 0 };
 
@@ -94,7 +94,7 @@ int port_interface_check(const struct config_port *config, unsigned index, struc
 	if (fd < 0)
 		return star_error_set(err, -errno, "port %u: no socket to look at %s with: %m", index,
 				      config->interface);
-	ret = check(fd, config, index, err);
+	ret = check_interface(fd, config, index, err);
 	close(fd);
 	return ret;
 }

@@ -31,7 +31,7 @@ static void put_name(char *to, const char *name)
 	snprintf(to, 32, "%.31s", name);
 }
 
-static void refuse(int fd, const char *why)
+static void refuse_client(int fd, const char *why)
 {
 	struct memif_message message = { .type = MEMIF_DISCONNECT };
 
@@ -47,7 +47,7 @@ void memif_client_accept(struct memif *memif)
 	if (fd < 0)
 		return;
 	if (memif->client_fd >= 0) {
-		refuse(fd, "this port has a client already");
+		refuse_client(fd, "this port has a client already");
 		close(fd);
 		return;
 	}
@@ -121,7 +121,7 @@ void memif_client_end(struct memif *memif, const char *why)
 	if (memif->client_fd < 0)
 		return;
 	if (why)
-		refuse(memif->client_fd, why);
+		refuse_client(memif->client_fd, why);
 	if (memif->connected) {
 		__atomic_store_n(&memif->connected, false, __ATOMIC_RELAXED);
 		watch(memif, EPOLL_CTL_DEL);
@@ -249,7 +249,7 @@ static unsigned count_rings(const struct memif_end *ends)
 	return count;
 }
 
-static const char *join(struct memif *memif)
+static const char *join_server(struct memif *memif)
 {
 	struct memif_message answer = { .type = MEMIF_CONNECTED };
 	struct memif_link *link = memif->link;
@@ -279,7 +279,7 @@ static const char *join(struct memif *memif)
 }
 
 /* NULL: go on; "": the client wants to go; else why it must. *fd is set to -1 when it was taken over. */
-static const char *take(struct memif *memif, const struct memif_message *m, int *fd)
+static const char *take_client_message(struct memif *memif, const struct memif_message *m, int *fd)
 {
 	const struct memif_message ack = { .type = MEMIF_ACK };
 	const char *why = NULL;
@@ -305,7 +305,7 @@ static const char *take(struct memif *memif, const struct memif_message *m, int 
 			*fd = -1;
 		break;
 	case MEMIF_CONNECT:
-		return join(memif);
+		return join_server(memif);
 	default:
 		return "a message that is not known";
 	}
@@ -339,7 +339,7 @@ void memif_client_serve(struct memif *memif)
 	if (bytes <= 0)
 		why = "";
 	else if (bytes == sizeof(message))
-		why = take(memif, &message, &fd);
+		why = take_client_message(memif, &message, &fd);
 	if (fd >= 0)
 		close(fd);
 	if (why)

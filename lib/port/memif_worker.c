@@ -190,7 +190,7 @@ static bool say_connect(const struct memif_worker *w)
 }
 
 /* A message of the server's; false: it is not what it should say now. */
-static bool take(struct memif_worker *w, const struct memif_message *m)
+static bool take_server_message(struct memif_worker *w, const struct memif_message *m)
 {
 	const uint16_t expected = w->step == HELLO ? MEMIF_HELLO : w->step == CONNECTED ? MEMIF_CONNECTED : MEMIF_ACK;
 
@@ -224,7 +224,7 @@ bool memif_worker_link(struct memif_worker *w)
 	if (w->step == CLOSED)
 		return false;
 	while ((bytes = recv(w->fd, &message, sizeof(message), MSG_DONTWAIT)) == (ssize_t)sizeof(message))
-		if (!take(w, &message)) {
+		if (!take_server_message(w, &message)) {
 			leave(w);
 			return false;
 		}

@@ -18,7 +18,7 @@ enum {
 	QUEUED_BYTES = 8 << 20, /* what the interface may have and has not sent */
 };
 
-int packet_open(const char *interface, bool bypass)
+int port_packet_open(const char *interface, bool bypass)
 {
 	/* Of no protocol: nothing is received. */
 	const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), bytes = QUEUED_BYTES,
@@ -36,10 +36,10 @@ int packet_open(const char *interface, bool bypass)
 	return -ENODEV;
 }
 
-int packet_open_cutting(const char *interface)
+int port_packet_open_cutting(const char *interface)
 {
 	/* Past the queueing discipline the kernel drops what the interface itself does not cut. */
-	const int fd = packet_open(interface, false), on = 1;
+	const int fd = port_packet_open(interface, false), on = 1;
 
 	if (fd >= 0 && setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof(on)) != 0) {
 		close(fd);
@@ -48,7 +48,7 @@ int packet_open_cutting(const char *interface)
 	return fd;
 }
 
-int packet_deafen(int fd)
+int port_packet_deafen(int fd)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, SKF_AD_OFF + SKF_AD_PKTTYPE),
@@ -139,7 +139,7 @@ static uint16_t send_run(int fd, struct rte_mbuf **mbufs, uint16_t n)
 	return (uint16_t)sent;
 }
 
-uint16_t packet_send(int fd, int cutting_fd, struct rte_mbuf **mbufs, uint16_t n)
+uint16_t port_packet_send(int fd, int cutting_fd, struct rte_mbuf **mbufs, uint16_t n)
 {
 	uint16_t sent = 0, more = 1;
 

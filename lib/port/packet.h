@@ -5,7 +5,7 @@
  * ring into its own packet, and has to copy them again where the packet stays on this machine (veth), with pages that it
  * allocates one by one: half of the time that a frame takes.
  *
- * Set up on the control path; packet_send is its queue's reactor's.
+ * Set up on the control path; port_packet_send is its queue's reactor's.
  */
 #ifndef PORT_PACKET_H
 #define PORT_PACKET_H
@@ -15,15 +15,15 @@
 #include <stdint.h>
 
 /* A socket that sends through the interface, past its queueing discipline or not, and receives nothing. A negative errno. */
-int packet_open(const char *interface, bool bypass);
+int port_packet_open(const char *interface, bool bypass);
 /* The same, for frames that the interface, or the kernel in its stead, is to cut into segments of TCP. */
-int packet_open_cutting(const char *interface);
+int port_packet_open_cutting(const char *interface);
 
 /* Has a packet socket not hear what leaves through its interface. (PACKET_IGNORE_OUTGOING is not looked at in a fanout group, in which
  * the driver puts its sockets.) 0 or a negative errno. */
-int packet_deafen(int fd);
+int port_packet_deafen(int fd);
 
 /* As port_send: frames may be chains. Those to be cut (RTE_MBUF_F_TX_TCP_SEG) go to cutting_fd. */
-uint16_t packet_send(int fd, int cutting_fd, struct rte_mbuf **mbufs, uint16_t n);
+uint16_t port_packet_send(int fd, int cutting_fd, struct rte_mbuf **mbufs, uint16_t n);
 
 #endif

@@ -201,8 +201,8 @@ static int start_with(struct port *port, const struct config_port *config, struc
 	return ret;
 }
 
-static int start(struct port *port, const struct config_port *config, struct rte_mempool *const *pools,
-		 const char **step)
+static int start_device(struct port *port, const struct config_port *config, struct rte_mempool *const *pools,
+			const char **step)
 {
 	int ret = start_with(port, config, pools, port_is_pci(config), step);
 
@@ -213,8 +213,8 @@ static int start(struct port *port, const struct config_port *config, struct rte
 	return ret;
 }
 
-static int check(const struct config_port *config, unsigned index, struct rte_mempool *const *pools, uint16_t queues,
-		 struct star_error *err)
+static int check_port_arguments(const struct config_port *config, unsigned index, struct rte_mempool *const *pools,
+				uint16_t queues, struct star_error *err)
 {
 	if (queues == 0 || queues > PORT_QUEUES_MAX)
 		return star_error_set(err, -EINVAL, "port %u: %u queues asked; 1 to %u are possible", index, queues,
@@ -254,8 +254,8 @@ static int check(const struct config_port *config, unsigned index, struct rte_me
 	return 0;
 }
 
-static int refuse(const struct config_port *config, unsigned index, const char *step, const char *cause, int code,
-		  struct star_error *err)
+static int refuse_port(const struct config_port *config, unsigned index, const char *step, const char *cause, int code,
+		       struct star_error *err)
 {
 	const char *what = port_is_pci(config) ? config->pci : config->interface, *hint = "";
 	const int numa = port_numa_of_device(config);
@@ -295,7 +295,7 @@ static int open_senders(struct port *port, const struct config_port *config)
 	const bool bypass = !strstr(config->options, "qdisc_bypass=0"); /* the driver's option */
 
 	for (uint16_t queue = 0; queue < port->queues; queue++) {
-		port->send_fds[queue] = packet_open(config->interface, bypass);
+		port->send_fds[queue] = port_packet_open(config->interface, bypass);
 		if (port->send_fds[queue] < 0) {
 			close_senders(port, queue);
 			return port->send_fds[queue];
@@ -318,8 +318,9 @@ static void open_cutting(struct port *port, const struct config_port *config)
 	if (config->vlan || !(port->offloads & OFFLOAD_TX_SEGMENTS))
 		return;
 	for (uint16_t queue = 0; queue < port->queues; queue++) {
-		port->cutting_fds[queue] =
-			packet_deafen(port->wait_fds[queue]) == 0 ? packet_open_cutting(config->interface) : -1;
+		port->cutting_fds[queue] = port_packet_deafen(port->wait_fds[queue]) == 0
+						   ? port_packet_open_cutting(config->interface)
+						   : -1;
 		if (port->cutting_fds[queue] < 0) {
 			close_cutting(port, queue);
 			return;
@@ -344,7 +345,7 @@ static int open_device(struct port *port, const struct config_port *config, unsi
 	ret = attach(port, config, number);
 	attached = ret == 0;
 	if (attached)
-		ret = start(port, config, pools, &step);
+		ret = start_device(port, config, pools, &step);
 	if (ret == 0 && port_is_af_packet(config)) {
 		step = "be sent through";
 		ret = open_senders(port, config);
@@ -357,7 +358,7 @@ static int open_device(struct port *port, const struct config_port *config, unsi
 		port_steer(port, data_port);
 	port_chatter_end(&chatter, cause, sizeof(cause));
 	if (ret)
-		return refuse(config, number, step, cause, ret, err);
+		return refuse_port(config, number, step, cause, ret, err);
 	port_wait_init(port, config, &before);
 	port_watch(port);
 	if (port->sends_itself)
@@ -398,7 +399,7 @@ struct port *port_open(const struct config_port *config, unsigned number, struct
 	struct port *port;
 	int ret;
 
-	if (check(config, number, pools, queues, err) != 0)
+	if (check_port_arguments(config, number, pools, queues, err) != 0)
 		return NULL;
 	port = calloc(1, sizeof(*port));
 	if (!port) {
@@ -432,7 +433,7 @@ int port_reset(struct port *port, const struct config_port *config, struct rte_m
 	rte_eth_dev_stop(port->id);
 	ret = rte_eth_dev_reset(port->id);
 	if (ret == 0)
-		ret = start(port, config, pools, &step);
+		ret = start_device(port, config, pools, &step);
 	port_chatter_end(&chatter, cause, sizeof(cause));
 	if (ret)
 		return star_error_set(err, ret, "port %s cannot %s (%s)", port->name, step,

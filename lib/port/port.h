@@ -118,8 +118,8 @@ struct port {
 	enum port_steers steers;
 	struct steering steering;	  /* of PORT_SOURCE_PORTS */
 	int wait_fds[PORT_QUEUES_MAX];	  /* readable when the queue has packets; -1 where the driver cannot tell */
-	int send_fds[PORT_QUEUES_MAX];	  /* packet_open's */
-	int cutting_fds[PORT_QUEUES_MAX]; /* packet_open_cutting's, with TX_TSO */
+	int send_fds[PORT_QUEUES_MAX];	  /* port_packet_open's */
+	int cutting_fds[PORT_QUEUES_MAX]; /* port_packet_open_cutting's, with TX_TSO */
 };
 
 /* The name of the offload of bit i; NULL: there is none. */
@@ -199,7 +199,7 @@ static inline uint16_t port_transmit(const struct port *port, uint16_t queue, st
 		return port->memif ? memif_send(port->memif, queue, mbufs, n)
 				   : memif_worker_send(port->worker, mbufs, n);
 	if (port->sends_itself)
-		return packet_send(port->send_fds[queue], port->cutting_fds[queue], mbufs, n);
+		return port_packet_send(port->send_fds[queue], port->cutting_fds[queue], mbufs, n);
 	if (port->offloads & (OFFLOAD_TX_CHECKSUMS | OFFLOAD_TX_VLAN)) {
 		const uint16_t good = rte_eth_tx_prepare(port->id, queue, mbufs, n);
 

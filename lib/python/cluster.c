@@ -16,7 +16,7 @@ static bool other_process(const struct py_cluster *cluster)
 	return cluster->generation != generation;
 }
 
-bool cluster_enter(struct py_cluster *cluster)
+bool native_cluster_enter(struct py_cluster *cluster)
 {
 	struct star_error err;
 
@@ -48,10 +48,10 @@ static void free_handle(struct py_cluster *cluster)
 	Py_BEGIN_ALLOW_THREADS;
 	star_close(handle); /* runs the callbacks of what is in flight */
 	Py_END_ALLOW_THREADS;
-	flight_wake(cluster);
+	native_flight_wake(cluster);
 }
 
-void cluster_leave(struct py_cluster *cluster)
+void native_cluster_leave(struct py_cluster *cluster)
 {
 	PyObject *type, *value, *traceback;
 
@@ -127,10 +127,10 @@ static PyObject *cluster_reactors(PyObject *self, PyObject *none)
 	struct py_cluster *cluster = (struct py_cluster *)self;
 	PyObject *number;
 
-	if (!cluster_enter(cluster))
+	if (!native_cluster_enter(cluster))
 		return NULL;
 	number = PyLong_FromUnsignedLong(star_reactors(cluster->handle));
-	cluster_leave(cluster);
+	native_cluster_leave(cluster);
 	return number;
 }
 
@@ -185,14 +185,14 @@ static PyObject *cluster_create(PyObject *self, PyObject *args)
 		return NULL;
 	spec.dim = dim;
 	spec.seed = seed;
-	if ((shape != Py_None && !fill_shape(&spec, shape, sizes)) || !cluster_enter(cluster))
+	if ((shape != Py_None && !fill_shape(&spec, shape, sizes)) || !native_cluster_enter(cluster))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS;
 	table = spec.shape ? star_variable_create(cluster->handle, &spec, deadline_us, &err)
 			   : star_table_create(cluster->handle, &spec, deadline_us, &err);
 	Py_END_ALLOW_THREADS;
 	made = wrap_table(cluster, table, &err);
-	cluster_leave(cluster);
+	native_cluster_leave(cluster);
 	return made;
 }
 
@@ -205,13 +205,13 @@ static PyObject *cluster_lookup(PyObject *self, PyObject *args)
 	const char *name;
 	PyObject *found;
 
-	if (!PyArg_ParseTuple(args, "sK", &name, &deadline_us) || !cluster_enter(cluster))
+	if (!PyArg_ParseTuple(args, "sK", &name, &deadline_us) || !native_cluster_enter(cluster))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS;
 	table = star_lookup(cluster->handle, name, deadline_us, &err);
 	Py_END_ALLOW_THREADS;
 	found = wrap_table(cluster, table, &err);
-	cluster_leave(cluster);
+	native_cluster_leave(cluster);
 	return found;
 }
 
@@ -223,14 +223,14 @@ static PyObject *cluster_checkpoint(PyObject *self, PyObject *args)
 	const char *kind;
 	int rc;
 
-	if (!PyArg_ParseTuple(args, "zK", &kind, &deadline_us) || !cluster_enter(cluster))
+	if (!PyArg_ParseTuple(args, "zK", &kind, &deadline_us) || !native_cluster_enter(cluster))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS;
 	rc = star_checkpoint(cluster->handle, kind, deadline_us, &err);
 	Py_END_ALLOW_THREADS;
 	if (rc < 0)
 		native_raise(&err);
-	cluster_leave(cluster);
+	native_cluster_leave(cluster);
 	return rc < 0 ? NULL : Py_NewRef(Py_None);
 }
 
@@ -240,10 +240,10 @@ static PyMethodDef cluster_methods[] = {
 	{ "create", cluster_create, METH_VARARGS, NULL },
 	{ "lookup", cluster_lookup, METH_VARARGS, NULL },
 	{ "checkpoint", cluster_checkpoint, METH_VARARGS, NULL },
-	{ "execute", flight_execute, METH_VARARGS, NULL },
-	{ "pull_view", view_pull, METH_VARARGS, NULL },
-	{ "execute_async", flight_execute_async, METH_VARARGS, NULL },
-	{ "completions", flight_completions, METH_NOARGS, NULL },
+	{ "execute", native_flight_execute, METH_VARARGS, NULL },
+	{ "pull_view", native_view_pull, METH_VARARGS, NULL },
+	{ "execute_async", native_flight_execute_async, METH_VARARGS, NULL },
+	{ "completions", native_flight_completions, METH_NOARGS, NULL },
 	{ NULL, NULL, 0, NULL },
 };
 
@@ -275,12 +275,12 @@ static PyObject *table_size(PyObject *self, PyObject *none)
 	struct py_table *table = (struct py_table *)self;
 	PyObject *size;
 
-	if (!cluster_enter(table->cluster))
+	if (!native_cluster_enter(table->cluster))
 		return NULL;
 	size = Py_BuildValue("KKK", (unsigned long long)star_elements(table->handle),
 			     (unsigned long long)star_blocks(table->handle),
 			     (unsigned long long)star_bytes(table->handle, NULL));
-	cluster_leave(table->cluster);
+	native_cluster_leave(table->cluster);
 	return size;
 }
 
@@ -293,14 +293,14 @@ static PyObject *table_call(PyObject *self, PyObject *args,
 	unsigned long long deadline_us;
 	int rc;
 
-	if (!PyArg_ParseTuple(args, "K", &deadline_us) || !cluster_enter(table->cluster))
+	if (!PyArg_ParseTuple(args, "K", &deadline_us) || !native_cluster_enter(table->cluster))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS;
 	rc = call(table->handle, deadline_us, &err);
 	Py_END_ALLOW_THREADS;
 	if (rc < 0)
 		native_raise(&err);
-	cluster_leave(table->cluster);
+	native_cluster_leave(table->cluster);
 	return rc < 0 ? NULL : Py_NewRef(Py_None);
 }
 

@@ -31,7 +31,8 @@ static int ask_python(void *arg)
 	return rc;
 }
 
-bool flight_run(struct py_cluster *cluster, PyObject *list, struct star_view **view, unsigned long long deadline_us)
+bool native_flight_run(struct py_cluster *cluster, PyObject *list, struct star_view **view,
+		       unsigned long long deadline_us)
 {
 	struct star_error err = { 0 };
 	struct ops ops;
@@ -44,10 +45,10 @@ bool flight_run(struct py_cluster *cluster, PyObject *list, struct star_view **v
 		native_raise(&err);
 		return false;
 	}
-	if (!cluster_enter(cluster))
+	if (!native_cluster_enter(cluster))
 		return false;
-	if (!ops_fill(&ops, cluster, list)) {
-		cluster_leave(cluster);
+	if (!native_ops_fill(&ops, cluster, list)) {
+		native_cluster_leave(cluster);
 		return false;
 	}
 	ops.list[0].view = view;
@@ -67,22 +68,22 @@ bool flight_run(struct py_cluster *cluster, PyObject *list, struct star_view **v
 		PyObject *type, *value, *traceback;
 
 		PyErr_Fetch(&type, &value, &traceback);
-		ops_release(&ops);
+		native_ops_release(&ops);
 		PyErr_Restore(type, value, traceback);
 	} else {
-		ops_release(&ops);
+		native_ops_release(&ops);
 	}
-	cluster_leave(cluster);
+	native_cluster_leave(cluster);
 	return rc >= 0;
 }
 
-PyObject *flight_execute(PyObject *self, PyObject *args)
+PyObject *native_flight_execute(PyObject *self, PyObject *args)
 {
 	unsigned long long deadline_us;
 	PyObject *list;
 
 	if (!PyArg_ParseTuple(args, "OK", &list, &deadline_us) ||
-	    !flight_run((struct py_cluster *)self, list, NULL, deadline_us))
+	    !native_flight_run((struct py_cluster *)self, list, NULL, deadline_us))
 		return NULL;
 	return Py_NewRef(Py_None);
 }
@@ -116,14 +117,14 @@ static void on_done(void *arg, int status, const struct star_error *err)
 /* With the GIL. */
 static void flight_free(struct flight *flight)
 {
-	ops_release(&flight->ops);
+	native_ops_release(&flight->ops);
 	Py_DECREF(flight->future);
 	Py_DECREF((PyObject *)flight->cluster);
 	free(flight);
 }
 
 /* False with an exception, and then it is gone. */
-static bool start(struct flight *flight, uint64_t deadline_us)
+static bool start_flight(struct flight *flight, uint64_t deadline_us)
 {
 	struct py_cluster *cluster = flight->cluster;
 	struct star_error err = { 0 };
@@ -154,7 +155,7 @@ static bool start(struct flight *flight, uint64_t deadline_us)
 	return false;
 }
 
-PyObject *flight_execute_async(PyObject *self, PyObject *args)
+PyObject *native_flight_execute_async(PyObject *self, PyObject *args)
 {
 	struct py_cluster *cluster = (struct py_cluster *)self;
 	unsigned long long deadline_us;
@@ -162,20 +163,20 @@ PyObject *flight_execute_async(PyObject *self, PyObject *args)
 	PyObject *list, *future;
 	bool good;
 
-	if (!PyArg_ParseTuple(args, "OKO", &list, &deadline_us, &future) || !cluster_enter(cluster))
+	if (!PyArg_ParseTuple(args, "OKO", &list, &deadline_us, &future) || !native_cluster_enter(cluster))
 		return NULL;
 	flight = calloc(1, sizeof(*flight));
-	if (!flight || !ops_fill(&flight->ops, cluster, list)) {
+	if (!flight || !native_ops_fill(&flight->ops, cluster, list)) {
 		if (!flight)
 			PyErr_NoMemory();
 		free(flight);
-		cluster_leave(cluster);
+		native_cluster_leave(cluster);
 		return NULL;
 	}
 	flight->cluster = (struct py_cluster *)Py_NewRef(self);
 	flight->future = Py_NewRef(future);
-	good = start(flight, deadline_us);
-	cluster_leave(cluster);
+	good = start_flight(flight, deadline_us);
+	native_cluster_leave(cluster);
 	return good ? Py_NewRef(Py_None) : NULL;
 }
 
@@ -191,11 +192,11 @@ static void end_request(struct flight *flight)
 	Py_BEGIN_ALLOW_THREADS;
 	star_request_wait(flight->request, NULL);
 	Py_END_ALLOW_THREADS;
-	cluster_leave(cluster);
+	native_cluster_leave(cluster);
 }
 
 /* A list of (future, exception or None) as soon as there is one; None when the cluster is closed and nothing flies. */
-PyObject *flight_completions(PyObject *self, PyObject *none)
+PyObject *native_flight_completions(PyObject *self, PyObject *none)
 {
 	struct py_cluster *cluster = (struct py_cluster *)self;
 	struct flight *landed, *flight;
@@ -234,7 +235,7 @@ PyObject *flight_completions(PyObject *self, PyObject *none)
 	return list;
 }
 
-void flight_wake(struct py_cluster *cluster)
+void native_flight_wake(struct py_cluster *cluster)
 {
 	pthread_mutex_lock(&cluster->lock);
 	cluster->grounded = true;

@@ -22,7 +22,7 @@ struct flight;
 struct py_cluster {
 	PyObject ob_base;
 	struct star_cluster *handle; /* NULL once it is freed */
-	unsigned generation;	     /* of this process: see cluster_enter */
+	unsigned generation;	     /* of this process: see native_cluster_enter */
 	unsigned users;
 	bool closed;
 	pthread_mutex_t lock; /* what follows; never held while the GIL is taken */
@@ -52,9 +52,9 @@ PyObject *native_unique(PyObject *module, PyObject *args);
 void native_after_fork(void);
 
 /* False with an exception: it is closed, or belongs to the parent process. */
-bool cluster_enter(struct py_cluster *cluster);
+bool native_cluster_enter(struct py_cluster *cluster);
 /* Afterwards the cluster may be freed; keeps the exception that is set. */
-void cluster_leave(struct py_cluster *cluster);
+void native_cluster_leave(struct py_cluster *cluster);
 
 /* The operations of one call, with the buffers that they use. */
 struct ops {
@@ -65,17 +65,18 @@ struct ops {
 };
 
 /* From a list of tuples (kind, flags, table, elements of a row, keys, values, results, dtype, step, rate, scale, tag, versions). */
-bool ops_fill(struct ops *ops, struct py_cluster *cluster, PyObject *list);
-void ops_release(struct ops *ops);
+bool native_ops_fill(struct ops *ops, struct py_cluster *cluster, PyObject *list);
+void native_ops_release(struct ops *ops);
 
 /* Executes the operations and waits. view: NULL, or of the first one, a pull: set as star_op's, also if it fails. False with an exception. */
-bool flight_run(struct py_cluster *cluster, PyObject *list, struct star_view **view, unsigned long long deadline_us);
-PyObject *flight_execute(PyObject *self, PyObject *args);
-PyObject *flight_execute_async(PyObject *self, PyObject *args);
-PyObject *flight_completions(PyObject *self, PyObject *none);
+bool native_flight_run(struct py_cluster *cluster, PyObject *list, struct star_view **view,
+		       unsigned long long deadline_us);
+PyObject *native_flight_execute(PyObject *self, PyObject *args);
+PyObject *native_flight_execute_async(PyObject *self, PyObject *args);
+PyObject *native_flight_completions(PyObject *self, PyObject *none);
 /* pull_view(operation, dtype, shape, deadline_us) -> View */
-PyObject *view_pull(PyObject *self, PyObject *args);
+PyObject *native_view_pull(PyObject *self, PyObject *args);
 /* star_close has been called: nobody may wait for requests. The thread in completions() returns. */
-void flight_wake(struct py_cluster *cluster);
+void native_flight_wake(struct py_cluster *cluster);
 
 #endif

@@ -201,7 +201,7 @@ static bool fill_op(struct star_op *op, Py_buffer *buffers, struct py_cluster *c
 	return versions == Py_None || take_versions(versions, &buffers[VERSIONS], op);
 }
 
-bool ops_fill(struct ops *ops, struct py_cluster *cluster, PyObject *list)
+bool native_ops_fill(struct ops *ops, struct py_cluster *cluster, PyObject *list)
 {
 	const Py_ssize_t count = PySequence_Size(list);
 
@@ -218,20 +218,20 @@ bool ops_fill(struct ops *ops, struct py_cluster *cluster, PyObject *list)
 	if (!ops->sequence || !ops->list || !ops->buffers) {
 		if (!PyErr_Occurred())
 			PyErr_NoMemory();
-		ops_release(ops);
+		native_ops_release(ops);
 		return false;
 	}
 	for (Py_ssize_t i = 0; i < count; i++) {
 		ops->count++;
 		if (!fill_op(&ops->list[i], &ops->buffers[i * BUFFERS], cluster, PyTuple_GetItem(ops->sequence, i))) {
-			ops_release(ops);
+			native_ops_release(ops);
 			return false;
 		}
 	}
 	return true;
 }
 
-void ops_release(struct ops *ops)
+void native_ops_release(struct ops *ops)
 {
 	for (uint32_t i = 0; i < ops->count * BUFFERS; i++)
 		if (ops->buffers[i].obj)

@@ -136,7 +136,7 @@ static bool fill_view(struct py_view *view, PyObject *shape)
 	return false;
 }
 
-PyObject *view_pull(PyObject *self, PyObject *args)
+PyObject *native_view_pull(PyObject *self, PyObject *args)
 {
 	struct star_view *pulled = NULL;
 	const struct type *type;
@@ -152,7 +152,7 @@ PyObject *view_pull(PyObject *self, PyObject *args)
 	list = type ? PyTuple_Pack(1, operation) : NULL;
 	if (!list)
 		return NULL;
-	good = flight_run((struct py_cluster *)self, list, &pulled, deadline_us);
+	good = native_flight_run((struct py_cluster *)self, list, &pulled, deadline_us);
 	Py_DECREF(list);
 	if (!good) {
 		star_view_release(pulled);

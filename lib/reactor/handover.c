@@ -8,7 +8,7 @@
 /* Frames taken from others in a turn: as many as four ports could bring, so that 63 others cannot starve one's own. */
 enum { TAKE_MAX = 4 * PORT_BURST };
 
-int hand_over_create(struct reactor *owner, struct reactor *taker)
+int reactor_hand_over_create(struct reactor *owner, struct reactor *taker)
 {
 	const unsigned size = owner->count > HAND_OVER_FEW ? HAND_OVER_RING_MANY : HAND_OVER_RING;
 	const size_t bytes = (size_t)rte_ring_get_memsize(size);
@@ -35,7 +35,7 @@ static void drain(struct rte_ring *ring)
 		rte_pktmbuf_free(frame);
 }
 
-void hand_over_destroy(struct reactor *owner, unsigned taker)
+void reactor_hand_over_destroy(struct reactor *owner, unsigned taker)
 {
 	struct link *link = &owner->out[taker];
 
@@ -49,7 +49,7 @@ void hand_over_destroy(struct reactor *owner, unsigned taker)
 		owner->peers[taker]->in[owner->index] = (struct link){ 0 };
 }
 
-void hand_over_give(struct reactor *r, unsigned taker, struct rte_mbuf *frame)
+void reactor_hand_over_give(struct reactor *r, unsigned taker, struct rte_mbuf *frame)
 {
 	struct rte_ring *there = r->out[taker].there;
 
@@ -64,11 +64,11 @@ void hand_over_give(struct reactor *r, unsigned taker, struct rte_mbuf *frame)
 
 void reactor_give(struct reactor *r, unsigned to, struct rte_mbuf *frame)
 {
-	hand_over_give(r, to, frame);
-	idle_wake(r->peers[to]);
+	reactor_hand_over_give(r, to, frame);
+	reactor_idle_wake(r->peers[to]);
 }
 
-void hand_over_give_all(struct reactor *r, struct rte_mbuf *frame)
+void reactor_hand_over_give_all(struct reactor *r, struct rte_mbuf *frame)
 {
 	for (unsigned taker = 0; taker < r->count; taker++) {
 		struct rte_mbuf *copy;
@@ -77,7 +77,7 @@ void hand_over_give_all(struct reactor *r, struct rte_mbuf *frame)
 			continue;
 		copy = rte_pktmbuf_copy(frame, r->pool, 0, UINT32_MAX);
 		if (copy)
-			hand_over_give(r, taker, copy);
+			reactor_hand_over_give(r, taker, copy);
 		else
 			r->stats.hand_over_full++;
 	}
@@ -110,7 +110,7 @@ static unsigned take_from(struct reactor *r, const struct link *link, uint64_t n
 	return n;
 }
 
-unsigned hand_over_take(struct reactor *r, uint64_t now_ns)
+unsigned reactor_hand_over_take(struct reactor *r, uint64_t now_ns)
 {
 	unsigned taken = 0, peer = r->next_peer;
 
@@ -123,7 +123,7 @@ unsigned hand_over_take(struct reactor *r, uint64_t now_ns)
 	return taken;
 }
 
-void hand_over_reclaim(struct reactor *r)
+void reactor_hand_over_reclaim(struct reactor *r)
 {
 	struct rte_mbuf *frames[PORT_BURST];
 
@@ -141,7 +141,7 @@ void hand_over_reclaim(struct reactor *r)
 	}
 }
 
-bool hand_over_waiting(const struct reactor *r)
+bool reactor_hand_over_waiting(const struct reactor *r)
 {
 	for (unsigned peer = 0; peer < r->count; peer++)
 		if (peer != r->index && !rte_ring_empty(r->in[peer].there))

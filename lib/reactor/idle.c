@@ -28,13 +28,13 @@
 static const uint64_t blind_sleep_ns = 1000000;	 /* where a port cannot ring */
 static const uint64_t sleep_max_ns = 1000000000; /* nothing waits for ever */
 
-void idle_wake(struct reactor *r)
+void reactor_idle_wake(struct reactor *r)
 {
 	const uint64_t one = 1;
 
 	if (r->polling)
 		return;
-	rte_smp_mb(); /* pairs with the one in idle_sleep */
+	rte_smp_mb(); /* pairs with the one in reactor_idle_sleep */
 	/* It can only fail when the count is near 2^64: then it rings already. */
 	if (__atomic_load_n(&r->sleeping, __ATOMIC_RELAXED) && write(r->event_fd, &one, sizeof(one)) < 0)
 		return;
@@ -42,7 +42,8 @@ void idle_wake(struct reactor *r)
 
 static bool work_waiting(const struct reactor *r)
 {
-	return __atomic_load_n(&r->stop, __ATOMIC_RELAXED) || !rte_ring_empty(r->mailbox) || hand_over_waiting(r);
+	return __atomic_load_n(&r->stop, __ATOMIC_RELAXED) || !rte_ring_empty(r->mailbox) ||
+	       reactor_hand_over_waiting(r);
 }
 
 /* How long nothing is due; no longer than a millisecond when a port cannot ring, and 0 when frames are there. */
@@ -87,14 +88,14 @@ static void disarm(const struct reactor *r, const struct pollfd *fds, nfds_t cou
 		port_wait_disarm(r->ports[i], (uint16_t)r->index);
 }
 
-void idle_sleep(struct reactor *r)
+void reactor_idle_sleep(struct reactor *r)
 {
 	struct pollfd fds[2 + CONFIG_PORTS_MAX] = { { .fd = r->event_fd, .events = POLLIN } };
 	nfds_t count = 1;
 	uint64_t sleep_ns;
 
 	__atomic_store_n(&r->sleeping, 1, __ATOMIC_RELAXED);
-	rte_smp_mb(); /* pairs with the one in idle_wake */
+	rte_smp_mb(); /* pairs with the one in reactor_idle_wake */
 	if (work_waiting(r)) {
 		__atomic_store_n(&r->sleeping, 0, __ATOMIC_RELAXED);
 		return;

@@ -16,6 +16,7 @@ enum {
 	HAND_OVER_RING_MANY = 512, /* with more than HAND_OVER_FEW reactors, whose pairs are many */
 	HAND_OVER_FEW = 16,
 	MAILBOX_RING = 256,
+	BACKLOG = 512, /* frames that wait for a port: half of the kernel's queue, and of CONFIG_OWN_MBUFS */
 };
 
 /*
@@ -25,6 +26,15 @@ enum {
  */
 struct link {
 	struct rte_ring *there, *back; /* SP/SC both */
+};
+
+/* What a port's ring had no room for, in order (send.c). */
+struct reactor_backlog {
+	unsigned n;
+	unsigned tries;	      /* in vain, since the ring took something */
+	uint64_t progress_ns; /* when it did */
+	bool stuck;	      /* it takes nothing: frames are dropped at once until it does */
+	struct rte_mbuf *frames[BACKLOG];
 };
 
 struct reactor {
@@ -50,10 +60,12 @@ struct reactor {
 	struct reactor_stats stats __rte_cache_aligned;
 	struct port *ports[CONFIG_PORTS_MAX];
 	unsigned ports_count;
-	const struct port *port_of[PORT_IDS_MAX]; /* by id */
-	uint32_t lent[REACTOR_MAX];		  /* frames on the way to each other reactor, or back */
-	unsigned next_peer;			  /* whose frames are taken first */
-	uint64_t busy_ns;			  /* when there was work last */
+	const struct port *port_of[PORT_IDS_MAX];	   /* by id */
+	uint32_t lent[REACTOR_MAX];			   /* frames on the way to each other reactor, or back */
+	unsigned next_peer;				   /* whose frames are taken first */
+	uint64_t busy_ns;				   /* when there was work last */
+	unsigned waiting;				   /* frames in all backlogs */
+	struct reactor_backlog backlogs[RTE_MAX_ETHPORTS]; /* by port id */
 
 	/* Written by the reactor's thread, read by all that could wake it. */
 	uint32_t sleeping __rte_cache_aligned;
@@ -67,25 +79,27 @@ struct reactor {
 /* The thread's main function; takes a struct reactor. */
 void *reactor_loop(void *argument);
 
-/* loop.c: gives what ops have to send to the ports; returns how many. */
+/* send.c: gives what ops have to send to the ports; returns how many frames that were, and how many wait for room. */
 unsigned reactor_transmit(struct reactor *r);
+/* The same until ops have nothing more, and nothing waits. */
+void reactor_transmit_all(struct reactor *r);
 
 /* handover.c: the rings between two reactors, and their use by owner and taker. */
-int hand_over_create(struct reactor *owner, struct reactor *taker);
-void hand_over_destroy(struct reactor *owner, unsigned taker);
+int reactor_hand_over_create(struct reactor *owner, struct reactor *taker);
+void reactor_hand_over_destroy(struct reactor *owner, unsigned taker);
 /* Gives a frame to another reactor, or drops and counts it. */
-void hand_over_give(struct reactor *r, unsigned taker, struct rte_mbuf *frame);
+void reactor_hand_over_give(struct reactor *r, unsigned taker, struct rte_mbuf *frame);
 /* Gives a copy to each other reactor; the frame stays. */
-void hand_over_give_all(struct reactor *r, struct rte_mbuf *frame);
+void reactor_hand_over_give_all(struct reactor *r, struct rte_mbuf *frame);
 /* Takes what others gave, and passes it to ops.receive; returns how many. */
-unsigned hand_over_take(struct reactor *r, uint64_t now_ns);
+unsigned reactor_hand_over_take(struct reactor *r, uint64_t now_ns);
 /* Frees the own frames that came back. */
-void hand_over_reclaim(struct reactor *r);
-bool hand_over_waiting(const struct reactor *r);
+void reactor_hand_over_reclaim(struct reactor *r);
+bool reactor_hand_over_waiting(const struct reactor *r);
 
 /* idle.c: sleeping, and waking the sleeper. */
-void idle_sleep(struct reactor *r);
+void reactor_idle_sleep(struct reactor *r);
 /* After something was put where r finds it. From any thread. */
-void idle_wake(struct reactor *r);
+void reactor_idle_wake(struct reactor *r);
 
 #endif

@@ -14,8 +14,6 @@ enum {
 	TIMERS_MAX = 64,
 	MESSAGES_MAX = 16,
 	RECEIVE_BURSTS_MAX = 4, /* of a port: the ACKs of what a turn sends, one for some segments, fit into it */
-	TRANSMIT_BURSTS_MAX = 16,
-	SEND_TRIES = 3,
 };
 
 /* Sorts a burst by whose frames they are: others' go to the rings, ours to the stack in one call. A lone reactor's are its own. */
@@ -35,19 +33,19 @@ static void distribute(struct reactor *r, struct rte_mbuf **frames, unsigned n, 
 		const unsigned to = r->ops.steer(r->ops.ctx, frame);
 
 		if (to < r->count && to != r->index) {
-			hand_over_give(r, to, frame);
+			reactor_hand_over_give(r, to, frame);
 			given |= UINT64_C(1) << to;
 			continue;
 		}
 		if (to == REACTOR_ALL) {
-			hand_over_give_all(r, frame);
+			reactor_hand_over_give_all(r, frame);
 			given |= UINT64_MAX;
 		}
 		frames[mine++] = frame;
 	}
 	for (unsigned to = 0; given && to < r->count; to++)
 		if (to != r->index && given >> to & 1)
-			idle_wake(r->peers[to]);
+			reactor_idle_wake(r->peers[to]);
 	if (mine)
 		r->ops.receive(r->ops.ctx, frames, mine, now_ns);
 }
@@ -78,40 +76,6 @@ static unsigned receive(struct reactor *r, uint64_t now_ns)
 	return received;
 }
 
-static void send_run(struct reactor *r, struct rte_mbuf **frames, unsigned n)
-{
-	const uint16_t id = frames[0]->port;
-	const struct port *port = id < PORT_IDS_MAX ? r->port_of[id] : NULL;
-	uint64_t refused = 0;
-	unsigned sent = 0;
-
-	for (unsigned try = 0; port && sent < n && try < SEND_TRIES; try++)
-		sent += port_transmit(port, (uint16_t)r->index, frames + sent, (uint16_t)(n - sent), &refused);
-	r->stats.sent += sent - refused;
-	r->stats.transmit_refused += refused;
-	r->stats.transmit_dropped += n - sent;
-	if (sent < n)
-		rte_pktmbuf_free_bulk(frames + sent, n - sent);
-}
-
-unsigned reactor_transmit(struct reactor *r)
-{
-	struct rte_mbuf *frames[PORT_BURST];
-	unsigned total = 0, n = PORT_BURST;
-
-	for (unsigned burst = 0; n == PORT_BURST && burst < TRANSMIT_BURSTS_MAX; burst++) {
-		n = r->ops.transmit(r->ops.ctx, frames, PORT_BURST);
-		total += n;
-		/* Runs of the same port: nearly always the whole burst. */
-		for (unsigned from = 0, to; from < n; from = to) {
-			for (to = from + 1; to < n && frames[to]->port == frames[from]->port; to++)
-				;
-			send_run(r, frames + from, to - from);
-		}
-	}
-	return total;
-}
-
 static unsigned run_messages(struct reactor *r, unsigned max)
 {
 	unsigned n;
@@ -140,9 +104,9 @@ static bool turn(struct reactor *r, uint64_t now_ns)
 {
 	unsigned work;
 
-	hand_over_reclaim(r);
+	reactor_hand_over_reclaim(r);
 	work = receive(r, now_ns);
-	work += hand_over_take(r, now_ns);
+	work += reactor_hand_over_take(r, now_ns);
 	work += r->ops.work(r->ops.ctx, now_ns);
 	/* A timer alone is not work: it would make an idle reactor spin. What it brings about is. */
 	wheel_advance(r->ops.wheel, now_ns, TIMERS_MAX);
@@ -166,7 +130,7 @@ static void account(struct reactor_stats *stats, bool busy, uint64_t cycles)
 	}
 }
 
-static void run(struct reactor *r)
+static void run_turns(struct reactor *r)
 {
 	uint64_t cycles = clock_cycles();
 
@@ -178,15 +142,15 @@ static void run(struct reactor *r)
 		if (busy)
 			r->busy_ns = now_ns;
 		else if (!r->polling && now_ns - r->busy_ns >= r->spin_ns)
-			idle_sleep(r); /* counted as idle, as it belongs to this turn */
+			reactor_idle_sleep(r); /* counted as idle, as it belongs to this turn */
 		end = clock_cycles();
 		account(&r->stats, busy, end - cycles);
 		cycles = end;
 	}
 	/* Nothing is posted after the stop; what was before is run. */
 	run_messages(r, MAILBOX_RING);
-	reactor_transmit(r);
-	hand_over_reclaim(r);
+	reactor_transmit_all(r);
+	reactor_hand_over_reclaim(r);
 }
 
 void *reactor_loop(void *argument)
@@ -199,7 +163,7 @@ void *reactor_loop(void *argument)
 	prctl(PR_SET_TIMERSLACK, 1);
 	sem_post(&r->registered);
 	if (r->start_result == 0) {
-		run(r);
+		run_turns(r);
 		rte_thread_unregister();
 	}
 	return NULL;

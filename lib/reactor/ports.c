@@ -4,8 +4,6 @@
 
 #include <errno.h>
 
-enum { FLUSH_ROUNDS = 16 }; /* of what ops have queued: they bound it, but a round may bring about the next */
-
 int reactor_add_port(struct reactor *r, struct port *port)
 {
 	if (r->ports_count == CONFIG_PORTS_MAX)
@@ -19,8 +17,7 @@ void reactor_remove_port(struct reactor *r, const struct port *port)
 {
 	unsigned i = 0;
 
-	for (unsigned round = 0; round < FLUSH_ROUNDS && reactor_transmit(r) > 0; round++)
-		;
+	reactor_transmit_all(r);
 	while (i < r->ports_count && r->ports[i] != port)
 		i++;
 	if (i == r->ports_count)

@@ -135,7 +135,7 @@ int reactor_join(struct reactor *const *reactors, unsigned count, struct star_er
 	}
 	for (unsigned owner = 0; owner < count; owner++)
 		for (unsigned taker = 0; taker < count; taker++)
-			if (owner != taker && hand_over_create(reactors[owner], reactors[taker]) != 0)
+			if (owner != taker && reactor_hand_over_create(reactors[owner], reactors[taker]) != 0)
 				return star_error_set(err, -ENOMEM, "no memory for the hand-over between %u reactors",
 						      count);
 	return 0;
@@ -197,7 +197,7 @@ void reactor_stop(struct reactor *r)
 	if (!r->running)
 		return;
 	__atomic_store_n(&r->stop, 1, __ATOMIC_RELEASE);
-	idle_wake(r);
+	reactor_idle_wake(r);
 	pthread_join(r->thread, NULL);
 	r->running = false;
 }
@@ -208,7 +208,7 @@ void reactor_destroy(struct reactor *r)
 		return;
 	reactor_stop(r);
 	for (unsigned peer = 0; peer < r->count; peer++) {
-		hand_over_destroy(r, peer);
+		reactor_hand_over_destroy(r, peer);
 		if (r->peers[peer])
 			r->peers[peer]->peers[r->index] = NULL;
 	}
@@ -229,7 +229,7 @@ int reactor_post(struct reactor *r, struct reactor_message *message)
 		ret = rte_ring_sp_enqueue(r->mailbox, message) == 0 ? 0 : -EAGAIN;
 	pthread_mutex_unlock(&r->mailbox_lock);
 	if (ret == 0)
-		idle_wake(r);
+		reactor_idle_wake(r);
 	return ret;
 }
 

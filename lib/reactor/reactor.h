@@ -57,7 +57,7 @@ struct reactor_ops {
 	X(handed_over, "frames given to another reactor") \
 	X(handed_in, "frames taken from another reactor") \
 	X(hand_over_full, "frames dropped: the other reactor's ring, or the own mempool, was full") \
-	X(transmit_dropped, "frames that the driver did not take after some tries") \
+	X(transmit_dropped, "frames dropped: the port took none for long, or too many waited for it") \
 	X(transmit_refused, "frames that the driver finds wrong for the device")
 
 struct reactor_stats {

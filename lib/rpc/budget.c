@@ -34,7 +34,7 @@ static void wait(struct rpc_stream *s)
 			  net_now_ns(server->options.net) + FAVOUR_NS);
 }
 
-void budget_grant(struct rpc_stream *s, uint32_t n)
+void rpc_budget_grant(struct rpc_stream *s, uint32_t n)
 {
 	struct rpc_server *server = s->work.server;
 	const uint32_t due = RTE_MIN(s->have, n);
@@ -53,7 +53,7 @@ void budget_grant(struct rpc_stream *s, uint32_t n)
 	s->granted = due;
 }
 
-void budget_leave(struct rpc_stream *s)
+void rpc_budget_leave(struct rpc_stream *s)
 {
 	struct rpc_server *server = s->work.server;
 
@@ -67,28 +67,28 @@ void budget_leave(struct rpc_stream *s)
 	}
 }
 
-void budget_resume(struct rpc_server *server)
+void rpc_budget_resume(struct rpc_server *server)
 {
 	struct net *net = server->options.net;
 
 	while (!TAILQ_EMPTY(&server->waiting) && (!tight(server) || !server->favoured)) {
 		struct rpc_stream *s = TAILQ_FIRST(&server->waiting);
 
-		budget_leave(s);
+		rpc_budget_leave(s);
 		wheel_arm(net_wheel(net), &s->timer, net_now_ns(net) + server->options.stall_ns);
-		budget_grant(s, s->state == STREAM_HEADER ? sizeof(struct wire_frame)
-							  : s->work.request.frame.payload_bytes);
+		rpc_budget_grant(s, s->state == STREAM_HEADER ? sizeof(struct wire_frame)
+							      : s->work.request.frame.payload_bytes);
 	}
 }
 
 /* Looks, as long as streams wait, whether the one that they wait for goes on. */
-void budget_timer(struct wheel_timer *timer, uint64_t now_ns)
+void rpc_budget_timer(struct wheel_timer *timer, uint64_t now_ns)
 {
 	struct rpc_server *server = (struct rpc_server *)((char *)timer - offsetof(struct rpc_server, favour_timer));
 
 	if (server->favoured && now_ns - server->favoured_ns >= FAVOUR_NS)
 		server->favoured = NULL;
-	budget_resume(server);
+	rpc_budget_resume(server);
 	if (!TAILQ_EMPTY(&server->waiting) && !wheel_armed(timer))
 		wheel_arm(net_wheel(server->options.net), timer, now_ns + FAVOUR_NS);
 }
@@ -146,7 +146,7 @@ static bool give_up_crowd(struct rpc_server *server)
 	return some;
 }
 
-void budget_relieve(struct rpc_server *server)
+void rpc_budget_relieve(struct rpc_server *server)
 {
 	const uint64_t now_ns = net_now_ns(server->options.net);
 	uint64_t longest = UNREAD_NS;
@@ -169,7 +169,7 @@ void budget_relieve(struct rpc_server *server)
 		link_abort(stream);
 }
 
-uint16_t budget_crowd(const struct rpc_server *server, const struct tcp_conn *conn)
+uint16_t rpc_budget_crowd(const struct rpc_server *server, const struct tcp_conn *conn)
 {
 	const struct rpc_transport *transport = server->options.transport;
 	const struct tcp_address address = transport ? transport->address(conn) : tcp_address(conn);
@@ -185,14 +185,14 @@ static void set_unread(struct rpc_stream *s, uint32_t mbufs)
 	s->unread = (uint16_t)mbufs;
 }
 
-void budget_sent(struct rpc_stream *s, uint32_t mbufs)
+void rpc_budget_sent(struct rpc_stream *s, uint32_t mbufs)
 {
 	set_unread(s, s->unread + mbufs);
 	s->work.request.unread_bytes = link_queued(&s->work);
 }
 
 /* TCP tells bytes: of the mbufs, the same part is read. */
-void budget_read(struct rpc_stream *s)
+void rpc_budget_read(struct rpc_stream *s)
 {
 	const uint32_t bytes = link_queued(&s->work), before = s->work.request.unread_bytes;
 
@@ -203,7 +203,7 @@ void budget_read(struct rpc_stream *s)
 	s->work.request.unread_bytes = bytes;
 }
 
-void budget_forget(struct rpc_stream *s)
+void rpc_budget_forget(struct rpc_stream *s)
 {
 	set_unread(s, 0);
 }

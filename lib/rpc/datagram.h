@@ -36,6 +36,7 @@
 	X(resumed, "sessions resumed after a silence") \
 	X(expired, "sessions ended: the peer was silent for too long") \
 	X(bad_packets, "dropped: malformed") \
+	X(bad_versions, "dropped: of a peer of another release") \
 	X(bad_tokens, "dropped: not of the session they name") \
 	X(unknown, "dropped: of no session") \
 	X(bad_cookies, "dropped: opened with a wrong or an old cookie") \

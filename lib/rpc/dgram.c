@@ -27,7 +27,7 @@ static uint64_t key_of(const struct dgram_session *s)
 	return s->flags & DGRAM_ACCEPTED ? s->client : s->peer_token;
 }
 
-void session_hash(struct dgram_session *s)
+void dgram_session_hash(struct dgram_session *s)
 {
 	uint32_t *b = bucket(s->dgram, key_of(s));
 
@@ -35,7 +35,7 @@ void session_hash(struct dgram_session *s)
 	*b = (uint32_t)(s - s->dgram->all) + 1;
 }
 
-void session_unhash(struct dgram_session *s)
+void dgram_session_unhash(struct dgram_session *s)
 {
 	const uint32_t own = (uint32_t)(s - s->dgram->all) + 1;
 	uint32_t *at = bucket(s->dgram, key_of(s));
@@ -46,7 +46,7 @@ void session_unhash(struct dgram_session *s)
 		*at = s->hash_next;
 }
 
-struct dgram_session *session_find(struct dgram *d, uint64_t key, bool accepted)
+struct dgram_session *dgram_session_find(struct dgram *d, uint64_t key, bool accepted)
 {
 	for (uint32_t at = *bucket(d, key); at; at = d->all[at - 1].hash_next) {
 		struct dgram_session *s = &d->all[at - 1];
@@ -59,7 +59,7 @@ struct dgram_session *session_find(struct dgram *d, uint64_t key, bool accepted)
 
 /* ---- sessions ---- */
 
-void window_release(struct dgram_session *s)
+void dgram_window_release(struct dgram_session *s)
 {
 	struct dgram_session *next;
 
@@ -75,7 +75,7 @@ void window_release(struct dgram_session *s)
 	for (unsigned i = 0; i < WINDOW_TRIES && (next = list_take(s->dgram, DGRAM_WINDOWS)); i++) {
 		if (next->state != DGRAM_OPEN || !next->tx_queued)
 			continue;
-		if (peer_may_take_window(next)) {
+		if (dgram_peer_may_take_window(next)) {
 			list_put(next, DGRAM_DUE);
 			break;
 		}
@@ -83,7 +83,7 @@ void window_release(struct dgram_session *s)
 	}
 }
 
-void reorder_release(struct dgram_session *s)
+void dgram_reorder_release(struct dgram_session *s)
 {
 	struct dgram *d = s->dgram;
 	struct dgram_reorder *r = s->reorder;
@@ -119,15 +119,15 @@ static void drop_sent(struct dgram_session *s)
 	s->queue = s->flying = s->lost = (struct dgram_chain){ NULL, NULL };
 	s->peer->mbufs -= s->tx_queued + s->tx_held;
 	s->tx_queued = s->tx_held = s->tx_flying = 0;
-	window_release(s);
+	dgram_window_release(s);
 }
 
-void session_reset(struct dgram_session *s)
+void dgram_session_reset(struct dgram_session *s)
 {
 	drop_sent(s);
-	message_drop(s);
-	reorder_release(s);
-	credit_leave(s);
+	dgram_message_drop(s);
+	dgram_reorder_release(s);
+	dgram_credit_leave(s);
 	s->rx_next = s->tx_una = s->tx_next = s->tx_edge = 1;
 	s->rx_edge = s->rx_limit = s->rx_next + 1;
 	s->rx_unacked = s->peer_wants = 0;
@@ -179,7 +179,7 @@ static uint32_t payload_of(struct dgram *d, struct net_udp_flow *flow, struct rt
 	return RTE_MIN(path, (uint32_t)rte_pktmbuf_data_room_size(pool) - DGRAM_BODY_OFF);
 }
 
-struct dgram_session *session_make(struct dgram *d, const struct net_udp_address *address)
+struct dgram_session *dgram_session_make(struct dgram *d, const struct net_udp_address *address)
 {
 	struct net_udp_flow flow;
 	struct dgram_session *s;
@@ -196,26 +196,26 @@ struct dgram_session *session_make(struct dgram *d, const struct net_udp_address
 				     .token = dgram_draw(d),
 				     .listed = old.listed,
 				     .flow = flow,
-				     .timer.fire = recovery_timer,
-				     .life.fire = recovery_life,
+				     .timer.fire = dgram_recovery_timer,
+				     .life.fire = dgram_recovery_life,
 				     .heard_ns = dgram_now(d) };
 	memcpy(s->next, old.next, sizeof(s->next));
 	s->payload = payload_of(d, &s->flow, net_pool(d->net));
-	congestion_init(&s->congestion);
-	peer_join(s);
-	session_reset(s);
+	dgram_congestion_init(&s->congestion);
+	dgram_peer_join(s);
+	dgram_session_reset(s);
 	if (++d->sessions == DGRAM_EXPECT_FROM)
 		net_udp_expect(d->net, d->port, dgram_expected);
 	return s;
 }
 
-void session_free(struct dgram_session *s)
+void dgram_session_free(struct dgram_session *s)
 {
 	struct wheel *wheel = net_wheel(s->dgram->net);
 
-	session_unhash(s);
-	session_reset(s);
-	peer_leave(s);
+	dgram_session_unhash(s);
+	dgram_session_reset(s);
+	dgram_peer_leave(s);
 	wheel_cancel(wheel, &s->timer);
 	wheel_cancel(wheel, &s->life);
 	if (s->dgram->sessions-- == DGRAM_EXPECT_FROM)
@@ -223,18 +223,18 @@ void session_free(struct dgram_session *s)
 	put_free(s);
 }
 
-void session_end(struct dgram_session *s, int reason)
+void dgram_session_end(struct dgram_session *s, int reason)
 {
 	const struct dgram_handler *handler = s->dgram->options.handler;
 	void *user = s->user;
 
-	session_free(s);
+	dgram_session_free(s);
 	handler->closed(user, reason);
 }
 
 /* ---- endpoints ---- */
 
-static int check(const struct dgram_options *o, struct star_error *err)
+static int check_dgram_options(const struct dgram_options *o, struct star_error *err)
 {
 	if (o->sessions_max < 1 || o->sessions_max > DGRAM_SESSIONS_MAX)
 		return star_error_set(err, -EINVAL, "1 to %d sessions", DGRAM_SESSIONS_MAX);
@@ -269,7 +269,7 @@ static int bind_port(struct dgram *d, struct star_error *err)
 			status = net_udp_bind(d->net, d->port, dgram_receive, d);
 		}
 	if (status == 0)
-		net_udp_watch(d->net, d->port, open_quoted);
+		net_udp_watch(d->net, d->port, dgram_open_quoted);
 	if (status < 0)
 		return star_error_set(err, status, "UDP port %u cannot be used: %s", d->port,
 				      status == -ENOSPC ? "too many ports" : "it is in use");
@@ -315,7 +315,7 @@ struct dgram *dgram_create(const struct dgram_options *options, struct star_erro
 {
 	struct dgram *d;
 
-	if (check(options, err) < 0)
+	if (check_dgram_options(options, err) < 0)
 		return NULL;
 	d = calloc(1, sizeof(*d));
 	if (!d) {
@@ -326,7 +326,7 @@ struct dgram *dgram_create(const struct dgram_options *options, struct star_erro
 	d->net = options->net;
 	d->window_mask = options->window_max - 1;
 	d->hash_mask = (uint32_t)rte_align32pow2(options->sessions_max) - 1;
-	d->favour_timer.fire = credit_timer;
+	d->favour_timer.fire = dgram_credit_timer;
 	d->share = options->credits;
 	d->hash = calloc(d->hash_mask + 1, sizeof(*d->hash));
 	d->peers = calloc(options->sessions_max + 1, sizeof(*d->peers));
@@ -352,8 +352,8 @@ void dgram_destroy(struct dgram *d)
 		return;
 	for (uint32_t i = 0; i < d->sessions_made; i++)
 		if (d->all[i].state != DGRAM_FREE) {
-			open_send_close(&d->all[i]);
-			session_free(&d->all[i]);
+			dgram_open_send_close(&d->all[i]);
+			dgram_session_free(&d->all[i]);
 		}
 	wheel_cancel(net_wheel(d->net), &d->favour_timer);
 	net_udp_unbind(d->net, d->port);
@@ -366,7 +366,7 @@ struct dgram_session *dgram_open(struct dgram *d, const struct net_address *to, 
 				 struct star_error *err)
 {
 	const struct net_udp_address address = { d->options.local, *to, d->port, port };
-	struct dgram_session *s = session_make(d, &address);
+	struct dgram_session *s = dgram_session_make(d, &address);
 
 	if (!s) {
 		star_error_set(err, d->sessions == d->options.sessions_max ? -ENOSPC : -EHOSTUNREACH,
@@ -374,14 +374,14 @@ struct dgram_session *dgram_open(struct dgram *d, const struct net_address *to, 
 		return NULL;
 	}
 	s->user = user;
-	open_begin(s);
+	dgram_open_begin(s);
 	return s;
 }
 
 void dgram_close(struct dgram_session *s)
 {
-	open_send_close(s);
-	session_free(s);
+	dgram_open_send_close(s);
+	dgram_session_free(s);
 }
 
 uint32_t dgram_payload(const struct dgram_session *s)
@@ -480,22 +480,22 @@ bool dgram_turn(struct dgram *d, uint64_t now_ns)
 	struct dgram_session *s;
 
 	if (d->actives || d->lists[DGRAM_WAITS].first || d->lists[DGRAM_WANTS].first)
-		credit_turn(d, now_ns);
+		dgram_credit_turn(d, now_ns);
 	if (d->paced)
-		pace_turn(d, now_ns);
+		dgram_pace_turn(d, now_ns);
 	while ((s = d->lists[DGRAM_ACKS].first) && s->ack_ns <= now_ns) {
 		list_take(d, DGRAM_ACKS);
 		if (s->state != DGRAM_OPEN || !(s->flags & DGRAM_ACK_OWED))
 			continue;
 		/* What was owed when it was put there has ridden on data: this is of a later packet. */
 		if (s->rx_unacked == 1 && now_ns - s->data_ns < d->options.ack_delay_ns)
-			output_owe(s, s->data_ns);
+			dgram_output_owe(s, s->data_ns);
 		else
 			output_urgent(s);
 	}
 	/* Each round sends something, or takes a session off the list: bounded by the output queue. */
 	while ((s = list_take(d, DGRAM_DUE)))
-		if (!output_session(s, now_ns)) {
+		if (!dgram_output_session(s, now_ns)) {
 			list_put(s, DGRAM_DUE);
 			return true;
 		}
@@ -506,7 +506,7 @@ uint64_t dgram_next_ns(const struct dgram *d)
 {
 	const struct dgram_session *s = d->lists[DGRAM_ACKS].first;
 
-	return RTE_MIN(pace_next_ns(d), s ? s->ack_ns : UINT64_MAX);
+	return RTE_MIN(dgram_pace_next_ns(d), s ? s->ack_ns : UINT64_MAX);
 }
 
 struct net *dgram_net(const struct dgram_session *s)

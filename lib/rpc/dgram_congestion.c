@@ -20,7 +20,7 @@
 #define GAP_MOST_NS 4e9f /* fits */
 #define GAP_MAX_NS 1e7f	 /* no session is slower than a packet in that time, or in two round trips */
 
-void congestion_init(struct dgram_congestion *c)
+void dgram_congestion_init(struct dgram_congestion *c)
 {
 	*c = (struct dgram_congestion){ .window = CONGESTION_START,
 					.packets = (uint32_t)CONGESTION_START,
@@ -86,8 +86,8 @@ static void begin_round(struct dgram_congestion *c, uint32_t next)
 		c->round_end = next ? next : 1;
 }
 
-void congestion_ack(struct dgram_congestion *c, const struct congestion_limits *limits,
-		    const struct congestion_ack *ack)
+void dgram_congestion_ack(struct dgram_congestion *c, const struct congestion_limits *limits,
+			  const struct congestion_ack *ack)
 {
 	const float delay = (float)ack->rtt_ns;
 	float aim;
@@ -121,14 +121,14 @@ void congestion_ack(struct dgram_congestion *c, const struct congestion_limits *
 	}
 }
 
-void congestion_lost(struct dgram_congestion *c, uint32_t packets, uint32_t next)
+void dgram_congestion_lost(struct dgram_congestion *c, uint32_t packets, uint32_t next)
 {
 	begin_round(c, next);
 	c->round_lost += packets;
 }
 
-void congestion_timeout(struct dgram_congestion *c, const struct congestion_limits *limits, uint64_t now_ns,
-			uint32_t srtt_ns)
+void dgram_congestion_timeout(struct dgram_congestion *c, const struct congestion_limits *limits, uint64_t now_ns,
+			      uint32_t srtt_ns)
 {
 	if (c->timeouts < UINT8_MAX)
 		c->timeouts++;

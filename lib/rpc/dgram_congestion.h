@@ -51,8 +51,8 @@ struct congestion_limits {
 	uint32_t window_max;
 };
 
-void congestion_init(struct dgram_congestion *c);
-/* Whether congestion_ack need not be called. */
+void dgram_congestion_init(struct dgram_congestion *c);
+/* Whether dgram_congestion_ack need not be called. */
 static inline bool congestion_idle(const struct dgram_congestion *c, uint32_t rtt_ns, uint32_t target_ns, bool marked)
 {
 	return c->max && rtt_ns <= target_ns && !marked && rtt_ns >= c->min_rtt_ns;
@@ -63,12 +63,12 @@ static inline void congestion_open(struct dgram_congestion *c, const struct cong
 	c->packets = limits->window_max;
 	c->gap_ns = 0;
 }
-void congestion_ack(struct dgram_congestion *c, const struct congestion_limits *limits,
-		    const struct congestion_ack *ack);
+void dgram_congestion_ack(struct dgram_congestion *c, const struct congestion_limits *limits,
+			  const struct congestion_ack *ack);
 /* So many packets were found to be lost. */
-void congestion_lost(struct dgram_congestion *c, uint32_t packets, uint32_t next);
+void dgram_congestion_lost(struct dgram_congestion *c, uint32_t packets, uint32_t next);
 /* A retransmission timeout. */
-void congestion_timeout(struct dgram_congestion *c, const struct congestion_limits *limits, uint64_t now_ns,
-			uint32_t srtt_ns);
+void dgram_congestion_timeout(struct dgram_congestion *c, const struct congestion_limits *limits, uint64_t now_ns,
+			      uint32_t srtt_ns);
 
 #endif

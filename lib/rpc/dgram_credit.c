@@ -127,7 +127,7 @@ static uint32_t packets_due(const struct dgram_session *s)
 	return (s->message_need - s->message_have + s->message_packet - 1) / s->message_packet;
 }
 
-bool credit_admit(struct dgram_session *s, const struct wire_packet *p, uint64_t now_ns)
+bool dgram_credit_admit(struct dgram_session *s, const struct wire_packet *p, uint64_t now_ns)
 {
 	struct dgram *d = s->dgram;
 	const uint32_t ahead = p->number - s->rx_next;
@@ -147,7 +147,7 @@ bool credit_admit(struct dgram_session *s, const struct wire_packet *p, uint64_t
 	return true;
 }
 
-void credit_favoured_sends(struct dgram *d, uint64_t now_ns)
+void dgram_credit_favoured_sends(struct dgram *d, uint64_t now_ns)
 {
 	d->favoured_ns = now_ns;
 	d->favoured_sends = true;
@@ -178,12 +178,12 @@ static void update(struct dgram_session *s, const struct moment *at)
 		s->rx_limit = s->rx_edge;
 }
 
-void credit_update(struct dgram_session *s, uint64_t now_ns)
+void dgram_credit_update(struct dgram_session *s, uint64_t now_ns)
 {
 	update(s, &(struct moment){ .now_ns = now_ns, .in_turn = is_in_turn(s) });
 }
 
-void credit_wanted(struct dgram_session *s, const struct wire_packet *p, uint64_t now_ns)
+void dgram_credit_wanted(struct dgram_session *s, const struct wire_packet *p, uint64_t now_ns)
 {
 	struct dgram *d = s->dgram;
 	const uint32_t edge = s->rx_edge;
@@ -217,7 +217,7 @@ static void deactivate(struct dgram_session *s)
 	share(s->dgram);
 }
 
-void credit_leave(struct dgram_session *s)
+void dgram_credit_leave(struct dgram_session *s)
 {
 	if (s->flags & DGRAM_ACTIVE)
 		deactivate(s);
@@ -265,7 +265,7 @@ static bool waits_end(const struct dgram *d)
 	return d->lists[DGRAM_WAITS].first && (!credit_tight(d) || credit_may_favour(d));
 }
 
-void credit_turn(struct dgram *d, uint64_t now_ns)
+void dgram_credit_turn(struct dgram *d, uint64_t now_ns)
 {
 	if (d->actives && now_ns >= d->lapse_ns)
 		look_for_lapsed(d, now_ns);
@@ -277,7 +277,7 @@ void credit_turn(struct dgram *d, uint64_t now_ns)
 
 /* Looks whether the session that others wait for goes on. When it does not, and such as it hold too much already, it ends: else
  * peers that begin messages and never end them would take all mbufs one after the other. */
-void credit_timer(struct wheel_timer *timer, uint64_t now_ns)
+void dgram_credit_timer(struct wheel_timer *timer, uint64_t now_ns)
 {
 	struct dgram *d = (struct dgram *)((char *)timer - offsetof(struct dgram, favour_timer));
 	struct dgram_session *s = d->favoured;
@@ -287,11 +287,11 @@ void credit_timer(struct wheel_timer *timer, uint64_t now_ns)
 		d->favoured = NULL;
 		if (credit_strained(d)) {
 			d->counters.expired++;
-			open_send_close(s);
-			session_end(s, ETIMEDOUT);
+			dgram_open_send_close(s);
+			dgram_session_end(s, ETIMEDOUT);
 		}
 	}
-	credit_turn(d, now_ns);
+	dgram_credit_turn(d, now_ns);
 	if (d->favoured || d->lists[DGRAM_WAITS].first)
 		watch_favoured(d, now_ns);
 }

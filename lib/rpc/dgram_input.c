@@ -13,7 +13,7 @@ enum {
 
 /* ---- messages ---- */
 
-void message_drop(struct dgram_session *s)
+void dgram_message_drop(struct dgram_session *s)
 {
 	rte_pktmbuf_free(s->message.first);
 	s->dgram->held -= s->message_mbufs;
@@ -26,8 +26,8 @@ static bool broken(struct dgram_session *s, struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 	s->dgram->held--;
 	s->dgram->counters.broken++;
-	open_send_close(s);
-	session_end(s, EPROTO);
+	dgram_open_send_close(s);
+	dgram_session_end(s, EPROTO);
 	return false;
 }
 
@@ -150,7 +150,7 @@ static void take_refused(struct dgram_session *s, struct rte_mbuf *m, uint16_t f
 		d->favoured = NULL;
 }
 
-bool message_take(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags)
+bool dgram_message_take(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags)
 {
 	const uint32_t bytes = m->data_len;
 	const uint32_t number = s->number;
@@ -217,11 +217,11 @@ static void take_early(struct dgram_session *s)
 		s->reorder->present[at / 64] &= ~(UINT64_C(1) << at % 64);
 		s->reorder->count--;
 		advance(s);
-		if (!message_take(s, m, flags))
+		if (!dgram_message_take(s, m, flags))
 			return;
 	}
 	if (s->reorder->count == 0)
-		reorder_release(s);
+		dgram_reorder_release(s);
 }
 
 /* A packet that comes too early waits, if there is a place; false: there is none, or it is there already. */
@@ -282,7 +282,7 @@ static inline void take_data(struct dgram_session *s, struct rte_mbuf *m, const 
 		output_urgent(s);
 		return;
 	}
-	if (unlikely(d->held >= d->options.held_mbufs_max) && !credit_admit(s, p, from->now_ns)) {
+	if (unlikely(d->held >= d->options.held_mbufs_max) && !dgram_credit_admit(s, p, from->now_ns)) {
 		d->counters.crowded++;
 		rte_pktmbuf_free(m);
 		return;
@@ -290,20 +290,20 @@ static inline void take_data(struct dgram_session *s, struct rte_mbuf *m, const 
 	rte_pktmbuf_adj(m, sizeof(*p));
 	if (unlikely(ahead)) {
 		if (put_early(s, m, p->number) && d->favoured == s)
-			credit_favoured_sends(d, from->now_ns);
+			dgram_credit_favoured_sends(d, from->now_ns);
 		output_urgent(s);
 		return;
 	}
 	if (unlikely(d->favoured == s))
-		credit_favoured_sends(d, from->now_ns);
+		dgram_credit_favoured_sends(d, from->now_ns);
 	d->held++;
 	advance(s);
 	s->rx_unacked++;
 	if (unlikely((p->flags & WIRE_PACKET_ACK_NOW) || s->reorder || s->rx_unacked >= unacked_most(s, p)))
 		output_urgent(s);
 	else
-		output_owe(s, from->now_ns);
-	if ((likely((p->flags & WHOLE) == WHOLE) ? take_whole(s, m) : message_take(s, m, p->flags)) &&
+		dgram_output_owe(s, from->now_ns);
+	if ((likely((p->flags & WHOLE) == WHOLE) ? take_whole(s, m) : dgram_message_take(s, m, p->flags)) &&
 	    unlikely(s->reorder))
 		take_early(s);
 }
@@ -317,8 +317,8 @@ static void move(struct dgram_session *s, const struct dgram_from *from)
 
 	if (net_udp_flow_init(s->dgram->net, &flow, from->address) == 0) {
 		s->flow = flow;
-		peer_move(s);
-		congestion_init(&s->congestion);
+		dgram_peer_move(s);
+		dgram_congestion_init(&s->congestion);
 	}
 }
 
@@ -344,7 +344,7 @@ static inline bool take_header(struct dgram_session *s, const struct dgram_from 
 		s->flags |= DGRAM_HEARD;
 	}
 	if (unlikely((p->wants || s->peer_wants) && (news || p->stamp == s->peer_stamp)))
-		credit_wanted(s, p, from->now_ns);
+		dgram_credit_wanted(s, p, from->now_ns);
 	if (number_before(s->tx_edge, p->edge)) {
 		s->tx_edge = p->edge;
 		s->sent_ns = from->now_ns; /* from now on it lapses */
@@ -352,11 +352,11 @@ static inline bool take_header(struct dgram_session *s, const struct dgram_from 
 		if (s->tx_queued)
 			list_put(s, DGRAM_DUE);
 	}
-	return recovery_ack(s, from, news);
+	return dgram_recovery_ack(s, from, news);
 }
 
 /* The session that a packet is of, by its number and token. */
-static struct dgram_session *find(struct dgram *d, const struct wire_packet *p)
+static struct dgram_session *find_session_of(struct dgram *d, const struct wire_packet *p)
 {
 	const uint32_t index = p->session & (DGRAM_SESSIONS_MAX - 1);
 	struct dgram_session *s = &d->all[index];
@@ -382,14 +382,14 @@ static void take_other(struct dgram_session *s, const struct dgram_from *from)
 	switch (from->packet->kind) {
 	case WIRE_PACKET_COOKIE:
 		if (opening)
-			open_cookie(s, from);
+			dgram_open_cookie(s, from);
 		break;
 	case WIRE_PACKET_OPENED:
 		if (opening)
-			open_opened(s, from);
+			dgram_open_opened(s, from);
 		break;
 	case WIRE_PACKET_CLOSE:
-		session_end(s, opening ? ECONNREFUSED : 0);
+		dgram_session_end(s, opening ? ECONNREFUSED : 0);
 		break;
 	case WIRE_PACKET_PING:
 		if (take_header(s, from))
@@ -415,11 +415,11 @@ static inline bool well_formed(const struct wire_packet *p, uint32_t bytes)
 static void take_outside(struct dgram *d, const struct dgram_from *from)
 {
 	if (from->packet->kind == WIRE_PACKET_OPEN)
-		open_asked(d, from);
+		dgram_open_asked(d, from);
 	else if (from->packet->kind == WIRE_PACKET_UNKNOWN)
-		open_unknown(d, from);
+		dgram_open_unknown(d, from);
 	else
-		open_stranger(d, from);
+		dgram_open_stranger(d, from);
 }
 
 void dgram_expect(const struct dgram_session *s)
@@ -468,9 +468,14 @@ void dgram_receive(void *ctx, struct net *net, const struct net_udp_address *add
 	if (unlikely(m->data_len < sizeof(p)))
 		goto bad;
 	memcpy(&p, rte_pktmbuf_mtod(m, const void *), sizeof(p));
-	if (unlikely(!well_formed(&p, from.bytes)))
-		goto bad;
-	s = p.kind == WIRE_PACKET_OPEN || p.kind == WIRE_PACKET_UNKNOWN ? NULL : find(d, &p);
+	if (unlikely(!well_formed(&p, from.bytes))) {
+		if (p.magic != WIRE_PACKET_MAGIC || p.version == WIRE_PACKET_VERSION)
+			goto bad;
+		dgram_open_foreign(d, &from);
+		rte_pktmbuf_free(m);
+		return;
+	}
+	s = p.kind == WIRE_PACKET_OPEN || p.kind == WIRE_PACKET_UNKNOWN ? NULL : find_session_of(d, &p);
 	if (unlikely(!s)) {
 		take_outside(d, &from);
 		rte_pktmbuf_free(m);

@@ -122,7 +122,7 @@ struct dgram_session {
 	struct dgram *dgram;
 	void *user;
 	struct dgram_peer *peer;
-	uint64_t token, peer_token;
+	uint64_t token, peer_token;   /* of the packets that come, and of those that are sent; see wire_packet.token */
 	uint32_t number, peer_number; /* index in the low DGRAM_INDEX_BITS, a generation above */
 	uint32_t payload;
 	uint8_t state;	/* enum dgram_state */
@@ -168,7 +168,7 @@ struct dgram_session {
 	struct net_udp_flow flow;
 	/* opening */
 	uint64_t client;     /* whose it is: wire_packet_open.client */
-	uint64_t open_token; /* of a session that we open: the token in its OPENs */
+	uint64_t open_token; /* of a session that we open: the token in its OPENs, and of what answers them */
 	uint64_t cookie;
 	uint64_t opening_ns; /* since when; of an accepted one: when it was opened */
 	uint32_t hash_next;
@@ -288,19 +288,19 @@ static inline void chain_remove(struct dgram_chain *c, struct rte_mbuf *m)
 
 /* dgram.c */
 uint64_t dgram_draw(struct dgram *d);
-struct dgram_session *session_make(struct dgram *d, const struct net_udp_address *address);
+struct dgram_session *dgram_session_make(struct dgram *d, const struct net_udp_address *address);
 /* Drops all it has; its place is free. */
-void session_free(struct dgram_session *s);
+void dgram_session_free(struct dgram_session *s);
 /* The same, after its user was told. */
-void session_end(struct dgram_session *s, int reason);
+void dgram_session_end(struct dgram_session *s, int reason);
 /* Drops what is queued and in flight, and what has come of a message; numbers begin anew. */
-void session_reset(struct dgram_session *s);
+void dgram_session_reset(struct dgram_session *s);
 /* By client, or by the peer's token. */
-void session_hash(struct dgram_session *s);
-void session_unhash(struct dgram_session *s);
-struct dgram_session *session_find(struct dgram *d, uint64_t key, bool accepted);
-void window_release(struct dgram_session *s);
-void reorder_release(struct dgram_session *s);
+void dgram_session_hash(struct dgram_session *s);
+void dgram_session_unhash(struct dgram_session *s);
+struct dgram_session *dgram_session_find(struct dgram *d, uint64_t key, bool accepted);
+void dgram_window_release(struct dgram_session *s);
+void dgram_reorder_release(struct dgram_session *s);
 
 /* dgram_open.c */
 struct dgram_from {
@@ -310,39 +310,41 @@ struct dgram_from {
 	uint32_t bytes; /* of the body */
 	uint64_t now_ns;
 };
-void open_begin(struct dgram_session *s);
-void open_timer(struct dgram_session *s, uint64_t now_ns);
-void open_asked(struct dgram *d, const struct dgram_from *from);
-void open_cookie(struct dgram_session *s, const struct dgram_from *from);
-void open_opened(struct dgram_session *s, const struct dgram_from *from);
-void open_stranger(struct dgram *d, const struct dgram_from *from);
-void open_unknown(struct dgram *d, const struct dgram_from *from);
-net_udp_quoted open_quoted;
+void dgram_open_begin(struct dgram_session *s);
+void dgram_open_timer(struct dgram_session *s, uint64_t now_ns);
+void dgram_open_asked(struct dgram *d, const struct dgram_from *from);
+void dgram_open_cookie(struct dgram_session *s, const struct dgram_from *from);
+void dgram_open_opened(struct dgram_session *s, const struct dgram_from *from);
+void dgram_open_stranger(struct dgram *d, const struct dgram_from *from);
+void dgram_open_unknown(struct dgram *d, const struct dgram_from *from);
+/* A packet of another version of the protocol. */
+void dgram_open_foreign(struct dgram *d, const struct dgram_from *from);
+net_udp_quoted dgram_open_quoted;
 /* Closes the peer's end. */
-void open_send_close(struct dgram_session *s);
+void dgram_open_send_close(struct dgram_session *s);
 
 /* dgram_input.c */
 net_udp_receive dgram_receive;
 net_udp_expected dgram_expected;
 /* The packet behind those that have come: m's data is its body. False: s has ended. */
-bool message_take(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags);
-void message_drop(struct dgram_session *s);
+bool dgram_message_take(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags);
+void dgram_message_drop(struct dgram_session *s);
 
 /* dgram_recovery.c: what a packet acknowledges; news: and says of the present. False: the session's user has closed it. */
-bool recovery_ack(struct dgram_session *s, const struct dgram_from *from, bool news);
+bool dgram_recovery_ack(struct dgram_session *s, const struct dgram_from *from, bool news);
 /* Of packets sent before what was acknowledged, those are lost that had time enough. */
-void recovery_detect(struct dgram_session *s, uint64_t now_ns);
-void recovery_arm(struct dgram_session *s, uint64_t now_ns, bool restart);
-void recovery_timer(struct wheel_timer *timer, uint64_t now_ns);
-void recovery_life(struct wheel_timer *timer, uint64_t now_ns);
+void dgram_recovery_detect(struct dgram_session *s, uint64_t now_ns);
+void dgram_recovery_arm(struct dgram_session *s, uint64_t now_ns, bool restart);
+void dgram_recovery_timer(struct wheel_timer *timer, uint64_t now_ns);
+void dgram_recovery_life(struct wheel_timer *timer, uint64_t now_ns);
 
 /* dgram_output.c */
 /* Sends what may be sent; false: the output queue is full. */
-bool output_session(struct dgram_session *s, uint64_t now_ns);
-bool output_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags, uint64_t now_ns);
+bool dgram_output_session(struct dgram_session *s, uint64_t now_ns);
+bool dgram_output_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags, uint64_t now_ns);
 /* A packet without data. */
-bool output_bare(struct dgram_session *s, enum wire_packet_kind kind, uint16_t flags, uint64_t now_ns);
-void output_owe(struct dgram_session *s, uint64_t now_ns);
+bool dgram_output_bare(struct dgram_session *s, enum wire_packet_kind kind, uint16_t flags, uint64_t now_ns);
+void dgram_output_owe(struct dgram_session *s, uint64_t now_ns);
 static inline void output_urgent(struct dgram_session *s)
 {
 	s->flags |= DGRAM_ACK_URGENT | DGRAM_ACK_OWED;
@@ -350,30 +352,30 @@ static inline void output_urgent(struct dgram_session *s)
 }
 
 /* dgram_peers.c: a session begins, ends, and speaks from another address. */
-void peer_join(struct dgram_session *s);
-void peer_leave(struct dgram_session *s);
-void peer_move(struct dgram_session *s);
-bool peer_may_take_window(const struct dgram_session *s);
+void dgram_peer_join(struct dgram_session *s);
+void dgram_peer_leave(struct dgram_session *s);
+void dgram_peer_move(struct dgram_session *s);
+bool dgram_peer_may_take_window(const struct dgram_session *s);
 /* Ends a session for one with that address; false: none gives way to it. */
-bool peer_make_place(struct dgram *d, const struct net_address *address, uint64_t now_ns);
+bool dgram_peer_make_place(struct dgram *d, const struct net_address *address, uint64_t now_ns);
 
 /* dgram_pace.c: calls a session back at a time, to within a slot. */
-void pace_at(struct dgram_session *s, uint64_t when_ns);
-void pace_turn(struct dgram *d, uint64_t now_ns);
-uint64_t pace_next_ns(const struct dgram *d);
+void dgram_pace_at(struct dgram_session *s, uint64_t when_ns);
+void dgram_pace_turn(struct dgram *d, uint64_t now_ns);
+uint64_t dgram_pace_next_ns(const struct dgram *d);
 
 /* dgram_credit.c */
 /* Moves the edge as far as it may go. */
-void credit_update(struct dgram_session *s, uint64_t now_ns);
+void dgram_credit_update(struct dgram_session *s, uint64_t now_ns);
 /* The peer has told with a packet how many wait for credit. */
-void credit_wanted(struct dgram_session *s, const struct wire_packet *p, uint64_t now_ns);
+void dgram_credit_wanted(struct dgram_session *s, const struct wire_packet *p, uint64_t now_ns);
 /* Whether a packet of data is taken though messages hold as many mbufs as they may. */
-bool credit_admit(struct dgram_session *s, const struct wire_packet *p, uint64_t now_ns);
+bool dgram_credit_admit(struct dgram_session *s, const struct wire_packet *p, uint64_t now_ns);
 /* Of the favoured session a packet was taken. */
-void credit_favoured_sends(struct dgram *d, uint64_t now_ns);
-void credit_leave(struct dgram_session *s);
-void credit_turn(struct dgram *d, uint64_t now_ns);
-void credit_timer(struct wheel_timer *timer, uint64_t now_ns);
+void dgram_credit_favoured_sends(struct dgram *d, uint64_t now_ns);
+void dgram_credit_leave(struct dgram_session *s);
+void dgram_credit_turn(struct dgram *d, uint64_t now_ns);
+void dgram_credit_timer(struct wheel_timer *timer, uint64_t now_ns);
 /* Messages hold so many mbufs that only one more is let in, */
 static inline bool credit_tight(const struct dgram *d)
 {

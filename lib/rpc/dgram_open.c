@@ -97,7 +97,7 @@ static void try_open(struct dgram_session *s, uint64_t now_ns)
 	wheel_arm(net_wheel(s->dgram->net), &s->timer, now_ns + wait);
 }
 
-void open_begin(struct dgram_session *s)
+void dgram_open_begin(struct dgram_session *s)
 {
 	const uint64_t now_ns = dgram_now(s->dgram);
 
@@ -116,19 +116,19 @@ void open_begin(struct dgram_session *s)
 	try_open(s, now_ns);
 }
 
-void open_timer(struct dgram_session *s, uint64_t now_ns)
+void dgram_open_timer(struct dgram_session *s, uint64_t now_ns)
 {
 	const uint64_t since_ns = s->state == DGRAM_OPENING ? s->opening_ns : s->heard_ns;
 
 	if (now_ns - since_ns >= s->dgram->options.lease_ns) {
 		s->dgram->counters.expired++;
-		session_end(s, ETIMEDOUT);
+		dgram_session_end(s, ETIMEDOUT);
 		return;
 	}
 	try_open(s, now_ns);
 }
 
-void open_cookie(struct dgram_session *s, const struct dgram_from *from)
+void dgram_open_cookie(struct dgram_session *s, const struct dgram_from *from)
 {
 	struct wire_packet_open body;
 
@@ -143,7 +143,7 @@ void open_cookie(struct dgram_session *s, const struct dgram_from *from)
 	send_open(s, from->now_ns);
 }
 
-void open_opened(struct dgram_session *s, const struct dgram_from *from)
+void dgram_open_opened(struct dgram_session *s, const struct dgram_from *from)
 {
 	struct dgram *d = s->dgram;
 	struct wire_packet_opened body;
@@ -159,18 +159,19 @@ void open_opened(struct dgram_session *s, const struct dgram_from *from)
 	same = s->flags & DGRAM_KNOWN && body.token == s->peer_token && body.session == s->peer_number;
 	if (!same) {
 		if (s->flags & DGRAM_KNOWN) {
-			session_unhash(s);
-			session_reset(s);
+			dgram_session_unhash(s);
+			dgram_session_reset(s);
 		}
 		s->peer_token = body.token;
 		s->peer_number = body.session;
 		s->tx_edge = s->tx_next;
-		session_hash(s);
+		dgram_session_hash(s);
 	}
 	if (number_before(s->tx_edge, from->packet->edge))
 		s->tx_edge = from->packet->edge;
-	s->token = s->open_token;
+	s->token = wire_packet_pair(s->open_token, body.token);
 	s->state = DGRAM_OPEN;
+	s->heard_ns = from->now_ns; /* or the silence before it would go on, though there be nothing to say */
 	s->backoff = 0;
 	s->flags = (s->flags & (uint16_t)~DGRAM_HEARD) | DGRAM_KNOWN;
 	wheel_cancel(net_wheel(d->net), &s->timer);
@@ -179,21 +180,21 @@ void open_opened(struct dgram_session *s, const struct dgram_from *from)
 	if (same)
 		output_urgent(s); /* tells the server our edge */
 	if (s->tx_queued + s->tx_held) {
-		recovery_arm(s, from->now_ns, true);
+		dgram_recovery_arm(s, from->now_ns, true);
 		list_put(s, DGRAM_DUE);
 	}
 	d->options.handler->connected(s->user, same, body.incarnation);
 }
 
-void open_unknown(struct dgram *d, const struct dgram_from *from)
+void dgram_open_unknown(struct dgram *d, const struct dgram_from *from)
 {
-	struct dgram_session *s = session_find(d, from->packet->token, false);
+	struct dgram_session *s = dgram_session_find(d, from->packet->token, false);
 
 	if (!s || s->peer_number != from->packet->session || s->state != DGRAM_OPEN) {
 		d->counters.unknown++;
 		return;
 	}
-	open_begin(s);
+	dgram_open_begin(s);
 }
 
 /* ---- ICMP errors ---- */
@@ -212,7 +213,7 @@ static bool end_attempt(struct dgram *d, const struct net_udp_address *address, 
 
 		if (s->state == DGRAM_OPENING && is_to(s, address) && s->client == open->client &&
 		    s->open_token == open->token) {
-			session_end(s, ECONNREFUSED);
+			dgram_session_end(s, ECONNREFUSED);
 			return true;
 		}
 	}
@@ -237,8 +238,8 @@ static bool is_in_flight(const struct dgram *d, const struct net_udp_address *ad
 }
 
 /* What is quoted must have the peer's secret, and be a packet that is under way: that nobody can know but who has seen it. */
-bool open_quoted(void *ctx, struct net *net, const struct net_udp_address *address, const void *payload, uint32_t bytes,
-		 bool refused)
+bool dgram_open_quoted(void *ctx, struct net *net, const struct net_udp_address *address, const void *payload,
+		       uint32_t bytes, bool refused)
 {
 	struct dgram *d = ctx;
 	struct {
@@ -258,7 +259,8 @@ bool open_quoted(void *ctx, struct net *net, const struct net_udp_address *addre
 
 /* ---- the server ---- */
 
-static void send_opened(struct dgram_session *s, bool resumed, const struct dgram_from *from)
+static void send_opened(struct dgram_session *s, const struct wire_packet_open *open, bool resumed,
+			const struct dgram_from *from)
 {
 	struct dgram *d = s->dgram;
 	const struct wire_packet_opened body = { .client = s->client,
@@ -268,9 +270,9 @@ static void send_opened(struct dgram_session *s, bool resumed, const struct dgra
 						 .lease_ms = (uint32_t)(d->options.lease_ns / DGRAM_MS),
 						 .resumed = resumed,
 						 .message_max = d->options.message_max };
-	struct wire_packet header = header_of(WIRE_PACKET_OPENED, s->peer_number, s->peer_token);
+	struct wire_packet header = header_of(WIRE_PACKET_OPENED, open->session, open->token);
 
-	credit_update(s, from->now_ns);
+	dgram_credit_update(s, from->now_ns);
 	header.number = s->tx_next;
 	header.ack = s->rx_next;
 	header.edge = s->rx_edge;
@@ -279,7 +281,7 @@ static void send_opened(struct dgram_session *s, bool resumed, const struct dgra
 	send_to(d, from->address, &header, &body, sizeof(body));
 }
 
-static void refuse(struct dgram *d, const struct wire_packet_open *open, const struct dgram_from *from)
+static void refuse_open(struct dgram *d, const struct wire_packet_open *open, const struct dgram_from *from)
 {
 	const struct wire_packet header = header_of(WIRE_PACKET_CLOSE, open->session, open->token);
 
@@ -289,23 +291,24 @@ static void refuse(struct dgram *d, const struct wire_packet_open *open, const s
 
 static struct dgram_session *accept(struct dgram *d, const struct wire_packet_open *open, const struct dgram_from *from)
 {
-	struct dgram_session *s = session_make(d, from->address);
+	struct dgram_session *s = dgram_session_make(d, from->address);
 
-	if (!s && d->sessions == d->options.sessions_max && peer_make_place(d, &from->address->remote, from->now_ns))
-		s = session_make(d, from->address);
+	if (!s && d->sessions == d->options.sessions_max &&
+	    dgram_peer_make_place(d, &from->address->remote, from->now_ns))
+		s = dgram_session_make(d, from->address);
 	if (!s)
 		return NULL;
 	s->opening_ns = from->now_ns;
 	s->flags |= DGRAM_ACCEPTED;
 	s->client = open->client;
 	s->state = DGRAM_OPEN;
-	s->peer_token = open->token;
+	s->peer_token = wire_packet_pair(open->token, s->token);
 	s->peer_number = open->session;
 	s->tx_edge = RTE_MIN(open->edge, d->options.window_max);
-	session_hash(s);
+	dgram_session_hash(s);
 	wheel_arm(net_wheel(d->net), &s->life, from->now_ns + d->options.lease_ns);
 	if (!d->options.handler->opened(d->options.ctx, s, &s->user)) {
-		session_free(s);
+		dgram_session_free(s);
 		return NULL;
 	}
 	d->counters.opened++;
@@ -315,21 +318,22 @@ static struct dgram_session *accept(struct dgram *d, const struct wire_packet_op
 /* Its client asks for a session that is there: after a silence, or because our answer was lost. */
 static bool resume(struct dgram_session *s, const struct wire_packet_open *open, const struct dgram_from *from)
 {
+	const uint64_t token = wire_packet_pair(open->token, s->token);
 	struct net_udp_flow flow;
 
 	if (net_udp_flow_init(s->dgram->net, &flow, from->address) < 0)
 		return false;
 	s->flow = flow;
-	peer_move(s);
-	s->dgram->counters.resumed += open->token != s->peer_token;
-	s->peer_token = open->token;
+	dgram_peer_move(s);
+	s->dgram->counters.resumed += token != s->peer_token;
+	s->peer_token = token;
 	s->peer_number = open->session;
 	s->heard_ns = from->now_ns;
 	s->flags &= (uint16_t)~DGRAM_HEARD;
 	return true;
 }
 
-void open_asked(struct dgram *d, const struct dgram_from *from)
+void dgram_open_asked(struct dgram *d, const struct dgram_from *from)
 {
 	struct wire_packet_open open;
 	struct wire_packet header;
@@ -351,17 +355,17 @@ void open_asked(struct dgram *d, const struct dgram_from *from)
 		send_to(d, from->address, &header, &open, sizeof(open));
 		return;
 	}
-	s = session_find(d, open.client, true);
+	s = dgram_session_find(d, open.client, true);
 	resumed = s;
 	if (s ? !resume(s, &open, from) : !(s = accept(d, &open, from))) {
-		refuse(d, &open, from);
+		refuse_open(d, &open, from);
 		return;
 	}
-	send_opened(s, resumed, from);
+	send_opened(s, &open, resumed, from);
 }
 
 /* A packet of no session that we have: its sender may be a client of ours from before we were started anew. */
-void open_stranger(struct dgram *d, const struct dgram_from *from)
+void dgram_open_stranger(struct dgram *d, const struct dgram_from *from)
 {
 	const struct wire_packet *p = from->packet;
 	const struct wire_packet header = header_of(WIRE_PACKET_UNKNOWN, p->session, p->token);
@@ -371,7 +375,23 @@ void open_stranger(struct dgram *d, const struct dgram_from *from)
 		send_to(d, from->address, &header, NULL, 0);
 }
 
-void open_send_close(struct dgram_session *s)
+/* Its client is told at once, in its own version, what it would otherwise find out by its lease. */
+void dgram_open_foreign(struct dgram *d, const struct dgram_from *from)
+{
+	struct wire_packet_open open;
+	struct wire_packet header;
+
+	d->counters.bad_versions++;
+	if (!d->options.accepts || from->packet->kind != WIRE_PACKET_OPEN || from->bytes < sizeof(open) ||
+	    !bucket_take(&d->answers, from->now_ns, DGRAM_ANSWERS_A_SECOND))
+		return;
+	memcpy(&open, from->body, sizeof(open));
+	header = header_of(WIRE_PACKET_CLOSE, open.session, open.token);
+	header.version = from->packet->version;
+	send_to(d, from->address, &header, NULL, 0);
+}
+
+void dgram_open_send_close(struct dgram_session *s)
 {
 	const struct wire_packet header = header_of(WIRE_PACKET_CLOSE, s->peer_number, s->peer_token);
 	const struct net_udp_address to = dgram_address(s);

@@ -4,7 +4,7 @@
 
 enum { ECT_0 = 2 /* RFC 3168, 5 */, SLACK_NS = 1 << DGRAM_PACE_SHIFT };
 
-void output_owe(struct dgram_session *s, uint64_t now_ns)
+void dgram_output_owe(struct dgram_session *s, uint64_t now_ns)
 {
 	s->flags |= DGRAM_ACK_OWED;
 	if (s->listed & 1 << DGRAM_ACKS)
@@ -48,7 +48,7 @@ static inline void put_header(struct dgram_session *s, struct rte_mbuf *m, enum 
 	struct wire_packet *h = (struct wire_packet *)rte_pktmbuf_prepend(m, sizeof(*h));
 	uint32_t echo = 0;
 
-	credit_update(s, now_ns);
+	dgram_credit_update(s, now_ns);
 	if (likely(s->flags & DGRAM_HEARD)) {
 		echo = s->peer_stamp + (uint32_t)((now_ns - s->heard_ns) / WIRE_STAMP_NS);
 		echo += echo == 0;
@@ -93,7 +93,7 @@ static inline struct rte_mbuf *packet_of(struct dgram_session *s, struct rte_mbu
 	return copy;
 }
 
-bool output_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags, uint64_t now_ns)
+bool dgram_output_packet(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags, uint64_t now_ns)
 {
 	struct dgram_priv *p = dgram_priv(m);
 	struct rte_mbuf *packet = packet_of(s, m);
@@ -136,7 +136,7 @@ static void put_sacks(const struct dgram_session *s, struct rte_mbuf *m)
 	}
 }
 
-bool output_bare(struct dgram_session *s, enum wire_packet_kind kind, uint16_t flags, uint64_t now_ns)
+bool dgram_output_bare(struct dgram_session *s, enum wire_packet_kind kind, uint16_t flags, uint64_t now_ns)
 {
 	struct rte_mbuf *m = dgram_alloc(s);
 
@@ -175,7 +175,7 @@ static bool find_window(struct dgram_session *s)
 
 	if (likely(s->window))
 		return true;
-	if (unlikely(!d->windows || !peer_may_take_window(s))) {
+	if (unlikely(!d->windows || !dgram_peer_may_take_window(s))) {
 		list_put(s, DGRAM_WINDOWS);
 		return false;
 	}
@@ -227,7 +227,7 @@ static bool send_next(struct dgram_session *s, uint64_t now_ns)
 	}
 	if (unlikely(last || (s->tx_flying + 1 >= s->congestion.packets && (s->queue.first || s->lost.first))))
 		flags = WIRE_PACKET_ACK_NOW;
-	if (!output_packet(s, m, flags, now_ns)) {
+	if (!dgram_output_packet(s, m, flags, now_ns)) {
 		struct dgram_priv *p = dgram_priv(m);
 
 		if (!p->lost) {
@@ -246,17 +246,17 @@ static void send_owed(struct dgram_session *s, uint64_t now_ns)
 	const bool ask = s->tx_queued && !has_credit(s) && !(s->flags & DGRAM_ASKED);
 
 	if (unlikely(s->flags & DGRAM_PING || ask)) {
-		if (output_bare(s, WIRE_PACKET_PING, 0, now_ns))
+		if (dgram_output_bare(s, WIRE_PACKET_PING, 0, now_ns))
 			s->flags &= (uint16_t)~DGRAM_PING;
 	} else if (s->flags & DGRAM_ACK_URGENT) {
-		if (!output_bare(s, WIRE_PACKET_ACK, 0, now_ns)) {
+		if (!dgram_output_bare(s, WIRE_PACKET_ACK, 0, now_ns)) {
 			s->flags &= (uint16_t)~DGRAM_ACK_URGENT;
-			output_owe(s, now_ns); /* again, when mbufs may have come back */
+			dgram_output_owe(s, now_ns); /* again, when mbufs may have come back */
 		}
 	}
 }
 
-bool output_session(struct dgram_session *s, uint64_t now_ns)
+bool dgram_output_session(struct dgram_session *s, uint64_t now_ns)
 {
 	const bool idle = s->tx_held == 0;
 	uint32_t room = net_room(s->dgram->net);
@@ -269,7 +269,7 @@ bool output_session(struct dgram_session *s, uint64_t now_ns)
 		if (unlikely(room < 2))
 			return false;
 		if (unlikely(s->congestion.gap_ns && s->pace_ns > now_ns + SLACK_NS)) {
-			pace_at(s, s->pace_ns);
+			dgram_pace_at(s, s->pace_ns);
 			break;
 		}
 		if (unlikely(sent == DGRAM_TURN_PACKETS)) {
@@ -282,7 +282,7 @@ bool output_session(struct dgram_session *s, uint64_t now_ns)
 		room = net_room(s->dgram->net); /* a packet may leave in fragments */
 	}
 	if (s->tx_held + s->tx_queued)
-		recovery_arm(s, now_ns, idle);
+		dgram_recovery_arm(s, now_ns, idle);
 	if (unlikely(room < 2))
 		return !(s->flags & (DGRAM_ACK_URGENT | DGRAM_PING));
 	send_owed(s, now_ns);

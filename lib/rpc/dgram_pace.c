@@ -8,7 +8,7 @@
 
 enum { MASK = DGRAM_PACE_SLOTS - 1 };
 
-void pace_at(struct dgram_session *s, uint64_t when_ns)
+void dgram_pace_at(struct dgram_session *s, uint64_t when_ns)
 {
 	struct dgram *d = s->dgram;
 	uint64_t slot = (when_ns + (1u << DGRAM_PACE_SHIFT) - 1) >> DGRAM_PACE_SHIFT;
@@ -46,7 +46,7 @@ static unsigned distance(const struct dgram *d)
 }
 
 /* Bounded by the slots, and by the sessions in them. */
-void pace_turn(struct dgram *d, uint64_t now_ns)
+void dgram_pace_turn(struct dgram *d, uint64_t now_ns)
 {
 	const uint64_t now_slot = now_ns >> DGRAM_PACE_SHIFT;
 
@@ -66,7 +66,7 @@ void pace_turn(struct dgram *d, uint64_t now_ns)
 			s->listed &= (uint8_t) ~(1 << DGRAM_PACED);
 			d->paced--;
 			if (s->state == DGRAM_OPEN) {
-				recovery_detect(s, now_ns);
+				dgram_recovery_detect(s, now_ns);
 				list_put(s, DGRAM_DUE);
 			}
 			s = next;
@@ -76,7 +76,7 @@ void pace_turn(struct dgram *d, uint64_t now_ns)
 		d->pace_slot = now_slot;
 }
 
-uint64_t pace_next_ns(const struct dgram *d)
+uint64_t dgram_pace_next_ns(const struct dgram *d)
 {
 	return d->paced ? (d->pace_slot + distance(d)) << DGRAM_PACE_SHIFT : UINT64_MAX;
 }

@@ -25,7 +25,7 @@ static uint32_t *bucket(struct dgram *d, const struct net_address *address)
 	return &d->peers_hash[siphash(d->options.secret, address->halves, 2) & d->hash_mask];
 }
 
-static struct dgram_peer *find(struct dgram *d, const struct net_address *address)
+static struct dgram_peer *find_peer(struct dgram *d, const struct net_address *address)
 {
 	for (uint32_t at = *bucket(d, address); at; at = d->peers[at - 1].next)
 		if (net_address_equal(&d->peers[at - 1].address, address))
@@ -58,11 +58,11 @@ static void drop(struct dgram *d, struct dgram_peer *peer)
 	d->peers_free = own;
 }
 
-void peer_join(struct dgram_session *s)
+void dgram_peer_join(struct dgram_session *s)
 {
 	struct dgram *d = s->dgram;
 	const struct net_address sharer = net_address_sharer(&s->flow.path.remote);
-	struct dgram_peer *peer = find(d, &sharer);
+	struct dgram_peer *peer = find_peer(d, &sharer);
 
 	if (!peer)
 		peer = make(d, &sharer);
@@ -72,7 +72,7 @@ void peer_join(struct dgram_session *s)
 	s->peer = peer;
 }
 
-void peer_leave(struct dgram_session *s)
+void dgram_peer_leave(struct dgram_session *s)
 {
 	struct dgram_peer *peer = s->peer;
 
@@ -83,17 +83,17 @@ void peer_leave(struct dgram_session *s)
 	s->peer = NULL;
 }
 
-void peer_move(struct dgram_session *s)
+void dgram_peer_move(struct dgram_session *s)
 {
 	const struct net_address sharer = net_address_sharer(&s->flow.path.remote);
 
 	if (net_address_equal(&s->peer->address, &sharer))
 		return;
-	peer_leave(s);
-	peer_join(s);
+	dgram_peer_leave(s);
+	dgram_peer_join(s);
 }
 
-bool peer_may_take_window(const struct dgram_session *s)
+bool dgram_peer_may_take_window(const struct dgram_session *s)
 {
 	const struct dgram *d = s->dgram;
 
@@ -126,10 +126,10 @@ static bool is_before(const struct dgram_session *s, const struct dgram_session 
 	return used_ns(s) < used_ns(other);
 }
 
-bool peer_make_place(struct dgram *d, const struct net_address *address, uint64_t now_ns)
+bool dgram_peer_make_place(struct dgram *d, const struct net_address *address, uint64_t now_ns)
 {
 	const struct net_address sharer = net_address_sharer(address);
-	const struct dgram_peer *peer = find(d, &sharer);
+	const struct dgram_peer *peer = find_peer(d, &sharer);
 	const uint32_t newcomers = peer ? peer->sessions : 0;
 	struct dgram_session *worst = NULL;
 
@@ -142,7 +142,7 @@ bool peer_make_place(struct dgram *d, const struct net_address *address, uint64_
 	if (!worst)
 		return false;
 	d->counters.evicted++;
-	open_send_close(worst);
-	session_end(worst, ETIMEDOUT);
+	dgram_open_send_close(worst);
+	dgram_session_end(worst, ETIMEDOUT);
 	return true;
 }

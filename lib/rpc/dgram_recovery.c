@@ -58,7 +58,7 @@ static uint64_t ask_ns(const struct dgram_session *s)
 	return RTE_MAX(bounded, rto);
 }
 
-void recovery_arm(struct dgram_session *s, uint64_t now_ns, bool restart)
+void dgram_recovery_arm(struct dgram_session *s, uint64_t now_ns, bool restart)
 {
 	if (restart)
 		s->due_ns = now_ns + (s->tx_held == 0			      ? ask_ns(s)
@@ -157,17 +157,17 @@ static inline void take_congestion(struct dgram_session *s, const struct dgram_f
 	}
 	if (likely(congestion_idle(&s->congestion, rtt_ns, limits.target_ns, marked)))
 		return;
-	congestion_ack(&s->congestion, &limits,
-		       &(struct congestion_ack){ .now_ns = from->now_ns,
-						 .rtt_ns = rtt_ns,
-						 .srtt_ns = s->srtt_ns,
-						 .acked = acked,
-						 .una = s->tx_una,
-						 .next = s->tx_next,
-						 .marked = marked });
+	dgram_congestion_ack(&s->congestion, &limits,
+			     &(struct congestion_ack){ .now_ns = from->now_ns,
+						       .rtt_ns = rtt_ns,
+						       .srtt_ns = s->srtt_ns,
+						       .acked = acked,
+						       .una = s->tx_una,
+						       .next = s->tx_next,
+						       .marked = marked });
 }
 
-bool recovery_ack(struct dgram_session *s, const struct dgram_from *from, bool news)
+bool dgram_recovery_ack(struct dgram_session *s, const struct dgram_from *from, bool news)
 {
 	const struct wire_packet *p = from->packet;
 	const uint32_t number = s->number, mask = s->dgram->window_mask, held = s->tx_held;
@@ -204,13 +204,13 @@ bool recovery_ack(struct dgram_session *s, const struct dgram_from *from, bool n
 	s->backoff = 0;
 	s->flags &= (uint16_t)~DGRAM_PROBED;
 	if (s->tx_held) {
-		recovery_arm(s, from->now_ns, true);
-		recovery_detect(s, from->now_ns);
+		dgram_recovery_arm(s, from->now_ns, true);
+		dgram_recovery_detect(s, from->now_ns);
 	} else {
 		s->sacked_edge = s->tx_una;
-		window_release(s);
+		dgram_window_release(s);
 		if (s->tx_queued)
-			recovery_arm(s, from->now_ns, true);
+			dgram_recovery_arm(s, from->now_ns, true);
 	}
 	if (s->tx_queued || s->lost.first)
 		list_put(s, DGRAM_DUE);
@@ -230,7 +230,7 @@ static void lose(struct dgram_session *s, struct rte_mbuf *m)
 
 /* RFC 8985, 6.2, step 5, and its reordering window (step 4): none where packets behind a gap show it and the path has kept
  * the order so far; the largest that it allows where the path has not. */
-void recovery_detect(struct dgram_session *s, uint64_t now_ns)
+void dgram_recovery_detect(struct dgram_session *s, uint64_t now_ns)
 {
 	const uint32_t sacked = s->tx_next - s->tx_una - s->tx_held;
 	const uint64_t reorder = s->reordering		   ? s->srtt_ns
@@ -247,7 +247,7 @@ void recovery_detect(struct dgram_session *s, uint64_t now_ns)
 		    (p->sent_ns == s->newest_ns && !number_before(p->number, s->newest_number)))
 			break;
 		if (until > now_ns) {
-			pace_at(s, until);
+			dgram_pace_at(s, until);
 			break;
 		}
 		lose(s, m);
@@ -258,7 +258,7 @@ void recovery_detect(struct dgram_session *s, uint64_t now_ns)
 	if (s->reordering)
 		s->reordering--;
 	if (!s->flow.path.memory)
-		congestion_lost(&s->congestion, n, s->tx_next);
+		dgram_congestion_lost(&s->congestion, n, s->tx_next);
 	list_put(s, DGRAM_DUE);
 }
 
@@ -270,7 +270,7 @@ static void timeout(struct dgram_session *s, uint64_t now_ns)
 	if (!s->flow.path.memory) {
 		const struct congestion_limits limits = limits_of(s);
 
-		congestion_timeout(&s->congestion, &limits, now_ns, s->srtt_ns);
+		dgram_congestion_timeout(&s->congestion, &limits, now_ns, s->srtt_ns);
 	}
 	while (s->flying.first)
 		lose(s, s->flying.first);
@@ -287,8 +287,8 @@ static bool is_unread(const struct dgram_session *s, uint64_t now_ns)
 static void give_up(struct dgram_session *s)
 {
 	s->dgram->counters.expired++;
-	open_send_close(s);
-	session_end(s, ETIMEDOUT);
+	dgram_open_send_close(s);
+	dgram_session_end(s, ETIMEDOUT);
 }
 
 /* Something is in flight, or waits for credit, and nothing was heard. */
@@ -305,33 +305,33 @@ static void retransmit(struct dgram_session *s, uint64_t now_ns)
 		list_put(s, DGRAM_DUE);
 	} else if (!(s->flags & DGRAM_PROBED) && s->flying.last) {
 		s->flags |= DGRAM_PROBED;
-		output_packet(s, s->flying.last, WIRE_PACKET_ACK_NOW, now_ns);
+		dgram_output_packet(s, s->flying.last, WIRE_PACKET_ACK_NOW, now_ns);
 	} else {
 		timeout(s, now_ns);
 	}
-	recovery_arm(s, now_ns, true);
+	dgram_recovery_arm(s, now_ns, true);
 }
 
-void recovery_timer(struct wheel_timer *timer, uint64_t now_ns)
+void dgram_recovery_timer(struct wheel_timer *timer, uint64_t now_ns)
 {
 	struct dgram_session *s = (struct dgram_session *)((char *)timer - offsetof(struct dgram_session, timer));
 
 	net_turn(s->dgram->net, now_ns);
 	if (s->state != DGRAM_OPEN) {
-		open_timer(s, now_ns);
+		dgram_open_timer(s, now_ns);
 		return;
 	}
 	if (s->tx_held + s->tx_queued == 0)
 		return;
 	if (now_ns < s->due_ns)
-		recovery_arm(s, now_ns, false);
+		dgram_recovery_arm(s, now_ns, false);
 	else
 		retransmit(s, now_ns);
 }
 
 /* ---- life ---- */
 
-void recovery_life(struct wheel_timer *timer, uint64_t now_ns)
+void dgram_recovery_life(struct wheel_timer *timer, uint64_t now_ns)
 {
 	struct dgram_session *s = (struct dgram_session *)((char *)timer - offsetof(struct dgram_session, life));
 	const struct dgram_options *o = &s->dgram->options;
@@ -341,7 +341,7 @@ void recovery_life(struct wheel_timer *timer, uint64_t now_ns)
 	net_turn(s->dgram->net, now_ns);
 	if (silence >= o->lease_ns) {
 		s->dgram->counters.expired++;
-		session_end(s, ETIMEDOUT);
+		dgram_session_end(s, ETIMEDOUT);
 		return;
 	}
 	/* A client opens a session because it has a request. */
@@ -351,7 +351,7 @@ void recovery_life(struct wheel_timer *timer, uint64_t now_ns)
 	}
 	if (!(s->flags & DGRAM_ACCEPTED) && silence >= o->heartbeat_ns) {
 		if (silence >= o->lease_ns / 2) {
-			open_begin(s);
+			dgram_open_begin(s);
 			return;
 		}
 		s->flags |= DGRAM_PING;

@@ -148,9 +148,9 @@ struct rpc_server {
 
 /* server.c */
 /* A request comes: nothing of the one before is left. */
-void work_begin(struct rpc_work *work);
+void rpc_work_begin(struct rpc_work *work);
 /* A request is whole, and waits for its turn from now on. */
-void work_arrived(struct rpc_work *work);
+void rpc_work_arrived(struct rpc_work *work);
 /* A request will be executed: says so to the service, as far as it lies in one piece. */
 static inline void work_expect(const struct rpc_server *server, const struct rte_mbuf *m, uint32_t at, bool soon)
 {
@@ -161,17 +161,17 @@ static inline void work_expect(const struct rpc_server *server, const struct rte
 }
 
 /* Drops the reply, and gives back what the execution of a request needs. */
-void work_end(struct rpc_work *work);
+void rpc_work_end(struct rpc_work *work);
 /* What is said of a request that is over the node's limit, written to the text, which is returned. */
-const char *work_over_limit(const struct rpc_server *server, char text[WIRE_ERROR_TEXT_MAX]);
+const char *rpc_work_over_limit(const struct rpc_server *server, char text[WIRE_ERROR_TEXT_MAX]);
 /* Makes a free list of n structs of so many bytes that begin with a work; they are zeroed. */
-struct rpc_work *work_list(struct rpc_server *server, void *structs, uint32_t n, size_t bytes);
+struct rpc_work *rpc_work_list(struct rpc_server *server, void *structs, uint32_t n, size_t bytes);
 
 /* stream.c */
-extern const struct tcp_handler stream_handler;
+extern const struct tcp_handler rpc_stream_handler;
 /* The reply was sent, or will be by the next call: the next request's turn comes. */
-void stream_next(struct rpc_stream *s);
-void stream_free(struct rpc_stream *s);
+void rpc_stream_next(struct rpc_stream *s);
+void rpc_stream_free(struct rpc_stream *s);
 
 /* session.c */
 extern const struct dgram_handler rpc_session_handler;
@@ -184,23 +184,23 @@ void rpc_session_give_up(struct rpc_session *s);
 
 /* budget.c */
 /* Gives TCP's window back what belongs to the current frame, n bytes long; what follows it waits, unread. */
-void budget_grant(struct rpc_stream *s, uint32_t n);
+void rpc_budget_grant(struct rpc_stream *s, uint32_t n);
 /* The request is whole, or the stream has ended. */
-void budget_leave(struct rpc_stream *s);
+void rpc_budget_leave(struct rpc_stream *s);
 /* Fires while streams wait. */
-void budget_timer(struct wheel_timer *timer, uint64_t now_ns);
+void rpc_budget_timer(struct wheel_timer *timer, uint64_t now_ns);
 /* Mbufs have become free: streams that wait go on. */
-void budget_resume(struct rpc_server *server);
+void rpc_budget_resume(struct rpc_server *server);
 /* A reply found no mbuf, or waits for its share: ends streams, or a session, whose peers do not read. */
-void budget_relieve(struct rpc_server *server);
+void rpc_budget_relieve(struct rpc_server *server);
 /* Where a new stream counts. */
-uint16_t budget_crowd(const struct rpc_server *server, const struct tcp_conn *conn);
+uint16_t rpc_budget_crowd(const struct rpc_server *server, const struct tcp_conn *conn);
 /* A reply of so many mbufs was given to TCP; */
-void budget_sent(struct rpc_stream *s, uint32_t mbufs);
+void rpc_budget_sent(struct rpc_stream *s, uint32_t mbufs);
 /* the peer has acknowledged some; */
-void budget_read(struct rpc_stream *s);
+void rpc_budget_read(struct rpc_stream *s);
 /* the stream ends. */
-void budget_forget(struct rpc_stream *s);
+void rpc_budget_forget(struct rpc_stream *s);
 /* The peer's address has more mbufs unacknowledged than its share: the same part of the pool as with sessions (dgram_over_share). */
 static inline bool budget_over_share(const struct rpc_stream *s)
 {
@@ -210,7 +210,7 @@ static inline bool budget_over_share(const struct rpc_stream *s)
 }
 
 /* reply.c */
-void reply_drop(struct rpc_work *work);
-bool reply_send(struct rpc_work *work);
+void rpc_reply_drop(struct rpc_work *work);
+bool rpc_reply_send(struct rpc_work *work);
 
 #endif

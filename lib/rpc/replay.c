@@ -37,7 +37,7 @@ struct replay {
 	uint8_t (*outcomes)[WIRE_IN_FLIGHT_MAX];
 };
 
-struct replay *replay_create(uint32_t sessions, uint64_t secret)
+struct replay *rpc_replay_create(uint32_t sessions, uint64_t secret)
 {
 	struct replay *r = calloc(1, sizeof(*r));
 	uint32_t buckets = 1;
@@ -53,7 +53,7 @@ struct replay *replay_create(uint32_t sessions, uint64_t secret)
 	r->entries = calloc((size_t)sessions + 1, sizeof(*r->entries));
 	r->outcomes = calloc((size_t)sessions + 1, sizeof(*r->outcomes));
 	if (!r->buckets || !r->entries || !r->outcomes) {
-		replay_destroy(r);
+		rpc_replay_destroy(r);
 		return NULL;
 	}
 	for (uint32_t i = 1; i <= sessions; i++)
@@ -63,7 +63,7 @@ struct replay *replay_create(uint32_t sessions, uint64_t secret)
 	return r;
 }
 
-void replay_destroy(struct replay *r)
+void rpc_replay_destroy(struct replay *r)
 {
 	if (!r)
 		return;
@@ -78,7 +78,7 @@ static uint32_t *bucket_of(struct replay *r, uint64_t session)
 	return &r->buckets[hash_mix(session ^ r->secret) & r->mask];
 }
 
-static uint32_t find(struct replay *r, uint64_t session)
+static uint32_t find_entry_of(struct replay *r, uint64_t session)
 {
 	uint32_t at = *bucket_of(r, session);
 
@@ -172,7 +172,7 @@ static uint8_t outcome(struct replay *r, const struct entry *e, uint64_t sequenc
 }
 
 /* The oldest that nobody owns forgets its session; 0: there is none. */
-static uint32_t take(struct replay *r, uint64_t session)
+static uint32_t take_oldest(struct replay *r, uint64_t session)
 {
 	const uint32_t at = oldest(r);
 	struct entry *e = &r->entries[at];
@@ -206,13 +206,13 @@ static bool is_executing(struct rpc_work *w)
 static void claim(struct replay *r, struct rpc_work *w)
 {
 	const struct wire_frame *frame = &w->request.frame;
-	uint32_t at = find(r, frame->session);
+	uint32_t at = find_entry_of(r, frame->session);
 	const bool known = at != 0;
 	struct rpc_work *former;
 	struct entry *e;
 
 	if (!known)
-		at = take(r, frame->session);
+		at = take_oldest(r, frame->session);
 	if (!at)
 		return;
 	e = &r->entries[at];
@@ -237,7 +237,7 @@ static void claim(struct replay *r, struct rpc_work *w)
 		link_abort(former);
 }
 
-enum replay_verdict replay_look(struct replay *r, struct rpc_work *w, enum wire_status *status)
+enum replay_verdict rpc_replay_look(struct replay *r, struct rpc_work *w, enum wire_status *status)
 {
 	const struct wire_frame *frame = &w->request.frame;
 	const struct entry *e;
@@ -259,7 +259,7 @@ enum replay_verdict replay_look(struct replay *r, struct rpc_work *w, enum wire_
 	return before == WIRE_OK ? REPLAY_REPEATED : before == UNKNOWN ? REPLAY_FORGOTTEN : REPLAY_REFUSED;
 }
 
-void replay_done(struct replay *r, struct rpc_work *w, enum wire_status status)
+void rpc_replay_done(struct replay *r, struct rpc_work *w, enum wire_status status)
 {
 	const struct wire_frame *frame = &w->request.frame;
 	struct entry *e = &r->entries[w->replay];
@@ -302,11 +302,11 @@ bool replay_next(const struct replay *r, uint32_t *at, struct rpc_outcome *outco
 
 void replay_restore(struct replay *r, const struct rpc_outcome *outcome)
 {
-	uint32_t at = find(r, outcome->session);
+	uint32_t at = find_entry_of(r, outcome->session);
 	struct entry *e;
 
 	if (!at) {
-		at = take(r, outcome->session);
+		at = take_oldest(r, outcome->session);
 		/* Nobody owns it: it stays in the line, behind those that have been there for longer. */
 		if (at)
 			line_up(r, at);
@@ -324,7 +324,7 @@ void replay_restore(struct replay *r, const struct rpc_outcome *outcome)
 		memset(r->outcomes[at], WIRE_OK, sizeof(r->outcomes[at]));
 }
 
-void replay_leave(struct replay *r, struct rpc_work *w)
+void rpc_replay_leave(struct replay *r, struct rpc_work *w)
 {
 	const uint32_t at = w->replay;
 	struct entry *e = &r->entries[at];

@@ -25,8 +25,8 @@ struct rpc_work;
 enum { REPLAY_SESSIONS = 8192 };
 
 /* For so many; NULL: no memory. secret: random, so that nobody can choose sessions that all meet in one place. */
-struct replay *replay_create(uint32_t sessions, uint64_t secret);
-void replay_destroy(struct replay *replay);
+struct replay *rpc_replay_create(uint32_t sessions, uint64_t secret);
+void rpc_replay_destroy(struct replay *replay);
 
 enum replay_verdict {
 	REPLAY_RUN,
@@ -37,10 +37,10 @@ enum replay_verdict {
 };
 
 /* Of a request that is not begun yet: also of one that will be refused, whatever the reason, before it is. */
-enum replay_verdict replay_look(struct replay *replay, struct rpc_work *work, enum wire_status *status);
+enum replay_verdict rpc_replay_look(struct replay *replay, struct rpc_work *work, enum wire_status *status);
 
-/* The request is at its end: executed (WIRE_OK), or refused. Not of one that replay_look has answered. */
-void replay_done(struct replay *replay, struct rpc_work *work, enum wire_status status);
+/* The request is at its end: executed (WIRE_OK), or refused. Not of one that rpc_replay_look has answered. */
+void rpc_replay_done(struct replay *replay, struct rpc_work *work, enum wire_status status);
 
 /* How the session's last requests have ended; session 0: it has no place. Points into the table. */
 struct rpc_outcome replay_outcome(const struct replay *replay, const struct rpc_work *work);
@@ -50,6 +50,6 @@ bool replay_next(const struct replay *replay, uint32_t *at, struct rpc_outcome *
 void replay_restore(struct replay *replay, const struct rpc_outcome *outcome);
 
 /* The owner is gone. */
-void replay_leave(struct replay *replay, struct rpc_work *work);
+void rpc_replay_leave(struct replay *replay, struct rpc_work *work);
 
 #endif

@@ -245,10 +245,10 @@ void *rpc_reply_piece(struct rpc_request *request, uint32_t n)
 
 void rpc_reply_unput(struct rpc_request *request)
 {
-	reply_drop(work_of(request));
+	rpc_reply_drop(work_of(request));
 }
 
-void reply_drop(struct rpc_work *w)
+void rpc_reply_drop(struct rpc_work *w)
 {
 	while (w->reply_head) {
 		struct rte_mbuf *next = w->reply_head->next;
@@ -273,7 +273,7 @@ enum rpc_progress rpc_reply_fail(struct rpc_request *request, enum wire_status s
 	n = vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	n = n < (int)sizeof(text) ? n : (int)sizeof(text) - 1;
-	reply_drop(w);
+	rpc_reply_drop(w);
 	w->reply_status = status;
 	if (rpc_reply_room(request, (uint32_t)n))
 		rpc_reply_put(request, text, (uint32_t)n);
@@ -291,18 +291,18 @@ static void send_segments(struct rpc_work *w, struct rte_mbuf *m)
 		m->next = NULL;
 		link_send(w, m); /* a connection that is closing frees it: its peer is gone */
 	}
-	budget_sent(stream_of(w), n);
+	rpc_budget_sent(stream_of(w), n);
 }
 
 /* Completes the header and gives the mbufs to the transport. false: there is no mbuf for it now. */
-bool reply_send(struct rpc_work *w)
+bool rpc_reply_send(struct rpc_work *w)
 {
 	struct rte_mbuf *m = w->reply_head;
 	struct wire_frame *frame;
 	uint32_t crc, at;
 
 	if (!w->peer) {
-		reply_drop(w);
+		rpc_reply_drop(w);
 		return true;
 	}
 	if (!m && !share_packet(w, 0) && !add_mbuf(w))
@@ -321,10 +321,10 @@ bool reply_send(struct rpc_work *w)
 		.incarnation = w->server->incarnation,
 		.payload_bytes = w->reply_bytes,
 	};
-	crc = crc32(frame, m->data_len - at);
+	crc = base_crc32(frame, m->data_len - at);
 	w->server->turn_mbufs += at == 0;
 	for (m = m->next; m && m->data_len; m = m->next, w->server->turn_mbufs++)
-		crc = crc32_combine(crc, crc32(rte_pktmbuf_mtod(m, const void *), m->data_len), m->data_len);
+		crc = base_crc32_combine(crc, base_crc32(rte_pktmbuf_mtod(m, const void *), m->data_len), m->data_len);
 	frame->checksum = crc;
 	if (at && !dgram_append(w->session, w->reply_head)) {
 		if (!part_packet(w))

@@ -38,7 +38,7 @@ static void task_give(struct rpc_server *server, void *task)
 	server->free_tasks = task;
 }
 
-void work_begin(struct rpc_work *w)
+void rpc_work_begin(struct rpc_work *w)
 {
 	w->request.begun = false;
 	w->request.changed = false;
@@ -56,14 +56,14 @@ static void task_end(struct rpc_work *w)
 	w->request.task = NULL;
 }
 
-void work_end(struct rpc_work *w)
+void rpc_work_end(struct rpc_work *w)
 {
-	replay_leave(w->server->replay, w);
+	rpc_replay_leave(w->server->replay, w);
 	task_end(w);
-	reply_drop(w);
+	rpc_reply_drop(w);
 }
 
-static void join(struct lane *lane, struct rpc_work *w)
+static void join_lane(struct lane *lane, struct rpc_work *w)
 {
 	w->next = NULL;
 	if (lane->tail)
@@ -94,16 +94,16 @@ static struct rpc_work *leave(struct lane *lane)
  * are near: then it is the small ones that wait, and gradients are applied before rows are read. Where both never end, one of
  * FULL_RUN + 1 is a small one; and what needs more than one slice goes on among those.
  */
-void work_arrived(struct rpc_work *w)
+void rpc_work_arrived(struct rpc_work *w)
 {
 	const struct rte_mbuf *payload = w->request.payload.m;
 
-	join(payload && payload->next ? &w->server->full : &w->server->ready, w);
+	join_lane(payload && payload->next ? &w->server->full : &w->server->ready, w);
 }
 
 static void work_waits(struct rpc_work *w)
 {
-	join(&w->server->ready, w);
+	join_lane(&w->server->ready, w);
 }
 
 static struct lane *next_lane(struct rpc_server *server)
@@ -125,11 +125,11 @@ static void work_free(struct rpc_work *w)
 	if (w->is_session)
 		rpc_session_free(session_of(w));
 	else
-		stream_free(stream_of(w));
+		rpc_stream_free(stream_of(w));
 }
 
 /* The request is done: its reply goes, and the next one's turn comes. */
-static void finish(struct rpc_work *w)
+static void finish_work(struct rpc_work *w)
 {
 	struct rpc_server *server = w->server;
 
@@ -137,7 +137,7 @@ static void finish(struct rpc_work *w)
 	if (w->reply_status == WIRE_BUSY)
 		w->refuses = 1;
 	if (!w->replayed)
-		replay_done(server->replay, w, w->reply_status);
+		rpc_replay_done(server->replay, w, w->reply_status);
 	if (unlikely(w->request.changed)) {
 		const struct rpc_outcome outcome = replay_outcome(server->replay, w);
 
@@ -148,7 +148,7 @@ static void finish(struct rpc_work *w)
 		work_free(w);
 		return;
 	}
-	w->reply_due = !reply_send(w);
+	w->reply_due = !rpc_reply_send(w);
 	if (w->reply_due) {
 		work_waits(w);
 		return;
@@ -157,7 +157,7 @@ static void finish(struct rpc_work *w)
 	if (w->is_session)
 		rpc_session_next(session_of(w));
 	else
-		stream_next(stream_of(w));
+		rpc_stream_next(stream_of(w));
 }
 
 static enum rpc_progress starved(struct rpc_work *w)
@@ -197,7 +197,7 @@ static enum rpc_progress refused(struct rpc_work *w)
 			"requests: split it, or give the node more",
 			o->held_mbufs_max / 2);
 	if (w->refusal == WIRE_OVER_LIMIT)
-		return rpc_reply_fail(&w->request, WIRE_OVER_LIMIT, "%s", work_over_limit(w->server, text));
+		return rpc_reply_fail(&w->request, WIRE_OVER_LIMIT, "%s", rpc_work_over_limit(w->server, text));
 	return rpc_reply_fail(&w->request, WIRE_BUSY,
 			      "the node has no buffers left for requests: retry, with smaller ones");
 }
@@ -208,7 +208,7 @@ static enum rpc_progress screen(struct rpc_work *w, uint64_t now_ns, bool *wait)
 	struct rpc_server *server = w->server;
 	struct rpc_request *r = &w->request;
 	enum wire_status status = WIRE_OK;
-	const enum replay_verdict verdict = replay_look(server->replay, w, &status);
+	const enum replay_verdict verdict = rpc_replay_look(server->replay, w, &status);
 
 	*wait = verdict == REPLAY_WAIT;
 	if (unlikely(*wait))
@@ -341,10 +341,10 @@ unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns)
 		else if (!w->reply_due && run_slice(w, now_ns) == RPC_MORE)
 			work_waits(w);
 		else
-			finish(w);
+			finish_work(w);
 	}
 	if (server->short_of_mbufs)
-		budget_relieve(server);
+		rpc_budget_relieve(server);
 	return slices;
 }
 
@@ -359,7 +359,7 @@ bool rpc_expects(const struct rpc_server *server)
 	return server->dgram && dgram_next_ns(server->dgram) != UINT64_MAX;
 }
 
-struct rpc_work *work_list(struct rpc_server *server, void *structs, uint32_t n, size_t bytes)
+struct rpc_work *rpc_work_list(struct rpc_server *server, void *structs, uint32_t n, size_t bytes)
 {
 	struct rpc_work *list = NULL;
 
@@ -373,7 +373,7 @@ struct rpc_work *work_list(struct rpc_server *server, void *structs, uint32_t n,
 	return list;
 }
 
-const char *work_over_limit(const struct rpc_server *server, char text[WIRE_ERROR_TEXT_MAX])
+const char *rpc_work_over_limit(const struct rpc_server *server, char text[WIRE_ERROR_TEXT_MAX])
 {
 	snprintf(text, WIRE_ERROR_TEXT_MAX,
 		 "payload over the limit of %u MiB of this node (limits.request_mib): split the request",
@@ -389,7 +389,7 @@ static int open_datagrams(struct rpc_server *server, struct star_error *err)
 	server->sessions = calloc(o.sessions_max, sizeof(*server->sessions));
 	if (!server->sessions)
 		return star_error_set(err, -ENOMEM, "no memory for %u sessions", o.sessions_max);
-	server->free_sessions = work_list(server, server->sessions, o.sessions_max, sizeof(*server->sessions));
+	server->free_sessions = rpc_work_list(server, server->sessions, o.sessions_max, sizeof(*server->sessions));
 	o.net = server->options.net;
 	o.port = server->options.port;
 	o.accepts = true;
@@ -407,12 +407,12 @@ static int listen_for_streams(struct rpc_server *server, struct star_error *err)
 	int status;
 
 	if (o->transport) {
-		status = o->transport->listen(o->transport_ctx, o->port, &stream_handler, server);
+		status = o->transport->listen(o->transport_ctx, o->port, &rpc_stream_handler, server);
 		return status < 0 ? star_error_set(err, status, "port %u cannot be listened at: %s", o->port,
 						   strerror(-status))
 				  : 0;
 	}
-	if (tcp_listen(o->net, o->port, &stream_handler, server) < 0)
+	if (tcp_listen(o->net, o->port, &rpc_stream_handler, server) < 0)
 		return star_error_set(err, -EADDRINUSE, "data port %u is in use by another service of this stack",
 				      o->port);
 	return 0;
@@ -431,15 +431,15 @@ struct rpc_server *rpc_server_create(const struct rpc_server_options *options, s
 	server->options = *options;
 	server->pool_mbufs = net_pool(options->net)->size;
 	TAILQ_INIT(&server->waiting);
-	server->favour_timer.fire = budget_timer;
+	server->favour_timer.fire = rpc_budget_timer;
 	server->streams = calloc(options->streams_max, sizeof(*server->streams));
 	server->tasks = calloc(tasks, task_bytes);
 	server->tasks_max = tasks;
 	server->task_bytes = task_bytes;
-	server->replay = replay_create(REPLAY_SESSIONS, options->datagrams.secret[0]);
+	server->replay = rpc_replay_create(REPLAY_SESSIONS, options->datagrams.secret[0]);
 	if (!server->streams || !server->tasks || !server->replay)
 		goto fail;
-	server->free_streams = work_list(server, server->streams, options->streams_max, sizeof(*server->streams));
+	server->free_streams = rpc_work_list(server, server->streams, options->streams_max, sizeof(*server->streams));
 	if (listen_for_streams(server, err) < 0) {
 		rpc_server_destroy(server);
 		return NULL;
@@ -464,12 +464,12 @@ void rpc_server_destroy(struct rpc_server *server)
 		wheel_cancel(net_wheel(server->options.net), &server->favour_timer);
 	for (uint32_t i = 0; server->streams && i < server->options.streams_max; i++)
 		if (server->streams[i].state != STREAM_FREE)
-			stream_free(&server->streams[i]);
+			rpc_stream_free(&server->streams[i]);
 	for (uint32_t i = 0; server->sessions && i < server->options.datagrams.sessions_max; i++)
 		if (server->sessions[i].state != SESSION_FREE)
 			rpc_session_free(&server->sessions[i]);
 	dgram_destroy(server->dgram);
-	replay_destroy(server->replay);
+	rpc_replay_destroy(server->replay);
 	free(server->sessions);
 	free(server->streams);
 	free(server->tasks);

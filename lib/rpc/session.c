@@ -39,22 +39,22 @@ static uint32_t checksum(struct rte_mbuf *m, uint32_t at, uint32_t bytes)
 	uint32_t crc;
 
 	memset(frame + offsetof(struct wire_frame, checksum), 0, sizeof(uint32_t));
-	crc = crc32(frame, RTE_MIN(bytes, m->data_len - at));
+	crc = base_crc32(frame, RTE_MIN(bytes, m->data_len - at));
 	for (m = m->next; m; m = m->next)
-		crc = crc32_combine(crc, crc32(rte_pktmbuf_mtod(m, const void *), m->data_len), m->data_len);
+		crc = base_crc32_combine(crc, base_crc32(rte_pktmbuf_mtod(m, const void *), m->data_len), m->data_len);
 	return crc;
 }
 
 /* The frame is answered at once, and not remembered: of a damaged one nothing is certain. It ends nothing: whose it was, the session has
  * seen to. */
-static void refuse(struct rpc_work *w, enum wire_status status, const char *why)
+static void refuse_message(struct rpc_work *w, enum wire_status status, const char *why)
 {
 	rpc_reply_fail(&w->request, status, "%s", why);
 	w->reply_due = 1;
 	w->replayed = 1;
 }
 
-static void check(struct rpc_work *w, struct rte_mbuf *m, uint32_t at)
+static void check_message_of(struct rpc_work *w, struct rte_mbuf *m, uint32_t at)
 {
 	struct rpc_server *server = w->server;
 	struct rpc_request *r = &w->request;
@@ -64,21 +64,21 @@ static void check(struct rpc_work *w, struct rte_mbuf *m, uint32_t at)
 		w->refusal = status;
 	} else if (checksum(m, at, (uint32_t)sizeof(r->frame) + r->frame.payload_bytes) != r->frame.checksum) {
 		server->counters.bad_checksums++;
-		refuse(w, WIRE_BAD_CHECKSUM, "the frame's checksum does not match its bytes");
+		refuse_message(w, WIRE_BAD_CHECKSUM, "the frame's checksum does not match its bytes");
 	} else if (r->frame.opcode == WIRE_REPLY) {
 		server->counters.bad_frames++;
-		refuse(w, WIRE_BAD_FRAME, "a reply was sent to a server");
+		refuse_message(w, WIRE_BAD_FRAME, "a reply was sent to a server");
 	}
 }
 
 static void make_ready(struct rpc_session *s)
 {
 	s->state = SESSION_READY;
-	work_arrived(&s->work);
+	rpc_work_arrived(&s->work);
 }
 
 /* Begins with the first message, where there is one. */
-static void start(struct rpc_session *s)
+static void start_request(struct rpc_session *s)
 {
 	struct rpc_work *w = &s->work;
 	struct rpc_request *r = &w->request;
@@ -89,11 +89,11 @@ static void start(struct rpc_session *s)
 		return;
 	}
 	memcpy(&r->frame, rte_pktmbuf_mtod_offset(m, const void *, s->at), sizeof(r->frame));
-	work_begin(w);
+	rpc_work_begin(w);
 	r->payload = (struct rpc_cursor){ m, s->at + (uint32_t)sizeof(r->frame) };
 	r->deadline_ns =
 		r->frame.deadline_us ? message_of(m)->arrived_ns + r->frame.deadline_us * UINT64_C(1000) : UINT64_MAX;
-	check(w, m, s->at);
+	check_message_of(w, m, s->at);
 	if ((uint64_t)dgram_queued(w->session) * dgram_payload(w->session) <= w->server->options.send_queue_bytes)
 		make_ready(s);
 	else
@@ -105,7 +105,7 @@ void rpc_session_next(struct rpc_session *s)
 	s->at = dgram_next(s->head, s->at);
 	if (s->at == 0)
 		pop(s);
-	start(s);
+	start_request(s);
 }
 
 void rpc_session_expect_next(const struct rpc_session *s)
@@ -120,7 +120,7 @@ void rpc_session_free(struct rpc_session *s)
 {
 	struct rpc_server *server = s->work.server;
 
-	work_end(&s->work);
+	rpc_work_end(&s->work);
 	while (s->head)
 		pop(s);
 	s->state = SESSION_FREE;
@@ -161,7 +161,7 @@ static void session_received(void *user, struct rte_mbuf *m, uint32_t bytes, enu
 		return;
 	}
 	s->head = s->tail = m;
-	start(s);
+	start_request(s);
 }
 
 static void session_acknowledged(void *user)

@@ -9,14 +9,14 @@ enum {
 	MUTE_MS = 60000,   /* and to send its first byte: workers connect when they have something to send */
 };
 
-void stream_free(struct rpc_stream *s)
+void rpc_stream_free(struct rpc_stream *s)
 {
 	struct rpc_server *server = s->work.server;
 
 	wheel_cancel(net_wheel(server->options.net), &s->timer);
-	budget_leave(s);
-	budget_forget(s);
-	work_end(&s->work);
+	rpc_budget_leave(s);
+	rpc_budget_forget(s);
+	rpc_work_end(&s->work);
 	server->held_mbufs -= s->mbufs;
 	while (s->head) {
 		struct rte_mbuf *next = s->head->next;
@@ -28,14 +28,14 @@ void stream_free(struct rpc_stream *s)
 	s->state = STREAM_FREE;
 	s->work.next = server->free_streams;
 	server->free_streams = &s->work;
-	budget_resume(server);
+	rpc_budget_resume(server);
 }
 
 static void make_ready(struct rpc_stream *s)
 {
 	s->state = STREAM_READY;
 	link_will_answer(&s->work);
-	work_arrived(&s->work);
+	rpc_work_arrived(&s->work);
 }
 
 static void append(struct rpc_stream *s, struct rte_mbuf *m)
@@ -103,17 +103,17 @@ static void take_off(struct rpc_stream *s, uint32_t n)
 }
 
 /* Answers that the stream is out of step or too greedy, and waits a moment for the peer to close. */
-static void refuse(struct rpc_stream *s, enum wire_status status, const char *why)
+static void refuse_stream(struct rpc_stream *s, enum wire_status status, const char *why)
 {
 	rpc_reply_fail(&s->work.request, status, "%s", why);
-	reply_send(&s->work);
+	rpc_reply_send(&s->work);
 	if (s->have > s->granted)
 		link_consumed(&s->work, s->have - s->granted);
 	consume(s, s->have);
 	s->granted = 0;
 	s->state = STREAM_DRAINING;
-	budget_leave(s);
-	budget_resume(s->work.server);
+	rpc_budget_leave(s);
+	rpc_budget_resume(s->work.server);
 	wheel_arm(net_wheel(s->work.server->options.net), &s->timer,
 		  net_now_ns(s->work.server->options.net) + GOODBYE_MS * UINT64_C(1000000));
 }
@@ -127,7 +127,7 @@ static void begin_checksum(struct rpc_stream *s)
 	s->crc_at = NULL;
 	if (s->head->data_len >= sizeof(*frame) + frame->payload_bytes) {
 		memset(at + offsetof(struct wire_frame, checksum), 0, sizeof(frame->checksum));
-		s->crc = crc32(at, sizeof(*frame) + frame->payload_bytes);
+		s->crc = base_crc32(at, sizeof(*frame) + frame->payload_bytes);
 		s->crc_done = frame->payload_bytes;
 	} else {
 		s->crc = wire_frame_crc(frame);
@@ -154,7 +154,7 @@ static void checksum(struct rpc_stream *s)
 
 		if (!m->next && part < left && rte_pktmbuf_tailroom(m) >= 64 && !s->work.refusal)
 			return; /* may still grow */
-		s->crc = crc32_combine(s->crc, crc32(rte_pktmbuf_mtod(m, const void *), part), part);
+		s->crc = base_crc32_combine(s->crc, base_crc32(rte_pktmbuf_mtod(m, const void *), part), part);
 		s->crc_done += part;
 		s->crc_at = m;
 		m = m->next;
@@ -178,9 +178,9 @@ static void refuse_greedy(struct rpc_stream *s)
 {
 	s->work.server->counters.no_buffers++;
 	s->work.refusal = WIRE_BUSY;
-	budget_leave(s);
+	rpc_budget_leave(s);
 	discard(s);
-	budget_resume(s->work.server);
+	rpc_budget_resume(s->work.server);
 }
 
 /* The header is there: checks it, and takes it off the chain. */
@@ -194,17 +194,17 @@ static bool begin_request(struct rpc_stream *s)
 	rpc_cursor_copy(&at, &r->frame, sizeof(r->frame));
 	if (wire_frame_check(&r->frame, &why) != WIRE_OK || r->frame.opcode == WIRE_REPLY) {
 		server->counters.bad_frames++;
-		refuse(s, WIRE_BAD_FRAME, why ? why : "a reply was sent to a server");
+		refuse_stream(s, WIRE_BAD_FRAME, why ? why : "a reply was sent to a server");
 		return false;
 	}
 	if (r->frame.payload_bytes > server->options.payload_max) {
 		char text[WIRE_ERROR_TEXT_MAX];
 
 		server->counters.bad_frames++;
-		refuse(s, WIRE_BAD_FRAME, work_over_limit(server, text));
+		refuse_stream(s, WIRE_BAD_FRAME, rpc_work_over_limit(server, text));
 		return false;
 	}
-	work_begin(&s->work);
+	rpc_work_begin(&s->work);
 	s->dropped = 0;
 	begin_checksum(s);
 	take_off(s, sizeof(r->frame));
@@ -218,7 +218,7 @@ static bool begin_request(struct rpc_stream *s)
 static void block(struct rpc_stream *s)
 {
 	s->state = STREAM_BLOCKED;
-	budget_resume(s->work.server);
+	rpc_budget_resume(s->work.server);
 }
 
 /* As far as the bytes reach: header, payload, and when both are whole, the ready list. */
@@ -229,7 +229,7 @@ static void parse_bytes(struct rpc_stream *s)
 
 	if (s->state == STREAM_HEADER) {
 		if (s->have < sizeof(struct wire_frame)) {
-			budget_grant(s, sizeof(struct wire_frame));
+			rpc_budget_grant(s, sizeof(struct wire_frame));
 			return;
 		}
 		if (!begin_request(s))
@@ -238,17 +238,18 @@ static void parse_bytes(struct rpc_stream *s)
 	if (s->work.refusal)
 		discard(s);
 	else
-		budget_grant(s, r->frame.payload_bytes);
+		rpc_budget_grant(s, r->frame.payload_bytes);
 	if (s->have + s->dropped < r->frame.payload_bytes) {
 		checksum(s);
 		return;
 	}
 	wheel_cancel(net_wheel(server->options.net), &s->timer);
-	budget_leave(s);
+	rpc_budget_leave(s);
 	checksum(s);
 	if (s->crc != r->frame.checksum) {
 		server->counters.bad_checksums++;
-		refuse(s, WIRE_BAD_CHECKSUM, "the frame's checksum does not match its bytes: the stream is closed");
+		refuse_stream(s, WIRE_BAD_CHECKSUM,
+			      "the frame's checksum does not match its bytes: the stream is closed");
 		return;
 	}
 	if (link_queued(&s->work) <= server->options.send_queue_bytes) {
@@ -272,7 +273,7 @@ static void arm_stall(struct rpc_stream *s)
 		wheel_arm(net_wheel(net), &s->timer, net_now_ns(net) + s->work.server->options.stall_ns);
 }
 
-static void parse(struct rpc_stream *s)
+static void parse_stream(struct rpc_stream *s)
 {
 	parse_bytes(s);
 	arm_stall(s);
@@ -300,7 +301,7 @@ static bool stream_opened(void *ctx, struct tcp_conn *conn, void **user)
 	*s = (struct rpc_stream){ .work = { .server = server, .conn = conn },
 				  .state = STREAM_HEADER,
 				  .mute = 1,
-				  .crowd = budget_crowd(server, conn),
+				  .crowd = rpc_budget_crowd(server, conn),
 				  .timer.fire = stream_timer };
 	wheel_arm(net_wheel(server->options.net), &s->timer,
 		  net_now_ns(server->options.net) + MUTE_MS * UINT64_C(1000000));
@@ -325,7 +326,7 @@ static void stream_received(void *user, struct rte_mbuf *payload)
 	append(s, payload);
 	over = over_budget(s);
 	if (s->state == STREAM_HEADER || s->state == STREAM_PAYLOAD)
-		parse(s);
+		parse_stream(s);
 	/* A request that is whole takes no more, and gives back soon what it has. */
 	if (over && s->state == STREAM_PAYLOAD && !s->work.refusal) {
 		refuse_greedy(s);
@@ -337,7 +338,7 @@ static void stream_acknowledged(void *user)
 {
 	struct rpc_stream *s = user;
 
-	budget_read(s);
+	rpc_budget_read(s);
 	if (s->state == STREAM_BLOCKED && link_queued(&s->work) <= s->work.server->options.send_queue_bytes / 2)
 		make_ready(s);
 }
@@ -359,10 +360,10 @@ static void stream_closed(void *user, int reason)
 	s->work.conn = NULL;
 	if (s->state == STREAM_READY)
 		return; /* in the ready list: rpc_run finishes the request if it was begun, and frees the stream */
-	stream_free(s);
+	rpc_stream_free(s);
 }
 
-const struct tcp_handler stream_handler = {
+const struct tcp_handler rpc_stream_handler = {
 	.opened = stream_opened,
 	.received = stream_received,
 	.acknowledged = stream_acknowledged,
@@ -370,13 +371,13 @@ const struct tcp_handler stream_handler = {
 	.closed = stream_closed,
 };
 
-void stream_next(struct rpc_stream *s)
+void rpc_stream_next(struct rpc_stream *s)
 {
 	take_off(s, s->work.request.frame.payload_bytes - s->dropped);
 	s->state = STREAM_HEADER;
-	budget_resume(s->work.server);
+	rpc_budget_resume(s->work.server);
 	if (s->have)
-		parse(s);
+		parse_stream(s);
 	if (s->peer_finished && s->state != STREAM_READY && s->state != STREAM_BLOCKED)
 		link_close(&s->work);
 }

@@ -23,7 +23,8 @@ static enum rpc_progress refuse_kind(struct rpc_request *request, const struct o
 							       : "clip_global_norm needs all of a gradient at once");
 }
 
-enum rpc_progress commit_check(struct rpc_request *request, const struct object_spec *spec, const struct wire_op *op)
+enum rpc_progress service_commit_check(struct rpc_request *request, const struct object_spec *spec,
+				       const struct wire_op *op)
 {
 	if (!store_sums_possible(spec))
 		return refuse_kind(request, spec);
@@ -53,7 +54,8 @@ static enum rpc_progress refuse_tag(const struct service *service, struct rpc_re
 			      a->open);
 }
 
-enum rpc_progress commit_check_push(struct service *service, struct rpc_request *request, const struct wire_op *op)
+enum rpc_progress service_commit_check_push(struct service *service, struct rpc_request *request,
+					    const struct wire_op *op)
 {
 	const struct object_spec *spec = store_table_spec(service->tables[object_id_of(op->object)]);
 	const struct accumulator *a = &service->accumulators[object_id_of(op->object)];
@@ -109,12 +111,12 @@ static enum rpc_progress done(struct service *service, struct rpc_request *reque
 }
 
 /* A request commits all its sums before a snapshot's instant, or after it. False: not now. */
-static bool begin(struct service *service, struct rpc_request *request, struct accumulator *a, uint64_t next,
-		  bool by_row, bool applies)
+static bool begin_commit(struct service *service, struct rpc_request *request, struct accumulator *a, uint64_t next,
+			 bool by_row, bool applies)
 {
 	const struct task *task = request->task;
 
-	if (!snapshot_lets_change(service, request))
+	if (!service_snapshot_lets_change(service, request))
 		return false;
 	store_sums_begin(a->sums, applies ? operation_object(service, task) : NULL);
 	a->emptying = true;
@@ -169,19 +171,19 @@ static enum rpc_progress open_slice(struct service *service, struct rpc_request 
 		return store_sums_by_row(a->sums) == by_row ? done(service, request) : refuse_by_row(request, task);
 	if (a->open > op->version)
 		return refuse_tag(service, request, op);
-	if (!begin(service, request, a, op->version, by_row, false))
+	if (!begin_commit(service, request, a, op->version, by_row, false))
 		*budget = 0;
 	return RPC_MORE;
 }
 
-enum rpc_progress commit_slice(struct service *service, struct rpc_request *request, int64_t *budget)
+enum rpc_progress service_commit_slice(struct service *service, struct rpc_request *request, int64_t *budget)
 {
 	struct task *task = request->task;
 	const struct wire_op *op = &task->op;
 	struct accumulator *a = &service->accumulators[object_id_of(op->object)];
 
 	if (task->done == 0) {
-		if (operation_check_keys(service, request, operation_keys(service, task)) == RPC_DONE)
+		if (service_operation_check_keys(service, request, service_operation_keys(service, task)) == RPC_DONE)
 			return RPC_DONE;
 		task->done = 1;
 	}
@@ -190,7 +192,7 @@ enum rpc_progress commit_slice(struct service *service, struct rpc_request *requ
 	if (a->emptying)
 		return RPC_MORE;
 	/* The node has closed since it was validated, for a last checkpoint, or has another layout. */
-	if (!request->begun && validate_layout(service, request) == RPC_DONE)
+	if (!request->begun && service_validate_layout(service, request) == RPC_DONE)
 		return RPC_DONE;
 	if (op->flags & WIRE_OPEN)
 		return open_slice(service, request, a, budget);
@@ -200,7 +202,7 @@ enum rpc_progress commit_slice(struct service *service, struct rpc_request *requ
 		return refuse_tag(service, request, op);
 	if (op->flags & WIRE_BY_ROW && !store_sums_by_row(a->sums))
 		return refuse_by_row(request, task);
-	if (!begin(service, request, a, op->version + 1, store_sums_by_row(a->sums), true))
+	if (!begin_commit(service, request, a, op->version + 1, store_sums_by_row(a->sums), true))
 		*budget = 0;
 	return RPC_MORE;
 }

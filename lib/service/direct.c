@@ -28,7 +28,7 @@ struct direct {
 static void note_program(struct service *service, uint32_t id)
 {
 	const struct plan *plan = service->plans[id];
-	struct store_table *table = plan_plain_table(plan);
+	struct store_table *table = service_plan_plain_table(plan);
 
 	if (!table)
 		return;
@@ -43,7 +43,7 @@ static void note_program(struct service *service, uint32_t id)
 	};
 }
 
-void direct_note(struct service *service, uint32_t id)
+void service_direct_note(struct service *service, uint32_t id)
 {
 	struct store_table *table = service->tables[id];
 	const struct object_spec *spec;
@@ -93,7 +93,7 @@ static bool is_run(const struct wire_op *op, const uint8_t *body, uint32_t left)
 }
 
 /* What service_validate would find good, as far as it is plain. */
-static bool take(const struct service *service, const struct rpc_request *request, struct direct *d)
+static bool take_plain_op(const struct service *service, const struct rpc_request *request, struct direct *d)
 {
 	const struct wire_frame *frame = &request->frame;
 	const struct rpc_cursor *at = &request->payload;
@@ -167,7 +167,7 @@ static enum rpc_progress pull(struct service *service, struct rpc_request *reque
 		return RPC_MORE;
 	service->counters.pulls++;
 	if (store_find(t->table, keys, n, mode, d->op.step, rows))
-		return operation_refuse_room(request, t->table);
+		return service_operation_refuse_room(request, t->table);
 	to = put_result(d, to, bytes);
 	if (unlikely(padded > bytes))
 		memset(to + bytes, 0, padded - bytes);
@@ -202,7 +202,7 @@ static enum rpc_progress push(struct service *service, struct rpc_request *reque
 		gradients = memcpy(service->values, gradients, op->count * d->table->row_bytes);
 	rc = store_push_few(d->table->table, keys, (const float *)gradients, op->count, &step);
 	if (rc == -ENOSPC)
-		return operation_refuse_room(request, d->table->table);
+		return service_operation_refuse_room(request, d->table->table);
 	if (rc < 0) {
 		rpc_reply_unput(request);
 		return RPC_MORE;
@@ -221,7 +221,7 @@ enum rpc_progress service_direct(void *ctx, struct rpc_request *request)
 	uint64_t changes = 0;
 	struct direct d;
 
-	if (!take(service, request, &d))
+	if (!take_plain_op(service, request, &d))
 		return RPC_MORE;
 	if (unlikely(journal)) {
 		if (!journal_is_easy(journal))

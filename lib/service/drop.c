@@ -37,9 +37,9 @@ static void drop_table(struct service *service, uint32_t id)
 		if (service->plans[program] && works_on(service->plans[program], table))
 			drop_plan(service, program);
 	if (service->snapshots.snapshot && !service->snapshots.pending)
-		snapshot_give_up(service, -ESTALE);
+		service_snapshot_give_up(service, -ESTALE);
 	service->direct[id] = (struct direct_table){ 0 };
-	sweep_forget(service, id);
+	service_sweep_forget(service, id);
 	if (sums->sums)
 		store_table_drop(sums->sums);
 	*sums = (struct accumulator){ 0 };
@@ -48,7 +48,7 @@ static void drop_table(struct service *service, uint32_t id)
 	store_table_drop(table);
 }
 
-void drop_turn(struct service *service)
+void service_drop_turn(struct service *service)
 {
 	if (likely(!service->dropping_count) || service->large_owner || service->changing)
 		return;
@@ -60,7 +60,7 @@ void drop_turn(struct service *service)
 	service->redefined++;
 }
 
-bool drop_is_due(const struct service *service, uint32_t id)
+bool service_drop_is_due(const struct service *service, uint32_t id)
 {
 	for (uint32_t i = 0; i < service->dropping_count; i++)
 		if (service->dropping[i] == id)
@@ -72,13 +72,13 @@ int service_drop(struct service *service, uint32_t id)
 {
 	if (id < 1 || id > WIRE_OBJECTS_MAX || (!service->tables[id] && !service->plans[id]))
 		return 0;
-	if (!drop_is_due(service, id))
+	if (!service_drop_is_due(service, id))
 		service->dropping[service->dropping_count++] = (uint16_t)id;
-	drop_turn(service);
+	service_drop_turn(service);
 	return drop_waits(service) ? -EBUSY : 0;
 }
 
-int drop_left_behind(struct service *service, const struct object_spec *spec, struct star_error *err)
+int service_drop_left_behind(struct service *service, const struct object_spec *spec, struct star_error *err)
 {
 	if (service_drop(service, spec->id) == 0)
 		return 0;
@@ -88,7 +88,7 @@ int drop_left_behind(struct service *service, const struct object_spec *spec, st
 			      spec->name);
 }
 
-bool drop_spares(const struct service *service, const struct rpc_request *request)
+bool service_drop_spares(const struct service *service, const struct rpc_request *request)
 {
 	const struct task *task = request->task;
 	struct rpc_cursor at = request->payload;

@@ -63,12 +63,12 @@ static enum rpc_progress pull_batch(struct service *service, struct rpc_request 
 	/* What was prepared was found or made, and counted, then; it is finished even if the layout has changed meanwhile. */
 	const bool look = task->prepared || (task->op.flags & WIRE_READ_ONLY);
 
-	if (!task->prepared && operation_check_keys(service, request, n) == RPC_DONE)
+	if (!task->prepared && service_operation_check_keys(service, request, n) == RPC_DONE)
 		return RPC_DONE;
 	if (task->op.flags & WIRE_VERSIONS)
 		n = choose_sent(service, task, n);
 	if (store_find(task->table, service->keys, n, look ? STORE_LOOK : STORE_PULL, task->op.step, service->rows))
-		return operation_refuse_room(request, task->table);
+		return service_operation_refuse_room(request, task->table);
 	put_rows(service, request, n);
 	return RPC_MORE;
 }
@@ -76,7 +76,7 @@ static enum rpc_progress pull_batch(struct service *service, struct rpc_request 
 /* Applies the gradients of n keys. */
 static void push_batch(struct service *service, struct task *task, unsigned n)
 {
-	operation_gradients(service, task, n);
+	service_operation_gradients(service, task, n);
 	store_push_rows(task->scratch->push, task->table, service->gradients, task->op.dtype, n);
 	service->counters.rows_pushed += n;
 }
@@ -110,13 +110,13 @@ static void begin_pull(struct service *service, struct rpc_request *request)
 	task->stage = versions ? STAGE_VERSIONS : STAGE_PULL;
 }
 
-static void begin(struct service *service, struct rpc_request *request)
+static void begin_operation(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
 
-	operation_next(service, task);
+	service_operation_next(service, task);
 	if (task->op.kind == WIRE_RUN)
-		run_begin(service, request);
+		service_run_begin(service, request);
 	else if (op_pushes(&task->op))
 		begin_push(service, task);
 	else if (op_pulls(&task->op))
@@ -194,17 +194,17 @@ static enum rpc_progress run_batch(struct service *service, struct rpc_request *
 		push_batch(service, task, n);
 		break;
 	case STAGE_PULL:
-		n = operation_keys(service, task);
+		n = service_operation_keys(service, task);
 		if (pull_batch(service, request, n) == RPC_DONE)
 			return RPC_DONE;
 		break;
 	default:
-		if (task->op.count > n && !snapshot_lets_change(service, request)) {
+		if (task->op.count > n && !service_snapshot_lets_change(service, request)) {
 			*budget = 0;
 			return RPC_MORE;
 		}
-		n = operation_keys(service, task);
-		if (operation_check_keys(service, request, n) == RPC_DONE)
+		n = service_operation_keys(service, task);
+		if (service_operation_check_keys(service, request, n) == RPC_DONE)
 			return RPC_DONE;
 		task->deleted += store_delete(task->table, service->keys, n);
 	}
@@ -215,7 +215,7 @@ static enum rpc_progress run_batch(struct service *service, struct rpc_request *
 	return RPC_MORE;
 }
 
-static enum rpc_progress run(struct service *service, struct rpc_request *request)
+static enum rpc_progress run_operations(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
 	int64_t budget = SLICE_BYTES;
@@ -224,15 +224,15 @@ static enum rpc_progress run(struct service *service, struct rpc_request *reques
 		if (task->stage == STAGE_NEXT) {
 			if (task->ops_left == 0)
 				return RPC_DONE;
-			begin(service, request);
+			begin_operation(service, request);
 		}
 		if (task->stage == STAGE_RUN) {
-			if (run_slice(service, request, &budget) == RPC_DONE)
+			if (service_run_slice(service, request, &budget) == RPC_DONE)
 				return RPC_DONE;
 			continue;
 		}
 		if (task->stage == STAGE_COMMIT) {
-			if (commit_slice(service, request, &budget) == RPC_DONE)
+			if (service_commit_slice(service, request, &budget) == RPC_DONE)
 				return RPC_DONE;
 			continue;
 		}
@@ -246,7 +246,7 @@ static enum rpc_progress run(struct service *service, struct rpc_request *reques
  * Takes what the request needs to be finished: room for its whole reply and, if it is prepared first, the scratch, which a large
  * one has to itself. Nothing is held while anything is missing.
  */
-static bool start(struct service *service, struct rpc_request *request)
+static bool start_operation(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
 
@@ -280,7 +280,7 @@ static enum rpc_progress step(struct service *service, struct rpc_request *reque
 	if (unlikely(task->redefined != service->redefined)) {
 		if (task->phase == TASK_WAIT)
 			task->phase = TASK_NEW;
-		else if (task->phase != TASK_NEW && !drop_spares(service, request))
+		else if (task->phase != TASK_NEW && !service_drop_spares(service, request))
 			return rpc_reply_fail(request, WIRE_UNKNOWN_OBJECT,
 					      "a table that the request works on was dropped while it was executed");
 		task->redefined = service->redefined;
@@ -288,26 +288,26 @@ static enum rpc_progress step(struct service *service, struct rpc_request *reque
 	if (task->phase == TASK_NEW) {
 		if (service_validate(service, request) == RPC_DONE)
 			return RPC_DONE;
-		operation_rewind(request);
+		service_operation_rewind(request);
 		task->phase = TASK_WAIT;
-	} else if (task->phase == TASK_WAIT && validate_layout(service, request) == RPC_DONE) {
+	} else if (task->phase == TASK_WAIT && service_validate_layout(service, request) == RPC_DONE) {
 		return RPC_DONE; /* there is another one since it waits, or none */
 	}
 	if (task->phase == TASK_WAIT) {
-		if (!start(service, request) || task->reply_bytes > SLICE_BYTES)
+		if (!start_operation(service, request) || task->reply_bytes > SLICE_BYTES)
 			return RPC_MORE; /* making so many mbufs was a slice's work */
 	}
 	if (task->phase == TASK_PREPARE) {
-		progress = prepare_slice(service, request, &ready);
+		progress = service_prepare_slice(service, request, &ready);
 		if (progress == RPC_DONE || !ready)
 			return progress;
-		operation_rewind(request);
+		service_operation_rewind(request);
 		task->phase = TASK_RUN;
 		if (task->large)
 			return RPC_MORE;
 	}
 	do
-		progress = run(service, request);
+		progress = run_operations(service, request);
 	while (progress == RPC_MORE && task->prepared && !task->large);
 	return progress;
 }
@@ -318,14 +318,14 @@ static enum rpc_progress execute(struct service *service, struct rpc_request *re
 	enum rpc_progress progress;
 
 	service->now_ns = now_ns;
-	tile_forget(service);
+	service_tile_forget(service);
 	progress = step(service, request);
 	if (progress != RPC_DONE)
 		return progress;
 	if (task->phase == TASK_PREPARE && task->has_push)
 		store_push_begin(task->scratch->push); /* refused: it holds no rows any more */
 	if (unlikely(task->owned != KEPT_NONE))
-		kept_disown(service->kept, &task->owned, task->phase == TASK_RUN, now_ns);
+		service_kept_disown(service->kept, &task->owned, task->phase == TASK_RUN, now_ns);
 	if (service->large_owner == task)
 		service->large_owner = NULL;
 	if (unlikely(task->changes))

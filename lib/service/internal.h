@@ -241,14 +241,14 @@ static inline bool service_owns(const struct service *service, uint64_t name_has
 enum rpc_progress service_direct(void *ctx, struct rpc_request *request);
 void service_expect(void *ctx, const void *payload, uint32_t bytes, bool soon);
 /* A table or a program was installed. */
-void direct_note(struct service *service, uint32_t id);
+void service_direct_note(struct service *service, uint32_t id);
 
 /* drop.c: before an id becomes that of something else, what was left behind under it is dropped. -EBUSY: it cannot be now. */
-int drop_left_behind(struct service *service, const struct object_spec *spec, struct star_error *err);
+int service_drop_left_behind(struct service *service, const struct object_spec *spec, struct star_error *err);
 /* Whether what has that id waits for its end. */
-bool drop_is_due(const struct service *service, uint32_t id);
+bool service_drop_is_due(const struct service *service, uint32_t id);
 /* What waits is dropped if that is possible now. */
-void drop_turn(struct service *service);
+void service_drop_turn(struct service *service);
 /* Whether large requests are to wait, so that those which have begun come to an end. */
 static inline bool drop_waits(const struct service *service)
 {
@@ -261,11 +261,11 @@ static inline bool journal_holds(const struct service *service)
 }
 
 /* Whether all that a request works on, which was there when it was validated, still is. */
-bool drop_spares(const struct service *service, const struct rpc_request *request);
+bool service_drop_spares(const struct service *service, const struct rpc_request *request);
 
 /* validate.c: checks a new request whole, and fills its task. RPC_MORE: it may run; RPC_DONE: it was answered by an error. */
 /* Whether it is meant for the layout that is served now. RPC_DONE: refused. */
-enum rpc_progress validate_layout(struct service *service, struct rpc_request *request);
+enum rpc_progress service_validate_layout(struct service *service, struct rpc_request *request);
 enum rpc_progress service_validate(struct service *service, struct rpc_request *request);
 
 /* execute.c */
@@ -277,56 +277,60 @@ void service_journal_instant(struct service *service, uint64_t id);
 void service_journal_sums(struct service *service);
 
 /* operation.c: the operations of a request, one after the other. */
-void operation_rewind(struct rpc_request *request);
+void service_operation_rewind(struct rpc_request *request);
 /* Takes the next operation's header, and sets the cursors to its keys and to what follows them. */
-void operation_next(struct service *service, struct task *task);
+void service_operation_next(struct service *service, struct task *task);
 /* Back to the first of its keys and gradients. */
-void operation_again(struct task *task);
+void service_operation_again(struct task *task);
 /* Reads the keys of the operation's next batch; returns how many. */
-unsigned operation_keys(struct service *service, struct task *task);
+unsigned service_operation_keys(struct service *service, struct task *task);
 /* Their gradients, in place where they lie in one piece. */
-void operation_gradients(struct service *service, struct task *task, unsigned n);
+void service_operation_gradients(struct service *service, struct task *task, unsigned n);
 /* Whether the n keys are this shard's, and a variable's are keys of its blocks. RPC_DONE: refused. */
-enum rpc_progress operation_check_keys(struct service *service, struct rpc_request *request, unsigned n);
-enum rpc_progress operation_refuse_room(struct rpc_request *request, const struct store_table *table);
+enum rpc_progress service_operation_check_keys(struct service *service, struct rpc_request *request, unsigned n);
+enum rpc_progress service_operation_refuse_room(struct rpc_request *request, const struct store_table *table);
 
 /* commit.c: whether a push may be added to the sums that it names, and a commit is one. RPC_DONE: refused. */
-enum rpc_progress commit_check(struct rpc_request *request, const struct object_spec *spec, const struct wire_op *op);
-enum rpc_progress commit_check_push(struct service *service, struct rpc_request *request, const struct wire_op *op);
+enum rpc_progress service_commit_check(struct rpc_request *request, const struct object_spec *spec,
+				       const struct wire_op *op);
+enum rpc_progress service_commit_check_push(struct service *service, struct rpc_request *request,
+					    const struct wire_op *op);
 /* Before a request changes rows in several slices, of which a snapshot is to have all or none. False: not now, a snapshot is about to
  * begin. From then on the request is finished whatever happens. */
-bool snapshot_lets_change(struct service *service, struct rpc_request *request);
+bool service_snapshot_lets_change(struct service *service, struct rpc_request *request);
 /* Works on the commit at hand, or ends it. RPC_DONE: refused. */
-enum rpc_progress commit_slice(struct service *service, struct rpc_request *request, int64_t *budget);
+enum rpc_progress service_commit_slice(struct service *service, struct rpc_request *request, int64_t *budget);
 
 /* sweep.c: a table was installed. */
-void sweep_forget(struct service *service, uint32_t id);
-void sweep_note(struct service *service, uint32_t id);
+void service_sweep_forget(struct service *service, uint32_t id);
+void service_sweep_note(struct service *service, uint32_t id);
 
 /* snapshot.c: what is under way is lost, for that reason. */
-void snapshot_give_up(struct service *service, int status);
+void service_snapshot_give_up(struct service *service, int status);
 /* Whether there is room for copies of rows; else the request waits. */
-bool snapshot_asks_room(struct service *service, uint64_t need);
-uint64_t snapshot_need_small(struct service *service, struct rpc_request *request);
+bool service_snapshot_asks_room(struct service *service, uint64_t need);
+uint64_t service_snapshot_need_small(struct service *service, struct rpc_request *request);
 
 /* Before the next n keys of an operation are looked up in this mode, or deleted (STORE_PUSH). */
 static inline bool snapshot_room(struct service *service, const struct store_table *table, unsigned n,
 				 enum store_find_mode mode)
 {
-	return likely(!service->snapshots.snapshot) || snapshot_asks_room(service, store_snapshot_need(table, n, mode));
+	return likely(!service->snapshots.snapshot) ||
+	       service_snapshot_asks_room(service, store_snapshot_need(table, n, mode));
 }
 
 /* The same for all of a small request that is prepared, whose operations are gone through from the first. */
 static inline bool snapshot_room_small(struct service *service, struct rpc_request *request)
 {
 	return likely(!service->snapshots.snapshot) ||
-	       snapshot_asks_room(service, snapshot_need_small(service, request));
+	       service_snapshot_asks_room(service, service_snapshot_need_small(service, request));
 }
 
 /* prepare.c: one slice of preparation, or all of it if the request is small; *ready when all operations are prepared. */
-enum rpc_progress prepare_slice(struct service *service, struct rpc_request *request, bool *ready);
+enum rpc_progress service_prepare_slice(struct service *service, struct rpc_request *request, bool *ready);
 /* The n keys at hand are pushed to, at that step. And: their gradients are looked at. RPC_DONE: refused. */
-enum rpc_progress prepare_keys(struct service *service, struct rpc_request *request, unsigned n);
-enum rpc_progress prepare_look(struct rpc_request *request, const void *const *gradients, unsigned dtype, unsigned n);
+enum rpc_progress service_prepare_keys(struct service *service, struct rpc_request *request, unsigned n);
+enum rpc_progress service_prepare_look(struct rpc_request *request, const void *const *gradients, unsigned dtype,
+				       unsigned n);
 
 #endif

@@ -52,7 +52,7 @@ static uint32_t *no_numbers(uint32_t count)
 	return numbers;
 }
 
-struct kept *kept_create(uint64_t bytes, uint64_t lease_ns, struct star_error *err)
+struct kept *service_kept_create(uint64_t bytes, uint64_t lease_ns, struct star_error *err)
 {
 	struct kept *kept = calloc(1, sizeof(*kept));
 	uint32_t hashes = 1;
@@ -78,7 +78,7 @@ struct kept *kept_create(uint64_t bytes, uint64_t lease_ns, struct star_error *e
 	kept->blocks = malloc((size_t)kept->count * KEPT_BLOCK_BYTES); /* touched when it is used */
 	if (!kept->next || !kept->entry_of || !kept->peer_of || !kept->entries || !kept->peers || !kept->blocks ||
 	    getrandom(&kept->secret, sizeof(kept->secret), 0) != sizeof(kept->secret)) {
-		kept_destroy(kept);
+		service_kept_destroy(kept);
 		star_error_set(err, -ENOMEM, "no memory for what programs keep: %llu bytes (limits.kept_mib)",
 			       (unsigned long long)bytes);
 		return NULL;
@@ -86,7 +86,7 @@ struct kept *kept_create(uint64_t bytes, uint64_t lease_ns, struct star_error *e
 	return kept;
 }
 
-void kept_destroy(struct kept *kept)
+void service_kept_destroy(struct kept *kept)
 {
 	if (!kept)
 		return;
@@ -99,7 +99,7 @@ void kept_destroy(struct kept *kept)
 	free(kept);
 }
 
-const struct kept_stats *kept_stats(const struct kept *kept)
+const struct kept_stats *service_kept_read_stats(const struct kept *kept)
 {
 	return &kept->stats;
 }
@@ -174,7 +174,7 @@ static uint32_t *entry_slot(struct kept *kept, uint64_t session, uint64_t tag)
 	return &kept->entry_of[hash_mix(hash_mix(session ^ kept->secret) ^ tag) & kept->mask];
 }
 
-struct kept_entry *kept_find(struct kept *kept, uint64_t session, uint64_t tag)
+struct kept_entry *service_kept_find(struct kept *kept, uint64_t session, uint64_t tag)
 {
 	uint32_t i = *entry_slot(kept, session, tag);
 
@@ -220,7 +220,7 @@ static void free_entry(struct kept *kept, struct kept_entry *entry)
 	kept->stats.entries--;
 }
 
-void kept_expire(struct kept *kept, uint64_t now_ns)
+void service_kept_expire(struct kept *kept, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < KEPT_EXPIRE && kept->oldest != KEPT_NONE; i++) {
 		struct kept_entry *entry = &kept->entries[kept->oldest];
@@ -247,13 +247,13 @@ static uint32_t take_entry(struct kept *kept)
 	return i;
 }
 
-struct kept_entry *kept_begin(struct kept *kept, uint64_t session, uint64_t tag, uint64_t now_ns)
+struct kept_entry *service_kept_begin(struct kept *kept, uint64_t session, uint64_t tag, uint64_t now_ns)
 {
 	struct kept_entry *entry;
 	uint32_t i, *slot;
 
-	kept_expire(kept, now_ns);
-	entry = kept_find(kept, session, tag);
+	service_kept_expire(kept, now_ns);
+	entry = service_kept_find(kept, session, tag);
 	if (entry && entry->owner)
 		return NULL;
 	if (entry)
@@ -275,7 +275,7 @@ struct kept_entry *kept_begin(struct kept *kept, uint64_t session, uint64_t tag,
 	return entry;
 }
 
-void kept_own(struct kept *kept, struct kept_entry *entry, const void *owner, uint32_t *owned)
+void service_kept_own(struct kept *kept, struct kept_entry *entry, const void *owner, uint32_t *owned)
 {
 	if (entry->owner)
 		return;
@@ -284,7 +284,7 @@ void kept_own(struct kept *kept, struct kept_entry *entry, const void *owner, ui
 	*owned = number_of(kept, entry);
 }
 
-void kept_disown(struct kept *kept, uint32_t *owned, bool done, uint64_t now_ns)
+void service_kept_disown(struct kept *kept, uint32_t *owned, bool done, uint64_t now_ns)
 {
 	while (*owned != KEPT_NONE) {
 		struct kept_entry *entry = &kept->entries[*owned];
@@ -313,11 +313,11 @@ static uint32_t blocks_of(uint64_t bytes)
 	return (uint32_t)((bytes + KEPT_BLOCK_BYTES - 1) / KEPT_BLOCK_BYTES);
 }
 
-bool kept_reserve(struct kept *kept, struct kept_entry *entry, unsigned place, uint64_t bytes, uint64_t now_ns)
+bool service_kept_reserve(struct kept *kept, struct kept_entry *entry, unsigned place, uint64_t bytes, uint64_t now_ns)
 {
 	const uint32_t blocks = blocks_of(bytes);
 
-	kept_expire(kept, now_ns);
+	service_kept_expire(kept, now_ns);
 	if (entry->have >> place & 1) { /* by the same request, when it was sent before */
 		const uint64_t had = (uint64_t)entry->count * program_aligned_bytes(entry->dims[place]);
 
@@ -336,7 +336,7 @@ bool kept_reserve(struct kept *kept, struct kept_entry *entry, unsigned place, u
 	return true;
 }
 
-void kept_append(struct kept *kept, struct kept_entry *entry, unsigned place, const void *from, uint32_t bytes)
+void service_kept_append(struct kept *kept, struct kept_entry *entry, unsigned place, const void *from, uint32_t bytes)
 {
 	struct kept_chain *chain = &entry->chains[place];
 
@@ -362,12 +362,12 @@ void kept_append(struct kept *kept, struct kept_entry *entry, unsigned place, co
 	}
 }
 
-struct kept_cursor kept_cursor(const struct kept_entry *entry, unsigned place)
+struct kept_cursor service_kept_cursor(const struct kept_entry *entry, unsigned place)
 {
 	return (struct kept_cursor){ .block = entry->chains[place].first };
 }
 
-void kept_read(const struct kept *kept, struct kept_cursor *cursor, void *to, uint32_t bytes)
+void service_kept_read(const struct kept *kept, struct kept_cursor *cursor, void *to, uint32_t bytes)
 {
 	while (bytes && cursor->block != KEPT_NONE) {
 		uint32_t n = KEPT_BLOCK_BYTES - cursor->at;

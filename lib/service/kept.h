@@ -73,29 +73,29 @@ struct kept_stats {
 
 struct kept;
 
-struct kept *kept_create(uint64_t bytes, uint64_t lease_ns, struct star_error *err);
-void kept_destroy(struct kept *kept);
-const struct kept_stats *kept_stats(const struct kept *kept);
+struct kept *service_kept_create(uint64_t bytes, uint64_t lease_ns, struct star_error *err);
+void service_kept_destroy(struct kept *kept);
+const struct kept_stats *service_kept_read_stats(const struct kept *kept);
 
-struct kept_entry *kept_find(struct kept *kept, uint64_t session, uint64_t tag);
+struct kept_entry *service_kept_find(struct kept *kept, uint64_t session, uint64_t tag);
 
 /* A new entry, in the place of one with the same name. NULL: there is no room, or a request works on it. */
-struct kept_entry *kept_begin(struct kept *kept, uint64_t session, uint64_t tag, uint64_t now_ns);
+struct kept_entry *service_kept_begin(struct kept *kept, uint64_t session, uint64_t tag, uint64_t now_ns);
 
 /* The entry is the owner's until it lets go of all that it has; *owned is the first of those, KEPT_NONE in the beginning. */
-void kept_own(struct kept *kept, struct kept_entry *entry, const void *owner, uint32_t *owned);
+void service_kept_own(struct kept *kept, struct kept_entry *entry, const void *owner, uint32_t *owned);
 /* done: what it was to fill is there, and what it was to be the last user of is freed; else all is as before, or gone. */
-void kept_disown(struct kept *kept, uint32_t *owned, bool done, uint64_t now_ns);
+void service_kept_disown(struct kept *kept, uint32_t *owned, bool done, uint64_t now_ns);
 
 /* Its owner will fill a place with so many bytes. False: there is no room, or the session has its share. */
-bool kept_reserve(struct kept *kept, struct kept_entry *entry, unsigned place, uint64_t bytes, uint64_t now_ns);
-void kept_append(struct kept *kept, struct kept_entry *entry, unsigned place, const void *from, uint32_t bytes);
+bool service_kept_reserve(struct kept *kept, struct kept_entry *entry, unsigned place, uint64_t bytes, uint64_t now_ns);
+void service_kept_append(struct kept *kept, struct kept_entry *entry, unsigned place, const void *from, uint32_t bytes);
 
-struct kept_cursor kept_cursor(const struct kept_entry *entry, unsigned place);
+struct kept_cursor service_kept_cursor(const struct kept_entry *entry, unsigned place);
 /* The next bytes, up to the place's end; then zeros. */
-void kept_read(const struct kept *kept, struct kept_cursor *cursor, void *to, uint32_t bytes);
+void service_kept_read(const struct kept *kept, struct kept_cursor *cursor, void *to, uint32_t bytes);
 
 /* Frees what nobody has asked for within the lease, looking at some at most. */
-void kept_expire(struct kept *kept, uint64_t now_ns);
+void service_kept_expire(struct kept *kept, uint64_t now_ns);
 
 #endif

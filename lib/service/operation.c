@@ -2,7 +2,7 @@
 /* A request's operations, read where they lie: what preparation and execution have in common. */
 #include "service/internal.h"
 
-void operation_rewind(struct rpc_request *request)
+void service_operation_rewind(struct rpc_request *request)
 {
 	struct task *task = request->task;
 
@@ -13,7 +13,7 @@ void operation_rewind(struct rpc_request *request)
 	task->stage = STAGE_NEXT;
 }
 
-void operation_next(struct service *service, struct task *task)
+void service_operation_next(struct service *service, struct task *task)
 {
 	const struct object_spec *spec;
 	struct wire_op *op = &task->op;
@@ -24,7 +24,7 @@ void operation_next(struct service *service, struct task *task)
 	if (--task->ops_left)
 		rpc_cursor_skip(&task->at, wire_padded(op->body_bytes));
 	if (op->kind == WIRE_RUN) {
-		run_next(service, task);
+		service_run_next(service, task);
 		return;
 	}
 	task->table = operation_object(service, task);
@@ -40,20 +40,20 @@ void operation_next(struct service *service, struct task *task)
 	widest = RTE_MAX(widest, task->push_bytes);
 	task->row_cost = RTE_MAX(widest, task->pull_bytes);
 	task->batch = RTE_MIN((uint32_t)STORE_BATCH, SLICE_BYTES / task->row_cost);
-	task->blocks = spec->kind == OBJECT_VARIABLE ? (uint32_t)object_blocks(spec) : 0;
+	task->blocks = spec->kind == OBJECT_VARIABLE ? (uint32_t)wire_object_blocks(spec) : 0;
 	task->look = op_pushes(op) && store_push_needs_look(task->table);
 	task->done = 0;
 	task->deleted = 0;
 }
 
-void operation_again(struct task *task)
+void service_operation_again(struct task *task)
 {
 	task->keys = task->values = task->keys_begin;
 	rpc_cursor_skip(&task->values, task->op.count * (uint32_t)sizeof(uint64_t));
 	task->done = 0;
 }
 
-unsigned operation_keys(struct service *service, struct task *task)
+unsigned service_operation_keys(struct service *service, struct task *task)
 {
 	const unsigned n = RTE_MIN(task->op.count - task->done, task->batch);
 
@@ -61,7 +61,7 @@ unsigned operation_keys(struct service *service, struct task *task)
 	return n;
 }
 
-void operation_gradients(struct service *service, struct task *task, unsigned n)
+void service_operation_gradients(struct service *service, struct task *task, unsigned n)
 {
 	const uint32_t bytes = task->push_bytes, alignment = dtype_alignment(task->op.dtype);
 
@@ -89,7 +89,7 @@ static enum rpc_progress refuse_block(struct rpc_request *request, uint64_t key)
 			      task->blocks, (unsigned long long)key);
 }
 
-enum rpc_progress operation_check_keys(struct service *service, struct rpc_request *request, unsigned n)
+enum rpc_progress service_operation_check_keys(struct service *service, struct rpc_request *request, unsigned n)
 {
 	static const uint64_t home =
 		0; /* object_partition_key: all blocks of a whole variable are where its first one is */
@@ -106,7 +106,7 @@ enum rpc_progress operation_check_keys(struct service *service, struct rpc_reque
 		"a key of the request belongs to another reactor: get the layout, and split by partition");
 }
 
-enum rpc_progress operation_refuse_room(struct rpc_request *request, const struct store_table *table)
+enum rpc_progress service_operation_refuse_room(struct rpc_request *request, const struct store_table *table)
 {
 	const struct object_spec *spec = store_table_spec(table);
 

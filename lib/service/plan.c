@@ -8,7 +8,7 @@
 #include "service/internal.h"
 #include "store/push.h"
 
-int plan_memory_create(struct service *service, struct star_error *err)
+int service_plan_memory_create(struct service *service, struct star_error *err)
 {
 	/* The rows by segment of a request, and as much again for pools. Of all this only what is used is ever touched. */
 	service->pools_max = 2 * (uint64_t)service->options.payload_max;
@@ -20,11 +20,11 @@ int plan_memory_create(struct service *service, struct star_error *err)
 	service->large.pools = aligned_alloc(RTE_CACHE_LINE_SIZE, service->pools_max);
 	if (!service->plans_memory || !service->tile || !service->small.pools || !service->large.pools)
 		return star_error_set(err, -ENOMEM, "no memory for a shard's programs");
-	tile_forget(service);
+	service_tile_forget(service);
 	return 0;
 }
 
-void plan_memory_destroy(struct service *service)
+void service_plan_memory_destroy(struct service *service)
 {
 	free(service->plans_memory);
 	free(service->tile);
@@ -75,7 +75,7 @@ static int check_table(const struct service *service, const struct object_spec *
 /* A variable's last block has elements beyond the variable's. */
 static uint32_t last_of(const struct object_spec *spec)
 {
-	return spec->kind == OBJECT_VARIABLE ? (uint32_t)(object_elements(spec) % spec->dim) : 0;
+	return spec->kind == OBJECT_VARIABLE ? (uint32_t)(wire_object_elements(spec) % spec->dim) : 0;
 }
 
 /* Whether a node is a step that computes rows for this KEYS feed; keys PROGRAM_NONE: rows that there are once. */
@@ -83,7 +83,7 @@ static bool computes(const struct plan *plan, unsigned node, unsigned keys)
 {
 	const struct program_value *v = &plan->shape.values[node];
 
-	if (program_op(plan->program.nodes[node].op)->kind < PROGRAM_KIND_SPREAD)
+	if (wire_program_op(plan->program.nodes[node].op)->kind < PROGRAM_KIND_SPREAD)
 		return false;
 	return keys == PROGRAM_NONE ? v->axis == PROGRAM_ONCE : v->axis == PROGRAM_BY_KEY && v->keys == keys;
 }
@@ -98,7 +98,7 @@ static void add_steps(struct plan *plan, unsigned keys, unsigned *count)
 								      .node = (uint8_t)i,
 								      .a = n->a,
 								      .b = n->b,
-								      .kind = program_op(n->op)->kind,
+								      .kind = wire_program_op(n->op)->kind,
 								      .constant = n->constant };
 	}
 }
@@ -190,7 +190,7 @@ static void compile(const struct service *service, const struct object_spec *spe
 							    .pools = (uint8_t)counts[2] };
 }
 
-bool plan_is_bound(const struct service *service, const struct plan *plan)
+bool service_plan_is_bound(const struct service *service, const struct plan *plan)
 {
 	for (unsigned k = 0; k < plan->shape.keys_count; k++)
 		if (service->tables[plan->program.nodes[plan->shape.keys[k].node].object] != plan->keys[k].table)
@@ -206,7 +206,7 @@ static struct plan *free_place(struct service *service)
 	return NULL;
 }
 
-int plan_install(struct service *service, const struct object_spec *spec, struct star_error *err)
+int service_plan_install(struct service *service, const struct object_spec *spec, struct star_error *err)
 {
 	const struct plan *have = service->plans[spec->id];
 	struct program_shape shape;
@@ -214,17 +214,18 @@ int plan_install(struct service *service, const struct object_spec *spec, struct
 	unsigned node;
 	int rc;
 
-	if (program_check(&spec->program, &shape, &node))
+	if (wire_program_check(&spec->program, &shape, &node))
 		return star_error_set(err, -EINVAL, "\"%.80s\" is no program", spec->name);
 	for (unsigned k = 0; k < shape.keys_count; k++) {
 		rc = check_table(service, spec, &shape, &shape.keys[k], err);
 		if (rc < 0)
 			return rc;
 	}
-	if (have && !drop_is_due(service, spec->id) && have->object == object_wire_id(spec) &&
-	    plan_is_bound(service, have) && memcmp(&have->program, &spec->program, program_bytes(&spec->program)) == 0)
+	if (have && !service_drop_is_due(service, spec->id) && have->object == object_wire_id(spec) &&
+	    service_plan_is_bound(service, have) &&
+	    memcmp(&have->program, &spec->program, program_bytes(&spec->program)) == 0)
 		return 0;
-	if (drop_left_behind(service, spec, err) < 0)
+	if (service_drop_left_behind(service, spec, err) < 0)
 		return err->code;
 	plan = free_place(service);
 	if (!plan)
@@ -234,11 +235,11 @@ int plan_install(struct service *service, const struct object_spec *spec, struct
 	service->plans[spec->id] = plan;
 	service->plans_taken[plan - service->plans_memory] = true;
 	service->plans_used++;
-	direct_note(service, spec->id);
+	service_direct_note(service, spec->id);
 	return 0;
 }
 
-struct store_table *plan_plain_table(const struct plan *plan)
+struct store_table *service_plan_plain_table(const struct plan *plan)
 {
 	const struct program_node *nodes = plan->program.nodes;
 	struct store_table *table = plan->keys[0].table;

@@ -89,42 +89,43 @@ struct tile {
 };
 
 /* plan.c. Memory for all programs, on the control path. */
-int plan_memory_create(struct service *service, struct star_error *err);
-void plan_memory_destroy(struct service *service);
+int service_plan_memory_create(struct service *service, struct star_error *err);
+void service_plan_memory_destroy(struct service *service);
 struct object_spec;
-int plan_install(struct service *service, const struct object_spec *spec, struct star_error *err);
+int service_plan_install(struct service *service, const struct object_spec *spec, struct star_error *err);
 /* Whether the tables are still those that it was installed for. */
-bool plan_is_bound(const struct service *service, const struct plan *plan);
+bool service_plan_is_bound(const struct service *service, const struct plan *plan);
 /* The table of a program that does nothing but fetch its rows as they are; NULL: it is none. */
-struct store_table *plan_plain_table(const struct plan *plan);
+struct store_table *service_plan_plain_table(const struct plan *plan);
 
 /* run_check.c: one run's header and the counts in its body, of which `left` bytes are there at `at`. RPC_DONE: refused. */
-enum rpc_progress run_check(struct service *service, struct rpc_request *request, const struct wire_op *op,
-			    struct rpc_cursor at, uint32_t left, struct run_sums *sums);
+enum rpc_progress service_run_check(struct service *service, struct rpc_request *request, const struct wire_op *op,
+				    struct rpc_cursor at, uint32_t left, struct run_sums *sums);
 
 /* run.c: the operation that was taken is a run. */
-void run_next(const struct service *service, struct task *task);
-void run_begin(struct service *service, struct rpc_request *request);
+void service_run_next(const struct service *service, struct task *task);
+void service_run_begin(struct service *service, struct rpc_request *request);
 /* A tile, or as much work; the stage is STAGE_NEXT when the run is prepared, or done. RPC_DONE: refused. */
-enum rpc_progress run_prepare(struct service *service, struct rpc_request *request, int64_t *budget, bool *waits);
-enum rpc_progress run_slice(struct service *service, struct rpc_request *request, int64_t *budget);
-uint64_t run_snapshot_need(const struct task *task);
+enum rpc_progress service_run_prepare(struct service *service, struct rpc_request *request, int64_t *budget,
+				      bool *waits);
+enum rpc_progress service_run_slice(struct service *service, struct rpc_request *request, int64_t *budget);
+uint64_t service_run_snapshot_need(const struct task *task);
 
 /* run_entry.c: the entry of the feed at hand, if it has one, and what the run keeps in it, is the request's until its end. RPC_DONE:
  * refused. */
-enum rpc_progress run_entry_prepare(struct service *service, struct rpc_request *request);
+enum rpc_progress service_run_entry_prepare(struct service *service, struct rpc_request *request);
 /* Sets the feed's cursors to the entry, if it has one that was prepared. */
-void run_entry_open(struct service *service, const struct rpc_request *request);
+void service_run_entry_open(struct service *service, const struct rpc_request *request);
 
 /* tile.c: the next n keys of a run's feed: takes what is aligned with them (rows: or segments only), ... */
-void tile_take(struct service *service, struct task *task, unsigned n, bool rows);
+void service_tile_take(struct service *service, struct task *task, unsigned n, bool rows);
 /* ... computes all that follows (look: only what gradients follow from), from rows that were found, ... */
-void tile_compute(struct service *service, struct task *task, unsigned n, bool look);
+void service_tile_compute(struct service *service, struct task *task, unsigned n, bool look);
 /* ... and gives away what is fetched and pooled. */
-void tile_fetch(struct service *service, struct rpc_request *request, unsigned n);
-void tile_pool(struct service *service, const struct task *task, unsigned n);
-void tile_keep(struct service *service, const struct task *task, unsigned n);
+void service_tile_fetch(struct service *service, struct rpc_request *request, unsigned n);
+void service_tile_pool(struct service *service, const struct task *task, unsigned n);
+void service_tile_keep(struct service *service, const struct task *task, unsigned n);
 /* A slice begins. */
-void tile_forget(struct service *service);
+void service_tile_forget(struct service *service);
 
 #endif

@@ -23,20 +23,21 @@ static enum rpc_progress check_dense(const struct service *service, struct rpc_r
 	return RPC_MORE;
 }
 
-enum rpc_progress prepare_keys(struct service *service, struct rpc_request *request, unsigned n)
+enum rpc_progress service_prepare_keys(struct service *service, struct rpc_request *request, unsigned n)
 {
 	const struct task *task = request->task;
 	const int rc = store_push_keys(task->scratch->push, task->table, service->keys, n, task->op.step);
 
 	if (rc == -ENOSPC)
-		return operation_refuse_room(request, task->table);
+		return service_operation_refuse_room(request, task->table);
 	if (rc < 0)
 		return rpc_reply_fail(request, WIRE_OVER_LIMIT,
 				      "the request has more gradients than a shard takes at once");
 	return RPC_MORE;
 }
 
-enum rpc_progress prepare_look(struct rpc_request *request, const void *const *gradients, unsigned dtype, unsigned n)
+enum rpc_progress service_prepare_look(struct rpc_request *request, const void *const *gradients, unsigned dtype,
+				       unsigned n)
 {
 	const struct task *task = request->task;
 
@@ -60,8 +61,8 @@ static enum rpc_progress look(struct service *service, struct rpc_request *reque
 {
 	struct task *task = request->task;
 
-	operation_gradients(service, task, n);
-	return prepare_look(request, service->gradients, task->op.dtype, n);
+	service_operation_gradients(service, task, n);
+	return service_prepare_look(request, service->gradients, task->op.dtype, n);
 }
 
 static enum rpc_progress prepare_push(struct service *service, struct rpc_request *request, unsigned n)
@@ -73,15 +74,15 @@ static enum rpc_progress prepare_push(struct service *service, struct rpc_reques
 		return RPC_DONE;
 	if (unlikely(task->op.flags & WIRE_ACCUMULATE)) {
 		/* They may have been closed since the slice before: rows that are made from now on would be in the next sums. */
-		if (commit_check_push(service, request, &task->op) == RPC_DONE)
+		if (service_commit_check_push(service, request, &task->op) == RPC_DONE)
 			return RPC_DONE;
 		/* A commit finds the rows in the order of an index, in which one cannot be filled within bounds: they are made now. So it
 		 * also is told now that there is no room for them. */
 		if (store_find(operation_object(service, task), service->keys, n, STORE_PULL, task->op.step,
 			       service->rows))
-			return operation_refuse_room(request, operation_object(service, task));
+			return service_operation_refuse_room(request, operation_object(service, task));
 	}
-	if (prepare_keys(service, request, n) == RPC_DONE)
+	if (service_prepare_keys(service, request, n) == RPC_DONE)
 		return RPC_DONE;
 	return task->look ? look(service, request, n) : RPC_MORE;
 }
@@ -111,7 +112,7 @@ static enum rpc_progress prepare_pull(struct service *service, struct rpc_reques
 
 	if ((make || versions) &&
 	    store_find(task->table, service->keys, n, make ? STORE_PULL : STORE_LOOK, task->op.step, service->rows))
-		return operation_refuse_room(request, task->table);
+		return service_operation_refuse_room(request, task->table);
 	if (versions)
 		note_versions(service, task, n);
 	return RPC_MORE;
@@ -124,7 +125,7 @@ static enum rpc_progress prepare_batch(struct service *service, struct rpc_reque
 
 	if (task->stage == STAGE_LOOK)
 		return look(service, request, n);
-	if (operation_check_keys(service, request, n) == RPC_DONE)
+	if (service_operation_check_keys(service, request, n) == RPC_DONE)
 		return RPC_DONE;
 	return op_pushes(&task->op) ? prepare_push(service, request, n) : prepare_pull(service, request, n);
 }
@@ -144,12 +145,12 @@ static bool look_again(struct task *task)
 {
 	if (!task->look || !store_push_look_again(task->scratch->push))
 		return false;
-	operation_again(task);
+	service_operation_again(task);
 	task->stage = STAGE_LOOK;
 	return true;
 }
 
-enum rpc_progress prepare_slice(struct service *service, struct rpc_request *request, bool *ready)
+enum rpc_progress service_prepare_slice(struct service *service, struct rpc_request *request, bool *ready)
 {
 	struct task *task = request->task;
 	int64_t budget = SLICE_BYTES;
@@ -162,13 +163,13 @@ enum rpc_progress prepare_slice(struct service *service, struct rpc_request *req
 				*ready = true;
 				return RPC_MORE;
 			}
-			operation_next(service, task);
+			service_operation_next(service, task);
 			task->stage = task->op.kind == WIRE_RUN ? STAGE_RUN
 				      : op_pushes(&task->op)	? STAGE_PUSH
 								: STAGE_PULL;
 			/* It may have waited since it was validated: for the scratch, or for room. */
 			if (unlikely(task->op.flags & WIRE_ACCUMULATE) &&
-			    commit_check_push(service, request, &task->op) == RPC_DONE)
+			    service_commit_check_push(service, request, &task->op) == RPC_DONE)
 				return RPC_DONE;
 			if (task->op.kind == WIRE_ASSIGN)
 				store_push_assign(task->scratch->push, task->table, task->op.count);
@@ -178,7 +179,7 @@ enum rpc_progress prepare_slice(struct service *service, struct rpc_request *req
 		if (task->stage == STAGE_RUN) {
 			bool waits = false;
 
-			if (run_prepare(service, request, &budget, &waits) == RPC_DONE)
+			if (service_run_prepare(service, request, &budget, &waits) == RPC_DONE)
 				return RPC_DONE;
 			if (waits)
 				return wait_for_room(service, request);
@@ -189,7 +190,7 @@ enum rpc_progress prepare_slice(struct service *service, struct rpc_request *req
 		    !snapshot_room(service, operation_object(service, task), n, op_mode(&task->op)))
 			return wait_for_room(service, request);
 		if (task->stage != STAGE_LOOK)
-			n = operation_keys(service, task);
+			n = service_operation_keys(service, task);
 		if (prepare_batch(service, request, n) == RPC_DONE)
 			return RPC_DONE;
 		budget -= operation_cost(task, n);

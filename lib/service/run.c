@@ -8,16 +8,16 @@
 
 static uint64_t rows_bytes(const struct task *task)
 {
-	return program_segment_bytes(&task->run.plan->program, &task->run.plan->shape, PROGRAM_SEGMENT_ROWS,
-				     task->op.dim);
+	return wire_program_segment_bytes(&task->run.plan->program, &task->run.plan->shape, PROGRAM_SEGMENT_ROWS,
+					  task->op.dim);
 }
 
 static uint64_t pool_bytes(const struct task *task)
 {
-	return program_segment_bytes(&task->run.plan->program, &task->run.plan->shape, PROGRAM_POOL, task->op.dim);
+	return wire_program_segment_bytes(&task->run.plan->program, &task->run.plan->shape, PROGRAM_POOL, task->op.dim);
 }
 
-void run_next(const struct service *service, struct task *task)
+void service_run_next(const struct service *service, struct task *task)
 {
 	struct run *run = &task->run;
 
@@ -30,7 +30,8 @@ void run_next(const struct service *service, struct task *task)
 	run->applies = run->plan->shape.applies && !(task->op.flags & WIRE_APPLIED);
 	run->counts = task->keys_begin;
 	run->next = task->keys_begin;
-	rpc_cursor_skip(&run->next, (uint32_t)program_head_bytes(&run->plan->program, &run->plan->shape, task->op.dim));
+	rpc_cursor_skip(&run->next,
+			(uint32_t)wire_program_head_bytes(&run->plan->program, &run->plan->shape, task->op.dim));
 	task->pools_used += rows_bytes(task) + pool_bytes(task);
 }
 
@@ -82,7 +83,7 @@ static bool next_keys(struct task *task)
 	}
 	task->table = of->table;
 	task->spec = store_table_spec(of->table);
-	task->blocks = task->spec->kind == OBJECT_VARIABLE ? (uint32_t)object_blocks(task->spec) : 0;
+	task->blocks = task->spec->kind == OBJECT_VARIABLE ? (uint32_t)wire_object_blocks(task->spec) : 0;
 	task->done = 0;
 	return true;
 }
@@ -94,7 +95,7 @@ static unsigned take_keys(struct service *service, struct task *task)
 	const unsigned n = RTE_MIN(run->count - task->done, (uint32_t)run->plan->keys[run->keys].tile);
 
 	if (unlikely(run->entry && run->plan->shape.keys[run->keys].kept))
-		kept_read(service->kept, &run->kept_keys, service->keys, n * (uint32_t)sizeof(uint64_t));
+		service_kept_read(service->kept, &run->kept_keys, service->keys, n * (uint32_t)sizeof(uint64_t));
 	else
 		rpc_cursor_copy(&run->keys_at, service->keys, n * (uint32_t)sizeof(uint64_t));
 	return n;
@@ -165,18 +166,19 @@ static enum rpc_progress prepare_rows(struct service *service, struct rpc_reques
 	if (!applies_to(task)) {
 		if (looks_up(task) && mode(task) == STORE_PULL &&
 		    store_find(task->table, service->keys, n, STORE_PULL, task->op.step, service->rows))
-			return operation_refuse_room(request, task->table);
+			return service_operation_refuse_room(request, task->table);
 		return RPC_MORE;
 	}
-	if (!task->run.again && prepare_keys(service, request, n) == RPC_DONE)
+	if (!task->run.again && service_prepare_keys(service, request, n) == RPC_DONE)
 		return RPC_DONE;
 	if (!keys->looks)
 		return RPC_MORE;
 	if (keys->looks_up)
 		store_find(task->table, service->keys, n, STORE_LOOK, task->op.step, service->rows);
-	tile_compute(service, task, n, true);
-	return prepare_look(request, (const void *const *)service->tile->rows[task->run.plan->program.nodes[apply].b],
-			    STAR_FLOAT32, n);
+	service_tile_compute(service, task, n, true);
+	return service_prepare_look(request,
+				    (const void *const *)service->tile->rows[task->run.plan->program.nodes[apply].b],
+				    STAR_FLOAT32, n);
 }
 
 static enum rpc_progress prepare_tile(struct service *service, struct rpc_request *request, int64_t *budget)
@@ -185,9 +187,9 @@ static enum rpc_progress prepare_tile(struct service *service, struct rpc_reques
 	const struct run *run = &task->run;
 	const unsigned n = take_keys(service, task);
 
-	if (operation_check_keys(service, request, n) == RPC_DONE)
+	if (service_operation_check_keys(service, request, n) == RPC_DONE)
 		return RPC_DONE;
-	tile_take(service, task, n, applies_to(task) && run->plan->keys[run->keys].looks);
+	service_tile_take(service, task, n, applies_to(task) && run->plan->keys[run->keys].looks);
 	if (check_segments(service, request, n) == RPC_DONE || prepare_rows(service, request, n) == RPC_DONE)
 		return RPC_DONE;
 	tile_done(task, n, budget);
@@ -207,11 +209,12 @@ static bool look_again(struct service *service, const struct rpc_request *reques
 	run->counts = run->count_at;
 	run->next = run->begin;
 	next_keys(task);
-	run_entry_open(service, request);
+	service_run_entry_open(service, request);
 	return true;
 }
 
-enum rpc_progress run_prepare(struct service *service, struct rpc_request *request, int64_t *budget, bool *waits)
+enum rpc_progress service_run_prepare(struct service *service, struct rpc_request *request, int64_t *budget,
+				      bool *waits)
 {
 	struct task *task = request->task;
 	struct run *run = &task->run;
@@ -225,7 +228,7 @@ enum rpc_progress run_prepare(struct service *service, struct rpc_request *reque
 			task->stage = STAGE_NEXT;
 			return RPC_MORE;
 		}
-		if (run_entry_prepare(service, request) == RPC_DONE)
+		if (service_run_entry_prepare(service, request) == RPC_DONE)
 			return RPC_DONE;
 		if (applies_to(task) && run->count)
 			store_push_op(task->scratch->push, task->table, run->count);
@@ -250,7 +253,7 @@ enum rpc_progress run_prepare(struct service *service, struct rpc_request *reque
 
 /* ---- the run itself ---- */
 
-void run_begin(struct service *service, struct rpc_request *request)
+void service_run_begin(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
 	const struct plan *plan = task->run.plan;
@@ -259,7 +262,7 @@ void run_begin(struct service *service, struct rpc_request *request)
 	struct wire_result result = { .object = task->op.object, .count = task->op.count, .dim = task->op.dim };
 
 	rpc_cursor_copy(&at, counts, plan->shape.keys_count * (uint32_t)sizeof(*counts));
-	result.body_bytes = (uint32_t)program_reply_bytes(&plan->program, &plan->shape, counts, task->op.dim);
+	result.body_bytes = (uint32_t)wire_program_reply_bytes(&plan->program, &plan->shape, counts, task->op.dim);
 	rpc_reply_put(request, &result, sizeof(result));
 	task->run.stage = RUN_KEYS;
 	task->stage = STAGE_RUN;
@@ -274,7 +277,7 @@ static void begin_keys(struct service *service, const struct rpc_request *reques
 	run->stage = RUN_TILES;
 	if (run->count == 0)
 		return;
-	run_entry_open(service, request);
+	service_run_entry_open(service, request);
 	service->counters.pulls += looks_up(task);
 	if (applies_to(task)) {
 		const struct store_push_step step = op_step(&task->op);
@@ -304,12 +307,12 @@ static enum rpc_progress find_rows(struct service *service, struct rpc_request *
 	const struct task *task = request->task;
 	const enum store_find_mode how = task->prepared ? STORE_LOOK : mode(task);
 
-	if (!task->prepared && operation_check_keys(service, request, n) == RPC_DONE)
+	if (!task->prepared && service_operation_check_keys(service, request, n) == RPC_DONE)
 		return RPC_DONE;
 	if (!looks_up(task))
 		return RPC_MORE;
 	if (store_find(task->table, service->keys, n, how, task->op.step, service->rows))
-		return operation_refuse_room(request, task->table);
+		return service_operation_refuse_room(request, task->table);
 	service->counters.rows_pulled += n;
 	return RPC_MORE;
 }
@@ -320,14 +323,14 @@ static enum rpc_progress run_tile(struct service *service, struct rpc_request *r
 	const struct run *run = &task->run;
 	const unsigned n = take_keys(service, task);
 
-	tile_take(service, task, n, true);
+	service_tile_take(service, task, n, true);
 	if (find_rows(service, request, n) == RPC_DONE)
 		return RPC_DONE;
-	tile_compute(service, task, n, false);
-	tile_fetch(service, request, n);
-	tile_pool(service, task, n);
+	service_tile_compute(service, task, n, false);
+	service_tile_fetch(service, request, n);
+	service_tile_pool(service, task, n);
 	if (unlikely(run->entry))
-		tile_keep(service, task, n);
+		service_tile_keep(service, task, n);
 	if (applies_to(task)) {
 		const unsigned gradients = run->plan->program.nodes[run->plan->shape.keys[run->keys].apply].b;
 
@@ -355,7 +358,7 @@ static void put_pools(struct rpc_request *request, int64_t *budget)
 		task->stage = STAGE_NEXT;
 }
 
-enum rpc_progress run_slice(struct service *service, struct rpc_request *request, int64_t *budget)
+enum rpc_progress service_run_slice(struct service *service, struct rpc_request *request, int64_t *budget)
 {
 	struct task *task = request->task;
 	struct run *run = &task->run;
@@ -386,7 +389,7 @@ enum rpc_progress run_slice(struct service *service, struct rpc_request *request
 	}
 }
 
-uint64_t run_snapshot_need(const struct task *task)
+uint64_t service_run_snapshot_need(const struct task *task)
 {
 	struct task at = *task;
 	uint64_t need = 0;

@@ -66,15 +66,17 @@ static enum rpc_progress read_counts(struct rpc_request *request, const struct w
 						 op->object, op->count, sum);
 }
 
-static void add(struct run_sums *sums, const struct wire_op *op, const struct plan *plan, const uint32_t *counts)
+static void add_run_sums(struct run_sums *sums, const struct wire_op *op, const struct plan *plan,
+			 const uint32_t *counts)
 {
 	const struct program_shape *shape = &plan->shape;
 	const bool applies = shape->applies && !(op->flags & WIRE_APPLIED);
 
 	sums->keys += op->count;
-	sums->reply_bytes += sizeof(struct wire_result) + program_reply_bytes(&plan->program, shape, counts, op->dim);
-	sums->pool_bytes += program_segment_bytes(&plan->program, shape, PROGRAM_SEGMENT_ROWS, op->dim) +
-			    program_segment_bytes(&plan->program, shape, PROGRAM_POOL, op->dim);
+	sums->reply_bytes +=
+		sizeof(struct wire_result) + wire_program_reply_bytes(&plan->program, shape, counts, op->dim);
+	sums->pool_bytes += wire_program_segment_bytes(&plan->program, shape, PROGRAM_SEGMENT_ROWS, op->dim) +
+			    wire_program_segment_bytes(&plan->program, shape, PROGRAM_POOL, op->dim);
 	sums->prepared |= shape->segments || has_entry(shape, op);
 	sums->work += shape->once_elements * sizeof(float);
 	for (unsigned k = 0; k < shape->keys_count; k++) {
@@ -90,8 +92,8 @@ static void add(struct run_sums *sums, const struct wire_op *op, const struct pl
 	}
 }
 
-enum rpc_progress run_check(struct service *service, struct rpc_request *request, const struct wire_op *op,
-			    struct rpc_cursor at, uint32_t left, struct run_sums *sums)
+enum rpc_progress service_run_check(struct service *service, struct rpc_request *request, const struct wire_op *op,
+				    struct rpc_cursor at, uint32_t left, struct run_sums *sums)
 {
 	const struct plan *plan = service_plan(service, op->object);
 	uint32_t counts[PROGRAM_KEYS_MAX];
@@ -102,7 +104,7 @@ enum rpc_progress run_check(struct service *service, struct rpc_request *request
 			request, WIRE_UNKNOWN_OBJECT,
 			"no program has the id %u: register it first; or a table that it works on was dropped",
 			op->object);
-	if (!plan_is_bound(service, plan))
+	if (!service_plan_is_bound(service, plan))
 		return rpc_reply_fail(
 			request, WIRE_UNKNOWN_OBJECT,
 			"a table that program %u works on is not the one that it was registered for: register "
@@ -110,12 +112,12 @@ enum rpc_progress run_check(struct service *service, struct rpc_request *request
 			op->object);
 	if (check_head(request, op, plan) == RPC_DONE || read_counts(request, op, plan, at, left, counts) == RPC_DONE)
 		return RPC_DONE;
-	body = program_request_bytes(&plan->program, &plan->shape, counts, op->dim, op->flags & WIRE_ALONE);
+	body = wire_program_request_bytes(&plan->program, &plan->shape, counts, op->dim, op->flags & WIRE_ALONE);
 	if (op->body_bytes != body || wire_padded(op->body_bytes) > left)
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
 				      "the run of program %u has a body of %u bytes: %" PRIu64
 				      " are needed, %u are left",
 				      op->object, op->body_bytes, body, left);
-	add(sums, op, plan, counts);
+	add_run_sums(sums, op, plan, counts);
 	return RPC_MORE;
 }

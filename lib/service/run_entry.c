@@ -52,13 +52,14 @@ static bool reserve(struct service *service, const struct task *task, struct kep
 	const uint64_t count = task->run.count;
 
 	if (plan->shape.begins &&
-	    !kept_reserve(service->kept, entry, KEPT_KEYS, count * sizeof(uint64_t), service->now_ns))
+	    !service_kept_reserve(service->kept, entry, KEPT_KEYS, count * sizeof(uint64_t), service->now_ns))
 		return false;
 	for (unsigned k = 0; k < plan->keeps_count; k++) {
 		const struct program_node *keep = &plan->program.nodes[plan->keeps[k]];
 		const uint16_t dim = plan->shape.values[keep->a].dim;
 
-		if (!kept_reserve(service->kept, entry, keep->b, count * program_aligned_bytes(dim), service->now_ns))
+		if (!service_kept_reserve(service->kept, entry, keep->b, count * program_aligned_bytes(dim),
+					  service->now_ns))
 			return false;
 		entry->dims[keep->b] = dim;
 	}
@@ -70,9 +71,9 @@ static void open_entry(struct run *run, struct kept_entry *entry)
 	const struct program_keys *keys = &run->plan->shape.keys[run->keys];
 
 	run->entry = entry;
-	run->kept_keys = kept_cursor(entry, KEPT_KEYS);
+	run->kept_keys = service_kept_cursor(entry, KEPT_KEYS);
 	for (unsigned i = 0; i < keys->aligned_count; i++)
-		run->kept[i] = kept_cursor(entry, run->plan->program.nodes[keys->aligned[i]].b);
+		run->kept[i] = service_kept_cursor(entry, run->plan->program.nodes[keys->aligned[i]].b);
 }
 
 static bool has_entry(const struct run *run)
@@ -80,7 +81,7 @@ static bool has_entry(const struct run *run)
 	return run->keys == run->plan->shape.entry && run->count && !run->alone;
 }
 
-enum rpc_progress run_entry_prepare(struct service *service, struct rpc_request *request)
+enum rpc_progress service_run_entry_prepare(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
 	struct run *run = &task->run;
@@ -90,7 +91,7 @@ enum rpc_progress run_entry_prepare(struct service *service, struct rpc_request 
 	if (likely(!has_entry(run)))
 		return RPC_MORE;
 	if (run->plan->shape.begins) {
-		entry = kept_begin(service->kept, session, tag, service->now_ns);
+		entry = service_kept_begin(service->kept, session, tag, service->now_ns);
 		if (!entry)
 			return refuse_room(request);
 		entry->epoch = request->frame.epoch;
@@ -99,12 +100,12 @@ enum rpc_progress run_entry_prepare(struct service *service, struct rpc_request 
 	} else {
 		const char *why;
 
-		entry = kept_find(service->kept, session, tag);
+		entry = service_kept_find(service->kept, session, tag);
 		why = look(request, entry);
 		if (why)
 			return refuse_gone(request, why);
 	}
-	kept_own(service->kept, entry, task, &task->owned);
+	service_kept_own(service->kept, entry, task, &task->owned);
 	entry->takes |= run->plan->shape.takes;
 	entry->ends |= (task->op.flags & WIRE_LAST) != 0;
 	if (!reserve(service, task, entry))
@@ -113,11 +114,11 @@ enum rpc_progress run_entry_prepare(struct service *service, struct rpc_request 
 	return RPC_MORE;
 }
 
-void run_entry_open(struct service *service, const struct rpc_request *request)
+void service_run_entry_open(struct service *service, const struct rpc_request *request)
 {
 	struct run *run = &((struct task *)request->task)->run;
 
 	if (unlikely(has_entry(run)))
-		open_entry(run, kept_find(service->kept, request->frame.session,
-					  ((struct task *)request->task)->op.version));
+		open_entry(run, service_kept_find(service->kept, request->frame.session,
+						  ((struct task *)request->task)->op.version));
 }

@@ -22,9 +22,9 @@ struct service *service_create(const struct service_options *options, struct sta
 					    .versions = service->large_versions,
 					    .sent = service->large_sent };
 	service->sums = store_create_beside(options->store, err);
-	service->kept = kept_create(options->kept_bytes, options->kept_lease_ns, err);
+	service->kept = service_kept_create(options->kept_bytes, options->kept_lease_ns, err);
 	if (!service->kept || !service->sums || !service->small.push || !service->large.push ||
-	    plan_memory_create(service, err) < 0) {
+	    service_plan_memory_create(service, err) < 0) {
 		service_destroy(service);
 		return NULL;
 	}
@@ -37,8 +37,8 @@ void service_destroy(struct service *service)
 		return;
 	store_push_destroy(service->small.push);
 	store_push_destroy(service->large.push);
-	plan_memory_destroy(service);
-	kept_destroy(service->kept);
+	service_plan_memory_destroy(service);
+	service_kept_destroy(service->kept);
 	store_destroy(service->sums);
 	free(service);
 }
@@ -69,20 +69,21 @@ int service_install(struct service *service, const struct object_spec *spec, str
 		return star_error_set(err, -EINVAL, "\"%.80s\" has the id %u: 1 to %d are possible", spec->name,
 				      spec->id, WIRE_OBJECTS_MAX);
 	if (spec->kind == OBJECT_PROGRAM)
-		return plan_install(service, spec, err);
+		return service_plan_install(service, spec, err);
 	table = service_table(service, object_wire_id(spec));
-	if (table && !drop_is_due(service, spec->id) && object_spec_same(store_table_spec(table), spec, NULL) == 0 &&
+	if (table && !service_drop_is_due(service, spec->id) &&
+	    wire_object_spec_same(store_table_spec(table), spec, NULL) == 0 &&
 	    strcmp(store_table_spec(table)->name, spec->name) == 0)
 		return 0;
-	if (drop_left_behind(service, spec, err) < 0)
+	if (service_drop_left_behind(service, spec, err) < 0)
 		return err->code;
 	table = store_table_create(service->options.store, spec, share(service), err);
 	if (!table)
 		return err->code;
 	/* With release, for service_store_stats on another thread: it must find the table finished. */
 	__atomic_store_n(&service->tables[spec->id], table, __ATOMIC_RELEASE);
-	sweep_note(service, spec->id);
-	direct_note(service, spec->id);
+	service_sweep_note(service, spec->id);
+	service_direct_note(service, spec->id);
 	return 0;
 }
 
@@ -105,10 +106,10 @@ const struct service_counters *service_counters(const struct service *service)
 
 const struct kept_stats *service_kept_stats(const struct service *service)
 {
-	return kept_stats(service->kept);
+	return service_kept_read_stats(service->kept);
 }
 
-static void add(struct store_stats *sum, const struct store_stats *stats)
+static void add_store_stats(struct store_stats *sum, const struct store_stats *stats)
 {
 	const uint64_t moved_max = sum->moved_max, moved = __atomic_load_n(&stats->moved_max, __ATOMIC_RELAXED);
 
@@ -132,5 +133,5 @@ void service_table_stats(const struct service *service, uint32_t id, struct stor
 	const struct store_table *table = __atomic_load_n(&service->tables[id], __ATOMIC_ACQUIRE);
 
 	if (table)
-		add(sum, store_table_stats(table));
+		add_store_stats(sum, store_table_stats(table));
 }

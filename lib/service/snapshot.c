@@ -56,7 +56,7 @@ void service_snapshot_end(struct service *service, bool kept)
 	*s = (struct snapshot_turns){ .clearing = true };
 }
 
-void snapshot_give_up(struct service *service, int status)
+void service_snapshot_give_up(struct service *service, int status)
 {
 	struct service_snapshot *snapshot = service->snapshots.snapshot;
 
@@ -66,7 +66,7 @@ void snapshot_give_up(struct service *service, int status)
 }
 
 /* The instant, if it can be now. */
-static void begin(struct service *service)
+static void begin_instant(struct service *service)
 {
 	struct snapshot_turns *s = &service->snapshots;
 	struct store *store = service->options.store;
@@ -80,7 +80,7 @@ static void begin(struct service *service)
 		if (unlikely(service->journal))
 			service_journal_instant(service, s->snapshot->id);
 	} else {
-		snapshot_give_up(service, -EAGAIN);
+		service_snapshot_give_up(service, -EAGAIN);
 	}
 }
 
@@ -132,7 +132,7 @@ static void fill_piece(struct service *service, struct service_block *block)
 	block->deleted += after.deleted - before.deleted;
 	block->step = after.step;
 	if (store_snapshot_lost(store)) {
-		snapshot_give_up(service, -ENOBUFS);
+		service_snapshot_give_up(service, -ENOBUFS);
 		return;
 	}
 	if (!block->last && CHECKPOINT_PAYLOAD_MAX - block->payload_bytes >= STORE_SNAPSHOT_SLICE_MIN)
@@ -144,7 +144,7 @@ static void fill_piece(struct service *service, struct service_block *block)
 }
 
 /* A slice: a moment's pieces, whatever the rows and where they lie. */
-static void fill(struct service *service)
+static void fill_snapshot(struct service *service)
 {
 	struct snapshot_turns *s = &service->snapshots;
 	const uint64_t begun = clock_ns();
@@ -180,25 +180,25 @@ unsigned service_snapshot_turn(struct service *service, uint64_t now_ns, bool bu
 		return 0;
 	if (s->pending) {
 		if (s->holds || !pausing) {
-			begin(service);
+			begin_instant(service);
 			pause(s, begun);
 		}
 		return 1;
 	}
 	if (is_overdue(s, now_ns)) {
-		snapshot_give_up(service, -ETIME);
+		service_snapshot_give_up(service, -ETIME);
 		return 1;
 	}
 	if (!take_block(s))
 		return 0; /* requests that wait for room are looked at in every turn anyway */
 	if (!pausing) {
-		fill(service);
+		fill_snapshot(service);
 		pause(s, begun);
 	}
 	return 1;
 }
 
-bool snapshot_lets_change(struct service *service, struct rpc_request *request)
+bool service_snapshot_lets_change(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
 
@@ -212,7 +212,7 @@ bool snapshot_lets_change(struct service *service, struct rpc_request *request)
 	return true;
 }
 
-bool snapshot_asks_room(struct service *service, uint64_t need)
+bool service_snapshot_asks_room(struct service *service, uint64_t need)
 {
 	if (store_snapshot_room(service->options.store, need))
 		return true;
@@ -220,20 +220,20 @@ bool snapshot_asks_room(struct service *service, uint64_t need)
 	return false;
 }
 
-uint64_t snapshot_need_small(struct service *service, struct rpc_request *request)
+uint64_t service_snapshot_need_small(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
 	uint64_t need = 0;
 
 	while (task->ops_left) {
-		operation_next(service, task);
+		service_operation_next(service, task);
 		if (task->op.kind == WIRE_RUN)
-			need += run_snapshot_need(task);
+			need += service_run_snapshot_need(task);
 		else
 			need += store_snapshot_need(operation_object(service, task), task->op.count,
 						    op_mode(&task->op));
 	}
-	operation_rewind(request);
+	service_operation_rewind(request);
 	return need;
 }
 

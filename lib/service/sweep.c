@@ -17,7 +17,7 @@ enum {
 	TABLES_A_SLICE = 16, /* looked at, in turns, for one that is being swept */
 };
 
-void sweep_note(struct service *service, uint32_t id)
+void service_sweep_note(struct service *service, uint32_t id)
 {
 	const struct object_spec *spec = store_table_spec(service->tables[id]);
 	bool known = false;
@@ -38,7 +38,7 @@ static uint32_t take_out(uint16_t *ids, uint32_t count, uint32_t id)
 	return left;
 }
 
-void sweep_forget(struct service *service, uint32_t id)
+void service_sweep_forget(struct service *service, uint32_t id)
 {
 	service->evicting_count = take_out(service->evicting, service->evicting_count, id);
 	service->asked_count = take_out(service->asked, service->asked_count, id);
@@ -50,7 +50,7 @@ static void publish(struct service *service, uint32_t id)
 	__atomic_store_n(&service->asked_left[id], store_sweep_left(service->tables[id]), __ATOMIC_RELAXED);
 }
 
-static int begin(struct service *service, uint32_t id, void (*begin_pass)(struct store_table *))
+static int begin_sweep(struct service *service, uint32_t id, void (*begin_pass)(struct store_table *))
 {
 	if (id < 1 || id > WIRE_OBJECTS_MAX || !service->tables[id])
 		return -ENOENT;
@@ -65,12 +65,12 @@ static int begin(struct service *service, uint32_t id, void (*begin_pass)(struct
 
 int service_sweep_begin(struct service *service, uint32_t id)
 {
-	return begin(service, id, store_sweep_begin);
+	return begin_sweep(service, id, store_sweep_begin);
 }
 
 int service_empty_begin(struct service *service, uint32_t id)
 {
-	return begin(service, id, store_empty_begin);
+	return begin_sweep(service, id, store_empty_begin);
 }
 
 uint64_t service_sweep_left(const struct service *service, uint32_t id)
@@ -111,8 +111,8 @@ static bool is_sweeping(struct service *service)
 
 unsigned service_sweep(struct service *service, uint64_t now_ns)
 {
-	kept_expire(service->kept, now_ns);
-	drop_turn(service);
+	service_kept_expire(service->kept, now_ns);
+	service_drop_turn(service);
 	if (store_reclaim(service->options.store, RECLAIM_STEPS) || sweep_asked(service))
 		return 1;
 	if (!service->evicting_count || now_ns - service->swept_ns < SWEEP_EVERY_NS)

@@ -2,7 +2,7 @@
 /* What a run does with the keys of one tile: everything that needs no more than these keys' rows. */
 #include "service/internal.h"
 
-void tile_forget(struct service *service)
+void service_tile_forget(struct service *service)
 {
 	service->tile->once_of = NULL;
 }
@@ -26,11 +26,11 @@ static void compute(struct tile *tile, const struct plan *plan, const struct pla
 	float *to = values_of(tile, plan, step->node);
 
 	if (step->kind == PROGRAM_KIND_UNARY)
-		elementwise_unary(step->op, step->constant, x, n, a->dim, to);
+		tensor_elementwise_unary(step->op, step->constant, x, n, a->dim, to);
 	else if (step->kind == PROGRAM_KIND_BINARY)
-		elementwise_binary(step->op, x, a->dim, y, b->dim, n, to);
+		tensor_elementwise_binary(step->op, x, a->dim, y, b->dim, n, to);
 	else
-		elementwise_reduce(step->op, x, y, n, a->dim, to);
+		tensor_elementwise_reduce(step->op, x, y, n, a->dim, to);
 }
 
 /* Rows that there are once: the SHARED feeds, and what follows from them. */
@@ -68,14 +68,14 @@ static void take_kept(struct service *service, struct run *run, unsigned i, unsi
 	float *to = values_of(tile, plan, node);
 
 	if (dim == 0) {
-		kept_read(service->kept, &run->kept[i], tile->segments[i], n * (uint32_t)sizeof(uint32_t));
+		service_kept_read(service->kept, &run->kept[i], tile->segments[i], n * (uint32_t)sizeof(uint32_t));
 	} else if (rows) {
-		kept_read(service->kept, &run->kept[i], to, n * dim * (uint32_t)sizeof(float));
+		service_kept_read(service->kept, &run->kept[i], to, n * dim * (uint32_t)sizeof(float));
 		point(tile, node, to, dim, n);
 	}
 }
 
-void tile_take(struct service *service, struct task *task, unsigned n, bool rows)
+void service_tile_take(struct service *service, struct task *task, unsigned n, bool rows)
 {
 	struct tile *tile = service->tile;
 	const struct plan *plan = task->run.plan;
@@ -154,8 +154,8 @@ static void reduce_last(const struct service *service, const struct task *task, 
 		return;
 	for (unsigned i = 0; i < n; i++)
 		if (is_last(service, task, i))
-			elementwise_reduce(step->op, &tile->rows[step->a][i], &tile->rows[step->b][i], 1, keys->last,
-					   &to[i * elementwise_reduced(step->op)]);
+			tensor_elementwise_reduce(step->op, &tile->rows[step->a][i], &tile->rows[step->b][i], 1,
+						  keys->last, &to[i * elementwise_reduced(step->op)]);
 }
 
 static void clear_last(const struct service *service, const struct task *task, unsigned n)
@@ -181,7 +181,7 @@ static void clear_last(const struct service *service, const struct task *task, u
 	}
 }
 
-void tile_compute(struct service *service, struct task *task, unsigned n, bool look)
+void service_tile_compute(struct service *service, struct task *task, unsigned n, bool look)
 {
 	struct tile *tile = service->tile;
 	const struct plan *plan = task->run.plan;
@@ -209,7 +209,7 @@ void tile_compute(struct service *service, struct task *task, unsigned n, bool l
 		clear_last(service, task, n);
 }
 
-void tile_fetch(struct service *service, struct rpc_request *request, unsigned n)
+void service_tile_fetch(struct service *service, struct rpc_request *request, unsigned n)
 {
 	const struct tile *tile = service->tile;
 	const struct task *task = request->task;
@@ -233,7 +233,7 @@ void tile_fetch(struct service *service, struct rpc_request *request, unsigned n
 }
 
 /* A pool's sums lie behind the rows by segment, and behind the pools before it. */
-void tile_pool(struct service *service, const struct task *task, unsigned n)
+void service_tile_pool(struct service *service, const struct task *task, unsigned n)
 {
 	const struct tile *tile = service->tile;
 	const struct plan *plan = task->run.plan;
@@ -244,7 +244,7 @@ void tile_pool(struct service *service, const struct task *task, unsigned n)
 	if (keys->pools == keys[1].pools)
 		return;
 	pools = task->scratch->pools + task->run.pools +
-		program_segment_bytes(&plan->program, &plan->shape, PROGRAM_SEGMENT_ROWS, task->op.dim);
+		wire_program_segment_bytes(&plan->program, &plan->shape, PROGRAM_SEGMENT_ROWS, task->op.dim);
 	for (unsigned p = keys->pools; p < keys[1].pools; p++) {
 		const unsigned node = plan->pools[p];
 		const uint32_t dim = plan->shape.values[node].dim;
@@ -256,26 +256,26 @@ void tile_pool(struct service *service, const struct task *task, unsigned n)
 				pools += program_padded((uint64_t)task->op.dim * plan->shape.values[done].dim *
 							sizeof(float));
 		for (unsigned i = 0; i < n; i++)
-			elementwise_add((float *)pools + (uint64_t)segments[i] * dim, rows[i], dim);
+			tensor_elementwise_add((float *)pools + (uint64_t)segments[i] * dim, rows[i], dim);
 	}
 }
 
-void tile_keep(struct service *service, const struct task *task, unsigned n)
+void service_tile_keep(struct service *service, const struct task *task, unsigned n)
 {
 	const struct tile *tile = service->tile;
 	const struct plan *plan = task->run.plan;
 	struct kept_entry *entry = task->run.entry;
 
 	if (plan->shape.begins)
-		kept_append(service->kept, entry, KEPT_KEYS, service->keys, n * (uint32_t)sizeof(uint64_t));
+		service_kept_append(service->kept, entry, KEPT_KEYS, service->keys, n * (uint32_t)sizeof(uint64_t));
 	for (unsigned k = 0; k < plan->keeps_count; k++) {
 		const struct program_node *keep = &plan->program.nodes[plan->keeps[k]];
 		const uint32_t bytes = plan->shape.values[keep->a].dim * (uint32_t)sizeof(float);
 
 		if (bytes == 0)
-			kept_append(service->kept, entry, keep->b, tile->segments[plan->slot[keep->a]],
-				    n * (uint32_t)sizeof(uint32_t));
+			service_kept_append(service->kept, entry, keep->b, tile->segments[plan->slot[keep->a]],
+					    n * (uint32_t)sizeof(uint32_t));
 		for (unsigned i = 0; bytes && i < n; i++)
-			kept_append(service->kept, entry, keep->b, tile->rows[keep->a][i], bytes);
+			service_kept_append(service->kept, entry, keep->b, tile->rows[keep->a][i], bytes);
 	}
 }

@@ -7,7 +7,7 @@
 #include "tensor/dtype.h"
 #include "wire/object.h"
 
-enum rpc_progress validate_layout(struct service *service, struct rpc_request *request)
+enum rpc_progress service_validate_layout(struct service *service, struct rpc_request *request)
 {
 	const struct wire_frame *frame = &request->frame;
 
@@ -51,7 +51,7 @@ static enum rpc_progress check_push(struct rpc_request *request, const struct ob
 				    const struct wire_op *op)
 {
 	if (op->kind == WIRE_COMMIT)
-		return commit_check(request, spec, op);
+		return service_commit_check(request, spec, op);
 	if (!op_pushes(op) || op->kind == WIRE_ASSIGN) {
 		if (op->rate == 0 && op->scale == 0 && op->version == 0)
 			return RPC_MORE;
@@ -72,11 +72,11 @@ static enum rpc_progress check_push(struct rpc_request *request, const struct ob
 	if (op->version && !(op->flags & (WIRE_PULLED | WIRE_ACCUMULATE)))
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
 				      "a push to \"%.80s\" has a version, and no flag that says of what", spec->name);
-	if (spec->optim.kind == OPTIM_LAMB && op->count != object_blocks(spec))
+	if (spec->optim.kind == OPTIM_LAMB && op->count != wire_object_blocks(spec))
 		return rpc_reply_fail(request, WIRE_BAD_REQUEST,
 				      "a push to \"%.80s\" must have all its %" PRIu64
 				      " blocks, it has %u: lamb works on the whole tensor",
-				      spec->name, object_blocks(spec), op->count);
+				      spec->name, wire_object_blocks(spec), op->count);
 	return RPC_MORE;
 }
 
@@ -157,7 +157,7 @@ static enum rpc_progress check_op(struct service *service, struct rpc_request *r
 				      "the operation on \"%.80s\" has a body of %u bytes: %" PRIu64
 				      " are needed, %u are left",
 				      spec->name, op->body_bytes, body, bytes_left);
-	return op->flags & WIRE_ACCUMULATE ? commit_check_push(service, request, op) : RPC_MORE;
+	return op->flags & WIRE_ACCUMULATE ? service_commit_check_push(service, request, op) : RPC_MORE;
 }
 
 /* Sums over the operations of a request. */
@@ -167,7 +167,7 @@ struct sums {
 	struct run_sums runs;
 };
 
-static void add(struct sums *sums, const struct wire_op *op, unsigned stored)
+static void add_op(struct sums *sums, const struct wire_op *op, unsigned stored)
 {
 	sums->keys += op->count;
 	sums->reply_bytes += sizeof(struct wire_result) + ((wire_op_result_bytes(op) + 7) & ~UINT64_C(7));
@@ -230,7 +230,7 @@ enum rpc_progress service_validate(struct service *service, struct rpc_request *
 
 	task->owned = KEPT_NONE;
 	task->redefined = service->redefined;
-	if (validate_layout(service, request) == RPC_DONE)
+	if (service_validate_layout(service, request) == RPC_DONE)
 		return RPC_DONE;
 	for (task->ops = 0; left; task->ops++) {
 		struct wire_op op;
@@ -243,13 +243,13 @@ enum rpc_progress service_validate(struct service *service, struct rpc_request *
 					      WIRE_OPS_MAX);
 		rpc_cursor_copy(&at, &op, sizeof(op));
 		left -= sizeof(op);
-		if (op.kind == WIRE_RUN ? run_check(service, request, &op, at, left, &sums.runs) == RPC_DONE
+		if (op.kind == WIRE_RUN ? service_run_check(service, request, &op, at, left, &sums.runs) == RPC_DONE
 					: check_op(service, request, &op, left) == RPC_DONE)
 			return RPC_DONE;
 		rpc_cursor_skip(&at, wire_padded(op.body_bytes));
 		left -= wire_padded(op.body_bytes);
 		if (op.kind != WIRE_RUN)
-			add(&sums, &op, store_table_spec(service_table(service, op.object))->dtype);
+			add_op(&sums, &op, store_table_spec(service_table(service, op.object))->dtype);
 	}
 	add_runs(&sums);
 	if (check_sums(service, request, &sums, task->ops) == RPC_DONE)

@@ -40,7 +40,7 @@ static const void *take_in(struct store_table *t, const void *gradient, unsigned
 	void *copy = t->store->scratch[0];
 
 	if (dtype != type) {
-		convert_row(copy, type, gradient, dtype, t->dim, (float *)t->store->scratch[2]);
+		tensor_convert_row(copy, type, gradient, dtype, t->dim, (float *)t->store->scratch[2]);
 		gradient = copy;
 	}
 	if (t->spec.nonfinite == NONFINITE_REFUSE || is_finite(t, gradient, 1))
@@ -58,8 +58,8 @@ static const void *take_in(struct store_table *t, const void *gradient, unsigned
 }
 
 /* The first gradient of several, or a further one. */
-static void add(const struct store_push *p, const struct store_table *t, const struct push_entry *e,
-		const void *gradient)
+static void add_gradient(const struct store_push *p, const struct store_table *t, const struct push_entry *e,
+			 const void *gradient)
 {
 	const struct push_entry *first = &p->entries[e->first];
 	void *sum = push_sum(p, first);
@@ -152,8 +152,8 @@ static void assign(const struct store_push *p, struct store_table *t, const stru
 	}
 	row = table_row(t, e->row);
 	if (t->at.master)
-		convert_row(row + t->at.master, STAR_FLOAT32, value, dtype, t->dim, scratch);
-	convert_row(row + t->at.values, t->spec.dtype, value, dtype, t->dim, scratch);
+		tensor_convert_row(row + t->at.master, STAR_FLOAT32, value, dtype, t->dim, scratch);
+	tensor_convert_row(row + t->at.values, t->spec.dtype, value, dtype, t->dim, scratch);
 	if (&p->entries[e->first] == e)
 		count_version(t, row); /* once for the push, however often it names the key */
 	journal_note_row(t, e->row);
@@ -172,7 +172,7 @@ static double square_sum(const struct store_table *t, const void *gradient)
 		       : optim_square_sum(&t->optim, gradient, t->dim);
 }
 
-static int refuse(struct store_table *t, const void *gradient)
+static int refuse_gradient(struct store_table *t, const void *gradient)
 {
 	if (t->spec.nonfinite != NONFINITE_REFUSE || is_finite(t, gradient, 1))
 		return 0;
@@ -187,12 +187,12 @@ static int measure(struct store_push *p, struct push_op *op, const struct push_e
 	struct push_entry *first = &p->entries[e->first];
 
 	if (first->sum != PUSH_NO_SUM) {
-		add(p, t, e, gradient);
+		add_gradient(p, t, e, gradient);
 		if (first == e || --first->left > 1)
 			return 0;
 		p->entries[e - p->entries].left = PUSH_LAST;
 		gradient = push_sum(p, first);
-		if (refuse(t, gradient) < 0)
+		if (refuse_gradient(t, gradient) < 0)
 			return -ERANGE;
 	}
 	if (t->spec.clip_global_norm > 0)
@@ -210,7 +210,7 @@ static int look_at(struct store_push *p, struct push_op *op, const struct push_e
 		return 0;
 	if (!finite) {
 		gradient = take_in(t, gradient, dtype, true);
-		if (refuse(t, gradient) < 0)
+		if (refuse_gradient(t, gradient) < 0)
 			return -EDOM;
 	}
 	return op->summed ? measure(p, op, e, gradient) : 0;
@@ -290,7 +290,7 @@ int store_push_look(struct store_push *p, struct store_table *table, const void 
 	return 0;
 }
 
-struct optim_step push_step(struct store_table *t, const struct store_push_step *step, double squares)
+struct optim_step store_push_apply_step(struct store_table *t, const struct store_push_step *step, double squares)
 {
 	const struct object_spec *spec = &t->spec;
 	const uint64_t pushes = t->stats.pushes, count = step->step ? step->step : pushes + 1;
@@ -298,7 +298,7 @@ struct optim_step push_step(struct store_table *t, const struct store_push_step 
 
 	if (step->step > t->step)
 		t->step = step->step;
-	rate = object_rate(spec, rate, count);
+	rate = wire_object_rate(spec, rate, count);
 	if (spec->staleness && step->has_version && pushes > step->version)
 		rate /= (float)(pushes - step->version);
 	if (spec->clip_global_norm > 0) {
@@ -315,7 +315,7 @@ void store_push_step(struct store_push *p, struct store_table *table, const stru
 	struct push_op *op = &p->ops[p->run];
 
 	assert(p->run < p->ops_count && op->table == table && op->taken == 0);
-	op->step = push_step(table, step, op->squares);
+	op->step = store_push_apply_step(table, step, op->squares);
 	op->more = step->more;
 	op->begun = true;
 }
@@ -351,7 +351,7 @@ static void take_gradient(struct store_push *p, struct push_op *op, const struct
 		apply(t, op, first->row, gradient, false);
 		return;
 	}
-	add(p, t, e, gradient);
+	add_gradient(p, t, e, gradient);
 	if (first != e && --first->left == 1)
 		apply(t, op, first->row, push_sum(p, first), false);
 }
@@ -472,8 +472,8 @@ void store_push_rows(struct store_push *p, struct store_table *table, const void
 		take_each(p, op, gradients, dtype, n);
 }
 
-void push_apply(struct store_table *t, const struct optim_step *step, const store_row *rows,
-		const void *const *gradients, const uint32_t *counts, unsigned n)
+void store_push_apply(struct store_table *t, const struct optim_step *step, const store_row *rows,
+		      const void *const *gradients, const uint32_t *counts, unsigned n)
 {
 	struct push_op op = { .step = *step };
 
@@ -531,7 +531,7 @@ bool store_push_finish(struct store_push *p, struct store_table *table, unsigned
 	else
 		table->stats.pushes++;
 	journal_note_push(table);
-	push_close(op);
+	store_push_close(op);
 	p->run++;
 	return true;
 }

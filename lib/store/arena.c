@@ -23,7 +23,7 @@ struct arena_extent {
 };
 _Static_assert(sizeof(struct arena_extent) + sizeof(uint64_t) <= ARENA_ALIGN, "the least extent has room for both");
 
-bool arena_init(struct arena *a)
+bool store_arena_init(struct arena *a)
 {
 	a->low = 0;
 	a->high = a->end;
@@ -31,7 +31,7 @@ bool arena_init(struct arena *a)
 	return a->edges != NULL;
 }
 
-void arena_fini(struct arena *a)
+void store_arena_fini(struct arena *a)
 {
 	free(a->edges);
 }
@@ -184,26 +184,26 @@ static void *take_once(struct arena *a, uint64_t bytes, bool page)
 	return taken;
 }
 
-static void *take(struct arena *a, uint64_t bytes, bool page)
+static void *take_or_reclaim(struct arena *a, uint64_t bytes, bool page)
 {
 	void *taken = take_once(a, bytes, page);
 
-	for (unsigned tries = 0; !taken && tries < RECLAIM_TRIES && arena_reclaim(a, RECLAIM_STEPS); tries++)
+	for (unsigned tries = 0; !taken && tries < RECLAIM_TRIES && store_arena_reclaim(a, RECLAIM_STEPS); tries++)
 		taken = take_once(a, bytes, page);
 	return taken;
 }
 
-void *arena_take(struct arena *a, uint64_t bytes)
+void *store_arena_take(struct arena *a, uint64_t bytes)
 {
-	return take(a, arena_rounded(bytes), false);
+	return take_or_reclaim(a, arena_rounded(bytes), false);
 }
 
-void *arena_take_page(struct arena *a)
+void *store_arena_take_page(struct arena *a)
 {
-	return take(a, ARENA_PAGE, true);
+	return take_or_reclaim(a, ARENA_PAGE, true);
 }
 
-void arena_give(struct arena *a, void *piece, uint64_t bytes)
+void store_arena_give(struct arena *a, void *piece, uint64_t bytes)
 {
 	uint64_t at = (uint64_t)((uint8_t *)piece - a->base), end = at + arena_rounded(bytes), whole;
 

@@ -38,8 +38,8 @@ struct arena {
 };
 
 /* base and end are set, the rest is 0. false: there is no memory for the bitmap. */
-bool arena_init(struct arena *a);
-void arena_fini(struct arena *a);
+bool store_arena_init(struct arena *a);
+void store_arena_fini(struct arena *a);
 
 /* What was never taken, in one piece; and all that is free. */
 static inline uint64_t arena_left(const struct arena *a)
@@ -63,15 +63,15 @@ static inline uint64_t arena_rounded(uint64_t bytes)
 }
 
 /* `bytes`, rounded up to ARENA_ALIGN and so aligned; NULL when there is no room. Not zeroed. */
-void *arena_take(struct arena *a, uint64_t bytes);
+void *store_arena_take(struct arena *a, uint64_t bytes);
 
 /* A page, aligned to its size; NULL when there is no room. Not zeroed. */
-void *arena_take_page(struct arena *a);
+void *store_arena_take_page(struct arena *a);
 
 /* Gives back what was taken, of that size, or neighbouring pieces as one. */
-void arena_give(struct arena *a, void *piece, uint64_t bytes);
+void store_arena_give(struct arena *a, void *piece, uint64_t bytes);
 
 /* drop.c: gives back some of the memory of dropped tables, in about so many steps of a microsecond. false: there is none to give. */
-bool arena_reclaim(struct arena *a, unsigned steps);
+bool store_arena_reclaim(struct arena *a, unsigned steps);
 
 #endif

@@ -24,14 +24,14 @@ static bool give_rows_back(struct store_table *t, unsigned *steps)
 	uint8_t *slab;
 
 	for (; *steps; --*steps) {
-		if (!pool_drop_slab(&t->pool, &slab, &bytes))
-			return index_drop(&t->index, &t->given_back, *steps);
+		if (!store_pool_drop_slab(&t->pool, &slab, &bytes))
+			return store_index_drop(&t->index, &t->given_back, *steps);
 		clear_marks(t->store, slab, bytes);
 	}
 	return false;
 }
 
-bool table_give_back(struct store_table *t, unsigned steps)
+bool store_table_give_back(struct store_table *t, unsigned steps)
 {
 	if (!t->rows_given) {
 		if (!give_rows_back(t, &steps))
@@ -39,16 +39,16 @@ bool table_give_back(struct store_table *t, unsigned steps)
 		t->rows_given = true;
 		t->given_back = 0;
 	}
-	return filter_give_back(&t->filter, t->store->memory, &t->given_back, steps ? steps : 1);
+	return store_filter_give_back(&t->filter, t->store->memory, &t->given_back, steps ? steps : 1);
 }
 
-bool arena_reclaim(struct arena *a, unsigned steps)
+bool store_arena_reclaim(struct arena *a, unsigned steps)
 {
 	struct store_table *t = a->dropped;
 
 	if (!t)
 		return false;
-	if (table_give_back(t, steps)) {
+	if (store_table_give_back(t, steps)) {
 		a->dropped = t->next;
 		t->next = a->spare;
 		a->spare = t;
@@ -70,7 +70,7 @@ static void leave_snapshots(struct store *store)
 {
 	struct snapshot *s = &store->snapshot;
 
-	snapshot_ask_full(store);
+	store_snapshot_ask_full(store);
 	if (!s->kind)
 		return;
 	s->lost = true;
@@ -95,6 +95,6 @@ void store_table_drop(struct store_table *table)
 
 bool store_reclaim(struct store *store, unsigned budget)
 {
-	arena_reclaim(store->memory, budget);
+	store_arena_reclaim(store->memory, budget);
 	return store->memory->dropped != NULL;
 }

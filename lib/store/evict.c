@@ -85,7 +85,7 @@ static store_row choose_near(const struct store_table *t, uint64_t hash)
 	return least != STORE_NO_ROW ? least : choose(t, rows, n);
 }
 
-bool evict_one(struct store_table *t, uint64_t hash)
+bool store_evict_one(struct store_table *t, uint64_t hash)
 {
 	const store_row least = choose_near(t, hash);
 	uint64_t least_hash;
@@ -94,11 +94,11 @@ bool evict_one(struct store_table *t, uint64_t hash)
 		return false;
 	least_hash = index_hash(index_key(&t->index, least));
 	if (t->store->snapshot.touching)
-		snapshot_gone(t, least_hash, least);
+		store_snapshot_gone(t, least_hash, least);
 	journal_note_gone(t, row_key(table_row(t, least)));
 	/* Free at once, in spite of pushes in flight: none of them has it. */
-	index_erase(&t->index, least_hash, least);
-	pool_give(&t->pool, least, false);
+	store_index_erase(&t->index, least_hash, least);
+	store_pool_give(&t->pool, least, false);
 	t->stats.rows--;
 	t->stats.evicted++;
 	return true;
@@ -113,7 +113,7 @@ unsigned store_trim(struct store_table *table, unsigned budget)
 	/* The last look-up is over: its rows may go, too. */
 	table->tick += TABLE_TICK;
 	while (evicted < budget && table->stats.rows > table->rows_max &&
-	       evict_one(table, index_hash(table->stats.evicted)))
+	       store_evict_one(table, index_hash(table->stats.evicted)))
 		evicted++;
 	return evicted;
 }

@@ -28,20 +28,20 @@ static uint64_t bloom_bytes(const struct filter *f)
 
 static bool bloom_init(struct filter *f, const struct object_spec *spec, double share, struct arena *arena)
 {
-	const double hashes = -elementary_log((double)spec->filter_error) / LN2;
+	const double hashes = -tensor_elementary_log((double)spec->filter_error) / LN2;
 	double slots;
 
-	f->blocks_count = checkpoint_bloom_blocks(spec);
+	f->blocks_count = wire_checkpoint_bloom_blocks(spec);
 	if (!f->blocks_count)
 		return false;
 	/* Blocks at both edges of the shard may be there in part. */
 	slots = floor(f->blocks_count * share) + 2;
 	f->slots = slots < f->blocks_count ? (uint32_t)slots : f->blocks_count;
 	f->hashes = (uint8_t)fmin(FILTER_HASHES_MAX, fmax(1, floor(hashes + 0.5)));
-	f->holds = arena_take(arena, f->slots * sizeof(*f->holds));
+	f->holds = store_arena_take(arena, f->slots * sizeof(*f->holds));
 	if (!f->holds)
 		return false;
-	f->memory = arena_take(arena, bloom_bytes(f));
+	f->memory = store_arena_take(arena, bloom_bytes(f));
 	if (!f->memory)
 		return false;
 	for (uint32_t i = 0; i < f->slots; i++)
@@ -50,16 +50,16 @@ static bool bloom_init(struct filter *f, const struct object_spec *spec, double 
 	return true;
 }
 
-bool filter_init(struct filter *f, const struct object_spec *spec, double share, struct arena *arena,
-		 unsigned row_shift, struct store_stats *stats)
+bool store_filter_init(struct filter *f, const struct object_spec *spec, double share, struct arena *arena,
+		       unsigned row_shift, struct store_stats *stats)
 {
 	*f = (struct filter){ .kind = spec->filter,
 			      .frequency = spec->filter_frequency,
 			      .name_hash = hash_name(spec->name) };
 	if (spec->filter == FILTER_COUNTER) {
-		pool_init(&f->pool, arena, stats, row_shift, sizeof(struct filter_count));
+		store_pool_init(&f->pool, arena, stats, row_shift, sizeof(struct filter_count));
 		f->pool.reserve = arena->end / RESERVE_SHARE;
-		return index_init(&f->index, arena, row_shift, stats);
+		return store_index_init(&f->index, arena, row_shift, stats);
 	}
 	if (spec->filter != FILTER_BLOOM)
 		return true;
@@ -70,21 +70,21 @@ bool filter_init(struct filter *f, const struct object_spec *spec, double share,
 	return true;
 }
 
-bool filter_give_back(struct filter *f, struct arena *arena, uint64_t *at, unsigned steps)
+bool store_filter_give_back(struct filter *f, struct arena *arena, uint64_t *at, unsigned steps)
 {
 	uint64_t bytes;
 	uint8_t *slab;
 
 	if (f->kind == FILTER_COUNTER) {
 		for (; steps; steps--)
-			if (!pool_drop_slab(&f->pool, &slab, &bytes))
-				return index_drop(&f->index, at, steps);
+			if (!store_pool_drop_slab(&f->pool, &slab, &bytes))
+				return store_index_drop(&f->index, at, steps);
 		return false;
 	}
 	if (f->holds)
-		arena_give(arena, f->holds, f->slots * sizeof(*f->holds));
+		store_arena_give(arena, f->holds, f->slots * sizeof(*f->holds));
 	if (f->memory)
-		arena_give(arena, f->memory, bloom_bytes(f));
+		store_arena_give(arena, f->memory, bloom_bytes(f));
 	return true;
 }
 
@@ -137,7 +137,7 @@ static void bloom_hold(struct filter *f, uint32_t slot, uint32_t number)
 	}
 }
 
-bool filter_bloom_clear(struct filter *f, uint32_t *slot, uint32_t slots)
+bool store_filter_bloom_clear(struct filter *f, uint32_t *slot, uint32_t slots)
 {
 	for (; *slot < f->slots && slots > 0; slots--)
 		f->holds[(*slot)++] = BLOOM_NONE;
@@ -151,7 +151,7 @@ static uint32_t bloom_least(const struct filter *f, const struct bloom_place *p)
 	if (f->holds[p->slot] == BLOOM_NONE)
 		return 0;
 	for (unsigned i = 0; i < f->hashes; i++) {
-		const uint32_t count = checkpoint_bloom_counter(p->block + p->at[i], f->width);
+		const uint32_t count = wire_checkpoint_bloom_counter(p->block + p->at[i], f->width);
 
 		least = count < least ? count : least;
 	}
@@ -169,12 +169,12 @@ static uint32_t bloom_count(struct filter *f, uint64_t key)
 	if (least == f->frequency)
 		return least;
 	for (unsigned i = 0; i < f->hashes; i++)
-		if (checkpoint_bloom_counter(p.block + p.at[i], f->width) == least)
+		if (wire_checkpoint_bloom_counter(p.block + p.at[i], f->width) == least)
 			bloom_write(f, p.block + p.at[i], least + 1);
 	return least + 1;
 }
 
-uint32_t filter_bloom_count(const struct filter *f, uint64_t key)
+uint32_t store_filter_bloom_count(const struct filter *f, uint64_t key)
 {
 	struct bloom_place p;
 
@@ -182,7 +182,7 @@ uint32_t filter_bloom_count(const struct filter *f, uint64_t key)
 	return bloom_least(f, &p);
 }
 
-const uint8_t *filter_bloom_block(const struct filter *f, uint32_t slot, uint64_t *number)
+const uint8_t *store_filter_bloom_block(const struct filter *f, uint32_t slot, uint64_t *number)
 {
 	const uint32_t holds = f->holds[slot];
 	const uint64_t first = holds & BLOOM_SEVERAL ? slot : holds,
@@ -194,16 +194,16 @@ const uint8_t *filter_bloom_block(const struct filter *f, uint32_t slot, uint64_
 	return *number < f->blocks_count ? f->blocks + (uint64_t)slot * FILTER_BLOCK : NULL;
 }
 
-void filter_bloom_restore(struct filter *f, const struct checkpoint_bloom *from)
+void store_filter_bloom_restore(struct filter *f, const struct checkpoint_bloom *from)
 {
 	const uint32_t number = (uint32_t)from->number, slot = number % f->slots;
 	uint8_t *block = f->blocks + (uint64_t)slot * FILTER_BLOCK;
 
 	bloom_hold(f, slot, number);
 	for (unsigned at = 0; at < FILTER_BLOCK; at += f->width) {
-		const uint32_t count = checkpoint_bloom_counter(from->counters + at, f->width);
+		const uint32_t count = wire_checkpoint_bloom_counter(from->counters + at, f->width);
 
-		if (count > checkpoint_bloom_counter(block + at, f->width))
+		if (count > wire_checkpoint_bloom_counter(block + at, f->width))
 			bloom_write(f, block + at, count);
 	}
 }
@@ -216,11 +216,11 @@ void filter_bloom_raise(struct filter *f, uint64_t key, uint32_t count)
 	bloom_hold(f, p.slot, p.number);
 	count = count < f->frequency ? count : f->frequency;
 	for (unsigned i = 0; i < f->hashes; i++)
-		if (checkpoint_bloom_counter(p.block + p.at[i], f->width) < count)
+		if (wire_checkpoint_bloom_counter(p.block + p.at[i], f->width) < count)
 			bloom_write(f, p.block + p.at[i], count);
 }
 
-void filter_prefetch(const struct filter *f, uint64_t key, uint64_t hash)
+void store_filter_prefetch(const struct filter *f, uint64_t key, uint64_t hash)
 {
 	struct bloom_place p;
 
@@ -250,7 +250,7 @@ static store_row replace_least(struct filter *f, uint64_t hash)
 			least = row;
 	}
 	if (least != STORE_NO_ROW) {
-		index_erase(&f->index, index_hash(count_of(f, least)->key), least);
+		store_index_erase(&f->index, index_hash(count_of(f, least)->key), least);
 		f->keys--;
 	}
 	return least;
@@ -258,15 +258,15 @@ static store_row replace_least(struct filter *f, uint64_t hash)
 
 static store_row make_count(struct filter *f, uint64_t hash, bool (*insert)(struct store_index *, uint64_t, store_row))
 {
-	store_row row = pool_take(&f->pool, f->keys);
+	store_row row = store_pool_take(&f->pool, f->keys);
 
 	if (row == STORE_NO_ROW)
 		row = replace_least(f, hash);
 	if (row != STORE_NO_ROW && !insert(&f->index, hash, row)) {
-		pool_give(&f->pool, row, false);
+		store_pool_give(&f->pool, row, false);
 		row = replace_least(f, hash);
 		if (row != STORE_NO_ROW && !insert(&f->index, hash, row)) {
-			pool_give(&f->pool, row, false);
+			store_pool_give(&f->pool, row, false);
 			row = STORE_NO_ROW;
 		}
 	}
@@ -274,16 +274,16 @@ static store_row make_count(struct filter *f, uint64_t hash, bool (*insert)(stru
 	return row;
 }
 
-uint32_t filter_count(struct filter *f, uint64_t key, uint64_t hash, uint32_t stamp)
+uint32_t store_filter_count(struct filter *f, uint64_t key, uint64_t hash, uint32_t stamp)
 {
 	struct filter_count *count;
 	store_row row;
 
 	if (f->kind == FILTER_BLOOM)
 		return bloom_count(f, key);
-	row = index_find(&f->index, key, hash);
+	row = store_index_find(&f->index, key, hash);
 	if (row == STORE_NO_ROW) {
-		row = make_count(f, hash, index_insert);
+		row = make_count(f, hash, store_index_insert);
 		if (row == STORE_NO_ROW)
 			return 0; /* not even a bucket's worth of memory: it stays out */
 		*count_of(f, row) = (struct filter_count){ .key = key };
@@ -295,31 +295,31 @@ uint32_t filter_count(struct filter *f, uint64_t key, uint64_t hash, uint32_t st
 	return count->count;
 }
 
-bool filter_restore(struct filter *f, uint64_t hash, const struct filter_count *count)
+bool store_filter_restore(struct filter *f, uint64_t hash, const struct filter_count *count)
 {
-	store_row row = index_find(&f->index, count->key, hash);
+	store_row row = store_index_find(&f->index, count->key, hash);
 
 	if (row == STORE_NO_ROW)
-		row = make_count(f, hash, index_load);
+		row = make_count(f, hash, store_index_load);
 	if (row != STORE_NO_ROW)
 		*count_of(f, row) = *count;
 	return row != STORE_NO_ROW;
 }
 
-void filter_drop(struct filter *f, store_row row)
+void store_filter_drop(struct filter *f, store_row row)
 {
-	index_erase(&f->index, index_hash(count_of(f, row)->key), row);
-	pool_give(&f->pool, row, false);
+	store_index_erase(&f->index, index_hash(count_of(f, row)->key), row);
+	store_pool_give(&f->pool, row, false);
 	f->keys--;
 }
 
-void filter_forget(struct filter *f, uint64_t key, uint64_t hash)
+void store_filter_forget(struct filter *f, uint64_t key, uint64_t hash)
 {
 	store_row row;
 
 	if (f->kind != FILTER_COUNTER)
 		return;
-	row = index_find(&f->index, key, hash);
+	row = store_index_find(&f->index, key, hash);
 	if (row != STORE_NO_ROW)
-		filter_drop(f, row);
+		store_filter_drop(f, row);
 }

@@ -56,42 +56,42 @@ struct filter {
 };
 
 /* share: the part of the keys that this store gets. false when the arena has no room. */
-bool filter_init(struct filter *f, const struct object_spec *spec, double share, struct arena *arena,
-		 unsigned row_shift, struct store_stats *stats);
+bool store_filter_init(struct filter *f, const struct object_spec *spec, double share, struct arena *arena,
+		       unsigned row_shift, struct store_stats *stats);
 
-/* Gives its memory back, as index_drop does; of one that could not be made, too. */
-bool filter_give_back(struct filter *f, struct arena *arena, uint64_t *at, unsigned steps);
+/* Gives its memory back, as store_index_drop does; of one that could not be made, too. */
+bool store_filter_give_back(struct filter *f, struct arena *arena, uint64_t *at, unsigned steps);
 
-/* Starts loading what filter_count will read. hash is index_hash's. */
-void filter_prefetch(const struct filter *f, uint64_t key, uint64_t hash);
+/* Starts loading what store_filter_count will read. hash is index_hash's. */
+void store_filter_prefetch(const struct filter *f, uint64_t key, uint64_t hash);
 
 /* Counts a key once; returns its count, which is the frequency at most for a Bloom filter. stamp: step_stamp, or 0. */
-uint32_t filter_count(struct filter *f, uint64_t key, uint64_t hash, uint32_t stamp);
+uint32_t store_filter_count(struct filter *f, uint64_t key, uint64_t hash, uint32_t stamp);
 
 /* A key waits with this count from now on: of filters with counters. false: no room. */
-bool filter_restore(struct filter *f, uint64_t hash, const struct filter_count *count);
+bool store_filter_restore(struct filter *f, uint64_t hash, const struct filter_count *count);
 
 /* An admitted key has its row. */
-void filter_forget(struct filter *f, uint64_t key, uint64_t hash);
+void store_filter_forget(struct filter *f, uint64_t key, uint64_t hash);
 
 /* Forgets one that waits. */
-void filter_drop(struct filter *f, store_row count);
+void store_filter_drop(struct filter *f, store_row count);
 
 /* Forgets what some slots of a Bloom filter have counted, from *slot on, which it moves on. True: that was the last; also for other
  * filters. */
-bool filter_bloom_clear(struct filter *f, uint32_t *slot, uint32_t slots);
+bool store_filter_bloom_clear(struct filter *f, uint32_t *slot, uint32_t slots);
 
 /* How often a Bloom filter takes a key to have come. */
-uint32_t filter_bloom_count(const struct filter *f, uint64_t key);
+uint32_t store_filter_bloom_count(const struct filter *f, uint64_t key);
 
 /* The counters of the first block that the slot has the counts of, and whose number is *number at least; its number is written. NULL:
  * there is none. */
-const uint8_t *filter_bloom_block(const struct filter *f, uint32_t slot, uint64_t *number);
+const uint8_t *store_filter_bloom_block(const struct filter *f, uint32_t slot, uint64_t *number);
 
 /* The key counts as having come so often at least. */
 void filter_bloom_raise(struct filter *f, uint64_t key, uint32_t count);
 
-/* Counters of a block that were saved (checkpoint_bloom_possible): each counts as many from now on at least. */
-void filter_bloom_restore(struct filter *f, const struct checkpoint_bloom *block);
+/* Counters of a block that were saved (wire_checkpoint_bloom_possible): each counts as many from now on at least. */
+void store_filter_bloom_restore(struct filter *f, const struct checkpoint_bloom *block);
 
 #endif

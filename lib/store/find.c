@@ -35,9 +35,9 @@ static void fill_row(struct store_table *t, store_row row, uint64_t key, uint32_
 						      : (float *)t->store->scratch[0];
 
 	*(uint64_t *)record = key;
-	initial_values(&t->initial, key, values, t->dim);
+	store_initial_values(&t->initial, key, values, t->dim);
 	if (t->spec.dtype != STAR_FLOAT32)
-		table_store_floats(t, record + t->at.values, values);
+		store_table_store_floats(t, record + t->at.values, values);
 	/* Not the initializer's values: Adagrad's root of a negative sum is no number. */
 	for (unsigned s = 0; s < t->optim.slots; s++) {
 		const float first = t->optim.initial_slots[s];
@@ -62,24 +62,24 @@ static void fill_row(struct store_table *t, store_row row, uint64_t key, uint32_
 		*row_word(record, t->at.seen) = 0;
 }
 
-/* What table_place says, but for the counting. */
+/* What store_table_place says, but for the counting. */
 static store_row place_row(struct store_table *t, uint64_t hash, uint64_t rows_max, table_insert *insert)
 {
 	store_row row = STORE_NO_ROW;
 
 	if (t->stats.rows < rows_max)
-		row = pool_take(&t->pool, t->stats.rows);
-	if (row == STORE_NO_ROW && t->evicts && evict_one(t, hash))
-		row = pool_take(&t->pool, t->stats.rows);
+		row = store_pool_take(&t->pool, t->stats.rows);
+	if (row == STORE_NO_ROW && t->evicts && store_evict_one(t, hash))
+		row = store_pool_take(&t->pool, t->stats.rows);
 	if (row == STORE_NO_ROW)
 		return row;
-	if (insert(&t->index, hash, row) || (t->evicts && evict_one(t, hash) && insert(&t->index, hash, row)))
+	if (insert(&t->index, hash, row) || (t->evicts && store_evict_one(t, hash) && insert(&t->index, hash, row)))
 		return row;
-	pool_give(&t->pool, row, false);
+	store_pool_give(&t->pool, row, false);
 	return STORE_NO_ROW;
 }
 
-store_row table_place(struct store_table *t, uint64_t hash, uint64_t rows_max, table_insert *insert)
+store_row store_table_place(struct store_table *t, uint64_t hash, uint64_t rows_max, table_insert *insert)
 {
 	const store_row row = place_row(t, hash, rows_max, insert);
 
@@ -90,13 +90,13 @@ store_row table_place(struct store_table *t, uint64_t hash, uint64_t rows_max, t
 	t->stats.rows++;
 	t->stats.created++;
 	if (t->store->snapshot.touching)
-		snapshot_made(t, row);
+		store_snapshot_made(t, row);
 	return row;
 }
 
 static store_row make_row(struct store_table *t, uint64_t key, uint64_t hash, uint32_t frequency)
 {
-	const store_row row = table_place(t, hash, t->rows_max, index_insert);
+	const store_row row = store_table_place(t, hash, t->rows_max, store_index_insert);
 
 	if (row == STORE_NO_ROW)
 		return row;
@@ -106,13 +106,13 @@ static store_row make_row(struct store_table *t, uint64_t key, uint64_t hash, ui
 	return row;
 }
 
-void table_remove(struct store_table *t, uint64_t hash, store_row row)
+void store_table_remove(struct store_table *t, uint64_t hash, store_row row)
 {
 	if (t->store->snapshot.touching)
-		snapshot_gone(t, hash, row);
+		store_snapshot_gone(t, hash, row);
 	journal_note_gone(t, row_key(table_row(t, row)));
-	index_erase(&t->index, hash, row);
-	pool_give(&t->pool, row, t->pushes_open != 0);
+	store_index_erase(&t->index, hash, row);
+	store_pool_give(&t->pool, row, t->pushes_open != 0);
 	t->stats.rows--;
 }
 
@@ -184,7 +184,7 @@ static inline __attribute__((always_inline)) void guess(const struct store_table
 static store_row find_or_make(struct store_table *t, uint64_t key, uint64_t hash, enum store_find_mode mode)
 {
 	/* The same key may have been made by an earlier place of this batch. */
-	store_row row = index_find(&t->index, key, hash);
+	store_row row = store_index_find(&t->index, key, hash);
 
 	if (row == STORE_NO_ROW && mode != STORE_LOOK)
 		row = make_row(t, key, hash, 0);
@@ -211,7 +211,7 @@ static store_row admit(struct store_table *t, uint64_t key, uint64_t hash, uint3
 	uint32_t count = 1;
 
 	if (t->filtered) {
-		count = filter_count(&t->filter, key, hash, stamp);
+		count = store_filter_count(&t->filter, key, hash, stamp);
 		if (journal_is_on(t) && count)
 			store_journal_count(t, key, count, stamp);
 		if (count < t->filter.frequency) {
@@ -221,7 +221,7 @@ static store_row admit(struct store_table *t, uint64_t key, uint64_t hash, uint3
 	}
 	row = make_row(t, key, hash, count - 1);
 	if (row != STORE_NO_ROW)
-		filter_forget(&t->filter, key, hash);
+		store_filter_forget(&t->filter, key, hash);
 	return row;
 }
 
@@ -236,7 +236,7 @@ static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, cons
 	uint32_t stamp;
 
 	if (touching)
-		snapshot_prefetch(t, rows, n);
+		store_snapshot_prefetch(t, rows, n);
 	if (!look) {
 		t->tick += TABLE_TICK;
 		if (step > t->step)
@@ -246,7 +246,7 @@ static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, cons
 	stamp = t->step ? step_stamp(t->step) : 0;
 	for (unsigned i = 0; i < n; i++) {
 		if (rows[i] != STORE_NO_ROW && index_key(&t->index, rows[i]) != keys[i])
-			rows[i] = index_find(&t->index, keys[i], hashes[i]);
+			rows[i] = store_index_find(&t->index, keys[i], hashes[i]);
 		if (rows[i] != STORE_NO_ROW) {
 			if (touching)
 				snapshot_touch(t, hashes[i], rows[i]);
@@ -257,13 +257,13 @@ static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, cons
 		} else {
 			missing[missings++] = (uint8_t)i;
 			if (t->filtered)
-				filter_prefetch(&t->filter, keys[i], hashes[i]);
+				store_filter_prefetch(&t->filter, keys[i], hashes[i]);
 		}
 	}
 	for (unsigned m = 0; m < missings; m++) {
 		const unsigned i = missing[m];
 
-		rows[i] = index_find(&t->index, keys[i], hashes[i]);
+		rows[i] = store_index_find(&t->index, keys[i], hashes[i]);
 		if (rows[i] == STORE_NO_ROW)
 			rows[i] = admit(t, keys[i], hashes[i], stamp);
 		refused += rows[i] == STORE_NO_ROW;
@@ -294,7 +294,7 @@ static inline __attribute__((always_inline)) unsigned find(struct store_table *t
 		missing += rows[i] == STORE_NO_ROW;
 	}
 	if (table->store->snapshot.touching && mode == STORE_PUSH)
-		snapshot_touch_rows(table, hashes, rows, n);
+		store_snapshot_touch_rows(table, hashes, rows, n);
 	return mode == STORE_LOOK ? 0 : missing;
 }
 
@@ -316,11 +316,11 @@ unsigned store_delete(struct store_table *table, const uint64_t *keys, unsigned 
 	guess(table, keys, n, 1, false, hashes, rows);
 	for (unsigned i = 0; i < n; i++) {
 		/* Looked up again: an earlier place may have deleted it, and the row's key may be a link of the free list. */
-		const store_row row = index_find(&table->index, keys[i], hashes[i]);
+		const store_row row = store_index_find(&table->index, keys[i], hashes[i]);
 
 		if (row == STORE_NO_ROW)
 			continue;
-		table_remove(table, hashes[i], row);
+		store_table_remove(table, hashes[i], row);
 		deleted++;
 	}
 	table->stats.deleted += deleted;

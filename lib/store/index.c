@@ -38,7 +38,7 @@ enum {
 
 static uint32_t *take_directory(struct store_index *ix, uint64_t entries)
 {
-	uint32_t *directory = arena_take(ix->arena, entries * sizeof(*directory));
+	uint32_t *directory = store_arena_take(ix->arena, entries * sizeof(*directory));
 
 	if (directory)
 		ix->stats->memory_bytes += arena_rounded(entries * sizeof(*directory));
@@ -49,14 +49,14 @@ static void give_directory(struct store_index *ix, uint32_t *directory, uint64_t
 {
 	if (!directory)
 		return;
-	arena_give(ix->arena, directory, entries * sizeof(*directory));
+	store_arena_give(ix->arena, directory, entries * sizeof(*directory));
 	ix->stats->memory_bytes -= arena_rounded(entries * sizeof(*directory));
 }
 
 /* Not zeroed. */
 static struct index_segment *take_segment(struct store_index *ix)
 {
-	struct index_segment *segment = arena_take_page(ix->arena);
+	struct index_segment *segment = store_arena_take_page(ix->arena);
 
 	if (!segment)
 		return NULL;
@@ -70,7 +70,7 @@ static uint32_t page_number(const struct store_index *ix, const struct index_seg
 	return (uint32_t)((uint64_t)((const uint8_t *)segment - ix->base) / ARENA_PAGE);
 }
 
-bool index_init(struct store_index *ix, struct arena *arena, unsigned row_shift, struct store_stats *stats)
+bool store_index_init(struct store_index *ix, struct arena *arena, unsigned row_shift, struct store_stats *stats)
 {
 	struct index_segment *segment;
 
@@ -99,7 +99,7 @@ static store_row find_in(const struct store_index *ix, const struct index_bucket
 	return STORE_NO_ROW;
 }
 
-store_row index_find(const struct store_index *ix, uint64_t key, uint64_t hash)
+store_row store_index_find(const struct store_index *ix, uint64_t key, uint64_t hash)
 {
 	const struct index_bucket *home = index_home(ix, hash);
 	const uint8_t tag = index_tag(hash);
@@ -421,7 +421,7 @@ static bool enter(const struct store_index *ix, uint64_t hash, store_row row)
 	return place(home, (struct entry){ row, index_tag(hash), hash >> depth & 1 });
 }
 
-bool index_insert(struct store_index *ix, uint64_t hash, store_row row)
+bool store_index_insert(struct store_index *ix, uint64_t hash, store_row row)
 {
 	/* After a split by random hashes there is room; if not, somebody chose the keys, and one split is enough. */
 	if (!enter(ix, hash, row))
@@ -432,7 +432,7 @@ bool index_insert(struct store_index *ix, uint64_t hash, store_row row)
 	return true;
 }
 
-bool index_load(struct store_index *ix, uint64_t hash, store_row row)
+bool store_index_load(struct store_index *ix, uint64_t hash, store_row row)
 {
 	/* All entries of a segment may share many bits more than the segment knows of. */
 	for (unsigned splits = 0; splits <= INDEX_DEPTH_MAX; splits++) {
@@ -505,7 +505,7 @@ static void set_sides(struct index_segment *segment, bool known, bool side)
 }
 
 /* Joins the segment of a hash with the one that differs in its last bit. */
-static bool join(struct store_index *ix, uint64_t hash)
+static bool join_segment(struct store_index *ix, uint64_t hash)
 {
 	struct index_segment *to = index_segment_of(ix, hash), *from, *swap;
 	const unsigned depth = index_depth(ix, hash);
@@ -537,7 +537,7 @@ static bool join(struct store_index *ix, uint64_t hash)
 		return false;
 	}
 	enter_segment(ix, to, hash & (bit - 1), depth - 1);
-	arena_give(ix->arena, from, sizeof(*from));
+	store_arena_give(ix->arena, from, sizeof(*from));
 	ix->segments--;
 	ix->stats->memory_bytes -= sizeof(*from);
 	if (ix->stats->moved_max < moved)
@@ -545,14 +545,14 @@ static bool join(struct store_index *ix, uint64_t hash)
 	return true;
 }
 
-void index_erase(struct store_index *ix, uint64_t hash, store_row row)
+void store_index_erase(struct store_index *ix, uint64_t hash, store_row row)
 {
 	struct index_bucket *home = index_home(ix, hash);
 	const uint8_t tag = index_tag(hash);
 
 	take_out(home, tag, row);
 	if (tag % JOIN_TAGS == 0 && INDEX_ENTRIES - __builtin_popcount(index_match(home, 0)) <= JOIN_BUCKET_MAX)
-		join(ix, hash);
+		join_segment(ix, hash);
 }
 
 /* The end of the segment at a reversed hash: 0 after the last. */
@@ -563,7 +563,7 @@ static uint64_t segment_end(uint64_t at, unsigned depth)
 	return (at & ~(span - 1)) + span;
 }
 
-unsigned index_walk(struct store_index *ix, struct index_walk *w, store_row rows[INDEX_SEGMENT_ENTRIES])
+unsigned store_index_walk(struct store_index *ix, struct index_walk *w, store_row rows[INDEX_SEGMENT_ENTRIES])
 {
 	const struct index_segment *segment = index_segment_of(ix, index_order(w->at));
 	unsigned n = 0;
@@ -576,12 +576,12 @@ unsigned index_walk(struct store_index *ix, struct index_walk *w, store_row rows
 	return n;
 }
 
-bool index_drop(struct store_index *ix, uint64_t *at, unsigned segments)
+bool store_index_drop(struct store_index *ix, uint64_t *at, unsigned segments)
 {
 	for (; ix->segments && segments; segments--) {
 		const uint64_t hash = index_order(*at);
 
-		arena_give(ix->arena, index_segment_of(ix, hash), sizeof(struct index_segment));
+		store_arena_give(ix->arena, index_segment_of(ix, hash), sizeof(struct index_segment));
 		*at = segment_end(*at, index_depth(ix, hash));
 		ix->segments--;
 	}

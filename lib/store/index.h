@@ -89,24 +89,24 @@ struct store_index {
 
 /* Rows are numbered by their distance from the arena's base in units of 2^row_shift bytes, and begin with their key.
  * false when the arena has no room. */
-bool index_init(struct store_index *ix, struct arena *arena, unsigned row_shift, struct store_stats *stats);
+bool store_index_init(struct store_index *ix, struct arena *arena, unsigned row_shift, struct store_stats *stats);
 
 /* The row of a key with this hash, or STORE_NO_ROW. */
-store_row index_find(const struct store_index *ix, uint64_t key, uint64_t hash);
+store_row store_index_find(const struct store_index *ix, uint64_t key, uint64_t hash);
 
 /* Adds an entry for a key that has none. false when there is no room for it. */
-bool index_insert(struct store_index *ix, uint64_t hash, store_row row);
+bool store_index_insert(struct store_index *ix, uint64_t hash, store_row row);
 
 /* The same for entries that come in the order of a walk over another index: with as many splits and as large a directory as it
  * takes. */
-bool index_load(struct store_index *ix, uint64_t hash, store_row row);
+bool store_index_load(struct store_index *ix, uint64_t hash, store_row row);
 
 /* Takes an entry out, which must be there. */
-void index_erase(struct store_index *ix, uint64_t hash, store_row row);
+void store_index_erase(struct store_index *ix, uint64_t hash, store_row row);
 
 /* Gives an index's memory back to the arena, some segments at a time, from *at (0) on; of one that could not be made, too. true: that
  * was the last of it. */
-bool index_drop(struct store_index *ix, uint64_t *at, unsigned segments);
+bool store_index_drop(struct store_index *ix, uint64_t *at, unsigned segments);
 
 /*
  * A walk over all entries, a segment at a time, in the order of the segments' reversed hash bits (as Redis's SCAN does): in it a
@@ -119,7 +119,7 @@ struct index_walk {
 };
 
 /* The rows of the next segment; returns how many, perhaps 0. Not to be called when walk->over is set. */
-unsigned index_walk(struct store_index *ix, struct index_walk *walk, store_row rows[INDEX_SEGMENT_ENTRIES]);
+unsigned store_index_walk(struct store_index *ix, struct index_walk *walk, store_row rows[INDEX_SEGMENT_ENTRIES]);
 
 /* Where a walk meets an entry of this hash: its bits reversed; and the other way round. */
 static inline uint64_t index_order(uint64_t hash)

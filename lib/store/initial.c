@@ -29,7 +29,7 @@ static void fans(const struct object_spec *spec, double *in, double *out)
 	*in = spec->ndim > 1 ? (double)spec->shape[spec->ndim - 2] * others : *out;
 }
 
-void initial_init(struct initial *in, const struct object_spec *spec)
+void store_initial_init(struct initial *in, const struct object_spec *spec)
 {
 	const uint64_t key = hash_mix(spec->seed ^ hash_name(spec->name));
 	double fan_in, fan_out;
@@ -38,7 +38,7 @@ void initial_init(struct initial *in, const struct object_spec *spec)
 				.scale = spec->scale,
 				.mean = spec->mean,
 				.key = { (uint32_t)key, (uint32_t)(key >> 32) },
-				.elements = spec->kind == OBJECT_VARIABLE ? object_elements(spec) : 0 };
+				.elements = spec->kind == OBJECT_VARIABLE ? wire_object_elements(spec) : 0 };
 	fans(spec, &fan_in, &fan_out);
 	switch (spec->initializer) {
 	case OBJECT_ZEROS:
@@ -74,8 +74,8 @@ static void normal(const uint32_t words[4], double values[4])
 	double radius, sine, cosine;
 
 	for (int i = 0; i < 4; i += 2) {
-		radius = sqrt(-2 * elementary_log(((double)words[i] + 1) * 0x1p-32));
-		elementary_sincos(words[i + 1], &sine, &cosine);
+		radius = sqrt(-2 * tensor_elementary_log(((double)words[i] + 1) * 0x1p-32));
+		tensor_elementary_sincos(words[i + 1], &sine, &cosine);
 		values[i] = radius * cosine;
 		values[i + 1] = radius * sine;
 	}
@@ -119,7 +119,7 @@ static void draw(const struct initial *in, uint32_t counter[4], float values[4])
 		values[i] = in->mean + (float)normals[i] * in->scale;
 }
 
-void initial_values(const struct initial *in, uint64_t key, float *values, uint32_t dim)
+void store_initial_values(const struct initial *in, uint64_t key, float *values, uint32_t dim)
 {
 	uint32_t counter[4] = { (uint32_t)key, (uint32_t)(key >> 32), 0, 0 };
 	float four[4];

@@ -32,7 +32,7 @@ struct initial {
 	uint64_t elements; /* of a variable; 0 for a table */
 };
 
-void initial_init(struct initial *in, const struct object_spec *spec);
-void initial_values(const struct initial *in, uint64_t key, float *values, uint32_t dim);
+void store_initial_init(struct initial *in, const struct object_spec *spec);
+void store_initial_values(const struct initial *in, uint64_t key, float *values, uint32_t dim);
 
 #endif

@@ -86,7 +86,7 @@ static bool has_gone(const struct store_table *t, store_row row)
 {
 	const uint64_t key = row_key(table_row(t, row));
 
-	return t->pool.waiting != STORE_NO_ROW && index_find(&t->index, key, index_hash(key)) != row;
+	return t->pool.waiting != STORE_NO_ROW && store_index_find(&t->index, key, index_hash(key)) != row;
 }
 
 void store_journal_row(struct store_table *t, store_row row)
@@ -107,7 +107,7 @@ void store_journal_row(struct store_table *t, store_row row)
 	if (t->at.as_it_lies)
 		memcpy(to, record, t->at.record);
 	else
-		record_write(t, record, to, t->tick);
+		store_record_write(t, record, to, t->tick);
 }
 
 void store_journal_rows(struct store_table *t, const store_row *rows, unsigned n)
@@ -153,11 +153,11 @@ void store_load_cleared(struct store_table *t)
 
 	t->store->sweep_rows_count = 0;
 	while (t->spec.filter == FILTER_COUNTER && !walk.over) {
-		const unsigned n = index_walk(&t->filter.index, &walk, rows);
+		const unsigned n = store_index_walk(&t->filter.index, &walk, rows);
 
 		for (unsigned i = 0; i < n; i++)
-			filter_drop(&t->filter, rows[i]);
+			store_filter_drop(&t->filter, rows[i]);
 	}
 	if (t->spec.filter == FILTER_BLOOM)
-		filter_bloom_clear(&t->filter, &slot, t->filter.slots);
+		store_filter_bloom_clear(&t->filter, &slot, t->filter.slots);
 }

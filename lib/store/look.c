@@ -22,7 +22,7 @@ unsigned store_look_keys(const struct store_table *t, uint64_t *at, uint64_t key
 	struct index_walk walk = { .at = *at };
 	store_row rows[INDEX_SEGMENT_ENTRIES];
 	/* It changes nothing, but is also for those who do. */
-	const unsigned n = index_walk((struct store_index *)&t->index, &walk, rows);
+	const unsigned n = store_index_walk((struct store_index *)&t->index, &walk, rows);
 
 	for (unsigned i = 0; i < n; i++)
 		table_load_once(t, rows[i], 1);
@@ -34,10 +34,10 @@ unsigned store_look_keys(const struct store_table *t, uint64_t *at, uint64_t key
 
 bool store_look_row(const struct store_table *t, uint64_t key, void *record)
 {
-	const store_row row = index_find(&t->index, key, index_hash(key));
+	const store_row row = store_index_find(&t->index, key, index_hash(key));
 
 	if (row == STORE_NO_ROW)
 		return false;
-	record_write(t, table_row(t, row), record, t->tick);
+	store_record_write(t, table_row(t, row), record, t->tick);
 	return true;
 }

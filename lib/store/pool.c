@@ -13,8 +13,8 @@ static store_row *link_of(const struct pool *pool, store_row row)
 	return (store_row *)(pool->arena->base + ((uint64_t)row << pool->row_shift));
 }
 
-void pool_init(struct pool *pool, struct arena *arena, struct store_stats *stats, unsigned row_shift,
-	       uint32_t row_bytes)
+void store_pool_init(struct pool *pool, struct arena *arena, struct store_stats *stats, unsigned row_shift,
+		     uint32_t row_bytes)
 {
 	const uint32_t unit = 1u << row_shift;
 
@@ -35,7 +35,7 @@ static struct pool_slab *make_slab(struct pool *pool, uint64_t bytes, uint8_t **
 
 	*rows = bytes < pool->row_bytes + sizeof(*slab) ? 1 : (uint32_t)((bytes - sizeof(*slab)) / pool->row_bytes);
 	bytes = arena_rounded((uint64_t)*rows * pool->row_bytes + sizeof(*slab));
-	*begin = arena_take(pool->arena, bytes);
+	*begin = store_arena_take(pool->arena, bytes);
 	if (!*begin)
 		return NULL;
 	slab = (struct pool_slab *)(*begin + bytes) - 1;
@@ -68,7 +68,7 @@ static bool take_slab(struct pool *pool, uint64_t rows)
 	return true;
 }
 
-bool pool_drop_slab(struct pool *pool, uint8_t **slab, uint64_t *bytes)
+bool store_pool_drop_slab(struct pool *pool, uint8_t **slab, uint64_t *bytes)
 {
 	struct pool_slab *last = pool->slabs;
 
@@ -77,11 +77,11 @@ bool pool_drop_slab(struct pool *pool, uint8_t **slab, uint64_t *bytes)
 	pool->slabs = last->next;
 	*bytes = last->bytes;
 	*slab = (uint8_t *)(last + 1) - *bytes;
-	arena_give(pool->arena, *slab, *bytes);
+	store_arena_give(pool->arena, *slab, *bytes);
 	return true;
 }
 
-store_row pool_take(struct pool *pool, uint64_t rows)
+store_row store_pool_take(struct pool *pool, uint64_t rows)
 {
 	store_row row = pool->free;
 
@@ -101,7 +101,7 @@ store_row pool_take(struct pool *pool, uint64_t rows)
 	return row;
 }
 
-void pool_give(struct pool *pool, store_row row, bool wait)
+void store_pool_give(struct pool *pool, store_row row, bool wait)
 {
 	store_row *list = wait ? &pool->waiting : &pool->free;
 
@@ -113,7 +113,7 @@ void pool_give(struct pool *pool, store_row row, bool wait)
 	pool->stats->memory_bytes -= pool->row_bytes;
 }
 
-void pool_settle(struct pool *pool)
+void store_pool_settle(struct pool *pool)
 {
 	if (pool->waiting == STORE_NO_ROW)
 		return;

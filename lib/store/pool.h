@@ -33,17 +33,17 @@ struct pool_slab {
 };
 
 /* row_bytes is rounded up to 2^row_shift. reserve is 0. */
-void pool_init(struct pool *pool, struct arena *arena, struct store_stats *stats, unsigned row_shift,
-	       uint32_t row_bytes);
+void store_pool_init(struct pool *pool, struct arena *arena, struct store_stats *stats, unsigned row_shift,
+		     uint32_t row_bytes);
 
 /* A row, not zeroed; STORE_NO_ROW when there is no room. rows: how many the pool's owner has, which is what slabs grow by. */
-store_row pool_take(struct pool *pool, uint64_t rows);
+store_row store_pool_take(struct pool *pool, uint64_t rows);
 
-/* Gives a row back; with wait only after the next pool_settle. */
-void pool_give(struct pool *pool, store_row row, bool wait);
-void pool_settle(struct pool *pool);
+/* Gives a row back; with wait only after the next store_pool_settle. */
+void store_pool_give(struct pool *pool, store_row row, bool wait);
+void store_pool_settle(struct pool *pool);
 
 /* Gives the slab that was taken last back to the arena, whatever rows it has; *slab, *bytes: which. false: there is none. */
-bool pool_drop_slab(struct pool *pool, uint8_t **slab, uint64_t *bytes);
+bool store_pool_drop_slab(struct pool *pool, uint8_t **slab, uint64_t *bytes);
 
 #endif

@@ -84,13 +84,13 @@ static void open_op(struct push_op *op)
 	op->open = true;
 }
 
-void push_close(struct push_op *op)
+void store_push_close(struct push_op *op)
 {
 	if (!op->open)
 		return;
 	op->open = false;
 	if (--op->table->pushes_open == 0)
-		pool_settle(&op->table->pool);
+		store_pool_settle(&op->table->pool);
 }
 
 /* Of an operation that is given up: its rows were used all the same. */
@@ -105,7 +105,7 @@ void store_push_begin(struct store_push *p)
 {
 	for (uint32_t i = 0; i < p->ops_count; i++) {
 		journal_given_up(p, &p->ops[i]);
-		push_close(&p->ops[i]);
+		store_push_close(&p->ops[i]);
 	}
 	p->origin += p->keys;
 	if (p->origin > UINT32_MAX - p->max_keys)

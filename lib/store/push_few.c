@@ -24,7 +24,7 @@ static bool all_differ(const store_row *rows, unsigned n)
 int store_push_few(struct store_table *table, const uint64_t *keys, const float *gradients, unsigned n,
 		   const struct store_push_step *step)
 {
-	const struct optim_step common = push_step(table, step, 0);
+	const struct optim_step common = store_push_apply_step(table, step, 0);
 	store_row rows[STORE_FEW];
 
 	assert(n <= STORE_FEW);

@@ -64,15 +64,15 @@ struct store_push {
 };
 
 /* apply.c: what a push of gradients with this sum of squares brings to each of its rows. */
-struct optim_step push_step(struct store_table *t, const struct store_push_step *step, double squares);
+struct optim_step store_push_apply_step(struct store_table *t, const struct store_push_step *step, double squares);
 
 /* apply.c: n gradients, in the type that the table is worked on in, each of a row of its own; STORE_UNADMITTED and STORE_NO_ROW are left out,
  * and so are those that are not finite, if the table refuses them. counts, or NULL: what each of them is divided by. */
-void push_apply(struct store_table *t, const struct optim_step *step, const store_row *rows,
-		const void *const *gradients, const uint32_t *counts, unsigned n);
+void store_push_apply(struct store_table *t, const struct optim_step *step, const store_row *rows,
+		      const void *const *gradients, const uint32_t *counts, unsigned n);
 
 /* push.c: the operation is over, or given up. */
-void push_close(struct push_op *op);
+void store_push_close(struct push_op *op);
 
 static inline void *push_sum(const struct store_push *p, const struct push_entry *first)
 {

@@ -29,7 +29,7 @@ static void *append(uint8_t *to, const void *from, uint32_t bytes)
 	return to + bytes;
 }
 
-void record_write(const struct store_table *t, const uint8_t *row, uint8_t *to, uint32_t tick)
+void store_record_write(const struct store_table *t, const uint8_t *row, uint8_t *to, uint32_t tick)
 {
 	uint8_t *const end = to + t->at.record;
 	uint32_t used;
@@ -63,7 +63,7 @@ static void record_read(const struct store_table *t, uint8_t *row, const uint8_t
 
 static bool is_beyond(const struct store_table *t, uint64_t key)
 {
-	return t->spec.kind == OBJECT_VARIABLE && key >= object_blocks(&t->spec);
+	return t->spec.kind == OBJECT_VARIABLE && key >= wire_object_blocks(&t->spec);
 }
 
 /* What no row has. */
@@ -117,7 +117,7 @@ static const char *deleted_fault(const struct store_table *t, const uint64_t *ke
 static const char *bloom_fault(const struct store_table *t, const struct checkpoint_bloom *blocks, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
-		if (!checkpoint_bloom_possible(&t->spec, &blocks[i]))
+		if (!wire_checkpoint_bloom_possible(&t->spec, &blocks[i]))
 			return "a block that the filter does not have";
 	return NULL;
 }
@@ -178,11 +178,11 @@ static void load_table(struct store_table *t, const struct checkpoint_table *fro
 static bool load_row(struct store_table *t, const uint8_t *record)
 {
 	const uint64_t key = row_key(record), hash = index_hash(key);
-	store_row row = index_find(&t->index, key, hash);
+	store_row row = store_index_find(&t->index, key, hash);
 
 	if (row == STORE_NO_ROW) {
 		/* Whatever the share: keys that filled it on other shards may be spread unevenly over these. */
-		row = table_place(t, hash, UINT64_MAX, index_load);
+		row = store_table_place(t, hash, UINT64_MAX, store_index_load);
 		if (row == STORE_NO_ROW)
 			return false;
 	} else if (t->store->snapshot.touching) {
@@ -190,7 +190,7 @@ static bool load_row(struct store_table *t, const uint8_t *record)
 	}
 	record_read(t, table_row(t, row), record);
 	if (t->filtered)
-		filter_forget(&t->filter, key, hash);
+		store_filter_forget(&t->filter, key, hash);
 	return true;
 }
 
@@ -201,15 +201,16 @@ static void load_count(struct store_table *t, const struct checkpoint_count *fro
 
 	if (t->spec.filter == FILTER_BLOOM)
 		filter_bloom_raise(&t->filter, from->key, from->count);
-	else if (index_find(&t->index, from->key, hash) == STORE_NO_ROW)
-		filter_restore(&t->filter, hash,
-			       &(struct filter_count){ .key = from->key, .count = from->count, .seen = from->seen });
+	else if (store_index_find(&t->index, from->key, hash) == STORE_NO_ROW)
+		store_filter_restore(&t->filter, hash,
+				     &(struct filter_count){
+					     .key = from->key, .count = from->count, .seen = from->seen });
 }
 
 static void load_blooms(struct store_table *t, const struct checkpoint_bloom *blocks, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
-		filter_bloom_restore(&t->filter, &blocks[i]);
+		store_filter_bloom_restore(&t->filter, &blocks[i]);
 }
 
 /* Returns how many found room. */

@@ -25,7 +25,7 @@ static void whole_numbers(unsigned dtype, void *to, const float *from, uint32_t 
 	}
 }
 
-void table_store_floats(const struct store_table *t, void *values, const float *from)
+void store_table_store_floats(const struct store_table *t, void *values, const float *from)
 {
 	if (t->spec.dtype == STAR_FLOAT32)
 		memcpy(values, from, t->dim * sizeof(*from));
@@ -37,7 +37,7 @@ void table_store_floats(const struct store_table *t, void *values, const float *
 
 void store_initial(const struct store_table *table, uint64_t key, float *values)
 {
-	initial_values(&table->initial, key, values, table->dim);
+	store_initial_values(&table->initial, key, values, table->dim);
 }
 
 /* A key without a row reads as the row that would be made for it: through the stored type, unless it has a master. */
@@ -53,12 +53,12 @@ static void read_absent(const struct store_table *t, store_row row, uint64_t key
 		for (uint32_t i = 0; i < t->dim; i++)
 			values[i] = t->spec.filter_value;
 	if (dtype == t->spec.dtype) {
-		table_store_floats(t, to, values);
+		store_table_store_floats(t, to, values);
 	} else if (t->at.master) {
-		convert_row(to, dtype, values, STAR_FLOAT32, t->dim, scratch);
+		tensor_convert_row(to, dtype, values, STAR_FLOAT32, t->dim, scratch);
 	} else {
-		table_store_floats(t, stored, values);
-		convert_row(to, dtype, stored, t->spec.dtype, t->dim, scratch);
+		store_table_store_floats(t, stored, values);
+		tensor_convert_row(to, dtype, stored, t->spec.dtype, t->dim, scratch);
 	}
 }
 
@@ -74,11 +74,11 @@ void store_read(const struct store_table *table, store_row row, uint64_t key, un
 	if (dtype == table->spec.dtype)
 		memcpy(to, record + table->at.values, dtype_row_bytes(dtype, table->dim));
 	else if (table->at.master)
-		convert_row(to, dtype, record + table->at.master, STAR_FLOAT32, table->dim,
-			    (float *)table->store->scratch[0]);
+		tensor_convert_row(to, dtype, record + table->at.master, STAR_FLOAT32, table->dim,
+				   (float *)table->store->scratch[0]);
 	else
-		convert_row(to, dtype, record + table->at.values, table->spec.dtype, table->dim,
-			    (float *)table->store->scratch[0]);
+		tensor_convert_row(to, dtype, record + table->at.values, table->spec.dtype, table->dim,
+				   (float *)table->store->scratch[0]);
 }
 
 const void *store_values(const struct store_table *table, store_row row, unsigned dtype)

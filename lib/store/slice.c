@@ -145,7 +145,7 @@ static void read_segment(struct snapshot *s, struct store_index *ix, struct out 
 	const bool joined = depth < 64 && from << depth;
 
 	s->from = from;
-	s->rows_count = index_walk(ix, &s->walk, s->rows);
+	s->rows_count = store_index_walk(ix, &s->walk, s->rows);
 	if (joined)
 		s->rows_count = keep_new(ix, s->rows, s->rows_count, from);
 	o->budget -= SEGMENT_COST;
@@ -169,7 +169,7 @@ static void write_row(struct store *store, struct out *o)
 		record = take_row(s, o, t);
 		if (!record)
 			return;
-		record_write(t, table_row(t, row), record, t->snapshot.tick);
+		store_record_write(t, table_row(t, row), record, t->snapshot.tick);
 	} else {
 		o->budget--;
 	}
@@ -235,7 +235,7 @@ static void write_logged(struct store *store, struct out *o)
 
 		if (!record)
 			return;
-		record_write(t, table_row(t, row), record, t->snapshot.tick);
+		store_record_write(t, table_row(t, row), record, t->snapshot.tick);
 		*snapshot_mark(store, row) &= (uint8_t)~snapshot_bit(store, row, generation);
 	} else {
 		o->budget--;
@@ -249,7 +249,7 @@ static void write_bloom(struct snapshot *s, struct out *o)
 	const struct filter *f = &s->table->filter;
 
 	for (unsigned i = 0; i < SLOTS_OF_A_ROW && s->walk.at < f->slots; i++) {
-		const uint8_t *counters = filter_bloom_block(f, (uint32_t)s->walk.at, &s->from);
+		const uint8_t *counters = store_filter_bloom_block(f, (uint32_t)s->walk.at, &s->from);
 		struct checkpoint_bloom *block;
 
 		if (!counters) {
@@ -278,7 +278,7 @@ static void write_counts(struct snapshot *s, struct out *o)
 		count = index_record(ix, s->rows[s->rows_count - 1]);
 		if (s->rows_count > ROWS_AHEAD)
 			table_prefetch(index_record(ix, s->rows[s->rows_count - 1 - ROWS_AHEAD]));
-		if (index_find(ix, count->key, index_hash(count->key)) == s->rows[s->rows_count - 1]) {
+		if (store_index_find(ix, count->key, index_hash(count->key)) == s->rows[s->rows_count - 1]) {
 			record = take_record(o, s->table, CHECKPOINT_COUNTS, sizeof(*count));
 			if (!record)
 				return;
@@ -287,7 +287,7 @@ static void write_counts(struct snapshot *s, struct out *o)
 		s->rows_count--;
 		o->budget--;
 	} else if (s->table->spec.filter == FILTER_COUNTER && !s->walk.over) {
-		s->rows_count = index_walk(ix, &s->walk, s->rows);
+		s->rows_count = store_index_walk(ix, &s->walk, s->rows);
 		o->budget -= SEGMENT_COST;
 	} else if (s->table->spec.filter == FILTER_BLOOM && !s->walk.over) {
 		write_bloom(s, o);

@@ -41,7 +41,7 @@ struct store *store_create(void *arena, size_t arena_bytes, struct star_error *e
 		return NULL;
 	}
 	*store = (struct store){ .arena = { .base = (uint8_t *)begin, .end = end - begin }, .row_shift = shift };
-	if (!arena_init(&store->arena)) {
+	if (!store_arena_init(&store->arena)) {
 		free(store);
 		star_error_set(err, -ENOMEM, "no memory left to create a store");
 		return NULL;
@@ -65,6 +65,6 @@ struct store *store_create_beside(struct store *store, struct star_error *err)
 void store_destroy(struct store *store)
 {
 	if (store)
-		arena_fini(&store->arena);
+		store_arena_fini(&store->arena);
 	free(store);
 }

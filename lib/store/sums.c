@@ -22,7 +22,7 @@ struct store_table *store_sums_create(struct store *beside, const struct store_t
 	struct store_table *sums;
 
 	memcpy(spec.name, of->spec.name, sizeof(spec.name));
-	object_spec_defaults(&spec, OPTIM_SGD);
+	wire_object_spec_defaults(&spec, OPTIM_SGD);
 	spec.initializer = OBJECT_ZEROS;
 	spec.optim.rate = 1;
 	spec.nonfinite = of->spec.nonfinite;
@@ -59,11 +59,11 @@ void store_sums_begin(struct store_table *sums, struct store_table *of)
 static void apply_some(struct store_table *of, const struct store_push_step *step, const uint64_t *keys,
 		       const void *const *gradients, const uint32_t *counts, unsigned n)
 {
-	const struct optim_step common = push_step(of, step, 0);
+	const struct optim_step common = store_push_apply_step(of, step, 0);
 	store_row rows[STORE_BATCH];
 
 	store_find(of, keys, n, STORE_PUSH, step->step, rows);
-	push_apply(of, &common, rows, gradients, counts, n);
+	store_push_apply(of, &common, rows, gradients, counts, n);
 }
 
 /* Rows that are out leave the index, so that the same segment is read again until it is empty. */
@@ -86,7 +86,7 @@ bool store_sums_take(struct store_table *sums, struct store_table *of, const str
 			journal_note_push(of);
 		return false;
 	}
-	there = index_walk(&sums->index, &walk, segment);
+	there = store_index_walk(&sums->index, &walk, segment);
 	if (there <= n) {
 		sums->sweep.rows = walk;
 		n = there;
@@ -103,7 +103,7 @@ bool store_sums_take(struct store_table *sums, struct store_table *of, const str
 	if (step && n)
 		apply_some(of, step, keys, gradients, step->by_row && sums->sums_by_row ? counts : NULL, n);
 	for (unsigned i = 0; i < n; i++)
-		table_remove(sums, index_hash(keys[i]), segment[i]);
+		store_table_remove(sums, index_hash(keys[i]), segment[i]);
 	*taken = n;
 	return true;
 }

@@ -55,7 +55,7 @@ static bool is_there(const struct store_index *ix, store_row row)
 {
 	const uint64_t key = index_key(ix, row);
 
-	return index_find(ix, key, index_hash(key)) == row;
+	return store_index_find(ix, key, index_hash(key)) == row;
 }
 
 /* Before is_expired changes a row. What is no row any more is not looked for: its memory has nothing that is kept. */
@@ -77,7 +77,7 @@ static unsigned empty_rows(struct store_table *t, const store_row *rows, unsigne
 	for (unsigned i = 0; i < n; i++) {
 		if (!is_there(&t->index, rows[i]))
 			continue;
-		table_remove(t, index_hash(row_key(table_row(t, rows[i]))), rows[i]);
+		store_table_remove(t, index_hash(row_key(table_row(t, rows[i]))), rows[i]);
 		removed++;
 	}
 	t->stats.deleted += removed;
@@ -103,7 +103,7 @@ static unsigned sweep_rows(struct store_table *t, const store_row *rows, unsigne
 		}
 		if (!is_there(&t->index, rows[i]))
 			continue;
-		table_remove(t, index_hash(row_key(row)), rows[i]);
+		store_table_remove(t, index_hash(row_key(row)), rows[i]);
 		evicted++;
 	}
 	t->stats.evicted += evicted;
@@ -117,7 +117,7 @@ static void sweep_counts(struct store_table *t, const store_row *rows, unsigned 
 		struct filter_count *count = index_record(&t->filter.index, rows[i]);
 
 		if ((t->sweep.empties || is_expired(t, &count->seen)) && is_there(&t->filter.index, rows[i]))
-			filter_drop(&t->filter, rows[i]);
+			store_filter_drop(&t->filter, rows[i]);
 	}
 }
 
@@ -137,7 +137,7 @@ static bool begin_pass(struct store_table *t, bool weigh, bool empties)
 static void end_pass(struct store_table *t)
 {
 	if (t->sweep.empties && t->filtered) {
-		snapshot_ask_full(t->store);
+		store_snapshot_ask_full(t->store);
 		if (journal_is_on(t))
 			store_journal_cleared(t);
 	}
@@ -173,10 +173,10 @@ static void sweep_on(struct store_table *t)
 
 	t->sweep.counting = t->sweep.rows.over;
 	if (!t->sweep.rows.over)
-		store->sweep_rows_count = index_walk(&t->index, &t->sweep.rows, store->sweep_rows);
+		store->sweep_rows_count = store_index_walk(&t->index, &t->sweep.rows, store->sweep_rows);
 	else if (!t->sweep.counts.over)
-		store->sweep_rows_count = index_walk(&t->filter.index, &t->sweep.counts, store->sweep_rows);
-	else if (!t->sweep.empties || filter_bloom_clear(&t->filter, &t->sweep.slot, SOME_SLOTS))
+		store->sweep_rows_count = store_index_walk(&t->filter.index, &t->sweep.counts, store->sweep_rows);
+	else if (!t->sweep.empties || store_filter_bloom_clear(&t->filter, &t->sweep.slot, SOME_SLOTS))
 		end_pass(t);
 }
 

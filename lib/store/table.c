@@ -97,14 +97,14 @@ static void settle_kind(struct store_table *t, double share)
 	t->evicts = spec->full != FULL_REFUSE;
 	t->filtered = spec->filter != FILTER_NONE;
 	t->policies = t->filtered || t->evicts || spec->steps_to_live;
-	t->converter = convert_find(spec->dtype, CONVERT_BEST);
+	t->converter = tensor_convert_find(spec->dtype, CONVERT_BEST);
 	rounding = hash_mix(hash_mix(spec->seed ^ t->name_hash) + 1);
 	t->rounding_key[0] = (uint32_t)rounding;
 	t->rounding_key[1] = (uint32_t)(rounding >> 32);
 	t->rows_max = spec->rows_max ? (uint64_t)ceil((double)spec->rows_max * share) : UINT64_MAX;
 	lay_out(t);
 	t->plain = spec->dtype == STAR_FLOAT32 && !t->at.version && !t->optim.whole;
-	initial_init(&t->initial, spec);
+	store_initial_init(&t->initial, spec);
 }
 
 /* Index, rows and filter in the arena. */
@@ -112,9 +112,9 @@ static bool settle_memory(struct store_table *t, double share)
 {
 	struct store *store = t->store;
 
-	pool_init(&t->pool, store->memory, &t->stats, store->row_shift, t->at.bytes);
-	return filter_init(&t->filter, &t->spec, share, store->memory, store->row_shift, &t->stats) &&
-	       index_init(&t->index, store->memory, store->row_shift, &t->stats);
+	store_pool_init(&t->pool, store->memory, &t->stats, store->row_shift, t->at.bytes);
+	return store_filter_init(&t->filter, &t->spec, share, store->memory, store->row_shift, &t->stats) &&
+	       store_index_init(&t->index, store->memory, store->row_shift, &t->stats);
 }
 
 /* Tables that were dropped leave theirs behind: whoever reads figures on another thread then always finds those of a table. */
@@ -123,7 +123,7 @@ static struct store_table *take_table(struct arena *memory)
 	struct store_table *t = memory->spare;
 
 	if (!t)
-		return arena_take(memory, sizeof(*t));
+		return store_arena_take(memory, sizeof(*t));
 	memory->spare = t->next;
 	return t;
 }
@@ -132,10 +132,10 @@ static void undo(struct store_table *t, bool fresh)
 {
 	struct arena *memory = t->store->memory;
 
-	while (!table_give_back(t, UNDO_STEPS))
+	while (!store_table_give_back(t, UNDO_STEPS))
 		;
 	if (fresh) {
-		arena_give(memory, t, sizeof(*t));
+		store_arena_give(memory, t, sizeof(*t));
 		return;
 	}
 	t->next = memory->spare;
@@ -149,7 +149,7 @@ struct store_table *store_table_create(struct store *store, const struct object_
 	const bool fresh = !store->memory->spare;
 	struct store_table *t;
 
-	if (object_spec_check(&checked, err) < 0)
+	if (wire_object_spec_check(&checked, err) < 0)
 		return NULL;
 	if (!(share > 0 && share <= 1)) {
 		star_error_set(err, -EINVAL, "\"%s\": a share of %g of the partitions", checked.name, share);

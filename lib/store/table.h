@@ -171,21 +171,21 @@ static inline uint32_t step_stamp(uint64_t step)
 }
 
 /* table.c: rows of the stored type from float32, and the values that an optimizer works on from a row. */
-void table_store_floats(const struct store_table *t, void *values, const float *from);
+void store_table_store_floats(const struct store_table *t, void *values, const float *from);
 
 /* find.c: takes a row out of the index and gives its memory back. */
-void table_remove(struct store_table *t, uint64_t hash, store_row row);
+void store_table_remove(struct store_table *t, uint64_t hash, store_row row);
 
-/* find.c: memory for a row that there is not, and its place in the index, by index_insert or index_load; at the cost of other rows if
+/* find.c: memory for a row that there is not, and its place in the index, by store_index_insert or store_index_load; at the cost of other rows if
  * need be, and once there are rows_max of them. It has no content yet. STORE_NO_ROW, which is counted: no room. */
 typedef bool table_insert(struct store_index *ix, uint64_t hash, store_row row);
-store_row table_place(struct store_table *t, uint64_t hash, uint64_t rows_max, table_insert *insert);
+store_row store_table_place(struct store_table *t, uint64_t hash, uint64_t rows_max, table_insert *insert);
 
 /* drop.c: gives back some of the memory of a table that nothing refers to. true: that was the last of it, but for the table itself. */
-bool table_give_back(struct store_table *t, unsigned steps);
+bool store_table_give_back(struct store_table *t, unsigned steps);
 
 /* evict.c: removes one row that may be removed and is worth least of a few, so that one with this hash has a place. false
  * when there is none. */
-bool evict_one(struct store_table *t, uint64_t hash);
+bool store_evict_one(struct store_table *t, uint64_t hash);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "store/snapshot.h"
 
-void snapshot_prefetch(const struct store_table *t, const store_row *rows, unsigned n)
+void store_snapshot_prefetch(const struct store_table *t, const store_row *rows, unsigned n)
 {
 	const uint8_t *const marks = t->store->snapshot.marks;
 	const unsigned shift = t->store->row_shift;
@@ -104,7 +104,7 @@ static void copy_row(struct store_table *t, store_row row)
 		s->lost = true;
 		return;
 	}
-	record_write(t, table_row(t, row), record, t->snapshot.tick);
+	store_record_write(t, table_row(t, row), record, t->snapshot.tick);
 	s->copied++;
 }
 
@@ -125,7 +125,7 @@ static void save(struct store_table *t, uint64_t hash, store_row row)
 		unmark(t->store, row, !s->generation);
 }
 
-void snapshot_first_touch(struct store_table *t, uint64_t hash, store_row row)
+void store_snapshot_first_touch(struct store_table *t, uint64_t hash, store_row row)
 {
 	struct snapshot *s = &t->store->snapshot;
 
@@ -134,23 +134,23 @@ void snapshot_first_touch(struct store_table *t, uint64_t hash, store_row row)
 	note_row(t, s, row);
 }
 
-void snapshot_touch_rows(struct store_table *t, const uint64_t *hashes, const store_row *rows, unsigned n)
+void store_snapshot_touch_rows(struct store_table *t, const uint64_t *hashes, const store_row *rows, unsigned n)
 {
 	const struct store *store = t->store;
 	const uint8_t *const marks = store->snapshot.marks;
 	const unsigned shift = store->row_shift, generation = store->snapshot.generation;
 
-	snapshot_prefetch(t, rows, n);
+	store_snapshot_prefetch(t, rows, n);
 	for (unsigned i = 0; i < n; i++) {
 		const uint64_t at = (uint64_t)rows[i] << shift;
 
 		if (rows[i] < STORE_UNADMITTED &&
 		    !(marks[at >> MARK_BYTE_SHIFT] >> ((at >> MARK_SHIFT & 3) * 2 + generation) & 1))
-			snapshot_first_touch(t, hashes[i], rows[i]);
+			store_snapshot_first_touch(t, hashes[i], rows[i]);
 	}
 }
 
-void snapshot_made(struct store_table *t, store_row row)
+void store_snapshot_made(struct store_table *t, store_row row)
 {
 	struct snapshot *s = &t->store->snapshot;
 
@@ -158,7 +158,7 @@ void snapshot_made(struct store_table *t, store_row row)
 	note_row(t, s, row);
 }
 
-void snapshot_gone(struct store_table *t, uint64_t hash, store_row row)
+void store_snapshot_gone(struct store_table *t, uint64_t hash, store_row row)
 {
 	struct snapshot *s = &t->store->snapshot;
 	unsigned place;
@@ -173,7 +173,7 @@ void snapshot_gone(struct store_table *t, uint64_t hash, store_row row)
 	note_deleted(t, s, row_key(table_row(t, row)));
 }
 
-void snapshot_ask_full(struct store *store)
+void store_snapshot_ask_full(struct store *store)
 {
 	stop_logging(&store->snapshot);
 }

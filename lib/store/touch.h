@@ -50,31 +50,31 @@ static inline bool snapshot_touches(const struct store_table *t, enum store_find
 }
 
 /* Starts loading the marks of what may be rows. */
-void snapshot_prefetch(const struct store_table *t, const store_row *rows, unsigned n);
+void store_snapshot_prefetch(const struct store_table *t, const store_row *rows, unsigned n);
 
 /* touch.c: before a row is changed for the first time since the instant. */
-void snapshot_first_touch(struct store_table *t, uint64_t hash, store_row row);
+void store_snapshot_first_touch(struct store_table *t, uint64_t hash, store_row row);
 
 /* Before a row of this hash is changed. */
 static inline void snapshot_touch(struct store_table *t, uint64_t hash, store_row row)
 {
 	if (!snapshot_marked(t->store, row, t->store->snapshot.generation))
-		snapshot_first_touch(t, hash, row);
+		store_snapshot_first_touch(t, hash, row);
 }
 
 /* The same for those of n that are rows. */
-void snapshot_touch_rows(struct store_table *t, const uint64_t *hashes, const store_row *rows, unsigned n);
+void store_snapshot_touch_rows(struct store_table *t, const uint64_t *hashes, const store_row *rows, unsigned n);
 
 /* A row was made. */
-void snapshot_made(struct store_table *t, store_row row);
+void store_snapshot_made(struct store_table *t, store_row row);
 
 /* Before a row is taken out of the index. */
-void snapshot_gone(struct store_table *t, uint64_t hash, store_row row);
+void store_snapshot_gone(struct store_table *t, uint64_t hash, store_row row);
 
 /* Deltas cannot tell what has happened: the next snapshot is to be a full one, and the one after one that is under way, too. */
-void snapshot_ask_full(struct store *store);
+void store_snapshot_ask_full(struct store *store);
 
 /* record.c: a row as it is in a checkpoint, at->record bytes, whose `used` counts back from that tick. `to` is aligned to 8. */
-void record_write(const struct store_table *t, const uint8_t *row, uint8_t *to, uint32_t tick);
+void store_record_write(const struct store_table *t, const uint8_t *row, uint8_t *to, uint32_t tick);
 
 #endif

@@ -22,27 +22,27 @@ static const struct converter *level_of(enum convert_simd simd)
 {
 	switch (simd) {
 	case CONVERT_SCALAR:
-		return convert_scalar;
+		return tensor_convert_scalar;
 	case CONVERT_AVX2:
-		return has_avx2() ? convert_avx2 : NULL;
+		return has_avx2() ? tensor_convert_avx2 : NULL;
 	case CONVERT_AVX512:
-		return __builtin_cpu_supports("avx512f") ? convert_avx512 : NULL;
+		return __builtin_cpu_supports("avx512f") ? tensor_convert_avx512 : NULL;
 	case CONVERT_BEST:
 		break;
 	}
 	if (__builtin_cpu_supports("avx512f"))
-		return convert_avx512;
-	return has_avx2() ? convert_avx2 : convert_scalar;
+		return tensor_convert_avx512;
+	return has_avx2() ? tensor_convert_avx2 : tensor_convert_scalar;
 }
 
-const struct converter *convert_find(unsigned dtype, enum convert_simd simd)
+const struct converter *tensor_convert_find(unsigned dtype, enum convert_simd simd)
 {
 	const struct converter *level = level_of(simd);
 
 	return level && dtype_is_real(dtype) ? &level[dtype] : NULL;
 }
 
-void convert_row(void *to, unsigned to_dtype, const void *from, unsigned from_dtype, uint32_t n, float *scratch)
+void tensor_convert_row(void *to, unsigned to_dtype, const void *from, unsigned from_dtype, uint32_t n, float *scratch)
 {
 	assert(dtype_converts(from_dtype, to_dtype));
 	if (to_dtype == from_dtype) {
@@ -50,13 +50,13 @@ void convert_row(void *to, unsigned to_dtype, const void *from, unsigned from_dt
 		return;
 	}
 	if (from_dtype == STAR_FLOAT32) {
-		convert_find(to_dtype, CONVERT_BEST)->from_float(to, from, n);
+		tensor_convert_find(to_dtype, CONVERT_BEST)->from_float(to, from, n);
 		return;
 	}
 	if (to_dtype == STAR_FLOAT32) {
-		convert_find(from_dtype, CONVERT_BEST)->to_float(to, from, n);
+		tensor_convert_find(from_dtype, CONVERT_BEST)->to_float(to, from, n);
 		return;
 	}
-	convert_find(from_dtype, CONVERT_BEST)->to_float(scratch, from, n);
-	convert_find(to_dtype, CONVERT_BEST)->from_float(to, scratch, n);
+	tensor_convert_find(from_dtype, CONVERT_BEST)->to_float(scratch, from, n);
+	tensor_convert_find(to_dtype, CONVERT_BEST)->from_float(to, scratch, n);
 }

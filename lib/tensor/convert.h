@@ -30,9 +30,9 @@ struct converter {
 };
 
 /* For a real type; NULL for others, or for a level that this machine lacks. */
-const struct converter *convert_find(unsigned dtype, enum convert_simd simd);
+const struct converter *tensor_convert_find(unsigned dtype, enum convert_simd simd);
 
 /* Any pair of dtype_converts, by way of float32 (float64 to float64 and equal types are copied). scratch: n floats. */
-void convert_row(void *to, unsigned to_dtype, const void *from, unsigned from_dtype, uint32_t n, float *scratch);
+void tensor_convert_row(void *to, unsigned to_dtype, const void *from, unsigned from_dtype, uint32_t n, float *scratch);
 
 #endif

@@ -24,5 +24,5 @@
 	{ \
 		2, 6, 3, 7 \
 	}
-#define CONVERTERS convert_avx2
+#define CONVERTERS tensor_convert_avx2
 #include "tensor/convert.inc"

@@ -26,5 +26,5 @@
 	{ \
 		4, 12, 5, 13, 6, 14, 7, 15 \
 	}
-#define CONVERTERS convert_avx512
+#define CONVERTERS tensor_convert_avx512
 #include "tensor/convert.inc"

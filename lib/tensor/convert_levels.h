@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The converters of each SIMD level, by dtype, for convert_find. Each level is a file of its own. */
+/* The converters of each SIMD level, by dtype, for tensor_convert_find. Each level is a file of its own. */
 #ifndef TENSOR_CONVERT_LEVELS_H
 #define TENSOR_CONVERT_LEVELS_H
 
@@ -7,8 +7,8 @@
 
 enum { CONVERT_TYPES = STAR_SCALED_INT8 + 1 };
 
-extern const struct converter convert_scalar[CONVERT_TYPES];
-extern const struct converter convert_avx2[CONVERT_TYPES];
-extern const struct converter convert_avx512[CONVERT_TYPES];
+extern const struct converter tensor_convert_scalar[CONVERT_TYPES];
+extern const struct converter tensor_convert_avx2[CONVERT_TYPES];
+extern const struct converter tensor_convert_avx512[CONVERT_TYPES];
 
 #endif

@@ -216,7 +216,7 @@ static void to_scaled_stochastic(void *to, const float *from, uint32_t n, const 
 	to_scaled_by(to, from, n, key, counter);
 }
 
-const struct converter convert_scalar[CONVERT_TYPES] = {
+const struct converter tensor_convert_scalar[CONVERT_TYPES] = {
 	[STAR_FLOAT32] = { copy_floats, store_floats, NULL },
 	[STAR_FLOAT16] = { from_halves, to_halves, to_halves_stochastic },
 	[STAR_BFLOAT16] = { from_bfloats, to_bfloats, to_bfloats_stochastic },

@@ -18,7 +18,7 @@ static double from_bits(uint64_t bits)
  * x = m 2^e with m in [sqrt(1/2), sqrt(2)), and ln m by the series of Abramowitz and Stegun, 4.1.27:
  * 2 (s + s^3/3 + s^5/5 + ...), s = (m - 1) / (m + 1), |s| < 0.172. Ends at s^15: the rest is below 2e-14.
  */
-double elementary_log(double x)
+double tensor_elementary_log(double x)
 {
 	double m, s, z, sum = 1.0 / 15;
 	uint64_t bits;
@@ -43,7 +43,7 @@ double elementary_log(double x)
 }
 
 /* x = k ln 2 + r with |r| <= ln 2 / 2, and e^r by its power series to r^13: the rest is below 1e-17. */
-double elementary_exp(double x)
+double tensor_elementary_exp(double x)
 {
 	double k, r, sum = 1;
 	int half;
@@ -62,20 +62,20 @@ double elementary_exp(double x)
 	return sum * from_bits((uint64_t)(half + 1023) << 52) * from_bits((uint64_t)((int)k - half + 1023) << 52);
 }
 
-double elementary_pow(double x, double y)
+double tensor_elementary_pow(double x, double y)
 {
 	if (y == 0)
 		return 1;
 	if (!(x > 0) || x > 0x1.fffffffffffffp1023) /* 0, infinity and NaN stay what they are */
 		return x < 0 ? (double)NAN : y > 0 ? x : 1 / x;
-	return elementary_exp(y * elementary_log(x));
+	return tensor_elementary_exp(y * tensor_elementary_log(x));
 }
 
 /*
  * The nearest quarter turn is taken off exactly, in integers; what is left, |x| <= pi/4, goes through the power series of
  * Abramowitz and Stegun, 4.3.65 and 4.3.66, to x^13 and x^14: the rest is below 3e-14.
  */
-void elementary_sincos(uint32_t turn, double *sine, double *cosine)
+void tensor_elementary_sincos(uint32_t turn, double *sine, double *cosine)
 {
 	const uint32_t quarter = (turn + (1u << 29)) >> 30;
 	const double x = (int32_t)(turn - (quarter << 30)) * (6.283185307179586 * 0x1p-32), z = x * x;

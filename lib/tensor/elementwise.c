@@ -94,7 +94,7 @@ UNARY(unary_abs, x < 0 ? -x : x + 0) /* + 0: of -0 too */
 UNARY(unary_scale, x *c)
 UNARY(unary_offset, x + c)
 
-void elementwise_unary(unsigned op, float constant, const float *const *x, unsigned n, uint32_t dim, float *to)
+void tensor_elementwise_unary(unsigned op, float constant, const float *const *x, unsigned n, uint32_t dim, float *to)
 {
 	static void (*const kernels[])(const float *const *, unsigned, uint32_t, float, float *) = {
 		[ELEMENTWISE_NEG - ELEMENTWISE_NEG] = unary_neg,
@@ -149,8 +149,8 @@ BINARY(binary_relu_grad, x > 0 ? y : 0)
 BINARY(binary_sigmoid_grad, y *x *(1.0f - x))
 BINARY(binary_tanh_grad, y *(1.0f - x * x))
 
-void elementwise_binary(unsigned op, const float *const *x, uint32_t x_dim, const float *const *y, uint32_t y_dim,
-			unsigned n, float *to)
+void tensor_elementwise_binary(unsigned op, const float *const *x, uint32_t x_dim, const float *const *y,
+			       uint32_t y_dim, unsigned n, float *to)
 {
 	static void (*const kernels[])(const float *const *, uint32_t, const float *const *, uint32_t, unsigned,
 				       float *) = {
@@ -197,7 +197,8 @@ static float greatest_of(const float *x, uint32_t dim)
 	return greatest;
 }
 
-void elementwise_reduce(unsigned op, const float *const *x, const float *const *y, unsigned n, uint32_t dim, float *to)
+void tensor_elementwise_reduce(unsigned op, const float *const *x, const float *const *y, unsigned n, uint32_t dim,
+			       float *to)
 {
 	for (unsigned i = 0; i < n; i++) {
 		double sum;
@@ -222,7 +223,7 @@ void elementwise_reduce(unsigned op, const float *const *x, const float *const *
 	}
 }
 
-void elementwise_add(float *restrict sum, const float *restrict row, uint32_t dim)
+void tensor_elementwise_add(float *restrict sum, const float *restrict row, uint32_t dim)
 {
 	for (uint32_t d = 0; d < dim; d++)
 		sum[d] += row[d];

@@ -57,11 +57,11 @@ enum elementwise_op {
 };
 
 /* n rows of dim elements. */
-void elementwise_unary(unsigned op, float constant, const float *const *x, unsigned n, uint32_t dim, float *to);
+void tensor_elementwise_unary(unsigned op, float constant, const float *const *x, unsigned n, uint32_t dim, float *to);
 
 /* Rows of x_dim and of y_dim elements: the same, or one of them 1, whose element goes with all of the other's. */
-void elementwise_binary(unsigned op, const float *const *x, uint32_t x_dim, const float *const *y, uint32_t y_dim,
-			unsigned n, float *to);
+void tensor_elementwise_binary(unsigned op, const float *const *x, uint32_t x_dim, const float *const *y,
+			       uint32_t y_dim, unsigned n, float *to);
 
 /* Elements of a reduced row. */
 static inline unsigned elementwise_reduced(unsigned op)
@@ -70,9 +70,10 @@ static inline unsigned elementwise_reduced(unsigned op)
 }
 
 /* elementwise_reduced elements a row; y is for dot only. */
-void elementwise_reduce(unsigned op, const float *const *x, const float *const *y, unsigned n, uint32_t dim, float *to);
+void tensor_elementwise_reduce(unsigned op, const float *const *x, const float *const *y, unsigned n, uint32_t dim,
+			       float *to);
 
 /* sum += row, dim elements. */
-void elementwise_add(float *sum, const float *row, uint32_t dim);
+void tensor_elementwise_add(float *sum, const float *row, uint32_t dim);
 
 #endif

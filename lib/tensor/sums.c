@@ -19,7 +19,7 @@ static double block_of(const float *x, size_t n)
 	return lanes[0];
 }
 
-double sums_add(double so_far, const float *x, size_t n, size_t block)
+double tensor_sums_add(double so_far, const float *x, size_t n, size_t block)
 {
 	for (; n > block; x += block, n -= block)
 		so_far += block_of(x, block);

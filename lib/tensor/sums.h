@@ -25,12 +25,12 @@ static inline uint32_t sums_block(uint64_t row, uint64_t elements)
 
 /* so_far, and the sums of blocks of x, one after the other. Within a block there are eight lanes: element i is added to lane i % 8, and the
  * lanes are added by halves. */
-double sums_add(double so_far, const float *x, size_t n, size_t block);
+double tensor_sums_add(double so_far, const float *x, size_t n, size_t block);
 
 /* The sum of a row. */
 static inline double sums_row(const float *x, size_t n)
 {
-	return sums_add(0, x, n, SUMS_BLOCK);
+	return tensor_sums_add(0, x, n, SUMS_BLOCK);
 }
 
 #endif

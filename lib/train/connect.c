@@ -88,8 +88,8 @@ int session_make_cut(struct session *s, enum session_moves moves, struct star_er
 		 * comes as it is. */
 		.stay = moves != SESSION_MOVES || session_is_local(c) || session_consistency(c) == SESSION_SYNCHRONOUS,
 		.home = moves == SESSION_COMES_HOME || session_is_local(c),
-		.may_move = compile_may_move,
-		.count = sent_count,
+		.may_move = offload_compile_may_move,
+		.count = offload_sent_count,
 		.types = types,
 	};
 
@@ -175,24 +175,24 @@ static int read_counter(struct session *s, struct star_error *err)
 	if (!s->counter.name)
 		return 0;
 	if (session_is_local(&s->config)) {
-		value = local_scalar(s->counter.name);
+		value = train_local_scalar(s->counter.name);
 	} else {
 		op.table = star_lookup(s->cluster, s->counter.name, s->config.deadline_us, err);
 		rc = op.table ? star_execute(s->cluster, &op, 1, s->config.deadline_us, err) : err->code;
 	}
 	if (rc == 0)
-		flights_recount(s, value > 0 && value < 0x1p53 ? (uint64_t)value : 0);
+		train_flights_recount(s, value > 0 && value < 0x1p53 ? (uint64_t)value : 0);
 	return rc;
 }
 
 void session_disconnect(struct session *s)
 {
-	peers_close(s->peers, false);
+	train_peers_close(s->peers, false);
 	drop_plan(s);
 	if (session_is_local(&s->config))
-		local_destroy(s->ps);
+		train_local_destroy(s->ps);
 	else
-		remote_destroy(s->ps);
+		train_remote_destroy(s->ps);
 	star_close(s->cluster);
 	s->ps = NULL;
 	s->cluster = NULL;
@@ -238,18 +238,18 @@ static int join_peers(struct session *s, struct star_error *err)
 
 	if (session_consistency(c) == SESSION_ASYNCHRONOUS)
 		return 0;
-	updates_count = remote_updates(s->ps, &updates);
+	updates_count = train_remote_updates(s->ps, &updates);
 	if (together) {
 		options.settings[PEERS_GRADS_TO_WAIT] = c->grads_to_wait;
 		options.settings[PEERS_MEAN_BY_ROW] = c->mean_by_row ? 2 : 1;
 		tell_rates(updates, updates_count, options.settings);
 	}
-	s->peers = peers_open(&options, err);
+	s->peers = train_peers_open(&options, err);
 	if (!s->peers)
 		return err->code;
 	if (!together)
 		return 0;
-	return sync_attach(&s->sync, s->cluster, s->peers, updates, updates_count, err);
+	return train_sync_attach(&s->sync, s->cluster, s->peers, updates, updates_count, err);
 }
 
 /*
@@ -275,15 +275,15 @@ static int open_remote(struct session *s, uint64_t until_ns, struct star_error *
 	if (!s->cluster)
 		return err->code;
 	s->reached = true;
-	s->ps = remote_create(&(struct remote_options){ .cluster = s->cluster,
-							.deadline_us = c->deadline_us,
-							.until_ns = until_ns,
-							.admit = synchronous ? sync_admit : NULL,
-							.refused = sync_refused,
-							.arg = &s->sync,
-							.mean_by_row = c->mean_by_row ? s->model.graph : NULL,
-							.io_threads = wants_io_threads(c->ps),
-							.wait = !session_is_chief(c) });
+	s->ps = train_remote_create(&(struct remote_options){ .cluster = s->cluster,
+							      .deadline_us = c->deadline_us,
+							      .until_ns = until_ns,
+							      .admit = synchronous ? train_sync_admit : NULL,
+							      .refused = train_sync_refused,
+							      .arg = &s->sync,
+							      .mean_by_row = c->mean_by_row ? s->model.graph : NULL,
+							      .io_threads = wants_io_threads(c->ps),
+							      .wait = !session_is_chief(c) });
 	return s->ps ? 0 : star_error_set(err, -ENOMEM, "no memory for a session");
 }
 
@@ -366,7 +366,7 @@ int session_connect(struct session *s, uint64_t until_ns, struct star_error *err
 	int rc = 0;
 
 	if (session_is_local(&s->config))
-		s->ps = local_create(err);
+		s->ps = train_local_create(err);
 	else
 		rc = open_remote(s, until_ns, err);
 	if (!s->ps)

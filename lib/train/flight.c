@@ -22,7 +22,7 @@ static uint32_t count(struct session *s, enum flight_state state)
 	return n;
 }
 
-static void start(struct session *s)
+static void start_flights(struct session *s)
 {
 	uint32_t room = s->at_once - count(s, FLIGHT_RUNS);
 
@@ -45,7 +45,7 @@ static void settle(struct session *s)
 		pthread_cond_wait(&s->ended, &s->lock);
 }
 
-static struct flight *take(struct session *s)
+static struct flight *take_flight(struct session *s)
 {
 	struct flight *f = flights_at(s, 0);
 
@@ -74,14 +74,14 @@ static void *fly(void *arg)
 		rc = session_make_step(s, f, UINT64_MAX, &f->err);
 		pthread_mutex_lock(&s->lock);
 		f->state = rc < 0 ? FLIGHT_FAILED : FLIGHT_DONE;
-		start(s);
+		start_flights(s);
 		pthread_cond_signal(&s->ended); /* to the session's caller: no other waits */
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
 }
 
-int flights_init(struct session *s, struct star_error *err)
+int train_flights_init(struct session *s, struct star_error *err)
 {
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->ended, NULL);
@@ -100,7 +100,7 @@ int flights_init(struct session *s, struct star_error *err)
 	return 0;
 }
 
-int flights_start(struct session *s, struct star_error *err)
+int train_flights_start(struct session *s, struct star_error *err)
 {
 	sigset_t all, before;
 	int rc = 0;
@@ -119,7 +119,7 @@ int flights_start(struct session *s, struct star_error *err)
 		  : 0;
 }
 
-void flights_fini(struct session *s)
+void train_flights_fini(struct session *s)
 {
 	pthread_mutex_lock(&s->lock);
 	s->over = true;
@@ -142,7 +142,7 @@ void flights_fini(struct session *s)
 
 /* ---- the caller ---- */
 
-void flights_add(struct session *s, const struct graph_tensor *feeds)
+void train_flights_add(struct session *s, const struct graph_tensor *feeds)
 {
 	struct flight *f = flights_at(s, s->in_flight);
 
@@ -158,7 +158,7 @@ void flights_add(struct session *s, const struct graph_tensor *feeds)
 	pthread_mutex_unlock(&s->lock);
 }
 
-void flights_recount(struct session *s, uint64_t value)
+void train_flights_recount(struct session *s, uint64_t value)
 {
 	uint64_t next;
 
@@ -172,10 +172,10 @@ void flights_recount(struct session *s, uint64_t value)
 			flights_at(s, i)->step = session_count_steps(s, ++next);
 }
 
-void flights_go(struct session *s)
+void train_flights_go(struct session *s)
 {
 	pthread_mutex_lock(&s->lock);
-	start(s);
+	start_flights(s);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -196,7 +196,7 @@ static void make_here(struct session *s, struct flight *f, uint64_t until_ns)
 	set_state(s, f, rc < 0 ? FLIGHT_FAILED : FLIGHT_DONE);
 }
 
-int flights_await(struct session *s, uint64_t until_ns, struct star_error *err)
+int train_flights_await(struct session *s, uint64_t until_ns, struct star_error *err)
 {
 	struct flight *f = flights_at(s, 0);
 
@@ -212,14 +212,14 @@ int flights_await(struct session *s, uint64_t until_ns, struct star_error *err)
 	return err->code;
 }
 
-void flights_settle(struct session *s)
+void train_flights_settle(struct session *s)
 {
 	pthread_mutex_lock(&s->lock);
 	settle(s);
 	pthread_mutex_unlock(&s->lock);
 }
 
-bool flights_have_failed(struct session *s)
+bool train_flights_have_failed(struct session *s)
 {
 	bool failed;
 
@@ -235,7 +235,7 @@ static uint64_t room_of(const struct graph_tensor *tensor)
 	return (graph_type_bytes(&tensor->type) + 63) / 64 * 64;
 }
 
-int flights_keep(struct session *s, struct star_error *err)
+int train_flights_keep(struct session *s, struct star_error *err)
 {
 	for (uint32_t i = 0; i < s->in_flight; i++) {
 		struct flight *f = flights_at(s, i);
@@ -258,7 +258,7 @@ int flights_keep(struct session *s, struct star_error *err)
 	return 0;
 }
 
-void flights_again(struct session *s, uint64_t until_ns)
+void train_flights_again(struct session *s, uint64_t until_ns)
 {
 	for (uint32_t i = 0; i < s->in_flight; i++) {
 		struct flight *f = flights_at(s, i);
@@ -270,17 +270,17 @@ void flights_again(struct session *s, uint64_t until_ns)
 	}
 }
 
-struct flight *flights_take(struct session *s)
+struct flight *train_flights_take(struct session *s)
 {
 	struct flight *f;
 
 	pthread_mutex_lock(&s->lock);
-	f = take(s);
+	f = take_flight(s);
 	pthread_mutex_unlock(&s->lock);
 	return f;
 }
 
-int flights_drop(struct session *s, struct star_error *err)
+int train_flights_drop(struct session *s, struct star_error *err)
 {
 	int rc = 0;
 
@@ -296,7 +296,7 @@ int flights_drop(struct session *s, struct star_error *err)
 			*err = f->err;
 			rc = err->code;
 		}
-		take(s);
+		take_flight(s);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return rc;

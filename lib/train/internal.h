@@ -116,10 +116,10 @@ static inline uint64_t session_count_steps(const struct session *s, uint64_t num
 
 /* ---- flight.c ---- */
 
-int flights_init(struct session *s, struct star_error *err);
+int train_flights_init(struct session *s, struct star_error *err);
 /* Once the session is connected. */
-int flights_start(struct session *s, struct star_error *err);
-void flights_fini(struct session *s);
+int train_flights_start(struct session *s, struct star_error *err);
+void train_flights_fini(struct session *s);
 
 static inline struct flight *flights_at(struct session *s, uint32_t place)
 {
@@ -127,24 +127,24 @@ static inline struct flight *flights_at(struct session *s, uint32_t place)
 }
 
 /* The next step, which waits. There is a flight free. */
-void flights_add(struct session *s, const struct graph_tensor *feeds);
+void train_flights_add(struct session *s, const struct graph_tensor *feeds);
 /* The session was connected again: none runs, and `value` is what the counter of steps has. */
-void flights_recount(struct session *s, uint64_t value);
+void train_flights_recount(struct session *s, uint64_t value);
 /* Starts those that may be. */
-void flights_go(struct session *s);
+void train_flights_go(struct session *s);
 /* Until the oldest one has ended: 0, or what it failed with. What was not started is made by the caller. */
-int flights_await(struct session *s, uint64_t until_ns, struct star_error *err);
+int train_flights_await(struct session *s, uint64_t until_ns, struct star_error *err);
 /* Until none runs. */
-void flights_settle(struct session *s);
-bool flights_have_failed(struct session *s);
+void train_flights_settle(struct session *s);
+bool train_flights_have_failed(struct session *s);
 /* What the done ones have is theirs, and not their runs' any more. */
-int flights_keep(struct session *s, struct star_error *err);
+int train_flights_keep(struct session *s, struct star_error *err);
 /* Of those that have settled: makes those again that failed, by the calling thread, until one fails or has failed with what does not come back. */
-void flights_again(struct session *s, uint64_t until_ns);
+void train_flights_again(struct session *s, uint64_t until_ns);
 /* The oldest one, which is done: it is not in flight any more. */
-struct flight *flights_take(struct session *s);
+struct flight *train_flights_take(struct session *s);
 /* Nothing is in flight then. 0, or what the oldest that failed did. */
-int flights_drop(struct session *s, struct star_error *err);
+int train_flights_drop(struct session *s, struct star_error *err);
 
 /* ---- connect.c ---- */
 

@@ -49,7 +49,7 @@ static int make_store(struct star_error *err)
 	return here.store ? 0 : err->code;
 }
 
-void local_forget(void)
+void train_local_forget(void)
 {
 	struct local_table *next;
 
@@ -72,7 +72,7 @@ static struct local_table *find_or_make(const struct object_spec *spec, struct s
 
 	for (t = here.tables; t; t = t->next)
 		if (strcmp(t->spec->name, spec->name) == 0)
-			return object_spec_same(t->spec, spec, err) == 0 ? t : NULL;
+			return wire_object_spec_same(t->spec, spec, err) == 0 ? t : NULL;
 	t = calloc(1, sizeof(*t));
 	if (!t) {
 		star_error_set(err, -ENOMEM, "no memory for \"%s\"", spec->name);
@@ -84,14 +84,14 @@ static struct local_table *find_or_make(const struct object_spec *spec, struct s
 		return NULL;
 	}
 	t->spec = store_table_spec(t->store);
-	t->elements = spec->kind == OBJECT_VARIABLE ? object_elements(spec) : 0;
-	t->blocks = spec->kind == OBJECT_VARIABLE ? object_blocks(spec) : 0;
+	t->elements = spec->kind == OBJECT_VARIABLE ? wire_object_elements(spec) : 0;
+	t->blocks = spec->kind == OBJECT_VARIABLE ? wire_object_blocks(spec) : 0;
 	t->next = here.tables;
 	here.tables = t;
 	return t;
 }
 
-double local_scalar(const char *name)
+double train_local_scalar(const char *name)
 {
 	const uint64_t block = 0;
 	double values[WIRE_DIM_MAX];
@@ -120,8 +120,8 @@ static int make_objects(const struct graph *graph, struct prepared *p, struct st
 			p->tables[i] = p->tables[node->inputs[0].node];
 			continue;
 		}
-		if (draft_object(node, &object, err) < 0 ||
-		    spec_of(&spec, &object.spec, object.is_table ? OBJECT_TABLE : OBJECT_VARIABLE, err) < 0)
+		if (offload_draft_object(node, &object, err) < 0 ||
+		    client_spec_of(&spec, &object.spec, object.is_table ? OBJECT_TABLE : OBJECT_VARIABLE, err) < 0)
 			return err->code;
 		p->tables[i] = find_or_make(&spec, err);
 		if (!p->tables[i])
@@ -204,7 +204,7 @@ static int prepare_part(const struct graph_ps_plan *plan, struct prepared *p, ui
 	struct local_part *part = &p->parts[index];
 	struct draft *drafts;
 	uint32_t count;
-	int rc = draft_part(plan, index, &drafts, &count, err);
+	int rc = offload_draft_part(plan, index, &drafts, &count, err);
 
 	*keys = *bytes = 0;
 	if (rc == 0 && count) {
@@ -289,10 +289,10 @@ static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared,
 
 enum { SWEPT_ROWS = 64 /* looked at after each call for what may be evicted */ };
 
-static int start(void *ctx, const struct graph_ps_call *call, void **token, struct star_error *err)
+static int start_local_part(void *ctx, const struct graph_ps_call *call, void **token, struct star_error *err)
 {
 	struct prepared *p = call->prepared;
-	const int rc = local_run(&p->scratch, &p->parts[call->part], call, err);
+	const int rc = train_local_run(&p->scratch, &p->parts[call->part], call, err);
 
 	(void)ctx;
 	store_sweep(here.store, SWEPT_ROWS);
@@ -309,7 +309,7 @@ static int wait(void *ctx, const struct graph_ps_call *call, void *token, struct
 	return 0;
 }
 
-struct graph_ps *local_create(struct star_error *err)
+struct graph_ps *train_local_create(struct star_error *err)
 {
 	struct graph_ps *ps = malloc(sizeof(*ps));
 
@@ -319,12 +319,14 @@ struct graph_ps *local_create(struct star_error *err)
 		free(ps);
 		ps = NULL;
 	} else {
-		*ps = (struct graph_ps){ .prepare = prepare, .release = release, .start = start, .wait = wait };
+		*ps = (struct graph_ps){
+			.prepare = prepare, .release = release, .start = start_local_part, .wait = wait
+		};
 	}
 	return ps;
 }
 
-void local_destroy(struct graph_ps *ps)
+void train_local_destroy(struct graph_ps *ps)
 {
 	free(ps);
 }

@@ -53,10 +53,10 @@ struct local_scratch {
 };
 
 /* Executes a part; fetches are written. */
-int local_run(struct local_scratch *scratch, struct local_part *part, const struct graph_ps_call *call,
-	      struct star_error *err);
+int train_local_run(struct local_scratch *scratch, struct local_part *part, const struct graph_ps_call *call,
+		    struct star_error *err);
 
 /* Of what goes along a graph's edges. */
-uint32_t local_element_bytes(unsigned dtype);
+uint32_t train_local_element_bytes(unsigned dtype);
 
 #endif

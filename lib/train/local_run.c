@@ -22,7 +22,7 @@ static bool pulls(const struct local_op *o)
 	return o->op.kind == STAR_PULL || o->op.kind == STAR_PUSH_PULL;
 }
 
-uint32_t local_element_bytes(unsigned dtype)
+uint32_t train_local_element_bytes(unsigned dtype)
 {
 	return dtype == STAR_FLOAT64 || dtype == STAR_INT64 ? 8 : 4;
 }
@@ -278,9 +278,10 @@ static int check_rows(const struct local_op *o, struct star_error *err)
 }
 
 /* 1; 0: there is nothing to do. */
-static int fill(struct local_op *o, const struct graph_ps_call *call, struct draft_step *step, struct star_error *err)
+static int fill_local_op(struct local_op *o, const struct graph_ps_call *call, struct draft_step *step,
+			 struct star_error *err)
 {
-	int rc = draft_fill(&o->draft, call, step, &o->op, err);
+	int rc = offload_draft_fill(&o->draft, call, step, &o->op, err);
 
 	if (rc <= 0)
 		return rc;
@@ -288,7 +289,7 @@ static int fill(struct local_op *o, const struct graph_ps_call *call, struct dra
 	if (rc < 0)
 		return rc;
 	o->dtype = dtype_parse(o->op.dtype);
-	o->bytes = local_element_bytes(o->dtype);
+	o->bytes = train_local_element_bytes(o->dtype);
 	o->keys = o->op.keys;
 	o->count = o->keys ? (uint64_t)o->op.count * o->blocks_a_row : o->table->blocks;
 	if (pushes(o) && o->rows_a_block > 1)
@@ -296,14 +297,14 @@ static int fill(struct local_op *o, const struct graph_ps_call *call, struct dra
 	return 1;
 }
 
-int local_run(struct local_scratch *scratch, struct local_part *part, const struct graph_ps_call *call,
-	      struct star_error *err)
+int train_local_run(struct local_scratch *scratch, struct local_part *part, const struct graph_ps_call *call,
+		    struct star_error *err)
 {
 	uint32_t count = 0;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < part->count; i++) {
-		rc = fill(&part->ops[i], call, &part->step, err);
+		rc = fill_local_op(&part->ops[i], call, &part->step, err);
 		if (rc < 0)
 			return rc;
 		if (rc > 0)

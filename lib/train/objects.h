@@ -7,7 +7,7 @@
 
 /* What a VARIABLE or TABLE node stands for. A session that waits gets it when somebody else has made it. NULL, with err: -ETIMEDOUT,
  * when nobody has, or what libstar says. */
-struct star_table *objects_make(const struct remote_options *options, const struct graph_node *node,
-				struct star_error *err);
+struct star_table *train_objects_make(const struct remote_options *options, const struct graph_node *node,
+				      struct star_error *err);
 
 #endif

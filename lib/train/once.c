@@ -30,11 +30,11 @@ static struct once *make(struct graph_value value, uint32_t run, uint32_t most)
 	once->slots = malloc(slots * sizeof(*once->slots));
 	if (once->ids && once->keys && once->where && once->slots)
 		return once;
-	once_free(once);
+	train_once_free(once);
 	return NULL;
 }
 
-struct once *once_get(struct once **list, struct graph_value value, uint32_t run, uint32_t most)
+struct once *train_once_get(struct once **list, struct graph_value value, uint32_t run, uint32_t most)
 {
 	struct once *once = *list;
 
@@ -50,7 +50,7 @@ struct once *once_get(struct once **list, struct graph_value value, uint32_t run
 	return once;
 }
 
-void once_free(struct once *list)
+void train_once_free(struct once *list)
 {
 	for (struct once *next; list; list = next) {
 		next = list->next;
@@ -63,7 +63,7 @@ void once_free(struct once *list)
 }
 
 /* A slot holds 1 + the place of an id in keys, or 0. Most slots are free, so each search ends, and soon. */
-static void find(struct once *once)
+static void find_repeats(struct once *once)
 {
 	const uint32_t mask = once->mask;
 	uint32_t count = 0;
@@ -89,7 +89,7 @@ static bool is_worth(const struct once *once)
 	return (uint64_t)once->count * WORTH_IN <= (uint64_t)once->n * WORTH_OF;
 }
 
-bool once_find(struct once *once, const uint64_t *ids, uint32_t n)
+bool train_once_find(struct once *once, const uint64_t *ids, uint32_t n)
 {
 	if (n == 0 || n > once->most)
 		return false;
@@ -102,13 +102,13 @@ bool once_find(struct once *once, const uint64_t *ids, uint32_t n)
 	}
 	once->n = n;
 	memcpy(once->ids, ids, n * sizeof(*ids));
-	find(once);
+	find_repeats(once);
 	once->skip = is_worth(once) ? 0 : SKIP;
 	return is_worth(once);
 }
 
 /* From the last to the first, no row is overwritten before it has been handed out: each comes from its own place or one before. */
-void once_hand_out(const struct once *once, void *rows, size_t row_bytes)
+void train_once_hand_out(const struct once *once, void *rows, size_t row_bytes)
 {
 	uint8_t *to = rows;
 
@@ -117,7 +117,7 @@ void once_hand_out(const struct once *once, void *rows, size_t row_bytes)
 			memcpy(to + i * row_bytes, to + once->where[i] * row_bytes, row_bytes);
 }
 
-void once_sum(const struct once *once, const float *rows, size_t dim, float *sums)
+void train_once_sum(const struct once *once, const float *rows, size_t dim, float *sums)
 {
 	uint32_t count = 0;
 

@@ -26,15 +26,15 @@ struct once {
 };
 
 /* The list's entry of a value in a run, which is made if need be; NULL: no memory. */
-struct once *once_get(struct once **list, struct graph_value value, uint32_t run, uint32_t most);
-void once_free(struct once *list);
+struct once *train_once_get(struct once **list, struct graph_value value, uint32_t run, uint32_t most);
+void train_once_free(struct once *list);
 
 /* Whether so few of n ids differ that it is worth it; keys, where and count are set then. */
-bool once_find(struct once *once, const uint64_t *ids, uint32_t n);
+bool train_once_find(struct once *once, const uint64_t *ids, uint32_t n);
 
 /* count rows to n, in place. */
-void once_hand_out(const struct once *once, void *rows, size_t row_bytes);
+void train_once_hand_out(const struct once *once, void *rows, size_t row_bytes);
 /* n rows of float32 to sums, count of them. */
-void once_sum(const struct once *once, const float *rows, size_t dim, float *sums);
+void train_once_sum(const struct once *once, const float *rows, size_t dim, float *sums);
 
 #endif

@@ -123,7 +123,7 @@ static void release(struct peers *p)
 	free(p);
 }
 
-static int start(struct peers *p, struct star_error *err)
+static int start_peers(struct peers *p, struct star_error *err)
 {
 	int rc;
 
@@ -143,7 +143,7 @@ static int start(struct peers *p, struct star_error *err)
 	return rc;
 }
 
-struct peers *peers_open(const struct peers_options *options, struct star_error *err)
+struct peers *train_peers_open(const struct peers_options *options, struct star_error *err)
 {
 	struct peers *p = calloc(1, sizeof(*p));
 
@@ -159,14 +159,14 @@ struct peers *peers_open(const struct peers_options *options, struct star_error 
 	p->rows = calloc((size_t)PEERS_MAX * ROW, sizeof(*p->rows));
 	pthread_mutex_init(&p->lock, NULL);
 	clock_condition_init(&p->ends);
-	if (start(p, err) < 0) {
+	if (start_peers(p, err) < 0) {
 		release(p);
 		return NULL;
 	}
 	return p;
 }
 
-void peers_close(struct peers *p, bool done)
+void train_peers_close(struct peers *p, bool done)
 {
 	struct star_error ignored;
 
@@ -183,7 +183,7 @@ void peers_close(struct peers *p, bool done)
 	release(p);
 }
 
-int peers_set_clock(struct peers *p, uint64_t clock, struct star_error *err)
+int train_peers_set_clock(struct peers *p, uint64_t clock, struct star_error *err)
 {
 	int rc;
 
@@ -214,18 +214,18 @@ static int look_at(struct peers *p, uint32_t count, struct star_error *err)
 		peer->clock = row[CLOCK];
 	}
 	p->looked_ns = now_ns;
-	p->slowest = peers_slowest(p, NULL);
+	p->slowest = train_peers_slowest(p, NULL);
 	if (p->slowest == UINT64_MAX && p->options.count > 1)
 		p->slowest = (uint64_t)p->clock;
 	return 0;
 }
 
-int peers_look(struct peers *p, struct star_error *err)
+int train_peers_look(struct peers *p, struct star_error *err)
 {
 	return look_at(p, p->options.count, err);
 }
 
-bool peers_lives(const struct peers *p, uint32_t index)
+bool train_peers_lives(const struct peers *p, uint32_t index)
 {
 	const struct peer *peer = &p->peers[index];
 
@@ -233,7 +233,7 @@ bool peers_lives(const struct peers *p, uint32_t index)
 	       (!(peer->clock >= CLOCK_DONE) && p->looked_ns - peer->moved_ns < p->options.lease_us * 1000);
 }
 
-bool peers_ended(const struct peers *p, uint32_t index)
+bool train_peers_ended(const struct peers *p, uint32_t index)
 {
 	const struct peer *peer = &p->peers[index];
 
@@ -301,7 +301,7 @@ static int find_other(struct peers *p, uint32_t *who, struct star_error *err)
 
 	*who = PEERS_MAX;
 	for (uint32_t i = 0; rc == 0 && i < PEERS_MAX; i++) {
-		if (i == p->options.index || p->peers[i].beat == 0 || !peers_lives(p, i))
+		if (i == p->options.index || p->peers[i].beat == 0 || !train_peers_lives(p, i))
 			continue;
 		rc = differs(p, i, err);
 		if (rc <= 0)
@@ -315,7 +315,7 @@ static int find_other(struct peers *p, uint32_t *who, struct star_error *err)
 	return rc < 0 ? rc : 0;
 }
 
-int peers_check(struct peers *p, struct star_error *err)
+int train_peers_check(struct peers *p, struct star_error *err)
 {
 	struct star_error why = { 0 };
 	uint32_t who;
@@ -326,7 +326,7 @@ int peers_check(struct peers *p, struct star_error *err)
 	return rc < 0 ? star_error_set(err, rc, "%s", why.text) : 0;
 }
 
-int peers_join(struct peers *p, uint64_t until_ns, struct star_error *err)
+int train_peers_join(struct peers *p, uint64_t until_ns, struct star_error *err)
 {
 	uint64_t told_ns = 0;
 	unsigned pause_us = 0;
@@ -341,15 +341,15 @@ int peers_join(struct peers *p, uint64_t until_ns, struct star_error *err)
 			rc = -EINVAL;
 		if (rc < 0)
 			return star_error_set(err, rc, "%s", why.text);
-		if (!p->joined && peers_quiet(&told_ns))
+		if (!p->joined && train_peers_quiet(&told_ns))
 			fprintf(stderr, "%s; waiting until worker %" PRIu32 " is known to be gone\n", why.text, who);
 		if (!p->joined)
-			peers_pause(&pause_us);
+			train_peers_pause(&pause_us);
 	}
 	return 0;
 }
 
-uint64_t peers_slowest(const struct peers *p, uint32_t *index)
+uint64_t train_peers_slowest(const struct peers *p, uint32_t *index)
 {
 	uint64_t least = UINT64_MAX;
 
@@ -358,7 +358,7 @@ uint64_t peers_slowest(const struct peers *p, uint32_t *index)
 		const double clock = p->peers[i].clock;
 		const uint64_t steps = clock > 0 && clock < CLOCK_DONE ? (uint64_t)clock : 0;
 
-		if (i == p->options.index || !peers_lives(p, i) || steps >= least)
+		if (i == p->options.index || !train_peers_lives(p, i) || steps >= least)
 			continue;
 		least = steps;
 		if (index)
@@ -367,7 +367,7 @@ uint64_t peers_slowest(const struct peers *p, uint32_t *index)
 	return least;
 }
 
-void peers_pause(unsigned *pause_us)
+void train_peers_pause(unsigned *pause_us)
 {
 	struct timespec pause = { 0 };
 
@@ -376,7 +376,7 @@ void peers_pause(unsigned *pause_us)
 	nanosleep(&pause, NULL);
 }
 
-bool peers_quiet(uint64_t *told_ns)
+bool train_peers_quiet(uint64_t *told_ns)
 {
 	const uint64_t now_ns = clock_ns();
 
@@ -394,7 +394,7 @@ static int catch_up(struct peers *p, uint64_t staleness, uint64_t *clock, struct
 	if (p->slowest == UINT64_MAX || p->slowest <= staleness + 1 || *clock >= p->slowest - staleness - 1)
 		return 0;
 	*clock = p->slowest;
-	return peers_set_clock(p, *clock, err);
+	return train_peers_set_clock(p, *clock, err);
 }
 
 static bool may_begin(const struct peers *p, uint64_t staleness, uint64_t clock)
@@ -402,7 +402,7 @@ static bool may_begin(const struct peers *p, uint64_t staleness, uint64_t clock)
 	return p->looked_ns && (p->slowest >= clock || clock - p->slowest <= staleness);
 }
 
-int peers_await(struct peers *p, uint64_t staleness, uint64_t *clock, uint64_t until_ns, struct star_error *err)
+int train_peers_await(struct peers *p, uint64_t staleness, uint64_t *clock, uint64_t until_ns, struct star_error *err)
 {
 	uint64_t told_ns = 0;
 	unsigned pause_us = 0;
@@ -410,7 +410,7 @@ int peers_await(struct peers *p, uint64_t staleness, uint64_t *clock, uint64_t u
 	/* Clocks go forward, and who comes late does so with those of the others: what was enough at the last look is enough now. */
 	while (!may_begin(p, staleness, *clock)) {
 		uint32_t behind = 0;
-		int rc = peers_look(p, err);
+		int rc = train_peers_look(p, err);
 
 		if (rc == 0)
 			rc = catch_up(p, staleness, clock, err);
@@ -418,16 +418,16 @@ int peers_await(struct peers *p, uint64_t staleness, uint64_t *clock, uint64_t u
 			return rc;
 		if (may_begin(p, staleness, *clock))
 			return 0;
-		peers_slowest(p, &behind);
+		train_peers_slowest(p, &behind);
 		if (clock_ns() >= until_ns)
 			return star_error_set(err, -ETIME,
 					      "worker %u lives and is at step %" PRIu64 ", this one at %" PRIu64
 					      ": the wait for it has lasted too long",
 					      behind, p->slowest, *clock);
-		if (peers_quiet(&told_ns))
+		if (train_peers_quiet(&told_ns))
 			fprintf(stderr, "step %" PRIu64 ": waiting for worker %u, which is at step %" PRIu64 "\n",
 				*clock, behind, p->slowest);
-		peers_pause(&pause_us);
+		train_peers_pause(&pause_us);
 	}
 	return 0;
 }

@@ -6,7 +6,7 @@
  * good order says so, and is waited for by nobody.
  *
  * Bounded staleness (Ho, Cipar et al., More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server, NIPS 2013):
- * peers_await.
+ * train_peers_await.
  *
  * Threads: one at a time, beside the thread that beats; the cluster must outlive both.
  */
@@ -44,28 +44,28 @@ struct peers_options {
 };
 
 /* Makes the table if it is not there, beats once, and begins to do so all the time. NULL with err. */
-struct peers *peers_open(const struct peers_options *options, struct star_error *err);
+struct peers *train_peers_open(const struct peers_options *options, struct star_error *err);
 /* done: this worker has made its last step, and nobody is to wait for it. NULL is allowed. */
-void peers_close(struct peers *peers, bool done);
+void train_peers_close(struct peers *peers, bool done);
 
 /* Tells the others how many steps this worker has made. 0, or what the call failed with. */
-int peers_set_clock(struct peers *peers, uint64_t clock, struct star_error *err);
+int train_peers_set_clock(struct peers *peers, uint64_t clock, struct star_error *err);
 
 /* Looks at all rows. 0, or what the call failed with. */
-int peers_look(struct peers *peers, struct star_error *err);
+int train_peers_look(struct peers *peers, struct star_error *err);
 
 /* As of the last look: whether a worker lives and has not ended; a worker that has not begun yet lives for a lease. */
-bool peers_lives(const struct peers *peers, uint32_t index);
+bool train_peers_lives(const struct peers *peers, uint32_t index);
 /* Whether it has ended. That it had, before this worker began, does not count for a lease: it may belong to the job's last run. */
-bool peers_ended(const struct peers *peers, uint32_t index);
+bool train_peers_ended(const struct peers *peers, uint32_t index);
 /* Looks at all workers that live, how many this one may think there are: -EINVAL when another one was seen to live whose settings differ: which,
  * and both values. 0: nobody was; or what a call failed with. */
-int peers_check(struct peers *peers, struct star_error *err);
+int train_peers_check(struct peers *peers, struct star_error *err);
 /* The same before the first step; again it is 0 at once. Who only seems to live may be of the job's last run, which is known when a lease is
  * over: waits for that, until until_ns. */
-int peers_join(struct peers *peers, uint64_t until_ns, struct star_error *err);
+int train_peers_join(struct peers *peers, uint64_t until_ns, struct star_error *err);
 /* The least clock of all that live but this one, and whose it is; UINT64_MAX: there is none. */
-uint64_t peers_slowest(const struct peers *peers, uint32_t *index);
+uint64_t train_peers_slowest(const struct peers *peers, uint32_t *index);
 
 /*
  * Waits until no worker that lives is more than `staleness` steps behind *clock, the steps that this one has made: 0: all steps are made
@@ -74,11 +74,12 @@ uint64_t peers_slowest(const struct peers *peers, uint32_t *index);
  * of them; so far behind it may be left for `staleness` steps more, until the others look again. The step in which it stood still counts,
  * however late it is. -ETIME at until_ns (by clock_ns), or what a call failed with.
  */
-int peers_await(struct peers *peers, uint64_t staleness, uint64_t *clock, uint64_t until_ns, struct star_error *err);
+int train_peers_await(struct peers *peers, uint64_t staleness, uint64_t *clock, uint64_t until_ns,
+		      struct star_error *err);
 
 /* A wait between two looks: from 100 us to 10 ms, twice as long each time. Begins with *pause_us = 0. Says every 5 s (*told_ns, which
  * begins as 0) what is waited for. */
-void peers_pause(unsigned *pause_us);
-bool peers_quiet(uint64_t *told_ns);
+void train_peers_pause(unsigned *pause_us);
+bool train_peers_quiet(uint64_t *told_ns);
 
 #endif

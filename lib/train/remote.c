@@ -141,12 +141,12 @@ static int make_items(const struct remote *remote, const struct graph_ps_plan *p
 					      "job's are summed there: give what it takes the device /job:worker",
 					      node->name);
 		if (item->compiled) {
-			item->program =
-				compile_register(item->compiled, remote->options.cluster,
-						 p->tables[item->compiled->handle], remote->options.deadline_us, err);
+			item->program = offload_compile_register(item->compiled, remote->options.cluster,
+								 p->tables[item->compiled->handle],
+								 remote->options.deadline_us, err);
 			rc = item->program ? 1 : err->code;
 		} else if (!in[i]) {
-			rc = draft_node(plan, from, node, &item->draft, err);
+			rc = offload_draft_node(plan, from, node, &item->draft, err);
 			if (rc > 0 && item->draft.handle != DRAFT_NOT_THERE)
 				item->draft.op.table = p->tables[item->draft.handle];
 			if (rc > 0)
@@ -180,7 +180,7 @@ static int make_objects(const struct remote *remote, const struct graph *graph, 
 		if (!node->outputs_count || node->outputs[0].dtype != 0)
 			continue;
 		p->tables[i] = node->op == GRAPH_IDENTITY ? p->tables[node->inputs[0].node]
-							  : objects_make(&remote->options, node, err);
+							  : train_objects_make(&remote->options, node, err);
 		if (!p->tables[i])
 			return err->code;
 	}
@@ -217,12 +217,12 @@ static void release(void *ctx, void *prepared)
 		free(p->parts[i].items);
 	}
 	for (uint32_t i = 0; i < p->left_count; i++)
-		compiled_left_free(&p->compiled, p->left[i]);
+		offload_compiled_left_free(&p->compiled, p->left[i]);
 	free(p->left);
-	compile_free(&p->compiled);
+	offload_compile_free(&p->compiled);
 	free(p->parts);
 	free(p->tables);
-	once_free(p->once);
+	train_once_free(p->once);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
 }
@@ -325,7 +325,7 @@ static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared,
 	if (rc == 0)
 		rc = make_objects(remote, plan->graph, p, err);
 	if (rc == 0)
-		rc = compile_parts(plan, &p->compiled, err);
+		rc = offload_compile_parts(plan, &p->compiled, err);
 	for (uint32_t i = 0; rc == 0 && i < plan->parts_count; i++)
 		rc = prepare_part(remote, plan, p, i, err);
 	if (rc == 0)
@@ -337,7 +337,7 @@ static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared,
 	return rc;
 }
 
-uint32_t remote_updates(const struct graph_ps *ps, const struct remote_update **list)
+uint32_t train_remote_updates(const struct graph_ps *ps, const struct remote_update **list)
 {
 	const struct remote *remote = (const struct remote *)ps;
 
@@ -419,7 +419,8 @@ static bool to_sums(const struct remote_round *round, struct star_op *op)
 }
 
 /* 0: the part's gradients are applied, or it has none; 1: they go to *round's sums, or nowhere. */
-static int ask(const struct remote *remote, const struct part *part, struct remote_round *round, struct star_error *err)
+static int ask_admission(const struct remote *remote, const struct part *part, struct remote_round *round,
+			 struct star_error *err)
 {
 	bool any = false;
 
@@ -455,18 +456,18 @@ static struct compiled_left *left_of(struct prepared *p, uint32_t run)
 }
 
 /* An item's operation: 1; 0: it has nothing to do; or a negative errno. */
-static int fill(struct remote *remote, struct prepared *p, const struct item *item, const struct graph_ps_call *call,
-		struct compiled_left *left, struct token *token, struct compiled_run *run, struct star_op *op,
-		struct star_error *err)
+static int fill_remote_op(struct remote *remote, struct prepared *p, const struct item *item,
+			  const struct graph_ps_call *call, struct compiled_left *left, struct token *token,
+			  struct compiled_run *run, struct star_op *op, struct star_error *err)
 {
 	if (!item->compiled)
-		return draft_fill(&item->draft, call, &token->step, op, err);
+		return offload_draft_fill(&item->draft, call, &token->step, op, err);
 	if (item->compiled->group && !left)
 		return star_error_set(err, -ENOMEM, "no memory for a call");
-	if (item->compiled->begins &&
-	    compiled_leave(&p->compiled, item->compiled, call, atomic_fetch_add(&remote->tag, 1) + 1, left, err) < 0)
+	if (item->compiled->begins && offload_compiled_leave(&p->compiled, item->compiled, call,
+							     atomic_fetch_add(&remote->tag, 1) + 1, left, err) < 0)
 		return err->code;
-	return compiled_fill(&p->compiled, item->compiled, item->program, call, left, run, op, err);
+	return offload_compiled_fill(&p->compiled, item->compiled, item->program, call, left, run, op, err);
 }
 
 static int wait_all(struct token *token, struct star_error *err)
@@ -494,10 +495,10 @@ static void go_once(struct prepared *p, const struct graph_ps_call *call, struct
 
 	if (most <= UINT32_MAX / 4) {
 		pthread_mutex_lock(&p->lock);
-		once = once_get(&p->once, ids, call->run, (uint32_t)most);
+		once = train_once_get(&p->once, ids, call->run, (uint32_t)most);
 		pthread_mutex_unlock(&p->lock);
 	}
-	if (!once || !once_find(once, op->keys, op->count))
+	if (!once || !train_once_find(once, op->keys, op->count))
 		return;
 	op->keys = once->keys;
 	op->count = once->count;
@@ -505,12 +506,12 @@ static void go_once(struct prepared *p, const struct graph_ps_call *call, struct
 		token->once[item] = once;
 		return;
 	}
-	once_sum(once, op->values, (size_t)graph_elements(&call->feeds[d->values].type.shape) / once->n,
-		 token->sums[item]);
+	train_once_sum(once, op->values, (size_t)graph_elements(&call->feeds[d->values].type.shape) / once->n,
+		       token->sums[item]);
 	op->values = token->sums[item];
 }
 
-static int start(void *ctx, const struct graph_ps_call *call, void **result, struct star_error *err)
+static int start_remote_part(void *ctx, const struct graph_ps_call *call, void **result, struct star_error *err)
 {
 	struct remote *remote = ctx;
 	struct prepared *p = call->prepared;
@@ -523,7 +524,7 @@ static int start(void *ctx, const struct graph_ps_call *call, void **result, str
 
 	if (!token)
 		return star_error_set(err, -ENOMEM, "no memory for a call");
-	summed = ask(remote, part, &round, err);
+	summed = ask_admission(remote, part, &round, err);
 	if (summed < 0) {
 		give_token(p, token);
 		return summed;
@@ -531,7 +532,7 @@ static int start(void *ctx, const struct graph_ps_call *call, void **result, str
 	for (uint32_t i = 0; i < part->count; i++) {
 		const struct item *item = &part->items[i];
 		struct star_op *op = &token->ops[count];
-		int rc = fill(remote, p, item, call, left, token, &token->runs[i], op, err);
+		int rc = fill_remote_op(remote, p, item, call, left, token, &token->runs[i], op, err);
 
 		if (rc > 0 && summed && updates(item) && !to_sums(&round, op))
 			rc = 0;
@@ -571,7 +572,7 @@ static void hand_out(const struct graph_ps_call *call, const struct draft *d, co
 {
 	const struct graph_tensor *rows = &call->fetches[d->fetch];
 
-	once_hand_out(once, rows->data, graph_type_bytes(&rows->type) / once->n);
+	train_once_hand_out(once, rows->data, graph_type_bytes(&rows->type) / once->n);
 }
 
 static int wait(void *ctx, const struct graph_ps_call *call, void *given, struct star_error *err)
@@ -584,7 +585,7 @@ static int wait(void *ctx, const struct graph_ps_call *call, void *given, struct
 
 	for (uint32_t i = 0; rc == 0 && i < token->part->count; i++) {
 		if (token->ran[i])
-			compiled_finish(token->part->items[i].compiled, call, &token->runs[i]);
+			offload_compiled_finish(token->part->items[i].compiled, call, &token->runs[i]);
 		if (token->once[i])
 			hand_out(call, &token->part->items[i].draft, token->once[i]);
 	}
@@ -595,7 +596,7 @@ static int wait(void *ctx, const struct graph_ps_call *call, void *given, struct
 	return 0;
 }
 
-struct graph_ps *remote_create(const struct remote_options *options)
+struct graph_ps *train_remote_create(const struct remote_options *options)
 {
 	struct remote *remote = calloc(1, sizeof(*remote));
 
@@ -603,12 +604,12 @@ struct graph_ps *remote_create(const struct remote_options *options)
 		return NULL;
 	remote->options = *options;
 	remote->ps = (struct graph_ps){
-		.ctx = remote, .prepare = prepare, .release = release, .start = start, .wait = wait
+		.ctx = remote, .prepare = prepare, .release = release, .start = start_remote_part, .wait = wait
 	};
 	return &remote->ps;
 }
 
-void remote_destroy(struct graph_ps *ps)
+void train_remote_destroy(struct graph_ps *ps)
 {
 	if (ps)
 		free(((struct remote *)ps)->updates);

@@ -40,7 +40,7 @@ struct remote_options {
 };
 
 /* NULL: out of memory. */
-struct graph_ps *remote_create(const struct remote_options *options);
+struct graph_ps *train_remote_create(const struct remote_options *options);
 /* What the steps of the plan that was made last update. */
 struct remote_update {
 	struct star_table *table;
@@ -50,8 +50,8 @@ struct remote_update {
 	bool by_ids;  /* rows: with mean_by_row each is divided by its contributors */
 	const struct graph_node *node;
 };
-uint32_t remote_updates(const struct graph_ps *ps, const struct remote_update **updates);
+uint32_t train_remote_updates(const struct graph_ps *ps, const struct remote_update **updates);
 
-void remote_destroy(struct graph_ps *ps); /* after the plans; NULL is allowed */
+void train_remote_destroy(struct graph_ps *ps); /* after the plans; NULL is allowed */
 
 #endif

@@ -91,8 +91,8 @@ static void save_checkpoint(struct session *s, const struct session_step *step)
 
 	if (!s->config.save_checkpoints_steps || steps_since(step, &s->saved) < s->config.save_checkpoints_steps)
 		return;
-	flights_settle(s);
-	if (flights_have_failed(
+	train_flights_settle(s);
+	if (train_flights_have_failed(
 		    s)) /* some of what they push is there: when they have been made again, it is tried again */
 		return;
 	s->saved.step = step->global_step;
@@ -181,16 +181,16 @@ static int run_together(struct session *s, struct flight *f, uint64_t until_ns, 
 	int rc;
 
 	do {
-		rc = sync_begin(&s->sync, until_ns, err);
+		rc = train_sync_begin(&s->sync, until_ns, err);
 		if (rc < 0)
 			return rc;
-		f->step = sync_step(&s->sync);
+		f->step = train_sync_step(&s->sync);
 		rc = run_step(s, f, err);
 		if (rc == 0)
-			rc = sync_end(&s->sync, until_ns, err);
+			rc = train_sync_end(&s->sync, until_ns, err);
 	} while (rc == 0);
 	if (rc < 0)
-		sync_failed(&s->sync);
+		train_sync_failed(&s->sync);
 	return rc < 0 ? rc : 0;
 }
 
@@ -202,10 +202,10 @@ int session_make_step(struct session *s, struct flight *f, uint64_t until_ns, st
 		return star_error_set(err, -ESTALE, "the PS tasks did not come back in time before");
 	if (session_consistency(&s->config) == SESSION_SYNCHRONOUS)
 		return run_together(s, f, until_ns, err);
-	rc = s->peers ? peers_join(s->peers, until_ns, err) : 0;
+	rc = s->peers ? train_peers_join(s->peers, until_ns, err) : 0;
 	if (rc < 0)
 		return rc;
-	rc = s->peers ? peers_await(s->peers, s->config.staleness, &s->clock, until_ns, err) : 0;
+	rc = s->peers ? train_peers_await(s->peers, s->config.staleness, &s->clock, until_ns, err) : 0;
 	if (rc < 0)
 		return rc;
 	return run_step(s, f, err);
@@ -228,18 +228,18 @@ static int end_oldest(struct session *s, struct star_error *err)
 	unsigned pause_ms = RETRY_MIN_MS;
 	int rc;
 
-	while ((rc = flights_await(s, until_ns, err)) < 0) {
+	while ((rc = train_flights_await(s, until_ns, err)) < 0) {
 		if (!session_may_come_back(rc))
 			return rc;
-		flights_settle(s);
-		if (flights_keep(s, err) < 0)
+		train_flights_settle(s);
+		if (train_flights_keep(s, err) < 0)
 			return err->code;
 		if (rc == -ENOBUFS)
 			run_fewer(s);
 		if (recover(s, until_ns, &pause_ms, err) < 0)
 			return err->code;
-		flights_again(s, until_ns);
-		flights_go(s);
+		train_flights_again(s, until_ns);
+		train_flights_go(s);
 	}
 	return 0;
 }
@@ -272,7 +272,7 @@ static void set_global_step(struct session *s, const struct flight *f)
 /* The oldest step has been made. */
 static int land(struct session *s, const struct graph_tensor **results, struct star_error *err)
 {
-	const struct flight *f = flights_take(s);
+	const struct flight *f = train_flights_take(s);
 	struct session_step step = { .loss = NAN, .results = f->results };
 
 	const uint64_t before = s->global_step;
@@ -282,7 +282,7 @@ static int land(struct session *s, const struct graph_tensor **results, struct s
 	if (s->peers &&
 	    session_consistency(&s->config) ==
 		    SESSION_BOUNDED) /* what this fails with, the next step will fail with, too, and say again how many there are */
-		peers_set_clock(s->peers, s->clock, &(struct star_error){ 0 });
+		train_peers_set_clock(s->peers, s->clock, &(struct star_error){ 0 });
 	set_global_step(s, f);
 	/* A step that comes late has counted from where it began; the others have gone on. */
 	if (s->step_result != SESSION_NOT_THERE && s->sync.round.global_step)
@@ -308,8 +308,8 @@ int session_submit(struct session *s, const struct graph_tensor *feeds, struct s
 		return star_error_set(err, -EAGAIN,
 				      "%u steps are in flight, which is steps_in_flight: session_take is next",
 				      s->in_flight);
-	flights_add(s, feeds);
-	flights_go(s);
+	train_flights_add(s, feeds);
+	train_flights_go(s);
 	return 0;
 }
 
@@ -326,7 +326,7 @@ int session_take(struct session *s, const struct graph_tensor **results, struct 
 		rc = land(s, results, err);
 	s->failed = rc < 0;
 	if (rc < 0)
-		flights_drop(s, &(struct star_error){ 0 });
+		train_flights_drop(s, &(struct star_error){ 0 });
 	return rc;
 }
 
@@ -335,7 +335,7 @@ int session_run(struct session *s, const struct graph_tensor *feeds, const struc
 {
 	if (s->in_flight)
 		return star_error_set(err, -EBUSY, "%u steps are in flight: session_take ends them", s->in_flight);
-	flights_add(s, feeds); /* and does not start it: that is done by this thread */
+	train_flights_add(s, feeds); /* and does not start it: that is done by this thread */
 	return session_take(s, results, err);
 }
 
@@ -437,7 +437,7 @@ static int open_session(struct session *s, struct star_error *err)
 	if (rc == 0)
 		rc = connect_first(s, err);
 	if (rc == 0)
-		rc = flights_start(s, err);
+		rc = train_flights_start(s, err);
 	s->logged.ns = s->summarized.ns = clock_ns();
 	for (uint32_t i = 0; rc == 0 && i < s->hooks_count; i++)
 		if (s->hooks[i].begin)
@@ -448,8 +448,8 @@ static int open_session(struct session *s, struct star_error *err)
 static void release(struct session *s)
 {
 	session_disconnect(s);
-	flights_fini(s);
-	sync_fini(&s->sync);
+	train_flights_fini(s);
+	train_sync_fini(&s->sync);
 	graph_cut_destroy(s->cut);
 	summary_destroy(s->summary);
 	free(s);
@@ -468,15 +468,15 @@ struct session *session_create(const struct session_config *config, const struct
 	}
 	s->config = *config;
 	session_set_defaults(&s->config);
-	sync_init(&s->sync, &(struct sync_options){ .job = s->config.job,
-						    .index = s->config.task_index,
-						    .workers = s->config.workers,
-						    .wait_for = s->config.grads_to_wait,
-						    .lease_us = s->config.lease_us,
-						    .deadline_us = s->config.deadline_us,
-						    .by_row = s->config.mean_by_row,
-						    .boundary = save_boundary,
-						    .arg = s });
+	train_sync_init(&s->sync, &(struct sync_options){ .job = s->config.job,
+							  .index = s->config.task_index,
+							  .workers = s->config.workers,
+							  .wait_for = s->config.grads_to_wait,
+							  .lease_us = s->config.lease_us,
+							  .deadline_us = s->config.deadline_us,
+							  .by_row = s->config.mean_by_row,
+							  .boundary = save_boundary,
+							  .arg = s });
 	s->model = *model;
 	s->hooks_count = hooks_count;
 	if (hooks_count > SESSION_HOOKS_MAX) {
@@ -485,7 +485,7 @@ struct session *session_create(const struct session_config *config, const struct
 	} else if (hooks_count) {
 		memcpy(s->hooks, hooks, hooks_count * sizeof(*hooks));
 	}
-	if (flights_init(s, err) < 0 || hooks_count > SESSION_HOOKS_MAX || open_session(s, err) < 0) {
+	if (train_flights_init(s, err) < 0 || hooks_count > SESSION_HOOKS_MAX || open_session(s, err) < 0) {
 		release(s);
 		return NULL;
 	}
@@ -500,12 +500,12 @@ int session_close(struct session *s, struct star_error *err)
 	if (!s)
 		return 0;
 	err = err ? err : &ignored;
-	rc = flights_drop(s, err);
+	rc = train_flights_drop(s, err);
 	s->failed |= rc < 0;
 	for (uint32_t i = 0; !s->failed && i < s->hooks_count; i++)
 		if (rc == 0 && s->hooks[i].end)
 			rc = s->hooks[i].end(s->hooks[i].arg, s, err);
-	peers_close(s->peers, !s->failed);
+	train_peers_close(s->peers, !s->failed);
 	s->peers = NULL;
 	/* Of a short job it is the only one, by which another run knows what PS tasks should hold. */
 	if (s->last.local_step && s->summarized.step != s->last.global_step)

@@ -151,7 +151,7 @@ static int write_line(const struct summary *s, uint64_t step, const struct summa
 	return append(&s->lines, line, at);
 }
 
-static int check(const struct summary_scalar *scalars, unsigned count, struct star_error *err)
+static int check_scalars(const struct summary_scalar *scalars, unsigned count, struct star_error *err)
 {
 	if (count == 0 || count > SUMMARY_SCALARS_MAX)
 		return star_error_set(err, -EINVAL, "a summary has 1 to %d scalars, not %u", SUMMARY_SCALARS_MAX,
@@ -250,7 +250,7 @@ int summary_write(struct summary *s, uint64_t step, const struct summary_scalar 
 	int status;
 
 	err = err ? err : &ignored;
-	status = check(scalars, count, err);
+	status = check_scalars(scalars, count, err);
 	if (status == 0)
 		status = keep_files(s, err);
 	if (status < 0)

@@ -41,19 +41,19 @@ enum { TAG, STEP, GLOBAL_STEP, NEED, BY_ROW };
 /* Tags, and all else in a row, are whole numbers that a double has. */
 #define NUMBER_MAX 0x1p53
 
-void sync_init(struct sync *s, const struct sync_options *options)
+void train_sync_init(struct sync *s, const struct sync_options *options)
 {
 	*s = (struct sync){ .options = *options };
 	pthread_mutex_init(&s->lock, NULL);
 }
 
-void sync_fini(struct sync *s)
+void train_sync_fini(struct sync *s)
 {
 	pthread_mutex_destroy(&s->lock);
 }
 
-int sync_attach(struct sync *s, struct star_cluster *cluster, struct peers *peers, const struct remote_update *updates,
-		uint32_t updates_count, struct star_error *err)
+int train_sync_attach(struct sync *s, struct star_cluster *cluster, struct peers *peers,
+		      const struct remote_update *updates, uint32_t updates_count, struct star_error *err)
 {
 	char name[NAME_BYTES];
 	struct star_spec spec = {
@@ -85,8 +85,8 @@ static int execute(struct sync *s, struct star_op *op, struct star_error *err)
 }
 
 /* Adds to a round's row, which is as in row then. -EREMOTEIO: it was added, but the reply was lost, and what the row was then. */
-static int add(struct sync *s, uint64_t tag, unsigned element, double what, double row[static SYNC_ROW],
-	       struct star_error *err)
+static int add_to_row(struct sync *s, uint64_t tag, unsigned element, double what, double row[static SYNC_ROW],
+		      struct star_error *err)
 {
 	double minus[SYNC_ROW] = { 0 };
 	struct star_op op = {
@@ -107,7 +107,7 @@ static int add(struct sync *s, uint64_t tag, unsigned element, double what, doub
 static int spoil(struct sync *s, uint64_t tag, struct star_error *err)
 {
 	double row[SYNC_ROW];
-	const int rc = add(s, tag, DONE, SPOILED, row, err);
+	const int rc = add_to_row(s, tag, DONE, SPOILED, row, err);
 
 	return rc == -EREMOTEIO ? 0 : rc;
 }
@@ -155,7 +155,7 @@ static int look(struct sync *s, struct sync_round *present, struct star_error *e
 	if (s->looked_ns && now_ns - s->looked_ns < s->options.lease_us * 1000 / LOOKS_A_LEASE)
 		return 0;
 	s->looked_ns = now_ns;
-	return peers_look(s->peers, err);
+	return train_peers_look(s->peers, err);
 }
 
 static void go_to(struct sync *s, const struct sync_round *round)
@@ -170,7 +170,7 @@ static void go_to(struct sync *s, const struct sync_round *round)
 static bool leads(const struct sync *s)
 {
 	for (uint32_t i = 0; i < s->options.index; i++)
-		if (peers_lives(s->peers, i))
+		if (train_peers_lives(s->peers, i))
 			return false;
 	return true;
 }
@@ -181,11 +181,11 @@ static uint32_t need(const struct sync *s)
 	uint32_t there = 0;
 
 	for (uint32_t i = 0; i < s->options.workers; i++)
-		there += !peers_ended(s->peers, i);
+		there += !train_peers_ended(s->peers, i);
 	return there < s->options.wait_for ? there : s->options.wait_for;
 }
 
-uint64_t sync_step(const struct sync *s)
+uint64_t train_sync_step(const struct sync *s)
 {
 	for (uint32_t i = 0; i < s->updates_count; i++)
 		if (s->updates[i].counter)
@@ -206,7 +206,7 @@ static int commit_all(struct sync *s, uint64_t tag, uint32_t flags, struct star_
 		const struct remote_update *u = &s->updates[i];
 
 		ops[count] = (struct star_op){
-			.kind = STAR_COMMIT, .flags = flags, .table = u->table, .tag = tag, .step = sync_step(s)
+			.kind = STAR_COMMIT, .flags = flags, .table = u->table, .tag = tag, .step = train_sync_step(s)
 		};
 		if (flags == 0 && !u->counter) {
 			ops[count].flags |= STAR_SCALE | (u->has_rate ? STAR_RATE : 0);
@@ -409,7 +409,7 @@ static bool is_stuck(const struct sync *s)
 	if (s->done < 0)
 		return true;
 	for (uint32_t i = 0; i < s->options.workers; i++)
-		died |= !peers_lives(s->peers, i) && !peers_ended(s->peers, i);
+		died |= !train_peers_lives(s->peers, i) && !train_peers_ended(s->peers, i);
 	return tickets > s->done && waited_ns >= (died ? lease_ns : PATIENCE * lease_ns);
 }
 
@@ -442,7 +442,7 @@ static int live(const struct sync *s)
 	int n = 0;
 
 	for (uint32_t i = 0; i < s->options.workers; i++)
-		n += peers_lives(s->peers, i);
+		n += train_peers_lives(s->peers, i);
 	return n;
 }
 
@@ -478,7 +478,7 @@ static int await_round(struct sync *s, uint64_t least, struct sync_round *presen
 		}
 		/* This one has stood still, and was taken for dead by who has begun it. */
 		if (present->by_row != s->options.by_row)
-			rc = peers_check(s->peers, err);
+			rc = train_peers_check(s->peers, err);
 		if (rc < 0)
 			return rc;
 		if (clock_ns() >= until_ns)
@@ -487,18 +487,18 @@ static int await_round(struct sync *s, uint64_t least, struct sync_round *presen
 					      ": %.0f of %u gradients have come, %d workers live: the wait "
 					      "for the others has lasted too long",
 					      s->round.step, s->done, s->round.need, live(s));
-		if (peers_quiet(&told_ns))
+		if (train_peers_quiet(&told_ns))
 			fprintf(stderr, "step %" PRIu64 ": %.0f of %u gradients have come, %d workers live: waiting\n",
 				s->round.step, s->done, s->round.need, live(s));
-		peers_pause(&pause_us);
+		train_peers_pause(&pause_us);
 	}
 }
 
-int sync_begin(struct sync *s, uint64_t until_ns, struct star_error *err)
+int train_sync_begin(struct sync *s, uint64_t until_ns, struct star_error *err)
 {
 	struct sync_round present = { 0 };
 	/* Before it leads, or takes part. */
-	int rc = peers_join(s->peers, until_ns, err);
+	int rc = train_peers_join(s->peers, until_ns, err);
 
 	s->asked = s->unsure = s->admitted = s->late = s->counted = s->counts = false;
 	if (rc == 0 && s->given_up) {
@@ -515,7 +515,7 @@ int sync_begin(struct sync *s, uint64_t until_ns, struct star_error *err)
 	return 0;
 }
 
-int sync_admit(void *arg, struct remote_round *round, struct star_error *err)
+int train_sync_admit(void *arg, struct remote_round *round, struct star_error *err)
 {
 	struct sync *s = arg;
 	double row[SYNC_ROW];
@@ -523,7 +523,7 @@ int sync_admit(void *arg, struct remote_round *round, struct star_error *err)
 
 	pthread_mutex_lock(&s->lock);
 	if (!s->asked) {
-		rc = add(s, s->round.tag, TICKETS, 1, row, err);
+		rc = add_to_row(s, s->round.tag, TICKETS, 1, row, err);
 		s->admitted = rc == 0 && row[TICKETS] <= s->round.need;
 		s->counts = rc == 0 && row[TICKETS] == 1;
 		s->unsure = rc < 0;
@@ -539,7 +539,7 @@ int sync_admit(void *arg, struct remote_round *round, struct star_error *err)
 	return rc;
 }
 
-void sync_refused(void *arg)
+void train_sync_refused(void *arg)
 {
 	struct sync *s = arg;
 
@@ -559,7 +559,7 @@ static int ask_whether_late(struct sync *s, const struct sync_round *round, stru
 	return rc;
 }
 
-int sync_end(struct sync *s, uint64_t until_ns, struct star_error *err)
+int train_sync_end(struct sync *s, uint64_t until_ns, struct star_error *err)
 {
 	const struct sync_round round = s->round;
 	struct sync_round present;
@@ -569,7 +569,7 @@ int sync_end(struct sync *s, uint64_t until_ns, struct star_error *err)
 
 	if (s->admitted && !s->late) {
 		s->counted = true; /* or perhaps not, if this fails: then it is missed, and the round is made again */
-		rc = add(s, s->round.tag, DONE, 1, row, err);
+		rc = add_to_row(s, s->round.tag, DONE, 1, row, err);
 		/* A step of another worker has failed, or the row was forgotten since. If the reply is lost, what became of the round
 		 * is seen when it is over. */
 		s->late = rc == 0 && (row[DONE] <= 0 || row[TICKETS] < 1);
@@ -588,7 +588,7 @@ int sync_end(struct sync *s, uint64_t until_ns, struct star_error *err)
 	return committed;
 }
 
-void sync_failed(struct sync *s)
+void train_sync_failed(struct sync *s)
 {
 	/* A ticket may have been taken, too, if nothing was heard of it. */
 	s->given_up = (s->admitted && !s->counted) || (s->unsure && !s->asked) ? s->round.tag : 0;

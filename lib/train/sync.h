@@ -21,13 +21,13 @@
  * those of rounds that were thrown away are kept for many rounds: so what has no row was applied.
  *
  * How gradients are divided (mean_by_row), how many a round takes, and at which rate they are applied is the leader's word for all, so all must
- * have been told the same. Who connects looks first whether others live who were told otherwise (peers_join), and fails; and no worker takes a ticket of a round, or goes on with it, whose leader was.
+ * have been told the same. Who connects looks first whether others live who were told otherwise (train_peers_join), and fails; and no worker takes a ticket of a round, or goes on with it, whose leader was.
  *
  * What is not promised: a node that is started anew has lost its sums, and perhaps a round's row, with what was decided. Then what of the step
  * is not yet applied is thrown away, also where other nodes have applied their part of it. And a leader that stood still for longer than
  * its lease before it calls `boundary`, or in it, does so while others go on.
  *
- * Threads: one at a time, but for sync_admit.
+ * Threads: one at a time, but for train_sync_admit.
  */
 #ifndef TRAIN_SYNC_H
 #define TRAIN_SYNC_H
@@ -79,27 +79,27 @@ struct sync {
 	bool unsure; /* what became of the ticket */
 };
 
-void sync_init(struct sync *sync, const struct sync_options *options);
-void sync_fini(struct sync *sync);
+void train_sync_init(struct sync *sync, const struct sync_options *options);
+void train_sync_fini(struct sync *sync);
 
 /* Connected, or connected again; what is given must stay until the next time. 0 or a negative errno. */
-int sync_attach(struct sync *sync, struct star_cluster *cluster, struct peers *peers,
-		const struct remote_update *updates, uint32_t updates_count, struct star_error *err);
+int train_sync_attach(struct sync *sync, struct star_cluster *cluster, struct peers *peers,
+		      const struct remote_update *updates, uint32_t updates_count, struct star_error *err);
 
 /* Goes to the present round; waits for one that this worker has not tried in vain yet. 0; -ETIME at until_ns; what a call failed with. */
-int sync_begin(struct sync *sync, uint64_t until_ns, struct star_error *err);
+int train_sync_begin(struct sync *sync, uint64_t until_ns, struct star_error *err);
 
 /* What tables count the step of the present round by: the counter of steps on the PS tasks, and this step; without a counter the rounds. */
-uint64_t sync_step(const struct sync *sync);
+uint64_t train_sync_step(const struct sync *sync);
 
 /* remote_options.admit and .refused: in the step. */
-int sync_admit(void *sync, struct remote_round *round, struct star_error *err);
-void sync_refused(void *sync);
+int train_sync_admit(void *sync, struct remote_round *round, struct star_error *err);
+void train_sync_refused(void *sync);
 
-/* After the step: waits for the round's end. 1: it was committed; 0: the same step is to be made again; as sync_begin. */
-int sync_end(struct sync *sync, uint64_t until_ns, struct star_error *err);
+/* After the step: waits for the round's end. 1: it was committed; 0: the same step is to be made again; as train_sync_begin. */
+int train_sync_end(struct sync *sync, uint64_t until_ns, struct star_error *err);
 
 /* The step has failed. */
-void sync_failed(struct sync *sync);
+void train_sync_failed(struct sync *sync);
 
 #endif

@@ -10,10 +10,10 @@
 
 #define LN2 0.69314718055994531
 
-uint32_t checkpoint_bloom_blocks(const struct object_spec *spec)
+uint32_t wire_checkpoint_bloom_blocks(const struct object_spec *spec)
 {
 	const double keys = (double)spec->filter_keys, error = (double)spec->filter_error;
-	const double counters = ceil(keys * -elementary_log(error) / (LN2 * LN2));
+	const double counters = ceil(keys * -tensor_elementary_log(error) / (LN2 * LN2));
 	const double blocks = ceil(counters * checkpoint_bloom_width(spec->filter_frequency) / CHECKPOINT_BLOOM_BYTES);
 
 	if (spec->filter != FILTER_BLOOM || !(blocks <= CHECKPOINT_BLOOM_BLOCKS_MAX))
@@ -21,9 +21,9 @@ uint32_t checkpoint_bloom_blocks(const struct object_spec *spec)
 	return blocks < 1 ? 1 : (uint32_t)blocks;
 }
 
-bool checkpoint_bloom_hashes(const struct object_spec *spec, uint64_t number, uint64_t *first, uint64_t *last)
+bool wire_checkpoint_bloom_hashes(const struct object_spec *spec, uint64_t number, uint64_t *first, uint64_t *last)
 {
-	const uint64_t blocks = checkpoint_bloom_blocks(spec);
+	const uint64_t blocks = wire_checkpoint_bloom_blocks(spec);
 
 	if (number >= blocks)
 		return false;
@@ -32,7 +32,7 @@ bool checkpoint_bloom_hashes(const struct object_spec *spec, uint64_t number, ui
 	return true;
 }
 
-uint32_t checkpoint_bloom_counter(const uint8_t *counter, unsigned width)
+uint32_t wire_checkpoint_bloom_counter(const uint8_t *counter, unsigned width)
 {
 	uint16_t two;
 	uint32_t four;
@@ -48,16 +48,16 @@ uint32_t checkpoint_bloom_counter(const uint8_t *counter, unsigned width)
 	return four;
 }
 
-bool checkpoint_bloom_possible(const struct object_spec *spec, const void *block)
+bool wire_checkpoint_bloom_possible(const struct object_spec *spec, const void *block)
 {
 	const unsigned width = checkpoint_bloom_width(spec->filter_frequency);
 	uint64_t number;
 	bool possible;
 
 	memcpy(&number, block, sizeof(number));
-	possible = number < checkpoint_bloom_blocks(spec);
+	possible = number < wire_checkpoint_bloom_blocks(spec);
 	for (unsigned at = 0; at < CHECKPOINT_BLOOM_BYTES; at += width)
-		possible &= checkpoint_bloom_counter((const uint8_t *)block + sizeof(number) + at, width) <=
+		possible &= wire_checkpoint_bloom_counter((const uint8_t *)block + sizeof(number) + at, width) <=
 			    spec->filter_frequency;
 	return possible;
 }

@@ -114,18 +114,18 @@ static inline unsigned checkpoint_bloom_width(uint32_t filter_frequency)
 {
 	return filter_frequency <= UINT8_MAX ? 1 : filter_frequency <= UINT16_MAX ? 2 : 4;
 }
-uint32_t checkpoint_bloom_counter(const uint8_t *counter, unsigned width);
+uint32_t wire_checkpoint_bloom_counter(const uint8_t *counter, unsigned width);
 
 /* b; 0: the table has no such filter, or one of more than CHECKPOINT_BLOOM_BLOCKS_MAX blocks. */
 struct object_spec;
-uint32_t checkpoint_bloom_blocks(const struct object_spec *spec);
+uint32_t wire_checkpoint_bloom_blocks(const struct object_spec *spec);
 
 /* The hashes of the keys that the block counts: from *first to *last. It is to be loaded wherever one of their partitions is. False:
  * the filter has no such block. */
-bool checkpoint_bloom_hashes(const struct object_spec *spec, uint64_t number, uint64_t *first, uint64_t *last);
+bool wire_checkpoint_bloom_hashes(const struct object_spec *spec, uint64_t number, uint64_t *first, uint64_t *last);
 
 /* block: a struct checkpoint_bloom, wherever it lies. Whether the filter has one of this number, and counts as far. */
-bool checkpoint_bloom_possible(const struct object_spec *spec, const void *block);
+bool wire_checkpoint_bloom_possible(const struct object_spec *spec, const void *block);
 
 /*
  * A row in a run, without padding between its members; each is there or not as the table's definition (struct object_spec) says:

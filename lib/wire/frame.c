@@ -27,14 +27,14 @@ uint32_t wire_frame_crc(const struct wire_frame *frame)
 	struct wire_frame copy = *frame;
 
 	copy.checksum = 0;
-	return crc32(&copy, sizeof(copy));
+	return base_crc32(&copy, sizeof(copy));
 }
 
 uint32_t wire_checksum(const struct wire_frame *frame, const void *payload, size_t payload_bytes)
 {
 	const uint32_t header = wire_frame_crc(frame);
 
-	return payload_bytes ? crc32_combine(header, crc32(payload, payload_bytes), payload_bytes) : header;
+	return payload_bytes ? base_crc32_combine(header, base_crc32(payload, payload_bytes), payload_bytes) : header;
 }
 
 const char *wire_status_text(unsigned status)

@@ -8,7 +8,7 @@
 
 #include "tensor/dtype.h"
 
-const char *object_kind_name(unsigned kind)
+const char *wire_object_kind_name(unsigned kind)
 {
 	return kind == OBJECT_TABLE	 ? "table"
 	       : kind == OBJECT_VARIABLE ? "variable"
@@ -16,7 +16,7 @@ const char *object_kind_name(unsigned kind)
 					 : NULL;
 }
 
-const char *object_initializer_name(unsigned initializer)
+const char *wire_object_initializer_name(unsigned initializer)
 {
 	switch (initializer) {
 #define X(NAME, number, name, text) \
@@ -28,17 +28,17 @@ const char *object_initializer_name(unsigned initializer)
 	return NULL;
 }
 
-unsigned object_initializer_parse(const char *name)
+unsigned wire_object_initializer_parse(const char *name)
 {
 	const char *known;
 
-	for (unsigned i = 1; (known = object_initializer_name(i)); i++)
+	for (unsigned i = 1; (known = wire_object_initializer_name(i)); i++)
 		if (strcmp(known, name) == 0)
 			return i;
 	return 0;
 }
 
-uint64_t object_elements(const struct object_spec *spec)
+uint64_t wire_object_elements(const struct object_spec *spec)
 {
 	uint64_t elements = 1;
 
@@ -47,9 +47,9 @@ uint64_t object_elements(const struct object_spec *spec)
 	return elements;
 }
 
-uint64_t object_blocks(const struct object_spec *spec)
+uint64_t wire_object_blocks(const struct object_spec *spec)
 {
-	return (object_elements(spec) + spec->dim - 1) / spec->dim;
+	return (wire_object_elements(spec) + spec->dim - 1) / spec->dim;
 }
 
 /* "10 x 20" */
@@ -90,21 +90,21 @@ static int compare_option(const struct object_option *option, const struct objec
 {
 	char there[OBJECT_OPTION_TEXT], here[OBJECT_OPTION_TEXT];
 	const bool same = option->type == OPTION_FLOAT
-				  ? object_option_float(option, have) == object_option_float(option, want)
-				  : object_option_whole(option, have) == object_option_whole(option, want);
+				  ? wire_object_option_float(option, have) == wire_object_option_float(option, want)
+				  : wire_object_option_whole(option, have) == wire_object_option_whole(option, want);
 
 	return same ? 0
-		    : differs(err, want->name, option->name, object_option_text(option, have, there),
-			      object_option_text(option, want, here));
+		    : differs(err, want->name, option->name, wire_object_option_text(option, have, there),
+			      wire_object_option_text(option, want, here));
 }
 
-int object_spec_same(const struct object_spec *have, const struct object_spec *want, struct star_error *err)
+int wire_object_spec_same(const struct object_spec *have, const struct object_spec *want, struct star_error *err)
 {
 	int rc = 0;
 
 	if (have->kind != want->kind)
 		return star_error_set(err, -EEXIST, "\"%s\" exists as a %s, a %s was asked for", want->name,
-				      object_kind_name(have->kind), object_kind_name(want->kind));
+				      wire_object_kind_name(have->kind), wire_object_kind_name(want->kind));
 	if (have->kind == OBJECT_PROGRAM)
 		return memcmp(&have->program, &want->program, program_bytes(&have->program)) == 0
 			       ? 0
@@ -115,7 +115,7 @@ int object_spec_same(const struct object_spec *have, const struct object_spec *w
 	if (rc == 0 && have->optim.kind != want->optim.kind)
 		rc = differs(err, want->name, "optimizer", optim_kind_name(have->optim.kind),
 			     optim_kind_name(want->optim.kind));
-	for (const struct object_option *o = object_options; o->name && rc == 0; o++)
+	for (const struct object_option *o = wire_object_options; o->name && rc == 0; o++)
 		rc = compare_option(o, have, want, err);
 	return rc;
 }

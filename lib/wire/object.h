@@ -143,7 +143,7 @@ static inline uint32_t object_id_of(uint32_t wire_id)
 /* Whether a program names it. */
 static inline bool object_is_used_by(const struct object_spec *spec, const struct object_spec *program)
 {
-	return program->kind == OBJECT_PROGRAM && program_uses(&program->program, spec->id, spec->generation);
+	return program->kind == OBJECT_PROGRAM && wire_program_uses(&program->program, spec->id, spec->generation);
 }
 
 /* One member of a spec for JSON, star_spec.options, help and comparison: every one after `dim` and `shape`, the optimizer's kind
@@ -158,53 +158,53 @@ struct object_option {
 	const char *(*name_of)(unsigned number); /* OPTION_NAME: numbers from 1 on; NULL beyond the last */
 	const char *text;
 };
-extern const struct object_option object_options[]; /* ended by one without a name */
-extern const unsigned object_options_count;
+extern const struct object_option wire_object_options[]; /* ended by one without a name */
+extern const unsigned wire_object_options_count;
 
 /* Its value: of all types but OPTION_FLOAT, which is a number. */
-uint64_t object_option_whole(const struct object_option *option, const struct object_spec *spec);
-float object_option_float(const struct object_option *option, const struct object_spec *spec);
-void object_option_set(const struct object_option *option, struct object_spec *spec, uint64_t whole, float number);
+uint64_t wire_object_option_whole(const struct object_option *option, const struct object_spec *spec);
+float wire_object_option_float(const struct object_option *option, const struct object_spec *spec);
+void wire_object_option_set(const struct object_option *option, struct object_spec *spec, uint64_t whole, float number);
 
 /* Whether the member has any use for a spec with this optimizer. */
-bool object_option_used(const struct object_option *option, unsigned optimizer);
+bool wire_object_option_used(const struct object_option *option, unsigned optimizer);
 
 /* The number of a name of an OPTION_NAME; 0 for none. */
-unsigned object_option_parse(const struct object_option *option, const char *name);
+unsigned wire_object_option_parse(const struct object_option *option, const char *name);
 
-/* Writes its value as object_spec_options takes it ("0.1", "cosine"), its default, or what is possible ("0 to 1",
+/* Writes its value as wire_object_spec_options takes it ("0.1", "cosine"), its default, or what is possible ("0 to 1",
  * "constant, cosine"). Returns text. */
 enum { OBJECT_OPTION_TEXT = 160 };
-const char *object_option_text(const struct object_option *option, const struct object_spec *spec,
-			       char text[static OBJECT_OPTION_TEXT]);
-const char *object_option_possible(const struct object_option *option, char text[static OBJECT_OPTION_TEXT]);
+const char *wire_object_option_text(const struct object_option *option, const struct object_spec *spec,
+				    char text[static OBJECT_OPTION_TEXT]);
+const char *wire_object_option_possible(const struct object_option *option, char text[static OBJECT_OPTION_TEXT]);
 
 /* The shortest decimal number that reads back as this float: "0.1", not "0.100000001". */
-const char *object_float_text(float number, char text[static OBJECT_OPTION_TEXT]);
+const char *wire_object_float_text(float number, char text[static OBJECT_OPTION_TEXT]);
 
 /* Sets the optimizer's kind, and all options at their defaults. */
-void object_spec_defaults(struct object_spec *spec, unsigned optimizer);
+void wire_object_spec_defaults(struct object_spec *spec, unsigned optimizer);
 
 /* "beta1=0.8, filter=counter" into spec; an unknown name is answered by the nearest one. NULL: nothing. */
-int object_spec_options(struct object_spec *spec, const char *text, struct star_error *err);
+int wire_object_spec_options(struct object_spec *spec, const char *text, struct star_error *err);
 
 /* Checks names, types, sizes, numbers, and what goes with what; fills in what follows from it: a variable's dim, and that its rows
  * have versions. 0, or -EINVAL with a sentence. */
-int object_spec_check(struct object_spec *spec, struct star_error *err);
+int wire_object_spec_check(struct object_spec *spec, struct star_error *err);
 
 /* Whether the gradient of a variable of which all is needed at once (optimizer lamb, clip_global_norm) fits into a request of so many
  * bytes. 0, or -EINVAL with a sentence. */
-int object_check_whole(const struct object_spec *spec, uint32_t payload_max, struct star_error *err);
+int wire_object_check_whole(const struct object_spec *spec, uint32_t payload_max, struct star_error *err);
 
 /* Equal but for the id and its generation? If not, a sentence with both sides, and -EEXIST. */
-int object_spec_same(const struct object_spec *have, const struct object_spec *want, struct star_error *err);
+int wire_object_spec_same(const struct object_spec *have, const struct object_spec *want, struct star_error *err);
 
 /* Elements and blocks of a variable. */
-uint64_t object_elements(const struct object_spec *spec);
-uint64_t object_blocks(const struct object_spec *spec);
+uint64_t wire_object_elements(const struct object_spec *spec);
+uint64_t wire_object_blocks(const struct object_spec *spec);
 
 /* The learning rate of a push at that step, from 1 as pushes carry it: schedule and warm-up on rate. The same bits everywhere. */
-float object_rate(const struct object_spec *spec, float rate, uint64_t step);
+float wire_object_rate(const struct object_spec *spec, float rate, uint64_t step);
 
 /* The key that a row's partition follows from. */
 static inline uint64_t object_partition_key(const struct object_spec *spec, uint64_t key)
@@ -212,8 +212,8 @@ static inline uint64_t object_partition_key(const struct object_spec *spec, uint
 	return spec->whole ? 0 : key;
 }
 
-const char *object_kind_name(unsigned kind);
-const char *object_initializer_name(unsigned initializer);
-unsigned object_initializer_parse(const char *name);
+const char *wire_object_kind_name(unsigned kind);
+const char *wire_object_initializer_name(unsigned initializer);
+unsigned wire_object_initializer_parse(const char *name);
 
 #endif

@@ -68,7 +68,7 @@ static int check_shape(struct object_spec *spec, struct star_error *err)
 				      spec->name, elements, ELEMENTS_LOG2_MAX);
 	for (unsigned i = 1; i < spec->ndim; i++)
 		row *= spec->shape[i];
-	total = object_elements(spec);
+	total = wire_object_elements(spec);
 	spec->dim = sums_block(row, total);
 	return 0;
 }
@@ -167,8 +167,8 @@ static const struct {
 static bool at_default(const struct object_option *option, const struct object_spec *spec)
 {
 	if (option->type == OPTION_FLOAT)
-		return object_option_float(option, spec) == (float)option->standard;
-	return (double)object_option_whole(option, spec) == option->standard;
+		return wire_object_option_float(option, spec) == (float)option->standard;
+	return (double)wire_object_option_whole(option, spec) == option->standard;
 }
 
 static int check_needs(const struct object_option *option, const struct object_spec *spec, struct star_error *err)
@@ -178,7 +178,7 @@ static int check_needs(const struct object_option *option, const struct object_s
 	for (unsigned i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
 		if (strcmp(needs[i].option, option->name) == 0 && !needs[i].holds(spec))
 			return star_error_set(err, -EINVAL, "\"%s\": %s=%s needs %s", spec->name, option->name,
-					      object_option_text(option, spec, text), needs[i].needs);
+					      wire_object_option_text(option, spec, text), needs[i].needs);
 	return 0;
 }
 
@@ -188,17 +188,18 @@ static int check_bounds(const struct object_option *option, const struct object_
 	bool good;
 
 	if (option->type == OPTION_FLOAT) {
-		const double value = (double)object_option_float(option, spec);
+		const double value = (double)wire_object_option_float(option, spec);
 
 		good = isfinite(value) && value >= (double)(float)option->least && value <= (double)(float)option->most;
 	} else if (option->type == OPTION_NAME) {
-		good = option->name_of((unsigned)object_option_whole(option, spec)) != NULL;
+		good = option->name_of((unsigned)wire_object_option_whole(option, spec)) != NULL;
 	} else {
-		good = (double)object_option_whole(option, spec) <= option->most;
+		good = (double)wire_object_option_whole(option, spec) <= option->most;
 	}
 	return good ? 0
 		    : star_error_set(err, -EINVAL, "\"%s\": %s is %s: possible is %s", spec->name, option->name,
-				     object_option_text(option, spec, text), object_option_possible(option, possible));
+				     wire_object_option_text(option, spec, text),
+				     wire_object_option_possible(option, possible));
 }
 
 static int check_options(const struct object_spec *spec, struct star_error *err)
@@ -207,7 +208,7 @@ static int check_options(const struct object_spec *spec, struct star_error *err)
 
 	if (optim_options_check(&spec->optim, &why) < 0)
 		return star_error_set(err, -EINVAL, "\"%s\": %s", spec->name, why.text);
-	for (const struct object_option *o = object_options; o->name; o++) {
+	for (const struct object_option *o = wire_object_options; o->name; o++) {
 		if (o->of_optimizer)
 			continue;
 		if (check_bounds(o, spec, err) < 0 || (!at_default(o, spec) && check_needs(o, spec, err) < 0))
@@ -272,7 +273,7 @@ static int check_type(const struct object_spec *spec, struct star_error *err)
 		return star_error_set(
 			err, -EINVAL,
 			"\"%s\": initializer %s cannot make element type %s: zeros, ones and constant can", spec->name,
-			object_initializer_name(spec->initializer), type);
+			wire_object_initializer_name(spec->initializer), type);
 	if ((constant && !holds(spec->dtype, spec->scale)) || !holds(spec->dtype, spec->filter_value))
 		return star_error_set(err, -EINVAL, "\"%s\": %s is %.9g, which is no number of element type %s",
 				      spec->name, holds(spec->dtype, spec->filter_value) ? "scale" : "filter_value",
@@ -282,7 +283,7 @@ static int check_type(const struct object_spec *spec, struct star_error *err)
 	return 0;
 }
 
-int object_check_whole(const struct object_spec *spec, uint32_t payload_max, struct star_error *err)
+int wire_object_check_whole(const struct object_spec *spec, uint32_t payload_max, struct star_error *err)
 {
 	const char *what = spec->optim.kind == OPTIM_LAMB ? "optimizer lamb" : "clip_global_norm";
 	uint64_t bytes;
@@ -294,14 +295,14 @@ int object_check_whole(const struct object_spec *spec, uint32_t payload_max, str
 				      spec->name);
 	if (spec->optim.kind != OPTIM_LAMB && spec->clip_global_norm == 0)
 		return 0;
-	bytes = object_blocks(spec) * (sizeof(uint64_t) + dtype_row_bytes(STAR_SCALED_INT8, spec->dim));
-	if (object_blocks(spec) <= WIRE_KEYS_MAX && bytes + sizeof(struct wire_op) <= payload_max)
+	bytes = wire_object_blocks(spec) * (sizeof(uint64_t) + dtype_row_bytes(STAR_SCALED_INT8, spec->dim));
+	if (wire_object_blocks(spec) <= WIRE_KEYS_MAX && bytes + sizeof(struct wire_op) <= payload_max)
 		return 0;
 	return star_error_set(err, -EINVAL,
 			      "\"%s\" has %" PRIu64
 			      " elements: %s needs the gradient in one request, whose %u MiB (limits.request_mib) hold "
 			      "%u million elements of float32, or %u million of scaled_int8",
-			      spec->name, object_elements(spec), what, payload_max >> 20, payload_max >> 22,
+			      spec->name, wire_object_elements(spec), what, payload_max >> 20, payload_max >> 22,
 			      payload_max >> 20);
 }
 
@@ -310,29 +311,29 @@ static int check_program(const struct object_spec *spec, struct star_error *err)
 	char name[PROGRAM_NAME_BYTES];
 	struct program_shape shape;
 	unsigned node;
-	const char *why = program_check(&spec->program, &shape, &node);
+	const char *why = wire_program_check(&spec->program, &shape, &node);
 
 	if (why && node != PROGRAM_NONE)
 		return star_error_set(err, -EINVAL, "node %u of the program, a %s: %s", node,
-				      program_op(spec->program.nodes[node].op)->name
-					      ? program_op(spec->program.nodes[node].op)->name
+				      wire_program_op(spec->program.nodes[node].op)->name
+					      ? wire_program_op(spec->program.nodes[node].op)->name
 					      : "thing unknown",
 				      why);
 	if (why)
 		return star_error_set(err, -EINVAL, "the program cannot be: %s", why);
-	program_name(&spec->program, name);
+	wire_program_name(&spec->program, name);
 	return strcmp(name, spec->name) == 0
 		       ? 0
 		       : star_error_set(err, -EINVAL, "the program's name is \"%s\", not \"%s\"", name, spec->name);
 }
 
-int object_spec_check(struct object_spec *spec, struct star_error *err)
+int wire_object_spec_check(struct object_spec *spec, struct star_error *err)
 {
 	if (spec->kind == OBJECT_PROGRAM)
 		return check_program(spec, err);
 	if (check_name(spec->name, err) < 0)
 		return -EINVAL;
-	if (!object_kind_name(spec->kind))
+	if (!wire_object_kind_name(spec->kind))
 		return star_error_set(err, -EINVAL, "\"%s\" is neither a table nor a variable", spec->name);
 	if (dtype_bytes(spec->dtype) == 0)
 		return star_error_set(err, -EINVAL, "\"%s\": unknown element type %u; possible are %s", spec->name,
@@ -347,5 +348,5 @@ int object_spec_check(struct object_spec *spec, struct star_error *err)
 	}
 	if (check_options(spec, err) < 0 || check_type(spec, err) < 0 || check_missing(spec, err) < 0)
 		return -EINVAL;
-	return object_check_whole(spec, WIRE_PAYLOAD_MAX, err);
+	return wire_object_check_whole(spec, WIRE_PAYLOAD_MAX, err);
 }

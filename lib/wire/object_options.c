@@ -53,8 +53,8 @@ NAME_OF(nonfinite_name, OBJECT_NONFINITES)
 
 static const double any = 3.4028234663852886e38; /* the greatest float32 */
 
-const struct object_option object_options[] = {
-	NAMED(initializer, object_initializer_name, OBJECT_ZEROS, "first values of a row"),
+const struct object_option wire_object_options[] = {
+	NAMED(initializer, wire_object_initializer_name, OBJECT_ZEROS, "first values of a row"),
 	FLOAT(scale, -any, any, 0, "the constant; half the width (uniform); the standard deviation (normal)"),
 	FLOAT(mean, -any, any, 0, "mean of uniform, normal and truncated_normal"),
 	U64(seed, 18446744073709551615.0, "of first values and of stochastic rounding"),
@@ -100,14 +100,14 @@ const struct object_option object_options[] = {
 	NAMED(full, full_name, FULL_REFUSE, "when a new row has no room"),
 	{ .name = NULL },
 };
-const unsigned object_options_count = sizeof(object_options) / sizeof(object_options[0]) - 1;
+const unsigned wire_object_options_count = sizeof(wire_object_options) / sizeof(wire_object_options[0]) - 1;
 
 static const void *at(const struct object_option *option, const struct object_spec *spec)
 {
 	return (const char *)spec + option->offset;
 }
 
-uint64_t object_option_whole(const struct object_option *option, const struct object_spec *spec)
+uint64_t wire_object_option_whole(const struct object_option *option, const struct object_spec *spec)
 {
 	switch (option->type) {
 	case OPTION_U32:
@@ -119,12 +119,12 @@ uint64_t object_option_whole(const struct object_option *option, const struct ob
 	}
 }
 
-float object_option_float(const struct object_option *option, const struct object_spec *spec)
+float wire_object_option_float(const struct object_option *option, const struct object_spec *spec)
 {
 	return *(const float *)at(option, spec);
 }
 
-void object_option_set(const struct object_option *option, struct object_spec *spec, uint64_t whole, float number)
+void wire_object_option_set(const struct object_option *option, struct object_spec *spec, uint64_t whole, float number)
 {
 	void *to = (char *)spec + option->offset;
 
@@ -143,12 +143,12 @@ void object_option_set(const struct object_option *option, struct object_spec *s
 	}
 }
 
-bool object_option_used(const struct object_option *option, unsigned optimizer)
+bool wire_object_option_used(const struct object_option *option, unsigned optimizer)
 {
 	return !option->of_optimizer || optim_uses(optimizer, option->name);
 }
 
-unsigned object_option_parse(const struct object_option *option, const char *name)
+unsigned wire_object_option_parse(const struct object_option *option, const char *name)
 {
 	const char *known;
 
@@ -158,7 +158,7 @@ unsigned object_option_parse(const struct object_option *option, const char *nam
 	return 0;
 }
 
-const char *object_float_text(float number, char text[static OBJECT_OPTION_TEXT])
+const char *wire_object_float_text(float number, char text[static OBJECT_OPTION_TEXT])
 {
 	/* In the C locale, whatever the process's own. */
 	const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0), before = uselocale(plain);
@@ -174,23 +174,23 @@ const char *object_float_text(float number, char text[static OBJECT_OPTION_TEXT]
 	return text;
 }
 
-const char *object_option_text(const struct object_option *option, const struct object_spec *spec,
-			       char text[static OBJECT_OPTION_TEXT])
+const char *wire_object_option_text(const struct object_option *option, const struct object_spec *spec,
+				    char text[static OBJECT_OPTION_TEXT])
 {
 	const char *name;
 
 	if (option->type == OPTION_FLOAT)
-		return object_float_text(object_option_float(option, spec), text);
+		return wire_object_float_text(wire_object_option_float(option, spec), text);
 	if (option->type == OPTION_NAME) {
-		name = option->name_of((unsigned)object_option_whole(option, spec));
+		name = option->name_of((unsigned)wire_object_option_whole(option, spec));
 		snprintf(text, OBJECT_OPTION_TEXT, "%s", name ? name : "unknown");
 	} else {
-		snprintf(text, OBJECT_OPTION_TEXT, "%" PRIu64, object_option_whole(option, spec));
+		snprintf(text, OBJECT_OPTION_TEXT, "%" PRIu64, wire_object_option_whole(option, spec));
 	}
 	return text;
 }
 
-const char *object_option_possible(const struct object_option *option, char text[static OBJECT_OPTION_TEXT])
+const char *wire_object_option_possible(const struct object_option *option, char text[static OBJECT_OPTION_TEXT])
 {
 	char least[OBJECT_OPTION_TEXT], most[OBJECT_OPTION_TEXT];
 	size_t used = 0;
@@ -207,8 +207,9 @@ const char *object_option_possible(const struct object_option *option, char text
 	case OPTION_FLOAT:
 		if (option->most == any)
 			return strcpy(text, "any number");
-		snprintf(text, OBJECT_OPTION_TEXT, "%.40s to %.40s", object_float_text((float)option->least, least),
-			 object_float_text((float)option->most, most));
+		snprintf(text, OBJECT_OPTION_TEXT, "%.40s to %.40s",
+			 wire_object_float_text((float)option->least, least),
+			 wire_object_float_text((float)option->most, most));
 		return text;
 	default:
 		if (option->most >= 0x1p64)
@@ -219,10 +220,10 @@ const char *object_option_possible(const struct object_option *option, char text
 	}
 }
 
-void object_spec_defaults(struct object_spec *spec, unsigned optimizer)
+void wire_object_spec_defaults(struct object_spec *spec, unsigned optimizer)
 {
-	for (const struct object_option *o = object_options; o->name; o++)
-		object_option_set(o, spec, (uint64_t)o->standard, (float)o->standard);
+	for (const struct object_option *o = wire_object_options; o->name; o++)
+		wire_object_option_set(o, spec, (uint64_t)o->standard, (float)o->standard);
 	if (optim_defaults(&spec->optim, optimizer) < 0)
 		spec->optim = (struct optim_options){ 0 };
 	spec->optim.kind = (uint8_t)optimizer;
@@ -252,7 +253,7 @@ static int read_whole(const char *text, uint64_t *whole)
 	return errno || *end ? -EINVAL : 0;
 }
 
-/* Of a value that stands there as text. What does not fit into the member is caught here, bounds by object_spec_check. */
+/* Of a value that stands there as text. What does not fit into the member is caught here, bounds by wire_object_spec_check. */
 static int set_text(const struct object_option *option, struct object_spec *spec, const char *text,
 		    struct star_error *err)
 {
@@ -266,7 +267,7 @@ static int set_text(const struct object_option *option, struct object_spec *spec
 		rc = read_number(text, &number);
 		break;
 	case OPTION_NAME:
-		whole = object_option_parse(option, text);
+		whole = wire_object_option_parse(option, text);
 		rc = whole ? 0 : -EINVAL;
 		break;
 	default:
@@ -277,14 +278,14 @@ static int set_text(const struct object_option *option, struct object_spec *spec
 						  : ((double)whole <= option->most ? 0 : -EINVAL);
 	if (rc < 0)
 		return star_error_set(err, -EINVAL, "option %s is \"%.40s\": possible is %s", option->name, text,
-				      object_option_possible(option, possible));
-	object_option_set(option, spec, whole, (float)number);
+				      wire_object_option_possible(option, possible));
+	wire_object_option_set(option, spec, whole, (float)number);
 	return 0;
 }
 
-static const struct object_option *find(const char *name)
+static const struct object_option *find_option(const char *name)
 {
-	for (const struct object_option *o = object_options; o->name; o++)
+	for (const struct object_option *o = wire_object_options; o->name; o++)
 		if (strcmp(o->name, name) == 0)
 			return o;
 	return NULL;
@@ -294,7 +295,7 @@ static int unknown(const char *name, struct star_error *err)
 {
 	static const char *const others[] = { "name", "kind", "dtype", "dim", "shape", "optimizer", NULL };
 	const char *other = nearest_name(name, others, sizeof(others[0]));
-	const char *option = nearest_name(name, object_options, sizeof(object_options[0]));
+	const char *option = nearest_name(name, wire_object_options, sizeof(wire_object_options[0]));
 	const unsigned distance = nearest_distance(name, other);
 
 	if (distance == 0)
@@ -325,21 +326,21 @@ static int read_item(struct object_spec *spec, char *item, uint64_t *seen, struc
 		*equals = 0;
 	name = trim(item);
 	value = equals ? trim(equals + 1) : NULL;
-	option = find(name);
+	option = find_option(name);
 	if (!option)
 		return unknown(name, err);
 	if (!value || !*value)
 		return star_error_set(err, -EINVAL, "option %s needs a value, as in \"%s=...\"", name, name);
-	bit = UINT64_C(1) << (option - object_options);
+	bit = UINT64_C(1) << (option - wire_object_options);
 	if (*seen & bit)
 		return star_error_set(err, -EINVAL, "option %s is given twice", name);
 	*seen |= bit;
 	return set_text(option, spec, value, err);
 }
 
-_Static_assert(sizeof(object_options) / sizeof(object_options[0]) <= 64, "read_item has a bit for each");
+_Static_assert(sizeof(wire_object_options) / sizeof(wire_object_options[0]) <= 64, "read_item has a bit for each");
 
-int object_spec_options(struct object_spec *spec, const char *text, struct star_error *err)
+int wire_object_spec_options(struct object_spec *spec, const char *text, struct star_error *err)
 {
 	uint64_t seen = 0;
 	int rc = 0;

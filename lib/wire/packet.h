@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 enum wire_packet_constants {
-	WIRE_PACKET_MAGIC = 0x5453, /* "ST" */
-	WIRE_PACKET_VERSION = 1,
+	WIRE_PACKET_MAGIC = 0x5453,	 /* "ST" */
+	WIRE_PACKET_VERSION = 2,	 /* OPEN and CLOSE have kind, session and token in the same places in all */
 	WIRE_STAMP_NS = 16,		 /* a unit of stamp and echo */
 	WIRE_PACKET_SACK_WORDS_MAX = 16, /* of the body of a WIRE_PACKET_ACK */
 	/* Credit beyond one packet lapses when a sender has had nothing in flight for so long; a receiver counts on it after
@@ -59,7 +59,9 @@ struct wire_packet {
 	uint8_t version;
 	uint8_t kind;
 	uint32_t session; /* the receiver's number of the session */
-	uint64_t token;	  /* the receiver's secret of the session, told when it was opened */
+	/* To a server: its token. To a client: wire_packet_pair of both ends' tokens; but of COOKIE, OPENED, and a CLOSE that refuses:
+	 * the one in its OPEN. UNKNOWN: what the packet had that it answers. */
+	uint64_t token;
 	uint32_t
 		number; /* DATA: of this packet in its direction, from 1, wrapping; else the next one that will be sent */
 	uint32_t ack;	/* all numbers before this one have come */
@@ -97,5 +99,13 @@ struct wire_packet_opened {
 	uint32_t reserved;
 };
 _Static_assert(sizeof(struct wire_packet_opened) == 40, "wire_packet_opened");
+
+/* What packets to a client are under once it has been told the server's token. A client repeats an OPEN until it hears, and a server
+ * that has given up a session may make another one of it: under the client's token alone, what is late of the one would pass for
+ * the other's. */
+static inline uint64_t wire_packet_pair(uint64_t client_token, uint64_t server_token)
+{
+	return client_token ^ server_token;
+}
 
 #endif

@@ -42,7 +42,7 @@ static const char *set(struct check *c, unsigned axis, unsigned keys, unsigned d
 /* Fields that the node's operation has no use for are 0. */
 static const char *check_fields(const struct program_node *n, unsigned at)
 {
-	const struct program_op_info *op = program_op(n->op);
+	const struct program_op_info *op = wire_program_op(n->op);
 	const bool dim = op->uses & PROGRAM_USES_DIM, object = op->uses & PROGRAM_USES_OBJECT;
 	const bool constant = op->uses & PROGRAM_USES_CONSTANT;
 	const bool a = op->uses & PROGRAM_USES_A, b = op->uses & PROGRAM_USES_B;
@@ -320,12 +320,12 @@ static const struct op_entry op_entries[] = {
 };
 enum { OP_ENTRIES = sizeof(op_entries) / sizeof(op_entries[0]) };
 
-const struct program_op_info *program_op(unsigned op)
+const struct program_op_info *wire_program_op(unsigned op)
 {
 	return &op_entries[op < OP_ENTRIES ? op : 0].info; /* 0 is none */
 }
 
-unsigned program_op_find(const char *name)
+unsigned wire_program_op_find(const char *name)
 {
 	for (unsigned op = 0; op < OP_ENTRIES; op++)
 		if (op_entries[op].info.name && strcmp(op_entries[op].info.name, name) == 0)
@@ -338,7 +338,7 @@ static const char *check_node(struct check *c)
 	const struct program_node *n = node_of(c, c->at);
 	const char *why;
 
-	if (program_op(n->op)->kind == PROGRAM_KIND_NONE)
+	if (wire_program_op(n->op)->kind == PROGRAM_KIND_NONE)
 		return "there is no such operation";
 	why = check_fields(n, c->at);
 	return why ? why : op_entries[n->op].check(c, n);
@@ -349,7 +349,7 @@ static const char *weigh(struct check *c)
 {
 	struct program_shape *s = c->shape;
 	const struct program_value *v = &s->values[c->at];
-	const uint32_t elements = v->dim * program_op(node_of(c, c->at)->op)->cost;
+	const uint32_t elements = v->dim * wire_program_op(node_of(c, c->at)->op)->cost;
 
 	if (v->axis == PROGRAM_BY_KEY)
 		s->keys[v->keys].elements += elements;
@@ -361,7 +361,7 @@ static const char *weigh(struct check *c)
 		       : NULL;
 }
 
-const char *program_check(const struct program *program, struct program_shape *shape, unsigned *node)
+const char *wire_program_check(const struct program *program, struct program_shape *shape, unsigned *node)
 {
 	struct check c = { .program = program, .shape = shape };
 	const char *why;
@@ -390,8 +390,8 @@ const char *program_check(const struct program *program, struct program_shape *s
 		       : "it fetches, applies and keeps nothing";
 }
 
-const char *program_read(const void *bytes, size_t n, struct program *program, struct program_shape *shape,
-			 unsigned *node)
+const char *wire_program_read(const void *bytes, size_t n, struct program *program, struct program_shape *shape,
+			      unsigned *node)
 {
 	*program = (struct program){ 0 };
 	*node = PROGRAM_NONE;
@@ -400,10 +400,10 @@ const char *program_read(const void *bytes, size_t n, struct program *program, s
 	memcpy(program, bytes, n);
 	if (program->count > PROGRAM_NODES_MAX || n != program_bytes(program))
 		return "its length is not that of its nodes";
-	return program_check(program, shape, node);
+	return wire_program_check(program, shape, node);
 }
 
-void program_name(const struct program *program, char name[static PROGRAM_NAME_BYTES])
+void wire_program_name(const struct program *program, char name[static PROGRAM_NAME_BYTES])
 {
 	const uint8_t *bytes = (const uint8_t *)program;
 	uint64_t hash = program_bytes(program);
@@ -413,8 +413,8 @@ void program_name(const struct program *program, char name[static PROGRAM_NAME_B
 	snprintf(name, PROGRAM_NAME_BYTES, "program:%016llx", (unsigned long long)hash);
 }
 
-uint64_t program_segment_bytes(const struct program *program, const struct program_shape *shape, unsigned op,
-			       uint32_t segments)
+uint64_t wire_program_segment_bytes(const struct program *program, const struct program_shape *shape, unsigned op,
+				    uint32_t segments)
 {
 	uint64_t bytes = 0;
 
@@ -424,14 +424,14 @@ uint64_t program_segment_bytes(const struct program *program, const struct progr
 	return bytes;
 }
 
-uint64_t program_head_bytes(const struct program *program, const struct program_shape *shape, uint32_t segments)
+uint64_t wire_program_head_bytes(const struct program *program, const struct program_shape *shape, uint32_t segments)
 {
 	return program_padded(shape->keys_count * sizeof(uint32_t)) + shape->once_bytes +
-	       program_segment_bytes(program, shape, PROGRAM_SEGMENT_ROWS, segments);
+	       wire_program_segment_bytes(program, shape, PROGRAM_SEGMENT_ROWS, segments);
 }
 
-uint64_t program_keys_bytes(const struct program *program, const struct program_shape *shape, unsigned keys,
-			    uint32_t count, bool alone)
+uint64_t wire_program_keys_bytes(const struct program *program, const struct program_shape *shape, unsigned keys,
+				 uint32_t count, bool alone)
 {
 	const struct program_keys *k = &shape->keys[keys];
 	uint64_t bytes = k->kept && !alone ? 0 : (uint64_t)count * sizeof(uint64_t);
@@ -445,32 +445,32 @@ uint64_t program_keys_bytes(const struct program *program, const struct program_
 	return bytes;
 }
 
-uint64_t program_record_bytes(const struct program_shape *shape, unsigned keys, uint32_t count)
+uint64_t wire_program_record_bytes(const struct program_shape *shape, unsigned keys, uint32_t count)
 {
 	return program_padded((uint64_t)count * shape->keys[keys].record_bytes);
 }
 
-uint64_t program_request_bytes(const struct program *program, const struct program_shape *shape, const uint32_t *counts,
-			       uint32_t segments, bool alone)
+uint64_t wire_program_request_bytes(const struct program *program, const struct program_shape *shape,
+				    const uint32_t *counts, uint32_t segments, bool alone)
 {
-	uint64_t bytes = program_head_bytes(program, shape, segments);
+	uint64_t bytes = wire_program_head_bytes(program, shape, segments);
 
 	for (unsigned k = 0; k < shape->keys_count; k++)
-		bytes += program_keys_bytes(program, shape, k, counts[k], alone);
+		bytes += wire_program_keys_bytes(program, shape, k, counts[k], alone);
 	return bytes;
 }
 
-uint64_t program_reply_bytes(const struct program *program, const struct program_shape *shape, const uint32_t *counts,
-			     uint32_t segments)
+uint64_t wire_program_reply_bytes(const struct program *program, const struct program_shape *shape,
+				  const uint32_t *counts, uint32_t segments)
 {
-	uint64_t bytes = program_segment_bytes(program, shape, PROGRAM_POOL, segments);
+	uint64_t bytes = wire_program_segment_bytes(program, shape, PROGRAM_POOL, segments);
 
 	for (unsigned k = 0; k < shape->keys_count; k++)
-		bytes += program_record_bytes(shape, k, counts[k]);
+		bytes += wire_program_record_bytes(shape, k, counts[k]);
 	return bytes;
 }
 
-bool program_uses(const struct program *program, uint32_t object, uint32_t generation)
+bool wire_program_uses(const struct program *program, uint32_t object, uint32_t generation)
 {
 	for (unsigned i = 0; i < program->count; i++)
 		if (program->nodes[i].op == PROGRAM_KEYS && program->nodes[i].object == object &&

@@ -2,7 +2,7 @@
 /*
  * Programs: what a PS subgraph of a step is on the wire (docs/programs.rst). A program is registered once, as an object of the
  * catalogue; a request then runs it by its id (WIRE_RUN) with feeds, and gets its fetches. It is a list of nodes, each of which
- * uses earlier ones: feeds, which a request brings, and steps. Outside bytes: program_check is the only way to a shape. Pure
+ * uses earlier ones: feeds, which a request brings, and steps. Outside bytes: wire_program_check is the only way to a shape. Pure
  * functions, no allocation.
  *
  * Everything goes by keys: a KEYS feed names rows of one table (or blocks of one variable), and what is aligned with it has one row,
@@ -43,7 +43,7 @@ enum program_limits {
 
 /*
  * The operations of programs: these, and all of tensor/elementwise.h. Whatever has to know what an operation takes and is reads it from
- * program_op, which is made from these lists: the check, libstar, a shard's plan, and what runs it.
+ * wire_program_op, which is made from these lists: the check, libstar, a shard's plan, and what runs it.
  * X(NAME, number, name, kind, fields of the node that it uses, flags that the node may have, text)
  */
 #define PROGRAM_FEEDS(X) \
@@ -81,9 +81,9 @@ enum program_kind {
 	PROGRAM_KIND_STORE,
 	PROGRAM_KIND_RESULT,
 	PROGRAM_KIND_SPREAD,	/* rows by segment, to their keys */
-	PROGRAM_KIND_UNARY,	/* elementwise_unary */
-	PROGRAM_KIND_BINARY,	/* elementwise_binary */
-	PROGRAM_KIND_REDUCTION, /* elementwise_reduce, with two rows if it uses b */
+	PROGRAM_KIND_UNARY,	/* tensor_elementwise_unary */
+	PROGRAM_KIND_BINARY,	/* tensor_elementwise_binary */
+	PROGRAM_KIND_REDUCTION, /* tensor_elementwise_reduce, with two rows if it uses b */
 };
 
 enum program_uses {
@@ -172,13 +172,13 @@ struct program_shape {
  * Reads and checks a program as it travels, n bytes. NULL if it is good: *program and *shape are filled in. Else what is wrong; *node
  * is the node that it is wrong with, or PROGRAM_NONE.
  */
-const char *program_read(const void *bytes, size_t n, struct program *program, struct program_shape *shape,
-			 unsigned *node);
+const char *wire_program_read(const void *bytes, size_t n, struct program *program, struct program_shape *shape,
+			      unsigned *node);
 /* The same for one in memory. */
-const char *program_check(const struct program *program, struct program_shape *shape, unsigned *node);
+const char *wire_program_check(const struct program *program, struct program_shape *shape, unsigned *node);
 
 /* Whether one of its KEYS feeds is of that object. */
-bool program_uses(const struct program *program, uint32_t object, uint32_t generation);
+bool wire_program_uses(const struct program *program, uint32_t object, uint32_t generation);
 
 struct program_op_info {
 	const char *name; /* "relu" */
@@ -189,13 +189,13 @@ struct program_op_info {
 };
 
 /* Of any number; of an unknown one kind is PROGRAM_KIND_NONE and name NULL. */
-const struct program_op_info *program_op(unsigned op);
+const struct program_op_info *wire_program_op(unsigned op);
 /* The operation of that name; 0: there is none. */
-unsigned program_op_find(const char *name);
+unsigned wire_program_op_find(const char *name);
 
 /* "program:" and 16 digits of a hash: the same program has the same name everywhere. */
 enum { PROGRAM_NAME_BYTES = 8 + 16 + 1 };
-void program_name(const struct program *program, char name[static PROGRAM_NAME_BYTES]);
+void wire_program_name(const struct program *program, char name[static PROGRAM_NAME_BYTES]);
 
 static inline bool program_has_entry(const struct program_shape *shape)
 {
@@ -210,18 +210,18 @@ static inline uint32_t program_aligned_bytes(uint32_t dim)
 
 /* Bytes of a run's body before the first KEYS feed's keys; of a KEYS feed's part, for so many keys; of its records; and of what
  * the nodes of op (SEGMENT_ROWS) have, or fetched pools, each padded. alone: also of what is KEPT. */
-uint64_t program_head_bytes(const struct program *program, const struct program_shape *shape, uint32_t segments);
-uint64_t program_keys_bytes(const struct program *program, const struct program_shape *shape, unsigned keys,
-			    uint32_t count, bool alone);
-uint64_t program_record_bytes(const struct program_shape *shape, unsigned keys, uint32_t count);
-uint64_t program_segment_bytes(const struct program *program, const struct program_shape *shape, unsigned op,
-			       uint32_t segments);
+uint64_t wire_program_head_bytes(const struct program *program, const struct program_shape *shape, uint32_t segments);
+uint64_t wire_program_keys_bytes(const struct program *program, const struct program_shape *shape, unsigned keys,
+				 uint32_t count, bool alone);
+uint64_t wire_program_record_bytes(const struct program_shape *shape, unsigned keys, uint32_t count);
+uint64_t wire_program_segment_bytes(const struct program *program, const struct program_shape *shape, unsigned op,
+				    uint32_t segments);
 
 /* Whole bodies. counts: for each KEYS feed, up to WIRE_KEYS_MAX; segments up to PROGRAM_SEGMENTS_MAX. */
-uint64_t program_request_bytes(const struct program *program, const struct program_shape *shape, const uint32_t *counts,
-			       uint32_t segments, bool alone);
-uint64_t program_reply_bytes(const struct program *program, const struct program_shape *shape, const uint32_t *counts,
-			     uint32_t segments);
+uint64_t wire_program_request_bytes(const struct program *program, const struct program_shape *shape,
+				    const uint32_t *counts, uint32_t segments, bool alone);
+uint64_t wire_program_reply_bytes(const struct program *program, const struct program_shape *shape,
+				  const uint32_t *counts, uint32_t segments);
 
 static inline uint64_t program_padded(uint64_t bytes)
 {

@@ -8,11 +8,11 @@ static double cosine(double share, double end)
 {
 	double sine, cos;
 
-	elementary_sincos((uint32_t)(share * 0x1p31), &sine, &cos);
+	tensor_elementary_sincos((uint32_t)(share * 0x1p31), &sine, &cos);
 	return end + (1 - end) * (1 + cos) / 2;
 }
 
-float object_rate(const struct object_spec *spec, float rate, uint64_t step)
+float wire_object_rate(const struct object_spec *spec, float rate, uint64_t step)
 {
 	uint64_t t = step ? step - 1 : 0;
 	double factor = 1;
@@ -21,7 +21,7 @@ float object_rate(const struct object_spec *spec, float rate, uint64_t step)
 		return (float)((double)rate * ((double)(t + 1) / (double)spec->warmup_steps));
 	t -= spec->warmup_steps;
 	if (spec->schedule == SCHEDULE_EXPONENTIAL)
-		factor = elementary_pow((double)spec->schedule_rate, (double)t / (double)spec->schedule_steps);
+		factor = tensor_elementary_pow((double)spec->schedule_rate, (double)t / (double)spec->schedule_steps);
 	else if (spec->schedule == SCHEDULE_COSINE)
 		factor = t < spec->schedule_steps
 				 ? cosine((double)t / (double)spec->schedule_steps, (double)spec->schedule_rate)

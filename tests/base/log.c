@@ -17,10 +17,10 @@ static int real_stderr = -1, file = -1;
 
 static void begin(enum log_format format, bool journal)
 {
-	char path[] = "/tmp/star-log-XXXXXX", stream[64];
+	char path[UNIT_FOLDER], stream[64];
 	struct stat stat;
 
-	file = mkstemp(path);
+	file = unit_file(path, "log");
 	unlink(path);
 	real_stderr = dup(STDERR_FILENO);
 	dup2(file, STDERR_FILENO);

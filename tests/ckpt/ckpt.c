@@ -74,9 +74,9 @@ static unsigned compare_sizes(unsigned optimizer, unsigned dtype, uint32_t dim, 
 	struct star_error err;
 	struct store *store;
 
-	object_spec_defaults(&spec, optimizer);
-	if (object_spec_options(&spec, options, &err) < 0 || object_spec_options(&spec, more, &err) < 0 ||
-	    object_spec_check(&spec, &err) < 0)
+	wire_object_spec_defaults(&spec, optimizer);
+	if (wire_object_spec_options(&spec, options, &err) < 0 || wire_object_spec_options(&spec, more, &err) < 0 ||
+	    wire_object_spec_check(&spec, &err) < 0)
 		return 0;
 	spec.id = 1;
 	store = store_create(arena, arena_bytes, &err);
@@ -229,6 +229,8 @@ const struct unit_case unit_cases[] = {
 	{ "deltas that could not be restored are refused", deltas_that_could_not_be_restored_are_refused },
 	{ "what was dropped is written down", what_was_dropped_is_written_down },
 	{ "drops are of one lineage", drops_are_of_one_lineage },
+	{ "a drop that is not written leaves nothing", a_drop_that_is_not_written_leaves_nothing },
+	{ "no list of drops is written that is not read", no_list_of_drops_is_written_that_is_not_read },
 	{ "what may not be read is not passed over", what_may_not_be_read_is_not_passed_over },
 	{ "files are not for everybody", files_are_not_for_everybody },
 	{ "an import respects who writes there", import_respects_who_writes_there },

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/ckpt/cases.h"
+#include "tests/ckpt/shim.h"
 #include "tests/ckpt/support.h"
 #include "tests/unit.h"
 
@@ -87,6 +88,48 @@ void what_was_dropped_is_written_down(void)
 	unit_remove(path);
 }
 
+/* Whichever call of it fails: the file is the old one or the new one, and nothing is beside it. */
+void a_drop_that_is_not_written_leaves_nothing(void)
+{
+	uint32_t generations[WIRE_OBJECTS_MAX + 1] = { 0 }, read[WIRE_OBJECTS_MAX + 1];
+	struct star_error err = { 0 };
+	char path[DIRECTORY_MAX], stash[DIRECTORY_MAX];
+	unsigned calls;
+
+	make_directory(path);
+	make_directory(stash);
+	generations[1] = 1;
+	shim_arm(&(struct shim_plan){ .way = SHIM_COUNT, .stash = stash });
+	CHECK_INT(ckpt_dropped_write(path, 5, generations, &err), 0);
+	calls = shim_disarm();
+	CHECK(calls > 4);
+	for (unsigned at = 0; at < calls; at++) {
+		int rc;
+
+		generations[1]++;
+		shim_arm(&(struct shim_plan){ .way = SHIM_FAIL, .at = at, .code = ENOSPC, .stash = stash });
+		rc = ckpt_dropped_write(path, 5, generations, &err);
+		shim_disarm();
+		CHECK_INT(access(in(path, "dropped.json.partial").text, F_OK), -1);
+		CHECK_INT(ckpt_dropped_read(path, 5, read, &err), 0);
+		CHECK(read[1] == generations[1] || (rc < 0 && read[1] < generations[1]));
+	}
+	/* Of a writer that was killed; what leads elsewhere is not followed. */
+	for (unsigned kind = 0; kind < 2; kind++) {
+		if (kind == 0)
+			write_file(in(path, "dropped.json.partial").text, "{", 1);
+		else
+			CHECK_INT(symlink("dropped.json", in(path, "dropped.json.partial").text), 0);
+		ckpt_dropped_clean(path);
+		CHECK_INT(access(in(path, "dropped.json.partial").text, F_OK), -1);
+		CHECK_INT(ckpt_dropped_read(path, 5, read, &err), 0);
+		CHECK_UINT(read[1], generations[1]);
+	}
+	ckpt_dropped_clean(path);
+	unit_remove(path);
+	unit_remove(stash);
+}
+
 /* Each counts its ids for itself: what one dropped under an id says nothing of another's. */
 void drops_are_of_one_lineage(void)
 {
@@ -120,5 +163,32 @@ void drops_are_of_one_lineage(void)
 	CHECK_INT(ckpt_dropped_read(path, 5, read, &err), 0);
 	CHECK_UINT(read[1], 4);
 	CHECK_UINT(read[2], 2);
+	unit_remove(path);
+}
+
+/* Of many clusters, each of which has dropped much: it is refused, and the list stays as it was. */
+void no_list_of_drops_is_written_that_is_not_read(void)
+{
+	enum { LINEAGES = 20 };
+	uint32_t generations[WIRE_OBJECTS_MAX + 1], read[WIRE_OBJECTS_MAX + 1];
+	struct star_error err = { 0 };
+	char path[DIRECTORY_MAX];
+	uint64_t last = 0;
+	int rc = 0;
+
+	make_memory_directory(path);
+	for (uint32_t id = 0; id <= WIRE_OBJECTS_MAX; id++)
+		generations[id] = id ? OBJECT_GENERATION_MAX + 1 : 0;
+	for (unsigned i = 0; rc == 0 && CHECK(i < LINEAGES); i++) {
+		save_bare(path, &(struct bare){ .id = i + 1, .lineage = UINT64_MAX / 2 - i });
+		rc = ckpt_dropped_write(path, UINT64_MAX / 2 - i, generations, &err);
+		last = rc == 0 ? UINT64_MAX / 2 - i : last;
+		if (!CHECK_INT(ckpt_dropped_read(path, last, read, &err), 0))
+			printf("# %s\n", err.text);
+		CHECK_MEM(read, generations, sizeof(read));
+	}
+	CHECK_INT(rc, -EFBIG);
+	CHECK_HAS(err.text, "starctl checkpoint prune");
+	CHECK_INT(access(in(path, "dropped.json.partial").text, F_OK), -1);
 	unit_remove(path);
 }

@@ -226,7 +226,7 @@ void hostile_blooms_are_refused(void)
 		{ 0, WIDE, 0, 1, true },
 	};
 
-	CHECK_UINT(checkpoint_bloom_blocks(&sample_objects()[6]), BLOCKS);
+	CHECK_UINT(wire_checkpoint_bloom_blocks(&sample_objects()[6]), BLOCKS);
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint64_t words[2 + WORDS] = { RUN(cases[i].object, CHECKPOINT_BLOOM, 1, WORDS * 8), cases[i].number };
 		struct star_error err = { 0 };
@@ -254,7 +254,7 @@ static void note_refused(void *ctx, const char *name, const char *why)
  * which the second has another object under the first one's id, then a good one. */
 void what_no_node_loads_is_passed_over(void)
 {
-	const uint64_t last = object_blocks(&sample_objects()[8]);
+	const uint64_t last = wire_object_blocks(&sample_objects()[8]);
 	const uint32_t bytes = ckpt_row_bytes(&sample_objects()[8]), count = 2 + bytes / 8;
 	uint64_t *words = calloc(count, sizeof(*words));
 	const uint64_t head[] = { RUN(65, CHECKPOINT_ROWS, 1, bytes), last, 1 /* its version */ };

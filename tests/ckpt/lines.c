@@ -254,9 +254,9 @@ static bool check_element(unsigned dtype, uint64_t bits)
 	json_t *json;
 	bool good;
 
-	element_print(dtype, &bits, text);
+	ckpt_element_print(dtype, &bits, text);
 	json = json_loads(text, JSON_DECODE_ANY, NULL);
-	good = json && element_parse(dtype, json, &back) && memcmp(&back, &bits, dtype_bytes(dtype)) == 0;
+	good = json && ckpt_element_parse(dtype, json, &back) && memcmp(&back, &bits, dtype_bytes(dtype)) == 0;
 	json_decref(json);
 	return good || unit_fail(__FILE__, __LINE__, "%s %#llx is %s, and %#llx again", dtype_name(dtype),
 				 (unsigned long long)bits, text, (unsigned long long)back);
@@ -367,7 +367,12 @@ void wrong_lines_are_refused(void)
 		{ HEAD END("0") HEAD, "line 3: table \"t\" was there before" },
 		{ HEAD END("0") ROW("1", ""), "line 3: a table's first line" },
 		{ HEAD ROW("1", "") ROW("2", "") ROW("1", ""), "line 4: key 1 was there before" },
-		{ HEAD ROW("-1", ""), "line 2: member \"key\"" },
+		{ HEAD ROW("1.0", ""), "line 2: member \"key\"" },
+		{ HEAD ROW("\"-1\"", ""), "line 2: member \"key\"" },
+		/* A negative key is that of int64. */
+		{ HEAD ROW("-1", "") ROW("\"18446744073709551614\"", "") END("2"), NULL },
+		{ HEAD ROW("-1", "") ROW("\"18446744073709551615\"", ""),
+		  "line 3: key 18446744073709551615 was there before" },
 		{ BLOCKS_HEAD BLOCKS_ROW("2"), "line 2: member \"values\" must be an array of 1024 elements" },
 		{ BLOCKS_HEAD BLOCKS_ROW("3"),
 		  "line 2: member \"key\" is 3: variable \"w\" has 3 blocks, numbered from 0" },

@@ -79,9 +79,10 @@ const struct object_spec *sample_objects(void)
 					      .ndim = samples[i].rows ? 2 : 0,
 					      .shape = { samples[i].rows, 6 } };
 		strcpy(spec->name, samples[i].name);
-		object_spec_defaults(spec, samples[i].optimizer);
+		wire_object_spec_defaults(spec, samples[i].optimizer);
 		spec->seed = hash_mix(i + 1);
-		if (object_spec_options(spec, samples[i].options, &err) < 0 || object_spec_check(spec, &err) < 0) {
+		if (wire_object_spec_options(spec, samples[i].options, &err) < 0 ||
+		    wire_object_spec_check(spec, &err) < 0) {
 			printf("# %s: %s\n", spec->name, err.text);
 			abort();
 		}
@@ -322,7 +323,7 @@ char *changed_manifest(const char *text, const char *from, const char *to, size_
 	}
 	sprintf(changed, "%.*s%s%s", (int)(found - text), text, to, found + strlen(from));
 	*bytes = (size_t)(strstr(changed, ",\n \"crc32\"") - changed);
-	*bytes += (size_t)sprintf(changed + *bytes, ",\n \"crc32\": \"%08x\"\n}\n", crc32(changed, *bytes));
+	*bytes += (size_t)sprintf(changed + *bytes, ",\n \"crc32\": \"%08x\"\n}\n", base_crc32(changed, *bytes));
 	return changed;
 }
 
@@ -404,7 +405,7 @@ bool check_saved(const char *path, const struct save *save)
 	       CHECK_UINT(manifest.time_ms, 1700000000000 + save->id % 1000) && CHECK_UINT(manifest.partitions, 1024);
 	for (uint32_t i = 0; i < OBJECTS && good; i++)
 		good = CHECK_UINT(manifest.objects[i].id, sample_objects()[i].id) &&
-		       CHECK_INT(object_spec_same(&manifest.objects[i], &sample_objects()[i], NULL), 0);
+		       CHECK_INT(wire_object_spec_same(&manifest.objects[i], &sample_objects()[i], NULL), 0);
 	for (uint32_t i = 0; i < save->files && good; i++)
 		good = check_file(path, save, &manifest, i);
 	ckpt_manifest_free(&manifest);

@@ -29,7 +29,7 @@ static json_t *layout(struct peer *p, struct star_error *err)
 		p->layout->nodes[n].request_max = p->request_max[n];
 		strcpy(p->layout->nodes[n].data_host, p->datagrams ? PEER_DATA_HOST : "127.0.0.1");
 	}
-	return layout_to_json(p->layout);
+	return jsonrpc_layout_encode(p->layout);
 }
 
 static const struct object_spec *find(const struct peer *p, const char *name)
@@ -45,17 +45,17 @@ static json_t *create(struct peer *p, const json_t *params, struct star_error *e
 	const struct object_spec *have;
 	struct object_spec spec = { 0 };
 
-	if (object_from_json(params, &spec, err) < 0)
+	if (jsonrpc_object_decode(params, &spec, err) < 0)
 		return NULL;
 	have = find(p, spec.name);
-	if (have && object_spec_same(have, &spec, err) < 0)
+	if (have && wire_object_spec_same(have, &spec, err) < 0)
 		return NULL;
 	if (!have) {
 		spec.id = p->objects_count + 1;
 		p->objects[p->objects_count++] = spec;
 		have = &p->objects[p->objects_count - 1];
 	}
-	return object_to_json(have);
+	return jsonrpc_object_encode(have);
 }
 
 static json_t *lookup(struct peer *p, const json_t *params, struct star_error *err)
@@ -64,7 +64,7 @@ static json_t *lookup(struct peer *p, const json_t *params, struct star_error *e
 	const struct object_spec *have = name ? find(p, name) : NULL;
 
 	if (have)
-		return object_to_json(have);
+		return jsonrpc_object_encode(have);
 	star_error_set(err, -ENOENT, "there is no table or variable \"%s\"", name ? name : "?");
 	return NULL;
 }

@@ -125,10 +125,10 @@ static bool read_feeds(struct run *run, const char *body, uint32_t left)
 	for (unsigned k = 0; k < run->shape.keys_count; k++)
 		sum += counts[k];
 	if (sum != run->op->count || run->op->body_bytes > left ||
-	    program_request_bytes(run->program, &run->shape, counts, run->op->dim, run->op->flags & WIRE_ALONE) !=
+	    wire_program_request_bytes(run->program, &run->shape, counts, run->op->dim, run->op->flags & WIRE_ALONE) !=
 		    run->op->body_bytes)
 		return false;
-	at += program_head_bytes(run->program, &run->shape, run->op->dim);
+	at += wire_program_head_bytes(run->program, &run->shape, run->op->dim);
 	for (unsigned k = 0; k < run->shape.keys_count; k++) {
 		const struct program_keys *keys = &run->shape.keys[k];
 
@@ -159,7 +159,7 @@ enum wire_status peer_run_keeps(const struct peer_reactor *r, const struct wire_
 	unsigned node;
 
 	if (op->flags & WIRE_ALONE || op->object < 1 || op->object > p->objects_count ||
-	    program_check(&p->objects[op->object - 1].program, &shape, &node) || !program_has_entry(&shape))
+	    wire_program_check(&p->objects[op->object - 1].program, &shape, &node) || !program_has_entry(&shape))
 		return WIRE_OK;
 	return !shape.begins ? WIRE_GONE : p->full ? WIRE_NOT_KEPT : WIRE_OK;
 }
@@ -173,8 +173,8 @@ int64_t peer_run(struct peer_reactor *r, const struct wire_op *op, const char *b
 	if (op->object < 1 || op->object > p->objects_count || p->objects[op->object - 1].kind != OBJECT_PROGRAM)
 		return -1;
 	run.program = &p->objects[op->object - 1].program;
-	if (program_check(run.program, &run.shape, &node) || op->flags & ~(WIRE_APPLIED | WIRE_ALONE) || op->dtype ||
-	    op->result_dtype || op->reserved)
+	if (wire_program_check(run.program, &run.shape, &node) || op->flags & ~(WIRE_APPLIED | WIRE_ALONE) ||
+	    op->dtype || op->result_dtype || op->reserved)
 		return -1;
 	if ((program_has_entry(&run.shape) && !(op->flags & WIRE_ALONE)) != (op->version != 0) ||
 	    (!program_has_entry(&run.shape) && op->flags & WIRE_ALONE))

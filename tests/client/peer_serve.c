@@ -84,7 +84,7 @@ static void push(struct peer_reactor *r, const struct object_spec *spec, const s
 		seen[i] = row;
 		before[i] = row->applied;
 		memcpy(aligned, gradients + i * row_bytes, row_bytes);
-		convert_row(floats, STAR_FLOAT32, aligned, op->dtype, spec->dim, scratch);
+		tensor_convert_row(floats, STAR_FLOAT32, aligned, op->dtype, spec->dim, scratch);
 		for (uint32_t e = 0; e < spec->dim; e++)
 			row->values[e] -= floats[e] * (op->flags & WIRE_SCALE ? op->scale : 1);
 	}
@@ -106,7 +106,8 @@ static void assign(struct peer_reactor *r, const struct object_spec *spec, const
 
 		memcpy(&key, body + i * sizeof(key), sizeof(key));
 		memcpy(aligned, body + op->count * sizeof(key) + i * row_bytes, row_bytes);
-		convert_row(peer_row(r, spec, key)->values, STAR_FLOAT32, aligned, op->dtype, spec->dim, scratch);
+		tensor_convert_row(peer_row(r, spec, key)->values, STAR_FLOAT32, aligned, op->dtype, spec->dim,
+				   scratch);
 	}
 	r->pushes[spec->id]++;
 }
@@ -170,7 +171,7 @@ static void pull(struct peer_reactor *r, const struct object_spec *spec, const s
 			memcpy(&version, given + i * sizeof(version), sizeof(version));
 		if (version && version == version_of(row, op))
 			continue;
-		convert_row(to, op->result_dtype, row->values, STAR_FLOAT32, spec->dim, scratch);
+		tensor_convert_row(to, op->result_dtype, row->values, STAR_FLOAT32, spec->dim, scratch);
 		put(reply, to, dtype_row_bytes(op->result_dtype, spec->dim));
 	}
 }
@@ -305,7 +306,7 @@ static void seal(struct reply *reply, const struct wire_frame *request, enum wir
 	frame.payload_bytes = (uint32_t)(reply->used - sizeof(frame));
 	frame.checksum = 0;
 	memcpy(reply->bytes, &frame, sizeof(frame));
-	frame.checksum = crc32(reply->bytes, reply->used);
+	frame.checksum = base_crc32(reply->bytes, reply->used);
 	memcpy(reply->bytes, &frame, sizeof(frame));
 }
 
@@ -343,7 +344,7 @@ static void falsify(struct reply *reply, enum peer_fault fault)
 		frame.payload_bytes = UINT32_MAX;
 	frame.checksum = 0;
 	memcpy(reply->bytes, &frame, sizeof(frame));
-	frame.checksum = crc32(reply->bytes, reply->used) ^ (fault == FAULT_CHECKSUM);
+	frame.checksum = base_crc32(reply->bytes, reply->used) ^ (fault == FAULT_CHECKSUM);
 	memcpy(reply->bytes, &frame, sizeof(frame));
 }
 

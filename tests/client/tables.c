@@ -56,15 +56,15 @@ void values_have_the_type_that_is_asked_for(void)
 		for (uint32_t i = 0; i < KEYS; i++) {
 			for (uint32_t e = 0; e < DIM; e++)
 				floats[e] = peer_initial(1, keys[i], e);
-			convert_row(expected, dtype, floats, STAR_FLOAT32, DIM, scratch);
+			tensor_convert_row(expected, dtype, floats, STAR_FLOAT32, DIM, scratch);
 			CHECK_MEM(rows + i * bytes, expected, bytes);
 		}
 		/* The row of key 100 + t goes down by what it is as that type. */
 		keys[0] = 100 + t;
 		for (uint32_t e = 0; e < DIM; e++)
 			floats[e] = (float)(e + 1) / 4;
-		convert_row(rows, dtype, floats, STAR_FLOAT32, DIM, scratch);
-		convert_row(floats, STAR_FLOAT32, rows, dtype, DIM, scratch);
+		tensor_convert_row(rows, dtype, floats, STAR_FLOAT32, DIM, scratch);
+		tensor_convert_row(floats, STAR_FLOAT32, rows, dtype, DIM, scratch);
 		run(&b, (struct star_op){ .kind = STAR_PUSH,
 					  .flags = STAR_SCALE,
 					  .table = b.table,
@@ -235,7 +235,7 @@ static void check_rows(struct bench *b, struct star_table *t, uint32_t rows, uin
 		       .kind = STAR_PULL, .table = t, .keys = keys, .count = COUNT, .values = values, .dtype = name });
 	CHECK_INT(values[COUNT * bytes], 0x77);
 	for (uint32_t i = 0; i < COUNT && !scaled; i++) { /* a scale is that of a block: it is another one */
-		convert_row(row, dtype, whole + keys[i] * elements, STAR_FLOAT32, elements, scratch);
+		tensor_convert_row(row, dtype, whole + keys[i] * elements, STAR_FLOAT32, elements, scratch);
 		wrong += memcmp(row, values + i * bytes, bytes) != 0;
 	}
 	CHECK_UINT(wrong, 0);
@@ -243,8 +243,8 @@ static void check_rows(struct bench *b, struct star_table *t, uint32_t rows, uin
 		for (uint32_t e = 0; e < elements; e++)
 			floats[e] = (float)(i + 1) * (e % 2 ? 0.5f : 0.25f);
 		for (uint32_t part = 0; part < (long_rows ? elements / 1024 : 1); part++)
-			convert_row(values + i * bytes + part * dtype_row_bytes(dtype, 1024), dtype, floats,
-				    STAR_FLOAT32, long_rows ? 1024 : elements, scratch);
+			tensor_convert_row(values + i * bytes + part * dtype_row_bytes(dtype, 1024), dtype, floats,
+					   STAR_FLOAT32, long_rows ? 1024 : elements, scratch);
 	}
 	run(b, (struct star_op){
 		       .kind = STAR_PUSH, .table = t, .keys = keys, .count = COUNT, .values = values, .dtype = name });

@@ -86,6 +86,7 @@
 	X(filters_of_connections_are_checked) \
 	X(counters_are_shown_as_nstat_does) \
 	X(a_wide_table_continues_below) \
+	X(long_names_are_shown_whole) \
 	X(a_strange_status_is_no_harm) \
 	X(numbers_are_for_people) \
 	X(ports_are_added_listed_and_removed) \
@@ -103,6 +104,8 @@
 	X(parts_are_of_one_incarnation_and_layout) \
 	X(nodes_that_do_not_fit_go_back_together) \
 	X(a_checkpoint_that_does_not_come_is_told) \
+	X(a_delta_right_after_a_start_is_a_full_one) \
+	X(a_table_that_is_empty_in_no_checkpoint_is_told) \
 	X(a_last_checkpoint_is_written_whoever_stops) \
 	X(a_silent_node_is_away) \
 	X(a_last_checkpoint_that_was_given_up_lets_the_node_serve_again) \

@@ -87,7 +87,7 @@ static void call_mad_peer(const char *bytes, size_t repeat, int code, const char
 	json_t *result;
 
 	snprintf(address, sizeof(address), "127.0.0.1:%u", free_port());
-	peer.fd = listen_tcp(address, &err);
+	peer.fd = control_listen_tcp(address, &err);
 	CHECK_INT(fcntl(peer.fd, F_SETFL, 0), 0); /* accept waits */
 	pthread_create(&thread, NULL, mad_peer, &peer);
 	client = jsonrpc_connect(address, CALL_US, &err);
@@ -153,7 +153,7 @@ void a_mute_peer_costs_the_deadline_and_no_more(void)
 	int fd;
 
 	snprintf(address, sizeof(address), "127.0.0.1:%u", free_port());
-	fd = listen_tcp(address, &err); /* the kernel accepts, nobody answers */
+	fd = control_listen_tcp(address, &err); /* the kernel accepts, nobody answers */
 	client = jsonrpc_connect(address, CALL_US, &err);
 	started_us = clock_us();
 	CHECK(jsonrpc_call(client, "status", NULL, 50000, &err) == NULL);
@@ -188,7 +188,7 @@ void a_call_can_be_interrupted(void)
 	int fd;
 
 	snprintf(address, sizeof(address), "127.0.0.1:%u", free_port());
-	fd = listen_tcp(address, &err);
+	fd = control_listen_tcp(address, &err);
 	client = jsonrpc_connect(address, CALL_US, &err);
 	pthread_create(&thread, NULL, interrupt, client);
 	CHECK(jsonrpc_call(client, "status", NULL, CALL_US, &err) == NULL);

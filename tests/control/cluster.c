@@ -36,7 +36,7 @@ void a_cluster_of_one_node_has_its_layout_at_once(void)
 	cluster_init(&cluster, 1);
 	node_start(&cluster, 0, UINT32_MAX);
 	json = call(cluster.nodes[0].address, "layout", NULL, &err);
-	layout = layout_from_json(json, &err);
+	layout = jsonrpc_layout_decode(json, &err);
 	if (CHECK(layout != NULL)) {
 		CHECK_UINT(layout->epoch, 1);
 		CHECK_UINT(layout->partitions, 16384);

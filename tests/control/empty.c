@@ -101,6 +101,42 @@ void a_silent_node_keeps_tables_as_they_are(void)
 	cluster_fini(&cluster);
 }
 
+static void set_fail_commit(struct node *node, int fail)
+{
+	pthread_mutex_lock(&node->plane.lock);
+	node->plane.fail_commit = fail;
+	pthread_mutex_unlock(&node->plane.lock);
+}
+
+/* Older ones have its rows. */
+void a_table_that_is_empty_in_no_checkpoint_is_told(void)
+{
+	struct cluster cluster;
+	struct outcome o;
+
+	cluster_init(&cluster, 1);
+	strcpy(cluster.nodes[0].config.checkpoint_directory, "/nowhere");
+	cluster_start(&cluster);
+	o = starctl(cluster.folder, "tables create emb dim=16", "");
+	CHECK_INT(o.status, STARCTL_OK);
+	release(&o);
+	set_fail_commit(&cluster.nodes[0], -ENOSPC);
+	o = starctl(cluster.folder, "tables empty emb --yes", "");
+	CHECK_INT(o.status, STARCTL_FAILED);
+	CHECK_STR(o.out, "");
+	CHECK_HAS(o.errors, "\"emb\" is empty on all nodes, but a restart may bring its rows back: there is no new "
+			    "checkpoint: the disk is full");
+	CHECK_UINT(cluster.nodes[0].plane.emptied, 1);
+	release(&o);
+	set_fail_commit(&cluster.nodes[0], 0);
+	o = starctl(cluster.folder, "tables empty emb --yes", "");
+	CHECK_INT(o.status, STARCTL_OK);
+	CHECK_STR(o.out, "\"emb\" is empty on all nodes\n");
+	CHECK_UINT(cluster.nodes[0].plane.committed, 1); /* it was waited for, too */
+	release(&o);
+	cluster_fini(&cluster);
+}
+
 void starctl_empties_tables(void)
 {
 	struct cluster cluster;

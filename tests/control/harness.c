@@ -291,10 +291,13 @@ static int fake_checkpoint_commit(void *ctx, const struct control_checkpoint *ch
 {
 	struct fake_plane *p = ctx;
 
+	int rc;
+
 	pthread_mutex_lock(&p->lock);
-	p->committed++;
+	rc = p->fail_commit;
+	p->committed += rc == 0;
 	pthread_mutex_unlock(&p->lock);
-	return 0;
+	return rc ? star_error_set(err, rc, "the disk is full") : 0;
 }
 
 static void fake_checkpoint_abandon(void *ctx, const struct control_checkpoint *checkpoint)
@@ -479,7 +482,7 @@ struct layout *wait_layout(const struct cluster *cluster, uint32_t epoch)
 
 	for (;;) {
 		json_t *json = call(cluster->nodes[0].address, "layout", NULL, &err);
-		struct layout *layout = json ? layout_from_json(json, &err) : NULL;
+		struct layout *layout = json ? jsonrpc_layout_decode(json, &err) : NULL;
 
 		json_decref(json);
 		if (layout && layout->epoch >= epoch)

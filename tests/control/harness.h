@@ -49,6 +49,7 @@ struct fake_plane {
 	bool loading;			      /* what it says of itself when it is asked for its part of a checkpoint */
 	struct control_checkpoint checkpoint; /* the last that was begun */
 	unsigned begun, committed, abandoned;
+	int fail_commit;      /* what checkpoint_commit returns, when not 0 */
 	unsigned ended, kept; /* parts that were ended, and that count */
 	bool hold_new;	      /* PS task 0's storage stalls: checkpoint_new waits until it is false */
 	unsigned holding_new;

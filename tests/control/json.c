@@ -18,7 +18,7 @@ static struct object_spec table_spec(void)
 {
 	struct object_spec spec = { .kind = OBJECT_TABLE, .dtype = STAR_FLOAT32, .dim = 64, .name = "words" };
 
-	object_spec_defaults(&spec, OPTIM_ADAGRAD);
+	wire_object_spec_defaults(&spec, OPTIM_ADAGRAD);
 	spec.initializer = OBJECT_UNIFORM;
 	return spec;
 }
@@ -27,16 +27,16 @@ static void round_trip(const struct object_spec *spec)
 {
 	struct star_error err = { 0 };
 	struct object_spec back;
-	json_t *json = object_to_json(spec), *parsed;
+	json_t *json = jsonrpc_object_encode(spec), *parsed;
 	char *text;
 
 	if (!CHECK(json != NULL))
 		return;
 	text = json_dumps(json, 0);
 	parsed = json_loads(text, 0, NULL);
-	if (object_from_json(parsed, &back, &err) < 0)
+	if (jsonrpc_object_decode(parsed, &back, &err) < 0)
 		unit_fail(__FILE__, __LINE__, "%s of %s", err.text, text);
-	else if (!CHECK_INT(object_spec_same(spec, &back, &err), 0))
+	else if (!CHECK_INT(wire_object_spec_same(spec, &back, &err), 0))
 		unit_fail(__FILE__, __LINE__, "%s", err.text);
 	CHECK_STR(back.name, spec->name);
 	CHECK_UINT(back.id, spec->id);
@@ -72,10 +72,10 @@ void object_round_trips(void)
 	spec.dim = 0;
 	spec.ndim = 3;
 	memcpy(spec.shape, ((uint64_t[]){ 1000, 3, 7 }), 3 * sizeof(uint64_t));
-	CHECK_INT(object_spec_check(&spec, &err), 0);
+	CHECK_INT(wire_object_spec_check(&spec, &err), 0);
 	round_trip(&spec);
 	strcpy(spec.name, "not UTF-8: \377");
-	CHECK(object_to_json(&spec) == NULL);
+	CHECK(jsonrpc_object_encode(&spec) == NULL);
 }
 
 /* Each option away from its default, in every type of value; and all of them left out. */
@@ -85,8 +85,8 @@ void options_round_trip(void)
 	struct star_error err = { 0 };
 	json_t *json;
 
-	object_spec_defaults(&spec, OPTIM_ADAMW);
-	if (!CHECK_INT(object_spec_options(
+	wire_object_spec_defaults(&spec, OPTIM_ADAMW);
+	if (!CHECK_INT(wire_object_spec_options(
 			       &spec,
 			       "initializer=truncated_normal, scale=0.1, mean=-0.3, seed=18446744073709551615, "
 			       "rate=0.3, beta1=0.7, weight_decay=1e-6, clip_norm=3.3, count_per_table=1, "
@@ -100,11 +100,11 @@ void options_round_trip(void)
 		unit_fail(__FILE__, __LINE__, "%s", err.text);
 	round_trip(&spec);
 	json = json_pack("{s:s, s:s, s:i}", "name", "plain", "kind", "table", "dim", 4);
-	CHECK_INT(object_from_json(json, &back, &err), 0);
+	CHECK_INT(jsonrpc_object_decode(json, &back, &err), 0);
 	json_decref(json);
 	spec = (struct object_spec){ .kind = OBJECT_TABLE, .dtype = STAR_FLOAT32, .dim = 4, .name = "plain" };
-	object_spec_defaults(&spec, OPTIM_SGD);
-	CHECK_INT(object_spec_same(&spec, &back, &err), 0);
+	wire_object_spec_defaults(&spec, OPTIM_SGD);
+	CHECK_INT(wire_object_spec_same(&spec, &back, &err), 0);
 }
 
 /* A node brings all its objects when it joins: in one request. */
@@ -121,10 +121,11 @@ void the_longest_catalogue_fits_in_a_request(void)
 		json_t *json;
 		size_t bytes;
 
-		object_spec_defaults(&spec, kind);
-		for (const struct object_option *o = object_options; o->name; o++)
-			object_option_set(o, &spec, o->type == OPTION_NAME ? 1 : (uint64_t)o->most, -1.23456789e-38f);
-		json = object_to_json(&spec);
+		wire_object_spec_defaults(&spec, kind);
+		for (const struct object_option *o = wire_object_options; o->name; o++)
+			wire_object_option_set(o, &spec, o->type == OPTION_NAME ? 1 : (uint64_t)o->most,
+					       -1.23456789e-38f);
+		json = jsonrpc_object_encode(&spec);
 		bytes = json_dumpb(json, NULL, 0, JSON_COMPACT | JSON_REAL_PRECISION(15));
 		longest = bytes > longest ? bytes : longest;
 		json_decref(json);
@@ -196,14 +197,14 @@ void each_malformed_member_of_an_object_is_named(void)
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		json_t *json = spoiled(table_json("words", 64), &bad[i]);
 
-		if (CHECK_INT(object_from_json(json, &spec, &err), -EINVAL))
+		if (CHECK_INT(jsonrpc_object_decode(json, &spec, &err), -EINVAL))
 			CHECK_HAS(err.text, bad[i].says);
 		else
 			unit_fail(__FILE__, __LINE__, "case %u: %s = %s", i, bad[i].member,
 				  bad[i].json ? bad[i].json : "(none)");
 		json_decref(json);
 	}
-	CHECK_INT(object_from_json(NULL, &spec, &err), -EINVAL);
+	CHECK_INT(jsonrpc_object_decode(NULL, &spec, &err), -EINVAL);
 	CHECK_HAS(err.text, "must be a JSON object");
 }
 
@@ -230,10 +231,10 @@ void each_malformed_shape_of_a_variable_is_refused(void)
 		json_object_del(json, "dim");
 		if (i < sizeof(bad) / sizeof(bad[0])) {
 			spoiled(json, &bad[i]);
-			if (CHECK_INT(object_from_json(json, &spec, &err), -EINVAL))
+			if (CHECK_INT(jsonrpc_object_decode(json, &spec, &err), -EINVAL))
 				CHECK_HAS(err.text, bad[i].says);
 		} else {
-			CHECK_INT(object_from_json(json, &spec, &err), 0);
+			CHECK_INT(jsonrpc_object_decode(json, &spec, &err), 0);
 			CHECK_UINT(spec.dim, 200);
 		}
 		json_decref(json);
@@ -266,9 +267,9 @@ void layout_round_trips(void)
 {
 	struct layout *layout = example_layout(), *back;
 	struct star_error err = { 0 };
-	json_t *json = layout_to_json(layout);
+	json_t *json = jsonrpc_layout_encode(layout);
 
-	back = layout_from_json(json, &err);
+	back = jsonrpc_layout_decode(json, &err);
 	if (!back)
 		unit_fail(__FILE__, __LINE__, "%s", err.text);
 	else
@@ -325,10 +326,10 @@ void each_malformed_member_of_a_layout_is_named(void)
 
 	for (unsigned i = 0; i < all; i++) {
 		const struct bad_member *bad = i < tops ? &of_layout[i] : &of_node[i - tops];
-		json_t *json = layout_to_json(layout);
+		json_t *json = jsonrpc_layout_encode(layout);
 
 		spoiled(i < tops ? json : json_array_get(json_object_get(json, "nodes"), 1), bad);
-		back = layout_from_json(json, &err);
+		back = jsonrpc_layout_decode(json, &err);
 		if (CHECK(back == NULL))
 			CHECK_HAS(err.text, bad->says);
 		else
@@ -336,7 +337,7 @@ void each_malformed_member_of_a_layout_is_named(void)
 		free(back);
 		json_decref(json);
 	}
-	CHECK(layout_from_json(NULL, &err) == NULL);
+	CHECK(jsonrpc_layout_decode(NULL, &err) == NULL);
 	free(layout);
 }
 
@@ -375,7 +376,7 @@ void text_of_any_bytes_is_json(void)
 	char longest[5000];
 
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		json_t *json = member_from_text(cases[i].text);
+		json_t *json = jsonrpc_member_from_text(cases[i].text);
 
 		CHECK_STR(json_string_value(json), cases[i].shown);
 		json_decref(json);
@@ -384,7 +385,7 @@ void text_of_any_bytes_is_json(void)
 		longest[i] = i % 2 ? (char)0xa4 : (char)0xc3;
 	longest[sizeof(longest) - 1] = 0;
 	for (size_t odd = 0; odd < 2; odd++) {
-		json_t *json = member_from_text(longest + odd);
+		json_t *json = jsonrpc_member_from_text(longest + odd);
 
 		CHECK_UINT(json_string_length(json), 4096 - odd);
 		json_decref(json);

@@ -91,9 +91,9 @@ static bool start_much(struct much *much, uint64_t stall_timeout_us)
 	unit_folder(much->folder, "control");
 	snprintf(much->path, sizeof(much->path), "%s/x.sock", much->folder);
 	snprintf(much->address, sizeof(much->address), "127.0.0.1:%u", free_port());
-	options.admin_fd = listen_unix(much->path, &err);
-	options.peer_fd = listen_tcp(much->address, &err);
-	much->server = line_server_create(&options, &err);
+	options.admin_fd = control_listen_unix(much->path, &err);
+	options.peer_fd = control_listen_tcp(much->address, &err);
+	much->server = control_line_server_create(&options, &err);
 	much->fd = raw_connect(much->path);
 	return much->server || unit_fail(__FILE__, __LINE__, "%s", err.text);
 }
@@ -112,8 +112,8 @@ static size_t receive_all(int fd, size_t limit)
 static void stop_much(struct much *much)
 {
 	close(much->fd);
-	line_server_stop(much->server);
-	line_server_destroy(much->server);
+	control_line_server_stop(much->server);
+	control_line_server_destroy(much->server);
 	unlink(much->path);
 	rmdir(much->folder);
 }

@@ -154,7 +154,7 @@ void tables_are_made_shown_and_swept(void)
 	release(&o);
 	o = starctl("/nonexistent", "--json tables options", "");
 	json = json_loads(o.out, 0, NULL);
-	CHECK_UINT(json_array_size(json), object_options_count);
+	CHECK_UINT(json_array_size(json), wire_object_options_count);
 	json_decref(json);
 	release(&o);
 	cluster_fini(&cluster);

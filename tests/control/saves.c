@@ -105,6 +105,29 @@ void checkpoints_wait_for_nodes_that_load(void)
 	cluster_fini(&cluster);
 }
 
+/* Where nothing was written yet it is a full one. */
+void a_delta_right_after_a_start_is_a_full_one(void)
+{
+	struct star_error err = { 0 };
+	struct cluster cluster;
+
+	begin(&cluster, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		json_t *asked =
+			call(cluster.nodes[0].address, "checkpoint_save", json_pack("{s:s}", "kind", "delta"), &err);
+		json_t *status;
+
+		if (!CHECK(asked != NULL))
+			printf("# %s\n", err.text);
+		status = settled(&cluster);
+		CHECK_UINT(json_integer_value(json_object_get(status, "saved")), i + 1);
+		CHECK_INT(json_is_true(json_object_get(json_object_get(status, "last"), "delta")), i == 1);
+		json_decref(asked);
+		json_decref(status);
+	}
+	cluster_fini(&cluster);
+}
+
 static unsigned held(struct node *node, bool hold)
 {
 	unsigned holding;
@@ -139,9 +162,9 @@ void a_checkpoint_that_does_not_come_is_told(void)
 	control = cluster.nodes[0].control;
 	pthread_mutex_lock(&control->lock);
 	control->started_us -= UINT64_C(2) * HOUR_S * 1000000;
-	CHECK(!health_checkpoint_overdue(control, &age_s, &every_s));
+	CHECK(!control_health_checkpoint_overdue(control, &age_s, &every_s));
 	control->started_us -= UINT64_C(2) * HOUR_S * 1000000;
-	CHECK(health_checkpoint_overdue(control, &age_s, &every_s));
+	CHECK(control_health_checkpoint_overdue(control, &age_s, &every_s));
 	CHECK(age_s >= 4.0 * HOUR_S && every_s == HOUR_S);
 	pthread_mutex_unlock(&control->lock);
 	while (!overdue_logged(control) && CHECK(clock_us() < until_us))

@@ -311,6 +311,24 @@ void a_wide_table_continues_below(void)
 	free(text);
 }
 
+void long_names_are_shown_whole(void)
+{
+	char name[WIRE_NAME_MAX + 1], json[512], *text;
+
+	memset(name, 'n', WIRE_NAME_MAX);
+	name[WIRE_NAME_MAX - 1] = 'e';
+	name[WIRE_NAME_MAX] = 0;
+	snprintf(json, sizeof(json), "[{\"name\": \"%s\", \"kind\": \"table\", \"dim\": 4}]", name);
+	text = rendered(render_tables, json);
+	CHECK_HAS(text, name);
+	free(text);
+	snprintf(json, sizeof(json), "[{\"name\": \"p\", \"options\": \"%s%s\"}]", name, name);
+	text = rendered(render_ports, json);
+	snprintf(json, sizeof(json), "%s%s", name, name);
+	CHECK_HAS(text, json);
+	free(text);
+}
+
 void a_strange_status_is_no_harm(void)
 {
 	char *text = rendered(render_status, "{}");

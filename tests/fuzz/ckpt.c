@@ -69,7 +69,7 @@ static void try_manifest(struct input *in)
 	size_t bytes = input_left(in), bytes_again, bytes_third;
 
 	memcpy(text, in->at, bytes);
-	bytes += (size_t)sprintf(text + bytes, ",\n \"crc32\": \"%08x\"\n}\n", crc32(text, bytes));
+	bytes += (size_t)sprintf(text + bytes, ",\n \"crc32\": \"%08x\"\n}\n", base_crc32(text, bytes));
 	text = realloc(text, bytes); /* so that what is read behind its end is seen */
 	if (ckpt_manifest_parse("fuzz", text, bytes, &manifest, &err) == 0) {
 		again = ckpt_manifest_text(&manifest, &bytes_again, &err);
@@ -252,9 +252,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	for (unsigned i = 0; i < OBJECTS; i++) {
 		objects[i] = (struct object_spec){ .kind = OBJECT_TABLE, .dtype = dtypes[i], .dim = 1, .id = i + 1 };
 		snprintf(objects[i].name, sizeof(objects[i].name), "t%u", i + 1);
-		object_spec_defaults(&objects[i], OPTIM_ADAM);
-		FUZZ_CHECK(object_spec_options(&objects[i], options[i], &err) == 0 &&
-				   object_spec_check(&objects[i], &err) == 0,
+		wire_object_spec_defaults(&objects[i], OPTIM_ADAM);
+		FUZZ_CHECK(wire_object_spec_options(&objects[i], options[i], &err) == 0 &&
+				   wire_object_spec_check(&objects[i], &err) == 0,
 			   "%s", err.text);
 	}
 	strcpy(directory, access("/dev/shm", W_OK) == 0 ? "/dev/shm/fuzz-ckpt-XXXXXX" : "/tmp/fuzz-ckpt-XXXXXX");

@@ -88,7 +88,7 @@ static void send_bytes(struct input *in, const uint8_t *bytes, uint32_t n, bool 
 		bytes += piece;
 		n -= piece;
 		if (w.ch->state == CHANNEL_OPEN)
-			receive(w.ch, &w.keeper);
+			client_receive_reply(w.ch, &w.keeper);
 	}
 }
 
@@ -140,7 +140,7 @@ static void step(struct input *in)
 		if (take8(in) >= 0xf0)
 			shutdown(w.fd, SHUT_RDWR);
 		if (w.ch->state == CHANNEL_OPEN)
-			receive(w.ch, &w.keeper);
+			client_receive_reply(w.ch, &w.keeper);
 		break;
 	}
 	for (unsigned i = 0; i < w.calls_count; i++)
@@ -158,8 +158,8 @@ static void begin(void)
 	memset(w.seen, 0, sizeof(w.seen));
 	FUZZ_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0, "no socket pair");
 	w.fd = pair[1];
-	w.cluster.transport = &transport_tcp;
-	w.ch = route->channels[0] = channel_create(&w.cluster, 0, 0, 7, "127.0.0.1", 1, &w.keeper, &err);
+	w.cluster.transport = &client_transport_tcp;
+	w.ch = route->channels[0] = client_channel_create(&w.cluster, 0, 0, 7, "127.0.0.1", 1, &w.keeper, &err);
 	FUZZ_CHECK(w.ch, "no channel: %s", err.text);
 	w.ch->fd = pair[0];
 	w.ch->state = CHANNEL_OPEN;
@@ -169,7 +169,7 @@ static void begin(void)
 
 static void end(void)
 {
-	channel_die(w.ch, -ECONNRESET, "is gone", &w.keeper);
+	client_channel_die(w.ch, -ECONNRESET, "is gone", &w.keeper);
 	for (unsigned i = 0; i < w.calls_count; i++) {
 		struct asked *a = &w.calls[i];
 
@@ -178,7 +178,7 @@ static void end(void)
 		asked_free(a);
 	}
 	FUZZ_CHECK(w.ch->live == 0, "%u parts live on", w.ch->live);
-	channel_destroy(w.ch);
+	client_channel_destroy(w.ch);
 	close(w.fd);
 }
 
@@ -187,7 +187,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	struct star_error err = { 0 };
 
 	pthread_mutex_init(&w.cluster.lock, NULL);
-	FUZZ_CHECK(keeper_init(&w.keeper, &w.cluster, false, &err) == 0, "no keeper: %s", err.text);
+	FUZZ_CHECK(client_keeper_init(&w.keeper, &w.cluster, false, &err) == 0, "no keeper: %s", err.text);
 	sides_table(&w.table, &w.cluster);
 	route = calloc(1, sizeof(*route) + sizeof(route->channels[0]));
 	FUZZ_CHECK(route, "no memory");

@@ -108,7 +108,7 @@ uint16_t memif_send(struct memif *memif, uint16_t queue, struct rte_mbuf **mbufs
 	return 0;
 }
 
-uint16_t packet_send(int fd, int cutting_fd, struct rte_mbuf **mbufs, uint16_t n)
+uint16_t port_packet_send(int fd, int cutting_fd, struct rte_mbuf **mbufs, uint16_t n)
 {
 	FUZZ_CHECK(false, "a packet socket");
 	return 0;
@@ -121,7 +121,7 @@ uint16_t port_send_refused(const struct port *port, uint16_t queue, struct rte_m
 	return 0;
 }
 
-void poller_link(struct poller *p)
+void dpdk_poller_link(struct poller *p)
 {
 	p->link_ns = UINT64_MAX;
 }
@@ -144,7 +144,7 @@ static void close_stream(struct channel *ch)
 {
 	struct stream *s = ch->datagrams;
 
-	stream_close(s);
+	dpdk_stream_close(s);
 	if (s->dirty)
 		TAILQ_REMOVE(&w.poller.dirty, s, link);
 	free(s);
@@ -173,7 +173,7 @@ static void node_turn(void)
 static void client_turn(void)
 {
 	w.poller.now_ns = w.now_ns;
-	poller_catch_up(&w.poller);
+	dpdk_poller_catch_up(&w.poller);
 	FUZZ_CHECK(!w.received.count, "frames were left");
 }
 
@@ -285,14 +285,14 @@ static void make_call(struct input *in, uint8_t op)
 	atomic_store(&call->finished, CALL_RUNS);
 	call_begin(call, w.now_ns);
 	if (op & 64) { /* as while another thread drives */
-		poller_post(&w.poller, call);
+		dpdk_poller_post(&w.poller, call);
 		return;
 	}
 	client_turn();
-	poller_drain(&w.poller);
-	call_start(&w.poller, call);
+	dpdk_poller_drain(&w.poller);
+	dpdk_call_start(&w.poller, call);
 	if (!(op & 0x80))
-		poller_flush(&w.poller);
+		dpdk_poller_flush(&w.poller);
 }
 
 static void abort_call(unsigned i, int code)
@@ -301,8 +301,8 @@ static void abort_call(unsigned i, int code)
 
 	if (!a->call)
 		return;
-	poller_drain(&w.poller); /* poller_lock does so */
-	call_abort(&w.poller, a->call, code);
+	dpdk_poller_drain(&w.poller); /* dpdk_poller_lock does so */
+	dpdk_call_abort(&w.poller, a->call, code);
 	FUZZ_CHECK(a->call->finished == CALL_FINISHED, "a call that was aborted goes on");
 }
 
@@ -503,7 +503,7 @@ static void make_client(uint8_t first)
 					 .ack_delay_ns = ACK_DELAY_NS,
 					 .target_delay_ns = 2 * DOZE_MAX_NS,
 					 .secret = { 5, 6 },
-					 .handler = &stream_handler };
+					 .handler = &dpdk_stream_handler };
 	struct star_error err;
 
 	w.dgram = dgram_create(&o, &err);
@@ -517,8 +517,8 @@ static void make_client(uint8_t first)
 				    .viewed_max = VIEWED_MAX };
 	TAILQ_INIT(&w.poller.dirty);
 	for (unsigned i = 0; i < CHANNELS; i++) {
-		w.routes[i]->channels[0] =
-			channel_create(&w.cluster, i, 0, NODE_INCARNATION, "198.18.0.1", NODE_PORT, &w.keeper, &err);
+		w.routes[i]->channels[0] = client_channel_create(&w.cluster, i, 0, NODE_INCARNATION, "198.18.0.1",
+								 NODE_PORT, &w.keeper, &err);
 		FUZZ_CHECK(w.routes[i]->channels[0], "no channel: %s", err.text);
 		prng_seed(&channel_of(i)->prng, i);
 	}
@@ -543,9 +543,9 @@ static void end(void)
 {
 	for (unsigned i = 0; i < CHANNELS; i++) {
 		FUZZ_CHECK(channel_of(i)->live == 0, "%u parts live on", channel_of(i)->live);
-		channel_destroy(channel_of(i));
+		client_channel_destroy(channel_of(i));
 	}
-	poller_reclaim(&w.poller);
+	dpdk_poller_reclaim(&w.poller);
 	FUZZ_CHECK(w.poller.viewed == 0, "%u mbufs in views", w.poller.viewed);
 	dgram_destroy(w.dgram);
 	dgram_destroy(w.node.dgram);

@@ -22,7 +22,7 @@ void sides_table(struct star_table *table, struct star_cluster *cluster)
 		.elements = SIDES_DIM,
 		.row_bytes = SIDES_DIM * sizeof(float)
 	};
-	object_spec_defaults(&table->spec, OPTIM_SGD);
+	wire_object_spec_defaults(&table->spec, OPTIM_SGD);
 	table->spec.versions = table->spec.staleness = 1;
 }
 
@@ -71,8 +71,8 @@ void asked_make(struct asked *a, struct input *in, struct star_table *table, con
 		a->ops[i] = (struct star_op){ .kind = kind_of(how, i), .table = table, .keys = keys, .count = count };
 		fill(a, i, count, how, views);
 	}
-	a->call = call_create(table->cluster, a->ops, a->ops_count, STAR_DEADLINE_DEFAULT_US, &err);
-	FUZZ_CHECK(a->call && split_call(a->call, route, NULL, &err) == 0, "no call: %s", err.text);
+	a->call = client_call_create(table->cluster, a->ops, a->ops_count, STAR_DEADLINE_DEFAULT_US, &err);
+	FUZZ_CHECK(a->call && client_split_call(a->call, route, NULL, &err) == 0, "no call: %s", err.text);
 }
 
 static void check_view(const struct star_op *op)
@@ -110,7 +110,7 @@ void asked_check(const struct asked *a)
 
 void asked_free(struct asked *a)
 {
-	call_free(a->call);
+	client_call_free(a->call);
 	for (unsigned i = 0; i < a->ops_count; i++) {
 		free((void *)(uintptr_t)a->ops[i].keys);
 		free(a->ops[i].values);
@@ -258,6 +258,6 @@ void reply_sum(uint8_t *reply, uint32_t bytes, bool wrong)
 	uint32_t checksum;
 
 	memset(reply + at, 0, sizeof(checksum));
-	checksum = crc32(reply, bytes) ^ wrong;
+	checksum = base_crc32(reply, bytes) ^ wrong;
 	memcpy(reply + at, &checksum, sizeof(checksum));
 }

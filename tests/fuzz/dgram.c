@@ -319,7 +319,9 @@ static bool is_known(const struct wire_packet *p, bool to_server)
 {
 	const struct dgram_session *rogue = w.clients[SESSIONS - 1].session;
 
-	return rogue && p->token == (to_server ? rogue->peer_token : rogue->token);
+	if (!rogue)
+		return false;
+	return to_server ? p->token == rogue->peer_token : p->token == rogue->token || p->token == rogue->open_token;
 }
 
 /* A frame that was seen, with changes, and what follows to its receiver. Of an honest session neither token nor client is known. */

@@ -33,19 +33,19 @@ static bool was_answered;
 
 /* ---- what stands in for sockets and threads ---- */
 
-void executor_post(struct executor *executor, struct executor_job *job)
+void control_executor_post(struct executor *executor, struct executor_job *job)
 {
 	job->run(job, false);
 }
 
-void line_server_answer(struct line_connection *connection, char *reply)
+void control_line_server_answer(struct line_connection *connection, char *reply)
 {
 	FUZZ_CHECK(!was_answered, "answered twice");
 	was_answered = true;
 	answered = reply;
 }
 
-struct line_server_counts line_server_count(const struct line_connection *connection)
+struct line_server_counts control_line_server_count(const struct line_connection *connection)
 {
 	return (struct line_server_counts){ 1, 2, 3, 4, 5 };
 }
@@ -64,7 +64,7 @@ struct jsonrpc_client *jsonrpc_connect_from(const char *source, const char *addr
 	return jsonrpc_connect(address, deadline_us, err);
 }
 
-const uint8_t *line_connection_peer(const struct line_connection *connection)
+const uint8_t *control_line_connection_peer(const struct line_connection *connection)
 {
 	return NULL; /* nodes and administrators: strangers get no further than check_origin */
 }
@@ -94,7 +94,7 @@ static int install(void *ctx, const struct object_spec *spec, struct star_error 
 {
 	struct object_spec copy = *spec;
 
-	FUZZ_CHECK(spec->id >= 1 && spec->id <= WIRE_OBJECTS_MAX && object_spec_check(&copy, err) == 0,
+	FUZZ_CHECK(spec->id >= 1 && spec->id <= WIRE_OBJECTS_MAX && wire_object_spec_check(&copy, err) == 0,
 		   "a bad object is installed: %s", err->text);
 	return way & WAY_INSTALL_FAILS ? star_error_set(err, -ENOSPC, "no room") : 0;
 }
@@ -242,7 +242,7 @@ static void control_begin(struct control *control, struct config *config)
 							 .request_max = WIRE_PAYLOAD_DEFAULT };
 	control->nodes[0].joined = true;
 	control->layout_due = true;
-	FUZZ_CHECK(leader_lay_out(control, 0, &err) == 0, "no layout: %s", err.text);
+	FUZZ_CHECK(control_leader_lay_out(control, 0, &err) == 0, "no layout: %s", err.text);
 }
 
 static void control_end(struct control *control)
@@ -281,7 +281,7 @@ static void serve(struct control *control, const char *line, size_t bytes)
 
 	was_answered = false;
 	answered = NULL;
-	outcome = methods_serve(control, connection, way & WAY_ADMIN, line, bytes, &reply);
+	outcome = control_methods_serve(control, connection, way & WAY_ADMIN, line, bytes, &reply);
 	FUZZ_CHECK(was_answered == (outcome == LINE_LATER), "put off and not answered, or the other way round");
 	FUZZ_CHECK(outcome != LINE_CLOSE, "a connection closed without a reason");
 	reply = was_answered ? answered : reply;
@@ -305,12 +305,12 @@ static void read_reply(struct control *control, const char *line, size_t bytes)
 	FUZZ_CHECK(!result == !!err.code && !result == !!err.text[0], "an outcome of %d, \"%s\"", err.code, err.text);
 	if (!result)
 		return;
-	layout = layout_from_json(result, &err);
+	layout = jsonrpc_layout_decode(result, &err);
 	if (layout)
-		json_decref(layout_to_json(layout));
+		json_decref(jsonrpc_layout_encode(layout));
 	free(layout);
-	if (object_from_json(result, &spec, &err) == 0)
-		json_decref(object_to_json(&spec));
+	if (jsonrpc_object_decode(result, &spec, &err) == 0)
+		json_decref(jsonrpc_object_encode(&spec));
 	take_reply(control, result, clock_us(), &err);
 	json_decref(result);
 }

@@ -32,10 +32,12 @@ static void check_good(const struct program *p, const struct program_shape *s)
 	}
 	FUZZ_CHECK(!program_has_entry(s) || s->entry < s->keys_count, "an entry of no key feed");
 	FUZZ_CHECK(!(s->takes & s->keeps), "a place with two uses");
-	FUZZ_CHECK(program_request_bytes(p, s, counts, 1, false) <= program_request_bytes(p, s, counts, 1, true),
+	FUZZ_CHECK(wire_program_request_bytes(p, s, counts, 1, false) <=
+			   wire_program_request_bytes(p, s, counts, 1, true),
 		   "more without what is kept");
-	FUZZ_CHECK(program_reply_bytes(p, s, counts, PROGRAM_SEGMENTS_MAX) >= fetched * WIRE_KEYS_MAX, "a reply");
-	FUZZ_CHECK(program_request_bytes(p, s, counts, PROGRAM_SEGMENTS_MAX, true) >= 8 * WIRE_KEYS_MAX, "a request");
+	FUZZ_CHECK(wire_program_reply_bytes(p, s, counts, PROGRAM_SEGMENTS_MAX) >= fetched * WIRE_KEYS_MAX, "a reply");
+	FUZZ_CHECK(wire_program_request_bytes(p, s, counts, PROGRAM_SEGMENTS_MAX, true) >= 8 * WIRE_KEYS_MAX,
+		   "a request");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -44,15 +46,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct program_shape shape, again;
 	struct star_error err;
 	unsigned node;
-	const char *why = program_read(data, size, &spec.program, &shape, &node);
+	const char *why = wire_program_read(data, size, &spec.program, &shape, &node);
 
 	FUZZ_CHECK(node == PROGRAM_NONE || (why && node < PROGRAM_NODES_MAX), "a node that is not there");
 	if (!why) {
 		check_good(&spec.program, &shape);
 		FUZZ_CHECK(program_bytes(&spec.program) == size, "its length");
-		program_name(&spec.program, spec.name);
-		FUZZ_CHECK(object_spec_check(&spec, &err) == 0, "its entry of the catalogue");
-		FUZZ_CHECK(!program_check(&spec.program, &again, &node) && memcmp(&shape, &again, sizeof(shape)) == 0,
+		wire_program_name(&spec.program, spec.name);
+		FUZZ_CHECK(wire_object_spec_check(&spec, &err) == 0, "its entry of the catalogue");
+		FUZZ_CHECK(!wire_program_check(&spec.program, &again, &node) &&
+				   memcmp(&shape, &again, sizeof(shape)) == 0,
 			   "another shape");
 	}
 	return 0;

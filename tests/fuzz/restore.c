@@ -173,8 +173,9 @@ static void draw_object(struct input *in)
 	} else {
 		spec.dim = dims[shape % 8];
 	}
-	object_spec_defaults(&spec, 1 + how % 16);
-	if (object_spec_options(&spec, option_sets[options % 16], &err) < 0 || object_spec_check(&spec, &err) < 0)
+	wire_object_spec_defaults(&spec, 1 + how % 16);
+	if (wire_object_spec_options(&spec, option_sets[options % 16], &err) < 0 ||
+	    wire_object_spec_check(&spec, &err) < 0)
 		return; /* a combination that there is not */
 	specs[specs_count++] = spec;
 }
@@ -260,9 +261,9 @@ static void draw_record(struct input *in, const struct object_spec *spec, unsign
 		memcpy(record + i, &word, sizeof(word));
 	}
 	if (spec->kind == OBJECT_VARIABLE && how & 2)
-		key %= object_blocks(spec);
+		key %= wire_object_blocks(spec);
 	if (kind == CHECKPOINT_BLOOM) {
-		key %= how & 0x40 ? UINT64_MAX : checkpoint_bloom_blocks(spec) + 1;
+		key %= how & 0x40 ? UINT64_MAX : wire_checkpoint_bloom_blocks(spec) + 1;
 		memset(record + sizeof(key), how & 1 ? 1 : 0, CHECKPOINT_BLOOM_BYTES);
 		record[8 + how % CHECKPOINT_BLOOM_BYTES] = take8(in);
 	}
@@ -472,7 +473,7 @@ static void use_table(struct store_table *t)
 	store_row rows[STORE_BATCH];
 
 	for (unsigned i = 0; i < STORE_BATCH; i++)
-		more[i] = spec->kind == OBJECT_VARIABLE ? i % object_blocks(spec) : i * 3;
+		more[i] = spec->kind == OBJECT_VARIABLE ? i % wire_object_blocks(spec) : i * 3;
 	store_find(t, more, spec->dim > 100 ? 4 : STORE_BATCH, STORE_PULL, 7, rows);
 	for (unsigned i = 0; i < 4; i++)
 		store_read(t, rows[i], more[i], spec->dtype, t->store->scratch[2]);

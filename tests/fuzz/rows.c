@@ -27,9 +27,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		at++;
 	while ((line = strsep(&at, "\n"))) {
 		struct star_error err = { 0 };
-		const int status = format != INPUT_TEXT ? row_parse(format, line, &row, &err)
-				   : learn		? row_text(line, NULL, &words, &row, &err)
-							: row_text(line, &words, NULL, &row, &err);
+		const int status = format != INPUT_TEXT ? input_row_parse(format, line, &row, &err)
+				   : learn		? input_row_text(line, NULL, &words, &row, &err)
+							: input_row_text(line, &words, NULL, &row, &err);
 
 		FUZZ_CHECK(status < 0 ? err.code == status && err.text[0] : status <= 1, "status %d", status);
 		FUZZ_CHECK(row.count <= INPUT_IDS_MAX && row.count <= row.room, "%u ids", row.count);
@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		learn = !learn;
 	}
 	vocabulary_fini(&words);
-	row_fini(&row);
+	input_row_fini(&row);
 	free(text);
 	return 0;
 }

@@ -466,8 +466,8 @@ static void install(uint32_t id, unsigned dtype, uint32_t dim, const char *optio
 	struct star_error err = { 0 };
 
 	snprintf(spec.name, sizeof(spec.name), "t%u", id);
-	object_spec_defaults(&spec, OPTIM_SGD);
-	FUZZ_CHECK(object_spec_options(&spec, options, &err) == 0 && service_install(w.service, &spec, &err) == 0,
+	wire_object_spec_defaults(&spec, OPTIM_SGD);
+	FUZZ_CHECK(wire_object_spec_options(&spec, options, &err) == 0 && service_install(w.service, &spec, &err) == 0,
 		   "no table: %s", err.text);
 }
 
@@ -488,13 +488,13 @@ static void make_service(void)
 	w.store = store_create(arena, ARENA_BYTES, &err);
 	FUZZ_CHECK(w.store, "no store: %s", err.text);
 	store_destroy(w.service->sums);
-	kept_destroy(w.service->kept);
+	service_kept_destroy(w.service->kept);
 	memset(w.service, 0, sizeof(*w.service));
 	w.service->sums = store_create_beside(w.store, &err);
 	FUZZ_CHECK(w.service->sums, "no store of sums: %s", err.text);
 	w.service->options =
 		(struct service_options){ INCARNATION, 16, w.store, WIRE_PAYLOAD_DEFAULT, 1, KEPT_BYTES, LEASE_NS };
-	w.service->kept = kept_create(KEPT_BYTES, LEASE_NS, &err);
+	w.service->kept = service_kept_create(KEPT_BYTES, LEASE_NS, &err);
 	FUZZ_CHECK(w.service->kept, "no memory");
 	w.service->small = small;
 	w.service->large = large;
@@ -556,8 +556,9 @@ static void end_all(void)
 	FUZZ_CHECK(w.wheel.armed == 0, "%u timers are armed in the end", w.wheel.armed);
 	rpc_server_destroy(w.server);
 	for (unsigned i = 0; i < KEPT_BYTES / KEPT_BLOCK_BYTES; i += KEPT_EXPIRE)
-		kept_expire(w.service->kept, w.now_ns + LEASE_NS);
-	FUZZ_CHECK(kept_stats(w.service->kept)->entries == 0 && kept_stats(w.service->kept)->bytes == 0,
+		service_kept_expire(w.service->kept, w.now_ns + LEASE_NS);
+	FUZZ_CHECK(service_kept_read_stats(w.service->kept)->entries == 0 &&
+			   service_kept_read_stats(w.service->kept)->bytes == 0,
 		   "something is kept for ever");
 	store_destroy(w.store);
 	fuzz_pool_whole(w.pool);

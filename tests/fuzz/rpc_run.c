@@ -86,14 +86,15 @@ uint32_t rpc_run_write(uint8_t *to, struct input *in)
 	unsigned node;
 	uint32_t n, all;
 
-	FUZZ_CHECK(!program_check(program, &shape, &node), "no program");
+	FUZZ_CHECK(!wire_program_check(program, &shape, &node), "no program");
 	if (program_has_entry(&shape) && wrong & 4)
 		op.flags |= WIRE_ALONE;
 	else if (program_has_entry(&shape))
 		op.version = 1 + (wrong & 3);
 	if (program == &rpc_taker && (wrong & 12) == 8)
 		op.flags |= WIRE_LAST;
-	op.body_bytes = all = (uint32_t)program_request_bytes(program, &shape, counts, op.dim, op.flags & WIRE_ALONE);
+	op.body_bytes = all =
+		(uint32_t)wire_program_request_bytes(program, &shape, counts, op.dim, op.flags & WIRE_ALONE);
 	if (wrong >= 0xe0)
 		((uint8_t *)&op)[take8(in) % sizeof(op)] ^= (uint8_t)(1 + take8(in) % 255);
 	n = put(to, &op, sizeof(op));

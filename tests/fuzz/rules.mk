@@ -6,7 +6,7 @@ SECONDS ?= 60
 FUZZ_BUILD := build/fuzz
 FUZZ_CC := clang-14
 # DPDK's headers and its macros inside each other trip two warnings that gcc does not give.
-# Hidden as in what is released: our crc32 is not zlib's.
+# Hidden as in what is released.
 FUZZ_CFLAGS := -std=gnu11 -g -O1 -fno-omit-frame-pointer -pthread -fvisibility=hidden -fno-strict-aliasing -ffp-contract=off \
 	-march=x86-64-v2 -mtune=generic $(filter-out -Wshadow -Wundef,$(WARNINGS)) -Wno-unknown-pragmas -fno-sanitize-recover=undefined
 FUZZERS :=

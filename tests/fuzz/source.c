@@ -34,9 +34,9 @@ static void read_file(const char *path, size_t piece, const uint8_t *expected, s
 	struct source source;
 	uint8_t buffer[4096];
 	uint64_t all = 0;
-	int64_t n = source_open(&source, path, &err);
+	int64_t n = input_source_open(&source, path, &err);
 
-	while (n == 0 && (n = source_read(&source, buffer, piece, &err)) > 0) {
+	while (n == 0 && (n = input_source_read(&source, buffer, piece, &err)) > 0) {
 		FUZZ_CHECK((uint64_t)n <= piece, "%ld bytes", (long)n);
 		FUZZ_CHECK(!expected || (all + (uint64_t)n <= bytes && !memcmp(expected + all, buffer, (size_t)n)),
 			   "other bytes at %lu", (unsigned long)all);
@@ -47,8 +47,8 @@ static void read_file(const char *path, size_t piece, const uint8_t *expected, s
 	}
 	FUZZ_CHECK(n == 0 || (n == err.code && err.text[0]), "status %ld", (long)n);
 	FUZZ_CHECK(!whole || (n == 0 && all == bytes), "%lu of %zu bytes: %s", (unsigned long)all, bytes, err.text);
-	source_close(&source);
-	source_close(&source);
+	input_source_close(&source);
+	input_source_close(&source);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

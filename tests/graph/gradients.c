@@ -352,9 +352,9 @@ void every_rule_is_compared(void)
 
 		for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 			compared = compared || rows[i].op == op;
-		if (compared != (backward_rule_of(op) != NULL))
+		if (compared != (graph_backward_rule_of(op) != NULL))
 			unit_fail(__FILE__, __LINE__, "%s has %s rule, and is %s", graph_op_name(op),
-				  backward_rule_of(op) ? "a" : "no", compared ? "compared" : "not");
+				  graph_backward_rule_of(op) ? "a" : "no", compared ? "compared" : "not");
 	}
 }
 

@@ -125,7 +125,7 @@ static bool all_steps(struct prng *prng, unsigned round, uint32_t dim)
 	for (unsigned i = 0; good && i < sizeof(unaries) / sizeof(unaries[0]); i++) {
 		draw(prng, round, left, (size_t)ROWS * dim);
 		point(dim, dim);
-		elementwise_unary(unaries[i].step, 0, pointers[0], ROWS, dim, got);
+		tensor_elementwise_unary(unaries[i].step, 0, pointers[0], ROWS, dim, got);
 		good = worker(unaries[i].op, &rows, NULL, NULL, graph_op_name(unaries[i].op), (size_t)ROWS * dim);
 	}
 	for (unsigned i = 0; good && i < 2 * sizeof(binaries) / sizeof(binaries[0]); i++) {
@@ -134,7 +134,7 @@ static bool all_steps(struct prng *prng, unsigned round, uint32_t dim)
 		draw(prng, round, left, (size_t)ROWS * dim);
 		draw(prng, round, right, (size_t)ROWS * other);
 		point(dim, other);
-		elementwise_binary(binaries[i / 2].step, pointers[0], dim, pointers[1], other, ROWS, got);
+		tensor_elementwise_binary(binaries[i / 2].step, pointers[0], dim, pointers[1], other, ROWS, got);
 		good = worker(binaries[i / 2].op, &rows, i % 2 ? &column : &rows, NULL,
 			      graph_op_name(binaries[i / 2].op), (size_t)ROWS * dim);
 	}
@@ -165,7 +165,8 @@ void sums_of_rows_have_the_bits_of_workers(void)
 
 			draw(&prng, round, left, (size_t)count * dim);
 			point(dim, dim);
-			elementwise_reduce(reductions[k / 2 % 2].step, pointers[0], pointers[0], count, dim, got);
+			tensor_elementwise_reduce(reductions[k / 2 % 2].step, pointers[0], pointers[0], count, dim,
+						  got);
 			if (!worker(reductions[k / 2 % 2].op, &rows, NULL, &(int64_t){ 1 },
 				    graph_op_name(reductions[k / 2 % 2].op), count)) {
 				printf("# %u rows of %u, round %u\n", count, dim, round);
@@ -197,8 +198,8 @@ void sums_of_variables_have_the_bits_of_workers(void)
 			float bits[2];
 			double sum;
 
-			elementwise_reduce(ELEMENTWISE_ROW_SUM64, &x, &x, 1,
-					   n - at < block ? (uint32_t)(n - at) : block, bits);
+			tensor_elementwise_reduce(ELEMENTWISE_ROW_SUM64, &x, &x, 1,
+						  n - at < block ? (uint32_t)(n - at) : block, bits);
 			memcpy(&sum, bits, sizeof(sum));
 			all += sum;
 		}

@@ -27,7 +27,7 @@ static int parse(enum input_format format, const char *text, struct row *row, st
 	char line[1024];
 
 	snprintf(line, sizeof(line), "%s", text);
-	return row_parse(format, line, row, err);
+	return input_row_parse(format, line, row, err);
 }
 
 static void rows_of_each_format_are_parsed(void)
@@ -76,8 +76,8 @@ static void rows_of_each_format_are_parsed(void)
 	CHECK_INT(parse(INPUT_HISTORIES, "0\tu\ti\tc\t", &row, &err), 1);
 	CHECK_NEAR(row.label, 0, 0);
 	CHECK_UINT(row.count, 3);
-	row_fini(&row);
-	row_fini(&other);
+	input_row_fini(&row);
+	input_row_fini(&other);
 }
 
 /* They are part of what people have in tables: the same for ever. */
@@ -96,7 +96,7 @@ static void keys_of_words_are_golden(void)
 	CHECK_INT(input_column(INPUT_CENSUS, "label", &err), -EINVAL);
 	CHECK_INT(input_column(INPUT_CRITEO, "65536", &err), -EINVAL);
 	CHECK_INT(input_column(INPUT_CRITEO, "1x", &err), -EINVAL);
-	row_fini(&row);
+	input_row_fini(&row);
 }
 
 static void empty_lines_are_passed_over(void)
@@ -108,7 +108,7 @@ static void empty_lines_are_passed_over(void)
 	CHECK_INT(parse(INPUT_CENSUS, " \r\n", &row, &err), 0);
 	CHECK_INT(parse(INPUT_CENSUS, "|1x3 Cross validator\n", &row, &err), 0);
 	CHECK_INT(parse(INPUT_LIBSVM, "# nothing\n", &row, &err), 0);
-	row_fini(&row);
+	input_row_fini(&row);
 }
 
 static void wrong_lines_are_refused(void)
@@ -161,7 +161,7 @@ static void wrong_lines_are_refused(void)
 		CHECK_INT(parse(cases[i].format, cases[i].line, &row, &err), -EINVAL);
 		CHECK_HAS(err.text, cases[i].has);
 	}
-	row_fini(&row);
+	input_row_fini(&row);
 }
 
 static void words_of_a_line_have_ids(void)
@@ -172,40 +172,40 @@ static void words_of_a_line_have_ids(void)
 	struct vocabulary v;
 	char most[256];
 
-	CHECK_INT(row_text(line, NULL, NULL, &row, &err), 1);
+	CHECK_INT(input_row_text(line, NULL, NULL, &row, &err), 1);
 	CHECK_UINT(row.count, 6); /* that t a long lived that: bytes beyond ASCII part words */
 	CHECK_INT(row.ids[0], row.ids[5]);
 	for (unsigned i = 0; i < 5; i++)
 		for (unsigned k = 0; k < i; k++)
 			CHECK(row.ids[i] != row.ids[k] && row.ids[i] >= 0);
-	CHECK_INT(row_text("that", NULL, NULL, &other, &err), 1);
+	CHECK_INT(input_row_text("that", NULL, NULL, &other, &err), 1);
 	CHECK_INT(other.ids[0], row.ids[0]);
-	CHECK_INT(row_text("  a licence", NULL, NULL, &row, &err), 0);
-	CHECK_INT(row_text("12 , 3", NULL, NULL, &row, &err), 0);
-	CHECK_INT(row_text("", NULL, NULL, &row, &err), 0);
+	CHECK_INT(input_row_text("  a licence", NULL, NULL, &row, &err), 0);
+	CHECK_INT(input_row_text("12 , 3", NULL, NULL, &row, &err), 0);
+	CHECK_INT(input_row_text("", NULL, NULL, &row, &err), 0);
 
 	/* A word of 31 letters is one; of 32 it is none. */
 	snprintf(most, sizeof(most), "%.31s %.32s b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 		 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
-	CHECK_INT(row_text(most, NULL, NULL, &row, &err), 1);
+	CHECK_INT(input_row_text(most, NULL, NULL, &row, &err), 1);
 	CHECK_UINT(row.count, 2);
 
 	CHECK_INT(vocabulary_init(&v, &err), 0);
-	CHECK_INT(row_text("b a c a b a", NULL, &v, &row, &err), 1);
+	CHECK_INT(input_row_text("b a c a b a", NULL, &v, &row, &err), 1);
 	CHECK_UINT(row.count, 6);
 	CHECK_INT(row.ids[0], 1);
 	CHECK_INT(row.ids[5], 2);
 	CHECK_INT(vocabulary_rank(&v, 1, 2, NULL, &err), 0);
 	CHECK_UINT(v.size, 2);
 	CHECK_UINT(v.count, 5);
-	CHECK_INT(row_text("b a c d", &v, NULL, &row, &err), 1);
+	CHECK_INT(input_row_text("b a c d", &v, NULL, &row, &err), 1);
 	CHECK_INT(row.ids[0], 2);
 	CHECK_INT(row.ids[1], 1);
 	CHECK_INT(row.ids[2], 0);
 	CHECK_INT(row.ids[3], 0);
 	vocabulary_fini(&v);
-	row_fini(&row);
-	row_fini(&other);
+	input_row_fini(&row);
+	input_row_fini(&other);
 }
 
 static void a_line_of_too_many_words_is_refused(void)
@@ -217,14 +217,14 @@ static void a_line_of_too_many_words_is_refused(void)
 	for (unsigned i = 0; line && i <= INPUT_IDS_MAX; i++)
 		memcpy(line + 2 * i, "a ", 3);
 	if (line) {
-		CHECK_INT(row_text(line, NULL, NULL, &row, &err), -E2BIG);
+		CHECK_INT(input_row_text(line, NULL, NULL, &row, &err), -E2BIG);
 		CHECK_HAS(err.text, "65536 ids at most");
 		line[2 * INPUT_IDS_MAX] = 0;
-		CHECK_INT(row_text(line, NULL, NULL, &row, &err), 1);
+		CHECK_INT(input_row_text(line, NULL, NULL, &row, &err), 1);
 		CHECK_UINT(row.count, INPUT_IDS_MAX);
 	}
 	free(line);
-	row_fini(&row);
+	input_row_fini(&row);
 }
 
 /* ---- files ---- */
@@ -457,7 +457,7 @@ static void histories_come_with_their_rows(void)
 			CHECK_INT(clicks->lengths[r], i % 4 < 2 ? i % 4 : 2);
 			for (uint32_t k = i % 4 == 3; k < i % 4; k++, at++) {
 				snprintf(line, sizeof(line), "0\tu%u\ti%u\tc%u\t", i, i + 1 + k, i);
-				CHECK_INT(row_parse(INPUT_HISTORIES, line, &row, &err), 1);
+				CHECK_INT(input_row_parse(INPUT_HISTORIES, line, &row, &err), 1);
 				CHECK_INT(b->ids[3 * r], row.ids[0]);
 				CHECK_INT(clicks->items[at], row.ids[1]);
 				CHECK_INT(clicks->categories[at], row.ids[2]);
@@ -468,7 +468,7 @@ static void histories_come_with_their_rows(void)
 	}
 	CHECK_UINT(i, 100);
 	input_close(input);
-	row_fini(&row);
+	input_row_fini(&row);
 	clean();
 }
 
@@ -484,11 +484,11 @@ static void histories_are_bounded(void)
 	for (unsigned clicks = 2; clicks <= (INPUT_IDS_MAX - 3) / 2; clicks++)
 		at += (size_t)sprintf(line + at, " a:b");
 	strcpy(copy, line); /* parsing changes a line */
-	CHECK_INT(row_parse(INPUT_HISTORIES, copy, &row, &err), 1);
+	CHECK_INT(input_row_parse(INPUT_HISTORIES, copy, &row, &err), 1);
 	CHECK_UINT(row.count, INPUT_IDS_MAX - 1);
 	sprintf(line + at, " a:b");
-	CHECK_INT(row_parse(INPUT_HISTORIES, line, &row, &err), -E2BIG);
-	row_fini(&row);
+	CHECK_INT(input_row_parse(INPUT_HISTORIES, line, &row, &err), -E2BIG);
+	input_row_fini(&row);
 	free(copy);
 	free(line);
 }

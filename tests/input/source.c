@@ -63,15 +63,15 @@ static int64_t read_all(int fd, size_t piece, const char *text, struct star_erro
 {
 	struct source source;
 	char *buffer = malloc(piece);
-	int64_t n = source_open_fd(&source, fd, err), all = 0;
+	int64_t n = input_source_open_fd(&source, fd, err), all = 0;
 
-	while (n == 0 && (n = source_read(&source, buffer, piece, err)) > 0) {
+	while (n == 0 && (n = input_source_read(&source, buffer, piece, err)) > 0) {
 		if (text && !CHECK(all + n <= TEXT && memcmp(buffer, text + all, (size_t)n) == 0))
 			break;
 		all += n;
 		n = 0;
 	}
-	source_close(&source);
+	input_source_close(&source);
 	free(buffer);
 	return n < 0 ? n : all;
 }
@@ -234,10 +234,10 @@ void standard_input_is_read_once(void)
 void errors_of_packed_files_name_file_and_line(void)
 {
 	static const char rows[] = "1 2:3\n0 4:5\n1 6 7\n";
-	char path[] = "/tmp/test-input-XXXXXX", said[80];
+	char path[UNIT_FOLDER], said[80 + UNIT_FOLDER];
 	const char *const paths[] = { path };
 	const struct input_options options = options_of(paths);
-	const int fd = mkstemp(path);
+	const int fd = unit_file(path, "input");
 	uint8_t packed[200];
 
 	for (unsigned kind = 0; kind < 2; kind++) {

@@ -2,7 +2,7 @@
 """Snippets that scripts/lint must refuse, and near misses that it must not: (name, {file: text}, check, what it says).
 
 Each is laid over the sound little tree of tests/system/lint.test: libraries base, optim and net, program tool. Where the
-last member is None, the tree must pass.
+last member is None, the tree must pass. For the check `symbols` it is built, but for files that are called unbuilt.c.
 """
 
 C = "/* SPDX-License-Identifier: BSD-3-Clause */\n"
@@ -19,6 +19,14 @@ pthread_mutex_lock pthread_mutex_init __sync_fetch_and_add __atomic_fetch_add __
 __atomic_exchange_n usleep nanosleep sleep read write
 """.split()
 FAST_LIBRARIES = "net rpc service store optim tensor wire reactor".split()
+
+PREFIXES = "lint/symbol-prefixes"
+BUILT = {
+    PREFIXES: S + "base sgd_log\noptim sgd\n",
+    "lib/base/a.c": function("", "base_run") + function("", "sgd_log"),
+    "lib/optim/a.c": function(""),
+    "lib/optim/sgd.c": function("", "sgd"),
+}
 
 CASES = [
     # layout of the text
@@ -105,6 +113,32 @@ CASES = [
     ("exception_twice", {"lib/optim/a.c": function("\tx = malloc(1);\n"),
                          "lint/fast-path-exceptions": S + 2 * "lib/optim/a.c malloc optim_create, at start\n"}, "fast-path",
      "twice"),
+    # externs, as built: BUILT has a base and an optim that are right
+    ("externs_with_prefixes", BUILT, "symbols", None),
+    ("extern_without_a_prefix", {**BUILT, "lib/optim/b.c": function("", "run_all")}, "symbols",
+     "lib/optim/b.c:2: error: run_all has no library's prefix: make it static, or begin it with optim_ sgd_"),
+    ("object_without_a_prefix", {**BUILT, "lib/optim/b.c": C + "\nint table[3];\n"}, "symbols",
+     "lib/optim/b.c:3: error: table has no library's prefix"),
+    ("extern_that_only_begins_like_one", {**BUILT, "lib/optim/b.c": function("", "optimize")}, "symbols",
+     "optimize has no library's"),
+    ("extern_with_anothers_prefix", {**BUILT, "lib/base/b.c": function("", "sgd_more")}, "symbols",
+     "sgd_more has optim's prefix"),
+    ("extern_with_a_longer_prefix_of_another", {**BUILT, "lib/optim/b.c": function("", "sgd_log")}, "symbols",
+     "sgd_log has base's prefix"),
+    ("extern_that_exists_twice", {**BUILT, "lib/optim/b.c": function("")}, "symbols",
+     "lib/optim/b.c:2: error: optim_run exists in lib/optim/a.c too"),
+    ("static_without_a_prefix", {**BUILT, "lib/optim/b.c": C + "static int run(void)\n{\n\treturn 1;\n}\n"
+                                 "int optim_b(void);\nint optim_b(void)\n{\n\treturn run();\n}\n"}, "symbols", None),
+    ("prefix_of_two", {**BUILT, PREFIXES: S + "base sgd_log\noptim sgd\nnet sgd\n"}, "symbols",
+     "sgd is optim's already"),
+    ("prefix_that_is_a_librarys_name", {**BUILT, PREFIXES: S + "base sgd_log\noptim sgd net\n"}, "symbols",
+     "net is net's already"),
+    ("prefix_of_no_library", {**BUILT, PREFIXES: S + "base sgd_log\noptim sgd\nstray x\n"}, "symbols",
+     "of a library in lib/"),
+    ("prefix_that_nothing_carries", {**BUILT, PREFIXES: S + "base sgd_log\noptim sgd adam\n"}, "symbols",
+     "lint/symbol-prefixes:3: error: no extern of optim begins with adam_: remove the prefix"),
+    ("externs_that_are_not_built", {**BUILT, "lib/optim/unbuilt.c": function("", "run_all")}, "symbols",
+     "warning: 1 of 4 files are not built"),
     # programs and scripts
     ("program_without_a_page", {"app/other/rules.mk": S, "app/other/main.c": C + '/* --help */\n'}, "programs", "no man page"),
     ("program_without_help", {"app/other/rules.mk": S, "app/other/main.c": C, "docs/man/other.1": "text\n"}, "programs",

@@ -33,14 +33,14 @@ static bool allows(const struct places *places, const char *text)
 {
 	const struct sockaddr_storage from = address(text);
 
-	return places_allow(places, (const struct sockaddr *)&from);
+	return metrics_places_allow(places, (const struct sockaddr *)&from);
 }
 
 static struct place *take(struct places *places, const char *text, int fd, uint64_t now_ns)
 {
 	const struct sockaddr_storage from = address(text);
 
-	return places_take(places, (const struct sockaddr *)&from, fd, now_ns);
+	return metrics_places_take(places, (const struct sockaddr *)&from, fd, now_ns);
 }
 
 /* Of an IPv4 address, however it is written, and of all addresses of a /64. */
@@ -67,7 +67,7 @@ static void peers_have_shares(void)
 		CHECK(!allows(&places, cases[i].has));
 		if (!CHECK(!allows(&places, cases[i].same)) || !CHECK(allows(&places, cases[i].other)))
 			unit_fail(__FILE__, __LINE__, "%s", cases[i].has);
-		place_give(last);
+		metrics_place_give(last);
 		CHECK(allows(&places, cases[i].same));
 	}
 }
@@ -81,18 +81,18 @@ static void who_takes_too_long_is_ended(void)
 
 	for (unsigned i = 0; i < 2; i++)
 		CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i]), 0);
-	CHECK(places_end_overdue(&places, 5, 100) == UINT64_MAX);
+	CHECK(metrics_places_end_overdue(&places, 5, 100) == UINT64_MAX);
 	first = take(&places, "198.18.0.1", pairs[0][0], 100);
 	second = take(&places, "198.18.0.2", pairs[1][0], 103);
-	CHECK_UINT(places_end_overdue(&places, 5, 104), 105);
-	CHECK_UINT(places_end_overdue(&places, 5, 105), 108);
+	CHECK_UINT(metrics_places_end_overdue(&places, 5, 104), 105);
+	CHECK_UINT(metrics_places_end_overdue(&places, 5, 105), 108);
 	CHECK_INT(recv(pairs[0][1], &byte, 1, MSG_DONTWAIT), 0);
 	CHECK_INT(recv(pairs[1][1], &byte, 1, MSG_DONTWAIT), -1);
 	/* It keeps its place until it is closed. */
 	CHECK(first->taken && second->taken);
 	second->since_ns = 107;
-	CHECK_UINT(places_end_overdue(&places, 5, 108), 112);
-	CHECK(places_end_overdue(&places, 5, 112) == UINT64_MAX);
+	CHECK_UINT(metrics_places_end_overdue(&places, 5, 108), 112);
+	CHECK(metrics_places_end_overdue(&places, 5, 112) == UINT64_MAX);
 	CHECK_INT(recv(pairs[1][1], &byte, 1, MSG_DONTWAIT), 0);
 	for (unsigned i = 0; i < 4; i++)
 		close(pairs[i / 2][i % 2]);

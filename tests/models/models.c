@@ -60,7 +60,7 @@ static double train(unsigned v, enum graph_protocol protocol)
 {
 	const struct graph_cut_options how = { .protocol = protocol, .ps_tasks = 1, .stay = true };
 	struct star_error err = { 0 };
-	struct graph_ps *ps = local_create(&err);
+	struct graph_ps *ps = train_local_create(&err);
 	struct graph_plan_options options = { .ps = ps };
 	struct graph_plan *plan = NULL;
 	struct graph_run *run = NULL;
@@ -91,8 +91,8 @@ static double train(unsigned v, enum graph_protocol protocol)
 	graph_plan_destroy(plan);
 	graph_cut_destroy(cut);
 	graph_destroy(job.graph);
-	local_destroy(ps);
-	local_forget();
+	train_local_destroy(ps);
+	train_local_forget();
 	return greatest;
 }
 

@@ -10,11 +10,11 @@
 #include "tests/models/cases.h"
 #include "tests/unit.h"
 
-static char path[64];
+static char path[UNIT_FOLDER];
 
 static void write_text(const char *text)
 {
-	const int fd = mkstemp(strcpy(path, "/tmp/star-text-XXXXXX"));
+	const int fd = unit_file(path, "text");
 
 	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && close(fd) == 0);
 }

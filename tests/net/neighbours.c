@@ -370,7 +370,7 @@ static unsigned known(unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		const struct net_address address = forged(i);
 
-		count += neighbour_known(net_link.net[0], net_link.net[0]->interfaces[0], &address) != NULL;
+		count += net_neighbour_known(net_link.net[0], net_link.net[0]->interfaces[0], &address) != NULL;
 	}
 	return count;
 }

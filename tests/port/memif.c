@@ -399,7 +399,7 @@ static void offer_memory(int fd, uint64_t bytes, const char *says)
 
 void memif_refuses_memory_that_may_go(void)
 {
-	char file[] = "/tmp/star-test-memif.XXXXXX";
+	char file[UNIT_FOLDER];
 	struct memif_message m = init_message();
 	struct client c;
 	int fd;
@@ -411,7 +411,7 @@ void memif_refuses_memory_that_may_go(void)
 	fd = memfd_create("client", MFD_ALLOW_SEALING);
 	CHECK_INT(fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL), 0);
 	offer_memory(fd, 4096, "F_SEAL_SHRINK");
-	fd = mkstemp(file);
+	fd = unit_file(file, "memif");
 	unlink(file);
 	offer_memory(fd, 4096, "F_SEAL_SHRINK");
 	fd = memfd_create("client", MFD_ALLOW_SEALING | MFD_HUGETLB);

@@ -12,6 +12,7 @@ import starserver.torch
 import torch
 import zoo
 from metrics import auc
+from starserver import _control
 from starserver.torch._export import _trace
 from starserver.torch._export_elementwise import OPERATIONS
 from support import SLOW
@@ -243,6 +244,11 @@ class Text(Exported):
         with self.assertRaisesRegex(ValueError, r'batch 0: "target" is float32 \[-1\], not float64 \[5\]'):
             self.startrain(graph, [(torch.rand(5, 4), torch.rand(5).double())])
 
+    def rows(self):
+        """Of the case's table, on all nodes."""
+        return sum(one["stats"]["rows"] for address in _control.addresses(self.cluster.ps) for one in _control.call(address, "tables", 10)
+                   if one["name"] == self.id())
+
     def test_nothing_is_pulled_and_nothing_is_changed(self):
         table = self.table()
 
@@ -258,8 +264,9 @@ class Text(Exported):
         starserver.torch.export_graph(model, (torch.arange(5),))
         for name, value in model.state_dict().items():
             self.assertTrue(torch.equal(value, before[name]), name)
-        [node] = self.cluster.status()
-        self.assertEqual([one["rows"] for one in node.get("tables", []) if one["name"] == self.id()] or [0], [0])
+        self.assertEqual(self.rows(), 0)
+        table.pull([7, 8])
+        self.assertEqual(self.rows(), 2)  # what is looked at sees rows
 
     def test_what_cannot_be_converted_is_named(self):
         class Bad(nn.Module):

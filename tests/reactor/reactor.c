@@ -258,18 +258,66 @@ static void transmit_keeps_order_and_ports(void)
 	rig_destroy(rig);
 }
 
-static void what_a_driver_does_not_take_is_freed_and_counted(void)
+static void inject_all(struct rig *rig, uint32_t from, uint32_t to)
+{
+	for (uint32_t number = from; number < to; number++)
+		rig_inject(rig, 0, 0, REACTOR_HERE, number);
+}
+
+static void a_ring_that_takes_nothing_is_not_waited_for(void)
 {
 	const struct rig_options options = { .reactors = 1, .ports = 1, .mbufs = 255, .mode = RIG_ECHO };
 	struct rig *rig = rig_create(&options);
 
 	rig->queues[0][0].room = 70;
 	rig_start(rig);
-	for (uint32_t number = 0; number < 100; number++)
-		rig_inject(rig, 0, 0, REACTOR_HERE, number);
+	inject_all(rig, 0, 100);
 	CHECK(rig_await(&stats(rig, 0)->transmit_dropped, 30));
 	CHECK_UINT(stats(rig, 0)->sent, 70);
-	CHECK_UINT(stats(rig, 0)->transmit_dropped, 30);
+	/* What comes now is dropped at once, until the ring takes something. */
+	inject_all(rig, 100, 110);
+	CHECK(rig_await(&stats(rig, 0)->transmit_dropped, 40));
+	CHECK_UINT(stats(rig, 0)->sent, 70);
+	__atomic_store_n(&rig->queues[0][0].room, 20, __ATOMIC_RELEASE);
+	inject_all(rig, 110, 130);
+	CHECK(rig_await(&stats(rig, 0)->sent, 90));
+	CHECK_UINT(stats(rig, 0)->transmit_dropped, 40);
+	rig_destroy(rig);
+}
+
+static void a_full_ring_makes_frames_wait(void)
+{
+	const struct rig_options options = { .reactors = 1, .ports = 2, .mbufs = 1023, .mode = RIG_ECHO };
+	struct rig *rig = rig_create(&options);
+
+	rig->queues[0][0].slow = 7;
+	rig_start(rig);
+	for (uint32_t number = 0; number < 800; number++)
+		rig_inject(rig, number & 1, 0, REACTOR_HERE, number);
+	CHECK(rig_await(&rig->queues[1][0].sent, 400));
+	CHECK(rig_await(&rig->queues[0][0].sent, 400));
+	for (uint32_t i = 0; i < 256; i++)
+		CHECK_UINT(rig->queues[0][0].order[i], 2 * i);
+	CHECK(rig_await(&stats(rig, 0)->sent, 800));
+	CHECK_UINT(stats(rig, 0)->transmit_dropped, 0);
+	rig_destroy(rig);
+}
+
+static void few_frames_wait_for_a_ring(void)
+{
+	const struct rig_options options = { .reactors = 1, .ports = 1, .mbufs = 2047, .mode = RIG_ECHO };
+	struct rig *rig = rig_create(&options);
+	struct rig_block block;
+
+	rig->queues[0][0].refuses = 500; /* the frames come within a tenth of that */
+	rig_start(rig);
+	rig_block(rig->nodes[0]->reactor, &block);
+	inject_all(rig, 0, 900);
+	rig_release(&block);
+	CHECK(rig_await(&stats(rig, 0)->sent, 512));
+	CHECK_UINT(stats(rig, 0)->transmit_dropped, 900 - 512);
+	for (uint32_t i = 0; i < 256; i++)
+		CHECK_UINT(rig->queues[0][0].order[i], i);
 	rig_destroy(rig);
 }
 
@@ -349,6 +397,7 @@ static void ports_come_and_go(void)
 	struct rig *rig = rig_create(&options);
 	uint32_t number = 0;
 
+	rig->queues[1][0].slow = 3; /* some wait for room when their port is to go */
 	rig_start(rig);
 	for (int life = 0; life < 20; life++) {
 		for (unsigned i = 0; i < 40; i++)
@@ -517,7 +566,9 @@ const struct unit_case unit_cases[] = {
 	{ "frames_given_back_after_the_stop_return", frames_given_back_after_the_stop_return },
 	{ "some_bursts_are_received_in_a_turn", some_bursts_are_received_in_a_turn },
 	{ "transmit_keeps_order_and_ports", transmit_keeps_order_and_ports },
-	{ "what_a_driver_does_not_take_is_freed_and_counted", what_a_driver_does_not_take_is_freed_and_counted },
+	{ "a_ring_that_takes_nothing_is_not_waited_for", a_ring_that_takes_nothing_is_not_waited_for },
+	{ "a_full_ring_makes_frames_wait", a_full_ring_makes_frames_wait },
+	{ "few_frames_wait_for_a_ring", few_frames_wait_for_a_ring },
 	{ "what_a_driver_keeps_comes_back_when_mbufs_are_short", what_a_driver_keeps_comes_back_when_mbufs_are_short },
 	{ "frames_for_unknown_ports_are_freed_and_counted", frames_for_unknown_ports_are_freed_and_counted },
 	{ "ports_come_and_go", ports_come_and_go },

@@ -142,6 +142,12 @@ static uint16_t send_burst(void *data, struct rte_mbuf **frames, uint16_t n)
 	struct rig_queue *queue = data;
 	uint16_t taken;
 
+	if (queue->refuses && queue->refuses--)
+		return 0;
+	if (queue->slow && ++queue->calls % queue->slow)
+		return 0;
+	if (queue->slow)
+		n = 1;
 	for (taken = 0; taken < n && queue->room; taken++) {
 		if (queue->sent < sizeof(queue->order) / sizeof(queue->order[0]))
 			queue->order[queue->sent] = rte_pktmbuf_mtod(frames[taken], struct content *)->number;

@@ -46,7 +46,10 @@ struct rig_queue {
 	int ring_fd; /* readable when numbers may be there; -1: the port cannot ring */
 	uint16_t port;
 	/* The transmit side. */
-	uint32_t room; /* frames that it takes, and then no more */
+	uint32_t room;	  /* frames that it takes, and then no more */
+	uint32_t refuses; /* so many calls, before it takes any */
+	uint32_t slow;	  /* it takes one frame in this many calls; 0: it does not hesitate */
+	uint32_t calls;
 	uint64_t sent;
 	uint32_t order[256]; /* the first numbers that were sent */
 	struct rte_mbuf *kept[512];

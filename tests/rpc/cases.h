@@ -126,6 +126,11 @@
 	X(dgram_unknown_only_makes_clients_ask) \
 	X(dgram_sessions_follow_the_newest_packet) \
 	X(dgram_options_are_checked) \
+	/* dgram_renewed.c */ \
+	X(dgram_late_packets_of_a_session_given_up_are_dropped) \
+	X(dgram_idle_clients_outlive_a_silence) \
+	X(dgram_slow_openings_count_as_heard) \
+	X(dgram_other_versions_are_refused_at_once) \
 	/* dgram_liars.c */ \
 	X(dgram_acknowledgements_that_step_back_do_no_harm) \
 	X(dgram_windows_are_given_back_empty) \

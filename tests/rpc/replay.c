@@ -267,25 +267,25 @@ static enum replay_verdict look(struct replay *replay, struct rpc_work *work)
 {
 	enum wire_status status;
 
-	return replay_look(replay, work, &status);
+	return rpc_replay_look(replay, work, &status);
 }
 
 /* The table by itself: places for four. */
 void the_oldest_sessions_are_forgotten_first(void)
 {
 	enum { PLACES = 4, PEERS = 7 };
-	struct replay *replay = replay_create(PLACES, 1);
+	struct replay *replay = rpc_replay_create(PLACES, 1);
 	struct rpc_work works[PEERS];
 
 	memset(works, 0, sizeof(works));
 	for (unsigned i = 0; i < PEERS; i++) {
 		works[i].request.frame = (struct wire_frame){ .session = 100 + i, .sequence = 5 };
 		CHECK_UINT(look(replay, &works[i]), REPLAY_RUN);
-		replay_done(replay, &works[i], WIRE_OK);
+		rpc_replay_done(replay, &works[i], WIRE_OK);
 		/* The first three and the last one stay; with those there is no place for a fifth. */
 		CHECK_UINT(works[i].replay != 0, 1);
 		if (i >= 3)
-			replay_leave(replay, &works[i]);
+			rpc_replay_leave(replay, &works[i]);
 	}
 	works[PEERS - 1].request.frame.flags = WIRE_GOES_ON | WIRE_RESENT;
 	CHECK_UINT(look(replay, &works[PEERS - 1]), REPLAY_REPEATED);
@@ -295,13 +295,13 @@ void the_oldest_sessions_are_forgotten_first(void)
 	CHECK_UINT(works[3].replay, 0); /* all places have owners */
 	works[3].request.frame.flags = WIRE_GOES_ON | WIRE_RESENT;
 	CHECK_UINT(look(replay, &works[3]), REPLAY_FORGOTTEN);
-	replay_leave(replay, &works[0]);
+	rpc_replay_leave(replay, &works[0]);
 	works[3].request.frame.flags = 0;
 	CHECK_UINT(look(replay, &works[3]), REPLAY_RUN);
 	CHECK(works[3].replay != 0);
 	works[0].request.frame.flags = WIRE_GOES_ON | WIRE_RESENT;
 	CHECK_UINT(look(replay, &works[0]), REPLAY_FORGOTTEN); /* its place was taken */
-	replay_destroy(replay);
+	rpc_replay_destroy(replay);
 }
 
 /* Frames of one stream with ever other sessions: none but its first is remembered, and no other peer's is lost. */

@@ -40,7 +40,7 @@ static uint32_t read_payload(const struct rpc_request *request)
 				at = behind;
 		}
 	}
-	return crc32(bytes, n);
+	return base_crc32(bytes, n);
 }
 
 static void write_reply(struct rpc_request *request, uint32_t bytes)
@@ -159,8 +159,8 @@ bool toy_await(struct peer *peer, uint64_t sequence, struct order order, uint32_
 	    !CHECK_UINT(reply.frame.payload_bytes, wire_padded(order.reply_bytes)))
 		return false;
 	memcpy(&crc, reply.payload, sizeof(crc));
-	if (!CHECK_UINT(crc,
-			crc32(toy_payload(peer->session, sequence, order, data_bytes), sizeof(order) + data_bytes)))
+	if (!CHECK_UINT(crc, base_crc32(toy_payload(peer->session, sequence, order, data_bytes),
+					sizeof(order) + data_bytes)))
 		return false;
 	for (uint32_t i = sizeof(crc); i < wire_padded(order.reply_bytes); i++)
 		if (reply.payload[i] != (i < order.reply_bytes ? reply_byte(&reply.frame, i) : 0))

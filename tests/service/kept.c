@@ -513,11 +513,11 @@ void runs_that_keep_are_checked(void)
 		struct program_shape shape;
 		unsigned node;
 
-		program_check(&programs[1], &shape, &node);
+		wire_program_check(&programs[1], &shape, &node);
 		b = use_body(0, 5, WIRE_ALONE);
 		request_free(&b.r);
 		b.op.body_bytes =
-			(uint32_t)program_request_bytes(&programs[1], &shape, (uint32_t[]){ 5 }, SEGMENTS, true);
+			(uint32_t)wire_program_request_bytes(&programs[1], &shape, (uint32_t[]){ 5 }, SEGMENTS, true);
 		body_part(&b, (uint32_t[]){ 5 }, sizeof(uint32_t));
 		body_part(&b, keys, 5 * sizeof(*keys));
 		body_part(&b, segments, 5 * sizeof(*segments));

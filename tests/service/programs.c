@@ -36,8 +36,8 @@ int install_program(unsigned id, const struct program *p, struct star_error *err
 {
 	struct object_spec spec = { .id = id, .kind = OBJECT_PROGRAM, .program = *p };
 
-	program_name(p, spec.name);
-	if (object_spec_check(&spec, err) < 0)
+	wire_program_name(p, spec.name);
+	if (wire_object_spec_check(&spec, err) < 0)
 		return -EINVAL;
 	return service_install(shard.service, &spec, err);
 }
@@ -55,12 +55,12 @@ void body_begin(struct body *b, unsigned id, const struct program *p, const uint
 	struct program_shape shape;
 	unsigned bad;
 
-	CHECK(!program_check(p, &shape, &bad));
+	CHECK(!wire_program_check(p, &shape, &bad));
 	memset(b, 0, sizeof(*b));
 	b->op = (struct wire_op){ .kind = WIRE_RUN, .object = id, .dim = segments, .step = 1 };
 	for (unsigned k = 0; k < shape.keys_count; k++)
 		b->op.count += counts[k];
-	b->op.body_bytes = (uint32_t)program_request_bytes(p, &shape, counts, segments, false);
+	b->op.body_bytes = (uint32_t)wire_program_request_bytes(p, &shape, counts, segments, false);
 	body_part(b, counts, shape.keys_count * sizeof(*counts));
 }
 

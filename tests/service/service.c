@@ -49,9 +49,9 @@ static void make_specs(void)
 		if (!list[i].dim)
 			memcpy(spec->shape, (uint64_t[]){ 100, 64 }, 2 * sizeof(uint64_t));
 		snprintf(spec->name, sizeof(spec->name), "%s", list[i].name);
-		object_spec_defaults(spec, list[i].optimizer);
+		wire_object_spec_defaults(spec, list[i].optimizer);
 		spec->seed = 42;
-		if (object_spec_options(spec, list[i].options, &err) < 0 || object_spec_check(spec, &err) < 0)
+		if (wire_object_spec_options(spec, list[i].options, &err) < 0 || wire_object_spec_check(spec, &err) < 0)
 			unit_fail(__FILE__, __LINE__, "%s", err.text);
 		specs[spec->id] = spec;
 	}

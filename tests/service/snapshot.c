@@ -83,7 +83,7 @@ static void write_block(void)
 static void read_table(unsigned object, uint64_t key, void *values, uint32_t *version)
 {
 	const struct store_table *t = shard.service->tables[object];
-	const store_row row = index_find(&t->index, key, index_hash(key));
+	const store_row row = store_index_find(&t->index, key, index_hash(key));
 
 	store_read(t, row, key, STAR_FLOAT32, values);
 	*version = store_version(t, row);

@@ -51,8 +51,8 @@ void rows_are_converted_on_their_way(void)
 		body = result_of(&reply, 0, &result);
 		CHECK_UINT(result.body_bytes, 3 * bytes);
 		for (unsigned i = 0; i < 3; i++) {
-			convert_row(half, STAR_FLOAT16, first[i], STAR_FLOAT32, 4, scratch);
-			convert_row(expected, types[t], half, STAR_FLOAT16, 4, scratch);
+			tensor_convert_row(half, STAR_FLOAT16, first[i], STAR_FLOAT32, 4, scratch);
+			tensor_convert_row(expected, types[t], half, STAR_FLOAT16, 4, scratch);
 			CHECK_MEM(body + i * bytes, expected, bytes);
 		}
 	}
@@ -70,7 +70,7 @@ void rows_are_converted_on_their_way(void)
 
 		op.dtype = (uint8_t)types[t];
 		for (unsigned i = 0; i < 3; i++)
-			convert_row(rows + i * bytes, types[t], gradients[i], STAR_FLOAT32, 4, scratch);
+			tensor_convert_row(rows + i * bytes, types[t], gradients[i], STAR_FLOAT32, 4, scratch);
 		add(&r, op, keys, rows);
 		request_good(&r, peer);
 		CHECK_NEAR(pull_one(peer, HALVES, 3), before - 0.125f, 1e-3);

@@ -26,7 +26,7 @@ static struct object_spec bloom_spec(const char *options)
 	struct object_spec spec = spec_of("kept", 4, OPTIM_ADAGRAD);
 	struct star_error err = { 0 };
 
-	if (object_spec_options(&spec, options, &err) < 0)
+	if (wire_object_spec_options(&spec, options, &err) < 0)
 		unit_fail(__FILE__, __LINE__, "no options: %s", err.text);
 	return spec;
 }
@@ -71,7 +71,7 @@ static void load_block(const struct cut *to, const struct object_spec *spec, con
 {
 	uint64_t first, last;
 
-	if (!CHECK(checkpoint_bloom_hashes(spec, block->number, &first, &last)))
+	if (!CHECK(wire_checkpoint_bloom_hashes(spec, block->number, &first, &last)))
 		return;
 	first = layout_owner(PARTITIONS, to->shards, layout_partition(first, PARTITIONS));
 	last = layout_owner(PARTITIONS, to->shards, layout_partition(last, PARTITIONS));
@@ -138,9 +138,9 @@ static void counts_move(const char *options, unsigned from_shards, unsigned to_s
 		blocks += load_shard(from.f[i].store, &to, &spec);
 	CHECK(blocks >= 1 && blocks <= whole.tables[0]->filter.blocks_count + from_shards);
 	for (uint64_t key = 0; key < KEYS; key++) {
-		const uint32_t before = filter_bloom_count(&table_for(&from, key)->filter, key),
-			       after = filter_bloom_count(&table_for(&to, key)->filter, key),
-			       at_most = filter_bloom_count(&whole.tables[0]->filter, key);
+		const uint32_t before = store_filter_bloom_count(&table_for(&from, key)->filter, key),
+			       after = store_filter_bloom_count(&table_for(&to, key)->filter, key),
+			       at_most = store_filter_bloom_count(&whole.tables[0]->filter, key);
 
 		rose += after > before;
 		if (!CHECK(came[key] <= before && before <= after && after <= at_most)) {
@@ -192,8 +192,8 @@ void bloom_blocks_that_share_a_slot_are_kept(void)
 	for (unsigned i = 0; i < 2; i++)
 		load_shard(from.f[i].store, &to, &spec);
 	for (uint64_t key = 0; key < KEYS; key++) {
-		const uint32_t before = filter_bloom_count(&table_for(&from, key)->filter, key),
-			       after = filter_bloom_count(&table_for(&to, key)->filter, key);
+		const uint32_t before = store_filter_bloom_count(&table_for(&from, key)->filter, key),
+			       after = store_filter_bloom_count(&table_for(&to, key)->filter, key);
 
 		if (!CHECK(came[key] <= before && before <= after))
 			break;
@@ -225,20 +225,20 @@ void bloom_blocks_that_there_are_not_are_refused(void)
 	for (unsigned i = 0; i < 3; i++) {
 		block.number = (const uint64_t[]){ blocks, UINT64_C(1) << 32, UINT64_MAX }[i];
 		CHECK_INT(store_load(t, &run, &block, 1, NULL), -EINVAL);
-		CHECK(!checkpoint_bloom_hashes(&spec, block.number, &first, &last));
+		CHECK(!wire_checkpoint_bloom_hashes(&spec, block.number, &first, &last));
 	}
 	run.row_bytes -= 8;
 	block.number = 0;
 	CHECK_INT(store_load(t, &run, &block, 1, NULL), -EINVAL);
 	/* Every hash is one block's. */
-	CHECK(checkpoint_bloom_hashes(&spec, 0, &first, &last) && first == 0);
+	CHECK(wire_checkpoint_bloom_hashes(&spec, 0, &first, &last) && first == 0);
 	for (uint64_t number = 1; number < blocks; number++) {
 		const uint64_t end = last;
 
-		CHECK(checkpoint_bloom_hashes(&spec, number, &first, &last));
+		CHECK(wire_checkpoint_bloom_hashes(&spec, number, &first, &last));
 		CHECK_UINT(first, end + 1);
 	}
 	CHECK_UINT(last, UINT64_MAX);
-	CHECK(!checkpoint_bloom_hashes(store_table_spec(other), 0, &first, &last));
+	CHECK(!wire_checkpoint_bloom_hashes(store_table_spec(other), 0, &first, &last));
 	fixture_close(&f);
 }

@@ -163,7 +163,7 @@ void fixture_close(struct fixture *f);
 struct object_spec spec_of(const char *name, uint32_t dim, unsigned optimizer);
 struct store_table *table_of(struct fixture *f, const char *name, uint32_t dim, unsigned optimizer);
 struct store_table *table_from(struct fixture *f, const struct object_spec *spec);
-/* The same with options as object_spec_options takes them, on another element type. */
+/* The same with options as wire_object_spec_options takes them, on another element type. */
 struct store_table *table_with(struct fixture *f, const char *name, uint32_t dim, unsigned optimizer, unsigned dtype,
 			       const char *options);
 

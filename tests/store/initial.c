@@ -230,7 +230,7 @@ void variables_end_with_zeros(void)
 	spec.initializer = OBJECT_GLOROT_UNIFORM;
 	spec.scale = 0;
 	t = table_from(&f, &spec);
-	for (uint64_t block = 0; block < object_blocks(store_table_spec(t)) + 2; block++) {
+	for (uint64_t block = 0; block < wire_object_blocks(store_table_spec(t)) + 2; block++) {
 		const uint32_t dim = store_table_spec(t)->dim;
 		const store_row row = find_one(t, block, STORE_PULL);
 

@@ -147,8 +147,8 @@ static void make(struct model *m, struct model_row *r)
 		.key = r->key, .made = true, .frequency = r->waiting, .used = r->used, .seen = r->seen
 	};
 	store_initial(m->table, r->key, initial);
-	convert_row(stored, dtype, initial, STAR_FLOAT32, DIM, scratch);
-	convert_row(r->values, STAR_FLOAT64, stored, dtype, DIM, scratch);
+	tensor_convert_row(stored, dtype, initial, STAR_FLOAT32, DIM, scratch);
+	tensor_convert_row(r->values, STAR_FLOAT64, stored, dtype, DIM, scratch);
 	for (unsigned e = 0; e < DIM; e++)
 		r->v[e] = m->spec->optim.initial_accumulator;
 	m->rows++;
@@ -276,8 +276,8 @@ static void draw(struct model *m, const struct profile *profile, struct batch *b
 			g[e] = 2 * prng_unit(&m->prng) - 1;
 		if (m->spec->nonfinite == NONFINITE_CLIP && prng_below(&m->prng, 20) == 0)
 			g[prng_below(&m->prng, DIM)] = NAN;
-		convert_row(b->wire[i], profile->gradients, g, STAR_FLOAT64, DIM, scratch);
-		convert_row(b->gradients[i], STAR_FLOAT64, b->wire[i], profile->gradients, DIM, scratch);
+		tensor_convert_row(b->wire[i], profile->gradients, g, STAR_FLOAT64, DIM, scratch);
+		tensor_convert_row(b->gradients[i], STAR_FLOAT64, b->wire[i], profile->gradients, DIM, scratch);
 	}
 }
 

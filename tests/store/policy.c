@@ -176,7 +176,8 @@ void bloom_that_does_not_fit_is_refused(void)
 	struct star_error err = { 0 };
 	const uint64_t low = f.store->arena.low;
 
-	CHECK_INT(object_spec_options(&spec, "filter=bloom, filter_frequency=2, filter_keys=1000000000000", &err), 0);
+	CHECK_INT(wire_object_spec_options(&spec, "filter=bloom, filter_frequency=2, filter_keys=1000000000000", &err),
+		  0);
 	CHECK(!store_table_create(f.store, &spec, 1, &err));
 	CHECK_INT(err.code, -ENOMEM);
 	CHECK_HAS(err.text, "no parameter memory left for \"t\"");

@@ -167,7 +167,7 @@ void walk_meets_what_stays(void)
 		memset(met, 0, sizeof(met));
 		while (!walk.over && CHECK(++calls < 100000)) {
 			store_row rows[INDEX_SEGMENT_ENTRIES];
-			const unsigned n = index_walk(&t->index, &walk, rows);
+			const unsigned n = store_index_walk(&t->index, &walk, rows);
 
 			for (unsigned i = 0; i < n; i++)
 				met[index_key(&t->index, rows[i])] = 1;
@@ -205,7 +205,7 @@ void quiet_walk_meets_each_once(void)
 		memset(met, 0, sizeof(met));
 		while (!walk.over) {
 			store_row rows[INDEX_SEGMENT_ENTRIES];
-			const unsigned n = index_walk(&t->index, &walk, rows);
+			const unsigned n = store_index_walk(&t->index, &walk, rows);
 
 			for (unsigned i = 0; i < n; i++)
 				met[index_key(&t->index, rows[i])]++;

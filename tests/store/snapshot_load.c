@@ -162,7 +162,7 @@ void variables_are_loaded_by_block(void)
 		return;
 	run.row_bytes = store_row_record_bytes(t);
 	record = calloc(1, run.row_bytes);
-	record[0] = object_blocks(store_table_spec(t)) - 1;
+	record[0] = wire_object_blocks(store_table_spec(t)) - 1;
 	record[1] = 9;
 	CHECK_INT(store_load(t, &run, record, 1, &err), 0);
 	record[0]++;

@@ -38,7 +38,7 @@ static void make_tables(struct fixture *f, struct store_table *tables[SHOT_TABLE
 			spec.initializer = OBJECT_ONES;
 			spec.scale = 0;
 		}
-		if (object_spec_options(&spec, kinds[i].options, &err) < 0)
+		if (wire_object_spec_options(&spec, kinds[i].options, &err) < 0)
 			unit_fail(__FILE__, __LINE__, "no options: %s", err.text);
 		tables[i] = table_from(f, &spec);
 	}
@@ -299,7 +299,7 @@ void image_take(const struct shots *s, struct store_table *const tables[SHOT_TAB
 		image->counts += t->filter.keys;
 		CHECK(t->at.bytes <= SHOT_ROW_MAX);
 		for (unsigned k = 0; k < SHOT_KEYS; k++) {
-			const store_row row = index_find(&t->index, s->keys[k], index_hash(s->keys[k]));
+			const store_row row = store_index_find(&t->index, s->keys[k], index_hash(s->keys[k]));
 			struct image_row *to = &image->rows[i][k];
 
 			if (row == STORE_NO_ROW)
@@ -359,7 +359,7 @@ static void shards_of_block(const struct store_table *table, uint64_t number, un
 {
 	uint64_t from = 0, to = 0;
 
-	CHECK(checkpoint_bloom_hashes(&table->spec, number, &from, &to));
+	CHECK(wire_checkpoint_bloom_hashes(&table->spec, number, &from, &to));
 	*first = layout_owner(PARTITIONS, shards, layout_partition(from, PARTITIONS));
 	*last = layout_owner(PARTITIONS, shards, layout_partition(to, PARTITIONS));
 }

@@ -30,7 +30,7 @@ struct object_spec spec_of(const char *name, uint32_t dim, unsigned optimizer)
 {
 	struct object_spec spec = { .kind = OBJECT_TABLE, .dtype = STAR_FLOAT32, .dim = dim };
 
-	object_spec_defaults(&spec, optimizer);
+	wire_object_spec_defaults(&spec, optimizer);
 	spec.initializer = OBJECT_UNIFORM;
 	spec.scale = 1;
 	if (optimizer != OPTIM_NONE)
@@ -73,7 +73,7 @@ struct store_table *table_with(struct fixture *f, const char *name, uint32_t dim
 		spec.initializer = OBJECT_ONES;
 		spec.scale = 0;
 	}
-	if (object_spec_options(&spec, options, &err) < 0)
+	if (wire_object_spec_options(&spec, options, &err) < 0)
 		unit_fail(__FILE__, __LINE__, "no options: %s", err.text);
 	return table_from(f, &spec);
 }

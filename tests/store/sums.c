@@ -347,7 +347,7 @@ void sums_are_divided_by_the_pushes_of_each_row(void)
 					wide[e] = (double)sums[key][e];
 				row = find_one(twin, key, STORE_PULL);
 				gradient = dtypes[d] == STAR_FLOAT64 ? (const void *)wide : gradient;
-				push_apply(twin, &step, &row, &gradient, NULL, 1);
+				store_push_apply(twin, &step, &row, &gradient, NULL, 1);
 				CHECK_MEM(store_values(s.of, find_one(s.of, key, STORE_LOOK), dtypes[d]),
 					  store_values(twin, row, dtypes[d]), dtype_row_bytes(dtypes[d], DIM));
 			}

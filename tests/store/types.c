@@ -54,7 +54,7 @@ static void plain_init(struct plain *m)
 	float initial[DIM], scratch[DIM];
 
 	CHECK_INT(optim_init(&m->optim, &m->spec->optim, OPTIM_SCALAR), 0);
-	m->converter = convert_find(m->spec->dtype, CONVERT_SCALAR);
+	m->converter = tensor_convert_find(m->spec->dtype, CONVERT_SCALAR);
 	m->wide = m->spec->dtype == STAR_FLOAT64;
 	m->narrow = m->spec->dtype != STAR_FLOAT32 && !m->wide;
 	for (uint64_t key = 0; key < KEYS; key++) {
@@ -62,7 +62,7 @@ static void plain_init(struct plain *m)
 
 		*r = (struct plain_row){ .rounds = 0 };
 		store_initial(m->table, key, initial);
-		convert_row(r->stored, m->spec->dtype, initial, STAR_FLOAT32, DIM, scratch);
+		tensor_convert_row(r->stored, m->spec->dtype, initial, STAR_FLOAT32, DIM, scratch);
 		memcpy(r->master, initial, sizeof(initial));
 		for (unsigned s = 0; s < m->optim.slots; s++)
 			for (unsigned e = 0; e < DIM; e++)
@@ -116,11 +116,11 @@ static void plain_push(struct plain *m, const uint64_t *keys, unsigned n, const 
 			seen |= keys[j] == keys[i];
 		if (seen)
 			continue;
-		convert_row(sum, type, (const char *)gradients + i * stride, dtype, DIM, scratch);
+		tensor_convert_row(sum, type, (const char *)gradients + i * stride, dtype, DIM, scratch);
 		for (unsigned j = i + 1; j < n; j++) {
 			if (keys[j] != keys[i])
 				continue;
-			convert_row(further, type, (const char *)gradients + j * stride, dtype, DIM, scratch);
+			tensor_convert_row(further, type, (const char *)gradients + j * stride, dtype, DIM, scratch);
 			for (unsigned e = 0; e < DIM; e++)
 				if (m->wide)
 					sum[e] += further[e];
@@ -180,7 +180,7 @@ void random_pushes_of_all_types_have_the_scalar_bits(void)
 				keys[i] = prng_below(&r, KEYS);
 				for (unsigned e = 0; e < DIM; e++)
 					g[e] = 2 * prng_unit(&r) - 1;
-				convert_row(gradients[i], cases[c].gradients, g, STAR_FLOAT64, DIM, scratch);
+				tensor_convert_row(gradients[i], cases[c].gradients, g, STAR_FLOAT64, DIM, scratch);
 			}
 			store_push_begin(p);
 			store_push_op(p, m.table, n);
@@ -216,8 +216,8 @@ void rows_are_read_as_any_type(void)
 			store_row row;
 
 			store_initial(t, 9, initial);
-			convert_row(stored, types[i], initial, STAR_FLOAT32, DIM, scratch);
-			convert_row(wanted, types[j], stored, types[i], DIM, scratch);
+			tensor_convert_row(stored, types[i], initial, STAR_FLOAT32, DIM, scratch);
+			tensor_convert_row(wanted, types[j], stored, types[i], DIM, scratch);
 			store_read(t, STORE_NO_ROW, 9, types[j], got);
 			CHECK_MEM(got, wanted, bytes);
 			row = find_one(t, 9, STORE_PULL);
@@ -229,7 +229,7 @@ void rows_are_read_as_any_type(void)
 			CHECK_UINT(row, STORE_UNADMITTED);
 			CHECK(store_values(u, row, types[i]) == NULL);
 			store_read(u, row, 9, types[j], got);
-			convert_row(value, STAR_FLOAT32, got, types[j], DIM, scratch);
+			tensor_convert_row(value, STAR_FLOAT32, got, types[j], DIM, scratch);
 			for (unsigned e = 0; e < DIM; e++)
 				CHECK_NEAR(value[e], 0.75, 1e-6);
 			fixture_close(&f);
@@ -355,7 +355,7 @@ void assigned_rows_hold_what_came(void)
 			for (unsigned e = 0; e < DIM; e++)
 				floats[e] = (float)prng_unit(&r) * 100 - 50;
 			if (dtype_is_real(kinds[i].values))
-				convert_row(values[row], kinds[i].values, floats, STAR_FLOAT32, DIM, scratch);
+				tensor_convert_row(values[row], kinds[i].values, floats, STAR_FLOAT32, DIM, scratch);
 			else
 				for (unsigned b = 0; b < sizeof(values[row]); b++)
 					((uint8_t *)values[row])[b] = (uint8_t)prng_next(&r);
@@ -366,7 +366,7 @@ void assigned_rows_hold_what_came(void)
 		for (unsigned row = 1; row < N; row++) {
 			const store_row handle = find_one(t, keys[row], STORE_LOOK);
 
-			convert_row(expected, kinds[i].dtype, values[row], kinds[i].values, DIM, scratch);
+			tensor_convert_row(expected, kinds[i].dtype, values[row], kinds[i].values, DIM, scratch);
 			store_read(t, handle, keys[row], kinds[i].dtype, is);
 			CHECK_MEM(is, expected, dtype_row_bytes(kinds[i].dtype, DIM));
 		}

@@ -25,7 +25,7 @@ void non_finite_gradients_are_refused(void)
 		double rows[3][3], before[3], after[3];
 
 		for (unsigned r = 0; r < 3; r++)
-			convert_row(rows[r], types[i / 3], plain[r], STAR_FLOAT32, 3, scratch);
+			tensor_convert_row(rows[r], types[i / 3], plain[r], STAR_FLOAT32, 3, scratch);
 		CHECK(store_push_needs_look(t));
 		store_push_begin(p);
 		store_push_op(p, t, 3);
@@ -225,7 +225,7 @@ static struct object_spec variable_spec(unsigned optimizer, unsigned dtype, cons
 	spec.shape[0] = ROWS;
 	spec.shape[1] = COLUMNS;
 	spec.whole = 1;
-	if (object_spec_options(&spec, options, &err) < 0)
+	if (wire_object_spec_options(&spec, options, &err) < 0)
 		unit_fail(__FILE__, __LINE__, "no options: %s", err.text);
 	return spec;
 }
@@ -253,7 +253,7 @@ void gradients_are_clipped_by_their_norm(void)
 			for (unsigned e = 0; e < COLUMNS; e++)
 				g[e] = 0.125f * (float)(r + 1);
 			plain[keys[r]] += (double)g[0];
-			convert_row(rows[r], type, g, STAR_FLOAT32, COLUMNS, scratch);
+			tensor_convert_row(rows[r], type, g, STAR_FLOAT32, COLUMNS, scratch);
 		}
 		for (unsigned r = 0; r < ROWS; r++)
 			squares += COLUMNS * plain[r] * plain[r] * scale * scale;
@@ -361,7 +361,7 @@ static void lamb_is_lamb(unsigned dtype, const char *options)
 	for (uint64_t key = 0; key < ROWS; key++) {
 		keys[key] = key;
 		store_initial(t, key, row);
-		convert_row(m.values[key], type, row, STAR_FLOAT32, COLUMNS, row);
+		tensor_convert_row(m.values[key], type, row, STAR_FLOAT32, COLUMNS, row);
 	}
 	for (unsigned push = 1; push <= 5; push++) {
 		const struct optim_step step = { .rate = 0.1f, .scale = 1, .count = push };

@@ -16,7 +16,7 @@ __all__ = ["Crowd", "KIND_PING", "Sessions", "Worker", "files", "shares"]
 
 PACKET, OPEN, OPENED = struct.Struct("<HBBIQIIQIIIHH16s"), struct.Struct("<QQQII"), struct.Struct("<QQIIIIII")
 assert (PACKET.size, OPEN.size, OPENED.size) == (64, 32, 40)
-MAGIC, VERSION = 0x5453, 1
+MAGIC, VERSION = 0x5453, 2
 KIND_OPEN, KIND_COOKIE, KIND_OPENED, KIND_DATA, KIND_ACK, KIND_PING, KIND_CLOSE, KIND_UNKNOWN = range(1, 9)
 WHOLE = 3  # flags: a message begins and ends with it
 

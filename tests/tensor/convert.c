@@ -68,11 +68,11 @@ static void compare_levels(unsigned dtype, unsigned n, struct prng *p)
 	if (prng_below(p, 2)) /* a row without NaN and infinity */
 		for (unsigned i = 0; i < ROOM / 4; i++)
 			floats[i] = isfinite(floats[i]) ? floats[i] : 1;
-	run_all(convert_find(dtype, CONVERT_SCALAR), expected, row, narrow, n, key, counter);
+	run_all(tensor_convert_find(dtype, CONVERT_SCALAR), expected, row, narrow, n, key, counter);
 	for (enum convert_simd simd = CONVERT_AVX2; simd <= CONVERT_BEST; simd++) {
 		if (simd < CONVERT_BEST && !level(dtype, simd))
 			continue;
-		run_all(convert_find(dtype, simd), actual, row, narrow, n, key, counter);
+		run_all(tensor_convert_find(dtype, simd), actual, row, narrow, n, key, counter);
 		same_floats(actual[0], expected[0]);
 		CHECK_MEM(actual[1], expected[1], ROOM);
 		CHECK_MEM(actual[2], expected[2], ROOM);
@@ -100,7 +100,7 @@ void levels_agree_on_random_rows(void)
 
 static const struct converter *scaled(void)
 {
-	return convert_find(STAR_SCALED_INT8, CONVERT_BEST);
+	return tensor_convert_find(STAR_SCALED_INT8, CONVERT_BEST);
 }
 
 void scaled_rows_by_hand(void)
@@ -180,7 +180,7 @@ void stochastic_takes_its_words_from_philox(void)
 	for (enum convert_simd simd = CONVERT_SCALAR; simd <= CONVERT_BEST; simd++) {
 		if (simd < CONVERT_BEST && !level(STAR_BFLOAT16, simd))
 			continue;
-		convert_find(STAR_BFLOAT16, simd)->from_float_stochastic(out, row, 100, key, counter);
+		tensor_convert_find(STAR_BFLOAT16, simd)->from_float_stochastic(out, row, 100, key, counter);
 		for (uint32_t i = 0; i < 100; i++) {
 			const uint32_t bits = bits_of(row[i]);
 
@@ -205,8 +205,8 @@ static double mean_of(unsigned dtype, float x, unsigned draws)
 	for (unsigned d = 0; d < draws; d++) {
 		const uint32_t key[2] = { 77, dtype };
 
-		convert_find(dtype, CONVERT_BEST)->from_float_stochastic(narrow, row, 64, key, d);
-		convert_find(dtype, CONVERT_BEST)->to_float(back, narrow, 64);
+		tensor_convert_find(dtype, CONVERT_BEST)->from_float_stochastic(narrow, row, 64, key, d);
+		tensor_convert_find(dtype, CONVERT_BEST)->to_float(back, narrow, 64);
 		for (unsigned i = 1; i < 64; i++) {
 			sum += (double)back[i];
 			low = back[i] < low ? back[i] : low;
@@ -244,8 +244,8 @@ void stochastic_leaves_exact_numbers(void)
 				if ((exact[i] & 0x7c00) == 0x7c00)
 					exact[i] &= 0x83ff;
 			}
-			convert_find(dtype, CONVERT_BEST)->to_float(row, exact, 32);
-			convert_find(dtype, CONVERT_BEST)->from_float_stochastic(out, row, 32, key, round);
+			tensor_convert_find(dtype, CONVERT_BEST)->to_float(row, exact, 32);
+			tensor_convert_find(dtype, CONVERT_BEST)->from_float_stochastic(out, row, 32, key, round);
 			CHECK_MEM(out, exact, sizeof(out));
 		}
 }
@@ -289,21 +289,21 @@ void rows_of_any_pair_of_types(void)
 			const unsigned bytes = (unsigned)dtype_row_bytes(reals[t], 37);
 
 			memset(to, 0x33, sizeof(to));
-			convert_find(reals[f], CONVERT_SCALAR)->from_float(from, row, 37);
-			convert_find(reals[f], CONVERT_SCALAR)->to_float(back, from, 37);
+			tensor_convert_find(reals[f], CONVERT_SCALAR)->from_float(from, row, 37);
+			tensor_convert_find(reals[f], CONVERT_SCALAR)->to_float(back, from, 37);
 			if (f == t)
 				memcpy(expected, from, bytes);
 			else
-				convert_find(reals[t], CONVERT_SCALAR)->from_float(expected, back, 37);
-			convert_row(to, reals[t], from, reals[f], 37, scratch);
+				tensor_convert_find(reals[t], CONVERT_SCALAR)->from_float(expected, back, 37);
+			tensor_convert_row(to, reals[t], from, reals[f], 37, scratch);
 			CHECK_MEM(to, expected, bytes);
 			CHECK_UINT(((uint8_t *)to)[bytes], 0x33);
 		}
-	convert_row(to, STAR_INT64, from, STAR_INT64, 37, scratch);
+	tensor_convert_row(to, STAR_INT64, from, STAR_INT64, 37, scratch);
 	CHECK_MEM(to, from, 37 * 8);
 	/* float64 does not go by way of float32. */
 	*(double *)from = 0.1;
-	convert_row(to, STAR_FLOAT64, from, STAR_FLOAT64, 1, scratch);
+	tensor_convert_row(to, STAR_FLOAT64, from, STAR_FLOAT64, 1, scratch);
 	CHECK_NEAR(*(double *)to, 0.1, 0);
 }
 
@@ -313,7 +313,7 @@ void what_is_not_converted(void)
 
 	for (unsigned i = 0; i < 6; i++)
 		for (enum convert_simd simd = CONVERT_SCALAR; simd <= CONVERT_BEST; simd++)
-			CHECK(!convert_find(others[i], simd));
-	CHECK(!convert_find(STAR_FLOAT32, CONVERT_BEST)->from_float_stochastic);
-	CHECK(!convert_find(STAR_FLOAT64, CONVERT_BEST)->from_float_stochastic);
+			CHECK(!tensor_convert_find(others[i], simd));
+	CHECK(!tensor_convert_find(STAR_FLOAT32, CONVERT_BEST)->from_float_stochastic);
+	CHECK(!tensor_convert_find(STAR_FLOAT64, CONVERT_BEST)->from_float_stochastic);
 }

@@ -178,7 +178,7 @@ void every_float32_at_every_level(void)
 		for (unsigned i = 0; i < ROW; i++)
 			row[i] = float_of((uint32_t)(first + i * stride));
 		for (unsigned dtype = STAR_FLOAT16; dtype <= STAR_BFLOAT16; dtype++) {
-			convert_find(dtype, CONVERT_SCALAR)->from_float(expected, row, ROW);
+			tensor_convert_find(dtype, CONVERT_SCALAR)->from_float(expected, row, ROW);
 			for (enum convert_simd simd = CONVERT_AVX2; simd < CONVERT_BEST; simd++) {
 				const struct converter *c = level(dtype, simd);
 

@@ -12,7 +12,7 @@ const struct converter *level(unsigned dtype, enum convert_simd simd)
 {
 	static const char *const names[] = { "scalar form", "AVX2", "AVX-512" };
 	static bool said[3];
-	const struct converter *c = convert_find(dtype, simd);
+	const struct converter *c = tensor_convert_find(dtype, simd);
 
 	if (!c && !said[simd]) {
 		printf("# this machine has no %s: that level is not tested\n", names[simd]);
@@ -64,7 +64,7 @@ void unknown_types_are_nothing(void)
 		CHECK(!dtype_converts(unknown[i], unknown[i]));
 		CHECK(!dtype_converts(STAR_FLOAT32, unknown[i]));
 		CHECK(!dtype_converts(unknown[i], STAR_FLOAT32));
-		CHECK(!convert_find(unknown[i], CONVERT_SCALAR));
+		CHECK(!tensor_convert_find(unknown[i], CONVERT_SCALAR));
 	}
 	CHECK_UINT(dtype_parse(""), 0);
 	CHECK_UINT(dtype_parse("float"), 0);
@@ -120,13 +120,13 @@ void log_and_sine_are_near_the_libraries(void)
 		const uint32_t turn = i < 9 ? corners[i] : (uint32_t)prng_next(&p);
 		const double x = ((double)(i % 2 ? turn : turn >> (i % 32)) + 1) * 0x1p-32;
 
-		CHECK_NEAR(elementary_log(x), log(x), 1e-13);
-		CHECK_NEAR(elementary_log(1 / x), -log(x), 1e-13);
-		elementary_sincos(turn, &sine, &cosine);
+		CHECK_NEAR(tensor_elementary_log(x), log(x), 1e-13);
+		CHECK_NEAR(tensor_elementary_log(1 / x), -log(x), 1e-13);
+		tensor_elementary_sincos(turn, &sine, &cosine);
 		CHECK_NEAR(sine, sin(turn * 0x1p-32 * 2 * M_PI), 1e-13);
 		CHECK_NEAR(cosine, cos(turn * 0x1p-32 * 2 * M_PI), 1e-13);
 	}
-	CHECK_NEAR(elementary_log(1), 0, 0);
+	CHECK_NEAR(tensor_elementary_log(1), 0, 0);
 }
 
 void exp_and_pow_are_near_the_libraries(void)
@@ -140,35 +140,36 @@ void exp_and_pow_are_near_the_libraries(void)
 		const double power = (2 * prng_unit(&p) - 1) * (i % 3 ? 1 : 5);
 		const double expected = pow(base, power);
 
-		CHECK_NEAR(elementary_exp(x), exp(x), 1e-13 * exp(x));
+		CHECK_NEAR(tensor_elementary_exp(x), exp(x), 1e-13 * exp(x));
 		/* The logarithm's error counts for as much as it is multiplied. */
-		CHECK_NEAR(elementary_pow(base, power), expected, expected * 1e-13 * (1 + fabs(power * log(base))));
+		CHECK_NEAR(tensor_elementary_pow(base, power), expected,
+			   expected * 1e-13 * (1 + fabs(power * log(base))));
 	}
 }
 
 void elementary_functions_at_the_edges(void)
 {
-	CHECK_NEAR(elementary_log(0x1p-1074), log(0x1p-1074), 1e-12);
-	CHECK_NEAR(elementary_log(0x1.8p-1030), log(0x1.8p-1030), 1e-12);
-	CHECK_NEAR(elementary_log(0x1.fffffffffffffp1023), log(0x1.fffffffffffffp1023), 1e-12);
-	CHECK_NEAR(elementary_exp(0), 1, 0);
-	CHECK_NEAR(elementary_exp(-746), 0, 0);
-	CHECK_NEAR(elementary_exp(-745.1), exp(-745.1), 0x1p-1074);
-	CHECK_NEAR(elementary_exp(-720), exp(-720), 1e-12 * exp(-720));
-	CHECK_NEAR(elementary_exp(709.7), exp(709.7), 1e-12 * exp(709.7));
-	CHECK(isinf(elementary_exp(710)));
-	CHECK(isinf(elementary_exp((double)INFINITY)));
-	CHECK_NEAR(elementary_exp(-(double)INFINITY), 0, 0);
-	CHECK(isnan(elementary_exp((double)NAN)));
-	CHECK_NEAR(elementary_pow(0, 0.5), 0, 0);
-	CHECK_NEAR(elementary_pow(0, 0), 1, 0);
-	CHECK_NEAR(elementary_pow(7, 0), 1, 0);
-	CHECK_NEAR(elementary_pow(1, 1e9), 1, 0);
-	CHECK(isinf(elementary_pow((double)INFINITY, 0.25)));
-	CHECK_NEAR(elementary_pow((double)INFINITY, -1), 0, 0);
-	CHECK(isinf(elementary_pow(0, -1)));
-	CHECK(isnan(elementary_pow((double)NAN, 0.25)));
-	CHECK(isnan(elementary_pow(-1, 0.25)));
+	CHECK_NEAR(tensor_elementary_log(0x1p-1074), log(0x1p-1074), 1e-12);
+	CHECK_NEAR(tensor_elementary_log(0x1.8p-1030), log(0x1.8p-1030), 1e-12);
+	CHECK_NEAR(tensor_elementary_log(0x1.fffffffffffffp1023), log(0x1.fffffffffffffp1023), 1e-12);
+	CHECK_NEAR(tensor_elementary_exp(0), 1, 0);
+	CHECK_NEAR(tensor_elementary_exp(-746), 0, 0);
+	CHECK_NEAR(tensor_elementary_exp(-745.1), exp(-745.1), 0x1p-1074);
+	CHECK_NEAR(tensor_elementary_exp(-720), exp(-720), 1e-12 * exp(-720));
+	CHECK_NEAR(tensor_elementary_exp(709.7), exp(709.7), 1e-12 * exp(709.7));
+	CHECK(isinf(tensor_elementary_exp(710)));
+	CHECK(isinf(tensor_elementary_exp((double)INFINITY)));
+	CHECK_NEAR(tensor_elementary_exp(-(double)INFINITY), 0, 0);
+	CHECK(isnan(tensor_elementary_exp((double)NAN)));
+	CHECK_NEAR(tensor_elementary_pow(0, 0.5), 0, 0);
+	CHECK_NEAR(tensor_elementary_pow(0, 0), 1, 0);
+	CHECK_NEAR(tensor_elementary_pow(7, 0), 1, 0);
+	CHECK_NEAR(tensor_elementary_pow(1, 1e9), 1, 0);
+	CHECK(isinf(tensor_elementary_pow((double)INFINITY, 0.25)));
+	CHECK_NEAR(tensor_elementary_pow((double)INFINITY, -1), 0, 0);
+	CHECK(isinf(tensor_elementary_pow(0, -1)));
+	CHECK(isnan(tensor_elementary_pow((double)NAN, 0.25)));
+	CHECK(isnan(tensor_elementary_pow(-1, 0.25)));
 }
 
 const char *const unit_suite = "tensor";

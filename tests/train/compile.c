@@ -35,7 +35,7 @@ static unsigned count;
 
 static int prepare(void *ctx, const struct graph_ps_plan *plan, void **prepared, struct star_error *err)
 {
-	const int rc = compile_parts(plan, &all, err);
+	const int rc = offload_compile_parts(plan, &all, err);
 
 	(void)ctx;
 	*prepared = NULL;
@@ -51,7 +51,7 @@ static int compile(const char *body, enum graph_protocol protocol, bool trains, 
 	const struct graph_ps ps = { .prepare = prepare };
 	const struct graph_plan_options options = { .feeds = feeds, .feeds_count = 3, .ps = &ps };
 	const struct graph_cut_options cut_options = {
-		.protocol = protocol, .ps_tasks = 1, .reactors = 1, .batch = IDS, .may_move = compile_may_move
+		.protocol = protocol, .ps_tasks = 1, .reactors = 1, .batch = IDS, .may_move = offload_compile_may_move
 	};
 	char text[2048];
 	struct graph *graph;
@@ -122,7 +122,7 @@ void rows_are_kept_for_later_parts(void)
 	CHECK(all.groups[0].remembers);
 	CHECK_UINT(all.groups[0].last_part, found[2]->part);
 	CHECK_UINT(all.groups[0].last_after, found[2]->after);
-	compile_free(&all);
+	offload_compile_free(&all);
 }
 
 /* The gradients' request of a pool: it brings the bags' gradients, and nothing for each id. */
@@ -146,7 +146,7 @@ void ids_and_segments_are_sent_once(void)
 	for (unsigned f = 1; f < found[1]->feeds_count; f++)
 		CHECK_INT(found[1]->feeds[f].kept, found[1]->feeds[f].kind == COMPILE_SEGMENTS);
 	CHECK_UINT(all.groups[0].last_part, found[1]->part);
-	compile_free(&all);
+	offload_compile_free(&all);
 }
 
 /* Of a variable that the worker has no other use for; its sum alone comes home, however its size is written. */
@@ -172,7 +172,7 @@ void a_variable_goes_by_its_blocks(void)
 	CHECK_UINT(found[0]->fetches[0].how, COMPILE_AVERAGED);
 	CHECK_UINT(found[0]->feeds_count, 2);
 	CHECK_UINT(all.groups_count, 0);
-	compile_free(&all);
+	offload_compile_free(&all);
 }
 
 /* Which follows from pulls and pushes: lite leaves it alone, and what its author has put there is refused. */
@@ -189,7 +189,7 @@ void staleness_needs_pulls_and_pushes(void)
 		snprintf(body, sizeof(body), stale, placed ? "@/job:ps" : "");
 		CHECK_INT(compile(body, GRAPH_STAR_SERVER_LITE, false, &err), placed ? -ENOTSUP : 0);
 		CHECK_UINT(count, 0);
-		compile_free(&all);
+		offload_compile_free(&all);
 	}
 	CHECK_HAS(err.text, "where there is staleness");
 }
@@ -205,5 +205,5 @@ void what_cannot_be_kept_is_told(void)
 
 	CHECK_INT(compile(body, GRAPH_STAR_SERVER, false, &err), -ENOTSUP);
 	CHECK_HAS(err.text, "node \"weighted\": mul is not done on PS tasks");
-	compile_free(&all);
+	offload_compile_free(&all);
 }

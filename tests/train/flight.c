@@ -265,10 +265,10 @@ void an_error_ends_what_is_in_flight_behind_it(void)
 		refuse_next(&job, 1, 1, WIRE_NO_MEMORY);
 		CHECK_INT(session_take(job.session, &results, &err), 0);
 		/* While one that has failed is in flight no other begins. */
-		flights_settle(job.session);
+		train_flights_settle(job.session);
 		requests = peer_requests(job.peer);
 		CHECK_INT(submit(&job, 0, 0, &err), 0);
-		flights_settle(job.session);
+		train_flights_settle(job.session);
 		CHECK_UINT(peer_requests(job.peer), requests);
 		CHECK_INT(session_take(job.session, &results, &err), -ENOSPC);
 		CHECK_HAS(err.text, "refused by the test");

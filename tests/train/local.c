@@ -68,7 +68,7 @@ static int step(struct job *j, const int64_t *ids, const float *gradients, int64
 static struct job begin_job(void)
 {
 	struct star_error err;
-	struct job j = { .graph = graph_create(), .ps = local_create(&err) };
+	struct job j = { .graph = graph_create(), .ps = train_local_create(&err) };
 
 	CHECK(j.graph && j.ps);
 	return j;
@@ -79,7 +79,7 @@ static void end_job(struct job *j)
 	graph_run_destroy(j->run);
 	graph_plan_destroy(j->plan);
 	graph_destroy(j->graph);
-	local_destroy(j->ps);
+	train_local_destroy(j->ps);
 }
 
 /* Rows of a variable by ids, and gradients of some, one of which comes twice; then all of it. */
@@ -131,7 +131,7 @@ static void check_variable_rows(int64_t rows, int64_t dim)
 	free(first);
 	free(gradients);
 	end_job(&j);
-	local_forget();
+	train_local_forget();
 }
 
 void a_local_variable_gives_and_takes_rows(void)
@@ -167,13 +167,13 @@ void local_tables_stay_until_they_are_forgotten(void)
 		}
 		end_job(&j);
 		if (i == 2)
-			local_forget();
+			train_local_forget();
 	}
 	CHECK_NEAR(seen[0], 0, 0);
 	CHECK_NEAR(seen[1], -1, 0);
 	CHECK_NEAR(seen[3], 0, 0);
-	local_forget();
-	local_forget();
+	train_local_forget();
+	train_local_forget();
 }
 
 /* One gradient of two is not finite: neither is applied. */
@@ -200,7 +200,7 @@ void a_local_step_that_is_refused_changes_nothing(void)
 		CHECK_NEAR(((const float *)fetch.data)[i], -1, 0);
 	CHECK_INT(step(&j, ids, good, 0, 2, &fetch, &err), 0); /* no ids: nothing to do */
 	end_job(&j);
-	local_forget();
+	train_local_forget();
 }
 
 /* What a table does not take is told when the plan is made. */
@@ -228,6 +228,6 @@ void local_plans_that_cannot_be_are_refused(void)
 		CHECK_INT(open_job(&j, &rows, 1, 2, &err), -EINVAL);
 		CHECK_HAS(err.text, cases[i].has);
 		end_job(&j);
-		local_forget();
+		train_local_forget();
 	}
 }

@@ -20,7 +20,7 @@ static void check_rows(const struct once *once, const uint64_t *ids, uint32_t n)
 	for (uint32_t i = 0; i < once->count; i++)
 		for (size_t k = 0; k < DIM; k++)
 			rows[i * DIM + k] = row_of(once->keys[i], k);
-	once_hand_out(once, rows, DIM * sizeof(float));
+	train_once_hand_out(once, rows, DIM * sizeof(float));
 	for (uint32_t i = 0; i < n; i++)
 		for (size_t k = 0; k < DIM; k++)
 			CHECK_MEM(&rows[i * DIM + k], &(float){ row_of(ids[i], k) }, sizeof(float));
@@ -33,7 +33,7 @@ static void check_sums(const struct once *once, const uint64_t *ids, uint32_t n,
 
 	for (uint32_t i = 0; i < n * DIM; i++)
 		gradients[i] = (float)((prng_unit(prng) - 0.5) * 1e3);
-	once_sum(once, gradients, DIM, sums);
+	train_once_sum(once, gradients, DIM, sums);
 	for (uint32_t u = 0; u < once->count; u++)
 		for (size_t k = 0; k < DIM; k++) {
 			float sum = 0;
@@ -64,10 +64,10 @@ void ids_go_once_and_their_rows_to_all_places(void)
 
 		for (uint32_t i = 0; i < n; i++)
 			ids[i] = (uint64_t)prng_below(&prng, of) << (round % 50);
-		once = once_get(&list, value, 3, MOST);
-		CHECK(once && once == once_get(&list, value, 3, MOST));
+		once = train_once_get(&list, value, 3, MOST);
+		CHECK(once && once == train_once_get(&list, value, 3, MOST));
 		once->skip = 0;
-		worth = once_find(once, ids, n);
+		worth = train_once_find(once, ids, n);
 		CHECK_UINT(worth, (uint64_t)once->count * 4 <= (uint64_t)n * 3);
 		CHECK_UINT(once->n, n);
 		for (uint32_t i = 0; i < n; i++) {
@@ -80,27 +80,27 @@ void ids_go_once_and_their_rows_to_all_places(void)
 		check_rows(once, ids, n);
 		check_sums(once, ids, n, &prng);
 	}
-	once_free(list);
+	train_once_free(list);
 }
 
 void ids_that_differ_go_as_they_are(void)
 {
-	struct once *list = NULL, *once = once_get(&list, (struct graph_value){ 0, 0 }, 0, 4);
+	struct once *list = NULL, *once = train_once_get(&list, (struct graph_value){ 0, 0 }, 0, 4);
 	const uint64_t differ[] = { 1, 2, 3, 4, 5 }, same[] = { 9, 9, 9, 9 };
 
 	CHECK(once != NULL);
-	CHECK(once != once_get(&list, (struct graph_value){ 0, 1 }, 0, 4));
-	CHECK(once != once_get(&list, (struct graph_value){ 0, 0 }, 1, 4));
-	CHECK(!once_find(once, differ, 0));
-	CHECK(!once_find(once, differ, 5)); /* more than there can be */
-	CHECK(!once_find(once, differ, 4));
-	CHECK(!once_find(once, differ, 4)); /* the step's update */
+	CHECK(once != train_once_get(&list, (struct graph_value){ 0, 1 }, 0, 4));
+	CHECK(once != train_once_get(&list, (struct graph_value){ 0, 0 }, 1, 4));
+	CHECK(!train_once_find(once, differ, 0));
+	CHECK(!train_once_find(once, differ, 5)); /* more than there can be */
+	CHECK(!train_once_find(once, differ, 4));
+	CHECK(!train_once_find(once, differ, 4)); /* the step's update */
 	/* It is not tried again for some steps, and then it is. */
-	CHECK(!once_find(once, same, 4));
+	CHECK(!train_once_find(once, same, 4));
 	for (unsigned i = 0; i < 14; i++)
-		CHECK(!once_find(once, same, 4));
-	CHECK(once_find(once, same, 4));
+		CHECK(!train_once_find(once, same, 4));
+	CHECK(train_once_find(once, same, 4));
 	CHECK_UINT(once->count, 1);
-	CHECK(!once_find(once, differ, 4));
-	once_free(list);
+	CHECK(!train_once_find(once, differ, 4));
+	train_once_free(list);
 }

@@ -78,7 +78,7 @@ static struct peers *open_peers(uint64_t clock)
 
 	memset(rows, 0, sizeof(rows));
 	sim_ns = 1;
-	return peers_open(
+	return train_peers_open(
 		&(struct peers_options){ .job = "job", .count = WORKERS, .lease_us = LEASE_US, .clock = clock }, &err);
 }
 
@@ -94,13 +94,13 @@ static uint64_t run(struct peers *p, uint64_t clock, uint64_t most)
 	struct star_error err = { 0 };
 
 	for (uint64_t i = 0; i < most; i++) {
-		const int rc = peers_await(p, STALENESS, &clock, sim_ns, &err);
+		const int rc = train_peers_await(p, STALENESS, &clock, sim_ns, &err);
 
 		if (rc < 0) {
 			CHECK_INT(rc, -ETIME);
 			return clock;
 		}
-		CHECK_INT(peers_set_clock(p, ++clock, &err), 0);
+		CHECK_INT(train_peers_set_clock(p, ++clock, &err), 0);
 	}
 	return clock;
 }
@@ -116,11 +116,11 @@ static struct peers *open_told(void)
 
 	memset(rows, 0, sizeof(rows));
 	sim_ns = 1;
-	return peers_open(&(struct peers_options){ .job = "job",
-						   .count = WORKERS,
-						   .lease_us = LEASE_US,
-						   .settings = { 3, WORKERS, 2, 1, 0.5, 77 } },
-			  &err);
+	return train_peers_open(&(struct peers_options){ .job = "job",
+							 .count = WORKERS,
+							 .lease_us = LEASE_US,
+							 .settings = { 3, WORKERS, 2, 1, 0.5, 77 } },
+				&err);
 }
 
 /* Each setting has its name and both values in the sentence; also of workers of which this one knows nothing. */
@@ -147,19 +147,19 @@ void a_worker_sees_who_was_told_otherwise(void)
 
 		if (!CHECK(p))
 			return;
-		CHECK_INT(peers_join(p, 0, &err), 0);
+		CHECK_INT(train_peers_join(p, 0, &err), 0);
 		tell(cases[i].worker, cases[i].setting, cases[i].value);
-		CHECK_INT(peers_check(p, &err), 0); /* it has not begun */
+		CHECK_INT(train_peers_check(p, &err), 0); /* it has not begun */
 		set(cases[i].worker, 0);
-		CHECK_INT(peers_check(p, &err), -EINVAL);
+		CHECK_INT(train_peers_check(p, &err), -EINVAL);
 		CHECK_HAS(err.text, cases[i].said);
 		CHECK_HAS(err.text, "of job \"job\"");
 		rows[cases[i].worker][CLOCK] = CLOCK_DONE;
-		CHECK_INT(peers_check(p, &err), 0);
+		CHECK_INT(train_peers_check(p, &err), 0);
 		set(cases[i].worker, 0);
 		tell(cases[i].worker, cases[i].setting, 0); /* it says nothing of it */
-		CHECK_INT(peers_check(p, &err), 0);
-		peers_close(p, true);
+		CHECK_INT(train_peers_check(p, &err), 0);
+		train_peers_close(p, true);
 	}
 }
 
@@ -173,18 +173,18 @@ void who_only_seems_to_live_may_be_of_a_run_before(void)
 		return;
 	rows[1][BEAT] = 5;
 	tell(1, PEERS_RATE, 0.25);
-	CHECK_INT(peers_check(p, &err), 0);
-	CHECK_INT(peers_join(p, sim_ns, &err), -EINVAL); /* no time to wait */
+	CHECK_INT(train_peers_check(p, &err), 0);
+	CHECK_INT(train_peers_join(p, sim_ns, &err), -EINVAL); /* no time to wait */
 	CHECK_HAS(err.text, "this worker has rate = 0.5, and worker 1 has 0.25");
 	sim_ns += LEASE_US * UINT64_C(1000);
-	CHECK_INT(peers_check(p, &err), 0);
-	CHECK_INT(peers_join(p, sim_ns, &err), 0);
+	CHECK_INT(train_peers_check(p, &err), 0);
+	CHECK_INT(train_peers_join(p, sim_ns, &err), 0);
 	rows[1][BEAT] = 6;
-	CHECK_INT(peers_check(p, &err), -EINVAL);
+	CHECK_INT(train_peers_check(p, &err), -EINVAL);
 	tell(1, PEERS_RATE, 0.5); /* its place is another one's now */
 	rows[1][BEAT] = 7;
-	CHECK_INT(peers_check(p, &err), 0);
-	peers_close(p, true);
+	CHECK_INT(train_peers_check(p, &err), 0);
+	train_peers_close(p, true);
 }
 
 /* Each that lives is at 5 when the worker begins at 5, and does nothing then. */
@@ -201,7 +201,7 @@ void a_worker_is_so_many_steps_ahead_at_most(void)
 	CHECK_UINT(run(p, 8, 100), 6 + STALENESS + 1);
 	set(1, 100);
 	CHECK_UINT(run(p, 9, 100), 7 + STALENESS + 1);
-	peers_close(p, true);
+	train_peers_close(p, true);
 }
 
 /* Those that have died, or ended, and begin anew: when it was alone it does not go on as if it were so for ever. */
@@ -223,7 +223,7 @@ void a_worker_that_was_alone_sees_others_come_back(void)
 		CHECK(clock >= 1000);
 		set(1, (double)clock);
 		CHECK(run(p, clock, 1000) <= clock + STALENESS + 1);
-		peers_close(p, true);
+		train_peers_close(p, true);
 	}
 }
 
@@ -238,5 +238,5 @@ void a_worker_that_comes_late_goes_on_with_the_slowest(void)
 	set(2, 50);
 	CHECK_UINT(run(p, 0, 1), 41);
 	CHECK_UINT(run(p, 41, 100), 40 + STALENESS + 1);
-	peers_close(p, true);
+	train_peers_close(p, true);
 }

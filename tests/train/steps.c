@@ -70,7 +70,7 @@ void a_resumed_job_counts_on(void)
 		CHECK_INT(session_close(s, &err), 0);
 		graph_destroy(graph);
 	}
-	local_forget();
+	train_local_forget();
 }
 
 /* A graph of one result: a number, or a pair of them. */

@@ -471,13 +471,13 @@ static int sim_clock_gettime(clockid_t clock, struct timespec *now)
 #define star_execute sim_execute
 #define star_pull sim_pull
 #define star_table_create sim_table_create
-#define peers_lives sim_lives
-#define peers_ended sim_ended
-#define peers_look(peers, err) 0
-#define peers_check(peers, err) 0
-#define peers_join(peers, until_ns, err) 0
-#define peers_quiet sim_quiet
-#define peers_pause sim_pause
+#define train_peers_lives sim_lives
+#define train_peers_ended sim_ended
+#define train_peers_look(peers, err) 0
+#define train_peers_check(peers, err) 0
+#define train_peers_join(peers, until_ns, err) 0
+#define train_peers_quiet sim_quiet
+#define train_peers_pause sim_pause
 #define clock_ns sim_clock_ns
 #define clock_gettime sim_clock_gettime
 /* Rows of rounds are deleted within a run, too. */
@@ -489,10 +489,10 @@ static int make_step(struct sync *s, struct star_error *err)
 	struct star_op ops[2];
 	struct remote_round round;
 	uint32_t count = 0;
-	int rc = sync_begin(s, UINT64_MAX, err);
+	int rc = train_sync_begin(s, UINT64_MAX, err);
 
 	if (rc == 0)
-		rc = sync_admit(s, &round, err);
+		rc = train_sync_admit(s, &round, err);
 	if (rc < 0)
 		return rc;
 	if (round.counts && round.tag)
@@ -504,8 +504,8 @@ static int make_step(struct sync *s, struct star_error *err)
 		ops[i].tag = round.tag;
 	}
 	if (round.tag && sim_execute(NULL, ops, count, 0, err) == -EALREADY)
-		sync_refused(s);
-	return sync_end(s, UINT64_MAX, err);
+		train_sync_refused(s);
+	return train_sync_end(s, UINT64_MAX, err);
 }
 
 static void work(void)
@@ -515,7 +515,7 @@ static void work(void)
 							{ &tables[WEIGHTS], true, 1, false, false, NULL } };
 	struct sync *s = &workers[w].sync;
 	struct star_error err;
-	int rc = sync_attach(s, NULL, NULL, updates, 2, &err);
+	int rc = train_sync_attach(s, NULL, NULL, updates, 2, &err);
 
 	while (rc >= 0 && workers[w].steps < search.steps) {
 		rc = make_step(s, &err);
@@ -563,11 +563,11 @@ static void run(void)
 	search.at = search.switches = search.turns = 0;
 	search.known = false;
 	for (pick = 0; pick < WORKERS; pick++) {
-		sync_init(&workers[pick].sync, &(struct sync_options){ .job = "job",
-								       .index = pick,
-								       .workers = WORKERS,
-								       .wait_for = WAIT_FOR,
-								       .lease_us = 1 });
+		train_sync_init(&workers[pick].sync, &(struct sync_options){ .job = "job",
+									     .index = pick,
+									     .workers = WORKERS,
+									     .wait_for = WAIT_FOR,
+									     .lease_us = 1 });
 		workers[pick].steps = 0;
 		getcontext(&workers[pick].context);
 		workers[pick].context.uc_stack.ss_sp = workers[pick].stack;
@@ -580,7 +580,7 @@ static void run(void)
 		swapcontext(&driver, &workers[pick].context);
 	}
 	for (unsigned w = 0; w < WORKERS; w++)
-		sync_fini(&workers[w].sync);
+		train_sync_fini(&workers[w].sync);
 	search.runs++;
 }
 

@@ -11,11 +11,11 @@ static struct object_spec table(void)
 {
 	struct object_spec spec = { .kind = OBJECT_TABLE, .dtype = STAR_FLOAT32, .dim = 64, .name = "words" };
 
-	object_spec_defaults(&spec, OPTIM_ADAGRAD);
-	CHECK_INT(object_spec_options(&spec,
-				      "initializer=uniform, scale=0.5, seed=1, rate=0.1, epsilon=1e-8, "
-				      "initial_accumulator=0.125",
-				      NULL),
+	wire_object_spec_defaults(&spec, OPTIM_ADAGRAD);
+	CHECK_INT(wire_object_spec_options(&spec,
+					   "initializer=uniform, scale=0.5, seed=1, rate=0.1, epsilon=1e-8, "
+					   "initial_accumulator=0.125",
+					   NULL),
 		  0);
 	return spec;
 }
@@ -36,7 +36,7 @@ static void check_good(struct object_spec spec)
 {
 	struct star_error err = { 0 };
 
-	if (!CHECK_INT(object_spec_check(&spec, &err), 0))
+	if (!CHECK_INT(wire_object_spec_check(&spec, &err), 0))
 		printf("# %s\n", err.text);
 }
 
@@ -44,7 +44,7 @@ static void check_bad(struct object_spec spec, const char *part)
 {
 	struct star_error err = { 0 };
 
-	CHECK_INT(object_spec_check(&spec, &err), -EINVAL);
+	CHECK_INT(wire_object_spec_check(&spec, &err), -EINVAL);
 	CHECK_INT(err.code, -EINVAL);
 	CHECK_HAS(err.text, part);
 }
@@ -158,7 +158,7 @@ void each_bad_spec_is_refused(void)
 	s[0] = table();
 	s[0].optim.rate = 0;
 	check_good(s[0]);
-	CHECK_INT(object_spec_check(&(struct object_spec){ .name = "" }, NULL), -EINVAL);
+	CHECK_INT(wire_object_spec_check(&(struct object_spec){ .name = "" }, NULL), -EINVAL);
 }
 
 void table_dims_have_limits(void)
@@ -226,10 +226,10 @@ void blocks_hold_whole_rows(void)
 		struct object_spec spec = variable(cases[i].ndim, cases[i].shape);
 		const uint64_t row = cases[i].elements / cases[i].shape[0];
 
-		CHECK_INT(object_spec_check(&spec, NULL), 0);
+		CHECK_INT(wire_object_spec_check(&spec, NULL), 0);
 		CHECK_UINT(spec.dim, cases[i].dim);
-		CHECK_UINT(object_elements(&spec), cases[i].elements);
-		if (!CHECK_UINT(object_blocks(&spec), cases[i].blocks) ||
+		CHECK_UINT(wire_object_elements(&spec), cases[i].elements);
+		if (!CHECK_UINT(wire_object_blocks(&spec), cases[i].blocks) ||
 		    !CHECK(row > 1024 || spec.dim % row == 0 || spec.dim == cases[i].elements))
 			printf("# case %u\n", i);
 		CHECK(spec.dim <= WIRE_DIM_MAX);
@@ -243,21 +243,21 @@ void equal_specs_are_the_same(void)
 
 	a.id = 1;
 	b.id = 2;
-	CHECK_INT(object_spec_same(&a, &b, &err), 0);
+	CHECK_INT(wire_object_spec_same(&a, &b, &err), 0);
 	a = b = variable(2, SHAPE(10, 20));
-	CHECK_INT(object_spec_check(&a, &err), 0);
-	CHECK_INT(object_spec_check(&b, &err), 0);
+	CHECK_INT(wire_object_spec_check(&a, &err), 0);
+	CHECK_INT(wire_object_spec_check(&b, &err), 0);
 	b.shape[2] = 5; /* beyond ndim: not part of it */
-	CHECK_INT(object_spec_same(&a, &b, &err), 0);
+	CHECK_INT(wire_object_spec_same(&a, &b, &err), 0);
 }
 
 static void check_differ(const struct object_spec *have, const struct object_spec *want, const char *sentence)
 {
 	struct star_error err = { 0 };
 
-	CHECK_INT(object_spec_same(have, want, &err), -EEXIST);
+	CHECK_INT(wire_object_spec_same(have, want, &err), -EEXIST);
 	CHECK_STR(err.text, sentence);
-	CHECK_INT(object_spec_same(want, have, &err), -EEXIST);
+	CHECK_INT(wire_object_spec_same(want, have, &err), -EEXIST);
 }
 
 void each_difference_names_both_sides(void)
@@ -283,12 +283,12 @@ void each_difference_names_both_sides(void)
 	DIFFERS(want.full = FULL_EVICT_LFU, "with another full: refuse there, evict_lfu asked for");
 	DIFFERS(want.versions = 1, "with another versions: 0 there, 1 asked for");
 #undef DIFFERS
-	object_spec_check(&v, NULL);
+	wire_object_spec_check(&v, NULL);
 	w = variable(2, SHAPE(20, 20));
-	object_spec_check(&w, NULL);
+	wire_object_spec_check(&w, NULL);
 	check_differ(&v, &w, "\"words\" exists with another shape: 10 x 20 there, 20 x 20 asked for");
 	w = variable(1, SHAPE(200));
-	object_spec_check(&w, NULL);
+	wire_object_spec_check(&w, NULL);
 	check_differ(&v, &w, "\"words\" exists with another shape: 10 x 20 there, 200 asked for");
 }
 
@@ -297,17 +297,17 @@ void each_option_is_compared(void)
 {
 	struct object_spec have = { .kind = OBJECT_TABLE, .dtype = STAR_FLOAT32, .dim = 4, .name = "words" };
 
-	object_spec_defaults(&have, OPTIM_ADAM);
-	for (const struct object_option *o = object_options; o->name; o++) {
+	wire_object_spec_defaults(&have, OPTIM_ADAM);
+	for (const struct object_option *o = wire_object_options; o->name; o++) {
 		struct object_spec want = have;
 		struct star_error err = { 0 };
 		char part[64];
 
 		if (o->type == OPTION_FLOAT)
-			object_option_set(o, &want, 0, object_option_float(o, &have) + 1);
+			wire_object_option_set(o, &want, 0, wire_object_option_float(o, &have) + 1);
 		else
-			object_option_set(o, &want, object_option_whole(o, &have) + 1, 0);
-		CHECK_INT(object_spec_same(&have, &want, &err), -EEXIST);
+			wire_object_option_set(o, &want, wire_object_option_whole(o, &have) + 1, 0);
+		CHECK_INT(wire_object_spec_same(&have, &want, &err), -EEXIST);
 		snprintf(part, sizeof(part), "with another %s: ", o->name);
 		CHECK_HAS(err.text, part);
 	}
@@ -315,16 +315,16 @@ void each_option_is_compared(void)
 
 void names_of_kinds_parse_back(void)
 {
-	CHECK_STR(object_kind_name(OBJECT_TABLE), "table");
-	CHECK_STR(object_kind_name(OBJECT_VARIABLE), "variable");
-	CHECK_STR(object_kind_name(OBJECT_PROGRAM), "program");
-	CHECK(!object_kind_name(0) && !object_kind_name(4) && !object_kind_name(UINT32_MAX));
-	CHECK(!object_initializer_name(0) && !object_initializer_name(11));
+	CHECK_STR(wire_object_kind_name(OBJECT_TABLE), "table");
+	CHECK_STR(wire_object_kind_name(OBJECT_VARIABLE), "variable");
+	CHECK_STR(wire_object_kind_name(OBJECT_PROGRAM), "program");
+	CHECK(!wire_object_kind_name(0) && !wire_object_kind_name(4) && !wire_object_kind_name(UINT32_MAX));
+	CHECK(!wire_object_initializer_name(0) && !wire_object_initializer_name(11));
 	for (unsigned i = OBJECT_ZEROS; i <= OBJECT_HE_NORMAL; i++)
-		CHECK_UINT(object_initializer_parse(object_initializer_name(i)), i);
-	CHECK_UINT(object_initializer_parse("Zeros"), 0);
-	CHECK_UINT(object_initializer_parse(""), 0);
-	for (const struct object_option *o = object_options; o->name; o++)
+		CHECK_UINT(wire_object_initializer_parse(wire_object_initializer_name(i)), i);
+	CHECK_UINT(wire_object_initializer_parse("Zeros"), 0);
+	CHECK_UINT(wire_object_initializer_parse(""), 0);
+	for (const struct object_option *o = wire_object_options; o->name; o++)
 		for (unsigned i = 1; o->type == OPTION_NAME && o->name_of(i); i++)
-			CHECK_UINT(object_option_parse(o, o->name_of(i)), i);
+			CHECK_UINT(wire_object_option_parse(o, o->name_of(i)), i);
 }

@@ -13,7 +13,7 @@ static struct object_spec table(unsigned dtype, unsigned optimizer)
 {
 	struct object_spec spec = { .kind = OBJECT_TABLE, .dtype = (uint8_t)dtype, .dim = 8, .name = "emb" };
 
-	object_spec_defaults(&spec, optimizer);
+	wire_object_spec_defaults(&spec, optimizer);
 	return spec;
 }
 
@@ -34,8 +34,8 @@ static const char *judge(struct object_spec spec, const char *options)
 	static struct star_error err;
 
 	err = (struct star_error){ 0 };
-	if (object_spec_options(&spec, options, &err) == 0)
-		object_spec_check(&spec, &err);
+	if (wire_object_spec_options(&spec, options, &err) == 0)
+		wire_object_spec_check(&spec, &err);
 	return err.text;
 }
 
@@ -44,10 +44,10 @@ void options_are_read(void)
 	struct object_spec spec = table(STAR_FLOAT32, OPTIM_ADAM);
 	struct star_error err = { 0 };
 
-	CHECK_INT(object_spec_options(&spec,
-				      "beta1=0.8, schedule=cosine,schedule_steps=100000,\n\tfilter = bloom , "
-				      "filter_frequency=4294967295, seed=18446744073709551615, staleness=1,,",
-				      &err),
+	CHECK_INT(wire_object_spec_options(&spec,
+					   "beta1=0.8, schedule=cosine,schedule_steps=100000,\n\tfilter = bloom , "
+					   "filter_frequency=4294967295, seed=18446744073709551615, staleness=1,,",
+					   &err),
 		  0);
 	CHECK_STR(err.text, "");
 	CHECK(spec.optim.beta1 == 0.8f);
@@ -57,8 +57,8 @@ void options_are_read(void)
 	CHECK_UINT(spec.filter_frequency, UINT32_MAX);
 	CHECK_UINT(spec.seed, UINT64_MAX);
 	CHECK_UINT(spec.staleness, 1);
-	CHECK_INT(object_spec_options(&spec, NULL, NULL), 0);
-	CHECK_INT(object_spec_options(&spec, " ", NULL), 0);
+	CHECK_INT(wire_object_spec_options(&spec, NULL, NULL), 0);
+	CHECK_INT(wire_object_spec_options(&spec, " ", NULL), 0);
 }
 
 void bad_options_say_what_is_meant(void)
@@ -98,11 +98,11 @@ void texts_of_numbers_are_short(void)
 {
 	char text[OBJECT_OPTION_TEXT];
 
-	CHECK_STR(object_float_text(0.1f, text), "0.1");
-	CHECK_STR(object_float_text(0, text), "0");
-	CHECK_STR(object_float_text(-1e-30f, text), "-1e-30");
-	CHECK_STR(object_float_text(16777217, text), "16777216");
-	CHECK_STR(object_float_text(3.4028234663852886e38f, text), "3.4028235e+38");
+	CHECK_STR(wire_object_float_text(0.1f, text), "0.1");
+	CHECK_STR(wire_object_float_text(0, text), "0");
+	CHECK_STR(wire_object_float_text(-1e-30f, text), "-1e-30");
+	CHECK_STR(wire_object_float_text(16777217, text), "16777216");
+	CHECK_STR(wire_object_float_text(3.4028234663852886e38f, text), "3.4028235e+38");
 }
 
 /* Every combination that can't be, and its sentence. */
@@ -198,7 +198,7 @@ void options_that_go_together_pass(void)
 	for (unsigned kind = 1; optim_kind_name(kind); kind++)
 		if (kind != OPTIM_LAMB)
 			CHECK_STR(judge(table(STAR_FLOAT32, kind), ""), "");
-	CHECK_INT(object_spec_check(&spec, NULL), 0);
+	CHECK_INT(wire_object_spec_check(&spec, NULL), 0);
 	CHECK_UINT(spec.versions, 1); /* a variable's rows have versions, whether asked for or not */
 }
 
@@ -207,21 +207,22 @@ void texts_of_options_read_back(void)
 {
 	struct object_spec spec = table(STAR_FLOAT32, OPTIM_ADAM), back = spec;
 
-	CHECK_INT(object_spec_options(&spec, "rate=0.3, beta2=0.12345678, seed=123456789012345678, filter=bloom", NULL),
+	CHECK_INT(wire_object_spec_options(&spec, "rate=0.3, beta2=0.12345678, seed=123456789012345678, filter=bloom",
+					   NULL),
 		  0);
-	for (const struct object_option *o = object_options; o->name; o++) {
+	for (const struct object_option *o = wire_object_options; o->name; o++) {
 		char text[OBJECT_OPTION_TEXT], item[OBJECT_OPTION_TEXT + 64];
 
-		snprintf(item, sizeof(item), "%s=%s", o->name, object_option_text(o, &spec, text));
-		CHECK_INT(object_spec_options(&back, item, NULL), 0);
-		CHECK(strlen(object_option_possible(o, text)) > 0 && strlen(o->text) > 0);
+		snprintf(item, sizeof(item), "%s=%s", o->name, wire_object_option_text(o, &spec, text));
+		CHECK_INT(wire_object_spec_options(&back, item, NULL), 0);
+		CHECK(strlen(wire_object_option_possible(o, text)) > 0 && strlen(o->text) > 0);
 	}
-	CHECK_INT(object_spec_same(&spec, &back, NULL), 0);
+	CHECK_INT(wire_object_spec_same(&spec, &back, NULL), 0);
 }
 
 static void check_rate(const struct object_spec *spec, uint64_t step, double expected)
 {
-	const double rate = (double)object_rate(spec, 2, step);
+	const double rate = (double)wire_object_rate(spec, 2, step);
 
 	if (!CHECK(fabs(rate - expected) <= 2e-7 * expected))
 		printf("# step %llu: %.9g, not %.9g\n", (unsigned long long)step, rate, expected);
@@ -232,18 +233,17 @@ void rates_follow_their_schedule(void)
 {
 	struct object_spec spec = table(STAR_FLOAT32, OPTIM_SGD);
 
-	CHECK(object_rate(&spec, 0.3f, 0) == 0.3f);
-	CHECK(object_rate(&spec, 0.3f, UINT64_MAX) == 0.3f);
-	CHECK_INT(object_spec_options(&spec,
-				      "warmup_steps=4, schedule=exponential, schedule_steps=100, schedule_rate=0.96",
-				      NULL),
+	CHECK(wire_object_rate(&spec, 0.3f, 0) == 0.3f);
+	CHECK(wire_object_rate(&spec, 0.3f, UINT64_MAX) == 0.3f);
+	CHECK_INT(wire_object_spec_options(
+			  &spec, "warmup_steps=4, schedule=exponential, schedule_steps=100, schedule_rate=0.96", NULL),
 		  0);
 	for (uint64_t step = 1; step <= 4; step++)
 		check_rate(&spec, step, 2 * (double)step / 4);
 	check_rate(&spec, 0, 2.0 / 4); /* unknown: the first */
 	for (uint64_t t = 0; t < 100000; t += 1 + t / 3)
 		check_rate(&spec, t + 5, 2 * pow((double)0.96f, (double)t / 100));
-	CHECK(object_rate(&spec, 2, UINT64_MAX) == 0);
+	CHECK(wire_object_rate(&spec, 2, UINT64_MAX) == 0);
 	spec.warmup_steps = 0;
 	spec.schedule = SCHEDULE_COSINE;
 	spec.schedule_rate = 0.25f;

@@ -42,8 +42,8 @@ void programs_have_a_shape(void)
 	unsigned node;
 	const uint32_t counts[2] = { 5, 3 };
 
-	if (!CHECK(!program_check(&good, &s, &node)))
-		printf("# node %u: %s\n", node, program_check(&good, &s, &node));
+	if (!CHECK(!wire_program_check(&good, &s, &node)))
+		printf("# node %u: %s\n", node, wire_program_check(&good, &s, &node));
 	CHECK_UINT(s.keys_count, 2);
 	CHECK(s.segments && s.applies);
 	CHECK_UINT(s.fetches, 3);
@@ -60,10 +60,10 @@ void programs_have_a_shape(void)
 	CHECK_UINT(s.values[8].axis, PROGRAM_ONCE);
 	CHECK_UINT(s.values[10].axis, PROGRAM_POOLED);
 	CHECK_UINT(s.values[13].dim, 1);
-	CHECK_UINT(program_head_bytes(&good, &s, 7), 8 + 8 + 7 * 32);
-	CHECK_UINT(program_request_bytes(&good, &s, counts, 7, false),
+	CHECK_UINT(wire_program_head_bytes(&good, &s, 7), 8 + 8 + 7 * 32);
+	CHECK_UINT(wire_program_request_bytes(&good, &s, counts, 7, false),
 		   8 + 8 + 7 * 32 + 5 * 8 + 5 * 32 + 24 + 3 * 8 + 40);
-	CHECK_UINT(program_reply_bytes(&good, &s, counts, 7), 184 + 7 * 32);
+	CHECK_UINT(wire_program_reply_bytes(&good, &s, counts, 7), 184 + 7 * 32);
 }
 
 #define NODE(i, ...) (p.nodes[i] = (struct program_node){ __VA_ARGS__ })
@@ -74,11 +74,11 @@ static void refuse(int line, const struct program *p, unsigned at, const char *w
 	struct program_shape s;
 	struct star_error err;
 	unsigned node;
-	const char *said = program_check(p, &s, &node);
+	const char *said = wire_program_check(p, &s, &node);
 
 	if (!said || !strstr(said, why) || node != at)
 		unit_fail(__FILE__, line, "node %u: \"%s\", not node %u: \"%s\"", node, said ? said : "good", at, why);
-	CHECK_INT(object_spec_check(&spec, &err), -EINVAL);
+	CHECK_INT(wire_object_spec_check(&spec, &err), -EINVAL);
 }
 
 #define REFUSE(at, why, change) \
@@ -172,25 +172,25 @@ void programs_are_the_same_by_name(void)
 	char name[PROGRAM_NAME_BYTES];
 	struct star_error err;
 
-	program_name(&good, spec.name);
+	wire_program_name(&good, spec.name);
 	CHECK_UINT(strlen(spec.name), PROGRAM_NAME_BYTES - 1);
-	CHECK_INT(object_spec_check(&spec, &err), 0);
+	CHECK_INT(wire_object_spec_check(&spec, &err), 0);
 	other = spec;
-	CHECK_INT(object_spec_same(&spec, &other, &err), 0);
+	CHECK_INT(wire_object_spec_same(&spec, &other, &err), 0);
 	other.program.nodes[8].constant = 0.25f;
-	CHECK_INT(object_spec_same(&spec, &other, &err), -EEXIST);
+	CHECK_INT(wire_object_spec_same(&spec, &other, &err), -EEXIST);
 	CHECK_HAS(err.text, "exists as another program");
-	CHECK_INT(object_spec_check(&other, &err), -EINVAL);
+	CHECK_INT(wire_object_spec_check(&other, &err), -EINVAL);
 	CHECK_HAS(err.text, "the program's name is \"program:");
-	program_name(&other.program, name);
+	wire_program_name(&other.program, name);
 	CHECK(strcmp(name, spec.name) != 0);
 	/* Nodes that are not there do not count. */
 	other.program = good;
 	other.program.nodes[60].op = 1;
-	program_name(&other.program, name);
+	wire_program_name(&other.program, name);
 	CHECK_STR(name, spec.name);
 	other.program.nodes[12].b = 63;
-	CHECK_INT(object_spec_check(&other, &err), -EINVAL);
+	CHECK_INT(wire_object_spec_check(&other, &err), -EINVAL);
 	CHECK_HAS(err.text, "node 12 of the program, a apply: it uses a node that does not come before it");
 }
 
@@ -200,7 +200,7 @@ void programs_have_one_table(void)
 	unsigned known = 0, unknown = 0;
 
 	for (unsigned op = 0; op < 1000; op++) {
-		const struct program_op_info *info = program_op(op);
+		const struct program_op_info *info = wire_program_op(op);
 
 		if (info->kind == PROGRAM_KIND_NONE) {
 			struct program p = good;
@@ -214,7 +214,7 @@ void programs_have_one_table(void)
 			continue;
 		}
 		known++;
-		CHECK_UINT(program_op_find(info->name), op);
+		CHECK_UINT(wire_program_op_find(info->name), op);
 		CHECK(info->cost >= 1);
 		/* What b is, is one thing. */
 		CHECK(!(info->uses & PROGRAM_USES_B) || !(info->uses & (PROGRAM_USES_PLACE | PROGRAM_USES_KEPT_PLACE)));
@@ -222,11 +222,11 @@ void programs_have_one_table(void)
 	}
 	CHECK_UINT(known, 5 + 6 + 10 + 9 + 5);
 	CHECK_UINT(known + unknown, 1000);
-	CHECK_UINT(program_op_find("relu"), ELEMENTWISE_RELU);
-	CHECK_UINT(program_op_find("segment_rows"), PROGRAM_SEGMENT_ROWS);
-	CHECK_UINT(program_op_find(""), 0);
-	CHECK_UINT(program_op_find("relux"), 0);
-	CHECK(program_op(ELEMENTWISE_EXP)->cost > program_op(ELEMENTWISE_NEG)->cost);
+	CHECK_UINT(wire_program_op_find("relu"), ELEMENTWISE_RELU);
+	CHECK_UINT(wire_program_op_find("segment_rows"), PROGRAM_SEGMENT_ROWS);
+	CHECK_UINT(wire_program_op_find(""), 0);
+	CHECK_UINT(wire_program_op_find("relux"), 0);
+	CHECK(wire_program_op(ELEMENTWISE_EXP)->cost > wire_program_op(ELEMENTWISE_NEG)->cost);
 }
 
 /* What is kept is an entry of one KEYS feed, and has places. */
@@ -242,7 +242,7 @@ void programs_have_one_entry(void)
 	NODE(20, .op = PROGRAM_KEEP, .a = 2, .b = 3);
 	NODE(21, .op = PROGRAM_KEEP, .a = 9, .b = 7);
 	begins = p;
-	CHECK(!program_check(&p, &s, &node));
+	CHECK(!wire_program_check(&p, &s, &node));
 	CHECK(s.begins && program_has_entry(&s));
 	CHECK_UINT(s.entry, 0);
 	CHECK_UINT(s.keeps, 1 << 3 | 1 << 7);
@@ -252,12 +252,13 @@ void programs_have_one_entry(void)
 	p.nodes[2].b = 2;
 	p.count = 19;
 	takes = p;
-	CHECK(!program_check(&p, &s, &node));
+	CHECK(!wire_program_check(&p, &s, &node));
 	CHECK(!s.begins && s.keys[0].kept && !s.keys[1].kept);
 	CHECK_UINT(s.takes, 1 << 1 | 1 << 2);
-	CHECK_UINT(program_request_bytes(&p, &s, counts, 7, false), 8 + 8 + 7 * 32 + 3 * 8 + 40);
-	CHECK_UINT(program_request_bytes(&p, &s, counts, 7, true), 8 + 8 + 7 * 32 + 5 * 8 + 5 * 32 + 24 + 3 * 8 + 40);
-	CHECK(!program_check(&good, &s, &node) && !program_has_entry(&s));
+	CHECK_UINT(wire_program_request_bytes(&p, &s, counts, 7, false), 8 + 8 + 7 * 32 + 3 * 8 + 40);
+	CHECK_UINT(wire_program_request_bytes(&p, &s, counts, 7, true),
+		   8 + 8 + 7 * 32 + 5 * 8 + 5 * 32 + 24 + 3 * 8 + 40);
+	CHECK(!wire_program_check(&good, &s, &node) && !program_has_entry(&s));
 
 #define REFUSE_OF(from, at, why, change) (p = from, change, refuse(__LINE__, &p, at, why))
 	REFUSE_OF(begins, 19, "keys have no place", p.nodes[19].b = 1);
@@ -280,7 +281,7 @@ void programs_have_one_entry(void)
 	p = (struct program){ .version = PROGRAM_VERSION, .count = 2 };
 	NODE(0, .op = PROGRAM_KEYS, .object = 1, .dim = 1);
 	NODE(1, .op = PROGRAM_KEEP);
-	CHECK(!program_check(&p, &s, &node));
+	CHECK(!wire_program_check(&p, &s, &node));
 }
 
 /* Any change of any byte, and any length: refused, or again a program whose shape fits its nodes. */
@@ -294,16 +295,16 @@ void no_bytes_do_harm(void)
 	unsigned node, passed = 0;
 
 	for (uint32_t n = 0; n <= all; n++)
-		CHECK(!program_read(&good, n, &p, &s, &node) == (n == all));
-	CHECK(program_read(&good, all + 1, &p, &s, &node));
-	CHECK(program_read(&good, sizeof(good), &p, &s, &node));
+		CHECK(!wire_program_read(&good, n, &p, &s, &node) == (n == all));
+	CHECK(wire_program_read(&good, all + 1, &p, &s, &node));
+	CHECK(wire_program_read(&good, sizeof(good), &p, &s, &node));
 	prng_seed(&prng, 1);
 	for (unsigned i = 0; i < 200000; i++) {
 		memcpy(bytes, &good, all);
 		for (unsigned k = prng_below(&prng, 3) + 1; k; k--)
 			bytes[prng_below(&prng, all)] =
 				(uint8_t)(prng_below(&prng, 4) ? prng_below(&prng, 24) : prng_below(&prng, 256));
-		if (program_read(bytes, all, &p, &s, &node))
+		if (wire_program_read(bytes, all, &p, &s, &node))
 			continue;
 		passed++;
 		CHECK(s.keys_count <= PROGRAM_KEYS_MAX && p.count <= PROGRAM_NODES_MAX);

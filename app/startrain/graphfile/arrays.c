@@ -65,7 +65,7 @@ double arrays_share(const struct arrays *arrays)
 /* ---- a header: "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }" ---- */
 
 /* The text if it comes next, behind spaces. */
-static bool take(const char **at, const char *text)
+static bool take_text(const char **at, const char *text)
 {
 	const char *from = *at + strspn(*at, " \n");
 
@@ -77,11 +77,11 @@ static bool take(const char **at, const char *text)
 
 static bool take_dtype(const char **at, uint8_t *dtype)
 {
-	*dtype = take(at, "'<f4'")   ? STAR_FLOAT32
-		 : take(at, "'<f8'") ? STAR_FLOAT64
-		 : take(at, "'<i4'") ? STAR_INT32
-		 : take(at, "'<i8'") ? STAR_INT64
-				     : 0;
+	*dtype = take_text(at, "'<f4'")	  ? STAR_FLOAT32
+		 : take_text(at, "'<f8'") ? STAR_FLOAT64
+		 : take_text(at, "'<i4'") ? STAR_INT32
+		 : take_text(at, "'<i8'") ? STAR_INT64
+					  : 0;
 	return *dtype != 0;
 }
 
@@ -90,9 +90,9 @@ static bool take_shape(const char **at, struct graph_shape *shape)
 {
 	int64_t size, elements = 1;
 
-	if (!take(at, "("))
+	if (!take_text(at, "("))
 		return false;
-	while (!take(at, ")")) {
+	while (!take_text(at, ")")) {
 		const char *digits = *at + strspn(*at, " ");
 		char *end;
 
@@ -102,7 +102,7 @@ static bool take_shape(const char **at, struct graph_shape *shape)
 		size = strtoll(digits, &end, 10);
 		*at = end;
 		if (errno || size > ELEMENTS_MAX || (elements *= size) > ELEMENTS_MAX ||
-		    (!take(at, ",") && **at != ')'))
+		    (!take_text(at, ",") && **at != ')'))
 			return false;
 		/* A size behind a 0 must not overflow either when others multiply them. */
 		shape->dims[shape->ndim++] = size;
@@ -115,20 +115,20 @@ static bool parse_header(const char *at, struct graph_type *type)
 {
 	bool order = false, shape = false;
 
-	if (!take(&at, "{"))
+	if (!take_text(&at, "{"))
 		return false;
-	while (!take(&at, "}")) {
-		if (take(&at, "'descr':") && !type->dtype) {
+	while (!take_text(&at, "}")) {
+		if (take_text(&at, "'descr':") && !type->dtype) {
 			if (!take_dtype(&at, &type->dtype))
 				return false;
-		} else if (take(&at, "'fortran_order':") && !order) {
-			order = take(&at, "False");
-		} else if (take(&at, "'shape':") && !shape) {
+		} else if (take_text(&at, "'fortran_order':") && !order) {
+			order = take_text(&at, "False");
+		} else if (take_text(&at, "'shape':") && !shape) {
 			shape = take_shape(&at, &type->shape);
 		} else {
 			return false;
 		}
-		if (!take(&at, ",") && *at != '}')
+		if (!take_text(&at, ",") && *at != '}')
 			return false;
 	}
 	return type->dtype && order && shape && at[strspn(at, " \n")] == 0;

@@ -69,16 +69,6 @@ static void print_help(void)
 	     "  --json             print the result as one JSON object");
 }
 
-static int parse_number(const char *name, const char *text, double low, double high, uint32_t *number,
-			struct star_error *err)
-{
-	uint64_t value = 0;
-	const int rc = training_parse_number(name, text, low, high, &value, err);
-
-	*number = (uint32_t)value;
-	return rc;
-}
-
 static int add_file(struct graphfile_options *o, const char *path, struct star_error *err)
 {
 	if (o->train_count == GRAPHFILE_FILES_MAX)
@@ -89,9 +79,6 @@ static int add_file(struct graphfile_options *o, const char *path, struct star_e
 
 static int parse_one(struct graphfile_options *o, int option, const char *text, struct star_error *err)
 {
-	uint64_t seconds = 0;
-	int rc = 0;
-
 	switch (option) {
 	case PS:
 		o->ps = text;
@@ -105,28 +92,26 @@ static int parse_one(struct graphfile_options *o, int option, const char *text, 
 		o->protocol = text;
 		return graph_protocol_parse(text, err) ? 0 : -EINVAL;
 	case WORKERS:
-		return parse_number("workers", text, 1, GRAPHFILE_WORKERS_MAX, &o->workers, err);
+		return training_parse_count("workers", text, 1, GRAPHFILE_WORKERS_MAX, &o->workers, err);
 	case WORKER:
 		o->local_workers = 1;
-		return parse_number("worker", text, 0, GRAPHFILE_WORKERS_MAX - 1, &o->first_worker, err);
+		return training_parse_count("worker", text, 0, GRAPHFILE_WORKERS_MAX - 1, &o->first_worker, err);
 	case EPOCHS:
-		return parse_number("epochs", text, 1, 1e6, &o->epochs, err);
+		return training_parse_count("epochs", text, 1, 1e6, &o->epochs, err);
 	case REPORT:
 		o->report = text;
 		break;
 	case INTRA_OP:
-		return parse_number("intra-op", text, 1, 64, &o->intra_op, err);
+		return training_parse_count("intra-op", text, 1, 64, &o->intra_op, err);
 	case SEED:
 		return training_parse_number("seed", text, 0, 0x1p53, &o->seed, err);
 	case DEADLINE:
-		rc = training_parse_number("deadline", text, 1, 3600, &seconds, err);
-		o->deadline_us = seconds * 1000000;
-		break;
+		return training_parse_seconds("deadline", text, &o->deadline_us, err);
 	case JSON:
 		o->json = true;
 		break;
 	}
-	return rc;
+	return 0;
 }
 
 static int complete(struct graphfile_options *o, struct star_error *err)
@@ -216,7 +201,7 @@ static void print_result(const struct graphfile_job *j, double seconds)
 	json_decref(json);
 }
 
-static int run(struct graphfile_job *j, struct star_error *err)
+static int run_graphfile(struct graphfile_job *j, struct star_error *err)
 {
 	const struct graphfile_options *o = &j->options;
 	const size_t bytes = o->local_workers * sizeof(*j->results);
@@ -248,11 +233,8 @@ int graphfile_main(int argc, char **argv)
 	if (rc > 0)
 		return 0;
 	if (rc == 0) {
-		rc = run(&job, &err);
-		status = rc == -EINTR ? 128 + err.code : 1;
+		rc = run_graphfile(&job, &err);
+		status = 1;
 	}
-	if (rc == 0)
-		return 0;
-	fprintf(stderr, "startrain: %s\n", err.text);
-	return status;
+	return job_exit_status(rc, status, &err);
 }

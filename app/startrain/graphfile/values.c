@@ -29,7 +29,7 @@ static bool is_in_question(const struct graph_node *node)
 	       !strcmp(graph_attr_string(node, "initializer", ""), "constant");
 }
 
-static int find(const struct graph *graph, struct ungiven *u, struct star_error *err)
+static int find_ungiven(const struct graph *graph, struct ungiven *u, struct star_error *err)
 {
 	u->nodes = calloc(graph->nodes_count + 1, sizeof(*u->nodes));
 	u->states = calloc(graph->nodes_count + 1, sizeof(*u->states));
@@ -133,8 +133,8 @@ struct gift {
 };
 
 /* An array that the file has for a variable: if that has no values, it is to be given these. */
-static int add(struct gift *gift, const struct graph_node *node, enum state state, const struct graph_tensor *array,
-	       const char *path, struct star_error *err)
+static int add_gift(struct gift *gift, const struct graph_node *node, enum state state,
+		    const struct graph_tensor *array, const char *path, struct star_error *err)
 {
 	const struct graph_type *type = &node->outputs[0];
 	char want[GRAPH_SHAPE_TEXT], have[GRAPH_SHAPE_TEXT];
@@ -173,7 +173,7 @@ static int read_values(const struct ungiven *u, const char *path, struct gift *g
 					    "%s has %u arrays, and the graph %u variables to be given values", path, i,
 					    u->count);
 		if (rc > 0)
-			rc = add(gift, u->nodes[i], u->states[i], &array, path, err);
+			rc = add_gift(gift, u->nodes[i], u->states[i], &array, path, err);
 	}
 	if (rc == 0 && arrays_next(arrays, &array, err) != 0)
 		rc = star_error_set(err, -EINVAL, "%s has more than the %u arrays of this graph's variables", path,
@@ -236,7 +236,7 @@ int graphfile_give_values(const struct graph *graph, const struct session_config
 {
 	struct ungiven u = { 0 };
 	bool parts = false;
-	int rc = find(graph, &u, err);
+	int rc = find_ungiven(graph, &u, err);
 
 	if (rc == 0 && path && !u.count)
 		rc = star_error_set(err, -EINVAL,

@@ -116,7 +116,7 @@ static const char help[] =
 	"  --ids N      of a column at most, without --histories [200000]\n"
 	"  --help\n";
 
-static int parse(int argc, char **argv, struct request *r, struct star_error *err)
+static int parse_generate_options(int argc, char **argv, struct request *r, struct star_error *err)
 {
 	static const struct option options[] = { { "rows", required_argument, NULL, 'r' },
 						 { "first", required_argument, NULL, 'f' },
@@ -184,7 +184,7 @@ int zoo_generate(int argc, char **argv)
 {
 	struct request request = { .rows = 100000, .seed = 1, .ids = 200000 };
 	struct star_error err = { 0 };
-	int rc = parse(argc, argv, &request, &err);
+	int rc = parse_generate_options(argc, argv, &request, &err);
 
 	if (rc > 0)
 		return 0;

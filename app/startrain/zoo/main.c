@@ -123,7 +123,7 @@ static int train(struct zoo_job *zoo, struct star_error *err)
 	return rc;
 }
 
-static int run(struct zoo_job *zoo, struct star_error *err)
+static int run_zoo(struct zoo_job *zoo, struct star_error *err)
 {
 	const struct zoo_options *o = &zoo->options;
 	const uint64_t begin_ns = clock_ns();
@@ -157,12 +157,9 @@ int zoo_main(int argc, char **argv)
 	if (rc > 0)
 		return 0;
 	if (rc == 0) {
-		rc = run(&zoo, &err);
-		status = rc == -EINTR ? 128 + err.code : 1;
+		rc = run_zoo(&zoo, &err);
+		status = 1;
 	}
 	cluster_spec_fini(&zoo.options.cluster);
-	if (rc == 0)
-		return 0;
-	fprintf(stderr, "startrain: %s\n", err.text);
-	return status;
+	return job_exit_status(rc, status, &err);
 }

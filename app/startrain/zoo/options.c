@@ -107,16 +107,6 @@ static int add_file(const char **files, uint32_t *count, const char *path, struc
 	return 0;
 }
 
-static int parse_number(const char *name, const char *text, double low, double high, uint32_t *number,
-			struct star_error *err)
-{
-	uint64_t value = 0;
-	const int rc = training_parse_number(name, text, low, high, &value, err);
-
-	*number = (uint32_t)value;
-	return rc;
-}
-
 static int parse_rate(const char *name, const char *text, double *rate, struct star_error *err)
 {
 	char *end;
@@ -193,57 +183,56 @@ static int set_consistency(struct zoo_options *o, const char *name, struct star_
 /* Those with a number; 1: it is none of them. */
 static int parse_numeric(struct zoo_options *o, int option, const char *text, struct star_error *err)
 {
-	uint64_t seconds = 0;
 	int rc;
 
 	switch (option) {
 	case OPTION_workers:
-		return parse_number("workers", text, 1, ZOO_WORKERS_MAX, &o->workers, err);
+		return training_parse_count("workers", text, 1, ZOO_WORKERS_MAX, &o->workers, err);
 	case OPTION_worker:
 		o->local_workers = 1;
-		return parse_number("worker", text, 0, ZOO_WORKERS_MAX - 1, &o->first_worker, err);
+		return training_parse_count("worker", text, 0, ZOO_WORKERS_MAX - 1, &o->first_worker, err);
 	case OPTION_epochs:
-		return parse_number("epochs", text, 1, 1e6, &o->epochs, err);
+		return training_parse_count("epochs", text, 1, 1e6, &o->epochs, err);
 	case OPTION_batch:
-		return parse_number("batch", text, 1, 65536, &o->batch, err);
+		return training_parse_count("batch", text, 1, 65536, &o->batch, err);
 	case OPTION_dim:
-		return parse_number("dim", text, 1, ZOO_DIM_MAX, &o->dim, err);
+		return training_parse_count("dim", text, 1, ZOO_DIM_MAX, &o->dim, err);
 	case OPTION_history:
-		return parse_number("history", text, 1, ZOO_HISTORY_MAX, &o->history, err);
+		return training_parse_count("history", text, 1, ZOO_HISTORY_MAX, &o->history, err);
 	case OPTION_vocabulary:
-		return parse_number("vocabulary", text, 1, VOCABULARY_WORDS_MAX, &o->vocabulary, err);
+		return training_parse_count("vocabulary", text, 1, VOCABULARY_WORDS_MAX, &o->vocabulary, err);
 	case OPTION_window:
-		return parse_number("window", text, 1, WINDOW_MAX, &o->window, err);
+		return training_parse_count("window", text, 1, WINDOW_MAX, &o->window, err);
 	case OPTION_negatives:
-		return parse_number("negatives", text, 1, NEGATIVES_MAX, &o->negatives, err);
+		return training_parse_count("negatives", text, 1, NEGATIVES_MAX, &o->negatives, err);
 	case OPTION_rate:
 		return parse_rate("rate", text, &o->rate, err);
 	case OPTION_dense_rate:
 		return parse_rate("dense-rate", text, &o->dense_rate, err);
 	case OPTION_shuffle:
-		return parse_number("shuffle", text, 0, INPUT_SHUFFLE_MAX, &o->shuffle, err);
+		return training_parse_count("shuffle", text, 0, INPUT_SHUFFLE_MAX, &o->shuffle, err);
 	case OPTION_seed:
 		return training_parse_number("seed", text, 0, 0x1p53, &o->seed, err);
 	case OPTION_intra_op:
-		return parse_number("intra-op", text, 1, 64, &o->intra_op, err);
+		return training_parse_count("intra-op", text, 1, 64, &o->intra_op, err);
 	case OPTION_inter_op:
-		return parse_number("inter-op", text, 1, 64, &o->inter_op, err);
+		return training_parse_count("inter-op", text, 1, 64, &o->inter_op, err);
 	case OPTION_steps_in_flight:
-		return parse_number("steps-in-flight", text, 1, SESSION_IN_FLIGHT_MAX, &o->steps_in_flight, err);
+		return training_parse_count("steps-in-flight", text, 1, SESSION_IN_FLIGHT_MAX, &o->steps_in_flight,
+					    err);
 	case OPTION_deadline:
-		rc = training_parse_number("deadline", text, 1, 3600, &seconds, err);
-		o->deadline_us = o->connect_us = seconds * 1000000;
+		rc = training_parse_seconds("deadline", text, &o->deadline_us, err);
+		o->connect_us = o->deadline_us;
 		return rc;
 	case OPTION_staleness:
 		rc = set_consistency(o, "ssp", err);
 		return rc < 0 ? rc : training_parse_number("staleness", text, 0, 1e9, &o->staleness, err);
 	case OPTION_grads_to_wait:
 		rc = set_consistency(o, "synchronous", err);
-		return rc < 0 ? rc : parse_number("grads-to-wait", text, 1, ZOO_WORKERS_MAX, &o->grads_to_wait, err);
+		return rc < 0 ? rc
+			      : training_parse_count("grads-to-wait", text, 1, ZOO_WORKERS_MAX, &o->grads_to_wait, err);
 	case OPTION_lease:
-		rc = training_parse_number("lease", text, 1, 3600, &seconds, err);
-		o->lease_us = seconds * 1000000;
-		return rc;
+		return training_parse_seconds("lease", text, &o->lease_us, err);
 	default:
 		return 1;
 	}

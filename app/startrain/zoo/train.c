@@ -209,8 +209,8 @@ static int show_step(void *arg, struct session *session, const struct session_st
 }
 
 /* One pass or all, for training (seen is given) or evaluating. */
-static int run(const struct zoo_options *o, uint32_t worker, struct figures *seen, struct zoo_figures *figures,
-	       struct star_error *err)
+static int run_estimator(const struct zoo_options *o, uint32_t worker, struct figures *seen,
+			 struct zoo_figures *figures, struct star_error *err)
 {
 	const bool train = seen != NULL;
 	struct params params = { .options = o };
@@ -271,10 +271,10 @@ static int run(const struct zoo_options *o, uint32_t worker, struct figures *see
 int zoo_train(const struct zoo_options *o, uint32_t worker, struct figures *seen, struct zoo_figures *figures,
 	      struct star_error *err)
 {
-	return run(o, worker, seen, figures, err);
+	return run_estimator(o, worker, seen, figures, err);
 }
 
 int zoo_evaluate(const struct zoo_options *o, struct zoo_figures *figures, struct star_error *err)
 {
-	return run(o, 0, NULL, figures, err);
+	return run_estimator(o, 0, NULL, figures, err);
 }

@@ -142,7 +142,7 @@ static json_t *numbers_of(const uint8_t *bytes, unsigned dtype, uint64_t rows, u
 		const uint8_t *row = bytes + r * dtype_row_bytes(dtype, n);
 
 		if (dtype_is_real(dtype))
-			convert_row(doubles, STAR_FLOAT64, row, dtype, (uint32_t)n, scratch);
+			tensor_convert_row(doubles, STAR_FLOAT64, row, dtype, (uint32_t)n, scratch);
 		for (uint64_t i = 0; i < n; i++) {
 			const double x = dtype_is_real(dtype) ? doubles[i] : number_at(row, dtype, i);
 
@@ -167,7 +167,8 @@ static void fill(uint8_t *bytes, unsigned dtype, uint64_t rows, uint64_t n, cons
 	for (uint64_t r = 0; r < rows && dtype_is_real(dtype); r++) {
 		for (uint64_t i = 0; i < n; i++)
 			floats[i] = float_of(json_is_array(values) ? json_array_get(values, r * n + i) : values);
-		convert_row(bytes + r * dtype_row_bytes(dtype, n), dtype, floats, STAR_FLOAT32, (uint32_t)n, scratch);
+		tensor_convert_row(bytes + r * dtype_row_bytes(dtype, n), dtype, floats, STAR_FLOAT32, (uint32_t)n,
+				   scratch);
 	}
 	free(floats);
 	free(scratch);
@@ -181,7 +182,7 @@ static json_t *outcome(const struct star_op *op, unsigned dtype, uint64_t rows, 
 	char text[16];
 
 	if (bytes && hash) {
-		snprintf(text, sizeof(text), "%08x", crc32(bytes, rows * dtype_row_bytes(dtype, n)));
+		snprintf(text, sizeof(text), "%08x", base_crc32(bytes, rows * dtype_row_bytes(dtype, n)));
 		json_object_set_new(result, "hash", json_string(text));
 	} else if (bytes) {
 		json_object_set_new(result, "values", numbers_of(bytes, dtype, rows, n));

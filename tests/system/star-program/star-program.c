@@ -169,13 +169,13 @@ static void run_bag(const struct star_program *program, unsigned n, bool async)
 
 		for (unsigned d = 0; d < NARROW; d++)
 			other_wanted[bags[i] * NARROW + d] += row[d];
-		elementwise_unary(ELEMENTWISE_SIGMOID, 0, &row, 1, NARROW, gated);
-		elementwise_unary(ELEMENTWISE_SCALE, factor, &gate, 1, NARROW, &expected[i * NARROW]);
+		tensor_elementwise_unary(ELEMENTWISE_SIGMOID, 0, &row, 1, NARROW, gated);
+		tensor_elementwise_unary(ELEMENTWISE_SCALE, factor, &gate, 1, NARROW, &expected[i * NARROW]);
 	}
 	same(gates, expected, m * NARROW * sizeof(float), "rows that were computed differ");
 	near(sums, wanted, BAGS * WIDE, "sum");
 	near(other_sums, other_wanted, BAGS * NARROW, "sum of the other table");
-	rows_hash ^= crc32(gates, m * NARROW * sizeof(float));
+	rows_hash ^= base_crc32(gates, m * NARROW * sizeof(float));
 }
 
 /* Against a push of the gradients that the worker has spread over the rows. */
@@ -285,7 +285,7 @@ int main(int argc, char **argv)
 		same(halves, half_rows, sizeof(halves), "a look-up differs from a pull");
 	}
 	printf("{\"rows\": %" PRIu32 ", \"trained\": %" PRIu32 ", \"pooled\": [", rows_hash,
-	       crc32(trained[0], sizeof(trained[0])));
+	       base_crc32(trained[0], sizeof(trained[0])));
 	for (unsigned i = 0; i < 32; i++)
 		printf("%s%.9g", i ? ", " : "", (double)sums[i * 97]);
 	puts("]}");

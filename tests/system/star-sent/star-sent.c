@@ -6,7 +6,7 @@
  * tensor_fuse; apart: a table for each column. Feeds of a graph in a file have known sizes; ids are 0, 1, ..., numbers ITERATIONS, all else
  * is 0.
  *
- * Ids that come more than once go as often as they come (once_find finds nothing here): how many do is the data's.
+ * Repeated ids go as often as they come (train_once_find finds nothing here): how many do is the data's.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -100,7 +100,7 @@ int __wrap_star_execute(struct star_cluster *cluster, struct star_op *ops, uint3
 struct star_request *__wrap_star_execute_async(struct star_cluster *cluster, const struct star_op *ops,
 					       uint32_t ops_count, uint64_t deadline_us, star_done *done, void *arg,
 					       struct star_error *err);
-bool __wrap_once_find(struct once *once, const uint64_t *ids, uint32_t n);
+bool __wrap_train_once_find(struct once *once, const uint64_t *ids, uint32_t n);
 
 int __wrap_star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops_count, uint64_t deadline_us,
 			struct star_error *err)
@@ -117,7 +117,7 @@ struct star_request *__wrap_star_execute_async(struct star_cluster *cluster, con
 	return __real_star_execute_async(cluster, ops, ops_count, deadline_us, done, arg, err);
 }
 
-bool __wrap_once_find(struct once *once, const uint64_t *ids, uint32_t n)
+bool __wrap_train_once_find(struct once *once, const uint64_t *ids, uint32_t n)
 {
 	return false;
 }

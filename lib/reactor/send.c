@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What ops have to send goes to the ports. A full ring of a NIC is no reason to drop a frame: TCP takes that for a loss in the
+ * network. What does not fit waits in the port's backlog, as in the kernel's queue before a NIC, and goes first in the next turn.
+ * A memif port has none: its ring is its client's, who must not make the reactor wait.
+ */
+#include "reactor/internal.h"
+
+#include "base/clock.h"
+
+enum {
+	TRANSMIT_BURSTS_MAX = 16, /* a turn: the other stages are not kept waiting */
+	SEND_TRIES = 3,
+	STUCK_TRIES = 1000, /* and STUCK_NS: a reactor that has lost its core for a while has not tried */
+	STUCK_NS = 100000000,
+};
+
+static unsigned send_now(struct reactor *r, const struct port *port, struct rte_mbuf **frames, unsigned n)
+{
+	uint64_t refused = 0;
+	unsigned sent = 0;
+
+	for (unsigned try = 0; sent < n && try < SEND_TRIES; try++)
+		sent += port_transmit(port, (uint16_t)r->index, frames + sent, (uint16_t)(n - sent), &refused);
+	r->stats.sent += sent - refused;
+	r->stats.transmit_refused += refused;
+	return sent;
+}
+
+static void send_drop(struct reactor *r, struct rte_mbuf **frames, unsigned n)
+{
+	r->stats.transmit_dropped += n;
+	rte_pktmbuf_free_bulk(frames, n);
+}
+
+static struct reactor_backlog *backlog_of(struct reactor *r, const struct port *port)
+{
+	return port && port->id < RTE_MAX_ETHPORTS ? &r->backlogs[port->id] : NULL;
+}
+
+/* The rest is dropped: where there is no room, and where buffers are so short that nothing could be received. */
+static void backlog_add(struct reactor *r, struct reactor_backlog *backlog, struct rte_mbuf **frames, unsigned n)
+{
+	unsigned fit = 0;
+
+	if (backlog && !backlog->stuck && !port_mempool_low(r->pool))
+		fit = RTE_MIN(n, RTE_DIM(backlog->frames) - backlog->n);
+	if (fit) {
+		if (backlog->n == 0) {
+			backlog->tries = 0;
+			backlog->progress_ns = clock_ns();
+		}
+		memcpy(backlog->frames + backlog->n, frames, fit * sizeof(frames[0]));
+		backlog->n += fit;
+		r->waiting += fit;
+	}
+	if (fit < n)
+		send_drop(r, frames + fit, n - fit);
+}
+
+static void backlog_take(struct reactor *r, struct reactor_backlog *backlog, unsigned n)
+{
+	backlog->n -= n;
+	r->waiting -= n;
+	memmove(backlog->frames, backlog->frames + n, backlog->n * sizeof(backlog->frames[0]));
+}
+
+static void backlog_drop(struct reactor *r, struct reactor_backlog *backlog)
+{
+	send_drop(r, backlog->frames, backlog->n);
+	backlog_take(r, backlog, backlog->n);
+}
+
+/* Without a link most drivers take frames until the ring is full, and then none: nothing waits for that. */
+static void backlog_send(struct reactor *r, const struct port *port, struct reactor_backlog *backlog)
+{
+	const unsigned sent = send_now(r, port, backlog->frames, RTE_MIN(backlog->n, (unsigned)PORT_BURST));
+
+	if (sent) {
+		backlog_take(r, backlog, sent);
+		backlog->tries = 0;
+		backlog->progress_ns = clock_ns();
+	} else if (++backlog->tries > STUCK_TRIES && clock_ns() - backlog->progress_ns > STUCK_NS) {
+		backlog->stuck = true;
+		backlog_drop(r, backlog);
+	}
+}
+
+static void send_run(struct reactor *r, struct rte_mbuf **frames, unsigned n)
+{
+	const uint16_t id = frames[0]->port;
+	const struct port *port = id < PORT_IDS_MAX ? r->port_of[id] : NULL;
+	struct reactor_backlog *backlog = backlog_of(r, port);
+	unsigned sent = 0;
+
+	if (port && likely(!backlog || backlog->n == 0)) {
+		sent = send_now(r, port, frames, n);
+		if (backlog && sent)
+			backlog->stuck = false;
+	}
+	if (unlikely(sent < n))
+		backlog_add(r, backlog, frames + sent, n - sent);
+}
+
+unsigned reactor_transmit(struct reactor *r)
+{
+	struct rte_mbuf *frames[PORT_BURST];
+	unsigned total = 0, n = PORT_BURST;
+
+	for (unsigned i = 0; unlikely(r->waiting) && i < r->ports_count; i++) {
+		struct reactor_backlog *backlog = backlog_of(r, r->ports[i]);
+
+		if (backlog && backlog->n)
+			backlog_send(r, r->ports[i], backlog);
+	}
+	for (unsigned burst = 0; n == PORT_BURST && burst < TRANSMIT_BURSTS_MAX; burst++) {
+		n = r->ops.transmit(r->ops.ctx, frames, PORT_BURST);
+		total += n;
+		/* Runs of the same port: nearly always the whole burst. */
+		for (unsigned from = 0, to; from < n; from = to) {
+			for (to = from + 1; to < n && frames[to]->port == frames[from]->port; to++)
+				;
+			send_run(r, frames + from, to - from);
+		}
+	}
+	return total + r->waiting;
+}
+
+void reactor_transmit_all(struct reactor *r)
+{
+	enum { ROUNDS = 16 }; /* of what ops have queued: they bound it, but a round may bring about the next */
+
+	for (unsigned round = 0; round < ROUNDS && reactor_transmit(r) > 0; round++)
+		while (r->waiting)
+			reactor_transmit(r); /* until the ring has taken it, or is stuck */
+}
