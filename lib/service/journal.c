@@ -56,8 +56,9 @@ void service_ended(void *ctx, const struct rpc_outcome *outcome)
 
 	if (outcome->session)
 		service_journal_outcome(service, outcome);
-	/* One large request may follow the other without a turn in between. */
-	if (is_whole(service) && service->now_ns - service->journal_marked_ns >= MARK_NS)
+	/* One large request may follow the other without a turn in between. The time is that of the last slice: small requests, which
+	 * have none, leave it to the turn's end. */
+	if (is_whole(service) && (int64_t)(service->now_ns - service->journal_marked_ns) >= MARK_NS)
 		mark(service, service->now_ns);
 }
 
