@@ -282,14 +282,14 @@ static struct rpc_outcome outcome_at(const struct replay *r, uint32_t at)
 				     .unknown = e->unknown };
 }
 
-struct rpc_outcome replay_outcome(const struct replay *r, const struct rpc_work *w)
+struct rpc_outcome rpc_replay_outcome(const struct replay *r, const struct rpc_work *w)
 {
 	const bool has = w->replay && r->entries[w->replay].session == w->request.frame.session;
 
 	return outcome_at(r, has ? w->replay : 0);
 }
 
-bool replay_next(const struct replay *r, uint32_t *at, struct rpc_outcome *outcome)
+bool rpc_replay_next(const struct replay *r, uint32_t *at, struct rpc_outcome *outcome)
 {
 	while (*at < r->sessions) {
 		++*at;
@@ -300,7 +300,7 @@ bool replay_next(const struct replay *r, uint32_t *at, struct rpc_outcome *outco
 	return false;
 }
 
-void replay_restore(struct replay *r, const struct rpc_outcome *outcome)
+void rpc_replay_restore(struct replay *r, const struct rpc_outcome *outcome)
 {
 	uint32_t at = find_entry_of(r, outcome->session);
 	struct entry *e;

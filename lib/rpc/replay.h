@@ -43,11 +43,11 @@ enum replay_verdict rpc_replay_look(struct replay *replay, struct rpc_work *work
 void rpc_replay_done(struct replay *replay, struct rpc_work *work, enum wire_status status);
 
 /* How the session's last requests have ended; session 0: it has no place. Points into the table. */
-struct rpc_outcome replay_outcome(const struct replay *replay, const struct rpc_work *work);
+struct rpc_outcome rpc_replay_outcome(const struct replay *replay, const struct rpc_work *work);
 /* The next place from *at on that has a session; false: there is none. */
-bool replay_next(const struct replay *replay, uint32_t *at, struct rpc_outcome *outcome);
+bool rpc_replay_next(const struct replay *replay, uint32_t *at, struct rpc_outcome *outcome);
 /* A session as it was, in place of what is known of it. */
-void replay_restore(struct replay *replay, const struct rpc_outcome *outcome);
+void rpc_replay_restore(struct replay *replay, const struct rpc_outcome *outcome);
 
 /* The owner is gone. */
 void rpc_replay_leave(struct replay *replay, struct rpc_work *work);

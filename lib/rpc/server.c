@@ -139,7 +139,7 @@ static void finish_work(struct rpc_work *w)
 	if (!w->replayed)
 		rpc_replay_done(server->replay, w, w->reply_status);
 	if (unlikely(w->request.changed)) {
-		const struct rpc_outcome outcome = replay_outcome(server->replay, w);
+		const struct rpc_outcome outcome = rpc_replay_outcome(server->replay, w);
 
 		server->options.service.ended(server->options.service.ctx, &outcome);
 	}
@@ -492,7 +492,7 @@ bool rpc_outcomes(struct rpc_server *server, uint32_t *at, unsigned n,
 	struct rpc_outcome outcome;
 
 	for (; n > 0; n--) {
-		if (!replay_next(server->replay, at, &outcome))
+		if (!rpc_replay_next(server->replay, at, &outcome))
 			return false;
 		visit(ctx, &outcome);
 	}
@@ -502,7 +502,7 @@ bool rpc_outcomes(struct rpc_server *server, uint32_t *at, unsigned n,
 void rpc_restore_outcome(struct rpc_server *server, const struct rpc_outcome *outcome)
 {
 	if (outcome->session)
-		replay_restore(server->replay, outcome);
+		rpc_replay_restore(server->replay, outcome);
 }
 
 void rpc_server_set_layout(struct rpc_server *server, uint32_t epoch, uint32_t incarnation)

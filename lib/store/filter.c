@@ -208,7 +208,7 @@ void store_filter_bloom_restore(struct filter *f, const struct checkpoint_bloom 
 	}
 }
 
-void filter_bloom_raise(struct filter *f, uint64_t key, uint32_t count)
+void store_filter_bloom_raise(struct filter *f, uint64_t key, uint32_t count)
 {
 	struct bloom_place p;
 

@@ -200,7 +200,7 @@ static void load_count(struct store_table *t, const struct checkpoint_count *fro
 	const uint64_t hash = index_hash(from->key);
 
 	if (t->spec.filter == FILTER_BLOOM)
-		filter_bloom_raise(&t->filter, from->key, from->count);
+		store_filter_bloom_raise(&t->filter, from->key, from->count);
 	else if (store_index_find(&t->index, from->key, hash) == STORE_NO_ROW)
 		store_filter_restore(&t->filter, hash,
 				     &(struct filter_count){
