@@ -77,7 +77,12 @@ static int start_leading(struct control *control, struct star_error *err)
 	own->joined = true;
 	control->layout_due = true;
 	rc = begin_with(control, err);
-	return rc < 0 ? rc : control_leader_lay_out(control, 0, err);
+	if (rc == 0)
+		rc = control_leader_lay_out(control, 0, err);
+	if (rc == 0 && control->data_plane.incarnation)
+		own->layout.incarnation = control->incarnation =
+			control->data_plane.incarnation(control->data_plane.ctx);
+	return rc;
 }
 
 /* TCP first: of two nodes started with one configuration, the second one fails before it touches the path. */

@@ -210,6 +210,14 @@ static void look_at_ports(const json_t *figures, json_t *problems)
 	}
 }
 
+static void look_at_journal(const json_t *figures, json_t *problems)
+{
+	const char *error = json_string_value(json_object_get(json_object_get(figures, "journal"), "error"));
+
+	if (error)
+		add(problems, "the node serves without its journal: %.200s", error);
+}
+
 json_t *control_health_json(struct control *control)
 {
 	const struct control_data_plane *plane = &control->data_plane;
@@ -228,6 +236,7 @@ json_t *control_health_json(struct control *control)
 	look_at_last_checkpoint(control, notes);
 	pthread_mutex_unlock(&control->lock);
 	look_at_memory(figures, problems);
+	look_at_journal(figures, problems);
 	look_at_ports(figures, problems);
 	look_at_hugepages(control, figures, notes);
 	look_at_clock(control, notes);
