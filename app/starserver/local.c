@@ -502,7 +502,8 @@ static int run_nodes(struct local *local)
 	}
 	if (local->status == LOCAL_NOT_SAVED && local->leader_ended_well)
 		fprintf(stderr,
-			"starserver: a node does not know of the last checkpoint in %s, for the reason above, which node 0 "
+			"starserver: a node does not know of the last checkpoint in %s, for the reason above, which "
+			"node 0 "
 			"has written; the next start takes the newest that counts\n",
 			local->directory[0] ? local->directory : "checkpoint.directory");
 	else if (local->status == LOCAL_NOT_SAVED)

@@ -88,6 +88,9 @@ struct control_data_plane {
 	int (*bring_back)(void *ctx, uint64_t id, struct star_error *err);
 	/* Tells every reactor the layout that this node is to serve; before the first one, its share of the checkpoint is loaded. */
 	int (*set_layout)(void *ctx, const struct control_layout *layout, struct star_error *err);
+	/* What workers name the node by, once it serves a layout: it may be what an earlier process had, whose journal it has applied. NULL:
+	 * what control_options says. */
+	uint32_t (*incarnation)(void *ctx);
 	/* Begins a full pass of eviction over a table of the catalogue, on every reactor. 0 or a negative errno with a sentence. */
 	int (*sweep)(void *ctx, const struct object_spec *spec, struct star_error *err);
 	/* Begins to delete all rows of a table of the catalogue, on every reactor, or with begin false does nothing; adds to *left how many

@@ -90,10 +90,11 @@ static int empty_on(struct control *control, uint32_t task, const char *name, bo
 	json_decref(result);
 	*left += rows;
 	if (rc < 0 && begin)
-		return star_error_set(err, rc,
-				      "\"%s\" is being emptied on PS task 0%s, and not on PS task %u and those after it: "
-				      "%s. Empty it again",
-				      name, before, task, why.text);
+		return star_error_set(
+			err, rc,
+			"\"%s\" is being emptied on PS task 0%s, and not on PS task %u and those after it: "
+			"%s. Empty it again",
+			name, before, task, why.text);
 	if (rc < 0)
 		return star_error_set(err, rc, "\"%s\" may have rows on PS task %u: %s. Empty it again", name, task,
 				      why.text);

@@ -191,10 +191,11 @@ static int wait_for_last(struct control *control, struct star_error *err)
 		if (clock_us() - heard_us > CONTROL_ALONE_US) {
 			const struct star_error why = *err;
 
-			return star_error_set(err, why.code,
-					      "it knows of none, though there may be one: PS task 0 did not answer for %u "
-					      "s: %s",
-					      CONTROL_ALONE_US / 1000000, why.text);
+			return star_error_set(
+				err, why.code,
+				"it knows of none, though there may be one: PS task 0 did not answer for %u "
+				"s: %s",
+				CONTROL_ALONE_US / 1000000, why.text);
 		}
 		if (clock_us() - begun_us > CONTROL_DRAIN_US)
 			return star_error_set(err, -ETIMEDOUT, "it took too long");

@@ -84,7 +84,8 @@ static void write_nodes(const struct view *view)
 		const struct openmetrics_label labels[] = { { "task", text }, { NULL, NULL } };
 
 		snprintf(text, sizeof(text), "%u", task);
-		openmetrics_count(view->page, view->family, labels, node->joined && !control_watch_is_away(node, clock_us()));
+		openmetrics_count(view->page, view->family, labels,
+				  node->joined && !control_watch_is_away(node, clock_us()));
 	}
 	pthread_mutex_unlock(&control->lock);
 }

@@ -4,6 +4,7 @@
  * wants to log. A node that loads a checkpoint may be silent for long, since its heartbeats wait for that: it is away only if it
  * does not answer a question, either. A connection alone says nothing: the kernel of a process that stands still takes it.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <time.h>
 
@@ -36,7 +37,9 @@ static bool answers(struct control *control, uint32_t task)
 		status = control_call(control, CALLER_WATCH, client, "status", NULL, CONTROL_HEARTBEAT_US, &err);
 	jsonrpc_close(client);
 	json_decref(status);
-	return status != NULL;
+	return status ||
+	       err.code ==
+		       -EPERM; /* where there are keys those of nodes are not for this: a refusal is an answer, too */
 }
 
 static void look_for(struct control *control, uint32_t task)
@@ -190,8 +193,7 @@ json_t *control_watch_nodes_json(struct control *control)
 			json_object_set_new(json, "incarnation", json_integer(node->layout.incarnation));
 		}
 		if (task && node->seen_us)
-			control_watch_put_silence(json, node->seen_us, now_us,
-						   control_watch_is_away(node, now_us));
+			control_watch_put_silence(json, node->seen_us, now_us, control_watch_is_away(node, now_us));
 		json_array_append_new(nodes, json);
 	}
 	pthread_mutex_unlock(&control->lock);

@@ -161,7 +161,7 @@ static int prepare_push(struct local_scratch *scratch, struct local_op *o, struc
 					      : rc == -ERANGE		? "gradients of one key"
 									: "a gradient",
 					      o->table->spec->name,
-					      rc != -ERANGE		? "has NaN or infinities"
+					      rc != -ERANGE		  ? "has NaN or infinities"
 					      : o->op.kind == STAR_ASSIGN ? "is too great for its element type"
 									  : "add up to infinities");
 	}

@@ -37,7 +37,9 @@ void tables_are_emptied_on_every_node(void)
 	CHECK_HAS(err.text, "there is no table \"word\"; did you mean \"words\"?");
 	CHECK(call(cluster.nodes[0].address, "empty", NULL, &err) == NULL);
 	CHECK_HAS(err.text, "\"name\" is missing");
-	CHECK(ask_empty(&cluster.nodes[0], "words", json_integer(0), &err) == NULL);
+	result = json_integer(0);
+	CHECK(ask_empty(&cluster.nodes[0], "words", result, &err) == NULL);
+	json_decref(result);
 	CHECK_HAS(err.text, "\"ticket\" is 0");
 	/* Whoever is asked: it is passed on to PS task 0. */
 	begun = ask_empty(&cluster.nodes[1], "words", NULL, &err);
@@ -58,8 +60,9 @@ void tables_are_emptied_on_every_node(void)
 	set_fail(&cluster.nodes[1], -ETIMEDOUT);
 	CHECK(ask_empty(&cluster.nodes[0], "words", NULL, &err) == NULL);
 	CHECK_INT(err.code, -ETIMEDOUT);
-	CHECK_HAS(err.text, "\"words\" is being emptied on PS task 0, and not on PS task 1 and those after it: reactor 0 "
-			    "does not answer");
+	CHECK_HAS(err.text,
+		  "\"words\" is being emptied on PS task 0, and not on PS task 1 and those after it: reactor 0 "
+		  "does not answer");
 	set_fail(&cluster.nodes[1], 0);
 	/* A node that was restarted meanwhile may have loaded old rows. */
 	node_stop(&cluster, 1);

@@ -65,7 +65,7 @@ struct fake_plane {
 
 struct node {
 	struct config config;
-	int fail_from_start; /* what installs return from its next start on, when not 0 */
+	int fail_from_start;  /* what installs return from its next start on, when not 0 */
 	uint64_t begins_with; /* the checkpoint that it has from its next start on; 0: none */
 	bool loads_for_long;  /* from its next start on it takes no layout over until plane.hold_layout is false */
 	struct fake_plane plane;
