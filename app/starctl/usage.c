@@ -90,15 +90,16 @@ const struct command starctl_commands[] = {
 	{ "checkpoint verify", "DIR[/ID]", 1, 1, 0, "read checkpoints whole, and check every byte",
 	  "All of a directory; with an ID (7, or 00000007-delta) that one, and those that it goes on from. Needs no "
 	  "node.\n"
-	  "Status 1 when one is damaged: the line says in which file and block.",
+	  "Status 1 when a node would not begin with one, because it is damaged, renamed, or what it goes on from is "
+	  "gone:\nthe line says what is wrong, with file and block.",
 	  run_checkpoint_verify },
 	{ "checkpoint prune", "DIR keep=N", 2, 2, 0, "remove old checkpoints",
 	  "All but the newest N full ones and what goes on from them; and what was never finished. Needs no node.",
 	  run_checkpoint_prune },
 	{ "checkpoint export", "DIR[/ID] TABLE", 2, 2, 0, "write a table as JSON lines",
-	  "The newest checkpoint, or that with this ID, together with those that it goes on from. The first line is "
-	  "the\n"
-	  "table's definition, each other one a row. Numbers read back bit for bit. Needs no node.",
+	  "The newest checkpoint, or that with this ID, together with those that it goes on from; status 1 if that one "
+	  "is\nnot whole, with the newest older one that could be had. The first line is the table's definition, each "
+	  "other\none a row. Numbers read back bit for bit. Needs no node.",
 	  run_checkpoint_export },
 	{ "checkpoint import", "DIR [FILE]", 1, 2, 0, "make a checkpoint of JSON lines",
 	  "What `checkpoint export` wrote, of one table or of several one after the other, from a file or from "

@@ -202,6 +202,15 @@ struct ckpt_search {
 int ckpt_chain_good(const char *directory, const struct ckpt_search *search, char ***chain, uint32_t *count,
 		    struct star_error *err);
 
+/*
+ * Looks through all of a directory, or through the checkpoint `id` and what it goes on from, as ckpt_chain_good does: told of each that
+ * counts what is wrong with it, NULL: nothing, a node would begin with it; of unfinished ones NULL too. How many are wrong, or a negative
+ * errno. Of search it takes progress, partitions and ctx.
+ */
+typedef void ckpt_told(void *ctx, const struct ckpt_entry *entry, const char *why);
+int ckpt_check(const char *directory, uint64_t id, const struct ckpt_search *search, ckpt_told *told,
+	       struct star_error *err);
+
 /* Removes all but the newest `keep` full checkpoints and what belongs to them, and partial ones older than the newest; returns how many
  * were removed, or a negative errno. lineage: only those of this one are counted and removed; NULL: all are. */
 int ckpt_prune(const char *directory, uint32_t keep, const uint64_t *lineage, struct star_error *err);

@@ -12,23 +12,6 @@
 #include "tests/ckpt/support.h"
 #include "tests/unit.h"
 
-/* "3 4<3 9": checkpoints 3, 4 on top of 3, and 9. */
-static void save_all(const char *directory, const char *text)
-{
-	for (const char *at = text; *at;) {
-		struct save save = { .files = 1, .rows = 1, .run_rows = 1 };
-		struct star_error err = { 0 };
-		char *end;
-
-		save.id = strtoull(at, &end, 10);
-		if (*end == '<')
-			save.parent = strtoull(end + 1, &end, 10);
-		if (!CHECK_INT(save_checkpoint(directory, &save, &err), 0))
-			printf("# %s\n", err.text);
-		at = *end ? end + 1 : end;
-	}
-}
-
 /* The names of a chain's checkpoints, as "3-full 4-delta". */
 static const char *names_of(char *const *chain, uint32_t count, char text[static 512])
 {
@@ -51,32 +34,6 @@ static const char *chain_text(const char *directory, uint64_t id, char text[stat
 	names_of(chain, count, text);
 	ckpt_chain_free(chain, count);
 	return text;
-}
-
-static const char *list_text(const char *directory, char text[static 512])
-{
-	struct ckpt_entry *entries;
-	uint32_t count;
-	size_t used = 0;
-
-	text[0] = 0;
-	if (!CHECK_INT(ckpt_list(directory, &entries, &count, NULL), 0))
-		return "none";
-	for (uint32_t i = 0; i < count; i++)
-		used += (size_t)snprintf(text + used, 512 - used, "%s%s%s", i ? " " : "",
-					 entries[i].name + strspn(entries[i].name, "0"),
-					 entries[i].complete || entries[i].partial ? "" : "!");
-	free(entries);
-	return text;
-}
-
-/* "5-full" */
-static void destroy(const char *directory, const char *short_name)
-{
-	char name[64];
-
-	snprintf(name, sizeof(name), "%08lu%s", strtoul(short_name, NULL, 10), strchr(short_name, '-'));
-	unlink(in(in(directory, name).text, CKPT_MANIFEST_NAME).text);
 }
 
 void chains_are_found(void)
@@ -110,28 +67,12 @@ void chains_are_found(void)
 		make_memory_directory(directory);
 		save_all(directory, cases[i].saved);
 		if (cases[i].destroyed)
-			destroy(directory, cases[i].destroyed);
+			destroy_manifest(directory, cases[i].destroyed);
 		if (!CHECK_STR(chain_text(directory, cases[i].id, text, &err), cases[i].chain) ||
 		    (cases[i].says && !CHECK_HAS(err.text, cases[i].says)))
 			printf("# case %u: %s\n", i, err.text);
 		unit_remove(directory);
 	}
-}
-
-/* "5-full": a byte of its data. */
-static void damage(const char *directory, const char *short_name)
-{
-	char name[64];
-	struct path path;
-	uint8_t *data;
-	size_t bytes;
-
-	snprintf(name, sizeof(name), "%08lu%s", strtoul(short_name, NULL, 10), strchr(short_name, '-'));
-	path = in(in(directory, name).text, "node0-reactor0.star");
-	data = read_file(path.text, &bytes);
-	data[CHECKPOINT_ALIGN + 64] ^= 1;
-	write_file(path.text, data, bytes);
-	free(data);
 }
 
 /* What was passed over, as "3-delta: why; "; gives up after so many looks. */
@@ -201,9 +142,9 @@ void good_chains_are_found(void)
 		make_memory_directory(directory);
 		save_all(directory, cases[i].saved);
 		if (cases[i].damaged)
-			damage(directory, cases[i].damaged);
+			damage_data(directory, cases[i].damaged);
 		if (cases[i].destroyed)
-			destroy(directory, cases[i].destroyed);
+			destroy_manifest(directory, cases[i].destroyed);
 		rc = ckpt_chain_good(directory, &search, &chain, &count, &err);
 		CHECK_STR(rc < 0 ? "none" : names_of(chain, count, text), cases[i].chain);
 		if (rc < 0) {
@@ -259,7 +200,7 @@ void what_does_not_count_is_listed(void)
 	make_memory_directory(directory);
 	check_next(directory, 1, 1, "");
 	save_all(directory, "2 3<2 4<3 5");
-	destroy(directory, "5-full");
+	destroy_manifest(directory, "5-full");
 	CHECK_INT(ckpt_begin(directory, 6, 4, path, &err), 0);
 	for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		CHECK_INT(mkdir(in(directory, others[i]).text, 0755), 0);
@@ -364,7 +305,7 @@ void prune_keeps_chains_whole(void)
 		make_memory_directory(directory);
 		save_all(directory, cases[i].saved);
 		if (cases[i].destroyed)
-			destroy(directory, cases[i].destroyed);
+			destroy_manifest(directory, cases[i].destroyed);
 		if (cases[i].partial) {
 			CHECK_INT(ckpt_begin(directory, cases[i].partial, 0, path, &err), 0);
 			write_file(in(path, "a.star").text, "x", 1);
@@ -445,7 +386,7 @@ void prune_leaves_what_others_wrote(void)
 		CHECK_STR(list_text(directory, text), steps[i].left);
 	}
 	/* What cannot be read may be anybody's; who asks for it by hand has all of it pruned. */
-	destroy(directory, "4-full");
+	destroy_manifest(directory, "4-full");
 	save_bare(directory, &(struct bare){ .id = 10, .lineage = 6 });
 	CHECK_INT(ckpt_prune(directory, 1, &(uint64_t){ 6 }, &err), 0);
 	CHECK_INT(ckpt_prune(directory, 1, NULL, &err), 4);
@@ -534,7 +475,7 @@ void deltas_that_could_not_be_restored_are_refused(void)
 	save_bare(directory, &(struct bare){ .id = 3, .parent = 2 });
 	CHECK_INT(save_checkpoint(directory, &delta, &err), -EAGAIN);
 	CHECK_HAS(err.text, "has 64 partitions, not 1024");
-	destroy(directory, "2-full");
+	destroy_manifest(directory, "2-full");
 	CHECK_INT(save_checkpoint(directory, &delta, &err), -EAGAIN);
 	CHECK_HAS(err.text, "checkpoint 2 in ");
 	/* The longest chain that is written. */

@@ -220,6 +220,8 @@ const struct unit_case unit_cases[] = {
 	{ "a directory of another cluster is told", directory_of_another_cluster_is_told },
 	{ "chains are found", chains_are_found },
 	{ "good chains are found", good_chains_are_found },
+	{ "what nodes refuse is told", what_nodes_refuse_is_told },
+	{ "no older one is exported without a word", no_older_one_is_exported_without_a_word },
 	{ "what does not count is listed as such", what_does_not_count_is_listed },
 	{ "strange numbers stop no save", strange_numbers_stop_no_save },
 	{ "prune keeps chains whole", prune_keeps_chains_whole },

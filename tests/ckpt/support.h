@@ -58,6 +58,14 @@ char *changed_manifest(const char *text, const char *from, const char *to, size_
 /* Reads a checkpoint and compares all of it with what was saved; false with failures recorded. */
 bool check_saved(const char *path, const struct save *save);
 
+/* "3 4<3 9": checkpoints 3, 4 on top of 3, and 9. */
+void save_all(const char *directory, const char *text);
+/* "5-full": its manifest goes; a byte of its data is flipped. */
+void destroy_manifest(const char *directory, const char *short_name);
+void damage_data(const char *directory, const char *short_name);
+/* What there is, as "3-full 4-delta!": '!' where it is damaged. */
+const char *list_text(const char *directory, char text[static 512]);
+
 /* A whole file, to be freed; and back. */
 uint8_t *read_file(const char *path, size_t *bytes);
 void write_file(const char *path, const void *data, size_t bytes);

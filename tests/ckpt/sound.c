@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is told of checkpoints that are not whole, and what is not taken for them. */
+#include "tests/ckpt/cases.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ckpt/lines.h"
+#include "tests/ckpt/support.h"
+#include "tests/unit.h"
+
+/* As "1-full, 2-delta: why, ". */
+static void note(void *ctx, const struct ckpt_entry *entry, const char *why)
+{
+	char *text = ctx;
+	const size_t used = strlen(text);
+
+	snprintf(text + used, 1024 - used, "%s%s%s, ", entry->name + strspn(entry->name, "0"), why ? ": " : "",
+		 why ? why : "");
+}
+
+/* "3-full 9-full": the first is called the second from now on. */
+static void rename_one(const char *directory, const char *names)
+{
+	char from[32], to[32];
+	unsigned long ids[2];
+	char kinds[2][8];
+
+	CHECK_INT(sscanf(names, "%lu-%7s %lu-%7s", &ids[0], kinds[0], &ids[1], kinds[1]), 4);
+	snprintf(from, sizeof(from), "%08lu-%s", ids[0], kinds[0]);
+	snprintf(to, sizeof(to), "%08lu-%s", ids[1], kinds[1]);
+	CHECK_INT(rename(in(directory, from).text, in(directory, to).text), 0);
+}
+
+void what_nodes_refuse_is_told(void)
+{
+	static const struct {
+		const char *saved, *damaged, *destroyed, *renamed;
+		uint64_t id;
+		int wrong;
+		const char *says[4]; /* in this order */
+	} cases[] = {
+		{ "1 2<1 3", NULL, NULL, NULL, 0, 0, { "1-full, 2-delta, 3-full, " } },
+		{ "1 2<1 3", NULL, NULL, NULL, 2, 0, { "1-full, 2-delta, " } },
+		{ "1 2", NULL, NULL, "1-full 50-full", 0, 1, { "2-full, 50-full: ", "than its folder's name says" } },
+		{ "1 2", NULL, NULL, "1-full 50-full", 50, 1, { "50-full: ", "than its folder's name says" } },
+		{ "1 2", NULL, NULL, "1-full 50-full", 1, -ENOENT, { NULL } },
+		{ "1 2<1 3",
+		  NULL,
+		  "1-full",
+		  NULL,
+		  0,
+		  2,
+		  { "1-full: ", "2-delta: ", "goes on from checkpoint 1, which is not there", "3-full, " } },
+		{ "1 2<1 3", NULL, "1-full", NULL, 2, 1, { "2-delta: ", "goes on from checkpoint 1" } },
+		{ "1 2<1 3",
+		  "1-full",
+		  NULL,
+		  NULL,
+		  0,
+		  2,
+		  { "1-full: ", "block 0", "2-delta: 00000001-full is damaged" } },
+		{ "1 2<1 3", "3-full", NULL, NULL, 2, 0, { "1-full, 2-delta, " } },
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char directory[DIRECTORY_MAX], text[1024] = "";
+		const struct ckpt_search search = { .ctx = text };
+		struct star_error err = { 0 };
+		const char *at = text;
+
+		make_memory_directory(directory);
+		save_all(directory, cases[i].saved);
+		if (cases[i].damaged)
+			damage_data(directory, cases[i].damaged);
+		if (cases[i].destroyed)
+			destroy_manifest(directory, cases[i].destroyed);
+		if (cases[i].renamed)
+			rename_one(directory, cases[i].renamed);
+		CHECK_INT(ckpt_check(directory, cases[i].id, &search, note, &err), cases[i].wrong);
+		for (unsigned s = 0; s < 4 && cases[i].says[s]; s++)
+			if (CHECK_HAS(at, cases[i].says[s]))
+				at = strstr(at, cases[i].says[s]) + 1;
+		unit_remove(directory);
+	}
+}
+
+/* Who names none wants the newest, and hears of it if that is not to be had. */
+void no_older_one_is_exported_without_a_word(void)
+{
+	static const struct {
+		const char *saved, *destroyed;
+		uint64_t id;
+		int rc;
+		const char *says[3];
+	} cases[] = {
+		{ "1 2<1 3", NULL, 0, 0, { NULL } },
+		{ "1 2<1 3",
+		  "3-full",
+		  0,
+		  -ENOENT,
+		  { "00000003-full has no manifest", "name it: ", "/00000002-delta" } },
+		{ "1 2<1 3", "3-full", 2, 0, { NULL } },
+		{ "1 2 3<2", "2-full", 0, -ENOENT, { "goes on from checkpoint 2", "name it: ", "/00000001-full" } },
+		{ "1", "1-full", 0, -ENOENT, { "the newest checkpoint is not whole: ", "has no manifest" } },
+		{ "", NULL, 0, -ENOENT, { "has no whole checkpoint" } },
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char directory[DIRECTORY_MAX], *lines = NULL;
+		struct star_error err = { 0 };
+		size_t bytes;
+		FILE *out = open_memstream(&lines, &bytes);
+
+		make_memory_directory(directory);
+		save_all(directory, cases[i].saved);
+		if (cases[i].destroyed)
+			destroy_manifest(directory, cases[i].destroyed);
+		CHECK_INT(ckpt_export(directory, cases[i].id, sample_objects()[0].name, out, NULL, NULL, &err),
+			  cases[i].rc);
+		fclose(out);
+		CHECK_INT(bytes > 0, cases[i].rc == 0);
+		for (unsigned s = 0; s < 3 && cases[i].says[s]; s++)
+			CHECK_HAS(err.text, cases[i].says[s]);
+		free(lines);
+		unit_remove(directory);
+	}
+}
