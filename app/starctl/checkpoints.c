@@ -88,7 +88,7 @@ void checkpoint_progress_end(struct checkpoint_progress *p)
 
 static const char *state_of(const struct ckpt_entry *entry)
 {
-	return entry->complete ? "complete" : entry->partial ? "unfinished" : "damaged";
+	return entry->whole ? "complete" : entry->partial ? "unfinished" : "damaged";
 }
 
 static json_t *entry_to_json(const struct ckpt_entry *entry)
@@ -243,8 +243,32 @@ int run_checkpoint_verify(const struct invocation *invocation)
 
 /* ---- prune ---- */
 
+struct prune {
+	const struct invocation *invocation;
+	struct checkpoint_progress progress;
+};
+
+static bool prune_progress(void *ctx, uint64_t done, uint64_t total)
+{
+	struct prune *p = ctx;
+
+	return checkpoint_progress_tell(&p->progress, done, total);
+}
+
+static void prune_refused(void *ctx, const char *name, const char *why)
+{
+	struct prune *p = ctx;
+
+	checkpoint_progress_end(&p->progress);
+	fprintf(p->invocation->errors, "starctl: %s does not count: ", name);
+	print_text(why, p->invocation->errors);
+	fputc('\n', p->invocation->errors);
+}
+
 int run_checkpoint_prune(const struct invocation *invocation)
 {
+	struct prune p = { .invocation = invocation };
+	struct ckpt_pruning pruning = { .refused = prune_refused, .progress = prune_progress, .ctx = &p };
 	const char *word = invocation->argv[1];
 	struct star_error err = { 0 };
 	char *end = NULL;
@@ -257,7 +281,10 @@ int run_checkpoint_prune(const struct invocation *invocation)
 		star_error_set(&err, -EINVAL, "\"%.60s\" is no number of full checkpoints to keep, as in keep=2", word);
 		return fail(invocation, &err, STARCTL_USAGE);
 	}
-	removed = ckpt_prune(invocation->argv[0], (uint32_t)keep, NULL, &err);
+	pruning.keep = (uint32_t)keep;
+	checkpoint_progress_begin(&p.progress, invocation, "prune");
+	removed = ckpt_prune(invocation->argv[0], &pruning, &err);
+	checkpoint_progress_end(&p.progress);
 	if (removed < 0)
 		return fail(invocation, &err, STARCTL_FAILED);
 	if (invocation->json)

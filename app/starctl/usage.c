@@ -94,7 +94,10 @@ const struct command starctl_commands[] = {
 	  "gone:\nthe line says what is wrong, with file and block.",
 	  run_checkpoint_verify },
 	{ "checkpoint prune", "DIR keep=N", 2, 2, 0, "remove old checkpoints",
-	  "All but the newest N full ones and what goes on from them; and what was never finished. Needs no node.",
+	  "All but the newest N full ones and what goes on from them; and what was never finished. Those N are read "
+	  "first:\n"
+	  "a damaged one does not count, and while fewer are in order only what was never finished goes. Needs no "
+	  "node.",
 	  run_checkpoint_prune },
 	{ "checkpoint export", "DIR[/ID] TABLE", 2, 2, 0, "write a table as JSON lines",
 	  "The newest checkpoint, or that with this ID, together with those that it goes on from; status 1 if that one "

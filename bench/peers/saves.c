@@ -212,7 +212,7 @@ struct saves_result saves_keep(struct saves *s)
 					.bytes = s->file.bytes,
 					.whole_ns = clock_ns() - s->begun_ns,
 					.slices_cycles = s->slices_cycles };
-	if (!s->parent && ckpt_prune(s->directory, 1, NULL, &err) < 0)
+	if (!s->parent && ckpt_prune(s->directory, &(struct ckpt_pruning){ .keep = 1 }, &err) < 0)
 		refuse(&err);
 	s->kept = s->id;
 	end(s, true);

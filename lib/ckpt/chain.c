@@ -245,7 +245,7 @@ static int read_chain(const char *directory, const struct ckpt_search *search, c
 
 /* What keeps this process from reading says nothing of what it would read: who passed over it would begin with less than there is, and
  * prune the rest. */
-static bool is_unread(int rc)
+bool ckpt_is_unread(int rc)
 {
 	return rc == -ECANCELED || rc == -ENOMEM || rc == -EACCES || rc == -EPERM || rc == -EMFILE || rc == -ENFILE;
 }
@@ -278,7 +278,7 @@ static int find_good(const char *directory, const struct ckpt_search *search, co
 		n = check_entry(directory, search, entries, count, entry, known, steps, &why);
 		if (n > 0)
 			return n;
-		if (is_unread(n))
+		if (ckpt_is_unread(n))
 			return star_error_set(err, n, "%s", why.text);
 		search->refused(search->ctx, entry->name, why.text);
 	}

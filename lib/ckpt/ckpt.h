@@ -151,8 +151,9 @@ struct ckpt_entry {
 		deleted; /* all but id as the manifest says; 0 without */
 	uint32_t partitions;
 	bool delta;
-	bool partial; /* was never finished: it does not count */
-	bool complete; /* has a manifest in order; it is not looked further into. Neither: what there is of it is damaged */
+	bool partial;  /* was never finished: it does not count */
+	bool complete; /* has a manifest in order. Neither: what there is of it is damaged */
+	bool whole; /* complete, and its data files are there with the sizes that the manifest says: they are not read */
 	char name[CHECKPOINT_ID_MAX];
 };
 /* All of them, in ascending order of their ids, to be freed with free(). */
@@ -211,8 +212,20 @@ typedef void ckpt_told(void *ctx, const struct ckpt_entry *entry, const char *wh
 int ckpt_check(const char *directory, uint64_t id, const struct ckpt_search *search, ckpt_told *told,
 	       struct star_error *err);
 
-/* Removes all but the newest `keep` full checkpoints and what belongs to them, and partial ones older than the newest; returns how many
- * were removed, or a negative errno. lineage: only those of this one are counted and removed; NULL: all are. */
-int ckpt_prune(const char *directory, uint32_t keep, const uint64_t *lineage, struct star_error *err);
+/*
+ * Removes all but the newest `keep` full checkpoints that are whole and what belongs to them, and partial ones older than the newest;
+ * nothing but partial ones while there are fewer than that. How many were removed, or a negative errno.
+ */
+struct ckpt_pruning {
+	uint32_t keep;
+	const uint64_t *lineage; /* only those of this one are counted and removed; NULL: all are */
+	uint64_t began;		 /* stays, with what it goes on from, until `keep` whole full ones count ... */
+	uint64_t since;		 /* ... that have this id or one above. 0: none has */
+	/* What is counted is read to its end, as by ckpt_verify, where refused is not NULL, which is told of each that does not count. */
+	void (*refused)(void *ctx, const char *name, const char *why);
+	ckpt_progress *progress; /* may be NULL */
+	void *ctx;
+};
+int ckpt_prune(const char *directory, const struct ckpt_pruning *pruning, struct star_error *err);
 
 #endif

@@ -89,7 +89,7 @@ int ckpt_begin(const char *directory, uint64_t id, uint64_t parent, char path[st
 	return rc;
 }
 
-static int check_files(int folder, const char *path, const struct ckpt_manifest *manifest, struct star_error *err)
+int ckpt_check_files(int folder, const char *path, const struct ckpt_manifest *manifest, struct star_error *err)
 {
 	for (uint32_t i = 0; i < manifest->files_count; i++) {
 		const struct ckpt_file *file = &manifest->files[i];
@@ -205,7 +205,7 @@ int ckpt_commit(const char *path, const struct ckpt_manifest *manifest, struct s
 	if (!text)
 		return err && err->code ? err->code : -EINVAL;
 	folder = ckpt_open_folder(path, err);
-	rc = folder < 0 ? folder : check_files(folder, path, manifest, err);
+	rc = folder < 0 ? folder : ckpt_check_files(folder, path, manifest, err);
 	if (rc == 0)
 		rc = write_manifest(folder, path, text, bytes, err);
 	if (folder >= 0)

@@ -45,6 +45,16 @@ static bool parse_name(const char *text, struct ckpt_entry *entry)
 	return entry->partial || !text[strlen(again)];
 }
 
+static bool has_files(const char *path, const struct ckpt_manifest *manifest)
+{
+	const int folder = ckpt_open_folder(path, NULL);
+	const bool has = folder >= 0 && ckpt_check_files(folder, path, manifest, NULL) == 0;
+
+	if (folder >= 0)
+		close(folder);
+	return has;
+}
+
 /* What its manifest says. */
 static void look_into(const char *directory, struct ckpt_entry *entry)
 {
@@ -55,6 +65,7 @@ static void look_into(const char *directory, struct ckpt_entry *entry)
 	    ckpt_manifest_read(path, &manifest, NULL) < 0)
 		return;
 	entry->complete = manifest.id == entry->id && (manifest.parent != 0) == entry->delta;
+	entry->whole = entry->complete && has_files(path, &manifest);
 	entry->parent = manifest.parent;
 	entry->time_ms = manifest.time_ms;
 	entry->step = manifest.step;

@@ -30,25 +30,63 @@ static bool is_of(const struct ckpt_entry *entry, const uint64_t *lineage)
 	return !lineage || entry->partial || (entry->complete && entry->lineage == *lineage);
 }
 
-/* The oldest full checkpoint that stays; NULL: there is none. */
-static const struct ckpt_entry *oldest_kept(const struct ckpt_entry *entries, uint32_t count, uint32_t keep,
-					    const uint64_t *lineage)
+/* Whether a full one restores, as far as it is looked at. 1, 0, or a negative errno: it cannot be known. */
+static int counts(const char *directory, const struct ckpt_entry *entry, const struct ckpt_pruning *pruning,
+		  struct star_error *err)
 {
-	const struct ckpt_entry *oldest = NULL;
+	struct star_error why = { 0 };
+	char path[CKPT_PATH_MAX];
+	int rc;
 
-	for (uint32_t i = count; i-- > 0 && keep;)
-		if (entries[i].complete && !entries[i].delta && is_of(&entries[i], lineage)) {
-			oldest = &entries[i];
-			keep--;
-		}
-	return oldest;
+	if (!entry->complete || entry->delta || !is_of(entry, pruning->lineage))
+		return 0;
+	if (!pruning->refused)
+		return entry->whole;
+	if (snprintf(path, sizeof(path), "%s/%s", directory, entry->name) >= (int)sizeof(path))
+		return star_error_set(err, -ENAMETOOLONG, "the path of %s is too long", entry->name);
+	rc = ckpt_verify(path, pruning->progress, pruning->ctx, &why);
+	if (rc < 0 && ckpt_is_unread(rc))
+		return star_error_set(err, rc, "%s", why.text);
+	if (rc < 0)
+		pruning->refused(pruning->ctx, entry->name, why.text);
+	return rc == 0;
 }
 
-/* Everything from that one on, and what it is built upon. Younger ones come first: a mark is there before it is passed on. */
-static void mark(struct ckpt_entry *entries, uint32_t count, uint64_t oldest, const uint64_t *lineage, bool *stays)
+/* What stays whatever becomes of the others: all from an id on, and what the cluster began with. */
+struct kept {
+	uint64_t oldest, began;
+};
+
+/* The newest `keep` that count: a smaller number of them keeps everything, for what does not count today may be mended. */
+static int find_kept(const char *directory, const struct ckpt_entry *entries, uint32_t count,
+		     const struct ckpt_pruning *pruning, struct kept *kept, struct star_error *err)
+{
+	uint32_t found = 0, own = 0;
+
+	for (uint32_t i = count; i-- > 0 && found < pruning->keep;) {
+		const int rc = counts(directory, &entries[i], pruning, err);
+
+		if (rc < 0)
+			return rc;
+		if (rc == 0)
+			continue;
+		found++;
+		own += pruning->since && entries[i].id >= pruning->since;
+		kept->oldest = entries[i].id;
+	}
+	if (found < pruning->keep)
+		kept->oldest = 0;
+	kept->began = own < pruning->keep ? pruning->began : 0;
+	return 0;
+}
+
+/* All that stays, and what it is built upon. Younger ones come first: a mark is there before it is passed on. */
+static void mark(struct ckpt_entry *entries, uint32_t count, const struct kept *kept, const uint64_t *lineage,
+		 bool *stays)
 {
 	for (uint32_t i = count; i-- > 0;) {
-		stays[i] |= entries[i].id >= oldest || !is_of(&entries[i], lineage);
+		stays[i] |=
+			entries[i].id >= kept->oldest || entries[i].id == kept->began || !is_of(&entries[i], lineage);
 		if (!stays[i] || !entries[i].complete || !entries[i].parent)
 			continue;
 		for (uint32_t j = i; j-- > 0 && entries[j].id >= entries[i].parent;)
@@ -56,10 +94,9 @@ static void mark(struct ckpt_entry *entries, uint32_t count, uint64_t oldest, co
 	}
 }
 
-static int prune(const char *directory, struct ckpt_entry *entries, uint32_t count, uint32_t keep,
+static int prune(const char *directory, struct ckpt_entry *entries, uint32_t count, const struct kept *kept,
 		 const uint64_t *lineage, struct star_error *err)
 {
-	const struct ckpt_entry *oldest = oldest_kept(entries, count, keep, lineage);
 	bool *stays = calloc(count + 1, sizeof(*stays));
 	const int folder = ckpt_open_folder(directory, err);
 	uint64_t newest = 0;
@@ -73,7 +110,7 @@ static int prune(const char *directory, struct ckpt_entry *entries, uint32_t cou
 	for (uint32_t i = 0; i < count; i++)
 		if (entries[i].complete)
 			newest = entries[i].id;
-	mark(entries, count, oldest ? oldest->id : 0, lineage, stays);
+	mark(entries, count, kept, lineage, stays);
 	/* The youngest first: at no moment is there a delta without what it goes on from. */
 	for (uint32_t i = count; i-- > 0;) {
 		const char *name = entries[i].name;
@@ -97,18 +134,21 @@ static int prune(const char *directory, struct ckpt_entry *entries, uint32_t cou
 	return rc < 0 ? rc : removed;
 }
 
-int ckpt_prune(const char *directory, uint32_t keep, const uint64_t *lineage, struct star_error *err)
+int ckpt_prune(const char *directory, const struct ckpt_pruning *pruning, struct star_error *err)
 {
 	struct ckpt_entry *entries;
+	struct kept kept = { 0 };
 	uint32_t count;
 	int rc;
 
-	if (keep < 1)
+	if (pruning->keep < 1)
 		return star_error_set(err, -EINVAL, "at least one full checkpoint must be kept");
 	rc = ckpt_list(directory, &entries, &count, err);
 	if (rc < 0)
 		return rc;
-	rc = prune(directory, entries, count, keep, lineage, err);
+	rc = find_kept(directory, entries, count, pruning, &kept, err);
+	if (rc == 0)
+		rc = prune(directory, entries, count, &kept, pruning->lineage, err);
 	free(entries);
 	return rc;
 }

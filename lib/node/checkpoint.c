@@ -54,6 +54,7 @@ struct node_checkpoint {
 	struct ckpt_claim claim;	 /* the thread's that asks for new ones */
 	char strange[CHECKPOINT_ID_MAX]; /* what it passed over at last; that thread's, too */
 	uint64_t lineage;		 /* of those that the cluster writes; PS task 0's */
+	uint64_t began, since;		 /* what it began with; the first that was written after that. 0: none */
 	struct part parts[WIRE_REACTORS_MAX];
 };
 
@@ -415,10 +416,13 @@ void node_checkpoint_destroy(struct node_checkpoint *c)
 	free(c);
 }
 
-void node_checkpoint_lineage(struct node_checkpoint *c, uint64_t lineage)
+void node_checkpoint_begins(struct node_checkpoint *c, uint64_t id, uint64_t lineage)
 {
-	if (c)
-		c->lineage = lineage;
+	if (!c)
+		return;
+	c->lineage = lineage;
+	c->began = id;
+	c->since = 0;
 }
 
 uint64_t node_checkpoint_own_lineage(const struct node_checkpoint *c)
@@ -640,6 +644,7 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 {
 	const struct node *node = ctx;
 	const struct config *config = node->config;
+	struct node_checkpoint *c = node->checkpoint;
 	struct timespec now;
 	char path[PATH_BYTES];
 	struct ckpt_manifest m = { .id = checkpoint->id,
@@ -647,7 +652,7 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 				   .partitions = config->partitions,
 				   .tasks = config->ps_count,
 				   .reactors = cluster_reactors,
-				   .lineage = node->checkpoint->lineage };
+				   .lineage = c->lineage };
 	int rc = read_files(files, &m, err);
 
 	clock_gettime(CLOCK_REALTIME, &now);
@@ -662,10 +667,15 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 	if (rc == 0)
 		rc = ckpt_commit(path, &m, err);
 	ckpt_manifest_free(&m);
+	if (rc == 0 && !c->since)
+		c->since = checkpoint->id;
 	if (rc == 0 && !checkpoint->parent) {
+		const struct ckpt_pruning pruning = {
+			.keep = config->checkpoint_keep, .lineage = &m.lineage, .began = c->began, .since = c->since
+		};
 		struct star_error why = { 0 };
 
-		if (ckpt_prune(config->checkpoint_directory, config->checkpoint_keep, &m.lineage, &why) < 0)
+		if (ckpt_prune(config->checkpoint_directory, &pruning, &why) < 0)
 			log_warn("older checkpoints stay: %s", why.text);
 	}
 	return rc;

@@ -13,8 +13,9 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 /* Gives up what is under way. While reactors run. NULL is allowed. */
 void node_checkpoint_destroy(struct node_checkpoint *checkpoint);
 
-/* The cluster begins with a checkpoint of this lineage: those that it writes go on with it. NULL is allowed. */
-void node_checkpoint_lineage(struct node_checkpoint *checkpoint, uint64_t lineage);
+/* The cluster begins with that checkpoint of this lineage: those that it writes go on with it, and it stays until `keep` full ones that
+ * were written after that count. NULL is allowed. */
+void node_checkpoint_begins(struct node_checkpoint *checkpoint, uint64_t id, uint64_t lineage);
 /* Of those that it writes. */
 uint64_t node_checkpoint_own_lineage(const struct node_checkpoint *checkpoint);
 

@@ -551,7 +551,7 @@ int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t 
 		return star_error_set(err, rc, "%.400s%s", why.text, hint(node, rc));
 	}
 	*id = manifest.id;
-	node_checkpoint_lineage(node->checkpoint, manifest.lineage);
+	node_checkpoint_begins(node->checkpoint, manifest.id, manifest.lineage);
 	if (specs) {
 		*specs = manifest.objects;
 		*count = manifest.objects_count;

@@ -56,6 +56,7 @@ void files_are_not_for_everybody(void);
 /* sound.c */
 void what_nodes_refuse_is_told(void);
 void no_older_one_is_exported_without_a_word(void);
+void prune_counts_what_is_whole(void);
 
 /* lines.c */
 void import_respects_who_writes_there(void);

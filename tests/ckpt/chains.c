@@ -251,7 +251,7 @@ void strange_numbers_stop_no_save(void)
 			write_file(in(directory, far[i]).text, "x", 1);
 		check_next(directory, i + 1, i + 1, is_name ? far[i] : "");
 		CHECK_INT(save_checkpoint(directory, &save, &err), 0);
-		CHECK_INT(ckpt_prune(directory, 1, NULL, &err), i ? 1 : 0);
+		CHECK_INT(ckpt_prune(directory, &(struct ckpt_pruning){ .keep = 1 }, &err), i ? 1 : 0);
 		snprintf(text, sizeof(text), "%u-full", i + 1);
 		CHECK_STR(chain_text(directory, 0, text, &err), text);
 		CHECK(access(in(directory, far[i]).text, F_OK) == 0);
@@ -310,12 +310,13 @@ void prune_keeps_chains_whole(void)
 			CHECK_INT(ckpt_begin(directory, cases[i].partial, 0, path, &err), 0);
 			write_file(in(path, "a.star").text, "x", 1);
 		}
-		if (!CHECK_INT(ckpt_prune(directory, cases[i].keep, NULL, &err), cases[i].removed) ||
+		if (!CHECK_INT(ckpt_prune(directory, &(struct ckpt_pruning){ .keep = cases[i].keep }, &err),
+			       cases[i].removed) ||
 		    !CHECK_STR(list_text(directory, text), cases[i].left))
 			printf("# case %u: %s\n", i, err.text);
 		unit_remove(directory);
 	}
-	CHECK_INT(ckpt_prune("/", 0, NULL, &err), -EINVAL);
+	CHECK_INT(ckpt_prune("/", &(struct ckpt_pruning){ .keep = 0 }, &err), -EINVAL);
 }
 
 /* A folder within a checkpoint that is to go; names of unfinished ones that are links and files. */
@@ -331,7 +332,7 @@ void prune_goes_past_what_is_not_ours(void)
 	CHECK_INT(mkdir(in(directory, "00000003-full/notes").text, 0755), 0);
 	CHECK_INT(symlink(outside, in(directory, "00000004-full.partial").text), 0);
 	write_file(in(directory, "00000005-delta.partial").text, "x", 1);
-	CHECK_INT(ckpt_prune(directory, 1, NULL, &err), -EISDIR);
+	CHECK_INT(ckpt_prune(directory, &(struct ckpt_pruning){ .keep = 1 }, &err), -EISDIR);
 	CHECK_HAS(err.text, "cannot remove ");
 	CHECK_HAS(err.text, "00000003-full.partial: Is a directory");
 	CHECK_STR(list_text(directory, text), "3-full.partial 6-full 7-delta");
@@ -343,7 +344,7 @@ void prune_goes_past_what_is_not_ours(void)
 	CHECK_STR(list_text(directory, text), "3-full.partial 6-full 7-delta 8-full");
 	CHECK(access(in(outside, "file").text, F_OK) == 0);
 	rmdir(in(directory, "00000003-full.partial/notes").text);
-	CHECK_INT(ckpt_prune(directory, 1, NULL, &err), 3);
+	CHECK_INT(ckpt_prune(directory, &(struct ckpt_pruning){ .keep = 1 }, &err), 3);
 	unit_remove(directory);
 	unit_remove(outside);
 }
@@ -382,14 +383,17 @@ void prune_leaves_what_others_wrote(void)
 	for (unsigned i = 0; i < sizeof(saves) / sizeof(saves[0]); i++)
 		save_bare(directory, &saves[i]);
 	for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-		CHECK_INT(ckpt_prune(directory, steps[i].keep, &steps[i].lineage, &err), steps[i].removed);
+		CHECK_INT(ckpt_prune(directory,
+				     &(struct ckpt_pruning){ .keep = steps[i].keep, .lineage = &steps[i].lineage },
+				     &err),
+			  steps[i].removed);
 		CHECK_STR(list_text(directory, text), steps[i].left);
 	}
 	/* What cannot be read may be anybody's; who asks for it by hand has all of it pruned. */
 	destroy_manifest(directory, "4-full");
 	save_bare(directory, &(struct bare){ .id = 10, .lineage = 6 });
-	CHECK_INT(ckpt_prune(directory, 1, &(uint64_t){ 6 }, &err), 0);
-	CHECK_INT(ckpt_prune(directory, 1, NULL, &err), 4);
+	CHECK_INT(ckpt_prune(directory, &(struct ckpt_pruning){ .keep = 1, .lineage = &(uint64_t){ 6 } }, &err), 0);
+	CHECK_INT(ckpt_prune(directory, &(struct ckpt_pruning){ .keep = 1 }, &err), 4);
 	CHECK_STR(list_text(directory, text), "10-full");
 	unit_remove(directory);
 }

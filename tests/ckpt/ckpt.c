@@ -221,6 +221,7 @@ const struct unit_case unit_cases[] = {
 	{ "chains are found", chains_are_found },
 	{ "good chains are found", good_chains_are_found },
 	{ "what nodes refuse is told", what_nodes_refuse_is_told },
+	{ "prune counts what is whole", prune_counts_what_is_whole },
 	{ "no older one is exported without a word", no_older_one_is_exported_without_a_word },
 	{ "what does not count is listed as such", what_does_not_count_is_listed },
 	{ "strange numbers stop no save", strange_numbers_stop_no_save },

@@ -61,7 +61,7 @@ static int save_next(const struct scene *scene, struct star_error *err)
 
 static int prune_old(const struct scene *scene, struct star_error *err)
 {
-	return ckpt_prune(scene->directory, 1, NULL, err);
+	return ckpt_prune(scene->directory, &(struct ckpt_pruning){ .keep = 1 }, err);
 }
 
 /* The id of the newest that restores; its whole chain is in order, bit for bit. 0 with failures recorded. */

@@ -130,3 +130,86 @@ void no_older_one_is_exported_without_a_word(void)
 		unit_remove(directory);
 	}
 }
+
+/* "3-full": its data file is gone, cut off, or grown. */
+enum harm { NONE, MISSING, CUT, GROWN, FLIPPED };
+static void harm_data(const char *directory, const char *short_name, enum harm harm)
+{
+	char name[64];
+	struct path path;
+	struct stat status;
+
+	if (harm == FLIPPED)
+		damage_data(directory, short_name);
+	snprintf(name, sizeof(name), "%08lu%s/node0-reactor0.star", strtoul(short_name, NULL, 10),
+		 strchr(short_name, '-'));
+	path = in(directory, name);
+	CHECK_INT(stat(path.text, &status), 0);
+	if (harm == MISSING)
+		CHECK_INT(unlink(path.text), 0);
+	else if (harm == CUT || harm == GROWN)
+		CHECK_INT(truncate(path.text, status.st_size + (harm == CUT ? -1 : 1)), 0);
+}
+
+static void hear(void *ctx, const char *name, const char *why)
+{
+	char *text = ctx;
+
+	snprintf(text, 512, "%s: %s", name, why);
+}
+
+void prune_counts_what_is_whole(void)
+{
+	static const struct {
+		const char *saved, *harmed;
+		enum harm harm;
+		uint32_t keep;
+		bool read;
+		uint64_t began, since;
+		int removed;
+		const char *left;
+	} cases[] = {
+		{ "1 2 3", NULL, NONE, 1, false, 0, 0, 2, "3-full" },
+		{ "1 2 3", "3-full", MISSING, 1, false, 0, 0, 1, "2-full 3-full!" },
+		{ "1 2 3", "3-full", CUT, 1, false, 0, 0, 1, "2-full 3-full!" },
+		{ "1 2 3", "3-full", GROWN, 1, false, 0, 0, 1, "2-full 3-full!" },
+		{ "1 2 3 4", "3-full", MISSING, 2, false, 0, 0, 1, "2-full 3-full! 4-full" },
+		{ "1 2 3 4", "1-full", MISSING, 2, false, 0, 0, 2, "3-full 4-full" },
+		/* While there are not so many nothing goes. */
+		{ "1 2 3", "1-full", MISSING, 3, false, 0, 0, 0, "1-full! 2-full 3-full" },
+		{ "1", "1-full", MISSING, 1, false, 0, 0, 0, "1-full!" },
+		/* Sizes do not tell of a byte; who reads finds it, and says so. */
+		{ "1 2 3", "3-full", FLIPPED, 1, false, 0, 0, 2, "3-full" },
+		{ "1 2 3", "3-full", FLIPPED, 1, true, 0, 0, 1, "2-full 3-full" },
+		{ "1 2 3", "3-full", MISSING, 1, true, 0, 0, 1, "2-full 3-full!" },
+		{ "1 2 3", "1-full", FLIPPED, 1, true, 0, 0, 2, "3-full" },
+		/* What it began with, until as many of its own count. */
+		{ "1 2 3 4", NULL, NONE, 2, false, 1, 4, 1, "1-full 3-full 4-full" },
+		{ "1 2 3 4", NULL, NONE, 2, false, 1, 3, 2, "3-full 4-full" },
+		{ "1 2 3 4", NULL, NONE, 2, false, 1, 0, 1, "1-full 3-full 4-full" },
+		{ "1 2<1 3 4 5", NULL, NONE, 1, false, 2, 0, 2, "1-full 2-delta 5-full" },
+		{ "1 2<1 3 4 5", NULL, NONE, 1, false, 2, 5, 4, "5-full" },
+		{ "1 2 3", "3-full", CUT, 1, false, 1, 3, 0, "1-full 2-full 3-full!" },
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char directory[DIRECTORY_MAX], text[512], heard[512] = "";
+		const struct ckpt_pruning pruning = { .keep = cases[i].keep,
+						      .began = cases[i].began,
+						      .since = cases[i].since,
+						      .refused = cases[i].read ? hear : NULL,
+						      .ctx = heard };
+		struct star_error err = { 0 };
+
+		make_memory_directory(directory);
+		save_all(directory, cases[i].saved);
+		if (cases[i].harmed)
+			harm_data(directory, cases[i].harmed, cases[i].harm);
+		if (!CHECK_INT(ckpt_prune(directory, &pruning, &err), cases[i].removed) ||
+		    !CHECK_STR(list_text(directory, text), cases[i].left))
+			printf("# case %u: %s\n", i, err.text);
+		if (cases[i].read && strstr(cases[i].left, cases[i].harmed))
+			CHECK_HAS(heard, "node0-reactor0.star");
+		unit_remove(directory);
+	}
+}

@@ -466,7 +466,7 @@ const char *list_text(const char *directory, char text[static 512])
 	for (uint32_t i = 0; i < count; i++)
 		used += (size_t)snprintf(text + used, 512 - used, "%s%s%s", i ? " " : "",
 					 entries[i].name + strspn(entries[i].name, "0"),
-					 entries[i].complete || entries[i].partial ? "" : "!");
+					 entries[i].whole || entries[i].partial ? "" : "!");
 	free(entries);
 	return text;
 }

@@ -91,6 +91,11 @@ void checkpoints_are_looked_at_without_a_node(void)
 	says("checkpoint import @ /nonexistent/lines", directory, STARCTL_FAILED, "cannot open /nonexistent/lines");
 	says("checkpoint", directory, STARCTL_USAGE, "no command \"checkpoint\"");
 	damage(checkpoint);
+	o = starctl("/nonexistent", "checkpoint prune @ keep=1", directory);
+	CHECK_INT(o.status, STARCTL_OK);
+	CHECK_HAS(o.errors, "starctl: 00000001-full does not count: ");
+	CHECK_HAS(o.errors, "its checksum does not match");
+	release(&o);
 	o = starctl("/nonexistent", "checkpoint verify @", directory);
 	CHECK_INT(o.status, STARCTL_FAILED);
 	CHECK_HAS(o.out, "node0-reactor0.star: block 0, at byte 4096: its checksum does not match");
