@@ -5,25 +5,37 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ckpt/internal.h"
 
-/* The entry of that id which counts, or NULL: entries are in ascending order of their ids. */
-static const struct ckpt_entry *find_entry(const struct ckpt_entry *entries, uint32_t count, uint64_t id)
+/* Whether a delta was written on this one, as far as its manifest names it. */
+static bool is_parent(const struct ckpt_entry *child, const struct ckpt_entry *at)
+{
+	return (!child->parent_named || child->parent_sum == at->sum) &&
+	       (!child->lineage || !at->lineage || child->lineage == at->lineage);
+}
+
+/* The entry that a delta goes on from and that counts, or NULL: entries are in ascending order of their ids. other: one of its id counts. */
+static const struct ckpt_entry *find_parent(const struct ckpt_entry *entries, uint32_t count,
+					    const struct ckpt_entry *child, bool *other)
 {
 	uint32_t low = 0, high = count;
 
+	*other = false;
 	while (low < high) {
 		const uint32_t middle = low + (high - low) / 2;
 
-		if (entries[middle].id <= id)
+		if (entries[middle].id <= child->parent)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	for (; low > 0 && entries[low - 1].id == id; low--)
-		if (entries[low - 1].complete)
+	for (; low > 0 && entries[low - 1].id == child->parent; low--) {
+		if (entries[low - 1].complete && is_parent(child, &entries[low - 1]))
 			return &entries[low - 1];
+		*other |= entries[low - 1].complete;
+	}
 	return NULL;
 }
 
@@ -36,11 +48,17 @@ static int walk(const char *directory, const struct ckpt_entry *entries, uint32_
 
 	for (const struct ckpt_entry *at = from;; n++) {
 		const uint64_t parent = at->parent;
+		bool other;
 
 		steps[n] = at;
 		if (!parent)
 			return (int)n + 1;
-		at = find_entry(entries, count, parent);
+		at = find_parent(entries, count, at, &other);
+		if (!at && other)
+			return star_error_set(err, -ENOENT,
+					      "%.280s/%s goes on from another save's checkpoint %" PRIu64
+					      " than the one that is there",
+					      directory, from->name, parent);
 		if (!at)
 			return star_error_set(err, -ENOENT,
 					      "%.280s/%s goes on from checkpoint %" PRIu64
@@ -134,54 +152,85 @@ int ckpt_chain(const char *directory, uint64_t id, char ***chain, uint32_t *coun
 	return n < 0 ? n : *chain ? 0 : -ENOMEM;
 }
 
-/* Its parent and partitions. -ENOENT: there is none of that id; -EBADMSG: it is damaged. */
-static int look_up(const char *directory, uint64_t id, uint64_t *parent, uint32_t *partitions, struct star_error *err)
+/* Whether the folder has what a delta goes on from, with all its files. */
+static int check_parent(const char *path, bool delta, const struct ckpt_entry *child, struct ckpt_entry *at,
+			struct star_error *err)
 {
-	int rc = -ENOENT;
+	struct ckpt_manifest manifest;
+	int folder, rc = ckpt_manifest_read(path, &manifest, err);
 
-	for (unsigned delta = 0; delta < 2 && rc == -ENOENT; delta++) {
+	if (rc < 0)
+		return rc;
+	ckpt_entry_fill(at, &manifest);
+	folder = ckpt_open_folder(path, err);
+	if (manifest.id != child->parent || (manifest.parent != 0) != delta)
+		rc = ckpt_damaged(err, path, CKPT_MANIFEST_NAME,
+				  "it is of another checkpoint than its folder's name says");
+	else if (!is_parent(child, at))
+		rc = ckpt_damaged(err, path, CKPT_MANIFEST_NAME, "it is of another save than what it would go on from");
+	else
+		rc = folder < 0 ? folder : ckpt_check_files(folder, path, &manifest, err);
+	if (folder >= 0)
+		close(folder);
+	ckpt_manifest_free(&manifest);
+	return rc;
+}
+
+/* What a delta goes on from. -EAGAIN: there is none, or it is not whole. */
+static int look_up(const char *directory, const struct ckpt_entry *child, struct ckpt_entry *at, struct star_error *err)
+{
+	struct star_error why = { .text = "there is no such folder" };
+
+	for (unsigned delta = 0; delta < 2; delta++) {
 		char name[CHECKPOINT_ID_MAX], path[CKPT_PATH_MAX];
-		struct ckpt_manifest manifest;
+		struct star_error its = { 0 };
+		int rc;
 
-		ckpt_name(name, id, delta, "");
+		ckpt_name(name, child->parent, delta, "");
 		if (snprintf(path, sizeof(path), "%s/%s", directory, name) >= (int)sizeof(path))
 			return star_error_set(err, -ENAMETOOLONG, "the path of %s is too long", name);
-		rc = ckpt_manifest_read(path, &manifest, err);
-		if (rc < 0)
-			continue;
-		*parent = manifest.parent;
-		*partitions = manifest.partitions;
-		if (manifest.id != id || (manifest.parent != 0) != delta)
-			rc = -EBADMSG;
-		ckpt_manifest_free(&manifest);
+		rc = check_parent(path, delta, child, at, &its);
+		if (rc == 0)
+			return 0;
+		if (rc != -ENOENT && rc != -EBADMSG)
+			return star_error_set(err, rc, "%s", its.text);
+		if (access(path, F_OK) == 0)
+			why = its;
 	}
-	return rc;
+	return star_error_set(err, -EAGAIN,
+			      "checkpoint %" PRIu64 " in %.200s, which it would go on from, is not there any more, or "
+			      "not whole: %.200s",
+			      child->parent, directory, why.text);
+}
+
+/* And names its parent. */
+static int chain_length(const char *directory, struct ckpt_entry *child, struct star_error *err)
+{
+	struct ckpt_entry below = *child, at = { 0 };
+	int n = 0, rc;
+
+	for (; below.parent; below = at, n++) {
+		rc = look_up(directory, &below, &at, err);
+		if (rc < 0)
+			return rc;
+		if (at.partitions != child->partitions)
+			return star_error_set(err, -EAGAIN,
+					      "checkpoint %" PRIu64
+					      " in %.280s, which it would go on from, has %u partitions, not %u",
+					      below.parent, directory, at.partitions, child->partitions);
+		if (n == 0) {
+			child->parent_sum = at.sum;
+			child->parent_named = true;
+		}
+	}
+	return n;
 }
 
 int ckpt_chain_length(const char *directory, uint64_t id, uint32_t partitions, struct star_error *err)
 {
-	uint64_t parent = 0;
-	uint32_t its = 0;
-	int n = 0, rc;
+	struct ckpt_entry child = { .parent = id, .partitions = partitions };
 
-	do {
-		rc = look_up(directory, id, &parent, &its, err);
-		if (rc == -ENOENT || rc == -EBADMSG)
-			return star_error_set(err, -EAGAIN,
-					      "checkpoint %" PRIu64 " in %.280s, which it would go on from, is not "
-					      "there any more, or not whole",
-					      id, directory);
-		if (rc < 0)
-			return rc;
-		if (its != partitions)
-			return star_error_set(err, -EAGAIN,
-					      "checkpoint %" PRIu64
-					      " in %.280s, which it would go on from, has %u partitions, not %u",
-					      id, directory, its, partitions);
-		id = parent;
-		n++;
-	} while (id);
-	return n;
+	return chain_length(directory, &child, err);
 }
 
 enum soundness { UNREAD, SOUND, UNSOUND };
@@ -385,9 +434,9 @@ int ckpt_check(const char *directory, uint64_t id, const struct ckpt_search *sea
 	return wrong;
 }
 
-int ckpt_chain_check(const char *directory, uint64_t parent, uint32_t partitions, uint32_t most, struct star_error *err)
+int ckpt_chain_check(const char *directory, struct ckpt_entry *child, uint32_t most, struct star_error *err)
 {
-	const int before = parent ? ckpt_chain_length(directory, parent, partitions, err) : 0;
+	const int before = chain_length(directory, child, err);
 
 	if (before > 0 && (uint32_t)before >= most)
 		return star_error_set(err, -EAGAIN, "it would come after %d others in one chain: %u are the most",

@@ -48,6 +48,10 @@ struct ckpt_manifest {
 	/* Drawn by a cluster that begins with nothing, and kept by one that begins with a checkpoint: whose checkpoints it may prune. 0: it
 	 * was written before there were any. */
 	uint64_t lineage;
+	/* CRC-32 of its text, as its last member says: of one that was read, or committed. And that of its parent's, of a delta: another
+	 * one under the parent's id is not what it goes on from. Not named: it was written before there were any. */
+	uint32_t sum, parent_sum;
+	bool parent_named;
 	uint32_t objects_count, files_count;
 	struct object_spec *objects; /* in ascending order of their ids */
 	struct ckpt_file *files;
@@ -78,8 +82,9 @@ pid_t ckpt_claim_holder(const char *directory);
 int ckpt_begin(const char *directory, uint64_t id, uint64_t parent, char path[static CKPT_PATH_MAX],
 	       struct star_error *err);
 /* Checks that every file is there with its size, writes the manifest, and renames: the checkpoint is there from now on. What could not
- * be restored is refused: -EAGAIN: a delta that what it goes on from is gone of, or whose chain is too long; a full one is possible. */
-int ckpt_commit(const char *path, const struct ckpt_manifest *manifest, struct star_error *err);
+ * be restored is refused: -EAGAIN: a delta that what it goes on from is gone of, or not whole, or whose chain is too long; a full one is
+ * possible. A delta's manifest names its parent: what is there under its id, or fails where parent_named says otherwise. */
+int ckpt_commit(const char *path, struct ckpt_manifest *manifest, struct star_error *err);
 /* Removes a partial checkpoint, whatever is in it. */
 void ckpt_abandon(const char *path);
 
@@ -149,8 +154,8 @@ uint32_t ckpt_row_bytes(const struct object_spec *spec);
 struct ckpt_entry {
 	uint64_t id, parent, time_ms, step, lineage, bytes, rows,
 		deleted; /* all but id as the manifest says; 0 without */
-	uint32_t partitions;
-	bool delta;
+	uint32_t partitions, sum, parent_sum;
+	bool parent_named, delta;
 	bool partial;  /* was never finished: it does not count */
 	bool complete; /* has a manifest in order. Neither: what there is of it is damaged */
 	bool whole; /* complete, and its data files are there with the sizes that the manifest says: they are not read */
@@ -179,11 +184,11 @@ void ckpt_chain_free(char **chain, uint32_t count);
  * number of partitions. */
 int ckpt_chain_length(const char *directory, uint64_t id, uint32_t partitions, struct star_error *err);
 
-/* Whether a delta may go on from `parent` (0: it is a full one), as the last of a chain of `most` checkpoints. 0, or -EAGAIN with a
- * sentence: write a full one. Each checkpoint of a chain costs a restore time, and one that is damaged all that go on from it. */
+/* Whether a delta may go on from its parent (0: it is a full one), as the last of a chain of `most` checkpoints: all of them are there, with
+ * files of their sizes, and each is the one that the next was written on. Of child lineage, partitions and what concerns its parent counts;
+ * where that was not named it is named now. 0, or -EAGAIN with a sentence: write a full one. Each checkpoint of a chain costs a restore time, and one that is damaged all that go on from it. */
 enum { CKPT_CHAIN_MAX = 1024 };
-int ckpt_chain_check(const char *directory, uint64_t parent, uint32_t partitions, uint32_t most,
-		     struct star_error *err);
+int ckpt_chain_check(const char *directory, struct ckpt_entry *child, uint32_t most, struct star_error *err);
 
 /* Is told bytes done and in all; false: it is given up, with -ECANCELED. */
 typedef bool ckpt_progress(void *ctx, uint64_t done, uint64_t total);

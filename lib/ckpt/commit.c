@@ -185,10 +185,11 @@ static int rename_whole(const char *directory, const char *name, struct star_err
 	return rc;
 }
 
-int ckpt_commit(const char *path, const struct ckpt_manifest *manifest, struct star_error *err)
+int ckpt_commit(const char *path, struct ckpt_manifest *manifest, struct star_error *err)
 {
 	char directory[CKPT_PATH_MAX], name[CHECKPOINT_ID_MAX], expected[CHECKPOINT_ID_MAX];
 	int folder, rc = split(path, directory, name, err);
+	struct ckpt_entry entry = { 0 };
 	size_t bytes;
 	char *text;
 
@@ -198,9 +199,12 @@ int ckpt_commit(const char *path, const struct ckpt_manifest *manifest, struct s
 	if (strcmp(name, expected) != 0)
 		return star_error_set(err, -EINVAL, "the manifest of %s does not belong into %.280s", expected, path);
 	/* As it is now: somebody may have pruned what it goes on from since it was begun. */
-	rc = ckpt_chain_check(directory, manifest->parent, manifest->partitions, CKPT_CHAIN_MAX, err);
+	ckpt_entry_fill(&entry, manifest);
+	rc = ckpt_chain_check(directory, &entry, CKPT_CHAIN_MAX, err);
 	if (rc < 0)
 		return rc;
+	manifest->parent_sum = entry.parent_sum;
+	manifest->parent_named = entry.parent_named;
 	text = ckpt_manifest_text(manifest, &bytes, err);
 	if (!text)
 		return err && err->code ? err->code : -EINVAL;
@@ -210,6 +214,7 @@ int ckpt_commit(const char *path, const struct ckpt_manifest *manifest, struct s
 		rc = write_manifest(folder, path, text, bytes, err);
 	if (folder >= 0)
 		close(folder);
+	manifest->sum = ckpt_manifest_sum(text, bytes);
 	free(text);
 	return rc == 0 ? rename_whole(directory, name, err) : rc;
 }

@@ -45,6 +45,24 @@ static bool parse_name(const char *text, struct ckpt_entry *entry)
 	return entry->partial || !text[strlen(again)];
 }
 
+void ckpt_entry_fill(struct ckpt_entry *entry, const struct ckpt_manifest *manifest)
+{
+	entry->parent = manifest->parent;
+	entry->time_ms = manifest->time_ms;
+	entry->step = manifest->step;
+	entry->partitions = manifest->partitions;
+	entry->lineage = manifest->lineage;
+	entry->sum = manifest->sum;
+	entry->parent_sum = manifest->parent_sum;
+	entry->parent_named = manifest->parent_named;
+	entry->bytes = entry->rows = entry->deleted = 0;
+	for (uint32_t i = 0; i < manifest->files_count; i++) {
+		entry->bytes += manifest->files[i].bytes;
+		entry->rows += manifest->files[i].rows;
+		entry->deleted += manifest->files[i].deleted;
+	}
+}
+
 static bool has_files(const char *path, const struct ckpt_manifest *manifest)
 {
 	const int folder = ckpt_open_folder(path, NULL);
@@ -66,16 +84,7 @@ static void look_into(const char *directory, struct ckpt_entry *entry)
 		return;
 	entry->complete = manifest.id == entry->id && (manifest.parent != 0) == entry->delta;
 	entry->whole = entry->complete && has_files(path, &manifest);
-	entry->parent = manifest.parent;
-	entry->time_ms = manifest.time_ms;
-	entry->step = manifest.step;
-	entry->partitions = manifest.partitions;
-	entry->lineage = manifest.lineage;
-	for (uint32_t i = 0; i < manifest.files_count; i++) {
-		entry->bytes += manifest.files[i].bytes;
-		entry->rows += manifest.files[i].rows;
-		entry->deleted += manifest.files[i].deleted;
-	}
+	ckpt_entry_fill(entry, &manifest);
 	ckpt_manifest_free(&manifest);
 }
 

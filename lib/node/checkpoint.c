@@ -55,6 +55,8 @@ struct node_checkpoint {
 	char strange[CHECKPOINT_ID_MAX]; /* what it passed over at last; that thread's, too */
 	uint64_t lineage;		 /* of those that the cluster writes; PS task 0's */
 	uint64_t began, since;		 /* what it began with; the first that was written after that. 0: none */
+	uint64_t last;			 /* that was written, and the checksum of its manifest */
+	uint32_t last_sum;
 	struct part parts[WIRE_REACTORS_MAX];
 };
 
@@ -451,17 +453,27 @@ int node_checkpoint_next(struct node_checkpoint *c, bool partial, uint64_t *id, 
 	return rc;
 }
 
+/* What is there under its id must be it. */
+static bool is_last(const struct node_checkpoint *c, uint64_t parent)
+{
+	return parent && parent == c->last;
+}
+
 int node_checkpoint_new(void *ctx, struct control_checkpoint *checkpoint, struct star_error *err)
 {
 	const struct node *node = ctx;
 	const char *directory = node->config->checkpoint_directory, *name;
 	struct node_checkpoint *c = node->checkpoint;
+	struct ckpt_entry entry = { .parent = checkpoint->parent,
+				    .lineage = c->lineage,
+				    .partitions = node->config->partitions,
+				    .parent_sum = c->last_sum,
+				    .parent_named = is_last(c, checkpoint->parent) };
 	char path[PATH_BYTES];
 	int rc = node_checkpoint_claim(c, err);
 
 	if (rc == 0)
-		rc = ckpt_chain_check(directory, checkpoint->parent, node->config->partitions, node->config->chain_max,
-				      err);
+		rc = ckpt_chain_check(directory, &entry, node->config->chain_max, err);
 	if (rc == 0)
 		rc = node_checkpoint_next(c, true, &checkpoint->id, err);
 	if (rc == 0)
@@ -652,7 +664,9 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 				   .partitions = config->partitions,
 				   .tasks = config->ps_count,
 				   .reactors = cluster_reactors,
-				   .lineage = c->lineage };
+				   .lineage = c->lineage,
+				   .parent_sum = c->last_sum,
+				   .parent_named = is_last(c, checkpoint->parent) };
 	int rc = read_files(files, &m, err);
 
 	clock_gettime(CLOCK_REALTIME, &now);
@@ -667,8 +681,11 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 	if (rc == 0)
 		rc = ckpt_commit(path, &m, err);
 	ckpt_manifest_free(&m);
-	if (rc == 0 && !c->since)
-		c->since = checkpoint->id;
+	if (rc == 0) {
+		c->since = c->since ? c->since : checkpoint->id;
+		c->last = m.id;
+		c->last_sum = m.sum;
+	}
 	if (rc == 0 && !checkpoint->parent) {
 		const struct ckpt_pruning pruning = {
 			.keep = config->checkpoint_keep, .lineage = &m.lineage, .began = c->began, .since = c->since

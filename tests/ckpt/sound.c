@@ -213,3 +213,98 @@ void prune_counts_what_is_whole(void)
 		unit_remove(directory);
 	}
 }
+
+static int save_delta(const char *directory, uint64_t id, uint64_t parent, struct star_error *err)
+{
+	const struct save save = { .id = id, .parent = parent, .files = 1, .rows = 1, .run_rows = 1 };
+
+	return save_checkpoint(directory, &save, err);
+}
+
+void deltas_go_on_from_what_is_whole(void)
+{
+	static const char *const whose[] = { "1-full", "2-delta" };
+	char directory[DIRECTORY_MAX];
+	struct star_error err = { 0 };
+
+	for (enum harm harm = NONE; harm <= GROWN; harm++)
+		for (unsigned i = 0; i < 2; i++) {
+			make_memory_directory(directory);
+			save_all(directory, "1 2<1");
+			harm_data(directory, whose[i], harm);
+			CHECK_INT(save_delta(directory, 3, 2, &err), harm == NONE ? 0 : -EAGAIN);
+			if (harm != NONE) {
+				CHECK_HAS(err.text, i ? "checkpoint 2 in " : "checkpoint 1 in ");
+				CHECK_HAS(err.text, "not whole: ");
+				CHECK_HAS(err.text, "node0-reactor0.star");
+			}
+			unit_remove(directory);
+		}
+}
+
+/* A checkpoint is put in the place of another one. */
+static void put(const char *from, const char *to, const char *name)
+{
+	unit_remove(in(to, name).text);
+	CHECK_INT(rename(in(from, name).text, in(to, name).text), 0);
+}
+
+/* Two histories of one directory: each has checkpoints of the same ids. */
+void deltas_know_what_they_go_on_from(void)
+{
+	const struct save other = { .id = 1, .files = 1, .rows = 1, .run_rows = 1, .seed = 7 };
+	char directory[DIRECTORY_MAX], aside[DIRECTORY_MAX], text[1024] = "";
+	const struct ckpt_search search = { .ctx = text };
+	struct star_error err = { 0 };
+	uint32_t count;
+	char **chain;
+
+	make_memory_directory(directory);
+	make_memory_directory(aside);
+	save_all(directory, "1 2<1");
+	CHECK_INT(save_checkpoint(aside, &other, &err), 0);
+	put(aside, directory, "00000001-full");
+	CHECK_INT(ckpt_chain(directory, 2, &chain, &count, &err), -ENOENT);
+	CHECK_HAS(err.text, "00000002-delta goes on from another save's checkpoint 1 than the one that is there");
+	CHECK_INT(ckpt_check(directory, 0, &search, note, &err), 1);
+	CHECK_HAS(text, "1-full, 2-delta: ");
+	CHECK_INT(save_delta(directory, 3, 2, &err), -EAGAIN);
+	CHECK_HAS(err.text, "another save than what it would go on from");
+	/* The right one of two with the same id. */
+	unit_remove(directory);
+	make_memory_directory(directory);
+	save_all(directory, "1 2<1 3<2 4<3");
+	CHECK_INT(rename(in(directory, "00000003-delta").text, in(aside, "00000003-delta").text), 0);
+	save_all(directory, "3");
+	put(aside, directory, "00000003-delta");
+	if (CHECK_INT(ckpt_chain(directory, 4, &chain, &count, &err), 0)) {
+		CHECK_UINT(count, 4);
+		CHECK(strstr(chain[2], "00000003-delta"));
+		ckpt_chain_free(chain, count);
+	}
+	unit_remove(directory);
+	unit_remove(aside);
+}
+
+/* And of those that were written before they did, which lineage they are of. */
+void deltas_are_of_their_parents_lineage(void)
+{
+	static const struct {
+		uint64_t parent, child;
+		bool fits;
+	} cases[] = { { 5, 5, true }, { 5, 6, false }, { 0, 6, true }, { 5, 0, true } };
+
+	for (unsigned i = 0; i < 4; i++) {
+		char directory[DIRECTORY_MAX];
+		struct star_error err = { 0 };
+		uint32_t count;
+		char **chain;
+
+		make_memory_directory(directory);
+		save_bare(directory, &(struct bare){ .id = 1, .lineage = cases[i].parent });
+		save_bare(directory, &(struct bare){ .id = 2, .parent = 1, .lineage = cases[i].child });
+		CHECK_INT(ckpt_chain(directory, 2, &chain, &count, &err), cases[i].fits ? 0 : -ENOENT);
+		ckpt_chain_free(chain, count);
+		unit_remove(directory);
+	}
+}
