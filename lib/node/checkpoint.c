@@ -618,38 +618,6 @@ void node_checkpoint_end(void *ctx, uint64_t id, bool kept)
 		open_again(node);
 }
 
-/* Files as their nodes told of them. */
-static int read_files(const json_t *json, struct ckpt_manifest *m, struct star_error *err)
-{
-	const json_t *file;
-	size_t i;
-
-	m->files_count = (uint32_t)json_array_size(json);
-	m->files = calloc(m->files_count + 1, sizeof(*m->files));
-	if (!m->files)
-		return star_error_set(err, -ENOMEM, "out of memory");
-	json_array_foreach(json, i, file)
-	{
-		struct ckpt_file *f = &m->files[i];
-		const char *name;
-		uint64_t step;
-
-		if (jsonrpc_member_string(file, "name", sizeof(f->name) - 1, &name, err) < 0 ||
-		    jsonrpc_member_u32(file, "task", 0, WIRE_NODES_MAX - 1, &f->task, err) < 0 ||
-		    jsonrpc_member_u32(file, "reactor", 0, WIRE_REACTORS_MAX - 1, &f->reactor, err) < 0 ||
-		    jsonrpc_member_u64(file, "bytes", &f->bytes, err) < 0 ||
-		    jsonrpc_member_u64(file, "rows", &f->rows, err) < 0 ||
-		    jsonrpc_member_u64(file, "deleted", &f->deleted, err) < 0 ||
-		    jsonrpc_member_u32(file, "checksum", 0, UINT32_MAX, &f->checksum, err) < 0 ||
-		    jsonrpc_member_u64(file, "step", &step, err) < 0)
-			return -EPROTO;
-		if (step > m->step)
-			m->step = step;
-		strcpy(f->name, name);
-	}
-	return 0;
-}
-
 int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoint, uint32_t cluster_reactors,
 			   const struct object_spec *const *specs, uint32_t count, const json_t *files,
 			   struct star_error *err)
@@ -667,7 +635,7 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 				   .lineage = c->lineage,
 				   .parent_sum = c->last_sum,
 				   .parent_named = is_last(c, checkpoint->parent) };
-	int rc = read_files(files, &m, err);
+	int rc = node_checkpoint_read_files(files, &m, err);
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	m.time_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;

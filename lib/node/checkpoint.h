@@ -13,6 +13,9 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 /* Gives up what is under way. While reactors run. NULL is allowed. */
 void node_checkpoint_destroy(struct node_checkpoint *checkpoint);
 
+/* checkpoint_files.c: what all nodes told of what they wrote, into a manifest. */
+int node_checkpoint_read_files(const json_t *json, struct ckpt_manifest *m, struct star_error *err);
+
 /* The cluster begins with that checkpoint of this lineage: those that it writes go on with it, and it stays until `keep` full ones that
  * were written after that count. NULL is allowed. */
 void node_checkpoint_begins(struct node_checkpoint *checkpoint, uint64_t id, uint64_t lineage);
