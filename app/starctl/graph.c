@@ -10,7 +10,7 @@
 #include "graph/text.h"
 #include "offload/compile.h"
 #include "offload/cut.h"
-#include "offload/sent.h"
+#include "offload/traffic.h"
 
 enum { BATCH_MAX = 1 << 30, REACTORS_MAX = 1024 };
 

@@ -2,8 +2,8 @@
 /*
  * libstar's inside. A call (star_execute, star_execute_async) is split into parts: one request frame each, for one
  * reactor. A channel is the way to one reactor. How requests and replies travel is a transport's business; there are two:
- * - TCP (channel.c, connect.c, receive.c, steer.c, keeper.c). A keeper is a thread that looks after channels: the scheme, and
- *   the reasons why nothing is lost or written twice, stand at the top of keeper.c.
+ * - TCP (channel.c, connect.c, receive.c, steer.c, waiter.c). A keeper is a thread that looks after channels: the scheme, and
+ *   the reasons why nothing is lost or written twice, stand at the top of waiter.c.
  * - datagrams by DPDK: lib/client_dpdk, a shared library of its own that backend.c loads. Whoever waits drives it: poller.h there.
  *
  * Lock order: cluster, channel, keeper. No lock is held during a system call that can block, nor during a callback.
@@ -503,7 +503,7 @@ int client_split_call(struct call *call, const struct route *route, const struct
 /* For qsort_r over positions: by their keys, then by themselves. */
 int client_split_by_key(const void *a, const void *b, void *keys);
 
-/* keeper.c */
+/* waiter.c */
 int client_keeper_init(struct keeper *k, struct star_cluster *cluster, bool io, struct star_error *err);
 void client_keeper_fini(struct keeper *k);
 /* With k's lock held: there is something in its lists. self: the calling thread's keeper, or NULL. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "compile_internal.h"
-#include "offload/draft.h"
+#include "offload/template.h"
 
 static bool is_handle(const struct graph_node *node)
 {

@@ -11,7 +11,7 @@
  *
  *   read -> elementwise -> what is taken home, sums over all elements, apply
  *
- * A node that stands alone, and is what PS tasks hold, is an operation (draft.h).
+ * A node that stands alone, and is what PS tasks hold, is an operation (template.h).
  *
  * Threads: none of this has a state, but for a run's memory, which is one call's.
  */

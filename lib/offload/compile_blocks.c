@@ -9,7 +9,7 @@
 
 #include "client/spec.h"
 #include "compile_internal.h"
-#include "offload/draft.h"
+#include "offload/template.h"
 
 int offload_compile_blocks(struct compile_build *b, const struct graph_node *variable)
 {

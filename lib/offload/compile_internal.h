@@ -4,7 +4,7 @@
 #define OFFLOAD_COMPILE_INTERNAL_H
 
 #include "offload/compile.h"
-#include "offload/draft.h"
+#include "offload/template.h"
 
 /*
  * What PS tasks can do of graphs. X(operation, what programs call it, when it may move there, by rows, by blocks): the last two name the

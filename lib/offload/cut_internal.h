@@ -50,7 +50,7 @@ struct cutter {
 	uint32_t *numbered;
 };
 
-/* cut_sent.c: the bytes of such numbers. */
+/* cut_traffic.c: the bytes of such numbers. */
 uint64_t offload_cut_numbers_bytes(const struct cutter *cutter, uint32_t ids_of);
 
 enum { CUT_WARNINGS_MAX = 32 };
@@ -86,7 +86,7 @@ static inline uint32_t cut_pieces(const struct graph_cut_options *options, int32
 	return cut_tasks(options, place) * (options->reactors ? options->reactors : 1);
 }
 
-/* cut_sent.c: what a value takes on the wire; and what all parts send. False: no memory. */
+/* cut_traffic.c: what a value takes on the wire; and what all parts send. False: no memory. */
 uint64_t offload_cut_bytes(const struct cutter *cutter, struct graph_value value);
 bool offload_cut_count(const struct cutter *cutter, struct graph_cut *cut);
 

@@ -13,7 +13,7 @@
 #include "train/internal.h"
 #include "train/local.h"
 #include "train/remote.h"
-#include "offload/sent.h"
+#include "offload/traffic.h"
 
 /* Variables and tables exist, and memory is laid out. */
 static int make_plan(struct session *s, struct star_error *err)

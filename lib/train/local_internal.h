@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "offload/draft.h"
+#include "offload/template.h"
 #include "train/local.h"
 #include "store/push.h"
 #include "wire/object.h"

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "client/star.h"
-#include "offload/draft.h"
+#include "offload/template.h"
 
 enum { LOOK_MS = 100 };
 

@@ -9,9 +9,9 @@
 
 #include "client/star.h"
 #include "offload/compile.h"
-#include "offload/draft.h"
+#include "offload/template.h"
 #include "train/objects.h"
-#include "train/once.h"
+#include "train/dedup.h"
 
 struct remote {
 	struct graph_ps ps; /* first */

@@ -19,7 +19,7 @@
 #include "graph/build.h"
 #include "graph/gradient.h"
 #include "graph/text.h"
-#include "train/once.h"
+#include "train/dedup.h"
 #include "train/session.h"
 #include "tests/models/job.h"
 

@@ -5,8 +5,8 @@
  *
  * Threads: any; nothing here has a state.
  */
-#ifndef OFFLOAD_DRAFT_H
-#define OFFLOAD_DRAFT_H
+#ifndef OFFLOAD_TEMPLATE_H
+#define OFFLOAD_TEMPLATE_H
 
 #include <stdbool.h>
 #include <stdint.h>

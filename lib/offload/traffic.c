@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "offload/sent.h"
+#include "offload/traffic.h"
 
 #include "offload/compile.h"
-#include "offload/draft.h"
+#include "offload/template.h"
 
 /* A part, and what is known of what it sends. */
 struct count {

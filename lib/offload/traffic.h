@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a session sends of a cut's PS parts: the operations and programs that it makes of them (compile.h, draft.h) say so. Pure. */
-#ifndef OFFLOAD_SENT_H
-#define OFFLOAD_SENT_H
+/* What a session sends of a cut's PS parts: the operations and programs that it makes of them (compile.h, template.h) say so. Pure. */
+#ifndef OFFLOAD_TRAFFIC_H
+#define OFFLOAD_TRAFFIC_H
 
 #include "graph/ps.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "train/once.h"
+#include "train/dedup.h"
 
 #include "base/prng.h"
 #include "tests/train/cases.h"

@@ -6,8 +6,8 @@
  *
  * Threads: a list has one at a time; an entry is a run's, and stays as it is from a call's start to its end.
  */
-#ifndef TRAIN_ONCE_H
-#define TRAIN_ONCE_H
+#ifndef TRAIN_DEDUP_H
+#define TRAIN_DEDUP_H
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "offload/draft.h"
+#include "offload/template.h"
 
 #include <errno.h>
 #include <float.h>
