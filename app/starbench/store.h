@@ -48,7 +48,7 @@ struct store_bench {
 	struct power_law law; /* if the options want one */
 };
 
-/* Memory for so many bytes of rows and what goes with them: of 2 MiB hugepages if there are any, else transparent ones. */
+/* Memory for n bytes of rows and what goes with them: of 2 MiB hugepages if there are any, else transparent ones. */
 int store_bench_open(struct store_bench *b, const struct store_options *options, uint64_t bytes,
 		     struct star_error *err);
 void store_bench_close(struct store_bench *b);

@@ -20,7 +20,7 @@ enum {
 	WINDOW_SHARE = 50, /* of the rows: first and last */
 	TABLES = 50,
 	GROWTHS = 3,
-	WARM_UP = 4096,	      /* pulls after which the spin's length is set, anew each time */
+	WARM_UP = 4096,	      /* pulls after which the spin's length is set again each time */
 	SMALL_TABLE = 200000, /* rows from which on memory a row means something */
 };
 

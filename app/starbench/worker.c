@@ -242,7 +242,7 @@ static int end(struct worker *w, struct slot *s, uint64_t counts_ns, uint64_t *n
 	return 0;
 }
 
-/* The slots in turn: the oldest is waited for, and begun anew. */
+/* The slots in turn: the oldest is waited for, and started again. */
 static int loop(struct worker *w)
 {
 	const unsigned depth = (unsigned)w->o.depth;

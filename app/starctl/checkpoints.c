@@ -62,7 +62,7 @@ void checkpoint_progress_begin(struct checkpoint_progress *progress, const struc
 	};
 }
 
-bool checkpoint_progress_tell(void *ctx, uint64_t done, uint64_t total)
+bool checkpoint_progress_report(void *ctx, uint64_t done, uint64_t total)
 {
 	struct checkpoint_progress *p = ctx;
 	const int percent = total ? (int)((double)done * 100 / (double)total) : 0;
@@ -185,7 +185,7 @@ static bool verify_one(struct verify *v, const char *path)
 	bool good;
 
 	checkpoint_progress_begin(&progress, invocation, name);
-	good = ckpt_verify(path, checkpoint_progress_tell, &progress, &err) == 0;
+	good = ckpt_verify(path, checkpoint_progress_report, &progress, &err) == 0;
 	checkpoint_progress_end(&progress);
 	v->damaged += !good;
 	if (invocation->json) {

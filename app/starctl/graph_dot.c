@@ -117,13 +117,13 @@ static uint64_t sent_bytes(const struct graph_cut *cut, uint32_t from, uint32_t 
 
 	for (uint32_t i = 0; part->place != GRAPH_PLACE_WORKER && i < part->feeds_count; i++)
 		if (graph_same(part->feeds[i], value)) {
-			*stays = cut->sent[to].stays[i];
-			return cut->sent[to].feeds[i];
+			*stays = cut->traffic[to].stays[i];
+			return cut->traffic[to].feeds[i];
 		}
 	part = &cut->parts[from];
 	for (uint32_t i = 0; part->place != GRAPH_PLACE_WORKER && i < part->fetches_count; i++)
 		if (graph_same(part->fetches[i], value))
-			return cut->sent[from].fetches[i];
+			return cut->traffic[from].fetches[i];
 	return 0;
 }
 

@@ -30,11 +30,11 @@ int row_source_open(struct row_source *source, const struct invocation *invocati
 void row_source_close(struct row_source *source); /* also after a failure; zeros are allowed */
 
 /* Is told each of n keys of a node, in their order: its row as a checkpoint has it, or NULL. 0, or a negative errno, which ends it. */
-typedef int row_taker(void *ctx, uint64_t key, const uint8_t *record, struct star_error *err);
-int row_source_read(struct row_source *source, uint32_t node, const uint64_t *keys, size_t n, row_taker *take,
+typedef int row_consumer(void *ctx, uint64_t key, const uint8_t *record, struct star_error *err);
+int row_source_read(struct row_source *source, uint32_t node, const uint64_t *keys, size_t n, row_consumer *take,
 		    void *ctx, struct star_error *err);
 /* All rows of all nodes, each once. */
-int row_source_walk(struct row_source *source, row_taker *take, void *ctx, struct star_error *err);
+int row_source_walk(struct row_source *source, row_consumer *take, void *ctx, struct star_error *err);
 
 /* ---- row_file.c: rows in files ---- */
 

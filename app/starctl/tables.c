@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One table or variable: shown, created, swept, emptied, dropped; and what there is to say of it. */
+/* One table or variable: shown, created, swept, emptied, dropped; and what to say of it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -60,7 +60,7 @@ const struct command starctl_commands[] = {
 	  "They are gone with their rows; their memory is given back, and their names can be created again at once, "
 	  "with "
 	  "any\ndefinition. Workers that use them get errors. Asks first on a terminal; scripts give --yes. A full "
-	  "checkpoint is\nasked for afterwards where checkpoint.directory is set; to go back to an older one brings "
+	  "checkpoint is\nasked for afterwards where checkpoint.directory is set; to roll back to an older one brings "
 	  "the "
 	  "tables back.",
 	  run_tables_drop },
@@ -131,9 +131,9 @@ const struct command starctl_commands[] = {
 	  "since the\nlast one, where that is possible, and else a full one. Ctrl-C ends the waiting, not the "
 	  "checkpoint.",
 	  run_checkpoint_save },
-	{ "checkpoint restore", "[ID]", 0, 1, 0, "have all nodes go back to a checkpoint, and wait until they serve",
+	{ "checkpoint restore", "[ID]", 0, 1, 0, "have all nodes roll back to a checkpoint, and wait until they serve",
 	  "The newest, or that with this ID (`checkpoint list`). It is read to its end first; then every node begins "
-	  "anew in its\n"
+	  "again in its\n"
 	  "process, with its share. What was learned since is lost; workers are told -ESTALE, and open the cluster "
 	  "again. A full\n"
 	  "checkpoint follows at once. On the machine of PS task 0 only. Ctrl-C ends the waiting, not the restore.",

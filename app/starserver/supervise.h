@@ -2,7 +2,7 @@
 /*
  * What a service manager is told of the node (sd_notify(3)): that it serves, what it waits for, that it stops, and, where it
  * wants that, that the node is alive. A thread of its own looks at the reactors: keepalives go on while each of them takes its
- * turns, also while the node loads a checkpoint. A reactor that is stuck ends them, and the service manager starts the node anew.
+ * turns, also while the node loads a checkpoint. A reactor that is stuck ends them, and the service manager restarts the node.
  *
  * Threads: the calls are main's.
  */
@@ -21,7 +21,7 @@ struct supervise *supervise_start(const struct node *node);
 /* The node's control plane is there. */
 void supervise_control(struct supervise *supervise, struct control *control);
 
-/* The node stops, or (again) begins anew in this process: says so, and looks at neither control plane nor reactors any more. */
+/* The node stops, or (again) restarts in this process: says so, and looks at neither control plane nor reactors any more. */
 void supervise_stop(struct supervise *supervise, bool again);
 
 #endif

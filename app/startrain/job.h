@@ -50,7 +50,7 @@ struct job {
 /* What a process of a phase does: worker is its number in the job. 0 or a negative errno with err. */
 typedef int job_task(struct job *job, uint32_t worker, struct star_error *err);
 
-/* Memory and signals, for options.local_workers; job_release frees what there is, also after a failure. */
+/* Memory and signals, for options.local_workers; job_release frees what was made, also after a failure. */
 int job_prepare(struct job *job, struct star_error *err);
 void job_release(struct job *job);
 

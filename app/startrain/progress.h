@@ -22,7 +22,7 @@ void progress_tick(struct progress *p);
 /* Writes what happened since the last line of the report. */
 void progress_finish(struct progress *p);
 
-/* "[=====     ]" of so many characters between the brackets; share: 0 to 1. */
+/* "[=====     ]" of n characters between the brackets; share: 0 to 1. */
 void progress_bar(double share, unsigned width, char *text);
 
 /* Sums of all local workers. */

@@ -43,8 +43,8 @@ struct appliance {
 	void *ctx;		/* the caller's */
 	/* After each turn: how many frames came in, and the time stamp counter at its moments; may be NULL. */
 	void (*turned)(struct appliance *a, unsigned received, const uint64_t cycles[APPLIANCE_MOMENTS]);
-	/* At the end of each turn, as reactor_ops.tend; may be NULL. busy: there were requests in it. */
-	void (*tend)(struct appliance *a, uint64_t now_ns, bool busy);
+	/* At the end of each turn, as reactor_ops.housekeeping; may be NULL. busy: there were requests in it. */
+	void (*housekeeping)(struct appliance *a, uint64_t now_ns, bool busy);
 };
 
 /* Whether the moments in between are told: to read the clock is to wait for all that is under way, so every other request is

@@ -238,7 +238,7 @@ static void take(struct bulk *b, const uint8_t *from, size_t bytes)
 	}
 }
 
-/* Requests, so many in flight, until all replies are there or the time is over. */
+/* Requests, this many in flight, until all replies are there or the time is over. */
 static void converse(struct bulk *b, uint64_t count, void (*ask)(struct bulk *b))
 {
 	const uint64_t first = b->sent;

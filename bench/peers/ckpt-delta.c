@@ -20,7 +20,7 @@ static struct appliance appliance;
 static struct saves saves;
 static uint8_t other[OTHER_BYTES];
 
-/* So many rows, each once: multiples of an odd number go through all residues of a power of two. */
+/* This many rows, each once: multiples of an odd number go through all residues of a power of two. */
 static void touch(uint64_t count)
 {
 	const uint64_t odd = prng_next(&appliance.prng) | 1, first = prng_next(&appliance.prng);

@@ -56,7 +56,7 @@ struct worker {
 	struct wheel_timer thinks; /* first */
 	struct part *parts;	   /* by reactor */
 	uint64_t begun_ns;
-	uint32_t waits; /* for so many replies */
+	uint32_t waits; /* for this many replies */
 	bool pushes;
 	struct prng prng;
 };

@@ -152,7 +152,7 @@ struct ckpt_entry {
 	uint32_t partitions;
 	bool delta;
 	bool partial; /* was never finished: it does not count */
-	bool complete; /* has a manifest in order; it is not looked further into. Neither: what there is of it is damaged */
+	bool complete; /* has a manifest in order; it is not looked further into. Neither: what exists of it is damaged */
 	char name[CHECKPOINT_ID_MAX];
 };
 /* All of them, in ascending order of their ids, to be freed with free(). */
@@ -174,7 +174,7 @@ int ckpt_next_id(const char *directory, bool partial, struct ckpt_next *next, st
 int ckpt_chain(const char *directory, uint64_t id, char ***chain, uint32_t *count, struct star_error *err);
 void ckpt_chain_free(char **chain, uint32_t count);
 
-/* How many checkpoints restore that one of so many partitions. -EAGAIN with a sentence: one of them is missing, damaged, or of another
+/* How many checkpoints restore that one of n partitions. -EAGAIN with a sentence: one of them is missing, damaged, or of another
  * number of partitions. */
 int ckpt_chain_length(const char *directory, uint64_t id, uint32_t partitions, struct star_error *err);
 
@@ -194,7 +194,7 @@ int ckpt_verify(const char *path, ckpt_progress *progress, void *ctx, struct sta
  * something is wrong with, and what. -ENOENT: there is none. */
 struct ckpt_search {
 	uint64_t newest;	 /* none younger than that; 0: any */
-	uint32_t partitions;	 /* it has so many; 0: any number */
+	uint32_t partitions;	 /* it has this many; 0: any number */
 	ckpt_progress *progress; /* of each that is read; may be NULL */
 	void (*refused)(void *ctx, const char *name, const char *why);
 	void *ctx;

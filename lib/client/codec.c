@@ -31,7 +31,7 @@ static inline bool contiguous(const struct call_op *op, const struct slice *s)
 	return !s->order && !op->pieces && real_bytes(op, s->first + s->count - 1) == op->row_bytes;
 }
 
-/* Of the present piece, or of the next one if that is used up: at most so many bytes. */
+/* Of the present piece, or of the next one if that is used up: at most n bytes. */
 static size_t out_bytes(struct codec_out *out, size_t most)
 {
 	size_t n;

@@ -6,7 +6,7 @@
 #include <errno.h>
 
 /* Of a call that was submitted. */
-static int finish_blocking(struct keeper *k, struct call *call, struct star_error *err)
+static int finish_blocking(struct waiter *k, struct call *call, struct star_error *err)
 {
 	for (;;) {
 		call->cluster->transport->wait(k, call);
@@ -21,10 +21,10 @@ static int finish_blocking(struct keeper *k, struct call *call, struct star_erro
 }
 
 /* Waits for it too. */
-static int run_call(struct call *call, struct keeper *k, struct star_error *err)
+static int run_call(struct call *call, struct waiter *k, struct star_error *err)
 {
 	call->waits = true;
-	call->keeper = k;
+	call->waiter = k;
 	call_submit(call, k);
 	return finish_blocking(k, call, err);
 }
@@ -46,7 +46,7 @@ int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops
 		 struct star_error *err)
 {
 	struct star_error ignored;
-	struct keeper *k = NULL;
+	struct waiter *k = NULL;
 	struct call *call;
 	int rc;
 
@@ -79,7 +79,7 @@ struct star_request *star_execute_async(struct star_cluster *cluster, const stru
 		call->async = done || !cluster->transport->unattended;
 		call->callback = done;
 		call->arg = arg;
-		call->keeper = TAILQ_FIRST(&call->parts)->channel->io;
+		call->waiter = TAILQ_FIRST(&call->parts)->channel->io;
 		call_submit(call, client_io_self(cluster));
 	}
 	client_cluster_leave(cluster);
@@ -99,7 +99,7 @@ int star_request_wait(struct star_request *request, struct star_error *err)
 	if (rc < 0)
 		return rc;
 	if (call->async)
-		client_io_await(call->keeper, call);
+		client_io_await(call->waiter, call);
 	else
 		finish_blocking(NULL, call, NULL);
 	rc = call->error.code;

@@ -96,7 +96,7 @@ void client_reply_refused(const struct channel *ch, const struct wire_frame *fra
 		star_error_set(
 			err, -ESTALE,
 			"%s was restarted since this cluster was opened, and what it held then is lost: open the "
-			"cluster again, and restore or create its tables anew",
+			"cluster again, and restore or create its tables again",
 			ch->label);
 		return;
 	}

@@ -143,7 +143,7 @@ int client_run_fill(struct call *call, struct call_op *op, const struct star_op 
 		.segments = given->segments,
 		.tag = given->tag,
 		.frees = given->last,
-		.may_bring = given->program->brings_all,
+		.may_bring = given->program->carries_all,
 	};
 	for (unsigned f = 0; f < given->feeds_count; f++)
 		run->may_bring &= feeds[f].data || !is_kept(given->program, f);

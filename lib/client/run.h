@@ -14,7 +14,7 @@ struct star_program {
 	struct star_table *object; /* the catalogue's entry */
 	struct program_shape shape;
 	const struct star_table *tables[PROGRAM_KEYS_MAX]; /* by KEYS feed */
-	bool brings_all;				   /* what it keeps are feeds: others can bring them */
+	bool carries_all;				   /* what it keeps are feeds: others can bring them */
 	uint8_t feeds_count, fetches_count;
 	uint8_t feeds[PROGRAM_NODES_MAX], fetches[PROGRAM_NODES_MAX]; /* nodes; of fetches those that are fetched */
 	uint8_t feed_of[PROGRAM_NODES_MAX];			      /* of a feed's node: its place among the feeds */
@@ -37,7 +37,7 @@ struct run_share {
 	struct run_share *next; /* of the run, by reactor */
 	uint32_t keys;		/* of all feeds */
 	uint32_t request_bytes, reply_bytes;
-	uint32_t alone_bytes; /* of a request that brings what was kept */
+	uint32_t alone_bytes; /* of a request that carries what was kept */
 	bool came;	      /* its results are there */
 	char *pools;	      /* its part of the pools, as it came */
 	uint32_t counts[PROGRAM_KEYS_MAX];

@@ -82,7 +82,7 @@ static uint32_t left(uint32_t most, uint32_t used)
 	return used < most ? most - used : 0;
 }
 
-/* How many more keys of this operation the part can take, of so many. */
+/* How many more keys of this operation the part can take, of this many. */
 static uint32_t room(const struct split *s, const struct part *part, const struct call_op *op, uint32_t keys)
 {
 	/* 14: versions are padded, and the body is. */
@@ -234,7 +234,7 @@ static uint32_t owner(const struct split *s, const struct call_op *o, uint64_t k
 	return layout_owner(s->route->partitions, s->route->reactors, layout_partition(hash, s->route->partitions));
 }
 
-/* Whether all keys of an operation, so many, are one reactor's. */
+/* Whether all keys of an operation, this many, are one reactor's. */
 static bool is_one_reactors(const struct split *s, const struct call_op *o, uint64_t n)
 {
 	return n == 1 || s->route->reactors == 1 || o->table->spec.whole;

@@ -65,7 +65,7 @@ STAR_API struct star_cluster *star_open(const char *ps, uint64_t deadline_us, st
  */
 STAR_API void star_close(struct star_cluster *cluster);
 
-/* Reactors of all its PS tasks together: so many have a part of a table's rows. */
+/* Reactors of all its PS tasks together: this many have a part of a table's rows. */
 STAR_API uint32_t star_reactors(const struct star_cluster *cluster);
 
 /* What a table or variable is. Zero in a field means the default in brackets. */
@@ -114,7 +114,7 @@ STAR_API int star_table_empty(struct star_table *table, uint64_t deadline_us, st
  * with -ENOENT from then on, those in flight too unless they came first; they never meet a table that is created under the name later.
  * The handle's memory is freed with the cluster. -EHOSTUNREACH: a PS task is away, and nothing was dropped. -ENOENT: the table was
  * dropped before; also by this very call, if its answer was lost with the connection. A checkpoint is asked for afterwards, where
- * checkpoint.directory is set; one that is older brings the table back only if the cluster is told to go back to it.
+ * checkpoint.directory is set; one that is older brings the table back only if the cluster is told to roll back to it.
  */
 STAR_API int star_table_drop(struct star_table *table, uint64_t deadline_us, struct star_error *err);
 

@@ -27,7 +27,7 @@ struct star_program_builder;
 /* NULL: out of memory (then the other calls do nothing, and register says so). */
 STAR_API struct star_program_builder *star_program_begin(struct star_cluster *cluster);
 
-/* ---- feeds: what each run brings, in the order of these calls ---- */
+/* ---- feeds: what each run carries, in the order of these calls ---- */
 
 /* Keys of a table, or numbers of a variable's blocks (0 to star_blocks - 1). Each reactor gets those that it owns. Duplicates are allowed. */
 STAR_API int star_program_keys(struct star_program_builder *b, const struct star_table *table);

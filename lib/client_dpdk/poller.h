@@ -75,7 +75,7 @@ struct poller {
 	_Atomic(struct star_view *) released; /* views whose mbufs the driver shall free */
 
 	/* the driver's */
-	_Alignas(64) struct keeper *driver; /* of an I/O thread; else NULL */
+	_Alignas(64) struct waiter *driver; /* of an I/O thread; else NULL */
 	const struct call *awaited;	    /* by the driver; NULL: none */
 	bool done;			    /* a call of the driver's has finished */
 	bool starved;			    /* mbufs were short: streams wait for them in `dirty` */
@@ -115,7 +115,7 @@ void dpdk_poller_link(struct poller *p);
 
 /* poller.c */
 /* k: of an I/O thread, or NULL; call: what the thread waits for, or NULL. */
-bool dpdk_poller_try(struct poller *p, struct keeper *k, const struct call *call);
+bool dpdk_poller_try(struct poller *p, struct waiter *k, const struct call *call);
 /* For short work that cannot wait. */
 void dpdk_poller_lock(struct poller *p);
 void dpdk_poller_leave(struct poller *p);
@@ -133,8 +133,8 @@ void dpdk_poller_pump(struct poller *p);
 void dpdk_poller_drain(struct poller *p);
 /* The driver's: frees what released views kept (message.c). */
 void dpdk_poller_reclaim(struct poller *p);
-void dpdk_poller_wait(struct keeper *k, struct call *call);
-void dpdk_poller_turn(struct keeper *k, uint64_t until_ns);
+void dpdk_poller_wait(struct waiter *k, struct call *call);
+void dpdk_poller_turn(struct waiter *k, uint64_t until_ns);
 
 /* calls.c: the driver's */
 void dpdk_call_start(struct poller *p, struct call *call);

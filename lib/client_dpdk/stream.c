@@ -61,7 +61,7 @@ static void fail_all(struct stream *s, const struct star_error *err, bool queued
 	}
 }
 
-/* Its messages begin anew. */
+/* Its messages start over. */
 static void begin_messages(struct stream *s)
 {
 	struct channel *ch = s->ch;

@@ -84,7 +84,7 @@ struct control_data_plane {
 	 * that wrote the checkpoint it said. NULL: nothing is remembered. */
 	int (*dropped_write)(void *ctx, const uint32_t *generations, struct star_error *err);
 	int (*dropped_read)(void *ctx, uint32_t *generations, struct star_error *err);
-	/* PS task 0: an administrator goes back to that checkpoint, and so what was dropped since is there again. */
+	/* PS task 0: an administrator rolls back to that checkpoint, and so what was dropped since is there again. */
 	int (*bring_back)(void *ctx, uint64_t id, struct star_error *err);
 	/* Tells every reactor the layout that this node is to serve; before the first one, its share of the checkpoint is loaded. */
 	int (*set_layout)(void *ctx, const struct control_layout *layout, struct star_error *err);
@@ -136,13 +136,13 @@ struct control_data_plane {
 				 const struct object_spec *const *specs, uint32_t count, const json_t *files,
 				 struct star_error *err);
 	void (*checkpoint_abandon)(void *ctx, const struct control_checkpoint *checkpoint);
-	/* PS task 0: reads all of a checkpoint that the cluster is to go back to, and of those that it goes on from; *id 0: the newest,
+	/* PS task 0: reads all of a checkpoint that the cluster is to roll back to, and of those that it goes on from; *id 0: the newest,
 	 * which it says then. */
 	int (*checkpoint_check)(void *ctx, uint64_t *id, struct star_error *err);
 	/* Once a second, on a thread of its own: to log what an administrator should know. NULL: nothing. */
 	void (*watch)(void *ctx);
-	/* Asks the appliance to begin anew, with that checkpoint; returns at once. */
-	void (*go_back)(void *ctx, uint64_t id);
+	/* Asks the appliance to restart, with that checkpoint; returns at once. */
+	void (*roll_back)(void *ctx, uint64_t id);
 	/* Asks the appliance to stop; returns at once. */
 	void (*shutdown)(void *ctx);
 };
@@ -151,7 +151,8 @@ struct control_options {
 	const struct config *config; /* must outlive the control plane */
 	uint32_t incarnation;	     /* not 0 */
 	struct steering steering;    /* of its data address; entries 0: none */
-	uint64_t gone_back_to; /* the checkpoint that the cluster was told to go back to, as this node began; 0: none */
+	uint64_t
+		rolled_back_to; /* the checkpoint that the cluster was told to roll back to, as this node began; 0: none */
 	struct control_data_plane data_plane;
 };
 

@@ -19,9 +19,9 @@ int control_leader_bring_back(struct control *control, struct star_error *err)
 {
 	const struct control_data_plane *plane = &control->data_plane;
 
-	/* Who starts with a checkpoint that the configuration names wants all that it has. A cluster that went back to one by itself does
+	/* Who starts with a checkpoint that the configuration names wants all that it has. A cluster that rolled back to one by itself does
 	 * not, and where an administrator asked for that, restore.c has seen to it. */
-	if (control->config->checkpoint_restore && control->config->checkpoint_id && !control->gone_back_to &&
+	if (control->config->checkpoint_restore && control->config->checkpoint_id && !control->rolled_back_to &&
 	    plane->bring_back)
 		return plane->bring_back(plane->ctx, control->config->checkpoint_id, err);
 	return 0;
@@ -97,7 +97,7 @@ static int check_may_drop(struct control *control, struct drop *drop, uint32_t *
 	if (rc == 0)
 		rc = control_leader_check_heard(control, drop->name, "dropped", err);
 	memcpy(generations, control->generations, sizeof(control->generations));
-	control->dropping = rc == 0; /* from here on nobody goes back to a checkpoint that has it */
+	control->dropping = rc == 0; /* from here on nobody rolls back to a checkpoint that has it */
 	if (rc == 0) {
 		drop->id = spec->id;
 		drop->generation = spec->generation;

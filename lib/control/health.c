@@ -102,7 +102,7 @@ static void look_at_restores(const struct control *control, bool serves, json_t 
 	if (control->task)
 		return;
 	if (control->checkpointer.restoring)
-		add(problems, "the cluster is going back to a checkpoint (starctl checkpoint status)");
+		add(problems, "the cluster is rolling back to a checkpoint (starctl checkpoint status)");
 	for (uint32_t task = 1; control->begins_with && task < control->config->ps_count; task++)
 		if (control->nodes[task].joined && control->nodes[task].loads)
 			add(problems, "PS task %u loads its share of checkpoint %" PRIu64, task, control->begins_with);

@@ -163,7 +163,7 @@ static int wait_for_last(struct control *control, struct star_error *err)
 		if (clock_us() - begun_us > CONTROL_DRAIN_US)
 			return star_error_set(err, -ETIMEDOUT, "it took too long");
 		if (!control_pause(control, CONTROL_POLL_MS, NULL))
-			return star_error_set(err, -ECANCELED, "it goes back to a checkpoint");
+			return star_error_set(err, -ECANCELED, "it rolls back to a checkpoint");
 	}
 	return 0;
 }

@@ -97,9 +97,9 @@ struct checkpointer {
 	bool asked_restore, restoring;
 	uint64_t restore_id;		/* 0: the newest */
 	bool together, together_failed; /* asked_restore: because nodes do not fit (places.c); and it could not be */
-	bool settle;			/* a full one is due as soon as there is a layout: the cluster has gone back */
-	bool asked_last;		/* for one before a node stops */
-	bool closed; /* such a one counts: no node has taken anything since, and none does until the next layout */
+	bool settle;	 /* a full one is due as soon as there is a layout: the cluster has rolled back */
+	bool asked_last; /* for one before a node stops */
+	bool closed;	 /* such a one counts: no node has taken anything since, and none does until the next layout */
 	uint64_t lasts_failed;
 	struct control_checkpoint now;
 	uint32_t incarnations[WIRE_NODES_MAX];	    /* of all nodes as the one under way began; the thread's */
@@ -154,8 +154,8 @@ struct control {
 	struct cluster_node *nodes; /* ps_count */
 	struct checkpointer checkpointer;
 	uint64_t begins_with; /* the checkpoint that nodes which come now begin with; 0: none */
-	uint64_t gone_back_to;
-	bool goes_back;	      /* to begins_with: all nodes are told to begin anew, and none is let in */
+	uint64_t rolled_back_to;
+	bool rolls_back;      /* to begins_with: all nodes are told to restart, and none is let in */
 	uint32_t epoch_floor; /* the highest epoch that a node brought along from an earlier PS task 0 */
 	uint32_t ids_given;   /* the highest id that a node may hold which has not heard that it was given back */
 	uint32_t generations[WIRE_OBJECTS_MAX + 1]; /* of each id the next one: what has an earlier one was dropped */
@@ -288,16 +288,16 @@ json_t *control_checkpointer_ask(struct control *control, enum control_caller ca
 /* Returns 0 when all nodes have answered that they serve this layout, so that none loads any more. */
 int control_checkpointer_wait_for_all(struct control *control, uint32_t *epoch, struct star_error *err);
 
-/* restore.c: PS task 0 has the cluster go back to a checkpoint. The first is the method, the second the checkpointer's thread. */
+/* restore.c: PS task 0 has the cluster roll back to a checkpoint. The first is the method, the second the checkpointer's thread. */
 int control_restore_ask(struct control *control, const json_t *params, json_t **result, struct star_error *err);
 void control_restore_run(struct control *control);
-/* A node has come anew: what it is to begin with, if that is still in order, or else what is. */
+/* A node has come again: what it is to begin with, if that is still in order, or else what is. */
 int control_restore_look_again(struct control *control, struct star_error *err);
-/* Has all nodes go back to what they would begin with. False: they do not restore checkpoints, or there is none. Under lock. */
+/* Has all nodes roll back to what they would begin with. False: they do not restore checkpoints, or there is none. Under lock. */
 bool control_restore_together(struct control *control);
 
 /* places.c: whether the nodes as they are now can have a layout by which each that holds rows keeps them. 0; -EAGAIN: not so, and all
- * nodes go back to a checkpoint; -EINVAL: nor is there one, and err says what to do. Takes lock. */
+ * nodes roll back to a checkpoint; -EINVAL: nor is there one, and err says what to do. Takes lock. */
 int control_places_check(struct control *control, struct star_error *err);
 /* All nodes hold their rows by the layout that was made. Under lock. */
 void control_places_note(struct control *control);

@@ -10,7 +10,7 @@
 #include "exec/kernel_math.h"
 #include "tensor/elementary.h"
 
-/* Exponentials are taken so many at a time. */
+/* Exponentials are taken this many at a time. */
 enum { KERNEL_BLOCK = 64 };
 
 /* The element types that values have, as indices of tables. */

@@ -136,7 +136,7 @@ struct graph_value graph_fail(struct graph *graph, const char *node, const char 
 	__attribute__((format(printf, 3, 4)));
 
 /* What graph_add is given. The device may be a text; attributes in any order. */
-struct graph_draft {
+struct graph_node_spec {
 	enum graph_op op;
 	const char *name;   /* NULL: made from the operation's */
 	const char *device; /* NULL: unplaced (GRAPH_ON_PS: that of its variable or table) */
@@ -150,7 +150,7 @@ struct graph_draft {
 };
 
 /* Adds a node; returns its first output (of a node without outputs: output 0, which nobody may read). */
-struct graph_value graph_add(struct graph *graph, const struct graph_draft *draft);
+struct graph_value graph_add(struct graph *graph, const struct graph_node_spec *spec);
 
 /* A graph for a body or condition, with a feed for each type; it belongs to outer. */
 struct graph *graph_body_create(struct graph *outer, const struct graph_type *inputs, uint32_t inputs_count);

@@ -298,7 +298,7 @@ int input_next(struct input *in, const struct input_batch **batch, struct star_e
 	pthread_mutex_lock(&in->lock);
 	while (in->filled == in->taken && !in->over)
 		pthread_cond_wait(&in->changed, &in->lock);
-	if (in->filled > in->taken) { /* its slot is not filled anew before AHEAD - 1 more are taken */
+	if (in->filled > in->taken) { /* its slot is not filled again before AHEAD - 1 more are taken */
 		*batch = &in->batches_ahead[in->taken++ % AHEAD];
 		pthread_cond_signal(&in->changed);
 	} else {

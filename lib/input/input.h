@@ -49,7 +49,7 @@ struct input_options {
 	uint32_t worker, workers; /* of the rows, this worker gets every workers-th, from number worker on */
 	uint32_t shuffle;	  /* rows of which the next one is drawn; 0: the files' order */
 	uint64_t seed;		  /* of that */
-	uint32_t clicks;	  /* of a row's history, the latest so many; 0: all */
+	uint32_t clicks;	  /* of a row's history, the latest this many; 0: all */
 	/* Of text: a word's id is its place in there and one, and 0 if it lacks it; NULL: ids by hash. It is only read. */
 	const struct vocabulary *vocabulary;
 };

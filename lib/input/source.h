@@ -13,7 +13,7 @@
 #include "star_error.h"
 
 enum {
-	/* More than that unpacked, and so many times what was read: no examples are like that, and it is refused. */
+	/* More than that unpacked, and this many times what was read: no examples are like that, and it is refused. */
 	SOURCE_UNPACKED_FREE = 64 << 20,
 	SOURCE_RATIO_MAX = 400,
 	SOURCE_WINDOW_LOG_MAX = 27, /* of zstd: 128 MiB of memory, as its own program allows without --long */

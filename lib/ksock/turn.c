@@ -186,7 +186,7 @@ static unsigned write_pieces(const struct ksock_conn *conn, struct iovec *pieces
 	return n;
 }
 
-/* The kernel has taken so many bytes. */
+/* The kernel has taken n bytes. */
 static void drop_sent(struct ksock_conn *conn, size_t bytes)
 {
 	conn->queued -= (uint32_t)bytes;

@@ -25,7 +25,7 @@ static inline uint32_t *crowd_of(struct crowds *crowds, const struct net_address
 	return &crowds->connections[rte_jhash_32b(sharer.words, 4, crowds->seed) % CROWDS_COUNT];
 }
 
-/* Where all places are taken: whether one of an address that has so many is ended for a newcomer, whose address has `newcomers`. Nobody
+/* Where all places are taken: whether one of an address that has this many is ended for a newcomer, whose address has `newcomers`. Nobody
  * gets a place at the cost of an address that has hardly more. */
 static inline bool crowd_gives_way(uint32_t connections, uint32_t newcomers)
 {

@@ -76,7 +76,7 @@ void net_input(struct net *net, struct rte_mbuf **frames, unsigned n, uint64_t n
 	net->counters.in_frames += n;
 	if (net->connections >= TCP_FETCH_FROM)
 		tcp_fetch(net, frames, n);
-	if (net->udp_expects)
+	if (net->udp_prefetches)
 		udp_fetch(net, frames, n);
 	for (unsigned i = 0; i < n; i++) {
 		if (i + 2 < n)

@@ -65,7 +65,7 @@ static inline struct net_priv *net_priv(struct rte_mbuf *m)
 	return rte_mbuf_to_priv(m);
 }
 
-/* So many of something in a second, and at most a burst of them at once. */
+/* This many of something in a second, and at most a burst of them at once. */
 struct net_bucket {
 	uint64_t filled_ns;
 	uint32_t left;
@@ -147,8 +147,8 @@ struct tcp_listener {
 struct udp_port {
 	uint16_t port;
 	net_udp_receive *receive;
-	net_udp_quoted *quoted;	  /* may be NULL */
-	net_udp_expected *expect; /* the same */
+	net_udp_quoted *quoted;	       /* may be NULL */
+	net_udp_prefetch_fn *prefetch; /* the same */
 	void *ctx;
 };
 
@@ -168,7 +168,7 @@ struct net {
 	struct rte_mempool *pool;
 	uint32_t hash_mask, hash_seed;
 	unsigned interfaces_count, listeners_count, udp_ports_count;
-	unsigned udp_expects; /* so many ports are told of datagrams ahead */
+	unsigned udp_prefetches; /* this many ports are told of datagrams ahead */
 	/* the turn */
 	uint64_t now_ns;
 	enum net_pressure pressure; /* when frames came in last */
@@ -280,7 +280,7 @@ static inline bool net_checksum_seen_holds(const struct net_packet *p, const str
 	return net_checksum_holds(p, data, bytes);
 }
 
-/* The same of an IPv4 header of so many bytes. */
+/* The same of an IPv4 header of n bytes. */
 static inline bool net_ip4_checksum_holds(const struct net_interface *interface, const struct rte_mbuf *m,
 					  const struct rte_ipv4_hdr *ip, uint16_t header)
 {

@@ -14,7 +14,7 @@
 
 enum {
 	TRIES = 3, /* RFC 4861, 10: MAX_MULTICAST_SOLICIT and MAX_UNICAST_SOLICIT */
-	ASKS_A_SECOND = 1000,
+	ASKS_PER_SECOND = 1000,
 	ASKS_BURST = 1000,
 };
 
@@ -123,7 +123,7 @@ static struct neighbour *make(struct net *net, struct net_interface *interface, 
 
 static bool may_ask(struct net *net)
 {
-	return net_bucket_take(&net->neighbour_asks, net->now_ns, ASKS_A_SECOND, ASKS_BURST);
+	return net_bucket_take(&net->neighbour_asks, net->now_ns, ASKS_PER_SECOND, ASKS_BURST);
 }
 
 static void ask_neighbour(struct net *net, struct net_interface *interface, struct neighbour *n)

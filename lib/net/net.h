@@ -234,7 +234,7 @@ void net_interface_free(struct net_interface *interface);
 /* Takes n frames, and owns them. */
 void net_input(struct net *net, struct rte_mbuf **frames, unsigned n, uint64_t now_ns);
 
-/* Starts loading so many bytes, of which nothing may be true: a pointer to nowhere does no harm. */
+/* Starts loading n bytes, of which nothing may be true: a pointer to nowhere does no harm. */
 static inline void net_fetch(const void *from, size_t bytes)
 {
 	for (uintptr_t at = (uintptr_t)from & ~(uintptr_t)(RTE_CACHE_LINE_SIZE - 1); at < (uintptr_t)from + bytes;
@@ -299,10 +299,10 @@ typedef bool net_udp_quoted(void *ctx, struct net *net, const struct net_udp_add
 			    uint32_t bytes, bool refused);
 void net_udp_watch(struct net *net, uint16_t port, net_udp_quoted *quoted);
 /* For a port that is bound, where what the datagrams of a burst need lies all over the memory: before the first of them is received,
- * expect is called for each, in two passes, and starts loading it: in the first pass what a datagram names, in the second what that
+ * prefetch is called for each, in two passes, and starts loading it: in the first pass what a datagram names, in the second what that
  * points to. Nothing of a datagram is checked yet. NULL: no more. */
-typedef void net_udp_expected(void *ctx, const void *payload, uint32_t bytes, unsigned pass);
-void net_udp_expect(struct net *net, uint16_t port, net_udp_expected *expect);
+typedef void net_udp_prefetch_fn(void *ctx, const void *payload, uint32_t bytes, unsigned pass);
+void net_udp_prefetch(struct net *net, uint16_t port, net_udp_prefetch_fn *prefetch);
 void net_udp_unbind(struct net *net, uint16_t port);
 /* 0, or -ENOMEM, -EHOSTUNREACH, -EMSGSIZE (it would have to be fragmented). */
 int net_udp_send(struct net *net, const struct net_udp_address *address, const void *payload, uint16_t bytes);

@@ -15,7 +15,7 @@ enum {
 	TABLE_WAYS = 8,
 	PACKETS_MIN = 8,
 	PACKETS_MAX = 512,
-	FRAGMENTS_A_PACKET = RTE_LIBRTE_IP_FRAG_MAX_FRAG,
+	FRAGMENTS_PER_PACKET = RTE_LIBRTE_IP_FRAG_MAX_FRAG,
 	UNIT = 8, /* of offsets */
 	/* What the first fragment must show of a packet: ports, and all of TCP's fixed header, so that the next one cannot
 	 * change them (RFC 1858, RFC 3128). */
@@ -29,7 +29,7 @@ enum {
 int net_reassembly_init(struct net *net)
 {
 	struct reassembly *r = &net->reassembly;
-	const uint32_t packets = net->options.reassembly_mbufs_max / FRAGMENTS_A_PACKET;
+	const uint32_t packets = net->options.reassembly_mbufs_max / FRAGMENTS_PER_PACKET;
 
 	r->packets_max = packets < PACKETS_MIN ? PACKETS_MIN : RTE_MIN(packets, (uint32_t)PACKETS_MAX);
 	r->table = rte_ip_frag_table_create(RTE_MAX(r->packets_max / TABLE_WAYS, 1u), TABLE_WAYS, r->packets_max,
@@ -105,7 +105,7 @@ static bool upper_is_shown(uint8_t protocol, const uint8_t *upper, uint16_t byte
 	return bytes >= (protocol == IPPROTO_TCP ? (uint16_t)TCP_SHOWN : (uint16_t)OTHER_SHOWN);
 }
 
-/* A fragment of so many bytes of payload at an offset: whether it can be part of a packet that we take. */
+/* A fragment of n bytes of payload at an offset: whether it can be part of a packet that we take. */
 static bool fits(const struct net *net, uint32_t offset, uint32_t bytes, bool more, uint32_t headers)
 {
 	const uint32_t room = rte_pktmbuf_data_room_size(net->pool) - RTE_PKTMBUF_HEADROOM;

@@ -64,7 +64,7 @@ uint32_t tcp_queued(const struct tcp_conn *conn);
 /* How long the peer has taken none of what is queued; 0 when nothing is. */
 uint64_t tcp_stalled_ns(const struct tcp_conn *conn);
 
-/* The reader has done with so many bytes: the window may open again. */
+/* The reader has done with n bytes: the window may open again. */
 void tcp_consumed(struct tcp_conn *conn, uint32_t bytes);
 
 /* What has come so far will be answered, if perhaps not soon: until something is sent, an ACK is delayed for as long as Linux
@@ -72,7 +72,7 @@ void tcp_consumed(struct tcp_conn *conn, uint32_t bytes);
 void tcp_will_answer(struct tcp_conn *conn);
 
 /* Something will be sent: starts loading what that needs. */
-void tcp_expect(const struct tcp_conn *conn);
+void tcp_prefetch(const struct tcp_conn *conn);
 
 /* Sends what is queued, then FIN; goes on receiving, until the peer's FIN, which finished and then closed tell. */
 void tcp_shutdown(struct tcp_conn *conn);
@@ -83,7 +83,7 @@ void tcp_close(struct tcp_conn *conn);
 /* Sends RST. closed is called with ECONNABORTED before this returns. */
 void tcp_abort(struct tcp_conn *conn);
 
-/* Probes a peer that has sent nothing for idle_s, every interval_s, and gives the connection up (ETIMEDOUT) after so many
+/* Probes a peer that has sent nothing for idle_s, every interval_s, and gives the connection up (ETIMEDOUT) after this many
  * without an answer (RFC 9293, 3.8.4). idle_s 0: never. New connections have what net_options say. */
 void tcp_set_keepalive(struct tcp_conn *conn, uint32_t idle_s, uint32_t interval_s, uint32_t probes);
 

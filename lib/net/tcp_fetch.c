@@ -59,7 +59,7 @@ static void fetch_burst(const struct net *net, struct rte_mbuf **frames, unsigne
 
 		conns[i] = number ? &net->conns[number - 1] : NULL;
 		if (conns[i])
-			tcp_expect(conns[i]);
+			tcp_prefetch(conns[i]);
 	}
 	for (unsigned i = 0; i < n; i++) {
 		if (!conns[i])
@@ -78,7 +78,7 @@ void tcp_fetch(const struct net *net, struct rte_mbuf **frames, unsigned n)
 		fetch_burst(net, frames + i, RTE_MIN(n - i, (unsigned)BURST));
 }
 
-void tcp_expect(const struct tcp_conn *conn)
+void tcp_prefetch(const struct tcp_conn *conn)
 {
 	net_fetch(conn, offsetof(struct tcp_conn, older));
 }

@@ -7,7 +7,7 @@
 #include "net/siphash.h"
 
 enum {
-	CHALLENGE_ACKS_A_SECOND = 1000,
+	CHALLENGE_ACKS_PER_SECOND = 1000,
 	INVALID_ANSWER_MS = 500,
 	TIMESTAMP_OLD_S = 24 * 86400, /* RFC 7323, 5.5 */
 	WINDOW_MAX = 1 << 30,	      /* RFC 7323, 2.3 */
@@ -56,7 +56,7 @@ static bool parse_segment(struct net *net, struct rte_mbuf *m, const struct net_
 	return true;
 }
 
-/* Answers to what may be forged: twice a second for a connection, which is all that its peer needs, and so many a second for
+/* Answers to what may be forged: twice a second for a connection, which is all that its peer needs, and this many a second for
  * the stack. That number changes at random every second: who counts them from outside learns nothing of connections that are
  * not his (CVE-2016-5696). */
 static bool may_answer(struct tcp_conn *conn)
@@ -70,8 +70,8 @@ static bool may_answer(struct tcp_conn *conn)
 	}
 	if (net->challenge_second != second) {
 		net->challenge_second = second;
-		net->challenge_acks = CHALLENGE_ACKS_A_SECOND / 2 +
-				      (uint32_t)siphash(net->options.secret, &second, 1) % CHALLENGE_ACKS_A_SECOND;
+		net->challenge_acks = CHALLENGE_ACKS_PER_SECOND / 2 +
+				      (uint32_t)siphash(net->options.secret, &second, 1) % CHALLENGE_ACKS_PER_SECOND;
 	}
 	if (net->challenge_acks == 0) {
 		net->counters.tcp_acks_skipped++;

@@ -168,7 +168,7 @@ struct tcp_conn {
 	uint32_t owed;		 /* bytes not acknowledged yet */
 	uint32_t ack_sent;	 /* the last ACK that went out */
 	uint16_t rcv_mss;	 /* the largest payload that has come */
-	uint8_t quick;		 /* so many ACKs are not delayed */
+	uint8_t quick;		 /* this many ACKs are not delayed */
 	uint8_t sacks_count : 4; /* in sacks */
 	uint8_t sacks_fresh : 4; /* of them, the first ones: not told yet */
 	uint16_t reorder_runs;
@@ -362,7 +362,7 @@ uint32_t tcp_timestamp_at(const struct tcp_conn *conn, uint64_t ns);
 /* tcp_window.c: the receive window */
 /* The window field of a segment that goes out now; moves the advertised edge. */
 uint16_t tcp_window_field(struct tcp_conn *conn, uint8_t flags);
-/* A segment with an ACK goes out, and so many bytes of data. */
+/* A segment with an ACK goes out, and n bytes of data. */
 void tcp_ack_sent(struct tcp_conn *conn, uint32_t payload);
 /* An ACK is owed: now, or after a while. */
 void tcp_ack_due(struct tcp_conn *conn);

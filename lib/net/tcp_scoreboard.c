@@ -8,7 +8,7 @@
 #include "net/tcp_sender.h"
 
 enum {
-	SKIP = 64,	   /* one segment in so many is in conn->skips */
+	SKIP = 64,	   /* one segment in this many is in conn->skips */
 	INSERT_STEPS = 16, /* how far the list of lost segments is kept sorted */
 };
 

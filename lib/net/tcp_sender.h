@@ -60,7 +60,7 @@ static inline uint32_t tcp_pipe(const struct tcp_conn *conn)
 
 /* tcp_scoreboard.c: the queue */
 void tcp_queue_append(struct tcp_conn *conn, struct rte_mbuf *m);
-/* Cuts a segment after so many bytes; false: there is no mbuf for the rest. */
+/* Cuts a segment after n bytes; false: there is no mbuf for the rest. */
 bool tcp_queue_split(struct tcp_conn *conn, struct rte_mbuf *m, uint32_t bytes);
 /* Takes acknowledged bytes off the queue. */
 void tcp_queue_release(struct tcp_conn *conn, uint32_t ack, struct tcp_ack *a);
@@ -71,7 +71,7 @@ void tcp_scoreboard_sack(struct tcp_conn *conn, const struct tcp_segment *s, uin
 void tcp_scoreboard_lose(struct tcp_conn *conn, struct rte_mbuf *m);
 /* After a timeout: what is flying, but for what was sent too recently; with reneged, also what the peer once SACKed. */
 void tcp_scoreboard_timeout(struct tcp_conn *conn, bool reneged);
-/* All flying segments of more than so many bytes; whether there were any. */
+/* All flying segments of more than n bytes; whether there were any. */
 bool tcp_scoreboard_lose_larger(struct tcp_conn *conn, uint32_t bytes);
 /* What was taken for lost is taken to be flying again. */
 void tcp_scoreboard_undo(struct tcp_conn *conn);

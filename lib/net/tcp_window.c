@@ -12,7 +12,7 @@ enum {
 	UNKNOWN_RTT_US = 1000000,
 	UNUSED_US = 10000000, /* a window that has grown, and was not used for so long, may be taken back */
 	TIGHT_SEGMENTS = 2,   /* what a reader that has nothing unread may always be sent */
-	/* An ACK waits for an answer that the user has promised, so long, and for no more than so many segments: half of what a
+	/* An ACK waits for an answer that the user has promised, so long, and for no more than this many segments: half of what a
 	 * sender may begin with (RFC 6928), so that it does not wait for the ACK meanwhile. */
 	ANSWER_US = 40000,
 	ANSWER_SEGMENTS = 5,

@@ -96,19 +96,19 @@ void net_udp_watch(struct net *net, uint16_t port, net_udp_quoted *quoted)
 			net->udp_ports[i].quoted = quoted;
 }
 
-void net_udp_expect(struct net *net, uint16_t port, net_udp_expected *expect)
+void net_udp_prefetch(struct net *net, uint16_t port, net_udp_prefetch_fn *prefetch)
 {
 	for (unsigned i = 0; i < net->udp_ports_count; i++)
 		if (net->udp_ports[i].port == port) {
-			net->udp_expects += !!expect;
-			net->udp_expects -= !!net->udp_ports[i].expect;
-			net->udp_ports[i].expect = expect;
+			net->udp_prefetches += !!prefetch;
+			net->udp_prefetches -= !!net->udp_ports[i].prefetch;
+			net->udp_ports[i].prefetch = prefetch;
 		}
 }
 
 void net_udp_unbind(struct net *net, uint16_t port)
 {
-	net_udp_expect(net, port, NULL);
+	net_udp_prefetch(net, port, NULL);
 	for (unsigned i = 0; i < net->udp_ports_count; i++)
 		if (net->udp_ports[i].port == port) {
 			net->udp_last.interface = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The short way of nearly all datagrams: IPv4 without options and fragments, in untagged frames, from and to hosts that are known.
+ * The fast path of nearly all datagrams: IPv4 without options and fragments, in untagged frames, from and to hosts that are known.
  * Each is checked once and its headers are written at once, from those that its flow has ready. The checks are those of the
  * general way (input.c, ip4.c, udp.c; output.c), which takes all that is not so.
  */
@@ -108,10 +108,10 @@ void udp_fetch(const struct net *net, struct rte_mbuf **frames, unsigned n)
 			    h->ip.version_ihl != RTE_IPV4_VHL_DEF || h->ip.next_proto_id != IPPROTO_UDP)
 				continue;
 			for (unsigned p = 0; p < net->udp_ports_count; p++)
-				if (net->udp_ports[p].expect &&
+				if (net->udp_ports[p].prefetch &&
 				    net->udp_ports[p].port == rte_be_to_cpu_16(h->udp.dst_port))
-					net->udp_ports[p].expect(net->udp_ports[p].ctx, h + 1,
-								 frames[i]->data_len - (uint32_t)sizeof(*h), pass);
+					net->udp_ports[p].prefetch(net->udp_ports[p].ctx, h + 1,
+								   frames[i]->data_len - (uint32_t)sizeof(*h), pass);
 		}
 }
 

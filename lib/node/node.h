@@ -74,7 +74,7 @@ struct node {
 	struct control_layout layout;	       /* the last that it served; holders of the plane */
 	bool closed;			       /* it serves none at present; the same */
 	bool stopping;			       /* main has got a signal */
-	uint64_t goes_back_to;		       /* the checkpoint that the process is to begin anew with; 0: it ends */
+	uint64_t rolls_back_to;		       /* the checkpoint that the process is to restart with; 0: it ends */
 	struct star_error failure;	       /* why it cannot go on; main's once `failed` is set */
 	bool failed;
 	struct node_watch {
@@ -137,8 +137,8 @@ void node_rest_end(struct rest *rest);
 int node_nics_begin(struct node *node, struct star_error *err);
 void node_nics_end(struct node *node);
 
-/* What main waits for beside SIGTERM, SIGINT and SIGHUP: the cluster goes back to node.goes_back_to. */
-#define GO_BACK_SIGNAL SIGUSR1
+/* What main waits for beside SIGTERM, SIGINT and SIGHUP: the cluster rolls back to node.rolls_back_to. */
+#define ROLL_BACK_SIGNAL SIGUSR1
 
 /* data_plane.c: no request is begun from now on, or again. A part of a last checkpoint begins, or was given up. Holders of the plane. */
 int node_close(struct node *node, struct star_error *err);
@@ -154,7 +154,7 @@ struct steering node_steering(const struct node *node);
 
 /* Gives a reactor a message, and waits until it was run. -ETIMEDOUT: it may still be, and must live on. */
 int node_ask(struct shard *shard, struct reactor_message *message, struct star_error *err);
-/* The same with a copy of a message of so many bytes, which may go when it returns; what the reactor wrote into the copy is there then. */
+/* The same with a copy of a message of n bytes, which may go when it returns; what the reactor wrote into the copy is there then. */
 int node_ask_copy(struct shard *shard, struct reactor_message *message, size_t bytes, struct star_error *err);
 
 /* connections.c: what the reactors' stacks know of their connections; a new reference in *result. */

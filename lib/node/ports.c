@@ -303,7 +303,7 @@ static int check_new_port(const struct node *node, const struct config_port *por
 	if (strcmp(port->device, "pci") == 0)
 		return star_error_set(err, -ENOTSUP,
 				      "a NIC is found when the node starts: put it into the configuration's ports, and "
-				      "start the node anew");
+				      "restart the node");
 	if (node->ports_count == CONFIG_PORTS_MAX)
 		return star_error_set(err, -ENOSPC,
 				      "this node has %u ports, and more are not possible: remove one first",

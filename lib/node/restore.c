@@ -14,7 +14,7 @@
 #include "node/checkpoint.h"
 #include "wire/layout.h"
 
-/* So many batches that neither the thread nor a reactor waits for the other's every pause. */
+/* Enough batches that neither the thread nor a reactor waits for the other's every pause. */
 enum { BATCH_BYTES = 128 * 1024, BATCHES = 8, TELL_US = 5000000, LOAD_WAIT_US = 60000000, TRIM_ROWS = 1024 };
 
 /* Records of one run on their way to a reactor. */
@@ -192,7 +192,7 @@ static int add_run(struct restore *r, const struct checkpoint_run *run, const ui
 }
 
 /* Between blocks: whether to go on. */
-static int tell(struct restore *r, struct star_error *err)
+static int report(struct restore *r, struct star_error *err)
 {
 	const uint64_t now_us = clock_us();
 
@@ -223,7 +223,7 @@ static int restore_file(struct restore *r, const char *path, const struct ckpt_f
 				rc = err->code;
 		r->bytes += bytes;
 		if (rc == 0)
-			rc = tell(r, err) < 0 ? -ECANCELED : 1;
+			rc = report(r, err) < 0 ? -ECANCELED : 1;
 	}
 	ckpt_reader_destroy(reader);
 	/* Before the next file: what it says of a key that was in this one must come after. */

@@ -72,7 +72,7 @@ int node_touch(struct node *node, struct star_error *err)
 
 enum {
 	PIECE_BYTES = 4 << 20,
-	INDEX_BYTES_OF_A_ROW = 8, /* about */
+	INDEX_BYTES_PER_ROW = 8, /* about */
 };
 
 struct touch_ahead {
@@ -127,7 +127,7 @@ struct touch_ahead *node_touch_begin(struct node *node, uint64_t bytes, uint64_t
 	if (!ahead)
 		return NULL;
 	ahead->node = node;
-	ahead->index_bytes = pages(rows * INDEX_BYTES_OF_A_ROW, node->arena_bytes / 2);
+	ahead->index_bytes = pages(rows * INDEX_BYTES_PER_ROW, node->arena_bytes / 2);
 	ahead->rows_bytes = pages(bytes, node->arena_bytes - ahead->index_bytes);
 	if (jsonrpc_thread_start(&ahead->thread, "touch", touch_all, ahead, &err) == 0)
 		return ahead;

@@ -3,13 +3,13 @@
  * What a PS part of a cut computes, as programs (star_program.h, docs/programs.rst): a component of its nodes that hand each other
  * values on the PS task becomes a program. All of it goes by the keys of one lookup or apply_rows:
  *
- *   lookup -> elementwise, sums over a row -> sums over bags -> what is taken home
+ *   lookup -> elementwise, sums over a row -> sums over bags -> what is returned
  *   a bag's gradient -> to each of its rows -> elementwise -> apply_rows
  *
  * Bags are those of the segment operations and of gather, and those that sum, mean and expand make of neighbouring ids of a row of
  * ids. Means are sums there, divided here. Or by all blocks of one variable, each of which is a row (compile_blocks.c):
  *
- *   read -> elementwise -> what is taken home, sums over all elements, apply
+ *   read -> elementwise -> what is returned, sums over all elements, apply
  *
  * A node that stands alone, and is what PS tasks hold, is an operation (template.h).
  *
@@ -26,7 +26,7 @@ enum {
 	COMPILE_FEEDS_MAX = 16,
 	COMPILE_FETCHES_MAX = 16,
 	COMPILE_PLACES_MAX = 8, /* of what is kept with a group's ids */
-	/* What one run may bring or fetch: what nodes take when their files say nothing else. */
+	/* What one run may carry or fetch: what nodes take when their files say nothing else. */
 	COMPILE_BYTES_MAX = 4 << 20,
 	COMPILE_KEYS_MAX = 65536,
 	COMPILE_SEGMENTS_MAX = 65536,
@@ -50,7 +50,7 @@ enum { COMPILE_NO_FEED = UINT32_MAX };
 enum compile_how {
 	COMPILE_AS_IT_IS,
 	COMPILE_NARROWED,     /* int64 segments */
-	COMPILE_NEIGHBOURS,   /* segments: each of so many keys, one after the other */
+	COMPILE_NEIGHBOURS,   /* segments: each of this many keys, one after the other */
 	COMPILE_DIVIDED,      /* by how many keys the segment has */
 	COMPILE_DIVIDED_ROOT, /* by the root of it */
 	/* Of a variable as a whole. */

@@ -87,11 +87,11 @@ int64_t offload_compile_most_bags(const struct compile_build *b);
 /* The step that the node in hand is made by; COMPILE_NOT_MADE: it is nothing that others can work on; or -ENOTSUP. */
 int offload_compile_node(struct compile_build *b);
 
-/* compile_blocks.c: all of a variable's blocks are the component's keys; the node in hand, as offload_compile_node; it is taken home; whether it
+/* compile_blocks.c: all of a variable's blocks are the component's keys; the node in hand, as offload_compile_node; it is returned; whether it
  * is too large for a run. */
 int offload_compile_blocks(struct compile_build *b, const struct graph_node *variable);
 int offload_compile_blocks_node(struct compile_build *b);
-int offload_compile_blocks_home(struct compile_build *b, uint32_t fetch);
+int offload_compile_blocks_output(struct compile_build *b, uint32_t fetch);
 int offload_compile_blocks_size(struct compile_build *b);
 /* What offload_compiled_fill and offload_compiled_finish do with them. */
 int offload_compiled_blocks_fill(const struct compiled *c, const struct graph_ps_call *call, struct compiled_run *run,

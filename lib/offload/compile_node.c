@@ -350,7 +350,7 @@ static int given_segments(struct compile_build *b, struct graph_value value, str
 	return segments_feed(b, feed, index);
 }
 
-/* A sum over bags: it can be taken home, and nothing else. */
+/* A sum over bags: it can be returned, and nothing else. */
 static int pool(struct compile_build *b, int rows, int segments, uint32_t index, uint8_t how)
 {
 	const struct graph_value value = { b->node->id, 0 };
@@ -500,7 +500,7 @@ int offload_compile_add_apply(struct compile_build *b, int gradients)
 	for (unsigned s = 0; s < c->steps_count; s++)
 		if (c->steps[s].kind == COMPILE_APPLY)
 			return offload_compile_not_done(b, c->blocks ? " twice" : " twice for the same ids");
-	if (offload_draft_rates(b->node, &c->applies, b->err) < 0)
+	if (offload_template_rates(b->node, &c->applies, b->err) < 0)
 		return b->err->code;
 	return offload_compile_add_step(b, (struct compile_step){ .kind = COMPILE_APPLY, .b = (uint8_t)gradients });
 }

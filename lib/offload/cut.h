@@ -4,9 +4,9 @@
  *
  *   grpc++            each value that crosses is a message of its own; with fuse, those of one wave with the same two ends are one
  *   star_server       waves: all worker nodes that are ready, then on each PS task all that are ready, until none is left; a wave is at
- *                     most one subgraph a PS task, executed by one request that brings its feeds and takes home its fetches. Every
+ *                     most one subgraph a PS task, executed by one request that carries its feeds and returns its fetches. Every
  *                     graph can be cut. The number of rounds is the least there is
- *   star_server_lite  connected components of each PS task's nodes, merged where no way leads from one over the worker to the other;
+ *   star_server_lite  connected components of each PS task's nodes, merged where there is no path through the worker between them;
  *                     stateless operations move to the PS task whose rows they work on, or whose gradients they make, where that
  *                     makes bytes less; constants are copied to where they are needed. A component that cannot be one request (a way leads from it over the
  *                     worker back into it) is cut by waves, and a warning names its nodes. Never more requests, bytes or rounds
@@ -42,16 +42,16 @@ struct graph_cut_options {
 	bool fuse; /* tensor_fuse, of grpc++ */
 	uint32_t
 		ps_tasks; /* how many there are: what is on all of them costs a request each; 0: those that the graph names */
-	int64_t batch; /* what to take an unknown size for when bytes are compared; 0: 1 */
-	bool stay;     /* lite moves nothing: for PS tasks that read and update only */
-	bool home;     /* what is no read or update is the worker's, whatever device it has */
+	int64_t batch;	  /* what to take an unknown size for when bytes are compared; 0: 1 */
+	bool no_offload;  /* lite moves nothing: for PS tasks that read and update only */
+	bool worker_only; /* what is no read or update is the worker's, whatever device it has */
 	/* Whether a node may be moved to PS tasks; of lookup, read and apply_rows: whether anything may be moved that works on their
 	 * rows. NULL: any. */
 	bool (*may_move)(const struct graph *graph, const struct graph_node *node);
 	uint32_t reactors; /* of a PS task, each of which sums its own rows, and is sent what all of them need; 0: 1 */
-	/* What PS tasks are sent, by who sends it: fills the empty `sent` of each of the plan's parts that is theirs. A negative errno: they
+	/* What PS tasks are sent, by who sends it: fills the empty `traffic` of each of the plan's parts that is theirs. A negative errno: they
 	 * cannot do the parts as they are. NULL, and then: a value goes once to each part that needs it, with each request. */
-	int (*count)(const struct graph_ps_plan *plan, struct graph_sent *sent, struct star_error *err);
+	int (*count)(const struct graph_ps_plan *plan, struct graph_traffic *traffic, struct star_error *err);
 	/* The greatest types of the graph's values, of graph_infer_most; NULL: those from feeds whose unknown sizes are batch. */
 	struct graph_type *const *types;
 };
@@ -68,7 +68,7 @@ bool graph_cut_moved(const struct graph_cut *cut, uint32_t node);
 uint64_t graph_cut_bytes(const struct graph *graph, struct graph_value value, int64_t batch);
 
 /*
- * Whether a cut is right, found out anew and not as the algorithms do: each node in one part at least, in several only if it may be
+ * Whether a cut is right, found out from scratch and not as the algorithms do: each node in one part at least, in several only if it may be
  * duplicated; on its place; parts in order, each behind what it needs; feeds, fetches and messages complete and without any twice; control edges
  * and the order of stateful nodes kept; figures as they are; bodies too. 0, or -EINVAL with what is wrong. Used by tests and by `starctl graph explain --check`.
  */

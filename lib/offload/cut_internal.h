@@ -90,7 +90,7 @@ static inline uint32_t cut_pieces(const struct graph_cut_options *options, int32
 uint64_t offload_cut_bytes(const struct cutter *cutter, struct graph_value value);
 bool offload_cut_count(const struct cutter *cutter, struct graph_cut *cut);
 
-/* cut_order.c: places and the order of stateful nodes; then, also anew when places have changed, what each waits for. */
+/* cut_order.c: places and the order of stateful nodes; then, also again when places have changed, what each waits for. */
 int offload_cut_order_init(struct cutter *cutter, const struct graph *graph, const struct graph_cut_options *options,
 			   struct star_error *err);
 void offload_cut_order_update(struct cutter *cutter);

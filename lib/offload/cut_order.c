@@ -168,10 +168,10 @@ static uint32_t count_tasks(const struct graph *graph, uint32_t tasks)
 	return tasks;
 }
 
-static int32_t place_of(const struct graph_node *node, bool home)
+static int32_t place_of(const struct graph_node *node, bool worker_only)
 {
 	if (node->device.job != GRAPH_PS ||
-	    (home && !cut_is_handle(node) && graph_op_info(node->op)->place != GRAPH_ON_PS))
+	    (worker_only && !cut_is_handle(node) && graph_op_info(node->op)->place != GRAPH_ON_PS))
 		return GRAPH_PLACE_WORKER;
 	return node->device.task < 0 ? GRAPH_PLACE_ALL : node->device.task;
 }
@@ -184,7 +184,7 @@ static int find_places(struct cutter *cutter, struct star_error *err)
 		const struct graph_node *node = cutter->graph->nodes[v];
 		const struct graph_device device = node->device;
 
-		cutter->place[v] = place_of(node, cutter->options.home);
+		cutter->place[v] = place_of(node, cutter->options.worker_only);
 		if (device.job == GRAPH_PS && device.task >= (int32_t)cutter->options.ps_tasks)
 			return star_error_set(err, -EINVAL,
 					      "node \"%s\" is on /job:ps/task:%d, but there are %u PS tasks, from 0",

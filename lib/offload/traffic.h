@@ -7,9 +7,9 @@
 
 /*
  * graph_cut_options.count. Bytes of keys, rows, segments and values; not those of heads, nor what padding takes. Ids that come more than once in
- * a batch count as often, although they may go once (once.h): that is the data's. -ENOTSUP: PS tasks cannot do it, and the
- * session cuts anew.
+ * a batch count as often, although they may go once (dedup.h): that is the data's. -ENOTSUP: PS tasks cannot do it, and the
+ * session cuts again.
  */
-int offload_sent_count(const struct graph_ps_plan *plan, struct graph_sent *sent, struct star_error *err);
+int offload_traffic_count(const struct graph_ps_plan *plan, struct graph_traffic *traffic, struct star_error *err);
 
 #endif

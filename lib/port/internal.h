@@ -41,7 +41,7 @@ struct port_hugepages {
 
 void port_hugepages_read(struct port_hugepages *pages);
 
-/* What is asked of them: by the EAL itself, and in so many parts of the same size for mempools and parameters. */
+/* What is asked of them: by the EAL itself, and in this many parts of the same size for mempools and parameters. */
 struct port_memory {
 	uint64_t eal_bytes, mempool_bytes, arena_bytes;
 	unsigned parts;

@@ -235,7 +235,7 @@ bool memif_worker_link(struct memif_worker *w)
 
 /* ---- frames ---- */
 
-/* A frame from the buffers at *at, of which so many are filled. False: there is none in them that fits. *at goes behind it. */
+/* A frame from the buffers at *at, of which this many are filled. False: there is none in them that fits. *at goes behind it. */
 static bool copy_in(const struct memif_worker *w, uint16_t *at, uint16_t filled, struct rte_mbuf *m)
 {
 	const uint32_t room = rte_pktmbuf_tailroom(m);

@@ -32,7 +32,7 @@ enum {
 /*
  * Starts the EAL as the configuration says: hugepages or none, no PCI unless a port asks for it, no telemetry socket unless it says so
  * unless configured. memory_bytes: what mempools (port_mempool_bytes) and parameters (config->parameter_mib) will take
- * together. Once a process; the calling thread keeps its affinity. Refuses, with what there is and what was asked and
+ * together. Once a process; the calling thread keeps its affinity. Refuses, with what is available and what was asked and
  * the command that mends it, when hugepages are required and missing, or when it is not root. When hugepages are
  * preferred and missing it says so in one line of the log and goes on without.
  */

@@ -114,8 +114,8 @@ static bool turn(struct reactor *r, uint64_t now_ns)
 	work += reactor_transmit(r);
 	if (unlikely(port_mempool_low(r->pool)))
 		clean(r);
-	if (r->ops.tend)
-		work += r->ops.tend(r->ops.ctx, now_ns);
+	if (r->ops.housekeeping)
+		work += r->ops.housekeeping(r->ops.ctx, now_ns);
 	return work != 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A reactor: one thread that owns a queue pair of every port, and what is built on it (its stack, its shard), and runs
- * them in turns: receive, hand-over, work, timers, mailbox, transmit, tend. It knows neither TCP nor parameters: those are
+ * them in turns: receive, hand-over, work, timers, mailbox, transmit, housekeeping. It knows neither TCP nor parameters: those are
  * behind struct reactor_ops.
  *
  * Threads: everything but reactor_post, reactor_stats and the calls of the control path (create, start, stop, destroy)
@@ -42,7 +42,7 @@ struct reactor_ops {
 	unsigned (*transmit)(void *ctx, struct rte_mbuf **frames, unsigned max);
 	/* At the end of a turn, when what it had to send is on its way: a slice of what no request waits for, up to some tens of
 	 * microseconds. Returns as work does. NULL: there is none. */
-	unsigned (*tend)(void *ctx, uint64_t now_ns);
+	unsigned (*housekeeping)(void *ctx, uint64_t now_ns);
 	/* The stack's timers. A reactor with nothing to do sleeps until the next is due. */
 	struct wheel *wheel;
 };

@@ -68,7 +68,7 @@ struct dgram_handler {
 	 * The next message, bytes long, as a chain of mbufs by ->next, of which data_off and data_len show the message's bytes, the
 	 * first starting with the wire_frame (checked by wire_frame_check, and to be as long as the chain; its checksum is not). Or
 	 * several messages in one mbuf, each checked so: dgram_next walks over them. The callee owns it, and says by dgram_taken
-	 * when so many mbufs are freed.
+	 * when this many mbufs are freed.
 	 * status is WIRE_OK, or WIRE_OVER_LIMIT: then the message is too large for message_max, or needs more than half of
 	 * held_mbufs_max, and only its frame is there (in the first mbuf); it may still be on its way.
 	 */
@@ -135,7 +135,7 @@ struct rte_mbuf *dgram_alloc(struct dgram_session *session);
 void dgram_send(struct dgram_session *session, struct rte_mbuf *message);
 /*
  * The way of a small message: dgram_room gives a reference to the packet that is queued last, if it holds whole messages and has
- * room for so many bytes more (else NULL: the message needs an mbuf of its own, and dgram_send). They are written behind its
+ * room for n bytes more (else NULL: the message needs an mbuf of its own, and dgram_send). They are written behind its
  * data, whose length was made a multiple of 8; data_len moves on with them. dgram_append makes them a part of the packet, and
  * takes the reference back; false: the packet has left meanwhile, and the reference is still the caller's. Who gives up
  * frees it. One writer a session at a time.
@@ -143,14 +143,14 @@ void dgram_send(struct dgram_session *session, struct rte_mbuf *message);
 struct rte_mbuf *dgram_room(struct dgram_session *session, uint32_t bytes);
 bool dgram_append(struct dgram_session *session, struct rte_mbuf *packet);
 /* Something will be sent: starts loading what that needs. */
-void dgram_expect(const struct dgram_session *session);
+void dgram_prefetch(const struct dgram_session *session);
 /* Packets queued and not acknowledged. */
 uint32_t dgram_queued(const struct dgram_session *session);
 /* Its peer's address, with all sessions from there, has more unacknowledged than its share: what it asks for next is to wait. */
 bool dgram_over_share(const struct dgram_session *session);
 /* For how long the peer has acknowledged nothing of what is queued; 0 when nothing is. */
 uint64_t dgram_stalled_ns(const struct dgram_session *session);
-/* What was received as so many mbufs, a message or a packet of several, was freed by its reader; the session may be gone by then. */
+/* What was received as n mbufs, a message or a packet of several, was freed by its reader; the session may be gone by then. */
 void dgram_taken(struct dgram_session *session, uint32_t mbufs);
 
 /* Sends what may be sent, and the acknowledgements that are due: after the turn's work, before net_output, and again after it

@@ -13,7 +13,7 @@
 #define TIMEOUTS_RESET 5
 /* DCTCP's g. */
 #define MARKS_GAIN (1.0f / 16)
-#define LOST_SHARE 32 /* one of so many is no congestion; nor are two */
+#define LOST_SHARE 32 /* one of this many is no congestion; nor are two */
 #define PACE_ALL \
 	16.0f /* smaller windows are told apart by gaps; of larger ones these are shorter: acknowledgements hold back */
 #define PACE 0.8f

@@ -65,7 +65,7 @@ static inline void congestion_open(struct dgram_congestion *c, const struct cong
 }
 void dgram_congestion_ack(struct dgram_congestion *c, const struct congestion_limits *limits,
 			  const struct congestion_ack *ack);
-/* So many packets were found to be lost. */
+/* This many packets were found to be lost. */
 void dgram_congestion_lost(struct dgram_congestion *c, uint32_t packets, uint32_t next);
 /* A retransmission timeout. */
 void dgram_congestion_timeout(struct dgram_congestion *c, const struct congestion_limits *limits, uint64_t now_ns,

@@ -14,7 +14,7 @@
  *   session only, until its message is whole, or nothing of it has come for a while; the others wait in the order in which they
  *   came, and all do while a quarter is held by messages that are whole and not taken. The favoured one always finds room for
  *   its message, and beyond held_mbufs_max for nothing else: no message is begun that needs more than half, and none is favoured
- *   anew while one and a half are held. So twice held_mbufs_max is the most that is ever held.
+ *   again while one and a half are held. So twice held_mbufs_max is the most that is ever held.
  */
 #include <errno.h>
 

@@ -422,13 +422,13 @@ static void take_outside(struct dgram *d, const struct dgram_from *from)
 		dgram_open_stranger(d, from);
 }
 
-void dgram_expect(const struct dgram_session *s)
+void dgram_prefetch(const struct dgram_session *s)
 {
 	net_fetch(s, offsetof(struct dgram_session, client));
 }
 
 /* Nothing of the packet is believed: where it says nonsense, something is loaded in vain. */
-void dgram_expected(void *ctx, const void *payload, uint32_t bytes, unsigned pass)
+void dgram_prefetch_packet(void *ctx, const void *payload, uint32_t bytes, unsigned pass)
 {
 	const struct dgram *d = ctx;
 	const struct dgram_session *s;
@@ -442,7 +442,7 @@ void dgram_expected(void *ctx, const void *payload, uint32_t bytes, unsigned pas
 		return;
 	s = &d->all[index];
 	if (pass == 0) {
-		dgram_expect(s);
+		dgram_prefetch(s);
 		return;
 	}
 	net_fetch(s->user, USER_BYTES);

@@ -249,7 +249,7 @@ bool dgram_open_quoted(void *ctx, struct net *net, const struct net_udp_address 
 
 	memcpy(&quoted, payload, RTE_MIN(bytes, (uint32_t)sizeof(quoted)));
 	if (bytes < offsetof(struct wire_packet, ack) || quoted.packet.magic != WIRE_PACKET_MAGIC ||
-	    !bucket_take(&d->quotes, net_now_ns(net), DGRAM_QUOTES_A_SECOND))
+	    !bucket_take(&d->quotes, net_now_ns(net), DGRAM_QUOTES_PER_SECOND))
 		return false;
 	if (quoted.packet.kind == WIRE_PACKET_DATA)
 		return is_in_flight(d, address, &quoted.packet);
@@ -364,14 +364,14 @@ void dgram_open_asked(struct dgram *d, const struct dgram_from *from)
 	send_opened(s, &open, resumed, from);
 }
 
-/* A packet of no session that we have: its sender may be a client of ours from before we were started anew. */
+/* A packet of no session that we have: its sender may be a client of ours from before we were restarted. */
 void dgram_open_stranger(struct dgram *d, const struct dgram_from *from)
 {
 	const struct wire_packet *p = from->packet;
 	const struct wire_packet header = header_of(WIRE_PACKET_UNKNOWN, p->session, p->token);
 
 	if (d->options.accepts && p->kind >= WIRE_PACKET_DATA && p->kind <= WIRE_PACKET_PING &&
-	    bucket_take(&d->answers, from->now_ns, DGRAM_ANSWERS_A_SECOND))
+	    bucket_take(&d->answers, from->now_ns, DGRAM_ANSWERS_PER_SECOND))
 		send_to(d, from->address, &header, NULL, 0);
 }
 
@@ -383,7 +383,7 @@ void dgram_open_foreign(struct dgram *d, const struct dgram_from *from)
 
 	d->counters.bad_versions++;
 	if (!d->options.accepts || from->packet->kind != WIRE_PACKET_OPEN || from->bytes < sizeof(open) ||
-	    !bucket_take(&d->answers, from->now_ns, DGRAM_ANSWERS_A_SECOND))
+	    !bucket_take(&d->answers, from->now_ns, DGRAM_ANSWERS_PER_SECOND))
 		return;
 	memcpy(&open, from->body, sizeof(open));
 	header = header_of(WIRE_PACKET_CLOSE, open.session, open.token);

@@ -17,7 +17,7 @@ struct rpc_work {
 		struct tcp_conn *conn;	       /* of a stream */
 		struct dgram_session *session; /* of a session */
 	};
-	struct rpc_work *next; /* in a lane or a free list */
+	struct rpc_work *next; /* in a queue or a free list */
 	struct rte_mbuf *reply_head, *reply_tail;
 	uint64_t starved_ns;  /* since when the reply has found no mbufs; 0: it has not waited */
 	uint32_t reply_bytes; /* of payload */
@@ -105,7 +105,7 @@ enum { CROWDS = 1024 }; /* a power of two */
 /* What is ready, in the order in which it came. Of many, what the first ones need is being loaded, step by step, but for the very
  * next one's. */
 enum { AHEAD = 6 };
-struct lane {
+struct work_queue {
 	struct rpc_work *head, *tail;
 	uint32_t count;
 	struct {
@@ -125,8 +125,8 @@ struct rpc_server {
 	struct rpc_stream *streams;
 	struct rpc_session *sessions;
 	struct rpc_work *free_streams, *free_sessions;
-	struct lane ready, full; /* full: of several mbufs each, which have just come */
-	uint32_t full_run;	 /* of these executed since the last other one */
+	struct work_queue small, bulk; /* bulk: of several mbufs each, which have just come */
+	uint32_t bulk_run;	       /* of these executed since the last other one */
 	struct replay *replay;
 	struct dgram *dgram; /* NULL: there are no sessions */
 	char *tasks;
@@ -152,19 +152,20 @@ void rpc_work_begin(struct rpc_work *work);
 /* A request is whole, and waits for its turn from now on. */
 void rpc_work_arrived(struct rpc_work *work);
 /* A request will be executed: says so to the service, as far as it lies in one piece. */
-static inline void work_expect(const struct rpc_server *server, const struct rte_mbuf *m, uint32_t at, bool soon)
+static inline void work_prefetch(const struct rpc_server *server, const struct rte_mbuf *m, uint32_t at, bool imminent)
 {
 	const struct rpc_service *service = &server->options.service;
 
-	if (m && at < m->data_len && service->expect)
-		service->expect(service->ctx, rte_pktmbuf_mtod_offset(m, const void *, at), m->data_len - at, soon);
+	if (m && at < m->data_len && service->prefetch)
+		service->prefetch(service->ctx, rte_pktmbuf_mtod_offset(m, const void *, at), m->data_len - at,
+				  imminent);
 }
 
 /* Drops the reply, and gives back what the execution of a request needs. */
 void rpc_work_end(struct rpc_work *work);
 /* What is said of a request that is over the node's limit, written to the text, which is returned. */
 const char *rpc_work_over_limit(const struct rpc_server *server, char text[WIRE_ERROR_TEXT_MAX]);
-/* Makes a free list of n structs of so many bytes that begin with a work; they are zeroed. */
+/* Makes a free list of n structs of this many bytes that begin with a work; they are zeroed. */
 struct rpc_work *rpc_work_list(struct rpc_server *server, void *structs, uint32_t n, size_t bytes);
 
 /* stream.c */
@@ -177,8 +178,8 @@ void rpc_stream_free(struct rpc_stream *s);
 extern const struct dgram_handler rpc_session_handler;
 void rpc_session_next(struct rpc_session *s);
 void rpc_session_free(struct rpc_session *s);
-/* work_expect for the request behind the one that is being executed. */
-void rpc_session_expect_next(const struct rpc_session *s);
+/* work_prefetch for the request behind the one that is being executed. */
+void rpc_session_prefetch_next(const struct rpc_session *s);
 /* Ends it: its peer does not read. */
 void rpc_session_give_up(struct rpc_session *s);
 
@@ -195,7 +196,7 @@ void rpc_budget_resume(struct rpc_server *server);
 void rpc_budget_relieve(struct rpc_server *server);
 /* Where a new stream counts. */
 uint16_t rpc_budget_crowd(const struct rpc_server *server, const struct tcp_conn *conn);
-/* A reply of so many mbufs was given to TCP; */
+/* A reply of n mbufs was given to TCP; */
 void rpc_budget_sent(struct rpc_stream *s, uint32_t mbufs);
 /* the peer has acknowledged some; */
 void rpc_budget_read(struct rpc_stream *s);

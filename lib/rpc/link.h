@@ -55,10 +55,10 @@ static inline void link_will_answer(const struct rpc_work *w)
 		tcp_will_answer(w->conn);
 }
 
-static inline void link_expect(const struct rpc_work *w)
+static inline void link_prefetch(const struct rpc_work *w)
 {
 	if (likely(!link_transport(w)))
-		tcp_expect(w->conn);
+		tcp_prefetch(w->conn);
 }
 
 static inline void link_close(const struct rpc_work *w)

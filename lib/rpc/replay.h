@@ -23,7 +23,7 @@ struct rpc_work;
 
 enum { REPLAY_SESSIONS = 8192 };
 
-/* For so many; NULL: no memory. secret: random, so that nobody can choose sessions that all meet in one place. */
+/* For this many; NULL: no memory. secret: random, so that nobody can choose sessions that all meet in one place. */
 struct replay *rpc_replay_create(uint32_t sessions, uint64_t secret);
 void rpc_replay_destroy(struct replay *replay);
 

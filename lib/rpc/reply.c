@@ -15,7 +15,7 @@
 
 enum {
 	LARGE_MBUFS = 32,  /* a reply of more mbufs than these ... */
-	RECEIVE_SHARE = 8, /* ... leaves one in so many to what comes in */
+	RECEIVE_SHARE = 8, /* ... leaves one in this many to what comes in */
 };
 
 static struct rte_mbuf *alloc(const struct rpc_work *w)

@@ -65,8 +65,8 @@ struct rpc_service {
 	/* May be NULL. Asked first: does a small request at once, without a task (RPC_DONE), or leaves it to execute (RPC_MORE). */
 	enum rpc_progress (*direct)(void *ctx, struct rpc_request *request);
 	/* May be NULL. A request whose payload begins with these bytes will be executed: starts loading what it will need; once more
-	 * (soon) when it is the next. Nothing is checked yet, and nothing is to be changed. */
-	void (*expect)(void *ctx, const void *payload, uint32_t bytes, bool soon);
+	 * (imminent) when it is the next. Nothing is checked yet, and nothing is to be changed. */
+	void (*prefetch)(void *ctx, const void *payload, uint32_t bytes, bool imminent);
 };
 
 struct rpc_server_options {
@@ -97,7 +97,7 @@ unsigned rpc_run(struct rpc_server *server, unsigned max, uint64_t now_ns);
 void rpc_transmit(struct rpc_server *server, uint64_t now_ns);
 
 /* Whether datagrams will be due sooner than the stack's wheel tells: no time to sleep. */
-bool rpc_expects(const struct rpc_server *server);
+bool rpc_datagrams_due(const struct rpc_server *server);
 
 const struct rpc_counters *rpc_counters(const struct rpc_server *server);
 /* NULL: it takes no datagrams. */
@@ -114,7 +114,7 @@ void rpc_server_set_layout(struct rpc_server *server, uint32_t epoch, uint32_t i
  */
 bool rpc_reply_room(struct rpc_request *request, uint32_t n);
 void rpc_reply_put(struct rpc_request *request, const void *data, uint32_t n);
-/* The same for n rows of so many bytes. */
+/* The same for n rows of this many bytes. */
 void rpc_reply_put_rows(struct rpc_request *request, const void *const *rows, unsigned n, uint32_t bytes);
 void rpc_reply_pad(struct rpc_request *request); /* zeros up to a multiple of 8 */
 

@@ -12,7 +12,7 @@
 enum {
 	SLICE_KEYS = 256,	 /* keys of one slice, and ... */
 	SLICE_BYTES = 64 * 1024, /* ... bytes of their rows: some tens of microseconds */
-	SMALL_KEYS = 64,	 /* requests that are prepared first, up to so many keys, are executed in one slice */
+	SMALL_KEYS = 64,	 /* requests that are prepared first, up to this many keys, are executed in one slice */
 };
 
 enum task_phase {
@@ -78,7 +78,7 @@ struct prepared {
 	uint8_t *pools;
 };
 
-/* What the straight way looks at of a table, in half a cache line. */
+/* What the fast path looks at of a table, in half a cache line. */
 struct direct_table {
 	struct store_table *table; /* NULL: its requests go the general way */
 	uint64_t name_hash;
@@ -162,7 +162,7 @@ struct service {
 };
 _Static_assert(SLICE_BYTES >= WIRE_DIM_MAX * sizeof(double), "a slice holds at least one row");
 
-/* An assignment is a push, but for what becomes of the rows that it brings. */
+/* An assignment is a push, but for what becomes of the rows that it carries. */
 static inline bool op_pushes(const struct wire_op *op)
 {
 	return wire_op_brings_rows(op);
@@ -230,10 +230,10 @@ static inline bool service_owns(const struct service *service, uint64_t name_has
 	return partition - service->first_partition < service->end_partition - service->first_partition;
 }
 
-/* direct.c: a request whose way is straight is answered; RPC_MORE: it is none, and nothing has changed but that its rows may
+/* direct.c: a request that can take the fast path is answered; RPC_MORE: it is none, and nothing has changed but that its rows may
  * have been made. */
 enum rpc_progress service_direct(void *ctx, struct rpc_request *request);
-void service_expect(void *ctx, const void *payload, uint32_t bytes, bool soon);
+void service_prefetch(void *ctx, const void *payload, uint32_t bytes, bool imminent);
 /* A table or a program was installed. */
 void service_direct_note(struct service *service, uint32_t id);
 

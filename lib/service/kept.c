@@ -19,7 +19,7 @@ struct peer {
 struct kept {
 	uint64_t lease_ns;
 	uint64_t secret; /* so that nobody can choose what has the same hash */
-	uint32_t count;	 /* of blocks; and so many entries and peers there may be, too */
+	uint32_t count;	 /* of blocks; and this many entries and peers there may be, too */
 	uint32_t mask;	 /* of hashes */
 	uint32_t share;	 /* blocks of a session at most */
 	uint32_t free;	 /* blocks that are nobody's, nor promised */

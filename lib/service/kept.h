@@ -17,7 +17,7 @@
 
 enum {
 	KEPT_BLOCK_BYTES = 2048,
-	KEPT_SHARES = 4,		      /* a session's part of the arena is one of so many */
+	KEPT_SHARES = 4,		      /* a session's part of the arena is one of this many */
 	KEPT_KEYS = PROGRAM_PLACES_MAX,	      /* the keys' place */
 	KEPT_PLACES = PROGRAM_PLACES_MAX + 1, /* with that of the keys */
 	KEPT_EXPIRE = 8,		      /* entries that are looked at in one go, whether their lease has ended */
@@ -87,7 +87,7 @@ void service_kept_own(struct kept *kept, struct kept_entry *entry, const void *o
 /* done: what it was to fill is there, and what it was to be the last user of is freed; else all is as before, or gone. */
 void service_kept_disown(struct kept *kept, uint32_t *owned, bool done, uint64_t now_ns);
 
-/* Its owner will fill a place with so many bytes. False: there is no room, or the session has its share. */
+/* Its owner will fill a place with n bytes. False: there is no room, or the session has its share. */
 bool service_kept_reserve(struct kept *kept, struct kept_entry *entry, unsigned place, uint64_t bytes, uint64_t now_ns);
 void service_kept_append(struct kept *kept, struct kept_entry *entry, unsigned place, const void *from, uint32_t bytes);
 

@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-/* LAMB works on a tensor: a push brings all of it. */
+/* LAMB works on a tensor: a push carries all of it. */
 static enum rpc_progress check_dense(const struct service *service, struct rpc_request *request, unsigned n)
 {
 	const struct task *task = request->task;

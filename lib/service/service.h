@@ -110,7 +110,7 @@ void service_snapshot_end(struct service *service, bool kept);
 void service_snapshot_give(struct service *service, struct service_block *block);
 
 /* Its slice of a turn, if it is time for one; busy: requests were served in this turn, so seven eighths of the time are theirs.
- * 0: no hurry for the next: there is nothing to do, or no block to do it in. */
+ * 0: idle: there is nothing to do, or no block to do it in. */
 unsigned service_snapshot_turn(struct service *service, uint64_t now_ns, bool busy);
 
 static inline int service_snapshot_status(const struct service_snapshot *snapshot)

@@ -24,7 +24,7 @@ enum {
 	LOOK_BYTES_MAX = 16384, /* of gradients looked at before the first of them is applied */
 };
 
-/* Of so many gradients one after the other. */
+/* Of n gradients one after the other. */
 static bool is_finite(const struct store_table *t, const void *gradients, uint32_t count)
 {
 	return t->wide ? optim_finite64(&t->optim, gradients, count * t->dim)

@@ -71,7 +71,7 @@ void *store_arena_take_page(struct arena *a);
 /* Gives back what was taken, of that size, or neighbouring pieces as one. */
 void store_arena_give(struct arena *a, void *piece, uint64_t bytes);
 
-/* drop.c: gives back some of the memory of dropped tables, in about so many steps of a microsecond. false: there is none to give. */
+/* drop.c: gives back some of the memory of dropped tables, in about n steps of a microsecond. false: there is none to give. */
 bool store_arena_reclaim(struct arena *a, unsigned steps);
 
 #endif

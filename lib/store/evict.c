@@ -9,9 +9,9 @@
 #include "store/touch.h"
 
 enum {
-	SAMPLE = 8, /* buckets are added until there are so many rows ... */
+	SAMPLE = 8, /* buckets are added until there are this many rows ... */
 	SAMPLE_MAX = SAMPLE + INDEX_ENTRIES,
-	BUCKETS_MAX = 2 * INDEX_BUCKETS, /* ... or so many were looked at: a table of some size needs two or three */
+	BUCKETS_MAX = 2 * INDEX_BUCKETS, /* ... or this many were looked at: a table of some size needs two or three */
 	BUCKET_BIT = 40,		 /* of a hash */
 };
 

@@ -128,7 +128,7 @@ static inline __attribute__((always_inline)) store_row candidate(const struct st
 	return row;
 }
 
-void store_expect(const struct store_table *table, uint64_t key, enum store_find_mode mode, bool soon)
+void store_prefetch_key(const struct store_table *table, uint64_t key, enum store_find_mode mode, bool imminent)
 {
 	const uint64_t hash = index_hash(key);
 	const struct index_bucket *home;
@@ -136,7 +136,7 @@ void store_expect(const struct store_table *table, uint64_t key, enum store_find
 	if (table->stats.memory_bytes < CACHED_BYTES)
 		return;
 	home = index_home(&table->index, hash);
-	if (soon)
+	if (imminent)
 		candidate(table, home, index_tag(hash), mode == STORE_PUSH ? table->row_lines : table->find_lines);
 	else
 		table_prefetch(home);

@@ -26,12 +26,12 @@ enum {
 	/* Two segments are joined when they have no more entries together: far enough from full that the next few rows do
 	 * not split them again. */
 	JOIN_MAX = INDEX_SEGMENT_ENTRIES * 3 / 4,
-	/* By so many bits the directory may be ahead of a segment: 256 entries, which is what one split or join writes. Only keys that
+	/* By this many bits the directory may be ahead of a segment: 256 entries, which is what one split or join writes. Only keys that
 	 * somebody chose leave a segment so far behind; it splits before the directory doubles, however empty it is. And so an index
 	 * that was large once keeps some pages. */
 	LAG_MAX = 8,
 	/* To look whether segments can be joined reads both; so an erased entry asks for it only if it leaves so few in its
-	 * bucket, and has one tag in so many. */
+	 * bucket, and has one tag in this many. */
 	JOIN_BUCKET_MAX = 4,
 	JOIN_TAGS = 8,
 };
@@ -285,7 +285,7 @@ static __m128i spread_bits(uint32_t bits)
 	return _mm_cmpeq_epi8(of, each);
 }
 
-/* Moves the entries of a bucket that have a side to the same places of another, which is written anew. */
+/* Moves the entries of a bucket that have a side to the same places of another, which is rewritten. */
 static unsigned sort_bucket(const struct store_index *ix, struct index_bucket *from, struct index_bucket *to,
 			    unsigned bit)
 {

@@ -47,7 +47,7 @@ enum index_shape {
 	INDEX_AWAY_MAX = 127,
 	INDEX_ALL = (1 << INDEX_ENTRIES) - 1, /* a bit for each entry of a bucket */
 	INDEX_PAGE_BITS = 25,		      /* of a directory's entry: 256 GiB */
-	/* The lowest bits of a hash say which of 32 unequal shares it belongs to, by so many bits from there on. */
+	/* The lowest bits of a hash say which of 32 unequal shares it belongs to, by this many bits from there on. */
 	INDEX_SHARE_BITS = 5,
 	INDEX_SHARE_FROM = 26,
 	INDEX_SHARE_OF = 14,

@@ -14,7 +14,7 @@ enum {
 	/* A sum stands for at least two gradients of the request. In float64 it takes less than four times as many bytes as
 	 * they do in scaled_int8, the widest and the narrowest type there are; other pairs take less. */
 	SUMS_SHARE = 4,
-	/* Of operations of so many keys it is seen whether they are in order. If they turn out not to be, all that came before get their
+	/* Of operations of this many keys it is seen whether they are in order. If they turn out not to be, all that came before get their
 	 * cells at once, in some 20 us. */
 	ORDERED_MAX = 4096,
 };

@@ -106,9 +106,9 @@ unsigned store_find(struct store_table *table, const uint64_t *keys, unsigned n,
 
 /*
  * Starts loading what a look-up of a key will read, where the caches cannot be expected to have it: first its place in the index;
- * then (soon: that has come by now) its row. Changes nothing; any key.
+ * then (imminent: that has come by now) its row. Changes nothing; any key.
  */
-void store_expect(const struct store_table *table, uint64_t key, enum store_find_mode mode, bool soon);
+void store_prefetch_key(const struct store_table *table, uint64_t key, enum store_find_mode mode, bool imminent);
 
 /* Copies a row's values as a row of dtype (dtype_converts), dtype_row_bytes long: what is stored or, for another type than
  * that, the float32 master if the row has one. STORE_NO_ROW: the key's initial value, as its row would have it;
@@ -142,7 +142,7 @@ unsigned store_delete(struct store_table *table, const uint64_t *keys, unsigned 
  * A slice of eviction for the whole store, of about `budget` rows looked at: called by the loop when there is time, and again
  * and again. Returns rows evicted. Rows whose steps to live have passed, by the latest training step that pushes and pulls have
  * brought, are looked for all the time (and keys that wait for admission as long: they are forgotten). A pass over a table that
- * was asked for with store_sweep_begin (starctl) also evicts by L2 weight; it begins anew if one is under way. After store_empty_begin
+ * was asked for with store_sweep_begin (starctl) also evicts by L2 weight; it starts again if one is under way. After store_empty_begin
  * all rows are deleted that were there then, and the admission filter forgets its counts; rows that are made during the pass may be
  * deleted with them. Their memory is kept for new rows of the table. Of a table with a filter the next snapshot must be a full one.
  */

@@ -10,7 +10,7 @@
 #include "store/touch.h"
 
 enum {
-	AGAIN_SHARE = 16,  /* a walk by age begins anew after this part of the steps to live */
+	AGAIN_SHARE = 16,  /* a walk by age starts again after this part of the steps to live */
 	TABLES_MAX = 16,   /* looked at in a slice for one that has work */
 	SOME = 16,	   /* rows that are loaded together */
 	SEGMENT_COST = 64, /* what reading a segment of the index counts as, in rows */

@@ -13,7 +13,7 @@
 enum { SUMS_BLOCK = 1024 };
 
 /*
- * The block of a tensor whose rows (all but its first dimension) have so many elements: whole rows where they fit, so that no row is cut.
+ * The block of a tensor whose rows (all but its first dimension) have n elements: whole rows where they fit, so that no row is cut.
  * A variable is stored in these blocks (wire/object.h), so a shard can sum its own. At least 1.
  */
 static inline uint32_t sums_block(uint64_t row, uint64_t elements)

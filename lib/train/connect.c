@@ -86,10 +86,11 @@ int session_make_cut(struct session *s, enum session_moves moves, struct star_er
 		.reactors = tasks ? (star_reactors(s->cluster) + tasks - 1) / tasks : 0,
 		/* Where PS tasks are in this process nothing is saved, nor computed elsewhere; and what they sum for many workers
 		 * comes as it is. */
-		.stay = moves != SESSION_MOVES || session_is_local(c) || session_consistency(c) == SESSION_SYNCHRONOUS,
-		.home = moves == SESSION_COMES_HOME || session_is_local(c),
+		.no_offload = moves != SESSION_OFFLOADS || session_is_local(c) ||
+			      session_consistency(c) == SESSION_SYNCHRONOUS,
+		.worker_only = moves == SESSION_WORKER_ONLY || session_is_local(c),
 		.may_move = offload_compile_may_move,
-		.count = offload_sent_count,
+		.count = offload_traffic_count,
 		.types = types,
 	};
 
@@ -131,18 +132,18 @@ static int make_plan_somehow(struct session *s, struct star_error *err)
 {
 	/* What is worth moving depends on how many reactors there are. */
 	int rc = has_moved(s->cut) && star_reactors(s->cluster) != session_count_tasks(s->config.ps, err)
-			 ? session_make_cut(s, SESSION_MOVES, err)
+			 ? session_make_cut(s, SESSION_OFFLOADS, err)
 			 : 0;
 
 	if (rc == 0)
 		rc = make_plan(s, err);
-	while (rc == -ENOTSUP && !s->cut->home) {
+	while (rc == -ENOTSUP && !s->cut->worker_only) {
 		const bool moved = has_moved(s->cut);
 
 		fprintf(stderr, "warning: %s%s\n",
 			moved ? "nothing is moved to PS tasks: " : "the worker computes all: ", err->text);
 		drop_plan(s);
-		rc = session_make_cut(s, moved ? SESSION_STAYS : SESSION_COMES_HOME, err);
+		rc = session_make_cut(s, moved ? SESSION_NO_OFFLOAD : SESSION_WORKER_ONLY, err);
 		if (rc == 0)
 			rc = make_plan(s, err);
 	}
@@ -360,7 +361,7 @@ static int check_held(struct session *s, struct star_error *err)
 	return 0;
 }
 
-/* A cluster that is open is that of one incarnation of each node: after a restart it is opened anew. */
+/* A cluster that is open is that of one incarnation of each node: after a restart it is opened again. */
 int session_connect(struct session *s, uint64_t until_ns, struct star_error *err)
 {
 	int rc = 0;

@@ -14,117 +14,117 @@ enum {
 	SLOTS_MIN = 16
 };
 
-static struct once *make(struct graph_value value, uint32_t run, uint32_t most)
+static struct dedup *make(struct graph_value value, uint32_t run, uint32_t most)
 {
-	struct once *once = calloc(1, sizeof(*once));
+	struct dedup *dedup = calloc(1, sizeof(*dedup));
 	uint64_t slots = SLOTS_MIN;
 
 	while (slots < UINT64_C(2) * most)
 		slots *= 2;
-	if (!once)
+	if (!dedup)
 		return NULL;
-	*once = (struct once){ .value = value, .run = run, .most = most, .mask = (uint32_t)(slots - 1) };
-	once->ids = malloc((most + UINT64_C(1)) * sizeof(*once->ids));
-	once->keys = malloc((most + UINT64_C(1)) * sizeof(*once->keys));
-	once->where = malloc((most + UINT64_C(1)) * sizeof(*once->where));
-	once->slots = malloc(slots * sizeof(*once->slots));
-	if (once->ids && once->keys && once->where && once->slots)
-		return once;
-	train_once_free(once);
+	*dedup = (struct dedup){ .value = value, .run = run, .most = most, .mask = (uint32_t)(slots - 1) };
+	dedup->ids = malloc((most + UINT64_C(1)) * sizeof(*dedup->ids));
+	dedup->keys = malloc((most + UINT64_C(1)) * sizeof(*dedup->keys));
+	dedup->inverse = malloc((most + UINT64_C(1)) * sizeof(*dedup->inverse));
+	dedup->slots = malloc(slots * sizeof(*dedup->slots));
+	if (dedup->ids && dedup->keys && dedup->inverse && dedup->slots)
+		return dedup;
+	train_dedup_free(dedup);
 	return NULL;
 }
 
-struct once *train_once_get(struct once **list, struct graph_value value, uint32_t run, uint32_t most)
+struct dedup *train_dedup_get(struct dedup **list, struct graph_value value, uint32_t run, uint32_t most)
 {
-	struct once *once = *list;
+	struct dedup *dedup = *list;
 
-	while (once && !(graph_same(once->value, value) && once->run == run))
-		once = once->next;
-	if (once)
-		return once;
-	once = make(value, run, most);
-	if (once) {
-		once->next = *list;
-		*list = once;
+	while (dedup && !(graph_same(dedup->value, value) && dedup->run == run))
+		dedup = dedup->next;
+	if (dedup)
+		return dedup;
+	dedup = make(value, run, most);
+	if (dedup) {
+		dedup->next = *list;
+		*list = dedup;
 	}
-	return once;
+	return dedup;
 }
 
-void train_once_free(struct once *list)
+void train_dedup_free(struct dedup *list)
 {
-	for (struct once *next; list; list = next) {
+	for (struct dedup *next; list; list = next) {
 		next = list->next;
 		free(list->ids);
 		free(list->keys);
-		free(list->where);
+		free(list->inverse);
 		free(list->slots);
 		free(list);
 	}
 }
 
 /* A slot holds 1 + the place of an id in keys, or 0. Most slots are free, so each search ends, and soon. */
-static void find_repeats(struct once *once)
+static void find_repeats(struct dedup *dedup)
 {
-	const uint32_t mask = once->mask;
+	const uint32_t mask = dedup->mask;
 	uint32_t count = 0;
 
-	memset(once->slots, 0, (mask + UINT64_C(1)) * sizeof(*once->slots));
-	for (uint32_t i = 0; i < once->n; i++) {
-		const uint64_t id = once->ids[i];
+	memset(dedup->slots, 0, (mask + UINT64_C(1)) * sizeof(*dedup->slots));
+	for (uint32_t i = 0; i < dedup->n; i++) {
+		const uint64_t id = dedup->ids[i];
 		uint32_t at = (uint32_t)hash_mix(id) & mask;
 
-		while (once->slots[at] && once->keys[once->slots[at] - 1] != id)
+		while (dedup->slots[at] && dedup->keys[dedup->slots[at] - 1] != id)
 			at = (at + 1) & mask;
-		if (!once->slots[at]) {
-			once->keys[count] = id;
-			once->slots[at] = ++count;
+		if (!dedup->slots[at]) {
+			dedup->keys[count] = id;
+			dedup->slots[at] = ++count;
 		}
-		once->where[i] = once->slots[at] - 1;
+		dedup->inverse[i] = dedup->slots[at] - 1;
 	}
-	once->count = count;
+	dedup->count = count;
 }
 
-static bool is_worth(const struct once *once)
+static bool is_worth(const struct dedup *dedup)
 {
-	return (uint64_t)once->count * WORTH_IN <= (uint64_t)once->n * WORTH_OF;
+	return (uint64_t)dedup->count * WORTH_IN <= (uint64_t)dedup->n * WORTH_OF;
 }
 
-bool train_once_find(struct once *once, const uint64_t *ids, uint32_t n)
+bool train_dedup_find(struct dedup *dedup, const uint64_t *ids, uint32_t n)
 {
-	if (n == 0 || n > once->most)
+	if (n == 0 || n > dedup->most)
 		return false;
-	if (once->n == n && !memcmp(once->ids, ids, n * sizeof(*ids)))
-		return is_worth(once);
-	once->n = 0;
-	if (once->skip) {
-		once->skip--;
+	if (dedup->n == n && !memcmp(dedup->ids, ids, n * sizeof(*ids)))
+		return is_worth(dedup);
+	dedup->n = 0;
+	if (dedup->skip) {
+		dedup->skip--;
 		return false;
 	}
-	once->n = n;
-	memcpy(once->ids, ids, n * sizeof(*ids));
-	find_repeats(once);
-	once->skip = is_worth(once) ? 0 : SKIP;
-	return is_worth(once);
+	dedup->n = n;
+	memcpy(dedup->ids, ids, n * sizeof(*ids));
+	find_repeats(dedup);
+	dedup->skip = is_worth(dedup) ? 0 : SKIP;
+	return is_worth(dedup);
 }
 
 /* From the last to the first, no row is overwritten before it has been handed out: each comes from its own place or one before. */
-void train_once_hand_out(const struct once *once, void *rows, size_t row_bytes)
+void train_dedup_expand(const struct dedup *dedup, void *rows, size_t row_bytes)
 {
 	uint8_t *to = rows;
 
-	for (uint32_t i = once->n; i-- > 0;)
-		if (once->where[i] != i)
-			memcpy(to + i * row_bytes, to + once->where[i] * row_bytes, row_bytes);
+	for (uint32_t i = dedup->n; i-- > 0;)
+		if (dedup->inverse[i] != i)
+			memcpy(to + i * row_bytes, to + dedup->inverse[i] * row_bytes, row_bytes);
 }
 
-void train_once_sum(const struct once *once, const float *rows, size_t dim, float *sums)
+void train_dedup_sum(const struct dedup *dedup, const float *rows, size_t dim, float *sums)
 {
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < once->n; i++, rows += dim) {
-		float *sum = sums + once->where[i] * dim;
+	for (uint32_t i = 0; i < dedup->n; i++, rows += dim) {
+		float *sum = sums + dedup->inverse[i] * dim;
 
-		if (once->where[i] == count) {
+		if (dedup->inverse[i] == count) {
 			memcpy(sum, rows, dim * sizeof(*sum));
 			count++;
 			continue;

@@ -14,27 +14,27 @@
 #include "graph/graph.h"
 
 /* Of a tensor of ids, in a run. */
-struct once {
-	struct once *next;
+struct dedup {
+	struct dedup *next;
 	struct graph_value value;
 	uint32_t run, most; /* ids that there can be */
 	uint32_t n, count;  /* ids as they are, and those that differ, as they come first in keys */
 	uint64_t *ids, *keys;
-	uint32_t *where; /* of each id: its place in keys, never beyond its own place */
+	uint32_t *inverse; /* of each id: its place in keys, never beyond its own place */
 	uint32_t *slots, mask;
 	uint32_t skip; /* steps for which it is not tried again */
 };
 
 /* The list's entry of a value in a run, which is made if need be; NULL: no memory. */
-struct once *train_once_get(struct once **list, struct graph_value value, uint32_t run, uint32_t most);
-void train_once_free(struct once *list);
+struct dedup *train_dedup_get(struct dedup **list, struct graph_value value, uint32_t run, uint32_t most);
+void train_dedup_free(struct dedup *list);
 
 /* Whether so few of n ids differ that it is worth it; keys, where and count are set then. */
-bool train_once_find(struct once *once, const uint64_t *ids, uint32_t n);
+bool train_dedup_find(struct dedup *dedup, const uint64_t *ids, uint32_t n);
 
 /* count rows to n, in place. */
-void train_once_hand_out(const struct once *once, void *rows, size_t row_bytes);
+void train_dedup_expand(const struct dedup *dedup, void *rows, size_t row_bytes);
 /* n rows of float32 to sums, count of them. */
-void train_once_sum(const struct once *once, const float *rows, size_t dim, float *sums);
+void train_dedup_sum(const struct dedup *dedup, const float *rows, size_t dim, float *sums);
 
 #endif

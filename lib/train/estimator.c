@@ -419,7 +419,7 @@ static int await_step(struct work *watch, uint64_t every, uint64_t *from, struct
 
 		if (rc < 0)
 			return rc;
-		if (step < *from) /* the cluster went back to a checkpoint */
+		if (step < *from) /* the cluster rolled back to a checkpoint */
 			*from = step;
 		if (step >= config->last_step || (every && step - *from >= every)) {
 			*from = step;

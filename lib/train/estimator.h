@@ -59,7 +59,7 @@ struct estimator {
 	uint32_t hooks_count;
 };
 
-/* Trains until the input ends, a hook or config.last_step stops it, or for so many steps of this worker; 0: no such bound. */
+/* Trains until the input ends, a hook or config.last_step stops it, or for n steps of this worker; 0: no such bound. */
 int estimator_train(const struct estimator *estimator, struct estimator_input input, uint64_t steps,
 		    struct estimator_figures *figures, struct star_error *err);
 
@@ -77,8 +77,8 @@ int estimator_predict(const struct estimator *estimator, struct estimator_input 
 
 /*
  * Trains, and evaluates after every so many steps of this worker, and at the end (0: at the end only), if it is the chief; the last evaluation's
- * loss and AUC go to *evaluated. open_eval gives an input of all examples anew each time, and close_eval ends it.
- * An evaluator (config.evaluator) trains nothing: it evaluates whenever the job has made so many global steps more, and when it has made
+ * loss and AUC go to *evaluated. open_eval gives an input of all examples again each time, and close_eval ends it.
+ * An evaluator (config.evaluator) trains nothing: it evaluates whenever the job has made this many global steps more, and when it has made
  * config.last_step, which it needs, and ends. -ETIMEDOUT: the global step stood still for config.recovery_us before.
  */
 struct estimator_eval {

@@ -54,7 +54,7 @@ struct session {
 	struct graph_plan *plan;
 	struct flight flights[SESSION_IN_FLIGHT_MAX]; /* steps_in_flight of them, used in turns */
 	uint32_t oldest, in_flight;	   /* of those that were submitted and not taken: which, and how many */
-	uint32_t at_once;		   /* so many run at most; */
+	uint32_t at_once;		   /* this many run at most; */
 	uint32_t threads;		   /* of the flights; one flight has none */
 	pthread_mutex_t lock;		   /* of their states */
 	pthread_cond_t ended;		   /* one of them has */
@@ -149,7 +149,7 @@ int train_flights_drop(struct session *s, struct star_error *err);
 /* ---- connect.c ---- */
 
 /* What is moved to PS tasks, besides reads and updates: what lite would; nothing; not even what has their device. */
-enum session_moves { SESSION_MOVES, SESSION_STAYS, SESSION_COMES_HOME };
+enum session_moves { SESSION_OFFLOADS, SESSION_NO_OFFLOAD, SESSION_WORKER_ONLY };
 /* Until there is a cluster, a PS task counts as one reactor. */
 int session_make_cut(struct session *s, enum session_moves moves, struct star_error *err);
 /* The counter of steps that the graph has. */

@@ -17,7 +17,7 @@ enum {
 	CLOCK,
 	ROW,						 /* elements */
 	SETTING_ROWS = (PEERS_SETTINGS + ROW - 1) / ROW, /* of a worker, behind the rows of all: from PEERS_MAX on */
-	BEATS_A_LEASE = 8,
+	BEATS_PER_LEASE = 8,
 	PAUSE_MIN_US = 100,
 	PAUSE_MAX_US = 10000,
 	TELL_S = 5,
@@ -86,7 +86,7 @@ static int write_settings(struct peers *p, struct star_error *err)
 static void *beat(void *arg)
 {
 	struct peers *p = arg;
-	const uint64_t pause_ns = p->options.lease_us * 1000 / BEATS_A_LEASE;
+	const uint64_t pause_ns = p->options.lease_us * 1000 / BEATS_PER_LEASE;
 	struct star_error ignored;
 
 	pthread_mutex_lock(&p->lock);

@@ -37,7 +37,7 @@ enum peers_setting {
 struct peers_options {
 	struct star_cluster *cluster;
 	const char *job;
-	uint32_t index, count; /* this worker, of so many: up to PEERS_MAX */
+	uint32_t index, count; /* this worker, of this many: up to PEERS_MAX */
 	uint64_t lease_us, deadline_us;
 	uint64_t clock; /* steps that this worker has made */
 	double settings[PEERS_SETTINGS];

@@ -39,7 +39,7 @@ static int stop_at_nan(const struct session_step *step, struct star_error *err)
 	return 0;
 }
 
-/* Steps since the mark. Nothing is known of those before this session's first, nor after the cluster went back to a checkpoint. */
+/* Steps since the mark. Nothing is known of those before this session's first, nor after the cluster rolled back to a checkpoint. */
 static uint64_t steps_since(const struct session_step *step, struct mark *mark)
 {
 	if (step->local_step == 1 || step->global_step < mark->step)
@@ -431,7 +431,7 @@ static int open_session(struct session *s, struct star_error *err)
 	if (rc == 0)
 		session_find_counter(s);
 	if (rc == 0)
-		rc = session_make_cut(s, SESSION_MOVES, err);
+		rc = session_make_cut(s, SESSION_OFFLOADS, err);
 	if (rc == 0 && session_is_chief(&s->config) && s->config.log_step_count_steps != UINT32_MAX)
 		session_tell_warnings(s->cut);
 	if (rc == 0)

@@ -2,7 +2,7 @@
 /*
  * A training session, after TensorFlow's MonitoredTrainingSession: opens the cluster, cuts the graph by the protocol, makes its variables
  * and tables (the chief, worker 0, does; others wait until they are there), executes steps, and calls hooks around them. When a PS
- * task goes away in the middle of a step, the session waits until it is back, makes anew what it has lost (it restores
+ * task goes away in the middle of a step, the session waits until it is back, makes again what it has lost (it restores
  * checkpoints by itself, if so configured), and executes the step again, as a whole.
  *
  * Threads: one thread at a time for each session, which has threads of its own where several steps are in flight.

@@ -222,7 +222,7 @@ static void close_files(struct summary *s)
 	close_output(&s->lines);
 }
 
-/* Who takes files away while they are written, to begin anew, would get nothing more: they are made again. */
+/* Who takes files away while they are written, to start again, would get nothing more: they are made again. */
 static int keep_files(struct summary *s, struct star_error *err)
 {
 	const struct output *const all[] = { &s->events, &s->lines };

@@ -12,11 +12,11 @@
 
 enum {
 	PRESENT = 0, /* the row of the present round */
-	ROWS_A_LOOK = 64,
+	ROWS_PER_LOOK = 64,
 	NAME_BYTES = 128,
 	OPS = 16,	     /* of a call */
 	LOST_KEPT = 1 << 16, /* rounds after which the row of one that was thrown away is deleted, too */
-	LOOKS_A_LEASE = 16,
+	LOOKS_PER_LEASE = 16,
 	PATIENCE = 2, /* leases for which a ticket may be out though all live: its worker may have been started again */
 };
 
@@ -152,7 +152,7 @@ static int look(struct sync *s, struct sync_round *present, struct star_error *e
 	s->done = rows[1][DONE];
 	if (s->round.tag && is_applied(&s->round, rows[1]))
 		s->applied = s->round.tag;
-	if (s->looked_ns && now_ns - s->looked_ns < s->options.lease_us * 1000 / LOOKS_A_LEASE)
+	if (s->looked_ns && now_ns - s->looked_ns < s->options.lease_us * 1000 / LOOKS_PER_LEASE)
 		return 0;
 	s->looked_ns = now_ns;
 	return train_peers_look(s->peers, err);
@@ -310,10 +310,10 @@ static int find_present(struct sync *s, struct sync_round *present, struct star_
 {
 	const uint64_t shown = present->tag;
 
-	for (uint32_t first = 0; first < s->options.workers; first += ROWS_A_LOOK) {
-		const uint32_t left = s->options.workers - first, count = left < ROWS_A_LOOK ? left : ROWS_A_LOOK;
-		uint64_t keys[ROWS_A_LOOK];
-		double rows[ROWS_A_LOOK][SYNC_ROW];
+	for (uint32_t first = 0; first < s->options.workers; first += ROWS_PER_LOOK) {
+		const uint32_t left = s->options.workers - first, count = left < ROWS_PER_LOOK ? left : ROWS_PER_LOOK;
+		uint64_t keys[ROWS_PER_LOOK];
+		double rows[ROWS_PER_LOOK][SYNC_ROW];
 		int rc;
 
 		for (uint32_t i = 0; i < count; i++)
@@ -374,7 +374,7 @@ static int go_to_present(struct sync *s, struct star_error *err)
 }
 
 /*
- * The first time since it is connected: nodes may have been started anew, and with them sums, rounds and what was decided are lost. A round
+ * The first time since it is connected: nodes may have been restarted, and with them sums, rounds and what was decided are lost. A round
  * that was complete is first committed where that is still possible. The next tag is above all that there were, in a life of which the
  * row of the present round knows nothing, too. When the rounds' sums have it no other leader decides an earlier round; and what such a one
  * has written until then is found, and followed.

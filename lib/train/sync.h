@@ -23,7 +23,7 @@
  * How gradients are divided (mean_by_row), how many a round takes, and at which rate they are applied is the leader's word for all, so all must
  * have been told the same. Who connects looks first whether others live who were told otherwise (train_peers_join), and fails; and no worker takes a ticket of a round, or goes on with it, whose leader was.
  *
- * What is not promised: a node that is started anew has lost its sums, and perhaps a round's row, with what was decided. Then what of the step
+ * What is not promised: a node that is restarted has lost its sums, and perhaps a round's row, with what was decided. Then what of the step
  * is not yet applied is thrown away, also where other nodes have applied their part of it. And a leader that stood still for longer than
  * its lease before it calls `boundary`, or in it, does so while others go on.
  *

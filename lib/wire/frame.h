@@ -35,7 +35,7 @@ enum wire_limits {
 	WIRE_REACTORS_MAX = 64,		/* reactors of a node */
 	WIRE_PARTITIONS_MAX = 1 << 20,
 	WIRE_ERROR_TEXT_MAX = 400, /* bytes of an error reply's sentence */
-	WIRE_IN_FLIGHT_MAX = 256,  /* unanswered requests of a session: a node remembers the outcome of so many */
+	WIRE_IN_FLIGHT_MAX = 256,  /* unanswered requests of a session: a node remembers the outcome of this many */
 };
 
 enum wire_opcode {
@@ -77,7 +77,7 @@ enum wire_status {
 
 /* A channel that has to connect again keeps its session, goes on counting, and says so in the requests that it sends again. */
 enum wire_frame_flags {
-	/* The first request of a connection: the session goes on, and what was executed of it stands. Without: it begins anew. */
+	/* The first request of a connection: the session goes on, and what was executed of it stands. Without: it starts again. */
 	WIRE_GOES_ON = 1 << 0,
 	/* The request was sent before. It is executed if it never came; else it is answered by what became of it then: REPEATED if it
 	 * was executed, the status with which it was refused, or FORGOTTEN. */
@@ -143,7 +143,7 @@ enum wire_op_flags {
 	/* commit: what has been summed up is thrown away, and sums with the tag `version` are open. Tags only grow; nothing happens where it
 	 * is open already */
 	WIRE_OPEN = 1 << 4,
-	/* run of a program that keeps something, or takes what was kept: it does neither, and brings all of its feeds itself */
+	/* run of a program that keeps something, or takes what was kept: it does neither, and carries all of its feeds itself */
 	WIRE_ALONE = 1 << 5,
 	/* run of a program that takes what was kept: no other will, so that it is freed when the request has been executed */
 	WIRE_LAST = 1 << 6,

@@ -123,7 +123,7 @@ struct object_spec {
 	uint64_t filter_keys; /* Bloom: distinct keys that it is laid out for, in all, and ... */
 	float filter_error;   /* ... its share of keys admitted early at that number */
 	/* Eviction. */
-	uint64_t steps_to_live; /* rows not pushed or pulled for so many training steps; 0: for ever */
+	uint64_t steps_to_live; /* rows not pushed or pulled for this many training steps; 0: for ever */
 	float l2_threshold;	/* rows whose half sum of squares is below; 0: none (DeepRec's l2_weight_threshold) */
 	uint64_t rows_max;	/* of the table, over all shards; 0: as the memory has */
 	char name[WIRE_NAME_MAX + 1];
@@ -192,7 +192,7 @@ int wire_object_spec_options(struct object_spec *spec, const char *text, struct 
  * have versions. 0, or -EINVAL with a sentence. */
 int wire_object_spec_check(struct object_spec *spec, struct star_error *err);
 
-/* Whether the gradient of a variable of which all is needed at once (optimizer lamb, clip_global_norm) fits into a request of so many
+/* Whether the gradient of a variable of which all is needed at once (optimizer lamb, clip_global_norm) fits into a request of this many
  * bytes. 0, or -EINVAL with a sentence. */
 int wire_object_check_whole(const struct object_spec *spec, uint32_t payload_max, struct star_error *err);
 

@@ -70,7 +70,7 @@ struct wire_packet {
 	uint32_t stamp; /* the sender's clock when this packet left, in WIRE_STAMP_NS, wrapping */
 	uint32_t echo;	/* the newest stamp that has come, and the time since then added; 0: nothing has come */
 	uint16_t flags;
-	uint16_t wants;	 /* packets that wait for credit: 65535 is so many or more */
+	uint16_t wants;	 /* packets that wait for credit: 65535 is this many or more */
 	uint8_t tag[16]; /* 0; room for an authentication tag */
 };
 _Static_assert(sizeof(struct wire_packet) == 64, "wire_packet");
@@ -79,7 +79,7 @@ _Static_assert(offsetof(struct wire_packet, tag) == 48, "wire_packet.tag");
 struct wire_packet_open {
 	uint64_t client; /* random: whose session; the same for as long as it is to be resumed */
 	uint64_t
-		token; /* of the client, for what the server sends from now on: a new one each time that it opens anew */
+		token; /* of the client, for what the server sends from now on: a new one each time that it opens again */
 	uint64_t cookie;  /* 0 at first */
 	uint32_t session; /* the client's number */
 	uint32_t edge;	  /* credit for the server's first packets, if the session is new to it */

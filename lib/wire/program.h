@@ -2,7 +2,7 @@
 /*
  * Programs: what a PS subgraph of a step is on the wire (docs/programs.rst). A program is registered once, as an object of the
  * catalogue; a request then runs it by its id (WIRE_RUN) with feeds, and gets its fetches. It is a list of nodes, each of which
- * uses earlier ones: feeds, which a request brings, and steps. Outside bytes: wire_program_check is the only way to a shape. Pure
+ * uses earlier ones: feeds, which a request carries, and steps. Outside bytes: wire_program_check is the only way to a shape. Pure
  * functions, no allocation.
  *
  * Everything goes by keys: a KEYS feed names rows of one table (or blocks of one variable), and what is aligned with it has one row,
@@ -208,7 +208,7 @@ static inline uint32_t program_aligned_bytes(uint32_t dim)
 	return dim ? dim * (uint32_t)sizeof(float) : (uint32_t)sizeof(uint32_t);
 }
 
-/* Bytes of a run's body before the first KEYS feed's keys; of a KEYS feed's part, for so many keys; of its records; and of what
+/* Bytes of a run's body before the first KEYS feed's keys; of a KEYS feed's part, for n keys; of its records; and of what
  * the nodes of op (SEGMENT_ROWS) have, or fetched pools, each padded. alone: also of what is KEPT. */
 uint64_t wire_program_head_bytes(const struct program *program, const struct program_shape *shape, uint32_t segments);
 uint64_t wire_program_keys_bytes(const struct program *program, const struct program_shape *shape, unsigned keys,

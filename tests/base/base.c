@@ -253,7 +253,7 @@ static void told_time_keeps_to_the_clock(void)
 		while (clock_cycles() - cycles <= CLOCK_TRUST_CYCLES)
 			;
 		before = clock_ns();
-		CHECK(clock_read(&c) >= before); /* read anew */
+		CHECK(clock_read(&c) >= before); /* read again */
 	}
 	/* Whatever the counter did meanwhile. */
 	c.cycles += UINT64_C(1) << 40;

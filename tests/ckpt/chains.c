@@ -134,7 +134,7 @@ static void damage(const char *directory, const char *short_name)
 	free(data);
 }
 
-/* What was passed over, as "3-delta: why; "; gives up after so many looks. */
+/* What was passed over, as "3-delta: why; "; gives up after this many looks. */
 struct passed_over {
 	char text[1024];
 	unsigned looks;

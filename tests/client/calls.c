@@ -551,7 +551,7 @@ void shared_library_exports_the_api_only(void)
 		"star_push",	 "star_variable_pull", "star_variable_push",	"star_error_set",	"star_blocks",
 		"star_reactors", "star_bytes",	       "star_clip_global_norm",
 	};
-	static const char *const inside[] = { "client_channel_submit", "client_keeper_turn", "jsonrpc_call",
+	static const char *const inside[] = { "client_channel_submit", "client_waiter_turn", "jsonrpc_call",
 					      "base_crc32", "config_load" };
 	char path[4096];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);

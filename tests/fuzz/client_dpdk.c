@@ -41,7 +41,7 @@ static struct {
 	struct poller poller;
 	struct port port;
 	struct star_cluster cluster;
-	struct keeper keeper;
+	struct waiter waiter;
 	struct star_table table;
 	struct route *routes[CHANNELS];
 	struct node node;
@@ -281,7 +281,7 @@ static void make_call(struct input *in, uint8_t op)
 	w.call_channel[i] = channel;
 	asked_make(a, in, &w.table, w.routes[channel], op & 32 ? SIDES_SCALE_MAX : 1, true);
 	call = a->call;
-	call->keeper = &w.keeper;
+	call->waiter = &w.waiter;
 	atomic_store(&call->finished, CALL_RUNS);
 	call_begin(call, w.now_ns);
 	if (op & 64) { /* as while another thread drives */
@@ -518,7 +518,7 @@ static void make_client(uint8_t first)
 	TAILQ_INIT(&w.poller.dirty);
 	for (unsigned i = 0; i < CHANNELS; i++) {
 		w.routes[i]->channels[0] = client_channel_create(&w.cluster, i, 0, NODE_INCARNATION, "198.18.0.1",
-								 NODE_PORT, &w.keeper, &err);
+								 NODE_PORT, &w.waiter, &err);
 		FUZZ_CHECK(w.routes[i]->channels[0], "no channel: %s", err.text);
 		prng_seed(&channel_of(i)->prng, i);
 	}

@@ -161,7 +161,7 @@ static void try_all(const struct graph *graph)
 		{ .protocol = GRAPH_GRPCPP, .fuse = true },
 		{ .protocol = GRAPH_STAR_SERVER },
 		{ .protocol = GRAPH_STAR_SERVER_LITE, .batch = 100, .reactors = 2 },
-		{ .protocol = GRAPH_STAR_SERVER_LITE, .home = true },
+		{ .protocol = GRAPH_STAR_SERVER_LITE, .worker_only = true },
 	};
 	struct star_error err = { 0 }, why = { 0 };
 	bool good;

@@ -50,7 +50,7 @@ struct world {
 	bool tainted; /* frames with other bytes than those of content() were injected */
 	bool honest;
 	bool v6;       /* the peers speak IPv6 */
-	unsigned hold; /* of the next frames sent, so many stay with the driver */
+	unsigned hold; /* of the next frames sent, this many stay with the driver */
 	struct rte_mbuf *held[HELD_MAX], *taken[MBUFS];
 	unsigned held_count, taken_count;
 	struct rte_mempool *pool;

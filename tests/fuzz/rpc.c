@@ -145,7 +145,7 @@ static void take_bytes(struct tcp_conn *c, const uint8_t *bytes, uint32_t n)
 	}
 }
 
-/* Reads so many segments; true when there was one. */
+/* Reads n segments; true when there was one. */
 static bool read_replies(struct tcp_conn *c, uint32_t segments)
 {
 	bool some = false;
@@ -471,7 +471,7 @@ static void install(uint32_t id, unsigned dtype, uint32_t dim, const char *optio
 		   "no table: %s", err.text);
 }
 
-/* A shard as after its start, but for the scratch of pushes and runs: to make that anew would take most of the time. */
+/* A shard as after its start, but for the scratch of pushes and runs: to make that again would take most of the time. */
 enum { LEASE_NS = 1000000000 };
 
 static void make_service(void)

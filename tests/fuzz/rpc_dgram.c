@@ -21,7 +21,7 @@ void dgram_close(struct dgram_session *session)
 	NEVER();
 }
 
-void dgram_expect(const struct dgram_session *session)
+void dgram_prefetch(const struct dgram_session *session)
 {
 	NEVER();
 }

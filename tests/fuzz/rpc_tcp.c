@@ -87,7 +87,7 @@ void tcp_will_answer(struct tcp_conn *c)
 	FUZZ_CHECK(c->open, "an answer for a connection that is gone");
 }
 
-void tcp_expect(const struct tcp_conn *c)
+void tcp_prefetch(const struct tcp_conn *c)
 {
 	FUZZ_CHECK(c->open, "something is to be sent to a connection that is gone");
 }

@@ -152,16 +152,16 @@ static bool worker_is_answered(void *ctx)
 }
 
 /* Over the connection that it has; or over a new one. */
-static void is_served(bool anew)
+static void is_served(bool again)
 {
 	struct star_error err = { 0 };
 	unsigned before = c.worker.answers;
 
-	if (anew && c.worker.conn) {
+	if (again && c.worker.conn) {
 		tcp_close(c.worker.conn);
 		link_run(&net_link, 20 * LINK_MS, NULL, NULL);
 	}
-	if (anew)
+	if (again)
 		c.worker.conn = tcp_connect(net_link.net[1], link_ip(0), PORT, &caller, NULL, &c.worker, &err);
 	else if (CHECK(c.worker.conn))
 		say(c.worker.conn);

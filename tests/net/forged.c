@@ -45,7 +45,7 @@ void a_syn_in_the_window_is_challenged(void)
 		script_out(A, 1, 1, 0);
 	}
 	CHECK_UINT(script.ends, 0);
-	/* The peer has indeed begun anew: it answers our ACK by a RST that is exact. */
+	/* The peer has indeed started again: it answers our ACK by a RST that is exact. */
 	script_in(SEGMENT(.flags = R, .seq = 1));
 	CHECK_UINT(script.ends, 1);
 	script_end();

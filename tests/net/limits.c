@@ -103,7 +103,7 @@ void time_wait_gives_way_first(void)
 static struct rte_mbuf *taken[SCRIPT_MBUFS];
 static unsigned taken_count;
 
-/* Leaves so many mbufs in the pool. */
+/* Leaves n mbufs in the pool. */
 static void leave_mbufs(unsigned count)
 {
 	while (rte_mempool_avail_count(script.pool) > count)

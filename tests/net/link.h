@@ -60,7 +60,7 @@ void link_eal(void);
 /* Options of side 0 or 1, to be changed before link_up_with. */
 struct net_options link_options(struct link *link, int side);
 void link_init(struct link *link, uint64_t seed);
-/* Before link_options: a side's mempool has so many mbufs. */
+/* Before link_options: a side's mempool has n mbufs. */
 void link_pool(struct link *link, int side, unsigned mbufs);
 void link_up(struct link *link);
 void link_up_with(struct link *link, const struct net_options *a, const struct net_options *b);

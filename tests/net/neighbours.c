@@ -147,7 +147,7 @@ void an_advertisement_that_may_not_override_does_not(void)
 	link_down(&net_link);
 }
 
-void a_neighbour_that_answers_no_more_is_asked_for_anew(void)
+void a_neighbour_that_answers_no_more_is_asked_for_again(void)
 {
 	unsigned last = 0, questions = 0;
 

@@ -3,8 +3,8 @@
 #include "tests/net/cases.h"
 #include "tests/net/sender.h"
 
-/* RFC 6298: the floor on top of the round trip, doubled each time, and measured anew when an ACK comes. */
-void timeouts_double_and_are_measured_anew(void)
+/* RFC 6298: the floor on top of the round trip, doubled each time, and measured again when an ACK comes. */
+void timeouts_double_and_are_measured_again(void)
 {
 	sender_begin(NULL, 0, 100);
 	CHECK_UINT(script.conn->rto_us, 300000);

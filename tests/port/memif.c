@@ -182,7 +182,7 @@ static void make_rings(const struct client *c)
 	}
 }
 
-/* With so many queue pairs. */
+/* With n queue pairs. */
 static bool join_with(struct client *c, unsigned pairs)
 {
 	struct memif_message m = init_message();
@@ -208,7 +208,7 @@ static bool join(struct client *c)
 	return join_with(c, QUEUES);
 }
 
-/* A frame of so many bytes from the client, in as many buffers as it takes; false: the ring is full, or
+/* A frame of n bytes from the client, in as many buffers as it takes; false: the ring is full, or
  * spoilt. */
 static bool put_frame(const struct client *c, unsigned queue, unsigned bytes, uint8_t mark)
 {

@@ -74,7 +74,7 @@ static bool becomes(bool up)
 	return false;
 }
 
-/* A frame of so many bytes, in mbufs of at most `part`. */
+/* A frame of n bytes, in mbufs of at most `part`. */
 static struct rte_mbuf *make_frame(struct rte_mempool *pool, unsigned bytes, unsigned part, uint8_t mark)
 {
 	struct rte_mbuf *first = NULL, *last = NULL;

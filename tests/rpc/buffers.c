@@ -80,7 +80,7 @@ void blocked_streams_that_die_are_freed(void)
 	rig_stop(&rig);
 }
 
-/* Sends so many bytes of a request of the given size. */
+/* Sends n bytes of a request of the given size. */
 static void send_part(struct peer *peer, uint32_t data_bytes, uint32_t part)
 {
 	struct wire_frame frame = peer_frame(peer, WIRE_EXECUTE);

@@ -43,7 +43,7 @@ struct rig {
 	struct rpc_server_options options;
 	struct rpc_server *server;
 	struct peer peers[RIG_PEERS_MAX];
-	unsigned slices_a_turn;
+	unsigned slices_per_turn;
 	uint64_t slices;
 	/* of the current rig_run */
 	unsigned worked;

@@ -13,7 +13,7 @@ static uint32_t segments[N];
 static float gradients[N * DIM], rows[N * DIM];
 
 /* Keeps keys, segments (place 1), rows (0) and their squares (7). */
-static struct program keeper(void)
+static struct program keeping_program(void)
 {
 	struct program p = { 0 };
 	const unsigned k = node_keys(&p, WORDS), s = node(&p, PROGRAM_SEGMENTS, k, 0),
@@ -85,7 +85,7 @@ static struct peer *begin(uint64_t seed)
 	for (unsigned i = 0; i < N * DIM; i++)
 		gradients[i] = (float)(int)(i * 7 % 31) / 8 - 1.5f;
 	pull(peer, WORDS, keys, N, 0, rows);
-	programs[0] = keeper();
+	programs[0] = keeping_program();
 	programs[1] = user(WORDS);
 	programs[2] = grower();
 	programs[3] = reader();
@@ -337,7 +337,7 @@ void kept_values_have_a_lease(void)
 	good(keep_body(TAG, N), peer);
 	good(keep_body(TAG + 1, N), peer);
 	rig_wait(&shard.rig, KEPT_LEASE_S * RIG_S * 2 / 3);
-	check_used(use_body(TAG, N, 0), peer, N, rows); /* from here on it is counted anew */
+	check_used(use_body(TAG, N, 0), peer, N, rows); /* from here on it is counted again */
 	rig_wait(&shard.rig, KEPT_LEASE_S * RIG_S / 2);
 	sweep();
 	CHECK_UINT(stats()->entries, 1);
@@ -434,7 +434,7 @@ void kept_values_go_by_slices(void)
 		many[i] = 1000 + i;
 		numbers[i] = i % SEGMENTS;
 	}
-	shard.rig.slices_a_turn = 1;
+	shard.rig.slices_per_turn = 1;
 	for (unsigned i = 0; i < 2; i++) {
 		body_begin(&b, 104, &keeps, &count, SEGMENTS);
 		b.op.version = TAG;

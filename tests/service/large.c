@@ -130,7 +130,7 @@ void slices_are_bounded(void)
 			struct reply reply;
 			uint64_t before = shard.rig.slices;
 
-			shard.rig.slices_a_turn = 1;
+			shard.rig.slices_per_turn = 1;
 			fill(0, 1);
 			if (kind)
 				request_push(&r, cases[i].object, keys, gradients, cases[i].count, 0);
@@ -174,7 +174,7 @@ void small_requests_are_answered_in_between(void)
 		struct reply reply;
 		uint64_t slices;
 
-		shard.rig.slices_a_turn = 1;
+		shard.rig.slices_per_turn = 1;
 		fill(0, 1);
 		if (kind)
 			request_push(&r, EIGHTS, keys, gradients, N, 0);

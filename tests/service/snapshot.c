@@ -406,7 +406,7 @@ void large_pushes_and_instants_wait_for_each_other(void)
 
 	writer_open();
 	have_blocks();
-	shard.rig.slices_a_turn = 1;
+	shard.rig.slices_per_turn = 1;
 	fill_keys(keys, N, 0);
 	fill_floats(gradients, RTE_DIM(gradients), 2);
 	request_push(&r, COUNTS, keys, gradients, N, 0);
@@ -463,7 +463,7 @@ void commits_and_instants_wait_for_each_other(void)
 
 		writer_open();
 		have_blocks();
-		shard.rig.slices_a_turn = 1;
+		shard.rig.slices_per_turn = 1;
 		fill_keys(keys, N, 0);
 		for (unsigned i = 0; i < RTE_DIM(gradients); i++)
 			gradients[i] = 1;
@@ -510,7 +510,7 @@ void large_deletes_and_instants_wait_for_each_other(void)
 
 	writer_open();
 	have_blocks();
-	shard.rig.slices_a_turn = 1;
+	shard.rig.slices_per_turn = 1;
 	fill_keys(keys, N, 0);
 	fill_floats(gradients, RTE_DIM(gradients), 2);
 	request_push(&r, COUNTS, keys, gradients, N, 0);
@@ -543,7 +543,7 @@ void what_waits_is_refused_by_another_layout(void)
 
 	writer_open();
 	have_blocks();
-	shard.rig.slices_a_turn = 1;
+	shard.rig.slices_per_turn = 1;
 	fill_keys(keys, N, 0);
 	fill_floats(gradients, RTE_DIM(gradients), 2);
 	request_push(&r, COUNTS, keys, gradients, N, 0);

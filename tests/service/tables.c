@@ -114,7 +114,7 @@ void push_and_pull_in_one_trip(void)
 	shard_stop();
 }
 
-void deleted_rows_begin_anew(void)
+void deleted_rows_start_again(void)
 {
 	static const uint64_t keys[] = { 1, 2, 3, 2 };
 	static const float ones[3] = { 1, 1, 1 };
@@ -561,7 +561,7 @@ void old_rows_are_swept_in_slices(void)
 }
 
 /* On request: in slices of a turn each, while requests are served. */
-void emptied_tables_begin_anew(void)
+void emptied_tables_start_again(void)
 {
 	enum { N = 1000 };
 	static uint64_t keys[N];

@@ -349,7 +349,7 @@ void versions_rise_over_a_restore(void)
 	fixture_close(&f);
 }
 
-/* After so many rows removed that the count of 32 bits begins anew: 0 is the version of no row, and no checkpoint may have it. */
+/* After so many rows removed that the count of 32 bits starts over: 0 is the version of no row, and no checkpoint may have it. */
 void no_row_begins_as_none(void)
 {
 	static const uint64_t removed[] = { UINT32_MAX, UINT64_MAX };

@@ -149,7 +149,7 @@ void ids_and_segments_are_sent_once(void)
 	offload_compile_free(&all);
 }
 
-/* Of a variable that the worker has no other use for; its sum alone comes home, however its size is written. */
+/* Of a variable that the worker has no other use for; its sum alone is returned, however its size is written. */
 void a_variable_goes_by_its_blocks(void)
 {
 	static const char body[] = "w = variable() dtype=\"float32\" shape=[70, 300] @/job:ps\n"

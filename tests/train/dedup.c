@@ -13,34 +13,34 @@ static float row_of(uint64_t id, size_t k)
 	return (float)id + 0.125f * (float)k;
 }
 
-static void check_rows(const struct once *once, const uint64_t *ids, uint32_t n)
+static void check_rows(const struct dedup *dedup, const uint64_t *ids, uint32_t n)
 {
 	static float rows[MOST * DIM];
 
-	for (uint32_t i = 0; i < once->count; i++)
+	for (uint32_t i = 0; i < dedup->count; i++)
 		for (size_t k = 0; k < DIM; k++)
-			rows[i * DIM + k] = row_of(once->keys[i], k);
-	train_once_hand_out(once, rows, DIM * sizeof(float));
+			rows[i * DIM + k] = row_of(dedup->keys[i], k);
+	train_dedup_expand(dedup, rows, DIM * sizeof(float));
 	for (uint32_t i = 0; i < n; i++)
 		for (size_t k = 0; k < DIM; k++)
 			CHECK_MEM(&rows[i * DIM + k], &(float){ row_of(ids[i], k) }, sizeof(float));
 }
 
 /* The same bits as sums in the order of places: not those of another order. */
-static void check_sums(const struct once *once, const uint64_t *ids, uint32_t n, struct prng *prng)
+static void check_sums(const struct dedup *dedup, const uint64_t *ids, uint32_t n, struct prng *prng)
 {
 	static float gradients[MOST * DIM], sums[MOST * DIM];
 
 	for (uint32_t i = 0; i < n * DIM; i++)
 		gradients[i] = (float)((prng_unit(prng) - 0.5) * 1e3);
-	train_once_sum(once, gradients, DIM, sums);
-	for (uint32_t u = 0; u < once->count; u++)
+	train_dedup_sum(dedup, gradients, DIM, sums);
+	for (uint32_t u = 0; u < dedup->count; u++)
 		for (size_t k = 0; k < DIM; k++) {
 			float sum = 0;
 			bool first = true;
 
 			for (uint32_t i = 0; i < n; i++) {
-				if (ids[i] != once->keys[u])
+				if (ids[i] != dedup->keys[u])
 					continue;
 				sum = first ? gradients[i * DIM + k] : sum + gradients[i * DIM + k];
 				first = false;
@@ -53,7 +53,7 @@ static void check_sums(const struct once *once, const uint64_t *ids, uint32_t n,
 void ids_go_once_and_their_rows_to_all_places(void)
 {
 	const struct graph_value value = { 7, 0 };
-	struct once *list = NULL, *once;
+	struct dedup *list = NULL, *dedup;
 	uint64_t ids[MOST];
 	struct prng prng;
 	bool worth;
@@ -64,43 +64,43 @@ void ids_go_once_and_their_rows_to_all_places(void)
 
 		for (uint32_t i = 0; i < n; i++)
 			ids[i] = (uint64_t)prng_below(&prng, of) << (round % 50);
-		once = train_once_get(&list, value, 3, MOST);
-		CHECK(once && once == train_once_get(&list, value, 3, MOST));
-		once->skip = 0;
-		worth = train_once_find(once, ids, n);
-		CHECK_UINT(worth, (uint64_t)once->count * 4 <= (uint64_t)n * 3);
-		CHECK_UINT(once->n, n);
+		dedup = train_dedup_get(&list, value, 3, MOST);
+		CHECK(dedup && dedup == train_dedup_get(&list, value, 3, MOST));
+		dedup->skip = 0;
+		worth = train_dedup_find(dedup, ids, n);
+		CHECK_UINT(worth, (uint64_t)dedup->count * 4 <= (uint64_t)n * 3);
+		CHECK_UINT(dedup->n, n);
 		for (uint32_t i = 0; i < n; i++) {
-			CHECK(once->where[i] <= i && once->where[i] < once->count);
-			CHECK_UINT(once->keys[once->where[i]], ids[i]);
+			CHECK(dedup->inverse[i] <= i && dedup->inverse[i] < dedup->count);
+			CHECK_UINT(dedup->keys[dedup->inverse[i]], ids[i]);
 		}
-		for (uint32_t i = 0; i < once->count; i++)
+		for (uint32_t i = 0; i < dedup->count; i++)
 			for (uint32_t k = 0; k < i; k++)
-				CHECK(once->keys[i] != once->keys[k]);
-		check_rows(once, ids, n);
-		check_sums(once, ids, n, &prng);
+				CHECK(dedup->keys[i] != dedup->keys[k]);
+		check_rows(dedup, ids, n);
+		check_sums(dedup, ids, n, &prng);
 	}
-	train_once_free(list);
+	train_dedup_free(list);
 }
 
 void ids_that_differ_go_as_they_are(void)
 {
-	struct once *list = NULL, *once = train_once_get(&list, (struct graph_value){ 0, 0 }, 0, 4);
+	struct dedup *list = NULL, *dedup = train_dedup_get(&list, (struct graph_value){ 0, 0 }, 0, 4);
 	const uint64_t differ[] = { 1, 2, 3, 4, 5 }, same[] = { 9, 9, 9, 9 };
 
-	CHECK(once != NULL);
-	CHECK(once != train_once_get(&list, (struct graph_value){ 0, 1 }, 0, 4));
-	CHECK(once != train_once_get(&list, (struct graph_value){ 0, 0 }, 1, 4));
-	CHECK(!train_once_find(once, differ, 0));
-	CHECK(!train_once_find(once, differ, 5)); /* more than there can be */
-	CHECK(!train_once_find(once, differ, 4));
-	CHECK(!train_once_find(once, differ, 4)); /* the step's update */
+	CHECK(dedup != NULL);
+	CHECK(dedup != train_dedup_get(&list, (struct graph_value){ 0, 1 }, 0, 4));
+	CHECK(dedup != train_dedup_get(&list, (struct graph_value){ 0, 0 }, 1, 4));
+	CHECK(!train_dedup_find(dedup, differ, 0));
+	CHECK(!train_dedup_find(dedup, differ, 5)); /* more than there can be */
+	CHECK(!train_dedup_find(dedup, differ, 4));
+	CHECK(!train_dedup_find(dedup, differ, 4)); /* the step's update */
 	/* It is not tried again for some steps, and then it is. */
-	CHECK(!train_once_find(once, same, 4));
+	CHECK(!train_dedup_find(dedup, same, 4));
 	for (unsigned i = 0; i < 14; i++)
-		CHECK(!train_once_find(once, same, 4));
-	CHECK(train_once_find(once, same, 4));
-	CHECK_UINT(once->count, 1);
-	CHECK(!train_once_find(once, differ, 4));
-	train_once_free(list);
+		CHECK(!train_dedup_find(dedup, same, 4));
+	CHECK(train_dedup_find(dedup, same, 4));
+	CHECK_UINT(dedup->count, 1);
+	CHECK(!train_dedup_find(dedup, differ, 4));
+	train_dedup_free(list);
 }

@@ -227,7 +227,7 @@ void each_step_in_flight_is_applied_once(void)
 	finish(&job);
 }
 
-/* A node is started anew before their pushes arrive: the first two fail, and what the others have shown stays. The session goes there anew, once. */
+/* A node is restarted before their pushes arrive: the first two fail, and what the others have shown stays. The session goes there again, once. */
 void steps_that_failed_are_made_again_and_others_are_not(void)
 {
 	const struct graph_tensor *results;

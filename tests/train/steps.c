@@ -17,7 +17,7 @@ void steps_are_counted_from_a_sessions_first(void)
 		{ 1, 1, 0, 1 },					  /* a new cluster */
 		{ 5001, 1, 0, 1 },				  /* one that was trained before */
 		{ 0, 1, 0, 0 },					  /* not counted at all */
-		{ 5100, 100, 5000, 100 }, { 4000, 101, 5100, 1 }, /* one that went back to a checkpoint */
+		{ 5100, 100, 5000, 100 }, { 4000, 101, 5100, 1 }, /* one that rolled back to a checkpoint */
 		{ 5100, 102, 5100, 0 },
 	};
 
@@ -214,7 +214,7 @@ void a_session_goes_on_without_its_summaries(void)
 	unit_remove(directory);
 }
 
-/* Three steps in flight at a time; the PS tasks have gone back to a checkpoint where they do so for good. */
+/* Three steps in flight at a time; the PS tasks have rolled back to a checkpoint where they do so for good. */
 void counts_that_come_in_another_order_do_not_go_back(void)
 {
 	static const struct {

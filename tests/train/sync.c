@@ -530,7 +530,7 @@ static void work(void)
 	world.held &= ~(UINT64_C(1) << pick % 64);
 }
 
-/* Each step is applied as a whole everywhere, and consists of so many whole gradients; and each worker knows which were its own. */
+/* Each step is applied as a whole everywhere, and consists of this many whole gradients; and each worker knows which were its own. */
 static bool check_end(void)
 {
 	const struct part *counter = &world.parts[COUNTER][0];

@@ -36,7 +36,7 @@ struct zoo_text {
 	float *labels;				  /* [batch, 1 + negatives] */
 };
 
-/* Reads the training files' vocabulary: before anything else. 0 or a negative errno; zoo_text_close frees what there is in any case. */
+/* Reads the training files' vocabulary: before anything else. 0 or a negative errno; zoo_text_close frees what was made in any case. */
 int zoo_text_learn(struct zoo_text *text, const struct zoo_options *options, struct star_error *err);
 
 /* Opens the files for training or testing. */

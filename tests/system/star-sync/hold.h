@@ -10,7 +10,7 @@
 
 struct hold {
 	const char *point; /* a list of them, the next one first; NULL: there is none */
-	uint64_t step;	   /* it stops after so many steps */
+	uint64_t step;	   /* it stops after this many steps */
 	uint64_t made;	   /* steps */
 	uint32_t need;	   /* tickets above that do not count */
 };

@@ -27,7 +27,7 @@ static struct order {
 	char call[16];	 /* "": none; "any" */
 	uint32_t number; /* of the order: a new one ends what stalls */
 	int32_t error;	 /* 0: it stalls */
-	uint32_t skip;	 /* so many calls go well before */
+	uint32_t skip;	 /* this many calls go well before */
 	uint32_t met;	 /* calls that it was meant for, those skipped included */
 } * order;
 static const char *folder;
