@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Benches of the parameter store in this process and on one core: no network, no service, the calls that a reactor makes. Each
- * measures the store and a limit in turn, batch by batch, in rounds: plain loops over the same memory that know beforehand
- * where everything lies.
+ * Benches of the parameter store in this process and on one core: no network, no service, the calls that a reactor
+ * makes. Each measures the store and a limit in turn, batch by batch, in rounds: plain loops over the same memory that
+ * know beforehand where everything lies.
  */
 #ifndef STARBENCH_STORE_H
 #define STARBENCH_STORE_H

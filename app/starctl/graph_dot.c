@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A cut as a picture: a box a part, its colour that of the place, one part below the other by waves; and the `dot` program. */
+/* A cut as a picture: a box a part, its colour that of the place, one part below the other by waves; and the `dot`
+ * program. */
 #include "app/starctl/graph.h"
 #include "offload/cut.h"
 
@@ -109,7 +110,8 @@ static bool is_first_use(const struct picture *p, const struct graph_part *part,
 	return true;
 }
 
-/* What travels for a value between two parts, one of which is a PS task's. stays: an earlier request has left it there. */
+/* What travels for a value between two parts, one of which is a PS task's. stays: an earlier request has left it
+ * there. */
 static uint64_t sent_bytes(const struct graph_cut *cut, uint32_t from, uint32_t to, struct graph_value value,
 			   bool *stays)
 {

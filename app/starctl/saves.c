@@ -126,8 +126,8 @@ int run_checkpoint_save(const struct invocation *invocation)
 	return STARCTL_OK;
 }
 
-/* One look at PS task 0, which may be gone for a while. NULL: there is nothing new; else its status as it serves again (*back), or as it
- * says why it stays what it is. */
+/* One look at PS task 0, which may be gone for a while. NULL: there is nothing new; else its status as it serves again
+ * (*back), or as it says why it stays what it is. */
 static json_t *look_back(const char *node, json_int_t before, bool *back, struct star_error *err)
 {
 	struct jsonrpc_client *client = jsonrpc_connect(node, STARCTL_CALL_US, err);
@@ -146,7 +146,8 @@ static json_t *look_back(const char *node, json_int_t before, bool *back, struct
 	return status;
 }
 
-/* Waits as long as there is a PS task 0; returns the checkpoint that it has rolled back to, or NULL with why it has not. */
+/* Waits as long as there is a PS task 0; returns the checkpoint that it has rolled back to, or NULL with why it has
+ * not. */
 static json_t *wait_back(const char *node, pid_t pid, json_int_t before, struct star_error *err)
 {
 	json_t *status, *id;

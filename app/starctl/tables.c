@@ -314,7 +314,8 @@ int run_tables_sweep(const struct invocation *invocation)
 	return status;
 }
 
-/* Whether an administrator wants that: by --yes, or when asked. deletes: "all rows of "; asks: "Delete all rows of ". */
+/* Whether an administrator wants that: by --yes, or when asked. deletes: "all rows of "; asks: "Delete all rows of
+ * ". */
 static int confirm(const struct invocation *invocation, const char *deletes, const char *asks, struct star_error *err)
 {
 	char answer[16] = "";

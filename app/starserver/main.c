@@ -259,7 +259,8 @@ static int serve_metrics(const struct config *config, struct control *control, s
 	return 0;
 }
 
-/* Until SIGTERM, SIGINT or SIGHUP, or until the cluster rolls back to a checkpoint: then *again is its id. The exit status. */
+/* Until SIGTERM, SIGINT or SIGHUP, or until the cluster rolls back to a checkpoint: then *again is its id. The exit
+ * status. */
 static int wait_for_end(struct node *node, struct control *control, struct supervise *supervise,
 			const sigset_t *signals, uint64_t *again)
 {
@@ -291,8 +292,8 @@ static int wait_for_end(struct node *node, struct control *control, struct super
 	return status;
 }
 
-/* Serves until a signal. rolled_back_to, again: a checkpoint that the cluster rolls back to, with which this process has begun or is to
- * begin again; or 0. */
+/* Serves until a signal. rolled_back_to, again: a checkpoint that the cluster rolls back to, with which this process
+ * has begun or is to begin again; or 0. */
 static int serve(const struct config *config, const sigset_t *signals, uint64_t rolled_back_to, uint64_t *again)
 {
 	static struct node node;

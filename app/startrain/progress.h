@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a running job shows: one line for all workers on standard error, drawn again each second on a terminal, with a bar, and
- * written every five seconds otherwise; and, a second each, the report (a JSON object) and summaries.
+ * What a running job shows: one line for all workers on standard error, drawn again each second on a terminal, with a
+ * bar, and written every five seconds otherwise; and, a second each, the report (a JSON object) and summaries.
  */
 #ifndef STARTRAIN_PROGRESS_H
 #define STARTRAIN_PROGRESS_H

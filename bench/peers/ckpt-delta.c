@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a delta costs, by the share of the rows that were touched since the last checkpoint: the bytes of its file, the reactor's time
- * (its slices) and the whole time from its begin to its commit, on a node that has nothing else to do. Touched rows are drawn
- * evenly from the whole table, in random order. Prints a JSON object.
+ * What a delta costs, by the share of the rows that were touched since the last checkpoint: the bytes of its file, the
+ * reactor's time (its slices) and the whole time from its begin to its commit, on a node that has nothing else to do.
+ * Touched rows are drawn evenly from the whole table, in random order. Prints a JSON object.
  *
  *   ckpt-delta DIRECTORY ROUNDS SHARE-IN-PERCENT...
  */
@@ -29,8 +29,8 @@ static void touch(uint64_t count)
 		appliance_request(&appliance, WIRE_PUSH, (first + i * odd) % ROWS);
 }
 
-/* When a delta is written, the caches have other things than what it looks at. They are read only: to have lines written back would be
- * in the delta's time. */
+/* When a delta is written, the caches have other things than what it looks at. They are read only: to have lines
+ * written back would be in the delta's time. */
 static void forget(void)
 {
 	for (uint64_t i = 0; i < OTHER_BYTES; i += RTE_CACHE_LINE_SIZE)

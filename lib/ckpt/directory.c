@@ -14,7 +14,8 @@
 /* More names than that in a directory are not ours. */
 enum { ENTRIES_MAX = 1 << 20, DIGITS_MAX = 19 };
 
-/* This many saves in a row that cannot be read: a year of one each other second. What is farther away nobody has saved. */
+/* This many saves in a row that cannot be read: a year of one each other second. What is farther away nobody has
+ * saved. */
 enum { ID_GAP_MAX = 1 << 24 };
 
 struct list {
@@ -204,8 +205,8 @@ static const struct ckpt_entry *find_entry(const struct ckpt_entry *entries, uin
 	return NULL;
 }
 
-/* From an entry back to its full checkpoint, in steps[], which has room for all entries; how many, or a negative errno. Ids fall from
- * step to step: it ends. */
+/* From an entry back to its full checkpoint, in steps[], which has room for all entries; how many, or a negative errno.
+ * Ids fall from step to step: it ends. */
 static int walk(const char *directory, const struct ckpt_entry *entries, uint32_t count, const struct ckpt_entry *from,
 		const struct ckpt_entry **steps, struct star_error *err)
 {
@@ -363,7 +364,8 @@ int ckpt_chain_length(const char *directory, uint64_t id, uint32_t partitions, s
 
 enum soundness { UNREAD, SOUND, UNSOUND };
 
-/* Whether what is restored first has the objects of what comes last, which the cluster will have: nothing else is loaded. */
+/* Whether what is restored first has the objects of what comes last, which the cluster will have: nothing else is
+ * loaded. */
 static int check_objects(const char *directory, const struct ckpt_entry *last, const struct ckpt_entry *step,
 			 struct star_error *err)
 {
@@ -393,8 +395,8 @@ static int check_objects(const char *directory, const struct ckpt_entry *last, c
 	return rc;
 }
 
-/* Reads what of a chain was not read before. 0, or what is wrong with which; of one that was found wrong before the others hear no more
- * than that. */
+/* Reads what of a chain was not read before. 0, or what is wrong with which; of one that was found wrong before the
+ * others hear no more than that. */
 static int read_chain(const char *directory, const struct ckpt_search *search, const struct ckpt_entry *entries,
 		      const struct ckpt_entry *const *steps, int n, enum soundness *known, struct star_error *err)
 {
@@ -420,8 +422,8 @@ static int read_chain(const char *directory, const struct ckpt_search *search, c
 	return 0;
 }
 
-/* What keeps this process from reading says nothing of what it would read: who passed over it would begin with less than there is, and
- * prune the rest. */
+/* What keeps this process from reading says nothing of what it would read: who passed over it would begin with less
+ * than there is, and prune the rest. */
 static bool is_unread(int rc)
 {
 	return rc == -ECANCELED || rc == -ENOMEM || rc == -EACCES || rc == -EPERM || rc == -EMFILE || rc == -ENFILE;
@@ -500,8 +502,8 @@ void ckpt_chain_free(char **chain, uint32_t count)
 
 /* ---- pruning ---- */
 
-/* What counts is taken out of view first, by one rename: a crash in between leaves something that does not count, and that the next
- * one removes. hidden: the name that it has then. */
+/* What counts is taken out of view first, by one rename: a crash in between leaves something that does not count, and
+ * that the next one removes. hidden: the name that it has then. */
 static int hide(int folder, const struct ckpt_entry *entry, char hidden[static CHECKPOINT_ID_MAX])
 {
 	int rc;
@@ -535,7 +537,8 @@ static const struct ckpt_entry *oldest_kept(const struct ckpt_entry *entries, ui
 	return oldest;
 }
 
-/* Everything from that one on, and what it is built upon. Younger ones come first: a mark is there before it is passed on. */
+/* Everything from that one on, and what it is built upon. Younger ones come first: a mark is there before it is passed
+ * on. */
 static void mark(struct ckpt_entry *entries, uint32_t count, uint64_t oldest, const uint64_t *lineage, bool *stays)
 {
 	for (uint32_t i = count; i-- > 0;) {

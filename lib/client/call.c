@@ -57,8 +57,8 @@ static struct call *begin_call(struct star_cluster *cluster)
 }
 
 /*
- * A commit goes to every reactor that may have sums of the object, by a key that it owns: the first one of each, so of a variable to those
- * that have blocks. Each reactor has a share of the partitions, and so of the keys.
+ * A commit goes to every reactor that may have sums of the object, by a key that it owns: the first one of each, so of
+ * a variable to those that have blocks. Each reactor has a share of the partitions, and so of the keys.
  */
 static int fill_commit(struct call *call, struct call_op *op, struct star_error *err)
 {

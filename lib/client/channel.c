@@ -33,8 +33,8 @@ static void past_the_end(struct codec_out *out)
 	abort();
 }
 
-/* Writes the next request, whole, into the send buffer: one checksum over one piece, one system call. It is one that has to be sent
- * again, or that of the part which waits longest. */
+/* Writes the next request, whole, into the send buffer: one checksum over one piece, one system call. It is one that
+ * has to be sent again, or that of the part which waits longest. */
 static void build(struct channel *ch, uint64_t now_ns)
 {
 	struct codec_out payload = { .at = ch->out + sizeof(struct wire_frame), .next = past_the_end };

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * libstar's inside. A call (star_execute, star_execute_async) is split into parts: one request frame each, for one
- * reactor. A channel is the way to one reactor. How requests and replies travel is a transport's business; there are two:
- * - TCP (channel.c, connect.c, receive.c, steer.c, waiter.c). A waiter is a thread that looks after channels: the scheme, and
+ * reactor. A channel is the way to one reactor. How requests and replies travel is a transport's business; there are
+ * two:
+ * - TCP (channel.c, connect.c, receive.c, steer.c, waiter.c). A waiter is a thread that looks after channels: the
+ *   scheme, and
  *   the reasons why nothing is lost or written twice, stand at the top of waiter.c.
- * - datagrams by DPDK: lib/client_dpdk, a shared library of its own that backend.c loads. Whoever waits drives it: poller.h there.
+ * - datagrams by DPDK: lib/client_dpdk, a shared library of its own that backend.c loads. Whoever waits drives it:
+ *   poller.h there.
  *
  * Lock order: cluster, channel, waiter. No lock is held during a system call that can block, nor during a callback.
  */
@@ -82,7 +85,8 @@ struct part {
 	bool alone;
 	bool applied; /* its pushes were, when it was sent before: only its pulls are asked for */
 	bool pushes, deletes,
-		apart; /* has such an operation (a commit goes as a delete); one that must not be in a request with pushes */
+		/* has such an operation (a commit goes as a delete); one that must not be in a request with pushes */
+		apart;
 	uint32_t epoch;	       /* of the layout by which it was split */
 	uint32_t busy;	       /* how often the node had no buffers for it */
 	bool again;	       /* in the channel's queue for a second time: it stands before what was never sent */
@@ -102,7 +106,8 @@ struct pieces {
 	uint32_t bytes;	   /* of a row in the caller's memory */
 };
 
-/* An operation as it is sent: rows of keys. What a caller calls a row may be several of them, or a part of one (rows.c). */
+/* An operation as it is sent: rows of keys. What a caller calls a row may be several of them, or a part of one
+ * (rows.c). */
 struct call_op {
 	struct star_table *table;
 	const uint64_t *keys;	     /* NULL for a whole variable: key == position */
@@ -117,9 +122,9 @@ struct call_op {
 	uint64_t tag; /* of sums; 0: none */
 	float rate, scale;
 	uint32_t row_bytes; /* in a frame */
-	uint32_t
-		last_bytes; /* of a whole variable's last block in the caller's memory; of another row as of row_bytes */
-	uint16_t flags;	    /* enum wire_op_flags */
+	/* of a whole variable's last block in the caller's memory; of another row as of row_bytes */
+	uint32_t last_bytes;
+	uint16_t flags; /* enum wire_op_flags */
 	uint8_t kind, dtype;
 	bool undivided; /* a push that the node needs in one request */
 	bool at_once;	/* what it pulls must not be later than what it pushes */
@@ -148,8 +153,8 @@ struct chunk {
 };
 
 /*
- * The rows of a pull where they lie. What a transport keeps of a reply stands in parts; the rest was copied to its place in `copy`,
- * which is as large as all, and of which only that is ever touched.
+ * The rows of a pull where they lie. What a transport keeps of a reply stands in parts; the rest was copied to its
+ * place in `copy`, which is as large as all, and of which only that is ever touched.
  */
 struct star_view {
 	struct star_view_part *parts; /* as they came; in order and without gaps once it is complete */
@@ -211,12 +216,12 @@ TAILQ_HEAD(calls, call);
 enum { POOL_SLABS = 20, POOL_FIRST = 8 };
 
 /*
- * A cluster's calls. They are made a slab at a time, each twice as large as the one before, are used again and again, and go
- * with the cluster: whether or not they were given back.
+ * A cluster's calls. They are made a slab at a time, each twice as large as the one before, are used again and again,
+ * and go with the cluster: whether or not they were given back.
  */
 struct call_pool {
-	/* The number of a free call (from 1), which names the next one by next_free; 0: none. Above it how often this has
-	 * changed, so that whoever was held up between a look and an exchange finds that out. */
+	/* The number of a free call (from 1), which names the next one by next_free; 0: none. Above it how often this
+	 * has changed, so that whoever was held up between a look and an exchange finds that out. */
 	_Alignas(64) _Atomic(uint64_t) free;
 	_Alignas(64) struct call *slabs[POOL_SLABS];
 	uint32_t slabs_count; /* under the cluster's lock */
@@ -331,7 +336,8 @@ struct transport {
 	void (*close)(struct channel *ch);
 	/* The layout no longer names it. */
 	void (*retire)(struct channel *ch);
-	/* Sends all parts of a call. self: the calling thread's waiter, or NULL. A call that does not wait may be gone when it returns. */
+	/* Sends all parts of a call. self: the calling thread's waiter, or NULL. A call that does not wait may be gone
+	 * when it returns. */
 	void (*submit)(struct call *call, struct waiter *self);
 	/* Takes off what is not finished, and fails it. The call's owner only. */
 	void (*cancel)(struct call *call, int code, struct waiter *self);
@@ -405,7 +411,8 @@ struct star_cluster {
 	uint32_t channels_count;
 };
 
-/* cluster.c: every public call is between enter and leave; enter refuses closed clusters and, of a call that waits, I/O threads. */
+/* cluster.c: every public call is between enter and leave; enter refuses closed clusters and, of a call that waits, I/O
+ * threads. */
 int client_cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err);
 void client_cluster_leave(struct star_cluster *cluster);
 /* Sleeps until then; -ECANCELED as soon as the cluster is being closed. */
@@ -557,12 +564,13 @@ void client_call_pool_fini(struct call_pool *pool);
 const struct transport *client_backend_load(struct star_error *err);
 
 /* reply.c: what every transport does with a request's and a reply's header */
-/* Writes the header of the next request, without its checksum; its part is in the channel's ring then, and counts as sent. */
+/* Writes the header of the next request, without its checksum; its part is in the channel's ring then, and counts as
+ * sent. */
 void client_request_frame(struct channel *ch, struct part *part, uint64_t now_ns, char *to);
 /*
- * The connection is lost. Whether what is in flight is to be sent again, by another one; else it is to be failed. Then, once there is
- * one, client_reply_resent writes the header of the next request, and returns its part: NULL, and an empty frame, for one that was
- * cancelled meanwhile, whose number must not be left out.
+ * The connection is lost. Whether what is in flight is to be sent again, by another one; else it is to be failed. Then,
+ * once there is one, client_reply_resent writes the header of the next request, and returns its part: NULL, and an
+ * empty frame, for one that was cancelled meanwhile, whose number must not be left out.
  */
 bool client_reply_resend(struct channel *ch);
 static inline bool channel_resends(const struct channel *ch)
@@ -572,8 +580,8 @@ static inline bool channel_resends(const struct channel *ch)
 struct part *client_reply_resent(struct channel *ch, uint64_t now_ns, char *to);
 /* What can be said of a reply's frame by its header; NULL if it is good. With the channel's lock held. */
 const char *client_reply_check(const struct channel *ch, const struct wire_frame *frame);
-/* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. A part may have been
- * executed before: then there is nothing to be read of the reply (WIRE_REPEATED). With the lock. */
+/* Takes the part that this reply answers off the channel; NULL if it was cancelled, or will be asked again. A part may
+ * have been executed before: then there is nothing to be read of the reply (WIRE_REPEATED). With the lock. */
 struct part *client_reply_take(struct channel *ch, const struct wire_frame *frame, uint64_t now_ns);
 /* Of one that was executed before: whether its results are lost for good (STAR_AT_ONCE). */
 bool client_reply_is_lost(const struct part *part);
@@ -599,7 +607,8 @@ int client_channel_interest(struct channel *ch, short *events, uint64_t *until_n
 void client_channel_serve(struct channel *ch, short revents, uint64_t now_ns, struct waiter *self);
 /* Fails all that is on the channel, and closes it. Its waiter only. */
 void client_channel_die(struct channel *ch, int code, const char *why, struct waiter *self);
-/* The connection is lost: what is in flight is sent again by another one, if that may help, or fails so. Its waiter only. */
+/* The connection is lost: what is in flight is sent again by another one, if that may help, or fails so. Its waiter
+ * only. */
 void client_channel_lose(struct channel *ch, int code, const char *why, struct waiter *self);
 /* The waiter gives it up. */
 void client_channel_release(struct channel *ch, struct waiter *self);
@@ -611,7 +620,8 @@ void client_channel_pump(struct channel *ch, uint64_t now_ns);
 void client_channel_close(struct channel *ch);
 
 /* connect.c: with the lock held */
-/* Binds a socket that is to be connected to a source port whose flow reaches the channel's reactor, where that matters. */
+/* Binds a socket that is to be connected to a source port whose flow reaches the channel's reactor, where that
+ * matters. */
 void client_steer_bind(struct channel *ch);
 void client_connect_start(struct channel *ch, uint64_t now_ns);
 /* false: given up; err says why. */

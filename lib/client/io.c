@@ -73,7 +73,8 @@ static void end(struct io *io, struct calls *finished)
 		client_run_gather(call);
 		if (call->callback)
 			call->callback(call->arg, call->error.code, &call->error);
-		/* From here on star_request_wait may free it. Pairs with client_io_await: either it sees this, or we see that it waits. */
+		/* From here on star_request_wait may free it. Pairs with client_io_await: either it sees this, or we
+		 * see that it waits. */
 		atomic_store(&call->done, true);
 		some = true;
 	}

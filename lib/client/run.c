@@ -179,7 +179,8 @@ static int by_position(const void *a, const void *b)
 	return i < j ? -1 : i > j;
 }
 
-/* Positions of a KEYS feed that parts of this run had, *n of them, in the order in which every run has them. NULL: out of memory. */
+/* Positions of a KEYS feed that parts of this run had, *n of them, in the order in which every run has them. NULL: out
+ * of memory. */
 static uint32_t *positions_of(struct call *call, uint32_t op, unsigned k, const struct parts *from, uint32_t *n)
 {
 	const struct part *part;

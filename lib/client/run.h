@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs of programs among a call's operations: checked and copied, cut by reactor, written and read. A run goes to each reactor that
- * owns some of its keys in one piece; pools come back as a part from each, and are added up when the call has ended.
+ * Runs of programs among a call's operations: checked and copied, cut by reactor, written and read. A run goes to each
+ * reactor that owns some of its keys in one piece; pools come back as a part from each, and are added up when the call
+ * has ended.
  */
 #ifndef CLIENT_RUN_H
 #define CLIENT_RUN_H
@@ -63,7 +64,8 @@ int client_run_check_op(const struct star_cluster *cluster, const struct star_op
 int client_run_fill(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err);
 /* How many times it pushes. */
 uint32_t client_run_pushes(const struct call_op *op);
-/* Shares by reactor, NULL where there is none: of all keys, or of those that parts of this run had. NULL: out of memory. */
+/* Shares by reactor, NULL where there is none: of all keys, or of those that parts of this run had. NULL: out of
+ * memory. */
 struct run_share **client_run_cut(struct call *call, const struct route *route, uint32_t op, const struct parts *from);
 int client_run_too_large(const struct call_op *op, const struct run_share *share, uint32_t payload_max,
 			 struct star_error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests, written from the caller's memory straight into the mbufs that leave; replies, copied once, from the mbufs that the
- * driver filled to the caller's memory. What a node sends is believed only after it was bounded and checked.
+ * Requests, written from the caller's memory straight into the mbufs that leave; replies, copied once, from the mbufs
+ * that the driver filled to the caller's memory. What a node sends is believed only after it was bounded and checked.
  */
 #include "client_dpdk/poller.h"
 
@@ -167,7 +167,8 @@ static void copy_text(struct codec_in in, uint32_t bytes, char *text)
 	}
 }
 
-/* Room for n mbufs more. They are freed long after they were used: a chain would be walked from one cache miss to the next. */
+/* Room for n mbufs more. They are freed long after they were used: a chain would be walked from one cache miss to the
+ * next. */
 static bool make_room(struct star_view *view, uint32_t mbufs)
 {
 	uint32_t size = view->kept_size ? view->kept_size : KEPT_FIRST;
@@ -186,8 +187,8 @@ static bool make_room(struct star_view *view, uint32_t mbufs)
 }
 
 /*
- * A view keeps the reply, whose mbufs it has from now on: the endpoint is told that they are taken, and they are counted here. Not
- * what came in one mbuf, which is soon copied, nor what is too much with all that views keep already.
+ * A view keeps the reply, whose mbufs it has from now on: the endpoint is told that they are taken, and they are
+ * counted here. Not what came in one mbuf, which is soon copied, nor what is too much with all that views keep already.
  */
 static bool keep(struct poller *p, const struct part *part, struct codec_in in)
 {

@@ -28,8 +28,8 @@ enum {
 /* ---- the lock ---- */
 
 /*
- * The mempool keeps a cache for each lcore. The driver is one at a time, whichever thread it is: it borrows the lcore's number,
- * and with it the cache, for as long as it has the lock.
+ * The mempool keeps a cache for each lcore. The driver is one at a time, whichever thread it is: it borrows the lcore's
+ * number, and with it the cache, for as long as it has the lock.
  */
 static inline void borrow_lcore(struct poller *p)
 {
@@ -221,8 +221,8 @@ static bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
 }
 
 /*
- * Calls in a row: what one leaves, an acknowledgement above all, goes with the next one's request. A call after a pause may be
- * followed by another pause, in which the peer would wonder what has become of its reply.
+ * Calls in a row: what one leaves, an acknowledgement above all, goes with the next one's request. A call after a pause
+ * may be followed by another pause, in which the peer would wonder what has become of its reply.
  */
 static void settle(struct poller *p)
 {
@@ -249,8 +249,8 @@ void dpdk_poller_catch_up(struct poller *p)
 }
 
 /*
- * Until something of the driver's has finished; until that time; until there was nothing to do for a while (unless it polls); or
- * until somebody else wants the lock, or, of an I/O thread, has signalled.
+ * Until something of the driver's has finished; until that time; until there was nothing to do for a while (unless it
+ * polls); or until somebody else wants the lock, or, of an I/O thread, has signalled.
  */
 static void drive(struct poller *p, const struct star_cluster *cluster, const struct waiter *io, uint64_t until_ns)
 {
@@ -333,8 +333,9 @@ static void doze(struct poller *p, struct call *call)
 		ns = call->deadline_ns - now;
 	enlist(p, &sleeper);
 	/*
-	 * Who finishes the call (calls.c) changes this word, and sees that we sleep. Who leaves the lock sees us in the list, or we
-	 * see the lock free. If nobody drove when we came, nothing had happened for a while, and we look again after our nap.
+	 * Who finishes the call (calls.c) changes this word, and sees that we sleep. Who leaves the lock sees us in the
+	 * list, or we see the lock free. If nobody drove when we came, nothing had happened for a while, and we look
+	 * again after our nap.
 	 */
 	if ((!driven || atomic_load(&p->locked)) &&
 	    atomic_compare_exchange_strong(&call->finished, &runs, CALL_ASLEEP)) {

@@ -109,9 +109,9 @@ static void announce(struct waiter *k, struct call *call, struct waiter *self)
 }
 
 /*
- * Whether a call that is written need not be sent just now: its I/O thread drives next; or there are so many in flight that the
- * node is busy with them, and the caller comes back, for their replies or with more. At most a fifth of what is in flight stays
- * behind so. Who never comes back finds an I/O thread doing it (rule 4).
+ * Whether a call that is written need not be sent just now: its I/O thread drives next; or there are so many in flight
+ * that the node is busy with them, and the caller comes back, for their replies or with more. At most a fifth of what
+ * is in flight stays behind so. Who never comes back finds an I/O thread doing it (rule 4).
  */
 static bool may_defer(const struct poller *p, const struct call *call, const struct waiter *self)
 {

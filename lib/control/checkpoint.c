@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checkpoints of the cluster. A thread of PS task 0 tells all nodes to begin one, asks how far they are until all have written
- * their part, has the manifest written, by which it counts, and tells all that it does. Whatever fails on the way, a node that is
- * restarted included, gives up the whole: nothing of it counts then, and the next try starts over. Training goes on all the while.
+ * Checkpoints of the cluster. A thread of PS task 0 tells all nodes to begin one, asks how far they are until all have
+ * written their part, has the manifest written, by which it counts, and tells all that it does. Whatever fails on the
+ * way, a node that is restarted included, gives up the whole: nothing of it counts then, and the next try starts over.
+ * Training goes on all the while.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -139,7 +140,8 @@ static int commit(struct control *control, const struct control_checkpoint *c, c
 	uint32_t count = 0, reactors;
 	int rc;
 
-	/* What was created since the nodes began is in the catalogue too, and has no rows. Specs live as long as the node. */
+	/* What was created since the nodes began is in the catalogue too, and has no rows. Specs live as long as the
+	 * node. */
 	pthread_mutex_lock(&control->lock);
 	rc = check_same(control, c, err);
 	for (uint32_t id = 1; id <= control->objects_last; id++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether somebody should look after the node: what is wrong, in words that name the next step; and what is good to know. */
+/* Whether somebody should look after the node: what is wrong, in words that name the next step; and what is good to
+ * know. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

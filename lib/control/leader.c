@@ -167,8 +167,8 @@ static uint32_t count_programs(const struct control *control)
 }
 
 /*
- * The next one, so that ids stay apart as long as they can; then the lowest that no object has. Not one that a node may still hold
- * because it has not heard that it was given back, while there are others. Under lock.
+ * The next one, so that ids stay apart as long as they can; then the lowest that no object has. Not one that a node may
+ * still hold because it has not heard that it was given back, while there are others. Under lock.
  */
 static uint32_t free_id(const struct control *control)
 {
@@ -527,7 +527,8 @@ static void note_refused(struct control *control, const struct control_join *joi
 	}
 }
 
-/* Joined is who holds everything, but for what it has no room for: that shall not keep the whole cluster waiting. Under lock. */
+/* Joined is who holds everything, but for what it has no room for: that shall not keep the whole cluster waiting. Under
+ * lock. */
 static void judge(struct control *control, const struct control_join *join)
 {
 	struct cluster_node *node = &control->nodes[join->task];

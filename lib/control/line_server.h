@@ -4,10 +4,10 @@
  * writes replies in their order. It knows nothing of what is in a line.
  *
  * Bounds: LINE_SERVER_* below; a connection has at most one request or reply in the works, and is not read meanwhile; a
- * peer that takes nothing of a reply for stall_timeout_us, or leaves a line unfinished for so long, is closed, and so is one
- * that says nothing. When all connections or all memory are taken, the address that holds most of them loses some: the
- * connection that has been idle for longest, or the largest buffer. What starts as an HTTP request ends its connection: a web
- * page can have a browser send such, with lines of its own choice behind it.
+ * peer that takes nothing of a reply for stall_timeout_us, or leaves a line unfinished for so long, is closed, and so
+ * is one that says nothing. When all connections or all memory are taken, the address that holds most of them loses
+ * some: the connection that has been idle for longest, or the largest buffer. What starts as an HTTP request ends its
+ * connection: a web page can have a browser send such, with lines of its own choice behind it.
  */
 #ifndef CONTROL_LINE_SERVER_H
 #define CONTROL_LINE_SERVER_H
@@ -48,7 +48,8 @@ struct line_server_options {
 				   size_t bytes, char **reply);
 	/* Whether a peer is to have longer lines. Must not block. */
 	bool (*is_node)(void *ctx, const struct line_connection *connection);
-	/* What to send for a line of more bytes than may be, and to a connection that is one too many (malloc, or NULL). */
+	/* What to send for a line of more bytes than may be, and to a connection that is one too many (malloc, or
+	 * NULL). */
 	char *(*too_long)(void *ctx, size_t max);
 	char *(*too_many)(void *ctx);
 };
@@ -72,7 +73,8 @@ struct line_server_counts control_line_server_count(const struct line_connection
 /* Stops the thread: serve is called no more, while answers may still come. server may be NULL. */
 void control_line_server_stop(struct line_server *server);
 
-/* After the stop: sends what has been answered since, as far as that goes at once, and closes everything. May be NULL. */
+/* After the stop: sends what has been answered since, as far as that goes at once, and closes everything. May be
+ * NULL. */
 void control_line_server_destroy(struct line_server *server);
 
 #endif

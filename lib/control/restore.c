@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A running cluster rolls back to a checkpoint: each node restarts, as if it had been killed, and PS task 0 says with which
- * checkpoint. So nothing is restored otherwise than at a start, and workers learn it as they learn any restart. PS task 0 first reads
- * the checkpoint to its end, then tells the others, lets none in meanwhile, and restarts itself when all have heard it.
+ * A running cluster rolls back to a checkpoint: each node restarts, as if it had been killed, and PS task 0 says with
+ * which checkpoint. So nothing is restored otherwise than at a start, and workers learn it as they learn any restart.
+ * PS task 0 first reads the checkpoint to its end, then tells the others, lets none in meanwhile, and restarts itself
+ * when all have heard it.
  */
 #include <errno.h>
 #include <inttypes.h>

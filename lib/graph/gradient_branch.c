@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gradients of branches: a branch on the same condition. What the branches read on PS tasks they give out, so that it is not read
- * again; a branch that was not taken gives zeros, and no rows.
+ * Gradients of branches: a branch on the same condition. What the branches read on PS tasks they give out, so that it
+ * is not read again; a branch that was not taken gives zeros, and no rows.
  */
 #include <stdlib.h>
 #include <string.h>

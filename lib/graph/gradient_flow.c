@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gradients of loops. Of iterations 0 to n - 1 the gradient is a loop from n - 1 to 0: it carries its iteration, the gradients of
- * the carried values, and sums of the gradients of captures and variables. What an iteration computed is computed again from
- * tapes of its carried values and of what it read on PS tasks. The backward body is built twice: a rehearsal, apart, shows which
- * tapes and captures it needs and which gradients there are.
+ * Gradients of loops. Of iterations 0 to n - 1 the gradient is a loop from n - 1 to 0: it carries its iteration, the
+ * gradients of the carried values, and sums of the gradients of captures and variables. What an iteration computed is
+ * computed again from tapes of its carried values and of what it read on PS tasks. The backward body is built twice: a
+ * rehearsal, apart, shows which tapes and captures it needs and which gradients there are.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,8 @@
 #include "backward.h"
 #include "internal.h"
 
-/* The loop that is walked, and what its gradient needs. Values of the forward body are numbered as in backward.first. */
+/* The loop that is walked, and what its gradient needs. Values of the forward body are numbered as in
+ * backward.first. */
 struct unrolling {
 	struct backward *b;	       /* of the graph that the loop is in */
 	const struct graph_node *node; /* in b->from */
@@ -88,7 +89,8 @@ static struct graph_value feed_like(struct graph *body, const struct graph_type 
 	return graph_feed(body, NULL, type->dtype, type->shape.dims, type->shape.ndim);
 }
 
-/* A body in which all that may be on tapes, and all captures, are feeds. What the walk uses of them is what is needed. */
+/* A body in which all that may be on tapes, and all captures, are feeds. What the walk uses of them is what is
+ * needed. */
 static bool rehearse(struct unrolling *u)
 {
 	struct graph *body = graph_body_create(u->b->graph, NULL, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A cut graph, as data: which nodes are executed together in one place, in which order, and what crosses between worker and PS tasks.
- * offload/cut.h makes it, exec/exec.h executes it, and graph/ps.h says how a PS task is asked for a part.
+ * A cut graph, as data: which nodes are executed together in one place, in which order, and what crosses between worker
+ * and PS tasks. offload/cut.h makes it, exec/exec.h executes it, and graph/ps.h says how a PS task is asked for a part.
  *
  * Threads: a cut does not change once it is made, and is read by many.
  */
@@ -34,8 +34,10 @@ struct graph_part {
 /* What a PS part's request carries, and what its reply returns, in bytes of values. */
 struct graph_traffic {
 	uint64_t to_ps,
-		from_ps; /* all of it: also constants, numbers of bags and blocks, and counters, which are no feeds or fetches */
-	/* Of each of the part's: with each operation there that needs it, and, where each reactor gets it or has a part of it, for each. */
+		/* all of it: also constants, numbers of bags and blocks, and counters, which are no feeds or fetches */
+		from_ps;
+	/* Of each of the part's: with each operation there that needs it, and, where each reactor gets it or has a part
+	 * of it, for each. */
 	uint64_t *feeds, *fetches;
 	bool *stays;	   /* of each feed: an earlier request of the step has brought it, and it is there still */
 	uint32_t reactors; /* of the place */
@@ -69,11 +71,11 @@ struct graph_cut {
 	uint32_t moved_count;
 	/* Of a step, bodies not counted: dependent round trips (the longest chain of PS parts), ... */
 	uint32_t rounds;
-	/* ... requests (of unfused grpc++ one an operation, which carries and returns its values; of the others one a part; and of
-	 * what is on all tasks one each), ... */
+	/* ... requests (of unfused grpc++ one an operation, which carries and returns its values; of the others one a
+	 * part; and of what is on all tasks one each), ... */
 	uint32_t requests;
-	/* ... and the values' bytes, those of `traffic` together: what is on all PS tasks is divided among them, but each returns its
-	 * own partial sums. */
+	/* ... and the values' bytes, those of `traffic` together: what is on all PS tasks is divided among them, but
+	 * each returns its own partial sums. */
 	uint64_t to_ps_bytes, from_ps_bytes;
 };
 

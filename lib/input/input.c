@@ -70,7 +70,8 @@ static int open_next(struct input *in)
 	return rc < 0 ? star_error_set(&in->err, rc, "cannot read %s: %s", name_of(in), why.text) : 0;
 }
 
-/* The next line of the file that is open: 1; 0: there is none; or an error. What is behind a zero byte would go unnoticed. */
+/* The next line of the file that is open: 1; 0: there is none; or an error. What is behind a zero byte would go
+ * unnoticed. */
 static int read_line(struct input *in, char **line)
 {
 	const char *path = name_of(in);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A file's bytes, unpacked where it is gzip or zstd, which its first bytes say, whatever it is called. Several streams one behind the other
- * are one, as `cat a.gz b.gz` makes them. Outside bytes: what a small file unpacks to is bounded. Threads: one at a time.
+ * A file's bytes, unpacked where it is gzip or zstd, which its first bytes say, whatever it is called. Several streams
+ * one behind the other are one, as `cat a.gz b.gz` makes them. Outside bytes: what a small file unpacks to is bounded.
+ * Threads: one at a time.
  */
 #ifndef INPUT_SOURCE_H
 #define INPUT_SOURCE_H

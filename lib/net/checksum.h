@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The Internet checksum (RFC 1071), 16 bytes at a time, of much data 64 where the machine has AVX2: one's complement sums are the
- * same in any word size that is folded in the end. DPDK's rte_raw_cksum takes two at a time. Pure functions.
+ * The Internet checksum (RFC 1071), 16 bytes at a time, of much data 64 where the machine has AVX2: one's complement
+ * sums are the same in any word size that is folded in the end. DPDK's rte_raw_cksum takes two at a time. Pure
+ * functions.
  */
 #ifndef NET_CHECKSUM_H
 #define NET_CHECKSUM_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ICMP's errors, of both families: what others say of our packets, and what we say of theirs. The first is hostile: it acts
- * on what has just been sent, and on nothing else. The second is bounded, so that nobody can make us flood a third party.
+ * ICMP's errors, of both families: what others say of our packets, and what we say of theirs. The first is hostile: it
+ * acts on what has just been sent, and on nothing else. The second is bounded, so that nobody can make us flood a third
+ * party.
  */
 #include "net/icmp.h"
 #include "net/ip6.h"

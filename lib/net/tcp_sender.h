@@ -8,9 +8,9 @@
  *                                   v  |
  *                                   lost            or -> sacked, from either
  *
- * Flying segments are in conn->flying, in the order of their last transmission; lost ones that have not been sent again in
- * conn->lost, by sequence as far as that costs little. Nothing here walks over the window for one ACK: each step deals with
- * a segment that has just changed its state, or jumps over a run that was SACKed before.
+ * Flying segments are in conn->flying, in the order of their last transmission; lost ones that have not been sent again
+ * in conn->lost, by sequence as far as that costs little. Nothing here walks over the window for one ACK: each step
+ * deals with a segment that has just changed its state, or jumps over a run that was SACKed before.
  */
 #ifndef NET_TCP_SENDER_H
 #define NET_TCP_SENDER_H
@@ -110,7 +110,8 @@ struct rte_mbuf *tcp_copy_payload(struct net *net, struct rte_mbuf *m);
 void tcp_probe(struct tcp_conn *conn);
 
 /* tcp_recovery.c */
-/* Starts the timer that what is in flight, or what waits for the window, needs; restart: the timeout counts from now. */
+/* Starts the timer that what is in flight, or what waits for the window, needs; restart: the timeout counts from
+ * now. */
 void tcp_sender_arm(struct tcp_conn *conn, bool restart);
 /* What was lost and has not been sent again may go now: begins a recovery if there is none. */
 void tcp_enter_recovery(struct tcp_conn *conn);

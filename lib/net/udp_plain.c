@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fast path of nearly all datagrams: IPv4 without options and fragments, in untagged frames, from and to hosts that are known.
- * Each is checked once and its headers are written at once, from those that its flow has ready. The checks are those of the
- * general way (input.c, ip4.c, udp.c; output.c), which takes all that is not so.
+ * The fast path of nearly all datagrams: IPv4 without options and fragments, in untagged frames, from and to hosts that
+ * are known. Each is checked once and its headers are written at once, from those that its flow has ready. The checks
+ * are those of the general way (input.c, ip4.c, udp.c; output.c), which takes all that is not so.
  */
 #include "net/internal.h"
 
@@ -15,8 +15,9 @@ _Static_assert(sizeof(struct plain_headers) == NET_UDP_PLAIN_HEADERS, "plain_hea
 
 /* ---- in ---- */
 
-/* Three overlapping pieces of the headers, and in them what is the same in all plain datagrams to one port of ours: the frame's
- * receiver and type; version, header length, what marks a fragment, protocol, the packet's receiver; the port. */
+/* Three overlapping pieces of the headers, and in them what is the same in all plain datagrams to one port of ours: the
+ * frame's receiver and type; version, header length, what marks a fragment, protocol, the packet's receiver; the
+ * port. */
 static const uint8_t piece_at[3] = { 0, 16, 26 };
 static const uint8_t piece_mask[3][16] = {
 	{ 255, 255, 255, 255, 255, 255, [12] = 255, 255, 255 },

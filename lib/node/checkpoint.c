@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node's part of a checkpoint: reactors put blocks of rows into rings as their turns have time for it, one thread writes them to
- * the reactors' files. Checksums and disks are its business: a reactor never waits for either, it only finds no empty block.
+ * A node's part of a checkpoint: reactors put blocks of rows into rings as their turns have time for it, one thread
+ * writes them to the reactors' files. Checksums and disks are its business: a reactor never waits for either, it only
+ * finds no empty block.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -49,8 +50,8 @@ struct node_checkpoint {
 	uint64_t kept; /* the id of the last one that counts */
 	uint64_t bytes;
 	struct star_error err;
-	const char *
-		no_delta; /* what has happened since the last one began, so that a full one follows; NULL: nothing known */
+	/* what has happened since the last one began, so that a full one follows; NULL: nothing known */
+	const char *no_delta;
 	struct ckpt_claim claim;	 /* the thread's that asks for new ones */
 	char strange[CHECKPOINT_ID_MAX]; /* what it passed over at last; that thread's, too */
 	uint64_t lineage;		 /* of those that the cluster writes; PS task 0's */
@@ -390,7 +391,8 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 		c->lineage = clock_ns();
 	c->lineage = c->lineage % INT64_MAX + 1;
 	ckpt_claim_init(&c->claim, node->config->checkpoint_directory);
-	/* From the start, so that nobody imports into it. Whose it is otherwise a save says: it may be nobody's by then. */
+	/* From the start, so that nobody imports into it. Whose it is otherwise a save says: it may be nobody's by
+	 * then. */
 	if (node->config->task_index == 0)
 		if (node_checkpoint_claim(c, NULL) == 0)
 			ckpt_dropped_clean(node->config->checkpoint_directory);

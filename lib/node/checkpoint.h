@@ -32,8 +32,8 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 			   struct star_error *err);
 void node_checkpoint_abandon(void *ctx, const struct control_checkpoint *checkpoint);
 
-/* dropped.c: the same, of the lineage that the cluster goes on with. Without a directory of checkpoints nothing is written, and
- * nothing read. */
+/* dropped.c: the same, of the lineage that the cluster goes on with. Without a directory of checkpoints nothing is
+ * written, and nothing read. */
 int node_dropped_write(void *ctx, const uint32_t *generations, struct star_error *err);
 int node_dropped_read(void *ctx, uint32_t *generations, struct star_error *err);
 int node_bring_back(void *ctx, uint64_t id, struct star_error *err);
@@ -45,7 +45,8 @@ void node_checkpoint_no_delta(struct node_checkpoint *checkpoint, const char *wh
 /* Takes the directory for this cluster, as before each save. */
 int node_checkpoint_claim(struct node_checkpoint *checkpoint, struct star_error *err);
 
-/* restore.c: loads the node's share of a checkpoint, before its first layout is served; and what control_data_plane says. */
+/* restore.c: loads the node's share of a checkpoint, before its first layout is served; and what control_data_plane
+ * says. */
 int node_restore(struct node *node, const struct control_layout *layout, struct star_error *err);
 int node_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err);
 int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err);

@@ -169,7 +169,8 @@ static int bring_back(void *ctx, uint64_t id, struct star_error *err)
 	return node_bring_back(ctx, id, err);
 }
 
-/* Loads what the node begins with. Where that fails it may have loaded a part, and nobody shall see that: the process ends. */
+/* Loads what the node begins with. Where that fails it may have loaded a part, and nobody shall see that: the process
+ * ends. */
 static int begin_with(struct node *node, const struct control_layout *layout, struct star_error *err)
 {
 	const bool wanted = node->config->checkpoint_restore != CONFIG_RESTORE_NO;

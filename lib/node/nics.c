@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looks after NICs and kernel interfaces: says when a link goes down or comes up (neighbours are then told whose the addresses are), resets a
- * device whose driver asks for it, and lets go of one that was taken out of the machine. A node whose NIC is gone goes on with
- * the ports that it has left, and tells of it.
+ * Looks after NICs and kernel interfaces: says when a link goes down or comes up (neighbours are then told whose the
+ * addresses are), resets a device whose driver asks for it, and lets go of one that was taken out of the machine. A
+ * node whose NIC is gone goes on with the ports that it has left, and tells of it.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -362,7 +362,8 @@ static int open_ports(struct node *node, struct star_error *err)
 	return 0;
 }
 
-/* The cores of cores.list are asked for, though they may be in nobody's mask (isolcpus). Other threads shall not inherit them. */
+/* The cores of cores.list are asked for, though they may be in nobody's mask (isolcpus). Other threads shall not
+ * inherit them. */
 static int join_reactors(const struct node *node, struct reactor *const *reactors, struct star_error *err)
 {
 	const struct config *config = node->config;

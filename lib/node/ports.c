@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ports at run time. The control path opens and closes them; each reactor is told by messages, and stands still in one meanwhile
- * where the driver touches its mempool. A port is added to one reactor after the other, its interface first. It is removed from
- * all in three steps: its interface is taken away, so that nothing comes in or is sent any more but by what exists; its connections
- * are ended, some in each message; and when every reactor has sent what it had to, the port is taken from it and closed.
+ * Ports at run time. The control path opens and closes them; each reactor is told by messages, and stands still in one
+ * meanwhile where the driver touches its mempool. A port is added to one reactor after the other, its interface first.
+ * It is removed from all in three steps: its interface is taken away, so that nothing comes in or is sent any more but
+ * by what exists; its connections are ended, some in each message; and when every reactor has sent what it had to, the
+ * port is taken from it and closed.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node's share of a checkpoint, into its reactors: before the first layout is served, so nobody asks for rows meanwhile. One
- * thread reads the files, all of them, since another number of nodes or reactors may have written them, and sorts what is
- * this node's by reactor; each reactor loads some batches while the next is filled.
+ * A node's share of a checkpoint, into its reactors: before the first layout is served, so nobody asks for rows
+ * meanwhile. One thread reads the files, all of them, since another number of nodes or reactors may have written them,
+ * and sorts what is this node's by reactor; each reactor loads some batches while the next is filled.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -110,7 +110,8 @@ static int add_record(struct restore *r, unsigned shard, const struct checkpoint
 	return 0;
 }
 
-/* What a shard knows of a table goes to the same shard where the layout is the same, else to all: the greatest figures count. */
+/* What a shard knows of a table goes to the same shard where the layout is the same, else to all: the greatest figures
+ * count. */
 static int add_table(struct restore *r, const struct checkpoint_run *run, const void *table, struct star_error *err)
 {
 	const bool same = r->manifest->reactors == r->cluster_reactors;
@@ -122,7 +123,8 @@ static int add_table(struct restore *r, const struct checkpoint_run *run, const 
 	return rc;
 }
 
-/* A block of a Bloom filter goes to all shards that may be asked for keys which it counts: two at most, but for filters of few blocks. */
+/* A block of a Bloom filter goes to all shards that may be asked for keys which it counts: two at most, but for filters
+ * of few blocks. */
 static int add_bloom(struct restore *r, const struct object_spec *spec, const struct checkpoint_run *run,
 		     const void *record, struct star_error *err)
 {
@@ -302,7 +304,8 @@ static int trim_object(struct node *node, uint32_t object, struct star_error *er
 	return rc;
 }
 
-/* Loading goes beyond shares, which are cut otherwise than where the rows were: now each table's policy says which go. */
+/* Loading goes beyond shares, which are cut otherwise than where the rows were: now each table's policy says which
+ * go. */
 static int trim_tables(struct node *node, struct star_error *err)
 {
 	int rc = 0;
@@ -469,7 +472,8 @@ static bool tell_read(void *ctx, uint64_t done, uint64_t total)
 	return !node_told_to_stop(s->node);
 }
 
-/* The chain that the configuration asks for, none younger than `newest` where that is not 0. -ENOENT, and *any false: there is none at all. */
+/* The chain that the configuration asks for, none younger than `newest` where that is not 0. -ENOENT, and *any false:
+ * there is none at all. */
 static int find_chain(const struct node *node, uint64_t newest, char ***chain, uint32_t *length, bool *any,
 		      struct star_error *err)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hugepages for parameters are set aside when they are mapped, but found and cleared only when they are touched: 100 us and more
- * for each that a reactor would have to wait for as its tables grow. They are touched before it starts, on its core, so
- * that they are of its NUMA node; all reactors' at a time. Ordinary memory is not: what is never used costs nothing then. But where
- * it is known what will be used, because a checkpoint is loaded, a thread touches that ahead of the reactors.
+ * Hugepages for parameters are set aside when they are mapped, but found and cleared only when they are touched: 100 us
+ * and more for each that a reactor would have to wait for as its tables grow. They are touched before it starts, on its
+ * core, so that they are of its NUMA node; all reactors' at a time. Ordinary memory is not: what is never used costs
+ * nothing then. But where it is known what will be used, because a checkpoint is loaded, a thread touches that ahead of
+ * the reactors.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -24,7 +24,8 @@ static uint32_t root_of(uint32_t *labels, uint32_t i)
 	return i;
 }
 
-/* Labels of components: the first node of each, as an index of the part's nodes. at: of the graph's nodes, index + 1. */
+/* Labels of components: the first node of each, as an index of the part's nodes. at: of the graph's nodes, index +
+ * 1. */
 static void find_components(const struct graph_ps_plan *plan, const struct graph_part *part, const uint32_t *at,
 			    uint32_t *labels)
 {

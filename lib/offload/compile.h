@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a PS part of a cut computes, as programs (star_program.h, docs/programs.rst): a component of its nodes that hand each other
- * values on the PS task becomes a program. All of it goes by the keys of one lookup or apply_rows:
+ * What a PS part of a cut computes, as programs (star_program.h, docs/programs.rst): a component of its nodes that hand
+ * each other values on the PS task becomes a program. All of it goes by the keys of one lookup or apply_rows:
  *
  *   lookup -> elementwise, sums over a row -> sums over bags -> what is returned
  *   a bag's gradient -> to each of its rows -> elementwise -> apply_rows
  *
- * Bags are those of the segment operations and of gather, and those that sum, mean and expand make of neighbouring ids of a row of
- * ids. Means are sums there, divided here. Or by all blocks of one variable, each of which is a row (compile_blocks.c):
+ * Bags are those of the segment operations and of gather, and those that sum, mean and expand make of neighbouring ids
+ * of a row of ids. Means are sums there, divided here. Or by all blocks of one variable, each of which is a row
+ * (compile_blocks.c):
  *
  *   read -> elementwise -> what is returned, sums over all elements, apply
  *
@@ -34,8 +35,8 @@ enum {
 };
 
 /*
- * graph_cut_options.may_move: whether a node of this kind may be moved to PS tasks. Only what gives the same bits there, but for the
- * order of sums.
+ * graph_cut_options.may_move: whether a node of this kind may be moved to PS tasks. Only what gives the same bits
+ * there, but for the order of sums.
  */
 bool offload_compile_may_move(const struct graph *graph, const struct graph_node *node);
 
@@ -96,7 +97,8 @@ struct compile_step {
 struct compile_fetch {
 	uint32_t fetch; /* of the part */
 	bool pooled;
-	uint8_t how; /* what becomes of a pool: COMPILE_AS_IT_IS, _DIVIDED or _DIVIDED_ROOT; or of a variable's blocks */
+	/* what becomes of a pool: COMPILE_AS_IT_IS, _DIVIDED or _DIVIDED_ROOT; or of a variable's blocks */
+	uint8_t how;
 	uint32_t segments; /* of what is divided: the feed with the segments */
 	uint64_t scratch;  /* for counts; or for blocks */
 };
@@ -149,8 +151,8 @@ struct compile_plan {
 	struct compile_group *groups;
 };
 
-/* The components of a plan's PS parts; offload_compile_free also after an error. 0; -ENOTSUP: what programs cannot do, with what to do about it;
- * -ENOMEM. */
+/* The components of a plan's PS parts; offload_compile_free also after an error. 0; -ENOTSUP: what programs cannot do,
+ * with what to do about it; -ENOMEM. */
 int offload_compile_parts(const struct graph_ps_plan *plan, struct compile_plan *all, struct star_error *err);
 void offload_compile_free(struct compile_plan *all);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Components on a variable as a whole: its blocks are the keys, all of them. Values of the variable's shape are rows by block, whose
- * last one is padded (wire/object.h); numbers are shared. Of a sum each block has its part, which comes back as float64 and is added here
- * in the blocks' order: so it has the worker's bits (tensor/sums.h), however many reactors there are.
+ * Components on a variable as a whole: its blocks are the keys, all of them. Values of the variable's shape are rows by
+ * block, whose last one is padded (wire/object.h); numbers are shared. Of a sum each block has its part, which comes
+ * back as float64 and is added here in the blocks' order: so it has the worker's bits (tensor/sums.h), however many
+ * reactors there are.
  */
 #include <errno.h>
 #include <string.h>

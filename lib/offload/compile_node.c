@@ -44,7 +44,8 @@ static bool is_on_variable(const struct graph *graph, const struct graph_node *n
 	return node->op == GRAPH_READ;
 }
 
-/* Whether all blocks go into one run: there are 1,024 elements in each, or as many as rows of the first dimension come to. */
+/* Whether all blocks go into one run: there are 1,024 elements in each, or as many as rows of the first dimension come
+ * to. */
 static bool is_one_run(const struct graph_shape *shape)
 {
 	return graph_elements(shape) <= (int64_t)COMPILE_KEYS_MAX * BLOCK_LEAST;
@@ -513,8 +514,8 @@ static int rows_apply(struct compile_build *b)
 	return gradients < 0 ? gradients : offload_compile_add_apply(b, gradients);
 }
 
-/* Of a gradient whose sizes only a step knows; nothing is to be done where they are those of the rows, and of one that had a single
- * element for each row it is the row's sum. */
+/* Of a gradient whose sizes only a step knows; nothing is to be done where they are those of the rows, and of one that
+ * had a single element for each row it is the row's sum. */
 static int rows_reduce_like(struct compile_build *b)
 {
 	const struct graph_value *inputs = b->node->inputs;

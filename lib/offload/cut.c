@@ -109,8 +109,8 @@ static struct graph_cut *cut_still(struct cutter *cutter, const char *why)
 	return lite_once(cutter);
 }
 
-/* With what moves if what pools are given stays for their gradients, or does not. NULL: nothing moves, PS tasks cannot do it (why), or
- * there is no memory. */
+/* With what moves if what pools are given stays for their gradients, or does not. NULL: nothing moves, PS tasks cannot
+ * do it (why), or there is no memory. */
 static struct graph_cut *cut_moved(struct cutter *cutter, bool stays, char *why, size_t why_bytes)
 {
 	struct graph_cut *moved;
@@ -204,7 +204,8 @@ static struct graph_type **types_of_batch(const struct graph *graph, int64_t bat
 	return types;
 }
 
-/* Those of a loop's or branch's body, whose first nodes are its feeds: a loop's inputs, or a branch's behind its condition. */
+/* Those of a loop's or branch's body, whose first nodes are its feeds: a loop's inputs, or a branch's behind its
+ * condition. */
 static struct graph_type **types_of_body(const struct graph_node *node, const struct graph *body,
 					 struct graph_type *const *types)
 {

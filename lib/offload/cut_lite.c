@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * star_server_lite's components. A unit is what is executed together: a connected component of a PS task's nodes, or what of it
- * lies in one wave, or one node of the worker. Units that wait for each other in a cycle (Tarjan 1972) are broken into waves, as
- * are those that would cost a round; the rest is ordered, and each unit gets a level between its least and its greatest, so that
- * few levels of each PS task are used: each is a request.
+ * star_server_lite's components. A unit is what is executed together: a connected component of a PS task's nodes, or
+ * what of it lies in one wave, or one node of the worker. Units that wait for each other in a cycle (Tarjan 1972) are
+ * broken into waves, as are those that would cost a round; the rest is ordered, and each unit gets a level between its
+ * least and its greatest, so that few levels of each PS task are used: each is a request.
  */
 #include <stdlib.h>
 #include <stdio.h>
@@ -43,7 +43,8 @@ static uint32_t find_root(uint32_t *parent, uint32_t v)
 	return v;
 }
 
-/* Nodes of one PS place with data between them; and with any order between them, within a wave: they go together in any case. */
+/* Nodes of one PS place with data between them; and with any order between them, within a wave: they go together in any
+ * case. */
 static void find_components(struct lite *lite)
 {
 	const struct cutter *c = lite->cutter;
@@ -108,7 +109,8 @@ static bool is_tall(const struct lite *lite, uint32_t unit)
 
 /* ---- cycles ---- */
 
-/* The edges of a unit, one after the other: member by member, dependency by dependency. UINT32_MAX: there are no more. */
+/* The edges of a unit, one after the other: member by member, dependency by dependency. UINT32_MAX: there are no
+ * more. */
 struct walk {
 	uint32_t member, edge;
 };
@@ -129,7 +131,8 @@ static uint32_t walk_next(const struct lite *lite, uint32_t unit, struct walk *w
 	return UINT32_MAX;
 }
 
-/* Tarjan's algorithm with a stack of its own. Edges lead to what a unit waits for, so cycles come out in the order of execution. */
+/* Tarjan's algorithm with a stack of its own. Edges lead to what a unit waits for, so cycles come out in the order of
+ * execution. */
 static uint32_t find_cycles(struct lite *lite, struct walk *walks)
 {
 	uint32_t numbered = 0, stacked = 0, ordered = 0, cycles = 0;
@@ -380,7 +383,8 @@ static uint64_t cost(const struct lite *lite, struct search *s, const int64_t *l
 	return requests;
 }
 
-/* All units of a slot and level to a later level, and what waits for them behind them; false: that is too late for some. */
+/* All units of a slot and level to a later level, and what waits for them behind them; false: that is too late for
+ * some. */
 static bool raise(const struct lite *lite, const struct search *s, uint32_t slot, int64_t from, int64_t to)
 {
 	for (uint32_t i = 0; i < lite->count; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is sent: of each PS part, and of all. Who sends it knows best (graph_cut_options.count): which operation carries which value again, and
- * what an earlier request has left there. Without that a value goes once to each part that needs it.
+ * What is sent: of each PS part, and of all. Who sends it knows best (graph_cut_options.count): which operation carries
+ * which value again, and what an earlier request has left there. Without that a value goes once to each part that needs
+ * it.
  */
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a graph asks of PS tasks, in libstar's terms: how its variables and tables are defined, and which operations a part of its cut
- * is. The same for PS tasks that are asked over a network (remote.h) and for those that are this process (local.h).
+ * What a graph asks of PS tasks, in libstar's terms: how its variables and tables are defined, and which operations a
+ * part of its cut is. The same for PS tasks that are asked over a network (remote.h) and for those that are this
+ * process (local.h).
  *
  * Threads: any; nothing here has a state.
  */
@@ -16,8 +17,8 @@
 
 enum { TEMPLATE_OPTIONS_TEXT = 1024, TEMPLATE_NOT_THERE = UINT32_MAX };
 
-/* The definition of a variable or table by its node's attributes: dtype, shape or dim, initializer, scale, seed, optimizer, rate; all
- * others but trainable are options by name (star_spec.options). spec points into the rest. */
+/* The definition of a variable or table by its node's attributes: dtype, shape or dim, initializer, scale, seed,
+ * optimizer, rate; all others but trainable are options by name (star_spec.options). spec points into the rest. */
 struct template_object {
 	struct star_spec spec;
 	bool is_table;
@@ -37,15 +38,17 @@ struct request_template {
 	const struct graph_attr *keys_constant, *values_constant; /* or the graph's */
 };
 
-/* Whether a node is a constant that is with each that needs it there: one that its author has put there, and others need, is work. */
+/* Whether a node is a constant that is with each that needs it there: one that its author has put there, and others
+ * need, is work. */
 bool offload_template_goes_along(const struct graph_part *part, const struct graph_node *node);
 
-/* The operation that a node of a part is: 1; 0: none, as it is a handle, or a constant that is with another, or nobody needs it; or
- * -ENOTSUP, as PS tasks don't do it. */
+/* The operation that a node of a part is: 1; 0: none, as it is a handle, or a constant that is with another, or nobody
+ * needs it; or -ENOTSUP, as PS tasks don't do it. */
 int offload_template_node(const struct graph_ps_plan *plan, const struct graph_part *part,
 			  const struct graph_node *node, struct request_template *template, struct star_error *err);
 
-/* The operations of part `index`; *templates is to be freed, also after an error. 0; -ENOTSUP: the part has what PS tasks don't do. */
+/* The operations of part `index`; *templates is to be freed, also after an error. 0; -ENOTSUP: the part has what PS
+ * tasks don't do. */
 int offload_template_part(const struct graph_ps_plan *plan, uint32_t index, struct request_template **templates,
 			  uint32_t *count, struct star_error *err);
 

@@ -10,8 +10,8 @@
 #include "reactor/reactor.h"
 
 enum {
-	/* Frames under way from one reactor to another, less one. A reactor that has lost its core for some milliseconds
-	 * must find them all when it comes back: senders pay a lost one with a retransmission timeout. */
+	/* Frames under way from one reactor to another, less one. A reactor that has lost its core for some
+	 * milliseconds must find them all when it comes back: senders pay a lost one with a retransmission timeout. */
 	HAND_OVER_RING = 2048,
 	HAND_OVER_RING_MANY = 512, /* with more than HAND_OVER_FEW reactors, whose pairs are many */
 	HAND_OVER_FEW = 16,

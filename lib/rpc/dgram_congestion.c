@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-/* The paper's names and values: ai, beta, max_mdf; fs_range, fs_min_cwnd, fs_max_cwnd (its 3.5); RETX_RESET_THRESHOLD. */
+/* The paper's names and values: ai, beta, max_mdf; fs_range, fs_min_cwnd, fs_max_cwnd (its 3.5);
+ * RETX_RESET_THRESHOLD. */
 #define INCREASE 1.0f
 #define BETA 0.8f
 #define DECREASE_MAX 0.5f

@@ -93,7 +93,8 @@ enum dgram_flags {
 	DGRAM_KNOWN = 1 << 9,  /* of a client: it was open */
 };
 
-/* Lists that a session may be in, each first in, first out. What is in one stays until it is taken, though the reason be gone. */
+/* Lists that a session may be in, each first in, first out. What is in one stays until it is taken, though the reason
+ * be gone. */
 enum dgram_list {
 	DGRAM_DUE,     /* has something to send */
 	DGRAM_ACKS,    /* owes an acknowledgement, at ack_ns */
@@ -330,7 +331,8 @@ net_udp_prefetch_fn dgram_prefetch_packet;
 bool dgram_message_take(struct dgram_session *s, struct rte_mbuf *m, uint16_t flags);
 void dgram_message_drop(struct dgram_session *s);
 
-/* dgram_recovery.c: what a packet acknowledges; news: and says of the present. False: the session's user has closed it. */
+/* dgram_recovery.c: what a packet acknowledges; news: and says of the present. False: the session's user has closed
+ * it. */
 bool dgram_recovery_ack(struct dgram_session *s, const struct dgram_from *from, bool news);
 /* Of packets sent before what was acknowledged, those are lost that had time enough. */
 void dgram_recovery_detect(struct dgram_session *s, uint64_t now_ns);
@@ -386,7 +388,8 @@ static inline bool credit_strained(const struct dgram *d)
 {
 	return d->held > d->options.held_mbufs_max + d->options.held_mbufs_max / 2;
 }
-/* and that one only when most of them are not waiting for their users, and a message's worth is left of twice as many. */
+/* and that one only when most of them are not waiting for their users, and a message's worth is left of twice as
+ * many. */
 static inline bool credit_may_favour(const struct dgram *d)
 {
 	return !d->favoured && d->held_whole <= d->options.held_mbufs_max / 4 && !credit_strained(d);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How sessions are opened, resumed and refused. Nothing is kept of a stranger before it has shown, by a cookie, that it hears
- * what is sent to its address; and it is never sent more than it has sent itself.
+ * How sessions are opened, resumed and refused. Nothing is kept of a stranger before it has shown, by a cookie, that it
+ * hears what is sent to its address; and it is never sent more than it has sent itself.
  */
 #include <errno.h>
 
@@ -204,8 +204,8 @@ static bool is_to(const struct dgram_session *s, const struct net_udp_address *a
 	return s->flow.remote_port == address->remote_port && net_address_equal(&s->flow.path.remote, &address->remote);
 }
 
-/* Nobody is at the port, so we are told. Of a session that is being opened it ends the attempt, as an RST would; one that was open
- * once asks on until its lease is over. */
+/* Nobody is at the port, so we are told. Of a session that is being opened it ends the attempt, as an RST would; one
+ * that was open once asks on until its lease is over. */
 static bool end_attempt(struct dgram *d, const struct net_udp_address *address, const struct wire_packet_open *open)
 {
 	for (uint32_t i = 0; i < d->sessions_made; i++) {
@@ -237,7 +237,8 @@ static bool is_in_flight(const struct dgram *d, const struct net_udp_address *ad
 	return false;
 }
 
-/* What is quoted must have the peer's secret, and be a packet that is under way: that nobody can know but who has seen it. */
+/* What is quoted must have the peer's secret, and be a packet that is under way: that nobody can know but who has seen
+ * it. */
 bool dgram_open_quoted(void *ctx, struct net *net, const struct net_udp_address *address, const void *payload,
 		       uint32_t bytes, bool refused)
 {

@@ -26,7 +26,8 @@ struct rpc_work {
 	uint8_t hopeless;  /* it needs more mbufs than there are */
 	uint8_t is_session;
 	uint8_t refuses; /* a request was refused as BUSY: those sent behind it are refused, too (WIRE_BEHIND) */
-	uint8_t refusal; /* enum wire_status with which the request is refused before the service sees it; WIRE_OK: it is not */
+	/* enum wire_status with which the request is refused before the service sees it; WIRE_OK: it is not */
+	uint8_t refusal;
 	uint8_t replayed; /* the reply says what became of the request when it was sent before */
 	uint32_t replay;  /* its session's place in replay.c; 0: none yet */
 	struct rpc_request request;
@@ -63,14 +64,14 @@ struct rpc_stream {
 	uint32_t crc, crc_done;
 	uint32_t dropped; /* bytes of the current request's payload that were thrown away: work.refusal says why */
 	uint16_t crowd;	  /* where its peer's address counts: in rpc_server's unread */
-	uint16_t
-		unread; /* mbufs of replies that the peer had not acknowledged at the last look; their bytes: request.unread_bytes */
+	/* mbufs of replies that the peer had not acknowledged at the last look; their bytes: request.unread_bytes */
+	uint16_t unread;
 	struct wheel_timer timer; /* stall, or draining */
 	TAILQ_ENTRY(rpc_stream) wait_link;
 };
 
-/* An idle established connection is a TCP connection, at most twice four bytes of its table, and a stream; mbufs, and a task for
- * what is executed, it has only while there is something to do. */
+/* An idle established connection is a TCP connection, at most twice four bytes of its table, and a stream; mbufs, and a
+ * task for what is executed, it has only while there is something to do. */
 _Static_assert(TCP_CONN_BYTES + 8 + sizeof(struct rpc_stream) <= 1024, "memory of an idle connection");
 
 enum rpc_session_state {
@@ -85,7 +86,8 @@ struct rpc_session {
 	struct rpc_work work;
 	struct dgram_session *from; /* the session, even when it is gone: what it has brought is given back to it */
 	uint8_t state;
-	/* whole requests, the first one being executed: session.c keeps what it knows of them in the private area of their first mbuf */
+	/* whole requests, the first one being executed: session.c keeps what it knows of them in the private area of
+	 * their first mbuf */
 	struct rte_mbuf *head, *tail;
 	uint32_t at; /* of the one that is executed, in the first mbuf's data */
 };
@@ -102,8 +104,8 @@ static inline struct rpc_session *session_of(struct rpc_work *work)
 
 enum { CROWDS = 1024 }; /* a power of two */
 
-/* What is ready, in the order in which it came. Of many, what the first ones need is being loaded, step by step, but for the very
- * next one's. */
+/* What is ready, in the order in which it came. Of many, what the first ones need is being loaded, step by step, but
+ * for the very next one's. */
 enum { AHEAD = 6 };
 struct work_queue {
 	struct rpc_work *head, *tail;
@@ -202,7 +204,8 @@ void rpc_budget_sent(struct rpc_stream *s, uint32_t mbufs);
 void rpc_budget_read(struct rpc_stream *s);
 /* the stream ends. */
 void rpc_budget_forget(struct rpc_stream *s);
-/* The peer's address has more mbufs unacknowledged than its share: the same part of the pool as with sessions (dgram_over_share). */
+/* The peer's address has more mbufs unacknowledged than its share: the same part of the pool as with sessions
+ * (dgram_over_share). */
 static inline bool budget_over_share(const struct rpc_stream *s)
 {
 	const struct rpc_server *server = s->work.server;

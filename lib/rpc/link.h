@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Calls on the stream that a request came by: direct ones to lib/net's TCP, or those of the server's transport. The test costs the
-  * direct calls one predictable branch.
+ * Calls on the stream that a request came by: direct ones to lib/net's TCP, or those of the server's transport. The
+ * test costs the direct calls one predictable branch.
  */
 #ifndef RPC_LINK_H
 #define RPC_LINK_H

@@ -9,8 +9,8 @@
 
 enum {
 	BURST = 32, /* mbufs of replies that need not wait for what comes after them: no port sends more at once */
-	BEGIN_BYTES =
-		256, /* of an mbuf's data: the rest follows by itself, as the processor sees that they are read in a row */
+	/* Of an mbuf's data: the rest follows by itself, as the processor sees that they are read in a row. */
+	BEGIN_BYTES = 256,
 	AHEAD_FROM = 16, /* this many that are ready are more than the nearest cache holds */
 	BULK_RUN = 3,
 };
@@ -89,9 +89,9 @@ static struct rpc_work *work_dequeue(struct work_queue *queue)
 }
 
 /*
- * Requests that wait in a long line leave the caches and hold mbufs. Those that hold several, pushes that is, go first, while they
- * are near: then it is the small ones that wait, and gradients are applied before rows are read. Where both never end, one of
- * BULK_RUN + 1 is a small one; and what needs more than one slice goes on among those.
+ * Requests that wait in a long line leave the caches and hold mbufs. Those that hold several, pushes that is, go first,
+ * while they are near: then it is the small ones that wait, and gradients are applied before rows are read. Where both
+ * never end, one of BULK_RUN + 1 is a small one; and what needs more than one slice goes on among those.
  */
 void rpc_work_arrived(struct rpc_work *w)
 {
@@ -264,9 +264,9 @@ static enum rpc_progress run_slice(struct rpc_work *w, uint64_t now_ns)
 }
 
 /*
- * What waits in a long line has left the caches since it came: the state of its peer, and its payload. Each turn of another one
- * it is brought a step nearer: the work itself; then the peer, and the payload's first mbuf; then that one's data, and the
- * next mbuf; and so on. Each step looks only at what an earlier one has loaded.
+ * What waits in a long line has left the caches since it came: the state of its peer, and its payload. Each turn of
+ * another one it is brought a step nearer: the work itself; then the peer, and the payload's first mbuf; then that
+ * one's data, and the next mbuf; and so on. Each step looks only at what an earlier one has loaded.
  */
 static void step_nearer(struct work_queue *queue, unsigned i)
 {

@@ -45,8 +45,8 @@ static uint32_t checksum(struct rte_mbuf *m, uint32_t at, uint32_t bytes)
 	return crc;
 }
 
-/* The frame is answered at once, and not remembered: of a damaged one nothing is certain. It ends nothing: whose it was, the session has
- * seen to. */
+/* The frame is answered at once, and not remembered: of a damaged one nothing is certain. It ends nothing: whose it
+ * was, the session has seen to. */
 static void refuse_message(struct rpc_work *w, enum wire_status status, const char *why)
 {
 	rpc_reply_fail(&w->request, status, "%s", why);

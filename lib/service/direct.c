@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fast path of small requests: one operation on a few rows of a table, in one piece of memory, whose reply fits a packet,
- * with nothing to convert. Such a request needs no task: it is looked at once and done at once, and its reply is written where
- * it leaves from. All that is not so plain, and whatever is wrong, is left to the general way before anything has changed; so
- * both give the same replies, and what refusals say stands there.
+ * The fast path of small requests: one operation on a few rows of a table, in one piece of memory, whose reply fits a
+ * packet, with nothing to convert. Such a request needs no task: it is looked at once and done at once, and its reply
+ * is written where it leaves from. All that is not so plain, and whatever is wrong, is left to the general way before
+ * anything has changed; so both give the same replies, and what refusals say stands there.
  */
 #include "service/internal.h"
 

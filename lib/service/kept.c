@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks and entries are numbers; lists of them lie in arrays, and whatever is done to a list takes the same time, however long it is. */
+/* Blocks and entries are numbers; lists of them lie in arrays, and whatever is done to a list takes the same time,
+ * however long it is. */
 #include "service/kept.h"
 
 #include <errno.h>

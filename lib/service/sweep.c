@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Eviction in slices. What was asked for goes on at once, a slice a turn. By themselves tables are swept by steps to live, when
- * the store sees that enough steps have come; then at most 64 rows for each 100 us that have gone by are looked at, up to a
- * second's after a sleep: some 3 % of the time. An idle reactor wakes up every second anyway (reactor/idle.c), so none is woken
- * for it.
+ * Eviction in slices. What was asked for goes on at once, a slice a turn. By themselves tables are swept by steps to
+ * live, when the store sees that enough steps have come; then at most 64 rows for each 100 us that have gone by are
+ * looked at, up to a second's after a sleep: some 3 % of the time. An idle reactor wakes up every second anyway
+ * (reactor/idle.c), so none is woken for it.
  */
 #include "service/internal.h"
 

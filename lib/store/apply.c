@@ -177,7 +177,8 @@ static int refuse_gradient(struct store_table *t, const void *gradient)
 	return -EDOM;
 }
 
-/* The squares of the operation's gradient: of rows' sums, so these are made now. -ERANGE: a sum has overflowed, and is refused. */
+/* The squares of the operation's gradient: of rows' sums, so these are made now. -ERANGE: a sum has overflowed, and is
+ * refused. */
 static int measure(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient)
 {
 	struct store_table *t = op->table;
@@ -317,8 +318,8 @@ void store_push_step(struct store_push *p, struct store_table *table, const stru
 	op->begun = true;
 }
 
-/* A gradient that nothing is done about but that one with NaN or infinities is counted: a long one is as it is applied, so
- * that it is loaded once. */
+/* A gradient that nothing is done about but that one with NaN or infinities is counted: a long one is as it is applied,
+ * so that it is loaded once. */
 static bool is_watched(const struct store_table *t, const struct push_op *op, unsigned dtype)
 {
 	return t->spec.nonfinite == NONFINITE_PASS && t->is_long && !t->wide && dtype == STAR_FLOAT32 && !op->summed &&
@@ -384,8 +385,8 @@ static bool all_finite(const struct store_table *t, const void *const *gradients
 	return true;
 }
 
-/* Most pushes: finite gradients of float32 for rows that are worked on where they lie. Those that nobody has looked at are
- * looked at together, if the first-level cache holds them until they are applied. */
+/* Most pushes: finite gradients of float32 for rows that are worked on where they lie. Those that nobody has looked at
+ * are looked at together, if the first-level cache holds them until they are applied. */
 static bool is_plain(const struct push_op *op, const void *const *gradients, unsigned dtype, unsigned n)
 {
 	const struct store_table *t = op->table;

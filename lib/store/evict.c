@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Room for a new row at the cost of an old one, in the buckets around the new one's place in the index: of the first dozen
- * rows or so that stand there, a random sample since the hash is random, the one goes that was used longest ago (LRU) or
- * least often (LFU; of equals the one used longest ago). Redis's sampled LRU comes near to an exact one with ten samples. No
- * list is kept, the work is bounded, and the index need not grow for the new row.
+ * Room for a new row at the cost of an old one, in the buckets around the new one's place in the index: of the first
+ * dozen rows or so that stand there, a random sample since the hash is random, the one goes that was used longest ago
+ * (LRU) or least often (LFU; of equals the one used longest ago). Redis's sampled LRU comes near to an exact one with
+ * ten samples. No list is kept, the work is bounded, and the index need not grow for the new row.
  */
 #include "store/snapshot.h"
 #include "store/touch.h"

@@ -107,7 +107,8 @@ bool train_dedup_find(struct dedup *dedup, const uint64_t *ids, uint32_t n)
 	return is_worth(dedup);
 }
 
-/* From the last to the first, no row is overwritten before it has been handed out: each comes from its own place or one before. */
+/* From the last to the first, no row is overwritten before it has been handed out: each comes from its own place or one
+ * before. */
 void train_dedup_expand(const struct dedup *dedup, void *rows, size_t row_bytes)
 {
 	uint8_t *to = rows;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ids of a batch, each once: the rows of a popular id travel once, and are handed out here; its gradients are summed here, in the order
- * of their places and in float32, as a PS task would (store/push.h), so that nothing changes by a bit. Looked for once a step, for
- * a tensor's look-ups and updates.
+ * Ids of a batch, each once: the rows of a popular id travel once, and are handed out here; its gradients are summed
+ * here, in the order of their places and in float32, as a PS task would (store/push.h), so that nothing changes by a
+ * bit. Looked for once a step, for a tensor's look-ups and updates.
  *
  * Threads: a list has one at a time; an entry is a run's, and stays as it is from a call's start to its end.
  */

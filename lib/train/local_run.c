@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A part's operations on the store of this process, as lib/service executes a request: with pushes among them all rows are found or
- * made, and gradients looked at where the table wants it, before the first value changes; then one operation after the other.
+ * A part's operations on the store of this process, as lib/service executes a request: with pushes among them all rows
+ * are found or made, and gradients looked at where the table wants it, before the first value changes; then one
+ * operation after the other.
  */
 #include "train/local_internal.h"
 
@@ -86,7 +87,8 @@ static void list_blocks(struct local_op *o)
 	o->count = n;
 }
 
-/* Rows that share blocks become one gradient of each block; those of a row that comes again are summed in their order. */
+/* Rows that share blocks become one gradient of each block; those of a row that comes again are summed in their
+ * order. */
 static void sum_rows(struct local_op *o)
 {
 	const uint32_t dim = o->table->spec->dim, row = dim / o->rows_a_block;

@@ -72,7 +72,8 @@ static struct compiled *compiled_at(struct compiled *list, const uint32_t *in, u
 	return in[i] && list[in[i] - 1].after == node->id ? &list[in[i] - 1] : NULL;
 }
 
-/* Whether rows of these ids are summed by bags, which star_server_lite has PS tasks do: it is never to send more than star_server. */
+/* Whether rows of these ids are summed by bags, which star_server_lite has PS tasks do: it is never to send more than
+ * star_server. */
 static bool are_bags(const struct graph *graph, struct graph_value ids)
 {
 	for (uint32_t n = 0; n < graph->nodes_count; n++) {
@@ -88,8 +89,8 @@ static bool are_bags(const struct graph *graph, struct graph_value ids)
 }
 
 /*
- * Whether it makes no difference but to bytes that the ids of an operation go once each: not where occurrences are counted, or each
- * gradient is looked at.
+ * Whether it makes no difference but to bytes that the ids of an operation go once each: not where occurrences are
+ * counted, or each gradient is looked at.
  */
 static bool may_deduplicate(const struct graph_ps_plan *plan, const struct request_template *d)
 {
@@ -233,8 +234,8 @@ static bool updates(const struct item *item)
 }
 
 /*
- * How often a row's sum was added to is what it is divided by: so a worker is to add to it once a step, with all that it has for it. Of a
- * variable blocks are counted, and must not be several rows'.
+ * How often a row's sum was added to is what it is divided by: so a worker is to add to it once a step, with all that
+ * it has for it. Of a variable blocks are counted, and must not be several rows'.
  */
 static int check_by_row(const struct remote *remote, const struct graph_ps_plan *plan, const struct item *item,
 			const struct remote_update *known, struct star_error *err)

@@ -253,7 +253,8 @@ static int read_whole(const char *text, uint64_t *whole)
 	return errno || *end ? -EINVAL : 0;
 }
 
-/* Of a value that stands there as text. What does not fit into the member is caught here, bounds by wire_object_spec_check. */
+/* Of a value that stands there as text. What does not fit into the member is caught here, bounds by
+ * wire_object_spec_check. */
 static int set_text(const struct object_option *option, struct object_spec *spec, const char *text,
 		    struct star_error *err)
 {

@@ -31,7 +31,8 @@ static uint32_t crc_by_bits(const uint8_t *data, size_t bytes)
 	return ~crc;
 }
 
-/* The data end where the memory does, so that a sanitizer sees whoever reads on; or, the other way round, begin there. */
+/* The data end where the memory does, so that a sanitizer sees whoever reads on; or, the other way round, begin
+ * there. */
 static void crc_of_all_lengths_is_that_by_bits(void)
 {
 	enum { LONGEST = 700 };

@@ -585,7 +585,8 @@ static void check_same(int line, struct star_op made, struct star_op expected)
 		unit_fail(__FILE__, line, "the constructor has made another operation of kind %d", (int)made.kind);
 }
 
-/* What a constructor makes is what the header says of its kind, and nothing else; and an execution takes each of them. */
+/* What a constructor makes is what the header says of its kind, and nothing else; and an execution takes each of
+ * them. */
 void operations_have_constructors(void)
 {
 	struct bench b = bench_start(1, 1, 1);

@@ -2,8 +2,8 @@
 /*
  * The other end of libstar in these tests: a cluster of PS nodes on loopback whose reactors keep rows in an array and
  * speak the wire protocol honestly, checking all that a client sends, until they are told to misbehave; and the answers
- * of a control plane. A thread for each connection; over datagrams too (peer_link.c). This is a double of the peer, for injecting faults: the appliance
- * itself is tested by the system tests.
+ * of a control plane. A thread for each connection; over datagrams too (peer_link.c). This is a double of the peer, for
+ * injecting faults: the appliance itself is tested by the system tests.
  */
 #ifndef TESTS_CLIENT_PEER_H
 #define TESTS_CLIENT_PEER_H
@@ -153,7 +153,8 @@ bool peer_find(struct peer *p, uint32_t object, uint64_t key, uint32_t *applied,
 
 /* peer_control.c */
 void *peer_control_main(void *arg);
-/* peer_run.c: a run of a program, whose body has n bytes and more; bytes of its result, or -1: it is not as it must be. */
+/* peer_run.c: a run of a program, whose body has n bytes and more; bytes of its result, or -1: it is not as it must
+ * be. */
 enum wire_status peer_run_keeps(const struct peer_reactor *r, const struct wire_op *op);
 int64_t peer_run(struct peer_reactor *r, const struct wire_op *op, const char *body, uint32_t left, char *to);
 /* peer_serve.c: a row, made if need be */

@@ -219,7 +219,8 @@ static unsigned part_held(struct node *node, bool slow, bool hold)
 	return holding;
 }
 
-/* Node 1 restarts after its part was written, while PS task 0 asks node `last` how far it is; why: what is said of it. */
+/* Node 1 restarts after its part was written, while PS task 0 asks node `last` how far it is; why: what is said of
+ * it. */
 static void restart_behind(unsigned last, const char *why)
 {
 	const uint64_t until_us = clock_us() + WAIT_US;
@@ -258,7 +259,8 @@ static void restart_behind(unsigned last, const char *why)
 
 void parts_that_were_written_do_not_outlive_their_node(void)
 {
-	/* Of the round of questions that finds the last part written, or behind its answer about that node, before the manifest. */
+	/* Of the round of questions that finds the last part written, or behind its answer about that node, before the
+	 * manifest. */
 	restart_behind(0, "was restarted meanwhile, or another node was");
 	restart_behind(2, "there is another layout meanwhile");
 }
@@ -504,8 +506,8 @@ void a_silent_node_is_away(void)
 	cluster_fini(&cluster);
 }
 
-/* It closes for a last checkpoint, and PS task 0 never says how that ended: a restart, or a lost message. Its heartbeats show that none is
- * being written. */
+/* It closes for a last checkpoint, and PS task 0 never says how that ended: a restart, or a lost message. Its
+ * heartbeats show that none is being written. */
 void a_last_checkpoint_that_was_given_up_lets_the_node_serve_again(void)
 {
 	const uint64_t until_us = clock_us() + WAIT_US;

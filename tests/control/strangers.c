@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is no node of the cluster, and has only the control address: what it cannot ask for, and whom it cannot keep out. */
+/* Who is no node of the cluster, and has only the control address: what it cannot ask for, and whom it cannot keep
+ * out. */
 #include "tests/control/cases.h"
 #include "tests/control/harness.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libstar's way of replies, in one thread: calls go out on a socket pair, and the input says what the node at its other end
- * answers, in pieces of any length. What comes out right is in the caller's memory, and every call ends once.
+ * libstar's way of replies, in one thread: calls go out on a socket pair, and the input says what the node at its other
+ * end answers, in pieces of any length. What comes out right is in the caller's memory, and every call ends once.
  */
 #include "tests/fuzz/client_sides.h"
 

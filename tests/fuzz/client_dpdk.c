@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libstar-dpdk's side of the sessions: streams, messages and calls over a real endpoint, in one thread, with a node behind another
- * one. The input is a program: calls are made, aborted and looked at, frames are delivered, lost and repeated, the node answers,
- * refuses, closes, forgets; time passes, mbufs are short. The node of channel 0 is honest. That of channel 1 knows its sessions'
- * tokens, and in half of the programs lies in every field (tests/rpc/dgram_liar.h), with requests and replies in flight: also
- * with replies to what was really asked, whole and spoiled. The input's first byte says how, and whether all goes over IPv6.
+ * libstar-dpdk's side of the sessions: streams, messages and calls over a real endpoint, in one thread, with a node
+ * behind another one. The input is a program: calls are made, aborted and looked at, frames are delivered, lost and
+ * repeated, the node answers, refuses, closes, forgets; time passes, mbufs are short. The node of channel 0 is honest.
+ * That of channel 1 knows its sessions' tokens, and in half of the programs lies in every field
+ * (tests/rpc/dgram_liar.h), with requests and replies in flight: also with replies to what was really asked, whole and
+ * spoiled. The input's first byte says how, and whether all goes over IPv6.
  *
- * Besides memory errors (a call's memory is freed as soon as the call has ended) it finds: a call that does not end, or ends well
- * with wrong rows; requests of an honest session out of order; an honest node that is called a liar; an mbuf that is missing in
- * the end; books that contradict each other.
+ * Besides memory errors (a call's memory is freed as soon as the call has ended) it finds: a call that does not end, or
+ * ends well with wrong rows; requests of an honest session out of order; an honest node that is called a liar; an mbuf
+ * that is missing in the end; books that contradict each other.
  */
 #include <errno.h>
 

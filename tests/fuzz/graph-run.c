@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is done with a graph's text that was accepted: no protocol refuses it, each cut is right by the checker, and can be compiled where
- * the graph can; steps with feeds of several sizes stay in their memory; and the same of the graph with its training, if its first result
- * is a loss. PS tasks give arbitrary values. Graphs that would take long are left out.
+ * What is done with a graph's text that was accepted: no protocol refuses it, each cut is right by the checker, and can
+ * be compiled where the graph can; steps with feeds of several sizes stay in their memory; and the same of the graph
+ * with its training, if its first result is a loss. PS tasks give arbitrary values. Graphs that would take long are
+ * left out.
  */
 #include "offload/cut.h"
 #include "tests/fuzz/fuzz.h"

@@ -90,7 +90,8 @@ void inject_segment(const struct made_segment *s);
 /* A segment of a peer that the input describes. */
 void step_segment(struct input *in, unsigned peer);
 
-/* Frames out: what is sent is well-formed and carries the right bytes; peers learn from it, and answer when they are honest. */
+/* Frames out: what is sent is well-formed and carries the right bytes; peers learn from it, and answer when they are
+ * honest. */
 void check_frame(struct rte_mbuf *m);
 
 /* net_check.c: what holds at any time. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The target rpc is about streams, and its server opens no sessions: what only sessions call. (The target dgram is theirs.) */
+/* The target rpc is about streams, and its server opens no sessions: what only sessions call. (The target dgram is
+ * theirs.) */
 #include "rpc/datagram.h"
 #include "tests/fuzz/pool.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What stands in for lib/net: streams without segments, which keep to the contract of net/tcp.h, and see that rpc does. */
+/* What stands in for lib/net: streams without segments, which keep to the contract of net/tcp.h, and see that rpc
+ * does. */
 #include <errno.h>
 
 #include "tests/fuzz/rpc_world.h"

@@ -283,7 +283,8 @@ void an_operation_of_grpcpp_is_started_when_it_can_be(void)
 	graph_destroy(g);
 }
 
-/* Every call fails once, at its start or its end: what is in flight is waited for, the next step is as if nothing had been. */
+/* Every call fails once, at its start or its end: what is in flight is waited for, the next step is as if nothing had
+ * been. */
 void a_failed_call_fails_its_step_only(void)
 {
 	struct graph *g = three_tasks();

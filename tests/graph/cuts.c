@@ -382,7 +382,8 @@ void rows_are_reduced_where_they_are(void)
 	graph_destroy(g);
 }
 
-/* A row of 16 for each of [4, 8] ids: a sum over the 16 is a reactor's, one over the 8 is so in parts; the 4 are not neighbours. */
+/* A row of 16 for each of [4, 8] ids: a sum over the 16 is a reactor's, one over the 8 is so in parts; the 4 are not
+ * neighbours. */
 void rows_have_as_many_dimensions_as_their_ids(void)
 {
 	for (int64_t axis = 0; axis <= 2; axis++) {

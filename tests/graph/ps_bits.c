@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What programs of PS tasks compute on rows (tensor/elementwise.h) has the bits of the workers' kernels: each step that a session makes of an
- * operation, with numbers at all edges. tests/system/samebits.test does the same with sessions and nodes.
+ * What programs of PS tasks compute on rows (tensor/elementwise.h) has the bits of the workers' kernels: each step that
+ * a session makes of an operation, with numbers at all edges. tests/system/samebits.test does the same with sessions
+ * and nodes.
  */
 #include <math.h>
 #include <stdio.h>

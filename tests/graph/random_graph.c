@@ -108,7 +108,8 @@ static void add_bag(struct maker *m)
 	keep(m, add(m, GRAPH_SEGMENT_MEAN, (struct graph_value[]){ rows, m->segments, x }, 3, NULL, 0));
 }
 
-/* Of a variable as a whole: where it lies by its author's will or not, all of it or a sum, that is the worker's to go on with. */
+/* Of a variable as a whole: where it lies by its author's will or not, all of it or a sum, that is the worker's to go
+ * on with. */
 static void add_whole(struct maker *m, uint32_t which)
 {
 	const struct graph_value number = graph_number(m->graph, STAR_FLOAT32, 0.25);

@@ -8,7 +8,8 @@
 #include "tests/graph/cases.h"
 #include "tests/unit.h"
 
-/* "f[8,?]": float32; d, i, l: float64, int32, int64; h: a handle of float32. Inputs and outputs stand one after the other. */
+/* "f[8,?]": float32; d, i, l: float64, int32, int64; h: a handle of float32. Inputs and outputs stand one after the
+ * other. */
 static const char *read_type(const char *text, struct graph_type *type)
 {
 	static const struct {

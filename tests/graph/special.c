@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Kernels without a reference of their own: random numbers, ids, constants; numbers at the edges; broadcasting by hand. */
+/* Kernels without a reference of their own: random numbers, ids, constants; numbers at the edges; broadcasting by
+ * hand. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

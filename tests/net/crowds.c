@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Thousands of connections from one address, or from several, that are half open or idle; and an ordinary worker with another address,
- * which is served throughout.
+ * Thousands of connections from one address, or from several, that are half open or idle; and an ordinary worker with
+ * another address, which is served throughout.
  */
 #include <rte_ether.h>
 #include <rte_ip.h>
@@ -229,7 +229,8 @@ static bool is_connected(void *ctx)
 	return one->opens > one->ends;
 }
 
-/* One host takes another address of its /64 for each connection, until all places are taken: they are its share together. */
+/* One host takes another address of its /64 for each connection, until all places are taken: they are its share
+ * together. */
 void addresses_of_one_64_share(void)
 {
 	enum { ADDRESSES = 6 };

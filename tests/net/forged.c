@@ -72,8 +72,8 @@ void an_acknowledgement_must_be_likely(void)
 	}
 }
 
-/* A connection answers twice a second, whatever happens to others; of the stack's answers in a second nobody knows how many
- * there will be, so that counting them tells nothing (CVE-2016-5696). */
+/* A connection answers twice a second, whatever happens to others; of the stack's answers in a second nobody knows how
+ * many there will be, so that counting them tells nothing (CVE-2016-5696). */
 void challenges_are_rare_and_tell_nothing(void)
 {
 	enum { PEERS = 2000, SECONDS = 4 };

@@ -27,7 +27,8 @@ static void fill(unsigned count)
 	}
 }
 
-/* A table full of connections that are in use takes no more; one that nobody has used for long gives way, the idlest first. */
+/* A table full of connections that are in use takes no more; one that nobody has used for long gives way, the idlest
+ * first. */
 void idle_connections_give_way(void)
 {
 	begin();
@@ -53,7 +54,8 @@ void idle_connections_give_way(void)
 	script_end();
 }
 
-/* A peer that answers keepalives is there, and has no use for its connection. Data that is sent and acknowledged is one, too. */
+/* A peer that answers keepalives is there, and has no use for its connection. Data that is sent and acknowledged is
+ * one, too. */
 void acknowledgements_alone_are_no_use(void)
 {
 	const uint16_t last = 1000 + CONNECTIONS - 1;

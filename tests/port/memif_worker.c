@@ -192,7 +192,8 @@ void memif_worker_waits_for_room(void)
 	end();
 }
 
-/* The appliance's memory errors are not the worker's: nothing that stands in the rings makes it read or write elsewhere. */
+/* The appliance's memory errors are not the worker's: nothing that stands in the rings makes it read or write
+ * elsewhere. */
 void memif_worker_survives_nonsense(void)
 {
 	if (!begin() || !CHECK(becomes(true)))

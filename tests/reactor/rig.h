@@ -34,8 +34,8 @@ struct rig_node {
 	uint64_t received;     /* read by the test's thread */
 	uint64_t before;       /* of them before this turn */
 	uint64_t turn_max;     /* the most in one turn; read by the test's thread */
-	uint64_t
-		wrong; /* frames that are damaged, of a foreign pool, on a foreign thread, or not sent at a turn's end */
+	/* frames that are damaged, of a foreign pool, on a foreign thread, or not sent at a turn's end */
+	uint64_t wrong;
 	uint8_t seen[RIG_FRAMES_MAX];
 	pthread_t thread; /* the first that called */
 };

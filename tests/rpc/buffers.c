@@ -456,7 +456,8 @@ void empty_pool_delays_replies_only(void)
 	rig_stop(&rig);
 }
 
-/* One address has taken all connections: idle ones, parts of requests, unread replies. Another one's worker is served throughout. */
+/* One address has taken all connections: idle ones, parts of requests, unread replies. Another one's worker is served
+ * throughout. */
 void connections_of_one_address_leave_room_for_others(void)
 {
 	enum { CONNECTIONS = 24 };

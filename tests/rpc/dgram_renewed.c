@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions that are opened again, or after a silence: what is of the one before does not pass for the new one's, and who has been
- * answered has been heard. */
+/* Sessions that are opened again, or after a silence: what is of the one before does not pass for the new one's, and
+ * who has been answered has been heard. */
 #include <errno.h>
 #include <rte_ip.h>
 #include <rte_udp.h>
@@ -74,8 +74,9 @@ static bool is_connected_again(void *ctx)
 }
 
 /*
- * The client is deaf, opens again, and repeats its OPEN. By the first one the server resumes the session; then it gives that up, and by
- * the next one makes another. The client hears of the second, and then what was sent to it of the first.
+ * The client is deaf, opens again, and repeats its OPEN. By the first one the server resumes the session; then it gives
+ * that up, and by the next one makes another. The client hears of the second, and then what was sent to it of the
+ * first.
  */
 static struct dg_end *begin_again(uint64_t seed)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two endpoints over the simulated link of tests/net/link.h: side 0 is a server, side 1 the clients. Messages carry their
- * number and bytes that follow from it; each side checks that they come whole, once, and in their order. A request says how
- * long its reply is to be. One rig at a time.
+ * Two endpoints over the simulated link of tests/net/link.h: side 0 is a server, side 1 the clients. Messages carry
+ * their number and bytes that follow from it; each side checks that they come whole, once, and in their order. A
+ * request says how long its reply is to be. One rig at a time.
  */
 #ifndef TESTS_RPC_DGRAM_RIG_H
 #define TESTS_RPC_DGRAM_RIG_H

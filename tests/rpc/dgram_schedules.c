@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random schedules of sessions over UDP: clients and a server over a link that delays, loses, repeats, reorders and damages
- * packets, has a bottleneck, is cut for a while; clients whose address changes, and a server that starts again; all from a seed,
- * which a failure prints. Within a session each message comes once, in order and whole (the rig checks it); nothing waits for
- * longer than the lease; in the end everything has been given back. STAR_SEED runs one of them.
+ * Random schedules of sessions over UDP: clients and a server over a link that delays, loses, repeats, reorders and
+ * damages packets, has a bottleneck, is cut for a while; clients whose address changes, and a server that starts again;
+ * all from a seed, which a failure prints. Within a session each message comes once, in order and whole (the rig checks
+ * it); nothing waits for longer than the lease; in the end everything has been given back. STAR_SEED runs one of them.
  */
 #include <errno.h>
 #include <rte_ip.h>

@@ -266,7 +266,8 @@ void requests_of_a_session_have_the_nodes_limit(void)
 	end();
 }
 
-/* Workers that die while their requests wait: the budget of mbufs, of which each had nearly a quarter, is whole again. */
+/* Workers that die while their requests wait: the budget of mbufs, of which each had nearly a quarter, is whole
+ * again. */
 void what_dead_sessions_brought_is_given_back(void)
 {
 	begin();

@@ -66,8 +66,8 @@ void small_requests_do_not_wait_for_big_ones(void)
 	rig_stop(&rig);
 }
 
-/* Requests that hold several mbufs go before small ones, in the order in which they came, but for one of four; what needs more slices goes on
- * among the small ones. */
+/* Requests that hold several mbufs go before small ones, in the order in which they came, but for one of four; what
+ * needs more slices goes on among the small ones. */
 void full_requests_go_first_and_starve_none(void)
 {
 	enum { FULL = 8, SMALL = 20 };
@@ -168,8 +168,8 @@ void deadlines_pass_while_waiting(void)
 }
 
 /*
- * A middle box that closes the client's half of a stream: the last segment of what it sends gets a FIN, of which the client
- * itself does not know. lib/net closes both halves only.
+ * A middle box that closes the client's half of a stream: the last segment of what it sends gets a FIN, of which the
+ * client itself does not know. lib/net closes both halves only.
  */
 struct half_close {
 	bool armed, marked;
@@ -334,7 +334,8 @@ void creation_refuses_a_port_in_use(void)
 	rig_stop(&rig);
 }
 
-/* So many wait that they are loaded ahead of their turns: those whose peers die meanwhile, and those with several turns, too. */
+/* So many wait that they are loaded ahead of their turns: those whose peers die meanwhile, and those with several
+ * turns, too. */
 void long_lines_are_loaded_ahead_and_some_leave_them(void)
 {
 	enum { PEERS = 60, REQUESTS = 3 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fast path of small requests against the general one: the same random requests, good and bad, to two shards that begin
- * alike, of which one has no fast path. Replies and what the store has counted must be the same to the byte.
+ * The fast path of small requests against the general one: the same random requests, good and bad, to two shards that
+ * begin alike, of which one has no fast path. Replies and what the store has counted must be the same to the byte.
  */
 #include "tests/service/cases.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What programs keep from one run to the next: the same bits as in one, whose it is, how long it is there, and how much of it. */
+/* What programs keep from one run to the next: the same bits as in one, whose it is, how long it is there, and how much
+ * of it. */
 #include "tests/service/programs.h"
 
 #include <stdio.h>
@@ -216,7 +217,8 @@ void kept_values_belong_to_a_session_and_a_tag(void)
 	shard_stop();
 }
 
-/* A request that is sent again is executed again if it changes nothing: the entry is there once, with what the last one has kept. */
+/* A request that is sent again is executed again if it changes nothing: the entry is there once, with what the last one
+ * has kept. */
 void kept_values_may_be_kept_and_used_again(void)
 {
 	static float second[N * DIM];
@@ -239,7 +241,8 @@ void kept_values_may_be_kept_and_used_again(void)
 		CHECK_UINT(stats()->bytes, bytes + KEPT_BLOCK_BYTES);
 	}
 	CHECK_UINT(stats()->entries, 1);
-	/* In one request some may take from the entry, and another one add to it, but not what they take, nor two the same. */
+	/* In one request some may take from the entry, and another one add to it, but not what they take, nor two the
+	 * same. */
 	for (unsigned i = 0; i < 3; i++) {
 		static const unsigned seconds[] = { USER, OTHER, GROWER };
 		struct request r = { 0 };
@@ -413,7 +416,8 @@ static struct program pooler(bool takes)
 	return p;
 }
 
-/* Large requests: what one keeps another one takes; and what is begun for a peer that goes away is finished, and has its lease. */
+/* Large requests: what one keeps another one takes; and what is begun for a peer that goes away is finished, and has
+ * its lease. */
 void kept_values_go_by_slices(void)
 {
 	enum { MANY = 20000 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a push says of itself: that more of it follows, its rate and scale; and gradients of one key that add up to too much. */
+/* What a push says of itself: that more of it follows, its rate and scale; and gradients of one key that add up to too
+ * much. */
 #include "tests/service/cases.h"
 
 #include "service/internal.h"

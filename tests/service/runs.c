@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs of programs as requests: what is refused, and changes nothing; slices; memory that is full; layouts that change. */
+/* Runs of programs as requests: what is refused, and changes nothing; slices; memory that is full; layouts that
+ * change. */
 #include "tests/service/programs.h"
 
 #include "service/internal.h"

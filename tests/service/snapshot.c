@@ -454,7 +454,8 @@ static bool is_committing(void *ctx)
 	return shard.service->accumulators[*(const unsigned *)ctx].emptying;
 }
 
-/* A step of two objects, with the snapshot's begin in the middle of one of them: all of the step is in it, or nothing. */
+/* A step of two objects, with the snapshot's begin in the middle of one of them: all of the step is in it, or
+ * nothing. */
 void commits_and_instants_wait_for_each_other(void)
 {
 	for (unsigned object = COUNTS; object <= EIGHTS; object += EIGHTS - COUNTS) {
@@ -562,7 +563,8 @@ void what_waits_is_refused_by_another_layout(void)
 	shard_stop();
 }
 
-/* By the clock that it is measured with: many turns that end at once give few slices, turns without requests one each. */
+/* By the clock that it is measured with: many turns that end at once give few slices, turns without requests one
+ * each. */
 void snapshots_have_an_eighth_of_busy_turns(void)
 {
 	enum { TURNS = 10000000 };

@@ -57,7 +57,8 @@ void counter_admits_at_its_frequency(void)
 	fixture_close(&f);
 }
 
-/* Keys without end wait, each seen once, in an arena that they have filled: those that come often get in all the same. */
+/* Keys without end wait, each seen once, in an arena that they have filled: those that come often get in all the
+ * same. */
 void counter_in_a_full_arena_still_counts(void)
 {
 	enum { OFTEN = 200, FULL = 100000, PULLS = 12 };

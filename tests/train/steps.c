@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a session does without PS tasks; with them, tests/system/models.test. Its source, for what comes after a step. */
+/* What a session does without PS tasks; with them, tests/system/models.test. Its source, for what comes after a
+ * step. */
 #include "lib/train/session.c"
 
 #include <sys/stat.h>
@@ -30,7 +31,8 @@ void steps_are_counted_from_a_sessions_first(void)
 	}
 }
 
-/* A variable whose rate is halved with each step, in a session of its own for every two of them; and what it has come to. */
+/* A variable whose rate is halved with each step, in a session of its own for every two of them; and what it has come
+ * to. */
 void a_resumed_job_counts_on(void)
 {
 	const float ones[4] = { 1, 1, 1, 1 };

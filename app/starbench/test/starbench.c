@@ -285,7 +285,8 @@ static void redis_replies(void)
 
 enum { IDLE_MAX = 8 };
 
-/* An echo on loopback that takes some idle connections and then one that is not, and hangs up after this many replies. */
+/* An echo on loopback that takes some idle connections and then one that is not, and hangs up after this many
+ * replies. */
 struct echo_server {
 	int listener;
 	char address[32];

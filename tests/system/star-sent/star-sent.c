@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a session sends: star-sent PS MODEL PROTOCOL FILE [fuse] [apart] makes some steps of a model of the zoo, with batches of
- * tests/models/job.h's sizes, or of the graph in a file, and prints how many bytes of values all operations of a step have brought to PS
- * tasks and returned, as the library is given them. FILE gets the graph that was executed, for `starctl graph explain`. fuse: with
- * tensor_fuse; apart: a table for each column. Feeds of a graph in a file have known sizes; ids are 0, 1, ..., numbers ITERATIONS, all else
- * is 0.
+ * What a session sends: star-sent PS MODEL PROTOCOL FILE [fuse] [apart] makes some steps of a model of the zoo, with
+ * batches of tests/models/job.h's sizes, or of the graph in a file, and prints how many bytes of values all operations
+ * of a step have brought to PS tasks and returned, as the library is given them. FILE gets the graph that was executed,
+ * for `starctl graph explain`. fuse: with tensor_fuse; apart: a table for each column. Feeds of a graph in a file have
+ * known sizes; ids are 0, 1, ..., numbers ITERATIONS, all else is 0.
  *
  * Repeated ids go as often as they come (train_dedup_find finds nothing here): how many do is the data's.
  */
