@@ -132,8 +132,8 @@ const struct command starctl_commands[] = {
 	  "checkpoint.",
 	  run_checkpoint_save },
 	{ "checkpoint restore", "[ID]", 0, 1, 0, "have all nodes roll back to a checkpoint, and wait until they serve",
-	  "The newest, or that with this ID (`checkpoint list`). It is read to its end first; then every node begins "
-	  "again in its\n"
+	  "The newest, or that with this ID (`checkpoint list`). It is read to its end first; then every node restarts "
+	  "in its\n"
 	  "process, with its share. What was learned since is lost; workers are told -ESTALE, and open the cluster "
 	  "again. A full\n"
 	  "checkpoint follows at once. On the machine of PS task 0 only. Ctrl-C ends the waiting, not the restore.",

@@ -140,8 +140,8 @@ enum { GRAPH_INPUTS_MAX = 64, GRAPH_OUTPUTS_MAX = 64 };
 	/* control flow: graphs of their own (struct graph_node.body, .cond) */ \
 	X(WHILE, "while", 1, GRAPH_INPUTS_MAX, 0, GRAPH_ON_WORKER, 0) \
 	/* carried values, then captures; carried (how many), most (iterations at most; more is an error) \
-	 * -> carried values, the iterations (int64), then a tape [most, ...] of each further output of the body. cond: \
-	 * all inputs -> int32 scalar; body: all inputs -> carried values, then what goes on tapes */ \
+	 * -> carried values, the iterations (int64), then a tape [most, ...] of each further output of the body. \
+	 * cond: all inputs -> int32 scalar; body: all inputs -> carried values, then what goes on tapes */ \
 	X(COND, "cond", 1, GRAPH_INPUTS_MAX, 0, GRAPH_ON_WORKER, 0) \
 	/* int32 scalar, captures -> the outputs of body (not 0) or of cond (0), which have the same types and shapes */
 

@@ -49,9 +49,10 @@ static void look_at_link(struct node *node, struct node_port *p)
 		return;
 	}
 	if (!up && !port_is_nic(p->port) && port_state(p->port) == PORT_IS_REMOVED)
-		log_error("port %s: its interface %s was deleted: make it again, and remove and add the port, or start "
-			  "the node again",
-			  p->port->name, p->port->interface);
+		log_error(
+			"port %s: its interface %s was deleted: make it again, and remove and add the port, or restart "
+			"the node",
+			p->port->name, p->port->interface);
 	else if (up || p->link_seen)
 		log_info("port %s: the link is %s", p->port->name, up ? "up" : "down");
 	else

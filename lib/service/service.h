@@ -65,7 +65,7 @@ int service_drop(struct service *service, uint32_t id);
 void service_set_layout(struct service *service, uint32_t epoch, uint32_t first_partition, uint32_t end_partition);
 
 /* A slice of eviction, if it is time for one, and of what dropped tables give back: called once a turn, when requests
- * were served. 0: no hurry for the next. */
+ * were served. 0: the next one may wait. */
 unsigned service_sweep(struct service *service, uint64_t now_ns);
 
 /* Asks for a full pass of eviction over a table, which goes on in service_sweep. 0, or -ENOENT. */

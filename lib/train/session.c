@@ -66,7 +66,7 @@ static void log_step(struct session *s, const struct session_step *step, uint64_
 	s->logged = (struct mark){ step->global_step, now_ns };
 }
 
-/* Training goes on when they cannot be written (a disk is full): it is told once, and tried again with the next
+/* Training goes on when they cannot be written (a disk is full): it is reported once, and tried again with the next
  * ones. */
 static void write_summary(struct session *s, const struct session_step *step, uint32_t every, uint64_t now_ns)
 {
@@ -86,7 +86,7 @@ static void write_summary(struct session *s, const struct session_step *step, ui
 	s->no_summaries = failed;
 }
 
-/* A save that fails is told, and tried again after as many steps: training goes on. */
+/* A save that fails is reported, and tried again after as many steps: training goes on. */
 static void save_checkpoint(struct session *s, const struct session_step *step)
 {
 	struct star_error err;
