@@ -17,7 +17,7 @@ class Memif:
     def __init__(self, stage):
         self.stage, self.stars = stage, 0
 
-    def star(self, name="star", changes="", mtu=1500, parameter_mib=256, mbufs=16383):
+    def star(self, name="star", changes="", mtu=1500, parameter_mib=256, mbufs=16383, worker_memory=""):
         """An appliance that polls, and the file of its worker."""
         work, control = self.stage.work, f"127.0.0.1:{CONTROL_PORT + self.stars}"
         data, worker = (f"198.18.{240 + self.stars}.{host}" for host in (1, 2))
@@ -43,7 +43,7 @@ control = {{ socket = "{work}/{name}.sock"; }};
 cluster = {{ ps = [ "{control}" ]; }};
 ports = ( {{ {port} }} );
 cores = {{ polling = false; pin = false; }};
-memory = {{ mbufs = {mbufs}; }};
+memory = {{ {worker_memory}mbufs = {mbufs}; }};
 """, encoding="utf-8")
         return server
 

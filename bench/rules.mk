@@ -21,3 +21,10 @@ $(eval $(call binary,tool,ckpt-raw,bench,ckpt store,bench/peers/ckpt-raw.c))
 $(eval $(call binary,tool,ckpt-impact,bench,port service ckpt,bench/peers/ckpt-impact.c bench/peers/appliance.c bench/peers/saves.c app/starbench/histogram.c))
 $(eval $(call binary,tool,ckpt-delta,bench,port service ckpt,bench/peers/ckpt-delta.c bench/peers/appliance.c bench/peers/saves.c app/starbench/histogram.c))
 $(eval $(call binary,tool,python-call,bench,client,bench/peers/python-call.c))
+$(eval $(call binary,tool,one-row,bench,client,bench/peers/one-row.c))
+# Preloaded into both sides of bench/instructions.
+$(BUILD)/bench/slow-clock.so: $(BUILD)/bench/peers/slow-clock.o
+	@echo "  LINK    $@"
+	$(Q)$(CC) $(LDFLAGS) -shared -o $@ $<
+OBJECTS += $(BUILD)/bench/peers/slow-clock.o
+BINARIES_tool += $(BUILD)/bench/slow-clock.so

@@ -47,6 +47,7 @@ static struct call *begin_call(struct star_cluster *cluster)
 	call->at = call->memory;
 	call->end = call->memory + sizeof(call->memory);
 	call->remaining = 0;
+	call->small.part = NULL;
 	call->callback = NULL;
 	call->timer.link = NULL;
 	call->error.code = 0;

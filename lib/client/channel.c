@@ -85,8 +85,7 @@ void client_channel_pump(struct channel *ch, uint64_t now_ns)
 	}
 }
 
-/* Nobody looked at the connection while it was idle. If the node has closed it, that is no failure of this call. */
-static void check_idle(struct channel *ch, uint64_t now_ns)
+void client_channel_check_idle(struct channel *ch, uint64_t now_ns)
 {
 	char byte;
 	ssize_t n;
@@ -127,7 +126,7 @@ void client_channel_submit(struct channel *ch, struct part *part, struct waiter 
 		return;
 	}
 	if (!ch->waiter)
-		check_idle(ch, now);
+		client_channel_check_idle(ch, now);
 	part->state = PART_QUEUED;
 	TAILQ_INSERT_TAIL(&ch->queue, part, link);
 	if (ch->live++ == 0) /* an attempt that goes on from an earlier call gets the full time too */

@@ -28,6 +28,7 @@
 
 #include "base/prng.h"
 #include "base/wheel.h"
+#include "client/small_bytes.h"
 #include "config/config.h"
 #include "jsonrpc/object_json.h"
 #include "star.h"
@@ -177,6 +178,19 @@ enum call_state {
 	CALL_FINISHED,
 };
 
+/* What is kept of a call that was small (small.h). */
+struct small {
+	const struct route *route; /* by which it was split */
+	struct part *part;	   /* NULL: the call is not small */
+	struct call_op *op;
+	uint64_t deadline_us;
+	uint32_t request_bytes, reply_bytes; /* of whole frames */
+	bool pushes;
+	bool plain; /* it has ended well, and left everything as it was */
+	uint64_t reply_head, object_count, dim_bytes;
+	struct small_head head;
+};
+
 /* Owned by its waiter's thread, but for what stands under the waiter's lock. */
 struct call {
 	uint32_t number;	     /* in the pool; constant */
@@ -208,7 +222,8 @@ struct call {
 	struct wheel_timer timer;
 	TAILQ_ENTRY(call) link;	   /* finished or the relay's queue */
 	TAILQ_ENTRY(call) running; /* incoming, then the I/O thread's calls in flight */
-	struct star_error error;   /* the first one; under the waiter's lock, as above */
+	struct small small;
+	struct star_error error; /* the first one; under the waiter's lock, as above */
 	_Alignas(16) char memory[CALL_BYTES];
 };
 TAILQ_HEAD(calls, call);
@@ -339,6 +354,8 @@ struct transport {
 	/* Sends all parts of a call. self: the calling thread's waiter, or NULL. A call that does not wait may be gone
 	 * when it returns. */
 	void (*submit)(struct call *call, struct waiter *self);
+	/* As submit and wait, of a small call (small.h), from its own thread. */
+	void (*small)(struct call *call, struct waiter *self);
 	/* Takes off what is not finished, and fails it. The call's owner only. */
 	void (*cancel)(struct call *call, int code, struct waiter *self);
 	/* Waits until the call is finished, or fails it when its time has come. Of unattended transports k is NULL. */
@@ -367,9 +384,11 @@ struct star_table {
 	struct star_cluster *cluster;
 	struct object_spec spec;
 	uint64_t name_hash;
-	uint64_t elements;  /* of a row, or of the whole variable */
-	uint64_t blocks;    /* of a variable */
-	uint32_t row_bytes; /* of spec.dim elements of the stored type */
+	uint64_t elements;		 /* of a row, or of the whole variable */
+	uint64_t blocks;		 /* of a variable */
+	uint32_t row_bytes;		 /* of spec.dim elements of the stored type */
+	bool small, small_pushes;	 /* rows may be pulled, and pushed, by small calls (small.h) */
+	_Atomic(struct call *) spare[2]; /* one that is over, for the next of its kind: a pull; a push */
 };
 
 struct io {
@@ -379,6 +398,9 @@ struct io {
 	struct wheel wheel;
 	struct calls running;
 };
+
+/* In star_cluster.inside: from here on whoever leaves does so under the lock, which star_close has while it looks. */
+#define CLUSTER_CLOSING (UINT32_C(1) << 31)
 
 struct star_cluster {
 	const struct transport *transport;
@@ -396,6 +418,7 @@ struct star_cluster {
 	atomic_bool closing; /* written under the lock */
 	atomic_bool stop;    /* the I/O threads may end */
 	struct call_pool pool;
+	_Atomic(struct waiter *) spare;	       /* a waiter, for the next small call */
 	_Alignas(64) _Atomic(uint32_t) inside; /* threads inside a public call, and CLUSTER_CLOSING */
 
 	_Alignas(64) pthread_mutex_t lock;
@@ -414,10 +437,28 @@ struct star_cluster {
 /* cluster.c: every public call is between enter and leave; enter refuses closed clusters and, of a call that waits, I/O
  * threads. */
 int client_cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err);
-void client_cluster_leave(struct star_cluster *cluster);
+/* While it is being closed. */
+void client_cluster_leave_closing(struct star_cluster *cluster);
+static inline void client_cluster_leave(struct star_cluster *cluster)
+{
+	uint32_t inside = atomic_load_explicit(&cluster->inside, memory_order_relaxed);
+
+	while (!(inside & CLUSTER_CLOSING))
+		if (atomic_compare_exchange_weak_explicit(&cluster->inside, &inside, inside - 1, memory_order_release,
+							  memory_order_relaxed))
+			return;
+	client_cluster_leave_closing(cluster);
+}
 /* Sleeps until then; -ECANCELED as soon as the cluster is being closed. */
 int client_cluster_pause(struct star_cluster *cluster, uint64_t until_ns, struct star_error *err);
 uint64_t client_deadline_from(uint64_t start_ns, uint64_t deadline_us);
+/* What a caller's deadline means. */
+static inline uint64_t deadline_bounded(uint64_t deadline_us)
+{
+	const uint64_t most = DEADLINE_MAX_S * UINT64_C(1000000);
+
+	return !deadline_us ? STAR_DEADLINE_DEFAULT_US : deadline_us < most ? deadline_us : most;
+}
 /* Half of min(first * 2^attempt, max), and as much again at random. */
 uint64_t client_backoff_ns(struct prng *prng, uint32_t attempt);
 
@@ -502,6 +543,12 @@ int client_check_step(const struct star_op *op, uint32_t i, const char *name, st
 /* rows.c: fills op's keys, count, gradients and results, and pieces, for rows of a variable; memory is the call's. */
 int client_rows_of_variable(struct call *call, struct call_op *op, const struct star_op *from, struct star_error *err);
 
+/* execute.c: waits for a call that was submitted, and returns its outcome. k: the thread's waiter, as of run. */
+int client_call_finish(struct waiter *k, struct call *call, struct star_error *err);
+/* Made and split; NULL with err. */
+struct call *client_call_make(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
+			      uint64_t deadline_us, struct star_error *err);
+
 /* view.c: a view for each operation that has one. 0 or -ENOMEM; what was made stays its caller's. */
 int client_view_begin(struct call *call, const struct star_op *ops, struct star_error *err);
 
@@ -547,6 +594,8 @@ void client_waiter_give(struct waiter *k, struct channel *ch, struct waiter *sel
 void client_waiter_collect(struct waiter *k, struct calls *incoming, struct calls *finished);
 /* Waits for something to happen to a kept channel or the waiter, at most until then, and handles it. */
 void client_waiter_turn(struct waiter *k, uint64_t until_ns);
+/* Whether there is room for one more channel. */
+bool client_waiter_may_keep(struct waiter *k);
 /* Gives up all channels (or those without work). */
 void client_waiter_release(struct waiter *k, bool all);
 /* Waits until the call is finished, or fails it when its time has come. */
@@ -614,10 +663,16 @@ void client_channel_lose(struct channel *ch, int code, const char *why, struct w
 void client_channel_release(struct channel *ch, struct waiter *self);
 bool client_channel_idle(struct channel *ch);
 void client_channel_retire(struct channel *ch);
+/* With the lock held, before a channel without a waiter is used: nobody has looked at the connection while it was idle.
+ * If the node has closed it, that is no failure of this call. */
+void client_channel_check_idle(struct channel *ch, uint64_t now_ns);
 /* With the lock held: sends what can be sent now. */
 void client_channel_pump(struct channel *ch, uint64_t now_ns);
 /* With the lock held, by the waiter, or while there is none: closes and forgets the connection. */
 void client_channel_close(struct channel *ch);
+
+/* small_tcp.c: transport.small */
+void client_small_tcp(struct call *call, struct waiter *k);
 
 /* connect.c: with the lock held */
 /* Binds a socket that is to be connected to a source port whose flow reaches the channel's reactor, where that
@@ -629,5 +684,7 @@ bool client_connect_continue(struct channel *ch, short revents, uint64_t now_ns,
 
 /* receive.c: by the waiter, without the lock; false: the channel has died. */
 bool client_receive_reply(struct channel *ch, struct waiter *self);
+/* The same with bytes that have been received into the channel's buffer. */
+bool client_receive_more(struct channel *ch, size_t bytes, struct waiter *self);
 
 #endif

@@ -14,15 +14,8 @@ enum { IO_THREADS_DEFAULT_MAX = 2, CONNECT_TIMEOUT_DEFAULT_MS = 10000 };
 
 uint64_t client_deadline_from(uint64_t start_ns, uint64_t deadline_us)
 {
-	if (!deadline_us)
-		deadline_us = STAR_DEADLINE_DEFAULT_US;
-	if (deadline_us > DEADLINE_MAX_S * UINT64_C(1000000))
-		deadline_us = DEADLINE_MAX_S * UINT64_C(1000000);
-	return start_ns + deadline_us * 1000;
+	return start_ns + deadline_bounded(deadline_us) * 1000;
 }
-
-/* In cluster->inside: from here on whoever leaves does so under the lock, which star_close has while it looks. */
-#define CLUSTER_CLOSING (UINT32_C(1) << 31)
 
 int client_cluster_enter(struct star_cluster *cluster, bool waits, struct star_error *err)
 {
@@ -38,14 +31,8 @@ int client_cluster_enter(struct star_cluster *cluster, bool waits, struct star_e
 	return 0;
 }
 
-void client_cluster_leave(struct star_cluster *cluster)
+void client_cluster_leave_closing(struct star_cluster *cluster)
 {
-	uint32_t inside = atomic_load_explicit(&cluster->inside, memory_order_relaxed);
-
-	while (!(inside & CLUSTER_CLOSING))
-		if (atomic_compare_exchange_weak_explicit(&cluster->inside, &inside, inside - 1, memory_order_release,
-							  memory_order_relaxed))
-			return;
 	pthread_mutex_lock(&cluster->lock);
 	atomic_fetch_sub(&cluster->inside, 1);
 	pthread_cond_broadcast(&cluster->changed);

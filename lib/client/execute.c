@@ -2,11 +2,11 @@
 /* Pulls and pushes: the public calls. A struct star_request is a struct call. */
 #include "client/client.h"
 #include "client/run.h"
+#include "client/small.h"
 
 #include <errno.h>
 
-/* Of a call that was submitted. */
-static int finish_blocking(struct waiter *k, struct call *call, struct star_error *err)
+int client_call_finish(struct waiter *k, struct call *call, struct star_error *err)
 {
 	for (;;) {
 		call->cluster->transport->wait(k, call);
@@ -26,12 +26,11 @@ static int run_call(struct call *call, struct waiter *k, struct star_error *err)
 	call->waits = true;
 	call->waiter = k;
 	call_submit(call, k);
-	return finish_blocking(k, call, err);
+	return client_call_finish(k, call, err);
 }
 
-/* Made and split; NULL with err. */
-static struct call *make(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
-			 uint64_t deadline_us, struct star_error *err)
+struct call *client_call_make(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
+			      uint64_t deadline_us, struct star_error *err)
 {
 	struct call *call = client_call_create(cluster, ops, ops_count, deadline_us, err);
 
@@ -42,8 +41,8 @@ static struct call *make(struct star_cluster *cluster, const struct star_op *ops
 	return NULL;
 }
 
-int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops_count, uint64_t deadline_us,
-		 struct star_error *err)
+static int execute(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count, uint64_t deadline_us,
+		   struct star_error *err)
 {
 	struct star_error ignored;
 	struct waiter *k = NULL;
@@ -55,7 +54,7 @@ int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops
 	rc = client_cluster_enter(cluster, true, err);
 	if (rc < 0)
 		return rc;
-	call = make(cluster, ops, ops_count, deadline_us, err);
+	call = client_call_make(cluster, ops, ops_count, deadline_us, err);
 	if (call && !cluster->transport->unattended)
 		k = client_waiter_get(cluster, err);
 	rc = call && (k || cluster->transport->unattended) ? run_call(call, k, err) : err->code;
@@ -67,6 +66,32 @@ int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops
 	return rc;
 }
 
+/* Whether it is a small call in all that is not in *small. */
+static inline bool may_be_small(const struct star_cluster *cluster, const struct star_op *op)
+{
+	return op->table && op->table->cluster == cluster && op->count == 1 && !op->dtype && !op->results &&
+	       !op->versions && !op->view && !op->tag;
+}
+
+int star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops_count, uint64_t deadline_us,
+		 struct star_error *err)
+{
+	if (ops && ops_count == 1 && may_be_small(cluster, ops)) {
+		const struct small_op small = { .table = ops->table,
+						.keys = ops->keys,
+						.values = ops->values,
+						.step = ops->step,
+						.rate = ops->rate,
+						.scale = ops->scale,
+						.flags = ops->flags,
+						.kind = ops->kind };
+
+		if (small_is(&small))
+			return client_small_execute(&small, deadline_us, err);
+	}
+	return execute(cluster, ops, ops_count, deadline_us, err);
+}
+
 struct star_request *star_execute_async(struct star_cluster *cluster, const struct star_op *ops, uint32_t ops_count,
 					uint64_t deadline_us, star_done *done, void *arg, struct star_error *err)
 {
@@ -74,7 +99,7 @@ struct star_request *star_execute_async(struct star_cluster *cluster, const stru
 
 	if (client_cluster_enter(cluster, false, err) < 0)
 		return NULL;
-	call = make(cluster, ops, ops_count, deadline_us, err);
+	call = client_call_make(cluster, ops, ops_count, deadline_us, err);
 	if (call) {
 		call->async = done || !cluster->transport->unattended;
 		call->callback = done;
@@ -101,7 +126,7 @@ int star_request_wait(struct star_request *request, struct star_error *err)
 	if (call->async)
 		client_io_await(call->waiter, call);
 	else
-		finish_blocking(NULL, call, NULL);
+		client_call_finish(NULL, call, NULL);
 	rc = call->error.code;
 	if (rc && err)
 		*err = call->error;
@@ -110,39 +135,36 @@ int star_request_wait(struct star_request *request, struct star_error *err)
 	return rc;
 }
 
-static int one(struct star_op *op, uint64_t deadline_us, struct star_error *err)
+static int one(const struct star_op *op, uint64_t deadline_us, struct star_error *err)
 {
 	if (!op->table)
 		return star_error_set(err, -EINVAL, "the table is NULL");
-	return star_execute(op->table->cluster, op, 1, deadline_us, err);
+	return execute(op->table->cluster, op, 1, deadline_us, err);
 }
 
 int star_pull(struct star_table *table, const uint64_t *keys, uint32_t count, void *values, uint32_t flags,
 	      uint64_t deadline_us, struct star_error *err)
 {
-	struct star_op op = {
-		.kind = STAR_PULL,
-		.flags = flags,
-		.table = table,
-		.keys = keys,
-		.count = count,
-		.values = values,
+	const struct small_op small = {
+		.table = table, .keys = keys, .values = values, .flags = flags, .kind = STAR_PULL
 	};
+	struct star_op op;
 
+	if (count == 1 && table && small_is(&small))
+		return client_small_execute(&small, deadline_us, err);
+	op = star_op_pull(table, keys, count, values);
+	op.flags = flags;
 	return one(&op, deadline_us, err);
 }
 
 int star_push(struct star_table *table, const uint64_t *keys, uint32_t count, const void *gradients,
 	      uint64_t deadline_us, struct star_error *err)
 {
-	struct star_op op = {
-		.kind = STAR_PUSH,
-		.table = table,
-		.keys = keys,
-		.count = count,
-		.values = (void *)(uintptr_t)gradients, /* a push only reads them */
-	};
+	struct star_op op = star_op_push(table, keys, count, gradients);
+	const struct small_op small = { .table = table, .keys = keys, .values = op.values, .kind = STAR_PUSH };
 
+	if (count == 1 && table && small_is(&small))
+		return client_small_execute(&small, deadline_us, err);
 	return one(&op, deadline_us, err);
 }
 

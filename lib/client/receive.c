@@ -160,6 +160,16 @@ static bool lost(struct channel *ch, ssize_t n, int error, struct waiter *self)
 	return false;
 }
 
+bool client_receive_more(struct channel *ch, size_t bytes, struct waiter *self)
+{
+	size_t need;
+
+	ch->in_bytes += bytes;
+	if (!handle_frames(ch, &need, self))
+		return false;
+	return make_room(ch, need) || die(ch, -ENOMEM, "sent a reply for which there is no memory", self);
+}
+
 bool client_receive_reply(struct channel *ch, struct waiter *self)
 {
 	size_t need = RECEIVE_BYTES;

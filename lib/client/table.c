@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "client/small.h"
 #include "client/spec.h"
 #include "jsonrpc/member.h"
 
@@ -28,6 +29,10 @@ static struct star_table *remember(struct star_cluster *cluster, const struct ob
 	made->elements = spec->kind == OBJECT_VARIABLE ? wire_object_elements(spec) : spec->dim;
 	made->blocks = spec->kind == OBJECT_VARIABLE ? wire_object_blocks(spec) : 0;
 	made->row_bytes = (uint32_t)dtype_row_bytes(spec->dtype, spec->dim);
+	made->small = spec->kind == OBJECT_TABLE && !spec->staleness && made->row_bytes <= SMALL_ROW_BYTES &&
+		      made->row_bytes % 8 == 0;
+	made->small_pushes = made->small && spec->optim.kind != OPTIM_NONE && spec->optim.kind != OPTIM_LAMB &&
+			     spec->clip_global_norm == 0;
 	pthread_mutex_lock(&cluster->lock);
 	for (table = cluster->tables; table; table = table->next)
 		if (object_wire_id(&table->spec) == object_wire_id(spec) &&

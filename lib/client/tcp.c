@@ -74,6 +74,7 @@ const struct transport client_transport_tcp = {
 	.close = close_channel,
 	.retire = client_channel_retire,
 	.submit = submit,
+	.small = client_small_tcp,
 	.cancel = cancel,
 	.wait = client_waiter_wait,
 	.turn = client_waiter_turn,

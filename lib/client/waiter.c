@@ -78,8 +78,8 @@ void client_waiter_give(struct waiter *k, struct channel *ch, struct waiter *sel
 	pthread_mutex_unlock(&k->lock);
 }
 
-/* Room for one more channel in both arrays; polls has one more, for the event fd. */
-static bool grow(struct waiter *k)
+/* In both arrays; polls has one more, for the event fd. */
+bool client_waiter_may_keep(struct waiter *k)
 {
 	const uint32_t size = k->kept_size ? k->kept_size * 2 : 8;
 	struct channel **kept;
@@ -123,7 +123,7 @@ void client_waiter_collect(struct waiter *k, struct calls *incoming, struct call
 	while (ch) {
 		struct channel *next = ch->inbox_next;
 
-		if (grow(k)) {
+		if (client_waiter_may_keep(k)) {
 			k->kept[k->kept_count++] = ch;
 		} else {
 			client_channel_die(ch, -ENOMEM, "cannot be served: out of memory", k);

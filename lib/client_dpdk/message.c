@@ -12,6 +12,7 @@
 
 #include "base/crc32.h"
 #include "client/codec.h"
+#include "client/small.h"
 
 enum { KEPT_FIRST = 64 };
 
@@ -147,6 +148,26 @@ bool dpdk_message_send(struct stream *s, struct part *part)
 		dgram_append(s->session, shared); /* nothing was sent meanwhile */
 	else
 		dgram_send(s->session, message);
+	return true;
+}
+
+bool dpdk_message_send_small(struct stream *s, struct call *call)
+{
+	const uint32_t bytes = call->small.request_bytes;
+	const uint64_t now = s->poller->now_ns;
+	struct rte_mbuf *m;
+
+	if (s->dirty || !small_may_send(s->ch, now) || dgram_queued(s->session) || bytes > dgram_payload(s->session))
+		return false;
+	m = dgram_alloc(s->session);
+	if (unlikely(!m))
+		return false;
+	m->data_len = (uint16_t)bytes;
+	m->pkt_len = bytes;
+	small_write(call, s->ch, rte_pktmbuf_mtod(m, char *));
+	small_sent(s->ch, call, now);
+	call->remaining = 1;
+	dgram_send(s->session, m);
 	return true;
 }
 
@@ -305,7 +326,31 @@ static void handle(struct stream *s, struct rte_mbuf *message, uint32_t at, enum
 		dpdk_stream_touch(s);
 }
 
-void dpdk_message_received(struct stream *s, struct rte_mbuf *message, uint32_t bytes, enum wire_status status)
+/* The reply that a small call expects. */
+static inline bool take_small(struct stream *s, struct rte_mbuf *message)
+{
+	struct poller *p = s->poller;
+	struct channel *ch = s->ch;
+	struct part *part = *channel_slot(ch, ch->first_sequence);
+	struct call *call = part ? part->call : NULL;
+
+	if (!call || call->small.part != part || message->next || message->data_len != call->small.reply_bytes ||
+	    s->doom || ch->first_sequence == ch->next_sequence ||
+	    !small_take_row(call, ch, rte_pktmbuf_mtod(message, char *)))
+		return false;
+	small_take(ch, call, p->now_ns);
+	if (likely(call == p->awaited)) { /* as dpdk_part_end has it */
+		p->done = true;
+		atomic_store_explicit(&call->finished, CALL_FINISHED, memory_order_relaxed);
+	} else {
+		dpdk_part_end(p, part, NULL);
+	}
+	if (unlikely(!TAILQ_EMPTY(&ch->queue) || ch->retired))
+		dpdk_stream_touch(s);
+	return true;
+}
+
+static __attribute__((noinline)) void handle_all(struct stream *s, struct rte_mbuf *message, enum wire_status status)
 {
 	struct dgram_session *session = s->session;
 	uint32_t mbufs = 0, at = 0;
@@ -322,4 +367,14 @@ void dpdk_message_received(struct stream *s, struct rte_mbuf *message, uint32_t 
 		free_chain(message);
 	s->poller->kept = false;
 	dgram_taken(session, mbufs);
+}
+
+void dpdk_message_received(struct stream *s, struct rte_mbuf *message, uint32_t bytes, enum wire_status status)
+{
+	if (!take_small(s, message)) {
+		handle_all(s, message, status);
+		return;
+	}
+	rte_pktmbuf_free_seg(message);
+	dgram_taken(s->session, 1);
 }

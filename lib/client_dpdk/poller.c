@@ -14,11 +14,12 @@
 #include "base/clock.h"
 
 enum {
-	TIMERS_MAX = 64,  /* of a turn */
-	BURSTS_MAX = 64,  /* sent in a turn */
-	SEND_TRIES = 16,  /* of a burst: the peer may be a core that empties the ring just now */
-	EMPTY_POLLS = 64, /* between looks at the clock */
-	LOOKS_MAX = 2000, /* at a finished flag before a thread sleeps: some microseconds */
+	TIMERS_MAX = 64,   /* of a turn */
+	BURSTS_MAX = 64,   /* sent in a turn */
+	SEND_TRIES = 16,   /* of a burst: the peer may be a core that empties the ring just now */
+	EMPTY_POLLS = 64,  /* between looks at the clock */
+	SMALL_LOOKS = 256, /* before the first of them, of a small call */
+	LOOKS_MAX = 2000,  /* at a finished flag before a thread sleeps: some microseconds */
 	SETTLE_TRIES = 200,
 	IN_A_ROW_NS = 20000,
 	FULL_TURN_NS = 100000, /* at least one turn in so long does all there is to do */
@@ -33,8 +34,9 @@ enum {
  */
 static inline void borrow_lcore(struct poller *p)
 {
-	p->lcore = (int)RTE_PER_LCORE(_lcore_id);
-	RTE_PER_LCORE(_lcore_id) = 0;
+	p->lcore_at = &RTE_PER_LCORE(_lcore_id);
+	p->lcore = *p->lcore_at;
+	*p->lcore_at = 0;
 }
 
 static inline bool try_lock(struct poller *p)
@@ -88,13 +90,18 @@ static void wake_sleeper(struct poller *p)
 	pthread_mutex_unlock(&p->sleepers_lock);
 }
 
-void dpdk_poller_leave(struct poller *p)
+static inline void leave_lock(struct poller *p)
 {
-	RTE_PER_LCORE(_lcore_id) = (unsigned)p->lcore;
+	*p->lcore_at = p->lcore;
 	/* Pairs with doze: either it sees the lock free, or we see that it sleeps. */
 	atomic_exchange(&p->locked, 0);
 	if (atomic_load_explicit(&p->sleepers_count, memory_order_relaxed))
 		wake_sleeper(p);
+}
+
+void dpdk_poller_leave(struct poller *p)
+{
+	leave_lock(p);
 }
 
 /* ---- a turn ---- */
@@ -108,13 +115,11 @@ void dpdk_poller_post(struct poller *p, struct call *call)
 }
 
 /* Each stream once: one that wants to be looked at again is in the next turn. */
-void dpdk_poller_pump(struct poller *p)
+void dpdk_poller_pump_all(struct poller *p)
 {
 	struct streams dirty;
 	struct stream *s;
 
-	if (TAILQ_EMPTY(&p->dirty))
-		return;
 	TAILQ_INIT(&dirty);
 	TAILQ_CONCAT(&dirty, &p->dirty, link);
 	p->starved = false;
@@ -125,7 +130,7 @@ void dpdk_poller_pump(struct poller *p)
 	}
 }
 
-void dpdk_poller_drain(struct poller *p)
+void dpdk_poller_drain_all(struct poller *p)
 {
 	struct call *newest, *oldest = NULL;
 
@@ -156,11 +161,9 @@ static inline unsigned take_frames(struct poller *p, struct rte_mbuf **frames)
 	return port_receive(p->port, 0, frames, PORT_BURST);
 }
 
-static void send_burst(struct poller *p, struct rte_mbuf **frames, unsigned n)
+static void send_rest(struct poller *p, struct rte_mbuf **frames, unsigned n, unsigned sent)
 {
-	unsigned sent = 0;
-
-	for (unsigned try = 0; sent < n && try < SEND_TRIES; try++)
+	for (unsigned try = 1; sent < n && try < SEND_TRIES; try++)
 		sent += port_send(p->port, 0, frames + sent, (uint16_t)(n - sent));
 	p->sent += sent;
 	p->dropped += n - sent;
@@ -168,22 +171,36 @@ static void send_burst(struct poller *p, struct rte_mbuf **frames, unsigned n)
 		rte_pktmbuf_free_bulk(frames + sent, n - sent);
 }
 
+/* One burst of what the stack has to send. */
+static inline unsigned send_burst(struct poller *p, struct rte_mbuf **frames)
+{
+	const unsigned n = net_output(p->net, frames, PORT_BURST);
+	unsigned sent;
+
+	if (n == 0)
+		return 0;
+	sent = port_send(p->port, 0, frames, (uint16_t)n);
+	if (likely(sent == n))
+		p->sent += n;
+	else
+		send_rest(p, frames, n, sent);
+	return n;
+}
+
 static unsigned output(struct poller *p)
 {
 	struct rte_mbuf *frames[PORT_BURST];
-	unsigned total = 0, bursts = 0;
+	unsigned total = 0, bursts = 0, n;
 	bool more;
 
 	p->deferred = 0;
 	do {
-		unsigned n;
-
 		more = dgram_turn(p->dgram, p->now_ns);
-		while (bursts++ < BURSTS_MAX && (n = net_output(p->net, frames, PORT_BURST))) {
-			send_burst(p, frames, n);
+		do {
+			n = send_burst(p, frames);
 			total += n;
-		}
-	} while (more && bursts < BURSTS_MAX);
+		} while (n == PORT_BURST && ++bursts < BURSTS_MAX);
+	} while (unlikely(more) && bursts++ < BURSTS_MAX);
 	return total;
 }
 
@@ -193,21 +210,11 @@ void dpdk_poller_flush(struct poller *p)
 	output(p);
 }
 
-/* What is there to do at p->now_ns, with n frames that have come. Returns whether there was something. */
-static bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
+/* All there is to do at p->now_ns, when this many frames have been taken in. Returns whether there was something. */
+static bool turn_all(struct poller *p, unsigned n)
 {
 	unsigned work = n;
 
-	if (n)
-		net_input(p->net, frames, n, p->now_ns);
-	else
-		net_turn(p->net, p->now_ns);
-	/* The driver has what it waited for, and goes: who drives next sends what is left, very soon (settle). */
-	if (p->done && p->awaited && !p->deferred && TAILQ_EMPTY(&p->dirty) &&
-	    p->now_ns - p->turned_ns < FULL_TURN_NS) {
-		atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
-		return true;
-	}
 	p->turned_ns = p->now_ns;
 	dpdk_poller_drain(p);
 	wheel_advance(net_wheel(p->net), p->now_ns, TIMERS_MAX);
@@ -218,6 +225,22 @@ static bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
 	if (work)
 		atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
 	return work;
+}
+
+/* The same, with n frames that have come; or what must be done now. */
+static inline bool turn(struct poller *p, struct rte_mbuf **frames, unsigned n)
+{
+	if (n)
+		net_input(p->net, frames, n, p->now_ns);
+	else
+		net_turn(p->net, p->now_ns);
+	/* The driver has what it waited for, and goes: who drives next sends what is left, very soon (settle). */
+	if (p->done && p->awaited && !p->deferred && TAILQ_EMPTY(&p->dirty) &&
+	    p->now_ns - p->turned_ns < FULL_TURN_NS) {
+		atomic_store_explicit(&p->busy_ns, p->now_ns, memory_order_relaxed);
+		return true;
+	}
+	return turn_all(p, n);
 }
 
 /*
@@ -386,6 +409,67 @@ void dpdk_poller_wait(struct waiter *k, struct call *call)
 		else
 			doze(p, call);
 	}
+}
+
+static inline uint64_t begin_call(struct poller *p)
+{
+	const uint64_t now = clock_read(&p->clock);
+
+	p->entered_ns = p->now_ns = now;
+	if (likely(now - p->turned_ns < IDLE_CHECK_US * UINT64_C(1000))) /* or it has just been turned */
+		net_turn(p->net, now);
+	else
+		dpdk_poller_catch_up(p);
+	dpdk_poller_pump(p);
+	dpdk_poller_drain(p);
+	return now;
+}
+
+uint64_t dpdk_poller_begin(struct poller *p)
+{
+	return begin_call(p);
+}
+
+/* The first looks for the reply, some microseconds; drive has the others. */
+static inline void look_for_reply(struct poller *p)
+{
+	struct rte_mbuf *frames[PORT_BURST];
+
+	for (int i = 0; i < SMALL_LOOKS && !atomic_load_explicit(&p->inbox, memory_order_relaxed); i++) {
+		const unsigned n = take_frames(p, frames);
+
+		if (n == 0)
+			continue;
+		p->now_ns = clock_read(&p->clock);
+		turn(p, frames, n);
+		return;
+	}
+}
+
+bool dpdk_poller_small(struct call *call)
+{
+	struct star_cluster *cluster = call->cluster;
+	struct poller *p = cluster->transport_state;
+	bool done;
+
+	call->start_ns = 0;
+	call->deadline_ns = call->small.deadline_us * 1000;
+	if (unlikely(!dpdk_poller_try(p, NULL, call)))
+		return false;
+	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);
+	call_begin(call, begin_call(p));
+	if (unlikely(!dpdk_message_send_small(call->small.part->channel->datagrams, call)))
+		dpdk_call_start(p, call);
+	dpdk_poller_flush(p);
+	look_for_reply(p);
+	if (unlikely(!p->done))
+		drive(p, cluster, NULL, call->deadline_ns);
+	done = p->done; /* so it was finished before anybody else drives */
+	settle(p);
+	dpdk_poller_tell_watcher(p, cluster);
+	leave_lock(p);
+	let_in(p);
+	return done;
 }
 
 /* When an I/O thread is to look again. */

@@ -85,7 +85,8 @@ struct poller {
 	bool done;			    /* a call of the driver's has finished */
 	bool starved;			    /* mbufs were short: streams wait for them in `dirty` */
 	uint32_t deferred;		    /* calls that were written, and wait for company to be sent */
-	int lcore;			    /* of the mempool's cache, which goes with the lock */
+	unsigned *lcore_at;		    /* the thread's number of an lcore, */
+	unsigned lcore;			    /* and what it was: see borrow_lcore */
 	struct streams dirty;
 	struct clock clock;
 	uint64_t now_ns;	      /* of the turn */
@@ -133,10 +134,25 @@ void dpdk_poller_catch_up(struct poller *p);
 void dpdk_poller_post(struct poller *p, struct call *call);
 /* The driver's, before it leaves: I/O threads that sleep for long must know that there was something to do. */
 void dpdk_poller_tell_watcher(struct poller *p, struct star_cluster *cluster);
+/* The driver's, before a call; returns the time. */
+uint64_t dpdk_poller_begin(struct poller *p);
+/* Sends a small call, and waits for its reply. False: it has not ended yet; start_ns is 0: it was not sent either. */
+bool dpdk_poller_small(struct call *call);
 /* The driver's: does what streams have to do. */
-void dpdk_poller_pump(struct poller *p);
+void dpdk_poller_pump_all(struct poller *p);
+static inline void dpdk_poller_pump(struct poller *p)
+{
+	if (unlikely(!TAILQ_EMPTY(&p->dirty)))
+		dpdk_poller_pump_all(p);
+}
 /* Takes over what was posted. */
-void dpdk_poller_drain(struct poller *p);
+void dpdk_poller_drain_all(struct poller *p);
+static inline void dpdk_poller_drain(struct poller *p)
+{
+	if (unlikely(atomic_load_explicit(&p->released, memory_order_relaxed) ||
+		     atomic_load_explicit(&p->inbox, memory_order_relaxed)))
+		dpdk_poller_drain_all(p);
+}
 /* The driver's: frees what released views kept (message.c). */
 void dpdk_poller_reclaim(struct poller *p);
 void dpdk_poller_wait(struct waiter *k, struct call *call);
@@ -163,6 +179,8 @@ void dpdk_stream_close(struct stream *s);
 /* message.c: requests into mbufs, replies out of them */
 /* False: there are not enough mbufs now. */
 bool dpdk_message_send(struct stream *s, struct part *part);
+/* The same of a small call that may go before all others; false: it may not, and nothing is changed. */
+bool dpdk_message_send_small(struct stream *s, struct call *call);
 /* Handles a reply, or several in one packet, and frees them. */
 void dpdk_message_received(struct stream *s, struct rte_mbuf *message, uint32_t bytes, enum wire_status status);
 

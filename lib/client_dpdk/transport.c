@@ -138,16 +138,7 @@ static void submit(struct call *call, struct waiter *self)
 		announce(k, call, self);
 	}
 	if (dpdk_poller_try(p, NULL, waits ? call : NULL)) {
-		const uint64_t now = clock_read(&p->clock);
-
-		call_begin(call, now);
-		p->entered_ns = p->now_ns = now;
-		if (now - p->turned_ns < IDLE_CHECK_US * UINT64_C(1000)) /* or it has just been turned */
-			net_turn(p->net, p->now_ns);
-		else
-			dpdk_poller_catch_up(p);
-		dpdk_poller_pump(p);
-		dpdk_poller_drain(p);
+		call_begin(call, dpdk_poller_begin(p));
 		/* Who does not wait does not own it from here on. */
 		defer = !waits && may_defer(p, call, self);
 		dpdk_call_start(p, call);
@@ -168,6 +159,15 @@ static void submit(struct call *call, struct waiter *self)
 	}
 	if (async && k != self)
 		waiter_wake(k);
+}
+
+static void small(struct call *call, struct waiter *self)
+{
+	if (dpdk_poller_small(call))
+		return;
+	if (!call->start_ns)
+		submit(call, self);
+	dpdk_poller_wait(self, call);
 }
 
 static void cancel(struct call *call, int code, struct waiter *self)
@@ -192,6 +192,7 @@ const struct transport star_transport_dpdk = {
 	.close = close_channel,
 	.retire = retire,
 	.submit = submit,
+	.small = small,
 	.cancel = cancel,
 	.wait = dpdk_poller_wait,
 	.turn = dpdk_poller_turn,

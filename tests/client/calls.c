@@ -110,19 +110,19 @@ void fields_of_an_operation_arrive(void)
 	struct star_error err = { 0 };
 
 	CHECK_INT(star_execute(b.cluster, &push, 1, LONG_US, &err), 0);
-	CHECK_NEAR(b.peer->last_op.rate, 0.25, 0);
-	CHECK_UINT(b.peer->last_op.step, 77);
-	CHECK_UINT(b.peer->last_op.flags, WIRE_RATE);
+	CHECK_NEAR(peer_last_op(b.peer).rate, 0.25, 0);
+	CHECK_UINT(peer_last_op(b.peer).step, 77);
+	CHECK_UINT(peer_last_op(b.peer).flags, WIRE_RATE);
 	push.flags = STAR_RATE | STAR_SCALE; /* zeros that are meant */
 	push.rate = 0;
 	CHECK_INT(star_execute(b.cluster, &push, 1, LONG_US, &err), 0);
-	CHECK_NEAR(b.peer->last_op.rate, 0, 0);
-	CHECK_NEAR(b.peer->last_op.scale, 0, 0);
-	CHECK_UINT(b.peer->last_op.flags, WIRE_RATE | WIRE_SCALE);
+	CHECK_NEAR(peer_last_op(b.peer).rate, 0, 0);
+	CHECK_NEAR(peer_last_op(b.peer).scale, 0, 0);
+	CHECK_UINT(peer_last_op(b.peer).flags, WIRE_RATE | WIRE_SCALE);
 	CHECK_INT(star_pull(b.table, &key, 1, row, STAR_READ_ONLY, UINT64_MAX, &err), 0);
-	CHECK_UINT(b.peer->last_op.flags, WIRE_READ_ONLY);
+	CHECK_UINT(peer_last_op(b.peer).flags, WIRE_READ_ONLY);
 	CHECK_INT(star_pull(b.table, &key, 1, row, 0, 0, NULL), 0);
-	CHECK_UINT(b.peer->last_op.flags, 0);
+	CHECK_UINT(peer_last_op(b.peer).flags, 0);
 	bench_stop(&b);
 }
 
@@ -191,7 +191,7 @@ void duplicates_are_summed_in_large_pushes(void)
 			rows[i] = 0.5f;
 		CHECK_INT(star_push(b.table, keys, KEYS, rows, LONG_US, &err), 0);
 		CHECK(peer_requests(b.peer) > reactors); /* it was cut */
-		CHECK(b.peer->largest_request <= WIRE_PAYLOAD_DEFAULT);
+		CHECK(peer_largest_request(b.peer) <= WIRE_PAYLOAD_DEFAULT);
 		for (uint64_t key = 0; key < UNIQUE; key += 7) {
 			if (!CHECK(peer_find(b.peer, 1, key, &applied, &first)))
 				break;
@@ -350,11 +350,13 @@ void variables_of_odd_shapes(void)
 		}
 		/* The largest has 98 blocks: a push takes 16 of them, since they are less than 1 MiB; ... */
 		if (reactors == 1)
-			CHECK_UINT(b.peer->largest_request, sizeof(struct wire_op) + 16 * (sizeof(uint64_t) + 4096));
+			CHECK_UINT(peer_largest_request(b.peer),
+				   sizeof(struct wire_op) + 16 * (sizeof(uint64_t) + 4096));
 		/* ... of 260, 64, so many that the node's caches hold them. */
 		one_shape(&b, "large", 1, (uint64_t[]){ 266003 });
 		if (reactors == 1)
-			CHECK_UINT(b.peer->largest_request, sizeof(struct wire_op) + 64 * (sizeof(uint64_t) + 4096));
+			CHECK_UINT(peer_largest_request(b.peer),
+				   sizeof(struct wire_op) + 64 * (sizeof(uint64_t) + 4096));
 		bench_stop(&b);
 	}
 }

@@ -88,6 +88,16 @@ void callbacks_keep_calls_going(void);
 void requests_are_waited_for_elsewhere(void);
 void close_frees_what_nobody_waited_for(void);
 
+/* small.c */
+void small_calls_find_their_rows(void);
+void small_calls_say_what_was_asked_for(void);
+void bad_replies_to_small_calls_are_refused(void);
+void small_calls_go_on_after_faults(void);
+void small_calls_survive_lost_connections(void);
+void small_calls_follow_the_layout(void);
+void threads_make_small_calls_side_by_side(void);
+void close_ends_small_calls(void);
+
 /* views.c */
 void views_show_what_a_pull_copies(void);
 void views_of_variables_show_their_values(void);

@@ -105,6 +105,14 @@ bool pull_works(struct bench *b)
 	X(callbacks_keep_calls_going) \
 	X(requests_are_waited_for_elsewhere) \
 	X(close_frees_what_nobody_waited_for) \
+	X(small_calls_find_their_rows) \
+	X(small_calls_say_what_was_asked_for) \
+	X(bad_replies_to_small_calls_are_refused) \
+	X(small_calls_go_on_after_faults) \
+	X(small_calls_survive_lost_connections) \
+	X(small_calls_follow_the_layout) \
+	X(threads_make_small_calls_side_by_side) \
+	X(close_ends_small_calls) \
 	X(a_bad_node_fails_the_call_and_is_reconnected) \
 	X(a_lost_connection_is_replaced_in_the_middle_of_calls) \
 	X(a_dying_channel_fails_all_in_flight_at_once) \

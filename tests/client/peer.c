@@ -279,6 +279,33 @@ uint32_t peer_connections(struct peer *p)
 	return read_counter(p, &p->connections_made);
 }
 
+struct wire_op peer_last_op(struct peer *p)
+{
+	struct wire_op op;
+
+	pthread_mutex_lock(&p->lock);
+	op = p->last_op;
+	pthread_mutex_unlock(&p->lock);
+	return op;
+}
+
+uint64_t peer_largest_request(struct peer *p)
+{
+	uint64_t bytes;
+
+	pthread_mutex_lock(&p->lock);
+	bytes = p->largest_request;
+	pthread_mutex_unlock(&p->lock);
+	return bytes;
+}
+
+void peer_forget_largest(struct peer *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->largest_request = 0;
+	pthread_mutex_unlock(&p->lock);
+}
+
 void peer_relayout(struct peer *p, uint32_t active_nodes, bool publish)
 {
 	pthread_mutex_lock(&p->lock);

@@ -139,6 +139,10 @@ bool peer_wait_held(struct peer *p, uint32_t n);
 bool peer_wait_requests(struct peer *p, uint32_t n);
 uint32_t peer_requests(struct peer *p);
 uint32_t peer_connections(struct peer *p);
+/* The operation that came last, and the payload of the largest request since that was forgotten. */
+struct wire_op peer_last_op(struct peer *p);
+uint64_t peer_largest_request(struct peer *p);
+void peer_forget_largest(struct peer *p);
 /* Stops accepting on, and closes the connections of, all reactors; the data ports stay refused. */
 void peer_unplug(struct peer *p);
 /* A new layout: this many nodes are active, in a new epoch; published or only in force on the nodes. */

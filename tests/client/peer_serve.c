@@ -489,6 +489,17 @@ static bool check_frame(struct peer *p, const struct wire_frame *frame, const ch
 	return true;
 }
 
+/* A test may change it meanwhile. */
+static uint32_t request_max(struct peer_reactor *r)
+{
+	uint32_t bytes;
+
+	pthread_mutex_lock(&r->peer->lock);
+	bytes = r->peer->request_max[r->node];
+	pthread_mutex_unlock(&r->peer->lock);
+	return bytes;
+}
+
 void *peer_serve_main(void *arg)
 {
 	struct peer_connection *c = arg;
@@ -501,8 +512,7 @@ void *peer_serve_main(void *arg)
 	socklen_t bytes = sizeof(linger);
 
 	while (read_all(c->fd, &frame, sizeof(frame))) {
-		if (wire_frame_check(&frame, NULL) != WIRE_OK ||
-		    frame.payload_bytes > p->request_max[c->reactor->node]) {
+		if (wire_frame_check(&frame, NULL) != WIRE_OK || frame.payload_bytes > request_max(c->reactor)) {
 			peer_violation(p, "a request's frame is malformed");
 			break;
 		}

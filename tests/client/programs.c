@@ -129,7 +129,7 @@ void runs_that_were_executed_are_not_applied_again(void)
 	check_results(1);
 	CHECK(peer_find(b.peer, 1, 17, &applied, &first));
 	CHECK_UINT(applied, 1);
-	CHECK_UINT(b.peer->last_op.flags, WIRE_APPLIED);
+	CHECK_UINT(peer_last_op(b.peer).flags, WIRE_APPLIED);
 	bench_stop(&b);
 }
 
@@ -181,16 +181,18 @@ void what_is_not_kept_is_brought(void)
 	fill();
 	CHECK_INT(run_kept(&b, keeps, bags, 0, &err), 0);
 	check_results(0);
-	CHECK_UINT(b.peer->last_op.version, 7);
+	CHECK_UINT(peer_last_op(b.peer).version, 7);
+	pthread_mutex_lock(&b.peer->lock);
 	b.peer->full = true;
+	pthread_mutex_unlock(&b.peer->lock);
 	CHECK_INT(run_kept(&b, keeps, bags, 0, &err), 0);
 	check_results(0);
 	CHECK_UINT(peer_requests(b.peer), 4 + 8);
 	if (!CHECK_INT(run_kept(&b, takes, bags, 1, &err), 0))
 		unit_fail(__FILE__, __LINE__, "%s", err.text);
 	check_results(0);
-	CHECK_UINT(b.peer->last_op.flags, WIRE_ALONE);
-	CHECK_UINT(b.peer->last_op.version, 0);
+	CHECK_UINT(peer_last_op(b.peer).flags, WIRE_ALONE);
+	CHECK_UINT(peer_last_op(b.peer).version, 0);
 	CHECK(peer_find(b.peer, 1, 17, &applied, &first) && applied == 1);
 	CHECK_UINT(peer_requests(b.peer), 12 + 8);
 	CHECK_INT(run_kept(&b, takes, NULL, 0, &err), -ENODATA);

@@ -51,8 +51,8 @@ void values_have_the_type_that_is_asked_for(void)
 					  .count = KEYS,
 					  .values = rows,
 					  .dtype = names[t] });
-		CHECK_UINT(b.peer->last_op.result_dtype, dtype);
-		CHECK_UINT(b.peer->last_op.dtype, 0);
+		CHECK_UINT(peer_last_op(b.peer).result_dtype, dtype);
+		CHECK_UINT(peer_last_op(b.peer).dtype, 0);
 		for (uint32_t i = 0; i < KEYS; i++) {
 			for (uint32_t e = 0; e < DIM; e++)
 				floats[e] = peer_initial(1, keys[i], e);
@@ -73,8 +73,8 @@ void values_have_the_type_that_is_asked_for(void)
 					  .values = rows,
 					  .dtype = names[t],
 					  .scale = 2 });
-		CHECK_UINT(b.peer->last_op.dtype, dtype);
-		CHECK_NEAR(b.peer->last_op.scale, 2, 0);
+		CHECK_UINT(peer_last_op(b.peer).dtype, dtype);
+		CHECK_NEAR(peer_last_op(b.peer).scale, 2, 0);
 		run(&b, star_op_pull(b.table, keys, 1, after));
 		for (uint32_t e = 0; e < DIM; e++)
 			CHECK_NEAR(after[e], peer_initial(1, keys[0], e) - 2 * floats[e], 1e-3);
@@ -148,8 +148,8 @@ void values_are_assigned(void)
 	for (uint32_t i = 0; i < KEYS * DIM; i++)
 		values[i] = (float)i;
 	run(&b, star_op_assign(b.table, keys, KEYS, values));
-	CHECK_UINT(b.peer->last_op.kind, WIRE_ASSIGN);
-	CHECK_UINT(b.peer->last_op.dtype, STAR_FLOAT32);
+	CHECK_UINT(peer_last_op(b.peer).kind, WIRE_ASSIGN);
+	CHECK_UINT(peer_last_op(b.peer).dtype, STAR_FLOAT32);
 	run(&b, star_op_pull(b.table, keys, KEYS, rows));
 	for (uint32_t i = 1; i < KEYS; i += 2)
 		CHECK_MEM(rows + (size_t)i * DIM, values + (size_t)i * DIM, DIM * sizeof(float));
@@ -340,19 +340,21 @@ void requests_are_as_large_as_all_nodes_take(void)
 		const uint64_t key = 1;
 		float row;
 
+		pthread_mutex_lock(&b.peer->lock);
 		memcpy(b.peer->request_max, limits[i], sizeof(limits[i]));
+		pthread_mutex_unlock(&b.peer->lock);
 		peer_relayout(b.peer, 2, true);
 		CHECK_INT(star_pull(b.table, &key, 1, &row, 0, LONG_US, &err), 0); /* the new layout is fetched */
-		b.peer->largest_request = 0;
+		peer_forget_largest(b.peer);
 		if (limits[i][1] > 4 << 20) {
 			CHECK_INT(star_variable_push(lamb, values, LONG_US, &err), 0);
-			CHECK(b.peer->largest_request > ELEMENTS * sizeof(*values));
+			CHECK(peer_largest_request(b.peer) > ELEMENTS * sizeof(*values));
 			continue;
 		}
 		CHECK_INT(star_variable_push(lamb, values, LONG_US, &err), -E2BIG);
 		CHECK_HAS(err.text, "a push to \"l\" must go in one request of 1 MiB, for its optimizer lamb");
 		CHECK_HAS(err.text, "limits.request_mib");
-		CHECK_UINT(b.peer->largest_request, 0);
+		CHECK_UINT(peer_largest_request(b.peer), 0);
 	}
 	free(values);
 	bench_stop(&b);
@@ -367,31 +369,31 @@ void pulled_versions_go_with_pushes(void)
 	struct star_error err = { 0 };
 
 	CHECK_INT(star_push(t, &key, 1, &row, LONG_US, &err), 0);
-	CHECK_UINT(b.peer->last_op.version, 0);
-	CHECK_UINT(b.peer->last_op.flags & WIRE_PULLED, 0); /* nothing was pulled yet */
+	CHECK_UINT(peer_last_op(b.peer).version, 0);
+	CHECK_UINT(peer_last_op(b.peer).flags & WIRE_PULLED, 0); /* nothing was pulled yet */
 	CHECK_INT(star_push(t, &key, 1, &row, LONG_US, &err), 0);
 	CHECK_INT(star_pull(t, &key, 1, &row, 0, LONG_US, &err), 0);
-	CHECK_UINT(b.peer->last_op.version, 0);
+	CHECK_UINT(peer_last_op(b.peer).version, 0);
 	CHECK_INT(star_push(t, &key, 1, &row, LONG_US, &err), 0);
-	CHECK_UINT(b.peer->last_op.version, 2);
+	CHECK_UINT(peer_last_op(b.peer).version, 2);
 	CHECK_INT(star_push(t, &key, 1, &row, LONG_US, &err), 0);
-	CHECK_UINT(b.peer->last_op.version, 2); /* that is what its gradient is of */
+	CHECK_UINT(peer_last_op(b.peer).version, 2); /* that is what its gradient is of */
 	run(&b, star_op_push_pull(t, &key, 1, &row, &result));
 	CHECK_INT(star_push(t, &key, 1, &row, LONG_US, &err), 0);
-	CHECK_UINT(b.peer->last_op.version, 5);
+	CHECK_UINT(peer_last_op(b.peer).version, 5);
 	/* An object that nobody has pushed to has version 0, and who pulled that says so: it may be stale, too. */
 	t = make(&b, (struct star_spec){ .name = "fresh", .dim = 1, .options = "staleness=1" }, false);
 	CHECK_INT(star_pull(t, &key, 1, &row, 0, LONG_US, &err), 0);
 	CHECK_INT(star_push(t, &key, 1, &row, LONG_US, &err), 0);
-	CHECK_UINT(b.peer->last_op.version, 0);
-	CHECK_UINT(b.peer->last_op.flags & WIRE_PULLED, WIRE_PULLED);
+	CHECK_UINT(peer_last_op(b.peer).version, 0);
+	CHECK_UINT(peer_last_op(b.peer).flags & WIRE_PULLED, WIRE_PULLED);
 	/* Of tables without staleness nothing is kept. */
 	CHECK_INT(star_pull(b.table, &key, 1, &row, 0, LONG_US, &err), 0);
 	CHECK_INT(star_push(b.table, &key, 1, &row, LONG_US, &err), 0);
 	CHECK_INT(star_pull(b.table, &key, 1, &row, 0, LONG_US, &err), 0);
 	CHECK_INT(star_push(b.table, &key, 1, &row, LONG_US, &err), 0);
-	CHECK_UINT(b.peer->last_op.version, 0);
-	CHECK_UINT(b.peer->last_op.flags & WIRE_PULLED, 0);
+	CHECK_UINT(peer_last_op(b.peer).version, 0);
+	CHECK_UINT(peer_last_op(b.peer).flags & WIRE_PULLED, 0);
 	bench_stop(&b);
 }
 

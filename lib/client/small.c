@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Small calls, from the caller's side: small.h says what they are. */
+#include "client/small.h"
+
+#include <stdlib.h>
+
+#include "client/codec.h"
+#include "wire/layout.h"
+
+/* Cannot happen: the buffer holds the largest row. */
+static void past_the_end(struct codec_out *out)
+{
+	abort();
+}
+
+/* What the requests of a call have in common, as the general way writes it. */
+static void fill_small(struct call *call, bool pushes)
+{
+	struct small *small = &call->small;
+	struct part *part = TAILQ_FIRST(&call->parts);
+	struct call_op *op = &call->ops[0];
+	const struct wire_frame reply = {
+		.magic = WIRE_MAGIC, .version = WIRE_VERSION, .opcode = WIRE_REPLY, .status = WIRE_OK
+	};
+	const uint32_t result[4] = { object_wire_id(&op->table->spec), 1, op->table->spec.dim,
+				     pushes ? 0 : op->row_bytes };
+	char payload[sizeof(struct wire_op) + sizeof(uint64_t) + SMALL_ROW_BYTES];
+	struct codec_out out = { .at = payload, .end = payload + sizeof(payload), .next = past_the_end };
+
+	client_codec_request(part, &out);
+	memset(&small->head, 0, sizeof(small->head));
+	small->head.magic = WIRE_MAGIC;
+	small->head.version = WIRE_VERSION;
+	small->head.opcode = WIRE_EXECUTE;
+	small->head.epoch = part->epoch;
+	small->head.payload_bytes = part->request_bytes;
+	memcpy(&small->head.op, payload, sizeof(small->head.op));
+	memcpy(&small->reply_head, &reply, sizeof(small->reply_head));
+	memcpy(&small->object_count, &result[0], sizeof(small->object_count));
+	memcpy(&small->dim_bytes, &result[2], sizeof(small->dim_bytes));
+	small->request_bytes = (uint32_t)sizeof(struct wire_frame) + part->request_bytes;
+	small->reply_bytes = (uint32_t)sizeof(struct small_reply) + (pushes ? 0 : op->row_bytes);
+	small->op = op;
+	small->pushes = pushes;
+	small->part = part;
+}
+
+static struct call *make_small(const struct small_op *o, const struct route *route, uint64_t deadline_us,
+			       struct star_error *err)
+{
+	const struct star_op op = { .kind = o->kind,
+				    .flags = o->flags,
+				    .table = o->table,
+				    .keys = o->keys,
+				    .count = 1,
+				    .values = o->values,
+				    .step = o->step };
+	struct call *call = client_call_make(o->table->cluster, &op, 1, deadline_us, err);
+
+	if (!call)
+		return NULL;
+	call->waits = true;
+	call->small.route = route;
+	fill_small(call, o->kind == STAR_PUSH);
+	return call;
+}
+
+/* One that is over becomes this one. */
+static inline void renew_small(struct call *call, const struct small_op *o, const struct route *route)
+{
+	struct small *small = &call->small;
+	struct call_op *op = small->op;
+
+	op->keys = o->keys;
+	op->gradients = op->results = o->values;
+	op->step = small->head.op.step = o->step;
+	small->head.op.flags = op->flags = o->flags & STAR_READ_ONLY ? WIRE_READ_ONLY : 0;
+	small->part->busy = 0;
+	small->part->channel = route->channels[0];
+	if (route->reactors != 1) {
+		const uint64_t hash = hash_key(o->table->name_hash, *o->keys);
+
+		small->part->channel = route->channels[layout_owner(route->partitions, route->reactors,
+								    layout_partition(hash, route->partitions))];
+	}
+}
+
+/* One of the cluster's waiters is at hand for calls like this, without its lock. */
+static inline struct waiter *take_waiter(struct star_cluster *cluster, struct star_error *err)
+{
+	struct waiter *k = atomic_exchange_explicit(&cluster->spare, NULL, memory_order_acquire);
+
+	return k ? k : client_waiter_get(cluster, err);
+}
+
+static inline void put_waiter(struct star_cluster *cluster, struct waiter *k)
+{
+	k = atomic_exchange_explicit(&cluster->spare, k, memory_order_acq_rel);
+	if (k)
+		client_waiter_put(k);
+}
+
+static int run_small(struct call *call, struct waiter *k, uint64_t deadline_us, struct star_error *err)
+{
+	struct small *small = &call->small;
+	int rc;
+
+	small->deadline_us = deadline_bounded(deadline_us);
+	small->head.deadline_us = small->deadline_us > UINT32_MAX ? UINT32_MAX : (uint32_t)small->deadline_us;
+	small->plain = false;
+	call->waiter = k;
+	call->cluster->transport->small(call, k);
+	if (small->plain)
+		return 0;
+	rc = client_call_finish(k, call, err);
+	/* What came of it the general way may have left it as it was, too. */
+	small->plain = rc == 0 && !call->cancelled && !call->retries && !small->part->busy && !small->part->applied;
+	return rc;
+}
+
+int client_small_execute(const struct small_op *o, uint64_t deadline_us, struct star_error *err)
+{
+	struct star_cluster *cluster = o->table->cluster;
+	_Atomic(struct call *) *spare = &o->table->spare[o->kind == STAR_PUSH];
+	struct waiter *k = NULL;
+	const struct route *route;
+	struct star_error ignored;
+	struct call *call;
+	int rc;
+
+	if (!err)
+		err = &ignored;
+	rc = client_cluster_enter(cluster, true, err);
+	if (rc < 0)
+		return rc;
+	route = atomic_load_explicit(&cluster->route, memory_order_acquire);
+	call = atomic_exchange_explicit(spare, NULL, memory_order_acquire);
+	if (call && call->small.route == route) {
+		renew_small(call, o, route);
+	} else {
+		if (call)
+			client_call_free(call);
+		call = make_small(o, route, deadline_us, err);
+	}
+	if (call && !cluster->transport->unattended)
+		k = take_waiter(cluster, err);
+	rc = call && (k || cluster->transport->unattended) ? run_small(call, k, deadline_us, err) : err->code;
+	if (k)
+		put_waiter(cluster, k);
+	if (call && call->small.plain)
+		call = atomic_exchange_explicit(spare, call, memory_order_acq_rel);
+	if (call)
+		client_call_free(call);
+	client_cluster_leave(cluster);
+	return rc;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The small call: a pull or a push of one row of a table, which its thread waits for. It is an ordinary call of one
+ * part, made, checked and split as any other, but kept when it is over (star_table.spare): the next one of its kind to
+ * the same table finds operation, part, and the bytes of frame and operation as they were, and writes over what
+ * differs. A transport sends it by those bytes and takes the reply that it expects, byte for byte but for the row,
+ * without a look at the rest; whatever is not so plain (a queue, a refusal, a lost connection, another layout) goes the
+ * general way, which finds the call as its own. What small_sent and small_take do is what client_request_frame and
+ * client_reply_take (reply.c) do for such a request; a channel's lock, where it has one, is held.
+ */
+#ifndef CLIENT_SMALL_H
+#define CLIENT_SMALL_H
+
+#include <string.h>
+
+#include "base/crc32.h"
+#include "client/client.h"
+
+enum { SMALL_ROW_BYTES = 512 }; /* of a row: frame and all fit into a packet, and into a checksum of one piece */
+
+/* What is asked for. */
+struct small_op {
+	struct star_table *table;
+	const uint64_t *keys; /* one */
+	void *values;
+	uint64_t step;
+	float rate, scale;
+	uint32_t flags; /* enum star_flags */
+	enum star_op_kind kind;
+};
+
+/* Whether it may be a small call of a thread that waits. Not said of what is refused: then the general way says why. */
+static inline bool small_is(const struct small_op *o)
+{
+	const struct star_table *t = o->table;
+
+	if (!o->keys || !o->values)
+		return false;
+	if (o->kind == STAR_PULL)
+		return t->small && !(o->flags & ~(uint32_t)STAR_READ_ONLY) && o->rate == 0 && o->scale == 0;
+	return o->kind == STAR_PUSH && t->small_pushes && !o->flags && o->rate == 0 && o->scale == 0;
+}
+
+/* small.c: of one that small_is. */
+int client_small_execute(const struct small_op *o, uint64_t deadline_us, struct star_error *err);
+
+/* ---- for transports ---- */
+
+/* Whether a request may be sent just now, before all others. */
+static inline bool small_may_send(const struct channel *ch, uint64_t now_ns)
+{
+	return ch->state == CHANNEL_OPEN && TAILQ_EMPTY(&ch->queue) && !ch->refused && !ch->careful &&
+	       channel_in_flight(ch) < IN_FLIGHT_MAX && now_ns >= ch->pause_until_ns;
+}
+
+/* Writes the request, small.request_bytes long, as the channel's next. */
+static inline void small_write(const struct call *call, const struct channel *ch, char *to)
+{
+	const struct small *small = &call->small;
+	struct small_head *at = (struct small_head *)to;
+	uint32_t checksum;
+
+	memcpy(at, &small->head, sizeof(*at));
+	at->flags = (uint8_t)((ch->resumed ? WIRE_GOES_ON : 0) |
+			      (ch->next_sequence != ch->first_sequence ? WIRE_BEHIND : 0));
+	at->session = ch->session;
+	at->sequence = ch->next_sequence;
+	at->incarnation = ch->incarnation;
+	at->key = *small->op->keys;
+	if (small->pushes)
+		memcpy(to + sizeof(*at), small->op->gradients, small->op->row_bytes);
+	checksum = base_crc32(to, small->request_bytes);
+	memcpy(&at->checksum, &checksum, sizeof(checksum));
+}
+
+/* It was written, and will be sent. */
+static inline void small_sent(struct channel *ch, struct call *call, uint64_t now_ns)
+{
+	struct part *part = call->small.part;
+
+	if (ch->next_sequence == ch->first_sequence)
+		ch->heard_ns = now_ns;
+	*channel_slot(ch, ch->next_sequence) = part;
+	ch->resend = ++ch->next_sequence;
+	if (ch->live++ == 0)
+		ch->give_up_ns = now_ns + ch->cluster->connect_timeout_ns;
+	part->state = PART_SENT;
+}
+
+/*
+ * Whether a frame of small.reply_bytes is the reply that the call expects, as the channel's next; then its row has been
+ * copied. Nothing was changed else. What is no such reply is for the general way to look at.
+ */
+static inline bool small_take_row(const struct call *call, const struct channel *ch, char *frame)
+{
+	const struct small *small = &call->small;
+	const struct small_reply *at = (const struct small_reply *)frame;
+	uint32_t checksum = at->checksum, sum;
+
+	if (at->head != small->reply_head || at->session != ch->session || at->sequence != ch->first_sequence ||
+	    at->payload_bytes != small->reply_bytes - sizeof(struct wire_frame) ||
+	    at->object_count != small->object_count || at->dim_bytes != small->dim_bytes)
+		return false;
+	memset(frame + offsetof(struct wire_frame, checksum), 0, sizeof(checksum));
+	sum = base_crc32(frame, small->reply_bytes);
+	memcpy(frame + offsetof(struct wire_frame, checksum), &checksum, sizeof(checksum));
+	if (sum != checksum)
+		return false;
+	if (!small->pushes)
+		memcpy(small->op->results, frame + sizeof(*at), small->op->row_bytes);
+	return true;
+}
+
+/* Its part is off the channel, and the call has ended well. */
+static inline void small_take(struct channel *ch, struct call *call, uint64_t now_ns)
+{
+	*channel_slot(ch, ch->first_sequence) = NULL;
+	ch->first_sequence++;
+	ch->heard_ns = now_ns;
+	ch->answered = true;
+	ch->careful = false;
+	ch->attempts = ch->lost = 0;
+	ch->live--;
+	call->small.part->state = PART_TAKEN;
+	call->small.plain = true;
+}
+
+#endif

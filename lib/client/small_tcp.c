@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A small call over TCP (small.h): where nobody uses the connection, its thread sends the request and is the channel's
+ * waiter at once, by one hold of the lock, and by another one takes the reply and gives the channel up. By the rules of
+ * waiter.c; what is not so plain is left to it.
+ */
+#include "client/small.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+
+enum {
+	LOOKS = 256,	       /* at a socket, with polling: longer than any reply takes for which it matters */
+	PATIENCE_NS = 1000000, /* without; then client_waiter_wait sees to deadlines and interruptions, too */
+};
+
+enum sent { NOT_SENT, SENT_PARTLY, SENT };
+
+static inline bool is_unused(const struct channel *ch, const struct small *small)
+{
+	return !ch->waiter && ch->first_sequence == ch->next_sequence && ch->out_sent == ch->out_bytes &&
+	       !ch->in_bytes && ch->out_size >= small->request_bytes && ch->in_size >= small->reply_bytes &&
+	       !ch->broken && !ch->retired;
+}
+
+/* NOT_SENT: nothing is changed. */
+static enum sent send_first(struct channel *ch, struct call *call, struct waiter *k, uint64_t now_ns)
+{
+	const struct small *small = &call->small;
+	enum sent sent = NOT_SENT;
+
+	pthread_mutex_lock(&ch->lock);
+	if (is_unused(ch, small)) {
+		client_channel_check_idle(ch, now_ns);
+		sent = small_may_send(ch, now_ns) ? SENT_PARTLY : NOT_SENT;
+	}
+	if (sent) {
+		ssize_t n;
+
+		small_write(call, ch, ch->out);
+		small_sent(ch, call, now_ns);
+		ch->waiter = k;
+		n = send(ch->fd, ch->out, small->request_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+		ch->out_bytes = small->request_bytes;
+		ch->out_sent = n > 0 ? (size_t)n : 0; /* what is wrong client_channel_pump is told again */
+		sent = ch->out_sent == ch->out_bytes ? SENT : SENT_PARTLY;
+	}
+	pthread_mutex_unlock(&ch->lock);
+	return sent;
+}
+
+/* Bytes that have come; 0: client_waiter_wait is to see why not. */
+static size_t await_reply(struct channel *ch, struct waiter *k)
+{
+	static const struct timespec patience = { .tv_nsec = PATIENCE_NS };
+	const bool polling = k->cluster->polling;
+	ssize_t n;
+
+	if (!polling) {
+		k->polls[0] = (struct pollfd){ .fd = k->event_fd, .events = POLLIN };
+		k->polls[1] = (struct pollfd){ .fd = ch->fd, .events = POLLIN };
+		if (ppoll(k->polls, 2, &patience, NULL) != 1 || k->polls[1].revents != POLLIN)
+			return 0;
+	}
+	for (int look = 0; look < LOOKS; look++) {
+		n = recv(ch->fd, ch->in, ch->in_size, MSG_DONTWAIT);
+		if (n > 0)
+			return (size_t)n;
+		if (n == 0 || errno != EAGAIN || !polling)
+			return 0;
+		__builtin_ia32_pause();
+	}
+	return 0;
+}
+
+/* Whether nobody else waits for the channel: then it is given up. */
+static bool take_reply(struct channel *ch, struct call *call)
+{
+	bool alone;
+
+	pthread_mutex_lock(&ch->lock);
+	small_take(ch, call, call->start_ns);
+	alone = ch->first_sequence == ch->next_sequence && TAILQ_EMPTY(&ch->queue) && !ch->retired && !ch->broken;
+	if (alone)
+		ch->waiter = NULL;
+	pthread_mutex_unlock(&ch->lock);
+	return alone;
+}
+
+void client_small_tcp(struct call *call, struct waiter *k)
+{
+	struct channel *ch = call->small.part->channel;
+	const uint64_t now = clock_ns();
+	const enum sent sent = client_waiter_may_keep(k) ? send_first(ch, call, k, now) : NOT_SENT;
+	size_t n;
+
+	call->start_ns = 0;
+	call->deadline_ns = call->small.deadline_us * 1000;
+	if (sent == NOT_SENT) {
+		client_transport_tcp.submit(call, k);
+		return;
+	}
+	call_begin(call, now);
+	k->kept[k->kept_count++] = ch;
+	call->remaining = 1;
+	atomic_store_explicit(&call->finished, CALL_RUNS, memory_order_relaxed);
+	n = sent == SENT ? await_reply(ch, k) : 0;
+	if (n == call->small.reply_bytes && small_take_row(call, ch, ch->in)) {
+		if (take_reply(ch, call))
+			k->kept_count = 0;
+		else
+			client_waiter_release(k, true);
+	} else if (n) {
+		client_receive_more(ch, n, k);
+	}
+}
