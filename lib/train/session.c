@@ -253,7 +253,7 @@ static double scalar(const struct graph_tensor *tensor)
 
 /*
  * A step's own count may be below that of one before it, if both were in flight at once. One that was not yet submitted
- * then has a greater one, if PS tasks have not gone back.
+ * then has a greater one, if PS tasks have not rolled back.
  */
 static void set_global_step(struct session *s, const struct flight *f)
 {
@@ -290,7 +290,7 @@ static int land(struct session *s, const struct graph_tensor **results, struct s
 		s->global_step = s->sync.round.global_step;
 	if (s->global_step < before)
 		fprintf(stderr,
-			"the PS tasks went back from global step %" PRIu64
+			"the PS tasks rolled back from global step %" PRIu64
 			", and hold that of an earlier checkpoint, or nothing: "
 			"training goes on from step %" PRIu64 "\n",
 			before, s->global_step);

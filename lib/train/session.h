@@ -132,7 +132,7 @@ int session_run(struct session *session, const struct graph_tensor *feeds, const
  * behind are waited for and dropped; what they pushed stays.
  *
  * Steps in flight know nothing of each other: what one reads may lack what those before it push, as with other workers'
- * steps, and their results "global_step" may be in another order. The session's own global step goes back only when
+ * steps, and their results "global_step" may be in another order. The session's own global step rolls back only when
  * that of the PS tasks has. When PS tasks go away, the steps in flight are waited for, then those that failed are made
  * again, one after the other, and those that succeeded are not. The chief's checkpoints wait for the steps in flight,
  * so that none of its own is in one by half.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pulls and pushes of one row, which have a short way of their own (client/small.h): they end as others do, whatever
+/* Pulls and pushes of one row, which have a fast path of their own (client/small.h): they end as others do, whatever
  * happens. */
 #include "tests/client/cases.h"
 

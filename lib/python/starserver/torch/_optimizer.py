@@ -259,7 +259,7 @@ class Optimizer(torch.optim.Optimizer):
     def _refuse(self, parts: Sequence[_Dense]) -> None:
         if parts:
             raise StarError(errno.ENODATA, "a part of the values is lost of " + ", ".join(one.variable.name for one in parts) +
-                            ": a node was restarted without what it held, or worker 0 ended while it gave them. Go back to a "
+                            ": a node was restarted without what it held, or worker 0 ended while it gave them. Roll back to a "
                             "checkpoint (starctl checkpoint restore), or drop the model's variables (starctl tables drop "
                             f"{self.name}/state {parts[0].variable.name} and so on) and start again")
 
