@@ -100,7 +100,7 @@ int __wrap_star_execute(struct star_cluster *cluster, struct star_op *ops, uint3
 struct star_request *__wrap_star_execute_async(struct star_cluster *cluster, const struct star_op *ops,
 					       uint32_t ops_count, uint64_t deadline_us, star_done *done, void *arg,
 					       struct star_error *err);
-bool __wrap_train_once_find(struct once *once, const uint64_t *ids, uint32_t n);
+bool __wrap_train_dedup_find(struct dedup *dedup, const uint64_t *ids, uint32_t n);
 
 int __wrap_star_execute(struct star_cluster *cluster, struct star_op *ops, uint32_t ops_count, uint64_t deadline_us,
 			struct star_error *err)
@@ -117,7 +117,7 @@ struct star_request *__wrap_star_execute_async(struct star_cluster *cluster, con
 	return __real_star_execute_async(cluster, ops, ops_count, deadline_us, done, arg, err);
 }
 
-bool __wrap_train_once_find(struct once *once, const uint64_t *ids, uint32_t n)
+bool __wrap_train_dedup_find(struct dedup *dedup, const uint64_t *ids, uint32_t n)
 {
 	return false;
 }
