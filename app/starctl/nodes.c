@@ -22,7 +22,7 @@ static json_t *ask_leader(struct jsonrpc_client **client, struct star_error *err
 
 	if (!status || !leader)
 		return status;
-	other = jsonrpc_connect(leader, STARCTL_CALL_US, err);
+	other = connect_node(leader, STARCTL_CALL_US, err);
 	nodes = other ? jsonrpc_call(other, "status", NULL, STARCTL_CALL_US, err) : NULL;
 	json_decref(status);
 	jsonrpc_close(*client);
@@ -72,7 +72,7 @@ static int open_one(struct row_source *source, const json_t *from, struct jsonrp
 	fprintf(ps, "%s%s", source->nodes_count ? "," : "tcp:", control);
 	node->reactors = (uint32_t)reactors;
 	/* The connection that there is is PS task 0's. */
-	node->client = source->nodes_count == 0 ? *first : jsonrpc_connect(control, STARCTL_CALL_US, err);
+	node->client = source->nodes_count == 0 ? *first : connect_node(control, STARCTL_CALL_US, err);
 	if (source->nodes_count == 0)
 		*first = NULL;
 	source->nodes_count++;

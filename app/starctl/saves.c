@@ -130,7 +130,7 @@ int run_checkpoint_save(const struct invocation *invocation)
  * (*back), or as it says why it stays what it is. */
 static json_t *look_back(const char *node, json_int_t before, bool *back, struct star_error *err)
 {
-	struct jsonrpc_client *client = jsonrpc_connect(node, STARCTL_CALL_US, err);
+	struct jsonrpc_client *client = connect_node(node, STARCTL_CALL_US, err);
 	json_t *own = client ? jsonrpc_call(client, "status", NULL, STARCTL_CALL_US, err) : NULL;
 	json_t *layout = own ? jsonrpc_call(client, "layout", NULL, STARCTL_CALL_US, err) : NULL;
 	json_t *status = own ? jsonrpc_call(client, "checkpoint_status", NULL, STARCTL_CALL_US, err) : NULL;
@@ -187,7 +187,7 @@ int run_checkpoint_restore(const struct invocation *invocation)
 	struct star_error err = { 0 };
 	const json_int_t id = parse_id(invocation);
 	const char *node = choose_node(invocation, false, path, sizeof(path), &err);
-	struct jsonrpc_client *client = node ? jsonrpc_connect(node, STARCTL_CALL_US, &err) : NULL;
+	struct jsonrpc_client *client = node ? connect_node(node, STARCTL_CALL_US, &err) : NULL;
 	json_t *own = NULL, *asked = NULL, *back = NULL;
 
 	if (id < 0) {

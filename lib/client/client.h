@@ -407,6 +407,7 @@ struct star_cluster {
 	void *transport_state;
 	char **ps;
 	uint32_t ps_count;
+	char *key_file; /* of STAR_KEY; NULL: the control plane is asked in clear */
 	uint64_t connect_timeout_ns;
 	bool polling;
 	uint32_t io_count;

@@ -185,6 +185,7 @@ static void destroy(struct star_cluster *cluster)
 	for (uint32_t i = 0; i < cluster->io_count; i++)
 		client_io_fini(&cluster->io[i]);
 	free(cluster->io);
+	free(cluster->key_file);
 	client_call_pool_fini(&cluster->pool);
 	while ((table = cluster->tables)) {
 		cluster->tables = table->next;
@@ -208,6 +209,7 @@ static void destroy(struct star_cluster *cluster)
 static struct star_cluster *allocate(struct star_error *err)
 {
 	struct star_cluster *cluster = aligned_alloc(_Alignof(struct star_cluster), sizeof(*cluster));
+	const char *key_file = getenv("STAR_KEY");
 
 	if (!cluster) {
 		star_error_set(err, -ENOMEM, "out of memory for a cluster");
@@ -215,6 +217,13 @@ static struct star_cluster *allocate(struct star_error *err)
 	}
 	memset(cluster, 0, sizeof(*cluster));
 	TAILQ_INIT(&cluster->relay_queue);
+	if (key_file && *key_file)
+		cluster->key_file = strdup(key_file);
+	if (key_file && *key_file && !cluster->key_file) {
+		free(cluster);
+		star_error_set(err, -ENOMEM, "out of memory for a cluster");
+		return NULL;
+	}
 	cluster->payload_max = WIRE_PAYLOAD_MAX;
 	cluster->pull_bytes = PULL_BYTES;
 	clock_condition_init(&cluster->changed);

@@ -29,6 +29,8 @@
  *   -EREMOTEIO  a push was applied, and its results are lost (STAR_AT_ONCE)
  *   -EPROTO, -EBADMSG  a node does not keep to the protocol, or a checksum does not match; its connection was closed
  *   -ECANCELED  the cluster is being closed         -EDEADLK     a callback must not wait
+ *   -EACCES     the control plane wants a key, or does not take this one; -EPERM  others may read the key file, or its
+ *   role may not do this
  *   -EINTR      the thread's star_interrupted has said so
  *   -ENOMEM     this process is out of memory; other negative errno values come from connecting
  * After a failed push it is unknown which of its rows were applied (never half a row), except for -EINVAL.
@@ -61,6 +63,9 @@ enum { STAR_OPS_MAX = 4096 }; /* operations of one call */
  *   I/O threads,
  *     polling and pinning come from the environment (NETWORK_WORKER_CORE_NUMBER, WORKER_ENABLE_POLLING,
  *     WORKER_DISABLE_PIN_CORES, NETWORK_MAX_CONNECTION_TIMEOUT).
+ *     STAR_KEY names the key file of a cluster whose control plane has keys (docs/security.rst): read again at each
+ *     question, never in clear
+ *     then. Pulls and pushes go over the data network, which has no keys yet.
  *   "dpdk:FILE": a worker's file (docs/libstar.rst), with those addresses and a network port of the worker's own.
  */
 STAR_API struct star_cluster *star_open(const char *ps, uint64_t deadline_us, struct star_error *err);
@@ -125,6 +130,14 @@ STAR_API int star_table_empty(struct star_table *table, uint64_t deadline_us, st
  * older brings the table back only if the cluster is told to roll back to it.
  */
 STAR_API int star_table_drop(struct star_table *table, uint64_t deadline_us, struct star_error *err);
+
+/*
+ * Asks a node's control plane, at "host:port", what docs/control.rst has: params is the text of a JSON object, or NULL.
+ * The result is JSON text, for free(); NULL: a code of above, or the node's. By TLS as the key that STAR_KEY names,
+ * where it is set.
+ */
+STAR_API char *star_ask(const char *address, const char *method, const char *params, uint64_t deadline_us,
+			struct star_error *err);
 
 /*
  * The key of the row that stands for a text in a column of examples, as startrain and libstartrain's readers make it

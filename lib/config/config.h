@@ -131,14 +131,24 @@ struct config {
 	uint32_t checkpoint_log_mib;	/* of each reactor; 0: no deltas */
 	uint32_t checkpoint_wait_s;	/* how long requests may wait for it; 0: as long as they may */
 	uint32_t checkpoint_rate_mib_s; /* of the node; 0: as fast as it goes */
+	/* the journal, which is this node's own */
+	char journal_directory[CONFIG_TEXT_MAX + 1]; /* "": none */
+	uint32_t journal_ring_mib;		     /* of each reactor */
+	uint32_t journal_segment_mib;
+	uint32_t journal_limit_mib; /* on disk, of the node */
+	uint32_t journal_wait_s;    /* how long requests may wait for it */
 	/* control plane */
 	char control_socket[108];    /* path of the administrator's Unix socket */
 	uint32_t connect_timeout_ms; /* NETWORK_MAX_CONNECTION_TIMEOUT */
 	uint32_t metrics_port;	     /* 0: they are not served over HTTP */
 	char metrics_address[INET6_ADDRSTRLEN];
 	bool metrics_telemetry;
-	uint32_t log_level;  /* enum log_level */
-	uint32_t log_format; /* enum log_format */
+	/* security: of the control plane */
+	char security_control_keys[CONFIG_TEXT_MAX + 1]; /* "": everybody gets in */
+	char security_control_principal[64]; /* as which this node calls others; "": the only one of role node */
+	char security_audit_log[CONFIG_TEXT_MAX + 1]; /* "": none */
+	uint32_t log_level;			      /* enum log_level */
+	uint32_t log_format;			      /* enum log_format */
 };
 
 /* A command line's --set name=value, in order. */

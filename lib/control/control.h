@@ -93,6 +93,9 @@ struct control_data_plane {
 	/* Tells every reactor the layout that this node is to serve; before the first one, its share of the checkpoint
 	 * is loaded. */
 	int (*set_layout)(void *ctx, const struct control_layout *layout, struct star_error *err);
+	/* What workers name the node by, once it serves a layout: it may be what an earlier process had, whose journal
+	 * it has applied. NULL: what control_options says. */
+	uint32_t (*incarnation)(void *ctx);
 	/* Begins a full pass of eviction over a table of the catalogue, on every reactor. 0 or a negative errno with a
 	 * sentence. */
 	int (*sweep)(void *ctx, const struct object_spec *spec, struct star_error *err);

@@ -150,6 +150,12 @@ static void look_at_hugepages(const struct control *control, const json_t *figur
 		    "the node runs without hugepages, and slower: there were too few at its start (starctl doctor)");
 }
 
+static void look_at_keys(const struct control *control, json_t *notes)
+{
+	if (!control->ring)
+		add(notes, "everybody who reaches the control address gets in: no security.control_keys");
+}
+
 /* PS task 0's: whether a checkpoint could not be written, or should have been. Under lock. */
 static void look_at_checkpoints(const struct control *control, json_t *problems)
 {
@@ -205,6 +211,14 @@ static void look_at_ports(const json_t *figures, json_t *problems)
 	}
 }
 
+static void look_at_journal(const json_t *figures, json_t *problems)
+{
+	const char *error = json_string_value(json_object_get(json_object_get(figures, "journal"), "error"));
+
+	if (error)
+		add(problems, "the node serves without its journal: %.200s", error);
+}
+
 json_t *control_health_json(struct control *control)
 {
 	const struct control_data_plane *plane = &control->data_plane;
@@ -223,9 +237,11 @@ json_t *control_health_json(struct control *control)
 	look_at_last_checkpoint(control, notes);
 	pthread_mutex_unlock(&control->lock);
 	look_at_memory(figures, problems);
+	look_at_journal(figures, problems);
 	look_at_ports(figures, problems);
 	look_at_hugepages(control, figures, notes);
 	look_at_clock(control, notes);
+	look_at_keys(control, notes);
 	json_decref(figures);
 	return json_pack("{s:b, s:o, s:o, s:o}", "healthy", json_array_size(problems) == 0, "state",
 			 jsonrpc_member_from_text(state), "problems", problems, "notes", notes);

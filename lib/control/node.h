@@ -14,12 +14,14 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "control/audit.h"
 #include "control/control.h"
 #include "control/executor.h"
 #include "jsonrpc/jsonrpc.h"
 #include "control/line_server.h"
 #include "control/line_share.h"
 #include "jsonrpc/object_json.h"
+#include "secure/ring.h"
 #include "wire/frame.h"
 
 enum control_times {
@@ -125,6 +127,8 @@ struct control {
 	struct line_server *server;
 	struct executor *executor, *forwarder;
 	struct origins *origins;
+	struct secure_ring *ring; /* who gets in; NULL: everybody */
+	struct audit *audit;	  /* NULL: none is kept */
 	pthread_t follower;
 	bool following;
 
@@ -265,6 +269,27 @@ int control_leader_laid_out(const struct control *control, struct star_error *er
 /* Installs an object under its id, here. */
 int control_leader_adopt(struct control *control, const struct object_spec *spec, struct star_error *err);
 
+/* security.c: keys, roles, and what is written down of who came. */
+int control_security_create(struct control *control, struct star_error *err);
+void control_security_destroy(struct control *control);
+/* How a new connection to another node is to say who this one is: for secure_keys_free; *keys NULL: in clear. */
+int control_security_own(const struct control *control, struct secure_keys **keys, struct star_error *err);
+/* What a line server is told. */
+char *control_security_in_clear(void *ctx);
+void control_security_came(void *ctx, const struct line_connection *connection, const char *refused);
+/* Whether who is at the other end may call a method that is for those roles. */
+int control_security_check(const struct control *control, const struct line_connection *connection, const char *method,
+			   unsigned roles, struct star_error *err);
+/* A line of the audit log: what came of a request. From any thread: fill is on the server's. */
+void control_security_fill(const struct line_connection *connection, struct audit_event *event);
+void control_security_note(const struct control *control, struct audit_event *event, const char *method, int code,
+			   const char *text);
+/* "acl_check" and "key_reload"; roles_of: the roles of a method, or -1. */
+int control_security_acl(struct control *control, const json_t *params, int (*roles_of)(const char *method),
+			 json_t **result, struct star_error *err);
+int control_security_reload(struct control *control, const json_t *params, json_t **result, struct star_error *err);
+json_t *control_security_json(const struct control *control);
+
 /* metrics.c: {"from": the first family}: {"text", "next": the first of the next page, where there is one}. At any
  * time. */
 int control_metrics_page(struct control *control, const json_t *params, json_t **result, struct star_error *err);
@@ -370,6 +395,9 @@ bool control_origins_has(struct control *control, const uint8_t *address, uint32
 /* methods.c: the table of methods; serve is the line server's. */
 enum line_outcome control_methods_serve(void *ctx, struct line_connection *connection, bool admin, const char *line,
 					size_t bytes, char **reply);
+/* The set of roles that may call a method; -1: there is no such method. */
+int control_methods_roles(const char *name);
+unsigned control_methods_count(void);
 bool control_methods_is_node(void *ctx, const struct line_connection *connection);
 char *control_methods_too_long(void *ctx, size_t max);
 char *control_methods_too_many(void *ctx);

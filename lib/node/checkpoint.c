@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "node/checkpoint.h"
+#include "node/journal.h"
 #include "jsonrpc/member.h"
 #include "jsonrpc/thread.h"
 #include "store/snapshot.h"
@@ -277,6 +278,7 @@ static int begin_snapshots(struct node_checkpoint *c, struct star_error *err)
 		while (rte_ring_dequeue(c->parts[i].snapshot.full, &left) == 0)
 			;
 		c->parts[i].snapshot.status = 0;
+		c->parts[i].snapshot.id = c->now.id;
 		c->parts[i].snapshot.wait_max_ns = c->node->config->checkpoint_wait_s * UINT64_C(1000000000);
 		rc = node_ask_copy(&c->node->shards[i], &m.message, sizeof(m), err);
 		if (rc == 0 && m.status < 0)
@@ -664,6 +666,8 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 	if (rc == 0)
 		rc = ckpt_commit(path, &m, err);
 	ckpt_manifest_free(&m);
+	if (rc == 0)
+		node_journal_counts(ctx, checkpoint->id);
 	if (rc == 0 && !checkpoint->parent) {
 		struct star_error why = { 0 };
 

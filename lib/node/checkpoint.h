@@ -47,6 +47,8 @@ int node_checkpoint_claim(struct node_checkpoint *checkpoint, struct star_error 
 
 /* restore.c: loads the node's share of a checkpoint, before its first layout is served; and what control_data_plane
  * says. */
+/* What tables have beyond a shard's share goes, as each one's policy says. */
+int node_trim_tables(struct node *node, struct star_error *err);
 int node_restore(struct node *node, const struct control_layout *layout, struct star_error *err);
 int node_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err);
 int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "node/checkpoint.h"
+#include "node/journal.h"
 #include "wire/layout.h"
 
 enum { RPC_SLICES_PER_TURN = 8, STALL_S = 30, DELAYED_ACK_US = 1000, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_PROBES = 6 };
@@ -94,8 +95,12 @@ static unsigned shard_housekeeping(void *ctx, uint64_t now_ns)
 {
 	struct shard *shard = ctx;
 
-	return service_sweep(shard->service, now_ns) +
-	       service_snapshot_turn(shard->service, now_ns, shard->slices != 0);
+	unsigned hurry = service_sweep(shard->service, now_ns) +
+			 service_snapshot_turn(shard->service, now_ns, shard->slices != 0);
+
+	if (unlikely(shard->journal))
+		hurry += node_journal_turn(shard, now_ns);
+	return hurry;
 }
 
 static unsigned shard_transmit(void *ctx, struct rte_mbuf **frames, unsigned max)
@@ -249,15 +254,15 @@ static int shard_build(struct shard *shard, struct star_error *err)
 		return err->code;
 	if (config->checkpoint_directory[0] && node_shard_add_snapshots(shard, err) < 0)
 		return err->code;
-	shard->service =
-		service_create(&(struct service_options){ .incarnation = node->incarnation,
-							  .partitions = config->partitions,
-							  .store = shard->store,
-							  .payload_max = config->request_mib << 20,
-							  .kept_bytes = (uint64_t)config->kept_mib << 20,
-							  .kept_lease_ns = config->kept_lease_ms * UINT64_C(1000000),
-							  .share = largest_share(config) },
-			       err);
+	shard->service = service_create(
+		&(struct service_options){ .incarnation = node->config->journal_directory[0] ? 0 : node->incarnation,
+					   .partitions = config->partitions,
+					   .store = shard->store,
+					   .payload_max = config->request_mib << 20,
+					   .kept_bytes = (uint64_t)config->kept_mib << 20,
+					   .kept_lease_ns = config->kept_lease_ms * UINT64_C(1000000),
+					   .share = largest_share(config) },
+		err);
 	if (!shard->service)
 		return err->code;
 	prng_seed(&shard->losses, node->incarnation + shard->index);
@@ -440,6 +445,8 @@ int node_start(struct node *node, const struct config *config, struct star_error
 	if (status == 0)
 		status = node_touch(node, err);
 	if (status == 0)
+		status = node_journal_open(node, err);
+	if (status == 0)
 		status = start_reactors(node, err);
 	if (status == 0 && config->checkpoint_directory[0]) {
 		node->checkpoint = node_checkpoint_create(node, err);
@@ -478,6 +485,7 @@ void node_stop(struct node *node)
 	for (unsigned i = 0; i < node->shards_count; i++)
 		if (node->shards[i].reactor)
 			reactor_stop(node->shards[i].reactor);
+	node_journal_close(node);
 	/* A port's thread may still ask a reactor that has stopped. */
 	for (unsigned i = 0; i < node->ports_count; i++)
 		port_close(node->ports[i].port);

@@ -36,9 +36,12 @@ struct shard {
 	struct ksock *sockets; /* network.stack "kernel"; else NULL */
 	struct rpc_server *rpc;
 	struct reactor *reactor;
-	unsigned slices;      /* of requests in this turn */
-	void *marks, *copies; /* of snapshots, or NULL */
-	struct prng losses;   /* which frames are lost on purpose */
+	unsigned slices;	      /* of requests in this turn */
+	struct journal_ring *journal; /* NULL: none */
+	uint32_t sessions_at;	      /* of those that are written to it behind an instant, ... */
+	uint64_t sessions_of;	      /* ... that of this checkpoint */
+	void *marks, *copies;	      /* of snapshots, or NULL */
+	struct prng losses;	      /* which frames are lost on purpose */
 };
 
 /* A port, and what it was made from. */
@@ -54,6 +57,7 @@ struct node_port {
 enum { NODE_WATCHED = 3 }; /* watch.c: what is logged when it happens in reactors */
 
 struct node_checkpoint;
+struct node_journal;
 struct nic_watch;
 
 struct node {
@@ -69,6 +73,7 @@ struct node {
 	const struct object_spec
 		*specs[WIRE_OBJECTS_MAX + 1];  /* installed, by id; control threads that hold the plane */
 	struct node_checkpoint *checkpoint;    /* NULL: no directory for them is configured */
+	struct node_journal *journal;	       /* the same */
 	bool restored;			       /* or had nothing to restore: it has served a layout */
 	uint64_t restored_rows, restored_from; /* and of which checkpoint; 0: of none */
 	struct control_layout layout;	       /* the last that it served; holders of the plane */

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "node/checkpoint.h"
+#include "node/journal.h"
 #include "wire/layout.h"
 
 /* Enough batches that neither the thread nor a reactor waits for the other's every pause. */
@@ -306,7 +307,7 @@ static int trim_object(struct node *node, uint32_t object, struct star_error *er
 
 /* Loading goes beyond shares, which are cut otherwise than where the rows were: now each table's policy says which
  * go. */
-static int trim_tables(struct node *node, struct star_error *err)
+int node_trim_tables(struct node *node, struct star_error *err)
 {
 	int rc = 0;
 
@@ -438,7 +439,7 @@ int node_restore(struct node *node, const struct control_layout *layout, struct 
 	node->restored_rows = r.rows;
 	node->restored_from = rc == 0 ? layout->checkpoint : 0;
 	if (rc == 0)
-		rc = trim_tables(node, err);
+		rc = node_trim_tables(node, err);
 	if (rc == 0)
 		log_info("restored %s and %u before it: %" PRIu64 " rows, %" PRIu64 " MiB, in %.3f s", chain[count - 1],
 			 count - 1, r.rows, r.bytes >> 20, (double)(clock_us() - begun_us) / 1e6);
@@ -529,11 +530,10 @@ int node_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err)
 	return rc;
 }
 
-int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err)
+/* None younger than `newest`, where that is not 0. */
+static int choose(const struct node *node, uint64_t newest, uint64_t *id, struct object_spec **specs, uint32_t *count,
+		  struct star_error *err)
 {
-	const struct node *node = ctx;
-	const struct config *config = node->config;
-	const uint64_t newest = *id ? *id : config->checkpoint_id;
 	struct ckpt_manifest manifest;
 	uint32_t length = 0;
 	char **chain = NULL;
@@ -563,4 +563,26 @@ int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t 
 	}
 	ckpt_manifest_free(&manifest);
 	return 0;
+}
+
+int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err)
+{
+	struct node *node = ctx;
+	const uint64_t asked_for = *id ? *id : node->config->checkpoint_id;
+	uint64_t latest;
+	int rc = specs ? node_journal_read(node, err) : 0;
+
+	if (rc == 0)
+		rc = choose(node, asked_for, id, specs, count, err);
+	if (rc < 0 || !specs || !node->journal)
+		return rc;
+	latest = asked_for ? *id : node_journal_at_latest(node, *id);
+	if (latest != *id) {
+		free(*specs);
+		*specs = NULL;
+		*count = 0;
+		*id = 0;
+		rc = latest ? choose(node, latest, id, specs, count, err) : 0;
+	}
+	return rc < 0 ? rc : node_journal_choose(node, *id, asked_for != 0, specs, count, err);
 }

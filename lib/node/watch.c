@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "node/node.h"
+#include "node/journal.h"
 
 #define READ(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
@@ -90,6 +90,7 @@ void node_watch(void *ctx)
 	const uint64_t now_us = clock_us();
 
 	look_at_memory(node);
+	node_journal_watch(node);
 	for (unsigned i = 0; i < NODE_WATCHED; i++)
 		look_at(node, &node->watch[i], i, now_us);
 }

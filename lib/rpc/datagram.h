@@ -106,6 +106,8 @@ struct dgram_options {
 	void *ctx;
 };
 
+/* A server's from now on. */
+void dgram_set_incarnation(struct dgram *dgram, uint32_t incarnation);
 struct dgram *dgram_create(const struct dgram_options *options, struct star_error *err);
 /* Before net_destroy. Sessions end without a word to handlers; peers are told if they can be. */
 void dgram_destroy(struct dgram *dgram);

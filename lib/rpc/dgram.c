@@ -525,6 +525,11 @@ unsigned dgram_sessions(const struct dgram *d)
 	return d->sessions;
 }
 
+void dgram_set_incarnation(struct dgram *d, uint32_t incarnation)
+{
+	d->options.incarnation = incarnation;
+}
+
 const struct dgram_counters *dgram_counters(const struct dgram *d)
 {
 	return &d->counters;

@@ -22,6 +22,7 @@
 #include "wire/frame.h"
 
 struct replay;
+struct rpc_outcome;
 struct rpc_work;
 
 enum { REPLAY_SESSIONS = 8192 };
@@ -43,6 +44,13 @@ enum replay_verdict rpc_replay_look(struct replay *replay, struct rpc_work *work
 
 /* The request is at its end: executed (WIRE_OK), or refused. Not of one that rpc_replay_look has answered. */
 void rpc_replay_done(struct replay *replay, struct rpc_work *work, enum wire_status status);
+
+/* How the session's last requests have ended; session 0: it has no place. Points into the table. */
+struct rpc_outcome rpc_replay_outcome(const struct replay *replay, const struct rpc_work *work);
+/* The next place from *at on that has a session; false: there is none. */
+bool rpc_replay_next(const struct replay *replay, uint32_t *at, struct rpc_outcome *outcome);
+/* A session as it was, in place of what is known of it. */
+void rpc_replay_restore(struct replay *replay, const struct rpc_outcome *outcome);
 
 /* The owner is gone. */
 void rpc_replay_leave(struct replay *replay, struct rpc_work *work);

@@ -49,6 +49,7 @@ struct rpc_request {
 	struct rpc_cursor payload; /* at its first byte */
 	uint64_t deadline_ns;	   /* UINT64_MAX: none */
 	bool begun;		   /* set by the service: from now on it is finished whatever happens */
+	bool changed;		   /* set by the service: `ended` is to be called */
 	uint32_t unread_bytes;	   /* budget.c's: of its stream, in a gap that costs no memory */
 	void *task; /* task_bytes of memory for the service, zeroed before the first slice; NULL before */
 };
@@ -56,6 +57,16 @@ struct rpc_request {
 enum rpc_progress {
 	RPC_MORE, /* not done: call again, after other peers had their turn */
 	RPC_DONE, /* the reply is complete */
+};
+
+/* How the last requests of a session ended. */
+struct rpc_outcome {
+	uint64_t session;
+	uint64_t sequence; /* the highest that is at its end */
+	const uint8_t
+		*ended; /* of the last WIRE_IN_FLIGHT_MAX, by sequence: enum wire_status; NULL: all were executed */
+	bool forgot;	/* sessions were forgotten before */
+	bool unknown;	/* this one may have been */
 };
 
 struct rpc_service {
@@ -69,6 +80,9 @@ struct rpc_service {
 	/* May be NULL. A request whose payload begins with these bytes will be executed: starts loading what it will
 	 * need; once more (imminent) when it is the next. Nothing is checked yet, and nothing is to be changed. */
 	void (*prefetch)(void *ctx, const void *payload, uint32_t bytes, bool imminent);
+	/* For requests that have `changed`: how the session's last requests have ended, with this one; session 0:
+	 * nobody remembers. */
+	void (*ended)(void *ctx, const struct rpc_outcome *outcome);
 };
 
 struct rpc_server_options {
@@ -104,6 +118,11 @@ bool rpc_datagrams_due(const struct rpc_server *server);
 const struct rpc_counters *rpc_counters(const struct rpc_server *server);
 /* NULL: it takes no datagrams. */
 const struct dgram *rpc_datagrams(const struct rpc_server *server);
+/* Of up to n sessions from *at on, which is 0 at first: false behind the last. And: a session as it was, before it has
+ * sent anything. */
+bool rpc_outcomes(struct rpc_server *server, uint32_t *at, unsigned n,
+		  void (*visit)(void *ctx, const struct rpc_outcome *outcome), void *ctx);
+void rpc_restore_outcome(struct rpc_server *server, const struct rpc_outcome *outcome);
 /* The incarnation and epoch that replies carry. */
 void rpc_server_set_layout(struct rpc_server *server, uint32_t epoch, uint32_t incarnation);
 

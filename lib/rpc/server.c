@@ -41,6 +41,7 @@ static void task_give(struct rpc_server *server, void *task)
 void rpc_work_begin(struct rpc_work *w)
 {
 	w->request.begun = false;
+	w->request.changed = false;
 	w->hopeless = 0;
 	w->starved_ns = 0;
 	w->reply_due = 0;
@@ -137,6 +138,11 @@ static void finish_work(struct rpc_work *w)
 		w->refuses = 1;
 	if (!w->replayed)
 		rpc_replay_done(server->replay, w, w->reply_status);
+	if (unlikely(w->request.changed)) {
+		const struct rpc_outcome outcome = rpc_replay_outcome(server->replay, w);
+
+		server->options.service.ended(server->options.service.ctx, &outcome);
+	}
 	if (!w->peer) {
 		server->counters.abandoned++;
 		work_free(w);
@@ -480,8 +486,29 @@ const struct dgram *rpc_datagrams(const struct rpc_server *server)
 	return server->dgram;
 }
 
+bool rpc_outcomes(struct rpc_server *server, uint32_t *at, unsigned n,
+		  void (*visit)(void *ctx, const struct rpc_outcome *outcome), void *ctx)
+{
+	struct rpc_outcome outcome;
+
+	for (; n > 0; n--) {
+		if (!rpc_replay_next(server->replay, at, &outcome))
+			return false;
+		visit(ctx, &outcome);
+	}
+	return true;
+}
+
+void rpc_restore_outcome(struct rpc_server *server, const struct rpc_outcome *outcome)
+{
+	if (outcome->session)
+		rpc_replay_restore(server->replay, outcome);
+}
+
 void rpc_server_set_layout(struct rpc_server *server, uint32_t epoch, uint32_t incarnation)
 {
 	server->epoch = epoch;
 	server->incarnation = incarnation;
+	if (server->dgram)
+		dgram_set_incarnation(server->dgram, incarnation);
 }

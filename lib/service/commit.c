@@ -142,6 +142,8 @@ static enum rpc_progress create(struct service *service, struct rpc_request *req
 			"memory.parameter_mib",
 			task->spec->name);
 	a->open = 0;
+	if (unlikely(service->journal))
+		service_journal_sums(service);
 	return RPC_MORE;
 }
 

@@ -216,12 +216,21 @@ static enum rpc_progress push(struct service *service, struct rpc_request *reque
 enum rpc_progress service_direct(void *ctx, struct rpc_request *request)
 {
 	struct service *service = ctx;
+	struct journal_ring *journal = service->journal;
 	enum rpc_progress progress;
+	uint64_t changes = 0;
 	struct direct d;
 
 	if (!take_plain_op(service, request, &d))
 		return RPC_MORE;
+	if (unlikely(journal)) {
+		if (!journal_is_easy(journal))
+			return RPC_MORE;
+		changes = journal->changes;
+	}
 	progress = d.op.kind == WIRE_PUSH ? push(service, request, &d) : pull(service, request, &d);
+	if (unlikely(journal))
+		request->changed |= changes != journal->changes;
 	service->counters.direct += progress == RPC_DONE;
 	return progress;
 }

@@ -251,7 +251,8 @@ static bool start_operation(struct service *service, struct rpc_request *request
 {
 	struct task *task = request->task;
 
-	if (task->prepared && task->large && (service->large_owner || service->snapshots.holds || drop_waits(service)))
+	if (task->prepared && task->large &&
+	    (service->large_owner || service->snapshots.holds || drop_waits(service) || journal_holds(service)))
 		return false;
 	if (task->prepared && !task->large && !snapshot_room_small(service, request))
 		return false;
@@ -312,9 +313,8 @@ static enum rpc_progress step(struct service *service, struct rpc_request *reque
 	return progress;
 }
 
-enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64_t now_ns)
+static enum rpc_progress execute(struct service *service, struct rpc_request *request, uint64_t now_ns)
 {
-	struct service *service = ctx;
 	struct task *task = request->task;
 	enum rpc_progress progress;
 
@@ -331,5 +331,22 @@ enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64
 		service->large_owner = NULL;
 	if (unlikely(task->changes))
 		service->changing--;
+	return progress;
+}
+
+enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64_t now_ns)
+{
+	struct service *service = ctx;
+	struct journal_ring *journal = service->journal;
+	enum rpc_progress progress;
+	uint64_t changes;
+
+	if (likely(!journal))
+		return execute(service, request, now_ns);
+	if (journal_is_behind(journal, now_ns))
+		return RPC_MORE;
+	changes = journal->changes;
+	progress = execute(service, request, now_ns);
+	request->changed |= changes != journal->changes;
 	return progress;
 }

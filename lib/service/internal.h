@@ -3,6 +3,7 @@
 #ifndef SERVICE_INTERNAL_H
 #define SERVICE_INTERNAL_H
 
+#include "journal/ring.h"
 #include "service/plan.h"
 #include "service/service.h"
 #include "store/push.h"
@@ -119,7 +120,12 @@ struct service {
 	uint32_t small_versions[SMALL_KEYS], large_versions[WIRE_KEYS_MAX];
 	uint8_t small_sent[SMALL_KEYS], large_sent[WIRE_KEYS_MAX];
 	const struct task *large_owner;
-	uint32_t changing;		     /* tasks with `changes` */
+	uint32_t changing; /* tasks with `changes` */
+	/* journal.c */
+	struct journal_ring *journal;	     /* NULL: none */
+	bool journal_holds;		     /* new large requests wait for a mark */
+	uint64_t journal_marked_ns;	     /* when the last mark was made, or found nothing to do */
+	uint64_t journal_instant;	     /* whose sessions are still to be written; 0: none */
 	uint32_t redefined;		     /* how often objects were dropped */
 	uint16_t dropping[WIRE_OBJECTS_MAX]; /* ids of those that wait to be: drop.c */
 	uint32_t dropping_count;
@@ -253,6 +259,12 @@ static inline bool drop_waits(const struct service *service)
 {
 	return service->dropping_count != 0;
 }
+/* The same, for a mark of the journal. */
+static inline bool journal_holds(const struct service *service)
+{
+	return service->journal_holds;
+}
+
 /* Whether all that a request works on, which was there when it was validated, still is. */
 bool service_drop_spares(const struct service *service, const struct rpc_request *request);
 
@@ -264,6 +276,11 @@ enum rpc_progress service_validate(struct service *service, struct rpc_request *
 
 /* execute.c */
 enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64_t now_ns);
+
+/* journal.c: rpc_service.ended; the instant of a checkpoint; sums were opened. */
+void service_ended(void *ctx, const struct rpc_outcome *outcome);
+void service_journal_instant(struct service *service, uint64_t id);
+void service_journal_sums(struct service *service);
 
 /* operation.c: the operations of a request, one after the other. */
 void service_operation_rewind(struct rpc_request *request);

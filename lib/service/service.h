@@ -33,8 +33,10 @@ struct service_counters {
 #undef X
 };
 
+struct journal_ring;
+
 struct service_options {
-	uint32_t incarnation;
+	uint32_t incarnation; /* 0: it comes with the first layout */
 	uint32_t partitions;
 	struct store *store;  /* the shard's */
 	uint32_t payload_max; /* bytes of a request's or reply's payload, up to WIRE_PAYLOAD_MAX */
@@ -94,6 +96,7 @@ struct service_snapshot {
 	struct service_block *blocks[SERVICE_BLOCKS_MAX];
 	unsigned blocks_count;
 	struct rte_ring *full; /* of struct service_block * */
+	uint64_t id;	       /* of the checkpoint; for the journal */
 	/* it is given up when requests wait longer for room for copies; 0: they wait as long as they may */
 	uint64_t wait_max_ns;
 	/* Read by the other thread (service_snapshot_status): 0; negative: it was given up by the reactor, -EAGAIN
@@ -123,6 +126,24 @@ static inline int service_snapshot_status(const struct service_snapshot *snapsho
 {
 	return __atomic_load_n(&snapshot->status, __ATOMIC_ACQUIRE);
 }
+
+/* ---- the journal: lib/journal, wire/journal.h ---- */
+
+/* All that changes from now on is written to the ring. */
+void service_journal_begin(struct service *service, struct journal_ring *ring);
+/* Once a turn, busy as for snapshots: a mark, where one is due and nothing is executed in part. 0: the next one
+ * may wait. */
+unsigned service_journal_turn(struct service *service, uint64_t now_ns, bool busy);
+/* A session as it is now. */
+void service_journal_outcome(struct service *service, const struct rpc_outcome *outcome);
+/* The checkpoint whose instant has come, and behind which all sessions are to be written again; 0: none. And: they
+ * were. */
+uint64_t service_journal_sessions_due(const struct service *service);
+void service_journal_sessions_done(struct service *service, uint64_t id);
+/* A record of a journal that is applied: JOURNAL_CLEARED. */
+int service_load_cleared(struct service *service, uint32_t id);
+/* Requests carry this one: as in service_options, until the first layout. */
+void service_set_incarnation(struct service *service, uint32_t incarnation);
 
 /* Loads n records of a run into the object that it names (store_load), however many: before requests are served.
  * -ENOENT: no such object. */

@@ -76,10 +76,13 @@ static void begin_instant(struct service *service)
 		s->holds = store_snapshot_ready(store);
 	if (!s->holds || service->large_owner || service->changing)
 		return;
-	if (store_snapshot_begin(store, s->kind))
+	if (store_snapshot_begin(store, s->kind)) {
 		s->pending = s->holds = false;
-	else
+		if (unlikely(service->journal))
+			service_journal_instant(service, s->snapshot->id);
+	} else {
 		service_snapshot_give_up(service, -EAGAIN);
+	}
 }
 
 /* Requests that wait for room have waited too long. */
@@ -203,7 +206,7 @@ bool service_snapshot_lets_change(struct service *service, struct rpc_request *r
 
 	if (task->changes)
 		return true;
-	if (service->snapshots.holds || drop_waits(service))
+	if (service->snapshots.holds || drop_waits(service) || journal_holds(service))
 		return false;
 	task->changes = true;
 	service->changing++;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "store/journal_note.h"
 #include "store/push_internal.h"
 #include "tensor/dtype.h"
 
@@ -133,6 +134,7 @@ static void apply(struct store_table *t, struct push_op *op, store_row handle, c
 		t->stats.nonfinite++;
 	close_values(t, row, values);
 	count_version(t, row);
+	journal_note_row(t, handle);
 }
 
 /* A value, where the gradient of a push would be. */
@@ -154,6 +156,7 @@ static void assign(const struct store_push *p, struct store_table *t, const stru
 	tensor_convert_row(row + t->at.values, t->spec.dtype, value, dtype, t->dim, scratch);
 	if (&p->entries[e->first] == e)
 		count_version(t, row); /* once for the push, however often it names the key */
+	journal_note_row(t, e->row);
 }
 
 bool store_push_needs_look(const struct store_table *table)
@@ -397,6 +400,17 @@ static bool is_plain(const struct push_op *op, const void *const *gradients, uns
 	       (n * work_bytes(t) <= LOOK_BYTES_MAX && all_finite(t, gradients, n));
 }
 
+/* Of the next n rows those that were applied just now, one gradient each: the others are written with the last of
+ * theirs. */
+static void journal_plain(const struct store_push *p, const struct push_op *op, unsigned n)
+{
+	const struct push_entry *e = &p->entries[op->first + op->taken];
+
+	for (unsigned i = 0; i < n; i++, e++)
+		if (e->row != STORE_UNADMITTED && p->entries[e->first].sum == PUSH_NO_SUM)
+			store_journal_row(op->table, e->row);
+}
+
 /* The same for all n rows. */
 static void take_plain(struct store_push *p, struct push_op *op, const void *const *gradients, unsigned n)
 {
@@ -421,6 +435,8 @@ static void take_plain(struct store_push *p, struct push_op *op, const void *con
 		optim_apply(&t->optim, &op->step, (float *)(row + t->at.values), (float *)(row + t->at.slots),
 			    row_word(row, t->at.words), gradients[i], t->dim);
 	}
+	if (journal_is_on(t))
+		journal_plain(p, op, n);
 	op->taken += n;
 }
 
@@ -474,10 +490,12 @@ void store_push_apply(struct store_table *t, const struct optim_step *step, cons
 		/* 0: a push that was refused has made the row, and added nothing. */
 		op.step.scale = counts && counts[i] ? step->scale / (float)counts[i] : step->scale;
 		gradient = take_in(t, gradients[i], work_type(t), true);
-		if (t->spec.nonfinite == NONFINITE_REFUSE && !is_finite(t, gradient, 1))
+		if (t->spec.nonfinite == NONFINITE_REFUSE && !is_finite(t, gradient, 1)) {
 			t->stats.nonfinite++;
-		else
+			journal_note_row(t, rows[i]);
+		} else {
 			apply(t, &op, rows[i], gradient, false);
+		}
 	}
 }
 
@@ -494,6 +512,7 @@ static void apply_whole(struct store_table *t, struct push_op *op, store_row han
 		optim_lamb_apply(&t->optim, &op->step, values, slots, t->dim, *words, op->norms);
 	close_values(t, row, values);
 	count_version(t, row);
+	journal_note_row(t, handle);
 }
 
 bool store_push_finish(struct store_push *p, struct store_table *table, unsigned budget)
@@ -513,6 +532,7 @@ bool store_push_finish(struct store_push *p, struct store_table *table, unsigned
 		table->uncounted += table->at.version != 0;
 	else
 		table->stats.pushes++;
+	journal_note_push(table);
 	store_push_close(op);
 	p->run++;
 	return true;

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "store/journal_note.h"
 #include "store/snapshot.h"
 #include "store/touch.h"
 
@@ -82,6 +83,7 @@ void store_table_drop(struct store_table *table)
 	struct store *store = table->store;
 
 	unlink_table(table);
+	store_journal_forget(table);
 	if (store->sweeping == table) {
 		store->sweeping = table->next;
 		store->sweep_rows_count = 0;

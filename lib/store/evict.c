@@ -5,6 +5,7 @@
  * (LRU) or least often (LFU; of equals the one used longest ago). Redis's sampled LRU comes near to an exact one with
  * ten samples. No list is kept, the work is bounded, and the index need not grow for the new row.
  */
+#include "store/journal_note.h"
 #include "store/snapshot.h"
 #include "store/touch.h"
 
@@ -94,6 +95,7 @@ bool store_evict_one(struct store_table *t, uint64_t hash)
 	least_hash = index_hash(index_key(&t->index, least));
 	if (t->store->snapshot.touching)
 		store_snapshot_gone(t, least_hash, least);
+	journal_note_gone(t, row_key(table_row(t, least)));
 	/* Free at once, in spite of pushes in flight: none of them has it. */
 	store_index_erase(&t->index, least_hash, least);
 	store_pool_give(&t->pool, least, false);

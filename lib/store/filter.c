@@ -208,6 +208,18 @@ void store_filter_bloom_restore(struct filter *f, const struct checkpoint_bloom 
 	}
 }
 
+void store_filter_bloom_raise(struct filter *f, uint64_t key, uint32_t count)
+{
+	struct bloom_place p;
+
+	bloom_place(f, key, &p);
+	bloom_hold(f, p.slot, p.number);
+	count = count < f->frequency ? count : f->frequency;
+	for (unsigned i = 0; i < f->hashes; i++)
+		if (wire_checkpoint_bloom_counter(p.block + p.at[i], f->width) < count)
+			bloom_write(f, p.block + p.at[i], count);
+}
+
 void store_filter_prefetch(const struct filter *f, uint64_t key, uint64_t hash)
 {
 	struct bloom_place p;

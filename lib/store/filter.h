@@ -95,6 +95,9 @@ uint32_t store_filter_bloom_count(const struct filter *f, uint64_t key);
  * written. NULL: there is none. */
 const uint8_t *store_filter_bloom_block(const struct filter *f, uint32_t slot, uint64_t *number);
 
+/* The key counts as having come so often at least. */
+void store_filter_bloom_raise(struct filter *f, uint64_t key, uint32_t count);
+
 /* Counters of a block that were saved (wire_checkpoint_bloom_possible): each counts as many from now on at least. */
 void store_filter_bloom_restore(struct filter *f, const struct checkpoint_bloom *block);
 

@@ -2,6 +2,7 @@
 /* Finding, making and removing rows. */
 #include <assert.h>
 
+#include "store/journal_note.h"
 #include "store/touch.h"
 
 /* A table up to so large is taken to stay in the second-level cache. */
@@ -97,8 +98,11 @@ static store_row make_row(struct store_table *t, uint64_t key, uint64_t hash, ui
 {
 	const store_row row = store_table_place(t, hash, t->rows_max, store_index_insert);
 
-	if (row != STORE_NO_ROW)
-		fill_row(t, row, key, frequency);
+	if (row == STORE_NO_ROW)
+		return row;
+	fill_row(t, row, key, frequency);
+	if (!t->policies) /* which change it at once */
+		journal_note_row(t, row);
 	return row;
 }
 
@@ -106,6 +110,7 @@ void store_table_remove(struct store_table *t, uint64_t hash, store_row row)
 {
 	if (t->store->snapshot.touching)
 		store_snapshot_gone(t, hash, row);
+	journal_note_gone(t, row_key(table_row(t, row)));
 	store_index_erase(&t->index, hash, row);
 	store_pool_give(&t->pool, row, t->pushes_open != 0);
 	t->stats.rows--;
@@ -207,6 +212,8 @@ static store_row admit(struct store_table *t, uint64_t key, uint64_t hash, uint3
 
 	if (t->filtered) {
 		count = store_filter_count(&t->filter, key, hash, stamp);
+		if (journal_is_on(t) && count)
+			store_journal_count(t, key, count, stamp);
 		if (count < t->filter.frequency) {
 			t->stats.unadmitted++;
 			return STORE_UNADMITTED;
@@ -263,6 +270,12 @@ static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, cons
 		if (rows[i] < STORE_UNADMITTED)
 			touch(t, rows[i], mode, stamp);
 	}
+	/* A push writes the rows that there were as it changes them. */
+	if (journal_is_on(t) && mode == STORE_PULL)
+		store_journal_rows(t, rows, n);
+	else if (journal_is_on(t) && mode == STORE_PUSH)
+		for (unsigned m = 0; m < missings; m++)
+			store_journal_rows(t, &rows[missing[m]], 1);
 	return refused;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "store/journal_note.h"
 #include "store/push_internal.h"
 
 enum {
@@ -93,10 +94,20 @@ void store_push_close(struct push_op *op)
 		store_pool_settle(&op->table->pool);
 }
 
+/* Of an operation that is given up: its rows were used all the same. */
+static void journal_given_up(const struct store_push *p, const struct push_op *op)
+{
+	if (op->open && journal_is_on(op->table) && op->table->policies)
+		for (uint32_t i = op->first; i < op->first + op->keys; i++)
+			store_journal_rows(op->table, &p->entries[i].row, 1);
+}
+
 void store_push_begin(struct store_push *p)
 {
-	for (uint32_t i = 0; i < p->ops_count; i++)
+	for (uint32_t i = 0; i < p->ops_count; i++) {
+		journal_given_up(p, &p->ops[i]);
 		store_push_close(&p->ops[i]);
+	}
 	p->origin += p->keys;
 	if (p->origin > UINT32_MAX - p->max_keys)
 		forget_positions(p);

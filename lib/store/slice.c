@@ -169,7 +169,7 @@ static void write_row(struct store *store, struct out *o)
 		record = take_row(s, o, t);
 		if (!record)
 			return;
-		store_record_write(t, table_row(t, row), record);
+		store_record_write(t, table_row(t, row), record, t->snapshot.tick);
 	} else {
 		o->budget--;
 	}
@@ -235,7 +235,7 @@ static void write_logged(struct store *store, struct out *o)
 
 		if (!record)
 			return;
-		store_record_write(t, table_row(t, row), record);
+		store_record_write(t, table_row(t, row), record, t->snapshot.tick);
 		*snapshot_mark(store, row) &= (uint8_t)~snapshot_bit(store, row, generation);
 	} else {
 		o->budget--;

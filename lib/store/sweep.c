@@ -7,6 +7,7 @@
  * A table is emptied by such a walk, too: an entry that stays is met, so all rows that were there at its begin are gone
  * at its end.
  */
+#include "store/journal_note.h"
 #include "store/snapshot.h"
 #include "store/touch.h"
 
@@ -94,10 +95,14 @@ static unsigned sweep_rows(struct store_table *t, const store_row *rows, unsigne
 		__builtin_prefetch(table_row(t, rows[i]));
 	for (unsigned i = 0; i < n; i++) {
 		uint8_t *row = table_row(t, rows[i]);
+		const bool unknown = journal_is_on(t) && t->at.seen && t->step && *row_word(row, t->at.seen) == 0;
 
 		note_first_step(t, rows[i]);
-		if (!(t->at.seen && is_expired(t, row_word(row, t->at.seen))) && !(weigh && is_light(t, row)))
+		if (!(t->at.seen && is_expired(t, row_word(row, t->at.seen))) && !(weigh && is_light(t, row))) {
+			if (unknown && is_there(&t->index, rows[i]))
+				store_journal_row(t, rows[i]);
 			continue;
+		}
 		if (!is_there(&t->index, rows[i]))
 			continue;
 		store_table_remove(t, index_hash(row_key(row)), rows[i]);
@@ -133,8 +138,11 @@ static bool begin_pass(struct store_table *t, bool weigh, bool empties)
 /* Deltas do not have what a filter has forgotten. */
 static void end_pass(struct store_table *t)
 {
-	if (t->sweep.empties && t->filtered)
+	if (t->sweep.empties && t->filtered) {
 		store_snapshot_ask_full(t->store);
+		if (journal_is_on(t))
+			store_journal_cleared(t);
+	}
 	t->sweep.running = t->sweep.weigh = t->sweep.empties = false;
 }
 

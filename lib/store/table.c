@@ -76,6 +76,8 @@ static void lay_out(struct store_table *t)
 			(spec->master ? spec->dim * (uint32_t)sizeof(float) : 0) + t->optim.slots * spec->dim * width +
 			ROW_ALIGN - 1) /
 		       ROW_ALIGN * ROW_ALIGN;
+	t->at.as_it_lies = !t->at.used && !spec->master && t->at.values == t->at.record_head &&
+			   (t->optim.slots == 0 || t->at.slots == values_end) && end == t->at.record;
 	t->value_lines = (uint16_t)lines(values_end);
 	t->find_lines = lines_to_load(values_end);
 	t->row_lines = lines_to_load(end);
@@ -88,6 +90,7 @@ static void settle_kind(struct store_table *t, double share)
 	uint64_t rounding;
 
 	t->dim = spec->dim;
+	t->journal_object = object_wire_id(spec);
 	t->name_hash = hash_name(spec->name);
 	t->wide = spec->dtype == STAR_FLOAT64;
 	t->narrow = dtype_is_real(spec->dtype) && !t->wide && spec->dtype != STAR_FLOAT32;

@@ -3,6 +3,7 @@
 #ifndef STORE_TABLE_H
 #define STORE_TABLE_H
 
+#include "journal/ring.h"
 #include "optim/optim.h"
 #include "store/filter.h"
 #include "store/index.h"
@@ -21,6 +22,9 @@ struct store {
 	unsigned sweep_rows_count;
 	store_row sweep_rows[INDEX_SEGMENT_ENTRIES];
 	struct snapshot snapshot;
+	struct journal_ring *journal; /* NULL: none */
+	struct store_table
+		*journal_tables; /* that have changed since they were written there; linked by journal_next */
 	/* Rows in the types that are worked in, for conversions: nothing in them outlives a call. */
 	double scratch[3][WIRE_DIM_MAX];
 };
@@ -44,6 +48,7 @@ struct table_layout {
 	uint32_t bytes;
 	uint32_t record_head; /* bytes before the values, in a row without padding, and ... */
 	uint32_t record;      /* ... all of it, as it is in a checkpoint */
+	bool as_it_lies;      /* which is how the row itself begins */
 };
 
 struct store_table {
@@ -91,6 +96,11 @@ struct store_table {
 		uint64_t step; /* at which the last pass began */
 	} sweep;
 	struct table_snapshot snapshot;
+	/* Of the journal: the object as requests name it, the tick that was written last, and whether the table is due
+	 * to be. */
+	uint32_t journal_object, journal_tick;
+	struct store_table *journal_next;
+	bool journal_due;
 	uint64_t removed_before; /* rows, in the life that a checkpoint was taken of */
 	/* What has raised versions of rows, and is not in stats.pushes: parts of pushes, and a commit that goes on. */
 	uint64_t uncounted;

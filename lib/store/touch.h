@@ -76,7 +76,8 @@ void store_snapshot_gone(struct store_table *t, uint64_t hash, store_row row);
  * too. */
 void store_snapshot_ask_full(struct store *store);
 
-/* record.c: a row as it is in a checkpoint, at->record bytes. `to` is aligned to 8. */
-void store_record_write(const struct store_table *t, const uint8_t *row, uint8_t *to);
+/* record.c: a row as it is in a checkpoint, at->record bytes, whose `used` counts back from that tick. `to` is aligned
+ * to 8. */
+void store_record_write(const struct store_table *t, const uint8_t *row, uint8_t *to, uint32_t tick);
 
 #endif

@@ -8,6 +8,7 @@
 
 #define RPC_CASES(X) \
 	/* frames.c */ \
+	X(sessions_are_as_they_were) \
 	X(requests_cut_in_two_anywhere) \
 	X(requests_byte_by_byte) \
 	X(large_pieces_cut_anywhere) \
