@@ -337,7 +337,7 @@ static bool all_answered(void *ctx)
  * again. */
 void dgram_many_sessions_are_loaded_ahead(void)
 {
-	unsigned many = DGRAM_EXPECT_FROM + 36;
+	unsigned many = DGRAM_PREFETCH_FROM + 36;
 
 	begin(69);
 	for (unsigned i = 1; i < many; i++)
