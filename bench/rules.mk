@@ -20,6 +20,7 @@ $(eval $(call binary,tool,many-workers,bench,wire control,bench/peers/many-worke
 $(eval $(call binary,tool,ckpt-raw,bench,ckpt store,bench/peers/ckpt-raw.c))
 $(eval $(call binary,tool,ckpt-impact,bench,port service ckpt,bench/peers/ckpt-impact.c bench/peers/appliance.c bench/peers/saves.c app/starbench/histogram.c))
 $(eval $(call binary,tool,ckpt-delta,bench,port service ckpt,bench/peers/ckpt-delta.c bench/peers/appliance.c bench/peers/saves.c app/starbench/histogram.c))
+$(eval $(call binary,tool,journal-push,bench,client,bench/peers/journal-push.c))
 $(eval $(call binary,tool,python-call,bench,client,bench/peers/python-call.c))
 $(eval $(call binary,tool,one-row,bench,client,bench/peers/one-row.c))
 # Preloaded into both sides of bench/instructions.

@@ -58,7 +58,7 @@ static int ask_control(struct bench *b, struct star *star, struct star_error *er
 	json_t *answer;
 	int outcome = 0;
 
-	client = jsonrpc_connect(b->options->control, CONTROL_DEADLINE_US, err);
+	client = jsonrpc_connect_by(getenv("STAR_KEY"), b->options->control, CONTROL_DEADLINE_US, err);
 	if (!client)
 		return err->code;
 	answer = jsonrpc_call(client, "create", jsonrpc_object_encode(&star->spec), CONTROL_DEADLINE_US, err);

@@ -62,7 +62,7 @@ void checkpoint_progress_begin(struct checkpoint_progress *progress, const struc
 	};
 }
 
-bool checkpoint_progress_tell(void *ctx, uint64_t done, uint64_t total)
+bool checkpoint_progress_report(void *ctx, uint64_t done, uint64_t total)
 {
 	struct checkpoint_progress *p = ctx;
 	const int percent = total ? (int)((double)done * 100 / (double)total) : 0;
@@ -178,7 +178,7 @@ static bool verify_progress(void *ctx, uint64_t done, uint64_t total)
 {
 	struct verify *v = ctx;
 
-	return checkpoint_progress_tell(&v->progress, done, total);
+	return checkpoint_progress_report(&v->progress, done, total);
 }
 
 /* The line of one of them. What was never finished is said, and is no damage. */
@@ -252,7 +252,7 @@ static bool prune_progress(void *ctx, uint64_t done, uint64_t total)
 {
 	struct prune *p = ctx;
 
-	return checkpoint_progress_tell(&p->progress, done, total);
+	return checkpoint_progress_report(&p->progress, done, total);
 }
 
 static void prune_refused(void *ctx, const char *name, const char *why)

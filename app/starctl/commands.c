@@ -32,12 +32,17 @@ int fail(const struct invocation *invocation, const struct star_error *err, int 
 	return status;
 }
 
+struct jsonrpc_client *connect_node(const char *address, uint64_t timeout_us, struct star_error *err)
+{
+	return jsonrpc_connect_by(getenv(STARCTL_KEY), address, timeout_us, err);
+}
+
 struct jsonrpc_client *open_node(const struct invocation *invocation, bool may_guess, struct star_error *err)
 {
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	const char *node = choose_node(invocation, may_guess, path, sizeof(path), err);
 
-	return node ? jsonrpc_connect(node, STARCTL_CALL_US, err) : NULL;
+	return node ? connect_node(node, STARCTL_CALL_US, err) : NULL;
 }
 
 json_t *ask_within(const struct invocation *invocation, const char *method, json_t *params, uint64_t timeout_us,
@@ -188,8 +193,8 @@ static struct config_address_text address_text(const struct config_address *addr
 	return config_show(address->host, address->port);
 }
 
-/* A map has no roles. A data address that only the kernel can own is good for a worker, and wrong for a PS task: it is pointed
- * out, and a map without any other cannot serve a cluster. */
+/* A map has no roles. A data address that only the kernel can own is good for a worker, and wrong for a PS task: it is
+ * pointed out, and a map without any other cannot serve a cluster. */
 static int check_owners(const struct config_endpoint *endpoints, uint32_t count, const char *file, FILE *out,
 			struct star_error *err)
 {
@@ -298,7 +303,7 @@ static bool wait_gone(int pid_fd, const char *node)
 	if (pid_fd >= 0)
 		return poll(&process, 1, STARCTL_WAIT_US / 1000) == 1;
 	while (clock_us() < until_us) {
-		struct jsonrpc_client *client = jsonrpc_connect(node, STARCTL_CALL_US, NULL);
+		struct jsonrpc_client *client = connect_node(node, STARCTL_CALL_US, NULL);
 
 		if (!client)
 			return true;
@@ -341,7 +346,7 @@ int run_shutdown(const struct invocation *invocation)
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	struct star_error err = { 0 };
 	const char *node = choose_node(invocation, false, path, sizeof(path), &err);
-	struct jsonrpc_client *client = node ? jsonrpc_connect(node, STARCTL_CALL_US, &err) : NULL;
+	struct jsonrpc_client *client = node ? connect_node(node, STARCTL_CALL_US, &err) : NULL;
 	int exit_status;
 
 	if (!client)

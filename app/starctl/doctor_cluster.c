@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "app/starctl/doctor.h"
+#include "app/starctl/starctl.h"
 #include "jsonrpc/jsonrpc.h"
 
 /* A node that is there answers in a fraction of it. */
@@ -80,7 +81,7 @@ static void look_at_own(struct doctor *doctor)
 /* A node's status; NULL: it cannot be reached. */
 static json_t *ask_node(const struct config_address *address, struct star_error *err)
 {
-	struct jsonrpc_client *client = jsonrpc_connect(config_show(address->host, address->port).text, REACH_US, err);
+	struct jsonrpc_client *client = connect_node(config_show(address->host, address->port).text, REACH_US, err);
 	json_t *status = client ? jsonrpc_call(client, "status", NULL, REACH_US, err) : NULL;
 
 	jsonrpc_close(client);

@@ -2,6 +2,7 @@
 /* From a command line to the command that it names. */
 #include <ctype.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/starctl/starctl.h"
@@ -33,11 +34,17 @@ static int take_value(char **argv, int argc, int *i, const char *name, const cha
 static int take_option(char **argv, int argc, int *i, struct invocation *invocation, struct options *options,
 		       struct star_error *err)
 {
-	const char *word = argv[*i];
+	const char *word = argv[*i], *key;
 	int rc = take_value(argv, argc, i, "--socket", &invocation->socket, err);
 
 	if (rc == 0)
 		rc = take_value(argv, argc, i, "--address", &invocation->address, err);
+	if (rc == 0) {
+		rc = take_value(argv, argc, i, "--key", &key, err);
+		/* libstar looks there, too, where a command uses it. */
+		if (rc > 0)
+			setenv(STARCTL_KEY, key, 1);
+	}
 	if (rc)
 		return rc < 0 ? rc : 0;
 	if (strcmp(word, "--json") == 0)
@@ -89,7 +96,7 @@ static int take_own_option(char **argv, int argc, int *i, struct invocation *inv
 /* Options behind such a command are its own, but for those that every command has: its flags, or 0. */
 static unsigned own_options(const char *word, const struct options *options)
 {
-	static const char *const all[] = { "--socket", "--json", "--help", "--version" };
+	static const char *const all[] = { "--socket", "--key", "--json", "--help", "--version" };
 	struct star_error ignored;
 	const struct command *command;
 	int words;

@@ -66,6 +66,9 @@ int starctl_run(int argc, char **argv, const char *sockets, FILE *out, FILE *err
 /* commands.c. print_json steals json; fail says what is wrong, and returns status. */
 struct jsonrpc_client;
 struct jsonrpc_client *open_node(const struct invocation *invocation, bool may_guess, struct star_error *err);
+/* As the key says that --key or STAR_KEY names, or in clear where there is none; on a Unix socket always so. */
+#define STARCTL_KEY "STAR_KEY"
+struct jsonrpc_client *connect_node(const char *address, uint64_t timeout_us, struct star_error *err);
 void print_json(json_t *json, FILE *out);
 int fail(const struct invocation *invocation, const struct star_error *err, int status);
 int run_status(const struct invocation *invocation);
@@ -98,6 +101,16 @@ int run_checkpoint_import(const struct invocation *invocation);
 /* doctor.c */
 int run_doctor(const struct invocation *invocation);
 
+/* keys.c: key files, roles and the audit log */
+int run_key_create(const struct invocation *invocation);
+int run_key_list(const struct invocation *invocation);
+int run_key_copy(const struct invocation *invocation);
+int run_key_promote(const struct invocation *invocation);
+int run_key_revoke(const struct invocation *invocation);
+int run_key_reload(const struct invocation *invocation);
+int run_acl_check(const struct invocation *invocation);
+int run_audit_verify(const struct invocation *invocation);
+
 /* health.c */
 int run_health(const struct invocation *invocation);
 int run_metrics(const struct invocation *invocation);
@@ -114,8 +127,8 @@ int run_graph_explain(const struct invocation *invocation);
 bool graph_option_is_switch(const char *name);
 void print_graph_options(FILE *out);
 
-/* saves.c: of the last checkpoint that was asked for, when it was written; a new reference. NULL with why there is none. Waits as long as it
- * takes, on a terminal with how far it is. */
+/* saves.c: of the last checkpoint that was asked for, when it was written; a new reference. NULL with why there is
+ * none. Waits as long as it takes, on a terminal with how far it is. */
 json_t *wait_saved(const struct invocation *invocation, struct jsonrpc_client *client, struct star_error *err);
 
 /* tables.c */
@@ -167,7 +180,8 @@ void render_connections(const json_t *reply, FILE *out);
 json_t *sum_counters(const json_t *status);
 void render_counters(const json_t *sums, FILE *out);
 
-/* table.c: columns as wide as their widest cell; what is wider than a terminal continues below. Cells are text of less than TABLE_CELL_MAX bytes; control characters in them are not printed. */
+/* table.c: columns as wide as their widest cell; what is wider than a terminal continues below. Cells are text of less
+ * than TABLE_CELL_MAX bytes; control characters in them are not printed. */
 enum { TABLE_COLUMNS_MAX = 24, TABLE_CELL_MAX = 512, TABLE_WIDTH = 100 };
 
 struct table {

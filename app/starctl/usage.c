@@ -23,7 +23,8 @@ const struct command starctl_commands[] = {
 	{ "metrics", "", 0, 0, 0, "print all of the node's metrics",
 	  "In OpenMetrics' text, as Prometheus gets them where metrics.port is set.", run_metrics },
 	{ "log-level", "[LEVEL]", 0, 1, 0, "show the least severe events that the node logs, or change it",
-	  "LEVEL is debug, info, warning or error; it holds until the node ends. On the node's own machine only.",
+	  "LEVEL is debug, info, warning or error; it holds until the node ends. By the node's socket, or with an "
+	  "admin's key.",
 	  run_log_level },
 	{ "doctor", "[FILE]", 0, 1, 0, "look for what is wrong with this machine, a configuration and its cluster",
 	  "Each finding that is not ok comes with what to do about it. With a configuration FILE: whether its node "
@@ -60,7 +61,7 @@ const struct command starctl_commands[] = {
 	  "They are gone with their rows; their memory is given back, and their names can be created again at once, "
 	  "with "
 	  "any\ndefinition. Workers that use them get errors. Asks first on a terminal; scripts give --yes. A full "
-	  "checkpoint is\nasked for afterwards where checkpoint.directory is set; to go back to an older one brings "
+	  "checkpoint is\nasked for afterwards where checkpoint.directory is set; to roll back to an older one brings "
 	  "the "
 	  "tables back.",
 	  run_tables_drop },
@@ -123,21 +124,22 @@ const struct command starctl_commands[] = {
 	  "net_memif0,socket=/run/starserver/w0.sock, or net_af_packet with --interface star1. The options are those "
 	  "of "
 	  "a\nconfiguration's port: --address 198.18.4.1/24 (several with commas), --interface, --gateway, --gateway6, "
-	  "--vlan, --mtu,\n--options. The port is gone when the node ends. On the node's own machine only.",
+	  "--vlan, --mtu,\n--options. The port is gone when the node ends. By the node's socket, or with an admin's "
+	  "key.",
 	  run_port_add },
 	{ "port remove", "NAME", 1, 1, 0, "take a port from the running node",
 	  "Its connections are ended, and their peers told. One of the configuration's ports comes back with the "
 	  "node.\n"
-	  "The last port stays. On the node's own machine only.",
+	  "The last port stays. By the node's socket, or with an admin's key.",
 	  run_port_remove },
 	{ "checkpoint save", "[full|delta]", 0, 1, 0, "have all nodes write a checkpoint, and wait until it counts",
 	  "Training goes on meanwhile. Without a word, and with delta, it is a delta, of the rows that have changed "
 	  "since the\nlast one, where that is possible, and else a full one. Ctrl-C ends the waiting, not the "
 	  "checkpoint.",
 	  run_checkpoint_save },
-	{ "checkpoint restore", "[ID]", 0, 1, 0, "have all nodes go back to a checkpoint, and wait until they serve",
-	  "The newest, or that with this ID (`checkpoint list`). It is read to its end first; then every node begins "
-	  "anew in its\n"
+	{ "checkpoint restore", "[ID]", 0, 1, 0, "have all nodes roll back to a checkpoint, and wait until they serve",
+	  "The newest, or that with this ID (`checkpoint list`). It is read to its end first; then every node restarts "
+	  "in its\n"
 	  "process, with its share. What was learned since is lost; workers are told -ESTALE, and open the cluster "
 	  "again. A full\n"
 	  "checkpoint follows at once. On the machine of PS task 0 only. Ctrl-C ends the waiting, not the restore.",
@@ -168,8 +170,36 @@ const struct command starctl_commands[] = {
 	  run_config_check },
 	{ "config print", "FILE", 1, 1, 0, "print a configuration with all its defaults",
 	  "What comes out is a configuration file that reads back the same.", run_config_print },
+	{ "key create", "FILE PRINCIPAL ROLE|next", 3, 3, 0, "make a key for a principal, in a key file",
+	  "FILE is made when it is not there, with mode 0400. ROLE is node, worker, reader, operator or admin. The "
+	  "word next "
+	  "makes the\nkey that is to follow the current one: nodes take both until `key promote`. Needs no node; nodes "
+	  "know "
+	  "of it once they have\nthe file and were told by `key reload`.",
+	  run_key_create },
+	{ "key list", "FILE", 1, 1, 0, "list the principals of a key file, without their secrets",
+	  "Refused, with what to do, is a file that others may read. Needs no node.", run_key_list },
+	{ "key copy", "FILE PRINCIPAL NEW", 3, 3, 0,
+	  "make a key file of one principal: what a worker or an administrator gets",
+	  "With its current and its next key. NEW must not be there. Needs no node.", run_key_copy },
+	{ "key promote", "FILE PRINCIPAL", 2, 2, 0, "let the principal's next key take the place of its current one",
+	  "The current one is gone from the file then. Needs no node.", run_key_promote },
+	{ "key revoke", "FILE PRINCIPAL [ID]", 2, 3, 0, "take a principal, or one of its keys, out of a key file",
+	  "Nodes close its connections as they are told to read the file again: `starctl key reload`. Needs no node.",
+	  run_key_revoke },
+	{ "key reload", "", 0, 0, 0, "have a node read its key file again, and close connections of revoked keys",
+	  "A file that is not in order changes nothing. By the node's socket, or as an admin.", run_key_reload },
+	{ "acl check", "PRINCIPAL METHOD", 2, 2, 0, "say whether a principal may call a method of the control plane",
+	  "As the node that is asked would decide; docs/control.rst has the methods. The exit status is 0 for yes, "
+	  "else 1.",
+	  run_acl_check },
+	{ "audit verify", "FILE...", 1, 60, 0, "check that an audit log is whole and unchanged",
+	  "Of several files, each goes on where the one before it ends: those that logrotate has moved, oldest first. "
+	  "The "
+	  "exit status\nis 1 when a line was changed, taken out or put in: it is named. Needs no node.",
+	  run_audit_verify },
 	{ "shutdown", "", 0, 0, 0, "stop the node and wait until it is gone",
-	  "On the node's own machine only: through its Unix socket. Waits for at most 30 seconds.", run_shutdown },
+	  "By the node's Unix socket, or with an admin's key. Waits for at most 30 seconds.", run_shutdown },
 	{ "help", "[--words] [COMMAND]", 0, 15, COMMAND_WORDS, "explain a command",
 	  "With --words it lists the words that may follow, for the shell's completion.", run_help },
 	{ NULL, NULL, 0, 0, 0, NULL, NULL, NULL },
@@ -180,6 +210,7 @@ static const struct {
 } options[] = {
 	{ "--socket PATH", "the node's Unix socket [the newest of this user's, or in /run/starserver]" },
 	{ "--address HOST:PORT", "the node's control address, from anywhere" },
+	{ "--key FILE", "as whom to come to a control address that has keys [STAR_KEY]" },
 	{ "--json", "print JSON, for programs" },
 	{ "--help", "explain starctl, or the command" },
 	{ "--version", "print the version" },

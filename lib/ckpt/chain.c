@@ -16,7 +16,8 @@ static bool is_parent(const struct ckpt_entry *child, const struct ckpt_entry *a
 	       (!child->lineage || !at->lineage || child->lineage == at->lineage);
 }
 
-/* The entry that a delta goes on from and that counts, or NULL: entries are in ascending order of their ids. other: one of its id counts. */
+/* The entry that a delta goes on from and that counts, or NULL: entries are in ascending order of their ids. other: one
+ * of its id counts. */
 static const struct ckpt_entry *find_parent(const struct ckpt_entry *entries, uint32_t count,
 					    const struct ckpt_entry *child, bool *other)
 {
@@ -39,8 +40,8 @@ static const struct ckpt_entry *find_parent(const struct ckpt_entry *entries, ui
 	return NULL;
 }
 
-/* From an entry back to its full checkpoint, in steps[], which has room for all entries; how many, or a negative errno. Ids fall from
- * step to step: it ends. */
+/* From an entry back to its full checkpoint, in steps[], which has room for all entries; how many, or a negative errno.
+ * Ids fall from step to step: it ends. */
 static int walk(const char *directory, const struct ckpt_entry *entries, uint32_t count, const struct ckpt_entry *from,
 		const struct ckpt_entry **steps, struct star_error *err)
 {
@@ -235,7 +236,8 @@ int ckpt_chain_length(const char *directory, uint64_t id, uint32_t partitions, s
 
 enum soundness { UNREAD, SOUND, UNSOUND };
 
-/* Whether what is restored first has the objects of what comes last, which the cluster will have: nothing else is loaded. */
+/* Whether what is restored first has the objects of what comes last, which the cluster will have: nothing else is
+ * loaded. */
 static int check_objects(const char *directory, const struct ckpt_entry *last, const struct ckpt_entry *step,
 			 struct star_error *err)
 {
@@ -265,8 +267,8 @@ static int check_objects(const char *directory, const struct ckpt_entry *last, c
 	return rc;
 }
 
-/* Reads what of a chain was not read before. 0, or what is wrong with which; of one that was found wrong before the others hear no more
- * than that. */
+/* Reads what of a chain was not read before. 0, or what is wrong with which; of one that was found wrong before the
+ * others hear no more than that. */
 static int read_chain(const char *directory, const struct ckpt_search *search, const struct ckpt_entry *entries,
 		      const struct ckpt_entry *const *steps, int n, enum soundness *known, struct star_error *err)
 {
@@ -292,8 +294,8 @@ static int read_chain(const char *directory, const struct ckpt_search *search, c
 	return 0;
 }
 
-/* What keeps this process from reading says nothing of what it would read: who passed over it would begin with less than there is, and
- * prune the rest. */
+/* What keeps this process from reading says nothing of what it would read: who passed over it would begin with less
+ * than there is, and prune the rest. */
 bool ckpt_is_unread(int rc)
 {
 	return rc == -ECANCELED || rc == -ENOMEM || rc == -EACCES || rc == -EPERM || rc == -EMFILE || rc == -ENFILE;

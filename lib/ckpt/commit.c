@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A checkpoint's way from nothing to something that counts. What counts is one rename, of "<id>.partial" to "<id>", and everything
- * that it brings into view was synced before: a crash, or a loss of power, at any moment leaves the whole or nothing.
+ * A checkpoint's way from nothing to something that counts. What counts is one rename, of "<id>.partial" to "<id>", and
+ * everything that it brings into view was synced before: a crash, or a loss of power, at any moment leaves the whole or
+ * nothing.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -162,8 +163,8 @@ static int split(const char *path, char directory[static CKPT_PATH_MAX], char na
 	return 0;
 }
 
-/* The rename that counts. When it cannot be made durable it is undone: else the caller would hear that there is no checkpoint, and
- * there were one. */
+/* The rename that counts. When it cannot be made durable it is undone: else the caller would hear that there is no
+ * checkpoint, and there were one. */
 static int rename_whole(const char *directory, const char *name, struct star_error *err)
 {
 	char partial[CHECKPOINT_ID_MAX + sizeof(CKPT_PARTIAL)];

@@ -13,7 +13,8 @@
 /* More names than that in a directory are not ours. */
 enum { ENTRIES_MAX = 1 << 20, DIGITS_MAX = 19 };
 
-/* So many saves in a row that cannot be read: a year of one each other second. What is farther away nobody has saved. */
+/* This many saves in a row that cannot be read: a year of one each other second. What is farther away nobody has
+ * saved. */
 enum { ID_GAP_MAX = 1 << 24 };
 
 struct list {

@@ -114,8 +114,8 @@ static int take_block(struct export *e, const struct ckpt_manifest *manifest, ui
 }
 
 /* What a pass over a file does with a block: 0, 1 when the rest of the file does not matter, or a negative errno. */
-typedef int block_taker(struct export *e, const struct ckpt_manifest *manifest, uint32_t object, const uint8_t *payload,
-			uint32_t bytes, struct star_error *err);
+typedef int block_consumer(struct export *e, const struct ckpt_manifest *manifest, uint32_t object,
+			   const uint8_t *payload, uint32_t bytes, struct star_error *err);
 
 static void keep_greatest(uint64_t *greatest, uint64_t number)
 {
@@ -164,7 +164,7 @@ static int take_figures(struct export *e, const struct ckpt_manifest *manifest, 
 }
 
 static int take_file(struct export *e, const char *path, const struct ckpt_manifest *manifest,
-		     const struct ckpt_file *file, uint32_t object, block_taker *take, struct star_error *err)
+		     const struct ckpt_file *file, uint32_t object, block_consumer *take, struct star_error *err)
 {
 	struct ckpt_reader *reader = ckpt_reader_create(path, manifest, file, err);
 	const uint8_t *payload;
@@ -314,8 +314,8 @@ static int end(const struct export *e)
 	return fflush(e->out) != 0 || ferror(e->out) ? -EIO : 0;
 }
 
-/* The chain of that one; of id 0 the newest that there is, as nodes with restore = "latest" take it: an older one without a word would be
- * taken for it. */
+/* The chain of that one; of id 0 the newest that there is, as nodes with restore = "latest" take it: an older one
+ * without a word would be taken for it. */
 static int find_chain(const char *directory, uint64_t id, char ***chain, uint32_t *count, struct star_error *err)
 {
 	struct star_error why = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The manifest: JSON whose last member is the CRC-32 of all bytes before that member's line, which has one form only. So a flipped
- * byte is found wherever it is, and who writes JSON by hand can still add the sum.
+ * The manifest: JSON whose last member is the CRC-32 of all bytes before that member's line, which has one form only.
+ * So a flipped byte is found wherever it is, and who writes JSON by hand can still add the sum.
  */
 #include "ckpt/manifest.h"
 

@@ -9,8 +9,8 @@
 
 #include "ckpt/internal.h"
 
-/* What counts is taken out of view first, by one rename: a crash in between leaves something that does not count, and that the next
- * one removes. hidden: the name that it has then. */
+/* What counts is taken out of view first, by one rename: a crash in between leaves something that does not count, and
+ * that the next one removes. hidden: the name that it has then. */
 static int hide(int folder, const struct ckpt_entry *entry, char hidden[static CHECKPOINT_ID_MAX])
 {
 	int rc;
@@ -57,7 +57,8 @@ struct kept {
 	uint64_t oldest, began;
 };
 
-/* The newest `keep` that count: a smaller number of them keeps everything, for what does not count today may be mended. */
+/* The newest `keep` that count: a smaller number of them keeps everything, for what does not count today may be
+ * mended. */
 static int find_kept(const char *directory, const struct ckpt_entry *entries, uint32_t count,
 		     const struct ckpt_pruning *pruning, struct kept *kept, struct star_error *err)
 {

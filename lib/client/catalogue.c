@@ -47,7 +47,7 @@ static json_t *ask_catalogue(struct star_cluster *cluster, uint32_t task, const 
 
 	if (connect_us > cluster->connect_timeout_ns / 1000)
 		connect_us = cluster->connect_timeout_ns / 1000;
-	client = jsonrpc_connect(cluster->ps[task], connect_us, err);
+	client = jsonrpc_connect_by(cluster->key_file, cluster->ps[task], connect_us, err);
 	if (!client)
 		return NULL;
 	result = jsonrpc_call(client, method, json_incref(params), left_us(deadline_ns), err);

@@ -168,7 +168,7 @@ uint32_t star_reactors(const struct star_cluster *cluster)
 /* No thread uses it any more. */
 static void destroy(struct star_cluster *cluster)
 {
-	struct keeper *waiter;
+	struct waiter *waiter;
 	struct channel *ch;
 	struct star_table *table;
 	struct route *route;
@@ -179,12 +179,13 @@ static void destroy(struct star_cluster *cluster)
 	}
 	while ((waiter = cluster->waiters)) {
 		cluster->waiters = waiter->next_all;
-		client_keeper_fini(waiter);
+		client_waiter_fini(waiter);
 		free(waiter);
 	}
 	for (uint32_t i = 0; i < cluster->io_count; i++)
 		client_io_fini(&cluster->io[i]);
 	free(cluster->io);
+	free(cluster->key_file);
 	client_call_pool_fini(&cluster->pool);
 	while ((table = cluster->tables)) {
 		cluster->tables = table->next;
@@ -208,6 +209,7 @@ static void destroy(struct star_cluster *cluster)
 static struct star_cluster *allocate(struct star_error *err)
 {
 	struct star_cluster *cluster = aligned_alloc(_Alignof(struct star_cluster), sizeof(*cluster));
+	const char *key_file = getenv("STAR_KEY");
 
 	if (!cluster) {
 		star_error_set(err, -ENOMEM, "out of memory for a cluster");
@@ -215,6 +217,13 @@ static struct star_cluster *allocate(struct star_error *err)
 	}
 	memset(cluster, 0, sizeof(*cluster));
 	TAILQ_INIT(&cluster->relay_queue);
+	if (key_file && *key_file)
+		cluster->key_file = strdup(key_file);
+	if (key_file && *key_file && !cluster->key_file) {
+		free(cluster);
+		star_error_set(err, -ENOMEM, "out of memory for a cluster");
+		return NULL;
+	}
 	cluster->payload_max = WIRE_PAYLOAD_MAX;
 	cluster->pull_bytes = PULL_BYTES;
 	clock_condition_init(&cluster->changed);
@@ -300,10 +309,10 @@ void star_close(struct star_cluster *cluster)
 	atomic_store(&cluster->closing, true);
 	atomic_fetch_or(&cluster->inside, CLUSTER_CLOSING);
 	pthread_cond_broadcast(&cluster->changed);
-	for (struct keeper *k = cluster->waiters; k; k = k->next_all)
-		keeper_wake(k);
+	for (struct waiter *k = cluster->waiters; k; k = k->next_all)
+		waiter_wake(k);
 	for (uint32_t i = 0; i < cluster->io_count; i++)
-		keeper_wake(&cluster->io[i].keeper);
+		waiter_wake(&cluster->io[i].waiter);
 	/* Each of them fails its own call and leaves; callbacks still run. */
 	while (atomic_load(&cluster->inside) != CLUSTER_CLOSING)
 		pthread_cond_wait(&cluster->changed, &cluster->lock);

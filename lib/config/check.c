@@ -221,6 +221,34 @@ static void choose_control_socket(struct config *c)
 	snprintf(c->control_socket, sizeof(c->control_socket), "%s/%s-%u.sock", folder, c->job_name, c->task_index);
 }
 
+/* It goes on from checkpoints; and what it says of one node's tables has to agree with what the others hold. */
+static int check_journal(struct config_load *load, struct star_error *err)
+{
+	const struct config *c = load->config;
+	const struct config_origin *at = config_check_origin(load, "journal.directory");
+
+	if (!c->journal_directory[0])
+		return 0;
+	if (!c->checkpoint_directory[0])
+		return config_fail(at, err, "a journal goes on from checkpoints: set checkpoint.directory");
+	if (c->checkpoint_restore == CONFIG_RESTORE_NO)
+		return config_fail(
+			at, err,
+			"a journal is applied when a checkpoint is restored: set checkpoint.restore to good or "
+			"latest");
+	if (c->ps_count > 1)
+		return config_fail(
+			at, err, "a journal is kept by clusters of one PS task only, and this one has %u; leave it out",
+			c->ps_count);
+	if (c->journal_limit_mib / c->reactors < 2 * c->journal_segment_mib)
+		return config_fail(
+			config_check_origin(load, "journal.limit_mib"), err,
+			"journal.limit_mib = %u is less than two files of journal.segment_mib = %u for each of "
+			"%u reactors",
+			c->journal_limit_mib, c->journal_segment_mib, c->reactors);
+	return 0;
+}
+
 static int check_values(struct config_load *load, struct star_error *err)
 {
 	struct config *c = load->config;
@@ -246,6 +274,11 @@ static int check_values(struct config_load *load, struct star_error *err)
 	if (c->checkpoint_delta_every_s && !c->checkpoint_log_mib)
 		return config_fail(config_check_origin(load, "checkpoint.delta_every_s"), err,
 				   "checkpoint.delta_every_s needs checkpoint.log_mib of at least 1");
+	if (c->security_control_principal[0] && !c->security_control_keys[0])
+		return config_fail(config_check_origin(load, "security.control_principal"), err,
+				   "a principal is one of a key file: set security.control_keys");
+	if (check_journal(load, err) < 0)
+		return -EINVAL;
 	if (c->rto_max_us < c->rto_min_us)
 		return config_fail(config_check_origin(load, "tcp.rto_max_us"), err,
 				   "tcp.rto_max_us = %u is less than tcp.rto_min_us = %u", c->rto_max_us,
@@ -277,8 +310,8 @@ int config_load_check(struct config_load *load, struct star_error *err)
 }
 
 /*
- * A link address that follows from the IP address: DPDK's is another one each time, and after a worker was restarted its
- * neighbours would send to the one they know.
+ * A link address that follows from the IP address: DPDK's is another one each time, and after a worker was restarted
+ * its neighbours would send to the one they know.
  */
 static void link_address(const struct config_port *port, char *text, size_t bytes)
 {

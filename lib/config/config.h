@@ -84,8 +84,8 @@ struct config {
 	struct config_port ports[CONFIG_PORTS_MAX];
 	uint32_t ports_count;
 	/* cores */
-	uint32_t
-		reactors; /* how many; with none given: min(8, tasks, usable cores) for a PS, min(2, the same) for a worker */
+	/* how many; with none given: min(8, tasks, usable cores) for a PS, min(2, the same) for a worker */
+	uint32_t reactors;
 	bool polling;
 	bool pin;
 	uint32_t cores[CONFIG_CORES_MAX]; /* which, one a reactor, when pinned: as given, or the first usable ones */
@@ -131,14 +131,24 @@ struct config {
 	uint32_t checkpoint_log_mib;	/* of each reactor; 0: no deltas */
 	uint32_t checkpoint_wait_s;	/* how long requests may wait for it; 0: as long as they may */
 	uint32_t checkpoint_rate_mib_s; /* of the node; 0: as fast as it goes */
+	/* the journal, which is this node's own */
+	char journal_directory[CONFIG_TEXT_MAX + 1]; /* "": none */
+	uint32_t journal_ring_mib;		     /* of each reactor */
+	uint32_t journal_segment_mib;
+	uint32_t journal_limit_mib; /* on disk, of the node */
+	uint32_t journal_wait_s;    /* how long requests may wait for it */
 	/* control plane */
 	char control_socket[108];    /* path of the administrator's Unix socket */
 	uint32_t connect_timeout_ms; /* NETWORK_MAX_CONNECTION_TIMEOUT */
 	uint32_t metrics_port;	     /* 0: they are not served over HTTP */
 	char metrics_address[INET6_ADDRSTRLEN];
 	bool metrics_telemetry;
-	uint32_t log_level;  /* enum log_level */
-	uint32_t log_format; /* enum log_format */
+	/* security: of the control plane */
+	char security_control_keys[CONFIG_TEXT_MAX + 1]; /* "": everybody gets in */
+	char security_control_principal[64]; /* as which this node calls others; "": the only one of role node */
+	char security_audit_log[CONFIG_TEXT_MAX + 1]; /* "": none */
+	uint32_t log_level;			      /* enum log_level */
+	uint32_t log_format;			      /* enum log_format */
 };
 
 /* A command line's --set name=value, in order. */
@@ -155,12 +165,13 @@ struct config *config_load(const char *file, const struct config_override *overr
 void config_free(struct config *config);
 
 /*
- * A port that is not the configuration's, from the texts of its options, named as in a configuration's list of ports: with the
- * same defaults, bounds and checks. 0, or -EINVAL with a sentence.
+ * A port that is not the configuration's, from the texts of its options, named as in a configuration's list of ports:
+ * with the same defaults, bounds and checks. 0, or -EINVAL with a sentence.
  */
 int config_port_read(const struct config_override *options, unsigned count, struct config_port *port,
 		     struct star_error *err);
-/* Whether two ports get along: each has addresses, and an interface or a NIC, of its own. The names are for the sentence. */
+/* Whether two ports get along: each has addresses, and an interface or a NIC, of its own. The names are for the
+ * sentence. */
 int config_port_check_pair(const struct config_port *port, const char *name, const struct config_port *other,
 			   const char *other_name, struct star_error *err);
 
@@ -220,8 +231,9 @@ struct config_worker {
 int config_worker_environment(struct config_worker *worker, struct star_error *err);
 
 /*
- * Reads a worker's file, for libstar's transport by DPDK: as config_load, of a job that is no PS. It has cluster.ps and exactly one
- * port, which is the worker's own; options that mean nothing to a worker are refused. NULL with one sentence in *err.
+ * Reads a worker's file, for libstar's transport by DPDK: as config_load, of a job that is no PS. It has cluster.ps and
+ * exactly one port, which is the worker's own; options that mean nothing to a worker are refused. NULL with one
+ * sentence in *err.
  */
 struct config *config_load_worker(const char *file, struct star_error *err);
 /* What such a file says of libstar's threads: one, which polls and is pinned as cores says. */

@@ -25,9 +25,11 @@ const struct config_group config_groups[] = {
 	{ "tcp", false, "Timers of the appliance's own TCP." },
 	{ "datagrams", false, "Sessions of workers with DPDK." },
 	{ "checkpoint", false, "Checkpoints: what is kept of the parameters when nodes end." },
+	{ "journal", false, "The journal: what has changed since the last checkpoint, on disk." },
 	{ "tests", false, "Faults on purpose." },
 	{ "control", false, "The control plane." },
 	{ "metrics", false, "Metrics over HTTP, for Prometheus, and over DPDK's telemetry." },
+	{ "security", false, "Who gets in at the control plane. The data network is open to whoever reaches it." },
 	{ "log", false, "The log on standard error." },
 };
 const unsigned config_groups_count = sizeof(config_groups) / sizeof(config_groups[0]);
@@ -235,11 +237,34 @@ const struct config_option config_options[] = {
 	  .fallback = "0", .unit = "MiB a second",
 	  .help = "How fast the node writes a checkpoint at most; 0: as fast as it goes." },
 
+	{ "journal.directory", OF_CONFIG(journal_directory), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
+	  .fallback = "",
+	  .help = "A folder of this node alone, on a fast local disk, in which each change is written down within some "
+		  "milliseconds: a node that was killed begins with its last checkpoint and what came after it. For "
+		  "clusters of one PS task, with checkpoint.directory. Nothing: there is no journal." },
+	{ "journal.ring_mib", OF_CONFIG(journal_ring_mib), .type = OPTION_NUMBER, .min = 8, .max = 4096,
+	  .fallback = "32", .unit = "MiB",
+	  .help = "Memory of each reactor for what is still to be written, made a power of two. When it is full, "
+		  "requests wait." },
+	{ "journal.segment_mib", OF_CONFIG(journal_segment_mib), .type = OPTION_NUMBER, .min = 2, .max = 4096,
+	  .fallback = "64", .unit = "MiB",
+	  .help = "Size of the journal's files, which are made before they are needed, and used again." },
+	{ "journal.limit_mib", OF_CONFIG(journal_limit_mib), .type = OPTION_NUMBER, .min = 16, .max = INT32_MAX,
+	  .fallback = "65536", .unit = "MiB",
+	  .help = "What the journal may take on disk, since the last checkpoint that counts. Beyond that it ends, and "
+		  "the "
+		  "node's health says so." },
+	{ "journal.wait_s", OF_CONFIG(journal_wait_s), .type = OPTION_NUMBER, .min = 1, .max = 3600, .fallback = "5",
+	  .unit = "seconds",
+	  .help = "When that memory is full for so long, the journal ends, the node serves on without it, and its "
+		  "health "
+		  "says so." },
+
 	{ "tests.chain_max", OF_CONFIG(chain_max), .type = OPTION_NUMBER, .min = 1, .max = 1024, .fallback = "1024",
 	  .help = "Checkpoints of a chain at most: where a delta would be one more, a full one is written." },
 	{ "tests.loss_ppm", OF_CONFIG(loss_ppm), .type = OPTION_NUMBER, .max = 1000000, .fallback = "0",
 	  .unit = "of a million",
-	  .help = "Loses so many of the frames that come in, and of those that leave, at random: to see what loss "
+	  .help = "Loses this many of the frames that come in, and of those that leave, at random: to see what loss "
 		  "does." },
 
 	{ "control.socket", OF_CONFIG(control_socket), .type = OPTION_TEXT, .min = 1, .max = 107,
@@ -262,6 +287,22 @@ const struct config_option config_options[] = {
 	{ "metrics.telemetry", OF_CONFIG(metrics_telemetry), .type = OPTION_BOOL, .fallback = "false",
 	  .help = "Whether DPDK's telemetry socket is there, for dpdk-telemetry.py: its own figures of ports and "
 		  "mempools, and the metrics below /star." },
+
+	{ "security.control_keys", OF_CONFIG(security_control_keys), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
+	  .fallback = "",
+	  .help = "The key file of all principals who may use the control address, by TLS 1.3: `starctl key create` "
+		  "makes "
+		  "it. credential:NAME is one of systemd's (LoadCredential=). Nothing: whoever reaches that address "
+		  "gets "
+		  "in. It says nothing of the data network, which has no keys yet." },
+	{ "security.control_principal", OF_CONFIG(security_control_principal), .type = OPTION_TEXT, .max = 63,
+	  .fallback = "",
+	  .help = "The principal of that file as which this node calls the others; nothing: the only one of role "
+		  "node." },
+	{ "security.audit_log", OF_CONFIG(security_audit_log), .type = OPTION_TEXT, .max = CONFIG_TEXT_MAX,
+	  .fallback = "",
+	  .help = "A file for the audit log of the control plane, in JSON lines: who came, what he changed, and what "
+		  "was refused. `starctl audit verify` checks it. Nothing: there is none." },
 
 	{ "log.level", OF_CONFIG(log_level), .type = OPTION_CHOICE, .choices = "debug|info|warning|error",
 	  .fallback = "info", .worker = true,

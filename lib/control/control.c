@@ -77,7 +77,12 @@ static int start_leading(struct control *control, struct star_error *err)
 	own->joined = true;
 	control->layout_due = true;
 	rc = begin_with(control, err);
-	return rc < 0 ? rc : control_leader_lay_out(control, 0, err);
+	if (rc == 0)
+		rc = control_leader_lay_out(control, 0, err);
+	if (rc == 0 && control->data_plane.incarnation)
+		own->layout.incarnation = control->incarnation =
+			control->data_plane.incarnation(control->data_plane.ctx);
+	return rc;
 }
 
 /* TCP first: of two nodes started with one configuration, the second one fails before it touches the path. */
@@ -89,11 +94,14 @@ static int start_serving(struct control *control, struct star_error *err)
 		.stall_timeout_us = CONTROL_STALL_US,
 		.greeting_timeout_us = CONTROL_GREETING_US,
 		.idle_timeout_us = CONTROL_IDLE_US,
+		.keys = control->ring,
 		.ctx = control,
 		.serve = control_methods_serve,
 		.is_node = control_methods_is_node,
 		.too_long = control_methods_too_long,
 		.too_many = control_methods_too_many,
+		.in_clear = control_security_in_clear,
+		.came = control->ring ? control_security_came : NULL,
 	};
 	const struct config_address *own = &control->config->own.control;
 	struct stat socket;
@@ -134,15 +142,16 @@ struct control *control_create(const struct control_options *options, struct sta
 	control->data_plane = options->data_plane;
 	control->incarnation = options->incarnation;
 	control->steering = options->steering;
-	control->gone_back_to = options->gone_back_to;
+	control->rolled_back_to = options->rolled_back_to;
 	control->task = options->config->task_index;
 	control->started_us = clock_us();
 	control->clock_offset_us = control_health_clock_offset_us();
 	init_sync(control);
 	control->executor = control_executor_create("control-exec", err);
 	control->forwarder = control->executor ? control_executor_create("control-fwd", err) : NULL;
-	if (!control->forwarder || control_origins_create(control, err) < 0 ||
-	    (control->task == 0 && start_leading(control, err) < 0) || start_serving(control, err) < 0 ||
+	if (!control->forwarder || control_security_create(control, err) < 0 ||
+	    control_origins_create(control, err) < 0 || (control->task == 0 && start_leading(control, err) < 0) ||
+	    start_serving(control, err) < 0 ||
 	    (control->task == 0 ? control_checkpointer_start(control, err) : control_follower_start(control, err)) <
 		    0 ||
 	    control_watch_start(control, err) < 0) {
@@ -176,6 +185,7 @@ void control_destroy(struct control *control)
 	control_executor_destroy(control->executor);
 	remove_socket(control);
 	control_line_server_destroy(control->server);
+	control_security_destroy(control);
 	for (uint32_t id = 1; id <= control->objects_last; id++)
 		free(control->objects[id]);
 	for (unsigned i = 0; i < control->retired_count; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tables are emptied on all nodes: PS task 0 begins it, and whoever has asked for it asks again until no rows are left. A ticket names the
- * nodes' incarnations: one that is restarted meanwhile may have loaded old rows, so the question then fails. At the end PS task 0 has a
- * checkpoint written, as older ones still have the rows.
+ * Tables are emptied on all nodes: PS task 0 begins it, and whoever has asked for it asks again until no rows are left.
+ * A ticket names the nodes' incarnations: one that is restarted meanwhile may have loaded old rows, so the question
+ * then fails. At the end PS task 0 has a checkpoint written, as older ones still have the rows.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether somebody should look after the node: what is wrong, in words that name the next step; and what is good to know. */
+/* Whether somebody should look after the node: what is wrong, in words that name the next step; and what is good to
+ * know. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -102,7 +103,7 @@ static void look_at_restores(const struct control *control, bool serves, json_t 
 	if (control->task)
 		return;
 	if (control->checkpointer.restoring)
-		add(problems, "the cluster is going back to a checkpoint (starctl checkpoint status)");
+		add(problems, "the cluster is rolling back to a checkpoint (starctl checkpoint status)");
 	for (uint32_t task = 1; control->begins_with && task < control->config->ps_count; task++)
 		if (control->nodes[task].joined && control->nodes[task].loads)
 			add(problems, "PS task %u loads its share of checkpoint %" PRIu64, task, control->begins_with);
@@ -147,6 +148,12 @@ static void look_at_hugepages(const struct control *control, const json_t *figur
 	    json_is_false(json_object_get(figures, "hugepages")))
 		add(notes,
 		    "the node runs without hugepages, and slower: there were too few at its start (starctl doctor)");
+}
+
+static void look_at_keys(const struct control *control, json_t *notes)
+{
+	if (!control->ring)
+		add(notes, "everybody who reaches the control address gets in: no security.control_keys");
 }
 
 /* PS task 0's: whether a checkpoint could not be written, or should have been. Under lock. */
@@ -204,6 +211,14 @@ static void look_at_ports(const json_t *figures, json_t *problems)
 	}
 }
 
+static void look_at_journal(const json_t *figures, json_t *problems)
+{
+	const char *error = json_string_value(json_object_get(json_object_get(figures, "journal"), "error"));
+
+	if (error)
+		add(problems, "the node serves without its journal: %.200s", error);
+}
+
 json_t *control_health_json(struct control *control)
 {
 	const struct control_data_plane *plane = &control->data_plane;
@@ -222,9 +237,11 @@ json_t *control_health_json(struct control *control)
 	look_at_last_checkpoint(control, notes);
 	pthread_mutex_unlock(&control->lock);
 	look_at_memory(figures, problems);
+	look_at_journal(figures, problems);
 	look_at_ports(figures, problems);
 	look_at_hugepages(control, figures, notes);
 	look_at_clock(control, notes);
+	look_at_keys(control, notes);
 	json_decref(figures);
 	return json_pack("{s:b, s:o, s:o, s:o}", "healthy", json_array_size(problems) == 0, "state",
 			 jsonrpc_member_from_text(state), "problems", problems, "notes", notes);

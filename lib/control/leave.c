@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node is stopped, and a last checkpoint is to have all that the cluster has taken. Whichever node it is, it asks PS task 0 for one, and
- * serves until that counts. From the instant of it no node takes requests any more: what was acknowledged is in it. The others
- * serve again when it has failed, or with the next layout, when the node is back; workers find a node that waits for a layout. Nodes that
- * are stopped meanwhile, in whatever order, need no other one.
+ * A node is stopped, and a last checkpoint is to have all that the cluster has taken. Whichever node it is, it asks PS
+ * task 0 for one, and serves until that counts. From the instant of it no node takes requests any more: what was
+ * acknowledged is in it. The others serve again when it has failed, or with the next layout, when the node is back;
+ * workers find a node that waits for a layout. Nodes that are stopped meanwhile, in whatever order, need no other one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -163,7 +163,7 @@ static int wait_for_last(struct control *control, struct star_error *err)
 		if (clock_us() - begun_us > CONTROL_DRAIN_US)
 			return star_error_set(err, -ETIMEDOUT, "it took too long");
 		if (!control_pause(control, CONTROL_POLL_MS, NULL))
-			return star_error_set(err, -ECANCELED, "it goes back to a checkpoint");
+			return star_error_set(err, -ECANCELED, "it rolls back to a checkpoint");
 	}
 	return 0;
 }

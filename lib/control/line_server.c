@@ -3,8 +3,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,70 +13,17 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "control/line_share.h"
+#include "control/line_connection.h"
 #include "jsonrpc/thread.h"
 
 enum {
 	EVENTS_MAX = 64,
-	ACCEPTS_MAX = 64,      /* a turn: accepting must not starve those who are there */
 	READ_BYTES = 16 << 10, /* a turn: bounds the lines that one connection may have served in it */
 	KEPT_BYTES = 64 << 10, /* an empty input buffer above this is given back */
 	TICK_MS = 1000,
 };
 
-enum source_kind { SOURCE_WAKE, SOURCE_LISTENER, SOURCE_CONNECTION };
-
-struct source {
-	enum source_kind kind;
-	int fd;
-	uint32_t events; /* registered with epoll */
-};
-
-struct listener {
-	struct source source;
-	bool admin;
-	uint32_t count, max;
-};
-
-struct line_connection {
-	struct source source;
-	struct line_server *server;
-	struct listener *listener;
-	struct line_connection *next, **link;
-	struct line_share *share; /* of its address; NULL: an administrator's, or closed */
-	uint8_t peer[LINE_ADDRESS_BYTES];
-	char *in, *out;
-	size_t in_used, in_size;
-	size_t scanned; /* bytes of in that are known to have no newline */
-	size_t out_bytes, out_sent;
-	uint64_t progress_us; /* when the reader last took something */
-	uint64_t line_us;     /* since when a part of a line waits for its rest; 0: none does */
-	uint64_t active_us;   /* when it came, or something came or went */
-	bool spoke;
-	bool eof;
-	bool waiting;  /* an answer is to come from another thread */
-	bool skipping; /* inside a line that was too long */
-	bool closed;   /* freed at the end of the turn, or with its answer */
-	char *answer;  /* protected by server->lock, as is: */
-	struct line_connection *next_answered;
-};
-
-struct line_server {
-	struct line_server_options options;
-	pthread_t thread;
-	int epoll_fd;
-	struct source wake;
-	struct listener admin, peer;
-	struct line_connection *connections, *closed;
-	struct line_share *shares;
-	size_t buffered_bytes;
-	struct line_server_counts counts;
-	pthread_mutex_t lock; /* protects what follows */
-	struct line_connection *answered;
-	bool stopping;
-};
-
-static void watch(struct line_server *server, struct source *source, uint32_t events)
+void control_line_source_watch(struct line_server *server, struct line_source *source, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = source };
 
@@ -88,7 +33,7 @@ static void watch(struct line_server *server, struct source *source, uint32_t ev
 	epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, source->fd, &event);
 }
 
-static int add_source(struct line_server *server, struct source *source, uint32_t events)
+int control_line_source_add(struct line_server *server, struct line_source *source, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.ptr = source };
 
@@ -120,11 +65,12 @@ static void drop_input(struct line_connection *c)
 }
 
 /* The memory stays until the end of the turn: epoll may have handed out an event for it, another thread an answer. */
-static void close_connection(struct line_connection *c)
+void control_line_connection_close(struct line_connection *c)
 {
 	if (c->closed)
 		return;
 	c->closed = true;
+	control_line_tls_drop(c);
 	close(c->source.fd);
 	drop_output(c);
 	drop_input(c);
@@ -144,13 +90,13 @@ static void close_connection(struct line_connection *c)
 static void flush(struct line_connection *c)
 {
 	while (c->out) {
-		ssize_t n = send(c->source.fd, c->out + c->out_sent, c->out_bytes - c->out_sent, MSG_NOSIGNAL);
+		const ssize_t n = control_line_tls_send(c, c->out + c->out_sent, c->out_bytes - c->out_sent);
 
-		if (n < 0 && errno == EINTR)
+		if (n == -EINTR)
 			continue;
 		if (n < 0) {
-			if (errno != EAGAIN)
-				close_connection(c);
+			if (n != -EAGAIN)
+				control_line_connection_close(c);
 			return;
 		}
 		c->out_sent += (size_t)n;
@@ -160,7 +106,8 @@ static void flush(struct line_connection *c)
 	}
 }
 
-/* Has whoever holds most bytes lose its largest buffers until there is room for so many more bytes of c's; false: c is to lose. */
+/* Has whoever holds most bytes lose its largest buffers until there is room for this many more bytes of c's; false: c
+ * is to lose. */
 static bool find_room(struct line_connection *c, size_t more)
 {
 	struct line_server *server = c->server;
@@ -180,7 +127,7 @@ static bool find_room(struct line_connection *c, size_t more)
 		if (!largest || largest == c || largest->in_size + largest->out_bytes == 0)
 			return false;
 		server->counts.refused++;
-		close_connection(largest);
+		control_line_connection_close(largest);
 	}
 	return true;
 }
@@ -202,7 +149,7 @@ static void reply(struct line_connection *c, char *text)
 	if (!c->closed && !find_room(c, 0)) {
 		server->counts.refused++;
 		log_warn("a control connection is closed: replies that nobody reads take too much memory");
-		close_connection(c);
+		control_line_connection_close(c);
 	}
 }
 
@@ -239,7 +186,7 @@ static void serve_line(struct line_connection *c, const char *line, size_t bytes
 	c->spoke = true;
 	if (starts_as_http(line, bytes)) {
 		server->counts.refused++;
-		close_connection(c);
+		control_line_connection_close(c);
 		return;
 	}
 	if (bytes > max) {
@@ -259,7 +206,7 @@ static void serve_line(struct line_connection *c, const char *line, size_t bytes
 		break;
 	case LINE_CLOSE:
 		c->waiting = false;
-		close_connection(c);
+		control_line_connection_close(c);
 		break;
 	}
 }
@@ -275,7 +222,7 @@ static void refuse_long_line(struct line_connection *c, size_t max)
 	c->skipping = true;
 	server->counts.refused++;
 	if (http)
-		close_connection(c);
+		control_line_connection_close(c);
 	else
 		reply(c, server->options.too_long(server->options.ctx, max));
 }
@@ -317,9 +264,12 @@ static void serve_input(struct line_connection *c)
 	if (c->in_used == 0 && c->in_size > KEPT_BYTES)
 		drop_input(c);
 	if (!c->closed && c->eof && !c->waiting && !c->out && c->in_used == 0)
-		close_connection(c);
+		control_line_connection_close(c);
 	if (!c->closed)
-		watch(c->server, &c->source, c->out ? EPOLLOUT : c->waiting || c->eof ? 0 : EPOLLIN);
+		control_line_source_watch(c->server, &c->source,
+					  c->out		 ? EPOLLOUT
+					  : c->waiting || c->eof ? 0
+								 : EPOLLIN);
 }
 
 static bool make_room(struct line_connection *c)
@@ -340,140 +290,67 @@ static bool make_room(struct line_connection *c)
 	return true;
 }
 
-static void read_input(struct line_connection *c)
+/* A record of TLS whole, of which the socket would not ring again: at most READ_BYTES once more. */
+static bool read_some(struct line_connection *c)
 {
+	bool some = false;
 	size_t room;
 	ssize_t n;
 
-	if (!make_room(c)) {
-		c->server->counts.refused++;
-		close_connection(c);
-		return;
-	}
-	room = c->in_size - c->in_used;
-	n = recv(c->source.fd, c->in + c->in_used, room < READ_BYTES ? room : READ_BYTES, 0);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n < 0) {
-		close_connection(c);
-		return;
-	}
+	do {
+		if (!make_room(c)) {
+			c->server->counts.refused++;
+			control_line_connection_close(c);
+			return false;
+		}
+		room = c->in_size - c->in_used;
+		n = control_line_tls_receive(c, c->in + c->in_used, room < READ_BYTES ? room : READ_BYTES);
+		if (n == -EAGAIN || n == -EINTR)
+			return some;
+		if (n < 0) {
+			control_line_connection_close(c);
+			return false;
+		}
+		some = true;
+		c->in_used += (size_t)n;
+	} while (c->tls && secure_link_pending(c->tls));
 	if (n == 0)
 		c->eof = true;
 	else
 		c->active_us = clock_us();
-	c->in_used += (size_t)n;
-	serve_input(c);
+	return true;
+}
+
+static void read_input(struct line_connection *c)
+{
+	if (read_some(c))
+		serve_input(c);
 }
 
 static void on_connection(struct line_connection *c, uint32_t events)
 {
 	if (c->closed)
 		return;
+	if (!c->entered) {
+		if (c->held && events & (EPOLLHUP | EPOLLERR))
+			control_line_connection_close(c);
+		else if (!c->held)
+			control_line_tls_continue(c);
+		if (!c->entered || c->closed)
+			return;
+	}
 	if (c->source.events & EPOLLIN) {
 		read_input(c);
 		return;
 	}
 	/* The peer is gone in both directions while a reply was in the works: nobody is there to read it. */
 	if (events & (EPOLLHUP | EPOLLERR)) {
-		close_connection(c);
+		control_line_connection_close(c);
 		return;
 	}
 	flush(c);
 	if (!c->closed)
 		serve_input(c);
-}
-
-static void refuse_connection(struct line_server *server, int fd)
-{
-	char *text = server->options.too_many(server->options.ctx);
-
-	server->counts.refused++;
-	/* One try: whoever opens thousands of connections is owed no patience. */
-	if (text && send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		log_debug("a control connection over the limit was closed without a word");
-	free(text);
-	close(fd);
-}
-
-/* All places are taken: whoever holds most of them gives up the one that has been idle for longest. */
-static void evict_idlest(struct line_server *server)
-{
-	const uint32_t most = control_line_share_connections_max(server->shares);
-	struct line_connection *idlest = NULL;
-
-	for (struct line_connection *c = server->connections; c; c = c->next)
-		if (c->share && c->share->connections == most && !c->waiting &&
-		    (!idlest || c->active_us < idlest->active_us))
-			idlest = c;
-	if (!idlest)
-		return;
-	server->counts.refused++;
-	close_connection(idlest);
-}
-
-static void admit(struct line_server *server, struct listener *listener, int fd, const struct sockaddr *from)
-{
-	const int on = 1, idle_s = 60, interval_s = 10, probes = 3;
-	struct line_connection *c;
-
-	if (listener->count == listener->max && !listener->admin)
-		evict_idlest(server);
-	c = listener->count < listener->max ? calloc(1, sizeof(*c)) : NULL;
-	if (!c) {
-		refuse_connection(server, fd);
-		return;
-	}
-	if (!listener->admin) {
-		/* A worker's host that vanished must not hold its connection for ever. */
-		setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-		setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
-		setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof(interval_s));
-		setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	}
-	c->source = (struct source){ .kind = SOURCE_CONNECTION, .fd = fd };
-	c->server = server;
-	c->listener = listener;
-	c->active_us = clock_us();
-	if (!listener->admin) {
-		control_line_address(from, c->peer);
-		c->share = control_line_share_take(&server->shares, c->peer);
-	}
-	if ((!listener->admin && !c->share) || add_source(server, &c->source, EPOLLIN) < 0) {
-		if (c->share)
-			control_line_share_release(&server->shares, c->share);
-		free(c);
-		refuse_connection(server, fd);
-		return;
-	}
-	listener->count++;
-	c->next = server->connections;
-	c->link = &server->connections;
-	if (c->next)
-		c->next->link = &c->next;
-	server->connections = c;
-}
-
-static void on_listener(struct line_server *server, struct listener *listener)
-{
-	for (int i = 0; i < ACCEPTS_MAX; i++) {
-		struct sockaddr_storage from = { .ss_family = AF_UNSPEC };
-		socklen_t bytes = sizeof(from);
-		int fd = accept4(listener->source.fd, (struct sockaddr *)&from, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-		if (fd >= 0) {
-			admit(server, listener, fd, (const struct sockaddr *)&from);
-			continue;
-		}
-		/* Out of descriptors or memory: the listener would ring without end. The tick listens again. */
-		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-			log_warn("no control connection can be accepted for a while: %s", strerrordesc_np(errno));
-			watch(server, &listener->source, 0);
-		}
-		if (errno != EINTR && errno != ECONNABORTED)
-			break;
-	}
 }
 
 /* Delivers what other threads have answered, and serves those connections on; false when the server is to stop. */
@@ -506,12 +383,36 @@ static bool deliver(struct line_server *server, bool serve_on)
 	return !stopping;
 }
 
+/* A request in the works is carried out, and nobody is told. */
+static void review(struct line_server *server)
+{
+	struct line_connection *c, *next;
+
+	for (c = server->connections; c; c = next) {
+		const struct secure_key *peer = c->tls ? secure_link_peer(c->tls) : NULL;
+
+		next = c->next;
+		if (!peer ||
+		    (c->entered && secure_ring_has(server->options.keys, peer->principal, peer->id, peer->role)))
+			continue;
+		server->counts.revoked++;
+		control_line_connection_close(c);
+	}
+}
+
 static bool on_wake(struct line_server *server)
 {
 	uint64_t rings;
+	bool due;
 
 	if (read(server->wake.fd, &rings, sizeof(rings)) < 0 && errno != EAGAIN)
 		log_error("the control plane's eventfd cannot be read: %s", strerrordesc_np(errno));
+	pthread_mutex_lock(&server->lock);
+	due = server->review;
+	server->review = false;
+	pthread_mutex_unlock(&server->lock);
+	if (due)
+		review(server);
 	return deliver(server, true);
 }
 
@@ -521,6 +422,8 @@ static bool is_idle(const struct line_connection *c, uint64_t now_us)
 	const struct line_server_options *o = &c->server->options;
 	const uint64_t limit_us = c->spoke ? o->idle_timeout_us : o->greeting_timeout_us;
 
+	if (!c->entered)
+		return o->greeting_timeout_us && now_us > c->came_us && now_us - c->came_us > o->greeting_timeout_us;
 	return c->share && limit_us && !c->waiting && !c->out && !c->line_us && now_us > c->active_us &&
 	       now_us - c->active_us > limit_us;
 }
@@ -534,11 +437,11 @@ static void on_tick(struct line_server *server, uint64_t now_us)
 		if ((c->out && now_us - c->progress_us > server->options.stall_timeout_us) ||
 		    (c->line_us && now_us - c->line_us > server->options.stall_timeout_us) || is_idle(c, now_us)) {
 			server->counts.stalled++;
-			close_connection(c);
+			control_line_connection_close(c);
 		}
 	}
-	watch(server, &server->admin.source, EPOLLIN);
-	watch(server, &server->peer.source, EPOLLIN);
+	control_line_source_watch(server, &server->admin.source, EPOLLIN);
+	control_line_source_watch(server, &server->peer.source, EPOLLIN);
 }
 
 static void bury(struct line_server *server)
@@ -565,12 +468,12 @@ static void *loop(void *arg)
 		const uint64_t now_us = clock_us();
 
 		for (int i = 0; i < n; i++) {
-			struct source *source = events[i].data.ptr;
+			struct line_source *source = events[i].data.ptr;
 
-			if (source->kind == SOURCE_CONNECTION)
+			if (source->kind == LINE_SOURCE_CONNECTION)
 				on_connection((struct line_connection *)source, events[i].events);
-			else if (source->kind == SOURCE_LISTENER)
-				on_listener(server, (struct listener *)source);
+			else if (source->kind == LINE_SOURCE_LISTENER)
+				control_line_accept(server, (struct line_listener *)source);
 			else
 				running = on_wake(server);
 		}
@@ -605,6 +508,24 @@ void control_line_server_answer(struct line_connection *connection, char *text)
 	pthread_mutex_unlock(&server->lock);
 }
 
+void control_line_server_review(struct line_server *server)
+{
+	pthread_mutex_lock(&server->lock);
+	server->review = true;
+	ring(server);
+	pthread_mutex_unlock(&server->lock);
+}
+
+const struct secure_key *control_line_connection_principal(const struct line_connection *connection)
+{
+	return connection->tls ? secure_link_peer(connection->tls) : NULL;
+}
+
+uint32_t control_line_connection_user(const struct line_connection *connection)
+{
+	return connection->user;
+}
+
 const uint8_t *control_line_connection_peer(const struct line_connection *connection)
 {
 	return connection->listener->admin ? NULL : connection->peer;
@@ -629,14 +550,24 @@ struct line_server *control_line_server_create(const struct line_server_options 
 		return NULL;
 	}
 	server->options = *options;
-	server->admin = (struct listener){ { SOURCE_LISTENER, options->admin_fd, 0 }, true, 0, LINE_SERVER_ADMINS_MAX };
-	server->peer = (struct listener){ { SOURCE_LISTENER, options->peer_fd, 0 }, false, 0, LINE_SERVER_PEERS_MAX };
+	server->context = options->keys ? secure_context_create(options->keys, err) : NULL;
+	if (options->keys && !server->context) {
+		free(server);
+		return NULL;
+	}
+	server->admin = (struct line_listener){
+		{ LINE_SOURCE_LISTENER, options->admin_fd, 0 }, true, 0, LINE_SERVER_ADMINS_MAX
+	};
+	server->peer = (struct line_listener){
+		{ LINE_SOURCE_LISTENER, options->peer_fd, 0 }, false, 0, LINE_SERVER_PEERS_MAX
+	};
 	pthread_mutex_init(&server->lock, NULL);
 	server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	server->wake = (struct source){ SOURCE_WAKE, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), 0 };
-	if (server->epoll_fd < 0 || server->wake.fd < 0 || add_source(server, &server->wake, EPOLLIN) < 0 ||
-	    add_source(server, &server->admin.source, EPOLLIN) < 0 ||
-	    add_source(server, &server->peer.source, EPOLLIN) < 0) {
+	server->wake = (struct line_source){ LINE_SOURCE_WAKE, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), 0 };
+	if (server->epoll_fd < 0 || server->wake.fd < 0 ||
+	    control_line_source_add(server, &server->wake, EPOLLIN) < 0 ||
+	    control_line_source_add(server, &server->admin.source, EPOLLIN) < 0 ||
+	    control_line_source_add(server, &server->peer.source, EPOLLIN) < 0) {
 		star_error_set(err, -errno, "cannot watch the control sockets: %s", strerrordesc_np(errno));
 		goto fail;
 	}
@@ -649,6 +580,7 @@ fail:
 	if (server->wake.fd >= 0)
 		close(server->wake.fd);
 	pthread_mutex_destroy(&server->lock);
+	secure_context_destroy(server->context);
 	free(server);
 	return NULL;
 }
@@ -670,12 +602,13 @@ void control_line_server_destroy(struct line_server *server)
 		return;
 	deliver(server, false);
 	while (server->connections)
-		close_connection(server->connections);
+		control_line_connection_close(server->connections);
 	bury(server);
 	close(server->admin.source.fd);
 	close(server->peer.source.fd);
 	close(server->wake.fd);
 	close(server->epoll_fd);
 	pthread_mutex_destroy(&server->lock);
+	secure_context_destroy(server->context);
 	free(server);
 }

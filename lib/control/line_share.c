@@ -44,6 +44,15 @@ void control_line_share_release(struct line_share **shares, struct line_share *s
 	free(share);
 }
 
+uint32_t control_line_share_handshakes_max(const struct line_share *shares)
+{
+	uint32_t most = 0;
+
+	for (; shares; shares = shares->next)
+		most = shares->handshakes > most ? shares->handshakes : most;
+	return most;
+}
+
 uint32_t control_line_share_connections_max(const struct line_share *shares)
 {
 	uint32_t most = 0;

@@ -12,7 +12,7 @@ enum { LINE_ADDRESS_BYTES = 16 };
 struct line_share {
 	struct line_share *next;
 	uint8_t address[LINE_ADDRESS_BYTES];
-	uint32_t connections;
+	uint32_t connections, handshakes;
 	size_t bytes;
 };
 
@@ -25,6 +25,7 @@ struct line_share *control_line_share_take(struct line_share **shares,
 /* One connection fewer; frees the share with its last one. */
 void control_line_share_release(struct line_share **shares, struct line_share *share);
 
+uint32_t control_line_share_handshakes_max(const struct line_share *shares);
 uint32_t control_line_share_connections_max(const struct line_share *shares);
 size_t control_line_share_bytes_max(const struct line_share *shares);
 

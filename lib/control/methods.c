@@ -17,17 +17,28 @@
 struct call;
 
 enum method_flags {
-	METHOD_ADMIN = 1 << 0,	   /* on the Unix socket only */
+	METHOD_ADMIN = 1 << 0,	   /* on the Unix socket, or with keys by an admin's */
 	METHOD_SLOW = 1 << 1,	   /* on the executor's thread */
 	METHOD_LEADER = 1 << 2,	   /* answered by PS task 0: another node passes it on */
 	METHOD_AT_LEADER = 1 << 3, /* from node to PS task 0: another node refuses it */
 	METHOD_AT_OTHERS = 1 << 4, /* from PS task 0 to a node: PS task 0 refuses it */
 	METHOD_OF_NODE = 1 << 5,   /* from the addresses in cluster.ps, of the task "task", or of PS task 0 */
+	METHOD_NOTED = 1 << 6,	   /* the audit log has it also when it was done: it changes something */
+};
+
+/* Sets of roles: enum secure_role. A node passes on what others have asked it for, having looked whether they may. */
+enum method_roles {
+	NODES = SECURE_BIT(SECURE_NODE),
+	ADMINS = SECURE_BIT(SECURE_ADMIN),
+	KEEPERS = ADMINS | SECURE_BIT(SECURE_OPERATOR),
+	LOOKERS = KEEPERS | SECURE_BIT(SECURE_READER),
+	WORKERS = SECURE_BIT(SECURE_WORKER),
 };
 
 struct method {
 	const char *name;
 	unsigned flags;
+	unsigned roles; /* whose principals may call it, where there are keys */
 	/* 0 with *result (which may be left NULL for true), or a code of star_error. */
 	int (*run)(const struct call *call, json_t **result, struct star_error *err);
 };
@@ -39,7 +50,8 @@ struct call {
 	struct line_connection *connection;
 	const struct method *method;
 	struct jsonrpc_request request;
-	size_t bytes; /* of its line */
+	size_t bytes;		  /* of its line */
+	struct audit_event event; /* who calls */
 };
 
 static int no_params(const struct call *call, struct star_error *err)
@@ -184,9 +196,12 @@ static json_t *node_json(const struct call *call)
 	json_object_set_new(status, "uptime_s", json_real((double)((clock_us() - control->started_us) / 1000) / 1000));
 	json_object_set_new(status, "partitions", json_integer(config->partitions));
 	json_object_set_new(status, "control_plane",
-			    json_pack("{s:I, s:I, s:I, s:I, s:I}", "admins", (json_int_t)counts.admins, "peers",
-				      (json_int_t)counts.peers, "requests", (json_int_t)counts.requests, "refused",
-				      (json_int_t)counts.refused, "stalled", (json_int_t)counts.stalled));
+			    json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "admins", (json_int_t)counts.admins,
+				      "peers", (json_int_t)counts.peers, "requests", (json_int_t)counts.requests,
+				      "refused", (json_int_t)counts.refused, "stalled", (json_int_t)counts.stalled,
+				      "strangers", (json_int_t)counts.strangers, "revoked",
+				      (json_int_t)counts.revoked));
+	json_object_set_new(status, "security", control_security_json(control));
 	pthread_mutex_lock(&control->lock);
 	json_object_set_new(status, "epoch", json_integer(control->epoch));
 	json_object_set_new(status, "cluster_reactors", json_integer(control->cluster_reactors));
@@ -342,35 +357,47 @@ static int run_shutdown(const struct call *call, json_t **result, struct star_er
 	return rc;
 }
 
+static int run_acl_check(const struct call *call, json_t **result, struct star_error *err)
+{
+	return control_security_acl(call->control, call->request.params, control_methods_roles, result, err);
+}
+
+static int run_key_reload(const struct call *call, json_t **result, struct star_error *err)
+{
+	return control_security_reload(call->control, call->request.params, result, err);
+}
+
 static const struct method methods[] = {
-	{ "layout", METHOD_LEADER, run_layout },
-	{ "create", METHOD_LEADER | METHOD_SLOW, run_create },
-	{ "lookup", METHOD_LEADER, run_lookup },
-	{ "tables", 0, run_tables },
-	{ "sweep", METHOD_LEADER | METHOD_SLOW, run_sweep },
-	{ "empty", METHOD_LEADER | METHOD_SLOW, run_empty },
-	{ "table_drop", METHOD_LEADER | METHOD_SLOW, run_drop },
-	{ "row_keys", METHOD_SLOW, run_row_keys },
-	{ "rows", METHOD_SLOW, run_rows },
-	{ "status", 0, run_status },
-	{ "health", 0, run_health },
-	{ "metrics", METHOD_SLOW, run_metrics },
-	{ "log_level", METHOD_ADMIN, run_log_level },
-	{ "endpoint_map", 0, run_endpoint_map },
-	{ "connections", METHOD_SLOW, run_connections },
-	{ "ports", 0, run_ports },
-	{ "port_add", METHOD_ADMIN | METHOD_SLOW, run_port_add },
-	{ "port_remove", METHOD_ADMIN | METHOD_SLOW, run_port_remove },
-	{ "join", METHOD_AT_LEADER | METHOD_OF_NODE | METHOD_SLOW, run_join },
-	{ "heartbeat", METHOD_AT_LEADER | METHOD_OF_NODE, run_heartbeat },
-	{ "leave", METHOD_AT_LEADER | METHOD_OF_NODE, run_leave },
-	{ "install", METHOD_AT_OTHERS | METHOD_OF_NODE | METHOD_SLOW, run_install },
-	{ "checkpoint_save", METHOD_LEADER, run_checkpoint_save },
-	{ "checkpoint_status", METHOD_LEADER, run_checkpoint_status },
-	{ "checkpoint_restore", METHOD_ADMIN | METHOD_AT_LEADER, run_checkpoint_restore },
-	{ "checkpoint_part", METHOD_AT_OTHERS | METHOD_OF_NODE | METHOD_SLOW, run_checkpoint_part },
-	{ "shutdown", METHOD_ADMIN, run_shutdown },
-	{ NULL, 0, NULL },
+	{ "layout", METHOD_LEADER, LOOKERS | WORKERS | NODES, run_layout },
+	{ "create", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED, ADMINS | WORKERS | NODES, run_create },
+	{ "lookup", METHOD_LEADER, LOOKERS | WORKERS | NODES, run_lookup },
+	{ "tables", 0, LOOKERS | WORKERS, run_tables },
+	{ "sweep", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED, KEEPERS | NODES, run_sweep },
+	{ "empty", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED, ADMINS | WORKERS | NODES, run_empty },
+	{ "table_drop", METHOD_LEADER | METHOD_SLOW | METHOD_NOTED, ADMINS | WORKERS | NODES, run_drop },
+	{ "row_keys", METHOD_SLOW, LOOKERS, run_row_keys },
+	{ "rows", METHOD_SLOW, LOOKERS, run_rows },
+	{ "status", 0, LOOKERS | WORKERS, run_status },
+	{ "health", 0, LOOKERS | WORKERS, run_health },
+	{ "metrics", METHOD_SLOW, LOOKERS, run_metrics },
+	{ "log_level", METHOD_ADMIN | METHOD_NOTED, ADMINS, run_log_level },
+	{ "endpoint_map", 0, LOOKERS | WORKERS, run_endpoint_map },
+	{ "connections", METHOD_SLOW, KEEPERS, run_connections },
+	{ "ports", 0, LOOKERS, run_ports },
+	{ "port_add", METHOD_ADMIN | METHOD_SLOW | METHOD_NOTED, ADMINS, run_port_add },
+	{ "port_remove", METHOD_ADMIN | METHOD_SLOW | METHOD_NOTED, ADMINS, run_port_remove },
+	{ "join", METHOD_AT_LEADER | METHOD_OF_NODE | METHOD_SLOW | METHOD_NOTED, NODES, run_join },
+	{ "heartbeat", METHOD_AT_LEADER | METHOD_OF_NODE, NODES, run_heartbeat },
+	{ "leave", METHOD_AT_LEADER | METHOD_OF_NODE | METHOD_NOTED, NODES, run_leave },
+	{ "install", METHOD_AT_OTHERS | METHOD_OF_NODE | METHOD_SLOW | METHOD_NOTED, NODES, run_install },
+	{ "checkpoint_save", METHOD_LEADER | METHOD_NOTED, KEEPERS | WORKERS | NODES, run_checkpoint_save },
+	{ "checkpoint_status", METHOD_LEADER, LOOKERS | WORKERS | NODES, run_checkpoint_status },
+	{ "checkpoint_restore", METHOD_ADMIN | METHOD_AT_LEADER | METHOD_NOTED, ADMINS, run_checkpoint_restore },
+	{ "checkpoint_part", METHOD_AT_OTHERS | METHOD_OF_NODE | METHOD_SLOW, NODES, run_checkpoint_part },
+	{ "shutdown", METHOD_ADMIN | METHOD_NOTED, ADMINS, run_shutdown },
+	{ "acl_check", 0, KEEPERS, run_acl_check },
+	{ "key_reload", METHOD_ADMIN | METHOD_NOTED, ADMINS, run_key_reload },
+	{ NULL, 0, 0, NULL },
 };
 
 static const struct method *find_method(const char *name)
@@ -379,6 +406,18 @@ static const struct method *find_method(const char *name)
 		if (strcmp(m->name, name) == 0)
 			return m;
 	return NULL;
+}
+
+int control_methods_roles(const char *name)
+{
+	const struct method *method = find_method(name);
+
+	return method ? (int)method->roles : -1;
+}
+
+unsigned control_methods_count(void)
+{
+	return sizeof(methods) / sizeof(methods[0]) - 1;
 }
 
 /* Is the caller the node that it says it is, or PS task 0 where that alone calls? */
@@ -409,7 +448,9 @@ static int check_place(const struct call *call, bool admin, struct star_error *e
 	const unsigned flags = call->method->flags;
 	char address[CONTROL_ADDRESS_MAX];
 
-	if ((flags & METHOD_ADMIN) && !admin)
+	if (control_security_check(call->control, call->connection, call->method->name, call->method->roles, err) < 0)
+		return err->code;
+	if ((flags & METHOD_ADMIN) && !admin && !call->control->ring)
 		return star_error_set(err, -EPERM, "\"%s\" is for the administrator's socket %s only",
 				      call->method->name, call->control->socket_path);
 	if ((flags & METHOD_AT_LEADER) && call->control->task != 0) {
@@ -444,6 +485,16 @@ static int forward(const struct call *call, json_t **result, struct star_error *
 	return *result ? 0 : err->code;
 }
 
+/* What came of it, where that is worth a line. */
+static void note(const struct call *call, int rc, const struct star_error *err)
+{
+	struct audit_event event = call->event;
+
+	if (rc < 0 || (call->method && call->method->flags & METHOD_NOTED))
+		control_security_note(call->control, &event, call->method ? call->method->name : "", rc,
+				      rc < 0 ? err->text : "");
+}
+
 /* Runs the method; the reply's line, or NULL for a notification. */
 static char *perform(const struct call *call)
 {
@@ -451,6 +502,7 @@ static char *perform(const struct call *call)
 	json_t *result = NULL;
 	const int rc = passed_on(call) ? forward(call, &result, &err) : call->method->run(call, &result, &err);
 
+	note(call, rc, &err);
 	if (!call->request.id) {
 		json_decref(result);
 		return NULL;
@@ -531,6 +583,8 @@ enum line_outcome control_methods_serve(void *ctx, struct line_connection *conne
 	/* A request that is malformed is answered in any case: whether it was meant as a notification, nobody knows. */
 	bool answer = rc < 0 || call.request.id, slow;
 
+	if (call.control->audit)
+		control_security_fill(connection, &call.event);
 	if (rc == 0) {
 		call.method = find_method(call.request.method);
 		if (call.method)
@@ -545,6 +599,8 @@ enum line_outcome control_methods_serve(void *ctx, struct line_connection *conne
 		rc = join_queue(&call, &err);
 	if (slow && rc == 0)
 		return put_off(&call);
+	if (rc < 0)
+		note(&call, rc, &err);
 	if (rc == 0)
 		*reply = perform(&call);
 	else if (answer)
@@ -555,7 +611,11 @@ enum line_outcome control_methods_serve(void *ctx, struct line_connection *conne
 
 bool control_methods_is_node(void *ctx, const struct line_connection *connection)
 {
-	return control_origins_has(ctx, control_line_connection_peer(connection), ORIGIN_ANY);
+	const struct control *control = ctx;
+	const struct secure_key *principal = control_line_connection_principal(connection);
+
+	return (!control->ring || (principal && principal->role == SECURE_NODE)) &&
+	       control_origins_has(ctx, control_line_connection_peer(connection), ORIGIN_ANY);
 }
 
 char *control_methods_too_long(void *ctx, size_t max)

@@ -29,10 +29,16 @@ struct jsonrpc_client *control_connect(const struct control *control, uint32_t t
 				       struct star_error *err)
 {
 	char own[CONTROL_ADDRESS_MAX], address[CONTROL_ADDRESS_MAX];
+	struct jsonrpc_client *client;
+	struct secure_keys *keys;
 
+	if (control_security_own(control, &keys, err) < 0)
+		return NULL;
 	control_ps_address(control, control->task, own);
 	control_ps_address(control, task, address);
-	return jsonrpc_connect_from(own, address, deadline_us, err);
+	client = jsonrpc_connect_from(own, keys, address, deadline_us, err);
+	secure_keys_free(keys);
+	return client;
 }
 
 bool control_is_stopping(struct control *control)
@@ -229,7 +235,8 @@ int control_set_layout(struct control *control, const struct control_layout *lay
 
 	pthread_mutex_lock(&control->plane);
 	set_loading(control, control->epoch ? 0 : layout->checkpoint);
-	/* A heartbeat's reply may come after a newer layout that PS task 0 sent by itself. Holders of plane write it. */
+	/* A heartbeat's reply may come after a newer layout that PS task 0 sent by itself. Holders of plane write
+	 * it. */
 	if (layout->epoch > control->epoch) {
 		rc = control->data_plane.set_layout(control->data_plane.ctx, layout, err);
 		if (rc == 0) {

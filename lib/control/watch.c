@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A thread of each node that looks once a second: at PS task 0 whether the other nodes are heard, and everywhere at what the appliance
- * wants to log. A node that loads a checkpoint may be silent for long, since its heartbeats wait for that: it is away only if
- * nobody answers at its control address.
+ * A thread of each node that looks once a second: at PS task 0 whether the other nodes are heard, and everywhere at
+ * what the appliance wants to log. A node that loads a checkpoint may be silent for long, since its heartbeats wait for
+ * that: it is away only if nobody answers at its control address.
  */
 #include <inttypes.h>
 #include <time.h>

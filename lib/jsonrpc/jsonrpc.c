@@ -16,11 +16,14 @@
 #include "base/clock.h"
 #include "jsonrpc/address.h"
 #include "jsonrpc/jsonrpc_message.h"
+#include "secure/link.h"
 
 enum { READ_BYTES = 64 << 10, RETRY_US = 5000 };
 
 struct jsonrpc_client {
 	int fd;
+	struct secure_context *context;
+	struct secure_link *link; /* NULL: in clear */
 	bool broken;
 	json_int_t last_id;
 	char *in;
@@ -168,33 +171,106 @@ static int connect_host(const char *text, const struct addrinfo *source, uint64_
 	return fd < 0 ? unreachable(err, fd, text) : fd;
 }
 
-static struct jsonrpc_client *connect_client(const char *address, const struct addrinfo *source, uint64_t deadline_us,
-					     struct star_error *err)
+static int shake_hands(struct jsonrpc_client *client, const struct secure_key *key, uint64_t until_us,
+		       struct star_error *err)
 {
-	const uint64_t until_us = clock_us() + deadline_us;
+	struct star_error why;
+	short events;
+	int rc;
+
+	client->context = secure_context_create(NULL, err);
+	if (!client->context)
+		return err->code;
+	client->link = secure_link_connect(client->context, client->fd, key);
+	if (!client->link)
+		return star_error_set(err, -ENOMEM, "out of memory");
+	do {
+		rc = secure_link_handshake(client->link, &events, &why);
+		if (rc == -EAGAIN && (rc = wait_for(client->fd, events, until_us)) == 0)
+			rc = -EAGAIN;
+	} while (rc == -EAGAIN);
+	if (rc == -ETIMEDOUT)
+		return unreachable(err, rc, client->address);
+	return rc < 0 ? star_error_set(err, rc, "cannot reach %s by TLS: %s", client->address, why.text) : 0;
+}
+
+static struct jsonrpc_client *connect_once(const char *address, const struct addrinfo *source,
+					   const struct secure_key *key, uint64_t until_us, struct star_error *err)
+{
 	struct jsonrpc_client *client = calloc(1, sizeof(*client) + strlen(address) + 1);
+	const bool local = strchr(address, '/');
 
 	if (!client) {
 		star_error_set(err, -ENOMEM, "out of memory");
 		return NULL;
 	}
 	strcpy(client->address, address);
-	client->fd = strchr(address, '/') ? connect_path(address, until_us, err)
-					  : connect_host(address, source, until_us, err);
+	client->fd = local ? connect_path(address, until_us, err) : connect_host(address, source, until_us, err);
 	if (client->fd < 0) {
 		free(client);
+		return NULL;
+	}
+	if (key && !local && shake_hands(client, key, until_us, err) < 0) {
+		jsonrpc_close(client);
 		return NULL;
 	}
 	return client;
 }
 
-struct jsonrpc_client *jsonrpc_connect(const char *address, uint64_t deadline_us, struct star_error *err)
+/* While a node has the next key only, and another one the current one only, both are reached. */
+static struct jsonrpc_client *connect_client(const char *address, const struct addrinfo *source,
+					     const struct secure_keys *keys, uint64_t deadline_us,
+					     struct star_error *err)
 {
-	return connect_client(address, NULL, deadline_us, err);
+	const uint64_t until_us = clock_us() + deadline_us;
+	struct jsonrpc_client *client;
+	struct star_error local;
+	unsigned i = 0;
+
+	if (!err)
+		err = &local;
+	do
+		client = connect_once(address, source, keys ? &keys->list[i] : NULL, until_us, err);
+	while (!client && err->code == -EACCES && keys && ++i < keys->count);
+	return client;
 }
 
-struct jsonrpc_client *jsonrpc_connect_from(const char *source, const char *address, uint64_t deadline_us,
-					    struct star_error *err)
+struct jsonrpc_client *jsonrpc_connect(const char *address, uint64_t deadline_us, struct star_error *err)
+{
+	return connect_client(address, NULL, NULL, deadline_us, err);
+}
+
+struct jsonrpc_client *jsonrpc_connect_by(const char *key_file, const char *address, uint64_t deadline_us,
+					  struct star_error *err)
+{
+	struct secure_keys *keys, *own = NULL;
+	struct jsonrpc_client *client = NULL;
+	struct star_error local;
+
+	if (!key_file || !*key_file || strchr(address, '/'))
+		return jsonrpc_connect(address, deadline_us, err);
+	if (!err)
+		err = &local;
+	keys = secure_keys_load(key_file, err);
+	if (!keys)
+		return NULL;
+	if (secure_keys_principals(keys) == 1)
+		own = secure_keys_select(keys, keys->list[0].principal, err);
+	else
+		star_error_set(
+			err, -EINVAL,
+			"%.200s has the keys of %u principals, and it is not known as whom to come: `starctl key "
+			"copy` makes a file of one",
+			key_file, secure_keys_principals(keys));
+	if (own)
+		client = connect_client(address, NULL, own, deadline_us, err);
+	secure_keys_free(own);
+	secure_keys_free(keys);
+	return client;
+}
+
+struct jsonrpc_client *jsonrpc_connect_from(const char *source, const struct secure_keys *keys, const char *address,
+					    uint64_t deadline_us, struct star_error *err)
 {
 	struct addrinfo *own, *a;
 	struct jsonrpc_client *client;
@@ -206,7 +282,7 @@ struct jsonrpc_client *jsonrpc_connect_from(const char *source, const char *addr
 			((struct sockaddr_in6 *)(void *)a->ai_addr)->sin6_port = 0;
 		else
 			((struct sockaddr_in *)(void *)a->ai_addr)->sin_port = 0;
-	client = connect_client(address, own, deadline_us, err);
+	client = connect_client(address, own, keys, deadline_us, err);
 	freeaddrinfo(own);
 	return client;
 }
@@ -215,6 +291,8 @@ void jsonrpc_close(struct jsonrpc_client *client)
 {
 	if (!client)
 		return;
+	secure_link_close(client->link);
+	secure_context_destroy(client->context);
 	close(client->fd);
 	free(client->in);
 	free(client);
@@ -246,22 +324,36 @@ static int lost(struct jsonrpc_client *client, struct star_error *err, int code,
 			      client->address, method, strerrordesc_np(-code));
 }
 
-static int send_all(int fd, const char *text, size_t bytes, uint64_t until_us)
+/* As send and recv, but the negative errno is returned. */
+static ssize_t send_some(struct jsonrpc_client *client, const char *text, size_t bytes)
+{
+	const ssize_t n = client->link ? secure_link_write(client->link, text, bytes)
+				       : send(client->fd, text, bytes, MSG_NOSIGNAL);
+
+	return n < 0 && !client->link ? -errno : n;
+}
+
+static ssize_t receive_some(struct jsonrpc_client *client, char *to, size_t room)
+{
+	const ssize_t n = client->link ? secure_link_read(client->link, to, room) : recv(client->fd, to, room, 0);
+
+	return n < 0 && !client->link ? -errno : n;
+}
+
+static int send_all(struct jsonrpc_client *client, const char *text, size_t bytes, uint64_t until_us)
 {
 	while (bytes) {
-		ssize_t n = send(fd, text, bytes, MSG_NOSIGNAL);
-		int rc = 0;
+		const ssize_t n = send_some(client, text, bytes);
+		int rc = n < 0 ? (int)n : 0;
 
 		if (n >= 0) {
 			text += n;
 			bytes -= (size_t)n;
 			continue;
 		}
-		if (errno == EAGAIN)
-			rc = wait_for(fd, POLLOUT, until_us);
-		else if (errno != EINTR)
-			rc = -errno;
-		if (rc < 0)
+		if (rc == -EAGAIN)
+			rc = wait_for(client->fd, POLLOUT, until_us);
+		if (rc < 0 && rc != -EINTR)
 			return rc;
 	}
 	return 0;
@@ -302,18 +394,15 @@ static int receive_line(struct jsonrpc_client *client, uint64_t until_us, size_t
 		rc = make_room(client);
 		if (rc < 0)
 			return rc;
-		n = recv(client->fd, client->in + client->in_used, client->in_size - client->in_used, 0);
+		n = receive_some(client, client->in + client->in_used, client->in_size - client->in_used);
 		if (n > 0) {
 			client->in_used += (size_t)n;
 			continue;
 		}
-		if (n == 0)
-			return -ECONNRESET;
-		if (errno == EAGAIN)
+		rc = n == 0 ? -ECONNRESET : (int)n;
+		if (rc == -EAGAIN)
 			rc = wait_for(client->fd, POLLIN, until_us);
-		else if (errno != EINTR)
-			rc = -errno;
-		if (rc < 0)
+		if (rc < 0 && rc != -EINTR)
 			return rc;
 	}
 }
@@ -324,7 +413,7 @@ static json_t *exchange(struct jsonrpc_client *client, const char *method, char 
 {
 	json_t *result;
 	size_t bytes = 0;
-	int rc = send_all(client->fd, line, line_bytes, until_us);
+	int rc = send_all(client, line, line_bytes, until_us);
 
 	if (rc == 0)
 		rc = receive_line(client, until_us, &bytes);

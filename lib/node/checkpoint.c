@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node's part of a checkpoint: reactors put blocks of rows into rings as their turns have time for it, one thread writes them to
- * the reactors' files. Checksums and disks are its business: a reactor never waits for either, it only finds no empty block.
+ * A node's part of a checkpoint: reactors put blocks of rows into rings as their turns have time for it, one thread
+ * writes them to the reactors' files. Checksums and disks are its business: a reactor never waits for either, it only
+ * finds no empty block.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "node/checkpoint.h"
+#include "node/journal.h"
 #include "jsonrpc/member.h"
 #include "jsonrpc/thread.h"
 #include "store/snapshot.h"
@@ -49,8 +51,8 @@ struct node_checkpoint {
 	uint64_t kept; /* the id of the last one that counts */
 	uint64_t bytes;
 	struct star_error err;
-	const char *
-		no_delta; /* what has happened since the last one began, so that a full one follows; NULL: nothing known */
+	/* what has happened since the last one began, so that a full one follows; NULL: nothing known */
+	const char *no_delta;
 	struct ckpt_claim claim;	 /* the thread's that asks for new ones */
 	char strange[CHECKPOINT_ID_MAX]; /* what it passed over at last; that thread's, too */
 	uint64_t lineage;		 /* of those that the cluster writes; PS task 0's */
@@ -279,6 +281,7 @@ static int begin_snapshots(struct node_checkpoint *c, struct star_error *err)
 		while (rte_ring_dequeue(c->parts[i].snapshot.full, &left) == 0)
 			;
 		c->parts[i].snapshot.status = 0;
+		c->parts[i].snapshot.id = c->now.id;
 		c->parts[i].snapshot.wait_max_ns = c->node->config->checkpoint_wait_s * UINT64_C(1000000000);
 		rc = node_ask_copy(&c->node->shards[i], &m.message, sizeof(m), err);
 		if (rc == 0 && m.status < 0)
@@ -393,7 +396,8 @@ struct node_checkpoint *node_checkpoint_create(struct node *node, struct star_er
 		c->lineage = clock_ns();
 	c->lineage = c->lineage % INT64_MAX + 1;
 	ckpt_claim_init(&c->claim, node->config->checkpoint_directory);
-	/* From the start, so that nobody imports into it. Whose it is otherwise a save says: it may be nobody's by then. */
+	/* From the start, so that nobody imports into it. Whose it is otherwise a save says: it may be nobody's by
+	 * then. */
 	if (node->config->task_index == 0)
 		if (node_checkpoint_claim(c, NULL) == 0)
 			ckpt_dropped_clean(node->config->checkpoint_directory);
@@ -653,6 +657,7 @@ int node_checkpoint_commit(void *ctx, const struct control_checkpoint *checkpoin
 		c->since = c->since ? c->since : checkpoint->id;
 		c->last = m.id;
 		c->last_sum = m.sum;
+		node_journal_counts(ctx, checkpoint->id);
 	}
 	if (rc == 0 && !checkpoint->parent) {
 		const struct ckpt_pruning pruning = {

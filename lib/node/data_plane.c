@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "node/checkpoint.h"
+#include "node/journal.h"
 #include "wire/layout.h"
 
 /* A question to one reactor. */
@@ -38,6 +39,7 @@ static void set_layout_on_reactor(void *ctx, struct reactor_message *message)
 	struct shard *shard = ctx;
 	const struct question *question = (const struct question *)message;
 
+	service_set_incarnation(shard->service, shard->node->incarnation);
 	service_set_layout(shard->service, question->epoch, question->first_partition, question->end_partition);
 	rpc_server_set_layout(shard->rpc, question->epoch, shard->node->incarnation);
 }
@@ -96,9 +98,9 @@ int node_ask_copy(struct shard *shard, struct reactor_message *message, size_t b
 }
 
 /* Asks one reactor, and waits for it. */
-static int ask_shard(struct shard *shard, const struct question *draft, struct star_error *err)
+static int ask_shard(struct shard *shard, const struct question *template, struct star_error *err)
 {
-	struct question question = *draft;
+	struct question question = *template;
 	int status = node_ask_copy(shard, &question.message, sizeof(question), err);
 
 	if (status == 0 && question.status < 0)
@@ -137,6 +139,7 @@ static void node_forget(void *ctx, uint32_t id)
 	for (unsigned i = 0; i < node->shards_count; i++)
 		if (drop_on(&node->shards[i], id, &err) < 0)
 			log_warn("object %u is not dropped yet, a large request goes on: %s", id, err.text);
+	node_journal_catalogue(node);
 }
 
 static int node_install(void *ctx, const struct object_spec *spec, struct star_error *err)
@@ -147,10 +150,12 @@ static int node_install(void *ctx, const struct object_spec *spec, struct star_e
 
 	for (unsigned i = 0; status == 0 && i < node->shards_count; i++)
 		status = ask_shard(&node->shards[i], &question, err);
-	if (status == 0)
+	if (status == 0) {
 		node->specs[spec->id] = spec;
-	else
+		node_journal_catalogue(node);
+	} else {
 		node_forget(node, spec->id);
+	}
 	return status;
 }
 
@@ -169,7 +174,8 @@ static int bring_back(void *ctx, uint64_t id, struct star_error *err)
 	return node_bring_back(ctx, id, err);
 }
 
-/* Loads what the node begins with. Where that fails it may have loaded a part, and nobody shall see that: the process ends. */
+/* Loads what the node begins with. Where that fails it may have loaded a part, and nobody shall see that: the process
+ * ends. */
 static int begin_with(struct node *node, const struct control_layout *layout, struct star_error *err)
 {
 	const bool wanted = node->config->checkpoint_restore != CONFIG_RESTORE_NO;
@@ -186,6 +192,8 @@ static int begin_with(struct node *node, const struct control_layout *layout, st
 					layout->checkpoint);
 	else if (wanted)
 		log_info("PS task 0 knows of no checkpoint: the node begins with nothing");
+	if (status == 0 && node->journal)
+		status = node_journal_begin(node, layout, err);
 	if (status < 0 && status != -ECANCELED)
 		node_fail(node, err);
 	else if (status == 0)
@@ -307,14 +315,14 @@ static void node_shutdown(void *ctx)
 	kill(getpid(), SIGTERM); /* main waits for it */
 }
 
-static void node_go_back(void *ctx, uint64_t id)
+static void node_roll_back(void *ctx, uint64_t id)
 {
 	struct node *node = ctx;
 
 	if (node_told_to_stop(node))
 		return; /* it ends */
-	__atomic_store_n(&node->goes_back_to, id, __ATOMIC_RELEASE);
-	kill(getpid(), GO_BACK_SIGNAL); /* main waits for it */
+	__atomic_store_n(&node->rolls_back_to, id, __ATOMIC_RELEASE);
+	kill(getpid(), ROLL_BACK_SIGNAL); /* main waits for it */
 }
 
 struct steering node_steering(const struct node *node)
@@ -323,6 +331,13 @@ struct steering node_steering(const struct node *node)
 		if (node_port_has(&node->ports[i], node->config->own.data.host))
 			return node->ports[i].port->steering;
 	return (struct steering){ 0 };
+}
+
+static uint32_t incarnation_of(void *ctx)
+{
+	const struct node *node = ctx;
+
+	return node->incarnation;
 }
 
 struct control_data_plane node_data_plane(struct node *node)
@@ -335,6 +350,7 @@ struct control_data_plane node_data_plane(struct node *node)
 		.dropped_read = read_dropped,
 		.bring_back = bring_back,
 		.set_layout = node_set_layout,
+		.incarnation = incarnation_of,
 		.sweep = node_sweep,
 		.empty = node_empty,
 		.row_keys = node_row_keys,
@@ -355,7 +371,7 @@ struct control_data_plane node_data_plane(struct node *node)
 		.checkpoint_abandon = node_checkpoint_abandon,
 		.checkpoint_check = node_checkpoint_check,
 		.watch = node_watch,
-		.go_back = node_go_back,
+		.roll_back = node_roll_back,
 		.shutdown = node_shutdown,
 	};
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The catalogue of metrics of reactors, ports and tables. Counters come from the lists of the libraries that count them: a new
- * one there is a new metric here. They are read while their reactors write them: each is one aligned word.
+ * The catalogue of metrics of reactors, ports and tables. Counters come from the lists of the libraries that count
+ * them: a new one there is a new metric here. They are read while their reactors write them: each is one aligned word.
  */
 #include <rte_cycles.h>
 
 #include "metrics/openmetrics.h"
-#include "node/node.h"
+#include "node/journal.h"
 #include "service/kept.h"
 
 #define READ(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
 /* Where a counter of a reactor is: an offset into what counters_of gives. */
-enum source { OF_REACTOR, OF_RPC, OF_SERVICE, OF_KEPT, OF_NET, OF_SESSIONS, OF_SOCKETS, OF_TABLE };
+enum source { OF_REACTOR, OF_RPC, OF_SERVICE, OF_KEPT, OF_NET, OF_SESSIONS, OF_SOCKETS, OF_TABLE, OF_JOURNAL };
 
 struct counter {
 	struct openmetrics_family family;
@@ -70,6 +70,7 @@ static const void *counters_of(const struct shard *shard, enum source source)
 	case OF_SOCKETS:
 		return shard->sockets ? ksock_counters(shard->sockets) : NULL;
 	case OF_TABLE:
+	case OF_JOURNAL:
 		return NULL;
 	}
 	return NULL;
@@ -209,7 +210,36 @@ static void write_links(struct node *node, const struct openmetrics_page *page)
 	pthread_mutex_unlock(&node->ports_lock);
 }
 
+static const struct counter journal_figures[] = {
+#define X(name, kind, text) \
+	{ { "star_journal_" #name, OPENMETRICS_##kind, text, "reactor" }, \
+	  OF_JOURNAL, \
+	  offsetof(struct journal_figures, name) },
+	JOURNAL_FIGURES(X)
+#undef X
+};
+
+static void write_journal(const struct node *node, const struct counter *figure, const struct openmetrics_page *page)
+{
+	bool begun = false;
+
+	for (unsigned i = 0; i < node->shards_count; i++) {
+		const struct reactor_text name = reactor_name(&node->shards[i]);
+		const struct openmetrics_label labels[] = { { "reactor", name.text }, { NULL, NULL } };
+		struct journal_figures figures;
+
+		if (!node_journal_figures(node, i, &figures))
+			return;
+		if (!begun)
+			openmetrics_family(page, &figure->family);
+		begun = true;
+		openmetrics_count(page, &figure->family, labels,
+				  *(const uint64_t *)((const char *)&figures + figure->offset));
+	}
+}
+
 enum {
+	JOURNAL = sizeof(journal_figures) / sizeof(journal_figures[0]),
 	LEVELS = sizeof(levels) / sizeof(levels[0]),
 	COUNTERS = sizeof(counters) / sizeof(counters[0]),
 	FIGURES = sizeof(table_figures) / sizeof(table_figures[0]),
@@ -223,7 +253,10 @@ const struct openmetrics_family *node_metric(unsigned number)
 		return &counters[number - LEVELS].family;
 	if (number < LEVELS + COUNTERS + FIGURES)
 		return &table_figures[number - LEVELS - COUNTERS].family;
-	return number == LEVELS + COUNTERS + FIGURES ? &link_family : NULL;
+	number -= LEVELS + COUNTERS + FIGURES;
+	if (number < JOURNAL)
+		return &journal_figures[number].family;
+	return number == JOURNAL ? &link_family : NULL;
 }
 
 bool node_metrics(void *ctx, unsigned number, const struct object_spec *const *tables, uint32_t count,
@@ -237,7 +270,9 @@ bool node_metrics(void *ctx, unsigned number, const struct object_spec *const *t
 		write_counter(node, &counters[number - LEVELS], page);
 	else if (number < LEVELS + COUNTERS + FIGURES)
 		write_tables(node, &table_figures[number - LEVELS - COUNTERS], tables, count, page);
-	else if (number == LEVELS + COUNTERS + FIGURES)
+	else if (number < LEVELS + COUNTERS + FIGURES + JOURNAL)
+		write_journal(node, &journal_figures[number - LEVELS - COUNTERS - FIGURES], page);
+	else if (number == LEVELS + COUNTERS + FIGURES + JOURNAL)
 		write_links(node, page);
 	else
 		return false;

@@ -12,9 +12,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "node/checkpoint.h"
+#include "node/journal.h"
 #include "wire/layout.h"
 
-enum { RPC_SLICES_A_TURN = 8, STALL_S = 30, DELAYED_ACK_US = 1000, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_PROBES = 6 };
+enum { RPC_SLICES_PER_TURN = 8, STALL_S = 30, DELAYED_ACK_US = 1000, KEEPALIVE_INTERVAL_S = 10, KEEPALIVE_PROBES = 6 };
 
 enum {
 	DATAGRAM_WINDOW = 256,	    /* packets of a session */
@@ -86,16 +87,20 @@ static unsigned shard_work(void *ctx, uint64_t now_ns)
 	struct shard *shard = ctx;
 
 	net_turn(shard->net, now_ns);
-	shard->slices = rpc_run(shard->rpc, RPC_SLICES_A_TURN, now_ns);
-	return shard->slices + rpc_expects(shard->rpc);
+	shard->slices = rpc_run(shard->rpc, RPC_SLICES_PER_TURN, now_ns);
+	return shard->slices + rpc_datagrams_due(shard->rpc);
 }
 
-static unsigned shard_tend(void *ctx, uint64_t now_ns)
+static unsigned shard_housekeeping(void *ctx, uint64_t now_ns)
 {
 	struct shard *shard = ctx;
 
-	return service_sweep(shard->service, now_ns) +
-	       service_snapshot_turn(shard->service, now_ns, shard->slices != 0);
+	unsigned hurry = service_sweep(shard->service, now_ns) +
+			 service_snapshot_turn(shard->service, now_ns, shard->slices != 0);
+
+	if (unlikely(shard->journal))
+		hurry += node_journal_turn(shard, now_ns);
+	return hurry;
 }
 
 static unsigned shard_transmit(void *ctx, struct rte_mbuf **frames, unsigned max)
@@ -249,15 +254,15 @@ static int shard_build(struct shard *shard, struct star_error *err)
 		return err->code;
 	if (config->checkpoint_directory[0] && node_shard_add_snapshots(shard, err) < 0)
 		return err->code;
-	shard->service =
-		service_create(&(struct service_options){ .incarnation = node->incarnation,
-							  .partitions = config->partitions,
-							  .store = shard->store,
-							  .payload_max = config->request_mib << 20,
-							  .kept_bytes = (uint64_t)config->kept_mib << 20,
-							  .kept_lease_ns = config->kept_lease_ms * UINT64_C(1000000),
-							  .share = largest_share(config) },
-			       err);
+	shard->service = service_create(
+		&(struct service_options){ .incarnation = node->config->journal_directory[0] ? 0 : node->incarnation,
+					   .partitions = config->partitions,
+					   .store = shard->store,
+					   .payload_max = config->request_mib << 20,
+					   .kept_bytes = (uint64_t)config->kept_mib << 20,
+					   .kept_lease_ns = config->kept_lease_ms * UINT64_C(1000000),
+					   .share = largest_share(config) },
+		err);
 	if (!shard->service)
 		return err->code;
 	prng_seed(&shard->losses, node->incarnation + shard->index);
@@ -302,7 +307,7 @@ static int shard_make_reactor(struct shard *shard, struct star_error *err)
 			 .receive = shard_receive,
 			 .work = shard_work,
 			 .transmit = shard_transmit,
-			 .tend = shard_tend,
+			 .housekeeping = shard_housekeeping,
 			 .wheel = net_wheel(shard->net) },
 	};
 
@@ -362,7 +367,8 @@ static int open_ports(struct node *node, struct star_error *err)
 	return 0;
 }
 
-/* The cores of cores.list are asked for, though they may be in nobody's mask (isolcpus). Other threads shall not inherit them. */
+/* The cores of cores.list are asked for, though they may be in nobody's mask (isolcpus). Other threads shall not
+ * inherit them. */
 static int join_reactors(const struct node *node, struct reactor *const *reactors, struct star_error *err)
 {
 	const struct config *config = node->config;
@@ -439,6 +445,8 @@ int node_start(struct node *node, const struct config *config, struct star_error
 	if (status == 0)
 		status = node_touch(node, err);
 	if (status == 0)
+		status = node_journal_open(node, err);
+	if (status == 0)
 		status = start_reactors(node, err);
 	if (status == 0 && config->checkpoint_directory[0]) {
 		node->checkpoint = node_checkpoint_create(node, err);
@@ -477,6 +485,7 @@ void node_stop(struct node *node)
 	for (unsigned i = 0; i < node->shards_count; i++)
 		if (node->shards[i].reactor)
 			reactor_stop(node->shards[i].reactor);
+	node_journal_close(node);
 	/* A port's thread may still ask a reactor that has stopped. */
 	for (unsigned i = 0; i < node->ports_count; i++)
 		port_close(node->ports[i].port);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A node's share of a checkpoint, into its reactors: before the first layout is served, so nobody asks for rows meanwhile. One
- * thread reads the files, all of them, since another number of nodes or reactors may have written them, and sorts what is
- * this node's by reactor; each reactor loads some batches while the next is filled.
+ * A node's share of a checkpoint, into its reactors: before the first layout is served, so nobody asks for rows
+ * meanwhile. One thread reads the files, all of them, since another number of nodes or reactors may have written them,
+ * and sorts what is this node's by reactor; each reactor loads some batches while the next is filled.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,9 +12,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "node/checkpoint.h"
+#include "node/journal.h"
 #include "wire/layout.h"
 
-/* So many batches that neither the thread nor a reactor waits for the other's every pause. */
+/* Enough batches that neither the thread nor a reactor waits for the other's every pause. */
 enum { BATCH_BYTES = 128 * 1024, BATCHES = 8, TELL_US = 5000000, LOAD_WAIT_US = 60000000, TRIM_ROWS = 1024 };
 
 /* Records of one run on their way to a reactor. */
@@ -110,7 +111,8 @@ static int add_record(struct restore *r, unsigned shard, const struct checkpoint
 	return 0;
 }
 
-/* What a shard knows of a table goes to the same shard where the layout is the same, else to all: the greatest figures count. */
+/* What a shard knows of a table goes to the same shard where the layout is the same, else to all: the greatest figures
+ * count. */
 static int add_table(struct restore *r, const struct checkpoint_run *run, const void *table, struct star_error *err)
 {
 	const bool same = r->manifest->reactors == r->cluster_reactors;
@@ -122,7 +124,8 @@ static int add_table(struct restore *r, const struct checkpoint_run *run, const 
 	return rc;
 }
 
-/* A block of a Bloom filter goes to all shards that may be asked for keys which it counts: two at most, but for filters of few blocks. */
+/* A block of a Bloom filter goes to all shards that may be asked for keys which it counts: two at most, but for filters
+ * of few blocks. */
 static int add_bloom(struct restore *r, const struct object_spec *spec, const struct checkpoint_run *run,
 		     const void *record, struct star_error *err)
 {
@@ -192,7 +195,7 @@ static int add_run(struct restore *r, const struct checkpoint_run *run, const ui
 }
 
 /* Between blocks: whether to go on. */
-static int tell(struct restore *r, struct star_error *err)
+static int report(struct restore *r, struct star_error *err)
 {
 	const uint64_t now_us = clock_us();
 
@@ -223,7 +226,7 @@ static int restore_file(struct restore *r, const char *path, const struct ckpt_f
 				rc = err->code;
 		r->bytes += bytes;
 		if (rc == 0)
-			rc = tell(r, err) < 0 ? -ECANCELED : 1;
+			rc = report(r, err) < 0 ? -ECANCELED : 1;
 	}
 	ckpt_reader_destroy(reader);
 	/* Before the next file: what it says of a key that was in this one must come after. */
@@ -302,8 +305,9 @@ static int trim_object(struct node *node, uint32_t object, struct star_error *er
 	return rc;
 }
 
-/* Loading goes beyond shares, which are cut otherwise than where the rows were: now each table's policy says which go. */
-static int trim_tables(struct node *node, struct star_error *err)
+/* Loading goes beyond shares, which are cut otherwise than where the rows were: now each table's policy says which
+ * go. */
+int node_trim_tables(struct node *node, struct star_error *err)
 {
 	int rc = 0;
 
@@ -435,7 +439,7 @@ int node_restore(struct node *node, const struct control_layout *layout, struct 
 	node->restored_rows = r.rows;
 	node->restored_from = rc == 0 ? layout->checkpoint : 0;
 	if (rc == 0)
-		rc = trim_tables(node, err);
+		rc = node_trim_tables(node, err);
 	if (rc == 0)
 		log_info("restored %s and %u before it: %" PRIu64 " rows, %" PRIu64 " MiB, in %.3f s", chain[count - 1],
 			 count - 1, r.rows, r.bytes >> 20, (double)(clock_us() - begun_us) / 1e6);
@@ -469,7 +473,8 @@ static bool tell_read(void *ctx, uint64_t done, uint64_t total)
 	return !node_told_to_stop(s->node);
 }
 
-/* The chain that the configuration asks for, none younger than `newest` where that is not 0. -ENOENT, and *any false: there is none at all. */
+/* The chain that the configuration asks for, none younger than `newest` where that is not 0. -ENOENT, and *any false:
+ * there is none at all. */
 static int find_chain(const struct node *node, uint64_t newest, char ***chain, uint32_t *length, bool *any,
 		      struct star_error *err)
 {
@@ -525,11 +530,10 @@ int node_checkpoint_check(void *ctx, uint64_t *id, struct star_error *err)
 	return rc;
 }
 
-int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err)
+/* None younger than `newest`, where that is not 0. */
+static int choose(const struct node *node, uint64_t newest, uint64_t *id, struct object_spec **specs, uint32_t *count,
+		  struct star_error *err)
 {
-	const struct node *node = ctx;
-	const struct config *config = node->config;
-	const uint64_t newest = *id ? *id : config->checkpoint_id;
 	struct ckpt_manifest manifest;
 	uint32_t length = 0;
 	char **chain = NULL;
@@ -559,4 +563,26 @@ int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t 
 	}
 	ckpt_manifest_free(&manifest);
 	return 0;
+}
+
+int node_restored(void *ctx, uint64_t *id, struct object_spec **specs, uint32_t *count, struct star_error *err)
+{
+	struct node *node = ctx;
+	const uint64_t asked_for = *id ? *id : node->config->checkpoint_id;
+	uint64_t latest;
+	int rc = specs ? node_journal_read(node, err) : 0;
+
+	if (rc == 0)
+		rc = choose(node, asked_for, id, specs, count, err);
+	if (rc < 0 || !specs || !node->journal)
+		return rc;
+	latest = asked_for ? *id : node_journal_at_latest(node, *id);
+	if (latest != *id) {
+		free(*specs);
+		*specs = NULL;
+		*count = 0;
+		*id = 0;
+		rc = latest ? choose(node, latest, id, specs, count, err) : 0;
+	}
+	return rc < 0 ? rc : node_journal_choose(node, *id, asked_for != 0, specs, count, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The node's figures as JSON. Counters are read while their reactors write them: each is one aligned word. */
-#include "node/node.h"
+#include "node/journal.h"
 #include "service/kept.h"
 
 #define READ(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
@@ -124,7 +124,8 @@ static json_t *errors_json(const struct shard *shard)
 	return errors;
 }
 
-/* The stack's counters under the names that the kernel's have in nstat, and those of sessions; what stands at 0 is left out. */
+/* The stack's counters under the names that the kernel's have in nstat, and those of sessions; what stands at 0 is left
+ * out. */
 static json_t *counters_json(const struct net_counters *net, const struct dgram *dgram, const struct ksock *sockets)
 {
 	static const struct dgram_counters none;
@@ -216,7 +217,7 @@ json_t *node_object_status(const struct node *node, const struct object_spec *sp
 
 json_t *node_status(struct node *node)
 {
-	json_t *reactors = json_array(), *json = json_object();
+	json_t *reactors = json_array(), *json = json_object(), *journal = node_journal_status(node);
 
 	for (unsigned i = 0; i < node->shards_count; i++)
 		json_array_append_new(reactors, shard_json(&node->shards[i]));
@@ -224,5 +225,7 @@ json_t *node_status(struct node *node)
 	json_object_set_new(json, "polling", json_boolean(node->config->polling));
 	json_object_set_new(json, "ports", node_ports(node));
 	json_object_set_new(json, "reactors", reactors);
+	if (journal)
+		json_object_set_new(json, "journal", journal);
 	return json;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an administrator should read in the log, though it happens in reactors, which write none: looked at once a second. */
+/* What an administrator should read in the log, though it happens in reactors, which write none: looked at once a
+ * second. */
 #include <inttypes.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "node/node.h"
+#include "node/journal.h"
 
 #define READ(counter) __atomic_load_n(&(counter), __ATOMIC_RELAXED)
 
@@ -89,6 +90,7 @@ void node_watch(void *ctx)
 	const uint64_t now_us = clock_us();
 
 	look_at_memory(node);
+	node_journal_watch(node);
 	for (unsigned i = 0; i < NODE_WATCHED; i++)
 		look_at(node, &node->watch[i], i, now_us);
 }

@@ -2,6 +2,7 @@
 /* The module: its functions, constants and types, and how errors become exceptions. */
 #include "native.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 PyTypeObject *native_cluster_type, *native_table_type, *native_view_type;
@@ -41,7 +42,28 @@ PyObject *native_set_exception(PyObject *module, PyObject *factory)
 	Py_RETURN_NONE;
 }
 
+static PyObject *native_ask(PyObject *module, PyObject *args)
+{
+	const char *address, *method, *params;
+	unsigned long long deadline_us;
+	struct star_error err = { 0 };
+	PyObject *answer;
+	char *text;
+
+	if (!PyArg_ParseTuple(args, "sszK", &address, &method, &params, &deadline_us))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS;
+	text = star_ask(address, method, params, deadline_us, &err);
+	Py_END_ALLOW_THREADS;
+	if (!text)
+		return native_raise(&err);
+	answer = PyUnicode_FromString(text);
+	free(text);
+	return answer;
+}
+
 static PyMethodDef methods[] = {
+	{ "ask", native_ask, METH_VARARGS, "ask(address, method, params, deadline_us) -> text of JSON" },
 	{ "open", native_open, METH_VARARGS, "open(ps, deadline_us) -> Cluster" },
 	{ "unique", native_unique, METH_VARARGS, "unique(keys, distinct, inverse) -> how many distinct ones" },
 	{ "set_exception", native_set_exception, METH_O, "set_exception(factory): factory(errno, text) -> exception" },

@@ -28,11 +28,13 @@ _Static_assert(sizeof(struct entry) == 32, "two of them share a cache line");
 struct replay {
 	uint64_t secret;
 	uint32_t mask; /* of buckets */
+	uint32_t sessions;
 	uint32_t oldest, newest;
 	bool forgot; /* a session was forgotten: of one that is not here nobody knows whether it ever was */
 	uint32_t *buckets;
 	struct entry *entries; /* [0] is nobody's */
-	/* of each entry: how its last requests ended, enum wire_status or UNKNOWN, by sequence. Not touched as long as all are executed. */
+	/* of each entry: how its last requests ended, enum wire_status or UNKNOWN, by sequence. Not touched as long as
+	 * all are executed. */
 	uint8_t (*outcomes)[WIRE_IN_FLIGHT_MAX];
 };
 
@@ -47,6 +49,7 @@ struct replay *rpc_replay_create(uint32_t sessions, uint64_t secret)
 		buckets *= 2;
 	r->secret = secret;
 	r->mask = buckets - 1;
+	r->sessions = sessions;
 	r->buckets = calloc(buckets, sizeof(*r->buckets));
 	r->entries = calloc((size_t)sessions + 1, sizeof(*r->entries));
 	r->outcomes = calloc((size_t)sessions + 1, sizeof(*r->outcomes));
@@ -85,8 +88,8 @@ static uint32_t find_entry_of(struct replay *r, uint64_t session)
 	return at;
 }
 
-/* The first of the line that has no owner; 0: all have. Those that have found one meanwhile leave it: each once for each time that it
- * lost its owner, so a walk over many has been paid for. */
+/* The first of the line that has no owner; 0: all have. Those that have found one meanwhile leave it: each once for
+ * each time that it lost its owner, so a walk over many has been paid for. */
 static uint32_t oldest(struct replay *r)
 {
 	uint32_t at;
@@ -103,6 +106,17 @@ static uint32_t oldest(struct replay *r)
 			break;
 	}
 	return at;
+}
+
+/* At the end of the line. */
+static void line_up(struct replay *r, uint32_t at)
+{
+	r->entries[at].lined = 1;
+	if (r->newest)
+		r->entries[r->newest].newer = at;
+	else
+		r->oldest = at;
+	r->newest = at;
 }
 
 static uint8_t *outcome_of(struct replay *r, const struct entry *e, uint64_t sequence)
@@ -258,6 +272,59 @@ void rpc_replay_done(struct replay *r, struct rpc_work *w, enum wire_status stat
 		e->busy = 0;
 }
 
+static struct rpc_outcome outcome_at(const struct replay *r, uint32_t at)
+{
+	const struct entry *e = &r->entries[at];
+
+	return (struct rpc_outcome){ .session = at ? e->session : 0,
+				     .sequence = e->done,
+				     .ended = e->refusals ? r->outcomes[at] : NULL,
+				     .forgot = r->forgot,
+				     .unknown = e->unknown };
+}
+
+struct rpc_outcome rpc_replay_outcome(const struct replay *r, const struct rpc_work *w)
+{
+	const bool has = w->replay && r->entries[w->replay].session == w->request.frame.session;
+
+	return outcome_at(r, has ? w->replay : 0);
+}
+
+bool rpc_replay_next(const struct replay *r, uint32_t *at, struct rpc_outcome *outcome)
+{
+	while (*at < r->sessions) {
+		++*at;
+		*outcome = outcome_at(r, *at);
+		if (outcome->session)
+			return true;
+	}
+	return false;
+}
+
+void rpc_replay_restore(struct replay *r, const struct rpc_outcome *outcome)
+{
+	uint32_t at = find_entry_of(r, outcome->session);
+	struct entry *e;
+
+	if (!at) {
+		at = take_oldest(r, outcome->session);
+		/* Nobody owns it: it stays in the line, behind those that have been there for longer. */
+		if (at)
+			line_up(r, at);
+	}
+	r->forgot |= outcome->forgot;
+	if (!at)
+		return;
+	e = &r->entries[at];
+	e->done = outcome->sequence;
+	e->refusals = outcome->ended != NULL;
+	e->unknown = outcome->unknown;
+	if (outcome->ended)
+		memcpy(r->outcomes[at], outcome->ended, sizeof(r->outcomes[at]));
+	else
+		memset(r->outcomes[at], WIRE_OK, sizeof(r->outcomes[at]));
+}
+
 void rpc_replay_leave(struct replay *r, struct rpc_work *w)
 {
 	const uint32_t at = w->replay;
@@ -267,12 +334,6 @@ void rpc_replay_leave(struct replay *r, struct rpc_work *w)
 	if (!at || e->owner != w)
 		return;
 	e->owner = NULL;
-	if (e->lined)
-		return;
-	e->lined = 1;
-	if (r->newest)
-		r->entries[r->newest].newer = at;
-	else
-		r->oldest = at;
-	r->newest = at;
+	if (!e->lined)
+		line_up(r, at);
 }

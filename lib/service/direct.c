@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The straight way of small requests: one operation on a few rows of a table, in one piece of memory, whose reply fits a packet,
- * with nothing to convert. Such a request needs no task: it is looked at once and done at once, and its reply is written where
- * it leaves from. All that is not so plain, and whatever is wrong, is left to the general way before anything has changed; so
- * both give the same replies, and what refusals say stands there.
+ * The fast path of small requests: one operation on a few rows of a table, in one piece of memory, whose reply fits a
+ * packet, with nothing to convert. Such a request needs no task: it is looked at once and done at once, and its reply
+ * is written where it leaves from. All that is not so plain, and whatever is wrong, is left to the general way before
+ * anything has changed; so both give the same replies, and what refusals say stands there.
  */
 #include "service/internal.h"
 
@@ -216,18 +216,27 @@ static enum rpc_progress push(struct service *service, struct rpc_request *reque
 enum rpc_progress service_direct(void *ctx, struct rpc_request *request)
 {
 	struct service *service = ctx;
+	struct journal_ring *journal = service->journal;
 	enum rpc_progress progress;
+	uint64_t changes = 0;
 	struct direct d;
 
 	if (!take_plain_op(service, request, &d))
 		return RPC_MORE;
+	if (unlikely(journal)) {
+		if (!journal_is_easy(journal))
+			return RPC_MORE;
+		changes = journal->changes;
+	}
 	progress = d.op.kind == WIRE_PUSH ? push(service, request, &d) : pull(service, request, &d);
+	if (unlikely(journal))
+		request->changed |= changes != journal->changes;
 	service->counters.direct += progress == RPC_DONE;
 	return progress;
 }
 
 /* Of the first operation, which has not been looked at yet, the first keys: a look-up of many has passes of its own. */
-void service_expect(void *ctx, const void *payload, uint32_t bytes, bool soon)
+void service_prefetch(void *ctx, const void *payload, uint32_t bytes, bool imminent)
 {
 	const struct service *service = ctx;
 	const struct direct_table *t;
@@ -244,6 +253,6 @@ void service_expect(void *ctx, const void *payload, uint32_t bytes, bool soon)
 	     i < op.count && i < EXPECT_KEYS && at + sizeof(key) <= bytes; i++) {
 		memcpy(&key, (const uint8_t *)payload + at, sizeof(key));
 		at += (uint32_t)sizeof(key);
-		store_expect(t->table, key, op_pushes(&op) ? STORE_PUSH : STORE_PULL, soon);
+		store_prefetch_key(t->table, key, op_pushes(&op) ? STORE_PUSH : STORE_PULL, imminent);
 	}
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Executes a validated request. Most pulls and deletes run at once. A request with pushes, or with pulls that ask for what is
- * new, is prepared first (prepare.c), so that it can be refused before any value has changed; from then on it is finished
- * whatever happens.
+ * Executes a validated request. Most pulls and deletes run at once. A request with pushes, or with pulls that ask for
+ * what is new, is prepared first (prepare.c), so that it can be refused before any value has changed; from then on it
+ * is finished whatever happens.
  */
 #include "service/internal.h"
 
@@ -60,7 +60,8 @@ static unsigned choose_sent(struct service *service, const struct task *task, un
 static enum rpc_progress pull_batch(struct service *service, struct rpc_request *request, unsigned n)
 {
 	struct task *task = request->task;
-	/* What was prepared was found or made, and counted, then; it is finished even if the layout has changed meanwhile. */
+	/* What was prepared was found or made, and counted, then; it is finished even if the layout has changed
+	 * meanwhile. */
 	const bool look = task->prepared || (task->op.flags & WIRE_READ_ONLY);
 
 	if (!task->prepared && service_operation_check_keys(service, request, n) == RPC_DONE)
@@ -243,14 +244,15 @@ static enum rpc_progress run_operations(struct service *service, struct rpc_requ
 }
 
 /*
- * Takes what the request needs to be finished: room for its whole reply and, if it is prepared first, the scratch, which a large
- * one has to itself. Nothing is held while anything is missing.
+ * Takes what the request needs to be finished: room for its whole reply and, if it is prepared first, the scratch,
+ * which a large one has to itself. Nothing is held while anything is missing.
  */
 static bool start_operation(struct service *service, struct rpc_request *request)
 {
 	struct task *task = request->task;
 
-	if (task->prepared && task->large && (service->large_owner || service->snapshots.holds || drop_waits(service)))
+	if (task->prepared && task->large &&
+	    (service->large_owner || service->snapshots.holds || drop_waits(service) || journal_holds(service)))
 		return false;
 	if (task->prepared && !task->large && !snapshot_room_small(service, request))
 		return false;
@@ -311,9 +313,8 @@ static enum rpc_progress step(struct service *service, struct rpc_request *reque
 	return progress;
 }
 
-enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64_t now_ns)
+static enum rpc_progress execute(struct service *service, struct rpc_request *request, uint64_t now_ns)
 {
-	struct service *service = ctx;
 	struct task *task = request->task;
 	enum rpc_progress progress;
 
@@ -330,5 +331,22 @@ enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64
 		service->large_owner = NULL;
 	if (unlikely(task->changes))
 		service->changing--;
+	return progress;
+}
+
+enum rpc_progress service_execute(void *ctx, struct rpc_request *request, uint64_t now_ns)
+{
+	struct service *service = ctx;
+	struct journal_ring *journal = service->journal;
+	enum rpc_progress progress;
+	uint64_t changes;
+
+	if (likely(!journal))
+		return execute(service, request, now_ns);
+	if (journal_is_behind(journal, now_ns))
+		return RPC_MORE;
+	changes = journal->changes;
+	progress = execute(service, request, now_ns);
+	request->changed |= changes != journal->changes;
 	return progress;
 }

@@ -49,7 +49,8 @@ struct rpc_service service_rpc(struct service *service)
 				     .task_bytes = sizeof(struct task),
 				     .execute = service_execute,
 				     .direct = service_direct,
-				     .expect = service_expect };
+				     .prefetch = service_prefetch,
+				     .ended = service_ended };
 }
 
 /* Until there is a layout, all nodes are taken to have as many reactors as this one. */
@@ -91,6 +92,11 @@ void service_set_layout(struct service *service, uint32_t epoch, uint32_t first_
 	service->epoch = epoch;
 	service->first_partition = first_partition;
 	service->end_partition = end_partition;
+}
+
+void service_set_incarnation(struct service *service, uint32_t incarnation)
+{
+	service->options.incarnation = incarnation;
 }
 
 const struct service_counters *service_counters(const struct service *service)

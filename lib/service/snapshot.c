@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Snapshots in slices: a slice a turn, of some ten microseconds, into blocks that another thread writes down. While requests are
- * served it pauses after each slice for seven times as long as that took, so that it has an eighth of the time, and always
- * that: the less often caches are filled with rows to be written, the less requests see of it. When no empty block is there it waits for one to be given: the store goes on, and copies rows that change, as long as it
- * has room.
+ * Snapshots in slices: a slice a turn, of some ten microseconds, into blocks that another thread writes down. While
+ * requests are served it pauses after each slice for seven times as long as that took, so that it has an eighth of the
+ * time, and always that: the less often caches are filled with rows to be written, the less requests see of it. When no
+ * empty block is there it waits for one to be given: the store goes on, and copies rows that change, as long as it has
+ * room.
  */
 #include "service/internal.h"
 
@@ -75,10 +76,13 @@ static void begin_instant(struct service *service)
 		s->holds = store_snapshot_ready(store);
 	if (!s->holds || service->large_owner || service->changing)
 		return;
-	if (store_snapshot_begin(store, s->kind))
+	if (store_snapshot_begin(store, s->kind)) {
 		s->pending = s->holds = false;
-	else
+		if (unlikely(service->journal))
+			service_journal_instant(service, s->snapshot->id);
+	} else {
 		service_snapshot_give_up(service, -EAGAIN);
+	}
 }
 
 /* Requests that wait for room have waited too long. */
@@ -119,7 +123,8 @@ static void fill_piece(struct service *service, struct service_block *block)
 	uint8_t *payload = (uint8_t *)block->memory + sizeof(struct checkpoint_block);
 	uint32_t bytes;
 
-	/* Blocks are another core's: by way of a little memory that stays in the cache, and past what requests have there. */
+	/* Blocks are another core's: by way of a little memory that stays in the cache, and past what requests have
+	 * there. */
 	bytes = (uint32_t)store_snapshot_slice(store, service->records, sizeof(service->records), PIECE_ROWS,
 					       &block->last);
 	stream_copy(payload + block->payload_bytes, service->records, bytes);
@@ -201,7 +206,7 @@ bool service_snapshot_lets_change(struct service *service, struct rpc_request *r
 
 	if (task->changes)
 		return true;
-	if (service->snapshots.holds || drop_waits(service))
+	if (service->snapshots.holds || drop_waits(service) || journal_holds(service))
 		return false;
 	task->changes = true;
 	service->changing++;

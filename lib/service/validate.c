@@ -11,7 +11,8 @@ enum rpc_progress service_validate_layout(struct service *service, struct rpc_re
 {
 	const struct wire_frame *frame = &request->frame;
 
-	if (frame->incarnation != service->options.incarnation)
+	/* 0: it is not known yet whether the node goes on as what it was. */
+	if (frame->incarnation != service->options.incarnation && service->options.incarnation)
 		return rpc_reply_fail(
 			request, WIRE_STALE_INCARNATION,
 			"the node was restarted (incarnation %u, the request is for %u): what it held is lost",

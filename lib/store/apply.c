@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "store/journal_note.h"
 #include "store/push_internal.h"
 #include "tensor/dtype.h"
 
@@ -24,7 +25,7 @@ enum {
 	LOOK_BYTES_MAX = 16384, /* of gradients looked at before the first of them is applied */
 };
 
-/* Of so many gradients one after the other. */
+/* Of n gradients one after the other. */
 static bool is_finite(const struct store_table *t, const void *gradients, uint32_t count)
 {
 	return t->wide ? optim_finite64(&t->optim, gradients, count * t->dim)
@@ -133,6 +134,7 @@ static void apply(struct store_table *t, struct push_op *op, store_row handle, c
 		t->stats.nonfinite++;
 	close_values(t, row, values);
 	count_version(t, row);
+	journal_note_row(t, handle);
 }
 
 /* A value, where the gradient of a push would be. */
@@ -154,6 +156,7 @@ static void assign(const struct store_push *p, struct store_table *t, const stru
 	tensor_convert_row(row + t->at.values, t->spec.dtype, value, dtype, t->dim, scratch);
 	if (&p->entries[e->first] == e)
 		count_version(t, row); /* once for the push, however often it names the key */
+	journal_note_row(t, e->row);
 }
 
 bool store_push_needs_look(const struct store_table *table)
@@ -177,7 +180,8 @@ static int refuse_gradient(struct store_table *t, const void *gradient)
 	return -EDOM;
 }
 
-/* The squares of the operation's gradient: of rows' sums, so these are made now. -ERANGE: a sum has overflowed, and is refused. */
+/* The squares of the operation's gradient: of rows' sums, so these are made now. -ERANGE: a sum has overflowed, and is
+ * refused. */
 static int measure(struct store_push *p, struct push_op *op, const struct push_entry *e, const void *gradient)
 {
 	struct store_table *t = op->table;
@@ -317,8 +321,8 @@ void store_push_step(struct store_push *p, struct store_table *table, const stru
 	op->begun = true;
 }
 
-/* A gradient that nothing is done about but that one with NaN or infinities is counted: a long one is as it is applied, so
- * that it is loaded once. */
+/* A gradient that nothing is done about but that one with NaN or infinities is counted: a long one is as it is applied,
+ * so that it is loaded once. */
 static bool is_watched(const struct store_table *t, const struct push_op *op, unsigned dtype)
 {
 	return t->spec.nonfinite == NONFINITE_PASS && t->is_long && !t->wide && dtype == STAR_FLOAT32 && !op->summed &&
@@ -384,8 +388,8 @@ static bool all_finite(const struct store_table *t, const void *const *gradients
 	return true;
 }
 
-/* Most pushes: finite gradients of float32 for rows that are worked on where they lie. Those that nobody has looked at are
- * looked at together, if the first-level cache holds them until they are applied. */
+/* Most pushes: finite gradients of float32 for rows that are worked on where they lie. Those that nobody has looked at
+ * are looked at together, if the first-level cache holds them until they are applied. */
 static bool is_plain(const struct push_op *op, const void *const *gradients, unsigned dtype, unsigned n)
 {
 	const struct store_table *t = op->table;
@@ -394,6 +398,17 @@ static bool is_plain(const struct push_op *op, const void *const *gradients, uns
 		return false;
 	return t->spec.nonfinite == NONFINITE_REFUSE ||
 	       (n * work_bytes(t) <= LOOK_BYTES_MAX && all_finite(t, gradients, n));
+}
+
+/* Of the next n rows those that were applied just now, one gradient each: the others are written with the last of
+ * theirs. */
+static void journal_plain(const struct store_push *p, const struct push_op *op, unsigned n)
+{
+	const struct push_entry *e = &p->entries[op->first + op->taken];
+
+	for (unsigned i = 0; i < n; i++, e++)
+		if (e->row != STORE_UNADMITTED && p->entries[e->first].sum == PUSH_NO_SUM)
+			store_journal_row(op->table, e->row);
 }
 
 /* The same for all n rows. */
@@ -420,6 +435,8 @@ static void take_plain(struct store_push *p, struct push_op *op, const void *con
 		optim_apply(&t->optim, &op->step, (float *)(row + t->at.values), (float *)(row + t->at.slots),
 			    row_word(row, t->at.words), gradients[i], t->dim);
 	}
+	if (journal_is_on(t))
+		journal_plain(p, op, n);
 	op->taken += n;
 }
 
@@ -473,10 +490,12 @@ void store_push_apply(struct store_table *t, const struct optim_step *step, cons
 		/* 0: a push that was refused has made the row, and added nothing. */
 		op.step.scale = counts && counts[i] ? step->scale / (float)counts[i] : step->scale;
 		gradient = take_in(t, gradients[i], work_type(t), true);
-		if (t->spec.nonfinite == NONFINITE_REFUSE && !is_finite(t, gradient, 1))
+		if (t->spec.nonfinite == NONFINITE_REFUSE && !is_finite(t, gradient, 1)) {
 			t->stats.nonfinite++;
-		else
+			journal_note_row(t, rows[i]);
+		} else {
 			apply(t, &op, rows[i], gradient, false);
+		}
 	}
 }
 
@@ -493,6 +512,7 @@ static void apply_whole(struct store_table *t, struct push_op *op, store_row han
 		optim_lamb_apply(&t->optim, &op->step, values, slots, t->dim, *words, op->norms);
 	close_values(t, row, values);
 	count_version(t, row);
+	journal_note_row(t, handle);
 }
 
 bool store_push_finish(struct store_push *p, struct store_table *table, unsigned budget)
@@ -512,6 +532,7 @@ bool store_push_finish(struct store_push *p, struct store_table *table, unsigned
 		table->uncounted += table->at.version != 0;
 	else
 		table->stats.pushes++;
+	journal_note_push(table);
 	store_push_close(op);
 	p->run++;
 	return true;

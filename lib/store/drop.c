@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tables are dropped: from one moment on the store knows nothing of them, and what they have taken of the arena goes back a slab or a
- * segment at a time, when there is time for it or when somebody needs it. Rows are not looked at.
+ * Tables are dropped: from one moment on the store knows nothing of them, and what they have taken of the arena goes
+ * back a slab or a segment at a time, when there is time for it or when somebody needs it. Rows are not looked at.
  */
 #include <string.h>
 
+#include "store/journal_note.h"
 #include "store/snapshot.h"
 #include "store/touch.h"
 
@@ -82,6 +83,7 @@ void store_table_drop(struct store_table *table)
 	struct store *store = table->store;
 
 	unlink_table(table);
+	store_journal_forget(table);
 	if (store->sweeping == table) {
 		store->sweeping = table->next;
 		store->sweep_rows_count = 0;

@@ -208,6 +208,18 @@ void store_filter_bloom_restore(struct filter *f, const struct checkpoint_bloom 
 	}
 }
 
+void store_filter_bloom_raise(struct filter *f, uint64_t key, uint32_t count)
+{
+	struct bloom_place p;
+
+	bloom_place(f, key, &p);
+	bloom_hold(f, p.slot, p.number);
+	count = count < f->frequency ? count : f->frequency;
+	for (unsigned i = 0; i < f->hashes; i++)
+		if (wire_checkpoint_bloom_counter(p.block + p.at[i], f->width) < count)
+			bloom_write(f, p.block + p.at[i], count);
+}
+
 void store_filter_prefetch(const struct filter *f, uint64_t key, uint64_t hash)
 {
 	struct bloom_place p;
@@ -221,8 +233,8 @@ void store_filter_prefetch(const struct filter *f, uint64_t key, uint64_t hash)
 		__builtin_prefetch(p.block + p.at[i]);
 }
 
-/* Memory for a new key's count is gone: that of the least counted key of its bucket, or STORE_NO_ROW. Of equals any, as the
- * new key's hash has it, so that those that come again soon have a chance. */
+/* Memory for a new key's count is gone: that of the least counted key of its bucket, or STORE_NO_ROW. Of equals any, as
+ * the new key's hash has it, so that those that come again soon have a chance. */
 static store_row replace_least(struct filter *f, uint64_t hash)
 {
 	const struct index_bucket *home = index_home(&f->index, hash);

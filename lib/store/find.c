@@ -2,6 +2,7 @@
 /* Finding, making and removing rows. */
 #include <assert.h>
 
+#include "store/journal_note.h"
 #include "store/touch.h"
 
 /* A table up to so large is taken to stay in the second-level cache. */
@@ -97,8 +98,11 @@ static store_row make_row(struct store_table *t, uint64_t key, uint64_t hash, ui
 {
 	const store_row row = store_table_place(t, hash, t->rows_max, store_index_insert);
 
-	if (row != STORE_NO_ROW)
-		fill_row(t, row, key, frequency);
+	if (row == STORE_NO_ROW)
+		return row;
+	fill_row(t, row, key, frequency);
+	if (!t->policies) /* which change it at once */
+		journal_note_row(t, row);
 	return row;
 }
 
@@ -106,6 +110,7 @@ void store_table_remove(struct store_table *t, uint64_t hash, store_row row)
 {
 	if (t->store->snapshot.touching)
 		store_snapshot_gone(t, hash, row);
+	journal_note_gone(t, row_key(table_row(t, row)));
 	store_index_erase(&t->index, hash, row);
 	store_pool_give(&t->pool, row, t->pushes_open != 0);
 	t->stats.rows--;
@@ -128,7 +133,7 @@ static inline __attribute__((always_inline)) store_row candidate(const struct st
 	return row;
 }
 
-void store_expect(const struct store_table *table, uint64_t key, enum store_find_mode mode, bool soon)
+void store_prefetch_key(const struct store_table *table, uint64_t key, enum store_find_mode mode, bool imminent)
 {
 	const uint64_t hash = index_hash(key);
 	const struct index_bucket *home;
@@ -136,14 +141,14 @@ void store_expect(const struct store_table *table, uint64_t key, enum store_find
 	if (table->stats.memory_bytes < CACHED_BYTES)
 		return;
 	home = index_home(&table->index, hash);
-	if (soon)
+	if (imminent)
 		candidate(table, home, index_tag(hash), mode == STORE_PUSH ? table->row_lines : table->find_lines);
 	else
 		table_prefetch(home);
 }
 
-/* For each key a row that may be its own, being loaded, or STORE_NO_ROW: in passes, so that all keys' misses overlap. making:
- * those without one will get rows. */
+/* For each key a row that may be its own, being loaded, or STORE_NO_ROW: in passes, so that all keys' misses overlap.
+ * making: those without one will get rows. */
 static inline __attribute__((always_inline)) void guess(const struct store_table *t, const uint64_t *keys, unsigned n,
 							unsigned row_lines, bool making, uint64_t *hashes,
 							store_row *rows)
@@ -207,6 +212,8 @@ static store_row admit(struct store_table *t, uint64_t key, uint64_t hash, uint3
 
 	if (t->filtered) {
 		count = store_filter_count(&t->filter, key, hash, stamp);
+		if (journal_is_on(t) && count)
+			store_journal_count(t, key, count, stamp);
 		if (count < t->filter.frequency) {
 			t->stats.unadmitted++;
 			return STORE_UNADMITTED;
@@ -218,8 +225,8 @@ static store_row admit(struct store_table *t, uint64_t key, uint64_t hash, uint3
 	return row;
 }
 
-/* What remains of a look-up in a table with policies. Rows that are there are touched before any is made, so that none of
- * this batch makes room for another. */
+/* What remains of a look-up in a table with policies. Rows that are there are touched before any is made, so that none
+ * of this batch makes room for another. */
 static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, const uint64_t *hashes, unsigned n,
 			       enum store_find_mode mode, uint64_t step, store_row *rows)
 {
@@ -263,6 +270,12 @@ static unsigned find_by_policy(struct store_table *t, const uint64_t *keys, cons
 		if (rows[i] < STORE_UNADMITTED)
 			touch(t, rows[i], mode, stamp);
 	}
+	/* A push writes the rows that there were as it changes them. */
+	if (journal_is_on(t) && mode == STORE_PULL)
+		store_journal_rows(t, rows, n);
+	else if (journal_is_on(t) && mode == STORE_PUSH)
+		for (unsigned m = 0; m < missings; m++)
+			store_journal_rows(t, &rows[missing[m]], 1);
 	return refused;
 }
 
@@ -302,7 +315,8 @@ unsigned store_delete(struct store_table *table, const uint64_t *keys, unsigned 
 	assert(n <= STORE_BATCH);
 	guess(table, keys, n, 1, false, hashes, rows);
 	for (unsigned i = 0; i < n; i++) {
-		/* Looked up again: an earlier place may have deleted it, and the row's key may be a link of the free list. */
+		/* Looked up again: an earlier place may have deleted it, and the row's key may be a link of the free
+		 * list. */
 		const store_row row = store_index_find(&table->index, keys[i], hashes[i]);
 
 		if (row == STORE_NO_ROW)

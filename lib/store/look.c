@@ -35,14 +35,9 @@ unsigned store_look_keys(const struct store_table *t, uint64_t *at, uint64_t key
 bool store_look_row(const struct store_table *t, uint64_t key, void *record)
 {
 	const store_row row = store_index_find(&t->index, key, index_hash(key));
-	uint32_t used;
 
 	if (row == STORE_NO_ROW)
 		return false;
-	store_record_write(t, table_row(t, row), record);
-	if (t->at.used) { /* store_record_write counts back from the last snapshot */
-		used = (t->tick - *row_word(table_row(t, row), t->at.used) + 1) / TABLE_TICK;
-		memcpy((uint8_t *)record + t->at.used, &used, sizeof(used));
-	}
+	store_record_write(t, table_row(t, row), record, t->tick);
 	return true;
 }

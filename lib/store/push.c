@@ -6,20 +6,22 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "store/journal_note.h"
 #include "store/push_internal.h"
 
 enum {
 	KEYS_MAX = 1 << 29,
 	ALIGN = 64,
-	/* A sum stands for at least two gradients of the request. In float64 it takes less than four times as many bytes as
-	 * they do in scaled_int8, the widest and the narrowest type there are; other pairs take less. */
+	/* A sum stands for at least two gradients of the request. In float64 it takes less than four times as many
+	 * bytes as they do in scaled_int8, the widest and the narrowest type there are; other pairs take less. */
 	SUMS_SHARE = 4,
-	/* Of operations of so many keys it is seen whether they are in order. If they turn out not to be, all that came before get their
-	 * cells at once, in some 20 us. */
+	/* Of operations of this many keys it is seen whether they are in order. If they turn out not to be, all that
+	 * came before get their cells at once, in some 20 us. */
 	ORDERED_MAX = 4096,
 };
 
-/* The least power of two that leaves three quarters of the cells free: a search that goes on is a branch mispredicted. */
+/* The least power of two that leaves three quarters of the cells free: a search that goes on is a branch
+ * mispredicted. */
 static uint32_t cells_for(uint32_t keys)
 {
 	return 2u << (32 - __builtin_clz(2 * keys - 1));
@@ -92,10 +94,20 @@ void store_push_close(struct push_op *op)
 		store_pool_settle(&op->table->pool);
 }
 
+/* Of an operation that is given up: its rows were used all the same. */
+static void journal_given_up(const struct store_push *p, const struct push_op *op)
+{
+	if (op->open && journal_is_on(op->table) && op->table->policies)
+		for (uint32_t i = op->first; i < op->first + op->keys; i++)
+			store_journal_rows(op->table, &p->entries[i].row, 1);
+}
+
 void store_push_begin(struct store_push *p)
 {
-	for (uint32_t i = 0; i < p->ops_count; i++)
+	for (uint32_t i = 0; i < p->ops_count; i++) {
+		journal_given_up(p, &p->ops[i]);
 		store_push_close(&p->ops[i]);
+	}
 	p->origin += p->keys;
 	if (p->origin > UINT32_MAX - p->max_keys)
 		forget_positions(p);
@@ -145,8 +157,8 @@ static bool take_sum(struct store_push *p, struct push_entry *first, const struc
 }
 
 /*
- * The entry of a row's cell, which becomes the entry of position `self` if the row has none yet in this operation. The search for a cell
- * ends, since most of the operation's cells are free; and soon, since the salt spreads the rows.
+ * The entry of a row's cell, which becomes the entry of position `self` if the row has none yet in this operation. The
+ * search for a cell ends, since most of the operation's cells are free; and soon, since the salt spreads the rows.
  */
 static inline __attribute__((always_inline)) uint32_t first_of(struct store_push *p, const struct push_op *op,
 							       uint32_t self, store_row row)

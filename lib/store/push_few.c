@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "store/journal_note.h"
 #include "store/push_internal.h"
 
 bool store_pushes_few(const struct store_table *table)
@@ -41,6 +42,9 @@ int store_push_few(struct store_table *table, const uint64_t *keys, const float 
 		optim_apply(&table->optim, &common, (float *)(row + table->at.values), (float *)(row + table->at.slots),
 			    row_word(row, table->at.words), gradients + (size_t)i * table->dim, table->dim);
 	}
+	if (journal_is_on(table))
+		store_journal_rows(table, rows, n);
 	table->stats.pushes++;
+	journal_note_push(table);
 	return 0;
 }

@@ -29,7 +29,7 @@ static void *append(uint8_t *to, const void *from, uint32_t bytes)
 	return to + bytes;
 }
 
-void store_record_write(const struct store_table *t, const uint8_t *row, uint8_t *to)
+void store_record_write(const struct store_table *t, const uint8_t *row, uint8_t *to, uint32_t tick)
 {
 	uint8_t *const end = to + t->at.record;
 	uint32_t used;
@@ -38,7 +38,7 @@ void store_record_write(const struct store_table *t, const uint8_t *row, uint8_t
 	memcpy(to, row, t->at.record_head);
 	if (t->at.used) {
 		memcpy(&used, to + t->at.used, sizeof(used));
-		used = (t->snapshot.tick - used + 1) / TABLE_TICK;
+		used = (tick - used + 1) / TABLE_TICK;
 		memcpy(to + t->at.used, &used, sizeof(used));
 	}
 	to = append(to + t->at.record_head, row + t->at.values, (uint32_t)dtype_row_bytes(t->spec.dtype, t->dim));
@@ -149,7 +149,7 @@ static const char *find_fault(const struct store_table *t, const struct checkpoi
 	case CHECKPOINT_TABLE:
 		return table_fault(records, n);
 	case CHECKPOINT_COUNTS:
-		return t->spec.filter == FILTER_COUNTER ? counts_fault(records, n) : "counts for another filter";
+		return t->filtered ? counts_fault(records, n) : "counts, and it has no filter";
 	case CHECKPOINT_BLOOM:
 		return t->spec.filter == FILTER_BLOOM ? bloom_fault(t, records, n) : "counters for another filter";
 	case CHECKPOINT_DELETED:
@@ -194,12 +194,15 @@ static bool load_row(struct store_table *t, const uint8_t *record)
 	return true;
 }
 
-/* Without room the key is forgotten, as when it comes to a full memory: it waits longer, and no row is refused for it. */
+/* Without room the key is forgotten, as when it comes to a full memory: it waits longer, and no row is refused for
+ * it. */
 static void load_count(struct store_table *t, const struct checkpoint_count *from)
 {
 	const uint64_t hash = index_hash(from->key);
 
-	if (store_index_find(&t->index, from->key, hash) == STORE_NO_ROW)
+	if (t->spec.filter == FILTER_BLOOM)
+		store_filter_bloom_raise(&t->filter, from->key, from->count);
+	else if (store_index_find(&t->index, from->key, hash) == STORE_NO_ROW)
 		store_filter_restore(&t->filter, hash,
 				     &(struct filter_count){
 					     .key = from->key, .count = from->count, .seen = from->seen });

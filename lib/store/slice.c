@@ -9,7 +9,7 @@
 
 enum {
 	ROWS_AHEAD = 12,	/* loaded before their turn */
-	BYTES_OF_A_ROW = 256,	/* longer ones count as several */
+	BYTES_PER_ROW = 256,	/* longer ones count as several */
 	SEGMENT_COST = 64,	/* what reading a segment of the index counts as, in rows */
 	SLOTS_OF_A_ROW = 16,	/* of the log, read one after the other */
 	LOG_AHEAD = ROWS_AHEAD, /* slots */
@@ -45,7 +45,7 @@ static void *take_record(struct out *o, const struct store_table *t, unsigned ki
 	o->at += bytes;
 	o->left -= head + bytes;
 	o->written += head + bytes;
-	o->budget -= 1 + bytes / BYTES_OF_A_ROW;
+	o->budget -= 1 + bytes / BYTES_PER_ROW;
 	return record;
 }
 
@@ -169,7 +169,7 @@ static void write_row(struct store *store, struct out *o)
 		record = take_row(s, o, t);
 		if (!record)
 			return;
-		store_record_write(t, table_row(t, row), record);
+		store_record_write(t, table_row(t, row), record, t->snapshot.tick);
 	} else {
 		o->budget--;
 	}
@@ -235,7 +235,7 @@ static void write_logged(struct store *store, struct out *o)
 
 		if (!record)
 			return;
-		store_record_write(t, table_row(t, row), record);
+		store_record_write(t, table_row(t, row), record, t->snapshot.tick);
 		*snapshot_mark(store, row) &= (uint8_t)~snapshot_bit(store, row, generation);
 	} else {
 		o->budget--;

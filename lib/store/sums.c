@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "store/journal_note.h"
 #include "store/push_internal.h"
 
 bool store_sums_possible(const struct object_spec *spec)
@@ -81,6 +82,8 @@ bool store_sums_take(struct store_table *sums, struct store_table *of, const str
 	if (walk.over) {
 		of->stats.pushes += step != NULL;
 		of->uncounted -= step != NULL;
+		if (step)
+			journal_note_push(of);
 		return false;
 	}
 	there = store_index_walk(&sums->index, &walk, segment);

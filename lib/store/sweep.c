@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Eviction by age and by weight: walks over a table's index, in slices. Walks by age begin by themselves; rows are weighed when
- * somebody asks for it, as DeepRec does it at a checkpoint: a row that is still learning weighs little. A row that a push in
- * flight holds may go; its memory then waits for the push's end, which updates what nobody reads.
+ * Eviction by age and by weight: walks over a table's index, in slices. Walks by age begin by themselves; rows are
+ * weighed when somebody asks for it, as DeepRec does it at a checkpoint: a row that is still learning weighs little. A
+ * row that a push in flight holds may go; its memory then waits for the push's end, which updates what nobody reads.
  *
- * A table is emptied by such a walk, too: an entry that stays is met, so all rows that were there at its begin are gone at its end.
+ * A table is emptied by such a walk, too: an entry that stays is met, so all rows that were there at its begin are gone
+ * at its end.
  */
+#include "store/journal_note.h"
 #include "store/snapshot.h"
 #include "store/touch.h"
 
 enum {
-	AGAIN_SHARE = 16,  /* a walk by age begins anew after this part of the steps to live */
+	AGAIN_SHARE = 16,  /* a walk by age starts again after this part of the steps to live */
 	TABLES_MAX = 16,   /* looked at in a slice for one that has work */
 	SOME = 16,	   /* rows that are loaded together */
 	SEGMENT_COST = 64, /* what reading a segment of the index counts as, in rows */
 	SOME_SLOTS = 1024, /* of a Bloom filter: some microseconds */
 };
 
-/* No stamp is later than the table's step. A row whose last step is unknown is as good as used at the first that is known. */
+/* No stamp is later than the table's step. A row whose last step is unknown is as good as used at the first that is
+ * known. */
 static bool is_expired(const struct store_table *t, uint32_t *seen)
 {
 	if (*seen == 0)
@@ -48,8 +51,8 @@ static bool is_light(const struct store_table *t, const uint8_t *row)
 	return half < (double)t->spec.l2_threshold;
 }
 
-/* Rows of a segment that was read in an earlier slice may be gone by now, or be another key's: the index knows. Only those that
- * are to go are asked about. */
+/* Rows of a segment that was read in an earlier slice may be gone by now, or be another key's: the index knows. Only
+ * those that are to go are asked about. */
 static bool is_there(const struct store_index *ix, store_row row)
 {
 	const uint64_t key = index_key(ix, row);
@@ -92,10 +95,14 @@ static unsigned sweep_rows(struct store_table *t, const store_row *rows, unsigne
 		__builtin_prefetch(table_row(t, rows[i]));
 	for (unsigned i = 0; i < n; i++) {
 		uint8_t *row = table_row(t, rows[i]);
+		const bool unknown = journal_is_on(t) && t->at.seen && t->step && *row_word(row, t->at.seen) == 0;
 
 		note_first_step(t, rows[i]);
-		if (!(t->at.seen && is_expired(t, row_word(row, t->at.seen))) && !(weigh && is_light(t, row)))
+		if (!(t->at.seen && is_expired(t, row_word(row, t->at.seen))) && !(weigh && is_light(t, row))) {
+			if (unknown && is_there(&t->index, rows[i]))
+				store_journal_row(t, rows[i]);
 			continue;
+		}
 		if (!is_there(&t->index, rows[i]))
 			continue;
 		store_table_remove(t, index_hash(row_key(row)), rows[i]);
@@ -131,8 +138,11 @@ static bool begin_pass(struct store_table *t, bool weigh, bool empties)
 /* Deltas do not have what a filter has forgotten. */
 static void end_pass(struct store_table *t)
 {
-	if (t->sweep.empties && t->filtered)
+	if (t->sweep.empties && t->filtered) {
 		store_snapshot_ask_full(t->store);
+		if (journal_is_on(t))
+			store_journal_cleared(t);
+	}
 	t->sweep.running = t->sweep.weigh = t->sweep.empties = false;
 }
 

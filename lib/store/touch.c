@@ -104,7 +104,7 @@ static void copy_row(struct store_table *t, store_row row)
 		s->lost = true;
 		return;
 	}
-	store_record_write(t, table_row(t, row), record);
+	store_record_write(t, table_row(t, row), record, t->snapshot.tick);
 	s->copied++;
 }
 

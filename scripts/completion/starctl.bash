@@ -38,7 +38,7 @@ _starctl()
 			sed -nE 's/^ *--protocol NAME *//p' | sed -E 's/ \([^)]*\)//g; s/,? or |, / /g')" -- "$current")
 		return
 		;;
-	--svg)
+	--svg | --key)
 		mapfile -t COMPREPLY < <(compgen -f -- "$current")
 		compopt -o filenames 2>/dev/null
 		return
@@ -47,8 +47,8 @@ _starctl()
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		word="${COMP_WORDS[i]}"
 		case "$word" in
-		--socket | --address)
-			node=("$word" "${COMP_WORDS[i + 1]}")
+		--socket | --address | --key)
+			node+=("$word" "${COMP_WORDS[i + 1]}")
 			((i++))
 			;;
 		-*) ;;
@@ -58,7 +58,7 @@ _starctl()
 	argument=$(_starctl_argument "${COMP_WORDS[0]}" "${given[@]}")
 	if [[ $current != -* ]]; then
 		case "$argument" in
-		FILE | \[FILE\])
+		FILE | \[FILE\] | FILE...)
 			mapfile -t COMPREPLY < <(compgen -f -- "$current")
 			compopt -o filenames 2>/dev/null
 			return
@@ -71,6 +71,10 @@ _starctl()
 		*=N)
 			mapfile -t COMPREPLY < <(compgen -W "${argument%N}" -- "$current")
 			compopt -o nospace 2>/dev/null
+			return
+			;;
+		ROLE\|next)
+			mapfile -t COMPREPLY < <(compgen -W "node worker reader operator admin next" -- "$current")
 			return
 			;;
 		\[[a-z]*\|*)

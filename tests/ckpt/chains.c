@@ -75,7 +75,7 @@ void chains_are_found(void)
 	}
 }
 
-/* What was passed over, as "3-delta: why; "; gives up after so many looks. */
+/* What was passed over, as "3-delta: why; "; gives up after this many looks. */
 struct passed_over {
 	char text[1024];
 	unsigned looks;
@@ -289,7 +289,8 @@ void prune_keeps_chains_whole(void)
 		/* A delta that does not go on from the latest full one: what it needs stays. */
 		{ "1 2<1 3 4<2", NULL, 0, 1, 0, "1-full 2-delta 3-full 4-delta" },
 		{ "1 2<1 3<2 4 5<2", NULL, 0, 1, 1, "1-full 2-delta 4-full 5-delta" },
-		/* A damaged one does not count as kept; one from after the last good one is left for people to look at. */
+		/* A damaged one does not count as kept; one from after the last good one is left for people to look
+		 * at. */
 		{ "1 2<1 3 4", "4-full", 0, 1, 2, "3-full 4-full!" },
 		{ "1 2 3", "1-full", 0, 2, 1, "2-full 3-full" },
 		{ "1 2<1", "1-full", 0, 1, 0, "1-full! 2-delta" },

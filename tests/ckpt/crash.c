@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A save or a prune that ends, or fails, at each of its writes, syncs and renames: the last good checkpoint is always found. */
+/* A save or a prune that ends, or fails, at each of its writes, syncs and renames: the last good checkpoint is always
+ * found. */
 #include "tests/ckpt/cases.h"
 
 #include <dirent.h>

@@ -38,6 +38,22 @@
 	X(what_cannot_be_reached_is_named) \
 	X(mad_replies_are_refused) \
 	X(a_mute_peer_costs_the_deadline_and_no_more) \
+	X(each_role_may_call_its_methods) \
+	X(the_table_of_rights_is_whole) \
+	X(nodes_with_keys_make_a_cluster) \
+	X(who_comes_in_clear_is_told_what_to_do) \
+	X(a_file_of_several_is_nobodys) \
+	X(a_revoked_key_ends_its_connections) \
+	X(acl_check_says_what_the_node_would) \
+	X(without_keys_everybody_gets_in_and_it_is_said) \
+	X(handshakes_of_one_address_wait_for_each_other) \
+	X(strangers_handshakes_keep_nobody_out) \
+	X(a_node_with_a_bad_ring_does_not_start) \
+	X(an_audit_log_is_a_chain) \
+	X(no_changed_byte_of_an_audit_log_passes) \
+	X(a_torn_line_is_taken_away_and_told) \
+	X(what_finds_no_room_is_counted) \
+	X(a_disk_that_refuses_is_told_later) \
 	X(a_call_can_be_interrupted) \
 	X(one_connection_serves_many_calls) \
 	X(a_cluster_of_one_node_has_its_layout_at_once) \
@@ -102,7 +118,7 @@
 	X(half_a_node_is_never_saved) \
 	X(parts_that_were_written_do_not_outlive_their_node) \
 	X(parts_are_of_one_incarnation_and_layout) \
-	X(nodes_that_do_not_fit_go_back_together) \
+	X(nodes_that_do_not_fit_roll_back_together) \
 	X(a_checkpoint_that_does_not_come_is_told) \
 	X(a_delta_right_after_a_start_is_a_full_one) \
 	X(a_table_that_is_empty_in_no_checkpoint_is_told) \
@@ -119,7 +135,7 @@
 	X(long_lines_keep_nobody_out) \
 	X(a_long_line_of_a_stranger_is_not_parsed) \
 	X(who_says_nothing_is_closed) \
-	X(all_nodes_go_back_or_none)
+	X(all_nodes_roll_back_or_none)
 
 #define X(name) void name(void);
 CONTROL_CASES(X)

@@ -37,7 +37,9 @@ void tables_are_emptied_on_every_node(void)
 	CHECK_HAS(err.text, "there is no table \"word\"; did you mean \"words\"?");
 	CHECK(call(cluster.nodes[0].address, "empty", NULL, &err) == NULL);
 	CHECK_HAS(err.text, "\"name\" is missing");
-	CHECK(ask_empty(&cluster.nodes[0], "words", json_integer(0), &err) == NULL);
+	result = json_integer(0);
+	CHECK(ask_empty(&cluster.nodes[0], "words", result, &err) == NULL);
+	json_decref(result);
 	CHECK_HAS(err.text, "\"ticket\" is 0");
 	/* Whoever is asked: it is passed on to PS task 0. */
 	begun = ask_empty(&cluster.nodes[1], "words", NULL, &err);
@@ -72,7 +74,8 @@ void tables_are_emptied_on_every_node(void)
 	cluster_fini(&cluster);
 }
 
-/* It is refused before any node begins: who asked would wait for the silent one, and other nodes' rows would be gone meanwhile. */
+/* It is refused before any node begins: who asked would wait for the silent one, and other nodes' rows would be gone
+ * meanwhile. */
 void a_silent_node_keeps_tables_as_they_are(void)
 {
 	const uint64_t until_us = clock_us() + 3 * WAIT_US;

@@ -126,22 +126,23 @@ void every_command_has_its_help_and_words(void)
 	o = starctl("/nonexistent", "help --words", "");
 	CHECK_STR(o.out, "status\nhealth\nmetrics\nlog-"
 			 "level\ndoctor\ntables\nrows\ncheckpoint\nconnections\ncounters\nport\nendpoint-"
-			 "map\ngraph\nconfig\nshutdown\nhelp\n--socket\n--"
-			 "address\n--json\n--help\n--"
+			 "map\ngraph\nconfig\nkey\nacl\naudit\nshutdown\nhelp\n--socket\n--"
+			 "address\n--key\n--json\n--help\n--"
 			 "version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words tables", "");
-	CHECK_STR(o.out, "show\noptions\ncreate\nsweep\nempty\ndrop\nexport\nimport\n--socket\n--address\n--json\n--"
-			 "help\n--version\n");
+	CHECK_STR(o.out,
+		  "show\noptions\ncreate\nsweep\nempty\ndrop\nexport\nimport\n--socket\n--address\n--key\n--json\n--"
+		  "help\n--version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words config", "");
-	CHECK_STR(o.out, "check\nprint\n--socket\n--address\n--json\n--help\n--version\n");
+	CHECK_STR(o.out, "check\nprint\n--socket\n--address\n--key\n--json\n--help\n--version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words connections", "");
-	CHECK_STR(o.out, "reactor=\nstate=\npeer=\nlimit=\n--socket\n--address\n--json\n--help\n--version\n");
+	CHECK_STR(o.out, "reactor=\nstate=\npeer=\nlimit=\n--socket\n--address\n--key\n--json\n--help\n--version\n");
 	release(&o);
 	o = starctl("/nonexistent", "help --words status", "");
-	CHECK_STR(o.out, "--watch\n--socket\n--address\n--json\n--help\n--version\n");
+	CHECK_STR(o.out, "--watch\n--socket\n--address\n--key\n--json\n--help\n--version\n");
 	release(&o);
 	o = starctl("/nonexistent", "--version", "");
 	CHECK_STR(o.out, "starctl " STAR_VERSION "\n");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control plane's messages, without its sockets and threads, for which this file stands in. The first byte says whose
- * ear it is: PS task 0 alone, PS task 0 of three, PS task 1, or a client and a follower that read replies; the rest are
- * lines. Every request gets one line that is a JSON-RPC reply with its id.
+ * The control plane's messages, without its sockets and threads, for which this file stands in. The first byte says
+ * whose ear it is: PS task 0 alone, PS task 0 of three, PS task 1, or a client and a follower that read replies; the
+ * rest are lines. Every request gets one line that is a JSON-RPC reply with its id.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -47,7 +47,7 @@ void control_line_server_answer(struct line_connection *connection, char *reply)
 
 struct line_server_counts control_line_server_count(const struct line_connection *connection)
 {
-	return (struct line_server_counts){ 1, 2, 3, 4, 5 };
+	return (struct line_server_counts){ 1, 2, 3, 4, 5, 6, 7 };
 }
 
 struct jsonrpc_client *jsonrpc_connect(const char *address, uint64_t deadline_us, struct star_error *err)
@@ -58,8 +58,8 @@ struct jsonrpc_client *jsonrpc_connect(const char *address, uint64_t deadline_us
 	return NULL;
 }
 
-struct jsonrpc_client *jsonrpc_connect_from(const char *source, const char *address, uint64_t deadline_us,
-					    struct star_error *err)
+struct jsonrpc_client *jsonrpc_connect_from(const char *source, const struct secure_keys *keys, const char *address,
+					    uint64_t deadline_us, struct star_error *err)
 {
 	return jsonrpc_connect(address, deadline_us, err);
 }
@@ -67,6 +67,20 @@ struct jsonrpc_client *jsonrpc_connect_from(const char *source, const char *addr
 const uint8_t *control_line_connection_peer(const struct line_connection *connection)
 {
 	return NULL; /* nodes and administrators: strangers get no further than check_origin */
+}
+
+const struct secure_key *control_line_connection_principal(const struct line_connection *connection)
+{
+	return NULL;
+}
+
+uint32_t control_line_connection_user(const struct line_connection *connection)
+{
+	return 0;
+}
+
+void control_line_server_review(struct line_server *server)
+{
 }
 
 void jsonrpc_close(struct jsonrpc_client *client)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The target rpc is about streams, and its server opens no sessions: what only sessions call. (The target dgram is theirs.) */
+/* The target rpc is about streams, and its server opens no sessions: what only sessions call. (The target dgram is
+ * theirs.) */
 #include "rpc/datagram.h"
 #include "tests/fuzz/pool.h"
 
@@ -16,12 +17,17 @@ void dgram_destroy(struct dgram *dgram)
 	FUZZ_CHECK(!dgram, "sessions that nobody has opened");
 }
 
+void dgram_set_incarnation(struct dgram *dgram, uint32_t incarnation)
+{
+	NEVER();
+}
+
 void dgram_close(struct dgram_session *session)
 {
 	NEVER();
 }
 
-void dgram_expect(const struct dgram_session *session)
+void dgram_prefetch(const struct dgram_session *session)
 {
 	NEVER();
 }

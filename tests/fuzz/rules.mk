@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Fuzz targets: libFuzzer with the address and undefined-behaviour sanitizers. They need clang, so they are no part of
-# `all`, and what they are built from lies in a folder of its own: the libraries' sources, compiled anew.
+# `all`, and what they are built from lies in a folder of its own: the libraries' sources, compiled from scratch.
 FUZZ ?=
 SECONDS ?= 60
 FUZZ_BUILD := build/fuzz
@@ -28,10 +28,13 @@ $(eval $(call fuzzer,dgram,rpc,tests/fuzz/pool.c,))
 # Streams without the segments under them: rpc_tcp.c stands in for lib/net, and rpc_dgram.c for the sessions that there are not.
 $(eval $(call fuzzer,rpc,service,$(addprefix tests/fuzz/,rpc_tcp.c rpc_dgram.c rpc_run.c pool.c),lib/net/% lib/rpc/dgram%))
 # Methods without sockets and threads: jsonrpc.c stands in for who has them.
-$(eval $(call fuzzer,jsonrpc,control,,$(addprefix lib/,control/control.c control/executor.c control/follower.c jsonrpc/jsonrpc.c control/line_server.c control/listen.c)))
+$(eval $(call fuzzer,jsonrpc,control,,$(addprefix lib/,control/control.c control/executor.c control/follower.c jsonrpc/jsonrpc.c control/line_accept.c control/line_server.c control/line_tls.c control/listen.c)))
 # The port's thread is left out: memif.c includes the conversation with a client, and has the reactors take their turns in it.
 $(eval $(call fuzzer,memif,port net,tests/fuzz/pool.c,lib/port/memif_client.c))
 $(eval $(call fuzzer,config,config,,))
+$(eval $(call fuzzer,keys,secure,,))
+$(eval $(call fuzzer,handshake,secure,,))
+$(eval $(call fuzzer,audit,control,,))
 $(eval $(call fuzzer,endpoint-map,config,,))
 $(eval $(call fuzzer,program,wire,,))
 $(eval $(call fuzzer,client,client,tests/fuzz/client_sides.c,))

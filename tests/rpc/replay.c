@@ -31,7 +31,7 @@ static void send_late(struct peer *peer, unsigned flags)
 	struct peer *other = rig_peer(&rig, 5);
 	struct wire_frame frame = peer_frame(peer, WIRE_EXECUTE);
 
-	rig.slices_a_turn = 1;
+	rig.slices_per_turn = 1;
 	toy_send(other, slow, 0);
 	frame.flags = (uint8_t)flags;
 	frame.deadline_us = 1;
@@ -328,5 +328,63 @@ void a_stream_has_one_session(void)
 	again = go_on(2, honest, 0);
 	resend(again, echo);
 	await_status(again, 1, WIRE_REPEATED);
+	rig_stop(&rig);
+}
+
+static struct kept_outcome {
+	struct rpc_outcome outcome;
+	uint8_t ended[WIRE_IN_FLIGHT_MAX];
+} kept[4];
+static unsigned kept_count;
+
+static void keep(void *ctx, const struct rpc_outcome *outcome)
+{
+	struct kept_outcome *to = &kept[kept_count++ % 4];
+
+	(void)ctx;
+	to->outcome = *outcome;
+	if (!outcome->ended)
+		return;
+	memcpy(to->ended, outcome->ended, sizeof(to->ended));
+	to->outcome.ended = to->ended;
+}
+
+/* Another server is told how a session's requests have ended: it answers as the first one would have. */
+void sessions_are_as_they_were(void)
+{
+	uint64_t session[2];
+	uint32_t at = 0;
+
+	toy_init(4, 0);
+	toy_start();
+	for (unsigned s = 0; s < 2; s++) {
+		struct peer *peer = rig_peer(&rig, s);
+
+		for (unsigned i = 1; i <= 3; i++) {
+			toy_send(peer, s == 0 && i == 2 ? refused : echo, 0);
+			toy_await(peer, i, s == 0 && i == 2 ? refused : echo, 0);
+		}
+		session[s] = peer->session;
+	}
+	kept_count = 0;
+	CHECK(!rpc_outcomes(rig.server, &at, 10, keep, NULL));
+	CHECK_UINT(kept_count, 2);
+	rig_stop(&rig);
+	toy_init(4, 0);
+	toy_start();
+	for (unsigned i = 0; i < 2; i++)
+		rpc_restore_outcome(rig.server, &kept[i].outcome);
+	for (unsigned s = 0; s < 2; s++) {
+		struct peer *peer = rig_peer(&rig, s);
+
+		peer->session = session[s];
+		peer->sequence = 0;
+		for (unsigned i = 1; i <= 4; i++)
+			resend(peer, echo);
+		for (unsigned i = 1; i <= 3; i++)
+			await_status(peer, i, s == 0 && i == 2 ? WIRE_NO_KEYS : WIRE_REPEATED);
+		toy_await(peer, 4, echo, 0);
+	}
+	CHECK_UINT(rpc_counters(rig.server)->repeated, 6);
 	rig_stop(&rig);
 }

@@ -96,6 +96,10 @@
 	X(snapshots_are_lost_without_room) \
 	X(sweeps_are_put_off) \
 	X(emptied_tables_stay_empty_in_deltas) \
+	/* journal.c */ \
+	X(a_journal_makes_the_same_store) \
+	X(a_journal_counts_who_waits) \
+	X(a_row_that_went_under_a_push_stays_away) \
 	/* snapshot_load.c */ \
 	X(snapshot_memory_is_checked) \
 	X(runs_that_do_not_fit_are_refused) \

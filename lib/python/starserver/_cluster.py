@@ -127,7 +127,7 @@ class Cluster:
     def definition(self, name, timeout=None):
         """What a table or variable was made with: a dict of all its options."""
         def ask():
-            return _control.call(_control.addresses(self.ps)[0], "lookup", timeout or DEFAULT_TIMEOUT_S, name=name)
+            return _control.ask(_control.addresses(self.ps)[0], "lookup", timeout or DEFAULT_TIMEOUT_S, name=name)
         return interruptible(ask)
 
     def execute(self, operations, timeout=None):
@@ -179,11 +179,11 @@ class Cluster:
         return in_background(self._ask_status, timeout)
 
     def _ask_status(self, timeout):
-        return [_control.call(address, "status", timeout or DEFAULT_TIMEOUT_S) for address in _control.addresses(self.ps)]
+        return [_control.ask(address, "status", timeout or DEFAULT_TIMEOUT_S) for address in _control.addresses(self.ps)]
 
     @property
     def reactors(self):
-        """Reactors of all nodes together: so many have a part of each table."""
+        """Reactors of all nodes together: this many have a part of each table."""
         return self._native.reactors()
 
     @property

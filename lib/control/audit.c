@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "control/audit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "jsonrpc/member.h"
+#include "jsonrpc/thread.h"
+
+struct queued {
+	struct audit_event event;
+	struct timespec time;
+	uint64_t failures; /* with it; 0: it is none */
+};
+
+struct audit {
+	const char *path;
+	pthread_t thread;
+	/* the thread's */
+	int fd;
+	uint64_t number; /* of the next line */
+	char previous[AUDIT_HASH_TEXT];
+	uint64_t cut; /* bytes of an unfinished line that were taken away, to be told */
+	bool failing;
+	struct queued taken;  /* what is being written */
+	pthread_mutex_t lock; /* protects what follows */
+	pthread_cond_t wake;
+	bool stopping;
+	uint64_t head, tail; /* of queue: the next to write, and the next free place */
+	uint64_t lost;	     /* since the last line that said how many */
+	struct audit_counts counts;
+	struct queued queue[AUDIT_QUEUE_MAX];
+};
+
+static int cannot(const char *what, const char *path, struct star_error *err)
+{
+	const int code = -errno;
+
+	return star_error_set(err, code, "cannot %s the audit log %.200s: %s", what, path, strerrordesc_np(-code));
+}
+
+static int open_file(const char *path, struct star_error *err)
+{
+	struct stat file;
+	int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY, 0600);
+
+	if (fd < 0)
+		return cannot("open", path, err);
+	if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
+		return fd;
+	close(fd);
+	return star_error_set(err, -EINVAL, "the audit log %.200s is no file", path);
+}
+
+/* The end of the file, in which its last line is: what follows that is of a line that was not finished. */
+static int read_end(struct audit *audit, struct star_error *err)
+{
+	char text[2 * AUDIT_LINE_MAX];
+	struct audit_check check = { 0 };
+	const char *line = text, *end;
+	struct stat file;
+	off_t from;
+	ssize_t n;
+
+	if (fstat(audit->fd, &file) < 0)
+		return cannot("look at", audit->path, err);
+	from = file.st_size > (off_t)sizeof(text) ? file.st_size - (off_t)sizeof(text) : 0;
+	n = pread(audit->fd, text, sizeof(text), from);
+	if (n < 0)
+		return cannot("read", audit->path, err);
+	end = n ? memrchr(text, '\n', (size_t)n) : NULL;
+	audit->cut = (uint64_t)n - (end ? (uint64_t)(end - text) + 1 : 0);
+	if (audit->cut >= AUDIT_LINE_MAX || (!end && from))
+		return star_error_set(err, -EINVAL, "%.200s is no audit log: its last line is too long", audit->path);
+	if (audit->cut && ftruncate(audit->fd, file.st_size - (off_t)audit->cut) < 0)
+		return cannot("repair", audit->path, err);
+	if (!end)
+		return 0;
+	line = end == text ? NULL : memrchr(text, '\n', (size_t)(end - text));
+	line = line ? line + 1 : text;
+	if (control_audit_verify_line(line, (size_t)(end - line), audit->path, 0, &check, NULL) < 0)
+		return star_error_set(
+			err, -EINVAL,
+			"%.200s is no audit log: its last line is none of one; name another file, or move it "
+			"away",
+			audit->path);
+	audit->number = check.last + 1;
+	strcpy(audit->previous, check.ends);
+	return 0;
+}
+
+/* What logrotate has moved away is left alone; the chain goes on in the new file. */
+static int follow_path(struct audit *audit)
+{
+	struct stat here, there;
+	int fd;
+
+	if (fstat(audit->fd, &here) == 0 && stat(audit->path, &there) == 0 && here.st_ino == there.st_ino &&
+	    here.st_dev == there.st_dev)
+		return 0;
+	fd = open_file(audit->path, NULL);
+	if (fd < 0)
+		return fd;
+	close(audit->fd);
+	audit->fd = fd;
+	return 0;
+}
+
+static void put(json_t *json, const char *name, const char *text)
+{
+	if (text[0])
+		json_object_set_new(json, name, jsonrpc_member_from_text(text));
+}
+
+static json_t *line_json(struct audit *audit, const struct queued *q, uint64_t lost)
+{
+	const struct audit_event *e = &q->event;
+	json_t *json = json_pack("{s:I}", "n", (json_int_t)audit->number);
+	char date[40], full[64];
+	struct tm day;
+
+	gmtime_r(&q->time.tv_sec, &day);
+	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &day);
+	snprintf(full, sizeof(full), "%s.%06ldZ", date, q->time.tv_nsec / 1000);
+	put(json, "time", full);
+	put(json, "principal", e->principal);
+	put(json, "role", e->role);
+	put(json, "from", e->from);
+	put(json, "method", e->method);
+	put(json, "outcome", e->code ? "refused" : "done");
+	if (e->code) {
+		json_object_set_new(json, "code", json_integer(e->code));
+		put(json, "reason", e->text);
+		json_object_set_new(json, "failures", json_integer((json_int_t)q->failures));
+	}
+	if (lost)
+		json_object_set_new(json, "lost", json_integer((json_int_t)lost));
+	if (audit->cut)
+		json_object_set_new(json, "cut", json_integer((json_int_t)audit->cut));
+	put(json, "previous", audit->previous);
+	return json;
+}
+
+/* Whole or not at all. */
+static int write_line(struct audit *audit, const char *line, size_t bytes)
+{
+	struct stat file;
+	ssize_t n;
+	int code;
+
+	if (fstat(audit->fd, &file) < 0)
+		return -errno;
+	n = write(audit->fd, line, bytes);
+	if (n == (ssize_t)bytes)
+		return 0;
+	code = n < 0 ? -errno : -ENOSPC;
+	if (n > 0 && ftruncate(audit->fd, file.st_size) < 0)
+		log_error("the audit log %s has a line that is not whole: %s", audit->path, strerrordesc_np(errno));
+	return code;
+}
+
+static int write_event(struct audit *audit, const struct queued *q, uint64_t lost)
+{
+	char line[AUDIT_LINE_MAX];
+	json_t *json = line_json(audit, q, lost);
+	const size_t bytes = json ? json_dumpb(json, line, sizeof(line) - 1, JSON_COMPACT) : 0;
+	int rc = follow_path(audit);
+
+	json_decref(json);
+	if (bytes == 0 || bytes >= sizeof(line) - 1)
+		return -EMSGSIZE;
+	line[bytes] = '\n';
+	if (rc == 0)
+		rc = write_line(audit, line, bytes + 1);
+	if (rc < 0)
+		return rc;
+	control_audit_hash(line, bytes, audit->previous);
+	audit->number++;
+	audit->cut = 0;
+	return 0;
+}
+
+/* Says once that the disk refuses, and once that it goes on. */
+static void tell(struct audit *audit, int rc)
+{
+	if (rc < 0 && !audit->failing)
+		log_error("the audit log %s cannot be written, and events are lost: %s", audit->path,
+			  strerrordesc_np(-rc));
+	else if (rc == 0 && audit->failing)
+		log_info("the audit log %s is written again", audit->path);
+	audit->failing = rc < 0;
+}
+
+/* The next of the queue, or, when it is empty, how many were lost. */
+static void take_next(struct audit *audit)
+{
+	if (audit->head != audit->tail) {
+		audit->taken = audit->queue[audit->head++ % AUDIT_QUEUE_MAX];
+		return;
+	}
+	audit->taken = (struct queued){ .event.method = "audit" };
+	clock_gettime(CLOCK_REALTIME, &audit->taken.time);
+}
+
+/* With the lock, which it gives away meanwhile. */
+static void write_next(struct audit *audit)
+{
+	const bool event = audit->head != audit->tail;
+	const uint64_t lost = audit->lost;
+	int rc;
+
+	take_next(audit);
+	pthread_mutex_unlock(&audit->lock);
+	rc = write_event(audit, &audit->taken, lost);
+	tell(audit, rc);
+	pthread_mutex_lock(&audit->lock);
+	if (rc == 0) {
+		audit->lost -= lost;
+	} else if (event) {
+		audit->lost++;
+		audit->counts.lost++;
+	}
+}
+
+static void *loop(void *arg)
+{
+	struct audit *audit = arg;
+
+	pthread_mutex_lock(&audit->lock);
+	for (;;) {
+		if (audit->head != audit->tail || (audit->lost && !audit->failing)) {
+			write_next(audit);
+			if (!audit->failing && audit->head == audit->tail) {
+				pthread_mutex_unlock(&audit->lock);
+				(void)fdatasync(audit->fd);
+				pthread_mutex_lock(&audit->lock);
+			}
+		} else if (audit->stopping) {
+			break;
+		} else {
+			pthread_cond_wait(&audit->wake, &audit->lock);
+		}
+	}
+	pthread_mutex_unlock(&audit->lock);
+	return NULL;
+}
+
+struct audit *control_audit_open(const char *path, struct star_error *err)
+{
+	struct audit *audit = calloc(1, sizeof(*audit));
+
+	if (!audit) {
+		star_error_set(err, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	audit->path = path;
+	memset(audit->previous, '0', sizeof(audit->previous) - 1);
+	audit->fd = open_file(path, err);
+	if (audit->fd < 0 || read_end(audit, err) < 0)
+		goto fail;
+	pthread_mutex_init(&audit->lock, NULL);
+	pthread_cond_init(&audit->wake, NULL);
+	if (jsonrpc_thread_start(&audit->thread, "control-audit", loop, audit, err) == 0)
+		return audit;
+	pthread_cond_destroy(&audit->wake);
+	pthread_mutex_destroy(&audit->lock);
+fail:
+	if (audit->fd >= 0)
+		close(audit->fd);
+	free(audit);
+	return NULL;
+}
+
+void control_audit_note(struct audit *audit, const struct audit_event *event)
+{
+	struct queued *q;
+
+	pthread_mutex_lock(&audit->lock);
+	audit->counts.events++;
+	audit->counts.failures += event->code != 0;
+	if (audit->tail - audit->head == AUDIT_QUEUE_MAX) {
+		audit->lost++;
+		audit->counts.lost++;
+	} else {
+		q = &audit->queue[audit->tail % AUDIT_QUEUE_MAX];
+		q->event = *event;
+		clock_gettime(CLOCK_REALTIME, &q->time);
+		q->failures = event->code ? audit->counts.failures : 0;
+		audit->tail++;
+		pthread_cond_signal(&audit->wake);
+	}
+	pthread_mutex_unlock(&audit->lock);
+}
+
+struct audit_counts control_audit_count(struct audit *audit)
+{
+	struct audit_counts counts;
+
+	pthread_mutex_lock(&audit->lock);
+	counts = audit->counts;
+	pthread_mutex_unlock(&audit->lock);
+	return counts;
+}
+
+void control_audit_close(struct audit *audit)
+{
+	if (!audit)
+		return;
+	pthread_mutex_lock(&audit->lock);
+	audit->stopping = true;
+	pthread_cond_signal(&audit->wake);
+	pthread_mutex_unlock(&audit->lock);
+	pthread_join(audit->thread, NULL);
+	close(audit->fd);
+	pthread_cond_destroy(&audit->wake);
+	pthread_mutex_destroy(&audit->lock);
+	free(audit);
+}

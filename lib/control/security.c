@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who gets in, what he may ask for, and what is written down of it (docs/security.rst). */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/nearest.h"
+#include "jsonrpc/jsonrpc_message.h"
+#include "jsonrpc/member.h"
+#include "control/node.h"
+
+int control_security_create(struct control *control, struct star_error *err)
+{
+	const struct config *config = control->config;
+
+	if (config->security_control_keys[0]) {
+		control->ring =
+			secure_ring_create(config->security_control_keys, config->security_control_principal, err);
+		if (!control->ring)
+			return err->code;
+		log_info(
+			"the control plane lets in %u principals, with keys of %s; the data network is open to whoever "
+			"reaches it",
+			secure_ring_principals(control->ring), config->security_control_keys);
+	} else {
+		log_warn("everybody who reaches the control address %s gets in, and the data network is open too: no "
+			 "security.control_keys",
+			 config_show(config->own.control.host, config->own.control.port).text);
+	}
+	if (!config->security_audit_log[0])
+		return 0;
+	control->audit = control_audit_open(config->security_audit_log, err);
+	return control->audit ? 0 : err->code;
+}
+
+void control_security_destroy(struct control *control)
+{
+	control_audit_close(control->audit);
+	secure_ring_destroy(control->ring);
+}
+
+int control_security_own(const struct control *control, struct secure_keys **keys, struct star_error *err)
+{
+	*keys = NULL;
+	if (!control->ring)
+		return 0;
+	*keys = secure_ring_own(control->ring, err);
+	return *keys ? 0 : err->code;
+}
+
+char *control_security_in_clear(void *ctx)
+{
+	const struct control *control = ctx;
+	struct star_error err;
+
+	star_error_set(&err, -EACCES,
+		       "PS task %u takes connections by TLS with a key only: name a key file in STAR_KEY, or with "
+		       "`starctl --key FILE`",
+		       control->task);
+	return jsonrpc_error_line(NULL, &err);
+}
+
+static void write_origin(const struct line_connection *connection, char *text, size_t bytes)
+{
+	const uint8_t *peer = control_line_connection_peer(connection);
+	char address[INET6_ADDRSTRLEN] = "";
+
+	if (!peer)
+		snprintf(text, bytes, "uid %u", control_line_connection_user(connection));
+	else if (inet_ntop(AF_INET6, peer, address, sizeof(address)))
+		snprintf(text, bytes, "%s", strncmp(address, "::ffff:", 7) == 0 ? address + 7 : address);
+}
+
+void control_security_fill(const struct line_connection *connection, struct audit_event *event)
+{
+	const struct secure_key *principal = control_line_connection_principal(connection);
+
+	*event = (struct audit_event){ .code = 0 };
+	write_origin(connection, event->from, sizeof(event->from));
+	if (!principal)
+		return;
+	snprintf(event->principal, sizeof(event->principal), "%s", principal->principal);
+	if (principal->role != SECURE_ROLES)
+		snprintf(event->role, sizeof(event->role), "%s", secure_role_name(principal->role));
+}
+
+void control_security_note(const struct control *control, struct audit_event *event, const char *method, int code,
+			   const char *text)
+{
+	if (!control->audit)
+		return;
+	event->code = code;
+	snprintf(event->method, sizeof(event->method), "%s", method);
+	snprintf(event->text, sizeof(event->text), "%s", text);
+	control_audit_note(control->audit, event);
+}
+
+void control_security_came(void *ctx, const struct line_connection *connection, const char *refused)
+{
+	const struct control *control = ctx;
+	struct audit_event event;
+
+	control_security_fill(connection, &event);
+	if (refused)
+		log_debug("a control connection from %s was refused: %s", event.from, refused);
+	control_security_note(control, &event, "connect", refused ? -EACCES : 0, refused ? refused : "");
+}
+
+int control_security_check(const struct control *control, const struct line_connection *connection, const char *method,
+			   unsigned roles, struct star_error *err)
+{
+	const struct secure_key *principal = control_line_connection_principal(connection);
+	char text[SECURE_ROLES_TEXT];
+
+	if (!control_line_connection_peer(connection) || !control->ring)
+		return 0;
+	if (principal && principal->role < SECURE_ROLES && (roles & SECURE_BIT(principal->role)))
+		return 0;
+	return star_error_set(err, -EPERM, "\"%s\" is for the roles %s, and \"%s\" has the role %s", method,
+			      secure_roles_text(roles, text), principal ? principal->principal : "",
+			      secure_role_name(principal ? principal->role : SECURE_ROLES));
+}
+
+int control_security_acl(struct control *control, const json_t *params, int (*roles_of)(const char *method),
+			 json_t **result, struct star_error *err)
+{
+	static const char *const members[] = { "principal", "method", NULL };
+	enum secure_role role = SECURE_ROLES;
+	const char *principal, *method;
+	char text[SECURE_ROLES_TEXT];
+	bool allowed;
+	int roles;
+
+	if (jsonrpc_member_only(params, members, err) < 0 ||
+	    jsonrpc_member_string(params, "principal", SECURE_NAME_MAX, &principal, err) < 0 ||
+	    jsonrpc_member_string(params, "method", 64, &method, err) < 0)
+		return control_invalid(err);
+	roles = roles_of(method);
+	if (roles < 0)
+		return star_error_set(err, -ENOENT, "there is no method \"%s\" (docs/control.rst)", method);
+	if (!control->ring)
+		return star_error_set(
+			err, -ENOTSUP,
+			"everybody may do everything here: this node has no keys (security.control_keys)");
+	role = secure_ring_role(control->ring, principal);
+	if (role == SECURE_ROLES)
+		return star_error_set(err, -ENOENT, "there is no principal \"%s\" among this node's keys", principal);
+	allowed = (unsigned)roles & SECURE_BIT(role);
+	*result = json_pack("{s:s, s:s, s:s, s:b, s:s}", "principal", principal, "role", secure_role_name(role),
+			    "method", method, "allowed", allowed, "roles", secure_roles_text((unsigned)roles, text));
+	return 0;
+}
+
+int control_security_reload(struct control *control, const json_t *params, json_t **result, struct star_error *err)
+{
+	static const char *const none[] = { NULL };
+	unsigned count;
+	int rc;
+
+	if (jsonrpc_member_only(params, none, err) < 0)
+		return control_invalid(err);
+	if (!control->ring)
+		return star_error_set(err, -ENOTSUP, "this node was started without keys (security.control_keys)");
+	rc = secure_ring_reload(control->ring, err);
+	if (rc < 0)
+		return rc;
+	control_line_server_review(control->server);
+	count = secure_ring_principals(control->ring);
+	log_info("the keys were read again: %u principals", count);
+	*result = json_pack("{s:i}", "principals", (int)count);
+	return 0;
+}
+
+json_t *control_security_json(const struct control *control)
+{
+	json_t *json = json_pack("{s:s, s:s}", "control", control->ring ? "keys" : "open", "data", "open");
+	struct audit_counts counts;
+
+	if (control->ring)
+		json_object_set_new(json, "principals", json_integer(secure_ring_principals(control->ring)));
+	if (!control->audit)
+		return json;
+	counts = control_audit_count(control->audit);
+	json_object_set_new(json, "audit",
+			    json_pack("{s:I, s:I, s:I}", "events", (json_int_t)counts.events, "failures",
+				      (json_int_t)counts.failures, "lost", (json_int_t)counts.lost));
+	return json;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One stream: blocks in order, and the records in them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "journal/internal.h"
+#include "journal/writer.h"
+
+enum { BUFFER = JOURNAL_BLOCK_MAX + JOURNAL_RECORD_MAX };
+
+int journal_input_open(struct journal_input *in, const struct journal_contents *contents,
+		       const struct journal_file *files, uint32_t count, struct star_error *err)
+{
+	*in = (struct journal_input){ .contents = contents, .files = files, .files_count = count, .fd = -1 };
+	in->folder = open(contents->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	in->memory = aligned_alloc(JOURNAL_ALIGN, JOURNAL_BLOCK_MAX);
+	in->buffer = aligned_alloc(64, BUFFER);
+	if (in->folder >= 0 && in->memory && in->buffer)
+		return 0;
+	return in->folder < 0 ? star_error_set(err, -errno, "journal.directory: %.300s cannot be opened: %s",
+					       contents->directory, strerror(errno))
+			      : star_error_set(err, -ENOMEM, "out of memory");
+}
+
+void journal_input_close(struct journal_input *in)
+{
+	if (in->fd >= 0)
+		close(in->fd);
+	if (in->folder >= 0)
+		close(in->folder);
+	free(in->memory);
+	free(in->buffer);
+}
+
+static const char *name_of(const struct journal_file *file, char name[static JOURNAL_NAME_MAX])
+{
+	journal_segment_name(name, file->life, file->reactor, file->number);
+	return name;
+}
+
+static int damaged(const struct journal_input *in, const struct journal_file *file, uint64_t offset, const char *what,
+		   struct star_error *err)
+{
+	char name[JOURNAL_NAME_MAX];
+
+	return star_error_set(err, -EBADMSG,
+			      "the journal is damaged: %.200s/%s, byte %" PRIu64 ": %s. " JOURNAL_MOVE_AWAY,
+			      in->contents->directory, name_of(file, name), offset, what);
+}
+
+static int read_error(const struct journal_input *in, const struct journal_file *file, struct star_error *err)
+{
+	char name[JOURNAL_NAME_MAX];
+
+	return star_error_set(err, -errno, "%.200s/%s cannot be read: %s", in->contents->directory, name_of(file, name),
+			      strerror(errno));
+}
+
+/* Up to `bytes`, fewer at the file's end. */
+static ssize_t read_at(int fd, void *to, size_t bytes, uint64_t offset)
+{
+	size_t done = 0;
+
+	while (done < bytes) {
+		const ssize_t n = pread(fd, (char *)to + done, bytes - done, (off_t)(offset + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		if (n == 0)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+/* Opens a file and reads its header. 1: it has one; 0: it has not begun, or has that of another; negative: an error. */
+static int open_file(struct journal_input *in, const struct journal_file *file, struct journal_segment *header,
+		     struct star_error *err)
+{
+	char name[JOURNAL_NAME_MAX];
+	struct stat stat;
+	ssize_t n;
+
+	if (in->fd >= 0)
+		close(in->fd);
+	in->fd = openat(in->folder, name_of(file, name), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (in->fd < 0 || fstat(in->fd, &stat) < 0)
+		return read_error(in, file, err);
+	in->file_bytes = (uint64_t)stat.st_size;
+	n = read_at(in->fd, header, sizeof(*header), 0);
+	if (n < 0)
+		return read_error(in, file, err);
+	return n == (ssize_t)sizeof(*header) && header->magic == JOURNAL_MAGIC &&
+	       header->checksum == journal_segment_checksum(header) && header->life == file->life &&
+	       header->reactor == file->reactor && header->number == file->number;
+}
+
+/* The block at an offset of the open file into in->memory. 1: it is whole, of this stream, and begins at `position`,
+ * or, if that is exact, there. */
+static int read_block(struct journal_input *in, const struct journal_file *file, uint64_t offset, uint64_t position,
+		      bool exact, struct star_error *err)
+{
+	const struct journal_block *block = (const struct journal_block *)in->memory;
+	ssize_t n = read_at(in->fd, in->memory, JOURNAL_ALIGN, offset);
+	size_t all;
+
+	if (n < 0)
+		return read_error(in, file, err);
+	if (n < JOURNAL_ALIGN || block->magic != JOURNAL_BLOCK_MAGIC || block->life != file->life ||
+	    block->reactor != file->reactor || block->bytes == 0 || block->bytes > JOURNAL_PAYLOAD_MAX ||
+	    (exact ? block->position != position : block->position < position))
+		return 0;
+	all = sizeof(*block) + block->bytes;
+	if (all > JOURNAL_ALIGN) {
+		n = read_at(in->fd, in->memory + JOURNAL_ALIGN, all - JOURNAL_ALIGN, offset + JOURNAL_ALIGN);
+		if (n < 0)
+			return read_error(in, file, err);
+		if ((size_t)n < all - JOURNAL_ALIGN)
+			return 0;
+	}
+	return block->checksum == journal_block_checksum(block, block + 1);
+}
+
+/* Whether the open file has a whole block from an offset on that lies behind the position: then what is missing is no
+ * end. */
+static int find_later(struct journal_input *in, const struct journal_file *file, uint64_t offset, uint64_t position,
+		      struct star_error *err)
+{
+	int rc = 0;
+
+	for (; rc == 0 && offset + JOURNAL_ALIGN <= in->file_bytes; offset += JOURNAL_ALIGN)
+		rc = read_block(in, file, offset, position, false, err);
+	return rc;
+}
+
+/* Nothing whole comes where it should: all that is left of the stream must be nothing, too. */
+static int check_end(struct journal_input *in, struct star_error *err)
+{
+	const struct journal_file *at = &in->files[in->file];
+	const uint64_t offset = in->offset;
+	int rc = find_later(in, at, offset, in->position, err);
+
+	for (uint32_t i = in->file + 1; rc == 0 && i < in->files_count; i++) {
+		struct journal_segment header;
+
+		rc = open_file(in, &in->files[i], &header, err);
+		if (rc > 0)
+			break; /* it was begun: so what is missing was there */
+		if (rc == 0)
+			rc = find_later(in, &in->files[i], JOURNAL_ALIGN, in->position, err);
+	}
+	in->over = true;
+	return rc > 0 ? damaged(in, at, offset, "a block is damaged, and others follow it", err) : rc;
+}
+
+/* The first file's header, or the next one's. */
+static int next_file(struct journal_input *in, uint32_t file, struct star_error *err)
+{
+	struct journal_segment header;
+	int rc = open_file(in, &in->files[file], &header, err);
+
+	if (rc < 0)
+		return rc;
+	if (rc == 0) {
+		in->file = file;
+		in->offset = 0;
+		/* Where it begins says nothing: any block of it shows that it was begun. */
+		return check_end(in, err);
+	}
+	if (in->begun && header.position != in->position)
+		return damaged(in, &in->files[in->file], in->offset, "a block is missing", err);
+	if (header.version != JOURNAL_VERSION)
+		return star_error_set(err, -EPROTONOSUPPORT,
+				      "the journal in %.200s is of version %u, this program knows version %d",
+				      in->contents->directory, header.version, JOURNAL_VERSION);
+	if (!in->begun)
+		in->begin = header;
+	in->begun = true;
+	in->file = file;
+	in->position = header.position;
+	in->offset = JOURNAL_ALIGN;
+	return 0;
+}
+
+/* The next block's payload behind what is left in the buffer. 0: there is none. */
+static int next_block(struct journal_input *in, struct star_error *err)
+{
+	const struct journal_block *block = (const struct journal_block *)in->memory;
+	int rc = 0;
+
+	if (!in->begun && !in->over)
+		rc = next_file(in, 0, err);
+	while (rc == 0 && !in->over) {
+		rc = read_block(in, &in->files[in->file], in->offset, in->position, true, err);
+		if (rc != 0)
+			break;
+		if (in->file + 1 < in->files_count) {
+			const uint32_t file = in->file;
+
+			/* A segment ends where the next one begins. */
+			rc = find_later(in, &in->files[file], in->offset, in->position, err);
+			if (rc > 0)
+				return damaged(in, &in->files[file], in->offset,
+					       "a block is damaged, and others follow it", err);
+			if (rc == 0)
+				rc = next_file(in, file + 1, err);
+		} else {
+			rc = check_end(in, err);
+		}
+	}
+	if (rc <= 0)
+		return rc;
+	memmove(in->buffer, in->buffer + in->at, in->left);
+	in->at = 0;
+	memcpy(in->buffer + in->left, block + 1, block->bytes);
+	in->left += block->bytes;
+	in->position += block->bytes;
+	in->offset += (sizeof(*block) + block->bytes + JOURNAL_ALIGN - 1) / JOURNAL_ALIGN * JOURNAL_ALIGN;
+	return 1;
+}
+
+static int bad_record(const struct journal_input *in, const char *what, struct star_error *err)
+{
+	return damaged(in, &in->files[in->file], in->offset, what, err);
+}
+
+int journal_input_next(struct journal_input *in, const struct journal_record **record, struct star_error *err)
+{
+	const struct journal_record *r;
+	int rc = 1;
+
+	while (rc > 0) {
+		r = (const struct journal_record *)(in->buffer + in->at);
+		if (in->left >= sizeof(*r)) {
+			if (r->bytes < sizeof(*r) || r->bytes % 8 || r->bytes > JOURNAL_RECORD_MAX)
+				return bad_record(in, "a record of an impossible length", err);
+			if (in->left >= r->bytes) {
+				in->at += r->bytes;
+				in->left -= r->bytes;
+				*record = r;
+				return 1;
+			}
+		}
+		rc = next_block(in, err);
+	}
+	return rc;
+}
+
+uint64_t journal_input_position(const struct journal_input *in)
+{
+	return in->position - in->left;
+}
+
+int journal_stream_visit(const struct journal_contents *contents, const struct journal_stream *stream,
+			 journal_visit *visit, void *ctx, struct star_error *err)
+{
+	const struct journal_record *record;
+	struct journal_input in;
+	int rc = journal_input_open(&in, contents, &contents->files[stream->first_file], stream->files_count, err);
+
+	while (rc == 0 && (!in.begun || journal_input_position(&in) < stream->end)) {
+		rc = journal_input_next(&in, &record, err);
+		if (rc <= 0)
+			break;
+		rc = journal_input_position(&in) <= stream->end
+			     ? visit(ctx, record, record + 1, journal_input_position(&in), err)
+			     : 0;
+	}
+	journal_input_close(&in);
+	return rc;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a reactor hands to the thread that writes its journal: a stream of bytes through a ring of fixed size. One
+ * writer, the reactor (journal_take and what follows it); one reader, the thread. The ring's memory is mapped twice,
+ * one behind the other, so that each record lies in one piece. Positions only grow.
+ *
+ * Nothing here allocates or waits. While the reader is behind (journal_is_behind) the reactor begins nothing new; what
+ * it has begun to write has room. If there is none after all, or the reader does not come on for wait_ns, the ring is
+ * lost: the reactor goes on without a journal, and the thread says so.
+ */
+#ifndef JOURNAL_RING_H
+#define JOURNAL_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "star_error.h"
+#include "wire/journal.h"
+
+enum {
+	JOURNAL_RING_MIN = 8 << 20,
+	JOURNAL_SLICE_MAX = 4 << 20, /* what a slice of a request may write at most */
+	JOURNAL_LAG_NS = 100000000,  /* the reactor waits when what it has written is not on disk after so long */
+};
+
+struct journal_ring {
+	/* constant */
+	uint8_t *memory;
+	uint64_t bytes; /* a power of two */
+	uint64_t wait_ns;
+	/* the reactor's */
+	uint64_t head __attribute__((aligned(64)));
+	uint64_t tail_seen;
+	uint64_t changes;	       /* goes up with all that is to be remembered, written or not */
+	uint64_t marked;	       /* head behind the last mark */
+	uint64_t waits_ns;	       /* since when it waits for the reader; 0: it does not */
+	struct journal_record *record; /* a run that goes on, up to head; NULL: none */
+	uint64_t lag_at,
+		lag_since_ns; /* a position that the thread has not come to, and since when it has had to; 0: none */
+	bool slow;	      /* it is time to wait for that */
+	bool lost;	      /* read by the thread, too */
+	/* the reactor's, read by others */
+	uint64_t published __attribute__((aligned(64))); /* head, as far as the thread may read */
+	uint64_t waits;					 /* times that it has waited */
+	uint64_t instant_id, instant_at; /* of the last checkpoint that was begun, where in the stream, ... */
+	uint64_t sessions_of;		 /* ... and of which all sessions are written again */
+	/* the thread's */
+	uint64_t tail __attribute__((aligned(64)));
+	bool off; /* nobody reads any more */
+};
+
+/* bytes: JOURNAL_RING_MIN at least, made a power of two. NULL with err. */
+struct journal_ring *journal_ring_create(uint64_t bytes, uint64_t wait_ns, struct star_error *err);
+void journal_ring_destroy(struct journal_ring *ring);
+
+/* Out of line: the reader's tail is looked at again. */
+bool journal_has_room(struct journal_ring *ring, uint64_t bytes);
+
+static inline uint8_t *journal_at(const struct journal_ring *ring, uint64_t position)
+{
+	return ring->memory + (position & (ring->bytes - 1));
+}
+
+/* Room for a record with n bytes of content, a multiple of 8; NULL: the ring is lost. Aligned to 8. */
+static inline void *journal_take(struct journal_ring *ring, unsigned kind, unsigned flags, uint32_t content)
+{
+	const uint32_t bytes = (uint32_t)sizeof(struct journal_record) + content;
+	struct journal_record *record = (struct journal_record *)journal_at(ring, ring->head);
+
+	ring->record = NULL;
+	ring->changes++;
+	if (__builtin_expect(ring->lost, 0) ||
+	    (__builtin_expect(ring->head + bytes - ring->tail_seen > ring->bytes, 0) && !journal_has_room(ring, bytes)))
+		return NULL;
+	*record = (struct journal_record){ .bytes = bytes, .kind = (uint16_t)kind, .flags = (uint16_t)flags };
+	ring->head += bytes;
+	return record + 1;
+}
+
+/* The same for n bytes more of the record that was taken last. */
+static inline void *journal_take_more(struct journal_ring *ring, uint32_t bytes)
+{
+	void *at = journal_at(ring, ring->head);
+
+	ring->changes++;
+	if (__builtin_expect(ring->lost, 0) ||
+	    (__builtin_expect(ring->head + bytes - ring->tail_seen > ring->bytes, 0) && !journal_has_room(ring, bytes)))
+		return NULL;
+	ring->record->bytes += bytes;
+	ring->head += bytes;
+	return at;
+}
+
+/* What was taken so far may be read. */
+static inline void journal_publish(struct journal_ring *ring)
+{
+	ring->record = NULL;
+	if (ring->published != ring->head)
+		__atomic_store_n(&ring->published, ring->head, __ATOMIC_RELEASE);
+}
+
+/* Whether the reactor is to wait before it begins or goes on with anything that may write. */
+bool journal_is_behind_now(struct journal_ring *ring, uint64_t now_ns);
+/* As far as is known without a look, it is not. */
+static inline bool journal_is_easy(const struct journal_ring *ring)
+{
+	return __builtin_expect((ring->head - ring->tail_seen + JOURNAL_SLICE_MAX <= ring->bytes && !ring->slow) ||
+					ring->lost,
+				1);
+}
+static inline bool journal_is_behind(struct journal_ring *ring, uint64_t now_ns)
+{
+	return !journal_is_easy(ring) && journal_is_behind_now(ring, now_ns);
+}
+
+/* Once a turn: whether what was published is on disk in time. */
+void journal_look(struct journal_ring *ring, uint64_t now_ns);
+
+/* A mark, where there is anything new before it. */
+void journal_mark(struct journal_ring *ring);
+/* The instant of a checkpoint. */
+void journal_instant(struct journal_ring *ring, uint64_t id);
+
+#endif

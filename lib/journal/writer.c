@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "journal/writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum {
+	PACE_US = 1000,		 /* between two writes, unless more than ... */
+	HURRY_BYTES = 256 << 10, /* ... waits */
+	SEGMENTS_MAX = 65536,
+	FREE_MAX = 2, /* kept to be used again */
+	FILE_MODE = 0640,
+};
+
+/* A file of the stream; those that are not needed any more come first. */
+struct segment {
+	uint32_t number;
+	uint64_t position; /* of its first payload */
+};
+
+struct journal_writer {
+	struct journal_life life;
+	char directory[PATH_MAX];
+	uint32_t reactor;
+	uint64_t former;
+	struct journal_ring *ring;
+	pthread_t thread;
+	bool stop, threaded;
+	/* the thread's */
+	int fd, folder;
+	bool direct, synced; /* O_DIRECT; RWF_DSYNC */
+	uint64_t offset;     /* where the next block goes */
+	struct segment *segments;
+	uint32_t segments_count, unneeded;
+	uint8_t *block;
+	/* under lock */
+	pthread_mutex_t lock;
+	uint64_t keep_id, kept_id;
+	struct journal_figures figures;
+	struct star_error why;
+};
+
+static void set_failed(struct journal_writer *w, const struct star_error *why)
+{
+	char name[JOURNAL_NAME_MAX];
+
+	pthread_mutex_lock(&w->lock);
+	if (!w->figures.failed)
+		w->why = *why;
+	w->figures.failed = 1;
+	pthread_mutex_unlock(&w->lock);
+	__atomic_store_n(&w->ring->off, true, __ATOMIC_RELAXED);
+	journal_whole_name(name, w->life.number);
+	unlinkat(w->folder, name, 0);
+}
+
+static int fail(struct journal_writer *w, int code, const char *what, const char *name)
+{
+	struct star_error err;
+
+	if (code == -ENOSPC || code == -EDQUOT)
+		star_error_set(&err, code, "the disk of the journal is full: %s cannot be %s in %.200s", name, what,
+			       w->directory);
+	else
+		star_error_set(&err, code, "the journal's %s cannot be %s in %.200s: %s", name, what, w->directory,
+			       strerror(-code));
+	set_failed(w, &err);
+	return code;
+}
+
+/* Unbuffered and synced as far as the file system can: it may say so when a file is opened, or only when it is
+ * written. */
+static bool refuses(struct journal_writer *w, int code)
+{
+	if (code == EINVAL && w->direct && fcntl(w->fd, F_SETFL, 0) == 0) {
+		w->direct = false;
+		return true;
+	}
+	if (code == EOPNOTSUPP && w->synced) {
+		w->synced = false;
+		return true;
+	}
+	return false;
+}
+
+static int write_out(struct journal_writer *w, const char *name, const void *from, size_t bytes, uint64_t offset)
+{
+	for (size_t done = 0; done < bytes;) {
+		const struct iovec piece = { .iov_base = (uint8_t *)from + done, .iov_len = bytes - done };
+		const ssize_t n = pwritev2(w->fd, &piece, 1, (off_t)(offset + done), w->synced ? RWF_DSYNC : 0);
+
+		if (n > 0)
+			done += (size_t)n;
+		else if (n == 0 || (errno != EINTR && !refuses(w, errno)))
+			return fail(w, n == 0 ? -EIO : -errno, "written", name);
+		if (n > 0 && n % JOURNAL_ALIGN)
+			refuses(w, EINVAL);
+	}
+	return w->synced || fdatasync(w->fd) == 0 ? 0 : fail(w, -errno, "synced", name);
+}
+
+static struct segment *last_segment(struct journal_writer *w)
+{
+	return &w->segments[w->segments_count - 1];
+}
+
+/* One that is not needed any more gets the name; else there is a new file. */
+static int open_segment(struct journal_writer *w, const char *name)
+{
+	char old[JOURNAL_NAME_MAX];
+	const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+
+	if (w->unneeded) {
+		journal_segment_name(old, w->life.number, w->reactor, w->segments[0].number);
+		if (renameat(w->folder, old, w->folder, name) < 0)
+			return fail(w, -errno, "renamed", old);
+		memmove(w->segments, w->segments + 1, --w->segments_count * sizeof(*w->segments));
+		w->unneeded--;
+	}
+	w->direct = true;
+	w->fd = openat(w->folder, name, flags | O_CREAT | O_DIRECT, FILE_MODE);
+	if (w->fd < 0 && errno == EINVAL) {
+		w->direct = false;
+		w->fd = openat(w->folder, name, flags | O_CREAT, FILE_MODE);
+	}
+	return w->fd < 0 ? fail(w, -errno, "opened", name) : 0;
+}
+
+static int over_limit(struct journal_writer *w)
+{
+	struct star_error err;
+
+	star_error_set(&err, -EFBIG,
+		       "the journal in %.200s has reached journal.limit_mib, as no checkpoint was written for so long: "
+		       "see checkpoint.every_s and checkpoint.delta_every_s",
+		       w->directory);
+	set_failed(w, &err);
+	return -EFBIG;
+}
+
+/* The next file, whose first payload is of that position. */
+static int begin_segment(struct journal_writer *w, uint64_t position)
+{
+	const uint32_t number = w->segments_count ? last_segment(w)->number + 1 : 1;
+	struct journal_segment header = { .magic = JOURNAL_MAGIC,
+					  .version = JOURNAL_VERSION,
+					  .life = w->life.number,
+					  .reactor = w->reactor,
+					  .number = number,
+					  .flags = w->life.flags,
+					  .reactors = w->life.reactors,
+					  .partitions = w->life.partitions,
+					  .incarnation = w->life.incarnation,
+					  .after = w->life.after,
+					  .story = w->life.story,
+					  .position = position,
+					  .base = w->life.base,
+					  .passed_over = w->life.passed_over,
+					  .former = w->former };
+	char name[JOURNAL_NAME_MAX];
+	int rc;
+
+	journal_segment_name(name, w->life.number, w->reactor, number);
+	if (!w->unneeded && (w->segments_count == SEGMENTS_MAX ||
+			     (w->segments_count + 1) * w->life.segment_bytes > w->life.limit_bytes))
+		return over_limit(w);
+	if (w->fd >= 0)
+		close(w->fd);
+	w->fd = -1;
+	rc = open_segment(w, name);
+	/* All of it is there before a block is: a full disk is found here. */
+	if (rc == 0) {
+		rc = -posix_fallocate(w->fd, 0, (off_t)w->life.segment_bytes);
+		if (rc < 0)
+			fail(w, rc, "made as long as it will be", name);
+	}
+	header.checksum = journal_segment_checksum(&header);
+	memset(w->block, 0, JOURNAL_ALIGN);
+	memcpy(w->block, &header, sizeof(header));
+	if (rc == 0)
+		rc = write_out(w, name, w->block, JOURNAL_ALIGN, 0);
+	if (rc == 0 && fsync(w->folder) < 0)
+		rc = fail(w, -errno, "synced", "folder");
+	if (rc < 0)
+		return rc;
+	w->segments[w->segments_count++] = (struct segment){ .number = number, .position = position };
+	w->offset = JOURNAL_ALIGN;
+	return 0;
+}
+
+/* A block of what is there, up to `published`. */
+static int write_block(struct journal_writer *w, uint64_t published)
+{
+	struct journal_ring *ring = w->ring;
+	const uint64_t begun_us = clock_us(), left = published - ring->tail;
+	const uint32_t bytes = (uint32_t)(left < JOURNAL_PAYLOAD_MAX ? left : JOURNAL_PAYLOAD_MAX);
+	const size_t used = sizeof(struct journal_block) + bytes,
+		     all = (used + JOURNAL_ALIGN - 1) / JOURNAL_ALIGN * JOURNAL_ALIGN;
+	struct journal_block *header = (struct journal_block *)w->block;
+	char name[JOURNAL_NAME_MAX];
+	uint64_t took_us;
+	int rc = 0;
+
+	if (w->offset + all > w->life.segment_bytes)
+		rc = begin_segment(w, ring->tail);
+	if (rc < 0)
+		return rc;
+	journal_segment_name(name, w->life.number, w->reactor, last_segment(w)->number);
+	*header = (struct journal_block){ .magic = JOURNAL_BLOCK_MAGIC,
+					  .life = w->life.number,
+					  .reactor = w->reactor,
+					  .position = ring->tail,
+					  .bytes = bytes };
+	memcpy(header + 1, journal_at(ring, ring->tail), bytes);
+	memset(w->block + used, 0, all - used);
+	header->checksum = journal_block_checksum(header, header + 1);
+	rc = write_out(w, name, w->block, all, w->offset);
+	if (rc < 0)
+		return rc;
+	w->offset += all;
+	__atomic_store_n(&ring->tail, ring->tail + bytes, __ATOMIC_RELEASE);
+	took_us = clock_us() - begun_us;
+	pthread_mutex_lock(&w->lock);
+	w->figures.bytes += all;
+	w->figures.commits++;
+	w->figures.segments = w->segments_count;
+	if (took_us > w->figures.commit_max_us)
+		w->figures.commit_max_us = took_us;
+	pthread_mutex_unlock(&w->lock);
+	return 0;
+}
+
+/* Files that end before the position are not needed any more; some of them are kept to be used again. */
+static void drop_before(struct journal_writer *w, uint64_t position)
+{
+	char name[JOURNAL_NAME_MAX];
+	uint32_t gone = 0;
+
+	while (w->unneeded + 1 < w->segments_count && w->segments[w->unneeded + 1].position <= position)
+		w->unneeded++;
+	for (; w->unneeded > FREE_MAX; w->unneeded--) {
+		journal_segment_name(name, w->life.number, w->reactor, w->segments[gone++].number);
+		unlinkat(w->folder, name, 0);
+	}
+	w->segments_count -= gone;
+	memmove(w->segments, w->segments + gone, w->segments_count * sizeof(*w->segments));
+}
+
+/* What a checkpoint that counts makes of no use, if all is written that takes its place. */
+static void keep_from(struct journal_writer *w)
+{
+	struct journal_ring *ring = w->ring;
+	const uint64_t id = __atomic_load_n(&ring->sessions_of, __ATOMIC_ACQUIRE);
+	const uint64_t at = __atomic_load_n(&ring->instant_at, __ATOMIC_ACQUIRE);
+	bool counts;
+
+	pthread_mutex_lock(&w->lock);
+	counts = id && id == w->keep_id && id != w->kept_id &&
+		 ring->tail >= __atomic_load_n(&ring->published, __ATOMIC_ACQUIRE) &&
+		 id == __atomic_load_n(&ring->instant_id, __ATOMIC_ACQUIRE);
+	pthread_mutex_unlock(&w->lock);
+	if (!counts)
+		return;
+	drop_before(w, at);
+	pthread_mutex_lock(&w->lock);
+	w->kept_id = id;
+	w->figures.segments = w->segments_count;
+	pthread_mutex_unlock(&w->lock);
+}
+
+static bool has_failed(struct journal_writer *w)
+{
+	struct star_error err;
+	bool failed;
+
+	pthread_mutex_lock(&w->lock);
+	failed = w->figures.failed;
+	pthread_mutex_unlock(&w->lock);
+	if (failed || !__atomic_load_n(&w->ring->lost, __ATOMIC_ACQUIRE))
+		return failed;
+	star_error_set(&err, -EOVERFLOW,
+		       "the journal in %.200s does not keep up, or its disk does not answer: requests have waited for "
+		       "journal.wait_s",
+		       w->directory);
+	set_failed(w, &err);
+	return true;
+}
+
+static void *run(void *arg)
+{
+	struct journal_writer *w = arg;
+	bool stop;
+
+	do {
+		const uint64_t begun_us = clock_us();
+		uint64_t published, left_us;
+
+		/* Before what is published is looked at: nothing comes after it. */
+		stop = __atomic_load_n(&w->stop, __ATOMIC_ACQUIRE);
+		published = __atomic_load_n(&w->ring->published, __ATOMIC_ACQUIRE);
+		while (!has_failed(w) && w->ring->tail != published && write_block(w, published) == 0 &&
+		       (stop || published - w->ring->tail >= HURRY_BYTES))
+			if (!stop)
+				published = __atomic_load_n(&w->ring->published, __ATOMIC_ACQUIRE);
+		if (has_failed(w)) {
+			if (stop)
+				break;
+		} else {
+			keep_from(w);
+		}
+		left_us = clock_us() - begun_us;
+		left_us = left_us < PACE_US ? PACE_US - left_us : 0;
+		if (!stop && left_us)
+			nanosleep(&(struct timespec){ .tv_nsec = (long)left_us * 1000 }, NULL);
+	} while (!stop);
+	return NULL;
+}
+
+struct journal_writer *journal_writer_create(const struct journal_life *life, uint32_t reactor, uint64_t former,
+					     struct journal_ring *ring, struct star_error *err)
+{
+	struct journal_writer *w = calloc(1, sizeof(*w));
+	int rc;
+
+	if (!w) {
+		star_error_set(err, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	w->life = *life;
+	snprintf(w->directory, sizeof(w->directory), "%s", life->directory);
+	w->life.directory = w->directory;
+	w->reactor = reactor;
+	w->former = former;
+	w->ring = ring;
+	w->fd = -1;
+	w->synced = true;
+	pthread_mutex_init(&w->lock, NULL);
+	w->folder = open(w->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	w->segments = calloc(SEGMENTS_MAX, sizeof(*w->segments));
+	w->block = aligned_alloc(JOURNAL_ALIGN, JOURNAL_BLOCK_MAX);
+	if (w->folder < 0)
+		star_error_set(err, -errno, "journal.directory: %.300s cannot be opened: %s", w->directory,
+			       strerror(errno));
+	else if (!w->segments || !w->block)
+		star_error_set(err, -ENOMEM, "out of memory");
+	else if (begin_segment(w, 0) < 0)
+		*err = w->why;
+	else if ((rc = pthread_create(&w->thread, NULL, run, w)) != 0)
+		star_error_set(err, -rc, "no thread for the journal: %s", strerror(rc));
+	else
+		w->threaded = true;
+	if (w->threaded) {
+		pthread_setname_np(w->thread, "journal");
+		w->figures.segments = w->segments_count;
+		return w;
+	}
+	journal_writer_destroy(w);
+	return NULL;
+}
+
+void journal_writer_destroy(struct journal_writer *w)
+{
+	if (!w)
+		return;
+	__atomic_store_n(&w->stop, true, __ATOMIC_RELEASE);
+	if (w->threaded)
+		pthread_join(w->thread, NULL);
+	if (w->fd >= 0)
+		close(w->fd);
+	if (w->folder >= 0)
+		close(w->folder);
+	pthread_mutex_destroy(&w->lock);
+	free(w->segments);
+	free(w->block);
+	free(w);
+}
+
+void journal_writer_keep_from(struct journal_writer *w, uint64_t id)
+{
+	pthread_mutex_lock(&w->lock);
+	w->keep_id = id;
+	pthread_mutex_unlock(&w->lock);
+}
+
+bool journal_writer_keeps_from(struct journal_writer *w, uint64_t id)
+{
+	bool kept;
+
+	pthread_mutex_lock(&w->lock);
+	kept = w->kept_id == id;
+	pthread_mutex_unlock(&w->lock);
+	return kept;
+}
+
+void journal_writer_figures(struct journal_writer *w, struct journal_figures *sum, struct star_error *why)
+{
+	const uint64_t tail = __atomic_load_n(&w->ring->tail, __ATOMIC_ACQUIRE);
+
+	pthread_mutex_lock(&w->lock);
+	sum->bytes += w->figures.bytes;
+	sum->commits += w->figures.commits;
+	sum->segments += w->figures.segments;
+	if (w->figures.commit_max_us > sum->commit_max_us)
+		sum->commit_max_us = w->figures.commit_max_us;
+	sum->failed |= w->figures.failed;
+	if (w->figures.failed && why)
+		*why = w->why;
+	pthread_mutex_unlock(&w->lock);
+	sum->lag_bytes += __atomic_load_n(&w->ring->published, __ATOMIC_ACQUIRE) - tail;
+	sum->waits += __atomic_load_n(&w->ring->waits, __ATOMIC_RELAXED);
+}
+
+void journal_writer_fail(struct journal_writer *w, const struct star_error *why)
+{
+	set_failed(w, why);
+}

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "node/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "jsonrpc/member.h"
+#include "jsonrpc/object_json.h"
+#include "node/checkpoint.h"
+
+enum { SESSIONS_PER_TURN = 32, FILE_MODE = 0640, CATALOGUE_MAX = 64 << 20 };
+
+/* ---- begin and end ---- */
+
+int node_journal_open(struct node *node, struct star_error *err)
+{
+	const struct config *config = node->config;
+	struct node_journal *j;
+
+	if (!config->journal_directory[0])
+		return 0;
+	j = calloc(1, sizeof(*j));
+	if (!j)
+		return star_error_set(err, -ENOMEM, "out of memory");
+	node->journal = j;
+	j->node = node;
+	j->folder = open(config->journal_directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (j->folder < 0)
+		return star_error_set(err, -errno, "journal.directory: %.300s cannot be opened: %s",
+				      config->journal_directory, strerror(errno));
+	if (flock(j->folder, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+		return star_error_set(
+			err, -EBUSY,
+			"journal.directory: another node keeps its journal in %.300s: each has its own folder",
+			config->journal_directory);
+	for (unsigned i = 0; i < node->shards_count; i++) {
+		j->rings[i] = journal_ring_create((uint64_t)config->journal_ring_mib << 20,
+						  config->journal_wait_s * UINT64_C(1000000000), err);
+		if (!j->rings[i])
+			return err->code;
+	}
+	return 0;
+}
+
+void node_journal_close(struct node *node)
+{
+	struct node_journal *j = node->journal;
+
+	if (!j)
+		return;
+	for (unsigned i = 0; i < node->shards_count; i++) {
+		journal_writer_destroy(j->writers[i]);
+		journal_ring_destroy(j->rings[i]);
+	}
+	journal_contents_free(j->contents);
+	if (j->folder >= 0)
+		close(j->folder);
+	free(j);
+	node->journal = NULL;
+}
+
+/* ---- the catalogue ---- */
+
+static void catalogue_name(char name[static JOURNAL_NAME_MAX], uint32_t story)
+{
+	snprintf(name, JOURNAL_NAME_MAX, "%08" PRIu32 ".json", story);
+}
+
+static int write_all(int fd, const char *text, size_t bytes)
+{
+	while (bytes > 0) {
+		const ssize_t n = write(fd, text, bytes);
+
+		if (n <= 0 && errno != EINTR)
+			return -errno;
+		if (n > 0) {
+			text += n;
+			bytes -= (size_t)n;
+		}
+	}
+	return 0;
+}
+
+/* A whole file takes the place of the one before, or nothing happens. */
+static int replace_file(const struct node_journal *j, const char *name, const char *text, struct star_error *err)
+{
+	char partial[JOURNAL_NAME_MAX + 8];
+	int fd, rc;
+
+	snprintf(partial, sizeof(partial), "%s.partial", name);
+	fd = openat(j->folder, partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
+	rc = fd < 0 ? -errno : write_all(fd, text, strlen(text));
+	if (rc == 0 && fsync(fd) < 0)
+		rc = -errno;
+	if (fd >= 0)
+		close(fd);
+	if (rc == 0 && (renameat(j->folder, partial, j->folder, name) < 0 || fsync(j->folder) < 0))
+		rc = -errno;
+	return rc < 0 ? star_error_set(err, rc, "the journal's %s cannot be written in %.200s: %s", name,
+				       j->node->config->journal_directory, strerror(-rc))
+		      : 0;
+}
+
+static int write_catalogue(const struct node_journal *j, struct star_error *err)
+{
+	const struct node *node = j->node;
+	json_t *objects = json_array(), *json;
+	char name[JOURNAL_NAME_MAX], *text;
+	int rc;
+
+	for (uint32_t id = 1; id <= WIRE_OBJECTS_MAX; id++)
+		if (node->specs[id])
+			json_array_append_new(objects, jsonrpc_object_encode(node->specs[id]));
+	json = json_pack("{s:o, s:o}", "lineage",
+			 jsonrpc_member_from_u64(node_checkpoint_own_lineage(node->checkpoint)), "objects", objects);
+	text = json_dumps(json, JSON_INDENT(1));
+	json_decref(json);
+	if (!text)
+		return star_error_set(err, -ENOMEM, "out of memory");
+	catalogue_name(name, j->life.story);
+	rc = replace_file(j, name, text, err);
+	free(text);
+	return rc;
+}
+
+static int read_catalogue(const struct node_journal *j, uint32_t story, uint64_t *lineage, struct object_spec **specs,
+			  uint32_t *count, struct star_error *err)
+{
+	static const char *const members[] = { "lineage", "objects", NULL };
+	char name[JOURNAL_NAME_MAX];
+	json_t *json = NULL, *objects, *object;
+	json_error_t why = { 0 };
+	size_t i;
+	int fd, rc = 0;
+
+	*specs = NULL;
+	*count = 0;
+	catalogue_name(name, story);
+	fd = openat(j->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0) {
+		json = json_loadfd(fd, 0, &why);
+		close(fd);
+	}
+	if (!json)
+		return star_error_set(err, -EBADMSG, "the journal's %s cannot be read in %.200s: %.150s", name,
+				      j->node->config->journal_directory, fd < 0 ? strerror(errno) : why.text);
+	objects = json_object_get(json, "objects");
+	if (jsonrpc_member_only(json, members, err) < 0 || jsonrpc_member_u64(json, "lineage", lineage, err) < 0)
+		rc = err->code;
+	else if (!json_is_array(objects) || json_array_size(objects) > WIRE_OBJECTS_MAX)
+		rc = star_error_set(err, -EBADMSG, "the journal's %s has no list of objects", name);
+	if (rc == 0)
+		*specs = calloc(json_array_size(objects) + 1, sizeof(**specs));
+	if (rc == 0 && !*specs)
+		rc = star_error_set(err, -ENOMEM, "out of memory");
+	json_array_foreach(objects, i, object)
+	{
+		if (rc < 0)
+			break;
+		rc = jsonrpc_object_decode(object, &(*specs)[*count], err);
+		if (rc == 0 && (*specs)[*count].id == 0)
+			rc = star_error_set(err, -EBADMSG, "the journal's %s has an object without its id", name);
+		++*count;
+	}
+	json_decref(json);
+	if (rc < 0) {
+		free(*specs);
+		*specs = NULL;
+	}
+	return rc;
+}
+
+/* ---- what the node begins with ---- */
+
+static bool goes_on(void *ctx)
+{
+	return !node_told_to_stop(ctx);
+}
+
+int node_journal_read(struct node *node, struct star_error *err)
+{
+	struct node_journal *j = node->journal;
+
+	if (!j || j->contents)
+		return 0;
+	j->read_s = (double)clock_us() / 1e6;
+	j->contents = journal_contents_read(node->config->journal_directory, goes_on, node, err);
+	j->read_s = (double)clock_us() / 1e6 - j->read_s;
+	return j->contents ? 0 : err->code;
+}
+
+static const struct journal_past_life *last_life(const struct node_journal *j)
+{
+	const struct journal_contents *c = j->contents;
+
+	return c->lives_count ? &c->lives[c->lives_count - 1] : NULL;
+}
+
+uint64_t node_journal_at_latest(const struct node *node, uint64_t id)
+{
+	const struct journal_past_life *last = node->journal ? last_life(node->journal) : NULL;
+
+	return last && id > last->base && id <= last->passed_over ? last->base : id;
+}
+
+int node_journal_choose(struct node *node, uint64_t id, bool asked_for, struct object_spec **specs, uint32_t *count,
+			struct star_error *err)
+{
+	struct node_journal *j = node->journal;
+	struct object_spec *mine = NULL;
+	uint32_t mine_count = 0;
+	uint64_t lineage;
+	int rc;
+
+	if (!j)
+		return 0;
+	j->chosen = id;
+	rc = node_checkpoint_next(node->checkpoint, false, &j->newest, err);
+	if (rc < 0)
+		return rc;
+	j->newest--;
+	if (!last_life(j))
+		return 0;
+	if (asked_for) {
+		log_info("the journal is not applied: checkpoint %" PRIu64 " was asked for", id);
+		return 0;
+	}
+	rc = journal_contents_from(j->contents, id, &j->first, err);
+	if (rc == 0)
+		log_warn("the journal does not go on from checkpoint %" PRIu64
+			 ", which the node begins with: it is not applied",
+			 id);
+	if (rc <= 0)
+		return rc;
+	rc = read_catalogue(j, last_life(j)->story, &lineage, &mine, &mine_count, err);
+	if (rc < 0)
+		return rc;
+	if (!id) /* else the checkpoint's manifest has said it */
+		node_checkpoint_lineage(node->checkpoint, lineage);
+	free(*specs);
+	*specs = mine;
+	*count = mine_count;
+	j->usable = true;
+	return 0;
+}
+
+/* Workers go on as if nothing had happened, if nothing has: every change that they were told of is there but for the
+ * last moments', and how their requests ended. */
+static bool may_inherit(const struct node_journal *j)
+{
+	const struct journal_past_life *last = last_life(j);
+
+	return j->usable && !last->sums && last->whole && last->reactors == j->node->shards_count &&
+	       last->partitions == j->node->config->partitions;
+}
+
+struct begin_message {
+	struct reactor_message message;
+	struct journal_ring *ring;
+};
+
+static void begin_on_reactor(void *ctx, struct reactor_message *message)
+{
+	struct shard *shard = ctx;
+
+	shard->journal = ((struct begin_message *)message)->ring;
+	service_journal_begin(shard->service, shard->journal);
+}
+
+static void describe_life(struct node_journal *j)
+{
+	const struct config *config = j->node->config;
+	const struct journal_past_life *last = last_life(j);
+	const uint64_t segment = (uint64_t)config->journal_segment_mib << 20,
+		       limit = (uint64_t)config->journal_limit_mib << 20, past = j->usable ? j->contents->bytes : 0;
+
+	j->life = (struct journal_life){ .directory = config->journal_directory,
+					 .number = j->contents->last + 1,
+					 .reactors = j->node->shards_count,
+					 .partitions = config->partitions,
+					 .incarnation = j->node->incarnation,
+					 .segment_bytes = segment };
+	/* What is left of the limit, and so much at least that a checkpoint can be written. */
+	j->life.limit_bytes = (limit > past ? limit - past : 0) / j->node->shards_count;
+	j->life.limit_bytes = RTE_MAX(j->life.limit_bytes, 2 * segment);
+	if (j->usable) {
+		j->life.flags = JOURNAL_GOES_ON;
+		j->life.after = last->number;
+		j->life.story = last->story;
+		j->life.base = last->base;
+		j->life.passed_over = last->passed_over;
+	} else {
+		j->life.story = j->life.number;
+		j->life.base = j->chosen;
+		j->life.passed_over = j->newest;
+	}
+}
+
+static uint64_t former_of(const struct node_journal *j, unsigned reactor)
+{
+	const struct journal_past_life *last = last_life(j);
+	uint64_t sum = 0;
+
+	for (uint32_t r = reactor; j->usable && r < last->reactors; r += j->node->shards_count)
+		sum += last->streams[r].end;
+	return sum;
+}
+
+static int begin_to_write(struct node_journal *j, struct star_error *err)
+{
+	struct node *node = j->node;
+	char whole[JOURNAL_NAME_MAX];
+	int rc;
+
+	describe_life(j);
+	rc = write_catalogue(j, err);
+	journal_whole_name(whole, j->life.number);
+	if (rc == 0)
+		rc = replace_file(j, whole, "", err);
+	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++) {
+		j->writers[i] = journal_writer_create(&j->life, i, former_of(j, i), j->rings[i], err);
+		rc = j->writers[i] ? 0 : err->code;
+	}
+	for (unsigned i = 0; rc == 0 && i < node->shards_count; i++) {
+		struct begin_message m = { .message.run = begin_on_reactor, .ring = j->rings[i] };
+
+		rc = node_ask_copy(&node->shards[i], &m.message, sizeof(m), err);
+	}
+	return rc;
+}
+
+int node_journal_begin(struct node *node, const struct control_layout *layout, struct star_error *err)
+{
+	struct node_journal *j = node->journal;
+	int rc = node_journal_read(node, err);
+
+	if (rc == 0 && layout->checkpoint != j->chosen)
+		rc = star_error_set(err, -EINVAL,
+				    "the node begins with checkpoint %" PRIu64 ", and its journal with %" PRIu64,
+				    layout->checkpoint, j->chosen);
+	if (rc == 0 && j->usable)
+		rc = node_journal_apply(node, layout, err);
+	if (rc < 0)
+		return rc;
+	if (may_inherit(j))
+		node->incarnation = last_life(j)->incarnation;
+	else if (j->usable && node->restored_rows + j->replayed_rows)
+		log_info("workers have to open the cluster again: %s",
+			 last_life(j)->sums	? "sums of gradients were open, which the journal does not have"
+			 : !last_life(j)->whole ? "the journal had ended before the node did"
+						: "the node has other reactors than before");
+	rc = begin_to_write(j, err);
+	if (rc == 0 && !j->usable)
+		rc = journal_remove(node->config->journal_directory, j->life.number - 1, err);
+	if (rc < 0)
+		return rc;
+	journal_contents_free(j->contents);
+	j->contents = NULL;
+	__atomic_store_n(&j->begun, true, __ATOMIC_RELEASE);
+	log_info("the journal goes on in %s, life %u", node->config->journal_directory, j->life.number);
+	return 0;
+}
+
+/* ---- while it serves ---- */
+
+static void fail(struct node_journal *j, const struct star_error *why)
+{
+	if (!j->failure_told)
+		log_error("%s. The node serves on without a journal: what comes from now on is lost when it dies, but "
+			  "for "
+			  "what checkpoints have; restart it when that is mended",
+			  why->text);
+	j->failure_told = true;
+}
+
+void node_journal_catalogue(struct node *node)
+{
+	struct node_journal *j = node->journal;
+	struct star_error err = { 0 };
+	char whole[JOURNAL_NAME_MAX];
+
+	if (!j || !j->begun || j->failure_told || write_catalogue(j, &err) == 0)
+		return;
+	journal_whole_name(whole, j->life.number);
+	unlinkat(j->folder, whole, 0);
+	for (unsigned i = 0; i < node->shards_count; i++)
+		journal_writer_fail(j->writers[i], &err);
+	fail(j, &err);
+}
+
+void node_journal_counts(struct node *node, uint64_t id)
+{
+	struct node_journal *j = node->journal;
+
+	if (!j || !j->begun)
+		return;
+	for (unsigned i = 0; i < node->shards_count; i++)
+		journal_writer_keep_from(j->writers[i], id);
+	__atomic_store_n(&j->kept_id, id, __ATOMIC_RELEASE);
+}
+
+void node_journal_watch(struct node *node)
+{
+	struct node_journal *j = node->journal;
+	struct journal_figures sum = { 0 };
+	struct star_error why = { 0 };
+	uint64_t kept;
+
+	if (!j || !__atomic_load_n(&j->begun, __ATOMIC_ACQUIRE))
+		return;
+	for (unsigned i = 0; i < node->shards_count; i++)
+		journal_writer_figures(j->writers[i], &sum, &why);
+	if (sum.failed)
+		fail(j, &why);
+	kept = __atomic_load_n(&j->kept_id, __ATOMIC_ACQUIRE);
+	if (!kept || j->removed)
+		return;
+	for (unsigned i = 0; i < node->shards_count; i++)
+		if (!journal_writer_keeps_from(j->writers[i], kept))
+			return;
+	if (journal_remove(node->config->journal_directory, j->life.number - 1, &why) < 0)
+		log_warn("former lives of the journal stay: %s", why.text);
+	j->removed = true;
+}
+
+static void write_outcome(void *ctx, const struct rpc_outcome *outcome)
+{
+	const struct shard *shard = ctx;
+
+	service_journal_outcome(shard->service, outcome);
+}
+
+unsigned node_journal_turn(struct shard *shard, uint64_t now_ns)
+{
+	const uint64_t due = service_journal_sessions_due(shard->service);
+
+	if (unlikely(due)) {
+		if (due != shard->sessions_of)
+			shard->sessions_at = 0;
+		shard->sessions_of = due;
+		if (!rpc_outcomes(shard->rpc, &shard->sessions_at, SESSIONS_PER_TURN, write_outcome, shard)) {
+			service_journal_sessions_done(shard->service, due);
+			shard->sessions_of = 0;
+		}
+	}
+	return service_journal_turn(shard->service, now_ns, shard->slices != 0) + (due != 0);
+}
+
+bool node_journal_figures(const struct node *node, unsigned reactor, struct journal_figures *figures)
+{
+	const struct node_journal *j = node->journal;
+
+	*figures = (struct journal_figures){ 0 };
+	if (!j || !__atomic_load_n(&j->begun, __ATOMIC_ACQUIRE))
+		return false;
+	journal_writer_figures(j->writers[reactor], figures, NULL);
+	return true;
+}
+
+json_t *node_journal_status(const struct node *node)
+{
+	const struct node_journal *j = node->journal;
+	struct journal_figures sum = { 0 };
+	struct star_error why = { 0 };
+	json_t *json;
+
+	if (!j || !__atomic_load_n(&j->begun, __ATOMIC_ACQUIRE))
+		return NULL;
+	for (unsigned i = 0; i < node->shards_count; i++)
+		journal_writer_figures(j->writers[i], &sum, &why);
+	json = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "directory",
+			 node->config->journal_directory, "state", sum.failed ? "failed" : "writing", "lag_bytes",
+			 (json_int_t)sum.lag_bytes, "bytes", (json_int_t)sum.bytes, "commits", (json_int_t)sum.commits,
+			 "commit_max_us", (json_int_t)sum.commit_max_us, "waits", (json_int_t)sum.waits, "disk_bytes",
+			 (json_int_t)(sum.segments * j->life.segment_bytes), "replayed_rows",
+			 (json_int_t)j->replayed_rows, "replayed_s", j->replayed_s);
+	json_object_set_new(json, "replayed_bytes", json_integer((json_int_t)j->replayed_bytes));
+	if (sum.failed)
+		json_object_set_new(json, "error", jsonrpc_member_from_text(why.text));
+	return json;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A node's journal: what it begins with, and what is written down while it serves. docs/availability.rst says what is
+ * promised. The control plane's threads only, but for node_journal_turn.
+ */
+#ifndef STARSERVER_JOURNAL_H
+#define STARSERVER_JOURNAL_H
+
+#include "journal/reader.h"
+#include "journal/writer.h"
+#include "node/node.h"
+
+struct node_journal {
+	struct node *node;
+	int folder; /* locked as long as the node lives */
+	struct journal_ring *rings[WIRE_REACTORS_MAX];
+	struct journal_writer *writers[WIRE_REACTORS_MAX];
+	struct journal_contents *contents; /* until it begins */
+	bool usable, begun, failure_told, removed;
+	uint32_t first;	 /* usable: of its lives the one that the checkpoint is in */
+	uint64_t chosen; /* that checkpoint; 0: none */
+	uint64_t newest; /* there is, of any kind */
+	struct journal_life life;
+	uint64_t kept_id; /* the last checkpoint that counts */
+	uint64_t replayed_rows, replayed_bytes;
+	double read_s, replayed_s;
+};
+
+/* Before the reactors run: takes the folder and makes the rings. After both node_journal_close, when they have
+ * ended. */
+int node_journal_open(struct node *node, struct star_error *err);
+void node_journal_close(struct node *node);
+
+/* What the folder has is read, once. */
+int node_journal_read(struct node *node, struct star_error *err);
+/* A cluster that was taken back to an older checkpoint does not begin with `id`: the checkpoint that it begins with at
+ * the latest. */
+uint64_t node_journal_at_latest(const struct node *node, uint64_t id);
+/* The node is to begin with this checkpoint (0: with nothing): with what the journal has after it, unless the
+ * checkpoint was asked for by its id. The catalogue is then that of the journal: *specs and *count are replaced. */
+int node_journal_choose(struct node *node, uint64_t id, bool asked_for, struct object_spec **specs, uint32_t *count,
+			struct star_error *err);
+/* After the checkpoint was loaded: applies what comes after it, and begins to write. The node's incarnation may be what
+ * it was before. */
+int node_journal_begin(struct node *node, const struct control_layout *layout, struct star_error *err);
+
+/* journal_load.c: applies lives from `first` on. */
+int node_journal_apply(struct node *node, const struct control_layout *layout, struct star_error *err);
+
+/* The catalogue has changed. */
+void node_journal_catalogue(struct node *node);
+/* A checkpoint counts. */
+void node_journal_counts(struct node *node, uint64_t id);
+/* Once a second: removes what is of no use any more, and logs what has failed. */
+void node_journal_watch(struct node *node);
+
+/* In a reactor's turn: marks, and sessions after an instant. 0: nothing is due. */
+unsigned node_journal_turn(struct shard *shard, uint64_t now_ns);
+
+/* Of a reactor; false: there is none. From any thread. */
+bool node_journal_figures(const struct node *node, unsigned reactor, struct journal_figures *figures);
+/* NULL: there is none. */
+json_t *node_journal_status(const struct node *node);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the service brings to the journal beside what its store does: how requests of sessions have ended, and marks,
+ * between which and the end of what they mark no request is executed in part. A restart goes back to the last mark, so
+ * a request is there whole or not at all, and its outcome with it.
+ */
+#include "service/internal.h"
+
+#include <errno.h>
+
+#include "store/journal.h"
+
+enum {
+	MARK_NS = 200000,   /* while there are requests a mark comes so often */
+	HOLD_NS = 20000000, /* and if nothing has made one possible for so long, large requests wait for one */
+};
+
+void service_journal_begin(struct service *service, struct journal_ring *ring)
+{
+	service->journal = ring;
+	store_journal_begin(service->options.store, ring);
+}
+
+static bool is_whole(const struct service *service)
+{
+	return !service->large_owner && !service->changing;
+}
+
+static void mark(struct service *service, uint64_t now_ns)
+{
+	store_journal_tables(service->options.store);
+	journal_mark(service->journal);
+	service->journal_holds = false;
+	service->journal_marked_ns = now_ns;
+}
+
+void service_journal_outcome(struct service *service, const struct rpc_outcome *o)
+{
+	const unsigned flags = (o->ended ? JOURNAL_REFUSALS : 0) | (o->forgot ? JOURNAL_FORGOT : 0) |
+			       (o->unknown ? JOURNAL_UNKNOWN : 0);
+	struct journal_outcome *to;
+
+	to = journal_take(service->journal, JOURNAL_OUTCOME, flags,
+			  (uint32_t)sizeof(*to) + (o->ended ? WIRE_IN_FLIGHT_MAX : 0));
+	if (!to)
+		return;
+	to->session = o->session;
+	to->sequence = o->sequence;
+	if (o->ended)
+		memcpy(to->ended, o->ended, WIRE_IN_FLIGHT_MAX);
+}
+
+void service_ended(void *ctx, const struct rpc_outcome *outcome)
+{
+	struct service *service = ctx;
+
+	if (outcome->session)
+		service_journal_outcome(service, outcome);
+	/* One large request may follow the other without a turn in between. The time is that of the last slice: small
+	 * requests, which have none, leave it to the turn's end. */
+	if (is_whole(service) && (int64_t)(service->now_ns - service->journal_marked_ns) >= MARK_NS)
+		mark(service, service->now_ns);
+}
+
+unsigned service_journal_turn(struct service *service, uint64_t now_ns, bool busy)
+{
+	struct journal_ring *ring = service->journal;
+
+	if (busy)
+		journal_look(ring, now_ns);
+	if (ring->head == ring->marked) {
+		service->journal_marked_ns = now_ns;
+		return 0;
+	}
+	if (is_whole(service) && (!busy || now_ns - service->journal_marked_ns >= MARK_NS))
+		mark(service, now_ns);
+	else if (now_ns - service->journal_marked_ns >= HOLD_NS)
+		service->journal_holds = true;
+	journal_publish(ring);
+	return ring->head != ring->marked;
+}
+
+void service_journal_instant(struct service *service, uint64_t id)
+{
+	store_journal_tables(service->options.store);
+	journal_instant(service->journal, id);
+	service->journal_instant = id;
+}
+
+uint64_t service_journal_sessions_due(const struct service *service)
+{
+	return service->journal_instant;
+}
+
+void service_journal_sessions_done(struct service *service, uint64_t id)
+{
+	struct journal_ring *ring = service->journal;
+	struct journal_instant *instant = journal_take(ring, JOURNAL_SESSIONS, 0, sizeof(*instant));
+
+	service->journal_instant = 0;
+	if (!instant)
+		return;
+	instant->id = id;
+	journal_publish(ring);
+	__atomic_store_n(&ring->sessions_of, id, __ATOMIC_RELEASE);
+}
+
+void service_journal_sums(struct service *service)
+{
+	journal_take(service->journal, JOURNAL_SUMS, 0, 0);
+}
+
+int service_load_cleared(struct service *service, uint32_t id)
+{
+	if (id < 1 || id > WIRE_OBJECTS_MAX || !service->tables[id])
+		return -ENOENT;
+	store_load_cleared(service->tables[id]);
+	return 0;
+}

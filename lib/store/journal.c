@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "store/journal.h"
+
+#include <string.h>
+
+#include "store/journal_note.h"
+#include "store/touch.h"
+
+void store_journal_begin(struct store *store, struct journal_ring *ring)
+{
+	store->journal = ring;
+	for (struct store_table *t = store->tables; t; t = t->next)
+		t->journal_tick = t->tick + 1; /* no tick is odd: what was written of it counts no more */
+}
+
+void store_journal_table_changed(struct store_table *t)
+{
+	t->store->journal->changes++;
+	if (t->journal_due)
+		return;
+	t->journal_due = true;
+	t->journal_next = t->store->journal_tables;
+	t->store->journal_tables = t;
+}
+
+void store_journal_forget(struct store_table *t)
+{
+	struct store_table **at = &t->store->journal_tables;
+
+	while (*at && *at != t)
+		at = &(*at)->journal_next;
+	if (*at)
+		*at = t->journal_next;
+	t->journal_due = false;
+}
+
+/* Room for a record in a run of its own kind. */
+static void *take(struct store_table *t, unsigned kind, uint32_t bytes)
+{
+	struct journal_ring *ring = t->store->journal;
+	struct checkpoint_run *run = ring->record ? (struct checkpoint_run *)(ring->record + 1) : NULL;
+	void *at;
+
+	if (run && run->object == t->journal_object && run->kind == kind && ring->record->bytes < JOURNAL_RUN_BYTES) {
+		at = journal_take_more(ring, bytes);
+		run->count += at != NULL;
+		return at;
+	}
+	run = journal_take(ring, JOURNAL_RUN, 0, (uint32_t)sizeof(*run) + bytes);
+	if (!run)
+		return NULL;
+	ring->record = (struct journal_record *)run - 1;
+	*run = (struct checkpoint_run){
+		.object = t->journal_object, .kind = (uint16_t)kind, .count = 1, .row_bytes = bytes
+	};
+	return run + 1;
+}
+
+static void write_table(struct store_table *t)
+{
+	struct checkpoint_table *table = take(t, CHECKPOINT_TABLE, sizeof(*table));
+
+	if (!table)
+		return;
+	*table = (struct checkpoint_table){ .step = t->step,
+					    .pushes = t->stats.pushes,
+					    .removed = table_removed(t) + t->uncounted,
+					    .looks = t->tick / TABLE_TICK };
+	t->store->journal->record = NULL; /* one each */
+	t->journal_tick = t->tick;
+}
+
+void store_journal_tables(struct store *store)
+{
+	struct store_table *t;
+
+	while ((t = store->journal_tables)) {
+		store->journal_tables = t->journal_next;
+		t->journal_due = false;
+		write_table(t);
+	}
+}
+
+/* A row that a push holds may have gone meanwhile: then its memory waits, and is written to in vain. */
+static bool has_gone(const struct store_table *t, store_row row)
+{
+	const uint64_t key = row_key(table_row(t, row));
+
+	return t->pool.waiting != STORE_NO_ROW && store_index_find(&t->index, key, index_hash(key)) != row;
+}
+
+void store_journal_row(struct store_table *t, store_row row)
+{
+	const uint8_t *record = table_row(t, row);
+	uint8_t *to;
+
+	if (has_gone(t, row))
+		return;
+	if (!t->journal_due)
+		store_journal_table_changed(t);
+	/* `used` counts back from the table's last record. */
+	if (t->at.used && t->journal_tick != t->tick)
+		write_table(t);
+	to = take(t, CHECKPOINT_ROWS, t->at.record);
+	if (!to)
+		return;
+	if (t->at.as_it_lies)
+		memcpy(to, record, t->at.record);
+	else
+		store_record_write(t, record, to, t->tick);
+}
+
+void store_journal_rows(struct store_table *t, const store_row *rows, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (rows[i] < STORE_UNADMITTED)
+			store_journal_row(t, rows[i]);
+}
+
+void store_journal_deleted(struct store_table *t, uint64_t key)
+{
+	uint64_t *to;
+
+	store_journal_table_changed(t);
+	to = take(t, CHECKPOINT_DELETED, sizeof(*to));
+	if (to)
+		*to = key;
+}
+
+void store_journal_count(struct store_table *t, uint64_t key, uint32_t count, uint32_t seen)
+{
+	struct checkpoint_count *to;
+
+	store_journal_table_changed(t);
+	to = take(t, CHECKPOINT_COUNTS, sizeof(*to));
+	if (to)
+		*to = (struct checkpoint_count){ .key = key, .count = count, .seen = seen };
+}
+
+void store_journal_cleared(struct store_table *t)
+{
+	struct journal_object *object = journal_take(t->store->journal, JOURNAL_CLEARED, 0, sizeof(*object));
+
+	if (object)
+		*object = (struct journal_object){ .object = t->journal_object };
+}
+
+void store_load_cleared(struct store_table *t)
+{
+	store_row *rows = t->store->sweep_rows;
+	struct index_walk walk = { 0 };
+	uint32_t slot = 0;
+
+	t->store->sweep_rows_count = 0;
+	while (t->spec.filter == FILTER_COUNTER && !walk.over) {
+		const unsigned n = store_index_walk(&t->filter.index, &walk, rows);
+
+		for (unsigned i = 0; i < n; i++)
+			store_filter_drop(&t->filter, rows[i]);
+	}
+	if (t->spec.filter == FILTER_BLOOM)
+		store_filter_bloom_clear(&t->filter, &slot, t->filter.slots);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of this library tell the journal; without one each of these is a branch. */
+#ifndef STORE_JOURNAL_NOTE_H
+#define STORE_JOURNAL_NOTE_H
+
+#include "store/journal.h"
+#include "store/table.h"
+
+/* journal.c: of a table whose store has a journal. */
+void store_journal_table_changed(struct store_table *t);
+void store_journal_row(struct store_table *t, store_row row);
+void store_journal_rows(struct store_table *t, const store_row *rows, unsigned n);
+void store_journal_deleted(struct store_table *t, uint64_t key);
+void store_journal_count(struct store_table *t, uint64_t key, uint32_t count, uint32_t seen);
+void store_journal_cleared(struct store_table *t);
+/* Before it is dropped. */
+void store_journal_forget(struct store_table *t);
+
+static inline bool journal_is_on(const struct store_table *t)
+{
+	return __builtin_expect(t->store->journal != NULL, 0);
+}
+
+/* A row has changed. */
+static inline void journal_note_row(struct store_table *t, store_row row)
+{
+	if (journal_is_on(t))
+		store_journal_row(t, row);
+}
+
+/* A row is about to go. */
+static inline void journal_note_gone(struct store_table *t, uint64_t key)
+{
+	if (journal_is_on(t))
+		store_journal_deleted(t, key);
+}
+
+/* A push has ended, whatever it has changed. */
+static inline void journal_note_push(struct store_table *t)
+{
+	if (journal_is_on(t))
+		store_journal_table_changed(t);
+}
+
+#endif
